@@ -1,0 +1,85 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "base/fd.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifndef F_SEAL_FUTURE_WRITE /* Linux 5.1; older C libraries do not name it */
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+
+enum gpud_status gpud_memfd_create(const char *name, uint64_t size, enum gpud_share share, int *fd,
+                                   void **data, struct gpud_error *error)
+{
+    enum gpud_status status;
+    int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+    if (share == GPUD_SHARE_READ_ONLY)
+        seals |= F_SEAL_FUTURE_WRITE; /* does not touch the mapping made below */
+
+    int new_fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (new_fd < 0)
+        return gpud_fail_errno(error, "cannot create shared memory");
+    if (ftruncate(new_fd, (off_t)size) < 0) {
+        status = gpud_fail_errno(error, "cannot make shared memory of %llu bytes",
+                                 (unsigned long long)size);
+        goto fail;
+    }
+    void *new_data = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, new_fd, 0);
+    if (new_data == MAP_FAILED) {
+        status = gpud_fail_errno(error, "cannot map shared memory of %llu bytes",
+                                 (unsigned long long)size);
+        goto fail;
+    }
+    if (fcntl(new_fd, F_ADD_SEALS, seals) < 0) {
+        status = gpud_fail_errno(error, "cannot seal shared memory (Linux 5.1 or later is needed)");
+        munmap(new_data, size);
+        goto fail;
+    }
+    *fd = new_fd;
+    *data = new_data;
+    return GPUD_OK;
+fail:
+    close(new_fd);
+    return status;
+}
+
+enum gpud_status gpud_memfd_map(int fd, uint64_t size, bool writable, void **data,
+                                struct gpud_error *error)
+{
+    int seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0)
+        return gpud_fail(error, GPUD_PEER, "the peer sent a descriptor that is not a memfd");
+    if (!(seals & F_SEAL_SHRINK))
+        return gpud_fail(error, GPUD_PEER,
+                         "the peer sent shared memory that is not sealed against shrinking");
+    struct stat st;
+    if (fstat(fd, &st) < 0)
+        return gpud_fail_errno(error, "cannot measure the peer's shared memory");
+    if (size == 0 || st.st_size < 0 || (uint64_t)st.st_size < size)
+        return gpud_fail(error, GPUD_PEER,
+                         "the peer's shared memory has %lld bytes where %llu are needed",
+                         (long long)st.st_size, (unsigned long long)size);
+    void *mapped = mmap(NULL, size, PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED, fd, 0);
+    if (mapped == MAP_FAILED)
+        return gpud_fail_errno(error, "cannot map the peer's shared memory of %llu bytes",
+                               (unsigned long long)size);
+    *data = mapped;
+    return GPUD_OK;
+}
+
+void gpud_memory_unmap_pages(void *data, uint64_t size)
+{
+    if (data)
+        munmap(data, size);
+}
+
+void gpud_fd_close(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}

@@ -1,0 +1,31 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* File descriptors and sealed shared memory. */
+#ifndef GPUD_BASE_FD_H
+#define GPUD_BASE_FD_H
+
+#include "base/error.h"
+
+enum gpud_share {
+    GPUD_SHARE_READ_ONLY, /* others can map it for reading only (F_SEAL_FUTURE_WRITE) */
+    GPUD_SHARE_WRITABLE,  /* others can write it too */
+};
+
+/* A zeroed memfd of this size, mapped writable here, whose size nobody can change any more. The
+ * caller owns both the descriptor and the mapping. */
+enum gpud_status gpud_memfd_create(const char *name, uint64_t size, enum gpud_share share, int *fd,
+                                   void **data, struct gpud_error *error);
+
+/* Maps a peer's memfd after checking that it is a memfd that cannot shrink and holds at least size
+ * bytes: else an access might kill this process with SIGBUS. The descriptor stays the caller's.
+ * GPUD_PEER if it lies. */
+enum gpud_status gpud_memfd_map(int fd, uint64_t size, bool writable, void **data,
+                                struct gpud_error *error);
+
+void gpud_memory_unmap_pages(void *data, uint64_t size);
+
+/* Closes *fd and makes it -1; -1 is nothing. */
+void gpud_fd_close(int *fd);
+
+#endif

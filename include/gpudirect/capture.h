@@ -1,0 +1,76 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A V4L2 capture driver as the writer of a ring.
+ *
+ *     gpud_capture_create → gpud_capture_list_modes → gpud_capture_configure
+ *                         → { gpud_capture_acquire → use → gpud_frame_release }… →
+ * gpud_capture_destroy
+ *
+ * Thread-safety: as a receiver's. */
+#ifndef GPUDIRECT_CAPTURE_H
+#define GPUDIRECT_CAPTURE_H
+
+#include <gpudirect/frame.h>
+
+GPUD_BEGIN_DECLS
+
+struct gpud_capture;
+
+struct gpud_capture_params {
+    size_t size;
+    const char *address; /* required: "v4l2:///dev/video0" */
+    const char *device;  /* where the frames shall arrive; NULL: "auto" */
+    uint32_t slots;      /* 0: 4 */
+    const char *method;  /* "userptr" or "mmap"; NULL: the best that works */
+};
+
+/* One thing that the driver offers. Where it offers a range, min and max differ, and step is not 0.
+ */
+struct gpud_capture_mode {
+    char format[16];
+    uint32_t width_min, width_max, width_step;
+    uint32_t height_min, height_max, height_step;
+    uint32_t fps_num, fps_den; /* the fastest; 0/1: the driver does not say */
+};
+
+struct gpud_capture_info {
+    char path[32]; /* "v4l2-userptr", "v4l2-mmap", or "none" */
+    char fallback_reason[192];
+    char driver[32], card[64];
+    struct gpud_layout layout;
+    uint32_t fps_num, fps_den;
+    bool monotonic; /* the driver stamps with the monotonic clock; else frames carry no pts */
+    uint64_t frames;
+    uint64_t dropped;   /* gaps in the driver's sequence */
+    uint64_t corrupted; /* buffers the driver flagged as such; they are handed on with CORRUPTED */
+    uint64_t copies_cpu, copies_gpu;
+};
+
+GPUD_API enum gpud_status gpud_capture_create(struct gpud_context *context,
+                                              const struct gpud_capture_params *params,
+                                              struct gpud_capture **capture,
+                                              struct gpud_error *error);
+GPUD_API void gpud_capture_destroy(struct gpud_capture **capture);
+
+/* Writes up to max modes and returns how many there are. */
+GPUD_API size_t gpud_capture_list_modes(struct gpud_capture *capture,
+                                        struct gpud_capture_mode *modes, size_t max);
+
+/* Sets format, size and rate (0/1: the driver's) and starts streaming. The driver may round:
+ * get_info tells. */
+GPUD_API enum gpud_status gpud_capture_configure(struct gpud_capture *capture, const char *format,
+                                                 uint32_t width, uint32_t height, uint32_t fps_num,
+                                                 uint32_t fps_den, struct gpud_error *error);
+
+/* The next frame; pts is the driver's monotonic time. GPUD_TIMEOUT, GPUD_AGAIN, GPUD_NO_DEVICE
+ * (unplugged), GPUD_IO (the driver failed: configure again, or destroy). */
+GPUD_API enum gpud_status gpud_capture_acquire(struct gpud_capture *capture, int64_t timeout_ns,
+                                               struct gpud_frame **frame, struct gpud_error *error);
+
+GPUD_API void gpud_capture_get_info(struct gpud_capture *capture, struct gpud_capture_info *info);
+GPUD_API void gpud_capture_interrupt(struct gpud_capture *capture, bool interrupted);
+
+GPUD_END_DECLS
+
+#endif

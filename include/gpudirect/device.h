@@ -1,0 +1,100 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Contexts, devices and memory.
+ *
+ * A device is a place that memory lives on and that can copy: "host", "opencl:0", "opencl:1"… */
+#ifndef GPUDIRECT_DEVICE_H
+#define GPUDIRECT_DEVICE_H
+
+#include <gpudirect/types.h>
+
+GPUD_BEGIN_DECLS
+
+struct gpud_context;
+struct gpud_device;
+struct gpud_memory;
+
+/* --- context: the root of everything; thread-safe ------------------------------------------ */
+
+struct gpud_context_params {
+    size_t size;
+    gpud_log_fn log; /* NULL: warnings and errors go to stderr */
+    void *log_user;
+    enum gpud_log_level
+        log_level; /* 0: GPUD_LOG_WARNING, or what GPUDIRECT_LOG says (error…debug) */
+};
+
+/* params may be NULL. */
+GPUD_API enum gpud_status gpud_context_create(const struct gpud_context_params *params,
+                                              struct gpud_context **context,
+                                              struct gpud_error *error);
+
+/* All objects made from the context must be gone before; waits a moment for frames on their way
+ * back. */
+GPUD_API void gpud_context_destroy(struct gpud_context **context);
+
+/* --- device: reference-counted inside its context; thread-safe ----------------------------- */
+
+struct gpud_device_info {
+    char name[32];         /* "opencl:0": what gpud_device_open() takes */
+    char description[128]; /* the vendor's own name for it */
+    char pci[16];          /* "0000:63:00.0"; "" where it is not a PCI device or does not say */
+    bool available;
+    bool direct_writes; /* others can write its memory without the host (DirectGMA, peer-to-peer) */
+    char reason[192];   /* if not available or not direct_writes: why, and what would change that */
+};
+
+/* Opens a device by name; "auto" is "host". The same name gives the same device, once more; it
+ * stays open, ready for the next one, until the context is destroyed. */
+GPUD_API enum gpud_status gpud_device_open(struct gpud_context *context, const char *name,
+                                           struct gpud_device **device, struct gpud_error *error);
+GPUD_API void gpud_device_close(struct gpud_device **device);
+GPUD_API void gpud_device_get_info(const struct gpud_device *device, struct gpud_device_info *info);
+
+/* Everything that was looked for, what is absent included (available = false, with the reason).
+ * Writes up to max entries and returns how many there are. */
+GPUD_API size_t gpud_device_list(struct gpud_context *context, struct gpud_device_info *infos,
+                                 size_t max);
+
+/* How far apart two devices are on the buses of this machine, in the terms of `nvidia-smi topo -m`.
+ */
+enum gpud_distance {
+    GPUD_DISTANCE_UNKNOWN, /* one of them does not say where it is */
+    GPUD_DISTANCE_SELF,    /* the same device, or both are the host's processors and memory */
+    GPUD_DISTANCE_PIX,     /* behind one PCIe bridge or switch */
+    GPUD_DISTANCE_PHB,     /* behind one PCIe host bridge */
+    GPUD_DISTANCE_NODE,    /* in one NUMA node */
+    GPUD_DISTANCE_SYS,     /* across NUMA nodes */
+};
+GPUD_API enum gpud_distance gpud_device_distance(const struct gpud_device *a,
+                                                 const struct gpud_device *b);
+
+/* The number of the NUMA node that a device is attached to; -1: unknown, or all of them (the host).
+ */
+GPUD_API int gpud_device_numa_node(const struct gpud_device *device);
+
+/* --- memory: reference-counted; one thread at a time may map or unmap it ------------------- */
+
+enum gpud_access { GPUD_READ = 1, GPUD_WRITE = 2 };
+
+/* Memory of a device, zeroed. */
+GPUD_API enum gpud_status gpud_memory_alloc(struct gpud_device *device, uint64_t size,
+                                            struct gpud_memory **memory, struct gpud_error *error);
+
+/* Memory that somebody else allocated. native: a host pointer on "host", a cl_mem of the device's
+ * context on "opencl:N". On success the library keeps using it until it calls destroy(user) (may be
+ * NULL), from any thread; on failure destroy is not called and nothing is kept. */
+GPUD_API enum gpud_status gpud_memory_wrap(struct gpud_device *device, void *native, uint64_t size,
+                                           void (*destroy)(void *user), void *user,
+                                           struct gpud_memory **memory, struct gpud_error *error);
+
+/* The vendor's own object for a memory: a host pointer, a cl_mem. Borrowed: lives as long as the
+ * memory. */
+GPUD_API void *gpud_memory_get_native(const struct gpud_memory *memory);
+
+GPUD_API void gpud_memory_unref(struct gpud_memory **memory);
+
+GPUD_END_DECLS
+
+#endif

@@ -1,0 +1,86 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A frame: a layout somewhere in a memory, and what is known about the picture in it.
+ *
+ * A frame has one owner at a time and is not thread-safe: whoever holds the pointer owns it.
+ * Different frames may be used, and released, from different threads at once. */
+#ifndef GPUDIRECT_FRAME_H
+#define GPUDIRECT_FRAME_H
+
+#include <gpudirect/device.h>
+#include <gpudirect/layout.h>
+
+GPUD_BEGIN_DECLS
+
+struct gpud_frame;
+
+enum gpud_frame_flags {
+    GPUD_FRAME_CORRUPTED =
+        1 << 0, /* the content may be wrong: an error of the card, a writer that died */
+    GPUD_FRAME_DISCONTINUITY =
+        1 << 1, /* frames are missing before this one, or a new sender took over */
+    GPUD_FRAME_READ_ONLY = 1 << 2, /* shared with others: mapping it for writing is refused */
+    GPUD_FRAME_USER =
+        1 << 16, /* from this bit up the bits are the application's and travel as they are */
+};
+
+/* Application data that travels with a frame, such as serialised metas. */
+#define GPUD_FRAME_META_MAX 704
+
+struct gpud_frame_info {
+    uint64_t pts, dts,
+        duration;    /* ns of the application's time line, or GPUD_TIME_NONE; travel as they are */
+    uint64_t offset; /* the application's frame number, or UINT64_MAX; travels as it is */
+    uint32_t flags;  /* enum gpud_frame_flags */
+    uint32_t meta_size;
+    uint8_t meta[GPUD_FRAME_META_MAX];
+
+    /* Written by the library; ignored by gpud_frame_set_info(). */
+    uint64_t sequence; /* counts the sender's frames from 1; a gap is a frame dropped for this
+                          receiver */
+    uint64_t dropped;  /* frames dropped for this receiver since it connected */
+    uint64_t
+        submit_time; /* monotonic ns at which the sender submitted it (same host only), else 0 */
+    uint32_t epoch;  /* changes with every (re)connect and every change of format */
+    struct gpud_layout layout;
+};
+
+GPUD_API void gpud_frame_get_info(const struct gpud_frame *frame, struct gpud_frame_info *info);
+
+/* Before submit: times, offset, flags, meta. GPUD_INVALID if meta_size is too large. */
+GPUD_API enum gpud_status gpud_frame_set_info(struct gpud_frame *frame,
+                                              const struct gpud_frame_info *info,
+                                              struct gpud_error *error);
+
+/* Where the frame lies: a borrowed memory, and the frame's start in it. */
+GPUD_API struct gpud_memory *gpud_frame_get_memory(const struct gpud_frame *frame,
+                                                   uint64_t *offset);
+
+/* A number that is the same for every frame that lies in the same place: 0..N-1 within an epoch, or
+ * UINT32_MAX for wrapped memory. For caches of per-slot objects. */
+GPUD_API uint32_t gpud_frame_get_slot(const struct gpud_frame *frame);
+
+/* Makes the frame's bytes visible to the CPU, after whatever the device still has to do for it.
+ * Free where the memory is host memory. GPUD_TIMEOUT leaves the frame as it was. A frame that is
+ * mapped must be unmapped before it is submitted or released. GPUD_PEER: the writer died in
+ * mid-frame; the frame is flagged CORRUPTED and may be mapped again. */
+GPUD_API enum gpud_status gpud_frame_map(struct gpud_frame *frame, unsigned access,
+                                         int64_t timeout_ns, void **data, struct gpud_error *error);
+GPUD_API void gpud_frame_unmap(struct gpud_frame *frame);
+
+/* A frame in memory of the application's own, to be submitted: it costs one copy where a lent frame
+ * costs none. The frame takes a reference on memory and drops it when the last receiver's copy is
+ * done. */
+GPUD_API enum gpud_status gpud_frame_wrap(struct gpud_memory *memory, uint64_t offset,
+                                          const struct gpud_layout *layout,
+                                          struct gpud_frame **frame, struct gpud_error *error);
+
+/* Gives a frame back: to the receiver or capture that it came from (the credit returns once the
+ * device has finished with it), or a lent one, unsent, to its sender. The frame may outlive what it
+ * came from. */
+GPUD_API void gpud_frame_release(struct gpud_frame **frame);
+
+GPUD_END_DECLS
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Everything. */
+#ifndef GPUDIRECT_GPUDIRECT_H
+#define GPUDIRECT_GPUDIRECT_H
+
+#include <gpudirect/capture.h>
+#include <gpudirect/device.h>
+#include <gpudirect/frame.h>
+#include <gpudirect/layout.h>
+#include <gpudirect/receiver.h>
+#include <gpudirect/route.h>
+#include <gpudirect/sender.h>
+#include <gpudirect/types.h>
+
+#endif

@@ -1,0 +1,97 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The side that consumes frames. It connects to a sender's address, in either start order, and
+ * connects again after the sender went away.
+ *
+ *     gpud_receiver_create → { gpud_receiver_acquire → use → gpud_frame_release }… →
+ * gpud_receiver_destroy
+ *
+ * Thread-safety: acquire comes from one thread at a time; frames may be released from any thread;
+ * get_info and interrupt may be called from any thread. */
+#ifndef GPUDIRECT_RECEIVER_H
+#define GPUDIRECT_RECEIVER_H
+
+#include <gpudirect/sender.h>
+
+GPUD_BEGIN_DECLS
+
+struct gpud_receiver;
+
+enum gpud_event {
+    GPUD_EVENT_CONNECTED = 1, /* data: struct gpud_peer_info */
+    GPUD_EVENT_FORMAT,        /* a new epoch; data: struct gpud_format_event */
+    GPUD_EVENT_USER,          /* data: struct gpud_user_event */
+};
+
+struct gpud_format_event {
+    uint32_t epoch;
+    struct gpud_layout layout;
+    const void *media;
+    size_t media_size;
+};
+
+struct gpud_user_event {
+    uint32_t kind;
+    const void *data;
+    size_t size;
+};
+
+struct gpud_receiver_params {
+    size_t size;
+    const char *address; /* required: as the sender's */
+    const char *device;  /* where the frames shall arrive; NULL: "auto" */
+    const char *name;    /* shown to the sender; NULL: the process's name */
+    uint32_t slots; /* frames that may be in flight or held at once; 0: 4; at most GPUD_SLOTS_MAX */
+    enum gpud_slow_receiver slow_receiver; /* when this receiver is slow; a wish to BLOCK is heard
+                                            * only by a sender that blocks by itself */
+    bool require_direct;                   /* refuse the staged route */
+    const char *route;                     /* take only this route; NULL: the best */
+    /* Called inside gpud_receiver_acquire(), in order with the frames. data lives during the call.
+     * May be NULL. */
+    void (*on_event)(void *user, enum gpud_event event, const void *data);
+    void *user;
+};
+
+struct gpud_receiver_info {
+    bool connected;
+    char path[32]; /* "none" while not connected */
+    char fallback_reason[192];
+    uint64_t frames;    /* received */
+    uint64_t dropped;   /* by the sender, for this receiver */
+    uint64_t corrupted; /* flagged so */
+    uint64_t connects, disconnects;
+    uint64_t copies_cpu, copies_gpu; /* of whole frames, on this side */
+    uint64_t waits_cpu;              /* times acquire slept */
+    uint64_t kicks;                  /* system calls made to wake the sender */
+    /* From submit to acquire, over the last 4096 frames, ns; 0 where unknown. */
+    uint64_t latency_p50, latency_p99, latency_max;
+};
+
+GPUD_API enum gpud_status gpud_receiver_create(struct gpud_context *context,
+                                               const struct gpud_receiver_params *params,
+                                               struct gpud_receiver **receiver,
+                                               struct gpud_error *error);
+
+/* Frames that are still held stay valid and can be released later. */
+GPUD_API void gpud_receiver_destroy(struct gpud_receiver **receiver);
+
+/* The next frame. Connects first where needed. The frame's bytes may still be on their way:
+ * gpud_frame_map() waits for them, and so does work put on the device's queue. GPUD_TIMEOUT  no
+ * frame, or no sender, until then: error says which GPUD_CLOSED   the sender ended the stream
+ * (EOS); the next call waits for the stream after it GPUD_PEER     the sender vanished or broke the
+ * protocol; the next call connects again GPUD_UNSUPPORTED  no route: error says why; the next call
+ * tries again */
+GPUD_API enum gpud_status gpud_receiver_acquire(struct gpud_receiver *receiver, int64_t timeout_ns,
+                                                struct gpud_frame **frame,
+                                                struct gpud_error *error);
+
+GPUD_API void gpud_receiver_get_info(struct gpud_receiver *receiver,
+                                     struct gpud_receiver_info *info);
+
+/* true: waiting calls return GPUD_AGAIN at once, until false is set. */
+GPUD_API void gpud_receiver_interrupt(struct gpud_receiver *receiver, bool interrupted);
+
+GPUD_END_DECLS
+
+#endif

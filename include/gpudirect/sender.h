@@ -1,0 +1,124 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The side that produces frames. It listens on an address; any number of receivers connect, each by
+ * the best route that both sides can take.
+ *
+ *     gpud_sender_create → gpud_sender_configure → { gpud_sender_acquire → write →
+ * gpud_sender_submit }…
+ *
+ * Thread-safety: submit, configure, send_event and destroy come from one thread at a time; acquire
+ * may come from any thread, also during submit; lent frames may be released from any thread;
+ * get_info, wait and interrupt may be called from any thread. */
+#ifndef GPUDIRECT_SENDER_H
+#define GPUDIRECT_SENDER_H
+
+#include <gpudirect/frame.h>
+
+GPUD_BEGIN_DECLS
+
+struct gpud_sender;
+
+/* What happens to a frame for a receiver whose ring is full. Each receiver is judged alone. */
+enum gpud_slow_receiver {
+    GPUD_SLOW_DEFAULT = 0, /* sender: BLOCK; receiver: whatever the sender says */
+    GPUD_SLOW_BLOCK,       /* wait for it */
+    GPUD_SLOW_DROP_NEWEST, /* it does not get this frame */
+    GPUD_SLOW_DROP_OLDEST, /* it loses the oldest that it has not taken yet, and gets this one */
+};
+
+#define GPUD_SLOTS_MAX 64
+#define GPUD_RECEIVERS_MAX 32
+
+struct gpud_peer_info {
+    uint64_t id; /* counts connections from 1 */
+    int64_t pid; /* of the other process */
+    char name[64];
+    char path[32];             /* the route that carries it */
+    char fallback_reason[192]; /* why no better route does, or "" */
+};
+
+struct gpud_sender_params {
+    size_t size;
+    const char *address; /* required: a bare name or "unix:/absolute/path" */
+    const char *device;  /* NULL: "auto" */
+    const char *name;    /* shown to the peers; NULL: the process's name */
+    uint32_t slots;      /* frames in flight per receiver; 0: 4; at most GPUD_SLOTS_MAX */
+    enum gpud_slow_receiver slow_receiver; /* default: BLOCK */
+    bool require_direct; /* refuse a receiver that only the staged route can reach */
+    const char *route;   /* take only this route ("map", "directgma", "staged"); NULL: the best */
+    /* Called from a thread of the sender; must not call back into it. May be NULL. */
+    void (*on_connect)(void *user, const struct gpud_peer_info *peer);
+    void (*on_disconnect)(void *user, const struct gpud_peer_info *peer);
+    void *user;
+};
+
+struct gpud_sender_info {
+    uint32_t receivers; /* connected and streaming */
+    char path[32];      /* of the last one that connected; "none" before */
+    char fallback_reason[192];
+    uint64_t frames;    /* submitted */
+    uint64_t delivered; /* hand-offs, summed over receivers */
+    uint64_t dropped;   /* by slow-receiver, summed over receivers */
+    uint64_t connects, disconnects, refused;
+    uint64_t copies_cpu, copies_gpu; /* of whole frames */
+    uint64_t waits_cpu;              /* times a call slept until a receiver gave a credit back */
+    uint64_t kicks;                  /* system calls made to wake a receiver */
+};
+
+/* Listens at once. GPUD_NO_ACCESS, or GPUD_IO with EADDRINUSE when another live sender has the
+ * address. */
+GPUD_API enum gpud_status gpud_sender_create(struct gpud_context *context,
+                                             const struct gpud_sender_params *params,
+                                             struct gpud_sender **sender, struct gpud_error *error);
+
+/* Says goodbye to the receivers, waits (5 s at most) for copies under way. Lent frames may still be
+ * released. */
+GPUD_API void gpud_sender_destroy(struct gpud_sender **sender);
+
+/* Starts a new epoch with this layout. media: bytes of the application (caps, say) that every
+ * receiver gets with the layout; at most GPUD_MEDIA_MAX. Frames of the old epoch arrive before;
+ * lent frames of it can only be released. */
+#define GPUD_MEDIA_MAX 2048
+GPUD_API enum gpud_status gpud_sender_configure(struct gpud_sender *sender,
+                                                const struct gpud_layout *layout, const void *media,
+                                                size_t media_size, struct gpud_error *error);
+
+/* Waits until `count` receivers are streaming. */
+GPUD_API enum gpud_status gpud_sender_wait(struct gpud_sender *sender, uint32_t count,
+                                           int64_t timeout_ns, struct gpud_error *error);
+
+/* Lends a slot to write the next frame into; submitted, it costs no copy where the route shares
+ * memory. Lent frames count against the ring: hold few. */
+GPUD_API enum gpud_status gpud_sender_acquire(struct gpud_sender *sender, int64_t timeout_ns,
+                                              struct gpud_frame **frame, struct gpud_error *error);
+
+/* Hands the frame to every receiver, and consumes it: on GPUD_OK, and on every failure but
+ * GPUD_AGAIN and GPUD_TIMEOUT (a blocking receiver gave no credit), *frame is NULL. With `keep` the
+ * caller keeps the frame and may submit it again or release it, but must not write to it any more.
+ * With no receiver the frame is done. */
+GPUD_API enum gpud_status gpud_sender_submit(struct gpud_sender *sender, struct gpud_frame **frame,
+                                             bool keep, int64_t timeout_ns,
+                                             struct gpud_error *error);
+
+/* A message of the application, in order with the frames: kind is its own; size at most
+ * GPUD_MEDIA_MAX. The last one of each kind that has the bit GPUD_EVENT_STICKY is also sent to
+ * receivers that connect later, before their first frame (at most 16 kinds, in the order in which
+ * they were first sent). */
+#define GPUD_EVENT_STICKY (UINT32_C(1) << 31)
+GPUD_API enum gpud_status gpud_sender_send_event(struct gpud_sender *sender, uint32_t kind,
+                                                 const void *data, size_t size,
+                                                 struct gpud_error *error);
+
+/* The end of the stream, in order with the frames. configure or submit begin a new one. */
+GPUD_API enum gpud_status gpud_sender_send_eos(struct gpud_sender *sender,
+                                               struct gpud_error *error);
+
+GPUD_API void gpud_sender_get_info(struct gpud_sender *sender, struct gpud_sender_info *info);
+
+/* true: waiting calls return GPUD_AGAIN at once, until false is set. */
+GPUD_API void gpud_sender_interrupt(struct gpud_sender *sender, bool interrupted);
+
+GPUD_END_DECLS
+
+#endif
