@@ -1,0 +1,219 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Contexts, and the devices that are open in them. */
+#include "device/device.h"
+
+#include "base/clock.h"
+#include "device/backends.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+static const struct gpud_device_ops *const backends[] = {
+    &gpud_host_ops,
+    &gpud_opencl_ops,
+};
+#define BACKENDS (sizeof(backends) / sizeof(backends[0]))
+
+enum gpud_status gpud_context_create(const struct gpud_context_params *params,
+                                     struct gpud_context **context, struct gpud_error *error)
+{
+    static const struct gpud_context_params defaults = GPUD_PARAMS_INIT(defaults);
+    if (!params)
+        params = &defaults;
+    if (params->size < sizeof(*params))
+        return gpud_fail(error, GPUD_INVALID,
+                         "gpud_context_params.size is not set: use GPUD_PARAMS_INIT");
+
+    struct gpud_context *made = calloc(1, sizeof(*made));
+    if (!made)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a context");
+    if (getrandom(&made->token, sizeof(made->token), 0) != sizeof(made->token)) {
+        free(made);
+        return gpud_fail_errno(error, "no random numbers from the system");
+    }
+    gpud_log_init(&made->log, params->log, params->log_user, params->log_level);
+    pthread_mutex_init(&made->lock, NULL);
+    *context = made;
+    return GPUD_OK;
+}
+
+static size_t devices_in_use(struct gpud_context *context)
+{
+    size_t count = 0;
+    pthread_mutex_lock(&context->lock);
+    for (size_t i = 0; i < context->device_count; i++)
+        count += context->devices[i]->references > 0;
+    pthread_mutex_unlock(&context->lock);
+    return count;
+}
+
+void gpud_context_destroy(struct gpud_context **context)
+{
+    if (!context || !*context)
+        return;
+    struct gpud_context *gone = *context;
+    *context = NULL;
+    /* A frame that was released a moment ago comes back from a driver's thread. */
+    int64_t deadline = gpud_deadline(GPUD_SEC);
+    while (devices_in_use(gone) && gpud_now() < deadline)
+        clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = GPUD_MSEC / 2}, NULL);
+    if (devices_in_use(gone)) {
+        gpud_log_error(&gone->log, "context",
+                       "destroyed while %zu devices are in use: it is kept aside",
+                       devices_in_use(gone));
+        return;
+    }
+    while (gone->device_count) {
+        struct gpud_device *device = gone->devices[--gone->device_count];
+        device->ops->close(device);
+        free(device);
+    }
+    pthread_mutex_destroy(&gone->lock);
+    free(gone->devices);
+    free(gone->local);
+    free(gone);
+}
+
+/* --- devices ------------------------------------------------------------------------------- */
+
+static void probe(struct gpud_device *device, const struct gpud_device_ops *ops, unsigned index)
+{
+    device->ops = ops;
+    device->index = index;
+    if (ops->single)
+        gpud_print(device->info.name, "%s", ops->name);
+    else
+        gpud_print(device->info.name, "%s:%u", ops->name, index);
+    ops->probe(device);
+}
+
+/* "opencl:1" → its backend and 1; "opencl" → 0. */
+static enum gpud_status parse(const char *name, const struct gpud_device_ops **ops, unsigned *index,
+                              struct gpud_error *error)
+{
+    for (size_t i = 0; i < BACKENDS; i++) {
+        size_t length = strlen(backends[i]->name);
+        if (strncmp(name, backends[i]->name, length) != 0)
+            continue;
+        unsigned long number = 0;
+        if (name[length] == ':' && !backends[i]->single) {
+            char *end;
+            number = strtoul(name + length + 1, &end, 10);
+            if (end == name + length + 1 || *end || number > 255)
+                return gpud_fail(error, GPUD_INVALID, "\"%s\" is not a device: write %s:0, %s:1…",
+                                 name, backends[i]->name, backends[i]->name);
+        } else if (name[length]) {
+            continue;
+        }
+        *ops = backends[i];
+        *index = (unsigned)number;
+        return GPUD_OK;
+    }
+    return gpud_fail(error, GPUD_INVALID,
+                     "\"%s\" is not a device: use auto, host, or opencl:0, opencl:1…", name);
+}
+
+enum gpud_status gpud_device_open(struct gpud_context *context, const char *name,
+                                  struct gpud_device **device, struct gpud_error *error)
+{
+    const struct gpud_device_ops *ops = NULL;
+    unsigned index = 0;
+    if (!name || strcmp(name, "auto") == 0)
+        name = "host";
+    enum gpud_status status = parse(name, &ops, &index, error);
+    if (status != GPUD_OK)
+        return status;
+
+    pthread_mutex_lock(&context->lock);
+    for (size_t i = 0; i < context->device_count; i++) {
+        struct gpud_device *open = context->devices[i];
+        if (open->ops == ops && open->index == index) {
+            open->references++;
+            pthread_mutex_unlock(&context->lock);
+            *device = open;
+            return GPUD_OK;
+        }
+    }
+
+    struct gpud_device *made = calloc(1, sizeof(*made));
+    struct gpud_device **grown =
+        reallocarray(context->devices, context->device_count + 1, sizeof(struct gpud_device *));
+    if (grown)
+        context->devices = grown;
+    if (!made || !grown) {
+        status = gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a device");
+        goto fail;
+    }
+    made->context = context;
+    made->references = 1;
+    unsigned count = ops->count();
+    if (index >= count) {
+        status =
+            gpud_fail(error, GPUD_NO_DEVICE, "there is no %s:%u: this machine has %s:0 to %s:%u",
+                      ops->name, index, ops->name, ops->name, count - 1);
+        goto fail;
+    }
+    probe(made, ops, index);
+    if (!made->info.available) {
+        status = gpud_fail(error, GPUD_NO_DEVICE, "%s", made->info.reason);
+        goto fail;
+    }
+    status = ops->open(made, error);
+    if (status != GPUD_OK)
+        goto fail;
+    context->devices[context->device_count++] = made;
+    pthread_mutex_unlock(&context->lock);
+    *device = made;
+    return GPUD_OK;
+fail:
+    pthread_mutex_unlock(&context->lock);
+    free(made);
+    return status;
+}
+
+struct gpud_device *gpud_device_ref(struct gpud_device *device)
+{
+    pthread_mutex_lock(&device->context->lock);
+    device->references++;
+    pthread_mutex_unlock(&device->context->lock);
+    return device;
+}
+
+void gpud_device_close(struct gpud_device **device)
+{
+    if (!device || !*device)
+        return;
+    struct gpud_device *gone = *device;
+    struct gpud_context *context = gone->context;
+    *device = NULL;
+
+    /* It stays open: the last reference may go in a driver's own thread, which must not close its
+     * driver; and whoever opens it next finds it ready. */
+    pthread_mutex_lock(&context->lock);
+    gone->references--;
+    pthread_mutex_unlock(&context->lock);
+}
+
+void gpud_device_get_info(const struct gpud_device *device, struct gpud_device_info *info)
+{
+    *info = device->info;
+}
+
+size_t gpud_device_list(struct gpud_context *context, struct gpud_device_info *infos, size_t max)
+{
+    size_t found = 0;
+    for (size_t i = 0; i < BACKENDS; i++) {
+        unsigned count = backends[i]->count();
+        for (unsigned index = 0; index < count; index++, found++) {
+            if (found >= max)
+                continue;
+            struct gpud_device probed = {.context = context};
+            probe(&probed, backends[i], index);
+            infos[found] = probed.info;
+        }
+    }
+    return found;
+}

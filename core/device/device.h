@@ -1,0 +1,86 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Devices, memories, queues and signals as the layers above use them: checked and counted. */
+#ifndef GPUD_DEVICE_DEVICE_H
+#define GPUD_DEVICE_DEVICE_H
+
+#include "base/log.h"
+#include "device/ops.h"
+#include <pthread.h>
+
+struct gpud_context {
+    struct gpud_log log;
+    uint64_t token; /* random: tells whether a peer lives in this very context */
+    pthread_mutex_t lock;
+    struct gpud_device **devices; /* those open */
+    size_t device_count;
+    struct gpud_memory **local; /* memories shared inside the process; index = local_id - 1 */
+    size_t local_count;
+};
+
+/* --- device.c ------------------------------------------------------------------------------ */
+
+struct gpud_device *gpud_device_ref(struct gpud_device *device);
+
+/* --- memory.c ------------------------------------------------------------------------------ */
+
+enum gpud_status gpud_memory_alloc_for(struct gpud_device *device, uint64_t size,
+                                       enum gpud_usage usage, struct gpud_memory **memory,
+                                       struct gpud_error *error);
+
+/* Host pages as the device sees them. destroy as in gpud_memory_wrap(). */
+enum gpud_status gpud_memory_wrap_host(struct gpud_device *device, void *data, uint64_t size,
+                                       bool read_only, void (*destroy)(void *user), void *user,
+                                       struct gpud_memory **memory, struct gpud_error *error);
+
+struct gpud_memory *gpud_memory_ref(struct gpud_memory *memory);
+
+/* A handle for this process and context only: the pointer. Always possible. */
+void gpud_memory_export_local(struct gpud_memory *memory, struct gpud_handle *handle);
+enum gpud_status gpud_memory_export(struct gpud_memory *memory, struct gpud_handle *handle,
+                                    struct gpud_error *error);
+enum gpud_status gpud_memory_import(struct gpud_device *device, const struct gpud_handle *handle,
+                                    uint64_t size, enum gpud_usage usage,
+                                    struct gpud_memory **memory, struct gpud_error *error);
+
+/* --- queue.c ------------------------------------------------------------------------------- */
+
+enum gpud_status gpud_queue_create(struct gpud_device *device, struct gpud_queue **queue,
+                                   struct gpud_error *error);
+struct gpud_queue *gpud_queue_ref(struct gpud_queue *queue);
+void gpud_queue_unref(struct gpud_queue **queue);
+enum gpud_status gpud_queue_copy(struct gpud_queue *queue, const struct gpud_copy *copy,
+                                 struct gpud_error *error);
+enum gpud_status gpud_queue_flush(struct gpud_queue *queue, struct gpud_error *error);
+enum gpud_status gpud_queue_on_complete(struct gpud_queue *queue, gpud_complete_fn fn, void *arg,
+                                        struct gpud_error *error);
+enum gpud_status gpud_queue_finish(struct gpud_queue *queue, int64_t deadline,
+                                   struct gpud_error *error);
+enum gpud_status gpud_queue_map(struct gpud_queue *queue, struct gpud_memory *memory,
+                                uint64_t offset, uint64_t size, unsigned access, int64_t deadline,
+                                void **data, struct gpud_error *error);
+void gpud_queue_unmap(struct gpud_queue *queue, struct gpud_memory *memory, void *data);
+
+/* --- signal.c ------------------------------------------------------------------------------ */
+
+/* Whether the device's queues wait for and post words by themselves. */
+bool gpud_device_has_signals(const struct gpud_device *device);
+
+enum gpud_status gpud_signal_create(struct gpud_memory *memory, uint64_t offset,
+                                    struct gpud_signal **signal, struct gpud_error *error);
+enum gpud_status gpud_signal_export(struct gpud_signal *signal, struct gpud_handle *handle,
+                                    struct gpud_error *error);
+enum gpud_status gpud_signal_import(struct gpud_memory *memory, const struct gpud_handle *handle,
+                                    struct gpud_signal **signal, struct gpud_error *error);
+void gpud_signal_destroy(struct gpud_signal **signal);
+enum gpud_status gpud_signal_post(struct gpud_signal *signal, uint32_t value,
+                                  struct gpud_queue *queue, struct gpud_error *error);
+enum gpud_status gpud_signal_wait_queue(struct gpud_signal *signal, uint32_t value,
+                                        struct gpud_queue *queue, struct gpud_error *error);
+enum gpud_status gpud_signal_wait_host(struct gpud_signal *signal, uint32_t value, int64_t deadline,
+                                       struct gpud_error *error);
+enum gpud_status gpud_signal_poison(struct gpud_signal *signal, uint32_t value,
+                                    struct gpud_error *error);
+
+#endif

@@ -1,0 +1,25 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A memory or a signal as it travels to another process. Secret: never logged. */
+#ifndef GPUD_DEVICE_HANDLE_H
+#define GPUD_DEVICE_HANDLE_H
+
+#include <stdint.h>
+
+enum gpud_handle_type {
+    GPUD_HANDLE_NONE = 0,
+    GPUD_HANDLE_LOCAL = 1,       /* word[0] = the process's token, word[1] = the id in its table */
+    GPUD_HANDLE_MEMFD = 2,       /* fd */
+    GPUD_HANDLE_BUS_ADDRESS = 3, /* word[0] = surface, word[1] = marker */
+    GPUD_HANDLE_TYPES
+};
+
+struct gpud_handle {
+    uint32_t type; /* enum gpud_handle_type */
+    int fd;        /* -1: none */
+    uint64_t size; /* bytes that the exporter says are there */
+    uint64_t word[4];
+};
+
+#endif

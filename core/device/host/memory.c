@@ -1,0 +1,106 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Host memory: anonymous pages for ourselves, sealed memfds for others. */
+#include "base/fd.h"
+#include "device/host/host.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+struct host_memory {
+    int fd; /* -1: anonymous */
+};
+
+static enum gpud_status alloc_host(struct gpud_memory *memory, struct gpud_error *error)
+{
+    struct host_memory *host = malloc(sizeof(*host));
+    if (!host)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a memory's record");
+    host->fd = -1;
+    void *data;
+    if (memory->usage == GPUD_USAGE_LOCAL) {
+        data = mmap(NULL, memory->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (data == MAP_FAILED) {
+            free(host);
+            return gpud_fail_errno(error, "no %llu bytes of host memory",
+                                   (unsigned long long)memory->size);
+        }
+    } else {
+        enum gpud_share share =
+            memory->usage == GPUD_USAGE_TARGET ? GPUD_SHARE_WRITABLE : GPUD_SHARE_READ_ONLY;
+        enum gpud_status status =
+            gpud_memfd_create("gpudirect-ring", memory->size, share, &host->fd, &data, error);
+        if (status != GPUD_OK) {
+            free(host);
+            return status;
+        }
+    }
+    memory->native = memory->host = data;
+    memory->backend = host;
+    return GPUD_OK;
+}
+
+static enum gpud_status wrap(struct gpud_memory *memory, struct gpud_error *error)
+{
+    memory->host = memory->native;
+    return GPUD_OK;
+}
+
+static enum gpud_status wrap_host(struct gpud_memory *memory, struct gpud_error *error)
+{
+    memory->native = memory->host;
+    return GPUD_OK;
+}
+
+static void free_host(struct gpud_memory *memory)
+{
+    struct host_memory *host = memory->backend;
+    if (!host)
+        return; /* wrapped: somebody else's pages */
+    gpud_memory_unmap_pages(memory->host, memory->size);
+    gpud_fd_close(&host->fd);
+    free(host);
+}
+
+static enum gpud_status export_handle(struct gpud_memory *memory, struct gpud_handle *handle,
+                                      struct gpud_error *error)
+{
+    const struct host_memory *host = memory->backend;
+    int fd = fcntl(host->fd, F_DUPFD_CLOEXEC, 3);
+    if (fd < 0)
+        return gpud_fail_errno(error, "cannot duplicate a descriptor");
+    handle->type = GPUD_HANDLE_MEMFD;
+    handle->fd = fd;
+    return GPUD_OK;
+}
+
+static enum gpud_status import_handle(struct gpud_memory *memory, const struct gpud_handle *handle,
+                                      struct gpud_error *error)
+{
+    if (handle->type != GPUD_HANDLE_MEMFD || handle->fd < 0)
+        return gpud_fail(error, GPUD_PEER, "the peer's handle is not shared host memory");
+    struct host_memory *host = malloc(sizeof(*host));
+    if (!host)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a memory's record");
+    host->fd = -1; /* the mapping is enough */
+    enum gpud_status status = gpud_memfd_map(
+        handle->fd, memory->size, memory->usage == GPUD_USAGE_TARGET, &memory->host, error);
+    if (status != GPUD_OK) {
+        free(host);
+        return status;
+    }
+    memory->native = memory->host;
+    memory->backend = host;
+    return GPUD_OK;
+}
+
+const struct gpud_memory_ops gpud_host_memory_ops = {
+    .alloc = alloc_host,
+    .wrap = wrap,
+    .wrap_host = wrap_host,
+    .free = free_host,
+    .export_handle = export_handle,
+    .import_handle = import_handle,
+};

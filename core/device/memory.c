@@ -1,0 +1,265 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Memories: the checks and counts around a backend's memory ops, and the table of those that two
+ * objects in one process share by pointer. */
+#include "device/device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct gpud_memory *new_memory(struct gpud_device *device, uint64_t size,
+                                      enum gpud_usage usage)
+{
+    struct gpud_memory *memory = calloc(1, sizeof(*memory));
+    if (!memory)
+        return NULL;
+    memory->device = gpud_device_ref(device);
+    atomic_init(&memory->references, 1);
+    pthread_mutex_init(&memory->map_lock, NULL);
+    memory->size = size;
+    memory->usage = usage;
+    return memory;
+}
+
+/* For a memory that its backend refused, or freed. */
+static void discard(struct gpud_memory *memory)
+{
+    pthread_mutex_destroy(&memory->map_lock);
+    gpud_device_close(&memory->device);
+    free(memory);
+}
+
+static enum gpud_status no_room(struct gpud_error *error)
+{
+    return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a memory's record");
+}
+
+static enum gpud_status check_size(uint64_t size, struct gpud_error *error)
+{
+    if (size == 0 || size > (UINT64_C(1) << 40))
+        return gpud_fail(error, GPUD_INVALID, "a memory of %llu bytes: 1 byte to 1 TiB is possible",
+                         (unsigned long long)size);
+    return GPUD_OK;
+}
+
+enum gpud_status gpud_memory_alloc_for(struct gpud_device *device, uint64_t size,
+                                       enum gpud_usage usage, struct gpud_memory **memory,
+                                       struct gpud_error *error)
+{
+    enum gpud_status status = check_size(size, error);
+    if (status != GPUD_OK)
+        return status;
+    struct gpud_memory *made = new_memory(device, size, usage);
+    if (!made)
+        return no_room(error);
+    status = device->ops->memory->alloc(made, error);
+    if (status != GPUD_OK) {
+        discard(made);
+        return status;
+    }
+    *memory = made;
+    return GPUD_OK;
+}
+
+enum gpud_status gpud_memory_alloc(struct gpud_device *device, uint64_t size,
+                                   struct gpud_memory **memory, struct gpud_error *error)
+{
+    return gpud_memory_alloc_for(device, size, GPUD_USAGE_LOCAL, memory, error);
+}
+
+/* Both wraps differ in one op and in what the pointer is. */
+static enum gpud_status wrap(struct gpud_memory *made,
+                             enum gpud_status (*op)(struct gpud_memory *, struct gpud_error *),
+                             void (*destroy)(void *user), void *user, struct gpud_memory **memory,
+                             struct gpud_error *error)
+{
+    enum gpud_status status =
+        op ? op(made, error)
+           : gpud_fail(error, GPUD_UNSUPPORTED, "%s cannot use memory that somebody else allocated",
+                       made->device->info.name);
+    if (status != GPUD_OK) {
+        discard(made);
+        return status;
+    }
+    made->destroy = destroy;
+    made->user = user;
+    *memory = made;
+    return GPUD_OK;
+}
+
+enum gpud_status gpud_memory_wrap(struct gpud_device *device, void *native, uint64_t size,
+                                  void (*destroy)(void *user), void *user,
+                                  struct gpud_memory **memory, struct gpud_error *error)
+{
+    enum gpud_status status = check_size(size, error);
+    if (status != GPUD_OK)
+        return status;
+    if (!native)
+        return gpud_fail(error, GPUD_INVALID, "no memory to wrap: native is NULL");
+    struct gpud_memory *made = new_memory(device, size, GPUD_USAGE_LOCAL);
+    if (!made)
+        return no_room(error);
+    made->native = native;
+    return wrap(made, device->ops->memory->wrap, destroy, user, memory, error);
+}
+
+enum gpud_status gpud_memory_wrap_host(struct gpud_device *device, void *data, uint64_t size,
+                                       bool read_only, void (*destroy)(void *user), void *user,
+                                       struct gpud_memory **memory, struct gpud_error *error)
+{
+    enum gpud_status status = check_size(size, error);
+    if (status != GPUD_OK)
+        return status;
+    struct gpud_memory *made = new_memory(device, size, GPUD_USAGE_LOCAL);
+    if (!made)
+        return no_room(error);
+    made->host = data;
+    made->read_only = read_only;
+    return wrap(made, device->ops->memory->wrap_host, destroy, user, memory, error);
+}
+
+struct gpud_memory *gpud_memory_ref(struct gpud_memory *memory)
+{
+    atomic_fetch_add_explicit(&memory->references, 1, memory_order_relaxed);
+    return memory;
+}
+
+static void leave_local_table(struct gpud_memory *memory);
+
+void gpud_memory_unref(struct gpud_memory **memory)
+{
+    if (!memory || !*memory)
+        return;
+    struct gpud_memory *gone = *memory;
+    *memory = NULL;
+    if (gone->local_id) {
+        /* An importer may be about to take a reference: the table's lock decides. */
+        struct gpud_context *context = gone->device->context;
+        pthread_mutex_lock(&context->lock);
+        bool last = atomic_fetch_sub_explicit(&gone->references, 1, memory_order_acq_rel) == 1;
+        if (last)
+            leave_local_table(gone);
+        pthread_mutex_unlock(&context->lock);
+        if (!last)
+            return;
+    } else if (atomic_fetch_sub_explicit(&gone->references, 1, memory_order_acq_rel) != 1) {
+        return;
+    }
+    gone->device->ops->memory->free(gone);
+    if (gone->destroy)
+        gone->destroy(gone->user);
+    discard(gone);
+}
+
+void *gpud_memory_get_native(const struct gpud_memory *memory)
+{
+    return memory->native;
+}
+
+/* --- sharing by pointer inside this process ------------------------------------------------ */
+
+static void leave_local_table(struct gpud_memory *memory)
+{
+    memory->device->context->local[memory->local_id - 1] = NULL;
+    memory->local_id = 0;
+}
+
+void gpud_memory_export_local(struct gpud_memory *memory, struct gpud_handle *handle)
+{
+    struct gpud_context *context = memory->device->context;
+    *handle = (struct gpud_handle){.type = GPUD_HANDLE_NONE, .fd = -1};
+    pthread_mutex_lock(&context->lock);
+    if (!memory->local_id) {
+        size_t free_place = 0;
+        while (free_place < context->local_count && context->local[free_place])
+            free_place++;
+        if (free_place == context->local_count) {
+            struct gpud_memory **grown = reallocarray(context->local, context->local_count + 16,
+                                                      sizeof(struct gpud_memory *));
+            if (!grown) {
+                pthread_mutex_unlock(&context->lock);
+                return;
+            }
+            memset(grown + context->local_count, 0, 16 * sizeof(struct gpud_memory *));
+            context->local = grown;
+            context->local_count += 16;
+        }
+        context->local[free_place] = memory;
+        memory->local_id = free_place + 1;
+    }
+    *handle = (struct gpud_handle){
+        .type = GPUD_HANDLE_LOCAL,
+        .fd = -1,
+        .size = memory->size,
+        .word = {context->token, memory->local_id},
+    };
+    pthread_mutex_unlock(&context->lock);
+}
+
+static enum gpud_status import_local(struct gpud_device *device, const struct gpud_handle *handle,
+                                     uint64_t size, struct gpud_memory **memory,
+                                     struct gpud_error *error)
+{
+    struct gpud_context *context = device->context;
+    if (handle->word[0] != context->token)
+        return gpud_fail(error, GPUD_PEER, "the peer offers memory of another process by pointer");
+    pthread_mutex_lock(&context->lock);
+    uint64_t id = handle->word[1];
+    struct gpud_memory *found =
+        id >= 1 && id <= context->local_count ? context->local[id - 1] : NULL;
+    if (found && found->device == device && found->size >= size)
+        gpud_memory_ref(found);
+    else
+        found = NULL;
+    pthread_mutex_unlock(&context->lock);
+    if (!found)
+        return gpud_fail(error, GPUD_PEER,
+                         "the peer offers memory that this process does not have on %s",
+                         device->info.name);
+    *memory = found;
+    return GPUD_OK;
+}
+
+/* --- sharing with other processes ---------------------------------------------------------- */
+
+enum gpud_status gpud_memory_export(struct gpud_memory *memory, struct gpud_handle *handle,
+                                    struct gpud_error *error)
+{
+    if (memory->imported)
+        return gpud_fail(error, GPUD_INVALID, "imported memory cannot be exported again");
+    if (!memory->device->ops->memory->export_handle || memory->usage == GPUD_USAGE_LOCAL)
+        return gpud_fail(error, GPUD_UNSUPPORTED, "this memory of %s was not made to be exported",
+                         memory->device->info.name);
+    *handle = (struct gpud_handle){.fd = -1, .size = memory->size};
+    return memory->device->ops->memory->export_handle(memory, handle, error);
+}
+
+enum gpud_status gpud_memory_import(struct gpud_device *device, const struct gpud_handle *handle,
+                                    uint64_t size, enum gpud_usage usage,
+                                    struct gpud_memory **memory, struct gpud_error *error)
+{
+    enum gpud_status status = check_size(size, error);
+    if (status != GPUD_OK)
+        return status;
+    if (handle->size < size)
+        return gpud_fail(error, GPUD_PEER, "the peer offers %llu bytes where %llu are needed",
+                         (unsigned long long)handle->size, (unsigned long long)size);
+    if (handle->type == GPUD_HANDLE_LOCAL)
+        return import_local(device, handle, size, memory, error);
+    if (!device->ops->memory->import_handle)
+        return gpud_fail(error, GPUD_UNSUPPORTED, "%s cannot import memory", device->info.name);
+
+    struct gpud_memory *made = new_memory(device, size, usage);
+    if (!made)
+        return no_room(error);
+    made->imported = true;
+    made->read_only = usage == GPUD_USAGE_SHARE;
+    status = device->ops->memory->import_handle(made, handle, error);
+    if (status != GPUD_OK) {
+        discard(made);
+        return status;
+    }
+    *memory = made;
+    return GPUD_OK;
+}

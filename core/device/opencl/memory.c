@@ -1,0 +1,259 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* OpenCL buffers, and DirectGMA's two kinds of them: one's own that peers write through a bus
+ * address, and a peer's behind its bus address. */
+#include "device/opencl/opencl.h"
+
+#include <stdlib.h>
+
+static enum gpud_status no_room(struct gpud_error *error)
+{
+    return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a memory's record");
+}
+
+static void free_record(struct opencl_memory *record)
+{
+    if (record->view)
+        clReleaseMemObject(record->view);
+    if (record->memory)
+        clReleaseMemObject(record->memory);
+    free(record);
+}
+
+static enum gpud_status zero(struct opencl_device *device, cl_mem memory, uint64_t size,
+                             struct gpud_error *error)
+{
+    const cl_uchar nothing = 0;
+    cl_event event;
+    cl_int code = clEnqueueFillBuffer(device->service->queue, memory, &nothing, sizeof(nothing), 0,
+                                      size, 0, NULL, &event);
+    if (code != CL_SUCCESS)
+        return gpud_opencl_fail(error, code, "the driver refused to clear %llu bytes",
+                                (unsigned long long)size);
+    return gpud_opencl_serve(device, event, "clear new memory", error);
+}
+
+/* --- bus addresses ------------------------------------------------------------------------- */
+
+/* A buffer for what lies behind a bus address. The marker's page is what the driver maps; where in
+ * it the word lies is told to each write. */
+static cl_mem open_external(struct opencl_device *device, const struct opencl_bus_address *bus,
+                            uint64_t size, cl_int *code)
+{
+    struct opencl_bus_address pages = {bus->surface, bus->marker & ~(OPENCL_PAGE - 1)};
+    cl_mem external = clCreateBuffer(
+        device->context, CL_MEM_EXTERNAL_PHYSICAL_AMD | CL_MEM_WRITE_ONLY, size, &pages, code);
+    return *code == CL_SUCCESS ? external : NULL;
+}
+
+/* AMD wants this once for each external buffer before its first use. */
+static enum gpud_status settle(struct opencl_device *device, cl_mem external,
+                               struct gpud_error *error)
+{
+    cl_event event;
+    cl_int code =
+        clEnqueueMigrateMemObjects(device->service->queue, 1, &external, 0, 0, NULL, &event);
+    if (code != CL_SUCCESS)
+        return gpud_opencl_fail(error, code, "the driver refused to move to a bus address");
+    return gpud_opencl_serve(device, event, "reach memory behind a bus address", error);
+}
+
+static enum gpud_status no_direct(const struct gpud_device *device, struct gpud_error *error)
+{
+    return gpud_fail(error, GPUD_UNSUPPORTED, "%s", device->no_direct);
+}
+
+/* Gives *record its buffer, its addresses and its view of itself. */
+static enum gpud_status make_target(struct gpud_memory *memory, struct opencl_memory **record,
+                                    struct gpud_error *error)
+{
+    struct opencl_device *device = gpud_opencl_device(memory->device);
+    struct opencl_memory *made = *record;
+    cl_int code;
+    if (!device->amd.make_resident)
+        return no_direct(memory->device, error);
+    made->memory = clCreateBuffer(device->context, CL_MEM_BUS_ADDRESSABLE_AMD | CL_MEM_READ_WRITE,
+                                  memory->size, NULL, &code);
+    cl_event event;
+    if (code == CL_SUCCESS)
+        code = device->amd.make_resident(device->service->queue, 1, &made->memory, CL_FALSE,
+                                         &made->bus, 0, NULL, &event);
+    if (code == CL_INVALID_BUFFER_SIZE || code == CL_MEM_OBJECT_ALLOCATION_FAILURE ||
+        code == CL_OUT_OF_RESOURCES || code == CL_OUT_OF_HOST_MEMORY)
+        return gpud_opencl_fail_as(
+            error, GPUD_NO_MEMORY, code,
+            "%llu bytes do not fit into the aperture for peers (AMD's default: 96 MB): "
+            "take fewer or smaller slots",
+            (unsigned long long)memory->size);
+    if (code != CL_SUCCESS)
+        return gpud_opencl_fail(error, code, "%s refused memory that peers can write",
+                                memory->device->info.name);
+
+    enum gpud_status status = gpud_opencl_serve(device, event, "make memory resident", error);
+    if (status != GPUD_OK) {
+        *record = NULL; /* lost: the driver may yet write the addresses into it */
+        return status;
+    }
+    if (!made->bus.surface || !made->bus.marker)
+        return gpud_fail(error, GPUD_IO, "%s gave memory for peers no bus address",
+                         memory->device->info.name);
+    made->view = open_external(device, &made->bus, memory->size, &code);
+    if (!made->view)
+        return gpud_opencl_fail(error, code, "%s cannot reach its own bus address",
+                                memory->device->info.name);
+    return settle(device, made->view, error);
+}
+
+static enum gpud_status make_local(struct gpud_memory *memory, struct opencl_memory *record,
+                                   struct gpud_error *error)
+{
+    cl_int code;
+    record->memory =
+        clCreateBuffer(gpud_opencl_device(memory->device)->context,
+                       CL_MEM_ALLOC_HOST_PTR | CL_MEM_READ_WRITE, memory->size, NULL, &code);
+    if (code == CL_INVALID_BUFFER_SIZE)
+        return gpud_opencl_fail_as(error, GPUD_NO_MEMORY, code,
+                                   "%llu bytes are more than one buffer of %s holds",
+                                   (unsigned long long)memory->size, memory->device->info.name);
+    if (code != CL_SUCCESS)
+        return gpud_opencl_fail(error, code, "no %llu bytes on %s",
+                                (unsigned long long)memory->size, memory->device->info.name);
+    return GPUD_OK;
+}
+
+static enum gpud_status alloc(struct gpud_memory *memory, struct gpud_error *error)
+{
+    if (memory->usage == GPUD_USAGE_SHARE)
+        return gpud_fail(
+            error, GPUD_UNSUPPORTED,
+            "memory of %s cannot be mapped by other processes: use host memory for the ring",
+            memory->device->info.name);
+    struct opencl_memory *record = calloc(1, sizeof(*record));
+    if (!record)
+        return no_room(error);
+    enum gpud_status status = memory->usage == GPUD_USAGE_TARGET
+                                  ? make_target(memory, &record, error)
+                                  : make_local(memory, record, error);
+    if (status == GPUD_OK)
+        status = zero(gpud_opencl_device(memory->device), record->memory, memory->size, error);
+    if (status != GPUD_OK) {
+        if (record)
+            free_record(record);
+        return status;
+    }
+    memory->backend = record;
+    memory->native = record->memory;
+    return GPUD_OK;
+}
+
+static void free_memory(struct gpud_memory *memory)
+{
+    if (memory->backend)
+        free_record(memory->backend);
+}
+
+/* --- memory that somebody else allocated --------------------------------------------------- */
+
+static enum gpud_status wrap(struct gpud_memory *memory, struct gpud_error *error)
+{
+    cl_mem native = memory->native;
+    cl_context context = NULL;
+    cl_mem_object_type type = 0;
+    size_t size = 0;
+    cl_int code = clGetMemObjectInfo(native, CL_MEM_CONTEXT, sizeof(context), &context, NULL);
+    if (code == CL_SUCCESS)
+        code = clGetMemObjectInfo(native, CL_MEM_TYPE, sizeof(type), &type, NULL);
+    if (code == CL_SUCCESS)
+        code = clGetMemObjectInfo(native, CL_MEM_SIZE, sizeof(size), &size, NULL);
+    if (code != CL_SUCCESS)
+        return gpud_opencl_fail_as(error, GPUD_INVALID, code, "native is not a cl_mem");
+    if (context != gpud_opencl_device(memory->device)->context)
+        return gpud_fail(error, GPUD_INVALID, "the cl_mem belongs to another context than %s",
+                         memory->device->info.name);
+    if (type != CL_MEM_OBJECT_BUFFER)
+        return gpud_fail(error, GPUD_UNSUPPORTED,
+                         "the cl_mem is an image: only buffers can be wrapped");
+    if (size < memory->size)
+        return gpud_fail(error, GPUD_INVALID, "the cl_mem has %zu bytes, not %llu", size,
+                         (unsigned long long)memory->size);
+    struct opencl_memory *record = calloc(1, sizeof(*record));
+    if (!record)
+        return no_room(error);
+    code = clRetainMemObject(native);
+    if (code != CL_SUCCESS) {
+        free(record);
+        return gpud_opencl_fail_as(error, GPUD_INVALID, code, "the cl_mem cannot be kept");
+    }
+    record->memory = native;
+    memory->backend = record;
+    return GPUD_OK;
+}
+
+/* The pointer is enough: copies read and write through it. It has no cl_mem. */
+static enum gpud_status wrap_host(struct gpud_memory *memory, struct gpud_error *error)
+{
+    return GPUD_OK;
+}
+
+/* --- to and from other processes ----------------------------------------------------------- */
+
+static enum gpud_status export_handle(struct gpud_memory *memory, struct gpud_handle *handle,
+                                      struct gpud_error *error)
+{
+    const struct opencl_memory *record = memory->backend;
+    handle->type = GPUD_HANDLE_BUS_ADDRESS;
+    handle->word[0] = record->bus.surface;
+    handle->word[1] = record->bus.marker;
+    return GPUD_OK;
+}
+
+static enum gpud_status import_handle(struct gpud_memory *memory, const struct gpud_handle *handle,
+                                      struct gpud_error *error)
+{
+    struct opencl_device *device = gpud_opencl_device(memory->device);
+    struct opencl_bus_address bus = {handle->word[0], handle->word[1]};
+    if (handle->type != GPUD_HANDLE_BUS_ADDRESS)
+        return gpud_fail(error, GPUD_PEER, "the peer's handle is not a bus address");
+    if (memory->usage != GPUD_USAGE_TARGET)
+        return gpud_fail(error, GPUD_UNSUPPORTED,
+                         "memory behind a bus address can be written, not read");
+    if (!device->amd.write_signal)
+        return no_direct(memory->device, error);
+    if (!bus.surface || bus.surface % OPENCL_PAGE)
+        return gpud_fail(error, GPUD_PEER, "the peer's bus address is not the start of a page");
+    if (bus.marker < OPENCL_PAGE || bus.marker % sizeof(uint32_t))
+        return gpud_fail(error, GPUD_PEER, "the peer's signal is not at the address of a word");
+    if (bus.surface > UINT64_MAX - memory->size)
+        return gpud_fail(error, GPUD_PEER, "the peer's memory leaves the bus");
+
+    struct opencl_memory *record = calloc(1, sizeof(*record));
+    if (!record)
+        return no_room(error);
+    cl_int code;
+    record->bus = bus;
+    record->memory = open_external(device, &bus, memory->size, &code);
+    if (!record->memory) {
+        free(record);
+        return gpud_opencl_fail_as(error, GPUD_PEER, code,
+                                   "%s cannot reach the bus address that the peer gave",
+                                   memory->device->info.name);
+    }
+    enum gpud_status status = settle(device, record->memory, error);
+    if (status != GPUD_OK) {
+        free_record(record);
+        return status;
+    }
+    memory->backend = record;
+    memory->native = record->memory;
+    return GPUD_OK;
+}
+
+const struct gpud_memory_ops gpud_opencl_memory_ops = {
+    .alloc = alloc,
+    .wrap = wrap,
+    .wrap_host = wrap_host,
+    .free = free_memory,
+    .export_handle = export_handle,
+    .import_handle = import_handle,
+};

@@ -1,0 +1,159 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The inside of the OpenCL backend.
+ *
+ * clFinish, clWaitForEvents and, in some drivers, the release of a queue wait without end. None of
+ * them is used on work that may be stuck: waits are event callbacks with a deadline, and a queue
+ * that is still busy when it is destroyed is kept until it is not (gpud_opencl_queue_retire). */
+#ifndef GPUD_OPENCL_OPENCL_H
+#define GPUD_OPENCL_OPENCL_H
+
+#include "base/clock.h"
+#include "device/device.h"
+
+#ifndef CL_TARGET_OPENCL_VERSION
+#define CL_TARGET_OPENCL_VERSION 120
+#endif
+#include <CL/cl.h>
+#include <CL/cl_ext.h>
+
+/* --- cl_amd_bus_addressable_memory: declared by AMD's own headers only --------------------- */
+
+#ifndef CL_MEM_BUS_ADDRESSABLE_AMD
+#define CL_MEM_BUS_ADDRESSABLE_AMD ((cl_mem_flags)1 << 30)
+#define CL_MEM_EXTERNAL_PHYSICAL_AMD ((cl_mem_flags)1 << 31)
+#endif
+
+/* cl_bus_address_amd */
+struct opencl_bus_address {
+    cl_ulong surface;
+    cl_ulong marker;
+};
+
+/* The extension's functions; all NULL where it is absent or did not pass its proof. */
+struct opencl_amd {
+    cl_int(CL_API_CALL *wait_signal)(cl_command_queue queue, cl_mem memory, cl_uint value,
+                                     cl_uint events, const cl_event *after, cl_event *event);
+    cl_int(CL_API_CALL *write_signal)(cl_command_queue queue, cl_mem memory, cl_uint value,
+                                      cl_ulong offset, cl_uint events, const cl_event *after,
+                                      cl_event *event);
+    cl_int(CL_API_CALL *make_resident)(cl_command_queue queue, cl_uint count, cl_mem *memories,
+                                       cl_bool blocking, struct opencl_bus_address *addresses,
+                                       cl_uint events, const cl_event *after, cl_event *event);
+};
+
+/* The unit that bus addresses are mapped in; the marker is addressed by its page and an offset into
+ * it. */
+#define OPENCL_PAGE UINT64_C(4096)
+
+/* What the driver gets for work that waits for nobody: zeroing, residency, mapping a peer's
+ * address. */
+#define OPENCL_SERVICE_TIMEOUT (5 * GPUD_SEC)
+
+/* --- the records behind the public objects ------------------------------------------------- */
+
+/* Frames are mapped and released from any thread, so several may use a queue at once. Its lock is
+ * held while a command is enqueued, never while somebody is told of a completion or waits. */
+struct opencl_queue {
+    cl_command_queue queue;            /* in-order */
+    pthread_mutex_t lock;              /* of what follows */
+    cl_event last;                     /* of the latest command; NULL: there was none */
+    struct opencl_completion *pending; /* who will be told when it is done, oldest first */
+    struct opencl_queue *next;         /* among the device's retired ones */
+};
+
+struct opencl_device {
+    cl_device_id id;
+    cl_context context;
+    struct opencl_amd amd;
+    struct opencl_queue *service; /* for work that waits for nobody: poison always gets through */
+    pthread_mutex_t lock;
+    struct opencl_queue *retired; /* destroyed, but still busy */
+};
+
+struct opencl_memory {
+    cl_mem memory;
+    cl_mem view; /* own TARGET memory: itself, as a peer sees it; to write the marker */
+    struct opencl_bus_address bus; /* TARGET memory, own and imported */
+};
+
+struct opencl_signal {
+    struct opencl_queue *watcher; /* where the host's waits wait; made at the first one */
+    uint32_t watched;             /* the value that watcher->last waits for */
+    uint32_t reached;             /* the word is known to have been here */
+    bool waited;                  /* a queue was made to wait */
+};
+
+static inline struct opencl_device *gpud_opencl_device(const struct gpud_device *device)
+{
+    return device->backend;
+}
+
+/* NULL for wrapped host memory, which has no cl_mem. */
+static inline cl_mem gpud_opencl_mem(const struct gpud_memory *memory)
+{
+    const struct opencl_memory *record = memory->backend;
+    return record ? record->memory : NULL;
+}
+
+extern const struct gpud_memory_ops gpud_opencl_memory_ops;
+extern const struct gpud_queue_ops gpud_opencl_queue_ops;
+extern const struct gpud_signal_ops gpud_opencl_signal_ops;
+
+/* --- api.c --------------------------------------------------------------------------------- */
+
+/* Fills *error with the text and the name of the OpenCL error. The status follows from the code. */
+enum gpud_status gpud_opencl_fail(struct gpud_error *error, cl_int code, const char *format, ...)
+    GPUD_PRINTF(3, 4);
+
+/* The same with the status chosen by the caller: for what a peer's word made the driver say. */
+enum gpud_status gpud_opencl_fail_as(struct gpud_error *error, enum gpud_status status, cl_int code,
+                                     const char *format, ...) GPUD_PRINTF(4, 5);
+
+/* --- event.c --------------------------------------------------------------------------------- */
+
+/* CL_COMPLETE, a state before it (positive), or the command's error (negative). */
+cl_int gpud_opencl_state(cl_event event);
+
+/* GPUD_IO, with what a command's negative state means. */
+enum gpud_status gpud_opencl_say_failed(cl_int state, struct gpud_error *error);
+
+/* Waits for a command that has been flushed. GPUD_TIMEOUT leaves everything as it was. */
+enum gpud_status gpud_opencl_wait(cl_event event, int64_t deadline, struct gpud_error *error);
+
+/* --- queue.c ------------------------------------------------------------------------------- */
+
+enum gpud_status gpud_opencl_queue_new(struct opencl_device *device, struct opencl_queue **queue,
+                                       struct gpud_error *error);
+
+/* Gives a queue back, now or, if it is busy, when it is not. NULL is nothing. */
+void gpud_opencl_queue_retire(struct opencl_device *device, struct opencl_queue *queue);
+
+/* Releases the retired queues that have come to rest; returns how many have not. */
+size_t gpud_opencl_queue_reap(struct opencl_device *device);
+
+/* What the next command waits for: the one before it. In-order queues order commands anyway, but
+ * only an event hands on a failure, so that the last command's status speaks for all before it. */
+#define OPENCL_AFTER(queue) (queue)->last ? 1 : 0, (queue)->last ? &(queue)->last : NULL
+
+/* Around the enqueueing of a command. begin: GPUD_IO if something on the queue has failed: then it
+ * takes no more work; on GPUD_OK the lock is held. end: event, of the command, is the queue's
+ * latest (NULL: the driver refused it). */
+enum gpud_status gpud_opencl_queue_begin(struct opencl_queue *queue, struct gpud_error *error);
+void gpud_opencl_queue_end(struct opencl_queue *queue, cl_event event);
+
+/* Starts everything and waits for it until the deadline. GPUD_IO, with the error's name, if
+ * something failed. */
+enum gpud_status gpud_opencl_queue_finish(struct opencl_queue *queue, int64_t deadline,
+                                          struct gpud_error *error);
+
+/* True if nothing is left to be done on it. */
+bool gpud_opencl_queue_idle(struct opencl_queue *queue);
+
+/* Starts a command that was enqueued on the service queue, waits for its event and releases that.
+ * what completes "the driver failed to …". */
+enum gpud_status gpud_opencl_serve(struct opencl_device *device, cl_event event, const char *what,
+                                   struct gpud_error *error);
+
+#endif

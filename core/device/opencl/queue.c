@@ -1,0 +1,465 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* OpenCL's in-order command queues: copies, CPU access, and waits that end. */
+#include "device/opencl/opencl.h"
+
+#include <stdlib.h>
+
+/* --- telling that work is done ------------------------------------------------------------- */
+
+/* Held by the driver's callback and by the queue, which tells of failures where the driver does
+ * not. */
+struct opencl_completion {
+    struct opencl_completion *next;
+    atomic_uint references;
+    atomic_bool told;
+    gpud_complete_fn fn;
+    void *arg;
+};
+
+static void tell(struct opencl_completion *completion, enum gpud_status status)
+{
+    if (!atomic_exchange(&completion->told, true))
+        completion->fn(completion->arg, status);
+}
+
+static void completion_unref(struct opencl_completion *completion)
+{
+    if (atomic_fetch_sub_explicit(&completion->references, 1, memory_order_acq_rel) == 1)
+        free(completion);
+}
+
+/* This thread is the driver's. Whoever is told may drop the last reference to the very queue that
+ * tells, and a driver that is asked to release a queue by the thread that works on it may wait for
+ * itself. */
+static _Thread_local bool in_callback;
+
+static void CL_CALLBACK complete(cl_event event, cl_int code, void *arg)
+{
+    in_callback = true;
+    /* Some drivers say what was asked for, not what became of the command. */
+    tell(arg, code < 0 || gpud_opencl_state(event) < 0 ? GPUD_IO : GPUD_OK);
+    in_callback = false;
+    completion_unref(arg);
+}
+
+/* Takes those out of the queue that were told; with failed, all. Under the queue's lock. */
+static struct opencl_completion *take_pending(struct opencl_queue *queue, bool failed)
+{
+    struct opencl_completion *taken = NULL, **end = &taken;
+    while (queue->pending && (failed || atomic_load(&queue->pending->told))) {
+        *end = queue->pending;
+        queue->pending = queue->pending->next;
+        end = &(*end)->next;
+        *end = NULL;
+    }
+    return taken;
+}
+
+/* Tells those that nobody told, which only happens when their work has failed. Without the lock:
+ * whoever is told may use the queue. */
+static void settle(struct opencl_completion *completions)
+{
+    while (completions) {
+        struct opencl_completion *first = completions;
+        completions = first->next;
+        tell(first, GPUD_IO); /* once is enough */
+        completion_unref(first);
+    }
+}
+
+/* --- queues as the whole backend uses them ------------------------------------------------- */
+
+enum gpud_status gpud_opencl_queue_new(struct opencl_device *device, struct opencl_queue **queue,
+                                       struct gpud_error *error)
+{
+    struct opencl_queue *made = calloc(1, sizeof(*made));
+    if (!made)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a queue");
+    cl_int code;
+    made->queue = clCreateCommandQueue(device->context, device->id, 0, &code);
+    if (!made->queue) {
+        free(made);
+        return gpud_opencl_fail(error, code, "no command queue");
+    }
+    pthread_mutex_init(&made->lock, NULL);
+    *queue = made;
+    return GPUD_OK;
+}
+
+bool gpud_opencl_queue_idle(struct opencl_queue *queue)
+{
+    pthread_mutex_lock(&queue->lock);
+    bool idle = !queue->last || gpud_opencl_state(queue->last) <= CL_COMPLETE;
+    pthread_mutex_unlock(&queue->lock);
+    return idle;
+}
+
+/* The last one to touch the queue. */
+static void release(struct opencl_queue *queue)
+{
+    settle(take_pending(queue, queue->last && gpud_opencl_state(queue->last) < 0));
+    while (queue->pending) { /* succeeded: the driver's callback is on its way */
+        struct opencl_completion *first = queue->pending;
+        queue->pending = first->next;
+        completion_unref(first);
+    }
+    if (queue->last)
+        clReleaseEvent(queue->last);
+    clReleaseCommandQueue(queue->queue);
+    pthread_mutex_destroy(&queue->lock);
+    free(queue);
+}
+
+size_t gpud_opencl_queue_reap(struct opencl_device *device)
+{
+    struct opencl_queue *idle = NULL;
+    size_t busy = 0;
+    pthread_mutex_lock(&device->lock);
+    for (struct opencl_queue **link = &device->retired; *link;) {
+        struct opencl_queue *queue = *link;
+        if (gpud_opencl_queue_idle(queue)) {
+            *link = queue->next;
+            queue->next = idle;
+            idle = queue;
+        } else {
+            link = &queue->next;
+            busy++;
+        }
+    }
+    pthread_mutex_unlock(&device->lock);
+    while (idle) {
+        struct opencl_queue *queue = idle;
+        idle = queue->next;
+        release(queue);
+    }
+    return busy;
+}
+
+void gpud_opencl_queue_retire(struct opencl_device *device, struct opencl_queue *queue)
+{
+    if (!queue)
+        return;
+    clFlush(queue->queue);
+    pthread_mutex_lock(&device->lock);
+    queue->next = device->retired;
+    device->retired = queue;
+    pthread_mutex_unlock(&device->lock);
+    if (!in_callback)
+        gpud_opencl_queue_reap(device);
+}
+
+static enum gpud_status start(struct opencl_queue *queue, struct gpud_error *error)
+{
+    cl_int code = clFlush(queue->queue);
+    return code == CL_SUCCESS ? GPUD_OK
+                              : gpud_opencl_fail(error, code, "the queue cannot be started");
+}
+
+/* Drivers differ in what they do with work behind a failure: some run it. So nothing more is taken.
+ */
+enum gpud_status gpud_opencl_queue_begin(struct opencl_queue *queue, struct gpud_error *error)
+{
+    pthread_mutex_lock(&queue->lock);
+    cl_int state = queue->last ? gpud_opencl_state(queue->last) : CL_COMPLETE;
+    if (state >= CL_COMPLETE)
+        return GPUD_OK;
+    struct opencl_completion *failed = take_pending(queue, true);
+    pthread_mutex_unlock(&queue->lock);
+    settle(failed);
+    return gpud_opencl_say_failed(state, error);
+}
+
+void gpud_opencl_queue_end(struct opencl_queue *queue, cl_event event)
+{
+    cl_event before = NULL;
+    if (event) {
+        before = queue->last;
+        queue->last = event;
+    }
+    pthread_mutex_unlock(&queue->lock);
+    if (before)
+        clReleaseEvent(before);
+}
+
+/* A reference on the latest event; NULL: there was none. */
+static cl_event last_of(struct opencl_queue *queue)
+{
+    pthread_mutex_lock(&queue->lock);
+    cl_event last = queue->last;
+    if (last)
+        clRetainEvent(last);
+    pthread_mutex_unlock(&queue->lock);
+    return last;
+}
+
+/* Waits for one command, and takes the reference on its event. */
+static enum gpud_status finish_event(struct opencl_queue *queue, cl_event event, int64_t deadline,
+                                     struct gpud_error *error)
+{
+    enum gpud_status status = start(queue, error);
+    if (status == GPUD_OK)
+        status = gpud_opencl_wait(event, deadline, error);
+    clReleaseEvent(event);
+    pthread_mutex_lock(&queue->lock);
+    struct opencl_completion *told = take_pending(queue, status == GPUD_IO);
+    pthread_mutex_unlock(&queue->lock);
+    settle(told);
+    return status;
+}
+
+enum gpud_status gpud_opencl_queue_finish(struct opencl_queue *queue, int64_t deadline,
+                                          struct gpud_error *error)
+{
+    cl_event last = last_of(queue);
+    return last ? finish_event(queue, last, deadline, error) : GPUD_OK;
+}
+
+enum gpud_status gpud_opencl_serve(struct opencl_device *device, cl_event event, const char *what,
+                                   struct gpud_error *error)
+{
+    struct gpud_error why = {0};
+    enum gpud_status status = start(device->service, &why);
+    if (status == GPUD_OK)
+        status = gpud_opencl_wait(event, gpud_deadline(OPENCL_SERVICE_TIMEOUT), &why);
+    if (status == GPUD_TIMEOUT) {
+        /* Kept, so that closing the device knows that its driver hangs. */
+        pthread_mutex_lock(&device->service->lock);
+        gpud_opencl_queue_end(device->service, event);
+        return gpud_fail(error, GPUD_IO, "the driver failed to %s within %d s", what,
+                         (int)(OPENCL_SERVICE_TIMEOUT / GPUD_SEC));
+    }
+    clReleaseEvent(event);
+    if (status == GPUD_OK)
+        return GPUD_OK;
+    return gpud_fail_native(error, status, why.origin, why.native,
+                            "the driver failed to %s: %.120s", what, why.reason);
+}
+
+/* --- the ops ------------------------------------------------------------------------------- */
+
+static enum gpud_status create(struct gpud_queue *queue, struct gpud_error *error)
+{
+    struct opencl_queue *made;
+    enum gpud_status status =
+        gpud_opencl_queue_new(gpud_opencl_device(queue->device), &made, error);
+    if (status == GPUD_OK)
+        queue->backend = made;
+    return status;
+}
+
+static void destroy(struct gpud_queue *queue)
+{
+    gpud_opencl_queue_retire(gpud_opencl_device(queue->device), queue->backend);
+}
+
+static bool linear(const struct gpud_copy *copy)
+{
+    return copy->rows == 1 ||
+           (copy->to_stride == copy->row_bytes && copy->from_stride == copy->row_bytes);
+}
+
+static cl_int copy_linear(struct opencl_queue *queue, const struct gpud_copy *copy, cl_event *event)
+{
+    cl_mem to = gpud_opencl_mem(copy->to), from = gpud_opencl_mem(copy->from);
+    size_t size = copy->row_bytes * copy->rows;
+    if (to && from)
+        return clEnqueueCopyBuffer(queue->queue, from, to, copy->from_offset, copy->to_offset, size,
+                                   OPENCL_AFTER(queue), event);
+    if (to)
+        return clEnqueueWriteBuffer(queue->queue, to, CL_FALSE, copy->to_offset, size,
+                                    (const char *)copy->from->host + copy->from_offset,
+                                    OPENCL_AFTER(queue), event);
+    return clEnqueueReadBuffer(queue->queue, from, CL_FALSE, copy->from_offset, size,
+                               (char *)copy->to->host + copy->to_offset, OPENCL_AFTER(queue),
+                               event);
+}
+
+static cl_int copy_rows(struct opencl_queue *queue, const struct gpud_copy *copy, cl_event *event)
+{
+    cl_mem to = gpud_opencl_mem(copy->to), from = gpud_opencl_mem(copy->from);
+    const size_t region[3] = {copy->row_bytes, copy->rows, 1};
+    /* An offset in bytes is a row and a column of it: drivers check both against the pitch. */
+    const size_t to_origin[3] = {copy->to_offset % copy->to_stride,
+                                 copy->to_offset / copy->to_stride, 0};
+    const size_t from_origin[3] = {copy->from_offset % copy->from_stride,
+                                   copy->from_offset / copy->from_stride, 0};
+    if (to && from)
+        return clEnqueueCopyBufferRect(queue->queue, from, to, from_origin, to_origin, region,
+                                       copy->from_stride, 0, copy->to_stride, 0,
+                                       OPENCL_AFTER(queue), event);
+    if (to)
+        return clEnqueueWriteBufferRect(queue->queue, to, CL_FALSE, to_origin, from_origin, region,
+                                        copy->to_stride, 0, copy->from_stride, 0, copy->from->host,
+                                        OPENCL_AFTER(queue), event);
+    return clEnqueueReadBufferRect(queue->queue, from, CL_FALSE, from_origin, to_origin, region,
+                                   copy->from_stride, 0, copy->to_stride, 0, copy->to->host,
+                                   OPENCL_AFTER(queue), event);
+}
+
+static enum gpud_status copy_op(struct gpud_queue *queue, const struct gpud_copy *copy,
+                                struct gpud_error *error)
+{
+    if (copy->from->imported)
+        return gpud_fail(error, GPUD_UNSUPPORTED,
+                         "a peer's memory behind a bus address can only be written");
+    if (!gpud_opencl_mem(copy->to) && !gpud_opencl_mem(copy->from))
+        return gpud_fail(error, GPUD_UNSUPPORTED,
+                         "%s does not copy between two host memories: use the host's queue",
+                         queue->device->info.name);
+    struct opencl_queue *opencl = queue->backend;
+    enum gpud_status status = gpud_opencl_queue_begin(opencl, error);
+    if (status != GPUD_OK)
+        return status;
+    cl_event event = NULL;
+    cl_int code =
+        linear(copy) ? copy_linear(opencl, copy, &event) : copy_rows(opencl, copy, &event);
+    gpud_opencl_queue_end(opencl, code == CL_SUCCESS ? event : NULL);
+    if (code != CL_SUCCESS)
+        return gpud_opencl_fail(error, code, "%s refused a copy of %u rows of %llu bytes",
+                                queue->device->info.name, copy->rows,
+                                (unsigned long long)copy->row_bytes);
+    return GPUD_OK;
+}
+
+static enum gpud_status flush(struct gpud_queue *queue, struct gpud_error *error)
+{
+    return start(queue->backend, error);
+}
+
+/* Takes a completion out again that the driver did not accept. */
+static void withdraw(struct opencl_queue *queue, struct opencl_completion *completion)
+{
+    pthread_mutex_lock(&queue->lock);
+    struct opencl_completion **link = &queue->pending;
+    while (*link && *link != completion)
+        link = &(*link)->next;
+    if (*link)
+        *link = completion->next;
+    pthread_mutex_unlock(&queue->lock);
+    free(completion);
+}
+
+static enum gpud_status on_complete(struct gpud_queue *queue, gpud_complete_fn fn, void *arg,
+                                    struct gpud_error *error)
+{
+    struct opencl_queue *opencl = queue->backend;
+    enum gpud_status status = start(opencl, error);
+    if (status != GPUD_OK)
+        return status;
+    struct opencl_completion *completion = malloc(sizeof(*completion));
+    if (!completion)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory to be told when a queue is done");
+    *completion = (struct opencl_completion){.fn = fn, .arg = arg};
+    atomic_init(&completion->references, 2);
+
+    pthread_mutex_lock(&opencl->lock);
+    cl_event last = opencl->last;
+    struct opencl_completion *told = take_pending(opencl, false);
+    if (last) {
+        clRetainEvent(last);
+        struct opencl_completion **end = &opencl->pending;
+        while (*end)
+            end = &(*end)->next;
+        *end = completion;
+    }
+    pthread_mutex_unlock(&opencl->lock);
+    settle(told);
+    if (!last) {
+        free(completion);
+        fn(arg, GPUD_OK);
+        return GPUD_OK;
+    }
+    /* Without the lock: it may call back at once, on this thread. */
+    cl_int code = clSetEventCallback(last, CL_COMPLETE, complete, completion);
+    clReleaseEvent(last);
+    if (code != CL_SUCCESS) {
+        withdraw(opencl, completion);
+        return gpud_opencl_fail(error, code, "the driver cannot tell when a queue is done");
+    }
+    return GPUD_OK;
+}
+
+static enum gpud_status finish(struct gpud_queue *queue, int64_t deadline, struct gpud_error *error)
+{
+    return gpud_opencl_queue_finish(queue->backend, deadline, error);
+}
+
+static enum gpud_status enqueue_unmap(struct opencl_queue *queue, cl_mem memory, void *data,
+                                      struct gpud_error *error)
+{
+    enum gpud_status status = gpud_opencl_queue_begin(queue, error);
+    if (status != GPUD_OK)
+        return status;
+    cl_event event = NULL;
+    cl_int code = clEnqueueUnmapMemObject(queue->queue, memory, data, OPENCL_AFTER(queue), &event);
+    gpud_opencl_queue_end(queue, code == CL_SUCCESS ? event : NULL);
+    if (code != CL_SUCCESS)
+        return gpud_opencl_fail(error, code, "a mapping cannot be undone");
+    clFlush(queue->queue);
+    return GPUD_OK;
+}
+
+static enum gpud_status map(struct gpud_queue *queue, struct gpud_memory *memory, uint64_t offset,
+                            uint64_t size, unsigned access, int64_t deadline, void **data,
+                            struct gpud_error *error)
+{
+    struct opencl_queue *opencl = queue->backend;
+    if (memory->imported)
+        return gpud_fail(error, GPUD_UNSUPPORTED,
+                         "a peer's memory behind a bus address cannot be mapped");
+    cl_mem mem = gpud_opencl_mem(memory);
+    enum gpud_status status;
+    if (!mem) {
+        status = gpud_opencl_queue_finish(opencl, deadline, error);
+        if (status == GPUD_OK)
+            *data = (char *)memory->host + offset;
+        return status;
+    }
+
+    status = gpud_opencl_queue_begin(opencl, error);
+    if (status != GPUD_OK)
+        return status;
+    cl_map_flags flags =
+        (access & GPUD_READ ? CL_MAP_READ : 0) | (access & GPUD_WRITE ? CL_MAP_WRITE : 0);
+    cl_event event = NULL;
+    cl_int code;
+    void *mapped = clEnqueueMapBuffer(opencl->queue, mem, CL_FALSE, flags, offset, size,
+                                      OPENCL_AFTER(opencl), &event, &code);
+    if (mapped)
+        clRetainEvent(event);
+    gpud_opencl_queue_end(opencl, mapped ? event : NULL);
+    if (!mapped)
+        return gpud_opencl_fail(error, code, "%s cannot map %llu bytes", queue->device->info.name,
+                                (unsigned long long)size);
+    status = finish_event(opencl, event, deadline, error);
+    if (status == GPUD_OK)
+        *data = mapped;
+    else
+        enqueue_unmap(opencl, mem, mapped, NULL); /* in order: undone as soon as it has happened */
+    return status;
+}
+
+static void unmap(struct gpud_queue *queue, struct gpud_memory *memory, void *data)
+{
+    cl_mem mem = gpud_opencl_mem(memory);
+    if (!mem)
+        return;
+    struct gpud_error why;
+    if (enqueue_unmap(queue->backend, mem, data, &why) != GPUD_OK)
+        gpud_log_error(&queue->device->context->log, "opencl",
+                       "%s lost what was written to a mapping: %s", queue->device->info.name,
+                       why.reason);
+}
+
+const struct gpud_queue_ops gpud_opencl_queue_ops = {
+    .create = create,
+    .destroy = destroy,
+    .copy = copy_op,
+    .flush = flush,
+    .on_complete = on_complete,
+    .finish = finish,
+    .map = map,
+    .unmap = unmap,
+};

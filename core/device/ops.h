@@ -1,0 +1,195 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The contract of a vendor. A backend is a folder with api.c, memory.c, queue.c and signal.c, one
+ * line in device.c and one in meson.build.
+ *
+ * The wrappers of device.h check arguments and count references; an op trusts what it is given. An
+ * op that fails has changed nothing. NULL = unsupported, unless it says otherwise. Ops of one
+ * device are called from any thread, also on one queue at once (frames are mapped and released from
+ * anywhere); ops on one memory or signal come from one thread at a time. */
+#ifndef GPUD_DEVICE_OPS_H
+#define GPUD_DEVICE_OPS_H
+
+#include "base/error.h"
+#include "device/handle.h"
+#include <gpudirect/device.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct gpud_device;
+struct gpud_queue;
+struct gpud_signal;
+
+/* What a memory is for; a backend may refuse what it cannot do (GPUD_UNSUPPORTED, with the reason).
+ */
+enum gpud_usage {
+    GPUD_USAGE_LOCAL,  /* this device writes and reads it; the CPU can map it */
+    GPUD_USAGE_SHARE,  /* exported, so that others map it and read it where it is */
+    GPUD_USAGE_TARGET, /* exported, so that others write it; has a signal that they post */
+};
+
+/* A range of a memory that the CPU can reach at the moment, however many asked for it. */
+struct gpud_mapping {
+    struct gpud_mapping *next;
+    uint64_t offset, size;
+    unsigned access, count;
+    void *data;
+};
+
+struct gpud_memory {
+    struct gpud_device *device;
+    atomic_uint references;
+    uint64_t size;
+    enum gpud_usage usage;
+    bool imported; /* somebody else's: never exported again */
+    bool read_only;
+    void *native;      /* what gpud_memory_get_native() gives: a host pointer, a cl_mem */
+    void *host;        /* the CPU's address, where there is one all the time; else NULL */
+    void *backend;     /* the backend's own record, or NULL */
+    uint64_t local_id; /* in the table of what this process shares with itself; 0: not there */
+    pthread_mutex_t map_lock;
+    struct gpud_mapping *mappings; /* under map_lock */
+    void (*destroy)(void *user);
+    void *user;
+};
+
+struct gpud_queue {
+    struct gpud_device *device;
+    atomic_uint references;
+    void *backend;
+};
+
+/* A 32-bit word that only grows. It belongs to a memory: DirectGMA waits on the memory object. */
+struct gpud_signal {
+    struct gpud_device *device;
+    struct gpud_memory *memory;
+    uint64_t offset; /* of the word, where the word lies in the memory itself */
+    void *backend;
+};
+
+/* Rows from one place to another. One row is a linear copy. */
+struct gpud_copy {
+    struct gpud_memory *to, *from;
+    uint64_t to_offset, from_offset;
+    uint32_t to_stride, from_stride;
+    uint64_t row_bytes;
+    uint32_t rows;
+};
+
+/* Called once, from any thread, possibly before the call that registered it returns. status is
+ * GPUD_OK, or the queue failed and what was enqueued may not have happened. Must not block and must
+ * not call the queue. */
+typedef void (*gpud_complete_fn)(void *arg, enum gpud_status status);
+
+struct gpud_memory_ops {
+    /* Zeroed memory. Sets native, host, backend. */
+    enum gpud_status (*alloc)(struct gpud_memory *memory, struct gpud_error *error);
+    /* Memory that somebody else allocated: memory->native is the vendor's object. Sets host,
+     * backend. */
+    enum gpud_status (*wrap)(struct gpud_memory *memory, struct gpud_error *error);
+    /* Host memory (memory->host, memory->size, memory->read_only) as this device sees it; the pages
+     * outlive it. */
+    enum gpud_status (*wrap_host)(struct gpud_memory *memory, struct gpud_error *error);
+    /* Undoes any of the above, and import_handle. */
+    void (*free)(struct gpud_memory *memory);
+    /* The handle's descriptor, if it has one, is the caller's to close. */
+    enum gpud_status (*export_handle)(struct gpud_memory *memory, struct gpud_handle *handle,
+                                      struct gpud_error *error);
+    /* The handle is a peer's word: nothing in it is believed. memory->size is what must be there,
+     * memory->usage what the memory is for here: SHARE maps it for reading, TARGET for writing.
+     * handle->fd stays the caller's. */
+    enum gpud_status (*import_handle)(struct gpud_memory *memory, const struct gpud_handle *handle,
+                                      struct gpud_error *error);
+};
+
+struct gpud_queue_ops {
+    enum gpud_status (*create)(struct gpud_queue *queue, struct gpud_error *error);
+    void (*destroy)(struct gpud_queue *queue);
+    /* Enqueues; both memories are this device's. */
+    enum gpud_status (*copy)(struct gpud_queue *queue, const struct gpud_copy *copy,
+                             struct gpud_error *error);
+    /* Starts what was enqueued. NULL: enqueueing starts. */
+    enum gpud_status (*flush)(struct gpud_queue *queue, struct gpud_error *error);
+    /* Calls fn after what was enqueued before it. On failure fn is not called. */
+    enum gpud_status (*on_complete)(struct gpud_queue *queue, gpud_complete_fn fn, void *arg,
+                                    struct gpud_error *error);
+    /* Waits until all that was enqueued is done. */
+    enum gpud_status (*finish)(struct gpud_queue *queue, int64_t deadline,
+                               struct gpud_error *error);
+    /* CPU access to memory that has no host address, after what was enqueued before it; NULL where
+     * all memory has. GPUD_TIMEOUT leaves nothing mapped. */
+    enum gpud_status (*map)(struct gpud_queue *queue, struct gpud_memory *memory, uint64_t offset,
+                            uint64_t size, unsigned access, int64_t deadline, void **data,
+                            struct gpud_error *error);
+    void (*unmap)(struct gpud_queue *queue, struct gpud_memory *memory, void *data);
+};
+
+/* All NULL where a device cannot wait for words by itself: then hand-overs are posted by the host
+ * when the queue says that it is done. */
+struct gpud_signal_ops {
+    /* The word starts at 0. memory is TARGET memory of this device, or wrapped host memory with a
+     * word at offset. */
+    enum gpud_status (*create)(struct gpud_signal *signal, struct gpud_error *error);
+    void (*destroy)(struct gpud_signal *signal);
+    /* What the side that posts needs. For a signal that belongs to TARGET memory this is the
+     * memory's own handle. */
+    enum gpud_status (*export_handle)(struct gpud_signal *signal, struct gpud_handle *handle,
+                                      struct gpud_error *error);
+    /* signal->memory is the imported memory that the signal belongs to; handle is a peer's word. */
+    enum gpud_status (*import_handle)(struct gpud_signal *signal, const struct gpud_handle *handle,
+                                      struct gpud_error *error);
+    /* word = value, after what was enqueued before it. Only an imported signal, or one on host
+     * memory. */
+    enum gpud_status (*post)(struct gpud_signal *signal, uint32_t value, struct gpud_queue *queue,
+                             struct gpud_error *error);
+    /* What is enqueued later waits for word >= value. Only one's own signal. Never on a promise:
+     * the work that posts it must have been enqueued. */
+    enum gpud_status (*wait_queue)(struct gpud_signal *signal, uint32_t value,
+                                   struct gpud_queue *queue, struct gpud_error *error);
+    /* The calling thread waits for word >= value. */
+    enum gpud_status (*wait_host)(struct gpud_signal *signal, uint32_t value, int64_t deadline,
+                                  struct gpud_error *error);
+    /* Raises one's own word from the CPU, to release a queue that waits for a writer that died. */
+    enum gpud_status (*poison)(struct gpud_signal *signal, uint32_t value,
+                               struct gpud_error *error);
+};
+
+/* What a device can do, as far as the choice of a route needs to know; goes over the wire. */
+enum gpud_device_caps {
+    GPUD_CAP_HOST_MEMORY = 1 << 0,     /* its memory has a CPU address */
+    GPUD_CAP_SHARE = 1 << 1,           /* can export memory for others of its kind to map */
+    GPUD_CAP_BUS_ADDRESSABLE = 1 << 2, /* cl_amd_bus_addressable_memory, proved */
+    GPUD_CAP_SIGNALS = 1 << 3,         /* its queues wait for words, and post them, by themselves */
+};
+
+struct gpud_device {
+    const struct gpud_device_ops *ops;
+    struct gpud_context *context;
+    unsigned index;
+    unsigned references; /* under the context's lock */
+    uint32_t caps;       /* enum gpud_device_caps */
+    uint8_t uuid[16]; /* the same piece of hardware has the same one in every process; zero: none */
+    uint64_t aperture;   /* bytes of TARGET memory that it can have at once; 0: no limit known */
+    char no_direct[192]; /* why GPUD_CAP_BUS_ADDRESSABLE (or the vendor's like) is missing; "" if it
+                            is there */
+    struct gpud_device_info info;
+    void *backend;
+};
+
+struct gpud_device_ops {
+    const char *name; /* "host", "opencl": the part before the colon */
+    bool single;      /* there is only one, and its name has no index */
+    /* How many there are; at least 1, so that probe can say why there is none. Loads the driver. */
+    unsigned (*count)(void);
+    /* Fills caps, uuid, aperture, no_direct and info's description, available, direct_writes and
+     * reason. Never fails: an absent device is available = false with the reason. */
+    void (*probe)(struct gpud_device *device);
+    enum gpud_status (*open)(struct gpud_device *device, struct gpud_error *error);
+    void (*close)(struct gpud_device *device);
+    const struct gpud_memory_ops *memory;
+    const struct gpud_queue_ops *queue;
+    const struct gpud_signal_ops *signal;
+};
+
+#endif

@@ -1,0 +1,165 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Queues: the checks around a backend's queue ops. */
+#include "device/device.h"
+
+#include <stdlib.h>
+
+enum gpud_status gpud_queue_create(struct gpud_device *device, struct gpud_queue **queue,
+                                   struct gpud_error *error)
+{
+    struct gpud_queue *made = calloc(1, sizeof(*made));
+    if (!made)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a queue");
+    made->device = gpud_device_ref(device);
+    atomic_init(&made->references, 1);
+    enum gpud_status status = device->ops->queue->create(made, error);
+    if (status != GPUD_OK) {
+        gpud_device_close(&made->device);
+        free(made);
+        return status;
+    }
+    *queue = made;
+    return GPUD_OK;
+}
+
+struct gpud_queue *gpud_queue_ref(struct gpud_queue *queue)
+{
+    atomic_fetch_add_explicit(&queue->references, 1, memory_order_relaxed);
+    return queue;
+}
+
+void gpud_queue_unref(struct gpud_queue **queue)
+{
+    if (!queue || !*queue)
+        return;
+    struct gpud_queue *gone = *queue;
+    *queue = NULL;
+    if (atomic_fetch_sub_explicit(&gone->references, 1, memory_order_acq_rel) != 1)
+        return;
+    gone->device->ops->queue->destroy(gone);
+    gpud_device_close(&gone->device);
+    free(gone);
+}
+
+/* offset + stride·(rows−1) + row_bytes ≤ size, without overflow. */
+static bool fits(uint64_t offset, uint64_t stride, uint64_t rows, uint64_t row_bytes, uint64_t size)
+{
+    uint64_t span, end;
+    return !__builtin_mul_overflow(stride, rows - 1, &span) &&
+           !__builtin_add_overflow(span, row_bytes, &span) &&
+           !__builtin_add_overflow(offset, span, &end) && end <= size;
+}
+
+enum gpud_status gpud_queue_copy(struct gpud_queue *queue, const struct gpud_copy *copy,
+                                 struct gpud_error *error)
+{
+    if (copy->rows == 0 || copy->row_bytes == 0)
+        return GPUD_OK;
+    if (copy->to->device != queue->device || copy->from->device != queue->device)
+        return gpud_fail(error, GPUD_INVALID, "a copy on %s between memories of %s and %s",
+                         queue->device->info.name, copy->from->device->info.name,
+                         copy->to->device->info.name);
+    if (copy->rows > 1 &&
+        (copy->to_stride < copy->row_bytes || copy->from_stride < copy->row_bytes))
+        return gpud_fail(error, GPUD_INVALID, "a copy whose rows overlap: stride < row");
+    if (!fits(copy->to_offset, copy->to_stride, copy->rows, copy->row_bytes, copy->to->size) ||
+        !fits(copy->from_offset, copy->from_stride, copy->rows, copy->row_bytes, copy->from->size))
+        return gpud_fail(error, GPUD_INVALID, "a copy of %u rows of %llu bytes leaves its memory",
+                         copy->rows, (unsigned long long)copy->row_bytes);
+    if (copy->to->read_only)
+        return gpud_fail(error, GPUD_INVALID, "a copy into read-only memory");
+    return queue->device->ops->queue->copy(queue, copy, error);
+}
+
+enum gpud_status gpud_queue_flush(struct gpud_queue *queue, struct gpud_error *error)
+{
+    return queue->device->ops->queue->flush ? queue->device->ops->queue->flush(queue, error)
+                                            : GPUD_OK;
+}
+
+enum gpud_status gpud_queue_on_complete(struct gpud_queue *queue, gpud_complete_fn fn, void *arg,
+                                        struct gpud_error *error)
+{
+    return queue->device->ops->queue->on_complete(queue, fn, arg, error);
+}
+
+enum gpud_status gpud_queue_finish(struct gpud_queue *queue, int64_t deadline,
+                                   struct gpud_error *error)
+{
+    return queue->device->ops->queue->finish(queue, deadline, error);
+}
+
+/* --- CPU access ---------------------------------------------------------------------------- */
+
+/* Several holders of one memory may map the same range: two receivers that share a slot by its
+ * pointer. Drivers are not all up to that, so each range is mapped once, and unmapped when the last
+ * holder is done. */
+static struct gpud_mapping **find_mapping(struct gpud_memory *memory, uint64_t offset,
+                                          uint64_t size)
+{
+    struct gpud_mapping **link = &memory->mappings;
+    while (*link && ((*link)->offset != offset || (*link)->size != size))
+        link = &(*link)->next;
+    return link;
+}
+
+/* Under the memory's map_lock, which bounds how long others wait by this caller's deadline. */
+static enum gpud_status map_range(struct gpud_queue *queue, struct gpud_memory *memory,
+                                  uint64_t offset, uint64_t size, unsigned access, int64_t deadline,
+                                  void **data, struct gpud_error *error)
+{
+    struct gpud_mapping *mapping = *find_mapping(memory, offset, size);
+    if (mapping && (mapping->access & access) != access)
+        return gpud_fail(error, GPUD_NO_ACCESS,
+                         "the memory is mapped for reading by somebody else");
+    if (!mapping) {
+        mapping = calloc(1, sizeof(*mapping));
+        if (!mapping)
+            return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a mapping's record");
+        *mapping = (struct gpud_mapping){memory->mappings, offset, size, access, 0, NULL};
+        enum gpud_status status = queue->device->ops->queue->map(
+            queue, memory, offset, size, access, deadline, &mapping->data, error);
+        if (status != GPUD_OK) {
+            free(mapping);
+            return status;
+        }
+        memory->mappings = mapping;
+    }
+    mapping->count++;
+    *data = mapping->data;
+    return GPUD_OK;
+}
+
+enum gpud_status gpud_queue_map(struct gpud_queue *queue, struct gpud_memory *memory,
+                                uint64_t offset, uint64_t size, unsigned access, int64_t deadline,
+                                void **data, struct gpud_error *error)
+{
+    if (offset > memory->size || size > memory->size - offset)
+        return gpud_fail(error, GPUD_INVALID, "mapping %llu bytes at %llu of a memory of %llu",
+                         (unsigned long long)size, (unsigned long long)offset,
+                         (unsigned long long)memory->size);
+    if (!queue->device->ops->queue->map)
+        return gpud_fail(error, GPUD_UNSUPPORTED, "memory of %s cannot be mapped by the CPU",
+                         queue->device->info.name);
+    pthread_mutex_lock(&memory->map_lock);
+    enum gpud_status status = map_range(queue, memory, offset, size, access, deadline, data, error);
+    pthread_mutex_unlock(&memory->map_lock);
+    return status;
+}
+
+void gpud_queue_unmap(struct gpud_queue *queue, struct gpud_memory *memory, void *data)
+{
+    pthread_mutex_lock(&memory->map_lock);
+    struct gpud_mapping **link = &memory->mappings;
+    while (*link && (*link)->data != data)
+        link = &(*link)->next;
+    struct gpud_mapping *mapping = *link;
+    if (mapping && --mapping->count == 0) {
+        *link = mapping->next;
+        queue->device->ops->queue->unmap(queue, memory, data);
+        free(mapping);
+    }
+    pthread_mutex_unlock(&memory->map_lock);
+}

@@ -1,0 +1,107 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Signals: the checks around a backend's signal ops. */
+#include "device/device.h"
+
+#include <stdlib.h>
+
+bool gpud_device_has_signals(const struct gpud_device *device)
+{
+    return device->caps & GPUD_CAP_SIGNALS;
+}
+
+static enum gpud_status no_signals(const struct gpud_device *device, struct gpud_error *error)
+{
+    return gpud_fail(error, GPUD_UNSUPPORTED, "the queues of %s wait for no signals%s%s",
+                     device->info.name, device->no_direct[0] ? ": " : "", device->no_direct);
+}
+
+/* What create and import share: the record, and the reference on the memory. */
+static struct gpud_signal *new_signal(struct gpud_memory *memory, uint64_t offset)
+{
+    struct gpud_signal *signal = calloc(1, sizeof(*signal));
+    if (!signal)
+        return NULL;
+    signal->device = memory->device;
+    signal->memory = gpud_memory_ref(memory);
+    signal->offset = offset;
+    return signal;
+}
+
+static enum gpud_status finish_new(struct gpud_signal *made, enum gpud_status status,
+                                   struct gpud_signal **signal)
+{
+    if (status != GPUD_OK) {
+        gpud_memory_unref(&made->memory);
+        free(made);
+        return status;
+    }
+    *signal = made;
+    return GPUD_OK;
+}
+
+enum gpud_status gpud_signal_create(struct gpud_memory *memory, uint64_t offset,
+                                    struct gpud_signal **signal, struct gpud_error *error)
+{
+    if (!gpud_device_has_signals(memory->device))
+        return no_signals(memory->device, error);
+    struct gpud_signal *made = new_signal(memory, offset);
+    if (!made)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a signal");
+    return finish_new(made, memory->device->ops->signal->create(made, error), signal);
+}
+
+enum gpud_status gpud_signal_export(struct gpud_signal *signal, struct gpud_handle *handle,
+                                    struct gpud_error *error)
+{
+    *handle = (struct gpud_handle){.fd = -1, .size = sizeof(uint32_t)};
+    return signal->device->ops->signal->export_handle(signal, handle, error);
+}
+
+enum gpud_status gpud_signal_import(struct gpud_memory *memory, const struct gpud_handle *handle,
+                                    struct gpud_signal **signal, struct gpud_error *error)
+{
+    if (!gpud_device_has_signals(memory->device))
+        return no_signals(memory->device, error);
+    struct gpud_signal *made = new_signal(memory, 0);
+    if (!made)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a signal");
+    return finish_new(made, memory->device->ops->signal->import_handle(made, handle, error),
+                      signal);
+}
+
+void gpud_signal_destroy(struct gpud_signal **signal)
+{
+    if (!signal || !*signal)
+        return;
+    struct gpud_signal *gone = *signal;
+    *signal = NULL;
+    gone->device->ops->signal->destroy(gone);
+    gpud_memory_unref(&gone->memory);
+    free(gone);
+}
+
+enum gpud_status gpud_signal_post(struct gpud_signal *signal, uint32_t value,
+                                  struct gpud_queue *queue, struct gpud_error *error)
+{
+    return signal->device->ops->signal->post(signal, value, queue, error);
+}
+
+enum gpud_status gpud_signal_wait_queue(struct gpud_signal *signal, uint32_t value,
+                                        struct gpud_queue *queue, struct gpud_error *error)
+{
+    return signal->device->ops->signal->wait_queue(signal, value, queue, error);
+}
+
+enum gpud_status gpud_signal_wait_host(struct gpud_signal *signal, uint32_t value, int64_t deadline,
+                                       struct gpud_error *error)
+{
+    return signal->device->ops->signal->wait_host(signal, value, deadline, error);
+}
+
+enum gpud_status gpud_signal_poison(struct gpud_signal *signal, uint32_t value,
+                                    struct gpud_error *error)
+{
+    return signal->device->ops->signal->poison(signal, value, error);
+}
