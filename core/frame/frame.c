@@ -1,0 +1,149 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "frame/frame.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The part of the info before the meta and the part behind it are small; the meta is copied as far
+ * as it goes. */
+static void copy_info(struct gpud_frame_info *to, const struct gpud_frame_info *from)
+{
+    size_t head = offsetof(struct gpud_frame_info, meta);
+    size_t tail = offsetof(struct gpud_frame_info, sequence);
+    memcpy(to, from, head + from->meta_size);
+    memcpy((char *)to + tail, (const char *)from + tail, sizeof(*to) - tail);
+}
+
+void gpud_frame_get_info(const struct gpud_frame *frame, struct gpud_frame_info *info)
+{
+    copy_info(info, &frame->info);
+}
+
+enum gpud_status gpud_frame_set_info(struct gpud_frame *frame, const struct gpud_frame_info *info,
+                                     struct gpud_error *error)
+{
+    if (info->meta_size > GPUD_FRAME_META_MAX)
+        return gpud_fail(error, GPUD_INVALID,
+                         "%u bytes of meta do not fit into the %d that a frame carries",
+                         info->meta_size, GPUD_FRAME_META_MAX);
+    uint32_t own = frame->info.flags & ~GPUD_FRAME_TRAVELS;
+    memcpy(&frame->info, info, offsetof(struct gpud_frame_info, meta) + info->meta_size);
+    frame->info.flags = own | (info->flags & GPUD_FRAME_TRAVELS);
+    return GPUD_OK;
+}
+
+struct gpud_memory *gpud_frame_get_memory(const struct gpud_frame *frame, uint64_t *offset)
+{
+    if (offset)
+        *offset = frame->offset;
+    return frame->memory;
+}
+
+uint32_t gpud_frame_get_slot(const struct gpud_frame *frame)
+{
+    return frame->slot;
+}
+
+enum gpud_status gpud_frame_map(struct gpud_frame *frame, unsigned access, int64_t timeout_ns,
+                                void **data, struct gpud_error *error)
+{
+    if (timeout_ns < 0)
+        return gpud_fail(error, GPUD_INVALID, "a negative timeout: every wait needs an end");
+    if (access == 0 || access > (GPUD_READ | GPUD_WRITE))
+        return gpud_fail(error, GPUD_INVALID, "map a frame for GPUD_READ, GPUD_WRITE or both");
+    if ((access & GPUD_WRITE) && (frame->info.flags & GPUD_FRAME_READ_ONLY))
+        return gpud_fail(error, GPUD_NO_ACCESS,
+                         "the frame is shared with others: copy it to change it");
+
+    int64_t deadline = gpud_deadline(timeout_ns);
+    if (frame->maps == 0 && frame->ops->settle) {
+        enum gpud_status status = frame->ops->settle(frame, deadline, error);
+        if (status != GPUD_OK)
+            return status;
+    }
+    if (frame->memory->host) {
+        frame->maps++;
+        *data = (char *)frame->memory->host + frame->offset;
+        return GPUD_OK;
+    }
+    if (frame->maps == 0 && !frame->queue) {
+        /* Wrapped memory of a device: most is only submitted, so its queue waits until now. */
+        enum gpud_status status = gpud_queue_create(frame->memory->device, &frame->queue, error);
+        if (status != GPUD_OK)
+            return status;
+    }
+    if (frame->maps == 0) {
+        /* Both ways whatever was asked for: a second, nested map may ask for more than the first.
+         */
+        unsigned all =
+            frame->info.flags & GPUD_FRAME_READ_ONLY ? GPUD_READ : GPUD_READ | GPUD_WRITE;
+        enum gpud_status status =
+            gpud_queue_map(frame->queue, frame->memory, frame->offset, frame->info.layout.size, all,
+                           deadline, &frame->mapped, error);
+        if (status != GPUD_OK)
+            return status;
+    }
+    frame->maps++;
+    *data = frame->mapped;
+    return GPUD_OK;
+}
+
+void gpud_frame_unmap(struct gpud_frame *frame)
+{
+    if (frame->maps == 0 || --frame->maps > 0 || !frame->mapped)
+        return;
+    gpud_queue_unmap(frame->queue, frame->memory, frame->mapped);
+    frame->mapped = NULL;
+}
+
+void gpud_frame_release(struct gpud_frame **frame)
+{
+    if (!frame || !*frame)
+        return;
+    struct gpud_frame *released = *frame;
+    *frame = NULL;
+    while (released->maps)
+        gpud_frame_unmap(released);
+    released->ops->release(released);
+}
+
+/* --- wrapped frames: a frame in the application's own memory ------------------------------- */
+
+static void release_wrapped(struct gpud_frame *frame)
+{
+    gpud_queue_unref(&frame->queue);
+    gpud_memory_unref(&frame->memory);
+    free(frame);
+}
+
+static const struct gpud_frame_owner_ops wrapped_ops = {
+    .release = release_wrapped,
+};
+
+enum gpud_status gpud_frame_wrap(struct gpud_memory *memory, uint64_t offset,
+                                 const struct gpud_layout *layout, struct gpud_frame **frame,
+                                 struct gpud_error *error)
+{
+    enum gpud_status status = gpud_layout_check(layout, error);
+    if (status != GPUD_OK)
+        return status;
+    if (offset > memory->size || layout->size > memory->size - offset)
+        return gpud_fail(error, GPUD_INVALID,
+                         "a frame of %llu bytes at %llu does not fit into %llu bytes",
+                         (unsigned long long)layout->size, (unsigned long long)offset,
+                         (unsigned long long)memory->size);
+    struct gpud_frame *made = calloc(1, sizeof(*made));
+    if (!made)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a frame");
+    made->ops = &wrapped_ops;
+    made->memory = gpud_memory_ref(memory);
+    made->offset = offset;
+    made->slot = UINT32_MAX;
+    made->info.pts = made->info.dts = made->info.duration = GPUD_TIME_NONE;
+    made->info.offset = UINT64_MAX;
+    made->info.layout = *layout;
+    *frame = made;
+    return GPUD_OK;
+}

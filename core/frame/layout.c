@@ -1,0 +1,166 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The arithmetic of planes. A layout may come from a peer: nothing overflows, nothing is believed.
+ */
+#include "base/error.h"
+#include "frame/layout.h"
+
+#include <string.h>
+
+struct plane_geometry {
+    uint8_t group_pixels; /* pixels across that share one group of bytes */
+    uint8_t group_bytes;
+    uint8_t rows_divisor; /* vertical subsampling */
+};
+
+struct format {
+    const char *name; /* as GStreamer names it */
+    struct plane_geometry plane[GPUD_PLANES_MAX];
+};
+
+static const struct format formats[] = {
+    {"UYVY", {{2, 4, 1}}},
+    {"YUY2", {{2, 4, 1}}},
+    {"YVYU", {{2, 4, 1}}},
+    {"VYUY", {{2, 4, 1}}},
+    {"v210", {{48, 128, 1}}},
+    {"v216", {{2, 8, 1}}},
+    {"Y210", {{2, 8, 1}}},
+    {"UYVP", {{2, 5, 1}}},
+    {"NV12", {{1, 1, 1}, {2, 2, 2}}},
+    {"NV21", {{1, 1, 1}, {2, 2, 2}}},
+    {"NV16", {{1, 1, 1}, {2, 2, 1}}},
+    {"NV61", {{1, 1, 1}, {2, 2, 1}}},
+    {"NV24", {{1, 1, 1}, {1, 2, 1}}},
+    {"P010_10LE", {{1, 2, 1}, {2, 4, 2}}},
+    {"P012_LE", {{1, 2, 1}, {2, 4, 2}}},
+    {"P016_LE", {{1, 2, 1}, {2, 4, 2}}},
+    {"I420", {{1, 1, 1}, {2, 1, 2}, {2, 1, 2}}},
+    {"YV12", {{1, 1, 1}, {2, 1, 2}, {2, 1, 2}}},
+    {"Y42B", {{1, 1, 1}, {2, 1, 1}, {2, 1, 1}}},
+    {"Y444", {{1, 1, 1}, {1, 1, 1}, {1, 1, 1}}},
+    {"I420_10LE", {{1, 2, 1}, {2, 2, 2}, {2, 2, 2}}},
+    {"I422_10LE", {{1, 2, 1}, {2, 2, 1}, {2, 2, 1}}},
+    {"Y444_10LE", {{1, 2, 1}, {1, 2, 1}, {1, 2, 1}}},
+    {"BGRx", {{1, 4, 1}}},
+    {"BGRA", {{1, 4, 1}}},
+    {"RGBx", {{1, 4, 1}}},
+    {"RGBA", {{1, 4, 1}}},
+    {"xRGB", {{1, 4, 1}}},
+    {"ARGB", {{1, 4, 1}}},
+    {"xBGR", {{1, 4, 1}}},
+    {"ABGR", {{1, 4, 1}}},
+    {"AYUV", {{1, 4, 1}}},
+    {"r210", {{1, 4, 1}}},
+    {"RGB10A2_LE", {{1, 4, 1}}},
+    {"BGR10A2_LE", {{1, 4, 1}}},
+    {"RGBA64_LE", {{1, 8, 1}}},
+    {"RGB", {{1, 3, 1}}},
+    {"BGR", {{1, 3, 1}}},
+    {"RGB16", {{1, 2, 1}}},
+    {"BGR16", {{1, 2, 1}}},
+    {"GRAY8", {{1, 1, 1}}},
+    {"GRAY16_LE", {{1, 2, 1}}},
+};
+
+static enum gpud_status check_dimensions(uint32_t width, uint32_t height, struct gpud_error *error)
+{
+    if (width < 1 || height < 1 || width > GPUD_DIMENSION_MAX || height > GPUD_DIMENSION_MAX)
+        return gpud_fail(error, GPUD_INVALID, "a picture of %ux%u: 1x1 to %dx%d is possible", width,
+                         height, GPUD_DIMENSION_MAX, GPUD_DIMENSION_MAX);
+    return GPUD_OK;
+}
+
+enum gpud_status gpud_layout_init(struct gpud_layout *layout, const char *name, uint32_t width,
+                                  uint32_t height, uint32_t stride_align, struct gpud_error *error)
+{
+    enum gpud_status status = check_dimensions(width, height, error);
+    if (status != GPUD_OK)
+        return status;
+    if (stride_align == 0)
+        stride_align = 4;
+    if (stride_align & (stride_align - 1) || stride_align > 4096)
+        return gpud_fail(error, GPUD_INVALID,
+                         "strides cannot be aligned to %u: a power of two up to 4096 is possible",
+                         stride_align);
+    const struct format *format = NULL;
+    for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
+        if (strcmp(formats[i].name, name) == 0)
+            format = &formats[i];
+    if (!format)
+        return gpud_fail(
+            error, GPUD_UNSUPPORTED,
+            "the geometry of format \"%.16s\" is not known: describe its planes instead", name);
+
+    struct gpud_layout made = {.width = width, .height = height};
+    gpud_print(made.format, "%s", name);
+    uint64_t offset = 0;
+    for (; made.planes < GPUD_PLANES_MAX && format->plane[made.planes].group_pixels;
+         made.planes++) {
+        const struct plane_geometry *geometry = &format->plane[made.planes];
+        struct gpud_plane *plane = &made.plane[made.planes];
+        plane->row_bytes =
+            (width + geometry->group_pixels - 1u) / geometry->group_pixels * geometry->group_bytes;
+        plane->rows = (height + geometry->rows_divisor - 1u) / geometry->rows_divisor;
+        plane->stride = (plane->row_bytes + stride_align - 1) & ~(stride_align - 1);
+        plane->offset = offset;
+        offset += (uint64_t)plane->stride * plane->rows;
+    }
+    made.size = offset;
+    *layout = made;
+    return GPUD_OK;
+}
+
+enum gpud_status gpud_layout_check(const struct gpud_layout *layout, struct gpud_error *error)
+{
+    enum gpud_status status = check_dimensions(layout->width, layout->height, error);
+    if (status != GPUD_OK)
+        return status;
+    if (!memchr(layout->format, '\0', sizeof(layout->format)) || !layout->format[0])
+        return gpud_fail(error, GPUD_INVALID, "a layout without the name of a format");
+    if (layout->planes < 1 || layout->planes > GPUD_PLANES_MAX)
+        return gpud_fail(error, GPUD_INVALID, "a layout of %u planes: 1 to %d are possible",
+                         layout->planes, GPUD_PLANES_MAX);
+    if (layout->size < 1 || layout->size > GPUD_FRAME_SIZE_MAX)
+        return gpud_fail(error, GPUD_INVALID, "a frame of %llu bytes: 1 to %llu are possible",
+                         (unsigned long long)layout->size, (unsigned long long)GPUD_FRAME_SIZE_MAX);
+    for (uint32_t i = 0; i < layout->planes; i++) {
+        const struct gpud_plane *plane = &layout->plane[i];
+        uint64_t end;
+        if (plane->rows < 1 || plane->rows > GPUD_DIMENSION_MAX || plane->row_bytes < 1)
+            return gpud_fail(error, GPUD_INVALID, "plane %u has %u rows of %u bytes", i,
+                             plane->rows, plane->row_bytes);
+        if (plane->stride < plane->row_bytes)
+            return gpud_fail(error, GPUD_INVALID,
+                             "plane %u has a stride of %u for rows of %u bytes", i, plane->stride,
+                             plane->row_bytes);
+        if (__builtin_mul_overflow((uint64_t)plane->stride, plane->rows - 1u, &end) ||
+            __builtin_add_overflow(end, plane->row_bytes, &end) ||
+            __builtin_add_overflow(end, plane->offset, &end) || end > layout->size)
+            return gpud_fail(error, GPUD_INVALID, "plane %u leaves the frame of %llu bytes", i,
+                             (unsigned long long)layout->size);
+    }
+    return GPUD_OK;
+}
+
+bool gpud_layout_same_picture(const struct gpud_layout *a, const struct gpud_layout *b)
+{
+    if (strcmp(a->format, b->format) != 0 || a->width != b->width || a->height != b->height ||
+        a->planes != b->planes)
+        return false;
+    for (uint32_t i = 0; i < a->planes; i++)
+        if (a->plane[i].row_bytes != b->plane[i].row_bytes || a->plane[i].rows != b->plane[i].rows)
+            return false;
+    return true;
+}
+
+bool gpud_layout_equal(const struct gpud_layout *a, const struct gpud_layout *b)
+{
+    if (a->size != b->size || !gpud_layout_same_picture(a, b))
+        return false;
+    for (uint32_t i = 0; i < a->planes; i++)
+        if (a->plane[i].offset != b->plane[i].offset || a->plane[i].stride != b->plane[i].stride)
+            return false;
+    return true;
+}
