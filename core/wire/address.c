@@ -1,0 +1,182 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Addresses, and how a path is claimed for listening. */
+#include "base/fd.h"
+#include "wire/socket.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* --- addresses ----------------------------------------------------------------------------- */
+
+/* A directory that nobody else can enter: in it a socket cannot be replaced by an impostor's. */
+static enum gpud_status private_directory(char *path, size_t size, struct gpud_error *error)
+{
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    int length = runtime && runtime[0] == '/'
+                     ? gpud_print_n(path, size, "%s/gpudirect", runtime)
+                     : gpud_print_n(path, size, "/tmp/gpudirect-%u", geteuid());
+    if (length < 0 || (size_t)length >= size)
+        return gpud_fail(error, GPUD_INVALID,
+                         "XDG_RUNTIME_DIR is too long for a socket: use unix:/short/path");
+    if (mkdir(path, 0700) < 0 && errno != EEXIST)
+        return gpud_fail_errno(error, "cannot make the directory %s for sockets", path);
+    struct stat st;
+    if (lstat(path, &st) < 0)
+        return gpud_fail_errno(error, "cannot look at the directory %s", path);
+    if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 0077))
+        return gpud_fail(
+            error, GPUD_NO_ACCESS,
+            "%s is not a directory that you alone can enter: remove it, or chmod 700 it", path);
+    return GPUD_OK;
+}
+
+enum gpud_status gpud_address_resolve(const char *address, char path[GPUD_SOCKET_PATH_MAX],
+                                      struct gpud_error *error)
+{
+    if (!address || !address[0])
+        return gpud_fail(error, GPUD_INVALID,
+                         "no address: give a name (cam1) or unix:/absolute/path");
+    if (strncmp(address, "unix:", 5) == 0) {
+        const char *name = address + 5;
+        if (name[0] != '/' || strlen(name) >= GPUD_SOCKET_PATH_MAX)
+            return gpud_fail(error, GPUD_INVALID,
+                             "\"%.64s\": unix: needs an absolute path of at most %zu bytes",
+                             address, GPUD_SOCKET_PATH_MAX - 1);
+        memcpy(path, name, strlen(name) + 1);
+        return GPUD_OK;
+    }
+    for (const char *c = address; *c; c++)
+        if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-", *c))
+            return gpud_fail(error, GPUD_INVALID,
+                             "\"%.64s\" is not an address: letters, digits, '.', '_', '-', or "
+                             "unix:/absolute/path",
+                             address);
+    if (address[0] == '.')
+        return gpud_fail(error, GPUD_INVALID, "the address \"%.64s\" begins with a dot", address);
+
+    char directory[GPUD_SOCKET_PATH_MAX];
+    enum gpud_status status = private_directory(directory, sizeof(directory), error);
+    if (status != GPUD_OK)
+        return status;
+    char joined[2 * GPUD_SOCKET_PATH_MAX];
+    int length = gpud_print_n(joined, sizeof(joined), "%s/%s", directory, address);
+    if (length < 0 || (size_t)length >= GPUD_SOCKET_PATH_MAX)
+        return gpud_fail(error, GPUD_INVALID, "the address \"%.64s\" is too long", address);
+    memcpy(path, joined, (size_t)length + 1);
+    return GPUD_OK;
+}
+
+/* --- listening ----------------------------------------------------------------------------- */
+
+static void lock_path(const char *path, char *lock, size_t size)
+{
+    gpud_print_n(lock, size, "%s.lock", path);
+}
+
+/* The lock file goes when its holder does, so the file that was opened may not be the file that is
+ * there now. */
+static enum gpud_status take_lock(const char *path, int *lock, struct gpud_error *error)
+{
+    char name[GPUD_SOCKET_PATH_MAX + 8];
+    lock_path(path, name, sizeof(name));
+    for (int tries = 0; tries < 100; tries++) {
+        int fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (fd < 0)
+            return gpud_fail_errno(error, "cannot open the lock file %s", name);
+        if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+            enum gpud_status status =
+                errno == EWOULDBLOCK
+                    ? gpud_fail_native(
+                          error, GPUD_IO, "errno", EADDRINUSE,
+                          "another sender has the address %s: choose another, or stop it", path)
+                    : gpud_fail_errno(error, "cannot lock %s", name);
+            close(fd);
+            return status;
+        }
+        struct stat opened, there;
+        if (fstat(fd, &opened) == 0 && stat(name, &there) == 0 && opened.st_ino == there.st_ino &&
+            opened.st_dev == there.st_dev) {
+            *lock = fd;
+            return GPUD_OK;
+        }
+        close(fd);
+    }
+    return gpud_fail_native(error, GPUD_IO, "errno", EADDRINUSE,
+                            "the lock of %s is contended: try again", path);
+}
+
+static void drop_lock(struct gpud_listener *listener)
+{
+    char name[GPUD_SOCKET_PATH_MAX + 8];
+    lock_path(listener->path, name, sizeof(name));
+    unlink(name);
+    gpud_fd_close(&listener->lock);
+}
+
+/* Only with the lock in hand: what is there belongs to a process that died. */
+static enum gpud_status clear_stale(const char *path, struct gpud_error *error)
+{
+    struct stat st;
+    if (lstat(path, &st) < 0)
+        return GPUD_OK;
+    if (!S_ISSOCK(st.st_mode))
+        return gpud_fail(error, GPUD_NO_ACCESS, "%s exists and is not a socket: move it away",
+                         path);
+    if (unlink(path) < 0)
+        return gpud_fail_errno(error, "cannot remove the stale socket %s", path);
+    return GPUD_OK;
+}
+
+enum gpud_status gpud_listener_open(struct gpud_listener *listener, const char *path,
+                                    struct gpud_error *error)
+{
+    struct gpud_listener made = {.fd = -1, .lock = -1};
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    memcpy(made.path, path, strlen(path) + 1);
+    memcpy(name.sun_path, path, strlen(path) + 1);
+
+    enum gpud_status status = take_lock(path, &made.lock, error);
+    if (status != GPUD_OK)
+        return status;
+    status = clear_stale(path, error);
+    if (status != GPUD_OK)
+        goto fail;
+    made.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (made.fd < 0) {
+        status = gpud_fail_errno(error, "cannot create a socket");
+        goto fail;
+    }
+    /* Before bind: the file gets this mode at once, whatever the umask of this process is. */
+    if (fchmod(made.fd, 0600) < 0 || bind(made.fd, (struct sockaddr *)&name, sizeof(name)) < 0) {
+        status = gpud_fail_errno(error, "cannot make the socket %s", path);
+        goto fail;
+    }
+    if (listen(made.fd, 64) < 0) {
+        status = gpud_fail_errno(error, "cannot listen on %s", path);
+        unlink(path);
+        goto fail;
+    }
+    *listener = made;
+    return GPUD_OK;
+fail:
+    gpud_fd_close(&made.fd);
+    drop_lock(&made);
+    return status;
+}
+
+void gpud_listener_close(struct gpud_listener *listener)
+{
+    if (listener->fd < 0)
+        return;
+    unlink(listener->path);
+    gpud_fd_close(&listener->fd);
+    drop_lock(listener);
+}

@@ -1,0 +1,315 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* One description of each message serves both directions: a `codec` either writes the fields or
+ * reads them, so that the two cannot disagree. Reading past the end sets `bad`, once, and yields
+ * zeros. */
+#include "wire/message.h"
+
+#include "base/fd.h"
+
+#include <string.h>
+
+#define HEADER_SIZE 16 /* magic, version and type, length, position */
+
+struct codec {
+    bool writing, bad;
+    uint8_t *out;
+    const uint8_t *in;
+    size_t at, size;
+    int *out_fds;
+    const int *in_fds;
+    size_t fd_at, fd_size;
+};
+
+static void number(struct codec *codec, uint64_t *value, unsigned bytes)
+{
+    if (codec->size - codec->at < bytes)
+        codec->bad = true;
+    if (codec->bad) {
+        if (!codec->writing)
+            *value = 0;
+        return;
+    }
+    uint64_t read = 0;
+    for (unsigned i = 0; i < bytes; i++) {
+        if (codec->writing)
+            codec->out[codec->at + i] = (uint8_t)(*value >> (8 * i));
+        else
+            read |= (uint64_t)codec->in[codec->at + i] << (8 * i);
+    }
+    if (!codec->writing)
+        *value = read;
+    codec->at += bytes;
+}
+
+#define FIELD(name, type, bytes)                       \
+    static void name(struct codec *codec, type *value) \
+    {                                                  \
+        uint64_t wide = *value;                        \
+        number(codec, &wide, bytes);                   \
+        *value = (type)wide;                           \
+    }
+FIELD(u8, uint8_t, 1)
+FIELD(u32, uint32_t, 4)
+FIELD(u64, uint64_t, 8)
+
+static void raw(struct codec *codec, void *data, size_t size)
+{
+    if (codec->size - codec->at < size)
+        codec->bad = true;
+    if (codec->bad) {
+        if (!codec->writing)
+            memset(data, 0, size);
+        return;
+    }
+    if (codec->writing)
+        memcpy(codec->out + codec->at, data, size);
+    else
+        memcpy(data, codec->in + codec->at, size);
+    codec->at += size;
+}
+
+/* Bytes whose number is in the message: never more than there is room for. */
+static void counted(struct codec *codec, void *data, uint32_t *size, uint32_t max)
+{
+    u32(codec, size);
+    if (*size > max)
+        codec->bad = true;
+    if (codec->bad) {
+        *size = 0;
+        return;
+    }
+    raw(codec, data, *size);
+}
+
+/* Text in an array: always ends within it, and holds nothing that would upset a terminal or a log.
+ */
+static void text(struct codec *codec, char *data, uint32_t max)
+{
+    uint32_t size = codec->writing ? (uint32_t)strnlen(data, max - 1) : 0;
+    counted(codec, data, &size, max - 1);
+    if (codec->writing)
+        return;
+    data[size] = '\0';
+    for (uint32_t i = 0; i < size; i++)
+        if ((uint8_t)data[i] < 0x20 || data[i] == 0x7f)
+            data[i] = '?';
+}
+
+static void descriptor(struct codec *codec, int *fd)
+{
+    if (codec->fd_at == codec->fd_size)
+        codec->bad = true;
+    if (codec->bad) {
+        if (!codec->writing)
+            *fd = -1;
+        return;
+    }
+    if (codec->writing)
+        codec->out_fds[codec->fd_at++] = *fd;
+    else
+        *fd = codec->in_fds[codec->fd_at++];
+}
+
+static void handle(struct codec *codec, struct gpud_handle *handle)
+{
+    uint8_t has_fd = codec->writing && handle->fd >= 0;
+    u32(codec, &handle->type);
+    u8(codec, &has_fd);
+    u64(codec, &handle->size);
+    for (size_t i = 0; i < sizeof(handle->word) / sizeof(handle->word[0]); i++)
+        u64(codec, &handle->word[i]);
+    if (!codec->writing)
+        handle->fd = -1;
+    if (handle->type >= GPUD_HANDLE_TYPES || has_fd > 1)
+        codec->bad = true;
+    if (has_fd)
+        descriptor(codec, &handle->fd);
+}
+
+static void ring(struct codec *codec, struct gpud_ring_description *ring)
+{
+    u64(codec, &ring->slot_size);
+    u32(codec, &ring->slots_per_memory);
+    u32(codec, &ring->memories);
+    if (ring->memories > GPUD_RING_MEMORIES_MAX) {
+        codec->bad = true;
+        ring->memories = 0;
+    }
+    for (uint32_t i = 0; i < ring->memories; i++)
+        handle(codec, &ring->handle[i]);
+}
+
+static void layout(struct codec *codec, struct gpud_layout *layout)
+{
+    text(codec, layout->format, sizeof(layout->format));
+    u32(codec, &layout->width);
+    u32(codec, &layout->height);
+    u32(codec, &layout->planes);
+    for (uint32_t i = 0; i < GPUD_PLANES_MAX; i++) {
+        u64(codec, &layout->plane[i].offset);
+        u32(codec, &layout->plane[i].stride);
+        u32(codec, &layout->plane[i].row_bytes);
+        u32(codec, &layout->plane[i].rows);
+    }
+    u64(codec, &layout->size);
+}
+
+static void endpoint(struct codec *codec, struct gpud_endpoint *endpoint)
+{
+    text(codec, endpoint->name, sizeof(endpoint->name));
+    text(codec, endpoint->device, sizeof(endpoint->device));
+    text(codec, endpoint->kind, sizeof(endpoint->kind));
+    u32(codec, &endpoint->caps);
+    raw(codec, endpoint->uuid, sizeof(endpoint->uuid));
+    u64(codec, &endpoint->aperture);
+    text(codec, endpoint->no_direct, sizeof(endpoint->no_direct));
+    u64(codec, &endpoint->token);
+    raw(codec, endpoint->host, sizeof(endpoint->host));
+    text(codec, endpoint->route, sizeof(endpoint->route));
+    u32(codec, &endpoint->slots);
+    u8(codec, &endpoint->slow_receiver);
+    u8(codec, &endpoint->require_direct);
+}
+
+static void body(struct codec *codec, struct gpud_message *message)
+{
+    switch (message->type) {
+    case GPUD_MESSAGE_HELLO:
+        endpoint(codec, &message->hello);
+        break;
+    case GPUD_MESSAGE_OFFER:
+        u32(codec, &message->offer.epoch);
+        text(codec, message->offer.route, sizeof(message->offer.route));
+        text(codec, message->offer.reason, sizeof(message->offer.reason));
+        layout(codec, &message->offer.layout);
+        counted(codec, message->offer.media, &message->offer.media_size, GPUD_MEDIA_MAX);
+        ring(codec, &message->offer.ring);
+        break;
+    case GPUD_MESSAGE_ACCEPT:
+        u32(codec, &message->accept.epoch);
+        u32(codec, &message->accept.entries);
+        descriptor(codec, &message->accept.page);
+        ring(codec, &message->accept.ring);
+        break;
+    case GPUD_MESSAGE_CANARY:
+        u32(codec, &message->canary.epoch);
+        u64(codec, &message->canary.nonce);
+        break;
+    case GPUD_MESSAGE_READY:
+    case GPUD_MESSAGE_EOS:
+        u32(codec, &message->epoch);
+        break;
+    case GPUD_MESSAGE_REFUSE:
+    case GPUD_MESSAGE_BYE:
+        u32(codec, &message->refuse.epoch);
+        u32(codec, &message->refuse.status);
+        text(codec, message->refuse.reason, sizeof(message->refuse.reason));
+        break;
+    case GPUD_MESSAGE_EVENT:
+        u32(codec, &message->event.kind);
+        counted(codec, message->event.data, &message->event.size, GPUD_MEDIA_MAX);
+        break;
+    case GPUD_MESSAGE_GROW:
+        ring(codec, &message->grow);
+        break;
+    default:
+        codec->bad = true;
+    }
+}
+
+static void header(struct codec *codec, uint32_t *magic, uint32_t *version_type, uint32_t *length,
+                   uint32_t *position)
+{
+    u32(codec, magic);
+    u32(codec, version_type);
+    u32(codec, length);
+    u32(codec, position);
+}
+
+size_t gpud_message_encode(struct gpud_message *message, uint8_t bytes[GPUD_MESSAGE_MAX],
+                           int fds[GPUD_MESSAGE_FDS], size_t *fd_count)
+{
+    struct codec codec = {
+        .writing = true,
+        .out = bytes,
+        .at = HEADER_SIZE,
+        .size = GPUD_MESSAGE_MAX,
+        .out_fds = fds,
+        .fd_size = GPUD_MESSAGE_FDS,
+    };
+    body(&codec, message);
+
+    uint32_t magic = GPUD_MESSAGE_MAGIC;
+    uint32_t version_type = GPUD_MESSAGE_VERSION | (uint32_t)message->type << 16;
+    uint32_t length = (uint32_t)codec.at;
+    uint32_t position = message->position;
+    codec.at = 0;
+    header(&codec, &magic, &version_type, &length, &position);
+    *fd_count = codec.fd_at;
+    return length;
+}
+
+enum gpud_status gpud_message_decode(struct gpud_message *message, const uint8_t *bytes,
+                                     size_t size, const int *fds, size_t fd_count,
+                                     struct gpud_error *error)
+{
+    struct codec codec = {.in = bytes, .size = size, .in_fds = fds, .fd_size = fd_count};
+    uint32_t magic = 0, version_type = 0, length = 0, position = 0;
+    if (size < HEADER_SIZE)
+        return gpud_fail(error, GPUD_PEER, "the peer sent %zu bytes: not even a header", size);
+    header(&codec, &magic, &version_type, &length, &position);
+    if (magic != GPUD_MESSAGE_MAGIC)
+        return gpud_fail(error, GPUD_PEER, "the peer does not speak gpudirect's protocol");
+    if ((version_type & 0xffff) != GPUD_MESSAGE_VERSION)
+        return gpud_fail(
+            error, GPUD_UNSUPPORTED,
+            "the peer speaks version %u of the protocol, this library %d: use the same release",
+            version_type & 0xffff, GPUD_MESSAGE_VERSION);
+    if (length != size || size > GPUD_MESSAGE_MAX)
+        return gpud_fail(error, GPUD_PEER, "the peer announced %u bytes and sent %zu", length,
+                         size);
+
+    message->type = (enum gpud_message_type)(version_type >> 16);
+    message->position = position;
+    body(&codec, message);
+    if (codec.bad || codec.at != size)
+        return gpud_fail(error, GPUD_PEER, "the peer sent a malformed %s",
+                         gpud_message_name(message->type));
+    if (codec.fd_at != fd_count)
+        return gpud_fail(error, GPUD_PEER, "the peer sent %zu descriptors with a %s that has %zu",
+                         fd_count, gpud_message_name(message->type), codec.fd_at);
+    return GPUD_OK;
+}
+
+void gpud_message_close(struct gpud_message *message)
+{
+    switch (message->type) {
+    case GPUD_MESSAGE_OFFER:
+        gpud_ring_description_close(&message->offer.ring);
+        break;
+    case GPUD_MESSAGE_ACCEPT:
+        gpud_fd_close(&message->accept.page);
+        gpud_ring_description_close(&message->accept.ring);
+        break;
+    case GPUD_MESSAGE_GROW:
+        gpud_ring_description_close(&message->grow);
+        break;
+    default:
+        break;
+    }
+}
+
+const char *gpud_message_name(enum gpud_message_type type)
+{
+    static const char *const names[] = {
+        [GPUD_MESSAGE_HELLO] = "HELLO",   [GPUD_MESSAGE_OFFER] = "OFFER",
+        [GPUD_MESSAGE_ACCEPT] = "ACCEPT", [GPUD_MESSAGE_CANARY] = "CANARY",
+        [GPUD_MESSAGE_READY] = "READY",   [GPUD_MESSAGE_REFUSE] = "REFUSE",
+        [GPUD_MESSAGE_EVENT] = "EVENT",   [GPUD_MESSAGE_EOS] = "EOS",
+        [GPUD_MESSAGE_GROW] = "GROW",     [GPUD_MESSAGE_BYE] = "BYE",
+    };
+    return (unsigned)type < sizeof(names) / sizeof(names[0]) && names[type] ? names[type]
+                                                                            : "message";
+}

@@ -1,0 +1,128 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The messages of the control connection: pure encoding and decoding, no I/O.
+ *
+ *     receiver                              sender
+ *        HELLO ────────────────────────────────▶      who I am, what I can do
+ *        ◀──────────────────────────────── HELLO      (or REFUSE, and the end)
+ *        ◀──────────────────────────────── OFFER      epoch, route, layout, media
+ *                                                     [+ the sender's ring, where it is shared]
+ *        ACCEPT ───────────────────────────────▶      the ring page
+ *                                                     [+ the receiver's ring, where it is written]
+ *        ◀─────────────────────────────── CANARY      "a frame holds the pattern of this nonce"
+ *        READY ────────────────────────────────▶      (or REFUSE: the next route is offered)
+ *        ═════ frames: words in the ring page ═════   nothing here
+ *        ◀────────────── EVENT, EOS, GROW, OFFER      each with its place among the frames
+ *        ◀──────────────────────────────────▶ BYE     without it, the end is a crash
+ *
+ * Everything is little-endian, whatever the machine, so that the same bytes can travel between
+ * hosts. Every message has the same header; the length is checked before anything is read, and
+ * every descriptor that comes along is counted. */
+#ifndef GPUD_WIRE_MESSAGE_H
+#define GPUD_WIRE_MESSAGE_H
+
+#include "base/error.h"
+#include "frame/ring.h"
+#include <gpudirect/layout.h>
+#include <gpudirect/sender.h>
+
+#define GPUD_MESSAGE_MAGIC UINT32_C(0x44555047) /* "GPUD" */
+#define GPUD_MESSAGE_VERSION 1
+#define GPUD_MESSAGE_MAX 8192
+#define GPUD_MESSAGE_FDS (1 + GPUD_RING_MEMORIES_MAX)
+
+enum gpud_message_type {
+    GPUD_MESSAGE_HELLO = 1,
+    GPUD_MESSAGE_OFFER,
+    GPUD_MESSAGE_ACCEPT,
+    GPUD_MESSAGE_CANARY,
+    GPUD_MESSAGE_READY,
+    GPUD_MESSAGE_REFUSE,
+    GPUD_MESSAGE_EVENT,
+    GPUD_MESSAGE_EOS,
+    GPUD_MESSAGE_GROW,
+    GPUD_MESSAGE_BYE,
+};
+
+/* What one side says about itself; what routes are chosen by. */
+struct gpud_endpoint {
+    char name[64];       /* of the application */
+    char device[32];     /* "opencl:0" */
+    char kind[16];       /* "opencl" */
+    uint32_t caps;       /* enum gpud_device_caps */
+    uint8_t uuid[16];    /* of the device */
+    uint64_t aperture;   /* bytes of the device that others can write at once; 0: no limit known */
+    char no_direct[192]; /* why others cannot write its memory */
+    uint64_t token;      /* of the context: equal = the same process and context */
+    uint8_t host[16];    /* the machine's boot id */
+    char route[32];      /* the only one wanted, or "" */
+    uint32_t slots;
+    uint8_t slow_receiver; /* enum gpud_slow_receiver */
+    uint8_t require_direct;
+};
+
+struct gpud_offer {
+    uint32_t epoch;
+    char route[32];
+    char reason[192]; /* what speaks against the better routes, or "" */
+    struct gpud_layout layout;
+    uint32_t media_size;
+    uint8_t media[GPUD_MEDIA_MAX];
+    struct gpud_ring_description ring; /* memories = 0 where the ring is the receiver's */
+};
+
+struct gpud_accept {
+    uint32_t epoch, entries;
+    int page;                          /* the ring page's memfd */
+    struct gpud_ring_description ring; /* memories = 0 where the ring is the sender's */
+};
+
+struct gpud_canary {
+    uint32_t epoch;
+    uint64_t nonce;
+};
+
+struct gpud_refuse {
+    uint32_t epoch;
+    uint32_t status; /* enum gpud_status */
+    char reason[192];
+};
+
+struct gpud_user_message {
+    uint32_t kind, size;
+    uint8_t data[GPUD_MEDIA_MAX];
+};
+
+struct gpud_message {
+    enum gpud_message_type type;
+    uint32_t position; /* frames published in this epoch before the message: its place among them */
+    union {
+        struct gpud_endpoint hello;
+        struct gpud_offer offer;
+        struct gpud_accept accept;
+        struct gpud_canary canary;
+        uint32_t epoch;            /* READY, EOS */
+        struct gpud_refuse refuse; /* and BYE */
+        struct gpud_user_message event;
+        struct gpud_ring_description grow;
+    };
+};
+
+/* Writes the bytes, and the descriptors that must go with them (borrowed). Returns the length;
+ * never fails for a message that this library made. */
+size_t gpud_message_encode(struct gpud_message *message, uint8_t bytes[GPUD_MESSAGE_MAX],
+                           int fds[GPUD_MESSAGE_FDS], size_t *fd_count);
+
+/* Reads a peer's bytes. On success the message owns the descriptors that it has a use for; the
+ * count must be exact. On failure all of them are still the caller's. */
+enum gpud_status gpud_message_decode(struct gpud_message *message, const uint8_t *bytes,
+                                     size_t size, const int *fds, size_t fd_count,
+                                     struct gpud_error *error);
+
+/* Closes what descriptors the message owns. */
+void gpud_message_close(struct gpud_message *message);
+
+const char *gpud_message_name(enum gpud_message_type type);
+
+#endif

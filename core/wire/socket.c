@@ -1,0 +1,195 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "wire/socket.h"
+
+#include "base/fd.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* An interruption is seen within this. */
+#define SLICE (20 * GPUD_MSEC)
+
+static int new_socket(struct gpud_error *error)
+{
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        gpud_fail_errno(error, "cannot create a socket");
+    return fd;
+}
+
+static socklen_t to_sockaddr(struct sockaddr_un *name, const char *path)
+{
+    *name = (struct sockaddr_un){.sun_family = AF_UNIX};
+    memcpy(name->sun_path, path, strlen(path) + 1);
+    return (socklen_t)sizeof(*name);
+}
+
+/* Whether the process at the other end is one of this user's, or root's. */
+static enum gpud_status check_user(int fd, pid_t *pid, struct gpud_error *error)
+{
+    struct ucred peer;
+    socklen_t size = sizeof(peer);
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
+        return gpud_fail_errno(error, "cannot find out who the peer is");
+    if (peer.uid != geteuid() && peer.uid != 0)
+        return gpud_fail(error, GPUD_NO_ACCESS,
+                         "process %d belongs to user %u, not %u: turned away", peer.pid, peer.uid,
+                         geteuid());
+    *pid = peer.pid;
+    return GPUD_OK;
+}
+
+enum gpud_status gpud_listener_accept(struct gpud_listener *listener, int *fd, pid_t *pid,
+                                      struct gpud_error *error)
+{
+    int accepted = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (accepted < 0) {
+        if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED)
+            return GPUD_AGAIN;
+        return gpud_fail_errno(error, "cannot accept a connection");
+    }
+    enum gpud_status status = check_user(accepted, pid, error);
+    if (status != GPUD_OK) {
+        close(accepted);
+        return status;
+    }
+    *fd = accepted;
+    return GPUD_OK;
+}
+
+enum gpud_status gpud_socket_connect(const char *path, int *fd, pid_t *pid,
+                                     struct gpud_error *error)
+{
+    struct sockaddr_un name;
+    socklen_t size = to_sockaddr(&name, path);
+    enum gpud_status status;
+    int made = new_socket(error);
+    if (made < 0)
+        return GPUD_NO_MEMORY;
+    if (connect(made, (struct sockaddr *)&name, size) < 0) {
+        if (errno == ENOENT || errno == ECONNREFUSED || errno == EAGAIN || errno == EINTR)
+            status = gpud_fail(error, GPUD_AGAIN, "nobody sends on %s", path);
+        else
+            status = gpud_fail_errno(error, "cannot connect to %s", path);
+    } else {
+        status = check_user(made, pid, error);
+    }
+    if (status != GPUD_OK) {
+        close(made);
+        return status;
+    }
+    *fd = made;
+    return GPUD_OK;
+}
+
+enum gpud_status gpud_socket_send(int fd, struct gpud_message *message, struct gpud_error *error)
+{
+    uint8_t bytes[GPUD_MESSAGE_MAX];
+    int fds[GPUD_MESSAGE_FDS];
+    size_t fd_count;
+    size_t size = gpud_message_encode(message, bytes, fds, &fd_count);
+
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(fds))];
+    struct iovec data = {.iov_base = bytes, .iov_len = size};
+    struct msghdr header = {.msg_iov = &data, .msg_iovlen = 1};
+    if (fd_count) {
+        memset(control, 0, sizeof(control));
+        header.msg_control = control;
+        header.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
+        struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
+        rights->cmsg_level = SOL_SOCKET;
+        rights->cmsg_type = SCM_RIGHTS;
+        rights->cmsg_len = CMSG_LEN(fd_count * sizeof(int));
+        memcpy(CMSG_DATA(rights), fds, fd_count * sizeof(int));
+    }
+    ssize_t sent;
+    do
+        sent = sendmsg(fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
+    if (sent >= 0)
+        return GPUD_OK;
+    if (errno == EAGAIN || errno == ENOBUFS)
+        return gpud_fail(error, GPUD_AGAIN, "the peer does not read its messages");
+    if (errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN)
+        return gpud_fail(error, GPUD_PEER, "the peer closed the connection");
+    return gpud_fail_errno(error, "cannot send a %s", gpud_message_name(message->type));
+}
+
+/* Collects every descriptor that came along, and closes those that do not fit. */
+static size_t take_descriptors(struct msghdr *header, int *fds, size_t max)
+{
+    size_t count = 0;
+    for (struct cmsghdr *part = CMSG_FIRSTHDR(header); part; part = CMSG_NXTHDR(header, part)) {
+        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
+            continue;
+        size_t here = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < here; i++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(part) + i * sizeof(int), sizeof(int));
+            if (count < max)
+                fds[count++] = fd;
+            else
+                close(fd);
+        }
+    }
+    return count;
+}
+
+enum gpud_status gpud_socket_receive(int fd, struct gpud_message *message, struct gpud_error *error)
+{
+    uint8_t bytes[GPUD_MESSAGE_MAX + 1]; /* one more, so that a longer message is seen */
+    int fds[GPUD_MESSAGE_FDS];
+    /* The kernel's own limit on descriptors a message, so that none is left without an owner. */
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(253 * sizeof(int))];
+    struct iovec data = {.iov_base = bytes, .iov_len = sizeof(bytes)};
+    struct msghdr header = {.msg_iov = &data,
+                            .msg_iovlen = 1,
+                            .msg_control = control,
+                            .msg_controllen = sizeof(control)};
+
+    /* A reset is reported once, before what the peer sent ahead of it: its last words come next. */
+    ssize_t got;
+    int resets = 0;
+    do
+        got = recvmsg(fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    while (got < 0 && (errno == EINTR || (errno == ECONNRESET && resets++ == 0)));
+    if (got < 0) {
+        if (errno == EAGAIN)
+            return GPUD_AGAIN;
+        if (errno == ECONNRESET)
+            return gpud_fail(error, GPUD_CLOSED, "the peer closed the connection");
+        return gpud_fail_errno(error, "cannot receive from the peer");
+    }
+    size_t count = take_descriptors(&header, fds, GPUD_MESSAGE_FDS);
+    enum gpud_status status;
+    if (got == 0 && count == 0)
+        return gpud_fail(error, GPUD_CLOSED, "the peer closed the connection");
+    if (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC) || (size_t)got > GPUD_MESSAGE_MAX)
+        status = gpud_fail(error, GPUD_PEER, "the peer sent more than a message holds");
+    else
+        status = gpud_message_decode(message, bytes, (size_t)got, fds, count, error);
+    if (status != GPUD_OK)
+        for (size_t i = 0; i < count; i++)
+            close(fds[i]);
+    return status;
+}
+
+enum gpud_status gpud_socket_wait(int fd, int64_t deadline, atomic_bool *interrupted)
+{
+    struct pollfd wait = {.fd = fd, .events = POLLIN};
+    for (;;) {
+        if (interrupted && atomic_load(interrupted))
+            return GPUD_AGAIN;
+        int64_t left = deadline - gpud_now();
+        struct timespec slice = gpud_timespec(left < SLICE ? left : SLICE);
+        if (ppoll(&wait, 1, &slice, NULL) > 0)
+            return GPUD_OK;
+        if (left <= 0)
+            return GPUD_TIMEOUT;
+    }
+}

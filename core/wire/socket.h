@@ -1,0 +1,52 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The control connection on one host: a Unix SOCK_SEQPACKET socket, non-blocking throughout.
+ * Descriptors travel by SCM_RIGHTS. Only processes of the same user (or root) are heard. */
+#ifndef GPUD_WIRE_SOCKET_H
+#define GPUD_WIRE_SOCKET_H
+
+#include "base/clock.h"
+#include "wire/message.h"
+#include <stdatomic.h>
+#include <sys/types.h>
+#include <sys/un.h>
+
+#define GPUD_SOCKET_PATH_MAX sizeof(((struct sockaddr_un *)NULL)->sun_path)
+
+/* "cam1" → a socket in the user's runtime directory (made if need be, 0700); "unix:/path" → that
+ * path. */
+enum gpud_status gpud_address_resolve(const char *address, char path[GPUD_SOCKET_PATH_MAX],
+                                      struct gpud_error *error);
+
+struct gpud_listener {
+    int fd, lock;
+    char path[GPUD_SOCKET_PATH_MAX];
+};
+
+/* Claims the path under a lock file, so that a socket left by a process that died is taken over and
+ * that of a living one never is (EADDRINUSE). The socket is 0600 before it listens. */
+enum gpud_status gpud_listener_open(struct gpud_listener *listener, const char *path,
+                                    struct gpud_error *error);
+void gpud_listener_close(struct gpud_listener *listener);
+
+/* GPUD_AGAIN: nobody waits. GPUD_NO_ACCESS: somebody of another user did, and was turned away. */
+enum gpud_status gpud_listener_accept(struct gpud_listener *listener, int *fd, pid_t *pid,
+                                      struct gpud_error *error);
+
+/* GPUD_AGAIN: nobody listens there (yet). */
+enum gpud_status gpud_socket_connect(const char *path, int *fd, pid_t *pid,
+                                     struct gpud_error *error);
+
+/* GPUD_AGAIN: the peer does not read, its buffer is full. GPUD_PEER: it is gone. */
+enum gpud_status gpud_socket_send(int fd, struct gpud_message *message, struct gpud_error *error);
+
+/* GPUD_AGAIN: nothing there. GPUD_CLOSED: the peer's end is closed. GPUD_PEER, GPUD_UNSUPPORTED:
+ * what it sent is refused, its descriptors are closed. */
+enum gpud_status gpud_socket_receive(int fd, struct gpud_message *message,
+                                     struct gpud_error *error);
+
+/* Waits for something to read. GPUD_AGAIN: *interrupted was set. */
+enum gpud_status gpud_socket_wait(int fd, int64_t deadline, atomic_bool *interrupted);
+
+#endif
