@@ -1,0 +1,44 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* directgma: the sender's copy engine writes over the bus into memory of the receiver's GPU, then
+ * its marker. */
+#include "device/ops.h"
+#include "route/ops.h"
+
+#include <string.h>
+
+static bool can_write(const struct gpud_endpoint *end, const char *role, char why[GPUD_WHY_MAX])
+{
+    if (strcmp(end->kind, "opencl") != 0) {
+        gpud_print_n(why, GPUD_WHY_MAX,
+                     "the %s's device is %s, and DirectGMA needs OpenCL at both ends", role,
+                     end->device);
+        return false;
+    }
+    if (!(end->caps & GPUD_CAP_BUS_ADDRESSABLE)) {
+        gpud_print_n(why, GPUD_WHY_MAX, "%s: %s", role, end->no_direct);
+        return false;
+    }
+    return true;
+}
+
+static bool can_connect(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver,
+                        char why[GPUD_WHY_MAX])
+{
+    if (memcmp(sender->host, receiver->host, sizeof(sender->host)) != 0) {
+        gpud_print_n(why, GPUD_WHY_MAX,
+                     "the two ends run on different machines: there is no common bus");
+        return false;
+    }
+    return can_write(sender, "sender", why) && can_write(receiver, "receiver", why);
+}
+
+const struct gpud_route_ops gpud_directgma_route = {
+    .name = "directgma",
+    .ring = GPUD_RING_RECEIVER,
+    .direct = true,
+    .signalled = true,
+    .memory_per_slot = true, /* each has its own marker */
+    .can_connect = can_connect,
+};

@@ -1,0 +1,38 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* map: the receivers map the sender's ring and read the frames where they are. */
+#include "device/ops.h"
+#include "route/ops.h"
+
+#include <string.h>
+
+static bool can_connect(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver,
+                        char why[GPUD_WHY_MAX])
+{
+    if (memcmp(sender->host, receiver->host, sizeof(sender->host)) != 0) {
+        gpud_print_n(why, GPUD_WHY_MAX, "the two ends run on different machines");
+        return false;
+    }
+    if (strcmp(sender->device, receiver->device) != 0 &&
+        !(sender->caps & receiver->caps & GPUD_CAP_HOST_MEMORY)) {
+        gpud_print_n(why, GPUD_WHY_MAX, "the frames are on %s and are wanted on %s", sender->device,
+                     receiver->device);
+        return false;
+    }
+    if (sender->token == receiver->token)
+        return true; /* one process: the pointer */
+    if (!(sender->caps & GPUD_CAP_SHARE)) {
+        gpud_print_n(why, GPUD_WHY_MAX, "the driver of %s cannot export memory to other processes",
+                     sender->device);
+        return false;
+    }
+    return true;
+}
+
+const struct gpud_route_ops gpud_map_route = {
+    .name = "map",
+    .ring = GPUD_RING_SENDER_DEVICE,
+    .direct = true,
+    .can_connect = can_connect,
+};

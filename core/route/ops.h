@@ -1,0 +1,34 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The contract of a route. A route says between which ends it is possible and where its ring lies;
+ * what follows from that (who allocates, who imports, who copies, who posts) is the same for all
+ * and stands in stream/. A new route is one file here and one line in select.c. */
+#ifndef GPUD_ROUTE_OPS_H
+#define GPUD_ROUTE_OPS_H
+
+#include "wire/message.h"
+
+#define GPUD_WHY_MAX 192
+
+enum gpud_ring_place {
+    GPUD_RING_SENDER_DEVICE, /* the sender's memory, which the receivers map: no copy */
+    GPUD_RING_SENDER_HOST,   /* host pages of the sender, which both devices read and write */
+    GPUD_RING_RECEIVER,      /* the receiver's memory, which the sender's device writes */
+};
+
+struct gpud_route_ops {
+    const char *name;
+    enum gpud_ring_place ring;
+    bool direct;          /* no detour through the host: what require-direct asks for */
+    bool signalled;       /* the sender's queue posts a signal that belongs to the slot's memory */
+    bool memory_per_slot; /* each slot is a memory of its own */
+    /* By what both sides said, without side effects. On refusal *why is a sentence that a user can
+     * act on. */
+    bool (*can_connect)(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver,
+                        char why[GPUD_WHY_MAX]);
+};
+
+extern const struct gpud_route_ops gpud_map_route, gpud_directgma_route, gpud_staged_route;
+
+#endif

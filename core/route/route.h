@@ -1,0 +1,40 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The choice of a route. */
+#ifndef GPUD_ROUTE_ROUTE_H
+#define GPUD_ROUTE_ROUTE_H
+
+#include "route/ops.h"
+#include <gpudirect/route.h>
+
+/* What this process says about itself on the wire, but for the wishes (route, slots…), which stay
+ * zero. */
+void gpud_endpoint_describe(struct gpud_endpoint *endpoint, const struct gpud_device *device,
+                            const char *name);
+
+/* The first route in the table's order that both ends can take. `failed` has a bit for each route
+ * (by its place) that was tried and did not work, with the reason in reasons[place]. On success
+ * *against holds the reasons against every better route, on failure against all ("" where there is
+ * none). NULL: none. */
+#define GPUD_ROUTES_MAX 8
+struct gpud_route_trials {
+    unsigned failed;
+    char reason[GPUD_ROUTES_MAX][GPUD_WHY_MAX];
+};
+const struct gpud_route_ops *gpud_route_select(const struct gpud_endpoint *sender,
+                                               const struct gpud_endpoint *receiver,
+                                               const struct gpud_route_trials *trials,
+                                               char against[GPUD_WHY_MAX]);
+
+/* Notes that a route was tried in vain. */
+void gpud_route_failed(struct gpud_route_trials *trials, const struct gpud_route_ops *route,
+                       const char *reason);
+
+const struct gpud_route_ops *gpud_route_find(const char *name);
+
+/* What the application at either end may ask for. route may be NULL. */
+enum gpud_status gpud_route_check_wishes(uint32_t slots, enum gpud_slow_receiver slow_receiver,
+                                         const char *route, struct gpud_error *error);
+
+#endif

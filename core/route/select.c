@@ -1,0 +1,150 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "route/route.h"
+
+#include "device/device.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Best first: fewer copies, then the shorter way. */
+static const struct gpud_route_ops *const routes[] = {
+    &gpud_map_route,
+    &gpud_directgma_route,
+    &gpud_staged_route,
+};
+#define ROUTES (sizeof(routes) / sizeof(routes[0]))
+_Static_assert(ROUTES <= GPUD_ROUTES_MAX, "trials have room for every route");
+
+/* The same for all processes of one running machine, containers included; it changes with every
+ * boot. */
+static void read_boot_id(uint8_t id[16])
+{
+    char text[64];
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+    if (fd >= 0)
+        close(fd);
+    memset(id, 0, 16);
+    unsigned digits = 0;
+    for (ssize_t i = 0; i < got && digits < 32; i++) {
+        char c = text[i];
+        int value = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+        if (value < 0)
+            continue;
+        id[digits / 2] = (uint8_t)(id[digits / 2] << 4 | value);
+        digits++;
+    }
+}
+
+void gpud_endpoint_describe(struct gpud_endpoint *endpoint, const struct gpud_device *device,
+                            const char *name)
+{
+    memset(endpoint, 0, sizeof(*endpoint));
+    gpud_print(endpoint->name, "%s", name ? name : program_invocation_short_name);
+    gpud_print(endpoint->device, "%s", device->info.name);
+    gpud_print(endpoint->kind, "%s", device->ops->name);
+    gpud_print(endpoint->no_direct, "%s", device->no_direct);
+    endpoint->caps = device->caps;
+    endpoint->aperture = device->aperture;
+    endpoint->token = device->context->token;
+    memcpy(endpoint->uuid, device->uuid, sizeof(endpoint->uuid));
+    read_boot_id(endpoint->host);
+}
+
+/* What the users of both ends allow, on top of what the route itself can do. */
+static bool possible(const struct gpud_route_ops *route, const struct gpud_endpoint *sender,
+                     const struct gpud_endpoint *receiver, char why[GPUD_WHY_MAX])
+{
+    const struct gpud_endpoint *ends[] = {sender, receiver};
+    for (int i = 0; i < 2; i++) {
+        if (ends[i]->route[0] && strcmp(ends[i]->route, route->name) != 0) {
+            gpud_print_n(why, GPUD_WHY_MAX, "only the route \"%s\" was asked for", ends[i]->route);
+            return false;
+        }
+    }
+    if (!route->direct && (sender->require_direct || receiver->require_direct)) {
+        gpud_print_n(why, GPUD_WHY_MAX, "require-direct forbids the detour through host memory");
+        return false;
+    }
+    return route->can_connect(sender, receiver, why);
+}
+
+/* "map: …; directgma: …", as much as fits. */
+static void add_reason(char against[GPUD_WHY_MAX], const char *route, const char *why)
+{
+    size_t used = strlen(against);
+    gpud_print_n(against + used, GPUD_WHY_MAX - used, "%s%s: %s", used ? "; " : "", route, why);
+}
+
+const struct gpud_route_ops *gpud_route_select(const struct gpud_endpoint *sender,
+                                               const struct gpud_endpoint *receiver,
+                                               const struct gpud_route_trials *trials,
+                                               char against[GPUD_WHY_MAX])
+{
+    against[0] = '\0';
+    for (size_t i = 0; i < ROUTES; i++) {
+        char why[GPUD_WHY_MAX] = "";
+        if (trials->failed & 1u << i) {
+            add_reason(against, routes[i]->name, trials->reason[i]);
+            continue;
+        }
+        if (possible(routes[i], sender, receiver, why))
+            return routes[i];
+        add_reason(against, routes[i]->name, why);
+    }
+    return NULL;
+}
+
+void gpud_route_failed(struct gpud_route_trials *trials, const struct gpud_route_ops *route,
+                       const char *reason)
+{
+    for (size_t i = 0; i < ROUTES; i++) {
+        if (routes[i] != route)
+            continue;
+        trials->failed |= 1u << i;
+        gpud_print(trials->reason[i], "%s", reason);
+    }
+}
+
+const struct gpud_route_ops *gpud_route_find(const char *name)
+{
+    for (size_t i = 0; i < ROUTES; i++)
+        if (strcmp(routes[i]->name, name) == 0)
+            return routes[i];
+    return NULL;
+}
+
+enum gpud_status gpud_route_check_wishes(uint32_t slots, enum gpud_slow_receiver slow_receiver,
+                                         const char *route, struct gpud_error *error)
+{
+    if (slots > GPUD_SLOTS_MAX)
+        return gpud_fail(error, GPUD_INVALID, "%u slots: 1 to %d are possible", slots,
+                         GPUD_SLOTS_MAX);
+    if (slow_receiver > GPUD_SLOW_DROP_OLDEST)
+        return gpud_fail(error, GPUD_INVALID, "slow_receiver %d does not exist",
+                         (int)slow_receiver);
+    if (route && !gpud_route_find(route))
+        return gpud_fail(error, GPUD_INVALID,
+                         "there is no route \"%.31s\": map, directgma and staged exist", route);
+    return GPUD_OK;
+}
+
+size_t gpud_route_explain(struct gpud_device *from, struct gpud_device *to, bool same_process,
+                          struct gpud_route_info *infos, size_t max)
+{
+    struct gpud_endpoint sender, receiver;
+    gpud_endpoint_describe(&sender, from, NULL);
+    gpud_endpoint_describe(&receiver, to, NULL);
+    if (!same_process)
+        receiver.token = ~sender.token;
+    for (size_t i = 0; i < ROUTES && i < max; i++) {
+        infos[i] = (struct gpud_route_info){.possible = true};
+        gpud_print(infos[i].name, "%s", routes[i]->name);
+        infos[i].possible = routes[i]->can_connect(&sender, &receiver, infos[i].reason);
+    }
+    return ROUTES;
+}
