@@ -1,0 +1,337 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* One frame on its way to several receivers.
+ *
+ *   route            copy                          published
+ *   map              none, or frame → slot         when the sender's queue is done
+ *   staged           none, or frame → host slot    when the sender's queue is done
+ *   into the ring    frame → the receiver's slot   at once: the receiver's queue waits for
+ *   of the receiver                                the signal
+ *
+ * The host's queue is done when a call returns. On another device what must wait for it is
+ * published by the queue's completion, in the order of the queue, which is the order of the frames.
+ */
+#include "frame/layout.h"
+#include "stream/sender.h"
+
+#include <stdlib.h>
+
+/* What the queue's completion needs to know; it outlives the call. */
+struct gpud_flight {
+    struct gpud_flight *next; /* among those that have landed */
+    enum gpud_status status;
+    struct gpud_sender *sender;
+    struct gpud_memory *source; /* a view of the frame's memory made for this flight, or NULL */
+    struct gpud_delivery delivery;
+};
+
+/* --- copying ------------------------------------------------------------------------------- */
+
+/* Plane by plane, or in one go where both sides place every byte alike. */
+static enum gpud_status copy_frame(struct gpud_sender *sender, struct gpud_queue *queue,
+                                   const struct gpud_layout *from_layout, struct gpud_memory *from,
+                                   uint64_t from_offset, struct gpud_memory *to, uint64_t to_offset,
+                                   struct gpud_error *error)
+{
+    const struct gpud_layout *to_layout = &sender->layout;
+    enum gpud_status status = GPUD_OK;
+    if (gpud_layout_equal(from_layout, to_layout)) {
+        struct gpud_copy copy = {
+            .to = to,
+            .from = from,
+            .to_offset = to_offset,
+            .from_offset = from_offset,
+            .row_bytes = to_layout->size,
+            .rows = 1,
+        };
+        status = gpud_queue_copy(queue, &copy, error);
+    } else {
+        for (uint32_t i = 0; i < to_layout->planes && status == GPUD_OK; i++) {
+            struct gpud_copy copy = {
+                .to = to,
+                .from = from,
+                .to_offset = to_offset + to_layout->plane[i].offset,
+                .from_offset = from_offset + from_layout->plane[i].offset,
+                .to_stride = to_layout->plane[i].stride,
+                .from_stride = from_layout->plane[i].stride,
+                .row_bytes = to_layout->plane[i].row_bytes,
+                .rows = to_layout->plane[i].rows,
+            };
+            status = gpud_queue_copy(queue, &copy, error);
+        }
+    }
+    bool cpu = queue->device->caps & GPUD_CAP_HOST_MEMORY;
+    atomic_fetch_add_explicit(cpu ? &sender->copies_cpu : &sender->copies_gpu, 1,
+                              memory_order_relaxed);
+    return status;
+}
+
+/* The frame's memory as the sender's device sees it. *view is set if one had to be made. */
+static enum gpud_status find_source(struct gpud_sender *sender, const struct gpud_frame *frame,
+                                    struct gpud_memory **source, struct gpud_memory **view,
+                                    struct gpud_error *error)
+{
+    struct gpud_memory *memory = frame->memory;
+    *source = memory;
+    if (memory->device == sender->device)
+        return GPUD_OK;
+    if (!memory->host)
+        return gpud_fail(error, GPUD_INVALID,
+                         "the frame lies on %s, and the sender works on %s: wrap memory of %s",
+                         memory->device->info.name, sender->device->info.name,
+                         sender->device->info.name);
+    enum gpud_status status = gpud_memory_wrap_host(sender->device, memory->host, memory->size,
+                                                    true, NULL, NULL, view, error);
+    if (status == GPUD_OK)
+        *source = *view;
+    return status;
+}
+
+/* What lies in host memory need not see the device on its way through the host. */
+static enum gpud_status copy_to_staging(struct gpud_sender *sender, const struct gpud_frame *frame,
+                                        struct gpud_memory *source, const struct gpud_slot *staging,
+                                        struct gpud_error *error)
+{
+    if (frame->memory->device == sender->host)
+        return copy_frame(sender, sender->host_queue, &frame->info.layout, frame->memory,
+                          frame->offset, staging->frame.memory, staging->frame.offset, error);
+    return copy_frame(sender, sender->queue, &frame->info.layout, source, frame->offset,
+                      staging->view, staging->frame.offset, error);
+}
+
+/* Puts all copies of a delivery on the queue. */
+static enum gpud_status enqueue(struct gpud_sender *sender, struct gpud_flight *flight,
+                                struct gpud_error *error)
+{
+    struct gpud_queue *queue = sender->queue;
+    const struct gpud_delivery *delivery = &flight->delivery;
+    const struct gpud_frame *frame = delivery->frame;
+    const struct gpud_layout *layout = &frame->info.layout;
+    struct gpud_memory *source;
+    enum gpud_status status = find_source(sender, frame, &source, &flight->source, error);
+    if (status != GPUD_OK)
+        return status;
+
+    if (delivery->local && &delivery->local->frame != frame)
+        status = copy_frame(sender, queue, layout, source, frame->offset,
+                            delivery->local->frame.memory, delivery->local->frame.offset, error);
+    if (delivery->staging && status == GPUD_OK)
+        status = copy_to_staging(sender, frame, source, delivery->staging, error);
+    for (uint32_t i = 0; i < delivery->count && status == GPUD_OK; i++) {
+        const struct gpud_target *target = &delivery->target[i];
+        struct gpud_transport *transport = target->transport;
+        if (transport->route->ring != GPUD_RING_RECEIVER)
+            continue;
+        uint64_t offset;
+        struct gpud_memory *memory = gpud_ring_slot(&transport->ring, target->entry, &offset);
+        status = copy_frame(sender, queue, layout, source, frame->offset, memory, offset, error);
+        if (status == GPUD_OK && transport->route->signalled)
+            status = gpud_signal_post(transport->signal[target->entry],
+                                      transport->page.page->descriptor[target->entry].value, queue,
+                                      error);
+    }
+    return status == GPUD_OK ? gpud_queue_flush(queue, error) : status;
+}
+
+/* --- publishing; under the lock ------------------------------------------------------------ */
+
+static struct gpud_slot *slot_for(const struct gpud_delivery *delivery,
+                                  const struct gpud_transport *transport)
+{
+    switch (transport->route->ring) {
+    case GPUD_RING_SENDER_DEVICE:
+        return delivery->local;
+    case GPUD_RING_SENDER_HOST:
+        return delivery->staging ? delivery->staging : delivery->local;
+    default:
+        return NULL;
+    }
+}
+
+static void publish(struct gpud_sender *sender, struct gpud_target *target)
+{
+    if (gpud_transport_publish(target->transport, target->entry))
+        atomic_fetch_add_explicit(&sender->kicks, 1, memory_order_relaxed);
+    target->link->delivered++;
+    sender->delivered++;
+    gpud_transport_unref(&target->transport);
+    gpud_link_unref(target->link);
+}
+
+static void cancel(struct gpud_sender *sender, struct gpud_target *target)
+{
+    gpud_transport_cancel(target->transport, target->entry);
+    target->link->dropped++;
+    sender->dropped++;
+    gpud_transport_unref(&target->transport);
+    gpud_link_unref(target->link);
+}
+
+/* Whether a target must wait until the queue is done. */
+static bool waits(const struct gpud_target *target)
+{
+    return !target->transport->route->signalled;
+}
+
+/* Publishes the targets that wait (or, with all, every one) and keeps the others. */
+static void publish_targets(struct gpud_sender *sender, struct gpud_delivery *delivery, bool all)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < delivery->count; i++) {
+        if (all || !waits(&delivery->target[i]))
+            publish(sender, &delivery->target[i]);
+        else
+            delivery->target[kept++] = delivery->target[i];
+    }
+    delivery->count = kept;
+}
+
+/* --- the end ------------------------------------------------------------------------------- */
+
+static void release_parts(struct gpud_delivery *delivery)
+{
+    if (delivery->staging)
+        gpud_slot_drop(delivery->staging);
+    if (delivery->local)
+        gpud_slot_drop(delivery->local);
+    if (delivery->consume)
+        gpud_frame_release(&delivery->frame);
+}
+
+/* Publishes what waited for the copies of those that have landed, oldest first, and returns them.
+ * Under the lock. */
+static struct gpud_flight *land(struct gpud_sender *sender)
+{
+    struct gpud_flight *latest = atomic_exchange(&sender->landed, NULL), *oldest = NULL;
+    while (latest) {
+        struct gpud_flight *flight = latest;
+        latest = flight->next;
+        flight->next = oldest;
+        oldest = flight;
+    }
+    for (struct gpud_flight *flight = oldest; flight; flight = flight->next) {
+        struct gpud_delivery *delivery = &flight->delivery;
+        for (uint32_t i = 0; flight->status != GPUD_OK && i < delivery->count; i++)
+            delivery->target[i].transport->page.page->descriptor[delivery->target[i].entry].flags |=
+                GPUD_FRAME_CORRUPTED;
+        publish_targets(sender, delivery, true);
+    }
+    return oldest;
+}
+
+static void finish(struct gpud_flight *flights)
+{
+    while (flights) {
+        struct gpud_flight *flight = flights;
+        flights = flight->next;
+        release_parts(&flight->delivery);
+        gpud_memory_unref(&flight->source);
+        gpud_sender_unref(flight->sender);
+        free(flight);
+    }
+}
+
+void gpud_sender_lock(struct gpud_sender *sender)
+{
+    pthread_mutex_lock(&sender->lock);
+}
+
+void gpud_sender_unlock(struct gpud_sender *sender)
+{
+    pthread_mutex_unlock(&sender->lock);
+    /* A completion that found the lock taken relies on its holder to look here afterwards. */
+    while (atomic_load(&sender->landed) && pthread_mutex_trylock(&sender->lock) == 0) {
+        struct gpud_flight *done = land(sender);
+        pthread_mutex_unlock(&sender->lock);
+        finish(done);
+    }
+}
+
+static void completed(void *arg, enum gpud_status status)
+{
+    struct gpud_flight *flight = arg;
+    struct gpud_sender *sender = flight->sender;
+    atomic_fetch_add(&sender->references, 1); /* from here on anybody may finish the flight */
+    flight->status = status;
+    flight->next = atomic_load(&sender->landed);
+    while (!atomic_compare_exchange_weak(&sender->landed, &flight->next, flight))
+        ;
+    if (pthread_mutex_trylock(&sender->lock) == 0)
+        gpud_sender_unlock(sender);
+    gpud_sender_unref(sender);
+}
+
+/* Nothing to copy, or copies that are done when the call returns: no record is needed. */
+static enum gpud_status deliver_now(struct gpud_sender *sender, struct gpud_flight *flight,
+                                    bool copies, struct gpud_error *error)
+{
+    enum gpud_status status = GPUD_OK;
+    if (copies) {
+        gpud_sender_unlock(sender);
+        status = enqueue(sender, flight, error);
+        gpud_sender_lock(sender);
+    }
+    if (status == GPUD_OK)
+        publish_targets(sender, &flight->delivery, true);
+    else
+        for (uint32_t i = 0; i < flight->delivery.count; i++)
+            cancel(sender, &flight->delivery.target[i]);
+    release_parts(&flight->delivery);
+    gpud_memory_unref(&flight->source);
+    return status;
+}
+
+static enum gpud_status deliver_later(struct gpud_sender *sender,
+                                      const struct gpud_flight *prepared, struct gpud_error *error)
+{
+    struct gpud_flight *flight = malloc(sizeof(*flight));
+    enum gpud_status status = GPUD_NO_MEMORY;
+    struct gpud_flight fallback = *prepared;
+    if (!flight) {
+        gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a frame's record");
+        flight = &fallback;
+    } else {
+        *flight = *prepared;
+        gpud_sender_unlock(sender);
+        status = enqueue(sender, flight, error);
+        gpud_sender_lock(sender);
+    }
+    if (status != GPUD_OK) {
+        for (uint32_t i = 0; i < flight->delivery.count; i++)
+            cancel(sender, &flight->delivery.target[i]);
+        flight->delivery.count = 0;
+    } else {
+        publish_targets(sender, &flight->delivery, false);
+    }
+    atomic_fetch_add(&sender->references, 1);
+    gpud_sender_unlock(sender);
+    if (flight == &fallback) {
+        release_parts(&flight->delivery);
+        gpud_sender_unref(sender);
+    } else if (gpud_queue_on_complete(sender->queue, completed, flight, error) != GPUD_OK) {
+        /* The driver does not even tell when it is done: wait for it here, with an end. */
+        status = gpud_queue_finish(sender->queue, gpud_deadline(GPUD_SEC), NULL);
+        completed(flight, status == GPUD_OK ? GPUD_OK : GPUD_IO);
+    }
+    gpud_sender_lock(sender);
+    return status;
+}
+
+enum gpud_status gpud_deliver(struct gpud_sender *sender, const struct gpud_delivery *delivery,
+                              struct gpud_error *error)
+{
+    struct gpud_flight flight = {.sender = sender, .delivery = *delivery};
+    bool copies =
+        delivery->staging || (delivery->local && &delivery->local->frame != delivery->frame);
+    for (uint32_t i = 0; i < delivery->count; i++) {
+        const struct gpud_target *target = &delivery->target[i];
+        gpud_transport_describe(target->transport, target->entry, &delivery->frame->info,
+                                slot_for(delivery, target->transport), delivery->sequence,
+                                target->link->dropped);
+        copies |= target->transport->route->ring == GPUD_RING_RECEIVER;
+    }
+    if (sender->device->caps & GPUD_CAP_HOST_MEMORY)
+        return deliver_now(sender, &flight, copies, error);
+    return deliver_later(sender, &flight, error);
+}

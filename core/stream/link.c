@@ -1,0 +1,431 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* One receiver, as a state machine over its messages (the sequence stands in wire/message.h).
+ * Nothing here waits: a peer that says nothing runs into the deadline of its state, which the
+ * listener's thread watches. */
+#include "base/fd.h"
+#include "stream/pattern.h"
+#include "stream/sender.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define AREA "sender"
+
+static const struct gpud_log *log_of(const struct gpud_link *link)
+{
+    return &link->sender->context->log;
+}
+
+struct gpud_link *gpud_link_create(struct gpud_sender *sender, int fd, pid_t pid)
+{
+    struct gpud_link *link = calloc(1, sizeof(*link));
+    if (!link)
+        return NULL;
+    link->references = 1;
+    link->sender = sender;
+    link->id = ++sender->link_ids;
+    link->fd = fd;
+    link->pid = pid;
+    link->state = GPUD_LINK_HELLO;
+    link->deadline = gpud_deadline(GPUD_HELLO_DEADLINE);
+    gpud_print(link->peer.name, "?");
+    return link;
+}
+
+void gpud_link_unref(struct gpud_link *link)
+{
+    if (--link->references)
+        return;
+    gpud_transport_unref(&link->transport);
+    gpud_fd_close(&link->fd);
+    free(link);
+}
+
+void gpud_link_peer_info(const struct gpud_link *link, struct gpud_peer_info *info)
+{
+    *info = (struct gpud_peer_info){.id = link->id, .pid = link->pid};
+    gpud_print(info->name, "%s", link->peer.name);
+    gpud_print(info->path, "%s", link->transport ? link->transport->route->name : "none");
+    gpud_print(info->fallback_reason, "%s", link->against);
+}
+
+void gpud_link_kill(struct gpud_link *link, enum gpud_log_level level, const char *why)
+{
+    struct gpud_sender *sender = link->sender;
+    if (link->state == GPUD_LINK_DEAD)
+        return;
+    gpud_log_at(log_of(link), level, AREA, "receiver %" PRIu64 " (%s, process %d): %s", link->id,
+                link->peer.name, link->pid, why);
+    if (link->streamed)
+        sender->disconnects++;
+    else
+        sender->refused++;
+    link->state = GPUD_LINK_DEAD;
+    /* Frames that it held are free again: a receiver that maps our ring can only read, and where
+     * the ring is the receiver's nothing of ours is left there. */
+    if (link->transport)
+        gpud_transport_wake_sender(link->transport);
+    gpud_transport_unref(&link->transport);
+    pthread_cond_broadcast(&sender->changed);
+    if (sender->local)
+        gpud_pool_wake(sender->local);
+}
+
+static void send_or_kill(struct gpud_link *link, struct gpud_message *message)
+{
+    struct gpud_error error;
+    if (gpud_socket_send(link->fd, message, &error) != GPUD_OK)
+        gpud_link_kill(link, GPUD_LOG_WARNING, error.reason);
+}
+
+void gpud_link_send(struct gpud_link *link, struct gpud_message *message)
+{
+    if (link->transport && link->transport->page.page)
+        message->position = gpud_transport_position(link->transport);
+    send_or_kill(link, message);
+    if (link->transport && link->transport->page.page)
+        gpud_transport_count_message(link->transport);
+}
+
+/* The end of a handshake that cannot succeed; the peer is told why. */
+static void refuse(struct gpud_link *link, enum gpud_status status, const char *reason)
+{
+    struct gpud_message message = {.type = GPUD_MESSAGE_REFUSE};
+    message.refuse.epoch = link->sender->epoch;
+    message.refuse.status = status;
+    gpud_print(message.refuse.reason, "%s", reason);
+    gpud_link_send(link, &message);
+    gpud_link_kill(link, GPUD_LOG_WARNING, reason);
+}
+
+/* The receiver lives in this process and context: it gets memory by pointer. */
+static bool is_local(const struct gpud_link *link)
+{
+    return link->peer.token == link->sender->context->token;
+}
+
+/* --- offering a route ---------------------------------------------------------------------- */
+
+static void describe_sender(const struct gpud_sender *sender, struct gpud_endpoint *endpoint)
+{
+    gpud_endpoint_describe(endpoint, sender->device, sender->name);
+    gpud_print(endpoint->route, "%s", sender->route);
+    endpoint->slots = sender->slots;
+    endpoint->slow_receiver = (uint8_t)sender->slow_receiver;
+    endpoint->require_direct = sender->require_direct;
+}
+
+/* Tells every receiver that maps this pool of the memories that it does not know yet. */
+static void announce_growth(struct gpud_sender *sender, struct gpud_pool *pool)
+{
+    for (uint32_t i = 0; i < sender->link_count; i++) {
+        struct gpud_link *link = sender->links[i];
+        struct gpud_transport *transport = link->transport;
+        if (!transport || transport->pool != pool || transport->announced == pool->ring.memories)
+            continue;
+        struct gpud_message message = {.type = GPUD_MESSAGE_GROW};
+        struct gpud_error error;
+        bool local = is_local(link);
+        if (gpud_ring_describe(&pool->ring, transport->announced, local, &message.grow, &error) !=
+            GPUD_OK) {
+            gpud_link_kill(link, GPUD_LOG_WARNING, error.reason);
+            continue;
+        }
+        transport->announced = pool->ring.memories;
+        gpud_link_send(link, &message);
+        gpud_message_close(&message);
+    }
+}
+
+/* Room for the sender's own slots and those of each receiver that maps the pool, the new one
+ * included: a slow one can hold its share, and no more. */
+static enum gpud_status make_room(struct gpud_sender *sender, struct gpud_pool *pool,
+                                  struct gpud_error *error)
+{
+    uint32_t shares = 2;
+    for (uint32_t i = 0; i < sender->link_count; i++)
+        if (sender->links[i]->transport && sender->links[i]->transport->pool == pool)
+            shares++;
+    enum gpud_status status = GPUD_OK;
+    while (pool->ring.memories < shares && status == GPUD_OK)
+        status = gpud_pool_grow(pool, error);
+    announce_growth(sender, pool);
+    return status;
+}
+
+/* Sends an OFFER for one route. The old epoch's transport, if there is one, ends with it: what was
+ * published there stays the receiver's to read. */
+static enum gpud_status offer_route(struct gpud_link *link, const struct gpud_route_ops *route,
+                                    struct gpud_error *error)
+{
+    struct gpud_sender *sender = link->sender;
+    struct gpud_transport *transport, *old = link->transport;
+    struct gpud_pool *pool = NULL;
+    enum gpud_status status;
+    struct gpud_message message = {.type = GPUD_MESSAGE_OFFER};
+
+    if (route->ring != GPUD_RING_RECEIVER) {
+        pool = gpud_sender_pool(sender, route->ring, error);
+        if (!pool)
+            return error->status;
+        status = make_room(sender, pool, error);
+        if (status != GPUD_OK)
+            return status;
+        bool local = is_local(link);
+        status = gpud_ring_describe(&pool->ring, 0, local, &message.offer.ring, error);
+        if (status != GPUD_OK)
+            return status;
+    }
+    status = gpud_transport_create(route, pool, &transport, error);
+    if (status != GPUD_OK) {
+        gpud_message_close(&message);
+        return status;
+    }
+    message.offer.epoch = sender->epoch;
+    message.offer.layout = sender->layout;
+    message.offer.media_size = (uint32_t)sender->media_size;
+    memcpy(message.offer.media, sender->media, sender->media_size);
+    gpud_print(message.offer.route, "%s", route->name);
+    gpud_print(message.offer.reason, "%s", link->against);
+    gpud_link_send(link, &message);
+    gpud_message_close(&message);
+    if (link->state == GPUD_LINK_DEAD) {
+        gpud_transport_unref(&transport);
+        return GPUD_OK;
+    }
+    link->transport = transport;
+    gpud_transport_unref(&old);
+    link->state = GPUD_LINK_OFFERED;
+    /* A receiver that is paused in mid-stream answers when it goes on; a new one has no reason to
+     * wait. */
+    link->deadline = link->streamed ? INT64_MAX : gpud_deadline(GPUD_IMPORT_DEADLINE);
+    return GPUD_OK;
+}
+
+void gpud_link_offer(struct gpud_link *link)
+{
+    struct gpud_sender *sender = link->sender;
+    struct gpud_endpoint self;
+    describe_sender(sender, &self);
+    for (;;) {
+        const struct gpud_route_ops *route =
+            gpud_route_select(&self, &link->peer, &link->trials, link->against);
+        if (!route) {
+            refuse(link, GPUD_UNSUPPORTED, link->against);
+            return;
+        }
+        struct gpud_error error = {0};
+        if (offer_route(link, route, &error) == GPUD_OK)
+            return;
+        gpud_log_info(log_of(link), AREA, "receiver %" PRIu64 ": no %s: %s", link->id, route->name,
+                      error.reason);
+        gpud_route_failed(&link->trials, route, error.reason);
+    }
+}
+
+/* The route that was offered does not work: the next one. */
+static void try_next(struct gpud_link *link, const char *reason)
+{
+    const struct gpud_route_ops *route = link->transport->route;
+    gpud_log_info(log_of(link), AREA, "receiver %" PRIu64 ": %s does not work: %s", link->id,
+                  route->name, reason);
+    gpud_route_failed(&link->trials, route, reason);
+    gpud_link_offer(link);
+}
+
+/* --- the handshake ------------------------------------------------------------------------- */
+
+static void handle_hello(struct gpud_link *link, const struct gpud_endpoint *hello)
+{
+    struct gpud_sender *sender = link->sender;
+    link->peer = *hello;
+    /* Every peer learns our token: only the kernel's word says who is this process. */
+    if (link->pid != getpid())
+        link->peer.token = 0;
+    if (hello->slow_receiver > GPUD_SLOW_DROP_OLDEST || hello->slots < 1 ||
+        hello->slots > GPUD_SLOTS_MAX) {
+        refuse(link, GPUD_INVALID, "its HELLO asks for what does not exist");
+        return;
+    }
+    /* Nobody but the sender's user decides that a receiver may hold the sender up. */
+    link->policy = sender->slow_receiver;
+    if (hello->slow_receiver > GPUD_SLOW_BLOCK)
+        link->policy = (enum gpud_slow_receiver)hello->slow_receiver;
+    struct gpud_message message = {.type = GPUD_MESSAGE_HELLO};
+    describe_sender(sender, &message.hello);
+    send_or_kill(link, &message);
+    if (link->state == GPUD_LINK_DEAD)
+        return;
+    link->state = GPUD_LINK_IDLE;
+    link->deadline = INT64_MAX;
+    if (sender->configured)
+        gpud_link_offer(link);
+}
+
+static enum gpud_status write_pattern(struct gpud_frame *frame, uint64_t *nonce,
+                                      struct gpud_error *error)
+{
+    void *data;
+    enum gpud_status status = gpud_frame_map(frame, GPUD_READ | GPUD_WRITE, GPUD_SEC, &data, error);
+    if (status != GPUD_OK)
+        return status;
+    if (getrandom(nonce, sizeof(*nonce), 0) != sizeof(*nonce))
+        *nonce = (uint64_t)gpud_now();
+    gpud_pattern_write(data, frame->info.layout.size, *nonce);
+    gpud_frame_unmap(frame);
+    frame->info.flags = GPUD_FRAME_CANARY;
+    return GPUD_OK;
+}
+
+/* The slots that the test frame needs. */
+static enum gpud_status prepare_canary(struct gpud_link *link, struct gpud_delivery *delivery,
+                                       struct gpud_error *error)
+{
+    struct gpud_sender *sender = link->sender;
+    enum gpud_ring_place place = link->transport->route->ring;
+    struct gpud_pool *pool = gpud_sender_pool(sender, GPUD_RING_SENDER_DEVICE, error);
+    struct gpud_slot *slot = pool ? gpud_pool_take(pool) : NULL;
+    if (!slot)
+        return gpud_fail(error, GPUD_NO_MEMORY, "no slot is free for the test of the link");
+    delivery->frame = &slot->frame;
+    struct gpud_pool *shared =
+        place == GPUD_RING_RECEIVER ? NULL : gpud_sender_pool(sender, place, error);
+    if (shared == pool) {
+        gpud_slot_hold(slot);
+        delivery->local = slot;
+    } else if (shared && !(delivery->staging = gpud_pool_take(shared))) {
+        gpud_slot_drop(slot);
+        return gpud_fail(error, GPUD_NO_MEMORY, "no staging slot is free for the test of the link");
+    }
+    return GPUD_OK;
+}
+
+/* Sends the test frame, by the same way as every frame, to this receiver alone. GPUD_AGAIN: the
+ * link changed meanwhile (the lock is dropped), and the test is off. */
+static enum gpud_status send_canary(struct gpud_link *link, uint64_t *nonce,
+                                    struct gpud_error *error)
+{
+    struct gpud_sender *sender = link->sender;
+    struct gpud_transport *transport = link->transport;
+    struct gpud_delivery delivery = {.consume = true, .count = 1};
+    enum gpud_status status = prepare_canary(link, &delivery, error);
+    if (status != GPUD_OK)
+        return status;
+
+    transport->references++;
+    gpud_sender_unlock(sender);
+    status = write_pattern(delivery.frame, nonce, error);
+    gpud_sender_lock(sender);
+    struct gpud_target *target = &delivery.target[0];
+    if (status == GPUD_OK && (link->state != GPUD_LINK_OFFERED || link->transport != transport))
+        status = GPUD_AGAIN;
+    if (status == GPUD_OK && !gpud_page_take(&transport->page, &target->entry))
+        status = gpud_fail(error, GPUD_PEER, "the receiver's ring has no free entry");
+    if (status != GPUD_OK) {
+        gpud_transport_unref(&transport);
+        if (delivery.local)
+            gpud_slot_drop(delivery.local);
+        if (delivery.staging)
+            gpud_slot_drop(delivery.staging);
+        gpud_frame_release(&delivery.frame);
+        return status;
+    }
+    target->link = link;
+    target->transport = transport;
+    link->references++;
+    link->delivered--; /* not a frame of the application */
+    sender->delivered--;
+    delivery.sequence = sender->sequence;
+    return gpud_deliver(sender, &delivery, error);
+}
+
+static void handle_accept(struct gpud_link *link, const struct gpud_accept *accept)
+{
+    struct gpud_sender *sender = link->sender;
+    struct gpud_error error;
+    if (accept->epoch != sender->epoch)
+        return; /* to an offer that was overtaken by the next one */
+    if (gpud_transport_connect(link->transport, sender->device, accept, is_local(link),
+                               sender->layout.size, &error) != GPUD_OK) {
+        if (error.status == GPUD_PEER)
+            refuse(link, GPUD_PEER, error.reason);
+        else
+            try_next(link, error.reason);
+        return;
+    }
+    struct gpud_message message = {.type = GPUD_MESSAGE_CANARY};
+    message.canary.epoch = sender->epoch;
+    enum gpud_status status = send_canary(link, &message.canary.nonce, &error);
+    if (link->state != GPUD_LINK_OFFERED || message.canary.epoch != sender->epoch)
+        return; /* the lock was dropped meanwhile */
+    if (status != GPUD_OK) {
+        try_next(link, error.reason);
+        return;
+    }
+    link->state = GPUD_LINK_CANARY;
+    if (!link->streamed)
+        link->deadline = gpud_deadline(GPUD_IMPORT_DEADLINE);
+    gpud_link_send(link, &message);
+}
+
+static void handle_ready(struct gpud_link *link, uint32_t epoch)
+{
+    struct gpud_sender *sender = link->sender;
+    if (epoch != sender->epoch)
+        return;
+    bool first = !link->streamed;
+    link->state = GPUD_LINK_STREAMING;
+    link->deadline = INT64_MAX;
+    link->streamed = true;
+    gpud_print(sender->path, "%s", link->transport->route->name);
+    gpud_print(sender->against, "%s", link->against);
+    gpud_page_start(&link->transport->page, link->started ? link->start : sender->sequence);
+    if (first) {
+        sender->connects++;
+        gpud_log_info(log_of(link), AREA,
+                      "receiver %" PRIu64 " (%s, process %d) connected by %s%s%s", link->id,
+                      link->peer.name, link->pid, sender->path,
+                      link->against[0] ? ", because " : "", link->against);
+        for (int i = 0; i < GPUD_STICKY_MAX; i++) {
+            if (!sender->sticky[i])
+                continue;
+            struct gpud_message message = {.type = GPUD_MESSAGE_EVENT, .event = *sender->sticky[i]};
+            gpud_link_send(link, &message);
+        }
+        if (sender->ended) {
+            struct gpud_message message = {.type = GPUD_MESSAGE_EOS, .epoch = sender->epoch};
+            gpud_link_send(link, &message);
+        }
+    }
+    pthread_cond_broadcast(&sender->changed);
+}
+
+void gpud_link_handle(struct gpud_link *link, struct gpud_message *message)
+{
+    if (message->type == GPUD_MESSAGE_BYE) {
+        gpud_link_kill(link, GPUD_LOG_INFO, "said goodbye");
+    } else if (link->state == GPUD_LINK_HELLO && message->type == GPUD_MESSAGE_HELLO) {
+        handle_hello(link, &message->hello);
+    } else if (link->state == GPUD_LINK_OFFERED && message->type == GPUD_MESSAGE_ACCEPT) {
+        handle_accept(link, &message->accept);
+    } else if (link->state == GPUD_LINK_CANARY && message->type == GPUD_MESSAGE_READY) {
+        handle_ready(link, message->epoch);
+    } else if ((link->state == GPUD_LINK_OFFERED || link->state == GPUD_LINK_CANARY) &&
+               message->type == GPUD_MESSAGE_REFUSE) {
+        if (message->refuse.epoch == link->sender->epoch)
+            try_next(link, message->refuse.reason);
+    } else if (link->state == GPUD_LINK_OFFERED && message->type == GPUD_MESSAGE_READY) {
+        return; /* to the epoch before this offer */
+    } else {
+        char why[96];
+        gpud_print(why, "broke the protocol: a %s that nobody expects",
+                   gpud_message_name(message->type));
+        gpud_link_kill(link, GPUD_LOG_WARNING, why);
+    }
+    /* What a message brought along and was used has been duplicated by its user. */
+}

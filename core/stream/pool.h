@@ -1,0 +1,68 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A sender's own slots, of one epoch: lent to the application to write into, shared with the
+ * receivers that map them. A slot is free again when the application and every receiver are
+ * finished with it.
+ *
+ * Thread-safe by a lock of its own, because lent frames may come back from any thread, even after
+ * the sender and the epoch are gone: the pool lives until its last slot is back. */
+#ifndef GPUD_STREAM_POOL_H
+#define GPUD_STREAM_POOL_H
+
+#include "frame/frame.h"
+#include "frame/ring.h"
+
+struct gpud_pool;
+
+struct gpud_slot {
+    struct gpud_frame frame; /* first: a lent frame is its slot */
+    struct gpud_pool *pool;
+    struct gpud_memory *view; /* the memory as pool->viewer sees it; NULL without a viewer */
+    uint32_t users;           /* under pool->lock */
+};
+
+struct gpud_pool {
+    pthread_mutex_t lock;
+    pthread_cond_t freed;
+    uint32_t references; /* the owner's, and one for each slot in use */
+    uint32_t epoch;
+    struct gpud_layout layout;
+    struct gpud_device *device;
+    struct gpud_queue
+        *queue; /* maps the slots where the device's memory has no host address; else NULL */
+    struct gpud_device *viewer; /* another device that copies into the slots; NULL: none */
+    struct gpud_ring ring;
+    struct gpud_memory *views[GPUD_RING_MEMORIES_MAX];
+    struct gpud_slot *slots[GPUD_RING_MEMORIES_MAX]; /* by memory */
+    struct gpud_slot
+        *free[GPUD_RING_SLOTS_MAX]; /* a stack: the slot used last is the one in the caches */
+    uint32_t free_count;
+};
+
+/* A pool with `slots` slots; it grows by as many at a time. queue: of the device, or NULL on the
+ * host. */
+enum gpud_status gpud_pool_create(struct gpud_device *device, struct gpud_queue *queue,
+                                  enum gpud_usage usage, struct gpud_device *viewer,
+                                  const struct gpud_layout *layout, uint32_t epoch, uint32_t slots,
+                                  struct gpud_pool **pool, struct gpud_error *error);
+
+enum gpud_status gpud_pool_grow(struct gpud_pool *pool, struct gpud_error *error);
+
+/* The owner is done; slots may still be out. */
+void gpud_pool_unref(struct gpud_pool **pool);
+
+/* A free slot with one user, or NULL. */
+struct gpud_slot *gpud_pool_take(struct gpud_pool *pool);
+
+/* Waits until one may be free. */
+void gpud_pool_wait(struct gpud_pool *pool, int64_t deadline);
+void gpud_pool_wake(struct gpud_pool *pool);
+
+void gpud_slot_hold(struct gpud_slot *slot);
+void gpud_slot_drop(struct gpud_slot *slot);
+
+/* The slot that a frame lies in, or NULL if it was not lent by this pool. */
+struct gpud_slot *gpud_pool_slot_of(const struct gpud_pool *pool, struct gpud_frame *frame);
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The inside of a receiver. It has no thread: everything happens in the thread that acquires.
+ *   receiver.c   the public object, the loop, waiting, statistics
+ *   handshake.c  from nothing to a session that has proved itself: a state machine over messages
+ *   session.c    one epoch of a link; claim.c its frames */
+#ifndef GPUD_STREAM_RECEIVER_H
+#define GPUD_STREAM_RECEIVER_H
+
+#include "route/route.h"
+#include "stream/session.h"
+#include "wire/socket.h"
+#include <gpudirect/receiver.h>
+
+#define GPUD_HELLO_DEADLINE (2 * GPUD_SEC)
+#define GPUD_IMPORT_DEADLINE (5 * GPUD_SEC)
+#define GPUD_LATENCIES 4096
+
+enum gpud_receiver_state {
+    GPUD_RECEIVER_OFFLINE,
+    GPUD_RECEIVER_HELLO,  /* said HELLO, waits for the sender's */
+    GPUD_RECEIVER_IDLE,   /* waits for an offer; the sender may have no format yet */
+    GPUD_RECEIVER_CANARY, /* accepted; waits for the test frame */
+    GPUD_RECEIVER_STREAMING,
+};
+
+struct gpud_receiver {
+    struct gpud_context *context;
+    struct gpud_device *device, *host;
+    struct gpud_queue *queue;
+    char path[GPUD_SOCKET_PATH_MAX];
+    char name[64], route[32];
+    uint32_t slots;
+    enum gpud_slow_receiver slow_receiver;
+    bool require_direct;
+    void (*on_event)(void *user, enum gpud_event event, const void *data);
+    void *user;
+    atomic_bool interrupted;
+
+    enum gpud_receiver_state state;
+    int64_t deadline; /* of the state; INT64_MAX: none */
+    int64_t retry;    /* not to be tried again before */
+    struct gpud_connection *connection;
+    struct gpud_peer_info peer;
+    struct gpud_session *session;
+
+    bool eof;          /* the sender's end is closed: what it left behind is still read */
+    bool unread;       /* there may be messages */
+    uint32_t messages; /* of the session's page, as last seen */
+    bool pending;      /* `message` waits for its place among the frames */
+    struct gpud_message message;
+    bool discontinuity; /* for the next frame */
+    bool counting;      /* a frame came since the connection was made */
+    uint64_t last_sequence;
+    uint32_t last_epoch; /* that the application was told of */
+    struct gpud_spin spin;
+
+    pthread_mutex_t lock; /* of what get_info reads */
+    struct gpud_receiver_info info;
+    uint32_t latency[GPUD_LATENCIES];
+    uint64_t latency_count;
+};
+
+/* --- handshake.c --------------------------------------------------------------------------- */
+
+/* One step towards STREAMING: connects, or handles a message. GPUD_OK: go on. GPUD_AGAIN: nothing
+ * to do until the connection has something to read (or, OFFLINE, until `retry`). Everything else
+ * ends the call. */
+enum gpud_status gpud_receiver_step(struct gpud_receiver *receiver, struct gpud_error *error);
+
+/* A message that came in its place. GPUD_CLOSED: EOS. */
+enum gpud_status gpud_receiver_handle(struct gpud_receiver *receiver, struct gpud_message *message,
+                                      struct gpud_error *error);
+
+/* Ends the connection; frames that are held live on. */
+void gpud_receiver_disconnect(struct gpud_receiver *receiver, int64_t retry_in);
+
+/* The session's counters into the receiver's. Under receiver->lock. */
+void gpud_receiver_collect(struct gpud_receiver *receiver, struct gpud_receiver_info *info);
+
+#endif

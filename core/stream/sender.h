@@ -1,0 +1,188 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The inside of a sender. Five files:
+ *   sender.c    the public object: epochs, lending, events
+ *   submit.c    a frame gets its credits, by each receiver's policy
+ *   delivery.c  one frame on its way to several receivers: copies, signals, publishing
+ *   link.c      one receiver: the handshake as a state machine, its policy, its end
+ *   listener.c  the thread that accepts receivers, feeds the state machines and notices deaths
+ *
+ * One lock, for everything but what says otherwise; links and transports are reference-counted
+ * under it. A driver's thread that reports a completion never waits for it: the driver may need
+ * that thread for the very work that the lock's holder waits for. It leaves the completion behind,
+ * and whoever has the lock, or gets it next, deals with it (gpud_sender_unlock). */
+#ifndef GPUD_STREAM_SENDER_H
+#define GPUD_STREAM_SENDER_H
+
+#include "base/sleep.h"
+#include "route/route.h"
+#include "stream/transport.h"
+#include "wire/socket.h"
+
+/* Deadlines of a handshake; the peer is slow, stuck, or no peer at all. */
+#define GPUD_HELLO_DEADLINE (2 * GPUD_SEC)
+#define GPUD_IMPORT_DEADLINE (5 * GPUD_SEC)
+#define GPUD_TEARDOWN_DEADLINE (5 * GPUD_SEC)
+
+enum gpud_link_state {
+    GPUD_LINK_HELLO,   /* connected, nothing said yet */
+    GPUD_LINK_IDLE,    /* known; there is no format to offer yet */
+    GPUD_LINK_OFFERED, /* a route was offered */
+    GPUD_LINK_CANARY,  /* the ring is there, the test frame is under way */
+    GPUD_LINK_STREAMING,
+    GPUD_LINK_DEAD,
+};
+
+struct gpud_link {
+    uint32_t references;
+    struct gpud_sender *sender;
+    uint64_t id;
+    int fd;
+    pid_t pid;
+    enum gpud_link_state state;
+    int64_t deadline; /* of the state; INT64_MAX: none */
+    bool streamed;    /* has been STREAMING: its frames are promised, and counted */
+    bool told;        /* the application knows of it */
+    bool started;     /* a frame was meant for it; `start` is the sequence before that frame */
+    uint64_t start;
+    struct gpud_endpoint peer;
+    enum gpud_slow_receiver policy;
+    struct gpud_route_trials trials;
+    char against[GPUD_WHY_MAX];       /* the better routes */
+    struct gpud_transport *transport; /* from OFFERED on */
+    struct gpud_spin spin;
+    uint64_t delivered, dropped;
+};
+
+/* The last application event of a kind marked sticky: new receivers get it before their first
+ * frame. */
+#define GPUD_STICKY_MAX 16
+
+struct gpud_sender {
+    struct gpud_context *context;
+    struct gpud_device *device, *host; /* host == device on the host */
+    struct gpud_queue *queue;
+    struct gpud_queue *host_queue; /* for frames that lie in host memory and go through it */
+    char name[64], route[32];
+    uint32_t slots;
+    enum gpud_slow_receiver slow_receiver;
+    bool require_direct;
+    void (*on_connect)(void *user, const struct gpud_peer_info *peer);
+    void (*on_disconnect)(void *user, const struct gpud_peer_info *peer);
+    void *user;
+
+    atomic_bool interrupted;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;             /* a link's state, or a completion */
+    atomic_uint references;             /* the application's, and one for each delivery under way */
+    struct gpud_flight *_Atomic landed; /* deliveries that are done, latest first (delivery.c) */
+
+    /* The epoch. */
+    bool configured, ended;
+    uint32_t epoch;
+    struct gpud_layout layout;
+    uint8_t media[GPUD_MEDIA_MAX];
+    size_t media_size;
+    struct gpud_pool *local;   /* on the device */
+    struct gpud_pool *staging; /* on the host; == local there */
+    struct gpud_user_message *sticky[GPUD_STICKY_MAX];
+    uint64_t sequence;
+
+    struct gpud_link *links[GPUD_RECEIVERS_MAX];
+    uint32_t link_count;
+    uint64_t link_ids;
+
+    struct gpud_listener listener;
+    int64_t accept_pause; /* nobody is accepted until then; 0: all is well */
+    pthread_t thread;
+    bool thread_runs;
+    int wake; /* eventfd: the thread looks at the world anew */
+    atomic_bool stopping;
+
+    char path[32], against[GPUD_WHY_MAX]; /* of the last link that connected */
+    uint64_t delivered, dropped, connects, disconnects, refused, waits;
+    atomic_uint_fast64_t kicks, copies_cpu, copies_gpu;
+};
+
+/* --- delivery.c: the lock ------------------------------------------------------------------ */
+
+void gpud_sender_lock(struct gpud_sender *sender);
+void gpud_sender_unlock(struct gpud_sender *sender);
+
+/* --- sender.c ------------------------------------------------------------------------------ */
+
+/* The pool that a route shares, made when it is first needed; NULL on failure. Under the lock. */
+struct gpud_pool *gpud_sender_pool(struct gpud_sender *sender, enum gpud_ring_place place,
+                                   struct gpud_error *error);
+
+/* A free slot of a pool, waiting for one (the lock is dropped meanwhile). */
+enum gpud_status gpud_sender_take_slot(struct gpud_sender *sender, struct gpud_pool *pool,
+                                       int64_t deadline, struct gpud_slot **slot,
+                                       struct gpud_error *error);
+
+void gpud_sender_unref(struct gpud_sender *sender);
+
+/* A new ring for everybody, with the layout that is set. Under the lock. */
+void gpud_sender_start_epoch(struct gpud_sender *sender);
+
+/* Sleeps until a link changes, at most a slice; the lock is dropped meanwhile. */
+void gpud_sender_wait_for_change(struct gpud_sender *sender, int64_t deadline);
+
+/* Refusals that several calls share. */
+enum gpud_status gpud_sender_not_configured(struct gpud_error *error);
+enum gpud_status gpud_sender_interrupted(struct gpud_error *error);
+enum gpud_status gpud_sender_bad_timeout(struct gpud_error *error);
+
+/* --- delivery.c ---------------------------------------------------------------------------- */
+
+struct gpud_target {
+    struct gpud_link *link;
+    struct gpud_transport *transport; /* a reference */
+    uint32_t entry;                   /* taken */
+};
+
+struct gpud_delivery {
+    struct gpud_frame
+        *frame; /* the caller's until the delivery is done; then released if `consume` */
+    bool consume;
+    struct gpud_slot
+        *local; /* the slot that the shared routes publish: the frame's own, or one to copy into */
+    struct gpud_slot *staging; /* likewise for host pages, where the device is not the host */
+    uint64_t sequence;
+    uint32_t count;
+    struct gpud_target target[GPUD_RECEIVERS_MAX];
+};
+
+/* Copies where needed, posts, publishes. Called with the lock held, which is dropped meanwhile.
+ * Takes over the targets and slots (one user each, which the delivery drops) and, with consume, the
+ * frame. */
+enum gpud_status gpud_deliver(struct gpud_sender *sender, const struct gpud_delivery *delivery,
+                              struct gpud_error *error);
+
+/* --- link.c -------------------------------------------------------------------------------- */
+
+struct gpud_link *gpud_link_create(struct gpud_sender *sender, int fd, pid_t pid);
+void gpud_link_unref(struct gpud_link *link);
+
+/* A message came. All under the lock. */
+void gpud_link_handle(struct gpud_link *link, struct gpud_message *message);
+
+/* The connection ended, or the peer lied: DEAD from now on. */
+void gpud_link_kill(struct gpud_link *link, enum gpud_log_level level, const char *why);
+
+/* Offers the best route that was not tried in vain. */
+void gpud_link_offer(struct gpud_link *link);
+
+/* Sends a message that has its place among the frames. */
+void gpud_link_send(struct gpud_link *link, struct gpud_message *message);
+
+void gpud_link_peer_info(const struct gpud_link *link, struct gpud_peer_info *info);
+
+/* --- listener.c ---------------------------------------------------------------------------- */
+
+enum gpud_status gpud_sender_listen(struct gpud_sender *sender, const char *path,
+                                    struct gpud_error *error);
+void gpud_sender_stop_listening(struct gpud_sender *sender);
+
+#endif

@@ -1,0 +1,211 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "stream/transport.h"
+
+#include "base/fd.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A peer that died cannot wake anybody: look at the world this often. */
+#define SLICE (50 * GPUD_MSEC)
+
+enum gpud_status gpud_transport_create(const struct gpud_route_ops *route, struct gpud_pool *pool,
+                                       struct gpud_transport **transport, struct gpud_error *error)
+{
+    struct gpud_transport *made = calloc(1, sizeof(*made));
+    if (!made)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a link");
+    made->references = 1;
+    made->route = route;
+    if (pool) {
+        made->pool = pool;
+        made->announced = pool->ring.memories;
+        pthread_mutex_lock(&pool->lock);
+        pool->references++;
+        pthread_mutex_unlock(&pool->lock);
+    }
+    *transport = made;
+    return GPUD_OK;
+}
+
+static enum gpud_status import_ring(struct gpud_transport *transport, struct gpud_device *device,
+                                    const struct gpud_accept *accept, bool local,
+                                    uint64_t frame_size, struct gpud_error *error)
+{
+    struct gpud_ring *ring = &transport->ring;
+    gpud_ring_init(ring, device, GPUD_USAGE_TARGET, frame_size, 1);
+    enum gpud_status status = gpud_ring_import(ring, &accept->ring, local, frame_size, error);
+    if (status != GPUD_OK)
+        return status;
+    if (gpud_ring_slots(ring) < accept->entries ||
+        (transport->route->memory_per_slot && ring->slots_per_memory != 1))
+        return gpud_fail(error, GPUD_PEER, "the receiver offers %u entries and %u slots",
+                         accept->entries, gpud_ring_slots(ring));
+    for (uint32_t i = 0; transport->route->signalled && i < accept->entries; i++) {
+        status = gpud_signal_import(ring->memory[i], &accept->ring.handle[i], &transport->signal[i],
+                                    error);
+        if (status != GPUD_OK)
+            return status;
+    }
+    return GPUD_OK;
+}
+
+enum gpud_status gpud_transport_connect(struct gpud_transport *transport,
+                                        struct gpud_device *device,
+                                        const struct gpud_accept *accept, bool local,
+                                        uint64_t frame_size, struct gpud_error *error)
+{
+    void *mapped;
+    enum gpud_status status =
+        gpud_memfd_map(accept->page, sizeof(struct gpud_page), true, &mapped, error);
+    if (status != GPUD_OK)
+        return status;
+    /* A shared ring has a share for each receiver, as large as the sender's own: more credits would
+     * be others' slots. */
+    uint32_t credits = transport->pool ? transport->pool->ring.slots_per_memory : accept->entries;
+    status = gpud_page_sender_init(&transport->page, mapped, accept->entries, credits, error);
+    if (status != GPUD_OK) {
+        gpud_memory_unmap_pages(mapped, sizeof(struct gpud_page));
+        return status;
+    }
+    if (transport->route->ring == GPUD_RING_RECEIVER)
+        status = import_ring(transport, device, accept, local, frame_size, error);
+    else if (accept->ring.memories)
+        status = gpud_fail(error, GPUD_PEER, "the receiver sent a ring where ours is used");
+    return status;
+}
+
+void gpud_transport_unref(struct gpud_transport **transport)
+{
+    if (!*transport)
+        return;
+    struct gpud_transport *gone = *transport;
+    *transport = NULL;
+    if (--gone->references)
+        return;
+    for (uint32_t i = 0; i < GPUD_PAGE_ENTRIES; i++) {
+        gpud_signal_destroy(&gone->signal[i]);
+        if (gone->slot_of[i])
+            gpud_slot_drop(gone->slot_of[i]);
+    }
+    gpud_ring_finish(&gone->ring);
+    gpud_memory_unmap_pages(gone->page.page, sizeof(struct gpud_page));
+    gpud_pool_unref(&gone->pool);
+    free(gone);
+}
+
+static void drop_slot(struct gpud_transport *transport, uint32_t entry)
+{
+    struct gpud_slot *slot = transport->slot_of[entry];
+    transport->slot_of[entry] = NULL;
+    if (slot)
+        gpud_slot_drop(slot);
+}
+
+enum gpud_status gpud_transport_reap(struct gpud_transport *transport, struct gpud_error *error)
+{
+    uint32_t entry;
+    int got;
+    while ((got = gpud_page_reap(&transport->page, &entry)) > 0)
+        drop_slot(transport, entry);
+    if (got < 0)
+        return gpud_fail(error, GPUD_PEER,
+                         "the receiver broke the protocol: it gave back what it did not have");
+    return GPUD_OK;
+}
+
+enum gpud_status gpud_transport_revoke(struct gpud_transport *transport, struct gpud_error *error)
+{
+    uint32_t entry;
+    int got = gpud_page_revoke(&transport->page, &entry);
+    if (got < 0)
+        return gpud_fail(error, GPUD_PEER,
+                         "the receiver broke the protocol: it claimed what was never sent");
+    if (got == 0)
+        return GPUD_AGAIN;
+    drop_slot(transport, entry);
+    return GPUD_OK;
+}
+
+void gpud_transport_describe(struct gpud_transport *transport, uint32_t entry,
+                             const struct gpud_frame_info *info, struct gpud_slot *slot,
+                             uint64_t sequence, uint64_t dropped)
+{
+    struct gpud_descriptor *descriptor = &transport->page.page->descriptor[entry];
+    descriptor->sequence = sequence;
+    descriptor->dropped = dropped;
+    descriptor->pts = info->pts;
+    descriptor->dts = info->dts;
+    descriptor->duration = info->duration;
+    descriptor->offset = info->offset;
+    descriptor->submit_time = (uint64_t)gpud_now();
+    descriptor->slot = slot ? slot->frame.slot : entry;
+    descriptor->value = transport->route->signalled ? ++transport->value : 0;
+    descriptor->flags = info->flags;
+    descriptor->meta_size = info->meta_size;
+    memcpy(descriptor->meta, info->meta, info->meta_size);
+    if (slot) {
+        gpud_slot_hold(slot);
+        transport->slot_of[entry] = slot;
+    }
+    transport->pending++;
+}
+
+bool gpud_transport_publish(struct gpud_transport *transport, uint32_t entry)
+{
+    transport->pending--;
+    gpud_page_publish(&transport->page, entry);
+    return gpud_wake(&transport->page.page->receiver_sleeps.word);
+}
+
+void gpud_transport_untake(struct gpud_transport *transport, uint32_t entry)
+{
+    gpud_page_untake(&transport->page, entry);
+}
+
+void gpud_transport_count_message(struct gpud_transport *transport)
+{
+    gpud_page_count_message(&transport->page);
+    gpud_wake(&transport->page.page->receiver_sleeps.word);
+}
+
+void gpud_transport_cancel(struct gpud_transport *transport, uint32_t entry)
+{
+    transport->pending--;
+    drop_slot(transport, entry);
+    gpud_page_untake(&transport->page, entry);
+}
+
+/* --- sleeping for credits ------------------------------------------------------------------ */
+
+static bool has_returns(void *arg)
+{
+    return gpud_page_has_returns(arg);
+}
+
+void gpud_transport_sleep(struct gpud_transport *transport, struct gpud_spin *spin,
+                          const atomic_bool *interrupted, int64_t deadline)
+{
+    struct gpud_page_sender *page = &transport->page;
+    _Atomic uint32_t *word = &page->page->sender_sleeps.word;
+    /* Half the ring: one wake for several frames. The receiver wakes us earlier when it runs dry
+     * itself. */
+    uint32_t wanted = page->entries > 1 ? page->entries / 2 : 1;
+    if (gpud_spin(spin, has_returns, page))
+        return;
+    int64_t start = gpud_now();
+    int64_t slice = start + SLICE < deadline ? start + SLICE : deadline;
+    atomic_store(word, wanted);
+    if (!gpud_page_has_returns(page) && !atomic_load(interrupted))
+        gpud_futex_wait(word, wanted, slice);
+    atomic_store_explicit(word, 0, memory_order_relaxed);
+    gpud_spin_learn(spin, gpud_now() - start);
+}
+
+void gpud_transport_wake_sender(struct gpud_transport *transport)
+{
+    if (transport->page.page)
+        gpud_wake(&transport->page.page->sender_sleeps.word);
+}
