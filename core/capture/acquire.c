@@ -1,0 +1,282 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Waiting for frames, and judging what the driver says of them: nothing in it is believed unseen.
+ */
+#include "capture/capture.h"
+
+#include "base/clock.h"
+#include "capture/method.h"
+
+#include <errno.h>
+#include <linux/videodev2.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A wait looks at the driver again after this long, whatever poll() says. */
+#define SLICE (500 * GPUD_MSEC)
+
+/* --- when the stream ends ------------------------------------------------------------------ */
+
+/* Every later acquire says the same, until configure. */
+static enum gpud_status end_stream(struct gpud_capture *capture, const struct gpud_error *failure,
+                                   struct gpud_error *error)
+{
+    capture->failure = *failure;
+    capture->gone = failure->status == GPUD_NO_DEVICE;
+    if (error)
+        *error = *failure;
+    return failure->status;
+}
+
+static enum gpud_status dequeue_failed(struct gpud_capture *capture, struct gpud_error *error)
+{
+    struct gpud_error why;
+    int number = errno;
+    const char *path = capture->node.path;
+    if (number == ENODEV || number == ENXIO)
+        gpud_fail_native(&why, GPUD_NO_DEVICE, "errno", number,
+                         "%s was unplugged, or its driver removed", path);
+    else if (number == EIO)
+        gpud_fail_native(&why, GPUD_IO, "errno", number, "the driver of %s failed: configure again",
+                         path);
+    else
+        gpud_fail_errno(&why, "the driver of %s gives no frames any more: configure again", path);
+    return end_stream(capture, &why, error);
+}
+
+/* poll() says that something is wrong, and the driver has no buffer that would tell what. */
+static enum gpud_status explain_poll(struct gpud_capture *capture, struct gpud_error *error)
+{
+    struct v4l2_capability capability;
+    if (gpud_v4l2_call(&capture->node, VIDIOC_QUERYCAP, &capability) == 0)
+        errno = EIO;
+    return dequeue_failed(capture, error);
+}
+
+/* --- judging a buffer ---------------------------------------------------------------------- */
+
+struct arrival {
+    int64_t time;
+    uint64_t pts;
+    uint64_t missing; /* frames that the driver dropped before this one */
+    uint32_t flags;   /* enum gpud_frame_flags */
+};
+
+/* Frames missing between the last and this one. The driver's number has 32 bits and wraps. */
+static uint64_t count_missing(struct gpud_capture *capture, uint32_t sequence)
+{
+    uint32_t step = sequence - capture->driver_sequence;
+    bool numbered = capture->numbered;
+    capture->driver_sequence = sequence;
+    capture->numbered = true;
+    if (!numbered || step == 0)
+        return 0; /* the first one, or a driver that does not count */
+    if (step > UINT32_MAX / 2) {
+        capture->discontinuity = true; /* backwards: it began anew */
+        return 0;
+    }
+    return step - 1;
+}
+
+/* Whether each area holds a whole picture. An impossible data_offset is made 0: the frame stays
+ * inside its memory. */
+static bool complete(const struct gpud_capture_ring *ring, struct gpud_v4l2_buffer *raw)
+{
+    const struct gpud_placement *placement = &ring->placement;
+    bool whole = raw->planes == placement->areas;
+    for (uint32_t i = 0; i < placement->areas; i++) {
+        uint64_t end = (uint64_t)raw->plane[i].data_offset + placement->area[i].filled;
+        if (i >= raw->planes || end > placement->area[i].size) {
+            raw->plane[i].data_offset = 0;
+            whole = false;
+        } else if (raw->plane[i].bytesused < end) {
+            whole = false;
+        }
+    }
+    return whole;
+}
+
+static struct arrival judge(struct gpud_capture *capture, struct gpud_v4l2_buffer *raw)
+{
+    struct arrival arrival = {.time = gpud_now(), .pts = GPUD_TIME_NONE};
+    bool monotonic =
+        (raw->flags & V4L2_BUF_FLAG_TIMESTAMP_MASK) == V4L2_BUF_FLAG_TIMESTAMP_MONOTONIC;
+    if (monotonic)
+        arrival.pts = raw->timestamp;
+    if (!capture->said_clock) {
+        bool exposure =
+            (raw->flags & V4L2_BUF_FLAG_TSTAMP_SRC_MASK) == V4L2_BUF_FLAG_TSTAMP_SRC_SOE;
+        gpud_log_info(
+            &capture->context->log, "capture", "%s stamps frames %s, at %s", capture->node.path,
+            monotonic ? "with the monotonic clock" : "with an unknown clock: they carry no pts",
+            exposure ? "the start of exposure" : "their end");
+        capture->said_clock = true;
+    }
+
+    arrival.missing = count_missing(capture, raw->sequence);
+    capture->sequence += 1 + arrival.missing;
+    bool corrupted = raw->flags & V4L2_BUF_FLAG_ERROR;
+    if (!complete(capture->ring, raw))
+        corrupted = true;
+    if (corrupted)
+        arrival.flags |= GPUD_FRAME_CORRUPTED;
+    if (capture->discontinuity || arrival.missing)
+        arrival.flags |= GPUD_FRAME_DISCONTINUITY;
+    return arrival;
+}
+
+static void count(struct gpud_capture *capture, const struct arrival *arrival, bool handed_out)
+{
+    const struct gpud_capture_ring *ring = capture->ring;
+    pthread_mutex_lock(&capture->lock);
+    struct gpud_capture_info *info = &capture->info;
+    info->monotonic = arrival->pts != GPUD_TIME_NONE;
+    info->dropped += arrival->missing + !handed_out;
+    if (handed_out) {
+        info->frames++;
+        info->corrupted += arrival->flags & GPUD_FRAME_CORRUPTED ? 1 : 0;
+        info->copies_gpu += !ring->in_place;
+        info->copies_cpu += ring->buffers[0].bounce != NULL;
+    }
+    pthread_mutex_unlock(&capture->lock);
+}
+
+static void describe(struct gpud_capture *capture, const struct gpud_v4l2_buffer *raw,
+                     const struct arrival *arrival, struct gpud_frame *frame)
+{
+    const struct gpud_placement *placement = &capture->ring->placement;
+    struct gpud_frame_info *info = &frame->info;
+    info->pts = arrival->pts;
+    info->dts = GPUD_TIME_NONE;
+    info->duration = capture->frame_duration;
+    info->offset = UINT64_MAX;
+    info->flags = arrival->flags;
+    info->meta_size = 0;
+    info->sequence = capture->sequence;
+    info->dropped = capture->info.dropped; /* written by this thread alone */
+    info->submit_time = (uint64_t)arrival->time;
+    info->epoch = capture->epoch;
+    info->layout = placement->layout;
+    for (uint32_t i = 0; capture->ring->in_place && i < placement->layout.planes; i++)
+        info->layout.plane[i].offset += raw->plane[placement->area_of[i]].data_offset;
+}
+
+/* --- waiting ------------------------------------------------------------------------------- */
+
+/* One look at the driver. *frame stays NULL if there is nothing to hand out; *idle: nor was there
+ * anything. */
+static enum gpud_status look(struct gpud_capture *capture, struct gpud_frame **frame, bool *idle,
+                             struct gpud_error *error)
+{
+    struct gpud_capture_ring *ring = capture->ring;
+    struct gpud_v4l2_buffer raw = {.memory = ring->method->memory};
+    *idle = false;
+    if (gpud_v4l2_dequeue(&capture->node, &raw) < 0) {
+        if (errno != EAGAIN)
+            return dequeue_failed(capture, error);
+        if (capture->poll_failed)
+            return explain_poll(capture, error);
+        *idle = true;
+        return GPUD_OK;
+    }
+    capture->poll_failed = false;
+    if (!gpud_capture_ring_dequeued(ring, raw.index)) {
+        struct gpud_error why;
+        gpud_fail(&why, GPUD_IO,
+                  "the driver of %s gave buffer %u, which it did not have: configure again",
+                  capture->node.path, raw.index);
+        return end_stream(capture, &why, error);
+    }
+
+    struct arrival arrival = judge(capture, &raw);
+    if (!gpud_capture_ring_has_room(ring)) {
+        gpud_capture_ring_skip(ring, raw.index);
+        count(capture, &arrival, false);
+        capture->discontinuity = true;
+        if (!capture->said_full)
+            gpud_log_warning(&capture->context->log, "capture",
+                             "frames of %s are dropped, because the application holds all %u",
+                             capture->node.path, ring->limit);
+        capture->said_full = true;
+        return GPUD_OK;
+    }
+    struct gpud_error why;
+    struct gpud_frame *taken;
+    if (gpud_capture_ring_take(ring, &raw, &taken, &why) != GPUD_OK)
+        return end_stream(capture, &why, error);
+    count(capture, &arrival, true);
+    describe(capture, &raw, &arrival, taken);
+    capture->discontinuity = false;
+    *frame = taken;
+    return GPUD_OK;
+}
+
+static void wait_for_news(struct gpud_capture *capture, int64_t deadline)
+{
+    struct pollfd fds[] = {
+        {.fd = capture->node.fd, .events = POLLIN},
+        {.fd = capture->ring->wake_fd, .events = POLLIN},
+        {.fd = capture->interrupt_fd, .events = POLLIN},
+    };
+    int64_t left = deadline - gpud_now();
+    struct timespec slice = gpud_timespec(left < SLICE ? left : SLICE);
+    if (capture->node.system->ppoll(fds, 3, &slice, NULL) < 0)
+        return; /* a signal: the caller looks again */
+    capture->poll_failed = fds[0].revents & (POLLERR | POLLHUP | POLLNVAL);
+    uint64_t drained;
+    if (fds[2].revents && read(capture->interrupt_fd, &drained, sizeof(drained)) < 0)
+        return; /* somebody else drained it */
+}
+
+static enum gpud_status acquire(struct gpud_capture *capture, int64_t deadline,
+                                struct gpud_frame **frame, struct gpud_error *error)
+{
+    struct gpud_capture_ring *ring = capture->ring;
+    for (;;) {
+        if (atomic_load(&capture->interrupted))
+            return gpud_fail(error, GPUD_AGAIN, "the capture was interrupted");
+        gpud_capture_ring_wait_begin(
+            ring); /* before the looks below, so that nothing comes unseen after them */
+        struct gpud_error why;
+        if (gpud_capture_ring_requeue(ring, &why) != GPUD_OK)
+            return end_stream(capture, &why, error);
+        bool idle;
+        struct gpud_frame *found = NULL;
+        enum gpud_status status = look(capture, &found, &idle, error);
+        if (status != GPUD_OK)
+            return status;
+        if (found) {
+            *frame = found;
+            return GPUD_OK;
+        }
+        if (gpud_now() >= deadline)
+            return gpud_capture_ring_has_room(ring)
+                       ? gpud_fail(error, GPUD_TIMEOUT,
+                                   "no frame from %s by the deadline: is there a signal?",
+                                   capture->node.path)
+                       : gpud_fail(error, GPUD_TIMEOUT,
+                                   "the application holds all %u frames of %s: release one",
+                                   ring->limit, capture->node.path);
+        if (idle)
+            wait_for_news(capture, deadline);
+    }
+}
+
+enum gpud_status gpud_capture_acquire(struct gpud_capture *capture, int64_t timeout_ns,
+                                      struct gpud_frame **frame, struct gpud_error *error)
+{
+    if (timeout_ns < 0)
+        return gpud_fail(error, GPUD_INVALID, "a negative timeout: every wait needs an end");
+    if (!capture->ring)
+        return gpud_fail(error, GPUD_INVALID,
+                         "the capture is not configured: it has no format to stream");
+    if (capture->failure.status != GPUD_OK) {
+        if (error)
+            *error = capture->failure;
+        return capture->failure.status;
+    }
+    enum gpud_status status = acquire(capture, gpud_deadline(timeout_ns), frame, error);
+    gpud_capture_ring_wait_end(capture->ring);
+    return status;
+}

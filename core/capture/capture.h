@@ -1,0 +1,57 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The inside of a capture. capture.c makes, configures and ends it, acquire.c waits for frames and
+ * judges them, modes.c lists what the driver offers; ring.h is one configuration's buffers. */
+#ifndef GPUD_CAPTURE_CAPTURE_H
+#define GPUD_CAPTURE_CAPTURE_H
+
+#include "capture/ring.h"
+#include <gpudirect/capture.h>
+
+struct gpud_capture {
+    struct gpud_context *context;
+    struct gpud_device *device; /* where the frames shall arrive */
+    struct gpud_device *host;
+    struct gpud_v4l2 node;
+    uint32_t slots;
+    char method[16]; /* the only one to take, or "" */
+
+    atomic_bool interrupted;
+    int interrupt_fd; /* readable while interrupted */
+
+    /* The configuration. One thread at a time is here. */
+    struct gpud_capture_ring *ring; /* NULL: not configured */
+    uint64_t frame_duration;        /* ns, or GPUD_TIME_NONE */
+    struct gpud_error
+        failure;      /* what ended the stream: every acquire says so until the next configure */
+    bool poll_failed; /* poll() saw an error that the next dequeue shall explain */
+    bool gone;        /* unplugged: the node must be opened again */
+    bool said_full;   /* that the application holds all frames */
+    bool said_clock;  /* which clock the driver uses */
+
+    /* The stream so far. */
+    uint64_t sequence;        /* of the last frame, counted from 1 */
+    uint32_t driver_sequence; /* the driver's number for it */
+    bool numbered;            /* driver_sequence is known */
+    bool discontinuity;       /* the next frame does not follow the last one */
+    uint32_t epoch;
+
+    pthread_mutex_t lock; /* around info, which other threads read */
+    struct gpud_capture_info info;
+};
+
+/* What gpud_capture_create() does with the devices opened and the kernel as the system. Takes
+ * references. */
+enum gpud_status gpud_capture_open(struct gpud_device *device, struct gpud_device *host,
+                                   const struct gpud_capture_params *params,
+                                   const struct gpud_v4l2_system *system,
+                                   struct gpud_capture **capture, struct gpud_error *error);
+
+/* Whether the driver has the format at all. */
+bool gpud_capture_offers(const struct gpud_v4l2 *node, uint32_t fourcc);
+
+/* "UYVY, YUY2, NV12": what the driver has, for a sentence. */
+void gpud_capture_name_formats(const struct gpud_v4l2 *node, char *text, size_t size);
+
+#endif

@@ -1,0 +1,166 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "capture/formats.h"
+
+#include <linux/videodev2.h>
+#include <string.h>
+#include <unistd.h>
+
+/* V4L2 gives the stride of the first plane of an area; a further plane's follows from it by this
+ * factor. */
+enum chroma {
+    SAME,
+    HALF,
+    DOUBLE,
+};
+
+struct known_format {
+    const char *name;
+    uint32_t fourcc;
+    uint8_t areas;
+    uint8_t chroma; /* enum chroma */
+};
+
+/* Formats of one name: the one with fewer areas first. Those by letters are younger than the
+ * headers of some systems, or vendors' own. */
+static const struct known_format formats[] = {
+    {"UYVY", V4L2_PIX_FMT_UYVY, 1, SAME},
+    {"YUY2", V4L2_PIX_FMT_YUYV, 1, SAME},
+    {"YVYU", V4L2_PIX_FMT_YVYU, 1, SAME},
+    {"VYUY", V4L2_PIX_FMT_VYUY, 1, SAME},
+    {"v210", v4l2_fourcc('v', '2', '1', '0'), 1, SAME},
+    {"Y210", v4l2_fourcc('Y', '2', '1', '0'), 1, SAME},
+    {"NV12", V4L2_PIX_FMT_NV12, 1, SAME},
+    {"NV12", V4L2_PIX_FMT_NV12M, 2, SAME},
+    {"NV21", V4L2_PIX_FMT_NV21, 1, SAME},
+    {"NV21", V4L2_PIX_FMT_NV21M, 2, SAME},
+    {"NV16", V4L2_PIX_FMT_NV16, 1, SAME},
+    {"NV16", V4L2_PIX_FMT_NV16M, 2, SAME},
+    {"NV61", V4L2_PIX_FMT_NV61, 1, SAME},
+    {"NV61", V4L2_PIX_FMT_NV61M, 2, SAME},
+    {"NV24", V4L2_PIX_FMT_NV24, 1, DOUBLE},
+    {"P010_10LE", V4L2_PIX_FMT_P010, 1, SAME},
+    {"P012_LE", v4l2_fourcc('P', '0', '1', '2'), 1, SAME},
+    {"I420", V4L2_PIX_FMT_YUV420, 1, HALF},
+    {"I420", V4L2_PIX_FMT_YUV420M, 3, SAME},
+    {"YV12", V4L2_PIX_FMT_YVU420, 1, HALF},
+    {"YV12", V4L2_PIX_FMT_YVU420M, 3, SAME},
+    {"Y42B", V4L2_PIX_FMT_YUV422P, 1, HALF},
+    {"Y42B", V4L2_PIX_FMT_YUV422M, 3, SAME},
+    {"Y444", V4L2_PIX_FMT_YUV444M, 3, SAME},
+    {"BGRx", V4L2_PIX_FMT_XBGR32, 1, SAME},
+    {"BGRx", V4L2_PIX_FMT_BGR32, 1, SAME},
+    {"BGRA", V4L2_PIX_FMT_ABGR32, 1, SAME},
+    {"RGBx", V4L2_PIX_FMT_RGBX32, 1, SAME},
+    {"RGBA", V4L2_PIX_FMT_RGBA32, 1, SAME},
+    {"xRGB", V4L2_PIX_FMT_XRGB32, 1, SAME},
+    {"xRGB", V4L2_PIX_FMT_RGB32, 1, SAME},
+    {"ARGB", V4L2_PIX_FMT_ARGB32, 1, SAME},
+    {"xBGR", V4L2_PIX_FMT_BGRX32, 1, SAME},
+    {"ABGR", V4L2_PIX_FMT_BGRA32, 1, SAME},
+    {"AYUV", V4L2_PIX_FMT_AYUV32, 1, SAME},
+    {"RGB", V4L2_PIX_FMT_RGB24, 1, SAME},
+    {"BGR", V4L2_PIX_FMT_BGR24, 1, SAME},
+    {"RGB16", V4L2_PIX_FMT_RGB565, 1, SAME},
+    {"GRAY8", V4L2_PIX_FMT_GREY, 1, SAME},
+    {"GRAY16_LE", V4L2_PIX_FMT_Y16, 1, SAME},
+};
+#define FORMATS (sizeof(formats) / sizeof(formats[0]))
+
+static const struct known_format *find(uint32_t fourcc)
+{
+    for (size_t i = 0; i < FORMATS; i++)
+        if (formats[i].fourcc == fourcc)
+            return &formats[i];
+    return NULL;
+}
+
+const char *gpud_format_name(uint32_t fourcc)
+{
+    const struct known_format *known = find(fourcc);
+    return known ? known->name : NULL;
+}
+
+uint32_t gpud_format_fourcc(const char *name, size_t place)
+{
+    for (size_t i = 0; i < FORMATS; i++)
+        if (strcmp(formats[i].name, name) == 0 && place-- == 0)
+            return formats[i].fourcc;
+    return 0;
+}
+
+/* The stride of plane i, which is not the first of its area. False: the driver's stride cannot be
+ * divided. */
+static bool further_stride(const struct known_format *known, uint32_t first, uint32_t *stride)
+{
+    switch ((enum chroma)known->chroma) {
+    case HALF:
+        *stride = first / 2;
+        return first % 2 == 0;
+    case DOUBLE:
+        return !__builtin_mul_overflow(first, 2u, stride);
+    case SAME:
+        break;
+    }
+    *stride = first;
+    return true;
+}
+
+enum gpud_status gpud_format_place(const struct gpud_v4l2_format *format,
+                                   struct gpud_placement *placement, struct gpud_error *error)
+{
+    const struct known_format *known = find(format->fourcc);
+    if (!known)
+        return gpud_fail(error, GPUD_UNSUPPORTED,
+                         "the driver chose a format that has no name here (%.4s)",
+                         (const char *)&format->fourcc);
+    if (format->planes != known->areas)
+        return gpud_fail(error, GPUD_UNSUPPORTED,
+                         "the driver puts %s into %u areas of memory, V4L2 into %u", known->name,
+                         format->planes, known->areas);
+
+    struct gpud_placement made = {.areas = known->areas};
+    struct gpud_layout *layout = &made.layout;
+    enum gpud_status status =
+        gpud_layout_init(layout, known->name, format->width, format->height, 1, error);
+    if (status != GPUD_OK)
+        return status;
+
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    layout->size = 0;
+    for (uint32_t i = 0; i < made.areas; i++) {
+        made.area[i].start = (layout->size + page - 1) / page * page;
+        made.area[i].size = format->plane[i].size;
+        layout->size = made.area[i].start + format->plane[i].size;
+    }
+
+    uint64_t offset = 0; /* in the area */
+    for (uint32_t i = 0; i < layout->planes; i++) {
+        uint32_t area = made.areas > 1 ? i : 0;
+        bool first = i == 0 || made.areas > 1;
+        struct gpud_plane *plane = &layout->plane[i];
+        plane->stride = format->plane[area].stride;
+        if (first)
+            offset = 0;
+        else if (!further_stride(known, format->plane[area].stride, &plane->stride))
+            return gpud_fail(error, GPUD_UNSUPPORTED, "the driver's stride of %u does not fit %s",
+                             format->plane[area].stride, known->name);
+        plane->offset = made.area[area].start + offset;
+        made.area_of[i] = (uint8_t)area;
+
+        uint64_t end = offset + (uint64_t)plane->stride * (plane->rows - 1) + plane->row_bytes;
+        if (plane->stride < plane->row_bytes || end > format->plane[area].size)
+            return gpud_fail(
+                error, GPUD_UNSUPPORTED,
+                "the driver's stride of %u and size of %u cannot hold plane %u of %s %ux%u",
+                plane->stride, format->plane[area].size, i, known->name, format->width,
+                format->height);
+        made.area[area].filled = (uint32_t)end;
+        offset += (uint64_t)plane->stride * plane->rows;
+    }
+    status = gpud_layout_check(layout, error);
+    if (status == GPUD_OK)
+        *placement = made;
+    return status;
+}

@@ -1,0 +1,36 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* V4L2's pixel formats by the names of ours, and where a driver places the planes of a picture.
+ * Nothing is computed behind the driver's back: strides and sizes are its own, and are checked. */
+#ifndef GPUD_CAPTURE_FORMATS_H
+#define GPUD_CAPTURE_FORMATS_H
+
+#include "capture/v4l2.h"
+
+/* How a picture lies in one of a driver's buffers. The driver knows 1 to 4 areas of memory, each of
+ * which holds one or more planes of the picture; the areas of a buffer follow each other in one
+ * memory, on page boundaries. */
+struct gpud_placement {
+    struct gpud_layout layout; /* as if every data_offset were 0 */
+    uint32_t areas;
+    struct {
+        uint64_t start;
+        uint32_t size;   /* the driver's: what it wants to have there */
+        uint32_t filled; /* what a whole picture takes of it */
+    } area[GPUD_PLANES_MAX];
+    uint8_t area_of[GPUD_PLANES_MAX]; /* a plane's */
+};
+
+/* "UYVY"; NULL: a format that is compressed, or that we have no name for. */
+const char *gpud_format_name(uint32_t fourcc);
+
+/* V4L2 may have several formats of one name: this one, counted from 0, the simplest first; 0: no
+ * more. */
+uint32_t gpud_format_fourcc(const char *name, size_t place);
+
+/* GPUD_UNSUPPORTED where the driver contradicts itself or what V4L2 says of the format. */
+enum gpud_status gpud_format_place(const struct gpud_v4l2_format *format,
+                                   struct gpud_placement *placement, struct gpud_error *error);
+
+#endif

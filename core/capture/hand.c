@@ -1,0 +1,218 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What becomes of a filled buffer: it is handed out where it lies, or the device copies it into a
+ * slot; and how frames and buffers come back. Nothing here allocates. */
+#include "capture/ring.h"
+
+#include "base/clock.h"
+
+#include <string.h>
+#include <unistd.h>
+
+static uint64_t bit(uint32_t index)
+{
+    return UINT64_C(1) << index;
+}
+
+/* With the lock held. */
+static void wake(struct gpud_capture_ring *ring)
+{
+    uint64_t one = 1;
+    if (ring->waiting && !ring->woken)
+        ring->woken = write(ring->wake_fd, &one, sizeof(one)) == sizeof(one);
+}
+
+/* With the lock held. */
+static void calm(struct gpud_capture_ring *ring)
+{
+    uint64_t count;
+    if (ring->woken)
+        ring->woken = read(ring->wake_fd, &count, sizeof(count)) != sizeof(count);
+}
+
+void gpud_capture_ring_wait_begin(struct gpud_capture_ring *ring)
+{
+    pthread_mutex_lock(&ring->lock);
+    ring->waiting = true;
+    calm(ring);
+    pthread_mutex_unlock(&ring->lock);
+}
+
+void gpud_capture_ring_wait_end(struct gpud_capture_ring *ring)
+{
+    pthread_mutex_lock(&ring->lock);
+    ring->waiting = false;
+    calm(ring);
+    pthread_mutex_unlock(&ring->lock);
+}
+
+bool gpud_capture_ring_has_room(struct gpud_capture_ring *ring)
+{
+    pthread_mutex_lock(&ring->lock);
+    bool room = (uint32_t)__builtin_popcountll(ring->held) < ring->limit;
+    pthread_mutex_unlock(&ring->lock);
+    return room;
+}
+
+void gpud_capture_ring_skip(struct gpud_capture_ring *ring, uint32_t index)
+{
+    pthread_mutex_lock(&ring->lock);
+    ring->returned |= bit(index);
+    pthread_mutex_unlock(&ring->lock);
+}
+
+/* --- in place ------------------------------------------------------------------------------ */
+
+static struct gpud_frame *hold(struct gpud_capture_ring *ring, uint32_t slot)
+{
+    pthread_mutex_lock(&ring->lock);
+    ring->held |= bit(slot);
+    pthread_mutex_unlock(&ring->lock);
+    atomic_fetch_add_explicit(&ring->references, 1, memory_order_relaxed);
+    return &ring->frames[slot];
+}
+
+static void release_in_place(struct gpud_frame *frame)
+{
+    struct gpud_capture_ring *ring = frame->owner;
+    pthread_mutex_lock(&ring->lock);
+    ring->held &= ~bit(frame->slot);
+    ring->returned |= bit(frame->slot);
+    wake(ring);
+    pthread_mutex_unlock(&ring->lock);
+    /* At once rather than at the next acquire: until then the driver might have nothing left to
+     * fill. */
+    gpud_capture_ring_requeue(ring, NULL);
+    gpud_capture_ring_unref(ring);
+}
+
+const struct gpud_frame_owner_ops gpud_capture_in_place_ops = {
+    .release = release_in_place,
+};
+
+/* --- copied -------------------------------------------------------------------------------- */
+
+/* The device is done with a buffer. Runs in a thread of the device's driver: it calls nobody, and
+ * lets the buffer be queued by the next thread that comes by. */
+static void on_copied(void *arg, enum gpud_status status)
+{
+    struct gpud_capture_buffer *buffer = arg;
+    struct gpud_capture_ring *ring = buffer->ring;
+    pthread_mutex_lock(&ring->lock);
+    ring->copying--;
+    ring->returned |= bit(buffer->raw.index);
+    ring->copy_failed |= status != GPUD_OK;
+    wake(ring);
+    pthread_cond_signal(&ring->copied);
+    pthread_mutex_unlock(&ring->lock);
+}
+
+static enum gpud_status enqueue(const struct gpud_capture_buffer *buffer,
+                                const struct gpud_v4l2_buffer *filled,
+                                const struct gpud_frame *slot, struct gpud_error *error)
+{
+    const struct gpud_placement *placement = &buffer->ring->placement;
+    struct gpud_queue *queue = slot->queue;
+    struct gpud_memory *to = slot->memory;
+    bool shifted = false;
+    for (uint32_t i = 0; i < placement->areas; i++)
+        shifted |= filled->plane[i].data_offset != 0;
+    if (!shifted)
+        return gpud_queue_copy(queue,
+                               &(struct gpud_copy){
+                                   .to = to,
+                                   .from = buffer->source,
+                                   .row_bytes = placement->layout.size,
+                                   .rows = 1,
+                               },
+                               error);
+    enum gpud_status status = GPUD_OK;
+    for (uint32_t i = 0; i < placement->layout.planes && status == GPUD_OK; i++) {
+        const struct gpud_plane *plane = &placement->layout.plane[i];
+        status = gpud_queue_copy(
+            queue,
+            &(struct gpud_copy){
+                .to = to,
+                .from = buffer->source,
+                .to_offset = plane->offset,
+                .from_offset = plane->offset + filled->plane[placement->area_of[i]].data_offset,
+                .to_stride = plane->stride,
+                .from_stride = plane->stride,
+                .row_bytes = plane->row_bytes,
+                .rows = plane->rows,
+            },
+            error);
+    }
+    return status;
+}
+
+static enum gpud_status take_copied(struct gpud_capture_ring *ring,
+                                    const struct gpud_v4l2_buffer *filled,
+                                    struct gpud_frame **frame, struct gpud_error *error)
+{
+    struct gpud_capture_buffer *buffer = &ring->buffers[filled->index];
+    pthread_mutex_lock(&ring->lock);
+    uint32_t slot = (uint32_t)__builtin_ctzll(~ring->held);
+    bool failed = ring->copy_failed;
+    ring->copying++;
+    pthread_mutex_unlock(&ring->lock);
+
+    enum gpud_status status =
+        failed ? gpud_fail(error, GPUD_IO, "a copy on %s failed: configure again",
+                           ring->device->info.name)
+               : GPUD_OK;
+    if (status == GPUD_OK) {
+        if (buffer->bounce)
+            memcpy(buffer->bounce->host, buffer->memory->host, ring->placement.layout.size);
+        status = enqueue(buffer, filled, &ring->frames[slot], error);
+    }
+    if (status == GPUD_OK)
+        status = gpud_queue_on_complete(ring->frames[slot].queue, on_copied, buffer, error);
+    if (status != GPUD_OK) {
+        /* What was enqueued may still read the buffer; if it does not end, the buffer does not come
+         * back. */
+        if (gpud_queue_finish(ring->frames[slot].queue, gpud_deadline(GPUD_SEC), NULL) == GPUD_OK)
+            on_copied(buffer, status);
+        return status;
+    }
+    *frame = hold(ring, slot);
+    status = gpud_queue_flush((*frame)->queue, error);
+    if (status != GPUD_OK)
+        gpud_frame_release(frame); /* and on_copied() gives the buffer back */
+    return status;
+}
+
+static void release_copied(struct gpud_frame *frame)
+{
+    struct gpud_capture_ring *ring = frame->owner;
+    pthread_mutex_lock(&ring->lock);
+    ring->held &=
+        ~bit(frame->slot); /* what the queue still does with the slot comes before the next copy */
+    wake(ring);
+    pthread_mutex_unlock(&ring->lock);
+    gpud_capture_ring_requeue(ring, NULL);
+    gpud_capture_ring_unref(ring);
+}
+
+/* Where the memory has no host address, the queue's map waits for the copy. */
+static enum gpud_status settle_copied(struct gpud_frame *frame, int64_t deadline,
+                                      struct gpud_error *error)
+{
+    return frame->memory->host ? gpud_queue_finish(frame->queue, deadline, error) : GPUD_OK;
+}
+
+const struct gpud_frame_owner_ops gpud_capture_copied_ops = {
+    .release = release_copied,
+    .settle = settle_copied,
+};
+
+enum gpud_status gpud_capture_ring_take(struct gpud_capture_ring *ring,
+                                        const struct gpud_v4l2_buffer *filled,
+                                        struct gpud_frame **frame, struct gpud_error *error)
+{
+    if (!ring->in_place)
+        return take_copied(ring, filled, frame, error);
+    *frame = hold(ring, filled->index);
+    return GPUD_OK;
+}

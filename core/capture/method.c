@@ -1,0 +1,10 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "capture/method.h"
+
+const struct gpud_capture_method *const gpud_capture_methods[] = {
+    &gpud_capture_userptr,
+    &gpud_capture_mmap,
+    NULL,
+};

@@ -1,0 +1,100 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What the driver offers: its formats, each with its sizes, each with its fastest rate. */
+#include "capture/capture.h"
+
+#include <string.h>
+
+/* A driver that never says "no more" does not hold us. */
+#define LIST_MAX 256
+
+bool gpud_capture_offers(const struct gpud_v4l2 *node, uint32_t fourcc)
+{
+    for (uint32_t place = 0; place < LIST_MAX; place++) {
+        uint32_t offered = gpud_v4l2_enum_format(node, place);
+        if (offered == fourcc)
+            return true;
+        if (offered == 0)
+            break;
+    }
+    return false;
+}
+
+/* The name of the format at this place of the driver's list, if it is the one that a user of this
+ * name gets. */
+static const char *name_at(const struct gpud_v4l2 *node, uint32_t fourcc)
+{
+    const char *name = gpud_format_name(fourcc);
+    for (size_t i = 0; name && gpud_format_fourcc(name, i) != fourcc; i++)
+        if (gpud_capture_offers(node, gpud_format_fourcc(name, i)))
+            return NULL; /* the driver has a simpler one of this name */
+    return name;
+}
+
+void gpud_capture_name_formats(const struct gpud_v4l2 *node, char *text, size_t size)
+{
+    text[0] = '\0';
+    for (uint32_t place = 0; place < LIST_MAX; place++) {
+        uint32_t fourcc = gpud_v4l2_enum_format(node, place);
+        if (fourcc == 0)
+            break;
+        const char *name = name_at(node, fourcc);
+        size_t used = strlen(text);
+        if (name)
+            gpud_print_n(text + used, size - used, "%s%s", used ? ", " : "", name);
+    }
+    if (!text[0])
+        gpud_print_n(text, size, "no raw format that is known here");
+}
+
+struct mode_list {
+    struct gpud_capture_mode *modes;
+    size_t max, count;
+};
+
+static void add(struct mode_list *list, const struct gpud_capture_mode *mode)
+{
+    if (list->count < list->max)
+        list->modes[list->count] = *mode;
+    list->count++;
+}
+
+/* A card that follows its signal lists no sizes: it has the one that it has. */
+static void add_current(struct gpud_capture *capture, struct gpud_capture_mode *mode,
+                        struct mode_list *list)
+{
+    struct gpud_v4l2_format format;
+    if (gpud_v4l2_get_format(&capture->node, &format) < 0)
+        return;
+    mode->width_min = mode->width_max = format.width;
+    mode->height_min = mode->height_max = format.height;
+    mode->fps_num = 0;
+    gpud_v4l2_rate(&capture->node, &mode->fps_num, &mode->fps_den);
+    add(list, mode);
+}
+
+size_t gpud_capture_list_modes(struct gpud_capture *capture, struct gpud_capture_mode *modes,
+                               size_t max)
+{
+    const struct gpud_v4l2 *node = &capture->node;
+    struct mode_list list = {.modes = modes, .max = max};
+    for (uint32_t place = 0; place < LIST_MAX; place++) {
+        uint32_t fourcc = gpud_v4l2_enum_format(node, place);
+        if (fourcc == 0)
+            break;
+        const char *name = name_at(node, fourcc);
+        if (!name)
+            continue;
+        struct gpud_capture_mode mode = {.fps_den = 1};
+        gpud_print(mode.format, "%s", name);
+        uint32_t sizes = 0;
+        for (; sizes < LIST_MAX && gpud_v4l2_enum_size(node, fourcc, sizes, &mode); sizes++) {
+            gpud_v4l2_fastest(node, fourcc, mode.width_min, mode.height_min, &mode);
+            add(&list, &mode);
+        }
+        if (sizes == 0)
+            add_current(capture, &mode, &list);
+    }
+    return list.count;
+}

@@ -1,0 +1,370 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A ring's life with its driver: made by the first method that works, started, fed with buffers,
+ * stopped. What becomes of a filled buffer is in hand.c. */
+#include "capture/ring.h"
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "capture/method.h"
+
+#include <errno.h>
+#include <linux/videodev2.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+/* Copies that take longer than this are stuck: their memory stays, for a GPU may still touch it. */
+#define STOP_TIMEOUT (5 * GPUD_SEC)
+
+/* --- buffers ------------------------------------------------------------------------------- */
+
+static void drop_buffer(struct gpud_capture_buffer *buffer)
+{
+    gpud_memory_unref(&buffer->source);
+    gpud_memory_unref(&buffer->bounce);
+    gpud_memory_unref(&buffer->memory);
+}
+
+static void drop_buffers(struct gpud_capture_ring *ring)
+{
+    for (uint32_t i = 0; i < ring->buffer_count; i++)
+        drop_buffer(&ring->buffers[i]);
+    free(ring->buffers);
+    ring->buffers = NULL;
+    ring->buffer_count = 0;
+}
+
+/* For buffers that were never streamed into. Their memory goes first: a driver may keep what is
+ * mapped. */
+static void undo_buffers(struct gpud_capture_ring *ring)
+{
+    uint32_t none = 0;
+    drop_buffers(ring);
+    gpud_v4l2_request(ring->node, ring->method->memory, &none);
+}
+
+static enum gpud_status make_buffers(struct gpud_capture_ring *ring, struct gpud_error *error)
+{
+    uint32_t count = ring->limit + GPUD_CAPTURE_SPARE;
+    if (gpud_v4l2_request(ring->node, ring->method->memory, &count) < 0)
+        return errno == EBUSY
+                   ? gpud_fail_native(error, GPUD_IO, "errno", EBUSY,
+                                      "%s is in use by another program", ring->node->path)
+                   : gpud_fail_errno(error, "the driver makes no buffers of this kind");
+    if (count < 2 || count > GPUD_CAPTURE_BUFFERS_MAX)
+        return gpud_fail(error, GPUD_IO, "the driver made %u buffers: 2 to %d can be used", count,
+                         GPUD_CAPTURE_BUFFERS_MAX);
+    ring->buffers = calloc(count, sizeof(*ring->buffers));
+    if (!ring->buffers)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for %u buffers", count);
+    ring->buffer_count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        struct gpud_capture_buffer *buffer = &ring->buffers[i];
+        buffer->ring = ring;
+        buffer->raw.index = i;
+        buffer->raw.memory = ring->method->memory;
+        buffer->raw.planes = ring->placement.areas;
+    }
+    return ring->method->setup(ring, error);
+}
+
+/* The pages of a buffer as the copying device sees them. Where it cannot see the driver's own, the
+ * CPU carries each frame into pages that it can. */
+static enum gpud_status show_to_device(struct gpud_capture_ring *ring,
+                                       struct gpud_capture_buffer *buffer, struct gpud_error *error)
+{
+    uint64_t size = ring->placement.layout.size;
+    struct gpud_error why;
+    if (gpud_memory_wrap_host(ring->device, buffer->memory->host, size, true, NULL, NULL,
+                              &buffer->source, &why) == GPUD_OK)
+        return GPUD_OK;
+    enum gpud_status status =
+        gpud_memory_alloc_for(ring->host, size, GPUD_USAGE_LOCAL, &buffer->bounce, error);
+    if (status != GPUD_OK)
+        return status;
+    status = gpud_memory_wrap_host(ring->device, buffer->bounce->host, size, true, NULL, NULL,
+                                   &buffer->source, error);
+    if (status == GPUD_OK && buffer == &ring->buffers[0])
+        gpud_log_warning(
+            ring->log, "capture",
+            "the CPU copies every frame of %s, because %s cannot read the driver's memory: %s",
+            ring->node->path, ring->device->info.name, why.reason);
+    return status;
+}
+
+static int queue_buffer(struct gpud_capture_ring *ring, uint32_t index)
+{
+    struct gpud_v4l2_buffer raw = ring->buffers[index].raw;
+    return gpud_v4l2_queue(ring->node, &raw);
+}
+
+static enum gpud_status try_method(struct gpud_capture_ring *ring,
+                                   const struct gpud_capture_method *method, uint32_t capabilities,
+                                   struct gpud_error *error)
+{
+    if (capabilities && !(capabilities & method->capability))
+        return gpud_fail(error, GPUD_UNSUPPORTED, "%s", method->refusal);
+    ring->method = method;
+    ring->in_place = ring->device == ring->host || method->on_device;
+    enum gpud_status status = make_buffers(ring, error);
+    for (uint32_t i = 0; i < ring->buffer_count && status == GPUD_OK && !ring->in_place; i++)
+        status = show_to_device(ring, &ring->buffers[i], error);
+    for (uint32_t i = 0; i < ring->buffer_count && status == GPUD_OK; i++)
+        if (queue_buffer(ring, i) < 0)
+            status = gpud_fail_errno(error, "the driver refuses the buffer");
+    if (status != GPUD_OK) {
+        undo_buffers(ring);
+        return status;
+    }
+    ring->queued = ring->buffer_count == 64 ? UINT64_MAX : (UINT64_C(1) << ring->buffer_count) - 1;
+    return GPUD_OK;
+}
+
+static enum gpud_status try_methods(struct gpud_capture_ring *ring, const char *wanted,
+                                    struct gpud_error *error)
+{
+    uint32_t capabilities = gpud_v4l2_memories(ring->node);
+    char reasons[sizeof(ring->fallback_reason)] = "";
+    struct gpud_error why = {.status = GPUD_INVALID};
+    for (size_t i = 0; gpud_capture_methods[i]; i++) {
+        const struct gpud_capture_method *method = gpud_capture_methods[i];
+        if (wanted && strcmp(wanted, method->name) != 0)
+            continue;
+        if (try_method(ring, method, capabilities, &why) == GPUD_OK) {
+            gpud_print(ring->fallback_reason, "%s", reasons);
+            return GPUD_OK;
+        }
+        size_t used = strlen(reasons);
+        gpud_print_n(reasons + used, sizeof(reasons) - used, "%sv4l2-%s: %s", used ? "; " : "",
+                     method->name, why.reason);
+    }
+    return gpud_fail_native(error, why.status, why.origin, why.native, "%s", reasons);
+}
+
+/* --- frames -------------------------------------------------------------------------------- */
+
+static enum gpud_status make_slots(struct gpud_capture_ring *ring, struct gpud_error *error)
+{
+    ring->frames = calloc(ring->limit, sizeof(*ring->frames));
+    if (!ring->frames)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for %u frames", ring->limit);
+    ring->frame_count = ring->limit;
+    for (uint32_t i = 0; i < ring->frame_count; i++) {
+        struct gpud_frame *frame = &ring->frames[i];
+        frame->ops = &gpud_capture_copied_ops;
+        frame->owner = ring;
+        frame->slot = i;
+        enum gpud_status status = gpud_queue_create(ring->device, &frame->queue, error);
+        if (status == GPUD_OK)
+            status = gpud_memory_alloc_for(ring->device, ring->placement.layout.size,
+                                           GPUD_USAGE_LOCAL, &frame->memory, error);
+        if (status != GPUD_OK)
+            return status;
+    }
+    return GPUD_OK;
+}
+
+static enum gpud_status make_frames_of_buffers(struct gpud_capture_ring *ring,
+                                               struct gpud_error *error)
+{
+    ring->frames = calloc(ring->buffer_count, sizeof(*ring->frames));
+    if (!ring->frames)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for %u frames", ring->buffer_count);
+    ring->frame_count = ring->buffer_count;
+    for (uint32_t i = 0; i < ring->frame_count; i++) {
+        struct gpud_frame *frame = &ring->frames[i];
+        frame->ops = &gpud_capture_in_place_ops;
+        frame->owner = ring;
+        frame->slot = i;
+        frame->memory = ring->buffers[i].memory;
+        if (frame->memory->host)
+            continue;
+        enum gpud_status status =
+            gpud_queue_create(ring->device, &frame->queue, error); /* to map it */
+        if (status != GPUD_OK)
+            return status;
+    }
+    uint32_t most =
+        ring->buffer_count > GPUD_CAPTURE_SPARE ? ring->buffer_count - GPUD_CAPTURE_SPARE : 1;
+    if (ring->limit > most)
+        ring->limit = most;
+    return GPUD_OK;
+}
+
+/* --- life ---------------------------------------------------------------------------------- */
+
+static void destroy(struct gpud_capture_ring *ring)
+{
+    for (uint32_t i = 0; i < ring->frame_count; i++) {
+        gpud_queue_unref(&ring->frames[i].queue);
+        if (!ring->in_place)
+            gpud_memory_unref(&ring->frames[i].memory);
+    }
+    free(ring->frames);
+    drop_buffers(ring);
+    gpud_fd_close(&ring->wake_fd);
+    gpud_device_close(&ring->device);
+    gpud_device_close(&ring->host);
+    pthread_cond_destroy(&ring->copied);
+    pthread_mutex_destroy(&ring->lock);
+    pthread_mutex_destroy(&ring->driver_lock);
+    free(ring);
+}
+
+void gpud_capture_ring_unref(struct gpud_capture_ring *ring)
+{
+    if (atomic_fetch_sub_explicit(&ring->references, 1, memory_order_acq_rel) == 1)
+        destroy(ring);
+}
+
+enum gpud_status gpud_capture_ring_create(struct gpud_v4l2 *node, struct gpud_device *device,
+                                          struct gpud_device *host,
+                                          const struct gpud_placement *placement, uint32_t slots,
+                                          const char *method, struct gpud_capture_ring **ring,
+                                          struct gpud_error *error)
+{
+    struct gpud_capture_ring *made = calloc(1, sizeof(*made));
+    if (!made)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a ring");
+    atomic_init(&made->references, 1);
+    made->log = &host->context->log;
+    made->node = node;
+    made->device = gpud_device_ref(device);
+    made->host = gpud_device_ref(host);
+    made->placement = *placement;
+    made->limit = slots;
+    pthread_mutex_init(&made->driver_lock, NULL);
+    pthread_mutex_init(&made->lock, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&made->copied, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+
+    enum gpud_status status = GPUD_OK;
+    made->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (made->wake_fd < 0)
+        status = gpud_fail_errno(error, "cannot create an eventfd");
+    if (status == GPUD_OK)
+        status = try_methods(made, method, error);
+    if (status == GPUD_OK)
+        status = made->in_place ? make_frames_of_buffers(made, error) : make_slots(made, error);
+    if (status != GPUD_OK) {
+        if (made->buffer_count)
+            undo_buffers(made);
+        destroy(made);
+        return status;
+    }
+    *ring = made;
+    return GPUD_OK;
+}
+
+enum gpud_status gpud_capture_ring_start(struct gpud_capture_ring *ring, struct gpud_error *error)
+{
+    if (gpud_v4l2_stream(ring->node, true) < 0)
+        return gpud_fail_errno(error, "the driver of %s does not start%s", ring->node->path,
+                               errno == ENOLINK  ? " without a signal"
+                               : errno == ENOSPC ? ": the bus has no bandwidth left"
+                                                 : "");
+    ring->streaming = true;
+    return GPUD_OK;
+}
+
+/* How many copies are still under way after a while; for those the memory must stay. */
+static uint32_t wait_for_copies(struct gpud_capture_ring *ring)
+{
+    struct timespec until = gpud_timespec(gpud_deadline(STOP_TIMEOUT));
+    int waited = 0;
+    pthread_mutex_lock(&ring->lock);
+    while (ring->copying && waited == 0)
+        waited = pthread_cond_timedwait(&ring->copied, &ring->lock, &until);
+    uint32_t stuck = ring->copying;
+    pthread_mutex_unlock(&ring->lock);
+    return stuck;
+}
+
+enum gpud_status gpud_capture_ring_stop(struct gpud_capture_ring *ring, struct gpud_error *error)
+{
+    pthread_mutex_lock(&ring->driver_lock);
+    ring->streaming = false;
+    gpud_v4l2_stream(ring->node, false);
+    pthread_mutex_unlock(&ring->driver_lock);
+
+    uint32_t stuck = wait_for_copies(ring);
+    if (stuck) {
+        gpud_log_error(ring->log, "capture", "%u copies of %s never end: their memory is not freed",
+                       stuck, ring->device->info.name);
+        atomic_fetch_add(&ring->references, 1); /* for good */
+    }
+
+    /* A driver may keep buffers that are mapped, so those that nobody uses are unmapped first. */
+    pthread_mutex_lock(&ring->lock);
+    uint64_t in_use = stuck ? UINT64_MAX : ring->in_place ? ring->held : 0;
+    pthread_mutex_unlock(&ring->lock);
+    for (uint32_t i = 0; i < ring->buffer_count; i++)
+        if (!(in_use >> i & 1))
+            drop_buffer(&ring->buffers[i]);
+    uint32_t none = 0;
+    if (gpud_v4l2_request(ring->node, ring->method->memory, &none) < 0 && errno == EBUSY)
+        return gpud_fail_native(
+            error, GPUD_IO, "errno", EBUSY,
+            "the driver of %s waits for the frames that are still held: release them first",
+            ring->node->path);
+    return GPUD_OK;
+}
+
+/* --- buffers that came back ---------------------------------------------------------------- */
+
+enum gpud_status gpud_capture_ring_requeue(struct gpud_capture_ring *ring, struct gpud_error *error)
+{
+    pthread_mutex_lock(&ring->driver_lock);
+    if (!ring->streaming) {
+        pthread_mutex_unlock(&ring->driver_lock);
+        return GPUD_OK;
+    }
+    pthread_mutex_lock(&ring->lock);
+    uint64_t back = ring->returned;
+    ring->returned = 0;
+    ring->queued |=
+        back; /* before the call: another thread may dequeue it before this one goes on */
+    pthread_mutex_unlock(&ring->lock);
+
+    uint64_t refused = 0;
+    int number = 0;
+    for (uint64_t left = back; left; left &= left - 1) {
+        uint32_t index = (uint32_t)__builtin_ctzll(left);
+        if (queue_buffer(ring, index) < 0) {
+            refused |= UINT64_C(1) << index;
+            number = errno;
+        }
+    }
+
+    pthread_mutex_lock(&ring->lock);
+    ring->queued &= ~refused;
+    ring->returned |= refused; /* tried again with the next one */
+    bool starved = refused && !ring->queued && !ring->copying && !(ring->in_place && ring->held);
+    pthread_mutex_unlock(&ring->lock);
+
+    enum gpud_status status = GPUD_OK;
+    errno = number;
+    if (starved)
+        status = gpud_fail_errno(error, "the driver of %s takes none of its buffers back",
+                                 ring->node->path);
+    else if (refused)
+        gpud_log_debug(ring->log, "capture", "%s refused a buffer (%s): it is offered again",
+                       ring->node->path, strerror(number));
+    pthread_mutex_unlock(&ring->driver_lock); /* the node may be gone after this */
+    return status;
+}
+
+bool gpud_capture_ring_dequeued(struct gpud_capture_ring *ring, uint32_t index)
+{
+    pthread_mutex_lock(&ring->lock);
+    bool right = index < ring->buffer_count && ring->queued >> index & 1;
+    if (right)
+        ring->queued &= ~(UINT64_C(1) << index);
+    pthread_mutex_unlock(&ring->lock);
+    return right;
+}

@@ -1,0 +1,110 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The ring of one configuration: the driver's buffers, and the frames that they become.
+ *
+ *     in place  driver ──filled──▶ buffer = frame ──▶ holder ──released──▶ driver
+ *     copied    driver ──filled──▶ buffer ──queue copies──▶ slot = frame ──▶ holder ──▶ free slot
+ *                                    └──copy done──▶ driver
+ *
+ * Frames are handed out in place where the driver writes into memory of the device that the frames
+ * are wanted on. Frames may outlive the capture, and so does the ring; the driver is not called any
+ * more once it was stopped. */
+#ifndef GPUD_CAPTURE_RING_H
+#define GPUD_CAPTURE_RING_H
+
+#include "capture/formats.h"
+#include "capture/v4l2.h"
+#include "frame/frame.h"
+
+/* One bit a buffer in a word; V4L2's own limit was 32 for long. */
+#define GPUD_CAPTURE_BUFFERS_MAX 64
+/* What the driver has beyond the frames that may be held: one that it fills, one to go on with. */
+#define GPUD_CAPTURE_SPARE 2
+
+struct gpud_capture_buffer {
+    struct gpud_capture_ring *ring;
+    struct gpud_v4l2_buffer raw; /* as it is queued */
+    struct gpud_memory *memory;  /* that the driver writes */
+    struct gpud_memory
+        *bounce; /* pages that the device can read where it cannot read the driver's; else NULL */
+    struct gpud_memory
+        *source; /* what the device copies from: bounce or memory as it sees them; NULL: in place */
+};
+
+struct gpud_capture_ring {
+    const struct gpud_log *log;
+    struct gpud_v4l2 *node;     /* the capture's: not touched after the stop */
+    struct gpud_device *device; /* where the frames shall arrive */
+    struct gpud_device *host;
+    struct gpud_placement placement;
+    const struct gpud_capture_method *method;
+    char fallback_reason[192];
+
+    uint32_t buffer_count;
+    struct gpud_capture_buffer *buffers;
+    bool in_place;
+    uint32_t frame_count; /* in place: one a buffer; copied: one a slot */
+    /* Each slot has a queue of its own, for a queue is one thread's at a time: the holder of one
+     * frame may map it while the next one is being copied. */
+    struct gpud_frame *frames;
+    uint32_t limit;         /* frames that may be held at once */
+    int wake_fd;            /* readable: something came back while somebody waited */
+    atomic_uint references; /* the capture, and each held frame */
+
+    /* Around calls that give the driver buffers or stop it, so that none comes after the stop. */
+    pthread_mutex_t driver_lock;
+    bool streaming;
+
+    /* Never held across a call of anybody else's. */
+    pthread_mutex_t lock;
+    pthread_cond_t copied; /* a copy ended */
+    uint64_t queued;       /* a bit a buffer: the driver has it */
+    uint64_t returned;     /* a bit a buffer: ours, to be queued */
+    uint64_t held;         /* a bit a frame */
+    uint32_t copying;      /* copies under way */
+    bool copy_failed;
+    bool waiting, woken; /* somebody wants to be woken; wake_fd was written */
+};
+
+/* The buffers in the first way that works, all of them queued. method: the only way to take, or
+ * NULL. fallback_reason says what speaks against the better ways. */
+enum gpud_status gpud_capture_ring_create(struct gpud_v4l2 *node, struct gpud_device *device,
+                                          struct gpud_device *host,
+                                          const struct gpud_placement *placement, uint32_t slots,
+                                          const char *method, struct gpud_capture_ring **ring,
+                                          struct gpud_error *error);
+enum gpud_status gpud_capture_ring_start(struct gpud_capture_ring *ring, struct gpud_error *error);
+
+/* Stops the driver, waits for copies under way, and takes the driver's buffers away. GPUD_IO: it
+ * keeps them, for held frames lie in them; stop again when they are released. */
+enum gpud_status gpud_capture_ring_stop(struct gpud_capture_ring *ring, struct gpud_error *error);
+void gpud_capture_ring_unref(struct gpud_capture_ring *ring);
+
+/* Gives the driver what came back. GPUD_IO: it takes none and has none. */
+enum gpud_status gpud_capture_ring_requeue(struct gpud_capture_ring *ring,
+                                           struct gpud_error *error);
+
+/* Whether a frame can be handed out; the answer stays true until one is. */
+bool gpud_capture_ring_has_room(struct gpud_capture_ring *ring);
+
+/* The frame of a filled buffer, held by the caller; info is not filled. data_offset: where the
+ * driver says that each area's picture begins. On failure the buffer comes back by itself. */
+enum gpud_status gpud_capture_ring_take(struct gpud_capture_ring *ring,
+                                        const struct gpud_v4l2_buffer *filled,
+                                        struct gpud_frame **frame, struct gpud_error *error);
+/* Gives a filled buffer back unseen. */
+void gpud_capture_ring_skip(struct gpud_capture_ring *ring, uint32_t index);
+
+/* From begin, which may be called again, to end, what comes back makes wake_fd readable. */
+void gpud_capture_ring_wait_begin(struct gpud_capture_ring *ring);
+void gpud_capture_ring_wait_end(struct gpud_capture_ring *ring);
+
+/* The driver gave this buffer. False: it never had it. */
+bool gpud_capture_ring_dequeued(struct gpud_capture_ring *ring, uint32_t index);
+
+/* --- between ring.c and hand.c ------------------------------------------------------------- */
+
+extern const struct gpud_frame_owner_ops gpud_capture_in_place_ops, gpud_capture_copied_ops;
+
+#endif

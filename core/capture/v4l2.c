@@ -1,0 +1,354 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "capture/v4l2.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/videodev2.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static int kernel_open(const char *path, int flags)
+{
+    return open(path, flags);
+}
+
+static int kernel_ioctl(int fd, unsigned long request, void *argument)
+{
+    return ioctl(fd, request, argument);
+}
+
+const struct gpud_v4l2_system gpud_v4l2_kernel = {
+    .open = kernel_open,
+    .close = close,
+    .ioctl = kernel_ioctl,
+    .mmap = mmap,
+    .ppoll = ppoll,
+};
+
+int gpud_v4l2_call(const struct gpud_v4l2 *node, unsigned long request, void *argument)
+{
+    int result;
+    do {
+        result = node->system->ioctl(node->fd, request, argument);
+    } while (result < 0 && errno == EINTR);
+    return result < 0 ? -1 : 0;
+}
+
+static bool multiplanar(const struct gpud_v4l2 *node)
+{
+    return node->type == V4L2_BUF_TYPE_VIDEO_CAPTURE_MPLANE;
+}
+
+/* --- the node ------------------------------------------------------------------------------ */
+
+static enum gpud_status open_failed(const struct gpud_v4l2 *node, struct gpud_error *error)
+{
+    int number = errno;
+    switch (number) {
+    case ENOENT:
+        return gpud_fail_native(error, GPUD_NO_DEVICE, "errno", number,
+                                "there is no %s: is the card there and its driver loaded?",
+                                node->path);
+    case EACCES:
+    case EPERM:
+        return gpud_fail_native(
+            error, GPUD_NO_ACCESS, "errno", number,
+            "no permission to open %s: is this user in the group that owns it (video)?",
+            node->path);
+    default:
+        return gpud_fail_errno(error, "cannot open %s", node->path);
+    }
+}
+
+enum gpud_status gpud_v4l2_open(struct gpud_v4l2 *node, struct gpud_error *error)
+{
+    node->fd = node->system->open(node->path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    if (node->fd < 0) {
+        node->fd = -1;
+        return open_failed(node, error);
+    }
+
+    enum gpud_status status;
+    struct v4l2_capability capability = {0};
+    if (gpud_v4l2_call(node, VIDIOC_QUERYCAP, &capability) < 0) {
+        status = errno == ENOTTY || errno == EINVAL
+                     ? gpud_fail(error, GPUD_NO_DEVICE, "%s is not a V4L2 node", node->path)
+                     : gpud_fail_errno(error, "%s does not tell what it can do", node->path);
+        goto fail;
+    }
+    uint32_t can = capability.capabilities & V4L2_CAP_DEVICE_CAPS ? capability.device_caps
+                                                                  : capability.capabilities;
+    if (can & V4L2_CAP_VIDEO_CAPTURE) {
+        node->type = V4L2_BUF_TYPE_VIDEO_CAPTURE;
+    } else if (can & V4L2_CAP_VIDEO_CAPTURE_MPLANE) {
+        node->type = V4L2_BUF_TYPE_VIDEO_CAPTURE_MPLANE;
+    } else {
+        status = gpud_fail(error, GPUD_UNSUPPORTED,
+                           "%s does not capture video: another node of the card may", node->path);
+        goto fail;
+    }
+    if (!(can & V4L2_CAP_STREAMING)) {
+        status = gpud_fail(error, GPUD_UNSUPPORTED,
+                           "the driver of %s cannot stream, only be read from", node->path);
+        goto fail;
+    }
+    gpud_print(node->driver, "%.*s", (int)sizeof(capability.driver),
+               (const char *)capability.driver);
+    gpud_print(node->card, "%.*s", (int)sizeof(capability.card), (const char *)capability.card);
+    return GPUD_OK;
+fail:
+    gpud_v4l2_close(node);
+    return status;
+}
+
+void gpud_v4l2_close(struct gpud_v4l2 *node)
+{
+    if (node->fd >= 0)
+        node->system->close(node->fd);
+    node->fd = -1;
+}
+
+/* --- formats ------------------------------------------------------------------------------- */
+
+static int format_call(const struct gpud_v4l2 *node, unsigned long request,
+                       struct gpud_v4l2_format *format)
+{
+    struct v4l2_format raw = {.type = node->type};
+    struct v4l2_pix_format *one = &raw.fmt.pix;
+    struct v4l2_pix_format_mplane *many = &raw.fmt.pix_mp;
+    if (multiplanar(node)) {
+        many->width = format->width;
+        many->height = format->height;
+        many->pixelformat = format->fourcc;
+        many->field = format->field;
+    } else {
+        one->width = format->width;
+        one->height = format->height;
+        one->pixelformat = format->fourcc;
+        one->field = format->field;
+    }
+    if (gpud_v4l2_call(node, request, &raw) < 0)
+        return -1;
+
+    struct gpud_v4l2_format got = {0};
+    if (multiplanar(node)) {
+        if (many->num_planes < 1 || many->num_planes > GPUD_PLANES_MAX) {
+            errno = EPROTO;
+            return -1;
+        }
+        got.fourcc = many->pixelformat;
+        got.width = many->width;
+        got.height = many->height;
+        got.field = many->field;
+        got.planes = many->num_planes;
+        for (uint32_t i = 0; i < got.planes; i++) {
+            got.plane[i].stride = many->plane_fmt[i].bytesperline;
+            got.plane[i].size = many->plane_fmt[i].sizeimage;
+        }
+    } else {
+        got.fourcc = one->pixelformat;
+        got.width = one->width;
+        got.height = one->height;
+        got.field = one->field;
+        got.planes = 1;
+        got.plane[0].stride = one->bytesperline;
+        got.plane[0].size = one->sizeimage;
+    }
+    *format = got;
+    return 0;
+}
+
+int gpud_v4l2_get_format(const struct gpud_v4l2 *node, struct gpud_v4l2_format *format)
+{
+    *format = (struct gpud_v4l2_format){0};
+    return format_call(node, VIDIOC_G_FMT, format);
+}
+
+int gpud_v4l2_set_format(const struct gpud_v4l2 *node, struct gpud_v4l2_format *format)
+{
+    return format_call(node, VIDIOC_S_FMT, format);
+}
+
+uint32_t gpud_v4l2_enum_format(const struct gpud_v4l2 *node, uint32_t place)
+{
+    struct v4l2_fmtdesc raw = {.index = place, .type = node->type};
+    if (gpud_v4l2_call(node, VIDIOC_ENUM_FMT, &raw) < 0)
+        return 0;
+    return raw.flags & V4L2_FMT_FLAG_COMPRESSED ? 1 : raw.pixelformat;
+}
+
+bool gpud_v4l2_enum_size(const struct gpud_v4l2 *node, uint32_t fourcc, uint32_t place,
+                         struct gpud_capture_mode *mode)
+{
+    struct v4l2_frmsizeenum raw = {.index = place, .pixel_format = fourcc};
+    if (gpud_v4l2_call(node, VIDIOC_ENUM_FRAMESIZES, &raw) < 0)
+        return false;
+    if (raw.type == V4L2_FRMSIZE_TYPE_DISCRETE) {
+        mode->width_min = mode->width_max = raw.discrete.width;
+        mode->height_min = mode->height_max = raw.discrete.height;
+        mode->width_step = mode->height_step = 0;
+        return true;
+    }
+    if (place > 0)
+        return false; /* a range is the only entry of its list */
+    mode->width_min = raw.stepwise.min_width;
+    mode->width_max = raw.stepwise.max_width;
+    mode->width_step = raw.stepwise.step_width ? raw.stepwise.step_width : 1;
+    mode->height_min = raw.stepwise.min_height;
+    mode->height_max = raw.stepwise.max_height;
+    mode->height_step = raw.stepwise.step_height ? raw.stepwise.step_height : 1;
+    return true;
+}
+
+/* --- rates: V4L2 speaks of the time of a frame, we of frames a second ---------------------- */
+
+void gpud_v4l2_fastest(const struct gpud_v4l2 *node, uint32_t fourcc, uint32_t width,
+                       uint32_t height, struct gpud_capture_mode *mode)
+{
+    mode->fps_num = 0;
+    mode->fps_den = 1;
+    for (uint32_t place = 0; place < 256; place++) {
+        struct v4l2_frmivalenum raw = {
+            .index = place, .pixel_format = fourcc, .width = width, .height = height};
+        if (gpud_v4l2_call(node, VIDIOC_ENUM_FRAMEINTERVALS, &raw) < 0)
+            return;
+        bool discrete = raw.type == V4L2_FRMIVAL_TYPE_DISCRETE;
+        struct v4l2_fract shortest = discrete ? raw.discrete : raw.stepwise.min;
+        if (shortest.numerator && (uint64_t)shortest.denominator * mode->fps_den >
+                                      (uint64_t)mode->fps_num * shortest.numerator) {
+            mode->fps_num = shortest.denominator;
+            mode->fps_den = shortest.numerator;
+        }
+        if (!discrete)
+            return;
+    }
+}
+
+void gpud_v4l2_rate(const struct gpud_v4l2 *node, uint32_t *num, uint32_t *den)
+{
+    struct v4l2_streamparm raw = {.type = node->type};
+    struct v4l2_captureparm *capture = &raw.parm.capture;
+    bool known = gpud_v4l2_call(node, VIDIOC_G_PARM, &raw) == 0;
+    if (known && *num && capture->capability & V4L2_CAP_TIMEPERFRAME) {
+        capture->timeperframe = (struct v4l2_fract){.numerator = *den, .denominator = *num};
+        known = gpud_v4l2_call(node, VIDIOC_S_PARM, &raw) == 0;
+    }
+    known = known && capture->timeperframe.numerator && capture->timeperframe.denominator;
+    *num = known ? capture->timeperframe.denominator : 0;
+    *den = known ? capture->timeperframe.numerator : 1;
+}
+
+/* --- buffers ------------------------------------------------------------------------------- */
+
+static void to_raw(const struct gpud_v4l2 *node, const struct gpud_v4l2_buffer *buffer,
+                   struct v4l2_buffer *raw, struct v4l2_plane *planes)
+{
+    *raw =
+        (struct v4l2_buffer){.index = buffer->index, .type = node->type, .memory = buffer->memory};
+    memset(planes, 0, GPUD_PLANES_MAX * sizeof(*planes));
+    bool pointers = buffer->memory == V4L2_MEMORY_USERPTR,
+         handles = buffer->memory == V4L2_MEMORY_DMABUF;
+    if (!multiplanar(node)) {
+        raw->length = buffer->plane[0].length;
+        if (pointers)
+            raw->m.userptr = buffer->plane[0].address;
+        else if (handles)
+            raw->m.fd = buffer->plane[0].fd;
+        return;
+    }
+    raw->m.planes = planes;
+    raw->length = buffer->planes ? buffer->planes : GPUD_PLANES_MAX;
+    for (uint32_t i = 0; i < buffer->planes; i++) {
+        planes[i].length = buffer->plane[i].length;
+        if (pointers)
+            planes[i].m.userptr = buffer->plane[i].address;
+        else if (handles)
+            planes[i].m.fd = buffer->plane[i].fd;
+    }
+}
+
+static void from_raw(const struct gpud_v4l2 *node, const struct v4l2_buffer *raw,
+                     const struct v4l2_plane *planes, struct gpud_v4l2_buffer *buffer)
+{
+    *buffer = (struct gpud_v4l2_buffer){
+        .index = raw->index,
+        .memory = raw->memory,
+        .flags = raw->flags,
+        .sequence = raw->sequence,
+        .timestamp = (uint64_t)raw->timestamp.tv_sec * UINT64_C(1000000000) +
+                     (uint64_t)raw->timestamp.tv_usec * 1000,
+    };
+    bool pointers = raw->memory == V4L2_MEMORY_USERPTR;
+    if (!multiplanar(node)) {
+        buffer->planes = 1;
+        buffer->plane[0].length = raw->length;
+        buffer->plane[0].bytesused = raw->bytesused;
+        if (pointers)
+            buffer->plane[0].address = raw->m.userptr;
+        else
+            buffer->plane[0].offset = raw->m.offset;
+        return;
+    }
+    buffer->planes = raw->length < GPUD_PLANES_MAX ? raw->length : GPUD_PLANES_MAX;
+    for (uint32_t i = 0; i < buffer->planes; i++) {
+        buffer->plane[i].length = planes[i].length;
+        buffer->plane[i].bytesused = planes[i].bytesused;
+        buffer->plane[i].data_offset = planes[i].data_offset;
+        if (pointers)
+            buffer->plane[i].address = planes[i].m.userptr;
+        else
+            buffer->plane[i].offset = planes[i].m.mem_offset;
+    }
+}
+
+static int buffer_call(const struct gpud_v4l2 *node, unsigned long request,
+                       struct gpud_v4l2_buffer *buffer)
+{
+    struct v4l2_buffer raw;
+    struct v4l2_plane planes[GPUD_PLANES_MAX];
+    to_raw(node, buffer, &raw, planes);
+    if (gpud_v4l2_call(node, request, &raw) < 0)
+        return -1;
+    from_raw(node, &raw, planes, buffer);
+    return 0;
+}
+
+int gpud_v4l2_query(const struct gpud_v4l2 *node, struct gpud_v4l2_buffer *buffer)
+{
+    return buffer_call(node, VIDIOC_QUERYBUF, buffer);
+}
+
+int gpud_v4l2_queue(const struct gpud_v4l2 *node, struct gpud_v4l2_buffer *buffer)
+{
+    return buffer_call(node, VIDIOC_QBUF, buffer);
+}
+
+int gpud_v4l2_dequeue(const struct gpud_v4l2 *node, struct gpud_v4l2_buffer *buffer)
+{
+    return buffer_call(node, VIDIOC_DQBUF, buffer);
+}
+
+int gpud_v4l2_request(const struct gpud_v4l2 *node, uint32_t memory, uint32_t *count)
+{
+    struct v4l2_requestbuffers raw = {.count = *count, .type = node->type, .memory = memory};
+    if (gpud_v4l2_call(node, VIDIOC_REQBUFS, &raw) < 0)
+        return -1;
+    *count = raw.count;
+    return 0;
+}
+
+int gpud_v4l2_stream(const struct gpud_v4l2 *node, bool on)
+{
+    int type = (int)node->type;
+    return gpud_v4l2_call(node, on ? VIDIOC_STREAMON : VIDIOC_STREAMOFF, &type);
+}
+
+uint32_t gpud_v4l2_memories(const struct gpud_v4l2 *node)
+{
+    struct v4l2_requestbuffers raw = {.type = node->type, .memory = V4L2_MEMORY_MMAP};
+    return gpud_v4l2_call(node, VIDIOC_REQBUFS, &raw) < 0 ? 0 : raw.capabilities;
+}

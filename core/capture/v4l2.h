@@ -1,0 +1,101 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A V4L2 node: its system calls, restarted after signals, with the single- and the multi-planar API
+ * made one. What comes out of here is the driver's word: the callers check it. */
+#ifndef GPUD_CAPTURE_V4L2_H
+#define GPUD_CAPTURE_V4L2_H
+
+#include "base/error.h"
+#include <gpudirect/capture.h>
+#include <gpudirect/layout.h>
+
+#include <poll.h>
+#include <sys/types.h>
+#include <time.h>
+
+/* The system calls that reach a driver; tests put a driver of their own behind them. As in libc,
+ * errno tells. */
+struct gpud_v4l2_system {
+    int (*open)(const char *path, int flags);
+    int (*close)(int fd);
+    int (*ioctl)(int fd, unsigned long request, void *argument);
+    void *(*mmap)(void *address, size_t length, int protection, int flags, int fd, off_t offset);
+    int (*ppoll)(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
+                 const sigset_t *mask);
+};
+extern const struct gpud_v4l2_system gpud_v4l2_kernel;
+
+struct gpud_v4l2 {
+    const struct gpud_v4l2_system *system;
+    int fd;        /* -1: closed */
+    uint32_t type; /* enum v4l2_buf_type: one plane of memory a buffer, or several */
+    char path[108];
+    char driver[32], card[64];
+};
+
+/* One plane of memory may hold several planes of picture. */
+struct gpud_v4l2_format {
+    uint32_t fourcc, width, height;
+    uint32_t field; /* enum v4l2_field */
+    uint32_t planes;
+    struct {
+        uint32_t stride; /* bytesperline */
+        uint32_t size;   /* sizeimage */
+    } plane[GPUD_PLANES_MAX];
+};
+
+struct gpud_v4l2_buffer {
+    uint32_t index;
+    uint32_t memory; /* enum v4l2_memory */
+    uint32_t flags;
+    uint32_t sequence;
+    uint64_t timestamp; /* ns of the clock that flags name */
+    uint32_t planes;
+    struct {
+        uint32_t length, bytesused;
+        uint32_t data_offset; /* where the picture begins in the plane */
+        union {
+            uint32_t offset;       /* MMAP */
+            unsigned long address; /* USERPTR */
+            int fd;                /* DMABUF */
+        };
+    } plane[GPUD_PLANES_MAX];
+};
+
+/* The node that node->path names; node->system is set. GPUD_NO_DEVICE, GPUD_NO_ACCESS, or
+ * GPUD_UNSUPPORTED for a node that cannot stream captured video. */
+enum gpud_status gpud_v4l2_open(struct gpud_v4l2 *node, struct gpud_error *error);
+void gpud_v4l2_close(struct gpud_v4l2 *node);
+
+/* These give 0, or -1 with errno. */
+int gpud_v4l2_call(const struct gpud_v4l2 *node, unsigned long request, void *argument);
+int gpud_v4l2_get_format(const struct gpud_v4l2 *node, struct gpud_v4l2_format *format);
+/* The driver may change all of it. */
+int gpud_v4l2_set_format(const struct gpud_v4l2 *node, struct gpud_v4l2_format *format);
+int gpud_v4l2_query(const struct gpud_v4l2 *node, struct gpud_v4l2_buffer *buffer);
+int gpud_v4l2_queue(const struct gpud_v4l2 *node, struct gpud_v4l2_buffer *buffer);
+/* buffer->memory is set. Never waits: EAGAIN. */
+int gpud_v4l2_dequeue(const struct gpud_v4l2 *node, struct gpud_v4l2_buffer *buffer);
+/* Asks for *count buffers and gives how many there are; 0 frees them. */
+int gpud_v4l2_request(const struct gpud_v4l2 *node, uint32_t memory, uint32_t *count);
+int gpud_v4l2_stream(const struct gpud_v4l2 *node, bool on);
+
+/* V4L2_BUF_CAP_SUPPORTS_…; 0 where the driver does not say. */
+uint32_t gpud_v4l2_memories(const struct gpud_v4l2 *node);
+
+/* The fourcc of the driver's format at this place of its list; 0: no more. Compressed ones are 1.
+ */
+uint32_t gpud_v4l2_enum_format(const struct gpud_v4l2 *node, uint32_t place);
+/* The sizes at this place of the format's list, into mode; false: no more. */
+bool gpud_v4l2_enum_size(const struct gpud_v4l2 *node, uint32_t fourcc, uint32_t place,
+                         struct gpud_capture_mode *mode);
+/* The fastest rate at this size, into mode; 0/1 where the driver does not say. */
+void gpud_v4l2_fastest(const struct gpud_v4l2 *node, uint32_t fourcc, uint32_t width,
+                       uint32_t height, struct gpud_capture_mode *mode);
+
+/* Sets the rate where *num is not 0 and the driver can, and gives what it is; 0/1 where the driver
+ * does not say. */
+void gpud_v4l2_rate(const struct gpud_v4l2 *node, uint32_t *num, uint32_t *den);
+
+#endif
