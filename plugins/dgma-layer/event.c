@@ -1,0 +1,66 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The events that we hand out are the driver's own, of a barrier or a host function; only their
+ * command type has to be AMD's. An event handle is used again once the program has dropped it, so
+ * the program's references are counted here along with the driver. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "dgma.h"
+
+struct tracked {
+    cl_command_type type;
+    atomic_uint refs; /* the program's; the driver's own do not count */
+};
+
+void dgma_event_track(cl_event event, cl_command_type type)
+{
+    struct tracked *tracked = malloc(sizeof *tracked);
+    if (tracked) {
+        tracked->type = type;
+        atomic_init(&tracked->refs, 1);
+        if (dgma_table_put(&dgma_events, event, tracked))
+            return;
+        free(tracked);
+    }
+    dgma_log("out of memory: an event shows the driver's command type instead of AMD's");
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL retain_event(cl_event event)
+{
+    struct tracked *tracked = dgma_table_get(&dgma_events, event);
+    cl_int status = dgma_next.clRetainEvent(event);
+    if (tracked && status == CL_SUCCESS)
+        atomic_fetch_add(&tracked->refs, 1);
+    return status;
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL release_event(cl_event event)
+{
+    struct tracked *tracked = dgma_table_get(&dgma_events, event);
+    /* Forgotten before the driver can hand the same handle out again. */
+    if (tracked && atomic_fetch_sub(&tracked->refs, 1) == 1)
+        free(dgma_table_take(&dgma_events, event));
+    return dgma_next.clReleaseEvent(event);
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL get_event_info(cl_event event, cl_event_info name,
+                                                      size_t size, void *value, size_t *size_ret)
+{
+    cl_int status = dgma_next.clGetEventInfo(event, name, size, value, size_ret);
+    if (status || name != CL_EVENT_COMMAND_TYPE || !value)
+        return status;
+    const struct tracked *tracked = dgma_table_get(&dgma_events, event);
+    if (tracked)
+        memcpy(value, &tracked->type, sizeof tracked->type);
+    return CL_SUCCESS;
+}
+
+void dgma_event_install(cl_icd_dispatch *table)
+{
+    table->clRetainEvent = retain_event;
+    table->clReleaseEvent = release_event;
+    table->clGetEventInfo = get_event_info;
+}

@@ -1,0 +1,129 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What programs ask before they use the extension, and what they ask of its buffers. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "dgma.h"
+
+/* OpenCL's way of giving a value back. */
+static cl_int give(const void *answer, size_t answer_size, size_t size, void *value,
+                   size_t *size_ret)
+{
+    if (value && size < answer_size)
+        return CL_INVALID_VALUE;
+    if (value)
+        memcpy(value, answer, answer_size);
+    if (size_ret)
+        *size_ret = answer_size;
+    return CL_SUCCESS;
+}
+
+/* Asks below, for a device or for a platform. */
+struct question {
+    cl_device_id device; /* NULL: the platform is asked */
+    cl_platform_id platform;
+    cl_uint name;
+};
+
+static cl_int ask(const struct question *q, size_t size, void *value, size_t *size_ret)
+{
+    return q->device ? dgma_next.clGetDeviceInfo(q->device, q->name, size, value, size_ret)
+                     : dgma_next.clGetPlatformInfo(q->platform, q->name, size, value, size_ret);
+}
+
+static cl_int add_to_string(const struct question *q, size_t size, void *value, size_t *size_ret)
+{
+    size_t below = 0;
+    cl_int status = ask(q, 0, NULL, &below);
+    if (status)
+        return status;
+    char *list = calloc(1, below + sizeof " " DGMA_EXTENSION_NAME);
+    if (!list)
+        return CL_OUT_OF_HOST_MEMORY;
+    status = below ? ask(q, below, list, NULL) : CL_SUCCESS;
+    if (status == CL_SUCCESS) {
+        if (!dgma_list_has(list, DGMA_EXTENSION_NAME)) {
+            size_t length = strlen(list);
+            if (length > 0 && list[length - 1] != ' ')
+                list[length++] = ' ';
+            memcpy(list + length, DGMA_EXTENSION_NAME, sizeof DGMA_EXTENSION_NAME);
+        }
+        status = give(list, strlen(list) + 1, size, value, size_ret);
+    }
+    free(list);
+    return status;
+}
+
+static cl_int add_to_versions(const struct question *q, size_t size, void *value, size_t *size_ret)
+{
+    size_t below = 0;
+    cl_int status = ask(q, 0, NULL, &below);
+    if (status)
+        return status;
+    size_t count = below / sizeof(cl_name_version);
+    cl_name_version *list = calloc(count + 1, sizeof *list);
+    if (!list)
+        return CL_OUT_OF_HOST_MEMORY;
+    status = count ? ask(q, count * sizeof *list, list, NULL) : CL_SUCCESS;
+    if (status == CL_SUCCESS) {
+        bool there = false;
+        for (size_t i = 0; i < count; i++)
+            there |= strncmp(list[i].name, DGMA_EXTENSION_NAME, sizeof list[i].name) == 0;
+        if (!there) {
+            list[count].version = CL_MAKE_VERSION(1, 2, 0);
+            memcpy(list[count].name, DGMA_EXTENSION_NAME, sizeof DGMA_EXTENSION_NAME);
+            count++;
+        }
+        status = give(list, count * sizeof *list, size, value, size_ret);
+    }
+    free(list);
+    return status;
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL get_device_info(cl_device_id device, cl_device_info name,
+                                                       size_t size, void *value, size_t *size_ret)
+{
+    struct question q = {.device = device, .name = name};
+    if (device && name == CL_DEVICE_EXTENSIONS)
+        return add_to_string(&q, size, value, size_ret);
+    if (device && name == CL_DEVICE_EXTENSIONS_WITH_VERSION)
+        return add_to_versions(&q, size, value, size_ret);
+    return dgma_next.clGetDeviceInfo(device, name, size, value, size_ret);
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL get_platform_info(cl_platform_id platform,
+                                                         cl_platform_info name, size_t size,
+                                                         void *value, size_t *size_ret)
+{
+    /* platform may be NULL here: it means the default one, which the loader below us resolves. */
+    struct question q = {.platform = platform, .name = name};
+    if (name == CL_PLATFORM_EXTENSIONS)
+        return add_to_string(&q, size, value, size_ret);
+    if (name == CL_PLATFORM_EXTENSIONS_WITH_VERSION)
+        return add_to_versions(&q, size, value, size_ret);
+    return dgma_next.clGetPlatformInfo(platform, name, size, value, size_ret);
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL get_mem_object_info(cl_mem mem, cl_mem_info name,
+                                                           size_t size, void *value,
+                                                           size_t *size_ret)
+{
+    const struct dgma_buffer *buffer = dgma_buffer_get(mem);
+    if (buffer && name == CL_MEM_FLAGS)
+        return give(&buffer->flags, sizeof buffer->flags, size, value, size_ret);
+    if (buffer && name == CL_MEM_HOST_PTR) {
+        void *none = NULL; /* the program gave no memory of its own */
+        return give(&none, sizeof none, size, value, size_ret);
+    }
+    return dgma_next.clGetMemObjectInfo(mem, name, size, value, size_ret);
+}
+
+void dgma_info_install(cl_icd_dispatch *table)
+{
+    table->clGetDeviceInfo = get_device_info;
+    table->clGetPlatformInfo = get_platform_info;
+    table->clGetMemObjectInfo = get_mem_object_info;
+}

@@ -1,0 +1,148 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The loader's side of the layer: what it is, what it puts in front of the driver's functions, and
+ * how programs find the extension's own. Loaders up to ocl-icd 2.3 call clInitLayer; newer ones may
+ * call clInitLayerWithProperties and, at the end, clDeinitLayer. */
+
+#include <CL/cl_layer.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "dgma.h"
+
+#define EXPORT __attribute__((visibility("default")))
+#define LAYER_NAME "gpudirect software DirectGMA"
+
+EXPORT CL_API_ENTRY cl_int CL_API_CALL clInitLayerWithProperties(cl_uint num_entries,
+                                                                 const cl_icd_dispatch *target,
+                                                                 cl_uint *num_entries_ret,
+                                                                 const cl_icd_dispatch **layer_ret,
+                                                                 const void *properties);
+EXPORT CL_API_ENTRY cl_int CL_API_CALL clDeinitLayer(void);
+
+cl_icd_dispatch dgma_next;
+static cl_icd_dispatch layer;
+
+void dgma_log(const char *format, ...)
+{
+    const char *wanted = getenv("GPUDIRECT_DGMA_LOG");
+    if (!wanted || strcmp(wanted, "0") == 0)
+        return;
+    char line[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    fprintf(stderr, "gpudirect-dgma: %s\n", line);
+}
+
+static void *extension_function(const char *name)
+{
+    static const struct {
+        const char *name;
+        void *function;
+    } functions[] = {
+        {"clEnqueueWaitSignalAMD", (void *)dgma_enqueue_wait_signal},
+        {"clEnqueueWriteSignalAMD", (void *)dgma_enqueue_write_signal},
+        {"clEnqueueMakeBuffersResidentAMD", (void *)dgma_enqueue_make_resident},
+    };
+    for (size_t i = 0; name && i < sizeof functions / sizeof functions[0]; i++)
+        if (strcmp(name, functions[i].name) == 0)
+            return functions[i].function;
+    return NULL;
+}
+
+/* Always ours, whatever the platform (NULL too, it is resolved below us): they pass devices that
+ * have the extension themselves on to their driver. */
+static CL_API_ENTRY void *CL_API_CALL get_function(const char *name)
+{
+    void *function = extension_function(name);
+    return function ? function : dgma_next.clGetExtensionFunctionAddress(name);
+}
+
+static CL_API_ENTRY void *CL_API_CALL get_function_for_platform(cl_platform_id platform,
+                                                                const char *name)
+{
+    void *function = extension_function(name);
+    return function ? function : dgma_next.clGetExtensionFunctionAddressForPlatform(platform, name);
+}
+
+static cl_int give_info(const void *answer, size_t answer_size, size_t size, void *value,
+                        size_t *size_ret)
+{
+    if (value && size < answer_size)
+        return CL_INVALID_VALUE;
+    if (value)
+        memcpy(value, answer, answer_size);
+    if (size_ret)
+        *size_ret = answer_size;
+    return CL_SUCCESS;
+}
+
+EXPORT CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(cl_layer_info name, size_t size, void *value,
+                                                      size_t *size_ret)
+{
+    static const cl_layer_api_version version = CL_LAYER_API_VERSION_100;
+    if (name == CL_LAYER_API_VERSION)
+        return give_info(&version, sizeof version, size, value, size_ret);
+    if (name == CL_LAYER_NAME)
+        return give_info(LAYER_NAME, sizeof LAYER_NAME, size, value, size_ret);
+    return CL_INVALID_VALUE;
+}
+
+EXPORT CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint num_entries,
+                                                   const cl_icd_dispatch *target,
+                                                   cl_uint *num_entries_ret,
+                                                   const cl_icd_dispatch **layer_ret)
+{
+    const cl_uint known = sizeof layer / sizeof(void *);
+    const cl_uint needed =
+        offsetof(cl_icd_dispatch, clGetExtensionFunctionAddressForPlatform) / sizeof(void *) +
+        1; /* OpenCL 1.2 */
+    if (!target || !num_entries_ret || !layer_ret || num_entries < needed)
+        return CL_INVALID_VALUE;
+    if (layer.clGetPlatformInfo) { /* named twice: we would call ourselves for ever */
+        dgma_log("the layer is loaded already; name it once in OPENCL_LAYERS");
+        return CL_INVALID_OPERATION;
+    }
+    cl_uint entries = num_entries < known ? num_entries : known;
+    memcpy(&dgma_next, target, entries * sizeof(void *));
+    layer = dgma_next;
+    layer.clGetExtensionFunctionAddress = get_function;
+    layer.clGetExtensionFunctionAddressForPlatform = get_function_for_platform;
+    dgma_info_install(&layer);
+    dgma_buffer_install(&layer);
+    dgma_image_install(&layer);
+    dgma_event_install(&layer);
+    *num_entries_ret = entries;
+    *layer_ret = &layer;
+    return CL_SUCCESS;
+}
+
+EXPORT CL_API_ENTRY cl_int CL_API_CALL clInitLayerWithProperties(cl_uint num_entries,
+                                                                 const cl_icd_dispatch *target,
+                                                                 cl_uint *num_entries_ret,
+                                                                 const cl_icd_dispatch **layer_ret,
+                                                                 const void *properties)
+{
+    (void)properties; /* none is defined that concerns a layer without resources before its first
+                         buffer */
+    return clInitLayer(num_entries, target, num_entries_ret, layer_ret);
+}
+
+EXPORT CL_API_ENTRY cl_int CL_API_CALL clDeinitLayer(void)
+{
+    dgma_poller_finish();
+    dgma_registry_finish();
+    return CL_SUCCESS;
+}
+
+/* Loaders without clDeinitLayer: a program that exits leaves nothing in /dev/shm, even with live
+ * buffers. */
+__attribute__((destructor)) static void at_exit(void)
+{
+    clDeinitLayer();
+}

@@ -1,0 +1,219 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* One thread a process completes what queues wait for. An operation has a gate (commands that have
+ * to be done first) and, for a wait, a marker in shared memory. The thread sleeps in one
+ * futex_waitv on its bell and on all markers that are waited for, so that a writer's FUTEX_WAKE in
+ * another process reaches it at once and an idle process costs nothing. While something is
+ * outstanding it also looks every TICK_NS: for writers that only store (a capture card, foreign
+ * code), and for gates that failed, which PoCL does not report to callbacks.
+ *
+ * A wait has no deadline: the extension gives it none, the queue stalls until the value comes. */
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "dgma.h"
+
+#ifndef SYS_futex_waitv
+#define SYS_futex_waitv 449
+#endif
+
+#define TICK_NS 1000000L
+#define FINISH_SECONDS 1
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* `incoming`, `started` */
+static struct dgma_op *incoming, **incoming_end = &incoming;
+static bool started;
+static pthread_t thread;
+static pid_t thread_pid; /* after a fork the child has no such thread */
+static _Atomic uint32_t bell;
+static atomic_bool stopping;
+static struct dgma_op *ops, **ops_end = &ops; /* outstanding; the thread's own */
+
+static void futex_wake(_Atomic uint32_t *word, bool shared)
+{
+    syscall(SYS_futex, word, shared ? FUTEX_WAKE : FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+}
+
+void dgma_marker_write(_Atomic uint32_t *marker, uint32_t value)
+{
+    atomic_store_explicit(marker, value, memory_order_release);
+    futex_wake(marker, true);
+}
+
+void dgma_poller_ring(void)
+{
+    atomic_fetch_add(&bell, 1);
+    futex_wake(&bell, false);
+}
+
+void dgma_poller_submit(struct dgma_op *op)
+{
+    op->next = NULL;
+    pthread_mutex_lock(&lock);
+    *incoming_end = op;
+    incoming_end = &op->next;
+    pthread_mutex_unlock(&lock);
+    dgma_poller_ring();
+}
+
+/* 0: complete, negative: failed, positive: not yet. */
+static cl_int gate_status(cl_event gate)
+{
+    cl_int status = CL_COMPLETE;
+    if (dgma_next.clGetEventInfo(gate, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status,
+                                 NULL))
+        return CL_INVALID_EVENT;
+    return status;
+}
+
+/* One look; like gate_status. */
+static cl_int step(struct dgma_op *op)
+{
+    if (op->gate) {
+        cl_int status = gate_status(op->gate);
+        if (status != CL_COMPLETE)
+            return status;
+        dgma_next.clReleaseEvent(op->gate);
+        op->gate = NULL;
+    }
+    switch (op->kind) {
+    case DGMA_OP_WAIT:
+        op->seen = atomic_load_explicit(op->marker, memory_order_acquire);
+        return op->seen >= op->value ? CL_COMPLETE : CL_QUEUED;
+    case DGMA_OP_WRITE: dgma_marker_write(op->marker, op->value); return CL_COMPLETE;
+    case DGMA_OP_RESIDENT:
+        memcpy(op->out, op->addresses, op->count * sizeof op->addresses[0]);
+        return CL_COMPLETE;
+    }
+    return CL_INVALID_VALUE;
+}
+
+void dgma_op_finish(struct dgma_op *op, cl_int status)
+{
+    if (op->object)
+        atomic_fetch_sub(&op->object->pending_writes, 1);
+    dgma_next.clSetUserEventStatus(op->done, status);
+    cl_event events[] = {op->done, op->gate, op->behind[0], op->behind[1]};
+    for (size_t i = 0; i < sizeof events / sizeof events[0]; i++)
+        if (events[i])
+            dgma_next.clReleaseEvent(events[i]);
+    if (op->mem)
+        dgma_next.clReleaseMemObject(op->mem);
+    free(op);
+}
+
+static void append_incoming(void)
+{
+    pthread_mutex_lock(&lock);
+    *ops_end = incoming;
+    if (incoming)
+        ops_end = incoming_end;
+    incoming = NULL;
+    incoming_end = &incoming;
+    pthread_mutex_unlock(&lock);
+}
+
+/* Kernels before 5.16, and sandboxes that refuse the call: other processes' wakes are lost on us
+ * there, the tick has to do. */
+static void sleep_on_bell(uint32_t heard, bool tick)
+{
+    struct timespec wait = {.tv_nsec = TICK_NS};
+    syscall(SYS_futex, &bell, FUTEX_WAIT_PRIVATE, heard, tick ? &wait : NULL, NULL, 0);
+}
+
+static void sleep_on_all(uint32_t heard)
+{
+    static bool waitv_missing;
+    if (waitv_missing || !ops) {
+        sleep_on_bell(heard, ops != NULL);
+        return;
+    }
+    struct futex_waitv words[FUTEX_WAITV_MAX] = {
+        {.val = heard, .uaddr = (uintptr_t)&bell, .flags = FUTEX_32 | FUTEX_PRIVATE_FLAG}};
+    unsigned count = 1;
+    for (const struct dgma_op *op = ops; op && count < FUTEX_WAITV_MAX; op = op->next)
+        if (op->kind == DGMA_OP_WAIT && !op->gate)
+            words[count++] = (struct futex_waitv){
+                .val = op->seen, .uaddr = (uintptr_t)op->marker, .flags = FUTEX_32};
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += TICK_NS;
+    if (until.tv_nsec >= 1000000000L) {
+        until.tv_nsec -= 1000000000L;
+        until.tv_sec++;
+    }
+    if (syscall(SYS_futex_waitv, words, count, 0, &until, CLOCK_MONOTONIC) < 0 &&
+        (errno == ENOSYS || errno == EPERM)) {
+        waitv_missing = true;
+        dgma_log("no futex_waitv here: signals from other processes are seen up to 1 ms late");
+    }
+}
+
+static void *poll_ops(void *unused)
+{
+    (void)unused;
+    while (!atomic_load(&stopping)) {
+        uint32_t heard = atomic_load(&bell); /* before looking: what comes later changes it */
+        append_incoming();
+        for (struct dgma_op **at = &ops, *op; (op = *at) != NULL;) {
+            cl_int status = step(op);
+            if (status > CL_COMPLETE) {
+                at = &op->next;
+                continue;
+            }
+            *at = op->next;
+            if (ops_end == &op->next)
+                ops_end = at;
+            dgma_op_finish(op, status);
+        }
+        sleep_on_all(heard);
+    }
+    /* The process ends: what is left is left to the system, a driver may be going down too. */
+    return NULL;
+}
+
+bool dgma_poller_start(void)
+{
+    pthread_mutex_lock(&lock);
+    if (!started && !atomic_load(&stopping)) {
+        sigset_t all, before;
+        sigfillset(&all); /* the program's signals are for the program's threads */
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+        started = pthread_create(&thread, NULL, poll_ops, NULL) == 0;
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        if (started) {
+            thread_pid = getpid();
+            pthread_setname_np(thread, "dgma-poller");
+        }
+    }
+    bool running = started;
+    pthread_mutex_unlock(&lock);
+    if (!running)
+        dgma_log("the thread that waits for signals cannot be started: %s", strerror(EAGAIN));
+    return running;
+}
+
+void dgma_poller_finish(void)
+{
+    atomic_store(&stopping, true);
+    dgma_poller_ring();
+    pthread_mutex_lock(&lock);
+    bool join = started && thread_pid == getpid() && !pthread_equal(thread, pthread_self());
+    started = false;
+    pthread_mutex_unlock(&lock);
+    if (!join)
+        return;
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += FINISH_SECONDS;
+    pthread_timedjoin_np(thread, NULL, &until); /* it may sit in a driver that is going down */
+}
