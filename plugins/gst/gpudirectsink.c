@@ -1,0 +1,394 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/**
+ * SECTION:element-gpudirectsink
+ * @title: gpudirectsink
+ * @short_description: Sends raw video straight into another process's, or another device's, memory
+ * @see_also: gpudirectsrc
+ *
+ * gpudirectsink listens on an address; any number of gpudirectsrc elements (or applications that
+ * use the gpudirect library) connect to it, in either start order, and connect again after they
+ * went away. Each gets the frames by the best route that both ends can take: the property
+ * #gpudirectsink:active-path names it, and #gpudirectsink:fallback-reason says why it is no better
+ * one.
+ *
+ * The buffer pool that the sink proposes lends the slots of its ring: what upstream writes into
+ * them is sent without a copy. A buffer from elsewhere costs one copy. The property
+ * #gpudirectsink:stats counts both.
+ *
+ * ## Example launch lines
+ * |[
+ * gst-launch-1.0 videotestsrc is-live=true ! video/x-raw,width=1920,height=1080 ! gpudirectsink
+ * address=cam1
+ * ]|
+ * Sends a test picture on the address cam1.
+ * |[
+ * gst-launch-1.0 gpudirectsrc address=cam1 ! videoconvert ! autovideosink
+ * ]|
+ * Shows it.
+ *
+ * Since: 0.1
+ */
+#include "context.h"
+#include "errors.h"
+#include "gpudirectsink.h"
+#include "slowreceiver.h"
+#include "timing.h"
+
+#define GST_CAT_DEFAULT gst_gpudirect_sink_debug
+
+GST_DEBUG_CATEGORY(gst_gpudirect_sink_debug);
+
+G_DEFINE_TYPE_WITH_CODE(GstGpudirectSink, gst_gpudirect_sink, GST_TYPE_BASE_SINK,
+                        GST_DEBUG_CATEGORY_INIT(gst_gpudirect_sink_debug, "gpudirectsink", 0,
+                                                "gpudirect sink"))
+GST_ELEMENT_REGISTER_DEFINE(gpudirectsink, "gpudirectsink", GST_RANK_NONE, GST_TYPE_GPUDIRECT_SINK)
+
+#define DEFAULT_SLOTS 4
+#define MIN_SLOTS     2
+
+enum {
+    PROP_0,
+    PROP_ADDRESS,
+    PROP_DEVICE,
+    PROP_SLOTS,
+    PROP_SLOW_RECEIVER,
+    PROP_WAIT_FOR_CONNECTION,
+    PROP_NUM_CLIENTS,
+    PROP_REQUIRE_DIRECT,
+    PROP_ACTIVE_PATH,
+    PROP_FALLBACK_REASON,
+    PROP_STATS,
+};
+
+static GstStaticPadTemplate sink_template =
+    GST_STATIC_PAD_TEMPLATE("sink", GST_PAD_SINK, GST_PAD_ALWAYS, GST_STATIC_CAPS(SLOT_VIDEO_CAPS));
+
+/* --- properties --------------------------------------------------------------------------- */
+
+/* A reference on the lender, which another thread may close meanwhile, but not free. */
+static struct lender *get_lender(GstGpudirectSink *self)
+{
+    GST_OBJECT_LOCK(self);
+    struct lender *lender = self->lender ? lender_ref(self->lender) : NULL;
+    GST_OBJECT_UNLOCK(self);
+    return lender;
+}
+
+static void get_info(GstGpudirectSink *self, struct gpud_sender_info *info)
+{
+    struct lender *lender = get_lender(self);
+
+    memset(info, 0, sizeof(*info));
+    g_strlcpy(info->path, "none", sizeof(info->path));
+    if (lender)
+        lender_get_info(lender, info);
+    lender_unref(lender);
+}
+
+static GstStructure *make_stats(GstGpudirectSink *self)
+{
+    GstStructure *stats = gst_base_sink_get_stats(GST_BASE_SINK(self));
+    struct gpud_sender_info info;
+
+    get_info(self, &info);
+    gst_structure_set(stats, "frames", G_TYPE_UINT64, info.frames, "delivered", G_TYPE_UINT64,
+                      info.delivered, "dropped-slow-receiver", G_TYPE_UINT64, info.dropped,
+                      "num-clients", G_TYPE_UINT, info.receivers, "connects", G_TYPE_UINT64,
+                      info.connects, "disconnects", G_TYPE_UINT64, info.disconnects, "refused",
+                      G_TYPE_UINT64, info.refused, "copies-cpu", G_TYPE_UINT64,
+                      info.copies_cpu + __atomic_load_n(&self->copies_cpu, __ATOMIC_RELAXED),
+                      "copies-gpu", G_TYPE_UINT64, info.copies_gpu, "cpu-waits", G_TYPE_UINT64,
+                      info.waits_cpu, "kicks", G_TYPE_UINT64, info.kicks, "lost-metas",
+                      G_TYPE_UINT64, __atomic_load_n(&self->lost_metas, __ATOMIC_RELAXED), NULL);
+    return stats;
+}
+
+static void get_property(GObject *object, guint id, GValue *value, GParamSpec *pspec)
+{
+    GstGpudirectSink *self = GST_GPUDIRECT_SINK(object);
+    struct gpud_sender_info info;
+
+    if (id == PROP_ACTIVE_PATH || id == PROP_FALLBACK_REASON)
+        get_info(self, &info);
+    switch (id) {
+    case PROP_NUM_CLIENTS:
+        g_value_set_uint(value, (guint)MAX(0, g_atomic_int_get(&self->num_clients)));
+        return;
+    case PROP_ACTIVE_PATH:
+        g_value_set_string(value, info.path);
+        return;
+    case PROP_FALLBACK_REASON:
+        g_value_set_string(value, info.fallback_reason);
+        return;
+    case PROP_STATS:
+        g_value_take_boxed(value, make_stats(self));
+        return;
+    }
+    GST_OBJECT_LOCK(self);
+    switch (id) {
+    case PROP_ADDRESS:
+        g_value_set_string(value, self->address);
+        break;
+    case PROP_DEVICE:
+        g_value_set_string(value, self->device);
+        break;
+    case PROP_SLOTS:
+        g_value_set_uint(value, self->slots);
+        break;
+    case PROP_SLOW_RECEIVER:
+        g_value_set_enum(value, self->slow_receiver);
+        break;
+    case PROP_WAIT_FOR_CONNECTION:
+        g_value_set_boolean(value, self->wait_for_connection);
+        break;
+    case PROP_REQUIRE_DIRECT:
+        g_value_set_boolean(value, self->require_direct);
+        break;
+    default:
+        G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
+    }
+    GST_OBJECT_UNLOCK(self);
+}
+
+static void set_property(GObject *object, guint id, const GValue *value, GParamSpec *pspec)
+{
+    GstGpudirectSink *self = GST_GPUDIRECT_SINK(object);
+
+    GST_OBJECT_LOCK(self);
+    switch (id) {
+    case PROP_ADDRESS:
+        g_free(self->address);
+        self->address = g_value_dup_string(value);
+        break;
+    case PROP_DEVICE:
+        g_free(self->device);
+        self->device = g_value_dup_string(value);
+        break;
+    case PROP_SLOTS:
+        self->slots = g_value_get_uint(value);
+        break;
+    case PROP_SLOW_RECEIVER:
+        self->slow_receiver = (enum gpud_slow_receiver)g_value_get_enum(value);
+        break;
+    case PROP_WAIT_FOR_CONNECTION:
+        self->wait_for_connection = g_value_get_boolean(value);
+        break;
+    case PROP_REQUIRE_DIRECT:
+        self->require_direct = g_value_get_boolean(value);
+        break;
+    default:
+        G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
+    }
+    GST_OBJECT_UNLOCK(self);
+}
+
+/* --- states ------------------------------------------------------------------------------- */
+
+static gboolean device_is_host(const gchar *device)
+{
+    return !device || g_str_equal(device, "auto") || g_str_equal(device, "host");
+}
+
+static gboolean open_sender(GstGpudirectSink *self, const gchar *address, const gchar *device)
+{
+    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
+    struct gpud_sender *sender;
+    struct gpud_error error;
+    struct gpud_context *context = gpud_gst_context_get(&error);
+
+    params.address = address;
+    params.device = device;
+    params.slots = self->slots;
+    params.slow_receiver = self->slow_receiver;
+    params.require_direct = self->require_direct;
+    params.on_connect = gst_gpudirect_sink_on_connect;
+    params.on_disconnect = gst_gpudirect_sink_on_disconnect;
+    params.user = self;
+    if (!context || gpud_device_open(context, "host", &self->host, &error) != GPUD_OK ||
+        gpud_sender_create(context, &params, &sender, &error) != GPUD_OK) {
+        gchar *what = g_strdup_printf("Cannot send on the address \"%s\"", address);
+        gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_OPEN_SINK, &error, what);
+        g_free(what);
+        gpud_device_close(&self->host);
+        return FALSE;
+    }
+    gboolean patient =
+        self->slow_receiver == GPUD_SLOW_DEFAULT || self->slow_receiver == GPUD_SLOW_BLOCK;
+    struct lender *lender = lender_new(sender, self->slots, device_is_host(device), patient);
+    GST_OBJECT_LOCK(self);
+    self->lender = lender;
+    GST_OBJECT_UNLOCK(self);
+    return TRUE;
+}
+
+static gboolean sink_start(GstBaseSink *base)
+{
+    GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
+
+    GST_OBJECT_LOCK(self);
+    gchar *address = g_strdup(self->address);
+    gchar *device = g_strdup(self->device);
+    GST_OBJECT_UNLOCK(self);
+    gboolean opened = FALSE;
+
+    if (!address || !address[0])
+        GST_ELEMENT_ERROR(
+            self, RESOURCE, NOT_FOUND,
+            ("No address to send on: set the property address, to a name such as cam1."), (NULL));
+    else
+        opened = open_sender(self, address, device);
+    g_free(address);
+    g_free(device);
+    return opened;
+}
+
+static gboolean sink_stop(GstBaseSink *base)
+{
+    GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
+
+    gst_gpudirect_sink_reset_stream(self);
+    lender_close(self->lender);
+    GST_OBJECT_LOCK(self);
+    struct lender *lender = g_steal_pointer(&self->lender);
+    GST_OBJECT_UNLOCK(self);
+    lender_unref(lender);
+    gpud_device_close(&self->host);
+    gst_gpudirect_sink_clear_clients(self);
+    return TRUE;
+}
+
+static gboolean sink_set_clock(GstElement *element, GstClock *clock)
+{
+    g_atomic_int_set(&GST_GPUDIRECT_SINK(element)->monotonic, clock_is_monotonic(clock));
+    return GST_ELEMENT_CLASS(gst_gpudirect_sink_parent_class)->set_clock(element, clock);
+}
+
+/* --- class -------------------------------------------------------------------------------- */
+
+static void install_properties(GObjectClass *klass)
+{
+    const GParamFlags ready = G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY;
+    const GParamFlags report = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
+
+    g_object_class_install_property(
+        klass, PROP_ADDRESS,
+        g_param_spec_string(
+            "address", "Address",
+            "Where receivers connect: a name (cam1: a socket in the user's runtime directory), or "
+            "unix:/absolute/path",
+            NULL, ready));
+    g_object_class_install_property(
+        klass, PROP_DEVICE,
+        g_param_spec_string(
+            "device", "Device",
+            "Where the ring and the copies live: auto, host, opencl:N, cuda:N or hip:N", "auto",
+            ready));
+    g_object_class_install_property(
+        klass, PROP_SLOTS,
+        g_param_spec_uint("slots", "Slots", "Frames in flight per receiver", MIN_SLOTS,
+                          GPUD_SLOTS_MAX, DEFAULT_SLOTS, ready));
+    g_object_class_install_property(
+        klass, PROP_SLOW_RECEIVER,
+        g_param_spec_enum("slow-receiver", "Slow receiver",
+                          "What happens to a frame for a receiver whose ring is full",
+                          GST_TYPE_GPUDIRECT_SLOW_RECEIVER, GPUD_SLOW_BLOCK, ready));
+    g_object_class_install_property(
+        klass, PROP_WAIT_FOR_CONNECTION,
+        g_param_spec_boolean(
+            "wait-for-connection", "Wait for connection",
+            "Block the stream while no receiver is connected", TRUE,
+            G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_PLAYING));
+    g_object_class_install_property(
+        klass, PROP_NUM_CLIENTS,
+        g_param_spec_uint("num-clients", "Number of clients", "Receivers that are connected", 0,
+                          G_MAXUINT, 0, report));
+    g_object_class_install_property(
+        klass, PROP_REQUIRE_DIRECT,
+        g_param_spec_boolean("require-direct", "Require a direct route",
+                             "Refuse a receiver that only a copy through host memory can reach",
+                             FALSE, ready));
+    g_object_class_install_property(
+        klass, PROP_ACTIVE_PATH,
+        g_param_spec_string("active-path", "Active path",
+                            "The route to the receiver that connected last, or none", "none",
+                            report));
+    g_object_class_install_property(
+        klass, PROP_FALLBACK_REASON,
+        g_param_spec_string("fallback-reason", "Fallback reason",
+                            "Why the active path is no better one; empty where there is none", "",
+                            report));
+    g_object_class_install_property(
+        klass, PROP_STATS,
+        g_param_spec_boxed("stats", "Statistics",
+                           "Frames, drops by reason, copies and waits, and what every sink counts",
+                           GST_TYPE_STRUCTURE, report));
+}
+
+/**
+ * GstGpudirectSink::client-connected:
+ * @id: counts the connections from 1
+ * @peer: id, pid, name, path and fallback-reason
+ *
+ * A receiver is connected and streams. Emitted from a thread that may call anything. */
+static void install_signals(GObjectClass *klass)
+{
+    static const gchar *const names[SIGNAL_COUNT] = {
+        [SIGNAL_CLIENT_CONNECTED] = "client-connected",
+        [SIGNAL_CLIENT_DISCONNECTED] = "client-disconnected",
+    };
+
+    for (guint i = 0; i < SIGNAL_COUNT; i++)
+        gst_gpudirect_sink_signals[i] = g_signal_new(
+            names[i], G_OBJECT_CLASS_TYPE(klass), G_SIGNAL_RUN_LAST, 0, NULL, NULL, NULL,
+            G_TYPE_NONE, 2, G_TYPE_UINT64, GST_TYPE_STRUCTURE | G_SIGNAL_TYPE_STATIC_SCOPE);
+}
+
+static void finalize(GObject *object)
+{
+    GstGpudirectSink *self = GST_GPUDIRECT_SINK(object);
+
+    gst_gpudirect_sink_clear_clients(self);
+    g_mutex_clear(&self->clients_lock);
+    g_free(self->address);
+    g_free(self->device);
+    G_OBJECT_CLASS(gst_gpudirect_sink_parent_class)->finalize(object);
+}
+
+static void gst_gpudirect_sink_class_init(GstGpudirectSinkClass *klass)
+{
+    GObjectClass *object_class = G_OBJECT_CLASS(klass);
+    GstElementClass *element_class = GST_ELEMENT_CLASS(klass);
+    GstBaseSinkClass *base_class = GST_BASE_SINK_CLASS(klass);
+
+    object_class->set_property = set_property;
+    object_class->get_property = get_property;
+    object_class->finalize = finalize;
+    install_properties(object_class);
+    install_signals(object_class);
+
+    element_class->set_clock = sink_set_clock;
+    gst_element_class_set_static_metadata(
+        element_class, "GPU-direct sink", "Sink/Video/Hardware",
+        "Sends raw video straight into other processes' or devices' memory", "gpudirect authors");
+    gst_element_class_add_static_pad_template(element_class, &sink_template);
+
+    base_class->start = sink_start;
+    base_class->stop = sink_stop;
+    gst_gpudirect_sink_class_init_render(base_class);
+
+    gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_SLOW_RECEIVER, 0);
+}
+
+static void gst_gpudirect_sink_init(GstGpudirectSink *self)
+{
+    self->device = g_strdup("auto");
+    self->slots = DEFAULT_SLOTS;
+    self->slow_receiver = GPUD_SLOW_BLOCK;
+    self->wait_for_connection = TRUE;
+    g_mutex_init(&self->clients_lock);
+    g_queue_init(&self->client_events);
+    /* The last sample would keep a slot for good. */
+    gst_base_sink_set_last_sample_enabled(GST_BASE_SINK(self), FALSE);
+}

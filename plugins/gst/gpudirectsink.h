@@ -1,0 +1,93 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The inside of gpudirectsink. Four files:
+ *   gpudirectsink.c  class, properties, states
+ *   sinkrender.c     a buffer on its way: prepare, render, caps, events
+ *   sinkcopy.c       buffers that are no slots: the one copy
+ *   sinkclients.c    receivers that come and go: signals, messages */
+#ifndef GPUD_GST_GPUDIRECTSINK_H
+#define GPUD_GST_GPUDIRECTSINK_H
+
+#include "lender.h"
+#include "memory.h"
+
+#include <gst/base/gstbasesink.h>
+#include <gst/video/video.h>
+
+#define GST_TYPE_GPUDIRECT_SINK (gst_gpudirect_sink_get_type())
+G_DECLARE_FINAL_TYPE(GstGpudirectSink, gst_gpudirect_sink, GST, GPUDIRECT_SINK, GstBaseSink)
+
+GST_ELEMENT_REGISTER_DECLARE(gpudirectsink)
+
+GST_DEBUG_CATEGORY_EXTERN(gst_gpudirect_sink_debug);
+
+/* The longest that a call into the core waits before the element looks around. */
+#define SINK_WAIT (200 * GPUD_MSEC)
+
+struct _GstGpudirectSink {
+    GstBaseSink parent;
+
+    /* Properties; under the object lock. */
+    gchar *address, *device;
+    guint slots;
+    enum gpud_slow_receiver slow_receiver;
+    gboolean require_direct;
+    gboolean wait_for_connection;
+
+    struct lender *lender; /* from start to stop; changed under the object lock */
+    struct gpud_device *host;
+
+    /* The streaming thread's. */
+    GstVideoInfo info;
+    struct gpud_layout layout;
+    uint8_t media[GPUD_MEDIA_MAX];
+    size_t media_size;
+    gboolean configured;
+    GstBufferPool *copies;  /* slots to copy into */
+    GstBuffer *prepared;    /* a slot with a copy of ... */
+    GstBuffer *prepared_of; /* ... this buffer */
+    guint64 drops_reported;
+    guint renders;
+
+    gint monotonic;                 /* atomic: the pipeline's clock is CLOCK_MONOTONIC */
+    gint num_clients;               /* atomic */
+    guint64 copies_cpu, lost_metas; /* relaxed atomics */
+
+    /* Receivers that came or went and were not announced yet. */
+    GMutex clients_lock;
+    GQueue client_events;
+    gboolean announcing;
+};
+
+/* --- sinkrender.c ------------------------------------------------------------------------- */
+
+void gst_gpudirect_sink_class_init_render(GstBaseSinkClass *klass);
+
+/* Forgets the stream: caps, slots, the prepared copy. */
+void gst_gpudirect_sink_reset_stream(GstGpudirectSink *self);
+
+/* --- sinkcopy.c --------------------------------------------------------------------------- */
+
+/* A slot holding a copy of the buffer, in self->prepared. timeout: for the slot. GPUD_TIMEOUT and
+ * GPUD_AGAIN post nothing, everything else did. */
+enum gpud_status gst_gpudirect_sink_copy(GstGpudirectSink *self, GstBuffer *buffer, gint64 timeout);
+
+/* A frame in the buffer's own memory, from which the core copies. NULL: the buffer is in several
+ * blocks, or its rows run backwards. */
+struct gpud_frame *gst_gpudirect_sink_wrap(GstGpudirectSink *self, GstBuffer *buffer);
+
+void gst_gpudirect_sink_drop_prepared(GstGpudirectSink *self);
+
+/* --- sinkclients.c ------------------------------------------------------------------------ */
+
+enum client_signal { SIGNAL_CLIENT_CONNECTED, SIGNAL_CLIENT_DISCONNECTED, SIGNAL_COUNT };
+extern guint gst_gpudirect_sink_signals[SIGNAL_COUNT];
+
+/* The core's callbacks; user is the element. */
+void gst_gpudirect_sink_on_connect(void *user, const struct gpud_peer_info *peer);
+void gst_gpudirect_sink_on_disconnect(void *user, const struct gpud_peer_info *peer);
+
+void gst_gpudirect_sink_clear_clients(GstGpudirectSink *self);
+
+#endif

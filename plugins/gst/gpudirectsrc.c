@@ -1,0 +1,465 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/**
+ * SECTION:element-gpudirectsrc
+ * @title: gpudirectsrc
+ * @short_description: Receives raw video straight in this process's, or a device's, memory
+ * @see_also: gpudirectsink
+ *
+ * gpudirectsrc connects to the address on which a gpudirectsink sends, waits for it if it is not
+ * there yet, and connects again when it went away. Buffers are the slots of the ring: nothing is
+ * copied and nothing is allocated for a frame. Where both pipelines run on the system's monotonic
+ * clock, pictures keep their place in time across processes.
+ *
+ * With an address that begins with v4l2:// the frames come from a capture card instead.
+ *
+ * ## Example launch lines
+ * |[
+ * gst-launch-1.0 gpudirectsrc address=cam1 ! videoconvert ! autovideosink
+ * ]|
+ * Shows what is sent on the address cam1.
+ * |[
+ * gst-launch-1.0 gpudirectsrc address=v4l2:///dev/video0 ! videoconvert ! autovideosink
+ * ]|
+ * Shows what a capture card delivers.
+ * |[
+ * gst-launch-1.0 -m gpudirectsrc address=cam1 on-disconnect=eos ! fakesink
+ * ]|
+ * Ends when the sender vanishes.
+ *
+ * Since: 0.1
+ */
+#include "context.h"
+#include "errors.h"
+#include "gpudirectsrc.h"
+#include "pool.h"
+#include "slowreceiver.h"
+
+#define GST_CAT_DEFAULT gst_gpudirect_src_debug
+
+GST_DEBUG_CATEGORY(gst_gpudirect_src_debug);
+
+G_DEFINE_TYPE_WITH_CODE(GstGpudirectSrc, gst_gpudirect_src, GST_TYPE_PUSH_SRC,
+                        GST_DEBUG_CATEGORY_INIT(gst_gpudirect_src_debug, "gpudirectsrc", 0,
+                                                "gpudirect source"))
+GST_ELEMENT_REGISTER_DEFINE(gpudirectsrc, "gpudirectsrc", GST_RANK_NONE, GST_TYPE_GPUDIRECT_SRC)
+
+#define DEFAULT_SLOTS               4
+#define MIN_SLOTS                   2
+#define DEFAULT_PROCESSING_DEADLINE (20 * GST_MSECOND)
+
+enum {
+    PROP_0,
+    PROP_ADDRESS,
+    PROP_DEVICE,
+    PROP_SLOTS,
+    PROP_SLOW_RECEIVER,
+    PROP_ON_DISCONNECT,
+    PROP_CONNECTION_TIMEOUT,
+    PROP_PROCESSING_DEADLINE,
+    PROP_REQUIRE_DIRECT,
+    PROP_ACTIVE_PATH,
+    PROP_FALLBACK_REASON,
+    PROP_STATS,
+};
+
+static GstStaticPadTemplate src_template =
+    GST_STATIC_PAD_TEMPLATE("src", GST_PAD_SRC, GST_PAD_ALWAYS, GST_STATIC_CAPS(SLOT_VIDEO_CAPS));
+
+#define GST_TYPE_GPUDIRECT_ON_DISCONNECT (gst_gpudirect_on_disconnect_get_type())
+static GType gst_gpudirect_on_disconnect_get_type(void)
+{
+    static const GEnumValue values[] = {
+        {ON_DISCONNECT_WAIT, "Wait for the sender to come back", "wait"},
+        {ON_DISCONNECT_EOS, "End the stream", "eos"},
+        {ON_DISCONNECT_ERROR, "Post an error", "error"},
+        {0, NULL, NULL},
+    };
+    static gsize type;
+
+    if (g_once_init_enter(&type))
+        g_once_init_leave(&type, g_enum_register_static("GstGpudirectOnDisconnect", values));
+    return type;
+}
+
+/* --- properties --------------------------------------------------------------------------- */
+
+static void get_info(GstGpudirectSrc *self, struct input_info *info)
+{
+    memset(info, 0, sizeof(*info));
+    g_strlcpy(info->path, "none", sizeof(info->path));
+    g_mutex_lock(&self->input_lock);
+    if (self->input)
+        self->input->ops->get_info(self->input, info);
+    g_mutex_unlock(&self->input_lock);
+}
+
+GstStructure *gst_gpudirect_src_make_stats(GstGpudirectSrc *self)
+{
+    struct input_info info;
+
+    get_info(self, &info);
+    return gst_structure_new(
+        "gpudirect-stats", "active-path", G_TYPE_STRING, info.path, "connected", G_TYPE_BOOLEAN,
+        info.connected, "frames", G_TYPE_UINT64, info.frames, "dropped", G_TYPE_UINT64,
+        info.dropped, "corrupted", G_TYPE_UINT64, info.corrupted, "connects", G_TYPE_UINT64,
+        info.connects, "disconnects", G_TYPE_UINT64, info.disconnects, "reconnects", G_TYPE_UINT64,
+        info.connects > 0 ? info.connects - 1 : 0, "copies-cpu", G_TYPE_UINT64,
+        info.copies_cpu + __atomic_load_n(&self->copies_cpu, __ATOMIC_RELAXED), "copies-gpu",
+        G_TYPE_UINT64, info.copies_gpu, "cpu-waits", G_TYPE_UINT64, info.waits_cpu, "kicks",
+        G_TYPE_UINT64, info.kicks, "lost-metas", G_TYPE_UINT64,
+        __atomic_load_n(&self->lost_metas, __ATOMIC_RELAXED), "latency-p50", G_TYPE_UINT64,
+        info.latency_p50, "latency-p99", G_TYPE_UINT64, info.latency_p99, "latency-max",
+        G_TYPE_UINT64, info.latency_max, NULL);
+}
+
+static void get_property(GObject *object, guint id, GValue *value, GParamSpec *pspec)
+{
+    GstGpudirectSrc *self = GST_GPUDIRECT_SRC(object);
+    struct input_info info;
+
+    if (id == PROP_ACTIVE_PATH || id == PROP_FALLBACK_REASON)
+        get_info(self, &info);
+    switch (id) {
+    case PROP_ACTIVE_PATH:
+        g_value_set_string(value, info.path);
+        return;
+    case PROP_FALLBACK_REASON:
+        g_value_set_string(value, info.fallback_reason);
+        return;
+    case PROP_STATS:
+        g_value_take_boxed(value, gst_gpudirect_src_make_stats(self));
+        return;
+    }
+    GST_OBJECT_LOCK(self);
+    switch (id) {
+    case PROP_ADDRESS:
+        g_value_set_string(value, self->address);
+        break;
+    case PROP_DEVICE:
+        g_value_set_string(value, self->device);
+        break;
+    case PROP_SLOTS:
+        g_value_set_uint(value, self->slots);
+        break;
+    case PROP_SLOW_RECEIVER:
+        g_value_set_enum(value, self->slow_receiver);
+        break;
+    case PROP_ON_DISCONNECT:
+        g_value_set_enum(value, self->on_disconnect);
+        break;
+    case PROP_CONNECTION_TIMEOUT:
+        g_value_set_uint(value, self->connection_timeout);
+        break;
+    case PROP_PROCESSING_DEADLINE:
+        g_value_set_uint64(value, self->processing_deadline);
+        break;
+    case PROP_REQUIRE_DIRECT:
+        g_value_set_boolean(value, self->require_direct);
+        break;
+    default:
+        G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
+    }
+    GST_OBJECT_UNLOCK(self);
+}
+
+static void set_property(GObject *object, guint id, const GValue *value, GParamSpec *pspec)
+{
+    GstGpudirectSrc *self = GST_GPUDIRECT_SRC(object);
+
+    GST_OBJECT_LOCK(self);
+    switch (id) {
+    case PROP_ADDRESS:
+        g_free(self->address);
+        self->address = g_value_dup_string(value);
+        break;
+    case PROP_DEVICE:
+        g_free(self->device);
+        self->device = g_value_dup_string(value);
+        break;
+    case PROP_SLOTS:
+        self->slots = g_value_get_uint(value);
+        break;
+    case PROP_SLOW_RECEIVER:
+        self->slow_receiver = (enum gpud_slow_receiver)g_value_get_enum(value);
+        break;
+    case PROP_ON_DISCONNECT:
+        self->on_disconnect = (enum on_disconnect)g_value_get_enum(value);
+        break;
+    case PROP_CONNECTION_TIMEOUT:
+        self->connection_timeout = g_value_get_uint(value);
+        break;
+    case PROP_PROCESSING_DEADLINE:
+        self->processing_deadline = g_value_get_uint64(value);
+        break;
+    case PROP_REQUIRE_DIRECT:
+        self->require_direct = g_value_get_boolean(value);
+        break;
+    default:
+        G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
+    }
+    GST_OBJECT_UNLOCK(self);
+    if (id == PROP_PROCESSING_DEADLINE)
+        gst_element_post_message(GST_ELEMENT(self), gst_message_new_latency(GST_OBJECT(self)));
+}
+
+/* --- states ------------------------------------------------------------------------------- */
+
+static gboolean open_input(GstGpudirectSrc *self, const gchar *address, const gchar *device)
+{
+    const struct input_ops *ops = input_ops_for(address);
+    struct input *input;
+    struct gpud_error error;
+    struct input_params params = {
+        .address = address,
+        .device = device,
+        .slots = self->slots,
+        .slow_receiver = self->slow_receiver,
+        .require_direct = self->require_direct,
+        .on_event = gst_gpudirect_src_on_event,
+        .user = self,
+    };
+
+    gst_gpudirect_src_reset_stream(self);
+    if (ops->open(&params, &input, &error) != GPUD_OK) {
+        gchar *what = g_strdup_printf("Cannot receive from %s at \"%s\"", ops->what, address);
+        gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_OPEN_SOURCE, &error, what);
+        g_free(what);
+        return FALSE;
+    }
+    g_mutex_lock(&self->input_lock);
+    self->input = input;
+    g_mutex_unlock(&self->input_lock);
+    return TRUE;
+}
+
+static gboolean src_start(GstBaseSrc *base)
+{
+    GstGpudirectSrc *self = GST_GPUDIRECT_SRC(base);
+
+    GST_OBJECT_LOCK(self);
+    gchar *address = g_strdup(self->address);
+    gchar *device = g_strdup(self->device);
+    GST_OBJECT_UNLOCK(self);
+    gboolean opened = FALSE;
+
+    if (!address || !address[0])
+        GST_ELEMENT_ERROR(
+            self, RESOURCE, NOT_FOUND,
+            ("No address to receive from: set the property address, to the sink's or to "
+             "v4l2:///dev/video0."),
+            (NULL));
+    else
+        opened = open_input(self, address, device);
+    g_free(address);
+    g_free(device);
+    return opened;
+}
+
+static gboolean src_stop(GstBaseSrc *base)
+{
+    GstGpudirectSrc *self = GST_GPUDIRECT_SRC(base);
+
+    g_mutex_lock(&self->input_lock);
+    struct input *input = g_steal_pointer(&self->input);
+    g_mutex_unlock(&self->input_lock);
+    /* Buffers that are held downstream keep the pool, and the pool their frames. */
+    gst_gpudirect_src_reset_stream(self);
+    if (input)
+        input->ops->close(input);
+    return TRUE;
+}
+
+static void interrupt(GstGpudirectSrc *self, gboolean interrupted)
+{
+    g_mutex_lock(&self->input_lock);
+    if (self->input)
+        self->input->ops->interrupt(self->input, interrupted);
+    g_mutex_unlock(&self->input_lock);
+}
+
+static void set_flushing(GstGpudirectSrc *self, gboolean flushing)
+{
+    g_mutex_lock(&self->pause_lock);
+    g_atomic_int_set(&self->flushing, flushing);
+    g_cond_broadcast(&self->pause_cond);
+    g_mutex_unlock(&self->pause_lock);
+    interrupt(self, flushing);
+}
+
+static gboolean src_unlock(GstBaseSrc *base)
+{
+    set_flushing(GST_GPUDIRECT_SRC(base), TRUE);
+    return TRUE;
+}
+
+static gboolean src_unlock_stop(GstBaseSrc *base)
+{
+    set_flushing(GST_GPUDIRECT_SRC(base), FALSE);
+    return TRUE;
+}
+
+static GstStateChangeReturn src_change_state(GstElement *element, GstStateChange transition)
+{
+    GstStateChangeReturn result =
+        GST_ELEMENT_CLASS(gst_gpudirect_src_parent_class)->change_state(element, transition);
+
+    /* create() may be waiting for a frame; in PAUSED a live source shall not. */
+    if (transition == GST_STATE_CHANGE_PLAYING_TO_PAUSED)
+        interrupt(GST_GPUDIRECT_SRC(element), TRUE);
+    return result;
+}
+
+static gboolean src_set_clock(GstElement *element, GstClock *clock)
+{
+    g_atomic_int_set(&GST_GPUDIRECT_SRC(element)->monotonic, clock_is_monotonic(clock));
+    return GST_ELEMENT_CLASS(gst_gpudirect_src_parent_class)->set_clock(element, clock);
+}
+
+static gboolean src_query(GstBaseSrc *base, GstQuery *query)
+{
+    GstGpudirectSrc *self = GST_GPUDIRECT_SRC(base);
+
+    if (GST_QUERY_TYPE(query) != GST_QUERY_LATENCY)
+        return GST_BASE_SRC_CLASS(gst_gpudirect_src_parent_class)->query(base, query);
+    GST_OBJECT_LOCK(self);
+    GstClockTime min = self->transfer + self->processing_deadline;
+    GstClockTime max = GST_CLOCK_TIME_NONE;
+    if (GST_CLOCK_TIME_IS_VALID(self->frame_duration))
+        max = MAX(min, self->slots * self->frame_duration);
+    GST_OBJECT_UNLOCK(self);
+    gst_query_set_latency(query, TRUE, min, max);
+    return TRUE;
+}
+
+static gboolean src_is_seekable(GstBaseSrc *base)
+{
+    return FALSE;
+}
+
+/* --- class -------------------------------------------------------------------------------- */
+
+static void install_properties(GObjectClass *klass)
+{
+    const GParamFlags ready = G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY;
+    const GParamFlags playing =
+        G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_PLAYING;
+    const GParamFlags report = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
+
+    g_object_class_install_property(
+        klass, PROP_ADDRESS,
+        g_param_spec_string(
+            "address", "Address",
+            "What to connect to: the sink's address, or v4l2:///dev/videoN for a capture card",
+            NULL, ready));
+    g_object_class_install_property(
+        klass, PROP_DEVICE,
+        g_param_spec_string("device", "Device",
+                            "Where the frames shall arrive: auto, host, opencl:N, cuda:N or hip:N",
+                            "auto", ready));
+    g_object_class_install_property(
+        klass, PROP_SLOTS,
+        g_param_spec_uint("slots", "Slots", "Frames that may be in flight or held at once",
+                          MIN_SLOTS, GPUD_SLOTS_MAX, DEFAULT_SLOTS, ready));
+    g_object_class_install_property(
+        klass, PROP_SLOW_RECEIVER,
+        g_param_spec_enum("slow-receiver", "Slow receiver",
+                          "What shall happen when this element does not keep up; a wish to block "
+                          "is heard only by a "
+                          "sender that blocks by itself",
+                          GST_TYPE_GPUDIRECT_SLOW_RECEIVER, GPUD_SLOW_DEFAULT, ready));
+    g_object_class_install_property(
+        klass, PROP_ON_DISCONNECT,
+        g_param_spec_enum("on-disconnect", "On disconnect", "What to do when the sender vanishes",
+                          GST_TYPE_GPUDIRECT_ON_DISCONNECT, ON_DISCONNECT_WAIT, playing));
+    g_object_class_install_property(
+        klass, PROP_CONNECTION_TIMEOUT,
+        g_param_spec_uint("connection-timeout", "Connection timeout",
+                          "Seconds without a sender until an error is posted (0 = wait for ever)",
+                          0, G_MAXINT, 0, playing));
+    g_object_class_install_property(
+        klass, PROP_PROCESSING_DEADLINE,
+        g_param_spec_uint64("processing-deadline", "Processing deadline",
+                            "Maximum processing time for a buffer in nanoseconds", 0, G_MAXUINT64,
+                            DEFAULT_PROCESSING_DEADLINE, playing));
+    g_object_class_install_property(
+        klass, PROP_REQUIRE_DIRECT,
+        g_param_spec_boolean("require-direct", "Require a direct route",
+                             "Fail rather than receive by a copy through host memory", FALSE,
+                             ready));
+    g_object_class_install_property(
+        klass, PROP_ACTIVE_PATH,
+        g_param_spec_string("active-path", "Active path", "The route that frames take now, or none",
+                            "none", report));
+    g_object_class_install_property(
+        klass, PROP_FALLBACK_REASON,
+        g_param_spec_string("fallback-reason", "Fallback reason",
+                            "Why the active path is no better one; empty where there is none", "",
+                            report));
+    g_object_class_install_property(
+        klass, PROP_STATS,
+        g_param_spec_boxed("stats", "Statistics", "Frames, drops, copies, waits and latency (ns)",
+                           GST_TYPE_STRUCTURE, report));
+}
+
+static void finalize(GObject *object)
+{
+    GstGpudirectSrc *self = GST_GPUDIRECT_SRC(object);
+
+    g_mutex_clear(&self->input_lock);
+    g_mutex_clear(&self->pause_lock);
+    g_cond_clear(&self->pause_cond);
+    g_free(self->address);
+    g_free(self->device);
+    G_OBJECT_CLASS(gst_gpudirect_src_parent_class)->finalize(object);
+}
+
+static void gst_gpudirect_src_class_init(GstGpudirectSrcClass *klass)
+{
+    GObjectClass *object_class = G_OBJECT_CLASS(klass);
+    GstElementClass *element_class = GST_ELEMENT_CLASS(klass);
+    GstBaseSrcClass *base_class = GST_BASE_SRC_CLASS(klass);
+
+    object_class->set_property = set_property;
+    object_class->get_property = get_property;
+    object_class->finalize = finalize;
+    install_properties(object_class);
+
+    element_class->set_clock = src_set_clock;
+    element_class->change_state = src_change_state;
+    gst_element_class_set_static_metadata(
+        element_class, "GPU-direct source", "Source/Video/Hardware",
+        "Receives raw video straight in this process's or a device's memory", "gpudirect authors");
+    gst_element_class_add_static_pad_template(element_class, &src_template);
+
+    base_class->start = src_start;
+    base_class->stop = src_stop;
+    base_class->unlock = src_unlock;
+    base_class->unlock_stop = src_unlock_stop;
+    base_class->query = src_query;
+    base_class->is_seekable = src_is_seekable;
+    gst_gpudirect_src_class_init_format(base_class);
+    GST_PUSH_SRC_CLASS(klass)->create = gst_gpudirect_src_create;
+
+    gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_SLOW_RECEIVER, 0);
+    gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_ON_DISCONNECT, 0);
+}
+
+static void gst_gpudirect_src_init(GstGpudirectSrc *self)
+{
+    self->device = g_strdup("auto");
+    self->slots = DEFAULT_SLOTS;
+    self->slow_receiver = GPUD_SLOW_DEFAULT;
+    self->on_disconnect = ON_DISCONNECT_WAIT;
+    self->processing_deadline = DEFAULT_PROCESSING_DEADLINE;
+    self->frame_duration = GST_CLOCK_TIME_NONE;
+    g_mutex_init(&self->input_lock);
+    g_mutex_init(&self->pause_lock);
+    g_cond_init(&self->pause_cond);
+    g_queue_init(&self->news);
+    g_queue_init(&self->waiting);
+    gst_base_src_set_live(GST_BASE_SRC(self), TRUE);
+    gst_base_src_set_format(GST_BASE_SRC(self), GST_FORMAT_TIME);
+    gst_base_src_set_do_timestamp(GST_BASE_SRC(self), FALSE);
+}

@@ -1,0 +1,101 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The inside of gpudirectsrc. Four files:
+ *   gpudirectsrc.c   class, properties, states, queries
+ *   srccreate.c      the loop: a frame becomes a buffer; what to do when there is none
+ *   srcformat.c      caps, the pool, allocation; events that came along
+ *   input.h          where frames come from */
+#ifndef GPUD_GST_GPUDIRECTSRC_H
+#define GPUD_GST_GPUDIRECTSRC_H
+
+#include "input.h"
+#include "layoutcaps.h"
+#include "timing.h"
+
+#include <gst/base/gstpushsrc.h>
+#include <gst/video/video.h>
+
+#define GST_TYPE_GPUDIRECT_SRC (gst_gpudirect_src_get_type())
+G_DECLARE_FINAL_TYPE(GstGpudirectSrc, gst_gpudirect_src, GST, GPUDIRECT_SRC, GstPushSrc)
+
+GST_ELEMENT_REGISTER_DECLARE(gpudirectsrc)
+
+GST_DEBUG_CATEGORY_EXTERN(gst_gpudirect_src_debug);
+
+/* The longest that a call into the core waits before the element looks around. */
+#define SRC_WAIT (200 * GPUD_MSEC)
+
+enum on_disconnect { ON_DISCONNECT_WAIT, ON_DISCONNECT_EOS, ON_DISCONNECT_ERROR };
+
+struct _GstGpudirectSrc {
+    GstPushSrc parent;
+
+    /* Properties; under the object lock. */
+    gchar *address, *device;
+    guint slots;
+    enum gpud_slow_receiver slow_receiver;
+    gboolean require_direct;
+    enum on_disconnect on_disconnect;
+    guint connection_timeout; /* s */
+    GstClockTime processing_deadline;
+
+    /* From start to stop. Replaced under input_lock, which is held to look at it from other
+     * threads. */
+    GMutex input_lock;
+    struct input *input;
+
+    gint monotonic; /* atomic: the pipeline's clock is CLOCK_MONOTONIC */
+    gint flushing;  /* atomic: unlock() was called, unlock_stop() not yet */
+    GMutex pause_lock;
+    GCond pause_cond; /* flushing changed */
+
+    /* The streaming thread's. */
+    GQueue news;    /* struct news: what the link said, in order */
+    GQueue waiting; /* struct wire_event that wait for a frame to tell the time */
+    GstVideoInfo info;
+    GstBufferPool *pool; /* wraps frames of the current epoch; NULL: no format yet */
+    gboolean planes_default;
+    gboolean downstream_video_meta;
+    struct time_map map;
+    gboolean discont;
+    gboolean linked;       /* a sender is there, or was and its loss is not told yet */
+    gboolean refusal_told; /* since the last connection */
+    gint64 waiting_since;  /* monotonic µs: without a sender */
+    guint64 dropped_seen;  /* of this connection */
+    guint64 dropped_total; /* of all connections */
+    guint64 frames;
+    guint settling;                 /* frames until latency is measured again */
+    gint64 latency_told;            /* monotonic µs of the last message */
+    guint64 copies_cpu, lost_metas; /* relaxed atomics */
+
+    /* Under the object lock: for the latency query. */
+    GstClockTime transfer, frame_duration;
+};
+
+/* --- srccreate.c -------------------------------------------------------------------------- */
+
+GstFlowReturn gst_gpudirect_src_create(GstPushSrc *push, GstBuffer **buffer);
+
+/* The property "stats"; also posted as an element message when the stream ends. */
+GstStructure *gst_gpudirect_src_make_stats(GstGpudirectSrc *self);
+
+/* --- srcformat.c -------------------------------------------------------------------------- */
+
+/* What the link says, from inside acquire. user is the element. */
+void gst_gpudirect_src_on_event(void *user, enum gpud_event event, const void *data);
+
+/* Takes up what was said: new caps at once, events as soon as their time is known. */
+GstFlowReturn gst_gpudirect_src_handle_news(GstGpudirectSrc *self);
+void gst_gpudirect_src_push_events(GstGpudirectSrc *self);
+
+/* From now on frames of this shape come. */
+gboolean gst_gpudirect_src_set_format(GstGpudirectSrc *self, GstCaps *caps,
+                                      const struct gpud_layout *layout);
+
+void gst_gpudirect_src_class_init_format(GstBaseSrcClass *klass);
+
+/* Forgets the stream. */
+void gst_gpudirect_src_reset_stream(GstGpudirectSrc *self);
+
+#endif

@@ -1,0 +1,383 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A buffer on its way through gpudirectsink.
+ *
+ * A buffer of the proposed pool is a slot already: it is submitted, nothing is copied. The sink
+ * keeps the frame, because others may hold the buffer still (tee), or push it once more
+ * (imagefreeze, videorate); it goes back with the last reference on its memory. Receivers hold the
+ * slot on their own account. */
+#include "context.h"
+#include "errors.h"
+#include "event.h"
+#include "frameflags.h"
+#include "gpudirectsink.h"
+#include "meta.h"
+#include "pool.h"
+
+#define GST_CAT_DEFAULT gst_gpudirect_sink_debug
+
+/* Drops by slow receivers are looked up once in so many frames. */
+#define FRAMES_BETWEEN_QOS 32
+
+static GstBaseSinkClass *parent_class;
+
+/* After a call into the core that did not do its work: GST_FLOW_OK to call again. An interruption
+ * waits for PLAYING, as GstBaseSink wants it. */
+static GstFlowReturn go_on(GstGpudirectSink *self, enum gpud_status status)
+{
+    if (status != GPUD_AGAIN && status != GPUD_TIMEOUT)
+        return GST_FLOW_ERROR;
+    if (status == GPUD_AGAIN || lender_is_interrupted(self->lender))
+        return gst_base_sink_wait_preroll(GST_BASE_SINK(self));
+    return GST_FLOW_OK;
+}
+
+void gst_gpudirect_sink_reset_stream(GstGpudirectSink *self)
+{
+    gst_gpudirect_sink_drop_prepared(self);
+    if (self->copies)
+        gst_buffer_pool_set_active(self->copies, FALSE);
+    gst_clear_object(&self->copies);
+    self->configured = FALSE;
+    self->drops_reported = 0;
+    self->renders = 0;
+}
+
+static void fill_head(GstGpudirectSink *self, struct wire_head *head)
+{
+    head->monotonic = g_atomic_int_get(&self->monotonic);
+    head->base_time = gst_element_get_base_time(GST_ELEMENT(self));
+}
+
+/* --- caps and allocation ------------------------------------------------------------------ */
+
+static GstBufferPool *new_pool(GstGpudirectSink *self, GstCaps *caps)
+{
+    GstBufferPool *pool = gst_gpudirect_pool_new_lending(self->lender, &self->info);
+    GstStructure *config = gst_buffer_pool_get_config(pool);
+
+    gst_buffer_pool_config_set_params(config, caps, (guint)self->info.size, 0, 0);
+    gst_buffer_pool_config_add_option(config, GST_BUFFER_POOL_OPTION_VIDEO_META);
+    if (!gst_buffer_pool_set_config(pool, config))
+        gst_clear_object(&pool);
+    return pool;
+}
+
+static gboolean sink_set_caps(GstBaseSink *base, GstCaps *caps)
+{
+    GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
+    uint8_t media[GPUD_MEDIA_MAX];
+    struct gpud_layout layout;
+    struct gpud_error error;
+    GstVideoInfo info;
+
+    if (!gst_video_info_from_caps(&info, caps) || !layout_from_info(&layout, &info)) {
+        GST_ELEMENT_ERROR(self, STREAM, FORMAT, ("These caps describe no frame that can be sent."),
+                          ("%" GST_PTR_FORMAT, caps));
+        return FALSE;
+    }
+    size_t media_size = media_from_caps(media, caps);
+    if (media_size == 0)
+        GST_WARNING_OBJECT(self, "too long to travel whole: %" GST_PTR_FORMAT, caps);
+    if (self->configured && media_size && media_size == self->media_size &&
+        memcmp(media, self->media, media_size) == 0)
+        return TRUE;
+
+    gst_gpudirect_sink_reset_stream(self);
+    if (lender_configure(self->lender, &layout, media, media_size, &error) != GPUD_OK) {
+        gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, &error,
+                            "The new format cannot be sent");
+        return FALSE;
+    }
+    self->info = info;
+    self->layout = layout;
+    memcpy(self->media, media, media_size);
+    self->media_size = media_size;
+    self->copies = new_pool(self, caps);
+    self->configured = self->copies && gst_buffer_pool_set_active(self->copies, TRUE);
+    return self->configured;
+}
+
+static gboolean sink_propose_allocation(GstBaseSink *base, GstQuery *query)
+{
+    GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
+    GstVideoInfo info;
+    GstCaps *caps;
+    gboolean need_pool;
+
+    gst_query_parse_allocation(query, &caps, &need_pool);
+    if (!caps || !gst_video_info_from_caps(&info, caps))
+        return FALSE;
+    if (need_pool) {
+        /* Slots exist for the current caps only; upstream may ask before it sends others. */
+        GstBufferPool *pool = self->configured && gst_video_info_is_equal(&info, &self->info)
+                                  ? new_pool(self, caps)
+                                  : NULL;
+        gst_query_add_allocation_pool(query, pool, (guint)info.size, 0, 0);
+        gst_clear_object(&pool);
+    }
+    gst_query_add_allocation_meta(query, GST_VIDEO_META_API_TYPE, NULL);
+    return TRUE;
+}
+
+/* --- one frame ---------------------------------------------------------------------------- */
+
+static guint64 running_time(GstGpudirectSink *self, GstClockTime time)
+{
+    GstBaseSink *base = GST_BASE_SINK(self);
+
+    if (!GST_CLOCK_TIME_IS_VALID(time) || base->segment.format != GST_FORMAT_TIME)
+        return GPUD_TIME_NONE;
+    return gst_segment_to_running_time(&base->segment, GST_FORMAT_TIME, time);
+}
+
+static void describe(GstGpudirectSink *self, GstBuffer *buffer, struct gpud_frame_info *info)
+{
+    struct wire_head head;
+    guint lost = 0;
+
+    info->pts = running_time(self, GST_BUFFER_PTS(buffer));
+    info->dts = running_time(self, GST_BUFFER_DTS(buffer));
+    info->duration = GST_BUFFER_DURATION(buffer);
+    info->offset = GST_BUFFER_OFFSET(buffer);
+    info->flags = frame_flags_from_buffer(buffer);
+    fill_head(self, &head);
+    info->meta_size = meta_encode(buffer, &head, info->meta, &lost);
+    if (lost)
+        __atomic_fetch_add(&self->lost_metas, lost, __ATOMIC_RELAXED);
+}
+
+/* Submits until it is done, interrupted for good, or failed. lock (may be NULL) is held only while
+ * the core works. */
+static GstFlowReturn submit(GstGpudirectSink *self, struct gpud_frame **frame, gboolean keep,
+                            GMutex *lock)
+{
+    struct gpud_error error;
+    enum gpud_status status;
+    GstFlowReturn flow;
+
+    do {
+        if (lock)
+            g_mutex_lock(lock);
+        status = gpud_sender_submit(lender_sender(self->lender), frame, keep, SINK_WAIT, &error);
+        if (lock)
+            g_mutex_unlock(lock);
+        if (status == GPUD_OK)
+            return GST_FLOW_OK;
+        flow = go_on(self, status);
+    } while (flow == GST_FLOW_OK);
+    if (flow == GST_FLOW_ERROR)
+        gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, &error, "A frame cannot be sent");
+    return flow;
+}
+
+/* The slot that this buffer is, if it is one of the current epoch and may be submitted. */
+static struct slot_memory *own_slot(GstGpudirectSink *self, GstBuffer *buffer)
+{
+    struct slot_memory *slot = slot_memory_of_buffer(buffer);
+
+    if (!slot || slot->lender != self->lender ||
+        slot->generation != lender_generation(self->lender) || !slot->frame)
+        return NULL;
+    /* Off the host, a frame that a branch of a tee has mapped cannot be submitted: it is copied. */
+    return slot->host || g_atomic_int_get((gint *)&slot->maps) == 0 ? slot : NULL;
+}
+
+/* buffer: whose times and metas describe the picture in the slot. */
+static GstFlowReturn submit_slot(GstGpudirectSink *self, struct slot_memory *slot,
+                                 GstBuffer *buffer)
+{
+    struct gpud_frame_info info;
+
+    describe(self, buffer, &info);
+    gpud_frame_set_info(slot->frame, &info, NULL);
+    /* Receivers look at it from now on. */
+    GST_MINI_OBJECT_FLAG_SET(&slot->memory, GST_MEMORY_FLAG_READONLY);
+    return submit(self, &slot->frame, TRUE, slot->host ? NULL : &slot->lock);
+}
+
+static GstFlowReturn submit_wrapped(GstGpudirectSink *self, struct gpud_frame *frame,
+                                    GstBuffer *buffer)
+{
+    struct gpud_frame_info info;
+
+    describe(self, buffer, &info);
+    gpud_frame_set_info(frame, &info, NULL);
+    GstFlowReturn flow = submit(self, &frame, FALSE, NULL);
+    gpud_frame_release(&frame);
+    return flow;
+}
+
+static GstFlowReturn submit_foreign(GstGpudirectSink *self, GstBuffer *buffer)
+{
+    struct gpud_frame *frame = NULL;
+
+    if (!lender_is_host(self->lender) && (frame = gst_gpudirect_sink_wrap(self, buffer)))
+        return submit_wrapped(self, frame, buffer);
+    GstFlowReturn flow = GST_FLOW_OK;
+    enum gpud_status status;
+    while ((status = gst_gpudirect_sink_copy(self, buffer, SINK_WAIT)) != GPUD_OK &&
+           (flow = go_on(self, status)) == GST_FLOW_OK)
+        ;
+    if (flow != GST_FLOW_OK)
+        return flow;
+    flow =
+        submit_slot(self, (struct slot_memory *)gst_buffer_peek_memory(self->prepared, 0), buffer);
+    gst_gpudirect_sink_drop_prepared(self);
+    return flow;
+}
+
+/* --- before and after a frame ------------------------------------------------------------- */
+
+static GstFlowReturn wait_for_client(GstGpudirectSink *self)
+{
+    GstFlowReturn flow = GST_FLOW_OK;
+
+    while (flow == GST_FLOW_OK && self->wait_for_connection &&
+           g_atomic_int_get(&self->num_clients) <= 0) {
+        struct gpud_error error;
+        enum gpud_status status =
+            gpud_sender_wait(lender_sender(self->lender), 1, SINK_WAIT, &error);
+        if (status == GPUD_OK)
+            break;
+        flow = go_on(self, status);
+        if (flow == GST_FLOW_ERROR)
+            gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, &error,
+                                "Nobody can be waited for");
+    }
+    return flow;
+}
+
+static void report_drops(GstGpudirectSink *self, GstBuffer *buffer)
+{
+    struct gpud_sender_info info;
+    GstBaseSink *base = GST_BASE_SINK(self);
+
+    gpud_sender_get_info(lender_sender(self->lender), &info);
+    if (info.dropped <= self->drops_reported)
+        return;
+    self->drops_reported = info.dropped;
+    GstClockTime pts = GST_BUFFER_PTS(buffer);
+    GstMessage *message =
+        gst_message_new_qos(GST_OBJECT(self), gst_base_sink_get_sync(base), running_time(self, pts),
+                            gst_segment_to_stream_time(&base->segment, base->segment.format, pts),
+                            pts, GST_BUFFER_DURATION(buffer));
+    gst_message_set_qos_stats(message, GST_FORMAT_BUFFERS, info.delivered, info.dropped);
+    gst_element_post_message(GST_ELEMENT(self), message);
+}
+
+static GstFlowReturn sink_prepare(GstBaseSink *base, GstBuffer *buffer)
+{
+    GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
+
+    if (!self->configured || own_slot(self, buffer) || !lender_is_host(self->lender) ||
+        g_atomic_int_get(&self->num_clients) <= 0)
+        return GST_FLOW_OK;
+    /* No slot at once: render() has the time to wait for one. */
+    enum gpud_status status = gst_gpudirect_sink_copy(self, buffer, 0);
+    return status == GPUD_OK || status == GPUD_TIMEOUT || status == GPUD_AGAIN ? GST_FLOW_OK
+                                                                               : GST_FLOW_ERROR;
+}
+
+static GstFlowReturn sink_render(GstBaseSink *base, GstBuffer *buffer)
+{
+    GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
+
+    if (!self->configured)
+        return GST_FLOW_NOT_NEGOTIATED;
+    GstFlowReturn flow = wait_for_client(self);
+    if (flow != GST_FLOW_OK)
+        return flow;
+    struct slot_memory *slot = own_slot(self, buffer);
+    if (slot)
+        flow = submit_slot(self, slot, buffer);
+    else if (self->wait_for_connection || g_atomic_int_get(&self->num_clients) > 0)
+        flow = submit_foreign(self, buffer); /* with nobody there the copy is saved */
+    if (++self->renders % FRAMES_BETWEEN_QOS == 0)
+        report_drops(self, buffer);
+    return flow;
+}
+
+/* --- events, time and interruption -------------------------------------------------------- */
+
+static void send_event(GstGpudirectSink *self, GstEvent *event)
+{
+    uint8_t bytes[GPUD_MEDIA_MAX];
+    struct wire_head head;
+    struct gpud_error error;
+    enum event_kind kind;
+    guint lost = 0;
+
+    fill_head(self, &head);
+    size_t size = event_encode(event, &GST_BASE_SINK(self)->segment, &head, bytes, &kind, &lost);
+    if (lost)
+        GST_DEBUG_OBJECT(self, "%u parts stay behind of %" GST_PTR_FORMAT, lost, event);
+    if (size == 0)
+        return;
+    uint32_t sticky = kind == EVENT_SEGMENT || kind == EVENT_TAGS ? GPUD_EVENT_STICKY : 0;
+    if (gpud_sender_send_event(lender_sender(self->lender), kind | sticky, bytes, size, &error) !=
+        GPUD_OK)
+        GST_WARNING_OBJECT(self, "%s does not travel: %s", GST_EVENT_TYPE_NAME(event),
+                           error.reason);
+}
+
+static gboolean sink_event(GstBaseSink *base, GstEvent *event)
+{
+    GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
+
+    switch (GST_EVENT_TYPE(event)) {
+    case GST_EVENT_EOS:
+        gpud_sender_send_eos(lender_sender(self->lender), NULL);
+        break;
+    case GST_EVENT_FLUSH_STOP:
+        gst_gpudirect_sink_drop_prepared(self);
+        send_event(self, event);
+        break;
+    default:
+        send_event(self, event);
+    }
+    return parent_class->event(base, event);
+}
+
+static void sink_get_times(GstBaseSink *base, GstBuffer *buffer, GstClockTime *start,
+                           GstClockTime *end)
+{
+    GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
+    const GstVideoInfo *info = &self->info;
+
+    *start = GST_BUFFER_PTS_IS_VALID(buffer) ? GST_BUFFER_PTS(buffer) : GST_BUFFER_DTS(buffer);
+    if (!GST_CLOCK_TIME_IS_VALID(*start))
+        return;
+    if (GST_BUFFER_DURATION_IS_VALID(buffer))
+        *end = *start + GST_BUFFER_DURATION(buffer);
+    else if (self->configured && info->fps_n > 0)
+        *end = *start + gst_util_uint64_scale_int(GST_SECOND, info->fps_d, info->fps_n);
+}
+
+static gboolean sink_unlock(GstBaseSink *base)
+{
+    if (GST_GPUDIRECT_SINK(base)->lender)
+        lender_interrupt(GST_GPUDIRECT_SINK(base)->lender, TRUE);
+    return TRUE;
+}
+
+static gboolean sink_unlock_stop(GstBaseSink *base)
+{
+    if (GST_GPUDIRECT_SINK(base)->lender)
+        lender_interrupt(GST_GPUDIRECT_SINK(base)->lender, FALSE);
+    return TRUE;
+}
+
+void gst_gpudirect_sink_class_init_render(GstBaseSinkClass *klass)
+{
+    parent_class = g_type_class_peek_parent(klass);
+    klass->set_caps = sink_set_caps;
+    klass->propose_allocation = sink_propose_allocation;
+    klass->prepare = sink_prepare;
+    klass->render = sink_render;
+    klass->event = sink_event;
+    klass->get_times = sink_get_times;
+    klass->unlock = sink_unlock;
+    klass->unlock_stop = sink_unlock_stop;
+}

@@ -1,0 +1,331 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* gpudirectsrc's loop: a frame becomes a buffer, and what to do when there is none.
+ *
+ * In the steady state a buffer is the slot itself. Two things force a copy: downstream cannot read
+ * strides, or it hoards buffers until the ring has no slot left, which would stop the stream for
+ * good. */
+#include "context.h"
+#include "errors.h"
+#include "frameflags.h"
+#include "gpudirectsrc.h"
+#include "meta.h"
+#include "pool.h"
+
+#define GST_CAT_DEFAULT gst_gpudirect_src_debug
+
+/* How long downstream has to give a slot back before it gets a copy instead. */
+#define HOARD_PATIENCE (20 * G_TIME_SPAN_MILLISECOND)
+
+/* Pictures later than this come from a sender that does not keep up; no latency makes that good. */
+#define TRANSFER_MAX (1 * GST_SECOND)
+/* Latency is told in steps, and not more often than once a second: each time the whole pipeline
+ * reconfigures. */
+#define TRANSFER_STEP (1 * GST_MSECOND)
+
+/* --- latency and drops -------------------------------------------------------------------- */
+
+static void tell_latency(GstGpudirectSrc *self, GstClockTime transfer)
+{
+    gint64 now = g_get_monotonic_time();
+
+    if (self->latency_told && now - self->latency_told < G_TIME_SPAN_SECOND)
+        return;
+    self->latency_told = now;
+    GST_OBJECT_LOCK(self);
+    self->transfer = transfer;
+    GST_OBJECT_UNLOCK(self);
+    GST_INFO_OBJECT(self, "pictures arrive up to %" GST_TIME_FORMAT " late",
+                    GST_TIME_ARGS(transfer));
+    gst_element_post_message(GST_ELEMENT(self), gst_message_new_latency(GST_OBJECT(self)));
+}
+
+/* due: the monotonic time at which the picture belongs. */
+static void measure_latency(GstGpudirectSrc *self, GstClockTime due)
+{
+    if (self->settling > 0) { /* the first pictures may have waited for this element */
+        self->settling--;
+        return;
+    }
+    GstClockTime now = monotonic_now();
+    if (now <= due || now - due > TRANSFER_MAX || now - due <= self->transfer)
+        return;
+    tell_latency(self, (now - due) / TRANSFER_STEP * TRANSFER_STEP + TRANSFER_STEP);
+}
+
+static void note_drops(GstGpudirectSrc *self, guint64 dropped, GstBuffer *buffer)
+{
+    guint64 lost = dropped > self->dropped_seen ? dropped - self->dropped_seen : 0;
+
+    self->dropped_seen = dropped;
+    if (lost == 0)
+        return;
+    self->dropped_total += lost;
+    GstClockTime pts = GST_BUFFER_PTS(buffer);
+    GstMessage *message =
+        gst_message_new_qos(GST_OBJECT(self), TRUE, pts, pts, pts, GST_BUFFER_DURATION(buffer));
+    gst_message_set_qos_stats(message, GST_FORMAT_BUFFERS, self->frames, self->dropped_total);
+    gst_element_post_message(GST_ELEMENT(self), message);
+}
+
+/* --- what is known about the picture ------------------------------------------------------ */
+
+static void describe_linked(GstGpudirectSrc *self, const struct gpud_frame_info *info,
+                            GstBuffer *buffer)
+{
+    struct wire_head head = {0};
+    guint lost = 0;
+
+    if (!meta_decode(info->meta, info->meta_size, &head, buffer, &lost) && info->meta_size > 0)
+        lost++;
+    if (lost)
+        __atomic_fetch_add(&self->lost_metas, lost, __ATOMIC_RELAXED);
+    time_map_update(&self->map, &head, info->pts, GST_ELEMENT(self),
+                    g_atomic_int_get(&self->monotonic));
+    if (!g_queue_is_empty(&self->waiting))
+        gst_gpudirect_src_push_events(self);
+    GST_BUFFER_PTS(buffer) = time_map_apply(&self->map, info->pts);
+    GST_BUFFER_DTS(buffer) = time_map_apply(&self->map, info->dts);
+    if (info->submit_time)
+        meta_set_submit_time(buffer, info->submit_time);
+
+    if (head.monotonic && GST_CLOCK_TIME_IS_VALID(info->pts))
+        measure_latency(self, head.base_time + info->pts);
+    else if (info->submit_time)
+        measure_latency(self, info->submit_time);
+}
+
+/* A card's times are the monotonic clock's. */
+static void describe_captured(GstGpudirectSrc *self, const struct gpud_frame_info *info,
+                              GstBuffer *buffer)
+{
+    GstClockTime captured = info->pts, now = monotonic_now();
+    GstClockTime base_time = gst_element_get_base_time(GST_ELEMENT(self));
+
+    if (!GST_CLOCK_TIME_IS_VALID(captured) || captured > now)
+        captured = now;
+    if (g_atomic_int_get(&self->monotonic)) {
+        GST_BUFFER_PTS(buffer) = captured > base_time ? captured - base_time : 0;
+    } else {
+        GstClockTime running = gst_element_get_current_running_time(GST_ELEMENT(self));
+        GstClockTime age = now - captured;
+        GST_BUFFER_PTS(buffer) =
+            !GST_CLOCK_TIME_IS_VALID(running) || running < age ? 0 : running - age;
+    }
+    GST_BUFFER_DTS(buffer) = GST_CLOCK_TIME_NONE;
+    measure_latency(self, captured);
+}
+
+static void describe(GstGpudirectSrc *self, const struct gpud_frame_info *info, GstBuffer *buffer)
+{
+    frame_flags_to_buffer(info->flags, buffer);
+    GST_BUFFER_DURATION(buffer) = info->duration;
+    GST_BUFFER_OFFSET(buffer) = info->offset;
+    GST_BUFFER_OFFSET_END(buffer) = GST_BUFFER_OFFSET_NONE;
+    if (self->input->ops->configure)
+        describe_captured(self, info, buffer);
+    else
+        describe_linked(self, info, buffer);
+    if (self->discont) {
+        GST_BUFFER_FLAG_SET(buffer, GST_BUFFER_FLAG_DISCONT);
+        self->discont = FALSE;
+    }
+    self->frames++;
+    note_drops(self, info->dropped, buffer);
+}
+
+/* --- a frame becomes a buffer ------------------------------------------------------------- */
+
+static gboolean must_copy(GstGpudirectSrc *self)
+{
+    struct ledger *ledger = gst_gpudirect_pool_ledger(self->pool);
+    gint limit = MAX(1, (gint)self->slots - 1);
+
+    if (!self->planes_default && !self->downstream_video_meta)
+        return TRUE;
+    return ledger_count(ledger) >= limit && !ledger_wait_below(ledger, limit, HOARD_PATIENCE);
+}
+
+static GstFlowReturn copy_out(GstGpudirectSrc *self, GstBuffer *slot, GstBuffer **buffer)
+{
+    GstBaseSrc *base = GST_BASE_SRC(self);
+    GstVideoFrame from, to;
+    gboolean copied = FALSE;
+    GstFlowReturn flow =
+        GST_BASE_SRC_GET_CLASS(base)->alloc(base, 0, (guint)self->info.size, buffer);
+
+    if (flow != GST_FLOW_OK)
+        return flow;
+    if (gst_video_frame_map(&from, &self->info, slot, GST_MAP_READ)) {
+        if (gst_video_frame_map(&to, &self->info, *buffer,
+                                GST_MAP_WRITE | GST_VIDEO_FRAME_MAP_FLAG_NO_REF)) {
+            copied = gst_video_frame_copy(&to, &from);
+            gst_video_frame_unmap(&to);
+        }
+        gst_video_frame_unmap(&from);
+    }
+    if (!copied) {
+        gst_clear_buffer(buffer);
+        GST_ELEMENT_ERROR(self, RESOURCE, READ,
+                          ("A frame cannot be copied: look at the log of gpudirectcore."), (NULL));
+        return GST_FLOW_ERROR;
+    }
+    __atomic_fetch_add(&self->copies_cpu, 1, __ATOMIC_RELAXED);
+    return GST_FLOW_OK;
+}
+
+static GstFlowReturn deliver(GstGpudirectSrc *self, struct gpud_frame *frame, GstBuffer **buffer)
+{
+    struct gpud_frame_info info;
+
+    if (!self->pool) {
+        gpud_frame_release(&frame);
+        GST_ELEMENT_ERROR(self, STREAM, FORMAT,
+                          ("A frame came before its format: restart the sender."), (NULL));
+        return GST_FLOW_ERROR;
+    }
+    gpud_frame_get_info(frame, &info);
+    gboolean copy = must_copy(self);
+    GstFlowReturn flow = gst_gpudirect_pool_wrap(self->pool, frame, buffer);
+    if (flow == GST_FLOW_OK && copy) {
+        GstBuffer *slot = g_steal_pointer(buffer);
+        flow = copy_out(self, slot, buffer);
+        gst_buffer_unref(slot);
+    }
+    if (flow == GST_FLOW_OK)
+        describe(self, &info, *buffer);
+    return flow;
+}
+
+/* --- when there is none ------------------------------------------------------------------- */
+
+static GstFlowReturn interrupted(GstGpudirectSrc *self)
+{
+    /* The pipeline went to PAUSED: a live source waits there, and holds nothing. */
+    self->input->ops->interrupt(self->input, FALSE);
+    return gst_base_src_wait_playing(GST_BASE_SRC(self));
+}
+
+static GstFlowReturn check_timeout(GstGpudirectSrc *self, const struct gpud_error *error)
+{
+    gint64 now = g_get_monotonic_time();
+
+    if (self->linked || self->input->ops->configure || self->connection_timeout == 0)
+        return GST_FLOW_OK;
+    if (!self->waiting_since)
+        self->waiting_since = now;
+    if (now - self->waiting_since < (gint64)self->connection_timeout * G_TIME_SPAN_SECOND)
+        return GST_FLOW_OK;
+    GST_ELEMENT_ERROR(
+        self, RESOURCE, OPEN_READ,
+        ("No sender on \"%s\" within %u s: start gpudirectsink with this address, or raise "
+         "connection-timeout.",
+         self->address, self->connection_timeout),
+        ("%s", error->reason));
+    return GST_FLOW_ERROR;
+}
+
+/* Not a busy loop while a peer refuses each attempt at once. */
+static void pause_a_moment(GstGpudirectSrc *self)
+{
+    gint64 until = g_get_monotonic_time() + 100 * G_TIME_SPAN_MILLISECOND;
+
+    g_mutex_lock(&self->pause_lock);
+    while (!g_atomic_int_get(&self->flushing) &&
+           g_cond_wait_until(&self->pause_cond, &self->pause_lock, until))
+        ;
+    g_mutex_unlock(&self->pause_lock);
+}
+
+/* No connection comes about: the other side is there, and something is wrong with it. Told once. */
+static GstFlowReturn not_connected(GstGpudirectSrc *self, const struct gpud_error *error)
+{
+    if (!self->refusal_told)
+        gpud_gst_error_warn(GST_ELEMENT(self), GPUD_GST_OPEN_SOURCE, error,
+                            "No connection to the sender, trying again");
+    self->refusal_told = TRUE;
+    pause_a_moment(self);
+    return check_timeout(self, error);
+}
+
+/* The sender vanished. That is no end of stream. */
+static GstFlowReturn sender_lost(GstGpudirectSrc *self, const struct gpud_error *error)
+{
+    self->linked = FALSE;
+    self->waiting_since = 0;
+    if (self->on_disconnect == ON_DISCONNECT_EOS)
+        return GST_FLOW_EOS;
+    if (self->on_disconnect == ON_DISCONNECT_ERROR) {
+        gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_READ, error, "The sender is lost");
+        return GST_FLOW_ERROR;
+    }
+    GstStructure *structure =
+        gst_structure_new("gpudirect-sender-lost", "reason", G_TYPE_STRING, error->reason, NULL);
+    gpud_gst_error_warn(GST_ELEMENT(self), GPUD_GST_READ, error,
+                        "The sender is lost, waiting for it to come back");
+    gst_element_post_message(GST_ELEMENT(self),
+                             gst_message_new_element(GST_OBJECT(self), structure));
+    g_object_notify(G_OBJECT(self), "active-path");
+    return GST_FLOW_OK;
+}
+
+/* What the stream was like, for whoever watches messages (gst-launch-1.0 -m). */
+static void post_stats(GstGpudirectSrc *self)
+{
+    gst_element_post_message(
+        GST_ELEMENT(self),
+        gst_message_new_element(GST_OBJECT(self), gst_gpudirect_src_make_stats(self)));
+}
+
+static GstFlowReturn no_frame(GstGpudirectSrc *self, enum gpud_status status,
+                              const struct gpud_error *error)
+{
+    gchar *what;
+
+    if (g_atomic_int_get(&self->flushing))
+        return GST_FLOW_FLUSHING;
+    switch (status) {
+    case GPUD_AGAIN:
+        return interrupted(self);
+    case GPUD_TIMEOUT:
+        return check_timeout(self, error);
+    case GPUD_CLOSED:
+        self->discont = TRUE;
+        post_stats(self);
+        return GST_FLOW_EOS;
+    case GPUD_PEER:
+        return self->linked ? sender_lost(self, error) : not_connected(self, error);
+    default:
+        what = g_strdup_printf("Cannot receive from %s at \"%s\"", self->input->ops->what,
+                               self->address);
+        gpud_gst_error_post(GST_ELEMENT(self), self->frames ? GPUD_GST_READ : GPUD_GST_OPEN_SOURCE,
+                            error, what);
+        g_free(what);
+        return GST_FLOW_ERROR;
+    }
+}
+
+GstFlowReturn gst_gpudirect_src_create(GstPushSrc *push, GstBuffer **buffer)
+{
+    GstGpudirectSrc *self = GST_GPUDIRECT_SRC(push);
+
+    for (;;) {
+        struct gpud_frame *frame = NULL;
+        struct gpud_error error;
+        enum gpud_status status = self->input->ops->acquire(self->input, SRC_WAIT, &frame, &error);
+        GstFlowReturn flow = GST_FLOW_OK;
+
+        if (!g_queue_is_empty(&self->news))
+            flow = gst_gpudirect_src_handle_news(self);
+        if (status == GPUD_OK && flow == GST_FLOW_OK)
+            return deliver(self, frame, buffer);
+        gpud_frame_release(&frame);
+        if (flow == GST_FLOW_OK && !g_queue_is_empty(&self->waiting) && self->frames > 0)
+            gst_gpudirect_src_push_events(self);
+        if (flow == GST_FLOW_OK)
+            flow = no_frame(self, status, &error);
+        if (flow != GST_FLOW_OK)
+            return flow;
+    }
+}

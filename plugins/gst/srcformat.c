@@ -1,0 +1,359 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* gpudirectsrc's caps, pool and allocation, and the events that came along with the frames. */
+#include "errors.h"
+#include "event.h"
+#include "gpudirectsrc.h"
+#include "pool.h"
+
+#define GST_CAT_DEFAULT gst_gpudirect_src_debug
+
+static GstBaseSrcClass *parent_class;
+
+/* --- news: noted inside acquire, taken up after it ---------------------------------------- */
+
+struct news {
+    enum gpud_event event;
+    struct gpud_layout layout;  /* FORMAT */
+    GBytes *bytes;              /* FORMAT: media; USER: the event */
+    uint32_t kind;              /* USER */
+    struct gpud_peer_info peer; /* CONNECTED */
+};
+
+static void news_free(struct news *news)
+{
+    g_clear_pointer(&news->bytes, g_bytes_unref);
+    g_free(news);
+}
+
+void gst_gpudirect_src_on_event(void *user, enum gpud_event event, const void *data)
+{
+    GstGpudirectSrc *self = user;
+    struct news *news = g_new0(struct news, 1);
+
+    news->event = event;
+    if (event == GPUD_EVENT_FORMAT) {
+        const struct gpud_format_event *format = data;
+        news->layout = format->layout;
+        news->bytes = g_bytes_new(format->media, format->media_size);
+    } else if (event == GPUD_EVENT_USER) {
+        const struct gpud_user_event *said = data;
+        news->kind = said->kind & ~GPUD_EVENT_STICKY;
+        news->bytes = g_bytes_new(said->data, said->size);
+    } else if (event == GPUD_EVENT_CONNECTED) {
+        news->peer = *(const struct gpud_peer_info *)data;
+    }
+    g_queue_push_tail(&self->news, news);
+}
+
+static GstFlowReturn take_format(GstGpudirectSrc *self, const struct news *news)
+{
+    gsize size;
+    const void *media = g_bytes_get_data(news->bytes, &size);
+    GstVideoInfo info;
+    gchar *reason = NULL;
+    GstCaps *caps = media_to_caps(&news->layout, media, size, &info, &reason);
+
+    if (!caps) {
+        GST_ELEMENT_ERROR(self, STREAM, FORMAT, ("The sender's format cannot be used: %s.", reason),
+                          (NULL));
+        g_free(reason);
+        return GST_FLOW_ERROR;
+    }
+    /* Asked for here: a refused CAPS event would only show with the next buffer. */
+    gboolean taken = gst_pad_peer_query_accept_caps(GST_BASE_SRC_PAD(self), caps) &&
+                     gst_gpudirect_src_set_format(self, caps, &news->layout) &&
+                     gst_base_src_set_caps(GST_BASE_SRC(self), caps) &&
+                     gst_base_src_negotiate(GST_BASE_SRC(self));
+    if (!taken && !g_atomic_int_get(&self->flushing))
+        GST_ELEMENT_ERROR(
+            self, CORE, NEGOTIATION,
+            ("The elements downstream do not take what the sender sends: put a videoconvert after "
+             "gpudirectsrc."),
+            ("%" GST_PTR_FORMAT, caps));
+    gst_caps_unref(caps);
+    return taken                               ? GST_FLOW_OK
+           : g_atomic_int_get(&self->flushing) ? GST_FLOW_FLUSHING
+                                               : GST_FLOW_NOT_NEGOTIATED;
+}
+
+static void take_connection(GstGpudirectSrc *self, const struct gpud_peer_info *peer)
+{
+    GstStructure *structure = gst_structure_new(
+        "gpudirect-sender-connected", "id", G_TYPE_UINT64, peer->id, "pid", G_TYPE_INT64, peer->pid,
+        "name", G_TYPE_STRING, peer->name, "path", G_TYPE_STRING, peer->path, "fallback-reason",
+        G_TYPE_STRING, peer->fallback_reason, NULL);
+
+    GST_INFO_OBJECT(self, "%" GST_PTR_FORMAT, structure);
+    gst_element_post_message(GST_ELEMENT(self),
+                             gst_message_new_element(GST_OBJECT(self), structure));
+    g_object_notify(G_OBJECT(self), "active-path");
+    self->linked = TRUE;
+    self->refusal_told = FALSE;
+    self->discont = TRUE;
+    self->dropped_seen = 0;
+    self->settling = self->slots;
+    self->map = (struct time_map){0};
+}
+
+static void take_event(GstGpudirectSrc *self, const struct news *news)
+{
+    gsize size;
+    const void *bytes = g_bytes_get_data(news->bytes, &size);
+    struct wire_event *event = g_new0(struct wire_event, 1);
+
+    if (event_decode(news->kind, bytes, size, event)) {
+        g_queue_push_tail(&self->waiting, event);
+        return;
+    }
+    GST_INFO_OBJECT(self, "an event of kind %u from the sender says nothing", news->kind);
+    wire_event_clear(event);
+    g_free(event);
+}
+
+GstFlowReturn gst_gpudirect_src_handle_news(GstGpudirectSrc *self)
+{
+    GstFlowReturn flow = GST_FLOW_OK;
+    struct news *news;
+
+    while (flow == GST_FLOW_OK && (news = g_queue_pop_head(&self->news))) {
+        if (news->event == GPUD_EVENT_FORMAT)
+            flow = take_format(self, news);
+        else if (news->event == GPUD_EVENT_CONNECTED)
+            take_connection(self, &news->peer);
+        else if (news->event == GPUD_EVENT_USER)
+            take_event(self, news);
+        news_free(news);
+    }
+    return flow;
+}
+
+/* --- events ------------------------------------------------------------------------------- */
+
+/* Running times here are the buffers' times, so the segment only says which stream time belongs to
+ * them. */
+static void apply_segment(GstGpudirectSrc *self, const struct wire_event *event)
+{
+    GstSegment segment;
+    gint64 start = (gint64)event->time + self->map.shift;
+    gint64 cut = start < 0 ? -start : 0; /* what lies before this pipeline's start */
+
+    gst_segment_init(&segment, GST_FORMAT_TIME);
+    segment.applied_rate = event->rate;
+    segment.start = segment.base = segment.position = (guint64)(start + cut);
+    segment.time = GST_CLOCK_TIME_IS_VALID(event->stream_time) ? event->stream_time : 0;
+    gint64 moved = (gint64)((gdouble)cut * event->rate);
+    segment.time = moved < 0 && (guint64)-moved > segment.time ? 0 : segment.time + (guint64)moved;
+    gst_base_src_new_segment(GST_BASE_SRC(self), &segment);
+}
+
+static void push_event(GstGpudirectSrc *self, struct wire_event *event)
+{
+    GstPad *pad = GST_BASE_SRC_PAD(self);
+
+    switch (event->kind) {
+    case EVENT_SEGMENT:
+        apply_segment(self, event);
+        break;
+    case EVENT_TAGS:
+        gst_pad_push_event(pad, gst_event_new_tag(g_steal_pointer(&event->tags)));
+        break;
+    case EVENT_GAP: {
+        GstEvent *segment = gst_pad_get_sticky_event(pad, GST_EVENT_SEGMENT, 0);
+        /* Before the first picture there is nothing to bridge. */
+        if (segment)
+            gst_pad_push_event(
+                pad, gst_event_new_gap(time_map_apply(&self->map, event->time), event->duration));
+        g_clear_pointer(&segment, gst_event_unref);
+        break;
+    }
+    case EVENT_FLUSH:
+        self->discont = TRUE;
+        self->map.anchored = FALSE;
+        break;
+    case EVENT_CUSTOM:
+        gst_pad_push_event(pad, gst_event_new_custom(GST_EVENT_CUSTOM_DOWNSTREAM,
+                                                     g_steal_pointer(&event->structure)));
+        break;
+    }
+}
+
+void gst_gpudirect_src_push_events(GstGpudirectSrc *self)
+{
+    struct wire_event *event;
+
+    while ((event = g_queue_pop_head(&self->waiting))) {
+        time_map_update(&self->map, &event->head, GST_CLOCK_TIME_NONE, GST_ELEMENT(self),
+                        g_atomic_int_get(&self->monotonic));
+        push_event(self, event);
+        wire_event_clear(event);
+        g_free(event);
+    }
+}
+
+/* --- caps and allocation ------------------------------------------------------------------ */
+
+gboolean gst_gpudirect_src_set_format(GstGpudirectSrc *self, GstCaps *caps,
+                                      const struct gpud_layout *layout)
+{
+    struct video_planes planes;
+
+    if (!gst_video_info_from_caps(&self->info, caps))
+        return FALSE;
+    layout_to_planes(layout, &self->info, &planes);
+    self->planes_default = planes_are_default(&planes, &self->info);
+    if (self->pool)
+        gst_buffer_pool_set_active(self->pool, FALSE);
+    gst_clear_object(&self->pool);
+    GstBufferPool *pool = gst_gpudirect_pool_new_wrapping(&self->info);
+    GstStructure *config = gst_buffer_pool_get_config(pool);
+    gst_buffer_pool_config_set_params(config, caps, (guint)self->info.size, 0, 0);
+    if (!gst_buffer_pool_set_config(pool, config) || !gst_buffer_pool_set_active(pool, TRUE)) {
+        gst_object_unref(pool);
+        return FALSE;
+    }
+    self->pool = pool;
+    GST_OBJECT_LOCK(self);
+    self->frame_duration =
+        self->info.fps_n > 0
+            ? gst_util_uint64_scale_int(GST_SECOND, self->info.fps_d, self->info.fps_n)
+            : GST_CLOCK_TIME_NONE;
+    GST_OBJECT_UNLOCK(self);
+    return TRUE;
+}
+
+static GstCaps *src_get_caps(GstBaseSrc *base, GstCaps *filter)
+{
+    GstGpudirectSrc *self = GST_GPUDIRECT_SRC(base);
+    GstCaps *caps = NULL;
+
+    g_mutex_lock(&self->input_lock);
+    if (self->input && self->input->ops->get_caps)
+        caps = self->input->ops->get_caps(self->input);
+    g_mutex_unlock(&self->input_lock);
+    if (!caps)
+        caps = gst_pad_get_pad_template_caps(GST_BASE_SRC_PAD(base));
+    if (filter) {
+        GstCaps *both = gst_caps_intersect_full(filter, caps, GST_CAPS_INTERSECT_FIRST);
+        gst_caps_unref(caps);
+        caps = both;
+    }
+    return caps;
+}
+
+/* One of a card's modes, made definite. */
+static GstStructure *fixate_mode(const GstStructure *mode)
+{
+    GstStructure *fixed = gst_structure_copy(mode);
+
+    gst_structure_fixate_field_nearest_int(fixed, "width", 1920);
+    gst_structure_fixate_field_nearest_int(fixed, "height", 1080);
+    gst_structure_fixate_field_nearest_fraction(fixed, "framerate", G_MAXINT, 1);
+    gst_structure_fixate(fixed);
+    return fixed;
+}
+
+/* How far a mode is from what a viewer most likely wants; the card's own order decides between
+ * equals. */
+static gint distance_from_hd(const GstStructure *fixed)
+{
+    gint width = 0, height = 0;
+
+    gst_structure_get_int(fixed, "width", &width);
+    gst_structure_get_int(fixed, "height", &height);
+    return ABS(width - 1920) + ABS(height - 1080);
+}
+
+static GstCaps *src_fixate(GstBaseSrc *base, GstCaps *caps)
+{
+    GstStructure *best = NULL;
+
+    for (guint i = 0; i < gst_caps_get_size(caps); i++) {
+        GstStructure *fixed = fixate_mode(gst_caps_get_structure(caps, i));
+        if (!best || distance_from_hd(fixed) < distance_from_hd(best)) {
+            g_clear_pointer(&best, gst_structure_free);
+            best = g_steal_pointer(&fixed);
+        }
+        g_clear_pointer(&fixed, gst_structure_free);
+    }
+    if (!best)
+        return caps;
+    gst_caps_unref(caps);
+    return gst_caps_new_full(best, NULL);
+}
+
+/* A link's caps come in band; a card's are negotiated. */
+static gboolean src_negotiate(GstBaseSrc *base)
+{
+    GstGpudirectSrc *self = GST_GPUDIRECT_SRC(base);
+
+    if (!self->input || !self->input->ops->configure)
+        return TRUE;
+    return parent_class->negotiate(base);
+}
+
+static gboolean src_set_caps(GstBaseSrc *base, GstCaps *caps)
+{
+    GstGpudirectSrc *self = GST_GPUDIRECT_SRC(base);
+    struct gpud_layout layout;
+    struct gpud_error error;
+
+    if (!self->input || !self->input->ops->configure)
+        return TRUE;
+    if (self->input->ops->configure(self->input, caps, &layout, &error) != GPUD_OK) {
+        gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_OPEN_SOURCE, &error,
+                            "The capture card cannot be set up");
+        return FALSE;
+    }
+    return gst_gpudirect_src_set_format(self, caps, &layout);
+}
+
+static gboolean src_decide_allocation(GstBaseSrc *base, GstQuery *query)
+{
+    GstGpudirectSrc *self = GST_GPUDIRECT_SRC(base);
+
+    self->downstream_video_meta =
+        gst_query_find_allocation_meta(query, GST_VIDEO_META_API_TYPE, NULL);
+    /* Buffers are slots. A pool from downstream would only serve when each frame has to be copied.
+     */
+    if (self->downstream_video_meta || self->planes_default)
+        while (gst_query_get_n_allocation_pools(query) > 0)
+            gst_query_remove_nth_allocation_pool(query, 0);
+    return parent_class->decide_allocation(base, query);
+}
+
+void gst_gpudirect_src_class_init_format(GstBaseSrcClass *klass)
+{
+    parent_class = g_type_class_peek_parent(klass);
+    klass->get_caps = src_get_caps;
+    klass->fixate = src_fixate;
+    klass->negotiate = src_negotiate;
+    klass->set_caps = src_set_caps;
+    klass->decide_allocation = src_decide_allocation;
+}
+
+void gst_gpudirect_src_reset_stream(GstGpudirectSrc *self)
+{
+    struct wire_event *event;
+
+    g_queue_clear_full(&self->news, (GDestroyNotify)news_free);
+    while ((event = g_queue_pop_head(&self->waiting))) {
+        wire_event_clear(event);
+        g_free(event);
+    }
+    if (self->pool)
+        gst_buffer_pool_set_active(self->pool, FALSE);
+    gst_clear_object(&self->pool);
+    self->map = (struct time_map){0};
+    self->discont = TRUE;
+    self->linked = self->refusal_told = FALSE;
+    self->waiting_since = 0;
+    self->dropped_seen = self->dropped_total = self->frames = 0;
+    self->settling = self->slots;
+    self->latency_told = 0;
+    GST_OBJECT_LOCK(self);
+    self->transfer = 0;
+    self->frame_duration = GST_CLOCK_TIME_NONE;
+    GST_OBJECT_UNLOCK(self);
+}
