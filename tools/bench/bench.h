@@ -1,0 +1,88 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* gpudirect-bench: a sender and its receivers in processes of their own, and the one that directs
+ * them.
+ *
+ *     director            sender          receivers
+ *        |----- JOB ------->|                 |
+ *        |<-- LISTENING ----|                 |
+ *        |----- JOB --------------------------->|   connects
+ *        |<-- READY --------|<--- READY --------|
+ *        |----- GO -------->|                 |
+ *        |                  |==== frames =====>|   warm-up, then what is measured
+ *        |<-- RESULT -------|                 |
+ *        |----- STOP -------------------------->|
+ *        |<--- RESULT --------------------------|
+ *        |----- STOP ------>|  ends           |
+ *
+ *     main.c       which of them this process is
+ *     options.c    the command line
+ *     session.c    the runs that were asked for; run.c one run, as above; children.c the processes
+ *     control.c    the messages
+ *     sender.c     the sender's loop; outletcore.c, outletgst.c where its frames go
+ *     receivercore.c, receivergst.c   where frames come from; tally.c what is counted
+ *     frames.c     how a frame is marked and checked
+ *     ceiling.c    what the machine can do at best
+ *     stats.c, machine.c, text.c, json.c   the report */
+#ifndef GPUD_TOOLS_BENCH_H
+#define GPUD_TOOLS_BENCH_H
+
+#include <gpudirect/gpudirect.h>
+
+#include <glib.h>
+
+#define BENCH_EXIT_USAGE 2
+#define BENCH_EXIT_DAMAGE 3 /* frames were lost or torn */
+
+#define BENCH_STEP (10 * GPUD_SEC) /* the longest that any one step may take without progress */
+
+/* What a child is to do. Goes over the control socket as it is: both ends are the same program. */
+struct bench_job {
+    char from[32], to[32];
+    char route[32]; /* "": the best */
+    char format[16];
+    uint32_t width, height;
+    uint32_t fps_num, fps_den; /* the pace; 0/1: as fast as it goes */
+    uint32_t frames, warmup;
+    uint32_t receivers, slots;
+    enum gpud_slow_receiver slow_receiver;
+    bool foreign; /* frames come from memory that the sender did not lend */
+    bool full;    /* every byte is written and checked, not only the marks */
+    uint32_t foreign_buffers;
+    char address[128];          /* of the core's link */
+    char sink[2048], src[2048]; /* elements instead of the core; "": none */
+    char caps[256];
+    uint32_t number;      /* of a receiver, from 1 */
+    int ping, pong, page; /* of the echo: descriptors that it inherited */
+};
+
+#define BENCH_UNKNOWN (-1)
+
+/* What a child has measured. Counters are of the measured section, and BENCH_UNKNOWN where nobody
+ * counts them. */
+struct bench_result {
+    char route[32], fallback_reason[192];
+    uint64_t frames;    /* sent, or received, in the measured section */
+    uint64_t all;       /* with the warm-up */
+    int64_t start, end; /* monotonic ns of the measured section */
+    int64_t cpu_ns;     /* of the process in it */
+    int64_t copies_cpu, copies_gpu, kicks, waits;
+    uint64_t lent;      /* sender: frames that lay in the far side's memory from the start */
+    int64_t dropped;    /* sender: on purpose, for all receivers, warm-up included */
+    uint64_t explained; /* receiver: frames that were reported to it as dropped */
+    uint64_t torn;      /* receiver: damaged, or out of order */
+    uint64_t latencies; /* how many follow, int64_t ns each */
+};
+
+struct bench_failure {
+    enum gpud_status status;
+    char reason[512];
+};
+
+static inline bool bench_uses_elements(const struct bench_job *job)
+{
+    return job->sink[0] != '\0';
+}
+
+#endif

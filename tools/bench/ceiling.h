@@ -1,0 +1,28 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What this machine can do at best, measured in the same run. */
+#ifndef GPUD_TOOLS_BENCH_CEILING_H
+#define GPUD_TOOLS_BENCH_CEILING_H
+
+#include "bench.h"
+
+struct bench_ceiling {
+    const char *what;
+    double value; /* what a ratio compares with: frames a second, or the median in µs */
+    const char *unit;
+    double p99; /* of the wakes, µs; NAN for memcpy */
+};
+
+/* How many buffers of that size are larger, together, than the processor's caches. */
+uint32_t bench_ceiling_buffers(uint64_t size);
+
+/* Copying such frames, one after the other, in one thread. */
+bool bench_ceiling_memcpy(uint64_t size, struct bench_ceiling *ceiling,
+                          struct bench_failure *failure);
+
+/* Waking another process through an eventfd, at the job's pace. */
+bool bench_ceiling_wake(const struct bench_job *job, struct bench_ceiling *ceiling,
+                        struct bench_failure *failure);
+
+#endif

@@ -1,0 +1,252 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "children.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CHILDREN_MAX (GPUD_RECEIVERS_MAX + 1)
+#define ROLE_PREFIX "@" /* no option and no file is called so by chance */
+
+static volatile sig_atomic_t caught;
+
+static void fail(struct bench_failure *failure, enum gpud_status status, const char *format, ...)
+    G_GNUC_PRINTF(3, 4);
+
+static void fail(struct bench_failure *failure, enum gpud_status status, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    failure->status = status;
+    vsnprintf(failure->reason, sizeof(failure->reason), format, args);
+    va_end(args);
+}
+
+static void on_signal(int number)
+{
+    caught = number;
+}
+
+void bench_catch_signals(void)
+{
+    const struct sigaction action = {.sa_handler = on_signal}; /* no SA_RESTART: waits end */
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
+}
+
+int bench_caught_signal(void)
+{
+    return caught;
+}
+
+/* --- starting --------------------------------------------------------------------------------- */
+
+/* Only what may be called between fork and exec: the director has one thread, and no device. */
+G_NORETURN static void become(const char *role, int fd, pid_t parent, const int *keep,
+                              size_t keep_count)
+{
+    char number[16];
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(EXIT_FAILURE); /* it died before the line above */
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    signal(SIGHUP, SIG_DFL);
+    for (size_t i = 0; i < keep_count; i++)
+        fcntl(keep[i], F_SETFD, 0);
+    fcntl(fd, F_SETFD, 0);
+    /* Elements may print; the report has standard output for itself. */
+    dup2(STDERR_FILENO, STDOUT_FILENO);
+    snprintf(number, sizeof(number), "%d", fd);
+    execl("/proc/self/exe", "gpudirect-bench", role, number, (char *)NULL);
+    _exit(127);
+}
+
+bool bench_child_start(struct bench_child *child, const char *role, uint32_t number,
+                       const int *keep, size_t keep_count, struct bench_failure *failure)
+{
+    int ends[2];
+    *child = (struct bench_child){.role = role, .number = number, .pid = -1, .fd = -1};
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) {
+        fail(failure, GPUD_IO, "no control socket: %s", g_strerror(errno));
+        return false;
+    }
+    char *mark = g_strconcat(ROLE_PREFIX, role, NULL);
+    pid_t parent = getpid();
+    child->pid = fork();
+    if (child->pid == 0)
+        become(mark, ends[1], parent, keep, keep_count);
+    g_free(mark);
+    close(ends[1]);
+    child->fd = ends[0];
+    if (child->pid < 0) {
+        fail(failure, GPUD_IO, "no process for the %s: %s", role, g_strerror(errno));
+        return false;
+    }
+    return true;
+}
+
+const char *bench_role(int argc, char **argv, int *fd)
+{
+    if (argc != 3 || !g_str_has_prefix(argv[1], ROLE_PREFIX))
+        return NULL;
+    *fd = atoi(argv[2]);
+    fcntl(*fd, F_SETFD, FD_CLOEXEC);
+    signal(SIGPIPE, SIG_IGN);
+    return argv[1] + strlen(ROLE_PREFIX);
+}
+
+/* --- ending ----------------------------------------------------------------------------------- */
+
+static bool reap(struct bench_child *child, int64_t deadline, int *status)
+{
+    while (child->pid > 0) {
+        pid_t got = waitpid(child->pid, status, WNOHANG);
+        if (got == child->pid || (got < 0 && errno != EINTR)) {
+            child->pid = -1;
+            return true;
+        }
+        if (bench_now() >= deadline)
+            return false;
+        g_usleep(1000);
+    }
+    return true;
+}
+
+void bench_child_hang_up(struct bench_child *child)
+{
+    if (child->fd >= 0)
+        close(child->fd);
+    child->fd = -1;
+}
+
+bool bench_child_stop(struct bench_child *child, int64_t deadline)
+{
+    int status = 0;
+    bool by_itself = reap(child, deadline, &status);
+    if (!by_itself) {
+        kill(child->pid, SIGKILL);
+        reap(child, bench_now() + BENCH_STEP, &status);
+    }
+    bench_child_hang_up(child);
+    g_clear_pointer(&child->latencies, g_free);
+    return by_itself;
+}
+
+static const char *name_of(const struct bench_child *child, char text[32])
+{
+    if (child->number)
+        g_snprintf(text, 32, "%s %u", child->role, child->number);
+    else
+        g_strlcpy(text, child->role, 32);
+    return text;
+}
+
+bool bench_children_explain(struct bench_child *children, size_t count,
+                            struct bench_failure *failure)
+{
+    int64_t deadline = bench_now() + 50 * GPUD_MSEC;
+    do {
+        for (size_t i = 0; i < count; i++) {
+            int status = 0;
+            char name[32];
+            pid_t pid = children[i].pid;
+            if (pid <= 0 || !reap(&children[i], 0, &status) || !WIFSIGNALED(status))
+                continue;
+            fail(failure, GPUD_PEER, "the %s (process %d) was killed by signal %d (%s)",
+                 name_of(&children[i], name), (int)pid, WTERMSIG(status),
+                 g_strsignal(WTERMSIG(status)));
+            return true;
+        }
+        g_usleep(2000);
+    } while (bench_now() < deadline);
+    return false;
+}
+
+/* --- following -------------------------------------------------------------------------------- */
+
+static bool take_result(struct bench_child *child, struct bench_packet *packet)
+{
+    if (packet->size < sizeof(child->result))
+        return false;
+    memcpy(&child->result, packet->data, sizeof(child->result));
+    size_t samples = packet->size - sizeof(child->result);
+    if (child->result.latencies * sizeof(int64_t) != samples)
+        return false;
+    child->latencies = g_memdup2((char *)packet->data + sizeof(child->result), samples);
+    child->finished = true;
+    return true;
+}
+
+static bool handle(struct bench_child *child, struct bench_packet *packet,
+                   struct bench_failure *failure)
+{
+    char name[32];
+    if (packet->type == BENCH_LISTENING || packet->type == BENCH_READY) {
+        child->ready = true;
+        return true;
+    }
+    if (packet->type == BENCH_RESULT && take_result(child, packet))
+        return true;
+    if (packet->type == BENCH_FAILED && packet->size == sizeof(struct bench_failure)) {
+        const struct bench_failure *told = packet->data;
+        fail(failure, told->status, "%s: %s", name_of(child, name), told->reason);
+        return false;
+    }
+    fail(failure, GPUD_PEER, "the %s sent nonsense", name_of(child, name));
+    return false;
+}
+
+static bool read_child(struct bench_child *child, struct bench_failure *failure)
+{
+    struct bench_packet packet;
+    char name[32];
+    enum bench_got got = bench_receive(child->fd, bench_now() + GPUD_SEC, &packet);
+    if (got == BENCH_GOT) {
+        bool good = handle(child, &packet, failure);
+        g_free(packet.data);
+        return good;
+    }
+    if (got == BENCH_GOT_NOTHING)
+        return true;
+    fail(failure, GPUD_PEER, "the %s ended without a result", name_of(child, name));
+    return false;
+}
+
+bool bench_children_follow(struct bench_child *children, size_t count, int64_t deadline,
+                           bool (*done)(struct bench_child *children, size_t count),
+                           const char *what, struct bench_failure *failure)
+{
+    while (!done(children, count)) {
+        struct pollfd fds[CHILDREN_MAX];
+        int64_t left = deadline - bench_now();
+        if (caught || left <= 0) {
+            if (caught)
+                fail(failure, GPUD_AGAIN, "interrupted by signal %d (%s)", (int)caught,
+                     g_strsignal(caught));
+            else
+                fail(failure, GPUD_TIMEOUT, "%s took too long: see --timeout", what);
+            return false;
+        }
+        for (size_t i = 0; i < count; i++)
+            fds[i] =
+                (struct pollfd){.fd = children[i].finished ? -1 : children[i].fd, .events = POLLIN};
+        if (poll(fds, count, (int)MIN(left / GPUD_MSEC + 1, 1000)) <= 0)
+            continue;
+        for (size_t i = 0; i < count; i++)
+            if (fds[i].revents && !read_child(&children[i], failure))
+                return false;
+    }
+    return true;
+}

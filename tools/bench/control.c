@@ -1,0 +1,162 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "control.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MESSAGE_MAX (UINT64_C(1) << 28)
+#define WRITE_DEADLINE_S 10
+
+struct header {
+    uint64_t type, size;
+};
+
+static int64_t read_clock(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return t.tv_sec * GPUD_SEC + t.tv_nsec;
+}
+
+int64_t bench_now(void)
+{
+    return read_clock(CLOCK_MONOTONIC);
+}
+
+int64_t bench_cpu_time(void)
+{
+    return read_clock(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+/* --- sending ---------------------------------------------------------------------------------- */
+
+static bool send_all(int fd, const void *data, size_t size)
+{
+    const char *at = data;
+    while (size > 0) {
+        ssize_t sent = send(fd, at, size, MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR)
+            continue;
+        if (sent <= 0)
+            return false;
+        at += sent;
+        size -= (size_t)sent;
+    }
+    return true;
+}
+
+static bool send_parts(int fd, enum bench_message type, const void *data, size_t size,
+                       const void *more, size_t more_size)
+{
+    const struct timeval patience = {.tv_sec = WRITE_DEADLINE_S};
+    struct header header = {.type = type, .size = size + more_size};
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+    return send_all(fd, &header, sizeof(header)) && send_all(fd, data, size) &&
+           send_all(fd, more, more_size);
+}
+
+bool bench_send(int fd, enum bench_message type, const void *data, size_t size)
+{
+    return send_parts(fd, type, data, size, NULL, 0);
+}
+
+bool bench_send_result(int fd, const struct bench_result *result, const int64_t *latencies)
+{
+    return send_parts(fd, BENCH_RESULT, result, sizeof(*result), latencies,
+                      result->latencies * sizeof(*latencies));
+}
+
+/* --- receiving -------------------------------------------------------------------------------- */
+
+static enum bench_got receive_all(int fd, int64_t deadline, void *data, size_t size)
+{
+    char *at = data;
+    while (size > 0) {
+        int64_t left = deadline - bench_now();
+        struct pollfd ready = {.fd = fd, .events = POLLIN};
+        int polled = poll(&ready, 1, left > 0 ? (int)MIN(left / GPUD_MSEC + 1, 1000) : 0);
+        if (polled < 0)
+            return BENCH_GOT_NOTHING; /* interrupted: the caller looks why */
+        if (polled == 0) {
+            if (left <= 0)
+                return BENCH_GOT_NOTHING;
+            continue;
+        }
+        ssize_t got = recv(fd, at, size, 0);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return BENCH_GOT_END;
+        at += got;
+        size -= (size_t)got;
+    }
+    return BENCH_GOT;
+}
+
+enum bench_got bench_receive(int fd, int64_t deadline, struct bench_packet *packet)
+{
+    struct header header;
+    enum bench_got got = receive_all(fd, deadline, &header, sizeof(header));
+    if (got != BENCH_GOT)
+        return got;
+    if (header.size > MESSAGE_MAX)
+        return BENCH_GOT_END;
+    /* What has begun to come is read whole, or the next message could not be found. */
+    void *data = g_malloc(header.size + 1);
+    got = receive_all(fd, MAX(deadline, bench_now() + BENCH_STEP), data, header.size);
+    if (got != BENCH_GOT) {
+        g_free(data);
+        return BENCH_GOT_END;
+    }
+    *packet = (struct bench_packet){
+        .type = (enum bench_message)header.type, .size = header.size, .data = data};
+    return BENCH_GOT;
+}
+
+/* --- in a child ------------------------------------------------------------------------------- */
+
+void bench_child_fail(int fd, enum gpud_status status, const char *format, ...)
+{
+    struct bench_failure failure = {.status = status};
+    va_list args;
+    va_start(args, format);
+    vsnprintf(failure.reason, sizeof(failure.reason), format, args);
+    va_end(args);
+    bench_send(fd, BENCH_FAILED, &failure, sizeof(failure));
+    _exit(EXIT_FAILURE);
+}
+
+void bench_child_expect(int fd, enum bench_message type, int64_t deadline, void *data, size_t size)
+{
+    struct bench_packet packet;
+    enum bench_got got = bench_receive(fd, deadline, &packet);
+    if (got == BENCH_GOT_END)
+        _exit(EXIT_FAILURE);
+    if (got == BENCH_GOT_NOTHING)
+        bench_child_fail(fd, GPUD_TIMEOUT, "the director of the measurement did not go on in time");
+    if (packet.type != type || packet.size != size)
+        bench_child_fail(fd, GPUD_INVALID,
+                         "the director of the measurement sent message %d instead of %d",
+                         (int)packet.type, (int)type);
+    if (size)
+        memcpy(data, packet.data, size);
+    g_free(packet.data);
+}
+
+bool bench_child_heard(int fd, enum bench_message type)
+{
+    struct pollfd ready = {.fd = fd, .events = POLLIN};
+    if (poll(&ready, 1, 0) <= 0)
+        return false;
+    bench_child_expect(fd, type, bench_now() + BENCH_STEP, NULL, 0);
+    return true;
+}

@@ -1,0 +1,85 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* gpudirect-bench. The same program directs, sends, receives and is woken: see bench.h. */
+#include "children.h"
+#include "outlet.h"
+#include "report.h"
+
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int play_role(const char *role, int control)
+{
+    struct bench_job job;
+    if (strcmp(role, "sender") == 0) {
+        bench_run_sender(control);
+    } else if (strcmp(role, "receiver") == 0) {
+        bench_child_expect(control, BENCH_JOB, bench_now() + BENCH_STEP, &job, sizeof(job));
+        if (bench_uses_elements(&job))
+            bench_run_receiver_gst(control, &job);
+        else
+            bench_run_receiver_core(control, &job);
+    } else if (strcmp(role, "echo") == 0) {
+        bench_run_echo(control);
+    } else {
+        return BENCH_EXIT_USAGE;
+    }
+    return EXIT_SUCCESS;
+}
+
+static bool run_once(const struct bench_options *options, const struct bench_job *job,
+                     struct bench_run *run, int *status)
+{
+    struct bench_failure failure = {.status = GPUD_IO};
+    if (bench_run(job, options->timeout, run, &failure)) {
+        if (run->lost || run->torn)
+            *status = BENCH_EXIT_DAMAGE;
+        return true;
+    }
+    fprintf(stderr, "gpudirect-bench: %s\n", failure.reason);
+    *status = failure.status == GPUD_INVALID ? BENCH_EXIT_USAGE : EXIT_FAILURE;
+    return false;
+}
+
+/* By turns, so that both see the same weather. */
+static int run_all(const struct bench_options *options)
+{
+    struct bench_run *ours = g_new0(struct bench_run, options->runs);
+    struct bench_run *peer = g_new0(struct bench_run, options->runs);
+    struct bench_series mine = {&options->ours, ours, options->runs},
+                        theirs = {&options->peer, peer, options->runs};
+    int status = EXIT_SUCCESS;
+    bool good = true;
+    for (uint32_t i = 0; i < options->runs && good; i++)
+        good = run_once(options, &options->ours, &ours[i], &status) &&
+               (!options->compare || run_once(options, &options->peer, &peer[i], &status));
+    if (good && options->json)
+        bench_print_json(&mine, options->compare ? &theirs : NULL);
+    else if (good)
+        bench_print_text(&mine, options->compare ? &theirs : NULL);
+    if (good && status == BENCH_EXIT_DAMAGE)
+        fputs("gpudirect-bench: frames were lost or torn\n", stderr);
+    g_free(ours);
+    g_free(peer);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    int control, status;
+    const char *role = bench_role(argc, argv, &control);
+    if (role)
+        return play_role(role, control);
+
+    struct bench_options *options = g_new0(struct bench_options, 1);
+    setlocale(LC_CTYPE, ""); /* numbers keep their points */
+    if (bench_options_parse(argc, argv, options, &status)) {
+        bench_catch_signals();
+        status = run_all(options);
+    }
+    g_free(options);
+    return fflush(stdout) == 0 ? status : EXIT_FAILURE;
+}

@@ -1,0 +1,329 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "options.h"
+
+#include "ceiling.h"
+#include "frames.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Long enough to mean something, whether a frame costs a microsecond or a millisecond. */
+#define FRAMES_LENT 10000
+#define FRAMES_FOREIGN 1000
+#define FRAMES_PACED 300
+#define RUNS_COMPARED 3
+
+static const char summary[] =
+    "Sends frames from one process to others and measures it: throughput, latency, the\n"
+    "processors' time, copies and wakes a frame, and whether every frame arrives whole. What the\n"
+    "machine can do at best is measured in the same run, and the ratio to it is given.";
+
+static const char description[] =
+    "Without --fps the sender goes as fast as its receivers let it, and throughput is compared\n"
+    "with memcpy of the same frame in one thread. With --fps latency is compared with waking a\n"
+    "process through an eventfd.\n"
+    "\n"
+    "Latency is from submit to acquire where both ends are the host, from submit to mapped and\n"
+    "readable where a device takes part, and from the push into the sink to the mapped buffer\n"
+    "for elements. Jitter is the mean difference from one frame to the next. Frames carry a\n"
+    "number and a checksum in their first and last bytes and in eight places between; lost are\n"
+    "those that nobody reported as dropped, torn those that do not check.\n"
+    "\n"
+    "Elements: --sink and --src take gst-launch descriptions. Frames are pushed into the sink,\n"
+    "in memory of the pool or allocator that it proposes, or with --source foreign in plain\n"
+    "memory. In descriptions and in --compare\n"
+    "  {dir}     is a private directory for sockets\n"
+    "  {caps}    is the format, as in video/x-raw,format=UYVY,width=3840,…\n"
+    "  {bytes}   is the size of twice as many frames as there are slots\n"
+    "\n"
+    "Exit status: 0 all frames arrived; 1 the measurement failed; 2 wrong usage; 3 frames were\n"
+    "lost or torn.\n"
+    "\n"
+    "Examples:\n"
+    "  gpudirect-bench --receivers 4\n"
+    "  gpudirect-bench --fps 60 --json\n"
+    "  gpudirect-bench --from opencl:0 --to opencl:0 --route staged --source foreign\n"
+    "  gpudirect-bench --elements --compare 'shmsink socket-path={dir}/shm shm-size={bytes} |\n"
+    "    shmsrc socket-path={dir}/shm is-live=true ! {caps}'";
+
+/* As GOption gives them. */
+struct given {
+    gchar *from, *to, *route, *format, *fps, *slow_receiver, *source, *verify, *sink, *src,
+        *compare;
+    gint width, height, frames, warmup, receivers, slots, runs, timeout;
+    gboolean json, elements, version;
+};
+
+static bool wrong(const char *format, ...) G_GNUC_PRINTF(1, 2);
+
+static bool wrong(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fputs("gpudirect-bench: ", stderr);
+    vfprintf(stderr, format, args);
+    fputs(" (see --help)\n", stderr);
+    va_end(args);
+    return false;
+}
+
+/* --- one option ------------------------------------------------------------------------------- */
+
+static bool take_text(char *field, size_t size, const char *option, const char *value)
+{
+    if (g_strlcpy(field, value ? value : "", size) < size)
+        return true;
+    return wrong("%s \"%.40s…\" is too long", option, value);
+}
+
+static bool take_number(uint32_t *field, const char *option, gint value, gint min, gint max)
+{
+    if (value < min || value > max)
+        return wrong("%s %d: %d to %d are possible", option, value, min, max);
+    *field = (uint32_t)value;
+    return true;
+}
+
+/* One of the words; their index. */
+static bool take_word(int *index, const char *option, const char *value, const char *const *words)
+{
+    for (*index = 0; words[*index]; (*index)++)
+        if (!value || strcmp(words[*index], value) == 0)
+            return true;
+    char *all = g_strjoinv(", ", (char **)words);
+    wrong("%s \"%s\": one of %s is possible", option, value, all);
+    g_free(all);
+    return false;
+}
+
+/* "60", "59.94", "60000/1001". */
+static bool take_rate(struct bench_job *job, const char *value)
+{
+    char *end;
+    job->fps_num = 0;
+    job->fps_den = 1;
+    if (!value)
+        return true;
+    double num = g_ascii_strtod(value, &end), den = 1;
+    if (end != value && *end == '/') {
+        const char *rest = end + 1;
+        den = g_ascii_strtod(rest, &end);
+        if (end == rest)
+            den = 0;
+    }
+    if (end == value || *end || !isfinite(num) || !(den >= 1 && den <= 1e6) || !(num > 0) ||
+        num / den > 1e5 || num / den < 0.1)
+        return wrong(
+            "--fps \"%s\": a number such as 60, 59.94 or 60000/1001 is needed, from 0.1 to 100000",
+            value);
+    bool whole = num == floor(num) && den == floor(den);
+    job->fps_num = (uint32_t)lround(whole ? num : num / den * 1000);
+    job->fps_den = whole ? (uint32_t)den : 1000;
+    return true;
+}
+
+/* --- several together ------------------------------------------------------------------------- */
+
+static bool take_picture(struct bench_job *job, const struct given *given)
+{
+    struct gpud_layout layout;
+    struct gpud_error error;
+    if (!take_text(job->format, sizeof(job->format), "--format", given->format) ||
+        !take_number(&job->width, "--width", given->width, 1, GPUD_DIMENSION_MAX) ||
+        !take_number(&job->height, "--height", given->height, 1, GPUD_DIMENSION_MAX))
+        return false;
+    if (gpud_layout_init(&layout, job->format, job->width, job->height, 0, &error) != GPUD_OK)
+        return wrong("%s", error.reason);
+    if (layout.size < BENCH_FRAME_MIN)
+        return wrong("a frame of %u bytes is too small to be marked: %d are needed",
+                     (unsigned)layout.size, BENCH_FRAME_MIN);
+    if (layout.size > UINT64_C(1) << 30)
+        return wrong("a frame of %.1f GiB is too large to be measured: 1 GiB is the most",
+                     (double)layout.size / (UINT64_C(1) << 30));
+    job->foreign_buffers = bench_ceiling_buffers(layout.size);
+    g_snprintf(job->caps, sizeof(job->caps),
+               "video/x-raw,format=%s,width=%u,height=%u,framerate=%u/%u", job->format, job->width,
+               job->height, job->fps_num ? job->fps_num : 60, job->fps_num ? job->fps_den : 1);
+    return true;
+}
+
+static bool take_frames(struct bench_job *job, const struct given *given)
+{
+    static const char *const sources[] = {"lent", "foreign", NULL};
+    int source;
+    if (!take_word(&source, "--source", given->source, sources))
+        return false;
+    job->foreign = source == 1;
+    gint usual = job->fps_num ? FRAMES_PACED : job->foreign ? FRAMES_FOREIGN : FRAMES_LENT;
+    return take_number(&job->frames, "--frames", given->frames ? given->frames : usual, 2,
+                       10000000);
+}
+
+static bool place_elements(struct bench_job *job, const char *sink, const char *src)
+{
+    struct gpud_layout layout;
+    char bytes[32];
+    char *fields[] = {job->sink, job->src};
+    const char *texts[] = {sink, src}, *names[] = {"the sink", "the source"};
+    gpud_layout_init(&layout, job->format, job->width, job->height, 0, NULL);
+    g_snprintf(bytes, sizeof(bytes), "%llu",
+               (unsigned long long)(layout.size + 4096) * 2 * job->slots);
+    for (int i = 0; i < 2; i++) {
+        GString *text = g_string_new(texts[i]);
+        g_strstrip(text->str);
+        text->len = strlen(text->str);
+        g_string_replace(text, "{caps}", job->caps, 0);
+        g_string_replace(text, "{bytes}", bytes, 0);
+        bool fits = take_text(fields[i], sizeof(job->sink), names[i], text->str);
+        if (fits && !fields[i][0])
+            fits = wrong("%s is empty", names[i]);
+        g_string_free(text, TRUE);
+        if (!fits)
+            return false;
+    }
+    return true;
+}
+
+static bool take_elements(struct bench_options *options, const struct given *given)
+{
+    struct bench_job *ours = &options->ours;
+    options->peer = *ours;
+    if (given->elements && (given->sink || given->src))
+        return wrong("--elements stands for --sink and --src: give the one or the others");
+    if (!given->sink != !given->src)
+        return wrong("--sink and --src belong together");
+    if (given->sink && !place_elements(ours, given->sink, given->src))
+        return false;
+    if (given->elements) {
+        char *sink =
+            g_strdup_printf("gpudirectsink address=unix:{dir}/link device=%s slots=%u sync=false",
+                            ours->from, ours->slots);
+        char *src = g_strdup_printf("gpudirectsrc address=unix:{dir}/link device=%s slots=%u",
+                                    ours->to, ours->slots);
+        bool placed = place_elements(ours, sink, src);
+        g_free(sink);
+        g_free(src);
+        if (!placed)
+            return false;
+    }
+    if (bench_uses_elements(ours) && ours->route[0])
+        return wrong("--route is for the core's own link: elements choose by themselves");
+    options->compare = given->compare != NULL;
+    if (!options->compare)
+        return true;
+    char **parts = g_strsplit(given->compare, "|", 2);
+    bool placed = parts[0] && parts[1] ? place_elements(&options->peer, parts[0], parts[1])
+                                       : wrong("--compare needs \"SINK | SOURCE\"");
+    g_strfreev(parts);
+    return placed;
+}
+
+static bool interpret(struct bench_options *options, const struct given *given)
+{
+    static const char *const policies[] = {"block", "drop-newest", "drop-oldest", NULL};
+    static const char *const verifies[] = {"marks", "full", NULL};
+    struct bench_job *job = &options->ours;
+    gint usual = given->compare ? RUNS_COMPARED : 1;
+    int policy, verify;
+    uint32_t seconds = 0;
+    if (!take_text(job->from, sizeof(job->from), "--from", given->from ? given->from : "host") ||
+        !take_text(job->to, sizeof(job->to), "--to", given->to ? given->to : "host") ||
+        !take_text(job->route, sizeof(job->route), "--route", given->route) ||
+        !take_rate(job, given->fps) || !take_picture(job, given) || !take_frames(job, given) ||
+        !take_number(&job->warmup, "--warmup", given->warmup, 0, 1000000) ||
+        !take_number(&job->receivers, "--receivers", given->receivers, 1, GPUD_RECEIVERS_MAX) ||
+        !take_number(&job->slots, "--slots", given->slots, 1, GPUD_SLOTS_MAX) ||
+        !take_number(&options->runs, "--runs", given->runs ? given->runs : usual, 1, 1000) ||
+        !take_number(&seconds, "--timeout", given->timeout, 1, 86400) ||
+        !take_word(&policy, "--slow-receiver", given->slow_receiver, policies) ||
+        !take_word(&verify, "--verify", given->verify, verifies))
+        return false;
+    job->slow_receiver = (enum gpud_slow_receiver)(GPUD_SLOW_BLOCK + policy);
+    job->full = verify == 1;
+    options->json = given->json;
+    options->timeout = seconds * GPUD_SEC;
+    if (job->fps_num)
+        options->timeout +=
+            (int64_t)(((double)job->warmup + job->frames) * 1e9 * job->fps_den / job->fps_num);
+    return take_elements(options, given);
+}
+
+/* --- all -------------------------------------------------------------------------------------- */
+
+static void free_given(struct given *given)
+{
+    gchar *texts[] = {given->from,          given->to,     given->route,  given->format, given->fps,
+                      given->slow_receiver, given->source, given->verify, given->sink,   given->src,
+                      given->compare};
+    for (size_t i = 0; i < G_N_ELEMENTS(texts); i++)
+        g_free(texts[i]);
+}
+
+bool bench_options_parse(int argc, char **argv, struct bench_options *options, int *status)
+{
+    struct given given = {
+        .width = 3840, .height = 2160, .warmup = 32, .receivers = 1, .slots = 4, .timeout = 60};
+    given.format = g_strdup("UYVY");
+    const GOptionEntry entries[] = {
+        {"from", 0, 0, G_OPTION_ARG_STRING, &given.from, "The sender's device (host)", "DEVICE"},
+        {"to", 0, 0, G_OPTION_ARG_STRING, &given.to, "The receivers' device (host)", "DEVICE"},
+        {"route", 0, 0, G_OPTION_ARG_STRING, &given.route, "map, directgma or staged (the best)",
+         "ROUTE"},
+        {"width", 0, 0, G_OPTION_ARG_INT, &given.width, "Of the picture (3840)", "PIXELS"},
+        {"height", 0, 0, G_OPTION_ARG_INT, &given.height, "Of the picture (2160)", "PIXELS"},
+        {"format", 0, 0, G_OPTION_ARG_STRING, &given.format, "As GStreamer names it (UYVY)",
+         "FORMAT"},
+        {"frames", 0, 0, G_OPTION_ARG_INT, &given.frames,
+         "To be measured (lent 10000, foreign 1000, with --fps 300)", "N"},
+        {"warmup", 0, 0, G_OPTION_ARG_INT, &given.warmup, "Frames before these (32)", "N"},
+        {"fps", 0, 0, G_OPTION_ARG_STRING, &given.fps, "The pace (as fast as it goes)", "RATE"},
+        {"receivers", 0, 0, G_OPTION_ARG_INT, &given.receivers, "How many processes receive (1)",
+         "N"},
+        {"slots", 0, 0, G_OPTION_ARG_INT, &given.slots, "Frames in flight per receiver (4)", "N"},
+        {"slow-receiver", 0, 0, G_OPTION_ARG_STRING, &given.slow_receiver,
+         "block, drop-newest or drop-oldest (block)", "POLICY"},
+        {"source", 0, 0, G_OPTION_ARG_STRING, &given.source,
+         "lent: frames are written where they are sent from; foreign: in plain memory (lent)",
+         "KIND"},
+        {"verify", 0, 0, G_OPTION_ARG_STRING, &given.verify, "marks, or full: every byte (marks)",
+         "KIND"},
+        {"elements", 0, 0, G_OPTION_ARG_NONE, &given.elements,
+         "Through gpudirectsink and gpudirectsrc", NULL},
+        {"sink", 0, 0, G_OPTION_ARG_STRING, &given.sink, "Through this GStreamer sink", "ELEMENTS"},
+        {"src", 0, 0, G_OPTION_ARG_STRING, &given.src, "Through this GStreamer source", "ELEMENTS"},
+        {"compare", 0, 0, G_OPTION_ARG_STRING, &given.compare, "By turns with these elements",
+         "SINK|SOURCE"},
+        {"runs", 0, 0, G_OPTION_ARG_INT, &given.runs,
+         "How often; then medians are given (1; compared 3)", "N"},
+        {"timeout", 0, 0, G_OPTION_ARG_INT, &given.timeout, "For one run, beside its pace (60)",
+         "SECONDS"},
+        {"json", 0, 0, G_OPTION_ARG_NONE, &given.json, "Print JSON, for programs", NULL},
+        {"version", 0, 0, G_OPTION_ARG_NONE, &given.version, "Print the version and exit", NULL},
+        {NULL},
+    };
+    GOptionContext *context =
+        g_option_context_new("— measures the way of frames between processes");
+    g_option_context_set_summary(context, summary);
+    g_option_context_set_description(context, description);
+    g_option_context_add_main_entries(context, entries, NULL);
+    GError *error = NULL;
+    bool good = g_option_context_parse(context, &argc, &argv, &error);
+    g_option_context_free(context);
+    if (!good)
+        wrong("%s", error->message);
+    g_clear_error(&error);
+    if (good && argc > 1)
+        good = wrong("\"%s\": there are no arguments, only options", argv[1]);
+    if (good && given.version)
+        printf("gpudirect-bench %s\n", gpud_version_string());
+    else if (good)
+        good = interpret(options, &given);
+    *status = good ? EXIT_SUCCESS : BENCH_EXIT_USAGE;
+    good = good && !given.version;
+    free_given(&given);
+    return good;
+}

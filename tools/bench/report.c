@@ -1,0 +1,91 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What both forms of the report are made of. */
+#include "report.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#define METRIC(key, label, unit, field)                     \
+    {                                                       \
+        key, label, unit, offsetof(struct bench_run, field) \
+    }
+
+const struct bench_metric bench_metrics[] = {
+    METRIC("fps", "throughput", "frames/s", fps),
+    METRIC("ceiling", "ceiling", "", ceiling.value),
+    METRIC("ceiling_ratio", "ratio to it", "", ceiling_ratio),
+    METRIC("ceiling_ratio_p99", "ratio of p99", "", ceiling_ratio_p99),
+    METRIC("latency_us_p50", "latency p50", "us", latency.p50),
+    METRIC("latency_us_p90", "latency p90", "us", latency.p90),
+    METRIC("latency_us_p99", "latency p99", "us", latency.p99),
+    METRIC("latency_us_p999", "latency p99.9", "us", latency.p999),
+    METRIC("latency_us_max", "latency max", "us", latency.max),
+    METRIC("latency_us_jitter", "jitter", "us", latency.jitter),
+    METRIC("cpu_us_per_frame_sender", "CPU sender", "us/frame", cpu_sender),
+    METRIC("cpu_us_per_frame_receiver", "CPU receiver", "us/frame", cpu_receiver),
+    METRIC("copies_cpu", "copies by CPUs", "/frame", copies_cpu),
+    METRIC("copies_gpu", "copies by devices", "/frame", copies_gpu),
+    METRIC("lent", "lent by the far side", "of 1", lent),
+    METRIC("kicks_sender", "wakes by sender", "/frame", kicks_sender),
+    METRIC("waits_sender", "sleeps of sender", "/frame", waits_sender),
+    METRIC("kicks_receiver", "wakes by receiver", "/frame", kicks_receiver),
+    METRIC("waits_receiver", "sleeps of receiver", "/frame", waits_receiver),
+    {NULL},
+};
+
+struct bench_spread bench_spread_of(const struct bench_series *series,
+                                    const struct bench_metric *metric)
+{
+    double *values = g_new0(double, series->count);
+    for (uint32_t i = 0; i < series->count; i++)
+        memcpy(&values[i], (const char *)&series->runs[i] + metric->offset, sizeof(double));
+    struct bench_spread spread = {.median = bench_median(values, series->count)};
+    bool known = !isnan(spread.median); /* and then they are sorted */
+    spread.min = known ? values[0] : NAN;
+    spread.max = known ? values[series->count - 1] : NAN;
+    g_free(values);
+    return spread;
+}
+
+uint64_t bench_frame_bytes(const struct bench_job *job)
+{
+    struct gpud_layout layout = {.size = 0};
+    gpud_layout_init(&layout, job->format, job->width, job->height, 0, NULL);
+    return layout.size;
+}
+
+const char *bench_latency_meaning(const struct bench_job *job)
+{
+    if (bench_uses_elements(job))
+        return "push into the sink to mapped buffer behind the source";
+    bool host = (strcmp(job->from, "host") == 0 || strcmp(job->from, "auto") == 0) &&
+                (strcmp(job->to, "host") == 0 || strcmp(job->to, "auto") == 0);
+    return host ? "submit to acquire" : "submit to mapped and readable";
+}
+
+void bench_machine_describe(struct bench_machine *machine)
+{
+    struct utsname name;
+    char line[256];
+    *machine = (struct bench_machine){.cores = sysconf(_SC_NPROCESSORS_ONLN)};
+    g_strlcpy(machine->cpu, "unknown", sizeof(machine->cpu));
+    if (uname(&name) == 0)
+        g_snprintf(machine->kernel, sizeof(machine->kernel), "%s %s %s", name.sysname, name.release,
+                   name.machine);
+    FILE *info = fopen("/proc/cpuinfo", "re");
+    while (info && fgets(line, sizeof(line), info)) {
+        char *colon = strchr(line, ':');
+        if (!g_str_has_prefix(line, "model name") || !colon)
+            continue;
+        g_strlcpy(machine->cpu, g_strstrip(colon + 1), sizeof(machine->cpu));
+        break;
+    }
+    if (info)
+        fclose(info);
+}

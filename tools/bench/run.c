@@ -1,0 +1,264 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Directs one run, as bench.h draws it, in a directory of its own for sockets. */
+#include "run.h"
+
+#include "children.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+struct cast {
+    struct bench_child child[1 + GPUD_RECEIVERS_MAX]; /* the sender, then the receivers */
+    size_t count;
+};
+
+/* --- the directory ---------------------------------------------------------------------------- */
+
+static char *make_directory(struct bench_failure *failure)
+{
+    GError *error = NULL;
+    char *path = g_dir_make_tmp("gpudirect-bench-XXXXXX", &error);
+    if (!path) {
+        failure->status = GPUD_IO;
+        g_strlcpy(failure->reason, error->message, sizeof(failure->reason));
+        g_clear_error(&error);
+    }
+    return path;
+}
+
+static void remove_directory(const char *path)
+{
+    DIR *directory = opendir(path);
+    struct dirent *entry;
+    while (directory && (entry = readdir(directory))) {
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            unlinkat(dirfd(directory), entry->d_name, 0);
+    }
+    if (directory)
+        closedir(directory);
+    rmdir(path);
+}
+
+static bool place_addresses(struct bench_job *job, const char *directory,
+                            struct bench_failure *failure)
+{
+    char *texts[] = {job->sink, job->src};
+    g_snprintf(job->address, sizeof(job->address), "unix:%s/link", directory);
+    for (int i = 0; i < 2; i++) {
+        GString *text = g_string_new(texts[i]);
+        g_string_replace(text, "{dir}", directory, 0);
+        bool fits = g_strlcpy(texts[i], text->str, sizeof(job->sink)) < sizeof(job->sink);
+        g_string_free(text, TRUE);
+        if (!fits) {
+            failure->status = GPUD_INVALID;
+            g_strlcpy(failure->reason, "the description of the elements is too long",
+                      sizeof(failure->reason));
+            return false;
+        }
+    }
+    return true;
+}
+
+/* --- the play --------------------------------------------------------------------------------- */
+
+static bool sender_ready(struct bench_child *children, size_t count)
+{
+    return children[0].ready;
+}
+
+static bool all_ready(struct bench_child *children, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!children[i].ready)
+            return false;
+    return true;
+}
+
+static bool sender_finished(struct bench_child *children, size_t count)
+{
+    return children[0].finished;
+}
+
+static bool all_finished(struct bench_child *children, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!children[i].finished)
+            return false;
+    return true;
+}
+
+static bool enter(struct cast *cast, const char *role, const struct bench_job *job,
+                  struct bench_failure *failure)
+{
+    struct bench_child *child = &cast->child[cast->count++];
+    return bench_child_start(child, role, job->number, NULL, 0, failure) &&
+           (bench_send(child->fd, BENCH_JOB, job, sizeof(*job)) ||
+            true); /* its end shows when it is followed */
+}
+
+static bool play(struct cast *cast, struct bench_job *job, const char *directory, int64_t deadline,
+                 struct bench_failure *failure)
+{
+    struct bench_child *sender = &cast->child[0];
+    if (!enter(cast, "sender", job, failure) ||
+        !bench_children_follow(sender, 1, bench_now() + 2 * BENCH_STEP, sender_ready,
+                               "starting the sender", failure))
+        return false;
+    sender->ready = false;
+    for (job->number = 1; job->number <= job->receivers; job->number++)
+        if (!enter(cast, "receiver", job, failure))
+            return false;
+    if (!bench_children_follow(sender, cast->count, bench_now() + 3 * BENCH_STEP, all_ready,
+                               "connecting the receivers", failure))
+        return false;
+    /* Nobody connects any more, so that even a director that is killed leaves nothing behind. */
+    remove_directory(directory);
+    bench_send(sender->fd, BENCH_GO, NULL, 0);
+    if (!bench_children_follow(sender, cast->count, deadline, sender_finished, "sending", failure))
+        return false;
+    for (size_t i = 1; i < cast->count; i++)
+        bench_send(cast->child[i].fd, BENCH_STOP, NULL, 0);
+    if (!bench_children_follow(sender, cast->count, bench_now() + 2 * BENCH_STEP, all_finished,
+                               "receiving", failure))
+        return false;
+    bench_send(sender->fd, BENCH_STOP, NULL, 0);
+    return true;
+}
+
+static bool end(struct cast *cast, bool good, bool elements, struct bench_failure *failure)
+{
+    if (!good && !bench_caught_signal())
+        bench_children_explain(cast->child, cast->count, failure);
+    for (size_t i = 0; i < cast->count && !good; i++)
+        bench_child_hang_up(&cast->child[i]);
+    /* Elements may have things to remove; the core's are in our directory. */
+    int64_t deadline = good ? bench_now() + BENCH_STEP : elements ? bench_now() + 2 * GPUD_SEC : 0;
+    for (size_t i = cast->count; i-- > 0;) {
+        if (bench_child_stop(&cast->child[i], deadline) || !good)
+            continue;
+        good = false;
+        failure->status = GPUD_TIMEOUT;
+        g_snprintf(failure->reason, sizeof(failure->reason),
+                   "the %s did not end by itself and was killed", cast->child[i].role);
+    }
+    return good;
+}
+
+/* --- the result ------------------------------------------------------------------------------- */
+
+static double per_frame(int64_t counter, uint64_t frames)
+{
+    return counter == BENCH_UNKNOWN || frames == 0 ? NAN : (double)counter / (double)frames;
+}
+
+static void add_receiver(struct bench_run *run, const struct bench_child *child, uint64_t sent)
+{
+    const struct bench_result *result = &child->result;
+    struct bench_line *line = &run->line[run->receivers++];
+    line->frames = result->frames;
+    line->missing = sent > result->all ? sent - result->all : 0;
+    line->dropped = result->explained;
+    line->torn = result->torn;
+    line->fps = result->end > result->start
+                    ? (double)(result->frames - 1) * 1e9 / (double)(result->end - result->start)
+                    : NAN;
+    line->cpu_us = per_frame(result->cpu_ns, result->frames) / 1e3;
+    line->latency = bench_latency_of(child->latencies, result->latencies);
+    run->lost += line->missing;
+    run->torn += line->torn;
+    run->cpu_receiver += line->cpu_us;
+    run->copies_cpu += per_frame(result->copies_cpu, run->frames);
+    run->copies_gpu += per_frame(result->copies_gpu, run->frames);
+    run->kicks_receiver += per_frame(result->kicks, result->frames);
+    run->waits_receiver += per_frame(result->waits, result->frames);
+    run->latency.jitter += line->latency.jitter;
+}
+
+static void join_latencies(const struct cast *cast, struct bench_run *run)
+{
+    GArray *all = g_array_new(FALSE, FALSE, sizeof(int64_t));
+    for (size_t i = 1; i < cast->count; i++)
+        g_array_append_vals(all, cast->child[i].latencies, (guint)cast->child[i].result.latencies);
+    /* The difference from one sample to the next makes sense within one receiver only. */
+    double jitter = run->latency.jitter / run->receivers;
+    run->latency = bench_latency_of((const int64_t *)(void *)all->data, all->len);
+    run->latency.jitter = jitter;
+    g_array_unref(all);
+}
+
+static void sum_up(const struct cast *cast, struct bench_run *run)
+{
+    const struct bench_result *sender = &cast->child[0].result, *first = &cast->child[1].result;
+    int64_t end = sender->end;
+    double received = 0;
+    g_strlcpy(run->route, sender->route[0] ? sender->route : first->route, sizeof(run->route));
+    g_strlcpy(run->fallback_reason, sender->fallback_reason, sizeof(run->fallback_reason));
+    run->frames = sender->frames;
+    run->cpu_sender = per_frame(sender->cpu_ns, sender->frames) / 1e3;
+    run->copies_cpu = per_frame(sender->copies_cpu, sender->frames);
+    run->copies_gpu = per_frame(sender->copies_gpu, sender->frames);
+    run->kicks_sender = per_frame(sender->kicks, sender->frames);
+    run->waits_sender = per_frame(sender->waits, sender->frames);
+    run->lent = per_frame((int64_t)sender->lent, sender->frames);
+    for (size_t i = 1; i < cast->count; i++) {
+        add_receiver(run, &cast->child[i], sender->all);
+        end = MAX(end, cast->child[i].result.end);
+        received += (double)cast->child[i].result.frames;
+    }
+    run->cpu_receiver /= run->receivers;
+    run->kicks_receiver /= run->receivers;
+    run->waits_receiver /= run->receivers;
+    run->fps = received / run->receivers * 1e9 / (double)(end - sender->start);
+    run->dropped = (uint64_t)sender->dropped;
+    run->lost = run->lost > run->dropped ? run->lost - run->dropped : 0;
+    join_latencies(cast, run);
+}
+
+static bool measure_ceiling(const struct bench_job *job, struct bench_run *run,
+                            struct bench_failure *failure)
+{
+    struct gpud_layout layout;
+    struct gpud_error error;
+    if (job->fps_num)
+        return bench_ceiling_wake(job, &run->ceiling, failure);
+    if (gpud_layout_init(&layout, job->format, job->width, job->height, 0, &error) == GPUD_OK)
+        return bench_ceiling_memcpy(layout.size, &run->ceiling, failure);
+    failure->status = error.status;
+    g_strlcpy(failure->reason, error.reason, sizeof(failure->reason));
+    return false;
+}
+
+bool bench_run(const struct bench_job *wanted, int64_t timeout, struct bench_run *run,
+               struct bench_failure *failure)
+{
+    struct bench_job job = *wanted;
+    *run = (struct bench_run){.route = ""};
+    if (!measure_ceiling(&job, run, failure))
+        return false;
+    char *directory = make_directory(failure);
+    if (!directory)
+        return false;
+    struct cast *cast = g_new0(struct cast, 1);
+    bool good = place_addresses(&job, directory, failure) &&
+                play(cast, &job, directory, bench_now() + timeout, failure);
+    if (good)
+        sum_up(cast, run);
+    good = end(cast, good, bench_uses_elements(&job), failure);
+    remove_directory(directory);
+    g_free(cast);
+    g_free(directory);
+    if (job.fps_num) {
+        run->ceiling_ratio = run->latency.p50 / run->ceiling.value;
+        run->ceiling_ratio_p99 = run->latency.p99 / run->ceiling.p99;
+    } else {
+        run->ceiling_ratio = run->fps / run->ceiling.value;
+        run->ceiling_ratio_p99 = NAN;
+    }
+    return good;
+}

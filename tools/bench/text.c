@@ -1,0 +1,171 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The report for people: a short table. */
+#include "report.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#define LABEL 30
+
+static void print_number(double value)
+{
+    if (isnan(value))
+        printf("%12s", "-");
+    else if (fabs(value) >= 1000)
+        printf("%12.0f", value);
+    else if (fabs(value) >= 10)
+        printf("%12.1f", value);
+    else
+        printf("%12.3f", value);
+}
+
+static void print_label(const struct bench_metric *metric, const struct bench_series *series)
+{
+    char label[64];
+    const char *unit = metric->unit;
+    if (metric->offset == offsetof(struct bench_run, ceiling.value))
+        unit = series->runs[0].ceiling.unit;
+    g_snprintf(label, sizeof(label), "%s%s%s", metric->label, unit[0] ? ", " : "", unit);
+    printf("  %-*s", LABEL, label);
+}
+
+static void print_headings(const char *const *headings)
+{
+    printf("  %-*s", LABEL, "");
+    for (; *headings; headings++)
+        printf("%12s", *headings);
+    putchar('\n');
+}
+
+static void print_series(const struct bench_series *series)
+{
+    static const char *const headings[] = {"median", "min", "max", NULL};
+    if (series->count > 1)
+        print_headings(headings);
+    for (const struct bench_metric *metric = bench_metrics; metric->key; metric++) {
+        struct bench_spread spread = bench_spread_of(series, metric);
+        if (isnan(spread.median))
+            continue;
+        print_label(metric, series);
+        print_number(spread.median);
+        if (series->count > 1) {
+            print_number(spread.min);
+            print_number(spread.max);
+        }
+        putchar('\n');
+    }
+}
+
+static void print_comparison(const struct bench_series *ours, const struct bench_series *peer)
+{
+    static const char *const headings[] = {"ours", "peer", "ours/peer", NULL};
+    print_headings(headings);
+    for (const struct bench_metric *metric = bench_metrics; metric->key; metric++) {
+        double mine = bench_spread_of(ours, metric).median,
+               theirs = bench_spread_of(peer, metric).median;
+        if (isnan(mine) && isnan(theirs))
+            continue;
+        print_label(metric, ours);
+        print_number(mine);
+        print_number(theirs);
+        print_number(theirs != 0 ? mine / theirs : NAN);
+        putchar('\n');
+    }
+}
+
+/* --- words ------------------------------------------------------------------------------------ */
+
+static void print_way(const char *who, const struct bench_series *series)
+{
+    const struct bench_job *job = series->job;
+    const struct bench_run *last = &series->runs[series->count - 1];
+    if (bench_uses_elements(job)) {
+        printf("%s%s\n%*s→ %s\n", who, job->sink, (int)g_utf8_strlen(who, -1), "", job->src);
+        if (last->route[0])
+            printf("%*sroute %s\n", (int)g_utf8_strlen(who, -1), "", last->route);
+    } else {
+        printf("%s%s → %s, route %s\n", who, job->from, job->to, last->route);
+    }
+    if (last->fallback_reason[0])
+        printf("%*s(%s)\n", (int)g_utf8_strlen(who, -1), "", last->fallback_reason);
+}
+
+static void print_setting(const struct bench_job *job, uint32_t runs)
+{
+    char *size = g_format_size_full(bench_frame_bytes(job), G_FORMAT_SIZE_IEC_UNITS);
+    printf("%ux%u %s (%s), %s, %u slots, %u receiver%s, %u frames ", job->width, job->height,
+           job->format, size, job->foreign ? "foreign" : "lent", job->slots, job->receivers,
+           job->receivers == 1 ? "" : "s", job->frames);
+    g_free(size);
+    if (job->fps_num)
+        printf("at %g/s", (double)job->fps_num / job->fps_den);
+    else
+        printf("unpaced");
+    if (runs > 1)
+        printf(", %u runs", runs);
+    putchar('\n');
+}
+
+static void print_machine(void)
+{
+    struct bench_machine machine;
+    bench_machine_describe(&machine);
+    printf("  machine: %s, %ld cores, %s\n", machine.cpu, machine.cores, machine.kernel);
+}
+
+static void print_damage(const char *who, const struct bench_series *series)
+{
+    uint64_t lost = 0, torn = 0, dropped = 0;
+    for (uint32_t i = 0; i < series->count; i++) {
+        lost += series->runs[i].lost;
+        torn += series->runs[i].torn;
+        dropped += series->runs[i].dropped;
+    }
+    printf("%slost %llu, torn %llu, dropped %llu\n", who, (unsigned long long)lost,
+           (unsigned long long)torn, (unsigned long long)dropped);
+}
+
+static void print_receivers(const struct bench_run *run)
+{
+    if (run->receivers < 2)
+        return;
+    puts("  receiver      frames     missing     dropped        torn    frames/s      p50 us      "
+         "p99 us    CPU us/fr");
+    for (uint32_t i = 0; i < run->receivers; i++) {
+        const struct bench_line *line = &run->line[i];
+        printf("  %8u%12llu%12llu%12llu%12llu", i + 1, (unsigned long long)line->frames,
+               (unsigned long long)line->missing, (unsigned long long)line->dropped,
+               (unsigned long long)line->torn);
+        print_number(line->fps);
+        print_number(line->latency.p50);
+        print_number(line->latency.p99);
+        print_number(line->cpu_us);
+        putchar('\n');
+    }
+}
+
+void bench_print_text(const struct bench_series *ours, const struct bench_series *peer)
+{
+    print_way(peer ? "ours  " : "", ours);
+    if (peer)
+        print_way("peer  ", peer);
+    print_setting(ours->job, ours->count);
+    if (peer) {
+        print_comparison(ours, peer);
+        print_damage("  ours: ", ours);
+        print_damage("  peer: ", peer);
+    } else {
+        print_series(ours);
+        print_damage("  ", ours);
+        if (ours->count == 1)
+            print_receivers(&ours->runs[0]);
+    }
+    printf("  ceiling: %s\n", ours->runs[0].ceiling.what);
+    printf("  latency: %s\n", bench_latency_meaning(ours->job));
+    if (peer && bench_uses_elements(ours->job) != bench_uses_elements(peer->job))
+        printf("  latency of the peer: %s\n", bench_latency_meaning(peer->job));
+    print_machine();
+}

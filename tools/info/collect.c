@@ -1,0 +1,160 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Finding out. Devices are opened, not only listed: some show only then what they cannot do. */
+#include "info.h"
+
+#include <glob.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void find_ways(struct gpud_device *from, struct gpud_device *to, bool same_process,
+                      struct info_ways *ways)
+{
+    size_t count = gpud_route_explain(from, to, same_process, ways->route, INFO_ROUTES_MAX);
+    ways->count = MIN(count, INFO_ROUTES_MAX);
+    ways->taken = 0;
+    while (ways->taken < ways->count && !ways->route[ways->taken].possible)
+        ways->taken++;
+}
+
+bool info_ways_differ(const struct info_ways *a, const struct info_ways *b)
+{
+    if (a->taken != b->taken || a->count != b->count)
+        return true;
+    for (size_t i = 0; i < a->taken; i++)
+        if (strcmp(a->route[i].reason, b->route[i].reason) != 0)
+            return true;
+    return false;
+}
+
+static void collect_pairs(struct info_report *report, struct gpud_device **open)
+{
+    for (size_t from = 0; from < report->devices; from++) {
+        for (size_t to = 0; to < report->devices; to++) {
+            if (!open[from] || !open[to])
+                continue;
+            struct info_pair pair = {.from = &report->device[from], .to = &report->device[to]};
+            pair.distance = gpud_device_distance(open[from], open[to]);
+            find_ways(open[from], open[to], false, &pair.between);
+            find_ways(open[from], open[to], true, &pair.within);
+            g_array_append_val(report->pairs, pair);
+        }
+    }
+}
+
+static void open_device(struct gpud_context *context, struct gpud_device_info *info, int *numa_node,
+                        struct gpud_device **device)
+{
+    struct gpud_error error;
+    if (gpud_device_open(context, info->name, device, &error) != GPUD_OK) {
+        info->available = false;
+        g_strlcpy(info->reason, error.reason, sizeof(info->reason));
+        return;
+    }
+    gpud_device_get_info(*device, info);
+    *numa_node = gpud_device_numa_node(*device);
+}
+
+static void collect_devices(struct info_report *report, struct gpud_context *context)
+{
+    struct gpud_device *open[INFO_DEVICES_MAX] = {NULL};
+    size_t count = gpud_device_list(context, report->device, INFO_DEVICES_MAX);
+    report->devices = MIN(count, INFO_DEVICES_MAX);
+    for (size_t i = 0; i < report->devices; i++) {
+        report->numa_node[i] = -1;
+        if (report->device[i].available)
+            open_device(context, &report->device[i], &report->numa_node[i], &open[i]);
+    }
+    collect_pairs(report, open);
+    for (size_t i = 0; i < report->devices; i++)
+        gpud_device_close(&open[i]);
+}
+
+static void collect_capture(struct info_report *report, struct gpud_context *context,
+                            const char *node)
+{
+    struct info_capture *found = g_new0(struct info_capture, 1);
+    g_strlcpy(found->node, node, sizeof(found->node));
+    char *address = g_strdup_printf("v4l2://%s", node);
+    struct gpud_capture_params params = GPUD_PARAMS_INIT(params);
+    params.address = address;
+    params.device = "host";
+    struct gpud_capture *capture = NULL;
+    struct gpud_error error;
+    found->opened = gpud_capture_create(context, &params, &capture, &error) == GPUD_OK;
+    if (found->opened) {
+        struct gpud_capture_info info;
+        gpud_capture_get_info(capture, &info);
+        g_strlcpy(found->card, info.card, sizeof(found->card));
+        g_strlcpy(found->driver, info.driver, sizeof(found->driver));
+        size_t modes = gpud_capture_list_modes(capture, found->mode, INFO_MODES_MAX);
+        found->modes = MIN(modes, INFO_MODES_MAX);
+    } else {
+        g_strlcpy(found->reason, error.reason, sizeof(found->reason));
+    }
+    gpud_capture_destroy(&capture);
+    g_array_append_vals(report->captures, found, 1);
+    g_free(address);
+    g_free(found);
+}
+
+static int by_number(const void *a, const void *b)
+{
+    long x = strtol(*(char *const *)a + strlen("/dev/video"), NULL, 10);
+    long y = strtol(*(char *const *)b + strlen("/dev/video"), NULL, 10);
+    return x < y ? -1 : x > y;
+}
+
+static void collect_captures(struct info_report *report, struct gpud_context *context)
+{
+    glob_t nodes;
+    if (glob("/dev/video[0-9]*", 0, NULL, &nodes) != 0)
+        return;
+    qsort(nodes.gl_pathv, nodes.gl_pathc, sizeof(nodes.gl_pathv[0]), by_number);
+    for (size_t i = 0; i < nodes.gl_pathc; i++)
+        collect_capture(report, context, nodes.gl_pathv[i]);
+    globfree(&nodes);
+}
+
+/* What a device cannot do stands in the report; the log would say it a second time. */
+static void quiet(void *user, enum gpud_log_level level, const char *area, const char *text)
+{
+}
+
+enum gpud_status info_collect(struct info_report *report, struct gpud_error *error)
+{
+    struct gpud_context_params params = GPUD_PARAMS_INIT(params);
+    params.log = g_getenv("GPUDIRECT_LOG") ? NULL : quiet;
+    struct gpud_context *context;
+    enum gpud_status status = gpud_context_create(&params, &context, error);
+    if (status != GPUD_OK)
+        return status;
+    report->pairs = g_array_new(FALSE, FALSE, sizeof(struct info_pair));
+    report->captures = g_array_new(FALSE, FALSE, sizeof(struct info_capture));
+    collect_devices(report, context);
+    collect_captures(report, context);
+    info_find_layer(report);
+    gpud_context_destroy(&context);
+    return GPUD_OK;
+}
+
+void info_free(struct info_report *report)
+{
+    g_array_unref(report->pairs);
+    g_array_unref(report->captures);
+    g_ptr_array_unref(report->layer.helps);
+    g_free(report->layer.path);
+    g_free(report->layer.loaded);
+    g_free(report->layer.hint);
+}
+
+const char *info_distance_name(enum gpud_distance distance)
+{
+    static const char *const names[] = {
+        [GPUD_DISTANCE_UNKNOWN] = "unknown", [GPUD_DISTANCE_SELF] = "self",
+        [GPUD_DISTANCE_PIX] = "pix",         [GPUD_DISTANCE_PHB] = "phb",
+        [GPUD_DISTANCE_NODE] = "node",       [GPUD_DISTANCE_SYS] = "sys",
+    };
+    return (size_t)distance < G_N_ELEMENTS(names) ? names[distance] : "unknown";
+}

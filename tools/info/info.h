@@ -1,0 +1,73 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What gpudirect-info finds out, and the two ways in which it says it.
+ *
+ *     main.c      options
+ *     collect.c   devices, the routes between them, capture nodes
+ *     layer.c     the software DirectGMA layer: where it lies, whether it is loaded, whom it would
+ * help text.c      for people json.c      for programs */
+#ifndef GPUD_TOOLS_INFO_H
+#define GPUD_TOOLS_INFO_H
+
+#include <gpudirect/gpudirect.h>
+
+#include <glib.h>
+
+#define INFO_DEVICES_MAX 64
+#define INFO_ROUTES_MAX 16
+#define INFO_MODES_MAX 256
+
+/* The routes from one device to another, best first. */
+struct info_ways {
+    struct gpud_route_info route[INFO_ROUTES_MAX];
+    size_t count;
+    size_t taken; /* index of the one that would be taken; == count: none */
+};
+
+struct info_pair {
+    const struct gpud_device_info *from, *to;
+    enum gpud_distance distance;
+    struct info_ways between, within; /* two processes; one process */
+};
+
+struct info_capture {
+    char node[32]; /* "/dev/video0" */
+    bool opened;
+    char reason[192]; /* if not */
+    char card[64], driver[32];
+    struct gpud_capture_mode mode[INFO_MODES_MAX];
+    size_t modes;
+};
+
+struct info_layer {
+    char *path;       /* NULL: not found */
+    char *loaded;     /* the path of the one in this process; NULL: none */
+    GPtrArray *helps; /* names of devices, borrowed */
+    char *hint;       /* a line for the shell; NULL where it would help nobody, or is loaded */
+};
+
+struct info_report {
+    struct gpud_device_info device[INFO_DEVICES_MAX];
+    int numa_node[INFO_DEVICES_MAX];
+    size_t devices;
+    GArray *pairs;    /* struct info_pair */
+    GArray *captures; /* struct info_capture */
+    struct info_layer layer;
+};
+
+enum gpud_status info_collect(struct info_report *report, struct gpud_error *error);
+void info_free(struct info_report *report);
+
+/* After the devices were looked at: the OpenCL loader loads layers when it is first asked. */
+void info_find_layer(struct info_report *report);
+
+/* Whether the two choices differ in the route or in a reason. */
+bool info_ways_differ(const struct info_ways *a, const struct info_ways *b);
+
+void info_print_text(const struct info_report *report);
+void info_print_json(const struct info_report *report);
+
+const char *info_distance_name(enum gpud_distance distance);
+
+#endif

@@ -1,0 +1,155 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The report for programs. Keys are stable: new ones may come, none goes or changes its meaning. */
+#include "info.h"
+
+#include <json-glib/json-glib.h>
+#include <stdio.h>
+
+static void add_string(JsonBuilder *builder, const char *key, const char *value)
+{
+    json_builder_set_member_name(builder, key);
+    if (!value) {
+        json_builder_add_null_value(builder);
+        return;
+    }
+    char *valid = g_utf8_make_valid(value, -1); /* drivers write into some of them */
+    json_builder_add_string_value(builder, valid);
+    g_free(valid);
+}
+
+static void add_int(JsonBuilder *builder, const char *key, gint64 value)
+{
+    json_builder_set_member_name(builder, key);
+    json_builder_add_int_value(builder, value);
+}
+
+static void add_bool(JsonBuilder *builder, const char *key, bool value)
+{
+    json_builder_set_member_name(builder, key);
+    json_builder_add_boolean_value(builder, value);
+}
+
+static void add_device(JsonBuilder *builder, const struct gpud_device_info *device, int numa_node)
+{
+    json_builder_begin_object(builder);
+    add_string(builder, "name", device->name);
+    add_string(builder, "description", device->description);
+    add_string(builder, "pci", device->pci[0] ? device->pci : NULL);
+    add_int(builder, "numa_node", numa_node);
+    add_bool(builder, "available", device->available);
+    add_bool(builder, "direct_writes", device->direct_writes);
+    add_string(builder, "reason", device->reason[0] ? device->reason : NULL);
+    json_builder_end_object(builder);
+}
+
+static void add_ways(JsonBuilder *builder, const char *key, const struct info_ways *ways)
+{
+    json_builder_set_member_name(builder, key);
+    json_builder_begin_object(builder);
+    add_string(builder, "route", ways->taken < ways->count ? ways->route[ways->taken].name : NULL);
+    json_builder_set_member_name(builder, "against_better");
+    json_builder_begin_array(builder);
+    for (size_t i = 0; i < ways->taken; i++) {
+        json_builder_begin_object(builder);
+        add_string(builder, "route", ways->route[i].name);
+        add_string(builder, "reason", ways->route[i].reason);
+        json_builder_end_object(builder);
+    }
+    json_builder_end_array(builder);
+    json_builder_end_object(builder);
+}
+
+static void add_pair(JsonBuilder *builder, const struct info_pair *pair)
+{
+    json_builder_begin_object(builder);
+    add_string(builder, "from", pair->from->name);
+    add_string(builder, "to", pair->to->name);
+    add_string(builder, "distance", info_distance_name(pair->distance));
+    add_ways(builder, "two_processes", &pair->between);
+    add_ways(builder, "one_process", &pair->within);
+    json_builder_end_object(builder);
+}
+
+static void add_mode(JsonBuilder *builder, const struct gpud_capture_mode *mode)
+{
+    json_builder_begin_object(builder);
+    add_string(builder, "format", mode->format);
+    add_int(builder, "width_min", mode->width_min);
+    add_int(builder, "width_max", mode->width_max);
+    add_int(builder, "width_step", mode->width_step);
+    add_int(builder, "height_min", mode->height_min);
+    add_int(builder, "height_max", mode->height_max);
+    add_int(builder, "height_step", mode->height_step);
+    add_int(builder, "fps_num", mode->fps_num);
+    add_int(builder, "fps_den", mode->fps_den);
+    json_builder_end_object(builder);
+}
+
+static void add_capture(JsonBuilder *builder, const struct info_capture *capture)
+{
+    json_builder_begin_object(builder);
+    add_string(builder, "node", capture->node);
+    add_bool(builder, "opened", capture->opened);
+    add_string(builder, "reason", capture->opened ? NULL : capture->reason);
+    add_string(builder, "card", capture->opened ? capture->card : NULL);
+    add_string(builder, "driver", capture->opened ? capture->driver : NULL);
+    json_builder_set_member_name(builder, "modes");
+    json_builder_begin_array(builder);
+    for (size_t i = 0; i < capture->modes; i++)
+        add_mode(builder, &capture->mode[i]);
+    json_builder_end_array(builder);
+    json_builder_end_object(builder);
+}
+
+static void add_layer(JsonBuilder *builder, const struct info_layer *layer)
+{
+    json_builder_set_member_name(builder, "dgma_layer");
+    json_builder_begin_object(builder);
+    add_string(builder, "path", layer->path);
+    add_bool(builder, "loaded", layer->loaded != NULL);
+    add_string(builder, "loaded_path", layer->loaded);
+    json_builder_set_member_name(builder, "helps");
+    json_builder_begin_array(builder);
+    for (guint i = 0; i < layer->helps->len; i++)
+        json_builder_add_string_value(builder, layer->helps->pdata[i]);
+    json_builder_end_array(builder);
+    add_string(builder, "hint", layer->hint);
+    json_builder_end_object(builder);
+}
+
+static void add_report(JsonBuilder *builder, const struct info_report *report)
+{
+    json_builder_begin_object(builder);
+    add_string(builder, "version", gpud_version_string());
+    json_builder_set_member_name(builder, "devices");
+    json_builder_begin_array(builder);
+    for (size_t i = 0; i < report->devices; i++)
+        add_device(builder, &report->device[i], report->numa_node[i]);
+    json_builder_end_array(builder);
+    json_builder_set_member_name(builder, "routes");
+    json_builder_begin_array(builder);
+    for (guint i = 0; i < report->pairs->len; i++)
+        add_pair(builder, &g_array_index(report->pairs, struct info_pair, i));
+    json_builder_end_array(builder);
+    json_builder_set_member_name(builder, "captures");
+    json_builder_begin_array(builder);
+    for (guint i = 0; i < report->captures->len; i++)
+        add_capture(builder, &g_array_index(report->captures, struct info_capture, i));
+    json_builder_end_array(builder);
+    add_layer(builder, &report->layer);
+    json_builder_end_object(builder);
+}
+
+void info_print_json(const struct info_report *report)
+{
+    JsonBuilder *builder = json_builder_new();
+    add_report(builder, report);
+    JsonNode *root = json_builder_get_root(builder);
+    char *text = json_to_string(root, TRUE);
+    puts(text);
+    g_free(text);
+    json_node_unref(root);
+    g_object_unref(builder);
+}

@@ -1,0 +1,78 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* gpudirect-info: what this machine has, and which way frames would take. */
+#include "info.h"
+
+#include <locale.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define EXIT_USAGE 2
+
+static const char summary[] =
+    "Shows the devices of this machine, the route that frames would take between each two of\n"
+    "them and what speaks against the better ones, the capture cards, and the software DirectGMA\n"
+    "layer. Moves no frame.";
+
+static const char description[] =
+    "Routes, best first:\n"
+    "  map         receivers map the sender's memory: nothing is copied\n"
+    "  directgma   the sender's GPU writes into the receiver's GPU, over the bus\n"
+    "  staged      through host memory that both devices reach\n"
+    "A route shown here is possible by what is known without moving a byte; when a link is made,\n"
+    "a test frame decides. gpudirect-bench makes links and measures them.\n"
+    "\n"
+    "Environment:\n"
+    "  OPENCL_LAYERS   layers for the OpenCL loader, such as libgpudirect-dgma-layer.so\n"
+    "  GPUDIRECT_LOG   error, warning, info or debug: the library's messages, on standard error\n"
+    "\n"
+    "Exit status: 0, whatever was found; 1 the library does not work here; 2 wrong usage.\n"
+    "\n"
+    "Examples:\n"
+    "  gpudirect-info\n"
+    "  gpudirect-info --json | jq '.routes[] | {from, to, route: .two_processes.route}'";
+
+int main(int argc, char **argv)
+{
+    gboolean json = FALSE, version = FALSE;
+    const GOptionEntry entries[] = {
+        {"json", 0, 0, G_OPTION_ARG_NONE, &json, "Print JSON, for programs", NULL},
+        {"version", 0, 0, G_OPTION_ARG_NONE, &version, "Print the version and exit", NULL},
+        {NULL},
+    };
+    setlocale(LC_CTYPE, ""); /* numbers keep their points */
+    GOptionContext *options = g_option_context_new("— devices and routes");
+    g_option_context_set_summary(options, summary);
+    g_option_context_set_description(options, description);
+    g_option_context_add_main_entries(options, entries, NULL);
+    GError *wrong = NULL;
+    bool parsed = g_option_context_parse(options, &argc, &argv, &wrong);
+    g_option_context_free(options);
+    if (!parsed || argc > 1) {
+        fprintf(stderr, "gpudirect-info: %s%s (see --help)\n",
+                parsed ? "there are no arguments, only options: " : "",
+                parsed ? argv[1] : wrong->message);
+        g_clear_error(&wrong);
+        return EXIT_USAGE;
+    }
+    if (version) {
+        printf("gpudirect-info %s\n", gpud_version_string());
+        return EXIT_SUCCESS;
+    }
+
+    struct info_report *report = g_new0(struct info_report, 1);
+    struct gpud_error error;
+    if (info_collect(report, &error) != GPUD_OK) {
+        fprintf(stderr, "gpudirect-info: %s\n", error.reason);
+        g_free(report);
+        return EXIT_FAILURE;
+    }
+    if (json)
+        info_print_json(report);
+    else
+        info_print_text(report);
+    info_free(report);
+    g_free(report);
+    return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,201 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The report for people: aligned columns, long sentences wrapped under their column. */
+#include "info.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define WIDTH 100
+
+/* Prints text from column `at` on, where the cursor is already, and wraps it there. */
+static void print_wrapped(const char *text, int at)
+{
+    char *valid = g_utf8_make_valid(text, -1);
+    char **words = g_strsplit(valid, " ", -1);
+    int column = at;
+    for (char **word = words; *word; word++) {
+        int length = (int)g_utf8_strlen(*word, -1);
+        if (column > at && column + 1 + length > WIDTH) {
+            printf("\n%*s", at, "");
+            column = at;
+        } else if (column > at) {
+            putchar(' ');
+            column++;
+        }
+        fputs(*word, stdout);
+        column += length;
+    }
+    putchar('\n');
+    g_strfreev(words);
+    g_free(valid);
+}
+
+static int longest_name(const struct info_report *report)
+{
+    size_t longest = 4;
+    for (size_t i = 0; i < report->devices; i++)
+        longest = MAX(longest, strlen(report->device[i].name));
+    return (int)longest;
+}
+
+/* --- devices ---------------------------------------------------------------------------------- */
+
+static void print_devices(const struct info_report *report, int names)
+{
+    puts("\nDevices");
+    for (size_t i = 0; i < report->devices; i++) {
+        const struct gpud_device_info *device = &report->device[i];
+        int at = names + 4;
+        printf("  %-*s  ", names, device->name);
+        if (!device->available) {
+            char *text = g_strdup_printf("not available: %s", device->reason);
+            print_wrapped(text, at);
+            g_free(text);
+            continue;
+        }
+        GString *line = g_string_new(device->description);
+        if (device->pci[0])
+            g_string_append_printf(line, ", at %s", device->pci);
+        if (report->numa_node[i] >= 0)
+            g_string_append_printf(line, ", NUMA node %d", report->numa_node[i]);
+        print_wrapped(line->str, at);
+        if (device->direct_writes)
+            g_string_assign(line, "others can write its memory directly");
+        else
+            g_string_printf(line, "no direct writes: %s", device->reason);
+        printf("%*s", at, "");
+        print_wrapped(line->str, at);
+        g_string_free(line, TRUE);
+    }
+}
+
+/* --- routes ----------------------------------------------------------------------------------- */
+
+static const char *taken(const struct info_ways *ways)
+{
+    return ways->taken < ways->count ? ways->route[ways->taken].name : "none";
+}
+
+static void print_reasons(const struct info_ways *ways, int at)
+{
+    for (size_t i = 0; i < ways->taken; i++) {
+        char *text = g_strdup_printf("not %s: %s", ways->route[i].name, ways->route[i].reason);
+        printf("%*s", at, "");
+        print_wrapped(text, at);
+        g_free(text);
+    }
+}
+
+static void print_routes(const struct info_report *report, int names)
+{
+    int at = 2 * names + 7;
+    puts("\nRoutes between two processes");
+    for (guint i = 0; i < report->pairs->len; i++) {
+        const struct info_pair *pair = &g_array_index(report->pairs, struct info_pair, i);
+        printf("  %-*s → %-*s  %s", names, pair->from->name, names, pair->to->name,
+               taken(&pair->between));
+        if (pair->distance > GPUD_DISTANCE_SELF)
+            printf(" (distance %s)", info_distance_name(pair->distance));
+        putchar('\n');
+        print_reasons(&pair->between, at);
+    }
+    puts("\nWithin one process");
+    bool differ = false;
+    for (guint i = 0; i < report->pairs->len; i++) {
+        const struct info_pair *pair = &g_array_index(report->pairs, struct info_pair, i);
+        if (!info_ways_differ(&pair->between, &pair->within))
+            continue;
+        differ = true;
+        printf("  %-*s → %-*s  %s\n", names, pair->from->name, names, pair->to->name,
+               taken(&pair->within));
+        print_reasons(&pair->within, at);
+    }
+    puts(differ ? "  all others are the same" : "  the same");
+}
+
+/* --- capture ---------------------------------------------------------------------------------- */
+
+/* "640x480" or "48x32 … 3840x2160". */
+static void print_size(const struct gpud_capture_mode *mode)
+{
+    printf("%ux%u", mode->width_min, mode->height_min);
+    if (mode->width_max != mode->width_min || mode->height_max != mode->height_min)
+        printf(" … %ux%u", mode->width_max, mode->height_max);
+}
+
+static void print_capture(const struct info_capture *capture)
+{
+    int at = 18;
+    printf("  %-14s  ", capture->node);
+    if (!capture->opened) {
+        print_wrapped(capture->reason, at);
+        return;
+    }
+    char *who = g_strdup_printf("%s, driver %s", capture->card, capture->driver);
+    print_wrapped(who, at);
+    g_free(who);
+    /* One line a format: a card may offer each of a dozen in a dozen sizes. */
+    for (size_t i = 0; i < capture->modes; i++) {
+        const struct gpud_capture_mode *mode = &capture->mode[i];
+        bool first = i == 0 || strcmp(mode->format, capture->mode[i - 1].format) != 0;
+        if (first)
+            printf("%*s%-10s  ", at, "", mode->format);
+        else
+            fputs(", ", stdout);
+        print_size(mode);
+        if (mode->fps_num && mode->fps_den)
+            printf(" at up to %g/s", (double)mode->fps_num / mode->fps_den);
+        if (i + 1 == capture->modes || strcmp(mode->format, capture->mode[i + 1].format) != 0)
+            putchar('\n');
+    }
+    if (capture->modes == 0)
+        printf("%*sit offers no format that is known here\n", at, "");
+}
+
+static void print_captures(const struct info_report *report)
+{
+    puts("\nCapture");
+    for (guint i = 0; i < report->captures->len; i++)
+        print_capture(&g_array_index(report->captures, struct info_capture, i));
+    if (report->captures->len == 0)
+        puts("  none: there is no /dev/video*");
+}
+
+/* --- the layer -------------------------------------------------------------------------------- */
+
+static void print_layer(const struct info_layer *layer)
+{
+    puts("\nSoftware DirectGMA");
+    if (layer->loaded) {
+        printf("  loaded: %s\n", layer->loaded);
+        return;
+    }
+    if (!layer->path) {
+        puts("  not loaded, and libgpudirect-dgma-layer.so was not found beside the library");
+        return;
+    }
+    if (!layer->hint) {
+        printf("  not loaded, and no device here needs it (%s)\n", layer->path);
+        return;
+    }
+    GString *who = g_string_new("not loaded; it gives direct writes to ");
+    for (guint i = 0; i < layer->helps->len; i++)
+        g_string_append_printf(who, "%s%s", i ? ", " : "", (const char *)layer->helps->pdata[i]);
+    g_string_append(who, ". To try it:");
+    fputs("  ", stdout);
+    print_wrapped(who->str, 2);
+    printf("  %s\n", layer->hint);
+    g_string_free(who, TRUE);
+}
+
+void info_print_text(const struct info_report *report)
+{
+    int names = longest_name(report);
+    printf("gpudirect %s\n", gpud_version_string());
+    print_devices(report, names);
+    print_routes(report, names);
+    print_captures(report);
+    print_layer(&report->layer);
+}
