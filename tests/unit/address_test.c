@@ -1,0 +1,301 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Addresses and how a path is claimed: good and bad names, directories that are not private,
+ * sockets left behind by the dead, those of the living, and many who want the same one at once. */
+#include "../check.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "wire/socket.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+static char base[64], runtime_dir[80];
+
+static void in_base(char *path, const char *name)
+{
+    gpud_print_n(path, GPUD_SOCKET_PATH_MAX, "%s/%s", base, name);
+}
+
+static mode_t mode_of(const char *path)
+{
+    struct stat st;
+    CHECK(lstat(path, &st) == 0, "%s: %s", path, strerror(errno));
+    return st.st_mode & 07777;
+}
+
+static unsigned count_entries(const char *path)
+{
+    unsigned count = 0;
+    DIR *dir = opendir(path);
+    for (struct dirent *entry; dir && (entry = readdir(dir));)
+        count += entry->d_name[0] != '.';
+    if (dir)
+        closedir(dir);
+    return count;
+}
+
+/* --- names ------------------------------------------------------------------------------------ */
+
+static void test_names(void)
+{
+    char path[GPUD_SOCKET_PATH_MAX], wanted[GPUD_SOCKET_PATH_MAX], longest[400];
+    WORKS(gpud_address_resolve("cam1", path, &e));
+    gpud_print_n(wanted, sizeof(wanted), "%s/gpudirect/cam1", runtime_dir);
+    CHECK(strcmp(path, wanted) == 0, "cam1 is %s", path);
+    WORKS(gpud_address_resolve("A.b_c-9", path, &e));
+    WORKS(gpud_address_resolve("unix:/a/b c", path, &e));
+    CHECK(strcmp(path, "/a/b c") == 0, "unix:/a/b c is %s", path);
+
+    strcpy(path, "untouched");
+    EXPECT(GPUD_INVALID, "no address", gpud_address_resolve(NULL, path, &e));
+    EXPECT(GPUD_INVALID, "no address", gpud_address_resolve("", path, &e));
+    EXPECT(GPUD_INVALID, "is not an address", gpud_address_resolve("a/b", path, &e));
+    EXPECT(GPUD_INVALID, "is not an address", gpud_address_resolve("../x", path, &e));
+    EXPECT(GPUD_INVALID, "is not an address", gpud_address_resolve("cam 1", path, &e));
+    EXPECT(GPUD_INVALID, "is not an address", gpud_address_resolve("c\xc3\xa4m", path, &e));
+    EXPECT(GPUD_INVALID, "is not an address", gpud_address_resolve("rdma://host:1", path, &e));
+    EXPECT(GPUD_INVALID, "dot", gpud_address_resolve("..", path, &e));
+    EXPECT(GPUD_INVALID, "dot", gpud_address_resolve(".hidden", path, &e));
+    EXPECT(GPUD_INVALID, "absolute path", gpud_address_resolve("unix:", path, &e));
+    EXPECT(GPUD_INVALID, "absolute path", gpud_address_resolve("unix:relative", path, &e));
+    memset(longest, 'x', sizeof(longest));
+    longest[399] = '\0';
+    EXPECT(GPUD_INVALID, "too long", gpud_address_resolve(longest, path, &e));
+    memcpy(longest, "unix:/", 6);
+    EXPECT(GPUD_INVALID, "absolute path", gpud_address_resolve(longest, path, &e));
+    longest[5 + GPUD_SOCKET_PATH_MAX] = '\0';
+    EXPECT(GPUD_INVALID, "absolute path", gpud_address_resolve(longest, path, &e));
+    CHECK(strcmp(path, "untouched") == 0, "an output was written by a call that failed");
+    longest[5 + GPUD_SOCKET_PATH_MAX - 1] = '\0';
+    WORKS(gpud_address_resolve(longest, path, &e));
+}
+
+static void test_directories(void)
+{
+    char path[GPUD_SOCKET_PATH_MAX], directory[GPUD_SOCKET_PATH_MAX], other[GPUD_SOCKET_PATH_MAX];
+    gpud_print_n(directory, sizeof(directory), "%s/gpudirect", runtime_dir);
+    CHECK(mode_of(directory) == 0700, "the directory has mode %o", mode_of(directory));
+
+    static const mode_t open_to_others[] = {0755, 0770, 0707, 0701, 0720};
+    for (size_t i = 0; i < sizeof(open_to_others) / sizeof(open_to_others[0]); i++) {
+        CHECK(chmod(directory, open_to_others[i]) == 0, "chmod");
+        EXPECT(GPUD_NO_ACCESS, "chmod 700", gpud_address_resolve("cam1", path, &e));
+    }
+    CHECK(rmdir(directory) == 0, "rmdir: %s", strerror(errno));
+
+    /* A link to a directory of somebody's choice, or a file, is none. */
+    in_base(other, "elsewhere");
+    CHECK(mkdir(other, 0700) == 0 && symlink(other, directory) == 0, "symlink");
+    EXPECT(GPUD_NO_ACCESS, "not a directory", gpud_address_resolve("cam1", path, &e));
+    CHECK(unlink(directory) == 0, "unlink");
+    int fd = open(directory, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    CHECK(fd >= 0, "open");
+    close(fd);
+    EXPECT(GPUD_NO_ACCESS, "not a directory", gpud_address_resolve("cam1", path, &e));
+    unlink(directory);
+    if (geteuid() == 0) {
+        CHECK(mkdir(directory, 0700) == 0 && chown(directory, 12345, 12345) == 0, "chown");
+        EXPECT(GPUD_NO_ACCESS, "you alone", gpud_address_resolve("cam1", path, &e));
+        rmdir(directory);
+    }
+    rmdir(other);
+
+    char longest[300];
+    memset(longest, 'd', sizeof(longest));
+    longest[0] = '/';
+    longest[sizeof(longest) - 1] = '\0';
+    setenv("XDG_RUNTIME_DIR", longest, 1);
+    EXPECT(GPUD_INVALID, "XDG_RUNTIME_DIR", gpud_address_resolve("cam1", path, &e));
+    setenv("XDG_RUNTIME_DIR", "/nonexistent-directory", 1);
+    EXPECT(GPUD_IO, "cannot make the directory", gpud_address_resolve("cam1", path, &e));
+    setenv("XDG_RUNTIME_DIR", runtime_dir, 1);
+    WORKS(gpud_address_resolve("cam1", path, &e));
+}
+
+/* --- claiming --------------------------------------------------------------------------------- */
+
+static void test_claim(void)
+{
+    struct gpud_listener first, second;
+    char path[GPUD_SOCKET_PATH_MAX];
+    in_base(path, "claim");
+    mode_t before = umask(0);
+    WORKS(gpud_listener_open(&first, path, &e));
+    umask(before);
+    CHECK(mode_of(path) == 0600, "the socket has mode %o", mode_of(path));
+
+    struct gpud_error error;
+    CHECK(gpud_listener_open(&second, path, &error) == GPUD_IO && error.native == EADDRINUSE,
+          "a second listener on the address of a living one");
+    CHECK(strstr(error.reason, "another sender has the address"), "\"%s\"", error.reason);
+
+    /* The living one is unharmed. */
+    int fd = -1, accepted = -1;
+    pid_t pid = 0;
+    WORKS(gpud_socket_connect(path, &fd, &pid, &e));
+    CHECK(pid == getpid(), "the listener's process is %d", pid);
+    WORKS(gpud_listener_accept(&first, &accepted, &pid, &e));
+    CHECK(gpud_listener_accept(&first, &accepted, &pid, NULL) == GPUD_AGAIN,
+          "a connection from nowhere");
+    gpud_fd_close(&fd);
+    gpud_fd_close(&accepted);
+    gpud_listener_close(&first);
+    gpud_listener_close(&first); /* again: nothing */
+    CHECK(access(path, F_OK) < 0, "the socket is left behind");
+
+    struct gpud_error again;
+    CHECK(gpud_socket_connect(path, &fd, &pid, &again) == GPUD_AGAIN, "a connection to nobody");
+    WORKS(gpud_listener_open(&second, path, &e));
+    gpud_listener_close(&second);
+    CHECK_EQUAL(count_entries(base), 1); /* the runtime directory */
+}
+
+/* A process that was killed leaves its socket and its lock file. */
+static void test_stale(void)
+{
+    struct gpud_listener listener;
+    char path[GPUD_SOCKET_PATH_MAX], lock[GPUD_SOCKET_PATH_MAX + 8];
+    int ready[2];
+    in_base(path, "stale");
+    CHECK(pipe(ready) == 0, "pipe");
+    pid_t child = fork();
+    if (child == 0) {
+        if (gpud_listener_open(&listener, path, NULL) == GPUD_OK && write(ready[1], "x", 1) == 1)
+            pause();
+        _exit(1);
+    }
+    char byte;
+    CHECK(read(ready[0], &byte, 1) == 1, "the other process does not listen");
+    struct gpud_error error;
+    CHECK(gpud_listener_open(&listener, path, &error) == GPUD_IO && error.native == EADDRINUSE,
+          "taken from a living process");
+    kill(child, SIGSTOP);
+    CHECK(gpud_listener_open(&listener, path, &error) == GPUD_IO,
+          "taken from a process that is merely stopped");
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    gpud_print(lock, "%s.lock", path);
+    CHECK(access(path, F_OK) == 0 && access(lock, F_OK) == 0, "the killed process cleaned up?");
+    WORKS(gpud_listener_open(&listener, path, &e));
+    int fd;
+    pid_t pid;
+    WORKS(gpud_socket_connect(path, &fd, &pid, &e));
+    gpud_fd_close(&fd);
+    gpud_listener_close(&listener);
+    close(ready[0]);
+    close(ready[1]);
+    CHECK_EQUAL(count_entries(base), 1);
+}
+
+static void test_obstacles(void)
+{
+    struct gpud_listener listener;
+    char path[GPUD_SOCKET_PATH_MAX], lock[GPUD_SOCKET_PATH_MAX + 8];
+    in_base(path, "obstacle");
+    gpud_print(lock, "%s.lock", path);
+
+    /* What is not a socket is somebody's data. */
+    int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    CHECK(fd >= 0 && write(fd, "data", 4) == 4, "open");
+    close(fd);
+    EXPECT(GPUD_NO_ACCESS, "is not a socket", gpud_listener_open(&listener, path, &e));
+    struct stat st;
+    CHECK(stat(path, &st) == 0 && st.st_size == 4, "somebody's file is gone");
+    unlink(path);
+    CHECK(symlink("/etc/passwd", path) == 0, "symlink");
+    EXPECT(GPUD_NO_ACCESS, "is not a socket", gpud_listener_open(&listener, path, &e));
+    unlink(path);
+
+    /* A lock file that is a link is not followed. */
+    char victim[GPUD_SOCKET_PATH_MAX];
+    in_base(victim, "victim");
+    CHECK(symlink(victim, lock) == 0, "symlink");
+    struct gpud_error error;
+    CHECK(gpud_listener_open(&listener, path, &error) != GPUD_OK &&
+              strstr(error.reason, "lock file"),
+          "a link in the place of the lock file was followed");
+    CHECK(access(victim, F_OK) < 0, "a file was made through a link");
+    unlink(lock);
+
+    EXPECT(GPUD_IO, "lock file", gpud_listener_open(&listener, "/nonexistent-directory/x", &e));
+    CHECK_EQUAL(count_entries(base), 1);
+}
+
+/* Many open and close the same address at once: never two at a time, and somebody always gets it.
+ */
+static char contended[GPUD_SOCKET_PATH_MAX];
+static atomic_int holders;
+static atomic_uint wins, losses;
+
+static void *contend(void *arg)
+{
+    for (int i = 0; i < 300; i++) {
+        struct gpud_listener listener;
+        struct gpud_error error = {.reason = ""};
+        enum gpud_status status = gpud_listener_open(&listener, contended, &error);
+        if (status == GPUD_OK) {
+            CHECK(atomic_fetch_add(&holders, 1) == 0, "two listeners on one address");
+            int fd;
+            pid_t pid;
+            WORKS(gpud_socket_connect(contended, &fd, &pid, &e));
+            gpud_fd_close(&fd);
+            atomic_fetch_sub(&holders, 1);
+            gpud_listener_close(&listener);
+            atomic_fetch_add(&wins, 1);
+        } else {
+            CHECK(status == GPUD_IO && error.native == EADDRINUSE,
+                  "an address that is taken gives: %s", error.reason);
+            atomic_fetch_add(&losses, 1);
+        }
+    }
+    return NULL;
+}
+
+static void test_race(void)
+{
+    pthread_t threads[4];
+    in_base(contended, "race");
+    for (int i = 0; i < 4; i++)
+        CHECK(pthread_create(&threads[i], NULL, contend, NULL) == 0, "no thread");
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    SAY("  %u got it, %u did not", atomic_load(&wins), atomic_load(&losses));
+    CHECK(atomic_load(&wins) > 0, "nobody ever got the address");
+    CHECK_EQUAL(count_entries(base), 1);
+}
+
+int main(void)
+{
+    gpud_print(base, "/tmp/gpud-address-XXXXXX");
+    CHECK(mkdtemp(base), "mkdtemp: %s", strerror(errno));
+    gpud_print(runtime_dir, "%s/run", base);
+    CHECK(mkdir(runtime_dir, 0700) == 0, "mkdir");
+    setenv("XDG_RUNTIME_DIR", runtime_dir, 1);
+
+    SAY("names");
+    test_names();
+    SAY("directories that others can enter");
+    test_directories();
+    SAY("an address has one holder");
+    test_claim();
+    SAY("what the dead leave behind");
+    test_stale();
+    test_obstacles();
+    SAY("many want the same address");
+    test_race();
+
+    char directory[GPUD_SOCKET_PATH_MAX];
+    gpud_print_n(directory, sizeof(directory), "%s/gpudirect", runtime_dir);
+    rmdir(directory);
+    rmdir(runtime_dir);
+    CHECK(rmdir(base) == 0, "something is left in %s", base);
+    return 0;
+}

@@ -1,0 +1,138 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Frames in memory of the application's own: what may be wrapped, mapped and told, and what becomes
+ * of the memory. */
+#include "../check.h"
+#include "base/clock.h"
+#include <gpudirect/gpudirect.h>
+
+static int destroyed;
+
+static void destroy(void *user)
+{
+    destroyed++;
+    free(user);
+}
+
+static struct gpud_memory *wrap(struct gpud_device *device, size_t size)
+{
+    struct gpud_memory *memory;
+    void *data = calloc(1, size);
+    CHECK(data, "out of memory");
+    WORKS(gpud_memory_wrap(device, data, size, destroy, data, &memory, &e));
+    return memory;
+}
+
+static void test_wrap(struct gpud_device *host)
+{
+    struct gpud_layout layout, bad;
+    struct gpud_frame *frame = NULL;
+    WORKS(gpud_layout_init(&layout, "NV12", 64, 48, 0, &e));
+    struct gpud_memory *memory = wrap(host, layout.size + 100);
+    EXPECT(GPUD_INVALID, "does not fit", gpud_frame_wrap(memory, 101, &layout, &frame, &e));
+    EXPECT(GPUD_INVALID, "does not fit", gpud_frame_wrap(memory, UINT64_MAX, &layout, &frame, &e));
+    EXPECT(GPUD_INVALID, "does not fit",
+           gpud_frame_wrap(memory, UINT64_MAX - layout.size + 1, &layout, &frame, &e));
+    bad = layout;
+    bad.plane[1].offset = layout.size;
+    EXPECT(GPUD_INVALID, "leaves the frame", gpud_frame_wrap(memory, 0, &bad, &frame, &e));
+    CHECK(!frame, "an output was written by a call that failed");
+
+    WORKS(gpud_frame_wrap(memory, 100, &layout, &frame, &e));
+    char *native = gpud_memory_get_native(memory);
+    gpud_memory_unref(&memory);
+    CHECK(destroyed == 0, "the memory is gone, and a frame lies in it");
+    uint64_t offset = 0;
+    CHECK(gpud_memory_get_native(gpud_frame_get_memory(frame, &offset)) == native && offset == 100,
+          "another place");
+    CHECK_EQUAL(gpud_frame_get_slot(frame), UINT32_MAX);
+
+    void *data = NULL, *again = NULL;
+    EXPECT(GPUD_INVALID, "negative", gpud_frame_map(frame, GPUD_READ, -1, &data, &e));
+    EXPECT(GPUD_INVALID, "GPUD_READ", gpud_frame_map(frame, 0, GPUD_SEC, &data, &e));
+    EXPECT(GPUD_INVALID, "GPUD_READ", gpud_frame_map(frame, 4, GPUD_SEC, &data, &e));
+    CHECK(!data, "an output was written by a call that failed");
+    WORKS(gpud_frame_map(frame, GPUD_READ, 0, &data, &e));
+    WORKS(gpud_frame_map(frame, GPUD_WRITE, 0, &again, &e));
+    CHECK(data == native + 100 && again == data, "mapped elsewhere");
+    gpud_frame_unmap(frame);
+    gpud_frame_unmap(frame);
+    gpud_frame_unmap(frame); /* once too often: nothing */
+    gpud_frame_release(&frame);
+    CHECK(!frame && destroyed == 1, "the last user left, and the memory stays");
+    gpud_frame_release(&frame);
+    gpud_frame_release(NULL);
+}
+
+static void test_info(struct gpud_device *host)
+{
+    struct gpud_layout layout;
+    struct gpud_frame *frame;
+    struct gpud_frame_info info, got;
+    WORKS(gpud_layout_init(&layout, "GRAY8", 64, 48, 0, &e));
+    struct gpud_memory *memory = wrap(host, layout.size);
+    WORKS(gpud_frame_wrap(memory, 0, &layout, &frame, &e));
+    gpud_memory_unref(&memory);
+
+    memset(&got, 0xee, sizeof(got));
+    gpud_frame_get_info(frame, &got);
+    CHECK(got.pts == GPUD_TIME_NONE && got.dts == GPUD_TIME_NONE &&
+              got.duration == GPUD_TIME_NONE && got.offset == UINT64_MAX && got.flags == 0 &&
+              got.meta_size == 0,
+          "a new frame has times");
+    CHECK(memcmp(&got.layout, &layout, sizeof(layout)) == 0, "another layout");
+
+    memset(&info, 0, sizeof(info));
+    info.pts = 1;
+    info.dts = 2;
+    info.duration = 3;
+    info.offset = 4;
+    info.meta_size = GPUD_FRAME_META_MAX;
+    memset(info.meta, 'm', sizeof(info.meta));
+    info.flags = GPUD_FRAME_USER | GPUD_FRAME_DISCONTINUITY | UINT32_C(1) << 31;
+    info.sequence = 99; /* the library's own: ignored */
+    info.epoch = 99;
+    WORKS(gpud_frame_set_info(frame, &info, &e));
+    gpud_frame_get_info(frame, &got);
+    CHECK(got.pts == 1 && got.dts == 2 && got.duration == 3 && got.offset == 4,
+          "the times changed");
+    CHECK(got.meta_size == GPUD_FRAME_META_MAX &&
+              memcmp(got.meta, info.meta, GPUD_FRAME_META_MAX) == 0,
+          "the meta changed");
+    CHECK(got.flags == info.flags, "flags %x became %x", info.flags, got.flags);
+    CHECK(got.sequence == 0 && got.epoch == 0 && got.layout.width == 64,
+          "the library's own fields were overwritten");
+
+    info.meta_size = GPUD_FRAME_META_MAX + 1;
+    EXPECT(GPUD_INVALID, "meta", gpud_frame_set_info(frame, &info, &e));
+    info.meta_size = UINT32_MAX;
+    EXPECT(GPUD_INVALID, "meta", gpud_frame_set_info(frame, &info, &e));
+
+    /* Whoever hands on a frame with what it knew about a received one: that it was shared says
+     * nothing about this. */
+    info.meta_size = 0;
+    info.flags = GPUD_FRAME_READ_ONLY | UINT32_C(1) << 15 | UINT32_C(1) << 7;
+    WORKS(gpud_frame_set_info(frame, &info, &e));
+    gpud_frame_get_info(frame, &got);
+    CHECK(got.flags == 0, "flags that are the library's own were set by the application: %x",
+          got.flags);
+    void *data;
+    WORKS(gpud_frame_map(frame, GPUD_WRITE, 0, &data, &e));
+    gpud_frame_release(&frame); /* and with it the mapping */
+}
+
+int main(void)
+{
+    struct gpud_context *context;
+    struct gpud_device *host;
+    WORKS(gpud_context_create(NULL, &context, &e));
+    WORKS(gpud_device_open(context, NULL, &host, &e));
+    SAY("wrapped frames");
+    test_wrap(host);
+    SAY("what is told about a frame");
+    test_info(host);
+    gpud_device_close(&host);
+    gpud_context_destroy(&context);
+    return 0;
+}

@@ -1,0 +1,486 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The ring page: credits and order, drop-oldest, counters that wrap, and every lie that a side must
+ * notice. */
+#include "../check.h"
+#include "base/clock.h"
+#include "wire/page.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <sys/mman.h>
+
+#define ENTRIES 4
+#define HEAD_OF(page) atomic_load(&(page)->head.word)
+
+struct ends {
+    struct gpud_page *page;
+    struct gpud_page_sender sender;
+    struct gpud_page_receiver receiver;
+    uint64_t sequence;
+};
+
+/* A fresh page whose counters stand at `start`, as after that many frames. */
+static void make(struct ends *ends, uint32_t entries, uint32_t start)
+{
+    memset(ends, 0, sizeof(*ends));
+    ends->page = mmap(NULL, sizeof(struct gpud_page), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(ends->page != MAP_FAILED, "no memory for a page");
+    gpud_page_receiver_init(&ends->receiver, ends->page, entries);
+    WORKS(gpud_page_sender_init(&ends->sender, ends->page, entries, entries, &e));
+    ends->sender.head = ends->sender.returned = ends->receiver.returned = start;
+    atomic_store(&ends->page->head.word, start);
+    atomic_store(&ends->page->claimed.word, start);
+    atomic_store(&ends->page->returned.word, start);
+}
+
+static void unmake(struct ends *ends)
+{
+    munmap(ends->page, sizeof(struct gpud_page));
+}
+
+static uint32_t publish(struct ends *ends)
+{
+    uint32_t entry;
+    CHECK(gpud_page_take(&ends->sender, &entry), "no credit is left");
+    struct gpud_descriptor *descriptor = &ends->page->descriptor[entry];
+    memset(descriptor, 0, sizeof(*descriptor));
+    descriptor->sequence = ++ends->sequence;
+    descriptor->slot = entry;
+    descriptor->meta_size = 3;
+    memcpy(descriptor->meta, "abc", 3);
+    gpud_page_publish(&ends->sender, entry);
+    return entry;
+}
+
+static int claim(struct ends *ends, uint32_t *entry, struct gpud_descriptor *descriptor)
+{
+    struct gpud_error error = {.reason = ""};
+    int got = gpud_page_claim(&ends->receiver, gpud_page_head(&ends->receiver), entry, descriptor,
+                              &error);
+    CHECK(got >= 0, "a violation where there is none: %s", error.reason);
+    return got;
+}
+
+static void claim_refused(struct ends *ends, const char *text)
+{
+    struct gpud_error error = {.reason = ""};
+    struct gpud_descriptor descriptor;
+    uint32_t entry;
+    int got = gpud_page_claim(&ends->receiver, gpud_page_head(&ends->receiver), &entry, &descriptor,
+                              &error);
+    CHECK(got == -1, "claim gives %d where the lie \"%s\" must be noticed", got, text);
+    CHECK(error.status == GPUD_PEER && strstr(error.reason, text), "\"%s\" does not say \"%s\"",
+          error.reason, text);
+}
+
+/* I6: every entry is in one state; what is neither free, nor taken, is out. */
+static void check_sum(const struct ends *ends, uint32_t taken)
+{
+    uint32_t out = 0;
+    for (uint32_t i = 0; i < ends->sender.entries; i++)
+        out += ends->sender.out[i];
+    CHECK_EQUAL(out + ends->sender.free_count + taken, ends->sender.entries);
+}
+
+/* --- what must work --------------------------------------------------------------------------- */
+
+static void test_credits_and_order(uint32_t start)
+{
+    struct ends ends;
+    struct gpud_descriptor descriptor;
+    uint32_t entry, held[ENTRIES];
+    uint64_t next = 1;
+    make(&ends, ENTRIES, start);
+    for (int round = 0; round < 200; round++) {
+        uint32_t fill = 1 + (uint32_t)round % ENTRIES;
+        for (uint32_t i = 0; i < fill; i++)
+            publish(&ends);
+        if (fill == ENTRIES)
+            CHECK(!gpud_page_take(&ends.sender, &entry), "a credit more than there are entries");
+        for (uint32_t i = 0; i < fill; i++) {
+            CHECK(claim(&ends, &held[i], &descriptor) == 1, "a published frame is not there");
+            CHECK_EQUAL(descriptor.sequence, next);
+            CHECK(descriptor.meta_size == 3 && memcmp(descriptor.meta, "abc", 3) == 0,
+                  "the meta is not what was sent");
+            next++;
+        }
+        CHECK_EQUAL(claim(&ends, &entry, &descriptor), 0);
+        CHECK(!gpud_page_has_returns(&ends.sender), "nothing was given back yet");
+        /* Held frames come back in any order. */
+        for (uint32_t i = 0; i < fill; i++)
+            gpud_page_give_back(&ends.receiver, held[(i + (uint32_t)round) % fill], false);
+        for (uint32_t i = 0; i < fill; i++) {
+            CHECK_EQUAL(gpud_page_reap(&ends.sender, &entry), 1);
+            CHECK_EQUAL(entry, held[(i + (uint32_t)round) % fill]);
+        }
+        CHECK_EQUAL(gpud_page_reap(&ends.sender, &entry), 0);
+        check_sum(&ends, 0);
+        CHECK_EQUAL(ends.sender.free_count, ENTRIES);
+    }
+    unmake(&ends);
+}
+
+static void test_limit(void)
+{
+    struct ends ends;
+    struct gpud_descriptor descriptor;
+    struct gpud_error error;
+    uint32_t entry;
+    make(&ends, ENTRIES, UINT32_MAX - 1);
+    for (int i = 0; i < 3; i++)
+        publish(&ends);
+    /* A message stands behind the first two frames. */
+    CHECK_EQUAL(gpud_page_claim(&ends.receiver, 0, &entry, &descriptor, &error), 1);
+    CHECK(!gpud_page_reached(&ends.receiver, 0), "a message's turn has come too early");
+    CHECK_EQUAL(gpud_page_claim(&ends.receiver, 0, &entry, &descriptor, &error), 1);
+    CHECK(gpud_page_reached(&ends.receiver, 0), "a message's turn has not come");
+    CHECK_EQUAL(gpud_page_claim(&ends.receiver, 0, &entry, &descriptor, &error), 0);
+    CHECK_EQUAL(gpud_page_claim(&ends.receiver, 1, &entry, &descriptor, &error), 1);
+    CHECK_EQUAL(gpud_page_earlier(UINT32_MAX, 1), UINT32_MAX);
+    CHECK_EQUAL(gpud_page_earlier(1, UINT32_MAX), UINT32_MAX);
+    unmake(&ends);
+}
+
+static void test_revoke(uint32_t start)
+{
+    struct ends ends;
+    struct gpud_descriptor descriptor;
+    uint32_t entry, first;
+    make(&ends, ENTRIES, start);
+    CHECK_EQUAL(gpud_page_revoke(&ends.sender, &entry), 0);
+    first = publish(&ends);
+    for (int i = 1; i < ENTRIES; i++)
+        publish(&ends);
+    CHECK_EQUAL(gpud_page_revoke(&ends.sender, &entry), 1);
+    CHECK_EQUAL(entry, first);
+    check_sum(&ends, 0);
+    CHECK_EQUAL(publish(&ends), first);
+    for (uint64_t wanted = 2; wanted <= 5; wanted++) {
+        CHECK_EQUAL(claim(&ends, &entry, &descriptor), 1);
+        CHECK_EQUAL(descriptor.sequence, wanted);
+    }
+    CHECK_EQUAL(gpud_page_revoke(&ends.sender, &entry), 0);
+    CHECK_EQUAL(gpud_page_reap(&ends.sender, &entry), 0);
+    unmake(&ends);
+}
+
+static void test_messages(void)
+{
+    struct ends ends;
+    make(&ends, ENTRIES, 0);
+    atomic_store(&ends.page->head.second, UINT32_MAX);
+    CHECK_EQUAL(gpud_page_messages(&ends.receiver), UINT32_MAX);
+    gpud_page_count_message(&ends.sender);
+    CHECK_EQUAL(gpud_page_messages(&ends.receiver), 0);
+    unmake(&ends);
+}
+
+/* --- wakes ------------------------------------------------------------------------------------ */
+
+static void test_wakes(void)
+{
+    struct ends ends;
+    struct gpud_descriptor descriptor;
+    uint32_t entry[ENTRIES];
+    make(&ends, ENTRIES, 0);
+    for (int i = 0; i < ENTRIES; i++)
+        publish(&ends);
+    for (int i = 0; i < ENTRIES; i++)
+        CHECK_EQUAL(claim(&ends, &entry[i], &descriptor), 1);
+    CHECK(!gpud_page_give_back(&ends.receiver, entry[0], true),
+          "nobody sleeps, and a system call was made");
+    atomic_store(&ends.page->sender_sleeps.word, 2);
+    CHECK(gpud_page_give_back(&ends.receiver, entry[1], false),
+          "two are free, as the sender wished, and it sleeps on");
+    CHECK_EQUAL(atomic_load(&ends.page->sender_sleeps.word), 0);
+    atomic_store(&ends.page->sender_sleeps.word, 4);
+    CHECK(!gpud_page_give_back(&ends.receiver, entry[2], false),
+          "the sender is woken for less than it wished");
+    CHECK(gpud_page_give_back(&ends.receiver, entry[3], true),
+          "an idle receiver lets the sender sleep");
+    unmake(&ends);
+}
+
+/* --- lies of the sender ----------------------------------------------------------------------- */
+
+static void test_sender_lies(void)
+{
+    struct ends ends;
+    struct gpud_descriptor descriptor;
+    uint32_t entry;
+
+    const uint32_t forged[] = {ENTRIES, GPUD_PAGE_ENTRIES, 0x100, 0x80000000u, UINT32_MAX};
+    for (size_t i = 0; i < sizeof(forged) / sizeof(forged[0]); i++) {
+        make(&ends, ENTRIES, 0);
+        publish(&ends);
+        atomic_store(&ends.page->published[0], forged[i]);
+        claim_refused(&ends, "an entry that does not exist");
+        unmake(&ends);
+    }
+
+    make(&ends, ENTRIES, 0);
+    publish(&ends);
+    CHECK_EQUAL(claim(&ends, &entry, &descriptor), 1);
+    publish(&ends);
+    atomic_store(&ends.page->published[1], entry);
+    claim_refused(&ends, "still held");
+    unmake(&ends);
+
+    const uint32_t ahead[] = {ENTRIES + 1, 1000, INT32_MAX};
+    for (size_t i = 0; i < sizeof(ahead) / sizeof(ahead[0]); i++) {
+        make(&ends, ENTRIES, 7);
+        atomic_store(&ends.page->head.word, 7 + ahead[i]);
+        claim_refused(&ends, "more frames waiting than entries");
+        unmake(&ends);
+    }
+
+    make(&ends, ENTRIES, 0);
+    uint32_t used = publish(&ends);
+    CHECK_EQUAL(claim(&ends, &entry, &descriptor), 1);
+    gpud_page_give_back(&ends.receiver, entry, false);
+    CHECK_EQUAL(gpud_page_reap(&ends.sender, &entry), 1);
+    ends.sequence = 0; /* the next one has the same number */
+    CHECK_EQUAL(publish(&ends), used);
+    claim_refused(&ends, "went back");
+    unmake(&ends);
+
+    const uint32_t sizes[] = {GPUD_FRAME_META_MAX + 1, 0x10000, UINT32_MAX};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        make(&ends, ENTRIES, 0);
+        ends.page->descriptor[publish(&ends)].meta_size = sizes[i];
+        claim_refused(&ends, "more meta than a frame carries");
+        unmake(&ends);
+    }
+
+    /* Claimed moved behind the receiver's back, either way: no frame twice, no frame from nowhere.
+     */
+    make(&ends, ENTRIES, 0);
+    publish(&ends);
+    CHECK_EQUAL(claim(&ends, &entry, &descriptor), 1);
+    atomic_store(&ends.page->claimed.word, 0);
+    claim_refused(&ends, "still held");
+    unmake(&ends);
+    make(&ends, ENTRIES, 0);
+    publish(&ends);
+    CHECK_EQUAL(claim(&ends, &entry, &descriptor), 1);
+    gpud_page_give_back(&ends.receiver, entry, false);
+    atomic_store(&ends.page->claimed.word, 0);
+    claim_refused(&ends, "went back");
+    unmake(&ends);
+    make(&ends, ENTRIES, 0);
+    publish(&ends);
+    atomic_store(&ends.page->claimed.word, 3);
+    claim_refused(&ends, "ever published");
+    unmake(&ends);
+}
+
+/* --- lies of the receiver --------------------------------------------------------------------- */
+
+static void give_back_forged(struct ends *ends, uint32_t index, uint32_t how_many)
+{
+    uint32_t returned = atomic_load(&ends->page->returned.word);
+    atomic_store(&ends->page->given_back[returned % GPUD_PAGE_ENTRIES], index);
+    atomic_store(&ends->page->returned.word, returned + how_many);
+}
+
+static void test_receiver_lies(void)
+{
+    struct ends ends;
+    struct gpud_descriptor descriptor;
+    uint32_t entry, other;
+
+    /* A free entry, one that does not exist, one that was published and never claimed. */
+    const uint32_t forged[] = {3, ENTRIES, 255, 256, UINT32_MAX, 0};
+    for (size_t i = 0; i < sizeof(forged) / sizeof(forged[0]); i++) {
+        make(&ends, ENTRIES, UINT32_MAX);
+        publish(&ends);
+        give_back_forged(&ends, forged[i], 1);
+        CHECK(gpud_page_reap(&ends.sender, &entry) == -1, "entry %u came back and was never out",
+              forged[i]);
+        unmake(&ends);
+    }
+
+    const uint32_t many[] = {ENTRIES + 1, 2, INT32_MAX, UINT32_MAX};
+    for (size_t i = 0; i < sizeof(many) / sizeof(many[0]); i++) {
+        make(&ends, ENTRIES, 0);
+        publish(&ends);
+        CHECK_EQUAL(claim(&ends, &entry, &descriptor), 1);
+        give_back_forged(&ends, entry, many[i]);
+        CHECK(gpud_page_reap(&ends.sender, &entry) == -1, "%u came back where 1 was out", many[i]);
+        unmake(&ends);
+    }
+
+    /* The same one twice, with another still out so that the count alone shows nothing. */
+    make(&ends, ENTRIES, 0);
+    publish(&ends);
+    publish(&ends);
+    CHECK_EQUAL(claim(&ends, &entry, &descriptor), 1);
+    CHECK_EQUAL(claim(&ends, &other, &descriptor), 1);
+    give_back_forged(&ends, entry, 1);
+    CHECK_EQUAL(gpud_page_reap(&ends.sender, &other), 1);
+    give_back_forged(&ends, entry, 1);
+    CHECK(gpud_page_reap(&ends.sender, &other) == -1, "one entry came back twice");
+    unmake(&ends);
+
+    /* Claimed ahead of what there is, and behind what must have been claimed. */
+    const int32_t shifts[] = {1, 1000, -1, -1000, INT32_MAX, INT32_MIN};
+    for (size_t i = 0; i < sizeof(shifts) / sizeof(shifts[0]); i++) {
+        make(&ends, ENTRIES, 50);
+        for (int k = 0; k < ENTRIES; k++)
+            publish(&ends);
+        uint32_t from = shifts[i] > 0 ? HEAD_OF(ends.page) : 50;
+        atomic_store(&ends.page->claimed.word, from + (uint32_t)shifts[i]);
+        CHECK(gpud_page_revoke(&ends.sender, &entry) == -1,
+              "claimed is off by %d and nobody notices", shifts[i]);
+        unmake(&ends);
+    }
+
+    /* Claimed, given back, and then "not claimed" after all: the entry must not be free twice. */
+    make(&ends, ENTRIES, 0);
+    publish(&ends);
+    CHECK_EQUAL(claim(&ends, &entry, &descriptor), 1);
+    gpud_page_give_back(&ends.receiver, entry, false);
+    CHECK_EQUAL(gpud_page_reap(&ends.sender, &entry), 1);
+    atomic_store(&ends.page->claimed.word, 0);
+    CHECK(gpud_page_revoke(&ends.sender, &entry) == -1, "an entry became free twice");
+    check_sum(&ends, 0);
+    unmake(&ends);
+}
+
+static void test_pages_that_are_none(void)
+{
+    struct ends ends;
+    struct gpud_page_sender view;
+    make(&ends, ENTRIES, 0);
+    EXPECT(GPUD_PEER, "1 to 64", gpud_page_sender_init(&view, ends.page, 0, 0, &e));
+    EXPECT(
+        GPUD_PEER, "1 to 64",
+        gpud_page_sender_init(&view, ends.page, GPUD_PAGE_ENTRIES + 1, GPUD_PAGE_ENTRIES + 1, &e));
+    EXPECT(GPUD_PEER, "1 to 64",
+           gpud_page_sender_init(&view, ends.page, UINT32_MAX, UINT32_MAX, &e));
+    EXPECT(GPUD_PEER, "not a ring page",
+           gpud_page_sender_init(&view, ends.page, ENTRIES + 1, ENTRIES + 1, &e));
+    ends.page->version++;
+    EXPECT(GPUD_PEER, "not a ring page",
+           gpud_page_sender_init(&view, ends.page, ENTRIES, ENTRIES, &e));
+    ends.page->version--;
+    ends.page->magic ^= 1;
+    EXPECT(GPUD_PEER, "not a ring page",
+           gpud_page_sender_init(&view, ends.page, ENTRIES, ENTRIES, &e));
+    ends.page->magic ^= 1;
+    _Atomic uint32_t *words[] = {&ends.page->head.word, &ends.page->claimed.word,
+                                 &ends.page->returned.word};
+    for (int i = 0; i < 3; i++) {
+        atomic_store(words[i], 1);
+        EXPECT(GPUD_PEER, "used before",
+               gpud_page_sender_init(&view, ends.page, ENTRIES, ENTRIES, &e));
+        atomic_store(words[i], 0);
+    }
+    WORKS(gpud_page_sender_init(&view, ends.page, ENTRIES, ENTRIES, &e));
+    unmake(&ends);
+}
+
+/* --- the sender takes back while the receiver claims ------------------------------------------ */
+
+#define RACE_FRAMES 200000
+
+struct race {
+    struct ends ends;
+    atomic_bool done;
+    atomic_ullong got;
+    uint64_t last, gaps;
+};
+
+static void *race_receiver(void *arg)
+{
+    struct race *race = arg;
+    struct gpud_descriptor descriptor;
+    uint32_t entry;
+    for (;;) {
+        bool done = atomic_load(&race->done);
+        if (claim(&race->ends, &entry, &descriptor) == 0) {
+            if (done)
+                return NULL;
+            sched_yield();
+            continue;
+        }
+        CHECK(descriptor.sequence > race->last, "frame %llu after %llu",
+              (unsigned long long)descriptor.sequence, (unsigned long long)race->last);
+        CHECK(descriptor.pts == ~descriptor.sequence, "a torn descriptor");
+        race->gaps += descriptor.sequence - race->last - 1;
+        race->last = descriptor.sequence;
+        atomic_fetch_add(&race->got, 1);
+        gpud_page_give_back(&race->ends.receiver, entry, false);
+    }
+}
+
+static void test_race(uint32_t start)
+{
+    static struct race race;
+    memset(&race, 0, sizeof(race));
+    make(&race.ends, ENTRIES, start);
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, race_receiver, &race) == 0, "no thread");
+    uint64_t revoked = 0;
+    /* Until both have got some. On one processor they must hand it to each other to race at all. */
+    uint64_t sent = 0;
+    int64_t limit = gpud_now() + 20 * GPUD_SEC;
+    while (sent < RACE_FRAMES ||
+           ((atomic_load(&race.got) < 1000 || revoked < 1000) && gpud_now() < limit)) {
+        uint64_t i = ++sent;
+        if (i % 64 == 0)
+            sched_yield();
+        uint32_t entry;
+        int got;
+        while (!gpud_page_take(&race.ends.sender, &entry)) {
+            while ((got = gpud_page_reap(&race.ends.sender, &entry)) > 0)
+                ;
+            CHECK(got == 0, "an honest receiver is called a liar");
+            if (race.ends.sender.free_count)
+                continue;
+            got = gpud_page_revoke(&race.ends.sender, &entry);
+            CHECK(got >= 0, "an honest receiver is called a liar");
+            revoked += (uint64_t)got;
+        }
+        race.ends.page->descriptor[entry] = (struct gpud_descriptor){.sequence = i, .pts = ~i};
+        gpud_page_publish(&race.ends.sender, entry);
+    }
+    atomic_store(&race.done, true);
+    pthread_join(thread, NULL);
+    unsigned long long got = atomic_load(&race.got);
+    CHECK_EQUAL(got + revoked, sent);
+    CHECK_EQUAL(race.gaps + (sent - race.last), revoked);
+    CHECK(revoked >= 1000 && got >= 1000, "nothing raced: %llu claimed, %llu taken back", got,
+          (unsigned long long)revoked);
+    check_sum(&race.ends, 0);
+    SAY("  %llu claimed, %llu taken back", got, (unsigned long long)revoked);
+    unmake(&race.ends);
+}
+
+int main(void)
+{
+    SAY("credits and order, also where the counters wrap");
+    test_credits_and_order(0);
+    test_credits_and_order(UINT32_MAX - 100);
+    test_credits_and_order((uint32_t)INT32_MAX - 100);
+    SAY("messages keep their place");
+    test_limit();
+    test_messages();
+    SAY("drop-oldest");
+    test_revoke(0);
+    test_revoke(UINT32_MAX - 2);
+    SAY("who is woken, and when");
+    test_wakes();
+    SAY("lies of a sender");
+    test_sender_lies();
+    SAY("lies of a receiver");
+    test_receiver_lies();
+    test_pages_that_are_none();
+    SAY("the sender takes back while the receiver claims");
+    test_race(0);
+    test_race(UINT32_MAX - RACE_FRAMES / 2);
+    return 0;
+}

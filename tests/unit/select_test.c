@@ -1,0 +1,178 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The choice of a route: the best that both ends can take, and for each better one the reason
+ * against it. */
+#include "../check.h"
+#include "device/device.h"
+#include "route/route.h"
+
+static struct gpud_endpoint host_end(void)
+{
+    struct gpud_endpoint end = {.name = "a host",
+                                .device = "host",
+                                .kind = "host",
+                                .caps = GPUD_CAP_HOST_MEMORY | GPUD_CAP_SHARE};
+    memset(end.host, 1, sizeof(end.host));
+    return end;
+}
+
+static struct gpud_endpoint gpu_end(const char *device, bool bus_addressable)
+{
+    struct gpud_endpoint end = {.name = "a gpu", .kind = "opencl"};
+    gpud_print(end.device, "%s", device);
+    end.caps = bus_addressable ? GPUD_CAP_BUS_ADDRESSABLE : 0;
+    gpud_print(end.no_direct, "%s", bus_addressable ? "" : "no cl_amd_bus_addressable_memory");
+    memset(end.host, 1, sizeof(end.host));
+    return end;
+}
+
+static const char *against_of(const struct gpud_endpoint *sender,
+                              const struct gpud_endpoint *receiver,
+                              const struct gpud_route_trials *trials, const char *wanted)
+{
+    static char against[GPUD_WHY_MAX];
+    static const struct gpud_route_trials none;
+    memset(against, 'x', sizeof(against));
+    const struct gpud_route_ops *route =
+        gpud_route_select(sender, receiver, trials ? trials : &none, against);
+    CHECK(memchr(against, '\0', sizeof(against)), "the reasons have no end");
+    const char *got = route ? route->name : "none";
+    if (strcmp(got, wanted) != 0)
+        FAIL("%s to %s goes by %s instead of %s (%s)", sender->device, receiver->device, got,
+             wanted, against);
+    return against;
+}
+
+#define SAYS(reasons, text) \
+    CHECK(strstr(reasons, text), "\"%s\" does not say \"%s\"", reasons, text)
+
+static void test_table(void)
+{
+    struct gpud_endpoint host = host_end(), host2 = host_end();
+    struct gpud_endpoint gpu = gpu_end("opencl:0", true), gpu2 = gpu_end("opencl:1", true);
+    struct gpud_endpoint plain = gpu_end("opencl:0", false), plain2 = gpu_end("opencl:1", false);
+    host.token = 1;
+    host2.token = gpu.token = 2;
+    gpu2.token = plain.token = 3;
+    plain2.token = 4;
+
+    CHECK(strcmp(against_of(&host, &host2, NULL, "map"), "") == 0, "a reason against the best");
+    const char *why = against_of(&gpu, &gpu2, NULL, "directgma");
+    SAYS(why, "map: the frames are on opencl:0 and are wanted on opencl:1");
+    why = against_of(&host, &gpu, NULL, "staged");
+    SAYS(why, "map: ");
+    SAYS(why, "directgma: the sender's device is host");
+    why = against_of(&gpu, &host, NULL, "staged");
+    SAYS(why, "directgma: the receiver's device is host");
+    why = against_of(&plain, &plain2, NULL, "staged");
+    SAYS(why, "directgma: sender: no cl_amd_bus_addressable_memory");
+    why = against_of(&gpu, &plain2, NULL, "staged");
+    SAYS(why, "directgma: receiver: no cl_amd_bus_addressable_memory");
+
+    /* The same device: by pointer inside a process; between processes only if the driver can
+     * export. */
+    struct gpud_endpoint here = gpu, there = gpu;
+    CHECK(strcmp(against_of(&here, &there, NULL, "map"), "") == 0, "a reason against the best");
+    there.token = 77;
+    why = against_of(&here, &there, NULL, "directgma");
+    SAYS(why, "map: the driver of opencl:0 cannot export memory");
+    here.caps |= GPUD_CAP_SHARE;
+    against_of(&here, &there, NULL, "map");
+}
+
+static void test_machines(void)
+{
+    struct gpud_endpoint here = host_end(), there = host_end();
+    memset(there.host, 2, sizeof(there.host));
+    const char *why = against_of(&here, &there, NULL, "none");
+    SAYS(why, "map: the two ends run on different machines");
+    SAYS(why, "staged: ");
+    struct gpud_endpoint gpu = gpu_end("opencl:0", true), far = gpu_end("opencl:0", true);
+    memset(far.host, 2, sizeof(far.host));
+    against_of(&gpu, &far, NULL, "none");
+}
+
+static void test_wishes(void)
+{
+    struct gpud_endpoint host = host_end(), gpu = gpu_end("opencl:0", false);
+    host.token = 1;
+    gpu.token = 2;
+    for (int side = 0; side < 2; side++) {
+        struct gpud_endpoint s = host, r = gpu, s2 = host, r2 = host;
+        r2.token = 5;
+        (side ? &r : &s)->require_direct = 1;
+        SAYS(against_of(&s, &r, NULL, "none"), "staged: require-direct forbids");
+        (side ? &r2 : &s2)->require_direct = 1;
+        against_of(&s2, &r2, NULL, "map");
+
+        strcpy((side ? &r2 : &s2)->route, "staged");
+        (side ? &r2 : &s2)->require_direct = 0;
+        SAYS(against_of(&s2, &r2, NULL, "staged"), "map: only the route \"staged\" was asked for");
+        strcpy((side ? &r2 : &s2)->route, "directgma");
+        SAYS(against_of(&s2, &r2, NULL, "none"), "directgma: the sender's device is host");
+    }
+    struct gpud_endpoint s = host, r = host;
+    r.token = 9;
+    strcpy(s.route, "map");
+    strcpy(r.route, "staged");
+    SAYS(against_of(&s, &r, NULL, "none"), "only the route");
+}
+
+static void test_trials(void)
+{
+    struct gpud_endpoint s = host_end(), r = host_end();
+    r.token = 9;
+    struct gpud_route_trials trials = {0};
+    gpud_route_failed(&trials, gpud_route_find("map"), "the pattern did not arrive");
+    SAYS(against_of(&s, &r, &trials, "staged"), "map: the pattern did not arrive");
+    gpud_route_failed(&trials, gpud_route_find("staged"), "nor here");
+    const char *why = against_of(&s, &r, &trials, "none");
+    SAYS(why, "map: the pattern did not arrive");
+    SAYS(why, "staged: nor here");
+    CHECK(!gpud_route_find("") && !gpud_route_find("MAP") && !gpud_route_find("peerless"),
+          "a route that is none");
+
+    /* However long the reasons are, they end. */
+    char longest[400];
+    memset(longest, 'y', sizeof(longest));
+    longest[399] = '\0';
+    trials = (struct gpud_route_trials){0};
+    const char *names[] = {"map", "directgma", "staged"};
+    for (int i = 0; i < 3; i++)
+        gpud_route_failed(&trials, gpud_route_find(names[i]), longest);
+    against_of(&s, &r, &trials, "none");
+}
+
+static void test_explain(void)
+{
+    struct gpud_context *context;
+    struct gpud_device *host;
+    WORKS(gpud_context_create(NULL, &context, &e));
+    WORKS(gpud_device_open(context, "host", &host, &e));
+    struct gpud_route_info routes[GPUD_ROUTES_MAX + 1];
+    memset(routes, 0xee, sizeof(routes));
+    size_t count = gpud_route_explain(host, host, false, routes, 1);
+    CHECK(count == 3 && routes[0].possible && strcmp(routes[0].name, "map") == 0,
+          "the best of %zu is %s", count, routes[0].name);
+    CHECK((unsigned char)routes[1].name[0] == 0xee, "more was written than there was room for");
+    count = gpud_route_explain(host, host, true, routes, GPUD_ROUTES_MAX);
+    CHECK(routes[0].possible && !routes[1].possible && routes[2].possible, "wrong verdicts");
+    SAYS(routes[1].reason, "DirectGMA needs OpenCL at both ends");
+    CHECK(routes[0].reason[0] == '\0' && routes[2].reason[0] == '\0',
+          "a reason against what is possible");
+    CHECK(gpud_route_explain(host, host, false, NULL, 0) == count, "counting needs no room");
+    gpud_device_close(&host);
+    gpud_context_destroy(&context);
+}
+
+int main(void)
+{
+    SAY("which route, and what speaks against the better ones");
+    test_table();
+    test_machines();
+    test_wishes();
+    test_trials();
+    test_explain();
+    return 0;
+}
