@@ -1,0 +1,141 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Last words are heard: a connection that is closed while its owner had not read everything is
+ * reset by the kernel, and what was said before must still arrive. And a peer of another process
+ * cannot pass for one of this process. */
+#include "../check.h"
+#include "peer.h"
+#include "raw.h"
+
+#include <sys/wait.h>
+
+static void end_of_stream(void)
+{
+    struct gpud_context *context = raw_context();
+    struct gpud_receiver *receiver;
+    struct gpud_frame *frame;
+    struct gpud_error error = {.reason = ""};
+    struct raw_server server;
+    struct gpud_message message = {.type = GPUD_MESSAGE_EOS};
+    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
+    params.address = "farewell";
+    raw_listen(&server, "farewell");
+    WORKS(gpud_receiver_create(context, &params, &receiver, &e));
+    for (int at = -1; at < RAW_SERVER_CANARY; at++) {
+        enum gpud_status status = gpud_receiver_acquire(receiver, 20 * GPUD_MSEC, &frame, &error);
+        CHECK(status == GPUD_TIMEOUT, "%s: %s", gpud_status_string(status), error.reason);
+        raw_serve(&server, at, (enum raw_server_step)(at + 1));
+    }
+    EXPECT(GPUD_TIMEOUT, "", gpud_receiver_acquire(receiver, 100 * GPUD_MSEC, &frame, &e));
+    /* READY lies in our socket, unread. Two frames, the end of the stream, and this process is
+     * gone. */
+    uint32_t entry;
+    for (int i = 0; i < 2; i++)
+        CHECK(raw_publish(&server, &entry), "no credit");
+    message.epoch = server.epoch;
+    message.position = server.view.head;
+    CHECK(raw_send_message(server.fd, &message), "not sent");
+    gpud_page_count_message(&server.view);
+    raw_hang_up(&server);
+    for (int i = 0; i < 2; i++) {
+        WORKS(gpud_receiver_acquire(receiver, GPUD_SEC, &frame, &e));
+        gpud_frame_release(&frame);
+    }
+    EXPECT(GPUD_CLOSED, "ended the stream", gpud_receiver_acquire(receiver, GPUD_SEC, &frame, &e));
+    EXPECT(GPUD_PEER, "vanished", gpud_receiver_acquire(receiver, GPUD_SEC, &frame, &e));
+
+    /* A refusal, with our HELLO unread. */
+    EXPECT(GPUD_TIMEOUT, "", gpud_receiver_acquire(receiver, 100 * GPUD_MSEC, &frame, &e));
+    raw_serve(&server, -1, RAW_SERVER_ACCEPTED);
+    memset(&message, 0, sizeof(message));
+    message.type = GPUD_MESSAGE_REFUSE;
+    strcpy(message.refuse.reason, "no route to you");
+    CHECK(raw_send_message(server.fd, &message), "not sent");
+    raw_hang_up(&server);
+    EXPECT(GPUD_UNSUPPORTED, "no route to you",
+           gpud_receiver_acquire(receiver, GPUD_SEC, &frame, &e));
+    gpud_receiver_destroy(&receiver);
+    raw_server_close(&server);
+    gpud_context_destroy(&context);
+}
+
+static struct gpud_sender *make_sender(struct gpud_context *context)
+{
+    struct gpud_sender *sender;
+    struct gpud_layout layout;
+    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
+    params.address = "farewell";
+    WORKS(gpud_sender_create(context, &params, &sender, &e));
+    WORKS(gpud_layout_init(&layout, "GRAY8", 64, 64, 0, &e));
+    WORKS(gpud_sender_configure(sender, &layout, NULL, 0, &e));
+    return sender;
+}
+
+static void goodbye(void)
+{
+    struct gpud_context *context = raw_context();
+    struct gpud_sender *sender = make_sender(context);
+    struct raw raw;
+    struct gpud_message message = {.type = GPUD_MESSAGE_BYE};
+    raw_log_clear();
+    raw_open(&raw, "farewell", RAW_READY_SENT);
+    WORKS(gpud_sender_wait(sender, 1, GPUD_SEC, &e));
+    WORKS(gpud_sender_send_event(sender, 1, "unread", 6, &e));
+    raw_send_message(raw.fd, &message);
+    raw_close(&raw);
+    if (!raw_log_says("said goodbye", GPUD_SEC)) {
+        raw_log_print();
+        FAIL("a farewell was not heard");
+    }
+    CHECK(!raw_log_says("vanished", 0), "a farewell was taken for a crash");
+    gpud_sender_destroy(&sender);
+    gpud_context_destroy(&context);
+}
+
+static void impostor(void)
+{
+    struct gpud_context *context = raw_context();
+    struct gpud_sender *sender = make_sender(context);
+    struct raw raw;
+    struct gpud_message message;
+    raw_open(&raw, "farewell", RAW_HELLO_SENT);
+    CHECK(raw_receive(raw.fd, &message, GPUD_SEC) && message.type == GPUD_MESSAGE_HELLO,
+          "no HELLO");
+    uint64_t token = message.hello.token;
+    raw_close(&raw);
+    pid_t child = fork();
+    if (child == 0) { /* another process, which says that it is this one */
+        raw_connect(&raw, "farewell");
+        raw_hello(&message);
+        message.hello.token = token;
+        bool good = raw_send_message(raw.fd, &message) && raw_receive(raw.fd, &message, GPUD_SEC) &&
+                    raw_receive(raw.fd, &message, GPUD_SEC) && message.type == GPUD_MESSAGE_OFFER;
+        _exit(good && message.offer.ring.memories &&
+                      message.offer.ring.handle[0].type == GPUD_HANDLE_MEMFD
+                  ? 0
+                  : 1);
+    }
+    int state;
+    CHECK(waitpid(child, &state, 0) == child && WIFEXITED(state), "the impostor crashed");
+    CHECK(WEXITSTATUS(state) == 0, "whoever repeats the token gets pointers into this process");
+    gpud_sender_destroy(&sender);
+    gpud_context_destroy(&context);
+}
+
+int main(void)
+{
+    alarm(60);
+    setenv("GPUDIRECT_LOG", "error", 0);
+    runtime_make();
+    struct baseline before = baseline_take();
+    SAY("the end of the stream, before a reset");
+    end_of_stream();
+    SAY("a receiver's farewell, before a reset");
+    goodbye();
+    SAY("a token proves nothing by itself");
+    impostor();
+    BASELINE_CHECK(before);
+    runtime_done();
+    return 0;
+}

@@ -1,0 +1,209 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A hostile receiver once it is connected: it scribbles over the words that it shares with the
+ * sender, floods it with messages and connections, and leaves it without descriptors. The honest
+ * receiver beside it loses no frame. */
+#include "../check.h"
+#include "raw.h"
+#include "steady.h"
+#include "wire/socket.h"
+
+#include <errno.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+static struct steady steady;
+
+/* --- the shared words, while frames flow ------------------------------------------------------ */
+
+static void forged_words(void)
+{
+    struct raw raw;
+    for (int lie = 0; lie < 8; lie++) {
+        raw_open(&raw, STEADY_ADDRESS, RAW_STREAMING);
+        struct gpud_page *page = raw.page;
+        uint32_t returned = atomic_load(&page->returned.word);
+        const char *says = "gave back what it did not have";
+        /* given_back stays filled with lies, whatever the place that the sender looks at. */
+        uint32_t index = lie == 0 ? 0 : lie == 1 ? 4 : lie == 2 ? 63 : lie == 3 ? 255 : UINT32_MAX;
+        for (int i = 0; i < GPUD_PAGE_ENTRIES; i++)
+            atomic_store(&page->given_back[i], index);
+        if (lie <= 4)
+            atomic_store(&page->returned.word, returned + (lie == 0 ? 5 : 1));
+        else if (lie == 5)
+            atomic_store(&page->returned.word, returned - 2);
+        else if (lie == 6)
+            atomic_store(&page->returned.word, returned + INT32_MAX);
+        else
+            atomic_store(&page->returned.word, UINT32_MAX);
+        TURNED_OUT(&raw, says);
+    }
+    /* drop-oldest looks at `claimed`. */
+    static const int32_t shifts[] = {1000, -1000, INT32_MAX};
+    for (int i = 0; i < 3; i++) {
+        struct gpud_message message;
+        raw_connect(&raw, STEADY_ADDRESS);
+        raw_hello(&message);
+        message.hello.slow_receiver = GPUD_SLOW_DROP_OLDEST;
+        CHECK(raw_send_message(raw.fd, &message), "not sent");
+        raw_to(&raw, RAW_HELLO_SENT, RAW_STREAMING);
+        atomic_fetch_add(&raw.page->claimed.word, (uint32_t)shifts[i]);
+        TURNED_OUT(&raw,
+                   "broke the protocol: it "); /* by its claims, or by what came back unclaimed */
+    }
+    /* What the sender does not believe anyway may be anything: scribbling over all of it hurts only
+     * the scribbler. */
+    for (int turn = 0; turn < 20; turn++) {
+        raw_open(&raw, STEADY_ADDRESS, RAW_STREAMING);
+        uint32_t state = 77u + (uint32_t)turn;
+        int64_t until = gpud_test_now() + 30 * GPUD_MSEC;
+        uint8_t *bytes = (uint8_t *)raw.page;
+        while (gpud_test_now() < until)
+            for (int i = 0; i < 1000; i++) {
+                state = state * 1664525 + 1013904223;
+                bytes[(state >> 8) % (turn % 2 ? sizeof(*raw.page) : 1200)] = (uint8_t)(state >> 3);
+            }
+        raw_close(&raw);
+        raw_log_clear();
+    }
+    steady_alone(&steady);
+}
+
+static struct sockaddr_un steady_name(void)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    WORKS(gpud_address_resolve(STEADY_ADDRESS, name.sun_path, &e));
+    return name;
+}
+
+/* --- floods ----------------------------------------------------------------------------------- */
+
+static void floods(void)
+{
+    struct raw raw;
+    struct gpud_message message;
+    /* READY and REFUSE without end, at a point where they are overtaken answers and may come. */
+    for (int k = 0; k < 2; k++) {
+        raw_open(&raw, STEADY_ADDRESS, RAW_OFFERED);
+        memset(&message, 0, sizeof(message));
+        message.type = k ? GPUD_MESSAGE_REFUSE : GPUD_MESSAGE_READY;
+        if (k)
+            message.refuse.epoch = raw.offer.epoch + 7;
+        atomic_store(&steady.worst, 0);
+        int64_t until = gpud_test_now() + 500 * GPUD_MSEC;
+        unsigned sent = 0;
+        while (gpud_test_now() < until)
+            sent += raw_send_message(raw.fd, &message);
+        SAY("  %u messages in half a second, the longest hand-over took %lld us", sent,
+            (long long)atomic_load(&steady.worst) / 1000);
+        CHECK(atomic_load(&steady.worst) < 500 * GPUD_MSEC, "a flood of messages stops the stream");
+        raw_close(&raw);
+    }
+    steady_alone(&steady);
+    raw_log_clear();
+
+    /* More connections than there is room for; those beyond are turned away, and told in the log.
+     */
+    struct raw many[GPUD_RECEIVERS_MAX + 8];
+    struct sockaddr_un name = steady_name();
+    for (int i = 0; i < GPUD_RECEIVERS_MAX + 8; i++)
+        raw_connect(&many[i], STEADY_ADDRESS);
+    CHECK(raw_log_says("turned away: 32 receivers are the most", GPUD_SEC),
+          "nobody was turned away");
+    unsigned long long at = atomic_load(&steady.honest.board->frames);
+    PEER_UNTIL("frames flow on", 10000, atomic_load(&steady.honest.board->frames) > at + 20);
+    for (int i = 0; i < GPUD_RECEIVERS_MAX + 8; i++)
+        raw_close(&many[i]);
+    steady_alone(&steady);
+    /* Connections that come and go as fast as they can. */
+    atomic_store(&steady.worst, 0);
+    unsigned long long before = atomic_load(&steady.number);
+    raw_log_clear();
+    int64_t until = gpud_test_now() + GPUD_SEC;
+    unsigned made = 0;
+    while (gpud_test_now() < until) {
+        int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        made += connect(fd, (struct sockaddr *)&name, sizeof(name)) == 0;
+        close(fd);
+    }
+    SAY("  %u connections in a second, %llu frames meanwhile, the longest hand-over took %lld us, "
+        "%u lines of log",
+        made, atomic_load(&steady.number) - before, (long long)atomic_load(&steady.worst) / 1000,
+        raw_log_lines());
+    CHECK(atomic_load(&steady.worst) < GPUD_SEC, "a flood of connections stops the stream");
+    steady_alone(&steady);
+    raw_log_clear();
+    raw_open(&raw, STEADY_ADDRESS, RAW_STREAMING); /* and there is room again */
+    raw_close(&raw);
+    CHECK(raw_log_says("vanished", GPUD_SEC), "a hang-up is not noticed");
+    raw_log_clear();
+}
+
+/* This process has no descriptor left: connections wait, nothing spins, and when there are some
+ * again they are served. */
+static void no_descriptors(void)
+{
+    struct raw raw;
+    struct rlimit limit, none;
+    raw_connect(&raw, STEADY_ADDRESS);
+    raw_close(&raw);
+    CHECK(raw_log_says("vanished", GPUD_SEC), "a hang-up is not noticed");
+    int sockets[3];
+    for (int i = 0; i < 3; i++)
+        sockets[i] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    struct sockaddr_un name = steady_name();
+    CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0, "getrlimit");
+    none = limit;
+    none.rlim_cur = 3;
+    raw_log_clear();
+    struct timespec cpu_before, cpu_after;
+    CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0, "setrlimit");
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu_before);
+    CHECK(connect(sockets[0], (struct sockaddr *)&name, sizeof(name)) == 0, "connect: %s",
+          strerror(errno));
+    gpud_test_nap(500);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu_after);
+    setrlimit(RLIMIT_NOFILE, &limit);
+    double cpu = (double)(cpu_after.tv_sec - cpu_before.tv_sec) +
+                 (double)(cpu_after.tv_nsec - cpu_before.tv_nsec) / 1e9;
+    unsigned lines = raw_log_lines();
+    SAY("  half a second without descriptors: %.0f %% of a processor, %u lines of log", cpu * 200,
+        lines);
+    CHECK(raw_log_says("cannot accept a connection", 0), "nothing is said about it");
+    CHECK(lines < 50, "%u lines of log for one connection that cannot be accepted", lines);
+    for (int i = 0; i < 3; i++)
+        close(sockets[i]);
+    steady_alone(&steady);
+    raw_log_clear();
+    raw_open(&raw, STEADY_ADDRESS, RAW_STREAMING);
+    raw_close(&raw);
+    raw_log_says("vanished", GPUD_SEC);
+}
+
+int main(int argc, char **argv)
+{
+    peer_main(argc, argv);
+    alarm(110);
+    setenv("GPUDIRECT_LOG", "error", 0);
+    runtime_make();
+    steady_start(&steady);
+    static const struct {
+        const char *says;
+        void (*test)(void);
+    } tests[] = {
+        {"shared words that lie", forged_words},
+        {"floods", floods},
+        {"no descriptors left", no_descriptors},
+    };
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
+        if (argc > 1 && atoi(argv[1]) != (int)i)
+            continue;
+        SAY("%s", tests[i].says);
+        tests[i].test();
+        steady_alone(&steady);
+    }
+    steady_stop(&steady);
+    runtime_done();
+    return 0;
+}

@@ -1,0 +1,331 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A hostile receiver tries every lie that the protocol has room for against a sender that serves an
+ * honest receiver at the same time. Each lie ends its own connection, with a sentence in the log;
+ * the honest one loses no frame, nothing hangs, nothing is left open. */
+#include "../check.h"
+#include "base/fd.h"
+#include "raw.h"
+#include "steady.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+static struct steady steady;
+
+struct bytes {
+    uint8_t data[GPUD_MESSAGE_MAX + 1];
+    int fds[GPUD_MESSAGE_FDS];
+    size_t size, fd_count;
+};
+
+static struct bytes good_hello(void)
+{
+    struct bytes bytes = {.size = 0};
+    struct gpud_message message;
+    raw_hello(&message);
+    bytes.size = gpud_message_encode(&message, bytes.data, bytes.fds, &bytes.fd_count);
+    return bytes;
+}
+
+/* --- headers, lengths, truncations ------------------------------------------------------------ */
+
+static void bent_bytes(void)
+{
+    struct raw raw;
+    static const struct {
+        unsigned at;
+        uint8_t by;
+        const char *says;
+    } bends[] = {
+        {0, 1, "does not speak gpudirect's protocol"},
+        {3, 128, "does not speak gpudirect's protocol"},
+        {4, 1, "version 2"},
+        {5, 255, "version 65281"},
+        {6, 100, "malformed"},
+        {8, 1, "announced"},
+        {9, 31, "announced"},
+        {11, 255, "announced 4278190"}, /* a lie of 4 GB */
+        {16, 200, "malformed"},         /* the name's length */
+        {19, 255, "malformed"},
+    };
+    for (size_t i = 0; i < sizeof(bends) / sizeof(bends[0]); i++) {
+        struct bytes hello = good_hello();
+        hello.data[bends[i].at] = (uint8_t)(hello.data[bends[i].at] + bends[i].by);
+        raw_connect(&raw, STEADY_ADDRESS);
+        CHECK(raw_send(raw.fd, hello.data, hello.size, NULL, 0), "not sent");
+        TURNED_OUT(&raw, bends[i].says);
+    }
+    struct bytes hello = good_hello();
+    for (size_t size = 1; size < hello.size; size += size < 20 ? 1 : 13) {
+        raw_connect(&raw, STEADY_ADDRESS);
+        CHECK(raw_send(raw.fd, hello.data, size, NULL, 0), "not sent");
+        TURNED_OUT(&raw, size < 16 ? "not even a header" : "announced");
+    }
+    static uint8_t large[100000];
+    static const size_t sizes[] = {GPUD_MESSAGE_MAX, GPUD_MESSAGE_MAX + 1, 20000, 100000};
+    for (size_t i = 0; i < 4; i++) {
+        memcpy(large, hello.data, hello.size);
+        raw_connect(&raw, STEADY_ADDRESS);
+        CHECK(raw_send(raw.fd, large, sizes[i], NULL, 0), "not sent");
+        TURNED_OUT(&raw, sizes[i] > GPUD_MESSAGE_MAX ? "more than a message holds" : "announced");
+    }
+    raw_connect(&raw, STEADY_ADDRESS);
+    CHECK(send(raw.fd, "", 0, MSG_NOSIGNAL) == 0, "not sent");
+    TURNED_OUT(&raw, "vanished");
+    /* A half-open connection: it will never say anything again. */
+    raw_open(&raw, STEADY_ADDRESS, RAW_READY_SENT);
+    shutdown(raw.fd, SHUT_WR);
+    TURNED_OUT(&raw, "vanished");
+}
+
+/* --- descriptors ------------------------------------------------------------------------------ */
+
+static void surplus_descriptors(void)
+{
+    struct raw raw;
+    struct bytes hello = good_hello();
+    static int fds[253];
+    static const size_t counts[] = {1, 2, 64, 65, 66, 200, 250, 253};
+    for (size_t i = 0; i < 253; i++)
+        fds[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        raw_connect(&raw, STEADY_ADDRESS);
+        CHECK(raw_send(raw.fd, hello.data, hello.size, fds, counts[i]), "not sent: %s",
+              strerror(errno));
+        TURNED_OUT(&raw, "descriptors with a HELLO that has 0");
+    }
+    /* Descriptors with nothing. */
+    raw_connect(&raw, STEADY_ADDRESS);
+    CHECK(raw_send(raw.fd, "x", 1, fds, 253), "not sent");
+    TURNED_OUT(&raw, "not even a header");
+    for (size_t i = 0; i < 253; i++)
+        close(fds[i]);
+
+    struct gpud_message message;
+    uint8_t bytes[GPUD_MESSAGE_MAX];
+    int out[GPUD_MESSAGE_FDS];
+    size_t count, size;
+    raw_open(&raw, STEADY_ADDRESS, RAW_OFFERED);
+    raw_accept(&raw, &message);
+    size = gpud_message_encode(&message, bytes, out, &count);
+    CHECK(raw_send(raw.fd, bytes, size, NULL, 0), "not sent");
+    TURNED_OUT(&raw, "malformed ACCEPT");
+    raw_open(&raw, STEADY_ADDRESS, RAW_OFFERED);
+    raw_accept(&raw, &message);
+    size = gpud_message_encode(&message, bytes, out, &count);
+    out[1] = out[2] = out[0];
+    CHECK(raw_send(raw.fd, bytes, size, out, 3), "not sent");
+    TURNED_OUT(&raw, "3 descriptors with a ACCEPT that has 1");
+}
+
+/* What is sent in the place of a ring page. */
+static void accept_with(int page, const char *says)
+{
+    struct raw raw;
+    struct gpud_message message;
+    raw_open(&raw, STEADY_ADDRESS, RAW_OFFERED);
+    raw_accept(&raw, &message);
+    message.accept.page = page;
+    CHECK(page >= 0 && raw_send_message(raw.fd, &message), "not sent");
+    TURNED_OUT(&raw, says);
+    close(page);
+}
+
+static int page_memfd(int seals)
+{
+    int fd = memfd_create("page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    CHECK(fd >= 0 && ftruncate(fd, sizeof(struct gpud_page)) == 0, "memfd");
+    struct gpud_page_receiver view;
+    struct gpud_page *page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    CHECK(page != MAP_FAILED, "mmap");
+    gpud_page_receiver_init(&view, page, 4);
+    munmap(page, sizeof(*page));
+    CHECK(fcntl(fd, F_ADD_SEALS, seals) == 0, "F_ADD_SEALS: %s", strerror(errno));
+    return fd;
+}
+
+static void wrong_pages(void)
+{
+    int ends[2];
+    accept_with(raw_memfd(sizeof(struct gpud_page), -1), "not sealed against shrinking");
+    accept_with(raw_memfd(sizeof(struct gpud_page), F_SEAL_GROW), "not sealed against shrinking");
+    accept_with(raw_memfd(sizeof(struct gpud_page) - 1, SEALS), "bytes where");
+    accept_with(raw_memfd(4096, SEALS), "bytes where");
+    accept_with(raw_memfd(0, SEALS), "bytes where");
+    accept_with(raw_memfd(sizeof(struct gpud_page), SEALS), "not a ring page");
+    accept_with(open("/dev/null", O_RDWR | O_CLOEXEC), "not a memfd");
+    accept_with(open("/dev/zero", O_RDWR | O_CLOEXEC), "not a memfd");
+    accept_with(open("/proc/self/mem", O_RDWR | O_CLOEXEC), "not a memfd");
+    accept_with(open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC), "not a memfd");
+    accept_with(open("/", O_PATH | O_CLOEXEC), "not a memfd");
+    CHECK(pipe2(ends, O_CLOEXEC) == 0, "pipe");
+    accept_with(ends[0], "not a memfd");
+    accept_with(ends[1], "not a memfd");
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0, "socketpair");
+    accept_with(ends[0], "not a memfd");
+    close(ends[1]);
+    char file[] = "/dev/shm/gpud-hostile-XXXXXX"; /* a shared file that can shrink is no memfd */
+    int shm = mkstemp(file);
+    unlink(file);
+    CHECK(shm >= 0 && ftruncate(shm, sizeof(struct gpud_page)) == 0, "mkstemp");
+    accept_with(shm, "not sealed against shrinking");
+    /* Good, but read-only for everybody: it may be this route's fault, so the next one is offered.
+     */
+    struct raw raw;
+    struct gpud_message message;
+    raw_open(&raw, STEADY_ADDRESS, RAW_OFFERED);
+    raw_accept(&raw, &message);
+    message.accept.page = page_memfd(SEALS | F_SEAL_WRITE);
+    CHECK(raw_send_message(raw.fd, &message), "not sent");
+    close(message.accept.page);
+    CHECK(raw_log_says("map does not work: cannot map the peer's shared memory", GPUD_SEC),
+          "nothing is said of it");
+    do
+        CHECK(raw_receive(raw.fd, &message, GPUD_SEC), "no other route is offered");
+    while (gpud_message_close(&message), message.type == GPUD_MESSAGE_GROW);
+    CHECK(message.type == GPUD_MESSAGE_OFFER, "a %s instead of another route",
+          gpud_message_name(message.type));
+    raw_close(&raw);
+    CHECK(raw_log_says("vanished", GPUD_SEC), "a hang-up is not noticed");
+    raw_log_clear();
+}
+
+/* --- values ----------------------------------------------------------------------------------- */
+
+static void bent_accepts(void)
+{
+    struct raw raw;
+    struct gpud_message message;
+    static const uint32_t entries[] = {0, 3, 5, 65, UINT32_MAX};
+    for (size_t i = 0; i < 5; i++) {
+        raw_open(&raw, STEADY_ADDRESS, RAW_OFFERED);
+        raw_accept(&raw, &message);
+        message.accept.entries = entries[i];
+        CHECK(raw_send_message(raw.fd, &message), "not sent");
+        TURNED_OUT(&raw, entries[i] == 3 || entries[i] == 5 ? "not a ring page" : "entries");
+    }
+    raw_open(&raw, STEADY_ADDRESS, RAW_OFFERED);
+    raw_accept(&raw, &message);
+    atomic_store(&raw.page->claimed.word, 1);
+    CHECK(raw_send_message(raw.fd, &message), "not sent");
+    TURNED_OUT(&raw, "used before");
+    /* A ring where there should be none. */
+    raw_open(&raw, STEADY_ADDRESS, RAW_OFFERED);
+    raw_accept(&raw, &message);
+    message.accept.ring.memories = 1;
+    message.accept.ring.handle[0] =
+        (struct gpud_handle){.type = GPUD_HANDLE_LOCAL, .fd = -1, .size = 1 << 20};
+    CHECK(raw_send_message(raw.fd, &message), "not sent");
+    TURNED_OUT(&raw, "sent a ring where ours is used");
+    /* Another epoch's answers are not for us: then nothing comes, and that has its end. */
+    raw_open(&raw, STEADY_ADDRESS, RAW_OFFERED);
+    raw_accept(&raw, &message);
+    message.accept.epoch += 1000;
+    CHECK(raw_send_message(raw.fd, &message), "not sent");
+    CHECK(raw_receive(raw.fd, &message, 300 * GPUD_MSEC) == false,
+          "an answer to a forged epoch was taken");
+    raw_close(&raw);
+    CHECK(raw_log_says("vanished", GPUD_SEC), "a hang-up is not noticed");
+    raw_log_clear();
+
+    static const struct {
+        uint32_t slots;
+        uint8_t slow;
+    } hellos[] = {{0, 0}, {65, 0}, {UINT32_MAX, 0}, {4, 4}, {4, 255}};
+    for (size_t i = 0; i < 5; i++) {
+        raw_connect(&raw, STEADY_ADDRESS);
+        raw_hello(&message);
+        message.hello.slots = hellos[i].slots;
+        message.hello.slow_receiver = hellos[i].slow;
+        CHECK(raw_send_message(raw.fd, &message), "not sent");
+        TURNED_OUT(&raw, "asks for what does not exist");
+    }
+    /* Another machine's, and one that claims to live in the sender's own process: it gets no
+     * pointers. */
+    raw_connect(&raw, STEADY_ADDRESS);
+    raw_hello(&message);
+    memset(message.hello.host, 0xee, 16);
+    CHECK(raw_send_message(raw.fd, &message), "not sent");
+    TURNED_OUT(&raw, "different machines");
+    /* What is printed of it is harmless. */
+    raw_connect(&raw, STEADY_ADDRESS);
+    raw_hello(&message);
+    strcpy(message.hello.name, "\x1b]0;evil\x07\nname");
+    message.hello.slots = 0;
+    CHECK(raw_send_message(raw.fd, &message), "not sent");
+    TURNED_OUT(&raw, "?]0;evil??name");
+}
+
+static void out_of_turn(void)
+{
+    struct raw raw;
+    struct gpud_message message;
+    for (int step = RAW_CONNECTED; step <= RAW_READY_SENT; step++) {
+        if (step == RAW_HELLO_SENT || step == RAW_HELLO_GOT)
+            continue; /* the sender is at "offered" already */
+        for (int type = GPUD_MESSAGE_HELLO; type <= GPUD_MESSAGE_BYE; type++) {
+            bool sender_waits = step == RAW_OFFERED;
+            bool canary = step == RAW_ACCEPTED || step == RAW_CANARY_GOT;
+            if ((step == RAW_CONNECTED && type == GPUD_MESSAGE_HELLO) || type == GPUD_MESSAGE_BYE ||
+                (sender_waits && (type == GPUD_MESSAGE_ACCEPT || type == GPUD_MESSAGE_READY)) ||
+                (canary && type == GPUD_MESSAGE_READY) ||
+                ((sender_waits || canary) && type == GPUD_MESSAGE_REFUSE))
+                continue; /* in turn, or overtaken */
+            raw_open(&raw, STEADY_ADDRESS, (enum raw_step)step);
+            memset(&message, 0, sizeof(message));
+            if (type == GPUD_MESSAGE_ACCEPT)
+                raw_accept(&raw, &message);
+            message.type = (enum gpud_message_type)type;
+            CHECK(raw_send_message(raw.fd, &message), "not sent");
+            char says[64];
+            snprintf(says, sizeof(says), "a %s that nobody expects",
+                     gpud_message_name((enum gpud_message_type)type));
+            TURNED_OUT(&raw, says);
+        }
+    }
+    /* A REFUSE of everything ends in a refusal, not in a loop. */
+    raw_open(&raw, STEADY_ADDRESS, RAW_OFFERED);
+    for (int i = 0; i < 5; i++) {
+        memset(&message, 0, sizeof(message));
+        message.type = GPUD_MESSAGE_REFUSE;
+        message.refuse.epoch = raw.offer.epoch;
+        strcpy(message.refuse.reason, "I do not like it");
+        raw_send_message(raw.fd, &message);
+    }
+    TURNED_OUT(&raw, "I do not like it");
+}
+
+int main(int argc, char **argv)
+{
+    peer_main(argc, argv);
+    alarm(110);
+    setenv("GPUDIRECT_LOG", "error", 0);
+    runtime_make();
+    steady_start(&steady);
+    static const struct {
+        const char *says;
+        void (*test)(void);
+    } tests[] = {
+        {"bent headers, lies about lengths, truncations", bent_bytes},
+        {"descriptors that nobody asked for, or that are missing", surplus_descriptors},
+        {"ring pages that are none", wrong_pages},
+        {"values that cannot be", bent_accepts},
+        {"messages out of turn", out_of_turn},
+    };
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
+        if (argc > 1 && atoi(argv[1]) != (int)i)
+            continue;
+        SAY("%s", tests[i].says);
+        tests[i].test();
+        steady_alone(&steady);
+    }
+    steady_stop(&steady);
+    runtime_done();
+    return 0;
+}

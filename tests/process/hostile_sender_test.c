@@ -1,0 +1,481 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A hostile sender tries every lie that the protocol has room for against a receiver. Each is
+ * refused with a sentence, within a bounded time; the receiver then connects to the next sender,
+ * and nothing is left open. */
+#include "../check.h"
+#include "base/fd.h"
+#include "peer.h"
+#include "raw.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+
+#define ADDRESS "hostile"
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define SERVER_RING (4 * 4096)
+
+static struct gpud_context *context;
+static struct gpud_receiver *receiver;
+static struct raw_server server;
+
+/* The receiver acquires in a thread of its own while this one plays the sender. */
+static struct {
+    pthread_t thread;
+    atomic_bool stop;
+    atomic_ullong frames;
+    pthread_mutex_t lock;
+    unsigned ends;           /* statuses that were neither OK nor a time-out */
+    enum gpud_status status; /* the last of them */
+    char reason[192];
+    int64_t longest; /* that an acquire of 50 ms took */
+} acquirer = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void *acquire(void *arg)
+{
+    while (!atomic_load(&acquirer.stop)) {
+        struct gpud_frame *frame;
+        struct gpud_error error = {.reason = ""};
+        int64_t start = gpud_test_now();
+        enum gpud_status status = gpud_receiver_acquire(receiver, 50 * GPUD_MSEC, &frame, &error);
+        int64_t took = gpud_test_now() - start;
+        if (status == GPUD_OK) {
+            void *data;
+            struct gpud_frame_info info;
+            WORKS(gpud_frame_map(frame, GPUD_READ, GPUD_SEC, &data, &e));
+            gpud_frame_get_info(frame, &info);
+            volatile uint8_t sum = 0;
+            for (uint64_t i = 0; i < info.layout.size; i += 64)
+                sum = (uint8_t)(sum +
+                                ((uint8_t *)data)[i]); /* every page of it is there to be read */
+            gpud_frame_release(&frame);
+            atomic_fetch_add(&acquirer.frames, 1);
+        }
+        pthread_mutex_lock(&acquirer.lock);
+        if (took > acquirer.longest)
+            acquirer.longest = took;
+        if (status != GPUD_OK && status != GPUD_TIMEOUT) {
+            acquirer.ends++;
+            acquirer.status = status;
+            snprintf(acquirer.reason, sizeof(acquirer.reason), "%s", error.reason);
+        }
+        pthread_mutex_unlock(&acquirer.lock);
+    }
+    return NULL;
+}
+
+static unsigned ends(void)
+{
+    pthread_mutex_lock(&acquirer.lock);
+    unsigned count = acquirer.ends;
+    pthread_mutex_unlock(&acquirer.lock);
+    return count;
+}
+
+/* Up to a step with a fresh connection; drains what a refused one left behind. */
+static void serve(enum raw_server_step to)
+{
+    raw_serve(&server, -1, to);
+}
+
+/* The lie ends the connection: acquire says so, and what it says contains the text. */
+static void ended_at(int line, unsigned before, const char *says)
+{
+    int64_t until = gpud_test_now() + 4 * GPUD_SEC;
+    while (ends() == before) {
+        CHECK(gpud_test_now() < until, "(line %d) the lie is not noticed; \"%s\" was expected",
+              line, says);
+        gpud_test_nap(1);
+    }
+    pthread_mutex_lock(&acquirer.lock);
+    if (!strstr(acquirer.reason, says))
+        FAIL("(line %d) \"%s\" does not say \"%s\"", line, acquirer.reason, says);
+    CHECK(acquirer.status == GPUD_PEER || acquirer.status == GPUD_UNSUPPORTED,
+          "(line %d) it is told as \"%s\"", line, gpud_status_string(acquirer.status));
+    pthread_mutex_unlock(&acquirer.lock);
+    raw_hang_up(&server);
+}
+#define ENDS(says, ...)                    \
+    do {                                   \
+        unsigned before_ = ends();         \
+        __VA_ARGS__;                       \
+        ended_at(__LINE__, before_, says); \
+    } while (0)
+
+/* The receiver answers with a REFUSE that contains the text, and lives on. */
+static void refused_at(int line, const char *says)
+{
+    struct gpud_message message;
+    int64_t until = gpud_test_now() + 4 * GPUD_SEC;
+    for (;;) {
+        CHECK(gpud_test_now() < until, "(line %d) not refused; \"%s\" was expected", line, says);
+        if (!raw_receive(server.fd, &message, GPUD_SEC))
+            FAIL("(line %d) no answer, where \"%s\" was expected", line, says);
+        gpud_message_close(&message);
+        if (message.type == GPUD_MESSAGE_REFUSE)
+            break;
+    }
+    CHECK(strstr(message.refuse.reason, says), "(line %d) \"%s\" does not say \"%s\"", line,
+          message.refuse.reason, says);
+    unsigned before = ends();
+    raw_hang_up(&server);
+    while (ends() == before)
+        gpud_test_nap(1);
+}
+#define REFUSED(says) refused_at(__LINE__, says)
+
+/* --- bytes ------------------------------------------------------------------------------------ */
+
+static void bent_bytes(void)
+{
+    struct gpud_message message;
+    uint8_t bytes[GPUD_MESSAGE_MAX + 100];
+    int fds[GPUD_MESSAGE_FDS];
+    size_t count;
+    static const struct {
+        unsigned at;
+        uint8_t by;
+        const char *says;
+    } bends[] = {{0, 1, "does not speak"},
+                 {4, 1, "version 2"},
+                 {6, 50, "malformed"},
+                 {8, 1, "announced"},
+                 {16, 250, "malformed"}};
+    for (size_t i = 0; i < sizeof(bends) / sizeof(bends[0]); i++) {
+        serve(RAW_SERVER_ACCEPTED);
+        raw_hello(&message);
+        size_t size = gpud_message_encode(&message, bytes, fds, &count);
+        bytes[bends[i].at] = (uint8_t)(bytes[bends[i].at] + bends[i].by);
+        ENDS(bends[i].says, raw_send(server.fd, bytes, size, NULL, 0));
+    }
+    for (int i = 0; i < 3; i++) {
+        serve(RAW_SERVER_ACCEPTED);
+        ENDS(i ? "more than a message holds" : "announced", {
+            raw_hello(&message);
+            memset(bytes, 0, sizeof(bytes));
+            gpud_message_encode(&message, bytes, fds, &count);
+            raw_send(server.fd, bytes, i == 0 ? 17 : GPUD_MESSAGE_MAX + (size_t)i, NULL, 0);
+        });
+    }
+    /* An OFFER cut at each kind of byte. */
+    static const size_t cuts[] = {1, 15, 16, 20, 30, 60, 120, 200, 230};
+    for (size_t i = 0; i < sizeof(cuts) / sizeof(cuts[0]); i++) {
+        serve(RAW_SERVER_HELLO);
+        raw_offer(&server, &message);
+        gpud_message_encode(&message, bytes, fds, &count);
+        bytes[8] = (uint8_t)cuts[i];
+        bytes[9] = 0;
+        ENDS(cuts[i] < 16 ? "not even a header" : "malformed OFFER",
+             raw_send(server.fd, bytes, cuts[i], fds, cuts[i] > 200 ? count : 0));
+    }
+    int null[250];
+    for (int i = 0; i < 250; i++)
+        null[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    static const size_t counts[] = {0, 2, 65, 66, 250};
+    for (size_t i = 0; i < 5; i++) {
+        serve(RAW_SERVER_HELLO);
+        raw_offer(&server, &message);
+        size_t size = gpud_message_encode(&message, bytes, fds, &count);
+        ENDS(counts[i] ? "descriptors with a OFFER that has 1" : "malformed OFFER",
+             raw_send(server.fd, bytes, size, null, counts[i]));
+    }
+    for (int i = 0; i < 250; i++)
+        close(null[i]);
+}
+
+/* --- offers ----------------------------------------------------------------------------------- */
+
+/* One bent field of a good offer. */
+#define BENT(says, ...)                                     \
+    do {                                                    \
+        struct gpud_message m;                              \
+        serve(RAW_SERVER_HELLO);                            \
+        raw_offer(&server, &m);                             \
+        struct gpud_layout *l = &m.offer.layout;            \
+        struct gpud_ring_description *r = &m.offer.ring;    \
+        struct gpud_handle *h = r->handle;                  \
+        (void)l, (void)r, (void)h;                          \
+        __VA_ARGS__;                                        \
+        CHECK(raw_send_message(server.fd, &m), "not sent"); \
+        REFUSED(says);                                      \
+    } while (0)
+
+static void bent_offers(void)
+{
+    BENT("pigeon", strcpy(m.offer.route, "pigeon"));
+    BENT("\"\"", m.offer.route[0] = '\0');
+    BENT("0x64", l->width = 0);
+    BENT("4294967295", l->height = UINT32_MAX);
+    BENT("planes", l->planes = 0);
+    BENT("planes", l->planes = UINT32_MAX);
+    BENT("format", l->format[0] = '\0');
+    BENT("bytes", l->size = 0);
+    BENT("bytes", l->size = UINT64_MAX);
+    BENT("leaves the frame", l->plane[0].offset = UINT64_MAX - 10);
+    BENT("leaves the frame", l->plane[0].stride = UINT32_MAX);
+    BENT("leaves the frame", l->plane[0].rows = 32768);
+    BENT("stride", l->plane[0].row_bytes = UINT32_MAX);
+    BENT("slots of", l->size = 1 << 20); /* larger than a slot */
+    BENT("slots of 0 bytes", r->slot_size = 0);
+    BENT("slots of", r->slot_size = 100);
+    BENT("slots of", r->slot_size = UINT64_MAX);
+    BENT("bytes", r->slot_size = UINT64_C(1) << 33);
+    BENT("of 0 slots", r->slots_per_memory = 0);
+    BENT("of 65 slots", r->slots_per_memory = 65);
+    BENT("of 4294967295 slots", r->slots_per_memory = UINT32_MAX);
+    BENT("offers", r->slots_per_memory = 5); /* more than the memory holds */
+    BENT("offers", h->size = 10);
+    BENT("bytes where",
+         (r->slots_per_memory = 64, h->size = UINT64_MAX)); /* the handle lies, the file does not */
+    BENT("another process", h->type = GPUD_HANDLE_LOCAL);
+    BENT("not shared host memory", h->type = GPUD_HANDLE_BUS_ADDRESS);
+    BENT("not shared host memory", h->type = GPUD_HANDLE_NONE);
+    BENT("sends none", r->memories = 0);
+    BENT("0 memories", (r->memories = 0, strcpy(m.offer.route, "staged")));
+    static const struct {
+        const char *path;
+        const char *says;
+    } files[] = {{"/dev/null", "not a memfd"},
+                 {"/dev/zero", "not a memfd"},
+                 {"/proc/self/exe", "not a memfd"}};
+    for (int i = 0; i < 3; i++)
+        BENT(files[i].says, h->fd = open(files[i].path, O_RDONLY | O_CLOEXEC);
+             CHECK(h->fd >= 0, "open"); CHECK(raw_send_message(server.fd, &m), "not sent");
+             close(h->fd); h->fd = -1);
+}
+
+static void wrong_rings(void)
+{
+    static const struct {
+        uint64_t size;
+        int seals;
+        const char *says;
+    } rings[] = {
+        {SERVER_RING, -1, "not sealed"},
+        {SERVER_RING, F_SEAL_GROW, "not sealed"},
+        {SERVER_RING - 1, SEALS, "bytes where"},
+        {0, SEALS, "bytes where"},
+    };
+    for (int i = 0; i < 4; i++) {
+        int fd = raw_memfd(rings[i].size, rings[i].seals);
+        BENT(rings[i].says, h->fd = fd);
+        close(fd);
+    }
+}
+
+/* --- out of turn ------------------------------------------------------------------------------ */
+
+static void out_of_turn(void)
+{
+    struct gpud_message message;
+    for (int step = RAW_SERVER_HELLO; step <= RAW_SERVER_STREAMING; step++) {
+        if (step == RAW_SERVER_OFFERED)
+            continue; /* the receiver may be at either side of its answer */
+        static const enum gpud_message_type never[] = {GPUD_MESSAGE_HELLO, GPUD_MESSAGE_ACCEPT,
+                                                       GPUD_MESSAGE_READY, GPUD_MESSAGE_CANARY};
+        for (int i = 0; i < 4; i++) {
+            if (never[i] == GPUD_MESSAGE_CANARY && step == RAW_SERVER_PAGE)
+                continue;
+            serve((enum raw_server_step)step);
+            if (step == RAW_SERVER_CANARY)
+                raw_serve(&server, step, RAW_SERVER_READY);
+            memset(&message, 0, sizeof(message));
+            message.type = never[i];
+            int page = -1;
+            if (message.type == GPUD_MESSAGE_ACCEPT)
+                message.accept.page = page = raw_memfd(4096, SEALS);
+            char says[64];
+            snprintf(says, sizeof(says), "a %s that nobody expects", gpud_message_name(never[i]));
+            ENDS(says, {
+                CHECK(raw_send_message(server.fd, &message), "not sent");
+                if (server.page)
+                    gpud_page_count_message(&server.view),
+                        gpud_wake(&server.page->receiver_sleeps.word);
+            });
+            gpud_fd_close(&page);
+        }
+    }
+    /* A canary that does not hold what it promises, and one of another epoch. */
+    serve(RAW_SERVER_PAGE);
+    memset(&message, 0, sizeof(message));
+    message.type = GPUD_MESSAGE_CANARY;
+    message.canary.epoch = server.epoch + 1;
+    ENDS("a CANARY that nobody expects", raw_send_message(server.fd, &message));
+    serve(RAW_SERVER_PAGE);
+    uint32_t entry;
+    CHECK(gpud_page_take(&server.view, &entry), "no credit");
+    server.page->descriptor[entry] =
+        (struct gpud_descriptor){.slot = entry, .flags = GPUD_FRAME_CANARY};
+    gpud_page_publish(&server.view, entry);
+    message.canary.epoch = server.epoch;
+    message.canary.nonce = 99;
+    raw_send_message(server.fd, &message);
+    REFUSED("the test pattern is not in the destination");
+    serve(RAW_SERVER_PAGE);
+    raw_publish(&server, &entry);
+    raw_send_message(server.fd, &message);
+    REFUSED("before the test of the link");
+}
+
+/* --- the shared words, while frames flow ------------------------------------------------------ */
+
+static void forged_words(void)
+{
+    uint32_t entry;
+#define FORGED(says, ...)                                                       \
+    do {                                                                        \
+        serve(RAW_SERVER_STREAMING);                                            \
+        gpud_test_nap(5);                                                       \
+        ENDS(says, __VA_ARGS__; gpud_wake(&server.page->receiver_sleeps.word)); \
+    } while (0)
+    FORGED("more frames waiting than entries", atomic_fetch_add(&server.page->head.word, 1000));
+    FORGED("an entry that does not exist", {
+        for (int i = 0; i < GPUD_PAGE_ENTRIES; i++)
+            atomic_store(&server.page->published[i], 4);
+        atomic_fetch_add(&server.page->head.word, 1);
+    });
+    FORGED("an entry that does not exist", {
+        for (int i = 0; i < GPUD_PAGE_ENTRIES; i++)
+            atomic_store(&server.page->published[i], UINT32_MAX);
+        atomic_fetch_add(&server.page->head.word, 1);
+    });
+    FORGED("went back", server.sequence = 0; raw_publish(&server, &entry));
+#define DESCRIBED(says, field, value)                                  \
+    FORGED(says, {                                                     \
+        CHECK(gpud_page_take(&server.view, &entry), "no credit");      \
+        server.page->descriptor[entry] =                               \
+            (struct gpud_descriptor){.slot = entry, .sequence = 1000}; \
+        server.page->descriptor[entry].field = value;                  \
+        gpud_page_publish(&server.view, entry);                        \
+    })
+    DESCRIBED("a slot that its ring does not have", slot, 4);
+    DESCRIBED("a slot that its ring does not have", slot, UINT32_MAX);
+    DESCRIBED("more meta than a frame carries", meta_size, GPUD_FRAME_META_MAX + 1);
+    DESCRIBED("more meta than a frame carries", meta_size, UINT32_MAX);
+
+    /* Frames that were claimed by nobody. */
+    FORGED("ever published", atomic_fetch_add(&server.page->claimed.word, 5));
+    FORGED("ever published", atomic_fetch_add(&server.page->claimed.word, 1000));
+    FORGED("ever published", atomic_fetch_add(&server.page->claimed.word, (uint32_t)INT32_MAX));
+    /* Scribbling over all of it. */
+    for (int turn = 0; turn < 20; turn++) {
+        serve(RAW_SERVER_STREAMING);
+        unsigned before = ends(); /* it may be noticed before the scribbling is over */
+        uint32_t state = 99u + (uint32_t)turn;
+        int64_t until = gpud_test_now() + 30 * GPUD_MSEC;
+        uint8_t *bytes = (uint8_t *)server.page;
+        while (gpud_test_now() < until)
+            for (int i = 0; i < 1000; i++) {
+                state = state * 1664525 + 1013904223;
+                bytes[(state >> 8) % (turn % 2 ? sizeof(*server.page) : 1200)] =
+                    (uint8_t)(state >> 3);
+            }
+        raw_hang_up(&server);
+        ended_at(__LINE__, before, "");
+    }
+}
+
+/* --- floods ----------------------------------------------------------------------------------- */
+
+static void flood(const char *what, struct gpud_message *message)
+{
+    unsigned sent = 0, before = ends();
+    pthread_mutex_lock(&acquirer.lock);
+    acquirer.longest = 0;
+    pthread_mutex_unlock(&acquirer.lock);
+    int64_t until = gpud_test_now() + 1500 * GPUD_MSEC;
+    while (gpud_test_now() < until && ends() == before) {
+        bool went = raw_send_message(server.fd, message);
+        sent += went;
+        if (server.page && went) {
+            gpud_page_count_message(&server.view);
+            gpud_wake(&server.page->receiver_sleeps.word);
+        }
+    }
+    raw_hang_up(&server);
+    until = gpud_test_now() + 3 * GPUD_SEC;
+    while (ends() == before) {
+        CHECK(gpud_test_now() < until, "the end of a flood of %s is not noticed", what);
+        gpud_test_nap(1);
+    }
+    pthread_mutex_lock(&acquirer.lock);
+    int64_t longest = acquirer.longest;
+    pthread_mutex_unlock(&acquirer.lock);
+    SAY("  %u times %s: an acquire of 50 ms took %lld ms at most", sent, what,
+        (long long)(longest / GPUD_MSEC));
+    CHECK(longest < 200 * GPUD_MSEC, "acquire does not come back while %s flood it", what);
+}
+
+static void floods(void)
+{
+    struct gpud_message message;
+    serve(RAW_SERVER_HELLO);
+    raw_offer(&server, &message);
+    flood("OFFER", &message);
+    serve(RAW_SERVER_STREAMING);
+    raw_offer(&server, &message);
+    message.type = GPUD_MESSAGE_GROW;
+    struct gpud_ring_description ring = message.offer.ring;
+    message.grow = ring;
+    message.position = 0;
+    flood("GROW", &message);
+    memset(&message, 0, sizeof(message));
+    message.type = GPUD_MESSAGE_EVENT;
+    serve(RAW_SERVER_STREAMING);
+    flood("EVENT", &message);
+    serve(RAW_SERVER_HELLO);
+    flood("EVENT before an offer", &message);
+    message.type = GPUD_MESSAGE_EOS;
+    message.epoch = server.epoch;
+    serve(RAW_SERVER_STREAMING);
+    flood("EOS", &message);
+}
+
+int main(int argc, char **argv)
+{
+    alarm(110);
+    setenv("GPUDIRECT_LOG", "error", 0);
+    runtime_make();
+    struct baseline before = baseline_take();
+    context = raw_context();
+    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
+    params.address = ADDRESS;
+    raw_listen(&server, ADDRESS);
+    WORKS(gpud_receiver_create(context, &params, &receiver, &e));
+    CHECK(pthread_create(&acquirer.thread, NULL, acquire, NULL) == 0, "no thread");
+    static const struct {
+        const char *says;
+        void (*test)(void);
+    } tests[] = {
+        {"bent headers, lies about lengths, wrong descriptors", bent_bytes},
+        {"offers of what cannot be", bent_offers},
+        {"rings that are none", wrong_rings},
+        {"messages out of turn, canaries that lie", out_of_turn},
+        {"shared words that lie", forged_words},
+        {"floods", floods},
+    };
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
+        if (argc > 1 && atoi(argv[1]) != (int)i)
+            continue;
+        SAY("%s", tests[i].says);
+        tests[i].test();
+        /* An honest one is heard as ever. */
+        unsigned long long frames = atomic_load(&acquirer.frames);
+        serve(RAW_SERVER_STREAMING);
+        PEER_UNTIL("an honest sender's frame", 10000, atomic_load(&acquirer.frames) > frames);
+        unsigned ended = ends();
+        raw_hang_up(&server);
+        PEER_UNTIL("its end", 10000, ends() > ended);
+    }
+    atomic_store(&acquirer.stop, true);
+    pthread_join(acquirer.thread, NULL);
+    gpud_receiver_destroy(&receiver);
+    raw_server_close(&server);
+    gpud_context_destroy(&context);
+    BASELINE_CHECK(before);
+    runtime_done();
+    return 0;
+}

@@ -1,0 +1,192 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* kill −9 in mid-stream, over and over: the survivor streams again with the next peer within 2 s, a
+ * crash is never taken for the end of the stream, and nothing leaks. */
+#include "../check.h"
+#include "peer.h"
+#include "picture.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+#define WIDTH 320
+#define HEIGHT 181
+#define AGAIN (2 * GPUD_SEC)
+
+static unsigned random_below(unsigned limit)
+{
+    static uint32_t state = 12345;
+    state = state * 1664525 + 1013904223;
+    return (state >> 8) % limit;
+}
+
+/* --- the receiver dies ------------------------------------------------------------------------ */
+
+static void kill_receivers(int rounds, enum gpud_slow_receiver policy)
+{
+    struct gpud_context *context;
+    struct gpud_sender *sender;
+    struct gpud_layout layout;
+    struct baseline before = baseline_take();
+    WORKS(gpud_context_create(NULL, &context, &e));
+    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
+    params.address = "kill";
+    params.slow_receiver = policy;
+    WORKS(gpud_sender_create(context, &params, &sender, &e));
+    WORKS(gpud_layout_init(&layout, "UYVY", WIDTH, HEIGHT, 0, &e));
+    WORKS(gpud_sender_configure(sender, &layout, NULL, 0, &e));
+    struct peer_orders orders = {.address = "kill", .hold = 1};
+    uint64_t number = 0;
+    int64_t killed = 0, worst = 0;
+    for (int round = 0; round < rounds; round++) {
+        struct peer peer;
+        peer_start(&peer, &orders);
+        /* In the middle of it: while frames are submitted, after a number of them that is never the
+         * same. */
+        unsigned wanted = 1 + random_below(20);
+        int64_t until = gpud_test_now() + AGAIN;
+        while (atomic_load(&peer.board->frames) == 0) {
+            SEND_LENT(sender, &layout, ++number);
+            gpud_test_nap(1);
+            CHECK(gpud_test_now() < until, "round %d: the next receiver gets nothing within 2 s",
+                  round);
+        }
+        if (killed && gpud_test_now() - killed > worst)
+            worst = gpud_test_now() - killed;
+        while (atomic_load(&peer.board->frames) < wanted)
+            SEND_LENT(sender, &layout, ++number);
+        kill(peer.pid, SIGKILL);
+        killed = gpud_test_now();
+        for (int i = 0; i < 8; i++) /* at once, before anybody noticed */
+            SEND_LENT(sender, &layout, ++number);
+        CHECK(gpud_test_now() - killed < AGAIN, "round %d: the sender stood still", round);
+        peer_kill(&peer);
+        PEER_CHECK(&peer);
+        peer_forget(&peer);
+    }
+    struct gpud_sender_info info;
+    PEER_UNTIL("the last death is noticed", 10000,
+               (gpud_sender_get_info(sender, &info), info.disconnects == (uint64_t)rounds));
+    CHECK_EQUAL(info.connects, rounds);
+    CHECK_EQUAL(info.receivers, 0);
+    gpud_sender_destroy(&sender);
+    gpud_context_destroy(&context);
+    BASELINE_CHECK(before);
+    SAY("  %d receivers killed, the next one had a frame at most %lld ms after the death", rounds,
+        (long long)(worst / GPUD_MSEC));
+}
+
+/* --- the sender dies -------------------------------------------------------------------------- */
+
+static void check(struct gpud_frame *frame)
+{
+    struct gpud_frame_info info;
+    uint32_t plane, row, byte;
+    void *data;
+    WORKS(gpud_frame_map(frame, GPUD_READ, GPUD_SEC, &data, &e));
+    gpud_frame_get_info(frame, &info);
+    CHECK(picture_check(&info.layout, data, info.offset, &plane, &row, &byte),
+          "frame %llu is wrong in row %u", (unsigned long long)info.sequence, row);
+    gpud_frame_unmap(frame);
+}
+
+static void kill_senders(int rounds)
+{
+    struct gpud_context *context;
+    struct gpud_receiver *receiver;
+    struct baseline before = baseline_take();
+    WORKS(gpud_context_create(NULL, &context, &e));
+    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
+    params.address = "kill";
+    WORKS(gpud_receiver_create(context, &params, &receiver, &e));
+    struct peer_orders orders = {
+        .sends = true, .address = "kill", .width = WIDTH, .height = HEIGHT};
+    struct gpud_frame *frame, *held = NULL;
+    struct gpud_error error = {.reason = ""};
+    int64_t killed = 0, worst = 0;
+    for (int round = 0; round < rounds; round++) {
+        struct peer peer;
+        peer_start(&peer, &orders);
+        unsigned wanted = 1 + random_below(20), got = 0;
+        int64_t until = gpud_test_now() + AGAIN;
+        uint64_t last = 0;
+        while (got < wanted) {
+            enum gpud_status status =
+                gpud_receiver_acquire(receiver, 100 * GPUD_MSEC, &frame, &error);
+            CHECK(status == GPUD_OK || status == GPUD_TIMEOUT, "round %d: %s: %s", round,
+                  gpud_status_string(status), error.reason);
+            CHECK(gpud_test_now() < until, "round %d: no frame from the next sender within 2 s: %s",
+                  round, error.reason);
+            if (status != GPUD_OK)
+                continue;
+            if (got++ == 0 && killed && gpud_test_now() - killed > worst)
+                worst = gpud_test_now() - killed;
+            struct gpud_frame_info info;
+            gpud_frame_get_info(frame, &info);
+            CHECK(info.sequence > last, "I1: frame %llu after %llu",
+                  (unsigned long long)info.sequence, (unsigned long long)last);
+            CHECK(got > 1 || round == 0 || (info.flags & GPUD_FRAME_DISCONTINUITY),
+                  "a new sender, and no discontinuity");
+            last = info.sequence;
+            check(frame);
+            gpud_frame_release(&held);
+            held = frame;
+            until = gpud_test_now() + AGAIN;
+        }
+        peer_kill(&peer);
+        killed = gpud_test_now();
+        /* What it left behind is still there, and good; then the crash is told as one. */
+        enum gpud_status status;
+        do {
+            status = gpud_receiver_acquire(receiver, 100 * GPUD_MSEC, &frame, &error);
+            if (status == GPUD_OK) {
+                check(frame);
+                gpud_frame_release(&frame);
+            }
+            CHECK(gpud_test_now() - killed < AGAIN, "round %d: the death is not noticed: %s", round,
+                  error.reason);
+        } while (status == GPUD_OK || status == GPUD_TIMEOUT);
+        CHECK(status == GPUD_PEER, "a crash is told as \"%s\": %s", gpud_status_string(status),
+              error.reason);
+        check(held); /* a frame that is held outlives its writer */
+        peer_forget(&peer);
+    }
+    gpud_frame_release(&held);
+    struct gpud_receiver_info info;
+    gpud_receiver_get_info(receiver, &info);
+    CHECK_EQUAL(info.connects, rounds);
+    CHECK_EQUAL(info.disconnects, rounds);
+    gpud_receiver_destroy(&receiver);
+    gpud_context_destroy(&context);
+    BASELINE_CHECK(before);
+    SAY("  %d senders killed, the next one's frame came at most %lld ms after the death", rounds,
+        (long long)(worst / GPUD_MSEC));
+}
+
+/* kill_test [rounds]; the long run: 1000. */
+int main(int argc, char **argv)
+{
+    peer_main(argc, argv);
+    int rounds = argc > 1 ? atoi(argv[1]) : 50;
+    alarm(rounds <= 50 ? 110 : 3000);
+    setenv("GPUDIRECT_LOG", "error", 0);
+    runtime_make();
+    SAY("receivers that are killed, the sender blocks for slow ones");
+    kill_receivers(rounds, GPUD_SLOW_BLOCK);
+    SAY("receivers that are killed, the oldest frames are dropped");
+    kill_receivers(rounds / 2, GPUD_SLOW_DROP_OLDEST);
+    SAY("senders that are killed");
+    kill_senders(rounds);
+    /* The last sender could not clean up: the next one to listen does. */
+    struct gpud_context *context;
+    struct gpud_sender *sender;
+    WORKS(gpud_context_create(NULL, &context, &e));
+    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
+    params.address = "kill";
+    WORKS(gpud_sender_create(context, &params, &sender, &e));
+    gpud_sender_destroy(&sender);
+    gpud_context_destroy(&context);
+    runtime_done();
+    return 0;
+}

@@ -1,0 +1,437 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "peer.h"
+
+#include "../check.h"
+#include "picture.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+
+extern char **environ;
+
+int64_t gpud_test_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * GPUD_SEC + now.tv_nsec;
+}
+
+void gpud_test_nap(int64_t ms)
+{
+    struct timespec nap = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * GPUD_MSEC};
+    nanosleep(&nap, NULL);
+}
+
+/* --- leaks ------------------------------------------------------------------------------------ */
+
+static unsigned count_entries(const char *path)
+{
+    unsigned count = 0;
+    DIR *dir = opendir(path);
+    for (struct dirent *entry; dir && (entry = readdir(dir));)
+        count += entry->d_name[0] != '.';
+    if (dir)
+        closedir(dir);
+    return count;
+}
+
+static unsigned count_maps(void)
+{
+    unsigned count = 0;
+    char line[512];
+    FILE *file = fopen("/proc/self/maps", "re");
+    while (file && fgets(line, sizeof(line), file))
+        count += strstr(line, "memfd:gpudirect") != NULL;
+    if (file)
+        fclose(file);
+    return count;
+}
+
+struct baseline baseline_take(void)
+{
+    return (struct baseline){
+        .fds = count_entries("/proc/self/fd"),
+        .maps = count_maps(),
+        .threads = count_entries("/proc/self/task"),
+    };
+}
+
+void baseline_check_at(const char *file, int line, struct baseline before)
+{
+    struct baseline now;
+    int64_t until = gpud_test_now() + 5 * GPUD_SEC;
+    do {
+        now = baseline_take();
+        if (now.fds <= before.fds && now.maps <= before.maps && now.threads <= before.threads)
+            return;
+        gpud_test_nap(10);
+    } while (gpud_test_now() < until);
+    FAIL("(%s:%d) a leak: descriptors %u → %u, shared maps %u → %u, threads %u → %u", file, line,
+         before.fds, now.fds, before.maps, now.maps, before.threads, now.threads);
+}
+
+/* --- the peer's side -------------------------------------------------------------------------- */
+
+static struct peer_board *own;
+
+static void note(enum gpud_event event, uint32_t kind, uint32_t epoch, uint64_t value)
+{
+    unsigned at = atomic_load(&own->notes);
+    if (at < PEER_NOTES) {
+        own->note[at] = (struct peer_note){event, kind, epoch, atomic_load(&own->last), value};
+        atomic_store(&own->notes, at + 1);
+    }
+}
+
+static void on_event(void *user, enum gpud_event event, const void *data)
+{
+    uint64_t value = 0;
+    if (event == GPUD_EVENT_CONNECTED) {
+        atomic_fetch_add(&own->connected, 1);
+        note(event, 0, 0, 0);
+    } else if (event == GPUD_EVENT_FORMAT) {
+        const struct gpud_format_event *format = data;
+        note(event, 0, format->epoch, format->media_size);
+    } else {
+        const struct gpud_user_event *told = data;
+        memcpy(&value, told->data, told->size < sizeof(value) ? told->size : sizeof(value));
+        note(event, told->kind, 0, value);
+    }
+}
+
+static void check_picture(struct gpud_frame *frame)
+{
+    struct gpud_frame_info info;
+    uint32_t plane, row, byte;
+    void *data;
+    struct gpud_error error = {.reason = ""};
+    gpud_frame_get_info(frame, &info);
+    if (gpud_frame_map(frame, GPUD_READ, 10 * GPUD_SEC, &data, &error) != GPUD_OK) {
+        gpud_frame_get_info(frame, &info);
+        if (info.flags & GPUD_FRAME_CORRUPTED) {
+            atomic_fetch_add(&own->corrupted, 1); /* and said so */
+            return;
+        }
+        if (atomic_fetch_add(&own->wrong, 1) == 0)
+            snprintf(own->wrong_text, sizeof(own->wrong_text),
+                     "frame %llu cannot be mapped: %.100s", (unsigned long long)info.sequence,
+                     error.reason);
+        return;
+    }
+    gpud_frame_get_info(frame, &info);
+    if (info.flags & GPUD_FRAME_CORRUPTED)
+        atomic_fetch_add(&own->corrupted, 1);
+    else if (!picture_check(&info.layout, data, info.offset, &plane, &row, &byte) &&
+             atomic_fetch_add(&own->wrong, 1) == 0)
+        snprintf(own->wrong_text, sizeof(own->wrong_text),
+                 "frame %llu (%s %ux%u): plane %u, row %u, byte %u",
+                 (unsigned long long)info.sequence, info.layout.format, info.layout.width,
+                 info.layout.height, plane, row, byte);
+    gpud_frame_unmap(frame);
+}
+
+static void take(struct gpud_frame *frame)
+{
+    struct gpud_frame_info info;
+    gpud_frame_get_info(frame, &info);
+    unsigned long long last = atomic_load(&own->last);
+    if (atomic_load(&own->first) == 0)
+        atomic_store(&own->first, info.sequence);
+    else if (info.sequence <= last)
+        atomic_fetch_add(&own->repeated, 1);
+    else
+        atomic_fetch_add(&own->gaps, info.sequence - last - 1);
+    if (info.flags & GPUD_FRAME_DISCONTINUITY)
+        atomic_fetch_add(&own->discontinuities, 1);
+    check_picture(frame);
+    atomic_store(&own->last, info.sequence);
+    atomic_store(&own->last_value, info.offset);
+    atomic_store(&own->reported, info.dropped);
+    atomic_store(&own->last_time, gpud_test_now());
+    atomic_fetch_add(&own->frames, 1);
+}
+
+static void play_receiver(struct gpud_context *context)
+{
+    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
+    const struct peer_orders *orders = &own->orders;
+    params.address = orders->address;
+    params.device = orders->device[0] ? orders->device : NULL;
+    params.route = orders->route[0] ? orders->route : NULL;
+    params.slots = orders->slots;
+    params.slow_receiver = orders->slow_receiver;
+    params.require_direct = orders->require_direct;
+    params.on_event = on_event;
+    struct gpud_receiver *receiver;
+    struct gpud_frame *held[PEER_FRAMES_HELD];
+    uint32_t count = 0;
+    struct gpud_error error = {.reason = ""};
+    WORKS(gpud_receiver_create(context, &params, &receiver, &e));
+    atomic_store(&own->ready, true);
+    while (!atomic_load(&own->leave)) {
+        if (atomic_load(&own->paused)) {
+            gpud_test_nap(1);
+            continue;
+        }
+        struct gpud_frame *frame;
+        enum gpud_status status = gpud_receiver_acquire(receiver, 50 * GPUD_MSEC, &frame, &error);
+        if (status == GPUD_OK) {
+            take(frame);
+            held[count++] = frame;
+            if (count > orders->hold) {
+                check_picture(held[0]); /* it must not have changed meanwhile */
+                gpud_frame_release(&held[0]);
+                memmove(held, held + 1, --count * sizeof(held[0]));
+            }
+            if (orders->nap)
+                gpud_test_nap(orders->nap / GPUD_MSEC);
+        } else if (status == GPUD_CLOSED) {
+            note((enum gpud_event)0, 0, 0, 0);
+            if (atomic_fetch_add(&own->ends, 1) + 1 == orders->leave_after)
+                break;
+        } else if (status != GPUD_TIMEOUT) {
+            snprintf(own->reason, sizeof(own->reason), "%s", error.reason);
+            atomic_store(&own->status, status);
+            atomic_fetch_add(status == GPUD_PEER ? &own->lost : &own->refusals, 1);
+            atomic_store(&own->first, 0); /* another sender counts anew */
+        }
+    }
+    gpud_receiver_get_info(receiver, &own->info);
+    gpud_receiver_destroy(&receiver);
+    /* Frames outlive the receiver. */
+    while (count) {
+        check_picture(held[--count]);
+        gpud_frame_release(&held[count]);
+    }
+}
+
+static void play_sender(struct gpud_context *context)
+{
+    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
+    const struct peer_orders *orders = &own->orders;
+    params.address = orders->address;
+    params.device = orders->device[0] ? orders->device : NULL;
+    params.route = orders->route[0] ? orders->route : NULL;
+    params.slots = orders->slots;
+    params.slow_receiver = orders->slow_receiver;
+    struct gpud_sender *sender;
+    struct gpud_layout layout;
+    WORKS(gpud_sender_create(context, &params, &sender, &e));
+    WORKS(gpud_layout_init(&layout, "UYVY", orders->width, orders->height, 0, &e));
+    WORKS(gpud_sender_configure(sender, &layout, "m", 1, &e));
+    atomic_store(&own->ready, true);
+    for (uint64_t number = 1; !atomic_load(&own->leave); number++) {
+        SEND_LENT(sender, &layout, number);
+        atomic_store(&own->last_value, number);
+        atomic_fetch_add(&own->frames, 1);
+        if (orders->nap)
+            gpud_test_nap(orders->nap / GPUD_MSEC);
+    }
+    WORKS(gpud_sender_send_eos(sender, &e));
+    gpud_sender_get_info(sender, &own->sender_info);
+    gpud_sender_destroy(&sender);
+}
+
+void peer_main(int argc, char **argv)
+{
+    if (argc < 3 || strcmp(argv[1], "--peer") != 0)
+        return;
+    signal(SIGPIPE, SIG_DFL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* never longer than the test, and a hang ends here */
+    alarm(240);
+    int fd = atoi(argv[2]);
+    own = mmap(NULL, sizeof(*own), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    CHECK(own != MAP_FAILED, "no board");
+    close(fd);
+    /* Drivers keep what they opened once: only what a second life leaves behind is a leak. */
+    struct gpud_context *context;
+    struct gpud_device *device;
+    WORKS(gpud_context_create(NULL, &context, &e));
+    WORKS(
+        gpud_device_open(context, own->orders.device[0] ? own->orders.device : NULL, &device, &e));
+    struct baseline before = baseline_take();
+    if (own->orders.sends)
+        play_sender(context);
+    else
+        play_receiver(context);
+    struct baseline after;
+    int64_t until = gpud_test_now() + 2 * GPUD_SEC;
+    do {
+        after = baseline_take();
+    } while ((after.fds > before.fds || after.maps > before.maps) && gpud_test_now() < until &&
+             (gpud_test_nap(5), true));
+    own->leaked_fds = after.fds > before.fds ? after.fds - before.fds : 0;
+    own->leaked_maps = after.maps > before.maps ? after.maps - before.maps : 0;
+    gpud_device_close(&device);
+    gpud_context_destroy(&context);
+    atomic_store(&own->done, true);
+    exit(0);
+}
+
+/* --- the test's side -------------------------------------------------------------------------- */
+
+void peer_start(struct peer *peer, const struct peer_orders *orders)
+{
+    int fd = memfd_create("board", MFD_CLOEXEC);
+    CHECK(fd >= 0 && ftruncate(fd, sizeof(*peer->board)) == 0, "memfd_create: %s", strerror(errno));
+    peer->board = mmap(NULL, sizeof(*peer->board), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    CHECK(peer->board != MAP_FAILED, "mmap: %s", strerror(errno));
+    peer->board->orders = *orders;
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, fd, 200);
+    char *const argv[] = {"peer", "--peer", "200", NULL};
+    int failed = posix_spawn(&peer->pid, "/proc/self/exe", &actions, NULL, argv, environ);
+    CHECK(failed == 0, "posix_spawn: %s", strerror(failed));
+    posix_spawn_file_actions_destroy(&actions);
+    close(fd);
+}
+
+void peer_check_at(const char *file, int line, const struct peer *peer)
+{
+    const struct peer_board *board = peer->board;
+    if (atomic_load(&board->wrong))
+        FAIL("(%s:%d) %llu wrong pictures, the first: %s", file, line, atomic_load(&board->wrong),
+             board->wrong_text);
+    if (atomic_load(&board->repeated))
+        FAIL("(%s:%d) I1: %llu frames came twice or went back", file, line,
+             atomic_load(&board->repeated));
+}
+
+void peer_finish_at(const char *file, int line, struct peer *peer)
+{
+    int state = 0;
+    atomic_store(&peer->board->leave, true);
+    int64_t until = gpud_test_now() + 20 * GPUD_SEC;
+    pid_t got;
+    while ((got = waitpid(peer->pid, &state, WNOHANG)) == 0 && gpud_test_now() < until)
+        gpud_test_nap(1);
+    if (got != peer->pid) {
+        kill(peer->pid, SIGKILL);
+        waitpid(peer->pid, NULL, 0);
+        FAIL("(%s:%d) the other process hangs", file, line);
+    }
+    peer->pid = 0;
+    if (!WIFEXITED(state) || WEXITSTATUS(state))
+        FAIL("(%s:%d) the other process failed: %s %d", file, line,
+             WIFEXITED(state) ? "status" : "signal",
+             WIFEXITED(state) ? WEXITSTATUS(state) : WTERMSIG(state));
+    peer_check_at(file, line, peer);
+    if (peer->board->leaked_fds || peer->board->leaked_maps)
+        FAIL("(%s:%d) I4: the other process leaked %u descriptors and %u maps", file, line,
+             peer->board->leaked_fds, peer->board->leaked_maps);
+}
+
+void peer_kill(struct peer *peer)
+{
+    kill(peer->pid, SIGKILL);
+    kill(peer->pid, SIGCONT);
+    waitpid(peer->pid, NULL, 0);
+    peer->pid = 0;
+}
+
+void peer_forget(struct peer *peer)
+{
+    munmap(peer->board, sizeof(*peer->board));
+    peer->board = NULL;
+}
+
+/* --- this process ----------------------------------------------------------------------------- */
+
+static char runtime_dir[64];
+
+static void *nothing(void *arg)
+{
+    return arg;
+}
+
+void runtime_make(void)
+{
+    /* The first thread brings one of the sanitizer's own, which stays: it is no leak. */
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, nothing, NULL) == 0, "no thread");
+    pthread_join(thread, NULL);
+    snprintf(runtime_dir, sizeof(runtime_dir), "/tmp/gpud-test-XXXXXX");
+    CHECK(mkdtemp(runtime_dir), "mkdtemp: %s", strerror(errno));
+    setenv("XDG_RUNTIME_DIR", runtime_dir, 1);
+}
+
+void runtime_done(void)
+{
+    char sockets[80];
+    snprintf(sockets, sizeof(sockets), "%s/gpudirect", runtime_dir);
+    unsigned left = count_entries(sockets);
+    CHECK(left == 0, "%u sockets or lock files are left in %s", left, sockets);
+    rmdir(sockets);
+    rmdir(runtime_dir);
+}
+
+static void tell(struct gpud_frame *frame, uint64_t number)
+{
+    struct gpud_frame_info info;
+    gpud_frame_get_info(frame, &info);
+    info.offset = number;
+    info.pts = number * 1000;
+    WORKS(gpud_frame_set_info(frame, &info, &e));
+}
+
+void peer_order(void)
+{
+#ifdef __SANITIZE_THREAD__
+    static atomic_uint word;
+    atomic_fetch_add(&word, 1);
+#endif
+}
+
+void send_lent_at(const char *file, int line, struct gpud_sender *sender,
+                  const struct gpud_layout *layout, uint64_t number)
+{
+    struct gpud_frame *frame;
+    struct gpud_error error = {.reason = ""};
+    void *data;
+    if (gpud_sender_acquire(sender, 10 * GPUD_SEC, &frame, &error) != GPUD_OK)
+        FAIL("(%s:%d) no slot is lent for frame %llu: %s", file, line, (unsigned long long)number,
+             error.reason);
+    peer_order();
+    WORKS(gpud_frame_map(frame, GPUD_WRITE, 10 * GPUD_SEC, &data, &e));
+    picture_write(layout, data, number);
+    gpud_frame_unmap(frame);
+    tell(frame, number);
+    peer_order();
+    if (gpud_sender_submit(sender, &frame, false, 10 * GPUD_SEC, &error) != GPUD_OK)
+        FAIL("(%s:%d) frame %llu is not taken: %s", file, line, (unsigned long long)number,
+             error.reason);
+    CHECK(!frame, "a submitted frame is still there");
+}
+
+void send_foreign_at(const char *file, int line, struct gpud_sender *sender,
+                     struct gpud_device *host, const struct gpud_layout *layout, uint64_t number)
+{
+    struct gpud_layout other = *layout;
+    struct gpud_memory *memory;
+    struct gpud_frame *frame;
+    struct gpud_error error = {.reason = ""};
+    picture_stretch(&other);
+    void *data = malloc(other.size);
+    CHECK(data, "out of memory");
+    memset(data, 0xdb, other.size);
+    picture_write(&other, data, number);
+    WORKS(gpud_memory_wrap(host, data, other.size, free, data, &memory, &e));
+    WORKS(gpud_frame_wrap(memory, 0, &other, &frame, &e));
+    gpud_memory_unref(&memory);
+    tell(frame, number);
+    if (gpud_sender_submit(sender, &frame, false, 10 * GPUD_SEC, &error) != GPUD_OK)
+        FAIL("(%s:%d) frame %llu is not taken: %s", file, line, (unsigned long long)number,
+             error.reason);
+}

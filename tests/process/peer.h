@@ -1,0 +1,128 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Other processes for the tests that move frames: this program, started anew, plays a receiver or a
+ * sender. It gets its orders by a shared board, and reports on it what it sees, so that it can be
+ * watched, stopped and killed at any instant without losing what it has said. */
+#ifndef GPUD_TESTS_PEER_H
+#define GPUD_TESTS_PEER_H
+
+#include <gpudirect/gpudirect.h>
+#include <stdatomic.h>
+#include <sys/types.h>
+
+#define PEER_NOTES 256
+#define PEER_FRAMES_HELD 32
+
+/* Something that is not a frame, and the frame before which it came. */
+struct peer_note {
+    enum gpud_event event; /* 0: the end of the stream */
+    uint32_t kind, epoch;
+    uint64_t after; /* sequence of the last frame before it */
+    uint64_t value; /* of a user event: its first eight bytes */
+};
+
+struct peer_orders {
+    bool sends;
+    char address[108], device[32], route[32];
+    uint32_t slots;
+    enum gpud_slow_receiver slow_receiver;
+    bool require_direct;
+    /* Receivers. */
+    uint32_t hold;        /* frames kept before the oldest is checked again and released */
+    uint32_t leave_after; /* end of streams; 0: never */
+    int64_t nap;          /* ns after each frame */
+    /* Senders. */
+    uint32_t width, height;
+};
+
+struct peer_board {
+    struct peer_orders orders;
+    /* By the test, at any time. */
+    atomic_bool leave, paused;
+    /* By the peer. */
+    atomic_bool ready; /* the object is made */
+    atomic_ullong frames, gaps, wrong, repeated, ends, lost, connected, corrupted, refusals,
+        discontinuities;
+    atomic_ullong reported;    /* drops, as the last frame's info says */
+    atomic_ullong first, last; /* sequence */
+    atomic_ullong last_value;  /* the number of the last picture */
+    atomic_llong last_time;    /* at which a frame came */
+    atomic_uint notes;
+    struct peer_note note[PEER_NOTES];
+    char wrong_text[160];           /* the first wrong picture */
+    char reason[192];               /* of the last status that was not OK or a time-out */
+    atomic_uint status;             /* that went with it */
+    struct gpud_receiver_info info; /* at the end */
+    struct gpud_sender_info sender_info;
+    unsigned leaked_fds, leaked_maps;
+    atomic_bool done;
+};
+
+struct peer {
+    pid_t pid;
+    struct peer_board *board;
+};
+
+/* For main(), first of all: does what a peer does and exits, if this process was started as one. */
+void peer_main(int argc, char **argv);
+
+void peer_start(struct peer *peer, const struct peer_orders *orders);
+
+/* Waits until the condition holds, at most this long. */
+#define PEER_UNTIL(what, ms, condition)                                               \
+    do {                                                                              \
+        int64_t until_ = gpud_test_now() + (ms)*GPUD_MSEC;                            \
+        while (!(condition)) {                                                        \
+            CHECK(gpud_test_now() < until_, "not within %d ms: %s", (int)(ms), what); \
+            gpud_test_nap(1);                                                         \
+        }                                                                             \
+    } while (0)
+
+int64_t gpud_test_now(void);
+void gpud_test_nap(int64_t ms);
+
+/* Tells it to leave and waits for its end, which must be a good one; checks what every receiver
+ * must say: nothing wrong, nothing twice, every gap reported, nothing leaked. The board stays
+ * readable until peer_forget(). */
+void peer_finish_at(const char *file, int line, struct peer *peer);
+#define PEER_FINISH(peer) peer_finish_at(__FILE__, __LINE__, peer)
+void peer_kill(struct peer *peer);
+void peer_forget(struct peer *peer);
+
+/* The checks of peer_finish alone, for one that was killed. */
+void peer_check_at(const char *file, int line, const struct peer *peer);
+#define PEER_CHECK(peer) peer_check_at(__FILE__, __LINE__, peer)
+
+/* --- for the process under test --------------------------------------------------------------- */
+
+/* A runtime directory of the test's own; removed by runtime_done(), which fails if sockets are left
+ * in it. */
+void runtime_make(void);
+void runtime_done(void);
+
+/* Sends picture number `number`: in a lent slot, or from memory of the application with other
+ * strides. */
+void send_lent_at(const char *file, int line, struct gpud_sender *sender,
+                  const struct gpud_layout *layout, uint64_t number);
+#define SEND_LENT(sender, layout, number) send_lent_at(__FILE__, __LINE__, sender, layout, number)
+void send_foreign_at(const char *file, int line, struct gpud_sender *sender,
+                     struct gpud_device *host, const struct gpud_layout *layout, uint64_t number);
+#define SEND_FOREIGN(sender, host, layout, number) \
+    send_foreign_at(__FILE__, __LINE__, sender, host, layout, number)
+
+/* Both ends in one process map the ring page at two addresses, and the thread sanitizer does not
+ * see that what is stored at the one is loaded at the other: for it alone, a word that orders what
+ * the page orders. */
+void peer_order(void);
+
+/* What this process has open; see /proc. */
+struct baseline {
+    unsigned fds, maps, threads;
+};
+struct baseline baseline_take(void);
+/* Back to it within 5 s. */
+void baseline_check_at(const char *file, int line, struct baseline before);
+#define BASELINE_CHECK(before) baseline_check_at(__FILE__, __LINE__, before)
+
+#endif

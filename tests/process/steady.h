@@ -1,0 +1,40 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A stream that must not be disturbed: a sender of this process under test, whose log is kept,
+ * sends a frame a millisecond to an honest receiver in another process. Whatever else connects to
+ * it, that one loses no frame. */
+#ifndef GPUD_TESTS_STEADY_H
+#define GPUD_TESTS_STEADY_H
+
+#include "peer.h"
+#include "raw.h"
+#include <pthread.h>
+
+#define STEADY_ADDRESS "steady"
+
+struct steady {
+    struct baseline before;
+    struct gpud_context *context;
+    struct gpud_sender *sender;
+    struct gpud_layout layout;
+    struct peer honest;
+    pthread_t thread;
+    atomic_bool stop;
+    atomic_ullong number;
+    atomic_llong worst; /* ns that a hand-over took */
+};
+
+void steady_start(struct steady *steady);
+/* The honest receiver got every frame, in order; the sender ends quickly; nothing is left open. */
+void steady_stop(struct steady *steady);
+
+/* Waits until only the honest receiver is connected and its frames flow on. */
+void steady_alone(struct steady *steady);
+
+/* A lie was told on this connection: it ends, and the log says why. Closes it and clears the log.
+ */
+void turned_out_at(const char *file, int line, struct raw *raw, const char *says);
+#define TURNED_OUT(raw, says) turned_out_at(__FILE__, __LINE__, raw, says)
+
+#endif

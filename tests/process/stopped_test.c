@@ -1,0 +1,253 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Receivers that stand still: stopped in mid-stream, or not acquiring while the format changes. The
+ * others lose nothing, the sender never waits longer than its policy and its caller say. */
+#include "../check.h"
+#include "peer.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+struct scene {
+    struct baseline before;
+    struct gpud_context *context;
+    struct gpud_sender *sender;
+    struct gpud_layout layout;
+    uint64_t number;
+};
+
+static void format(struct scene *scene, uint32_t width)
+{
+    WORKS(gpud_layout_init(&scene->layout, "UYVY", width, 181, 0, &e));
+    WORKS(gpud_sender_configure(scene->sender, &scene->layout, NULL, 0, &e));
+}
+
+static void open_scene(struct scene *scene, enum gpud_slow_receiver policy)
+{
+    memset(scene, 0, sizeof(*scene));
+    scene->before = baseline_take();
+    WORKS(gpud_context_create(NULL, &scene->context, &e));
+    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
+    params.address = "stopped";
+    params.slow_receiver = policy;
+    WORKS(gpud_sender_create(scene->context, &params, &scene->sender, &e));
+    format(scene, 320);
+}
+
+/* The end must not wait for anybody who does not answer. */
+static void close_scene(struct scene *scene)
+{
+    int64_t start = gpud_test_now();
+    gpud_sender_destroy(&scene->sender);
+    int64_t took = gpud_test_now() - start;
+    CHECK(took < GPUD_SEC, "destroying the sender took %lld ms", (long long)(took / GPUD_MSEC));
+    gpud_context_destroy(&scene->context);
+    BASELINE_CHECK(scene->before);
+}
+
+static void one_of_four(enum gpud_slow_receiver policy)
+{
+    struct scene scene;
+    struct peer peers[4];
+    struct peer_orders orders = {.address = "stopped"};
+    open_scene(&scene, policy);
+    for (int i = 0; i < 4; i++)
+        peer_start(&peers[i], &orders);
+    WORKS(gpud_sender_wait(scene.sender, 4, 10 * GPUD_SEC, &e));
+    int64_t worst = 0;
+    for (int i = 0; i < 300; i++) {
+        int64_t start = gpud_test_now();
+        if (i == 50)
+            kill(peers[2].pid, SIGSTOP);
+        if (i == 250)
+            kill(peers[2].pid, SIGCONT);
+        SEND_LENT(scene.sender, &scene.layout, ++scene.number);
+        worst = gpud_test_now() - start > worst ? gpud_test_now() - start : worst;
+        /* Slowly enough for whoever runs: what is lost is lost by the stop. */
+        for (int k = 0; k < 4; k++)
+            if (k != 2)
+                PEER_UNTIL("the frame at a receiver that runs", 10000,
+                           atomic_load(&peers[k].board->last) == scene.number);
+    }
+    /* A NULL state change, in GStreamer's words: with one receiver stopped again. */
+    PEER_UNTIL("the one that went on", 10000, atomic_load(&peers[2].board->last) > 250);
+    SEND_LENT(scene.sender, &scene.layout, ++scene.number);
+    for (int k = 0; k < 4; k++)
+        PEER_UNTIL("the last frame", 10000, atomic_load(&peers[k].board->last) == scene.number);
+    struct gpud_sender_info info;
+    gpud_sender_get_info(scene.sender, &info);
+    kill(peers[2].pid, SIGSTOP);
+    gpud_test_nap(10);
+    close_scene(&scene);
+    kill(peers[2].pid, SIGCONT);
+    for (int k = 0; k < 4; k++) {
+        PEER_UNTIL("the farewell", 10000, atomic_load(&peers[k].board->lost) == 1);
+        PEER_FINISH(&peers[k]);
+        const struct peer_board *board = peers[k].board;
+        CHECK(k == 2 || board->gaps == 0, "receiver %d lost %llu frames to another's stop", k,
+              atomic_load(&board->gaps));
+        CHECK(k != 2 || (board->gaps > 100 && board->gaps == info.dropped),
+              "the stopped one missed %llu, %llu reported", atomic_load(&board->gaps),
+              (unsigned long long)info.dropped);
+        CHECK_EQUAL(board->reported, board->gaps);
+        peer_forget(&peers[k]);
+    }
+    SAY("  the longest hand-over took %lld us", (long long)(worst / 1000));
+}
+
+/* --- blocking, and being let go --------------------------------------------------------------- */
+
+static void *interrupt_soon(void *arg)
+{
+    struct scene *scene = arg;
+    gpud_test_nap(200);
+    gpud_sender_interrupt(scene->sender, true);
+    return NULL;
+}
+
+static void blocking(void)
+{
+    struct scene scene;
+    struct peer peer;
+    struct peer_orders orders = {.address = "stopped"};
+    open_scene(&scene, GPUD_SLOW_BLOCK);
+    peer_start(&peer, &orders);
+    WORKS(gpud_sender_wait(scene.sender, 1, 10 * GPUD_SEC, &e));
+    SEND_LENT(scene.sender, &scene.layout, ++scene.number);
+    PEER_UNTIL("a frame", 10000, atomic_load(&peer.board->frames) == 1);
+    kill(peer.pid, SIGSTOP);
+    struct gpud_frame *frame;
+    struct gpud_error error = {.reason = ""};
+    enum gpud_status status = GPUD_OK;
+    int64_t start = 0;
+    unsigned taken = 0;
+    for (; status == GPUD_OK; taken++) {
+        WORKS(gpud_sender_acquire(scene.sender, GPUD_SEC, &frame, &e));
+        start = gpud_test_now();
+        status = gpud_sender_submit(scene.sender, &frame, false, 300 * GPUD_MSEC, &error);
+    }
+    int64_t took = gpud_test_now() - start;
+    CHECK(status == GPUD_TIMEOUT && frame, "a full ring gives %s", gpud_status_string(status));
+    CHECK(took >= 290 * GPUD_MSEC && took < 3 * GPUD_SEC, "a wait of 300 ms took %lld ms",
+          (long long)(took / GPUD_MSEC));
+    CHECK(strstr(error.reason, "gave no credit back"), "\"%s\"", error.reason);
+    CHECK(taken == 5 || taken == 4, "%u frames went into a ring of 4", taken - 1);
+
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, interrupt_soon, &scene) == 0, "no thread");
+    start = gpud_test_now();
+    status = gpud_sender_submit(scene.sender, &frame, false, 10 * GPUD_SEC, &error);
+    took = gpud_test_now() - start;
+    CHECK(status == GPUD_AGAIN && frame, "an interrupted submit gives %s",
+          gpud_status_string(status));
+    CHECK(took > 150 * GPUD_MSEC && took < 3 * GPUD_SEC, "interrupted after %lld ms",
+          (long long)(took / GPUD_MSEC));
+    pthread_join(thread, NULL);
+    struct gpud_frame *another = NULL;
+    start = gpud_test_now();
+    EXPECT(GPUD_AGAIN, "interrupted", gpud_sender_wait(scene.sender, 2, 10 * GPUD_SEC, &e));
+    EXPECT(GPUD_AGAIN, "interrupted",
+           gpud_sender_submit(scene.sender, &frame, false, 10 * GPUD_SEC, &e));
+    CHECK(gpud_test_now() - start < 3 * GPUD_SEC, "an interrupted call waited");
+    gpud_sender_interrupt(scene.sender, false);
+    CHECK(!another, "nothing");
+
+    kill(peer.pid, SIGCONT);
+    WORKS(gpud_sender_submit(scene.sender, &frame, false, 5 * GPUD_SEC, &e));
+    PEER_UNTIL("what waited", 10000, atomic_load(&peer.board->frames) == taken + 1);
+    CHECK_EQUAL(atomic_load(&peer.board->gaps), 0);
+
+    /* Blocked again, and the one that blocks dies: the frame is done. */
+    kill(peer.pid, SIGSTOP);
+    for (int i = 0; i < 6; i++) {
+        WORKS(gpud_sender_acquire(scene.sender, GPUD_SEC, &frame, &e));
+        if (i < 5 &&
+            gpud_sender_submit(scene.sender, &frame, false, 100 * GPUD_MSEC, &error) == GPUD_OK)
+            continue;
+        peer_kill(&peer);
+        start = gpud_test_now();
+        WORKS(gpud_sender_submit(scene.sender, &frame, false, 5 * GPUD_SEC, &e));
+        CHECK(gpud_test_now() - start < 3 * GPUD_SEC, "a dead receiver blocks");
+        break;
+    }
+    peer_forget(&peer);
+    close_scene(&scene);
+}
+
+/* --- caps change while a receiver does not acquire -------------------------------------------- */
+
+static void paused_change(enum gpud_slow_receiver policy)
+{
+    struct scene scene;
+    struct peer peers[2];
+    struct peer_orders orders = {.address = "stopped"};
+    open_scene(&scene, policy);
+    for (int i = 0; i < 2; i++)
+        peer_start(&peers[i], &orders);
+    WORKS(gpud_sender_wait(scene.sender, 2, 10 * GPUD_SEC, &e));
+    for (int i = 0; i < 5; i++) {
+        SEND_LENT(scene.sender, &scene.layout, ++scene.number);
+        for (int k = 0; k < 2; k++) /* at both: one that lags may lose it, by its policy */
+            PEER_UNTIL("a frame", 10000, atomic_load(&peers[k].board->last) == scene.number);
+    }
+    atomic_store(&peers[1].board->paused, true);
+    gpud_test_nap(60);
+    for (uint32_t change = 1; change <= 3; change++) {
+        for (int i = 0; i < 7; i++) {
+            SEND_LENT(scene.sender, &scene.layout, ++scene.number);
+            PEER_UNTIL("a frame at the one that runs", 10000,
+                       atomic_load(&peers[0].board->last) == scene.number);
+        }
+        format(&scene, 320 + 2 * change);
+        PEER_UNTIL("the format at the one that runs", 10000,
+                   atomic_load(&peers[0].board->notes) == 2 + change);
+        gpud_test_nap(30); /* it has to say READY, too */
+    }
+    for (int i = 0; i < 7; i++) {
+        SEND_LENT(scene.sender, &scene.layout, ++scene.number);
+        PEER_UNTIL("a frame at the one that runs", 10000,
+                   atomic_load(&peers[0].board->last) == scene.number);
+    }
+    atomic_store(&peers[1].board->paused, false);
+    WORKS(gpud_sender_wait(scene.sender, 2, 5 * GPUD_SEC, &e));
+    SEND_LENT(scene.sender, &scene.layout, ++scene.number);
+    uint64_t gaps = 0;
+    struct gpud_sender_info info;
+    for (int i = 0; i < 2; i++)
+        PEER_UNTIL("the last frame", 10000, atomic_load(&peers[i].board->last) == scene.number);
+    gpud_sender_get_info(scene.sender, &info);
+    for (int i = 0; i < 2; i++) {
+        PEER_FINISH(&peers[i]);
+        CHECK_EQUAL(peers[i].board->lost, 0);
+        CHECK_EQUAL(peers[i].board->frames + peers[i].board->gaps, scene.number);
+        CHECK_EQUAL(peers[i].board->reported, peers[i].board->gaps);
+        gaps += peers[i].board->gaps;
+    }
+    CHECK_EQUAL(peers[0].board->gaps, 0);
+    CHECK(gaps == info.dropped && gaps > 10, "I2: %llu frames are missing, %llu were reported",
+          (unsigned long long)gaps, (unsigned long long)info.dropped);
+    CHECK_EQUAL(info.disconnects, 0);
+    for (int i = 0; i < 2; i++)
+        peer_forget(&peers[i]);
+    close_scene(&scene);
+}
+
+int main(int argc, char **argv)
+{
+    peer_main(argc, argv);
+    alarm(110);
+    setenv("GPUDIRECT_LOG", "error", 0);
+    runtime_make();
+    SAY("one of four is stopped, the newest frames are dropped for it");
+    one_of_four(GPUD_SLOW_DROP_NEWEST);
+    SAY("one of four is stopped, the oldest frames are dropped for it");
+    one_of_four(GPUD_SLOW_DROP_OLDEST);
+    SAY("a receiver that blocks: time-out, interruption, death");
+    blocking();
+    SAY("the format changes three times while a receiver does not look");
+    paused_change(GPUD_SLOW_DROP_NEWEST);
+    paused_change(GPUD_SLOW_DROP_OLDEST);
+    runtime_done();
+    return 0;
+}
