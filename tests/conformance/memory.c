@@ -1,0 +1,290 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* memory@DEVICE: what every device promises about memory and about the queues that move it. */
+#include "conformance.h"
+
+#include "device/opencl/opencl.h"
+
+#include <stdlib.h>
+
+#define SOON gpud_deadline(10 * GPUD_SEC)
+#define PAGE 4096
+
+static struct gpud_memory *alloc(struct side *side, uint64_t size)
+{
+    struct gpud_memory *memory;
+    WORKS(gpud_memory_alloc(side->device, size, &memory, &e));
+    return memory;
+}
+
+/* --- allocation ------------------------------------------------------------------------------- */
+
+static void test_alloc(struct side *side)
+{
+    static const uint64_t sizes[] = {1, 3, PAGE - 1, PAGE, PAGE + 1, 1920 * 1080 * 2 + 7, 64 << 20};
+    say("memory of any size starts zeroed and keeps what is written to it");
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        struct gpud_memory *memory = alloc(side, sizes[i]);
+        unsigned char *data = map_whole(side, memory, GPUD_READ | GPUD_WRITE);
+        for (uint64_t at = 0; at < sizes[i]; at++)
+            CHECK(data[at] == 0, "byte %llu of %llu new ones is %u", (unsigned long long)at,
+                  (unsigned long long)sizes[i], data[at]);
+        fill(data, sizes[i], (uint32_t)i);
+        unmap_whole(side, memory, data);
+        READ_PATTERN(side, memory, (uint32_t)i);
+        CHECK(gpud_memory_get_native(memory), "memory without a native object");
+        gpud_memory_unref(&memory);
+        CHECK(!memory, "unref leaves the pointer");
+    }
+
+    say("impossible sizes are refused");
+    struct gpud_memory *memory = NULL;
+    EXPECT(GPUD_INVALID, gpud_memory_alloc(side->device, 0, &memory, &e));
+    EXPECT(GPUD_INVALID, gpud_memory_alloc(side->device, UINT64_MAX, &memory, &e));
+    EXPECT(GPUD_NO_MEMORY, gpud_memory_alloc(side->device, UINT64_C(1) << 40, &memory, &e));
+    CHECK(!memory, "a refusal leaves something behind");
+    gpud_memory_unref(&memory);
+}
+
+static void test_map_parts(struct side *side)
+{
+    if (is_host(side))
+        return;
+    say("parts of a memory map where they are");
+    struct gpud_memory *memory = alloc(side, 3 * PAGE);
+    write_pattern(side, memory, 5);
+    void *data;
+    WORKS(gpud_queue_map(side->queue, memory, PAGE + 1, 77, GPUD_READ, SOON, &data, &e));
+    for (unsigned i = 0; i < 77; i++)
+        CHECK(((unsigned char *)data)[i] == pattern(PAGE + 1 + i, 5),
+              "byte %u of the part is wrong", i);
+    gpud_queue_unmap(side->queue, memory, data);
+    EXPECT(GPUD_INVALID,
+           gpud_queue_map(side->queue, memory, PAGE, 3 * PAGE, GPUD_READ, SOON, &data, &e));
+    EXPECT(GPUD_INVALID,
+           gpud_queue_map(side->queue, memory, UINT64_MAX, 2, GPUD_READ, SOON, &data, &e));
+    gpud_memory_unref(&memory);
+}
+
+/* --- copies ----------------------------------------------------------------------------------- */
+
+/* A memory of either kind: the device's own, or host memory that it only looks at. */
+static struct gpud_memory *make(struct side *side, bool host, uint64_t size)
+{
+    if (!host)
+        return alloc(side, size);
+    void *data = malloc(size);
+    struct gpud_memory *memory;
+    CHECK(data, "out of memory");
+    WORKS(gpud_memory_wrap_host(side->device, data, size, false, free, data, &memory, &e));
+    return memory;
+}
+
+static void check_copy(struct side *side, const struct gpud_copy *copy)
+{
+    write_pattern(side, copy->from, 1);
+    write_pattern(side, copy->to, 2);
+    WORKS(gpud_queue_copy(side->queue, copy, &e));
+    WORKS(gpud_queue_finish(side->queue, SOON, &e));
+
+    unsigned char *wanted = malloc(copy->to->size);
+    CHECK(wanted, "out of memory");
+    fill(wanted, copy->to->size, 2);
+    for (uint64_t row = 0; row < copy->rows; row++)
+        for (uint64_t i = 0; i < copy->row_bytes; i++)
+            wanted[copy->to_offset + row * copy->to_stride + i] =
+                pattern(copy->from_offset + row * copy->from_stride + i, 1);
+    unsigned char *data = map_whole(side, copy->to, GPUD_READ);
+    for (uint64_t i = 0; i < copy->to->size; i++)
+        CHECK(data[i] == wanted[i],
+              "byte %llu is %u, not %u, after a copy of %u rows of %llu bytes, %llu+%u to %llu+%u",
+              (unsigned long long)i, data[i], wanted[i], copy->rows,
+              (unsigned long long)copy->row_bytes, (unsigned long long)copy->from_offset,
+              copy->from_stride, (unsigned long long)copy->to_offset, copy->to_stride);
+    unmap_whole(side, copy->to, data);
+    free(wanted);
+}
+
+static void test_copies(struct side *side, bool to_host, bool from_host)
+{
+    static const struct gpud_copy copies[] = {
+        {.row_bytes = 1, .rows = 1},
+        {.row_bytes = 20000, .rows = 1},
+        {.row_bytes = 4097, .rows = 1, .to_offset = 13, .from_offset = 4095},
+        {.row_bytes = 100, .rows = 50, .to_stride = 100, .from_stride = 100},
+        {.row_bytes = 100,
+         .rows = 50,
+         .to_stride = 100,
+         .from_stride = 100,
+         .to_offset = 3,
+         .from_offset = 107},
+        {.row_bytes = 100, .rows = 50, .to_stride = 128, .from_stride = 128},
+        {.row_bytes = 100, .rows = 50, .to_stride = 100, .from_stride = 160},
+        {.row_bytes = 100, .rows = 50, .to_stride = 192, .from_stride = 100},
+        {.row_bytes = 101,
+         .rows = 33,
+         .to_stride = 333,
+         .from_stride = 103,
+         .to_offset = 1,
+         .from_offset = 2},
+        {.row_bytes = 90,
+         .rows = 7,
+         .to_stride = 100,
+         .from_stride = 120,
+         .to_offset = 195,
+         .from_offset = 1079},
+        {.row_bytes = 400, .rows = 1, .to_stride = 3, .from_stride = 1},
+        /* Ends exactly with the memory: the last row is not a whole stride. */
+        {.row_bytes = 99,
+         .rows = 156,
+         .to_stride = 128,
+         .from_stride = 128,
+         .to_offset = 61,
+         .from_offset = 61},
+    };
+    say("copies, %s to %s: offsets, strides, nothing but the rows is touched",
+        from_host ? "host" : "device", to_host ? "host" : "device");
+    struct gpud_memory *to = make(side, to_host, 20000), *from = make(side, from_host, 20000);
+    if (to_host && from_host && !is_host(side)) {
+        struct gpud_copy copy = {.to = to, .from = from, .row_bytes = 10, .rows = 1};
+        EXPECT(GPUD_UNSUPPORTED, gpud_queue_copy(side->queue, &copy, &e));
+    } else {
+        for (size_t i = 0; i < sizeof(copies) / sizeof(copies[0]); i++) {
+            struct gpud_copy copy = copies[i];
+            copy.to = to;
+            copy.from = from;
+            check_copy(side, &copy);
+        }
+    }
+    gpud_memory_unref(&to);
+    gpud_memory_unref(&from);
+}
+
+static void test_copy_refusals(struct side *side)
+{
+    say("copies that leave a memory, overlap or write what is read-only are refused");
+    struct side other;
+    side_open(&other, side->device->info.name);
+    struct gpud_memory *to = alloc(side, 1000), *from = alloc(side, 1000),
+                       *foreign = alloc(&other, 1000);
+    struct gpud_memory *constant;
+    static char text[1000];
+    WORKS(gpud_memory_wrap_host(side->device, text, sizeof(text), true, NULL, NULL, &constant, &e));
+    struct gpud_copy copies[] = {
+        {.to = to, .from = from, .row_bytes = 1001, .rows = 1},
+        {.to = to, .from = from, .row_bytes = 1, .rows = 1, .to_offset = 1000},
+        {.to = to, .from = from, .row_bytes = 1, .rows = 1, .from_offset = UINT64_MAX},
+        {.to = to,
+         .from = from,
+         .row_bytes = 100,
+         .rows = 11,
+         .to_stride = 100,
+         .from_stride = 100},
+        {.to = to, .from = from, .row_bytes = 50, .rows = 11, .to_stride = 95, .from_stride = 96},
+        {.to = to, .from = from, .row_bytes = 100, .rows = 2, .to_stride = 99, .from_stride = 100},
+        {.to = to, .from = from, .row_bytes = UINT64_MAX, .rows = 1, .from_offset = 2},
+        {.to = to,
+         .from = from,
+         .row_bytes = 1,
+         .rows = UINT32_MAX,
+         .to_stride = UINT32_MAX,
+         .from_stride = 1},
+        {.to = constant, .from = from, .row_bytes = 1, .rows = 1},
+        {.to = foreign, .from = from, .row_bytes = 1, .rows = 1},
+        {.to = to, .from = foreign, .row_bytes = 1, .rows = 1},
+    };
+    for (size_t i = 0; i < sizeof(copies) / sizeof(copies[0]); i++)
+        EXPECT(GPUD_INVALID, gpud_queue_copy(side->queue, &copies[i], &e));
+    WORKS(gpud_queue_finish(side->queue, SOON, &e));
+    gpud_memory_unref(&to);
+    gpud_memory_unref(&from);
+    gpud_memory_unref(&foreign);
+    gpud_memory_unref(&constant);
+    side_close(&other);
+}
+
+/* --- memory of others in this process --------------------------------------------------------- */
+
+static void count_up(void *user)
+{
+    ++*(unsigned *)user;
+}
+
+static void test_wrap_host_pointer(struct side *side)
+{
+    static unsigned char data[5000];
+    struct gpud_memory *memory;
+    unsigned destroyed = 0;
+    WORKS(gpud_memory_wrap(side->device, data, sizeof(data), count_up, &destroyed, &memory, &e));
+    CHECK(gpud_memory_get_native(memory) == data, "wrapped memory has another address");
+    send_pattern(side, memory, 9);
+    CHECK_PATTERN(data, sizeof(data), 9);
+    gpud_memory_ref(memory);
+    struct gpud_memory *second = memory;
+    gpud_memory_unref(&second);
+    CHECK(destroyed == 0, "destroyed while it is in use");
+    gpud_memory_unref(&memory);
+    CHECK(destroyed == 1, "destroy was called %u times", destroyed);
+}
+
+static void test_wrap_buffer(struct side *side)
+{
+    struct gpud_memory *memory, *refused = NULL;
+    unsigned destroyed = 0;
+    cl_int code;
+    cl_context context = gpud_opencl_device(side->device)->context;
+    cl_mem buffer = clCreateBuffer(context, CL_MEM_READ_WRITE, 5000, NULL, &code);
+    CHECK(code == CL_SUCCESS, "clCreateBuffer gives %d", code);
+    WORKS(gpud_memory_wrap(side->device, buffer, 5000, count_up, &destroyed, &memory, &e));
+    CHECK(gpud_memory_get_native(memory) == buffer, "wrapped memory is another cl_mem");
+    clReleaseMemObject(buffer); /* the library has its own reference */
+    send_pattern(side, memory, 9);
+    READ_PATTERN(side, memory, 9);
+
+    struct side other;
+    side_open(&other, side->device->info.name);
+    EXPECT(GPUD_INVALID,
+           gpud_memory_wrap(other.device, buffer, 5000, count_up, &destroyed, &refused, &e));
+    EXPECT(GPUD_INVALID,
+           gpud_memory_wrap(side->device, buffer, 5001, count_up, &destroyed, &refused, &e));
+    EXPECT(GPUD_INVALID,
+           gpud_memory_wrap(side->device, NULL, 5000, count_up, &destroyed, &refused, &e));
+    CHECK(destroyed == 0 && !refused, "a refused wrap was taken over all the same");
+    side_close(&other);
+    gpud_memory_unref(&memory);
+    CHECK(destroyed == 1, "destroy was called %u times", destroyed);
+}
+
+/* --- all of it -------------------------------------------------------------------------------- */
+
+static void everything(const char *device)
+{
+    struct side side;
+    side_open(&side, device);
+    test_alloc(&side);
+    test_map_parts(&side);
+    for (int kinds = 0; kinds < 4; kinds++)
+        test_copies(&side, kinds & 1, kinds & 2);
+    test_copy_refusals(&side);
+    say("memory that somebody else allocated is used where it is, and given back once");
+    if (is_host(&side))
+        test_wrap_host_pointer(&side);
+    else
+        test_wrap_buffer(&side);
+    side_close(&side);
+}
+
+int main(int argc, char **argv)
+{
+    peer_main(argc, argv);
+    CHECK(argc == 2, "usage: %s DEVICE", argv[0]);
+    say_device(argv[1]);
+    everything(argv[1]);
+    /* What a driver keeps for the life of the process it has by now. */
+    struct baseline before = baseline_take();
+    everything(argv[1]);
+    say("nothing is left behind");
+    BASELINE_CHECK(before);
+    return 0;
+}

@@ -1,0 +1,305 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* queue@DEVICE: what every device promises about when things happen, and that no wait is endless.
+ */
+#include "conformance.h"
+
+#include "device/opencl/opencl.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SOON gpud_deadline(10 * GPUD_SEC)
+
+/* Device memory of this size that holds the pattern. */
+static struct gpud_memory *make_full(struct side *side, uint64_t size, uint32_t seed)
+{
+    struct gpud_memory *memory;
+    WORKS(gpud_memory_alloc(side->device, size, &memory, &e));
+    write_pattern(side, memory, seed);
+    return memory;
+}
+
+/* --- being told ------------------------------------------------------------------------------- */
+
+#define STEPS 64
+#define STEP_SIZE 20000
+
+struct run {
+    unsigned char *data; /* host memory that the queue writes */
+    atomic_uint calls;
+    atomic_uint early; /* told before the bytes were there */
+    atomic_uint failed;
+};
+
+struct step {
+    struct run *run;
+    unsigned index;
+    atomic_uint calls;
+};
+
+static void step_done(void *arg, enum gpud_status status)
+{
+    struct step *step = arg;
+    if (status != GPUD_OK)
+        atomic_fetch_add(&step->run->failed, 1);
+    for (unsigned i = 0; i <= step->index; i++)
+        if (step->run->data[(size_t)i * STEP_SIZE + STEP_SIZE - 1] != pattern(STEP_SIZE - 1, 3))
+            atomic_fetch_add(&step->run->early, 1);
+    atomic_fetch_add(&step->calls, 1);
+    atomic_fetch_add(&step->run->calls, 1);
+}
+
+static void wait_for_calls(atomic_uint *calls, unsigned wanted)
+{
+    for (int64_t deadline = SOON; atomic_load(calls) < wanted;) {
+        CHECK(gpud_now() < deadline, "%u completions of %u were told", atomic_load(calls), wanted);
+        nanosleep(&(struct timespec){.tv_nsec = GPUD_MSEC / 10}, NULL);
+    }
+}
+
+static void test_on_complete(struct side *side)
+{
+    say("each completion is told once, when the work before it is done");
+    struct gpud_memory *from = make_full(side, STEP_SIZE, 3), *to;
+    struct run run = {.data = calloc(STEPS, STEP_SIZE)};
+    static struct step steps[STEPS];
+    CHECK(run.data, "out of memory");
+    WORKS(gpud_memory_wrap_host(side->device, run.data, STEPS * STEP_SIZE, false, free, run.data,
+                                &to, &e));
+    memset(steps, 0, sizeof(steps));
+    for (unsigned i = 0; i < STEPS; i++) {
+        struct gpud_copy copy = {.to = to, .from = from, .row_bytes = STEP_SIZE, .rows = 1};
+        copy.to_offset = (uint64_t)i * STEP_SIZE;
+        steps[i] = (struct step){.run = &run, .index = i};
+        WORKS(gpud_queue_copy(side->queue, &copy, &e));
+        WORKS(gpud_queue_on_complete(side->queue, step_done, &steps[i], &e));
+    }
+    WORKS(gpud_queue_flush(side->queue, &e));
+    wait_for_calls(&run.calls, STEPS);
+    WORKS(gpud_queue_finish(side->queue, SOON, &e));
+    for (unsigned i = 0; i < STEPS; i++)
+        CHECK(atomic_load(&steps[i].calls) == 1, "completion %u was told %u times", i,
+              atomic_load(&steps[i].calls));
+    CHECK(atomic_load(&run.early) == 0, "%u completions were told too early",
+          atomic_load(&run.early));
+    CHECK(atomic_load(&run.failed) == 0, "%u completions were told as failures",
+          atomic_load(&run.failed));
+
+    struct gpud_queue *fresh;
+    struct step idle = {.run = &run};
+    WORKS(gpud_queue_create(side->device, &fresh, &e));
+    WORKS(gpud_queue_finish(fresh, gpud_now(), &e));
+    WORKS(gpud_queue_on_complete(fresh, step_done, &idle, &e));
+    wait_for_calls(&idle.calls, 1);
+    gpud_queue_unref(&fresh);
+    gpud_memory_unref(&from);
+    gpud_memory_unref(&to);
+}
+
+/* --- queues that stand still ------------------------------------------------------------------ */
+
+struct told {
+    atomic_uint calls;
+    enum gpud_status status;
+};
+
+static void tell(void *arg, enum gpud_status status)
+{
+    struct told *told = arg;
+    told->status = status;
+    atomic_fetch_add(&told->calls, 1);
+}
+
+static void test_finish_deadline(struct side *side)
+{
+    say("waiting for a queue that stands still ends at the deadline, and changes nothing");
+    struct gpud_memory *memory = make_full(side, 9999, 1), *source = make_full(side, 9999, 2);
+    struct gpud_copy copy = {.to = memory, .from = source, .row_bytes = 9999, .rows = 1};
+    struct told told = {0};
+    struct obstacle *obstacle = obstacle_put(side->queue);
+    WORKS(gpud_queue_copy(side->queue, &copy, &e));
+    WORKS(gpud_queue_on_complete(side->queue, tell, &told, &e));
+    for (int i = 0; i < 3; i++) {
+        int64_t start = gpud_now();
+        EXPECT(GPUD_TIMEOUT, gpud_queue_finish(side->queue, gpud_deadline(50 * GPUD_MSEC), &e));
+        CHECK_TOOK(start, 50, 500);
+        start = gpud_now();
+        EXPECT(GPUD_TIMEOUT, gpud_queue_finish(side->queue, 0, &e));
+        CHECK_TOOK(start, 0, 50);
+    }
+    CHECK(atomic_load(&told.calls) == 0, "completion was told while the queue stood still");
+    obstacle_remove(obstacle, false);
+    WORKS(gpud_queue_finish(side->queue, SOON, &e));
+    wait_for_calls(&told.calls, 1);
+    CHECK(told.status == GPUD_OK, "the queue failed: %s", gpud_status_string(told.status));
+    READ_PATTERN(side, memory, 2);
+    gpud_memory_unref(&memory);
+    gpud_memory_unref(&source);
+}
+
+static void test_map_deadline(struct side *side)
+{
+    say("so does mapping, and nothing stays mapped");
+    struct gpud_memory *memory = make_full(side, 9999, 1);
+    void *data = NULL;
+    struct obstacle *obstacle = obstacle_put(side->queue);
+    for (int i = 0; i < 3; i++) {
+        int64_t start = gpud_now();
+        EXPECT(GPUD_TIMEOUT, gpud_queue_map(side->queue, memory, 0, 9999, GPUD_READ | GPUD_WRITE,
+                                            gpud_deadline(50 * GPUD_MSEC), &data, &e));
+        CHECK_TOOK(start, 50, 500);
+    }
+    CHECK(!data, "a map that timed out gives an address");
+    obstacle_remove(obstacle, false);
+    READ_PATTERN(side, memory, 1);
+    cl_uint maps = 1; /* some drivers count a moment after the event */
+    for (int64_t deadline = gpud_deadline(GPUD_SEC); maps && gpud_now() < deadline; usleep(100))
+        clGetMemObjectInfo(gpud_memory_get_native(memory), CL_MEM_MAP_COUNT, sizeof(maps), &maps,
+                           NULL);
+    CHECK(maps == 0, "%u maps are left", maps);
+    gpud_memory_unref(&memory);
+}
+
+static void test_destroy_busy(struct side *side)
+{
+    say("a queue that stands still can be destroyed, and its memory too; its work happens all the "
+        "same");
+    static unsigned char seen[9999];
+    struct gpud_memory *memory = make_full(side, sizeof(seen), 1), *to;
+    struct gpud_queue *queue;
+    struct told told = {0};
+    WORKS(gpud_memory_wrap_host(side->device, seen, sizeof(seen), false, NULL, NULL, &to, &e));
+    struct gpud_copy copy = {.to = to, .from = memory, .row_bytes = sizeof(seen), .rows = 1};
+    memset(seen, 0, sizeof(seen));
+    WORKS(gpud_queue_create(side->device, &queue, &e));
+    struct obstacle *obstacle = obstacle_put(queue);
+    WORKS(gpud_queue_copy(queue, &copy, &e));
+    WORKS(gpud_queue_on_complete(queue, tell, &told, &e));
+    int64_t start = gpud_now();
+    gpud_queue_unref(&queue);
+    gpud_memory_unref(&memory);
+    gpud_memory_unref(&to);
+    CHECK_TOOK(start, 0, 500);
+    CHECK(atomic_load(&told.calls) == 0 && seen[0] == 0,
+          "the work happened while the queue stood still");
+    obstacle_remove(obstacle, false);
+    wait_for_calls(&told.calls, 1);
+    CHECK(told.status == GPUD_OK, "the work failed: %s", gpud_status_string(told.status));
+    CHECK_PATTERN(seen, sizeof(seen), 1);
+}
+
+static void test_failure(struct side *side)
+{
+    say("a queue whose work failed says so to everybody who asks, in the driver's own words");
+    struct gpud_memory *memory = make_full(side, 9999, 1), *source = make_full(side, 9999, 2);
+    struct gpud_copy copy = {.to = memory, .from = source, .row_bytes = 9999, .rows = 1};
+    struct gpud_queue *queue;
+    struct gpud_error error = {0};
+    struct told told = {0}, later = {0};
+    void *data;
+    WORKS(gpud_queue_create(side->device, &queue, &e));
+    struct obstacle *obstacle = obstacle_put(queue);
+    WORKS(gpud_queue_copy(queue, &copy, &e));
+    WORKS(gpud_queue_on_complete(queue, tell, &told, &e));
+    obstacle_remove(obstacle, true);
+    EXPECT(GPUD_IO, gpud_queue_finish(queue, SOON, &e));
+    wait_for_calls(&told.calls, 1);
+    CHECK(told.status == GPUD_IO, "the completion says \"%s\"", gpud_status_string(told.status));
+    CHECK(gpud_queue_finish(queue, SOON, &error) == GPUD_IO && error.native < 0 && error.origin,
+          "the driver's number is missing");
+    say("    \"%s\"", error.reason);
+    CHECK(strcmp(error.origin, "opencl") == 0, "it is the number of \"%s\"", error.origin);
+    if (gpud_queue_copy(queue, &copy, NULL) == GPUD_OK) {
+        WORKS(gpud_queue_on_complete(queue, tell, &later, &e));
+        wait_for_calls(&later.calls, 1);
+        CHECK(later.status == GPUD_IO, "work after a failure \"%s\"",
+              gpud_status_string(later.status));
+    }
+    EXPECT(GPUD_IO, gpud_queue_map(queue, memory, 0, 1, GPUD_READ, SOON, &data, &e));
+    gpud_queue_unref(&queue);
+    READ_PATTERN(side, memory, 1); /* by another queue, which is not affected */
+    gpud_memory_unref(&memory);
+    gpud_memory_unref(&source);
+}
+
+static void test_close_stuck(const char *device)
+{
+    say("a device can be closed while its driver is stuck; what it holds is given up, and said so");
+    struct side side;
+    side_open(&side, device);
+    struct gpud_memory *memory = make_full(&side, 9999, 1);
+    struct obstacle *obstacle = obstacle_put(side.queue);
+    int64_t start = gpud_now();
+    gpud_memory_unref(&memory);
+    side_close(&side);
+    CHECK_TOOK(start, 900, 3000);
+    obstacle_remove(obstacle, false);
+}
+
+/* --- many threads ----------------------------------------------------------------------------- */
+
+static void *work(void *arg)
+{
+    struct side *side = arg, own = {.context = side->context, .device = side->device};
+    for (uint32_t round = 0; round < 20; round++) {
+        WORKS(gpud_queue_create(side->device, &own.queue, &e));
+        struct gpud_memory *from = make_full(&own, 50000, round), *to = make_full(&own, 50000, 200);
+        struct gpud_copy copy = {.to = to, .from = from, .row_bytes = 50000, .rows = 1};
+        WORKS(gpud_queue_copy(own.queue, &copy, &e));
+        READ_PATTERN(&own, to, round);
+        gpud_queue_unref(&own.queue);
+        gpud_memory_unref(&from);
+        gpud_memory_unref(&to);
+    }
+    return NULL;
+}
+
+static void test_threads(struct side *side)
+{
+    say("threads with queues of their own share a device");
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++)
+        CHECK(pthread_create(&threads[i], NULL, work, side) == 0, "no thread");
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+}
+
+/* --- all of it -------------------------------------------------------------------------------- */
+
+static void everything(const char *device)
+{
+    struct side side;
+    side_open(&side, device);
+    test_on_complete(&side);
+    if (!is_host(&side)) {
+        test_finish_deadline(&side);
+        test_map_deadline(&side);
+        test_destroy_busy(&side);
+        test_failure(&side);
+    }
+    test_threads(&side);
+    side_close(&side);
+}
+
+int main(int argc, char **argv)
+{
+    peer_main(argc, argv);
+    CHECK(argc == 2, "usage: %s DEVICE", argv[0]);
+    say_device(argv[1]);
+    everything(argv[1]);
+    struct baseline before = baseline_take();
+    everything(argv[1]);
+    say("nothing is left behind");
+    BASELINE_CHECK(before);
+
+    struct side side;
+    side_open(&side, argv[1]);
+    bool host = is_host(&side);
+    side_close(&side);
+    if (!host)
+        test_close_stuck(argv[1]);
+    return 0;
+}

@@ -1,0 +1,270 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "../process/picture.h"
+#include "route.h"
+
+static const struct way ways[] = {
+    {"map", "host", "host", NULL, "map", false, 0, 0, 1, 0, 0},
+    {"directgma", "opencl:0", "opencl:0", NULL, "directgma", true, 0, 1, 0, 1, 0},
+    {"staged-up", "host", "opencl:0", NULL, "staged", false, 0, 0, 1, 0, 1},
+    {"staged-down", "opencl:0", "host", NULL, "staged", false, 0, 1, 1, 0, 0},
+    {"staged-across", "opencl:0", "opencl:0", "staged", "staged", false, 0, 1, 1, 0, 1},
+};
+
+/* --- scenes ----------------------------------------------------------------------------------- */
+
+void scene_open(struct scene *scene, const struct way *way, enum gpud_slow_receiver policy)
+{
+    memset(scene, 0, sizeof(*scene));
+    scene->way = way;
+    WORKS(gpud_context_create(NULL, &scene->context, &e));
+    WORKS(gpud_device_open(scene->context, "host", &scene->host, &e));
+    scene->before = baseline_take();
+    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
+    params.address = "route";
+    params.device = way->from;
+    params.route = way->force;
+    params.slow_receiver = policy;
+    WORKS(gpud_sender_create(scene->context, &params, &scene->sender, &e));
+}
+
+void scene_format(struct scene *scene, const char *format, uint32_t width, uint32_t height)
+{
+    WORKS(gpud_layout_init(&scene->layout, format, width, height, 0, &e));
+    WORKS(gpud_sender_configure(scene->sender, &scene->layout, "caps", 4, &e));
+}
+
+void scene_close(struct scene *scene)
+{
+    gpud_sender_destroy(&scene->sender);
+    gpud_device_close(&scene->host);
+    BASELINE_CHECK(scene->before);
+    gpud_context_destroy(&scene->context);
+}
+
+struct peer_orders scene_orders(const struct scene *scene)
+{
+    struct peer_orders orders = {.address = "route"};
+    snprintf(orders.device, sizeof(orders.device), "%s", scene->way->to);
+    return orders;
+}
+
+void scene_send(struct scene *scene, unsigned frames)
+{
+    while (frames--)
+        SEND_LENT(scene->sender, &scene->layout, ++scene->number);
+}
+
+/* --- frames ----------------------------------------------------------------------------------- */
+
+struct copies {
+    uint64_t cpu, gpu;
+};
+
+static struct copies copies_of(struct gpud_sender *sender)
+{
+    struct gpud_sender_info info;
+    gpud_sender_get_info(sender, &info);
+    return (struct copies){info.copies_cpu, info.copies_gpu};
+}
+
+#define COPIES(scene, frames, each_cpu, each_gpu, send)                                          \
+    do {                                                                                         \
+        struct copies before_ = copies_of((scene)->sender);                                      \
+        send;                                                                                    \
+        struct copies after_ = copies_of((scene)->sender);                                       \
+        CHECK(after_.cpu - before_.cpu == (frames) * (each_cpu) &&                               \
+                  after_.gpu - before_.gpu == (frames) * (each_gpu),                             \
+              "%u frames: %llu copies by the CPU and %llu by the GPU, %u and %u each are right", \
+              (unsigned)(frames), (unsigned long long)(after_.cpu - before_.cpu),                \
+              (unsigned long long)(after_.gpu - before_.gpu), each_cpu, each_gpu);               \
+    } while (0)
+
+/* A lent frame submitted twice: the same picture under two numbers of the sequence. */
+static void send_twice(struct scene *scene)
+{
+    struct gpud_frame *frame, *kept;
+    struct gpud_frame_info info;
+    void *data;
+    WORKS(gpud_sender_acquire(scene->sender, 10 * GPUD_SEC, &frame, &e));
+    kept = frame;
+    WORKS(gpud_frame_map(frame, GPUD_WRITE, 10 * GPUD_SEC, &data, &e));
+    EXPECT(GPUD_INVALID, "still mapped",
+           gpud_sender_submit(scene->sender, &frame, true, GPUD_SEC, &e));
+    CHECK(frame == kept, "a frame that the caller keeps is gone");
+
+    picture_write(&scene->layout, data, ++scene->number);
+    gpud_frame_unmap(frame);
+    gpud_frame_get_info(frame, &info);
+    info.offset = scene->number;
+    info.meta_size = 5;
+    memcpy(info.meta, "metas", 5);
+    WORKS(gpud_frame_set_info(frame, &info, &e));
+    WORKS(gpud_sender_submit(scene->sender, &frame, true, 10 * GPUD_SEC, &e));
+    CHECK(frame == kept, "a frame that the caller keeps is gone");
+    WORKS(gpud_sender_submit(scene->sender, &frame, true, 10 * GPUD_SEC, &e));
+    gpud_frame_release(&frame);
+}
+
+/* Several formats in one stream, each a new epoch in band; every byte of every frame is checked by
+ * the receiver. */
+static void test_frames(const struct way *way)
+{
+    static const struct {
+        const char *format;
+        uint32_t width, height;
+    } formats[] = {
+        {"UYVY", 1366, 767}, {"NV12", 1366, 767},  {"P010_10LE", 1366, 767}, {"v210", 1366, 767},
+        {"BGRx", 1366, 767}, {"UYVY", 1920, 1080}, {"NV12", 1365, 767},      {"v210", 1920, 1080},
+        {"BGRx", 1, 1},      {"I420", 641, 361},
+    };
+    const unsigned count = sizeof(formats) / sizeof(formats[0]);
+    struct scene scene;
+    struct peer peer;
+    scene_open(&scene, way, GPUD_SLOW_BLOCK);
+    struct peer_orders orders = scene_orders(&scene);
+    orders.hold = 2;
+    orders.leave_after = 1;
+    peer_start(&peer, &orders);
+    scene_format(&scene, formats[0].format, formats[0].width, formats[0].height);
+    WORKS(gpud_sender_wait(scene.sender, 1, 10 * GPUD_SEC, &e));
+    unsigned sent = 0;
+    for (unsigned i = 0; i < count; i++) {
+        struct gpud_sender_info info;
+        if (i > 0)
+            scene_format(&scene, formats[i].format, formats[i].width, formats[i].height);
+        WORKS(gpud_sender_wait(scene.sender, 1, 10 * GPUD_SEC,
+                               &e)); /* the canary's copies are over */
+        gpud_sender_get_info(scene.sender, &info);
+        CHECK(strcmp(info.path, way->path) == 0, "the route is %s because %s", info.path,
+              info.fallback_reason);
+        COPIES(&scene, 6, way->lent_cpu, way->lent_gpu, scene_send(&scene, 6));
+        COPIES(&scene, 2, way->lent_cpu, way->lent_gpu, send_twice(&scene));
+        COPIES(&scene, 1, way->foreign_cpu, way->foreign_gpu,
+               SEND_FOREIGN(scene.sender, scene.host, &scene.layout, ++scene.number));
+        scene_send(&scene, 1);
+        sent += 10;
+    }
+    WORKS(gpud_sender_send_eos(scene.sender, &e));
+    PEER_UNTIL("the end of the stream", 20000, atomic_load(&peer.board->ends) == 1);
+    PEER_FINISH(&peer);
+    const struct peer_board *board = peer.board;
+    CHECK_EQUAL(board->frames, sent);
+    CHECK_EQUAL(board->gaps, 0);
+    CHECK_EQUAL(board->info.dropped, 0);
+    CHECK_EQUAL(board->info.frames, sent);
+    CHECK_EQUAL(board->info.corrupted, 0);
+    CHECK_EQUAL(board->info.copies_cpu, 0);
+    CHECK(board->info.copies_gpu == (sent + count) * way->receiver_gpu,
+          "the receiver's GPU copied %llu times", (unsigned long long)board->info.copies_gpu);
+    CHECK(strcmp(board->info.path, "none") != 0 && strcmp(board->info.path, way->path) == 0,
+          "the receiver says the route is %s", board->info.path);
+    unsigned epochs = 0;
+    uint32_t last_epoch = 0;
+    for (unsigned i = 0; i < board->notes; i++) {
+        if (board->note[i].event != GPUD_EVENT_FORMAT)
+            continue;
+        CHECK(board->note[i].epoch > last_epoch, "epoch %u after %u", board->note[i].epoch,
+              last_epoch);
+        CHECK_EQUAL(board->note[i].after, epochs * 10);
+        CHECK_EQUAL(board->note[i].value, 4); /* bytes of media */
+        last_epoch = board->note[i].epoch;
+        epochs++;
+    }
+    CHECK_EQUAL(epochs, count);
+    peer_forget(&peer);
+
+    struct gpud_sender_info info;
+    gpud_sender_get_info(scene.sender, &info);
+    CHECK_EQUAL(info.frames, sent);
+    CHECK_EQUAL(info.delivered, sent);
+    CHECK_EQUAL(info.dropped, 0);
+    CHECK_EQUAL(info.refused, 0);
+    scene_close(&scene);
+}
+
+/* --- refusing what is not the stream's -------------------------------------------------------- */
+
+static void test_wrong_frames(const struct way *way)
+{
+    struct scene scene;
+    struct gpud_frame *frame, *old;
+    struct gpud_layout other;
+    struct gpud_memory *memory;
+    scene_open(&scene, way, GPUD_SLOW_BLOCK);
+    EXPECT(GPUD_INVALID, "configure", gpud_sender_acquire(scene.sender, GPUD_SEC, &frame, &e));
+    scene_format(&scene, "UYVY", 640, 360);
+    WORKS(gpud_sender_acquire(scene.sender, GPUD_SEC, &old, &e));
+    WORKS(gpud_layout_init(&other, "YUY2", 640, 360, 0, &e));
+    WORKS(gpud_memory_alloc(scene.host, other.size, &memory, &e));
+    WORKS(gpud_frame_wrap(memory, 0, &other, &frame, &e));
+    EXPECT(GPUD_INVALID, "YUY2", gpud_sender_submit(scene.sender, &frame, false, GPUD_SEC, &e));
+    CHECK(!frame, "a refused frame was not consumed");
+    gpud_memory_unref(&memory);
+    EXPECT(GPUD_INVALID, "negative", gpud_sender_acquire(scene.sender, -1, &frame, &e));
+
+    scene_format(&scene, "UYVY", 320, 180);
+    EXPECT(GPUD_INVALID, "640x360", gpud_sender_submit(scene.sender, &old, false, GPUD_SEC, &e));
+    CHECK(!old, "a refused frame was not consumed");
+    scene_format(&scene, "UYVY", 640, 360);
+    WORKS(gpud_sender_acquire(scene.sender, GPUD_SEC, &old, &e));
+    gpud_sender_destroy(&scene.sender);
+    gpud_frame_release(&old); /* a lent frame outlives its sender */
+    scene_close(&scene);
+}
+
+/* --- all of it -------------------------------------------------------------------------------- */
+
+int main(int argc, char **argv)
+{
+    peer_main(argc, argv);
+    alarm(170);
+    const struct way *way = NULL;
+    for (size_t i = 0; argc > 1 && i < sizeof(ways) / sizeof(ways[0]); i++)
+        if (strcmp(ways[i].name, argv[1]) == 0)
+            way = &ways[i];
+    CHECK(way, "name a way: map, directgma, staged-up, staged-down, staged-across");
+    runtime_make();
+
+    /* Once, before anything is counted: a driver keeps what it opens first. */
+    struct gpud_context *context;
+    struct gpud_device *device;
+    struct gpud_error error = {.reason = ""};
+    WORKS(gpud_context_create(NULL, &context, &e));
+    const char *names[] = {way->from, way->to};
+    for (int i = 0; i < 2; i++) {
+        enum gpud_status status = gpud_device_open(context, names[i], &device, &error);
+        if (status == GPUD_NO_DEVICE) {
+            runtime_done();
+            SKIP("%s", error.reason);
+        }
+        CHECK(status == GPUD_OK, "%s: %s", names[i], error.reason);
+        gpud_device_close(&device);
+    }
+    gpud_context_destroy(&context);
+
+    static const struct {
+        const char *says;
+        void (*test)(const struct way *way);
+    } tests[] = {
+        {"frames of every kind, caps changes in band, copies counted", test_frames},
+        {"frames that are not the stream's", test_wrong_frames},
+        {"events and ends in their place among the frames", test_events},
+        {"both sides come and go", test_reconnect},
+        {"three receivers, three policies, every drop reported", test_fan_out},
+        {"a receiver that comes while frames flow", test_late},
+        {"a slow receiver that asks for more slots than the sender has", test_many_slots},
+        {"refusals have reasons", test_refusals},
+        {"inside one process", test_same_process},
+        {"an aperture too small for all slots", test_aperture},
+    };
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
+        if (argc > 2 && atoi(argv[2]) != (int)i)
+            continue;
+        SAY("%s: %s", way->name, tests[i].says);
+        tests[i].test(way);
+    }
+    runtime_done();
+    return 0;
+}

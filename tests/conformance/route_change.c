@@ -1,0 +1,294 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "route.h"
+
+static const struct peer_note *find_note(const struct peer_board *board, unsigned *from,
+                                         enum gpud_event event)
+{
+    for (; *from < board->notes; ++*from)
+        if (board->note[*from].event == event)
+            return &board->note[(*from)++];
+    return NULL;
+}
+
+static void send_event(struct scene *scene, uint32_t kind, uint64_t value)
+{
+    WORKS(gpud_sender_send_event(scene->sender, kind, &value, sizeof(value), &e));
+}
+
+/* --- events ----------------------------------------------------------------------------------- */
+
+#define STICKY(n) (GPUD_EVENT_STICKY | (n))
+
+void test_events(const struct way *way)
+{
+    struct scene scene;
+    struct peer peer, late;
+    scene_open(&scene, way, GPUD_SLOW_BLOCK);
+    scene_format(&scene, "UYVY", 320, 180);
+    send_event(&scene, 5, 1); /* nobody hears it */
+    send_event(&scene, STICKY(1), 100);
+    send_event(&scene, STICKY(2), 200);
+    send_event(&scene, STICKY(1), 101); /* replaces the first, in its place */
+    struct peer_orders orders = scene_orders(&scene);
+    orders.nap = GPUD_MSEC; /* so that frames wait in the ring when an event is sent */
+    peer_start(&peer, &orders);
+    WORKS(gpud_sender_wait(scene.sender, 1, 10 * GPUD_SEC, &e));
+    for (int i = 0; i < 40; i++) {
+        scene_send(&scene, (unsigned)i % 4);
+        send_event(&scene, 7, scene.number);
+    }
+    WORKS(gpud_sender_send_eos(scene.sender, &e));
+    uint64_t end_at = scene.number;
+    /* The stream after the end. */
+    scene_send(&scene, 3);
+    send_event(&scene, 8, scene.number);
+    PEER_UNTIL("the event after the last frame", 10000,
+               atomic_load(&peer.board->last) == scene.number);
+    peer_start(&late, &orders);
+    WORKS(gpud_sender_wait(scene.sender, 2, 10 * GPUD_SEC, &e));
+    scene_send(&scene, 2);
+    WORKS(gpud_sender_send_eos(scene.sender, &e));
+    PEER_UNTIL("the second end", 10000,
+               atomic_load(&peer.board->ends) == 2 && atomic_load(&late.board->ends) == 1);
+    PEER_FINISH(&peer);
+    PEER_FINISH(&late);
+
+    unsigned at = 0, heard = 0, ends = 0;
+    const struct peer_note *note;
+    const struct peer_board *board = peer.board;
+    static const uint64_t sticky[][2] = {{STICKY(1), 101}, {STICKY(2), 200}};
+    while ((note = find_note(board, &at, GPUD_EVENT_USER))) {
+        if (heard < 2)
+            CHECK(note->kind == sticky[heard][0] && note->value == sticky[heard][1] &&
+                      note->after == 0,
+                  "sticky event %u is kind %x, value %llu, after frame %llu", heard, note->kind,
+                  (unsigned long long)note->value, (unsigned long long)note->after);
+        else
+            CHECK(note->after == note->value,
+                  "the event sent after frame %llu came after frame %llu",
+                  (unsigned long long)note->value, (unsigned long long)note->after);
+        heard++;
+    }
+    CHECK_EQUAL(heard, 2 + 40 + 1);
+    for (at = 0; (note = find_note(board, &at, (enum gpud_event)0)); ends++)
+        CHECK_EQUAL(note->after, ends == 0 ? end_at : scene.number);
+    CHECK_EQUAL(ends, 2);
+    CHECK_EQUAL(board->frames, scene.number);
+    CHECK_EQUAL(board->gaps, 0);
+    CHECK_EQUAL(board->lost, 0);
+
+    at = heard = 0;
+    while ((note = find_note(late.board, &at, GPUD_EVENT_USER))) {
+        CHECK(heard < 2 && note->kind == sticky[heard][0] && note->value == sticky[heard][1] &&
+                  note->after == 0,
+              "the late one hears kind %x, value %llu", note->kind,
+              (unsigned long long)note->value);
+        heard++;
+    }
+    CHECK_EQUAL(heard, 2);
+    CHECK_EQUAL(late.board->frames, 2);
+    peer_forget(&peer);
+    peer_forget(&late);
+
+    for (uint32_t i = 3; i <= 16; i++)
+        send_event(&scene, STICKY(i), i);
+    EXPECT(GPUD_INVALID, "16 kinds", gpud_sender_send_event(scene.sender, STICKY(17), "x", 1, &e));
+    static char large[GPUD_MEDIA_MAX + 1];
+    EXPECT(GPUD_INVALID, "at most",
+           gpud_sender_send_event(scene.sender, 1, large, sizeof(large), &e));
+    WORKS(gpud_sender_send_event(scene.sender, 1, large, GPUD_MEDIA_MAX, &e));
+    WORKS(gpud_sender_send_event(scene.sender, 1, NULL, 0, &e));
+    scene_close(&scene);
+}
+
+/* --- coming and going ------------------------------------------------------------------------- */
+
+void test_reconnect(const struct way *way)
+{
+    struct scene scene;
+    struct peer peer;
+    scene_open(&scene, way, GPUD_SLOW_BLOCK);
+    scene_format(&scene, "NV12", 320, 181);
+    struct peer_orders orders = scene_orders(&scene);
+    orders.hold = 3; /* held over the change */
+    struct gpud_sender_info info;
+
+    /* The receiver goes, another comes. */
+    for (int turn = 1; turn <= 3; turn++) {
+        peer_start(&peer, &orders);
+        WORKS(gpud_sender_wait(scene.sender, 1, 10 * GPUD_SEC, &e));
+        scene_send(&scene, 10);
+        PEER_UNTIL("10 frames", 10000, atomic_load(&peer.board->frames) == 10);
+        PEER_FINISH(&peer);
+        CHECK_EQUAL(peer.board->lost, 0);
+        peer_forget(&peer);
+        PEER_UNTIL("the sender notices", 2000,
+                   (gpud_sender_get_info(scene.sender, &info), info.receivers == 0));
+        CHECK_EQUAL(info.connects, turn);
+        CHECK_EQUAL(info.disconnects, turn);
+        scene_send(&scene, 2); /* to nobody: done at once */
+    }
+
+    /* The sender goes, another comes; the same receiver, which comes first. */
+    gpud_sender_destroy(&scene.sender);
+    gpud_device_close(&scene.host);
+    BASELINE_CHECK(scene.before);
+    gpud_context_destroy(&scene.context);
+    peer_start(&peer, &orders);
+    for (unsigned turn = 1; turn <= 3; turn++) {
+        scene_open(&scene, way, GPUD_SLOW_BLOCK);
+        if (turn != 2)
+            scene_format(&scene, "UYVY", 320, 181);
+        else
+            gpud_test_nap(100); /* a sender without a format */
+        if (turn == 2)
+            scene_format(&scene, "UYVY", 322, 181);
+        WORKS(gpud_sender_wait(scene.sender, 1, 10 * GPUD_SEC, &e));
+        scene_send(&scene, 10);
+        if (turn == 3)
+            WORKS(gpud_sender_send_eos(scene.sender, &e));
+        /* What was sent before the farewell arrives, all of it. */
+        scene_close(&scene);
+        PEER_UNTIL("every frame and the farewell", 5000,
+                   atomic_load(&peer.board->frames) == 10 * turn &&
+                       atomic_load(&peer.board->lost) == turn);
+        CHECK(strstr(peer.board->reason, "goodbye"), "a farewell is \"%s\"", peer.board->reason);
+        CHECK_EQUAL(atomic_load(&peer.board->connected), turn);
+        CHECK_EQUAL(atomic_load(&peer.board->ends), turn == 3);
+    }
+    PEER_FINISH(&peer);
+    CHECK_EQUAL(peer.board->gaps, 0);
+    CHECK_EQUAL(peer.board->info.connects, 3);
+    CHECK_EQUAL(peer.board->info.disconnects, 3);
+    CHECK_EQUAL(peer.board->refusals, 0);
+    peer_forget(&peer);
+}
+
+/* --- several receivers ------------------------------------------------------------------------ */
+
+void test_fan_out(const struct way *way)
+{
+    static const enum gpud_slow_receiver policies[] = {GPUD_SLOW_DEFAULT, GPUD_SLOW_DROP_NEWEST,
+                                                       GPUD_SLOW_DROP_OLDEST};
+    struct scene scene;
+    struct peer peers[3];
+    scene_open(&scene, way, GPUD_SLOW_BLOCK);
+    scene_format(&scene, "UYVY", 320, 180);
+    for (int i = 0; i < 3; i++) {
+        struct peer_orders orders = scene_orders(&scene);
+        orders.slow_receiver = policies[i];
+        orders.hold = 1;
+        orders.nap = i == 0 ? 0 : 4 * GPUD_MSEC;
+        peer_start(&peers[i], &orders);
+    }
+    WORKS(gpud_sender_wait(scene.sender, 3, 10 * GPUD_SEC, &e));
+    for (int i = 0; i < 300; i++) {
+        scene_send(&scene, 1);
+        if (i % 2)
+            gpud_test_nap(1);
+        if (i == 150) /* accounts hold over a change of caps */
+            scene_format(&scene, "UYVY", 322, 180);
+    }
+    /* Who is done with the burst gets one more, so that what was lost at the end shows as a gap
+     * too. */
+    gpud_test_nap(200);
+    scene_send(&scene, 1);
+    for (int i = 0; i < 3; i++)
+        PEER_UNTIL("the last frame", 5000, atomic_load(&peers[i].board->last) == scene.number);
+    uint64_t lost = 0;
+    struct gpud_sender_info info;
+    gpud_sender_get_info(scene.sender, &info);
+    for (int i = 0; i < 3; i++) {
+        PEER_FINISH(&peers[i]);
+        const struct peer_board *board = peers[i].board;
+        SAY("  policy %d: %llu frames, %llu dropped", i, atomic_load(&board->frames),
+            atomic_load(&board->gaps));
+        /* The last one loses its oldest frames, and those may be the very first. */
+        unsigned long long missed = board->gaps + board->first - 1;
+        CHECK(board->first == 1 || i == 2, "the first frame is %llu", atomic_load(&board->first));
+        CHECK(board->frames + missed == scene.number, "I2: %llu frames and %llu gaps of %llu",
+              atomic_load(&board->frames), missed, (unsigned long long)scene.number);
+        CHECK_EQUAL(board->reported, missed);
+        CHECK_EQUAL(board->info.dropped, missed);
+        lost += missed;
+    }
+    CHECK_EQUAL(peers[0].board->gaps, 0);
+    CHECK(peers[1].board->gaps > 10 && peers[2].board->gaps > 10, "nobody was slow");
+    CHECK(info.dropped == lost, "I2: the sender says %llu were dropped, the receivers miss %llu",
+          (unsigned long long)info.dropped, (unsigned long long)lost);
+    CHECK(info.delivered == 3 * scene.number - lost || way->path[0] != 'x', "deliveries");
+    for (int i = 0; i < 3; i++)
+        peer_forget(&peers[i]);
+    scene_close(&scene);
+}
+
+void test_late(const struct way *way)
+{
+    struct scene scene;
+    struct peer peers[5];
+    scene_open(&scene, way, GPUD_SLOW_BLOCK);
+    scene_format(&scene, "UYVY", 320, 180);
+    struct peer_orders orders = scene_orders(&scene);
+    peer_start(&peers[0], &orders);
+    WORKS(gpud_sender_wait(scene.sender, 1, 10 * GPUD_SEC, &e));
+    struct gpud_sender_info info = {0};
+    for (int i = 1; i < 4; i++) {
+        peer_start(&peers[i], &orders);
+        for (int64_t until = gpud_test_now() + 10 * GPUD_SEC; info.receivers < (unsigned)i + 1;) {
+            CHECK(gpud_test_now() < until, "no receiver comes");
+            scene_send(&scene, 1); /* as fast as the first one takes them */
+            gpud_sender_get_info(scene.sender, &info);
+        }
+    }
+    /* One more that comes after so many frames, and a new format before its first one. */
+    peer_start(&peers[4], &orders);
+    WORKS(gpud_sender_wait(scene.sender, 5, 10 * GPUD_SEC, &e));
+    scene_format(&scene, "UYVY", 322, 180);
+    scene_send(&scene, 50);
+    for (int i = 0; i < 5; i++) {
+        PEER_UNTIL("the last frame", 5000, atomic_load(&peers[i].board->last) == scene.number);
+        PEER_FINISH(&peers[i]);
+        const struct peer_board *board = peers[i].board;
+        CHECK_EQUAL(board->gaps, 0);
+        CHECK(board->info.dropped == 0,
+              "nothing was dropped for receiver %d, which came at frame %llu, and it is told of "
+              "%llu drops",
+              i, atomic_load(&board->first), (unsigned long long)board->info.dropped);
+        peer_forget(&peers[i]);
+    }
+    gpud_sender_get_info(scene.sender, &info);
+    CHECK_EQUAL(info.dropped, 0);
+    scene_close(&scene);
+}
+
+/* Each receiver has its share of the ring: one that could hold more of it must not leave the others
+ * without. */
+void test_many_slots(const struct way *way)
+{
+    struct scene scene;
+    struct peer greedy, other;
+    scene_open(&scene, way, GPUD_SLOW_BLOCK);
+    scene_format(&scene, "UYVY", 320, 180);
+    struct peer_orders orders = scene_orders(&scene);
+    peer_start(&other, &orders);
+    orders.slots = 64;
+    orders.slow_receiver = GPUD_SLOW_DROP_NEWEST;
+    peer_start(&greedy, &orders);
+    WORKS(gpud_sender_wait(scene.sender, 2, 10 * GPUD_SEC, &e));
+    atomic_store(&greedy.board->paused, true);
+    gpud_test_nap(100);
+    int64_t start = gpud_test_now();
+    scene_send(&scene, 200);
+    CHECK(gpud_test_now() - start < 5 * GPUD_SEC, "200 frames took %lld ms",
+          (long long)(gpud_test_now() - start) / 1000000);
+    PEER_UNTIL("the other one has them all", 5000, atomic_load(&other.board->frames) == 200);
+    atomic_store(&greedy.board->paused, false);
+    PEER_FINISH(&greedy);
+    PEER_FINISH(&other);
+    CHECK_EQUAL(other.board->gaps, 0);
+    peer_forget(&greedy);
+    peer_forget(&other);
+    scene_close(&scene);
+}

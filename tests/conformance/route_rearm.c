@@ -1,0 +1,69 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A signal must never wrap: long before, the sender begins a new epoch. This program is linked with
+ * a core whose signals are good for ten frames only, in every process of the test. No frame may be
+ * lost over it, and the application must not be told of a format that did not change more often
+ * than epochs changed. */
+#include "../check.h"
+#include "../process/peer.h"
+#include "stream/transport.h"
+
+_Static_assert(GPUD_SIGNAL_LIMIT == 10, "this test needs a core whose signals are soon used up");
+
+#define FRAMES 200
+
+int main(int argc, char **argv)
+{
+    peer_main(argc, argv);
+    alarm(80);
+    runtime_make();
+    struct gpud_context *context;
+    struct gpud_sender *sender;
+    struct gpud_layout layout;
+    struct gpud_device *device;
+    struct gpud_error error = {.reason = ""};
+    WORKS(gpud_context_create(NULL, &context, &e));
+    if (gpud_device_open(context, "opencl:0", &device, &error) == GPUD_NO_DEVICE) {
+        runtime_done();
+        SKIP("%s", error.reason);
+    }
+    gpud_device_close(&device);
+    struct baseline before = baseline_take();
+    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
+    params.address = "rearm";
+    params.device = "opencl:0";
+    params.route = "directgma";
+    WORKS(gpud_sender_create(context, &params, &sender, &e));
+    WORKS(gpud_layout_init(&layout, "UYVY", 320, 181, 0, &e));
+    WORKS(gpud_sender_configure(sender, &layout, NULL, 0, &e));
+    struct peer peers[2];
+    struct peer_orders orders = {.address = "rearm", .device = "opencl:0", .hold = 1};
+    for (int i = 0; i < 2; i++)
+        peer_start(&peers[i], &orders);
+    WORKS(gpud_sender_wait(sender, 2, 20 * GPUD_SEC, &e));
+    for (uint64_t number = 1; number <= FRAMES; number++)
+        SEND_LENT(sender, &layout, number);
+    WORKS(gpud_sender_send_eos(sender, &e));
+    for (int i = 0; i < 2; i++) {
+        PEER_UNTIL("the end", 20000, atomic_load(&peers[i].board->ends) == 1);
+        PEER_FINISH(&peers[i]);
+        const struct peer_board *board = peers[i].board;
+        CHECK_EQUAL(board->frames, FRAMES);
+        CHECK_EQUAL(board->gaps, 0);
+        CHECK_EQUAL(board->info.dropped, 0);
+        CHECK_EQUAL(board->lost, 0);
+        unsigned epochs = 0;
+        for (unsigned k = 0; k < board->notes; k++)
+            epochs += board->note[k].event == GPUD_EVENT_FORMAT;
+        CHECK(epochs >= FRAMES / 11 && epochs <= FRAMES / 5, "%u epochs for %d frames", epochs,
+              FRAMES);
+        SAY("receiver %d: %d frames over %u epochs, none lost", i, FRAMES, epochs);
+        peer_forget(&peers[i]);
+    }
+    gpud_sender_destroy(&sender);
+    BASELINE_CHECK(before);
+    gpud_context_destroy(&context);
+    runtime_done();
+    return 0;
+}

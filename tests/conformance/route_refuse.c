@@ -1,0 +1,225 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "../process/picture.h"
+#include "route.h"
+
+#include <pthread.h>
+
+/* --- wishes that cannot be met ---------------------------------------------------------------- */
+
+/* A sender and a receiver with these wishes: by this route, or refused with this in the reason on
+ * both sides. */
+static void try_wishes(const struct way *way, const char *sender_route, bool sender_direct,
+                       const char *receiver_route, bool receiver_direct, const char *path,
+                       const char *says)
+{
+    struct gpud_context *context;
+    struct gpud_sender *sender;
+    struct gpud_layout layout;
+    struct peer peer;
+    struct peer_orders orders = {.address = "route"};
+    WORKS(gpud_context_create(NULL, &context, &e));
+    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
+    params.address = "route";
+    params.device = way->from;
+    params.route = sender_route;
+    params.require_direct = sender_direct;
+    WORKS(gpud_sender_create(context, &params, &sender, &e));
+    WORKS(gpud_layout_init(&layout, "GRAY8", 64, 64, 0, &e));
+    WORKS(gpud_sender_configure(sender, &layout, NULL, 0, &e));
+    snprintf(orders.device, sizeof(orders.device), "%s", way->to);
+    snprintf(orders.route, sizeof(orders.route), "%s", receiver_route ? receiver_route : "");
+    orders.require_direct = receiver_direct;
+    peer_start(&peer, &orders);
+    struct gpud_sender_info info;
+    if (path) {
+        WORKS(gpud_sender_wait(sender, 1, 10 * GPUD_SEC, &e));
+        gpud_sender_get_info(sender, &info);
+        CHECK(strcmp(info.path, path) == 0, "the route is %s (%s), and %s was asked for", info.path,
+              info.fallback_reason, path);
+        CHECK(strstr(info.fallback_reason, says), "\"%s\" does not say \"%s\"",
+              info.fallback_reason, says);
+        SEND_LENT(sender, &layout, 1);
+        PEER_UNTIL("a frame", 5000, atomic_load(&peer.board->frames) == 1);
+    } else {
+        PEER_UNTIL("a refusal", 5000, atomic_load(&peer.board->refusals) > 0);
+        EXPECT(GPUD_TIMEOUT, "0 of 1", gpud_sender_wait(sender, 1, 0, &e));
+        CHECK_EQUAL(atomic_load(&peer.board->status), GPUD_UNSUPPORTED);
+        CHECK(strstr(peer.board->reason, says), "\"%s\" does not say \"%s\"", peer.board->reason,
+              says);
+        gpud_sender_get_info(sender, &info);
+        CHECK(info.refused >= 1 && info.connects == 0, "a refusal is not counted as one");
+    }
+    PEER_FINISH(&peer);
+    peer_forget(&peer);
+    gpud_sender_destroy(&sender);
+    gpud_context_destroy(&context);
+}
+
+void test_refusals(const struct way *way)
+{
+    bool direct = strcmp(way->path, "staged") != 0;
+    const char *other = strcmp(way->path, "map") == 0 ? "directgma" : "map";
+    try_wishes(way, way->path, false, NULL, false, way->path, "");
+    try_wishes(way, NULL, false, way->path, false, way->path, "");
+    try_wishes(way, way->path, false, other, false, NULL, "only the route");
+    try_wishes(way, other, false, NULL, false, NULL, other);
+    try_wishes(way, NULL, false, other, false, NULL, other);
+    if (direct) {
+        try_wishes(way, way->path, true, NULL, true, way->path, "");
+        try_wishes(way, "staged", false, NULL, false, "staged",
+                   "map: only the route \"staged\" was asked for");
+        try_wishes(way, NULL, true, "staged", false, NULL, "staged: require-direct");
+    } else if (!way->force) {
+        try_wishes(way, NULL, true, NULL, false, NULL, "staged: require-direct");
+        try_wishes(way, NULL, false, NULL, true, NULL, "staged: require-direct");
+        try_wishes(way, NULL, false, NULL, false, "staged", "map: the frames are on");
+    }
+
+    struct gpud_context *context;
+    WORKS(gpud_context_create(NULL, &context, &e));
+    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
+    struct gpud_sender *sender = NULL;
+    params.address = "route";
+    params.route = "pigeon";
+    EXPECT(GPUD_INVALID, "pigeon", gpud_sender_create(context, &params, &sender, &e));
+    params.route = NULL;
+    params.device = "opencl:200";
+    EXPECT(GPUD_NO_DEVICE, "opencl:200", gpud_sender_create(context, &params, &sender, &e));
+    params.device = "toaster";
+    EXPECT(GPUD_INVALID, "toaster", gpud_sender_create(context, &params, &sender, &e));
+    params.device = NULL;
+    params.slots = GPUD_SLOTS_MAX + 1;
+    EXPECT(GPUD_INVALID, "65 slots", gpud_sender_create(context, &params, &sender, &e));
+    params.slots = 0;
+    params.slow_receiver = (enum gpud_slow_receiver)9;
+    EXPECT(GPUD_INVALID, "slow_receiver", gpud_sender_create(context, &params, &sender, &e));
+    params.slow_receiver = GPUD_SLOW_DEFAULT;
+    params.size = 0;
+    EXPECT(GPUD_INVALID, "size", gpud_sender_create(context, &params, &sender, &e));
+    CHECK(!sender, "an output was written by a call that failed");
+    gpud_context_destroy(&context);
+}
+
+/* --- one process ------------------------------------------------------------------------------ */
+
+struct inside {
+    struct gpud_receiver *receiver;
+    uint64_t frames, wrong, ends;
+    char path[32];
+    struct gpud_receiver_info info;
+};
+
+static void *receive_inside(void *arg)
+{
+    struct inside *inside = arg;
+    while (inside->ends == 0) {
+        struct gpud_frame *frame;
+        struct gpud_error error = {.reason = ""};
+        enum gpud_status status =
+            gpud_receiver_acquire(inside->receiver, 10 * GPUD_SEC, &frame, &error);
+        if (status == GPUD_CLOSED) {
+            inside->ends++;
+            continue;
+        }
+        CHECK(status == GPUD_OK, "%s: %s", gpud_status_string(status), error.reason);
+        struct gpud_frame_info info;
+        uint32_t plane, row, byte;
+        void *data;
+        peer_order();
+        WORKS(gpud_frame_map(frame, GPUD_READ, 10 * GPUD_SEC, &data, &e));
+        gpud_frame_get_info(frame, &info);
+        inside->wrong += !picture_check(&info.layout, data, info.offset, &plane, &row, &byte);
+        gpud_frame_unmap(frame);
+        peer_order();
+        gpud_frame_release(&frame);
+        inside->frames++;
+    }
+    gpud_receiver_get_info(inside->receiver, &inside->info);
+    return NULL;
+}
+
+void test_same_process(const struct way *way)
+{
+    struct scene scene;
+    scene_open(&scene, way, GPUD_SLOW_BLOCK);
+    scene_format(&scene, "NV12", 366, 181);
+    struct inside inside[2] = {0};
+    pthread_t threads[2];
+    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
+    params.address = "route";
+    params.device = way->to;
+    for (int i = 0; i < 2; i++) {
+        WORKS(gpud_receiver_create(scene.context, &params, &inside[i].receiver, &e));
+        CHECK(pthread_create(&threads[i], NULL, receive_inside, &inside[i]) == 0, "no thread");
+    }
+    WORKS(gpud_sender_wait(scene.sender, 2, 10 * GPUD_SEC, &e));
+    scene_send(&scene, 100);
+    scene_format(&scene, "UYVY", 640, 360);
+    scene_send(&scene, 100);
+    WORKS(gpud_sender_send_eos(scene.sender, &e));
+    const char *path = way->remote_only ? "map" : way->path; /* the same device: the pointer */
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], NULL);
+        CHECK_EQUAL(inside[i].frames, 200);
+        CHECK_EQUAL(inside[i].wrong, 0);
+        CHECK_EQUAL(inside[i].info.dropped, 0);
+        CHECK(strcmp(inside[i].info.path, path) == 0, "the route inside a process is %s (%s)",
+              inside[i].info.path, inside[i].info.fallback_reason);
+        gpud_receiver_destroy(&inside[i].receiver);
+    }
+    scene_close(&scene);
+}
+
+/* --- a small aperture ------------------------------------------------------------------------- */
+
+void test_aperture(const struct way *way)
+{
+    if (strcmp(way->path, "directgma") != 0)
+        return;
+    struct scene scene;
+    struct peer peer;
+    /* Room for two slots and a half of the four. */
+    setenv("GPUDIRECT_DGMA_APERTURE", "2300000", 1);
+    scene_open(&scene, way, GPUD_SLOW_BLOCK);
+    scene_format(&scene, "BGRx", 640, 360);
+    struct peer_orders orders = scene_orders(&scene);
+    peer_start(&peer, &orders);
+    WORKS(gpud_sender_wait(scene.sender, 1, 10 * GPUD_SEC, &e));
+    struct gpud_sender_info info;
+    gpud_sender_get_info(scene.sender, &info);
+    CHECK(strcmp(info.path, "directgma") == 0, "the route is %s because %s", info.path,
+          info.fallback_reason);
+    atomic_store(&peer.board->paused, true);
+    gpud_test_nap(100);
+    /* As many as the ring has are taken; the next waits. */
+    unsigned taken = 0;
+    enum gpud_status status = GPUD_OK;
+    struct gpud_frame *frame = NULL;
+    while (status == GPUD_OK && taken < 5) {
+        WORKS(gpud_sender_acquire(scene.sender, GPUD_SEC, &frame, &e));
+        void *data;
+        struct gpud_frame_info told;
+        WORKS(gpud_frame_map(frame, GPUD_WRITE, GPUD_SEC, &data, &e));
+        picture_write(&scene.layout, data, taken + 1);
+        gpud_frame_unmap(frame);
+        gpud_frame_get_info(frame, &told);
+        told.offset = taken + 1;
+        WORKS(gpud_frame_set_info(frame, &told, &e));
+        status = gpud_sender_submit(scene.sender, &frame, false, 300 * GPUD_MSEC, NULL);
+        taken += status == GPUD_OK;
+    }
+    CHECK(status == GPUD_TIMEOUT && taken == 2, "a ring in a small aperture took %u frames (%s)",
+          taken, gpud_status_string(status));
+    gpud_frame_release(&frame);
+    atomic_store(&peer.board->paused, false);
+    scene.number = taken;
+    scene_send(&scene, 20);
+    PEER_UNTIL("every frame", 10000, atomic_load(&peer.board->frames) == taken + 20);
+    PEER_FINISH(&peer);
+    CHECK_EQUAL(peer.board->gaps, 0);
+    peer_forget(&peer);
+    scene_close(&scene);
+    unsetenv("GPUDIRECT_DGMA_APERTURE");
+}

@@ -1,0 +1,258 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* share@DEVICE: what every device promises about memory that is given to others, and about the lies
+ * that others tell of theirs. */
+#include "conformance.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define SOON gpud_deadline(10 * GPUD_SEC)
+#define PAGE 4096
+
+static struct gpud_memory *alloc(struct side *side, uint64_t size)
+{
+    struct gpud_memory *memory;
+    WORKS(gpud_memory_alloc(side->device, size, &memory, &e));
+    return memory;
+}
+
+/* --- this process ----------------------------------------------------------------------------- */
+
+static void test_local_handles(struct side *side)
+{
+    say("a handle for this process is the memory itself, and dies with it");
+    struct gpud_memory *memory = alloc(side, 1000), *again = NULL;
+    struct gpud_handle handle, wrong;
+    gpud_memory_export_local(memory, &handle);
+    WORKS(gpud_memory_import(side->device, &handle, 1000, GPUD_USAGE_SHARE, &again, &e));
+    CHECK(gpud_memory_get_native(again) == gpud_memory_get_native(memory), "it is another memory");
+    gpud_memory_unref(&again);
+
+    EXPECT(GPUD_PEER,
+           gpud_memory_import(side->device, &handle, 1001, GPUD_USAGE_SHARE, &again, &e));
+    wrong = handle;
+    wrong.size = 5000;
+    EXPECT(GPUD_PEER, gpud_memory_import(side->device, &wrong, 5000, GPUD_USAGE_SHARE, &again, &e));
+    wrong = handle;
+    wrong.word[0]++;
+    EXPECT(GPUD_PEER, gpud_memory_import(side->device, &wrong, 1000, GPUD_USAGE_SHARE, &again, &e));
+    for (uint64_t id = 0; id < 100; id++) {
+        wrong = handle;
+        wrong.word[1] = id < 50 ? id : UINT64_MAX - id;
+        if (wrong.word[1] != handle.word[1])
+            EXPECT(GPUD_PEER,
+                   gpud_memory_import(side->device, &wrong, 1000, GPUD_USAGE_SHARE, &again, &e));
+    }
+    gpud_memory_unref(&memory);
+    EXPECT(GPUD_PEER,
+           gpud_memory_import(side->device, &handle, 1000, GPUD_USAGE_SHARE, &again, &e));
+    CHECK(!again, "a refusal leaves something behind");
+}
+
+/* --- other processes -------------------------------------------------------------------------- */
+
+static void test_target(struct side *side, const char *device)
+{
+    struct gpud_error error;
+    struct gpud_memory *memory;
+    enum gpud_status status =
+        gpud_memory_alloc_for(side->device, 3 * PAGE + 5, GPUD_USAGE_TARGET, &memory, &error);
+    if (status == GPUD_UNSUPPORTED) {
+        CHECK(!side->device->info.direct_writes, "direct_writes is announced, but refused: %s",
+              error.reason);
+        say("no process can write its memory: %s", error.reason);
+        return;
+    }
+    CHECK(status == GPUD_OK, "no memory for others to write: %s", error.reason);
+    say("another process writes memory made for that");
+    unsigned char *data = map_whole(side, memory, GPUD_READ);
+    for (uint64_t i = 0; i < memory->size; i++)
+        CHECK(data[i] == 0, "byte %llu is %u before anybody wrote", (unsigned long long)i, data[i]);
+    unmap_whole(side, memory, data);
+
+    struct order order = {.task = PEER_WRITES, .size = memory->size, .seed = 42};
+    WORKS(gpud_memory_export(memory, &order.memory, &e));
+    PEER_FINISH(peer_start(device, &order));
+    READ_PATTERN(side, memory, 42);
+
+    say("what it gave away cannot be read, mapped or given on by others where the device forbids "
+        "it");
+    struct side other;
+    struct gpud_memory *far;
+    struct gpud_handle handle;
+    side_open(&other, device);
+    EXPECT(GPUD_PEER, gpud_memory_import(other.device, &order.memory, memory->size + 1,
+                                         GPUD_USAGE_TARGET, &far, &e));
+    WORKS(
+        gpud_memory_import(other.device, &order.memory, memory->size, GPUD_USAGE_TARGET, &far, &e));
+    EXPECT(GPUD_INVALID, gpud_memory_export(far, &handle, &e));
+    send_pattern(&other, far, 43);
+    READ_PATTERN(side, memory, 43);
+    if (!is_host(side)) {
+        void *mapped;
+        struct gpud_memory *near = alloc(&other, PAGE);
+        struct gpud_copy copy = {.to = near, .from = far, .row_bytes = 1, .rows = 1};
+        EXPECT(GPUD_UNSUPPORTED, gpud_queue_copy(other.queue, &copy, &e));
+        EXPECT(GPUD_UNSUPPORTED,
+               gpud_queue_map(other.queue, far, 0, 1, GPUD_READ, SOON, &mapped, &e));
+        gpud_memory_unref(&near);
+    }
+    gpud_memory_unref(&far);
+    side_close(&other);
+    if (order.memory.fd >= 0)
+        close(order.memory.fd);
+    gpud_memory_unref(&memory);
+}
+
+static void test_share(struct side *side, const char *device)
+{
+    struct gpud_error error;
+    struct gpud_memory *memory;
+    enum gpud_status status =
+        gpud_memory_alloc_for(side->device, 3 * PAGE + 5, GPUD_USAGE_SHARE, &memory, &error);
+    if (!(side->device->caps & GPUD_CAP_SHARE)) {
+        CHECK(status == GPUD_UNSUPPORTED, "sharing is not announced, but not refused either");
+        say("no process can map its memory: %s", error.reason);
+        return;
+    }
+    CHECK(status == GPUD_OK, "no memory for others to map: %s", error.reason);
+    say("another process reads memory made for that, and cannot write it");
+    struct order order = {.task = PEER_READS, .size = memory->size, .seed = 17};
+    write_pattern(side, memory, 17);
+    WORKS(gpud_memory_export(memory, &order.memory, &e));
+    PEER_FINISH(peer_start(device, &order));
+    struct gpud_memory *far;
+    EXPECT(GPUD_NO_ACCESS, gpud_memory_import(side->device, &order.memory, memory->size,
+                                              GPUD_USAGE_TARGET, &far, &e));
+    gpud_memory_unref(&memory);
+    /* The importer's pages outlive the owner. */
+    WORKS(gpud_memory_import(side->device, &order.memory, order.size, GPUD_USAGE_SHARE, &far, &e));
+    READ_PATTERN(side, far, 17);
+    struct gpud_copy copy = {.to = far, .from = far, .row_bytes = 1, .rows = 1, .to_offset = 9};
+    EXPECT(GPUD_INVALID, gpud_queue_copy(side->queue, &copy, &e));
+    gpud_memory_unref(&far);
+    close(order.memory.fd);
+}
+
+/* --- lies ------------------------------------------------------------------------------------- */
+
+static void refuse(struct side *side, enum gpud_status wanted, struct gpud_handle handle,
+                   uint64_t size)
+{
+    struct gpud_memory *memory = NULL;
+    EXPECT(wanted, gpud_memory_import(side->device, &handle, size, GPUD_USAGE_TARGET, &memory, &e));
+    CHECK(!memory, "a refusal leaves something behind");
+}
+
+static int make_file(uint64_t size, int seals)
+{
+    int fd = memfd_create("conformance", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    CHECK(fd >= 0 && ftruncate(fd, (off_t)size) == 0, "memfd: %s", strerror(errno));
+    CHECK(seals == 0 || fcntl(fd, F_ADD_SEALS, seals) == 0, "seals: %s", strerror(errno));
+    return fd;
+}
+
+static void test_lies_of_files(struct side *side)
+{
+    say("descriptors that are unsealed, too short, or no memfd are refused");
+    int unsealed = make_file(8192, 0), half = make_file(8192, F_SEAL_GROW),
+        small = make_file(4096, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL),
+        empty = make_file(0, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+    int other = open("/dev/zero", O_RDWR | O_CLOEXEC), ends[2];
+    CHECK(pipe2(ends, O_CLOEXEC) == 0 && other >= 0, "pipe2: %s", strerror(errno));
+    int fds[] = {unsealed, half, small, empty, other, ends[0], ends[1], -1, 1000000};
+    for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+        refuse(side, GPUD_PEER,
+               (struct gpud_handle){.type = GPUD_HANDLE_MEMFD, .fd = fds[i], .size = 8192}, 8192);
+    refuse(side, GPUD_PEER,
+           (struct gpud_handle){.type = GPUD_HANDLE_MEMFD, .fd = small, .size = 4095}, 4096);
+    refuse(side, GPUD_INVALID,
+           (struct gpud_handle){.type = GPUD_HANDLE_MEMFD, .fd = small, .size = 4096}, 0);
+    for (uint32_t type = 0; type < 10; type++)
+        if (type != GPUD_HANDLE_MEMFD)
+            refuse(side, GPUD_PEER, (struct gpud_handle){.type = type, .fd = small, .size = 4096},
+                   4096);
+    for (size_t i = 0; i < 7; i++)
+        close(fds[i]);
+}
+
+static void test_lies_of_addresses(struct side *side)
+{
+    say("bus addresses that are zero, unaligned, nobody's or wrap around are refused");
+    struct gpud_memory *memory;
+    struct gpud_handle good, bad;
+    WORKS(gpud_memory_alloc_for(side->device, 4 * PAGE, GPUD_USAGE_TARGET, &memory, &e));
+    WORKS(gpud_memory_export(memory, &good, &e));
+    const uint64_t lies[][2] = {
+        {0, good.word[1]},
+        {good.word[0], 0},
+        {0, 0},
+        {good.word[0] + 1, good.word[1]},
+        {good.word[0] + 64, good.word[1]},
+        {good.word[0], good.word[1] + 2},
+        {good.word[0], 1},
+        {UINT64_MAX - PAGE + 1, good.word[1]},
+        {UINT64_C(0x7fffdeadb000), UINT64_C(0x7fffdeadc000)},
+    };
+    for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+        bad = good;
+        bad.word[0] = lies[i][0];
+        bad.word[1] = lies[i][1];
+        refuse(side, GPUD_PEER, bad, 4 * PAGE);
+    }
+    for (uint32_t type = 0; type < 10; type++) {
+        bad = good;
+        bad.type = type;
+        if (type != GPUD_HANDLE_BUS_ADDRESS)
+            refuse(side, GPUD_PEER, bad, 4 * PAGE);
+    }
+    struct gpud_memory *far = NULL;
+    EXPECT(GPUD_UNSUPPORTED,
+           gpud_memory_import(side->device, &good, 4 * PAGE, GPUD_USAGE_SHARE, &far, &e));
+    gpud_memory_unref(&memory);
+    say("so is an address whose owner has freed it");
+    for (int64_t deadline = gpud_deadline(5 * GPUD_SEC);; usleep(1000)) {
+        /* The driver may let go of the memory a moment later. */
+        if (gpud_memory_import(side->device, &good, 4 * PAGE, GPUD_USAGE_TARGET, &far, NULL) !=
+            GPUD_OK)
+            break;
+        gpud_memory_unref(&far);
+        CHECK(gpud_now() < deadline, "memory that was freed is still there");
+    }
+    refuse(side, GPUD_PEER, good, 4 * PAGE);
+}
+
+/* --- all of it -------------------------------------------------------------------------------- */
+
+static void everything(const char *device)
+{
+    struct side side;
+    side_open(&side, device);
+    test_local_handles(&side);
+    test_target(&side, device);
+    test_share(&side, device);
+    if (is_host(&side))
+        test_lies_of_files(&side);
+    else if (side.device->caps & GPUD_CAP_BUS_ADDRESSABLE)
+        test_lies_of_addresses(&side);
+    side_close(&side);
+}
+
+int main(int argc, char **argv)
+{
+    peer_main(argc, argv);
+    CHECK(argc == 2, "usage: %s DEVICE", argv[0]);
+    say_device(argv[1]);
+    everything(argv[1]);
+    /* What a driver keeps for the life of the process it has by now. */
+    struct baseline before = baseline_take();
+    everything(argv[1]);
+    say("nothing is left behind");
+    BASELINE_CHECK(before);
+    return 0;
+}

@@ -1,0 +1,347 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* signal@DEVICE: what every device promises about the words by which frames are handed over. */
+#include "conformance.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SOON gpud_deadline(10 * GPUD_SEC)
+#define IN(ms) gpud_deadline((ms)*GPUD_MSEC)
+#define SIZE (64 * 1024)
+#define WORD (SIZE - 64) /* where the word lies on devices that keep it in the memory itself */
+
+/* Both ends of a hand-over in one process. The owner waits, the writer posts. */
+struct ends {
+    struct side owner, writer;
+    struct gpud_memory *memory, *far;
+    struct gpud_signal *signal, *remote;
+    struct gpud_handle memory_handle, signal_handle;
+};
+
+static void ends_open(struct ends *ends, const char *device)
+{
+    side_open(&ends->owner, device);
+    side_open(&ends->writer, device);
+    WORKS(gpud_memory_alloc_for(ends->owner.device, SIZE, GPUD_USAGE_TARGET, &ends->memory, &e));
+    WORKS(gpud_signal_create(ends->memory, WORD, &ends->signal, &e));
+    WORKS(gpud_memory_export(ends->memory, &ends->memory_handle, &e));
+    WORKS(gpud_signal_export(ends->signal, &ends->signal_handle, &e));
+    WORKS(gpud_memory_import(ends->writer.device, &ends->memory_handle, SIZE, GPUD_USAGE_TARGET,
+                             &ends->far, &e));
+    WORKS(gpud_signal_import(ends->far, &ends->signal_handle, &ends->remote, &e));
+}
+
+static void ends_close(struct ends *ends)
+{
+    gpud_signal_destroy(&ends->remote);
+    gpud_memory_unref(&ends->far);
+    gpud_signal_destroy(&ends->signal);
+    gpud_memory_unref(&ends->memory);
+    if (ends->memory_handle.fd >= 0)
+        close(ends->memory_handle.fd);
+    side_close(&ends->writer);
+    side_close(&ends->owner);
+}
+
+static void post(struct ends *ends, uint32_t value)
+{
+    WORKS(gpud_signal_post(ends->remote, value, ends->writer.queue, &e));
+    WORKS(gpud_queue_finish(ends->writer.queue, SOON, &e));
+}
+
+/* --- the host waits --------------------------------------------------------------------------- */
+
+static void test_wait_host(struct ends *ends)
+{
+    say("the word starts at 0, and a wait for what has not come ends at its deadline");
+    WORKS(gpud_signal_wait_host(ends->signal, 0, SOON, &e));
+    for (uint32_t i = 0; i < 3; i++) {
+        int64_t start = gpud_now();
+        EXPECT(GPUD_TIMEOUT, gpud_signal_wait_host(ends->signal, 1, IN(50), &e));
+        CHECK_TOOK(start, 50, 500);
+    }
+    for (uint32_t i = 0; i < 50; i++)
+        EXPECT(GPUD_TIMEOUT, gpud_signal_wait_host(ends->signal, 5 - i % 4, IN(i % 3), &e));
+
+    say("a wait ends with the word at its value, or above it");
+    post(ends, 1);
+    WORKS(gpud_signal_wait_host(ends->signal, 1, SOON, &e));
+    EXPECT(GPUD_TIMEOUT, gpud_signal_wait_host(ends->signal, 2, IN(20), &e));
+    EXPECT(GPUD_TIMEOUT, gpud_signal_wait_host(ends->signal, 3, IN(20), &e));
+    post(ends, 2);
+    EXPECT(GPUD_TIMEOUT, gpud_signal_wait_host(ends->signal, 3, IN(20), &e));
+    WORKS(gpud_signal_wait_host(ends->signal, 2, SOON, &e));
+    post(ends, 7);
+    WORKS(gpud_signal_wait_host(ends->signal, 3, SOON, &e));
+    WORKS(gpud_signal_wait_host(ends->signal, 7, SOON, &e));
+    WORKS(gpud_signal_wait_host(ends->signal, 5, SOON, &e));
+    WORKS(gpud_signal_wait_host(ends->signal, 0, SOON, &e));
+    EXPECT(GPUD_TIMEOUT, gpud_signal_wait_host(ends->signal, 8, IN(20), &e));
+    post(ends, 8);
+    for (int64_t deadline = SOON; gpud_signal_wait_host(ends->signal, 8, 0, NULL) != GPUD_OK;
+         usleep(1000))
+        CHECK(gpud_now() < deadline, "polls do not see what is there");
+}
+
+static void test_create_resets(struct ends *ends)
+{
+    say("a signal made anew on the same memory starts at 0 again");
+    post(ends, 1000);
+    WORKS(gpud_signal_wait_host(ends->signal, 1000, SOON, &e));
+    gpud_signal_destroy(&ends->signal);
+    WORKS(gpud_signal_create(ends->memory, WORD, &ends->signal, &e));
+    EXPECT(GPUD_TIMEOUT, gpud_signal_wait_host(ends->signal, 1, IN(20), &e));
+    post(ends, 1);
+    WORKS(gpud_signal_wait_host(ends->signal, 1, SOON, &e));
+}
+
+static void test_large_values(struct ends *ends)
+{
+    static const uint32_t values[] = {0x7ffffffe, 0x7fffffff, 0x80000000, 0x80000001, 0xfffffff0};
+    say("values are unsigned: nothing happens at 2^31");
+    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+        EXPECT(GPUD_TIMEOUT, gpud_signal_wait_host(ends->signal, values[i], IN(10), &e));
+        post(ends, values[i]);
+        WORKS(gpud_signal_wait_host(ends->signal, values[i], SOON, &e));
+        WORKS(gpud_signal_wait_host(ends->signal, 2, SOON, &e));
+    }
+}
+
+struct later {
+    struct ends *ends;
+    uint32_t value;
+};
+
+static void *post_later(void *arg)
+{
+    struct later *later = arg;
+    nanosleep(&(struct timespec){.tv_nsec = 40 * GPUD_MSEC}, NULL);
+    post(later->ends, later->value);
+    return NULL;
+}
+
+static void test_wakes(struct ends *ends)
+{
+    say("a host that waits is woken");
+    struct later later = {ends, 1};
+    pthread_t thread;
+    int64_t start = gpud_now();
+    CHECK(pthread_create(&thread, NULL, post_later, &later) == 0, "no thread");
+    WORKS(gpud_signal_wait_host(ends->signal, 1, SOON, &e));
+    CHECK_TOOK(start, 40, 2000);
+    pthread_join(thread, NULL);
+}
+
+/* --- a queue waits ---------------------------------------------------------------------------- */
+
+/* Makes the owner's queue wait for value and then copy what lies in the memory to seen. The host's
+ * queue works at once, so there the call itself waits. */
+static void enqueue_take(struct ends *ends, uint32_t value, struct gpud_memory *seen)
+{
+    struct gpud_copy copy = {.to = seen, .from = ends->memory, .row_bytes = SIZE / 2, .rows = 1};
+    WORKS(gpud_signal_wait_queue(ends->signal, value, ends->owner.queue, &e));
+    WORKS(gpud_queue_copy(ends->owner.queue, &copy, &e));
+    WORKS(gpud_queue_flush(ends->owner.queue, &e));
+}
+
+/* Copies the pattern over, then posts, in queue order. */
+static void enqueue_give(struct ends *ends, uint32_t value, struct gpud_memory *source)
+{
+    struct gpud_copy copy = {.to = ends->far, .from = source, .row_bytes = SIZE / 2, .rows = 1};
+    WORKS(gpud_queue_copy(ends->writer.queue, &copy, &e));
+    WORKS(gpud_signal_post(ends->remote, value, ends->writer.queue, &e));
+    WORKS(gpud_queue_flush(ends->writer.queue, &e));
+}
+
+static void test_wait_queue(struct ends *ends)
+{
+    say("a queue waits for the word, and finds the bytes that were sent before it");
+    struct gpud_memory *seen, *source;
+    bool host = is_host(&ends->owner);
+    WORKS(gpud_memory_alloc(ends->owner.device, SIZE / 2, &seen, &e));
+    WORKS(gpud_memory_alloc(ends->writer.device, SIZE / 2, &source, &e));
+    for (uint32_t value = 1; value <= 20; value++) {
+        write_pattern(&ends->writer, source, value);
+        if (!host) {
+            enqueue_take(ends, value, seen);
+            if (value <= 3)
+                EXPECT(GPUD_TIMEOUT, gpud_queue_finish(ends->owner.queue, IN(30), &e));
+        }
+        enqueue_give(ends, value, source);
+        if (host)
+            enqueue_take(ends, value, seen);
+        WORKS(gpud_queue_finish(ends->owner.queue, SOON, &e));
+        READ_PATTERN(&ends->owner, seen, value);
+    }
+
+    say("what a queue need not wait for does not hold it up");
+    enqueue_take(ends, 1, seen);
+    enqueue_take(ends, 20, seen);
+    WORKS(gpud_queue_finish(ends->owner.queue, SOON, &e));
+    gpud_memory_unref(&seen);
+    gpud_memory_unref(&source);
+}
+
+static void test_wait_host_queue(struct ends *ends)
+{
+    say("the host's queue, which works at once, waits itself, and not for ever");
+    int64_t start = gpud_now();
+    EXPECT(GPUD_TIMEOUT, gpud_signal_wait_queue(ends->signal, 1, ends->owner.queue, &e));
+    CHECK_TOOK(start, 100, 5000);
+}
+
+static void test_process(struct ends *ends, const char *device)
+{
+    say("another process posts to a queue that waits");
+    struct gpud_memory *seen;
+    WORKS(gpud_memory_alloc(ends->owner.device, SIZE / 2, &seen, &e));
+    struct order order = {
+        .task = PEER_POSTS,
+        .memory = ends->memory_handle,
+        .signal = ends->signal_handle,
+        .size = SIZE,
+        .seed = 77,
+        .value = 5,
+        .delay_ms = 50,
+    };
+    bool host = is_host(&ends->owner);
+    if (!host)
+        enqueue_take(ends, 5, seen);
+    pid_t peer = peer_start(device, &order);
+    WORKS(gpud_signal_wait_host(ends->signal, 5, SOON, &e));
+    if (host)
+        enqueue_take(ends, 5, seen);
+    WORKS(gpud_queue_finish(ends->owner.queue, SOON, &e));
+    READ_PATTERN(&ends->owner, seen, 77);
+    PEER_FINISH(peer);
+    EXPECT(GPUD_TIMEOUT, gpud_signal_wait_host(ends->signal, 6, IN(10), &e));
+    gpud_memory_unref(&seen);
+}
+
+/* --- when nothing comes ----------------------------------------------------------------------- */
+
+static void test_poison(struct ends *ends)
+{
+    say("poison releases whoever waits for a writer that died");
+    if (is_host(&ends->owner)) {
+        EXPECT(GPUD_TIMEOUT, gpud_signal_wait_host(ends->signal, 3, IN(10), &e));
+        WORKS(gpud_signal_poison(ends->signal, 3, &e));
+        WORKS(gpud_signal_wait_queue(ends->signal, 3, ends->owner.queue, &e));
+    } else {
+        WORKS(gpud_signal_wait_queue(ends->signal, 3, ends->owner.queue, &e));
+        EXPECT(GPUD_TIMEOUT, gpud_queue_finish(ends->owner.queue, IN(30), &e));
+        WORKS(gpud_signal_poison(ends->signal, 3, &e));
+    }
+    WORKS(gpud_queue_finish(ends->owner.queue, SOON, &e));
+    WORKS(gpud_signal_wait_host(ends->signal, 3, SOON, &e));
+    EXPECT(GPUD_TIMEOUT, gpud_signal_wait_host(ends->signal, 4, IN(10), &e));
+}
+
+static void test_destroy_waiting(const char *device, bool signal_first)
+{
+    say("a signal that is waited for can be destroyed, %s",
+        signal_first ? "before its queue" : "after its queue");
+    struct ends ends;
+    ends_open(&ends, device);
+    struct gpud_queue *queue;
+    WORKS(gpud_queue_create(ends.owner.device, &queue, &e));
+    EXPECT(GPUD_TIMEOUT, gpud_signal_wait_host(ends.signal, 9, IN(10), &e));
+    EXPECT(GPUD_TIMEOUT, gpud_signal_wait_host(ends.signal, 2, IN(10), &e));
+    if (!is_host(&ends.owner)) {
+        WORKS(gpud_signal_wait_queue(ends.signal, 3, queue, &e));
+        WORKS(gpud_queue_flush(queue, &e));
+    }
+    int64_t start = gpud_now();
+    if (signal_first)
+        gpud_signal_destroy(&ends.signal);
+    gpud_queue_unref(&queue);
+    gpud_signal_destroy(&ends.signal);
+    ends_close(&ends);
+    CHECK_TOOK(start, 0, 900); /* closing a device waits a second for what is stuck: nothing was */
+}
+
+/* --- what is refused -------------------------------------------------------------------------- */
+
+static void test_refusals(struct ends *ends)
+{
+    say("signals where there can be none, and handles that lie, are refused");
+    struct gpud_signal *signal = NULL;
+    struct gpud_handle bad;
+    if (is_host(&ends->owner)) {
+        EXPECT(GPUD_INVALID, gpud_signal_create(ends->memory, 2, &signal, &e));
+        EXPECT(GPUD_INVALID, gpud_signal_create(ends->memory, SIZE, &signal, &e));
+        EXPECT(GPUD_INVALID, gpud_signal_create(ends->memory, SIZE - 3, &signal, &e));
+        EXPECT(GPUD_INVALID, gpud_signal_create(ends->memory, UINT64_MAX - 3, &signal, &e));
+    } else {
+        struct gpud_memory *local;
+        WORKS(gpud_memory_alloc(ends->owner.device, SIZE, &local, &e));
+        EXPECT(GPUD_UNSUPPORTED, gpud_signal_create(local, 0, &signal, &e));
+        EXPECT(GPUD_INVALID, gpud_signal_import(local, &ends->signal_handle, &signal, &e));
+        gpud_memory_unref(&local);
+        EXPECT(GPUD_UNSUPPORTED, gpud_signal_create(ends->far, 0, &signal, &e));
+        EXPECT(GPUD_INVALID, gpud_signal_post(ends->signal, 1, ends->owner.queue, &e));
+        EXPECT(GPUD_INVALID, gpud_signal_wait_queue(ends->remote, 1, ends->writer.queue, &e));
+        EXPECT(GPUD_INVALID, gpud_signal_wait_host(ends->remote, 1, SOON, &e));
+        EXPECT(GPUD_INVALID, gpud_signal_poison(ends->remote, 1, &e));
+    }
+    static const uint64_t lies[] = {2,          SIZE,           SIZE - 2,
+                                    UINT64_MAX, UINT64_MAX - 3, UINT64_C(1) << 63};
+    for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+        bad = ends->signal_handle;
+        bad.word[0] = lies[i];
+        EXPECT(GPUD_PEER, gpud_signal_import(ends->far, &bad, &signal, &e));
+    }
+    CHECK(!signal, "a refusal leaves something behind");
+}
+
+/* --- all of it -------------------------------------------------------------------------------- */
+
+static void with(void (*test)(struct ends *ends), const char *device)
+{
+    struct ends ends;
+    ends_open(&ends, device);
+    test(&ends);
+    ends_close(&ends);
+}
+
+static void everything(const char *device, bool host)
+{
+    with(test_wait_host, device);
+    with(test_create_resets, device);
+    with(test_large_values, device);
+    with(test_wakes, device);
+    with(test_wait_queue, device);
+    if (host)
+        with(test_wait_host_queue, device);
+    struct ends ends;
+    ends_open(&ends, device);
+    test_process(&ends, device);
+    ends_close(&ends);
+    with(test_poison, device);
+    test_destroy_waiting(device, true);
+    test_destroy_waiting(device, false);
+    with(test_refusals, device);
+}
+
+int main(int argc, char **argv)
+{
+    peer_main(argc, argv);
+    CHECK(argc == 2, "usage: %s DEVICE", argv[0]);
+    say_device(argv[1]);
+    struct side side;
+    side_open(&side, argv[1]);
+    bool host = is_host(&side);
+    if (!host && !(side.device->caps & GPUD_CAP_BUS_ADDRESSABLE))
+        skip("%s", side.device->no_direct);
+    side_close(&side);
+
+    everything(argv[1], host);
+    struct baseline before = baseline_take();
+    everything(argv[1], host);
+    say("nothing is left behind");
+    BASELINE_CHECK(before);
+    return 0;
+}
