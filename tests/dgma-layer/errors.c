@@ -1,0 +1,240 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Every refusal of the extension, by its code, and what programs can ask. */
+
+/* clGetExtensionFunctionAddress is deprecated, and what many programs for these cards call. */
+#define CL_USE_DEPRECATED_OPENCL_1_1_APIS
+#include "common.h"
+
+#include <string.h>
+
+static cl_int create_status(cl_context context, cl_mem_flags flags, size_t size, void *pointer)
+{
+    cl_int status = 1;
+    cl_mem mem = clCreateBuffer(context, flags, size, pointer, &status);
+    CHECK(!mem == (status != CL_SUCCESS));
+    if (mem)
+        clReleaseMemObject(mem);
+    return status;
+}
+
+static void bus_creation(struct cl *cl)
+{
+    char data[PAGE];
+    memset(data, 0x5a, sizeof data);
+    CHECK_CL(CL_INVALID_VALUE,
+             create_status(cl->context, BUS_ADDRESSABLE | CL_MEM_USE_HOST_PTR, PAGE, data));
+    CHECK_CL(CL_INVALID_VALUE,
+             create_status(cl->context, BUS_ADDRESSABLE | CL_MEM_ALLOC_HOST_PTR, PAGE, NULL));
+    CHECK_CL(CL_INVALID_VALUE,
+             create_status(cl->context, BUS_ADDRESSABLE | EXTERNAL_PHYSICAL, PAGE, data));
+    CHECK_CL(CL_INVALID_HOST_PTR, create_status(cl->context, BUS_ADDRESSABLE, PAGE, data));
+    CHECK_CL(CL_INVALID_HOST_PTR,
+             create_status(cl->context, BUS_ADDRESSABLE | CL_MEM_COPY_HOST_PTR, PAGE, NULL));
+    CHECK_CL(CL_INVALID_BUFFER_SIZE, create_status(cl->context, BUS_ADDRESSABLE, 0, NULL));
+    CHECK_CL(CL_INVALID_CONTEXT, create_status(NULL, BUS_ADDRESSABLE, PAGE, NULL));
+    CHECK_CL(CL_SUCCESS, create_status(cl->context, BUS_ADDRESSABLE | CL_MEM_READ_ONLY, 1, NULL));
+
+    cl_int status;
+    cl_mem mem =
+        clCreateBuffer(cl->context, BUS_ADDRESSABLE | CL_MEM_COPY_HOST_PTR, 100, data, &status);
+    CHECK_CL(CL_SUCCESS, status);
+    char back[100] = {0};
+    CHECK_CL(CL_SUCCESS,
+             clEnqueueReadBuffer(cl->queue, mem, CL_TRUE, 0, sizeof back, back, 0, NULL, NULL));
+    CHECK(memcmp(back, data, sizeof back) == 0);
+    clReleaseMemObject(mem);
+    CHECK(!clCreateBuffer(cl->context, BUS_ADDRESSABLE, 0, NULL, NULL));
+}
+
+static void external_creation(struct cl *cl, const struct bus_address *good)
+{
+    struct bus_address a = *good;
+    CHECK_CL(CL_SUCCESS, create_status(cl->context, EXTERNAL_PHYSICAL, 2 * PAGE, &a));
+    CHECK_CL(CL_SUCCESS, create_status(cl->context, (cl_mem_flags)1 << 31, 2 * PAGE, &a));
+    CHECK_CL(CL_SUCCESS,
+             create_status(cl->context, EXTERNAL_PHYSICAL | CL_MEM_WRITE_ONLY, 2 * PAGE, &a));
+    static const cl_mem_flags never[] = {CL_MEM_USE_HOST_PTR, CL_MEM_COPY_HOST_PTR,
+                                         CL_MEM_ALLOC_HOST_PTR, CL_MEM_READ_WRITE,
+                                         CL_MEM_READ_ONLY};
+    for (size_t i = 0; i < sizeof never / sizeof never[0]; i++)
+        CHECK_CL(CL_INVALID_VALUE,
+                 create_status(cl->context, ((cl_mem_flags)1 << 31) | never[i], PAGE, &a));
+    CHECK_CL(CL_INVALID_HOST_PTR, create_status(cl->context, EXTERNAL_PHYSICAL, PAGE, NULL));
+    const struct bus_address bad[] = {
+        {0, a.marker}, {a.surface, 0}, {a.surface + 64, a.marker}, {a.surface, a.marker + 4}};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct bus_address b = bad[i];
+        CHECK_CL(CL_INVALID_HOST_PTR, create_status(cl->context, EXTERNAL_PHYSICAL, PAGE, &b));
+    }
+    CHECK_CL(CL_INVALID_BUFFER_SIZE, create_status(cl->context, EXTERNAL_PHYSICAL, 0, &a));
+    /* larger than what lies there, outside of it, and nobody's */
+    CHECK_CL(CL_MEM_OBJECT_ALLOCATION_FAILURE,
+             create_status(cl->context, EXTERNAL_PHYSICAL, 2 * PAGE + 1, &a));
+    const struct bus_address off[] = {{a.surface + 2 * PAGE, a.marker},
+                                      {a.surface, a.marker + PAGE},
+                                      {0x7000, 0x8000},
+                                      {a.surface, 0x7000},
+                                      {~(cl_ulong)0 << 12, ~(cl_ulong)0 << 12}};
+    for (size_t i = 0; i < sizeof off / sizeof off[0]; i++) {
+        struct bus_address b = off[i];
+        CHECK_CL(CL_MEM_OBJECT_ALLOCATION_FAILURE,
+                 create_status(cl->context, EXTERNAL_PHYSICAL, PAGE, &b));
+    }
+    struct bus_address second_page = {a.surface + PAGE, a.marker};
+    CHECK_CL(CL_SUCCESS, create_status(cl->context, EXTERNAL_PHYSICAL, PAGE, &second_page));
+}
+
+static void use(struct cl *cl, cl_mem bus, cl_mem external)
+{
+    cl_int status = 1;
+    cl_buffer_region region = {0, 64};
+    CHECK(!clCreateSubBuffer(bus, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &status));
+    CHECK_CL(CL_INVALID_VALUE, status);
+    CHECK(!clCreateSubBuffer(external, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &status));
+    CHECK_CL(CL_INVALID_VALUE, status);
+    CHECK(!clEnqueueMapBuffer(cl->queue, external, CL_TRUE, CL_MAP_WRITE, 0, 64, 0, NULL, NULL,
+                              &status));
+    CHECK_CL(CL_INVALID_OPERATION, status);
+    void *mapped =
+        clEnqueueMapBuffer(cl->queue, bus, CL_TRUE, CL_MAP_READ, 0, 64, 0, NULL, NULL, &status);
+    CHECK(mapped);
+    CHECK_CL(CL_SUCCESS, clEnqueueUnmapMemObject(cl->queue, bus, mapped, 0, NULL, NULL));
+    cl_image_format format = {CL_RGBA, CL_UNORM_INT8};
+    cl_image_desc desc = {
+        .image_type = CL_MEM_OBJECT_IMAGE2D, .image_width = 16, .image_height = 16};
+    CHECK(!clCreateImage(cl->context, BUS_ADDRESSABLE, &format, &desc, NULL, &status));
+    CHECK_CL(CL_INVALID_VALUE, status);
+    cl_image_desc of_buffer = {.image_type = CL_MEM_OBJECT_IMAGE1D_BUFFER, .image_width = 16};
+    of_buffer.mem_object = bus;
+    CHECK(!clCreateImage(cl->context, 0, &format, &of_buffer, NULL, &status));
+    CHECK_CL(CL_INVALID_IMAGE_DESCRIPTOR, status);
+}
+
+static void commands(struct cl *cl, cl_mem bus, cl_mem external)
+{
+    cl_int status;
+    struct cl other = *cl;
+    open_context(&other);
+    cl_mem plain = clCreateBuffer(cl->context, CL_MEM_READ_WRITE, PAGE, NULL, &status);
+    CHECK_CL(CL_SUCCESS, status);
+    cl_event user = clCreateUserEvent(cl->context, &status), none = NULL;
+    CHECK_CL(CL_SUCCESS, status);
+    cl_command_queue q = cl->queue;
+
+    CHECK_CL(CL_INVALID_COMMAND_QUEUE, cl->wait_signal(NULL, bus, 1, 0, NULL, NULL));
+    CHECK_CL(CL_INVALID_MEM_OBJECT, cl->wait_signal(q, NULL, 1, 0, NULL, NULL));
+    CHECK_CL(CL_INVALID_MEM_OBJECT, cl->wait_signal(q, external, 1, 0, NULL, NULL));
+    CHECK_CL(CL_INVALID_MEM_OBJECT, cl->wait_signal(q, plain, 1, 0, NULL, NULL));
+    CHECK_CL(CL_INVALID_CONTEXT, cl->wait_signal(other.queue, bus, 1, 0, NULL, NULL));
+    CHECK_CL(CL_INVALID_EVENT_WAIT_LIST, cl->wait_signal(q, bus, 0, 1, NULL, NULL));
+    CHECK_CL(CL_INVALID_EVENT_WAIT_LIST, cl->wait_signal(q, bus, 0, 0, &user, NULL));
+    CHECK_CL(CL_INVALID_EVENT_WAIT_LIST, cl->wait_signal(q, bus, 0, 1, &none, NULL));
+
+    CHECK_CL(CL_INVALID_COMMAND_QUEUE, cl->write_signal(NULL, external, 1, 0, 0, NULL, NULL));
+    CHECK_CL(CL_INVALID_MEM_OBJECT, cl->write_signal(q, NULL, 1, 0, 0, NULL, NULL));
+    CHECK_CL(CL_INVALID_MEM_OBJECT, cl->write_signal(q, bus, 1, 0, 0, NULL, NULL));
+    CHECK_CL(CL_INVALID_MEM_OBJECT, cl->write_signal(q, plain, 1, 0, 0, NULL, NULL));
+    CHECK_CL(CL_INVALID_CONTEXT, cl->write_signal(other.queue, external, 1, 0, 0, NULL, NULL));
+    CHECK_CL(CL_INVALID_BUFFER_SIZE, cl->write_signal(q, external, 1, 3 * PAGE - 3, 0, NULL, NULL));
+    CHECK_CL(CL_INVALID_BUFFER_SIZE, cl->write_signal(q, external, 1, PAGE, 0, NULL, NULL));
+    CHECK_CL(CL_INVALID_BUFFER_SIZE, cl->write_signal(q, external, 1, ~(cl_ulong)3, 0, NULL, NULL));
+    CHECK_CL(CL_SUCCESS, cl->write_signal(q, external, 1, PAGE - 4, 0, NULL, NULL));
+    CHECK_CL(CL_INVALID_EVENT_WAIT_LIST, cl->write_signal(q, external, 1, 0, 1, NULL, NULL));
+
+    struct bus_address address[2] = {{7, 7}, {7, 7}};
+    cl_mem both[2] = {bus, external};
+    CHECK_CL(CL_INVALID_COMMAND_QUEUE, cl->make_resident(NULL, 1, &bus, 1, address, 0, NULL, NULL));
+    CHECK_CL(CL_INVALID_MEM_OBJECT, cl->make_resident(q, 1, NULL, 1, address, 0, NULL, NULL));
+    CHECK_CL(CL_INVALID_VALUE, cl->make_resident(q, 1, &bus, 1, NULL, 0, NULL, NULL));
+    CHECK_CL(CL_INVALID_VALUE, cl->make_resident(q, 0, &bus, 1, address, 0, NULL, NULL));
+    CHECK(address[0].surface == 7);
+    CHECK_CL(CL_INVALID_MEM_OBJECT, cl->make_resident(q, 2, both, 1, address, 0, NULL, NULL));
+    CHECK(address[0].surface == 0 && address[1].marker == 0);
+    CHECK_CL(CL_INVALID_MEM_OBJECT, cl->make_resident(q, 1, &plain, 1, address, 0, NULL, NULL));
+    CHECK_CL(CL_INVALID_CONTEXT,
+             cl->make_resident(other.queue, 1, &bus, 1, address, 0, NULL, NULL));
+    CHECK_CL(CL_INVALID_EVENT_WAIT_LIST, cl->make_resident(q, 1, &bus, 1, address, 1, NULL, NULL));
+
+    clSetUserEventStatus(user, CL_COMPLETE);
+    clReleaseEvent(user);
+    clReleaseMemObject(plain);
+    close_cl(&other);
+}
+
+static unsigned times(const char *list, const char *word)
+{
+    unsigned count = 0;
+    for (const char *at = list; (at = strstr(at, word)) != NULL; at += strlen(word))
+        count++;
+    return count;
+}
+
+static void questions(struct cl *cl, cl_mem bus, cl_mem external)
+{
+    const char *name = "cl_amd_bus_addressable_memory";
+    char list[8192];
+    size_t size = 0, again = 0;
+    CHECK_CL(CL_SUCCESS, clGetDeviceInfo(cl->devices[0], CL_DEVICE_EXTENSIONS, 0, NULL, &size));
+    CHECK_CL(CL_SUCCESS, clGetDeviceInfo(cl->devices[0], CL_DEVICE_EXTENSIONS, size, list, &again));
+    CHECK(again == size && strlen(list) + 1 == size && times(list, name) == 1);
+    CHECK_CL(CL_INVALID_VALUE,
+             clGetDeviceInfo(cl->devices[0], CL_DEVICE_EXTENSIONS, size - 1, list, NULL));
+    CHECK_CL(CL_SUCCESS,
+             clGetPlatformInfo(cl->platform, CL_PLATFORM_EXTENSIONS, sizeof list, list, NULL));
+    CHECK(times(list, name) == 1);
+    cl_name_version versions[128];
+    unsigned found = 0;
+    CHECK_CL(CL_SUCCESS, clGetDeviceInfo(cl->devices[0], CL_DEVICE_EXTENSIONS_WITH_VERSION,
+                                         sizeof versions, versions, &size));
+    for (size_t i = 0; i < size / sizeof versions[0]; i++)
+        found += strcmp(versions[i].name, name) == 0;
+    CHECK_CL(CL_SUCCESS, clGetPlatformInfo(cl->platform, CL_PLATFORM_EXTENSIONS_WITH_VERSION,
+                                           sizeof versions, versions, &size));
+    for (size_t i = 0; i < size / sizeof versions[0]; i++)
+        found += strcmp(versions[i].name, name) == 0;
+    CHECK(found == 2);
+
+    static const char *const functions[] = {"clEnqueueWaitSignalAMD", "clEnqueueWriteSignalAMD",
+                                            "clEnqueueMakeBuffersResidentAMD"};
+    for (size_t i = 0; i < 3; i++) {
+        CHECK(clGetExtensionFunctionAddress(functions[i]));
+        CHECK(clGetExtensionFunctionAddressForPlatform(NULL, functions[i]));
+    }
+    CHECK(!clGetExtensionFunctionAddressForPlatform(cl->platform, "clEnqueueNoSuchThingAMD"));
+
+    cl_mem_flags flags;
+    size_t mem_size;
+    void *pointer = list;
+    CHECK_CL(CL_SUCCESS, clGetMemObjectInfo(external, CL_MEM_FLAGS, sizeof flags, &flags, NULL));
+    CHECK(flags == EXTERNAL_PHYSICAL);
+    CHECK_CL(CL_SUCCESS, clGetMemObjectInfo(bus, CL_MEM_FLAGS, sizeof flags, &flags, NULL));
+    CHECK(flags == BUS_ADDRESSABLE);
+    CHECK_CL(CL_SUCCESS, clGetMemObjectInfo(bus, CL_MEM_HOST_PTR, sizeof pointer, &pointer, NULL));
+    CHECK(pointer == NULL);
+    cl_mem odd = new_bus(cl, PAGE + 1);
+    CHECK_CL(CL_SUCCESS, clGetMemObjectInfo(odd, CL_MEM_SIZE, sizeof mem_size, &mem_size, NULL));
+    CHECK(mem_size == 2 * PAGE);
+    struct bus_address address = resident(cl, odd);
+    CHECK(address.surface % PAGE == 0 && address.marker == address.surface + 2 * PAGE);
+    clReleaseMemObject(odd);
+}
+
+int main(void)
+{
+    struct cl cl;
+    open_cl(&cl, 60);
+    struct bus_address address;
+    cl_mem bus = new_resident(&cl, 2 * PAGE, &address);
+    cl_mem external = new_external(&cl, 2 * PAGE, &address);
+    bus_creation(&cl);
+    external_creation(&cl, &address);
+    use(&cl, bus, external);
+    commands(&cl, bus, external);
+    questions(&cl, bus, external);
+    clReleaseMemObject(external);
+    clReleaseMemObject(bus);
+    close_cl(&cl);
+    return 0;
+}
