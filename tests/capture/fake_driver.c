@@ -1,0 +1,443 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "fake_driver.h"
+
+#include "check.h"
+
+#include <errno.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static struct fake_driver *driver; /* behind fake_system */
+
+static const uint32_t one_area[] = {V4L2_PIX_FMT_UYVY, V4L2_PIX_FMT_MJPEG, V4L2_PIX_FMT_NV12,
+                                    V4L2_PIX_FMT_SBGGR8, V4L2_PIX_FMT_BGR24};
+static const uint32_t more_areas[] = {V4L2_PIX_FMT_UYVY, V4L2_PIX_FMT_NV12M, V4L2_PIX_FMT_NV12,
+                                      V4L2_PIX_FMT_YUV420M};
+
+void fake_install(struct fake_driver *made)
+{
+    CHECK(!driver, "one fake driver at a time");
+    driver = made;
+    pthread_mutex_init(&made->lock, NULL);
+    made->fd = eventfd(0, EFD_NONBLOCK | EFD_SEMAPHORE | EFD_CLOEXEC);
+    made->memfd = memfd_create("fake", MFD_CLOEXEC);
+    CHECK(made->fd >= 0 && made->memfd >= 0, "no descriptors");
+    CHECK(ftruncate(made->memfd, (off_t)FAKE_BUFFERS * GPUD_PLANES_MAX * FAKE_AREA_MAX) == 0,
+          "no memory");
+    made->interval = (struct v4l2_fract){1, 30};
+}
+
+void fake_remove(struct fake_driver *made)
+{
+    CHECK(driver == made, "not this one");
+    CHECK(made->opened == 0, "the node is still open");
+    close(made->fd);
+    close(made->memfd);
+    pthread_mutex_destroy(&made->lock);
+    driver = NULL;
+}
+
+static uint32_t type(void)
+{
+    return driver->multiplanar ? V4L2_BUF_TYPE_VIDEO_CAPTURE_MPLANE : V4L2_BUF_TYPE_VIDEO_CAPTURE;
+}
+
+/* --- formats ------------------------------------------------------------------------------- */
+
+/* The nearest that the driver has. */
+static void round_format(struct gpud_v4l2_format *format)
+{
+    uint32_t width = driver->sizes == FAKE_SILENT ? 320 : format->width < 480 ? 320 : 640;
+    uint32_t height = width == 320 ? 180 : 360;
+    if (driver->sizes == FAKE_STEPWISE) {
+        width = format->width > 640 ? 640 : (format->width + 15) & ~15u;
+        height = format->height > 360 ? 360 : (format->height + 3) & ~3u;
+    }
+    if (driver->substitutes)
+        format->fourcc = V4L2_PIX_FMT_UYVY;
+    struct gpud_v4l2_format made = {.fourcc = format->fourcc, .width = width, .height = height};
+    made.field = driver->field ? driver->field : V4L2_FIELD_NONE;
+    uint32_t bytes = made.fourcc == V4L2_PIX_FMT_UYVY    ? 2
+                     : made.fourcc == V4L2_PIX_FMT_BGR24 ? 3
+                                                         : 1;
+    made.plane[0].stride = width * bytes + driver->padding;
+    made.plane[0].size = made.plane[0].stride * height;
+    if (made.fourcc == V4L2_PIX_FMT_NV12)
+        made.plane[0].size += made.plane[0].stride * height / 2;
+    bool two = made.fourcc == V4L2_PIX_FMT_NV12M;
+    made.planes = two ? 2 : made.fourcc == V4L2_PIX_FMT_YUV420M ? 3 : 1;
+    for (uint32_t i = 1; i < made.planes; i++) {
+        made.plane[i].stride = (two ? width : width / 2) + driver->padding;
+        made.plane[i].size = made.plane[i].stride * height / 2;
+    }
+    if (driver->multiplanar)
+        made.plane[0].size += 128; /* room for a data_offset */
+    *format = made;
+}
+
+static int format_call(bool set, struct v4l2_format *raw)
+{
+    if (raw->type != type() || (set && driver->count))
+        return raw->type != type() ? EINVAL : EBUSY;
+    struct v4l2_pix_format *one = &raw->fmt.pix;
+    struct v4l2_pix_format_mplane *many = &raw->fmt.pix_mp;
+    struct gpud_v4l2_format format = driver->format;
+    if (set) {
+        format.fourcc = driver->multiplanar ? many->pixelformat : one->pixelformat;
+        format.width = driver->multiplanar ? many->width : one->width;
+        format.height = driver->multiplanar ? many->height : one->height;
+        round_format(&format);
+        driver->format = format;
+    }
+    memset(&raw->fmt, 0, sizeof(raw->fmt));
+    if (driver->multiplanar) {
+        many->pixelformat = format.fourcc;
+        many->width = format.width;
+        many->height = format.height;
+        many->field = format.field;
+        many->num_planes = (uint8_t)format.planes;
+        for (uint32_t i = 0; i < format.planes; i++) {
+            many->plane_fmt[i].bytesperline = format.plane[i].stride;
+            many->plane_fmt[i].sizeimage = format.plane[i].size;
+        }
+    } else {
+        one->pixelformat = format.fourcc;
+        one->width = format.width;
+        one->height = format.height;
+        one->field = format.field;
+        one->bytesperline = format.plane[0].stride;
+        one->sizeimage = format.plane[0].size;
+    }
+    return 0;
+}
+
+static int enum_format(struct v4l2_fmtdesc *raw)
+{
+    size_t count = driver->multiplanar ? sizeof(more_areas) / 4 : sizeof(one_area) / 4;
+    if (raw->type != type() || raw->index >= count)
+        return EINVAL;
+    raw->pixelformat = (driver->multiplanar ? more_areas : one_area)[raw->index];
+    raw->flags = raw->pixelformat == V4L2_PIX_FMT_MJPEG ? V4L2_FMT_FLAG_COMPRESSED : 0;
+    return 0;
+}
+
+static int enum_size(struct v4l2_frmsizeenum *raw)
+{
+    if (driver->sizes == FAKE_SILENT)
+        return ENOTTY;
+    if (driver->sizes == FAKE_STEPWISE) {
+        raw->type = V4L2_FRMSIZE_TYPE_STEPWISE;
+        raw->stepwise = (struct v4l2_frmsize_stepwise){64, 640, 16, 32, 360, 4};
+        return raw->index ? EINVAL : 0;
+    }
+    raw->type = V4L2_FRMSIZE_TYPE_DISCRETE;
+    raw->discrete.width = raw->index ? 640 : 320;
+    raw->discrete.height = raw->index ? 360 : 180;
+    return raw->index > 1 ? EINVAL : 0;
+}
+
+static int enum_interval(struct v4l2_frmivalenum *raw)
+{
+    if (driver->sizes == FAKE_STEPWISE) {
+        raw->type = V4L2_FRMIVAL_TYPE_CONTINUOUS;
+        raw->stepwise.min = (struct v4l2_fract){1, 120};
+        raw->stepwise.max = (struct v4l2_fract){1, 1};
+        return raw->index ? EINVAL : 0;
+    }
+    /* Slow first, and the fastest in the middle: no order is promised. */
+    static const uint32_t rates[] = {5, 60, 30};
+    uint32_t scale = raw->width == 320 ? 1 : 2;
+    if (raw->index >= 3)
+        return EINVAL;
+    raw->type = V4L2_FRMIVAL_TYPE_DISCRETE;
+    raw->discrete = (struct v4l2_fract){scale, rates[raw->index]};
+    return 0;
+}
+
+/* --- buffers ------------------------------------------------------------------------------- */
+
+static int request(struct v4l2_requestbuffers *raw)
+{
+    uint32_t needed = raw->memory == V4L2_MEMORY_USERPTR ? V4L2_BUF_CAP_SUPPORTS_USERPTR
+                      : raw->memory == V4L2_MEMORY_MMAP  ? V4L2_BUF_CAP_SUPPORTS_MMAP
+                                                         : 0;
+    raw->capabilities = driver->memories;
+    if (raw->type != type() || !needed || (driver->memories && !(driver->memories & needed)))
+        return EINVAL;
+    if (driver->streaming || (driver->count && driver->keeps_mapped && driver->mapped))
+        return EBUSY;
+    memset(driver->buffers, 0, sizeof(driver->buffers));
+    driver->queue_length = driver->done_length = 0;
+    if (raw->count)
+        raw->count = raw->count > driver->fewer + 1 ? raw->count - driver->fewer : 1;
+    if (raw->count > FAKE_BUFFERS)
+        raw->count = FAKE_BUFFERS;
+    driver->count = raw->count;
+    driver->memory = raw->memory;
+    return 0;
+}
+
+uint32_t fake_area_offset(uint32_t index, uint32_t area)
+{
+    return (index * GPUD_PLANES_MAX + area) * FAKE_AREA_MAX;
+}
+
+/* As in videobuf2: what the driver made is a whole number of pages. */
+static uint32_t area_length(uint32_t area)
+{
+    return (driver->format.plane[area].size + 4095) & ~4095u;
+}
+
+static void tell(uint32_t index, struct v4l2_buffer *raw)
+{
+    const struct fake_buffer *buffer = &driver->buffers[index];
+    bool mmap_memory = driver->memory == V4L2_MEMORY_MMAP;
+    raw->index = index;
+    raw->flags = buffer->flags | driver->stamp;
+    raw->sequence = buffer->sequence;
+    raw->timestamp.tv_sec = (time_t)(buffer->timestamp / 1000000000);
+    raw->timestamp.tv_usec = (suseconds_t)(buffer->timestamp % 1000000000 / 1000);
+    if (!driver->multiplanar) {
+        raw->bytesused = buffer->bytesused[0];
+        if (mmap_memory) {
+            raw->length = area_length(0);
+            raw->m.offset = fake_area_offset(index, 0);
+        }
+        return;
+    }
+    raw->length = driver->format.planes;
+    for (uint32_t i = 0; i < driver->format.planes; i++) {
+        raw->m.planes[i].bytesused = buffer->bytesused[i];
+        raw->m.planes[i].data_offset = buffer->data_offset[i];
+        if (mmap_memory) {
+            raw->m.planes[i].length = area_length(i);
+            raw->m.planes[i].m.mem_offset = fake_area_offset(index, i);
+        }
+    }
+}
+
+static int check_buffer(const struct v4l2_buffer *raw)
+{
+    if (raw->type != type() || raw->index >= driver->count)
+        return EINVAL;
+    if (driver->multiplanar && (!raw->m.planes || raw->length < driver->format.planes))
+        return EINVAL;
+    return 0;
+}
+
+static int queue(struct v4l2_buffer *raw)
+{
+    int error = check_buffer(raw);
+    if (error)
+        return error;
+    struct fake_buffer *buffer = &driver->buffers[raw->index];
+    if (raw->memory != driver->memory || buffer->queued || buffer->done)
+        return EINVAL;
+    for (uint32_t i = 0; i < driver->format.planes; i++) {
+        if (driver->memory == V4L2_MEMORY_USERPTR) {
+            uint32_t length = driver->multiplanar ? raw->m.planes[i].length : raw->length;
+            unsigned long address =
+                driver->multiplanar ? raw->m.planes[i].m.userptr : raw->m.userptr;
+            if (length < driver->format.plane[i].size || address % 4096)
+                return EINVAL;
+            buffer->area[i] = (unsigned char *)address;
+        }
+    }
+    buffer->queued = true;
+    driver->queue[driver->queue_length++] = raw->index;
+    tell(raw->index, raw);
+    return 0;
+}
+
+static int dequeue(struct v4l2_buffer *raw)
+{
+    uint64_t one;
+    if (raw->type != type() || raw->memory != driver->memory || !driver->streaming)
+        return EINVAL;
+    if (read(driver->fd, &one, sizeof(one)) < 0)
+        return EAGAIN;
+    uint32_t index = driver->done[0];
+    memmove(driver->done, driver->done + 1, --driver->done_length * sizeof(driver->done[0]));
+    driver->buffers[index].done = false;
+    tell(index, raw);
+    raw->index += driver->lies_index;
+    return 0;
+}
+
+static int stream(bool on)
+{
+    driver->streaming = on;
+    if (on)
+        return 0;
+    for (uint64_t one; read(driver->fd, &one, sizeof(one)) > 0;)
+        ;
+    driver->queue_length = driver->done_length = 0;
+    for (uint32_t i = 0; i < driver->count; i++)
+        driver->buffers[i].queued = driver->buffers[i].done = false;
+    return 0;
+}
+
+static int parameters(bool set, struct v4l2_streamparm *raw)
+{
+    if (raw->type != type())
+        return EINVAL;
+    if (set)
+        driver->interval = raw->parm.capture.timeperframe;
+    raw->parm.capture.capability = V4L2_CAP_TIMEPERFRAME;
+    raw->parm.capture.timeperframe = driver->interval;
+    return 0;
+}
+
+/* --- the system calls ---------------------------------------------------------------------- */
+
+static int dispatch(unsigned long request_code, void *argument)
+{
+    switch (request_code) {
+    case VIDIOC_QUERYCAP: {
+        struct v4l2_capability *raw = argument;
+        uint32_t video =
+            driver->multiplanar ? V4L2_CAP_VIDEO_CAPTURE_MPLANE : V4L2_CAP_VIDEO_CAPTURE;
+        raw->device_caps = driver->capabilities ? driver->capabilities : video | V4L2_CAP_STREAMING;
+        raw->capabilities = raw->device_caps | V4L2_CAP_DEVICE_CAPS | V4L2_CAP_VIDEO_OUTPUT;
+        memcpy(raw->driver, "fake", 5);
+        memset(raw->card, 'x', sizeof(raw->card)); /* no room for the NUL */
+        return 0;
+    }
+    case VIDIOC_ENUM_FMT:
+        return enum_format(argument);
+    case VIDIOC_ENUM_FRAMESIZES:
+        return enum_size(argument);
+    case VIDIOC_ENUM_FRAMEINTERVALS:
+        return driver->sizes == FAKE_SILENT ? ENOTTY : enum_interval(argument);
+    case VIDIOC_G_FMT:
+    case VIDIOC_S_FMT:
+        return format_call(request_code == VIDIOC_S_FMT, argument);
+    case VIDIOC_G_PARM:
+    case VIDIOC_S_PARM:
+        return parameters(request_code == VIDIOC_S_PARM, argument);
+    case VIDIOC_REQBUFS:
+        return request(argument);
+    case VIDIOC_QUERYBUF: {
+        int error = check_buffer(argument);
+        if (!error)
+            tell(((struct v4l2_buffer *)argument)->index, argument);
+        return error;
+    }
+    case VIDIOC_QBUF:
+        return queue(argument);
+    case VIDIOC_DQBUF:
+        return dequeue(argument);
+    case VIDIOC_STREAMON:
+    case VIDIOC_STREAMOFF:
+        CHECK(*(uint32_t *)argument == type(), "the wrong type");
+        return stream(request_code == VIDIOC_STREAMON);
+    default:
+        return ENOTTY;
+    }
+}
+
+static uint32_t memory_of(unsigned long request_code, const void *argument)
+{
+    if (request_code == VIDIOC_REQBUFS)
+        return ((const struct v4l2_requestbuffers *)argument)->memory;
+    if (request_code == VIDIOC_QUERYBUF || request_code == VIDIOC_QBUF ||
+        request_code == VIDIOC_DQBUF)
+        return ((const struct v4l2_buffer *)argument)->memory;
+    return 0;
+}
+
+static bool fault_hits(unsigned long request_code, const void *argument)
+{
+    struct fake_fault *fault = &driver->fault;
+    if (!fault->times || (fault->request && fault->request != request_code) ||
+        (fault->memory && fault->memory != memory_of(request_code, argument)))
+        return false;
+    if (fault->after) {
+        fault->after--;
+        return false;
+    }
+    fault->times--;
+    return true;
+}
+
+static int fake_ioctl(int fd, unsigned long request_code, void *argument)
+{
+    if (!driver || fd != driver->fd || !driver->opened) {
+        errno = EBADF;
+        return -1;
+    }
+    pthread_mutex_lock(&driver->lock);
+    driver->calls++;
+    int error = driver->unplugged                    ? ENODEV
+                : fault_hits(request_code, argument) ? driver->fault.error
+                                                     : dispatch(request_code, argument);
+    pthread_mutex_unlock(&driver->lock);
+    errno = error;
+    return error ? -1 : 0;
+}
+
+static int fake_open(const char *path, int flags)
+{
+    errno = strcmp(path, "/dev/fake") != 0 || driver->unplugged ? ENOENT : driver->open_error;
+    if (errno)
+        return -1;
+    driver->opened++;
+    return driver->fd;
+}
+
+static int fake_close(int fd)
+{
+    CHECK(fd == driver->fd && driver->opened == 1, "closed twice");
+    stream(false);
+    driver->count = 0;
+    driver->opened = 0;
+    return 0;
+}
+
+static void *fake_mmap(void *address, size_t length, int protection, int flags, int fd,
+                       off_t offset)
+{
+    uint32_t place = (uint32_t)(offset / FAKE_AREA_MAX);
+    uint32_t index = place / GPUD_PLANES_MAX, area = place % GPUD_PLANES_MAX;
+    if (fd != driver->fd || driver->memory != V4L2_MEMORY_MMAP || index >= driver->count ||
+        offset % FAKE_AREA_MAX || area >= driver->format.planes || length > area_length(area) ||
+        !(flags & MAP_SHARED)) {
+        errno = EINVAL;
+        return MAP_FAILED;
+    }
+    if (fault_hits(1, NULL)) {
+        errno = driver->fault.error;
+        return MAP_FAILED;
+    }
+    driver->mapped++;
+    return mmap(address, length, protection, flags, driver->memfd, offset);
+}
+
+static int fake_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
+                      const sigset_t *mask)
+{
+    struct timespec none = {0};
+    pthread_mutex_lock(&driver->lock);
+    bool broken = driver->unplugged || driver->poll_error;
+    pthread_mutex_unlock(&driver->lock);
+    int ready = ppoll(fds, count, broken ? &none : timeout, mask);
+    pthread_mutex_lock(&driver->lock);
+    broken |= driver->unplugged;
+    pthread_mutex_unlock(&driver->lock);
+    if (ready >= 0 && broken) {
+        ready += fds[0].revents == 0;
+        fds[0].revents |= POLLERR;
+    }
+    return ready;
+}
+
+const struct gpud_v4l2_system fake_system = {
+    .open = fake_open,
+    .close = fake_close,
+    .ioctl = fake_ioctl,
+    .mmap = fake_mmap,
+    .ppoll = fake_ppoll,
+};

@@ -1,0 +1,97 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A V4L2 driver in this process, behind the capture's system calls. It knows the rules of videobuf2
+ * and is never laxer: a buffer that is queued twice, a format set while buffers exist, a wrong type
+ * or kind of memory is an error here as there. One at a time. */
+#ifndef GPUD_TESTS_FAKE_DRIVER_H
+#define GPUD_TESTS_FAKE_DRIVER_H
+
+#include "capture/v4l2.h"
+
+#include <linux/videodev2.h>
+#include <pthread.h>
+
+#define FAKE_BUFFERS 32
+#define FAKE_AREA_MAX (1024 * 1024) /* of a buffer in the driver's memory */
+
+enum fake_sizes {
+    FAKE_DISCRETE, /* 320x180 at up to 60, 640x360 at up to 30 frames a second */
+    FAKE_STEPWISE, /* 64x32 to 640x360 in steps of 16x4 */
+    FAKE_SILENT,   /* no list: 320x180 is what there is */
+};
+
+/* A call that fails. */
+struct fake_fault {
+    unsigned long request; /* 0: any */
+    uint32_t memory;       /* enum v4l2_memory of the buffer; 0: any */
+    uint32_t after;        /* that many calls pass first */
+    uint32_t times;        /* then this many fail */
+    int error;
+};
+
+struct fake_buffer {
+    bool queued, done;
+    uint32_t flags, sequence, bytesused[GPUD_PLANES_MAX], data_offset[GPUD_PLANES_MAX];
+    uint64_t timestamp;
+    unsigned char *area[GPUD_PLANES_MAX]; /* where the driver writes */
+};
+
+struct fake_driver {
+    /* What it is; set before use. */
+    bool multiplanar;
+    uint32_t memories;     /* V4L2_BUF_CAP_…; 0: it does not say */
+    uint32_t capabilities; /* beside those that it always has */
+    enum fake_sizes sizes;
+    uint32_t padding;  /* of each row */
+    uint32_t fewer;    /* buffers than asked for */
+    bool keeps_mapped; /* REQBUFS(0) is refused while buffers are mapped (no
+                          V4L2_BUF_CAP_SUPPORTS_ORPHANED_BUFS) */
+    bool substitutes;  /* S_FMT gives UYVY whatever is asked for */
+    uint32_t field;
+    uint32_t stamp; /* V4L2_BUF_FLAG_TIMESTAMP_… */
+    int open_error;
+    struct fake_fault fault;
+    uint32_t lies_index; /* added to the index that DQBUF gives */
+
+    /* What it does. */
+    pthread_mutex_t lock;
+    int fd, memfd, opened;
+    bool unplugged, poll_error;
+    struct gpud_v4l2_format format;
+    struct v4l2_fract interval;
+    bool streaming;
+    uint32_t memory, count, mapped;
+    struct fake_buffer buffers[FAKE_BUFFERS];
+    uint32_t queue[FAKE_BUFFERS], queue_length, done[FAKE_BUFFERS], done_length;
+    uint32_t calls;
+};
+
+extern const struct gpud_v4l2_system fake_system;
+
+/* Makes this the driver behind fake_system. */
+/* Where in memfd a buffer's area lies. */
+uint32_t fake_area_offset(uint32_t index, uint32_t area);
+
+void fake_install(struct fake_driver *driver);
+void fake_remove(struct fake_driver *driver);
+
+/* A frame arrives: the oldest queued buffer is filled with the byte and is done. False: it had
+ * none, so the frame is lost. bytesused is complete, data_offset 0, flags the driver's. */
+bool fake_frame(struct fake_driver *driver, uint32_t sequence, unsigned char byte);
+
+/* The same, with the driver's word about it changed. */
+struct fake_word {
+    uint32_t flags;       /* added */
+    uint32_t missing;     /* bytes that are not there */
+    uint32_t data_offset; /* of the first area */
+};
+bool fake_frame_with(struct fake_driver *driver, uint32_t sequence, unsigned char byte,
+                     const struct fake_word *word);
+
+/* The card is pulled out of its slot, and put in again. */
+void fake_unplug(struct fake_driver *driver, bool unplugged);
+
+uint32_t fake_queued(struct fake_driver *driver);
+
+#endif

@@ -1,0 +1,70 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What happens to the fake driver: frames arrive, the card is pulled out. */
+#include "fake_driver.h"
+
+#include "check.h"
+
+#include <unistd.h>
+
+bool fake_frame(struct fake_driver *to, uint32_t sequence, unsigned char byte)
+{
+    return fake_frame_with(to, sequence, byte, &(struct fake_word){0});
+}
+
+bool fake_frame_with(struct fake_driver *to, uint32_t sequence, unsigned char byte,
+                     const struct fake_word *word)
+{
+    static unsigned char bytes[FAKE_AREA_MAX];
+    pthread_mutex_lock(&to->lock);
+    bool had = to->streaming && to->queue_length;
+    if (had) {
+        uint32_t index = to->queue[0];
+        struct fake_buffer *buffer = &to->buffers[index];
+        memmove(to->queue, to->queue + 1, --to->queue_length * sizeof(to->queue[0]));
+        for (uint32_t i = 0; i < to->format.planes; i++) {
+            uint32_t size = to->format.plane[i].size;
+            CHECK(size <= sizeof(bytes), "a frame too large for this fake");
+            memset(bytes, byte + (int)i, size);
+            if (i == 0 && word->data_offset < sizeof(bytes))
+                memset(bytes, 0xee, word->data_offset);
+            if (to->memory == V4L2_MEMORY_MMAP)
+                CHECK(pwrite(to->memfd, bytes, size, fake_area_offset(index, i)) == (ssize_t)size,
+                      "pwrite");
+            else
+                memcpy(buffer->area[i], bytes, size);
+            buffer->bytesused[i] = size - word->missing;
+            buffer->data_offset[i] = i == 0 ? word->data_offset : 0;
+        }
+        buffer->sequence = sequence;
+        buffer->flags = word->flags;
+        buffer->timestamp = UINT64_C(1000000000) + sequence * UINT64_C(40000000);
+        buffer->queued = false;
+        buffer->done = true;
+        to->done[to->done_length++] = index;
+        uint64_t one = 1;
+        CHECK(write(to->fd, &one, sizeof(one)) == sizeof(one), "eventfd");
+    }
+    pthread_mutex_unlock(&to->lock);
+    return had;
+}
+
+void fake_unplug(struct fake_driver *to, bool unplugged)
+{
+    pthread_mutex_lock(&to->lock);
+    to->unplugged = unplugged;
+    /* A sleeping poll() sees it, as it does in the kernel. */
+    uint64_t one = 1;
+    if (unplugged)
+        CHECK(write(to->fd, &one, sizeof(one)) == sizeof(one), "eventfd");
+    pthread_mutex_unlock(&to->lock);
+}
+
+uint32_t fake_queued(struct fake_driver *of)
+{
+    pthread_mutex_lock(&of->lock);
+    uint32_t queued = of->queue_length;
+    pthread_mutex_unlock(&of->lock);
+    return queued;
+}

@@ -1,0 +1,197 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "fake_gpu.h"
+
+#include "base/clock.h"
+#include "check.h"
+
+#include <unistd.h>
+
+static struct fake_gpu *gpu_of(const struct gpud_device *device)
+{
+    return device->backend;
+}
+
+/* --- memory: its bytes are behind native, not behind host ---------------------------------- */
+
+static enum gpud_status alloc(struct gpud_memory *memory, struct gpud_error *error)
+{
+    memory->native = memory->backend = calloc(1, memory->size);
+    CHECK(memory->native, "out of memory");
+    gpu_of(memory->device)->memories++;
+    return GPUD_OK;
+}
+
+static enum gpud_status wrap_host(struct gpud_memory *memory, struct gpud_error *error)
+{
+    struct fake_gpu *gpu = gpu_of(memory->device);
+    if (gpu->refused_wraps) {
+        gpu->refused_wraps--;
+        return gpud_fail(error, GPUD_UNSUPPORTED, "these pages cannot be pinned");
+    }
+    memory->native = memory->host;
+    gpu->memories++;
+    return GPUD_OK;
+}
+
+static void free_memory(struct gpud_memory *memory)
+{
+    struct fake_gpu *gpu = gpu_of(memory->device);
+    pthread_mutex_lock(&gpu->lock);
+    for (uint32_t i = 0; i < gpu->count; i++)
+        CHECK(gpu->commands[i].fn ||
+                  (gpu->commands[i].copy.to != memory && gpu->commands[i].copy.from != memory),
+              "memory freed that a copy uses");
+    gpu->memories--;
+    pthread_mutex_unlock(&gpu->lock);
+    free(memory->backend);
+}
+
+const unsigned char *fake_gpu_bytes(const struct gpud_memory *memory)
+{
+    return memory->native;
+}
+
+/* --- queues -------------------------------------------------------------------------------- */
+
+static void run_copy(const struct gpud_copy *copy)
+{
+    unsigned char *to = (unsigned char *)copy->to->native + copy->to_offset;
+    const unsigned char *from = (const unsigned char *)copy->from->native + copy->from_offset;
+    for (uint32_t row = 0; row < copy->rows; row++)
+        memcpy(to + (size_t)row * copy->to_stride, from + (size_t)row * copy->from_stride,
+               copy->row_bytes);
+}
+
+void fake_gpu_run(struct fake_gpu *gpu, enum gpud_status status)
+{
+    for (;;) {
+        pthread_mutex_lock(&gpu->lock);
+        bool any = gpu->count;
+        struct fake_command command = gpu->commands[0];
+        if (any)
+            memmove(gpu->commands, gpu->commands + 1, --gpu->count * sizeof(gpu->commands[0]));
+        pthread_mutex_unlock(&gpu->lock);
+        if (!any)
+            return;
+        if (command.fn)
+            command.fn(command.arg, status);
+        else if (status == GPUD_OK)
+            run_copy(&command.copy);
+    }
+}
+
+static void enqueue(struct gpud_queue *queue, const struct fake_command *command)
+{
+    struct fake_gpu *gpu = gpu_of(queue->device);
+    pthread_mutex_lock(&gpu->lock);
+    CHECK(gpu->count < 64, "too many commands");
+    gpu->commands[gpu->count++] = *command;
+    pthread_mutex_unlock(&gpu->lock);
+    if (!gpu->manual)
+        fake_gpu_run(gpu, GPUD_OK);
+}
+
+static enum gpud_status create(struct gpud_queue *queue, struct gpud_error *error)
+{
+    return GPUD_OK;
+}
+
+static void destroy(struct gpud_queue *queue)
+{
+}
+
+static enum gpud_status copy(struct gpud_queue *queue, const struct gpud_copy *what,
+                             struct gpud_error *error)
+{
+    struct fake_gpu *gpu = gpu_of(queue->device);
+    if (gpu->fail_copies > 0 && gpu->fail_copies--)
+        return gpud_fail(error, GPUD_IO, "the copy engine fell off the bus");
+    enqueue(queue, &(struct fake_command){.copy = *what});
+    return GPUD_OK;
+}
+
+static enum gpud_status on_complete(struct gpud_queue *queue, gpud_complete_fn fn, void *arg,
+                                    struct gpud_error *error)
+{
+    struct fake_gpu *gpu = gpu_of(queue->device);
+    if (gpu->fail_completes > 0 && gpu->fail_completes--)
+        return gpud_fail(error, GPUD_NO_MEMORY, "no memory for a callback");
+    enqueue(queue, &(struct fake_command){.fn = fn, .arg = arg});
+    return GPUD_OK;
+}
+
+static enum gpud_status finish(struct gpud_queue *queue, int64_t deadline, struct gpud_error *error)
+{
+    struct fake_gpu *gpu = gpu_of(queue->device);
+    for (;;) {
+        pthread_mutex_lock(&gpu->lock);
+        bool done = gpu->count == 0;
+        pthread_mutex_unlock(&gpu->lock);
+        if (done)
+            return GPUD_OK;
+        if (gpud_now() >= deadline)
+            return gpud_fail(error, GPUD_TIMEOUT, "the queue stands still");
+        usleep(1000);
+    }
+}
+
+static enum gpud_status map(struct gpud_queue *queue, struct gpud_memory *memory, uint64_t offset,
+                            uint64_t size, unsigned access, int64_t deadline, void **data,
+                            struct gpud_error *error)
+{
+    enum gpud_status status = finish(queue, deadline, error);
+    if (status == GPUD_OK)
+        *data = (char *)memory->native + offset;
+    return status;
+}
+
+static void unmap(struct gpud_queue *queue, struct gpud_memory *memory, void *data)
+{
+}
+
+static void close_gpu(struct gpud_device *device)
+{
+}
+
+static const struct gpud_memory_ops memory_ops = {
+    .alloc = alloc, .wrap_host = wrap_host, .free = free_memory};
+static const struct gpud_queue_ops queue_ops = {
+    .create = create,
+    .destroy = destroy,
+    .copy = copy,
+    .on_complete = on_complete,
+    .finish = finish,
+    .map = map,
+    .unmap = unmap,
+};
+static const struct gpud_signal_ops signal_ops;
+static const struct gpud_device_ops ops = {
+    .name = "fake",
+    .close = close_gpu,
+    .memory = &memory_ops,
+    .queue = &queue_ops,
+    .signal = &signal_ops,
+};
+
+void fake_gpu_open(struct fake_gpu *gpu, struct gpud_context *context)
+{
+    *gpu = (struct fake_gpu){.device = calloc(1, sizeof(*gpu->device))};
+    CHECK(gpu->device, "out of memory");
+    pthread_mutex_init(&gpu->lock, NULL);
+    gpu->device->ops = &ops;
+    gpu->device->context = context;
+    gpu->device->references = 1;
+    gpu->device->backend = gpu;
+    gpud_print(gpu->device->info.name, "fake:0");
+}
+
+void fake_gpu_close(struct fake_gpu *gpu)
+{
+    CHECK_EQUAL(gpu->memories, 0);
+    CHECK_EQUAL(gpu->device->references, 1);
+    free(gpu->device);
+    gpu->device = NULL;
+    pthread_mutex_destroy(&gpu->lock);
+}

@@ -1,0 +1,37 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A device whose memory the CPU cannot see, and whose queues stand still until the test lets them
+ * go on. */
+#ifndef GPUD_TESTS_FAKE_GPU_H
+#define GPUD_TESTS_FAKE_GPU_H
+
+#include "device/device.h"
+
+struct fake_gpu {
+    struct gpud_device *device; /* closed by fake_gpu_close() */
+    bool manual;                /* commands wait for fake_gpu_run(); else they run at once */
+    uint32_t refused_wraps;     /* that many wrap_host calls fail */
+    int fail_copies;            /* that many copies are refused */
+    int fail_completes;         /* that many on_complete calls are refused */
+
+    pthread_mutex_t lock;
+    struct fake_command {
+        struct gpud_copy copy;
+        gpud_complete_fn fn; /* NULL: a copy */
+        void *arg;
+    } commands[64];
+    uint32_t count;
+    uint32_t memories; /* alive */
+};
+
+void fake_gpu_open(struct fake_gpu *gpu, struct gpud_context *context);
+void fake_gpu_close(struct fake_gpu *gpu);
+
+/* Runs what is enqueued, in order; with another status than GPUD_OK the copies do not happen. */
+void fake_gpu_run(struct fake_gpu *gpu, enum gpud_status status);
+
+/* The bytes of a memory of the device. */
+const unsigned char *fake_gpu_bytes(const struct gpud_memory *memory);
+
+#endif
