@@ -1,0 +1,188 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A receiver, as the sender sees it: the input plays one over a real socket with real descriptors,
+ * honestly or not, while the sender submits frames and changes its format. One thread: the sender's
+ * own has been stopped, and this program does its work. */
+#include "device/device.h"
+#include "route/route.h"
+#include "session.h"
+#include "stream/sender.h"
+
+static struct gpud_context *context;
+static struct gpud_sender *sender;
+static struct gpud_layout layout[2];
+
+static void prepare(void)
+{
+    char directory[] = "/tmp/gpud-fuzz-XXXXXX";
+    struct gpud_context_params quiet = GPUD_PARAMS_INIT(quiet);
+    quiet.log = fuzz_quiet;
+    quiet.log_level = GPUD_LOG_DEBUG;
+    if (!mkdtemp(directory) || gpud_context_create(&quiet, &context, NULL) != GPUD_OK)
+        abort();
+    setenv("XDG_RUNTIME_DIR", directory, 1);
+    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
+    params.address = "fuzz";
+    params.slots = 2;
+    params.slow_receiver = GPUD_SLOW_DROP_NEWEST;
+    if (gpud_sender_create(context, &params, &sender, NULL) != GPUD_OK)
+        abort();
+    gpud_sender_stop_listening(sender);
+    char path[64];
+    gpud_print(path, "%s/gpudirect", directory);
+    rmdir(path);
+    rmdir(directory);
+    gpud_layout_init(&layout[0], "GRAY8", 64, 32, 0, NULL);
+    gpud_layout_init(&layout[1], "NV12", 32, 32, 0, NULL);
+    gpud_sender_configure(sender, &layout[0], NULL, 0, NULL);
+}
+
+/* As the listener's thread does. */
+static void read_messages(struct gpud_link *link)
+{
+    pthread_mutex_lock(&sender->lock);
+    while (link->state != GPUD_LINK_DEAD) {
+        static struct gpud_message message;
+        struct gpud_error error = {.reason = ""};
+        enum gpud_status status = gpud_socket_receive(link->fd, &message, &error);
+        if (status == GPUD_AGAIN)
+            break;
+        if (status == GPUD_OK) {
+            gpud_link_handle(link, &message);
+            gpud_message_close(&message);
+        } else {
+            gpud_link_kill(link, GPUD_LOG_WARNING, error.reason);
+        }
+    }
+    pthread_mutex_unlock(&sender->lock);
+}
+
+static void submit(void)
+{
+    struct gpud_frame *frame;
+    if (gpud_sender_acquire(sender, 0, &frame, NULL) == GPUD_OK &&
+        gpud_sender_submit(sender, &frame, false, 0, NULL) != GPUD_OK)
+        gpud_frame_release(&frame);
+}
+
+struct player {
+    int fd, page_fd;
+    struct gpud_page *page;
+    struct gpud_page_receiver view;
+    uint32_t epoch;
+};
+
+static void say(struct player *player, struct fuzz_input *input)
+{
+    static struct gpud_message message;
+    memset(&message, 0, sizeof(message));
+    message.type = (enum gpud_message_type)(fuzz_number(input, 1) % 11);
+    switch (message.type) {
+    case GPUD_MESSAGE_HELLO:
+        gpud_endpoint_describe(&message.hello, sender->device, "fuzz");
+        message.hello.token = 1;
+        message.hello.slots = 2;
+        message.hello.slow_receiver = (uint8_t)(2 + (fuzz_number(input, 1) & 1));
+        break;
+    case GPUD_MESSAGE_ACCEPT:
+        /* A page is good once. */
+        if (fuzz_number(input, 1) & 1)
+            gpud_page_receiver_init(&player->view, memset(player->page, 0, sizeof(*player->page)),
+                                    2);
+        message.accept.epoch = player->epoch;
+        message.accept.entries = 2;
+        message.accept.page = player->page_fd;
+        break;
+    case GPUD_MESSAGE_READY:
+    case GPUD_MESSAGE_EOS:
+        message.epoch = player->epoch;
+        break;
+    case GPUD_MESSAGE_REFUSE:
+        message.refuse.epoch = player->epoch;
+        break;
+    default:
+        break;
+    }
+    fuzz_send(player->fd, &message, input, player->page_fd);
+}
+
+static void listen_to(struct player *player)
+{
+    static struct gpud_message message;
+    while (gpud_socket_receive(player->fd, &message, NULL) == GPUD_OK) {
+        if (message.type == GPUD_MESSAGE_OFFER)
+            player->epoch = message.offer.epoch;
+        gpud_message_close(&message);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct fuzz_input input = {data, size};
+    struct player player = {.fd = -1};
+    int ends[2];
+    void *page;
+    if (!context)
+        prepare();
+    unsigned fds = fuzz_count_fds();
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0 ||
+        gpud_memfd_create("page", sizeof(*player.page), GPUD_SHARE_WRITABLE, &player.page_fd, &page,
+                          NULL) != GPUD_OK)
+        abort();
+    player.fd = ends[0];
+    player.page = page;
+    gpud_page_receiver_init(&player.view, player.page, 2);
+    pthread_mutex_lock(&sender->lock);
+    struct gpud_link *link = gpud_link_create(sender, ends[1], getpid());
+    sender->links[sender->link_count++] = link;
+    pthread_mutex_unlock(&sender->lock);
+    player.epoch = sender->epoch;
+
+    for (unsigned turns = 0; input.size && turns < 200; turns++) {
+        struct gpud_descriptor descriptor;
+        uint32_t entry;
+        switch (fuzz_number(&input, 1) % 8) {
+        case 0:
+        case 1:
+        case 2:
+            say(&player, &input);
+            read_messages(link);
+            listen_to(&player);
+            break;
+        case 3:
+        case 4:
+            submit();
+            break;
+        case 5:
+            if (gpud_page_claim(&player.view, gpud_page_head(&player.view), &entry, &descriptor,
+                                NULL) > 0)
+                gpud_page_give_back(&player.view, entry, true);
+            break;
+        case 6:
+            fuzz_scribble(player.page, &input);
+            break;
+        case 7:
+            if (fuzz_number(&input, 1) % 8 == 0)
+                gpud_sender_configure(sender, &layout[turns & 1], NULL, 0, NULL);
+            else
+                gpud_sender_send_event(sender, 1, "event", 5, NULL);
+            listen_to(&player);
+            break;
+        }
+    }
+    pthread_mutex_lock(&sender->lock);
+    sender->link_count = 0;
+    gpud_link_kill(link, GPUD_LOG_DEBUG, "the input is over");
+    gpud_link_unref(link);
+    pthread_mutex_unlock(&sender->lock);
+    close(player.fd);
+    close(player.page_fd);
+    munmap(player.page, sizeof(*player.page));
+
+    /* Every slot is free again, and every descriptor that came along is closed. */
+    gpud_sender_configure(sender, &layout[0], NULL, 0, NULL);
+    if (fuzz_count_fds() != fds)
+        abort();
+    return 0;
+}

@@ -1,0 +1,66 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* replay <folder>: every file of a corpus, then for each some hundred copies with a few bytes bent
+ * (the same ones in each run), without libFuzzer. */
+#include "fuzz.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define INPUT_MAX 65536
+#define COPIES 200
+
+static uint32_t state = 1;
+
+static uint32_t next(void)
+{
+    state = state * 1664525 + 1013904223;
+    return state >> 7;
+}
+
+int main(int argc, char **argv)
+{
+    static uint8_t input[INPUT_MAX];
+    unsigned files = 0, runs = 0;
+    if (argc < 2)
+        return 2;
+    unsigned copies = argc > 2 ? (unsigned)atoi(argv[2]) : COPIES;
+    DIR *dir = opendir(argv[1]);
+    if (!dir) {
+        perror(argv[1]);
+        return 1;
+    }
+    alarm(100); /* a hang is a finding */
+    for (struct dirent *entry; (entry = readdir(dir));) {
+        char path[512];
+        if (entry->d_name[0] == '.')
+            continue;
+        snprintf(path, sizeof(path), "%s/%s", argv[1], entry->d_name);
+        FILE *file = fopen(path, "rb");
+        if (!file)
+            continue;
+        size_t size = fread(input, 1, sizeof(input), file);
+        fclose(file);
+        files++;
+        LLVMFuzzerTestOneInput(input, size);
+        for (unsigned i = 0; i < copies && size; i++, runs++) {
+            /* An exact copy on the heap, so that a sanitizer sees a read past its end. */
+            size_t length = i % 8 == 0 ? next() % size + 1 : size;
+            uint8_t *copy = malloc(length);
+            if (!copy)
+                return 1;
+            memcpy(copy, input, length);
+            for (unsigned k = 0; k < 1 + i % 4; k++)
+                copy[next() % length] = (uint8_t)(i % 3 ? next() : (uint32_t) - (i % 2));
+            LLVMFuzzerTestOneInput(copy, length);
+            free(copy);
+        }
+    }
+    closedir(dir);
+    printf("%u files, %u bent copies\n", files, runs);
+    return files ? 0 : 1;
+}

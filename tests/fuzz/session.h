@@ -1,0 +1,109 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What the two stateful targets share: real descriptors, good messages, and the input that bends
+ * them. */
+#ifndef GPUD_TESTS_FUZZ_SESSION_H
+#define GPUD_TESTS_FUZZ_SESSION_H
+
+#include "base/fd.h"
+#include "fuzz.h"
+#include "wire/message.h"
+#include "wire/page.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static inline unsigned fuzz_count_fds(void)
+{
+    unsigned count = 0;
+    DIR *dir = opendir("/proc/self/fd");
+    while (dir && readdir(dir))
+        count++;
+    if (dir)
+        closedir(dir);
+    return count;
+}
+
+/* Kinds of descriptors that a peer may think of; the good one is the caller's. */
+static inline int fuzz_descriptor(uint32_t kind, int good)
+{
+    switch (kind % 8) {
+    case 0:
+        return open("/dev/null", O_RDWR | O_CLOEXEC);
+    case 1:
+        return memfd_create("unsealed", MFD_CLOEXEC);
+    case 2: {
+        int fd = memfd_create("short", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        if (fd >= 0 &&
+            (ftruncate(fd, 4096) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0))
+            abort();
+        return fd;
+    }
+    default:
+        return fcntl(good, F_DUPFD_CLOEXEC, 3);
+    }
+}
+
+/* Sends a good message, bent where the input says, with descriptors of the kinds that it says. */
+static inline void fuzz_send(int socket, struct gpud_message *message, struct fuzz_input *input,
+                             int good)
+{
+    uint8_t bytes[GPUD_MESSAGE_MAX + 16];
+    int fds[GPUD_MESSAGE_FDS];
+    size_t count, size = gpud_message_encode(message, bytes, fds, &count);
+    uint32_t bends = fuzz_number(input, 1);
+    for (uint32_t i = 0; i < (bends & 7); i++) {
+        uint32_t at = fuzz_number(input, 2) % (uint32_t)size;
+        bytes[at] ^= (uint8_t)fuzz_number(input, 1);
+    }
+    if (bends & 8) /* another length; the header keeps what it says, or follows */
+        size = fuzz_number(input, 2) % sizeof(bytes);
+    if (bends & 16)
+        memcpy(bytes + 8, &(uint32_t){(uint32_t)size}, 4);
+    if (bends & 32)
+        count = fuzz_number(input, 1) % 8;
+    for (size_t i = 0; i < count; i++) {
+        fds[i] = fuzz_descriptor(bends & 64 ? fuzz_number(input, 1) : 7, good);
+        if (fds[i] < 0)
+            abort();
+    }
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(fds))];
+    struct iovec data = {.iov_base = bytes, .iov_len = size};
+    struct msghdr header = {.msg_iov = &data, .msg_iovlen = 1};
+    if (count) {
+        memset(control, 0, sizeof(control));
+        header.msg_control = control;
+        header.msg_controllen = CMSG_SPACE(count * sizeof(int));
+        struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
+        rights->cmsg_level = SOL_SOCKET;
+        rights->cmsg_type = SCM_RIGHTS;
+        rights->cmsg_len = CMSG_LEN(count * sizeof(int));
+        memcpy(CMSG_DATA(rights), fds, count * sizeof(int));
+    }
+    (void)!sendmsg(socket, &header, MSG_DONTWAIT | MSG_NOSIGNAL);
+    for (size_t i = 0; i < count; i++)
+        close(fds[i]);
+}
+
+/* Bends a word of a shared page. */
+static inline void fuzz_scribble(struct gpud_page *page, struct fuzz_input *input)
+{
+    uint32_t at = fuzz_number(input, 2), by = fuzz_number(input, 1);
+    size_t words = at & 0x8000 ? sizeof(*page) / 4 : offsetof(struct gpud_page, signal) / 4;
+    ((uint32_t *)(void *)page)[at % words] += at & 0x4000 ? by : by << 24 | by;
+}
+
+static inline void fuzz_quiet(void *user, enum gpud_log_level level, const char *area,
+                              const char *text)
+{
+    if (strlen(text) < 5)
+        abort();
+}
+
+#endif
