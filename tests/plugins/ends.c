@@ -1,0 +1,242 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Both ends of a link in one process, each in a harness of its own, and what the tests do with
+ * them. */
+#include "ends.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+static char directory[] = "/tmp/gpudirect-test-XXXXXX";
+static pid_t owner;
+
+/* Each test runs in a child, which leaves the directory to the others. */
+static void remove_directory(void)
+{
+    if (getpid() != owner)
+        return;
+    gchar *inside = g_build_filename(directory, "gpudirect", NULL);
+    rmdir(inside);
+    rmdir(directory);
+    g_free(inside);
+}
+
+void ends_init_environment(void)
+{
+    if (!mkdtemp(directory))
+        abort();
+    owner = getpid();
+    atexit(remove_directory);
+    g_setenv("XDG_RUNTIME_DIR", directory, TRUE);
+}
+
+gchar *ends_address(void)
+{
+    static gint count;
+    return g_strdup_printf("test-%d", g_atomic_int_add(&count, 1));
+}
+
+static GstHarness *make(const gchar *element, const gchar *address, const gchar *properties)
+{
+    gchar *launch =
+        g_strdup_printf("%s address=%s %s", element, address, properties ? properties : "");
+    GstHarness *harness = gst_harness_new_parse(launch);
+
+    g_free(launch);
+    fail_unless(harness->element != NULL);
+    gst_harness_use_systemclock(harness);
+    return harness;
+}
+
+GstHarness *ends_sink(const gchar *address, const gchar *properties)
+{
+    gchar *all = g_strdup_printf("sync=false %s", properties ? properties : "");
+    GstHarness *harness = make("gpudirectsink", address, all);
+
+    g_free(all);
+    gst_harness_play(harness);
+    return harness;
+}
+
+GstHarness *ends_src(const gchar *address, const gchar *properties)
+{
+    GstHarness *harness = make("gpudirectsrc", address, properties);
+
+    gst_harness_play(harness);
+    return harness;
+}
+
+GstElement *ends_element(GstHarness *harness)
+{
+    return GST_ELEMENT(GST_BIN_CHILDREN(harness->element)->data);
+}
+
+guint64 ends_stat(GstHarness *harness, const gchar *field)
+{
+    GstStructure *stats;
+    guint64 value = G_MAXUINT64;
+
+    g_object_get(ends_element(harness), "stats", &stats, NULL);
+    fail_unless(gst_structure_get_uint64(stats, field, &value), "no \"%s\" in the stats", field);
+    gst_structure_free(stats);
+    return value;
+}
+
+void ends_wait_clients(GstHarness *sink, guint count)
+{
+    guint clients = G_MAXUINT;
+
+    for (int i = 0; i < 500 && clients != count; i++) {
+        g_object_get(ends_element(sink), "num-clients", &clients, NULL);
+        if (clients != count)
+            g_usleep(10000);
+    }
+    fail_unless_equals_int(clients, count);
+}
+
+/* --- pictures ----------------------------------------------------------------------------- */
+
+static void info_of(GstVideoInfo *info, const gchar *text)
+{
+    GstCaps *caps = gst_caps_from_string(text);
+
+    fail_unless(caps && gst_video_info_from_caps(info, caps), "bad caps %s", text);
+    gst_caps_unref(caps);
+}
+
+/* Walks over the bytes that carry picture. */
+static gboolean each_byte(GstVideoFrame *frame, guint seed, gboolean write)
+{
+    const GstVideoFormatInfo *format = frame->info.finfo;
+    guint8 value = (guint8)(seed * 37 + 11);
+
+    for (guint p = 0; p < GST_VIDEO_FRAME_N_PLANES(frame); p++) {
+        gint component[GST_VIDEO_MAX_COMPONENTS];
+        gst_video_format_info_component(format, p, component);
+        gint width = GST_VIDEO_FRAME_COMP_WIDTH(frame, component[0]) *
+                     GST_VIDEO_FORMAT_INFO_PSTRIDE(format, component[0]);
+        gint rows = GST_VIDEO_FRAME_COMP_HEIGHT(frame, component[0]);
+        if (width == 0) { /* pixels packed into words */
+            GstVideoInfo plain;
+            gst_video_info_set_format(&plain, GST_VIDEO_FORMAT_INFO_FORMAT(format),
+                                      (guint)frame->info.width, (guint)frame->info.height);
+            width = plain.stride[p];
+        }
+        if (GST_VIDEO_FORMAT_INFO_IS_TILED(format) || GST_VIDEO_FORMAT_INFO_HAS_PALETTE(format)) {
+            /* One block: from the plane's start to the next one's. */
+            gsize end = p + 1 < GST_VIDEO_FRAME_N_PLANES(frame) ? frame->info.offset[p + 1]
+                                                                : frame->info.size;
+            width = (gint)(end - frame->info.offset[p]);
+            rows = 1;
+        }
+        for (gint y = 0; y < rows; y++) {
+            guint8 *row = (guint8 *)GST_VIDEO_FRAME_PLANE_DATA(frame, p) +
+                          (gsize)y * (gsize)GST_VIDEO_FRAME_PLANE_STRIDE(frame, p);
+            for (gint x = 0; x < width; x++, value = (guint8)(value * 5 + 3)) {
+                if (write)
+                    row[x] = value;
+                else if (row[x] != value)
+                    return FALSE;
+            }
+        }
+    }
+    return TRUE;
+}
+
+static gboolean visit(GstBuffer *buffer, const gchar *caps, guint seed, gboolean write)
+{
+    GstVideoInfo info;
+    GstVideoFrame frame;
+
+    info_of(&info, caps);
+    fail_unless(gst_video_frame_map(&frame, &info, buffer, write ? GST_MAP_WRITE : GST_MAP_READ));
+    gboolean same = each_byte(&frame, seed, write);
+    gst_video_frame_unmap(&frame);
+    return same;
+}
+
+void ends_paint(GstBuffer *buffer, const gchar *caps, guint seed)
+{
+    visit(buffer, caps, seed, TRUE);
+}
+
+void ends_check_picture(GstBuffer *buffer, const gchar *caps, guint seed)
+{
+    fail_unless(visit(buffer, caps, seed, FALSE), "not picture %u of %s", seed, caps);
+}
+
+GstBuffer *ends_picture(const gchar *caps, guint seed)
+{
+    GstVideoInfo info;
+
+    info_of(&info, caps);
+    GstBuffer *buffer = gst_buffer_new_allocate(NULL, info.size, NULL);
+    ends_paint(buffer, caps, seed);
+    return buffer;
+}
+
+/* --- what comes out ----------------------------------------------------------------------- */
+
+GstBuffer *ends_pull(GstHarness *src)
+{
+    GstBuffer *buffer = NULL;
+
+    for (int i = 0; i < 500 && !buffer; i++) {
+        buffer = gst_harness_try_pull(src);
+        if (!buffer)
+            g_usleep(10000);
+    }
+    fail_unless(buffer != NULL, "no buffer within 5 s");
+    return buffer;
+}
+
+GstEvent *ends_wait_event(GstHarness *src, GstEventType type)
+{
+    for (int i = 0; i < 500; i++) {
+        GstEvent *event = gst_harness_try_pull_event(src);
+        if (event && GST_EVENT_TYPE(event) == type)
+            return event;
+        if (event)
+            gst_event_unref(event);
+        else
+            g_usleep(10000);
+    }
+    fail("no %s event within 5 s", gst_event_type_get_name(type));
+    return NULL;
+}
+
+GstBufferPool *ends_pool(GstHarness *sink, const gchar *text)
+{
+    GstCaps *caps = gst_caps_from_string(text);
+    GstQuery *query = gst_query_new_allocation(caps, TRUE);
+    GstBufferPool *pool = NULL;
+    guint size, min, max;
+
+    fail_unless(gst_pad_peer_query(sink->srcpad, query));
+    fail_unless(gst_query_find_allocation_meta(query, GST_VIDEO_META_API_TYPE, NULL));
+    fail_unless(gst_query_get_n_allocation_pools(query) > 0);
+    gst_query_parse_nth_allocation_pool(query, 0, &pool, &size, &min, &max);
+    fail_unless(pool != NULL, "the sink proposes no pool");
+    GstStructure *config = gst_buffer_pool_get_config(pool);
+    gst_buffer_pool_config_set_params(config, caps, size, min, max);
+    gst_buffer_pool_config_add_option(config, GST_BUFFER_POOL_OPTION_VIDEO_META);
+    fail_unless(gst_buffer_pool_set_config(pool, config));
+    fail_unless(gst_buffer_pool_set_active(pool, TRUE));
+    gst_query_unref(query);
+    gst_caps_unref(caps);
+    return pool;
+}
+
+GstBus *ends_bus(GstHarness *harness)
+{
+    GstBus *bus = gst_bus_new();
+
+    gst_element_set_bus(harness->element, bus);
+    return bus;
+}
+
+GstMessage *ends_wait_message(GstBus *bus, GstMessageType types, guint seconds)
+{
+    return gst_bus_timed_pop_filtered(bus, seconds * GST_SECOND, types);
+}

@@ -1,0 +1,59 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Both ends of a link in one process, each in a harness of its own, and what the tests do with
+ * them. */
+#ifndef GPUD_TESTS_PLUGINS_ENDS_H
+#define GPUD_TESTS_PLUGINS_ENDS_H
+
+#include <gst/check/gstcheck.h>
+#include <gst/check/gstharness.h>
+#include <gst/video/video.h>
+
+#define CAPS_SMALL "video/x-raw,format=UYVY,width=64,height=16,framerate=25/1"
+
+/* Before gst_check_init(): a runtime directory of its own, so that no test meets another's sockets.
+ */
+void ends_init_environment(void);
+
+/* A name that no other test of this process uses; free it. */
+gchar *ends_address(void);
+
+/* A sending and a receiving element on one address, playing. `properties` is as in gst-launch, or
+ * NULL. */
+GstHarness *ends_sink(const gchar *address, const gchar *properties);
+GstHarness *ends_src(const gchar *address, const gchar *properties);
+
+/* The element itself; the harness holds it in a bin. */
+GstElement *ends_element(GstHarness *harness);
+
+/* A number of the element's stats. */
+guint64 ends_stat(GstHarness *harness, const gchar *field);
+
+/* Waits until so many receivers stream from a sink that has caps, at most 5 s. */
+void ends_wait_clients(GstHarness *sink, guint count);
+
+/* A picture in plain memory with the default strides of the caps; each `seed` looks different. */
+GstBuffer *ends_picture(const gchar *caps, guint seed);
+
+/* Fills a buffer, whatever its strides, with that picture. */
+void ends_paint(GstBuffer *buffer, const gchar *caps, guint seed);
+
+/* Fails unless the buffer holds that picture. */
+void ends_check_picture(GstBuffer *buffer, const gchar *caps, guint seed);
+
+/* The next buffer, within 5 s. */
+GstBuffer *ends_pull(GstHarness *src);
+
+/* The next event of this type, within 5 s; others are dropped. */
+GstEvent *ends_wait_event(GstHarness *src, GstEventType type);
+
+/* The sink's proposed pool, active. */
+GstBufferPool *ends_pool(GstHarness *sink, const gchar *caps);
+
+/* A bus for the element in the harness; ends_wait_message() takes the next message of these types
+ * from it, within so many seconds, or NULL. */
+GstBus *ends_bus(GstHarness *harness);
+GstMessage *ends_wait_message(GstBus *bus, GstMessageType types, guint seconds);
+
+#endif

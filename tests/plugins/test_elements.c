@@ -1,0 +1,265 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What a user meets first: the elements in gst-inspect, their properties, their errors, the device
+ * monitor. */
+#include "ends.h"
+
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* --- properties --------------------------------------------------------------------------- */
+
+static void expect_property(const gchar *element, const gchar *name, GType type, GParamFlags flags)
+{
+    GstElement *made = gst_element_factory_make(element, NULL);
+    GParamSpec *spec = g_object_class_find_property(G_OBJECT_GET_CLASS(made), name);
+
+    fail_unless(spec != NULL, "%s has no %s", element, name);
+    fail_unless(g_type_is_a(spec->value_type, type), "%s.%s is a %s", element, name,
+                g_type_name(spec->value_type));
+    fail_unless((spec->flags & G_PARAM_READWRITE) == flags, "%s.%s", element, name);
+    fail_unless(g_param_spec_get_blurb(spec) && strlen(g_param_spec_get_blurb(spec)) > 10);
+    gst_object_unref(made);
+}
+
+GST_START_TEST(test_properties)
+{
+    const gchar *const both[] = {"gpudirectsink", "gpudirectsrc"};
+
+    for (guint i = 0; i < 2; i++) {
+        expect_property(both[i], "address", G_TYPE_STRING, G_PARAM_READWRITE);
+        expect_property(both[i], "device", G_TYPE_STRING, G_PARAM_READWRITE);
+        expect_property(both[i], "slots", G_TYPE_UINT, G_PARAM_READWRITE);
+        expect_property(both[i], "slow-receiver", G_TYPE_ENUM, G_PARAM_READWRITE);
+        expect_property(both[i], "require-direct", G_TYPE_BOOLEAN, G_PARAM_READWRITE);
+        expect_property(both[i], "active-path", G_TYPE_STRING, G_PARAM_READABLE);
+        expect_property(both[i], "fallback-reason", G_TYPE_STRING, G_PARAM_READABLE);
+        expect_property(both[i], "stats", GST_TYPE_STRUCTURE, G_PARAM_READABLE);
+        expect_property(both[i], "processing-deadline", G_TYPE_UINT64, G_PARAM_READWRITE);
+    }
+    expect_property("gpudirectsink", "wait-for-connection", G_TYPE_BOOLEAN, G_PARAM_READWRITE);
+    expect_property("gpudirectsink", "num-clients", G_TYPE_UINT, G_PARAM_READABLE);
+    expect_property("gpudirectsrc", "on-disconnect", G_TYPE_ENUM, G_PARAM_READWRITE);
+    expect_property("gpudirectsrc", "connection-timeout", G_TYPE_UINT, G_PARAM_READWRITE);
+}
+GST_END_TEST
+
+/* Every property is what it was set to, in every state, and can be read while nothing runs. */
+GST_START_TEST(test_values)
+{
+    GstElement *sink = gst_element_factory_make("gpudirectsink", NULL);
+    gchar *address, *path, *reason;
+    guint slots, clients;
+    gboolean wait;
+    GstStructure *stats;
+
+    gst_util_set_object_arg(G_OBJECT(sink), "slow-receiver", "drop-oldest");
+    g_object_set(sink, "address", "somewhere", "slots", 7, "wait-for-connection", FALSE, NULL);
+    g_object_get(sink, "address", &address, "slots", &slots, "wait-for-connection", &wait,
+                 "num-clients", &clients, "active-path", &path, "fallback-reason", &reason, "stats",
+                 &stats, NULL);
+    fail_unless_equals_string(address, "somewhere");
+    fail_unless_equals_string(path, "none");
+    fail_unless_equals_string(reason, "");
+    fail_unless_equals_int(slots, 7);
+    fail_unless_equals_int(clients, 0);
+    fail_if(wait);
+    fail_unless(gst_structure_has_field(stats, "copies-cpu"));
+    g_free(address);
+    g_free(path);
+    g_free(reason);
+    gst_structure_free(stats);
+    gst_object_unref(sink);
+}
+GST_END_TEST
+
+GST_START_TEST(test_metadata)
+{
+    GstElementFactory *sink = gst_element_factory_find("gpudirectsink");
+    GstElementFactory *src = gst_element_factory_find("gpudirectsrc");
+
+    fail_unless(gst_element_factory_list_is_type(sink, GST_ELEMENT_FACTORY_TYPE_SINK));
+    fail_unless(gst_element_factory_list_is_type(src, GST_ELEMENT_FACTORY_TYPE_SRC));
+    fail_unless_equals_int(gst_plugin_feature_get_rank(GST_PLUGIN_FEATURE(sink)), GST_RANK_NONE);
+    fail_unless_equals_int(gst_plugin_feature_get_rank(GST_PLUGIN_FEATURE(src)), GST_RANK_NONE);
+    gst_object_unref(sink);
+    gst_object_unref(src);
+}
+GST_END_TEST
+
+/* --- errors ------------------------------------------------------------------------------- */
+
+/* Starts a pipeline that cannot run, and looks at what it says. */
+static void expect_error(const gchar *launch, GQuark domain, gint code, const gchar *word)
+{
+    GstElement *pipeline = gst_parse_launch(launch, NULL);
+    GstBus *bus = gst_element_get_bus(pipeline);
+    GError *error;
+    gchar *debug;
+
+    gst_element_set_state(pipeline, GST_STATE_PLAYING);
+    GstMessage *message = ends_wait_message(bus, GST_MESSAGE_ERROR, 5);
+    fail_unless(message != NULL, "no error from %s", launch);
+    gst_message_parse_error(message, &error, &debug);
+    fail_unless(g_error_matches(error, domain, code), "%s: code %d, \"%s\" (%s)", launch,
+                error->code, error->message, debug);
+    fail_unless(strstr(error->message, word) != NULL, "\"%s\" does not say \"%s\"", error->message,
+                word);
+    g_error_free(error);
+    g_free(debug);
+    gst_message_unref(message);
+    gst_element_set_state(pipeline, GST_STATE_NULL);
+    gst_object_unref(bus);
+    gst_object_unref(pipeline);
+}
+
+#define SEND "videotestsrc ! " CAPS_SMALL " ! gpudirectsink "
+#define RECEIVE "gpudirectsrc "
+
+GST_START_TEST(test_address_missing)
+{
+    expect_error(SEND, GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_NOT_FOUND, "address");
+    expect_error(RECEIVE "! fakesink", GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_NOT_FOUND, "address");
+}
+GST_END_TEST
+
+GST_START_TEST(test_address_senseless)
+{
+    expect_error(SEND "address=a/b", GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_SETTINGS, "a/b");
+    expect_error(RECEIVE "address=a/b ! fakesink", GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_SETTINGS,
+                 "a/b");
+}
+GST_END_TEST
+
+GST_START_TEST(test_address_in_use)
+{
+    GstHarness *first_one = ends_sink("taken", NULL);
+
+    expect_error(SEND "address=taken", GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_BUSY,
+                 "another sender");
+    gst_harness_teardown(first_one);
+}
+GST_END_TEST
+
+/* Permissions that hold for root, too: what is there is no socket, or belongs to no directory of
+ * one's own. */
+GST_START_TEST(test_not_allowed)
+{
+    gchar *file = g_strdup_printf("%s/file", g_getenv("XDG_RUNTIME_DIR"));
+    gchar *launch = g_strdup_printf(SEND "address=unix:%s", file);
+    gchar *open = g_strdup_printf("%s/gpudirect", g_getenv("XDG_RUNTIME_DIR"));
+
+    fail_unless(g_file_set_contents(file, "", 0, NULL));
+    expect_error(launch, GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_NOT_AUTHORIZED, "not a socket");
+    fail_unless(g_mkdir_with_parents(open, 0700) == 0 && chmod(open, 0777) == 0);
+    expect_error(SEND "address=name", GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_NOT_AUTHORIZED,
+                 "chmod 700");
+    fail_unless(chmod(open, 0700) == 0);
+    fail_unless(unlink(file) == 0);
+    g_free(open);
+    g_free(launch);
+    g_free(file);
+}
+GST_END_TEST
+
+GST_START_TEST(test_no_such_directory)
+{
+    expect_error(SEND "address=unix:/nonexistent/socket", GST_RESOURCE_ERROR,
+                 GST_RESOURCE_ERROR_OPEN_WRITE, "/nonexistent");
+}
+GST_END_TEST
+
+GST_START_TEST(test_no_such_device)
+{
+    expect_error(SEND "address=d device=opencl:99", GST_RESOURCE_ERROR,
+                 GST_RESOURCE_ERROR_NOT_FOUND, "opencl:99");
+    expect_error(RECEIVE "address=d device=opencl:99 ! fakesink", GST_RESOURCE_ERROR,
+                 GST_RESOURCE_ERROR_NOT_FOUND, "opencl:99");
+    expect_error(RECEIVE "address=v4l2:///dev/video77 ! fakesink", GST_RESOURCE_ERROR,
+                 GST_RESOURCE_ERROR_NOT_FOUND, "/dev/video77");
+}
+GST_END_TEST
+
+GST_START_TEST(test_connection_timeout)
+{
+    expect_error(RECEIVE "address=nobody connection-timeout=1 ! fakesink", GST_RESOURCE_ERROR,
+                 GST_RESOURCE_ERROR_OPEN_READ, "connection-timeout");
+}
+GST_END_TEST
+
+GST_START_TEST(test_downstream_refuses)
+{
+    GstHarness *sink = ends_sink("picky", "wait-for-connection=false");
+
+    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
+    expect_error(RECEIVE "address=picky ! video/x-raw,format=BGRx ! fakesink", GST_CORE_ERROR,
+                 GST_CORE_ERROR_NEGOTIATION, "videoconvert");
+    gst_harness_teardown(sink);
+}
+GST_END_TEST
+
+/* --- device monitor ----------------------------------------------------------------------- */
+
+GST_START_TEST(test_device_monitor)
+{
+    GstHarness *sink = ends_sink("studio-7", "wait-for-connection=false");
+    GstDeviceMonitor *monitor = gst_device_monitor_new();
+    gboolean found = FALSE;
+
+    gst_device_monitor_add_filter(monitor, "Video/Source", NULL);
+    fail_unless(gst_device_monitor_start(monitor));
+    GList *devices = gst_device_monitor_get_devices(monitor);
+    for (GList *at = devices; at; at = at->next) {
+        GstStructure *properties = gst_device_get_properties(at->data);
+        if (properties &&
+            g_strcmp0(gst_structure_get_string(properties, "address"), "studio-7") == 0) {
+            GstElement *element = gst_device_create_element(at->data, NULL);
+            gchar *address;
+            g_object_get(element, "address", &address, NULL);
+            fail_unless_equals_string(address, "studio-7");
+            fail_unless_equals_string(GST_OBJECT_NAME(gst_element_get_factory(element)),
+                                      "gpudirectsrc");
+            found = TRUE;
+            g_free(address);
+            gst_object_unref(element);
+        }
+        g_clear_pointer(&properties, gst_structure_free);
+    }
+    fail_unless(found, "the channel is not listed");
+    g_list_free_full(devices, gst_object_unref);
+    gst_device_monitor_stop(monitor);
+    gst_object_unref(monitor);
+    gst_harness_teardown(sink);
+}
+GST_END_TEST
+
+static Suite *elements_suite(void)
+{
+    Suite *suite = suite_create("elements");
+    TCase *tc = tcase_create("elements");
+
+    suite_add_tcase(suite, tc);
+    tcase_set_timeout(tc, 30);
+    tcase_add_test(tc, test_properties);
+    tcase_add_test(tc, test_values);
+    tcase_add_test(tc, test_metadata);
+    tcase_add_test(tc, test_address_missing);
+    tcase_add_test(tc, test_address_senseless);
+    tcase_add_test(tc, test_address_in_use);
+    tcase_add_test(tc, test_not_allowed);
+    tcase_add_test(tc, test_no_such_directory);
+    tcase_add_test(tc, test_no_such_device);
+    tcase_add_test(tc, test_connection_timeout);
+    tcase_add_test(tc, test_downstream_refuses);
+    tcase_add_test(tc, test_device_monitor);
+    return suite;
+}
+
+int main(int argc, char **argv)
+{
+    ends_init_environment();
+    gst_check_init(&argc, &argv);
+    return gst_check_run_suite(elements_suite(), "elements", __FILE__);
+}

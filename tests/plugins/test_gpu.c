@@ -1,0 +1,149 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The sending end on an OpenCL device (a software one serves): its slots are mapped on demand,
+ * foreign buffers go up by one copy of the device's, and a route through host memory can be
+ * refused. */
+#include "ends.h"
+
+#include <gpudirect/device.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Looks in a child: an OpenCL runtime does not survive the fork that gst-check makes for each test.
+ */
+static gboolean have_device(void)
+{
+    int status = 0;
+    pid_t child = fork();
+
+    if (child == 0) {
+        struct gpud_context *context;
+        struct gpud_device *device;
+        struct gpud_error error;
+        if (gpud_context_create(NULL, &context, &error) == GPUD_OK &&
+            gpud_device_open(context, "opencl:0", &device, &error) == GPUD_OK)
+            _exit(0);
+        g_print("skipped: %s\n", error.reason);
+        _exit(1);
+    }
+    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+           WEXITSTATUS(status) == 0;
+}
+
+static void exchange(GstHarness *sink, GstHarness *src, GstBuffer *buffer, guint seed)
+{
+    fail_unless_equals_int(gst_harness_push(sink, buffer), GST_FLOW_OK);
+    GstBuffer *got = ends_pull(src);
+    ends_check_picture(got, CAPS_SMALL, seed);
+    gst_buffer_unref(got);
+}
+
+/* 20 lent buffers and 20 foreign ones; copies: by the CPU, of both. */
+static void run(const gchar *sink_device, const gchar *src_device, guint copies)
+{
+    gchar *address = ends_address();
+    GstHarness *sink = ends_sink(address, sink_device), *src = ends_src(address, src_device);
+
+    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
+    ends_wait_clients(sink, 1);
+    GstBufferPool *pool = ends_pool(sink, CAPS_SMALL);
+    for (guint i = 0; i < 20; i++) {
+        GstBuffer *lent = NULL;
+        fail_unless_equals_int(gst_buffer_pool_acquire_buffer(pool, &lent, NULL), GST_FLOW_OK);
+        ends_paint(lent, CAPS_SMALL, i);
+        exchange(sink, src, lent, i);
+        exchange(sink, src, ends_picture(CAPS_SMALL, i + 100), i + 100);
+    }
+    fail_unless_equals_uint64(ends_stat(sink, "frames"), 40);
+    fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), copies);
+    gst_buffer_pool_set_active(pool, FALSE);
+    gst_object_unref(pool);
+    gst_harness_teardown(src);
+    gst_harness_teardown(sink);
+    g_free(address);
+}
+
+GST_START_TEST(test_device_to_host)
+{
+    run("device=opencl:0", NULL, 20); /* into the host memory that both share */
+}
+GST_END_TEST
+
+GST_START_TEST(test_device_to_device)
+{
+    run("device=opencl:0", "device=opencl:0", 0);
+}
+GST_END_TEST
+
+/* A buffer that another branch has mapped is copied: the stream neither stops nor tears. */
+GST_START_TEST(test_mapped_elsewhere)
+{
+    gchar *address = ends_address();
+    GstHarness *sink = ends_sink(address, "device=opencl:0"), *src = ends_src(address, NULL);
+    GstBuffer *lent = NULL;
+    GstMapInfo map;
+
+    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
+    ends_wait_clients(sink, 1);
+    GstBufferPool *pool = ends_pool(sink, CAPS_SMALL);
+    gst_buffer_pool_acquire_buffer(pool, &lent, NULL);
+    ends_paint(lent, CAPS_SMALL, 1);
+    fail_unless(gst_buffer_map(lent, &map, GST_MAP_READ));
+    exchange(sink, src, gst_buffer_ref(lent), 1);
+    gst_buffer_unmap(lent, &map);
+    exchange(sink, src, lent, 1);
+    gst_buffer_pool_set_active(pool, FALSE);
+    gst_object_unref(pool);
+    gst_harness_teardown(src);
+    gst_harness_teardown(sink);
+    g_free(address);
+}
+GST_END_TEST
+
+GST_START_TEST(test_require_direct)
+{
+    GstHarness *sink = ends_sink("direct", "device=opencl:0 wait-for-connection=false");
+    GstElement *receiver =
+        gst_parse_launch("gpudirectsrc address=direct require-direct=true ! fakesink", NULL);
+    GstBus *bus = gst_element_get_bus(receiver);
+    GError *error;
+
+    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
+    gst_element_set_state(receiver, GST_STATE_PLAYING);
+    GstMessage *message = ends_wait_message(bus, GST_MESSAGE_ERROR, 5);
+    fail_unless(message != NULL);
+    gst_message_parse_error(message, &error, NULL);
+    fail_unless(g_error_matches(error, GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_SETTINGS), "%s",
+                error->message);
+    g_error_free(error);
+    gst_message_unref(message);
+    gst_element_set_state(receiver, GST_STATE_NULL);
+    gst_object_unref(receiver);
+    gst_object_unref(bus);
+    gst_harness_teardown(sink);
+}
+GST_END_TEST
+
+static Suite *gpu_suite(void)
+{
+    Suite *suite = suite_create("gpu");
+    TCase *tc = tcase_create("gpu");
+
+    suite_add_tcase(suite, tc);
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, test_device_to_host);
+    tcase_add_test(tc, test_device_to_device);
+    tcase_add_test(tc, test_mapped_elsewhere);
+    tcase_add_test(tc, test_require_direct);
+    return suite;
+}
+
+int main(int argc, char **argv)
+{
+    ends_init_environment();
+    if (!have_device())
+        return 77;
+    gst_check_init(&argc, &argv);
+    return gst_check_run_suite(gpu_suite(), "gpu", __FILE__);
+}

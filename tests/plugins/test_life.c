@@ -1,0 +1,400 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Ends that come, go, die and come back. */
+#include "ends.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+/* --- another process ---------------------------------------------------------------------- */
+
+static GPid start_sender(const gchar *address)
+{
+    gchar *launch =
+        g_strdup_printf("%s videotestsrc is-live=true ! " CAPS_SMALL " ! gpudirectsink address=%s",
+                        g_getenv("GPUDIRECT_TEST_PEER"), address);
+    gchar **argv;
+    GPid pid = 0;
+
+    fail_unless(g_getenv("GPUDIRECT_TEST_PEER") != NULL,
+                "GPUDIRECT_TEST_PEER is not set: run by meson test");
+    fail_unless(g_shell_parse_argv(launch, NULL, &argv, NULL));
+    fail_unless(g_spawn_async(NULL, argv, NULL, G_SPAWN_DO_NOT_REAP_CHILD, NULL, NULL, &pid, NULL));
+    g_strfreev(argv);
+    g_free(launch);
+    return pid;
+}
+
+static void kill_sender(GPid pid)
+{
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
+static void pull_some(GstHarness *src, guint count)
+{
+    for (guint i = 0; i < count; i++)
+        gst_buffer_unref(ends_pull(src));
+}
+
+GST_START_TEST(test_killed_sender_is_no_eos)
+{
+    gchar *address = ends_address();
+    GstHarness *src = ends_src(address, NULL);
+    GstBus *bus = ends_bus(src);
+    GPid pid = start_sender(address);
+
+    pull_some(src, 5);
+    kill_sender(pid);
+    GstMessage *message =
+        ends_wait_message(bus, GST_MESSAGE_WARNING | GST_MESSAGE_EOS | GST_MESSAGE_ERROR, 5);
+    fail_unless(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_WARNING);
+    GError *warning;
+    gst_message_parse_warning(message, &warning, NULL);
+    fail_unless(g_error_matches(warning, GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_READ));
+    g_error_free(warning);
+    gst_message_unref(message);
+
+    while (gst_harness_buffers_in_queue(src))
+        gst_buffer_unref(gst_harness_pull(src));
+    pid = start_sender(address);
+    GstBuffer *fresh = ends_pull(src);
+    fail_unless(GST_BUFFER_FLAG_IS_SET(fresh, GST_BUFFER_FLAG_DISCONT));
+    gst_buffer_unref(fresh);
+    pull_some(src, 5);
+    fail_unless_equals_uint64(ends_stat(src, "reconnects"), 1);
+    kill_sender(pid);
+    gst_harness_teardown(src);
+    gst_object_unref(bus);
+    g_free(address);
+}
+GST_END_TEST
+
+GST_START_TEST(test_on_disconnect_eos)
+{
+    gchar *address = ends_address();
+    GstHarness *src = ends_src(address, "on-disconnect=eos");
+    GPid pid = start_sender(address);
+
+    pull_some(src, 3);
+    kill_sender(pid);
+    gst_event_unref(ends_wait_event(src, GST_EVENT_EOS));
+    gst_harness_teardown(src);
+    g_free(address);
+}
+GST_END_TEST
+
+GST_START_TEST(test_on_disconnect_error)
+{
+    gchar *address = ends_address();
+    GstHarness *src = ends_src(address, "on-disconnect=error");
+    GstBus *bus = ends_bus(src);
+    GPid pid = start_sender(address);
+
+    pull_some(src, 3);
+    kill_sender(pid);
+    GstMessage *message = ends_wait_message(bus, GST_MESSAGE_ERROR, 5);
+    fail_unless(message != NULL);
+    GError *error;
+    gst_message_parse_error(message, &error, NULL);
+    fail_unless(g_error_matches(error, GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_READ));
+    g_error_free(error);
+    gst_message_unref(message);
+    gst_harness_teardown(src);
+    gst_object_unref(bus);
+    g_free(address);
+}
+GST_END_TEST
+
+/* A pipeline in this process, so that its base time differs from the other's: pictures keep their
+ * place in time. */
+GST_START_TEST(test_clock_time_across_processes)
+{
+    gchar *address = ends_address();
+    GstHarness *src = ends_src(address, NULL);
+    GPid pid = start_sender(address);
+
+    pull_some(src, 5);
+    GstBuffer *buffer = ends_pull(src);
+    GstClockTime now = (GstClockTime)g_get_monotonic_time() * 1000;
+    GstClockTime due = GST_BUFFER_PTS(buffer) + gst_element_get_base_time(ends_element(src));
+    gst_buffer_unref(buffer);
+    /* A live test source stamps each picture when it makes it. */
+    fail_unless(due <= now && now - due < GST_SECOND, "%" GST_TIME_FORMAT " late",
+                GST_TIME_ARGS((GstClockTime)ABS(GST_CLOCK_DIFF(due, now))));
+    kill_sender(pid);
+    gst_harness_teardown(src);
+    g_free(address);
+}
+GST_END_TEST
+
+/* --- coming and going --------------------------------------------------------------------- */
+
+GST_START_TEST(test_receiver_comes_and_goes)
+{
+    gchar *address = ends_address();
+    GstHarness *sink = ends_sink(address, NULL);
+
+    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
+    for (guint round = 0; round < 10; round++) {
+        GstHarness *src = ends_src(address, NULL);
+        ends_wait_clients(sink, 1);
+        for (guint i = 0; i < 5; i++) {
+            fail_unless_equals_int(gst_harness_push(sink, ends_picture(CAPS_SMALL, i)),
+                                   GST_FLOW_OK);
+            GstBuffer *buffer = ends_pull(src);
+            ends_check_picture(buffer, CAPS_SMALL, i);
+            gst_buffer_unref(buffer);
+        }
+        gst_harness_teardown(src);
+        ends_wait_clients(sink, 0);
+    }
+    fail_unless_equals_uint64(ends_stat(sink, "connects"), 10);
+    gst_harness_teardown(sink);
+    g_free(address);
+}
+GST_END_TEST
+
+GST_START_TEST(test_sender_comes_and_goes)
+{
+    gchar *address = ends_address();
+    GstHarness *src = ends_src(address, NULL);
+
+    for (guint round = 0; round < 10; round++) {
+        GstHarness *sink = ends_sink(address, NULL);
+        gst_harness_set_src_caps_str(sink, CAPS_SMALL);
+        for (guint i = 0; i < 5; i++) {
+            gst_harness_push(sink, ends_picture(CAPS_SMALL, i));
+            GstBuffer *buffer = ends_pull(src);
+            ends_check_picture(buffer, CAPS_SMALL, i);
+            fail_unless(GST_BUFFER_FLAG_IS_SET(buffer, GST_BUFFER_FLAG_DISCONT) == (i == 0));
+            gst_buffer_unref(buffer);
+        }
+        gst_harness_teardown(sink);
+    }
+    fail_unless_equals_uint64(ends_stat(src, "reconnects"), 9);
+    gst_harness_teardown(src);
+    g_free(address);
+}
+GST_END_TEST
+
+static void count_client(GstElement *element, guint64 id, GstStructure *peer, gint *count)
+{
+    guint64 same;
+    gchar *path;
+
+    fail_unless(
+        gst_structure_get(peer, "id", G_TYPE_UINT64, &same, "path", G_TYPE_STRING, &path, NULL));
+    fail_unless(id == same);
+    g_free(path);
+    /* A handler may call anything. */
+    g_object_get(element, "active-path", &path, NULL);
+    g_free(path);
+    g_atomic_int_inc(count);
+}
+
+GST_START_TEST(test_client_signals)
+{
+    gchar *address = ends_address();
+    GstHarness *sink = ends_sink(address, NULL);
+    gint connected = 0, disconnected = 0;
+
+    g_signal_connect(ends_element(sink), "client-connected", G_CALLBACK(count_client), &connected);
+    g_signal_connect(ends_element(sink), "client-disconnected", G_CALLBACK(count_client),
+                     &disconnected);
+    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
+    for (guint round = 1; round <= 5; round++) {
+        GstHarness *src = ends_src(address, NULL);
+        ends_wait_clients(sink, 1);
+        gst_harness_teardown(src);
+        ends_wait_clients(sink, 0);
+        for (int i = 0; i < 500 && g_atomic_int_get(&disconnected) < (gint)round; i++)
+            g_usleep(10000);
+        fail_unless_equals_int(g_atomic_int_get(&connected), round);
+        fail_unless_equals_int(g_atomic_int_get(&disconnected), round);
+    }
+    gst_harness_teardown(sink);
+    g_free(address);
+}
+GST_END_TEST
+
+static gpointer push_one(gpointer sink)
+{
+    return GINT_TO_POINTER(gst_harness_push(sink, ends_picture(CAPS_SMALL, 1)));
+}
+
+GST_START_TEST(test_waiting_for_a_connection_can_be_ended)
+{
+    gchar *address = ends_address();
+    GstHarness *sink = ends_sink(address, NULL);
+
+    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
+    GThread *thread = g_thread_new("push", push_one, sink);
+    g_usleep(300000);
+    gint64 before = g_get_monotonic_time();
+    gst_element_set_state(sink->element, GST_STATE_NULL);
+    fail_unless_equals_int(GPOINTER_TO_INT(g_thread_join(thread)), GST_FLOW_FLUSHING);
+    fail_unless(g_get_monotonic_time() - before < G_TIME_SPAN_SECOND);
+    gst_harness_teardown(sink);
+    g_free(address);
+}
+GST_END_TEST
+
+GST_START_TEST(test_no_waiting_for_a_connection)
+{
+    gchar *address = ends_address();
+    GstHarness *sink = ends_sink(address, "wait-for-connection=false");
+
+    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
+    for (guint i = 0; i < 20; i++)
+        fail_unless_equals_int(gst_harness_push(sink, ends_picture(CAPS_SMALL, i)), GST_FLOW_OK);
+    fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 0);
+    gst_harness_teardown(sink);
+    g_free(address);
+}
+GST_END_TEST
+
+/* A receiver that does not take its frames blocks the sender, but not for ever: stopping ends it.
+ */
+GST_START_TEST(test_stop_while_blocked_by_a_receiver)
+{
+    gchar *address = ends_address();
+    GstHarness *sink = ends_sink(address, NULL);
+    GstHarness *src = ends_src(address, NULL);
+
+    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
+    ends_wait_clients(sink, 1);
+    gst_element_set_state(src->element, GST_STATE_PAUSED);
+    for (guint i = 0; i < 4; i++)
+        fail_unless_equals_int(gst_harness_push(sink, ends_picture(CAPS_SMALL, i)), GST_FLOW_OK);
+    GThread *thread = g_thread_new("push", push_one, sink);
+    g_usleep(300000);
+    gint64 before = g_get_monotonic_time();
+    gst_element_set_state(sink->element, GST_STATE_NULL);
+    fail_unless_equals_int(GPOINTER_TO_INT(g_thread_join(thread)), GST_FLOW_FLUSHING);
+    fail_unless(g_get_monotonic_time() - before < G_TIME_SPAN_SECOND);
+    gst_harness_teardown(src);
+    gst_harness_teardown(sink);
+    g_free(address);
+}
+GST_END_TEST
+
+GST_START_TEST(test_pause_and_play)
+{
+    gchar *address = ends_address();
+    GstHarness *sink = ends_sink(address, NULL);
+    GstHarness *src = ends_src(address, NULL);
+
+    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
+    for (guint i = 0; i < 10; i++) {
+        gst_harness_push(sink, ends_picture(CAPS_SMALL, i));
+        gst_buffer_unref(ends_pull(src));
+        fail_unless(gst_element_set_state(src->element, GST_STATE_PAUSED) !=
+                    GST_STATE_CHANGE_FAILURE);
+        gst_harness_push(sink, ends_picture(CAPS_SMALL, i));
+        g_usleep(20000);
+        fail_unless_equals_int(gst_harness_buffers_in_queue(src), 0);
+        gst_element_set_state(src->element, GST_STATE_PLAYING);
+        gst_buffer_unref(ends_pull(src));
+    }
+    gst_harness_teardown(src);
+    gst_harness_teardown(sink);
+    g_free(address);
+}
+GST_END_TEST
+
+/* --- a thousand times --------------------------------------------------------------------- */
+
+static void cycle(const gchar *launch, guint times)
+{
+    GError *error = NULL;
+    GstElement *pipeline = gst_parse_launch(launch, &error);
+    GstBus *bus = gst_element_get_bus(pipeline);
+
+    fail_unless(error == NULL);
+    for (guint i = 0; i < times; i++) {
+        gst_element_set_state(pipeline, GST_STATE_PLAYING);
+        if (i % 10 == 0)
+            g_usleep(1000);
+        fail_unless_equals_int(gst_element_set_state(pipeline, GST_STATE_NULL),
+                               GST_STATE_CHANGE_SUCCESS);
+    }
+    /* A clean stop posts nothing. */
+    gst_bus_set_flushing(bus, FALSE);
+    fail_if(gst_bus_pop_filtered(bus, GST_MESSAGE_ERROR | GST_MESSAGE_WARNING));
+    gst_object_unref(bus);
+    gst_object_unref(pipeline);
+}
+
+GST_START_TEST(test_sink_states_1000_times)
+{
+    gchar *address = ends_address();
+    gchar *launch =
+        g_strdup_printf("videotestsrc ! " CAPS_SMALL " ! gpudirectsink address=%s", address);
+
+    cycle(launch, 1000);
+    g_free(launch);
+    g_free(address);
+}
+GST_END_TEST
+
+GST_START_TEST(test_src_states_1000_times)
+{
+    gchar *address = ends_address();
+    gchar *launch = g_strdup_printf("gpudirectsrc address=%s ! fakesink", address);
+
+    cycle(launch, 1000);
+    g_free(launch);
+    g_free(address);
+}
+GST_END_TEST
+
+GST_START_TEST(test_src_states_1000_times_with_a_sender)
+{
+    gchar *address = ends_address();
+    gchar *send = g_strdup_printf(
+        "videotestsrc ! " CAPS_SMALL " ! gpudirectsink sync=false address=%s", address);
+    gchar *receive = g_strdup_printf("gpudirectsrc address=%s ! fakesink", address);
+    GstElement *sender = gst_parse_launch(send, NULL);
+
+    gst_element_set_state(sender, GST_STATE_PLAYING);
+    cycle(receive, 1000);
+    gst_element_set_state(sender, GST_STATE_NULL);
+    gst_object_unref(sender);
+    g_free(send);
+    g_free(receive);
+    g_free(address);
+}
+GST_END_TEST
+
+static Suite *life_suite(void)
+{
+    Suite *suite = suite_create("life");
+    TCase *tc = tcase_create("life");
+
+    suite_add_tcase(suite, tc);
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, test_killed_sender_is_no_eos);
+    tcase_add_test(tc, test_on_disconnect_eos);
+    tcase_add_test(tc, test_on_disconnect_error);
+    tcase_add_test(tc, test_clock_time_across_processes);
+    tcase_add_test(tc, test_receiver_comes_and_goes);
+    tcase_add_test(tc, test_sender_comes_and_goes);
+    tcase_add_test(tc, test_client_signals);
+    tcase_add_test(tc, test_waiting_for_a_connection_can_be_ended);
+    tcase_add_test(tc, test_no_waiting_for_a_connection);
+    tcase_add_test(tc, test_stop_while_blocked_by_a_receiver);
+    tcase_add_test(tc, test_pause_and_play);
+    tcase_add_test(tc, test_sink_states_1000_times);
+    tcase_add_test(tc, test_src_states_1000_times);
+    tcase_add_test(tc, test_src_states_1000_times_with_a_sender);
+    return suite;
+}
+
+int main(int argc, char **argv)
+{
+    ends_init_environment();
+    gst_check_init(&argc, &argv);
+    return gst_check_run_suite(life_suite(), "life", __FILE__);
+}

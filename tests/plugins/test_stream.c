@@ -1,0 +1,385 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What goes in comes out: pictures of every shape, their times, flags and metas, and the events
+ * between them. */
+#include "ends.h"
+
+#include <string.h>
+
+static GstHarness *sink, *src;
+static gchar *address;
+
+/* Not fixtures: gst-check joins all threads of tasks before it runs those. */
+static void setup(void)
+{
+    address = ends_address();
+    sink = ends_sink(address, NULL);
+    src = ends_src(address, NULL);
+}
+
+static GstClockTime base_times_apart(void)
+{
+    return gst_element_get_base_time(ends_element(sink)) -
+           gst_element_get_base_time(ends_element(src));
+}
+
+static void teardown(void)
+{
+    gst_harness_teardown(src);
+    gst_harness_teardown(sink);
+    g_free(address);
+}
+
+/* --- formats ------------------------------------------------------------------------------ */
+
+static const gchar *const shapes[] = {
+    "video/x-raw,format=UYVY,width=64,height=16,framerate=25/1,interlace-mode=progressive,"
+    "pixel-aspect-ratio=1/1,colorimetry=bt709",
+    "video/x-raw,format=UYVY,width=33,height=7,framerate=30000/1001",
+    "video/x-raw,format=v210,width=50,height=9,framerate=50/1",
+    "video/x-raw,format=NV12,width=97,height=35,framerate=25/1,colorimetry=bt2020",
+    "video/x-raw,format=I420_10LE,width=31,height=17,framerate=0/1,max-framerate=60/1",
+    "video/x-raw,format=P010_10LE,width=32,height=18,framerate=25/1,interlace-mode=interleaved,"
+    "field-order=top-field-first",
+    "video/x-raw,format=BGRx,width=5,height=3,framerate=25/1,multiview-mode=mono",
+    "video/x-raw,format=RGB,width=7,height=3,framerate=25/1",
+    "video/x-raw,format=UYVP,width=14,height=6,framerate=25/1",
+    "video/x-raw,format=NV12_4L4,width=64,height=32,framerate=25/1",
+    "video/x-raw,format=RGB8P,width=64,height=16,framerate=25/1",
+    "video/x-raw,format=GRAY16_LE,width=1,height=1,framerate=25/1",
+    "video/x-raw,format=A420,width=20,height=10,framerate=25/1",
+};
+
+GST_START_TEST(test_shape)
+{
+    setup();
+    const gchar *text = shapes[__i__];
+    gst_harness_set_src_caps_str(sink, text);
+    fail_unless_equals_int(gst_harness_push(sink, ends_picture(text, 1)), GST_FLOW_OK);
+    GstBuffer *buffer = ends_pull(src);
+    ends_check_picture(buffer, text, 1);
+
+    GstVideoInfo info;
+    GstCaps *sent = gst_caps_from_string(text);
+    GstCaps *got = gst_pad_get_current_caps(src->sinkpad);
+    gst_video_info_from_caps(&info, sent);
+    GstVideoMeta *meta = gst_buffer_get_video_meta(buffer);
+    fail_unless(meta != NULL);
+    fail_unless_equals_int(meta->n_planes, GST_VIDEO_INFO_N_PLANES(&info));
+    fail_unless(gst_caps_is_equal(sent, got), "%s became %s", text, gst_caps_to_string(got));
+    gst_caps_unref(sent);
+    gst_caps_unref(got);
+    gst_buffer_unref(buffer);
+    teardown();
+}
+GST_END_TEST
+
+GST_START_TEST(test_caps_change_in_band)
+{
+    const gchar *const sequence[] = {shapes[0], shapes[3], shapes[0], shapes[2]};
+
+    setup();
+    for (guint round = 0; round < G_N_ELEMENTS(sequence); round++) {
+        gst_harness_set_src_caps_str(sink, sequence[round]);
+        for (guint i = 0; i < 3; i++)
+            fail_unless_equals_int(
+                gst_harness_push(sink, ends_picture(sequence[round], round * 3 + i)), GST_FLOW_OK);
+        /* The old epoch drains before the new format comes: pull only now. */
+        for (guint i = 0; i < 3; i++) {
+            GstBuffer *buffer = ends_pull(src);
+            ends_check_picture(buffer, sequence[round], round * 3 + i);
+            gst_buffer_unref(buffer);
+        }
+        GstCaps *want = gst_caps_from_string(sequence[round]);
+        GstCaps *got = gst_pad_get_current_caps(src->sinkpad);
+        fail_unless(gst_caps_is_equal(want, got));
+        gst_caps_unref(want);
+        gst_caps_unref(got);
+    }
+    fail_unless_equals_uint64(ends_stat(src, "frames"), 12);
+    fail_unless_equals_uint64(ends_stat(src, "dropped"), 0);
+    teardown();
+}
+GST_END_TEST
+
+/* --- time --------------------------------------------------------------------------------- */
+
+GST_START_TEST(test_times_and_flags)
+{
+    const guint flags = GST_BUFFER_FLAG_MARKER | GST_BUFFER_FLAG_GAP |
+                        GST_VIDEO_BUFFER_FLAG_INTERLACED | GST_VIDEO_BUFFER_FLAG_TFF |
+                        GST_BUFFER_FLAG_CORRUPTED;
+
+    setup();
+    gst_element_set_base_time(ends_element(sink),
+                              gst_element_get_base_time(ends_element(sink)) + 7 * GST_SECOND);
+    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
+    GstBuffer *buffer = ends_picture(CAPS_SMALL, 1);
+    GST_BUFFER_PTS(buffer) = 3 * GST_SECOND;
+    GST_BUFFER_DTS(buffer) = 2 * GST_SECOND;
+    GST_BUFFER_DURATION(buffer) = 40 * GST_MSECOND;
+    GST_BUFFER_OFFSET(buffer) = 4711;
+    GST_BUFFER_FLAG_SET(buffer, flags);
+    gst_harness_push(sink, buffer);
+
+    buffer = ends_pull(src);
+    GstClockTime apart = base_times_apart();
+    fail_unless_equals_uint64(GST_BUFFER_PTS(buffer), 3 * GST_SECOND + apart);
+    fail_unless_equals_uint64(GST_BUFFER_DTS(buffer), 2 * GST_SECOND + apart);
+    fail_unless_equals_uint64(GST_BUFFER_DURATION(buffer), 40 * GST_MSECOND);
+    fail_unless_equals_uint64(GST_BUFFER_OFFSET(buffer), 4711);
+    fail_unless(GST_BUFFER_FLAG_IS_SET(buffer, flags));
+    fail_unless(GST_BUFFER_FLAG_IS_SET(buffer, GST_BUFFER_FLAG_DISCONT), "the first buffer");
+    fail_if(GST_BUFFER_FLAG_IS_SET(buffer, GST_VIDEO_BUFFER_FLAG_ONEFIELD));
+    gst_buffer_unref(buffer);
+
+    gst_harness_push(sink, ends_picture(CAPS_SMALL, 2));
+    buffer = ends_pull(src);
+    fail_if(GST_BUFFER_PTS_IS_VALID(buffer));
+    fail_if(GST_BUFFER_FLAGS(buffer) & (flags | GST_BUFFER_FLAG_DISCONT));
+    gst_buffer_unref(buffer);
+    teardown();
+}
+GST_END_TEST
+
+GST_START_TEST(test_submit_time)
+{
+    GstCaps *reference = gst_caps_new_empty_simple("timestamp/x-gpudirect-submit");
+
+    setup();
+    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
+    for (guint i = 0; i < 10; i++) { /* more than slots: buffers are used again */
+        GstClockTime before = (GstClockTime)g_get_monotonic_time() * 1000;
+        gst_harness_push(sink, ends_picture(CAPS_SMALL, i));
+        GstBuffer *buffer = ends_pull(src);
+        GstReferenceTimestampMeta *meta =
+            gst_buffer_get_reference_timestamp_meta(buffer, reference);
+        fail_unless(meta != NULL);
+        fail_unless(meta->timestamp >= before);
+        fail_unless(meta->timestamp <= (GstClockTime)g_get_monotonic_time() * 1000 + 1000);
+        gst_buffer_unref(buffer);
+    }
+    gst_caps_unref(reference);
+    teardown();
+}
+GST_END_TEST
+
+GST_START_TEST(test_latency)
+{
+    setup();
+    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
+    gst_harness_push(sink, ends_picture(CAPS_SMALL, 1));
+    gst_buffer_unref(ends_pull(src));
+
+    GstQuery *query = gst_query_new_latency();
+    gboolean live;
+    GstClockTime min, max;
+    fail_unless(gst_pad_peer_query(src->sinkpad, query));
+    gst_query_parse_latency(query, &live, &min, &max);
+    fail_unless(live);
+    fail_unless(min >= 20 * GST_MSECOND);
+    fail_unless_equals_uint64(max, 4 * 40 * GST_MSECOND);
+    gst_query_unref(query);
+    teardown();
+}
+GST_END_TEST
+
+/* --- events ------------------------------------------------------------------------------- */
+
+GST_START_TEST(test_segment_keeps_stream_time)
+{
+    GstSegment segment;
+
+    setup();
+    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
+    gst_segment_init(&segment, GST_FORMAT_TIME);
+    segment.start = segment.time = 100 * GST_SECOND;
+    gst_harness_push_event(sink, gst_event_new_segment(&segment));
+    GstBuffer *buffer = ends_picture(CAPS_SMALL, 1);
+    GST_BUFFER_PTS(buffer) = 101 * GST_SECOND;
+    gst_harness_push(sink, buffer);
+
+    buffer = ends_pull(src);
+    GstEvent *event = gst_pad_get_sticky_event(src->sinkpad, GST_EVENT_SEGMENT, 0);
+    gst_event_copy_segment(event, &segment);
+    GstClockTime apart = base_times_apart();
+    fail_unless_equals_uint64(
+        gst_segment_to_running_time(&segment, GST_FORMAT_TIME, GST_BUFFER_PTS(buffer)),
+        1 * GST_SECOND + apart);
+    fail_unless_equals_uint64(
+        gst_segment_to_stream_time(&segment, GST_FORMAT_TIME, GST_BUFFER_PTS(buffer)),
+        101 * GST_SECOND);
+    gst_event_unref(event);
+    gst_buffer_unref(buffer);
+    teardown();
+}
+GST_END_TEST
+
+GST_START_TEST(test_tags_and_custom_events)
+{
+    GstTagList *tags =
+        gst_tag_list_new(GST_TAG_TITLE, "Pferde am Ufer", GST_TAG_TRACK_NUMBER, 3u, NULL);
+
+    setup();
+    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
+    gst_harness_push(sink, ends_picture(CAPS_SMALL, 1));
+    gst_buffer_unref(ends_pull(src));
+    gst_harness_push_event(sink, gst_event_new_tag(tags));
+    gst_harness_push_event(sink,
+                           gst_event_new_custom(GST_EVENT_CUSTOM_DOWNSTREAM,
+                                                gst_structure_new("x-cue", "splice", G_TYPE_INT64,
+                                                                  G_GINT64_CONSTANT(-5), NULL)));
+
+    GstEvent *event = ends_wait_event(src, GST_EVENT_TAG);
+    gchar *title;
+    guint track;
+    gst_event_parse_tag(event, &tags);
+    fail_unless(gst_tag_list_get_string(tags, GST_TAG_TITLE, &title));
+    fail_unless_equals_string(title, "Pferde am Ufer");
+    fail_unless(gst_tag_list_get_uint(tags, GST_TAG_TRACK_NUMBER, &track));
+    fail_unless_equals_int(track, 3);
+    g_free(title);
+    gst_event_unref(event);
+
+    gint64 splice;
+    event = ends_wait_event(src, GST_EVENT_CUSTOM_DOWNSTREAM);
+    fail_unless(gst_event_has_name(event, "x-cue"));
+    fail_unless(gst_structure_get_int64(gst_event_get_structure(event), "splice", &splice));
+    fail_unless(splice == -5);
+    gst_event_unref(event);
+    teardown();
+}
+GST_END_TEST
+
+GST_START_TEST(test_gap)
+{
+    GstClockTime time, duration;
+
+    setup();
+    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
+    GstBuffer *buffer = ends_picture(CAPS_SMALL, 1);
+    GST_BUFFER_PTS(buffer) = 0;
+    gst_harness_push(sink, buffer);
+    gst_buffer_unref(ends_pull(src));
+    gst_harness_push_event(sink, gst_event_new_gap(1 * GST_SECOND, 2 * GST_SECOND));
+
+    GstEvent *event = ends_wait_event(src, GST_EVENT_GAP);
+    gst_event_parse_gap(event, &time, &duration);
+    GstClockTime apart = base_times_apart();
+    fail_unless_equals_uint64(time, 1 * GST_SECOND + apart);
+    fail_unless_equals_uint64(duration, 2 * GST_SECOND);
+    gst_event_unref(event);
+    teardown();
+}
+GST_END_TEST
+
+GST_START_TEST(test_late_receiver_gets_segment_and_tags)
+{
+    setup();
+    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
+    gst_harness_push_event(sink, gst_event_new_tag(gst_tag_list_new(GST_TAG_TITLE, "late", NULL)));
+    gst_harness_push(sink, ends_picture(CAPS_SMALL, 1));
+    gst_buffer_unref(ends_pull(src));
+
+    GstHarness *late = ends_src(address, NULL);
+    ends_wait_clients(sink, 2);
+    gst_harness_push(sink, ends_picture(CAPS_SMALL, 2));
+    GstBuffer *buffer = ends_pull(late);
+    ends_check_picture(buffer, CAPS_SMALL, 2);
+    gst_buffer_unref(buffer);
+    gst_event_unref(ends_wait_event(late, GST_EVENT_TAG));
+    gst_harness_teardown(late);
+    gst_buffer_unref(ends_pull(src));
+    teardown();
+}
+GST_END_TEST
+
+GST_START_TEST(test_eos)
+{
+    setup();
+    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
+    gst_harness_push(sink, ends_picture(CAPS_SMALL, 1));
+    gst_harness_push_event(sink, gst_event_new_eos());
+    GstBuffer *buffer = ends_pull(src);
+    ends_check_picture(buffer, CAPS_SMALL, 1);
+    gst_buffer_unref(buffer);
+    gst_event_unref(ends_wait_event(src, GST_EVENT_EOS));
+    teardown();
+}
+GST_END_TEST
+
+GST_START_TEST(test_flush)
+{
+    setup();
+    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
+    gst_harness_push(sink, ends_picture(CAPS_SMALL, 1));
+    gst_buffer_unref(ends_pull(src));
+    for (guint i = 0; i < 20; i++) {
+        GstSegment segment;
+        gst_harness_push_event(sink, gst_event_new_flush_start());
+        gst_harness_push_event(sink, gst_event_new_flush_stop(TRUE));
+        gst_segment_init(&segment, GST_FORMAT_TIME);
+        gst_harness_push_event(sink, gst_event_new_segment(&segment));
+        fail_unless_equals_int(gst_harness_push(sink, ends_picture(CAPS_SMALL, i)), GST_FLOW_OK);
+        GstBuffer *buffer = ends_pull(src);
+        ends_check_picture(buffer, CAPS_SMALL, i);
+        fail_unless(GST_BUFFER_FLAG_IS_SET(buffer, GST_BUFFER_FLAG_DISCONT));
+        gst_buffer_unref(buffer);
+    }
+    fail_unless_equals_uint64(ends_stat(src, "connects"), 1);
+    teardown();
+}
+GST_END_TEST
+
+GST_START_TEST(test_two_receivers)
+{
+    setup();
+    GstHarness *other = ends_src(address, NULL);
+
+    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
+    ends_wait_clients(sink, 2);
+    for (guint i = 0; i < 50; i++) {
+        gst_harness_push(sink, ends_picture(CAPS_SMALL, i));
+        GstBuffer *one = ends_pull(src);
+        GstBuffer *two = ends_pull(other);
+        ends_check_picture(one, CAPS_SMALL, i);
+        ends_check_picture(two, CAPS_SMALL, i);
+        gst_buffer_unref(one);
+        gst_buffer_unref(two);
+    }
+    fail_unless_equals_uint64(ends_stat(sink, "delivered"), 100);
+    fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 50);
+    gst_harness_teardown(other);
+    teardown();
+}
+GST_END_TEST
+
+static Suite *stream_suite(void)
+{
+    Suite *suite = suite_create("stream");
+    TCase *tc = tcase_create("stream");
+
+    suite_add_tcase(suite, tc);
+    tcase_set_timeout(tc, 30);
+    tcase_add_loop_test(tc, test_shape, 0, G_N_ELEMENTS(shapes));
+    tcase_add_test(tc, test_caps_change_in_band);
+    tcase_add_test(tc, test_times_and_flags);
+    tcase_add_test(tc, test_submit_time);
+    tcase_add_test(tc, test_latency);
+    tcase_add_test(tc, test_segment_keeps_stream_time);
+    tcase_add_test(tc, test_tags_and_custom_events);
+    tcase_add_test(tc, test_gap);
+    tcase_add_test(tc, test_late_receiver_gets_segment_and_tags);
+    tcase_add_test(tc, test_eos);
+    tcase_add_test(tc, test_flush);
+    tcase_add_test(tc, test_two_receivers);
+    return suite;
+}
+
+int main(int argc, char **argv)
+{
+    ends_init_environment();
+    gst_check_init(&argc, &argv);
+    return gst_check_run_suite(stream_suite(), "stream", __FILE__);
+}

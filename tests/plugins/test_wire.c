@@ -1,0 +1,389 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What travels beside the pictures: metas and caps as bytes, there and back, and bytes that nobody
+ * wrote. */
+#include "ends.h"
+#include "event.h"
+#include "layoutcaps.h"
+#include "meta.h"
+#include "wire_fuzz.h"
+
+#include <string.h>
+
+static const struct wire_head head = {.monotonic = TRUE, .base_time = 123456789};
+
+static GstBuffer *there_and_back(GstBuffer *buffer, guint lost_there, guint lost_back)
+{
+    uint8_t bytes[GPUD_FRAME_META_MAX];
+    struct wire_head got;
+    guint lost = 0;
+    uint32_t size = meta_encode(buffer, &head, bytes, &lost);
+
+    fail_unless_equals_int(lost, lost_there);
+    fail_unless(size <= sizeof(bytes));
+    GstBuffer *back = gst_buffer_new();
+    lost = 0;
+    fail_unless(meta_decode(bytes, size, &got, back, &lost));
+    fail_unless_equals_int(lost, lost_back);
+    fail_unless(got.monotonic == TRUE && got.base_time == 123456789);
+    gst_buffer_unref(buffer);
+    return back;
+}
+
+GST_START_TEST(test_timecode)
+{
+    GDateTime *jam = g_date_time_new_utc(2026, 3, 1, 6, 0, 0);
+    GstVideoTimeCode *code = gst_video_time_code_new(
+        30000, 1001, jam, GST_VIDEO_TIME_CODE_FLAGS_DROP_FRAME, 10, 11, 12, 13, 0);
+    GstBuffer *buffer = gst_buffer_new();
+
+    gst_buffer_add_video_time_code_meta(buffer, code);
+    buffer = there_and_back(buffer, 0, 0);
+    GstVideoTimeCodeMeta *meta = gst_buffer_get_video_time_code_meta(buffer);
+    fail_unless(meta != NULL);
+    fail_unless_equals_int(gst_video_time_code_compare(&meta->tc, code), 0);
+    fail_unless(g_date_time_equal(meta->tc.config.latest_daily_jam, jam));
+    fail_unless_equals_int(meta->tc.config.flags, GST_VIDEO_TIME_CODE_FLAGS_DROP_FRAME);
+    gst_buffer_unref(buffer);
+    gst_video_time_code_free(code);
+    g_date_time_unref(jam);
+}
+GST_END_TEST
+
+GST_START_TEST(test_captions_and_bars)
+{
+    static const guint8 words[] = {0xfc, 0x94, 0x2c, 0xfd, 0x80, 0x80};
+    GstBuffer *buffer = gst_buffer_new();
+    GstVideoCropMeta *crop = gst_buffer_add_video_crop_meta(buffer);
+
+    crop->x = 1;
+    crop->y = 2;
+    crop->width = 3;
+    crop->height = 4;
+    gst_buffer_add_video_caption_meta(buffer, GST_VIDEO_CAPTION_TYPE_CEA708_RAW, words,
+                                      sizeof(words));
+    gst_buffer_add_video_afd_meta(buffer, 1, GST_VIDEO_AFD_SPEC_SMPTE_ST2016_1,
+                                  GST_VIDEO_AFD_14_9_LETTER_14_9_PILLAR);
+    gst_buffer_add_video_bar_meta(buffer, 1, TRUE, 60, 1020);
+    buffer = there_and_back(buffer, 0, 0);
+
+    GstVideoCaptionMeta *caption = gst_buffer_get_video_caption_meta(buffer);
+    fail_unless(caption && caption->caption_type == GST_VIDEO_CAPTION_TYPE_CEA708_RAW);
+    fail_unless(caption->size == sizeof(words) && memcmp(caption->data, words, sizeof(words)) == 0);
+    GstVideoAFDMeta *afd = gst_buffer_get_video_afd_meta(buffer);
+    fail_unless(afd && afd->field == 1 && afd->afd == GST_VIDEO_AFD_14_9_LETTER_14_9_PILLAR);
+    GstVideoBarMeta *bar = gst_buffer_get_video_bar_meta(buffer);
+    fail_unless(bar && bar->is_letterbox && bar->bar_data1 == 60 && bar->bar_data2 == 1020);
+    crop = gst_buffer_get_video_crop_meta(buffer);
+    fail_unless(crop && crop->x == 1 && crop->y == 2 && crop->width == 3 && crop->height == 4);
+    gst_buffer_unref(buffer);
+}
+GST_END_TEST
+
+GST_START_TEST(test_reference_timestamps)
+{
+    GstBuffer *buffer = gst_buffer_new();
+    GstCaps *ptp = gst_caps_from_string("timestamp/x-ptp, version=IEEE1588-2008, domain=5");
+
+    gst_buffer_add_reference_timestamp_meta(buffer, ptp, 1234, 99);
+    meta_set_submit_time(buffer, 55); /* means nothing on the other side */
+    buffer = there_and_back(buffer, 0, 0);
+    GstReferenceTimestampMeta *meta = gst_buffer_get_reference_timestamp_meta(buffer, ptp);
+    fail_unless(meta && meta->timestamp == 1234 && meta->duration == 99);
+    fail_unless(gst_caps_is_equal(meta->reference, ptp));
+    fail_if(gst_buffer_get_reference_timestamp_meta(buffer, meta_submit_reference()));
+    gst_caps_unref(ptp);
+    gst_buffer_unref(buffer);
+}
+GST_END_TEST
+
+GST_START_TEST(test_custom_metas)
+{
+    static const gchar *tags[] = {NULL};
+    gint number = 0;
+
+    gst_meta_register_custom("GpudirectTestMeta", tags, NULL, NULL, NULL);
+    GstBuffer *buffer = gst_buffer_new();
+    GstStructure *structure =
+        gst_custom_meta_get_structure(gst_buffer_add_custom_meta(buffer, "GpudirectTestMeta"));
+    gst_structure_set(structure, "number", G_TYPE_INT, -7, "text", G_TYPE_STRING, "Grüße", "ratio",
+                      GST_TYPE_FRACTION, 16, 9, "yes", G_TYPE_BOOLEAN, TRUE, "pi", G_TYPE_DOUBLE,
+                      3.25, "untold", G_TYPE_POINTER, &number, NULL);
+    buffer = there_and_back(buffer, 1, 0);
+    GstCustomMeta *meta = gst_buffer_get_custom_meta(buffer, "GpudirectTestMeta");
+    fail_unless(meta != NULL);
+    structure = gst_custom_meta_get_structure(meta);
+    fail_unless(gst_structure_get_int(structure, "number", &number) && number == -7);
+    fail_unless_equals_string(gst_structure_get_string(structure, "text"), "Grüße");
+    fail_if(gst_structure_has_field(structure, "untold"));
+    gst_buffer_unref(buffer);
+}
+GST_END_TEST
+
+GST_START_TEST(test_metas_that_do_not_fit)
+{
+    static guint8 much[GPUD_FRAME_META_MAX];
+    GstBuffer *buffer = gst_buffer_new();
+
+    gst_buffer_add_video_afd_meta(buffer, 0, GST_VIDEO_AFD_SPEC_ATSC_A53,
+                                  GST_VIDEO_AFD_4_3_FULL_16_9_FULL);
+    gst_buffer_add_video_caption_meta(buffer, GST_VIDEO_CAPTION_TYPE_CEA708_CDP, much,
+                                      sizeof(much));
+    gst_buffer_add_video_bar_meta(buffer, 0, FALSE, 1, 2);
+    gst_buffer_add_video_region_of_interest_meta(buffer, "face", 1, 2, 3,
+                                                 4); /* of no kind that travels */
+    buffer = there_and_back(buffer, 2, 0);
+    fail_unless(gst_buffer_get_video_afd_meta(buffer) && gst_buffer_get_video_bar_meta(buffer));
+    fail_if(gst_buffer_get_video_caption_meta(buffer));
+    gst_buffer_unref(buffer);
+}
+GST_END_TEST
+
+GST_START_TEST(test_metas_through_a_link)
+{
+    gchar *address = ends_address();
+    GstHarness *sink = ends_sink(address, NULL), *src = ends_src(address, NULL);
+    static guint8 much[GPUD_FRAME_META_MAX];
+
+    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
+    for (guint i = 0; i < 10; i++) { /* buffers are used again: nothing may stay on them */
+        GstBuffer *buffer = ends_picture(CAPS_SMALL, i);
+        if (i % 2)
+            gst_buffer_add_video_bar_meta(buffer, 0, TRUE, i, i + 1);
+        gst_buffer_add_video_caption_meta(buffer, GST_VIDEO_CAPTION_TYPE_CEA708_CDP, much,
+                                          sizeof(much));
+        gst_harness_push(sink, buffer);
+        buffer = ends_pull(src);
+        GstVideoBarMeta *bar = gst_buffer_get_video_bar_meta(buffer);
+        fail_unless((bar != NULL) == (i % 2 == 1));
+        fail_unless(!bar || bar->bar_data1 == i);
+        gst_buffer_unref(buffer);
+    }
+    fail_unless_equals_uint64(ends_stat(sink, "lost-metas"), 10);
+    fail_unless_equals_uint64(ends_stat(src, "lost-metas"), 0);
+    gst_harness_teardown(src);
+    gst_harness_teardown(sink);
+    g_free(address);
+}
+GST_END_TEST
+
+/* --- formats ------------------------------------------------------------------------------ */
+
+GST_START_TEST(test_every_format_has_a_layout)
+{
+    guint count;
+    const GstVideoFormat *formats = gst_video_formats_raw(&count);
+
+    fail_unless(count > 80);
+    for (guint i = 0; i < count; i++) {
+        for (guint size = 1; size <= 130; size += 43) {
+            struct gpud_layout layout;
+            struct video_planes planes;
+            struct gpud_error error = {0};
+            GstVideoInfo info, got;
+            uint8_t media[GPUD_MEDIA_MAX];
+            gchar *reason = NULL;
+
+            gst_video_info_set_format(&info, formats[i], size, size + 1);
+            fail_unless(layout_from_info(&layout, &info), "%s %u",
+                        gst_video_format_to_string(formats[i]), size);
+            fail_unless(gpud_layout_check(&layout, &error) == GPUD_OK, "%s", error.reason);
+            fail_unless(layout_fits_info(&layout, &info));
+            layout_to_planes(&layout, &info, &planes);
+            fail_unless(planes_are_default(&planes, &info));
+
+            GstCaps *caps = gst_video_info_to_caps(&info);
+            size_t length = media_from_caps(media, caps);
+            GstCaps *back = media_to_caps(&layout, media, length, &got, &reason);
+            fail_unless(back != NULL, "%s: %s", layout.format, reason);
+            fail_unless(gst_caps_is_equal(caps, back));
+            gst_caps_unref(back);
+            gst_caps_unref(caps);
+        }
+    }
+}
+GST_END_TEST
+
+/* The core's own idea of a format is the same as GStreamer's. */
+GST_START_TEST(test_layouts_agree_with_the_core)
+{
+    guint count, known = 0;
+    const GstVideoFormat *formats = gst_video_formats_raw(&count);
+
+    for (guint i = 0; i < count; i++) {
+        const gchar *name = gst_video_format_to_string(formats[i]);
+        struct gpud_layout core, ours;
+        GstVideoInfo info;
+
+        if (gpud_layout_init(&core, name, 96, 50, 4, NULL) != GPUD_OK)
+            continue;
+        known++;
+        gst_video_info_set_format(&info, formats[i], 96, 50);
+        fail_unless(layout_from_info(&ours, &info));
+        fail_unless_equals_int(core.planes, ours.planes);
+        for (guint p = 0; p < core.planes; p++) {
+            fail_unless(core.plane[p].row_bytes == ours.plane[p].row_bytes,
+                        "%s plane %u: %u and %u bytes", name, p, core.plane[p].row_bytes,
+                        ours.plane[p].row_bytes);
+            fail_unless(core.plane[p].rows == ours.plane[p].rows, "%s plane %u", name, p);
+        }
+    }
+    fail_unless(known > 20);
+}
+GST_END_TEST
+
+GST_START_TEST(test_a_sender_that_is_no_element)
+{
+    struct gpud_layout layout;
+    GstVideoInfo info;
+    gchar *reason = NULL;
+
+    gpud_layout_init(&layout, "NV12", 64, 32, 256, NULL);
+    GstCaps *caps = media_to_caps(&layout, "hello", 5, &info, &reason);
+    fail_unless(caps != NULL, "%s", reason);
+    fail_unless_equals_int(info.width, 64);
+    fail_unless_equals_int(GST_VIDEO_INFO_FORMAT(&info), GST_VIDEO_FORMAT_NV12);
+    struct video_planes planes;
+    layout_to_planes(&layout, &info, &planes);
+    fail_unless_equals_int(planes.stride[0], 256);
+    fail_if(planes_are_default(&planes, &info));
+    gst_caps_unref(caps);
+
+    gpud_layout_init(&layout, "NV12", 64, 32, 0, NULL);
+    g_strlcpy(layout.format, "XY99", sizeof(layout.format));
+    fail_if(media_to_caps(&layout, NULL, 0, &info, &reason));
+    fail_unless(strstr(reason, "XY99") != NULL);
+    g_free(reason);
+}
+GST_END_TEST
+
+/* Caps that do not belong to the layout are a lie. */
+GST_START_TEST(test_caps_that_contradict_the_layout)
+{
+    uint8_t media[GPUD_MEDIA_MAX];
+    struct gpud_layout layout;
+    GstVideoInfo info;
+    gchar *reason = NULL;
+    GstCaps *caps =
+        gst_caps_from_string("video/x-raw,format=NV12,width=6400,height=3200,framerate=1/1");
+
+    size_t size = media_from_caps(media, caps);
+    gpud_layout_init(&layout, "NV12", 64, 32, 0, NULL);
+    fail_if(media_to_caps(&layout, media, size, &info, &reason));
+    fail_unless(reason != NULL);
+    g_free(reason);
+    gst_caps_unref(caps);
+}
+GST_END_TEST
+
+/* --- hostile bytes ------------------------------------------------------------------------ */
+
+static size_t sample(guint which, uint8_t *bytes)
+{
+    struct pack pack = {.data = bytes, .size = 1024};
+
+    bytes[0] = (uint8_t)(which % 3 == 2 ? 2 + 3 * (which % 6) : which % 3);
+    pack.used = 1;
+    if (which % 3 == 0) {
+        GstBuffer *buffer = gst_buffer_new();
+        GstVideoTimeCode *code = gst_video_time_code_new(25, 1, NULL, 0, 1, 2, 3, 4, 0);
+        uint8_t metas[GPUD_FRAME_META_MAX];
+        guint lost = 0;
+        GstCaps *caps = gst_caps_from_string("timestamp/x-ptp, domain=5");
+        gst_buffer_add_video_time_code_meta(buffer, code);
+        gst_buffer_add_reference_timestamp_meta(buffer, caps, 1, 2);
+        gst_buffer_add_video_bar_meta(buffer, 0, TRUE, 1, 2);
+        gst_buffer_add_video_caption_meta(buffer, GST_VIDEO_CAPTION_TYPE_CEA608_RAW, bytes, 4);
+        pack_bytes(&pack, metas, meta_encode(buffer, &head, metas, &lost));
+        gst_buffer_unref(buffer);
+        gst_video_time_code_free(code);
+        gst_caps_unref(caps);
+    } else if (which % 3 == 1) {
+        uint8_t media[GPUD_MEDIA_MAX];
+        GstCaps *caps = gst_caps_from_string(CAPS_SMALL);
+        pack_bytes(&pack, media, media_from_caps(media, caps));
+        gst_caps_unref(caps);
+    } else {
+        GstStructure *structure = gst_structure_new("taglist", GST_TAG_TITLE, G_TYPE_STRING, "x",
+                                                    "when", G_TYPE_DOUBLE, 1.0, NULL);
+        wire_head_pack(&pack, &head);
+        if (which % 6 == 0)
+            pack_u8(&pack, 0);
+        pack_structure(&pack, structure, NULL);
+        gst_structure_free(structure);
+    }
+    return pack.used;
+}
+
+GST_START_TEST(test_mutated_bytes)
+{
+    GRand *random = g_rand_new_with_seed(4711);
+
+    for (guint round = 0; round < 60000; round++) {
+        uint8_t bytes[1024];
+        size_t size = sample(round, bytes);
+        guint hits = (guint)g_rand_int_range(random, 0, 5);
+        for (guint i = 0; i < hits; i++)
+            bytes[g_rand_int_range(random, 1, (gint)size)] = (uint8_t)g_rand_int(random);
+        if (g_rand_int_range(random, 0, 4) == 0)
+            size = (size_t)g_rand_int_range(random, 0, (gint)size);
+        /* Behind the end there is nothing: an allocation of that size lets a sanitizer see it. */
+        uint8_t *exact = g_memdup2(bytes, size);
+        LLVMFuzzerTestOneInput(exact, size);
+        g_free(exact);
+    }
+    g_rand_free(random);
+}
+GST_END_TEST
+
+/* Names become quarks, which live for ever. */
+GST_START_TEST(test_names_are_rationed)
+{
+    guint refused = 0;
+
+    for (guint i = 0; i < 2000; i++) {
+        uint8_t bytes[128];
+        struct pack pack = {.data = bytes, .size = sizeof(bytes)};
+        gchar *name = g_strdup_printf("never-heard-of-%u", i);
+        pack_u8(&pack, (uint8_t)strlen(name));
+        pack_bytes(&pack, name, strlen(name));
+        pack_u16(&pack, 0);
+        struct unpack unpack = {.data = bytes, .left = pack.used};
+        GstStructure *structure = unpack_structure(&unpack);
+        refused += structure == NULL;
+        g_clear_pointer(&structure, gst_structure_free);
+        g_free(name);
+    }
+    fail_unless(refused > 1500, "%u of 2000 refused", refused);
+}
+GST_END_TEST
+
+static Suite *wire_suite(void)
+{
+    Suite *suite = suite_create("wire");
+    TCase *tc = tcase_create("wire");
+
+    suite_add_tcase(suite, tc);
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, test_timecode);
+    tcase_add_test(tc, test_captions_and_bars);
+    tcase_add_test(tc, test_reference_timestamps);
+    tcase_add_test(tc, test_custom_metas);
+    tcase_add_test(tc, test_metas_that_do_not_fit);
+    tcase_add_test(tc, test_metas_through_a_link);
+    tcase_add_test(tc, test_every_format_has_a_layout);
+    tcase_add_test(tc, test_layouts_agree_with_the_core);
+    tcase_add_test(tc, test_a_sender_that_is_no_element);
+    tcase_add_test(tc, test_caps_that_contradict_the_layout);
+    tcase_add_test(tc, test_mutated_bytes);
+    tcase_add_test(tc, test_names_are_rationed);
+    return suite;
+}
+
+int main(int argc, char **argv)
+{
+    ends_init_environment();
+    gst_check_init(&argc, &argv);
+    return gst_check_run_suite(wire_suite(), "wire", __FILE__);
+}

@@ -1,0 +1,84 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Everything in the plugin that reads a peer's bytes, called with the same bytes. With clang:
+ *   clang -fsanitize=fuzzer,address,undefined … wire_fuzz.c and the plugin's sources */
+#include "wire_fuzz.h"
+
+#include "event.h"
+#include "layoutcaps.h"
+#include "meta.h"
+
+#include <string.h>
+
+static void read_meta(const uint8_t *bytes, size_t size)
+{
+    GstBuffer *buffer = gst_buffer_new();
+    struct wire_head head;
+    guint lost = 0;
+
+    meta_decode(bytes, (uint32_t)size, &head, buffer, &lost);
+    /* Whatever came out must survive what elements do with it. */
+    GstBuffer *copy = gst_buffer_copy(buffer);
+    uint8_t again[GPUD_FRAME_META_MAX];
+    meta_encode(copy, &head, again, &lost);
+    gst_buffer_unref(copy);
+    gst_buffer_unref(buffer);
+}
+
+static void read_event(uint32_t kind, const uint8_t *bytes, size_t size)
+{
+    struct wire_event event;
+
+    event_decode(kind, bytes, size, &event);
+    wire_event_clear(&event);
+}
+
+static void read_media(const uint8_t *bytes, size_t size)
+{
+    struct gpud_layout layout;
+    GstVideoInfo info;
+    gchar *reason = NULL;
+
+    gpud_layout_init(&layout, "UYVY", 64, 16, 0, NULL);
+    GstCaps *caps = media_to_caps(&layout, bytes, size, &info, &reason);
+    g_clear_pointer(&caps, gst_caps_unref);
+    g_free(reason);
+
+    /* The layout is a peer's word, too. */
+    if (size < sizeof(layout))
+        return;
+    memcpy(&layout, bytes, sizeof(layout));
+    reason = NULL;
+    caps = media_to_caps(&layout, bytes + sizeof(layout), size - sizeof(layout), &info, &reason);
+    if (caps) {
+        struct video_planes planes;
+        layout_to_planes(&layout, &info, &planes);
+        planes_are_default(&planes, &info);
+        gst_caps_unref(caps);
+    }
+    g_free(reason);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
+{
+    static gsize once;
+
+    if (g_once_init_enter(&once)) {
+        gst_init(NULL, NULL);
+        g_once_init_leave(&once, 1);
+    }
+    if (size < 1)
+        return 0;
+    switch (bytes[0] % 3) {
+    case 0:
+        read_meta(bytes + 1, size - 1);
+        break;
+    case 1:
+        read_media(bytes + 1, size - 1);
+        break;
+    default:
+        read_event(1 + bytes[0] / 3u % 6, bytes + 1, size - 1);
+    }
+    return 0;
+}
