@@ -1,0 +1,80 @@
+# SPDX-FileCopyrightText: 2026 gpudirect authors
+# SPDX-License-Identifier: LGPL-2.1-or-later
+
+"""gpudirect-bench on the host: what it counts is what happened."""
+
+from tool import BENCH, SMALL, check, run, run_json
+
+KEYS = {"route", "fallback_reason", "frames", "fps", "lost", "torn", "dropped", "latency_us", "cpu_us_per_frame",
+        "copies", "wakes_per_frame", "lent", "ceiling", "ceiling_ratio", "ceiling_ratio_p99", "receivers",
+        "parameters", "machine"}
+
+
+def check_run(result, frames, receivers=1):
+    check(set(result) == KEYS, f"keys are {sorted(set(result) ^ KEYS)} off")
+    check(result["frames"] == frames, f"{result['frames']} frames of {frames}")
+    check(result["lost"] == 0 and result["torn"] == 0, f"lost {result['lost']}, torn {result['torn']}")
+    check(len(result["receivers"]) == receivers, f"{len(result['receivers'])} receivers of {receivers}")
+    latency = result["latency_us"]
+    ladder = [latency[key] for key in ("p50", "p90", "p99", "p999", "max")]
+    check(0 < ladder[0] and ladder == sorted(ladder), f"latencies are {ladder}")
+    check(result["cpu_us_per_frame"]["sender"] > 0 and result["cpu_us_per_frame"]["receiver"] > 0, "CPU time is 0")
+    check(result["ceiling"]["value"] > 0 and result["ceiling"]["what"], "there is no ceiling")
+    check(result["machine"]["cores"] > 0 and result["machine"]["kernel"], "the machine is not described")
+
+
+def complete(result, frames):
+    check(all(line["frames"] == frames and not line["missing"] for line in result["receivers"]),
+          f"receivers got {[line['frames'] for line in result['receivers']]} of {frames}")
+
+
+# Lent frames, mapped: nothing is copied.
+result = run_json(BENCH, *SMALL, "--frames", "300")
+check_run(result, 300)
+complete(result, 300)
+check(result["route"] == "map" and result["copies"] == {"cpu": 0, "gpu": 0}, f"copies: {result['copies']}")
+check(result["lent"] == 1 and result["latency_us"]["of"] == "submit to acquire", "lent, on the host")
+ratio = result["fps"] / result["ceiling"]["value"]
+check(abs(result["ceiling_ratio"] / ratio - 1) < 1e-6 and "memcpy" in result["ceiling"]["what"], "ratio to memcpy")
+
+# Foreign ones cost one copy, every byte arrives, also in a frame of odd size, and by another route.
+for more in (["--route", "staged"], ["--format", "I420", "--width", "319", "--height", "177"]):
+    result = run_json(BENCH, *SMALL, *more, "--frames", "200", "--source", "foreign", "--verify", "full")
+    check_run(result, 200)
+    complete(result, 200)
+    check(result["route"] == ("staged" if "--route" in more else "map"), f"goes by {result['route']}")
+    check(result["copies"] == {"cpu": 1, "gpu": 0} and result["lent"] == 0, f"foreign: {result['copies']}")
+
+# Three receivers get every frame each.
+result = run_json(BENCH, *SMALL, "--frames", "300", "--receivers", "3")
+check_run(result, 300, 3)
+complete(result, 300)
+
+# At a pace, compared with an eventfd.
+result = run_json(BENCH, *SMALL, "--frames", "60", "--fps", "100")
+check_run(result, 60)
+complete(result, 60)
+check(80 < result["fps"] < 105, f"{result['fps']} frames/s at a pace of 100")
+check(result["ceiling"]["unit"] == "us" and result["ceiling"]["p99"] > 0, f"the ceiling is {result['ceiling']}")
+check(abs(result["ceiling_ratio"] * result["ceiling"]["value"] / result["latency_us"]["p50"] - 1) < 1e-6, "ratio")
+check(run_json(BENCH, *SMALL, "--frames", "5", "--fps", "60000/1001")["parameters"]["fps"] == 60000 / 1001, "rate")
+
+# Drops by policy are no loss, and are told apart.
+result = run_json(BENCH, *SMALL, "--frames", "3000", "--slow-receiver", "drop-newest", "--receivers", "2")
+check(result["lost"] == 0 and result["torn"] == 0, f"dropping loses {result['lost']}, tears {result['torn']}")
+check(sum(line["missing"] for line in result["receivers"]) == result["dropped"], "drops are not what is missing")
+
+# Several runs, summed up.
+result = run_json(BENCH, *SMALL, "--frames", "100", "--runs", "3")
+check(len(result["runs"]) == 3, f"{len(result['runs'])} runs of 3")
+for each in result["runs"]:
+    check_run(each, 100)
+fps = sorted(each["fps"] for each in result["runs"])
+check(result["summary"]["fps"] == {"median": fps[1], "min": fps[0], "max": fps[2]}, "the summary is of other runs")
+
+text = run(BENCH, *SMALL, "--frames", "100", "--receivers", "2")[0]
+for words in ("host → host, route map", "throughput, frames/s", "ratio to it", "latency p99.9, us", "CPU sender",
+              "copies by CPUs", "lost 0, torn 0, dropped 0", "ceiling: memcpy", "machine: "):
+    check(words in text, f"the text lacks {words!r}")
+check("Exit status" in run(BENCH, "--help")[0], "--help does not explain the exit status")
+check(run(BENCH, "--version")[0].startswith("gpudirect-bench "), "--version")

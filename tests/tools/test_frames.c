@@ -1,0 +1,105 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What gpudirect-bench believes about frames: a whole one is whole, any damage to what it marks is
+ * seen, and the numbers of its report are right. */
+#include "../check.h"
+#include "frames.h"
+#include "stats.h"
+
+#include <math.h>
+
+#define LARGE 100003
+
+static char frame[LARGE], other[LARGE];
+
+static bool whole(const char *data, uint64_t size, bool full)
+{
+    uint64_t index;
+    int64_t time;
+    return bench_frame_check(data, size, full, &index, &time);
+}
+
+static void test_whole(void)
+{
+    const uint64_t sizes[] = {BENCH_FRAME_MIN, BENCH_FRAME_MIN + 1, 8191, 8192, LARGE};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        for (int full = 0; full < 2; full++) {
+            uint64_t index = 0;
+            int64_t time = 0;
+            bench_frame_mark(frame, sizes[i], 7, full);
+            bench_frame_set_time(frame, 123456);
+            CHECK(bench_frame_check(frame, sizes[i], full, &index, &time), "%llu bytes",
+                  (unsigned long long)sizes[i]);
+            CHECK_EQUAL(index, 7);
+            CHECK_EQUAL(time, 123456);
+            CHECK(!whole(frame, sizes[i] - 1, full), "a frame that was cut short");
+        }
+    }
+    SAY("whole frames of all sizes are whole");
+}
+
+/* How many of the bytes of a frame may be changed without being seen. */
+static unsigned unseen(uint64_t size, bool full)
+{
+    unsigned count = 0;
+    bench_frame_mark(frame, size, 9, full);
+    for (uint64_t i = 0; i < size; i++) {
+        frame[i] ^= 0x10;
+        count += whole(frame, size, full);
+        frame[i] ^= 0x10;
+    }
+    return count;
+}
+
+static void test_damage(void)
+{
+    /* The time and what is behind it in the head are no part of the checksum. */
+    CHECK_EQUAL(unseen(2000, true), 32);
+    CHECK_EQUAL(unseen(20000, true), 32);
+    CHECK_EQUAL(unseen(20000, false), 20000 - 64 - 64 - 8 * 256 + 32);
+    SAY("every damaged byte that is marked is seen");
+}
+
+/* The ways in which a frame is torn: one frame's beginning with another's end, wherever the border
+ * is. */
+static void test_torn(void)
+{
+    for (int full = 0; full < 2; full++) {
+        for (uint64_t border = 64; border < LARGE; border += 997) {
+            bench_frame_mark(frame, LARGE, 10, full);
+            bench_frame_mark(other, LARGE, 11, full);
+            memcpy(frame + border, other + border, LARGE - border);
+            CHECK(!whole(frame, LARGE, full), "torn at %llu", (unsigned long long)border);
+        }
+    }
+    SAY("frames of two halves are torn");
+}
+
+static void test_stats(void)
+{
+    int64_t ns[1000];
+    for (int i = 0; i < 1000; i++)
+        ns[i] = (int64_t)(i * 7 % 1000 + 1) * 1000; /* 1 to 1000 us in some order */
+    struct bench_latency latency = bench_latency_of(ns, 1000);
+    CHECK(latency.p50 == 500 && latency.p90 == 900 && latency.p99 == 990 && latency.p999 == 999 &&
+              latency.max == 1000,
+          "%g %g %g %g %g", latency.p50, latency.p90, latency.p99, latency.p999, latency.max);
+    const int64_t swing[] = {1000, 3000, 1000, 3000};
+    CHECK(bench_latency_of(swing, 4).jitter == 2, "jitter");
+    CHECK(isnan(bench_latency_of(NULL, 0).p50), "no samples");
+    double odd[] = {3, 1, 2}, even[] = {4, 1, 2, 3}, unknown[] = {1, NAN};
+    CHECK(bench_median(odd, 3) == 2 && bench_median(even, 4) == 2.5 &&
+              isnan(bench_median(unknown, 2)),
+          "medians");
+    SAY("percentiles, jitter and medians are right");
+}
+
+int main(void)
+{
+    test_whole();
+    test_damage();
+    test_torn();
+    test_stats();
+    return 0;
+}

@@ -1,0 +1,61 @@
+# SPDX-FileCopyrightText: 2026 gpudirect authors
+# SPDX-License-Identifier: LGPL-2.1-or-later
+
+"""gpudirect-info: both forms say the same, on this machine and on one without any OpenCL driver."""
+
+from tool import INFO, check, run, run_json
+
+BARE = {"OCL_ICD_VENDORS": "/nonexistent", "OPENCL_LAYERS": ""}
+
+
+def check_device(device):
+    check(set(device) == {"name", "description", "pci", "numa_node", "available", "direct_writes", "reason"},
+          f"a device has the keys {sorted(device)}")
+    check(device["available"] and device["direct_writes"] or device["reason"],
+          f"{device['name']} lacks something and does not say why")
+
+
+def check_report(report):
+    check(set(report) == {"version", "devices", "routes", "captures", "dgma_layer"}, f"keys are {sorted(report)}")
+    for device in report["devices"]:
+        check_device(device)
+    usable = [device["name"] for device in report["devices"] if device["available"]]
+    check("host" in usable, "the host is not there")
+    pairs = [(route["from"], route["to"]) for route in report["routes"]]
+    check(sorted(pairs) == sorted((a, b) for a in usable for b in usable), f"routes are given for {pairs}")
+    for route in report["routes"]:
+        for ways in (route["two_processes"], route["one_process"]):
+            check(ways["route"], f"no route from {route['from']} to {route['to']}")
+            check(all(len(better["reason"]) > 10 for better in ways["against_better"]),
+                  f"a better route from {route['from']} to {route['to']} is refused without a sentence")
+    own = next(route for route in report["routes"] if route["from"] == route["to"] == "host")
+    check(own["two_processes"] == {"route": "map", "against_better": []}, f"host to host goes by {own}")
+    for capture in report["captures"]:
+        check(capture["opened"] and capture["card"] or capture["reason"], f"{capture['node']} says nothing")
+    check(set(report["dgma_layer"]) == {"path", "loaded", "loaded_path", "helps", "hint"}, "keys of the layer")
+
+
+def check_text(text, report):
+    for heading in ("Devices", "Routes between two processes", "Within one process", "Capture", "Software DirectGMA"):
+        check(heading in text.splitlines(), f"the heading {heading!r} is missing")
+    check(text.startswith(f"gpudirect {report['version']}\n"), "the text does not begin with the version")
+    for device in report["devices"]:
+        check(f"\n  {device['name']} " in text, f"{device['name']} is missing in the text")
+    check(all(len(line) <= 100 or "/" in line for line in text.splitlines()), "a line is longer than 100 columns")
+
+
+for env in ({}, BARE):
+    report = run_json(INFO, env=env)
+    check_report(report)
+    check_text(run(INFO, env=env)[0], report)
+
+opencl = [device for device in report["devices"] if device["name"].startswith("opencl")]
+check(opencl and not any(device["available"] for device in opencl), "opencl works without a driver")
+check("install" in opencl[0]["reason"], f"without a driver it says {opencl[0]['reason']!r}")
+check(report["dgma_layer"]["hint"] is None, "the layer is recommended where there is no device for it")
+
+check("Exit status" in run(INFO, "--help")[0], "--help does not explain the exit status")
+check(run(INFO, "--version")[0] == f"gpudirect-info {report['version']}\n", "--version")
+for args in (["--nonsense"], ["opencl:0"]):
+    out, err = run(INFO, *args, status=2)
+    check(args[-1].strip("-") in err and not out, f"{args} is refused with {err!r}")

@@ -1,0 +1,31 @@
+# SPDX-FileCopyrightText: 2026 gpudirect authors
+# SPDX-License-Identifier: LGPL-2.1-or-later
+
+"""gpudirect-bench refuses what cannot be, with a sentence and an exit status, and prints no numbers."""
+
+from tool import SMALL, refused
+
+refused(2, "is not a device", "--from", "nowhere")
+refused(2, "is not a device", "--to", "nowhere")
+refused(1, "opencl:99", "--from", "opencl:99")
+refused(2, 'no route "warp"', "--route", "warp")
+refused(1, "DirectGMA needs OpenCL at both ends", "--route", "directgma", *SMALL)
+refused(2, 'format "XYZ"', "--format", "XYZ")
+refused(2, "too small", "--width", "4", "--height", "4")
+refused(2, "--width 0", "--width", "0")
+refused(2, "1 to 32", "--receivers", "33")
+refused(2, "1 to 64", "--slots", "65")
+refused(2, "--frames 1", "--frames", "1")
+for rate in ("fast", "0", "-5", "60/0", "60/", "nan", "1e9"):
+    refused(2, "--fps", "--fps", rate)
+refused(2, "drop-newest", "--slow-receiver", "never")
+refused(2, "foreign", "--source", "borrowed")
+refused(2, "full", "--verify", "half")
+refused(2, "--nonsense", "--nonsense")
+refused(2, "cam1", "cam1")
+refused(2, "belong together", "--sink", "fakesink")
+refused(2, "SINK | SOURCE", "--compare", "fakesink")
+refused(2, "nosuchsink", "--sink", "nosuchsink", "--src", "fakesrc")
+refused(2, "open sink pad", "--sink", "fakesrc", "--src", "fakesrc")
+refused(2, "--route", "--elements", "--route", "map")
+refused(1, "took too long", "--timeout", "1", "--frames", "10000000", "--source", "foreign")

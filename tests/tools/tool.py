@@ -1,0 +1,106 @@
+# SPDX-FileCopyrightText: 2026 gpudirect authors
+# SPDX-License-Identifier: LGPL-2.1-or-later
+
+"""Runs the tools, and says what was expected where something else came."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+INFO = os.environ["GPUDIRECT_INFO"]
+BENCH = os.environ["GPUDIRECT_BENCH"]
+DEADLINE = 90
+
+# Frames that cost nothing: these tests look at counters, not at speed.
+SMALL = ["--width", "320", "--height", "180"]
+
+
+def check(condition, text):
+    if not condition:
+        print(f"FAILED: {text}", file=sys.stderr)
+        sys.exit(1)
+
+
+def skip(reason):
+    print(f"skipped: {reason}")
+    sys.exit(77)
+
+
+def run(tool, *args, status=0, env=None):
+    """Standard output and standard error of a tool that must end with this status."""
+    done = subprocess.run([tool, *args], env=os.environ | (env or {}), capture_output=True, text=True, timeout=DEADLINE)
+    check(done.returncode == status,
+          f"{' '.join([tool, *args])} ends with {done.returncode}, should be {status}:\n{done.stdout}{done.stderr}")
+    return done.stdout, done.stderr
+
+
+def run_json(tool, *args, status=0, env=None):
+    return json.loads(run(tool, "--json", *args, status=status, env=env)[0])
+
+
+def refused(status, text, *args):
+    """gpudirect-bench ends so, says this, and prints no result."""
+    out, err = run(BENCH, *args, status=status)
+    check(text in err, f"{args} is refused with {err!r}, which does not say {text!r}")
+    check(out == "", f"{args} is refused, but prints {out!r}")
+
+
+def children(pid):
+    """Process ids of the children by their role, as in {"sender": [12], "receiver": [13, 14]}."""
+    found = {}
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(stat.read_text().rsplit(")", 1)[1].split()[1])
+            words = (stat.parent / "cmdline").read_bytes().split(b"\0")
+        except (OSError, IndexError, ValueError):
+            continue
+        if parent == pid and len(words) > 1 and words[1].startswith(b"@"):
+            found.setdefault(words[1][1:].decode(), []).append(int(stat.parent.name))
+    return found
+
+
+def alive(pid):
+    """Not a zombie."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def wait_for(what, condition, seconds=30):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.05)
+    check(False, f"waited {seconds} s in vain for {what}")
+
+
+class Running:
+    """gpudirect-bench at work, with a folder for temporary files of its own."""
+
+    def __init__(self, *args):
+        self.folder = tempfile.TemporaryDirectory()
+        self.process = subprocess.Popen([BENCH, *args], env=os.environ | {"TMPDIR": self.folder.name},
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def wait_for_receivers(self, count):
+        """Until all are there and frames flow: then the folder for sockets is gone."""
+        wait_for("the receivers", lambda: len(children(self.process.pid).get("receiver", [])) == count)
+        wait_for("the frames", lambda: not os.listdir(self.folder.name))
+        return children(self.process.pid)
+
+    def end(self):
+        """Exit status and standard error; nothing may be left behind."""
+        family = [pid for pids in children(self.process.pid).values() for pid in pids]
+        _, err = self.process.communicate(timeout=DEADLINE)
+        wait_for("the children's end", lambda: not any(map(alive, family)), 5)
+        left = os.listdir(self.folder.name)
+        check(not left, f"{left} are left behind")
+        self.folder.cleanup()
+        return self.process.returncode, err
