@@ -8,6 +8,7 @@
 #include "device/ops.h"
 
 extern const struct gpud_device_ops gpud_host_ops;
+extern const struct gpud_device_ops gpud_cuda_ops;
 extern const struct gpud_device_ops gpud_opencl_ops;
 
 #endif

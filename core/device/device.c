@@ -13,6 +13,7 @@
 
 static const struct gpud_device_ops *const backends[] = {
     &gpud_host_ops,
+    &gpud_cuda_ops,
     &gpud_opencl_ops,
 };
 #define BACKENDS (sizeof(backends) / sizeof(backends[0]))
@@ -36,6 +37,8 @@ enum gpud_status gpud_context_create(const struct gpud_context_params *params,
     }
     gpud_log_init(&made->log, params->log, params->log_user, params->log_level);
     pthread_mutex_init(&made->lock, NULL);
+    gpud_keeper_init(&made->watch);
+    gpud_keeper_init(&made->later);
     *context = made;
     return GPUD_OK;
 }
@@ -58,6 +61,8 @@ void gpud_context_destroy(struct gpud_context **context)
     *context = NULL;
     /* A frame that was released a moment ago comes back from a driver's thread. */
     int64_t deadline = gpud_deadline(GPUD_SEC);
+    gpud_keeper_hurry(&gone->watch);
+    gpud_keeper_hurry(&gone->later);
     while (devices_in_use(gone) && gpud_now() < deadline)
         clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = GPUD_MSEC / 2}, NULL);
     if (devices_in_use(gone)) {
@@ -66,6 +71,8 @@ void gpud_context_destroy(struct gpud_context **context)
                        devices_in_use(gone));
         return;
     }
+    gpud_keeper_finish(&gone->watch);
+    gpud_keeper_finish(&gone->later);
     while (gone->device_count) {
         struct gpud_device *device = gone->devices[--gone->device_count];
         device->ops->close(device);
@@ -113,7 +120,8 @@ static enum gpud_status parse(const char *name, const struct gpud_device_ops **o
         return GPUD_OK;
     }
     return gpud_fail(error, GPUD_INVALID,
-                     "\"%s\" is not a device: use auto, host, or opencl:0, opencl:1…", name);
+                     "\"%s\" is not a device: use auto, host, or cuda:0, opencl:0, opencl:1…",
+                     name);
 }
 
 enum gpud_status gpud_device_open(struct gpud_context *context, const char *name,
@@ -200,6 +208,20 @@ void gpud_device_close(struct gpud_device **device)
 void gpud_device_get_info(const struct gpud_device *device, struct gpud_device_info *info)
 {
     *info = device->info;
+}
+
+void *gpud_device_get_native(const struct gpud_device *device)
+{
+    return device->ops->native ? device->ops->native(device) : NULL;
+}
+
+void gpud_pointer_identify(const void *pointer, struct gpud_pointer_info *info)
+{
+    *info = (struct gpud_pointer_info){.kind = GPUD_POINTER_HOST};
+    gpud_print(info->device, "host");
+    for (size_t i = 0; i < BACKENDS; i++)
+        if (backends[i]->identify && backends[i]->identify(pointer, info))
+            return;
 }
 
 size_t gpud_device_list(struct gpud_context *context, struct gpud_device_info *infos, size_t max)

@@ -9,6 +9,17 @@
 #include "device/ops.h"
 #include <pthread.h>
 
+/* A thread that calls functions again and again until they are finished; runs only while there are
+ * some. */
+struct gpud_chore;
+struct gpud_keeper {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    pthread_t thread;
+    bool started, stopping, hurried;
+    struct gpud_chore *chores;
+};
+
 struct gpud_context {
     struct gpud_log log;
     uint64_t token; /* random: tells whether a peer lives in this very context */
@@ -17,11 +28,28 @@ struct gpud_context {
     size_t device_count;
     struct gpud_memory **local; /* memories shared inside the process; index = local_id - 1 */
     size_t local_count;
+    struct gpud_keeper watch; /* never calls a driver: what it does gets through, always */
+    struct gpud_keeper later; /* takes apart what devices may still have been using */
 };
 
 /* --- device.c ------------------------------------------------------------------------------ */
 
 struct gpud_device *gpud_device_ref(struct gpud_device *device);
+
+/* --- keeper.c ------------------------------------------------------------------------------ */
+
+void gpud_keeper_init(struct gpud_keeper *keeper);
+
+/* Ends the thread; what is not finished is never called again. */
+void gpud_keeper_finish(struct gpud_keeper *keeper);
+
+/* Calls fn soon, and again after as many ns as it returns, until it returns less than 0. false: no
+ * memory or no thread; then fn was not called and will not be. */
+typedef int64_t (*gpud_chore_fn)(void *arg);
+bool gpud_keeper_add(struct gpud_keeper *keeper, gpud_chore_fn fn, void *arg);
+
+/* Calls everything now. */
+void gpud_keeper_hurry(struct gpud_keeper *keeper);
 
 /* --- memory.c ------------------------------------------------------------------------------ */
 
@@ -35,6 +63,17 @@ enum gpud_status gpud_memory_wrap_host(struct gpud_device *device, void *data, u
                                        struct gpud_memory **memory, struct gpud_error *error);
 
 struct gpud_memory *gpud_memory_ref(struct gpud_memory *memory);
+
+/* gpud_memory_wrap() of memory that others are to map or write: exported like our own. */
+enum gpud_status gpud_memory_wrap_for(struct gpud_device *device, void *native, uint64_t size,
+                                      enum gpud_usage usage, void (*destroy)(void *user),
+                                      void *user, struct gpud_memory **memory,
+                                      struct gpud_error *error);
+
+/* Host memory as another device sees it: made at the first call, then kept as long as the memory
+ * itself, because pinning pages costs more than a copy. Borrowed. */
+enum gpud_status gpud_memory_view(struct gpud_memory *memory, struct gpud_device *device,
+                                  struct gpud_memory **view, struct gpud_error *error);
 
 /* A handle for this process and context only: the pointer. Always possible. */
 void gpud_memory_export_local(struct gpud_memory *memory, struct gpud_handle *handle);
@@ -61,6 +100,12 @@ enum gpud_status gpud_queue_map(struct gpud_queue *queue, struct gpud_memory *me
                                 uint64_t offset, uint64_t size, unsigned access, int64_t deadline,
                                 void **data, struct gpud_error *error);
 void gpud_queue_unmap(struct gpud_queue *queue, struct gpud_memory *memory, void *data);
+
+/* The application's own queue as one of ours, in a record of the caller's that needs no end. */
+enum gpud_status gpud_queue_wrap(struct gpud_device *device, void *native, struct gpud_queue *queue,
+                                 struct gpud_error *error);
+enum gpud_status gpud_queue_join(struct gpud_queue *later, struct gpud_queue *earlier,
+                                 struct gpud_error *error);
 
 /* --- signal.c ------------------------------------------------------------------------------ */
 

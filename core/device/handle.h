@@ -7,11 +7,15 @@
 
 #include <stdint.h>
 
+#define GPUD_HANDLE_WORDS 9
+
 enum gpud_handle_type {
     GPUD_HANDLE_NONE = 0,
     GPUD_HANDLE_LOCAL = 1,       /* word[0] = the process's token, word[1] = the id in its table */
     GPUD_HANDLE_MEMFD = 2,       /* fd */
     GPUD_HANDLE_BUS_ADDRESS = 3, /* word[0] = surface, word[1] = marker */
+    GPUD_HANDLE_CUDA_FD = 4,     /* fd of a physical allocation; word[0] = its size */
+    GPUD_HANDLE_CUDA_IPC = 5,    /* word[0] = offset from the base; word[1…8] = the IPC handle */
     GPUD_HANDLE_TYPES
 };
 
@@ -19,7 +23,7 @@ struct gpud_handle {
     uint32_t type; /* enum gpud_handle_type */
     int fd;        /* -1: none */
     uint64_t size; /* bytes that the exporter says are there */
-    uint64_t word[4];
+    uint64_t word[GPUD_HANDLE_WORDS];
 };
 
 #endif

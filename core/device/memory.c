@@ -16,6 +16,7 @@ static struct gpud_memory *new_memory(struct gpud_device *device, uint64_t size,
         return NULL;
     memory->device = gpud_device_ref(device);
     atomic_init(&memory->references, 1);
+    atomic_init(&memory->holds, 1);
     pthread_mutex_init(&memory->map_lock, NULL);
     memory->size = size;
     memory->usage = usage;
@@ -88,20 +89,29 @@ static enum gpud_status wrap(struct gpud_memory *made,
     return GPUD_OK;
 }
 
-enum gpud_status gpud_memory_wrap(struct gpud_device *device, void *native, uint64_t size,
-                                  void (*destroy)(void *user), void *user,
-                                  struct gpud_memory **memory, struct gpud_error *error)
+enum gpud_status gpud_memory_wrap_for(struct gpud_device *device, void *native, uint64_t size,
+                                      enum gpud_usage usage, void (*destroy)(void *user),
+                                      void *user, struct gpud_memory **memory,
+                                      struct gpud_error *error)
 {
     enum gpud_status status = check_size(size, error);
     if (status != GPUD_OK)
         return status;
     if (!native)
         return gpud_fail(error, GPUD_INVALID, "no memory to wrap: native is NULL");
-    struct gpud_memory *made = new_memory(device, size, GPUD_USAGE_LOCAL);
+    struct gpud_memory *made = new_memory(device, size, usage);
     if (!made)
         return no_room(error);
     made->native = native;
     return wrap(made, device->ops->memory->wrap, destroy, user, memory, error);
+}
+
+enum gpud_status gpud_memory_wrap(struct gpud_device *device, void *native, uint64_t size,
+                                  void (*destroy)(void *user), void *user,
+                                  struct gpud_memory **memory, struct gpud_error *error)
+{
+    return gpud_memory_wrap_for(device, native, size, GPUD_USAGE_LOCAL, destroy, user, memory,
+                                error);
 }
 
 enum gpud_status gpud_memory_wrap_host(struct gpud_device *device, void *data, uint64_t size,
@@ -127,6 +137,47 @@ struct gpud_memory *gpud_memory_ref(struct gpud_memory *memory)
 
 static void leave_local_table(struct gpud_memory *memory);
 
+/* Pages go when neither the memory nor a view needs them: a device may be done with its view
+ * later. */
+static void let_go(void *user)
+{
+    struct gpud_memory *memory = user;
+    if (atomic_fetch_sub_explicit(&memory->holds, 1, memory_order_acq_rel) == 1)
+        memory->device->ops->memory->free(memory);
+}
+
+enum gpud_status gpud_memory_view(struct gpud_memory *memory, struct gpud_device *device,
+                                  struct gpud_memory **view, struct gpud_error *error)
+{
+    if (memory->device == device) {
+        *view = memory;
+        return GPUD_OK;
+    }
+    if (!memory->host)
+        return gpud_fail(error, GPUD_INVALID, "memory of %s cannot be seen by %s",
+                         memory->device->info.name, device->info.name);
+    enum gpud_status status = GPUD_OK;
+    pthread_mutex_lock(&memory->map_lock);
+    struct gpud_memory *found = memory->views;
+    while (found && found->device != device)
+        found = found->next_view;
+    if (!found) {
+        atomic_fetch_add(&memory->holds, 1);
+        status = gpud_memory_wrap_host(device, memory->host, memory->size, memory->read_only,
+                                       let_go, memory, &found, error);
+        if (status == GPUD_OK) {
+            found->next_view = memory->views;
+            memory->views = found;
+        } else {
+            atomic_fetch_sub(&memory->holds, 1);
+        }
+    }
+    pthread_mutex_unlock(&memory->map_lock);
+    if (status == GPUD_OK)
+        *view = found;
+    return status;
+}
+
 void gpud_memory_unref(struct gpud_memory **memory)
 {
     if (!memory || !*memory)
@@ -146,10 +197,19 @@ void gpud_memory_unref(struct gpud_memory **memory)
     } else if (atomic_fetch_sub_explicit(&gone->references, 1, memory_order_acq_rel) != 1) {
         return;
     }
-    gone->device->ops->memory->free(gone);
-    if (gone->destroy)
-        gone->destroy(gone->user);
-    discard(gone);
+    while (gone->views) {
+        struct gpud_memory *view = gone->views;
+        gone->views = view->next_view;
+        gpud_memory_unref(&view);
+    }
+    let_go(gone);
+}
+
+void gpud_memory_freed(struct gpud_memory *memory)
+{
+    if (memory->destroy)
+        memory->destroy(memory->user);
+    discard(memory);
 }
 
 void *gpud_memory_get_native(const struct gpud_memory *memory)
@@ -262,4 +322,15 @@ enum gpud_status gpud_memory_import(struct gpud_device *device, const struct gpu
     }
     *memory = made;
     return GPUD_OK;
+}
+
+enum gpud_status gpud_memory_export_dmabuf(struct gpud_memory *memory, int *fd, uint64_t *offset,
+                                           struct gpud_error *error)
+{
+    if (!memory->device->ops->memory->export_dmabuf)
+        return gpud_fail(error, GPUD_UNSUPPORTED, "memory of %s has no dma-buf: use a cuda device",
+                         memory->device->info.name);
+    if (memory->imported)
+        return gpud_fail(error, GPUD_INVALID, "imported memory cannot be exported again");
+    return memory->device->ops->memory->export_dmabuf(memory, fd, offset, error);
 }

@@ -40,16 +40,19 @@ struct gpud_mapping {
 struct gpud_memory {
     struct gpud_device *device;
     atomic_uint references;
+    atomic_uint holds; /* what keeps the pages: the memory itself, and each of its views */
     uint64_t size;
     enum gpud_usage usage;
     bool imported; /* somebody else's: never exported again */
     bool read_only;
-    void *native;      /* what gpud_memory_get_native() gives: a host pointer, a cl_mem */
-    void *host;        /* the CPU's address, where there is one all the time; else NULL */
-    void *backend;     /* the backend's own record, or NULL */
+    void *native;  /* what gpud_memory_get_native() gives: a host pointer, a cl_mem, an address */
+    void *host;    /* the CPU's address, where there is one all the time; else NULL */
+    void *backend; /* the backend's own record, or NULL */
     uint64_t local_id; /* in the table of what this process shares with itself; 0: not there */
     pthread_mutex_t map_lock;
     struct gpud_mapping *mappings; /* under map_lock */
+    struct gpud_memory *views;     /* host memory as other devices see it; under map_lock */
+    struct gpud_memory *next_view;
     void (*destroy)(void *user);
     void *user;
 };
@@ -57,7 +60,9 @@ struct gpud_memory {
 struct gpud_queue {
     struct gpud_device *device;
     atomic_uint references;
-    void *backend;
+    atomic_uint_fast64_t waits; /* times the CPU waited for it */
+    void *native;  /* the driver's own queue, where a handle is all that it is (CUstream) */
+    void *backend; /* NULL: the application's own (see wrap) */
 };
 
 /* A 32-bit word that only grows. It belongs to a memory: DirectGMA waits on the memory object. */
@@ -91,7 +96,8 @@ struct gpud_memory_ops {
     /* Host memory (memory->host, memory->size, memory->read_only) as this device sees it; the pages
      * outlive it. */
     enum gpud_status (*wrap_host)(struct gpud_memory *memory, struct gpud_error *error);
-    /* Undoes any of the above, and import_handle. */
+    /* Undoes any of the above, and import_handle. It may take its time, for work on the device that
+     * still uses the memory; when it is over it calls gpud_memory_freed(), from any thread. */
     void (*free)(struct gpud_memory *memory);
     /* The handle's descriptor, if it has one, is the caller's to close. */
     enum gpud_status (*export_handle)(struct gpud_memory *memory, struct gpud_handle *handle,
@@ -101,7 +107,13 @@ struct gpud_memory_ops {
      * handle->fd stays the caller's. */
     enum gpud_status (*import_handle)(struct gpud_memory *memory, const struct gpud_handle *handle,
                                       struct gpud_error *error);
+    /* A dma-buf of the memory; *fd is the caller's to close. */
+    enum gpud_status (*export_dmabuf)(struct gpud_memory *memory, int *fd, uint64_t *offset,
+                                      struct gpud_error *error);
 };
+
+/* A memory's backend is done with it: the pages may go. */
+void gpud_memory_freed(struct gpud_memory *memory);
 
 struct gpud_queue_ops {
     enum gpud_status (*create)(struct gpud_queue *queue, struct gpud_error *error);
@@ -123,6 +135,12 @@ struct gpud_queue_ops {
                             uint64_t size, unsigned access, int64_t deadline, void **data,
                             struct gpud_error *error);
     void (*unmap)(struct gpud_queue *queue, struct gpud_memory *memory, void *data);
+    /* The application's own queue (a CUstream) as one of ours, for signals and joins; it stays the
+     * application's. Fills a queue that the caller owns; costs nothing, needs no end. */
+    enum gpud_status (*wrap)(struct gpud_queue *queue, void *native, struct gpud_error *error);
+    /* What is enqueued on `later` from now on runs after what is on `earlier`. */
+    enum gpud_status (*join)(struct gpud_queue *later, struct gpud_queue *earlier,
+                             struct gpud_error *error);
 };
 
 /* All NULL where a device cannot wait for words by itself: then hand-overs are posted by the host
@@ -161,7 +179,11 @@ enum gpud_device_caps {
     GPUD_CAP_SHARE = 1 << 1,           /* can export memory for others of its kind to map */
     GPUD_CAP_BUS_ADDRESSABLE = 1 << 2, /* cl_amd_bus_addressable_memory, proved */
     GPUD_CAP_SIGNALS = 1 << 3,         /* its queues wait for words, and post them, by themselves */
+    GPUD_CAP_PAGE_SIGNALS = 1 << 4, /* and the words lie in host pages that several devices see */
 };
+
+/* Devices whose memory a device can write by itself, by their uuid. */
+#define GPUD_REACH_MAX 16
 
 struct gpud_device {
     const struct gpud_device_ops *ops;
@@ -173,6 +195,8 @@ struct gpud_device {
     uint64_t aperture;   /* bytes of TARGET memory that it can have at once; 0: no limit known */
     char no_direct[192]; /* why GPUD_CAP_BUS_ADDRESSABLE (or the vendor's like) is missing; "" if it
                             is there */
+    uint32_t reach_count;
+    uint8_t reach[GPUD_REACH_MAX][16]; /* filled by open; the device itself is among them */
     struct gpud_device_info info;
     void *backend;
 };
@@ -187,6 +211,13 @@ struct gpud_device_ops {
     void (*probe)(struct gpud_device *device);
     enum gpud_status (*open)(struct gpud_device *device, struct gpud_error *error);
     void (*close)(struct gpud_device *device);
+    /* What gpud_device_get_native() gives. NULL: nothing. */
+    void *(*native)(const struct gpud_device *device);
+    /* Refines what the buses say of two devices of this backend. */
+    void (*link)(const struct gpud_device *from, const struct gpud_device *to,
+                 struct gpud_device_link *link);
+    /* Whose memory a pointer is; false: this driver does not know it. */
+    bool (*identify)(const void *pointer, struct gpud_pointer_info *info);
     const struct gpud_memory_ops *memory;
     const struct gpud_queue_ops *queue;
     const struct gpud_signal_ops *signal;

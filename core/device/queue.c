@@ -88,7 +88,26 @@ enum gpud_status gpud_queue_on_complete(struct gpud_queue *queue, gpud_complete_
 enum gpud_status gpud_queue_finish(struct gpud_queue *queue, int64_t deadline,
                                    struct gpud_error *error)
 {
+    if (!(queue->device->caps & GPUD_CAP_HOST_MEMORY))
+        atomic_fetch_add_explicit(&queue->waits, 1, memory_order_relaxed);
     return queue->device->ops->queue->finish(queue, deadline, error);
+}
+
+enum gpud_status gpud_queue_wrap(struct gpud_device *device, void *native, struct gpud_queue *queue,
+                                 struct gpud_error *error)
+{
+    if (!device->ops->queue->wrap)
+        return gpud_fail(error, GPUD_UNSUPPORTED,
+                         "%s has no queue of the application's that can be joined: map the frame",
+                         device->info.name);
+    *queue = (struct gpud_queue){.device = device};
+    return device->ops->queue->wrap(queue, native, error);
+}
+
+enum gpud_status gpud_queue_join(struct gpud_queue *later, struct gpud_queue *earlier,
+                                 struct gpud_error *error)
+{
+    return later->device->ops->queue->join(later, earlier, error);
 }
 
 /* --- CPU access ---------------------------------------------------------------------------- */
@@ -119,6 +138,8 @@ static enum gpud_status map_range(struct gpud_queue *queue, struct gpud_memory *
         if (!mapping)
             return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a mapping's record");
         *mapping = (struct gpud_mapping){memory->mappings, offset, size, access, 0, NULL};
+        if (access & GPUD_READ)
+            atomic_fetch_add_explicit(&queue->waits, 1, memory_order_relaxed);
         enum gpud_status status = queue->device->ops->queue->map(
             queue, memory, offset, size, access, deadline, &mapping->data, error);
         if (status != GPUD_OK) {

@@ -19,6 +19,8 @@ static void copy_info(struct gpud_frame_info *to, const struct gpud_frame_info *
 void gpud_frame_get_info(const struct gpud_frame *frame, struct gpud_frame_info *info)
 {
     copy_info(info, &frame->info);
+    if (frame->ops->is_poisoned && frame->ops->is_poisoned(frame))
+        info->flags |= GPUD_FRAME_CORRUPTED;
 }
 
 enum gpud_status gpud_frame_set_info(struct gpud_frame *frame, const struct gpud_frame_info *info,
@@ -46,6 +48,12 @@ uint32_t gpud_frame_get_slot(const struct gpud_frame *frame)
     return frame->slot;
 }
 
+/* Wrapped memory of a device: most is only submitted, so its queue waits until it is needed. */
+static enum gpud_status need_queue(struct gpud_frame *frame, struct gpud_error *error)
+{
+    return frame->queue ? GPUD_OK : gpud_queue_create(frame->memory->device, &frame->queue, error);
+}
+
 enum gpud_status gpud_frame_map(struct gpud_frame *frame, unsigned access, int64_t timeout_ns,
                                 void **data, struct gpud_error *error)
 {
@@ -68,22 +76,20 @@ enum gpud_status gpud_frame_map(struct gpud_frame *frame, unsigned access, int64
         *data = (char *)frame->memory->host + frame->offset;
         return GPUD_OK;
     }
-    if (frame->maps == 0 && !frame->queue) {
-        /* Wrapped memory of a device: most is only submitted, so its queue waits until now. */
-        enum gpud_status status = gpud_queue_create(frame->memory->device, &frame->queue, error);
-        if (status != GPUD_OK)
-            return status;
-    }
     if (frame->maps == 0) {
-        /* Both ways whatever was asked for: a second, nested map may ask for more than the first.
-         */
-        unsigned all =
-            frame->info.flags & GPUD_FRAME_READ_ONLY ? GPUD_READ : GPUD_READ | GPUD_WRITE;
-        enum gpud_status status =
-            gpud_queue_map(frame->queue, frame->memory, frame->offset, frame->info.layout.size, all,
-                           deadline, &frame->mapped, error);
+        enum gpud_status status = need_queue(frame, error);
         if (status != GPUD_OK)
             return status;
+        /* No more than was asked for: reading and writing back may cost a copy each. */
+        status = gpud_queue_map(frame->queue, frame->memory, frame->offset, frame->info.layout.size,
+                                access, deadline, &frame->mapped, error);
+        if (status != GPUD_OK)
+            return status;
+        frame->access = access;
+    } else if (access & ~frame->access) {
+        return gpud_fail(error, GPUD_NO_ACCESS,
+                         "the frame is mapped already, for %s only: map it for both at once",
+                         frame->access == GPUD_READ ? "reading" : "writing");
     }
     frame->maps++;
     *data = frame->mapped;
@@ -96,6 +102,36 @@ void gpud_frame_unmap(struct gpud_frame *frame)
         return;
     gpud_queue_unmap(frame->queue, frame->memory, frame->mapped);
     frame->mapped = NULL;
+}
+
+/* --- the application's own queue ------------------------------------------------------------ */
+
+enum gpud_status gpud_frame_join_wait(struct gpud_frame *frame, struct gpud_queue *queue,
+                                      struct gpud_error *error)
+{
+    return gpud_queue_join(queue, frame->queue, error);
+}
+
+enum gpud_status gpud_frame_join_post(struct gpud_frame *frame, struct gpud_queue *queue,
+                                      struct gpud_error *error)
+{
+    return gpud_queue_join(frame->queue, queue, error);
+}
+
+enum gpud_status gpud_frame_wait(struct gpud_frame *frame, void *native_queue,
+                                 struct gpud_error *error)
+{
+    struct gpud_queue queue;
+    enum gpud_status status = gpud_queue_wrap(frame->memory->device, native_queue, &queue, error);
+    return status == GPUD_OK && frame->ops->wait ? frame->ops->wait(frame, &queue, error) : status;
+}
+
+enum gpud_status gpud_frame_post(struct gpud_frame *frame, void *native_queue,
+                                 struct gpud_error *error)
+{
+    struct gpud_queue queue;
+    enum gpud_status status = gpud_queue_wrap(frame->memory->device, native_queue, &queue, error);
+    return status == GPUD_OK && frame->ops->post ? frame->ops->post(frame, &queue, error) : status;
 }
 
 void gpud_frame_release(struct gpud_frame **frame)
@@ -118,8 +154,19 @@ static void release_wrapped(struct gpud_frame *frame)
     free(frame);
 }
 
+static enum gpud_status post_wrapped(struct gpud_frame *frame, struct gpud_queue *queue,
+                                     struct gpud_error *error)
+{
+    enum gpud_status status = need_queue(frame, error);
+    if (status == GPUD_OK)
+        status = gpud_queue_join(frame->queue, queue, error);
+    frame->posted |= status == GPUD_OK;
+    return status;
+}
+
 static const struct gpud_frame_owner_ops wrapped_ops = {
     .release = release_wrapped,
+    .post = post_wrapped,
 };
 
 enum gpud_status gpud_frame_wrap(struct gpud_memory *memory, uint64_t offset,

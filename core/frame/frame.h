@@ -19,7 +19,21 @@ struct gpud_frame_owner_ops {
      * the queue sees to it. GPUD_PEER: they never will; the frame was flagged CORRUPTED. */
     enum gpud_status (*settle)(struct gpud_frame *frame, int64_t deadline,
                                struct gpud_error *error);
+    /* gpud_frame_wait() and _post() with the application's queue. NULL: there is nothing to wait
+     * for, and nobody to tell. */
+    enum gpud_status (*wait)(struct gpud_frame *frame, struct gpud_queue *queue,
+                             struct gpud_error *error);
+    enum gpud_status (*post)(struct gpud_frame *frame, struct gpud_queue *queue,
+                             struct gpud_error *error);
+    /* Whether it turned out that the bytes will never come. NULL: they always do. */
+    bool (*is_poisoned)(const struct gpud_frame *frame);
 };
+
+/* wait and post for frames whose own queue (frame->queue) orders all work on them. */
+enum gpud_status gpud_frame_join_wait(struct gpud_frame *frame, struct gpud_queue *queue,
+                                      struct gpud_error *error);
+enum gpud_status gpud_frame_join_post(struct gpud_frame *frame, struct gpud_queue *queue,
+                                      struct gpud_error *error);
 
 /* The flags that belong to the picture, and go where it goes; the others belong to one frame, or to
  * the library. */
@@ -33,8 +47,10 @@ struct gpud_frame {
     uint64_t offset;            /* of the frame in memory */
     uint32_t slot;              /* in the owner's ring; UINT32_MAX: wrapped */
     struct gpud_queue *queue;   /* that orders work on the frame and maps it; NULL: host memory */
+    bool posted;                /* wrapped: `queue` runs after the application's */
     void *mapped;               /* what the queue's map gave */
     unsigned maps;              /* nesting */
+    unsigned access;            /* of the map, where there is one */
     struct gpud_frame_info info;
 };
 

@@ -112,13 +112,23 @@ static void descriptor(struct codec *codec, int *fd)
         *fd = codec->in_fds[codec->fd_at++];
 }
 
+/* How many words say what a handle is: 64 handles and the media must fit into a message. */
+static const uint8_t handle_words[GPUD_HANDLE_TYPES] = {
+    [GPUD_HANDLE_LOCAL] = 2,
+    [GPUD_HANDLE_BUS_ADDRESS] = 2,
+    [GPUD_HANDLE_CUDA_FD] = 1,
+    [GPUD_HANDLE_CUDA_IPC] = 9,
+};
+
 static void handle(struct codec *codec, struct gpud_handle *handle)
 {
     uint8_t has_fd = codec->writing && handle->fd >= 0;
     u32(codec, &handle->type);
     u8(codec, &has_fd);
     u64(codec, &handle->size);
-    for (size_t i = 0; i < sizeof(handle->word) / sizeof(handle->word[0]); i++)
+    if (!codec->writing)
+        memset(handle->word, 0, sizeof(handle->word));
+    for (unsigned i = 0; handle->type < GPUD_HANDLE_TYPES && i < handle_words[handle->type]; i++)
         u64(codec, &handle->word[i]);
     if (!codec->writing)
         handle->fd = -1;
@@ -165,6 +175,13 @@ static void endpoint(struct codec *codec, struct gpud_endpoint *endpoint)
     raw(codec, endpoint->uuid, sizeof(endpoint->uuid));
     u64(codec, &endpoint->aperture);
     text(codec, endpoint->no_direct, sizeof(endpoint->no_direct));
+    u32(codec, &endpoint->reach_count);
+    if (endpoint->reach_count > GPUD_REACH_MAX) {
+        codec->bad = true;
+        endpoint->reach_count = 0;
+    }
+    for (uint32_t i = 0; i < endpoint->reach_count; i++)
+        raw(codec, endpoint->reach[i], sizeof(endpoint->reach[i]));
     u64(codec, &endpoint->token);
     raw(codec, endpoint->host, sizeof(endpoint->host));
     text(codec, endpoint->route, sizeof(endpoint->route));
@@ -183,6 +200,7 @@ static void body(struct codec *codec, struct gpud_message *message)
         u32(codec, &message->offer.epoch);
         text(codec, message->offer.route, sizeof(message->offer.route));
         text(codec, message->offer.reason, sizeof(message->offer.reason));
+        u32(codec, &message->offer.signal);
         layout(codec, &message->offer.layout);
         counted(codec, message->offer.media, &message->offer.media_size, GPUD_MEDIA_MAX);
         ring(codec, &message->offer.ring);

@@ -54,9 +54,11 @@ struct gpud_endpoint {
     uint8_t uuid[16];    /* of the device */
     uint64_t aperture;   /* bytes of the device that others can write at once; 0: no limit known */
     char no_direct[192]; /* why others cannot write its memory */
-    uint64_t token;      /* of the context: equal = the same process and context */
-    uint8_t host[16];    /* the machine's boot id */
-    char route[32];      /* the only one wanted, or "" */
+    uint32_t reach_count;
+    uint8_t reach[GPUD_REACH_MAX][16]; /* the devices that its copy engine can write */
+    uint64_t token;                    /* of the context: equal = the same process and context */
+    uint8_t host[16];                  /* the machine's boot id */
+    char route[32];                    /* the only one wanted, or "" */
     uint32_t slots;
     uint8_t slow_receiver; /* enum gpud_slow_receiver */
     uint8_t require_direct;
@@ -66,6 +68,7 @@ struct gpud_offer {
     uint32_t epoch;
     char route[32];
     char reason[192]; /* what speaks against the better routes, or "" */
+    uint32_t signal;  /* enum gpud_signal_place: where the devices' own words lie, if they signal */
     struct gpud_layout layout;
     uint32_t media_size;
     uint8_t media[GPUD_MEDIA_MAX];
@@ -76,6 +79,12 @@ struct gpud_accept {
     uint32_t epoch, entries;
     int page;                          /* the ring page's memfd */
     struct gpud_ring_description ring; /* memories = 0 where the ring is the sender's */
+};
+
+enum gpud_signal_place {
+    GPUD_SIGNAL_NONE,   /* the host publishes what a queue is done with */
+    GPUD_SIGNAL_MEMORY, /* each slot's memory has a word that the driver knows: DirectGMA */
+    GPUD_SIGNAL_PAGE,   /* in the ring page, which both devices see */
 };
 
 struct gpud_canary {

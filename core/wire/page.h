@@ -44,6 +44,14 @@ struct gpud_descriptor {
     uint8_t meta[GPUD_FRAME_META_MAX];
 };
 
+/* DirectGMA's markers must never wrap, and CUDA compares cyclically: a new epoch starts long
+ * before. Tests bring it within reach. Beyond the greatest value there is no comparison to rely on.
+ */
+#ifndef GPUD_SIGNAL_LIMIT
+#define GPUD_SIGNAL_LIMIT (UINT32_C(1) << 30)
+#endif
+#define GPUD_SIGNAL_MAX UINT32_C(0x7fffffff)
+
 /* In descriptor flags only: not a frame of the application but the test of the link. */
 #define GPUD_FRAME_CANARY (UINT32_C(1) << 15)
 

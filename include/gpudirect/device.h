@@ -3,7 +3,7 @@
 
 /* Contexts, devices and memory.
  *
- * A device is a place that memory lives on and that can copy: "host", "opencl:0", "opencl:1"… */
+ * A device is a place that memory lives on and that can copy: "host", "cuda:0", "opencl:1"… */
 #ifndef GPUDIRECT_DEVICE_H
 #define GPUDIRECT_DEVICE_H
 
@@ -52,6 +52,11 @@ GPUD_API enum gpud_status gpud_device_open(struct gpud_context *context, const c
 GPUD_API void gpud_device_close(struct gpud_device **device);
 GPUD_API void gpud_device_get_info(const struct gpud_device *device, struct gpud_device_info *info);
 
+/* The driver's own object, for an application that works on the device itself: the primary
+ * CUcontext on "cuda:N", the cl_context on "opencl:N", NULL on "host". Borrowed: lives as long as
+ * the device is open. */
+GPUD_API void *gpud_device_get_native(const struct gpud_device *device);
+
 /* Everything that was looked for, what is absent included (available = false, with the reason).
  * Writes up to max entries and returns how many there are. */
 GPUD_API size_t gpud_device_list(struct gpud_context *context, struct gpud_device_info *infos,
@@ -74,6 +79,19 @@ GPUD_API enum gpud_distance gpud_device_distance(const struct gpud_device *a,
  */
 GPUD_API int gpud_device_numa_node(const struct gpud_device *device);
 
+/* What is known of the way from one device's copy engine into another's memory. */
+struct gpud_device_link {
+    char name[16]; /* as `nvidia-smi topo -m` has it: "NV18", "PIX", "PHB", "NODE", "SYS"; "X": one
+                      device; "?": unknown */
+    bool direct;   /* `from` writes into the memory of `to` without the host */
+    bool atomics;  /* and atomic operations work across */
+    int rank;      /* the vendor's order of preference, 0 the fastest; -1: it does not say */
+    double bandwidth; /* bytes per second, one way, as attributed by the vendor; 0: unknown */
+    char reason[192]; /* if not direct: why, and what would change that */
+};
+GPUD_API void gpud_device_get_link(const struct gpud_device *from, const struct gpud_device *to,
+                                   struct gpud_device_link *link);
+
 /* --- memory: reference-counted; one thread at a time may map or unmap it ------------------- */
 
 enum gpud_access { GPUD_READ = 1, GPUD_WRITE = 2 };
@@ -83,15 +101,41 @@ GPUD_API enum gpud_status gpud_memory_alloc(struct gpud_device *device, uint64_t
                                             struct gpud_memory **memory, struct gpud_error *error);
 
 /* Memory that somebody else allocated. native: a host pointer on "host", a cl_mem of the device's
- * context on "opencl:N". On success the library keeps using it until it calls destroy(user) (may be
- * NULL), from any thread; on failure destroy is not called and nothing is kept. */
+ * context on "opencl:N", a CUdeviceptr (cast) that lies on the device on "cuda:N". On success the
+ * library keeps using it until it calls destroy(user) (may be NULL), from any thread; on failure
+ * destroy is not called and nothing is kept. */
 GPUD_API enum gpud_status gpud_memory_wrap(struct gpud_device *device, void *native, uint64_t size,
                                            void (*destroy)(void *user), void *user,
                                            struct gpud_memory **memory, struct gpud_error *error);
 
-/* The vendor's own object for a memory: a host pointer, a cl_mem. Borrowed: lives as long as the
- * memory. */
+/* Whose memory a pointer is. */
+enum gpud_pointer_kind {
+    GPUD_POINTER_HOST,    /* ordinary host memory, or nothing that a driver knows */
+    GPUD_POINTER_PINNED,  /* host memory that a device has registered: copied at full speed */
+    GPUD_POINTER_DEVICE,  /* memory of a device, from its plain allocator */
+    GPUD_POINTER_MAPPED,  /* memory of a device, mapped from a handle (CUDA's VMM) */
+    GPUD_POINTER_POOL,    /* memory of a device, from a pool or a stream-ordered allocator */
+    GPUD_POINTER_MANAGED, /* moves between host and device by itself: copied, never shared */
+};
+
+struct gpud_pointer_info {
+    enum gpud_pointer_kind kind;
+    char device[32]; /* "cuda:0"; "host" for host memory */
+    void *base;      /* of the allocation that it lies in; NULL where nobody says */
+    uint64_t size;   /* of that; 0: unknown */
+};
+
+GPUD_API void gpud_pointer_identify(const void *pointer, struct gpud_pointer_info *info);
+
+/* The vendor's own object for a memory: a host pointer, a cl_mem, a CUdeviceptr (cast). Borrowed:
+ * lives as long as the memory. */
 GPUD_API void *gpud_memory_get_native(const struct gpud_memory *memory);
+
+/* A dma-buf of a memory of "cuda:N", for a driver that imports such (a network or capture card). On
+ * success *fd is the caller's to close, and the memory begins at *offset in it.
+ * GPUD_UNSUPPORTED, with the reason, where device or driver cannot. */
+GPUD_API enum gpud_status gpud_memory_export_dmabuf(struct gpud_memory *memory, int *fd,
+                                                    uint64_t *offset, struct gpud_error *error);
 
 GPUD_API void gpud_memory_unref(struct gpud_memory **memory);
 

@@ -62,12 +62,28 @@ GPUD_API struct gpud_memory *gpud_frame_get_memory(const struct gpud_frame *fram
 GPUD_API uint32_t gpud_frame_get_slot(const struct gpud_frame *frame);
 
 /* Makes the frame's bytes visible to the CPU, after whatever the device still has to do for it.
- * Free where the memory is host memory. GPUD_TIMEOUT leaves the frame as it was. A frame that is
+ * Free where the memory is host memory; elsewhere GPUD_READ may cost a copy down, GPUD_WRITE one
+ * up, and what was there before GPUD_WRITE alone is not seen. Maps nest, for what the first asked
+ * for. GPUD_TIMEOUT leaves the frame as it was. A frame that is
  * mapped must be unmapped before it is submitted or released. GPUD_PEER: the writer died in
  * mid-frame; the frame is flagged CORRUPTED and may be mapped again. */
 GPUD_API enum gpud_status gpud_frame_map(struct gpud_frame *frame, unsigned access,
                                          int64_t timeout_ns, void **data, struct gpud_error *error);
 GPUD_API void gpud_frame_unmap(struct gpud_frame *frame);
+
+/* For an application that works on the device itself. native_queue: a CUstream of the device's
+ * primary context on "cuda:N" (NULL: the default stream). GPUD_UNSUPPORTED, with the reason, where
+ * the device has no such queue or the driver cannot join it; then gpud_frame_map() is the way.
+ * Neither call waits: the devices do.
+ *
+ * wait: what is put on native_queue afterwards sees the frame's bytes, or, on a lent frame, may
+ * write them.
+ * post: the frame is handed on (released to where it came from, or submitted) only after what was
+ * put on native_queue before. Call it once, before release or submit. */
+GPUD_API enum gpud_status gpud_frame_wait(struct gpud_frame *frame, void *native_queue,
+                                          struct gpud_error *error);
+GPUD_API enum gpud_status gpud_frame_post(struct gpud_frame *frame, void *native_queue,
+                                          struct gpud_error *error);
 
 /* A frame in memory of the application's own, to be submitted: it costs one copy where a lent frame
  * costs none. The frame takes a reference on memory and drops it when the last receiver's copy is

@@ -63,6 +63,7 @@ struct gpud_receiver_info {
     uint64_t connects, disconnects;
     uint64_t copies_cpu, copies_gpu; /* of whole frames, on this side */
     uint64_t waits_cpu;              /* times acquire slept */
+    uint64_t waits_device;           /* times the CPU waited for a device to finish its work */
     uint64_t kicks;                  /* system calls made to wake the sender */
     /* From submit to acquire, over the last 4096 frames, ns; 0 where unknown. */
     uint64_t latency_p50, latency_p99, latency_max;

@@ -46,7 +46,8 @@ struct gpud_sender_params {
     uint32_t slots;      /* frames in flight per receiver; 0: 4; at most GPUD_SLOTS_MAX */
     enum gpud_slow_receiver slow_receiver; /* default: BLOCK */
     bool require_direct; /* refuse a receiver that only the staged route can reach */
-    const char *route;   /* take only this route ("map", "directgma", "staged"); NULL: the best */
+    const char
+        *route; /* take only this route ("map", "peer", "directgma", "staged"); NULL: the best */
     /* Called from a thread of the sender; must not call back into it. May be NULL. */
     void (*on_connect)(void *user, const struct gpud_peer_info *peer);
     void (*on_disconnect)(void *user, const struct gpud_peer_info *peer);
@@ -63,6 +64,7 @@ struct gpud_sender_info {
     uint64_t connects, disconnects, refused;
     uint64_t copies_cpu, copies_gpu; /* of whole frames */
     uint64_t waits_cpu;              /* times a call slept until a receiver gave a credit back */
+    uint64_t waits_device;           /* times the CPU waited for a device to finish its work */
     uint64_t kicks;                  /* system calls made to wake a receiver */
 };
 

@@ -40,6 +40,7 @@
         .size = sizeof(var)   \
     }
 
+#define GPUD_USEC INT64_C(1000)
 #define GPUD_MSEC INT64_C(1000000)
 #define GPUD_SEC INT64_C(1000000000)
 

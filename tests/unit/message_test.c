@@ -30,10 +30,10 @@ static void fill_ring(struct gpud_ring_description *ring, uint32_t memories, boo
     ring->memories = memories;
     for (uint32_t i = 0; i < memories; i++) {
         struct gpud_handle *handle = &ring->handle[i];
-        handle->type = with_fds ? GPUD_HANDLE_MEMFD : GPUD_HANDLE_BUS_ADDRESS;
+        handle->type = with_fds ? GPUD_HANDLE_CUDA_FD : GPUD_HANDLE_CUDA_IPC;
         handle->fd = with_fds ? FIRST_FD + (int)i : -1;
         handle->size = UINT64_MAX - i;
-        for (unsigned k = 0; k < 4; k++)
+        for (unsigned k = 0; k < (with_fds ? 1 : GPUD_HANDLE_WORDS); k++)
             handle->word[k] = UINT64_C(0x1111111111111111) * (k + 1) + i;
     }
 }
@@ -72,6 +72,8 @@ static void make(struct gpud_message *message, enum gpud_message_type type, bool
         message->hello.slots = 64;
         message->hello.slow_receiver = 255;
         message->hello.require_direct = 1;
+        message->hello.reach_count = GPUD_REACH_MAX;
+        memset(message->hello.reach, 0xc3, sizeof(message->hello.reach));
         break;
     case GPUD_MESSAGE_OFFER:
         if (!large)

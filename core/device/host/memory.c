@@ -57,11 +57,12 @@ static enum gpud_status wrap_host(struct gpud_memory *memory, struct gpud_error 
 static void free_host(struct gpud_memory *memory)
 {
     struct host_memory *host = memory->backend;
-    if (!host)
-        return; /* wrapped: somebody else's pages */
-    gpud_memory_unmap_pages(memory->host, memory->size);
-    gpud_fd_close(&host->fd);
-    free(host);
+    if (host) { /* else wrapped: somebody else's pages */
+        gpud_memory_unmap_pages(memory->host, memory->size);
+        gpud_fd_close(&host->fd);
+        free(host);
+    }
+    gpud_memory_freed(memory);
 }
 
 static enum gpud_status export_handle(struct gpud_memory *memory, struct gpud_handle *handle,

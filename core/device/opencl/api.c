@@ -320,8 +320,8 @@ static enum gpud_status prove(struct gpud_device *device, struct gpud_error *err
 
     signals->destroy(&theirs);
     signals->destroy(&mine);
-    memories->free(&far);
-    memories->free(&own);
+    gpud_opencl_memory_undo(&far);
+    gpud_opencl_memory_undo(&own);
     queues->destroy(&writer);
     queues->destroy(&waiter);
     return status;

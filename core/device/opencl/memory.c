@@ -147,10 +147,16 @@ static enum gpud_status alloc(struct gpud_memory *memory, struct gpud_error *err
     return GPUD_OK;
 }
 
-static void free_memory(struct gpud_memory *memory)
+void gpud_opencl_memory_undo(struct gpud_memory *memory)
 {
     if (memory->backend)
         free_record(memory->backend);
+}
+
+static void free_memory(struct gpud_memory *memory)
+{
+    gpud_opencl_memory_undo(memory);
+    gpud_memory_freed(memory);
 }
 
 /* --- memory that somebody else allocated --------------------------------------------------- */

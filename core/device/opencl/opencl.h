@@ -111,6 +111,11 @@ enum gpud_status gpud_opencl_fail(struct gpud_error *error, cl_int code, const c
 enum gpud_status gpud_opencl_fail_as(struct gpud_error *error, enum gpud_status status, cl_int code,
                                      const char *format, ...) GPUD_PRINTF(4, 5);
 
+/* --- memory.c ------------------------------------------------------------------------------ */
+
+/* Gives back what an alloc made, for a record that is nobody's memory yet. */
+void gpud_opencl_memory_undo(struct gpud_memory *memory);
+
 /* --- event.c --------------------------------------------------------------------------------- */
 
 /* CL_COMPLETE, a state before it (positive), or the command's error (negative). */

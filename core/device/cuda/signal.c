@@ -1,0 +1,134 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Signals: stream memory operations on a word in pinned host pages, which the CPU can read, and
+ * write when a stream waits for a writer that died.
+ *
+ * The driver's GEQ compares cyclically, ours does not: values stay below 2^31 (a ring gets a new
+ * epoch long before). A write has a system-wide fence for the work before it on its stream. */
+#include "device/cuda/cuda.h"
+
+static _Atomic uint32_t *word_of(const struct gpud_signal *signal)
+{
+    return (_Atomic uint32_t *)(void *)((char *)signal->memory->host + signal->offset);
+}
+
+static CUdeviceptr address_of(const struct gpud_signal *signal)
+{
+    return gpud_cuda_address(signal->memory) + signal->offset;
+}
+
+static enum gpud_status check(const struct gpud_signal *signal, struct gpud_error *error)
+{
+    const struct gpud_memory *memory = signal->memory;
+    const struct cuda_memory *record = memory->backend;
+    if (record->kind != CUDA_MEMORY_PINNED)
+        return gpud_fail(error, GPUD_UNSUPPORTED,
+                         "%s waits for words in pinned host memory only: is the limit of locked "
+                         "memory (ulimit -l) too low?",
+                         signal->device->info.name);
+    if (signal->offset % sizeof(uint32_t) || memory->size < sizeof(uint32_t) ||
+        signal->offset > memory->size - sizeof(uint32_t))
+        return gpud_fail(error, GPUD_INVALID, "a signal's word at %llu of a memory of %llu bytes",
+                         (unsigned long long)signal->offset, (unsigned long long)memory->size);
+    return GPUD_OK;
+}
+
+static enum gpud_status create(struct gpud_signal *signal, struct gpud_error *error)
+{
+    enum gpud_status status = check(signal, error);
+    if (status == GPUD_OK)
+        atomic_store_explicit(word_of(signal), 0, memory_order_release);
+    return status;
+}
+
+/* backend: the greatest value that a queue was made to wait for. A queue that still does is let go:
+ * nobody could do it later. */
+static void destroy(struct gpud_signal *signal)
+{
+    uint32_t waited = (uint32_t)(uintptr_t)signal->backend;
+    uint32_t seen = atomic_load(word_of(signal));
+    while (seen < waited && !atomic_compare_exchange_weak(word_of(signal), &seen, waited))
+        ;
+}
+
+static enum gpud_status export_handle(struct gpud_signal *signal, struct gpud_handle *handle,
+                                      struct gpud_error *error)
+{
+    handle->word[0] = signal->offset;
+    return GPUD_OK;
+}
+
+static enum gpud_status import_handle(struct gpud_signal *signal, const struct gpud_handle *handle,
+                                      struct gpud_error *error)
+{
+    signal->offset = handle->word[0];
+    struct gpud_error reason;
+    enum gpud_status status = check(signal, &reason);
+    if (status == GPUD_UNSUPPORTED)
+        return gpud_fail(error, status, "%s", reason.reason);
+    if (status != GPUD_OK || signal->memory->read_only)
+        return gpud_fail(error, GPUD_PEER,
+                         "the peer's signal does not lie in the memory that it shared");
+    return GPUD_OK;
+}
+
+static enum gpud_status post(struct gpud_signal *signal, uint32_t value, struct gpud_queue *queue,
+                             struct gpud_error *error)
+{
+    gpud_cuda_enter(gpud_cuda_device(signal->device));
+    CUresult result = gpud_cu.stream_write_value(gpud_cuda_stream(queue), address_of(signal), value,
+                                                 CU_STREAM_WRITE_VALUE_DEFAULT);
+    gpud_cuda_leave();
+    if (result != CUDA_SUCCESS)
+        return gpud_cuda_fail(error, result, "%s cannot post a signal", signal->device->info.name);
+    return GPUD_OK;
+}
+
+static enum gpud_status wait_queue(struct gpud_signal *signal, uint32_t value,
+                                   struct gpud_queue *queue, struct gpud_error *error)
+{
+    gpud_cuda_enter(gpud_cuda_device(signal->device));
+    CUresult result = gpud_cu.stream_wait_value(gpud_cuda_stream(queue), address_of(signal), value,
+                                                CU_STREAM_WAIT_VALUE_GEQ);
+    gpud_cuda_leave();
+    if (result != CUDA_SUCCESS)
+        return gpud_cuda_fail(error, result, "%s cannot wait for a signal",
+                              signal->device->info.name);
+    if (value > (uint32_t)(uintptr_t)signal->backend)
+        signal->backend = (void *)(uintptr_t)value;
+    return GPUD_OK;
+}
+
+static enum gpud_status wait_host(struct gpud_signal *signal, uint32_t value, int64_t deadline,
+                                  struct gpud_error *error)
+{
+    int64_t start = gpud_now();
+    for (;;) {
+        uint32_t seen = atomic_load_explicit(word_of(signal), memory_order_acquire);
+        if (seen >= value)
+            return GPUD_OK;
+        if (gpud_now() >= deadline)
+            return gpud_fail(error, GPUD_TIMEOUT, "the signal stands at %u, not yet at %u", seen,
+                             value);
+        gpud_cuda_pause(start); /* no GPU can wake a thread */
+    }
+}
+
+/* A plain store: nothing in the driver's hands, so that it gets through whatever is stuck there. */
+static enum gpud_status poison(struct gpud_signal *signal, uint32_t value, struct gpud_error *error)
+{
+    atomic_store_explicit(word_of(signal), value, memory_order_release);
+    return GPUD_OK;
+}
+
+const struct gpud_signal_ops gpud_cuda_signal_ops = {
+    .create = create,
+    .destroy = destroy,
+    .export_handle = export_handle,
+    .import_handle = import_handle,
+    .post = post,
+    .wait_queue = wait_queue,
+    .wait_host = wait_host,
+    .poison = poison,
+};

@@ -1,0 +1,142 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Chores: what must be looked at again until a device or a peer has come to rest. */
+#include "base/clock.h"
+#include "device/device.h"
+
+#include <stdlib.h>
+
+struct gpud_chore {
+    struct gpud_chore *next;
+    gpud_chore_fn fn;
+    void *arg;
+    int64_t due;
+};
+
+void gpud_keeper_init(struct gpud_keeper *keeper)
+{
+    *keeper = (struct gpud_keeper){0};
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&keeper->lock, NULL);
+    pthread_cond_init(&keeper->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+}
+
+/* Takes what is due off the list. Under the lock. */
+static struct gpud_chore *take_due(struct gpud_keeper *keeper, int64_t now)
+{
+    struct gpud_chore *due = NULL, **last = &due, **link = &keeper->chores;
+    while (*link) {
+        struct gpud_chore *chore = *link;
+        if (!keeper->hurried && chore->due > now) {
+            link = &chore->next;
+            continue;
+        }
+        *link = chore->next;
+        chore->next = NULL;
+        *last = chore;
+        last = &chore->next;
+    }
+    keeper->hurried = false;
+    return due;
+}
+
+static int64_t next_due(const struct gpud_keeper *keeper)
+{
+    int64_t first = INT64_MAX;
+    for (const struct gpud_chore *chore = keeper->chores; chore; chore = chore->next)
+        first = chore->due < first ? chore->due : first;
+    return first;
+}
+
+static void *run(void *arg)
+{
+    struct gpud_keeper *keeper = arg;
+    pthread_mutex_lock(&keeper->lock);
+    while (!keeper->stopping) {
+        struct gpud_chore *due = take_due(keeper, gpud_now());
+        if (!due) {
+            int64_t until = next_due(keeper);
+            struct timespec at = gpud_timespec(until);
+            if (until == INT64_MAX)
+                pthread_cond_wait(&keeper->changed, &keeper->lock); /* for the next chore */
+            else
+                pthread_cond_timedwait(&keeper->changed, &keeper->lock, &at);
+            continue;
+        }
+        pthread_mutex_unlock(&keeper->lock);
+        struct gpud_chore *again = NULL;
+        while (due) {
+            struct gpud_chore *chore = due;
+            due = chore->next;
+            int64_t pause = chore->fn(chore->arg);
+            if (pause < 0) {
+                free(chore);
+                continue;
+            }
+            chore->due = gpud_now() + pause;
+            chore->next = again;
+            again = chore;
+        }
+        pthread_mutex_lock(&keeper->lock);
+        while (again) {
+            struct gpud_chore *chore = again;
+            again = chore->next;
+            chore->next = keeper->chores;
+            keeper->chores = chore;
+        }
+    }
+    pthread_mutex_unlock(&keeper->lock);
+    return NULL;
+}
+
+bool gpud_keeper_add(struct gpud_keeper *keeper, gpud_chore_fn fn, void *arg)
+{
+    struct gpud_chore *chore = malloc(sizeof(*chore));
+    if (!chore)
+        return false;
+    *chore = (struct gpud_chore){.fn = fn, .arg = arg};
+    pthread_mutex_lock(&keeper->lock);
+    if (!keeper->started)
+        keeper->started = pthread_create(&keeper->thread, NULL, run, keeper) == 0;
+    bool added = keeper->started;
+    if (added) {
+        struct gpud_chore **last = &keeper->chores;
+        while (*last)
+            last = &(*last)->next;
+        *last = chore;
+        pthread_cond_signal(&keeper->changed);
+    }
+    pthread_mutex_unlock(&keeper->lock);
+    if (!added)
+        free(chore);
+    return added;
+}
+
+void gpud_keeper_hurry(struct gpud_keeper *keeper)
+{
+    pthread_mutex_lock(&keeper->lock);
+    keeper->hurried = true;
+    pthread_cond_signal(&keeper->changed);
+    pthread_mutex_unlock(&keeper->lock);
+}
+
+void gpud_keeper_finish(struct gpud_keeper *keeper)
+{
+    pthread_mutex_lock(&keeper->lock);
+    keeper->stopping = true;
+    pthread_cond_signal(&keeper->changed);
+    pthread_mutex_unlock(&keeper->lock);
+    if (keeper->started)
+        pthread_join(keeper->thread, NULL);
+    while (keeper->chores) {
+        struct gpud_chore *chore = keeper->chores;
+        keeper->chores = chore->next;
+        free(chore);
+    }
+    pthread_cond_destroy(&keeper->changed);
+    pthread_mutex_destroy(&keeper->lock);
+}

@@ -1,0 +1,48 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The way from one device into the memory of another: the buses' name for it from hwloc, the rest
+ * from the vendor, who alone knows his own links. */
+#include "device/device.h"
+
+#include <string.h>
+
+static const char *name_of(enum gpud_distance distance)
+{
+    static const char *const names[] = {
+        [GPUD_DISTANCE_UNKNOWN] = "?", [GPUD_DISTANCE_SELF] = "X",    [GPUD_DISTANCE_PIX] = "PIX",
+        [GPUD_DISTANCE_PHB] = "PHB",   [GPUD_DISTANCE_NODE] = "NODE", [GPUD_DISTANCE_SYS] = "SYS",
+    };
+    return names[distance];
+}
+
+/* Two names of one GPU, as with OpenCL and CUDA on the same card. */
+static bool is_one_card(const struct gpud_device *from, const struct gpud_device *to)
+{
+    return from != to && from->info.pci[0] && strcmp(from->info.pci, to->info.pci) == 0;
+}
+
+void gpud_device_get_link(const struct gpud_device *from, const struct gpud_device *to,
+                          struct gpud_device_link *link)
+{
+    struct gpud_device_link found = {.rank = -1};
+    gpud_print(found.name, "%s", name_of(gpud_device_distance(from, to)));
+    if (from == to)
+        found.direct = true;
+    else if (from->ops == to->ops && from->ops->link)
+        from->ops->link(from, to, &found);
+    else if (from->ops == to->ops)
+        gpud_print(found.reason, "%s devices tell nothing of ways from one to another",
+                   from->ops->name);
+    else if (is_one_card(from, to))
+        gpud_print(found.reason,
+                   "they are one GPU under two drivers' names, which share no memory: use %s at "
+                   "both ends",
+                   from->info.name);
+    else
+        gpud_print(found.reason,
+                   "%s and %s are driven by different drivers, which do not open their memory to "
+                   "each other: use devices of one kind",
+                   from->info.name, to->info.name);
+    *link = found;
+}
