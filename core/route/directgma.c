@@ -11,9 +11,7 @@
 static bool can_write(const struct gpud_endpoint *end, const char *role, char why[GPUD_WHY_MAX])
 {
     if (strcmp(end->kind, "opencl") != 0) {
-        gpud_print_n(why, GPUD_WHY_MAX,
-                     "the %s's device is %s, and DirectGMA needs OpenCL at both ends", role,
-                     end->device);
+        gpud_print_n(why, GPUD_WHY_MAX, "only between OpenCL devices, not %s", end->device);
         return false;
     }
     if (!(end->caps & GPUD_CAP_BUS_ADDRESSABLE)) {
@@ -38,7 +36,7 @@ const struct gpud_route_ops gpud_directgma_route = {
     .name = "directgma",
     .ring = GPUD_RING_RECEIVER,
     .direct = true,
-    .signalled = true,
+    .signal = GPUD_SIGNAL_MEMORY,
     .memory_per_slot = true, /* each has its own marker */
     .can_connect = can_connect,
 };

@@ -3,7 +3,7 @@
 
 /* map: the receivers map the sender's ring and read the frames where they are. */
 #include "device/ops.h"
-#include "route/ops.h"
+#include "route/route.h"
 
 #include <string.h>
 
@@ -14,7 +14,7 @@ static bool can_connect(const struct gpud_endpoint *sender, const struct gpud_en
         gpud_print_n(why, GPUD_WHY_MAX, "the two ends run on different machines");
         return false;
     }
-    if (strcmp(sender->device, receiver->device) != 0 &&
+    if (!gpud_endpoints_share_device(sender, receiver) &&
         !(sender->caps & receiver->caps & GPUD_CAP_HOST_MEMORY)) {
         gpud_print_n(why, GPUD_WHY_MAX, "the frames are on %s and are wanted on %s", sender->device,
                      receiver->device);
@@ -34,5 +34,6 @@ const struct gpud_route_ops gpud_map_route = {
     .name = "map",
     .ring = GPUD_RING_SENDER_DEVICE,
     .direct = true,
+    .signal = GPUD_SIGNAL_PAGE,
     .can_connect = can_connect,
 };

@@ -20,8 +20,10 @@ enum gpud_ring_place {
 struct gpud_route_ops {
     const char *name;
     enum gpud_ring_place ring;
-    bool direct;          /* no detour through the host: what require-direct asks for */
-    bool signalled;       /* the sender's queue posts a signal that belongs to the slot's memory */
+    bool direct; /* no detour through the host: what require-direct asks for */
+    /* Where the words lie that the devices hand frames over by. PAGE: where both can, see
+     * gpud_route_signal(); without them the host publishes what the sender's queue is done with. */
+    enum gpud_signal_place signal;
     bool memory_per_slot; /* each slot is a memory of its own */
     /* By what both sides said, without side effects. On refusal *why is a sentence that a user can
      * act on. */
@@ -29,6 +31,7 @@ struct gpud_route_ops {
                         char why[GPUD_WHY_MAX]);
 };
 
-extern const struct gpud_route_ops gpud_map_route, gpud_directgma_route, gpud_staged_route;
+extern const struct gpud_route_ops gpud_map_route, gpud_peer_route, gpud_directgma_route,
+    gpud_staged_route;
 
 #endif

@@ -13,6 +13,14 @@
 void gpud_endpoint_describe(struct gpud_endpoint *endpoint, const struct gpud_device *device,
                             const char *name);
 
+/* Whether both ends work on one piece of hardware, whatever each calls it. */
+bool gpud_endpoints_share_device(const struct gpud_endpoint *a, const struct gpud_endpoint *b);
+
+/* Where the signals of a link by this route lie. */
+enum gpud_signal_place gpud_route_signal(const struct gpud_route_ops *route,
+                                         const struct gpud_endpoint *sender,
+                                         const struct gpud_endpoint *receiver);
+
 /* The first route in the table's order that both ends can take. `failed` has a bit for each route
  * (by its place) that was tried and did not work, with the reason in reasons[place]. On success
  * *against holds the reasons against every better route, on failure against all ("" where there is

@@ -13,6 +13,7 @@
 /* Best first: fewer copies, then the shorter way. */
 static const struct gpud_route_ops *const routes[] = {
     &gpud_map_route,
+    &gpud_peer_route,
     &gpud_directgma_route,
     &gpud_staged_route,
 };
@@ -52,7 +53,30 @@ void gpud_endpoint_describe(struct gpud_endpoint *endpoint, const struct gpud_de
     endpoint->aperture = device->aperture;
     endpoint->token = device->context->token;
     memcpy(endpoint->uuid, device->uuid, sizeof(endpoint->uuid));
+    endpoint->reach_count = device->reach_count;
+    memcpy(endpoint->reach, device->reach, sizeof(endpoint->reach));
     read_boot_id(endpoint->host);
+}
+
+bool gpud_endpoints_share_device(const struct gpud_endpoint *a, const struct gpud_endpoint *b)
+{
+    static const uint8_t none[16];
+    if (strcmp(a->kind, b->kind) != 0)
+        return false;
+    /* An index is each process's own affair: CUDA_VISIBLE_DEVICES renumbers. */
+    if (memcmp(a->uuid, none, sizeof(none)) != 0 || memcmp(b->uuid, none, sizeof(none)) != 0)
+        return memcmp(a->uuid, b->uuid, sizeof(a->uuid)) == 0;
+    return strcmp(a->device, b->device) == 0;
+}
+
+enum gpud_signal_place gpud_route_signal(const struct gpud_route_ops *route,
+                                         const struct gpud_endpoint *sender,
+                                         const struct gpud_endpoint *receiver)
+{
+    if (route->signal == GPUD_SIGNAL_PAGE &&
+        !(sender->caps & receiver->caps & GPUD_CAP_PAGE_SIGNALS))
+        return GPUD_SIGNAL_NONE;
+    return route->signal;
 }
 
 /* What the users of both ends allow, on top of what the route itself can do. */
@@ -129,7 +153,8 @@ enum gpud_status gpud_route_check_wishes(uint32_t slots, enum gpud_slow_receiver
                          (int)slow_receiver);
     if (route && !gpud_route_find(route))
         return gpud_fail(error, GPUD_INVALID,
-                         "there is no route \"%.31s\": map, directgma and staged exist", route);
+                         "there is no route \"%.31s\": map, peer, directgma and staged exist",
+                         route);
     return GPUD_OK;
 }
 

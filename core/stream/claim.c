@@ -9,6 +9,8 @@
  *   the sender's host pages  a copy in `upload`       when the upload is done
  *   the receiver's           our slot; our queue      when our queue is done with it
  *                            waits for the signal
+ *   any, with signals in     as above; only who uses  at once; the release word follows in the
+ *   the page                 it waits                 order of the application's queue
  */
 #include "stream/claim.h"
 
@@ -69,6 +71,15 @@ static void when_queue_is_done(struct gpud_session *session, gpud_complete_fn do
     done(held, status);
 }
 
+/* Without a queue of the application's the CPU is the reader, and it is done. */
+static void release_paged(struct gpud_frame *frame)
+{
+    struct gpud_held *held = (struct gpud_held *)frame;
+    if (!held->posted)
+        gpud_vigil_post_now(held->session->vigil, held->entry, held->value);
+    entry_done(held, GPUD_OK);
+}
+
 static void release_here(struct gpud_frame *frame)
 {
     entry_done((struct gpud_held *)frame, GPUD_OK);
@@ -119,6 +130,44 @@ static enum gpud_status settle_signal(struct gpud_frame *frame, int64_t deadline
     }
 }
 
+static enum gpud_status settle_paged(struct gpud_frame *frame, int64_t deadline,
+                                     struct gpud_error *error)
+{
+    struct gpud_held *held = (struct gpud_held *)frame;
+    struct gpud_session *session = held->session;
+    if (!gpud_vigil_reached(session->vigil, held->entry, held->value))
+        atomic_fetch_add_explicit(&session->waits_device, 1, memory_order_relaxed);
+    enum gpud_status status =
+        gpud_vigil_wait_host(session->vigil, held->entry, held->value, deadline, error);
+    return status == GPUD_PEER ? corrupted(held, error) : status;
+}
+
+static enum gpud_status wait_paged(struct gpud_frame *frame, struct gpud_queue *queue,
+                                   struct gpud_error *error)
+{
+    struct gpud_held *held = (struct gpud_held *)frame;
+    return gpud_vigil_wait(held->session->vigil, held->entry, held->value, queue, error);
+}
+
+static enum gpud_status post_paged(struct gpud_frame *frame, struct gpud_queue *queue,
+                                   struct gpud_error *error)
+{
+    struct gpud_held *held = (struct gpud_held *)frame;
+    enum gpud_status status =
+        gpud_vigil_post(held->session->vigil, held->entry, held->value, queue, error);
+    if (status == GPUD_OK)
+        held->posted = true;
+    return status;
+}
+
+static bool is_poisoned(const struct gpud_frame *frame)
+{
+    const struct gpud_held *held = (const struct gpud_held *)frame;
+    return held->session->vigil
+               ? gpud_vigil_is_poisoned(held->session->vigil, held->entry, held->value)
+               : atomic_load(&held->poisoned);
+}
+
 static enum gpud_status settle_upload(struct gpud_frame *frame, int64_t deadline,
                                       struct gpud_error *error)
 {
@@ -131,7 +180,8 @@ static enum gpud_status settle_upload(struct gpud_frame *frame, int64_t deadline
 
 void gpud_session_poison(struct gpud_session *session)
 {
-    for (uint32_t i = 0; session->route->signalled && i < session->entries; i++) {
+    /* Words in the page have their own watch. */
+    for (uint32_t i = 0; session->place == GPUD_SIGNAL_MEMORY && i < session->entries; i++) {
         pthread_mutex_lock(&session->lock);
         bool out = session->view.held[i];
         pthread_mutex_unlock(&session->lock);
@@ -148,18 +198,39 @@ void gpud_session_poison(struct gpud_session *session)
 /* --- frames -------------------------------------------------------------------------------- */
 
 static const struct gpud_frame_owner_ops here_ops = {.release = release_here};
-static const struct gpud_frame_owner_ops in_order_ops = {.release = release_in_order};
-static const struct gpud_frame_owner_ops signalled_ops = {.release = release_in_order,
-                                                          .settle = settle_signal};
-static const struct gpud_frame_owner_ops upload_ops = {.release = release_upload,
-                                                       .settle = settle_upload};
+static const struct gpud_frame_owner_ops in_order_ops = {
+    .release = release_in_order,
+    .wait = gpud_frame_join_wait,
+    .post = gpud_frame_join_post,
+};
+static const struct gpud_frame_owner_ops signalled_ops = {
+    .release = release_in_order,
+    .settle = settle_signal,
+    .wait = gpud_frame_join_wait,
+    .post = gpud_frame_join_post,
+    .is_poisoned = is_poisoned,
+};
+static const struct gpud_frame_owner_ops paged_ops = {
+    .release = release_paged,
+    .settle = settle_paged,
+    .wait = wait_paged,
+    .post = post_paged,
+    .is_poisoned = is_poisoned,
+};
+static const struct gpud_frame_owner_ops upload_ops = {
+    .release = release_upload,
+    .settle = settle_upload,
+    .wait = gpud_frame_join_wait,
+    .post = gpud_frame_join_post,
+    .is_poisoned = is_poisoned,
+};
 
 static const struct gpud_frame_owner_ops *choose_ops(const struct gpud_session *session)
 {
     if (session->uploads)
         return &upload_ops;
-    if (session->route->signalled)
-        return &signalled_ops;
+    if (session->place != GPUD_SIGNAL_NONE)
+        return session->place == GPUD_SIGNAL_PAGE ? &paged_ops : &signalled_ops;
     return session->device == session->host ? &here_ops : &in_order_ops;
 }
 
@@ -265,20 +336,22 @@ int gpud_session_claim(struct gpud_session *session, uint32_t limit, struct gpud
         return refuse(error, "a slot that its ring does not have");
     if (session->route->ring == GPUD_RING_RECEIVER && descriptor.slot != entry)
         return refuse(error, "a slot that is not its entry's");
-    if (session->route->signalled && descriptor.value <= session->last_value)
+    if (session->place != GPUD_SIGNAL_NONE &&
+        (descriptor.value <= session->last_value || descriptor.value > GPUD_SIGNAL_MAX))
         return refuse(error, "a signal that went back");
     held->entry = entry;
     held->value = session->last_value = descriptor.value;
+    held->posted = false;
     atomic_store_explicit(&held->poisoned, false, memory_order_relaxed);
     fill_info(session, &held->frame.info, &descriptor);
 
     enum gpud_status status = GPUD_OK;
     if (session->uploads) {
         status = upload(session, held, descriptor.slot, error);
-    } else if (session->route->signalled) {
+    } else if (session->place == GPUD_SIGNAL_MEMORY) {
         status =
             gpud_signal_wait_queue(session->signal[entry], descriptor.value, session->queue, error);
-    } else {
+    } else if (session->route->ring != GPUD_RING_RECEIVER) {
         held->frame.slot = descriptor.slot;
         held->frame.memory = gpud_ring_slot(&session->ring, descriptor.slot, &held->frame.offset);
     }

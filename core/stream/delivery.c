@@ -8,6 +8,8 @@
  *   staged           none, or frame → host slot    when the sender's queue is done
  *   into the ring    frame → the receiver's slot   at once: the receiver's queue waits for
  *   of the receiver                                the signal
+ *   any, with        the same                      at once
+ *   signals
  *
  * The host's queue is done when a call returns. On another device what must wait for it is
  * published by the queue's completion, in the order of the queue, which is the order of the frames.
@@ -22,7 +24,6 @@ struct gpud_flight {
     struct gpud_flight *next; /* among those that have landed */
     enum gpud_status status;
     struct gpud_sender *sender;
-    struct gpud_memory *source; /* a view of the frame's memory made for this flight, or NULL */
     struct gpud_delivery delivery;
 };
 
@@ -67,25 +68,17 @@ static enum gpud_status copy_frame(struct gpud_sender *sender, struct gpud_queue
     return status;
 }
 
-/* The frame's memory as the sender's device sees it. *view is set if one had to be made. */
+/* The frame's memory as the sender's device sees it. */
 static enum gpud_status find_source(struct gpud_sender *sender, const struct gpud_frame *frame,
-                                    struct gpud_memory **source, struct gpud_memory **view,
-                                    struct gpud_error *error)
+                                    struct gpud_memory **source, struct gpud_error *error)
 {
     struct gpud_memory *memory = frame->memory;
-    *source = memory;
-    if (memory->device == sender->device)
-        return GPUD_OK;
-    if (!memory->host)
+    if (memory->device != sender->device && !memory->host)
         return gpud_fail(error, GPUD_INVALID,
                          "the frame lies on %s, and the sender works on %s: wrap memory of %s",
                          memory->device->info.name, sender->device->info.name,
                          sender->device->info.name);
-    enum gpud_status status = gpud_memory_wrap_host(sender->device, memory->host, memory->size,
-                                                    true, NULL, NULL, view, error);
-    if (status == GPUD_OK)
-        *source = *view;
-    return status;
+    return gpud_memory_view(memory, sender->device, source, error);
 }
 
 /* What lies in host memory need not see the device on its way through the host. */
@@ -109,7 +102,9 @@ static enum gpud_status enqueue(struct gpud_sender *sender, struct gpud_flight *
     const struct gpud_frame *frame = delivery->frame;
     const struct gpud_layout *layout = &frame->info.layout;
     struct gpud_memory *source;
-    enum gpud_status status = find_source(sender, frame, &source, &flight->source, error);
+    enum gpud_status status = find_source(sender, frame, &source, error);
+    if (status == GPUD_OK && frame->posted)
+        status = gpud_queue_join(queue, frame->queue, error); /* the application's work on it */
     if (status != GPUD_OK)
         return status;
 
@@ -121,15 +116,14 @@ static enum gpud_status enqueue(struct gpud_sender *sender, struct gpud_flight *
     for (uint32_t i = 0; i < delivery->count && status == GPUD_OK; i++) {
         const struct gpud_target *target = &delivery->target[i];
         struct gpud_transport *transport = target->transport;
-        if (transport->route->ring != GPUD_RING_RECEIVER)
-            continue;
-        uint64_t offset;
-        struct gpud_memory *memory = gpud_ring_slot(&transport->ring, target->entry, &offset);
-        status = copy_frame(sender, queue, layout, source, frame->offset, memory, offset, error);
-        if (status == GPUD_OK && transport->route->signalled)
-            status = gpud_signal_post(transport->signal[target->entry],
-                                      transport->page.page->descriptor[target->entry].value, queue,
-                                      error);
+        if (transport->route->ring == GPUD_RING_RECEIVER) {
+            uint64_t offset;
+            struct gpud_memory *memory = gpud_ring_slot(&transport->ring, target->entry, &offset);
+            status =
+                copy_frame(sender, queue, layout, source, frame->offset, memory, offset, error);
+        }
+        if (status == GPUD_OK && transport->place != GPUD_SIGNAL_NONE)
+            status = gpud_transport_post(transport, target->entry, queue, error);
     }
     return status == GPUD_OK ? gpud_queue_flush(queue, error) : status;
 }
@@ -171,7 +165,7 @@ static void cancel(struct gpud_sender *sender, struct gpud_target *target)
 /* Whether a target must wait until the queue is done. */
 static bool waits(const struct gpud_target *target)
 {
-    return !target->transport->route->signalled;
+    return target->transport->place == GPUD_SIGNAL_NONE;
 }
 
 /* Publishes the targets that wait (or, with all, every one) and keeps the others. */
@@ -226,7 +220,6 @@ static void finish(struct gpud_flight *flights)
         struct gpud_flight *flight = flights;
         flights = flight->next;
         release_parts(&flight->delivery);
-        gpud_memory_unref(&flight->source);
         gpud_sender_unref(flight->sender);
         free(flight);
     }
@@ -278,8 +271,20 @@ static enum gpud_status deliver_now(struct gpud_sender *sender, struct gpud_flig
         for (uint32_t i = 0; i < flight->delivery.count; i++)
             cancel(sender, &flight->delivery.target[i]);
     release_parts(&flight->delivery);
-    gpud_memory_unref(&flight->source);
     return status;
+}
+
+/* Whether what is delivered can be forgotten as soon as it is on the queue: the receivers' devices
+ * wait for signals, and whoever writes the slot next does so in the order of the same queue. */
+static bool orders_itself(const struct gpud_sender *sender, const struct gpud_delivery *delivery)
+{
+    if (!sender->local || !gpud_pool_slot_of(sender->local, delivery->frame) ||
+        delivery->frame->memory->host || delivery->staging)
+        return false;
+    for (uint32_t i = 0; i < delivery->count; i++)
+        if (waits(&delivery->target[i]))
+            return false;
+    return true;
 }
 
 static enum gpud_status deliver_later(struct gpud_sender *sender,
@@ -333,5 +338,7 @@ enum gpud_status gpud_deliver(struct gpud_sender *sender, const struct gpud_deli
     }
     if (sender->device->caps & GPUD_CAP_HOST_MEMORY)
         return deliver_now(sender, &flight, copies, error);
+    if (orders_itself(sender, delivery))
+        return deliver_now(sender, &flight, delivery->count > 0, error);
     return deliver_later(sender, &flight, error);
 }

@@ -40,6 +40,7 @@ void gpud_receiver_collect(struct gpud_receiver *receiver, struct gpud_receiver_
         return;
     info->kicks += atomic_load(&receiver->session->kicks);
     info->copies_gpu += atomic_load(&receiver->session->copies_gpu);
+    info->waits_device += atomic_load(&receiver->session->waits_device);
 }
 
 static void drop_session(struct gpud_receiver *receiver)
@@ -69,8 +70,14 @@ void gpud_receiver_disconnect(struct gpud_receiver *receiver, int64_t retry_in)
     gpud_print(receiver->info.path, "none");
     pthread_mutex_unlock(&receiver->lock);
     receiver->pending = receiver->eof = receiver->unread = false;
-    gpud_queue_unref(
-        &receiver->queue); /* one that failed stays failed: the next session gets a new one */
+    /* One that failed stays failed: the next session gets a new one. */
+    pthread_mutex_lock(&receiver->lock);
+    struct gpud_queue *queue = receiver->queue;
+    receiver->queue = NULL;
+    if (queue)
+        receiver->info.waits_device += atomic_load(&queue->waits);
+    pthread_mutex_unlock(&receiver->lock);
+    gpud_queue_unref(&queue);
     receiver->state = GPUD_RECEIVER_OFFLINE;
     receiver->deadline = INT64_MAX;
     receiver->retry = gpud_now() + retry_in;

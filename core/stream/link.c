@@ -181,7 +181,11 @@ static enum gpud_status offer_route(struct gpud_link *link, const struct gpud_ro
         if (status != GPUD_OK)
             return status;
     }
-    status = gpud_transport_create(route, pool, &transport, error);
+    struct gpud_endpoint self;
+    describe_sender(sender, &self);
+    message.offer.signal = gpud_route_signal(route, &self, &link->peer);
+    status = gpud_transport_create(route, (enum gpud_signal_place)message.offer.signal, pool,
+                                   &transport, error);
     if (status != GPUD_OK) {
         gpud_message_close(&message);
         return status;
@@ -350,7 +354,7 @@ static void handle_accept(struct gpud_link *link, const struct gpud_accept *acce
     struct gpud_error error;
     if (accept->epoch != sender->epoch)
         return; /* to an offer that was overtaken by the next one */
-    if (gpud_transport_connect(link->transport, sender->device, accept, is_local(link),
+    if (gpud_transport_connect(link->transport, sender->device, link->fd, accept, is_local(link),
                                sender->layout.size, &error) != GPUD_OK) {
         if (error.status == GPUD_PEER)
             refuse(link, GPUD_PEER, error.reason);

@@ -14,6 +14,8 @@ static void release_lent(struct gpud_frame *frame)
 
 static const struct gpud_frame_owner_ops lent_ops = {
     .release = release_lent,
+    .wait = gpud_frame_join_wait,
+    .post = gpud_frame_join_post,
 };
 
 enum gpud_status gpud_pool_create(struct gpud_device *device, struct gpud_queue *queue,

@@ -168,6 +168,11 @@ static enum gpud_status take_next(struct gpud_receiver *receiver, struct gpud_fr
     if (receiver->pending)
         limit = gpud_page_earlier(limit, receiver->message.position);
 
+    if (session->vigil && gpud_vigil_is_broken(session->vigil))
+        return gpud_fail(error, GPUD_PEER,
+                         "the sender announced a frame, and its device did not finish it within "
+                         "%d s",
+                         (int)(GPUD_VIGIL_PATIENCE / GPUD_SEC));
     int got = gpud_session_claim(session, limit, &held, error);
     if (got < 0)
         return GPUD_PEER;
@@ -308,6 +313,8 @@ void gpud_receiver_get_info(struct gpud_receiver *receiver, struct gpud_receiver
     pthread_mutex_lock(&receiver->lock);
     *info = receiver->info;
     gpud_receiver_collect(receiver, info);
+    if (receiver->queue)
+        info->waits_device += atomic_load(&receiver->queue->waits);
     if (sorted) {
         count = receiver->latency_count < GPUD_LATENCIES ? receiver->latency_count : GPUD_LATENCIES;
         memcpy(sorted, receiver->latency, count * sizeof(*sorted));

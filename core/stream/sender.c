@@ -93,9 +93,12 @@ void gpud_sender_unref(struct gpud_sender *sender)
     free(sender);
 }
 
-/* Lets the deliveries under way end. */
+/* Lets the deliveries under way end, and what devices have yet to post: afterwards receivers take
+ * a missing signal for a crash. */
 static void wait_for_deliveries(struct gpud_sender *sender)
 {
+    if (!(sender->device->caps & GPUD_CAP_HOST_MEMORY))
+        gpud_queue_finish(sender->queue, gpud_deadline(GPUD_SEC / 2), NULL);
     int64_t deadline = gpud_deadline(GPUD_TEARDOWN_DEADLINE);
     const struct timespec nap = {.tv_nsec = GPUD_MSEC / 2};
     while (atomic_load(&sender->references) > 1 && gpud_now() < deadline)
@@ -154,6 +157,9 @@ struct gpud_pool *gpud_sender_pool(struct gpud_sender *sender, enum gpud_ring_pl
 
 void gpud_sender_start_epoch(struct gpud_sender *sender)
 {
+    /* Receivers may still read slots of the epoch before. */
+    gpud_pool_unref(&sender->staging);
+    gpud_pool_unref(&sender->local);
     sender->epoch++;
     for (uint32_t i = 0; i < sender->link_count; i++) {
         struct gpud_link *link = sender->links[i];
@@ -175,8 +181,6 @@ enum gpud_status gpud_sender_configure(struct gpud_sender *sender, const struct 
         return gpud_fail(error, GPUD_INVALID, "%zu bytes of media: at most %d travel", media_size,
                          GPUD_MEDIA_MAX);
     gpud_sender_lock(sender);
-    gpud_pool_unref(&sender->staging);
-    gpud_pool_unref(&sender->local);
     sender->layout = *layout;
     memcpy(sender->media, media ? media : "", media_size);
     sender->media_size = media_size;
@@ -252,6 +256,19 @@ static void reap_all(struct gpud_sender *sender)
     }
 }
 
+/* Slots that devices of receivers still read: the sender's queue waits for those that it may be
+ * held up by. */
+static bool absorb_some(struct gpud_sender *sender)
+{
+    bool some = false;
+    for (uint32_t i = 0; i < sender->link_count; i++) {
+        struct gpud_link *link = sender->links[i];
+        if (link->transport && link->policy == GPUD_SLOW_BLOCK)
+            some |= gpud_transport_absorb(link->transport, sender->queue);
+    }
+    return some;
+}
+
 enum gpud_status gpud_sender_take_slot(struct gpud_sender *sender, struct gpud_pool *pool,
                                        int64_t deadline, struct gpud_slot **slot,
                                        struct gpud_error *error)
@@ -263,6 +280,8 @@ enum gpud_status gpud_sender_take_slot(struct gpud_sender *sender, struct gpud_p
         reap_all(sender);
         if ((*slot = gpud_pool_take(pool)))
             return GPUD_OK;
+        if (absorb_some(sender))
+            continue;
         if (atomic_load(&sender->interrupted))
             return gpud_sender_interrupted(error);
         int64_t now = gpud_now();
@@ -379,6 +398,7 @@ void gpud_sender_get_info(struct gpud_sender *sender, struct gpud_sender_info *i
     info->disconnects = sender->disconnects;
     info->refused = sender->refused;
     info->waits_cpu = sender->waits;
+    info->waits_device = atomic_load(&sender->queue->waits);
     gpud_sender_unlock(sender);
     info->kicks = atomic_load(&sender->kicks);
     info->copies_cpu = atomic_load(&sender->copies_cpu);

@@ -50,15 +50,20 @@ bool gpud_connection_is_dead(const struct gpud_connection *connection)
 
 static enum gpud_status make_page(struct gpud_session *session, struct gpud_error *error)
 {
+    /* Once pinned, the page is the vigil's, and unmapped when the device is done with it. */
     void *page;
     enum gpud_status status =
         gpud_memfd_create("gpudirect-page", sizeof(struct gpud_page), GPUD_SHARE_WRITABLE,
                           &session->page_fd, &page, error);
     if (status != GPUD_OK)
         return status;
-    session->page = page;
     gpud_page_receiver_init(&session->view, page, session->entries);
-    return GPUD_OK;
+    if (session->place == GPUD_SIGNAL_PAGE)
+        status = gpud_vigil_create(session->device, page, session->entries, session->connection->fd,
+                                   GPUD_SIDE_RECEIVER, &session->vigil, error);
+    if (status == GPUD_OK)
+        session->page = page;
+    return status;
 }
 
 /* Our own ring, for the sender to write. An aperture may be too small for all slots: fewer will do.
@@ -83,7 +88,7 @@ static enum gpud_status make_ring(struct gpud_session *session, const struct gpu
         session->entries = session->ring.memories;
         break;
     }
-    for (uint32_t i = 0; session->route->signalled && i < session->entries; i++) {
+    for (uint32_t i = 0; session->place == GPUD_SIGNAL_MEMORY && i < session->entries; i++) {
         enum gpud_status status =
             gpud_signal_create(session->ring.memory[i], 0, &session->signal[i], error);
         if (status != GPUD_OK)
@@ -132,6 +137,20 @@ static enum gpud_status map_ring(struct gpud_session *session,
     return status;
 }
 
+/* The sender says where the words lie; it must be a place that the route and this device know. */
+static enum gpud_status check_signal(const struct gpud_offer *offer,
+                                     const struct gpud_route_ops *route,
+                                     const struct gpud_device *device, struct gpud_error *error)
+{
+    bool none = offer->signal == GPUD_SIGNAL_NONE && route->signal != GPUD_SIGNAL_MEMORY &&
+                route->ring != GPUD_RING_RECEIVER;
+    bool page = offer->signal == GPUD_SIGNAL_PAGE && (device->caps & GPUD_CAP_PAGE_SIGNALS);
+    if (none || (offer->signal == route->signal && (page || offer->signal == GPUD_SIGNAL_MEMORY)))
+        return GPUD_OK;
+    return gpud_fail(error, GPUD_PEER, "the sender offers %s with signals that %s has not",
+                     route->name, device->info.name);
+}
+
 enum gpud_status gpud_session_create(const struct gpud_offer *offer,
                                      const struct gpud_route_ops *route,
                                      struct gpud_connection *connection, struct gpud_queue *queue,
@@ -140,6 +159,8 @@ enum gpud_status gpud_session_create(const struct gpud_offer *offer,
                                      struct gpud_error *error)
 {
     enum gpud_status status = gpud_layout_check(&offer->layout, error);
+    if (status == GPUD_OK)
+        status = check_signal(offer, route, queue->device, error);
     if (status != GPUD_OK)
         return status;
     struct gpud_session *made = calloc(1, sizeof(*made));
@@ -148,6 +169,7 @@ enum gpud_status gpud_session_create(const struct gpud_offer *offer,
     atomic_init(&made->references, 1);
     pthread_mutex_init(&made->lock, NULL);
     made->route = route;
+    made->place = (enum gpud_signal_place)offer->signal;
     made->connection = gpud_connection_ref(connection);
     made->device = gpud_device_ref(queue->device);
     made->host = gpud_device_ref(host);
@@ -172,19 +194,15 @@ enum gpud_status gpud_session_create(const struct gpud_offer *offer,
     return GPUD_OK;
 }
 
-void gpud_session_unref(struct gpud_session **session)
+static void destroy(void *arg)
 {
-    struct gpud_session *gone = *session;
-    *session = NULL;
-    if (!gone || atomic_fetch_sub_explicit(&gone->references, 1, memory_order_acq_rel) != 1)
-        return;
+    struct gpud_session *gone = arg;
     for (uint32_t i = 0; i < GPUD_PAGE_ENTRIES; i++)
         gpud_signal_destroy(&gone->signal[i]);
     for (uint32_t i = 0; i < GPUD_RING_MEMORIES_MAX; i++)
         gpud_memory_unref(&gone->views[i]);
     gpud_ring_finish(&gone->upload);
     gpud_ring_finish(&gone->ring);
-    gpud_memory_unmap_pages(gone->page, sizeof(*gone->page));
     gpud_fd_close(&gone->page_fd);
     gpud_queue_unref(&gone->queue);
     gpud_device_close(&gone->host);
@@ -192,6 +210,21 @@ void gpud_session_unref(struct gpud_session **session)
     gpud_connection_unref(&gone->connection);
     pthread_mutex_destroy(&gone->lock);
     free(gone);
+}
+
+void gpud_session_unref(struct gpud_session **session)
+{
+    struct gpud_session *gone = *session;
+    *session = NULL;
+    if (!gone || atomic_fetch_sub_explicit(&gone->references, 1, memory_order_acq_rel) != 1)
+        return;
+    if (gone->vigil) {
+        /* The application's queues may still read frames that it has released. */
+        gpud_vigil_end(&gone->vigil, destroy, gone);
+        return;
+    }
+    gpud_memory_unmap_pages(gone->page, sizeof(*gone->page));
+    destroy(gone);
 }
 
 enum gpud_status gpud_session_describe(const struct gpud_session *session,

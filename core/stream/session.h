@@ -11,8 +11,8 @@
 #include "frame/frame.h"
 #include "frame/ring.h"
 #include "route/ops.h"
+#include "stream/vigil.h"
 #include "wire/message.h"
-#include "wire/page.h"
 #include <sys/types.h>
 
 /* The connection, as far as a held frame needs to know whether its writer lives. */
@@ -36,6 +36,7 @@ struct gpud_held {
     uint32_t entry;         /* of the page; uploads: given back already */
     _Atomic uint32_t value; /* that the ready signal has when the bytes are there; 0: no signal */
     atomic_bool poisoned;
+    bool posted; /* PAGE: the application's queue posts the release */
 };
 
 struct gpud_session {
@@ -46,7 +47,8 @@ struct gpud_session {
     struct gpud_queue *queue;
     uint32_t epoch, entries;
     struct gpud_layout layout;
-    bool uploads; /* frames are copied from shared host pages into `upload` */
+    bool uploads;                 /* frames are copied from shared host pages into `upload` */
+    enum gpud_signal_place place; /* of the signals */
 
     int page_fd;
     struct gpud_page *page;
@@ -57,14 +59,15 @@ struct gpud_session {
     struct gpud_ring ring; /* imported, or our own that the sender writes */
     struct gpud_memory
         *views[GPUD_RING_MEMORIES_MAX]; /* uploads: the host ring as the device sees it */
-    struct gpud_signal *signal[GPUD_PAGE_ENTRIES];
+    struct gpud_signal *signal[GPUD_PAGE_ENTRIES]; /* MEMORY */
+    struct gpud_vigil *vigil;                      /* PAGE */
     uint32_t last_value;
     struct gpud_ring upload;
     uint8_t upload_free[GPUD_PAGE_ENTRIES];
     uint32_t upload_free_count;
     struct gpud_held held[GPUD_PAGE_ENTRIES]; /* by entry; uploads: by slot of `upload` */
 
-    atomic_uint_fast64_t kicks, copies_gpu;
+    atomic_uint_fast64_t kicks, copies_gpu, waits_device;
 };
 
 /* Makes what an OFFER asks for. The offer is a peer's word. */

@@ -44,7 +44,10 @@ static enum gpud_status take_credit(struct gpud_link *link, int64_t deadline,
             gpud_link_kill(link, GPUD_LOG_WARNING, reason.reason);
             continue;
         }
-        if (ready && gpud_page_take(&link->transport->page, &target->entry)) {
+        bool blocks = link->policy == GPUD_SLOW_BLOCK;
+        if (ready && (gpud_page_take(&link->transport->page, &target->entry) ||
+                      (blocks && gpud_transport_absorb(link->transport, sender->queue) &&
+                       gpud_page_take(&link->transport->page, &target->entry)))) {
             target->link = link;
             target->transport = link->transport;
             link->references++;
@@ -62,7 +65,7 @@ static enum gpud_status take_credit(struct gpud_link *link, int64_t deadline,
             if (status != GPUD_AGAIN)
                 continue;
         }
-        if (link->policy != GPUD_SLOW_BLOCK) {
+        if (!blocks) {
             *drop = true;
             return GPUD_CLOSED;
         }

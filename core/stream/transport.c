@@ -10,8 +10,11 @@
 
 /* A peer that died cannot wake anybody: look at the world this often. */
 #define SLICE (50 * GPUD_MSEC)
+/* Nor can a device: where one is still reading, look as often as a frame may take. */
+#define DEVICE_SLICE (50 * GPUD_USEC)
 
-enum gpud_status gpud_transport_create(const struct gpud_route_ops *route, struct gpud_pool *pool,
+enum gpud_status gpud_transport_create(const struct gpud_route_ops *route,
+                                       enum gpud_signal_place place, struct gpud_pool *pool,
                                        struct gpud_transport **transport, struct gpud_error *error)
 {
     struct gpud_transport *made = calloc(1, sizeof(*made));
@@ -19,6 +22,7 @@ enum gpud_status gpud_transport_create(const struct gpud_route_ops *route, struc
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a link");
     made->references = 1;
     made->route = route;
+    made->place = place;
     if (pool) {
         made->pool = pool;
         made->announced = pool->ring.memories;
@@ -43,7 +47,7 @@ static enum gpud_status import_ring(struct gpud_transport *transport, struct gpu
         (transport->route->memory_per_slot && ring->slots_per_memory != 1))
         return gpud_fail(error, GPUD_PEER, "the receiver offers %u entries and %u slots",
                          accept->entries, gpud_ring_slots(ring));
-    for (uint32_t i = 0; transport->route->signalled && i < accept->entries; i++) {
+    for (uint32_t i = 0; transport->place == GPUD_SIGNAL_MEMORY && i < accept->entries; i++) {
         status = gpud_signal_import(ring->memory[i], &accept->ring.handle[i], &transport->signal[i],
                                     error);
         if (status != GPUD_OK)
@@ -53,7 +57,7 @@ static enum gpud_status import_ring(struct gpud_transport *transport, struct gpu
 }
 
 enum gpud_status gpud_transport_connect(struct gpud_transport *transport,
-                                        struct gpud_device *device,
+                                        struct gpud_device *device, int fd,
                                         const struct gpud_accept *accept, bool local,
                                         uint64_t frame_size, struct gpud_error *error)
 {
@@ -69,6 +73,14 @@ enum gpud_status gpud_transport_connect(struct gpud_transport *transport,
     if (status != GPUD_OK) {
         gpud_memory_unmap_pages(mapped, sizeof(struct gpud_page));
         return status;
+    }
+    if (transport->place == GPUD_SIGNAL_PAGE) {
+        status = gpud_vigil_create(device, mapped, accept->entries, fd, GPUD_SIDE_SENDER,
+                                   &transport->vigil, error);
+        if (status != GPUD_OK) {
+            transport->page.page = NULL; /* gone with the attempt */
+            return status;
+        }
     }
     if (transport->route->ring == GPUD_RING_RECEIVER)
         status = import_ring(transport, device, accept, local, frame_size, error);
@@ -91,7 +103,10 @@ void gpud_transport_unref(struct gpud_transport **transport)
             gpud_slot_drop(gone->slot_of[i]);
     }
     gpud_ring_finish(&gone->ring);
-    gpud_memory_unmap_pages(gone->page.page, sizeof(struct gpud_page));
+    if (gone->vigil)
+        gpud_vigil_end(&gone->vigil, NULL, NULL);
+    else
+        gpud_memory_unmap_pages(gone->page.page, sizeof(struct gpud_page));
     gpud_pool_unref(&gone->pool);
     free(gone);
 }
@@ -104,16 +119,73 @@ static void drop_slot(struct gpud_transport *transport, uint32_t entry)
         gpud_slot_drop(slot);
 }
 
+/* The lingering entry at this place is free. */
+static void let_go(struct gpud_transport *transport, uint32_t place)
+{
+    uint32_t entry = transport->lingering[place];
+    transport->lingering_count--;
+    memmove(&transport->lingering[place], &transport->lingering[place + 1],
+            (transport->lingering_count - place) * sizeof(entry));
+    drop_slot(transport, entry);
+    gpud_page_untake(&transport->page, entry);
+}
+
+/* An entry came back. The receiver is done with it, its device perhaps not yet. */
+static void take_back(struct gpud_transport *transport, uint32_t entry)
+{
+    uint32_t top;
+    if (!transport->vigil ||
+        gpud_vigil_reached(transport->vigil, entry, transport->value_of[entry])) {
+        drop_slot(transport, entry);
+        return;
+    }
+    gpud_page_take(&transport->page, &top); /* the same one: it was put there just now */
+    transport->lingering[transport->lingering_count++] = entry;
+}
+
 enum gpud_status gpud_transport_reap(struct gpud_transport *transport, struct gpud_error *error)
 {
     uint32_t entry;
     int got;
+    for (uint32_t i = 0; i < transport->lingering_count;) {
+        entry = transport->lingering[i];
+        if (gpud_vigil_reached(transport->vigil, entry, transport->value_of[entry]))
+            let_go(transport, i);
+        else
+            i++;
+    }
     while ((got = gpud_page_reap(&transport->page, &entry)) > 0)
-        drop_slot(transport, entry);
+        take_back(transport, entry);
     if (got < 0)
         return gpud_fail(error, GPUD_PEER,
                          "the receiver broke the protocol: it gave back what it did not have");
+    if (transport->vigil && gpud_vigil_is_broken(transport->vigil))
+        return gpud_fail(error, GPUD_PEER,
+                         "the receiver gave frames back and its device did not finish with them "
+                         "within %d s",
+                         (int)(GPUD_VIGIL_PATIENCE / GPUD_SEC));
     return GPUD_OK;
+}
+
+bool gpud_transport_absorb(struct gpud_transport *transport, struct gpud_queue *queue)
+{
+    if (transport->lingering_count == 0)
+        return false;
+    uint32_t entry = transport->lingering[0];
+    if (!gpud_vigil_is_free(transport->vigil, entry) ||
+        gpud_vigil_wait(transport->vigil, entry, transport->value_of[entry], queue, NULL) !=
+            GPUD_OK)
+        return false;
+    let_go(transport, 0);
+    return true;
+}
+
+enum gpud_status gpud_transport_post(struct gpud_transport *transport, uint32_t entry,
+                                     struct gpud_queue *queue, struct gpud_error *error)
+{
+    uint32_t value = transport->value_of[entry];
+    return transport->vigil ? gpud_vigil_post(transport->vigil, entry, value, queue, error)
+                            : gpud_signal_post(transport->signal[entry], value, queue, error);
 }
 
 enum gpud_status gpud_transport_revoke(struct gpud_transport *transport, struct gpud_error *error)
@@ -142,7 +214,8 @@ void gpud_transport_describe(struct gpud_transport *transport, uint32_t entry,
     descriptor->offset = info->offset;
     descriptor->submit_time = (uint64_t)gpud_now();
     descriptor->slot = slot ? slot->frame.slot : entry;
-    descriptor->value = transport->route->signalled ? ++transport->value : 0;
+    transport->value_of[entry] = transport->place == GPUD_SIGNAL_NONE ? 0 : ++transport->value;
+    descriptor->value = transport->value_of[entry];
     descriptor->flags = info->flags;
     descriptor->meta_size = info->meta_size;
     memcpy(descriptor->meta, info->meta, info->meta_size);
@@ -196,7 +269,8 @@ void gpud_transport_sleep(struct gpud_transport *transport, struct gpud_spin *sp
     if (gpud_spin(spin, has_returns, page))
         return;
     int64_t start = gpud_now();
-    int64_t slice = start + SLICE < deadline ? start + SLICE : deadline;
+    int64_t slice = start + (transport->lingering_count ? DEVICE_SLICE : SLICE);
+    slice = slice < deadline ? slice : deadline;
     atomic_store(word, wanted);
     if (!gpud_page_has_returns(page) && !atomic_load(interrupted))
         gpud_futex_wait(word, wanted, slice);

@@ -9,13 +9,7 @@
 
 #include "route/ops.h"
 #include "stream/pool.h"
-#include "wire/page.h"
-
-/* DirectGMA's markers must never wrap; a new epoch starts long before. Tests bring it within reach.
- */
-#ifndef GPUD_SIGNAL_LIMIT
-#define GPUD_SIGNAL_LIMIT (UINT32_C(1) << 30)
-#endif
+#include "stream/vigil.h"
 
 struct gpud_transport {
     uint32_t references;
@@ -25,20 +19,26 @@ struct gpud_transport {
     uint32_t announced;     /* of the pool's memories */
     struct gpud_slot *slot_of[GPUD_PAGE_ENTRIES];  /* that an entry holds */
     struct gpud_ring ring;                         /* RECEIVER: imported */
-    struct gpud_signal *signal[GPUD_PAGE_ENTRIES]; /* signalled routes: imported */
+    enum gpud_signal_place place;                  /* of the signals */
+    struct gpud_signal *signal[GPUD_PAGE_ENTRIES]; /* MEMORY: imported */
+    struct gpud_vigil *vigil;                      /* PAGE */
     uint32_t value;                                /* of the last signal */
+    uint32_t value_of[GPUD_PAGE_ENTRIES];          /* that an entry's frame was posted with */
     uint32_t pending;                              /* entries whose copy is under way */
+    /* PAGE: entries that the receiver gave back and its device still reads, oldest first. */
+    uint32_t lingering[GPUD_PAGE_ENTRIES], lingering_count;
 };
 
 /* For an OFFER: takes a reference of the pool by itself (pool NULL where the ring is the
  * receiver's). */
-enum gpud_status gpud_transport_create(const struct gpud_route_ops *route, struct gpud_pool *pool,
+enum gpud_status gpud_transport_create(const struct gpud_route_ops *route,
+                                       enum gpud_signal_place place, struct gpud_pool *pool,
                                        struct gpud_transport **transport, struct gpud_error *error);
 
 /* With the receiver's ACCEPT: maps its page, imports its ring. Everything in it is a peer's word.
- */
+ * fd: the connection. */
 enum gpud_status gpud_transport_connect(struct gpud_transport *transport,
-                                        struct gpud_device *device,
+                                        struct gpud_device *device, int fd,
                                         const struct gpud_accept *accept, bool local,
                                         uint64_t frame_size, struct gpud_error *error);
 
@@ -46,6 +46,15 @@ void gpud_transport_unref(struct gpud_transport **transport);
 
 /* Frees what the receiver gave back. GPUD_PEER: it lied. */
 enum gpud_status gpud_transport_reap(struct gpud_transport *transport, struct gpud_error *error);
+
+/* Makes the sender's queue wait for the oldest entry that the receiver's device still reads, which
+ * is thereby free: whatever is written into its slot is written later. false: there is none, or the
+ * queue waits for that entry already. */
+bool gpud_transport_absorb(struct gpud_transport *transport, struct gpud_queue *queue);
+
+/* The entry's frame is on the queue: the receiver's device may read it then. Without the lock. */
+enum gpud_status gpud_transport_post(struct gpud_transport *transport, uint32_t entry,
+                                     struct gpud_queue *queue, struct gpud_error *error);
 
 /* Takes the oldest frame back that the receiver has not claimed. GPUD_AGAIN: it has claimed all. */
 enum gpud_status gpud_transport_revoke(struct gpud_transport *transport, struct gpud_error *error);

@@ -1,0 +1,48 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* peer: the sender's copy engine writes into memory of the receiver's GPU, over NVLink or PCIe or
+ * inside one GPU. */
+#include "device/ops.h"
+#include "route/ops.h"
+
+#include <string.h>
+
+static bool reaches(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver)
+{
+    for (uint32_t i = 0; i < sender->reach_count; i++)
+        if (memcmp(sender->reach[i], receiver->uuid, sizeof(receiver->uuid)) == 0)
+            return true;
+    return false;
+}
+
+static bool can_connect(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver,
+                        char why[GPUD_WHY_MAX])
+{
+    if (memcmp(sender->host, receiver->host, sizeof(sender->host)) != 0) {
+        gpud_print_n(why, GPUD_WHY_MAX,
+                     "the two ends run on different machines: there is no common bus");
+        return false;
+    }
+    if (strcmp(sender->kind, receiver->kind) != 0 || sender->reach_count == 0) {
+        gpud_print_n(why, GPUD_WHY_MAX, "only between CUDA GPUs");
+        return false;
+    }
+    if (!reaches(sender, receiver)) {
+        gpud_print_n(why, GPUD_WHY_MAX,
+                     "the sender's driver cannot write the receiver's GPU (%s): is it visible to "
+                     "the sender (CUDA_VISIBLE_DEVICES, the container), and peer access possible "
+                     "(nvidia-smi topo -p2p w)?",
+                     receiver->device);
+        return false;
+    }
+    return true;
+}
+
+const struct gpud_route_ops gpud_peer_route = {
+    .name = "peer",
+    .ring = GPUD_RING_RECEIVER,
+    .direct = true,
+    .signal = GPUD_SIGNAL_PAGE,
+    .can_connect = can_connect,
+};
