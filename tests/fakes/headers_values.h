@@ -1,0 +1,19 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Every number of driver.h by its name, as it was compiled with our declarations or the
+ * vendor's. */
+#ifndef FAKE_CUDA_HEADERS_VALUES_H
+#define FAKE_CUDA_HEADERS_VALUES_H
+
+#include <stddef.h>
+
+struct value {
+    const char *name;
+    unsigned long long value;
+};
+
+extern const struct value own_values[], vendor_values[];
+extern const size_t num_own_values, num_vendor_values;
+
+#endif

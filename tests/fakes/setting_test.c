@@ -1,0 +1,168 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* setting_test <name>: the fake's environment, one setting a run; the build file sets it. */
+
+#include "fake_test.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+
+static CUcontext context;
+
+static void open_device(void)
+{
+    DO(init(0));
+    DO(device_primary_ctx_retain(&context, 0));
+    DO(ctx_push_current(context));
+}
+
+/* cuMemAlloc_v2:2=801,cuStreamCreate:3+ */
+static void inject(void)
+{
+    CUdeviceptr address;
+    CUstream stream;
+    open_device();
+    DO(mem_alloc(&address, 1));
+    DRIVER(CUDA_ERROR_NOT_SUPPORTED, mem_alloc(&address, 1));
+    DO(mem_alloc(&address, 1));
+    DO(stream_create(&stream, 0));
+    DO(stream_create(&stream, 0));
+    DRIVER(CUDA_ERROR_OUT_OF_MEMORY, stream_create(&stream, 0));
+    DRIVER(CUDA_ERROR_OUT_OF_MEMORY, stream_create(&stream, 0));
+}
+
+/* 4 devices, of which 2 and 0 are visible */
+static void visible(void)
+{
+    int count;
+    char name[32], id[32];
+    open_device();
+    DO(device_get_count(&count));
+    CHECK_EQUAL(count, 2);
+    DO(device_get_name(name, sizeof name, 0));
+    CHECK(strcmp(name, "Fake GPU 2") == 0, "the first is %s", name);
+    DO(device_get_pci_bus_id(id, sizeof id, 1));
+    CHECK(strcmp(id, "FACE:01:00.0") == 0, "the second is at %s", id);
+}
+
+/* CUDA_VISIBLE_DEVICES empty */
+static void none(void)
+{
+    int count;
+    DRIVER(CUDA_ERROR_NO_DEVICE, init(0));
+    DRIVER(CUDA_ERROR_NOT_INITIALIZED, device_get_count(&count));
+}
+
+static void no_peers(void)
+{
+    int can, granted;
+    CUcontext other;
+    CUmemGenericAllocationHandle handle;
+    struct mapping mapping;
+    CUmemAllocationProp prop = prop_of(0, false);
+    CUmemAccessDesc access = {.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 1},
+                              .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    open_device();
+    DO(device_can_access_peer(&can, 0, 1));
+    CHECK_EQUAL(can, 0);
+    DO(device_get_p2p_attribute(&granted, CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED, 0, 1));
+    CHECK_EQUAL(granted, 0);
+    DO(device_primary_ctx_retain(&other, 1));
+    DRIVER(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, ctx_enable_peer_access(other, 0));
+    DO(mem_create(&handle, 2 << 20, &prop, 0));
+    map_handle(&mapping, handle, 2 << 20, 0);
+    REFUSED(mem_set_access(mapping.address, mapping.size, &access, 1));
+    unmap(&mapping);
+}
+
+/* 16M */
+static void memory(void)
+{
+    CUdeviceptr address;
+    CUmemGenericAllocationHandle handle;
+    CUmemAllocationProp prop = prop_of(0, false);
+    size_t available, total;
+    open_device();
+    DO(mem_get_info(&available, &total));
+    CHECK(total == 16 << 20 && available == total, "%zu of %zu", available, total);
+    DO(mem_alloc(&address, 12 << 20));
+    DRIVER(CUDA_ERROR_OUT_OF_MEMORY, mem_alloc(&address, 6 << 20));
+    DRIVER(CUDA_ERROR_OUT_OF_MEMORY, mem_create(&handle, 6 << 20, &prop, 0));
+    DO(mem_create(&handle, 4 << 20, &prop, 0));
+    DO(mem_get_info(&available, &total));
+    CHECK_EQUAL(available, 0);
+    DO(mem_release(handle));
+    DO(mem_get_info(&available, &total));
+    CHECK_EQUAL(available, 4 << 20);
+}
+
+/* 20000 microseconds an operation: ten take two tenths of a second at least */
+static void delay(void)
+{
+    struct timespec start, end;
+    CUdeviceptr address;
+    open_device();
+    DO(mem_alloc(&address, 16));
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    for (int i = 0; i < 10; i++)
+        DO(memset_d8_async(address, 1, 16, NULL));
+    finish(NULL);
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    long passed = (end.tv_sec - start.tv_sec) * 1000 + (end.tv_nsec - start.tv_nsec) / 1000000;
+    CHECK(passed >= 190, "%ld ms", passed);
+}
+
+/* Each way to learn of a report, in a child; and a child that forks away from its GPU. */
+static int status_of(const char *strict, bool wrong)
+{
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        setenv("GPUD_FAKE_CUDA_STRICT", strict, 1);
+        open_device();
+        if (wrong)
+            cuda.driver.mem_free(0x1000);
+        exit(0);
+    }
+    int status;
+    CHECK(child > 0 && waitpid(child, &status, 0) == child, "no child");
+    return status;
+}
+
+static void strict(void)
+{
+    int status = status_of("abort", true);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT, "abort: status %#x", status);
+    status = status_of("exit", true);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 86, "exit: status %#x", status);
+    status = status_of("exit", false);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "nothing wrong: status %#x", status);
+    open_device();
+    pid_t child = fork();
+    if (child == 0) {
+        int count;
+        _exit(cuda.driver.device_get_count(&count) == CUDA_ERROR_NOT_INITIALIZED ? 0 : 1);
+    }
+    CHECK(waitpid(child, &status, 0) == child && status == 0, "a child of fork() has a GPU");
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } settings[] = {
+        {"inject", inject}, {"visible", visible}, {"none", none},     {"no-peers", no_peers},
+        {"memory", memory}, {"delay", delay},     {"strict", strict},
+    };
+    open_driver();
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        if (argc == 2 && strcmp(argv[1], settings[i].name) == 0) {
+            settings[i].run();
+            return 0;
+        }
+    }
+    FAIL("no setting is named");
+}
