@@ -104,17 +104,63 @@ void side_close(struct side *side)
     gpud_context_destroy(&side->context);
 }
 
+/* --- host pages for words ----------------------------------------------------------------------
+ */
+
+static void drop_pages(void *user)
+{
+    struct gpud_memory *pages = user;
+    gpud_memory_unref(&pages);
+}
+
+static struct gpud_memory *see_pages(struct side *side, struct gpud_memory *pages)
+{
+    struct gpud_memory *seen;
+    WORKS(gpud_memory_wrap_host(side->device, pages->host, pages->size, false, drop_pages, pages,
+                                &seen, &e));
+    return seen;
+}
+
+static struct gpud_device *open_host(struct side *side)
+{
+    struct gpud_device *host;
+    WORKS(gpud_device_open(side->context, "host", &host, &e));
+    return host;
+}
+
+struct gpud_memory *words_make(struct side *side, uint64_t size, struct gpud_handle *handle)
+{
+    struct gpud_device *host = open_host(side);
+    struct gpud_memory *pages;
+    WORKS(gpud_memory_alloc_for(host, size, GPUD_USAGE_TARGET, &pages, &e));
+    WORKS(gpud_memory_export(pages, handle, &e));
+    gpud_device_close(&host);
+    return see_pages(side, pages);
+}
+
+struct gpud_memory *words_open(struct side *side, const struct gpud_handle *handle, uint64_t size)
+{
+    struct gpud_device *host = open_host(side);
+    struct gpud_memory *pages;
+    WORKS(gpud_memory_import(host, handle, size, GPUD_USAGE_TARGET, &pages, &e));
+    gpud_device_close(&host);
+    return see_pages(side, pages);
+}
+
+/* --- queues that stand still ---------------------------------------------------------------------
+ */
+
 struct obstacle {
     cl_event event;
     cl_event barrier; /* kept: PoCL 3.1 aborts when an event fails that nobody holds */
+    struct gpud_memory *words;
+    struct gpud_signal *signal;
 };
 
-struct obstacle *obstacle_put(struct gpud_queue *queue)
+static void put_event(struct obstacle *obstacle, struct gpud_queue *queue)
 {
     struct opencl_queue *opencl = queue->backend;
-    struct obstacle *obstacle = calloc(1, sizeof(*obstacle));
     cl_int code;
-    CHECK(obstacle, "out of memory");
     obstacle->event = clCreateUserEvent(gpud_opencl_device(queue->device)->context, &code);
     CHECK(code == CL_SUCCESS, "clCreateUserEvent gives %d", code);
     CHECK(gpud_opencl_queue_begin(opencl, NULL) == GPUD_OK, "the queue has failed before");
@@ -122,15 +168,43 @@ struct obstacle *obstacle_put(struct gpud_queue *queue)
     CHECK(code == CL_SUCCESS, "clEnqueueBarrierWithWaitList gives %d", code);
     clRetainEvent(obstacle->barrier);
     gpud_opencl_queue_end(opencl, obstacle->barrier);
+}
+
+static void put_word(struct obstacle *obstacle, struct gpud_queue *queue)
+{
+    struct side side = {.context = queue->device->context, .device = queue->device};
+    struct gpud_handle handle;
+    obstacle->words = words_make(&side, 4096, &handle);
+    close(handle.fd);
+    WORKS(gpud_signal_create(obstacle->words, 64, &obstacle->signal, &e));
+    WORKS(gpud_signal_wait_queue(obstacle->signal, 1, queue, &e));
+}
+
+struct obstacle *obstacle_put(struct gpud_queue *queue)
+{
+    struct obstacle *obstacle = calloc(1, sizeof(*obstacle));
+    CHECK(obstacle, "out of memory");
+    if (queue->device->caps & GPUD_CAP_PAGE_SIGNALS)
+        put_word(obstacle, queue);
+    else
+        put_event(obstacle, queue);
     return obstacle;
 }
 
 void obstacle_remove(struct obstacle *obstacle, bool broken)
 {
-    cl_int code = clSetUserEventStatus(obstacle->event, broken ? CL_OUT_OF_RESOURCES : CL_COMPLETE);
-    CHECK(code == CL_SUCCESS, "clSetUserEventStatus gives %d", code);
-    clReleaseEvent(obstacle->event);
-    clReleaseEvent(obstacle->barrier);
+    if (obstacle->signal) {
+        CHECK(!broken, "a word cannot break a queue");
+        WORKS(gpud_signal_poison(obstacle->signal, 1, &e));
+        gpud_signal_destroy(&obstacle->signal);
+        gpud_memory_unref(&obstacle->words);
+    } else {
+        cl_int code =
+            clSetUserEventStatus(obstacle->event, broken ? CL_OUT_OF_RESOURCES : CL_COMPLETE);
+        CHECK(code == CL_SUCCESS, "clSetUserEventStatus gives %d", code);
+        clReleaseEvent(obstacle->event);
+        clReleaseEvent(obstacle->barrier);
+    }
     free(obstacle);
 }
 
@@ -266,16 +340,19 @@ static void obey(const char *device, struct order *order)
         order->memory.fd = PEER_FD;
     order->signal.fd = -1;
     side_open(&side, device);
-    WORKS(gpud_memory_import(side.device, &order->memory, order->size,
-                             order->task == PEER_READS ? GPUD_USAGE_SHARE : GPUD_USAGE_TARGET,
-                             &memory, &e));
+    if (order->task == PEER_POSTS && has_page_signals(&side))
+        memory = words_open(&side, &order->memory, order->size);
+    else
+        WORKS(gpud_memory_import(side.device, &order->memory, order->size,
+                                 order->task == PEER_READS ? GPUD_USAGE_SHARE : GPUD_USAGE_TARGET,
+                                 &memory, &e));
     if (order->task == PEER_READS) {
         READ_PATTERN(&side, memory, order->seed);
     } else {
         if (order->task == PEER_POSTS)
             WORKS(gpud_signal_import(memory, &order->signal, &signal, &e));
         nanosleep(&(struct timespec){.tv_nsec = order->delay_ms * GPUD_MSEC}, NULL);
-        if (is_host(&side) && order->task == PEER_POSTS) {
+        if ((is_host(&side) || has_page_signals(&side)) && order->task == PEER_POSTS) {
             /* The word lies in the memory itself: leave it alone. */
             fill(memory->host, order->size / 2, order->seed);
         } else {

@@ -63,8 +63,19 @@ static inline bool is_host(const struct side *side)
     return side->device->caps & GPUD_CAP_HOST_MEMORY;
 }
 
-/* A queue of an OpenCL device that stands still until it is let go, by means that need no signals.
+/* Where the words of its signals lie: in host pages that both sides see, or in the memory itself.
  */
+static inline bool has_page_signals(const struct side *side)
+{
+    return side->device->caps & GPUD_CAP_PAGE_SIGNALS;
+}
+
+/* Host pages for words, as the side's device sees them; the handle leads others to the pages. */
+struct gpud_memory *words_make(struct side *side, uint64_t size, struct gpud_handle *handle);
+struct gpud_memory *words_open(struct side *side, const struct gpud_handle *handle, uint64_t size);
+
+/* A queue that stands still until it is let go: of an OpenCL device by means that need no signals,
+ * elsewhere by a wait for a word. broken: what is on it fails; OpenCL alone. */
 struct obstacle;
 struct obstacle *obstacle_put(struct gpud_queue *queue);
 void obstacle_remove(struct obstacle *obstacle, bool broken);

@@ -64,9 +64,11 @@ static void test_on_complete(struct side *side)
 {
     say("each completion is told once, when the work before it is done");
     struct gpud_memory *from = make_full(side, STEP_SIZE, 3), *to;
-    struct run run = {.data = calloc(STEPS, STEP_SIZE)};
+    const size_t size = (STEPS * STEP_SIZE + 4095) / 4096 * 4096;
+    struct run run = {.data = aligned_alloc(4096, size)};
     static struct step steps[STEPS];
     CHECK(run.data, "out of memory");
+    memset(run.data, 0, size);
     WORKS(gpud_memory_wrap_host(side->device, run.data, STEPS * STEP_SIZE, false, free, run.data,
                                 &to, &e));
     memset(steps, 0, sizeof(steps));
@@ -155,11 +157,13 @@ static void test_map_deadline(struct side *side)
     CHECK(!data, "a map that timed out gives an address");
     obstacle_remove(obstacle, false);
     READ_PATTERN(side, memory, 1);
-    cl_uint maps = 1; /* some drivers count a moment after the event */
-    for (int64_t deadline = gpud_deadline(GPUD_SEC); maps && gpud_now() < deadline; usleep(100))
-        clGetMemObjectInfo(gpud_memory_get_native(memory), CL_MEM_MAP_COUNT, sizeof(maps), &maps,
-                           NULL);
-    CHECK(maps == 0, "%u maps are left", maps);
+    if (!has_page_signals(side)) {
+        cl_uint maps = 1; /* some drivers count a moment after the event */
+        for (int64_t deadline = gpud_deadline(GPUD_SEC); maps && gpud_now() < deadline; usleep(100))
+            clGetMemObjectInfo(gpud_memory_get_native(memory), CL_MEM_MAP_COUNT, sizeof(maps),
+                               &maps, NULL);
+        CHECK(maps == 0, "%u maps are left", maps);
+    }
     gpud_memory_unref(&memory);
 }
 
@@ -167,7 +171,7 @@ static void test_destroy_busy(struct side *side)
 {
     say("a queue that stands still can be destroyed, and its memory too; its work happens all the "
         "same");
-    static unsigned char seen[9999];
+    static _Alignas(4096) unsigned char seen[9999];
     struct gpud_memory *memory = make_full(side, sizeof(seen), 1), *to;
     struct gpud_queue *queue;
     struct told told = {0};
@@ -278,7 +282,8 @@ static void everything(const char *device)
         test_finish_deadline(&side);
         test_map_deadline(&side);
         test_destroy_busy(&side);
-        test_failure(&side);
+        if (!has_page_signals(&side)) /* a GPU that fails takes its whole context with it */
+            test_failure(&side);
     }
     test_threads(&side);
     side_close(&side);

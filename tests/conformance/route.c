@@ -10,6 +10,14 @@ static const struct way ways[] = {
     {"staged-up", "host", "opencl:0", NULL, "staged", false, 0, 0, 1, 0, 1},
     {"staged-down", "opencl:0", "host", NULL, "staged", false, 0, 1, 1, 0, 0},
     {"staged-across", "opencl:0", "opencl:0", "staged", "staged", false, 0, 1, 1, 0, 1},
+    {"map-cuda", "cuda:0", "cuda:0", NULL, "map", false, 0, 0, 0, 1, 0},
+    {"peer", "cuda:0", "cuda:1", NULL, "peer", false, 0, 1, 0, 1, 0},
+    {"peer-self", "cuda:0", "cuda:0", "peer", "peer", false, 0, 1, 0, 1, 0},
+    {"staged-cuda-up", "host", "cuda:0", NULL, "staged", false, 0, 0, 1, 0, 1},
+    {"staged-cuda-down", "cuda:0", "host", NULL, "staged", false, 0, 1, 1, 0, 0},
+    {"staged-cuda-across", "cuda:0", "cuda:1", "staged", "staged", false, 0, 1, 1, 0, 1},
+    {"staged-cuda-opencl", "cuda:0", "opencl:0", NULL, "staged", false, 0, 1, 1, 0, 1},
+    {"staged-opencl-cuda", "opencl:0", "cuda:0", NULL, "staged", false, 0, 1, 1, 0, 1},
 };
 
 /* --- scenes ----------------------------------------------------------------------------------- */
@@ -18,9 +26,9 @@ void scene_open(struct scene *scene, const struct way *way, enum gpud_slow_recei
 {
     memset(scene, 0, sizeof(*scene));
     scene->way = way;
+    scene->before = baseline_take();
     WORKS(gpud_context_create(NULL, &scene->context, &e));
     WORKS(gpud_device_open(scene->context, "host", &scene->host, &e));
-    scene->before = baseline_take();
     struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
     params.address = "route";
     params.device = way->from;
@@ -39,8 +47,8 @@ void scene_close(struct scene *scene)
 {
     gpud_sender_destroy(&scene->sender);
     gpud_device_close(&scene->host);
-    BASELINE_CHECK(scene->before);
     gpud_context_destroy(&scene->context);
+    BASELINE_CHECK(scene->before);
 }
 
 struct peer_orders scene_orders(const struct scene *scene)
@@ -224,7 +232,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; argc > 1 && i < sizeof(ways) / sizeof(ways[0]); i++)
         if (strcmp(ways[i].name, argv[1]) == 0)
             way = &ways[i];
-    CHECK(way, "name a way: map, directgma, staged-up, staged-down, staged-across");
+    CHECK(way, "name a way: map, directgma, peer, staged-up…: see the table at the top");
     runtime_make();
 
     /* Once, before anything is counted: a driver keeps what it opens first. */

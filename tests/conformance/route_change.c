@@ -134,8 +134,8 @@ void test_reconnect(const struct way *way)
     /* The sender goes, another comes; the same receiver, which comes first. */
     gpud_sender_destroy(&scene.sender);
     gpud_device_close(&scene.host);
-    BASELINE_CHECK(scene.before);
     gpud_context_destroy(&scene.context);
+    BASELINE_CHECK(scene.before);
     peer_start(&peer, &orders);
     for (unsigned turn = 1; turn <= 3; turn++) {
         scene_open(&scene, way, GPUD_SLOW_BLOCK);

@@ -60,7 +60,9 @@ static void try_wishes(const struct way *way, const char *sender_route, bool sen
 void test_refusals(const struct way *way)
 {
     bool direct = strcmp(way->path, "staged") != 0;
-    const char *other = strcmp(way->path, "map") == 0 ? "directgma" : "map";
+    /* One that is not possible between these two. */
+    const char *other =
+        strcmp(way->path, "map") == 0 || strcmp(way->path, "peer") == 0 ? "directgma" : "map";
     try_wishes(way, way->path, false, NULL, false, way->path, "");
     try_wishes(way, NULL, false, way->path, false, way->path, "");
     try_wishes(way, way->path, false, other, false, NULL, "only the route");

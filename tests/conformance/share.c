@@ -93,7 +93,7 @@ static void test_target(struct side *side, const char *device)
     EXPECT(GPUD_INVALID, gpud_memory_export(far, &handle, &e));
     send_pattern(&other, far, 43);
     READ_PATTERN(side, memory, 43);
-    if (!is_host(side)) {
+    if (side->device->caps & GPUD_CAP_BUS_ADDRESSABLE) {
         void *mapped;
         struct gpud_memory *near = alloc(&other, PAGE);
         struct gpud_copy copy = {.to = near, .from = far, .row_bytes = 1, .rows = 1};
@@ -127,8 +127,9 @@ static void test_share(struct side *side, const char *device)
     WORKS(gpud_memory_export(memory, &order.memory, &e));
     PEER_FINISH(peer_start(device, &order));
     struct gpud_memory *far;
-    EXPECT(GPUD_NO_ACCESS, gpud_memory_import(side->device, &order.memory, memory->size,
-                                              GPUD_USAGE_TARGET, &far, &e));
+    if (is_host(side))
+        EXPECT(GPUD_NO_ACCESS, gpud_memory_import(side->device, &order.memory, memory->size,
+                                                  GPUD_USAGE_TARGET, &far, &e));
     gpud_memory_unref(&memory);
     /* The importer's pages outlive the owner. */
     WORKS(gpud_memory_import(side->device, &order.memory, order.size, GPUD_USAGE_SHARE, &far, &e));
@@ -227,6 +228,51 @@ static void test_lies_of_addresses(struct side *side)
     refuse(side, GPUD_PEER, good, 4 * PAGE);
 }
 
+/* Descriptors of a driver's own making, and its legacy handles. */
+static void test_lies_of_allocations(struct side *side)
+{
+    say("descriptors that are no allocation, sizes that are not there, and made-up handles are "
+        "refused");
+    struct gpud_memory *memory;
+    struct gpud_handle good, bad;
+    WORKS(gpud_memory_alloc_for(side->device, 5 * PAGE, GPUD_USAGE_TARGET, &memory, &e));
+    WORKS(gpud_memory_export(memory, &good, &e));
+    int ends[2], file = make_file(8 << 20, 0), zero = open("/dev/zero", O_RDWR | O_CLOEXEC);
+    CHECK(pipe2(ends, O_CLOEXEC) == 0 && zero >= 0, "pipe2: %s", strerror(errno));
+    int fds[] = {file, zero, ends[0], ends[1], -1, 1000000};
+    for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++) {
+        bad = good;
+        bad.fd = fds[i];
+        refuse(side, GPUD_PEER, bad, 5 * PAGE);
+    }
+    const uint64_t sizes[] = {
+        0,         PAGE, good.word[0] - 1, good.word[0] + 1, good.word[0] * 64, UINT64_C(1) << 60,
+        UINT64_MAX};
+    for (size_t i = 0; good.type == GPUD_HANDLE_CUDA_FD && i < sizeof(sizes) / sizeof(sizes[0]);
+         i++) {
+        bad = good;
+        bad.word[0] = sizes[i];
+        refuse(side, GPUD_PEER, bad, 5 * PAGE);
+    }
+    for (uint32_t type = 0; type < 10; type++) {
+        bad = good;
+        bad.type = type;
+        memset(bad.word, 0x5a, sizeof(bad.word));
+        struct gpud_memory *none = NULL;
+        if (type == GPUD_HANDLE_CUDA_FD)
+            continue;
+        CHECK(gpud_memory_import(side->device, &bad, 5 * PAGE, GPUD_USAGE_TARGET, &none, NULL) !=
+                  GPUD_OK,
+              "a handle of type %u with random words is taken", type);
+        CHECK(!none, "a refusal leaves something behind");
+    }
+    for (size_t i = 0; i < 4; i++)
+        close(fds[i]);
+    if (good.fd >= 0)
+        close(good.fd);
+    gpud_memory_unref(&memory);
+}
+
 /* --- all of it -------------------------------------------------------------------------------- */
 
 static void everything(const char *device)
@@ -240,6 +286,8 @@ static void everything(const char *device)
         test_lies_of_files(&side);
     else if (side.device->caps & GPUD_CAP_BUS_ADDRESSABLE)
         test_lies_of_addresses(&side);
+    else if (side.device->caps & GPUD_CAP_SHARE)
+        test_lies_of_allocations(&side);
     side_close(&side);
 }
 
