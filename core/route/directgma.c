@@ -25,8 +25,7 @@ static bool can_connect(const struct gpud_endpoint *sender, const struct gpud_en
                         char why[GPUD_WHY_MAX])
 {
     if (memcmp(sender->host, receiver->host, sizeof(sender->host)) != 0) {
-        gpud_print_n(why, GPUD_WHY_MAX,
-                     "the two ends run on different machines: there is no common bus");
+        gpud_print_n(why, GPUD_WHY_MAX, "the two ends run on different machines");
         return false;
     }
     return can_write(sender, "sender", why) && can_write(receiver, "receiver", why);

@@ -20,8 +20,7 @@ static bool can_connect(const struct gpud_endpoint *sender, const struct gpud_en
                         char why[GPUD_WHY_MAX])
 {
     if (memcmp(sender->host, receiver->host, sizeof(sender->host)) != 0) {
-        gpud_print_n(why, GPUD_WHY_MAX,
-                     "the two ends run on different machines: there is no common bus");
+        gpud_print_n(why, GPUD_WHY_MAX, "the two ends run on different machines");
         return false;
     }
     if (strcmp(sender->kind, receiver->kind) != 0 || sender->reach_count == 0) {

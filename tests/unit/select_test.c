@@ -62,9 +62,9 @@ static void test_table(void)
     SAYS(why, "map: the frames are on opencl:0 and are wanted on opencl:1");
     why = against_of(&host, &gpu, NULL, "staged");
     SAYS(why, "map: ");
-    SAYS(why, "directgma: the sender's device is host");
+    SAYS(why, "directgma: only between OpenCL devices, not host");
     why = against_of(&gpu, &host, NULL, "staged");
-    SAYS(why, "directgma: the receiver's device is host");
+    SAYS(why, "directgma: only between OpenCL devices, not host");
     why = against_of(&plain, &plain2, NULL, "staged");
     SAYS(why, "directgma: sender: no cl_amd_bus_addressable_memory");
     why = against_of(&gpu, &plain2, NULL, "staged");
@@ -79,6 +79,49 @@ static void test_table(void)
     SAYS(why, "map: the driver of opencl:0 cannot export memory");
     here.caps |= GPUD_CAP_SHARE;
     against_of(&here, &there, NULL, "map");
+}
+
+static struct gpud_endpoint cuda_end(const char *device, uint8_t uuid)
+{
+    struct gpud_endpoint end = {.name = "a gpu", .kind = "cuda", .reach_count = 1, .token = uuid};
+    gpud_print(end.device, "%s", device);
+    end.caps = GPUD_CAP_SHARE | GPUD_CAP_SIGNALS | GPUD_CAP_PAGE_SIGNALS;
+    memset(end.uuid, uuid, sizeof(end.uuid));
+    memset(end.reach[0], uuid, sizeof(end.uuid));
+    memset(end.host, 1, sizeof(end.host));
+    return end;
+}
+
+static void test_peers(void)
+{
+    struct gpud_endpoint a = cuda_end("cuda:0", 10), b = cuda_end("cuda:1", 20), host = host_end();
+    const struct gpud_route_ops *map = gpud_route_find("map"), *peer = gpud_route_find("peer");
+
+    /* The hardware counts, not what a process calls it. */
+    struct gpud_endpoint renamed = a;
+    renamed.token = 99;
+    gpud_print(renamed.device, "cuda:7");
+    against_of(&a, &renamed, NULL, "map");
+    struct gpud_endpoint other = b;
+    gpud_print(other.device, "cuda:0");
+    SAYS(against_of(&a, &other, NULL, "staged"), "map: the frames are on cuda:0");
+
+    SAYS(against_of(&a, &b, NULL, "staged"), "peer: the sender's driver cannot write");
+    memcpy(a.reach[a.reach_count++], b.uuid, sizeof(b.uuid));
+    SAYS(against_of(&a, &b, NULL, "peer"),
+         "map: the frames are on cuda:0 and are wanted on cuda:1");
+    SAYS(against_of(&b, &a, NULL, "staged"), "peer: "); /* one way says nothing of the other */
+    SAYS(against_of(&a, &host, NULL, "staged"), "peer: only between CUDA GPUs");
+    memset(b.host, 2, sizeof(b.host));
+    SAYS(against_of(&a, &b, NULL, "none"), "peer: the two ends run on different machines");
+
+    CHECK_EQUAL(gpud_route_signal(map, &a, &renamed), GPUD_SIGNAL_PAGE);
+    CHECK_EQUAL(gpud_route_signal(map, &host, &host), GPUD_SIGNAL_NONE);
+    renamed.caps &= ~(uint32_t)GPUD_CAP_PAGE_SIGNALS;
+    CHECK_EQUAL(gpud_route_signal(map, &a, &renamed), GPUD_SIGNAL_NONE);
+    CHECK_EQUAL(gpud_route_signal(peer, &a, &b), GPUD_SIGNAL_PAGE);
+    CHECK_EQUAL(gpud_route_signal(gpud_route_find("directgma"), &a, &b), GPUD_SIGNAL_MEMORY);
+    CHECK_EQUAL(gpud_route_signal(gpud_route_find("staged"), &a, &b), GPUD_SIGNAL_NONE);
 }
 
 static void test_machines(void)
@@ -110,7 +153,8 @@ static void test_wishes(void)
         (side ? &r2 : &s2)->require_direct = 0;
         SAYS(against_of(&s2, &r2, NULL, "staged"), "map: only the route \"staged\" was asked for");
         strcpy((side ? &r2 : &s2)->route, "directgma");
-        SAYS(against_of(&s2, &r2, NULL, "none"), "directgma: the sender's device is host");
+        SAYS(against_of(&s2, &r2, NULL, "none"),
+             "directgma: only between OpenCL devices, not host");
     }
     struct gpud_endpoint s = host, r = host;
     r.token = 9;
@@ -138,8 +182,8 @@ static void test_trials(void)
     memset(longest, 'y', sizeof(longest));
     longest[399] = '\0';
     trials = (struct gpud_route_trials){0};
-    const char *names[] = {"map", "directgma", "staged"};
-    for (int i = 0; i < 3; i++)
+    const char *names[] = {"map", "peer", "directgma", "staged"};
+    for (int i = 0; i < 4; i++)
         gpud_route_failed(&trials, gpud_route_find(names[i]), longest);
     against_of(&s, &r, &trials, "none");
 }
@@ -153,13 +197,15 @@ static void test_explain(void)
     struct gpud_route_info routes[GPUD_ROUTES_MAX + 1];
     memset(routes, 0xee, sizeof(routes));
     size_t count = gpud_route_explain(host, host, false, routes, 1);
-    CHECK(count == 3 && routes[0].possible && strcmp(routes[0].name, "map") == 0,
+    CHECK(count == 4 && routes[0].possible && strcmp(routes[0].name, "map") == 0,
           "the best of %zu is %s", count, routes[0].name);
     CHECK((unsigned char)routes[1].name[0] == 0xee, "more was written than there was room for");
     count = gpud_route_explain(host, host, true, routes, GPUD_ROUTES_MAX);
-    CHECK(routes[0].possible && !routes[1].possible && routes[2].possible, "wrong verdicts");
-    SAYS(routes[1].reason, "only between OpenCL devices");
-    CHECK(routes[0].reason[0] == '\0' && routes[2].reason[0] == '\0',
+    CHECK(routes[0].possible && !routes[1].possible && !routes[2].possible && routes[3].possible,
+          "wrong verdicts");
+    SAYS(routes[1].reason, "only between CUDA GPUs");
+    SAYS(routes[2].reason, "only between OpenCL devices");
+    CHECK(routes[0].reason[0] == '\0' && routes[3].reason[0] == '\0',
           "a reason against what is possible");
     CHECK(gpud_route_explain(host, host, false, NULL, 0) == count, "counting needs no room");
     gpud_device_close(&host);
@@ -170,6 +216,7 @@ int main(void)
 {
     SAY("which route, and what speaks against the better ones");
     test_table();
+    test_peers();
     test_machines();
     test_wishes();
     test_trials();
