@@ -93,6 +93,58 @@ static enum gpud_status copy_to_staging(struct gpud_sender *sender, const struct
                       staging->view, staging->frame.offset, error);
 }
 
+/* Whether a target must wait until the queue is done. */
+static bool waits(const struct gpud_target *target)
+{
+    return target->transport->place == GPUD_SIGNAL_NONE;
+}
+
+/* Whether what is delivered can be forgotten as soon as it is on the queue: the receivers' devices
+ * wait for signals, and whoever writes the slot next does so in the order of the same queue. */
+static struct gpud_slot *orders_itself(const struct gpud_sender *sender,
+                                       const struct gpud_delivery *delivery)
+{
+    struct gpud_slot *slot =
+        sender->local ? gpud_pool_slot_of(sender->local, delivery->frame) : NULL;
+    if (!slot || delivery->frame->memory->host || delivery->staging)
+        return NULL;
+    for (uint32_t i = 0; i < delivery->count; i++)
+        if (waits(&delivery->target[i]))
+            return NULL;
+    return slot;
+}
+
+/* What one receiver needs: a copy into its ring, on a lane of its own, and its word. */
+static enum gpud_status send(struct gpud_sender *sender, const struct gpud_delivery *delivery,
+                             const struct gpud_target *target, struct gpud_memory *source,
+                             struct gpud_error *error)
+{
+    struct gpud_transport *transport = target->transport;
+    struct gpud_queue *lane = gpud_transport_lane(transport, target->entry);
+    struct gpud_queue *queue = lane ? lane : sender->queue;
+    enum gpud_status status = GPUD_OK;
+    if (lane)
+        status = gpud_queue_join(lane, sender->queue, error);
+    if (status == GPUD_OK && transport->route->ring == GPUD_RING_RECEIVER) {
+        const struct gpud_frame *frame = delivery->frame;
+        uint64_t offset;
+        struct gpud_memory *memory = gpud_ring_slot(&transport->ring, target->entry, &offset);
+        status = copy_frame(sender, queue, &frame->info.layout, source, frame->offset, memory,
+                            offset, error);
+    }
+    if (status == GPUD_OK && transport->place != GPUD_SIGNAL_NONE)
+        status = gpud_transport_post(transport, target->entry, queue, error);
+    if (!lane)
+        return status;
+    /* Whoever writes the frame's memory next comes after the lane. */
+    struct gpud_slot *slot = orders_itself(sender, delivery);
+    if (slot)
+        gpud_slot_read_by(slot, lane);
+    else if (status == GPUD_OK)
+        status = gpud_queue_join(sender->queue, lane, error);
+    return status;
+}
+
 /* Puts all copies of a delivery on the queue. */
 static enum gpud_status enqueue(struct gpud_sender *sender, struct gpud_flight *flight,
                                 struct gpud_error *error)
@@ -114,16 +166,7 @@ static enum gpud_status enqueue(struct gpud_sender *sender, struct gpud_flight *
     if (delivery->staging && status == GPUD_OK)
         status = copy_to_staging(sender, frame, source, delivery->staging, error);
     for (uint32_t i = 0; i < delivery->count && status == GPUD_OK; i++) {
-        const struct gpud_target *target = &delivery->target[i];
-        struct gpud_transport *transport = target->transport;
-        if (transport->route->ring == GPUD_RING_RECEIVER) {
-            uint64_t offset;
-            struct gpud_memory *memory = gpud_ring_slot(&transport->ring, target->entry, &offset);
-            status =
-                copy_frame(sender, queue, layout, source, frame->offset, memory, offset, error);
-        }
-        if (status == GPUD_OK && transport->place != GPUD_SIGNAL_NONE)
-            status = gpud_transport_post(transport, target->entry, queue, error);
+        status = send(sender, delivery, &delivery->target[i], source, error);
     }
     return status == GPUD_OK ? gpud_queue_flush(queue, error) : status;
 }
@@ -160,12 +203,6 @@ static void cancel(struct gpud_sender *sender, struct gpud_target *target)
     sender->dropped++;
     gpud_transport_unref(&target->transport);
     gpud_link_unref(target->link);
-}
-
-/* Whether a target must wait until the queue is done. */
-static bool waits(const struct gpud_target *target)
-{
-    return target->transport->place == GPUD_SIGNAL_NONE;
 }
 
 /* Publishes the targets that wait (or, with all, every one) and keeps the others. */
@@ -272,19 +309,6 @@ static enum gpud_status deliver_now(struct gpud_sender *sender, struct gpud_flig
             cancel(sender, &flight->delivery.target[i]);
     release_parts(&flight->delivery);
     return status;
-}
-
-/* Whether what is delivered can be forgotten as soon as it is on the queue: the receivers' devices
- * wait for signals, and whoever writes the slot next does so in the order of the same queue. */
-static bool orders_itself(const struct gpud_sender *sender, const struct gpud_delivery *delivery)
-{
-    if (!sender->local || !gpud_pool_slot_of(sender->local, delivery->frame) ||
-        delivery->frame->memory->host || delivery->staging)
-        return false;
-    for (uint32_t i = 0; i < delivery->count; i++)
-        if (waits(&delivery->target[i]))
-            return false;
-    return true;
 }
 
 static enum gpud_status deliver_later(struct gpud_sender *sender,

@@ -67,8 +67,7 @@ enum gpud_status gpud_pool_grow(struct gpud_pool *pool, struct gpud_error *error
     }
     struct gpud_memory *memory = pool->ring.memory[index];
     if (pool->viewer) {
-        status = gpud_memory_wrap_host(pool->viewer, memory->host, memory->size, false, NULL, NULL,
-                                       &pool->views[index], error);
+        status = gpud_memory_view(memory, pool->viewer, &pool->views[index], error);
         if (status != GPUD_OK) {
             gpud_memory_unref(&pool->ring.memory[--pool->ring.memories]);
             free(slots);
@@ -98,7 +97,9 @@ enum gpud_status gpud_pool_grow(struct gpud_pool *pool, struct gpud_error *error
 static void destroy(struct gpud_pool *pool)
 {
     for (uint32_t i = 0; i < pool->ring.memories; i++) {
-        gpud_memory_unref(&pool->views[i]);
+        for (uint32_t k = 0; k < pool->ring.slots_per_memory; k++)
+            while (pool->slots[i][k].reader_count)
+                gpud_queue_unref(&pool->slots[i][k].readers[--pool->slots[i][k].reader_count]);
         free(pool->slots[i]);
     }
     gpud_queue_unref(&pool->queue);
@@ -123,6 +124,26 @@ void gpud_pool_unref(struct gpud_pool **pool)
         destroy(gone);
 }
 
+/* The pool's queue runs after everybody who reads the slot. */
+static void forget_readers(struct gpud_slot *slot)
+{
+    while (slot->reader_count) {
+        struct gpud_queue **reader = &slot->readers[--slot->reader_count];
+        gpud_queue_join(slot->pool->queue, *reader, NULL);
+        gpud_queue_unref(reader);
+    }
+}
+
+void gpud_slot_read_by(struct gpud_slot *slot, struct gpud_queue *queue)
+{
+    for (uint32_t i = 0; i < slot->reader_count; i++)
+        if (slot->readers[i] == queue)
+            return;
+    if (slot->reader_count == GPUD_SLOT_READERS)
+        forget_readers(slot);
+    slot->readers[slot->reader_count++] = gpud_queue_ref(queue);
+}
+
 struct gpud_slot *gpud_pool_take(struct gpud_pool *pool)
 {
     struct gpud_slot *slot = NULL;
@@ -135,6 +156,7 @@ struct gpud_slot *gpud_pool_take(struct gpud_pool *pool)
     pthread_mutex_unlock(&pool->lock);
     if (!slot)
         return NULL;
+    forget_readers(slot);
     struct gpud_frame_info *info = &slot->frame.info;
     info->pts = info->dts = info->duration = GPUD_TIME_NONE;
     info->offset = UINT64_MAX;

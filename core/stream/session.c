@@ -106,9 +106,8 @@ enum gpud_status gpud_session_grow(struct gpud_session *session,
                                                session->layout.size, error);
     for (uint32_t i = before; session->uploads && status == GPUD_OK && i < session->ring.memories;
          i++) {
-        struct gpud_memory *memory = session->ring.memory[i];
-        status = gpud_memory_wrap_host(session->device, memory->host, memory->size, true, NULL,
-                                       NULL, &session->views[i], error);
+        status =
+            gpud_memory_view(session->ring.memory[i], session->device, &session->views[i], error);
     }
     return status;
 }
@@ -199,8 +198,6 @@ static void destroy(void *arg)
     struct gpud_session *gone = arg;
     for (uint32_t i = 0; i < GPUD_PAGE_ENTRIES; i++)
         gpud_signal_destroy(&gone->signal[i]);
-    for (uint32_t i = 0; i < GPUD_RING_MEMORIES_MAX; i++)
-        gpud_memory_unref(&gone->views[i]);
     gpud_ring_finish(&gone->upload);
     gpud_ring_finish(&gone->ring);
     gpud_fd_close(&gone->page_fd);

@@ -58,7 +58,7 @@ struct gpud_session {
 
     struct gpud_ring ring; /* imported, or our own that the sender writes */
     struct gpud_memory
-        *views[GPUD_RING_MEMORIES_MAX]; /* uploads: the host ring as the device sees it */
+        *views[GPUD_RING_MEMORIES_MAX]; /* uploads: the host ring as the device sees it; borrowed */
     struct gpud_signal *signal[GPUD_PAGE_ENTRIES]; /* MEMORY */
     struct gpud_vigil *vigil;                      /* PAGE */
     uint32_t last_value;

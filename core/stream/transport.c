@@ -39,6 +39,11 @@ static enum gpud_status import_ring(struct gpud_transport *transport, struct gpu
                                     uint64_t frame_size, struct gpud_error *error)
 {
     struct gpud_ring *ring = &transport->ring;
+    enum gpud_status made = GPUD_OK;
+    for (int i = 0; i < 2 && transport->place == GPUD_SIGNAL_PAGE && made == GPUD_OK; i++)
+        made = gpud_queue_create(device, &transport->lane[i], error);
+    if (made != GPUD_OK)
+        return made;
     gpud_ring_init(ring, device, GPUD_USAGE_TARGET, frame_size, 1);
     enum gpud_status status = gpud_ring_import(ring, &accept->ring, local, frame_size, error);
     if (status != GPUD_OK)
@@ -103,6 +108,8 @@ void gpud_transport_unref(struct gpud_transport **transport)
             gpud_slot_drop(gone->slot_of[i]);
     }
     gpud_ring_finish(&gone->ring);
+    for (int i = 0; i < 2; i++)
+        gpud_queue_unref(&gone->lane[i]);
     if (gone->vigil)
         gpud_vigil_end(&gone->vigil, NULL, NULL);
     else
@@ -172,6 +179,8 @@ bool gpud_transport_absorb(struct gpud_transport *transport, struct gpud_queue *
     if (transport->lingering_count == 0)
         return false;
     uint32_t entry = transport->lingering[0];
+    if (gpud_transport_lane(transport, entry))
+        queue = gpud_transport_lane(transport, entry);
     if (!gpud_vigil_is_free(transport->vigil, entry) ||
         gpud_vigil_wait(transport->vigil, entry, transport->value_of[entry], queue, NULL) !=
             GPUD_OK)
@@ -266,7 +275,8 @@ void gpud_transport_sleep(struct gpud_transport *transport, struct gpud_spin *sp
     /* Half the ring: one wake for several frames. The receiver wakes us earlier when it runs dry
      * itself. */
     uint32_t wanted = page->entries > 1 ? page->entries / 2 : 1;
-    if (gpud_spin(spin, has_returns, page))
+    /* A device is what we wait for: spinning through its copies would only heat the processor. */
+    if (!transport->lingering_count && gpud_spin(spin, has_returns, page))
         return;
     int64_t start = gpud_now();
     int64_t slice = start + (transport->lingering_count ? DEVICE_SLICE : SLICE);

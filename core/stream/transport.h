@@ -22,9 +22,12 @@ struct gpud_transport {
     enum gpud_signal_place place;                  /* of the signals */
     struct gpud_signal *signal[GPUD_PAGE_ENTRIES]; /* MEMORY: imported */
     struct gpud_vigil *vigil;                      /* PAGE */
-    uint32_t value;                                /* of the last signal */
-    uint32_t value_of[GPUD_PAGE_ENTRIES];          /* that an entry's frame was posted with */
-    uint32_t pending;                              /* entries whose copy is under way */
+    /* RECEIVER and PAGE: the copies' own queues, one for even and one for odd entries, so that one
+     * copy begins while another ends, and links do not wait for each other. */
+    struct gpud_queue *lane[2];
+    uint32_t value;                       /* of the last signal */
+    uint32_t value_of[GPUD_PAGE_ENTRIES]; /* that an entry's frame was posted with */
+    uint32_t pending;                     /* entries whose copy is under way */
     /* PAGE: entries that the receiver gave back and its device still reads, oldest first. */
     uint32_t lingering[GPUD_PAGE_ENTRIES], lingering_count;
 };
@@ -47,9 +50,16 @@ void gpud_transport_unref(struct gpud_transport **transport);
 /* Frees what the receiver gave back. GPUD_PEER: it lied. */
 enum gpud_status gpud_transport_reap(struct gpud_transport *transport, struct gpud_error *error);
 
-/* Makes the sender's queue wait for the oldest entry that the receiver's device still reads, which
- * is thereby free: whatever is written into its slot is written later. false: there is none, or the
- * queue waits for that entry already. */
+/* The queue that copies into the entry's slot; NULL: the sender's. */
+static inline struct gpud_queue *gpud_transport_lane(const struct gpud_transport *transport,
+                                                     uint32_t entry)
+{
+    return transport->lane[entry % 2];
+}
+
+/* Makes the sender's queue (or the entry's lane) wait for the oldest entry that the receiver's
+ * device still reads, which is thereby free: whatever is written into its slot is written later.
+ * false: there is none, or the queue waits for that entry already. */
 bool gpud_transport_absorb(struct gpud_transport *transport, struct gpud_queue *queue);
 
 /* The entry's frame is on the queue: the receiver's device may read it then. Without the lock. */
