@@ -17,6 +17,7 @@ struct gpud_keeper {
     pthread_cond_t changed;
     pthread_t thread;
     bool started, stopping, hurried;
+    unsigned outstanding; /* chores, those being called included */
     struct gpud_chore *chores;
 };
 
@@ -50,6 +51,9 @@ bool gpud_keeper_add(struct gpud_keeper *keeper, gpud_chore_fn fn, void *arg);
 
 /* Calls everything now. */
 void gpud_keeper_hurry(struct gpud_keeper *keeper);
+
+/* Whether everything is finished. */
+bool gpud_keeper_is_idle(struct gpud_keeper *keeper);
 
 /* --- memory.c ------------------------------------------------------------------------------ */
 

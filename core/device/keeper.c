@@ -69,12 +69,14 @@ static void *run(void *arg)
         }
         pthread_mutex_unlock(&keeper->lock);
         struct gpud_chore *again = NULL;
+        unsigned finished = 0;
         while (due) {
             struct gpud_chore *chore = due;
             due = chore->next;
             int64_t pause = chore->fn(chore->arg);
             if (pause < 0) {
                 free(chore);
+                finished++;
                 continue;
             }
             chore->due = gpud_now() + pause;
@@ -82,6 +84,7 @@ static void *run(void *arg)
             again = chore;
         }
         pthread_mutex_lock(&keeper->lock);
+        keeper->outstanding -= finished;
         while (again) {
             struct gpud_chore *chore = again;
             again = chore->next;
@@ -108,6 +111,7 @@ bool gpud_keeper_add(struct gpud_keeper *keeper, gpud_chore_fn fn, void *arg)
         while (*last)
             last = &(*last)->next;
         *last = chore;
+        keeper->outstanding++;
         pthread_cond_signal(&keeper->changed);
     }
     pthread_mutex_unlock(&keeper->lock);
@@ -122,6 +126,14 @@ void gpud_keeper_hurry(struct gpud_keeper *keeper)
     keeper->hurried = true;
     pthread_cond_signal(&keeper->changed);
     pthread_mutex_unlock(&keeper->lock);
+}
+
+bool gpud_keeper_is_idle(struct gpud_keeper *keeper)
+{
+    pthread_mutex_lock(&keeper->lock);
+    bool idle = keeper->outstanding == 0;
+    pthread_mutex_unlock(&keeper->lock);
+    return idle;
 }
 
 void gpud_keeper_finish(struct gpud_keeper *keeper)

@@ -235,6 +235,8 @@ typedef struct CUDA_MEMCPY2D_st {
              (CUdeviceptr address, unsigned char value, size_t size, CUstream stream))             \
     FUNCTION(memcpy_async, cuMemcpyAsync,                                                          \
              (CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream))                     \
+    FUNCTION(memcpy_dtod_async, cuMemcpyDtoDAsync_v2,                                              \
+             (CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream))                     \
     FUNCTION(memcpy_2d_async, cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D *copy, CUstream stream))    \
     FUNCTION(stream_create, cuStreamCreate, (CUstream * stream, unsigned flags))                   \
     FUNCTION(stream_destroy, cuStreamDestroy_v2, (CUstream stream))                                \

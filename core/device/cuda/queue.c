@@ -204,6 +204,11 @@ static bool is_pageable(const struct gpud_memory *memory)
     return ((const struct cuda_memory *)memory->backend)->kind == CUDA_MEMORY_PAGEABLE;
 }
 
+static bool is_on_device(const struct gpud_memory *memory)
+{
+    return ((const struct cuda_memory *)memory->backend)->kind < CUDA_MEMORY_PINNED;
+}
+
 static enum gpud_status copy(struct gpud_queue *queue, const struct gpud_copy *copy,
                              struct gpud_error *error)
 {
@@ -212,16 +217,21 @@ static enum gpud_status copy(struct gpud_queue *queue, const struct gpud_copy *c
                          "%s copies only into host memory that begins with a page and can be "
                          "pinned (ulimit -l)",
                          queue->device->info.name);
+    CUstream stream = gpud_cuda_stream(queue);
+    CUdeviceptr to = gpud_cuda_address(copy->to) + copy->to_offset;
+    CUdeviceptr from = gpud_cuda_address(copy->from) + copy->from_offset;
     gpud_cuda_enter(gpud_cuda_device(queue->device));
     if (is_pageable(copy->from)) {
         enum gpud_status status = gpud_cuda_bounce_copy(queue, copy, error);
         gpud_cuda_leave();
         return status;
     }
-    CUresult result =
-        gpud_cuda_copy_rows(gpud_cuda_stream(queue), gpud_cuda_address(copy->to) + copy->to_offset,
-                            copy->to_stride, gpud_cuda_address(copy->from) + copy->from_offset,
-                            copy->from_stride, copy->row_bytes, copy->rows);
+    CUresult result;
+    if (copy->rows == 1 && is_on_device(copy->to) && is_on_device(copy->from))
+        result = gpud_cu.memcpy_dtod_async(to, from, copy->row_bytes, stream);
+    else
+        result = gpud_cuda_copy_rows(stream, to, copy->to_stride, from, copy->from_stride,
+                                     copy->row_bytes, copy->rows);
     gpud_cuda_leave();
     if (result != CUDA_SUCCESS)
         return gpud_cuda_fail(error, result, "a copy on %s", queue->device->info.name);
