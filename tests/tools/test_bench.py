@@ -5,8 +5,9 @@
 
 from tool import BENCH, SMALL, check, run, run_json
 
-KEYS = {"route", "fallback_reason", "frames", "fps", "lost", "torn", "dropped", "latency_us", "cpu_us_per_frame",
-        "copies", "wakes_per_frame", "lent", "ceiling", "ceiling_ratio", "ceiling_ratio_p99", "receivers",
+KEYS = {"route", "fallback_reason", "frames", "fps", "lost", "torn", "dropped", "latency_us", "latency_cpu_us",
+        "gigabytes_per_second", "cpu_us_per_frame", "marking_us_per_frame", "copies", "wakes_per_frame",
+        "device_waits_per_frame", "lent", "ceiling", "ceilings", "ceiling_ratio", "ceiling_ratio_p99", "receivers",
         "parameters", "machine"}
 
 

@@ -5,6 +5,7 @@
  * seen, and the numbers of its report are right. */
 #include "../check.h"
 #include "frames.h"
+#include "rows.h"
 #include "stats.h"
 
 #include <math.h>
@@ -76,6 +77,42 @@ static void test_torn(void)
     SAY("frames of two halves are torn");
 }
 
+/* The marks that GPUs write: whatever is changed is seen where it is looked at. */
+static void test_rows(void)
+{
+    struct gpud_layout layout;
+    struct bench_job job = {.from = "cuda:0", .to = "host", .warmup = 2, .frames = 8};
+    uint64_t index, damaged = 0, stride = 128;
+    CHECK_EQUAL(gpud_layout_init(&layout, "NV12", 60, 10, (uint32_t)stride, NULL), GPUD_OK);
+    CHECK(bench_uses_rows(&job) && bench_rows_fit(&layout), "marks for a GPU");
+    CHECK(!bench_rows_is_whole(&job, 2) && bench_rows_is_whole(&job, 3), "which frames are filled");
+
+    bench_rows_mark(frame, &layout, &job, 2);
+    for (uint64_t i = 0; i < layout.size; i++) {
+        frame[i] ^= 0x10;
+        damaged += !bench_rows_check_frame(frame, &layout, &job, &index);
+        frame[i] ^= 0x10;
+    }
+    CHECK_EQUAL(damaged, BENCH_ROWS_SIZE);
+    CHECK(bench_rows_check_frame(frame, &layout, &job, &index), "undamaged");
+    CHECK_EQUAL(index, 2);
+    bench_rows_mark(other, &layout, &job, 4);
+    memcpy(frame + layout.size / 2, other + layout.size / 2, layout.size - layout.size / 2);
+    CHECK(!bench_rows_check_frame(frame, &layout, &job, &index), "torn");
+
+    damaged = 0;
+    bench_rows_mark(frame, &layout, &job, 3);
+    for (uint64_t i = 0; i < layout.size; i++) {
+        frame[i] ^= 0x10;
+        damaged += !bench_rows_check_frame(frame, &layout, &job, &index);
+        frame[i] ^= 0x10;
+    }
+    CHECK_EQUAL(damaged, 60 * 15); /* the pixels of both planes, not what pads their rows */
+    job.full = true;
+    CHECK(bench_rows_is_whole(&job, 1) && !bench_rows_is_whole(&job, 0), "in full all but probes");
+    SAY("frames that a GPU marks are checked as far as they are marked");
+}
+
 static void test_stats(void)
 {
     int64_t ns[1000];
@@ -100,6 +137,7 @@ int main(void)
     test_whole();
     test_damage();
     test_torn();
+    test_rows();
     test_stats();
     return 0;
 }

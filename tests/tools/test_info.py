@@ -16,7 +16,8 @@ def check_device(device):
 
 
 def check_report(report):
-    check(set(report) == {"version", "devices", "routes", "captures", "dgma_layer"}, f"keys are {sorted(report)}")
+    check(set(report) == {"version", "devices", "routes", "links", "captures", "dgma_layer"},
+          f"keys are {sorted(report)}")
     for device in report["devices"]:
         check_device(device)
     usable = [device["name"] for device in report["devices"] if device["available"]]

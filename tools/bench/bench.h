@@ -22,8 +22,9 @@
  *     control.c    the messages
  *     sender.c     the sender's loop; outletcore.c, outletgst.c where its frames go
  *     receivercore.c, receivergst.c   where frames come from; tally.c what is counted
- *     frames.c     how a frame is marked and checked
- *     ceiling.c    what the machine can do at best
+ *     frames.c     how a frame is marked and checked; rows.c, cudamarks.c the same on a GPU
+ *     ceiling.c    what the machine can do at best; rawceiling.c what CUDA's driver can
+ *     rawcuda.c    that driver; gstcuda.c GStreamer's own memory on it
  *     stats.c, machine.c, text.c, json.c   the report */
 #ifndef GPUD_TOOLS_BENCH_H
 #define GPUD_TOOLS_BENCH_H
@@ -39,8 +40,8 @@
 
 /* What a child is to do. Goes over the control socket as it is: both ends are the same program. */
 struct bench_job {
-    char from[32], to[32];
-    char route[32]; /* "": the best */
+    char from[32], to[256]; /* to: of several receivers perhaps a list, which is gone round */
+    char route[32];         /* "": the best */
     char format[16];
     uint32_t width, height;
     uint32_t fps_num, fps_den; /* the pace; 0/1: as fast as it goes */
@@ -54,10 +55,20 @@ struct bench_job {
     char sink[2048], src[2048]; /* elements instead of the core; "": none */
     char caps[256];
     uint32_t number;      /* of a receiver, from 1 */
-    int ping, pong, page; /* of the echo: descriptors that it inherited */
+    int ping, pong, page; /* descriptors that a child inherited: of the echo; page also, with
+                             elements, of the times at which frames were handed over; -1: none */
 };
 
 #define BENCH_UNKNOWN (-1)
+
+/* What the CUDA driver reaches by itself. 0: not measured. */
+struct bench_raw {
+    double copy, peer;       /* frames a second: within the sender's GPU, to the first receiver's */
+    double fan_out;          /* to each receiver, when copies to all run at once */
+    double download, upload; /* to and from pinned memory */
+    double marker;  /* us: a word from one GPU's stream to the other's; half of a round trip */
+    double handoff; /* us: p50 from the CPU's call to the CPU's sight of it, by way of both GPUs */
+};
 
 /* What a child has measured. Counters are of the measured section, and BENCH_UNKNOWN where nobody
  * counts them. */
@@ -67,18 +78,28 @@ struct bench_result {
     uint64_t all;       /* with the warm-up */
     int64_t start, end; /* monotonic ns of the measured section */
     int64_t cpu_ns;     /* of the process in it */
+    int64_t marking_ns; /* of these, what went into marks on a GPU; 0: they are not told apart */
     int64_t copies_cpu, copies_gpu, kicks, waits;
-    uint64_t lent;      /* sender: frames that lay in the far side's memory from the start */
-    int64_t dropped;    /* sender: on purpose, for all receivers, warm-up included */
-    uint64_t explained; /* receiver: frames that were reported to it as dropped */
-    uint64_t torn;      /* receiver: damaged, or out of order */
-    uint64_t latencies; /* how many follow, int64_t ns each */
+    int64_t waits_device;   /* for a device to finish its work */
+    uint64_t lent;          /* sender: frames that lay in the far side's memory from the start */
+    int64_t dropped;        /* sender: on purpose, for all receivers, warm-up included */
+    uint64_t explained;     /* receiver: frames that were reported to it as dropped */
+    uint64_t torn;          /* receiver: damaged, or out of order */
+    uint64_t latencies;     /* how many follow, int64_t ns each */
+    uint64_t latencies_cpu; /* and how many after them: until the CPU had a GPU's frame */
+    struct bench_raw raw;
 };
 
 struct bench_failure {
     enum gpud_status status;
     char reason[512];
 };
+
+/* The device of a receiver, from 1. */
+const char *bench_device_of(const struct bench_job *job, uint32_t number, char *device,
+                            size_t size);
+
+uint64_t bench_frame_bytes(const struct bench_job *job);
 
 static inline bool bench_uses_elements(const struct bench_job *job)
 {

@@ -3,8 +3,10 @@
 
 #include "ceiling.h"
 
+#include "bench/rawcuda.h"
 #include "children.h"
 #include "outlet.h"
+#include "rows.h"
 #include "stats.h"
 
 #include <errno.h>
@@ -68,6 +70,7 @@ bool bench_ceiling_memcpy(uint64_t size, struct bench_ceiling *ceiling,
     free(from);
     free(to);
     *ceiling = (struct bench_ceiling){
+        .key = "memcpy",
         .what = "memcpy of the same frame, one thread, buffers larger than the caches",
         .value = bench_median(rates, ROUNDS),
         .unit = "frames/s",
@@ -135,6 +138,7 @@ static bool measure_wakes(struct bench_job *job, struct page *page, struct bench
     if (good) {
         struct bench_latency latency = bench_latency_of(echo.latencies, echo.result.latencies);
         *ceiling = (struct bench_ceiling){
+            .key = "wake",
             .what = "p50 of waking another process through an eventfd at the same pace",
             .value = latency.p50,
             .unit = "us",
@@ -201,4 +205,111 @@ void bench_run_echo(int control)
     bench_send_result(control, &result, latencies);
     munmap(page, sizeof(*page));
     g_free(latencies);
+}
+
+/* --- the CUDA driver ---------------------------------------------------------------------------
+ */
+
+static bool measure_raw(const struct bench_job *job, struct bench_raw *raw,
+                        struct bench_failure *failure)
+{
+    struct bench_child child;
+    bool good = bench_child_start(&child, "raw", 0, NULL, 0, failure) &&
+                bench_send(child.fd, BENCH_JOB, job, sizeof(*job));
+    if (!good || !bench_children_follow(&child, 1, bench_now() + 6 * BENCH_STEP, finished,
+                                        "measuring the driver", failure)) {
+        if (!bench_caught_signal())
+            bench_children_explain(&child, 1, failure);
+        bench_child_stop(&child, 0);
+        return false;
+    }
+    *raw = child.result.raw;
+    bench_child_stop(&child, bench_now() + BENCH_STEP);
+    return true;
+}
+
+/* Leaves out what was not measured. */
+static void add(struct bench_ceilings *list, const char *key, const char *what, double value,
+                const char *unit)
+{
+    if (value > 0 && list->count < BENCH_CEILINGS_MAX)
+        list->ceiling[list->count++] = (struct bench_ceiling){
+            .key = key, .what = what, .value = value, .unit = unit, .p99 = NAN};
+}
+
+static void add_copies(struct bench_ceilings *list, const struct bench_raw *raw)
+{
+    const char *unit = "frames/s";
+    add(list, "copy", "raw copies of the same frame within the GPU", raw->copy, unit);
+    add(list, "peer", "raw copies of the same frame to the receiver's GPU", raw->peer, unit);
+    add(list, "fan_out", "raw copies of the same frame to all receivers' GPUs at once, for each",
+        raw->fan_out, unit);
+    add(list, "download", "raw copies of the same frame from the GPU to pinned memory",
+        raw->download, unit);
+    add(list, "upload", "raw copies of the same frame from pinned memory to the GPU", raw->upload,
+        unit);
+}
+
+static void add_marks(struct bench_ceilings *list, const struct bench_raw *raw)
+{
+    add(list, "marker", "a word from stream to stream, half of a round trip", raw->marker, "us");
+    add(list, "handoff", "p50 of a word from the CPU's call through both streams to the CPU",
+        raw->handoff, "us");
+}
+
+/* The copy that a frame of this job cannot do without; on one GPU, the one that it saves. */
+static const char *needed_copy(const struct bench_job *job)
+{
+    bool leaves = false, arrives = false;
+    int from = raw_cuda_ordinal(job->from);
+    for (uint32_t i = 1; i <= job->receivers; i++) {
+        char device[32];
+        int to = raw_cuda_ordinal(bench_device_of(job, i, device, sizeof(device)));
+        leaves = leaves || to != from;
+        arrives = arrives || to >= 0;
+    }
+    if (from < 0)
+        return "upload";
+    if (!arrives)
+        return "download";
+    if (!leaves)
+        return "copy";
+    return job->receivers > 1 ? "fan_out" : "peer";
+}
+
+static void choose(struct bench_ceilings *list, const char *key)
+{
+    for (unsigned i = 0; i < list->count; i++)
+        if (strcmp(list->ceiling[i].key, key) == 0)
+            list->main = i;
+}
+
+bool bench_ceilings_measure(const struct bench_job *job, struct bench_ceilings *ceilings,
+                            struct bench_failure *failure)
+{
+    struct gpud_layout layout;
+    struct gpud_error error;
+    struct bench_raw raw = {0};
+    *ceilings = (struct bench_ceilings){.count = 0};
+    if (bench_uses_rows(job) && !measure_raw(job, &raw, failure))
+        return false;
+    if (job->fps_num) {
+        ceilings->count = 1;
+        if (!bench_ceiling_wake(job, &ceilings->ceiling[0], failure))
+            return false;
+        add_marks(ceilings, &raw);
+        return true;
+    }
+    add_copies(ceilings, &raw);
+    if (ceilings->count) {
+        choose(ceilings, needed_copy(job));
+        add_marks(ceilings, &raw);
+        return true;
+    }
+    ceilings->count = 1;
+    if (gpud_layout_init(&layout, job->format, job->width, job->height, 0, &error) == GPUD_OK)
+        return bench_ceiling_memcpy(layout.size, &ceilings->ceiling[0], failure);
+    failure->status = error.status;
+    g_strlcpy(failure->reason, error.reason, sizeof(failure->reason));
+    return false;
 }

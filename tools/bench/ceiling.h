@@ -8,14 +8,26 @@
 #include "bench.h"
 
 struct bench_ceiling {
-    const char *what;
+    const char *key, *what;
     double value; /* what a ratio compares with: frames a second, or the median in µs */
     const char *unit;
-    double p99; /* of the wakes, µs; NAN for memcpy */
+    double p99; /* of the wakes, µs; else NAN */
+};
+
+#define BENCH_CEILINGS_MAX 8
+
+/* All that say something about a job. */
+struct bench_ceilings {
+    struct bench_ceiling ceiling[BENCH_CEILINGS_MAX];
+    unsigned count;
+    unsigned main; /* the one that the job's own figure is compared with first */
 };
 
 /* How many buffers of that size are larger, together, than the processor's caches. */
 uint32_t bench_ceiling_buffers(uint64_t size);
+
+bool bench_ceilings_measure(const struct bench_job *job, struct bench_ceilings *ceilings,
+                            struct bench_failure *failure);
 
 /* Copying such frames, one after the other, in one thread. */
 bool bench_ceiling_memcpy(uint64_t size, struct bench_ceiling *ceiling,

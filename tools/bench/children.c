@@ -6,12 +6,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +22,7 @@
 #define ROLE_PREFIX "@" /* no option and no file is called so by chance */
 
 static volatile sig_atomic_t caught;
+static bool isolated;
 
 static void fail(struct bench_failure *failure, enum gpud_status status, const char *format, ...)
     G_GNUC_PRINTF(3, 4);
@@ -52,14 +56,24 @@ int bench_caught_signal(void)
 
 /* --- starting --------------------------------------------------------------------------------- */
 
+/* As a container has it: a driver looks for its own process in /proc by the number it knows. */
+static void mount_own_proc(void)
+{
+    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
+    mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
+}
+
 /* Only what may be called between fork and exec: the director has one thread, and no device. */
 G_NORETURN static void become(const char *role, int fd, pid_t parent, const int *keep,
                               size_t keep_count)
 {
     char number[16];
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(EXIT_FAILURE); /* it died before the line above */
+    if (getppid() != (isolated ? 0 : parent))
+        _exit(EXIT_FAILURE); /* it died before the line above; where it cannot be seen, the end of
+                                the control socket tells */
+    if (isolated)
+        mount_own_proc();
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
     signal(SIGHUP, SIG_DFL);
@@ -73,6 +87,18 @@ G_NORETURN static void become(const char *role, int fd, pid_t parent, const int 
     _exit(127);
 }
 
+void bench_children_isolate(void)
+{
+    isolated = true;
+}
+
+static pid_t start_process(void)
+{
+    if (!isolated)
+        return fork();
+    return (pid_t)syscall(SYS_clone, CLONE_NEWPID | CLONE_NEWNS | SIGCHLD, NULL, NULL, NULL, NULL);
+}
+
 bool bench_child_start(struct bench_child *child, const char *role, uint32_t number,
                        const int *keep, size_t keep_count, struct bench_failure *failure)
 {
@@ -84,14 +110,15 @@ bool bench_child_start(struct bench_child *child, const char *role, uint32_t num
     }
     char *mark = g_strconcat(ROLE_PREFIX, role, NULL);
     pid_t parent = getpid();
-    child->pid = fork();
+    child->pid = start_process();
     if (child->pid == 0)
         become(mark, ends[1], parent, keep, keep_count);
     g_free(mark);
     close(ends[1]);
     child->fd = ends[0];
     if (child->pid < 0) {
-        fail(failure, GPUD_IO, "no process for the %s: %s", role, g_strerror(errno));
+        fail(failure, GPUD_IO, "no process for the %s: %s%s", role, g_strerror(errno),
+             isolated && errno == EPERM ? " (PID namespaces are root's to make)" : "");
         return false;
     }
     return true;
@@ -182,7 +209,7 @@ static bool take_result(struct bench_child *child, struct bench_packet *packet)
         return false;
     memcpy(&child->result, packet->data, sizeof(child->result));
     size_t samples = packet->size - sizeof(child->result);
-    if (child->result.latencies * sizeof(int64_t) != samples)
+    if ((child->result.latencies + child->result.latencies_cpu) * sizeof(int64_t) != samples)
         return false;
     child->latencies = g_memdup2((char *)packet->data + sizeof(child->result), samples);
     child->finished = true;

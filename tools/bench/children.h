@@ -23,6 +23,9 @@ struct bench_child {
 bool bench_child_start(struct bench_child *child, const char *role, uint32_t number,
                        const int *keep, size_t keep_count, struct bench_failure *failure);
 
+/* From now on every child gets a PID namespace of its own, as in containers. */
+void bench_children_isolate(void);
+
 /* The connection ends; a child that waits for anything ends too. */
 void bench_child_hang_up(struct bench_child *child);
 

@@ -72,7 +72,7 @@ bool bench_send(int fd, enum bench_message type, const void *data, size_t size)
 bool bench_send_result(int fd, const struct bench_result *result, const int64_t *latencies)
 {
     return send_parts(fd, BENCH_RESULT, result, sizeof(*result), latencies,
-                      result->latencies * sizeof(*latencies));
+                      (result->latencies + result->latencies_cpu) * sizeof(*latencies));
 }
 
 /* --- receiving -------------------------------------------------------------------------------- */

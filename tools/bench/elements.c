@@ -102,6 +102,7 @@ static void read_element(const GValue *item, gpointer user)
         read_counter(stats, "copies-gpu", &result->copies_gpu);
         read_counter(stats, "kicks", &result->kicks);
         read_counter(stats, "cpu-waits", &result->waits);
+        read_counter(stats, "device-waits", &result->waits_device);
         read_counter(stats, "dropped-slow-receiver", &result->dropped);
         gst_structure_free(stats);
     }
@@ -113,6 +114,7 @@ void bench_elements_count(GstElement *pipeline, struct bench_result *result)
 {
     GstIterator *all = gst_bin_iterate_recurse(GST_BIN(pipeline));
     result->copies_cpu = result->copies_gpu = result->kicks = result->waits = BENCH_UNKNOWN;
+    result->waits_device = BENCH_UNKNOWN;
     result->dropped = 0;
     result->route[0] = '\0';
     gst_iterator_foreach(all, read_element, result);

@@ -8,10 +8,13 @@
  * peer}} What is not known is null. Keys are stable: new ones may come, none goes or changes its
  * meaning. */
 #include "report.h"
+#include "rows.h"
 
 #include <json-glib/json-glib.h>
 #include <math.h>
 #include <stdio.h>
+
+#define UNTIL_CPU "until the CPU had a frame that a GPU reads"
 
 static void add_string(JsonBuilder *builder, const char *key, const char *value)
 {
@@ -43,10 +46,10 @@ static void begin(JsonBuilder *builder, const char *key)
     json_builder_begin_object(builder);
 }
 
-static void add_latency(JsonBuilder *builder, const struct bench_latency *latency,
+static void add_latency(JsonBuilder *builder, const char *key, const struct bench_latency *latency,
                         const char *meaning)
 {
-    begin(builder, "latency_us");
+    begin(builder, key);
     add_number(builder, "p50", latency->p50);
     add_number(builder, "p90", latency->p90);
     add_number(builder, "p99", latency->p99);
@@ -66,8 +69,9 @@ static void add_parameters(JsonBuilder *builder, const struct bench_job *job)
     };
     bool elements = bench_uses_elements(job);
     begin(builder, "parameters");
-    add_string(builder, "from", elements ? NULL : job->from);
-    add_string(builder, "to", elements ? NULL : job->to);
+    bool named = !elements || bench_uses_rows(job); /* with elements: in whose memory frames are */
+    add_string(builder, "from", named ? job->from : NULL);
+    add_string(builder, "to", named ? job->to : NULL);
     add_string(builder, "route", job->route);
     add_string(builder, "sink", job->sink);
     add_string(builder, "src", job->src);
@@ -107,7 +111,8 @@ static void add_receiver(JsonBuilder *builder, const struct bench_line *line, co
     add_count(builder, "torn", line->torn);
     add_number(builder, "fps", line->fps);
     add_number(builder, "cpu_us_per_frame", line->cpu_us);
-    add_latency(builder, &line->latency, meaning);
+    add_latency(builder, "latency_us", &line->latency, meaning);
+    add_latency(builder, "latency_cpu_us", &line->latency_cpu, UNTIL_CPU);
     json_builder_end_object(builder);
 }
 
@@ -118,6 +123,15 @@ static void add_pair(JsonBuilder *builder, const char *key, const char *first, d
     add_number(builder, first, a);
     add_number(builder, second, b);
     json_builder_end_object(builder);
+}
+
+static void add_ceiling(JsonBuilder *builder, const struct bench_ceiling *ceiling)
+{
+    add_string(builder, "key", ceiling->key);
+    add_string(builder, "what", ceiling->what);
+    add_number(builder, "value", ceiling->value);
+    add_string(builder, "unit", ceiling->unit);
+    add_number(builder, "p99", ceiling->p99);
 }
 
 static void add_run(JsonBuilder *builder, const struct bench_job *job, const struct bench_run *run)
@@ -131,22 +145,34 @@ static void add_run(JsonBuilder *builder, const struct bench_job *job, const str
     add_count(builder, "lost", run->lost);
     add_count(builder, "torn", run->torn);
     add_count(builder, "dropped", run->dropped);
-    add_latency(builder, &run->latency, meaning);
+    add_number(builder, "gigabytes_per_second", run->gigabytes_per_second);
+    add_latency(builder, "latency_us", &run->latency, meaning);
+    add_latency(builder, "latency_cpu_us", &run->latency_cpu, UNTIL_CPU);
     add_pair(builder, "cpu_us_per_frame", "sender", run->cpu_sender, "receiver", run->cpu_receiver);
+    add_pair(builder, "marking_us_per_frame", "sender", run->marking_sender, "receiver",
+             run->marking_receiver);
     add_pair(builder, "copies", "cpu", run->copies_cpu, "gpu", run->copies_gpu);
     begin(builder, "wakes_per_frame");
     add_pair(builder, "sender", "kicks", run->kicks_sender, "waits", run->waits_sender);
     add_pair(builder, "receiver", "kicks", run->kicks_receiver, "waits", run->waits_receiver);
     json_builder_end_object(builder);
+    add_pair(builder, "device_waits_per_frame", "sender", run->waits_device_sender, "receiver",
+             run->waits_device_receiver);
     add_number(builder, "lent", run->lent);
     begin(builder, "ceiling");
-    add_string(builder, "what", run->ceiling.what);
-    add_number(builder, "value", run->ceiling.value);
-    add_string(builder, "unit", run->ceiling.unit);
-    add_number(builder, "p99", run->ceiling.p99);
+    add_ceiling(builder, &run->ceiling);
     json_builder_end_object(builder);
     add_number(builder, "ceiling_ratio", run->ceiling_ratio);
     add_number(builder, "ceiling_ratio_p99", run->ceiling_ratio_p99);
+    json_builder_set_member_name(builder, "ceilings");
+    json_builder_begin_array(builder);
+    for (unsigned i = 0; i < run->ceilings.count; i++) {
+        json_builder_begin_object(builder);
+        add_ceiling(builder, &run->ceilings.ceiling[i]);
+        add_number(builder, "ratio", run->ceiling_ratios[i]);
+        json_builder_end_object(builder);
+    }
+    json_builder_end_array(builder);
     json_builder_set_member_name(builder, "receivers");
     json_builder_begin_array(builder);
     for (uint32_t i = 0; i < run->receivers; i++)

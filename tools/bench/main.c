@@ -24,6 +24,8 @@ static int play_role(const char *role, int control)
             bench_run_receiver_core(control, &job);
     } else if (strcmp(role, "echo") == 0) {
         bench_run_echo(control);
+    } else if (strcmp(role, "raw") == 0) {
+        bench_run_raw(control);
     } else {
         return BENCH_EXIT_USAGE;
     }
@@ -78,6 +80,8 @@ int main(int argc, char **argv)
     setlocale(LC_CTYPE, ""); /* numbers keep their points */
     if (bench_options_parse(argc, argv, options, &status)) {
         bench_catch_signals();
+        if (options->isolated)
+            bench_children_isolate();
         status = run_all(options);
     }
     g_free(options);

@@ -3,8 +3,10 @@
 
 #include "options.h"
 
+#include "bench/rawcuda.h"
 #include "ceiling.h"
 #include "frames.h"
+#include "rows.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -29,15 +31,23 @@ static const char description[] =
     "\n"
     "Latency is from submit to acquire where both ends are the host, from submit to mapped and\n"
     "readable where a device takes part, and from the push into the sink to the mapped buffer\n"
-    "for elements. Jitter is the mean difference from one frame to the next. Frames carry a\n"
+    "for elements. Where a CUDA device receives, it ends when work that its stream does after\n"
+    "the frame was waited for begins, which needs --fps; latency_cpu is until the CPU had it.\n"
+    "With CUDA devices what the driver itself reaches is measured in the same run, and frames\n"
+    "are marked by work on a stream: in four lines each, and eight frames to the last byte.\n"
+    " Jitter is the mean difference from one frame to the next. Frames carry a\n"
     "number and a checksum in their first and last bytes and in eight places between; lost are\n"
     "those that nobody reported as dropped, torn those that do not check.\n"
+    "\n"
+    "Several receivers may be on several devices: --receivers 3 --to cuda:1,cuda:2,cuda:3.\n"
     "\n"
     "Elements: --sink and --src take gst-launch descriptions. Frames are pushed into the sink,\n"
     "in memory of the pool or allocator that it proposes, or with --source foreign in plain\n"
     "memory. In descriptions and in --compare\n"
     "  {dir}     is a private directory for sockets\n"
     "  {caps}    is the format, as in video/x-raw,format=UYVY,width=3840,…\n"
+    "            with --from or --to cuda:N in CUDA memory: video/x-raw(memory:CUDAMemory),…\n"
+    "  {device}  in a source: the receiver's own device\n"
     "  {bytes}   is the size of twice as many frames as there are slots\n"
     "\n"
     "Exit status: 0 all frames arrived; 1 the measurement failed; 2 wrong usage; 3 frames were\n"
@@ -46,6 +56,7 @@ static const char description[] =
     "Examples:\n"
     "  gpudirect-bench --receivers 4\n"
     "  gpudirect-bench --fps 60 --json\n"
+    "  gpudirect-bench --from cuda:0 --to cuda:1 --runs 5\n"
     "  gpudirect-bench --from opencl:0 --to opencl:0 --route staged --source foreign\n"
     "  gpudirect-bench --elements --compare 'shmsink socket-path={dir}/shm shm-size={bytes} |\n"
     "    shmsrc socket-path={dir}/shm is-live=true ! {caps}'";
@@ -55,7 +66,7 @@ struct given {
     gchar *from, *to, *route, *format, *fps, *slow_receiver, *source, *verify, *sink, *src,
         *compare;
     gint width, height, frames, warmup, receivers, slots, runs, timeout;
-    gboolean json, elements, version;
+    gboolean json, elements, isolated, version;
 };
 
 static bool wrong(const char *format, ...) G_GNUC_PRINTF(1, 2);
@@ -144,6 +155,10 @@ static bool take_picture(struct bench_job *job, const struct given *given)
     if (layout.size > UINT64_C(1) << 30)
         return wrong("a frame of %.1f GiB is too large to be measured: 1 GiB is the most",
                      (double)layout.size / (UINT64_C(1) << 30));
+    if (bench_uses_rows(job) && !bench_rows_fit(&layout))
+        return wrong("a frame of %ux%u is too small to be marked by a GPU: 4 lines of 16 bytes are "
+                     "needed",
+                     job->width, job->height);
     job->foreign_buffers = bench_ceiling_buffers(layout.size);
     g_snprintf(job->caps, sizeof(job->caps),
                "video/x-raw,format=%s,width=%u,height=%u,framerate=%u/%u", job->format, job->width,
@@ -163,6 +178,15 @@ static bool take_frames(struct bench_job *job, const struct given *given)
                        10000000);
 }
 
+/* The caps, in CUDA memory where that is the device's. */
+static char *with_memory(const char *caps, const char *device)
+{
+    const char *fields = strchr(caps, ',');
+    if (!g_str_has_prefix(device, "cuda") || !fields)
+        return g_strdup(caps);
+    return g_strdup_printf("video/x-raw(memory:CUDAMemory)%s", fields);
+}
+
 static bool place_elements(struct bench_job *job, const char *sink, const char *src)
 {
     struct gpud_layout layout;
@@ -176,7 +200,11 @@ static bool place_elements(struct bench_job *job, const char *sink, const char *
         GString *text = g_string_new(texts[i]);
         g_strstrip(text->str);
         text->len = strlen(text->str);
-        g_string_replace(text, "{caps}", job->caps, 0);
+        /* A source ends in the memory of its receivers, a sink begins in the sender's. */
+        const char *device = i == 0 ? job->from : job->to;
+        char *caps = with_memory(job->caps, device);
+        g_string_replace(text, "{caps}", caps, 0);
+        g_free(caps);
         g_string_replace(text, "{bytes}", bytes, 0);
         bool fits = take_text(fields[i], sizeof(job->sink), names[i], text->str);
         if (fits && !fields[i][0])
@@ -202,8 +230,9 @@ static bool take_elements(struct bench_options *options, const struct given *giv
         char *sink =
             g_strdup_printf("gpudirectsink address=unix:{dir}/link device=%s slots=%u sync=false",
                             ours->from, ours->slots);
-        char *src = g_strdup_printf("gpudirectsrc address=unix:{dir}/link device=%s slots=%u",
-                                    ours->to, ours->slots);
+        char *src = g_strdup_printf("gpudirectsrc address=unix:{dir}/link device={device} "
+                                    "slots=%u%s",
+                                    ours->slots, strstr(ours->to, "cuda") ? " ! {caps}" : "");
         bool placed = place_elements(ours, sink, src);
         g_free(sink);
         g_free(src);
@@ -245,6 +274,7 @@ static bool interpret(struct bench_options *options, const struct given *given)
     job->slow_receiver = (enum gpud_slow_receiver)(GPUD_SLOW_BLOCK + policy);
     job->full = verify == 1;
     options->json = given->json;
+    options->isolated = given->isolated;
     options->timeout = seconds * GPUD_SEC;
     if (job->fps_num)
         options->timeout +=
@@ -270,9 +300,10 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
     given.format = g_strdup("UYVY");
     const GOptionEntry entries[] = {
         {"from", 0, 0, G_OPTION_ARG_STRING, &given.from, "The sender's device (host)", "DEVICE"},
-        {"to", 0, 0, G_OPTION_ARG_STRING, &given.to, "The receivers' device (host)", "DEVICE"},
-        {"route", 0, 0, G_OPTION_ARG_STRING, &given.route, "map, directgma or staged (the best)",
-         "ROUTE"},
+        {"to", 0, 0, G_OPTION_ARG_STRING, &given.to,
+         "The receivers' device, or a list that they go round (host)", "DEVICE[,…]"},
+        {"route", 0, 0, G_OPTION_ARG_STRING, &given.route,
+         "map, peer, directgma or staged (the best)", "ROUTE"},
         {"width", 0, 0, G_OPTION_ARG_INT, &given.width, "Of the picture (3840)", "PIXELS"},
         {"height", 0, 0, G_OPTION_ARG_INT, &given.height, "Of the picture (2160)", "PIXELS"},
         {"format", 0, 0, G_OPTION_ARG_STRING, &given.format, "As GStreamer names it (UYVY)",
@@ -301,6 +332,8 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
          "How often; then medians are given (1; compared 3)", "N"},
         {"timeout", 0, 0, G_OPTION_ARG_INT, &given.timeout, "For one run, beside its pace (60)",
          "SECONDS"},
+        {"pid-namespaces", 0, 0, G_OPTION_ARG_NONE, &given.isolated,
+         "Each process in a PID namespace of its own, as in containers (needs root)", NULL},
         {"json", 0, 0, G_OPTION_ARG_NONE, &given.json, "Print JSON, for programs", NULL},
         {"version", 0, 0, G_OPTION_ARG_NONE, &given.version, "Print the version and exit", NULL},
         {NULL},

@@ -13,6 +13,7 @@ struct bench_options {
     bool compare;
     uint32_t runs;
     bool json;
+    bool isolated;   /* each process in a PID namespace of its own */
     int64_t timeout; /* of one run */
 };
 

@@ -13,8 +13,10 @@ struct bench_outlet_ops {
     void *(*open)(const struct bench_job *job, int control);
     /* Returns when all receivers are there and the director says GO. */
     void (*wait)(void *outlet);
-    /* Memory for the next frame, and its size. */
+    /* Memory for the next frame, and its size. NULL: a GPU's, which only mark reaches. */
     void *(*acquire)(void *outlet, uint64_t *size);
+    /* Marks the frame in a GPU's memory, by work on a stream; whoever gets it waits for that. */
+    void (*mark)(void *outlet, uint64_t index);
     /* Hands it over. */
     void (*send)(void *outlet);
     /* Nothing more comes. */
@@ -31,5 +33,6 @@ void bench_run_sender(int control);
 void bench_run_receiver_core(int control, const struct bench_job *job);
 void bench_run_receiver_gst(int control, const struct bench_job *job);
 void bench_run_echo(int control);
+void bench_run_raw(int control);
 
 #endif

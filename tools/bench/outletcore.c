@@ -1,9 +1,10 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The core's sender. Frames are lent by it, or lie in plain memory of the host, from malloc
- * ("foreign"). */
+/* The core's sender. Frames are lent by it, or lie in memory of our own ("foreign"): the host's,
+ * from malloc, or a GPU's, from cuMemAlloc. On a GPU they are marked by a stream of ours. */
 #include "control.h"
+#include "cudamarks.h"
 #include "outlet.h"
 
 #include <pthread.h>
@@ -14,7 +15,10 @@ struct outlet {
     const struct bench_job *job;
     int control;
     struct gpud_context *context;
-    struct gpud_device *host;
+    struct gpud_device *device; /* of foreign memory: the GPU, or the host */
+    const struct raw_cuda *cu;  /* NULL: frames are written by the CPU */
+    raw_stream stream;
+    struct bench_stamper *stamper;
     struct gpud_sender *sender;
     struct gpud_layout layout;
     struct gpud_frame *frame; /* acquired */
@@ -28,13 +32,59 @@ struct outlet {
 struct foreign {
     struct foreign *next;
     struct outlet *outlet;
-    void *data;
+    void *data; /* of the host, or the GPU's address */
 };
 
 static void check(struct outlet *outlet, enum gpud_status status, const struct gpud_error *error)
 {
     if (status != GPUD_OK)
         bench_child_fail(outlet->control, status, "%s", error->reason);
+}
+
+/* --- the GPU ---------------------------------------------------------------------------------- */
+
+static void check_cuda(struct outlet *outlet, const char *what, int result)
+{
+    char reason[192];
+    if (result == 0)
+        return;
+    raw_cuda_say(reason, sizeof(reason), what, result);
+    bench_child_fail(outlet->control, GPUD_IO, "%s", reason);
+}
+
+/* The device's own context stays current in this thread, which does everything. */
+static void open_stream(struct outlet *outlet)
+{
+    char reason[192];
+    outlet->cu = raw_cuda_open(reason, sizeof(reason));
+    if (!outlet->cu)
+        bench_child_fail(outlet->control, GPUD_NO_DEVICE, "%s", reason);
+    check_cuda(outlet, "cuCtxPushCurrent",
+               outlet->cu->context_push(gpud_device_get_native(outlet->device)));
+    check_cuda(outlet, "cuStreamCreate",
+               outlet->cu->stream_create(&outlet->stream, RAW_STREAM_NON_BLOCKING));
+    outlet->stamper = bench_stamper_create(outlet->job, outlet->control);
+}
+
+static void close_stream(struct outlet *outlet)
+{
+    if (!outlet->cu)
+        return;
+    bench_stamper_destroy(outlet->stamper);
+    outlet->cu->stream_destroy(outlet->stream);
+    raw_cuda_leave(outlet->cu);
+}
+
+static void mark_core(void *user, uint64_t index)
+{
+    struct outlet *outlet = user;
+    uint64_t offset;
+    struct gpud_frame_info info;
+    gpud_frame_get_info(outlet->frame, &info);
+    struct gpud_memory *memory = gpud_frame_get_memory(outlet->frame, &offset);
+    bench_stamper_mark(outlet->stamper, outlet->stream,
+                       (raw_address)(uintptr_t)gpud_memory_get_native(memory) + offset,
+                       &info.layout, index);
 }
 
 /* --- foreign memory --------------------------------------------------------------------------- */
@@ -51,17 +101,25 @@ static void give_back(void *user)
     pthread_mutex_unlock(&outlet->lock);
 }
 
+static void *alloc_on_gpu(struct outlet *outlet)
+{
+    raw_address address;
+    check_cuda(outlet, "cuMemAlloc", outlet->cu->alloc(&address, outlet->layout.size));
+    return (void *)(uintptr_t)address;
+}
+
 static void make_foreign(struct outlet *outlet)
 {
     for (uint32_t i = 0; i < outlet->job->foreign_buffers; i++) {
         struct foreign *made = g_new0(struct foreign, 1);
         made->outlet = outlet;
-        made->data = malloc(outlet->layout.size);
+        made->data = outlet->cu ? alloc_on_gpu(outlet) : malloc(outlet->layout.size);
         if (!made->data)
             bench_child_fail(outlet->control, GPUD_NO_MEMORY, "out of memory for %u frames",
                              outlet->job->foreign_buffers);
         /* Pages that nobody ever wrote are all one page of zeros, which is read from the caches. */
-        memset(made->data, 1, outlet->layout.size);
+        if (!outlet->cu)
+            memset(made->data, 1, outlet->layout.size);
         give_back(made);
     }
 }
@@ -89,7 +147,7 @@ static void acquire_foreign(struct outlet *outlet)
     struct gpud_memory *memory;
     struct foreign *foreign = take_foreign(outlet);
     check(outlet,
-          gpud_memory_wrap(outlet->host, foreign->data, outlet->layout.size, give_back, foreign,
+          gpud_memory_wrap(outlet->device, foreign->data, outlet->layout.size, give_back, foreign,
                            &memory, &error),
           &error);
     check(outlet, gpud_frame_wrap(memory, 0, &outlet->layout, &outlet->frame, &error), &error);
@@ -101,7 +159,10 @@ static void free_foreign(struct outlet *outlet)
     while (outlet->free) {
         struct foreign *gone = outlet->free;
         outlet->free = gone->next;
-        free(gone->data);
+        if (outlet->cu)
+            outlet->cu->free((raw_address)(uintptr_t)gone->data);
+        else
+            free(gone->data);
         g_free(gone);
     }
 }
@@ -118,7 +179,12 @@ static void *open_core(const struct bench_job *job, int control)
     pthread_mutex_init(&outlet->lock, NULL);
     pthread_cond_init(&outlet->freed, NULL);
     check(outlet, gpud_context_create(NULL, &outlet->context, &error), &error);
-    check(outlet, gpud_device_open(outlet->context, "host", &outlet->host, &error), &error);
+    bool on_gpu = raw_cuda_ordinal(job->from) >= 0;
+    check(outlet,
+          gpud_device_open(outlet->context, on_gpu ? job->from : "host", &outlet->device, &error),
+          &error);
+    if (on_gpu)
+        open_stream(outlet);
     check(outlet,
           gpud_layout_init(&outlet->layout, job->format, job->width, job->height, 0, &error),
           &error);
@@ -155,8 +221,13 @@ static void *acquire_core(void *user, uint64_t *size)
     else
         check(outlet, gpud_sender_acquire(outlet->sender, BENCH_STEP, &outlet->frame, &error),
               &error);
-    check(outlet, gpud_frame_map(outlet->frame, GPUD_WRITE, BENCH_STEP, &data, &error), &error);
     *size = outlet->layout.size;
+    if (outlet->cu) {
+        if (!outlet->job->foreign)
+            check(outlet, gpud_frame_wait(outlet->frame, outlet->stream, &error), &error);
+        return NULL;
+    }
+    check(outlet, gpud_frame_map(outlet->frame, GPUD_WRITE, BENCH_STEP, &data, &error), &error);
     return data;
 }
 
@@ -164,7 +235,10 @@ static void send_core(void *user)
 {
     struct outlet *outlet = user;
     struct gpud_error error;
-    gpud_frame_unmap(outlet->frame);
+    if (outlet->cu)
+        check(outlet, gpud_frame_post(outlet->frame, outlet->stream, &error), &error);
+    else
+        gpud_frame_unmap(outlet->frame);
     check(outlet, gpud_sender_submit(outlet->sender, &outlet->frame, false, BENCH_STEP, &error),
           &error);
 }
@@ -187,6 +261,7 @@ static void count_core(void *user, struct bench_result *result)
     result->copies_gpu = (int64_t)info.copies_gpu;
     result->kicks = (int64_t)info.kicks;
     result->waits = (int64_t)info.waits_cpu;
+    result->waits_device = (int64_t)info.waits_device;
     result->dropped = (int64_t)info.dropped;
     result->lent = outlet->job->foreign ? 0 : info.frames;
 }
@@ -196,7 +271,8 @@ static void close_core(void *user)
     struct outlet *outlet = user;
     gpud_sender_destroy(&outlet->sender);
     free_foreign(outlet);
-    gpud_device_close(&outlet->host);
+    close_stream(outlet);
+    gpud_device_close(&outlet->device);
     gpud_context_destroy(&outlet->context);
     pthread_cond_destroy(&outlet->freed);
     pthread_mutex_destroy(&outlet->lock);
@@ -207,6 +283,7 @@ const struct bench_outlet_ops bench_outlet_core = {
     .open = open_core,
     .wait = wait_core,
     .acquire = acquire_core,
+    .mark = mark_core,
     .send = send_core,
     .end = end_core,
     .count = count_core,

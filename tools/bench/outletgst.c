@@ -2,10 +2,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* A GStreamer sink. Buffers are pushed straight into its pad, from the pool or the allocator that
- * it proposes, as a decoder upstream would have it; "foreign" ones from a pool of plain memory. */
+ * it proposes, as a decoder upstream would have it; "foreign" ones from a pool of plain memory, or
+ * of GStreamer's CUDA memory. */
 #include "control.h"
+#include "cudamarks.h"
 #include "elements.h"
 #include "frames.h"
+#include "gstcuda.h"
 #include "outlet.h"
 
 #include <gst/video/video.h>
@@ -26,6 +29,8 @@ struct outlet {
     GstBuffer *buffer;       /* acquired */
     GstMapInfo map;
     guint64 lent;
+    struct bench_stamper *stamper; /* of frames in a GPU's memory; NULL: the CPU writes them */
+    struct gpud_layout layout;
 };
 
 /* --- where buffers come from ------------------------------------------------------------------ */
@@ -35,7 +40,10 @@ static void configure_pool(struct outlet *outlet, GstCaps *caps, guint size, gui
 {
     GstStructure *config = gst_buffer_pool_get_config(outlet->pool);
     gst_buffer_pool_config_set_params(config, caps, size, min, max);
-    gst_buffer_pool_config_set_allocator(config, outlet->allocator, params);
+    if (!outlet->stamper || outlet->sinks_pool)
+        gst_buffer_pool_config_set_allocator(config, outlet->allocator, params);
+    else
+        gst_buffer_pool_config_add_option(config, GST_BUFFER_POOL_OPTION_VIDEO_META);
     if (!gst_buffer_pool_set_config(outlet->pool, config)) {
         /* It changed what it could not do; whether that is good enough, it says now. */
         config = gst_buffer_pool_get_config(outlet->pool);
@@ -72,7 +80,9 @@ static void choose_pool(struct outlet *outlet, GstCaps *caps)
     /* Without a pool of the sink's: one of ours over its allocator, as deep as the core's ring, so
      * that both have as many frames in flight. */
     if (!outlet->pool) {
-        outlet->pool = gst_buffer_pool_new();
+        outlet->pool = outlet->stamper ? bench_gst_cuda_pool(outlet->control,
+                                                             (unsigned)raw_cuda_ordinal(job->from))
+                                       : gst_buffer_pool_new();
         max = job->foreign ? 0 : job->slots;
     }
     configure_pool(outlet, caps, size, min, max, &params);
@@ -86,7 +96,8 @@ static void fill_foreign(struct outlet *outlet)
     for (uint32_t i = 0; i < count; i++) {
         if (gst_buffer_pool_acquire_buffer(outlet->pool, &buffers[i], NULL) != GST_FLOW_OK)
             bench_child_fail(outlet->control, GPUD_NO_MEMORY, "out of memory for %u frames", count);
-        gst_buffer_memset(buffers[i], 0, 1, outlet->size);
+        if (!outlet->stamper)
+            gst_buffer_memset(buffers[i], 0, 1, outlet->size);
     }
     for (uint32_t i = 0; i < count; i++)
         gst_buffer_unref(buffers[i]);
@@ -114,8 +125,15 @@ static void *open_gst(const struct bench_job *job, int control)
     outlet->job = job;
     outlet->control = control;
     gst_init(NULL, NULL);
+    gpud_layout_init(&outlet->layout, job->format, job->width, job->height, 0, NULL);
+    if (raw_cuda_ordinal(job->from) >= 0) {
+        bench_gst_cuda_open(control);
+        outlet->stamper = bench_stamper_create(job, control);
+    }
     GstCaps *caps = gst_caps_from_string(job->caps);
     GstVideoInfo info;
+    if (caps && outlet->stamper)
+        gst_caps_set_features_simple(caps, gst_caps_features_new("memory:CUDAMemory", NULL));
     if (!caps || !gst_video_info_from_caps(&info, caps))
         bench_child_fail(control, GPUD_UNSUPPORTED, "GStreamer does not know the format %s",
                          job->format);
@@ -149,6 +167,8 @@ static void *acquire_gst(void *user, uint64_t *size)
                   (outlet->allocator &&
                    gst_buffer_peek_memory(outlet->buffer, 0)->allocator == outlet->allocator);
     outlet->lent += theirs;
+    if (outlet->stamper)
+        return NULL;
     if (!gst_buffer_map(outlet->buffer, &outlet->map, GST_MAP_WRITE))
         bench_elements_fail(outlet->control, outlet->pipeline,
                             "a buffer cannot be mapped for writing");
@@ -156,10 +176,27 @@ static void *acquire_gst(void *user, uint64_t *size)
     return outlet->map.data;
 }
 
+static void mark_gst(void *user, uint64_t index)
+{
+    struct outlet *outlet = user;
+    struct bench_gpu_map map;
+    if (!bench_gst_cuda_is(outlet->buffer))
+        bench_child_fail(outlet->control, GPUD_UNSUPPORTED,
+                         "the sink's pool gives no CUDA memory: try --source foreign");
+    if (!bench_gst_cuda_map(outlet->job, outlet->buffer, GST_MAP_WRITE, &map))
+        bench_elements_fail(outlet->control, outlet->pipeline,
+                            "a buffer cannot be mapped for the GPU");
+    bench_stamper_mark(outlet->stamper, map.stream, map.address, &map.layout, index);
+    if (!map.ordered)
+        bench_stamper_finish(outlet->stamper, map.stream);
+    bench_gst_cuda_unmap(outlet->buffer, &map);
+}
+
 static void send_gst(void *user)
 {
     struct outlet *outlet = user;
-    gst_buffer_unmap(outlet->buffer, &outlet->map);
+    if (!outlet->stamper)
+        gst_buffer_unmap(outlet->buffer, &outlet->map);
     GstFlowReturn flow = gst_pad_push(outlet->pad, g_steal_pointer(&outlet->buffer));
     if (flow != GST_FLOW_OK)
         bench_elements_fail(outlet->control, outlet->pipeline, gst_flow_get_name(flow));
@@ -173,7 +210,12 @@ static void wait_gst(void *user)
     while (!bench_child_heard(outlet->control, BENCH_GO)) {
         uint64_t size;
         void *data = acquire_gst(outlet, &size);
-        bench_frame_mark(data, size, 0, outlet->job->full);
+        if (!data)
+            mark_gst(outlet, 0);
+        else if (bench_uses_rows(outlet->job))
+            bench_rows_mark(data, &outlet->layout, outlet->job, 0);
+        else
+            bench_frame_mark(data, size, 0, outlet->job->full);
         send_gst(outlet);
         g_usleep(PROBE_INTERVAL_US);
     }
@@ -206,6 +248,7 @@ const struct bench_outlet_ops bench_outlet_gst = {
     .open = open_gst,
     .wait = wait_gst,
     .acquire = acquire_gst,
+    .mark = mark_gst,
     .send = send_gst,
     .end = end_gst,
     .count = count_gst,

@@ -3,6 +3,7 @@
 
 /* A receiver by the core's API. */
 #include "control.h"
+#include "cudamarks.h"
 #include "outlet.h"
 #include "tally.h"
 
@@ -15,6 +16,10 @@ struct receiver {
     struct bench_tally tally;
     struct bench_result before; /* the counters, before the measured section */
     bool on_host;               /* both ends: then a frame is readable when it is acquired */
+    struct gpud_device *device; /* a GPU that reads the frames; NULL: the CPU does */
+    const struct raw_cuda *cu;
+    raw_stream stream;
+    struct bench_log *log;
 };
 
 static void on_event(void *user, enum gpud_event event, const void *data)
@@ -32,6 +37,7 @@ static void count(struct receiver *self, struct bench_result *result)
     result->copies_gpu = (int64_t)info.copies_gpu;
     result->kicks = (int64_t)info.kicks;
     result->waits = (int64_t)info.waits_cpu;
+    result->waits_device = (int64_t)info.waits_device;
     memcpy(result->route, info.path, sizeof(result->route));
     memcpy(result->fallback_reason, info.fallback_reason, sizeof(result->fallback_reason));
 }
@@ -60,6 +66,66 @@ static void take(struct receiver *self, struct gpud_frame *frame)
     gpud_frame_release(&frame);
 }
 
+/* --- on a GPU: the CPU enqueues, and looks at nothing ----------------------------------------- */
+
+static void check_cuda(struct receiver *self, const char *what, int result)
+{
+    char reason[192];
+    if (result == 0)
+        return;
+    raw_cuda_say(reason, sizeof(reason), what, result);
+    bench_child_fail(self->control, GPUD_IO, "%s", reason);
+}
+
+static void open_stream(struct receiver *self, struct gpud_context *context, const char *name)
+{
+    char reason[192];
+    struct gpud_error error;
+    enum gpud_status status = gpud_device_open(context, name, &self->device, &error);
+    if (status != GPUD_OK)
+        bench_child_fail(self->control, status, "%s", error.reason);
+    self->cu = raw_cuda_open(reason, sizeof(reason));
+    if (!self->cu)
+        bench_child_fail(self->control, GPUD_NO_DEVICE, "%s", reason);
+    check_cuda(self, "cuCtxPushCurrent",
+               self->cu->context_push(gpud_device_get_native(self->device)));
+    check_cuda(self, "cuStreamCreate",
+               self->cu->stream_create(&self->stream, RAW_STREAM_NON_BLOCKING));
+    self->log = bench_log_create(self->job, self->control, &self->tally);
+}
+
+static void close_stream(struct receiver *self)
+{
+    if (!self->cu)
+        return;
+    bench_log_destroy(self->log);
+    self->cu->stream_destroy(self->stream);
+    raw_cuda_leave(self->cu);
+    gpud_device_close(&self->device);
+}
+
+static void take_on_gpu(struct receiver *self, struct gpud_frame *frame)
+{
+    int64_t now = bench_now();
+    uint64_t offset;
+    struct gpud_error error;
+    struct gpud_frame_info info;
+    gpud_frame_get_info(frame, &info);
+    enum gpud_status status = gpud_frame_wait(frame, self->stream, &error);
+    if (status != GPUD_OK)
+        bench_child_fail(self->control, status, "%s", error.reason);
+    struct gpud_memory *memory = gpud_frame_get_memory(frame, &offset);
+    bench_log_frame(self->log, self->stream,
+                    (raw_address)(uintptr_t)gpud_memory_get_native(memory) + offset, &info.layout,
+                    now, (int64_t)info.submit_time, info.dropped);
+    status = gpud_frame_post(frame, self->stream, &error);
+    if (status != GPUD_OK)
+        bench_child_fail(self->control, status, "%s", error.reason);
+    gpud_frame_release(&frame);
+}
+
+/* --- all -------------------------------------------------------------------------------------- */
+
 static bool is_host(const char *device)
 {
     return strcmp(device, "host") == 0 || strcmp(device, "auto") == 0;
@@ -72,7 +138,8 @@ void bench_run_receiver_core(int control, const struct bench_job *job)
     struct gpud_context *context;
     struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
     params.address = job->address;
-    params.device = job->to;
+    char device[32];
+    params.device = bench_device_of(job, job->number, device, sizeof(device));
     params.slots = job->slots;
     params.route = job->route[0] ? job->route : NULL;
     params.on_event = on_event;
@@ -82,10 +149,12 @@ void bench_run_receiver_core(int control, const struct bench_job *job)
         status = gpud_receiver_create(context, &params, &self.receiver, &error);
     if (status != GPUD_OK)
         bench_child_fail(control, status, "%s", error.reason);
-    self.on_host = is_host(job->from) && is_host(job->to);
+    self.on_host = is_host(job->from) && is_host(device);
     bench_tally_init(&self.tally, job);
     self.tally.on_start = on_start;
     self.tally.user = &self;
+    if (raw_cuda_ordinal(device) >= 0)
+        open_stream(&self, context, device);
 
     for (;;) {
         struct gpud_frame *frame;
@@ -94,13 +163,19 @@ void bench_run_receiver_core(int control, const struct bench_job *job)
             break;
         if (status != GPUD_OK)
             bench_child_fail(control, status, "%s", error.reason);
-        take(&self, frame);
+        if (self.log)
+            take_on_gpu(&self, frame);
+        else
+            take(&self, frame);
     }
+    if (self.log)
+        bench_log_finish(self.log);
     bench_tally_end(&self.tally);
     count(&self, &self.tally.result);
     bench_counters_since(&self.tally.result, &self.before);
     bench_send_result(control, &self.tally.result, self.tally.latencies);
     gpud_receiver_destroy(&self.receiver);
+    close_stream(&self);
     gpud_context_destroy(&context);
     bench_tally_free(&self.tally);
 }

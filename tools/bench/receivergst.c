@@ -3,7 +3,9 @@
 
 /* A receiver that is a GStreamer source, whose buffers end in a pad of ours. */
 #include "control.h"
+#include "cudamarks.h"
 #include "elements.h"
+#include "gstcuda.h"
 #include "outlet.h"
 #include "tally.h"
 
@@ -24,7 +26,9 @@ struct receiver {
     struct bench_result before; /* the counters, before the measured section */
     uint64_t seen;              /* frames; atomic, for the thread that waits */
     bool greeted;
-    int done; /* eventfd: the last frame or the end came */
+    struct bench_log *log; /* of frames in a GPU's memory; NULL: the CPU reads them */
+    GQueue held;           /* buffers that the GPU has perhaps not read yet, oldest first */
+    int done;              /* eventfd: the last frame or the end came */
 };
 
 static void tell(struct receiver *self)
@@ -34,21 +38,46 @@ static void tell(struct receiver *self)
         continue;
 }
 
-static GstFlowReturn chain(GstPad *pad, GstObject *parent, GstBuffer *buffer)
+static void read_by_cpu(struct receiver *self, GstBuffer *buffer)
 {
-    struct receiver *self = gst_pad_get_element_private(pad);
     GstMapInfo map;
     if (!gst_buffer_map(buffer, &map, GST_MAP_READ))
         bench_child_fail(self->control, GPUD_IO, "a received buffer cannot be mapped");
+    bench_tally_frame(&self->tally, map.data, map.size, bench_now(), 0, 0);
+    gst_buffer_unmap(buffer, &map);
+    gst_buffer_unref(buffer);
+}
+
+/* Buffers go back when the GPU has read them; half of the slots at most are kept that long. */
+static void read_by_gpu(struct receiver *self, GstBuffer *buffer)
+{
     int64_t now = bench_now();
+    struct bench_gpu_map map;
+    if (!bench_gst_cuda_is(buffer))
+        bench_child_fail(self->control, GPUD_UNSUPPORTED,
+                         "the source gives no CUDA memory: end it with ! {caps}");
+    if (!bench_gst_cuda_map(self->tally.job, buffer, GST_MAP_READ, &map))
+        bench_child_fail(self->control, GPUD_IO, "a received buffer cannot be mapped for the GPU");
+    bench_log_frame(self->log, map.stream, map.address, &map.layout, now, 0, 0);
+    g_queue_push_tail(&self->held, buffer);
+    size_t under_way = bench_log_settle(self->log, self->tally.job->slots / 2);
+    bench_gst_cuda_unmap(buffer, &map);
+    while (self->held.length > under_way)
+        gst_buffer_unref(g_queue_pop_head(&self->held));
+}
+
+static GstFlowReturn chain(GstPad *pad, GstObject *parent, GstBuffer *buffer)
+{
+    struct receiver *self = gst_pad_get_element_private(pad);
     if (!self->greeted)
         bench_send(self->control, BENCH_READY, NULL, 0);
     self->greeted = true;
     __atomic_fetch_add(&self->seen, 1, __ATOMIC_RELAXED);
     bool before = self->tally.complete;
-    bench_tally_frame(&self->tally, map.data, map.size, now, 0, 0);
-    gst_buffer_unmap(buffer, &map);
-    gst_buffer_unref(buffer);
+    if (self->log)
+        read_by_gpu(self, buffer);
+    else
+        read_by_cpu(self, buffer);
     if (self->tally.complete && !before)
         tell(self);
     return GST_FLOW_OK;
@@ -109,6 +138,17 @@ static void wait_for_end(struct receiver *self)
     gst_object_unref(bus);
 }
 
+/* The streaming thread stands still, for want of frames. */
+static void end_log(struct receiver *self)
+{
+    if (bench_gst_cuda_enter()) {
+        bench_log_finish(self->log);
+        bench_log_destroy(g_steal_pointer(&self->log));
+        bench_gst_cuda_leave();
+    }
+    g_queue_clear_full(&self->held, (GDestroyNotify)gst_buffer_unref);
+}
+
 void bench_run_receiver_gst(int control, const struct bench_job *job)
 {
     struct receiver self = {.control = control, .done = eventfd(0, EFD_CLOEXEC)};
@@ -120,7 +160,16 @@ void bench_run_receiver_gst(int control, const struct bench_job *job)
     bench_tally_init(&self.tally, job);
     self.tally.on_start = on_start;
     self.tally.user = &self;
-    self.pipeline = bench_elements_parse(control, job->src, pad);
+    char device[32];
+    bench_device_of(job, job->number, device, sizeof(device));
+    if (raw_cuda_ordinal(device) >= 0) {
+        bench_gst_cuda_open(control);
+        self.log = bench_log_create(job, control, &self.tally);
+    }
+    GString *description = g_string_new(job->src);
+    g_string_replace(description, "{device}", device, 0);
+    self.pipeline = bench_elements_parse(control, description->str, pad);
+    g_string_free(description, TRUE);
     if (gst_element_set_state(self.pipeline, GST_STATE_PLAYING) == GST_STATE_CHANGE_FAILURE)
         bench_elements_fail(control, self.pipeline, "the source does not start");
 
@@ -128,6 +177,8 @@ void bench_run_receiver_gst(int control, const struct bench_job *job)
     /* Before the source goes down: it forgets. Its streaming thread has nothing to do any more. */
     bench_elements_count(self.pipeline, &self.tally.result);
     bench_counters_since(&self.tally.result, &self.before);
+    if (self.log)
+        end_log(&self);
     gst_element_set_state(self.pipeline, GST_STATE_NULL);
     bench_tally_end(&self.tally);
     bench_send_result(control, &self.tally.result, self.tally.latencies);

@@ -18,6 +18,7 @@
 
 const struct bench_metric bench_metrics[] = {
     METRIC("fps", "throughput", "frames/s", fps),
+    METRIC("gigabytes_per_second", "to all receivers", "GB/s", gigabytes_per_second),
     METRIC("ceiling", "ceiling", "", ceiling.value),
     METRIC("ceiling_ratio", "ratio to it", "", ceiling_ratio),
     METRIC("ceiling_ratio_p99", "ratio of p99", "", ceiling_ratio_p99),
@@ -27,8 +28,13 @@ const struct bench_metric bench_metrics[] = {
     METRIC("latency_us_p999", "latency p99.9", "us", latency.p999),
     METRIC("latency_us_max", "latency max", "us", latency.max),
     METRIC("latency_us_jitter", "jitter", "us", latency.jitter),
+    METRIC("latency_cpu_us_p50", "until the CPU p50", "us", latency_cpu.p50),
+    METRIC("latency_cpu_us_p99", "until the CPU p99", "us", latency_cpu.p99),
     METRIC("cpu_us_per_frame_sender", "CPU sender", "us/frame", cpu_sender),
     METRIC("cpu_us_per_frame_receiver", "CPU receiver", "us/frame", cpu_receiver),
+    METRIC("marking_us_per_frame_sender", "of it marking", "us/frame", marking_sender),
+    METRIC("marking_us_per_frame_receiver", "of it marking, receiver", "us/frame",
+           marking_receiver),
     METRIC("copies_cpu", "copies by CPUs", "/frame", copies_cpu),
     METRIC("copies_gpu", "copies by devices", "/frame", copies_gpu),
     METRIC("lent", "lent by the far side", "of 1", lent),
@@ -36,6 +42,8 @@ const struct bench_metric bench_metrics[] = {
     METRIC("waits_sender", "sleeps of sender", "/frame", waits_sender),
     METRIC("kicks_receiver", "wakes by receiver", "/frame", kicks_receiver),
     METRIC("waits_receiver", "sleeps of receiver", "/frame", waits_receiver),
+    METRIC("waits_device_sender", "device waits of sender", "/frame", waits_device_sender),
+    METRIC("waits_device_receiver", "device waits of receiver", "/frame", waits_device_receiver),
     {NULL},
 };
 
@@ -53,17 +61,14 @@ struct bench_spread bench_spread_of(const struct bench_series *series,
     return spread;
 }
 
-uint64_t bench_frame_bytes(const struct bench_job *job)
-{
-    struct gpud_layout layout = {.size = 0};
-    gpud_layout_init(&layout, job->format, job->width, job->height, 0, NULL);
-    return layout.size;
-}
-
 const char *bench_latency_meaning(const struct bench_job *job)
 {
+    bool gpu = strstr(job->to, "cuda") != NULL;
     if (bench_uses_elements(job))
-        return "push into the sink to mapped buffer behind the source";
+        return gpu ? "push into the sink to the GPU's sight of the buffer behind the source"
+                   : "push into the sink to mapped buffer behind the source";
+    if (gpu)
+        return "submit to the GPU's sight of the frame";
     bool host = (strcmp(job->from, "host") == 0 || strcmp(job->from, "auto") == 0) &&
                 (strcmp(job->to, "host") == 0 || strcmp(job->to, "auto") == 0);
     return host ? "submit to acquire" : "submit to mapped and readable";

@@ -27,7 +27,6 @@ struct bench_spread {
 struct bench_spread bench_spread_of(const struct bench_series *series,
                                     const struct bench_metric *metric);
 
-uint64_t bench_frame_bytes(const struct bench_job *job);
 const char *bench_latency_meaning(const struct bench_job *job);
 
 struct bench_machine {

@@ -5,6 +5,8 @@
 #include "run.h"
 
 #include "children.h"
+#include "rows.h"
+#include "times.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -97,7 +99,7 @@ static bool enter(struct cast *cast, const char *role, const struct bench_job *j
                   struct bench_failure *failure)
 {
     struct bench_child *child = &cast->child[cast->count++];
-    return bench_child_start(child, role, job->number, NULL, 0, failure) &&
+    return bench_child_start(child, role, job->number, &job->page, job->page >= 0, failure) &&
            (bench_send(child->fd, BENCH_JOB, job, sizeof(*job)) ||
             true); /* its end shows when it is followed */
 }
@@ -157,6 +159,12 @@ static double per_frame(int64_t counter, uint64_t frames)
     return counter == BENCH_UNKNOWN || frames == 0 ? NAN : (double)counter / (double)frames;
 }
 
+/* Where frames are marked by CPUs, it is part of what a process that makes frames does. */
+static double marking(const struct bench_result *result)
+{
+    return result->marking_ns ? per_frame(result->marking_ns, result->frames) / 1e3 : NAN;
+}
+
 static void add_receiver(struct bench_run *run, const struct bench_child *child, uint64_t sent)
 {
     const struct bench_result *result = &child->result;
@@ -170,29 +178,46 @@ static void add_receiver(struct bench_run *run, const struct bench_child *child,
                     : NAN;
     line->cpu_us = per_frame(result->cpu_ns, result->frames) / 1e3;
     line->latency = bench_latency_of(child->latencies, result->latencies);
+    line->latency_cpu =
+        bench_latency_of(child->latencies + result->latencies, result->latencies_cpu);
     run->lost += line->missing;
     run->torn += line->torn;
     run->cpu_receiver += line->cpu_us;
+    run->marking_receiver += marking(result);
     run->copies_cpu += per_frame(result->copies_cpu, run->frames);
     run->copies_gpu += per_frame(result->copies_gpu, run->frames);
     run->kicks_receiver += per_frame(result->kicks, result->frames);
     run->waits_receiver += per_frame(result->waits, result->frames);
+    run->waits_device_receiver += per_frame(result->waits_device, result->frames);
     run->latency.jitter += line->latency.jitter;
+    run->latency_cpu.jitter += line->latency_cpu.jitter;
+}
+
+/* The difference from one sample to the next makes sense within one receiver only. */
+static void replace_latency(struct bench_latency *latency, const GArray *all, uint32_t receivers)
+{
+    double jitter = latency->jitter / receivers;
+    *latency = bench_latency_of((const int64_t *)(void *)all->data, all->len);
+    latency->jitter = jitter;
 }
 
 static void join_latencies(const struct cast *cast, struct bench_run *run)
 {
     GArray *all = g_array_new(FALSE, FALSE, sizeof(int64_t));
-    for (size_t i = 1; i < cast->count; i++)
-        g_array_append_vals(all, cast->child[i].latencies, (guint)cast->child[i].result.latencies);
-    /* The difference from one sample to the next makes sense within one receiver only. */
-    double jitter = run->latency.jitter / run->receivers;
-    run->latency = bench_latency_of((const int64_t *)(void *)all->data, all->len);
-    run->latency.jitter = jitter;
+    GArray *cpu = g_array_new(FALSE, FALSE, sizeof(int64_t));
+    for (size_t i = 1; i < cast->count; i++) {
+        const struct bench_child *child = &cast->child[i];
+        g_array_append_vals(all, child->latencies, (guint)child->result.latencies);
+        g_array_append_vals(cpu, child->latencies + child->result.latencies,
+                            (guint)child->result.latencies_cpu);
+    }
+    replace_latency(&run->latency, all, run->receivers);
+    replace_latency(&run->latency_cpu, cpu, run->receivers);
     g_array_unref(all);
+    g_array_unref(cpu);
 }
 
-static void sum_up(const struct cast *cast, struct bench_run *run)
+static void sum_up(const struct cast *cast, const struct bench_job *job, struct bench_run *run)
 {
     const struct bench_result *sender = &cast->child[0].result, *first = &cast->child[1].result;
     int64_t end = sender->end;
@@ -201,10 +226,12 @@ static void sum_up(const struct cast *cast, struct bench_run *run)
     g_strlcpy(run->fallback_reason, sender->fallback_reason, sizeof(run->fallback_reason));
     run->frames = sender->frames;
     run->cpu_sender = per_frame(sender->cpu_ns, sender->frames) / 1e3;
+    run->marking_sender = marking(sender);
     run->copies_cpu = per_frame(sender->copies_cpu, sender->frames);
     run->copies_gpu = per_frame(sender->copies_gpu, sender->frames);
     run->kicks_sender = per_frame(sender->kicks, sender->frames);
     run->waits_sender = per_frame(sender->waits, sender->frames);
+    run->waits_device_sender = per_frame(sender->waits_device, sender->frames);
     run->lent = per_frame((int64_t)sender->lent, sender->frames);
     for (size_t i = 1; i < cast->count; i++) {
         add_receiver(run, &cast->child[i], sender->all);
@@ -212,26 +239,33 @@ static void sum_up(const struct cast *cast, struct bench_run *run)
         received += (double)cast->child[i].result.frames;
     }
     run->cpu_receiver /= run->receivers;
+    run->marking_receiver /= run->receivers;
     run->kicks_receiver /= run->receivers;
     run->waits_receiver /= run->receivers;
+    run->waits_device_receiver /= run->receivers;
     run->fps = received / run->receivers * 1e9 / (double)(end - sender->start);
+    run->gigabytes_per_second = run->fps * run->receivers * (double)bench_frame_bytes(job) / 1e9;
     run->dropped = (uint64_t)sender->dropped;
     run->lost = run->lost > run->dropped ? run->lost - run->dropped : 0;
     join_latencies(cast, run);
 }
 
-static bool measure_ceiling(const struct bench_job *job, struct bench_run *run,
-                            struct bench_failure *failure)
+/* A rate is compared with rates, a latency with times. */
+static double ratio_to(const struct bench_job *job, const struct bench_run *run,
+                       const struct bench_ceiling *ceiling)
 {
-    struct gpud_layout layout;
-    struct gpud_error error;
-    if (job->fps_num)
-        return bench_ceiling_wake(job, &run->ceiling, failure);
-    if (gpud_layout_init(&layout, job->format, job->width, job->height, 0, &error) == GPUD_OK)
-        return bench_ceiling_memcpy(layout.size, &run->ceiling, failure);
-    failure->status = error.status;
-    g_strlcpy(failure->reason, error.reason, sizeof(failure->reason));
-    return false;
+    bool rate = strcmp(ceiling->unit, "frames/s") == 0;
+    if (rate != (job->fps_num == 0))
+        return NAN;
+    return (rate ? run->fps : run->latency.p50) / ceiling->value;
+}
+
+static void compare(const struct bench_job *job, struct bench_run *run)
+{
+    for (unsigned i = 0; i < run->ceilings.count; i++)
+        run->ceiling_ratios[i] = ratio_to(job, run, &run->ceilings.ceiling[i]);
+    run->ceiling_ratio = run->ceiling_ratios[run->ceilings.main];
+    run->ceiling_ratio_p99 = job->fps_num ? run->latency.p99 / run->ceiling.p99 : NAN;
 }
 
 bool bench_run(const struct bench_job *wanted, int64_t timeout, struct bench_run *run,
@@ -239,26 +273,27 @@ bool bench_run(const struct bench_job *wanted, int64_t timeout, struct bench_run
 {
     struct bench_job job = *wanted;
     *run = (struct bench_run){.route = ""};
-    if (!measure_ceiling(&job, run, failure))
+    if (!bench_ceilings_measure(&job, &run->ceilings, failure))
         return false;
+    run->ceiling = run->ceilings.ceiling[run->ceilings.main];
+    job.page = bench_uses_rows(&job) && bench_uses_elements(&job) ? bench_times_create() : -1;
     char *directory = make_directory(failure);
-    if (!directory)
+    if (!directory) {
+        if (job.page >= 0)
+            close(job.page);
         return false;
+    }
     struct cast *cast = g_new0(struct cast, 1);
     bool good = place_addresses(&job, directory, failure) &&
                 play(cast, &job, directory, bench_now() + timeout, failure);
     if (good)
-        sum_up(cast, run);
+        sum_up(cast, &job, run);
     good = end(cast, good, bench_uses_elements(&job), failure);
     remove_directory(directory);
     g_free(cast);
     g_free(directory);
-    if (job.fps_num) {
-        run->ceiling_ratio = run->latency.p50 / run->ceiling.value;
-        run->ceiling_ratio_p99 = run->latency.p99 / run->ceiling.p99;
-    } else {
-        run->ceiling_ratio = run->fps / run->ceiling.value;
-        run->ceiling_ratio_p99 = NAN;
-    }
+    if (job.page >= 0)
+        close(job.page);
+    compare(&job, run);
     return good;
 }

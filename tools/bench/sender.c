@@ -5,7 +5,9 @@
 #include "control.h"
 #include "frames.h"
 #include "outlet.h"
+#include "rows.h"
 #include "tally.h"
+#include "times.h"
 
 #include <time.h>
 
@@ -16,48 +18,95 @@ static void sleep_until(int64_t when)
         continue;
 }
 
-static void send_frame(const struct bench_outlet_ops *ops, void *outlet,
-                       const struct bench_job *job, uint64_t index)
+struct sender {
+    const struct bench_job *job;
+    const struct bench_outlet_ops *ops;
+    void *outlet;
+    struct gpud_layout layout;
+    bool rows;
+    int64_t *times; /* shared with the receivers; NULL: the frames, or the core, tell them */
+    int64_t marking_ns;
+    void *data; /* of the frame that was prepared; NULL: it is the GPU's */
+};
+
+/* Takes and marks the next frame. */
+static void prepare(struct sender *self, uint64_t index)
 {
     uint64_t size;
-    void *data = ops->acquire(outlet, &size);
-    bench_frame_mark(data, size, index, job->full);
-    bench_frame_set_time(data, bench_now());
-    ops->send(outlet);
+    self->data = self->ops->acquire(self->outlet, &size);
+    int64_t start = bench_now();
+    if (!self->data)
+        self->ops->mark(self->outlet, index);
+    else if (!self->rows)
+        bench_frame_mark(self->data, size, index, self->job->full);
+    else if (size >= self->layout.size)
+        bench_rows_mark(self->data, &self->layout, self->job, index);
+    self->marking_ns += bench_now() - start;
+}
+
+static void send_frame(struct sender *self, uint64_t index)
+{
+    if (self->times)
+        __atomic_store_n(&self->times[index % BENCH_TIMES], bench_now(), __ATOMIC_RELEASE);
+    if (!self->rows)
+        bench_frame_set_time(self->data, bench_now());
+    self->ops->send(self->outlet);
+}
+
+static void pace(const struct bench_job *job, int64_t first, uint64_t index)
+{
+    if (job->fps_num)
+        sleep_until(first + (int64_t)((double)index * 1e9 * job->fps_den / job->fps_num));
+}
+
+/* All frames; what is measured begins after the warm-up. A GPU is given its marks before the pause,
+ * so that what is measured is the way of a frame that is there. */
+static void send_all(struct sender *self, struct bench_result *result, struct bench_result *before)
+{
+    const struct bench_job *job = self->job;
+    int64_t first = bench_now(), cpu = 0, marking = 0;
+    uint64_t total = (uint64_t)job->warmup + job->frames;
+    bool early = self->rows && job->fps_num;
+    for (uint64_t index = 1; index <= total; index++) {
+        if (index == job->warmup + 1u) {
+            self->ops->count(self->outlet, before);
+            result->start = bench_now();
+            cpu = bench_cpu_time();
+            marking = self->marking_ns;
+        }
+        if (early)
+            prepare(self, index);
+        pace(job, first, index);
+        if (!early)
+            prepare(self, index);
+        send_frame(self, index);
+    }
+    result->cpu_ns = bench_cpu_time() - cpu;
+    result->marking_ns = self->rows ? self->marking_ns - marking : 0;
+    result->end = bench_now();
+    result->frames = job->frames;
+    result->all = total;
 }
 
 void bench_run_sender(int control)
 {
     struct bench_job job;
     bench_child_expect(control, BENCH_JOB, bench_now() + BENCH_STEP, &job, sizeof(job));
-    const struct bench_outlet_ops *ops =
-        bench_uses_elements(&job) ? &bench_outlet_gst : &bench_outlet_core;
-    void *outlet = ops->open(&job, control);
+    struct sender self = {.job = &job, .rows = bench_uses_rows(&job)};
+    self.ops = bench_uses_elements(&job) ? &bench_outlet_gst : &bench_outlet_core;
+    gpud_layout_init(&self.layout, job.format, job.width, job.height, 0, NULL);
+    if (self.rows && bench_uses_elements(&job))
+        self.times = bench_times_map(&job, true);
+    self.outlet = self.ops->open(&job, control);
     bench_send(control, BENCH_LISTENING, NULL, 0);
-    ops->wait(outlet);
+    self.ops->wait(self.outlet);
 
     struct bench_result before = {0}, result = {0};
-    int64_t first = bench_now(), cpu = 0;
-    uint64_t total = (uint64_t)job.warmup + job.frames;
-    for (uint64_t index = 1; index <= total; index++) {
-        if (index == job.warmup + 1u) {
-            ops->count(outlet, &before);
-            result.start = bench_now();
-            cpu = bench_cpu_time();
-        }
-        if (job.fps_num)
-            sleep_until(first + (int64_t)((double)index * 1e9 * job.fps_den / job.fps_num));
-        send_frame(ops, outlet, &job, index);
-    }
-    result.cpu_ns = bench_cpu_time() - cpu;
-    result.end = bench_now();
-    ops->end(outlet);
-
-    ops->count(outlet, &result);
-    result.frames = job.frames;
-    result.all = total;
+    send_all(&self, &result, &before);
+    self.ops->end(self.outlet);
+    self.ops->count(self.outlet, &result);
     bench_counters_since(&result, &before);
     bench_send_result(control, &result, NULL);
     bench_child_expect(control, BENCH_STOP, bench_now() + 6 * BENCH_STEP, NULL, 0);
-    ops->close(outlet);
+    self.ops->close(self.outlet);
 }

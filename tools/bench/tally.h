@@ -14,6 +14,12 @@ struct bench_tally {
     bool complete; /* the last frame was seen */
     int64_t cpu_start;
     int64_t *latencies;
+    int64_t *latencies_cpu;
+    int64_t probe_ns;   /* spent in looking at the GPU: not counted as the process's time */
+    int64_t marking_ns; /* spent in marks on the GPU */
+    int64_t probe_start, marking_start;
+    const int64_t *times;      /* at which frames were handed over, by index; NULL: nobody says */
+    struct gpud_layout layout; /* where frames are marked in rows */
     struct bench_result result;
     void (*on_start)(void *user); /* the measured section begins: counters are noted. May be NULL */
     void *user;
@@ -21,6 +27,18 @@ struct bench_tally {
 
 void bench_tally_init(struct bench_tally *tally, const struct bench_job *job);
 void bench_tally_free(struct bench_tally *tally);
+
+/* A frame's moments, monotonic ns. */
+struct bench_moment {
+    int64_t submitted; /* 0: nobody says */
+    int64_t acquired;  /* the CPU had it, and not yet the GPU; 0: there is no difference */
+    int64_t seen;      /* whoever reads it could; 0: unknown */
+    int64_t counted;   /* what the rate is counted by */
+};
+
+/* Frame `index` came, or something that is not a whole frame. */
+void bench_tally_take(struct bench_tally *tally, bool whole, uint64_t index,
+                      const struct bench_moment *moment, uint64_t explained);
 
 /* A frame came at `now` (monotonic ns). submitted: when it was handed over; 0: its own mark says.
  * explained: frames reported as dropped so far. */

@@ -147,6 +147,29 @@ static void print_receivers(const struct bench_run *run)
     }
 }
 
+/* The others, by their medians. */
+static void print_ceilings(const struct bench_series *series)
+{
+    const struct bench_ceilings *list = &series->runs[0].ceilings;
+    double *values = g_new0(double, series->count), *ratios = g_new0(double, series->count);
+    for (unsigned i = 0; i < list->count; i++) {
+        if (i == list->main)
+            continue;
+        for (uint32_t run = 0; run < series->count; run++) {
+            values[run] = series->runs[run].ceilings.ceiling[i].value;
+            ratios[run] = series->runs[run].ceiling_ratios[i];
+        }
+        double ratio = bench_median(ratios, series->count);
+        printf("           %s: %.6g %s", list->ceiling[i].what, bench_median(values, series->count),
+               list->ceiling[i].unit);
+        if (!isnan(ratio))
+            printf(", ratio to it %.3f", ratio);
+        putchar('\n');
+    }
+    g_free(values);
+    g_free(ratios);
+}
+
 void bench_print_text(const struct bench_series *ours, const struct bench_series *peer)
 {
     print_way(peer ? "ours  " : "", ours);
@@ -164,6 +187,7 @@ void bench_print_text(const struct bench_series *ours, const struct bench_series
             print_receivers(&ours->runs[0]);
     }
     printf("  ceiling: %s\n", ours->runs[0].ceiling.what);
+    print_ceilings(ours);
     printf("  latency: %s\n", bench_latency_meaning(ours->job));
     if (peer && bench_uses_elements(ours->job) != bench_uses_elements(peer->job))
         printf("  latency of the peer: %s\n", bench_latency_meaning(peer->job));

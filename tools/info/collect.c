@@ -56,7 +56,7 @@ static void open_device(struct gpud_context *context, struct gpud_device_info *i
     *numa_node = gpud_device_numa_node(*device);
 }
 
-static void collect_devices(struct info_report *report, struct gpud_context *context)
+static void collect_devices(struct info_report *report, struct gpud_context *context, bool measure)
 {
     struct gpud_device *open[INFO_DEVICES_MAX] = {NULL};
     size_t count = gpud_device_list(context, report->device, INFO_DEVICES_MAX);
@@ -67,6 +67,9 @@ static void collect_devices(struct info_report *report, struct gpud_context *con
             open_device(context, &report->device[i], &report->numa_node[i], &open[i]);
     }
     collect_pairs(report, open);
+    info_collect_links(report, open);
+    if (measure)
+        info_measure_links(report);
     for (size_t i = 0; i < report->devices; i++)
         gpud_device_close(&open[i]);
 }
@@ -122,7 +125,7 @@ static void quiet(void *user, enum gpud_log_level level, const char *area, const
 {
 }
 
-enum gpud_status info_collect(struct info_report *report, struct gpud_error *error)
+enum gpud_status info_collect(struct info_report *report, bool measure, struct gpud_error *error)
 {
     struct gpud_context_params params = GPUD_PARAMS_INIT(params);
     params.log = g_getenv("GPUDIRECT_LOG") ? NULL : quiet;
@@ -132,7 +135,8 @@ enum gpud_status info_collect(struct info_report *report, struct gpud_error *err
         return status;
     report->pairs = g_array_new(FALSE, FALSE, sizeof(struct info_pair));
     report->captures = g_array_new(FALSE, FALSE, sizeof(struct info_capture));
-    collect_devices(report, context);
+    report->links = g_array_new(FALSE, FALSE, sizeof(struct info_link));
+    collect_devices(report, context, measure);
     collect_captures(report, context);
     info_find_layer(report);
     gpud_context_destroy(&context);
@@ -142,6 +146,7 @@ enum gpud_status info_collect(struct info_report *report, struct gpud_error *err
 void info_free(struct info_report *report)
 {
     g_array_unref(report->pairs);
+    g_array_unref(report->links);
     g_array_unref(report->captures);
     g_ptr_array_unref(report->layer.helps);
     g_free(report->layer.path);

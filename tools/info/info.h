@@ -5,8 +5,11 @@
  *
  *     main.c      options
  *     collect.c   devices, the routes between them, capture nodes
- *     layer.c     the software DirectGMA layer: where it lies, whether it is loaded, whom it would
- * help text.c      for people json.c      for programs */
+ *     links.c     the ways from one GPU into another's memory
+ *     measure.c   and how fast they are
+ *     layer.c     the software DirectGMA layer: where it lies, whether it is loaded, whom it helps
+ *     text.c      for people
+ *     json.c      for programs */
 #ifndef GPUD_TOOLS_INFO_H
 #define GPUD_TOOLS_INFO_H
 
@@ -31,6 +34,13 @@ struct info_pair {
     struct info_ways between, within; /* two processes; one process */
 };
 
+/* From one GPU to another. */
+struct info_link {
+    const struct gpud_device_info *from, *to;
+    struct gpud_device_link link;
+    double measured; /* bytes per second; NAN: it was not */
+};
+
 struct info_capture {
     char node[32]; /* "/dev/video0" */
     bool opened;
@@ -51,13 +61,25 @@ struct info_report {
     struct gpud_device_info device[INFO_DEVICES_MAX];
     int numa_node[INFO_DEVICES_MAX];
     size_t devices;
-    GArray *pairs;    /* struct info_pair */
-    GArray *captures; /* struct info_capture */
+    GArray *pairs;            /* struct info_pair */
+    GArray *links;            /* struct info_link; empty where there are not two GPUs */
+    char measure_reason[192]; /* why nothing was measured; "": it was, or nobody asked for it */
+    GArray *captures;         /* struct info_capture */
     struct info_layer layer;
 };
 
-enum gpud_status info_collect(struct info_report *report, struct gpud_error *error);
+enum gpud_status info_collect(struct info_report *report, bool measure, struct gpud_error *error);
 void info_free(struct info_report *report);
+
+/* open: those devices of the report that are, NULL for the others. */
+void info_collect_links(struct info_report *report, struct gpud_device *const *open);
+void info_print_links(const struct info_report *report, int names);
+
+/* Copies over every link between two CUDA devices for a second in all. */
+void info_measure_links(struct info_report *report);
+
+/* Prints text from column `at` on, where the cursor is already, and wraps it there. */
+void info_print_wrapped(const char *text, int at);
 
 /* After the devices were looked at: the OpenCL loader loads layers when it is first asked. */
 void info_find_layer(struct info_report *report);

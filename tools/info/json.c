@@ -72,6 +72,31 @@ static void add_pair(JsonBuilder *builder, const struct info_pair *pair)
     json_builder_end_object(builder);
 }
 
+/* 0 and NAN: unknown. */
+static void add_rate(JsonBuilder *builder, const char *key, double value)
+{
+    json_builder_set_member_name(builder, key);
+    if (value > 0)
+        json_builder_add_double_value(builder, value);
+    else
+        json_builder_add_null_value(builder);
+}
+
+static void add_link(JsonBuilder *builder, const struct info_link *link)
+{
+    json_builder_begin_object(builder);
+    add_string(builder, "from", link->from->name);
+    add_string(builder, "to", link->to->name);
+    add_string(builder, "link", link->link.name);
+    add_bool(builder, "direct", link->link.direct);
+    add_bool(builder, "atomics", link->link.atomics);
+    add_int(builder, "rank", link->link.rank);
+    add_rate(builder, "bandwidth", link->link.bandwidth);
+    add_rate(builder, "measured", link->measured);
+    add_string(builder, "reason", link->link.reason[0] ? link->link.reason : NULL);
+    json_builder_end_object(builder);
+}
+
 static void add_mode(JsonBuilder *builder, const struct gpud_capture_mode *mode)
 {
     json_builder_begin_object(builder);
@@ -132,6 +157,11 @@ static void add_report(JsonBuilder *builder, const struct info_report *report)
     json_builder_begin_array(builder);
     for (guint i = 0; i < report->pairs->len; i++)
         add_pair(builder, &g_array_index(report->pairs, struct info_pair, i));
+    json_builder_end_array(builder);
+    json_builder_set_member_name(builder, "links");
+    json_builder_begin_array(builder);
+    for (guint i = 0; i < report->links->len; i++)
+        add_link(builder, &g_array_index(report->links, struct info_link, i));
     json_builder_end_array(builder);
     json_builder_set_member_name(builder, "captures");
     json_builder_begin_array(builder);

@@ -13,11 +13,13 @@
 static const char summary[] =
     "Shows the devices of this machine, the route that frames would take between each two of\n"
     "them and what speaks against the better ones, the capture cards, and the software DirectGMA\n"
-    "layer. Moves no frame.";
+    "layer. Where there are two GPUs or more, also what links them, as nvidia-smi topo -m has it.\n"
+    "Moves no frame, and with --measure a second's worth of bytes.";
 
 static const char description[] =
     "Routes, best first:\n"
     "  map         receivers map the sender's memory: nothing is copied\n"
+    "  peer        the sender's GPU writes into the receiver's GPU, by its copy engine\n"
     "  directgma   the sender's GPU writes into the receiver's GPU, over the bus\n"
     "  staged      through host memory that both devices reach\n"
     "A route shown here is possible by what is known without moving a byte; when a link is made,\n"
@@ -35,9 +37,11 @@ static const char description[] =
 
 int main(int argc, char **argv)
 {
-    gboolean json = FALSE, version = FALSE;
+    gboolean json = FALSE, measure = FALSE, version = FALSE;
     const GOptionEntry entries[] = {
         {"json", 0, 0, G_OPTION_ARG_NONE, &json, "Print JSON, for programs", NULL},
+        {"measure", 0, 0, G_OPTION_ARG_NONE, &measure,
+         "Copy between each two CUDA devices, for a second in all, and say how fast it goes", NULL},
         {"version", 0, 0, G_OPTION_ARG_NONE, &version, "Print the version and exit", NULL},
         {NULL},
     };
@@ -63,7 +67,7 @@ int main(int argc, char **argv)
 
     struct info_report *report = g_new0(struct info_report, 1);
     struct gpud_error error;
-    if (info_collect(report, &error) != GPUD_OK) {
+    if (info_collect(report, measure, &error) != GPUD_OK) {
         fprintf(stderr, "gpudirect-info: %s\n", error.reason);
         g_free(report);
         return EXIT_FAILURE;

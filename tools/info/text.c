@@ -9,8 +9,7 @@
 
 #define WIDTH 100
 
-/* Prints text from column `at` on, where the cursor is already, and wraps it there. */
-static void print_wrapped(const char *text, int at)
+void info_print_wrapped(const char *text, int at)
 {
     char *valid = g_utf8_make_valid(text, -1);
     char **words = g_strsplit(valid, " ", -1);
@@ -51,7 +50,7 @@ static void print_devices(const struct info_report *report, int names)
         printf("  %-*s  ", names, device->name);
         if (!device->available) {
             char *text = g_strdup_printf("not available: %s", device->reason);
-            print_wrapped(text, at);
+            info_print_wrapped(text, at);
             g_free(text);
             continue;
         }
@@ -60,13 +59,13 @@ static void print_devices(const struct info_report *report, int names)
             g_string_append_printf(line, ", at %s", device->pci);
         if (report->numa_node[i] >= 0)
             g_string_append_printf(line, ", NUMA node %d", report->numa_node[i]);
-        print_wrapped(line->str, at);
+        info_print_wrapped(line->str, at);
         if (device->direct_writes)
             g_string_assign(line, "others can write its memory directly");
         else
             g_string_printf(line, "no direct writes: %s", device->reason);
         printf("%*s", at, "");
-        print_wrapped(line->str, at);
+        info_print_wrapped(line->str, at);
         g_string_free(line, TRUE);
     }
 }
@@ -83,7 +82,7 @@ static void print_reasons(const struct info_ways *ways, int at)
     for (size_t i = 0; i < ways->taken; i++) {
         char *text = g_strdup_printf("not %s: %s", ways->route[i].name, ways->route[i].reason);
         printf("%*s", at, "");
-        print_wrapped(text, at);
+        info_print_wrapped(text, at);
         g_free(text);
     }
 }
@@ -130,11 +129,11 @@ static void print_capture(const struct info_capture *capture)
     int at = 18;
     printf("  %-14s  ", capture->node);
     if (!capture->opened) {
-        print_wrapped(capture->reason, at);
+        info_print_wrapped(capture->reason, at);
         return;
     }
     char *who = g_strdup_printf("%s, driver %s", capture->card, capture->driver);
-    print_wrapped(who, at);
+    info_print_wrapped(who, at);
     g_free(who);
     /* One line a format: a card may offer each of a dozen in a dozen sizes. */
     for (size_t i = 0; i < capture->modes; i++) {
@@ -185,7 +184,7 @@ static void print_layer(const struct info_layer *layer)
         g_string_append_printf(who, "%s%s", i ? ", " : "", (const char *)layer->helps->pdata[i]);
     g_string_append(who, ". To try it:");
     fputs("  ", stdout);
-    print_wrapped(who->str, 2);
+    info_print_wrapped(who->str, 2);
     printf("  %s\n", layer->hint);
     g_string_free(who, TRUE);
 }
@@ -195,6 +194,7 @@ void info_print_text(const struct info_report *report)
     int names = longest_name(report);
     printf("gpudirect %s\n", gpud_version_string());
     print_devices(report, names);
+    info_print_links(report, names);
     print_routes(report, names);
     print_captures(report);
     print_layer(&report->layer);

@@ -1,0 +1,141 @@
+# SPDX-FileCopyrightText: 2026 gpudirect authors
+# SPDX-License-Identifier: LGPL-2.1-or-later
+
+"""The tools with CUDA devices, on the driver in host memory and a management library of the test's own: what links the
+GPUs, every route between them, marks written and read by streams, and the ceilings beside them."""
+
+import os
+import subprocess
+import tempfile
+
+from tool import BENCH, INFO, check, refused, run, run_json
+
+# Nothing that a test's runner adds: it would bring the management library to where it shall be missing.
+os.environ["LD_LIBRARY_PATH"] = os.environ["GPUDIRECT_FAKE_CUDA"]
+os.environ["GPUD_FAKE_CUDA_DEVICES"] = "4"
+NVML = {"LD_LIBRARY_PATH": os.environ["GPUDIRECT_FAKE_NVML"] + ":" + os.environ["LD_LIBRARY_PATH"]}
+# Strides of GStreamer's CUDA memory are those of plain memory at this width.
+SMALL = ["--width", "512", "--height", "96"]
+
+
+# --- gpudirect-info
+
+def links_of(report):
+    return {(link["from"], link["to"]): link for link in report["links"]
+            if link["from"].startswith("cuda") and link["to"].startswith("cuda")}
+
+
+report = run_json(INFO, env=NVML)
+links = links_of(report)
+check(len(links) == 12, f"links are {sorted(links)}")
+for pair, name, bandwidth in ((("cuda:0", "cuda:1"), "NV18", 18 * 26562e6), (("cuda:2", "cuda:3"), "NV2", 2 * 26562e6),
+                              (("cuda:0", "cuda:2"), "?", 16 * 3938e6), (("cuda:3", "cuda:1"), "?", 8 * 3938e6)):
+    link = links[pair]
+    check(link["link"] == name and link["direct"] and link["atomics"] and link["rank"] == 0 and link["reason"] is None,
+          f"{pair}: {link}")
+    check(abs(link["bandwidth"] / bandwidth - 1) < 1e-6, f"{pair} has {link['bandwidth']} bytes/s, not {bandwidth}")
+    check(link["measured"] is None, f"{pair} was measured though nobody asked")
+text = run(INFO, env=NVML)[0]
+rows = [line.split() for line in text.splitlines()]
+check(["cuda:0", "X", "NV18", "?", "?"] in rows, f"the matrix reads\n{text}")
+check("NV#: so many NVLinks" in text and "up to 478 GB/s, atomics" in text, f"the links read\n{text}")
+
+# Without the management library: what the driver says. Without access: a reason.
+link = links_of(run_json(INFO))["cuda:0", "cuda:1"]
+check(link["direct"] and link["bandwidth"] is None, f"without NVML: {link}")
+link = links_of(run_json(INFO, env={"GPUD_FAKE_CUDA_PEERS": "0"}))["cuda:0", "cuda:1"]
+check(not link["direct"] and "peer-to-peer" in link["reason"], f"without access: {link}")
+check("no access: " in run(INFO, env={"GPUD_FAKE_CUDA_PEERS": "0"})[0], "without access the text says nothing")
+
+measured = links_of(run_json(INFO, "--measure", env={"GPUD_FAKE_CUDA_DEVICES": "2"}))
+check(all(link["measured"] > 1e6 for link in measured.values()), f"measured: {measured}")
+one = run(INFO, "--measure", env={"GPUD_FAKE_CUDA_DEVICES": "1"})[0]
+check("Not measured: this machine has no two CUDA devices" in one, f"one GPU, measured:\n{one}")
+
+
+# --- gpudirect-bench
+
+def check_run(result, route, frames, copies, receivers=1):
+    check(result["route"] == route, f"{result['parameters']['from']} goes by {result['route']}, not {route}")
+    check(result["lost"] == 0 and result["torn"] == 0, f"{route}: lost {result['lost']}, torn {result['torn']}")
+    check([line["frames"] for line in result["receivers"]] == [frames] * receivers, f"{route}: {result['receivers']}")
+    # A copy may be counted with the frame before the measured section, or after.
+    check(abs(result["copies"]["gpu"] - copies) < 0.2, f"{route}: {result['copies']} copies")
+    check(result["copies"]["cpu"] == 0, f"{route}: the CPU copies")
+    check(result["device_waits_per_frame"]["sender"] is not None, f"{route}: nobody counts waits for the device")
+
+
+CEILINGS = {"copy", "download", "upload", "marker", "handoff"}
+for to, route, copies, main, all_of_them in (
+        ("cuda:0", "map", 0, "copy", CEILINGS), ("cuda:1", "peer", 1, "peer", CEILINGS | {"peer"}),
+        ("host", "staged", 1, "download", CEILINGS)):
+    result = run_json(BENCH, *SMALL, "--from", "cuda:0", "--to", to, "--frames", "100")
+    check_run(result, route, 100, copies)
+    check(result["lent"] == 1 and result["ceiling"]["key"] == main, f"{to}: {result['ceiling']}")
+    ceilings = {each["key"]: each for each in result["ceilings"]}
+    check(set(ceilings) == all_of_them, f"{to}: ceilings are {sorted(ceilings)}")
+    check(all(each["value"] > 0 and each["what"] for each in ceilings.values()), f"{to}: {ceilings}")
+    check(abs(ceilings[main]["ratio"] * ceilings[main]["value"] / result["fps"] - 1) < 1e-6, f"{to}: {ceilings[main]}")
+    check(ceilings["marker"]["ratio"] is None, "a rate is compared with a time")
+
+# Every byte, foreign memory, and a list of devices.
+result = run_json(BENCH, *SMALL, "--from", "cuda:0", "--to", "cuda:0,cuda:1,cuda:2", "--receivers", "3", "--verify",
+                  "full", "--source", "foreign", "--frames", "40")
+check_run(result, result["route"], 40, 3, 3)
+check(result["ceiling"]["key"] == "fan_out" and result["lent"] == 0, f"fan-out: {result['ceiling']}")
+result = run_json(BENCH, *SMALL, "--from", "host", "--to", "cuda:1", "--verify", "full", "--frames", "40")
+check_run(result, "staged", 40, 1)
+check(result["ceiling"]["key"] == "upload", f"host to GPU: {result['ceiling']}")
+
+# At a pace: when the CPU had it, and when the GPU saw it.
+result = run_json(BENCH, *SMALL, "--from", "cuda:0", "--to", "cuda:1", "--frames", "30", "--fps", "60")
+check_run(result, "peer", 30, 1)
+check(0 < result["latency_cpu_us"]["p50"] <= result["latency_us"]["p50"], f"{result['latency_us']}")
+check([each["key"] for each in result["ceilings"]] == ["wake", "marker", "handoff"], f"{result['ceilings']}")
+
+# As from container to container, where this process may make such.
+if subprocess.run(["unshare", "--pid", "--mount", "--fork", "true"], stderr=subprocess.DEVNULL).returncode == 0:
+    result = run_json(BENCH, *SMALL, "--from", "cuda:0", "--to", "cuda:1", "--frames", "50", "--pid-namespaces")
+    check_run(result, "peer", 50, 1)
+else:
+    refused(1, "PID namespaces", "--from", "cuda:0", "--to", "cuda:1", "--pid-namespaces")
+
+text = run(BENCH, *SMALL, "--from", "cuda:0", "--to", "cuda:0", "--frames", "50")[0]
+for words in ("cuda:0 → cuda:0, route map", "of it marking, us/frame", "raw copies of the same frame within the GPU",
+              "half of a round trip"):
+    check(words in text, f"the text lacks {words!r}:\n{text}")
+refused(2, "4 lines", "--from", "cuda:0", "--width", "512", "--height", "3")
+refused(1, "cuda:9", "--from", "cuda:9", *SMALL)
+check("no CUDA driver" in run(BENCH, "--from", "cuda:0", status=1, env={"LD_LIBRARY_PATH": ""})[1]
+      or os.path.exists("/dev/nvidia0"), "without a driver")
+
+
+# --- elements: CUDA memory at both ends, whatever lies between
+
+def there(element, word=""):
+    done = subprocess.run(["gst-inspect-1.0", element], capture_output=True, text=True, timeout=60)
+    return done.returncode == 0 and word in done.stdout
+
+
+with tempfile.TemporaryDirectory() as folder:
+    os.environ["GST_REGISTRY"] = folder + "/registry.bin"
+    if there("cudaupload") and there("shmsink"):
+        sink = "cudadownload ! shmsink socket-path={dir}/shm shm-size={bytes}"
+        src = ("shmsrc socket-path={dir}/shm is-live=true ! "
+               "video/x-raw,format=UYVY,width=512,height=96,framerate=60/1 ! cudaupload ! {caps}")
+        for more in ([], ["--source", "foreign", "--verify", "full"], ["--fps", "60"]):
+            result = run_json(BENCH, *SMALL, "--from", "cuda:0", "--to", "cuda:0", "--sink", sink, "--src", src,
+                              "--frames", "40", *more)
+            check(result["lost"] == 0 and result["torn"] == 0, f"elements {more}: {result['lost']}, {result['torn']}")
+            check(all(line["frames"] == 40 for line in result["receivers"]), f"elements {more}: {result['receivers']}")
+            latency = result["latency_us" if more[:1] == ["--fps"] else "latency_cpu_us"]
+            check(latency["p50"] > 0, f"elements {more}: {latency}")
+        # A source that does not deliver CUDA memory is told how it would.
+        out, err = run(BENCH, *SMALL, "--from", "cuda:0", "--to", "cuda:0", "--sink", sink, "--src",
+                       src.replace("! cudaupload ! {caps}", "! identity"), "--frames", "20", status=1)
+        check("{caps}" in err, f"plain memory where CUDA's is wanted: {err!r}")
+    if there("gpudirectsink", "memory:CUDAMemory"):
+        result = run_json(BENCH, *SMALL, "--elements", "--from", "cuda:0", "--to", "cuda:0", "--receivers", "2",
+                          "--frames", "100")
+        check_run(result, "map", 100, 0, 2)
+        check(result["lent"] == 1, f"ours: {result['lent']} of the frames were lent")

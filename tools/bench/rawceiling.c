@@ -1,0 +1,356 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What the CUDA driver reaches when nothing stands between it and the clock: copies back to back,
+ * words from stream to stream. In a process of its own, which ends with whatever fails. */
+#include "bench/rawcuda.h"
+#include "ceiling.h"
+#include "control.h"
+#include "outlet.h"
+#include "stats.h"
+
+#include <math.h>
+#include <string.h>
+
+#define ROUNDS 5
+#define ROUND (20 * GPUD_MSEC)
+#define COPIES_MAX 512
+#define POOL (UINT64_C(512) << 20) /* much more than the GPU's caches */
+#define MARKS 256
+#define HANDOFFS 200
+
+struct side {
+    unsigned ordinal;
+    raw_context context;
+};
+
+struct lane {
+    struct side *from; /* whose stream it is */
+    raw_stream stream;
+    raw_address source, target;
+};
+
+struct raw {
+    const struct raw_cuda *cu;
+    int control;
+    uint64_t size;    /* of a frame */
+    uint32_t buffers; /* of that size in a source, and in a target */
+    struct side side[GPUD_RECEIVERS_MAX + 1];
+    unsigned sides;
+};
+
+static void check(struct raw *raw, const char *what, int result)
+{
+    char reason[192];
+    if (result == 0)
+        return;
+    raw_cuda_say(reason, sizeof(reason), what, result);
+    bench_child_fail(raw->control, GPUD_IO, "measuring what the CUDA driver reaches: %s", reason);
+}
+
+static void enter(struct raw *raw, const struct side *side)
+{
+    check(raw, "cuCtxPushCurrent", raw->cu->context_push(side->context));
+}
+
+static void leave(struct raw *raw)
+{
+    raw_cuda_leave(raw->cu);
+}
+
+static void finish(struct raw *raw, raw_stream stream)
+{
+    int result;
+    if (raw_cuda_finish(raw->cu, stream, bench_now() + BENCH_STEP, &result))
+        return;
+    if (result == RAW_NOT_READY)
+        bench_child_fail(raw->control, GPUD_TIMEOUT, "the GPU did not finish a copy in time");
+    check(raw, "cuStreamQuery", result);
+}
+
+/* A device that takes part, once. */
+static struct side *side_of(struct raw *raw, unsigned ordinal)
+{
+    char reason[192];
+    for (unsigned i = 0; i < raw->sides; i++)
+        if (raw->side[i].ordinal == ordinal)
+            return &raw->side[i];
+    struct side *made = &raw->side[raw->sides++];
+    made->ordinal = ordinal;
+    if (!raw_cuda_enter(raw->cu, ordinal, &made->context, reason, sizeof(reason)))
+        bench_child_fail(raw->control, GPUD_NO_DEVICE, "%s", reason);
+    leave(raw);
+    return made;
+}
+
+/* Peer access is a help, not a condition: without it the driver copies through the host, and that
+ * is the ceiling then. */
+static void open_peer(struct raw *raw, struct side *from, struct side *to)
+{
+    int can = 0, a, b;
+    if (from == to || raw->cu->device_get(&a, (int)from->ordinal) != 0 ||
+        raw->cu->device_get(&b, (int)to->ordinal) != 0 ||
+        raw->cu->can_access_peer(&can, a, b) != 0 || !can)
+        return;
+    enter(raw, from);
+    int result = raw->cu->enable_peer(to->context, 0);
+    if (result != RAW_PEER_ALREADY_ENABLED)
+        check(raw, "cuCtxEnablePeerAccess", result);
+    leave(raw);
+}
+
+/* --- copies ----------------------------------------------------------------------------------- */
+
+static raw_address device_pool(struct raw *raw, const struct side *side)
+{
+    raw_address address;
+    enter(raw, side);
+    check(raw, "cuMemAlloc", raw->cu->alloc(&address, raw->size * raw->buffers));
+    check(raw, "cuMemsetD8Async", raw->cu->fill(address, 1, raw->size * raw->buffers, NULL));
+    finish(raw, NULL);
+    leave(raw);
+    return address;
+}
+
+static raw_address host_pool(struct raw *raw, const struct side *side)
+{
+    void *host;
+    raw_address address;
+    enter(raw, side);
+    check(
+        raw, "cuMemHostAlloc",
+        raw->cu->host_alloc(&host, raw->size * raw->buffers, RAW_HOST_PORTABLE | RAW_HOST_MAPPED));
+    memset(host, 1, raw->size * raw->buffers);
+    check(raw, "cuMemHostGetDevicePointer", raw->cu->host_address(&address, host, 0));
+    leave(raw);
+    return address;
+}
+
+static void free_device(struct raw *raw, const struct side *side, raw_address address)
+{
+    enter(raw, side);
+    check(raw, "cuMemFree", raw->cu->free(address));
+    leave(raw);
+}
+
+static raw_stream make_stream(struct raw *raw, const struct side *side)
+{
+    raw_stream stream;
+    enter(raw, side);
+    check(raw, "cuStreamCreate", raw->cu->stream_create(&stream, RAW_STREAM_NON_BLOCKING));
+    leave(raw);
+    return stream;
+}
+
+/* Seconds that `copies` on each lane take, all lanes at once. */
+static double time_copies(struct raw *raw, const struct lane *lanes, unsigned count,
+                          uint32_t copies)
+{
+    int64_t start = bench_now();
+    for (uint32_t i = 0; i < copies; i++) {
+        uint64_t offset = i % raw->buffers * raw->size;
+        for (unsigned lane = 0; lane < count; lane++) {
+            const struct lane *at = &lanes[lane];
+            enter(raw, at->from);
+            check(raw, "cuMemcpyAsync",
+                  raw->cu->copy(at->target + offset, at->source + offset, raw->size, at->stream));
+            leave(raw);
+        }
+    }
+    for (unsigned lane = 0; lane < count; lane++) {
+        enter(raw, lanes[lane].from);
+        finish(raw, lanes[lane].stream);
+        leave(raw);
+    }
+    return (double)(bench_now() - start) / 1e9;
+}
+
+/* Copies a second on each lane. */
+static double copy_rate(struct raw *raw, const struct lane *lanes, unsigned count)
+{
+    double rates[ROUNDS];
+    time_copies(raw, lanes, count, 2); /* mappings are made, clocks rise */
+    double each = time_copies(raw, lanes, count, 4) / 4;
+    uint32_t copies = (uint32_t)CLAMP(ROUND / 1e9 / each, 4, COPIES_MAX);
+    for (int i = 0; i < ROUNDS; i++)
+        rates[i] = copies / time_copies(raw, lanes, count, copies);
+    return bench_median(rates, ROUNDS);
+}
+
+static double one_lane(struct raw *raw, struct side *side, raw_address source, raw_address target)
+{
+    struct lane lane = {side, make_stream(raw, side), source, target};
+    double rate = copy_rate(raw, &lane, 1);
+    enter(raw, side);
+    check(raw, "cuStreamDestroy", raw->cu->stream_destroy(lane.stream));
+    leave(raw);
+    return rate;
+}
+
+static double copies_within(struct raw *raw, struct side *side)
+{
+    raw_address source = device_pool(raw, side), target = device_pool(raw, side);
+    double rate = one_lane(raw, side, source, target);
+    free_device(raw, side, source);
+    free_device(raw, side, target);
+    return rate;
+}
+
+/* Pinned memory; goes with the process. */
+static void copies_across_pcie(struct raw *raw, struct side *side, struct bench_raw *found)
+{
+    raw_address device = device_pool(raw, side), host = host_pool(raw, side);
+    found->download = one_lane(raw, side, device, host);
+    found->upload = one_lane(raw, side, host, device);
+    free_device(raw, side, device);
+}
+
+static void copies_to_peers(struct raw *raw, struct side *from, struct side *const *to,
+                            unsigned count, struct bench_raw *found)
+{
+    struct lane lanes[GPUD_RECEIVERS_MAX];
+    raw_address source = device_pool(raw, from);
+    for (unsigned i = 0; i < count; i++) {
+        open_peer(raw, from, to[i]);
+        lanes[i] = (struct lane){from, make_stream(raw, from), source, device_pool(raw, to[i])};
+    }
+    if (to[0] != from)
+        found->peer = copy_rate(raw, lanes, 1);
+    if (count > 1)
+        found->fan_out = copy_rate(raw, lanes, count);
+    for (unsigned i = 0; i < count; i++) {
+        enter(raw, from);
+        check(raw, "cuStreamDestroy", raw->cu->stream_destroy(lanes[i].stream));
+        leave(raw);
+        free_device(raw, to[i], lanes[i].target);
+    }
+    free_device(raw, from, source);
+}
+
+/* --- words ------------------------------------------------------------------------------------ */
+
+struct words {
+    volatile uint32_t *there, *back, *gate; /* as the CPU sees them: in cache lines of their own */
+    raw_address there_address, back_address, gate_address;
+};
+
+static struct words make_words(struct raw *raw, const struct side *side)
+{
+    void *page;
+    raw_address address;
+    enter(raw, side);
+    check(raw, "cuMemHostAlloc",
+          raw->cu->host_alloc(&page, 4096, RAW_HOST_PORTABLE | RAW_HOST_MAPPED));
+    memset(page, 0, 4096);
+    check(raw, "cuMemHostGetDevicePointer", raw->cu->host_address(&address, page, 0));
+    leave(raw);
+    uint32_t *word = page;
+    return (struct words){word, word + 64, word + 128, address, address + 256, address + 512};
+}
+
+static void await_word(struct raw *raw, const volatile uint32_t *word, uint32_t value)
+{
+    int64_t deadline = bench_now() + BENCH_STEP;
+    while (*word != value)
+        if (bench_now() > deadline)
+            bench_child_fail(raw->control, GPUD_TIMEOUT,
+                             "a word that a stream writes did not change in time");
+}
+
+static void enqueue_answers(struct raw *raw, const struct side *side, raw_stream stream,
+                            const struct words *words, uint32_t first, uint32_t count)
+{
+    enter(raw, side);
+    for (uint32_t i = first; i < first + count; i++) {
+        check(raw, "cuStreamWaitValue32", raw->cu->wait_value(stream, words->there_address, i, 0));
+        check(raw, "cuStreamWriteValue32", raw->cu->write_value(stream, words->back_address, i, 0));
+    }
+    leave(raw);
+}
+
+/* Two streams play ping-pong; the CPU opens the gate and looks at the end. */
+static double half_round_trip(struct raw *raw, struct side *a, struct side *b)
+{
+    struct words words = make_words(raw, a);
+    raw_stream ping = make_stream(raw, a), pong = make_stream(raw, b);
+    enqueue_answers(raw, b, pong, &words, 1, MARKS);
+    enter(raw, a);
+    check(raw, "cuStreamWaitValue32", raw->cu->wait_value(ping, words.gate_address, 1, 0));
+    for (uint32_t i = 1; i <= MARKS; i++) {
+        check(raw, "cuStreamWriteValue32", raw->cu->write_value(ping, words.there_address, i, 0));
+        check(raw, "cuStreamWaitValue32", raw->cu->wait_value(ping, words.back_address, i, 0));
+    }
+    leave(raw);
+    int64_t start = bench_now();
+    __atomic_store_n(words.gate, 1, __ATOMIC_SEQ_CST);
+    await_word(raw, words.back, MARKS);
+    return (double)(bench_now() - start) / 1e3 / (2 * MARKS);
+}
+
+/* One at a time, the pauses left out: the CPU asks for the mark, one GPU writes it, the other waits
+ * for it and tells the CPU. */
+static double handoff(struct raw *raw, struct side *a, struct side *b)
+{
+    struct words words = make_words(raw, a);
+    raw_stream ping = make_stream(raw, a), pong = make_stream(raw, b);
+    int64_t took[HANDOFFS];
+    for (uint32_t i = 1; i <= HANDOFFS; i++) {
+        enqueue_answers(raw, b, pong, &words, i, 1);
+        g_usleep(500);
+        enter(raw, a);
+        int64_t start = bench_now();
+        check(raw, "cuStreamWriteValue32", raw->cu->write_value(ping, words.there_address, i, 0));
+        await_word(raw, words.back, i);
+        took[i - 1] = bench_now() - start;
+        leave(raw);
+    }
+    return bench_latency_of(took, HANDOFFS).p50;
+}
+
+/* --- all -------------------------------------------------------------------------------------- */
+
+static void measure(struct raw *raw, const struct bench_job *job, struct bench_raw *found)
+{
+    struct side *to[GPUD_RECEIVERS_MAX] = {NULL};
+    unsigned targets = 0;
+    int from = raw_cuda_ordinal(job->from);
+    for (uint32_t i = 1; i <= job->receivers; i++) {
+        char device[32];
+        int ordinal = raw_cuda_ordinal(bench_device_of(job, i, device, sizeof(device)));
+        if (ordinal >= 0)
+            to[targets++] = side_of(raw, (unsigned)ordinal);
+    }
+    struct side *own = from >= 0 ? side_of(raw, (unsigned)from) : to[0];
+    struct side *other = targets ? to[0] : own;
+    if (!own)
+        return;
+    found->marker = half_round_trip(raw, own, other);
+    found->handoff = handoff(raw, own, other);
+    if (job->fps_num)
+        return;
+    found->copy = copies_within(raw, own);
+    copies_across_pcie(raw, own, found);
+    if (from >= 0 && targets)
+        copies_to_peers(raw, own, to, targets, found);
+}
+
+void bench_run_raw(int control)
+{
+    static struct raw raw;
+    struct bench_job job;
+    struct gpud_layout layout;
+    struct gpud_error error;
+    struct bench_result result = {0};
+    char reason[192];
+    bench_child_expect(control, BENCH_JOB, bench_now() + BENCH_STEP, &job, sizeof(job));
+    raw.control = control;
+    if (gpud_layout_init(&layout, job.format, job.width, job.height, 0, &error) != GPUD_OK)
+        bench_child_fail(control, error.status, "%s", error.reason);
+    raw.size = layout.size;
+    raw.buffers = (uint32_t)CLAMP(POOL / layout.size, 2, 64);
+    raw.cu = raw_cuda_open(reason, sizeof(reason));
+    if (!raw.cu)
+        bench_child_fail(control, GPUD_NO_DEVICE, "%s", reason);
+    measure(&raw, &job, &result.raw);
+    bench_send_result(control, &result, NULL);
+}

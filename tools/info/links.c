@@ -1,0 +1,136 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The ways from GPU to GPU, in the form in which `nvidia-smi topo -m` has them. */
+#include "info.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Neither the host nor an OpenCL device that is the processor. */
+static bool is_on_bus(const struct gpud_device_info *device)
+{
+    return device->pci[0] != '\0';
+}
+
+void info_collect_links(struct info_report *report, struct gpud_device *const *open)
+{
+    for (size_t from = 0; from < report->devices; from++) {
+        for (size_t to = 0; to < report->devices; to++) {
+            struct info_link link = {
+                .from = &report->device[from], .to = &report->device[to], .measured = NAN};
+            if (from == to || !open[from] || !open[to] || !is_on_bus(link.from) ||
+                !is_on_bus(link.to))
+                continue;
+            gpud_device_get_link(open[from], open[to], &link.link);
+            g_array_append_val(report->links, link);
+        }
+    }
+}
+
+static const struct info_link *find(const struct info_report *report,
+                                    const struct gpud_device_info *from,
+                                    const struct gpud_device_info *to)
+{
+    for (guint i = 0; i < report->links->len; i++) {
+        const struct info_link *link = &g_array_index(report->links, struct info_link, i);
+        if (link->from == from && link->to == to)
+            return link;
+    }
+    return NULL;
+}
+
+static bool takes_part(const struct info_report *report, const struct gpud_device_info *device)
+{
+    for (guint i = 0; i < report->links->len; i++)
+        if (g_array_index(report->links, struct info_link, i).from == device)
+            return true;
+    return false;
+}
+
+static void print_row(const struct info_report *report, const struct gpud_device_info *from,
+                      int width)
+{
+    printf("  %-*s", width, from ? from->name : "");
+    for (size_t i = 0; i < report->devices; i++) {
+        const struct gpud_device_info *to = &report->device[i];
+        if (!takes_part(report, to))
+            continue;
+        const struct info_link *link = from ? find(report, from, to) : NULL;
+        printf("%-*s", width, !from ? to->name : link ? link->link.name : "X");
+    }
+    putchar('\n');
+}
+
+static void print_legend(const struct info_report *report)
+{
+    static const char *const legend[][2] = {
+        {"NV", "NV#: so many NVLinks"},
+        {"PIX", "PIX: behind one PCIe bridge or switch"},
+        {"PHB", "PHB: behind one PCIe host bridge"},
+        {"NODE", "NODE: in one NUMA node, across its host bridges"},
+        {"SYS", "SYS: across NUMA nodes"},
+        {"?", "?: one of them does not say where it is"},
+    };
+    puts("\n  X: one and the same GPU");
+    for (size_t k = 0; k < G_N_ELEMENTS(legend); k++) {
+        for (guint i = 0; i < report->links->len; i++) {
+            const char *name = g_array_index(report->links, struct info_link, i).link.name;
+            if (!g_str_has_prefix(name, legend[k][0]))
+                continue;
+            printf("  %s\n", legend[k][1]);
+            break;
+        }
+    }
+}
+
+/* "cuda:0" and "cuda:1", not "opencl:0" and "cuda:0". */
+static bool is_one_kind(const struct info_link *link)
+{
+    size_t length = strcspn(link->from->name, ":");
+    return strncmp(link->from->name, link->to->name, length + 1) == 0;
+}
+
+static void print_access(const struct info_link *link, int names)
+{
+    GString *text = g_string_new(NULL);
+    if (!link->link.direct) {
+        g_string_printf(text, "no access: %s", link->link.reason);
+    } else {
+        g_string_append(text, "writes directly");
+        if (link->link.rank >= 0)
+            g_string_append_printf(text, ", rank %d", link->link.rank);
+        if (link->link.bandwidth > 0)
+            g_string_append_printf(text, ", up to %.0f GB/s", link->link.bandwidth / 1e9);
+        g_string_append(text, link->link.atomics ? ", atomics" : ", no atomics");
+    }
+    if (link->measured > 0)
+        g_string_append_printf(text, "; measured %.1f GB/s", link->measured / 1e9);
+    printf("  %-*s → %-*s  ", names, link->from->name, names, link->to->name);
+    info_print_wrapped(text->str, 2 * names + 7);
+    g_string_free(text, TRUE);
+}
+
+void info_print_links(const struct info_report *report, int names)
+{
+    int width = MAX(names, 4) + 2;
+    if (report->links->len > 0) {
+        puts("\nLinks");
+        print_row(report, NULL, width);
+        for (size_t i = 0; i < report->devices; i++)
+            if (takes_part(report, &report->device[i]))
+                print_row(report, &report->device[i], width);
+        print_legend(report);
+        puts("");
+        for (guint i = 0; i < report->links->len; i++) {
+            const struct info_link *link = &g_array_index(report->links, struct info_link, i);
+            if (link->link.direct || is_one_kind(link))
+                print_access(link, names);
+        }
+    }
+    if (report->measure_reason[0]) {
+        printf("\nNot measured: ");
+        info_print_wrapped(report->measure_reason, 14);
+    }
+}
