@@ -210,14 +210,14 @@ static void test_copy_refusals(struct side *side)
 
 static void count_up(void *user)
 {
-    ++*(unsigned *)user;
+    atomic_fetch_add((atomic_uint *)user, 1);
 }
 
 static void test_wrap_host_pointer(struct side *side)
 {
     static unsigned char data[5000];
     struct gpud_memory *memory;
-    unsigned destroyed = 0;
+    atomic_uint destroyed = 0;
     WORKS(gpud_memory_wrap(side->device, data, sizeof(data), count_up, &destroyed, &memory, &e));
     CHECK(gpud_memory_get_native(memory) == data, "wrapped memory has another address");
     send_pattern(side, memory, 9);
@@ -233,7 +233,7 @@ static void test_wrap_host_pointer(struct side *side)
 static void test_wrap_buffer(struct side *side)
 {
     struct gpud_memory *memory, *refused = NULL;
-    unsigned destroyed = 0;
+    atomic_uint destroyed = 0;
     cl_int code;
     cl_context context = gpud_opencl_device(side->device)->context;
     cl_mem buffer = clCreateBuffer(context, CL_MEM_READ_WRITE, 5000, NULL, &code);
@@ -263,7 +263,7 @@ static void test_wrap_address(struct side *side)
 {
     struct gpud_memory *own = alloc(side, 5000), *memory, *refused = NULL;
     static unsigned char plain[5000];
-    unsigned destroyed = 0;
+    atomic_uint destroyed = 0;
     char *address = gpud_memory_get_native(own);
     WORKS(gpud_memory_wrap(side->device, address + 16, 4000, count_up, &destroyed, &memory, &e));
     CHECK(gpud_memory_get_native(memory) == address + 16, "wrapped memory has another address");
@@ -281,7 +281,7 @@ static void test_wrap_address(struct side *side)
                                           &destroyed, &refused, &e));
     CHECK(destroyed == 0 && !refused, "a refused wrap was taken over all the same");
     gpud_memory_unref(&memory);
-    for (int64_t deadline = SOON; !*(volatile unsigned *)&destroyed; usleep(1000))
+    for (int64_t deadline = SOON; !destroyed; usleep(1000))
         CHECK(gpud_now() < deadline, "destroy was not called");
     CHECK(destroyed == 1, "destroy was called %u times", destroyed);
     gpud_memory_unref(&own);
