@@ -8,9 +8,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* A wake through the kernel costs some tens of microseconds, so spinning longer than this never
- * pays. */
-#define SPIN_MAX (60 * INT64_C(1000))
+/* A wake through the kernel costs some tens of microseconds, but less of a processor's time: what
+ * takes longer than this is cheaper slept through. */
+#define SPIN_MAX (20 * INT64_C(1000))
 #define SPIN_MIN (5 * INT64_C(1000))
 #define YIELD_AFTER (2 * INT64_C(1000))
 
@@ -72,7 +72,7 @@ void gpud_spin_learn(struct gpud_spin *spin, int64_t waited)
 {
     /* The rule by which hypervisors poll before they halt: grow while a longer window would have
      * caught the event, give up at once when it would not. */
-    if (waited > 2 * SPIN_MAX)
+    if (waited > SPIN_MAX)
         spin->window = 0;
     else if (spin->window < SPIN_MIN)
         spin->window = SPIN_MIN;

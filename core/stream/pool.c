@@ -12,6 +12,19 @@ static void release_lent(struct gpud_frame *frame)
     gpud_slot_drop((struct gpud_slot *)frame);
 }
 
+static void put_free(struct gpud_pool *pool, struct gpud_slot *slot)
+{
+    pool->free[(pool->free_first + pool->free_count++) % GPUD_RING_SLOTS_MAX] = slot;
+}
+
+static struct gpud_slot *take_free(struct gpud_pool *pool)
+{
+    pool->free_count--;
+    if (!pool->queue)
+        return pool->free[(pool->free_first + pool->free_count) % GPUD_RING_SLOTS_MAX];
+    return pool->free[pool->free_first++ % GPUD_RING_SLOTS_MAX];
+}
+
 static const struct gpud_frame_owner_ops lent_ops = {
     .release = release_lent,
     .wait = gpud_frame_join_wait,
@@ -87,7 +100,7 @@ enum gpud_status gpud_pool_grow(struct gpud_pool *pool, struct gpud_error *error
         slot->frame.queue = pool->queue;
         slot->frame.info.layout = pool->layout;
         slot->frame.info.epoch = pool->epoch;
-        pool->free[pool->free_count++] = slot;
+        put_free(pool, slot);
     }
     pthread_cond_broadcast(&pool->freed);
     pthread_mutex_unlock(&pool->lock);
@@ -149,7 +162,7 @@ struct gpud_slot *gpud_pool_take(struct gpud_pool *pool)
     struct gpud_slot *slot = NULL;
     pthread_mutex_lock(&pool->lock);
     if (pool->free_count) {
-        slot = pool->free[--pool->free_count];
+        slot = take_free(pool);
         slot->users = 1;
         pool->references++;
     }
@@ -193,7 +206,7 @@ void gpud_slot_drop(struct gpud_slot *slot)
     bool last = false;
     pthread_mutex_lock(&pool->lock);
     if (--slot->users == 0) {
-        pool->free[pool->free_count++] = slot;
+        put_free(pool, slot);
         last = --pool->references == 0;
         pthread_cond_signal(&pool->freed);
     }

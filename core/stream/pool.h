@@ -41,9 +41,10 @@ struct gpud_pool {
     struct gpud_ring ring;
     struct gpud_memory *views[GPUD_RING_MEMORIES_MAX];
     struct gpud_slot *slots[GPUD_RING_MEMORIES_MAX]; /* by memory */
-    struct gpud_slot
-        *free[GPUD_RING_SLOTS_MAX]; /* a stack: the slot used last is the one in the caches */
-    uint32_t free_count;
+    /* Round a circle. On the host the slot that came last goes first, it is the one in the caches;
+     * on a device the one that came first, it is the one that nobody copies from any more. */
+    struct gpud_slot *free[GPUD_RING_SLOTS_MAX];
+    uint32_t free_first, free_count;
 };
 
 /* A pool with `slots` slots; it grows by as many at a time. queue: of the device, or NULL on the
