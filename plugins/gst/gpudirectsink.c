@@ -17,6 +17,11 @@
  * them is sent without a copy. A buffer from elsewhere costs one copy. The property
  * #gpudirectsink:stats counts both.
  *
+ * Pictures in CUDA memory are sent from where they lie: GStreamer's CUDA elements (cudaupload,
+ * nvh264dec…) write into the slots themselves, in the GPU's primary context, which the sink shares
+ * with them. Elements with a context of their own, or memory of another GPU, cost one copy by the
+ * GPU. With device=auto the ring follows the memory that comes.
+ *
  * ## Example launch lines
  * |[
  * gst-launch-1.0 videotestsrc is-live=true ! video/x-raw,width=1920,height=1080 ! gpudirectsink
@@ -27,6 +32,11 @@
  * gst-launch-1.0 gpudirectsrc address=cam1 ! videoconvert ! autovideosink
  * ]|
  * Shows it.
+ * |[
+ * gst-launch-1.0 filesrc location=a.mp4 ! qtdemux ! h264parse ! nvh264dec ! gpudirectsink
+ * address=cam1
+ * ]|
+ * Decodes into the memory that receivers on the same GPU read.
  *
  * Since: 0.1
  */
@@ -46,7 +56,7 @@ G_DEFINE_TYPE_WITH_CODE(GstGpudirectSink, gst_gpudirect_sink, GST_TYPE_BASE_SINK
 GST_ELEMENT_REGISTER_DEFINE(gpudirectsink, "gpudirectsink", GST_RANK_NONE, GST_TYPE_GPUDIRECT_SINK)
 
 #define DEFAULT_SLOTS 4
-#define MIN_SLOTS     2
+#define MIN_SLOTS 2
 
 enum {
     PROP_0,
@@ -61,9 +71,6 @@ enum {
     PROP_FALLBACK_REASON,
     PROP_STATS,
 };
-
-static GstStaticPadTemplate sink_template =
-    GST_STATIC_PAD_TEMPLATE("sink", GST_PAD_SINK, GST_PAD_ALWAYS, GST_STATIC_CAPS(SLOT_VIDEO_CAPS));
 
 /* --- properties --------------------------------------------------------------------------- */
 
@@ -93,15 +100,17 @@ static GstStructure *make_stats(GstGpudirectSink *self)
     struct gpud_sender_info info;
 
     get_info(self, &info);
-    gst_structure_set(stats, "frames", G_TYPE_UINT64, info.frames, "delivered", G_TYPE_UINT64,
-                      info.delivered, "dropped-slow-receiver", G_TYPE_UINT64, info.dropped,
-                      "num-clients", G_TYPE_UINT, info.receivers, "connects", G_TYPE_UINT64,
-                      info.connects, "disconnects", G_TYPE_UINT64, info.disconnects, "refused",
-                      G_TYPE_UINT64, info.refused, "copies-cpu", G_TYPE_UINT64,
-                      info.copies_cpu + __atomic_load_n(&self->copies_cpu, __ATOMIC_RELAXED),
-                      "copies-gpu", G_TYPE_UINT64, info.copies_gpu, "cpu-waits", G_TYPE_UINT64,
-                      info.waits_cpu, "kicks", G_TYPE_UINT64, info.kicks, "lost-metas",
-                      G_TYPE_UINT64, __atomic_load_n(&self->lost_metas, __ATOMIC_RELAXED), NULL);
+    gst_structure_set(
+        stats, "frames", G_TYPE_UINT64, info.frames, "delivered", G_TYPE_UINT64, info.delivered,
+        "dropped-slow-receiver", G_TYPE_UINT64, info.dropped, "num-clients", G_TYPE_UINT,
+        info.receivers, "connects", G_TYPE_UINT64, info.connects, "disconnects", G_TYPE_UINT64,
+        info.disconnects, "refused", G_TYPE_UINT64, info.refused, "copies-cpu", G_TYPE_UINT64,
+        info.copies_cpu + __atomic_load_n(&self->copies_cpu, __ATOMIC_RELAXED), "copies-gpu",
+        G_TYPE_UINT64, info.copies_gpu + tally_read(&self->tally->copies_gpu), "cpu-waits",
+        G_TYPE_UINT64, info.waits_cpu, "device-waits", G_TYPE_UINT64,
+        info.waits_device + tally_read(&self->tally->waits_device), "kicks", G_TYPE_UINT64,
+        info.kicks, "lost-metas", G_TYPE_UINT64,
+        __atomic_load_n(&self->lost_metas, __ATOMIC_RELAXED), NULL);
     return stats;
 }
 
@@ -191,12 +200,12 @@ static gboolean device_is_host(const gchar *device)
     return !device || g_str_equal(device, "auto") || g_str_equal(device, "host");
 }
 
-static gboolean open_sender(GstGpudirectSink *self, const gchar *address, const gchar *device)
+static enum gpud_status create_sender(GstGpudirectSink *self, const gchar *address,
+                                      const gchar *device, struct gpud_sender **sender,
+                                      struct gpud_error *error)
 {
     struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    struct gpud_sender *sender;
-    struct gpud_error error;
-    struct gpud_context *context = gpud_gst_context_get(&error);
+    struct gpud_context *context = gpud_gst_context_get(error);
 
     params.address = address;
     params.device = device;
@@ -206,21 +215,52 @@ static gboolean open_sender(GstGpudirectSink *self, const gchar *address, const 
     params.on_connect = gst_gpudirect_sink_on_connect;
     params.on_disconnect = gst_gpudirect_sink_on_disconnect;
     params.user = self;
-    if (!context || gpud_device_open(context, "host", &self->host, &error) != GPUD_OK ||
-        gpud_sender_create(context, &params, &sender, &error) != GPUD_OK) {
+    enum gpud_status status =
+        context ? gpud_device_open(context, "host", &self->host, error) : error->status;
+    return status == GPUD_OK ? gpud_sender_create(context, &params, sender, error) : status;
+}
+
+gboolean gst_gpudirect_sink_open_sender(GstGpudirectSink *self, const gchar *device)
+{
+    struct gpud_sender *sender;
+    struct gpud_error error;
+
+    GST_OBJECT_LOCK(self);
+    gchar *address = g_strdup(self->address);
+    GST_OBJECT_UNLOCK(self);
+    gboolean opened = create_sender(self, address, device, &sender, &error) == GPUD_OK;
+    if (!opened) {
         gchar *what = g_strdup_printf("Cannot send on the address \"%s\"", address);
         gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_OPEN_SINK, &error, what);
         g_free(what);
         gpud_device_close(&self->host);
-        return FALSE;
     }
+    g_free(address);
+    if (!opened)
+        return FALSE;
     gboolean patient =
         self->slow_receiver == GPUD_SLOW_DEFAULT || self->slow_receiver == GPUD_SLOW_BLOCK;
     struct lender *lender = lender_new(sender, self->slots, device_is_host(device), patient);
+    g_atomic_int_set(&self->opened_on, gpu_ordinal_of_name(device));
     GST_OBJECT_LOCK(self);
     self->lender = lender;
     GST_OBJECT_UNLOCK(self);
+    /* unlock() may have met no lender, or the one before. */
+    if (g_atomic_int_get(&self->unlocked))
+        lender_interrupt(lender, TRUE);
     return TRUE;
+}
+
+void gst_gpudirect_sink_close_sender(GstGpudirectSink *self)
+{
+    GST_OBJECT_LOCK(self);
+    struct lender *lender = g_steal_pointer(&self->lender);
+    GST_OBJECT_UNLOCK(self);
+    if (lender)
+        lender_close(lender);
+    lender_unref(lender);
+    g_atomic_int_set(&self->opened_on, -1);
+    gpud_device_close(&self->host);
 }
 
 static gboolean sink_start(GstBaseSink *base)
@@ -228,18 +268,17 @@ static gboolean sink_start(GstBaseSink *base)
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
 
     GST_OBJECT_LOCK(self);
-    gchar *address = g_strdup(self->address);
-    gchar *device = g_strdup(self->device);
+    gboolean addressed = self->address && self->address[0];
     GST_OBJECT_UNLOCK(self);
-    gboolean opened = FALSE;
-
-    if (!address || !address[0])
+    if (!addressed) {
         GST_ELEMENT_ERROR(
             self, RESOURCE, NOT_FOUND,
             ("No address to send on: set the property address, to a name such as cam1."), (NULL));
-    else
-        opened = open_sender(self, address, device);
-    g_free(address);
+        return FALSE;
+    }
+    g_atomic_int_set(&self->unlocked, FALSE);
+    gchar *device = gst_gpudirect_sink_choose_device(self);
+    gboolean opened = gst_gpudirect_sink_open_sender(self, device);
     g_free(device);
     return opened;
 }
@@ -249,13 +288,32 @@ static gboolean sink_stop(GstBaseSink *base)
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
 
     gst_gpudirect_sink_reset_stream(self);
-    lender_close(self->lender);
-    GST_OBJECT_LOCK(self);
-    struct lender *lender = g_steal_pointer(&self->lender);
-    GST_OBJECT_UNLOCK(self);
-    lender_unref(lender);
-    gpud_device_close(&self->host);
+    gst_gpudirect_sink_close_sender(self);
     gst_gpudirect_sink_clear_clients(self);
+    return TRUE;
+}
+
+static gboolean sink_unlock(GstBaseSink *base)
+{
+    GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
+
+    g_atomic_int_set(&self->unlocked, TRUE);
+    struct lender *lender = get_lender(self);
+    if (lender)
+        lender_interrupt(lender, TRUE);
+    lender_unref(lender);
+    return TRUE;
+}
+
+static gboolean sink_unlock_stop(GstBaseSink *base)
+{
+    GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
+
+    g_atomic_int_set(&self->unlocked, FALSE);
+    struct lender *lender = get_lender(self);
+    if (lender)
+        lender_interrupt(lender, FALSE);
+    lender_unref(lender);
     return TRUE;
 }
 
@@ -281,14 +339,15 @@ static void install_properties(GObjectClass *klass)
             NULL, ready));
     g_object_class_install_property(
         klass, PROP_DEVICE,
-        g_param_spec_string(
-            "device", "Device",
-            "Where the ring and the copies live: auto, host, opencl:N, cuda:N or hip:N", "auto",
-            ready));
-    g_object_class_install_property(
-        klass, PROP_SLOTS,
-        g_param_spec_uint("slots", "Slots", "Frames in flight per receiver", MIN_SLOTS,
-                          GPUD_SLOTS_MAX, DEFAULT_SLOTS, ready));
+        g_param_spec_string("device", "Device",
+                            "Where the ring and the copies live: auto (the host, or the GPU whose "
+                            "CUDA memory comes), "
+                            "host, opencl:N, cuda:N or hip:N",
+                            "auto", ready));
+    g_object_class_install_property(klass, PROP_SLOTS,
+                                    g_param_spec_uint("slots", "Slots",
+                                                      "Frames in flight per receiver", MIN_SLOTS,
+                                                      GPUD_SLOTS_MAX, DEFAULT_SLOTS, ready));
     g_object_class_install_property(
         klass, PROP_SLOW_RECEIVER,
         g_param_spec_enum("slow-receiver", "Slow receiver",
@@ -296,14 +355,14 @@ static void install_properties(GObjectClass *klass)
                           GST_TYPE_GPUDIRECT_SLOW_RECEIVER, GPUD_SLOW_BLOCK, ready));
     g_object_class_install_property(
         klass, PROP_WAIT_FOR_CONNECTION,
-        g_param_spec_boolean(
-            "wait-for-connection", "Wait for connection",
-            "Block the stream while no receiver is connected", TRUE,
-            G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_PLAYING));
-    g_object_class_install_property(
-        klass, PROP_NUM_CLIENTS,
-        g_param_spec_uint("num-clients", "Number of clients", "Receivers that are connected", 0,
-                          G_MAXUINT, 0, report));
+        g_param_spec_boolean("wait-for-connection", "Wait for connection",
+                             "Block the stream while no receiver is connected", TRUE,
+                             G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS |
+                                 GST_PARAM_MUTABLE_PLAYING));
+    g_object_class_install_property(klass, PROP_NUM_CLIENTS,
+                                    g_param_spec_uint("num-clients", "Number of clients",
+                                                      "Receivers that are connected", 0, G_MAXUINT,
+                                                      0, report));
     g_object_class_install_property(
         klass, PROP_REQUIRE_DIRECT,
         g_param_spec_boolean("require-direct", "Require a direct route",
@@ -351,6 +410,8 @@ static void finalize(GObject *object)
 
     gst_gpudirect_sink_clear_clients(self);
     g_mutex_clear(&self->clients_lock);
+    g_clear_object(&self->given);
+    tally_unref(self->tally);
     g_free(self->address);
     g_free(self->device);
     G_OBJECT_CLASS(gst_gpudirect_sink_parent_class)->finalize(object);
@@ -372,10 +433,12 @@ static void gst_gpudirect_sink_class_init(GstGpudirectSinkClass *klass)
     gst_element_class_set_static_metadata(
         element_class, "GPU-direct sink", "Sink/Video/Hardware",
         "Sends raw video straight into other processes' or devices' memory", "gpudirect authors");
-    gst_element_class_add_static_pad_template(element_class, &sink_template);
 
     base_class->start = sink_start;
     base_class->stop = sink_stop;
+    base_class->unlock = sink_unlock;
+    base_class->unlock_stop = sink_unlock_stop;
+    gst_gpudirect_sink_class_init_place(base_class);
     gst_gpudirect_sink_class_init_render(base_class);
 
     gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_SLOW_RECEIVER, 0);
@@ -387,6 +450,8 @@ static void gst_gpudirect_sink_init(GstGpudirectSink *self)
     self->slots = DEFAULT_SLOTS;
     self->slow_receiver = GPUD_SLOW_BLOCK;
     self->wait_for_connection = TRUE;
+    self->opened_on = -1;
+    self->tally = tally_new();
     g_mutex_init(&self->clients_lock);
     g_queue_init(&self->client_events);
     /* The last sample would keep a slot for good. */

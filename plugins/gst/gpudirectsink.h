@@ -1,14 +1,16 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The inside of gpudirectsink. Four files:
+/* The inside of gpudirectsink. Five files:
  *   gpudirectsink.c  class, properties, states
+ *   sinkplace.c      where the ring lies: devices, CUDA's caps and contexts
  *   sinkrender.c     a buffer on its way: prepare, render, caps, events
  *   sinkcopy.c       buffers that are no slots: the one copy
  *   sinkclients.c    receivers that come and go: signals, messages */
 #ifndef GPUD_GST_GPUDIRECTSINK_H
 #define GPUD_GST_GPUDIRECTSINK_H
 
+#include "gpu.h"
 #include "lender.h"
 #include "memory.h"
 
@@ -37,21 +39,27 @@ struct _GstGpudirectSink {
 
     struct lender *lender; /* from start to stop; changed under the object lock */
     struct gpud_device *host;
+    gint opened_on;   /* atomic: N where the sender lives on cuda:N, else -1 */
+    GstObject *given; /* a GstCudaContext from outside; under the object lock */
+    gint unlocked;    /* atomic: unlock() was called, unlock_stop() not yet */
 
     /* The streaming thread's. */
     GstVideoInfo info;
-    struct gpud_layout layout;
+    GstVideoInfo slot_info; /* the same with the slots' strides */
+    struct gpu *gpu;        /* the caps are of memory of this GPU; NULL: of memory of the CPU's */
     uint8_t media[GPUD_MEDIA_MAX];
     size_t media_size;
     gboolean configured;
+    gboolean moved;         /* to a new sender, which was told no event yet */
     GstBufferPool *copies;  /* slots to copy into */
     GstBuffer *prepared;    /* a slot with a copy of ... */
     GstBuffer *prepared_of; /* ... this buffer */
     guint64 drops_reported;
     guint renders;
 
-    gint monotonic;                 /* atomic: the pipeline's clock is CLOCK_MONOTONIC */
-    gint num_clients;               /* atomic */
+    gint monotonic;   /* atomic: the pipeline's clock is CLOCK_MONOTONIC */
+    gint num_clients; /* atomic */
+    struct tally *tally;
     guint64 copies_cpu, lost_metas; /* relaxed atomics */
 
     /* Receivers that came or went and were not announced yet. */
@@ -59,6 +67,22 @@ struct _GstGpudirectSink {
     GQueue client_events;
     gboolean announcing;
 };
+
+/* --- gpudirectsink.c ---------------------------------------------------------------------- */
+
+gboolean gst_gpudirect_sink_open_sender(GstGpudirectSink *self, const gchar *device);
+void gst_gpudirect_sink_close_sender(GstGpudirectSink *self);
+
+/* --- sinkplace.c -------------------------------------------------------------------------- */
+
+void gst_gpudirect_sink_class_init_place(GstBaseSinkClass *klass);
+
+/* The device to begin with; g_free it. */
+gchar *gst_gpudirect_sink_choose_device(GstGpudirectSink *self);
+
+/* Pictures in CUDA memory, or in the CPU's, are about to come: sees to it that the sender lies
+ * where they can be sent from, and sets self->gpu. FALSE: it cannot, and an error was posted. */
+gboolean gst_gpudirect_sink_follow(GstGpudirectSink *self, gboolean cuda);
 
 /* --- sinkrender.c ------------------------------------------------------------------------- */
 

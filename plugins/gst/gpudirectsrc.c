@@ -12,6 +12,9 @@
  * copied and nothing is allocated for a frame. Where both pipelines run on the system's monotonic
  * clock, pictures keep their place in time across processes.
  *
+ * On a CUDA device buffers are CUDA memory, if downstream takes that, which GStreamer's CUDA
+ * elements use as it lies there; the GPU waits for a picture where it must, no thread does.
+ *
  * With an address that begins with v4l2:// the frames come from a capture card instead.
  *
  * ## Example launch lines
@@ -27,6 +30,11 @@
  * gst-launch-1.0 -m gpudirectsrc address=cam1 on-disconnect=eos ! fakesink
  * ]|
  * Ends when the sender vanishes.
+ * |[
+ * gst-launch-1.0 gpudirectsrc address=cam1 ! nvh264enc ! h264parse ! matroskamux ! filesink
+ * location=a.mkv
+ * ]|
+ * Encodes what a process on the same GPU sends, without a copy.
  *
  * Since: 0.1
  */
@@ -45,8 +53,8 @@ G_DEFINE_TYPE_WITH_CODE(GstGpudirectSrc, gst_gpudirect_src, GST_TYPE_PUSH_SRC,
                                                 "gpudirect source"))
 GST_ELEMENT_REGISTER_DEFINE(gpudirectsrc, "gpudirectsrc", GST_RANK_NONE, GST_TYPE_GPUDIRECT_SRC)
 
-#define DEFAULT_SLOTS               4
-#define MIN_SLOTS                   2
+#define DEFAULT_SLOTS 4
+#define MIN_SLOTS 2
 #define DEFAULT_PROCESSING_DEADLINE (20 * GST_MSECOND)
 
 enum {
@@ -63,9 +71,6 @@ enum {
     PROP_FALLBACK_REASON,
     PROP_STATS,
 };
-
-static GstStaticPadTemplate src_template =
-    GST_STATIC_PAD_TEMPLATE("src", GST_PAD_SRC, GST_PAD_ALWAYS, GST_STATIC_CAPS(SLOT_VIDEO_CAPS));
 
 #define GST_TYPE_GPUDIRECT_ON_DISCONNECT (gst_gpudirect_on_disconnect_get_type())
 static GType gst_gpudirect_on_disconnect_get_type(void)
@@ -107,8 +112,10 @@ GstStructure *gst_gpudirect_src_make_stats(GstGpudirectSrc *self)
         info.connects, "disconnects", G_TYPE_UINT64, info.disconnects, "reconnects", G_TYPE_UINT64,
         info.connects > 0 ? info.connects - 1 : 0, "copies-cpu", G_TYPE_UINT64,
         info.copies_cpu + __atomic_load_n(&self->copies_cpu, __ATOMIC_RELAXED), "copies-gpu",
-        G_TYPE_UINT64, info.copies_gpu, "cpu-waits", G_TYPE_UINT64, info.waits_cpu, "kicks",
-        G_TYPE_UINT64, info.kicks, "lost-metas", G_TYPE_UINT64,
+        G_TYPE_UINT64, info.copies_gpu + tally_read(&self->tally->copies_gpu), "cpu-waits",
+        G_TYPE_UINT64, info.waits_cpu, "device-waits", G_TYPE_UINT64,
+        info.waits_device + tally_read(&self->tally->waits_device), "kicks", G_TYPE_UINT64,
+        info.kicks, "lost-metas", G_TYPE_UINT64,
         __atomic_load_n(&self->lost_metas, __ATOMIC_RELAXED), "latency-p50", G_TYPE_UINT64,
         info.latency_p50, "latency-p99", G_TYPE_UINT64, info.latency_p99, "latency-max",
         G_TYPE_UINT64, info.latency_max, NULL);
@@ -206,9 +213,10 @@ static void set_property(GObject *object, guint id, const GValue *value, GParamS
 
 /* --- states ------------------------------------------------------------------------------- */
 
-static gboolean open_input(GstGpudirectSrc *self, const gchar *address, const gchar *device)
+static gboolean open_input(GstGpudirectSrc *self, const gchar *address)
 {
     const struct input_ops *ops = input_ops_for(address);
+    gchar *device = gst_gpudirect_src_choose_device(self, ops);
     struct input *input;
     struct gpud_error error;
     struct input_params params = {
@@ -222,7 +230,9 @@ static gboolean open_input(GstGpudirectSrc *self, const gchar *address, const gc
     };
 
     gst_gpudirect_src_reset_stream(self);
-    if (ops->open(&params, &input, &error) != GPUD_OK) {
+    enum gpud_status status = ops->open(&params, &input, &error);
+    g_free(device);
+    if (status != GPUD_OK) {
         gchar *what = g_strdup_printf("Cannot receive from %s at \"%s\"", ops->what, address);
         gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_OPEN_SOURCE, &error, what);
         g_free(what);
@@ -240,7 +250,6 @@ static gboolean src_start(GstBaseSrc *base)
 
     GST_OBJECT_LOCK(self);
     gchar *address = g_strdup(self->address);
-    gchar *device = g_strdup(self->device);
     GST_OBJECT_UNLOCK(self);
     gboolean opened = FALSE;
 
@@ -251,9 +260,8 @@ static gboolean src_start(GstBaseSrc *base)
              "v4l2:///dev/video0."),
             (NULL));
     else
-        opened = open_input(self, address, device);
+        opened = open_input(self, address);
     g_free(address);
-    g_free(device);
     return opened;
 }
 
@@ -321,6 +329,8 @@ static gboolean src_query(GstBaseSrc *base, GstQuery *query)
 {
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(base);
 
+    if (GST_QUERY_TYPE(query) == GST_QUERY_CONTEXT && gst_gpudirect_src_share_context(self, query))
+        return TRUE;
     if (GST_QUERY_TYPE(query) != GST_QUERY_LATENCY)
         return GST_BASE_SRC_CLASS(gst_gpudirect_src_parent_class)->query(base, query);
     GST_OBJECT_LOCK(self);
@@ -355,9 +365,11 @@ static void install_properties(GObjectClass *klass)
             NULL, ready));
     g_object_class_install_property(
         klass, PROP_DEVICE,
-        g_param_spec_string("device", "Device",
-                            "Where the frames shall arrive: auto, host, opencl:N, cuda:N or hip:N",
-                            "auto", ready));
+        g_param_spec_string(
+            "device", "Device",
+            "Where the frames shall arrive: auto (the host, or the GPU if downstream "
+            "would rather have CUDA memory), host, opencl:N, cuda:N or hip:N",
+            "auto", ready));
     g_object_class_install_property(
         klass, PROP_SLOTS,
         g_param_spec_uint("slots", "Slots", "Frames that may be in flight or held at once",
@@ -388,10 +400,10 @@ static void install_properties(GObjectClass *klass)
         g_param_spec_boolean("require-direct", "Require a direct route",
                              "Fail rather than receive by a copy through host memory", FALSE,
                              ready));
-    g_object_class_install_property(
-        klass, PROP_ACTIVE_PATH,
-        g_param_spec_string("active-path", "Active path", "The route that frames take now, or none",
-                            "none", report));
+    g_object_class_install_property(klass, PROP_ACTIVE_PATH,
+                                    g_param_spec_string("active-path", "Active path",
+                                                        "The route that frames take now, or none",
+                                                        "none", report));
     g_object_class_install_property(
         klass, PROP_FALLBACK_REASON,
         g_param_spec_string("fallback-reason", "Fallback reason",
@@ -410,6 +422,8 @@ static void finalize(GObject *object)
     g_mutex_clear(&self->input_lock);
     g_mutex_clear(&self->pause_lock);
     g_cond_clear(&self->pause_cond);
+    g_clear_object(&self->given);
+    tally_unref(self->tally);
     g_free(self->address);
     g_free(self->device);
     G_OBJECT_CLASS(gst_gpudirect_src_parent_class)->finalize(object);
@@ -431,7 +445,7 @@ static void gst_gpudirect_src_class_init(GstGpudirectSrcClass *klass)
     gst_element_class_set_static_metadata(
         element_class, "GPU-direct source", "Source/Video/Hardware",
         "Receives raw video straight in this process's or a device's memory", "gpudirect authors");
-    gst_element_class_add_static_pad_template(element_class, &src_template);
+    gst_gpudirect_src_class_init_place(element_class);
 
     base_class->start = src_start;
     base_class->stop = src_stop;
@@ -454,6 +468,8 @@ static void gst_gpudirect_src_init(GstGpudirectSrc *self)
     self->on_disconnect = ON_DISCONNECT_WAIT;
     self->processing_deadline = DEFAULT_PROCESSING_DEADLINE;
     self->frame_duration = GST_CLOCK_TIME_NONE;
+    self->opened_on = -1;
+    self->tally = tally_new();
     g_mutex_init(&self->input_lock);
     g_mutex_init(&self->pause_lock);
     g_cond_init(&self->pause_cond);

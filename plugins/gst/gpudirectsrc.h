@@ -1,14 +1,16 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The inside of gpudirectsrc. Four files:
+/* The inside of gpudirectsrc. Five files:
  *   gpudirectsrc.c   class, properties, states, queries
+ *   srcplace.c       where frames shall arrive: devices, CUDA's caps and contexts
  *   srccreate.c      the loop: a frame becomes a buffer; what to do when there is none
  *   srcformat.c      caps, the pool, allocation; events that came along
  *   input.h          where frames come from */
 #ifndef GPUD_GST_GPUDIRECTSRC_H
 #define GPUD_GST_GPUDIRECTSRC_H
 
+#include "gpu.h"
 #include "input.h"
 #include "layoutcaps.h"
 #include "timing.h"
@@ -45,6 +47,9 @@ struct _GstGpudirectSrc {
     GMutex input_lock;
     struct input *input;
 
+    gint opened_on;   /* atomic: N where frames arrive on cuda:N, else -1 */
+    GstObject *given; /* a GstCudaContext from outside; under the object lock */
+
     gint monotonic; /* atomic: the pipeline's clock is CLOCK_MONOTONIC */
     gint flushing;  /* atomic: unlock() was called, unlock_stop() not yet */
     GMutex pause_lock;
@@ -65,13 +70,35 @@ struct _GstGpudirectSrc {
     guint64 dropped_seen;  /* of this connection */
     guint64 dropped_total; /* of all connections */
     guint64 frames;
-    guint settling;                 /* frames until latency is measured again */
-    gint64 latency_told;            /* monotonic µs of the last message */
+    guint settling;      /* frames until latency is measured again */
+    gint64 latency_told; /* monotonic µs of the last message */
+    struct gpu *gpu;     /* buffers are memory of this GPU; NULL: of the CPU's */
+    struct tally *tally;
     guint64 copies_cpu, lost_metas; /* relaxed atomics */
 
     /* Under the object lock: for the latency query. */
     GstClockTime transfer, frame_duration;
 };
+
+/* --- srcplace.c --------------------------------------------------------------------------- */
+
+/* Why downstream may have refused these caps, and what to do. */
+const gchar *gst_gpudirect_src_advice(GstGpudirectSrc *self, const GstCaps *caps);
+
+void gst_gpudirect_src_class_init_place(GstElementClass *klass);
+
+/* Answers a query for a context of the GPU. */
+gboolean gst_gpudirect_src_share_context(GstGpudirectSrc *self, GstQuery *query);
+
+/* The device that frames shall arrive on; g_free it. Sets self->opened_on. */
+gchar *gst_gpudirect_src_choose_device(GstGpudirectSrc *self, const struct input_ops *ops);
+
+/* What of the pad's caps the device can give. Takes the caps. */
+GstCaps *gst_gpudirect_src_offer(GstGpudirectSrc *self, GstCaps *caps);
+
+/* The sender's caps as downstream takes them: of CUDA memory, in which case *gpu is set, or as they
+ * are. Takes the caps. NULL: downstream does not take them. */
+GstCaps *gst_gpudirect_src_agree(GstGpudirectSrc *self, GstCaps *caps, struct gpu **gpu);
 
 /* --- srccreate.c -------------------------------------------------------------------------- */
 

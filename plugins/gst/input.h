@@ -24,7 +24,7 @@ struct input_info {
     gchar path[32];
     gchar fallback_reason[192];
     guint64 frames, dropped, corrupted, connects, disconnects;
-    guint64 copies_cpu, copies_gpu, waits_cpu, kicks;
+    guint64 copies_cpu, copies_gpu, waits_cpu, waits_device, kicks;
     guint64 latency_p50, latency_p99, latency_max;
 };
 

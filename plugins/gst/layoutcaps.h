@@ -13,9 +13,12 @@
 #include <gst/video/video.h>
 
 /* What both elements take: any raw video that a frame can hold. */
-#define SLOT_VIDEO_CAPS                                                                      \
-    "video/x-raw, format = (string) " GST_VIDEO_FORMATS_ALL ", width = (int) [ 1, 32768 ], " \
+#define SLOT_VIDEO_FIELDS                                                         \
+    ", format = (string) " GST_VIDEO_FORMATS_ALL ", width = (int) [ 1, 32768 ], " \
     "height = (int) [ 1, 32768 ], framerate = (fraction) [ 0, max ]"
+#define SLOT_VIDEO_CAPS "video/x-raw" SLOT_VIDEO_FIELDS
+/* And in CUDA memory. */
+#define SLOT_CUDA_CAPS "video/x-raw(memory:CUDAMemory)" SLOT_VIDEO_FIELDS
 G_STATIC_ASSERT(GPUD_DIMENSION_MAX == 32768);
 
 /* Where the planes of a frame lie, in GstVideoMeta's terms. */

@@ -70,6 +70,7 @@ static void link_get_info(struct input *input, struct input_info *info)
         .copies_cpu = from.copies_cpu,
         .copies_gpu = from.copies_gpu,
         .waits_cpu = from.waits_cpu,
+        .waits_device = from.waits_device,
         .kicks = from.kicks,
         .latency_p50 = from.latency_p50,
         .latency_p99 = from.latency_p99,

@@ -5,101 +5,123 @@
 #include "memory.h"
 #include "context.h"
 
-/* No GstMemory waits longer than this for a picture that is still on its way. */
-#define MAP_TIMEOUT (2 * GPUD_SEC)
+#define GST_TYPE_GPUDIRECT_ALLOCATOR (gst_gpudirect_allocator_get_type())
+G_DECLARE_FINAL_TYPE(GstGpudirectAllocator, gst_gpudirect_allocator, GST, GPUDIRECT_ALLOCATOR,
+                     GstAllocator)
 
 struct _GstGpudirectAllocator {
     GstAllocator parent;
-    GstVideoInfo info;
-    struct lender *lender; /* identity only */
-    guint generation;
-    gboolean host;
-    struct ledger *ledger;
-
-    GMutex lock;
-    gboolean closed;
-    GPtrArray *parked; /* struct slot_memory by slot, or NULL */
 };
 
 G_DEFINE_TYPE(GstGpudirectAllocator, gst_gpudirect_allocator, GST_TYPE_ALLOCATOR)
+
+static GQuark slot_quark(void)
+{
+    static GQuark quark;
+
+    if (!quark)
+        quark = g_quark_from_static_string("GpudirectSlot");
+    return quark;
+}
+
+struct slot_memory *slot_memory_of(GstMemory *memory)
+{
+    if (memory->parent)
+        memory = memory->parent;
+    return gst_mini_object_get_qdata(GST_MINI_OBJECT_CAST(memory), slot_quark());
+}
 
 /* --- mapping ------------------------------------------------------------------------------ */
 
 static enum gpud_status map_frame(struct slot_memory *self, unsigned access, void **data,
                                   struct gpud_error *error)
 {
-    enum gpud_status status = gpud_frame_map(self->frame, access, MAP_TIMEOUT, data, error);
+    enum gpud_status status = gpud_frame_map(self->frame, access, SLOT_MAP_TIMEOUT, data, error);
 
     /* The writer died in mid-frame. The frame says so now, and can be looked at all the same. */
     if (status == GPUD_PEER)
-        status = gpud_frame_map(self->frame, access, MAP_TIMEOUT, data, error);
+        status = gpud_frame_map(self->frame, access, SLOT_MAP_TIMEOUT, data, error);
     return status;
 }
 
-/* A part of a memory is mapped as the whole; GStreamer adds the offset. */
-static struct slot_memory *whole(GstMemory *memory)
+void *slot_memory_map(struct slot_memory *self, GstMapFlags flags)
 {
-    return (struct slot_memory *)(memory->parent ? memory->parent : memory);
-}
-
-static gpointer slot_map(GstMemory *memory, GstMapInfo *info, gsize maxsize)
-{
-    struct slot_memory *self = whole(memory);
+    unsigned access =
+        ((flags & GST_MAP_READ) ? GPUD_READ : 0u) | ((flags & GST_MAP_WRITE) ? GPUD_WRITE : 0u);
     struct gpud_error error;
     void *data = NULL;
 
+    if (map_frame(self, access, &data, &error) != GPUD_OK) {
+        GST_CAT_ERROR(gpud_gst_debug, "slot %u cannot be mapped: %s", self->slot, error.reason);
+        return NULL;
+    }
+    self->maps++;
+    return data;
+}
+
+void slot_memory_unmap(struct slot_memory *self)
+{
+    self->maps--;
+    gpud_frame_unmap(self->frame);
+}
+
+/* A part of a memory is mapped as the whole; GStreamer adds the offset. */
+static gpointer slot_map(GstMemory *memory, GstMapInfo *info, gsize maxsize)
+{
+    struct slot_memory *self = slot_memory_of(memory);
+
     if (self->host)
         return self->host;
-    unsigned access = ((info->flags & GST_MAP_READ) ? GPUD_READ : 0u) |
-                      ((info->flags & GST_MAP_WRITE) ? GPUD_WRITE : 0u);
     g_mutex_lock(&self->lock);
-    enum gpud_status status = map_frame(self, access, &data, &error);
-    if (status == GPUD_OK)
-        self->maps++;
+    void *data = slot_memory_map(self, info->flags);
     g_mutex_unlock(&self->lock);
-    if (status != GPUD_OK)
-        GST_CAT_ERROR(gpud_gst_debug, "slot %u cannot be mapped: %s", self->slot, error.reason);
-    return status == GPUD_OK ? data : NULL;
+    return data;
 }
 
 static void slot_unmap(GstMemory *memory, GstMapInfo *info)
 {
-    struct slot_memory *self = whole(memory);
+    struct slot_memory *self = slot_memory_of(memory);
 
     if (self->host)
         return;
     g_mutex_lock(&self->lock);
-    self->maps--;
-    gpud_frame_unmap(self->frame);
+    slot_memory_unmap(self);
     g_mutex_unlock(&self->lock);
 }
 
 /* --- one memory's life -------------------------------------------------------------------- */
 
-void slot_memory_attach(GstMemory *memory, struct gpud_frame *frame)
+static void put_frame(struct slot_memory *self, struct gpud_frame *frame)
 {
-    struct slot_memory *self = (struct slot_memory *)memory;
-    GstGpudirectAllocator *allocator = GST_GPUDIRECT_ALLOCATOR(memory->allocator);
+    GstMemory *memory = self->memory;
 
     self->frame = frame;
-    if (allocator->lender)
+    if (self->store->lender)
         GST_MINI_OBJECT_FLAG_UNSET(memory, GST_MEMORY_FLAG_READONLY);
     /* Somebody may have narrowed it: gst_buffer_resize() works on the memory. */
     memory->offset = 0;
     memory->size = memory->maxsize;
-    ledger_take(allocator->ledger);
+    if (self->store->kind->arrived)
+        self->store->kind->arrived(self);
 }
 
-struct gpud_frame *slot_memory_detach(GstMemory *memory)
+void slot_memory_attach(struct slot_memory *self, struct gpud_frame *frame)
 {
-    struct slot_memory *self = (struct slot_memory *)memory;
+    ledger_take(self->store->ledger);
+    put_frame(self, frame);
+}
+
+struct gpud_frame *slot_memory_detach(struct slot_memory *self)
+{
+    if (self->frame && self->store->kind->leaving)
+        self->store->kind->leaving(self);
     return g_steal_pointer(&self->frame);
 }
 
-void slot_memory_give_back(GstGpudirectAllocator *allocator, struct gpud_frame *frame)
+void slot_store_give_back(struct slot_store *store, struct gpud_frame *frame)
 {
     gpud_frame_release(&frame);
-    ledger_give(allocator->ledger);
+    ledger_give(store->ledger);
 }
 
 /* The last reference is gone. The memory is parked before its frame goes back, so that it is found
@@ -107,136 +129,90 @@ void slot_memory_give_back(GstGpudirectAllocator *allocator, struct gpud_frame *
 static gboolean slot_dispose(GstMiniObject *object)
 {
     GstMemory *memory = (GstMemory *)object;
-    struct slot_memory *self = (struct slot_memory *)memory;
-    GstGpudirectAllocator *allocator = gst_object_ref(GST_GPUDIRECT_ALLOCATOR(memory->allocator));
-    gboolean had_frame = self->frame != NULL;
-    struct gpud_frame *frame = slot_memory_detach(memory);
+    struct slot_memory *self = slot_memory_of(memory);
+    struct slot_store *store = slot_store_ref(self->store);
+    gboolean apart = self->apart;
+    struct gpud_frame *frame = slot_memory_detach(self);
     gboolean parked = FALSE;
 
-    g_mutex_lock(&allocator->lock);
-    if (!allocator->closed && self->slot < allocator->parked->len &&
-        !g_ptr_array_index(allocator->parked, self->slot)) {
+    g_mutex_lock(&store->lock);
+    if (!store->closed && self->slot < store->parked->len &&
+        !g_ptr_array_index(store->parked, self->slot)) {
         gst_memory_ref(memory);
-        g_ptr_array_index(allocator->parked, self->slot) = self;
+        g_ptr_array_index(store->parked, self->slot) = memory;
         parked = TRUE;
     }
-    g_mutex_unlock(&allocator->lock);
-    if (had_frame)
-        slot_memory_give_back(allocator, frame);
-    gst_object_unref(allocator);
+    g_mutex_unlock(&store->lock);
+    if (frame && apart)
+        gpud_frame_release(&frame);
+    else if (frame)
+        slot_store_give_back(store, frame);
+    slot_store_unref(store);
     return !parked;
 }
 
-static GstMemory *slot_memory_new(GstGpudirectAllocator *allocator, struct gpud_frame *frame)
+static void slot_free(gpointer slot)
+{
+    struct slot_memory *self = slot;
+
+    g_mutex_clear(&self->lock);
+    slot_store_unref(self->store);
+    g_free(self);
+}
+
+static struct slot_memory *slot_new(struct slot_store *store, struct gpud_frame *frame)
 {
     struct slot_memory *self = g_new0(struct slot_memory, 1);
     struct gpud_frame_info info;
-    GstMemoryFlags flags = allocator->lender ? (GstMemoryFlags)0 : GST_MEMORY_FLAG_READONLY;
 
     gpud_frame_get_info(frame, &info);
-    gst_memory_init(&self->memory, flags, GST_ALLOCATOR(allocator), NULL, (gsize)info.layout.size,
-                    0, 0, (gsize)info.layout.size);
-    GST_MINI_OBJECT_CAST(self)->dispose = slot_dispose;
     g_mutex_init(&self->lock);
+    self->store = slot_store_ref(store);
     self->slot = gpud_frame_get_slot(frame);
-    self->lender = allocator->lender;
-    self->generation = allocator->generation;
-    layout_to_planes(&info.layout, &allocator->info, &self->planes);
-    if (allocator->host) {
+    self->lender = store->lender;
+    self->generation = store->generation;
+    layout_to_planes(&info.layout, &store->info, &self->planes);
+    if (store->host) {
         uint64_t offset;
         struct gpud_memory *native = gpud_frame_get_memory(frame, &offset);
         self->host = (uint8_t *)gpud_memory_get_native(native) + offset;
     }
-    return &self->memory;
-}
-
-/* A part, for who splits a picture: it holds the whole, and is freed like any memory. */
-static GstMemory *slot_share(GstMemory *memory, gssize offset, gssize size)
-{
-    GstMemory *parent = &whole(memory)->memory;
-    struct slot_memory *part = g_new0(struct slot_memory, 1);
-    gsize length = size < 0 ? memory->size - (gsize)offset : (gsize)size;
-
-    gst_memory_init(&part->memory, GST_MEMORY_FLAG_READONLY, parent->allocator, parent,
-                    parent->maxsize, 0, memory->offset + (gsize)offset, length);
-    g_mutex_init(&part->lock);
-    return &part->memory;
-}
-
-static void slot_free(GstAllocator *allocator, GstMemory *memory)
-{
-    struct slot_memory *self = (struct slot_memory *)memory;
-
-    g_mutex_clear(&self->lock);
-    g_free(self);
-}
-
-GstMemory *gst_gpudirect_allocator_wrap(GstGpudirectAllocator *self, struct gpud_frame *frame)
-{
-    uint32_t slot = gpud_frame_get_slot(frame);
-    GstMemory *memory = NULL;
-
-    if (slot != UINT32_MAX) {
-        g_mutex_lock(&self->lock);
-        if (slot >= self->parked->len)
-            g_ptr_array_set_size(self->parked, (gint)slot + 1);
-        memory = g_ptr_array_index(self->parked, slot);
-        g_ptr_array_index(self->parked, slot) = NULL;
-        g_mutex_unlock(&self->lock);
-    }
-    if (!memory)
-        memory = slot_memory_new(self, frame);
-    slot_memory_attach(memory, frame);
-    return memory;
-}
-
-struct slot_memory *slot_memory_of_buffer(GstBuffer *buffer)
-{
-    if (gst_buffer_n_memory(buffer) != 1)
-        return NULL;
-    GstMemory *memory = gst_buffer_peek_memory(buffer, 0);
-    if (!memory->allocator || G_OBJECT_TYPE(memory->allocator) != GST_TYPE_GPUDIRECT_ALLOCATOR ||
-        memory->parent || memory->offset != 0 || memory->size != memory->maxsize)
-        return NULL;
-    return (struct slot_memory *)memory;
-}
-
-/* --- the allocator ------------------------------------------------------------------------ */
-
-GstGpudirectAllocator *gst_gpudirect_allocator_new(const GstVideoInfo *info, struct lender *lender,
-                                                   guint generation, gboolean host,
-                                                   struct ledger *ledger)
-{
-    GstGpudirectAllocator *self = g_object_new(GST_TYPE_GPUDIRECT_ALLOCATOR, NULL);
-
-    gst_object_ref_sink(self);
-    self->info = *info;
-    self->lender = lender;
-    self->generation = generation;
-    self->host = host;
-    self->ledger = ledger_ref(ledger);
+    self->memory = store->kind->new_memory(store, frame, &info.layout, &self->planes);
+    if (!store->lender)
+        GST_MINI_OBJECT_FLAG_SET(self->memory, GST_MEMORY_FLAG_READONLY);
+    GST_MINI_OBJECT_CAST(self->memory)->dispose = slot_dispose;
+    gst_mini_object_set_qdata(GST_MINI_OBJECT_CAST(self->memory), slot_quark(), self, slot_free);
     return self;
 }
 
-void gst_gpudirect_allocator_open(GstGpudirectAllocator *self)
+/* --- the plain kind ----------------------------------------------------------------------- */
+
+static GstMemory *plain_new_memory(struct slot_store *store, struct gpud_frame *frame,
+                                   const struct gpud_layout *layout,
+                                   const struct video_planes *planes)
 {
-    g_mutex_lock(&self->lock);
-    self->closed = FALSE;
-    g_mutex_unlock(&self->lock);
+    GstMemory *memory = g_new0(GstMemory, 1);
+
+    gst_memory_init(memory, (GstMemoryFlags)0, store->allocator, NULL, (gsize)layout->size, 0, 0,
+                    (gsize)layout->size);
+    return memory;
 }
 
-void gst_gpudirect_allocator_close(GstGpudirectAllocator *self)
+/* A part, for who splits a picture: it holds the whole, and is freed like any memory. */
+static GstMemory *plain_share(GstMemory *memory, gssize offset, gssize size)
 {
-    g_mutex_lock(&self->lock);
-    self->closed = TRUE;
-    GPtrArray *parked = self->parked;
-    self->parked = g_ptr_array_new();
-    g_mutex_unlock(&self->lock);
+    GstMemory *parent = memory->parent ? memory->parent : memory;
+    GstMemory *part = g_new0(GstMemory, 1);
+    gsize length = size < 0 ? memory->size - (gsize)offset : (gsize)size;
 
-    for (guint i = 0; i < parked->len; i++)
-        if (g_ptr_array_index(parked, i))
-            gst_memory_unref(g_ptr_array_index(parked, i));
-    g_ptr_array_unref(parked);
+    gst_memory_init(part, GST_MEMORY_FLAG_READONLY, parent->allocator, parent, parent->maxsize, 0,
+                    memory->offset + (gsize)offset, length);
+    return part;
+}
+
+static void plain_free(GstAllocator *allocator, GstMemory *memory)
+{
+    g_free(memory);
 }
 
 static GstMemory *refuse_alloc(GstAllocator *allocator, gsize size, GstAllocationParams *params)
@@ -246,23 +222,10 @@ static GstMemory *refuse_alloc(GstAllocator *allocator, gsize size, GstAllocatio
     return NULL;
 }
 
-static void gst_gpudirect_allocator_finalize(GObject *object)
-{
-    GstGpudirectAllocator *self = GST_GPUDIRECT_ALLOCATOR(object);
-
-    g_ptr_array_unref(self->parked);
-    g_mutex_clear(&self->lock);
-    ledger_unref(self->ledger);
-    G_OBJECT_CLASS(gst_gpudirect_allocator_parent_class)->finalize(object);
-}
-
 static void gst_gpudirect_allocator_class_init(GstGpudirectAllocatorClass *klass)
 {
-    GstAllocatorClass *allocator_class = GST_ALLOCATOR_CLASS(klass);
-
-    G_OBJECT_CLASS(klass)->finalize = gst_gpudirect_allocator_finalize;
-    allocator_class->alloc = refuse_alloc;
-    allocator_class->free = slot_free;
+    GST_ALLOCATOR_CLASS(klass)->alloc = refuse_alloc;
+    GST_ALLOCATOR_CLASS(klass)->free = plain_free;
 }
 
 static void gst_gpudirect_allocator_init(GstGpudirectAllocator *self)
@@ -272,8 +235,117 @@ static void gst_gpudirect_allocator_init(GstGpudirectAllocator *self)
     allocator->mem_type = "GpudirectSlot";
     allocator->mem_map_full = slot_map;
     allocator->mem_unmap_full = slot_unmap;
-    allocator->mem_share = slot_share;
+    allocator->mem_share = plain_share;
     GST_OBJECT_FLAG_SET(self, GST_ALLOCATOR_FLAG_CUSTOM_ALLOC);
-    g_mutex_init(&self->lock);
-    self->parked = g_ptr_array_new();
+}
+
+static GstAllocator *plain_new_allocator(void)
+{
+    return g_object_new(GST_TYPE_GPUDIRECT_ALLOCATOR, NULL);
+}
+
+const struct slot_kind plain_slot_kind = {
+    .new_allocator = plain_new_allocator,
+    .new_memory = plain_new_memory,
+};
+
+/* --- the store ---------------------------------------------------------------------------- */
+
+struct slot_store *slot_store_new(const struct slot_store_params *params)
+{
+    struct slot_store *store = g_new0(struct slot_store, 1);
+
+    g_atomic_ref_count_init(&store->references);
+    store->kind = params->kind;
+    store->allocator = gst_object_ref_sink(params->kind->new_allocator());
+    store->info = *params->info;
+    store->gpu = params->gpu;
+    store->lender = params->lender;
+    store->generation = params->generation;
+    store->host = params->host;
+    store->ledger = ledger_ref(params->ledger);
+    store->tally = tally_ref(params->tally);
+    g_mutex_init(&store->lock);
+    store->parked = g_ptr_array_new();
+    return store;
+}
+
+struct slot_store *slot_store_ref(struct slot_store *store)
+{
+    g_atomic_ref_count_inc(&store->references);
+    return store;
+}
+
+void slot_store_unref(struct slot_store *store)
+{
+    if (!store || !g_atomic_ref_count_dec(&store->references))
+        return;
+    g_ptr_array_unref(store->parked);
+    g_mutex_clear(&store->lock);
+    ledger_unref(store->ledger);
+    tally_unref(store->tally);
+    gst_object_unref(store->allocator);
+    if (store->stream)
+        store->stream_free(store->stream);
+    g_free(store);
+}
+
+void slot_store_open(struct slot_store *store)
+{
+    g_mutex_lock(&store->lock);
+    store->closed = FALSE;
+    g_mutex_unlock(&store->lock);
+}
+
+void slot_store_close(struct slot_store *store)
+{
+    g_mutex_lock(&store->lock);
+    store->closed = TRUE;
+    GPtrArray *parked = store->parked;
+    store->parked = g_ptr_array_new();
+    g_mutex_unlock(&store->lock);
+
+    for (guint i = 0; i < parked->len; i++)
+        if (g_ptr_array_index(parked, i))
+            gst_memory_unref(g_ptr_array_index(parked, i));
+    g_ptr_array_unref(parked);
+}
+
+GstMemory *slot_store_wrap(struct slot_store *store, struct gpud_frame *frame)
+{
+    uint32_t slot = gpud_frame_get_slot(frame);
+    GstMemory *memory = NULL;
+
+    if (slot != UINT32_MAX) {
+        g_mutex_lock(&store->lock);
+        if (slot >= store->parked->len)
+            g_ptr_array_set_size(store->parked, (gint)slot + 1);
+        memory = g_ptr_array_index(store->parked, slot);
+        g_ptr_array_index(store->parked, slot) = NULL;
+        g_mutex_unlock(&store->lock);
+    }
+    struct slot_memory *self = memory ? slot_memory_of(memory) : slot_new(store, frame);
+    slot_memory_attach(self, frame);
+    return self->memory;
+}
+
+GstMemory *slot_store_wrap_apart(struct slot_store *store, struct gpud_frame *frame)
+{
+    struct slot_memory *self = slot_new(store, frame);
+
+    self->apart = TRUE;
+    GST_MINI_OBJECT_FLAG_UNSET(self->memory, GST_MEMORY_FLAG_READONLY);
+    put_frame(self, frame);
+    return self->memory;
+}
+
+struct slot_memory *slot_memory_of_buffer(GstBuffer *buffer)
+{
+    if (gst_buffer_n_memory(buffer) != 1)
+        return NULL;
+    GstMemory *memory = gst_buffer_peek_memory(buffer, 0);
+    if (memory->parent || memory->offset != 0 || memory->size != memory->maxsize)
+        return NULL;
+    struct slot_memory *slot = slot_memory_of(memory);
+    return slot && !slot->apart ? slot : NULL;
 }

@@ -131,7 +131,15 @@ static gboolean name_is_wellformed(const char *name)
 static gboolean name_is_affordable(const char *name)
 {
     static gint new_names;
-    return g_quark_try_string(name) != 0 || g_atomic_int_add(&new_names, 1) < NEW_NAMES_MAX;
+
+    if (g_quark_try_string(name))
+        return TRUE;
+    if (g_atomic_int_add(&new_names, 1) >= NEW_NAMES_MAX)
+        return FALSE;
+    /* From GStreamer 1.26 on a structure makes no quarks of its names: without this one the same
+     * name would count again each time that it comes. */
+    g_quark_from_string(name);
+    return TRUE;
 }
 
 static gboolean unpack_name(struct unpack *unpack, char name[NAME_MAX_LENGTH + 1])

@@ -40,6 +40,7 @@ void gst_gpudirect_sink_reset_stream(GstGpudirectSink *self)
         gst_buffer_pool_set_active(self->copies, FALSE);
     gst_clear_object(&self->copies);
     self->configured = FALSE;
+    self->gpu = NULL;
     self->drops_reported = 0;
     self->renders = 0;
 }
@@ -50,50 +51,98 @@ static void fill_head(GstGpudirectSink *self, struct wire_head *head)
     head->base_time = gst_element_get_base_time(GST_ELEMENT(self));
 }
 
+static void send_event(GstGpudirectSink *self, GstEvent *event)
+{
+    uint8_t bytes[GPUD_MEDIA_MAX];
+    struct wire_head head;
+    struct gpud_error error;
+    enum event_kind kind;
+    guint lost = 0;
+
+    if (!self->lender)
+        return;
+    fill_head(self, &head);
+    size_t size = event_encode(event, &GST_BASE_SINK(self)->segment, &head, bytes, &kind, &lost);
+    if (lost)
+        GST_DEBUG_OBJECT(self, "%u parts stay behind of %" GST_PTR_FORMAT, lost, event);
+    if (size == 0)
+        return;
+    uint32_t sticky = kind == EVENT_SEGMENT || kind == EVENT_TAGS ? GPUD_EVENT_STICKY : 0;
+    if (gpud_sender_send_event(lender_sender(self->lender), kind | sticky, bytes, size, &error) !=
+        GPUD_OK)
+        GST_WARNING_OBJECT(self, "%s does not travel: %s", GST_EVENT_TYPE_NAME(event),
+                           error.reason);
+}
+
+/* A new sender knows nothing of what travels in order and was said before. */
+static void repeat_events(GstGpudirectSink *self)
+{
+    static const GstEventType types[] = {GST_EVENT_SEGMENT, GST_EVENT_TAG};
+
+    for (guint i = 0; i < G_N_ELEMENTS(types); i++) {
+        GstEvent *event = gst_pad_get_sticky_event(GST_BASE_SINK_PAD(self), types[i], 0);
+        if (event)
+            send_event(self, event);
+        g_clear_pointer(&event, gst_event_unref);
+    }
+}
+
 /* --- caps and allocation ------------------------------------------------------------------ */
 
 static GstBufferPool *new_pool(GstGpudirectSink *self, GstCaps *caps)
 {
-    GstBufferPool *pool = gst_gpudirect_pool_new_lending(self->lender, &self->info);
-    GstStructure *config = gst_buffer_pool_get_config(pool);
+    struct slot_pool_params params = {
+        .info = &self->slot_info,
+        .gpu = self->gpu,
+        .lender = self->lender,
+        .tally = self->tally,
+    };
+    return gst_gpudirect_pool_new(&params, caps);
+}
 
-    gst_buffer_pool_config_set_params(config, caps, (guint)self->info.size, 0, 0);
-    gst_buffer_pool_config_add_option(config, GST_BUFFER_POOL_OPTION_VIDEO_META);
-    if (!gst_buffer_pool_set_config(pool, config))
-        gst_clear_object(&pool);
-    return pool;
+static gboolean refuse_caps(GstGpudirectSink *self, GstCaps *caps)
+{
+    GST_ELEMENT_ERROR(self, STREAM, FORMAT, ("These caps describe no frame that can be sent."),
+                      ("%" GST_PTR_FORMAT, caps));
+    return FALSE;
 }
 
 static gboolean sink_set_caps(GstBaseSink *base, GstCaps *caps)
 {
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
+    gboolean cuda = caps_are_cuda(caps);
     uint8_t media[GPUD_MEDIA_MAX];
     struct gpud_layout layout;
     struct gpud_error error;
     GstVideoInfo info;
 
-    if (!gst_video_info_from_caps(&info, caps) || !layout_from_info(&layout, &info)) {
-        GST_ELEMENT_ERROR(self, STREAM, FORMAT, ("These caps describe no frame that can be sent."),
-                          ("%" GST_PTR_FORMAT, caps));
-        return FALSE;
-    }
+    if (!gst_video_info_from_caps(&info, caps))
+        return refuse_caps(self, caps);
     size_t media_size = media_from_caps(media, caps);
     if (media_size == 0)
         GST_WARNING_OBJECT(self, "too long to travel whole: %" GST_PTR_FORMAT, caps);
-    if (self->configured && media_size && media_size == self->media_size &&
-        memcmp(media, self->media, media_size) == 0)
+    if (self->configured && cuda == (self->gpu != NULL) && media_size &&
+        media_size == self->media_size && memcmp(media, self->media, media_size) == 0)
         return TRUE;
 
     gst_gpudirect_sink_reset_stream(self);
+    self->info = self->slot_info = info;
+    if (!gst_gpudirect_sink_follow(self, cuda))
+        return FALSE;
+    if (self->gpu)
+        gpu_align_info(self->gpu, &self->slot_info);
+    if (!layout_from_info(&layout, &self->slot_info))
+        return refuse_caps(self, caps);
     if (lender_configure(self->lender, &layout, media, media_size, &error) != GPUD_OK) {
         gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, &error,
                             "The new format cannot be sent");
         return FALSE;
     }
-    self->info = info;
-    self->layout = layout;
     memcpy(self->media, media, media_size);
     self->media_size = media_size;
+    if (self->moved)
+        repeat_events(self);
+    self->moved = FALSE;
     self->copies = new_pool(self, caps);
     self->configured = self->copies && gst_buffer_pool_set_active(self->copies, TRUE);
     return self->configured;
@@ -111,10 +160,11 @@ static gboolean sink_propose_allocation(GstBaseSink *base, GstQuery *query)
         return FALSE;
     if (need_pool) {
         /* Slots exist for the current caps only; upstream may ask before it sends others. */
-        GstBufferPool *pool = self->configured && gst_video_info_is_equal(&info, &self->info)
-                                  ? new_pool(self, caps)
-                                  : NULL;
-        gst_query_add_allocation_pool(query, pool, (guint)info.size, 0, 0);
+        gboolean current = self->configured && gst_video_info_is_equal(&info, &self->info) &&
+                           caps_are_cuda(caps) == (self->gpu != NULL);
+        GstBufferPool *pool = current ? new_pool(self, caps) : NULL;
+        gsize size = current ? self->slot_info.size : info.size;
+        gst_query_add_allocation_pool(query, pool, (guint)size, 0, 0);
         gst_clear_object(&pool);
     }
     gst_query_add_allocation_meta(query, GST_VIDEO_META_API_TYPE, NULL);
@@ -192,8 +242,10 @@ static GstFlowReturn submit_slot(GstGpudirectSink *self, struct slot_memory *slo
 
     describe(self, buffer, &info);
     gpud_frame_set_info(slot->frame, &info, NULL);
+    if (slot->store->kind->leaving)
+        slot->store->kind->leaving(slot);
     /* Receivers look at it from now on. */
-    GST_MINI_OBJECT_FLAG_SET(&slot->memory, GST_MEMORY_FLAG_READONLY);
+    GST_MINI_OBJECT_FLAG_SET(slot->memory, GST_MEMORY_FLAG_READONLY);
     return submit(self, &slot->frame, TRUE, slot->host ? NULL : &slot->lock);
 }
 
@@ -209,11 +261,32 @@ static GstFlowReturn submit_wrapped(GstGpudirectSink *self, struct gpud_frame *f
     return flow;
 }
 
+/* What is in the CPU's memory goes into a slot by the CPU where that is host memory, and on a CUDA
+ * device, whose slots show pinned memory to it: to pin the buffer's own takes longer. Other devices
+ * read the buffer themselves. */
+static gboolean copies_itself(GstGpudirectSink *self)
+{
+    return !self->gpu && (lender_is_host(self->lender) || g_atomic_int_get(&self->opened_on) >= 0);
+}
+
+static GstFlowReturn submit_cuda(GstGpudirectSink *self, GstBuffer *buffer)
+{
+    struct gpud_error error;
+    struct gpud_frame *frame = gpu_wrap_buffer(buffer, self->tally, &error);
+
+    if (frame)
+        return submit_wrapped(self, frame, buffer);
+    gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, &error, "A frame cannot be sent");
+    return GST_FLOW_ERROR;
+}
+
 static GstFlowReturn submit_foreign(GstGpudirectSink *self, GstBuffer *buffer)
 {
     struct gpud_frame *frame = NULL;
 
-    if (!lender_is_host(self->lender) && (frame = gst_gpudirect_sink_wrap(self, buffer)))
+    if (self->gpu)
+        return submit_cuda(self, buffer);
+    if (!copies_itself(self) && (frame = gst_gpudirect_sink_wrap(self, buffer)))
         return submit_wrapped(self, frame, buffer);
     GstFlowReturn flow = GST_FLOW_OK;
     enum gpud_status status;
@@ -222,8 +295,7 @@ static GstFlowReturn submit_foreign(GstGpudirectSink *self, GstBuffer *buffer)
         ;
     if (flow != GST_FLOW_OK)
         return flow;
-    flow =
-        submit_slot(self, (struct slot_memory *)gst_buffer_peek_memory(self->prepared, 0), buffer);
+    flow = submit_slot(self, slot_memory_of(gst_buffer_peek_memory(self->prepared, 0)), buffer);
     gst_gpudirect_sink_drop_prepared(self);
     return flow;
 }
@@ -271,7 +343,7 @@ static GstFlowReturn sink_prepare(GstBaseSink *base, GstBuffer *buffer)
 {
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
 
-    if (!self->configured || own_slot(self, buffer) || !lender_is_host(self->lender) ||
+    if (!self->configured || own_slot(self, buffer) || !copies_itself(self) ||
         g_atomic_int_get(&self->num_clients) <= 0)
         return GST_FLOW_OK;
     /* No slot at once: render() has the time to wait for one. */
@@ -299,28 +371,7 @@ static GstFlowReturn sink_render(GstBaseSink *base, GstBuffer *buffer)
     return flow;
 }
 
-/* --- events, time and interruption -------------------------------------------------------- */
-
-static void send_event(GstGpudirectSink *self, GstEvent *event)
-{
-    uint8_t bytes[GPUD_MEDIA_MAX];
-    struct wire_head head;
-    struct gpud_error error;
-    enum event_kind kind;
-    guint lost = 0;
-
-    fill_head(self, &head);
-    size_t size = event_encode(event, &GST_BASE_SINK(self)->segment, &head, bytes, &kind, &lost);
-    if (lost)
-        GST_DEBUG_OBJECT(self, "%u parts stay behind of %" GST_PTR_FORMAT, lost, event);
-    if (size == 0)
-        return;
-    uint32_t sticky = kind == EVENT_SEGMENT || kind == EVENT_TAGS ? GPUD_EVENT_STICKY : 0;
-    if (gpud_sender_send_event(lender_sender(self->lender), kind | sticky, bytes, size, &error) !=
-        GPUD_OK)
-        GST_WARNING_OBJECT(self, "%s does not travel: %s", GST_EVENT_TYPE_NAME(event),
-                           error.reason);
-}
+/* --- events and time --------------------------------------------------------------------- */
 
 static gboolean sink_event(GstBaseSink *base, GstEvent *event)
 {
@@ -328,7 +379,8 @@ static gboolean sink_event(GstBaseSink *base, GstEvent *event)
 
     switch (GST_EVENT_TYPE(event)) {
     case GST_EVENT_EOS:
-        gpud_sender_send_eos(lender_sender(self->lender), NULL);
+        if (self->lender)
+            gpud_sender_send_eos(lender_sender(self->lender), NULL);
         break;
     case GST_EVENT_FLUSH_STOP:
         gst_gpudirect_sink_drop_prepared(self);
@@ -355,20 +407,6 @@ static void sink_get_times(GstBaseSink *base, GstBuffer *buffer, GstClockTime *s
         *end = *start + gst_util_uint64_scale_int(GST_SECOND, info->fps_d, info->fps_n);
 }
 
-static gboolean sink_unlock(GstBaseSink *base)
-{
-    if (GST_GPUDIRECT_SINK(base)->lender)
-        lender_interrupt(GST_GPUDIRECT_SINK(base)->lender, TRUE);
-    return TRUE;
-}
-
-static gboolean sink_unlock_stop(GstBaseSink *base)
-{
-    if (GST_GPUDIRECT_SINK(base)->lender)
-        lender_interrupt(GST_GPUDIRECT_SINK(base)->lender, FALSE);
-    return TRUE;
-}
-
 void gst_gpudirect_sink_class_init_render(GstBaseSinkClass *klass)
 {
     parent_class = g_type_class_peek_parent(klass);
@@ -378,6 +416,4 @@ void gst_gpudirect_sink_class_init_render(GstBaseSinkClass *klass)
     klass->render = sink_render;
     klass->event = sink_event;
     klass->get_times = sink_get_times;
-    klass->unlock = sink_unlock;
-    klass->unlock_stop = sink_unlock_stop;
 }

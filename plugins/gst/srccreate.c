@@ -142,9 +142,26 @@ static gboolean must_copy(GstGpudirectSrc *self)
     struct ledger *ledger = gst_gpudirect_pool_ledger(self->pool);
     gint limit = MAX(1, (gint)self->slots - 1);
 
-    if (!self->planes_default && !self->downstream_video_meta)
+    /* Who takes CUDA memory finds the strides in it. */
+    if (!self->gpu && !self->planes_default && !self->downstream_video_meta)
         return TRUE;
     return ledger_count(ledger) >= limit && !ledger_wait_below(ledger, limit, HOARD_PATIENCE);
+}
+
+static GstFlowReturn cannot_copy(GstGpudirectSrc *self)
+{
+    GST_ELEMENT_ERROR(self, RESOURCE, READ,
+                      ("A frame cannot be copied: look at the log of gpudirectcore."), (NULL));
+    return GST_FLOW_ERROR;
+}
+
+static GstFlowReturn copy_on_gpu(GstGpudirectSrc *self, GstBuffer *slot, GstBuffer **buffer)
+{
+    *buffer = gst_gpudirect_pool_stand_in(self->pool);
+    if (*buffer && gpu_copy_picture(&self->info, slot, *buffer))
+        return GST_FLOW_OK;
+    gst_clear_buffer(buffer);
+    return cannot_copy(self);
 }
 
 static GstFlowReturn copy_out(GstGpudirectSrc *self, GstBuffer *slot, GstBuffer **buffer)
@@ -167,9 +184,7 @@ static GstFlowReturn copy_out(GstGpudirectSrc *self, GstBuffer *slot, GstBuffer 
     }
     if (!copied) {
         gst_clear_buffer(buffer);
-        GST_ELEMENT_ERROR(self, RESOURCE, READ,
-                          ("A frame cannot be copied: look at the log of gpudirectcore."), (NULL));
-        return GST_FLOW_ERROR;
+        return cannot_copy(self);
     }
     __atomic_fetch_add(&self->copies_cpu, 1, __ATOMIC_RELAXED);
     return GST_FLOW_OK;
@@ -190,7 +205,7 @@ static GstFlowReturn deliver(GstGpudirectSrc *self, struct gpud_frame *frame, Gs
     GstFlowReturn flow = gst_gpudirect_pool_wrap(self->pool, frame, buffer);
     if (flow == GST_FLOW_OK && copy) {
         GstBuffer *slot = g_steal_pointer(buffer);
-        flow = copy_out(self, slot, buffer);
+        flow = self->gpu ? copy_on_gpu(self, slot, buffer) : copy_out(self, slot, buffer);
         gst_buffer_unref(slot);
     }
     if (flow == GST_FLOW_OK)

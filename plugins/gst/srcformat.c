@@ -62,16 +62,18 @@ static GstFlowReturn take_format(GstGpudirectSrc *self, const struct news *news)
         return GST_FLOW_ERROR;
     }
     /* Asked for here: a refused CAPS event would only show with the next buffer. */
-    gboolean taken = gst_pad_peer_query_accept_caps(GST_BASE_SRC_PAD(self), caps) &&
-                     gst_gpudirect_src_set_format(self, caps, &news->layout) &&
+    GstCaps *agreed = gst_gpudirect_src_agree(self, gst_caps_ref(caps), &self->gpu);
+    if (agreed)
+        gst_caps_replace(&caps, agreed);
+    gboolean taken = agreed && gst_gpudirect_src_set_format(self, caps, &news->layout) &&
                      gst_base_src_set_caps(GST_BASE_SRC(self), caps) &&
                      gst_base_src_negotiate(GST_BASE_SRC(self));
     if (!taken && !g_atomic_int_get(&self->flushing))
-        GST_ELEMENT_ERROR(
-            self, CORE, NEGOTIATION,
-            ("The elements downstream do not take what the sender sends: put a videoconvert after "
-             "gpudirectsrc."),
-            ("%" GST_PTR_FORMAT, caps));
+        GST_ELEMENT_ERROR(self, CORE, NEGOTIATION,
+                          ("The elements downstream do not take what the sender sends: %s.",
+                           gst_gpudirect_src_advice(self, caps)),
+                          ("%" GST_PTR_FORMAT, caps));
+    gst_clear_caps(&agreed);
     gst_caps_unref(caps);
     return taken                               ? GST_FLOW_OK
            : g_atomic_int_get(&self->flushing) ? GST_FLOW_FLUSHING
@@ -206,11 +208,10 @@ gboolean gst_gpudirect_src_set_format(GstGpudirectSrc *self, GstCaps *caps,
     if (self->pool)
         gst_buffer_pool_set_active(self->pool, FALSE);
     gst_clear_object(&self->pool);
-    GstBufferPool *pool = gst_gpudirect_pool_new_wrapping(&self->info);
-    GstStructure *config = gst_buffer_pool_get_config(pool);
-    gst_buffer_pool_config_set_params(config, caps, (guint)self->info.size, 0, 0);
-    if (!gst_buffer_pool_set_config(pool, config) || !gst_buffer_pool_set_active(pool, TRUE)) {
-        gst_object_unref(pool);
+    struct slot_pool_params params = {.info = &self->info, .gpu = self->gpu, .tally = self->tally};
+    GstBufferPool *pool = gst_gpudirect_pool_new(&params, caps);
+    if (!pool || !gst_buffer_pool_set_active(pool, TRUE)) {
+        gst_clear_object(&pool);
         return FALSE;
     }
     self->pool = pool;
@@ -233,7 +234,7 @@ static GstCaps *src_get_caps(GstBaseSrc *base, GstCaps *filter)
         caps = self->input->ops->get_caps(self->input);
     g_mutex_unlock(&self->input_lock);
     if (!caps)
-        caps = gst_pad_get_pad_template_caps(GST_BASE_SRC_PAD(base));
+        caps = gst_gpudirect_src_offer(self, gst_pad_get_pad_template_caps(GST_BASE_SRC_PAD(base)));
     if (filter) {
         GstCaps *both = gst_caps_intersect_full(filter, caps, GST_CAPS_INTERSECT_FIRST);
         gst_caps_unref(caps);
@@ -317,7 +318,7 @@ static gboolean src_decide_allocation(GstBaseSrc *base, GstQuery *query)
         gst_query_find_allocation_meta(query, GST_VIDEO_META_API_TYPE, NULL);
     /* Buffers are slots. A pool from downstream would only serve when each frame has to be copied.
      */
-    if (self->downstream_video_meta || self->planes_default)
+    if (self->gpu || self->downstream_video_meta || self->planes_default)
         while (gst_query_get_n_allocation_pools(query) > 0)
             gst_query_remove_nth_allocation_pool(query, 0);
     return parent_class->decide_allocation(base, query);
@@ -345,6 +346,7 @@ void gst_gpudirect_src_reset_stream(GstGpudirectSrc *self)
     if (self->pool)
         gst_buffer_pool_set_active(self->pool, FALSE);
     gst_clear_object(&self->pool);
+    self->gpu = NULL;
     self->map = (struct time_map){0};
     self->discont = TRUE;
     self->linked = self->refusal_told = FALSE;

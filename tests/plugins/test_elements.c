@@ -5,6 +5,7 @@
  * monitor. */
 #include "ends.h"
 
+#include <dlfcn.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -235,6 +236,27 @@ GST_START_TEST(test_device_monitor)
 }
 GST_END_TEST
 
+/* Where NVIDIA's driver is missing the elements offer what they always did, and nothing else. */
+GST_START_TEST(test_no_driver)
+{
+    static const gchar *const elements[] = {"gpudirectsink", "gpudirectsrc"};
+    GstCaps *cuda = gst_caps_from_string("video/x-raw(memory:CUDAMemory)");
+    gboolean driver = dlopen("libcuda.so.1", RTLD_LAZY) != NULL;
+
+    for (guint i = 0; i < G_N_ELEMENTS(elements) && !driver; i++) {
+        GstElement *element = gst_element_factory_make(elements[i], NULL);
+        GstPad *pad = gst_element_get_static_pad(element, i == 0 ? "sink" : "src");
+        GstCaps *caps = gst_pad_query_caps(pad, NULL);
+        fail_if(gst_caps_can_intersect(caps, cuda), "%s offers CUDA memory", elements[i]);
+        fail_if(gst_caps_is_empty(caps));
+        gst_caps_unref(caps);
+        gst_object_unref(pad);
+        gst_object_unref(element);
+    }
+    gst_caps_unref(cuda);
+}
+GST_END_TEST
+
 static Suite *elements_suite(void)
 {
     Suite *suite = suite_create("elements");
@@ -254,6 +276,7 @@ static Suite *elements_suite(void)
     tcase_add_test(tc, test_connection_timeout);
     tcase_add_test(tc, test_downstream_refuses);
     tcase_add_test(tc, test_device_monitor);
+    tcase_add_test(tc, test_no_driver);
     return suite;
 }
 

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Nothing stays behind: GStreamer's leaks tracer looks at pipelines that ran, changed caps, lost
- * their peer, and were thrown away. */
+ * their peer, and were thrown away. With the argument `cuda`, at pictures in CUDA memory. */
 #include <glib/gstdio.h>
 #include <gst/gst.h>
 #include <stdlib.h>
@@ -50,15 +50,17 @@ static void finish(GstElement *pipeline)
     g_weak_ref_clear(&gone);
 }
 
+static const gchar *device = "auto";
+
 /* Lent buffers, foreign ones, a queue and a tee; the receiver holds some back. */
 static void run(const gchar *between, const gchar *after)
 {
     gchar *send = g_strdup_printf(
         "videotestsrc num-buffers=30 ! video/x-raw,format=UYVY,width=64,height=16 %s "
-        "! gpudirectsink name=end address=leaks sync=false",
-        between);
-    gchar *receive =
-        g_strdup_printf("gpudirectsrc name=end address=leaks %s ! fakesink sync=false", after);
+        "! gpudirectsink name=end address=leaks sync=false device=%s",
+        between, device);
+    gchar *receive = g_strdup_printf(
+        "gpudirectsrc name=end address=leaks device=%s %s ! fakesink sync=false", device, after);
     GstElement *receiver = launch(receive);
     GstElement *sender = launch(send);
 
@@ -103,6 +105,32 @@ static guint count_live(void)
     return count;
 }
 
+#define UPLOAD "! cudaupload ! video/x-raw(memory:CUDAMemory) "
+
+static void run_cuda(void)
+{
+    device = "cuda:0";
+    run(UPLOAD, "");
+    run(UPLOAD "! queue", "! queue ! cudadownload ! video/x-raw");
+    run(UPLOAD "! identity drop-allocation=true",
+        "! tee name=t ! queue ! fakesink t. ! queue ! cudadownload ! video/x-raw");
+    run("", "! cudadownload ! video/x-raw");
+    device = "auto";
+    run(UPLOAD, "");
+    run(UPLOAD, "! video/x-raw(memory:CUDAMemory)");
+}
+
+static gboolean have_cuda(void)
+{
+    GstElementFactory *factory = gst_element_factory_find("cudaupload");
+    gboolean have = factory != NULL;
+
+    gst_clear_object(&factory);
+    if (!have)
+        g_print("skipped: GStreamer has no cudaupload here (no NVIDIA driver, no nvcodec)\n");
+    return have;
+}
+
 int main(int argc, char **argv)
 {
     char directory[] = "/tmp/gpudirect-test-XXXXXX";
@@ -112,13 +140,22 @@ int main(int argc, char **argv)
     g_setenv("XDG_RUNTIME_DIR", directory, TRUE);
     g_setenv("GST_TRACERS", "leaks", TRUE);
     gst_init(&argc, &argv);
+    gboolean cuda = argc > 1 && g_str_equal(argv[1], "cuda");
 
-    run("", "");
-    run("! queue", "! queue");
-    run("! tee name=t ! queue ! fakesink t. ! queue", "! tee name=t ! queue ! fakesink t. ! queue");
-    run("! videobalance", "! videoconvert ! video/x-raw,format=BGRx");
+    if (cuda && !have_cuda())
+        return 77;
+    if (cuda) {
+        run_cuda();
+    } else {
+        run("", "");
+        run("! queue", "! queue");
+        run("! tee name=t ! queue ! fakesink t. ! queue",
+            "! tee name=t ! queue ! fakesink t. ! queue");
+        run("! videobalance", "! videoconvert ! video/x-raw,format=BGRx");
+    }
     finish(launch("gpudirectsrc name=end address=nobody ! fakesink"));
     finish(launch("videotestsrc ! gpudirectsink name=end address=nobody"));
+    gst_task_cleanup_all(); /* a thread lets go of its task after the task was joined */
     guint left = count_live();
     gchar *inside = g_build_filename(directory, "gpudirect", NULL);
     g_rmdir(inside);

@@ -1,0 +1,169 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Several elements in a row in a harness, and pipelines in processes of their own. */
+#include "lines.h"
+#include "ends.h"
+
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct line line_new(const gchar *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    gchar *launch = g_strdup_vprintf(format, arguments);
+    va_end(arguments);
+    struct line line = {.harness = gst_harness_new_parse(launch)};
+    fail_unless(line.harness && line.harness->element, "cannot make %s", launch);
+    line.end = gst_bin_get_by_name(GST_BIN(line.harness->element), "end");
+    gst_harness_use_systemclock(line.harness);
+    gst_harness_play(line.harness);
+    g_free(launch);
+    return line;
+}
+
+void line_free(struct line *line)
+{
+    gst_clear_object(&line->end);
+    gst_harness_teardown(line->harness);
+    line->harness = NULL;
+}
+
+guint64 line_stat(struct line *line, const gchar *field)
+{
+    GstStructure *stats;
+    guint64 value = G_MAXUINT64;
+
+    g_object_get(line->end, "stats", &stats, NULL);
+    fail_unless(gst_structure_get_uint64(stats, field, &value), "no \"%s\" in the stats", field);
+    gst_structure_free(stats);
+    return value;
+}
+
+void line_wait_clients(struct line *line, guint count)
+{
+    guint clients = G_MAXUINT;
+
+    for (int i = 0; i < 500 && clients != count; i++) {
+        g_object_get(line->end, "num-clients", &clients, NULL);
+        if (clients != count)
+            g_usleep(10000);
+    }
+    fail_unless_equals_int(clients, count);
+}
+
+void lines_exchange(struct line *sink, struct line *src, const gchar *caps, guint from, guint to)
+{
+    for (guint i = from; i < to; i++) {
+        fail_unless_equals_int(gst_harness_push(sink->harness, ends_picture(caps, i)), GST_FLOW_OK);
+        GstBuffer *got = ends_pull(src->harness);
+        ends_check_picture(got, caps, i);
+        gst_buffer_unref(got);
+    }
+}
+
+void lines_run(const gchar *before, const gchar *sink_device, const gchar *after, const gchar *caps,
+               struct line *sink, struct line *src)
+{
+    gchar *address = ends_address();
+
+    *src = line_new("gpudirectsrc name=end address=%s %s", address, after);
+    *sink = line_new("%s gpudirectsink name=end sync=false address=%s %s", before, address,
+                     sink_device);
+    gst_harness_set_src_caps_str(sink->harness, caps);
+    line_wait_clients(sink, 1);
+    lines_exchange(sink, src, caps, 0, FRAMES);
+    fail_unless_equals_uint64(line_stat(sink, "frames"), FRAMES);
+    g_free(address);
+}
+
+void line_compare(GstBuffer *a, GstBuffer *b, const gchar *text)
+{
+    GstCaps *caps = gst_caps_from_string(text);
+    GstVideoFrame one, two;
+    GstVideoInfo info;
+
+    fail_unless(gst_video_info_from_caps(&info, caps));
+    gst_caps_unref(caps);
+    fail_unless(gst_video_frame_map(&one, &info, a, GST_MAP_READ));
+    fail_unless(gst_video_frame_map(&two, &info, b, GST_MAP_READ));
+    for (guint p = 0; p < GST_VIDEO_FRAME_N_PLANES(&one); p++) {
+        gint component[GST_VIDEO_MAX_COMPONENTS];
+        gst_video_format_info_component(info.finfo, p, component);
+        gsize bytes = (gsize)GST_VIDEO_FRAME_COMP_WIDTH(&one, component[0]) *
+                      (gsize)GST_VIDEO_FRAME_COMP_PSTRIDE(&one, component[0]);
+        const guint8 *from = GST_VIDEO_FRAME_PLANE_DATA(&one, p);
+        const guint8 *to = GST_VIDEO_FRAME_PLANE_DATA(&two, p);
+        for (gint y = 0; y < GST_VIDEO_FRAME_COMP_HEIGHT(&one, component[0]); y++) {
+            fail_unless(memcmp(from, to, bytes) == 0, "plane %u differs in row %d", p, y);
+            from += GST_VIDEO_FRAME_PLANE_STRIDE(&one, p);
+            to += GST_VIDEO_FRAME_PLANE_STRIDE(&two, p);
+        }
+    }
+    gst_video_frame_unmap(&two);
+    gst_video_frame_unmap(&one);
+}
+
+GPid line_spawn(const gchar *pipeline)
+{
+    const gchar *program = g_getenv("GPUDIRECT_TEST_PEER");
+    gchar **argv;
+    GPid pid = 0;
+
+    fail_unless(program != NULL, "GPUDIRECT_TEST_PEER is not set: run by meson test");
+    gchar *command = g_strdup_printf("%s %s", program, pipeline);
+    /* What a shell would do with the brackets of caps is not wanted. */
+    argv = g_strsplit(command, " ", -1);
+    fail_unless(g_spawn_async(NULL, argv, NULL, G_SPAWN_DO_NOT_REAP_CHILD, NULL, NULL, &pid, NULL));
+    g_strfreev(argv);
+    g_free(command);
+    return pid;
+}
+
+void line_reap(GPid pid)
+{
+    int status = -1;
+
+    fail_unless(waitpid(pid, &status, 0) == pid);
+    fail_unless(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the other process ended with %d",
+                status);
+}
+
+static guint count_gpus(void)
+{
+    GstElementFactory *factory = gst_element_factory_find("cudaupload");
+    int count = 0;
+
+    if (!factory) {
+        g_print("skipped: GStreamer has no cudaupload here (no NVIDIA driver, no nvcodec)\n");
+        return 0;
+    }
+    gst_object_unref(factory);
+    if (!gst_cuda_load_library() || CuInit(0) != CUDA_SUCCESS ||
+        CuDeviceGetCount(&count) != CUDA_SUCCESS || count == 0)
+        g_print("skipped: NVIDIA's driver finds no GPU\n");
+    return (guint)MIN(count, 64);
+}
+
+guint lines_count_gpus(int *argc, char ***argv)
+{
+    int status = 0;
+
+    /* GStreamer that looks into its plugins in this process has the driver in it from the start. */
+    if (g_strcmp0(g_getenv("GST_REGISTRY_FORK"), "no") == 0) {
+        g_setenv("CK_FORK", "no", TRUE);
+        gst_init(argc, argv);
+        return count_gpus();
+    }
+    pid_t child = fork();
+    if (child == 0) {
+        gst_init(argc, argv);
+        _exit((int)count_gpus());
+    }
+    if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status))
+        return 0;
+    return (guint)WEXITSTATUS(status);
+}

@@ -1,0 +1,311 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Pictures in CUDA memory, between GStreamer's own CUDA elements and ours: what arrives is what was
+ * sent, and what it costs. Runs with a driver in host memory, and as it is on a GPU. */
+#include "ends.h"
+#include "lines.h"
+
+#include <glib/gstdio.h>
+#include <string.h>
+
+/* --- both ends in one process ------------------------------------------------------------- */
+
+static void play(GstElement *pipeline, GstState state)
+{
+    fail_unless(gst_element_set_state(pipeline, state) != GST_STATE_CHANGE_FAILURE);
+}
+
+/* The uploader writes into the ring itself, the receiver reads there: nobody copies. */
+GST_START_TEST(test_lent)
+{
+    static const gchar *const caps[] = {CAPS_SMALL, CAPS_NV12, CAPS_I420, CAPS_BGRA};
+
+    for (guint i = 0; i < G_N_ELEMENTS(caps); i++) {
+        struct line sink, src;
+        lines_run(UPLOAD " !", "device=cuda:0", "device=cuda:0 ! " TO_CPU, caps[i], &sink, &src);
+        fail_unless_equals_uint64(line_stat(&sink, "copies-gpu"), 0);
+        fail_unless_equals_uint64(line_stat(&sink, "copies-cpu"), 0);
+        fail_unless_equals_uint64(line_stat(&src, "copies-gpu"), 0);
+        fail_unless_equals_uint64(line_stat(&src, "copies-cpu"), 0);
+        line_free(&src);
+        line_free(&sink);
+    }
+}
+GST_END_TEST
+
+/* Somebody else's CUDA memory: one copy, by the GPU. */
+GST_START_TEST(test_foreign)
+{
+    struct line sink, src;
+
+    lines_run(FOREIGN " !", "device=cuda:0", "device=cuda:0 ! " TO_CPU, CAPS_NV12, &sink, &src);
+    fail_unless_equals_uint64(line_stat(&sink, "copies-gpu"), FRAMES);
+    fail_unless_equals_uint64(line_stat(&sink, "copies-cpu"), 0);
+    line_free(&src);
+    line_free(&sink);
+}
+GST_END_TEST
+
+/* Memory of the CPU's goes up, memory of the GPU comes down, and neither end knows of the other. */
+GST_START_TEST(test_up_and_down)
+{
+    struct line sink, src;
+
+    lines_run("", "device=cuda:0", "device=cuda:0 ! " TO_CPU, CAPS_NV12, &sink, &src);
+    line_free(&src);
+    line_free(&sink);
+    lines_run(UPLOAD " !", "device=cuda:0", "", CAPS_NV12, &sink, &src);
+    line_free(&src);
+    line_free(&sink);
+    lines_run("", "", "device=cuda:0 ! " TO_CPU, CAPS_NV12, &sink, &src);
+    line_free(&src);
+    line_free(&sink);
+    lines_run(UPLOAD " !", "device=cuda:0", "device=cuda:0 ! capsfilter caps=video/x-raw",
+              CAPS_NV12, &sink, &src);
+    line_free(&src);
+    line_free(&sink);
+}
+GST_END_TEST
+
+/* `auto` follows the caps on both ends: nothing is copied, so both are on the GPU. */
+GST_START_TEST(test_auto)
+{
+    struct line sink, src;
+
+    lines_run(UPLOAD " !", "", "! " ONLY_CUDA " ! " TO_CPU, CAPS_NV12, &sink, &src);
+    fail_unless_equals_uint64(line_stat(&sink, "copies-gpu"), 0);
+    fail_unless_equals_uint64(line_stat(&src, "copies-gpu"), 0);
+    fail_unless_equals_uint64(line_stat(&src, "copies-cpu"), 0);
+    line_free(&src);
+    line_free(&sink);
+}
+GST_END_TEST
+
+/* Without CUDA in the caps `auto` stays where it was. */
+GST_START_TEST(test_auto_host)
+{
+    struct line sink, src;
+
+    lines_run("", "", "! capsfilter caps=video/x-raw", CAPS_NV12, &sink, &src);
+    fail_unless_equals_uint64(line_stat(&sink, "copies-gpu"), 0);
+    line_free(&src);
+    line_free(&sink);
+}
+GST_END_TEST
+
+/* One link's slots are foreign memory to the next: the GPU copies them on. */
+GST_START_TEST(test_relay)
+{
+    gchar *one = ends_address(), *two = ends_address();
+    struct line src = line_new(RECEIVE " address=%s ! " TO_CPU, two);
+    struct line sink =
+        line_new(UPLOAD " ! gpudirectsink name=end sync=false device=cuda:0 address=%s", one);
+    gchar *text = g_strdup_printf("gpudirectsrc address=%s device=cuda:0 ! gpudirectsink name=end "
+                                  "sync=false device=cuda:0 address=%s",
+                                  one, two);
+    GstElement *relay = gst_parse_launch(text, NULL);
+
+    play(relay, GST_STATE_PLAYING);
+    gst_harness_set_src_caps_str(sink.harness, CAPS_NV12);
+    line_wait_clients(&sink, 1);
+    lines_exchange(&sink, &src, CAPS_NV12, 0, FRAMES);
+    struct line between = {.end = gst_bin_get_by_name(GST_BIN(relay), "end")};
+    fail_unless_equals_uint64(line_stat(&between, "copies-gpu"), FRAMES);
+    fail_unless_equals_uint64(line_stat(&between, "copies-cpu"), 0);
+    gst_object_unref(between.end);
+    play(relay, GST_STATE_NULL);
+    gst_object_unref(relay);
+    line_free(&src);
+    line_free(&sink);
+    g_free(text);
+    g_free(one);
+    g_free(two);
+}
+GST_END_TEST
+
+/* --- changes ------------------------------------------------------------------------------ */
+
+GST_START_TEST(test_renegotiation)
+{
+    struct line sink, src;
+
+    lines_run(UPLOAD " !", "device=cuda:0", "device=cuda:0 ! " TO_CPU, CAPS_NV12, &sink, &src);
+    gst_harness_set_src_caps_str(sink.harness, CAPS_I420);
+    lines_exchange(&sink, &src, CAPS_I420, 20, 24);
+    gst_harness_set_src_caps_str(sink.harness, CAPS_NV12);
+    lines_exchange(&sink, &src, CAPS_NV12, 30, 34);
+    fail_unless_equals_uint64(line_stat(&sink, "copies-gpu"), 0);
+    line_free(&src);
+    line_free(&sink);
+}
+GST_END_TEST
+
+/* System memory, then CUDA memory, in one stream; the ring moves to the GPU and the receiver
+ * follows it. */
+GST_START_TEST(test_move)
+{
+    gchar *address = ends_address();
+    struct line src =
+        line_new("gpudirectsrc name=end address=%s ! capsfilter caps=video/x-raw", address);
+    struct line sink = line_new("gpudirectsink name=end sync=false address=%s", address);
+    struct line upload = line_new(UPLOAD);
+
+    gst_harness_set_src_caps_str(sink.harness, CAPS_NV12);
+    line_wait_clients(&sink, 1);
+    lines_exchange(&sink, &src, CAPS_NV12, 0, 3);
+    gst_harness_set_src_caps_str(sink.harness, CUDA_NV12);
+    gst_harness_set_src_caps_str(upload.harness, CAPS_NV12);
+    for (guint i = 3; i < 9; i++) {
+        GstBuffer *cuda = gst_harness_push_and_pull(upload.harness, ends_picture(CAPS_NV12, i));
+        fail_unless_equals_int(gst_harness_push(sink.harness, cuda), GST_FLOW_OK);
+        GstBuffer *got = ends_pull(src.harness);
+        ends_check_picture(got, CAPS_NV12, i);
+        gst_buffer_unref(got);
+    }
+    gst_harness_set_src_caps_str(sink.harness, CAPS_NV12);
+    lines_exchange(&sink, &src, CAPS_NV12, 9, 12);
+    line_free(&upload);
+    line_free(&src);
+    line_free(&sink);
+    g_free(address);
+}
+GST_END_TEST
+
+GST_START_TEST(test_states)
+{
+    for (guint i = 0; i < 15; i++) {
+        struct line sink, src;
+        lines_run(UPLOAD " !", "device=cuda:0", "device=cuda:0 ! " TO_CPU, CAPS_NV12, &sink, &src);
+        gst_element_set_state(sink.harness->element, GST_STATE_NULL);
+        gst_element_set_state(src.harness->element, GST_STATE_NULL);
+        line_free(&src);
+        line_free(&sink);
+    }
+}
+GST_END_TEST
+
+/* The same elements, up and down again, with pictures on their way. */
+GST_START_TEST(test_up_down)
+{
+    gchar *address = ends_address();
+    gchar *send = g_strdup_printf("videotestsrc is-live=true ! " CAPS_NV12 " ! " UPLOAD
+                                  " ! gpudirectsink address=%s sync=false device=cuda:0",
+                                  address);
+    gchar *receive =
+        g_strdup_printf("gpudirectsrc address=%s device=cuda:0 ! fakesink sync=false", address);
+    GstElement *sender = gst_parse_launch(send, NULL), *receiver = gst_parse_launch(receive, NULL);
+
+    for (guint i = 0; i < 20; i++) {
+        play(receiver, GST_STATE_PLAYING);
+        play(sender, GST_STATE_PLAYING);
+        g_usleep(i % 4 * 20000);
+        play(i % 2 ? sender : receiver, GST_STATE_NULL);
+        g_usleep(i % 3 * 10000);
+    }
+    play(sender, GST_STATE_NULL);
+    play(receiver, GST_STATE_NULL);
+    gst_object_unref(sender);
+    gst_object_unref(receiver);
+    g_free(send);
+    g_free(receive);
+    g_free(address);
+}
+GST_END_TEST
+
+/* --- two processes ------------------------------------------------------------------------ */
+
+GST_START_TEST(test_from_process)
+{
+    gchar *address = ends_address();
+    struct line src = line_new(RECEIVE " address=%s ! " TO_CPU, address);
+    gchar *text = g_strdup_printf("videotestsrc num-buffers=%d ! " CAPS_NV12 " ! " UPLOAD
+                                  " ! gpudirectsink sync=false device=cuda:0 address=%s",
+                                  FRAMES, address);
+    struct line reference =
+        line_new("videotestsrc num-buffers=%d ! capsfilter caps=" CAPS_NV12, FRAMES);
+    GPid peer = line_spawn(text);
+
+    for (guint i = 0; i < FRAMES; i++) {
+        GstBuffer *wanted = ends_pull(reference.harness), *got = ends_pull(src.harness);
+        line_compare(wanted, got, CAPS_NV12);
+        gst_buffer_unref(wanted);
+        gst_buffer_unref(got);
+    }
+    fail_unless_equals_uint64(line_stat(&src, "copies-gpu"), 0);
+    line_reap(peer);
+    line_free(&reference);
+    line_free(&src);
+    g_free(text);
+    g_free(address);
+}
+GST_END_TEST
+
+GST_START_TEST(test_to_process)
+{
+    gchar *address = ends_address();
+    gchar *file = g_build_filename(g_getenv("XDG_RUNTIME_DIR"), "received.raw", NULL);
+    gchar *text = g_strdup_printf("gpudirectsrc device=cuda:0 address=%s ! " TO_CPU
+                                  " ! videoconvert ! filesink location=%s",
+                                  address, file);
+    struct line sink =
+        line_new(UPLOAD " ! gpudirectsink name=end sync=false device=cuda:0 address=%s", address);
+    GPid peer = line_spawn(text);
+    gchar *content;
+    gsize size;
+
+    gst_harness_set_src_caps_str(sink.harness, CAPS_I420);
+    line_wait_clients(&sink, 1);
+    for (guint i = 0; i < FRAMES; i++)
+        fail_unless_equals_int(gst_harness_push(sink.harness, ends_picture(CAPS_I420, i)),
+                               GST_FLOW_OK);
+    gst_harness_push_event(sink.harness, gst_event_new_eos());
+    line_reap(peer);
+    fail_unless_equals_uint64(line_stat(&sink, "copies-gpu"), 0);
+    fail_unless(g_file_get_contents(file, &content, &size, NULL));
+    fail_unless_equals_uint64(size % FRAMES, 0);
+    for (guint i = 0; i < FRAMES; i++) {
+        gsize one = size / FRAMES;
+        GstBuffer *got = gst_buffer_new_memdup(content + i * one, one);
+        ends_check_picture(got, CAPS_I420, i);
+        gst_buffer_unref(got);
+    }
+    line_free(&sink);
+    g_remove(file);
+    g_free(content);
+    g_free(text);
+    g_free(file);
+    g_free(address);
+}
+GST_END_TEST
+
+static Suite *cuda_suite(void)
+{
+    Suite *suite = suite_create("cuda");
+    TCase *tc = tcase_create("cuda");
+
+    suite_add_tcase(suite, tc);
+    tcase_set_timeout(tc, 120);
+    tcase_add_test(tc, test_lent);
+    tcase_add_test(tc, test_foreign);
+    tcase_add_test(tc, test_up_and_down);
+    tcase_add_test(tc, test_auto);
+    tcase_add_test(tc, test_auto_host);
+    tcase_add_test(tc, test_relay);
+    tcase_add_test(tc, test_renegotiation);
+    tcase_add_test(tc, test_move);
+    tcase_add_test(tc, test_states);
+    tcase_add_test(tc, test_up_down);
+    tcase_add_test(tc, test_from_process);
+    tcase_add_test(tc, test_to_process);
+    return suite;
+}
+
+int main(int argc, char **argv)
+{
+    ends_init_environment();
+    if (lines_count_gpus(&argc, &argv) == 0)
+        return 77;
+    gst_check_init(&argc, &argv);
+    return gst_check_run_suite(cuda_suite(), "cuda", __FILE__);
+}

@@ -1,0 +1,319 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What a buffer in CUDA memory is and costs, whose memory it may be, and on which GPU. Runs with a
+ * driver in host memory, and as it is on a GPU. */
+#include "ends.h"
+#include "lines.h"
+
+#include <string.h>
+
+/* --- what a buffer is --------------------------------------------------------------------- */
+
+/* A pair whose sending end takes system memory and whose receiving end gives CUDA memory. */
+static void open_pair(struct line *sink, struct line *src, const gchar *src_properties)
+{
+    gchar *address = ends_address();
+
+    *src = line_new("gpudirectsrc name=end address=%s device=cuda:0 %s", address, src_properties);
+    *sink = line_new("gpudirectsink name=end sync=false device=cuda:0 address=%s", address);
+    gst_harness_set_src_caps_str(sink->harness, CAPS_NV12);
+    line_wait_clients(sink, 1);
+    g_free(address);
+}
+
+static GstBuffer *send_one(struct line *sink, struct line *src, guint seed)
+{
+    fail_unless_equals_int(gst_harness_push(sink->harness, ends_picture(CAPS_NV12, seed)),
+                           GST_FLOW_OK);
+    GstBuffer *got = ends_pull(src->harness);
+
+    fail_unless_equals_int(gst_buffer_n_memory(got), 1);
+    fail_unless(gst_memory_is_type(gst_buffer_peek_memory(got, 0), CUDA_MEMORY));
+    return got;
+}
+
+GST_START_TEST(test_buffer)
+{
+    struct line sink, src;
+
+    open_pair(&sink, &src, "");
+    GstBuffer *got = send_one(&sink, &src, 1);
+    GstMemory *memory = gst_buffer_peek_memory(got, 0);
+    GstVideoMeta *meta = gst_buffer_get_video_meta(got);
+
+    fail_unless(gst_is_cuda_memory(memory));
+    fail_unless(gst_cuda_context_get_handle(((GstCudaMemory *)memory)->context) != NULL);
+    fail_unless(meta != NULL);
+    for (guint i = 0; i < meta->n_planes; i++) {
+        fail_unless_equals_int(meta->stride[i], ((GstCudaMemory *)memory)->info.stride[i]);
+        fail_unless_equals_uint64(meta->offset[i], ((GstCudaMemory *)memory)->info.offset[i]);
+    }
+    fail_unless(GST_MEMORY_IS_READONLY(memory));
+    ends_check_picture(got, CAPS_NV12, 1);
+    gst_buffer_unref(got);
+    line_free(&src);
+    line_free(&sink);
+}
+GST_END_TEST
+
+/* Whoever does not look at a picture does not pay for it. */
+GST_START_TEST(test_unmapped)
+{
+    struct line sink, src;
+
+    open_pair(&sink, &src, "");
+    gst_buffer_unref(send_one(&sink, &src, 0)); /* a new link is tried out first */
+    guint64 waits = line_stat(&src, "device-waits");
+    for (guint i = 1; i < FRAMES; i++)
+        gst_buffer_unref(send_one(&sink, &src, i));
+    fail_unless_equals_uint64(line_stat(&src, "frames"), FRAMES);
+    fail_unless_equals_uint64(line_stat(&src, "device-waits"), waits);
+    fail_unless_equals_uint64(line_stat(&src, "copies-gpu"), 0);
+    fail_unless_equals_uint64(line_stat(&src, "copies-cpu"), 0);
+    line_free(&src);
+    line_free(&sink);
+}
+GST_END_TEST
+
+/* A copy is CUDA memory of the same layout; a part is plain memory. */
+GST_START_TEST(test_copy)
+{
+    struct line sink, src;
+
+    open_pair(&sink, &src, "");
+    GstBuffer *got = send_one(&sink, &src, 3);
+    GstBuffer *copy = gst_buffer_copy_deep(got);
+    gst_buffer_unref(got);
+    gst_buffer_unref(send_one(&sink, &src, 4));
+    fail_unless(gst_memory_is_type(gst_buffer_peek_memory(copy, 0), CUDA_MEMORY));
+    ends_check_picture(copy, CAPS_NV12, 3);
+    ends_paint(copy, CAPS_NV12, 5);
+    ends_check_picture(copy, CAPS_NV12, 5);
+    GstBuffer *again = gst_buffer_copy_deep(copy);
+    ends_check_picture(again, CAPS_NV12, 5);
+    GstBuffer *part = gst_buffer_copy_region(again, GST_BUFFER_COPY_MEMORY, 16, 64);
+    fail_unless_equals_int(gst_buffer_get_size(part), 64);
+    gst_buffer_unref(part);
+    gst_buffer_unref(again);
+    gst_buffer_unref(copy);
+    line_free(&src);
+    line_free(&sink);
+}
+GST_END_TEST
+
+/* Downstream keeps everything: it gets copies, and the stream goes on. */
+GST_START_TEST(test_hoarding)
+{
+    struct line sink, src;
+    GstBuffer *kept[FRAMES];
+
+    open_pair(&sink, &src, "slots=3");
+    for (guint i = 0; i < FRAMES; i++)
+        kept[i] = send_one(&sink, &src, i);
+    for (guint i = 0; i < FRAMES; i++) {
+        ends_check_picture(kept[i], CAPS_NV12, i);
+        gst_buffer_unref(kept[i]);
+    }
+    fail_unless(line_stat(&src, "copies-gpu") >= FRAMES - 3);
+    fail_unless_equals_uint64(line_stat(&src, "copies-cpu"), 0);
+    line_free(&src);
+    line_free(&sink);
+}
+GST_END_TEST
+
+/* A buffer may outlive the element that made it. */
+GST_START_TEST(test_outlive)
+{
+    struct line sink, src;
+
+    open_pair(&sink, &src, "");
+    GstBuffer *got = send_one(&sink, &src, 6);
+    line_free(&src);
+    line_free(&sink);
+    ends_check_picture(got, CAPS_NV12, 6);
+    gst_buffer_unref(got);
+}
+GST_END_TEST
+
+/* The proposed pool: CUDA memory that the CPU may write, too, and that is sent without a copy; when
+ * it is exhausted, CUDA memory stands in. */
+GST_START_TEST(test_pool)
+{
+    gchar *address = ends_address();
+    struct line src = line_new("gpudirectsrc name=end address=%s device=cuda:0", address);
+    struct line sink =
+        line_new("gpudirectsink name=end sync=false device=cuda:0 slots=3 address=%s", address);
+    GstBuffer *lent[6];
+
+    gst_harness_set_src_caps_str(sink.harness, CUDA_NV12);
+    line_wait_clients(&sink, 1);
+    GstBufferPool *pool = ends_pool(sink.harness, CUDA_NV12);
+    fail_unless(GST_IS_CUDA_BUFFER_POOL(pool));
+    for (guint i = 0; i < G_N_ELEMENTS(lent); i++) {
+        fail_unless_equals_int(gst_buffer_pool_acquire_buffer(pool, &lent[i], NULL), GST_FLOW_OK);
+        fail_unless(gst_memory_is_type(gst_buffer_peek_memory(lent[i], 0), CUDA_MEMORY));
+        ends_paint(lent[i], CAPS_NV12, i);
+        ends_check_picture(lent[i], CAPS_NV12, i);
+    }
+    for (guint i = 0; i < G_N_ELEMENTS(lent); i++) {
+        fail_unless_equals_int(gst_harness_push(sink.harness, lent[i]), GST_FLOW_OK);
+        GstBuffer *got = ends_pull(src.harness);
+        ends_check_picture(got, CAPS_NV12, i);
+        gst_buffer_unref(got);
+    }
+    fail_unless_equals_uint64(line_stat(&sink, "copies-gpu"), G_N_ELEMENTS(lent) - 2);
+    fail_unless_equals_uint64(line_stat(&sink, "copies-cpu"), 0);
+    gst_buffer_pool_set_active(pool, FALSE);
+    gst_object_unref(pool);
+    line_free(&src);
+    line_free(&sink);
+    g_free(address);
+}
+GST_END_TEST
+
+/* --- contexts and devices ----------------------------------------------------------------- */
+
+/* An application's own context: our pool is none of it, so the GPU copies, and the pictures are
+ * right. */
+GST_START_TEST(test_own_context)
+{
+    fail_unless(gst_cuda_load_library());
+    GstCudaContext *cuda = gst_cuda_context_new(0);
+    gchar *address = ends_address();
+    struct line src = line_new(RECEIVE " address=%s ! " TO_CPU, address);
+    struct line sink =
+        line_new(UPLOAD " ! gpudirectsink name=end sync=false device=cuda:0 address=%s", address);
+
+    fail_unless(cuda != NULL);
+    GstContext *context = gst_context_new_cuda_context(cuda);
+    gst_element_set_state(sink.harness->element, GST_STATE_NULL);
+    gst_element_set_context(sink.harness->element, context);
+    gst_context_unref(context);
+    gst_harness_play(sink.harness);
+    gst_harness_set_src_caps_str(sink.harness, CAPS_NV12);
+    line_wait_clients(&sink, 1);
+    lines_exchange(&sink, &src, CAPS_NV12, 0, FRAMES);
+    fail_unless_equals_uint64(line_stat(&sink, "copies-gpu"), FRAMES);
+    fail_unless_equals_uint64(line_stat(&sink, "copies-cpu"), 0);
+    line_free(&src);
+    line_free(&sink);
+    gst_object_unref(cuda);
+    g_free(address);
+}
+GST_END_TEST
+
+/* The second GPU's elements share its context with a sink that is there. */
+GST_START_TEST(test_second_gpu)
+{
+    struct line sink, src;
+
+    lines_run("cudaupload cuda-device-id=1 ! " ONLY_CUDA " !", "device=cuda:1",
+              "device=cuda:1 ! " TO_CPU, CAPS_NV12, &sink, &src);
+    fail_unless_equals_uint64(line_stat(&sink, "copies-gpu"), 0);
+    line_free(&src);
+    line_free(&sink);
+}
+GST_END_TEST
+
+/* `auto` follows upstream to the second GPU: the receiver there needs no copy of its own. */
+GST_START_TEST(test_auto_second_gpu)
+{
+    struct line sink, src;
+    gchar *path;
+
+    lines_run("cudaupload cuda-device-id=1 ! " ONLY_CUDA " !", "", "device=cuda:1 ! " TO_CPU,
+              CAPS_NV12, &sink, &src);
+    fail_unless_equals_uint64(line_stat(&sink, "copies-cpu"), 0);
+    g_object_get(src.end, "active-path", &path, NULL);
+    fail_unless_equals_string(path, "map");
+    g_free(path);
+    line_free(&src);
+    line_free(&sink);
+}
+GST_END_TEST
+
+/* Memory of the second GPU into a ring on the first: by the GPUs, or an error that says what to do.
+ */
+GST_START_TEST(test_across)
+{
+    gchar *address = ends_address();
+    struct line src = line_new(RECEIVE " address=%s ! " TO_CPU, address);
+    struct line sink = line_new("cudaupload cuda-device-id=1 ! " ONLY_CUDA
+                                " ! gpudirectsink name=end sync=false device=cuda:0 address=%s",
+                                address);
+    GstBus *bus = ends_bus(sink.harness);
+
+    gst_harness_set_src_caps_str(sink.harness, CAPS_NV12);
+    line_wait_clients(&sink, 1);
+    if (gst_harness_push(sink.harness, ends_picture(CAPS_NV12, 1)) == GST_FLOW_OK) {
+        GstBuffer *got = ends_pull(src.harness);
+        ends_check_picture(got, CAPS_NV12, 1);
+        gst_buffer_unref(got);
+        lines_exchange(&sink, &src, CAPS_NV12, 2, FRAMES);
+    } else {
+        GstMessage *message = ends_wait_message(bus, GST_MESSAGE_ERROR, 5);
+        GError *error = NULL;
+        fail_unless(message != NULL);
+        gst_message_parse_error(message, &error, NULL);
+        fail_unless(strstr(error->message, "GPU") || strstr(error->message, "cuda:"), "%s",
+                    error->message);
+        g_error_free(error);
+        gst_message_unref(message);
+    }
+    gst_object_unref(bus);
+    line_free(&src);
+    line_free(&sink);
+    g_free(address);
+}
+GST_END_TEST
+
+/* A device that is none of NVIDIA's leaves no room for CUDA memory. */
+GST_START_TEST(test_not_offered)
+{
+    static const gchar *const device[] = {"host", "auto", "cuda:0"};
+
+    for (guint i = 0; i < G_N_ELEMENTS(device); i++) {
+        struct line sink = line_new("gpudirectsink name=end address=offer device=%s", device[i]);
+        GstCaps *caps = gst_pad_peer_query_caps(sink.harness->srcpad, NULL);
+        GstCaps *cuda = gst_caps_from_string(CAPS_CUDA);
+        fail_unless_equals_int(gst_caps_can_intersect(caps, cuda), i > 0);
+        gst_caps_unref(cuda);
+        gst_caps_unref(caps);
+        line_free(&sink);
+    }
+}
+GST_END_TEST
+
+static Suite *cudamemory_suite(guint gpus)
+{
+    Suite *suite = suite_create("cudamemory");
+    TCase *tc = tcase_create("cudamemory");
+
+    suite_add_tcase(suite, tc);
+    tcase_set_timeout(tc, 120);
+    tcase_add_test(tc, test_buffer);
+    tcase_add_test(tc, test_unmapped);
+    tcase_add_test(tc, test_copy);
+    tcase_add_test(tc, test_hoarding);
+    tcase_add_test(tc, test_outlive);
+    tcase_add_test(tc, test_pool);
+    tcase_add_test(tc, test_own_context);
+    if (gpus > 1) {
+        tcase_add_test(tc, test_second_gpu);
+        tcase_add_test(tc, test_auto_second_gpu);
+        tcase_add_test(tc, test_across);
+    }
+    tcase_add_test(tc, test_not_offered);
+    return suite;
+}
+
+int main(int argc, char **argv)
+{
+    ends_init_environment();
+    guint gpus = lines_count_gpus(&argc, &argv);
+    if (gpus == 0)
+        return 77;
+    gst_check_init(&argc, &argv);
+    return gst_check_run_suite(cudamemory_suite(gpus), "cudamemory", __FILE__);
+}
