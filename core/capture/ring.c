@@ -22,7 +22,6 @@
 
 static void drop_buffer(struct gpud_capture_buffer *buffer)
 {
-    gpud_memory_unref(&buffer->source);
     gpud_memory_unref(&buffer->bounce);
     gpud_memory_unref(&buffer->memory);
 }
@@ -77,15 +76,13 @@ static enum gpud_status show_to_device(struct gpud_capture_ring *ring,
 {
     uint64_t size = ring->placement.layout.size;
     struct gpud_error why;
-    if (gpud_memory_wrap_host(ring->device, buffer->memory->host, size, true, NULL, NULL,
-                              &buffer->source, &why) == GPUD_OK)
+    if (gpud_memory_view(buffer->memory, ring->device, &buffer->source, &why) == GPUD_OK)
         return GPUD_OK;
     enum gpud_status status =
         gpud_memory_alloc_for(ring->host, size, GPUD_USAGE_LOCAL, &buffer->bounce, error);
     if (status != GPUD_OK)
         return status;
-    status = gpud_memory_wrap_host(ring->device, buffer->bounce->host, size, true, NULL, NULL,
-                                   &buffer->source, error);
+    status = gpud_memory_view(buffer->bounce, ring->device, &buffer->source, error);
     if (status == GPUD_OK && buffer == &ring->buffers[0])
         gpud_log_warning(
             ring->log, "capture",

@@ -46,6 +46,7 @@ static void free_memory(struct gpud_memory *memory)
     gpu->memories--;
     pthread_mutex_unlock(&gpu->lock);
     free(memory->backend);
+    gpud_memory_freed(memory);
 }
 
 const unsigned char *fake_gpu_bytes(const struct gpud_memory *memory)
