@@ -108,6 +108,18 @@ void gpud_queue_unmap(struct gpud_queue *queue, struct gpud_memory *memory, void
 /* The application's own queue as one of ours, in a record of the caller's that needs no end. */
 enum gpud_status gpud_queue_wrap(struct gpud_device *device, void *native, struct gpud_queue *queue,
                                  struct gpud_error *error);
+/* A point in a queue's work that others of the device can wait for. */
+struct gpud_fence {
+    struct gpud_device *device;
+    void *native;
+};
+enum gpud_status gpud_queue_mark(struct gpud_queue *queue, struct gpud_fence *fence,
+                                 struct gpud_error *error);
+enum gpud_status gpud_queue_await(struct gpud_queue *queue, const struct gpud_fence *fence,
+                                  struct gpud_error *error);
+void gpud_fence_drop(struct gpud_fence *fence);
+
+/* What is enqueued on `later` from now on runs after what is on `earlier`. */
 enum gpud_status gpud_queue_join(struct gpud_queue *later, struct gpud_queue *earlier,
                                  struct gpud_error *error);
 

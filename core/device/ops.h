@@ -138,9 +138,11 @@ struct gpud_queue_ops {
     /* The application's own queue (a CUstream) as one of ours, for signals and joins; it stays the
      * application's. Fills a queue that the caller owns; costs nothing, needs no end. */
     enum gpud_status (*wrap)(struct gpud_queue *queue, void *native, struct gpud_error *error);
-    /* What is enqueued on `later` from now on runs after what is on `earlier`. */
-    enum gpud_status (*join)(struct gpud_queue *later, struct gpud_queue *earlier,
-                             struct gpud_error *error);
+    /* A fence behind what is on the queue now; await: what is enqueued from now on runs after it,
+     * on any queue of the device, as often as one likes; drop: at any time. */
+    enum gpud_status (*mark)(struct gpud_queue *queue, void **fence, struct gpud_error *error);
+    enum gpud_status (*await)(struct gpud_queue *queue, void *fence, struct gpud_error *error);
+    void (*drop)(struct gpud_device *device, void *fence);
 };
 
 /* All NULL where a device cannot wait for words by itself: then hand-overs are posted by the host

@@ -104,10 +104,35 @@ enum gpud_status gpud_queue_wrap(struct gpud_device *device, void *native, struc
     return device->ops->queue->wrap(queue, native, error);
 }
 
+enum gpud_status gpud_queue_mark(struct gpud_queue *queue, struct gpud_fence *fence,
+                                 struct gpud_error *error)
+{
+    fence->device = queue->device;
+    return queue->device->ops->queue->mark(queue, &fence->native, error);
+}
+
+enum gpud_status gpud_queue_await(struct gpud_queue *queue, const struct gpud_fence *fence,
+                                  struct gpud_error *error)
+{
+    return queue->device->ops->queue->await(queue, fence->native, error);
+}
+
+void gpud_fence_drop(struct gpud_fence *fence)
+{
+    fence->device->ops->queue->drop(fence->device, fence->native);
+    *fence = (struct gpud_fence){0};
+}
+
 enum gpud_status gpud_queue_join(struct gpud_queue *later, struct gpud_queue *earlier,
                                  struct gpud_error *error)
 {
-    return later->device->ops->queue->join(later, earlier, error);
+    struct gpud_fence fence;
+    enum gpud_status status = gpud_queue_mark(earlier, &fence, error);
+    if (status != GPUD_OK)
+        return status;
+    status = gpud_queue_await(later, &fence, error);
+    gpud_fence_drop(&fence);
+    return status;
 }
 
 /* --- CPU access ---------------------------------------------------------------------------- */

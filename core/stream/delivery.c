@@ -114,34 +114,58 @@ static struct gpud_slot *orders_itself(const struct gpud_sender *sender,
     return slot;
 }
 
-/* What one receiver needs: a copy into its ring, on a lane of its own, and its word. */
+/* A copy into one receiver's ring, on the link's own lanes, and its word. */
+static enum gpud_status send_by_lanes(struct gpud_sender *sender,
+                                      const struct gpud_delivery *delivery,
+                                      const struct gpud_target *target, struct gpud_memory *source,
+                                      struct gpud_error *error)
+{
+    const struct gpud_frame *frame = delivery->frame;
+    struct gpud_transport *transport = target->transport;
+    const struct gpud_lanes *lanes = &transport->lanes;
+    struct gpud_slot *slot = orders_itself(sender, delivery);
+    struct gpud_fence copied;
+    uint64_t offset;
+    struct gpud_memory *memory = gpud_ring_slot(&transport->ring, target->entry, &offset);
+    enum gpud_status status = gpud_queue_join(lanes->copy, sender->queue, error);
+    if (status == GPUD_OK)
+        status = copy_frame(sender, lanes->copy, &frame->info.layout, source, frame->offset, memory,
+                            offset, error);
+    if (status == GPUD_OK)
+        status = gpud_queue_mark(lanes->copy, &copied, error);
+    if (status != GPUD_OK)
+        return status;
+    status = gpud_queue_await(lanes->post, &copied, error);
+    if (status == GPUD_OK)
+        status = gpud_transport_post(transport, target->entry, lanes->post, error);
+    /* Whoever writes the frame's memory next comes after the copy. */
+    if (slot) {
+        gpud_slot_add_read(slot, &copied);
+        return status;
+    }
+    enum gpud_status awaited = gpud_queue_await(sender->queue, &copied, error);
+    gpud_fence_drop(&copied);
+    return status == GPUD_OK ? awaited : status;
+}
+
+/* What one receiver needs. */
 static enum gpud_status send(struct gpud_sender *sender, const struct gpud_delivery *delivery,
                              const struct gpud_target *target, struct gpud_memory *source,
                              struct gpud_error *error)
 {
+    const struct gpud_frame *frame = delivery->frame;
     struct gpud_transport *transport = target->transport;
-    struct gpud_queue *lane = gpud_transport_lane(transport, target->entry);
-    struct gpud_queue *queue = lane ? lane : sender->queue;
     enum gpud_status status = GPUD_OK;
-    if (lane)
-        status = gpud_queue_join(lane, sender->queue, error);
-    if (status == GPUD_OK && transport->route->ring == GPUD_RING_RECEIVER) {
-        const struct gpud_frame *frame = delivery->frame;
+    if (transport->lanes.copy)
+        return send_by_lanes(sender, delivery, target, source, error);
+    if (transport->route->ring == GPUD_RING_RECEIVER) {
         uint64_t offset;
         struct gpud_memory *memory = gpud_ring_slot(&transport->ring, target->entry, &offset);
-        status = copy_frame(sender, queue, &frame->info.layout, source, frame->offset, memory,
-                            offset, error);
+        status = copy_frame(sender, sender->queue, &frame->info.layout, source, frame->offset,
+                            memory, offset, error);
     }
     if (status == GPUD_OK && transport->place != GPUD_SIGNAL_NONE)
-        status = gpud_transport_post(transport, target->entry, queue, error);
-    if (!lane)
-        return status;
-    /* Whoever writes the frame's memory next comes after the lane. */
-    struct gpud_slot *slot = orders_itself(sender, delivery);
-    if (slot)
-        gpud_slot_read_by(slot, lane);
-    else if (status == GPUD_OK)
-        status = gpud_queue_join(sender->queue, lane, error);
+        status = gpud_transport_post(transport, target->entry, sender->queue, error);
     return status;
 }
 

@@ -111,8 +111,8 @@ static void destroy(struct gpud_pool *pool)
 {
     for (uint32_t i = 0; i < pool->ring.memories; i++) {
         for (uint32_t k = 0; k < pool->ring.slots_per_memory; k++)
-            while (pool->slots[i][k].reader_count)
-                gpud_queue_unref(&pool->slots[i][k].readers[--pool->slots[i][k].reader_count]);
+            while (pool->slots[i][k].read_count)
+                gpud_fence_drop(&pool->slots[i][k].reads[--pool->slots[i][k].read_count]);
         free(pool->slots[i]);
     }
     gpud_queue_unref(&pool->queue);
@@ -138,23 +138,20 @@ void gpud_pool_unref(struct gpud_pool **pool)
 }
 
 /* The pool's queue runs after everybody who reads the slot. */
-static void forget_readers(struct gpud_slot *slot)
+static void await_reads(struct gpud_slot *slot)
 {
-    while (slot->reader_count) {
-        struct gpud_queue **reader = &slot->readers[--slot->reader_count];
-        gpud_queue_join(slot->pool->queue, *reader, NULL);
-        gpud_queue_unref(reader);
+    while (slot->read_count) {
+        struct gpud_fence *fence = &slot->reads[--slot->read_count];
+        gpud_queue_await(slot->pool->queue, fence, NULL);
+        gpud_fence_drop(fence);
     }
 }
 
-void gpud_slot_read_by(struct gpud_slot *slot, struct gpud_queue *queue)
+void gpud_slot_add_read(struct gpud_slot *slot, const struct gpud_fence *fence)
 {
-    for (uint32_t i = 0; i < slot->reader_count; i++)
-        if (slot->readers[i] == queue)
-            return;
-    if (slot->reader_count == GPUD_SLOT_READERS)
-        forget_readers(slot);
-    slot->readers[slot->reader_count++] = gpud_queue_ref(queue);
+    if (slot->read_count == GPUD_SLOT_READS)
+        await_reads(slot);
+    slot->reads[slot->read_count++] = *fence;
 }
 
 struct gpud_slot *gpud_pool_take(struct gpud_pool *pool)
@@ -169,7 +166,7 @@ struct gpud_slot *gpud_pool_take(struct gpud_pool *pool)
     pthread_mutex_unlock(&pool->lock);
     if (!slot)
         return NULL;
-    forget_readers(slot);
+    await_reads(slot);
     struct gpud_frame_info *info = &slot->frame.info;
     info->pts = info->dts = info->duration = GPUD_TIME_NONE;
     info->offset = UINT64_MAX;

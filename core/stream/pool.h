@@ -15,17 +15,17 @@
 
 struct gpud_pool;
 
-#define GPUD_SLOT_READERS 4
+#define GPUD_SLOT_READS GPUD_RECEIVERS_MAX
 
 struct gpud_slot {
     struct gpud_frame frame; /* first: a lent frame is its slot */
     struct gpud_pool *pool;
     struct gpud_memory *view; /* the memory as pool->viewer sees it; NULL without a viewer */
     uint32_t users;           /* under pool->lock */
-    /* Queues other than the pool's that may still read the slot: whoever gets it next comes after
-     * them. */
-    struct gpud_queue *readers[GPUD_SLOT_READERS];
-    uint32_t reader_count;
+    /* What other queues than the pool's still have to read in the slot: whoever gets it next comes
+     * after them. */
+    struct gpud_fence reads[GPUD_SLOT_READS];
+    uint32_t read_count;
 };
 
 struct gpud_pool {
@@ -69,8 +69,8 @@ void gpud_pool_wake(struct gpud_pool *pool);
 void gpud_slot_hold(struct gpud_slot *slot);
 void gpud_slot_drop(struct gpud_slot *slot);
 
-/* Work on another queue reads the slot, which is held. */
-void gpud_slot_read_by(struct gpud_slot *slot, struct gpud_queue *queue);
+/* Work before the fence, which is the slot's from now on, reads the slot, which is held. */
+void gpud_slot_add_read(struct gpud_slot *slot, const struct gpud_fence *fence);
 
 /* The slot that a frame lies in, or NULL if it was not lent by this pool. */
 struct gpud_slot *gpud_pool_slot_of(const struct gpud_pool *pool, struct gpud_frame *frame);

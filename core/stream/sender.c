@@ -99,9 +99,8 @@ static void wait_for_deliveries(struct gpud_sender *sender)
 {
     gpud_sender_lock(sender);
     for (uint32_t i = 0; i < sender->link_count; i++)
-        for (int k = 0; k < 2; k++)
-            if (sender->links[i]->transport && sender->links[i]->transport->lane[k])
-                gpud_queue_join(sender->queue, sender->links[i]->transport->lane[k], NULL);
+        if (sender->links[i]->transport && sender->links[i]->transport->lanes.post)
+            gpud_queue_join(sender->queue, sender->links[i]->transport->lanes.post, NULL);
     gpud_sender_unlock(sender);
     if (!(sender->device->caps & GPUD_CAP_HOST_MEMORY))
         gpud_queue_finish(sender->queue, gpud_deadline(GPUD_SEC / 2), NULL);

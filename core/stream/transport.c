@@ -39,11 +39,13 @@ static enum gpud_status import_ring(struct gpud_transport *transport, struct gpu
                                     uint64_t frame_size, struct gpud_error *error)
 {
     struct gpud_ring *ring = &transport->ring;
-    enum gpud_status made = GPUD_OK;
-    for (int i = 0; i < 2 && transport->place == GPUD_SIGNAL_PAGE && made == GPUD_OK; i++)
-        made = gpud_queue_create(device, &transport->lane[i], error);
-    if (made != GPUD_OK)
-        return made;
+    struct gpud_queue **lanes[] = {&transport->lanes.copy, &transport->lanes.post,
+                                   &transport->lanes.gate};
+    for (int i = 0; i < 3 && transport->place == GPUD_SIGNAL_PAGE; i++) {
+        enum gpud_status made = gpud_queue_create(device, lanes[i], error);
+        if (made != GPUD_OK)
+            return made;
+    }
     gpud_ring_init(ring, device, GPUD_USAGE_TARGET, frame_size, 1);
     enum gpud_status status = gpud_ring_import(ring, &accept->ring, local, frame_size, error);
     if (status != GPUD_OK)
@@ -108,8 +110,9 @@ void gpud_transport_unref(struct gpud_transport **transport)
             gpud_slot_drop(gone->slot_of[i]);
     }
     gpud_ring_finish(&gone->ring);
-    for (int i = 0; i < 2; i++)
-        gpud_queue_unref(&gone->lane[i]);
+    gpud_queue_unref(&gone->lanes.copy);
+    gpud_queue_unref(&gone->lanes.post);
+    gpud_queue_unref(&gone->lanes.gate);
     if (gone->vigil)
         gpud_vigil_end(&gone->vigil, NULL, NULL);
     else
@@ -179,11 +182,13 @@ bool gpud_transport_absorb(struct gpud_transport *transport, struct gpud_queue *
     if (transport->lingering_count == 0)
         return false;
     uint32_t entry = transport->lingering[0];
-    if (gpud_transport_lane(transport, entry))
-        queue = gpud_transport_lane(transport, entry);
+    if (transport->lanes.gate)
+        queue = transport->lanes.gate;
     if (!gpud_vigil_is_free(transport->vigil, entry) ||
         gpud_vigil_wait(transport->vigil, entry, transport->value_of[entry], queue, NULL) !=
             GPUD_OK)
+        return false;
+    if (transport->lanes.gate && gpud_queue_join(transport->lanes.copy, queue, NULL) != GPUD_OK)
         return false;
     let_go(transport, 0);
     return true;

@@ -11,6 +11,15 @@
 #include "stream/pool.h"
 #include "stream/vigil.h"
 
+/* A link's own queues for copies into the receiver's memory. Nothing but copies is on `copy`, so
+ * that one begins where another ends: a word costs its queue a pause, for its fence and because
+ * copies are another engine's. All NULL where the sender's queue does everything. */
+struct gpud_lanes {
+    struct gpud_queue *copy; /* after `gate`, and after the sender's queue */
+    struct gpud_queue *post; /* the words, after each copy */
+    struct gpud_queue *gate; /* waits for the receiver's words */
+};
+
 struct gpud_transport {
     uint32_t references;
     const struct gpud_route_ops *route;
@@ -22,12 +31,10 @@ struct gpud_transport {
     enum gpud_signal_place place;                  /* of the signals */
     struct gpud_signal *signal[GPUD_PAGE_ENTRIES]; /* MEMORY: imported */
     struct gpud_vigil *vigil;                      /* PAGE */
-    /* RECEIVER and PAGE: the copies' own queues, one for even and one for odd entries, so that one
-     * copy begins while another ends, and links do not wait for each other. */
-    struct gpud_queue *lane[2];
-    uint32_t value;                       /* of the last signal */
-    uint32_t value_of[GPUD_PAGE_ENTRIES]; /* that an entry's frame was posted with */
-    uint32_t pending;                     /* entries whose copy is under way */
+    struct gpud_lanes lanes;                       /* RECEIVER and PAGE */
+    uint32_t value;                                /* of the last signal */
+    uint32_t value_of[GPUD_PAGE_ENTRIES];          /* that an entry's frame was posted with */
+    uint32_t pending;                              /* entries whose copy is under way */
     /* PAGE: entries that the receiver gave back and its device still reads, oldest first. */
     uint32_t lingering[GPUD_PAGE_ENTRIES], lingering_count;
 };
@@ -50,14 +57,7 @@ void gpud_transport_unref(struct gpud_transport **transport);
 /* Frees what the receiver gave back. GPUD_PEER: it lied. */
 enum gpud_status gpud_transport_reap(struct gpud_transport *transport, struct gpud_error *error);
 
-/* The queue that copies into the entry's slot; NULL: the sender's. */
-static inline struct gpud_queue *gpud_transport_lane(const struct gpud_transport *transport,
-                                                     uint32_t entry)
-{
-    return transport->lane[entry % 2];
-}
-
-/* Makes the sender's queue (or the entry's lane) wait for the oldest entry that the receiver's
+/* Makes the sender's queue (or the link's copies) wait for the oldest entry that the receiver's
  * device still reads, which is thereby free: whatever is written into its slot is written later.
  * false: there is none, or the queue waits for that entry already. */
 bool gpud_transport_absorb(struct gpud_transport *transport, struct gpud_queue *queue);

@@ -158,25 +158,40 @@ static enum gpud_status wrap(struct gpud_queue *queue, void *stream, struct gpud
     return GPUD_OK;
 }
 
-static enum gpud_status join(struct gpud_queue *later, struct gpud_queue *earlier,
-                             struct gpud_error *error)
+static enum gpud_status not_joined(const struct gpud_queue *queue, CUresult result,
+                                   struct gpud_error *error)
 {
-    struct cuda_device *device = gpud_cuda_device(later->device);
-    gpud_cuda_enter(device);
+    return gpud_cuda_fail_as(error, GPUD_INVALID, result,
+                             "the stream cannot be joined: is it one of the primary context of %s?",
+                             queue->device->info.name);
+}
+
+static enum gpud_status mark(struct gpud_queue *queue, void **fence, struct gpud_error *error)
+{
+    struct cuda_device *device = gpud_cuda_device(queue->device);
     CUresult result;
-    CUevent event = gpud_cuda_mark(device, gpud_cuda_stream(earlier), &result);
-    if (event) {
-        /* What the event stands for is taken over at once: it can be used again. */
-        result = gpud_cu.stream_wait_event(gpud_cuda_stream(later), event, 0);
-        gpud_cuda_event_put(device, event);
-    }
+    gpud_cuda_enter(device);
+    CUevent event = gpud_cuda_mark(device, gpud_cuda_stream(queue), &result);
     gpud_cuda_leave();
-    if (result != CUDA_SUCCESS)
-        return gpud_cuda_fail_as(error, GPUD_INVALID, result,
-                                 "the stream cannot be joined: is it one of the primary context "
-                                 "of %s?",
-                                 later->device->info.name);
-    return GPUD_OK;
+    *fence = event;
+    return event ? GPUD_OK : not_joined(queue, result, error);
+}
+
+static enum gpud_status await(struct gpud_queue *queue, void *fence, struct gpud_error *error)
+{
+    gpud_cuda_enter(gpud_cuda_device(queue->device));
+    CUresult result = gpud_cu.stream_wait_event(gpud_cuda_stream(queue), fence, 0);
+    gpud_cuda_leave();
+    return result == CUDA_SUCCESS ? GPUD_OK : not_joined(queue, result, error);
+}
+
+/* What waits for the event has taken over what it stands for: it can be recorded again. */
+static void drop(struct gpud_device *device, void *fence)
+{
+    struct cuda_device *cuda = gpud_cuda_device(device);
+    gpud_cuda_enter(cuda);
+    gpud_cuda_event_put(cuda, fence);
+    gpud_cuda_leave();
 }
 
 /* --- copies -------------------------------------------------------------------------------- */
@@ -261,5 +276,7 @@ const struct gpud_queue_ops gpud_cuda_queue_ops = {
     .map = gpud_cuda_bounce_map,
     .unmap = gpud_cuda_bounce_unmap,
     .wrap = wrap,
-    .join = join,
+    .mark = mark,
+    .await = await,
+    .drop = drop,
 };
