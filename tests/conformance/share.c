@@ -5,6 +5,8 @@
  * that others tell of theirs. */
 #include "conformance.h"
 
+#include "device/cuda/cuda.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -273,6 +275,46 @@ static void test_lies_of_allocations(struct side *side)
     gpud_memory_unref(&memory);
 }
 
+/* Memory that the application has from the driver's plain allocator travels by the legacy handle:
+ * the allocation's, and where in it the memory begins. */
+static void test_legacy(struct side *side, const char *device)
+{
+    say("another process reads, and writes, memory of the driver's plain allocator");
+    const struct cuda_device *cuda = gpud_cuda_device(side->device);
+    CUdeviceptr address;
+    struct gpud_memory *memory[2], *near = NULL;
+    gpud_cuda_enter(cuda);
+    CHECK(gpud_cu.mem_alloc(&address, 1 << 20) == CUDA_SUCCESS, "cuMemAlloc");
+    gpud_cuda_leave();
+    for (int i = 0; i < 2; i++) {
+        struct order order = {.task = i ? PEER_WRITES : PEER_READS, .size = 3 * PAGE, .seed = 21};
+        void *place = (void *)(uintptr_t)(address + (1 + 5 * (unsigned)i) * PAGE);
+        WORKS(gpud_memory_wrap_for(side->device, place, 3 * PAGE,
+                                   i ? GPUD_USAGE_TARGET : GPUD_USAGE_SHARE, NULL, NULL, &memory[i],
+                                   &e));
+        write_pattern(side, memory[i], i ? 1 : 21);
+        WORKS(gpud_memory_export(memory[i], &order.memory, &e));
+        CHECK(order.memory.type == GPUD_HANDLE_CUDA_IPC && order.memory.fd < 0,
+              "a handle of type %u", order.memory.type);
+        PEER_FINISH(peer_start(device, &order));
+        READ_PATTERN(side, memory[i], 21);
+
+        struct gpud_handle bad = order.memory;
+        bad.word[0] = (1 << 20) - 3 * PAGE + 1; /* beyond the allocation's end */
+        EXPECT(GPUD_UNSUPPORTED, gpud_memory_import(side->device, &order.memory, 3 * PAGE,
+                                                    GPUD_USAGE_SHARE, &near, &e));
+        EXPECT(GPUD_UNSUPPORTED, gpud_memory_import(side->device, &bad, 3 * PAGE, GPUD_USAGE_SHARE,
+                                                    &near, &e)); /* the same process cannot */
+        CHECK(!near, "a refusal leaves something behind");
+        gpud_memory_unref(&memory[i]);
+    }
+    for (int64_t deadline = SOON; !gpud_keeper_is_idle(&side->context->later); usleep(1000))
+        CHECK(gpud_now() < deadline, "memory is not given back");
+    gpud_cuda_enter(cuda);
+    CHECK(gpud_cu.mem_free(address) == CUDA_SUCCESS, "cuMemFree");
+    gpud_cuda_leave();
+}
+
 /* --- all of it -------------------------------------------------------------------------------- */
 
 static void everything(const char *device)
@@ -288,6 +330,8 @@ static void everything(const char *device)
         test_lies_of_addresses(&side);
     else if (side.device->caps & GPUD_CAP_SHARE)
         test_lies_of_allocations(&side);
+    if (strcmp(side.device->ops->name, "cuda") == 0)
+        test_legacy(&side, device);
     side_close(&side);
 }
 
