@@ -371,6 +371,14 @@ static enum gpud_status deliver_later(struct gpud_sender *sender,
     return status;
 }
 
+/* Talking to the driver takes as long as waking somebody up. */
+static void announce(struct gpud_sender *sender, const struct gpud_delivery *delivery)
+{
+    for (uint32_t i = 0; i < delivery->count; i++)
+        if (gpud_transport_announce(delivery->target[i].transport))
+            atomic_fetch_add_explicit(&sender->kicks, 1, memory_order_relaxed);
+}
+
 enum gpud_status gpud_deliver(struct gpud_sender *sender, const struct gpud_delivery *delivery,
                               struct gpud_error *error)
 {
@@ -386,7 +394,9 @@ enum gpud_status gpud_deliver(struct gpud_sender *sender, const struct gpud_deli
     }
     if (sender->device->caps & GPUD_CAP_HOST_MEMORY)
         return deliver_now(sender, &flight, copies, error);
-    if (orders_itself(sender, delivery))
+    if (orders_itself(sender, delivery)) {
+        announce(sender, delivery);
         return deliver_now(sender, &flight, delivery->count > 0, error);
+    }
     return deliver_later(sender, &flight, error);
 }

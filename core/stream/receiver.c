@@ -4,6 +4,7 @@
 /* The public receiver: the loop that connects, keeps messages and frames in order, and waits. */
 #include "stream/receiver.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -201,6 +202,16 @@ static bool has_something(void *arg)
            atomic_load_explicit(&receiver->interrupted, memory_order_relaxed);
 }
 
+/* Woken for a frame that is announced: it is microseconds away, if its sender is honest. */
+#define ANNOUNCED_MAX (100 * GPUD_USEC)
+static void wait_for_announced(struct gpud_receiver *receiver)
+{
+    int64_t until = gpud_now() + ANNOUNCED_MAX;
+    while (!has_something(receiver) && gpud_page_is_announced(&receiver->session->view) &&
+           gpud_now() < until)
+        sched_yield();
+}
+
 static void wait_for_frames(struct gpud_receiver *receiver, int64_t deadline)
 {
     struct gpud_session *session = receiver->session;
@@ -218,6 +229,7 @@ static void wait_for_frames(struct gpud_receiver *receiver, int64_t deadline)
         atomic_fetch_add_explicit(&session->kicks, 1, memory_order_relaxed);
     if (!has_something(receiver))
         gpud_futex_wait(&page->receiver_sleeps.word, 1, slice);
+    wait_for_announced(receiver);
     atomic_store(&page->receiver_sleeps.word, 0);
     atomic_store(&session->idle, false);
     int64_t end = gpud_now();

@@ -247,6 +247,11 @@ bool gpud_transport_publish(struct gpud_transport *transport, uint32_t entry)
     return gpud_wake(&transport->page.page->receiver_sleeps.word);
 }
 
+bool gpud_transport_announce(struct gpud_transport *transport)
+{
+    return gpud_page_announce(&transport->page, transport->pending);
+}
+
 void gpud_transport_untake(struct gpud_transport *transport, uint32_t entry)
 {
     gpud_page_untake(&transport->page, entry);
@@ -261,6 +266,7 @@ void gpud_transport_count_message(struct gpud_transport *transport)
 void gpud_transport_cancel(struct gpud_transport *transport, uint32_t entry)
 {
     transport->pending--;
+    gpud_transport_announce(transport);
     drop_slot(transport, entry);
     gpud_page_untake(&transport->page, entry);
 }

@@ -79,6 +79,9 @@ void gpud_transport_describe(struct gpud_transport *transport, uint32_t entry,
  * be woken. */
 bool gpud_transport_publish(struct gpud_transport *transport, uint32_t entry);
 
+/* The frames that were described are about to be published: wakes the receiver already. */
+bool gpud_transport_announce(struct gpud_transport *transport);
+
 /* Undoes a take, and the description if there was one. */
 void gpud_transport_untake(struct gpud_transport *transport, uint32_t entry);
 void gpud_transport_cancel(struct gpud_transport *transport, uint32_t entry);

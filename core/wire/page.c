@@ -69,6 +69,12 @@ void gpud_page_publish(struct gpud_page_sender *view, uint32_t entry)
     atomic_store_explicit(&view->page->head.word, view->head, memory_order_release);
 }
 
+bool gpud_page_announce(struct gpud_page_sender *view, uint32_t more)
+{
+    atomic_store_explicit(&view->page->head.third, view->head + more, memory_order_release);
+    return more && gpud_wake(&view->page->receiver_sleeps.word);
+}
+
 int gpud_page_reap(struct gpud_page_sender *view, uint32_t *entry)
 {
     uint32_t returned = atomic_load_explicit(&view->page->returned.word, memory_order_acquire);
@@ -144,6 +150,13 @@ bool gpud_page_has_frames(const struct gpud_page_receiver *view)
 uint32_t gpud_page_messages(const struct gpud_page_receiver *view)
 {
     return atomic_load_explicit(&view->page->head.second, memory_order_acquire);
+}
+
+bool gpud_page_is_announced(const struct gpud_page_receiver *view)
+{
+    uint32_t announced = atomic_load_explicit(&view->page->head.third, memory_order_acquire);
+    uint32_t ahead = announced - gpud_page_head(view);
+    return ahead > 0 && ahead <= view->entries;
 }
 
 uint64_t gpud_page_started(const struct gpud_page_receiver *view)

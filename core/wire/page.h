@@ -59,14 +59,16 @@ struct gpud_descriptor {
 struct gpud_line {
     _Atomic uint32_t word;
     _Atomic uint32_t second;
-    uint8_t padding[56];
+    _Atomic uint32_t third;
+    uint8_t padding[52];
 };
 
 struct gpud_page {
     uint64_t magic;
     uint32_t version, entries;
     uint8_t padding[48];
-    struct gpud_line head; /* sender: frames published; second: messages sent */
+    struct gpud_line head; /* sender: frames published; second: messages sent; third: frames
+                              announced, at least */
     struct gpud_line
         start; /* sender: the sequence (low and high word) after which frames are this receiver's */
     struct gpud_line claimed;  /* both, by compare-and-swap */
@@ -114,6 +116,11 @@ bool gpud_page_take(struct gpud_page_sender *view, uint32_t *entry);
 void gpud_page_untake(struct gpud_page_sender *view, uint32_t entry);
 void gpud_page_publish(struct gpud_page_sender *view, uint32_t entry);
 
+/* So many more frames will be published in a moment: a receiver that sleeps is woken now, so that
+ * its waking up and the sender's work go on side by side. 0: none after all. Returns whether it was
+ * woken. */
+bool gpud_page_announce(struct gpud_page_sender *view, uint32_t more);
+
 /* The next entry that came back: 1 and *entry, 0 none, −1 a violation. */
 int gpud_page_reap(struct gpud_page_sender *view, uint32_t *entry);
 
@@ -152,6 +159,9 @@ uint32_t gpud_page_claimed(const struct gpud_page_receiver *view);
  * gpud_page_claim() will say. */
 bool gpud_page_has_frames(const struct gpud_page_receiver *view);
 uint32_t gpud_page_messages(const struct gpud_page_receiver *view);
+
+/* Whether a frame was announced that is not there yet. */
+bool gpud_page_is_announced(const struct gpud_page_receiver *view);
 
 /* The last sequence before the first that was meant for this receiver. */
 uint64_t gpud_page_started(const struct gpud_page_receiver *view);

@@ -32,6 +32,7 @@ static void make(struct ends *ends, uint32_t entries, uint32_t start)
     WORKS(gpud_page_sender_init(&ends->sender, ends->page, entries, entries, &e));
     ends->sender.head = ends->sender.returned = ends->receiver.returned = start;
     atomic_store(&ends->page->head.word, start);
+    atomic_store(&ends->page->head.third, start);
     atomic_store(&ends->page->claimed.word, start);
     atomic_store(&ends->page->returned.word, start);
 }
@@ -201,6 +202,33 @@ static void test_wakes(void)
           "the sender is woken for less than it wished");
     CHECK(gpud_page_give_back(&ends.receiver, entry[3], true),
           "an idle receiver lets the sender sleep");
+    unmake(&ends);
+}
+
+static void test_announce(uint32_t start)
+{
+    struct ends ends;
+    make(&ends, ENTRIES, start);
+    CHECK(!gpud_page_is_announced(&ends.receiver), "nobody announced anything");
+    CHECK(!gpud_page_announce(&ends.sender, 1), "nobody sleeps, and a system call was made");
+    CHECK(gpud_page_is_announced(&ends.receiver), "an announcement is not seen");
+    atomic_store(&ends.page->receiver_sleeps.word, 1);
+    CHECK(gpud_page_announce(&ends.sender, 2), "a sleeper is not woken");
+    CHECK_EQUAL(atomic_load(&ends.page->receiver_sleeps.word), 0);
+    publish(&ends);
+    CHECK(gpud_page_is_announced(&ends.receiver), "one of two is still to come");
+    publish(&ends);
+    CHECK(!gpud_page_is_announced(&ends.receiver), "what is there is not announced any more");
+    atomic_store(&ends.page->receiver_sleeps.word, 1);
+    gpud_page_announce(&ends.sender, 1);
+    atomic_store(&ends.page->receiver_sleeps.word, 1);
+    CHECK(!gpud_page_announce(&ends.sender, 0), "woken for nothing");
+    CHECK(!gpud_page_is_announced(&ends.receiver), "what was called off is still waited for");
+    const uint32_t lies[] = {ENTRIES + 1, 1000, INT32_MAX, 0x80000000u, UINT32_MAX};
+    for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+        atomic_store(&ends.page->head.third, ends.sender.head + lies[i]);
+        CHECK(!gpud_page_is_announced(&ends.receiver), "%u frames announced at once", lies[i]);
+    }
     unmake(&ends);
 }
 
@@ -474,6 +502,8 @@ int main(void)
     test_revoke(UINT32_MAX - 2);
     SAY("who is woken, and when");
     test_wakes();
+    test_announce(0);
+    test_announce(UINT32_MAX - 1);
     SAY("lies of a sender");
     test_sender_lies();
     SAY("lies of a receiver");
