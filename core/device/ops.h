@@ -145,6 +145,20 @@ struct gpud_queue_ops {
     void (*drop)(struct gpud_device *device, void *fence);
 };
 
+/* For backends whose signals are words in memory with a host address. */
+_Atomic uint32_t *gpud_signal_word(const struct gpud_signal *signal);
+
+/* GPUD_INVALID if the word leaves its memory. */
+enum gpud_status gpud_signal_check_word(const struct gpud_signal *signal, struct gpud_error *error);
+
+/* export_handle and import_handle for them: the handle is the word's offset. GPUD_PEER if it lies.
+ */
+enum gpud_status gpud_signal_export_word(struct gpud_signal *signal, struct gpud_handle *handle,
+                                         struct gpud_error *error);
+enum gpud_status gpud_signal_import_word(struct gpud_signal *signal,
+                                         const struct gpud_handle *handle,
+                                         struct gpud_error *error);
+
 /* All NULL where a device cannot wait for words by itself: then hand-overs are posted by the host
  * when the queue says that it is done. */
 struct gpud_signal_ops {

@@ -105,3 +105,37 @@ enum gpud_status gpud_signal_poison(struct gpud_signal *signal, uint32_t value,
 {
     return signal->device->ops->signal->poison(signal, value, error);
 }
+
+/* --- words with a host address --------------------------------------------------------------- */
+
+_Atomic uint32_t *gpud_signal_word(const struct gpud_signal *signal)
+{
+    return (_Atomic uint32_t *)(void *)((char *)signal->memory->host + signal->offset);
+}
+
+enum gpud_status gpud_signal_check_word(const struct gpud_signal *signal, struct gpud_error *error)
+{
+    uint64_t size = signal->memory->size;
+    if (signal->offset % sizeof(uint32_t) || size < sizeof(uint32_t) ||
+        signal->offset > size - sizeof(uint32_t))
+        return gpud_fail(error, GPUD_INVALID, "a signal's word at %llu of a memory of %llu bytes",
+                         (unsigned long long)signal->offset, (unsigned long long)size);
+    return GPUD_OK;
+}
+
+enum gpud_status gpud_signal_export_word(struct gpud_signal *signal, struct gpud_handle *handle,
+                                         struct gpud_error *error)
+{
+    handle->word[0] = signal->offset;
+    return GPUD_OK;
+}
+
+enum gpud_status gpud_signal_import_word(struct gpud_signal *signal,
+                                         const struct gpud_handle *handle, struct gpud_error *error)
+{
+    signal->offset = handle->word[0];
+    if (gpud_signal_check_word(signal, NULL) != GPUD_OK || signal->memory->read_only)
+        return gpud_fail(error, GPUD_PEER,
+                         "the peer's signal does not lie in the memory that it shared");
+    return GPUD_OK;
+}

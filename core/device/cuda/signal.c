@@ -8,37 +8,29 @@
  * epoch long before). A write has a system-wide fence for the work before it on its stream. */
 #include "device/cuda/cuda.h"
 
-static _Atomic uint32_t *word_of(const struct gpud_signal *signal)
-{
-    return (_Atomic uint32_t *)(void *)((char *)signal->memory->host + signal->offset);
-}
-
 static CUdeviceptr address_of(const struct gpud_signal *signal)
 {
     return gpud_cuda_address(signal->memory) + signal->offset;
 }
 
-static enum gpud_status check(const struct gpud_signal *signal, struct gpud_error *error)
+static enum gpud_status check_pinned(const struct gpud_signal *signal, struct gpud_error *error)
 {
-    const struct gpud_memory *memory = signal->memory;
-    const struct cuda_memory *record = memory->backend;
-    if (record->kind != CUDA_MEMORY_PINNED)
-        return gpud_fail(error, GPUD_UNSUPPORTED,
-                         "%s waits for words in pinned host memory only: is the limit of locked "
-                         "memory (ulimit -l) too low?",
-                         signal->device->info.name);
-    if (signal->offset % sizeof(uint32_t) || memory->size < sizeof(uint32_t) ||
-        signal->offset > memory->size - sizeof(uint32_t))
-        return gpud_fail(error, GPUD_INVALID, "a signal's word at %llu of a memory of %llu bytes",
-                         (unsigned long long)signal->offset, (unsigned long long)memory->size);
-    return GPUD_OK;
+    const struct cuda_memory *record = signal->memory->backend;
+    if (record->kind == CUDA_MEMORY_PINNED)
+        return GPUD_OK;
+    return gpud_fail(error, GPUD_UNSUPPORTED,
+                     "%s waits for words in pinned host memory only: is the limit of locked memory "
+                     "(ulimit -l) too low?",
+                     signal->device->info.name);
 }
 
 static enum gpud_status create(struct gpud_signal *signal, struct gpud_error *error)
 {
-    enum gpud_status status = check(signal, error);
+    enum gpud_status status = check_pinned(signal, error);
     if (status == GPUD_OK)
-        atomic_store_explicit(word_of(signal), 0, memory_order_release);
+        status = gpud_signal_check_word(signal, error);
+    if (status == GPUD_OK)
+        atomic_store_explicit(gpud_signal_word(signal), 0, memory_order_release);
     return status;
 }
 
@@ -47,30 +39,16 @@ static enum gpud_status create(struct gpud_signal *signal, struct gpud_error *er
 static void destroy(struct gpud_signal *signal)
 {
     uint32_t waited = (uint32_t)(uintptr_t)signal->backend;
-    uint32_t seen = atomic_load(word_of(signal));
-    while (seen < waited && !atomic_compare_exchange_weak(word_of(signal), &seen, waited))
+    uint32_t seen = atomic_load(gpud_signal_word(signal));
+    while (seen < waited && !atomic_compare_exchange_weak(gpud_signal_word(signal), &seen, waited))
         ;
-}
-
-static enum gpud_status export_handle(struct gpud_signal *signal, struct gpud_handle *handle,
-                                      struct gpud_error *error)
-{
-    handle->word[0] = signal->offset;
-    return GPUD_OK;
 }
 
 static enum gpud_status import_handle(struct gpud_signal *signal, const struct gpud_handle *handle,
                                       struct gpud_error *error)
 {
-    signal->offset = handle->word[0];
-    struct gpud_error reason;
-    enum gpud_status status = check(signal, &reason);
-    if (status == GPUD_UNSUPPORTED)
-        return gpud_fail(error, status, "%s", reason.reason);
-    if (status != GPUD_OK || signal->memory->read_only)
-        return gpud_fail(error, GPUD_PEER,
-                         "the peer's signal does not lie in the memory that it shared");
-    return GPUD_OK;
+    enum gpud_status status = check_pinned(signal, error);
+    return status == GPUD_OK ? gpud_signal_import_word(signal, handle, error) : status;
 }
 
 static enum gpud_status post(struct gpud_signal *signal, uint32_t value, struct gpud_queue *queue,
@@ -105,7 +83,7 @@ static enum gpud_status wait_host(struct gpud_signal *signal, uint32_t value, in
 {
     int64_t start = gpud_now();
     for (;;) {
-        uint32_t seen = atomic_load_explicit(word_of(signal), memory_order_acquire);
+        uint32_t seen = atomic_load_explicit(gpud_signal_word(signal), memory_order_acquire);
         if (seen >= value)
             return GPUD_OK;
         if (gpud_now() >= deadline)
@@ -118,14 +96,14 @@ static enum gpud_status wait_host(struct gpud_signal *signal, uint32_t value, in
 /* A plain store: nothing in the driver's hands, so that it gets through whatever is stuck there. */
 static enum gpud_status poison(struct gpud_signal *signal, uint32_t value, struct gpud_error *error)
 {
-    atomic_store_explicit(word_of(signal), value, memory_order_release);
+    atomic_store_explicit(gpud_signal_word(signal), value, memory_order_release);
     return GPUD_OK;
 }
 
 const struct gpud_signal_ops gpud_cuda_signal_ops = {
     .create = create,
     .destroy = destroy,
-    .export_handle = export_handle,
+    .export_handle = gpud_signal_export_word,
     .import_handle = import_handle,
     .post = post,
     .wait_queue = wait_queue,
