@@ -342,7 +342,7 @@ static void install_properties(GObjectClass *klass)
         g_param_spec_string("device", "Device",
                             "Where the ring and the copies live: auto (the host, or the GPU whose "
                             "CUDA memory comes), "
-                            "host, opencl:N, cuda:N or hip:N",
+                            "host, opencl:N or cuda:N",
                             "auto", ready));
     g_object_class_install_property(klass, PROP_SLOTS,
                                     g_param_spec_uint("slots", "Slots",

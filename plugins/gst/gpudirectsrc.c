@@ -368,7 +368,7 @@ static void install_properties(GObjectClass *klass)
         g_param_spec_string(
             "device", "Device",
             "Where the frames shall arrive: auto (the host, or the GPU if downstream "
-            "would rather have CUDA memory), host, opencl:N, cuda:N or hip:N",
+            "would rather have CUDA memory), host, opencl:N or cuda:N",
             "auto", ready));
     g_object_class_install_property(
         klass, PROP_SLOTS,
