@@ -96,12 +96,24 @@ enum gpud_status gpud_frame_map(struct gpud_frame *frame, unsigned access, int64
     return GPUD_OK;
 }
 
+/* What was written into wrapped memory is on a queue of the frame's own: whoever copies the frame
+ * comes after it. */
+static void order_wrapped(struct gpud_frame *frame)
+{
+    if (frame->queue->device->ops->queue->mark)
+        frame->posted = true;
+    else
+        gpud_queue_finish(frame->queue, gpud_deadline(GPUD_SEC), NULL);
+}
+
 void gpud_frame_unmap(struct gpud_frame *frame)
 {
     if (frame->maps == 0 || --frame->maps > 0 || !frame->mapped)
         return;
     gpud_queue_unmap(frame->queue, frame->memory, frame->mapped);
     frame->mapped = NULL;
+    if (frame->slot == UINT32_MAX && (frame->access & GPUD_WRITE))
+        order_wrapped(frame);
 }
 
 /* --- the application's own queue ------------------------------------------------------------ */

@@ -286,27 +286,45 @@ static enum gpud_status write_pattern(struct gpud_frame *frame, uint64_t *nonce,
     return GPUD_OK;
 }
 
-/* The slots that the test frame needs. */
+/* The test frame, where slots of the device are not what the route shares: the application may hold
+ * all of them. */
+static enum gpud_status make_canary(struct gpud_sender *sender, struct gpud_frame **frame,
+                                    struct gpud_error *error)
+{
+    struct gpud_memory *memory;
+    enum gpud_status status =
+        gpud_memory_alloc(sender->device, sender->layout.size, &memory, error);
+    if (status != GPUD_OK)
+        return status;
+    status = gpud_frame_wrap(memory, 0, &sender->layout, frame, error);
+    gpud_memory_unref(&memory);
+    return status;
+}
+
+/* The slots that the test frame needs: each link that shares a pool has brought room for its own.
+ */
 static enum gpud_status prepare_canary(struct gpud_link *link, struct gpud_delivery *delivery,
                                        struct gpud_error *error)
 {
     struct gpud_sender *sender = link->sender;
     enum gpud_ring_place place = link->transport->route->ring;
-    struct gpud_pool *pool = gpud_sender_pool(sender, GPUD_RING_SENDER_DEVICE, error);
-    struct gpud_slot *slot = pool ? gpud_pool_take(pool) : NULL;
-    if (!slot)
-        return gpud_fail(error, GPUD_NO_MEMORY, "no slot is free for the test of the link");
-    delivery->frame = &slot->frame;
     struct gpud_pool *shared =
         place == GPUD_RING_RECEIVER ? NULL : gpud_sender_pool(sender, place, error);
-    if (shared == pool) {
+    struct gpud_slot *slot = shared ? gpud_pool_take(shared) : NULL;
+    if (place != GPUD_RING_RECEIVER && !slot)
+        return gpud_fail(error, GPUD_NO_MEMORY, "no slot is free for the test of the link");
+    if (slot && shared == sender->local) {
         gpud_slot_hold(slot);
         delivery->local = slot;
-    } else if (shared && !(delivery->staging = gpud_pool_take(shared))) {
-        gpud_slot_drop(slot);
-        return gpud_fail(error, GPUD_NO_MEMORY, "no staging slot is free for the test of the link");
+        delivery->frame = &slot->frame;
+        return GPUD_OK;
     }
-    return GPUD_OK;
+    enum gpud_status status = make_canary(sender, &delivery->frame, error);
+    if (status == GPUD_OK)
+        delivery->staging = slot;
+    else if (slot)
+        gpud_slot_drop(slot);
+    return status;
 }
 
 /* Sends the test frame, by the same way as every frame, to this receiver alone. GPUD_AGAIN: the
