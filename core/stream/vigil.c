@@ -214,6 +214,9 @@ static void release_waits(struct gpud_vigil *vigil)
             continue;
         if (dead < 0)
             dead = over || peer_is_dead(vigil);
+        /* A receiver cannot be done with what our own device has yet to give it. */
+        if (vigil->side == GPUD_SIDE_SENDER && !is_at(our_word(vigil, i), value))
+            atomic_store(&vigil->since[i], gpud_now());
         bool late = gpud_now() - atomic_load(&vigil->since[i]) > GPUD_VIGIL_PATIENCE;
         if (!dead && !late)
             continue;

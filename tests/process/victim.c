@@ -1,0 +1,235 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "victim.h"
+
+#include "../check.h"
+#include "gpu.h"
+#include "peer.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+extern char **environ;
+
+static struct victim_board *own;
+static struct gpu gpu;
+
+void victim_layout(struct gpud_layout *layout)
+{
+    WORKS(gpud_layout_init(layout, "UYVY", VICTIM_WIDTH, VICTIM_HEIGHT, 0, &e));
+}
+
+/* --- the victim's side ------------------------------------------------------------------------ */
+
+/* Between the wait for a frame and the work on it. */
+static void hold_if_ordered(uint64_t number)
+{
+    if (!atomic_load(&own->hold) || atomic_load(&own->held_from))
+        return;
+    gpu_hold(&gpu);
+    atomic_store(&own->held_from, number);
+}
+
+static void obey(void)
+{
+    if (atomic_load(&own->let_go))
+        gpu_let_go(&gpu);
+}
+
+/* Once, by the CPU: the stream that it came into is a good one. */
+static void check_first(struct gpud_frame *frame, uint64_t number)
+{
+    void *data;
+    struct gpud_error error = {.reason = ""};
+    if (gpud_frame_map(frame, GPUD_READ, 10 * GPUD_SEC, &data, &error) != GPUD_OK) {
+        snprintf(own->reason, sizeof(own->reason), "%s", error.reason);
+        atomic_fetch_add(&own->wrong, 1);
+        return;
+    }
+    if (!gpu_is_picture(&gpu, data, number))
+        atomic_fetch_add(&own->wrong, 1);
+    gpud_frame_unmap(frame);
+}
+
+static void take(struct gpud_frame *frame)
+{
+    struct gpud_frame_info info;
+    gpud_frame_get_info(frame, &info);
+    if (atomic_load(&own->frames) == 0)
+        check_first(frame, info.offset);
+    WORKS(gpud_frame_wait(frame, gpu.stream, &e));
+    hold_if_ordered(info.offset);
+    gpu_take(&gpu, frame, (unsigned)info.sequence);
+    WORKS(gpud_frame_post(frame, gpu.stream, &e));
+    gpud_frame_release(&frame);
+    atomic_store(&own->last, info.offset);
+    atomic_fetch_add(&own->frames, 1);
+}
+
+static void play_receiver(struct gpud_context *context)
+{
+    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
+    params.address = own->orders.address;
+    params.device = own->orders.device;
+    params.route = own->orders.route;
+    struct gpud_receiver *receiver;
+    WORKS(gpud_receiver_create(context, &params, &receiver, &e));
+    while (!atomic_load(&own->leave)) {
+        struct gpud_frame *frame;
+        struct gpud_error error = {.reason = ""};
+        obey();
+        if (own->orders.rests && atomic_load(&own->held_from) && !atomic_load(&own->let_go)) {
+            gpud_test_nap(1);
+            continue;
+        }
+        enum gpud_status status = gpud_receiver_acquire(receiver, 20 * GPUD_MSEC, &frame, &error);
+        if (status == GPUD_OK) {
+            take(frame);
+        } else if (status == GPUD_CLOSED) {
+            atomic_fetch_add(&own->ends, 1);
+        } else if (status != GPUD_TIMEOUT) {
+            snprintf(own->reason, sizeof(own->reason), "%s", error.reason);
+            atomic_fetch_add(&own->lost, 1);
+        }
+    }
+    gpu_let_go(&gpu);
+    gpud_receiver_destroy(&receiver);
+}
+
+static void give(struct gpud_sender *sender, struct gpud_frame *frame, uint64_t number)
+{
+    struct gpud_frame_info info;
+    struct gpud_error error = {.reason = ""};
+    WORKS(gpud_frame_wait(frame, gpu.stream, &e));
+    hold_if_ordered(number);
+    gpu_fill(&gpu, frame, number);
+    WORKS(gpud_frame_post(frame, gpu.stream, &e));
+    gpud_frame_get_info(frame, &info);
+    info.offset = number;
+    WORKS(gpud_frame_set_info(frame, &info, &e));
+    enum gpud_status status = GPUD_TIMEOUT;
+    while (status == GPUD_TIMEOUT && !atomic_load(&own->leave)) {
+        obey();
+        status = gpud_sender_submit(sender, &frame, false, 20 * GPUD_MSEC, &error);
+    }
+    CHECK(status == GPUD_OK || status == GPUD_TIMEOUT, "frame %llu is not taken: %s",
+          (unsigned long long)number, error.reason);
+    gpud_frame_release(&frame); /* one that is left over when it is time to leave */
+    atomic_store(&own->last, number);
+    atomic_fetch_add(&own->frames, 1);
+}
+
+static void play_sender(struct gpud_context *context)
+{
+    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
+    params.address = own->orders.address;
+    params.device = own->orders.device;
+    params.route = own->orders.route;
+    struct gpud_sender *sender;
+    struct gpud_layout layout;
+    WORKS(gpud_sender_create(context, &params, &sender, &e));
+    victim_layout(&layout);
+    WORKS(gpud_sender_configure(sender, &layout, NULL, 0, &e));
+    struct gpud_error error = {.reason = ""};
+    for (uint64_t number = 1; !atomic_load(&own->leave);) {
+        struct gpud_frame *frame;
+        obey();
+        /* Without anybody who takes frames there is no end to how many a stream is given. */
+        enum gpud_status status = gpud_sender_wait(sender, 1, 20 * GPUD_MSEC, &error);
+        if (status == GPUD_OK)
+            status = gpud_sender_acquire(sender, 20 * GPUD_MSEC, &frame, &error);
+        CHECK(status == GPUD_OK || status == GPUD_TIMEOUT, "no slot is lent: %s", error.reason);
+        if (status == GPUD_OK)
+            give(sender, frame, number++);
+    }
+    gpu_let_go(&gpu);
+    gpud_sender_destroy(&sender);
+}
+
+void victim_main(int argc, char **argv)
+{
+    if (argc < 3 || strcmp(argv[1], "--victim") != 0)
+        return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* never longer than the test, and a hang ends here */
+    alarm(240);
+    int fd = atoi(argv[2]);
+    own = mmap(NULL, sizeof(*own), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    CHECK(own != MAP_FAILED, "no board");
+    close(fd);
+    struct gpud_context *context;
+    struct gpud_device *device;
+    struct gpud_layout layout;
+    WORKS(gpud_context_create(NULL, &context, &e));
+    WORKS(gpud_device_open(context, own->orders.device, &device, &e));
+    victim_layout(&layout);
+    gpu_open(&gpu, own->orders.device, layout.size);
+    while (!atomic_load(&own->go))
+        gpud_test_nap(1);
+    if (own->orders.sends)
+        play_sender(context);
+    else
+        play_receiver(context);
+    gpu_close(&gpu);
+    gpud_device_close(&device);
+    gpud_context_destroy(&context);
+    exit(0);
+}
+
+/* --- the test's side -------------------------------------------------------------------------- */
+
+void victim_start(struct victim *victim, const struct victim_orders *orders)
+{
+    int fd = memfd_create("board", MFD_CLOEXEC);
+    CHECK(fd >= 0 && ftruncate(fd, sizeof(*victim->board)) == 0, "memfd_create: %s",
+          strerror(errno));
+    victim->board = mmap(NULL, sizeof(*victim->board), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    CHECK(victim->board != MAP_FAILED, "mmap: %s", strerror(errno));
+    victim->board->orders = *orders;
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, fd, 200);
+    char *const argv[] = {"victim", "--victim", "200", NULL};
+    int failed = posix_spawn(&victim->pid, "/proc/self/exe", &actions, NULL, argv, environ);
+    CHECK(failed == 0, "posix_spawn: %s", strerror(failed));
+    posix_spawn_file_actions_destroy(&actions);
+    close(fd);
+}
+
+void victim_kill(struct victim *victim)
+{
+    int state = 0;
+    kill(victim->pid, SIGKILL);
+    kill(victim->pid, SIGCONT);
+    CHECK(waitpid(victim->pid, &state, 0) == victim->pid, "waitpid: %s", strerror(errno));
+    victim->pid = 0;
+    CHECK(WIFSIGNALED(state) && WTERMSIG(state) == SIGKILL,
+          "the other process had ended by itself before it was killed: state %#x", state);
+}
+
+void victim_finish(struct victim *victim)
+{
+    int state = 0;
+    atomic_store(&victim->board->leave, true);
+    int64_t until = gpud_test_now() + 30 * GPUD_SEC;
+    pid_t got;
+    while ((got = waitpid(victim->pid, &state, WNOHANG)) == 0 && gpud_test_now() < until)
+        gpud_test_nap(1);
+    if (got != victim->pid) {
+        kill(victim->pid, SIGKILL);
+        FAIL("the other process hangs");
+    }
+    victim->pid = 0;
+    CHECK(WIFEXITED(state) && WEXITSTATUS(state) == 0, "the other process failed: state %#x",
+          state);
+}
+
+void victim_forget(struct victim *victim)
+{
+    munmap(victim->board, sizeof(*victim->board));
+    victim->board = NULL;
+}
