@@ -3,67 +3,9 @@
 
 /* The ring page: credits and order, drop-oldest, counters that wrap, and every lie that a side must
  * notice. */
-#include "../check.h"
-#include "base/clock.h"
-#include "wire/page.h"
+#include "page_ends.h"
 
-#include <pthread.h>
-#include <sched.h>
-#include <sys/mman.h>
-
-#define ENTRIES 4
 #define HEAD_OF(page) atomic_load(&(page)->head.word)
-
-struct ends {
-    struct gpud_page *page;
-    struct gpud_page_sender sender;
-    struct gpud_page_receiver receiver;
-    uint64_t sequence;
-};
-
-/* A fresh page whose counters stand at `start`, as after that many frames. */
-static void make(struct ends *ends, uint32_t entries, uint32_t start)
-{
-    memset(ends, 0, sizeof(*ends));
-    ends->page = mmap(NULL, sizeof(struct gpud_page), PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    CHECK(ends->page != MAP_FAILED, "no memory for a page");
-    gpud_page_receiver_init(&ends->receiver, ends->page, entries);
-    WORKS(gpud_page_sender_init(&ends->sender, ends->page, entries, entries, &e));
-    ends->sender.head = ends->sender.returned = ends->receiver.returned = start;
-    atomic_store(&ends->page->head.word, start);
-    atomic_store(&ends->page->head.third, start);
-    atomic_store(&ends->page->claimed.word, start);
-    atomic_store(&ends->page->returned.word, start);
-}
-
-static void unmake(struct ends *ends)
-{
-    munmap(ends->page, sizeof(struct gpud_page));
-}
-
-static uint32_t publish(struct ends *ends)
-{
-    uint32_t entry;
-    CHECK(gpud_page_take(&ends->sender, &entry), "no credit is left");
-    struct gpud_descriptor *descriptor = &ends->page->descriptor[entry];
-    memset(descriptor, 0, sizeof(*descriptor));
-    descriptor->sequence = ++ends->sequence;
-    descriptor->slot = entry;
-    descriptor->meta_size = 3;
-    memcpy(descriptor->meta, "abc", 3);
-    gpud_page_publish(&ends->sender, entry);
-    return entry;
-}
-
-static int claim(struct ends *ends, uint32_t *entry, struct gpud_descriptor *descriptor)
-{
-    struct gpud_error error = {.reason = ""};
-    int got = gpud_page_claim(&ends->receiver, gpud_page_head(&ends->receiver), entry, descriptor,
-                              &error);
-    CHECK(got >= 0, "a violation where there is none: %s", error.reason);
-    return got;
-}
 
 static void claim_refused(struct ends *ends, const char *text)
 {
@@ -75,15 +17,6 @@ static void claim_refused(struct ends *ends, const char *text)
     CHECK(got == -1, "claim gives %d where the lie \"%s\" must be noticed", got, text);
     CHECK(error.status == GPUD_PEER && strstr(error.reason, text), "\"%s\" does not say \"%s\"",
           error.reason, text);
-}
-
-/* I6: every entry is in one state; what is neither free, nor taken, is out. */
-static void check_sum(const struct ends *ends, uint32_t taken)
-{
-    uint32_t out = 0;
-    for (uint32_t i = 0; i < ends->sender.entries; i++)
-        out += ends->sender.out[i];
-    CHECK_EQUAL(out + ends->sender.free_count + taken, ends->sender.entries);
 }
 
 /* --- what must work --------------------------------------------------------------------------- */
@@ -411,83 +344,6 @@ static void test_pages_that_are_none(void)
     unmake(&ends);
 }
 
-/* --- the sender takes back while the receiver claims ------------------------------------------ */
-
-#define RACE_FRAMES 200000
-
-struct race {
-    struct ends ends;
-    atomic_bool done;
-    atomic_ullong got;
-    uint64_t last, gaps;
-};
-
-static void *race_receiver(void *arg)
-{
-    struct race *race = arg;
-    struct gpud_descriptor descriptor;
-    uint32_t entry;
-    for (;;) {
-        bool done = atomic_load(&race->done);
-        if (claim(&race->ends, &entry, &descriptor) == 0) {
-            if (done)
-                return NULL;
-            sched_yield();
-            continue;
-        }
-        CHECK(descriptor.sequence > race->last, "frame %llu after %llu",
-              (unsigned long long)descriptor.sequence, (unsigned long long)race->last);
-        CHECK(descriptor.pts == ~descriptor.sequence, "a torn descriptor");
-        race->gaps += descriptor.sequence - race->last - 1;
-        race->last = descriptor.sequence;
-        atomic_fetch_add(&race->got, 1);
-        gpud_page_give_back(&race->ends.receiver, entry, false);
-    }
-}
-
-static void test_race(uint32_t start)
-{
-    static struct race race;
-    memset(&race, 0, sizeof(race));
-    make(&race.ends, ENTRIES, start);
-    pthread_t thread;
-    CHECK(pthread_create(&thread, NULL, race_receiver, &race) == 0, "no thread");
-    uint64_t revoked = 0;
-    /* Until both have got some. On one processor they must hand it to each other to race at all. */
-    uint64_t sent = 0;
-    int64_t limit = gpud_now() + 20 * GPUD_SEC;
-    while (sent < RACE_FRAMES ||
-           ((atomic_load(&race.got) < 1000 || revoked < 1000) && gpud_now() < limit)) {
-        uint64_t i = ++sent;
-        if (i % 64 == 0)
-            sched_yield();
-        uint32_t entry;
-        int got;
-        while (!gpud_page_take(&race.ends.sender, &entry)) {
-            while ((got = gpud_page_reap(&race.ends.sender, &entry)) > 0)
-                ;
-            CHECK(got == 0, "an honest receiver is called a liar");
-            if (race.ends.sender.free_count)
-                continue;
-            got = gpud_page_revoke(&race.ends.sender, &entry);
-            CHECK(got >= 0, "an honest receiver is called a liar");
-            revoked += (uint64_t)got;
-        }
-        race.ends.page->descriptor[entry] = (struct gpud_descriptor){.sequence = i, .pts = ~i};
-        gpud_page_publish(&race.ends.sender, entry);
-    }
-    atomic_store(&race.done, true);
-    pthread_join(thread, NULL);
-    unsigned long long got = atomic_load(&race.got);
-    CHECK_EQUAL(got + revoked, sent);
-    CHECK_EQUAL(race.gaps + (sent - race.last), revoked);
-    CHECK(revoked >= 1000 && got >= 1000, "nothing raced: %llu claimed, %llu taken back", got,
-          (unsigned long long)revoked);
-    check_sum(&race.ends, 0);
-    SAY("  %llu claimed, %llu taken back", got, (unsigned long long)revoked);
-    unmake(&race.ends);
-}
-
 int main(void)
 {
     SAY("credits and order, also where the counters wrap");
@@ -509,8 +365,5 @@ int main(void)
     SAY("lies of a receiver");
     test_receiver_lies();
     test_pages_that_are_none();
-    SAY("the sender takes back while the receiver claims");
-    test_race(0);
-    test_race(UINT32_MAX - RACE_FRAMES / 2);
     return 0;
 }
