@@ -371,6 +371,20 @@ static enum gpud_status deliver_later(struct gpud_sender *sender,
     return status;
 }
 
+/* Credits keep an application from running ahead of its device. Without a receiver there are none,
+ * and a driver's queues are long: the device is looked at now and then. */
+#define UNPACED_MAX 64
+static void pace(struct gpud_sender *sender, const struct gpud_delivery *delivery)
+{
+    sender->unpaced = delivery->count ? 0 : sender->unpaced + 1;
+    if (sender->unpaced < UNPACED_MAX)
+        return;
+    sender->unpaced = 0;
+    gpud_sender_unlock(sender);
+    gpud_queue_finish(sender->queue, gpud_deadline(GPUD_SEC), NULL);
+    gpud_sender_lock(sender);
+}
+
 /* Talking to the driver takes as long as waking somebody up. */
 static void announce(struct gpud_sender *sender, const struct gpud_delivery *delivery)
 {
@@ -395,6 +409,7 @@ enum gpud_status gpud_deliver(struct gpud_sender *sender, const struct gpud_deli
     if (sender->device->caps & GPUD_CAP_HOST_MEMORY)
         return deliver_now(sender, &flight, copies, error);
     if (orders_itself(sender, delivery)) {
+        pace(sender, delivery);
         announce(sender, delivery);
         return deliver_now(sender, &flight, delivery->count > 0, error);
     }

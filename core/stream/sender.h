@@ -88,6 +88,7 @@ struct gpud_sender {
     struct gpud_pool *staging; /* on the host; == local there */
     struct gpud_user_message *sticky[GPUD_STICKY_MAX];
     uint64_t sequence;
+    uint32_t unpaced; /* frames that nobody got, lately */
 
     struct gpud_link *links[GPUD_RECEIVERS_MAX];
     uint32_t link_count;

@@ -202,6 +202,22 @@ static bool peer_is_dead(const struct gpud_vigil *vigil)
     return poll(&look, 1, 0) > 0 && (look.revents & (POLLHUP | POLLERR | POLLNVAL));
 }
 
+static bool posts_are_done(const struct gpud_vigil *vigil)
+{
+    for (uint32_t i = 0; i < vigil->entries; i++)
+        if (!is_at(our_word(vigil, i), atomic_load(&vigil->posted[i])))
+            return false;
+    return true;
+}
+
+/* A sender may be waiting for what our own device has yet to release; but what that is may in turn
+ * stand behind the sender's word, so that even this has an end. */
+static int64_t patience(const struct gpud_vigil *vigil)
+{
+    bool ours = vigil->side == GPUD_SIDE_RECEIVER && !posts_are_done(vigil);
+    return ours ? 3 * GPUD_VIGIL_PATIENCE : GPUD_VIGIL_PATIENCE;
+}
+
 /* Writes what our queues wait for and will not get. A sender that ends needs no release any more:
  * nothing will be written into those slots. A receiver that ends still wants its last frames. */
 static void release_waits(struct gpud_vigil *vigil)
@@ -217,7 +233,7 @@ static void release_waits(struct gpud_vigil *vigil)
         /* A receiver cannot be done with what our own device has yet to give it. */
         if (vigil->side == GPUD_SIDE_SENDER && !is_at(our_word(vigil, i), value))
             atomic_store(&vigil->since[i], gpud_now());
-        bool late = gpud_now() - atomic_load(&vigil->since[i]) > GPUD_VIGIL_PATIENCE;
+        bool late = gpud_now() - atomic_load(&vigil->since[i]) > patience(vigil);
         if (!dead && !late)
             continue;
         if (!dead)
@@ -231,14 +247,6 @@ static bool waits_are_over(const struct gpud_vigil *vigil)
 {
     for (uint32_t i = 0; i < vigil->entries; i++)
         if (!gpud_vigil_is_free(vigil, i))
-            return false;
-    return true;
-}
-
-static bool posts_are_done(const struct gpud_vigil *vigil)
-{
-    for (uint32_t i = 0; i < vigil->entries; i++)
-        if (!is_at(our_word(vigil, i), atomic_load(&vigil->posted[i])))
             return false;
     return true;
 }

@@ -17,6 +17,10 @@
 /* How long the driver may take for work that waits for nobody: zeroing, a copy to the host. */
 #define CUDA_SERVICE_TIMEOUT (5 * GPUD_SEC)
 
+/* Freeing what another process has open by a legacy handle is undefined, and nobody tells when that
+ * is over: so long a peer has to close it after the link has ended. */
+#define CUDA_HANDLE_GRACE (GPUD_SEC / 2)
+
 struct cuda_queue {
     struct cuda_queue *next; /* of the device */
     CUstream stream;
@@ -83,6 +87,8 @@ struct cuda_memory {
     CUmemGenericAllocationHandle handle;
     CUdeviceptr base;           /* IPC: of the allocation that was opened */
     struct cuda_pinned *pinned; /* the registration that it shares; NULL: somebody else's */
+    bool by_handle;             /* given away by a legacy handle */
+    int64_t given_up;           /* when its owner had no use for it any more */
     struct gpud_memory *memory; /* while it waits to be freed */
     CUevent *fences;            /* one for each queue that had work then */
     unsigned fence_count;

@@ -179,12 +179,13 @@ static int64_t free_when_passed(void *arg)
     while (record->fence_count &&
            gpud_cu.event_query(record->fences[record->fence_count - 1]) != CUDA_ERROR_NOT_READY)
         gpud_cu.event_destroy(record->fences[--record->fence_count]);
-    bool passed = record->fence_count == 0;
+    int64_t grace = record->by_handle ? record->given_up + CUDA_HANDLE_GRACE - gpud_now() : 0;
+    bool passed = record->fence_count == 0 && grace <= 0;
     if (passed)
         give_back(device, record);
     gpud_cuda_leave();
     if (!passed)
-        return GPUD_MSEC;
+        return grace > GPUD_MSEC ? grace : GPUD_MSEC;
     free(record->fences);
     free(record);
     gpud_memory_freed(memory);
@@ -198,6 +199,7 @@ static void free_memory(struct gpud_memory *memory)
     struct cuda_device *device = gpud_cuda_device(memory->device);
     struct cuda_memory *record = memory->backend;
     record->memory = memory;
+    record->given_up = gpud_now();
     gpud_cuda_enter(device);
     set_fences(device, record);
     gpud_cuda_leave();

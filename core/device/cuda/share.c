@@ -14,7 +14,7 @@ static pthread_mutex_t tables = PTHREAD_MUTEX_INITIALIZER;
 
 /* --- export -------------------------------------------------------------------------------- */
 
-static enum gpud_status export_ipc(const struct cuda_memory *record, struct gpud_handle *handle,
+static enum gpud_status export_ipc(struct cuda_memory *record, struct gpud_handle *handle,
                                    struct gpud_error *error)
 {
     CUipcMemHandle ipc;
@@ -26,6 +26,7 @@ static enum gpud_status export_ipc(const struct cuda_memory *record, struct gpud
         return gpud_cuda_fail_as(error, GPUD_UNSUPPORTED, result,
                                  "this memory cannot be shared: memory from cuMemAlloc can, memory "
                                  "of pools and mappings cannot");
+    record->by_handle = true;
     handle->type = GPUD_HANDLE_CUDA_IPC;
     handle->word[0] = record->address - base;
     _Static_assert(sizeof(ipc) == 8 * sizeof(handle->word[0]), "the handle fits its words");
@@ -36,7 +37,7 @@ static enum gpud_status export_ipc(const struct cuda_memory *record, struct gpud
 enum gpud_status gpud_cuda_export(struct gpud_memory *memory, struct gpud_handle *handle,
                                   struct gpud_error *error)
 {
-    const struct cuda_memory *record = memory->backend;
+    struct cuda_memory *record = memory->backend;
     struct cuda_device *device = gpud_cuda_device(memory->device);
     enum gpud_status status = GPUD_OK;
     gpud_cuda_enter(device);
