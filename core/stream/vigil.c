@@ -26,7 +26,10 @@ struct gpud_vigil {
     struct gpud_signal *theirs[GPUD_PAGE_ENTRIES], *ours[GPUD_PAGE_ENTRIES];
     _Atomic uint32_t waited[GPUD_PAGE_ENTRIES]; /* what a queue of ours waits for; 0: nothing */
     _Atomic int64_t since[GPUD_PAGE_ENTRIES];
+    _Atomic uint64_t before[GPUD_PAGE_ENTRIES]; /* the last post ahead of that */
     _Atomic uint32_t posted[GPUD_PAGE_ENTRIES]; /* the last value put on a queue */
+    _Atomic uint64_t order[GPUD_PAGE_ENTRIES];  /* its number among all posts */
+    atomic_uint_fast64_t posts;
     _Atomic uint32_t poison[GPUD_PAGE_ENTRIES]; /* the value that the watch wrote; 0: none */
     atomic_bool broken, ending;
     int64_t ended;
@@ -130,14 +133,21 @@ bool gpud_vigil_is_free(const struct gpud_vigil *vigil, uint32_t entry)
     return gpud_vigil_reached(vigil, entry, atomic_load(&vigil->waited[entry]));
 }
 
+/* The value last: it is what the watch looks at. */
+static void begin_wait(struct gpud_vigil *vigil, uint32_t entry, uint32_t value)
+{
+    atomic_store(&vigil->since[entry], gpud_now());
+    atomic_store(&vigil->before[entry], atomic_load(&vigil->posts));
+    atomic_store(&vigil->waited[entry], value);
+}
+
 enum gpud_status gpud_vigil_wait(struct gpud_vigil *vigil, uint32_t entry, uint32_t value,
                                  struct gpud_queue *queue, struct gpud_error *error)
 {
     if (gpud_vigil_reached(vigil, entry, value))
         return GPUD_OK;
     /* Before the driver knows of it: it may not come back from the call. */
-    atomic_store(&vigil->since[entry], gpud_now());
-    atomic_store(&vigil->waited[entry], value);
+    begin_wait(vigil, entry, value);
     enum gpud_status status = gpud_signal_wait_queue(vigil->theirs[entry], value, queue, error);
     if (status != GPUD_OK)
         atomic_store(&vigil->waited[entry], 0);
@@ -153,8 +163,7 @@ enum gpud_status gpud_vigil_wait_host(struct gpud_vigil *vigil, uint32_t entry, 
                                       int64_t deadline, struct gpud_error *error)
 {
     if (!gpud_vigil_reached(vigil, entry, value)) {
-        atomic_store(&vigil->since[entry], gpud_now());
-        atomic_store(&vigil->waited[entry], value);
+        begin_wait(vigil, entry, value);
         enum gpud_status status =
             gpud_signal_wait_host(vigil->theirs[entry], value, deadline, error);
         if (status != GPUD_OK)
@@ -171,8 +180,10 @@ enum gpud_status gpud_vigil_post(struct gpud_vigil *vigil, uint32_t entry, uint3
                                  struct gpud_queue *queue, struct gpud_error *error)
 {
     enum gpud_status status = gpud_signal_post(vigil->ours[entry], value, queue, error);
-    if (status == GPUD_OK)
+    if (status == GPUD_OK) {
+        atomic_store(&vigil->order[entry], atomic_fetch_add(&vigil->posts, 1) + 1);
         atomic_store(&vigil->posted[entry], value);
+    }
     return status;
 }
 
@@ -210,12 +221,17 @@ static bool posts_are_done(const struct gpud_vigil *vigil)
     return true;
 }
 
-/* A sender may be waiting for what our own device has yet to release; but what that is may in turn
- * stand behind the sender's word, so that even this has an end. */
-static int64_t patience(const struct gpud_vigil *vigil)
+/* Whether something that was put on a queue of ours before the wait is not done yet: then it is our
+ * own device that stands still, and the peer may be waiting for it in turn. What came after the
+ * wait may stand behind it, and says nothing. */
+static bool is_held_up_here(const struct gpud_vigil *vigil, uint32_t entry)
 {
-    bool ours = vigil->side == GPUD_SIDE_RECEIVER && !posts_are_done(vigil);
-    return ours ? 3 * GPUD_VIGIL_PATIENCE : GPUD_VIGIL_PATIENCE;
+    uint64_t before = atomic_load(&vigil->before[entry]);
+    for (uint32_t i = 0; i < vigil->entries; i++)
+        if (!is_at(our_word(vigil, i), atomic_load(&vigil->posted[i])) &&
+            atomic_load(&vigil->order[i]) <= before)
+            return true;
+    return false;
 }
 
 /* Writes what our queues wait for and will not get. A sender that ends needs no release any more:
@@ -230,12 +246,12 @@ static void release_waits(struct gpud_vigil *vigil)
             continue;
         if (dead < 0)
             dead = over || peer_is_dead(vigil);
-        /* A receiver cannot be done with what our own device has yet to give it. */
-        if (vigil->side == GPUD_SIDE_SENDER && !is_at(our_word(vigil, i), value))
+        if (is_held_up_here(vigil, i))
             atomic_store(&vigil->since[i], gpud_now());
-        bool late = gpud_now() - atomic_load(&vigil->since[i]) > patience(vigil);
-        if (!dead && !late)
+        bool late = gpud_now() - atomic_load(&vigil->since[i]) > GPUD_VIGIL_PATIENCE;
+        if (!dead && !late && !atomic_load(&vigil->broken))
             continue;
+        /* One broken word ends the link: nothing else is waited for. */
         if (!dead)
             atomic_store(&vigil->broken, true);
         atomic_store(&vigil->poison[i], value);

@@ -235,6 +235,8 @@ static enum gpud_status open_cuda(struct gpud_device *device, struct gpud_error 
         return gpud_cuda_fail(error, result, "no stream on %s", device->info.name);
     }
     cuda->owner = device->context;
+    if (!cuda->vmm)
+        device->caps &= ~(uint32_t)GPUD_CAP_SHARE;
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
