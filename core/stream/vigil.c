@@ -118,9 +118,16 @@ enum gpud_status gpud_vigil_create(struct gpud_device *device, struct gpud_page 
 
 /* --- waiting and posting ------------------------------------------------------------------- */
 
+/* As a device compares, cyclically: a word that a liar sets far beyond all values releases nobody.
+ */
+static bool is_past(uint32_t seen, uint32_t value)
+{
+    return (int32_t)(seen - value) >= 0;
+}
+
 static bool is_at(const _Atomic uint32_t *word, uint32_t value)
 {
-    return atomic_load_explicit(word, memory_order_acquire) >= value;
+    return is_past(atomic_load_explicit(word, memory_order_acquire), value);
 }
 
 bool gpud_vigil_reached(const struct gpud_vigil *vigil, uint32_t entry, uint32_t value)
@@ -133,9 +140,11 @@ bool gpud_vigil_is_free(const struct gpud_vigil *vigil, uint32_t entry)
     return gpud_vigil_reached(vigil, entry, atomic_load(&vigil->waited[entry]));
 }
 
-/* The value last: it is what the watch looks at. */
+/* The value last: it is what the watch looks at. Who asks again does not start the clock anew. */
 static void begin_wait(struct gpud_vigil *vigil, uint32_t entry, uint32_t value)
 {
+    if (atomic_load(&vigil->waited[entry]) == value)
+        return;
     atomic_store(&vigil->since[entry], gpud_now());
     atomic_store(&vigil->before[entry], atomic_load(&vigil->posts));
     atomic_store(&vigil->waited[entry], value);
@@ -203,7 +212,7 @@ bool gpud_vigil_is_broken(const struct gpud_vigil *vigil)
 static void raise_word(_Atomic uint32_t *word, uint32_t value)
 {
     uint32_t seen = atomic_load(word);
-    while (seen < value && !atomic_compare_exchange_weak(word, &seen, value))
+    while (!is_past(seen, value) && !atomic_compare_exchange_weak(word, &seen, value))
         ;
 }
 
