@@ -13,6 +13,8 @@
 /* A peer that died is noticed this late; one that lives costs a look at its socket. */
 #define TURN (20 * GPUD_MSEC)
 #define TURN_ENDING GPUD_MSEC
+/* However much of our own stands still, or seems to. */
+#define PATIENCE_MAX (4 * GPUD_VIGIL_PATIENCE)
 /* Words of our own that a stuck queue never posts are given up after so long. */
 #define POSTS_PATIENCE (10 * GPUD_SEC)
 
@@ -25,7 +27,7 @@ struct gpud_vigil {
     int fd;
     struct gpud_signal *theirs[GPUD_PAGE_ENTRIES], *ours[GPUD_PAGE_ENTRIES];
     _Atomic uint32_t waited[GPUD_PAGE_ENTRIES]; /* what a queue of ours waits for; 0: nothing */
-    _Atomic int64_t since[GPUD_PAGE_ENTRIES];
+    _Atomic int64_t began[GPUD_PAGE_ENTRIES], since[GPUD_PAGE_ENTRIES];
     _Atomic uint64_t before[GPUD_PAGE_ENTRIES]; /* the last post ahead of that */
     _Atomic uint32_t posted[GPUD_PAGE_ENTRIES]; /* the last value put on a queue */
     _Atomic uint64_t order[GPUD_PAGE_ENTRIES];  /* its number among all posts */
@@ -145,7 +147,9 @@ static void begin_wait(struct gpud_vigil *vigil, uint32_t entry, uint32_t value)
 {
     if (atomic_load(&vigil->waited[entry]) == value)
         return;
-    atomic_store(&vigil->since[entry], gpud_now());
+    int64_t now = gpud_now();
+    atomic_store(&vigil->began[entry], now);
+    atomic_store(&vigil->since[entry], now);
     atomic_store(&vigil->before[entry], atomic_load(&vigil->posts));
     atomic_store(&vigil->waited[entry], value);
 }
@@ -222,17 +226,23 @@ static bool peer_is_dead(const struct gpud_vigil *vigil)
     return poll(&look, 1, 0) > 0 && (look.revents & (POLLHUP | POLLERR | POLLNVAL));
 }
 
+/* The words are the peer's to write as well: one that it lowers would hold the page for as long as
+ * our patience. A sender posts from queues of the library's own, and memory outlives the work on
+ * those by itself; only an application's queue must be seen to be done. */
 static bool posts_are_done(const struct gpud_vigil *vigil)
 {
+    if (vigil->side == GPUD_SIDE_SENDER)
+        return true;
     for (uint32_t i = 0; i < vigil->entries; i++)
         if (!is_at(our_word(vigil, i), atomic_load(&vigil->posted[i])))
             return false;
     return true;
 }
 
-/* Whether something that was put on a queue of ours before the wait is not done yet: then it is our
- * own device that stands still, and the peer may be waiting for it in turn. What came after the
- * wait may stand behind it, and says nothing. */
+/* Whether, by the words, which a liar may lower: it gains some seconds by that and no more
+ * (PATIENCE_MAX), something that was put on a queue of ours before the wait is not done yet: then
+ * it is our own device that stands still, and the peer may be waiting for it in turn. What came
+ * after the wait may stand behind it, and says nothing. */
 static bool is_held_up_here(const struct gpud_vigil *vigil, uint32_t entry)
 {
     uint64_t before = atomic_load(&vigil->before[entry]);
@@ -255,9 +265,11 @@ static void release_waits(struct gpud_vigil *vigil)
             continue;
         if (dead < 0)
             dead = over || peer_is_dead(vigil);
+        int64_t now = gpud_now();
         if (is_held_up_here(vigil, i))
-            atomic_store(&vigil->since[i], gpud_now());
-        bool late = gpud_now() - atomic_load(&vigil->since[i]) > GPUD_VIGIL_PATIENCE;
+            atomic_store(&vigil->since[i], now);
+        bool late = now - atomic_load(&vigil->since[i]) > GPUD_VIGIL_PATIENCE ||
+                    now - atomic_load(&vigil->began[i]) > PATIENCE_MAX;
         if (!dead && !late && !atomic_load(&vigil->broken))
             continue;
         /* One broken word ends the link: nothing else is waited for. */

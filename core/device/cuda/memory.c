@@ -146,28 +146,36 @@ static enum gpud_status alloc(struct gpud_memory *memory, struct gpud_error *err
 
 /* --- freeing ------------------------------------------------------------------------------- */
 
-/* Marks every stream of the device. Fewer marks than streams: nothing is known of the others. */
-static void set_fences(struct cuda_device *device, struct cuda_memory *record)
+static unsigned count_queues(const struct cuda_device *device)
 {
-    CUstream streams[64];
     unsigned count = 0;
+    for (const struct cuda_queue *queue = device->queues; queue; queue = queue->next)
+        count++;
+    return count;
+}
+
+/* Marks every stream of the device; under the lock, so that no queue is destroyed meanwhile, and
+ * recording waits for nobody. GPUD_NO_MEMORY: nothing is known of some. */
+static enum gpud_status set_fences(struct cuda_device *device, struct cuda_memory *record)
+{
+    enum gpud_status status = GPUD_OK;
     pthread_mutex_lock(&device->lock);
-    for (struct cuda_queue *queue = device->queues; queue && count < 64; queue = queue->next)
-        streams[count++] = queue->stream;
+    unsigned count = count_queues(device);
     record->fences = count ? calloc(count, sizeof(*record->fences)) : NULL;
-    for (unsigned i = 0; record->fences && i < count; i++) {
-        CUresult result;
-        CUevent event = NULL;
-        /* Under the lock, so that no queue is destroyed meanwhile; recording waits for nobody. */
-        if (gpud_cu.event_create(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS) {
-            result = gpud_cu.event_record(event, streams[i]);
-            if (result == CUDA_SUCCESS)
-                record->fences[record->fence_count++] = event;
-            else
-                gpud_cu.event_destroy(event);
+    if (count && !record->fences)
+        status = GPUD_NO_MEMORY;
+    for (struct cuda_queue *queue = device->queues; record->fences && queue; queue = queue->next) {
+        CUevent event;
+        if (gpud_cu.event_create(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) {
+            status = GPUD_NO_MEMORY;
+        } else if (gpud_cu.event_record(event, queue->stream) == CUDA_SUCCESS) {
+            record->fences[record->fence_count++] = event;
+        } else {
+            gpud_cu.event_destroy(event); /* the stream has failed, and does no more */
         }
     }
     pthread_mutex_unlock(&device->lock);
+    return status;
 }
 
 static int64_t free_when_passed(void *arg)
@@ -201,11 +209,12 @@ static void free_memory(struct gpud_memory *memory)
     record->memory = memory;
     record->given_up = gpud_now();
     gpud_cuda_enter(device);
-    set_fences(device, record);
+    enum gpud_status status = set_fences(device, record);
     gpud_cuda_leave();
-    if (!gpud_keeper_add(&memory->device->context->later, free_when_passed, record))
+    if (status != GPUD_OK ||
+        !gpud_keeper_add(&memory->device->context->later, free_when_passed, record))
         gpud_log_error(&memory->device->context->log, "cuda",
-                       "memory of %s cannot be given back: no thread for it",
+                       "memory of %s cannot be given back: no room to wait for who uses it",
                        memory->device->info.name);
 }
 
