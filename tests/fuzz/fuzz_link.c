@@ -9,9 +9,13 @@
 #include "session.h"
 #include "stream/sender.h"
 
+#define ENTRIES 2
+
 static struct gpud_context *context;
 static struct gpud_sender *sender;
 static struct gpud_layout layout[2];
+/* A receiver's own ring on the sender's device, where that is one that others write. */
+static struct gpud_ring_description ring;
 
 static void prepare(void)
 {
@@ -21,10 +25,12 @@ static void prepare(void)
     quiet.log_level = GPUD_LOG_DEBUG;
     if (!mkdtemp(directory) || gpud_context_create(&quiet, &context, NULL) != GPUD_OK)
         abort();
+    fuzz_need_device(context);
     setenv("XDG_RUNTIME_DIR", directory, 1);
     struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
     params.address = "fuzz";
-    params.slots = 2;
+    params.device = FUZZ_DEVICE;
+    params.slots = ENTRIES;
     params.slow_receiver = GPUD_SLOW_DROP_NEWEST;
     if (gpud_sender_create(context, &params, &sender, NULL) != GPUD_OK)
         abort();
@@ -35,13 +41,19 @@ static void prepare(void)
     rmdir(directory);
     gpud_layout_init(&layout[0], "GRAY8", 64, 32, 0, NULL);
     gpud_layout_init(&layout[1], "NV12", 32, 32, 0, NULL);
+    if (fuzz_signals(sender->device)) {
+        sender->slow_receiver = GPUD_SLOW_BLOCK;
+        ring = (struct gpud_ring_description){
+            .slot_size = 4096, .slots_per_memory = ENTRIES, .memories = 1};
+        fuzz_share(sender->device, ENTRIES * 4096, GPUD_USAGE_TARGET, &ring.handle[0]);
+    }
     gpud_sender_configure(sender, &layout[0], NULL, 0, NULL);
 }
 
 /* As the listener's thread does. */
 static void read_messages(struct gpud_link *link)
 {
-    pthread_mutex_lock(&sender->lock);
+    gpud_sender_lock(sender);
     while (link->state != GPUD_LINK_DEAD) {
         static struct gpud_message message;
         struct gpud_error error = {.reason = ""};
@@ -55,7 +67,7 @@ static void read_messages(struct gpud_link *link)
             gpud_link_kill(link, GPUD_LOG_WARNING, error.reason);
         }
     }
-    pthread_mutex_unlock(&sender->lock);
+    gpud_sender_unlock(sender);
 }
 
 static void submit(void)
@@ -71,28 +83,58 @@ struct player {
     struct gpud_page *page;
     struct gpud_page_receiver view;
     uint32_t epoch;
+    bool ring_is_ours; /* by the last offer */
 };
+
+/* A page is good once: each session has its own. */
+static void drop_page(struct player *player)
+{
+    gpud_fd_close(&player->page_fd);
+    munmap(player->page, sizeof(*player->page));
+}
+
+static void make_page(struct player *player)
+{
+    void *page;
+    if (player->page)
+        drop_page(player);
+    if (gpud_memfd_create("page", sizeof(*player->page), GPUD_SHARE_WRITABLE, &player->page_fd,
+                          &page, NULL) != GPUD_OK)
+        abort();
+    player->page = page;
+    gpud_page_receiver_init(&player->view, page, ENTRIES);
+}
 
 static void say(struct player *player, struct fuzz_input *input)
 {
     static struct gpud_message message;
+    uint32_t choice;
     memset(&message, 0, sizeof(message));
     message.type = (enum gpud_message_type)(fuzz_number(input, 1) % 11);
     switch (message.type) {
-    case GPUD_MESSAGE_HELLO:
+    case GPUD_MESSAGE_HELLO: {
+        static const char *const routes[] = {"", "map", "peer", "staged"};
+        choice = fuzz_number(input, 1);
         gpud_endpoint_describe(&message.hello, sender->device, "fuzz");
         message.hello.token = 1;
-        message.hello.slots = 2;
-        message.hello.slow_receiver = (uint8_t)(2 + (fuzz_number(input, 1) & 1));
+        message.hello.slots = ENTRIES;
+        /* One that blocks is the sender's to allow. */
+        message.hello.slow_receiver =
+            (uint8_t)(choice & 8 ? GPUD_SLOW_BLOCK : GPUD_SLOW_DROP_NEWEST + (choice & 1));
+        gpud_print(message.hello.route, "%s", routes[choice >> 1 & 3]);
         break;
+    }
     case GPUD_MESSAGE_ACCEPT:
-        /* A page is good once. */
-        if (fuzz_number(input, 1) & 1)
-            gpud_page_receiver_init(&player->view, memset(player->page, 0, sizeof(*player->page)),
-                                    2);
+        choice = fuzz_number(input, 1);
+        if (choice & 1)
+            make_page(player);
         message.accept.epoch = player->epoch;
-        message.accept.entries = 2;
+        message.accept.entries = ENTRIES;
         message.accept.page = player->page_fd;
+        if (player->ring_is_ours)
+            message.accept.ring = ring;
+        if (choice & 2)
+            message.accept.ring.handle[0] = fuzz_forged_handle(ring.handle[0].size);
         break;
     case GPUD_MESSAGE_READY:
     case GPUD_MESSAGE_EOS:
@@ -111,10 +153,32 @@ static void listen_to(struct player *player)
 {
     static struct gpud_message message;
     while (gpud_socket_receive(player->fd, &message, NULL) == GPUD_OK) {
-        if (message.type == GPUD_MESSAGE_OFFER)
+        if (message.type == GPUD_MESSAGE_OFFER) {
             player->epoch = message.offer.epoch;
+            player->ring_is_ours = message.offer.ring.memories == 0;
+        }
         gpud_message_close(&message);
     }
+}
+
+/* Takes a frame and gives it back; its device may be done with it, or not. */
+static void use_frame(struct player *player, bool done)
+{
+    struct gpud_descriptor descriptor;
+    uint32_t entry;
+    if (gpud_page_claim(&player->view, gpud_page_head(&player->view), &entry, &descriptor, NULL) <=
+        0)
+        return;
+    if (done)
+        atomic_store(&player->page->signal[entry].release.word, descriptor.value);
+    gpud_page_give_back(&player->view, entry, true);
+}
+
+/* What devices have finished is taken notice of by whoever has the lock. */
+static void look_after_sender(void)
+{
+    gpud_sender_lock(sender);
+    gpud_sender_unlock(sender);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -122,27 +186,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct fuzz_input input = {data, size};
     struct player player = {.fd = -1};
     int ends[2];
-    void *page;
     if (!context)
         prepare();
     unsigned fds = fuzz_count_fds();
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0 ||
-        gpud_memfd_create("page", sizeof(*player.page), GPUD_SHARE_WRITABLE, &player.page_fd, &page,
-                          NULL) != GPUD_OK)
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0)
         abort();
     player.fd = ends[0];
-    player.page = page;
-    gpud_page_receiver_init(&player.view, player.page, 2);
-    pthread_mutex_lock(&sender->lock);
+    make_page(&player);
+    gpud_sender_lock(sender);
     struct gpud_link *link = gpud_link_create(sender, ends[1], getpid());
     sender->links[sender->link_count++] = link;
-    pthread_mutex_unlock(&sender->lock);
+    gpud_sender_unlock(sender);
     player.epoch = sender->epoch;
 
     for (unsigned turns = 0; input.size && turns < 200; turns++) {
-        struct gpud_descriptor descriptor;
-        uint32_t entry;
-        switch (fuzz_number(&input, 1) % 8) {
+        uint32_t turn = fuzz_number(&input, 1);
+        switch (turn % 8) {
         case 0:
         case 1:
         case 2:
@@ -155,9 +214,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             submit();
             break;
         case 5:
-            if (gpud_page_claim(&player.view, gpud_page_head(&player.view), &entry, &descriptor,
-                                NULL) > 0)
-                gpud_page_give_back(&player.view, entry, true);
+            use_frame(&player, !(turn & 0x80));
             break;
         case 6:
             fuzz_scribble(player.page, &input);
@@ -171,18 +228,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             break;
         }
     }
-    pthread_mutex_lock(&sender->lock);
+    gpud_sender_lock(sender);
     sender->link_count = 0;
     gpud_link_kill(link, GPUD_LOG_DEBUG, "the input is over");
     gpud_link_unref(link);
-    pthread_mutex_unlock(&sender->lock);
+    gpud_sender_unlock(sender);
     close(player.fd);
-    close(player.page_fd);
-    munmap(player.page, sizeof(*player.page));
+    drop_page(&player);
 
     /* Every slot is free again, and every descriptor that came along is closed. */
     gpud_sender_configure(sender, &layout[0], NULL, 0, NULL);
-    if (fuzz_count_fds() != fds)
-        abort();
+    fuzz_expect_fds(fds, look_after_sender);
     return 0;
 }

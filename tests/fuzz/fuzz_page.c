@@ -49,8 +49,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     while (input.size) {
         int got = 0;
         switch (fuzz_number(&input, 1) % 9) {
-        case 0:
         case 1:
+            gpud_page_announce(&sender, 1);
+            /* fall through */
+        case 0:
             if (!gpud_page_take(&sender, &entry))
                 break;
             memset(&page.descriptor[entry], 0, offsetof(struct gpud_descriptor, meta));
@@ -75,11 +77,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             got = gpud_page_revoke(&sender, &entry);
             break;
         case 6: { /* a word of the head of the page */
-            _Atomic uint32_t *words[] = {&page.head.word, &page.claimed.word, &page.returned.word,
-                                         &page.head.second, &page.sender_sleeps.word};
+            _Atomic uint32_t *words[] = {&page.head.word,     &page.claimed.word,
+                                         &page.returned.word, &page.head.second,
+                                         &page.head.third,    &page.sender_sleeps.word};
             uint32_t which = fuzz_number(&input, 1);
             uint32_t by = fuzz_number(&input, which & 0x80 ? 4 : 1);
-            atomic_fetch_add(words[which % 5], which & 0x40 ? 0 - by : by);
+            atomic_fetch_add(words[which % 6], which & 0x40 ? 0 - by : by);
             break;
         }
         case 7:
@@ -99,6 +102,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         }
         check_sender(&sender, taken);
         check_receiver(&receiver);
+        gpud_page_is_announced(&receiver);
         if (got > 0 && entry >= entries)
             abort();
         if (got < 0)

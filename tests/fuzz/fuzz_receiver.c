@@ -9,12 +9,34 @@
 #include "stream/pattern.h"
 #include "stream/receiver.h"
 
-#include <stdio.h>
-
 #define SLOTS 4
+#define SLOT_SIZE 4096
+#define NONCE 7
 
 static struct gpud_context *context;
 static struct gpud_receiver *receiver;
+/* Where the receiver's device is another than the host: a sender's own ring there, with the pattern
+ * in it, and queues of the player and of an application. */
+static struct gpud_handle shared;
+static struct gpud_queue *painter, *application;
+
+/* The pattern of the test frame, in every slot. */
+static void paint(uint8_t *slots, uint64_t size)
+{
+    gpud_pattern_write(slots, size, NONCE);
+    for (uint32_t i = 1; i < SLOTS; i++)
+        memcpy(slots + i * SLOT_SIZE, slots, size);
+}
+
+static void paint_memory(struct gpud_memory *memory, uint64_t size)
+{
+    void *data;
+    if (gpud_queue_map(painter, memory, 0, SLOTS * SLOT_SIZE, GPUD_WRITE,
+                       gpud_deadline(10 * GPUD_SEC), &data, NULL) != GPUD_OK)
+        abort();
+    paint(data, size);
+    gpud_queue_unmap(painter, memory, data);
+}
 
 static void prepare(void)
 {
@@ -23,10 +45,19 @@ static void prepare(void)
     quiet.log_level = GPUD_LOG_DEBUG;
     if (gpud_context_create(&quiet, &context, NULL) != GPUD_OK)
         abort();
+    fuzz_need_device(context);
     struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
     params.address = "unix:/nonexistent/nobody";
+    params.device = FUZZ_DEVICE;
+    params.slots = SLOTS;
     if (gpud_receiver_create(context, &params, &receiver, NULL) != GPUD_OK)
         abort();
+    if (!fuzz_signals(receiver->device))
+        return;
+    if (gpud_queue_create(receiver->device, &painter, NULL) != GPUD_OK ||
+        gpud_queue_create(receiver->device, &application, NULL) != GPUD_OK)
+        abort();
+    paint_memory(fuzz_share(receiver->device, SLOTS * SLOT_SIZE, GPUD_USAGE_SHARE, &shared), 2048);
 }
 
 struct player {
@@ -35,11 +66,13 @@ struct player {
     struct gpud_page *page;
     struct gpud_page_sender view;
     struct gpud_layout layout;
-    uint32_t epoch;
+    struct gpud_ring_description offered;
+    bool words_in_memory; /* by the last offer */
+    uint32_t epoch, value;
     uint64_t sequence;
 };
 
-static void publish(struct player *player, uint32_t flags)
+static void publish(struct player *player, uint32_t flags, bool done)
 {
     uint32_t entry;
     if (!player->page)
@@ -52,7 +85,10 @@ static void publish(struct player *player, uint32_t flags)
     memset(descriptor, 0, offsetof(struct gpud_descriptor, meta));
     descriptor->slot = entry % SLOTS;
     descriptor->sequence = ++player->sequence;
+    descriptor->value = ++player->value;
     descriptor->flags = flags;
+    if (done)
+        atomic_store(&player->page->signal[entry].ready.word, player->value);
     gpud_page_publish(&player->view, entry);
 }
 
@@ -72,9 +108,42 @@ static void listen_to(struct player *player)
             if (gpud_page_sender_init(&player->view, page, message.accept.entries,
                                       message.accept.entries, NULL) != GPUD_OK)
                 abort();
+            /* By the same handle as a sender's device would. */
+            const struct gpud_ring_description *ring = &message.accept.ring;
+            struct gpud_memory *memory;
+            if (painter && ring->memories) {
+                if (gpud_memory_import(receiver->device, &ring->handle[0], SLOTS * SLOT_SIZE,
+                                       GPUD_USAGE_TARGET, &memory, NULL) != GPUD_OK)
+                    abort();
+                paint_memory(memory, player->layout.size);
+                gpud_memory_unref(&memory);
+            }
         }
         gpud_message_close(&message);
     }
+}
+
+/* A route with what belongs to it, but for a signal that the input may choose. */
+static void choose_route(struct player *player, struct gpud_offer *offer, uint32_t choice)
+{
+    static const char *const names[] = {"map", "staged", "directgma", "peer"};
+    const struct gpud_route_ops *route = gpud_route_find(names[choice & 3]);
+    bool signals = fuzz_signals(receiver->device);
+    gpud_print(offer->route, "%s", route->name);
+    offer->signal =
+        route->signal == GPUD_SIGNAL_PAGE && !signals ? GPUD_SIGNAL_NONE : (uint32_t)route->signal;
+    if (choice & 0x30)
+        offer->signal = (choice >> 4 & 3) - 1 + (choice & 0x40);
+    offer->ring = (struct gpud_ring_description){
+        .slot_size = SLOT_SIZE, .slots_per_memory = SLOTS, .memories = 1};
+    offer->ring.handle[0] = (struct gpud_handle){
+        .type = GPUD_HANDLE_MEMFD, .fd = player->ring_fd, .size = SLOTS * SLOT_SIZE};
+    if (signals && route->ring != GPUD_RING_SENDER_HOST)
+        offer->ring.handle[0] = shared;
+    if (choice & 0x80)
+        offer->ring.handle[0] = fuzz_forged_handle(SLOTS * SLOT_SIZE);
+    player->words_in_memory = offer->signal == GPUD_SIGNAL_MEMORY;
+    player->offered = offer->ring;
 }
 
 static void say(struct player *player, struct fuzz_input *input)
@@ -83,35 +152,29 @@ static void say(struct player *player, struct fuzz_input *input)
     memset(&message, 0, sizeof(message));
     message.type = (enum gpud_message_type)(fuzz_number(input, 1) % 11);
     message.position = player->page ? player->view.head : 0;
-    struct gpud_ring_description ring = {
-        .slot_size = 4096, .slots_per_memory = SLOTS, .memories = 1};
-    ring.handle[0] = (struct gpud_handle){
-        .type = GPUD_HANDLE_MEMFD, .fd = player->ring_fd, .size = SLOTS * 4096};
     switch (message.type) {
     case GPUD_MESSAGE_HELLO:
         gpud_endpoint_describe(&message.hello, receiver->host, "fuzz");
         break;
-    case GPUD_MESSAGE_OFFER: {
-        static const char *const routes[] = {"map", "staged", "directgma", "map"};
+    case GPUD_MESSAGE_OFFER:
         message.offer.epoch = ++player->epoch;
         message.offer.layout = player->layout;
-        message.offer.ring = ring;
-        gpud_print(message.offer.route, "%s", routes[fuzz_number(input, 1) % 4]);
+        choose_route(player, &message.offer, fuzz_number(input, 1));
         break;
-    }
     case GPUD_MESSAGE_GROW:
-        message.grow = ring;
+        message.grow = player->offered;
         break;
     case GPUD_MESSAGE_CANARY:
+        /* Nobody posts words that are in the memories: two seconds for each frame. */
+        if (player->words_in_memory)
+            return;
         /* Without a frame the receiver waits for it, for two seconds. */
         if (!player->page || gpud_page_head(&(struct gpud_page_receiver){.page = player->page}) ==
                                  atomic_load(&player->page->claimed.word))
-            publish(player, GPUD_FRAME_CANARY);
-        gpud_pattern_write(player->ring, player->layout.size, 7);
-        for (uint32_t i = 1; i < SLOTS; i++)
-            memcpy(player->ring + i * 4096, player->ring, player->layout.size);
+            publish(player, GPUD_FRAME_CANARY, true);
+        paint(player->ring, player->layout.size);
         message.canary.epoch = player->epoch;
-        message.canary.nonce = 7;
+        message.canary.nonce = NONCE;
         break;
     case GPUD_MESSAGE_EVENT:
         message.event.size = fuzz_number(input, 1);
@@ -125,9 +188,18 @@ static void say(struct player *player, struct fuzz_input *input)
         gpud_page_count_message(&player->view);
 }
 
-/* Until nothing comes any more. Whatever it is, it must come back. */
-static void acquire(void)
+/* An application that works on the device. */
+static bool join(struct gpud_frame *frame)
 {
+    return application && gpud_frame_wait(frame, application->native, NULL) == GPUD_OK &&
+           gpud_frame_post(frame, application->native, NULL) == GPUD_OK;
+}
+
+/* Until nothing comes any more. Whatever it is, it must come back. */
+static void acquire(bool joins)
+{
+    /* A copy from a device takes a moment. */
+    int64_t patience = application ? 5 * GPUD_MSEC : 0;
     for (int i = 0; i < 8; i++) {
         struct gpud_frame *frame;
         struct gpud_error error = {.reason = ""};
@@ -137,7 +209,8 @@ static void acquire(void)
             volatile uint8_t sum = 0;
             struct gpud_frame_info info;
             gpud_frame_get_info(frame, &info);
-            if (gpud_frame_map(frame, GPUD_READ, 0, &data, NULL) == GPUD_OK) {
+            if (!(joins && join(frame)) &&
+                gpud_frame_map(frame, GPUD_READ, patience, &data, NULL) == GPUD_OK) {
                 for (uint64_t at = 0; at < info.layout.size;
                      at += at < 65536 ? 512 : info.layout.size / 16 + 1)
                     sum = (uint8_t)(sum + ((uint8_t *)data)[at]);
@@ -153,6 +226,10 @@ static void acquire(void)
     }
 }
 
+static void nothing(void)
+{
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fuzz_input input = {data, size};
@@ -163,7 +240,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         prepare();
     unsigned fds = fuzz_count_fds();
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0 ||
-        gpud_memfd_create("ring", SLOTS * 4096, GPUD_SHARE_READ_ONLY, &player.ring_fd, &ring,
+        gpud_memfd_create("ring", SLOTS * SLOT_SIZE, GPUD_SHARE_READ_ONLY, &player.ring_fd, &ring,
                           NULL) != GPUD_OK)
         abort();
     player.fd = ends[0];
@@ -178,36 +255,37 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
 
     for (unsigned turns = 0; input.size && turns < 200; turns++) {
-        switch (fuzz_number(&input, 1) % 6) {
+        uint32_t turn = fuzz_number(&input, 1);
+        bool joins = turn & 0x80;
+        switch (turn % 6) {
         case 0:
         case 1:
         case 2:
             say(&player, &input);
-            acquire();
+            acquire(joins);
             listen_to(&player);
             break;
         case 3:
-            publish(&player, fuzz_number(&input, 1) & 0xff);
-            acquire();
+            publish(&player, fuzz_number(&input, 1), !(turn & 0x40));
+            acquire(joins);
             break;
         case 4:
             if (player.page)
                 fuzz_scribble(player.page, &input);
-            acquire();
+            acquire(joins);
             break;
         case 5:
-            acquire();
+            acquire(joins);
             listen_to(&player);
             break;
         }
     }
     close(player.fd);
     close(player.ring_fd);
-    munmap(player.ring, SLOTS * 4096);
+    munmap(player.ring, SLOTS * SLOT_SIZE);
     gpud_memory_unmap_pages(player.page, sizeof(*player.page));
-    acquire(); /* the end is noticed */
+    acquire(false); /* the end is noticed */
     gpud_receiver_disconnect(receiver, INT64_C(3600) * GPUD_SEC);
-    if (fuzz_count_fds() != fds)
-        abort();
+    fuzz_expect_fds(fds, nothing);
     return 0;
 }

@@ -6,18 +6,65 @@
 #ifndef GPUD_TESTS_FUZZ_SESSION_H
 #define GPUD_TESTS_FUZZ_SESSION_H
 
+#include "base/clock.h"
 #include "base/fd.h"
+#include "device/device.h"
 #include "fuzz.h"
 #include "wire/message.h"
 #include "wire/page.h"
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+/* The device of the side under test. On one that signals by itself frames take other ways: such
+ * targets are compiled with its name, from the same files. */
+#ifndef FUZZ_DEVICE
+#define FUZZ_DEVICE "host"
+#endif
+
+/* Without the device there is nothing to try. */
+static inline void fuzz_need_device(struct gpud_context *context)
+{
+    struct gpud_device *device;
+    struct gpud_error error;
+    if (gpud_device_open(context, FUZZ_DEVICE, &device, &error) == GPUD_OK) {
+        gpud_device_close(&device);
+        return;
+    }
+    printf("skipped: %s\n", error.reason);
+    fflush(stdout);
+    _exit(77);
+}
+
+/* Whether frames of this device are handed over by words in the ring page. */
+static inline bool fuzz_signals(const struct gpud_device *device)
+{
+    return device->caps & GPUD_CAP_PAGE_SIGNALS;
+}
+
+/* Memory of the device that an honest peer would offer as a ring. Called once. */
+static inline struct gpud_memory *fuzz_share(struct gpud_device *device, uint64_t size,
+                                             enum gpud_usage usage, struct gpud_handle *handle)
+{
+    static struct gpud_memory *memory; /* as long as the program runs */
+    if (gpud_memory_alloc_for(device, size, usage, &memory, NULL) != GPUD_OK ||
+        gpud_memory_export(memory, handle, NULL) != GPUD_OK)
+        abort();
+    return memory;
+}
+
+/* A legacy handle that nobody made. */
+static inline struct gpud_handle fuzz_forged_handle(uint64_t size)
+{
+    return (struct gpud_handle){
+        .type = GPUD_HANDLE_CUDA_IPC, .fd = -1, .size = size, .word = {0, 1, 2, 3}};
+}
 
 static inline unsigned fuzz_count_fds(void)
 {
@@ -28,6 +75,18 @@ static inline unsigned fuzz_count_fds(void)
     if (dir)
         closedir(dir);
     return count;
+}
+
+/* Every descriptor that came along is closed again: at once, but for what a device still uses,
+ * which goes when it is done. turn: what must be called meanwhile. */
+static inline void fuzz_expect_fds(unsigned fds, void (*turn)(void))
+{
+    for (int64_t end = gpud_deadline(20 * GPUD_SEC); fuzz_count_fds() != fds;) {
+        if (gpud_now() >= end)
+            abort();
+        usleep(100);
+        turn();
+    }
 }
 
 /* Kinds of descriptors that a peer may think of; the good one is the caller's. */
@@ -50,7 +109,8 @@ static inline int fuzz_descriptor(uint32_t kind, int good)
     }
 }
 
-/* Sends a good message, bent where the input says, with descriptors of the kinds that it says. */
+/* Sends a good message, bent where the input says, with descriptors of the kinds that it says; good
+ * stands in for those that the message has not. */
 static inline void fuzz_send(int socket, struct gpud_message *message, struct fuzz_input *input,
                              int good)
 {
@@ -66,10 +126,12 @@ static inline void fuzz_send(int socket, struct gpud_message *message, struct fu
         size = fuzz_number(input, 2) % sizeof(bytes);
     if (bends & 16)
         memcpy(bytes + 8, &(uint32_t){(uint32_t)size}, 4);
+    for (size_t i = count; i < 8; i++)
+        fds[i] = good;
     if (bends & 32)
         count = fuzz_number(input, 1) % 8;
     for (size_t i = 0; i < count; i++) {
-        fds[i] = fuzz_descriptor(bends & 64 ? fuzz_number(input, 1) : 7, good);
+        fds[i] = fuzz_descriptor(bends & 64 ? fuzz_number(input, 1) : 7, fds[i]);
         if (fds[i] < 0)
             abort();
     }
