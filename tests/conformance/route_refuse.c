@@ -142,9 +142,25 @@ static void *receive_inside(void *arg)
     return NULL;
 }
 
+/* The order between a stream of the fake CUDA driver and a thread that touches the same pages
+ * stands in words of a ring page, which two sides in one process map at two addresses: the thread
+ * sanitizer cannot see it. */
+static bool is_blind_here(const struct way *way)
+{
+#ifdef __SANITIZE_THREAD__
+    return strncmp(way->name, "staged-cuda", 11) == 0;
+#else
+    return false;
+#endif
+}
+
 void test_same_process(const struct way *way)
 {
     struct scene scene;
+    if (is_blind_here(way)) {
+        SAY("  left out under the thread sanitizer, which cannot see this order");
+        return;
+    }
     scene_open(&scene, way, GPUD_SLOW_BLOCK);
     scene_format(&scene, "NV12", 366, 181);
     struct inside inside[2] = {0};
