@@ -106,7 +106,9 @@ static struct gpud_slot *orders_itself(const struct gpud_sender *sender,
 {
     struct gpud_slot *slot =
         sender->local ? gpud_pool_slot_of(sender->local, delivery->frame) : NULL;
-    if (!slot || delivery->frame->memory->host || delivery->staging)
+    /* Without fences an application's own queue cannot come after ours. */
+    if (!slot || delivery->frame->memory->host || delivery->staging ||
+        !sender->device->ops->queue->mark)
         return NULL;
     for (uint32_t i = 0; i < delivery->count; i++)
         if (waits(&delivery->target[i]))
