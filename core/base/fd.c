@@ -4,6 +4,7 @@
 #include "base/fd.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -82,4 +83,10 @@ void gpud_fd_close(int *fd)
     if (*fd >= 0)
         close(*fd);
     *fd = -1;
+}
+
+bool gpud_fd_is_hung_up(int fd)
+{
+    struct pollfd look = {.fd = fd, .events = 0};
+    return poll(&look, 1, 0) > 0 && (look.revents & (POLLHUP | POLLERR | POLLNVAL));
 }

@@ -28,4 +28,7 @@ void gpud_memory_unmap_pages(void *data, uint64_t size);
 /* Closes *fd and makes it -1; -1 is nothing. */
 void gpud_fd_close(int *fd);
 
+/* Whether the other end of a socket is gone. Waits for nothing. */
+bool gpud_fd_is_hung_up(int fd);
+
 #endif

@@ -7,7 +7,6 @@
 #include "base/fd.h"
 #include "stream/claim.h"
 
-#include <poll.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -42,8 +41,7 @@ void gpud_connection_unref(struct gpud_connection **connection)
 
 bool gpud_connection_is_dead(const struct gpud_connection *connection)
 {
-    struct pollfd look = {.fd = connection->fd, .events = 0};
-    return poll(&look, 1, 0) > 0 && (look.revents & (POLLHUP | POLLERR | POLLNVAL));
+    return gpud_fd_is_hung_up(connection->fd);
 }
 
 /* --- making -------------------------------------------------------------------------------- */

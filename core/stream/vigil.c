@@ -6,7 +6,6 @@
 #include "base/fd.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -220,12 +219,6 @@ static void raise_word(_Atomic uint32_t *word, uint32_t value)
         ;
 }
 
-static bool peer_is_dead(const struct gpud_vigil *vigil)
-{
-    struct pollfd look = {.fd = vigil->fd, .events = 0};
-    return poll(&look, 1, 0) > 0 && (look.revents & (POLLHUP | POLLERR | POLLNVAL));
-}
-
 /* The words are the peer's to write as well: one that it lowers would hold the page for as long as
  * our patience. A sender posts from queues of the library's own, and memory outlives the work on
  * those by itself; only an application's queue must be seen to be done. */
@@ -264,7 +257,7 @@ static void release_waits(struct gpud_vigil *vigil)
         if (is_at(their_word(vigil, i), value))
             continue;
         if (dead < 0)
-            dead = over || peer_is_dead(vigil);
+            dead = over || gpud_fd_is_hung_up(vigil->fd);
         int64_t now = gpud_now();
         if (is_held_up_here(vigil, i))
             atomic_store(&vigil->since[i], now);
