@@ -73,6 +73,16 @@ static void put(struct cuda_device *device, struct cuda_bounce *bounce)
     free(surplus);
 }
 
+/* After a copy was put on the stream that uses the pages. Where the driver does not even mark its
+ * end they are lost: they must not be used again, nor freed. */
+static void put_busy(struct cuda_device *device, CUstream stream, struct cuda_bounce *bounce,
+                     CUresult *result)
+{
+    bounce->busy = gpud_cuda_mark(device, stream, result);
+    if (bounce->busy)
+        put(device, bounce);
+}
+
 static enum gpud_status download(struct gpud_queue *queue, struct gpud_memory *memory,
                                  struct cuda_bounce *bounce, int64_t deadline,
                                  struct gpud_error *error)
@@ -85,10 +95,7 @@ static enum gpud_status download(struct gpud_queue *queue, struct gpud_memory *m
     if (result != CUDA_SUCCESS)
         return gpud_cuda_fail(error, result, "a copy from %s to the host",
                               queue->device->info.name);
-    enum gpud_status status = gpud_cuda_wait(device, stream, deadline, error);
-    if (status == GPUD_TIMEOUT)
-        bounce->busy = gpud_cuda_mark(device, stream, &result);
-    return status;
+    return gpud_cuda_wait(device, stream, deadline, error);
 }
 
 static struct cuda_bounce *take(struct cuda_device *device, uint64_t size, CUresult *result)
@@ -122,8 +129,9 @@ enum gpud_status gpud_cuda_bounce_copy(struct gpud_queue *queue, const struct gp
                                  copy->to_stride, (CUdeviceptr)(uintptr_t)bounce->host,
                                  (uint32_t)copy->row_bytes, copy->row_bytes, copy->rows);
     if (result == CUDA_SUCCESS)
-        bounce->busy = gpud_cuda_mark(device, stream, &result);
-    put(device, bounce);
+        put_busy(device, stream, bounce, &result);
+    else
+        put(device, bounce);
     if (result != CUDA_SUCCESS)
         return gpud_cuda_fail(error, result, "a copy on %s", queue->device->info.name);
     return GPUD_OK;
@@ -148,7 +156,7 @@ enum gpud_status gpud_cuda_bounce_map(struct gpud_queue *queue, struct gpud_memo
     if (access & GPUD_READ)
         status = download(queue, memory, bounce, deadline, error);
     if (status != GPUD_OK) {
-        put(device, bounce);
+        put_busy(device, gpud_cuda_stream(queue), bounce, &result);
         gpud_cuda_leave();
         return status;
     }
@@ -183,11 +191,14 @@ void gpud_cuda_bounce_unmap(struct gpud_queue *queue, struct gpud_memory *memory
             gpud_cu.memcpy_async(gpud_cuda_address(memory) + bounce->offset,
                                  (CUdeviceptr)(uintptr_t)bounce->host, bounce->length, stream);
         if (result == CUDA_SUCCESS)
-            bounce->busy = gpud_cuda_mark(device, stream, &result);
+            put_busy(device, stream, bounce, &result);
+        else
+            put(device, bounce);
         if (result != CUDA_SUCCESS)
             atomic_store(&own->failed, (int)result); /* nobody to tell here: the next call does */
+    } else {
+        put(device, bounce);
     }
-    put(device, bounce);
     gpud_cuda_leave();
 }
 
