@@ -223,8 +223,8 @@ static void wait_for_frames(struct gpud_receiver *receiver, int64_t deadline)
     int64_t slice = start + SLICE < deadline ? start + SLICE : deadline;
     atomic_store(&session->idle, true);
     atomic_store(&page->receiver_sleeps.word, 1);
-    /* What came back so far may be less than the sender wished to be woken for; nothing more will,
-     * for now. */
+    /* What came back so far may be less than the sender wished to be woken for; nothing more will
+     * while we sleep. */
     if (gpud_wake(&page->sender_sleeps.word))
         atomic_fetch_add_explicit(&session->kicks, 1, memory_order_relaxed);
     if (!has_something(receiver))

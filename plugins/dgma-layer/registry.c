@@ -51,7 +51,7 @@ static struct name name_of(cl_ulong base)
     return name;
 }
 
-/* Is the open file the one that the name stands for now, and a file of ours alone? */
+/* Is the open file the one that the name leads to, and a file of ours alone? */
 static bool is_ours(int fd, const char *path)
 {
     struct stat opened, named;
