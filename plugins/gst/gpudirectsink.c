@@ -277,6 +277,7 @@ static gboolean sink_start(GstBaseSink *base)
         return FALSE;
     }
     g_atomic_int_set(&self->unlocked, FALSE);
+    gst_gpudirect_sink_let_post(self, TRUE);
     gchar *device = gst_gpudirect_sink_choose_device(self);
     gboolean opened = gst_gpudirect_sink_open_sender(self, device);
     g_free(device);
@@ -290,6 +291,7 @@ static gboolean sink_stop(GstBaseSink *base)
     gst_gpudirect_sink_reset_stream(self);
     gst_gpudirect_sink_close_sender(self);
     gst_gpudirect_sink_clear_clients(self);
+    gst_gpudirect_sink_let_post(self, FALSE);
     return TRUE;
 }
 
@@ -410,6 +412,7 @@ static void finalize(GObject *object)
 
     gst_gpudirect_sink_clear_clients(self);
     g_mutex_clear(&self->clients_lock);
+    g_mutex_clear(&self->post_lock);
     g_clear_object(&self->given);
     tally_unref(self->tally);
     g_free(self->address);
@@ -453,6 +456,7 @@ static void gst_gpudirect_sink_init(GstGpudirectSink *self)
     self->opened_on = -1;
     self->tally = tally_new();
     g_mutex_init(&self->clients_lock);
+    g_mutex_init(&self->post_lock);
     g_queue_init(&self->client_events);
     /* The last sample would keep a slot for good. */
     gst_base_sink_set_last_sample_enabled(GST_BASE_SINK(self), FALSE);

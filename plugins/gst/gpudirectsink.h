@@ -66,6 +66,8 @@ struct _GstGpudirectSink {
     GMutex clients_lock;
     GQueue client_events;
     gboolean announcing;
+    GMutex post_lock; /* held while a message about one is posted */
+    gboolean may_post;
 };
 
 /* --- gpudirectsink.c ---------------------------------------------------------------------- */
@@ -113,5 +115,8 @@ void gst_gpudirect_sink_on_connect(void *user, const struct gpud_peer_info *peer
 void gst_gpudirect_sink_on_disconnect(void *user, const struct gpud_peer_info *peer);
 
 void gst_gpudirect_sink_clear_clients(GstGpudirectSink *self);
+
+/* Whether messages about receivers may be posted: from start to stop. */
+void gst_gpudirect_sink_let_post(GstGpudirectSink *self, gboolean let);
 
 #endif

@@ -3,7 +3,12 @@
 
 /* Receivers that come and go. The core tells from a thread of its own, which must not be kept and
  * must not call the core; an application's signal handler may do both. So the news goes through a
- * queue, which a thread of GStreamer's pool empties in order. */
+ * queue, which a thread of GStreamer's pool empties in order.
+ *
+ * That thread is nobody's streaming thread: nobody waits for it when the state changes. A handler
+ * may outlive the bin that the element was in, whose bus would still hand a message to it, so after
+ * stop() no message is posted any more. Stopping waits for a message on its way, as it does for
+ * those of streaming threads, and never for a signal handler. */
 #include "gpudirectsink.h"
 
 #define GST_CAT_DEFAULT gst_gpudirect_sink_debug
@@ -22,11 +27,28 @@ static GstStructure *peer_structure(const char *name, const struct gpud_peer_inf
                              "fallback-reason", G_TYPE_STRING, peer->fallback_reason, NULL);
 }
 
+static void post(GstGpudirectSink *self, GstStructure *structure)
+{
+    GstMessage *message = gst_message_new_element(GST_OBJECT(self), structure);
+
+    g_mutex_lock(&self->post_lock);
+    if (self->may_post)
+        gst_element_post_message(GST_ELEMENT(self), g_steal_pointer(&message));
+    g_mutex_unlock(&self->post_lock);
+    g_clear_pointer(&message, gst_message_unref);
+}
+
+void gst_gpudirect_sink_let_post(GstGpudirectSink *self, gboolean let)
+{
+    g_mutex_lock(&self->post_lock);
+    self->may_post = let;
+    g_mutex_unlock(&self->post_lock);
+}
+
 static void announce(GstGpudirectSink *self, const struct client_event *event)
 {
     static const char *const names[] = {"gpudirect-client-disconnected",
                                         "gpudirect-client-connected"};
-    GstElement *element = GST_ELEMENT(self);
     GstStructure *structure = peer_structure(names[event->connected], &event->peer);
 
     GST_INFO_OBJECT(self, "%" GST_PTR_FORMAT, structure);
@@ -34,7 +56,7 @@ static void announce(GstGpudirectSink *self, const struct client_event *event)
                   gst_gpudirect_sink_signals[event->connected ? SIGNAL_CLIENT_CONNECTED
                                                               : SIGNAL_CLIENT_DISCONNECTED],
                   0, event->peer.id, structure);
-    gst_element_post_message(element, gst_message_new_element(GST_OBJECT(self), structure));
+    post(self, structure);
     g_object_notify(G_OBJECT(self), "num-clients");
     if (event->connected)
         g_object_notify(G_OBJECT(self), "active-path");

@@ -179,46 +179,6 @@ GST_START_TEST(test_sender_comes_and_goes)
 }
 GST_END_TEST
 
-static void count_client(GstElement *element, guint64 id, GstStructure *peer, gint *count)
-{
-    guint64 same;
-    gchar *path;
-
-    fail_unless(
-        gst_structure_get(peer, "id", G_TYPE_UINT64, &same, "path", G_TYPE_STRING, &path, NULL));
-    fail_unless(id == same);
-    g_free(path);
-    /* A handler may call anything. */
-    g_object_get(element, "active-path", &path, NULL);
-    g_free(path);
-    g_atomic_int_inc(count);
-}
-
-GST_START_TEST(test_client_signals)
-{
-    gchar *address = ends_address();
-    GstHarness *sink = ends_sink(address, NULL);
-    gint connected = 0, disconnected = 0;
-
-    g_signal_connect(ends_element(sink), "client-connected", G_CALLBACK(count_client), &connected);
-    g_signal_connect(ends_element(sink), "client-disconnected", G_CALLBACK(count_client),
-                     &disconnected);
-    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
-    for (guint round = 1; round <= 5; round++) {
-        GstHarness *src = ends_src(address, NULL);
-        ends_wait_clients(sink, 1);
-        gst_harness_teardown(src);
-        ends_wait_clients(sink, 0);
-        for (int i = 0; i < 500 && g_atomic_int_get(&disconnected) < (gint)round; i++)
-            g_usleep(10000);
-        fail_unless_equals_int(g_atomic_int_get(&connected), round);
-        fail_unless_equals_int(g_atomic_int_get(&disconnected), round);
-    }
-    gst_harness_teardown(sink);
-    g_free(address);
-}
-GST_END_TEST
-
 static gpointer push_one(gpointer sink)
 {
     return GINT_TO_POINTER(gst_harness_push(sink, ends_picture(CAPS_SMALL, 1)));
@@ -381,7 +341,6 @@ static Suite *life_suite(void)
     tcase_add_test(tc, test_clock_time_across_processes);
     tcase_add_test(tc, test_receiver_comes_and_goes);
     tcase_add_test(tc, test_sender_comes_and_goes);
-    tcase_add_test(tc, test_client_signals);
     tcase_add_test(tc, test_waiting_for_a_connection_can_be_ended);
     tcase_add_test(tc, test_no_waiting_for_a_connection);
     tcase_add_test(tc, test_stop_while_blocked_by_a_receiver);

@@ -1,0 +1,168 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What a sink tells of receivers that come and go. */
+#include "ends.h"
+
+static void count_client(GstElement *element, guint64 id, GstStructure *peer, gint *count)
+{
+    guint64 same;
+    gchar *path;
+
+    fail_unless(
+        gst_structure_get(peer, "id", G_TYPE_UINT64, &same, "path", G_TYPE_STRING, &path, NULL));
+    fail_unless(id == same);
+    g_free(path);
+    /* A handler may call anything. */
+    g_object_get(element, "active-path", &path, NULL);
+    g_free(path);
+    g_atomic_int_inc(count);
+}
+
+GST_START_TEST(test_client_signals)
+{
+    gchar *address = ends_address();
+    GstHarness *sink = ends_sink(address, NULL);
+    gint connected = 0, disconnected = 0;
+
+    g_signal_connect(ends_element(sink), "client-connected", G_CALLBACK(count_client), &connected);
+    g_signal_connect(ends_element(sink), "client-disconnected", G_CALLBACK(count_client),
+                     &disconnected);
+    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
+    for (guint round = 1; round <= 5; round++) {
+        GstHarness *src = ends_src(address, NULL);
+        ends_wait_clients(sink, 1);
+        gst_harness_teardown(src);
+        ends_wait_clients(sink, 0);
+        for (int i = 0; i < 500 && g_atomic_int_get(&disconnected) < (gint)round; i++)
+            g_usleep(10000);
+        fail_unless_equals_int(g_atomic_int_get(&connected), round);
+        fail_unless_equals_int(g_atomic_int_get(&disconnected), round);
+    }
+    gst_harness_teardown(sink);
+    g_free(address);
+}
+GST_END_TEST
+
+struct gate {
+    GMutex lock;
+    GCond changed;
+    gboolean inside, open, gone;
+};
+
+static void gate_set(struct gate *gate, gboolean *what)
+{
+    g_mutex_lock(&gate->lock);
+    *what = TRUE;
+    g_cond_broadcast(&gate->changed);
+    g_mutex_unlock(&gate->lock);
+}
+
+static gboolean gate_wait(struct gate *gate, const gboolean *what, gint64 microseconds)
+{
+    gint64 deadline = g_get_monotonic_time() + microseconds;
+
+    g_mutex_lock(&gate->lock);
+    while (!*what && g_cond_wait_until(&gate->changed, &gate->lock, deadline))
+        ;
+    gboolean set = *what;
+    g_mutex_unlock(&gate->lock);
+    return set;
+}
+
+static void stand_at(struct gate *gate)
+{
+    gate_set(gate, &gate->inside);
+    fail_unless(gate_wait(gate, &gate->open, 10 * G_TIME_SPAN_SECOND));
+}
+
+static void stand_in_handler(GstElement *element, guint64 id, GstStructure *peer, gpointer gate)
+{
+    stand_at(gate);
+}
+
+static void element_gone(gpointer gate, GObject *element)
+{
+    gate_set(gate, &((struct gate *)gate)->gone);
+}
+
+/* A handler takes longer than the pipeline lives: nobody waits for it. */
+GST_START_TEST(test_signal_handler_outlives_the_bin)
+{
+    gchar *address = ends_address();
+    GstHarness *sink = ends_sink(address, NULL);
+    GstElement *element = ends_element(sink);
+    struct gate gate = {.inside = FALSE};
+
+    g_signal_connect(element, "client-connected", G_CALLBACK(stand_in_handler), &gate);
+    g_object_weak_ref(G_OBJECT(element), element_gone, &gate);
+    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
+    GstHarness *src = ends_src(address, NULL);
+    fail_unless(gate_wait(&gate, &gate.inside, 5 * G_TIME_SPAN_SECOND));
+    gst_harness_teardown(sink);
+    gst_harness_teardown(src);
+    fail_if(gate.gone);
+    gate_set(&gate, &gate.open);
+    fail_unless(gate_wait(&gate, &gate.gone, 5 * G_TIME_SPAN_SECOND));
+    g_free(address);
+}
+GST_END_TEST
+
+static GstBusSyncReply stand_in_message(GstBus *bus, GstMessage *message, gpointer gate)
+{
+    if (gst_message_has_name(message, "gpudirect-client-connected"))
+        stand_at(gate);
+    return GST_BUS_PASS;
+}
+
+static gpointer stop(gpointer element)
+{
+    struct gate *gate = g_object_get_data(element, "gate");
+
+    gst_element_set_state(element, GST_STATE_NULL);
+    gate_set(gate, &gate->gone);
+    return NULL;
+}
+
+/* A message on its way is with the bin, which nothing else keeps alive: stopping waits for it. */
+GST_START_TEST(test_stop_waits_for_a_message)
+{
+    gchar *address = ends_address();
+    GstHarness *sink = ends_sink(address, NULL);
+    GstBus *bus = ends_bus(sink);
+    struct gate gate = {.inside = FALSE};
+
+    gst_bus_set_sync_handler(bus, stand_in_message, &gate, NULL);
+    g_object_set_data(G_OBJECT(sink->element), "gate", &gate);
+    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
+    GstHarness *src = ends_src(address, NULL);
+    fail_unless(gate_wait(&gate, &gate.inside, 5 * G_TIME_SPAN_SECOND));
+    GThread *thread = g_thread_new("stop", stop, sink->element);
+    fail_if(gate_wait(&gate, &gate.gone, G_TIME_SPAN_SECOND / 4));
+    gate_set(&gate, &gate.open);
+    g_thread_join(thread);
+    gst_harness_teardown(sink);
+    gst_harness_teardown(src);
+    gst_object_unref(bus);
+    g_free(address);
+}
+GST_END_TEST
+
+static Suite *clients_suite(void)
+{
+    Suite *suite = suite_create("clients");
+    TCase *tc = tcase_create("clients");
+
+    suite_add_tcase(suite, tc);
+    tcase_add_test(tc, test_client_signals);
+    tcase_add_test(tc, test_signal_handler_outlives_the_bin);
+    tcase_add_test(tc, test_stop_waits_for_a_message);
+    return suite;
+}
+
+int main(int argc, char **argv)
+{
+    ends_init_environment();
+    gst_check_init(&argc, &argv);
+    return gst_check_run_suite(clients_suite(), "clients", __FILE__);
+}
