@@ -214,7 +214,9 @@ enum gpud_status gpud_sender_submit(struct gpud_sender *sender, struct gpud_fram
         delivered = sender->sequence != before;
     }
     gpud_sender_unlock(sender);
-    if (delivered && !keep)
+    if (delivered && keep)
+        (*frame)->info.flags |= GPUD_FRAME_READ_ONLY;
+    else if (delivered)
         *frame = NULL; /* the delivery has it */
     else if (!keep && status != GPUD_AGAIN && status != GPUD_TIMEOUT)
         gpud_frame_release(frame);

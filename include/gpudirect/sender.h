@@ -97,8 +97,8 @@ GPUD_API enum gpud_status gpud_sender_acquire(struct gpud_sender *sender, int64_
 
 /* Hands the frame to every receiver, and consumes it: on GPUD_OK, and on every failure but
  * GPUD_AGAIN and GPUD_TIMEOUT (a blocking receiver gave no credit), *frame is NULL. With `keep` the
- * caller keeps the frame and may submit it again or release it, but must not write to it any more.
- * With no receiver the frame is done. */
+ * caller keeps the frame and may submit it again or release it, but must not write to it any more:
+ * it has GPUD_FRAME_READ_ONLY then. With no receiver the frame is done. */
 GPUD_API enum gpud_status gpud_sender_submit(struct gpud_sender *sender, struct gpud_frame **frame,
                                              bool keep, int64_t timeout_ns,
                                              struct gpud_error *error);

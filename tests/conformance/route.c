@@ -111,6 +111,8 @@ static void send_twice(struct scene *scene)
     WORKS(gpud_frame_set_info(frame, &info, &e));
     WORKS(gpud_sender_submit(scene->sender, &frame, true, 10 * GPUD_SEC, &e));
     CHECK(frame == kept, "a frame that the caller keeps is gone");
+    EXPECT(GPUD_NO_ACCESS, "shared with others",
+           gpud_frame_map(frame, GPUD_WRITE, GPUD_SEC, &data, &e));
     WORKS(gpud_sender_submit(scene->sender, &frame, true, 10 * GPUD_SEC, &e));
     gpud_frame_release(&frame);
 }
