@@ -14,6 +14,7 @@
  *   GPUD_FAKE_CUDA_FAIL=f:3=801    the third call of f fails with 801; f:3+ from the third on;
  *                                  without a result, OUT_OF_MEMORY; more, separated by commas
  *   GPUD_FAKE_CUDA_DELAY_US=n      each operation of a stream takes so much longer
+ *   GPUD_FAKE_CUDA_PEER_MBPS=n     a copy from one device to another gets no faster than that
  *   GPUD_FAKE_CUDA_STRICT=abort    abort() where a rule is broken; exit: leave with 86 at the end
  *   GPUD_FAKE_CUDA_VERBOSE=1       say why a call is refused
  *
@@ -131,7 +132,7 @@ struct fake {
     int physical[MAX_DEVICES]; /* of a visible one */
     bool no_peers, verbose, abort_on_report, exit_on_report;
     size_t memory;
-    long delay_us;
+    long delay_us, peer_mbps;
     unsigned reports;
     struct CUctx_st *contexts;
     struct CUstream_st *streams;

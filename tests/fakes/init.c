@@ -63,7 +63,9 @@ static void read_environment(void)
     const char *strict = getenv("GPUD_FAKE_CUDA_STRICT");
     const char *delay = getenv("GPUD_FAKE_CUDA_DELAY_US");
     fake.memory = memory ? read_size(memory) : (size_t)1 << 30;
+    const char *rate = getenv("GPUD_FAKE_CUDA_PEER_MBPS");
     fake.delay_us = delay ? atol(delay) : 0;
+    fake.peer_mbps = rate ? atol(rate) : 0;
     fake.no_peers = getenv("GPUD_FAKE_CUDA_PEERS") && !is_set("GPUD_FAKE_CUDA_PEERS");
     fake.verbose = is_set("GPUD_FAKE_CUDA_VERBOSE");
     fake.abort_on_report = strict && strcmp(strict, "abort") == 0;

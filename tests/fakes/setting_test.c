@@ -98,10 +98,17 @@ static void memory(void)
     CHECK_EQUAL(available, 4 << 20);
 }
 
+static long milliseconds_since(const struct timespec *start)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (now.tv_sec - start->tv_sec) * 1000 + (now.tv_nsec - start->tv_nsec) / 1000000;
+}
+
 /* 20000 microseconds an operation: ten take two tenths of a second at least */
 static void delay(void)
 {
-    struct timespec start, end;
+    struct timespec start;
     CUdeviceptr address;
     open_device();
     DO(mem_alloc(&address, 16));
@@ -109,9 +116,35 @@ static void delay(void)
     for (int i = 0; i < 10; i++)
         DO(memset_d8_async(address, 1, 16, NULL));
     finish(NULL);
-    clock_gettime(CLOCK_MONOTONIC, &end);
-    long passed = (end.tv_sec - start.tv_sec) * 1000 + (end.tv_nsec - start.tv_nsec) / 1000000;
+    long passed = milliseconds_since(&start);
     CHECK(passed >= 190, "%ld ms", passed);
+}
+
+/* 10 MB/s from one device to another: 4 MB take four tenths of a second */
+static void peer_rate(void)
+{
+    const size_t size = 4000000;
+    struct timespec start;
+    CUdeviceptr here, here_too, there;
+    CUcontext other;
+    open_device();
+    DO(mem_alloc(&here, size));
+    DO(mem_alloc(&here_too, size));
+    DO(device_primary_ctx_retain(&other, 1));
+    DO(ctx_push_current(other));
+    DO(mem_alloc(&there, size));
+    DO(ctx_pop_current(&other));
+    DO(ctx_enable_peer_access(other, 0));
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    DO(memcpy_dtod_async(there, here, size, NULL));
+    finish(NULL);
+    long across = milliseconds_since(&start);
+    CHECK(across >= 390, "%ld ms", across);
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    DO(memcpy_dtod_async(here_too, here, size, NULL));
+    finish(NULL);
+    long inside = milliseconds_since(&start);
+    CHECK(inside < across, "%ld ms inside a device, %ld from one to another", inside, across);
 }
 
 /* Each way to learn of a report, in a child; and a child that forks away from its GPU. */
@@ -154,8 +187,8 @@ int main(int argc, char **argv)
         const char *name;
         void (*run)(void);
     } settings[] = {
-        {"inject", inject}, {"visible", visible}, {"none", none},     {"no-peers", no_peers},
-        {"memory", memory}, {"delay", delay},     {"strict", strict},
+        {"inject", inject}, {"visible", visible}, {"none", none},           {"no-peers", no_peers},
+        {"memory", memory}, {"delay", delay},     {"peer-rate", peer_rate}, {"strict", strict},
     };
     open_driver();
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {

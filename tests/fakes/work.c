@@ -55,8 +55,17 @@ static bool wait_value(CUstream stream, const struct operation *operation)
     return true;
 }
 
+static bool between_devices(const struct operation *operation)
+{
+    const struct range *from = operation->from.range, *to = operation->to.range;
+    return from && to && from->kind != RANGE_HOST && to->kind != RANGE_HOST &&
+           from->device != to->device;
+}
+
 static void copy(const struct operation *operation)
 {
+    if (fake.peer_mbps > 0 && between_devices(operation))
+        nap((long)(operation->width * operation->rows) / fake.peer_mbps);
     const unsigned char *from = operation->staging ? operation->staging : operation->from.cpu;
     for (size_t row = 0; row < operation->rows; row++)
         memmove(operation->to.cpu + row * operation->to_pitch, from + row * operation->from_pitch,
