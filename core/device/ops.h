@@ -213,6 +213,8 @@ struct gpud_device {
                             is there */
     uint32_t reach_count;
     uint8_t reach[GPUD_REACH_MAX][16]; /* filled by open; the device itself is among them */
+    uint32_t host_rate; /* MB/s to and from the host's memory, by the vendor's figures; filled by
+                           open; 0: unknown */
     struct gpud_device_info info;
     void *backend;
 };

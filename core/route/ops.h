@@ -29,6 +29,9 @@ struct gpud_route_ops {
      * act on. */
     bool (*can_connect)(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver,
                         char why[GPUD_WHY_MAX]);
+    /* How fast one frame gets across, all its copies in turn, in bytes per second by what the
+     * vendors say; 0: they do not. NULL: nothing is known before it is measured. */
+    double (*rate)(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver);
 };
 
 extern const struct gpud_route_ops gpud_map_route, gpud_peer_route, gpud_directgma_route,

@@ -21,14 +21,16 @@ enum gpud_signal_place gpud_route_signal(const struct gpud_route_ops *route,
                                          const struct gpud_endpoint *sender,
                                          const struct gpud_endpoint *receiver);
 
-/* The first route in the table's order that both ends can take. `failed` has a bit for each route
- * (by its place) that was tried and did not work, with the reason in reasons[place]. On success
- * *against holds the reasons against every better route, on failure against all ("" where there is
- * none). NULL: none. */
+/* The first route in the table's order that both ends can take, unless a later one is known to get
+ * a frame across much faster. `failed` has a bit for each route (by its place) that was tried and
+ * did not work, with the reason in reasons[place]; rate[place] is what was measured, in bytes per
+ * second. On success *against holds the reasons against every better route, on failure against all
+ * ("" where there is none). NULL: none. */
 #define GPUD_ROUTES_MAX 8
 struct gpud_route_trials {
     unsigned failed;
     char reason[GPUD_ROUTES_MAX][GPUD_WHY_MAX];
+    double rate[GPUD_ROUTES_MAX];
 };
 const struct gpud_route_ops *gpud_route_select(const struct gpud_endpoint *sender,
                                                const struct gpud_endpoint *receiver,
@@ -38,6 +40,15 @@ const struct gpud_route_ops *gpud_route_select(const struct gpud_endpoint *sende
 /* Notes that a route was tried in vain. */
 void gpud_route_failed(struct gpud_route_trials *trials, const struct gpud_route_ops *route,
                        const char *reason);
+
+/* Whether the choice of this route, which copies from device to device, depends on how fast it is,
+ * which nobody has measured yet. */
+bool gpud_route_wants_rate(const struct gpud_route_ops *route, const struct gpud_endpoint *sender,
+                           const struct gpud_endpoint *receiver,
+                           const struct gpud_route_trials *trials);
+
+void gpud_route_measured(struct gpud_route_trials *trials, const struct gpud_route_ops *route,
+                         double rate);
 
 const struct gpud_route_ops *gpud_route_find(const char *name);
 

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Best first: fewer copies, then the shorter way. */
+/* Best first: fewer copies, then the shorter way. A later one overtakes where it is much faster. */
 static const struct gpud_route_ops *const routes[] = {
     &gpud_map_route,
     &gpud_peer_route,
@@ -53,6 +53,7 @@ void gpud_endpoint_describe(struct gpud_endpoint *endpoint, const struct gpud_de
     endpoint->aperture = device->aperture;
     endpoint->token = device->context->token;
     memcpy(endpoint->uuid, device->uuid, sizeof(endpoint->uuid));
+    endpoint->host_rate = device->host_rate;
     endpoint->reach_count = device->reach_count;
     memcpy(endpoint->reach, device->reach, sizeof(endpoint->reach));
     read_boot_id(endpoint->host);
@@ -104,6 +105,80 @@ static void add_reason(char against[GPUD_WHY_MAX], const char *route, const char
     gpud_print_n(against + used, GPUD_WHY_MAX - used, "%s%s: %s", used ? "; " : "", route, why);
 }
 
+static size_t place_of(const struct gpud_route_ops *route)
+{
+    size_t place = 0;
+    while (routes[place] != route)
+        place++;
+    return place;
+}
+
+/* --- speed --------------------------------------------------------------------------------- */
+
+/* What a detour must be faster by: it takes the host's memory from others, and vendors' figures are
+ * seldom reached. */
+#define WORTH_A_DETOUR 1.5
+
+static double rate_of(size_t place, const struct gpud_endpoint *sender,
+                      const struct gpud_endpoint *receiver, const struct gpud_route_trials *trials)
+{
+    if (trials->rate[place] > 0)
+        return trials->rate[place];
+    return routes[place]->rate ? routes[place]->rate(sender, receiver) : 0;
+}
+
+/* The fastest route behind this place that has a known rate; ROUTES: there is none. */
+static size_t find_rival(size_t place, const struct gpud_endpoint *sender,
+                         const struct gpud_endpoint *receiver,
+                         const struct gpud_route_trials *trials, double *rate)
+{
+    size_t found = ROUTES;
+    *rate = 0;
+    for (size_t i = place + 1; i < ROUTES; i++) {
+        char why[GPUD_WHY_MAX];
+        double its = rate_of(i, sender, receiver, trials);
+        if (its <= *rate || trials->failed & 1u << i || !possible(routes[i], sender, receiver, why))
+            continue;
+        *rate = its;
+        found = i;
+    }
+    return found;
+}
+
+bool gpud_route_wants_rate(const struct gpud_route_ops *route, const struct gpud_endpoint *sender,
+                           const struct gpud_endpoint *receiver,
+                           const struct gpud_route_trials *trials)
+{
+    size_t place = place_of(route);
+    double rate;
+    return route->ring == GPUD_RING_RECEIVER && trials->rate[place] <= 0 &&
+           find_rival(place, sender, receiver, trials, &rate) < ROUTES;
+}
+
+void gpud_route_measured(struct gpud_route_trials *trials, const struct gpud_route_ops *route,
+                         double rate)
+{
+    trials->rate[place_of(route)] = rate;
+}
+
+/* The route that overtakes this one, or the one itself. */
+static size_t overtake(size_t place, const struct gpud_endpoint *sender,
+                       const struct gpud_endpoint *receiver, const struct gpud_route_trials *trials,
+                       char against[GPUD_WHY_MAX])
+{
+    char why[GPUD_WHY_MAX];
+    double rate, own = rate_of(place, sender, receiver, trials);
+    size_t rival = find_rival(place, sender, receiver, trials, &rate);
+    if (own <= 0 || rival == ROUTES || rate < own * WORTH_A_DETOUR)
+        return place;
+    gpud_print(why, "only %.1f GB/s were measured, where %s should reach %.1f", own / 1e9,
+               routes[rival]->name, rate / 1e9);
+    add_reason(against, routes[place]->name, why);
+    return rival;
+}
+
+/* --- the choice ---------------------------------------------------------------------------- */
+
 const struct gpud_route_ops *gpud_route_select(const struct gpud_endpoint *sender,
                                                const struct gpud_endpoint *receiver,
                                                const struct gpud_route_trials *trials,
@@ -112,13 +187,12 @@ const struct gpud_route_ops *gpud_route_select(const struct gpud_endpoint *sende
     against[0] = '\0';
     for (size_t i = 0; i < ROUTES; i++) {
         char why[GPUD_WHY_MAX] = "";
-        if (trials->failed & 1u << i) {
+        if (trials->failed & 1u << i)
             add_reason(against, routes[i]->name, trials->reason[i]);
-            continue;
-        }
-        if (possible(routes[i], sender, receiver, why))
-            return routes[i];
-        add_reason(against, routes[i]->name, why);
+        else if (possible(routes[i], sender, receiver, why))
+            return routes[overtake(i, sender, receiver, trials, against)];
+        else
+            add_reason(against, routes[i]->name, why);
     }
     return NULL;
 }
@@ -126,12 +200,9 @@ const struct gpud_route_ops *gpud_route_select(const struct gpud_endpoint *sende
 void gpud_route_failed(struct gpud_route_trials *trials, const struct gpud_route_ops *route,
                        const char *reason)
 {
-    for (size_t i = 0; i < ROUTES; i++) {
-        if (routes[i] != route)
-            continue;
-        trials->failed |= 1u << i;
-        gpud_print(trials->reason[i], "%s", reason);
-    }
+    size_t place = place_of(route);
+    trials->failed |= 1u << place;
+    gpud_print(trials->reason[place], "%s", reason);
 }
 
 const struct gpud_route_ops *gpud_route_find(const char *name)

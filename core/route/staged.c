@@ -3,6 +3,7 @@
 
 /* staged: through host pages of the sender that both devices read and write; at an end that is the
  * host itself nothing is copied. */
+#include "device/ops.h"
 #include "route/ops.h"
 
 #include <string.h>
@@ -18,8 +19,27 @@ static bool can_connect(const struct gpud_endpoint *sender, const struct gpud_en
     return true;
 }
 
+/* Seconds for a byte between a device and the host's memory, which the host is in already. */
+static bool add_time(const struct gpud_endpoint *end, double *time)
+{
+    if (end->caps & GPUD_CAP_HOST_MEMORY)
+        return true;
+    if (end->host_rate == 0)
+        return false;
+    *time += 1 / (end->host_rate * 1e6);
+    return true;
+}
+
+/* Down, and then up. */
+static double rate(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver)
+{
+    double time = 0;
+    return add_time(sender, &time) && add_time(receiver, &time) && time > 0 ? 1 / time : 0;
+}
+
 const struct gpud_route_ops gpud_staged_route = {
     .name = "staged",
     .ring = GPUD_RING_SENDER_HOST,
     .can_connect = can_connect,
+    .rate = rate,
 };

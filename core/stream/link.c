@@ -211,14 +211,17 @@ static enum gpud_status offer_route(struct gpud_link *link, const struct gpud_ro
     return GPUD_OK;
 }
 
+static const struct gpud_route_ops *choose_route(struct gpud_link *link)
+{
+    struct gpud_endpoint self;
+    describe_sender(link->sender, &self);
+    return gpud_route_select(&self, &link->peer, &link->trials, link->against);
+}
+
 void gpud_link_offer(struct gpud_link *link)
 {
-    struct gpud_sender *sender = link->sender;
-    struct gpud_endpoint self;
-    describe_sender(sender, &self);
     for (;;) {
-        const struct gpud_route_ops *route =
-            gpud_route_select(&self, &link->peer, &link->trials, link->against);
+        const struct gpud_route_ops *route = choose_route(link);
         if (!route) {
             refuse(link, GPUD_UNSUPPORTED, link->against);
             return;
@@ -366,6 +369,26 @@ static enum gpud_status send_canary(struct gpud_link *link, uint64_t *nonce,
     return gpud_deliver(sender, &delivery, error);
 }
 
+/* Measures the link where the choice of its route depends on that. The lock is dropped meanwhile.
+ */
+static void measure(struct gpud_link *link)
+{
+    struct gpud_sender *sender = link->sender;
+    struct gpud_transport *transport = link->transport;
+    const struct gpud_route_ops *route = transport->route;
+    uint64_t size = sender->layout.size;
+    struct gpud_endpoint self;
+    describe_sender(sender, &self);
+    if (!gpud_route_wants_rate(route, &self, &link->peer, &link->trials))
+        return;
+    transport->references++;
+    gpud_sender_unlock(sender);
+    double rate = gpud_transport_measure(transport, sender->queue, size);
+    gpud_sender_lock(sender);
+    gpud_transport_unref(&transport);
+    gpud_route_measured(&link->trials, route, rate);
+}
+
 static void handle_accept(struct gpud_link *link, const struct gpud_accept *accept)
 {
     struct gpud_sender *sender = link->sender;
@@ -378,6 +401,14 @@ static void handle_accept(struct gpud_link *link, const struct gpud_accept *acce
             refuse(link, GPUD_PEER, error.reason);
         else
             try_next(link, error.reason);
+        return;
+    }
+    const struct gpud_route_ops *route = link->transport->route;
+    measure(link);
+    if (link->state != GPUD_LINK_OFFERED || accept->epoch != sender->epoch)
+        return; /* the lock was dropped meanwhile */
+    if (choose_route(link) != route) {
+        gpud_link_offer(link);
         return;
     }
     struct gpud_message message = {.type = GPUD_MESSAGE_CANARY};

@@ -169,7 +169,7 @@ void gpud_sender_start_epoch(struct gpud_sender *sender)
     for (uint32_t i = 0; i < sender->link_count; i++) {
         struct gpud_link *link = sender->links[i];
         if (link->state != GPUD_LINK_HELLO && link->state != GPUD_LINK_DEAD) {
-            link->trials = (struct gpud_route_trials){0};
+            link->trials.failed = 0; /* what was measured stays true */
             gpud_link_offer(link);
         }
     }

@@ -1,11 +1,12 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The inside of a sender. Five files:
+/* The inside of a sender. Six files:
  *   sender.c    the public object: epochs, lending, events
  *   submit.c    a frame gets its credits, by each receiver's policy
  *   delivery.c  one frame on its way to several receivers: copies, signals, publishing
  *   link.c      one receiver: the handshake as a state machine, its policy, its end
+ *   rate.c      how fast a link's copies are, where the choice of its route depends on that
  *   listener.c  the thread that accepts receivers, feeds the state machines and notices deaths
  *
  * One lock, for everything but what says otherwise; links and transports are reference-counted
@@ -179,6 +180,13 @@ void gpud_link_offer(struct gpud_link *link);
 void gpud_link_send(struct gpud_link *link, struct gpud_message *message);
 
 void gpud_link_peer_info(const struct gpud_link *link, struct gpud_peer_info *info);
+
+/* --- rate.c -------------------------------------------------------------------------------- */
+
+/* Bytes per second of whole frames into the receiver's ring, which is connected and not yet in use;
+ * 0: unknown. Takes a few frames' time. queue: the sender's. Without the lock, with a reference. */
+double gpud_transport_measure(struct gpud_transport *transport, struct gpud_queue *queue,
+                              uint64_t size);
 
 /* --- listener.c ---------------------------------------------------------------------------- */
 

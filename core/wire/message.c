@@ -182,6 +182,7 @@ static void endpoint(struct codec *codec, struct gpud_endpoint *endpoint)
     }
     for (uint32_t i = 0; i < endpoint->reach_count; i++)
         raw(codec, endpoint->reach[i], sizeof(endpoint->reach[i]));
+    u32(codec, &endpoint->host_rate);
     u64(codec, &endpoint->token);
     raw(codec, endpoint->host, sizeof(endpoint->host));
     text(codec, endpoint->route, sizeof(endpoint->route));

@@ -56,6 +56,7 @@ struct gpud_endpoint {
     char no_direct[192]; /* why others cannot write its memory */
     uint32_t reach_count;
     uint8_t reach[GPUD_REACH_MAX][16]; /* the devices that its copy engine can write */
+    uint32_t host_rate;                /* MB/s between it and the host's memory; 0: unknown */
     uint64_t token;                    /* of the context: equal = the same process and context */
     uint8_t host[16];                  /* the machine's boot id */
     char route[32];                    /* the only one wanted, or "" */

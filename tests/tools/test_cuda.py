@@ -78,6 +78,17 @@ for to, route, copies, main, all_of_them in (
     check(abs(ceilings[main]["ratio"] * ceilings[main]["value"] / result["fps"] - 1) < 1e-6, f"{to}: {ceilings[main]}")
     check(ceilings["marker"]["ratio"] is None, "a rate is compared with a time")
 
+# A way from GPU to GPU that is slower than the detour is not taken, and the reason has the figures; where the detour is
+# not wanted, or nobody knows how fast it is, it is taken all the same.
+LARGE = ["--width", "1920", "--height", "1080", "--frames", "20", "--from", "cuda:0", "--to", "cuda:1"]
+SLOW = {**NVML, "GPUD_FAKE_CUDA_PEER_MBPS": "500"}
+result = run_json(BENCH, *LARGE, env=SLOW)
+check_run(result, "staged", 20, 2)
+check("peer: only 0." in result["fallback_reason"] and "staged should reach 31.5" in result["fallback_reason"],
+      f"a slow peer: {result['fallback_reason']}")
+check_run(run_json(BENCH, *LARGE, "--route", "peer", env=SLOW), "peer", 20, 1)
+check_run(run_json(BENCH, *LARGE, env={**SLOW, "FAKE_NVML_GENERATION": "0"}), "peer", 20, 1)
+
 # Every byte, foreign memory, and a list of devices.
 result = run_json(BENCH, *SMALL, "--from", "cuda:0", "--to", "cuda:0,cuda:1,cuda:2", "--receivers", "3", "--verify",
                   "full", "--source", "foreign", "--frames", "40")

@@ -74,6 +74,7 @@ static void make(struct gpud_message *message, enum gpud_message_type type, bool
         message->hello.require_direct = 1;
         message->hello.reach_count = GPUD_REACH_MAX;
         memset(message->hello.reach, 0xc3, sizeof(message->hello.reach));
+        message->hello.host_rate = UINT32_MAX;
         break;
     case GPUD_MESSAGE_OFFER:
         if (!large)

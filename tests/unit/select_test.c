@@ -188,6 +188,48 @@ static void test_trials(void)
     against_of(&s, &r, &trials, "none");
 }
 
+/* A copy from GPU to GPU that was measured to be much slower than the detour should be. */
+static void test_rates(void)
+{
+    struct gpud_endpoint a = cuda_end("cuda:0", 10), b = cuda_end("cuda:1", 20), host = host_end();
+    const struct gpud_route_ops *peer = gpud_route_find("peer"), *map = gpud_route_find("map");
+    struct gpud_route_trials trials = {0};
+    memcpy(a.reach[a.reach_count++], b.uuid, sizeof(b.uuid));
+    CHECK(!gpud_route_wants_rate(peer, &a, &b, &trials), "there is nothing to compare with");
+    a.host_rate = 30000;
+    CHECK(!gpud_route_wants_rate(peer, &a, &b, &trials), "half of the detour is unknown");
+    b.host_rate = 15000;
+    CHECK(gpud_route_wants_rate(peer, &a, &b, &trials), "nothing is to be measured");
+    CHECK(!gpud_route_wants_rate(map, &a, &b, &trials), "what is not copied is to be measured");
+    against_of(&a, &b, &trials, "peer");
+
+    /* Down at 30 GB/s and up at 15: a frame gets across at 10. */
+    gpud_route_measured(&trials, peer, 6.8e9);
+    CHECK(!gpud_route_wants_rate(peer, &a, &b, &trials), "measured twice");
+    CHECK(strstr(against_of(&a, &b, &trials, "peer"), "peer") == NULL, "a reason against itself");
+    gpud_route_measured(&trials, peer, 6.5e9);
+    const char *why = against_of(&a, &b, &trials, "staged");
+    SAYS(why, "map: the frames are on cuda:0");
+    SAYS(why, "peer: only 6.5 GB/s were measured, where staged should reach 10.0");
+    CHECK(strstr(why, "directgma") == NULL, "a reason against a worse route");
+
+    /* The user's word goes first; and where the detour fails, the slow way is one. */
+    struct gpud_endpoint direct = a, wish = a;
+    direct.require_direct = 1;
+    gpud_print(wish.route, "peer");
+    against_of(&direct, &b, &trials, "peer");
+    against_of(&wish, &b, &trials, "peer");
+    gpud_route_failed(&trials, gpud_route_find("staged"), "out of memory");
+    against_of(&a, &b, &trials, "peer");
+
+    /* At an end that is the host nothing is copied; and inside one GPU nothing at all. */
+    CHECK(gpud_route_find("staged")->rate(&a, &host) == 30e9, "down alone");
+    CHECK(gpud_route_find("staged")->rate(&host, &host) == 0, "no copy has no rate");
+    struct gpud_endpoint again = a;
+    trials = (struct gpud_route_trials){0};
+    against_of(&a, &again, &trials, "map");
+}
+
 static void test_explain(void)
 {
     struct gpud_context *context;
@@ -220,6 +262,7 @@ int main(void)
     test_machines();
     test_wishes();
     test_trials();
+    test_rates();
     test_explain();
     return 0;
 }

@@ -245,6 +245,7 @@ static enum gpud_status open_cuda(struct gpud_device *device, struct gpud_error 
     pthread_mutex_init(&cuda->lock, NULL);
     cuda->last_completion = &cuda->completions;
     gpud_cuda_identify_by((CUdevice)device->index, cuda->context);
+    device->host_rate = gpud_cuda_host_rate(device);
     device->backend = cuda;
     return GPUD_OK;
 }

@@ -145,6 +145,9 @@ void gpud_cuda_identify_by(CUdevice ordinal, CUcontext context);
 void gpud_cuda_link(const struct gpud_device *from, const struct gpud_device *to,
                     struct gpud_device_link *link);
 
+/* What the slot and the GPU can do with the host's memory, in MB/s; 0: nobody says. */
+uint32_t gpud_cuda_host_rate(const struct gpud_device *device);
+
 /* --- share.c: handles, and the tables of what the driver opens and pins once only ----------- */
 
 enum gpud_status gpud_cuda_export(struct gpud_memory *memory, struct gpud_handle *handle,

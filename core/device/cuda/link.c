@@ -179,6 +179,15 @@ static double pcie_bandwidth(const struct nvml *nv, nvml_device device)
     return lane[generation] * width;
 }
 
+uint32_t gpud_cuda_host_rate(const struct gpud_device *device)
+{
+    const struct nvml *nv = nvml();
+    nvml_device handle;
+    if (!nv || nv->get_handle(device->info.pci, &handle) != NVML_SUCCESS)
+        return 0;
+    return (uint32_t)(pcie_bandwidth(nv, handle) / 1e6);
+}
+
 /* --- both ---------------------------------------------------------------------------------- */
 
 static void ask_nvml(const struct gpud_device *from, const struct gpud_device *to,
