@@ -103,7 +103,8 @@ enum gpud_status gpud_queue_finish(struct gpud_queue *queue, int64_t deadline,
 enum gpud_status gpud_queue_map(struct gpud_queue *queue, struct gpud_memory *memory,
                                 uint64_t offset, uint64_t size, unsigned access, int64_t deadline,
                                 void **data, struct gpud_error *error);
-void gpud_queue_unmap(struct gpud_queue *queue, struct gpud_memory *memory, void *data);
+enum gpud_status gpud_queue_unmap(struct gpud_queue *queue, struct gpud_memory *memory, void *data,
+                                  struct gpud_error *error);
 
 /* The application's own queue as one of ours, in a record of the caller's that needs no end. */
 enum gpud_status gpud_queue_wrap(struct gpud_device *device, void *native, struct gpud_queue *queue,

@@ -130,11 +130,13 @@ struct gpud_queue_ops {
     enum gpud_status (*finish)(struct gpud_queue *queue, int64_t deadline,
                                struct gpud_error *error);
     /* CPU access to memory that has no host address, after what was enqueued before it; NULL where
-     * all memory has. GPUD_TIMEOUT leaves nothing mapped. */
+     * all memory has. GPUD_TIMEOUT leaves nothing mapped. unmap: what was written goes to the
+     * memory, in the order of the queue; on failure nothing is mapped any more, and it is lost. */
     enum gpud_status (*map)(struct gpud_queue *queue, struct gpud_memory *memory, uint64_t offset,
                             uint64_t size, unsigned access, int64_t deadline, void **data,
                             struct gpud_error *error);
-    void (*unmap)(struct gpud_queue *queue, struct gpud_memory *memory, void *data);
+    enum gpud_status (*unmap)(struct gpud_queue *queue, struct gpud_memory *memory, void *data,
+                              struct gpud_error *error);
     /* The application's own queue (a CUstream) as one of ours, for signals and joins; it stays the
      * application's. Fills a queue that the caller owns; costs nothing, needs no end. */
     enum gpud_status (*wrap)(struct gpud_queue *queue, void *native, struct gpud_error *error);

@@ -195,8 +195,10 @@ enum gpud_status gpud_queue_map(struct gpud_queue *queue, struct gpud_memory *me
     return status;
 }
 
-void gpud_queue_unmap(struct gpud_queue *queue, struct gpud_memory *memory, void *data)
+enum gpud_status gpud_queue_unmap(struct gpud_queue *queue, struct gpud_memory *memory, void *data,
+                                  struct gpud_error *error)
 {
+    enum gpud_status status = GPUD_OK;
     pthread_mutex_lock(&memory->map_lock);
     struct gpud_mapping **link = &memory->mappings;
     while (*link && (*link)->data != data)
@@ -204,8 +206,9 @@ void gpud_queue_unmap(struct gpud_queue *queue, struct gpud_memory *memory, void
     struct gpud_mapping *mapping = *link;
     if (mapping && --mapping->count == 0) {
         *link = mapping->next;
-        queue->device->ops->queue->unmap(queue, memory, data);
+        status = queue->device->ops->queue->unmap(queue, memory, data, error);
         free(mapping);
     }
     pthread_mutex_unlock(&memory->map_lock);
+    return status;
 }

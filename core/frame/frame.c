@@ -48,6 +48,15 @@ uint32_t gpud_frame_get_slot(const struct gpud_frame *frame)
     return frame->slot;
 }
 
+enum gpud_status gpud_frame_check(const struct gpud_frame *frame, struct gpud_error *error)
+{
+    const struct gpud_error *spoiled = &frame->spoiled;
+    if (spoiled->status == GPUD_OK)
+        return GPUD_OK;
+    return gpud_fail_native(error, spoiled->status, spoiled->origin, spoiled->native, "%s",
+                            spoiled->reason);
+}
+
 /* Wrapped memory of a device: most is only submitted, so its queue waits until it is needed. */
 static enum gpud_status need_queue(struct gpud_frame *frame, struct gpud_error *error)
 {
@@ -66,18 +75,18 @@ enum gpud_status gpud_frame_map(struct gpud_frame *frame, unsigned access, int64
                          "the frame is shared with others: copy it to change it");
 
     int64_t deadline = gpud_deadline(timeout_ns);
-    if (frame->maps == 0 && frame->ops->settle) {
-        enum gpud_status status = frame->ops->settle(frame, deadline, error);
-        if (status != GPUD_OK)
-            return status;
-    }
+    enum gpud_status status = access & GPUD_READ ? gpud_frame_check(frame, error) : GPUD_OK;
+    if (status == GPUD_OK && frame->maps == 0 && frame->ops->settle)
+        status = frame->ops->settle(frame, deadline, error);
+    if (status != GPUD_OK)
+        return status;
     if (frame->memory->host) {
         frame->maps++;
         *data = (char *)frame->memory->host + frame->offset;
         return GPUD_OK;
     }
     if (frame->maps == 0) {
-        enum gpud_status status = need_queue(frame, error);
+        status = need_queue(frame, error);
         if (status != GPUD_OK)
             return status;
         /* No more than was asked for: reading and writing back may cost a copy each. */
@@ -86,6 +95,7 @@ enum gpud_status gpud_frame_map(struct gpud_frame *frame, unsigned access, int64
         if (status != GPUD_OK)
             return status;
         frame->access = access;
+        frame->spoiled.status = GPUD_OK; /* it is written anew */
     } else if (access & ~frame->access) {
         return gpud_fail(error, GPUD_NO_ACCESS,
                          "the frame is mapped already, for %s only: map it for both at once",
@@ -110,8 +120,11 @@ void gpud_frame_unmap(struct gpud_frame *frame)
 {
     if (frame->maps == 0 || --frame->maps > 0 || !frame->mapped)
         return;
-    gpud_queue_unmap(frame->queue, frame->memory, frame->mapped);
+    struct gpud_error error;
+    enum gpud_status status = gpud_queue_unmap(frame->queue, frame->memory, frame->mapped, &error);
     frame->mapped = NULL;
+    if (status != GPUD_OK && (frame->access & GPUD_WRITE))
+        frame->spoiled = error; /* told when the frame is used */
     if (frame->slot == UINT32_MAX && (frame->access & GPUD_WRITE))
         order_wrapped(frame);
 }
@@ -154,6 +167,7 @@ void gpud_frame_release(struct gpud_frame **frame)
     *frame = NULL;
     while (released->maps)
         gpud_frame_unmap(released);
+    released->spoiled.status = GPUD_OK;
     released->ops->release(released);
 }
 

@@ -35,6 +35,9 @@ enum gpud_status gpud_frame_join_wait(struct gpud_frame *frame, struct gpud_queu
 enum gpud_status gpud_frame_join_post(struct gpud_frame *frame, struct gpud_queue *queue,
                                       struct gpud_error *error);
 
+/* Whether the frame holds what was written into it. */
+enum gpud_status gpud_frame_check(const struct gpud_frame *frame, struct gpud_error *error);
+
 /* The flags that belong to the picture, and go where it goes; the others belong to one frame, or to
  * the library. */
 #define GPUD_FRAME_TRAVELS \
@@ -51,6 +54,7 @@ struct gpud_frame {
     void *mapped;               /* what the queue's map gave */
     unsigned maps;              /* nesting */
     unsigned access;            /* of the map, where there is one */
+    struct gpud_error spoiled;  /* what was written last is lost, and why; GPUD_OK: it is not */
     struct gpud_frame_info info;
 };
 

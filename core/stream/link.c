@@ -286,7 +286,7 @@ static enum gpud_status write_pattern(struct gpud_frame *frame, uint64_t *nonce,
     gpud_pattern_write(data, frame->info.layout.size, *nonce);
     gpud_frame_unmap(frame);
     frame->info.flags = GPUD_FRAME_CANARY;
-    return GPUD_OK;
+    return gpud_frame_check(frame, error);
 }
 
 /* The test frame, where slots of the device are not what the route shares: the application may hold

@@ -192,6 +192,9 @@ static enum gpud_status check_frame(const struct gpud_sender *sender, struct gpu
     if (frame->maps)
         return gpud_fail(error, GPUD_INVALID,
                          "the frame is still mapped: gpud_frame_unmap() it first");
+    enum gpud_status status = gpud_frame_check(frame, error);
+    if (status != GPUD_OK)
+        return status;
     if (!gpud_layout_same_picture(&frame->info.layout, &sender->layout))
         return gpud_fail(
             error, GPUD_INVALID, "the frame is %s %ux%u, the sender's format is %s %ux%u",

@@ -148,8 +148,10 @@ static enum gpud_status map(struct gpud_queue *queue, struct gpud_memory *memory
     return status;
 }
 
-static void unmap(struct gpud_queue *queue, struct gpud_memory *memory, void *data)
+static enum gpud_status unmap(struct gpud_queue *queue, struct gpud_memory *memory, void *data,
+                              struct gpud_error *error)
 {
+    return GPUD_OK;
 }
 
 static void close_gpu(struct gpud_device *device)

@@ -245,7 +245,7 @@ void unmap_whole(struct side *side, struct gpud_memory *memory, unsigned char *d
 {
     if (memory->host)
         return;
-    gpud_queue_unmap(side->queue, memory, data);
+    WORKS(gpud_queue_unmap(side->queue, memory, data, &e));
     WORKS(gpud_queue_finish(side->queue, gpud_deadline(10 * GPUD_SEC), &e));
 }
 

@@ -61,7 +61,7 @@ static void test_map_parts(struct side *side)
     for (unsigned i = 0; i < 77; i++)
         CHECK(((unsigned char *)data)[i] == pattern(PAGE + 1 + i, 5),
               "byte %u of the part is wrong", i);
-    gpud_queue_unmap(side->queue, memory, data);
+    WORKS(gpud_queue_unmap(side->queue, memory, data, &e));
     EXPECT(GPUD_INVALID,
            gpud_queue_map(side->queue, memory, PAGE, 3 * PAGE, GPUD_READ, SOON, &data, &e));
     EXPECT(GPUD_INVALID,

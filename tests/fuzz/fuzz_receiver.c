@@ -35,7 +35,8 @@ static void paint_memory(struct gpud_memory *memory, uint64_t size)
                        gpud_deadline(10 * GPUD_SEC), &data, NULL) != GPUD_OK)
         abort();
     paint(data, size);
-    gpud_queue_unmap(painter, memory, data);
+    if (gpud_queue_unmap(painter, memory, data, NULL) != GPUD_OK)
+        abort();
 }
 
 static void prepare(void)

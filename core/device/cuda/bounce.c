@@ -169,10 +169,8 @@ enum gpud_status gpud_cuda_bounce_map(struct gpud_queue *queue, struct gpud_memo
     return GPUD_OK;
 }
 
-void gpud_cuda_bounce_unmap(struct gpud_queue *queue, struct gpud_memory *memory, void *data)
+static struct cuda_bounce *take_used(struct cuda_device *device, const void *data)
 {
-    struct cuda_device *device = gpud_cuda_device(queue->device);
-    struct cuda_queue *own = queue->backend;
     pthread_mutex_lock(&device->lock);
     struct cuda_bounce **link = &device->used_bounces;
     while (*link && (*link)->host != data)
@@ -181,25 +179,32 @@ void gpud_cuda_bounce_unmap(struct gpud_queue *queue, struct gpud_memory *memory
     if (bounce)
         *link = bounce->next;
     pthread_mutex_unlock(&device->lock);
-    if (!bounce)
-        return;
+    return bounce;
+}
 
+enum gpud_status gpud_cuda_bounce_unmap(struct gpud_queue *queue, struct gpud_memory *memory,
+                                        void *data, struct gpud_error *error)
+{
+    struct cuda_device *device = gpud_cuda_device(queue->device);
+    CUstream stream = gpud_cuda_stream(queue);
+    CUresult copied = CUDA_SUCCESS, marked;
+    struct cuda_bounce *bounce = take_used(device, data);
+    if (!bounce)
+        return GPUD_OK;
+    bool written = bounce->access & GPUD_WRITE;
     gpud_cuda_enter(device);
-    if (bounce->access & GPUD_WRITE) {
-        CUstream stream = gpud_cuda_stream(queue);
-        CUresult result =
-            gpud_cu.memcpy_async(gpud_cuda_address(memory) + bounce->offset,
-                                 (CUdeviceptr)(uintptr_t)bounce->host, bounce->length, stream);
-        if (result == CUDA_SUCCESS)
-            put_busy(device, stream, bounce, &result);
-        else
-            put(device, bounce);
-        if (result != CUDA_SUCCESS)
-            atomic_store(&own->failed, (int)result); /* nobody to tell here: the next call does */
-    } else {
+    if (written)
+        copied = gpud_cu.memcpy_async(gpud_cuda_address(memory) + bounce->offset,
+                                      (CUdeviceptr)(uintptr_t)bounce->host, bounce->length, stream);
+    if (written && copied == CUDA_SUCCESS)
+        put_busy(device, stream, bounce, &marked);
+    else
         put(device, bounce);
-    }
     gpud_cuda_leave();
+    if (copied != CUDA_SUCCESS)
+        return gpud_cuda_fail(error, copied, "what was written does not get to %s",
+                              queue->device->info.name);
+    return GPUD_OK;
 }
 
 void gpud_cuda_bounces_free(struct cuda_device *device)

@@ -195,7 +195,8 @@ CUresult gpud_cuda_copy_rows(CUstream stream, CUdeviceptr to, uint32_t to_stride
 enum gpud_status gpud_cuda_bounce_map(struct gpud_queue *queue, struct gpud_memory *memory,
                                       uint64_t offset, uint64_t size, unsigned access,
                                       int64_t deadline, void **data, struct gpud_error *error);
-void gpud_cuda_bounce_unmap(struct gpud_queue *queue, struct gpud_memory *memory, void *data);
+enum gpud_status gpud_cuda_bounce_unmap(struct gpud_queue *queue, struct gpud_memory *memory,
+                                        void *data, struct gpud_error *error);
 void gpud_cuda_bounces_free(struct cuda_device *device);
 
 /* Copies from pageable memory: the bytes are taken at once, and go up in the order of the queue.

@@ -441,16 +441,11 @@ static enum gpud_status map(struct gpud_queue *queue, struct gpud_memory *memory
     return status;
 }
 
-static void unmap(struct gpud_queue *queue, struct gpud_memory *memory, void *data)
+static enum gpud_status unmap(struct gpud_queue *queue, struct gpud_memory *memory, void *data,
+                              struct gpud_error *error)
 {
     cl_mem mem = gpud_opencl_mem(memory);
-    if (!mem)
-        return;
-    struct gpud_error why;
-    if (enqueue_unmap(queue->backend, mem, data, &why) != GPUD_OK)
-        gpud_log_error(&queue->device->context->log, "opencl",
-                       "%s lost what was written to a mapping: %s", queue->device->info.name,
-                       why.reason);
+    return mem ? enqueue_unmap(queue->backend, mem, data, error) : GPUD_OK;
 }
 
 const struct gpud_queue_ops gpud_opencl_queue_ops = {
