@@ -110,15 +110,22 @@ const struct cuda_driver *gpud_cuda_driver(void)
     return loaded ? &gpud_cu : NULL;
 }
 
+/* What the thread has entered, the latest in the lowest bit: 1 where the driver took the context. A
+ * driver that is going down takes none, and popping then would take away the application's. */
+static _Thread_local uint64_t entered;
+
 void gpud_cuda_enter(const struct cuda_device *device)
 {
-    gpud_cu.ctx_push_current(device->context);
+    bool pushed = gpud_cu.ctx_push_current(device->context) == CUDA_SUCCESS;
+    entered = entered << 1 | pushed;
 }
 
 void gpud_cuda_leave(void)
 {
     CUcontext context;
-    gpud_cu.ctx_pop_current(&context);
+    if (entered & 1)
+        gpud_cu.ctx_pop_current(&context);
+    entered >>= 1;
 }
 
 /* --- devices ------------------------------------------------------------------------------- */

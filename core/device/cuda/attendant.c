@@ -18,7 +18,7 @@ static struct cuda_completion *take_done(struct cuda_device *device)
         struct cuda_completion *completion = *link;
         CUresult result = completion->queue->busy_in == device->rounds
                               ? CUDA_ERROR_NOT_READY
-                              : gpud_cu.event_query(completion->event);
+                              : gpud_cuda_event_state(completion->event);
         if (result == CUDA_ERROR_NOT_READY) {
             completion->queue->busy_in = device->rounds;
             link = &completion->next;

@@ -11,16 +11,18 @@
 
 #define IDLE_MAX 8
 
+static bool is_at_rest(const struct cuda_bounce *bounce)
+{
+    return !bounce->busy || gpud_cuda_event_state(bounce->busy) == CUDA_SUCCESS;
+}
+
 static struct cuda_bounce *find_idle(struct cuda_device *device, uint64_t size)
 {
     struct cuda_bounce *found = NULL;
     pthread_mutex_lock(&device->lock);
     for (struct cuda_bounce **link = &device->idle_bounces; *link && !found;) {
         struct cuda_bounce *bounce = *link;
-        bool fits = bounce->size >= size && bounce->size / 2 <= size;
-        if (fits && bounce->busy && gpud_cu.event_query(bounce->busy) == CUDA_ERROR_NOT_READY)
-            fits = false;
-        if (fits) {
+        if (bounce->size >= size && bounce->size / 2 <= size && is_at_rest(bounce)) {
             found = bounce;
             *link = bounce->next;
         } else {
@@ -57,8 +59,7 @@ static void put(struct cuda_device *device, struct cuda_bounce *bounce)
     bounce->next = device->idle_bounces;
     device->idle_bounces = bounce;
     for (struct cuda_bounce **link = &device->idle_bounces; *link; link = &(*link)->next) {
-        if (++count > IDLE_MAX && !(*link)->next &&
-            (!(*link)->busy || gpud_cu.event_query((*link)->busy) != CUDA_ERROR_NOT_READY)) {
+        if (++count > IDLE_MAX && !(*link)->next && is_at_rest(*link)) {
             surplus = *link;
             *link = NULL;
             break;
@@ -73,14 +74,24 @@ static void put(struct cuda_device *device, struct cuda_bounce *bounce)
     free(surplus);
 }
 
+static void add_used(struct cuda_device *device, struct cuda_bounce *bounce)
+{
+    pthread_mutex_lock(&device->lock);
+    bounce->next = device->used_bounces;
+    device->used_bounces = bounce;
+    pthread_mutex_unlock(&device->lock);
+}
+
 /* After a copy was put on the stream that uses the pages. Where the driver does not even mark its
- * end they are lost: they must not be used again, nor freed. */
+ * end they stay in use until the device is closed. */
 static void put_busy(struct cuda_device *device, CUstream stream, struct cuda_bounce *bounce,
                      CUresult *result)
 {
     bounce->busy = gpud_cuda_mark(device, stream, result);
     if (bounce->busy)
         put(device, bounce);
+    else
+        add_used(device, bounce);
 }
 
 static enum gpud_status download(struct gpud_queue *queue, struct gpud_memory *memory,
@@ -161,10 +172,7 @@ enum gpud_status gpud_cuda_bounce_map(struct gpud_queue *queue, struct gpud_memo
         return status;
     }
     gpud_cuda_leave();
-    pthread_mutex_lock(&device->lock);
-    bounce->next = device->used_bounces;
-    device->used_bounces = bounce;
-    pthread_mutex_unlock(&device->lock);
+    add_used(device, bounce);
     *data = bounce->host;
     return GPUD_OK;
 }
@@ -207,14 +215,20 @@ enum gpud_status gpud_cuda_bounce_unmap(struct gpud_queue *queue, struct gpud_me
     return GPUD_OK;
 }
 
+static void free_all(struct cuda_device *device, struct cuda_bounce *bounce)
+{
+    while (bounce) {
+        struct cuda_bounce *gone = bounce;
+        bounce = bounce->next;
+        if (gone->busy)
+            gpud_cuda_event_put(device, gone->busy);
+        gpud_cu.mem_free_host(gone->host);
+        free(gone);
+    }
+}
+
 void gpud_cuda_bounces_free(struct cuda_device *device)
 {
-    while (device->idle_bounces) {
-        struct cuda_bounce *bounce = device->idle_bounces;
-        device->idle_bounces = bounce->next;
-        if (bounce->busy)
-            gpud_cuda_event_put(device, bounce->busy);
-        gpud_cu.mem_free_host(bounce->host);
-        free(bounce);
-    }
+    free_all(device, device->idle_bounces);
+    free_all(device, device->used_bounces);
 }

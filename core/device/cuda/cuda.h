@@ -90,6 +90,7 @@ struct cuda_memory {
     bool by_handle;             /* given away by a legacy handle */
     int64_t given_up;           /* when its owner had no use for it any more */
     struct gpud_memory *memory; /* while it waits to be freed */
+    bool fenced;                /* the fences are complete */
     CUevent *fences;            /* one for each queue that had work then */
     unsigned fence_count;
 };
@@ -178,6 +179,9 @@ enum gpud_status gpud_cuda_map(struct cuda_device *device, CUmemGenericAllocatio
  * gpud_cuda_event_put(), whatever state it is in. */
 CUevent gpud_cuda_mark(struct cuda_device *device, CUstream stream, CUresult *result);
 void gpud_cuda_event_put(struct cuda_device *device, CUevent event);
+
+/* How far the work before a mark is: CUDA_ERROR_NOT_READY, CUDA_SUCCESS, or how it failed. */
+CUresult gpud_cuda_event_state(CUevent event);
 
 /* Waits until the stream has passed what is on it now. */
 enum gpud_status gpud_cuda_wait(struct cuda_device *device, CUstream stream, int64_t deadline,

@@ -39,7 +39,8 @@ enum gpud_status gpud_cuda_map(struct cuda_device *device, CUmemGenericAllocatio
             *address = at;
             return GPUD_OK;
         }
-        gpud_cu.mem_unmap(at, size);
+        if (gpud_cu.mem_unmap(at, size) != CUDA_SUCCESS)
+            return GPUD_IO; /* the addresses stay taken */
     }
     gpud_cu.mem_address_free(at, size);
     return GPUD_IO;
@@ -67,8 +68,8 @@ static void give_back(struct cuda_device *device, struct cuda_memory *record)
 {
     switch (record->kind) {
     case CUDA_MEMORY_VMM:
-        gpud_cu.mem_unmap(record->address, record->mapped);
-        gpud_cu.mem_address_free(record->address, record->mapped);
+        if (gpud_cu.mem_unmap(record->address, record->mapped) == CUDA_SUCCESS)
+            gpud_cu.mem_address_free(record->address, record->mapped);
         gpud_cu.mem_release(record->handle);
         break;
     case CUDA_MEMORY_PLAIN:
@@ -154,28 +155,49 @@ static unsigned count_queues(const struct cuda_device *device)
     return count;
 }
 
-/* Marks every stream of the device; under the lock, so that no queue is destroyed meanwhile, and
- * recording waits for nobody. GPUD_NO_MEMORY: nothing is known of some. */
-static enum gpud_status set_fences(struct cuda_device *device, struct cuda_memory *record)
+static void drop_fences(struct cuda_memory *record)
 {
-    enum gpud_status status = GPUD_OK;
+    while (record->fence_count)
+        gpud_cu.event_destroy(record->fences[--record->fence_count]);
+    free(record->fences);
+    record->fences = NULL;
+}
+
+/* Marks every stream of the device; under the lock, so that no queue is destroyed meanwhile, and
+ * recording waits for nobody. false: nothing is known of some, and it must be tried again. */
+static bool set_fences(struct cuda_device *device, struct cuda_memory *record)
+{
+    bool complete = true;
     pthread_mutex_lock(&device->lock);
     unsigned count = count_queues(device);
     record->fences = count ? calloc(count, sizeof(*record->fences)) : NULL;
     if (count && !record->fences)
-        status = GPUD_NO_MEMORY;
+        complete = false;
     for (struct cuda_queue *queue = device->queues; record->fences && queue; queue = queue->next) {
         CUevent event;
         if (gpud_cu.event_create(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) {
-            status = GPUD_NO_MEMORY;
-        } else if (gpud_cu.event_record(event, queue->stream) == CUDA_SUCCESS) {
+            complete = false;
+        } else if (gpud_cu.event_record(event, queue->stream) == CUDA_SUCCESS ||
+                   gpud_cu.event_record(event, queue->stream) == CUDA_SUCCESS) {
             record->fences[record->fence_count++] = event;
         } else {
-            gpud_cu.event_destroy(event); /* the stream has failed, and does no more */
+            gpud_cu.event_destroy(event); /* twice: the stream has failed, and does no more */
         }
     }
     pthread_mutex_unlock(&device->lock);
-    return status;
+    if (!complete)
+        drop_fences(record);
+    return complete;
+}
+
+static bool all_passed(struct cuda_device *device, struct cuda_memory *record)
+{
+    if (!record->fenced)
+        record->fenced = set_fences(device, record);
+    while (record->fence_count &&
+           gpud_cuda_event_state(record->fences[record->fence_count - 1]) != CUDA_ERROR_NOT_READY)
+        gpud_cu.event_destroy(record->fences[--record->fence_count]);
+    return record->fenced && record->fence_count == 0;
 }
 
 static int64_t free_when_passed(void *arg)
@@ -183,18 +205,15 @@ static int64_t free_when_passed(void *arg)
     struct cuda_memory *record = arg;
     struct gpud_memory *memory = record->memory;
     struct cuda_device *device = gpud_cuda_device(memory->device);
-    gpud_cuda_enter(device);
-    while (record->fence_count &&
-           gpud_cu.event_query(record->fences[record->fence_count - 1]) != CUDA_ERROR_NOT_READY)
-        gpud_cu.event_destroy(record->fences[--record->fence_count]);
     int64_t grace = record->by_handle ? record->given_up + CUDA_HANDLE_GRACE - gpud_now() : 0;
-    bool passed = record->fence_count == 0 && grace <= 0;
+    gpud_cuda_enter(device);
+    bool passed = all_passed(device, record) && grace <= 0;
     if (passed)
         give_back(device, record);
     gpud_cuda_leave();
     if (!passed)
         return grace > GPUD_MSEC ? grace : GPUD_MSEC;
-    free(record->fences);
+    drop_fences(record);
     free(record);
     gpud_memory_freed(memory);
     return -1;
@@ -209,10 +228,9 @@ static void free_memory(struct gpud_memory *memory)
     record->memory = memory;
     record->given_up = gpud_now();
     gpud_cuda_enter(device);
-    enum gpud_status status = set_fences(device, record);
+    record->fenced = set_fences(device, record);
     gpud_cuda_leave();
-    if (status != GPUD_OK ||
-        !gpud_keeper_add(&memory->device->context->later, free_when_passed, record))
+    if (!gpud_keeper_add(&memory->device->context->later, free_when_passed, record))
         gpud_log_error(&memory->device->context->log, "cuda",
                        "memory of %s cannot be given back: no room to wait for who uses it",
                        memory->device->info.name);

@@ -52,6 +52,15 @@ void gpud_cuda_event_put(struct cuda_device *device, CUevent event)
         gpud_cu.event_destroy(event);
 }
 
+/* A stream that has failed says so again; an error that is gone was of the question alone. */
+CUresult gpud_cuda_event_state(CUevent event)
+{
+    CUresult result = gpud_cu.event_query(event);
+    if (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY)
+        return result;
+    return gpud_cu.event_query(event);
+}
+
 void gpud_cuda_pause(int64_t start)
 {
     int64_t waited = gpud_now() - start;
@@ -70,13 +79,15 @@ enum gpud_status gpud_cuda_wait(struct cuda_device *device, CUstream stream, int
     CUresult result = gpud_cu.stream_query(stream);
     if (result == CUDA_SUCCESS)
         return GPUD_OK;
+    /* Without an event the whole stream is waited for: what is on it uses memory all the same. */
     CUevent event = gpud_cuda_mark(device, stream, &result);
-    if (!event)
-        return gpud_cuda_fail(error, result, "the driver takes no more work");
     int64_t start = gpud_now();
-    while ((result = gpud_cu.event_query(event)) == CUDA_ERROR_NOT_READY && gpud_now() < deadline)
+    while ((result = event ? gpud_cuda_event_state(event) : gpud_cu.stream_query(stream)) ==
+               CUDA_ERROR_NOT_READY &&
+           gpud_now() < deadline)
         gpud_cuda_pause(start);
-    gpud_cuda_event_put(device, event);
+    if (event)
+        gpud_cuda_event_put(device, event);
     if (result == CUDA_ERROR_NOT_READY)
         return gpud_fail(error, GPUD_TIMEOUT, "the GPU is still busy with what was enqueued");
     if (result != CUDA_SUCCESS)
