@@ -133,7 +133,7 @@ struct fake {
     bool no_peers, verbose, abort_on_report, exit_on_report;
     size_t memory;
     long delay_us, peer_mbps;
-    unsigned reports;
+    unsigned reports, failures;
     struct CUctx_st *contexts;
     struct CUstream_st *streams;
     struct CUctx_st *primary[MAX_DEVICES];

@@ -69,7 +69,8 @@ typedef void (*fake_host_function)(void *data);
     FUNCTION(cuEventElapsedTime, (float *milliseconds, CUevent start, CUevent end))                \
     /* Not the driver's: how often the caller broke a rule that the driver lets                    \
      * pass or crashes on; each is also a line on stderr. */                                       \
-    FUNCTION(fakeCudaReports, (unsigned *count))
+    FUNCTION(fakeCudaReports, (unsigned *count))                                                   \
+    FUNCTION(fakeCudaFailures, (unsigned *count))
 
 /* Resolved by libgstcuda when it loads, for elements that run kernels or share with OpenGL:
  * there is nothing here that could run them. */

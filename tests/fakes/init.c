@@ -157,6 +157,14 @@ CUresult fakeCudaReports(unsigned *count)
     return leave(CUDA_SUCCESS);
 }
 
+/* How many calls failed on request. */
+CUresult fakeCudaFailures(unsigned *count)
+{
+    ENTER(NEED_NOTHING);
+    *count = fake.failures;
+    return leave(CUDA_SUCCESS);
+}
+
 #define ENTRY(symbol) {#symbol, (void (*)(void))symbol},
 #define ENTRY_OF_MEMBER(member, symbol, arguments) ENTRY(symbol)
 #define ENTRY_OF_FUNCTION(symbol, arguments) ENTRY(symbol)

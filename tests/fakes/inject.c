@@ -76,8 +76,10 @@ CUresult inject_ask(const char *function)
         if (strcmp(rule->function, function) != 0)
             continue;
         unsigned long call = ++rule->calls;
-        if (call == rule->from || (rule->onwards && call > rule->from))
-            return refuse(rule->result, "on request, call %lu", call);
+        if (call != rule->from && !(rule->onwards && call > rule->from))
+            continue;
+        fake.failures++;
+        return refuse(rule->result, "on request, call %lu", call);
     }
     return CUDA_SUCCESS;
 }

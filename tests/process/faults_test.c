@@ -1,0 +1,417 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* faults_test <from> <to> [every]: a driver that fails. Each function of CUDA's driver that the
+ * core calls fails once, in its first call, or a later one (with `every`, in each in turn), in a
+ * process of its own in which a few frames go from one device to another. Whatever it was: nothing
+ * crashes or hangs, no rule of the driver is broken, every refusal has a sentence, a picture that
+ * arrives is whole or flagged, and none is lost without a word. */
+#include "../check.h"
+#include "device/cuda/driver.h"
+#include "peer.h"
+#include "picture.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdatomic.h>
+#include <sys/wait.h>
+
+extern char **environ;
+
+#define FRAMES 8
+#define WIDTH 256
+#define HEIGHT 64
+#define LIFETIME (30 * GPUD_SEC)
+#define BAD_MAX 20
+#define BROKE_RULES 86 /* that of one which broke the driver's rules */
+#define NOT_REACHED 3  /* the exit status of a process in which nothing failed */
+
+/* --- the process whose driver fails ----------------------------------------------------------- */
+
+struct stage {
+    const char *address, *to;
+    atomic_bool over;
+    atomic_uint arrived, flagged, words; /* words: failures that somebody told of */
+    unsigned sent;
+};
+
+/* A failure, which must have a sentence. */
+static void told(struct stage *stage, const char *where, const struct gpud_error *error)
+{
+    atomic_fetch_add(&stage->words, 1);
+    if (strlen(error->reason) < 10)
+        FAIL("%s fails without a sentence: \"%s\"", where, error->reason);
+    SAY("%s: %s", where, error->reason);
+}
+
+static void on_log(void *user, enum gpud_log_level level, const char *area, const char *text)
+{
+    struct stage *stage = user;
+    atomic_fetch_add(&stage->words, level <= GPUD_LOG_WARNING);
+    SAY("%s: %s", area, text);
+}
+
+static struct gpud_context *open_context(struct stage *stage)
+{
+    struct gpud_context_params params = GPUD_PARAMS_INIT(params);
+    struct gpud_context *context;
+    params.log = on_log;
+    params.log_user = stage;
+    WORKS(gpud_context_create(&params, &context, &e));
+    return context;
+}
+
+static bool is_flagged(const struct gpud_frame *frame)
+{
+    struct gpud_frame_info info;
+    gpud_frame_get_info(frame, &info);
+    return info.flags & GPUD_FRAME_CORRUPTED;
+}
+
+static void look_at(struct stage *stage, struct gpud_frame *frame)
+{
+    struct gpud_frame_info info;
+    struct gpud_error error = {.reason = ""};
+    uint32_t plane, row, byte;
+    void *data;
+    gpud_frame_get_info(frame, &info);
+    if (gpud_frame_map(frame, GPUD_READ, 2 * GPUD_SEC, &data, &error) != GPUD_OK) {
+        told(stage, "the receiver's map", &error);
+        return;
+    }
+    if (is_flagged(frame))
+        atomic_fetch_add(&stage->flagged, 1);
+    else if (!picture_check(&info.layout, data, info.offset, &plane, &row, &byte))
+        FAIL("picture %llu is torn, and nobody says so", (unsigned long long)info.offset);
+    gpud_frame_unmap(frame);
+}
+
+static void *receive(void *arg)
+{
+    struct stage *stage = arg;
+    struct gpud_context *context = open_context(stage);
+    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
+    struct gpud_receiver *receiver = NULL;
+    struct gpud_error error = {.reason = ""};
+    params.address = stage->address;
+    params.device = stage->to;
+    if (gpud_receiver_create(context, &params, &receiver, &error) != GPUD_OK)
+        told(stage, "the receiver", &error);
+    while (receiver && !atomic_load(&stage->over)) {
+        struct gpud_frame *frame;
+        enum gpud_status status = gpud_receiver_acquire(receiver, 20 * GPUD_MSEC, &frame, &error);
+        if (status == GPUD_OK) {
+            look_at(stage, frame);
+            gpud_frame_release(&frame);
+            atomic_fetch_add(&stage->arrived, 1);
+        } else if (status != GPUD_TIMEOUT && !atomic_load(&stage->over)) {
+            told(stage, "the receiver's acquire", &error);
+            gpud_test_nap(10);
+        }
+    }
+    gpud_receiver_destroy(&receiver);
+    gpud_context_destroy(&context);
+    return NULL;
+}
+
+static enum gpud_status lend(struct gpud_sender *sender, struct gpud_frame **frame,
+                             struct gpud_error *error)
+{
+    return gpud_sender_acquire(sender, GPUD_SEC, frame, error);
+}
+
+/* A frame in the application's own memory of the sender's device. */
+static enum gpud_status wrap(struct gpud_device *device, const struct gpud_layout *layout,
+                             struct gpud_frame **frame, struct gpud_error *error)
+{
+    struct gpud_memory *memory;
+    enum gpud_status status = gpud_memory_alloc(device, layout->size, &memory, error);
+    if (status != GPUD_OK)
+        return status;
+    status = gpud_frame_wrap(memory, 0, layout, frame, error);
+    gpud_memory_unref(&memory);
+    return status;
+}
+
+static enum gpud_status paint(struct gpud_frame *frame, const struct gpud_layout *layout,
+                              uint64_t number, struct gpud_error *error)
+{
+    struct gpud_frame_info info;
+    void *data;
+    enum gpud_status status = gpud_frame_map(frame, GPUD_WRITE, 2 * GPUD_SEC, &data, error);
+    if (status != GPUD_OK)
+        return status;
+    picture_write(layout, data, number);
+    gpud_frame_unmap(frame);
+    gpud_frame_get_info(frame, &info);
+    info.offset = number;
+    return gpud_frame_set_info(frame, &info, error);
+}
+
+static void send_frames(struct stage *stage, struct gpud_sender *sender, struct gpud_device *device,
+                        const struct gpud_layout *layout)
+{
+    for (unsigned number = 1; number <= FRAMES; number++) {
+        struct gpud_error error = {.reason = ""};
+        struct gpud_frame *frame = NULL;
+        enum gpud_status status =
+            number % 2 ? lend(sender, &frame, &error) : wrap(device, layout, &frame, &error);
+        if (status == GPUD_OK)
+            status = paint(frame, layout, number, &error);
+        if (status == GPUD_OK)
+            status = gpud_sender_submit(sender, &frame, false, 2 * GPUD_SEC, &error);
+        if (status == GPUD_OK)
+            stage->sent++;
+        else
+            told(stage, "a frame", &error);
+        gpud_frame_release(&frame);
+    }
+}
+
+static void wait_for_frames(struct stage *stage)
+{
+    unsigned before = atomic_load(&stage->words);
+    for (int i = 0; i < 200; i++) {
+        if (atomic_load(&stage->arrived) >= stage->sent ||
+            (i > 30 && atomic_load(&stage->words) > before))
+            return;
+        gpud_test_nap(10);
+    }
+}
+
+static void send_all(struct stage *stage, const char *from, struct gpud_context *context)
+{
+    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
+    struct gpud_device *device = NULL;
+    struct gpud_sender *sender = NULL;
+    struct gpud_layout layout;
+    struct gpud_error error = {.reason = ""};
+    params.address = stage->address;
+    params.device = from;
+    WORKS(gpud_layout_init(&layout, "UYVY", WIDTH, HEIGHT, 0, &e));
+    enum gpud_status status = gpud_device_open(context, from, &device, &error);
+    if (status == GPUD_OK)
+        status = gpud_sender_create(context, &params, &sender, &error);
+    if (status == GPUD_OK)
+        status = gpud_sender_configure(sender, &layout, NULL, 0, &error);
+    if (status == GPUD_OK)
+        status = gpud_sender_wait(sender, 1, GPUD_SEC, &error);
+    if (status != GPUD_OK)
+        told(stage, "the sender", &error);
+    if (status == GPUD_OK) {
+        send_frames(stage, sender, device, &layout);
+        wait_for_frames(stage);
+    }
+    atomic_store(&stage->over, true);
+    gpud_sender_destroy(&sender);
+    gpud_device_close(&device);
+}
+
+static unsigned failures(void)
+{
+    CUresult (*count)(unsigned *);
+    unsigned value = 0;
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        SKIP("there is no CUDA driver");
+    *(void **)&count = dlsym(library, "fakeCudaFailures");
+    if (!count)
+        SKIP("this is a real driver, which does not fail on request");
+    count(&value);
+    return value;
+}
+
+static int play(const char *address, const char *from, const char *to)
+{
+    struct stage stage = {.address = address, .to = to};
+    struct gpud_context *context = open_context(&stage);
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, receive, &stage) == 0, "no thread");
+    send_all(&stage, from, context);
+    CHECK(pthread_join(thread, NULL) == 0, "no end");
+    gpud_context_destroy(&context);
+    unsigned arrived = atomic_load(&stage.arrived), words = atomic_load(&stage.words);
+    SAY("%u sent, %u arrived, %u of them flagged; told of %u failures", stage.sent, arrived,
+        atomic_load(&stage.flagged), words);
+    CHECK(arrived >= stage.sent || words > 0, "of %u frames %u were lost without a word",
+          stage.sent, stage.sent - arrived);
+    if (failures() > 0)
+        return 0;
+    CHECK(arrived == FRAMES && words == 0, "nothing failed, and yet not all is well");
+    return NOT_REACHED;
+}
+
+/* --- all of them ------------------------------------------------------------------------------ */
+
+static const char *const functions[] = {
+#define NAME(member, symbol, arguments) #symbol,
+    CUDA_DRIVER_FUNCTIONS(NAME)
+#undef NAME
+};
+#define FUNCTIONS (sizeof(functions) / sizeof(functions[0]))
+
+static char directory[] = "/tmp/gpudirect-faults-XXXXXX";
+
+/* Several at once: most of the time each of them waits. */
+#define WORKERS 4
+
+static struct {
+    const char *from, *to;
+    bool every;
+    atomic_size_t next; /* function */
+    atomic_uint bad, reached, runs;
+    pthread_mutex_t printing;
+} work = {.printing = PTHREAD_MUTEX_INITIALIZER};
+
+struct worker {
+    pthread_t thread;
+    char address[96], out[96]; /* the socket, and what the process says */
+    char rule[96];
+};
+
+/* This process's environment and one variable more. */
+static char **with(char *variable)
+{
+    size_t count = 0;
+    while (environ[count])
+        count++;
+    char **made = calloc(count + 2, sizeof(*made));
+    CHECK(made, "out of memory");
+    memcpy(made, environ, count * sizeof(*made));
+    made[count] = variable;
+    return made;
+}
+
+static pid_t start(struct worker *worker)
+{
+    char *argv[] = {"faults", "--play", worker->address, (char *)work.from, (char *)work.to, NULL};
+    posix_spawn_file_actions_t actions;
+    char **environment = with(worker->rule);
+    pid_t child;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 1, worker->out, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    posix_spawn_file_actions_adddup2(&actions, 1, 2);
+    CHECK(posix_spawn(&child, "/proc/self/exe", &actions, NULL, argv, environment) == 0,
+          "no process");
+    posix_spawn_file_actions_destroy(&actions);
+    free(environment);
+    return child;
+}
+
+/* The exit status of a process in which this call fails. */
+static int run(struct worker *worker, const char *function, unsigned call)
+{
+    snprintf(worker->rule, sizeof(worker->rule), "GPUD_FAKE_CUDA_FAIL=%s:%u=999", function, call);
+    pid_t child = start(worker);
+    int64_t deadline = gpud_test_now() + LIFETIME;
+    int status;
+    while (waitpid(child, &status, WNOHANG) == 0) {
+        if (gpud_test_now() >= deadline) {
+            kill(child, SIGABRT);
+            waitpid(child, &status, 0);
+            return -1;
+        }
+        gpud_test_nap(1);
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* Where the driver does not take something back, it is still there at the end; no more than that
+ * may be wrong. */
+static bool only_left_behind(const struct worker *worker)
+{
+    char line[512];
+    unsigned reports = 0, left = 0;
+    FILE *file = fopen(worker->out, "re");
+    while (file && fgets(line, sizeof(line), file)) {
+        reports += strncmp(line, "fake libcuda: ", 14) == 0;
+        left += strstr(line, "cuDevicePrimaryCtxRelease_v2: the context of device ") != NULL;
+    }
+    if (file)
+        fclose(file);
+    return reports > 0 && reports == left;
+}
+
+static bool gives_back(const char *function)
+{
+    static const char *const names[] = {
+        "cuMemFree_v2",        "cuMemFreeHost",      "cuMemHostUnregister",
+        "cuMemUnmap",          "cuMemRelease",       "cuMemAddressFree",
+        "cuIpcCloseMemHandle", "cuStreamDestroy_v2", "cuCtxPushCurrent_v2"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(function, names[i]) == 0)
+            return true;
+    return false;
+}
+
+static void complain(const struct worker *worker, const char *function, unsigned call, int status)
+{
+    char line[512];
+    FILE *file = fopen(worker->out, "re");
+    pthread_mutex_lock(&work.printing);
+    fprintf(stderr, "%s, call %u: %s (%d)\n", function, call, status < 0 ? "a hang" : "a failure",
+            status);
+    while (file && fgets(line, sizeof(line), file))
+        fputs(line, stderr);
+    pthread_mutex_unlock(&work.printing);
+    if (file)
+        fclose(file);
+}
+
+static void try_function(struct worker *worker, const char *function)
+{
+    for (unsigned call = 1; atomic_load(&work.bad) < BAD_MAX; call += work.every ? 1 : call) {
+        int status = run(worker, function, call);
+        atomic_fetch_add(&work.runs, 1);
+        if (status == NOT_REACHED)
+            return;
+        atomic_fetch_add(&work.reached, 1);
+        if (status == 0 ||
+            (status == BROKE_RULES && gives_back(function) && only_left_behind(worker)))
+            continue;
+        complain(worker, function, call, status);
+        atomic_fetch_add(&work.bad, 1);
+    }
+}
+
+static void *try_functions(void *arg)
+{
+    for (size_t i; (i = atomic_fetch_add(&work.next, 1)) < FUNCTIONS;)
+        try_function(arg, functions[i]);
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    struct worker workers[WORKERS];
+    if (argc == 5 && strcmp(argv[1], "--play") == 0)
+        return play(argv[2], argv[3], argv[4]);
+    CHECK(argc >= 3, "faults_test <from> <to> [every]");
+    work.from = argv[1];
+    work.to = argv[2];
+    work.every = argc > 3;
+    failures();
+    CHECK(mkdtemp(directory), "no directory");
+    SAY("from %s to %s, while the driver fails", work.from, work.to);
+    for (int i = 0; i < WORKERS; i++) {
+        snprintf(workers[i].address, sizeof(workers[i].address), "unix:%s/%d", directory, i);
+        snprintf(workers[i].out, sizeof(workers[i].out), "%s/%d.out", directory, i);
+        CHECK(pthread_create(&workers[i].thread, NULL, try_functions, &workers[i]) == 0,
+              "no thread");
+    }
+    for (int i = 0; i < WORKERS; i++) {
+        pthread_join(workers[i].thread, NULL);
+        unlink(workers[i].out);
+        unlink(workers[i].address + strlen("unix:"));
+        snprintf(workers[i].out, sizeof(workers[i].out), "%s/%d.lock", directory, i);
+        unlink(workers[i].out);
+    }
+    rmdir(directory);
+    SAY("  %u failures in %u runs", atomic_load(&work.reached), atomic_load(&work.runs));
+    CHECK(work.bad == 0, "%u of %u failures were not borne", atomic_load(&work.bad),
+          atomic_load(&work.reached));
+    return 0;
+}
