@@ -9,9 +9,17 @@
 #include "device/ops.h"
 #include <pthread.h>
 
-/* A thread that calls functions again and again until they are finished; runs only while there are
- * some. */
-struct gpud_chore;
+/* A function that is called again after as many ns as it returned, until it returns less than 0.
+ * The record is part of what the function works on, so that there is always room to take things
+ * apart; its last call may free it. */
+struct gpud_chore {
+    struct gpud_chore *next;
+    int64_t (*fn)(void *arg);
+    void *arg;
+    int64_t due;
+};
+
+/* The thread that calls them; it sleeps when there are none. */
 struct gpud_keeper {
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -41,13 +49,15 @@ struct gpud_device *gpud_device_ref(struct gpud_device *device);
 
 void gpud_keeper_init(struct gpud_keeper *keeper);
 
+/* Before the first chore; again does no harm. */
+enum gpud_status gpud_keeper_start(struct gpud_keeper *keeper, struct gpud_error *error);
+
 /* Ends the thread; what is not finished is never called again. */
 void gpud_keeper_finish(struct gpud_keeper *keeper);
 
-/* Calls fn soon, and again after as many ns as it returns, until it returns less than 0. false: no
- * memory or no thread; then fn was not called and will not be. */
-typedef int64_t (*gpud_chore_fn)(void *arg);
-bool gpud_keeper_add(struct gpud_keeper *keeper, gpud_chore_fn fn, void *arg);
+/* Calls fn(arg) soon. A chore may be added to another keeper in its last call. */
+void gpud_keeper_add(struct gpud_keeper *keeper, struct gpud_chore *chore, int64_t (*fn)(void *arg),
+                     void *arg);
 
 /* Calls everything now. */
 void gpud_keeper_hurry(struct gpud_keeper *keeper);

@@ -5,15 +5,6 @@
 #include "base/clock.h"
 #include "device/device.h"
 
-#include <stdlib.h>
-
-struct gpud_chore {
-    struct gpud_chore *next;
-    gpud_chore_fn fn;
-    void *arg;
-    int64_t due;
-};
-
 void gpud_keeper_init(struct gpud_keeper *keeper)
 {
     *keeper = (struct gpud_keeper){0};
@@ -75,8 +66,7 @@ static void *run(void *arg)
             due = chore->next;
             int64_t pause = chore->fn(chore->arg);
             if (pause < 0) {
-                free(chore);
-                finished++;
+                finished++; /* and perhaps freed */
                 continue;
             }
             chore->due = gpud_now() + pause;
@@ -96,28 +86,29 @@ static void *run(void *arg)
     return NULL;
 }
 
-bool gpud_keeper_add(struct gpud_keeper *keeper, gpud_chore_fn fn, void *arg)
+enum gpud_status gpud_keeper_start(struct gpud_keeper *keeper, struct gpud_error *error)
 {
-    struct gpud_chore *chore = malloc(sizeof(*chore));
-    if (!chore)
-        return false;
-    *chore = (struct gpud_chore){.fn = fn, .arg = arg};
     pthread_mutex_lock(&keeper->lock);
     if (!keeper->started)
         keeper->started = pthread_create(&keeper->thread, NULL, run, keeper) == 0;
-    bool added = keeper->started;
-    if (added) {
-        struct gpud_chore **last = &keeper->chores;
-        while (*last)
-            last = &(*last)->next;
-        *last = chore;
-        keeper->outstanding++;
-        pthread_cond_signal(&keeper->changed);
-    }
+    bool started = keeper->started;
     pthread_mutex_unlock(&keeper->lock);
-    if (!added)
-        free(chore);
-    return added;
+    return started ? GPUD_OK
+                   : gpud_fail(error, GPUD_NO_MEMORY, "the system has no thread left (ulimit -u)");
+}
+
+void gpud_keeper_add(struct gpud_keeper *keeper, struct gpud_chore *chore, int64_t (*fn)(void *arg),
+                     void *arg)
+{
+    *chore = (struct gpud_chore){.fn = fn, .arg = arg};
+    pthread_mutex_lock(&keeper->lock);
+    struct gpud_chore **last = &keeper->chores;
+    while (*last)
+        last = &(*last)->next;
+    *last = chore;
+    keeper->outstanding++;
+    pthread_cond_signal(&keeper->changed);
+    pthread_mutex_unlock(&keeper->lock);
 }
 
 void gpud_keeper_hurry(struct gpud_keeper *keeper)
@@ -144,11 +135,6 @@ void gpud_keeper_finish(struct gpud_keeper *keeper)
     pthread_mutex_unlock(&keeper->lock);
     if (keeper->started)
         pthread_join(keeper->thread, NULL);
-    while (keeper->chores) {
-        struct gpud_chore *chore = keeper->chores;
-        keeper->chores = chore->next;
-        free(chore);
-    }
     pthread_cond_destroy(&keeper->changed);
     pthread_mutex_destroy(&keeper->lock);
 }

@@ -34,6 +34,7 @@ struct gpud_vigil {
     _Atomic uint32_t poison[GPUD_PAGE_ENTRIES]; /* the value that the watch wrote; 0: none */
     atomic_bool broken, ending;
     int64_t ended;
+    struct gpud_chore chore; /* to watch, and then to finish */
     void (*done)(void *arg);
     void *arg;
 };
@@ -107,12 +108,11 @@ enum gpud_status gpud_vigil_create(struct gpud_device *device, struct gpud_page 
         if (status == GPUD_OK)
             status = make_signal(made, our_word(made, i), &made->ours[i], error);
     }
-    if (status == GPUD_OK && !gpud_keeper_add(&device->context->watch, watch, made))
-        status = gpud_fail(error, GPUD_NO_MEMORY, "no thread to watch over a ring page");
     if (status != GPUD_OK) {
         destroy(made);
         return status;
     }
+    gpud_keeper_add(&device->context->watch, &made->chore, watch, made);
     *vigil = made;
     return GPUD_OK;
 }
@@ -301,9 +301,7 @@ static int64_t watch(void *arg)
     if (!(waits_are_over(vigil) && posts_are_done(vigil)) &&
         gpud_now() - vigil->ended < POSTS_PATIENCE)
         return TURN_ENDING;
-    struct gpud_context *context = vigil->device->context;
-    if (!gpud_keeper_add(&context->later, finish, vigil))
-        gpud_log_error(&context->log, "stream", "a ring page is lost: no thread to free it");
+    gpud_keeper_add(&vigil->device->context->later, &vigil->chore, finish, vigil);
     return -1;
 }
 

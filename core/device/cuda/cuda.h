@@ -24,9 +24,11 @@
 struct cuda_queue {
     struct cuda_queue *next; /* of the device */
     CUstream stream;
-    atomic_int failed;  /* the CUresult that ended it; 0: none */
-    atomic_uint untold; /* completions that have not been told yet */
-    uint64_t busy_in;   /* the attendant's round in which it was found busy */
+    struct gpud_chore end;      /* once it was destroyed, ... */
+    struct gpud_device *device; /* ... keeping this open */
+    atomic_int failed;          /* the CUresult that ended it; 0: none */
+    atomic_uint untold;         /* completions that have not been told yet */
+    uint64_t busy_in;           /* the attendant's round in which it was found busy */
 };
 
 /* Pinned host memory through which the CPU sees device memory. */
@@ -89,7 +91,8 @@ struct cuda_memory {
     struct cuda_pinned *pinned; /* the registration that it shares; NULL: somebody else's */
     bool by_handle;             /* given away by a legacy handle */
     int64_t given_up;           /* when its owner had no use for it any more */
-    struct gpud_memory *memory; /* while it waits to be freed */
+    struct gpud_memory *memory; /* while it waits to be freed, */
+    struct gpud_chore end;      /* by this */
     bool fenced;                /* the fences are complete */
     CUevent *fences;            /* one for each queue that had work then */
     unsigned fence_count;

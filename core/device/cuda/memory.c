@@ -230,10 +230,7 @@ static void free_memory(struct gpud_memory *memory)
     gpud_cuda_enter(device);
     record->fenced = set_fences(device, record);
     gpud_cuda_leave();
-    if (!gpud_keeper_add(&memory->device->context->later, free_when_passed, record))
-        gpud_log_error(&memory->device->context->log, "cuda",
-                       "memory of %s cannot be given back: no room to wait for who uses it",
-                       memory->device->info.name);
+    gpud_keeper_add(&memory->device->context->later, &record->end, free_when_passed, record);
 }
 
 /* --- somebody else's ------------------------------------------------------------------------ */

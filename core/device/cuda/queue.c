@@ -119,18 +119,11 @@ static enum gpud_status create(struct gpud_queue *queue, struct gpud_error *erro
     return GPUD_OK;
 }
 
-/* A queue that was destroyed, and the device that it keeps open. */
-struct retired {
-    struct gpud_device *device;
-    struct cuda_queue *queue;
-};
-
 /* It stays on the device's list while it works, so that no memory is freed under it. */
 static int64_t retire(void *arg)
 {
-    struct retired *retired = arg;
-    struct cuda_device *device = gpud_cuda_device(retired->device);
-    struct cuda_queue *queue = retired->queue;
+    struct cuda_queue *queue = arg;
+    struct cuda_device *device = gpud_cuda_device(queue->device);
     gpud_cuda_enter(device);
     bool busy = atomic_load(&queue->untold) > 0 ||
                 gpud_cu.stream_query(queue->stream) == CUDA_ERROR_NOT_READY;
@@ -146,21 +139,19 @@ static int64_t retire(void *arg)
     gpud_cuda_leave();
     if (busy)
         return GPUD_MSEC;
+    struct gpud_device *open = queue->device;
     free(queue);
-    gpud_device_close(&retired->device);
-    free(retired);
+    gpud_device_close(&open);
     return -1;
 }
 
 static void destroy(struct gpud_queue *queue)
 {
-    struct retired *retired = malloc(sizeof(*retired));
-    if (!retired)
-        return; /* the queue is lost until the process ends, which harms nobody */
-    *retired = (struct retired){gpud_device_ref(queue->device), queue->backend};
-    int64_t pause = retire(retired);
-    if (pause >= 0 && !gpud_keeper_add(&queue->device->context->later, retire, retired))
-        gpud_log_error(&queue->device->context->log, "cuda", "a busy stream cannot be retired");
+    struct cuda_queue *gone = queue->backend;
+    struct gpud_keeper *keeper = &queue->device->context->later;
+    gone->device = gpud_device_ref(queue->device);
+    if (retire(gone) >= 0)
+        gpud_keeper_add(keeper, &gone->end, retire, gone);
 }
 
 static enum gpud_status wrap(struct gpud_queue *queue, void *stream, struct gpud_error *error)
