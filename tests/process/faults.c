@@ -1,17 +1,12 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* faults_test <from> <to> [every]: a driver that fails. Each function of CUDA's driver that the
- * core calls fails once, in its first call, or a later one (with `every`, in each in turn), in a
- * process of its own in which a few frames go from one device to another. Whatever it was: nothing
- * crashes or hangs, no rule of the driver is broken, every refusal has a sentence, a picture that
- * arrives is whole or flagged, and none is lost without a word. */
+#include "faults.h"
+
 #include "../check.h"
-#include "device/cuda/driver.h"
 #include "peer.h"
 #include "picture.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -26,8 +21,7 @@ extern char **environ;
 #define HEIGHT 64
 #define LIFETIME (30 * GPUD_SEC)
 #define BAD_MAX 20
-#define BROKE_RULES 86 /* that of one which broke the driver's rules */
-#define NOT_REACHED 3  /* the exit status of a process in which nothing failed */
+#define NOT_REACHED 3 /* the exit status of a process in which nothing failed */
 
 /* --- the process whose driver fails ----------------------------------------------------------- */
 
@@ -60,8 +54,11 @@ static struct gpud_context *open_context(struct stage *stage)
     struct gpud_context *context;
     params.log = on_log;
     params.log_user = stage;
-    WORKS(gpud_context_create(&params, &context, &e));
-    return context;
+    struct gpud_error error = {.reason = ""};
+    if (gpud_context_create(&params, &context, &error) == GPUD_OK)
+        return context;
+    told(stage, "the context", &error);
+    return NULL;
 }
 
 static bool is_flagged(const struct gpud_frame *frame)
@@ -93,6 +90,8 @@ static void *receive(void *arg)
 {
     struct stage *stage = arg;
     struct gpud_context *context = open_context(stage);
+    if (!context)
+        return NULL;
     struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
     struct gpud_receiver *receiver = NULL;
     struct gpud_error error = {.reason = ""};
@@ -210,35 +209,24 @@ static void send_all(struct stage *stage, const char *from, struct gpud_context 
     gpud_device_close(&device);
 }
 
-static unsigned failures(void)
-{
-    CUresult (*count)(unsigned *);
-    unsigned value = 0;
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-    if (!library)
-        SKIP("there is no CUDA driver");
-    *(void **)&count = dlsym(library, "fakeCudaFailures");
-    if (!count)
-        SKIP("this is a real driver, which does not fail on request");
-    count(&value);
-    return value;
-}
-
-static int play(const char *address, const char *from, const char *to)
+static int play(const struct faults *faults, const char *address, const char *from, const char *to)
 {
     struct stage stage = {.address = address, .to = to};
-    struct gpud_context *context = open_context(&stage);
     pthread_t thread;
-    CHECK(pthread_create(&thread, NULL, receive, &stage) == 0, "no thread");
-    send_all(&stage, from, context);
-    CHECK(pthread_join(thread, NULL) == 0, "no end");
+    bool receives = pthread_create(&thread, NULL, receive, &stage) == 0;
+    struct gpud_context *context = receives ? open_context(&stage) : NULL;
+    if (context)
+        send_all(&stage, from, context);
+    atomic_store(&stage.over, true);
+    if (receives)
+        pthread_join(thread, NULL);
     gpud_context_destroy(&context);
     unsigned arrived = atomic_load(&stage.arrived), words = atomic_load(&stage.words);
     SAY("%u sent, %u arrived, %u of them flagged; told of %u failures", stage.sent, arrived,
         atomic_load(&stage.flagged), words);
     CHECK(arrived >= stage.sent || words > 0, "of %u frames %u were lost without a word",
           stage.sent, stage.sent - arrived);
-    if (failures() > 0)
+    if (faults->failures() > 0)
         return 0;
     CHECK(arrived == FRAMES && words == 0, "nothing failed, and yet not all is well");
     return NOT_REACHED;
@@ -246,19 +234,13 @@ static int play(const char *address, const char *from, const char *to)
 
 /* --- all of them ------------------------------------------------------------------------------ */
 
-static const char *const functions[] = {
-#define NAME(member, symbol, arguments) #symbol,
-    CUDA_DRIVER_FUNCTIONS(NAME)
-#undef NAME
-};
-#define FUNCTIONS (sizeof(functions) / sizeof(functions[0]))
-
 static char directory[] = "/tmp/gpudirect-faults-XXXXXX";
 
 /* Several at once: most of the time each of them waits. */
 #define WORKERS 4
 
 static struct {
+    const struct faults *faults;
     const char *from, *to;
     bool every;
     atomic_size_t next; /* function */
@@ -304,7 +286,7 @@ static pid_t start(struct worker *worker)
 /* The exit status of a process in which this call fails. */
 static int run(struct worker *worker, const char *function, unsigned call)
 {
-    snprintf(worker->rule, sizeof(worker->rule), "GPUD_FAKE_CUDA_FAIL=%s:%u=999", function, call);
+    snprintf(worker->rule, sizeof(worker->rule), "%s=%s:%u", work.faults->variable, function, call);
     pid_t child = start(worker);
     int64_t deadline = gpud_test_now() + LIFETIME;
     int status;
@@ -317,34 +299,6 @@ static int run(struct worker *worker, const char *function, unsigned call)
         gpud_test_nap(1);
     }
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
-/* Where the driver does not take something back, it is still there at the end; no more than that
- * may be wrong. */
-static bool only_left_behind(const struct worker *worker)
-{
-    char line[512];
-    unsigned reports = 0, left = 0;
-    FILE *file = fopen(worker->out, "re");
-    while (file && fgets(line, sizeof(line), file)) {
-        reports += strncmp(line, "fake libcuda: ", 14) == 0;
-        left += strstr(line, "cuDevicePrimaryCtxRelease_v2: the context of device ") != NULL;
-    }
-    if (file)
-        fclose(file);
-    return reports > 0 && reports == left;
-}
-
-static bool gives_back(const char *function)
-{
-    static const char *const names[] = {
-        "cuMemFree_v2",        "cuMemFreeHost",      "cuMemHostUnregister",
-        "cuMemUnmap",          "cuMemRelease",       "cuMemAddressFree",
-        "cuIpcCloseMemHandle", "cuStreamDestroy_v2", "cuCtxPushCurrent_v2"};
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (strcmp(function, names[i]) == 0)
-            return true;
-    return false;
 }
 
 static void complain(const struct worker *worker, const char *function, unsigned call, int status)
@@ -370,7 +324,7 @@ static void try_function(struct worker *worker, const char *function)
             return;
         atomic_fetch_add(&work.reached, 1);
         if (status == 0 ||
-            (status == BROKE_RULES && gives_back(function) && only_left_behind(worker)))
+            (work.faults->excuses && work.faults->excuses(function, status, worker->out)))
             continue;
         complain(worker, function, call, status);
         atomic_fetch_add(&work.bad, 1);
@@ -379,23 +333,23 @@ static void try_function(struct worker *worker, const char *function)
 
 static void *try_functions(void *arg)
 {
-    for (size_t i; (i = atomic_fetch_add(&work.next, 1)) < FUNCTIONS;)
-        try_function(arg, functions[i]);
+    for (size_t i; (i = atomic_fetch_add(&work.next, 1)) < work.faults->count;)
+        try_function(arg, work.faults->function[i]);
     return NULL;
 }
 
-int main(int argc, char **argv)
+int faults_main(const struct faults *faults, int argc, char **argv)
 {
     struct worker workers[WORKERS];
     if (argc == 5 && strcmp(argv[1], "--play") == 0)
-        return play(argv[2], argv[3], argv[4]);
-    CHECK(argc >= 3, "faults_test <from> <to> [every]");
+        return play(faults, argv[2], argv[3], argv[4]);
+    CHECK(argc >= 3, "<from> <to> [every]");
+    work.faults = faults;
     work.from = argv[1];
     work.to = argv[2];
     work.every = argc > 3;
-    failures();
     CHECK(mkdtemp(directory), "no directory");
-    SAY("from %s to %s, while the driver fails", work.from, work.to);
+    SAY("from %s to %s, while %s fails", work.from, work.to, faults->who);
     for (int i = 0; i < WORKERS; i++) {
         snprintf(workers[i].address, sizeof(workers[i].address), "unix:%s/%d", directory, i);
         snprintf(workers[i].out, sizeof(workers[i].out), "%s/%d.out", directory, i);
