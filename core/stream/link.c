@@ -76,10 +76,13 @@ void gpud_link_kill(struct gpud_link *link, enum gpud_log_level level, const cha
         gpud_pool_wake(sender->local);
 }
 
+/* A peer that has closed the connection may have said goodbye before: whoever reads its messages
+ * finds out. */
 static void send_or_kill(struct gpud_link *link, struct gpud_message *message)
 {
     struct gpud_error error;
-    if (gpud_socket_send(link->fd, message, &error) != GPUD_OK)
+    enum gpud_status status = gpud_socket_send(link->fd, message, &error);
+    if (status != GPUD_OK && status != GPUD_PEER)
         gpud_link_kill(link, GPUD_LOG_WARNING, error.reason);
 }
 
