@@ -19,7 +19,11 @@ extern char **environ;
 #define FRAMES 8
 #define WIDTH 256
 #define HEIGHT 64
-#define LIFETIME (30 * GPUD_SEC)
+#define LIFETIME (60 * GPUD_SEC)
+/* Where nothing failed it comes, however busy the machine is. */
+#define PATIENCE (15 * GPUD_SEC)
+/* Where somebody told of a failure it may not. */
+#define RESIGNATION (500 * GPUD_MSEC)
 #define BAD_MAX 20
 #define NOT_REACHED 3 /* the exit status of a process in which nothing failed */
 
@@ -75,7 +79,7 @@ static void look_at(struct stage *stage, struct gpud_frame *frame)
     uint32_t plane, row, byte;
     void *data;
     gpud_frame_get_info(frame, &info);
-    if (gpud_frame_map(frame, GPUD_READ, 2 * GPUD_SEC, &data, &error) != GPUD_OK) {
+    if (gpud_frame_map(frame, GPUD_READ, PATIENCE, &data, &error) != GPUD_OK) {
         told(stage, "the receiver's map", &error);
         return;
     }
@@ -119,7 +123,7 @@ static void *receive(void *arg)
 static enum gpud_status lend(struct gpud_sender *sender, struct gpud_frame **frame,
                              struct gpud_error *error)
 {
-    return gpud_sender_acquire(sender, GPUD_SEC, frame, error);
+    return gpud_sender_acquire(sender, PATIENCE, frame, error);
 }
 
 /* A frame in the application's own memory of the sender's device. */
@@ -140,7 +144,7 @@ static enum gpud_status paint(struct gpud_frame *frame, const struct gpud_layout
 {
     struct gpud_frame_info info;
     void *data;
-    enum gpud_status status = gpud_frame_map(frame, GPUD_WRITE, 2 * GPUD_SEC, &data, error);
+    enum gpud_status status = gpud_frame_map(frame, GPUD_WRITE, PATIENCE, &data, error);
     if (status != GPUD_OK)
         return status;
     picture_write(layout, data, number);
@@ -161,7 +165,7 @@ static void send_frames(struct stage *stage, struct gpud_sender *sender, struct 
         if (status == GPUD_OK)
             status = paint(frame, layout, number, &error);
         if (status == GPUD_OK)
-            status = gpud_sender_submit(sender, &frame, false, 2 * GPUD_SEC, &error);
+            status = gpud_sender_submit(sender, &frame, false, PATIENCE, &error);
         if (status == GPUD_OK)
             stage->sent++;
         else
@@ -170,15 +174,29 @@ static void send_frames(struct stage *stage, struct gpud_sender *sender, struct 
     }
 }
 
+/* false: it has been waited for long enough. */
+static bool go_on_waiting(const struct stage *stage, int64_t start)
+{
+    int64_t waited = gpud_test_now() - start;
+    return waited < (atomic_load(&stage->words) ? RESIGNATION : PATIENCE);
+}
+
+static enum gpud_status wait_for_receiver(struct stage *stage, struct gpud_sender *sender,
+                                          struct gpud_error *error)
+{
+    int64_t start = gpud_test_now();
+    enum gpud_status status;
+    do
+        status = gpud_sender_wait(sender, 1, 20 * GPUD_MSEC, error);
+    while (status == GPUD_TIMEOUT && go_on_waiting(stage, start));
+    return status;
+}
+
 static void wait_for_frames(struct stage *stage)
 {
-    unsigned before = atomic_load(&stage->words);
-    for (int i = 0; i < 200; i++) {
-        if (atomic_load(&stage->arrived) >= stage->sent ||
-            (i > 30 && atomic_load(&stage->words) > before))
-            return;
-        gpud_test_nap(10);
-    }
+    int64_t start = gpud_test_now();
+    while (atomic_load(&stage->arrived) < stage->sent && go_on_waiting(stage, start))
+        gpud_test_nap(5);
 }
 
 static void send_all(struct stage *stage, const char *from, struct gpud_context *context)
@@ -197,7 +215,7 @@ static void send_all(struct stage *stage, const char *from, struct gpud_context 
     if (status == GPUD_OK)
         status = gpud_sender_configure(sender, &layout, NULL, 0, &error);
     if (status == GPUD_OK)
-        status = gpud_sender_wait(sender, 1, GPUD_SEC, &error);
+        status = wait_for_receiver(stage, sender, &error);
     if (status != GPUD_OK)
         told(stage, "the sender", &error);
     if (status == GPUD_OK) {
