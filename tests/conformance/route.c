@@ -138,13 +138,13 @@ static void test_frames(const struct way *way)
     orders.leave_after = 1;
     peer_start(&peer, &orders);
     scene_format(&scene, formats[0].format, formats[0].width, formats[0].height);
-    WORKS(gpud_sender_wait(scene.sender, 1, 10 * GPUD_SEC, &e));
+    WORKS(gpud_sender_wait(scene.sender, 1, 30 * GPUD_SEC, &e));
     unsigned sent = 0;
     for (unsigned i = 0; i < count; i++) {
         struct gpud_sender_info info;
         if (i > 0)
             scene_format(&scene, formats[i].format, formats[i].width, formats[i].height);
-        WORKS(gpud_sender_wait(scene.sender, 1, 10 * GPUD_SEC,
+        WORKS(gpud_sender_wait(scene.sender, 1, 30 * GPUD_SEC,
                                &e)); /* the canary's copies are over */
         gpud_sender_get_info(scene.sender, &info);
         CHECK(strcmp(info.path, way->path) == 0, "the route is %s because %s", info.path,

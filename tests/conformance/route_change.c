@@ -34,7 +34,7 @@ void test_events(const struct way *way)
     struct peer_orders orders = scene_orders(&scene);
     orders.nap = GPUD_MSEC; /* so that frames wait in the ring when an event is sent */
     peer_start(&peer, &orders);
-    WORKS(gpud_sender_wait(scene.sender, 1, 10 * GPUD_SEC, &e));
+    WORKS(gpud_sender_wait(scene.sender, 1, 30 * GPUD_SEC, &e));
     for (int i = 0; i < 40; i++) {
         scene_send(&scene, (unsigned)i % 4);
         send_event(&scene, 7, scene.number);
@@ -47,7 +47,7 @@ void test_events(const struct way *way)
     PEER_UNTIL("the event after the last frame", 10000,
                atomic_load(&peer.board->last) == scene.number);
     peer_start(&late, &orders);
-    WORKS(gpud_sender_wait(scene.sender, 2, 10 * GPUD_SEC, &e));
+    WORKS(gpud_sender_wait(scene.sender, 2, 30 * GPUD_SEC, &e));
     scene_send(&scene, 2);
     WORKS(gpud_sender_send_eos(scene.sender, &e));
     PEER_UNTIL("the second end", 10000,
@@ -118,7 +118,7 @@ void test_reconnect(const struct way *way)
     /* The receiver goes, another comes. */
     for (int turn = 1; turn <= 3; turn++) {
         peer_start(&peer, &orders);
-        WORKS(gpud_sender_wait(scene.sender, 1, 10 * GPUD_SEC, &e));
+        WORKS(gpud_sender_wait(scene.sender, 1, 30 * GPUD_SEC, &e));
         scene_send(&scene, 10);
         PEER_UNTIL("10 frames", 10000, atomic_load(&peer.board->frames) == 10);
         PEER_FINISH(&peer);
@@ -145,7 +145,7 @@ void test_reconnect(const struct way *way)
             gpud_test_nap(100); /* a sender without a format */
         if (turn == 2)
             scene_format(&scene, "UYVY", 322, 181);
-        WORKS(gpud_sender_wait(scene.sender, 1, 10 * GPUD_SEC, &e));
+        WORKS(gpud_sender_wait(scene.sender, 1, 30 * GPUD_SEC, &e));
         scene_send(&scene, 10);
         if (turn == 3)
             WORKS(gpud_sender_send_eos(scene.sender, &e));
@@ -183,7 +183,7 @@ void test_fan_out(const struct way *way)
         orders.nap = i == 0 ? 0 : 4 * GPUD_MSEC;
         peer_start(&peers[i], &orders);
     }
-    WORKS(gpud_sender_wait(scene.sender, 3, 10 * GPUD_SEC, &e));
+    WORKS(gpud_sender_wait(scene.sender, 3, 30 * GPUD_SEC, &e));
     for (int i = 0; i < 300; i++) {
         scene_send(&scene, 1);
         if (i % 2)
@@ -232,7 +232,7 @@ void test_late(const struct way *way)
     scene_format(&scene, "UYVY", 320, 180);
     struct peer_orders orders = scene_orders(&scene);
     peer_start(&peers[0], &orders);
-    WORKS(gpud_sender_wait(scene.sender, 1, 10 * GPUD_SEC, &e));
+    WORKS(gpud_sender_wait(scene.sender, 1, 30 * GPUD_SEC, &e));
     struct gpud_sender_info info = {0};
     for (int i = 1; i < 4; i++) {
         peer_start(&peers[i], &orders);
@@ -244,7 +244,7 @@ void test_late(const struct way *way)
     }
     /* One more that comes after so many frames, and a new format before its first one. */
     peer_start(&peers[4], &orders);
-    WORKS(gpud_sender_wait(scene.sender, 5, 10 * GPUD_SEC, &e));
+    WORKS(gpud_sender_wait(scene.sender, 5, 30 * GPUD_SEC, &e));
     scene_format(&scene, "UYVY", 322, 180);
     scene_send(&scene, 50);
     for (int i = 0; i < 5; i++) {
@@ -276,7 +276,7 @@ void test_many_slots(const struct way *way)
     orders.slots = 64;
     orders.slow_receiver = GPUD_SLOW_DROP_NEWEST;
     peer_start(&greedy, &orders);
-    WORKS(gpud_sender_wait(scene.sender, 2, 10 * GPUD_SEC, &e));
+    WORKS(gpud_sender_wait(scene.sender, 2, 30 * GPUD_SEC, &e));
     atomic_store(&greedy.board->paused, true);
     gpud_test_nap(100);
     int64_t start = gpud_test_now();

@@ -41,7 +41,7 @@ int main(int argc, char **argv)
     struct peer_orders orders = {.address = "rearm", .device = "opencl:0", .hold = 1};
     for (int i = 0; i < 2; i++)
         peer_start(&peers[i], &orders);
-    WORKS(gpud_sender_wait(sender, 2, 20 * GPUD_SEC, &e));
+    WORKS(gpud_sender_wait(sender, 2, 30 * GPUD_SEC, &e));
     for (uint64_t number = 1; number <= FRAMES; number++)
         SEND_LENT(sender, &layout, number);
     WORKS(gpud_sender_send_eos(sender, &e));

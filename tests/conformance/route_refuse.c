@@ -34,7 +34,7 @@ static void try_wishes(const struct way *way, const char *sender_route, bool sen
     peer_start(&peer, &orders);
     struct gpud_sender_info info;
     if (path) {
-        WORKS(gpud_sender_wait(sender, 1, 10 * GPUD_SEC, &e));
+        WORKS(gpud_sender_wait(sender, 1, 30 * GPUD_SEC, &e));
         gpud_sender_get_info(sender, &info);
         CHECK(strcmp(info.path, path) == 0, "the route is %s (%s), and %s was asked for", info.path,
               info.fallback_reason, path);
@@ -172,7 +172,7 @@ void test_same_process(const struct way *way)
         WORKS(gpud_receiver_create(scene.context, &params, &inside[i].receiver, &e));
         CHECK(pthread_create(&threads[i], NULL, receive_inside, &inside[i]) == 0, "no thread");
     }
-    WORKS(gpud_sender_wait(scene.sender, 2, 10 * GPUD_SEC, &e));
+    WORKS(gpud_sender_wait(scene.sender, 2, 30 * GPUD_SEC, &e));
     scene_send(&scene, 100);
     scene_format(&scene, "UYVY", 640, 360);
     scene_send(&scene, 100);
@@ -204,7 +204,7 @@ void test_aperture(const struct way *way)
     scene_format(&scene, "BGRx", 640, 360);
     struct peer_orders orders = scene_orders(&scene);
     peer_start(&peer, &orders);
-    WORKS(gpud_sender_wait(scene.sender, 1, 10 * GPUD_SEC, &e));
+    WORKS(gpud_sender_wait(scene.sender, 1, 30 * GPUD_SEC, &e));
     struct gpud_sender_info info;
     gpud_sender_get_info(scene.sender, &info);
     CHECK(strcmp(info.path, "directgma") == 0, "the route is %s because %s", info.path,
