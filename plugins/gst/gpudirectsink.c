@@ -43,7 +43,6 @@
 #include "context.h"
 #include "errors.h"
 #include "gpudirectsink.h"
-#include "slowreceiver.h"
 #include "timing.h"
 
 #define GST_CAT_DEFAULT gst_gpudirect_sink_debug
@@ -55,18 +54,9 @@ G_DEFINE_TYPE_WITH_CODE(GstGpudirectSink, gst_gpudirect_sink, GST_TYPE_BASE_SINK
                                                 "gpudirect sink"))
 GST_ELEMENT_REGISTER_DEFINE(gpudirectsink, "gpudirectsink", GST_RANK_NONE, GST_TYPE_GPUDIRECT_SINK)
 
-#define DEFAULT_SLOTS 4
-#define MIN_SLOTS 2
-
 enum {
-    PROP_0,
-    PROP_ADDRESS,
-    PROP_DEVICE,
-    PROP_SLOTS,
-    PROP_SLOW_RECEIVER,
-    PROP_WAIT_FOR_CONNECTION,
+    PROP_WAIT_FOR_CONNECTION = SETTING_COUNT,
     PROP_NUM_CLIENTS,
-    PROP_REQUIRE_DIRECT,
     PROP_ACTIVE_PATH,
     PROP_FALLBACK_REASON,
     PROP_STATS,
@@ -136,28 +126,10 @@ static void get_property(GObject *object, guint id, GValue *value, GParamSpec *p
         return;
     }
     GST_OBJECT_LOCK(self);
-    switch (id) {
-    case PROP_ADDRESS:
-        g_value_set_string(value, self->address);
-        break;
-    case PROP_DEVICE:
-        g_value_set_string(value, self->device);
-        break;
-    case PROP_SLOTS:
-        g_value_set_uint(value, self->slots);
-        break;
-    case PROP_SLOW_RECEIVER:
-        g_value_set_enum(value, self->slow_receiver);
-        break;
-    case PROP_WAIT_FOR_CONNECTION:
+    if (id == PROP_WAIT_FOR_CONNECTION)
         g_value_set_boolean(value, self->wait_for_connection);
-        break;
-    case PROP_REQUIRE_DIRECT:
-        g_value_set_boolean(value, self->require_direct);
-        break;
-    default:
+    else if (!settings_get(&self->settings, id, value))
         G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
-    }
     GST_OBJECT_UNLOCK(self);
 }
 
@@ -166,30 +138,10 @@ static void set_property(GObject *object, guint id, const GValue *value, GParamS
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(object);
 
     GST_OBJECT_LOCK(self);
-    switch (id) {
-    case PROP_ADDRESS:
-        g_free(self->address);
-        self->address = g_value_dup_string(value);
-        break;
-    case PROP_DEVICE:
-        g_free(self->device);
-        self->device = g_value_dup_string(value);
-        break;
-    case PROP_SLOTS:
-        self->slots = g_value_get_uint(value);
-        break;
-    case PROP_SLOW_RECEIVER:
-        self->slow_receiver = (enum gpud_slow_receiver)g_value_get_enum(value);
-        break;
-    case PROP_WAIT_FOR_CONNECTION:
+    if (id == PROP_WAIT_FOR_CONNECTION)
         self->wait_for_connection = g_value_get_boolean(value);
-        break;
-    case PROP_REQUIRE_DIRECT:
-        self->require_direct = g_value_get_boolean(value);
-        break;
-    default:
+    else if (!settings_set(&self->settings, id, value))
         G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
-    }
     GST_OBJECT_UNLOCK(self);
 }
 
@@ -209,9 +161,9 @@ static enum gpud_status create_sender(GstGpudirectSink *self, const gchar *addre
 
     params.address = address;
     params.device = device;
-    params.slots = self->slots;
-    params.slow_receiver = self->slow_receiver;
-    params.require_direct = self->require_direct;
+    params.slots = self->settings.slots;
+    params.slow_receiver = self->settings.slow_receiver;
+    params.require_direct = self->settings.require_direct;
     params.on_connect = gst_gpudirect_sink_on_connect;
     params.on_disconnect = gst_gpudirect_sink_on_disconnect;
     params.user = self;
@@ -226,7 +178,7 @@ gboolean gst_gpudirect_sink_open_sender(GstGpudirectSink *self, const gchar *dev
     struct gpud_error error;
 
     GST_OBJECT_LOCK(self);
-    gchar *address = g_strdup(self->address);
+    gchar *address = g_strdup(self->settings.address);
     GST_OBJECT_UNLOCK(self);
     gboolean opened = create_sender(self, address, device, &sender, &error) == GPUD_OK;
     if (!opened) {
@@ -238,9 +190,10 @@ gboolean gst_gpudirect_sink_open_sender(GstGpudirectSink *self, const gchar *dev
     g_free(address);
     if (!opened)
         return FALSE;
-    gboolean patient =
-        self->slow_receiver == GPUD_SLOW_DEFAULT || self->slow_receiver == GPUD_SLOW_BLOCK;
-    struct lender *lender = lender_new(sender, self->slots, device_is_host(device), patient);
+    gboolean patient = self->settings.slow_receiver == GPUD_SLOW_DEFAULT ||
+                       self->settings.slow_receiver == GPUD_SLOW_BLOCK;
+    struct lender *lender =
+        lender_new(sender, self->settings.slots, device_is_host(device), patient);
     g_atomic_int_set(&self->opened_on, gpu_ordinal_of_name(device));
     GST_OBJECT_LOCK(self);
     self->lender = lender;
@@ -268,7 +221,7 @@ static gboolean sink_start(GstBaseSink *base)
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
 
     GST_OBJECT_LOCK(self);
-    gboolean addressed = self->address && self->address[0];
+    gboolean addressed = self->settings.address && self->settings.address[0];
     GST_OBJECT_UNLOCK(self);
     if (!addressed) {
         GST_ELEMENT_ERROR(
@@ -329,32 +282,19 @@ static gboolean sink_set_clock(GstElement *element, GstClock *clock)
 
 static void install_properties(GObjectClass *klass)
 {
-    const GParamFlags ready = G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY;
-    const GParamFlags report = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
-
-    g_object_class_install_property(
-        klass, PROP_ADDRESS,
-        g_param_spec_string(
-            "address", "Address",
+    static const struct setting_texts texts = {
+        .address =
             "Where receivers connect: a name (cam1: a socket in the user's runtime directory), or "
             "unix:/absolute/path",
-            NULL, ready));
-    g_object_class_install_property(
-        klass, PROP_DEVICE,
-        g_param_spec_string("device", "Device",
-                            "Where the ring and the copies live: auto (the host, or the GPU whose "
-                            "CUDA memory comes), "
-                            "host, opencl:N or cuda:N",
-                            "auto", ready));
-    g_object_class_install_property(klass, PROP_SLOTS,
-                                    g_param_spec_uint("slots", "Slots",
-                                                      "Frames in flight per receiver", MIN_SLOTS,
-                                                      GPUD_SLOTS_MAX, DEFAULT_SLOTS, ready));
-    g_object_class_install_property(
-        klass, PROP_SLOW_RECEIVER,
-        g_param_spec_enum("slow-receiver", "Slow receiver",
-                          "What happens to a frame for a receiver whose ring is full",
-                          GST_TYPE_GPUDIRECT_SLOW_RECEIVER, GPUD_SLOW_BLOCK, ready));
+        .device = "Where the ring and the copies live: auto (the host, or the GPU whose CUDA "
+                  "memory comes), host, opencl:N or cuda:N",
+        .slots = "Frames in flight per receiver",
+        .slow_receiver = "What happens to a frame for a receiver whose ring is full",
+        .require_direct = "Refuse a receiver that only a copy through host memory can reach",
+    };
+    const GParamFlags report = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
+
+    settings_install(klass, &texts, GPUD_SLOW_BLOCK);
     g_object_class_install_property(
         klass, PROP_WAIT_FOR_CONNECTION,
         g_param_spec_boolean("wait-for-connection", "Wait for connection",
@@ -365,11 +305,6 @@ static void install_properties(GObjectClass *klass)
                                     g_param_spec_uint("num-clients", "Number of clients",
                                                       "Receivers that are connected", 0, G_MAXUINT,
                                                       0, report));
-    g_object_class_install_property(
-        klass, PROP_REQUIRE_DIRECT,
-        g_param_spec_boolean("require-direct", "Require a direct route",
-                             "Refuse a receiver that only a copy through host memory can reach",
-                             FALSE, ready));
     g_object_class_install_property(
         klass, PROP_ACTIVE_PATH,
         g_param_spec_string("active-path", "Active path",
@@ -415,8 +350,7 @@ static void finalize(GObject *object)
     g_mutex_clear(&self->post_lock);
     g_clear_object(&self->given);
     tally_unref(self->tally);
-    g_free(self->address);
-    g_free(self->device);
+    settings_clear(&self->settings);
     G_OBJECT_CLASS(gst_gpudirect_sink_parent_class)->finalize(object);
 }
 
@@ -443,15 +377,11 @@ static void gst_gpudirect_sink_class_init(GstGpudirectSinkClass *klass)
     base_class->unlock_stop = sink_unlock_stop;
     gst_gpudirect_sink_class_init_place(base_class);
     gst_gpudirect_sink_class_init_render(base_class);
-
-    gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_SLOW_RECEIVER, 0);
 }
 
 static void gst_gpudirect_sink_init(GstGpudirectSink *self)
 {
-    self->device = g_strdup("auto");
-    self->slots = DEFAULT_SLOTS;
-    self->slow_receiver = GPUD_SLOW_BLOCK;
+    settings_init(&self->settings, GPUD_SLOW_BLOCK);
     self->wait_for_connection = TRUE;
     self->opened_on = -1;
     self->tally = tally_new();

@@ -13,6 +13,7 @@
 #include "gpu.h"
 #include "lender.h"
 #include "memory.h"
+#include "settings.h"
 
 #include <gst/base/gstbasesink.h>
 #include <gst/video/video.h>
@@ -31,10 +32,7 @@ struct _GstGpudirectSink {
     GstBaseSink parent;
 
     /* Properties; under the object lock. */
-    gchar *address, *device;
-    guint slots;
-    enum gpud_slow_receiver slow_receiver;
-    gboolean require_direct;
+    struct settings settings;
     gboolean wait_for_connection;
 
     struct lender *lender; /* from start to stop; changed under the object lock */

@@ -42,7 +42,6 @@
 #include "errors.h"
 #include "gpudirectsrc.h"
 #include "pool.h"
-#include "slowreceiver.h"
 
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
 
@@ -53,20 +52,12 @@ G_DEFINE_TYPE_WITH_CODE(GstGpudirectSrc, gst_gpudirect_src, GST_TYPE_PUSH_SRC,
                                                 "gpudirect source"))
 GST_ELEMENT_REGISTER_DEFINE(gpudirectsrc, "gpudirectsrc", GST_RANK_NONE, GST_TYPE_GPUDIRECT_SRC)
 
-#define DEFAULT_SLOTS 4
-#define MIN_SLOTS 2
 #define DEFAULT_PROCESSING_DEADLINE (20 * GST_MSECOND)
 
 enum {
-    PROP_0,
-    PROP_ADDRESS,
-    PROP_DEVICE,
-    PROP_SLOTS,
-    PROP_SLOW_RECEIVER,
-    PROP_ON_DISCONNECT,
+    PROP_ON_DISCONNECT = SETTING_COUNT,
     PROP_CONNECTION_TIMEOUT,
     PROP_PROCESSING_DEADLINE,
-    PROP_REQUIRE_DIRECT,
     PROP_ACTIVE_PATH,
     PROP_FALLBACK_REASON,
     PROP_STATS,
@@ -141,18 +132,6 @@ static void get_property(GObject *object, guint id, GValue *value, GParamSpec *p
     }
     GST_OBJECT_LOCK(self);
     switch (id) {
-    case PROP_ADDRESS:
-        g_value_set_string(value, self->address);
-        break;
-    case PROP_DEVICE:
-        g_value_set_string(value, self->device);
-        break;
-    case PROP_SLOTS:
-        g_value_set_uint(value, self->slots);
-        break;
-    case PROP_SLOW_RECEIVER:
-        g_value_set_enum(value, self->slow_receiver);
-        break;
     case PROP_ON_DISCONNECT:
         g_value_set_enum(value, self->on_disconnect);
         break;
@@ -162,11 +141,9 @@ static void get_property(GObject *object, guint id, GValue *value, GParamSpec *p
     case PROP_PROCESSING_DEADLINE:
         g_value_set_uint64(value, self->processing_deadline);
         break;
-    case PROP_REQUIRE_DIRECT:
-        g_value_set_boolean(value, self->require_direct);
-        break;
     default:
-        G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
+        if (!settings_get(&self->settings, id, value))
+            G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
     }
     GST_OBJECT_UNLOCK(self);
 }
@@ -177,20 +154,6 @@ static void set_property(GObject *object, guint id, const GValue *value, GParamS
 
     GST_OBJECT_LOCK(self);
     switch (id) {
-    case PROP_ADDRESS:
-        g_free(self->address);
-        self->address = g_value_dup_string(value);
-        break;
-    case PROP_DEVICE:
-        g_free(self->device);
-        self->device = g_value_dup_string(value);
-        break;
-    case PROP_SLOTS:
-        self->slots = g_value_get_uint(value);
-        break;
-    case PROP_SLOW_RECEIVER:
-        self->slow_receiver = (enum gpud_slow_receiver)g_value_get_enum(value);
-        break;
     case PROP_ON_DISCONNECT:
         self->on_disconnect = (enum on_disconnect)g_value_get_enum(value);
         break;
@@ -200,11 +163,9 @@ static void set_property(GObject *object, guint id, const GValue *value, GParamS
     case PROP_PROCESSING_DEADLINE:
         self->processing_deadline = g_value_get_uint64(value);
         break;
-    case PROP_REQUIRE_DIRECT:
-        self->require_direct = g_value_get_boolean(value);
-        break;
     default:
-        G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
+        if (!settings_set(&self->settings, id, value))
+            G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
     }
     GST_OBJECT_UNLOCK(self);
     if (id == PROP_PROCESSING_DEADLINE)
@@ -222,9 +183,9 @@ static gboolean open_input(GstGpudirectSrc *self, const gchar *address)
     struct input_params params = {
         .address = address,
         .device = device,
-        .slots = self->slots,
-        .slow_receiver = self->slow_receiver,
-        .require_direct = self->require_direct,
+        .slots = self->settings.slots,
+        .slow_receiver = self->settings.slow_receiver,
+        .require_direct = self->settings.require_direct,
         .on_event = gst_gpudirect_src_on_event,
         .user = self,
     };
@@ -249,7 +210,7 @@ static gboolean src_start(GstBaseSrc *base)
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(base);
 
     GST_OBJECT_LOCK(self);
-    gchar *address = g_strdup(self->address);
+    gchar *address = g_strdup(self->settings.address);
     GST_OBJECT_UNLOCK(self);
     gboolean opened = FALSE;
 
@@ -337,7 +298,7 @@ static gboolean src_query(GstBaseSrc *base, GstQuery *query)
     GstClockTime min = self->transfer + self->processing_deadline;
     GstClockTime max = GST_CLOCK_TIME_NONE;
     if (GST_CLOCK_TIME_IS_VALID(self->frame_duration))
-        max = MAX(min, self->slots * self->frame_duration);
+        max = MAX(min, self->settings.slots * self->frame_duration);
     GST_OBJECT_UNLOCK(self);
     gst_query_set_latency(query, TRUE, min, max);
     return TRUE;
@@ -352,35 +313,21 @@ static gboolean src_is_seekable(GstBaseSrc *base)
 
 static void install_properties(GObjectClass *klass)
 {
-    const GParamFlags ready = G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY;
+    static const struct setting_texts texts = {
+        .address =
+            "What to connect to: the sink's address, or v4l2:///dev/videoN for a capture card",
+        .device = "Where the frames shall arrive: auto (the host, or the GPU if downstream would "
+                  "rather have CUDA memory), host, opencl:N or cuda:N",
+        .slots = "Frames that may be in flight or held at once",
+        .slow_receiver = "What shall happen when this element does not keep up; a wish to block is "
+                         "heard only by a sender that blocks by itself",
+        .require_direct = "Fail rather than receive by a copy through host memory",
+    };
     const GParamFlags playing =
         G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_PLAYING;
     const GParamFlags report = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
 
-    g_object_class_install_property(
-        klass, PROP_ADDRESS,
-        g_param_spec_string(
-            "address", "Address",
-            "What to connect to: the sink's address, or v4l2:///dev/videoN for a capture card",
-            NULL, ready));
-    g_object_class_install_property(
-        klass, PROP_DEVICE,
-        g_param_spec_string(
-            "device", "Device",
-            "Where the frames shall arrive: auto (the host, or the GPU if downstream "
-            "would rather have CUDA memory), host, opencl:N or cuda:N",
-            "auto", ready));
-    g_object_class_install_property(
-        klass, PROP_SLOTS,
-        g_param_spec_uint("slots", "Slots", "Frames that may be in flight or held at once",
-                          MIN_SLOTS, GPUD_SLOTS_MAX, DEFAULT_SLOTS, ready));
-    g_object_class_install_property(
-        klass, PROP_SLOW_RECEIVER,
-        g_param_spec_enum("slow-receiver", "Slow receiver",
-                          "What shall happen when this element does not keep up; a wish to block "
-                          "is heard only by a "
-                          "sender that blocks by itself",
-                          GST_TYPE_GPUDIRECT_SLOW_RECEIVER, GPUD_SLOW_DEFAULT, ready));
+    settings_install(klass, &texts, GPUD_SLOW_DEFAULT);
     g_object_class_install_property(
         klass, PROP_ON_DISCONNECT,
         g_param_spec_enum("on-disconnect", "On disconnect", "What to do when the sender vanishes",
@@ -395,11 +342,6 @@ static void install_properties(GObjectClass *klass)
         g_param_spec_uint64("processing-deadline", "Processing deadline",
                             "Maximum processing time for a buffer in nanoseconds", 0, G_MAXUINT64,
                             DEFAULT_PROCESSING_DEADLINE, playing));
-    g_object_class_install_property(
-        klass, PROP_REQUIRE_DIRECT,
-        g_param_spec_boolean("require-direct", "Require a direct route",
-                             "Fail rather than receive by a copy through host memory", FALSE,
-                             ready));
     g_object_class_install_property(klass, PROP_ACTIVE_PATH,
                                     g_param_spec_string("active-path", "Active path",
                                                         "The route that frames take now, or none",
@@ -424,8 +366,7 @@ static void finalize(GObject *object)
     g_cond_clear(&self->pause_cond);
     g_clear_object(&self->given);
     tally_unref(self->tally);
-    g_free(self->address);
-    g_free(self->device);
+    settings_clear(&self->settings);
     G_OBJECT_CLASS(gst_gpudirect_src_parent_class)->finalize(object);
 }
 
@@ -456,15 +397,12 @@ static void gst_gpudirect_src_class_init(GstGpudirectSrcClass *klass)
     gst_gpudirect_src_class_init_format(base_class);
     GST_PUSH_SRC_CLASS(klass)->create = gst_gpudirect_src_create;
 
-    gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_SLOW_RECEIVER, 0);
     gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_ON_DISCONNECT, 0);
 }
 
 static void gst_gpudirect_src_init(GstGpudirectSrc *self)
 {
-    self->device = g_strdup("auto");
-    self->slots = DEFAULT_SLOTS;
-    self->slow_receiver = GPUD_SLOW_DEFAULT;
+    settings_init(&self->settings, GPUD_SLOW_DEFAULT);
     self->on_disconnect = ON_DISCONNECT_WAIT;
     self->processing_deadline = DEFAULT_PROCESSING_DEADLINE;
     self->frame_duration = GST_CLOCK_TIME_NONE;

@@ -13,6 +13,7 @@
 #include "gpu.h"
 #include "input.h"
 #include "layoutcaps.h"
+#include "settings.h"
 #include "timing.h"
 
 #include <gst/base/gstpushsrc.h>
@@ -34,10 +35,7 @@ struct _GstGpudirectSrc {
     GstPushSrc parent;
 
     /* Properties; under the object lock. */
-    gchar *address, *device;
-    guint slots;
-    enum gpud_slow_receiver slow_receiver;
-    gboolean require_direct;
+    struct settings settings;
     enum on_disconnect on_disconnect;
     guint connection_timeout; /* s */
     GstClockTime processing_deadline;

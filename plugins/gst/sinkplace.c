@@ -15,7 +15,7 @@
 static gchar *get_device(GstGpudirectSink *self)
 {
     GST_OBJECT_LOCK(self);
-    gchar *device = g_strdup(self->device ? self->device : "auto");
+    gchar *device = g_strdup(self->settings.device ? self->settings.device : "auto");
     GST_OBJECT_UNLOCK(self);
     return device;
 }

@@ -140,7 +140,7 @@ static void describe(GstGpudirectSrc *self, const struct gpud_frame_info *info, 
 static gboolean must_copy(GstGpudirectSrc *self)
 {
     struct ledger *ledger = gst_gpudirect_pool_ledger(self->pool);
-    gint limit = MAX(1, (gint)self->slots - 1);
+    gint limit = MAX(1, (gint)self->settings.slots - 1);
 
     /* Who takes CUDA memory finds the strides in it. */
     if (!self->gpu && !self->planes_default && !self->downstream_video_meta)
@@ -236,7 +236,7 @@ static GstFlowReturn check_timeout(GstGpudirectSrc *self, const struct gpud_erro
         self, RESOURCE, OPEN_READ,
         ("No sender on \"%s\" within %u s: start gpudirectsink with this address, or raise "
          "connection-timeout.",
-         self->address, self->connection_timeout),
+         self->settings.address, self->connection_timeout),
         ("%s", error->reason));
     return GST_FLOW_ERROR;
 }
@@ -313,7 +313,7 @@ static GstFlowReturn no_frame(GstGpudirectSrc *self, enum gpud_status status,
         return self->linked ? sender_lost(self, error) : not_connected(self, error);
     default:
         what = g_strdup_printf("Cannot receive from %s at \"%s\"", self->input->ops->what,
-                               self->address);
+                               self->settings.address);
         gpud_gst_error_post(GST_ELEMENT(self), self->frames ? GPUD_GST_READ : GPUD_GST_OPEN_SOURCE,
                             error, what);
         g_free(what);

@@ -95,7 +95,7 @@ static void take_connection(GstGpudirectSrc *self, const struct gpud_peer_info *
     self->refusal_told = FALSE;
     self->discont = TRUE;
     self->dropped_seen = 0;
-    self->settling = self->slots;
+    self->settling = self->settings.slots;
     self->map = (struct time_map){0};
 }
 
@@ -352,7 +352,7 @@ void gst_gpudirect_src_reset_stream(GstGpudirectSrc *self)
     self->linked = self->refusal_told = FALSE;
     self->waiting_since = 0;
     self->dropped_seen = self->dropped_total = self->frames = 0;
-    self->settling = self->slots;
+    self->settling = self->settings.slots;
     self->latency_told = 0;
     GST_OBJECT_LOCK(self);
     self->transfer = 0;

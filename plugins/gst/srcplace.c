@@ -16,8 +16,8 @@
 static gboolean may_be_gpu(GstGpudirectSrc *self, gint *ordinal)
 {
     GST_OBJECT_LOCK(self);
-    gboolean is_auto = !self->device || g_str_equal(self->device, "auto");
-    *ordinal = gpu_ordinal_of_name(self->device);
+    gboolean is_auto = !self->settings.device || g_str_equal(self->settings.device, "auto");
+    *ordinal = gpu_ordinal_of_name(self->settings.device);
     GST_OBJECT_UNLOCK(self);
     return (is_auto || *ordinal >= 0) && gpu_supported();
 }
@@ -45,7 +45,7 @@ gchar *gst_gpudirect_src_choose_device(GstGpudirectSrc *self, const struct input
     if (ordinal >= 0)
         return g_strdup_printf("cuda:%d", ordinal);
     GST_OBJECT_LOCK(self);
-    gchar *device = g_strdup(self->device);
+    gchar *device = g_strdup(self->settings.device);
     GST_OBJECT_UNLOCK(self);
     return device;
 }

@@ -1,0 +1,111 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The properties that both elements have. */
+#include "settings.h"
+
+#define SLOTS_DEFAULT 4
+#define SLOTS_MIN 2
+
+#define GST_TYPE_GPUDIRECT_SLOW_RECEIVER (gst_gpudirect_slow_receiver_get_type())
+static GType gst_gpudirect_slow_receiver_get_type(void)
+{
+    static const GEnumValue values[] = {
+        {GPUD_SLOW_DEFAULT, "As the sender says; the sender itself blocks", "default"},
+        {GPUD_SLOW_BLOCK, "Wait for the receiver", "block"},
+        {GPUD_SLOW_DROP_NEWEST, "The receiver does not get the new frame", "drop-newest"},
+        {GPUD_SLOW_DROP_OLDEST, "The receiver loses the oldest frame that it has not taken",
+         "drop-oldest"},
+        {0, NULL, NULL},
+    };
+    static gsize type;
+
+    if (g_once_init_enter(&type))
+        g_once_init_leave(&type, g_enum_register_static("GstGpudirectSlowReceiver", values));
+    return type;
+}
+
+void settings_init(struct settings *settings, enum gpud_slow_receiver slow_receiver)
+{
+    settings->device = g_strdup("auto");
+    settings->slots = SLOTS_DEFAULT;
+    settings->slow_receiver = slow_receiver;
+}
+
+void settings_clear(struct settings *settings)
+{
+    g_free(settings->address);
+    g_free(settings->device);
+}
+
+void settings_install(GObjectClass *klass, const struct setting_texts *texts,
+                      enum gpud_slow_receiver slow_receiver)
+{
+    const GParamFlags ready = G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY;
+
+    g_object_class_install_property(
+        klass, SETTING_ADDRESS,
+        g_param_spec_string("address", "Address", texts->address, NULL, ready));
+    g_object_class_install_property(
+        klass, SETTING_DEVICE,
+        g_param_spec_string("device", "Device", texts->device, "auto", ready));
+    g_object_class_install_property(klass, SETTING_SLOTS,
+                                    g_param_spec_uint("slots", "Slots", texts->slots, SLOTS_MIN,
+                                                      GPUD_SLOTS_MAX, SLOTS_DEFAULT, ready));
+    g_object_class_install_property(
+        klass, SETTING_SLOW_RECEIVER,
+        g_param_spec_enum("slow-receiver", "Slow receiver", texts->slow_receiver,
+                          GST_TYPE_GPUDIRECT_SLOW_RECEIVER, slow_receiver, ready));
+    g_object_class_install_property(klass, SETTING_REQUIRE_DIRECT,
+                                    g_param_spec_boolean("require-direct", "Require a direct route",
+                                                         texts->require_direct, FALSE, ready));
+    gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_SLOW_RECEIVER, 0);
+}
+
+gboolean settings_get(const struct settings *settings, guint id, GValue *value)
+{
+    switch (id) {
+    case SETTING_ADDRESS:
+        g_value_set_string(value, settings->address);
+        return TRUE;
+    case SETTING_DEVICE:
+        g_value_set_string(value, settings->device);
+        return TRUE;
+    case SETTING_SLOTS:
+        g_value_set_uint(value, settings->slots);
+        return TRUE;
+    case SETTING_SLOW_RECEIVER:
+        g_value_set_enum(value, settings->slow_receiver);
+        return TRUE;
+    case SETTING_REQUIRE_DIRECT:
+        g_value_set_boolean(value, settings->require_direct);
+        return TRUE;
+    default:
+        return FALSE;
+    }
+}
+
+gboolean settings_set(struct settings *settings, guint id, const GValue *value)
+{
+    switch (id) {
+    case SETTING_ADDRESS:
+        g_free(settings->address);
+        settings->address = g_value_dup_string(value);
+        return TRUE;
+    case SETTING_DEVICE:
+        g_free(settings->device);
+        settings->device = g_value_dup_string(value);
+        return TRUE;
+    case SETTING_SLOTS:
+        settings->slots = g_value_get_uint(value);
+        return TRUE;
+    case SETTING_SLOW_RECEIVER:
+        settings->slow_receiver = (enum gpud_slow_receiver)g_value_get_enum(value);
+        return TRUE;
+    case SETTING_REQUIRE_DIRECT:
+        settings->require_direct = g_value_get_boolean(value);
+        return TRUE;
+    default:
+        return FALSE;
+    }
+}

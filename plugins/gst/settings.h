@@ -1,0 +1,45 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What a user may say about a link at either end: the properties that both elements have. */
+#ifndef GPUD_GST_SETTINGS_H
+#define GPUD_GST_SETTINGS_H
+
+#include <gpudirect/sender.h>
+#include <gst/gst.h>
+
+/* The first property ids; an element's own begin with SETTING_COUNT. */
+enum {
+    SETTING_ADDRESS = 1,
+    SETTING_DEVICE,
+    SETTING_SLOTS,
+    SETTING_SLOW_RECEIVER,
+    SETTING_REQUIRE_DIRECT,
+    SETTING_COUNT,
+};
+
+/* Under the element's object lock. */
+struct settings {
+    gchar *address, *device;
+    guint slots;
+    enum gpud_slow_receiver slow_receiver;
+    gboolean require_direct;
+};
+
+/* What the properties mean at one end. */
+struct setting_texts {
+    const gchar *address, *device, *slots, *slow_receiver, *require_direct;
+};
+
+void settings_init(struct settings *settings, enum gpud_slow_receiver slow_receiver);
+void settings_clear(struct settings *settings);
+
+/* slow_receiver: the default. */
+void settings_install(GObjectClass *klass, const struct setting_texts *texts,
+                      enum gpud_slow_receiver slow_receiver);
+
+/* FALSE: the id is none of these. */
+gboolean settings_get(const struct settings *settings, guint id, GValue *value);
+gboolean settings_set(struct settings *settings, guint id, const GValue *value);
+
+#endif
