@@ -8,6 +8,7 @@
 #define GPUD_BASE_CLOCK_H
 
 #include <gpudirect/types.h>
+#include <pthread.h>
 #include <time.h>
 
 static inline int64_t gpud_now(void)
@@ -35,6 +36,16 @@ static inline struct timespec gpud_timespec(int64_t ns)
 static inline struct timespec gpud_time_left(int64_t deadline)
 {
     return gpud_timespec(deadline - gpud_now());
+}
+
+/* A condition whose timed waits end by this clock. */
+static inline void gpud_cond_init(pthread_cond_t *condition)
+{
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(condition, &monotonic);
+    pthread_condattr_destroy(&monotonic);
 }
 
 #endif

@@ -234,11 +234,7 @@ enum gpud_status gpud_capture_ring_create(struct gpud_v4l2 *node, struct gpud_de
     made->limit = slots;
     pthread_mutex_init(&made->driver_lock, NULL);
     pthread_mutex_init(&made->lock, NULL);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&made->copied, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    gpud_cond_init(&made->copied);
 
     enum gpud_status status = GPUD_OK;
     made->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -8,12 +8,8 @@
 void gpud_keeper_init(struct gpud_keeper *keeper)
 {
     *keeper = (struct gpud_keeper){0};
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&keeper->lock, NULL);
-    pthread_cond_init(&keeper->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    gpud_cond_init(&keeper->changed);
 }
 
 /* Takes what is due off the list. Under the lock. */

@@ -39,12 +39,8 @@ enum gpud_status gpud_pool_create(struct gpud_device *device, struct gpud_queue 
     struct gpud_pool *made = calloc(1, sizeof(*made));
     if (!made)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a pool of slots");
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&made->lock, NULL);
-    pthread_cond_init(&made->freed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    gpud_cond_init(&made->freed);
     made->references = 1;
     made->epoch = epoch;
     made->layout = *layout;

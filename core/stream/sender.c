@@ -35,12 +35,8 @@ enum gpud_status gpud_sender_create(struct gpud_context *context,
     if (!made)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a sender");
 
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&made->lock, NULL);
-    pthread_cond_init(&made->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    gpud_cond_init(&made->changed);
     made->context = context;
     atomic_init(&made->references, 1);
     made->listener.fd = made->wake = -1;

@@ -248,11 +248,7 @@ static enum gpud_status open_cuda(struct gpud_device *device, struct gpud_error 
     cuda->owner = device->context;
     if (!cuda->vmm)
         device->caps &= ~(uint32_t)GPUD_CAP_SHARE;
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&cuda->wanted, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    gpud_cond_init(&cuda->wanted);
     pthread_mutex_init(&cuda->lock, NULL);
     cuda->last_completion = &cuda->completions;
     gpud_cuda_identify_by((CUdevice)device->index, cuda->context);
