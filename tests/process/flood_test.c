@@ -183,27 +183,10 @@ static void no_descriptors(void)
 
 int main(int argc, char **argv)
 {
-    peer_main(argc, argv);
-    alarm(110);
-    setenv("GPUDIRECT_LOG", "error", 0);
-    runtime_make();
-    steady_start(&steady);
-    static const struct {
-        const char *says;
-        void (*test)(void);
-    } tests[] = {
+    static const struct steady_test tests[] = {
         {"shared words that lie", forged_words},
         {"floods", floods},
         {"no descriptors left", no_descriptors},
     };
-    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
-        if (argc > 1 && atoi(argv[1]) != (int)i)
-            continue;
-        SAY("%s", tests[i].says);
-        tests[i].test();
-        steady_alone(&steady);
-    }
-    steady_stop(&steady);
-    runtime_done();
-    return 0;
+    return steady_main(&steady, tests, sizeof(tests) / sizeof(tests[0]), argc, argv);
 }

@@ -303,29 +303,12 @@ static void out_of_turn(void)
 
 int main(int argc, char **argv)
 {
-    peer_main(argc, argv);
-    alarm(110);
-    setenv("GPUDIRECT_LOG", "error", 0);
-    runtime_make();
-    steady_start(&steady);
-    static const struct {
-        const char *says;
-        void (*test)(void);
-    } tests[] = {
+    static const struct steady_test tests[] = {
         {"bent headers, lies about lengths, truncations", bent_bytes},
         {"descriptors that nobody asked for, or that are missing", surplus_descriptors},
         {"ring pages that are none", wrong_pages},
         {"values that cannot be", bent_accepts},
         {"messages out of turn", out_of_turn},
     };
-    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
-        if (argc > 1 && atoi(argv[1]) != (int)i)
-            continue;
-        SAY("%s", tests[i].says);
-        tests[i].test();
-        steady_alone(&steady);
-    }
-    steady_stop(&steady);
-    runtime_done();
-    return 0;
+    return steady_main(&steady, tests, sizeof(tests) / sizeof(tests[0]), argc, argv);
 }

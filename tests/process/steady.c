@@ -82,3 +82,23 @@ void turned_out_at(const char *file, int line, struct raw *raw, const char *says
     raw_close(raw);
     raw_log_clear();
 }
+
+int steady_main(struct steady *steady, const struct steady_test *tests, size_t count, int argc,
+                char **argv)
+{
+    peer_main(argc, argv);
+    alarm(110);
+    setenv("GPUDIRECT_LOG", "error", 0);
+    runtime_make();
+    steady_start(steady);
+    for (size_t i = 0; i < count; i++) {
+        if (argc > 1 && atoi(argv[1]) != (int)i)
+            continue;
+        SAY("%s", tests[i].says);
+        tests[i].run();
+        steady_alone(steady);
+    }
+    steady_stop(steady);
+    runtime_done();
+    return 0;
+}

@@ -32,6 +32,15 @@ void steady_stop(struct steady *steady);
 /* Waits until only the honest receiver is connected and its frames flow on. */
 void steady_alone(struct steady *steady);
 
+/* The main of a test: each in turn (or the one whose number is the argument), and after each the
+ * stream goes on. */
+struct steady_test {
+    const char *says;
+    void (*run)(void);
+};
+int steady_main(struct steady *steady, const struct steady_test *tests, size_t count, int argc,
+                char **argv);
+
 /* A lie was told on this connection: it ends, and the log says why. Closes it and clears the log.
  */
 void turned_out_at(const char *file, int line, struct raw *raw, const char *says);
