@@ -2,8 +2,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* One receiver, as a state machine over its messages (the sequence stands in wire/message.h).
- * Nothing here waits: a peer that says nothing runs into the deadline of its state, which the
- * listener's thread watches. */
+ * Nothing here waits for a peer: one that says nothing runs into the deadline of its state, which
+ * the listener's thread watches. The own device is waited for twice, without the lock and with a
+ * deadline: for the test pattern, and where the link is measured. */
 #include "base/fd.h"
 #include "stream/pattern.h"
 #include "stream/sender.h"

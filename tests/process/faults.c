@@ -27,7 +27,7 @@ extern char **environ;
 #define BAD_MAX 20
 #define NOT_REACHED 3 /* the exit status of a process in which nothing failed */
 
-/* --- the process whose driver fails ----------------------------------------------------------- */
+/* --- the process in which a call fails -------------------------------------------------------- */
 
 struct stage {
     const char *address, *to;
