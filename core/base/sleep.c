@@ -47,14 +47,12 @@ static inline void pause_cpu(void)
 #endif
 }
 
-bool gpud_spin(struct gpud_spin *spin, bool (*ready)(void *arg), void *arg)
+bool gpud_poll(bool (*ready)(void *arg), void *arg, int64_t until)
 {
     if (ready(arg))
         return true;
-    if (spin->window == 0)
-        return false;
     int64_t start = gpud_now(), now = start;
-    do {
+    while (now < until) {
         /* With more processes than processors the one that we wait for may be waiting for ours. */
         if (now - start > YIELD_AFTER)
             sched_yield();
@@ -64,8 +62,13 @@ bool gpud_spin(struct gpud_spin *spin, bool (*ready)(void *arg), void *arg)
             pause_cpu();
         }
         now = gpud_now();
-    } while (now - start < spin->window);
+    }
     return false;
+}
+
+bool gpud_spin(const struct gpud_spin *spin, bool (*ready)(void *arg), void *arg)
+{
+    return gpud_poll(ready, arg, spin->window ? gpud_now() + spin->window : 0);
 }
 
 void gpud_spin_learn(struct gpud_spin *spin, int64_t waited)

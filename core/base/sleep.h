@@ -29,8 +29,11 @@ struct gpud_spin {
     int64_t window; /* ns */
 };
 
-/* Spins until ready(arg) or the window is over. true: it became ready. */
-bool gpud_spin(struct gpud_spin *spin, bool (*ready)(void *arg), void *arg);
+/* Looks, awake, until ready(arg) or that time; once at least. true: it became ready. */
+bool gpud_poll(bool (*ready)(void *arg), void *arg, int64_t until);
+
+/* The same until the window is over. */
+bool gpud_spin(const struct gpud_spin *spin, bool (*ready)(void *arg), void *arg);
 
 /* After a sleep of this many ns: longer waits close the window, shorter ones open it. */
 void gpud_spin_learn(struct gpud_spin *spin, int64_t waited);

@@ -11,6 +11,8 @@
 /* A sender that died cannot wake anybody: look at the connection this often. */
 #define SLICE (50 * GPUD_MSEC)
 
+#define BUSY_POLL (250 * GPUD_USEC)
+
 /* --- creating and destroying --------------------------------------------------------------- */
 
 static enum gpud_status check_params(const struct gpud_receiver_params *params,
@@ -35,6 +37,7 @@ enum gpud_status gpud_receiver_create(struct gpud_context *context,
     pthread_mutex_init(&made->lock, NULL);
     made->context = context;
     made->slots = params->slots ? params->slots : 4;
+    made->busy_poll = params->busy_poll ? params->busy_poll : BUSY_POLL;
     made->slow_receiver = params->slow_receiver;
     made->discontinuity = true; /* nothing came before the first frame */
     made->require_direct = params->require_direct;
@@ -135,7 +138,9 @@ static void count_frame(struct gpud_receiver *receiver, struct gpud_frame_info *
     }
     uint64_t gap = info->sequence - receiver->last_sequence - 1;
     receiver->last_sequence = info->sequence;
-    int64_t latency = info->submit_time ? gpud_now() - (int64_t)info->submit_time : 0;
+    int64_t now = gpud_now();
+    int64_t latency = info->submit_time ? now - (int64_t)info->submit_time : 0;
+    gpud_pace_learn(&receiver->pace, now);
 
     pthread_mutex_lock(&receiver->lock);
     receiver->info.frames++;
@@ -212,25 +217,48 @@ static void wait_for_announced(struct gpud_receiver *receiver)
         sched_yield();
 }
 
+static void sleep_until(struct gpud_receiver *receiver, int64_t deadline)
+{
+    _Atomic uint32_t *word = &receiver->session->page->receiver_sleeps.word;
+    atomic_store(word, 1);
+    if (!has_something(receiver))
+        gpud_futex_wait(word, 1, deadline);
+    wait_for_announced(receiver);
+    atomic_store(word, 0);
+}
+
+/* Is awake when the next frame of a steady stream comes. Returns early, or late, with nothing:
+ * then it is slept for. */
+static void wait_for_due(struct gpud_receiver *receiver, int64_t deadline)
+{
+    int64_t from, until;
+    if (!gpud_pace_window(&receiver->pace, receiver->busy_poll, &from, &until) || until > deadline)
+        return;
+    if (gpud_now() < from) {
+        sleep_until(receiver, from);
+        int64_t late = gpud_now() - from;
+        if (late >= 0)
+            gpud_pace_overslept(&receiver->pace, late);
+    }
+    gpud_poll(has_something, receiver, until);
+}
+
 static void wait_for_frames(struct gpud_receiver *receiver, int64_t deadline)
 {
     struct gpud_session *session = receiver->session;
-    struct gpud_page *page = session->page;
     if (gpud_spin(&receiver->spin, has_something, receiver))
         return;
 
     int64_t start = gpud_now();
     int64_t slice = start + SLICE < deadline ? start + SLICE : deadline;
     atomic_store(&session->idle, true);
-    atomic_store(&page->receiver_sleeps.word, 1);
     /* What came back so far may be less than the sender wished to be woken for; nothing more will
-     * while we sleep. */
-    if (gpud_wake(&page->sender_sleeps.word))
+     * while we wait. */
+    if (gpud_wake(&session->page->sender_sleeps.word))
         atomic_fetch_add_explicit(&session->kicks, 1, memory_order_relaxed);
+    wait_for_due(receiver, slice);
     if (!has_something(receiver))
-        gpud_futex_wait(&page->receiver_sleeps.word, 1, slice);
-    wait_for_announced(receiver);
-    atomic_store(&page->receiver_sleeps.word, 0);
+        sleep_until(receiver, slice);
     atomic_store(&session->idle, false);
     int64_t end = gpud_now();
     gpud_spin_learn(&receiver->spin, end - start);

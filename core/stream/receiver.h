@@ -8,6 +8,7 @@
 #ifndef GPUD_STREAM_RECEIVER_H
 #define GPUD_STREAM_RECEIVER_H
 
+#include "base/pace.h"
 #include "route/route.h"
 #include "stream/session.h"
 #include "wire/socket.h"
@@ -55,6 +56,8 @@ struct gpud_receiver {
     uint64_t last_sequence;
     uint32_t last_epoch; /* that the application was told of */
     struct gpud_spin spin;
+    struct gpud_pace pace;
+    int64_t busy_poll; /* ns, before a frame is due */
 
     pthread_mutex_t lock; /* of what get_info reads */
     struct gpud_receiver_info info;

@@ -53,11 +53,13 @@ G_DEFINE_TYPE_WITH_CODE(GstGpudirectSrc, gst_gpudirect_src, GST_TYPE_PUSH_SRC,
 GST_ELEMENT_REGISTER_DEFINE(gpudirectsrc, "gpudirectsrc", GST_RANK_NONE, GST_TYPE_GPUDIRECT_SRC)
 
 #define DEFAULT_PROCESSING_DEADLINE (20 * GST_MSECOND)
+#define DEFAULT_BUSY_POLL 250
 
 enum {
     PROP_ON_DISCONNECT = SETTING_COUNT,
     PROP_CONNECTION_TIMEOUT,
     PROP_PROCESSING_DEADLINE,
+    PROP_BUSY_POLL,
     PROP_ACTIVE_PATH,
     PROP_FALLBACK_REASON,
     PROP_STATS,
@@ -141,6 +143,9 @@ static void get_property(GObject *object, guint id, GValue *value, GParamSpec *p
     case PROP_PROCESSING_DEADLINE:
         g_value_set_uint64(value, self->processing_deadline);
         break;
+    case PROP_BUSY_POLL:
+        g_value_set_uint(value, self->busy_poll);
+        break;
     default:
         if (!settings_get(&self->settings, id, value))
             G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
@@ -162,6 +167,9 @@ static void set_property(GObject *object, guint id, const GValue *value, GParamS
         break;
     case PROP_PROCESSING_DEADLINE:
         self->processing_deadline = g_value_get_uint64(value);
+        break;
+    case PROP_BUSY_POLL:
+        self->busy_poll = g_value_get_uint(value);
         break;
     default:
         if (!settings_set(&self->settings, id, value))
@@ -186,6 +194,7 @@ static gboolean open_input(GstGpudirectSrc *self, const gchar *address)
         .slots = self->settings.slots,
         .slow_receiver = self->settings.slow_receiver,
         .require_direct = self->settings.require_direct,
+        .busy_poll = self->busy_poll,
         .on_event = gst_gpudirect_src_on_event,
         .user = self,
     };
@@ -342,6 +351,13 @@ static void install_properties(GObjectClass *klass)
         g_param_spec_uint64("processing-deadline", "Processing deadline",
                             "Maximum processing time for a buffer in nanoseconds", 0, G_MAXUINT64,
                             DEFAULT_PROCESSING_DEADLINE, playing));
+    g_object_class_install_property(
+        klass, PROP_BUSY_POLL,
+        g_param_spec_uint("busy-poll", "Busy poll",
+                          "Microseconds, at most, that a wait for a picture that is due is awake, "
+                          "so that the picture need not wake it (0 = it always sleeps)",
+                          0, G_USEC_PER_SEC, DEFAULT_BUSY_POLL,
+                          G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY));
     g_object_class_install_property(klass, PROP_ACTIVE_PATH,
                                     g_param_spec_string("active-path", "Active path",
                                                         "The route that frames take now, or none",
@@ -405,6 +421,7 @@ static void gst_gpudirect_src_init(GstGpudirectSrc *self)
     settings_init(&self->settings, GPUD_SLOW_DEFAULT);
     self->on_disconnect = ON_DISCONNECT_WAIT;
     self->processing_deadline = DEFAULT_PROCESSING_DEADLINE;
+    self->busy_poll = DEFAULT_BUSY_POLL;
     self->frame_duration = GST_CLOCK_TIME_NONE;
     self->opened_on = -1;
     self->tally = tally_new();

@@ -39,6 +39,7 @@ struct _GstGpudirectSrc {
     enum on_disconnect on_disconnect;
     guint connection_timeout; /* s */
     GstClockTime processing_deadline;
+    guint busy_poll; /* µs */
 
     /* From start to stop. Replaced under input_lock, which is held to look at it from other
      * threads. */

@@ -14,6 +14,7 @@ struct input_params {
     guint slots;
     enum gpud_slow_receiver slow_receiver;
     gboolean require_direct;
+    guint busy_poll; /* µs; a capture card's frames are slept for always */
     /* A link's news, told inside acquire; a capture card has none. */
     void (*on_event)(void *user, enum gpud_event event, const void *data);
     void *user;
