@@ -391,7 +391,7 @@ static void pace(struct gpud_sender *sender, const struct gpud_delivery *deliver
 static void announce(struct gpud_sender *sender, const struct gpud_delivery *delivery)
 {
     for (uint32_t i = 0; i < delivery->count; i++)
-        if (gpud_transport_announce(delivery->target[i].transport))
+        if (gpud_transport_announce(delivery->target[i].transport, 0))
             atomic_fetch_add_explicit(&sender->kicks, 1, memory_order_relaxed);
 }
 

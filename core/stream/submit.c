@@ -135,6 +135,23 @@ static enum gpud_status take_slots(struct gpud_sender *sender, struct gpud_link 
     return status;
 }
 
+/* Wakes receivers for `more` frames that will be submitted; 0 calls off what was announced. */
+static void announce(struct gpud_sender *sender, struct gpud_link **links, uint32_t count,
+                     uint32_t more)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (links[i]->state == GPUD_LINK_STREAMING && links[i]->transport &&
+            gpud_transport_announce(links[i]->transport, more))
+            atomic_fetch_add_explicit(&sender->kicks, 1, memory_order_relaxed);
+}
+
+void gpud_sender_announce(struct gpud_sender *sender)
+{
+    gpud_sender_lock(sender);
+    announce(sender, sender->links, sender->link_count, 1);
+    gpud_sender_unlock(sender);
+}
+
 /* Slots, then credits, then the delivery; under the lock. */
 static enum gpud_status submit(struct gpud_sender *sender, struct gpud_frame *frame, bool keep,
                                int64_t deadline, struct gpud_error *error)
@@ -172,6 +189,7 @@ static enum gpud_status submit(struct gpud_sender *sender, struct gpud_frame *fr
         status = gpud_deliver(sender, &delivery, error);
     } else {
         give_up(&delivery);
+        announce(sender, links, count, 0);
     }
 
     bool rearm = false;

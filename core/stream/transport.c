@@ -247,9 +247,12 @@ bool gpud_transport_publish(struct gpud_transport *transport, uint32_t entry)
     return gpud_wake(&transport->page.page->receiver_sleeps.word);
 }
 
-bool gpud_transport_announce(struct gpud_transport *transport)
+bool gpud_transport_announce(struct gpud_transport *transport, uint32_t more)
 {
-    return gpud_page_announce(&transport->page, transport->pending);
+    const struct gpud_page_sender *page = &transport->page;
+    if (!page->free_count && !gpud_page_has_returns(page))
+        more = 0; /* nothing can follow yet */
+    return gpud_page_announce(&transport->page, transport->pending + more);
 }
 
 void gpud_transport_untake(struct gpud_transport *transport, uint32_t entry)
@@ -266,7 +269,7 @@ void gpud_transport_count_message(struct gpud_transport *transport)
 void gpud_transport_cancel(struct gpud_transport *transport, uint32_t entry)
 {
     transport->pending--;
-    gpud_transport_announce(transport);
+    gpud_transport_announce(transport, 0);
     drop_slot(transport, entry);
     gpud_page_untake(&transport->page, entry);
 }

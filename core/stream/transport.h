@@ -79,8 +79,9 @@ void gpud_transport_describe(struct gpud_transport *transport, uint32_t entry,
  * be woken. */
 bool gpud_transport_publish(struct gpud_transport *transport, uint32_t entry);
 
-/* The frames that were described are about to be published: wakes the receiver already. */
-bool gpud_transport_announce(struct gpud_transport *transport);
+/* The frames that were described, and so many more, are about to be published: wakes the receiver
+ * already. */
+bool gpud_transport_announce(struct gpud_transport *transport, uint32_t more);
 
 /* Undoes a take, and the description if there was one. */
 void gpud_transport_untake(struct gpud_transport *transport, uint32_t entry);

@@ -95,6 +95,11 @@ GPUD_API enum gpud_status gpud_sender_wait(struct gpud_sender *sender, uint32_t 
 GPUD_API enum gpud_status gpud_sender_acquire(struct gpud_sender *sender, int64_t timeout_ns,
                                               struct gpud_frame **frame, struct gpud_error *error);
 
+/* A frame will be submitted in a moment, some tens of microseconds: receivers that sleep begin to
+ * wake up while the caller still describes it. A hint, for streams with pauses between frames;
+ * nothing is lost without it, or if no frame follows. */
+GPUD_API void gpud_sender_announce(struct gpud_sender *sender);
+
 /* Hands the frame to every receiver, and consumes it: on GPUD_OK, and on every failure but
  * GPUD_AGAIN and GPUD_TIMEOUT (a blocking receiver gave no credit), *frame is NULL. With `keep` the
  * caller keeps the frame and may submit it again or release it, but must not write to it any more:

@@ -240,6 +240,7 @@ static GstFlowReturn submit_slot(GstGpudirectSink *self, struct slot_memory *slo
 {
     struct gpud_frame_info info;
 
+    gpud_sender_announce(lender_sender(self->lender));
     describe(self, buffer, &info);
     gpud_frame_set_info(slot->frame, &info, NULL);
     if (slot->store->kind->leaving)
@@ -254,6 +255,7 @@ static GstFlowReturn submit_wrapped(GstGpudirectSink *self, struct gpud_frame *f
 {
     struct gpud_frame_info info;
 
+    gpud_sender_announce(lender_sender(self->lender));
     describe(self, buffer, &info);
     gpud_frame_set_info(frame, &info, NULL);
     GstFlowReturn flow = submit(self, &frame, FALSE, NULL);

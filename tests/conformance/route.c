@@ -194,6 +194,51 @@ static void test_frames(const struct way *way)
     scene_close(&scene);
 }
 
+/* --- announcing ------------------------------------------------------------------------------- */
+
+static uint64_t kicks_of(struct gpud_sender *sender)
+{
+    struct gpud_sender_info info;
+    gpud_sender_get_info(sender, &info);
+    return info.kicks;
+}
+
+/* An announcement wakes a receiver that sleeps, and does nothing else, whether a frame follows or
+ * not. */
+static void test_announcements(const struct way *way)
+{
+    struct scene scene;
+    struct peer peer;
+    scene_open(&scene, way, GPUD_SLOW_BLOCK);
+    gpud_sender_announce(scene.sender); /* to nobody, and without a format */
+    struct peer_orders orders = scene_orders(&scene);
+    orders.leave_after = 1;
+    peer_start(&peer, &orders);
+    scene_format(&scene, "UYVY", 640, 360);
+    gpud_sender_announce(scene.sender);
+    WORKS(gpud_sender_wait(scene.sender, 1, 30 * GPUD_SEC, &e));
+    scene_send(&scene, 3);
+    PEER_UNTIL("three frames", 20000, atomic_load(&peer.board->frames) == 3);
+    uint64_t before = kicks_of(scene.sender);
+    PEER_UNTIL("the receiver to be asleep, and woken", 20000,
+               (gpud_sender_announce(scene.sender), kicks_of(scene.sender) > before));
+    for (int i = 0; i < 100; i++)
+        gpud_sender_announce(scene.sender);
+    CHECK_EQUAL(atomic_load(&peer.board->frames), 3);
+    for (int i = 0; i < 10; i++) {
+        gpud_sender_announce(scene.sender);
+        scene_send(&scene, 1);
+    }
+    gpud_sender_announce(scene.sender);
+    WORKS(gpud_sender_send_eos(scene.sender, &e));
+    PEER_UNTIL("the end of the stream", 20000, atomic_load(&peer.board->ends) == 1);
+    PEER_FINISH(&peer);
+    CHECK_EQUAL(peer.board->frames, 13);
+    CHECK_EQUAL(peer.board->gaps, 0);
+    peer_forget(&peer);
+    scene_close(&scene);
+}
+
 /* --- refusing what is not the stream's -------------------------------------------------------- */
 
 static void test_wrong_frames(const struct way *way)
@@ -268,6 +313,7 @@ int main(int argc, char **argv)
         {"refusals have reasons", test_refusals},
         {"inside one process", test_same_process},
         {"an aperture too small for all slots", test_aperture},
+        {"frames that are announced", test_announcements},
     };
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
         if (argc > 2 && atoi(argv[2]) != (int)i)
