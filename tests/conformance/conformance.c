@@ -414,6 +414,8 @@ static unsigned count_shared(void)
 
 struct baseline baseline_take(void)
 {
+    if (getenv("GPUD_TEST_NO_LEAKS"))
+        return (struct baseline){0};
     return (struct baseline){.fds = count_fds(), .shared = count_shared()};
 }
 

@@ -137,6 +137,7 @@ struct baseline {
     unsigned shared; /* mappings of shared memory */
 };
 
+/* Nothing with GPUD_TEST_NO_LEAKS: tools that live in the process have descriptors of their own. */
 struct baseline baseline_take(void);
 /* Back to it within 5 s. */
 void baseline_check_at(const char *file, int line, struct baseline before);
