@@ -8,6 +8,7 @@
 #include "base/fd.h"
 
 #include <string.h>
+#include <sys/socket.h>
 
 #define AREA "receiver"
 #define RETRY_SOON (20 * GPUD_MSEC)
@@ -62,6 +63,9 @@ void gpud_receiver_disconnect(struct gpud_receiver *receiver, int64_t retry_in)
     drop_session(receiver);
     if (receiver->pending)
         gpud_message_close(&receiver->message);
+    /* Frames that are held keep the descriptor open: the sender shall see the end all the same. */
+    if (receiver->connection)
+        shutdown(receiver->connection->fd, SHUT_RDWR);
     gpud_connection_unref(&receiver->connection);
     pthread_mutex_lock(&receiver->lock);
     if (receiver->info.connected)

@@ -10,24 +10,32 @@
 
 #include <sys/wait.h>
 
-static void end_of_stream(void)
+/* A receiver that streams from a sender whom this process plays. */
+static struct gpud_receiver *make_receiver(struct gpud_context *context, struct raw_server *server)
 {
-    struct gpud_context *context = raw_context();
     struct gpud_receiver *receiver;
     struct gpud_frame *frame;
     struct gpud_error error = {.reason = ""};
-    struct raw_server server;
-    struct gpud_message message = {.type = GPUD_MESSAGE_EOS};
     struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
     params.address = "farewell";
-    raw_listen(&server, "farewell");
+    raw_listen(server, "farewell");
     WORKS(gpud_receiver_create(context, &params, &receiver, &e));
     for (int at = -1; at < RAW_SERVER_CANARY; at++) {
         enum gpud_status status = gpud_receiver_acquire(receiver, 20 * GPUD_MSEC, &frame, &error);
         CHECK(status == GPUD_TIMEOUT, "%s: %s", gpud_status_string(status), error.reason);
-        raw_serve(&server, at, (enum raw_server_step)(at + 1));
+        raw_serve(server, at, (enum raw_server_step)(at + 1));
     }
     EXPECT(GPUD_TIMEOUT, "", gpud_receiver_acquire(receiver, 100 * GPUD_MSEC, &frame, &e));
+    return receiver;
+}
+
+static void end_of_stream(void)
+{
+    struct gpud_context *context = raw_context();
+    struct gpud_frame *frame;
+    struct raw_server server;
+    struct gpud_message message = {.type = GPUD_MESSAGE_EOS};
+    struct gpud_receiver *receiver = make_receiver(context, &server);
     /* READY lies in our socket, unread. Two frames, the end of the stream, and this process is
      * gone. */
     uint32_t entry;
@@ -55,6 +63,30 @@ static void end_of_stream(void)
     raw_hang_up(&server);
     EXPECT(GPUD_UNSUPPORTED, "no route to you",
            gpud_receiver_acquire(receiver, GPUD_SEC, &frame, &e));
+    gpud_receiver_destroy(&receiver);
+    raw_server_close(&server);
+    gpud_context_destroy(&context);
+}
+
+/* A sender that blocks for slow receivers must not wait for one that is gone. */
+static void frames_kept(void)
+{
+    struct gpud_context *context = raw_context();
+    struct gpud_frame *kept, *frame;
+    struct raw_server server;
+    struct gpud_receiver *receiver = make_receiver(context, &server);
+    uint32_t entry;
+    void *data;
+    CHECK(raw_publish(&server, &entry), "no credit");
+    WORKS(gpud_receiver_acquire(receiver, GPUD_SEC, &kept, &e));
+    server.sequence = 0;
+    CHECK(raw_publish(&server, &entry), "no credit");
+    EXPECT(GPUD_PEER, "went back", gpud_receiver_acquire(receiver, GPUD_SEC, &frame, &e));
+    CHECK(raw_wait_hangup(server.fd, GPUD_SEC),
+          "the receiver gave the connection up, and the sender does not see it");
+    WORKS(gpud_frame_map(kept, GPUD_READ, GPUD_SEC, &data, &e));
+    gpud_frame_unmap(kept);
+    gpud_frame_release(&kept);
     gpud_receiver_destroy(&receiver);
     raw_server_close(&server);
     gpud_context_destroy(&context);
@@ -131,6 +163,8 @@ int main(void)
     struct baseline before = baseline_take();
     SAY("the end of the stream, before a reset");
     end_of_stream();
+    SAY("a connection that is given up while frames of it are held");
+    frames_kept();
     SAY("a receiver's farewell, before a reset");
     goodbye();
     SAY("a token proves nothing by itself");
