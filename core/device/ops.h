@@ -123,7 +123,9 @@ struct gpud_queue_ops {
                              struct gpud_error *error);
     /* Starts what was enqueued. NULL: enqueueing starts. */
     enum gpud_status (*flush)(struct gpud_queue *queue, struct gpud_error *error);
-    /* Calls fn after what was enqueued before it. On failure fn is not called. */
+    /* Calls fn after what was enqueued before it, and after the fn of those calls before it that
+     * are not yet answered: one at a time, in the order of the queue. On failure fn is not called.
+     */
     enum gpud_status (*on_complete)(struct gpud_queue *queue, gpud_complete_fn fn, void *arg,
                                     struct gpud_error *error);
     /* Waits until all that was enqueued is done. */

@@ -32,6 +32,8 @@ struct run {
     atomic_uint calls;
     atomic_uint early; /* told before the bytes were there */
     atomic_uint failed;
+    atomic_uint inside;    /* how many are being told */
+    atomic_uint disturbed; /* told out of turn, or two at once */
 };
 
 struct step {
@@ -43,12 +45,16 @@ struct step {
 static void step_done(void *arg, enum gpud_status status)
 {
     struct step *step = arg;
+    if (atomic_fetch_add(&step->run->inside, 1) > 0 ||
+        atomic_load(&step->run->calls) != step->index)
+        atomic_fetch_add(&step->run->disturbed, 1);
     if (status != GPUD_OK)
         atomic_fetch_add(&step->run->failed, 1);
     for (unsigned i = 0; i <= step->index; i++)
         if (step->run->data[(size_t)i * STEP_SIZE + STEP_SIZE - 1] != pattern(STEP_SIZE - 1, 3))
             atomic_fetch_add(&step->run->early, 1);
     atomic_fetch_add(&step->calls, 1);
+    atomic_fetch_sub(&step->run->inside, 1);
     atomic_fetch_add(&step->run->calls, 1);
 }
 
@@ -62,7 +68,7 @@ static void wait_for_calls(atomic_uint *calls, unsigned wanted)
 
 static void test_on_complete(struct side *side)
 {
-    say("each completion is told once, when the work before it is done");
+    say("each completion is told once, when the work before it is done, in the order of the queue");
     struct gpud_memory *from = make_full(side, STEP_SIZE, 3), *to;
     const size_t size = (STEPS * STEP_SIZE + 4095) / 4096 * 4096;
     struct run run = {.data = aligned_alloc(4096, size)};
@@ -89,6 +95,8 @@ static void test_on_complete(struct side *side)
           atomic_load(&run.early));
     CHECK(atomic_load(&run.failed) == 0, "%u completions were told as failures",
           atomic_load(&run.failed));
+    CHECK(atomic_load(&run.disturbed) == 0, "%u completions were told out of turn",
+          atomic_load(&run.disturbed));
 
     struct gpud_queue *fresh;
     struct step idle = {.run = &run};

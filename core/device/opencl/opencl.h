@@ -56,11 +56,11 @@ struct opencl_amd {
 /* Frames are mapped and released from any thread, so several may use a queue at once. Its lock is
  * held while a command is enqueued, never while somebody is told of a completion or waits. */
 struct opencl_queue {
-    cl_command_queue queue;            /* in-order */
-    pthread_mutex_t lock;              /* of what follows */
-    cl_event last;                     /* of the latest command; NULL: there was none */
-    struct opencl_completion *pending; /* who will be told when it is done, oldest first */
-    struct opencl_queue *next;         /* among the device's retired ones */
+    cl_command_queue queue; /* in-order */
+    struct opencl_attendant *attendant;
+    pthread_mutex_t lock;      /* of what follows */
+    cl_event last;             /* of the latest command; NULL: there was none */
+    struct opencl_queue *next; /* among the device's retired ones */
 };
 
 struct opencl_device {
@@ -126,6 +126,27 @@ enum gpud_status gpud_opencl_say_failed(cl_int state, struct gpud_error *error);
 
 /* Waits for a command that has been flushed. GPUD_TIMEOUT leaves everything as it was. */
 enum gpud_status gpud_opencl_wait(cl_event event, int64_t deadline, struct gpud_error *error);
+
+/* --- attendant.c: who is told when a queue's work is done --------------------------------------
+ */
+
+struct opencl_attendant *gpud_opencl_attendant_create(void);
+void gpud_opencl_attendant_unref(struct opencl_attendant *attendant);
+
+/* Whether this thread is the driver's, which tells. */
+bool gpud_opencl_in_callback(void);
+
+/* fn will be called when the event's command is done, and after those that were asked for before;
+ * NULL: out of memory. Call it in the order of the commands, and then, without a lock,
+ * gpud_opencl_call_back(), on whose failure fn is not called. */
+struct opencl_completion *gpud_opencl_attend(struct opencl_attendant *attendant, cl_event event,
+                                             gpud_complete_fn fn, void *arg);
+enum gpud_status gpud_opencl_call_back(struct opencl_completion *completion,
+                                       struct gpud_error *error);
+
+/* The queue has failed, of which some drivers do not tell: all who wait are told. Without a lock.
+ */
+void gpud_opencl_attendant_fail(struct opencl_attendant *attendant);
 
 /* --- queue.c ------------------------------------------------------------------------------- */
 

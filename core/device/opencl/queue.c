@@ -6,69 +6,6 @@
 
 #include <stdlib.h>
 
-/* --- telling that work is done ------------------------------------------------------------- */
-
-/* Held by the driver's callback and by the queue, which tells of failures where the driver does
- * not. */
-struct opencl_completion {
-    struct opencl_completion *next;
-    atomic_uint references;
-    atomic_bool told;
-    gpud_complete_fn fn;
-    void *arg;
-};
-
-static void tell(struct opencl_completion *completion, enum gpud_status status)
-{
-    if (!atomic_exchange(&completion->told, true))
-        completion->fn(completion->arg, status);
-}
-
-static void completion_unref(struct opencl_completion *completion)
-{
-    if (atomic_fetch_sub_explicit(&completion->references, 1, memory_order_acq_rel) == 1)
-        free(completion);
-}
-
-/* This thread is the driver's. Whoever is told may drop the last reference to the very queue that
- * tells, and a driver that is asked to release a queue by the thread that works on it may wait for
- * itself. */
-static _Thread_local bool in_callback;
-
-static void CL_CALLBACK complete(cl_event event, cl_int code, void *arg)
-{
-    in_callback = true;
-    /* Some drivers say what was asked for, not what became of the command. */
-    tell(arg, code < 0 || gpud_opencl_state(event) < 0 ? GPUD_IO : GPUD_OK);
-    in_callback = false;
-    completion_unref(arg);
-}
-
-/* Takes those out of the queue that were told; with failed, all. Under the queue's lock. */
-static struct opencl_completion *take_pending(struct opencl_queue *queue, bool failed)
-{
-    struct opencl_completion *taken = NULL, **end = &taken;
-    while (queue->pending && (failed || atomic_load(&queue->pending->told))) {
-        *end = queue->pending;
-        queue->pending = queue->pending->next;
-        end = &(*end)->next;
-        *end = NULL;
-    }
-    return taken;
-}
-
-/* Tells those that nobody told, which only happens when their work has failed. Without the lock:
- * whoever is told may use the queue. */
-static void settle(struct opencl_completion *completions)
-{
-    while (completions) {
-        struct opencl_completion *first = completions;
-        completions = first->next;
-        tell(first, GPUD_IO); /* once is enough */
-        completion_unref(first);
-    }
-}
-
 /* --- queues as the whole backend uses them ------------------------------------------------- */
 
 enum gpud_status gpud_opencl_queue_new(struct opencl_device *device, struct opencl_queue **queue,
@@ -77,9 +14,15 @@ enum gpud_status gpud_opencl_queue_new(struct opencl_device *device, struct open
     struct opencl_queue *made = calloc(1, sizeof(*made));
     if (!made)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a queue");
+    made->attendant = gpud_opencl_attendant_create();
+    if (!made->attendant) {
+        free(made);
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a queue");
+    }
     cl_int code;
     made->queue = clCreateCommandQueue(device->context, device->id, 0, &code);
     if (!made->queue) {
+        gpud_opencl_attendant_unref(made->attendant);
         free(made);
         return gpud_opencl_fail(error, code, "no command queue");
     }
@@ -99,12 +42,10 @@ bool gpud_opencl_queue_idle(struct opencl_queue *queue)
 /* The last one to touch the queue. */
 static void release(struct opencl_queue *queue)
 {
-    settle(take_pending(queue, queue->last && gpud_opencl_state(queue->last) < 0));
-    while (queue->pending) { /* succeeded: the driver's callback is on its way */
-        struct opencl_completion *first = queue->pending;
-        queue->pending = first->next;
-        completion_unref(first);
-    }
+    if (queue->last && gpud_opencl_state(queue->last) < 0)
+        gpud_opencl_attendant_fail(queue->attendant);
+    /* Where it succeeded the driver's callback is on its way. */
+    gpud_opencl_attendant_unref(queue->attendant);
     if (queue->last)
         clReleaseEvent(queue->last);
     clReleaseCommandQueue(queue->queue);
@@ -146,7 +87,10 @@ void gpud_opencl_queue_retire(struct opencl_device *device, struct opencl_queue 
     queue->next = device->retired;
     device->retired = queue;
     pthread_mutex_unlock(&device->lock);
-    if (!in_callback)
+    /* Whoever is told of a completion may drop the last reference to the very queue that tells, and
+     * a driver that is asked to release a queue by the thread that works on it may wait for itself.
+     */
+    if (!gpud_opencl_in_callback())
         gpud_opencl_queue_reap(device);
 }
 
@@ -165,9 +109,8 @@ enum gpud_status gpud_opencl_queue_begin(struct opencl_queue *queue, struct gpud
     cl_int state = queue->last ? gpud_opencl_state(queue->last) : CL_COMPLETE;
     if (state >= CL_COMPLETE)
         return GPUD_OK;
-    struct opencl_completion *failed = take_pending(queue, true);
     pthread_mutex_unlock(&queue->lock);
-    settle(failed);
+    gpud_opencl_attendant_fail(queue->attendant);
     return gpud_opencl_say_failed(state, error);
 }
 
@@ -202,10 +145,9 @@ static enum gpud_status finish_event(struct opencl_queue *queue, cl_event event,
     if (status == GPUD_OK)
         status = gpud_opencl_wait(event, deadline, error);
     clReleaseEvent(event);
-    pthread_mutex_lock(&queue->lock);
-    struct opencl_completion *told = take_pending(queue, status == GPUD_IO);
-    pthread_mutex_unlock(&queue->lock);
-    settle(told);
+    /* Some drivers call back for success only. */
+    if (status == GPUD_IO)
+        gpud_opencl_attendant_fail(queue->attendant);
     return status;
 }
 
@@ -328,19 +270,6 @@ static enum gpud_status flush(struct gpud_queue *queue, struct gpud_error *error
     return start(queue->backend, error);
 }
 
-/* Takes a completion out again that the driver did not accept. */
-static void withdraw(struct opencl_queue *queue, struct opencl_completion *completion)
-{
-    pthread_mutex_lock(&queue->lock);
-    struct opencl_completion **link = &queue->pending;
-    while (*link && *link != completion)
-        link = &(*link)->next;
-    if (*link)
-        *link = completion->next;
-    pthread_mutex_unlock(&queue->lock);
-    free(completion);
-}
-
 static enum gpud_status on_complete(struct gpud_queue *queue, gpud_complete_fn fn, void *arg,
                                     struct gpud_error *error)
 {
@@ -348,37 +277,19 @@ static enum gpud_status on_complete(struct gpud_queue *queue, gpud_complete_fn f
     enum gpud_status status = start(opencl, error);
     if (status != GPUD_OK)
         return status;
-    struct opencl_completion *completion = malloc(sizeof(*completion));
-    if (!completion)
-        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory to be told when a queue is done");
-    *completion = (struct opencl_completion){.fn = fn, .arg = arg};
-    atomic_init(&completion->references, 2);
-
     pthread_mutex_lock(&opencl->lock);
-    cl_event last = opencl->last;
-    struct opencl_completion *told = take_pending(opencl, false);
-    if (last) {
-        clRetainEvent(last);
-        struct opencl_completion **end = &opencl->pending;
-        while (*end)
-            end = &(*end)->next;
-        *end = completion;
-    }
+    bool idle = !opencl->last;
+    struct opencl_completion *completion =
+        idle ? NULL : gpud_opencl_attend(opencl->attendant, opencl->last, fn, arg);
     pthread_mutex_unlock(&opencl->lock);
-    settle(told);
-    if (!last) {
-        free(completion);
+    if (idle) {
         fn(arg, GPUD_OK);
         return GPUD_OK;
     }
+    if (!completion)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory to be told when a queue is done");
     /* Without the lock: it may call back at once, on this thread. */
-    cl_int code = clSetEventCallback(last, CL_COMPLETE, complete, completion);
-    clReleaseEvent(last);
-    if (code != CL_SUCCESS) {
-        withdraw(opencl, completion);
-        return gpud_opencl_fail(error, code, "the driver cannot tell when a queue is done");
-    }
-    return GPUD_OK;
+    return gpud_opencl_call_back(completion, error);
 }
 
 static enum gpud_status finish(struct gpud_queue *queue, int64_t deadline, struct gpud_error *error)
