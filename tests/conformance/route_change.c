@@ -180,7 +180,7 @@ void test_fan_out(const struct way *way)
         struct peer_orders orders = scene_orders(&scene);
         orders.slow_receiver = policies[i];
         orders.hold = 1;
-        orders.nap = i == 0 ? 0 : 4 * GPUD_MSEC;
+        orders.nap = i == 0 ? 0 : 12 * GPUD_MSEC;
         peer_start(&peers[i], &orders);
     }
     WORKS(gpud_sender_wait(scene.sender, 3, 30 * GPUD_SEC, &e));
@@ -197,7 +197,7 @@ void test_fan_out(const struct way *way)
     scene_send(&scene, 1);
     for (int i = 0; i < 3; i++)
         PEER_UNTIL("the last frame", 5000, atomic_load(&peers[i].board->last) == scene.number);
-    uint64_t lost = 0;
+    uint64_t lost = 0, received = 0;
     struct gpud_sender_info info;
     gpud_sender_get_info(scene.sender, &info);
     for (int i = 0; i < 3; i++) {
@@ -213,12 +213,16 @@ void test_fan_out(const struct way *way)
         CHECK_EQUAL(board->reported, missed);
         CHECK_EQUAL(board->info.dropped, missed);
         lost += missed;
+        received += board->frames;
     }
     CHECK_EQUAL(peers[0].board->gaps, 0);
     CHECK(peers[1].board->gaps > 10 && peers[2].board->gaps > 10, "nobody was slow");
     CHECK(info.dropped == lost, "I2: the sender says %llu were dropped, the receivers miss %llu",
           (unsigned long long)info.dropped, (unsigned long long)lost);
-    CHECK(info.delivered == 3 * scene.number - lost || way->path[0] != 'x', "deliveries");
+    /* What was taken back for a newer one had been handed over. */
+    CHECK(info.delivered >= received && info.delivered <= 3 * scene.number,
+          "%llu were handed over, of which %llu came", (unsigned long long)info.delivered,
+          (unsigned long long)received);
     for (int i = 0; i < 3; i++)
         peer_forget(&peers[i]);
     scene_close(&scene);
