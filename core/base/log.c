@@ -40,7 +40,7 @@ void gpud_log_init(struct gpud_log *log, gpud_log_fn fn, void *user, enum gpud_l
 void gpud_log_print(const struct gpud_log *log, enum gpud_log_level level, const char *area,
                     const char *format, ...)
 {
-    char text[512];
+    char text[GPUD_REASON_MAX + 256]; /* a reason, and whose it is */
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);

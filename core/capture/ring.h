@@ -39,7 +39,7 @@ struct gpud_capture_ring {
     struct gpud_device *host;
     struct gpud_placement placement;
     const struct gpud_capture_method *method;
-    char fallback_reason[192];
+    char fallback_reason[GPUD_REASON_MAX];
 
     uint32_t buffer_count;
     struct gpud_capture_buffer *buffers;

@@ -212,9 +212,9 @@ struct gpud_device {
     unsigned references; /* under the context's lock */
     uint32_t caps;       /* enum gpud_device_caps */
     uint8_t uuid[16]; /* the same piece of hardware has the same one in every process; zero: none */
-    uint64_t aperture;   /* bytes of TARGET memory that it can have at once; 0: no limit known */
-    char no_direct[192]; /* why GPUD_CAP_BUS_ADDRESSABLE (or the vendor's like) is missing; "" if it
-                            is there */
+    uint64_t aperture; /* bytes of TARGET memory that it can have at once; 0: no limit known */
+    char no_direct[GPUD_REASON_MAX]; /* why GPUD_CAP_BUS_ADDRESSABLE (or the vendor's like) is
+                            missing; "" if it is there */
     uint32_t reach_count;
     uint8_t reach[GPUD_REACH_MAX][16]; /* filled by open; the device itself is among them */
     uint32_t host_rate; /* MB/s to and from the host's memory, by the vendor's figures; filled by

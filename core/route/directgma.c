@@ -8,24 +8,24 @@
 
 #include <string.h>
 
-static bool can_write(const struct gpud_endpoint *end, const char *role, char why[GPUD_WHY_MAX])
+static bool can_write(const struct gpud_endpoint *end, const char *role, char why[GPUD_REASON_MAX])
 {
     if (strcmp(end->kind, "opencl") != 0) {
-        gpud_print_n(why, GPUD_WHY_MAX, "only between OpenCL devices, not %s", end->device);
+        gpud_print_n(why, GPUD_REASON_MAX, "only between OpenCL devices, not %s", end->device);
         return false;
     }
     if (!(end->caps & GPUD_CAP_BUS_ADDRESSABLE)) {
-        gpud_print_n(why, GPUD_WHY_MAX, "%s: %s", role, end->no_direct);
+        gpud_print_n(why, GPUD_REASON_MAX, "%s: %s", role, end->no_direct);
         return false;
     }
     return true;
 }
 
 static bool can_connect(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver,
-                        char why[GPUD_WHY_MAX])
+                        char why[GPUD_REASON_MAX])
 {
     if (memcmp(sender->host, receiver->host, sizeof(sender->host)) != 0) {
-        gpud_print_n(why, GPUD_WHY_MAX, "the two ends run on different machines");
+        gpud_print_n(why, GPUD_REASON_MAX, "the two ends run on different machines");
         return false;
     }
     return can_write(sender, "sender", why) && can_write(receiver, "receiver", why);

@@ -8,23 +8,23 @@
 #include <string.h>
 
 static bool can_connect(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver,
-                        char why[GPUD_WHY_MAX])
+                        char why[GPUD_REASON_MAX])
 {
     if (memcmp(sender->host, receiver->host, sizeof(sender->host)) != 0) {
-        gpud_print_n(why, GPUD_WHY_MAX, "the two ends run on different machines");
+        gpud_print_n(why, GPUD_REASON_MAX, "the two ends run on different machines");
         return false;
     }
     if (!gpud_endpoints_share_device(sender, receiver) &&
         !(sender->caps & receiver->caps & GPUD_CAP_HOST_MEMORY)) {
-        gpud_print_n(why, GPUD_WHY_MAX, "the frames are on %s and are wanted on %s", sender->device,
-                     receiver->device);
+        gpud_print_n(why, GPUD_REASON_MAX, "the frames are on %s and are wanted on %s",
+                     sender->device, receiver->device);
         return false;
     }
     if (sender->token == receiver->token)
         return true; /* one process: the pointer */
     if (!(sender->caps & GPUD_CAP_SHARE)) {
-        gpud_print_n(why, GPUD_WHY_MAX, "the driver of %s cannot export memory to other processes",
-                     sender->device);
+        gpud_print_n(why, GPUD_REASON_MAX,
+                     "the driver of %s cannot export memory to other processes", sender->device);
         return false;
     }
     return true;

@@ -9,8 +9,6 @@
 
 #include "wire/message.h"
 
-#define GPUD_WHY_MAX 192
-
 enum gpud_ring_place {
     GPUD_RING_SENDER_DEVICE, /* the sender's memory, which the receivers map: no copy */
     GPUD_RING_SENDER_HOST,   /* host pages of the sender, which both devices read and write */
@@ -28,7 +26,7 @@ struct gpud_route_ops {
     /* By what both sides said, without side effects. On refusal *why is a sentence that a user can
      * act on. */
     bool (*can_connect)(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver,
-                        char why[GPUD_WHY_MAX]);
+                        char why[GPUD_REASON_MAX]);
     /* How fast one frame gets across, all its copies in turn, in bytes per second by what the
      * vendors say; 0: they do not. NULL: nothing is known before it is measured. */
     double (*rate)(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver);

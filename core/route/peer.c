@@ -17,18 +17,18 @@ static bool reaches(const struct gpud_endpoint *sender, const struct gpud_endpoi
 }
 
 static bool can_connect(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver,
-                        char why[GPUD_WHY_MAX])
+                        char why[GPUD_REASON_MAX])
 {
     if (memcmp(sender->host, receiver->host, sizeof(sender->host)) != 0) {
-        gpud_print_n(why, GPUD_WHY_MAX, "the two ends run on different machines");
+        gpud_print_n(why, GPUD_REASON_MAX, "the two ends run on different machines");
         return false;
     }
     if (strcmp(sender->kind, receiver->kind) != 0 || sender->reach_count == 0) {
-        gpud_print_n(why, GPUD_WHY_MAX, "only between CUDA GPUs");
+        gpud_print_n(why, GPUD_REASON_MAX, "only between CUDA GPUs");
         return false;
     }
     if (!reaches(sender, receiver)) {
-        gpud_print_n(why, GPUD_WHY_MAX,
+        gpud_print_n(why, GPUD_REASON_MAX,
                      "the sender's driver cannot write the receiver's GPU (%s): is it visible to "
                      "the sender (CUDA_VISIBLE_DEVICES, the container), and peer access possible "
                      "(nvidia-smi topo -p2p w)?",

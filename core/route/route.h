@@ -29,13 +29,13 @@ enum gpud_signal_place gpud_route_signal(const struct gpud_route_ops *route,
 #define GPUD_ROUTES_MAX 8
 struct gpud_route_trials {
     unsigned failed;
-    char reason[GPUD_ROUTES_MAX][GPUD_WHY_MAX];
+    char reason[GPUD_ROUTES_MAX][GPUD_REASON_MAX];
     double rate[GPUD_ROUTES_MAX];
 };
 const struct gpud_route_ops *gpud_route_select(const struct gpud_endpoint *sender,
                                                const struct gpud_endpoint *receiver,
                                                const struct gpud_route_trials *trials,
-                                               char against[GPUD_WHY_MAX]);
+                                               char against[GPUD_REASON_MAX]);
 
 /* Notes that a route was tried in vain. */
 void gpud_route_failed(struct gpud_route_trials *trials, const struct gpud_route_ops *route,

@@ -82,27 +82,28 @@ enum gpud_signal_place gpud_route_signal(const struct gpud_route_ops *route,
 
 /* What the users of both ends allow, on top of what the route itself can do. */
 static bool possible(const struct gpud_route_ops *route, const struct gpud_endpoint *sender,
-                     const struct gpud_endpoint *receiver, char why[GPUD_WHY_MAX])
+                     const struct gpud_endpoint *receiver, char why[GPUD_REASON_MAX])
 {
     const struct gpud_endpoint *ends[] = {sender, receiver};
     for (int i = 0; i < 2; i++) {
         if (ends[i]->route[0] && strcmp(ends[i]->route, route->name) != 0) {
-            gpud_print_n(why, GPUD_WHY_MAX, "only the route \"%s\" was asked for", ends[i]->route);
+            gpud_print_n(why, GPUD_REASON_MAX, "only the route \"%s\" was asked for",
+                         ends[i]->route);
             return false;
         }
     }
     if (!route->direct && (sender->require_direct || receiver->require_direct)) {
-        gpud_print_n(why, GPUD_WHY_MAX, "require-direct forbids the detour through host memory");
+        gpud_print_n(why, GPUD_REASON_MAX, "require-direct forbids the detour through host memory");
         return false;
     }
     return route->can_connect(sender, receiver, why);
 }
 
 /* "map: …; directgma: …", as much as fits. */
-static void add_reason(char against[GPUD_WHY_MAX], const char *route, const char *why)
+static void add_reason(char against[GPUD_REASON_MAX], const char *route, const char *why)
 {
     size_t used = strlen(against);
-    gpud_print_n(against + used, GPUD_WHY_MAX - used, "%s%s: %s", used ? "; " : "", route, why);
+    gpud_print_n(against + used, GPUD_REASON_MAX - used, "%s%s: %s", used ? "; " : "", route, why);
 }
 
 static size_t place_of(const struct gpud_route_ops *route)
@@ -135,7 +136,7 @@ static size_t find_rival(size_t place, const struct gpud_endpoint *sender,
     size_t found = ROUTES;
     *rate = 0;
     for (size_t i = place + 1; i < ROUTES; i++) {
-        char why[GPUD_WHY_MAX];
+        char why[GPUD_REASON_MAX];
         double its = rate_of(i, sender, receiver, trials);
         if (its <= *rate || trials->failed & 1u << i || !possible(routes[i], sender, receiver, why))
             continue;
@@ -164,9 +165,9 @@ void gpud_route_measured(struct gpud_route_trials *trials, const struct gpud_rou
 /* The route that overtakes this one, or the one itself. */
 static size_t overtake(size_t place, const struct gpud_endpoint *sender,
                        const struct gpud_endpoint *receiver, const struct gpud_route_trials *trials,
-                       char against[GPUD_WHY_MAX])
+                       char against[GPUD_REASON_MAX])
 {
-    char why[GPUD_WHY_MAX];
+    char why[GPUD_REASON_MAX];
     double rate, own = rate_of(place, sender, receiver, trials);
     size_t rival = find_rival(place, sender, receiver, trials, &rate);
     if (own <= 0 || rival == ROUTES || rate < own * WORTH_A_DETOUR)
@@ -182,11 +183,11 @@ static size_t overtake(size_t place, const struct gpud_endpoint *sender,
 const struct gpud_route_ops *gpud_route_select(const struct gpud_endpoint *sender,
                                                const struct gpud_endpoint *receiver,
                                                const struct gpud_route_trials *trials,
-                                               char against[GPUD_WHY_MAX])
+                                               char against[GPUD_REASON_MAX])
 {
     against[0] = '\0';
     for (size_t i = 0; i < ROUTES; i++) {
-        char why[GPUD_WHY_MAX] = "";
+        char why[GPUD_REASON_MAX] = "";
         if (trials->failed & 1u << i)
             add_reason(against, routes[i]->name, trials->reason[i]);
         else if (possible(routes[i], sender, receiver, why))

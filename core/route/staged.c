@@ -9,10 +9,10 @@
 #include <string.h>
 
 static bool can_connect(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver,
-                        char why[GPUD_WHY_MAX])
+                        char why[GPUD_REASON_MAX])
 {
     if (memcmp(sender->host, receiver->host, sizeof(sender->host)) != 0) {
-        gpud_print_n(why, GPUD_WHY_MAX,
+        gpud_print_n(why, GPUD_REASON_MAX,
                      "the two ends run on different machines and share no memory");
         return false;
     }

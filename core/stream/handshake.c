@@ -344,11 +344,9 @@ enum gpud_status gpud_receiver_handle(struct gpud_receiver *receiver, struct gpu
             return unexpected(message, error);
         return gpud_fail(error, GPUD_CLOSED, "the sender ended the stream");
     case GPUD_MESSAGE_BYE:
-        return gpud_fail(error, GPUD_PEER, "the sender said goodbye: %.150s",
-                         message->refuse.reason);
+        return gpud_fail(error, GPUD_PEER, "the sender said goodbye: %s", message->refuse.reason);
     case GPUD_MESSAGE_REFUSE:
-        return gpud_fail(error, GPUD_UNSUPPORTED, "the sender refused: %.170s",
-                         message->refuse.reason);
+        return gpud_fail(error, GPUD_UNSUPPORTED, "the sender refused: %s", message->refuse.reason);
     default:
         return unexpected(message, error);
     }

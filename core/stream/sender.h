@@ -50,7 +50,7 @@ struct gpud_link {
     struct gpud_endpoint peer;
     enum gpud_slow_receiver policy;
     struct gpud_route_trials trials;
-    char against[GPUD_WHY_MAX];       /* the better routes */
+    char against[GPUD_REASON_MAX];    /* the better routes */
     struct gpud_transport *transport; /* from OFFERED on */
     struct gpud_spin spin;
     uint64_t delivered, dropped;
@@ -102,7 +102,7 @@ struct gpud_sender {
     int wake; /* eventfd: the thread looks at the world anew */
     atomic_bool stopping;
 
-    char path[32], against[GPUD_WHY_MAX]; /* of the last link that connected */
+    char path[32], against[GPUD_REASON_MAX]; /* of the last link that connected */
     uint64_t delivered, dropped, connects, disconnects, refused, waits;
     atomic_uint_fast64_t kicks, copies_cpu, copies_gpu;
 };

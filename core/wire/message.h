@@ -47,13 +47,13 @@ enum gpud_message_type {
 
 /* What one side says about itself; what routes are chosen by. */
 struct gpud_endpoint {
-    char name[64];       /* of the application */
-    char device[32];     /* "opencl:0" */
-    char kind[16];       /* "opencl" */
-    uint32_t caps;       /* enum gpud_device_caps */
-    uint8_t uuid[16];    /* of the device */
-    uint64_t aperture;   /* bytes of the device that others can write at once; 0: no limit known */
-    char no_direct[192]; /* why others cannot write its memory */
+    char name[64];     /* of the application */
+    char device[32];   /* "opencl:0" */
+    char kind[16];     /* "opencl" */
+    uint32_t caps;     /* enum gpud_device_caps */
+    uint8_t uuid[16];  /* of the device */
+    uint64_t aperture; /* bytes of the device that others can write at once; 0: no limit known */
+    char no_direct[GPUD_REASON_MAX]; /* why others cannot write its memory */
     uint32_t reach_count;
     uint8_t reach[GPUD_REACH_MAX][16]; /* the devices that its copy engine can write */
     uint32_t host_rate;                /* MB/s between it and the host's memory; 0: unknown */
@@ -68,8 +68,8 @@ struct gpud_endpoint {
 struct gpud_offer {
     uint32_t epoch;
     char route[32];
-    char reason[192]; /* what speaks against the better routes, or "" */
-    uint32_t signal;  /* enum gpud_signal_place: where the devices' own words lie, if they signal */
+    char reason[GPUD_REASON_MAX]; /* what speaks against the better routes, or "" */
+    uint32_t signal; /* enum gpud_signal_place: where the devices' own words lie, if they signal */
     struct gpud_layout layout;
     uint32_t media_size;
     uint8_t media[GPUD_MEDIA_MAX];
@@ -96,7 +96,7 @@ struct gpud_canary {
 struct gpud_refuse {
     uint32_t epoch;
     uint32_t status; /* enum gpud_status */
-    char reason[192];
+    char reason[GPUD_REASON_MAX];
 };
 
 struct gpud_user_message {

@@ -36,7 +36,7 @@ struct gpud_capture_mode {
 
 struct gpud_capture_info {
     char path[32]; /* "v4l2-userptr", "v4l2-mmap", or "none" */
-    char fallback_reason[192];
+    char fallback_reason[GPUD_REASON_MAX];
     char driver[32], card[64];
     struct gpud_layout layout;
     uint32_t fps_num, fps_den;

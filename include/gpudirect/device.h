@@ -42,7 +42,8 @@ struct gpud_device_info {
     char pci[16];          /* "0000:63:00.0"; "" where it is not a PCI device or does not say */
     bool available;
     bool direct_writes; /* others can write its memory without the host (DirectGMA, peer-to-peer) */
-    char reason[192];   /* if not available or not direct_writes: why, and what would change that */
+    char reason[GPUD_REASON_MAX]; /* if not available or not direct_writes: why, and what would
+                                     change that */
 };
 
 /* Opens a device by name; "auto" is "host". The same name gives the same device, once more; it
@@ -87,7 +88,7 @@ struct gpud_device_link {
     bool atomics;  /* and atomic operations work across */
     int rank;      /* the vendor's order of preference, 0 the fastest; -1: it does not say */
     double bandwidth; /* bytes per second, one way, as attributed by the vendor; 0: unknown */
-    char reason[192]; /* if not direct: why, and what would change that */
+    char reason[GPUD_REASON_MAX]; /* if not direct: why, and what would change that */
 };
 GPUD_API void gpud_device_get_link(const struct gpud_device *from, const struct gpud_device *to,
                                    struct gpud_device_link *link);

@@ -60,7 +60,7 @@ struct gpud_receiver_params {
 struct gpud_receiver_info {
     bool connected;
     char path[32]; /* "none" while not connected */
-    char fallback_reason[192];
+    char fallback_reason[GPUD_REASON_MAX];
     uint64_t frames;    /* received */
     uint64_t dropped;   /* by the sender, for this receiver */
     uint64_t corrupted; /* flagged so */

@@ -13,7 +13,7 @@ struct gpud_route_info {
     char name[32];
     bool
         possible; /* by what is known without moving a byte; a canary decides when a link is made */
-    char reason[192]; /* if not possible: why not, and what would change that */
+    char reason[GPUD_REASON_MAX]; /* if not possible: why not, and what would change that */
 };
 
 /* The routes for frames from one device of this machine to another, best first; same_process: both

@@ -34,8 +34,8 @@ struct gpud_peer_info {
     uint64_t id; /* counts connections from 1 */
     int64_t pid; /* of the other process */
     char name[64];
-    char path[32];             /* the route that carries it */
-    char fallback_reason[192]; /* why no better route does, or "" */
+    char path[32];                         /* the route that carries it */
+    char fallback_reason[GPUD_REASON_MAX]; /* why no better route does, or "" */
 };
 
 struct gpud_sender_params {
@@ -57,7 +57,7 @@ struct gpud_sender_params {
 struct gpud_sender_info {
     uint32_t receivers; /* connected and streaming */
     char path[32];      /* of the last one that connected; "none" before */
-    char fallback_reason[192];
+    char fallback_reason[GPUD_REASON_MAX];
     uint64_t frames;    /* submitted */
     uint64_t delivered; /* hand-offs, summed over receivers */
     uint64_t dropped;   /* by slow-receiver, summed over receivers */

@@ -63,12 +63,15 @@ enum gpud_status {
     GPUD_IO,          /* the system or a driver failed: see native */
 };
 
+/* Room for a sentence, or for what speaks against several routes, and the end of the string. */
+#define GPUD_REASON_MAX 512
+
 struct gpud_error {
     enum gpud_status status;
     long native; /* errno, cl_int, CUresult…: the number that the failing call gave, or 0 */
     const char
         *origin; /* whose number that is: "errno", "opencl", "v4l2"…; a static string, or NULL */
-    char reason[192]; /* one sentence that a user can act on */
+    char reason[GPUD_REASON_MAX]; /* one sentence that a user can act on */
 };
 
 /* The name of a status, as in "timeout". Never NULL. */

@@ -23,7 +23,7 @@ struct input_params {
 struct input_info {
     gboolean connected;
     gchar path[32];
-    gchar fallback_reason[192];
+    gchar fallback_reason[GPUD_REASON_MAX];
     guint64 frames, dropped, corrupted, connects, disconnects;
     guint64 copies_cpu, copies_gpu, waits_cpu, waits_device, kicks;
     guint64 latency_p50, latency_p99, latency_max;

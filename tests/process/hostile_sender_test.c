@@ -30,7 +30,7 @@ static struct {
     pthread_mutex_t lock;
     unsigned ends;           /* statuses that were neither OK nor a time-out */
     enum gpud_status status; /* the last of them */
-    char reason[192];
+    char reason[GPUD_REASON_MAX];
     int64_t longest; /* that an acquire of 50 ms took */
 } acquirer = {.lock = PTHREAD_MUTEX_INITIALIZER};
 

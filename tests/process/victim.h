@@ -31,7 +31,7 @@ struct victim_board {
     atomic_ullong frames, last;
     atomic_ullong held_from; /* the first frame whose work is held up; 0: none is */
     atomic_ullong ends, lost, wrong;
-    char reason[192]; /* of the last loss */
+    char reason[GPUD_REASON_MAX]; /* of the last loss */
 };
 
 struct victim {

@@ -157,12 +157,14 @@ static void check_sane(const struct gpud_message *message)
     switch (message->type) {
     case GPUD_MESSAGE_HELLO:
         CHECK(memchr(message->hello.name, 0, 64) && memchr(message->hello.device, 0, 32) &&
-                  memchr(message->hello.kind, 0, 16) && memchr(message->hello.no_direct, 0, 192) &&
+                  memchr(message->hello.kind, 0, 16) &&
+                  memchr(message->hello.no_direct, 0, GPUD_REASON_MAX) &&
                   memchr(message->hello.route, 0, 32),
               "a text without an end");
         break;
     case GPUD_MESSAGE_OFFER:
-        CHECK(memchr(message->offer.route, 0, 32) && memchr(message->offer.reason, 0, 192) &&
+        CHECK(memchr(message->offer.route, 0, 32) &&
+                  memchr(message->offer.reason, 0, GPUD_REASON_MAX) &&
                   memchr(message->offer.layout.format, 0, 16),
               "a text without an end");
         CHECK(message->offer.media_size <= GPUD_MEDIA_MAX, "%u bytes of media",
@@ -175,7 +177,7 @@ static void check_sane(const struct gpud_message *message)
         break;
     case GPUD_MESSAGE_REFUSE:
     case GPUD_MESSAGE_BYE:
-        CHECK(memchr(message->refuse.reason, 0, 192), "a text without an end");
+        CHECK(memchr(message->refuse.reason, 0, GPUD_REASON_MAX), "a text without an end");
         break;
     case GPUD_MESSAGE_EVENT:
         CHECK(message->event.size <= GPUD_MEDIA_MAX, "an event of %u bytes", message->event.size);

@@ -31,7 +31,7 @@ static const char *against_of(const struct gpud_endpoint *sender,
                               const struct gpud_endpoint *receiver,
                               const struct gpud_route_trials *trials, const char *wanted)
 {
-    static char against[GPUD_WHY_MAX];
+    static char against[GPUD_REASON_MAX];
     static const struct gpud_route_trials none;
     memset(against, 'x', sizeof(against));
     const struct gpud_route_ops *route =

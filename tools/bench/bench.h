@@ -73,7 +73,7 @@ struct bench_raw {
 /* What a child has measured. Counters are of the measured section, and BENCH_UNKNOWN where nobody
  * counts them. */
 struct bench_result {
-    char route[32], fallback_reason[192];
+    char route[32], fallback_reason[GPUD_REASON_MAX];
     uint64_t frames;    /* sent, or received, in the measured section */
     uint64_t all;       /* with the warm-up */
     int64_t start, end; /* monotonic ns of the measured section */

@@ -11,7 +11,7 @@
 
 static void check(int control, const char *what, int result)
 {
-    char reason[192];
+    char reason[GPUD_REASON_MAX];
     if (result == 0)
         return;
     raw_cuda_say(reason, sizeof(reason), what, result);
@@ -20,7 +20,7 @@ static void check(int control, const char *what, int result)
 
 static const struct raw_cuda *driver(int control)
 {
-    char reason[192];
+    char reason[GPUD_REASON_MAX];
     const struct raw_cuda *cu = raw_cuda_open(reason, sizeof(reason));
     if (!cu)
         bench_child_fail(control, GPUD_NO_DEVICE, "%s", reason);

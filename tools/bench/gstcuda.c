@@ -32,7 +32,7 @@ static raw_context latest;
 
 void bench_gst_cuda_open(int control)
 {
-    char reason[192];
+    char reason[GPUD_REASON_MAX];
     if (cu)
         return;
     const struct raw_cuda *driver = raw_cuda_open(reason, sizeof(reason));

@@ -45,7 +45,7 @@ static void check(struct outlet *outlet, enum gpud_status status, const struct g
 
 static void check_cuda(struct outlet *outlet, const char *what, int result)
 {
-    char reason[192];
+    char reason[GPUD_REASON_MAX];
     if (result == 0)
         return;
     raw_cuda_say(reason, sizeof(reason), what, result);
@@ -55,7 +55,7 @@ static void check_cuda(struct outlet *outlet, const char *what, int result)
 /* The device's own context stays current in this thread, which does everything. */
 static void open_stream(struct outlet *outlet)
 {
-    char reason[192];
+    char reason[GPUD_REASON_MAX];
     outlet->cu = raw_cuda_open(reason, sizeof(reason));
     if (!outlet->cu)
         bench_child_fail(outlet->control, GPUD_NO_DEVICE, "%s", reason);

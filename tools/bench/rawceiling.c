@@ -41,7 +41,7 @@ struct raw {
 
 static void check(struct raw *raw, const char *what, int result)
 {
-    char reason[192];
+    char reason[GPUD_REASON_MAX];
     if (result == 0)
         return;
     raw_cuda_say(reason, sizeof(reason), what, result);
@@ -71,7 +71,7 @@ static void finish(struct raw *raw, raw_stream stream)
 /* A device that takes part, once. */
 static struct side *side_of(struct raw *raw, unsigned ordinal)
 {
-    char reason[192];
+    char reason[GPUD_REASON_MAX];
     for (unsigned i = 0; i < raw->sides; i++)
         if (raw->side[i].ordinal == ordinal)
             return &raw->side[i];
@@ -341,7 +341,7 @@ void bench_run_raw(int control)
     struct gpud_layout layout;
     struct gpud_error error;
     struct bench_result result = {0};
-    char reason[192];
+    char reason[GPUD_REASON_MAX];
     bench_child_expect(control, BENCH_JOB, bench_now() + BENCH_STEP, &job, sizeof(job));
     raw.control = control;
     if (gpud_layout_init(&layout, job.format, job.width, job.height, 0, &error) != GPUD_OK)

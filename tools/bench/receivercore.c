@@ -70,7 +70,7 @@ static void take(struct receiver *self, struct gpud_frame *frame)
 
 static void check_cuda(struct receiver *self, const char *what, int result)
 {
-    char reason[192];
+    char reason[GPUD_REASON_MAX];
     if (result == 0)
         return;
     raw_cuda_say(reason, sizeof(reason), what, result);
@@ -79,7 +79,7 @@ static void check_cuda(struct receiver *self, const char *what, int result)
 
 static void open_stream(struct receiver *self, struct gpud_context *context, const char *name)
 {
-    char reason[192];
+    char reason[GPUD_REASON_MAX];
     struct gpud_error error;
     enum gpud_status status = gpud_device_open(context, name, &self->device, &error);
     if (status != GPUD_OK)

@@ -17,7 +17,7 @@ struct bench_line {
 
 /* Doubles are NAN where nobody knows. */
 struct bench_run {
-    char route[64], fallback_reason[192];
+    char route[64], fallback_reason[GPUD_REASON_MAX];
     double fps;
     uint64_t frames;              /* sent, in the measured section */
     uint64_t lost, torn, dropped; /* warm-up included, summed over the receivers */

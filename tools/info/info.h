@@ -44,7 +44,7 @@ struct info_link {
 struct info_capture {
     char node[32]; /* "/dev/video0" */
     bool opened;
-    char reason[192]; /* if not */
+    char reason[GPUD_REASON_MAX]; /* if not */
     char card[64], driver[32];
     struct gpud_capture_mode mode[INFO_MODES_MAX];
     size_t modes;
@@ -61,10 +61,11 @@ struct info_report {
     struct gpud_device_info device[INFO_DEVICES_MAX];
     int numa_node[INFO_DEVICES_MAX];
     size_t devices;
-    GArray *pairs;            /* struct info_pair */
-    GArray *links;            /* struct info_link; empty where there are not two GPUs */
-    char measure_reason[192]; /* why nothing was measured; "": it was, or nobody asked for it */
-    GArray *captures;         /* struct info_capture */
+    GArray *pairs;                        /* struct info_pair */
+    GArray *links;                        /* struct info_link; empty where there are not two GPUs */
+    char measure_reason[GPUD_REASON_MAX]; /* why nothing was measured; "": it was, or nobody asked
+                                             for it */
+    GArray *captures;                     /* struct info_capture */
     struct info_layer layer;
 };
 

@@ -71,7 +71,7 @@ enum gpud_status gpud_cuda_fail_as(struct gpud_error *error, enum gpud_status st
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool loaded;
 static int device_count;
-static char why_not[192]; /* why there is no device at all */
+static char why_not[GPUD_REASON_MAX]; /* why there is no device at all */
 
 static void load(void)
 {

@@ -331,7 +331,7 @@ static void withdraw(struct gpud_device *device, const char *reason)
 {
     device->caps &= ~(uint32_t)(GPUD_CAP_BUS_ADDRESSABLE | GPUD_CAP_SIGNALS);
     device->info.direct_writes = false;
-    gpud_print(device->no_direct, "%s has %s in name only: %.120s", device->info.name, extension,
+    gpud_print(device->no_direct, "%s has %s in name only: %s", device->info.name, extension,
                reason);
     gpud_print(device->info.reason, "%s", device->no_direct);
     gpud_opencl_device(device)->amd = (struct opencl_amd){0};

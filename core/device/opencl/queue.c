@@ -175,8 +175,8 @@ enum gpud_status gpud_opencl_serve(struct opencl_device *device, cl_event event,
     clReleaseEvent(event);
     if (status == GPUD_OK)
         return GPUD_OK;
-    return gpud_fail_native(error, status, why.origin, why.native,
-                            "the driver failed to %s: %.120s", what, why.reason);
+    return gpud_fail_native(error, status, why.origin, why.native, "the driver failed to %s: %s",
+                            what, why.reason);
 }
 
 /* --- the ops ------------------------------------------------------------------------------- */

@@ -54,7 +54,7 @@ static enum gpud_status create(struct gpud_signal *signal, struct gpud_error *er
     const struct opencl_memory *memory = signal->memory->backend;
     if (!memory || !memory->view)
         return gpud_fail(
-            error, GPUD_UNSUPPORTED, "%s waits only for signals of memory that peers write: %.100s",
+            error, GPUD_UNSUPPORTED, "%s waits only for signals of memory that peers write: %s",
             signal->device->info.name,
             signal->device->no_direct[0] ? signal->device->no_direct : "this is not such memory");
     enum gpud_status status = new_record(signal, error);
