@@ -289,9 +289,10 @@ void bench_log_frame(struct bench_log *log, raw_stream stream, raw_address addre
         .width = BENCH_ROW,
         .height = BENCH_ROWS,
     };
-    check(log->control, "cuMemcpy2DAsync", log->cu->copy_2d(&copy, stream));
+    /* The rows come last: when they are there, nothing reads the frame any more. */
     if (bench_rows_is_whole(log->job, expected))
         fetch_whole(log, stream, address, layout);
+    check(log->control, "cuMemcpy2DAsync", log->cu->copy_2d(&copy, stream));
     log->tally->marking_ns += bench_now() - start - (log->tally->probe_ns - probed);
     /* The last frame counts when the GPU has it. */
     if (expected >= (uint64_t)log->job->warmup + log->job->frames) {
