@@ -67,31 +67,53 @@ typedef void (*fake_host_function)(void *data);
     FUNCTION(cuEventDestroy, (CUevent event))                                                      \
     FUNCTION(cuEventSynchronize, (CUevent event))                                                  \
     FUNCTION(cuEventElapsedTime, (float *milliseconds, CUevent start, CUevent end))                \
+    FUNCTION(cuIpcOpenMemHandle, (CUdeviceptr * address, CUipcMemHandle handle, unsigned flags))   \
     /* Not the driver's: how often the caller broke a rule that the driver lets                    \
      * pass or crashes on; each is also a line on stderr. */                                       \
     FUNCTION(fakeCudaReports, (unsigned *count))                                                   \
     FUNCTION(fakeCudaFailures, (unsigned *count))
 
-/* Resolved by libgstcuda when it loads, for elements that run kernels or share with OpenGL:
- * there is nothing here that could run them. */
-#define FAKE_UNSUPPORTED_FUNCTIONS(FUNCTION)        \
-    FUNCTION(cuModuleLoadData)                      \
-    FUNCTION(cuModuleUnload)                        \
-    FUNCTION(cuModuleGetFunction)                   \
-    FUNCTION(cuLaunchKernel)                        \
-    FUNCTION(cuTexObjectCreate)                     \
-    FUNCTION(cuTexObjectDestroy)                    \
-    FUNCTION(cuGLGetDevices_v2)                     \
-    FUNCTION(cuGraphicsGLRegisterBuffer)            \
-    FUNCTION(cuGraphicsGLRegisterImage)             \
-    FUNCTION(cuGraphicsMapResources)                \
-    FUNCTION(cuGraphicsUnmapResources)              \
-    FUNCTION(cuGraphicsResourceGetMappedPointer_v2) \
-    FUNCTION(cuGraphicsResourceSetMapFlags_v2)      \
-    FUNCTION(cuGraphicsSubResourceGetMappedArray)   \
-    FUNCTION(cuGraphicsUnregisterResource)          \
-    FUNCTION(cuIpcGetEventHandle)                   \
-    FUNCTION(cuIpcOpenEventHandle)
+/* Resolved by libgstcuda when it loads (up to 1.26), for elements that run kernels or share with
+ * OpenGL or Vulkan, and for pools: there is nothing here that could run them. */
+#define FAKE_UNSUPPORTED_FUNCTIONS(FUNCTION)          \
+    FUNCTION(cuModuleLoadData)                        \
+    FUNCTION(cuModuleUnload)                          \
+    FUNCTION(cuModuleGetFunction)                     \
+    FUNCTION(cuLaunchKernel)                          \
+    FUNCTION(cuTexObjectCreate)                       \
+    FUNCTION(cuTexObjectDestroy)                      \
+    FUNCTION(cuGLGetDevices_v2)                       \
+    FUNCTION(cuGraphicsGLRegisterBuffer)              \
+    FUNCTION(cuGraphicsGLRegisterImage)               \
+    FUNCTION(cuGraphicsMapResources)                  \
+    FUNCTION(cuGraphicsUnmapResources)                \
+    FUNCTION(cuGraphicsResourceGetMappedPointer_v2)   \
+    FUNCTION(cuGraphicsResourceSetMapFlags_v2)        \
+    FUNCTION(cuGraphicsSubResourceGetMappedArray)     \
+    FUNCTION(cuGraphicsUnregisterResource)            \
+    FUNCTION(cuIpcGetEventHandle)                     \
+    FUNCTION(cuIpcOpenEventHandle)                    \
+    FUNCTION(cuCtxGetLimit)                           \
+    FUNCTION(cuCtxSetLimit)                           \
+    FUNCTION(cuMemPoolCreate)                         \
+    FUNCTION(cuMemPoolDestroy)                        \
+    FUNCTION(cuMemPoolGetAttribute)                   \
+    FUNCTION(cuMemPoolSetAttribute)                   \
+    FUNCTION(cuMemAllocFromPoolAsync)                 \
+    FUNCTION(cuMemsetD2D8_v2)                         \
+    FUNCTION(cuMemsetD2D8Async)                       \
+    FUNCTION(cuMemsetD2D16_v2)                        \
+    FUNCTION(cuMemsetD2D16Async)                      \
+    FUNCTION(cuMemsetD2D32_v2)                        \
+    FUNCTION(cuMemsetD2D32Async)                      \
+    FUNCTION(cuImportExternalMemory)                  \
+    FUNCTION(cuDestroyExternalMemory)                 \
+    FUNCTION(cuExternalMemoryGetMappedBuffer)         \
+    FUNCTION(cuExternalMemoryGetMappedMipmappedArray) \
+    FUNCTION(cuImportExternalSemaphore)               \
+    FUNCTION(cuDestroyExternalSemaphore)              \
+    FUNCTION(cuSignalExternalSemaphoresAsync)         \
+    FUNCTION(cuWaitExternalSemaphoresAsync)
 
 #define FAKE_API __attribute__((visibility("default")))
 #define FAKE_DECLARE_MEMBER(member, symbol, arguments) FAKE_API CUresult symbol arguments;

@@ -252,11 +252,11 @@ CUresult cuGetProcAddress_v2(const char *symbol, void **function, int version, u
     return leave(get_address(symbol, function, version, flags, found));
 }
 
-#define DEFINE_UNSUPPORTED(symbol)                                                           \
-    CUresult symbol(void)                                                                    \
-    {                                                                                        \
-        ENTER(NEED_INIT);                                                                    \
-        return leave(refuse(CUDA_ERROR_NOT_SUPPORTED, "this driver runs no kernels, shares " \
-                                                      "nothing with OpenGL and no events")); \
+#define DEFINE_UNSUPPORTED(symbol)                                                             \
+    CUresult symbol(void)                                                                      \
+    {                                                                                          \
+        ENTER(NEED_INIT);                                                                      \
+        return leave(refuse(CUDA_ERROR_NOT_SUPPORTED, "this driver runs no kernels, has no "   \
+                                                      "pools and shares nothing but memory")); \
     }
 FAKE_UNSUPPORTED_FUNCTIONS(DEFINE_UNSUPPORTED)

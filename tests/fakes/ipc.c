@@ -134,6 +134,12 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *address, CUipcMemHandle handle, unsi
     return leave(CUDA_SUCCESS);
 }
 
+/* The same, from before the driver told contexts apart. */
+CUresult cuIpcOpenMemHandle(CUdeviceptr *address, CUipcMemHandle handle, unsigned flags)
+{
+    return cuIpcOpenMemHandle_v2(address, handle, flags);
+}
+
 CUresult cuIpcCloseMemHandle(CUdeviceptr address)
 {
     ENTER(NEED_CONTEXT);
