@@ -218,6 +218,7 @@ static gboolean src_start(GstBaseSrc *base)
 {
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(base);
 
+    g_atomic_int_set(&self->ending, FALSE);
     GST_OBJECT_LOCK(self);
     gchar *address = g_strdup(self->settings.address);
     GST_OBJECT_UNLOCK(self);
@@ -257,7 +258,7 @@ static void interrupt(GstGpudirectSrc *self, gboolean interrupted)
     g_mutex_unlock(&self->input_lock);
 }
 
-static void set_flushing(GstGpudirectSrc *self, gboolean flushing)
+void gst_gpudirect_src_set_flushing(GstGpudirectSrc *self, gboolean flushing)
 {
     g_mutex_lock(&self->pause_lock);
     g_atomic_int_set(&self->flushing, flushing);
@@ -268,13 +269,13 @@ static void set_flushing(GstGpudirectSrc *self, gboolean flushing)
 
 static gboolean src_unlock(GstBaseSrc *base)
 {
-    set_flushing(GST_GPUDIRECT_SRC(base), TRUE);
+    gst_gpudirect_src_set_flushing(GST_GPUDIRECT_SRC(base), TRUE);
     return TRUE;
 }
 
 static gboolean src_unlock_stop(GstBaseSrc *base)
 {
-    set_flushing(GST_GPUDIRECT_SRC(base), FALSE);
+    gst_gpudirect_src_set_flushing(GST_GPUDIRECT_SRC(base), FALSE);
     return TRUE;
 }
 
@@ -287,6 +288,14 @@ static GstStateChangeReturn src_change_state(GstElement *element, GstStateChange
     if (transition == GST_STATE_CHANGE_PLAYING_TO_PAUSED)
         interrupt(GST_GPUDIRECT_SRC(element), TRUE);
     return result;
+}
+
+/* The base class puts an end behind what create() returns next, for which that must return. */
+static gboolean src_send_event(GstElement *element, GstEvent *event)
+{
+    if (GST_EVENT_TYPE(event) == GST_EVENT_EOS)
+        g_atomic_int_set(&GST_GPUDIRECT_SRC(element)->ending, TRUE);
+    return GST_ELEMENT_CLASS(gst_gpudirect_src_parent_class)->send_event(element, event);
 }
 
 static gboolean src_set_clock(GstElement *element, GstClock *clock)
@@ -398,6 +407,7 @@ static void gst_gpudirect_src_class_init(GstGpudirectSrcClass *klass)
     install_properties(object_class);
 
     element_class->set_clock = src_set_clock;
+    element_class->send_event = src_send_event;
     element_class->change_state = src_change_state;
     gst_element_class_set_static_metadata(
         element_class, "GPU-direct source", "Source/Video/Hardware",

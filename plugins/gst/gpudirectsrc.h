@@ -50,7 +50,8 @@ struct _GstGpudirectSrc {
     GstObject *given; /* a GstCudaContext from outside; under the object lock */
 
     gint monotonic; /* atomic: the pipeline's clock is CLOCK_MONOTONIC */
-    gint flushing;  /* atomic: unlock() was called, unlock_stop() not yet */
+    gint ending;    /* atomic: the application asked for an end of the stream */
+    gint flushing;  /* atomic: create() is to come back */
     GMutex pause_lock;
     GCond pause_cond; /* flushing changed */
 
@@ -120,6 +121,9 @@ gboolean gst_gpudirect_src_set_format(GstGpudirectSrc *self, GstCaps *caps,
                                       const struct gpud_layout *layout);
 
 void gst_gpudirect_src_class_init_format(GstBaseSrcClass *klass);
+
+/* Whether create() is to come back, from where it waits. */
+void gst_gpudirect_src_set_flushing(GstGpudirectSrc *self, gboolean flushing);
 
 /* Forgets the stream. */
 void gst_gpudirect_src_reset_stream(GstGpudirectSrc *self);

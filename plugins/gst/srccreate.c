@@ -215,10 +215,20 @@ static GstFlowReturn deliver(GstGpudirectSrc *self, struct gpud_frame *frame, Gs
 
 /* --- when there is none ------------------------------------------------------------------- */
 
+/* The base class asked us to come back, and will not ask again. */
+static gboolean must_leave(GstGpudirectSrc *self)
+{
+    return g_atomic_int_get(&self->ending) || GST_PAD_IS_FLUSHING(GST_BASE_SRC_PAD(self));
+}
+
+/* The pipeline goes to PAUSED: a live source waits there, and holds nothing. To leave with
+ * GST_FLOW_FLUSHING, as for other reasons, would end the task, perhaps after PLAYING has started it
+ * again (GStreamer 1.26 asks here too, 1.22 does not). */
 static GstFlowReturn interrupted(GstGpudirectSrc *self)
 {
-    /* The pipeline went to PAUSED: a live source waits there, and holds nothing. */
-    self->input->ops->interrupt(self->input, FALSE);
+    gst_gpudirect_src_set_flushing(self, FALSE);
+    if (must_leave(self)) /* asked for meanwhile */
+        return GST_FLOW_FLUSHING;
     return gst_base_src_wait_playing(GST_BASE_SRC(self));
 }
 
@@ -298,11 +308,12 @@ static GstFlowReturn no_frame(GstGpudirectSrc *self, enum gpud_status status,
 {
     gchar *what;
 
-    if (g_atomic_int_get(&self->flushing))
+    /* An end of the stream is told once. */
+    if (status != GPUD_CLOSED && must_leave(self))
         return GST_FLOW_FLUSHING;
-    switch (status) {
-    case GPUD_AGAIN:
+    if (status == GPUD_AGAIN)
         return interrupted(self);
+    switch (status) {
     case GPUD_TIMEOUT:
         return check_timeout(self, error);
     case GPUD_CLOSED:

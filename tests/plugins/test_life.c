@@ -264,6 +264,57 @@ GST_START_TEST(test_pause_and_play)
 }
 GST_END_TEST
 
+/* Back in PLAYING before the streaming thread has seen that it was PAUSED. */
+GST_START_TEST(test_short_pauses)
+{
+    gchar *address = ends_address();
+    GstHarness *sink = ends_sink(address, NULL);
+    GstHarness *src = ends_src(address, NULL);
+
+    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
+    for (guint i = 0; i < 300; i++) {
+        gst_element_set_state(src->element, GST_STATE_PAUSED);
+        if (i % 3 == 1)
+            g_usleep(i);
+        gst_element_set_state(src->element, GST_STATE_PLAYING);
+        if (i % 5 == 4)
+            continue;
+        gst_harness_push(sink, ends_picture(CAPS_SMALL, i));
+        gst_buffer_unref(ends_pull(src));
+    }
+    gst_harness_teardown(src);
+    gst_harness_teardown(sink);
+    g_free(address);
+}
+GST_END_TEST
+
+/* As gst-launch-1.0 -e does: with nobody there, with a sender that is silent, and while frames
+ * flow. */
+GST_START_TEST(test_end_by_the_application)
+{
+    for (guint i = 0; i < 3; i++) {
+        gchar *address = ends_address();
+        GstHarness *sink = i > 0 ? ends_sink(address, NULL) : NULL;
+        GstHarness *src = ends_src(address, NULL);
+
+        if (sink)
+            gst_harness_set_src_caps_str(sink, CAPS_SMALL);
+        for (guint n = 0; i == 2 && n < 20; n++) {
+            gst_harness_push(sink, ends_picture(CAPS_SMALL, n));
+            gst_buffer_unref(ends_pull(src));
+        }
+        if (i == 1)
+            ends_wait_clients(sink, 1);
+        gst_element_send_event(ends_element(src), gst_event_new_eos());
+        gst_event_unref(ends_wait_event(src, GST_EVENT_EOS));
+        gst_harness_teardown(src);
+        if (sink)
+            gst_harness_teardown(sink);
+        g_free(address);
+    }
+}
+GST_END_TEST
+
 /* --- a thousand times --------------------------------------------------------------------- */
 
 static void cycle(const gchar *launch, guint times)
@@ -345,6 +396,8 @@ static Suite *life_suite(void)
     tcase_add_test(tc, test_no_waiting_for_a_connection);
     tcase_add_test(tc, test_stop_while_blocked_by_a_receiver);
     tcase_add_test(tc, test_pause_and_play);
+    tcase_add_test(tc, test_short_pauses);
+    tcase_add_test(tc, test_end_by_the_application);
     tcase_add_test(tc, test_sink_states_1000_times);
     tcase_add_test(tc, test_src_states_1000_times);
     tcase_add_test(tc, test_src_states_1000_times_with_a_sender);
