@@ -96,8 +96,9 @@ GPUD_API enum gpud_status gpud_sender_acquire(struct gpud_sender *sender, int64_
                                               struct gpud_frame **frame, struct gpud_error *error);
 
 /* A frame will be submitted in a moment, some tens of microseconds: receivers that sleep begin to
- * wake up while the caller still describes it. A hint, for streams with pauses between frames;
- * nothing is lost without it, or if no frame follows. */
+ * wake up while the caller still describes it. A hint, for streams with pauses between frames, from
+ * devices whose drivers take such a time, and where there are processors enough; nothing is lost
+ * without it, or if no frame follows. */
 GPUD_API void gpud_sender_announce(struct gpud_sender *sender);
 
 /* Hands the frame to every receiver, and consumes it: on GPUD_OK, and on every failure but

@@ -222,6 +222,14 @@ static GstFlowReturn submit(GstGpudirectSink *self, struct gpud_frame **frame, g
     return flow;
 }
 
+/* Talking to a device takes as long as waking a receiver up. On the host a frame is handed over at
+ * once: a receiver that wakes up on the sender's own processor before would only be in its way. */
+static void announce(GstGpudirectSink *self)
+{
+    if (!lender_is_host(self->lender))
+        gpud_sender_announce(lender_sender(self->lender));
+}
+
 /* The slot that this buffer is, if it is one of the current epoch and may be submitted. */
 static struct slot_memory *own_slot(GstGpudirectSink *self, GstBuffer *buffer)
 {
@@ -240,7 +248,7 @@ static GstFlowReturn submit_slot(GstGpudirectSink *self, struct slot_memory *slo
 {
     struct gpud_frame_info info;
 
-    gpud_sender_announce(lender_sender(self->lender));
+    announce(self);
     describe(self, buffer, &info);
     gpud_frame_set_info(slot->frame, &info, NULL);
     if (slot->store->kind->leaving)
@@ -255,7 +263,7 @@ static GstFlowReturn submit_wrapped(GstGpudirectSink *self, struct gpud_frame *f
 {
     struct gpud_frame_info info;
 
-    gpud_sender_announce(lender_sender(self->lender));
+    announce(self);
     describe(self, buffer, &info);
     gpud_frame_set_info(frame, &info, NULL);
     GstFlowReturn flow = submit(self, &frame, FALSE, NULL);
