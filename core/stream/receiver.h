@@ -57,7 +57,7 @@ struct gpud_receiver {
     uint32_t last_epoch; /* that the application was told of */
     struct gpud_spin spin;
     struct gpud_pace pace;
-    int64_t busy_poll; /* ns, before a frame is due */
+    int64_t busy_poll; /* ns awake for a frame, at most; negative: never */
 
     pthread_mutex_t lock; /* of what get_info reads */
     struct gpud_receiver_info info;

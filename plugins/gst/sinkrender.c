@@ -222,11 +222,11 @@ static GstFlowReturn submit(GstGpudirectSink *self, struct gpud_frame **frame, g
     return flow;
 }
 
-/* Talking to a device takes as long as waking a receiver up. On the host a frame is handed over at
- * once: a receiver that wakes up on the sender's own processor before would only be in its way. */
+/* Ordering streams through the CUDA driver takes as long as waking a receiver up. Elsewhere a
+ * receiver that wakes up early, perhaps on the sender's own processor, is only in its way. */
 static void announce(GstGpudirectSink *self)
 {
-    if (!lender_is_host(self->lender))
+    if (self->gpu)
         gpud_sender_announce(lender_sender(self->lender));
 }
 
