@@ -295,6 +295,8 @@ static gboolean src_send_event(GstElement *element, GstEvent *event)
 {
     if (GST_EVENT_TYPE(event) == GST_EVENT_EOS)
         g_atomic_int_set(&GST_GPUDIRECT_SRC(element)->ending, TRUE);
+    else if (GST_EVENT_TYPE(event) == GST_EVENT_FLUSH_STOP)
+        g_atomic_int_set(&GST_GPUDIRECT_SRC(element)->ending, FALSE); /* it goes on after that */
     return GST_ELEMENT_CLASS(gst_gpudirect_src_parent_class)->send_event(element, event);
 }
 

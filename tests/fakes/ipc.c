@@ -134,7 +134,7 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *address, CUipcMemHandle handle, unsi
     return leave(CUDA_SUCCESS);
 }
 
-/* The same, from before the driver told contexts apart. */
+/* The name by which libgstcuda asks. */
 CUresult cuIpcOpenMemHandle(CUdeviceptr *address, CUipcMemHandle handle, unsigned flags)
 {
     return cuIpcOpenMemHandle_v2(address, handle, flags);

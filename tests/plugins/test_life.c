@@ -307,6 +307,13 @@ GST_START_TEST(test_end_by_the_application)
             ends_wait_clients(sink, 1);
         gst_element_send_event(ends_element(src), gst_event_new_eos());
         gst_event_unref(ends_wait_event(src, GST_EVENT_EOS));
+        if (i == 2) { /* a flush takes the end back */
+            gst_element_send_event(ends_element(src), gst_event_new_flush_start());
+            gst_element_send_event(ends_element(src), gst_event_new_flush_stop(TRUE));
+            g_usleep(300000); /* longer than one wait for a frame */
+            gst_harness_push(sink, ends_picture(CAPS_SMALL, 99));
+            gst_buffer_unref(ends_pull(src));
+        }
         gst_harness_teardown(src);
         if (sink)
             gst_harness_teardown(sink);
