@@ -27,8 +27,7 @@ void gpud_futex_wake(_Atomic uint32_t *word)
 
 bool gpud_wake(_Atomic uint32_t *sleeper)
 {
-    /* Orders the caller's store before this load; the sleeper's fence is in its own announcement.
-     */
+    /* Orders the caller's store before this load; the sleeper's fence is in gpud_sleep(). */
     atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load_explicit(sleeper, memory_order_relaxed) == 0)
         return false;
@@ -36,6 +35,17 @@ bool gpud_wake(_Atomic uint32_t *sleeper)
         return false;
     gpud_futex_wake(sleeper);
     return true;
+}
+
+void gpud_sleep(_Atomic uint32_t *sleeper, uint32_t wish, bool (*ready)(void *arg), void *arg,
+                int64_t deadline)
+{
+    atomic_store_explicit(sleeper, wish, memory_order_relaxed);
+    /* Orders this store before what ready() loads, whatever orders its loads have. */
+    atomic_thread_fence(memory_order_seq_cst);
+    if (!ready(arg))
+        gpud_futex_wait(sleeper, wish, deadline);
+    atomic_store_explicit(sleeper, 0, memory_order_relaxed);
 }
 
 static inline void pause_cpu(void)

@@ -5,8 +5,9 @@
  * waits were short enough for that to pay, then it sleeps in the kernel.
  *
  * The sleeper announces itself in a word of its own and checks once more before it sleeps; the
- * writer enters the kernel only when it sees the announcement. While both are awake a hand-over
- * costs no system call. A futex rather than an eventfd: waking never blocks, whatever a hostile
+ * writer enters the kernel only when it sees the announcement. Each has a fence between its store
+ * and its load, so that at least one of them sees the other. While both are awake a hand-over costs
+ * no system call. A futex rather than an eventfd: waking never blocks, whatever a hostile
  * peer does to its end, there is no descriptor to pass, check and leak, and a wake is one system
  * call on each side. */
 #ifndef GPUD_BASE_SLEEP_H
@@ -23,6 +24,11 @@ void gpud_futex_wake(_Atomic uint32_t *word);
 /* Wakes whoever announced itself in *sleeper; true if that took a system call. Call it after the
  * store that the sleeper waits for. */
 bool gpud_wake(_Atomic uint32_t *sleeper);
+
+/* Announces itself in *sleeper with a wish that is not 0, and sleeps until it is woken or the
+ * deadline passes, unless ready(arg). May return early for no reason. */
+void gpud_sleep(_Atomic uint32_t *sleeper, uint32_t wish, bool (*ready)(void *arg), void *arg,
+                int64_t deadline);
 
 /* How long spinning has paid lately; starts zeroed. */
 struct gpud_spin {

@@ -23,7 +23,7 @@
 static void give_back(struct gpud_session *session, uint32_t entry)
 {
     pthread_mutex_lock(&session->lock);
-    bool kicked = gpud_page_give_back(&session->view, entry, atomic_load(&session->idle));
+    bool kicked = gpud_page_give_back(&session->view, entry, &session->idle);
     pthread_mutex_unlock(&session->lock);
     if (kicked)
         atomic_fetch_add_explicit(&session->kicks, 1, memory_order_relaxed);

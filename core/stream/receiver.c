@@ -113,14 +113,34 @@ static enum gpud_status read_messages(struct gpud_receiver *receiver, struct gpu
     return GPUD_OK;
 }
 
+/* Whether the turn of the message that waits has come: 1, 0 not yet, −1 never. */
+static int is_due(const struct gpud_receiver *receiver)
+{
+    const struct gpud_page_receiver *view = &receiver->session->view;
+    if (receiver->message.type == GPUD_MESSAGE_GROW)
+        return 1;
+    int reached = gpud_page_reached(view, receiver->message.position);
+    /* The frames before it may have died with their sender. First the connection, then the frames:
+     * what was published before the end is seen by then. */
+    if (reached == 0 && !gpud_page_has_frames(view) &&
+        gpud_connection_is_dead(receiver->connection) && !gpud_page_has_frames(view))
+        return 1;
+    return reached;
+}
+
 /* Handles the message that waits, if its turn has come. GPUD_AGAIN: it has not, or there is none.
  */
 static enum gpud_status handle_pending(struct gpud_receiver *receiver, struct gpud_error *error)
 {
     if (!receiver->pending)
         return GPUD_AGAIN;
-    if (receiver->message.type != GPUD_MESSAGE_GROW &&
-        !gpud_page_reached(&receiver->session->view, receiver->message.position))
+    int due = is_due(receiver);
+    if (due < 0)
+        return gpud_fail(error, GPUD_PEER,
+                         "the sender broke the protocol: a %s behind more frames than there are "
+                         "entries",
+                         gpud_message_name(receiver->message.type));
+    if (due == 0)
         return GPUD_AGAIN;
     receiver->pending = false;
     enum gpud_status status = gpud_receiver_handle(receiver, &receiver->message, error);
@@ -139,7 +159,8 @@ static void count_frame(struct gpud_receiver *receiver, struct gpud_frame_info *
     uint64_t gap = info->sequence - receiver->last_sequence - 1;
     receiver->last_sequence = info->sequence;
     int64_t now = gpud_now();
-    int64_t latency = info->submit_time ? now - (int64_t)info->submit_time : 0;
+    /* The sender's word: it may lie in the future, or anywhere. */
+    uint64_t latency = info->submit_time ? (uint64_t)now - info->submit_time : 0;
     gpud_pace_learn(&receiver->pace, now);
 
     pthread_mutex_lock(&receiver->lock);
@@ -148,7 +169,7 @@ static void count_frame(struct gpud_receiver *receiver, struct gpud_frame_info *
     info->dropped = receiver->info.dropped;
     if (info->flags & GPUD_FRAME_CORRUPTED)
         receiver->info.corrupted++;
-    if (latency > 0 && latency <= UINT32_MAX)
+    if (latency && latency <= UINT32_MAX)
         receiver->latency[receiver->latency_count++ % GPUD_LATENCIES] = (uint32_t)latency;
     pthread_mutex_unlock(&receiver->lock);
     if (gap || receiver->discontinuity)
@@ -172,7 +193,7 @@ static enum gpud_status take_next(struct gpud_receiver *receiver, struct gpud_fr
     if (status != GPUD_AGAIN)
         return status;
     if (receiver->pending)
-        limit = gpud_page_earlier(limit, receiver->message.position);
+        limit = receiver->message.position;
 
     if (session->vigil && gpud_vigil_is_broken(session->vigil))
         return gpud_fail(error, GPUD_PEER,
@@ -219,12 +240,9 @@ static void wait_for_announced(struct gpud_receiver *receiver)
 
 static void sleep_until(struct gpud_receiver *receiver, int64_t deadline)
 {
-    _Atomic uint32_t *word = &receiver->session->page->receiver_sleeps.word;
-    atomic_store(word, 1);
-    if (!has_something(receiver))
-        gpud_futex_wait(word, 1, deadline);
+    gpud_sleep(&receiver->session->page->receiver_sleeps.word, 1, has_something, receiver,
+               deadline);
     wait_for_announced(receiver);
-    atomic_store(word, 0);
 }
 
 /* Is awake when the next frame of a steady stream comes. Returns early, or late, with nothing:

@@ -276,29 +276,33 @@ void gpud_transport_cancel(struct gpud_transport *transport, uint32_t entry)
 
 /* --- sleeping for credits ------------------------------------------------------------------ */
 
+struct credit_wait {
+    const struct gpud_page_sender *page;
+    const atomic_bool *interrupted;
+};
+
 static bool has_returns(void *arg)
 {
-    return gpud_page_has_returns(arg);
+    const struct credit_wait *wait = arg;
+    return gpud_page_has_returns(wait->page) ||
+           atomic_load_explicit(wait->interrupted, memory_order_relaxed);
 }
 
 void gpud_transport_sleep(struct gpud_transport *transport, struct gpud_spin *spin,
                           const atomic_bool *interrupted, int64_t deadline)
 {
-    struct gpud_page_sender *page = &transport->page;
-    _Atomic uint32_t *word = &page->page->sender_sleeps.word;
+    const struct gpud_page_sender *page = &transport->page;
+    struct credit_wait wait = {page, interrupted};
     /* Half the ring: one wake for several frames. The receiver wakes us earlier when it runs dry
      * itself. */
     uint32_t wanted = page->entries > 1 ? page->entries / 2 : 1;
     /* A device is what we wait for: spinning through its copies would only heat the processor. */
-    if (!transport->lingering_count && gpud_spin(spin, has_returns, page))
+    if (!transport->lingering_count && gpud_spin(spin, has_returns, &wait))
         return;
     int64_t start = gpud_now();
     int64_t slice = start + (transport->lingering_count ? DEVICE_SLICE : SLICE);
     slice = slice < deadline ? slice : deadline;
-    atomic_store(word, wanted);
-    if (!gpud_page_has_returns(page) && !atomic_load(interrupted))
-        gpud_futex_wait(word, wanted, slice);
-    atomic_store_explicit(word, 0, memory_order_relaxed);
+    gpud_sleep(&page->page->sender_sleeps.word, wanted, has_returns, &wait, slice);
     gpud_spin_learn(spin, gpud_now() - start);
 }
 

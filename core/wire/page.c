@@ -6,12 +6,7 @@
 #include <string.h>
 
 #define INDEX(position) ((position) % GPUD_PAGE_ENTRIES)
-
-/* Counters wrap: "a is past b". */
-static bool past(uint32_t a, uint32_t b)
-{
-    return (int32_t)(a - b) > 0;
-}
+#define CLAIM_TRIES     1000
 
 /* --- sender -------------------------------------------------------------------------------- */
 
@@ -86,8 +81,9 @@ int gpud_page_reap(struct gpud_page_sender *view, uint32_t *entry)
         atomic_load_explicit(&view->page->given_back[INDEX(view->returned)], memory_order_relaxed);
     if (index >= view->entries || !view->out[index])
         return -1; /* not an entry, or not one that is out */
-    uint32_t claimed = atomic_load_explicit(&view->page->claimed.word, memory_order_relaxed);
-    if (!past(claimed, view->position[index]))
+    uint32_t waiting =
+        view->head - atomic_load_explicit(&view->page->claimed.word, memory_order_relaxed);
+    if (waiting > view->entries || view->head - view->position[index] <= waiting)
         return -1; /* given back, but never taken */
     view->out[index] = 0;
     view->returned++;
@@ -171,24 +167,30 @@ static int violation(struct gpud_error *error, const char *what)
     return -1;
 }
 
-bool gpud_page_reached(const struct gpud_page_receiver *view, uint32_t position)
+int gpud_page_reached(const struct gpud_page_receiver *view, uint32_t position)
 {
-    return !past(position, gpud_page_claimed(view));
+    uint32_t ahead = position - gpud_page_claimed(view);
+    if (ahead == 0 || ahead > UINT32_MAX / 2) /* a sender that drops the oldest passes it, too */
+        return 1;
+    return ahead <= view->entries ? 0 : -1;
 }
 
 int gpud_page_claim(struct gpud_page_receiver *view, uint32_t limit, uint32_t *entry,
                     struct gpud_descriptor *descriptor, struct gpud_error *error)
 {
     struct gpud_page *page = view->page;
-    uint32_t claimed = atomic_load_explicit(&page->claimed.word, memory_order_relaxed);
-    uint32_t index;
-    for (;;) {
-        if (past(claimed, gpud_page_head(view)))
-            return violation(error, "more frames taken than were ever published");
-        if (!past(limit, claimed))
+    uint32_t index, claimed;
+    for (int tries = 0;; tries++) {
+        if (tries == CLAIM_TRIES) /* a sender that does nothing but take back keeps nobody here */
             return 0;
-        if (limit - claimed > view->entries)
+        claimed = gpud_page_claimed(view);
+        uint32_t waiting = gpud_page_head(view) - claimed, ahead = limit - claimed;
+        if (gpud_page_claimed(view) != claimed)
+            continue; /* the sender took the oldest back meanwhile, and may have published more */
+        if (waiting > view->entries)
             return violation(error, "more frames waiting than entries");
+        if (waiting == 0 || ahead == 0 || ahead > view->entries)
+            return 0;
         /* Before the exchange: once the position is ours, a sender that drops the oldest may go
          * round. */
         index = atomic_load_explicit(&page->published[INDEX(claimed)], memory_order_acquire);
@@ -216,7 +218,7 @@ int gpud_page_claim(struct gpud_page_receiver *view, uint32_t limit, uint32_t *e
     return 1;
 }
 
-bool gpud_page_give_back(struct gpud_page_receiver *view, uint32_t entry, bool idle)
+bool gpud_page_give_back(struct gpud_page_receiver *view, uint32_t entry, const atomic_bool *idle)
 {
     struct gpud_page *page = view->page;
     view->held[entry] = 0;
@@ -233,7 +235,8 @@ bool gpud_page_give_back(struct gpud_page_receiver *view, uint32_t entry, bool i
      * frame. */
     uint32_t waiting = atomic_load_explicit(&page->head.word, memory_order_relaxed) -
                        atomic_load_explicit(&page->claimed.word, memory_order_relaxed);
-    if (!idle && view->entries - view->held_count < waiting + wanted)
+    if (!atomic_load_explicit(idle, memory_order_relaxed) &&
+        view->entries - view->held_count < waiting + wanted)
         return false;
     return gpud_wake(&page->sender_sleeps.word);
 }

@@ -18,7 +18,9 @@
  * socket, so that an event keeps its place among the frames although it travels elsewhere.
  *
  * Each side keeps its own copy of what it wrote, and believes nothing that it reads: indices are
- * checked against that copy, a lie is a violation and ends this link alone. No function here calls
+ * checked against that copy, a lie is a violation and ends this link alone. Positions count frames
+ * and wrap; the distance between two of them is unsigned, and compared with the number of entries
+ * before anything is concluded from it. No function here calls
  * the kernel, but for the two that wake the other side. */
 #ifndef GPUD_WIRE_PAGE_H
 #define GPUD_WIRE_PAGE_H
@@ -168,22 +170,18 @@ uint64_t gpud_page_started(const struct gpud_page_receiver *view);
 
 /* The next frame before the position `limit`: 1, *entry and *descriptor (copied once, checked; only
  * meta_size bytes of its meta are valid), 0 none, −1 a violation with its reason in *error. The
- * limit keeps messages in order: it is the head that was read before the messages were counted, or
- * the place of the message that comes next. */
+ * limit keeps messages in order: it is the place of the message that comes next, or else the head
+ * that was read before the messages were counted. */
 int gpud_page_claim(struct gpud_page_receiver *view, uint32_t limit, uint32_t *entry,
                     struct gpud_descriptor *descriptor, struct gpud_error *error);
 
-/* Whether every frame before the position was claimed or revoked. */
-bool gpud_page_reached(const struct gpud_page_receiver *view, uint32_t position);
+/* Whether every frame before the position was claimed or revoked: 1; 0 not yet; −1 never: it is
+ * further ahead than there are entries. */
+int gpud_page_reached(const struct gpud_page_receiver *view, uint32_t position);
 
-/* Gives an entry back. `idle`: this side has nothing left to do, so that a sleeping sender must be
- * woken whatever it wished. Returns whether that took a system call. */
-bool gpud_page_give_back(struct gpud_page_receiver *view, uint32_t entry, bool idle);
-
-/* The earlier of two positions. */
-static inline uint32_t gpud_page_earlier(uint32_t a, uint32_t b)
-{
-    return (int32_t)(a - b) < 0 ? a : b;
-}
+/* Gives an entry back. *idle: this side has nothing left to do, so that a sleeping sender must be
+ * woken whatever it wished; read after the entry is back, so that one of the two sees the other.
+ * Returns whether that took a system call. */
+bool gpud_page_give_back(struct gpud_page_receiver *view, uint32_t entry, const atomic_bool *idle);
 
 #endif

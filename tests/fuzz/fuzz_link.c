@@ -166,12 +166,13 @@ static void use_frame(struct player *player, bool done)
 {
     struct gpud_descriptor descriptor;
     uint32_t entry;
+    const atomic_bool is_idle = true;
     if (gpud_page_claim(&player->view, gpud_page_head(&player->view), &entry, &descriptor, NULL) <=
         0)
         return;
     if (done)
         atomic_store(&player->page->signal[entry].release.word, descriptor.value);
-    gpud_page_give_back(&player->view, entry, true);
+    gpud_page_give_back(&player->view, entry, &is_idle);
 }
 
 /* What devices have finished is taken notice of by whoever has the lock. */

@@ -68,7 +68,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         case 3:
             entry = fuzz_number(&input, 1) % entries;
             if (receiver.held[entry])
-                gpud_page_give_back(&receiver, entry, fuzz_number(&input, 1) & 1);
+                {
+                atomic_bool idle = fuzz_number(&input, 1) & 1;
+                gpud_page_give_back(&receiver, entry, &idle);
+            }
             break;
         case 4:
             got = gpud_page_reap(&sender, &entry);

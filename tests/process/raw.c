@@ -140,7 +140,8 @@ static void claim(struct raw *raw, bool canary)
     }
     CHECK(got == 1, "%s", error.reason);
     CHECK(!canary || (descriptor.flags & GPUD_FRAME_CANARY), "the first frame is no canary");
-    gpud_page_give_back(&raw->view, entry, true);
+    const atomic_bool is_idle = true;
+    gpud_page_give_back(&raw->view, entry, &is_idle);
 }
 
 void raw_to(struct raw *raw, enum raw_step from, enum raw_step to)

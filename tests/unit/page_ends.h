@@ -12,6 +12,9 @@
 
 #define ENTRIES 4
 
+/* What the receiving thread is about while an entry is given back. */
+static const atomic_bool is_idle = true, is_busy = false;
+
 struct ends {
     struct gpud_page *page;
     struct gpud_page_sender sender;

@@ -36,7 +36,7 @@ static void *race_receiver(void *arg)
         race->gaps += descriptor.sequence - race->last - 1;
         race->last = descriptor.sequence;
         atomic_fetch_add(&race->got, 1);
-        gpud_page_give_back(&race->ends.receiver, entry, false);
+        gpud_page_give_back(&race->ends.receiver, entry, &is_busy);
     }
 }
 

@@ -45,7 +45,7 @@ static void test_credits_and_order(uint32_t start)
         CHECK(!gpud_page_has_returns(&ends.sender), "nothing was given back yet");
         /* Held frames come back in any order. */
         for (uint32_t i = 0; i < fill; i++)
-            gpud_page_give_back(&ends.receiver, held[(i + (uint32_t)round) % fill], false);
+            gpud_page_give_back(&ends.receiver, held[(i + (uint32_t)round) % fill], &is_busy);
         for (uint32_t i = 0; i < fill; i++) {
             CHECK_EQUAL(gpud_page_reap(&ends.sender, &entry), 1);
             CHECK_EQUAL(entry, held[(i + (uint32_t)round) % fill]);
@@ -68,13 +68,20 @@ static void test_limit(void)
         publish(&ends);
     /* A message stands behind the first two frames. */
     CHECK_EQUAL(gpud_page_claim(&ends.receiver, 0, &entry, &descriptor, &error), 1);
-    CHECK(!gpud_page_reached(&ends.receiver, 0), "a message's turn has come too early");
+    CHECK_EQUAL(gpud_page_reached(&ends.receiver, 0), 0);
     CHECK_EQUAL(gpud_page_claim(&ends.receiver, 0, &entry, &descriptor, &error), 1);
-    CHECK(gpud_page_reached(&ends.receiver, 0), "a message's turn has not come");
+    CHECK_EQUAL(gpud_page_reached(&ends.receiver, 0), 1);
     CHECK_EQUAL(gpud_page_claim(&ends.receiver, 0, &entry, &descriptor, &error), 0);
     CHECK_EQUAL(gpud_page_claim(&ends.receiver, 1, &entry, &descriptor, &error), 1);
-    CHECK_EQUAL(gpud_page_earlier(UINT32_MAX, 1), UINT32_MAX);
-    CHECK_EQUAL(gpud_page_earlier(1, UINT32_MAX), UINT32_MAX);
+    /* One that the sender passed when it dropped the oldest, and those that nobody ever reaches. */
+    CHECK_EQUAL(gpud_page_reached(&ends.receiver, UINT32_MAX - 5), 1);
+    CHECK_EQUAL(gpud_page_reached(&ends.receiver, 1 + ENTRIES), 0);
+    CHECK_EQUAL(gpud_page_reached(&ends.receiver, 1 + ENTRIES + 1), -1);
+    CHECK_EQUAL(gpud_page_reached(&ends.receiver, 1 + (uint32_t)INT32_MAX), -1);
+    /* A limit that the sender has passed meanwhile stops nothing for good. */
+    publish(&ends);
+    CHECK_EQUAL(gpud_page_claim(&ends.receiver, 0, &entry, &descriptor, &error), 0);
+    CHECK_EQUAL(gpud_page_claim(&ends.receiver, 2, &entry, &descriptor, &error), 1);
     unmake(&ends);
 }
 
@@ -124,16 +131,16 @@ static void test_wakes(void)
         publish(&ends);
     for (int i = 0; i < ENTRIES; i++)
         CHECK_EQUAL(claim(&ends, &entry[i], &descriptor), 1);
-    CHECK(!gpud_page_give_back(&ends.receiver, entry[0], true),
+    CHECK(!gpud_page_give_back(&ends.receiver, entry[0], &is_idle),
           "nobody sleeps, and a system call was made");
     atomic_store(&ends.page->sender_sleeps.word, 2);
-    CHECK(gpud_page_give_back(&ends.receiver, entry[1], false),
+    CHECK(gpud_page_give_back(&ends.receiver, entry[1], &is_busy),
           "two are free, as the sender wished, and it sleeps on");
     CHECK_EQUAL(atomic_load(&ends.page->sender_sleeps.word), 0);
     atomic_store(&ends.page->sender_sleeps.word, 4);
-    CHECK(!gpud_page_give_back(&ends.receiver, entry[2], false),
+    CHECK(!gpud_page_give_back(&ends.receiver, entry[2], &is_busy),
           "the sender is woken for less than it wished");
-    CHECK(gpud_page_give_back(&ends.receiver, entry[3], true),
+    CHECK(gpud_page_give_back(&ends.receiver, entry[3], &is_idle),
           "an idle receiver lets the sender sleep");
     unmake(&ends);
 }
@@ -190,7 +197,8 @@ static void test_sender_lies(void)
     claim_refused(&ends, "still held");
     unmake(&ends);
 
-    const uint32_t ahead[] = {ENTRIES + 1, 1000, INT32_MAX};
+    const uint32_t ahead[] = {ENTRIES + 1, 1000,          INT32_MAX, UINT32_C(1) << 31,
+                              (UINT32_C(1) << 31) + 1, UINT32_MAX};
     for (size_t i = 0; i < sizeof(ahead) / sizeof(ahead[0]); i++) {
         make(&ends, ENTRIES, 7);
         atomic_store(&ends.page->head.word, 7 + ahead[i]);
@@ -201,7 +209,7 @@ static void test_sender_lies(void)
     make(&ends, ENTRIES, 0);
     uint32_t used = publish(&ends);
     CHECK_EQUAL(claim(&ends, &entry, &descriptor), 1);
-    gpud_page_give_back(&ends.receiver, entry, false);
+    gpud_page_give_back(&ends.receiver, entry, &is_busy);
     CHECK_EQUAL(gpud_page_reap(&ends.sender, &entry), 1);
     ends.sequence = 0; /* the next one has the same number */
     CHECK_EQUAL(publish(&ends), used);
@@ -227,14 +235,14 @@ static void test_sender_lies(void)
     make(&ends, ENTRIES, 0);
     publish(&ends);
     CHECK_EQUAL(claim(&ends, &entry, &descriptor), 1);
-    gpud_page_give_back(&ends.receiver, entry, false);
+    gpud_page_give_back(&ends.receiver, entry, &is_busy);
     atomic_store(&ends.page->claimed.word, 0);
     claim_refused(&ends, "went back");
     unmake(&ends);
     make(&ends, ENTRIES, 0);
     publish(&ends);
     atomic_store(&ends.page->claimed.word, 3);
-    claim_refused(&ends, "ever published");
+    claim_refused(&ends, "more frames waiting than entries");
     unmake(&ends);
 }
 
@@ -303,7 +311,7 @@ static void test_receiver_lies(void)
     make(&ends, ENTRIES, 0);
     publish(&ends);
     CHECK_EQUAL(claim(&ends, &entry, &descriptor), 1);
-    gpud_page_give_back(&ends.receiver, entry, false);
+    gpud_page_give_back(&ends.receiver, entry, &is_busy);
     CHECK_EQUAL(gpud_page_reap(&ends.sender, &entry), 1);
     atomic_store(&ends.page->claimed.word, 0);
     CHECK(gpud_page_revoke(&ends.sender, &entry) == -1, "an entry became free twice");
