@@ -6,7 +6,9 @@
 #include "stream/receiver.h"
 
 #include "base/fd.h"
+#include "frame/layout.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -86,7 +88,8 @@ void gpud_receiver_disconnect(struct gpud_receiver *receiver, int64_t retry_in)
     receiver->deadline = INT64_MAX;
     receiver->retry = gpud_now() + retry_in;
     receiver->discontinuity = true;
-    receiver->last_epoch = 0;
+    free(receiver->told);
+    receiver->told = NULL;
     receiver->last_sequence = 0;
     receiver->counting = false;
 }
@@ -177,11 +180,53 @@ static enum gpud_status make_session(struct gpud_receiver *receiver, const struc
                                receiver->slots, log_of(receiver), session, error);
 }
 
+/* An epoch has one format, whatever routes are offered for it: frames are read by what the
+ * application was told. */
+static enum gpud_status check_epoch(const struct gpud_receiver *receiver,
+                                    const struct gpud_offer *offer, struct gpud_error *error)
+{
+    const struct gpud_told *told = receiver->told;
+    if (offer->epoch == 0)
+        return gpud_fail(error, GPUD_PEER, "the sender broke the protocol: epochs count from 1");
+    if (!told || told->epoch != offer->epoch ||
+        (gpud_layout_equal(&told->layout, &offer->layout) &&
+         told->media_size == offer->media_size &&
+         memcmp(told->media, offer->media, offer->media_size) == 0))
+        return GPUD_OK;
+    return gpud_fail(error, GPUD_PEER,
+                     "the sender broke the protocol: another format, and the same epoch");
+}
+
+static enum gpud_status tell_format(struct gpud_receiver *receiver, const struct gpud_offer *offer,
+                                    struct gpud_error *error)
+{
+    if (!receiver->told)
+        receiver->told = malloc(sizeof(*receiver->told));
+    struct gpud_told *told = receiver->told;
+    if (!told)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a format");
+    told->epoch = offer->epoch;
+    told->layout = offer->layout;
+    told->media_size = offer->media_size;
+    memcpy(told->media, offer->media, offer->media_size);
+    struct gpud_format_event event = {
+        .epoch = told->epoch,
+        .layout = told->layout,
+        .media = told->media,
+        .media_size = told->media_size,
+    };
+    tell(receiver, GPUD_EVENT_FORMAT, &event);
+    return GPUD_OK;
+}
+
 static enum gpud_status accept_offer(struct gpud_receiver *receiver, const struct gpud_offer *offer,
                                      struct gpud_error *error)
 {
     struct gpud_session *session;
     struct gpud_error why;
+    enum gpud_status status = check_epoch(receiver, offer, error);
+    if (status != GPUD_OK)
+        return status;
     drop_session(receiver);
     if (make_session(receiver, offer, &session, &why) != GPUD_OK)
         return refuse_offer(receiver, offer->epoch, &why, error);
@@ -190,7 +235,7 @@ static enum gpud_status accept_offer(struct gpud_receiver *receiver, const struc
         gpud_session_unref(&session);
         return refuse_offer(receiver, offer->epoch, &why, error);
     }
-    enum gpud_status status = send_message(receiver, &message, error);
+    status = send_message(receiver, &message, error);
     gpud_ring_description_close(&message.accept.ring);
     gpud_fd_close(&session->page_fd); /* the sender has it now; the mapping is enough for us */
 
@@ -201,55 +246,45 @@ static enum gpud_status accept_offer(struct gpud_receiver *receiver, const struc
     receiver->state = GPUD_RECEIVER_CANARY;
     receiver->deadline = gpud_deadline(GPUD_IMPORT_DEADLINE);
     set_path(receiver, offer->route, offer->reason);
-    if (status == GPUD_OK && offer->epoch != receiver->last_epoch) {
-        receiver->last_epoch = offer->epoch;
-        struct gpud_format_event event = {
-            .epoch = offer->epoch,
-            .layout = offer->layout,
-            .media = offer->media,
-            .media_size = offer->media_size,
-        };
-        tell(receiver, GPUD_EVENT_FORMAT, &event);
-    }
+    if (status == GPUD_OK && (!receiver->told || offer->epoch != receiver->told->epoch))
+        status = tell_format(receiver, offer, error);
     return status;
 }
 
 /* --- the test of the link ------------------------------------------------------------------ */
 
-static enum gpud_status check_canary(struct gpud_receiver *receiver, uint64_t nonce,
-                                     struct gpud_error *why)
+/* Whether the test frame holds the pattern. */
+static enum gpud_status check_pattern(const struct gpud_receiver *receiver,
+                                      struct gpud_frame *frame, struct gpud_error *why)
+{
+    if (!(frame->info.flags & GPUD_FRAME_CANARY))
+        return gpud_fail(why, GPUD_PEER, "the sender sent frames before the test of the link");
+    void *data;
+    enum gpud_status status = gpud_frame_map(frame, GPUD_READ, GPUD_CANARY_DEADLINE, &data, why);
+    if (status != GPUD_OK)
+        return status;
+    if (gpud_pattern_check(data, receiver->session->layout.size, receiver->nonce))
+        return GPUD_OK;
+    return gpud_fail(why, GPUD_IO,
+                     "what was sent did not arrive: the test pattern is not in the destination");
+}
+
+/* GPUD_AGAIN: the test frame is not there yet. The sender's queue publishes it when its copy is
+ * done. */
+static enum gpud_status check_canary(struct gpud_receiver *receiver, struct gpud_error *why)
 {
     struct gpud_session *session = receiver->session;
     struct gpud_held *held = NULL;
-    int64_t deadline = gpud_deadline(2 * GPUD_SEC);
-    for (;;) {
-        int got = gpud_session_claim(session, gpud_page_head(&session->view), &held, why);
-        if (got < 0)
-            return why->status;
-        if (got > 0)
-            break;
-        if (atomic_load(&receiver->interrupted))
-            return gpud_fail(why, GPUD_AGAIN, "interrupted");
-        if (gpud_now() >= deadline)
-            return gpud_fail(why, GPUD_TIMEOUT, "the test frame did not arrive within 2 s");
-        /* The sender's queue publishes it when its copy is done. */
-        atomic_store(&session->page->receiver_sleeps.word, 1);
-        if (!gpud_session_has_work(session))
-            gpud_futex_wait(&session->page->receiver_sleeps.word, 1, gpud_now() + RETRY_SOON);
-        atomic_store(&session->page->receiver_sleeps.word, 0);
-    }
+    bool late = gpud_now() >= receiver->deadline;
+    int got = gpud_session_claim(session, gpud_page_head(&session->view), &held, why);
+    if (got < 0)
+        return why->status;
+    if (got == 0)
+        return late ? gpud_fail(why, GPUD_TIMEOUT, "the test frame did not arrive within %d s",
+                                (int)(GPUD_CANARY_DEADLINE / GPUD_SEC))
+                    : GPUD_AGAIN;
     struct gpud_frame *frame = &held->frame;
-    void *data;
-    enum gpud_status status;
-    if (!(frame->info.flags & GPUD_FRAME_CANARY)) {
-        status = gpud_fail(why, GPUD_PEER, "the sender sent frames before the test of the link");
-    } else {
-        status = gpud_frame_map(frame, GPUD_READ, 2 * GPUD_SEC, &data, why);
-        if (status == GPUD_OK && !gpud_pattern_check(data, session->layout.size, nonce))
-            status = gpud_fail(
-                why, GPUD_IO,
-                "what was sent did not arrive: the test pattern is not in the destination");
-    }
+    enum gpud_status status = check_pattern(receiver, frame, why);
     if (receiver->last_sequence == 0)
         receiver->last_sequence = frame->info.sequence;
     session->view.last_sequence = frame->info.sequence;
@@ -257,20 +292,18 @@ static enum gpud_status check_canary(struct gpud_receiver *receiver, uint64_t no
     return status;
 }
 
-static enum gpud_status handle_canary(struct gpud_receiver *receiver,
-                                      const struct gpud_canary *canary, struct gpud_error *error)
+static enum gpud_status test_link(struct gpud_receiver *receiver, struct gpud_error *error)
 {
     struct gpud_error why;
-    enum gpud_status status = check_canary(receiver, canary->nonce, &why);
-    if (status == GPUD_AGAIN) {
-        /* Interrupted in the middle: nothing is lost, the sender is still there for the next try.
-         */
-        gpud_receiver_disconnect(receiver, 0);
-        return GPUD_OK;
-    }
+    bool dead = gpud_connection_is_dead(receiver->connection); /* first: see is_due() */
+    enum gpud_status status = check_canary(receiver, &why);
+    if (status != GPUD_OK && dead)
+        return gpud_fail(error, GPUD_PEER, "the sender vanished during the handshake");
+    if (status == GPUD_AGAIN)
+        return status;
     if (status != GPUD_OK)
-        return refuse_offer(receiver, canary->epoch, &why, error);
-    struct gpud_message message = {.type = GPUD_MESSAGE_READY, .epoch = canary->epoch};
+        return refuse_offer(receiver, receiver->session->epoch, &why, error);
+    struct gpud_message message = {.type = GPUD_MESSAGE_READY, .epoch = receiver->session->epoch};
     status = send_message(receiver, &message, error);
     if (status != GPUD_OK)
         return status;
@@ -323,7 +356,10 @@ enum gpud_status gpud_receiver_handle(struct gpud_receiver *receiver, struct gpu
         if (receiver->state != GPUD_RECEIVER_CANARY ||
             message->canary.epoch != receiver->session->epoch)
             return unexpected(message, error);
-        return handle_canary(receiver, &message->canary, error);
+        receiver->nonce = message->canary.nonce;
+        receiver->state = GPUD_RECEIVER_TESTING;
+        receiver->deadline = gpud_deadline(GPUD_CANARY_DEADLINE);
+        return GPUD_OK;
     case GPUD_MESSAGE_GROW:
         if (!receiver->session || receiver->session->route->ring == GPUD_RING_RECEIVER)
             return unexpected(message, error);
@@ -370,11 +406,14 @@ enum gpud_status gpud_receiver_step(struct gpud_receiver *receiver, struct gpud_
 {
     if (receiver->state == GPUD_RECEIVER_OFFLINE)
         return connect_now(receiver, error);
-    enum gpud_status status =
-        gpud_now() < receiver->deadline
-            ? read_message(receiver, error)
-            : gpud_fail(error, GPUD_PEER,
-                        "the sender does not answer: is it stopped, or no gpudirect sender?");
+    enum gpud_status status;
+    if (receiver->state == GPUD_RECEIVER_TESTING)
+        status = test_link(receiver, error);
+    else if (gpud_now() < receiver->deadline)
+        status = read_message(receiver, error);
+    else
+        status = gpud_fail(error, GPUD_PEER,
+                           "the sender does not answer: is it stopped, or no gpudirect sender?");
     if (status != GPUD_OK && status != GPUD_AGAIN && status != GPUD_CLOSED)
         gpud_receiver_disconnect(receiver, status == GPUD_UNSUPPORTED ? RETRY_LATER : RETRY_SOON);
     return status;

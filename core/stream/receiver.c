@@ -288,6 +288,13 @@ static void wait_for_frames(struct gpud_receiver *receiver, int64_t deadline)
         receiver->unread = true;
 }
 
+static bool has_test_frame(void *arg)
+{
+    struct gpud_receiver *receiver = arg;
+    return gpud_session_has_work(receiver->session) ||
+           atomic_load_explicit(&receiver->interrupted, memory_order_relaxed);
+}
+
 /* Waits for the connection, or for the next try to make one. */
 static void wait_for_sender(struct gpud_receiver *receiver, int64_t deadline)
 {
@@ -302,6 +309,12 @@ static void wait_for_sender(struct gpud_receiver *receiver, int64_t deadline)
     }
     if (receiver->deadline < deadline)
         deadline = receiver->deadline;
+    if (receiver->state == GPUD_RECEIVER_TESTING) {
+        int64_t slice = gpud_now() + SLICE;
+        gpud_sleep(&receiver->session->page->receiver_sleeps.word, 1, has_test_frame, receiver,
+                   slice < deadline ? slice : deadline);
+        return;
+    }
     gpud_socket_wait(receiver->connection->fd, deadline, &receiver->interrupted);
 }
 

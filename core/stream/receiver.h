@@ -16,14 +16,23 @@
 
 #define GPUD_HELLO_DEADLINE (2 * GPUD_SEC)
 #define GPUD_IMPORT_DEADLINE (5 * GPUD_SEC)
+#define GPUD_CANARY_DEADLINE (2 * GPUD_SEC)
 #define GPUD_LATENCIES 4096
 
 enum gpud_receiver_state {
     GPUD_RECEIVER_OFFLINE,
     GPUD_RECEIVER_HELLO,  /* said HELLO, waits for the sender's */
     GPUD_RECEIVER_IDLE,   /* waits for an offer; the sender may have no format yet */
-    GPUD_RECEIVER_CANARY, /* accepted; waits for the test frame */
+    GPUD_RECEIVER_CANARY,  /* accepted; waits for word of the test frame */
+    GPUD_RECEIVER_TESTING, /* and now for the test frame itself */
     GPUD_RECEIVER_STREAMING,
+};
+
+/* What the application was told with GPUD_EVENT_FORMAT. */
+struct gpud_told {
+    uint32_t epoch, media_size;
+    struct gpud_layout layout;
+    uint8_t media[GPUD_MEDIA_MAX];
 };
 
 struct gpud_receiver {
@@ -45,6 +54,7 @@ struct gpud_receiver {
     struct gpud_connection *connection;
     struct gpud_peer_info peer;
     struct gpud_session *session;
+    uint64_t nonce; /* of the test frame: TESTING */
 
     bool eof;          /* the sender's end is closed: what it left behind is still read */
     bool unread;       /* there may be messages */
@@ -54,7 +64,7 @@ struct gpud_receiver {
     bool discontinuity; /* for the next frame */
     bool counting;      /* a frame came since the connection was made */
     uint64_t last_sequence;
-    uint32_t last_epoch; /* that the application was told of */
+    struct gpud_told *told; /* of the format, on this connection; NULL: nothing yet */
     struct gpud_spin spin;
     struct gpud_pace pace;
     int64_t busy_poll; /* ns awake for a frame, at most; negative: never */
