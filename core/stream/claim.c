@@ -14,6 +14,8 @@
  */
 #include "stream/claim.h"
 
+#include "base/stop.h"
+
 #include <string.h>
 
 #define SLICE (100 * GPUD_MSEC)
@@ -22,6 +24,7 @@
 
 static void give_back(struct gpud_session *session, uint32_t entry)
 {
+    GPUD_STOP_POINT("receiver: before giving back");
     pthread_mutex_lock(&session->lock);
     bool kicked = gpud_page_give_back(&session->view, entry, &session->idle);
     pthread_mutex_unlock(&session->lock);
@@ -306,6 +309,7 @@ static enum gpud_status upload(struct gpud_session *session, struct gpud_held *h
     enum gpud_status status = gpud_queue_copy(session->queue, &copy, error);
     if (status != GPUD_OK)
         return status;
+    GPUD_STOP_POINT("receiver: upload enqueued");
     atomic_fetch_add_explicit(&session->copies_gpu, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&session->references, 1, memory_order_relaxed);
     when_queue_is_done(session, upload_done, held);
@@ -351,6 +355,7 @@ int gpud_session_claim(struct gpud_session *session, uint32_t limit, struct gpud
     } else if (session->place == GPUD_SIGNAL_MEMORY) {
         status =
             gpud_signal_wait_queue(session->signal[entry], descriptor.value, session->queue, error);
+        GPUD_STOP_POINT("receiver: wait enqueued");
     } else if (session->route->ring != GPUD_RING_RECEIVER) {
         held->frame.slot = descriptor.slot;
         held->frame.memory = gpud_ring_slot(&session->ring, descriptor.slot, &held->frame.offset);

@@ -14,6 +14,7 @@
  * The host's queue is done when a call returns. On another device what must wait for it is
  * published by the queue's completion, in the order of the queue, which is the order of the frames.
  */
+#include "base/stop.h"
 #include "frame/layout.h"
 #include "stream/sender.h"
 
@@ -193,7 +194,10 @@ static enum gpud_status enqueue(struct gpud_sender *sender, struct gpud_flight *
         status = copy_to_staging(sender, frame, source, delivery->staging, error);
     for (uint32_t i = 0; i < delivery->count && status == GPUD_OK; i++) {
         status = send(sender, delivery, &delivery->target[i], source, error);
+        if (!waits(&delivery->target[i]))
+            GPUD_STOP_POINT("sender: signal posted");
     }
+    GPUD_STOP_POINT("sender: copy enqueued");
     return status == GPUD_OK ? gpud_queue_flush(queue, error) : status;
 }
 
@@ -406,6 +410,7 @@ enum gpud_status gpud_deliver(struct gpud_sender *sender, const struct gpud_deli
         gpud_transport_describe(target->transport, target->entry, &delivery->frame->info,
                                 slot_for(delivery, target->transport), delivery->sequence,
                                 target->link->dropped);
+        GPUD_STOP_POINT("sender: described");
         copies |= target->transport->route->ring == GPUD_RING_RECEIVER;
     }
     if (sender->device->caps & GPUD_CAP_HOST_MEMORY)

@@ -7,6 +7,7 @@
 
 #include "base/fd.h"
 #include "frame/layout.h"
+#include "base/stop.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -144,6 +145,7 @@ static enum gpud_status connect_now(struct gpud_receiver *receiver, struct gpud_
         gpud_receiver_disconnect(receiver, RETRY_SOON);
         return gpud_fail(error, GPUD_AGAIN, "nobody sends on %.120s", receiver->path);
     }
+    GPUD_STOP_POINT("receiver: HELLO sent");
     return GPUD_OK;
 }
 
@@ -227,15 +229,19 @@ static enum gpud_status accept_offer(struct gpud_receiver *receiver, const struc
     enum gpud_status status = check_epoch(receiver, offer, error);
     if (status != GPUD_OK)
         return status;
+    GPUD_STOP_POINT(receiver->info.connected ? "receiver: new epoch's OFFER read"
+                                             : "receiver: OFFER read");
     drop_session(receiver);
     if (make_session(receiver, offer, &session, &why) != GPUD_OK)
         return refuse_offer(receiver, offer->epoch, &why, error);
+    GPUD_STOP_POINT("receiver: ring imported");
     struct gpud_message message = {.type = GPUD_MESSAGE_ACCEPT};
     if (gpud_session_describe(session, &message.accept, &why) != GPUD_OK) {
         gpud_session_unref(&session);
         return refuse_offer(receiver, offer->epoch, &why, error);
     }
     status = send_message(receiver, &message, error);
+    GPUD_STOP_POINT("receiver: ACCEPT sent");
     gpud_ring_description_close(&message.accept.ring);
     gpud_fd_close(&session->page_fd); /* the sender has it now; the mapping is enough for us */
 
@@ -283,6 +289,7 @@ static enum gpud_status check_canary(struct gpud_receiver *receiver, struct gpud
         return late ? gpud_fail(why, GPUD_TIMEOUT, "the test frame did not arrive within %d s",
                                 (int)(GPUD_CANARY_DEADLINE / GPUD_SEC))
                     : GPUD_AGAIN;
+    GPUD_STOP_POINT("receiver: test frame claimed");
     struct gpud_frame *frame = &held->frame;
     enum gpud_status status = check_pattern(receiver, frame, why);
     if (receiver->last_sequence == 0)
@@ -307,6 +314,7 @@ static enum gpud_status test_link(struct gpud_receiver *receiver, struct gpud_er
     status = send_message(receiver, &message, error);
     if (status != GPUD_OK)
         return status;
+    GPUD_STOP_POINT("receiver: READY sent");
 
     receiver->state = GPUD_RECEIVER_STREAMING;
     receiver->deadline = INT64_MAX;
@@ -373,11 +381,13 @@ enum gpud_status gpud_receiver_handle(struct gpud_receiver *receiver, struct gpu
             .size = message->event.size,
         };
         tell(receiver, GPUD_EVENT_USER, &event);
+        GPUD_STOP_POINT("receiver: event handled");
         return GPUD_OK;
     }
     case GPUD_MESSAGE_EOS:
         if (receiver->state == GPUD_RECEIVER_HELLO)
             return unexpected(message, error);
+        GPUD_STOP_POINT("receiver: EOS read");
         return gpud_fail(error, GPUD_CLOSED, "the sender ended the stream");
     case GPUD_MESSAGE_BYE:
         return gpud_fail(error, GPUD_PEER, "the sender said goodbye: %s", message->refuse.reason);

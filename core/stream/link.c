@@ -6,6 +6,7 @@
  * the listener's thread watches. The own device is waited for twice, without the lock and with a
  * deadline: for the test pattern, and where the link is measured. */
 #include "base/fd.h"
+#include "base/stop.h"
 #include "stream/pattern.h"
 #include "stream/sender.h"
 
@@ -92,6 +93,7 @@ void gpud_link_send(struct gpud_link *link, struct gpud_message *message)
     if (link->transport && link->transport->page.page)
         message->position = gpud_transport_position(link->transport);
     send_or_kill(link, message);
+    GPUD_STOP_POINT("sender: message sent, not counted");
     if (link->transport && link->transport->page.page)
         gpud_transport_count_message(link->transport);
 }
@@ -143,6 +145,7 @@ static void announce_growth(struct gpud_sender *sender, struct gpud_pool *pool)
         transport->announced = pool->ring.memories;
         gpud_link_send(link, &message);
         gpud_message_close(&message);
+        GPUD_STOP_POINT("sender: GROW sent");
     }
 }
 
@@ -201,6 +204,7 @@ static enum gpud_status offer_route(struct gpud_link *link, const struct gpud_ro
     gpud_print(message.offer.route, "%s", route->name);
     gpud_print(message.offer.reason, "%s", link->against);
     gpud_link_send(link, &message);
+    GPUD_STOP_POINT(link->streamed ? "sender: new epoch's OFFER sent" : "sender: OFFER sent");
     gpud_message_close(&message);
     if (link->state == GPUD_LINK_DEAD) {
         gpud_transport_unref(&transport);
@@ -263,6 +267,7 @@ static void handle_hello(struct gpud_link *link, const struct gpud_endpoint *hel
         refuse(link, GPUD_INVALID, "its HELLO asks for what does not exist");
         return;
     }
+    GPUD_STOP_POINT("sender: HELLO read");
     /* Nobody but the sender's user decides that a receiver may hold the sender up. */
     link->policy = sender->slow_receiver;
     if (hello->slow_receiver > GPUD_SLOW_BLOCK)
@@ -407,6 +412,7 @@ static void handle_accept(struct gpud_link *link, const struct gpud_accept *acce
             try_next(link, error.reason);
         return;
     }
+    GPUD_STOP_POINT("sender: ACCEPT read");
     const struct gpud_route_ops *route = link->transport->route;
     measure(link);
     if (link->state != GPUD_LINK_OFFERED || accept->epoch != sender->epoch)
@@ -428,6 +434,7 @@ static void handle_accept(struct gpud_link *link, const struct gpud_accept *acce
     if (!link->streamed)
         link->deadline = gpud_deadline(GPUD_IMPORT_DEADLINE);
     gpud_link_send(link, &message);
+    GPUD_STOP_POINT("sender: CANARY sent");
 }
 
 static void handle_ready(struct gpud_link *link, uint32_t epoch)
@@ -442,6 +449,7 @@ static void handle_ready(struct gpud_link *link, uint32_t epoch)
     gpud_print(sender->path, "%s", link->transport->route->name);
     gpud_print(sender->against, "%s", link->against);
     gpud_page_start(&link->transport->page, link->started ? link->start : sender->sequence);
+    GPUD_STOP_POINT("sender: READY read");
     if (first) {
         sender->connects++;
         gpud_log_info(log_of(link), AREA,

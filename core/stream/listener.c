@@ -4,6 +4,7 @@
 /* The sender's thread: it accepts receivers, reads what they say, and notices who is silent, dead
  * or gone. Frames do not pass here. */
 #include "base/fd.h"
+#include "base/stop.h"
 #include "stream/sender.h"
 
 #include <poll.h>
@@ -51,6 +52,7 @@ static void accept_receivers(struct gpud_sender *sender)
             continue;
         }
         sender->links[sender->link_count++] = link;
+        GPUD_STOP_POINT("sender: connection accepted");
     }
 }
 

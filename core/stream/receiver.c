@@ -4,6 +4,8 @@
 /* The public receiver: the loop that connects, keeps messages and frames in order, and waits. */
 #include "stream/receiver.h"
 
+#include "base/stop.h"
+
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,6 +78,7 @@ void gpud_receiver_destroy(struct gpud_receiver **receiver)
         struct gpud_message message = {.type = GPUD_MESSAGE_BYE};
         gpud_print(message.refuse.reason, "the receiver stopped");
         gpud_socket_send(gone->connection->fd, &message, NULL);
+        GPUD_STOP_POINT("receiver: BYE sent");
     }
     gpud_receiver_disconnect(gone, 0);
     gpud_queue_unref(&gone->queue);
@@ -351,6 +354,7 @@ enum gpud_status gpud_receiver_acquire(struct gpud_receiver *receiver, int64_t t
             streaming ? take_next(receiver, &got, &why) : gpud_receiver_step(receiver, &why);
         if (got) {
             *frame = got;
+            GPUD_STOP_POINT("receiver: frame handed out");
             return GPUD_OK;
         }
         if (status == GPUD_OK && gpud_now() < deadline)

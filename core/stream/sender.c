@@ -4,6 +4,8 @@
 /* The public sender: epochs, lending, events; submitting stands in submit.c. */
 #include "stream/sender.h"
 
+#include "base/stop.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -126,6 +128,7 @@ void gpud_sender_destroy(struct gpud_sender **sender)
         gpud_print(message.refuse.reason, "the sender stopped");
         if (link->state != GPUD_LINK_DEAD)
             gpud_link_send(link, &message);
+        GPUD_STOP_POINT("sender: BYE sent");
         gpud_link_kill(link, GPUD_LOG_DEBUG, "the sender stopped");
         gpud_link_unref(link);
     }
@@ -368,6 +371,7 @@ enum gpud_status gpud_sender_send_event(struct gpud_sender *sender, uint32_t kin
         status = keep_sticky(sender, &message.event, error);
     if (status == GPUD_OK)
         send_to_all(sender, &message);
+    GPUD_STOP_POINT("sender: event sent");
     gpud_sender_unlock(sender);
     return status;
 }
@@ -379,6 +383,7 @@ enum gpud_status gpud_sender_send_eos(struct gpud_sender *sender, struct gpud_er
     message.epoch = sender->epoch;
     sender->ended = true;
     send_to_all(sender, &message);
+    GPUD_STOP_POINT("sender: EOS sent");
     gpud_sender_unlock(sender);
     return GPUD_OK;
 }

@@ -5,6 +5,7 @@
 #include "stream/session.h"
 
 #include "base/fd.h"
+#include "base/stop.h"
 #include "stream/claim.h"
 
 #include <stdlib.h>
@@ -107,6 +108,8 @@ enum gpud_status gpud_session_grow(struct gpud_session *session,
         status =
             gpud_memory_view(session->ring.memory[i], session->device, &session->views[i], error);
     }
+    if (before)
+        GPUD_STOP_POINT("receiver: GROW imported");
     return status;
 }
 

@@ -3,6 +3,7 @@
 
 /* Submitting: a credit of every receiver, by its policy, and slots where a route needs them; then
  * the delivery. */
+#include "base/stop.h"
 #include "frame/layout.h"
 #include "stream/sender.h"
 
@@ -35,6 +36,7 @@ static enum gpud_status take_credit(struct gpud_link *link, int64_t deadline,
 {
     struct gpud_sender *sender = link->sender;
     *drop = false;
+    GPUD_STOP_POINT("sender: before a credit is taken");
     for (;;) {
         if (link->state == GPUD_LINK_DEAD)
             return GPUD_CLOSED;
@@ -52,6 +54,7 @@ static enum gpud_status take_credit(struct gpud_link *link, int64_t deadline,
             target->transport = link->transport;
             link->references++;
             link->transport->references++;
+            GPUD_STOP_POINT("sender: credit taken");
             return GPUD_OK;
         }
         if (ready && link->policy == GPUD_SLOW_DROP_OLDEST) {

@@ -4,6 +4,7 @@
 #include "stream/transport.h"
 
 #include "base/fd.h"
+#include "base/stop.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -144,6 +145,7 @@ static void let_go(struct gpud_transport *transport, uint32_t place)
 static void take_back(struct gpud_transport *transport, uint32_t entry)
 {
     uint32_t top;
+    GPUD_STOP_POINT("sender: reaped");
     if (!transport->vigil ||
         gpud_vigil_reached(transport->vigil, entry, transport->value_of[entry])) {
         drop_slot(transport, entry);
@@ -211,6 +213,7 @@ enum gpud_status gpud_transport_revoke(struct gpud_transport *transport, struct 
                          "the receiver broke the protocol: it claimed what was never sent");
     if (got == 0)
         return GPUD_AGAIN;
+    GPUD_STOP_POINT("sender: revoked");
     drop_slot(transport, entry);
     return GPUD_OK;
 }
@@ -244,6 +247,9 @@ bool gpud_transport_publish(struct gpud_transport *transport, uint32_t entry)
 {
     transport->pending--;
     gpud_page_publish(&transport->page, entry);
+    GPUD_STOP_POINT(transport->page.page->descriptor[entry].flags & GPUD_FRAME_CANARY
+                        ? "sender: test frame published"
+                        : "sender: published");
     return gpud_wake(&transport->page.page->receiver_sleeps.word);
 }
 

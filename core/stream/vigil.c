@@ -4,6 +4,7 @@
 #include "stream/vigil.h"
 
 #include "base/fd.h"
+#include "base/stop.h"
 
 #include <fcntl.h>
 #include <stddef.h>
@@ -161,6 +162,8 @@ enum gpud_status gpud_vigil_wait(struct gpud_vigil *vigil, uint32_t entry, uint3
     /* Before the driver knows of it: it may not come back from the call. */
     begin_wait(vigil, entry, value);
     enum gpud_status status = gpud_signal_wait_queue(vigil->theirs[entry], value, queue, error);
+    GPUD_STOP_POINT(vigil->side == GPUD_SIDE_SENDER ? "sender: wait enqueued"
+                                                    : "receiver: wait enqueued");
     if (status != GPUD_OK)
         atomic_store(&vigil->waited[entry], 0);
     return status;
@@ -195,6 +198,8 @@ enum gpud_status gpud_vigil_post(struct gpud_vigil *vigil, uint32_t entry, uint3
     if (status == GPUD_OK) {
         atomic_store(&vigil->order[entry], atomic_fetch_add(&vigil->posts, 1) + 1);
         atomic_store(&vigil->posted[entry], value);
+        if (vigil->side == GPUD_SIDE_RECEIVER)
+            GPUD_STOP_POINT("receiver: release posted");
     }
     return status;
 }

@@ -3,6 +3,8 @@
 
 #include "wire/page.h"
 
+#include "base/stop.h"
+
 #include <string.h>
 
 #define INDEX(position) ((position) % GPUD_PAGE_ENTRIES)
@@ -197,6 +199,7 @@ int gpud_page_claim(struct gpud_page_receiver *view, uint32_t limit, uint32_t *e
         if (atomic_compare_exchange_strong(&page->claimed.word, &claimed, claimed + 1))
             break;
     }
+    GPUD_STOP_POINT("receiver: claimed, descriptor not read");
     if (index >= view->entries)
         return violation(error, "an entry that does not exist");
     if (view->held[index])
@@ -212,6 +215,7 @@ int gpud_page_claim(struct gpud_page_receiver *view, uint32_t limit, uint32_t *e
         return violation(error, "a sequence number that went back");
     if (!(descriptor->flags & GPUD_FRAME_CANARY))
         view->last_sequence = descriptor->sequence;
+    GPUD_STOP_POINT("receiver: descriptor read");
     view->held[index] = 1;
     view->held_count++;
     *entry = index;
@@ -226,6 +230,7 @@ bool gpud_page_give_back(struct gpud_page_receiver *view, uint32_t entry, const 
     atomic_store_explicit(&page->given_back[INDEX(view->returned)], entry, memory_order_relaxed);
     view->returned++;
     atomic_store_explicit(&page->returned.word, view->returned, memory_order_release);
+    GPUD_STOP_POINT("receiver: given back");
 
     atomic_thread_fence(memory_order_seq_cst);
     uint32_t wanted = atomic_load_explicit(&page->sender_sleeps.word, memory_order_relaxed);

@@ -1,0 +1,17 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Named points of the hand-off of frames, where a test can end the process exactly there. The
+ * library as it is installed has none: only a build with GPUD_STOP_POINTS calls the function, which
+ * the test program supplies. A point may be passed by any thread, and under locks. */
+#ifndef GPUD_BASE_STOP_H
+#define GPUD_BASE_STOP_H
+
+#ifdef GPUD_STOP_POINTS
+void gpud_stop_point(const char *name);
+#define GPUD_STOP_POINT(name) gpud_stop_point(name)
+#else
+#define GPUD_STOP_POINT(name) ((void)0)
+#endif
+
+#endif
