@@ -4,14 +4,12 @@
 /* A hostile sender tries every lie that the protocol has room for against a receiver. Each is
  * refused with a sentence, within a bounded time; the receiver then connects to the next sender,
  * and nothing is left open. */
-#include "../check.h"
+#include "acquirer.h"
 #include "base/fd.h"
 #include "peer.h"
-#include "raw.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <sys/mman.h>
 
 #define ADDRESS "hostile"
@@ -19,60 +17,12 @@
 #define SERVER_RING (4 * 4096)
 
 static struct gpud_context *context;
-static struct gpud_receiver *receiver;
+static struct acquirer acquirer;
 static struct raw_server server;
-
-/* The receiver acquires in a thread of its own while this one plays the sender. */
-static struct {
-    pthread_t thread;
-    atomic_bool stop;
-    atomic_ullong frames;
-    pthread_mutex_t lock;
-    unsigned ends;           /* statuses that were neither OK nor a time-out */
-    enum gpud_status status; /* the last of them */
-    char reason[GPUD_REASON_MAX];
-    int64_t longest; /* that an acquire of 50 ms took */
-} acquirer = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-static void *acquire(void *arg)
-{
-    while (!atomic_load(&acquirer.stop)) {
-        struct gpud_frame *frame;
-        struct gpud_error error = {.reason = ""};
-        int64_t start = gpud_test_now();
-        enum gpud_status status = gpud_receiver_acquire(receiver, 50 * GPUD_MSEC, &frame, &error);
-        int64_t took = gpud_test_now() - start;
-        if (status == GPUD_OK) {
-            void *data;
-            struct gpud_frame_info info;
-            WORKS(gpud_frame_map(frame, GPUD_READ, GPUD_SEC, &data, &e));
-            gpud_frame_get_info(frame, &info);
-            volatile uint8_t sum = 0;
-            for (uint64_t i = 0; i < info.layout.size; i += 64)
-                sum = (uint8_t)(sum +
-                                ((uint8_t *)data)[i]); /* every page of it is there to be read */
-            gpud_frame_release(&frame);
-            atomic_fetch_add(&acquirer.frames, 1);
-        }
-        pthread_mutex_lock(&acquirer.lock);
-        if (took > acquirer.longest)
-            acquirer.longest = took;
-        if (status != GPUD_OK && status != GPUD_TIMEOUT) {
-            acquirer.ends++;
-            acquirer.status = status;
-            snprintf(acquirer.reason, sizeof(acquirer.reason), "%s", error.reason);
-        }
-        pthread_mutex_unlock(&acquirer.lock);
-    }
-    return NULL;
-}
 
 static unsigned ends(void)
 {
-    pthread_mutex_lock(&acquirer.lock);
-    unsigned count = acquirer.ends;
-    pthread_mutex_unlock(&acquirer.lock);
-    return count;
+    return acquirer_ends(&acquirer);
 }
 
 /* Up to a step with a fresh connection; drains what a refused one left behind. */
@@ -84,18 +34,7 @@ static void serve(enum raw_server_step to)
 /* The lie ends the connection: acquire says so, and what it says contains the text. */
 static void ended_at(int line, unsigned before, const char *says)
 {
-    int64_t until = gpud_test_now() + 4 * GPUD_SEC;
-    while (ends() == before) {
-        CHECK(gpud_test_now() < until, "(line %d) the lie is not noticed; \"%s\" was expected",
-              line, says);
-        gpud_test_nap(1);
-    }
-    pthread_mutex_lock(&acquirer.lock);
-    if (!strstr(acquirer.reason, says))
-        FAIL("(line %d) \"%s\" does not say \"%s\"", line, acquirer.reason, says);
-    CHECK(acquirer.status == GPUD_PEER || acquirer.status == GPUD_UNSUPPORTED,
-          "(line %d) it is told as \"%s\"", line, gpud_status_string(acquirer.status));
-    pthread_mutex_unlock(&acquirer.lock);
+    acquirer_ended_at(line, &acquirer, before, says);
     raw_hang_up(&server);
 }
 #define ENDS(says, ...)                    \
@@ -383,9 +322,7 @@ static void forged_words(void)
 static void flood(const char *what, struct gpud_message *message)
 {
     unsigned sent = 0, before = ends();
-    pthread_mutex_lock(&acquirer.lock);
-    acquirer.longest = 0;
-    pthread_mutex_unlock(&acquirer.lock);
+    acquirer_longest(&acquirer);
     int64_t until = gpud_test_now() + 1500 * GPUD_MSEC;
     while (gpud_test_now() < until && ends() == before) {
         bool went = raw_send_message(server.fd, message);
@@ -401,9 +338,7 @@ static void flood(const char *what, struct gpud_message *message)
         CHECK(gpud_test_now() < until, "the end of a flood of %s is not noticed", what);
         gpud_test_nap(1);
     }
-    pthread_mutex_lock(&acquirer.lock);
-    int64_t longest = acquirer.longest;
-    pthread_mutex_unlock(&acquirer.lock);
+    int64_t longest = acquirer_longest(&acquirer);
     SAY("  %u times %s: an acquire of 50 ms took %lld ms at most", sent, what,
         (long long)(longest / GPUD_MSEC));
     CHECK(longest < GPUD_SEC, "acquire does not come back while %s flood it", what);
@@ -441,11 +376,8 @@ int main(int argc, char **argv)
     runtime_make();
     struct baseline before = baseline_take();
     context = raw_context();
-    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
-    params.address = ADDRESS;
     raw_listen(&server, ADDRESS);
-    WORKS(gpud_receiver_create(context, &params, &receiver, &e));
-    CHECK(pthread_create(&acquirer.thread, NULL, acquire, NULL) == 0, "no thread");
+    acquirer_start(&acquirer, context, ADDRESS);
     static const struct {
         const char *says;
         void (*test)(void);
@@ -470,9 +402,7 @@ int main(int argc, char **argv)
         raw_hang_up(&server);
         PEER_UNTIL("its end", 10000, ends() > ended);
     }
-    atomic_store(&acquirer.stop, true);
-    pthread_join(acquirer.thread, NULL);
-    gpud_receiver_destroy(&receiver);
+    acquirer_stop(&acquirer);
     raw_server_close(&server);
     gpud_context_destroy(&context);
     BASELINE_CHECK(before);
