@@ -292,6 +292,20 @@ static int refuse(struct gpud_error *error, const char *what)
     return -1;
 }
 
+/* What was lost on the way goes back at once; nobody reads it. */
+static void give_back_void(struct gpud_session *session, struct gpud_held *held, uint32_t entry,
+                           uint32_t value)
+{
+    if (session->uploads) {
+        pthread_mutex_lock(&session->lock);
+        session->upload_free[session->upload_free_count++] = (uint8_t)(held - session->held);
+        pthread_mutex_unlock(&session->lock);
+    }
+    if (session->vigil)
+        gpud_vigil_post_now(session->vigil, entry, value);
+    give_back(session, entry);
+}
+
 /* Enqueues the copy from the shared pages into a slot of our own. */
 static enum gpud_status upload(struct gpud_session *session, struct gpud_held *held, uint32_t slot,
                                struct gpud_error *error)
@@ -343,8 +357,13 @@ int gpud_session_claim(struct gpud_session *session, uint32_t limit, struct gpud
     if (session->place != GPUD_SIGNAL_NONE &&
         (descriptor.value <= session->last_value || descriptor.value > GPUD_SIGNAL_MAX))
         return refuse(error, "a signal that went back");
+    session->last_value = descriptor.value;
+    if (descriptor.flags & GPUD_FRAME_VOID) {
+        give_back_void(session, held, entry, descriptor.value);
+        return 0; /* whoever looks again finds the next */
+    }
     held->entry = entry;
-    held->value = session->last_value = descriptor.value;
+    held->value = descriptor.value;
     held->posted = false;
     atomic_store_explicit(&held->poisoned, false, memory_order_relaxed);
     fill_info(session, &held->frame.info, &descriptor);

@@ -216,23 +216,27 @@ static struct gpud_slot *slot_for(const struct gpud_delivery *delivery,
     }
 }
 
-static void publish(struct gpud_sender *sender, struct gpud_target *target)
+/* The frame is handed over, or, where it is lost on the way, its place is. */
+static void publish(struct gpud_sender *sender, const struct gpud_delivery *delivery,
+                    struct gpud_target *target, bool lost)
 {
-    if (gpud_transport_publish(target->transport, target->entry))
+    bool kicked = lost ? gpud_transport_cancel(target->transport, target->entry)
+                       : gpud_transport_publish(target->transport, target->entry);
+    if (kicked)
         atomic_fetch_add_explicit(&sender->kicks, 1, memory_order_relaxed);
-    target->link->delivered++;
-    sender->delivered++;
+    if (!delivery->canary) {
+        *(lost ? &target->link->dropped : &target->link->delivered) += 1;
+        *(lost ? &sender->dropped : &sender->delivered) += 1;
+    }
     gpud_transport_unref(&target->transport);
     gpud_link_unref(target->link);
 }
 
-static void cancel(struct gpud_sender *sender, struct gpud_target *target)
+static void cancel_all(struct gpud_sender *sender, struct gpud_delivery *delivery)
 {
-    gpud_transport_cancel(target->transport, target->entry);
-    target->link->dropped++;
-    sender->dropped++;
-    gpud_transport_unref(&target->transport);
-    gpud_link_unref(target->link);
+    for (uint32_t i = 0; i < delivery->count; i++)
+        publish(sender, delivery, &delivery->target[i], true);
+    delivery->count = 0;
 }
 
 /* Publishes the targets that wait (or, with all, every one) and keeps the others. */
@@ -241,7 +245,7 @@ static void publish_targets(struct gpud_sender *sender, struct gpud_delivery *de
     uint32_t kept = 0;
     for (uint32_t i = 0; i < delivery->count; i++) {
         if (all || !waits(&delivery->target[i]))
-            publish(sender, &delivery->target[i]);
+            publish(sender, delivery, &delivery->target[i], false);
         else
             delivery->target[kept++] = delivery->target[i];
     }
@@ -335,8 +339,7 @@ static enum gpud_status deliver_now(struct gpud_sender *sender, struct gpud_flig
     if (status == GPUD_OK)
         publish_targets(sender, &flight->delivery, true);
     else
-        for (uint32_t i = 0; i < flight->delivery.count; i++)
-            cancel(sender, &flight->delivery.target[i]);
+        cancel_all(sender, &flight->delivery);
     release_parts(&flight->delivery);
     return status;
 }
@@ -356,13 +359,10 @@ static enum gpud_status deliver_later(struct gpud_sender *sender,
         status = enqueue(sender, flight, error);
         gpud_sender_lock(sender);
     }
-    if (status != GPUD_OK) {
-        for (uint32_t i = 0; i < flight->delivery.count; i++)
-            cancel(sender, &flight->delivery.target[i]);
-        flight->delivery.count = 0;
-    } else {
+    if (status != GPUD_OK)
+        cancel_all(sender, &flight->delivery);
+    else
         publish_targets(sender, &flight->delivery, false);
-    }
     atomic_fetch_add(&sender->references, 1);
     gpud_sender_unlock(sender);
     if (flight == &fallback) {

@@ -346,7 +346,7 @@ static enum gpud_status send_canary(struct gpud_link *link, uint64_t *nonce,
 {
     struct gpud_sender *sender = link->sender;
     struct gpud_transport *transport = link->transport;
-    struct gpud_delivery delivery = {.consume = true, .count = 1};
+    struct gpud_delivery delivery = {.consume = true, .canary = true, .count = 1};
     enum gpud_status status = prepare_canary(link, &delivery, error);
     if (status != GPUD_OK)
         return status;
@@ -372,8 +372,6 @@ static enum gpud_status send_canary(struct gpud_link *link, uint64_t *nonce,
     target->link = link;
     target->transport = transport;
     link->references++;
-    link->delivered--; /* not a frame of the application */
-    sender->delivered--;
     delivery.sequence = sender->sequence;
     return gpud_deliver(sender, &delivery, error);
 }

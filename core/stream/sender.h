@@ -148,6 +148,7 @@ struct gpud_delivery {
     struct gpud_frame
         *frame; /* the caller's until the delivery is done; then released if `consume` */
     bool consume;
+    bool canary; /* the test of a link: not counted */
     struct gpud_slot
         *local; /* the slot that the shared routes publish: the frame's own, or one to copy into */
     struct gpud_slot *staging; /* likewise for host pages, where the device is not the host */

@@ -165,6 +165,7 @@ static enum gpud_status submit(struct gpud_sender *sender, struct gpud_frame *fr
     struct gpud_delivery delivery;
     delivery.frame = frame;
     delivery.consume = !keep;
+    delivery.canary = false;
     delivery.local = delivery.staging = NULL;
     delivery.count = 0;
 

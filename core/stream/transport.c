@@ -272,12 +272,11 @@ void gpud_transport_count_message(struct gpud_transport *transport)
     gpud_wake(&transport->page.page->receiver_sleeps.word);
 }
 
-void gpud_transport_cancel(struct gpud_transport *transport, uint32_t entry)
+bool gpud_transport_cancel(struct gpud_transport *transport, uint32_t entry)
 {
-    transport->pending--;
-    gpud_transport_announce(transport, 0);
+    transport->page.page->descriptor[entry].flags |= GPUD_FRAME_VOID;
     drop_slot(transport, entry);
-    gpud_page_untake(&transport->page, entry);
+    return gpud_transport_publish(transport, entry);
 }
 
 /* --- sleeping for credits ------------------------------------------------------------------ */

@@ -83,9 +83,12 @@ bool gpud_transport_publish(struct gpud_transport *transport, uint32_t entry);
  * already. */
 bool gpud_transport_announce(struct gpud_transport *transport, uint32_t more);
 
-/* Undoes a take, and the description if there was one. */
+/* Undoes a take that was not described. */
 void gpud_transport_untake(struct gpud_transport *transport, uint32_t entry);
-void gpud_transport_cancel(struct gpud_transport *transport, uint32_t entry);
+
+/* The frame that was described will not come: publishes the entry as void, for the messages behind
+ * it. Returns whether the receiver had to be woken. */
+bool gpud_transport_cancel(struct gpud_transport *transport, uint32_t entry);
 
 /* The place of the next message among the frames. */
 static inline uint32_t gpud_transport_position(const struct gpud_transport *transport)

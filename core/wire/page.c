@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define INDEX(position) ((position) % GPUD_PAGE_ENTRIES)
-#define CLAIM_TRIES     1000
+#define CLAIM_TRIES 1000
 
 /* --- sender -------------------------------------------------------------------------------- */
 
@@ -211,9 +211,10 @@ int gpud_page_claim(struct gpud_page_receiver *view, uint32_t limit, uint32_t *e
     if (descriptor->meta_size > GPUD_FRAME_META_MAX)
         return violation(error, "more meta than a frame carries");
     memcpy(descriptor->meta, shared->meta, descriptor->meta_size);
-    if (descriptor->sequence <= view->last_sequence && !(descriptor->flags & GPUD_FRAME_CANARY))
+    bool counts = !(descriptor->flags & (GPUD_FRAME_CANARY | GPUD_FRAME_VOID));
+    if (counts && descriptor->sequence <= view->last_sequence)
         return violation(error, "a sequence number that went back");
-    if (!(descriptor->flags & GPUD_FRAME_CANARY))
+    if (counts)
         view->last_sequence = descriptor->sequence;
     GPUD_STOP_POINT("receiver: descriptor read");
     view->held[index] = 1;

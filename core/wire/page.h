@@ -56,6 +56,9 @@ struct gpud_descriptor {
 
 /* In descriptor flags only: not a frame of the application but the test of the link. */
 #define GPUD_FRAME_CANARY (UINT32_C(1) << 15)
+/* Likewise: no frame after all, its copy failed. It is published all the same, because messages may
+ * have been sent that have their place behind it, and given back at once. */
+#define GPUD_FRAME_VOID (UINT32_C(1) << 14)
 
 /* Words that different sides write stand on lines of their own. */
 struct gpud_line {
