@@ -98,8 +98,7 @@ void gpud_link_send(struct gpud_link *link, struct gpud_message *message)
         gpud_transport_count_message(link->transport);
 }
 
-/* The end of a handshake that cannot succeed; the peer is told why. */
-static void refuse(struct gpud_link *link, enum gpud_status status, const char *reason)
+void gpud_link_refuse(struct gpud_link *link, enum gpud_status status, const char *reason)
 {
     struct gpud_message message = {.type = GPUD_MESSAGE_REFUSE};
     message.refuse.epoch = link->sender->epoch;
@@ -107,150 +106,6 @@ static void refuse(struct gpud_link *link, enum gpud_status status, const char *
     gpud_print(message.refuse.reason, "%s", reason);
     gpud_link_send(link, &message);
     gpud_link_kill(link, GPUD_LOG_WARNING, reason);
-}
-
-/* The receiver lives in this process and context: it gets memory by pointer. */
-static bool is_local(const struct gpud_link *link)
-{
-    return link->peer.token == link->sender->context->token;
-}
-
-/* --- offering a route ---------------------------------------------------------------------- */
-
-static void describe_sender(const struct gpud_sender *sender, struct gpud_endpoint *endpoint)
-{
-    gpud_endpoint_describe(endpoint, sender->device, sender->name);
-    gpud_print(endpoint->route, "%s", sender->route);
-    endpoint->slots = sender->slots;
-    endpoint->slow_receiver = (uint8_t)sender->slow_receiver;
-    endpoint->require_direct = sender->require_direct;
-}
-
-/* Tells every receiver that maps this pool of the memories that it does not know yet. */
-static void announce_growth(struct gpud_sender *sender, struct gpud_pool *pool)
-{
-    for (uint32_t i = 0; i < sender->link_count; i++) {
-        struct gpud_link *link = sender->links[i];
-        struct gpud_transport *transport = link->transport;
-        if (!transport || transport->pool != pool || transport->announced == pool->ring.memories)
-            continue;
-        struct gpud_message message = {.type = GPUD_MESSAGE_GROW};
-        struct gpud_error error;
-        bool local = is_local(link);
-        if (gpud_ring_describe(&pool->ring, transport->announced, local, &message.grow, &error) !=
-            GPUD_OK) {
-            gpud_link_kill(link, GPUD_LOG_WARNING, error.reason);
-            continue;
-        }
-        transport->announced = pool->ring.memories;
-        gpud_link_send(link, &message);
-        gpud_message_close(&message);
-        GPUD_STOP_POINT("sender: GROW sent");
-    }
-}
-
-/* Room for the sender's own slots and those of each receiver that maps the pool, the new one
- * included: a slow one can hold its share, and no more. */
-static enum gpud_status make_room(struct gpud_sender *sender, struct gpud_pool *pool,
-                                  struct gpud_error *error)
-{
-    uint32_t shares = 2;
-    for (uint32_t i = 0; i < sender->link_count; i++)
-        if (sender->links[i]->transport && sender->links[i]->transport->pool == pool)
-            shares++;
-    enum gpud_status status = GPUD_OK;
-    while (pool->ring.memories < shares && status == GPUD_OK)
-        status = gpud_pool_grow(pool, error);
-    announce_growth(sender, pool);
-    return status;
-}
-
-/* Sends an OFFER for one route. The old epoch's transport, if there is one, ends with it: what was
- * published there stays the receiver's to read. */
-static enum gpud_status offer_route(struct gpud_link *link, const struct gpud_route_ops *route,
-                                    struct gpud_error *error)
-{
-    struct gpud_sender *sender = link->sender;
-    struct gpud_transport *transport, *old = link->transport;
-    struct gpud_pool *pool = NULL;
-    enum gpud_status status;
-    struct gpud_message message = {.type = GPUD_MESSAGE_OFFER};
-
-    if (route->ring != GPUD_RING_RECEIVER) {
-        pool = gpud_sender_pool(sender, route->ring, error);
-        if (!pool)
-            return error->status;
-        status = make_room(sender, pool, error);
-        if (status != GPUD_OK)
-            return status;
-        bool local = is_local(link);
-        status = gpud_ring_describe(&pool->ring, 0, local, &message.offer.ring, error);
-        if (status != GPUD_OK)
-            return status;
-    }
-    struct gpud_endpoint self;
-    describe_sender(sender, &self);
-    message.offer.signal = gpud_route_signal(route, &self, &link->peer);
-    status = gpud_transport_create(route, (enum gpud_signal_place)message.offer.signal, pool,
-                                   &transport, error);
-    if (status != GPUD_OK) {
-        gpud_message_close(&message);
-        return status;
-    }
-    message.offer.epoch = sender->epoch;
-    message.offer.layout = sender->layout;
-    message.offer.media_size = (uint32_t)sender->media_size;
-    memcpy(message.offer.media, sender->media, sender->media_size);
-    gpud_print(message.offer.route, "%s", route->name);
-    gpud_print(message.offer.reason, "%s", link->against);
-    gpud_link_send(link, &message);
-    GPUD_STOP_POINT(link->streamed ? "sender: new epoch's OFFER sent" : "sender: OFFER sent");
-    gpud_message_close(&message);
-    if (link->state == GPUD_LINK_DEAD) {
-        gpud_transport_unref(&transport);
-        return GPUD_OK;
-    }
-    link->transport = transport;
-    gpud_transport_unref(&old);
-    link->state = GPUD_LINK_OFFERED;
-    /* A receiver that is paused in mid-stream answers when it goes on; a new one has no reason to
-     * wait. */
-    link->deadline = link->streamed ? INT64_MAX : gpud_deadline(GPUD_IMPORT_DEADLINE);
-    return GPUD_OK;
-}
-
-static const struct gpud_route_ops *choose_route(struct gpud_link *link)
-{
-    struct gpud_endpoint self;
-    describe_sender(link->sender, &self);
-    return gpud_route_select(&self, &link->peer, &link->trials, link->against);
-}
-
-void gpud_link_offer(struct gpud_link *link)
-{
-    for (;;) {
-        const struct gpud_route_ops *route = choose_route(link);
-        if (!route) {
-            refuse(link, GPUD_UNSUPPORTED, link->against);
-            return;
-        }
-        struct gpud_error error = {0};
-        if (offer_route(link, route, &error) == GPUD_OK)
-            return;
-        gpud_log_info(log_of(link), AREA, "receiver %" PRIu64 ": no %s: %s", link->id, route->name,
-                      error.reason);
-        gpud_route_failed(&link->trials, route, error.reason);
-    }
-}
-
-/* The route that was offered does not work: the next one. */
-static void try_next(struct gpud_link *link, const char *reason)
-{
-    const struct gpud_route_ops *route = link->transport->route;
-    gpud_log_info(log_of(link), AREA, "receiver %" PRIu64 ": %s does not work: %s", link->id,
-                  route->name, reason);
-    gpud_route_failed(&link->trials, route, reason);
-    gpud_link_offer(link);
 }
 
 /* --- the handshake ------------------------------------------------------------------------- */
@@ -264,7 +119,7 @@ static void handle_hello(struct gpud_link *link, const struct gpud_endpoint *hel
         link->peer.token = 0;
     if (hello->slow_receiver > GPUD_SLOW_DROP_OLDEST || hello->slots < 1 ||
         hello->slots > GPUD_SLOTS_MAX) {
-        refuse(link, GPUD_INVALID, "its HELLO asks for what does not exist");
+        gpud_link_refuse(link, GPUD_INVALID, "its HELLO asks for what does not exist");
         return;
     }
     GPUD_STOP_POINT("sender: HELLO read");
@@ -273,7 +128,7 @@ static void handle_hello(struct gpud_link *link, const struct gpud_endpoint *hel
     if (hello->slow_receiver > GPUD_SLOW_BLOCK)
         link->policy = (enum gpud_slow_receiver)hello->slow_receiver;
     struct gpud_message message = {.type = GPUD_MESSAGE_HELLO};
-    describe_sender(sender, &message.hello);
+    gpud_sender_describe(sender, &message.hello);
     send_or_kill(link, &message);
     if (link->state == GPUD_LINK_DEAD)
         return;
@@ -385,7 +240,7 @@ static void measure(struct gpud_link *link)
     const struct gpud_route_ops *route = transport->route;
     uint64_t size = sender->layout.size;
     struct gpud_endpoint self;
-    describe_sender(sender, &self);
+    gpud_sender_describe(sender, &self);
     if (!gpud_route_wants_rate(route, &self, &link->peer, &link->trials))
         return;
     transport->references++;
@@ -402,12 +257,12 @@ static void handle_accept(struct gpud_link *link, const struct gpud_accept *acce
     struct gpud_error error;
     if (accept->epoch != sender->epoch)
         return; /* to an offer that was overtaken by the next one */
-    if (gpud_transport_connect(link->transport, sender->device, link->fd, accept, is_local(link),
+    if (gpud_transport_connect(link->transport, sender->device, link->fd, accept, gpud_link_is_local(link),
                                sender->layout.size, &error) != GPUD_OK) {
         if (error.status == GPUD_PEER)
-            refuse(link, GPUD_PEER, error.reason);
+            gpud_link_refuse(link, GPUD_PEER, error.reason);
         else
-            try_next(link, error.reason);
+            gpud_link_try_next(link, error.reason);
         return;
     }
     GPUD_STOP_POINT("sender: ACCEPT read");
@@ -415,7 +270,7 @@ static void handle_accept(struct gpud_link *link, const struct gpud_accept *acce
     measure(link);
     if (link->state != GPUD_LINK_OFFERED || accept->epoch != sender->epoch)
         return; /* the lock was dropped meanwhile */
-    if (choose_route(link) != route) {
+    if (gpud_link_choose_route(link) != route) {
         gpud_link_offer(link);
         return;
     }
@@ -425,7 +280,7 @@ static void handle_accept(struct gpud_link *link, const struct gpud_accept *acce
     if (link->state != GPUD_LINK_OFFERED || message.canary.epoch != sender->epoch)
         return; /* the lock was dropped meanwhile */
     if (status != GPUD_OK) {
-        try_next(link, error.reason);
+        gpud_link_try_next(link, error.reason);
         return;
     }
     link->state = GPUD_LINK_CANARY;
@@ -481,7 +336,7 @@ void gpud_link_handle(struct gpud_link *link, struct gpud_message *message)
     } else if ((link->state == GPUD_LINK_OFFERED || link->state == GPUD_LINK_CANARY) &&
                message->type == GPUD_MESSAGE_REFUSE) {
         if (message->refuse.epoch == link->sender->epoch)
-            try_next(link, message->refuse.reason);
+            gpud_link_try_next(link, message->refuse.reason);
     } else if (link->state == GPUD_LINK_OFFERED && message->type == GPUD_MESSAGE_READY) {
         return; /* to the epoch before this offer */
     } else {

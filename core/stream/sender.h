@@ -1,11 +1,12 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The inside of a sender. Six files:
+/* The inside of a sender. Seven files:
  *   sender.c    the public object: epochs, lending, events
  *   submit.c    a frame gets its credits, by each receiver's policy
  *   delivery.c  one frame on its way to several receivers: copies, signals, publishing
  *   link.c      one receiver: the handshake as a state machine, its policy, its end
+ *   offer.c     which route a receiver is offered, and its room in the ring
  *   rate.c      how fast a link's copies are, where the choice of its route depends on that
  *   listener.c  the thread that accepts receivers, feeds the state machines and notices deaths
  *
@@ -174,13 +175,30 @@ void gpud_link_handle(struct gpud_link *link, struct gpud_message *message);
 /* The connection ended, or the peer lied: DEAD from now on. */
 void gpud_link_kill(struct gpud_link *link, enum gpud_log_level level, const char *why);
 
-/* Offers the best route that was not tried in vain. */
-void gpud_link_offer(struct gpud_link *link);
+/* The end of a handshake that cannot succeed; the peer is told why. */
+void gpud_link_refuse(struct gpud_link *link, enum gpud_status status, const char *reason);
 
 /* Sends a message that has its place among the frames. */
 void gpud_link_send(struct gpud_link *link, struct gpud_message *message);
 
 void gpud_link_peer_info(const struct gpud_link *link, struct gpud_peer_info *info);
+
+/* --- offer.c ------------------------------------------------------------------------------- */
+
+/* What this side says of itself. */
+void gpud_sender_describe(const struct gpud_sender *sender, struct gpud_endpoint *endpoint);
+
+/* The receiver lives in this process and context: it gets memory by pointer. */
+bool gpud_link_is_local(const struct gpud_link *link);
+
+/* The best route that was not tried in vain; NULL: none, link->against says why. */
+const struct gpud_route_ops *gpud_link_choose_route(struct gpud_link *link);
+
+/* Offers it. */
+void gpud_link_offer(struct gpud_link *link);
+
+/* The route that was offered does not work: the next one. */
+void gpud_link_try_next(struct gpud_link *link, const char *reason);
 
 /* --- rate.c -------------------------------------------------------------------------------- */
 
