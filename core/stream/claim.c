@@ -57,7 +57,7 @@ static void upload_done(void *arg, enum gpud_status status)
 {
     struct gpud_held *held = arg;
     struct gpud_session *session = held->session;
-    if (status != GPUD_OK)
+    if (status != GPUD_OK || gpud_page_is_taken_back(&session->view))
         atomic_store(&held->poisoned, true);
     give_back(session, held->entry);
     gpud_session_unref(&session);
@@ -166,9 +166,12 @@ static enum gpud_status post_paged(struct gpud_frame *frame, struct gpud_queue *
 static bool is_poisoned(const struct gpud_frame *frame)
 {
     const struct gpud_held *held = (const struct gpud_held *)frame;
-    return held->session->vigil
-               ? gpud_vigil_is_poisoned(held->session->vigil, held->entry, held->value)
-               : atomic_load(&held->poisoned);
+    const struct gpud_session *session = held->session;
+    bool in_place = session->route->ring != GPUD_RING_RECEIVER && !session->uploads;
+    if (in_place && gpud_page_is_taken_back(&session->view))
+        return true; /* the sender writes there again */
+    return session->vigil ? gpud_vigil_is_poisoned(session->vigil, held->entry, held->value)
+                          : atomic_load(&held->poisoned);
 }
 
 static enum gpud_status settle_upload(struct gpud_frame *frame, int64_t deadline,
@@ -200,11 +203,15 @@ void gpud_session_poison(struct gpud_session *session)
 
 /* --- frames -------------------------------------------------------------------------------- */
 
-static const struct gpud_frame_owner_ops here_ops = {.release = release_here};
+static const struct gpud_frame_owner_ops here_ops = {
+    .release = release_here,
+    .is_poisoned = is_poisoned,
+};
 static const struct gpud_frame_owner_ops in_order_ops = {
     .release = release_in_order,
     .wait = gpud_frame_join_wait,
     .post = gpud_frame_join_post,
+    .is_poisoned = is_poisoned,
 };
 static const struct gpud_frame_owner_ops signalled_ops = {
     .release = release_in_order,
@@ -259,7 +266,7 @@ void gpud_session_make_frames(struct gpud_session *session)
 
 bool gpud_session_has_work(struct gpud_session *session)
 {
-    if (!gpud_page_has_frames(&session->view))
+    if (!gpud_page_has_frames(&session->view) || gpud_page_is_taken_back(&session->view))
         return false;
     if (!session->uploads)
         return true;
@@ -338,7 +345,9 @@ int gpud_session_claim(struct gpud_session *session, uint32_t limit, struct gpud
     uint32_t entry;
     pthread_mutex_lock(&session->lock);
     int got = 0;
-    if (!session->uploads || session->upload_free_count) {
+    /* What was not taken yet when the sender took all back is not there any more. */
+    bool there = !gpud_page_is_taken_back(&session->view);
+    if (there && (!session->uploads || session->upload_free_count)) {
         got = gpud_page_claim(&session->view, limit, &entry, &descriptor, error);
         if (got > 0)
             held = session->uploads

@@ -59,16 +59,25 @@ static void drop_session(struct gpud_receiver *receiver)
     gpud_session_unref(&session);
 }
 
-void gpud_receiver_disconnect(struct gpud_receiver *receiver, int64_t retry_in)
+static void say_goodbye(const struct gpud_receiver *receiver, const char *why)
 {
+    struct gpud_message message = {.type = GPUD_MESSAGE_BYE};
+    gpud_print(message.refuse.reason, "%s", why);
+    /* One that cannot even be told shall see the end, though held frames keep it open here. */
+    if (gpud_socket_send(receiver->connection->fd, &message, NULL) != GPUD_OK)
+        shutdown(receiver->connection->fd, SHUT_RDWR);
+    GPUD_STOP_POINT("receiver: BYE sent");
+}
+
+void gpud_receiver_disconnect(struct gpud_receiver *receiver, int64_t retry_in, const char *why)
+{
+    if (receiver->connection)
+        say_goodbye(receiver, why);
     if (receiver->session)
         gpud_session_poison(receiver->session);
     drop_session(receiver);
     if (receiver->pending)
         gpud_message_close(&receiver->message);
-    /* Frames that are held keep the descriptor open: the sender shall see the end all the same. */
-    if (receiver->connection)
-        shutdown(receiver->connection->fd, SHUT_RDWR);
     gpud_connection_unref(&receiver->connection);
     pthread_mutex_lock(&receiver->lock);
     if (receiver->info.connected)
@@ -142,7 +151,7 @@ static enum gpud_status connect_now(struct gpud_receiver *receiver, struct gpud_
     receiver->deadline = gpud_deadline(GPUD_HELLO_DEADLINE);
     status = say_hello(receiver, error);
     if (status != GPUD_OK) {
-        gpud_receiver_disconnect(receiver, RETRY_SOON);
+        gpud_receiver_disconnect(receiver, RETRY_SOON, "the handshake failed");
         return gpud_fail(error, GPUD_AGAIN, "nobody sends on %.120s", receiver->path);
     }
     GPUD_STOP_POINT("receiver: HELLO sent");
@@ -425,6 +434,7 @@ enum gpud_status gpud_receiver_step(struct gpud_receiver *receiver, struct gpud_
         status = gpud_fail(error, GPUD_PEER,
                            "the sender does not answer: is it stopped, or no gpudirect sender?");
     if (status != GPUD_OK && status != GPUD_AGAIN && status != GPUD_CLOSED)
-        gpud_receiver_disconnect(receiver, status == GPUD_UNSUPPORTED ? RETRY_LATER : RETRY_SOON);
+        gpud_receiver_disconnect(receiver, status == GPUD_UNSUPPORTED ? RETRY_LATER : RETRY_SOON,
+                                 error ? error->reason : "the handshake failed");
     return status;
 }

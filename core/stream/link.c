@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define AREA "sender"
@@ -56,10 +57,11 @@ void gpud_link_peer_info(const struct gpud_link *link, struct gpud_peer_info *in
     gpud_print(info->fallback_reason, "%s", link->against);
 }
 
-void gpud_link_kill(struct gpud_link *link, enum gpud_log_level level, const char *why)
+/* No more frames are for it, which is logged and counted once. */
+static void end(struct gpud_link *link, enum gpud_log_level level, const char *why)
 {
     struct gpud_sender *sender = link->sender;
-    if (link->state == GPUD_LINK_DEAD)
+    if (link->state == GPUD_LINK_LEAVING)
         return;
     gpud_log_at(log_of(link), level, AREA, "receiver %" PRIu64 " (%s, process %d): %s", link->id,
                 link->peer.name, link->pid, why);
@@ -67,15 +69,54 @@ void gpud_link_kill(struct gpud_link *link, enum gpud_log_level level, const cha
         sender->disconnects++;
     else
         sender->refused++;
-    link->state = GPUD_LINK_DEAD;
-    /* Frames that it held are free again: a receiver that maps our ring can only read, and where
-     * the ring is the receiver's nothing of ours is left there. */
+}
+
+/* Whoever waits for it, or for what it held, looks again. */
+static void wake_all(struct gpud_link *link)
+{
+    struct gpud_sender *sender = link->sender;
     if (link->transport)
         gpud_transport_wake_sender(link->transport);
-    gpud_transport_unref(&link->transport);
     pthread_cond_broadcast(&sender->changed);
     if (sender->local)
         gpud_pool_wake(sender->local);
+    gpud_sender_wake_listener(sender);
+}
+
+void gpud_link_kill(struct gpud_link *link, enum gpud_log_level level, const char *why)
+{
+    struct gpud_sender *sender = link->sender;
+    if (link->state == GPUD_LINK_DEAD)
+        return;
+    end(link, level, why);
+    link->state = GPUD_LINK_DEAD;
+    /* A receiver that maps our ring can only read, and where the ring is the receiver's nothing of
+     * ours is left there. */
+    if (link->transport && !sender->closing)
+        gpud_transport_take_all_back(link->transport);
+    wake_all(link);
+    gpud_transport_unref(&link->transport);
+    shutdown(link->fd, SHUT_RDWR); /* now: copies under way may keep the descriptor for a while */
+}
+
+/* It takes no more frames. What it has not taken yet is ours again; what it holds comes back. */
+static void leave(struct gpud_link *link, const char *why)
+{
+    struct gpud_transport *transport = link->transport;
+    struct gpud_error error;
+    enum gpud_status status = GPUD_OK;
+    while (transport && transport->page.page && status == GPUD_OK)
+        status = gpud_transport_revoke(transport, &error);
+    if (transport && status == GPUD_AGAIN)
+        status = gpud_transport_reap(transport, &error);
+    if (status != GPUD_OK || !transport || !gpud_transport_is_in_use(transport)) {
+        gpud_link_kill(link, GPUD_LOG_INFO, why);
+        return;
+    }
+    end(link, GPUD_LOG_INFO, why);
+    link->state = GPUD_LINK_LEAVING;
+    link->deadline = INT64_MAX;
+    wake_all(link);
 }
 
 /* A peer that has closed the connection may have said goodbye before: whoever reads its messages
@@ -257,8 +298,8 @@ static void handle_accept(struct gpud_link *link, const struct gpud_accept *acce
     struct gpud_error error;
     if (accept->epoch != sender->epoch)
         return; /* to an offer that was overtaken by the next one */
-    if (gpud_transport_connect(link->transport, sender->device, link->fd, accept, gpud_link_is_local(link),
-                               sender->layout.size, &error) != GPUD_OK) {
+    if (gpud_transport_connect(link->transport, sender->device, link->fd, accept,
+                               gpud_link_is_local(link), sender->layout.size, &error) != GPUD_OK) {
         if (error.status == GPUD_PEER)
             gpud_link_refuse(link, GPUD_PEER, error.reason);
         else
@@ -325,8 +366,10 @@ static void handle_ready(struct gpud_link *link, uint32_t epoch)
 
 void gpud_link_handle(struct gpud_link *link, struct gpud_message *message)
 {
-    if (message->type == GPUD_MESSAGE_BYE) {
-        gpud_link_kill(link, GPUD_LOG_INFO, "said goodbye");
+    if (message->type == GPUD_MESSAGE_BYE && link->state != GPUD_LINK_LEAVING) {
+        char why[GPUD_REASON_MAX];
+        gpud_print(why, "said goodbye: %s", message->refuse.reason);
+        leave(link, why);
     } else if (link->state == GPUD_LINK_HELLO && message->type == GPUD_MESSAGE_HELLO) {
         handle_hello(link, &message->hello);
     } else if (link->state == GPUD_LINK_OFFERED && message->type == GPUD_MESSAGE_ACCEPT) {

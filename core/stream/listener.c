@@ -69,7 +69,8 @@ static void read_messages(struct gpud_link *link)
             gpud_link_handle(link, &message);
             gpud_message_close(&message);
         } else if (status == GPUD_CLOSED) {
-            gpud_link_kill(link, link->streamed ? GPUD_LOG_WARNING : GPUD_LOG_INFO, "vanished");
+            gpud_link_kill(link, link->streamed ? GPUD_LOG_WARNING : GPUD_LOG_INFO,
+                           "vanished without a goodbye");
         } else {
             gpud_link_kill(link, GPUD_LOG_WARNING, error.reason);
         }
@@ -121,13 +122,15 @@ static void collect_news(struct gpud_sender *sender, struct news *news)
             link->told = true;
             add_news(news, true, link);
         }
-        if (link->state != GPUD_LINK_DEAD) {
-            sender->links[kept++] = link;
-            continue;
-        }
-        if (link->told)
+        bool ended = link->state == GPUD_LINK_LEAVING || link->state == GPUD_LINK_DEAD;
+        if (ended && link->told && !link->told_end) {
+            link->told_end = true;
             add_news(news, false, link);
-        gpud_link_unref(link);
+        }
+        if (link->state == GPUD_LINK_DEAD)
+            gpud_link_unref(link);
+        else
+            sender->links[kept++] = link;
     }
     sender->link_count = kept;
 }
@@ -214,13 +217,18 @@ enum gpud_status gpud_sender_listen(struct gpud_sender *sender, const char *path
     return GPUD_OK;
 }
 
+void gpud_sender_wake_listener(const struct gpud_sender *sender)
+{
+    uint64_t one = 1;
+    ssize_t written = sender->wake >= 0 ? write(sender->wake, &one, sizeof(one)) : 0;
+    (void)written; /* what it counts does not matter */
+}
+
 void gpud_sender_stop_listening(struct gpud_sender *sender)
 {
     if (sender->thread_runs) {
-        uint64_t one = 1;
         atomic_store(&sender->stopping, true);
-        ssize_t written = write(sender->wake, &one, sizeof(one));
-        (void)written; /* an eventfd at 0 takes a 1 */
+        gpud_sender_wake_listener(sender);
         pthread_join(sender->thread, NULL);
         sender->thread_runs = false;
     }

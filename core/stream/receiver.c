@@ -74,13 +74,7 @@ void gpud_receiver_destroy(struct gpud_receiver **receiver)
         return;
     struct gpud_receiver *gone = *receiver;
     *receiver = NULL;
-    if (gone->connection) {
-        struct gpud_message message = {.type = GPUD_MESSAGE_BYE};
-        gpud_print(message.refuse.reason, "the receiver stopped");
-        gpud_socket_send(gone->connection->fd, &message, NULL);
-        GPUD_STOP_POINT("receiver: BYE sent");
-    }
-    gpud_receiver_disconnect(gone, 0);
+    gpud_receiver_disconnect(gone, 0, "the receiver stopped");
     gpud_queue_unref(&gone->queue);
     gpud_device_close(&gone->host);
     gpud_device_close(&gone->device);
@@ -361,7 +355,7 @@ enum gpud_status gpud_receiver_acquire(struct gpud_receiver *receiver, int64_t t
             continue; /* a message; a flood of them does not hold the caller longer */
         if (status != GPUD_OK && status != GPUD_AGAIN) {
             if (streaming && status != GPUD_CLOSED)
-                gpud_receiver_disconnect(receiver, 0);
+                gpud_receiver_disconnect(receiver, 0, why.reason);
             return gpud_fail_native(error, status, why.origin, why.native, "%s", why.reason);
         }
         if (gpud_now() >= deadline)

@@ -21,8 +21,8 @@
 
 enum gpud_receiver_state {
     GPUD_RECEIVER_OFFLINE,
-    GPUD_RECEIVER_HELLO,  /* said HELLO, waits for the sender's */
-    GPUD_RECEIVER_IDLE,   /* waits for an offer; the sender may have no format yet */
+    GPUD_RECEIVER_HELLO,   /* said HELLO, waits for the sender's */
+    GPUD_RECEIVER_IDLE,    /* waits for an offer; the sender may have no format yet */
     GPUD_RECEIVER_CANARY,  /* accepted; waits for word of the test frame */
     GPUD_RECEIVER_TESTING, /* and now for the test frame itself */
     GPUD_RECEIVER_STREAMING,
@@ -86,8 +86,9 @@ enum gpud_status gpud_receiver_step(struct gpud_receiver *receiver, struct gpud_
 enum gpud_status gpud_receiver_handle(struct gpud_receiver *receiver, struct gpud_message *message,
                                       struct gpud_error *error);
 
-/* Ends the connection; frames that are held live on. */
-void gpud_receiver_disconnect(struct gpud_receiver *receiver, int64_t retry_in);
+/* Ends the connection, and tells the sender why. Frames that are held live on, and the connection
+ * with them: its end tells the sender that the last one is back. */
+void gpud_receiver_disconnect(struct gpud_receiver *receiver, int64_t retry_in, const char *why);
 
 /* The session's counters into the receiver's. Under receiver->lock. */
 void gpud_receiver_collect(struct gpud_receiver *receiver, struct gpud_receiver_info *info);

@@ -122,6 +122,7 @@ void gpud_sender_destroy(struct gpud_sender **sender)
     gpud_sender_stop_listening(gone);
 
     gpud_sender_lock(gone);
+    gone->closing = true;
     for (uint32_t i = 0; i < gone->link_count; i++) {
         struct gpud_link *link = gone->links[i];
         struct gpud_message message = {.type = GPUD_MESSAGE_BYE};
@@ -167,7 +168,7 @@ void gpud_sender_start_epoch(struct gpud_sender *sender)
     sender->epoch++;
     for (uint32_t i = 0; i < sender->link_count; i++) {
         struct gpud_link *link = sender->links[i];
-        if (link->state != GPUD_LINK_HELLO && link->state != GPUD_LINK_DEAD) {
+        if (link->state != GPUD_LINK_HELLO && link->state < GPUD_LINK_LEAVING) {
             link->trials.failed = 0; /* what was measured stays true */
             gpud_link_offer(link);
         }
@@ -335,7 +336,7 @@ enum gpud_status gpud_sender_acquire(struct gpud_sender *sender, int64_t timeout
 static void send_to_all(struct gpud_sender *sender, struct gpud_message *message)
 {
     for (uint32_t i = 0; i < sender->link_count; i++)
-        if (sender->links[i]->streamed && sender->links[i]->state != GPUD_LINK_DEAD)
+        if (gpud_link_takes_frames(sender->links[i]))
             gpud_link_send(sender->links[i], message);
 }
 

@@ -33,6 +33,8 @@ enum gpud_link_state {
     GPUD_LINK_OFFERED, /* a route was offered */
     GPUD_LINK_CANARY,  /* the ring is there, the test frame is under way */
     GPUD_LINK_STREAMING,
+    GPUD_LINK_LEAVING, /* said goodbye, and holds frames: their slots are kept until they are back
+                        */
     GPUD_LINK_DEAD,
 };
 
@@ -46,6 +48,7 @@ struct gpud_link {
     int64_t deadline; /* of the state; INT64_MAX: none */
     bool streamed;    /* has been STREAMING: its frames are promised, and counted */
     bool told;        /* the application knows of it */
+    bool told_end;    /* and of its end */
     bool started;     /* a frame was meant for it; `start` is the sequence before that frame */
     uint64_t start;
     struct gpud_endpoint peer;
@@ -102,6 +105,7 @@ struct gpud_sender {
     bool thread_runs;
     int wake; /* eventfd: the thread looks at the world anew */
     atomic_bool stopping;
+    bool closing; /* no slot is written any more */
 
     char path[32], against[GPUD_REASON_MAX]; /* of the last link that connected */
     uint64_t delivered, dropped, connects, disconnects, refused, waits;
@@ -172,7 +176,14 @@ void gpud_link_unref(struct gpud_link *link);
 /* A message came. All under the lock. */
 void gpud_link_handle(struct gpud_link *link, struct gpud_message *message);
 
-/* The connection ended, or the peer lied: DEAD from now on. */
+/* Whether frames and events are for it. */
+static inline bool gpud_link_takes_frames(const struct gpud_link *link)
+{
+    return link->streamed && link->state != GPUD_LINK_LEAVING && link->state != GPUD_LINK_DEAD;
+}
+
+/* The connection ended, or the peer lied: DEAD from now on, and hung up. Frames that the receiver
+ * still holds are taken back, and it is told so in the page. */
 void gpud_link_kill(struct gpud_link *link, enum gpud_log_level level, const char *why);
 
 /* The end of a handshake that cannot succeed; the peer is told why. */
@@ -211,6 +222,8 @@ double gpud_transport_measure(struct gpud_transport *transport, struct gpud_queu
 
 enum gpud_status gpud_sender_listen(struct gpud_sender *sender, const char *path,
                                     struct gpud_error *error);
+/* The thread takes a turn now: something changed that it has to deal with. */
+void gpud_sender_wake_listener(const struct gpud_sender *sender);
 void gpud_sender_stop_listening(struct gpud_sender *sender);
 
 #endif

@@ -12,7 +12,7 @@ static uint32_t snapshot(struct gpud_sender *sender, struct gpud_link *links[GPU
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < sender->link_count; i++) {
-        if (!sender->links[i]->streamed || sender->links[i]->state == GPUD_LINK_DEAD)
+        if (!gpud_link_takes_frames(sender->links[i]))
             continue;
         struct gpud_link *link = sender->links[i];
         if (!link->started) {
@@ -38,7 +38,7 @@ static enum gpud_status take_credit(struct gpud_link *link, int64_t deadline,
     *drop = false;
     GPUD_STOP_POINT("sender: before a credit is taken");
     for (;;) {
-        if (link->state == GPUD_LINK_DEAD)
+        if (!gpud_link_takes_frames(link))
             return GPUD_CLOSED;
         bool ready = link->state == GPUD_LINK_STREAMING;
         struct gpud_error reason;

@@ -122,6 +122,18 @@ void gpud_transport_unref(struct gpud_transport **transport)
     free(gone);
 }
 
+bool gpud_transport_is_in_use(const struct gpud_transport *transport)
+{
+    return transport->page.page &&
+           (gpud_page_count_out(&transport->page) || transport->lingering_count);
+}
+
+void gpud_transport_take_all_back(struct gpud_transport *transport)
+{
+    if (gpud_transport_is_in_use(transport))
+        gpud_page_take_all_back(&transport->page);
+}
+
 static void drop_slot(struct gpud_transport *transport, uint32_t entry)
 {
     struct gpud_slot *slot = transport->slot_of[entry];

@@ -54,6 +54,12 @@ enum gpud_status gpud_transport_connect(struct gpud_transport *transport,
 
 void gpud_transport_unref(struct gpud_transport **transport);
 
+/* Whether the receiver, or its device, still has frames. */
+bool gpud_transport_is_in_use(const struct gpud_transport *transport);
+
+/* The slots will be written anew, whoever still reads them. */
+void gpud_transport_take_all_back(struct gpud_transport *transport);
+
 /* Frees what the receiver gave back. GPUD_PEER: it lied. */
 enum gpud_status gpud_transport_reap(struct gpud_transport *transport, struct gpud_error *error);
 

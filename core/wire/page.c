@@ -117,6 +117,20 @@ void gpud_page_count_message(struct gpud_page_sender *view)
     atomic_fetch_add_explicit(&view->page->head.second, 1, memory_order_release);
 }
 
+uint32_t gpud_page_count_out(const struct gpud_page_sender *view)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < GPUD_PAGE_ENTRIES; i++)
+        count += view->out[i];
+    return count;
+}
+
+void gpud_page_take_all_back(struct gpud_page_sender *view)
+{
+    atomic_store_explicit(&view->page->start.third, 1, memory_order_relaxed);
+    atomic_thread_fence(memory_order_seq_cst); /* before whatever is written into a slot */
+}
+
 /* --- receiver ------------------------------------------------------------------------------ */
 
 void gpud_page_receiver_init(struct gpud_page_receiver *view, struct gpud_page *page,
@@ -155,6 +169,12 @@ bool gpud_page_is_announced(const struct gpud_page_receiver *view)
     uint32_t announced = atomic_load_explicit(&view->page->head.third, memory_order_acquire);
     uint32_t ahead = announced - gpud_page_head(view);
     return ahead > 0 && ahead <= view->entries;
+}
+
+bool gpud_page_is_taken_back(const struct gpud_page_receiver *view)
+{
+    atomic_thread_fence(memory_order_acquire); /* after whatever was read of a slot */
+    return atomic_load_explicit(&view->page->start.third, memory_order_relaxed) != 0;
 }
 
 uint64_t gpud_page_started(const struct gpud_page_receiver *view)

@@ -75,7 +75,8 @@ struct gpud_page {
     struct gpud_line head; /* sender: frames published; second: messages sent; third: frames
                               announced, at least */
     struct gpud_line
-        start; /* sender: the sequence (low and high word) after which frames are this receiver's */
+        start; /* sender: the sequence (low and high word) after which frames are this receiver's;
+                  third: 1 when it has taken all slots back, whoever still reads them */
     struct gpud_line claimed;  /* both, by compare-and-swap */
     struct gpud_line returned; /* receiver: entries given back */
     struct gpud_line
@@ -141,6 +142,13 @@ static inline bool gpud_page_has_returns(const struct gpud_page_sender *view)
 
 void gpud_page_count_message(struct gpud_page_sender *view);
 
+/* How many entries are with the receiver: published, neither returned nor revoked. */
+uint32_t gpud_page_count_out(const struct gpud_page_sender *view);
+
+/* The slots will be written anew although entries are out: frames that the receiver still holds are
+ * frames no more. Call it before the first such write. */
+void gpud_page_take_all_back(struct gpud_page_sender *view);
+
 /* --- the receiver's view ------------------------------------------------------------------- */
 
 struct gpud_page_receiver {
@@ -167,6 +175,10 @@ uint32_t gpud_page_messages(const struct gpud_page_receiver *view);
 
 /* Whether a frame was announced that is not there yet. */
 bool gpud_page_is_announced(const struct gpud_page_receiver *view);
+
+/* Whether the sender has taken all slots back. What was read of a frame before the call, and is
+ * still false after it, was whole. */
+bool gpud_page_is_taken_back(const struct gpud_page_receiver *view);
 
 /* The last sequence before the first that was meant for this receiver. */
 uint64_t gpud_page_started(const struct gpud_page_receiver *view);

@@ -78,7 +78,9 @@ GPUD_API enum gpud_status gpud_receiver_create(struct gpud_context *context,
                                                struct gpud_receiver **receiver,
                                                struct gpud_error *error);
 
-/* Frames that are still held stay valid and can be released later. */
+/* Frames that are still held stay valid and can be released later: the sender keeps their slots
+ * until then, also while it goes on. Should it have to end the link all the same (the places of its
+ * receivers are all taken, say), they get GPUD_FRAME_CORRUPTED. */
 GPUD_API void gpud_receiver_destroy(struct gpud_receiver **receiver);
 
 /* The next frame. Connects first where needed. The frame's bytes may still be on their way:

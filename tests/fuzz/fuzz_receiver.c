@@ -248,7 +248,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     player.ring = ring;
     gpud_layout_init(&player.layout, "GRAY8", 64, 32, 0, NULL);
     /* Where connect_now() would be, had somebody listened. */
-    gpud_receiver_disconnect(receiver, INT64_C(3600) * GPUD_SEC);
+    gpud_receiver_disconnect(receiver, INT64_C(3600) * GPUD_SEC, "the input is over");
     receiver->connection = gpud_connection_create(ends[1], getpid());
     receiver->state = GPUD_RECEIVER_HELLO;
     receiver->deadline = gpud_deadline(GPUD_SEC);
@@ -286,7 +286,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     munmap(player.ring, SLOTS * SLOT_SIZE);
     gpud_memory_unmap_pages(player.page, sizeof(*player.page));
     acquire(false); /* the end is noticed */
-    gpud_receiver_disconnect(receiver, INT64_C(3600) * GPUD_SEC);
+    gpud_receiver_disconnect(receiver, INT64_C(3600) * GPUD_SEC, "the input is over");
     fuzz_expect_fds(fds, nothing);
     return 0;
 }

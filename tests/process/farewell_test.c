@@ -5,6 +5,7 @@
  * reset by the kernel, and what was said before must still arrive. And a peer of another process
  * cannot pass for one of this process. */
 #include "../check.h"
+#include "base/fd.h"
 #include "peer.h"
 #include "raw.h"
 
@@ -82,11 +83,18 @@ static void frames_kept(void)
     server.sequence = 0;
     CHECK(raw_publish(&server, &entry), "no credit");
     EXPECT(GPUD_PEER, "went back", gpud_receiver_acquire(receiver, GPUD_SEC, &frame, &e));
-    CHECK(raw_wait_hangup(server.fd, GPUD_SEC),
-          "the receiver gave the connection up, and the sender does not see it");
+    struct gpud_message message;
+    do /* READY was not read yet */
+        CHECK(raw_receive(server.fd, &message, GPUD_SEC),
+              "the receiver gave the connection up, and the sender does not see it");
+    while (message.type != GPUD_MESSAGE_BYE);
+    CHECK(strstr(message.refuse.reason, "went back"), "the sender is told: %s",
+          message.refuse.reason);
     WORKS(gpud_frame_map(kept, GPUD_READ, GPUD_SEC, &data, &e));
     gpud_frame_unmap(kept);
+    CHECK(!gpud_fd_is_hung_up(server.fd), "the connection ends while a frame of it is held");
     gpud_frame_release(&kept);
+    CHECK(raw_wait_hangup(server.fd, GPUD_SEC), "the last frame is back, and the sender waits on");
     gpud_receiver_destroy(&receiver);
     raw_server_close(&server);
     gpud_context_destroy(&context);

@@ -33,7 +33,9 @@ struct stage {
     const char *address, *to;
     atomic_bool over;
     atomic_uint arrived, flagged, words; /* words: failures that somebody told of */
-    unsigned sent;
+    atomic_uint events, ends;            /* that the receiver was told of */
+    atomic_uint lost;                    /* links, or their receivers */
+    unsigned sent, events_sent;
 };
 
 /* A failure, which must have a sentence. */
@@ -83,26 +85,46 @@ static void look_at(struct stage *stage, struct gpud_frame *frame)
         told(stage, "the receiver's map", &error);
         return;
     }
+    /* First the bytes: the sender may take a frame back while it is read. */
+    bool whole = picture_check(&info.layout, data, info.offset, &plane, &row, &byte);
     if (is_flagged(frame))
         atomic_fetch_add(&stage->flagged, 1);
-    else if (!picture_check(&info.layout, data, info.offset, &plane, &row, &byte))
+    else if (!whole)
         FAIL("picture %llu is torn, and nobody says so", (unsigned long long)info.offset);
     gpud_frame_unmap(frame);
+}
+
+/* Each stands behind the frame of its number: none comes too early, or twice. */
+static void on_event(void *user, enum gpud_event event, const void *data)
+{
+    struct stage *stage = user;
+    if (event != GPUD_EVENT_USER)
+        return;
+    const struct gpud_user_event *said = data;
+    unsigned number = atomic_fetch_add(&stage->events, 1) + 1;
+    if (atomic_load(&stage->lost) == 0 && said->kind != number)
+        FAIL("event %u where %u is due", said->kind, number);
 }
 
 static void *receive(void *arg)
 {
     struct stage *stage = arg;
     struct gpud_context *context = open_context(stage);
-    if (!context)
+    if (!context) {
+        atomic_fetch_add(&stage->lost, 1);
         return NULL;
+    }
     struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
     struct gpud_receiver *receiver = NULL;
     struct gpud_error error = {.reason = ""};
     params.address = stage->address;
     params.device = stage->to;
-    if (gpud_receiver_create(context, &params, &receiver, &error) != GPUD_OK)
+    params.on_event = on_event;
+    params.user = stage;
+    if (gpud_receiver_create(context, &params, &receiver, &error) != GPUD_OK) {
+        atomic_fetch_add(&stage->lost, 1);
         told(stage, "the receiver", &error);
+    }
     while (receiver && !atomic_load(&stage->over)) {
         struct gpud_frame *frame;
         enum gpud_status status = gpud_receiver_acquire(receiver, 20 * GPUD_MSEC, &frame, &error);
@@ -110,7 +132,10 @@ static void *receive(void *arg)
             look_at(stage, frame);
             gpud_frame_release(&frame);
             atomic_fetch_add(&stage->arrived, 1);
+        } else if (status == GPUD_CLOSED) {
+            atomic_fetch_add(&stage->ends, 1);
         } else if (status != GPUD_TIMEOUT && !atomic_load(&stage->over)) {
+            atomic_fetch_add(&stage->lost, 1);
             told(stage, "the receiver's acquire", &error);
             gpud_test_nap(10);
         }
@@ -171,7 +196,30 @@ static void send_frames(struct stage *stage, struct gpud_sender *sender, struct 
         else
             told(stage, "a frame", &error);
         gpud_frame_release(&frame);
+        if (gpud_sender_send_event(sender, number, "x", 1, &error) == GPUD_OK)
+            stage->events_sent++;
+        else
+            told(stage, "an event", &error);
     }
+    if (gpud_sender_send_eos(sender, NULL) != GPUD_OK)
+        FAIL("the end cannot be sent");
+}
+
+/* What stands behind a frame that was lost on its way comes all the same. */
+static void wait_for_end(struct stage *stage, struct gpud_sender *sender)
+{
+    struct gpud_sender_info info;
+    int64_t start = gpud_test_now();
+    for (;;) {
+        gpud_sender_get_info(sender, &info);
+        if (atomic_load(&stage->lost) || info.disconnects || atomic_load(&stage->ends))
+            break;
+        CHECK(gpud_test_now() - start < PATIENCE, "the end of the stream does not come");
+        gpud_test_nap(5);
+    }
+    CHECK(atomic_load(&stage->lost) || info.disconnects ||
+              atomic_load(&stage->events) == stage->events_sent,
+          "of %u events %u came", stage->events_sent, atomic_load(&stage->events));
 }
 
 /* false: it has been waited for long enough. */
@@ -220,6 +268,7 @@ static void send_all(struct stage *stage, const char *from, struct gpud_context 
         told(stage, "the sender", &error);
     if (status == GPUD_OK) {
         send_frames(stage, sender, device, &layout);
+        wait_for_end(stage, sender);
         wait_for_frames(stage);
     }
     atomic_store(&stage->over, true);

@@ -1,0 +1,101 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Frames that outlive their receiver: they stay as they are until they are released, and their
+ * slots come back then; where the sender has to have a slot back, the frame is flagged. */
+#include "../check.h"
+#include "picture.h"
+#include "steady.h"
+
+#define HELD 3
+
+static struct steady steady;
+
+static struct gpud_receiver *make_receiver(struct gpud_context *context)
+{
+    struct gpud_receiver *receiver;
+    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
+    params.address = STEADY_ADDRESS;
+    WORKS(gpud_receiver_create(context, &params, &receiver, &e));
+    return receiver;
+}
+
+static void acquire_some(struct gpud_receiver *receiver, struct gpud_frame *frame[HELD])
+{
+    for (int i = 0; i < HELD; i++)
+        WORKS(gpud_receiver_acquire(receiver, 5 * GPUD_SEC, &frame[i], &e));
+}
+
+static bool is_whole(struct gpud_frame *frame)
+{
+    struct gpud_frame_info info;
+    uint32_t plane, row, byte;
+    void *data;
+    gpud_frame_get_info(frame, &info);
+    WORKS(gpud_frame_map(frame, GPUD_READ, GPUD_SEC, &data, &e));
+    bool whole = picture_check(&info.layout, data, info.offset, &plane, &row, &byte);
+    gpud_frame_unmap(frame);
+    return whole;
+}
+
+static bool is_flagged(struct gpud_frame *frame)
+{
+    struct gpud_frame_info info;
+    gpud_frame_get_info(frame, &info);
+    return info.flags & GPUD_FRAME_CORRUPTED;
+}
+
+/* So many more frames go to the honest receiver: every free slot is written several times. */
+static void let_flow(unsigned frames)
+{
+    unsigned long long at = atomic_load(&steady.honest.board->frames);
+    PEER_UNTIL("frames flow on", 20000, atomic_load(&steady.honest.board->frames) > at + frames);
+}
+
+static void held_past_the_receiver(void)
+{
+    for (int round = 0; round < 5; round++) {
+        struct gpud_context *context;
+        struct gpud_frame *frame[HELD];
+        WORKS(gpud_context_create(NULL, &context, &e));
+        struct gpud_receiver *receiver = make_receiver(context);
+        acquire_some(receiver, frame);
+        gpud_receiver_destroy(&receiver);
+        let_flow(100);
+        for (int i = 0; i < HELD; i++) {
+            CHECK(is_whole(frame[i]), "a frame that is held was overwritten");
+            CHECK(!is_flagged(frame[i]), "a frame that is whole is flagged");
+        }
+        for (int i = 0; i < HELD; i++)
+            gpud_frame_release(&frame[i]);
+        steady_alone(&steady);
+        gpud_context_destroy(&context);
+    }
+}
+
+/* What a receiver in trouble holds is not worth more than the stream: its sender ends the link, and
+ * the frames say so. */
+static void held_past_the_link(void)
+{
+    struct raw raw;
+    uint32_t entry;
+    struct gpud_descriptor descriptor;
+    struct gpud_error error;
+    raw_open(&raw, STEADY_ADDRESS, RAW_STREAMING);
+    PEER_UNTIL("a frame", 5000,
+               gpud_page_claim(&raw.view, gpud_page_head(&raw.view), &entry, &descriptor, &error));
+    CHECK(!gpud_page_is_taken_back(&raw.view), "taken back, and nothing happened");
+    atomic_store(&raw.page->given_back[raw.view.returned % GPUD_PAGE_ENTRIES], UINT32_MAX);
+    atomic_fetch_add(&raw.page->returned.word, 1);
+    PEER_UNTIL("the end of the link", 5000, gpud_page_is_taken_back(&raw.view));
+    TURNED_OUT(&raw, "gave back what it did not have");
+}
+
+int main(int argc, char **argv)
+{
+    static const struct steady_test tests[] = {
+        {"frames that are held when their receiver is destroyed", held_past_the_receiver},
+        {"frames that are held when their link is ended", held_past_the_link},
+    };
+    return steady_main(&steady, tests, sizeof(tests) / sizeof(tests[0]), argc, argv);
+}
