@@ -85,7 +85,7 @@ void gpud_receiver_disconnect(struct gpud_receiver *receiver, int64_t retry_in, 
     receiver->info.connected = false;
     gpud_print(receiver->info.path, "none");
     pthread_mutex_unlock(&receiver->lock);
-    receiver->pending = receiver->eof = receiver->unread = false;
+    receiver->pending = receiver->eof = receiver->unread = receiver->refused = false;
     /* One that failed stays failed: the next session gets a new one. */
     pthread_mutex_lock(&receiver->lock);
     struct gpud_queue *queue = receiver->queue;
@@ -401,7 +401,9 @@ enum gpud_status gpud_receiver_handle(struct gpud_receiver *receiver, struct gpu
     case GPUD_MESSAGE_BYE:
         return gpud_fail(error, GPUD_PEER, "the sender said goodbye: %s", message->refuse.reason);
     case GPUD_MESSAGE_REFUSE:
-        return gpud_fail(error, GPUD_UNSUPPORTED, "the sender refused: %s", message->refuse.reason);
+        receiver->refused = true;
+        return gpud_fail(error, message->refuse.status == GPUD_AGAIN ? GPUD_PEER : GPUD_UNSUPPORTED,
+                         "the sender refused: %s", message->refuse.reason);
     default:
         return unexpected(message, error);
     }
@@ -434,7 +436,7 @@ enum gpud_status gpud_receiver_step(struct gpud_receiver *receiver, struct gpud_
         status = gpud_fail(error, GPUD_PEER,
                            "the sender does not answer: is it stopped, or no gpudirect sender?");
     if (status != GPUD_OK && status != GPUD_AGAIN && status != GPUD_CLOSED)
-        gpud_receiver_disconnect(receiver, status == GPUD_UNSUPPORTED ? RETRY_LATER : RETRY_SOON,
+        gpud_receiver_disconnect(receiver, receiver->refused ? RETRY_LATER : RETRY_SOON,
                                  error ? error->reason : "the handshake failed");
     return status;
 }

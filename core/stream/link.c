@@ -119,24 +119,26 @@ static void leave(struct gpud_link *link, const char *why)
     wake_all(link);
 }
 
-/* A peer that has closed the connection may have said goodbye before: whoever reads its messages
- * finds out. */
-static void send_or_kill(struct gpud_link *link, struct gpud_message *message)
+enum gpud_status gpud_link_try_send(struct gpud_link *link, struct gpud_message *message,
+                                    struct gpud_error *error)
 {
-    struct gpud_error error;
-    enum gpud_status status = gpud_socket_send(link->fd, message, &error);
-    if (status != GPUD_OK && status != GPUD_PEER)
-        gpud_link_kill(link, GPUD_LOG_WARNING, error.reason);
+    bool placed = link->transport && link->transport->page.page;
+    if (placed)
+        message->position = gpud_transport_position(link->transport);
+    enum gpud_status status = gpud_socket_send(link->fd, message, error);
+    if (status == GPUD_PEER)
+        return GPUD_OK;
+    GPUD_STOP_POINT("sender: message sent, not counted");
+    if (status == GPUD_OK && placed)
+        gpud_transport_count_message(link->transport);
+    return status;
 }
 
 void gpud_link_send(struct gpud_link *link, struct gpud_message *message)
 {
-    if (link->transport && link->transport->page.page)
-        message->position = gpud_transport_position(link->transport);
-    send_or_kill(link, message);
-    GPUD_STOP_POINT("sender: message sent, not counted");
-    if (link->transport && link->transport->page.page)
-        gpud_transport_count_message(link->transport);
+    struct gpud_error error;
+    if (gpud_link_try_send(link, message, &error) != GPUD_OK)
+        gpud_link_kill(link, GPUD_LOG_WARNING, error.reason);
 }
 
 void gpud_link_refuse(struct gpud_link *link, enum gpud_status status, const char *reason)
@@ -170,7 +172,7 @@ static void handle_hello(struct gpud_link *link, const struct gpud_endpoint *hel
         link->policy = (enum gpud_slow_receiver)hello->slow_receiver;
     struct gpud_message message = {.type = GPUD_MESSAGE_HELLO};
     gpud_sender_describe(sender, &message.hello);
-    send_or_kill(link, &message);
+    gpud_link_send(link, &message);
     if (link->state == GPUD_LINK_DEAD)
         return;
     link->state = GPUD_LINK_IDLE;

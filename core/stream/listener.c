@@ -86,7 +86,11 @@ static void check_deadlines(struct gpud_sender *sender, int64_t now)
     };
     for (uint32_t i = 0; i < sender->link_count; i++) {
         struct gpud_link *link = sender->links[i];
-        if (link->state != GPUD_LINK_DEAD && now >= link->deadline)
+        if (link->state == GPUD_LINK_DEAD || now < link->deadline)
+            continue;
+        if (link->state == GPUD_LINK_IDLE)
+            gpud_link_offer(link);
+        else
             gpud_link_kill(link, GPUD_LOG_WARNING, late[link->state]);
     }
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define AREA "sender"
+#define OFFER_PAUSE (20 * GPUD_MSEC)
 
 static const struct gpud_log *log_of(const struct gpud_link *link)
 {
@@ -29,47 +30,75 @@ void gpud_sender_describe(const struct gpud_sender *sender, struct gpud_endpoint
     endpoint->require_direct = sender->require_direct;
 }
 
-/* Tells every receiver that maps this pool of the memories that it does not know yet. */
-static void announce_growth(struct gpud_sender *sender, struct gpud_pool *pool)
-{
-    for (uint32_t i = 0; i < sender->link_count; i++) {
-        struct gpud_link *link = sender->links[i];
-        struct gpud_transport *transport = link->transport;
-        if (!transport || transport->pool != pool || transport->announced == pool->ring.memories)
-            continue;
-        struct gpud_message message = {.type = GPUD_MESSAGE_GROW};
-        struct gpud_error error;
-        bool local = gpud_link_is_local(link);
-        if (gpud_ring_describe(&pool->ring, transport->announced, local, &message.grow, &error) !=
-            GPUD_OK) {
-            gpud_link_kill(link, GPUD_LOG_WARNING, error.reason);
-            continue;
-        }
-        transport->announced = pool->ring.memories;
-        gpud_link_send(link, &message);
-        gpud_message_close(&message);
-        GPUD_STOP_POINT("sender: GROW sent");
-    }
-}
+/* --- room in the ring ---------------------------------------------------------------------- */
 
-/* Room for the sender's own slots and those of each receiver that maps the pool, the new one
- * included: a slow one can hold its share, and no more. */
-static enum gpud_status make_room(struct gpud_sender *sender, struct gpud_pool *pool,
-                                  struct gpud_error *error)
+/* Tells a receiver of the memories that it does not know yet. */
+static enum gpud_status announce_growth(struct gpud_link *link, struct gpud_error *error)
 {
-    uint32_t shares = 2;
-    for (uint32_t i = 0; i < sender->link_count; i++)
-        if (sender->links[i]->transport && sender->links[i]->transport->pool == pool)
-            shares++;
-    enum gpud_status status = GPUD_OK;
-    while (pool->ring.memories < shares && status == GPUD_OK)
-        status = gpud_pool_grow(pool, error);
-    announce_growth(sender, pool);
+    struct gpud_transport *transport = link->transport;
+    const struct gpud_ring *ring = &transport->pool->ring;
+    struct gpud_message message = {.type = GPUD_MESSAGE_GROW};
+    if (transport->announced == ring->memories)
+        return GPUD_OK;
+    enum gpud_status status = gpud_ring_describe(ring, transport->announced,
+                                                 gpud_link_is_local(link), &message.grow, error);
+    if (status != GPUD_OK)
+        return status;
+    status = gpud_link_try_send(link, &message, error);
+    gpud_message_close(&message);
+    GPUD_STOP_POINT("sender: GROW sent");
+    if (status == GPUD_OK)
+        transport->announced = ring->memories;
     return status;
 }
 
+static bool maps(const struct gpud_link *link, const struct gpud_pool *pool)
+{
+    return link->transport && link->transport->pool == pool;
+}
+
+/* Whether a link that streamed by a pool of the epoch before will map this one in its turn. */
+static bool will_map(const struct gpud_link *link, const struct gpud_pool *pool)
+{
+    const struct gpud_sender *sender = link->sender;
+    if (!gpud_link_takes_frames(link) || !link->transport || !link->transport->pool)
+        return false;
+    bool staged = link->transport->route->ring == GPUD_RING_SENDER_HOST;
+    return pool == (staged && sender->host != sender->device ? sender->staging : sender->local);
+}
+
+/* Room for the sender's own slots and those of each receiver that maps the pool, the new one
+ * included: a slow one can hold its share, and no more. No slot is used before everybody knows of
+ * it; where somebody cannot be told now, the new one waits: a link that streams is never the one
+ * that pays. */
+static enum gpud_status make_room(struct gpud_link *newcomer, struct gpud_pool *pool,
+                                  struct gpud_error *error)
+{
+    struct gpud_sender *sender = newcomer->sender;
+    enum gpud_status status = GPUD_OK;
+    uint32_t shares = 2;
+    for (uint32_t i = 0; i < sender->link_count; i++) {
+        const struct gpud_link *link = sender->links[i];
+        if (link != newcomer && (maps(link, pool) || will_map(link, pool)))
+            shares++;
+    }
+    while (pool->ring.memories < shares && status == GPUD_OK)
+        status = gpud_pool_grow(pool, error);
+    for (uint32_t i = 0; i < sender->link_count && status == GPUD_OK; i++) {
+        struct gpud_link *link = sender->links[i];
+        if (maps(link, pool) && link->state != GPUD_LINK_LEAVING &&
+            announce_growth(link, error) != GPUD_OK)
+            status = GPUD_AGAIN;
+    }
+    if (status == GPUD_OK)
+        gpud_pool_open(pool);
+    return status;
+}
+
+/* --- the offer ----------------------------------------------------------------------------- */
+
 /* Sends an OFFER for one route. The old epoch's transport, if there is one, ends with it: what was
- * published there stays the receiver's to read. */
+ * published there stays the receiver's to read. GPUD_AGAIN: not now. */
 static enum gpud_status offer_route(struct gpud_link *link, const struct gpud_route_ops *route,
                                     struct gpud_error *error)
 {
@@ -83,13 +112,12 @@ static enum gpud_status offer_route(struct gpud_link *link, const struct gpud_ro
         pool = gpud_sender_pool(sender, route->ring, error);
         if (!pool)
             return error->status;
-        status = make_room(sender, pool, error);
+        status = make_room(link, pool, error);
         if (status != GPUD_OK)
             return status;
         bool local = gpud_link_is_local(link);
-        status = gpud_ring_describe(&pool->ring, 0, local, &message.offer.ring, error);
-        if (status != GPUD_OK)
-            return status;
+        if (gpud_ring_describe(&pool->ring, 0, local, &message.offer.ring, error) != GPUD_OK)
+            return GPUD_AGAIN;
     }
     struct gpud_endpoint self;
     gpud_sender_describe(sender, &self);
@@ -106,16 +134,17 @@ static enum gpud_status offer_route(struct gpud_link *link, const struct gpud_ro
     memcpy(message.offer.media, sender->media, sender->media_size);
     gpud_print(message.offer.route, "%s", route->name);
     gpud_print(message.offer.reason, "%s", link->against);
-    gpud_link_send(link, &message);
+    status = gpud_link_try_send(link, &message, error);
     GPUD_STOP_POINT(link->streamed ? "sender: new epoch's OFFER sent" : "sender: OFFER sent");
     gpud_message_close(&message);
-    if (link->state == GPUD_LINK_DEAD) {
+    if (status != GPUD_OK) {
         gpud_transport_unref(&transport);
-        return GPUD_OK;
+        return GPUD_AGAIN;
     }
     link->transport = transport;
     gpud_transport_unref(&old);
     link->state = GPUD_LINK_OFFERED;
+    link->offer_by = 0;
     /* A receiver that is paused in mid-stream answers when it goes on; a new one has no reason to
      * wait. */
     link->deadline = link->streamed ? INT64_MAX : gpud_deadline(GPUD_IMPORT_DEADLINE);
@@ -129,6 +158,22 @@ const struct gpud_route_ops *gpud_link_choose_route(struct gpud_link *link)
     return gpud_route_select(&self, &link->peer, &link->trials, link->against);
 }
 
+static void offer_later(struct gpud_link *link, const char *reason)
+{
+    int64_t now = gpud_now();
+    if (!link->offer_by) {
+        gpud_log_info(log_of(link), AREA, "receiver %" PRIu64 " has to wait: %s", link->id, reason);
+        link->offer_by = now + GPUD_IMPORT_DEADLINE;
+    }
+    if (now >= link->offer_by) {
+        gpud_link_refuse(link, GPUD_AGAIN, reason);
+        return;
+    }
+    link->state = GPUD_LINK_IDLE;
+    link->deadline = now + OFFER_PAUSE;
+    gpud_sender_wake_listener(link->sender); /* it knows of no such deadline yet */
+}
+
 void gpud_link_offer(struct gpud_link *link)
 {
     for (;;) {
@@ -138,7 +183,10 @@ void gpud_link_offer(struct gpud_link *link)
             return;
         }
         struct gpud_error error = {0};
-        if (offer_route(link, route, &error) == GPUD_OK)
+        enum gpud_status status = offer_route(link, route, &error);
+        if (status == GPUD_AGAIN)
+            offer_later(link, error.reason);
+        if (status == GPUD_OK || status == GPUD_AGAIN)
             return;
         gpud_log_info(log_of(link), AREA, "receiver %" PRIu64 ": no %s: %s", link->id, route->name,
                       error.reason);

@@ -55,6 +55,7 @@ enum gpud_status gpud_pool_create(struct gpud_device *device, struct gpud_queue 
         gpud_pool_unref(&made);
         return status;
     }
+    gpud_pool_open(made);
     *pool = made;
     return GPUD_OK;
 }
@@ -83,24 +84,30 @@ enum gpud_status gpud_pool_grow(struct gpud_pool *pool, struct gpud_error *error
             return status;
         }
     }
-    pthread_mutex_lock(&pool->lock);
     pool->slots[index] = slots;
     for (uint32_t i = 0; i < count; i++) {
-        struct gpud_slot *slot = &slots[count - 1 - i];
+        struct gpud_slot *slot = &slots[i];
         slot->pool = pool;
         slot->view = pool->views[index];
         slot->frame.ops = &lent_ops;
         slot->frame.owner = pool;
-        slot->frame.slot = index * count + (count - 1 - i);
+        slot->frame.slot = index * count + i;
         slot->frame.memory = gpud_ring_slot(&pool->ring, slot->frame.slot, &slot->frame.offset);
         slot->frame.queue = pool->queue;
         slot->frame.info.layout = pool->layout;
         slot->frame.info.epoch = pool->epoch;
-        put_free(pool, slot);
     }
+    return GPUD_OK;
+}
+
+void gpud_pool_open(struct gpud_pool *pool)
+{
+    pthread_mutex_lock(&pool->lock);
+    for (; pool->opened < pool->ring.memories; pool->opened++)
+        for (uint32_t i = pool->ring.slots_per_memory; i > 0; i--)
+            put_free(pool, &pool->slots[pool->opened][i - 1]);
     pthread_cond_broadcast(&pool->freed);
     pthread_mutex_unlock(&pool->lock);
-    return GPUD_OK;
 }
 
 static void destroy(struct gpud_pool *pool)

@@ -41,20 +41,24 @@ struct gpud_pool {
     struct gpud_ring ring;
     struct gpud_memory *views[GPUD_RING_MEMORIES_MAX];
     struct gpud_slot *slots[GPUD_RING_MEMORIES_MAX]; /* by memory */
+    uint32_t opened;                                 /* memories whose slots are lent */
     /* Round a circle. On the host the slot that came last goes first, it is the one in the caches;
      * on a device the one that came first, it is the one that nobody copies from any more. */
     struct gpud_slot *free[GPUD_RING_SLOTS_MAX];
     uint32_t free_first, free_count;
 };
 
-/* A pool with `slots` slots; it grows by as many at a time. queue: of the device, or NULL on the
- * host. */
+/* A pool with `slots` slots, which are lent; it grows by as many at a time. queue: of the device,
+ * or NULL on the host. */
 enum gpud_status gpud_pool_create(struct gpud_device *device, struct gpud_queue *queue,
                                   enum gpud_usage usage, struct gpud_device *viewer,
                                   const struct gpud_layout *layout, uint32_t epoch, uint32_t slots,
                                   struct gpud_pool **pool, struct gpud_error *error);
 
+/* Another memory, whose slots are not lent yet: first everybody who maps the ring must know of it.
+ */
 enum gpud_status gpud_pool_grow(struct gpud_pool *pool, struct gpud_error *error);
+void gpud_pool_open(struct gpud_pool *pool);
 
 /* The owner is done; slots may still be out. */
 void gpud_pool_unref(struct gpud_pool **pool);

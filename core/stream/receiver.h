@@ -56,6 +56,7 @@ struct gpud_receiver {
     struct gpud_session *session;
     uint64_t nonce; /* of the test frame: TESTING */
 
+    bool refused;      /* by the sender, which will not think better of it at once */
     bool eof;          /* the sender's end is closed: what it left behind is still read */
     bool unread;       /* there may be messages */
     uint32_t messages; /* of the session's page, as last seen */

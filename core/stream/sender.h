@@ -45,7 +45,8 @@ struct gpud_link {
     int fd;
     pid_t pid;
     enum gpud_link_state state;
-    int64_t deadline; /* of the state; INT64_MAX: none */
+    int64_t deadline; /* of the state; INT64_MAX: none. IDLE: when it is to be offered a route */
+    int64_t offer_by; /* IDLE: no later than that; 0: nothing stood in the way yet */
     bool streamed;    /* has been STREAMING: its frames are promised, and counted */
     bool told;        /* the application knows of it */
     bool told_end;    /* and of its end */
@@ -189,7 +190,12 @@ void gpud_link_kill(struct gpud_link *link, enum gpud_log_level level, const cha
 /* The end of a handshake that cannot succeed; the peer is told why. */
 void gpud_link_refuse(struct gpud_link *link, enum gpud_status status, const char *reason);
 
-/* Sends a message that has its place among the frames. */
+/* Sends a message that has its place among the frames. A peer that has closed the connection may
+ * have said goodbye before: that is no failure, whoever reads its messages finds out. */
+enum gpud_status gpud_link_try_send(struct gpud_link *link, struct gpud_message *message,
+                                    struct gpud_error *error);
+
+/* The same; the link ends if it cannot be sent. */
 void gpud_link_send(struct gpud_link *link, struct gpud_message *message);
 
 void gpud_link_peer_info(const struct gpud_link *link, struct gpud_peer_info *info);
@@ -205,7 +211,8 @@ bool gpud_link_is_local(const struct gpud_link *link);
 /* The best route that was not tried in vain; NULL: none, link->against says why. */
 const struct gpud_route_ops *gpud_link_choose_route(struct gpud_link *link);
 
-/* Offers it. */
+/* Offers it. What the system has none of at the moment (descriptors, say) it may have in a while:
+ * the link waits IDLE for that, some seconds at most. */
 void gpud_link_offer(struct gpud_link *link);
 
 /* The route that was offered does not work: the next one. */

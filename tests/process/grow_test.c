@@ -1,0 +1,109 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The ring grows for each receiver that joins, and those that stream must be told, with descriptors
+ * for which the system may have no room at the moment. The one that joins waits for that, or is
+ * refused; whoever streams loses nothing. Linked with --wrap=sendmsg. */
+#include "../check.h"
+#include "steady.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+
+static struct steady steady;
+
+/* So many GROW and OFFER messages more cannot be sent. */
+static atomic_int growths_in_vain, offers_in_vain;
+
+ssize_t __real_sendmsg(int fd, const struct msghdr *header, int flags);
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *header, int flags);
+
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *header, int flags)
+{
+    const uint8_t *bytes = header->msg_iov[0].iov_base;
+    atomic_int *in_vain = bytes[6] == GPUD_MESSAGE_GROW    ? &growths_in_vain
+                          : bytes[6] == GPUD_MESSAGE_OFFER ? &offers_in_vain
+                                                           : NULL;
+    if (in_vain && atomic_load(in_vain) > 0) {
+        atomic_fetch_sub(in_vain, 1);
+        errno = ETOOMANYREFS;
+        return -1;
+    }
+    return __real_sendmsg(fd, header, flags);
+}
+
+static uint64_t disconnects(void)
+{
+    struct gpud_sender_info info;
+    gpud_sender_get_info(steady.sender, &info);
+    return info.disconnects;
+}
+
+/* Another receiver, which streams a while and leaves. */
+static void join(struct raw *raw)
+{
+    raw_open(raw, STEADY_ADDRESS, RAW_STREAMING);
+}
+
+static void told_later(void)
+{
+    struct raw raw[3];
+    uint64_t before = disconnects();
+    atomic_store(&growths_in_vain, 5);
+    join(&raw[0]);
+    CHECK_EQUAL(atomic_load(&growths_in_vain), 0);
+    CHECK(raw_log_says("has to wait", 0), "nobody said that the new receiver waits");
+    /* Of two that must be told one is. */
+    atomic_store(&growths_in_vain, 1);
+    join(&raw[1]);
+    atomic_store(&offers_in_vain, 3);
+    join(&raw[2]);
+    CHECK_EQUAL(atomic_load(&offers_in_vain), 0);
+    CHECK_EQUAL(disconnects(), before);
+    for (int i = 0; i < 3; i++)
+        raw_close(&raw[i]);
+    steady_alone(&steady);
+    raw_log_clear();
+}
+
+static void refused_in_the_end(void)
+{
+    struct raw raw;
+    struct gpud_message message;
+    uint64_t before = disconnects();
+    atomic_store(&offers_in_vain, 1000000);
+    raw_open(&raw, STEADY_ADDRESS, RAW_HELLO_GOT);
+    CHECK(raw_receive(raw.fd, &message, 20 * GPUD_SEC), "the new receiver hears nothing");
+    CHECK(message.type == GPUD_MESSAGE_REFUSE && message.refuse.status == GPUD_AGAIN,
+          "it hears a %s", gpud_message_name(message.type));
+    CHECK(strstr(message.refuse.reason, strerror(ETOOMANYREFS)), "the reason is: %s",
+          message.refuse.reason);
+    raw_close(&raw);
+    atomic_store(&offers_in_vain, 0);
+    CHECK_EQUAL(disconnects(), before);
+    steady_alone(&steady);
+    raw_log_clear();
+}
+
+/* All of them are offered a ring anew: who streamed goes on. */
+static void a_new_epoch(void)
+{
+    uint64_t before = disconnects();
+    atomic_store(&offers_in_vain, 5);
+    unsigned long long at = atomic_load(&steady.honest.board->frames);
+    WORKS(gpud_sender_configure(steady.sender, &steady.layout, NULL, 0, &e));
+    PEER_UNTIL("frames flow on", 10000, atomic_load(&steady.honest.board->frames) > at + 20);
+    CHECK_EQUAL(atomic_load(&offers_in_vain), 0);
+    CHECK_EQUAL(disconnects(), before);
+    raw_log_clear();
+}
+
+int main(int argc, char **argv)
+{
+    static const struct steady_test tests[] = {
+        {"a receiver joins, and those that stream are told later", told_later},
+        {"a receiver that cannot be offered anything is refused", refused_in_the_end},
+        {"a new epoch is offered later", a_new_epoch},
+    };
+    return steady_main(&steady, tests, sizeof(tests) / sizeof(tests[0]), argc, argv);
+}
