@@ -28,7 +28,7 @@
 #include <gpudirect/sender.h>
 
 #define GPUD_MESSAGE_MAGIC UINT32_C(0x44555047) /* "GPUD" */
-#define GPUD_MESSAGE_VERSION 1
+#define GPUD_MESSAGE_VERSION 2
 #define GPUD_MESSAGE_MAX 8192
 #define GPUD_MESSAGE_FDS (1 + GPUD_RING_MEMORIES_MAX)
 

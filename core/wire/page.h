@@ -31,7 +31,7 @@
 #include <gpudirect/sender.h>
 
 #define GPUD_PAGE_MAGIC UINT64_C(0x6567615064757067) /* "gpudPage" */
-#define GPUD_PAGE_VERSION 1
+#define GPUD_PAGE_VERSION 2
 #define GPUD_PAGE_ENTRIES GPUD_SLOTS_MAX /* a power of two */
 
 struct gpud_descriptor {

@@ -45,7 +45,7 @@ static void bent_bytes(void)
     } bends[] = {
         {0, 1, "does not speak gpudirect's protocol"},
         {3, 128, "does not speak gpudirect's protocol"},
-        {4, 1, "version 2"},
+        {4, 1, "version 3"},
         {5, 255, "version 65281"},
         {6, 100, "malformed"},
         {8, 1, "announced"},

@@ -323,7 +323,7 @@ static void headers(void)
     EXPECT(GPUD_PEER, "does not speak", decode(&got, &wire, wire.size, 0, &e));
     wire.bytes[0]--;
     wire.bytes[4]++;
-    EXPECT(GPUD_UNSUPPORTED, "version 2", decode(&got, &wire, wire.size, 0, &e));
+    EXPECT(GPUD_UNSUPPORTED, "version 3", decode(&got, &wire, wire.size, 0, &e));
     wire.bytes[4]--;
     const uint8_t types[] = {0, 11, 12, 127, 255};
     for (size_t i = 0; i < sizeof(types); i++) {
