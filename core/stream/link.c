@@ -175,6 +175,14 @@ static void handle_hello(struct gpud_link *link, const struct gpud_endpoint *hel
     gpud_link_send(link, &message);
     if (link->state == GPUD_LINK_DEAD)
         return;
+    struct gpud_error error;
+    bool cleared = gpud_link_clear_ring(link, &error) == GPUD_OK;
+    if (link->state == GPUD_LINK_DEAD)
+        return; /* the lock was dropped meanwhile */
+    if (!cleared) {
+        gpud_link_refuse(link, GPUD_AGAIN, error.reason);
+        return;
+    }
     link->state = GPUD_LINK_IDLE;
     link->deadline = INT64_MAX;
     if (sender->configured)

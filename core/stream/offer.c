@@ -95,6 +95,39 @@ static enum gpud_status make_room(struct gpud_link *newcomer, struct gpud_pool *
     return status;
 }
 
+/* A slot at a time, so that nobody misses more than one. */
+static enum gpud_status clear_pool(struct gpud_sender *sender, struct gpud_pool *pool,
+                                   struct gpud_error *error)
+{
+    struct gpud_pool *kept = pool;
+    struct gpud_slot *slot;
+    enum gpud_status status = GPUD_OK;
+    gpud_pool_ref(kept);
+    uint64_t lent = kept->lent;
+    gpud_sender_unlock(sender);
+    while (status == GPUD_OK && (slot = gpud_pool_take_old(kept, lent))) {
+        status = gpud_slot_clear(slot, error);
+        gpud_slot_drop(slot);
+    }
+    gpud_sender_lock(sender);
+    gpud_pool_unref(&kept);
+    return status;
+}
+
+enum gpud_status gpud_link_clear_ring(struct gpud_link *link, struct gpud_error *error)
+{
+    struct gpud_sender *sender = link->sender;
+    const struct gpud_route_ops *route = gpud_link_choose_route(link);
+    enum gpud_status status = GPUD_OK;
+    if (!route || route->ring == GPUD_RING_RECEIVER)
+        return GPUD_OK;
+    if (sender->local)
+        status = clear_pool(sender, sender->local, error);
+    if (status == GPUD_OK && sender->staging)
+        status = clear_pool(sender, sender->staging, error);
+    return status;
+}
+
 /* --- the offer ----------------------------------------------------------------------------- */
 
 /* Sends an OFFER for one route. The old epoch's transport, if there is one, ends with it: what was

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static void release_lent(struct gpud_frame *frame)
 {
@@ -127,6 +128,13 @@ static void destroy(struct gpud_pool *pool)
     free(pool);
 }
 
+void gpud_pool_ref(struct gpud_pool *pool)
+{
+    pthread_mutex_lock(&pool->lock);
+    pool->references++;
+    pthread_mutex_unlock(&pool->lock);
+}
+
 void gpud_pool_unref(struct gpud_pool **pool)
 {
     if (!*pool)
@@ -164,6 +172,7 @@ struct gpud_slot *gpud_pool_take(struct gpud_pool *pool)
     if (pool->free_count) {
         slot = take_free(pool);
         slot->users = 1;
+        slot->written = ++pool->lent;
         pool->references++;
     }
     pthread_mutex_unlock(&pool->lock);
@@ -175,6 +184,45 @@ struct gpud_slot *gpud_pool_take(struct gpud_pool *pool)
     info->offset = UINT64_MAX;
     info->flags = info->meta_size = 0;
     return slot;
+}
+
+struct gpud_slot *gpud_pool_take_old(struct gpud_pool *pool, uint64_t lent)
+{
+    struct gpud_slot *slot = NULL;
+    pthread_mutex_lock(&pool->lock);
+    for (uint32_t i = 0; i < pool->free_count && !slot; i++) {
+        struct gpud_slot **place = &pool->free[(pool->free_first + i) % GPUD_RING_SLOTS_MAX];
+        struct gpud_slot **first = &pool->free[pool->free_first % GPUD_RING_SLOTS_MAX];
+        if ((*place)->written == 0 || (*place)->written > lent)
+            continue;
+        slot = *place;
+        *place = *first; /* which leaves the circle instead */
+    }
+    if (slot) {
+        pool->free_first++;
+        pool->free_count--;
+        slot->users = 1;
+        pool->references++;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    if (slot)
+        await_reads(slot);
+    return slot;
+}
+
+enum gpud_status gpud_slot_clear(struct gpud_slot *slot, struct gpud_error *error)
+{
+    void *data;
+    enum gpud_status status = gpud_frame_map(&slot->frame, GPUD_WRITE, GPUD_SEC, &data, error);
+    if (status != GPUD_OK)
+        return status;
+    memset(data, 0, slot->frame.info.layout.size);
+    gpud_frame_unmap(&slot->frame);
+    status = gpud_frame_check(&slot->frame, error);
+    if (status == GPUD_OK)
+        slot->written = 0;
+    slot->frame.spoiled.status = GPUD_OK;
+    return status;
 }
 
 void gpud_pool_wait(struct gpud_pool *pool, int64_t deadline)

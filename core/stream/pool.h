@@ -22,6 +22,7 @@ struct gpud_slot {
     struct gpud_pool *pool;
     struct gpud_memory *view; /* the memory as pool->viewer sees it; NULL without a viewer */
     uint32_t users;           /* under pool->lock */
+    uint64_t written;         /* when it was lent last, by pool->lent; 0: it is clear */
     /* What other queues than the pool's still have to read in the slot: whoever gets it next comes
      * after them. */
     struct gpud_fence reads[GPUD_SLOT_READS];
@@ -46,6 +47,7 @@ struct gpud_pool {
      * on a device the one that came first, it is the one that nobody copies from any more. */
     struct gpud_slot *free[GPUD_RING_SLOTS_MAX];
     uint32_t free_first, free_count;
+    uint64_t lent; /* slots so far */
 };
 
 /* A pool with `slots` slots, which are lent; it grows by as many at a time. queue: of the device,
@@ -60,11 +62,21 @@ enum gpud_status gpud_pool_create(struct gpud_device *device, struct gpud_queue 
 enum gpud_status gpud_pool_grow(struct gpud_pool *pool, struct gpud_error *error);
 void gpud_pool_open(struct gpud_pool *pool);
 
-/* The owner is done; slots may still be out. */
+/* For one more owner. */
+void gpud_pool_ref(struct gpud_pool *pool);
+
+/* An owner is done; slots may still be out. */
 void gpud_pool_unref(struct gpud_pool **pool);
 
 /* A free slot with one user, or NULL. */
 struct gpud_slot *gpud_pool_take(struct gpud_pool *pool);
+
+/* A free slot that holds a picture of the time before pool->lent was that; with one user. NULL:
+ * none. */
+struct gpud_slot *gpud_pool_take_old(struct gpud_pool *pool, uint64_t lent);
+
+/* Clears a slot that was taken so. */
+enum gpud_status gpud_slot_clear(struct gpud_slot *slot, struct gpud_error *error);
 
 /* Waits until one may be free. */
 void gpud_pool_wait(struct gpud_pool *pool, int64_t deadline);

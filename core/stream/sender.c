@@ -296,9 +296,7 @@ enum gpud_status gpud_sender_take_slot(struct gpud_sender *sender, struct gpud_p
                              gpud_ring_slots(&pool->ring));
         /* Every receiver has its share of the ring, so what is missing is the application's own. */
         struct gpud_pool *kept = pool;
-        pthread_mutex_lock(&kept->lock);
-        kept->references++;
-        pthread_mutex_unlock(&kept->lock);
+        gpud_pool_ref(kept);
         gpud_sender_unlock(sender);
         gpud_pool_wait(kept, now + GPUD_MSEC < deadline ? now + GPUD_MSEC : deadline);
         gpud_sender_lock(sender);

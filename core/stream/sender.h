@@ -211,6 +211,10 @@ bool gpud_link_is_local(const struct gpud_link *link);
 /* The best route that was not tried in vain; NULL: none, link->against says why. */
 const struct gpud_route_ops *gpud_link_choose_route(struct gpud_link *link);
 
+/* What free slots still show of pictures from before this receiver is cleared: it may map them. In
+ * the listener's thread; the lock is dropped meanwhile. */
+enum gpud_status gpud_link_clear_ring(struct gpud_link *link, struct gpud_error *error);
+
 /* Offers it. What the system has none of at the moment (descriptors, say) it may have in a while:
  * the link waits IDLE for that, some seconds at most. */
 void gpud_link_offer(struct gpud_link *link);

@@ -27,9 +27,7 @@ enum gpud_status gpud_transport_create(const struct gpud_route_ops *route,
     if (pool) {
         made->pool = pool;
         made->announced = pool->ring.memories;
-        pthread_mutex_lock(&pool->lock);
-        pool->references++;
-        pthread_mutex_unlock(&pool->lock);
+        gpud_pool_ref(pool);
     }
     *transport = made;
     return GPUD_OK;

@@ -4,6 +4,7 @@
 /* Death and silence at every step of the handshake, on both sides: who is left streams, or connects
  * to the next peer, and who says nothing is given up by its deadline, with a sentence. */
 #include "../check.h"
+#include "base/fd.h"
 #include "raw.h"
 #include "steady.h"
 
@@ -202,6 +203,68 @@ static void server_is_silent(enum raw_server_step step, int64_t longest, const c
     BASELINE_CHECK(before);
 }
 
+/* Whoever says HELLO is offered the ring to map: of what was sent before it came nothing is to be
+ * seen in it. */
+static void earlier_pictures(void)
+{
+    struct gpud_context *context = raw_context();
+    struct gpud_sender *sender;
+    struct gpud_layout layout;
+    struct gpud_message message;
+    struct raw raw;
+    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
+    params.address = ADDRESS_SILENT;
+    WORKS(gpud_sender_create(context, &params, &sender, &e));
+    WORKS(gpud_layout_init(&layout, "GRAY8", 64, 64, 0, &e));
+    WORKS(gpud_sender_configure(sender, &layout, NULL, 0, &e));
+    /* With somebody who takes them, so that every slot is written; then it is gone. */
+    struct gpud_receiver *receiver;
+    struct gpud_receiver_params wants = GPUD_PARAMS_INIT(wants);
+    wants.address = ADDRESS_SILENT;
+    wants.slow_receiver = GPUD_SLOW_DROP_OLDEST;
+    WORKS(gpud_receiver_create(context, &wants, &receiver, &e));
+    struct gpud_frame *frame;
+    PEER_UNTIL("the receiver streams", 5000,
+               gpud_receiver_acquire(receiver, 20 * GPUD_MSEC, &frame, NULL) == GPUD_TIMEOUT &&
+                   gpud_sender_wait(sender, 1, 0, NULL) == GPUD_OK);
+    struct gpud_frame *lent[8];
+    unsigned count = 0; /* all that there are */
+    while (count < 8 && gpud_sender_acquire(sender, 0, &lent[count], NULL) == GPUD_OK)
+        count++;
+    CHECK(count > 2, "only %u slots are lent", count);
+    for (unsigned i = 0; i < count; i++) {
+        void *data;
+        WORKS(gpud_frame_map(lent[i], GPUD_WRITE, GPUD_SEC, &data, &e));
+        memset(data, 0xa5, layout.size);
+        gpud_frame_unmap(lent[i]);
+        WORKS(gpud_sender_submit(sender, &lent[i], false, GPUD_SEC, &e));
+    }
+    gpud_receiver_destroy(&receiver);
+    struct gpud_sender_info info;
+    PEER_UNTIL("the receiver is gone", 5000,
+               (gpud_sender_get_info(sender, &info), info.disconnects == 1));
+
+    raw_open(&raw, ADDRESS_SILENT, RAW_HELLO_GOT);
+    CHECK(raw_receive(raw.fd, &message, 5 * GPUD_SEC) && message.type == GPUD_MESSAGE_OFFER,
+          "no offer");
+    const struct gpud_ring_description *ring = &message.offer.ring;
+    CHECK(ring->memories > 0, "no ring is shared");
+    for (uint32_t i = 0; i < ring->memories; i++) {
+        uint64_t size = ring->slot_size * ring->slots_per_memory;
+        void *mapped;
+        WORKS(gpud_memfd_map(ring->handle[i].fd, size, false, &mapped, &e));
+        const uint8_t *bytes = mapped;
+        for (uint64_t at = 0; at < size; at++)
+            CHECK(bytes[at] == 0, "a newcomer sees a picture of before in memory %u at %llu", i,
+                  (unsigned long long)at);
+        gpud_memory_unmap_pages(mapped, size);
+    }
+    gpud_message_close(&message);
+    raw_close(&raw);
+    gpud_sender_destroy(&sender);
+    gpud_context_destroy(&context);
+}
+
 int main(int argc, char **argv)
 {
     peer_main(argc, argv);
@@ -209,6 +272,8 @@ int main(int argc, char **argv)
     alarm(100);
     setenv("GPUDIRECT_LOG", "error", 0);
     runtime_make();
+    SAY("pictures of before");
+    earlier_pictures();
     SAY("a receiver dies at each step");
     client_dies();
     SAY("a sender dies at each step");
