@@ -20,6 +20,81 @@
 /* When the system has no descriptor left for a receiver, the next try waits so long. */
 #define ACCEPT_PAUSE (100 * GPUD_MSEC)
 
+/* --- who may connect ----------------------------------------------------------------------- */
+
+static uint32_t places_of(const struct gpud_sender *sender, pid_t pid)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < sender->link_count; i++)
+        count += sender->links[i]->pid == pid && sender->links[i]->state != GPUD_LINK_DEAD;
+    return count;
+}
+
+/* Whose place is given to a newcomer: of one that is gone, but perhaps for frames that it holds, or
+ * of one that does not stream and whose process has more places than the newcomer's would have. */
+static struct gpud_link **who_makes_room(struct gpud_sender *sender, pid_t newcomer)
+{
+    struct gpud_link **chosen = NULL;
+    uint32_t most = places_of(sender, newcomer) + 1;
+    for (uint32_t i = 0; i < sender->link_count; i++) {
+        struct gpud_link *link = sender->links[i];
+        bool gone = link->state == GPUD_LINK_LEAVING || link->state == GPUD_LINK_DEAD;
+        if (gone && link->told == link->told_end)
+            return &sender->links[i];
+        uint32_t places = places_of(sender, link->pid);
+        if (!gone && !link->streamed && places > most) {
+            chosen = &sender->links[i];
+            most = places;
+        }
+    }
+    return chosen;
+}
+
+static struct gpud_link **find_place(struct gpud_sender *sender, pid_t newcomer)
+{
+    if (sender->link_count < GPUD_RECEIVERS_MAX)
+        return &sender->links[sender->link_count];
+    struct gpud_link **place = who_makes_room(sender, newcomer);
+    if (place)
+        gpud_link_kill(*place, GPUD_LOG_WARNING, "has to make room for a new receiver");
+    return place;
+}
+
+/* NULL: it may connect. */
+static const char *what_forbids(struct gpud_sender *sender, pid_t pid, bool *told)
+{
+    *told = false;
+    if (!gpud_admission_count(&sender->admission, pid, gpud_now(), told))
+        return "it connects too often";
+    if (places_of(sender, pid) >= (pid ? GPUD_PLACES_A_PROCESS : GPUD_PLACES_UNNAMED))
+        return "it has as many connections as a process can have";
+    return NULL;
+}
+
+static void admit(struct gpud_sender *sender, int fd, pid_t pid)
+{
+    bool told;
+    struct gpud_link **place = NULL, *link = NULL;
+    const char *why = what_forbids(sender, pid, &told);
+    if (!why && !(place = find_place(sender, pid)))
+        why = "all places for receivers are taken";
+    if (!why && !(link = gpud_link_create(sender, fd, pid)))
+        why = "out of memory for a link";
+    if (why) {
+        if (!told)
+            gpud_log_warning(&sender->context->log, AREA, "process %d turned away: %s", pid, why);
+        sender->refused++;
+        close(fd);
+        return;
+    }
+    if (place == &sender->links[sender->link_count])
+        sender->link_count++;
+    else
+        gpud_link_unref(*place);
+    *place = link;
+    GPUD_STOP_POINT("sender: connection accepted");
+}
+
 static void accept_receivers(struct gpud_sender *sender)
 {
     const struct gpud_log *log = &sender->context->log;
@@ -42,17 +117,7 @@ static void accept_receivers(struct gpud_sender *sender)
             return;
         }
         sender->accept_pause = 0;
-        struct gpud_link *link =
-            sender->link_count < GPUD_RECEIVERS_MAX ? gpud_link_create(sender, fd, pid) : NULL;
-        if (!link) {
-            gpud_log_warning(log, AREA, "process %d turned away: %d receivers are the most", pid,
-                             GPUD_RECEIVERS_MAX);
-            sender->refused++;
-            close(fd);
-            continue;
-        }
-        sender->links[sender->link_count++] = link;
-        GPUD_STOP_POINT("sender: connection accepted");
+        admit(sender, fd, pid);
     }
 }
 

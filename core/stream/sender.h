@@ -19,6 +19,7 @@
 
 #include "base/sleep.h"
 #include "route/route.h"
+#include "stream/admission.h"
 #include "stream/transport.h"
 #include "wire/socket.h"
 
@@ -101,6 +102,7 @@ struct gpud_sender {
     uint64_t link_ids;
 
     struct gpud_listener listener;
+    struct gpud_admission admission;
     int64_t accept_pause; /* nobody is accepted until then; 0: all is well */
     pthread_t thread;
     bool thread_runs;

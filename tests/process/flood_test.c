@@ -7,11 +7,17 @@
 #include "../check.h"
 #include "raw.h"
 #include "steady.h"
+#include "stream/admission.h"
 #include "wire/socket.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static struct steady steady;
 
@@ -103,20 +109,8 @@ static void floods(void)
     steady_alone(&steady);
     raw_log_clear();
 
-    /* More connections than there is room for; those beyond are turned away, and told in the log.
-     */
-    struct raw many[GPUD_RECEIVERS_MAX + 8];
-    struct sockaddr_un name = steady_name();
-    for (int i = 0; i < GPUD_RECEIVERS_MAX + 8; i++)
-        raw_connect(&many[i], STEADY_ADDRESS);
-    CHECK(raw_log_says("turned away: 32 receivers are the most", GPUD_SEC),
-          "nobody was turned away");
-    unsigned long long at = atomic_load(&steady.honest.board->frames);
-    PEER_UNTIL("frames flow on", 10000, atomic_load(&steady.honest.board->frames) > at + 20);
-    for (int i = 0; i < GPUD_RECEIVERS_MAX + 8; i++)
-        raw_close(&many[i]);
-    steady_alone(&steady);
     /* Connections that come and go as fast as they can. */
+    struct sockaddr_un name = steady_name();
     atomic_store(&steady.worst, 0);
     unsigned long long before = atomic_load(&steady.number);
     raw_log_clear();
@@ -132,11 +126,87 @@ static void floods(void)
         made, atomic_load(&steady.number) - before, (long long)atomic_load(&steady.worst) / 1000,
         raw_log_lines());
     CHECK(atomic_load(&steady.worst) < GPUD_SEC, "a flood of connections stops the stream");
+    CHECK(raw_log_says("turned away: it connects too often", GPUD_SEC), "nobody is turned away");
+    CHECK(raw_log_lines() < 1000, "%u lines of log", raw_log_lines());
     steady_alone(&steady);
+    gpud_test_nap(1100); /* the second that the flood used up */
     raw_log_clear();
     raw_open(&raw, STEADY_ADDRESS, RAW_STREAMING); /* and there is room again */
     raw_close(&raw);
     CHECK(raw_log_says("vanished", GPUD_SEC), "a hang-up is not noticed");
+    raw_log_clear();
+}
+
+/* --- places ----------------------------------------------------------------------------------- */
+
+/* Another process with so many connections, each at the step, which it holds. */
+static pid_t hoard(unsigned count, enum raw_step step)
+{
+    int ready[2];
+    char byte;
+    CHECK(pipe2(ready, O_CLOEXEC) == 0, "pipe: %s", strerror(errno));
+    pid_t child = fork();
+    if (child == 0) {
+        struct raw raw;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        alarm(60);
+        for (unsigned i = 0; i < count; i++)
+            raw_open(&raw, STEADY_ADDRESS, step);
+        if (write(ready[1], "", 1) != 1)
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    close(ready[1]);
+    CHECK(read(ready[0], &byte, 1) == 1, "a process with %u connections failed", count);
+    close(ready[0]);
+    return child;
+}
+
+static void let_go(pid_t child)
+{
+    kill(child, SIGKILL);
+    CHECK(waitpid(child, NULL, 0) == child, "no such child");
+}
+
+/* One process cannot have all places; and those of links that do not stream go to newcomers. */
+static void places(void)
+{
+    struct raw many[GPUD_PLACES_A_PROCESS + 8];
+    raw_log_clear();
+    for (int i = 0; i < GPUD_PLACES_A_PROCESS + 8; i++)
+        raw_connect(&many[i], STEADY_ADDRESS);
+    CHECK(raw_log_says("as many connections as a process can have", GPUD_SEC),
+          "nobody was turned away");
+    unsigned long long at = atomic_load(&steady.honest.board->frames);
+    PEER_UNTIL("frames flow on", 10000, atomic_load(&steady.honest.board->frames) > at + 20);
+    let_go(hoard(1, RAW_STREAMING)); /* another process finds a place */
+    for (int i = 0; i < GPUD_PLACES_A_PROCESS + 8; i++)
+        raw_close(&many[i]);
+    steady_alone(&steady);
+
+    /* All places: 1 + 8 + 8 + 15; whoever does not stream and has the most makes room. */
+    pid_t child[3] = {hoard(8, RAW_READY_SENT), hoard(8, RAW_READY_SENT), hoard(15, RAW_OFFERED)};
+    raw_log_clear();
+    for (int i = 0; i < 3; i++)
+        let_go(hoard(1, RAW_READY_SENT));
+    CHECK(raw_log_says("has to make room for a new receiver", 0), "there was room all the time");
+    CHECK(!raw_log_says("all places", 0), "a newcomer was turned away");
+    for (int i = 0; i < 3; i++)
+        let_go(child[i]);
+    steady_alone(&steady);
+
+    /* All of them stream: nobody is put out for a newcomer. */
+    pid_t streaming[4] = {hoard(8, RAW_READY_SENT), hoard(8, RAW_READY_SENT),
+                          hoard(8, RAW_READY_SENT), hoard(7, RAW_READY_SENT)};
+    struct raw raw;
+    raw_log_clear();
+    raw_connect(&raw, STEADY_ADDRESS);
+    CHECK(raw_log_says("all places for receivers are taken", 5 * GPUD_SEC), "one more was taken");
+    raw_close(&raw);
+    for (int i = 0; i < 4; i++)
+        let_go(streaming[i]);
+    steady_alone(&steady);
     raw_log_clear();
 }
 
@@ -186,6 +256,7 @@ int main(int argc, char **argv)
     static const struct steady_test tests[] = {
         {"shared words that lie", forged_words},
         {"floods", floods},
+        {"places", places},
         {"no descriptors left", no_descriptors},
     };
     return steady_main(&steady, tests, sizeof(tests) / sizeof(tests[0]), argc, argv);
