@@ -16,8 +16,8 @@
 #define GPUD_PLACES_UNNAMED (GPUD_RECEIVERS_MAX * 3 / 4)
 
 /* Connections in a second. An honest receiver whose handshakes fail tries 50 times. */
-#define GPUD_CONNECTS_A_PROCESS 100
-#define GPUD_CONNECTS 400
+#define GPUD_CONNECTS_A_PROCESS 300
+#define GPUD_CONNECTS 1000
 
 /* Connections of the second that began at `since`. */
 struct gpud_connects {

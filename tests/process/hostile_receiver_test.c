@@ -46,7 +46,7 @@ static void bent_bytes(void)
         {0, 1, "does not speak gpudirect's protocol"},
         {3, 128, "does not speak gpudirect's protocol"},
         {4, 1, "version 3"},
-        {5, 255, "version 65281"},
+        {5, 255, "version 65282"},
         {6, 100, "malformed"},
         {8, 1, "announced"},
         {9, 31, "announced"},
