@@ -3,9 +3,10 @@
 
 #include "base/error.h"
 
+#include "base/text.h"
+
 #include <errno.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 static void fill(struct gpud_error *error, enum gpud_status status, const char *origin, long native,
@@ -14,7 +15,7 @@ static void fill(struct gpud_error *error, enum gpud_status status, const char *
     error->status = status;
     error->native = native;
     error->origin = origin;
-    vsnprintf(error->reason, sizeof(error->reason), format, args);
+    gpud_text_format(error->reason, sizeof(error->reason), format, args);
 }
 
 enum gpud_status gpud_fail(struct gpud_error *error, enum gpud_status status, const char *format,
@@ -73,7 +74,7 @@ enum gpud_status gpud_fail_errno(struct gpud_error *error, const char *format, .
         fill(error, status, "errno", number, format, args);
         va_end(args);
         size_t used = strlen(error->reason);
-        snprintf(error->reason + used, sizeof(error->reason) - used, ": %s", strerror(number));
+        gpud_print_n(error->reason + used, sizeof(error->reason) - used, ": %s", strerror(number));
     }
     return status;
 }
@@ -82,7 +83,7 @@ int gpud_print_n(char *text, size_t size, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    int written = vsnprintf(text, size, format, args);
+    int written = gpud_text_format(text, size, format, args);
     va_end(args);
     return written;
 }

@@ -24,7 +24,7 @@ enum gpud_status gpud_fail_native(struct gpud_error *error, enum gpud_status sta
 enum gpud_status gpud_fail_errno(struct gpud_error *error, const char *format, ...)
     GPUD_PRINTF(2, 3);
 
-/* snprintf into a fixed array, cutting quietly: for names and reasons. */
+/* snprintf into a fixed array, cutting quietly, after a whole character: for names and reasons. */
 #define gpud_print(array, ...) ((void)gpud_print_n(array, sizeof(array), __VA_ARGS__))
 int gpud_print_n(char *text, size_t size, const char *format, ...) GPUD_PRINTF(3, 4);
 

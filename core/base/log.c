@@ -3,6 +3,8 @@
 
 #include "base/log.h"
 
+#include "base/text.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +45,7 @@ void gpud_log_print(const struct gpud_log *log, enum gpud_log_level level, const
     char text[GPUD_REASON_MAX + 256]; /* a reason, and whose it is */
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof(text), format, args);
+    gpud_text_format(text, sizeof(text), format, args);
     va_end(args);
     log->fn(log->user, level, area, text);
 }

@@ -3,6 +3,7 @@
 
 /* Addresses, and how a path is claimed for listening. */
 #include "base/fd.h"
+#include "base/text.h"
 #include "wire/socket.h"
 
 #include <errno.h>
@@ -38,6 +39,12 @@ static enum gpud_status private_directory(char *path, size_t size, struct gpud_e
     return GPUD_OK;
 }
 
+/* As much of a bad address as its refusal quotes. */
+static int quoted(const char *address)
+{
+    return (int)gpud_text_whole(address, strnlen(address, 64));
+}
+
 enum gpud_status gpud_address_resolve(const char *address, char path[GPUD_SOCKET_PATH_MAX],
                                       struct gpud_error *error)
 {
@@ -48,19 +55,20 @@ enum gpud_status gpud_address_resolve(const char *address, char path[GPUD_SOCKET
         const char *name = address + 5;
         if (name[0] != '/' || strlen(name) >= GPUD_SOCKET_PATH_MAX)
             return gpud_fail(error, GPUD_INVALID,
-                             "\"%.64s\": unix: needs an absolute path of at most %zu bytes",
-                             address, GPUD_SOCKET_PATH_MAX - 1);
+                             "\"%.*s\": unix: needs an absolute path of at most %zu bytes",
+                             quoted(address), address, GPUD_SOCKET_PATH_MAX - 1);
         memcpy(path, name, strlen(name) + 1);
         return GPUD_OK;
     }
     for (const char *c = address; *c; c++)
         if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-", *c))
             return gpud_fail(error, GPUD_INVALID,
-                             "\"%.64s\" is not an address: letters, digits, '.', '_', '-', or "
+                             "\"%.*s\" is not an address: letters, digits, '.', '_', '-', or "
                              "unix:/absolute/path",
-                             address);
+                             quoted(address), address);
     if (address[0] == '.')
-        return gpud_fail(error, GPUD_INVALID, "the address \"%.64s\" begins with a dot", address);
+        return gpud_fail(error, GPUD_INVALID, "the address \"%.*s\" begins with a dot",
+                         quoted(address), address);
 
     char directory[GPUD_SOCKET_PATH_MAX];
     enum gpud_status status = private_directory(directory, sizeof(directory), error);
@@ -69,7 +77,8 @@ enum gpud_status gpud_address_resolve(const char *address, char path[GPUD_SOCKET
     char joined[2 * GPUD_SOCKET_PATH_MAX];
     int length = gpud_print_n(joined, sizeof(joined), "%s/%s", directory, address);
     if (length < 0 || (size_t)length >= GPUD_SOCKET_PATH_MAX)
-        return gpud_fail(error, GPUD_INVALID, "the address \"%.64s\" is too long", address);
+        return gpud_fail(error, GPUD_INVALID, "the address \"%.*s\" is too long", quoted(address),
+                         address);
     memcpy(path, joined, (size_t)length + 1);
     return GPUD_OK;
 }

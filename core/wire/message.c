@@ -7,6 +7,7 @@
 #include "wire/message.h"
 
 #include "base/fd.h"
+#include "base/text.h"
 
 #include <string.h>
 
@@ -83,8 +84,7 @@ static void counted(struct codec *codec, void *data, uint32_t *size, uint32_t ma
     raw(codec, data, *size);
 }
 
-/* Text in an array: always ends within it, and holds nothing that would upset a terminal or a log.
- */
+/* Text in an array: always ends within it, and is clean. */
 static void text(struct codec *codec, char *data, uint32_t max)
 {
     uint32_t size = codec->writing ? (uint32_t)strnlen(data, max - 1) : 0;
@@ -92,9 +92,7 @@ static void text(struct codec *codec, char *data, uint32_t max)
     if (codec->writing)
         return;
     data[size] = '\0';
-    for (uint32_t i = 0; i < size; i++)
-        if ((uint8_t)data[i] < 0x20 || data[i] == 0x7f)
-            data[i] = '?';
+    gpud_text_clean(data, size);
 }
 
 static void descriptor(struct codec *codec, int *fd)

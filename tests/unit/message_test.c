@@ -342,6 +342,12 @@ static void unprintable(void)
     encode(&wire, &sent);
     EXPECT(GPUD_OK, "", decode(&got, &wire, wire.size, 0, &e));
     CHECK(strcmp(got.refuse.reason, "a?[31mb?c??") == 0, "\"%s\" came through", got.refuse.reason);
+    strcpy(sent.refuse.reason, "\xc2\x9b"
+                               "31m\xe2\x80\xae, \xc3\xb6\xff\xe2\x82");
+    encode(&wire, &sent);
+    EXPECT(GPUD_OK, "", decode(&got, &wire, wire.size, 0, &e));
+    CHECK(strcmp(got.refuse.reason, "??31m???, \xc3\xb6???") == 0, "\"%s\" came through",
+          got.refuse.reason);
     make(&sent, GPUD_MESSAGE_REFUSE, false);
     strcpy(sent.refuse.reason, "abc");
     encode(&wire, &sent);

@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* CUDA devices: finding the driver, and what its devices can do. */
+#include "base/text.h"
 #include "device/backends.h"
 #include "device/cuda/cuda.h"
 
@@ -40,7 +41,7 @@ static enum gpud_status fail(struct gpud_error *error, enum gpud_status status, 
 {
     char text[160];
     const char *name = NULL;
-    vsnprintf(text, sizeof(text), format, args);
+    gpud_text_format(text, sizeof(text), format, args);
     if (!gpud_cu.get_error_name || gpud_cu.get_error_name(result, &name) != CUDA_SUCCESS || !name)
         name = "a CUDA error";
     return gpud_fail_native(error, status, "cuda", (long)result, "%s: %s (%d)", text, name,

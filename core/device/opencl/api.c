@@ -5,6 +5,7 @@
  * their memory. */
 #include "device/opencl/opencl.h"
 
+#include "base/text.h"
 #include "device/backends.h"
 
 #include <stdarg.h>
@@ -81,7 +82,7 @@ static enum gpud_status fail(struct gpud_error *error, enum gpud_status status, 
                              const char *format, va_list args)
 {
     char text[160];
-    vsnprintf(text, sizeof(text), format, args);
+    gpud_text_format(text, sizeof(text), format, args);
     return gpud_fail_native(error, status, "opencl", code, "%s: %s (%d)", text, name_of(code),
                             code);
 }
