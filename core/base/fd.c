@@ -4,9 +4,11 @@
 #include "base/fd.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #ifndef F_SEAL_FUTURE_WRITE /* Linux 5.1; older C libraries do not name it */
@@ -48,6 +50,26 @@ fail:
     return status;
 }
 
+/* Ordinary pages come from all of the machine's memory. Huge ones come from a pool: where it is
+ * empty, the access to a page of a sealed memfd of the right size kills with SIGBUS all the same.
+ */
+static enum gpud_status check_pages(int fd, struct gpud_error *error)
+{
+    struct statfs fs;
+    if (fstatfs(fd, &fs) < 0)
+        return gpud_fail_errno(error, "cannot find out what the peer's shared memory is made of");
+    if (fs.f_type == HUGETLBFS_MAGIC)
+        return gpud_fail(error, GPUD_PEER,
+                         "the peer sent shared memory of huge pages (MFD_HUGETLB), which the "
+                         "machine may run out of: ordinary pages alone are taken");
+    if (fs.f_type != TMPFS_MAGIC)
+        return gpud_fail(error, GPUD_PEER,
+                         "the peer sent shared memory that is not of ordinary pages (file system "
+                         "%lx): these alone are taken",
+                         (unsigned long)fs.f_type);
+    return GPUD_OK;
+}
+
 enum gpud_status gpud_memfd_map(int fd, uint64_t size, bool writable, void **data,
                                 struct gpud_error *error)
 {
@@ -57,9 +79,14 @@ enum gpud_status gpud_memfd_map(int fd, uint64_t size, bool writable, void **dat
     if (!(seals & F_SEAL_SHRINK))
         return gpud_fail(error, GPUD_PEER,
                          "the peer sent shared memory that is not sealed against shrinking");
+    enum gpud_status status = check_pages(fd, error);
+    if (status != GPUD_OK)
+        return status;
     struct stat st;
     if (fstat(fd, &st) < 0)
         return gpud_fail_errno(error, "cannot measure the peer's shared memory");
+    if (!S_ISREG(st.st_mode))
+        return gpud_fail(error, GPUD_PEER, "the peer sent a descriptor that is not a memfd");
     if (size == 0 || st.st_size < 0 || (uint64_t)st.st_size < size)
         return gpud_fail(error, GPUD_PEER,
                          "the peer's shared memory has %lld bytes where %llu are needed",
@@ -72,10 +99,9 @@ enum gpud_status gpud_memfd_map(int fd, uint64_t size, bool writable, void **dat
     return GPUD_OK;
 }
 
-void gpud_memory_unmap_pages(void *data, uint64_t size)
+bool gpud_memory_unmap_pages(void *data, uint64_t size)
 {
-    if (data)
-        munmap(data, size);
+    return !data || munmap(data, size) == 0;
 }
 
 void gpud_fd_close(int *fd)

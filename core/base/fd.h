@@ -17,13 +17,15 @@ enum gpud_share {
 enum gpud_status gpud_memfd_create(const char *name, uint64_t size, enum gpud_share share, int *fd,
                                    void **data, struct gpud_error *error);
 
-/* Maps a peer's memfd after checking that it is a memfd that cannot shrink and holds at least size
- * bytes: else an access might kill this process with SIGBUS. The descriptor stays the caller's.
- * GPUD_PEER if it lies. */
+/* Maps a peer's memfd after checking that it is a memfd of ordinary pages that cannot shrink and
+ * holds at least size bytes: else an access might kill this process with SIGBUS. The descriptor
+ * stays the caller's. GPUD_PEER if it lies. */
 enum gpud_status gpud_memfd_map(int fd, uint64_t size, bool writable, void **data,
                                 struct gpud_error *error);
 
-void gpud_memory_unmap_pages(void *data, uint64_t size);
+/* data may be NULL. false: the kernel refused (errno), and the pages stay mapped for good. With
+ * what the two above mapped, all of it, that happens only to a process at its limit of mappings. */
+bool gpud_memory_unmap_pages(void *data, uint64_t size);
 
 /* Closes *fd and makes it -1; -1 is nothing. */
 void gpud_fd_close(int *fd);

@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 /* FUNCTION(name, result, arguments, what they are called, the result that stands for a failure,
  * errno). */
@@ -29,6 +30,7 @@
     FUNCTION(memfd_create, int, (const char *name, unsigned flags), (name, flags), -1, EMFILE)     \
     FUNCTION(ftruncate64, int, (int fd, off_t size), (fd, size), -1, ENOSPC)                       \
     FUNCTION(fstat64, int, (int fd, struct stat *status), (fd, status), -1, EIO)                   \
+    FUNCTION(fstatfs64, int, (int fd, struct statfs64 *fs), (fd, fs), -1, EIO)                     \
     FUNCTION(fchmod, int, (int fd, mode_t mode), (fd, mode), -1, EPERM)                            \
     FUNCTION(mkdir, int, (const char *path, mode_t mode), (path, mode), -1, EACCES)                \
     FUNCTION(flock, int, (int fd, int operation), (fd, operation), -1, ENOLCK)                     \

@@ -5,8 +5,10 @@
 #include "base/fd.h"
 #include "device/host/host.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 struct host_memory {
@@ -58,7 +60,10 @@ static void free_host(struct gpud_memory *memory)
 {
     struct host_memory *host = memory->backend;
     if (host) { /* else wrapped: somebody else's pages */
-        gpud_memory_unmap_pages(memory->host, memory->size);
+        if (!gpud_memory_unmap_pages(memory->host, memory->size))
+            gpud_log_error(&memory->device->context->log, "host",
+                           "cannot unmap %llu bytes, which this process keeps: %s",
+                           (unsigned long long)memory->size, strerror(errno));
         gpud_fd_close(&host->fd);
         free(host);
     }

@@ -1,0 +1,140 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Shared memory: what of a peer's is mapped, so that no access to it can kill this process, and
+ * what is said of the rest. */
+#include "../check.h"
+#include "base/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/vfs.h>
+
+#define SIZE 100000 /* no multiple of a page */
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
+
+/* What fstatfs() says instead of the truth; 0: the truth; -1: it fails. */
+static long pretended;
+
+int __real_fstatfs64(int fd, struct statfs64 *fs);
+int __wrap_fstatfs64(int fd, struct statfs64 *fs);
+int __wrap_fstatfs64(int fd, struct statfs64 *fs)
+{
+    if (pretended < 0) {
+        errno = EIO;
+        return -1;
+    }
+    int result = __real_fstatfs64(fd, fs);
+    if (pretended)
+        fs->f_type = pretended;
+    return result;
+}
+
+/* A memfd as a peer would send it; -1: this kernel has none of the kind. */
+static int sealed(unsigned flags, off_t size, int seals)
+{
+    int fd = memfd_create("peer", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
+    if (fd < 0)
+        return -1;
+    CHECK(ftruncate(fd, size) == 0, "ftruncate: %s", strerror(errno));
+    CHECK(fcntl(fd, F_ADD_SEALS, seals) == 0, "F_ADD_SEALS: %s", strerror(errno));
+    return fd;
+}
+
+/* --- what is ours ----------------------------------------------------------------------------- */
+
+static void test_round_trip(void)
+{
+    int fd;
+    void *ours, *theirs;
+    WORKS(gpud_memfd_create("test", SIZE, GPUD_SHARE_WRITABLE, &fd, &ours, &e));
+    WORKS(gpud_memfd_map(fd, SIZE, true, &theirs, &e));
+    memset(ours, 0x5a, SIZE);
+    CHECK(memcmp(ours, theirs, SIZE) == 0, "the two mappings are not of the same memory");
+    CHECK(gpud_memory_unmap_pages(theirs, SIZE), "munmap: %s", strerror(errno));
+    CHECK(gpud_memory_unmap_pages(ours, SIZE), "munmap: %s", strerror(errno));
+    gpud_fd_close(&fd);
+    CHECK_EQUAL(fd, -1);
+
+    WORKS(gpud_memfd_create("test", SIZE, GPUD_SHARE_READ_ONLY, &fd, &ours, &e));
+    EXPECT(GPUD_NO_ACCESS, "cannot map", gpud_memfd_map(fd, SIZE, true, &theirs, &e));
+    WORKS(gpud_memfd_map(fd, SIZE, false, &theirs, &e));
+    CHECK(gpud_memory_unmap_pages(theirs, SIZE) && gpud_memory_unmap_pages(ours, SIZE), "munmap");
+    gpud_fd_close(&fd);
+}
+
+static void test_unmap(void)
+{
+    char page[4096];
+    CHECK(gpud_memory_unmap_pages(NULL, SIZE), "nothing cannot be unmapped");
+    errno = 0;
+    CHECK(!gpud_memory_unmap_pages(page + 1, 4096) && errno == EINVAL,
+          "a refusal of munmap() is not seen");
+}
+
+/* --- what is a peer's ------------------------------------------------------------------------- */
+
+static void test_lies(void)
+{
+    void *data = &pretended;
+    int pipes[2], fd = sealed(0, SIZE, F_SEAL_GROW);
+    EXPECT(GPUD_PEER, "not sealed", gpud_memfd_map(fd, SIZE, false, &data, &e));
+    gpud_fd_close(&fd);
+    fd = sealed(0, SIZE, SEALS);
+    EXPECT(GPUD_PEER, "100000 bytes where 100001", gpud_memfd_map(fd, SIZE + 1, false, &data, &e));
+    EXPECT(GPUD_PEER, "where 0", gpud_memfd_map(fd, 0, false, &data, &e));
+    gpud_fd_close(&fd);
+    CHECK(pipe(pipes) == 0, "pipe");
+    EXPECT(GPUD_PEER, "not a memfd", gpud_memfd_map(pipes[0], SIZE, false, &data, &e));
+    close(pipes[0]);
+    close(pipes[1]);
+    CHECK(data == &pretended, "an output was written by a call that failed");
+}
+
+/* File systems as the kernel names them. */
+static void test_pages(void)
+{
+    void *data = &pretended;
+    int fd = sealed(0, SIZE, SEALS);
+    pretended = HUGETLBFS_MAGIC;
+    EXPECT(GPUD_PEER, "huge pages", gpud_memfd_map(fd, SIZE, false, &data, &e));
+    EXPECT(GPUD_PEER, "huge pages", gpud_memfd_map(fd, SIZE, true, &data, &e));
+    pretended = BTRFS_SUPER_MAGIC;
+    EXPECT(GPUD_PEER, "9123683e", gpud_memfd_map(fd, SIZE, false, &data, &e));
+    pretended = -1;
+    EXPECT(GPUD_IO, "made of", gpud_memfd_map(fd, SIZE, false, &data, &e));
+    CHECK(data == &pretended, "an output was written by a call that failed");
+    pretended = 0;
+    WORKS(gpud_memfd_map(fd, SIZE, false, &data, &e));
+    CHECK(gpud_memory_unmap_pages(data, SIZE), "munmap");
+    gpud_fd_close(&fd);
+}
+
+/* The real thing: sealed, of the right size, and an access would be SIGBUS where the pool is empty.
+ */
+static void test_huge(void)
+{
+    void *data;
+    int fd = sealed(MFD_HUGETLB, 1 << 30, SEALS);
+    if (fd < 0) {
+        SAY("  left out: this kernel makes no memfd of huge pages: %s", strerror(errno));
+        return;
+    }
+    EXPECT(GPUD_PEER, "huge pages", gpud_memfd_map(fd, SIZE, false, &data, &e));
+    gpud_fd_close(&fd);
+}
+
+int main(void)
+{
+    SAY("memory that is shared and taken back");
+    test_round_trip();
+    test_unmap();
+    SAY("memfds that are none, or not what they should be");
+    test_lies();
+    SAY("memfds that are not of ordinary pages");
+    test_pages();
+    test_huge();
+    return 0;
+}
