@@ -7,6 +7,7 @@
 #include <linux/magic.h>
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -14,6 +15,15 @@
 #ifndef F_SEAL_FUTURE_WRITE /* Linux 5.1; older C libraries do not name it */
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
+
+bool gpud_file_fits(uint64_t size, uint64_t *limit)
+{
+    struct rlimit allowed;
+    if (getrlimit(RLIMIT_FSIZE, &allowed) < 0)
+        allowed.rlim_cur = RLIM_INFINITY;
+    *limit = allowed.rlim_cur;
+    return allowed.rlim_cur == RLIM_INFINITY || size <= allowed.rlim_cur;
+}
 
 enum gpud_status gpud_memfd_create(const char *name, uint64_t size, enum gpud_share share, int *fd,
                                    void **data, struct gpud_error *error)
@@ -23,6 +33,12 @@ enum gpud_status gpud_memfd_create(const char *name, uint64_t size, enum gpud_sh
     if (share == GPUD_SHARE_READ_ONLY)
         seals |= F_SEAL_FUTURE_WRITE; /* does not touch the mapping made below */
 
+    uint64_t limit;
+    if (!gpud_file_fits(size, &limit))
+        return gpud_fail(error, GPUD_NO_MEMORY,
+                         "shared memory of %llu bytes is a file, and this process's files may have "
+                         "%llu: raise its limit (ulimit -f)",
+                         (unsigned long long)size, (unsigned long long)limit);
     int new_fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (new_fd < 0)
         return gpud_fail_errno(error, "cannot create shared memory");

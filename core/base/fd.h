@@ -12,6 +12,10 @@ enum gpud_share {
     GPUD_SHARE_WRITABLE,  /* others can write it too */
 };
 
+/* Whether this process may make a file as large (ulimit -f); *limit is what it may. To try is no
+ * way to find out: beyond the limit the kernel sends SIGXFSZ, which kills. */
+bool gpud_file_fits(uint64_t size, uint64_t *limit);
+
 /* A zeroed memfd of this size, mapped writable here, whose size nobody can change any more. The
  * caller owns both the descriptor and the mapping. */
 enum gpud_status gpud_memfd_create(const char *name, uint64_t size, enum gpud_share share, int *fd,

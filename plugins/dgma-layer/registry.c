@@ -23,6 +23,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -131,6 +132,19 @@ static int reserve(int fd, size_t total)
     return error;
 }
 
+/* Files of this process may be smaller (ulimit -f); to try would be SIGXFSZ, which kills. */
+static bool exceeds_limit(size_t total)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur == RLIM_INFINITY ||
+        total <= limit.rlim_cur)
+        return false;
+    dgma_log("no %zu bytes of shared memory: it is a file, and this process's files may have %llu; "
+             "raise its limit (ulimit -f)",
+             total, (unsigned long long)limit.rlim_cur);
+    return true;
+}
+
 static struct dgma_object *object_new(cl_ulong base, int fd, size_t total)
 {
     struct dgma_object *object = calloc(1, sizeof *object);
@@ -151,6 +165,9 @@ static struct dgma_object *object_new(cl_ulong base, int fd, size_t total)
 struct dgma_object *dgma_object_create(size_t surface)
 {
     pthread_once(&swept_at_start, sweep);
+    size_t total = surface + DGMA_PAGE;
+    if (exceeds_limit(total))
+        return NULL;
     cl_ulong base;
     struct name name;
     int fd = create_file(&base, &name);
@@ -158,7 +175,6 @@ struct dgma_object *dgma_object_create(size_t surface)
         dgma_log("no shared memory for a bus address: %s in %s", strerror(errno), FOLDER);
         return NULL;
     }
-    size_t total = surface + DGMA_PAGE;
     int error = reserve(fd, total);
     if (error == ENOSPC) { /* perhaps only because of what the dead left meanwhile */
         sweep();

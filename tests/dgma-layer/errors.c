@@ -7,7 +7,9 @@
 #define CL_USE_DEPRECATED_OPENCL_1_1_APIS
 #include "common.h"
 
+#include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 
 static cl_int create_status(cl_context context, cl_mem_flags flags, size_t size, void *pointer)
 {
@@ -46,6 +48,23 @@ static void bus_creation(struct cl *cl)
     CHECK(memcmp(back, data, sizeof back) == 0);
     clReleaseMemObject(mem);
     CHECK(!clCreateBuffer(cl->context, BUS_ADDRESSABLE, 0, NULL, NULL));
+}
+
+/* The memory behind a bus address is a file: one that is too large for this process is a failed
+ * allocation, and no SIGXFSZ. */
+static void file_limit(struct cl *cl)
+{
+    struct rlimit before, small;
+    signal(SIGXFSZ, SIG_DFL); /* the OpenCL driver may have caught it */
+    CHECK(getrlimit(RLIMIT_FSIZE, &before) == 0);
+    small = before;
+    small.rlim_cur = 4 * PAGE;
+    CHECK(setrlimit(RLIMIT_FSIZE, &small) == 0);
+    cl_int fits = create_status(cl->context, BUS_ADDRESSABLE, 3 * PAGE, NULL);
+    cl_int exceeds = create_status(cl->context, BUS_ADDRESSABLE, 4 * PAGE, NULL);
+    CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0);
+    CHECK_CL(CL_SUCCESS, fits);
+    CHECK_CL(CL_MEM_OBJECT_ALLOCATION_FAILURE, exceeds);
 }
 
 static void external_creation(struct cl *cl, const struct bus_address *good)
@@ -229,6 +248,7 @@ int main(void)
     cl_mem bus = new_resident(&cl, 2 * PAGE, &address);
     cl_mem external = new_external(&cl, 2 * PAGE, &address);
     bus_creation(&cl);
+    file_limit(&cl);
     external_creation(&cl, &address);
     use(&cl, bus, external);
     commands(&cl, bus, external);

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/vfs.h>
 
 #define SIZE 100000 /* no multiple of a page */
@@ -74,6 +75,29 @@ static void test_unmap(void)
           "a refusal of munmap() is not seen");
 }
 
+/* Beyond a limit of the process the kernel would kill it. */
+static void test_file_limit(void)
+{
+    int fd = -1;
+    void *data = NULL;
+    uint64_t limit;
+    struct rlimit before, small;
+    CHECK(getrlimit(RLIMIT_FSIZE, &before) == 0, "getrlimit");
+    small = before;
+    small.rlim_cur = SIZE;
+    fflush(stdout);
+    CHECK(setrlimit(RLIMIT_FSIZE, &small) == 0, "setrlimit");
+    CHECK(gpud_file_fits(SIZE, &limit) && !gpud_file_fits(SIZE + 1, &limit) && limit == SIZE,
+          "the limit is %llu", (unsigned long long)limit);
+    EXPECT(GPUD_NO_MEMORY, "may have 100000: raise its limit (ulimit -f)",
+           gpud_memfd_create("test", SIZE + 1, GPUD_SHARE_WRITABLE, &fd, &data, &e));
+    CHECK(fd == -1 && !data, "an output was written by a call that failed");
+    WORKS(gpud_memfd_create("test", SIZE, GPUD_SHARE_WRITABLE, &fd, &data, &e));
+    CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0, "setrlimit");
+    CHECK(gpud_memory_unmap_pages(data, SIZE), "munmap");
+    gpud_fd_close(&fd);
+}
+
 /* --- what is a peer's ------------------------------------------------------------------------- */
 
 static void test_lies(void)
@@ -131,6 +155,8 @@ int main(void)
     SAY("memory that is shared and taken back");
     test_round_trip();
     test_unmap();
+    SAY("files that this process may not make as large");
+    test_file_limit();
     SAY("memfds that are none, or not what they should be");
     test_lies();
     SAY("memfds that are not of ordinary pages");
