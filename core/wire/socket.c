@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -140,6 +141,18 @@ static size_t take_descriptors(struct msghdr *header, int *fds, size_t max)
     return count;
 }
 
+/* There is room in the message for as many descriptors as the kernel lets a peer send: where some
+ * of them are missing, they found none in this process. */
+static enum gpud_status out_of_descriptors(struct gpud_error *error)
+{
+    struct rlimit limit = {0};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    return gpud_fail(error, GPUD_NO_MEMORY,
+                     "no descriptors are left for those that came with a message: this process may "
+                     "have %llu; raise its limit (ulimit -n), or close some",
+                     (unsigned long long)limit.rlim_cur);
+}
+
 enum gpud_status gpud_socket_receive(int fd, struct gpud_message *message, struct gpud_error *error)
 {
     uint8_t bytes[GPUD_MESSAGE_MAX + 1]; /* one more, so that a longer message is seen */
@@ -169,8 +182,10 @@ enum gpud_status gpud_socket_receive(int fd, struct gpud_message *message, struc
     enum gpud_status status;
     if (got == 0 && count == 0)
         return gpud_fail(error, GPUD_CLOSED, "the peer closed the connection");
-    if (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC) || (size_t)got > GPUD_MESSAGE_MAX)
+    if (header.msg_flags & MSG_TRUNC || (size_t)got > GPUD_MESSAGE_MAX)
         status = gpud_fail(error, GPUD_PEER, "the peer sent more than a message holds");
+    else if (header.msg_flags & MSG_CTRUNC)
+        status = out_of_descriptors(error);
     else
         status = gpud_message_decode(message, bytes, (size_t)got, fds, count, error);
     if (status != GPUD_OK)

@@ -42,7 +42,8 @@ enum gpud_status gpud_socket_connect(const char *path, int *fd, pid_t *pid,
 enum gpud_status gpud_socket_send(int fd, struct gpud_message *message, struct gpud_error *error);
 
 /* GPUD_AGAIN: nothing there. GPUD_CLOSED: the peer's end is closed. GPUD_PEER, GPUD_UNSUPPORTED:
- * what it sent is refused, its descriptors are closed. */
+ * what it sent is refused, its descriptors are closed. GPUD_NO_MEMORY: this process has no
+ * descriptors left for those of the message, which is lost, through no fault of the peer's. */
 enum gpud_status gpud_socket_receive(int fd, struct gpud_message *message,
                                      struct gpud_error *error);
 

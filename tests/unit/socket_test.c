@@ -1,0 +1,132 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Messages with descriptors: they arrive, those that nobody asked for are closed, and a process
+ * that has no room for them says so of itself. */
+#include "../check.h"
+#include "base/fd.h"
+#include "wire/socket.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#define MEMORIES 5
+
+static int ends[2];
+
+static unsigned count_fds(void)
+{
+    unsigned count = 0;
+    DIR *dir = opendir("/proc/self/fd");
+    CHECK(dir, "/proc: %s", strerror(errno));
+    for (struct dirent *entry; (entry = readdir(dir));)
+        count += entry->d_name[0] != '.';
+    closedir(dir);
+    return count;
+}
+
+/* The lowest number that no descriptor has: all below are taken. */
+static int first_free(void)
+{
+    int fd = dup(0);
+    CHECK(fd >= 0, "dup: %s", strerror(errno));
+    close(fd);
+    return fd;
+}
+
+/* An ACCEPT with a page and so many memories: as many descriptors, and one. */
+static void send_accept(void)
+{
+    static struct gpud_message message;
+    memset(&message, 0, sizeof(message));
+    message.type = GPUD_MESSAGE_ACCEPT;
+    message.accept.page = ends[0];
+    message.accept.ring.memories = MEMORIES;
+    for (int i = 0; i < MEMORIES; i++)
+        message.accept.ring.handle[i] =
+            (struct gpud_handle){.type = GPUD_HANDLE_MEMFD, .fd = ends[0]};
+    WORKS(gpud_socket_send(ends[0], &message, &e));
+}
+
+static void test_arrival(void)
+{
+    struct gpud_message message;
+    unsigned before = count_fds();
+    CHECK(gpud_socket_receive(ends[1], &message, NULL) == GPUD_AGAIN, "a message from nowhere");
+    send_accept();
+    WORKS(gpud_socket_receive(ends[1], &message, &e));
+    CHECK(message.accept.ring.memories == MEMORIES && count_fds() == before + MEMORIES + 1,
+          "%u descriptors came", count_fds() - before);
+    gpud_message_close(&message);
+    CHECK_EQUAL(count_fds(), before);
+}
+
+/* Room for none of them, for one, … for all but one. */
+static void test_limit(void)
+{
+    struct rlimit limit, small;
+    unsigned before = count_fds();
+    CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0, "getrlimit");
+    for (unsigned room = 0; room <= MEMORIES; room++) {
+        struct gpud_message message;
+        struct gpud_error error = {.reason = ""};
+        char says[64];
+        send_accept();
+        small = limit;
+        small.rlim_cur = (rlim_t)first_free() + room;
+        CHECK(setrlimit(RLIMIT_NOFILE, &small) == 0, "setrlimit");
+        enum gpud_status status = gpud_socket_receive(ends[1], &message, &error);
+        CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit");
+        CHECK(status == GPUD_NO_MEMORY, "room for %u of %u descriptors gives \"%s\": %s", room,
+              MEMORIES + 1, gpud_status_string(status), error.reason);
+        gpud_print(says, "this process may have %u; raise its limit (ulimit -n)",
+                   (unsigned)small.rlim_cur);
+        CHECK(strstr(error.reason, says) && !strstr(error.reason, "peer"), "\"%s\"", error.reason);
+        CHECK_EQUAL(count_fds(), before);
+    }
+    /* Nothing is wrong with the connection. */
+    test_arrival();
+}
+
+/* What is the peer's fault stays the peer's fault. */
+static void test_surplus(void)
+{
+    static char bytes[GPUD_MESSAGE_MAX + 2];
+    int fds[253];
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(fds))] = {0};
+    unsigned before = count_fds();
+    for (size_t i = 0; i < 253; i++)
+        fds[i] = ends[0];
+    for (int large = 0; large < 2; large++) {
+        struct gpud_message message;
+        struct iovec data = {.iov_base = bytes, .iov_len = large ? sizeof(bytes) : 16};
+        struct msghdr header = {.msg_iov = &data,
+                                .msg_iovlen = 1,
+                                .msg_control = control,
+                                .msg_controllen = sizeof(control)};
+        struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
+        rights->cmsg_level = SOL_SOCKET;
+        rights->cmsg_type = SCM_RIGHTS;
+        rights->cmsg_len = CMSG_LEN(sizeof(fds));
+        memcpy(CMSG_DATA(rights), fds, sizeof(fds));
+        CHECK(sendmsg(ends[0], &header, MSG_DONTWAIT) > 0, "sendmsg: %s", strerror(errno));
+        EXPECT(GPUD_PEER, large ? "more than a message holds" : "does not speak",
+               gpud_socket_receive(ends[1], &message, &e));
+        CHECK_EQUAL(count_fds(), before);
+    }
+}
+
+int main(void)
+{
+    CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) == 0,
+          "socketpair: %s", strerror(errno));
+    SAY("descriptors arrive");
+    test_arrival();
+    SAY("and find no room");
+    test_limit();
+    SAY("and are too many");
+    test_surplus();
+    return 0;
+}
