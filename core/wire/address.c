@@ -4,13 +4,12 @@
 /* Addresses, and how a path is claimed for listening. */
 #include "base/fd.h"
 #include "base/text.h"
+#include "wire/lock.h"
 #include "wire/socket.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -85,51 +84,6 @@ enum gpud_status gpud_address_resolve(const char *address, char path[GPUD_SOCKET
 
 /* --- listening ----------------------------------------------------------------------------- */
 
-static void lock_path(const char *path, char *lock, size_t size)
-{
-    gpud_print_n(lock, size, "%s.lock", path);
-}
-
-/* The lock file goes when its holder does, so the file that was opened may not be the file that is
- * there now. */
-static enum gpud_status take_lock(const char *path, int *lock, struct gpud_error *error)
-{
-    char name[GPUD_SOCKET_PATH_MAX + 8];
-    lock_path(path, name, sizeof(name));
-    for (int tries = 0; tries < 100; tries++) {
-        int fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-        if (fd < 0)
-            return gpud_fail_errno(error, "cannot open the lock file %s", name);
-        if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-            enum gpud_status status =
-                errno == EWOULDBLOCK
-                    ? gpud_fail_native(
-                          error, GPUD_IO, "errno", EADDRINUSE,
-                          "another sender has the address %s: choose another, or stop it", path)
-                    : gpud_fail_errno(error, "cannot lock %s", name);
-            close(fd);
-            return status;
-        }
-        struct stat opened, there;
-        if (fstat(fd, &opened) == 0 && stat(name, &there) == 0 && opened.st_ino == there.st_ino &&
-            opened.st_dev == there.st_dev) {
-            *lock = fd;
-            return GPUD_OK;
-        }
-        close(fd);
-    }
-    return gpud_fail_native(error, GPUD_IO, "errno", EADDRINUSE,
-                            "the lock of %s is contended: try again", path);
-}
-
-static void drop_lock(struct gpud_listener *listener)
-{
-    char name[GPUD_SOCKET_PATH_MAX + 8];
-    lock_path(listener->path, name, sizeof(name));
-    unlink(name);
-    gpud_fd_close(&listener->lock);
-}
-
 /* Only with the lock in hand: what is there belongs to a process that died. */
 static enum gpud_status clear_stale(const char *path, struct gpud_error *error)
 {
@@ -152,7 +106,7 @@ enum gpud_status gpud_listener_open(struct gpud_listener *listener, const char *
     memcpy(made.path, path, strlen(path) + 1);
     memcpy(name.sun_path, path, strlen(path) + 1);
 
-    enum gpud_status status = take_lock(path, &made.lock, error);
+    enum gpud_status status = gpud_lock_take(path, &made.lock, error);
     if (status != GPUD_OK)
         return status;
     status = clear_stale(path, error);
@@ -177,7 +131,7 @@ enum gpud_status gpud_listener_open(struct gpud_listener *listener, const char *
     return GPUD_OK;
 fail:
     gpud_fd_close(&made.fd);
-    drop_lock(&made);
+    gpud_lock_drop(made.path, &made.lock);
     return status;
 }
 
@@ -187,5 +141,5 @@ void gpud_listener_close(struct gpud_listener *listener)
         return;
     unlink(listener->path);
     gpud_fd_close(&listener->fd);
-    drop_lock(listener);
+    gpud_lock_drop(listener->path, &listener->lock);
 }

@@ -25,7 +25,8 @@ struct gpud_listener {
 };
 
 /* Claims the path under a lock file, so that a socket left by a process that died is taken over and
- * that of a living one never is (EADDRINUSE). The socket is 0600 before it listens. */
+ * that of a living one never is: EADDRINUSE, with its name, after 2 s in which it may be dying, or
+ * at once if it is this process. The socket is 0600 before it listens. */
 enum gpud_status gpud_listener_open(struct gpud_listener *listener, const char *path,
                                     struct gpud_error *error);
 void gpud_listener_close(struct gpud_listener *listener);

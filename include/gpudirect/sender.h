@@ -69,7 +69,8 @@ struct gpud_sender_info {
 };
 
 /* Listens at once. GPUD_NO_ACCESS, or GPUD_IO with EADDRINUSE when another live sender has the
- * address. */
+ * address: it is waited for up to 2 s, as one that was just killed has it a moment longer, and then
+ * the reason says which process it is. One of this process is not waited for. */
 GPUD_API enum gpud_status gpud_sender_create(struct gpud_context *context,
                                              const struct gpud_sender_params *params,
                                              struct gpud_sender **sender, struct gpud_error *error);

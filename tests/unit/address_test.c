@@ -6,6 +6,7 @@
 #include "../check.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "wire/lock.h"
 #include "wire/socket.h"
 
 #include <dirent.h>
@@ -13,6 +14,11 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/file.h>
+#include <sys/inotify.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -135,7 +141,9 @@ static void test_claim(void)
     struct gpud_error error;
     CHECK(gpud_listener_open(&second, path, &error) == GPUD_IO && error.native == EADDRINUSE,
           "a second listener on the address of a living one");
-    CHECK(strstr(error.reason, "another sender has the address"), "\"%s\"", error.reason);
+    CHECK(strstr(error.reason, "another sender has the address") &&
+              strstr(error.reason, "this process itself"),
+          "\"%s\"", error.reason);
 
     /* The living one is unharmed. */
     int fd = -1, accepted = -1;
@@ -158,28 +166,39 @@ static void test_claim(void)
     CHECK_EQUAL(count_entries(base), 1); /* the runtime directory */
 }
 
-/* A process that was killed leaves its socket and its lock file. */
-static void test_stale(void)
+/* A process that listens there, and stays. */
+static pid_t listen_elsewhere(const char *path, const char *name)
 {
     struct gpud_listener listener;
-    char path[GPUD_SOCKET_PATH_MAX], lock[GPUD_SOCKET_PATH_MAX + 8];
     int ready[2];
-    in_base(path, "stale");
     CHECK(pipe(ready) == 0, "pipe");
     pid_t child = fork();
     if (child == 0) {
+        prctl(PR_SET_NAME, name);
         if (gpud_listener_open(&listener, path, NULL) == GPUD_OK && write(ready[1], "x", 1) == 1)
             pause();
         _exit(1);
     }
     char byte;
     CHECK(read(ready[0], &byte, 1) == 1, "the other process does not listen");
+    close(ready[0]);
+    close(ready[1]);
+    return child;
+}
+
+/* A process that was killed leaves its socket and its lock file. */
+static void test_stale(void)
+{
+    struct gpud_listener listener;
+    char path[GPUD_SOCKET_PATH_MAX], lock[GPUD_SOCKET_PATH_MAX + 8], says[64];
+    in_base(path, "stale");
+    pid_t child = listen_elsewhere(path, "cam\x1b[31m\xc2\x9b");
+    kill(child, SIGSTOP); /* which is a living process, too */
     struct gpud_error error;
     CHECK(gpud_listener_open(&listener, path, &error) == GPUD_IO && error.native == EADDRINUSE,
           "taken from a living process");
-    kill(child, SIGSTOP);
-    CHECK(gpud_listener_open(&listener, path, &error) == GPUD_IO,
-          "taken from a process that is merely stopped");
+    gpud_print(says, "has the address %s: process %d (cam?[31m?\?);", path, child);
+    CHECK(strstr(error.reason, says), "\"%s\" does not say \"%s\"", error.reason, says);
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
     gpud_print(lock, "%s.lock", path);
@@ -190,8 +209,127 @@ static void test_stale(void)
     WORKS(gpud_socket_connect(path, &fd, &pid, &e));
     gpud_fd_close(&fd);
     gpud_listener_close(&listener);
+    CHECK_EQUAL(count_entries(base), 1);
+}
+
+/* Listens, and is killed; a child of it has the lock until somebody tried to take it some times. */
+static void die_slowly(const char *path, const char *lock, int ready)
+{
+    struct gpud_listener listener;
+    if (gpud_listener_open(&listener, path, NULL) != GPUD_OK)
+        _exit(1);
+    int watch = inotify_init1(IN_CLOEXEC);
+    if (watch < 0 || inotify_add_watch(watch, lock, IN_OPEN) < 0)
+        _exit(1);
+    if (fork() > 0) {
+        if (write(ready, "x", 1) == 1)
+            kill(getpid(), SIGKILL);
+        _exit(1);
+    }
+    alarm(30);
+    _Alignas(struct inotify_event) char event[sizeof(struct inotify_event)];
+    for (int opened = 0; opened < 3; opened++) {
+        if (read(watch, event, sizeof(event)) != sizeof(event))
+            _exit(1);
+    }
+    _exit(0);
+}
+
+/* Who restarts a sender that was killed a moment before takes over from it. */
+static void test_dying(void)
+{
+    struct gpud_listener listener;
+    char path[GPUD_SOCKET_PATH_MAX], lock[GPUD_SOCKET_PATH_MAX + 8], text[GPUD_LOCK_HOLDER_MAX];
+    char says[64], byte;
+    int ready[2];
+    in_base(path, "dying");
+    gpud_print(lock, "%s.lock", path);
+    CHECK(pipe(ready) == 0, "pipe");
+    pid_t child = fork();
+    if (child == 0)
+        die_slowly(path, lock, ready[1]);
+    CHECK(read(ready[0], &byte, 1) == 1, "the other process does not listen");
+    waitpid(child, NULL, 0);
+    int fd = open(lock, O_RDWR | O_CLOEXEC); /* the first of the three */
+    CHECK(fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0, "the lock of the killed process is free");
+    CHECK(!gpud_lock_holder(fd, text), "%s", text);
+    gpud_print(says, "a child of process %d, which is gone", child);
+    CHECK(strcmp(text, says) == 0, "\"%s\" where \"%s\" is right", text, says);
+    close(fd);
+    WORKS(gpud_listener_open(&listener, path, &e));
+    gpud_listener_close(&listener);
     close(ready[0]);
     close(ready[1]);
+    CHECK_EQUAL(count_entries(base), 1);
+}
+
+/* What stands in the file is anybody's. */
+static void test_holder(void)
+{
+    static const struct {
+        const char *content, *says;
+    } files[] = {
+        {"", "a process that does not say which"},
+        {"\n", "a process that does not say which"},
+        {"12", "a process that does not say which"},
+        {"12 13", "a process that does not say which"},
+        {"-12 13\n", "a process that does not say which"},
+        {"0 13\n", "a process that does not say which"},
+        {" 12 13\n", "a process that does not say which"},
+        {"12  13\n", "a process that does not say which"},
+        {"12 13x\n", "a process that does not say which"},
+        {"4294967308 13\n", "a process that does not say which"},
+        {"99999999999999999999999 13\n", "a process that does not say which"},
+        {"9999999999999999999999999999999999999999999999999999999999999999999999999999 13\n",
+         "a process that does not say which"},
+        {"../../etc/passwd\n", "a process that does not say which"},
+        {"12 13\nand so on", "process 12 of another container"},
+        {"2147483647 99999999999999999999999\n", "process 2147483647 of another container"},
+    };
+    char text[GPUD_LOCK_HOLDER_MAX];
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        size_t size = strlen(files[i].content);
+        int fd = memfd_create("lock", MFD_CLOEXEC);
+        CHECK(fd >= 0 && write(fd, files[i].content, size) == (ssize_t)size, "memfd");
+        CHECK(!gpud_lock_holder(fd, text), "\"%s\" is this process", files[i].content);
+        CHECK(strcmp(text, files[i].says) == 0, "\"%s\" is \"%s\"", files[i].content, text);
+        close(fd);
+    }
+    int pipes[2];
+    CHECK(pipe(pipes) == 0, "pipe");
+    CHECK(!gpud_lock_holder(pipes[0], text) && strstr(text, "does not say"), "%s", text);
+    close(pipes[0]);
+    close(pipes[1]);
+}
+
+/* The holder's name is not written where it would cost somebody his data, or this process its life.
+ */
+static void test_unsigned(void)
+{
+    struct gpud_listener listener;
+    char path[GPUD_SOCKET_PATH_MAX], lock[GPUD_SOCKET_PATH_MAX + 8], data[GPUD_SOCKET_PATH_MAX];
+    struct rlimit before, none;
+    struct stat st;
+    in_base(path, "unsigned");
+    in_base(data, "data");
+    gpud_print(lock, "%s.lock", path);
+    int fd = open(data, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    CHECK(fd >= 0 && write(fd, "data", 4) == 4 && link(data, lock) == 0, "link");
+    close(fd);
+    WORKS(gpud_listener_open(&listener, path, &e));
+    gpud_listener_close(&listener);
+    CHECK(stat(data, &st) == 0 && st.st_size == 4, "somebody's file has %lld bytes now",
+          (long long)st.st_size);
+    unlink(data);
+
+    CHECK(getrlimit(RLIMIT_FSIZE, &before) == 0, "getrlimit");
+    none = before;
+    none.rlim_cur = 0;
+    fflush(stdout);
+    CHECK(setrlimit(RLIMIT_FSIZE, &none) == 0, "setrlimit");
+    WORKS(gpud_listener_open(&listener, path, &e));
+    CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0, "setrlimit");
+    gpud_listener_close(&listener);
     CHECK_EQUAL(count_entries(base), 1);
 }
 
@@ -288,6 +426,10 @@ int main(void)
     test_claim();
     SAY("what the dead leave behind");
     test_stale();
+    test_dying();
+    SAY("who says that he has it");
+    test_holder();
+    test_unsigned();
     test_obstacles();
     SAY("many want the same address");
     test_race();
