@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 
+#include "base/clock.h"
 #include "base/text.h"
 
 #include <stdarg.h>
@@ -37,6 +38,39 @@ void gpud_log_init(struct gpud_log *log, gpud_log_fn fn, void *user, enum gpud_l
     log->fn = fn ? fn : to_stderr;
     log->user = user;
     log->level = level ? level : level_of_environment();
+    log->lines_max = GPUD_LOG_LINES_MAX;
+    atomic_init(&log->lines, 0);
+}
+
+static void tell_left_out(const struct gpud_log *log, uint32_t count)
+{
+    char text[80];
+    if (count == 0)
+        return;
+    gpud_print(text, "%u more lines were left out: no more than %u are printed in a second", count,
+               log->lines_max);
+    log->fn(log->user, GPUD_LOG_WARNING, "log", text);
+}
+
+void gpud_log_finish(struct gpud_log *log)
+{
+    uint32_t count = (uint32_t)atomic_exchange(&log->lines, 0);
+    if (count > log->lines_max)
+        tell_left_out(log, count - log->lines_max);
+}
+
+bool gpud_log_count(struct gpud_log *log, int64_t now, uint32_t *left_out)
+{
+    uint64_t second = (uint64_t)(now / GPUD_SEC) << 32;
+    uint64_t seen = atomic_load(&log->lines), next;
+    uint32_t before;
+    do {
+        before = (uint32_t)seen;
+        /* A thread that was held up since it read the clock counts in the second that is now. */
+        next = second > seen ? second + 1 : seen + 1;
+    } while (!atomic_compare_exchange_weak(&log->lines, &seen, next));
+    *left_out = second > seen && before > log->lines_max ? before - log->lines_max : 0;
+    return (uint32_t)next <= log->lines_max;
 }
 
 void gpud_log_print(const struct gpud_log *log, enum gpud_log_level level, const char *area,
@@ -44,6 +78,15 @@ void gpud_log_print(const struct gpud_log *log, enum gpud_log_level level, const
 {
     char text[GPUD_REASON_MAX + 256]; /* a reason, and whose it is */
     va_list args;
+    if (level != GPUD_LOG_ERROR) {
+        /* Whoever only prints has no business with the rest of a log, but each is part of a
+         * context, and none of these is const. */
+        uint32_t left_out;
+        bool print = gpud_log_count((struct gpud_log *)log, gpud_now(), &left_out);
+        tell_left_out(log, left_out);
+        if (!print)
+            return;
+    }
     va_start(args, format);
     gpud_text_format(text, sizeof(text), format, args);
     va_end(args);

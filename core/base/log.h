@@ -7,15 +7,28 @@
 #define GPUD_BASE_LOG_H
 
 #include "base/error.h"
+#include <stdatomic.h>
+
+/* A peer can be the cause of as many lines as it likes, but for errors, which end something. */
+#define GPUD_LOG_LINES_MAX 100 /* in a second of the clock */
 
 struct gpud_log {
     gpud_log_fn fn;
     void *user;
     enum gpud_log_level level;
+    uint32_t lines_max;
+    _Atomic uint64_t lines; /* the last second that had any, and in the lower half how many */
 };
 
 /* fn NULL: stderr. level 0: what GPUDIRECT_LOG says, else warnings. */
 void gpud_log_init(struct gpud_log *log, gpud_log_fn fn, void *user, enum gpud_log_level level);
+
+/* Tells of lines that were left out and of which nothing was said so far. */
+void gpud_log_finish(struct gpud_log *log);
+
+/* Counts a line at that time, in ns. true: it may be printed. *left_out: so many of an earlier
+ * second were not, and the caller is the one to say so. Thread-safe. */
+bool gpud_log_count(struct gpud_log *log, int64_t now, uint32_t *left_out);
 
 void gpud_log_print(const struct gpud_log *log, enum gpud_log_level level, const char *area,
                     const char *format, ...) GPUD_PRINTF(4, 5);

@@ -78,6 +78,7 @@ void gpud_context_destroy(struct gpud_context **context)
         device->ops->close(device);
         free(device);
     }
+    gpud_log_finish(&gone->log);
     pthread_mutex_destroy(&gone->lock);
     free(gone->devices);
     free(gone->local);

@@ -87,7 +87,9 @@ enum gpud_log_level {
     GPUD_LOG_DEBUG,
 };
 
-/* Called from any thread of the library, possibly with locks held: must not call back into it. */
+/* Called from any thread of the library, possibly with locks held: must not call back into it. What
+ * others do can make no flood of lines: beyond 100 in one second of the clock they are left out,
+ * and the first line after that second says how many. Errors always come. */
 typedef void (*gpud_log_fn)(void *user, enum gpud_log_level level, const char *area,
                             const char *text);
 
