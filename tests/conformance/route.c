@@ -64,6 +64,12 @@ void scene_send(struct scene *scene, unsigned frames)
         SEND_LENT(scene->sender, &scene->layout, ++scene->number);
 }
 
+void scene_rest(struct peer *peer)
+{
+    atomic_store(&peer->board->paused, true);
+    PEER_UNTIL("the receiver rests", 20000, atomic_load(&peer->board->resting));
+}
+
 /* --- frames ----------------------------------------------------------------------------------- */
 
 struct copies {

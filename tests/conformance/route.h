@@ -39,6 +39,9 @@ void scene_close(struct scene *scene);
 struct peer_orders scene_orders(const struct scene *scene);
 void scene_send(struct scene *scene, unsigned frames);
 
+/* The receiver takes and gives back nothing any more, until `paused` is false. */
+void scene_rest(struct peer *peer);
+
 void test_events(const struct way *way);
 void test_reconnect(const struct way *way);
 void test_fan_out(const struct way *way);

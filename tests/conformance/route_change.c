@@ -168,22 +168,60 @@ void test_reconnect(const struct way *way)
 
 /* --- several receivers ------------------------------------------------------------------------ */
 
+#define FAN 3
+#define RING 4    /* slots, where nobody asks for more */
+#define MISSED 20 /* frames sent to receivers that rest */
+
+/* The last two do not take anything, the first one takes it all: what does not fit into a ring is
+ * lost to them, however fast the devices and the machine are. */
+static void send_to_resting(struct scene *scene, struct peer *peers)
+{
+    for (int i = 1; i < FAN; i++)
+        scene_rest(&peers[i]);
+    scene_send(scene, MISSED);
+    PEER_UNTIL("the one that takes frames has them", 20000,
+               atomic_load(&peers[0].board->last) == scene->number);
+    for (int i = 1; i < FAN; i++)
+        atomic_store(&peers[i].board->paused, false);
+}
+
+static bool all_have_the_last(const struct scene *scene, const struct peer *peers)
+{
+    for (int i = 0; i < FAN; i++)
+        if (atomic_load(&peers[i].board->last) != scene->number)
+            return false;
+    return true;
+}
+
+/* One more, and another if there was no room for it, until all of them have it: what was lost
+ * before it shows as a gap then. */
+static void send_to_all(struct scene *scene, struct peer *peers)
+{
+    for (int64_t until = gpud_test_now() + 30 * GPUD_SEC; !all_have_the_last(scene, peers);) {
+        CHECK(gpud_test_now() < until, "there is never room for a frame to all");
+        scene_send(scene, 1);
+        for (int wait = 0; wait < 200 && !all_have_the_last(scene, peers); wait++)
+            gpud_test_nap(1);
+    }
+}
+
 void test_fan_out(const struct way *way)
 {
     static const enum gpud_slow_receiver policies[] = {GPUD_SLOW_DEFAULT, GPUD_SLOW_DROP_NEWEST,
                                                        GPUD_SLOW_DROP_OLDEST};
     struct scene scene;
-    struct peer peers[3];
+    struct peer peers[FAN];
     scene_open(&scene, way, GPUD_SLOW_BLOCK);
     scene_format(&scene, "UYVY", 320, 180);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < FAN; i++) {
         struct peer_orders orders = scene_orders(&scene);
         orders.slow_receiver = policies[i];
         orders.hold = 1;
         orders.nap = i == 0 ? 0 : 12 * GPUD_MSEC;
         peer_start(&peers[i], &orders);
     }
-    WORKS(gpud_sender_wait(scene.sender, 3, 30 * GPUD_SEC, &e));
+    WORKS(gpud_sender_wait(scene.sender, FAN, 30 * GPUD_SEC, &e));
+    send_to_resting(&scene, peers);
     for (int i = 0; i < 300; i++) {
         scene_send(&scene, 1);
         if (i % 2)
@@ -191,16 +229,11 @@ void test_fan_out(const struct way *way)
         if (i == 150) /* accounts hold over a change of caps */
             scene_format(&scene, "UYVY", 322, 180);
     }
-    /* Who is done with the burst gets one more, so that what was lost at the end shows as a gap
-     * too. */
-    gpud_test_nap(200);
-    scene_send(&scene, 1);
-    for (int i = 0; i < 3; i++)
-        PEER_UNTIL("the last frame", 5000, atomic_load(&peers[i].board->last) == scene.number);
+    send_to_all(&scene, peers);
     uint64_t lost = 0, received = 0;
     struct gpud_sender_info info;
     gpud_sender_get_info(scene.sender, &info);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < FAN; i++) {
         PEER_FINISH(&peers[i]);
         const struct peer_board *board = peers[i].board;
         SAY("  policy %d: %llu frames, %llu dropped", i, atomic_load(&board->frames),
@@ -212,18 +245,18 @@ void test_fan_out(const struct way *way)
               atomic_load(&board->frames), missed, (unsigned long long)scene.number);
         CHECK_EQUAL(board->reported, missed);
         CHECK_EQUAL(board->info.dropped, missed);
+        CHECK(i == 0 ? missed == 0 : missed >= MISSED - RING, "receiver %d missed %llu frames", i,
+              missed);
         lost += missed;
         received += board->frames;
     }
-    CHECK_EQUAL(peers[0].board->gaps, 0);
-    CHECK(peers[1].board->gaps > 10 && peers[2].board->gaps > 10, "nobody was slow");
     CHECK(info.dropped == lost, "I2: the sender says %llu were dropped, the receivers miss %llu",
           (unsigned long long)info.dropped, (unsigned long long)lost);
     /* What was taken back for a newer one had been handed over. */
-    CHECK(info.delivered >= received && info.delivered <= 3 * scene.number,
+    CHECK(info.delivered >= received && info.delivered <= FAN * scene.number,
           "%llu were handed over, of which %llu came", (unsigned long long)info.delivered,
           (unsigned long long)received);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < FAN; i++)
         peer_forget(&peers[i]);
     scene_close(&scene);
 }
@@ -281,13 +314,9 @@ void test_many_slots(const struct way *way)
     orders.slow_receiver = GPUD_SLOW_DROP_NEWEST;
     peer_start(&greedy, &orders);
     WORKS(gpud_sender_wait(scene.sender, 2, 30 * GPUD_SEC, &e));
-    atomic_store(&greedy.board->paused, true);
-    gpud_test_nap(100);
-    int64_t start = gpud_test_now();
+    scene_rest(&greedy);
     scene_send(&scene, 200);
-    CHECK(gpud_test_now() - start < 5 * GPUD_SEC, "200 frames took %lld ms",
-          (long long)(gpud_test_now() - start) / 1000000);
-    PEER_UNTIL("the other one has them all", 5000, atomic_load(&other.board->frames) == 200);
+    PEER_UNTIL("the other one has them all", 20000, atomic_load(&other.board->frames) == 200);
     atomic_store(&greedy.board->paused, false);
     PEER_FINISH(&greedy);
     PEER_FINISH(&other);

@@ -209,8 +209,7 @@ void test_aperture(const struct way *way)
     gpud_sender_get_info(scene.sender, &info);
     CHECK(strcmp(info.path, "directgma") == 0, "the route is %s because %s", info.path,
           info.fallback_reason);
-    atomic_store(&peer.board->paused, true);
-    gpud_test_nap(100);
+    scene_rest(&peer);
     /* As many as the ring has are taken; the next waits. */
     unsigned taken = 0;
     enum gpud_status status = GPUD_OK;

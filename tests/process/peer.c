@@ -182,7 +182,9 @@ static void play_receiver(struct gpud_context *context)
     WORKS(gpud_receiver_create(context, &params, &receiver, &e));
     atomic_store(&own->ready, true);
     while (!atomic_load(&own->leave)) {
-        if (atomic_load(&own->paused)) {
+        bool paused = atomic_load(&own->paused);
+        atomic_store(&own->resting, paused);
+        if (paused) {
             gpud_test_nap(1);
             continue;
         }

@@ -41,7 +41,8 @@ struct peer_board {
     /* By the test, at any time. */
     atomic_bool leave, paused;
     /* By the peer. */
-    atomic_bool ready; /* the object is made */
+    atomic_bool ready;   /* the object is made */
+    atomic_bool resting; /* while `paused`: no call is under way, and none will be made */
     atomic_ullong frames, gaps, wrong, repeated, ends, lost, connected, corrupted, refusals,
         discontinuities;
     atomic_ullong reported;    /* drops, as the last frame's info says */
