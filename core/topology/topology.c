@@ -67,13 +67,24 @@ static hwloc_obj_t common_ancestor(hwloc_obj_t a, hwloc_obj_t b)
     return NULL;
 }
 
+static enum gpud_distance distance_between(hwloc_obj_t a, hwloc_obj_t b)
+{
+    if (!a || !b)
+        return GPUD_DISTANCE_UNKNOWN;
+    if (a == b)
+        return GPUD_DISTANCE_SELF;
+    hwloc_obj_t above = common_ancestor(a, b);
+    if (above && above->type == HWLOC_OBJ_BRIDGE)
+        return is_host_bridge(above) ? GPUD_DISTANCE_PHB : GPUD_DISTANCE_PIX;
+    int node = numa_node_of(a);
+    return node >= 0 && node == numa_node_of(b) ? GPUD_DISTANCE_NODE : GPUD_DISTANCE_SYS;
+}
+
 enum gpud_distance gpud_device_distance(const struct gpud_device *a, const struct gpud_device *b)
 {
     if (a == b || (is_host(a) && is_host(b)))
         return GPUD_DISTANCE_SELF;
     hwloc_obj_t at = find(a), bt = find(b);
-    if (at && at == bt)
-        return GPUD_DISTANCE_SELF;
     if (is_host(a) || is_host(b)) {
         hwloc_obj_t device = is_host(a) ? bt : at;
         if (!device)
@@ -82,11 +93,69 @@ enum gpud_distance gpud_device_distance(const struct gpud_device *a, const struc
         bool one_node = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE) == 1;
         return one_node ? GPUD_DISTANCE_NODE : GPUD_DISTANCE_SYS;
     }
-    if (!at || !bt)
-        return GPUD_DISTANCE_UNKNOWN;
-    hwloc_obj_t above = common_ancestor(at, bt);
-    if (above && above->type == HWLOC_OBJ_BRIDGE)
-        return is_host_bridge(above) ? GPUD_DISTANCE_PHB : GPUD_DISTANCE_PIX;
-    int node = numa_node_of(at);
-    return node >= 0 && node == numa_node_of(bt) ? GPUD_DISTANCE_NODE : GPUD_DISTANCE_SYS;
+    return distance_between(at, bt);
+}
+
+void gpud_device_get_cpus(const struct gpud_device *device, char *list, size_t size)
+{
+    hwloc_obj_t object = find(device);
+    hwloc_obj_t parent = object ? hwloc_get_non_io_ancestor_obj(topology, object) : NULL;
+    if (size > 0)
+        list[0] = '\0';
+    if (size > 0 && parent && parent->cpuset)
+        hwloc_bitmap_list_snprintf(list, size, parent->cpuset);
+}
+
+/* --- cards --------------------------------------------------------------------------------- */
+
+struct cards {
+    hwloc_obj_t from; /* the device */
+    struct gpud_card_info *card;
+    size_t count, max;
+};
+
+static void add_card(struct cards *cards, hwloc_obj_t card, const char *name, const char *kind)
+{
+    if (cards->count++ >= cards->max)
+        return;
+    const struct hwloc_pcidev_attr_s *pci = &card->attr->pcidev;
+    struct gpud_card_info *info = &cards->card[cards->count - 1];
+    gpud_print(info->name, "%s", name);
+    gpud_print(info->kind, "%s", kind);
+    gpud_print(info->pci, "%04x:%02x:%02x.%x", pci->domain, pci->bus, pci->dev, pci->func);
+    info->distance = distance_between(cards->from, card);
+}
+
+/* By the names that the system gives its parts: one function may be "mlx5_0" and "eth0". */
+static void add_network(struct cards *cards, hwloc_obj_t card)
+{
+    for (hwloc_obj_t part = card->io_first_child; part; part = part->next_sibling)
+        if (part->type == HWLOC_OBJ_OS_DEVICE && part->name &&
+            (part->attr->osdev.type == HWLOC_OBJ_OSDEV_NETWORK ||
+             part->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS))
+            add_card(cards, card, part->name, "network");
+}
+
+/* Cards that bring pictures in say that they are for video, or for some kind of multimedia. */
+#define CLASS_VIDEO 0x0400
+#define CLASS_MULTIMEDIA 0x0480
+
+static void add_capture(struct cards *cards, hwloc_obj_t card)
+{
+    const struct hwloc_pcidev_attr_s *pci = &card->attr->pcidev;
+    char name[16];
+    gpud_print(name, "%04x:%04x", pci->vendor_id, pci->device_id);
+    if (pci->class_id == CLASS_VIDEO || pci->class_id == CLASS_MULTIMEDIA)
+        add_card(cards, card, name, "capture");
+}
+
+size_t gpud_device_list_cards(const struct gpud_device *device, struct gpud_card_info *list,
+                              size_t max)
+{
+    struct cards cards = {.from = find(device), .card = list, .max = max};
+    for (hwloc_obj_t card = NULL; topology && (card = hwloc_get_next_pcidev(topology, card));) {
+        add_network(&cards, card);
+        add_capture(&cards, card);
+    }
+    return cards.count;
 }

@@ -80,6 +80,23 @@ GPUD_API enum gpud_distance gpud_device_distance(const struct gpud_device *a,
  */
 GPUD_API int gpud_device_numa_node(const struct gpud_device *device);
 
+/* The processors next to a device, of those that this process may use, as in "0-15,32-47": whoever
+ * feeds it runs best there. "": unknown, or all of them (the host). */
+GPUD_API void gpud_device_get_cpus(const struct gpud_device *device, char *list, size_t size);
+
+/* Cards on the machine's buses that are no devices of this library, and may be beside one. */
+struct gpud_card_info {
+    char
+        name[32]; /* as the system calls it: "mlx5_0", "eth0"; else vendor and model, "bdbd:a138" */
+    char kind[16]; /* "network", "capture" */
+    char pci[16];
+    enum gpud_distance distance; /* from the device */
+};
+
+/* Writes at most max of them, and returns how many there are. */
+GPUD_API size_t gpud_device_list_cards(const struct gpud_device *device,
+                                       struct gpud_card_info *cards, size_t max);
+
 /* What is known of the way from one device's copy engine into another's memory. */
 struct gpud_device_link {
     char name[16]; /* as `nvidia-smi topo -m` has it: "NV18", "PIX", "PHB", "NODE", "SYS"; "X": one

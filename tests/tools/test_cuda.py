@@ -5,6 +5,7 @@
 GPUs, every route between them, marks written and read by streams, and the ceilings beside them."""
 
 import os
+import pathlib
 import subprocess
 import tempfile
 
@@ -46,6 +47,43 @@ check(link["direct"] and link["bandwidth"] is None, f"without NVML: {link}")
 link = links_of(run_json(INFO, env={"GPUD_FAKE_CUDA_PEERS": "0"}))["cuda:0", "cuda:1"]
 check(not link["direct"] and "peer-to-peer" in link["reason"], f"without access: {link}")
 check("no access: " in run(INFO, env={"GPUD_FAKE_CUDA_PEERS": "0"})[0], "without access the text says nothing")
+
+# On a machine that hwloc is told of: what the buses say stands behind NVLink, and each GPU knows what is beside it.
+made_up = pathlib.Path(os.environ["GPUDIRECT_TOPOLOGY"]).read_text()
+for card, bus in (("0000:02:00.0", 1), ("0000:03:00.0", 2), ("0000:04:00.0", 3), ("0000:82:00.0", 4)):
+    made_up = made_up.replace(card, f"face:{bus:02x}:00.0")
+with tempfile.TemporaryDirectory() as folder:
+    pathlib.Path(folder, "topology.xml").write_text(made_up)
+    BUSES = {**NVML, "HWLOC_XMLFILE": f"{folder}/topology.xml", "HWLOC_THISSYSTEM": "0"}
+    report, text = run_json(INFO, env=BUSES), run(INFO, env=BUSES)[0]
+    one, alone = ({**BUSES, "GPUD_FAKE_CUDA_DEVICES": "1"}, {**NVML, "GPUD_FAKE_CUDA_DEVICES": "1"})
+    report_of_one, text_of_one = run_json(INFO, env=one), run(INFO, env=one)[0]
+links = links_of(report)
+for pair, path, distance in ((("cuda:0", "cuda:1"), "nvlink NV18", "pix"), (("cuda:2", "cuda:3"), "nvlink NV2", "sys"),
+                             (("cuda:0", "cuda:2"), "pcie PHB", "phb"), (("cuda:1", "cuda:3"), "pcie SYS", "sys")):
+    found = [links[pair], *(route for route in report["routes"] if (route["from"], route["to"]) == pair)]
+    check(len(found) == 2 and all(each["path"] == path and each["distance"] == distance for each in found),
+          f"{pair} go by {found}, and {path}, distance {distance} is right")
+rows = [line.split("  ")[-1] for line in text.splitlines()]
+check(rows.count("peer (nvlink NV18; PCI distance pix)") == 2, f"routes over NVLink read\n{text}")
+check(rows.count("peer (distance phb)") == 4, f"routes over PCIe read\n{text}")
+check("nvlink NV18 (PCI: pix): writes directly" in text and "pcie PHB: writes directly" in text,
+      f"links read\n{text}")
+for report, text, gpus in ((report, text, 4), (report_of_one, text_of_one, 1)):
+    places = {device["name"]: device for device in report["devices"]}
+    place = places["cuda:0"]
+    check(place["numa_node"] == 0 and place["cpus"] == "0-2", f"cuda:0 is at {place}")
+    check([(each["to"], each["kind"], each["pci"], each["distance"]) for each in place["distances"]]
+          == [("host", "host", None, "sys"), ("mlx5_0", "network", "0000:03:00.1", "pix"),
+              ("eth0", "network", "0000:03:00.1", "pix"), ("bdbd:a138", "capture", "0000:04:00.1", "phb")],
+          f"beside cuda:0 are {place['distances']}")
+    check(places["host"]["cpus"] is None and places["host"]["distances"] == [], f"the host is at {places['host']}")
+    check("NUMA node 0, CPUs 0-2\n" in text, f"the devices read\n{text}")
+    check("\nLinks\n" in text and "→ host: distance sys; it is next to NUMA node 0, CPUs 0-2\n" in text
+          and "→ mlx5_0 (network, at 0000:03:00.1): distance pix\n" in text, f"{gpus} GPUs, the links read\n{text}")
+    check(("one GPU: there is no other" in text) == (gpus == 1), f"{gpus} GPUs, the links read\n{text}")
+text = run(INFO, env=alone)[0]
+check("→ host: distance unknown; it does not say where it is\n" in text, f"a GPU that is nowhere reads\n{text}")
 
 measured = links_of(run_json(INFO, "--measure", env={"GPUD_FAKE_CUDA_DEVICES": "2"}))
 check(all(link["measured"] > 1e6 for link in measured.values()), f"measured: {measured}")

@@ -9,7 +9,8 @@ BARE = {"OCL_ICD_VENDORS": "/nonexistent", "OPENCL_LAYERS": ""}
 
 
 def check_device(device):
-    check(set(device) == {"name", "description", "pci", "numa_node", "available", "direct_writes", "reason"},
+    check(set(device) == {"name", "description", "pci", "numa_node", "cpus", "distances", "available", "direct_writes",
+                          "reason"},
           f"a device has the keys {sorted(device)}")
     check(device["available"] and device["direct_writes"] or device["reason"],
           f"{device['name']} lacks something and does not say why")

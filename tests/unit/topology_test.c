@@ -15,6 +15,33 @@ static struct gpud_device at(const char *pci)
     return device;
 }
 
+static void check_cpus(const struct gpud_device *device, const char *wanted)
+{
+    char list[64] = "untouched", small[2] = "?";
+    gpud_device_get_cpus(device, list, sizeof(list));
+    CHECK(strcmp(list, wanted) == 0, "the processors of %s are \"%s\"", device->info.pci, list);
+    gpud_device_get_cpus(device, small, sizeof(small));
+    CHECK(strncmp(small, wanted, 1) == 0 && small[1] == '\0', "cut: \"%s\"", small);
+}
+
+static void check_cards(const struct gpud_device *device, enum gpud_distance network,
+                        enum gpud_distance capture)
+{
+    static const char *const names[][3] = {
+        {"mlx5_0", "network", "0000:03:00.1"},
+        {"eth0", "network", "0000:03:00.1"},
+        {"bdbd:a138", "capture", "0000:04:00.1"},
+    };
+    struct gpud_card_info card[8];
+    CHECK_EQUAL(gpud_device_list_cards(device, card, 8), 3);
+    for (int i = 0; i < 3; i++) {
+        CHECK(strcmp(card[i].name, names[i][0]) == 0 && strcmp(card[i].kind, names[i][1]) == 0 &&
+                  strcmp(card[i].pci, names[i][2]) == 0,
+              "card %d is %s (%s, %s)", i, card[i].name, card[i].kind, card[i].pci);
+        CHECK_EQUAL(card[i].distance, i < 2 ? network : capture);
+    }
+}
+
 int main(int argc, char **argv)
 {
     CHECK(argc == 2, "give the machine's description");
@@ -38,5 +65,21 @@ int main(int argc, char **argv)
     CHECK_EQUAL(gpud_device_distance(&one, &far), GPUD_DISTANCE_SYS);
     CHECK_EQUAL(gpud_device_distance(&host, &one), GPUD_DISTANCE_SYS);
     CHECK_EQUAL(gpud_device_distance(&one, &nowhere), GPUD_DISTANCE_UNKNOWN);
+
+    SAY("the processors next to it");
+    check_cpus(&one, "0-2");
+    check_cpus(&far, "3");
+    check_cpus(&host, "");
+    check_cpus(&nowhere, "");
+
+    SAY("and the cards");
+    check_cards(&one, GPUD_DISTANCE_PIX, GPUD_DISTANCE_PHB);
+    check_cards(&beside, GPUD_DISTANCE_PHB, GPUD_DISTANCE_PHB);
+    check_cards(&far, GPUD_DISTANCE_SYS, GPUD_DISTANCE_SYS);
+    check_cards(&nowhere, GPUD_DISTANCE_UNKNOWN, GPUD_DISTANCE_UNKNOWN);
+    struct gpud_card_info card[2] = {{.name = "untouched"}, {.name = "untouched"}};
+    CHECK_EQUAL(gpud_device_list_cards(&one, card, 1), 3);
+    CHECK(strcmp(card[1].name, "untouched") == 0, "more than there is room for");
+    CHECK_EQUAL(gpud_device_list_cards(&one, NULL, 0), 3);
     return 0;
 }

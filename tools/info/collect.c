@@ -43,7 +43,7 @@ static void collect_pairs(struct info_report *report, struct gpud_device **open)
     }
 }
 
-static void open_device(struct gpud_context *context, struct gpud_device_info *info, int *numa_node,
+static void open_device(struct gpud_context *context, struct gpud_device_info *info,
                         struct gpud_device **device)
 {
     struct gpud_error error;
@@ -53,7 +53,20 @@ static void open_device(struct gpud_context *context, struct gpud_device_info *i
         return;
     }
     gpud_device_get_info(*device, info);
-    *numa_node = gpud_device_numa_node(*device);
+}
+
+/* host: may be NULL. */
+static void find_place(const struct gpud_device_info *info, const struct gpud_device *device,
+                       const struct gpud_device *host, struct info_place *place)
+{
+    if (!device || !info_is_on_bus(info))
+        return;
+    place->numa_node = gpud_device_numa_node(device);
+    gpud_device_get_cpus(device, place->cpus, sizeof(place->cpus));
+    if (host)
+        place->host = gpud_device_distance(device, host);
+    size_t count = gpud_device_list_cards(device, place->card, G_N_ELEMENTS(place->card));
+    place->cards = MIN(count, G_N_ELEMENTS(place->card));
 }
 
 static void collect_devices(struct info_report *report, struct gpud_context *context, bool measure)
@@ -61,10 +74,16 @@ static void collect_devices(struct info_report *report, struct gpud_context *con
     struct gpud_device *open[INFO_DEVICES_MAX] = {NULL};
     size_t count = gpud_device_list(context, report->device, INFO_DEVICES_MAX);
     report->devices = MIN(count, INFO_DEVICES_MAX);
-    for (size_t i = 0; i < report->devices; i++) {
-        report->numa_node[i] = -1;
+    for (size_t i = 0; i < report->devices; i++)
         if (report->device[i].available)
-            open_device(context, &report->device[i], &report->numa_node[i], &open[i]);
+            open_device(context, &report->device[i], &open[i]);
+    const struct gpud_device *host = NULL;
+    for (size_t i = 0; i < report->devices && !host; i++)
+        if (strcmp(report->device[i].name, "host") == 0)
+            host = open[i];
+    for (size_t i = 0; i < report->devices; i++) {
+        report->place[i] = (struct info_place){.numa_node = -1};
+        find_place(&report->device[i], open[i], host, &report->place[i]);
     }
     collect_pairs(report, open);
     info_collect_links(report, open);

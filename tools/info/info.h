@@ -34,11 +34,21 @@ struct info_pair {
     struct info_ways between, within; /* two processes; one process */
 };
 
+/* Where a device is. */
+struct info_place {
+    int numa_node;                  /* -1: unknown, or everywhere */
+    char cpus[256];                 /* "0-15": those next to it; "": the same */
+    enum gpud_distance host;        /* from the host's memory */
+    struct gpud_card_info card[32]; /* only for a device on a bus */
+    size_t cards;
+};
+
 /* From one GPU to another. */
 struct info_link {
     const struct gpud_device_info *from, *to;
     struct gpud_device_link link;
-    double measured; /* bytes per second; NAN: it was not */
+    enum gpud_distance distance; /* of the buses, which NVLink does not take */
+    double measured;             /* bytes per second; NAN: it was not */
 };
 
 struct info_capture {
@@ -59,7 +69,7 @@ struct info_layer {
 
 struct info_report {
     struct gpud_device_info device[INFO_DEVICES_MAX];
-    int numa_node[INFO_DEVICES_MAX];
+    struct info_place place[INFO_DEVICES_MAX];
     size_t devices;
     GArray *pairs;                        /* struct info_pair */
     GArray *links;                        /* struct info_link; empty where there are not two GPUs */
@@ -75,6 +85,18 @@ void info_free(struct info_report *report);
 /* open: those devices of the report that are, NULL for the others. */
 void info_collect_links(struct info_report *report, struct gpud_device *const *open);
 void info_print_links(const struct info_report *report, int names);
+const struct info_link *info_find_link(const struct info_report *report,
+                                       const struct gpud_device_info *from,
+                                       const struct gpud_device_info *to);
+
+/* Whether it goes past the buses. */
+bool info_is_nvlink(const struct info_link *link);
+
+/* What it is made of, as in "nvlink NV18" or "pcie PHB"; NULL: nobody knows. To be freed. */
+char *info_link_path(const struct info_link *link);
+
+/* Neither the host nor an OpenCL device that is the processor. */
+bool info_is_on_bus(const struct gpud_device_info *device);
 
 /* Copies over every link between two CUDA devices for a second in all. */
 void info_measure_links(struct info_report *report);

@@ -31,13 +31,42 @@ static void add_bool(JsonBuilder *builder, const char *key, bool value)
     json_builder_add_boolean_value(builder, value);
 }
 
-static void add_device(JsonBuilder *builder, const struct gpud_device_info *device, int numa_node)
+static void add_distance(JsonBuilder *builder, const char *to, const char *kind, const char *pci,
+                         enum gpud_distance distance)
+{
+    json_builder_begin_object(builder);
+    add_string(builder, "to", to);
+    add_string(builder, "kind", kind);
+    add_string(builder, "pci", pci);
+    add_string(builder, "distance", info_distance_name(distance));
+    json_builder_end_object(builder);
+}
+
+/* Empty for what is on no bus. */
+static void add_distances(JsonBuilder *builder, const struct gpud_device_info *device,
+                          const struct info_place *place)
+{
+    json_builder_set_member_name(builder, "distances");
+    json_builder_begin_array(builder);
+    if (device->available && info_is_on_bus(device))
+        add_distance(builder, "host", "host", NULL, place->host);
+    for (size_t i = 0; i < place->cards; i++) {
+        const struct gpud_card_info *card = &place->card[i];
+        add_distance(builder, card->name, card->kind, card->pci, card->distance);
+    }
+    json_builder_end_array(builder);
+}
+
+static void add_device(JsonBuilder *builder, const struct gpud_device_info *device,
+                       const struct info_place *place)
 {
     json_builder_begin_object(builder);
     add_string(builder, "name", device->name);
     add_string(builder, "description", device->description);
     add_string(builder, "pci", device->pci[0] ? device->pci : NULL);
-    add_int(builder, "numa_node", numa_node);
+    add_int(builder, "numa_node", place->numa_node);
+    add_string(builder, "cpus", place->cpus[0] ? place->cpus : NULL);
+    add_distances(builder, device, place);
     add_bool(builder, "available", device->available);
     add_bool(builder, "direct_writes", device->direct_writes);
     add_string(builder, "reason", device->reason[0] ? device->reason : NULL);
@@ -61,11 +90,21 @@ static void add_ways(JsonBuilder *builder, const char *key, const struct info_wa
     json_builder_end_object(builder);
 }
 
-static void add_pair(JsonBuilder *builder, const struct info_pair *pair)
+/* link: NULL where there is none. */
+static void add_path(JsonBuilder *builder, const struct info_link *link)
+{
+    char *path = link ? info_link_path(link) : NULL;
+    add_string(builder, "path", path);
+    g_free(path);
+}
+
+static void add_pair(JsonBuilder *builder, const struct info_report *report,
+                     const struct info_pair *pair)
 {
     json_builder_begin_object(builder);
     add_string(builder, "from", pair->from->name);
     add_string(builder, "to", pair->to->name);
+    add_path(builder, info_find_link(report, pair->from, pair->to));
     add_string(builder, "distance", info_distance_name(pair->distance));
     add_ways(builder, "two_processes", &pair->between);
     add_ways(builder, "one_process", &pair->within);
@@ -88,6 +127,8 @@ static void add_link(JsonBuilder *builder, const struct info_link *link)
     add_string(builder, "from", link->from->name);
     add_string(builder, "to", link->to->name);
     add_string(builder, "link", link->link.name);
+    add_path(builder, link);
+    add_string(builder, "distance", info_distance_name(link->distance));
     add_bool(builder, "direct", link->link.direct);
     add_bool(builder, "atomics", link->link.atomics);
     add_int(builder, "rank", link->link.rank);
@@ -151,12 +192,12 @@ static void add_report(JsonBuilder *builder, const struct info_report *report)
     json_builder_set_member_name(builder, "devices");
     json_builder_begin_array(builder);
     for (size_t i = 0; i < report->devices; i++)
-        add_device(builder, &report->device[i], report->numa_node[i]);
+        add_device(builder, &report->device[i], &report->place[i]);
     json_builder_end_array(builder);
     json_builder_set_member_name(builder, "routes");
     json_builder_begin_array(builder);
     for (guint i = 0; i < report->pairs->len; i++)
-        add_pair(builder, &g_array_index(report->pairs, struct info_pair, i));
+        add_pair(builder, report, &g_array_index(report->pairs, struct info_pair, i));
     json_builder_end_array(builder);
     json_builder_set_member_name(builder, "links");
     json_builder_begin_array(builder);

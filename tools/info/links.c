@@ -8,8 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Neither the host nor an OpenCL device that is the processor. */
-static bool is_on_bus(const struct gpud_device_info *device)
+bool info_is_on_bus(const struct gpud_device_info *device)
 {
     return device->pci[0] != '\0';
 }
@@ -20,18 +19,19 @@ void info_collect_links(struct info_report *report, struct gpud_device *const *o
         for (size_t to = 0; to < report->devices; to++) {
             struct info_link link = {
                 .from = &report->device[from], .to = &report->device[to], .measured = NAN};
-            if (from == to || !open[from] || !open[to] || !is_on_bus(link.from) ||
-                !is_on_bus(link.to))
+            if (from == to || !open[from] || !open[to] || !info_is_on_bus(link.from) ||
+                !info_is_on_bus(link.to))
                 continue;
             gpud_device_get_link(open[from], open[to], &link.link);
+            link.distance = gpud_device_distance(open[from], open[to]);
             g_array_append_val(report->links, link);
         }
     }
 }
 
-static const struct info_link *find(const struct info_report *report,
-                                    const struct gpud_device_info *from,
-                                    const struct gpud_device_info *to)
+const struct info_link *info_find_link(const struct info_report *report,
+                                       const struct gpud_device_info *from,
+                                       const struct gpud_device_info *to)
 {
     for (guint i = 0; i < report->links->len; i++) {
         const struct info_link *link = &g_array_index(report->links, struct info_link, i);
@@ -39,6 +39,18 @@ static const struct info_link *find(const struct info_report *report,
             return link;
     }
     return NULL;
+}
+
+bool info_is_nvlink(const struct info_link *link)
+{
+    return g_str_has_prefix(link->link.name, "NV");
+}
+
+char *info_link_path(const struct info_link *link)
+{
+    if (strcmp(link->link.name, "?") == 0 || strcmp(link->link.name, "X") == 0)
+        return NULL;
+    return g_strdup_printf("%s %s", info_is_nvlink(link) ? "nvlink" : "pcie", link->link.name);
 }
 
 static bool takes_part(const struct info_report *report, const struct gpud_device_info *device)
@@ -57,7 +69,7 @@ static void print_row(const struct info_report *report, const struct gpud_device
         const struct gpud_device_info *to = &report->device[i];
         if (!takes_part(report, to))
             continue;
-        const struct info_link *link = from ? find(report, from, to) : NULL;
+        const struct info_link *link = from ? info_find_link(report, from, to) : NULL;
         printf("%-*s", width, !from ? to->name : link ? link->link.name : "X");
     }
     putchar('\n');
@@ -98,7 +110,13 @@ static void print_access(const struct info_link *link, int names)
     if (!link->link.direct) {
         g_string_printf(text, "no access: %s", link->link.reason);
     } else {
-        g_string_append(text, "writes directly");
+        char *path = info_link_path(link);
+        if (path)
+            g_string_append(text, path);
+        if (info_is_nvlink(link))
+            g_string_append_printf(text, " (PCI: %s)", info_distance_name(link->distance));
+        g_string_append(text, path ? ": writes directly" : "writes directly");
+        g_free(path);
         if (link->link.rank >= 0)
             g_string_append_printf(text, ", rank %d", link->link.rank);
         if (link->link.bandwidth > 0)
@@ -112,23 +130,56 @@ static void print_access(const struct info_link *link, int names)
     g_string_free(text, TRUE);
 }
 
-void info_print_links(const struct info_report *report, int names)
+static void print_matrix(const struct info_report *report, int names)
 {
     int width = MAX(names, 4) + 2;
-    if (report->links->len > 0) {
-        puts("\nLinks");
-        print_row(report, NULL, width);
-        for (size_t i = 0; i < report->devices; i++)
-            if (takes_part(report, &report->device[i]))
-                print_row(report, &report->device[i], width);
-        print_legend(report);
-        puts("");
-        for (guint i = 0; i < report->links->len; i++) {
-            const struct info_link *link = &g_array_index(report->links, struct info_link, i);
-            if (link->link.direct || is_one_kind(link))
-                print_access(link, names);
-        }
+    print_row(report, NULL, width);
+    for (size_t i = 0; i < report->devices; i++)
+        if (takes_part(report, &report->device[i]))
+            print_row(report, &report->device[i], width);
+    print_legend(report);
+    puts("");
+    for (guint i = 0; i < report->links->len; i++) {
+        const struct info_link *link = &g_array_index(report->links, struct info_link, i);
+        if (link->link.direct || is_one_kind(link))
+            print_access(link, names);
     }
+    puts("");
+}
+
+/* From a GPU to the host and to cards. */
+static void print_place(const struct gpud_device_info *device, const struct info_place *place,
+                        int names)
+{
+    printf("  %-*s → host: distance %s", names, device->name, info_distance_name(place->host));
+    if (place->numa_node >= 0)
+        printf("; it is next to NUMA node %d", place->numa_node);
+    if (place->cpus[0])
+        printf("%s CPUs %s", place->numa_node < 0 ? "; it is next to" : ",", place->cpus);
+    else if (place->numa_node < 0)
+        printf("; it does not say where it is");
+    putchar('\n');
+    for (size_t i = 0; i < place->cards; i++) {
+        const struct gpud_card_info *card = &place->card[i];
+        printf("  %*s → %s (%s, at %s): distance %s\n", names, "", card->name, card->kind,
+               card->pci, info_distance_name(card->distance));
+    }
+}
+
+void info_print_links(const struct info_report *report, int names)
+{
+    size_t on_bus = 0;
+    for (size_t i = 0; i < report->devices; i++)
+        on_bus += report->device[i].available && info_is_on_bus(&report->device[i]);
+    if (on_bus > 0)
+        puts("\nLinks");
+    if (report->links->len > 0)
+        print_matrix(report, names);
+    else if (on_bus > 0)
+        puts("  one GPU: there is no other to link it with");
+    for (size_t i = 0; i < report->devices; i++)
+        if (report->device[i].available && info_is_on_bus(&report->device[i]))
+            print_place(&report->device[i], &report->place[i], names);
     if (report->measure_reason[0]) {
         printf("\nNot measured: ");
         info_print_wrapped(report->measure_reason, 14);

@@ -57,8 +57,10 @@ static void print_devices(const struct info_report *report, int names)
         GString *line = g_string_new(device->description);
         if (device->pci[0])
             g_string_append_printf(line, ", at %s", device->pci);
-        if (report->numa_node[i] >= 0)
-            g_string_append_printf(line, ", NUMA node %d", report->numa_node[i]);
+        if (report->place[i].numa_node >= 0)
+            g_string_append_printf(line, ", NUMA node %d", report->place[i].numa_node);
+        if (report->place[i].cpus[0])
+            g_string_append_printf(line, ", CPUs %s", report->place[i].cpus);
         info_print_wrapped(line->str, at);
         if (device->direct_writes)
             g_string_assign(line, "others can write its memory directly");
@@ -87,6 +89,17 @@ static void print_reasons(const struct info_ways *ways, int at)
     }
 }
 
+/* How far it is, and past which links. */
+static void print_distance(const struct info_report *report, const struct info_pair *pair)
+{
+    const struct info_link *link = info_find_link(report, pair->from, pair->to);
+    const char *distance = info_distance_name(pair->distance);
+    if (link && info_is_nvlink(link))
+        printf(" (nvlink %s; PCI distance %s)", link->link.name, distance);
+    else if (pair->distance > GPUD_DISTANCE_SELF)
+        printf(" (distance %s)", distance);
+}
+
 static void print_routes(const struct info_report *report, int names)
 {
     int at = 2 * names + 7;
@@ -95,8 +108,7 @@ static void print_routes(const struct info_report *report, int names)
         const struct info_pair *pair = &g_array_index(report->pairs, struct info_pair, i);
         printf("  %-*s → %-*s  %s", names, pair->from->name, names, pair->to->name,
                taken(&pair->between));
-        if (pair->distance > GPUD_DISTANCE_SELF)
-            printf(" (distance %s)", info_distance_name(pair->distance));
+        print_distance(report, pair);
         putchar('\n');
         print_reasons(&pair->between, at);
     }
