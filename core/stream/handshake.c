@@ -436,7 +436,8 @@ enum gpud_status gpud_receiver_step(struct gpud_receiver *receiver, struct gpud_
         status = gpud_fail(error, GPUD_PEER,
                            "the sender does not answer: is it stopped, or no gpudirect sender?");
     if (status != GPUD_OK && status != GPUD_AGAIN && status != GPUD_CLOSED)
-        gpud_receiver_disconnect(receiver, receiver->refused ? RETRY_LATER : RETRY_SOON,
-                                 error ? error->reason : "the handshake failed");
+        gpud_receiver_disconnect(
+            receiver, receiver->refused || status == GPUD_NO_MEMORY ? RETRY_LATER : RETRY_SOON,
+            error ? error->reason : "the handshake failed");
     return status;
 }

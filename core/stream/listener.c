@@ -136,6 +136,8 @@ static void read_messages(struct gpud_link *link)
         } else if (status == GPUD_CLOSED) {
             gpud_link_kill(link, link->streamed ? GPUD_LOG_WARNING : GPUD_LOG_INFO,
                            "vanished without a goodbye");
+        } else if (status == GPUD_NO_MEMORY) {
+            gpud_link_refuse(link, GPUD_AGAIN, error.reason); /* not the peer's fault */
         } else {
             gpud_link_kill(link, GPUD_LOG_WARNING, error.reason);
         }

@@ -298,7 +298,8 @@ static void forged_words(void)
     /* Frames that were claimed by nobody. */
     FORGED("more frames waiting than entries", atomic_fetch_add(&server.page->claimed.word, 5));
     FORGED("more frames waiting than entries", atomic_fetch_add(&server.page->claimed.word, 1000));
-    FORGED("more frames waiting than entries", atomic_fetch_add(&server.page->claimed.word, (uint32_t)INT32_MAX));
+    FORGED("more frames waiting than entries",
+           atomic_fetch_add(&server.page->claimed.word, (uint32_t)INT32_MAX));
     /* Scribbling over all of it. */
     for (int turn = 0; turn < 20; turn++) {
         serve(RAW_SERVER_STREAMING);
