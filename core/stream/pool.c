@@ -213,6 +213,7 @@ struct gpud_slot *gpud_pool_take_old(struct gpud_pool *pool, uint64_t lent)
 enum gpud_status gpud_slot_clear(struct gpud_slot *slot, struct gpud_error *error)
 {
     void *data;
+    slot->frame.info.flags = 0; /* it may have been read-only for who had it before */
     enum gpud_status status = gpud_frame_map(&slot->frame, GPUD_WRITE, GPUD_SEC, &data, error);
     if (status != GPUD_OK)
         return status;

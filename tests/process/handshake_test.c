@@ -237,7 +237,9 @@ static void earlier_pictures(void)
         WORKS(gpud_frame_map(lent[i], GPUD_WRITE, GPUD_SEC, &data, &e));
         memset(data, 0xa5, layout.size);
         gpud_frame_unmap(lent[i]);
-        WORKS(gpud_sender_submit(sender, &lent[i], false, GPUD_SEC, &e));
+        bool keep = i % 2; /* read-only from then on, until it is released */
+        WORKS(gpud_sender_submit(sender, &lent[i], keep, GPUD_SEC, &e));
+        gpud_frame_release(&lent[i]);
     }
     gpud_receiver_destroy(&receiver);
     struct gpud_sender_info info;
