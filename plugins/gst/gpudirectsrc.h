@@ -59,7 +59,8 @@ struct _GstGpudirectSrc {
     GQueue news;    /* struct news: what the link said, in order */
     GQueue waiting; /* struct wire_event that wait for a frame to tell the time */
     GstVideoInfo info;
-    GstBufferPool *pool; /* wraps frames of the current epoch; NULL: no format yet */
+    struct gpud_layout layout; /* that caps and pool were made for */
+    GstBufferPool *pool;       /* wraps frames of the current epoch; NULL: no format yet */
     gboolean planes_default;
     gboolean downstream_video_meta;
     struct time_map map;

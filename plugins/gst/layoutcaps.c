@@ -124,6 +124,29 @@ gboolean layout_fits_info(const struct gpud_layout *layout, const GstVideoInfo *
     return TRUE;
 }
 
+gboolean layout_is_moved(const struct gpud_layout *a, const struct gpud_layout *b)
+{
+    if (a->size != b->size || a->width != b->width || a->height != b->height ||
+        a->planes != b->planes || strncmp(a->format, b->format, sizeof(a->format)) != 0)
+        return FALSE;
+    for (guint i = 0; i < MIN(a->planes, GPUD_PLANES_MAX); i++) {
+        const struct gpud_plane *p = &a->plane[i], *q = &b->plane[i];
+        if (p->stride != q->stride || p->row_bytes != q->row_bytes || p->rows != q->rows)
+            return FALSE;
+    }
+    return TRUE;
+}
+
+gboolean layout_is_equal(const struct gpud_layout *a, const struct gpud_layout *b)
+{
+    if (!layout_is_moved(a, b))
+        return FALSE;
+    for (guint i = 0; i < MIN(a->planes, GPUD_PLANES_MAX); i++)
+        if (a->plane[i].offset != b->plane[i].offset)
+            return FALSE;
+    return TRUE;
+}
+
 void layout_to_planes(const struct gpud_layout *layout, const GstVideoInfo *info,
                       struct video_planes *planes)
 {

@@ -40,6 +40,10 @@ gboolean layout_from_buffer(struct gpud_layout *layout, const GstVideoInfo *info
 /* Whether a frame of this layout holds a picture of info, with whatever strides. */
 gboolean layout_fits_info(const struct gpud_layout *layout, const GstVideoInfo *info);
 
+/* Whether two layouts are the same to the byte; or but for where in the frame each plane begins. */
+gboolean layout_is_equal(const struct gpud_layout *a, const struct gpud_layout *b);
+gboolean layout_is_moved(const struct gpud_layout *a, const struct gpud_layout *b);
+
 /* Strides and offsets for a GstVideoMeta. The layout must fit info. */
 void layout_to_planes(const struct gpud_layout *layout, const GstVideoInfo *info,
                       struct video_planes *planes);

@@ -190,6 +190,36 @@ static GstFlowReturn copy_out(GstGpudirectSrc *self, GstBuffer *slot, GstBuffer 
     return GST_FLOW_OK;
 }
 
+/* Caps and pool say how large a buffer is, so a frame of another layout must never become one,
+ * whatever the sender announced, or did not announce, before it. */
+static GstFlowReturn refuse_layout(GstGpudirectSrc *self, const struct gpud_layout *layout)
+{
+    const struct gpud_layout *wanted = &self->layout;
+
+    GST_ELEMENT_ERROR(
+        self, STREAM, FORMAT,
+        ("A frame of %ux%u %.16s came where %ux%u %.16s was announced: the sender breaks the "
+         "protocol, use a gpudirectsink of the same release.",
+         layout->width, layout->height, layout->format, wanted->width, wanted->height,
+         wanted->format),
+        ("%" G_GUINT64_FORMAT " bytes in %u planes instead of %" G_GUINT64_FORMAT " in %u",
+         layout->size, layout->planes, wanted->size, wanted->planes));
+    return GST_FLOW_ERROR;
+}
+
+/* A card's driver may put a picture elsewhere in its buffer than it did before (V4L2 calls it
+ * data_offset): the pool is made anew for that. */
+static gboolean follow_card(GstGpudirectSrc *self, const struct gpud_layout *layout)
+{
+    if (!self->input->ops->configure || !layout_is_moved(layout, &self->layout) ||
+        gpud_layout_check(layout, NULL) != GPUD_OK)
+        return FALSE;
+    GstCaps *caps = gst_pad_get_current_caps(GST_BASE_SRC_PAD(self));
+    gboolean followed = caps && gst_gpudirect_src_set_format(self, caps, layout);
+    gst_clear_caps(&caps);
+    return followed;
+}
+
 static GstFlowReturn deliver(GstGpudirectSrc *self, struct gpud_frame *frame, GstBuffer **buffer)
 {
     struct gpud_frame_info info;
@@ -201,6 +231,10 @@ static GstFlowReturn deliver(GstGpudirectSrc *self, struct gpud_frame *frame, Gs
         return GST_FLOW_ERROR;
     }
     gpud_frame_get_info(frame, &info);
+    if (!layout_is_equal(&info.layout, &self->layout) && !follow_card(self, &info.layout)) {
+        gpud_frame_release(&frame);
+        return refuse_layout(self, &info.layout);
+    }
     gboolean copy = must_copy(self);
     GstFlowReturn flow = gst_gpudirect_pool_wrap(self->pool, frame, buffer);
     if (flow == GST_FLOW_OK && copy) {

@@ -215,6 +215,7 @@ gboolean gst_gpudirect_src_set_format(GstGpudirectSrc *self, GstCaps *caps,
         return FALSE;
     }
     self->pool = pool;
+    self->layout = *layout;
     GST_OBJECT_LOCK(self);
     self->frame_duration =
         self->info.fps_n > 0

@@ -277,6 +277,41 @@ GST_START_TEST(test_caps_that_contradict_the_layout)
 }
 GST_END_TEST
 
+/* A frame is shown by caps made for another layout only if the two are the same to the byte. */
+GST_START_TEST(test_layouts_are_compared)
+{
+    struct gpud_layout one, other;
+
+    gpud_layout_init(&one, "NV12", 64, 32, 0, NULL);
+    memset(one.format, 'x', sizeof(one.format)); /* behind the end of the name anything may be */
+    strcpy(one.format, "NV12");
+    gpud_layout_init(&other, "NV12", 64, 32, 0, NULL);
+    fail_unless(layout_is_equal(&one, &other));
+#define DIFFERS(field)                                 \
+    do {                                               \
+        struct gpud_layout bent = one;                 \
+        bent.field++;                                  \
+        fail_if(layout_is_equal(&one, &bent), #field); \
+        fail_if(layout_is_equal(&bent, &one), #field); \
+    } while (0)
+    DIFFERS(size);
+    DIFFERS(width);
+    DIFFERS(height);
+    DIFFERS(format[3]);
+    DIFFERS(planes);
+    DIFFERS(plane[1].offset);
+    DIFFERS(plane[1].stride);
+    DIFFERS(plane[1].row_bytes);
+    DIFFERS(plane[1].rows);
+
+    struct gpud_layout moved = one;
+    moved.plane[1].offset += 16;
+    fail_unless(layout_is_moved(&one, &moved));
+    moved.plane[1].stride += 16;
+    fail_if(layout_is_moved(&one, &moved));
+}
+GST_END_TEST
+
 /* --- hostile bytes ------------------------------------------------------------------------ */
 
 static size_t sample(guint which, uint8_t *bytes)
@@ -376,6 +411,7 @@ static Suite *wire_suite(void)
     tcase_add_test(tc, test_layouts_agree_with_the_core);
     tcase_add_test(tc, test_a_sender_that_is_no_element);
     tcase_add_test(tc, test_caps_that_contradict_the_layout);
+    tcase_add_test(tc, test_layouts_are_compared);
     tcase_add_test(tc, test_mutated_bytes);
     tcase_add_test(tc, test_names_are_rationed);
     return suite;

@@ -224,7 +224,8 @@ void raw_listen(struct raw_server *server, const char *address)
               bind(server->listener, (struct sockaddr *)&name, sizeof(name)) == 0 &&
               listen(server->listener, 8) == 0,
           "%s: %s", server->path, strerror(errno));
-    server->ring_size = SERVER_SLOTS * 4096;
+    server->slot_size = 4096;
+    server->ring_size = SERVER_SLOTS * server->slot_size;
     WORKS(gpud_memfd_create("ring", server->ring_size, GPUD_SHARE_READ_ONLY, &server->ring_fd,
                             &server->ring, &e));
 }
@@ -237,7 +238,7 @@ void raw_offer(struct raw_server *server, struct gpud_message *message)
     offer->epoch = server->epoch;
     strcpy(offer->route, "map");
     offer->layout = server->layout;
-    offer->ring.slot_size = 4096;
+    offer->ring.slot_size = server->slot_size;
     offer->ring.slots_per_memory = SERVER_SLOTS;
     offer->ring.memories = 1;
     offer->ring.handle[0] = (struct gpud_handle){
@@ -256,17 +257,28 @@ bool raw_publish(struct raw_server *server, uint32_t *entry)
     descriptor->slot = *entry;
     descriptor->sequence = ++server->sequence;
     descriptor->offset = descriptor->sequence;
-    picture_write(&server->layout, (char *)server->ring + *entry * 4096, descriptor->sequence);
+    picture_write(&server->layout, (char *)server->ring + *entry * server->slot_size,
+                  descriptor->sequence);
     gpud_page_publish(&server->view, *entry);
     gpud_wake(&server->page->receiver_sleeps.word);
     return true;
+}
+
+void raw_adopt_page(struct raw_server *server, struct gpud_message *accept)
+{
+    void *page;
+    WORKS(gpud_memfd_map(accept->accept.page, sizeof(struct gpud_page), true, &page, &e));
+    gpud_memory_unmap_pages(server->page, sizeof(struct gpud_page));
+    server->page = page;
+    WORKS(gpud_page_sender_init(&server->view, server->page, accept->accept.entries,
+                                accept->accept.entries, &e));
+    gpud_message_close(accept);
 }
 
 static bool server_step(struct raw_server *server, int step)
 {
     struct gpud_message message;
     uint32_t entry;
-    void *page;
     switch (step) {
     case RAW_SERVER_ACCEPTED: {
         struct pollfd wait = {.fd = server->listener, .events = POLLIN};
@@ -287,18 +299,14 @@ static bool server_step(struct raw_server *server, int step)
     case RAW_SERVER_PAGE:
         if (!raw_receive(server->fd, &message, 5 * GPUD_SEC) || message.type != GPUD_MESSAGE_ACCEPT)
             return false;
-        WORKS(gpud_memfd_map(message.accept.page, sizeof(struct gpud_page), true, &page, &e));
-        gpud_memory_unmap_pages(server->page, sizeof(struct gpud_page));
-        server->page = page;
-        WORKS(gpud_page_sender_init(&server->view, server->page, message.accept.entries,
-                                    message.accept.entries, &e));
-        gpud_message_close(&message);
+        raw_adopt_page(server, &message);
         return true;
     case RAW_SERVER_CANARY:
         CHECK(gpud_page_take(&server->view, &entry), "no credit");
         server->page->descriptor[entry] = (struct gpud_descriptor){
             .slot = entry, .sequence = server->sequence, .flags = GPUD_FRAME_CANARY};
-        gpud_pattern_write((char *)server->ring + entry * 4096, server->layout.size, 4711);
+        gpud_pattern_write((char *)server->ring + entry * server->slot_size, server->layout.size,
+                           4711);
         gpud_page_publish(&server->view, entry);
         memset(&message, 0, sizeof(message));
         message.type = GPUD_MESSAGE_CANARY;

@@ -63,7 +63,7 @@ struct raw_server {
     char path[108];
     struct gpud_layout layout;
     void *ring;
-    uint64_t ring_size;
+    uint64_t ring_size, slot_size;
     struct gpud_page *page;
     struct gpud_page_sender view;
     struct gpud_endpoint peer;
@@ -78,6 +78,8 @@ void raw_server_close(struct raw_server *server);
 
 /* A good OFFER of the map route with a ring of four slots; the descriptor is borrowed. */
 void raw_offer(struct raw_server *server, struct gpud_message *message);
+/* Takes the page of a received ACCEPT, which is closed. */
+void raw_adopt_page(struct raw_server *server, struct gpud_message *accept);
 /* Publishes a frame in the next free entry; false: no credit. */
 bool raw_publish(struct raw_server *server, uint32_t *entry);
 
