@@ -38,10 +38,7 @@
  *
  * Since: 0.1
  */
-#include "context.h"
-#include "errors.h"
 #include "gpudirectsrc.h"
-#include "pool.h"
 
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
 
@@ -83,21 +80,11 @@ static GType gst_gpudirect_on_disconnect_get_type(void)
 
 /* --- properties --------------------------------------------------------------------------- */
 
-static void get_info(GstGpudirectSrc *self, struct input_info *info)
-{
-    memset(info, 0, sizeof(*info));
-    g_strlcpy(info->path, "none", sizeof(info->path));
-    g_mutex_lock(&self->input_lock);
-    if (self->input)
-        self->input->ops->get_info(self->input, info);
-    g_mutex_unlock(&self->input_lock);
-}
-
 GstStructure *gst_gpudirect_src_make_stats(GstGpudirectSrc *self)
 {
     struct input_info info;
 
-    get_info(self, &info);
+    gst_gpudirect_src_get_info(self, &info);
     return gst_structure_new(
         "gpudirect-stats", "active-path", G_TYPE_STRING, info.path, "connected", G_TYPE_BOOLEAN,
         info.connected, "frames", G_TYPE_UINT64, info.frames, "dropped", G_TYPE_UINT64,
@@ -120,7 +107,7 @@ static void get_property(GObject *object, guint id, GValue *value, GParamSpec *p
     struct input_info info;
 
     if (id == PROP_ACTIVE_PATH || id == PROP_FALLBACK_REASON)
-        get_info(self, &info);
+        gst_gpudirect_src_get_info(self, &info);
     switch (id) {
     case PROP_ACTIVE_PATH:
         g_value_set_string(value, info.path);
@@ -182,46 +169,12 @@ static void set_property(GObject *object, guint id, const GValue *value, GParamS
 
 /* --- states ------------------------------------------------------------------------------- */
 
-static gboolean open_input(GstGpudirectSrc *self, const gchar *address)
-{
-    const struct input_ops *ops = input_ops_for(address);
-    gchar *device = gst_gpudirect_src_choose_device(self, ops);
-    struct input *input;
-    struct gpud_error error;
-    struct input_params params = {
-        .address = address,
-        .device = device,
-        .slots = self->settings.slots,
-        .slow_receiver = self->settings.slow_receiver,
-        .require_direct = self->settings.require_direct,
-        .busy_poll = self->busy_poll,
-        .on_event = gst_gpudirect_src_on_event,
-        .user = self,
-    };
-
-    gst_gpudirect_src_reset_stream(self);
-    enum gpud_status status = ops->open(&params, &input, &error);
-    g_free(device);
-    if (status != GPUD_OK) {
-        gchar *what = g_strdup_printf("Cannot receive from %s at \"%s\"", ops->what, address);
-        gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_OPEN_SOURCE, &error, what);
-        g_free(what);
-        return FALSE;
-    }
-    g_mutex_lock(&self->input_lock);
-    self->input = input;
-    g_mutex_unlock(&self->input_lock);
-    return TRUE;
-}
-
 static gboolean src_start(GstBaseSrc *base)
 {
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(base);
 
     g_atomic_int_set(&self->ending, FALSE);
-    GST_OBJECT_LOCK(self);
-    gchar *address = g_strdup(self->settings.address);
-    GST_OBJECT_UNLOCK(self);
+    gchar *address = gst_gpudirect_src_get_address(self);
     gboolean opened = FALSE;
 
     if (!address || !address[0])
@@ -231,40 +184,16 @@ static gboolean src_start(GstBaseSrc *base)
              "v4l2:///dev/video0."),
             (NULL));
     else
-        opened = open_input(self, address);
+        opened = gst_gpudirect_src_open(self, address);
     g_free(address);
     return opened;
 }
 
 static gboolean src_stop(GstBaseSrc *base)
 {
-    GstGpudirectSrc *self = GST_GPUDIRECT_SRC(base);
-
-    g_mutex_lock(&self->input_lock);
-    struct input *input = g_steal_pointer(&self->input);
-    g_mutex_unlock(&self->input_lock);
     /* Buffers that are held downstream keep the pool, and the pool their frames. */
-    gst_gpudirect_src_reset_stream(self);
-    if (input)
-        input->ops->close(input);
+    gst_gpudirect_src_close(GST_GPUDIRECT_SRC(base));
     return TRUE;
-}
-
-static void interrupt(GstGpudirectSrc *self, gboolean interrupted)
-{
-    g_mutex_lock(&self->input_lock);
-    if (self->input)
-        self->input->ops->interrupt(self->input, interrupted);
-    g_mutex_unlock(&self->input_lock);
-}
-
-void gst_gpudirect_src_set_flushing(GstGpudirectSrc *self, gboolean flushing)
-{
-    g_mutex_lock(&self->pause_lock);
-    g_atomic_int_set(&self->flushing, flushing);
-    g_cond_broadcast(&self->pause_cond);
-    g_mutex_unlock(&self->pause_lock);
-    interrupt(self, flushing);
 }
 
 static gboolean src_unlock(GstBaseSrc *base)
@@ -286,7 +215,7 @@ static GstStateChangeReturn src_change_state(GstElement *element, GstStateChange
 
     /* create() may be waiting for a frame; in PAUSED a live source shall not. */
     if (transition == GST_STATE_CHANGE_PLAYING_TO_PAUSED)
-        interrupt(GST_GPUDIRECT_SRC(element), TRUE);
+        gst_gpudirect_src_interrupt(GST_GPUDIRECT_SRC(element), TRUE);
     return result;
 }
 
@@ -394,6 +323,7 @@ static void finalize(GObject *object)
     g_clear_object(&self->given);
     tally_unref(self->tally);
     settings_clear(&self->settings);
+    g_free(self->opened);
     G_OBJECT_CLASS(gst_gpudirect_src_parent_class)->finalize(object);
 }
 
@@ -440,7 +370,6 @@ static void gst_gpudirect_src_init(GstGpudirectSrc *self)
     g_mutex_init(&self->input_lock);
     g_mutex_init(&self->pause_lock);
     g_cond_init(&self->pause_cond);
-    g_queue_init(&self->news);
     g_queue_init(&self->waiting);
     gst_base_src_set_live(GST_BASE_SRC(self), TRUE);
     gst_base_src_set_format(GST_BASE_SRC(self), GST_FORMAT_TIME);

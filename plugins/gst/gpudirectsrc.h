@@ -1,11 +1,13 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The inside of gpudirectsrc. Five files:
+/* The inside of gpudirectsrc. Seven files:
  *   gpudirectsrc.c   class, properties, states, queries
+ *   srcinput.c       the input: opened, replaced, asked, interrupted
  *   srcplace.c       where frames shall arrive: devices, CUDA's caps and contexts
  *   srccreate.c      the loop: a frame becomes a buffer; what to do when there is none
- *   srcformat.c      caps, the pool, allocation; events that came along
+ *   srcformat.c      caps, the pool, allocation
+ *   srcevents.c      what the link says beside frames: bounded, in order, mapped in time
  *   input.h          where frames come from */
 #ifndef GPUD_GST_GPUDIRECTSRC_H
 #define GPUD_GST_GPUDIRECTSRC_H
@@ -29,6 +31,13 @@ GST_DEBUG_CATEGORY_EXTERN(gst_gpudirect_src_debug);
 /* The longest that a call into the core waits before the element looks around. */
 #define SRC_WAIT (200 * GPUD_MSEC)
 
+/* A format that the link told and that was not taken up yet. */
+struct src_format {
+    struct gpud_layout layout;
+    GBytes *media;
+};
+void src_format_free(struct src_format *format);
+
 enum on_disconnect { ON_DISCONNECT_WAIT, ON_DISCONNECT_EOS, ON_DISCONNECT_ERROR };
 
 struct _GstGpudirectSrc {
@@ -45,6 +54,9 @@ struct _GstGpudirectSrc {
      * threads. */
     GMutex input_lock;
     struct input *input;
+    struct input_info past; /* under input_lock: what inputs before this one counted */
+    gboolean interrupted;   /* under input_lock: acquire shall come back, and wait no more */
+    gchar *opened;          /* the device that it was opened on */
 
     gint opened_on;   /* atomic: N where frames arrive on cuda:N, else -1 */
     GstObject *given; /* a GstCudaContext from outside; under the object lock */
@@ -56,8 +68,12 @@ struct _GstGpudirectSrc {
     GCond pause_cond; /* flushing changed */
 
     /* The streaming thread's. */
-    GQueue news;    /* struct news: what the link said, in order */
-    GQueue waiting; /* struct wire_event that wait for a frame to tell the time */
+    struct src_format *format;      /* the last that the link told; NULL: taken up */
+    struct gpud_peer_info *arrived; /* a sender that connected; NULL: taken up */
+    GQueue waiting;                 /* events that wait for a frame to tell the time */
+    gsize waiting_bytes;            /* of them, as they travelled */
+    gboolean flooded;               /* by more events than may wait: the link is to be cut */
+    gboolean yielding;              /* acquire was interrupted from inside */
     GstVideoInfo info;
     struct gpud_layout layout; /* that caps and pool were made for */
     GstBufferPool *pool;       /* wraps frames of the current epoch; NULL: no format yet */
@@ -108,23 +124,62 @@ GstFlowReturn gst_gpudirect_src_create(GstPushSrc *push, GstBuffer **buffer);
 /* The property "stats"; also posted as an element message when the stream ends. */
 GstStructure *gst_gpudirect_src_make_stats(GstGpudirectSrc *self);
 
-/* --- srcformat.c -------------------------------------------------------------------------- */
+/* --- srcinput.c --------------------------------------------------------------------------- */
+
+/* Opens an input on a device by the properties, and closes it. FALSE: an error was posted. */
+gboolean gst_gpudirect_src_open(GstGpudirectSrc *self, const gchar *address);
+void gst_gpudirect_src_close(GstGpudirectSrc *self);
+
+/* What this input, and those before it, counted; from any thread. */
+void gst_gpudirect_src_get_info(GstGpudirectSrc *self, struct input_info *info);
+
+/* The property; g_free it. */
+gchar *gst_gpudirect_src_get_address(GstGpudirectSrc *self);
+
+/* Makes acquire come back, until FALSE is set. */
+void gst_gpudirect_src_interrupt(GstGpudirectSrc *self, gboolean interrupted);
+
+/* Puts a new input in the place of the one that is there, whose frames stay valid: the end of its
+ * link. FALSE: *error says why there is none, and the old one is still there. */
+gboolean gst_gpudirect_src_reopen(GstGpudirectSrc *self, struct gpud_error *error);
+
+/* After the element interrupted its own acquire: it may wait again, unless others said no. */
+void gst_gpudirect_src_resume(GstGpudirectSrc *self);
+
+/* Whether create() is to come back, from where it waits. */
+void gst_gpudirect_src_set_flushing(GstGpudirectSrc *self, gboolean flushing);
+
+/* --- srcevents.c -------------------------------------------------------------------------- */
 
 /* What the link says, from inside acquire. user is the element. */
 void gst_gpudirect_src_on_event(void *user, enum gpud_event event, const void *data);
 
-/* Takes up what was said: new caps at once, events as soon as their time is known. */
+/* After acquire. TRUE: it was interrupted from inside, and may be called again. */
+gboolean gst_gpudirect_src_end_yield(GstGpudirectSrc *self);
+
+/* Takes up a format and a connection. */
 GstFlowReturn gst_gpudirect_src_handle_news(GstGpudirectSrc *self);
+
+/* Cuts the link to a sender that floods; *why says so. FALSE: nothing can be opened in its place,
+ * *error says why. */
+gboolean gst_gpudirect_src_cut(GstGpudirectSrc *self, struct gpud_error *why,
+                               struct gpud_error *error);
+
+/* Hands events on; their time is known. */
 void gst_gpudirect_src_push_events(GstGpudirectSrc *self);
+
+/* Forgets what was not taken up. */
+void gst_gpudirect_src_forget_news(GstGpudirectSrc *self);
+
+/* --- srcformat.c -------------------------------------------------------------------------- */
+
+GstFlowReturn gst_gpudirect_src_take_format(GstGpudirectSrc *self, const struct src_format *format);
 
 /* From now on frames of this shape come. */
 gboolean gst_gpudirect_src_set_format(GstGpudirectSrc *self, GstCaps *caps,
                                       const struct gpud_layout *layout);
 
 void gst_gpudirect_src_class_init_format(GstBaseSrcClass *klass);
-
-/* Whether create() is to come back, from where it waits. */
-void gst_gpudirect_src_set_flushing(GstGpudirectSrc *self, gboolean flushing);
 
 /* Forgets the stream. */
 void gst_gpudirect_src_reset_stream(GstGpudirectSrc *self);

@@ -366,6 +366,24 @@ static GstFlowReturn no_frame(GstGpudirectSrc *self, enum gpud_status status,
     }
 }
 
+/* The link is cut, as the sender's own doing. */
+static GstFlowReturn cut_link(GstGpudirectSrc *self)
+{
+    struct gpud_error why, error;
+
+    if (!gst_gpudirect_src_cut(self, &why, &error)) {
+        gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_OPEN_SOURCE, &error,
+                            "The sender breaks the protocol, and no new link can be made");
+        return GST_FLOW_ERROR;
+    }
+    if (!self->linked)
+        return not_connected(self, &why);
+    GstFlowReturn flow = sender_lost(self, &why);
+    if (flow == GST_FLOW_OK)
+        pause_a_moment(self);
+    return flow;
+}
+
 GstFlowReturn gst_gpudirect_src_create(GstPushSrc *push, GstBuffer **buffer)
 {
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(push);
@@ -374,16 +392,17 @@ GstFlowReturn gst_gpudirect_src_create(GstPushSrc *push, GstBuffer **buffer)
         struct gpud_frame *frame = NULL;
         struct gpud_error error;
         enum gpud_status status = self->input->ops->acquire(self->input, SRC_WAIT, &frame, &error);
-        GstFlowReturn flow = GST_FLOW_OK;
+        gboolean yielded = gst_gpudirect_src_end_yield(self) && status == GPUD_AGAIN;
+        GstFlowReturn flow = gst_gpudirect_src_handle_news(self);
 
-        if (!g_queue_is_empty(&self->news))
-            flow = gst_gpudirect_src_handle_news(self);
-        if (status == GPUD_OK && flow == GST_FLOW_OK)
+        if (status == GPUD_OK && flow == GST_FLOW_OK && !self->flooded)
             return deliver(self, frame, buffer);
         gpud_frame_release(&frame);
-        if (flow == GST_FLOW_OK && !g_queue_is_empty(&self->waiting) && self->frames > 0)
+        if (flow == GST_FLOW_OK && self->waiting.length > 0 && self->frames > 0)
             gst_gpudirect_src_push_events(self);
-        if (flow == GST_FLOW_OK)
+        if (flow == GST_FLOW_OK && self->flooded)
+            flow = cut_link(self);
+        else if (flow == GST_FLOW_OK && !yielded)
             flow = no_frame(self, status, &error);
         if (flow != GST_FLOW_OK)
             return flow;

@@ -1,9 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* gpudirectsrc's caps, pool and allocation, and the events that came along with the frames. */
+/* gpudirectsrc's caps, pool and allocation. */
 #include "errors.h"
-#include "event.h"
 #include "gpudirectsrc.h"
 #include "pool.h"
 
@@ -11,49 +10,13 @@
 
 static GstBaseSrcClass *parent_class;
 
-/* --- news: noted inside acquire, taken up after it ---------------------------------------- */
-
-struct news {
-    enum gpud_event event;
-    struct gpud_layout layout;  /* FORMAT */
-    GBytes *bytes;              /* FORMAT: media; USER: the event */
-    uint32_t kind;              /* USER */
-    struct gpud_peer_info peer; /* CONNECTED */
-};
-
-static void news_free(struct news *news)
-{
-    g_clear_pointer(&news->bytes, g_bytes_unref);
-    g_free(news);
-}
-
-void gst_gpudirect_src_on_event(void *user, enum gpud_event event, const void *data)
-{
-    GstGpudirectSrc *self = user;
-    struct news *news = g_new0(struct news, 1);
-
-    news->event = event;
-    if (event == GPUD_EVENT_FORMAT) {
-        const struct gpud_format_event *format = data;
-        news->layout = format->layout;
-        news->bytes = g_bytes_new(format->media, format->media_size);
-    } else if (event == GPUD_EVENT_USER) {
-        const struct gpud_user_event *said = data;
-        news->kind = said->kind & ~GPUD_EVENT_STICKY;
-        news->bytes = g_bytes_new(said->data, said->size);
-    } else if (event == GPUD_EVENT_CONNECTED) {
-        news->peer = *(const struct gpud_peer_info *)data;
-    }
-    g_queue_push_tail(&self->news, news);
-}
-
-static GstFlowReturn take_format(GstGpudirectSrc *self, const struct news *news)
+GstFlowReturn gst_gpudirect_src_take_format(GstGpudirectSrc *self, const struct src_format *format)
 {
     gsize size;
-    const void *media = g_bytes_get_data(news->bytes, &size);
+    const void *media = g_bytes_get_data(format->media, &size);
     GstVideoInfo info;
     gchar *reason = NULL;
-    GstCaps *caps = media_to_caps(&news->layout, media, size, &info, &reason);
+    GstCaps *caps = media_to_caps(&format->layout, media, size, &info, &reason);
 
     if (!caps) {
         GST_ELEMENT_ERROR(self, STREAM, FORMAT, ("The sender's format cannot be used: %s.", reason),
@@ -65,7 +28,7 @@ static GstFlowReturn take_format(GstGpudirectSrc *self, const struct news *news)
     GstCaps *agreed = gst_gpudirect_src_agree(self, gst_caps_ref(caps), &self->gpu);
     if (agreed)
         gst_caps_replace(&caps, agreed);
-    gboolean taken = agreed && gst_gpudirect_src_set_format(self, caps, &news->layout) &&
+    gboolean taken = agreed && gst_gpudirect_src_set_format(self, caps, &format->layout) &&
                      gst_base_src_set_caps(GST_BASE_SRC(self), caps) &&
                      gst_base_src_negotiate(GST_BASE_SRC(self));
     if (!taken && !g_atomic_int_get(&self->flushing))
@@ -78,120 +41,6 @@ static GstFlowReturn take_format(GstGpudirectSrc *self, const struct news *news)
     return taken                               ? GST_FLOW_OK
            : g_atomic_int_get(&self->flushing) ? GST_FLOW_FLUSHING
                                                : GST_FLOW_NOT_NEGOTIATED;
-}
-
-static void take_connection(GstGpudirectSrc *self, const struct gpud_peer_info *peer)
-{
-    GstStructure *structure = gst_structure_new(
-        "gpudirect-sender-connected", "id", G_TYPE_UINT64, peer->id, "pid", G_TYPE_INT64, peer->pid,
-        "name", G_TYPE_STRING, peer->name, "path", G_TYPE_STRING, peer->path, "fallback-reason",
-        G_TYPE_STRING, peer->fallback_reason, NULL);
-
-    GST_INFO_OBJECT(self, "%" GST_PTR_FORMAT, structure);
-    gst_element_post_message(GST_ELEMENT(self),
-                             gst_message_new_element(GST_OBJECT(self), structure));
-    g_object_notify(G_OBJECT(self), "active-path");
-    self->linked = TRUE;
-    self->refusal_told = FALSE;
-    self->discont = TRUE;
-    self->dropped_seen = 0;
-    self->settling = self->settings.slots;
-    self->map = (struct time_map){0};
-}
-
-static void take_event(GstGpudirectSrc *self, const struct news *news)
-{
-    gsize size;
-    const void *bytes = g_bytes_get_data(news->bytes, &size);
-    struct wire_event *event = g_new0(struct wire_event, 1);
-
-    if (event_decode(news->kind, bytes, size, event)) {
-        g_queue_push_tail(&self->waiting, event);
-        return;
-    }
-    GST_INFO_OBJECT(self, "an event of kind %u from the sender says nothing", news->kind);
-    wire_event_clear(event);
-    g_free(event);
-}
-
-GstFlowReturn gst_gpudirect_src_handle_news(GstGpudirectSrc *self)
-{
-    GstFlowReturn flow = GST_FLOW_OK;
-    struct news *news;
-
-    while (flow == GST_FLOW_OK && (news = g_queue_pop_head(&self->news))) {
-        if (news->event == GPUD_EVENT_FORMAT)
-            flow = take_format(self, news);
-        else if (news->event == GPUD_EVENT_CONNECTED)
-            take_connection(self, &news->peer);
-        else if (news->event == GPUD_EVENT_USER)
-            take_event(self, news);
-        news_free(news);
-    }
-    return flow;
-}
-
-/* --- events ------------------------------------------------------------------------------- */
-
-/* Running times here are the buffers' times, so the segment only says which stream time belongs to
- * them. */
-static void apply_segment(GstGpudirectSrc *self, const struct wire_event *event)
-{
-    GstSegment segment;
-    gint64 start = (gint64)event->time + self->map.shift;
-    gint64 cut = start < 0 ? -start : 0; /* what lies before this pipeline's start */
-
-    gst_segment_init(&segment, GST_FORMAT_TIME);
-    segment.applied_rate = event->rate;
-    segment.start = segment.base = segment.position = (guint64)(start + cut);
-    segment.time = GST_CLOCK_TIME_IS_VALID(event->stream_time) ? event->stream_time : 0;
-    gint64 moved = (gint64)((gdouble)cut * event->rate);
-    segment.time = moved < 0 && (guint64)-moved > segment.time ? 0 : segment.time + (guint64)moved;
-    gst_base_src_new_segment(GST_BASE_SRC(self), &segment);
-}
-
-static void push_event(GstGpudirectSrc *self, struct wire_event *event)
-{
-    GstPad *pad = GST_BASE_SRC_PAD(self);
-
-    switch (event->kind) {
-    case EVENT_SEGMENT:
-        apply_segment(self, event);
-        break;
-    case EVENT_TAGS:
-        gst_pad_push_event(pad, gst_event_new_tag(g_steal_pointer(&event->tags)));
-        break;
-    case EVENT_GAP: {
-        GstEvent *segment = gst_pad_get_sticky_event(pad, GST_EVENT_SEGMENT, 0);
-        /* Before the first picture there is nothing to bridge. */
-        if (segment)
-            gst_pad_push_event(
-                pad, gst_event_new_gap(time_map_apply(&self->map, event->time), event->duration));
-        g_clear_pointer(&segment, gst_event_unref);
-        break;
-    }
-    case EVENT_FLUSH:
-        self->discont = TRUE;
-        self->map.anchored = FALSE;
-        break;
-    case EVENT_CUSTOM:
-        gst_pad_push_event(pad, gst_event_new_custom(GST_EVENT_CUSTOM_DOWNSTREAM,
-                                                     g_steal_pointer(&event->structure)));
-        break;
-    }
-}
-
-void gst_gpudirect_src_push_events(GstGpudirectSrc *self)
-{
-    struct wire_event *event;
-
-    while ((event = g_queue_pop_head(&self->waiting))) {
-        time_map_update(&self->map, &event->head, GST_CLOCK_TIME_NONE, GST_ELEMENT(self),
-                        g_atomic_int_get(&self->monotonic));
-        push_event(self, event);
-        wire_event_clear(event);
-        g_free(event);
-    }
 }
 
 /* --- caps and allocation ------------------------------------------------------------------ */
@@ -337,13 +186,7 @@ void gst_gpudirect_src_class_init_format(GstBaseSrcClass *klass)
 
 void gst_gpudirect_src_reset_stream(GstGpudirectSrc *self)
 {
-    struct wire_event *event;
-
-    g_queue_clear_full(&self->news, (GDestroyNotify)news_free);
-    while ((event = g_queue_pop_head(&self->waiting))) {
-        wire_event_clear(event);
-        g_free(event);
-    }
+    gst_gpudirect_src_forget_news(self);
     if (self->pool)
         gst_buffer_pool_set_active(self->pool, FALSE);
     gst_clear_object(&self->pool);

@@ -6,6 +6,8 @@
  * not grow. */
 #include "hostile.h"
 
+#include "base/fd.h"
+#include "event.h"
 #include "wire/socket.h"
 
 #include <string.h>
@@ -110,6 +112,162 @@ GST_START_TEST(test_smaller_layout_after_a_reconnect)
 }
 GST_END_TEST
 
+/* --- events without end ------------------------------------------------------------------- */
+
+/* What the receiver may have grown by, KiB; unbounded queues grow by that in a second. */
+#define GROWTH_MAX (64 * 1024)
+
+/* The bytes of an event as gpudirectsink makes them, with this field. */
+static size_t write_event(uint32_t kind, const gchar *field, guint value,
+                          uint8_t bytes[GPUD_MEDIA_MAX])
+{
+    struct pack pack = {.data = bytes, .size = GPUD_MEDIA_MAX};
+    GstStructure *structure = gst_structure_new_empty(kind == EVENT_TAGS ? "taglist" : "x-cue");
+    struct wire_head head = {.monotonic = TRUE};
+
+    if (kind == EVENT_TAGS && value % 2)
+        gst_structure_set(structure, GST_TAG_TITLE, G_TYPE_STRING, "odd", NULL);
+    else
+        gst_structure_set(structure, field, G_TYPE_UINT, value, NULL);
+    wire_head_pack(&pack, &head);
+    if (kind == EVENT_TAGS)
+        pack_u8(&pack, GST_TAG_SCOPE_STREAM);
+    pack_structure(&pack, structure, NULL);
+    gst_structure_free(structure);
+    fail_if(pack.full);
+    return pack.used;
+}
+
+/* Sends so many, each when the receiver has room for it. FALSE: it hung up. */
+static gboolean send_events(uint32_t kind, const gchar *field, guint count)
+{
+    uint8_t bytes[GPUD_MEDIA_MAX];
+
+    for (guint i = 0; i < count; i++) {
+        size_t size = write_event(kind, field, i, bytes);
+        for (guint tries = 0; !hostile_event(&hostile, kind, bytes, size); tries++) {
+            if (gpud_fd_is_hung_up(hostile.server.fd))
+                return FALSE;
+            fail_unless(tries < 10000, "the receiver reads no events for 10 s");
+            g_usleep(1000);
+        }
+    }
+    return TRUE;
+}
+
+static void serve_again(void)
+{
+    raw_hang_up(&hostile.server);
+    hostile_serve(&hostile, -1, RAW_SERVER_STREAMING);
+    read_all(ends_pull(hostile.src));
+}
+
+/* 200000 events of which none replaces another, before the first frame: the link is cut, and the
+ * next sender is heard. */
+GST_START_TEST(test_event_flood_before_a_frame)
+{
+    GError *error = NULL;
+
+    hostile_open(&hostile, NULL, 64, 64);
+    hostile_serve(&hostile, -1, RAW_SERVER_READY);
+    guint64 before = hostile_resident();
+    gboolean went = send_events(EVENT_CUSTOM, "number", 200000);
+    guint64 after = hostile_resident();
+    fail_if(went, "200000 events wait: %" G_GUINT64_FORMAT " KiB more", after - before);
+    fail_unless(after < before + GROWTH_MAX,
+                "grew from %" G_GUINT64_FORMAT " to %" G_GUINT64_FORMAT " KiB", before, after);
+    fail_unless_equals_int(hostile_complaint(&hostile, &error), GST_MESSAGE_WARNING);
+    fail_unless(strstr(error->message, "events"), "%s", error->message);
+    g_error_free(error);
+    serve_again();
+    fail_unless_equals_uint64(ends_stat(hostile.src, "connects"), 2);
+    fail_unless_equals_uint64(ends_stat(hostile.src, "disconnects"), 1);
+    hostile_close(&hostile);
+}
+GST_END_TEST
+
+/* And what the user wants done when a sender is lost is done. */
+GST_START_TEST(test_event_flood_and_on_disconnect)
+{
+    GError *error = NULL;
+
+    hostile_open(&hostile, __i__ ? "on-disconnect=eos" : "on-disconnect=error", 64, 64);
+    hostile_serve(&hostile, -1, RAW_SERVER_READY);
+    fail_if(send_events(EVENT_CUSTOM, "number", 200000));
+    if (__i__) {
+        gst_event_unref(ends_wait_event(hostile.src, GST_EVENT_EOS));
+    } else {
+        fail_unless_equals_int(hostile_complaint(&hostile, &error), GST_MESSAGE_ERROR);
+        fail_unless(g_error_matches(error, GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_READ));
+        g_error_free(error);
+    }
+    hostile_close(&hostile);
+}
+GST_END_TEST
+
+/* Before it is even connected. */
+GST_START_TEST(test_event_flood_before_an_offer)
+{
+    GError *error = NULL;
+
+    hostile_open(&hostile, NULL, 64, 64);
+    hostile_serve(&hostile, -1, RAW_SERVER_HELLO);
+    fail_if(send_events(EVENT_CUSTOM, "number", 200000));
+    fail_unless_equals_int(hostile_complaint(&hostile, &error), GST_MESSAGE_WARNING);
+    g_error_free(error);
+    serve_again();
+    hostile_close(&hostile);
+}
+GST_END_TEST
+
+/* An honest sender may say its tags as often as it likes before its first frame: all of them are
+ * there, with their last values. */
+GST_START_TEST(test_tags_before_a_frame)
+{
+    struct gpud_descriptor plain = {.pts = GPUD_TIME_NONE, .dts = GPUD_TIME_NONE};
+    GstTagList *tags;
+    gchar *title;
+    guint number;
+
+    hostile_open(&hostile, NULL, 64, 64);
+    hostile_serve(&hostile, -1, RAW_SERVER_READY);
+    guint64 before = hostile_resident();
+    fail_unless(send_events(EVENT_TAGS, GST_TAG_TRACK_NUMBER, 5001));
+    fail_unless(hostile_resident() < before + GROWTH_MAX);
+    hostile_publish(&hostile, &plain);
+    read_all(ends_pull(hostile.src));
+    GstEvent *event = ends_wait_event(hostile.src, GST_EVENT_TAG);
+    gst_event_parse_tag(event, &tags);
+    fail_unless(gst_tag_list_get_uint(tags, GST_TAG_TRACK_NUMBER, &number));
+    fail_unless_equals_int(number, 5000);
+    fail_unless(gst_tag_list_get_string(tags, GST_TAG_TITLE, &title));
+    fail_unless_equals_string(title, "odd");
+    g_free(title);
+    gst_event_unref(event);
+    fail_unless_equals_uint64(ends_stat(hostile.src, "disconnects"), 0);
+    hostile_close(&hostile);
+}
+GST_END_TEST
+
+/* Once frames flow events have a time, and all of them are handed on, however fast they come. */
+GST_START_TEST(test_many_events_between_frames)
+{
+    hostile_open(&hostile, NULL, 64, 64);
+    hostile_serve(&hostile, -1, RAW_SERVER_STREAMING);
+    read_all(ends_pull(hostile.src));
+    fail_unless(send_events(EVENT_CUSTOM, "number", 2000));
+    for (guint i = 0; i < 2000; i++) {
+        GstEvent *event = ends_wait_event(hostile.src, GST_EVENT_CUSTOM_DOWNSTREAM);
+        guint number;
+        fail_unless(gst_structure_get_uint(gst_event_get_structure(event), "number", &number));
+        fail_unless_equals_int(number, i);
+        gst_event_unref(event);
+    }
+    fail_unless_equals_uint64(ends_stat(hostile.src, "disconnects"), 0);
+    hostile_close(&hostile);
+}
+GST_END_TEST
+
 static Suite *hostile_suite(void)
 {
     Suite *suite = suite_create("hostile");
@@ -119,6 +277,11 @@ static Suite *hostile_suite(void)
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, test_smaller_layout_in_the_same_epoch);
     tcase_add_test(tc, test_smaller_layout_after_a_reconnect);
+    tcase_add_test(tc, test_event_flood_before_a_frame);
+    tcase_add_loop_test(tc, test_event_flood_and_on_disconnect, 0, 2);
+    tcase_add_test(tc, test_event_flood_before_an_offer);
+    tcase_add_test(tc, test_tags_before_a_frame);
+    tcase_add_test(tc, test_many_events_between_frames);
     return suite;
 }
 

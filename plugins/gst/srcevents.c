@@ -1,0 +1,288 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What the link says beside frames: noted inside acquire, taken up after it.
+ *
+ * Of formats and connections only the last one counts. Events wait until a frame tells the time,
+ * and what a later one replaces does not wait beside it:
+ *
+ *     segment, flush   the last one
+ *     tags             one list for each scope: what was said first is still true, later values win
+ *     gap              none before the first frame: there is nothing to bridge
+ *     custom           all of them
+ *
+ * So an honest sender may say what it likes before its first frame, and as often. What waits all
+ * the same is bounded. Once frames flow, a burst that is larger only ends the acquire: downstream
+ * gets the events, and the rest stays with the sender. Before the first frame nothing can be
+ * handed on, so a sender that says more has its link cut. */
+#include "event.h"
+#include "gpudirectsrc.h"
+
+#define GST_CAT_DEFAULT gst_gpudirect_src_debug
+
+/* Events, and bytes of them as they travelled; decoded, a byte takes about ten. A merged list of
+ * tags counts once: it has one value of each tag that GStreamer knows. */
+#define EVENTS_MAX 512
+#define EVENT_BYTES_MAX (512 * 1024)
+
+struct waiting {
+    struct wire_event event;
+    gsize size;
+};
+
+static void waiting_free(struct waiting *waiting)
+{
+    wire_event_clear(&waiting->event);
+    g_free(waiting);
+}
+
+static void clear_waiting(GstGpudirectSrc *self)
+{
+    g_queue_clear_full(&self->waiting, (GDestroyNotify)waiting_free);
+    self->waiting_bytes = 0;
+}
+
+void gst_gpudirect_src_forget_news(GstGpudirectSrc *self)
+{
+    clear_waiting(self);
+    g_clear_pointer(&self->format, src_format_free);
+    g_clear_pointer(&self->arrived, g_free);
+    self->flooded = self->yielding = FALSE;
+}
+
+void src_format_free(struct src_format *format)
+{
+    g_bytes_unref(format->media);
+    g_free(format);
+}
+
+/* --- inside acquire ----------------------------------------------------------------------- */
+
+/* Makes acquire come back, to be called again: see gst_gpudirect_src_end_yield(). */
+static void yield(GstGpudirectSrc *self)
+{
+    self->yielding = TRUE;
+    self->input->ops->interrupt(self->input, TRUE);
+}
+
+static void note_format(GstGpudirectSrc *self, const struct gpud_format_event *said)
+{
+    struct src_format *format = g_new0(struct src_format, 1);
+
+    format->layout = said->layout;
+    format->media = g_bytes_new(said->media, said->media_size);
+    g_clear_pointer(&self->format, src_format_free);
+    self->format = format;
+}
+
+/* What the sender before it said has no frame to wait for any more. */
+static void note_connection(GstGpudirectSrc *self, const struct gpud_peer_info *peer)
+{
+    clear_waiting(self);
+    g_free(self->arrived);
+    self->arrived = g_memdup2(peer, sizeof(*peer));
+}
+
+static struct waiting *find_waiting(GstGpudirectSrc *self, enum event_kind kind, GstTagScope scope)
+{
+    for (GList *at = self->waiting.head; at; at = at->next) {
+        struct waiting *waiting = at->data;
+        if (waiting->event.kind == kind && (kind != EVENT_TAGS || waiting->event.scope == scope))
+            return waiting;
+    }
+    return NULL;
+}
+
+static void drop_waiting(GstGpudirectSrc *self, struct waiting *waiting)
+{
+    g_queue_remove(&self->waiting, waiting);
+    self->waiting_bytes -= waiting->size;
+    waiting_free(waiting);
+}
+
+static void merge_tags(GstGpudirectSrc *self, struct waiting *into, struct waiting *from)
+{
+    gst_tag_list_insert(into->event.tags, from->event.tags, GST_TAG_MERGE_REPLACE);
+    into->event.head = from->event.head;
+    if (from->size > into->size) {
+        self->waiting_bytes += from->size - into->size;
+        into->size = from->size;
+    }
+    waiting_free(from);
+}
+
+static void add_waiting(GstGpudirectSrc *self, struct waiting *waiting)
+{
+    struct wire_event *event = &waiting->event;
+    struct waiting *old = find_waiting(self, event->kind, event->scope);
+
+    if (event->kind == EVENT_GAP && self->frames == 0) {
+        waiting_free(waiting);
+        return;
+    }
+    if (old && event->kind == EVENT_TAGS) {
+        merge_tags(self, old, waiting);
+        return;
+    }
+    if (old && (event->kind == EVENT_SEGMENT || event->kind == EVENT_FLUSH))
+        drop_waiting(self, old);
+    g_queue_push_tail(&self->waiting, waiting);
+    self->waiting_bytes += waiting->size;
+}
+
+static void note_event(GstGpudirectSrc *self, const struct gpud_user_event *said)
+{
+    struct waiting *waiting = g_new0(struct waiting, 1);
+
+    waiting->size = said->size;
+    if (self->flooded ||
+        !event_decode(said->kind & ~GPUD_EVENT_STICKY, said->data, said->size, &waiting->event)) {
+        GST_INFO_OBJECT(self, "an event of kind %u from the sender says nothing", said->kind);
+        waiting_free(waiting);
+        return;
+    }
+    add_waiting(self, waiting);
+    if (self->waiting.length < EVENTS_MAX && self->waiting_bytes < EVENT_BYTES_MAX)
+        return;
+    self->flooded = self->frames == 0;
+    if (self->flooded)
+        clear_waiting(self);
+    yield(self);
+}
+
+void gst_gpudirect_src_on_event(void *user, enum gpud_event event, const void *data)
+{
+    switch (event) {
+    case GPUD_EVENT_FORMAT:
+        note_format(user, data);
+        break;
+    case GPUD_EVENT_CONNECTED:
+        note_connection(user, data);
+        break;
+    case GPUD_EVENT_USER:
+        note_event(user, data);
+        break;
+    }
+}
+
+/* --- after it ----------------------------------------------------------------------------- */
+
+static void take_connection(GstGpudirectSrc *self, const struct gpud_peer_info *peer)
+{
+    GstStructure *structure = gst_structure_new(
+        "gpudirect-sender-connected", "id", G_TYPE_UINT64, peer->id, "pid", G_TYPE_INT64, peer->pid,
+        "name", G_TYPE_STRING, peer->name, "path", G_TYPE_STRING, peer->path, "fallback-reason",
+        G_TYPE_STRING, peer->fallback_reason, NULL);
+
+    GST_INFO_OBJECT(self, "%" GST_PTR_FORMAT, structure);
+    gst_element_post_message(GST_ELEMENT(self),
+                             gst_message_new_element(GST_OBJECT(self), structure));
+    g_object_notify(G_OBJECT(self), "active-path");
+    self->linked = TRUE;
+    self->refusal_told = FALSE;
+    self->discont = TRUE;
+    self->dropped_seen = 0;
+    self->settling = self->settings.slots;
+    self->map = (struct time_map){0};
+}
+
+gboolean gst_gpudirect_src_end_yield(GstGpudirectSrc *self)
+{
+    gboolean yielded = self->yielding;
+
+    if (yielded)
+        gst_gpudirect_src_resume(self);
+    self->yielding = FALSE;
+    return yielded;
+}
+
+GstFlowReturn gst_gpudirect_src_handle_news(GstGpudirectSrc *self)
+{
+    struct src_format *format = g_steal_pointer(&self->format);
+    struct gpud_peer_info *peer = g_steal_pointer(&self->arrived);
+    GstFlowReturn flow = GST_FLOW_OK;
+
+    if (format && !self->flooded)
+        flow = gst_gpudirect_src_take_format(self, format);
+    if (peer && flow == GST_FLOW_OK)
+        take_connection(self, peer);
+    g_clear_pointer(&format, src_format_free);
+    g_free(peer);
+    return flow;
+}
+
+/* The core has no word for "cut this link" but the end of the receiver. */
+gboolean gst_gpudirect_src_cut(GstGpudirectSrc *self, struct gpud_error *why,
+                               struct gpud_error *error)
+{
+    *why = (struct gpud_error){.status = GPUD_PEER};
+    g_snprintf(why->reason, sizeof(why->reason),
+               "the sender sent %d events, or %d bytes of them, before a frame: its link is cut",
+               EVENTS_MAX, EVENT_BYTES_MAX);
+    self->flooded = FALSE;
+    return gst_gpudirect_src_reopen(self, error);
+}
+
+/* --- events ------------------------------------------------------------------------------- */
+
+/* Running times here are the buffers' times, so the segment only says which stream time belongs to
+ * them. */
+static void apply_segment(GstGpudirectSrc *self, const struct wire_event *event)
+{
+    GstSegment segment;
+    gint64 start = (gint64)event->time + self->map.shift;
+    gint64 cut = start < 0 ? -start : 0; /* what lies before this pipeline's start */
+
+    gst_segment_init(&segment, GST_FORMAT_TIME);
+    segment.applied_rate = event->rate;
+    segment.start = segment.base = segment.position = (guint64)(start + cut);
+    segment.time = GST_CLOCK_TIME_IS_VALID(event->stream_time) ? event->stream_time : 0;
+    gint64 moved = (gint64)((gdouble)cut * event->rate);
+    segment.time = moved < 0 && (guint64)-moved > segment.time ? 0 : segment.time + (guint64)moved;
+    gst_base_src_new_segment(GST_BASE_SRC(self), &segment);
+}
+
+static void push_event(GstGpudirectSrc *self, struct wire_event *event)
+{
+    GstPad *pad = GST_BASE_SRC_PAD(self);
+
+    switch (event->kind) {
+    case EVENT_SEGMENT:
+        apply_segment(self, event);
+        break;
+    case EVENT_TAGS:
+        gst_pad_push_event(pad, gst_event_new_tag(g_steal_pointer(&event->tags)));
+        break;
+    case EVENT_GAP: {
+        GstEvent *segment = gst_pad_get_sticky_event(pad, GST_EVENT_SEGMENT, 0);
+        /* Before the first picture there is nothing to bridge. */
+        if (segment)
+            gst_pad_push_event(
+                pad, gst_event_new_gap(time_map_apply(&self->map, event->time), event->duration));
+        g_clear_pointer(&segment, gst_event_unref);
+        break;
+    }
+    case EVENT_FLUSH:
+        self->discont = TRUE;
+        self->map.anchored = FALSE;
+        break;
+    case EVENT_CUSTOM:
+        gst_pad_push_event(pad, gst_event_new_custom(GST_EVENT_CUSTOM_DOWNSTREAM,
+                                                     g_steal_pointer(&event->structure)));
+        break;
+    }
+}
+
+void gst_gpudirect_src_push_events(GstGpudirectSrc *self)
+{
+    struct waiting *waiting;
+
+    while ((waiting = g_queue_pop_head(&self->waiting))) {
+        struct wire_event *event = &waiting->event;
+        self->waiting_bytes -= waiting->size;
+        time_map_update(&self->map, &event->head, GST_CLOCK_TIME_NONE, GST_ELEMENT(self),
+                        g_atomic_int_get(&self->monotonic));
+        push_event(self, event);
+        waiting_free(waiting);
+    }
+}
