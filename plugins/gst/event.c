@@ -112,12 +112,13 @@ size_t event_encode(GstEvent *event, const GstSegment *segment, const struct wir
 
 static gboolean read_segment(struct unpack *unpack, struct wire_event *event)
 {
-    event->time = unpack_u64(unpack);
-    event->stream_time = unpack_u64(unpack);
-    guint64 bits = unpack_u64(unpack);
+    event->time = wire_time(unpack_u64(unpack));
+    guint64 there = unpack_u64(unpack), bits = unpack_u64(unpack);
+    event->stream_time = wire_time(there);
     memcpy(&event->rate, &bits, sizeof(bits));
-    return !unpack->bad && GST_CLOCK_TIME_IS_VALID(event->time) && isfinite(event->rate) &&
-           fabs(event->rate) > 1e-6 && fabs(event->rate) < 1e6;
+    return !unpack->bad && GST_CLOCK_TIME_IS_VALID(event->time) &&
+           (GST_CLOCK_TIME_IS_VALID(event->stream_time) || there == GST_CLOCK_TIME_NONE) &&
+           isfinite(event->rate) && fabs(event->rate) > 1e-6 && fabs(event->rate) < 1e6;
 }
 
 /* Only tags that exist here, with values of the type that they have here. */
@@ -155,8 +156,8 @@ gboolean event_decode(uint32_t kind, const void *bytes, size_t size, struct wire
     case EVENT_TAGS:
         return read_tags(&unpack, event);
     case EVENT_GAP:
-        event->time = unpack_u64(&unpack);
-        event->duration = unpack_u64(&unpack);
+        event->time = wire_time(unpack_u64(&unpack));
+        event->duration = wire_time(unpack_u64(&unpack));
         return !unpack.bad && GST_CLOCK_TIME_IS_VALID(event->time);
     case EVENT_FLUSH:
         return TRUE;

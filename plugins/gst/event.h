@@ -25,7 +25,7 @@ enum event_kind {
 size_t event_encode(GstEvent *event, const GstSegment *segment, const struct wire_head *head,
                     uint8_t bytes[GPUD_MEDIA_MAX], enum event_kind *kind, guint *lost);
 
-/* An event as it arrived; times are the sender's running times. */
+/* An event as it arrived; times are the sender's running times, none of them beyond G_MAXINT64. */
 struct wire_event {
     enum event_kind kind;
     struct wire_head head;

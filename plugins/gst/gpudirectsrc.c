@@ -52,6 +52,9 @@ GST_ELEMENT_REGISTER_DEFINE(gpudirectsrc, "gpudirectsrc", GST_RANK_NONE, GST_TYP
 #define DEFAULT_PROCESSING_DEADLINE (20 * GST_MSECOND)
 #define DEFAULT_BUSY_POLL 250
 
+/* That the latency reckons with: caps may claim a frame in 68 years. */
+#define LONGEST_FRAME (3600 * GST_SECOND)
+
 enum {
     PROP_ON_DISCONNECT = SETTING_COUNT,
     PROP_CONNECTION_TIMEOUT,
@@ -247,7 +250,7 @@ static gboolean src_query(GstBaseSrc *base, GstQuery *query)
     GstClockTime min = self->transfer + self->processing_deadline;
     GstClockTime max = GST_CLOCK_TIME_NONE;
     if (GST_CLOCK_TIME_IS_VALID(self->frame_duration))
-        max = MAX(min, self->settings.slots * self->frame_duration);
+        max = MAX(min, self->settings.slots * MIN(self->frame_duration, LONGEST_FRAME));
     GST_OBJECT_UNLOCK(self);
     gst_query_set_latency(query, TRUE, min, max);
     return TRUE;

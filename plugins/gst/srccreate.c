@@ -75,25 +75,27 @@ static void describe_linked(GstGpudirectSrc *self, const struct gpud_frame_info 
                             GstBuffer *buffer)
 {
     struct wire_head head = {0};
+    GstClockTime pts = wire_time(info->pts), submitted = wire_time(info->submit_time);
     guint lost = 0;
 
     if (!meta_decode(info->meta, info->meta_size, &head, buffer, &lost) && info->meta_size > 0)
         lost++;
     if (lost)
         __atomic_fetch_add(&self->lost_metas, lost, __ATOMIC_RELAXED);
-    time_map_update(&self->map, &head, info->pts, GST_ELEMENT(self),
-                    g_atomic_int_get(&self->monotonic));
+    time_map_update(&self->map, &head, pts, GST_ELEMENT(self), g_atomic_int_get(&self->monotonic));
     if (!g_queue_is_empty(&self->waiting))
         gst_gpudirect_src_push_events(self);
-    GST_BUFFER_PTS(buffer) = time_map_apply(&self->map, info->pts);
-    GST_BUFFER_DTS(buffer) = time_map_apply(&self->map, info->dts);
-    if (info->submit_time)
-        meta_set_submit_time(buffer, info->submit_time);
+    GST_BUFFER_PTS(buffer) = time_map_apply(&self->map, pts);
+    GST_BUFFER_DTS(buffer) = time_map_apply(&self->map, wire_time(info->dts));
+    if (submitted == 0)
+        submitted = GST_CLOCK_TIME_NONE;
+    if (GST_CLOCK_TIME_IS_VALID(submitted))
+        meta_set_submit_time(buffer, submitted);
 
-    if (head.monotonic && GST_CLOCK_TIME_IS_VALID(info->pts))
-        measure_latency(self, head.base_time + info->pts);
-    else if (info->submit_time)
-        measure_latency(self, info->submit_time);
+    if (head.monotonic && GST_CLOCK_TIME_IS_VALID(pts))
+        measure_latency(self, head.base_time + pts);
+    else if (GST_CLOCK_TIME_IS_VALID(submitted))
+        measure_latency(self, submitted);
 }
 
 /* A card's times are the monotonic clock's. */
@@ -120,7 +122,7 @@ static void describe_captured(GstGpudirectSrc *self, const struct gpud_frame_inf
 static void describe(GstGpudirectSrc *self, const struct gpud_frame_info *info, GstBuffer *buffer)
 {
     frame_flags_to_buffer(info->flags, buffer);
-    GST_BUFFER_DURATION(buffer) = info->duration;
+    GST_BUFFER_DURATION(buffer) = wire_time(info->duration);
     GST_BUFFER_OFFSET(buffer) = info->offset;
     GST_BUFFER_OFFSET_END(buffer) = GST_BUFFER_OFFSET_NONE;
     if (self->input->ops->configure)

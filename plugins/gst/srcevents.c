@@ -225,31 +225,17 @@ gboolean gst_gpudirect_src_cut(GstGpudirectSrc *self, struct gpud_error *why,
 
 /* --- events ------------------------------------------------------------------------------- */
 
-/* Running times here are the buffers' times, so the segment only says which stream time belongs to
- * them. */
-static void apply_segment(GstGpudirectSrc *self, const struct wire_event *event)
-{
-    GstSegment segment;
-    gint64 start = (gint64)event->time + self->map.shift;
-    gint64 cut = start < 0 ? -start : 0; /* what lies before this pipeline's start */
-
-    gst_segment_init(&segment, GST_FORMAT_TIME);
-    segment.applied_rate = event->rate;
-    segment.start = segment.base = segment.position = (guint64)(start + cut);
-    segment.time = GST_CLOCK_TIME_IS_VALID(event->stream_time) ? event->stream_time : 0;
-    gint64 moved = (gint64)((gdouble)cut * event->rate);
-    segment.time = moved < 0 && (guint64)-moved > segment.time ? 0 : segment.time + (guint64)moved;
-    gst_base_src_new_segment(GST_BASE_SRC(self), &segment);
-}
-
 static void push_event(GstGpudirectSrc *self, struct wire_event *event)
 {
     GstPad *pad = GST_BASE_SRC_PAD(self);
 
     switch (event->kind) {
-    case EVENT_SEGMENT:
-        apply_segment(self, event);
+    case EVENT_SEGMENT: {
+        GstSegment segment;
+        time_map_segment(&self->map, event->time, event->stream_time, event->rate, &segment);
+        gst_base_src_new_segment(GST_BASE_SRC(self), &segment);
         break;
+    }
     case EVENT_TAGS:
         gst_pad_push_event(pad, gst_event_new_tag(g_steal_pointer(&event->tags)));
         break;

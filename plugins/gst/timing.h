@@ -21,6 +21,8 @@ struct wire_head {
 };
 
 void wire_head_pack(struct pack *pack, const struct wire_head *head);
+
+/* FALSE: it is none, and *head says nothing. */
 gboolean wire_head_unpack(struct unpack *unpack, struct wire_head *head);
 
 /* Whether times of this clock are CLOCK_MONOTONIC's. */
@@ -28,6 +30,9 @@ gboolean clock_is_monotonic(GstClock *clock);
 
 /* CLOCK_MONOTONIC, now. */
 GstClockTime monotonic_now(void);
+
+/* A time as a peer said it; GST_CLOCK_TIME_NONE for what is none: GStreamer reckons in gint64. */
+GstClockTime wire_time(guint64 said);
 
 /* The receiver's view. Zeroed: nothing known. */
 struct time_map {
@@ -43,5 +48,11 @@ void time_map_update(struct time_map *map, const struct wire_head *head, GstCloc
 /* The sender's running time on the receiver's time line; what would lie before its start is put at
  * its start. */
 GstClockTime time_map_apply(const struct time_map *map, GstClockTime running);
+
+/* The segment of buffers whose times are running times here: it only says which stream time belongs
+ * to them. It begins at the sender's `time`, where the stream time is `stream_time` (or NONE: 0)
+ * and goes `rate` times as fast. */
+void time_map_segment(const struct time_map *map, GstClockTime time, GstClockTime stream_time,
+                      gdouble rate, GstSegment *segment);
 
 #endif

@@ -10,6 +10,7 @@
 #include "event.h"
 #include "wire/socket.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 static struct hostile hostile;
@@ -268,6 +269,90 @@ GST_START_TEST(test_many_events_between_frames)
 }
 GST_END_TEST
 
+/* --- times that are none ------------------------------------------------------------------ */
+
+static const uint64_t odd_times[] = {
+    0,
+    1,
+    INT64_MAX - 1,
+    INT64_MAX,
+    (uint64_t)INT64_MAX + 1,
+    (uint64_t)INT64_MAX + 2,
+    UINT64_MAX - 1,
+    UINT64_MAX,
+};
+
+/* A head as timing.c has it: without the clock, or with it and this base time. */
+static size_t write_head(gboolean monotonic, uint64_t base_time, struct pack *pack)
+{
+    struct wire_head head = {.monotonic = monotonic, .base_time = base_time};
+
+    wire_head_pack(pack, &head);
+    return pack->used;
+}
+
+static void say_segment_and_gap(gboolean monotonic, uint64_t base, uint64_t time, gdouble rate)
+{
+    uint8_t bytes[GPUD_MEDIA_MAX];
+    struct pack segment = {.data = bytes, .size = sizeof(bytes)};
+    uint64_t bits;
+
+    memcpy(&bits, &rate, sizeof(bits));
+    write_head(monotonic, base, &segment);
+    pack_u64(&segment, time);
+    pack_u64(&segment, base);
+    pack_u64(&segment, bits);
+    hostile_event(&hostile, EVENT_SEGMENT, bytes, segment.used);
+
+    struct pack gap = {.data = bytes, .size = sizeof(bytes)};
+    write_head(monotonic, base, &gap);
+    pack_u64(&gap, time);
+    pack_u64(&gap, base);
+    hostile_event(&hostile, EVENT_GAP, bytes, gap.used);
+}
+
+static gboolean is_time(GstClockTime time)
+{
+    return !GST_CLOCK_TIME_IS_VALID(time) || time <= G_MAXINT64;
+}
+
+/* Every time in a descriptor, in a head and in an event: what comes out is a time, or none. */
+GST_START_TEST(test_forged_times)
+{
+    static const gdouble rates[] = {1.0, -1.0, 999999.0, -999999.0};
+
+    hostile_open(&hostile, NULL, 64, 64);
+    hostile_serve(&hostile, -1, RAW_SERVER_STREAMING);
+    read_all(ends_pull(hostile.src));
+    for (guint i = 0; i < G_N_ELEMENTS(odd_times) * G_N_ELEMENTS(odd_times) * 2; i++) {
+        uint64_t a = odd_times[i % G_N_ELEMENTS(odd_times)];
+        uint64_t b = odd_times[i / G_N_ELEMENTS(odd_times) % G_N_ELEMENTS(odd_times)];
+        gboolean monotonic = i / G_N_ELEMENTS(odd_times) / G_N_ELEMENTS(odd_times) > 0;
+        struct gpud_descriptor forged = {
+            .pts = a, .dts = b, .duration = a, .offset = b, .submit_time = b};
+        struct pack meta = {.data = forged.meta, .size = sizeof(forged.meta)};
+        forged.meta_size = (uint32_t)write_head(monotonic, b, &meta);
+        say_segment_and_gap(monotonic, b, a, rates[i % 4]);
+        hostile_publish(&hostile, &forged);
+        GstBuffer *buffer = ends_pull(hostile.src);
+        fail_unless(is_time(GST_BUFFER_PTS(buffer)) && is_time(GST_BUFFER_DTS(buffer)) &&
+                        is_time(GST_BUFFER_DURATION(buffer)),
+                    "%" G_GUINT64_FORMAT " %" G_GUINT64_FORMAT " %" G_GUINT64_FORMAT " of %" PRIu64
+                    " %" PRIu64,
+                    GST_BUFFER_PTS(buffer), GST_BUFFER_DTS(buffer), GST_BUFFER_DURATION(buffer), a,
+                    b);
+        gst_buffer_unref(buffer);
+        GstEvent *event = gst_pad_get_sticky_event(hostile.src->sinkpad, GST_EVENT_SEGMENT, 0);
+        GstSegment segment;
+        gst_event_copy_segment(event, &segment);
+        gst_event_unref(event);
+        fail_unless(is_time(segment.start) && is_time(segment.base) && is_time(segment.time) &&
+                    is_time(segment.position));
+    }
+    hostile_close(&hostile);
+}
+GST_END_TEST
+
 static Suite *hostile_suite(void)
 {
     Suite *suite = suite_create("hostile");
@@ -282,6 +367,7 @@ static Suite *hostile_suite(void)
     tcase_add_test(tc, test_event_flood_before_an_offer);
     tcase_add_test(tc, test_tags_before_a_frame);
     tcase_add_test(tc, test_many_events_between_frames);
+    tcase_add_test(tc, test_forged_times);
     return suite;
 }
 
