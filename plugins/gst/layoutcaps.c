@@ -124,6 +124,16 @@ gboolean layout_fits_info(const struct gpud_layout *layout, const GstVideoInfo *
     return TRUE;
 }
 
+gchar *layout_format_name(const struct gpud_layout *layout)
+{
+    gchar *name = g_strndup(layout->format, sizeof(layout->format));
+
+    for (gchar *c = name; *c; c++)
+        if (!g_ascii_isgraph(*c))
+            *c = '?';
+    return name;
+}
+
 gboolean layout_is_moved(const struct gpud_layout *a, const struct gpud_layout *b)
 {
     if (a->size != b->size || a->width != b->width || a->height != b->height ||
@@ -202,6 +212,18 @@ static gboolean structure_fits_layout(const GstStructure *structure,
            height == (gint)layout->height;
 }
 
+/* What elements calculate with, and no honest caps say. */
+static gboolean fractions_are_sane(const GstStructure *structure)
+{
+    gint numerator, denominator;
+
+    if (gst_structure_get_fraction(structure, "framerate", &numerator, &denominator) &&
+        numerator < 0)
+        return FALSE;
+    return !gst_structure_get_fraction(structure, "pixel-aspect-ratio", &numerator, &denominator) ||
+           numerator > 0;
+}
+
 static GstCaps *caps_from_media(const struct gpud_layout *layout, struct unpack *unpack,
                                 gchar **reason)
 {
@@ -217,7 +239,8 @@ static GstCaps *caps_from_media(const struct gpud_layout *layout, struct unpack 
     GstCaps *caps = gst_caps_new_empty();
     if (structure)
         gst_caps_append_structure(caps, structure);
-    if (structure && structure_fits_layout(structure, layout) && gst_caps_is_fixed(caps))
+    if (structure && structure_fits_layout(structure, layout) && fractions_are_sane(structure) &&
+        gst_caps_is_fixed(caps))
         return caps;
     gst_caps_unref(caps);
     *reason = g_strdup_printf("the sender's caps do not describe its frames of %ux%u %s",
@@ -234,8 +257,9 @@ GstCaps *media_to_caps(const struct gpud_layout *layout, const void *media, size
 
     if (gpud_layout_check(layout, NULL) != GPUD_OK ||
         gst_video_format_from_string(layout->format) <= GST_VIDEO_FORMAT_ENCODED) {
-        *reason = g_strdup_printf("the sender's format \"%.16s\" is none that GStreamer knows",
-                                  layout->format);
+        gchar *name = layout_format_name(layout);
+        *reason = g_strdup_printf("the sender's format \"%s\" is none that GStreamer knows", name);
+        g_free(name);
         return NULL;
     }
     GstCaps *caps = ours ? caps_from_media(layout, &unpack, reason) : caps_from_layout(layout);

@@ -37,6 +37,9 @@ gboolean layout_from_info(struct gpud_layout *layout, const GstVideoInfo *info);
 gboolean layout_from_buffer(struct gpud_layout *layout, const GstVideoInfo *info, GstBuffer *buffer,
                             gsize size);
 
+/* The name of a layout's format for a message, whatever a peer made of it; g_free it. */
+gchar *layout_format_name(const struct gpud_layout *layout);
+
 /* Whether a frame of this layout holds a picture of info, with whatever strides. */
 gboolean layout_fits_info(const struct gpud_layout *layout, const GstVideoInfo *info);
 

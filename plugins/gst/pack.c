@@ -105,7 +105,7 @@ uint64_t unpack_u64(struct unpack *unpack)
  */
 
 #define NAME_MAX_LENGTH 128
-#define NEW_NAMES_MAX   256
+#define NEW_NAMES_MAX 256
 
 static void pack_name(struct pack *pack, const char *name)
 {
@@ -173,26 +173,63 @@ enum value_type {
     VALUE_DATE_TIME,
 };
 
+/* C0, DEL and C1: what a terminal obeys. Those that only part words become spaces. */
+static gboolean is_control(gunichar c)
+{
+    return c < 0x20 || (c >= 0x7f && c < 0xa0);
+}
+
+static gboolean is_space(gunichar c)
+{
+    return c >= '\t' && c <= '\r';
+}
+
+/* Valid UTF-8 with a space for each control character; *clean: it had none but those. */
+static char *text_without_controls(const char *text, size_t length, gboolean *clean)
+{
+    GString *without = g_string_sized_new(length);
+
+    *clean = TRUE;
+    for (const char *at = text; at < text + length; at = g_utf8_next_char(at)) {
+        gunichar c = g_utf8_get_char(at);
+        *clean = *clean && (!is_control(c) || is_space(c));
+        g_string_append_unichar(without, is_control(c) ? ' ' : c);
+    }
+    return g_string_free(without, FALSE);
+}
+
 static void pack_text(struct pack *pack, const char *text)
 {
-    size_t length = text ? strlen(text) : 0;
+    gboolean clean;
+    char *shown = text && g_utf8_validate(text, -1, NULL)
+                      ? text_without_controls(text, strlen(text), &clean)
+                      : g_strdup("");
+    size_t length = strlen(shown);
+
     if (length > G_MAXUINT16) {
         pack->full = TRUE;
-        return;
+    } else {
+        pack_u16(pack, (uint16_t)length);
+        pack_bytes(pack, shown, length);
     }
-    pack_u16(pack, (uint16_t)length);
-    pack_bytes(pack, text ? text : "", length);
+    g_free(shown);
 }
 
 static char *unpack_text(struct unpack *unpack)
 {
     size_t length = unpack_u16(unpack);
     const char *at = (const char *)unpack_bytes(unpack, length);
-    if (!at || !g_utf8_validate(at, (gssize)length, NULL)) {
+    gboolean clean = FALSE;
+
+    /* Validated first: that also finds a NUL in the middle. */
+    char *text = at && g_utf8_validate(at, (gssize)length, NULL)
+                     ? text_without_controls(at, length, &clean)
+                     : NULL;
+    if (!clean) {
+        g_clear_pointer(&text, g_free);
         unpack->bad = TRUE;
-        return NULL;
     }
-    return g_strndup(at, length);
+    return text;
 }
 
 static void pack_double(struct pack *pack, double value)
@@ -269,10 +306,15 @@ static void unpack_fraction(struct unpack *unpack, GValue *value)
     gst_value_set_fraction(value, numerator, denominator);
 }
 
+/* "2026-11-22T09:00:00.123456+01:00" is as long as they are. */
+#define DATE_TIME_MAX 40
+
 static void unpack_date_time(struct unpack *unpack, GValue *value)
 {
     char *text = unpack_text(unpack);
-    GstDateTime *time = text ? gst_date_time_new_from_iso8601_string(text) : NULL;
+    GstDateTime *time = text && strlen(text) <= DATE_TIME_MAX && g_str_is_ascii(text)
+                            ? gst_date_time_new_from_iso8601_string(text)
+                            : NULL;
     g_free(text);
     if (!time) {
         unpack->bad = TRUE;

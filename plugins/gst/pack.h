@@ -36,9 +36,11 @@ uint64_t unpack_u64(struct unpack *unpack);
 const uint8_t *unpack_bytes(struct unpack *unpack, size_t size);
 
 /* A GstStructure of plain values: numbers, booleans, strings, fractions, flag sets and date-times.
- * A field of another type is left out and counted in *skipped (may be NULL). */
+ * A field of another type is left out and counted in *skipped (may be NULL). Texts are written and
+ * read without control characters: a tab or the end of a line is a space on the other side. */
 void pack_structure(struct pack *pack, const GstStructure *structure, guint *skipped);
-/* NULL, and unpack->bad, when the bytes are no structure. */
+/* NULL, and unpack->bad, when the bytes are no structure. Types are chosen from that list, never by
+ * a name; texts are UTF-8 with no control character (C0, DEL, C1), or it is none. */
 GstStructure *unpack_structure(struct unpack *unpack);
 
 #endif

@@ -197,15 +197,16 @@ static GstFlowReturn copy_out(GstGpudirectSrc *self, GstBuffer *slot, GstBuffer 
 static GstFlowReturn refuse_layout(GstGpudirectSrc *self, const struct gpud_layout *layout)
 {
     const struct gpud_layout *wanted = &self->layout;
+    gchar *name = layout_format_name(layout);
 
     GST_ELEMENT_ERROR(
         self, STREAM, FORMAT,
-        ("A frame of %ux%u %.16s came where %ux%u %.16s was announced: the sender breaks the "
+        ("A frame of %ux%u %s came where %ux%u %s was announced: the sender breaks the "
          "protocol, use a gpudirectsink of the same release.",
-         layout->width, layout->height, layout->format, wanted->width, wanted->height,
-         wanted->format),
+         layout->width, layout->height, name, wanted->width, wanted->height, wanted->format),
         ("%" G_GUINT64_FORMAT " bytes in %u planes instead of %" G_GUINT64_FORMAT " in %u",
          layout->size, layout->planes, wanted->size, wanted->planes));
+    g_free(name);
     return GST_FLOW_ERROR;
 }
 

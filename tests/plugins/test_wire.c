@@ -1,13 +1,11 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What travels beside the pictures: metas and caps as bytes, there and back, and bytes that nobody
- * wrote. */
+/* What travels beside the pictures: metas and caps as bytes, there and back. */
 #include "ends.h"
 #include "event.h"
 #include "layoutcaps.h"
 #include "meta.h"
-#include "wire_fuzz.h"
 
 #include <string.h>
 
@@ -312,88 +310,6 @@ GST_START_TEST(test_layouts_are_compared)
 }
 GST_END_TEST
 
-/* --- hostile bytes ------------------------------------------------------------------------ */
-
-static size_t sample(guint which, uint8_t *bytes)
-{
-    struct pack pack = {.data = bytes, .size = 1024};
-
-    bytes[0] = (uint8_t)(which % 3 == 2 ? 2 + 3 * (which % 6) : which % 3);
-    pack.used = 1;
-    if (which % 3 == 0) {
-        GstBuffer *buffer = gst_buffer_new();
-        GstVideoTimeCode *code = gst_video_time_code_new(25, 1, NULL, 0, 1, 2, 3, 4, 0);
-        uint8_t metas[GPUD_FRAME_META_MAX];
-        guint lost = 0;
-        GstCaps *caps = gst_caps_from_string("timestamp/x-ptp, domain=5");
-        gst_buffer_add_video_time_code_meta(buffer, code);
-        gst_buffer_add_reference_timestamp_meta(buffer, caps, 1, 2);
-        gst_buffer_add_video_bar_meta(buffer, 0, TRUE, 1, 2);
-        gst_buffer_add_video_caption_meta(buffer, GST_VIDEO_CAPTION_TYPE_CEA608_RAW, bytes, 4);
-        pack_bytes(&pack, metas, meta_encode(buffer, &head, metas, &lost));
-        gst_buffer_unref(buffer);
-        gst_video_time_code_free(code);
-        gst_caps_unref(caps);
-    } else if (which % 3 == 1) {
-        uint8_t media[GPUD_MEDIA_MAX];
-        GstCaps *caps = gst_caps_from_string(CAPS_SMALL);
-        pack_bytes(&pack, media, media_from_caps(media, caps));
-        gst_caps_unref(caps);
-    } else {
-        GstStructure *structure = gst_structure_new("taglist", GST_TAG_TITLE, G_TYPE_STRING, "x",
-                                                    "when", G_TYPE_DOUBLE, 1.0, NULL);
-        wire_head_pack(&pack, &head);
-        if (which % 6 == 0)
-            pack_u8(&pack, 0);
-        pack_structure(&pack, structure, NULL);
-        gst_structure_free(structure);
-    }
-    return pack.used;
-}
-
-GST_START_TEST(test_mutated_bytes)
-{
-    GRand *random = g_rand_new_with_seed(4711);
-
-    for (guint round = 0; round < 60000; round++) {
-        uint8_t bytes[1024];
-        size_t size = sample(round, bytes);
-        guint hits = (guint)g_rand_int_range(random, 0, 5);
-        for (guint i = 0; i < hits; i++)
-            bytes[g_rand_int_range(random, 1, (gint)size)] = (uint8_t)g_rand_int(random);
-        if (g_rand_int_range(random, 0, 4) == 0)
-            size = (size_t)g_rand_int_range(random, 0, (gint)size);
-        /* Behind the end there is nothing: an allocation of that size lets a sanitizer see it. */
-        uint8_t *exact = g_memdup2(bytes, size);
-        LLVMFuzzerTestOneInput(exact, size);
-        g_free(exact);
-    }
-    g_rand_free(random);
-}
-GST_END_TEST
-
-/* Names become quarks, which live for ever. */
-GST_START_TEST(test_names_are_rationed)
-{
-    guint refused = 0;
-
-    for (guint i = 0; i < 2000; i++) {
-        uint8_t bytes[128];
-        struct pack pack = {.data = bytes, .size = sizeof(bytes)};
-        gchar *name = g_strdup_printf("never-heard-of-%u", i);
-        pack_u8(&pack, (uint8_t)strlen(name));
-        pack_bytes(&pack, name, strlen(name));
-        pack_u16(&pack, 0);
-        struct unpack unpack = {.data = bytes, .left = pack.used};
-        GstStructure *structure = unpack_structure(&unpack);
-        refused += structure == NULL;
-        g_clear_pointer(&structure, gst_structure_free);
-        g_free(name);
-    }
-    fail_unless(refused > 1500, "%u of 2000 refused", refused);
-}
-GST_END_TEST
-
 static Suite *wire_suite(void)
 {
     Suite *suite = suite_create("wire");
@@ -412,8 +328,6 @@ static Suite *wire_suite(void)
     tcase_add_test(tc, test_a_sender_that_is_no_element);
     tcase_add_test(tc, test_caps_that_contradict_the_layout);
     tcase_add_test(tc, test_layouts_are_compared);
-    tcase_add_test(tc, test_mutated_bytes);
-    tcase_add_test(tc, test_names_are_rationed);
     return suite;
 }
 

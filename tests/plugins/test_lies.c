@@ -1,0 +1,242 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What travels beside the pictures, as nobody honest wrote it: bytes at random, and texts, names
+ * and caps that are meant to do harm. */
+#include "ends.h"
+#include "event.h"
+#include "layoutcaps.h"
+#include "meta.h"
+#include "wire_fuzz.h"
+
+#include <string.h>
+
+static const struct wire_head head = {.monotonic = TRUE, .base_time = 123456789};
+
+/* --- hostile bytes ------------------------------------------------------------------------ */
+
+static size_t sample(guint which, uint8_t *bytes)
+{
+    struct pack pack = {.data = bytes, .size = 1024};
+
+    bytes[0] = (uint8_t)(which % 3 == 2 ? 2 + 3 * (which % 6) : which % 3);
+    pack.used = 1;
+    if (which % 3 == 0) {
+        GstBuffer *buffer = gst_buffer_new();
+        GstVideoTimeCode *code = gst_video_time_code_new(25, 1, NULL, 0, 1, 2, 3, 4, 0);
+        uint8_t metas[GPUD_FRAME_META_MAX];
+        guint lost = 0;
+        GstCaps *caps = gst_caps_from_string("timestamp/x-ptp, domain=5");
+        gst_buffer_add_video_time_code_meta(buffer, code);
+        gst_buffer_add_reference_timestamp_meta(buffer, caps, 1, 2);
+        gst_buffer_add_video_bar_meta(buffer, 0, TRUE, 1, 2);
+        gst_buffer_add_video_caption_meta(buffer, GST_VIDEO_CAPTION_TYPE_CEA608_RAW, bytes, 4);
+        pack_bytes(&pack, metas, meta_encode(buffer, &head, metas, &lost));
+        gst_buffer_unref(buffer);
+        gst_video_time_code_free(code);
+        gst_caps_unref(caps);
+    } else if (which % 3 == 1) {
+        uint8_t media[GPUD_MEDIA_MAX];
+        GstCaps *caps = gst_caps_from_string(CAPS_SMALL);
+        pack_bytes(&pack, media, media_from_caps(media, caps));
+        gst_caps_unref(caps);
+    } else {
+        GstStructure *structure = gst_structure_new("taglist", GST_TAG_TITLE, G_TYPE_STRING, "x",
+                                                    "when", G_TYPE_DOUBLE, 1.0, NULL);
+        wire_head_pack(&pack, &head);
+        if (which % 6 == 0)
+            pack_u8(&pack, 0);
+        pack_structure(&pack, structure, NULL);
+        gst_structure_free(structure);
+    }
+    return pack.used;
+}
+
+GST_START_TEST(test_mutated_bytes)
+{
+    GRand *random = g_rand_new_with_seed(4711);
+
+    for (guint round = 0; round < 60000; round++) {
+        uint8_t bytes[1024];
+        size_t size = sample(round, bytes);
+        guint hits = (guint)g_rand_int_range(random, 0, 5);
+        for (guint i = 0; i < hits; i++)
+            bytes[g_rand_int_range(random, 1, (gint)size)] = (uint8_t)g_rand_int(random);
+        if (g_rand_int_range(random, 0, 4) == 0)
+            size = (size_t)g_rand_int_range(random, 0, (gint)size);
+        /* Behind the end there is nothing: an allocation of that size lets a sanitizer see it. */
+        uint8_t *exact = g_memdup2(bytes, size);
+        LLVMFuzzerTestOneInput(exact, size);
+        g_free(exact);
+    }
+    g_rand_free(random);
+}
+GST_END_TEST
+
+/* --- hostile texts ------------------------------------------------------------------------ */
+
+/* A structure of one text, as no writer of ours would write it. */
+static GstStructure *read_text(const gchar *text, size_t length)
+{
+    uint8_t bytes[4096];
+    struct pack pack = {.data = bytes, .size = sizeof(bytes)};
+    static const gchar name[] = "x-cue", field[] = "text";
+
+    pack_u8(&pack, sizeof(name) - 1);
+    pack_bytes(&pack, name, sizeof(name) - 1);
+    pack_u16(&pack, 1);
+    pack_u8(&pack, sizeof(field) - 1);
+    pack_bytes(&pack, field, sizeof(field) - 1);
+    pack_u8(&pack, 7); /* a string */
+    pack_u16(&pack, (uint16_t)length);
+    pack_bytes(&pack, text, length);
+    struct unpack unpack = {.data = bytes, .left = pack.used};
+    return unpack_structure(&unpack);
+}
+
+static void expect_text(const gchar *text, const gchar *wanted)
+{
+    GstStructure *structure = read_text(text, strlen(text));
+
+    if (wanted) {
+        fail_unless(structure != NULL, "refused: %s", wanted);
+        fail_unless_equals_string(gst_structure_get_string(structure, "text"), wanted);
+    } else {
+        fail_unless(structure == NULL, "taken: a text of %u bytes that begins with 0x%02x",
+                    (guint)strlen(text), (guchar)text[0]);
+    }
+    g_clear_pointer(&structure, gst_structure_free);
+}
+
+/* What a peer says may be printed on a terminal. */
+GST_START_TEST(test_texts_hold_no_control_characters)
+{
+    expect_text("", "");
+    expect_text("Pferde am Ufer, Grüße, \xf0\x9f\x90\x8e",
+                "Pferde am Ufer, Grüße, \xf0\x9f\x90\x8e");
+    expect_text("two\nlines\r\n\tand more", "two lines   and more");
+    for (gchar c = 1; c < 0x20; c++) {
+        gchar text[] = {'a', c, 'b', '\0'};
+        expect_text(text, strchr("\t\n\v\f\r", c) ? "a b" : NULL);
+    }
+    expect_text("\x1b[2J", NULL);
+    expect_text("a\x7f", NULL);
+    for (guint c = 0x80; c < 0xa0; c++) {
+        gchar text[] = {'a', (gchar)0xc2, (gchar)c, '\0'};
+        expect_text(text, NULL);
+    }
+    expect_text("\xc2\xa0", "\xc2\xa0");
+    expect_text("\xff", NULL);
+    expect_text("\xc3", NULL);
+    expect_text("\xed\xa0\x80", NULL); /* half of a surrogate */
+    expect_text("\xc0\x9b", NULL);     /* an escape, written too long */
+    fail_unless(read_text("a\0b", 3) == NULL);
+}
+GST_END_TEST
+
+/* And what our own writer writes is never refused for that: it is made clean there. */
+GST_START_TEST(test_texts_are_written_clean)
+{
+    uint8_t bytes[256];
+    struct pack pack = {.data = bytes, .size = sizeof(bytes)};
+    GstStructure *structure =
+        gst_structure_new("x-cue", "text", G_TYPE_STRING, "a\x01\x7f\xc2\x9bü\nb", NULL);
+
+    pack_structure(&pack, structure, NULL);
+    gst_structure_free(structure);
+    struct unpack unpack = {.data = bytes, .left = pack.used};
+    structure = unpack_structure(&unpack);
+    fail_unless(structure != NULL);
+    fail_unless_equals_string(gst_structure_get_string(structure, "text"), "a   ü b");
+    gst_structure_free(structure);
+}
+GST_END_TEST
+
+/* Caps that no element of GStreamer would send. */
+GST_START_TEST(test_caps_that_cannot_be)
+{
+    static const struct {
+        const gchar *field;
+        gint numerator;
+    } fractions[] = {{"framerate", -1}, {"pixel-aspect-ratio", 0}, {"pixel-aspect-ratio", -4}};
+    struct gpud_layout layout;
+    GstVideoInfo info;
+    uint8_t media[GPUD_MEDIA_MAX];
+
+    gpud_layout_init(&layout, "UYVY", 64, 16, 0, NULL);
+    for (guint i = 0; i < G_N_ELEMENTS(fractions); i++) {
+        GstCaps *caps = gst_caps_from_string(CAPS_SMALL);
+        gchar *reason = NULL;
+        gst_caps_set_simple(caps, fractions[i].field, GST_TYPE_FRACTION, fractions[i].numerator, 1,
+                            NULL);
+        size_t size = media_from_caps(media, caps);
+        fail_unless(size > 0);
+        fail_if(media_to_caps(&layout, media, size, &info, &reason), "%s = %d/1",
+                fractions[i].field, fractions[i].numerator);
+        fail_unless(reason != NULL);
+        g_free(reason);
+        gst_caps_unref(caps);
+    }
+}
+GST_END_TEST
+
+/* A format's name is a peer's text, too, and the refusal shows it. */
+GST_START_TEST(test_format_names_are_shown_clean)
+{
+    struct gpud_layout layout;
+    GstVideoInfo info;
+    gchar *reason = NULL;
+
+    gpud_layout_init(&layout, "UYVY", 64, 16, 0, NULL);
+    memcpy(layout.format, "\x1b[2J\xff\xc2\x9b", 8);
+    fail_if(media_to_caps(&layout, NULL, 0, &info, &reason));
+    for (const gchar *c = reason; *c; c++)
+        fail_unless(g_ascii_isprint(*c), "0x%02x in \"%s\"", (guchar)*c, reason);
+    g_free(reason);
+}
+GST_END_TEST
+
+/* Names become quarks, which live for ever. */
+GST_START_TEST(test_names_are_rationed)
+{
+    guint refused = 0;
+
+    for (guint i = 0; i < 2000; i++) {
+        uint8_t bytes[128];
+        struct pack pack = {.data = bytes, .size = sizeof(bytes)};
+        gchar *name = g_strdup_printf("never-heard-of-%u", i);
+        pack_u8(&pack, (uint8_t)strlen(name));
+        pack_bytes(&pack, name, strlen(name));
+        pack_u16(&pack, 0);
+        struct unpack unpack = {.data = bytes, .left = pack.used};
+        GstStructure *structure = unpack_structure(&unpack);
+        refused += structure == NULL;
+        g_clear_pointer(&structure, gst_structure_free);
+        g_free(name);
+    }
+    fail_unless(refused > 1500, "%u of 2000 refused", refused);
+}
+GST_END_TEST
+
+static Suite *lies_suite(void)
+{
+    Suite *suite = suite_create("lies");
+    TCase *tc = tcase_create("lies");
+
+    suite_add_tcase(suite, tc);
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, test_mutated_bytes);
+    tcase_add_test(tc, test_texts_hold_no_control_characters);
+    tcase_add_test(tc, test_texts_are_written_clean);
+    tcase_add_test(tc, test_caps_that_cannot_be);
+    tcase_add_test(tc, test_format_names_are_shown_clean);
+    tcase_add_test(tc, test_names_are_rationed);
+    return suite;
+}
+
+int main(int argc, char **argv)
+{
+    ends_init_environment();
+    gst_check_init(&argc, &argv);
+    return gst_check_run_suite(lies_suite(), "lies", __FILE__);
+}
