@@ -104,7 +104,7 @@ static gpointer map_for_gpu(struct slot_memory *slot, GstMapFlags flags)
         return NULL;
     slot->used = TRUE;
     if (flags & GST_MAP_WRITE) {
-        slot->written = TRUE;
+        slot->written = slot->filled = TRUE;
         cuda_series_pending(slot->memory);
     }
     return (gpointer)(guintptr)frame_pointer(slot->frame);

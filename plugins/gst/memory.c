@@ -51,11 +51,17 @@ void *slot_memory_map(struct slot_memory *self, GstMapFlags flags)
     struct gpud_error error;
     void *data = NULL;
 
+    /* GStreamer has no word for "all of it will be written": who maps for writing and writes a part
+     * keeps the rest. Only where nobody wrote yet there is no rest, and the copy down is saved.
+     * Maps nest, for what the first asked for. */
+    if (access == GPUD_WRITE && self->filled && self->maps == 0)
+        access |= GPUD_READ;
     if (map_frame(self, access, &data, &error) != GPUD_OK) {
         GST_CAT_ERROR(gpud_gst_debug, "slot %u cannot be mapped: %s", self->slot, error.reason);
         return NULL;
     }
     self->maps++;
+    self->filled |= (flags & GST_MAP_WRITE) != 0;
     return data;
 }
 
@@ -96,6 +102,7 @@ static void put_frame(struct slot_memory *self, struct gpud_frame *frame)
     GstMemory *memory = self->memory;
 
     self->frame = frame;
+    self->filled = !self->store->lender && !self->apart;
     if (self->store->lender)
         GST_MINI_OBJECT_FLAG_UNSET(memory, GST_MEMORY_FLAG_READONLY);
     /* Somebody may have narrowed it: gst_buffer_resize() works on the memory. */
@@ -337,6 +344,13 @@ GstMemory *slot_store_wrap_apart(struct slot_store *store, struct gpud_frame *fr
     GST_MINI_OBJECT_FLAG_UNSET(self->memory, GST_MEMORY_FLAG_READONLY);
     put_frame(self, frame);
     return self->memory;
+}
+
+void slot_memory_forget(struct slot_memory *self)
+{
+    g_mutex_lock(&self->lock);
+    self->filled = FALSE;
+    g_mutex_unlock(&self->lock);
 }
 
 struct slot_memory *slot_memory_of_buffer(GstBuffer *buffer)

@@ -73,6 +73,7 @@ struct slot_memory {
     void *host;            /* where a lent frame lies that the CPU may always touch; else NULL */
     GMutex lock;           /* what is done with the frame, which comes from any thread */
     guint maps;            /* under lock: by the CPU */
+    gboolean filled;       /* under lock: there is something in the frame that must not be lost */
     guint generation;      /* the lender's, when the frame was lent */
     struct lender *lender; /* identity only, not a reference */
 
@@ -115,6 +116,9 @@ void slot_memory_attach(struct slot_memory *slot, struct gpud_frame *frame);
 
 /* Takes the frame out of a memory that nobody else holds. */
 struct gpud_frame *slot_memory_detach(struct slot_memory *slot);
+
+/* What is in it need not be kept by whoever writes next: it begins to serve somebody else. */
+void slot_memory_forget(struct slot_memory *slot);
 
 /* Gives a frame back and counts it as such. */
 void slot_store_give_back(struct slot_store *store, struct gpud_frame *frame);

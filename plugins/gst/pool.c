@@ -121,6 +121,8 @@ static GstBuffer *take_stand_in(struct slot_pool *self)
     }
     if (!buffer)
         return NULL;
+    if (self->gpu)
+        slot_memory_forget(slot_memory_of(gst_buffer_peek_memory(buffer, 0)));
     struct video_planes planes = {.count = GST_VIDEO_INFO_N_PLANES(&self->info)};
     for (guint i = 0; i < planes.count; i++) {
         planes.offset[i] = self->info.offset[i];

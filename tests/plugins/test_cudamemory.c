@@ -172,6 +172,69 @@ GST_START_TEST(test_pool)
 }
 GST_END_TEST
 
+#define ROW 322 /* of CAPS_NV12's first plane */
+
+static void write_row(GstBuffer *buffer, guint8 value)
+{
+    GstMapInfo map;
+
+    fail_unless(gst_buffer_map(buffer, &map, GST_MAP_WRITE));
+    memset(map.data, value, ROW);
+    gst_buffer_unmap(buffer, &map);
+}
+
+/* Who maps a picture for writing alone, and writes a part of it, keeps the rest: as memory of the
+ * CPU does, and GstCudaMemory. */
+GST_START_TEST(test_written_in_part)
+{
+    const gchar *caps = __i__ ? CUDA_NV12 : CAPS_NV12;
+    gchar *address = ends_address();
+    struct line sink =
+        line_new("gpudirectsink name=end sync=false device=cuda:0 address=%s", address);
+    GstBuffer *one, *other, *copy;
+    guint8 wanted[ROW];
+    GstMapInfo map;
+
+    gst_harness_set_src_caps_str(sink.harness, caps);
+    GstBufferPool *pool = ends_pool(sink.harness, caps);
+    fail_unless_equals_int(gst_buffer_pool_acquire_buffer(pool, &one, NULL), GST_FLOW_OK);
+    fail_unless_equals_int(gst_buffer_pool_acquire_buffer(pool, &other, NULL), GST_FLOW_OK);
+    ends_paint(one, CAPS_NV12, 1);
+    ends_paint(other, CAPS_NV12, 2);
+    fail_unless(gst_buffer_map(one, &map, GST_MAP_READ));
+    memcpy(wanted, map.data, ROW);
+    gst_buffer_unmap(one, &map);
+
+    /* Pages that pictures are shown in are used again: the last one held the other picture. */
+    ends_check_picture(other, CAPS_NV12, 2);
+    write_row(one, 0x55);
+    fail_unless(gst_buffer_map(one, &map, GST_MAP_READ));
+    for (guint x = 0; x < ROW; x++)
+        fail_unless_equals_int(map.data[x], 0x55);
+    gst_buffer_unmap(one, &map);
+    fail_unless(gst_buffer_map(one, &map, GST_MAP_READWRITE));
+    memcpy(map.data, wanted, ROW);
+    gst_buffer_unmap(one, &map);
+    ends_check_picture(one, CAPS_NV12, 1);
+
+    if (__i__) { /* a copy is made by the GPU, and is a slot no more */
+        copy = gst_buffer_copy_deep(one);
+        write_row(copy, 0x77);
+        fail_unless(gst_buffer_map(copy, &map, GST_MAP_READWRITE));
+        memcpy(map.data, wanted, ROW);
+        gst_buffer_unmap(copy, &map);
+        ends_check_picture(copy, CAPS_NV12, 1);
+        gst_buffer_unref(copy);
+    }
+    gst_buffer_unref(one);
+    gst_buffer_unref(other);
+    gst_buffer_pool_set_active(pool, FALSE);
+    gst_object_unref(pool);
+    line_free(&sink);
+    g_free(address);
+}
+GST_END_TEST
+
 /* --- contexts and devices ----------------------------------------------------------------- */
 
 /* An application's own context: our pool is none of it, so the GPU copies, and the pictures are
@@ -298,6 +361,7 @@ static Suite *cudamemory_suite(guint gpus)
     tcase_add_test(tc, test_hoarding);
     tcase_add_test(tc, test_outlive);
     tcase_add_test(tc, test_pool);
+    tcase_add_loop_test(tc, test_written_in_part, 0, 2);
     tcase_add_test(tc, test_own_context);
     if (gpus > 1) {
         tcase_add_test(tc, test_second_gpu);
