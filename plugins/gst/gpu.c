@@ -85,6 +85,36 @@ struct gpu *gpu_get(gint ordinal, struct gpud_error *error)
     return gpu;
 }
 
+gchar *gpu_get_place(gint ordinal)
+{
+    struct gpud_context *context = gpud_gst_context_get(NULL);
+    struct gpud_device *device = NULL;
+    struct gpud_device_info info = {0};
+    gchar *name = g_strdup_printf("cuda:%d", ordinal);
+
+    if (context && gpud_device_open(context, name, &device, NULL) == GPUD_OK)
+        gpud_device_get_info(device, &info);
+    gpud_device_close(&device);
+    g_free(name);
+    return info.pci[0] ? g_strdup(info.pci) : NULL;
+}
+
+gint gpu_of_place(const gchar *place)
+{
+    struct gpud_context *context = gpud_gst_context_get(NULL);
+    size_t count = context && place[0] ? gpud_device_list(context, NULL, 0) : 0;
+    struct gpud_device_info *infos = g_new0(struct gpud_device_info, count + 1);
+    gint ordinal = -1;
+
+    if (count > 0)
+        count = MIN(count, gpud_device_list(context, infos, count));
+    for (size_t i = 0; i < count && ordinal < 0; i++)
+        if (infos[i].available && g_str_equal(infos[i].pci, place))
+            ordinal = gpu_ordinal_of_name(infos[i].name);
+    g_free(infos);
+    return ordinal;
+}
+
 /* --- contexts ----------------------------------------------------------------------------- */
 
 void gpu_take_context(GstElement *element, GstContext *context, GstObject **given)

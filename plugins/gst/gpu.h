@@ -45,6 +45,12 @@ gint gpu_ordinal_of_name(const gchar *device);
 
 struct gpu *gpu_get(gint ordinal, struct gpud_error *error);
 
+/* Which of the machine's GPUs that is, in words that every process on it understands, however it
+ * counts them; g_free it. NULL: nobody says. And the other way round: N, or -1 where there is no
+ * such GPU here. */
+gchar *gpu_get_place(gint ordinal);
+gint gpu_of_place(const gchar *place);
+
 /* --- contexts ----------------------------------------------------------------------------- */
 
 /* For GstElement's set_context: *given (under the object lock) becomes the GstCudaContext in it, if

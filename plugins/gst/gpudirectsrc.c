@@ -89,11 +89,12 @@ GstStructure *gst_gpudirect_src_make_stats(GstGpudirectSrc *self)
 
     gst_gpudirect_src_get_info(self, &info);
     return gst_structure_new(
-        "gpudirect-stats", "active-path", G_TYPE_STRING, info.path, "connected", G_TYPE_BOOLEAN,
-        info.connected, "frames", G_TYPE_UINT64, info.frames, "dropped", G_TYPE_UINT64,
-        info.dropped, "corrupted", G_TYPE_UINT64, info.corrupted, "connects", G_TYPE_UINT64,
-        info.connects, "disconnects", G_TYPE_UINT64, info.disconnects, "reconnects", G_TYPE_UINT64,
-        info.connects > 0 ? info.connects - 1 : 0, "copies-cpu", G_TYPE_UINT64,
+        "gpudirect-stats", "active-path", G_TYPE_STRING, info.path, "device", G_TYPE_STRING,
+        info.device, "connected", G_TYPE_BOOLEAN, info.connected, "frames", G_TYPE_UINT64,
+        info.frames, "dropped", G_TYPE_UINT64, info.dropped, "corrupted", G_TYPE_UINT64,
+        info.corrupted, "connects", G_TYPE_UINT64, info.connects, "disconnects", G_TYPE_UINT64,
+        info.disconnects, "reconnects", G_TYPE_UINT64, info.connects > 0 ? info.connects - 1 : 0,
+        "copies-cpu", G_TYPE_UINT64,
         info.copies_cpu + __atomic_load_n(&self->copies_cpu, __ATOMIC_RELAXED), "copies-gpu",
         G_TYPE_UINT64, info.copies_gpu + tally_read(&self->tally->copies_gpu), "cpu-waits",
         G_TYPE_UINT64, info.waits_cpu, "device-waits", G_TYPE_UINT64,
@@ -268,8 +269,10 @@ static void install_properties(GObjectClass *klass)
     static const struct setting_texts texts = {
         .address =
             "What to connect to: the sink's address, or v4l2:///dev/videoN for a capture card",
-        .device = "Where the frames shall arrive: auto (the host, or the GPU if downstream would "
-                  "rather have CUDA memory), host, opencl:N or cuda:N",
+        .device =
+            "Where the frames shall arrive: auto (the GPU if downstream would rather have CUDA "
+            "memory, or takes it and the sender has its frames there; else the host), host, "
+            "opencl:N or cuda:N",
         .slots = "Frames that may be in flight or held at once",
         .slow_receiver = "What shall happen when this element does not keep up; a wish to block is "
                          "heard only by a sender that blocks by itself",

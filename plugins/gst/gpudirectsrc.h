@@ -56,7 +56,7 @@ struct _GstGpudirectSrc {
     struct input *input;
     struct input_info past; /* under input_lock: what inputs before this one counted */
     gboolean interrupted;   /* under input_lock: acquire shall come back, and wait no more */
-    gchar *opened;          /* the device that it was opened on */
+    gchar *opened;          /* under input_lock: the device that it was opened on */
 
     gint opened_on;   /* atomic: N where frames arrive on cuda:N, else -1 */
     GstObject *given; /* a GstCudaContext from outside; under the object lock */
@@ -87,6 +87,8 @@ struct _GstGpudirectSrc {
     guint64 dropped_seen;  /* of this connection */
     guint64 dropped_total; /* of all connections */
     guint64 frames;
+    gboolean follows;    /* frames arrive where the sender has them, if downstream can take that */
+    guint moves;         /* of that kind since the last frame */
     guint settling;      /* frames until latency is measured again */
     gint64 latency_told; /* monotonic µs of the last message */
     struct gpu *gpu;     /* buffers are memory of this GPU; NULL: of the CPU's */
@@ -109,6 +111,12 @@ gboolean gst_gpudirect_src_share_context(GstGpudirectSrc *self, GstQuery *query)
 
 /* The device that frames shall arrive on; g_free it. Sets self->opened_on. */
 gchar *gst_gpudirect_src_choose_device(GstGpudirectSrc *self, const struct input_ops *ops);
+
+/* Whether a sender that says this of its stream makes gst_gpudirect_src_follow() think. */
+gboolean gst_gpudirect_src_may_follow(GstGpudirectSrc *self, const void *media, size_t size);
+
+/* Moves the input to where the sender has its frames. FALSE: it stays. */
+gboolean gst_gpudirect_src_follow(GstGpudirectSrc *self, const struct src_format *format);
 
 /* What of the pad's caps the device can give. Takes the caps. */
 GstCaps *gst_gpudirect_src_offer(GstGpudirectSrc *self, GstCaps *caps);
@@ -140,8 +148,10 @@ gchar *gst_gpudirect_src_get_address(GstGpudirectSrc *self);
 void gst_gpudirect_src_interrupt(GstGpudirectSrc *self, gboolean interrupted);
 
 /* Puts a new input in the place of the one that is there, whose frames stay valid: the end of its
- * link. FALSE: *error says why there is none, and the old one is still there. */
-gboolean gst_gpudirect_src_reopen(GstGpudirectSrc *self, struct gpud_error *error);
+ * link. elsewhere: on this device; NULL: on the same. FALSE: *error says why there is none, and the
+ * old one is still there. */
+gboolean gst_gpudirect_src_reopen(GstGpudirectSrc *self, const gchar *elsewhere,
+                                  struct gpud_error *error);
 
 /* After the element interrupted its own acquire: it may wait again, unless others said no. */
 void gst_gpudirect_src_resume(GstGpudirectSrc *self);
@@ -157,8 +167,8 @@ void gst_gpudirect_src_on_event(void *user, enum gpud_event event, const void *d
 /* After acquire. TRUE: it was interrupted from inside, and may be called again. */
 gboolean gst_gpudirect_src_end_yield(GstGpudirectSrc *self);
 
-/* Takes up a format and a connection. */
-GstFlowReturn gst_gpudirect_src_handle_news(GstGpudirectSrc *self);
+/* Takes up a format and a connection. *moved: there is another input now. */
+GstFlowReturn gst_gpudirect_src_handle_news(GstGpudirectSrc *self, gboolean *moved);
 
 /* Cuts the link to a sender that floods; *why says so. FALSE: nothing can be opened in its place,
  * *error says why. */

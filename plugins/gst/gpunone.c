@@ -24,6 +24,16 @@ struct gpu *gpu_get(gint ordinal, struct gpud_error *error)
     return NULL;
 }
 
+gchar *gpu_get_place(gint ordinal)
+{
+    return NULL;
+}
+
+gint gpu_of_place(const gchar *place)
+{
+    return -1;
+}
+
 void gpu_take_context(GstElement *element, GstContext *context, GstObject **given)
 {
 }

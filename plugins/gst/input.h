@@ -23,6 +23,7 @@ struct input_params {
 struct input_info {
     gboolean connected;
     gchar path[32];
+    gchar device[32]; /* that frames arrive on; the element's word */
     gchar fallback_reason[GPUD_REASON_MAX];
     guint64 frames, dropped, corrupted, connects, disconnects;
     guint64 copies_cpu, copies_gpu, waits_cpu, waits_device, kicks;

@@ -57,6 +57,13 @@ gboolean planes_are_default(const struct video_planes *planes, const GstVideoInf
 /* The caps as media bytes; returns how many, or 0 when they do not fit. */
 size_t media_from_caps(uint8_t media[GPUD_MEDIA_MAX], const GstCaps *caps);
 
+/* Adds to the media bytes on which GPU the frames lie (gpu_get_place()). Returns how many bytes
+ * there are then: as many as before, if it does not fit. */
+size_t media_add_place(uint8_t media[GPUD_MEDIA_MAX], size_t size, const gchar *place);
+
+/* That, or NULL where a sender does not say; g_free it. */
+gchar *media_get_place(const void *media, size_t size);
+
 /* The caps, and their info, of a stream from its layout and media bytes, both from the peer. Bytes
  * that this plugin did not write (a sender that is no GStreamer element) are ignored, and the
  * layout alone makes the caps. NULL: what the peer said contradicts itself; *reason says how

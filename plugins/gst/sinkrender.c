@@ -107,13 +107,30 @@ static gboolean refuse_caps(GstGpudirectSink *self, GstCaps *caps)
     return FALSE;
 }
 
+/* What receivers learn of the stream: its caps, and on which GPU its frames lie, if on one. */
+static gboolean configure(GstGpudirectSink *self, const struct gpud_layout *layout,
+                          const uint8_t *media, size_t size)
+{
+    gint ordinal = g_atomic_int_get(&self->opened_on);
+    gchar *place = ordinal >= 0 ? gpu_get_place(ordinal) : NULL;
+    uint8_t told[GPUD_MEDIA_MAX];
+    struct gpud_error error;
+
+    memcpy(told, media, size);
+    size_t told_size = place ? media_add_place(told, size, place) : size;
+    g_free(place);
+    if (lender_configure(self->lender, layout, told, told_size, &error) == GPUD_OK)
+        return TRUE;
+    gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, &error, "The new format cannot be sent");
+    return FALSE;
+}
+
 static gboolean sink_set_caps(GstBaseSink *base, GstCaps *caps)
 {
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
     gboolean cuda = caps_are_cuda(caps);
     uint8_t media[GPUD_MEDIA_MAX];
     struct gpud_layout layout;
-    struct gpud_error error;
     GstVideoInfo info;
 
     if (!gst_video_info_from_caps(&info, caps))
@@ -133,11 +150,8 @@ static gboolean sink_set_caps(GstBaseSink *base, GstCaps *caps)
         gpu_align_info(self->gpu, &self->slot_info);
     if (!layout_from_info(&layout, &self->slot_info))
         return refuse_caps(self, caps);
-    if (lender_configure(self->lender, &layout, media, media_size, &error) != GPUD_OK) {
-        gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, &error,
-                            "The new format cannot be sent");
+    if (!configure(self, &layout, media, media_size))
         return FALSE;
-    }
     memcpy(self->media, media, media_size);
     self->media_size = media_size;
     if (self->moved)

@@ -134,6 +134,7 @@ static void describe(GstGpudirectSrc *self, const struct gpud_frame_info *info, 
         self->discont = FALSE;
     }
     self->frames++;
+    self->moves = 0;
     note_drops(self, info->dropped, buffer);
 }
 
@@ -144,8 +145,8 @@ static gboolean must_copy(GstGpudirectSrc *self)
     struct ledger *ledger = gst_gpudirect_pool_ledger(self->pool);
     gint limit = MAX(1, (gint)self->settings.slots - 1);
 
-    /* Who takes CUDA memory finds the strides in it. */
-    if (!self->gpu && !self->planes_default && !self->downstream_video_meta)
+    /* Who asked for CUDA memory finds the strides in it; who takes anything may not. */
+    if ((!self->gpu || self->follows) && !self->planes_default && !self->downstream_video_meta)
         return TRUE;
     return ledger_count(ledger) >= limit && !ledger_wait_below(ledger, limit, HOARD_PATIENCE);
 }
@@ -395,17 +396,17 @@ GstFlowReturn gst_gpudirect_src_create(GstPushSrc *push, GstBuffer **buffer)
         struct gpud_frame *frame = NULL;
         struct gpud_error error;
         enum gpud_status status = self->input->ops->acquire(self->input, SRC_WAIT, &frame, &error);
-        gboolean yielded = gst_gpudirect_src_end_yield(self) && status == GPUD_AGAIN;
-        GstFlowReturn flow = gst_gpudirect_src_handle_news(self);
+        gboolean yielded = gst_gpudirect_src_end_yield(self) && status == GPUD_AGAIN, moved;
+        GstFlowReturn flow = gst_gpudirect_src_handle_news(self, &moved);
 
-        if (status == GPUD_OK && flow == GST_FLOW_OK && !self->flooded)
+        if (status == GPUD_OK && flow == GST_FLOW_OK && !moved && !self->flooded)
             return deliver(self, frame, buffer);
         gpud_frame_release(&frame);
         if (flow == GST_FLOW_OK && self->waiting.length > 0 && self->frames > 0)
             gst_gpudirect_src_push_events(self);
         if (flow == GST_FLOW_OK && self->flooded)
             flow = cut_link(self);
-        else if (flow == GST_FLOW_OK && !yielded)
+        else if (flow == GST_FLOW_OK && !yielded && !moved)
             flow = no_frame(self, status, &error);
         if (flow != GST_FLOW_OK)
             return flow;

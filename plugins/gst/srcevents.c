@@ -73,6 +73,9 @@ static void note_format(GstGpudirectSrc *self, const struct gpud_format_event *s
     format->media = g_bytes_new(said->media, said->media_size);
     g_clear_pointer(&self->format, src_format_free);
     self->format = format;
+    /* Before the sender counts on this link, and a frame is lost with it. */
+    if (gst_gpudirect_src_may_follow(self, said->media, said->media_size))
+        yield(self);
 }
 
 /* What the sender before it said has no frame to wait for any more. */
@@ -169,10 +172,13 @@ void gst_gpudirect_src_on_event(void *user, enum gpud_event event, const void *d
 
 static void take_connection(GstGpudirectSrc *self, const struct gpud_peer_info *peer)
 {
+    struct input_info info;
+
+    gst_gpudirect_src_get_info(self, &info);
     GstStructure *structure = gst_structure_new(
-        "gpudirect-sender-connected", "id", G_TYPE_UINT64, peer->id, "pid", G_TYPE_INT64, peer->pid,
-        "name", G_TYPE_STRING, peer->name, "path", G_TYPE_STRING, peer->path, "fallback-reason",
-        G_TYPE_STRING, peer->fallback_reason, NULL);
+        "gpudirect-sender-connected", "device", G_TYPE_STRING, info.device, "id", G_TYPE_UINT64,
+        peer->id, "pid", G_TYPE_INT64, peer->pid, "name", G_TYPE_STRING, peer->name, "path",
+        G_TYPE_STRING, peer->path, "fallback-reason", G_TYPE_STRING, peer->fallback_reason, NULL);
 
     GST_INFO_OBJECT(self, "%" GST_PTR_FORMAT, structure);
     gst_element_post_message(GST_ELEMENT(self),
@@ -196,15 +202,16 @@ gboolean gst_gpudirect_src_end_yield(GstGpudirectSrc *self)
     return yielded;
 }
 
-GstFlowReturn gst_gpudirect_src_handle_news(GstGpudirectSrc *self)
+GstFlowReturn gst_gpudirect_src_handle_news(GstGpudirectSrc *self, gboolean *moved)
 {
     struct src_format *format = g_steal_pointer(&self->format);
     struct gpud_peer_info *peer = g_steal_pointer(&self->arrived);
     GstFlowReturn flow = GST_FLOW_OK;
 
-    if (format && !self->flooded)
+    *moved = format && !self->flooded && gst_gpudirect_src_follow(self, format);
+    if (format && !*moved && !self->flooded)
         flow = gst_gpudirect_src_take_format(self, format);
-    if (peer && flow == GST_FLOW_OK)
+    if (peer && !*moved && flow == GST_FLOW_OK)
         take_connection(self, peer);
     g_clear_pointer(&format, src_format_free);
     g_free(peer);
@@ -220,7 +227,7 @@ gboolean gst_gpudirect_src_cut(GstGpudirectSrc *self, struct gpud_error *why,
                "the sender sent %d events, or %d bytes of them, before a frame: its link is cut",
                EVENTS_MAX, EVENT_BYTES_MAX);
     self->flooded = FALSE;
-    return gst_gpudirect_src_reopen(self, error);
+    return gst_gpudirect_src_reopen(self, NULL, error);
 }
 
 /* --- events ------------------------------------------------------------------------------- */

@@ -28,19 +28,22 @@ void gst_gpudirect_src_get_info(GstGpudirectSrc *self, struct input_info *info)
     g_mutex_lock(&self->input_lock);
     if (self->input)
         self->input->ops->get_info(self->input, info);
+    g_strlcpy(info->device, self->opened ? self->opened : "none", sizeof(info->device));
     add_counters(info, &self->past);
     g_mutex_unlock(&self->input_lock);
+    if (g_str_equal(info->device, "auto")) /* to the core */
+        g_strlcpy(info->device, "host", sizeof(info->device));
 }
 
 /* --- opening and closing ------------------------------------------------------------------ */
 
-static enum gpud_status make_input(GstGpudirectSrc *self, const gchar *address,
+static enum gpud_status make_input(GstGpudirectSrc *self, const gchar *address, const gchar *device,
                                    struct input **input, struct gpud_error *error)
 {
     const struct input_ops *ops = input_ops_for(address);
     struct input_params params = {
         .address = address,
-        .device = self->opened,
+        .device = device,
         .slots = self->settings.slots,
         .slow_receiver = self->settings.slow_receiver,
         .require_direct = self->settings.require_direct,
@@ -66,17 +69,18 @@ gboolean gst_gpudirect_src_open(GstGpudirectSrc *self, const gchar *address)
     struct input *input;
     struct gpud_error error;
 
-    g_free(self->opened);
-    self->opened = gst_gpudirect_src_choose_device(self, ops);
+    gchar *device = gst_gpudirect_src_choose_device(self, ops);
     gst_gpudirect_src_reset_stream(self);
-    if (make_input(self, address, &input, &error) != GPUD_OK) {
+    if (make_input(self, address, device, &input, &error) != GPUD_OK) {
         gchar *what = g_strdup_printf("Cannot receive from %s at \"%s\"", ops->what, address);
         gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_OPEN_SOURCE, &error, what);
         g_free(what);
+        g_free(device);
         return FALSE;
     }
     g_mutex_lock(&self->input_lock);
     self->input = input;
+    self->opened = device;
     self->interrupted = FALSE;
     memset(&self->past, 0, sizeof(self->past));
     g_mutex_unlock(&self->input_lock);
@@ -87,6 +91,7 @@ void gst_gpudirect_src_close(GstGpudirectSrc *self)
 {
     g_mutex_lock(&self->input_lock);
     struct input *input = g_steal_pointer(&self->input);
+    g_clear_pointer(&self->opened, g_free);
     memset(&self->past, 0, sizeof(self->past));
     g_mutex_unlock(&self->input_lock);
     gst_gpudirect_src_reset_stream(self);
@@ -94,22 +99,28 @@ void gst_gpudirect_src_close(GstGpudirectSrc *self)
         input->ops->close(input);
 }
 
-gboolean gst_gpudirect_src_reopen(GstGpudirectSrc *self, struct gpud_error *error)
+gboolean gst_gpudirect_src_reopen(GstGpudirectSrc *self, const gchar *elsewhere,
+                                  struct gpud_error *error)
 {
+    gchar *device = g_strdup(elsewhere ? elsewhere : self->opened);
     gchar *address = gst_gpudirect_src_get_address(self);
     struct input_info counted;
     struct input *input;
-    enum gpud_status status = make_input(self, address, &input, error);
+    enum gpud_status status = make_input(self, address, device, &input, error);
 
     g_free(address);
-    if (status != GPUD_OK)
+    if (status != GPUD_OK) {
+        g_free(device);
         return FALSE;
+    }
     g_mutex_lock(&self->input_lock);
     struct input *old = self->input;
     old->ops->get_info(old, &counted);
     counted.disconnects += counted.connected;
     add_counters(&self->past, &counted);
     self->input = input;
+    g_free(self->opened);
+    self->opened = device;
     input->ops->interrupt(input, self->interrupted);
     g_mutex_unlock(&self->input_lock);
     old->ops->close(old);

@@ -3,10 +3,14 @@
 
 /* Where gpudirectsrc's frames shall arrive, and what that means for caps and contexts.
  *
- * A named device is a named device. With `auto` frames arrive in host memory, unless downstream
- * would rather have CUDA memory than any other: then on the GPU that it works on. Whatever frames
- * arrive on a GPU are pushed as CUDA memory if downstream takes that at all, else as memory that
- * maps to the CPU on demand. */
+ * A named device is a named device. With `auto` frames arrive on the GPU that downstream works on,
+ * if it would rather have CUDA memory than any other. If not, they arrive where the sender has
+ * them: on its GPU if that is one of this machine's, a driver is here and downstream takes CUDA
+ * memory too (a fakesink, a tee, an appsink without caps do); else in host memory. The sender says
+ * where when the link is half made; a receiver on another device is put in the place of this one
+ * then, before the sender counts on it. So a stream for plain elements, and one on a machine
+ * without a GPU, is what it was. Whatever frames arrive on a GPU are pushed as CUDA memory if
+ * downstream takes that at all, else as memory that maps to the CPU on demand. */
 #include "context.h"
 #include "gpudirectsrc.h"
 
@@ -33,11 +37,14 @@ static gint choose_gpu(GstGpudirectSrc *self)
     GstCaps *caps = gst_pad_peer_query_caps(GST_BASE_SRC_PAD(self), NULL);
     gboolean prefers_cuda = caps_are_cuda(caps);
     gst_caps_unref(caps);
+    self->follows = !prefers_cuda;
     return prefers_cuda ? gpu_find(GST_ELEMENT(self), GST_BASE_SRC_PAD(self), &self->given) : -1;
 }
 
 gchar *gst_gpudirect_src_choose_device(GstGpudirectSrc *self, const struct input_ops *ops)
 {
+    self->follows = FALSE;
+    self->moves = 0;
     /* A capture card's frames lie where its driver puts them. */
     gint ordinal = ops->configure ? -1 : choose_gpu(self);
 
@@ -83,23 +90,115 @@ static struct gpu *get_gpu(GstGpudirectSrc *self)
     return gpu;
 }
 
-GstCaps *gst_gpudirect_src_agree(GstGpudirectSrc *self, GstCaps *caps, struct gpu **gpu)
+/* Elements that can pass memory through say that they accept it, whatever stands behind them; which
+ * caps there are asks that, too. */
+static gboolean downstream_takes(GstGpudirectSrc *self, GstCaps *caps)
 {
     GstPad *pad = GST_BASE_SRC_PAD(self);
+
+    if (!gst_pad_peer_query_accept_caps(pad, caps))
+        return FALSE;
+    GstCaps *possible = gst_pad_peer_query_caps(pad, caps);
+    gboolean takes = gst_caps_can_intersect(possible, caps);
+    gst_caps_unref(possible);
+    return takes;
+}
+
+GstCaps *gst_gpudirect_src_agree(GstGpudirectSrc *self, GstCaps *caps, struct gpu **gpu)
+{
     struct gpu *found = get_gpu(self);
     GstCaps *cuda = found ? with_cuda(caps) : NULL;
 
     *gpu = NULL;
-    if (cuda && gst_pad_peer_query_accept_caps(pad, cuda)) {
+    if (cuda && downstream_takes(self, cuda)) {
         gst_caps_unref(caps);
         *gpu = found;
         return cuda;
     }
     gst_clear_caps(&cuda);
-    if (gst_pad_peer_query_accept_caps(pad, caps))
+    if (gst_pad_peer_query_accept_caps(GST_BASE_SRC_PAD(self), caps))
         return caps;
     gst_caps_unref(caps);
     return NULL;
+}
+
+/* --- the sender's device ------------------------------------------------------------------ */
+
+/* A sender that says another place each time is not followed for ever. */
+#define MOVES_MAX 2
+
+gboolean gst_gpudirect_src_may_follow(GstGpudirectSrc *self, const void *media, size_t size)
+{
+    if (!self->follows || self->moves >= MOVES_MAX)
+        return FALSE;
+    gchar *place = media_get_place(media, size);
+    gboolean may = place || g_atomic_int_get(&self->opened_on) >= 0;
+    g_free(place);
+    return may;
+}
+
+/* Who names CUDA memory among others has a GPU to work on; who takes anything has none. */
+static gboolean downstream_works_on(GstGpudirectSrc *self, gint ordinal)
+{
+    GstCaps *caps = gst_pad_peer_query_caps(GST_BASE_SRC_PAD(self), NULL);
+    gboolean names_cuda = FALSE;
+
+    for (guint i = 0; !gst_caps_is_any(caps) && i < gst_caps_get_size(caps); i++) {
+        GstCapsFeatures *features = gst_caps_get_features(caps, i);
+        names_cuda |= !gst_caps_features_is_any(features) &&
+                      gst_caps_features_contains(features, CUDA_FEATURE);
+    }
+    gst_caps_unref(caps);
+    return !names_cuda ||
+           gpu_find(GST_ELEMENT(self), GST_BASE_SRC_PAD(self), &self->given) == ordinal;
+}
+
+/* The GPU that the sender has its frames on, if downstream takes them there; else -1. */
+static gint find_place(GstGpudirectSrc *self, const struct src_format *format)
+{
+    gsize size;
+    const void *media = g_bytes_get_data(format->media, &size);
+    gchar *place = media_get_place(media, size), *reason = NULL;
+    gint ordinal = place ? gpu_of_place(place) : -1;
+    GstVideoInfo info;
+
+    g_free(place);
+    GstCaps *caps =
+        ordinal >= 0 ? media_to_caps(&format->layout, media, size, &info, &reason) : NULL;
+    GstCaps *cuda = caps ? with_cuda(caps) : NULL;
+    if (!cuda || !downstream_takes(self, cuda) || !downstream_works_on(self, ordinal))
+        ordinal = -1;
+    gst_clear_caps(&cuda);
+    gst_clear_caps(&caps);
+    g_free(reason);
+    return ordinal;
+}
+
+gboolean gst_gpudirect_src_follow(GstGpudirectSrc *self, const struct src_format *format)
+{
+    gint was = g_atomic_int_get(&self->opened_on), ordinal = was;
+    struct gpud_error error;
+
+    if (self->follows && self->moves < MOVES_MAX)
+        ordinal = find_place(self, format);
+    if (ordinal == was)
+        return FALSE;
+    gchar *device = ordinal < 0 ? g_strdup("host") : g_strdup_printf("cuda:%d", ordinal);
+    self->moves++;
+    gboolean moved = gst_gpudirect_src_reopen(self, device, &error);
+    if (moved) {
+        GST_INFO_OBJECT(self, "device=auto: frames arrive on %s, as the sender has them there",
+                        device);
+        g_atomic_int_set(&self->opened_on, ordinal);
+        self->linked = FALSE;
+        self->waiting_since = 0;
+    } else {
+        GST_WARNING_OBJECT(self, "frames cannot arrive on %s, where the sender has them: %s",
+                           device, error.reason);
+        self->follows = FALSE;
+    }
+    g_free(device);
+    return moved;
 }
 
 const gchar *gst_gpudirect_src_advice(GstGpudirectSrc *self, const GstCaps *caps)
