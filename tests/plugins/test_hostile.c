@@ -353,6 +353,29 @@ GST_START_TEST(test_forged_times)
 }
 GST_END_TEST
 
+/* --- what never comes --------------------------------------------------------------------- */
+
+/* An event that has its place behind frames that are never sent, and then the end: it is told, and
+ * the next sender is heard. */
+GST_START_TEST(test_event_behind_frames_that_never_come)
+{
+    struct gpud_message message = {.type = GPUD_MESSAGE_EVENT, .position = 1000};
+    GError *error = NULL;
+
+    hostile_open(&hostile, NULL, 64, 64);
+    hostile_serve(&hostile, -1, RAW_SERVER_STREAMING);
+    read_all(ends_pull(hostile.src));
+    message.event.kind = EVENT_FLUSH;
+    fail_unless(hostile_say(&hostile, &message));
+    raw_hang_up(&hostile.server);
+    fail_unless_equals_int(hostile_complaint(&hostile, &error), GST_MESSAGE_WARNING);
+    fail_unless(g_error_matches(error, GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_READ));
+    g_error_free(error);
+    serve_again();
+    hostile_close(&hostile);
+}
+GST_END_TEST
+
 static Suite *hostile_suite(void)
 {
     Suite *suite = suite_create("hostile");
@@ -368,6 +391,7 @@ static Suite *hostile_suite(void)
     tcase_add_test(tc, test_tags_before_a_frame);
     tcase_add_test(tc, test_many_events_between_frames);
     tcase_add_test(tc, test_forged_times);
+    tcase_add_test(tc, test_event_behind_frames_that_never_come);
     return suite;
 }
 
