@@ -8,6 +8,7 @@
 
 #include "base/fd.h"
 #include "event.h"
+#include "layoutcaps.h"
 #include "wire/socket.h"
 
 #include <inttypes.h>
@@ -376,6 +377,87 @@ GST_START_TEST(test_event_behind_frames_that_never_come)
 }
 GST_END_TEST
 
+/* --- another GPU each time ---------------------------------------------------------------- */
+
+/* What a sender on this machine's first GPU says of its place; NULL: there is none. */
+static gchar *first_gpu(void)
+{
+    struct gpud_device_info infos[32];
+    struct gpud_context *context;
+    gchar *place = NULL;
+
+    fail_unless(gpud_context_create(NULL, &context, NULL) == GPUD_OK);
+    size_t count = gpud_device_list(context, infos, G_N_ELEMENTS(infos));
+    for (size_t i = 0; i < MIN(count, G_N_ELEMENTS(infos)); i++)
+        if (infos[i].available && strcmp(infos[i].name, "cuda:0") == 0)
+            place = g_strdup(infos[i].pci);
+    gpud_context_destroy(&context);
+    return place;
+}
+
+/* FALSE: the receiver leaves to come from elsewhere. */
+static gboolean offer_from(const gchar *place)
+{
+    struct gpud_message message;
+    GstCaps *caps =
+        gst_caps_from_string("video/x-raw,format=GRAY8,width=64,height=64,framerate=25/1");
+
+    hostile_serve(&hostile, -1, RAW_SERVER_HELLO);
+    raw_offer(&hostile.server, &message);
+    strcpy(message.offer.route, "staged"); /* which every device takes */
+    size_t size = media_from_caps(message.offer.media, caps);
+    gst_caps_unref(caps);
+    if (place)
+        size = media_add_place(message.offer.media, size, place);
+    message.offer.media_size = (uint32_t)size;
+    if (!hostile_say(&hostile, &message) ||
+        !raw_receive(hostile.server.fd, &message, 5 * GPUD_SEC) ||
+        message.type != GPUD_MESSAGE_ACCEPT)
+        return FALSE;
+    raw_adopt_page(&hostile.server, &message);
+    hostile_serve(&hostile, RAW_SERVER_PAGE, RAW_SERVER_CANARY);
+    return raw_receive(hostile.server.fd, &message, 5 * GPUD_SEC) &&
+           message.type == GPUD_MESSAGE_READY;
+}
+
+/* A sender that is somewhere else whenever the receiver comes to it: it stays in the end. */
+GST_START_TEST(test_place_that_moves)
+{
+    struct gpud_descriptor plain = {.pts = GPUD_TIME_NONE, .dts = GPUD_TIME_NONE};
+    gchar *gpu = first_gpu();
+    guint tries = 0;
+
+    hostile_open(&hostile, NULL, 64, 64);
+    while (!offer_from(tries % 2 ? NULL : gpu)) {
+        fail_unless(++tries < 8, "it moves for ever");
+        raw_hang_up(&hostile.server);
+    }
+    fail_unless_equals_int(tries, gpu ? 2 : 0);
+    hostile_publish(&hostile, &plain);
+    read_all(ends_pull(hostile.src));
+    fail_unless_equals_uint64(ends_stat(hostile.src, "connects"), 1);
+    hostile_close(&hostile);
+    g_free(gpu);
+}
+GST_END_TEST
+
+/* A place is a peer's text. */
+GST_START_TEST(test_place_that_is_none)
+{
+    static const gchar *const places[] = {"", "nowhere", "0000:ff:ff.7", "cuda:0", "host"};
+    struct gpud_descriptor plain = {.pts = GPUD_TIME_NONE, .dts = GPUD_TIME_NONE};
+
+    hostile_open(&hostile, NULL, 64, 64);
+    for (guint i = 0; i < G_N_ELEMENTS(places); i++) {
+        fail_unless(offer_from(places[i]), "\"%s\" is followed", places[i]);
+        hostile_publish(&hostile, &plain);
+        read_all(ends_pull(hostile.src));
+        raw_hang_up(&hostile.server);
+    }
+    hostile_close(&hostile);
+}
+GST_END_TEST
+
 static Suite *hostile_suite(void)
 {
     Suite *suite = suite_create("hostile");
@@ -392,6 +474,8 @@ static Suite *hostile_suite(void)
     tcase_add_test(tc, test_many_events_between_frames);
     tcase_add_test(tc, test_forged_times);
     tcase_add_test(tc, test_event_behind_frames_that_never_come);
+    tcase_add_test(tc, test_place_that_moves);
+    tcase_add_test(tc, test_place_that_is_none);
     return suite;
 }
 
