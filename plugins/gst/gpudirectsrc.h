@@ -118,6 +118,10 @@ gboolean gst_gpudirect_src_may_follow(GstGpudirectSrc *self, const void *media, 
 /* Moves the input to where the sender has its frames. FALSE: it stays. */
 gboolean gst_gpudirect_src_follow(GstGpudirectSrc *self, const struct src_format *format);
 
+/* A sender refuses this device, which another one was followed to: from the host it may be heard.
+ * FALSE: that is no way. */
+gboolean gst_gpudirect_src_retreat(GstGpudirectSrc *self);
+
 /* What of the pad's caps the device can give. Takes the caps. */
 GstCaps *gst_gpudirect_src_offer(GstGpudirectSrc *self, GstCaps *caps);
 

@@ -351,6 +351,8 @@ static GstFlowReturn no_frame(GstGpudirectSrc *self, enum gpud_status status,
         return GST_FLOW_FLUSHING;
     if (status == GPUD_AGAIN)
         return interrupted(self);
+    if (status == GPUD_UNSUPPORTED && gst_gpudirect_src_retreat(self))
+        return GST_FLOW_OK;
     switch (status) {
     case GPUD_TIMEOUT:
         return check_timeout(self, error);

@@ -174,21 +174,15 @@ static gint find_place(GstGpudirectSrc *self, const struct src_format *format)
     return ordinal;
 }
 
-gboolean gst_gpudirect_src_follow(GstGpudirectSrc *self, const struct src_format *format)
+static gboolean move(GstGpudirectSrc *self, gint ordinal)
 {
-    gint was = g_atomic_int_get(&self->opened_on), ordinal = was;
-    struct gpud_error error;
-
-    if (self->follows && self->moves < MOVES_MAX)
-        ordinal = find_place(self, format);
-    if (ordinal == was)
-        return FALSE;
     gchar *device = ordinal < 0 ? g_strdup("host") : g_strdup_printf("cuda:%d", ordinal);
-    self->moves++;
+    struct gpud_error error;
     gboolean moved = gst_gpudirect_src_reopen(self, device, &error);
+
+    self->moves++;
     if (moved) {
-        GST_INFO_OBJECT(self, "device=auto: frames arrive on %s, as the sender has them there",
-                        device);
+        GST_INFO_OBJECT(self, "device=auto: frames arrive on %s, for the sender's sake", device);
         g_atomic_int_set(&self->opened_on, ordinal);
         self->linked = FALSE;
         self->waiting_since = 0;
@@ -199,6 +193,20 @@ gboolean gst_gpudirect_src_follow(GstGpudirectSrc *self, const struct src_format
     }
     g_free(device);
     return moved;
+}
+
+gboolean gst_gpudirect_src_follow(GstGpudirectSrc *self, const struct src_format *format)
+{
+    if (!self->follows || self->moves >= MOVES_MAX)
+        return FALSE;
+    gint ordinal = find_place(self, format);
+    return ordinal != g_atomic_int_get(&self->opened_on) && move(self, ordinal);
+}
+
+gboolean gst_gpudirect_src_retreat(GstGpudirectSrc *self)
+{
+    return self->follows && self->moves < MOVES_MAX && g_atomic_int_get(&self->opened_on) >= 0 &&
+           move(self, -1);
 }
 
 const gchar *gst_gpudirect_src_advice(GstGpudirectSrc *self, const GstCaps *caps)

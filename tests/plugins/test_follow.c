@@ -152,6 +152,25 @@ GST_START_TEST(test_senders_in_turn)
 }
 GST_END_TEST
 
+/* A sender on the host that takes no detour refuses a receiver on a GPU before it says anything of
+ * its frames: the receiver comes back from the host. */
+GST_START_TEST(test_sender_that_refuses_the_gpu)
+{
+    gchar *address = ends_address();
+    struct line sink, src = line_new("gpudirectsrc name=end address=%s", address);
+
+    open_sink(&sink, address, "cuda:0");
+    exchange(&sink, &src, 0, 3, TRUE);
+    line_free(&sink);
+    open_sink(&sink, address, "host require-direct=true");
+    exchange(&sink, &src, 3, 6, FALSE);
+    expect_place(&src, "host", "map");
+    line_free(&src);
+    line_free(&sink);
+    g_free(address);
+}
+GST_END_TEST
+
 static gpointer push_four(gpointer sink)
 {
     for (guint i = 0; i < 4; i++)
@@ -231,6 +250,7 @@ static Suite *follow_suite(guint gpus)
     tcase_add_test(tc, test_named_device_before_plain_elements);
     tcase_add_test(tc, test_tee);
     tcase_add_test(tc, test_senders_in_turn);
+    tcase_add_test(tc, test_sender_that_refuses_the_gpu);
     tcase_add_test(tc, test_no_frame_is_lost);
     tcase_add_test(tc, test_plain_bytes);
     return suite;
