@@ -8,6 +8,7 @@
 #include "base/fd.h"
 #include "peer.h"
 #include "raw.h"
+#include "stream/sender.h"
 
 #include <sys/wait.h>
 
@@ -133,6 +134,26 @@ static void goodbye(void)
     gpud_context_destroy(&context);
 }
 
+/* A lie that the submitting thread finds: the liar is hung up there and then, not when the
+ * listener's thread comes round, which here it never does. */
+static void hung_up_at_once(void)
+{
+    struct gpud_context *context = raw_context();
+    struct gpud_sender *sender = make_sender(context);
+    struct gpud_frame *frame;
+    struct raw raw;
+    raw_open(&raw, "farewell", RAW_READY_SENT);
+    WORKS(gpud_sender_wait(sender, 1, GPUD_SEC, &e));
+    gpud_sender_stop_listening(sender);
+    atomic_store(&raw.page->returned.word, 1000);
+    WORKS(gpud_sender_acquire(sender, GPUD_SEC, &frame, &e));
+    WORKS(gpud_sender_submit(sender, &frame, false, GPUD_SEC, &e));
+    CHECK(gpud_fd_is_hung_up(raw.fd), "a liar is still connected");
+    raw_close(&raw);
+    gpud_sender_destroy(&sender);
+    gpud_context_destroy(&context);
+}
+
 static void impostor(void)
 {
     struct gpud_context *context = raw_context();
@@ -175,6 +196,8 @@ int main(void)
     frames_kept();
     SAY("a receiver's farewell, before a reset");
     goodbye();
+    SAY("a link that the submitting thread ends");
+    hung_up_at_once();
     SAY("a token proves nothing by itself");
     impostor();
     BASELINE_CHECK(before);
