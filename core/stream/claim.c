@@ -266,7 +266,7 @@ void gpud_session_make_frames(struct gpud_session *session)
 
 bool gpud_session_has_work(struct gpud_session *session)
 {
-    if (!gpud_page_has_frames(&session->view) || gpud_page_is_taken_back(&session->view))
+    if (!gpud_page_has_frames(&session->view))
         return false;
     if (!session->uploads)
         return true;
@@ -345,9 +345,7 @@ int gpud_session_claim(struct gpud_session *session, uint32_t limit, struct gpud
     uint32_t entry;
     pthread_mutex_lock(&session->lock);
     int got = 0;
-    /* What was not taken yet when the sender took all back is not there any more. */
-    bool there = !gpud_page_is_taken_back(&session->view);
-    if (there && (!session->uploads || session->upload_free_count)) {
+    if (!session->uploads || session->upload_free_count) {
         got = gpud_page_claim(&session->view, limit, &entry, &descriptor, error);
         if (got > 0)
             held = session->uploads

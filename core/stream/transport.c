@@ -128,7 +128,7 @@ bool gpud_transport_is_in_use(const struct gpud_transport *transport)
 
 void gpud_transport_take_all_back(struct gpud_transport *transport)
 {
-    if (gpud_transport_is_in_use(transport))
+    if (transport->pool && gpud_transport_is_in_use(transport))
         gpud_page_take_all_back(&transport->page);
 }
 

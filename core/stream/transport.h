@@ -57,7 +57,7 @@ void gpud_transport_unref(struct gpud_transport **transport);
 /* Whether the receiver, or its device, still has frames. */
 bool gpud_transport_is_in_use(const struct gpud_transport *transport);
 
-/* The slots will be written anew, whoever still reads them. */
+/* The slots of a shared ring will be written anew, whoever still reads them. */
 void gpud_transport_take_all_back(struct gpud_transport *transport);
 
 /* Frees what the receiver gave back. GPUD_PEER: it lied. */

@@ -156,7 +156,7 @@ uint32_t gpud_page_claimed(const struct gpud_page_receiver *view)
 
 bool gpud_page_has_frames(const struct gpud_page_receiver *view)
 {
-    return gpud_page_claimed(view) != gpud_page_head(view);
+    return gpud_page_claimed(view) != gpud_page_head(view) && !gpud_page_is_taken_back(view);
 }
 
 uint32_t gpud_page_messages(const struct gpud_page_receiver *view)
@@ -203,7 +203,8 @@ int gpud_page_claim(struct gpud_page_receiver *view, uint32_t limit, uint32_t *e
     struct gpud_page *page = view->page;
     uint32_t index, claimed;
     for (int tries = 0;; tries++) {
-        if (tries == CLAIM_TRIES) /* a sender that does nothing but take back keeps nobody here */
+        /* A sender that does nothing but take back keeps nobody here. */
+        if (tries == CLAIM_TRIES || gpud_page_is_taken_back(view))
             return 0;
         claimed = gpud_page_claimed(view);
         uint32_t waiting = gpud_page_head(view) - claimed, ahead = limit - claimed;

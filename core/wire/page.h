@@ -169,7 +169,7 @@ uint32_t gpud_page_head(const struct gpud_page_receiver *view);
 uint32_t gpud_page_claimed(const struct gpud_page_receiver *view);
 
 /* Whether a published frame was neither claimed nor revoked, or the words make no sense, which
- * gpud_page_claim() will say. */
+ * gpud_page_claim() will say. None is there any more when the sender has taken all slots back. */
 bool gpud_page_has_frames(const struct gpud_page_receiver *view);
 uint32_t gpud_page_messages(const struct gpud_page_receiver *view);
 

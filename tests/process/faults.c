@@ -60,6 +60,7 @@ static struct gpud_context *open_context(struct stage *stage)
     struct gpud_context *context;
     params.log = on_log;
     params.log_user = stage;
+    params.log_level = GPUD_LOG_WARNING; /* whatever the environment says */
     struct gpud_error error = {.reason = ""};
     if (gpud_context_create(&params, &context, &error) == GPUD_OK)
         return context;
