@@ -283,10 +283,21 @@ end_sender:
 
 /* Ahead by at most as many as there are entries, else passed: gpud_page_reached(). */
 #define AHEAD(position) (DISTANCE(position, claimed) != 0 && DISTANCE(position, claimed) <= ENTRIES)
+#ifdef BUG_DEATH_SEEN_AFTER_HEAD
+#define DEATH_SEEN sender_closed && claimed == limit
+#else
+#define DEATH_SEEN dead && claimed == head
+#endif
 #ifdef BUG_END_BEHIND_MESSAGE
 #define REACHED !AHEAD(place)
 #else
-#define REACHED (!AHEAD(place) || (dead && claimed == head))
+#define REACHED (!AHEAD(place) || (DEATH_SEEN))
+#endif
+
+#ifdef BUG_EOS_OF_THE_DEAD
+#define EOS_OF_THE_DEAD true
+#else
+#define EOS_OF_THE_DEAD false
 #endif
 
 /* A limit that drop-oldest has passed meanwhile leaves nothing, and not very much. */
@@ -301,11 +312,13 @@ end_sender:
 inline check_place()
 {
     assert(last <= after);
-    gap = last + 1;
+    assert(claimed == head || sequence_of[published[CELL(claimed)]] > after);
+    gap = last + 1; whole = 1;
     do
-    :: gap <= after -> assert(sender_closed || (lost & BIT(gap))); gap++
+    :: gap <= after -> whole = whole && (lost & BIT(gap)); gap++
     :: else -> break
     od;
+    assert(whole || sender_closed);
     gap = 0
 }
 
@@ -337,6 +350,7 @@ inline receiver_forgets(next)
 active proctype Receiver()
 {
     byte gap;
+    bit whole;
 end_receiver:
     do
     /* connect.1: a fresh page; what is sent from here on is this receiver's */
@@ -380,14 +394,17 @@ end_receiver:
         check_place();
         pending = 0; handled++; now = HEADS;
         if
-        :: type == EOS -> assert(eos_sent); receiver_forgets(FINISHED)
+        /* frames before this end died with their sender: that is not the end of the stream */
+        :: type == EOS && AHEAD(place) && !EOS_OF_THE_DEAD -> receiver_forgets(OFFLINE)
+        :: type == EOS && (!AHEAD(place) || EOS_OF_THE_DEAD) ->
+            assert(eos_sent && whole); receiver_forgets(FINISHED)
         :: type == OFFER && sender_closed -> receiver_forgets(OFFLINE)
         :: type == OFFER && !sender_closed ->
             assert(flying == 0 && claimed == head);
             fresh_page(); accepted = 1
         :: else
         fi;
-        type = 0; place = 0; after = 0 }
+        type = 0; place = 0; after = 0; whole = 0 }
 
     /* claim.1: claimed, and whether there is anything before the limit */
     :: d_step { now == CLAIM1 ->
