@@ -300,13 +300,6 @@ end_sender:
 #define EOS_OF_THE_DEAD false
 #endif
 
-/* A limit that drop-oldest has passed meanwhile leaves nothing, and not very much. */
-#ifdef BUG_LIMIT_PASSED
-#define BEFORE_LIMIT(position) (DISTANCE(position, claimed) < DISTANCE(limit, claimed))
-#else
-#define BEFORE_LIMIT(position) (AHEAD(limit) && DISTANCE(position, claimed) < DISTANCE(limit, claimed))
-#endif
-
 /* All frames before the message came, or are reported as dropped, or died with the sender; and none
  * that was sent after it came. */
 inline check_place()
@@ -384,10 +377,7 @@ end_receiver:
         limit = head;
 #endif
 #ifndef BUG_PLACE_NOT_HELD
-        if
-        :: pending && AHEAD(place) && BEFORE_LIMIT(place) -> limit = place
-        :: else
-        fi;
+        if :: pending -> limit = place :: else fi;
 #endif
         now = CLAIM1 }
     :: d_step { now == TURNS && pending && REACHED ->
@@ -417,7 +407,12 @@ end_receiver:
      * `claimed`, when drop-oldest went on in between: that is no violation yet */
     :: d_step { now == CHECKS1 ->
         if
+#ifdef BUG_CLAIMED_UP_TO_THE_PLACE
         :: DISTANCE(head, mine) <= ENTRIES -> now = CLAIM2
+#else
+        :: DISTANCE(head, mine) == 0 -> now = NOTHING
+        :: DISTANCE(head, mine) && DISTANCE(head, mine) <= ENTRIES -> now = CLAIM2
+#endif
         :: else ->
 #ifdef BUG_WORDS_OF_TWO_TIMES
             assert(false);
