@@ -368,14 +368,13 @@ inline listen(l)
     check_slots()
 }
 
-/* evict: first `taken_back`, then what it covers is free */
+/* evict: gpud_link_kill(): first `taken_back`, then what it covers is free, claimed or not */
 inline evict(l)
 {
     faults++;
 #ifndef BUG_EVICTED_UNFLAGGED
     link[l].taken_back = 1;
 #endif
-    forget_target(l); reap(l); revoke_all(l);
     link[l].sender_closed = 1;
     end_link(l);
     check_slots()
@@ -465,7 +464,7 @@ end_receiver:
 
     /* end.2: the sender's end is closed, and nothing is left to take: an error, and a new try */
     :: d_step { (link[l].receiver == WAITS || link[l].receiver == RECEIVES) &&
-        link[l].sender_closed && !link[l].ready -> leave(l, OFFLINE) }
+        link[l].sender_closed && (!link[l].ready || link[l].taken_back) -> leave(l, OFFLINE) }
 
     /* crash.receiver: at any step; then a new process, or none */
     :: d_step { faults < FAULTS && link[l].receiver != OFFLINE && link[l].receiver != GONE ->
