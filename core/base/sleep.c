@@ -25,6 +25,7 @@ void gpud_futex_wake(_Atomic uint32_t *word)
     syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
+/* Model (tests/model): wake.1, wake.2 in wakeup.pml. */
 bool gpud_wake(_Atomic uint32_t *sleeper)
 {
     /* Orders the caller's store before this load; the sleeper's fence is in gpud_sleep(). */
@@ -37,6 +38,8 @@ bool gpud_wake(_Atomic uint32_t *sleeper)
     return true;
 }
 
+/* Model: sleep.1 announces, sleep.2 fence, sleep.3 looks again, sleep.4 futex, sleep.5 awake, in
+ * wakeup.pml. */
 void gpud_sleep(_Atomic uint32_t *sleeper, uint32_t wish, bool (*ready)(void *arg), void *arg,
                 int64_t deadline)
 {

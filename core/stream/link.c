@@ -91,7 +91,8 @@ void gpud_link_kill(struct gpud_link *link, enum gpud_log_level level, const cha
     end(link, level, why);
     link->state = GPUD_LINK_DEAD;
     /* A receiver that maps our ring can only read, and where the ring is the receiver's nothing of
-     * ours is left there. */
+     * ours is left there. It is told before the connection ends, and before a slot is written anew.
+     * Model (tests/model): evict, end.1 in ring.pml. */
     if (link->transport && !sender->closing)
         gpud_transport_take_all_back(link->transport);
     wake_all(link);
@@ -99,7 +100,8 @@ void gpud_link_kill(struct gpud_link *link, enum gpud_log_level level, const cha
     shutdown(link->fd, SHUT_RDWR); /* now: copies under way may keep the descriptor for a while */
 }
 
-/* It takes no more frames. What it has not taken yet is ours again; what it holds comes back. */
+/* It takes no more frames. What it has not taken yet is ours again; what it holds comes back. Model
+ * (tests/model): bye.2, bye.3 in ring.pml. */
 static void leave(struct gpud_link *link, const char *why)
 {
     struct gpud_transport *transport = link->transport;

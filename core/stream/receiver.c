@@ -110,7 +110,9 @@ static enum gpud_status read_messages(struct gpud_receiver *receiver, struct gpu
     return GPUD_OK;
 }
 
-/* Whether the turn of the message that waits has come: 1, 0 not yet, −1 never. */
+#define BY_DEATH 2
+
+/* Whether the turn of the message that waits has come: 1, or BY_DEATH; 0 not yet; −1 never. */
 static int is_due(const struct gpud_receiver *receiver)
 {
     const struct gpud_page_receiver *view = &receiver->session->view;
@@ -121,7 +123,7 @@ static int is_due(const struct gpud_receiver *receiver)
      * what was published before the end is seen by then. */
     if (reached == 0 && !gpud_page_has_frames(view) &&
         gpud_connection_is_dead(receiver->connection) && !gpud_page_has_frames(view))
-        return 1;
+        return BY_DEATH;
     return reached;
 }
 
@@ -140,6 +142,10 @@ static enum gpud_status handle_pending(struct gpud_receiver *receiver, struct gp
     if (due == 0)
         return GPUD_AGAIN;
     receiver->pending = false;
+    if (due == BY_DEATH && receiver->message.type == GPUD_MESSAGE_EOS)
+        return gpud_fail(error, GPUD_PEER,
+                         "the sender vanished, and with it the last frames before the end of the "
+                         "stream");
     enum gpud_status status = gpud_receiver_handle(receiver, &receiver->message, error);
     gpud_message_close(&receiver->message);
     return status;
@@ -175,7 +181,7 @@ static void count_frame(struct gpud_receiver *receiver, struct gpud_frame_info *
 }
 
 /* The next thing in order: a frame (GPUD_OK, *frame set), a message (GPUD_OK, *frame NULL), nothing
- * (GPUD_AGAIN), or the end of the connection. */
+ * (GPUD_AGAIN), or the end of the connection. Model: next.1 to next.5 in link.pml. */
 static enum gpud_status take_next(struct gpud_receiver *receiver, struct gpud_frame **frame,
                                   struct gpud_error *error)
 {
@@ -220,8 +226,11 @@ static enum gpud_status take_next(struct gpud_receiver *receiver, struct gpud_fr
 static bool has_something(void *arg)
 {
     struct gpud_receiver *receiver = arg;
+    const struct gpud_page_receiver *view = &receiver->session->view;
     return gpud_session_has_work(receiver->session) ||
-           gpud_page_messages(&receiver->session->view) != receiver->messages ||
+           gpud_page_messages(view) != receiver->messages ||
+           /* by a void entry, or one that was taken back */
+           (receiver->pending && gpud_page_reached(view, receiver->message.position) != 0) ||
            atomic_load_explicit(&receiver->interrupted, memory_order_relaxed);
 }
 
@@ -258,6 +267,7 @@ static void wait_for_due(struct gpud_receiver *receiver, int64_t deadline)
     gpud_poll(has_something, receiver, until);
 }
 
+/* Model (tests/model): idle.1 to idle.4 in wakeup.pml. */
 static void wait_for_frames(struct gpud_receiver *receiver, int64_t deadline)
 {
     struct gpud_session *session = receiver->session;

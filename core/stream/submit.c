@@ -27,7 +27,9 @@ static uint32_t snapshot(struct gpud_sender *sender, struct gpud_link *links[GPU
     return count;
 }
 
-/* A credit of one receiver, by its policy. GPUD_OK with *target filled; GPUD_CLOSED: it gets
+/* Model (tests/model): credit.1 to credit.4 in ring.pml.
+ *
+ * A credit of one receiver, by its policy. GPUD_OK with *target filled; GPUD_CLOSED: it gets
  * nothing (it is dead, or the frame is dropped for it: *drop); GPUD_AGAIN, GPUD_TIMEOUT: it blocks.
  */
 static enum gpud_status take_credit(struct gpud_link *link, int64_t deadline,

@@ -43,6 +43,7 @@ void gpud_page_start(struct gpud_page_sender *view, uint64_t sequence)
                           memory_order_release);
 }
 
+/* Model (tests/model): describe.1 in link.pml and ring.pml. */
 bool gpud_page_take(struct gpud_page_sender *view, uint32_t *entry)
 {
     if (view->free_count == 0)
@@ -56,6 +57,7 @@ void gpud_page_untake(struct gpud_page_sender *view, uint32_t entry)
     view->free[view->free_count++] = (uint8_t)entry;
 }
 
+/* Model: publish.1 (index), publish.2 (head) in link.pml. */
 void gpud_page_publish(struct gpud_page_sender *view, uint32_t entry)
 {
     uint32_t position = view->head++;
@@ -72,6 +74,7 @@ bool gpud_page_announce(struct gpud_page_sender *view, uint32_t more)
     return more && gpud_wake(&view->page->receiver_sleeps.word);
 }
 
+/* Model: reap.1 (returned), reap.2 (given_back), reap.3 (claimed) in link.pml and liar.pml. */
 int gpud_page_reap(struct gpud_page_sender *view, uint32_t *entry)
 {
     uint32_t returned = atomic_load_explicit(&view->page->returned.word, memory_order_acquire);
@@ -94,6 +97,7 @@ int gpud_page_reap(struct gpud_page_sender *view, uint32_t *entry)
     return 1;
 }
 
+/* Model: revoke.1 (load), revoke.2 (exchange) in link.pml; revoke.3 (check) in liar.pml. */
 int gpud_page_revoke(struct gpud_page_sender *view, uint32_t *entry)
 {
     uint32_t claimed = atomic_load_explicit(&view->page->claimed.word, memory_order_acquire);
@@ -112,6 +116,7 @@ int gpud_page_revoke(struct gpud_page_sender *view, uint32_t *entry)
     return 1;
 }
 
+/* Model: message.2 in link.pml. */
 void gpud_page_count_message(struct gpud_page_sender *view)
 {
     atomic_fetch_add_explicit(&view->page->head.second, 1, memory_order_release);
@@ -197,6 +202,8 @@ int gpud_page_reached(const struct gpud_page_receiver *view, uint32_t position)
     return ahead <= view->entries ? 0 : -1;
 }
 
+/* Model: claim.1, claim.1b (head, and claimed once more), claim.2 (index), claim.3 (exchange),
+ * claim.4 (descriptor) in link.pml. */
 int gpud_page_claim(struct gpud_page_receiver *view, uint32_t limit, uint32_t *entry,
                     struct gpud_descriptor *descriptor, struct gpud_error *error)
 {
@@ -244,6 +251,7 @@ int gpud_page_claim(struct gpud_page_receiver *view, uint32_t limit, uint32_t *e
     return 1;
 }
 
+/* Model: give_back.1, .2 in link.pml; .2 to .5 (fence, idle, who sleeps) in wakeup.pml. */
 bool gpud_page_give_back(struct gpud_page_receiver *view, uint32_t entry, const atomic_bool *idle)
 {
     struct gpud_page *page = view->page;
