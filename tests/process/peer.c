@@ -148,12 +148,16 @@ static void take(struct gpud_frame *frame)
     struct gpud_frame_info info;
     gpud_frame_get_info(frame, &info);
     unsigned long long last = atomic_load(&own->last);
-    if (atomic_load(&own->first) == 0)
+    if (atomic_load(&own->first) == 0) {
         atomic_store(&own->first, info.sequence);
-    else if (info.sequence <= last)
+    } else if (info.sequence <= last) {
         atomic_fetch_add(&own->repeated, 1);
-    else
-        atomic_fetch_add(&own->gaps, info.sequence - last - 1);
+    } else {
+        uint64_t gap = info.sequence - last - 1;
+        atomic_fetch_add(&own->gaps, gap);
+        if (info.dropped - atomic_load(&own->reported) != gap)
+            atomic_fetch_add(&own->unreported, 1);
+    }
     if (info.flags & GPUD_FRAME_DISCONTINUITY)
         atomic_fetch_add(&own->discontinuities, 1);
     check_picture(frame);
@@ -249,15 +253,9 @@ static void play_sender(struct gpud_context *context)
 
 void peer_main(int argc, char **argv)
 {
-    if (argc < 3 || strcmp(argv[1], "--peer") != 0)
+    own = peer_board_open("--peer", argc, argv, sizeof(*own));
+    if (!own)
         return;
-    signal(SIGPIPE, SIG_DFL);
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* never longer than the test, and a hang ends here */
-    alarm(240);
-    int fd = atoi(argv[2]);
-    own = mmap(NULL, sizeof(*own), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    CHECK(own != MAP_FAILED, "no board");
-    close(fd);
     /* Drivers keep what they opened once: only what a second life leaves behind is a leak. */
     struct gpud_context *context;
     struct gpud_device *device;
@@ -285,21 +283,49 @@ void peer_main(int argc, char **argv)
 
 /* --- the test's side -------------------------------------------------------------------------- */
 
-void peer_start(struct peer *peer, const struct peer_orders *orders)
+void *peer_board_make(size_t size, int *fd)
 {
-    int fd = memfd_create("board", MFD_CLOEXEC);
-    CHECK(fd >= 0 && ftruncate(fd, sizeof(*peer->board)) == 0, "memfd_create: %s", strerror(errno));
-    peer->board = mmap(NULL, sizeof(*peer->board), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    CHECK(peer->board != MAP_FAILED, "mmap: %s", strerror(errno));
-    peer->board->orders = *orders;
+    *fd = memfd_create("board", MFD_CLOEXEC);
+    CHECK(*fd >= 0 && ftruncate(*fd, (off_t)size) == 0, "memfd_create: %s", strerror(errno));
+    void *board = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
+    CHECK(board != MAP_FAILED, "mmap: %s", strerror(errno));
+    return board;
+}
+
+pid_t peer_spawn(const char *word, int fd)
+{
+    pid_t pid;
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, fd, 200);
-    char *const argv[] = {"peer", "--peer", "200", NULL};
-    int failed = posix_spawn(&peer->pid, "/proc/self/exe", &actions, NULL, argv, environ);
+    char *const argv[] = {"peer", (char *)word, "200", NULL};
+    int failed = posix_spawn(&pid, "/proc/self/exe", &actions, NULL, argv, environ);
     CHECK(failed == 0, "posix_spawn: %s", strerror(failed));
     posix_spawn_file_actions_destroy(&actions);
     close(fd);
+    return pid;
+}
+
+void *peer_board_open(const char *word, int argc, char **argv, size_t size)
+{
+    if (argc < 3 || strcmp(argv[1], word) != 0)
+        return NULL;
+    signal(SIGPIPE, SIG_DFL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* never longer than the test, and a hang ends here */
+    alarm(240);
+    int fd = atoi(argv[2]);
+    void *board = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    CHECK(board != MAP_FAILED, "no board");
+    close(fd);
+    return board;
+}
+
+void peer_start(struct peer *peer, const struct peer_orders *orders)
+{
+    int fd;
+    peer->board = peer_board_make(sizeof(*peer->board), &fd);
+    peer->board->orders = *orders;
+    peer->pid = peer_spawn("--peer", fd);
 }
 
 void peer_check_at(const char *file, int line, const struct peer *peer)
@@ -311,6 +337,10 @@ void peer_check_at(const char *file, int line, const struct peer *peer)
     if (atomic_load(&board->repeated))
         FAIL("(%s:%d) I1: %llu frames came twice or went back", file, line,
              atomic_load(&board->repeated));
+    if (atomic_load(&board->unreported))
+        FAIL("(%s:%d) I2: %llu times frames were missing that nobody had reported as dropped, or "
+             "the other way round",
+             file, line, atomic_load(&board->unreported));
 }
 
 void peer_finish_at(const char *file, int line, struct peer *peer)

@@ -46,6 +46,7 @@ struct peer_board {
     atomic_ullong frames, gaps, wrong, repeated, ends, lost, connected, corrupted, refusals,
         discontinuities;
     atomic_ullong reported;    /* drops, as the last frame's info says */
+    atomic_ullong unreported;  /* gaps that differ from what their frame reported */
     atomic_ullong first, last; /* sequence */
     atomic_ullong last_value;  /* the number of the last picture */
     atomic_llong last_time;    /* at which a frame came */
@@ -94,6 +95,16 @@ void peer_forget(struct peer *peer);
 /* The checks of peer_finish alone, for one that was killed. */
 void peer_check_at(const char *file, int line, const struct peer *peer);
 #define PEER_CHECK(peer) peer_check_at(__FILE__, __LINE__, peer)
+
+/* --- for other processes of a test's own ------------------------------------------------------ */
+
+/* A board that this process and the next one share; then this program, started anew with the word
+ * as its first argument, which takes *fd over. */
+void *peer_board_make(size_t size, int *fd);
+pid_t peer_spawn(const char *word, int fd);
+
+/* For main(), first of all: the board, if this process was started with that word; else NULL. */
+void *peer_board_open(const char *word, int argc, char **argv, size_t size);
 
 /* --- for the process under test --------------------------------------------------------------- */
 

@@ -9,12 +9,8 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
-
-extern char **environ;
 
 static struct victim_board *own;
 static struct gpu gpu;
@@ -153,14 +149,9 @@ static void play_sender(struct gpud_context *context)
 
 void victim_main(int argc, char **argv)
 {
-    if (argc < 3 || strcmp(argv[1], "--victim") != 0)
+    own = peer_board_open("--victim", argc, argv, sizeof(*own));
+    if (!own)
         return;
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* never longer than the test, and a hang ends here */
-    alarm(240);
-    int fd = atoi(argv[2]);
-    own = mmap(NULL, sizeof(*own), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    CHECK(own != MAP_FAILED, "no board");
-    close(fd);
     struct gpud_context *context;
     struct gpud_device *device;
     struct gpud_layout layout;
@@ -184,20 +175,10 @@ void victim_main(int argc, char **argv)
 
 void victim_start(struct victim *victim, const struct victim_orders *orders)
 {
-    int fd = memfd_create("board", MFD_CLOEXEC);
-    CHECK(fd >= 0 && ftruncate(fd, sizeof(*victim->board)) == 0, "memfd_create: %s",
-          strerror(errno));
-    victim->board = mmap(NULL, sizeof(*victim->board), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    CHECK(victim->board != MAP_FAILED, "mmap: %s", strerror(errno));
+    int fd;
+    victim->board = peer_board_make(sizeof(*victim->board), &fd);
     victim->board->orders = *orders;
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, fd, 200);
-    char *const argv[] = {"victim", "--victim", "200", NULL};
-    int failed = posix_spawn(&victim->pid, "/proc/self/exe", &actions, NULL, argv, environ);
-    CHECK(failed == 0, "posix_spawn: %s", strerror(failed));
-    posix_spawn_file_actions_destroy(&actions);
-    close(fd);
+    victim->pid = peer_spawn("--victim", fd);
 }
 
 void victim_kill(struct victim *victim)
