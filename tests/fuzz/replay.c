@@ -6,6 +6,7 @@
 #include "fuzz.h"
 
 #include <dirent.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,32 @@
 #define COPIES 200
 
 static uint32_t state = 1;
+
+/* The input under way, for whoever looks for the reason why it ended like this. */
+static char path[512];
+static unsigned copy_number;
+
+/* Where the coverage is counted, up to here. */
+extern int __llvm_profile_write_file(void) __attribute__((weak));
+
+static void say_where(int number)
+{
+    char text[600];
+    int length = snprintf(text, sizeof(text), "replay: %s, copy %u of it\n", path, copy_number);
+    if (length > 0)
+        (void)!write(STDERR_FILENO, text, (size_t)length);
+    if (__llvm_profile_write_file)
+        __llvm_profile_write_file();
+    raise(number);
+}
+
+static void watch_signals(void)
+{
+    struct sigaction say = {.sa_handler = say_where, .sa_flags = (int)SA_RESETHAND};
+    sigaction(SIGABRT, &say, NULL);
+    sigaction(SIGBUS, &say, NULL);
+    sigaction(SIGALRM, &say, NULL);
+}
 
 static uint32_t next(void)
 {
@@ -34,9 +61,8 @@ int main(int argc, char **argv)
         perror(argv[1]);
         return 1;
     }
-    alarm(100); /* a hang is a finding */
+    watch_signals();
     for (struct dirent *entry; (entry = readdir(dir));) {
-        char path[512];
         if (entry->d_name[0] == '.')
             continue;
         snprintf(path, sizeof(path), "%s/%s", argv[1], entry->d_name);
@@ -46,6 +72,8 @@ int main(int argc, char **argv)
         size_t size = fread(input, 1, sizeof(input), file);
         fclose(file);
         files++;
+        copy_number = 0;
+        alarm(100); /* a hang is a finding */
         LLVMFuzzerTestOneInput(input, size);
         for (unsigned i = 0; i < copies && size; i++, runs++) {
             /* An exact copy on the heap, so that a sanitizer sees a read past its end. */
@@ -54,6 +82,7 @@ int main(int argc, char **argv)
             if (!copy)
                 return 1;
             memcpy(copy, input, length);
+            copy_number = i + 1;
             for (unsigned k = 0; k < 1 + i % 4; k++)
                 copy[next() % length] = (uint8_t)(i % 3 ? next() : (uint32_t) - (i % 2));
             LLVMFuzzerTestOneInput(copy, length);

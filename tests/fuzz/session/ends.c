@@ -1,0 +1,353 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "ends.h"
+
+#include "../session.h"
+#include "../watch.h"
+#include "frame/layout.h"
+#include "reader.h"
+
+/* Two, so that memory goes from one side to the other by its handle, not by pointer. */
+static struct gpud_context *senders, *receivers;
+
+static struct gpud_context *make_context(void)
+{
+    struct gpud_context *made;
+    struct gpud_context_params quiet = GPUD_PARAMS_INIT(quiet);
+    quiet.log = fuzz_quiet;
+    quiet.log_level = GPUD_LOG_DEBUG;
+    if (gpud_context_create(&quiet, &made, NULL) != GPUD_OK)
+        abort();
+    return made;
+}
+
+void ends_prepare(void)
+{
+    senders = make_context();
+    receivers = make_context();
+    fuzz_need_device(senders);
+    watch_start();
+}
+
+/* --- opening ---------------------------------------------------------------------------------- */
+
+void ends_open(struct ends *ends, const char *address, uint32_t slots)
+{
+    struct gpud_error error = {.reason = ""};
+    memset(ends, 0, sizeof(*ends));
+    gpud_layout_init(&ends->layout[0], "GRAY8", 64, 32, 0, NULL);
+    gpud_layout_init(&ends->layout[1], "GRAY8", 32, 64, 0, NULL);
+    gpud_layout_init(&ends->layout[2], "NV12", 32, 32, 0, NULL);
+    gpud_layout_init(&ends->layout[3], "UYVY", 64, 48, 0, NULL);
+    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
+    params.address = address;
+    params.device = FUZZ_DEVICE;
+    params.slots = slots;
+    params.slow_receiver = GPUD_SLOW_BLOCK;
+    if (gpud_sender_create(senders, &params, &ends->sender, &error) != GPUD_OK)
+        watch_fail("no sender: %s", error.reason);
+    ends->sender_thread = ends->sender->thread;
+    if (gpud_sender_configure(ends->sender, &ends->layout[0], NULL, 0, &error) != GPUD_OK)
+        watch_fail("no format: %s", error.reason);
+    ends->honest.honest = true;
+    reader_start(&ends->honest, ends, receivers, address, slots, GPUD_SLOW_DEFAULT, NULL);
+    if (gpud_sender_wait(ends->sender, 1, 20 * GPUD_SEC, &error) != GPUD_OK)
+        watch_fail("the honest receiver does not connect: %s", error.reason);
+}
+
+void ends_open_bent(struct ends *ends, const char *address, uint32_t slots,
+                    enum gpud_slow_receiver policy, const char *route)
+{
+    memset(&ends->bent, 0, sizeof(ends->bent));
+    reader_start(&ends->bent, ends, receivers, address, slots, policy, route);
+}
+
+void ends_close_bent(struct ends *ends)
+{
+    if (ends->bent.runs)
+        reader_stop(&ends->bent);
+}
+
+/* What devices and their watchdogs keep of links that are over goes when they are done, or by their
+ * own deadlines. */
+static void wait_for_rest(struct gpud_context *context)
+{
+    for (int64_t until = watch_time() + 5 * WATCH_PATIENCE;
+         !gpud_keeper_is_idle(&context->watch) || !gpud_keeper_is_idle(&context->later);) {
+        if (watch_time() > until)
+            watch_fail("the watch over a link that is over does not end");
+        usleep(200);
+    }
+}
+
+void ends_close(struct ends *ends)
+{
+    ends_close_bent(ends);
+    if (ends->honest.runs)
+        reader_stop(&ends->honest);
+    watch_begin(WATCH_SENDER, "gpud_sender_destroy", 5 * GPUD_SEC);
+    gpud_sender_destroy(&ends->sender);
+    watch_end(WATCH_SENDER);
+    wait_for_rest(senders);
+    wait_for_rest(receivers);
+}
+
+/* --- sending ---------------------------------------------------------------------------------- */
+
+#define TIMEOUT (20 * GPUD_MSEC)
+
+/* Whether a receiver other than the honest one may hold the sender up. */
+static bool bent_blocks(struct gpud_sender *sender)
+{
+    unsigned blocking = 0;
+    gpud_sender_lock(sender);
+    for (uint32_t i = 0; i < sender->link_count; i++)
+        blocking += sender->links[i]->state != GPUD_LINK_DEAD &&
+                    sender->links[i]->policy == GPUD_SLOW_BLOCK;
+    gpud_sender_unlock(sender);
+    return blocking > 1;
+}
+
+/* A call has timed out: it may if the bent link asks for it; the honest receiver alone takes
+ * everything in the end. */
+static bool goes_on(struct ends *ends, int64_t until, const char *what, const char *reason)
+{
+    if (bent_blocks(ends->sender)) {
+        ends->held_up = true;
+        return false;
+    }
+    if (watch_time() > until)
+        watch_fail("%s does not succeed, and nobody but the honest receiver holds it up: %s", what,
+                   reason);
+    return true;
+}
+
+static void write_picture(struct gpud_frame *frame, uint64_t number)
+{
+    void *data;
+    struct gpud_frame_info info;
+    struct gpud_error error = {.reason = ""};
+    gpud_frame_get_info(frame, &info);
+    if (gpud_frame_map(frame, GPUD_WRITE, GPUD_SEC, &data, &error) != GPUD_OK)
+        watch_fail("a lent frame cannot be written: %s", error.reason);
+    reader_write_picture(data, info.layout.size, number);
+    gpud_frame_unmap(frame);
+    info.offset = number;
+    info.pts = number * 40 * GPUD_MSEC;
+    info.meta_size = number % 64;
+    memset(info.meta, (int)number, info.meta_size);
+    if (gpud_frame_set_info(frame, &info, NULL) != GPUD_OK)
+        abort();
+}
+
+void ends_submit(struct ends *ends)
+{
+    struct gpud_frame *frame = NULL;
+    struct gpud_error error = {.reason = ""};
+    enum gpud_status status = GPUD_TIMEOUT;
+    int64_t until = watch_time() + 4 * WATCH_PATIENCE;
+    uint64_t number = atomic_load(&ends->submitted) + 1;
+    while (!frame) {
+        watch_begin(WATCH_SENDER, "gpud_sender_acquire", TIMEOUT);
+        status = gpud_sender_acquire(ends->sender, TIMEOUT, &frame, &error);
+        watch_end(WATCH_SENDER);
+        if (status == GPUD_TIMEOUT && !goes_on(ends, until, "lending a slot", error.reason))
+            return;
+        if (status != GPUD_OK && status != GPUD_TIMEOUT)
+            watch_fail("no slot is lent: %s", error.reason);
+    }
+    write_picture(frame, number);
+    /* Before it is there: the receiver may be faster than this thread. */
+    atomic_store(&ends->submitted, number);
+    while (frame) {
+        watch_begin(WATCH_SENDER, "gpud_sender_submit", TIMEOUT);
+        status = gpud_sender_submit(ends->sender, &frame, false, TIMEOUT, &error);
+        watch_end(WATCH_SENDER);
+        if (status == GPUD_TIMEOUT && !goes_on(ends, until, "submitting", error.reason)) {
+            atomic_store(&ends->submitted, number - 1);
+            gpud_frame_release(&frame);
+            return;
+        }
+        if (status != GPUD_OK && status != GPUD_TIMEOUT)
+            watch_fail("a frame is not taken: %s", error.reason);
+    }
+}
+
+void ends_event(struct ends *ends, bool sticky)
+{
+    uint64_t after = atomic_load(&ends->submitted);
+    struct gpud_error error = {.reason = ""};
+    if (gpud_sender_send_event(ends->sender, sticky ? GPUD_EVENT_STICKY | 7 : 7, &after,
+                               sizeof(after), &error) != GPUD_OK)
+        watch_fail("no event: %s", error.reason);
+}
+
+void ends_end_stream(struct ends *ends)
+{
+    unsigned number = atomic_load(&ends->ends_sent);
+    if (number == ENDS_EOS_MAX)
+        return;
+    ends->end_after[number] = atomic_load(&ends->submitted);
+    atomic_store(&ends->ends_sent, number + 1);
+    gpud_sender_send_eos(ends->sender, NULL);
+}
+
+void ends_configure(struct ends *ends, unsigned layout)
+{
+    struct gpud_error error = {.reason = ""};
+    ends->layout_now = layout % ENDS_LAYOUTS;
+    if (gpud_sender_configure(ends->sender, &ends->layout[ends->layout_now], "caps", 4, &error) !=
+        GPUD_OK)
+        watch_fail("no other format: %s", error.reason);
+}
+
+void ends_announce(struct ends *ends)
+{
+    struct gpud_sender_info sender;
+    struct gpud_receiver_info honest, bent;
+    gpud_sender_announce(ends->sender);
+    gpud_sender_get_info(ends->sender, &sender);
+    gpud_receiver_get_info(ends->honest.receiver, &honest);
+    gpud_receiver_get_info(ends->bent.receiver, &bent);
+    uint64_t submitted = atomic_load(&ends->submitted);
+    if (sender.frames != submitted || honest.frames > submitted)
+        watch_fail("%llu frames were submitted: the sender counts %llu, the honest receiver %llu",
+                   (unsigned long long)submitted, (unsigned long long)sender.frames,
+                   (unsigned long long)honest.frames);
+    if (honest.dropped || honest.corrupted || honest.disconnects)
+        watch_fail("the honest receiver counts %llu dropped, %llu corrupted, %llu disconnects",
+                   (unsigned long long)honest.dropped, (unsigned long long)honest.corrupted,
+                   (unsigned long long)honest.disconnects);
+}
+
+/* --- what must come about --------------------------------------------------------------------- */
+
+static void wake_sender(struct gpud_sender *sender)
+{
+    static const uint64_t one = 1;
+    if (write(sender->wake, &one, sizeof(one)) < 0)
+        abort();
+}
+
+/* One that streamed may be paused in the middle of a new handshake. */
+static bool is_new(const struct gpud_link *link)
+{
+    return !link->streamed && (link->state == GPUD_LINK_HELLO || link->state == GPUD_LINK_OFFERED ||
+                               link->state == GPUD_LINK_CANARY);
+}
+
+static void bring_deadlines_near(struct ends *ends)
+{
+    struct gpud_sender *sender = ends->sender;
+    int64_t soon = gpud_now() + GPUD_MSEC;
+    gpud_sender_lock(sender);
+    for (uint32_t i = 0; i < sender->link_count; i++) {
+        struct gpud_link *link = sender->links[i];
+        if (is_new(link) && link->deadline > soon + 6 * GPUD_SEC)
+            watch_fail("a handshake has no deadline at the sender, in state %d", link->state);
+        if (is_new(link) && link->deadline > soon)
+            link->deadline = soon;
+    }
+    gpud_sender_unlock(sender);
+    wake_sender(sender);
+}
+
+enum which_links { ALL_LINKS, LIVING_LINKS, NEW_LINKS };
+
+static unsigned links(struct gpud_sender *sender, enum which_links which)
+{
+    unsigned count = 0;
+    gpud_sender_lock(sender);
+    for (uint32_t i = 0; i < sender->link_count; i++) {
+        const struct gpud_link *link = sender->links[i];
+        bool lives = link->state != GPUD_LINK_DEAD;
+        count += which == ALL_LINKS || (which == LIVING_LINKS && lives) ||
+                 (which == NEW_LINKS && is_new(link));
+    }
+    gpud_sender_unlock(sender);
+    return count;
+}
+
+static void fail_with_link(struct gpud_sender *sender, const char *what)
+{
+    gpud_sender_lock(sender);
+    const struct gpud_link *link = sender->links[sender->link_count - 1];
+    watch_fail("the sender does not notice %s, in state %d%s; its deadline is in %lld ms", what,
+               link->state, link->streamed ? ", after it streamed" : "",
+               link->deadline == INT64_MAX
+                   ? INT64_MAX
+                   : (long long)((link->deadline - gpud_now()) / GPUD_MSEC));
+}
+
+/* The state of the bent receiver after a call that came back just now. */
+static enum gpud_receiver_state bent_state(struct ends *ends)
+{
+    unsigned calls = atomic_load(&ends->bent.calls);
+    while (atomic_load(&ends->bent.calls) == calls)
+        usleep(100); /* the watchdog sees to it that there is an end */
+    return (enum gpud_receiver_state)atomic_load(&ends->bent.state);
+}
+
+void ends_expect_deadlines(struct ends *ends)
+{
+    /* Again and again: what was said before is still answered, and the next state has its own. */
+    for (int64_t until = watch_time() + WATCH_PATIENCE; links(ends->sender, NEW_LINKS);) {
+        bring_deadlines_near(ends);
+        if (watch_time() > until)
+            fail_with_link(ends->sender, "that a handshake's deadline has passed");
+        usleep(500);
+    }
+    atomic_store(&ends->bent.hurry, true);
+    for (int64_t until = watch_time() + WATCH_PATIENCE;
+         ends->bent.runs && reader_shakes_hands(bent_state(ends));)
+        if (watch_time() > until)
+            watch_fail("the receiver does not notice that a handshake's deadline has passed");
+}
+
+void ends_expect_link_gone(struct ends *ends)
+{
+    int64_t until = watch_time() + WATCH_PATIENCE;
+    while (links(ends->sender, LIVING_LINKS) > 1) {
+        if (watch_time() > until)
+            fail_with_link(ends->sender, "the end of its peer");
+        usleep(200);
+    }
+    /* The dead leave the table when the sender's thread looks at it, once a second at least. */
+    while (links(ends->sender, ALL_LINKS) > 1) {
+        wake_sender(ends->sender);
+        if (watch_time() > until)
+            watch_fail("a dead link stays with the sender");
+        usleep(200);
+    }
+}
+
+void ends_expect_bent_offline(struct ends *ends)
+{
+    for (int64_t until = watch_time() + WATCH_PATIENCE;
+         ends->bent.runs && bent_state(ends) != GPUD_RECEIVER_OFFLINE;)
+        if (watch_time() > until)
+            watch_fail("the receiver does not notice the end of its peer, in state %u",
+                       atomic_load(&ends->bent.state));
+}
+
+void ends_expect_quiet(struct ends *ends)
+{
+    const struct watch_thread threads[] = {
+        {"the sender's thread", ends->sender_thread},
+        {"the honest receiver's acquire", ends->honest.thread},
+        {"the bent receiver's acquire", ends->bent.thread},
+    };
+    watch_quiet(threads, ends->bent.runs ? 3 : 2);
+}
+
+void ends_expect_honest(struct ends *ends)
+{
+    for (int64_t until = watch_time() + 2 * WATCH_PATIENCE;
+         atomic_load(&ends->honest.frames) < atomic_load(&ends->submitted);) {
+        if (watch_time() > until)
+            watch_fail("the honest receiver has %llu of %llu frames",
+                       atomic_load(&ends->honest.frames), atomic_load(&ends->submitted));
+        usleep(100);
+    }
+}
