@@ -8,6 +8,7 @@
 #include "route/route.h"
 #include "session.h"
 #include "stream/sender.h"
+#include "watch.h"
 
 #define ENTRIES 2
 
@@ -26,6 +27,7 @@ static void prepare(void)
     if (!mkdtemp(directory) || gpud_context_create(&quiet, &context, NULL) != GPUD_OK)
         abort();
     fuzz_need_device(context);
+    watch_start();
     setenv("XDG_RUNTIME_DIR", directory, 1);
     struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
     params.address = "fuzz";
@@ -50,11 +52,15 @@ static void prepare(void)
     gpud_sender_configure(sender, &layout[0], NULL, 0, NULL);
 }
 
-/* As the listener's thread does. */
+/* As the listener's thread does. No answer asks for another at once, so there are few. */
+#define MESSAGES 8
 static void read_messages(struct gpud_link *link)
 {
+    watch_begin(WATCH_SENDER, "the sender's answer", 0);
     gpud_sender_lock(sender);
-    while (link->state != GPUD_LINK_DEAD) {
+    for (unsigned turns = 0; link->state != GPUD_LINK_DEAD; turns++) {
+        if (turns == MESSAGES)
+            watch_fail("the sender reads and reads");
         static struct gpud_message message;
         struct gpud_error error = {.reason = ""};
         enum gpud_status status = gpud_socket_receive(link->fd, &message, &error);
@@ -68,14 +74,17 @@ static void read_messages(struct gpud_link *link)
         }
     }
     gpud_sender_unlock(sender);
+    watch_end(WATCH_SENDER);
 }
 
 static void submit(void)
 {
     struct gpud_frame *frame;
+    watch_begin(WATCH_SENDER, "submitting", 0);
     if (gpud_sender_acquire(sender, 0, &frame, NULL) == GPUD_OK &&
         gpud_sender_submit(sender, &frame, false, 0, NULL) != GPUD_OK)
         gpud_frame_release(&frame);
+    watch_end(WATCH_SENDER);
 }
 
 struct player {
@@ -182,6 +191,20 @@ static void look_after_sender(void)
     gpud_sender_unlock(sender);
 }
 
+/* The application gets as many as it asked for, now that nobody else has any. */
+static void expect_slots(void)
+{
+    struct gpud_frame *frame[ENTRIES];
+    struct gpud_error error = {.reason = ""};
+    watch_begin(WATCH_SENDER, "lending slots", 10 * GPUD_SEC);
+    for (unsigned i = 0; i < ENTRIES; i++)
+        if (gpud_sender_acquire(sender, 10 * GPUD_SEC / ENTRIES, &frame[i], &error) != GPUD_OK)
+            watch_fail("a slot does not come back: %s", error.reason);
+    for (unsigned i = 0; i < ENTRIES; i++)
+        gpud_frame_release(&frame[i]);
+    watch_end(WATCH_SENDER);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fuzz_input input = {data, size};
@@ -229,15 +252,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             break;
         }
     }
+    close(player.fd);
+    read_messages(link);
+    if (link->state != GPUD_LINK_DEAD)
+        watch_fail("the sender does not notice the end of its peer, in state %d", link->state);
     gpud_sender_lock(sender);
     sender->link_count = 0;
-    gpud_link_kill(link, GPUD_LOG_DEBUG, "the input is over");
     gpud_link_unref(link);
     gpud_sender_unlock(sender);
-    close(player.fd);
     drop_page(&player);
 
     /* Every slot is free again, and every descriptor that came along is closed. */
+    expect_slots();
     gpud_sender_configure(sender, &layout[0], NULL, 0, NULL);
     fuzz_expect_fds(fds, look_after_sender);
     return 0;

@@ -8,6 +8,7 @@
 #include "session.h"
 #include "stream/pattern.h"
 #include "stream/receiver.h"
+#include "watch.h"
 
 #define SLOTS 4
 #define SLOT_SIZE 4096
@@ -47,6 +48,7 @@ static void prepare(void)
     if (gpud_context_create(&quiet, &context, NULL) != GPUD_OK)
         abort();
     fuzz_need_device(context);
+    watch_start();
     struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
     params.address = "unix:/nonexistent/nobody";
     params.device = FUZZ_DEVICE;
@@ -196,6 +198,15 @@ static bool join(struct gpud_frame *frame)
            gpud_frame_post(frame, application->native, NULL) == GPUD_OK;
 }
 
+static enum gpud_status acquire_one(int64_t timeout, struct gpud_frame **frame,
+                                    struct gpud_error *error)
+{
+    watch_begin(WATCH_BENT, "acquire", timeout);
+    enum gpud_status status = gpud_receiver_acquire(receiver, timeout, frame, error);
+    watch_end(WATCH_BENT);
+    return status;
+}
+
 /* Until nothing comes any more. Whatever it is, it must come back. */
 static void acquire(bool joins)
 {
@@ -204,7 +215,7 @@ static void acquire(bool joins)
     for (int i = 0; i < 8; i++) {
         struct gpud_frame *frame;
         struct gpud_error error = {.reason = ""};
-        enum gpud_status status = gpud_receiver_acquire(receiver, 0, &frame, &error);
+        enum gpud_status status = acquire_one(0, &frame, &error);
         if (status == GPUD_OK) {
             void *data;
             volatile uint8_t sum = 0;
@@ -224,6 +235,22 @@ static void acquire(bool joins)
         }
         if (status == GPUD_TIMEOUT)
             return;
+    }
+}
+
+/* The peer is gone: after what is left in the page, and in copies under way, the receiver says so.
+ */
+static void expect_end(void)
+{
+    struct gpud_frame *frame;
+    struct gpud_error error = {.reason = ""};
+    int64_t until = watch_time() + WATCH_PATIENCE;
+    for (unsigned turns = 0; receiver->state != GPUD_RECEIVER_OFFLINE; turns++) {
+        if (turns > GPUD_PAGE_ENTRIES + 20 && watch_time() > until)
+            watch_fail("the receiver does not notice the end of its peer, in state %d: %s",
+                       receiver->state, error.reason);
+        if (acquire_one(GPUD_MSEC, &frame, &error) == GPUD_OK)
+            gpud_frame_release(&frame);
     }
 }
 
@@ -285,7 +312,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     close(player.ring_fd);
     munmap(player.ring, SLOTS * SLOT_SIZE);
     gpud_memory_unmap_pages(player.page, sizeof(*player.page));
-    acquire(false); /* the end is noticed */
+    expect_end();
     gpud_receiver_disconnect(receiver, INT64_C(3600) * GPUD_SEC, "the input is over");
     fuzz_expect_fds(fds, nothing);
     return 0;
