@@ -1,0 +1,120 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "cell.h"
+
+#include "../check.h"
+
+#define A_SEGMENT                                                                  \
+    100 /* kills with one honest receiver, which lives no longer than some minutes \
+         */
+#define SLACK_REAL ((size_t)64 << 20) /* what others may take on a GPU that is not ours alone */
+#define SLACK_RSS 8192                /* KiB that an allocator may keep */
+
+const struct way ways[WAYS] = {
+    {"map host", WAY_HOST, "host", "host", "map"},
+    {"map cuda", WAY_CUDA, "cuda:0", "cuda:0", "map"},
+    {"peer", WAY_PEER, "cuda:0", "cuda:1", "peer"},
+    {"staged", WAY_STAGED, "cuda:0", "cuda:1", "staged"},
+    {"directgma", WAY_DIRECTGMA, "opencl:0", "opencl:0", "directgma"},
+};
+
+void honest_start(struct peer *honest, const struct cell *cell)
+{
+    struct peer_orders orders = {.address = KILL_ADDRESS};
+    snprintf(orders.device, sizeof(orders.device), "%s", cell->way->to);
+    peer_start(honest, &orders);
+}
+
+void honest_finish(struct peer *honest)
+{
+    PEER_FINISH(honest);
+    peer_forget(honest);
+}
+
+static int64_t survive(const struct cell *cell, int kills, enum gpud_slow_receiver policy)
+{
+    return point_is_the_senders(cell->point) ? survive_receiving(cell, kills, policy)
+                                             : survive_sending(cell, kills, policy);
+}
+
+/* --- leaks ------------------------------------------------------------------------------------ */
+
+/* KiB; under a sanitizer, which keeps what is freed, nothing. */
+static long resident(void)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return 0;
+#else
+    long total, pages = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    CHECK(file && fscanf(file, "%ld %ld", &total, &pages) == 2, "no /proc/self/statm");
+    fclose(file);
+    return pages * (sysconf(_SC_PAGESIZE) / 1024);
+#endif
+}
+
+/* What is in use on the GPUs of this way; 0 on others. */
+static size_t gpu_memory(const struct way *way)
+{
+    const char *names[] = {way->from, way->to};
+    size_t used = 0;
+    if (strncmp(way->from, "cuda", 4) != 0)
+        return 0;
+    struct gpud_context *context;
+    WORKS(gpud_context_create(NULL, &context, &e));
+    for (int i = 0; i < 2; i++) {
+        struct gpud_device *device;
+        struct gpu gpu;
+        WORKS(gpud_device_open(context, names[i], &device, &e));
+        gpu_open(&gpu, names[i], VIEW_FRAME_MIN);
+        used += gpu_used(&gpu);
+        gpu_close(&gpu);
+        gpud_device_close(&device);
+    }
+    gpud_context_destroy(&context);
+    return used;
+}
+
+static void gpu_memory_is_back(const struct way *way, size_t before)
+{
+    /* An account of our own is exact; see cell_run(). */
+    size_t slack = getenv("GPUD_FAKE_CUDA_STRICT") ? 0 : SLACK_REAL, now = before;
+    for (int64_t until = gpud_test_now() + 5 * GPUD_SEC; gpud_test_now() < until;
+         gpud_test_nap(20)) {
+        now = gpu_memory(way);
+        if (now <= before + slack)
+            return;
+    }
+    FAIL("I4: memory of GPUs leaks: %zu bytes were in use, %zu are", before, now);
+}
+
+/* --- all of it -------------------------------------------------------------------------------- */
+
+void cell_run(struct cell *cell)
+{
+    char account[128];
+    runtime_make();
+    snprintf(account, sizeof(account), "%s/account", getenv("XDG_RUNTIME_DIR"));
+    setenv("GPUD_FAKE_CUDA_ACCOUNT", account, 1);
+
+    /* Once, for what drivers and allocators keep. */
+    gpu_memory(cell->way);
+    survive(cell, 1, GPUD_SLOW_BLOCK);
+    struct baseline before = baseline_take();
+    size_t used = gpu_memory(cell->way);
+    long kib = resident();
+    for (int left = cell->kills, segment = 0; left; segment++) {
+        int kills = segment == 0 ? (left + 1) / 2 : left;
+        kills = kills < A_SEGMENT ? kills : A_SEGMENT;
+        int64_t took = survive(cell, kills, segment % 2 ? GPUD_SLOW_DROP_OLDEST : GPUD_SLOW_BLOCK);
+        cell->worst = took > cell->worst ? took : cell->worst;
+        left -= kills;
+    }
+    BASELINE_CHECK(before);
+    gpu_memory_is_back(cell->way, used);
+    CHECK(resident() <= kib + SLACK_RSS, "I4: %ld KiB were resident, %ld are", kib, resident());
+    unlink(account);
+    /* A sender that was killed last leaves its socket behind, and the next one takes it over. */
+    runtime_done();
+}

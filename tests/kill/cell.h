@@ -1,0 +1,74 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* One cell of the matrix: a point on a way. Children die there one after the other; this process is
+ * the survivor, beside it stands an honest receiver in a process of its own. */
+#ifndef GPUD_TESTS_KILL_CELL_H
+#define GPUD_TESTS_KILL_CELL_H
+
+#include "../process/peer.h"
+#include "child.h"
+#include "view.h"
+#include <pthread.h>
+
+#define KILL_ADDRESS "kill"
+#define START_MAX (30 * GPUD_SEC)   /* until processes that were started just now stream */
+#define AGAIN_MAX (5 * GPUD_SEC)    /* until a stream goes on after a death */
+#define REACHED_MAX (20 * GPUD_SEC) /* until a point is reached */
+
+struct way {
+    const char *name; /* of the column */
+    enum way_bit bit;
+    const char *from, *to; /* devices */
+    const char *route;
+};
+extern const struct way ways[WAYS];
+
+struct cell {
+    const struct point *point;
+    const struct way *way;
+    int kills;
+    int64_t worst; /* ns from a death until the stream went on */
+};
+
+/* Kills so often; ends the process at the first thing that is wrong. */
+void cell_run(struct cell *cell);
+
+/* --- parts ------------------------------------------------------------------------------------ */
+
+/* Children in turn: one that streams, and one that stands by, opened ahead. */
+struct crew {
+    struct child_orders orders;
+    struct child child, next;
+    unsigned number; /* of the child that streams */
+    unsigned varied; /* passings, 1 to so many */
+    pthread_t killer;
+    bool kills; /* there is such a thread */
+    atomic_bool armed;
+    atomic_llong killed; /* the time of the last death; 0: none yet */
+};
+
+void crew_open(struct crew *crew, const struct cell *cell, enum gpud_slow_receiver policy);
+
+/* From here on the point counts; the child dies there, at whatever moment, and the next one starts
+ * in the same moment. */
+void crew_arm(struct crew *crew);
+bool crew_is_armed(struct crew *crew);
+
+/* The next child is the one that streams; nothing may have been wrong with the last. */
+void crew_advance(struct crew *crew);
+
+/* The last child leaves in order: tells it; whether it is gone. */
+void crew_dismiss(struct crew *crew);
+bool crew_is_gone(struct crew *crew);
+void crew_close(struct crew *crew);
+
+/* The two kinds of survivors. Each returns the longest time that it took to stream again. */
+int64_t survive_sending(const struct cell *cell, int kills, enum gpud_slow_receiver policy);
+int64_t survive_receiving(const struct cell *cell, int kills, enum gpud_slow_receiver policy);
+
+/* An honest receiver beside the child. */
+void honest_start(struct peer *honest, const struct cell *cell);
+void honest_finish(struct peer *honest);
+
+#endif

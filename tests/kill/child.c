@@ -1,0 +1,195 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "child.h"
+
+#include "../check.h"
+#include "../process/peer.h"
+#include "base/sleep.h"
+#include "base/stop.h"
+#include "cell.h"
+#include "view.h"
+
+#include <errno.h>
+#include <signal.h>
+
+#define EVERY 4 /* frames, between two things that are not frames */
+
+static struct child_board *own;
+
+void child_layout(struct gpud_layout *layout, unsigned epoch)
+{
+    WORKS(gpud_layout_init(layout, "UYVY", epoch % 2 ? 128 : 160, 91, 0, &e));
+}
+
+/* Every thread of the process stands still here, until the end. */
+void gpud_stop_point(const char *name)
+{
+    if (!own || !atomic_load(&own->armed) || strcmp(name, own->orders.point) != 0 ||
+        atomic_fetch_add(&own->passings, 1) + 1 != own->orders.passing)
+        return;
+    atomic_store(&own->stopped, 1);
+    gpud_futex_wake(&own->stopped);
+    for (;;)
+        kill(getpid(), SIGSTOP);
+}
+
+/* --- sending ---------------------------------------------------------------------------------- */
+
+/* A sender that was killed may hold its address for a moment. */
+static struct gpud_sender *make_sender(struct gpud_context *context)
+{
+    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
+    params.address = KILL_ADDRESS;
+    params.device = own->orders.device;
+    params.route = own->orders.route;
+    params.slow_receiver = own->orders.slow_receiver;
+    struct gpud_sender *sender;
+    struct gpud_error error = {.reason = ""};
+    int64_t until = gpud_test_now() + AGAIN_MAX;
+    while (gpud_sender_create(context, &params, &sender, &error) != GPUD_OK) {
+        CHECK(gpud_test_now() < until, "no sender: %s", error.reason);
+        gpud_test_nap(2);
+    }
+    return sender;
+}
+
+static void send_between(struct gpud_sender *sender, struct gpud_layout *layout, unsigned *epoch)
+{
+    switch (own->orders.provoke) {
+    case BY_EVENTS:
+        WORKS(gpud_sender_send_event(sender, 7, "between", 7, &e));
+        break;
+    case BY_ENDS:
+        atomic_fetch_add(&own->ends, 1);
+        WORKS(gpud_sender_send_eos(sender, &e));
+        break;
+    case BY_EPOCHS:
+    case BY_GROWTH:
+        child_layout(layout, ++*epoch);
+        WORKS(gpud_sender_configure(sender, layout, NULL, 0, &e));
+        break;
+    default:
+        break;
+    }
+}
+
+static void play_sender(struct gpud_context *context)
+{
+    struct gpud_device *host;
+    struct gpud_layout layout;
+    unsigned epoch = 0;
+    uint64_t number = (uint64_t)own->orders.number * CHILD_NUMBERS;
+    struct gpud_sender *sender = make_sender(context);
+    WORKS(gpud_device_open(context, "host", &host, &e));
+    child_layout(&layout, epoch);
+    WORKS(gpud_sender_configure(sender, &layout, NULL, 0, &e));
+    while (!atomic_load(&own->leave)) {
+        /* Some frames lie in memory of the application's, and are copied on every way. */
+        if (++number % 3)
+            SEND_LENT(sender, &layout, number);
+        else
+            SEND_FOREIGN(sender, host, &layout, number);
+        if (atomic_fetch_add(&own->frames, 1) % EVERY == 0 && atomic_load(&own->armed))
+            send_between(sender, &layout, &epoch);
+        if (own->orders.provoke == BY_LEAVING && atomic_load(&own->armed)) {
+            gpud_sender_destroy(&sender);
+            sender = make_sender(context);
+            WORKS(gpud_sender_configure(sender, &layout, NULL, 0, &e));
+            WORKS(gpud_sender_wait(sender, 1, 10 * GPUD_SEC, &e));
+        }
+        gpud_test_nap(1);
+    }
+    gpud_sender_destroy(&sender);
+    gpud_device_close(&host);
+}
+
+/* --- receiving -------------------------------------------------------------------------------- */
+
+static struct gpud_receiver *make_receiver(struct gpud_context *context)
+{
+    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
+    params.address = KILL_ADDRESS;
+    params.device = own->orders.device;
+    params.slow_receiver = own->orders.slow_receiver;
+    struct gpud_receiver *receiver;
+    WORKS(gpud_receiver_create(context, &params, &receiver, &e));
+    return receiver;
+}
+
+static bool connects_again(unsigned since)
+{
+    enum provoke provoke = own->orders.provoke;
+    return since >= EVERY && atomic_load(&own->armed) &&
+           (provoke == BY_CONNECTING || provoke == BY_LEAVING);
+}
+
+static void play_receiver(struct gpud_context *context, struct gpu *gpu)
+{
+    struct gpud_receiver *receiver = make_receiver(context);
+    struct view view = {.gpu = gpu};
+    unsigned since = 0;
+    while (!atomic_load(&own->leave)) {
+        struct gpud_frame *frame;
+        struct gpud_error error = {.reason = ""};
+        enum gpud_status status = gpud_receiver_acquire(receiver, 20 * GPUD_MSEC, &frame, &error);
+        if (status == GPUD_OK) {
+            view_take(&view, frame);
+            since++;
+            atomic_fetch_add(&own->frames, 1);
+        } else if (status != GPUD_TIMEOUT && status != GPUD_CLOSED && !view.wrong[0]) {
+            snprintf(view.wrong, sizeof(view.wrong),
+                     "the sender lives, and acquire says %s: %.150s", gpud_status_string(status),
+                     error.reason);
+        }
+        if (connects_again(since)) {
+            view_finish(&view); /* the sender writes again what a link that ended had */
+            gpud_receiver_destroy(&receiver);
+            receiver = make_receiver(context);
+            view_end_link(&view);
+            view.dropped = since = 0;
+        }
+        atomic_store(&own->corrupted, view.corrupted);
+        if (view.wrong[0] && !own->wrong[0])
+            snprintf(own->wrong, sizeof(own->wrong), "%s", view.wrong);
+    }
+    gpud_receiver_destroy(&receiver);
+    view_finish(&view);
+}
+
+/* --- both ------------------------------------------------------------------------------------- */
+
+void child_main(int argc, char **argv)
+{
+    own = peer_board_open("--child", argc, argv, sizeof(*own));
+    if (!own)
+        return;
+    struct gpud_context *context;
+    struct gpud_device *device;
+    struct gpu gpu;
+    bool cuda = strncmp(own->orders.device, "cuda", 4) == 0;
+    WORKS(gpud_context_create(NULL, &context, &e));
+    WORKS(gpud_device_open(context, own->orders.device, &device, &e));
+    if (cuda)
+        gpu_open(&gpu, own->orders.device, VIEW_FRAME_MIN);
+    atomic_store(&own->ready, true);
+    while (!atomic_load(&own->go))
+        gpud_test_nap(1);
+    if (own->orders.sends)
+        play_sender(context);
+    else
+        play_receiver(context, cuda ? &gpu : NULL);
+    if (cuda)
+        gpu_close(&gpu);
+    gpud_device_close(&device);
+    gpud_context_destroy(&context);
+    exit(0);
+}
+
+void child_start(struct child *child, const struct child_orders *orders)
+{
+    int fd;
+    child->board = peer_board_make(sizeof(*child->board), &fd);
+    child->board->orders = *orders;
+    child->pid = peer_spawn("--child", fd);
+}

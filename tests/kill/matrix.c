@@ -1,0 +1,223 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The kill matrix: at each named point of the hand-off, on each way of a frame, processes are
+ * killed exactly there. The survivors stream again, a crash is told as one, nothing is lost without
+ * a word (I1, I2, I3), nothing leaks (I4). Every cell runs in a process of its own, some at a time;
+ * at the end a table says how often each point was died at, and after how many ms at most frames
+ * came again. */
+#include "../check.h"
+#include "cell.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#define JOBS_MAX 16
+#define POINTS_MAX 64
+
+enum result { NOT_RUN, ABSENT, DONE, FAILED, SKIPPED };
+
+static struct table {
+    struct {
+        enum result result;
+        struct cell cell;
+    } at[POINTS_MAX][WAYS];
+} * table; /* shared with the cells */
+
+static struct job {
+    pid_t pid;
+    int point, way, output;
+} jobs[JOBS_MAX];
+static int running, failed;
+
+/* --- one cell --------------------------------------------------------------------------------- */
+
+/* Whether the way's devices are there at all; in a process of its own, as drivers do not like to be
+ * forked. */
+static bool is_there(const struct way *way)
+{
+    int state = 0;
+#ifdef __SANITIZE_THREAD__
+    if (way->bit == WAY_DIRECTGMA) {
+        SAY("%s is skipped: OpenCL's runtime was not built for this sanitizer", way->name);
+        return false;
+    }
+#endif
+    pid_t pid = fork();
+    CHECK(pid >= 0, "fork: %s", strerror(errno));
+    if (pid == 0) {
+        struct gpud_context *context;
+        struct gpud_device *device;
+        struct gpud_error error = {.reason = ""};
+        const char *names[] = {way->from, way->to};
+        WORKS(gpud_context_create(NULL, &context, &e));
+        for (int i = 0; i < 2; i++) {
+            enum gpud_status status = gpud_device_open(context, names[i], &device, &error);
+            if (status == GPUD_NO_DEVICE) {
+                SAY("%s is skipped: %s", way->name, error.reason);
+                _exit(77);
+            }
+            CHECK(status == GPUD_OK, "%s: %s", names[i], error.reason);
+            gpud_device_close(&device);
+        }
+        gpud_context_destroy(&context);
+        _exit(0);
+    }
+    waitpid(pid, &state, 0);
+    CHECK(WIFEXITED(state) && (WEXITSTATUS(state) == 0 || WEXITSTATUS(state) == 77),
+          "%s cannot be opened: state %#x", way->name, state);
+    return WEXITSTATUS(state) == 0;
+}
+
+static void start(int point, int way)
+{
+    struct job *job = jobs;
+    while (job->pid)
+        job++;
+    struct cell *cell = &table->at[point][way].cell;
+    *job = (struct job){.point = point, .way = way};
+    job->output = memfd_create("output", MFD_CLOEXEC);
+    CHECK(job->output >= 0, "memfd_create: %s", strerror(errno));
+    job->pid = fork();
+    CHECK(job->pid >= 0, "fork: %s", strerror(errno));
+    if (job->pid == 0) {
+        dup2(job->output, 1);
+        dup2(job->output, 2);
+        alarm(60 + 3 * (unsigned)cell->kills);
+        cell_run(cell);
+        exit(0);
+    }
+    running++;
+}
+
+static void print_output(int fd)
+{
+    char bytes[4096];
+    ssize_t got;
+    lseek(fd, 0, SEEK_SET);
+    fflush(stdout);
+    while ((got = read(fd, bytes, sizeof(bytes))) > 0)
+        fwrite(bytes, 1, (size_t)got, stdout);
+    fflush(stdout);
+}
+
+static void wait_for_one(void)
+{
+    int state = 0;
+    pid_t pid = waitpid(-1, &state, 0);
+    for (struct job *job = jobs; job < jobs + JOBS_MAX; job++) {
+        if (job->pid != pid)
+            continue;
+        bool good = WIFEXITED(state) && WEXITSTATUS(state) == 0;
+        table->at[job->point][job->way].result = good ? DONE : FAILED;
+        if (!good) {
+            failed++;
+            SAY("FAILED: %s, %s (%s %d):", points[job->point].name, ways[job->way].name,
+                WIFEXITED(state) ? "status" : "signal",
+                WIFEXITED(state) ? WEXITSTATUS(state) : WTERMSIG(state));
+            print_output(job->output);
+        }
+        close(job->output);
+        job->pid = 0;
+        running--;
+    }
+}
+
+/* --- the table -------------------------------------------------------------------------------- */
+
+static void print_cell(int point, int way)
+{
+    const struct cell *cell = &table->at[point][way].cell;
+    char text[32];
+    switch (table->at[point][way].result) {
+    case DONE:
+        snprintf(text, sizeof(text), "%d  %lld ms", cell->kills,
+                 (long long)(cell->worst / GPUD_MSEC));
+        break;
+    case FAILED:
+        snprintf(text, sizeof(text), "FAILED");
+        break;
+    case SKIPPED:
+        snprintf(text, sizeof(text), "skipped");
+        break;
+    case ABSENT:
+        snprintf(text, sizeof(text), "-");
+        break;
+    default:
+        snprintf(text, sizeof(text), " ");
+    }
+    printf("  %14s", text);
+}
+
+static void print_table(void)
+{
+    long long kills = 0;
+    SAY("\nkills, and the longest time until frames came again; -: the way has no such point");
+    printf("%-40s", "killed at");
+    for (int way = 0; way < WAYS; way++)
+        printf("  %14s", ways[way].name);
+    putchar('\n');
+    for (int point = 0; point < point_count; point++) {
+        printf("%-40s", points[point].name);
+        for (int way = 0; way < WAYS; way++) {
+            print_cell(point, way);
+            if (table->at[point][way].result == DONE)
+                kills += table->at[point][way].cell.kills;
+        }
+        putchar('\n');
+    }
+    SAY("%lld kills, each exactly at its point", kills);
+}
+
+/* --- all of it -------------------------------------------------------------------------------- */
+
+static int kills_on(const struct way *way, int on_host, int elsewhere)
+{
+    return way->bit == WAY_HOST ? on_host : elsewhere;
+}
+
+/* kill-matrix [kills on the host [kills on other ways [part of a way's name [part of a point's
+ * name]]]] */
+int main(int argc, char **argv)
+{
+    peer_main(argc, argv);
+    child_main(argc, argv);
+    int on_host = argc > 1 ? atoi(argv[1]) : 50, elsewhere = argc > 2 ? atoi(argv[2]) : 5;
+    const char *only_way = argc > 3 ? argv[3] : "", *only_point = argc > 4 ? argv[4] : "";
+    /* They wait more than they work. */
+    int most = 2 * (int)sysconf(_SC_NPROCESSORS_ONLN);
+    most = most < JOBS_MAX ? most : JOBS_MAX;
+    setenv("GPUDIRECT_LOG", "error", 0);
+    CHECK(point_count <= POINTS_MAX, "the table has room for %d points", POINTS_MAX);
+    table = mmap(NULL, sizeof(*table), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(table != MAP_FAILED, "mmap: %s", strerror(errno));
+    for (int way = 0; way < WAYS; way++) {
+        bool wanted = strstr(ways[way].name, only_way), there = wanted && is_there(&ways[way]);
+        for (int point = 0; point < point_count; point++) {
+            table->at[point][way].cell = (struct cell){
+                .point = &points[point],
+                .way = &ways[way],
+                .kills = kills_on(&ways[way], on_host, elsewhere),
+            };
+            if (!(points[point].ways & ways[way].bit)) {
+                table->at[point][way].result = ABSENT;
+                continue;
+            }
+            if (!there && wanted)
+                table->at[point][way].result = SKIPPED;
+            if (!there || !strstr(points[point].name, only_point))
+                continue;
+            if (running == most)
+                wait_for_one();
+            start(point, way);
+        }
+    }
+    while (running)
+        wait_for_one();
+    print_table();
+    if (failed)
+        FAIL("%d cells of the matrix failed", failed);
+    return 0;
+}

@@ -1,0 +1,61 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "point.h"
+
+#include <string.h>
+
+#define ALL (WAY_HOST | WAY_CUDA | WAY_PEER | WAY_STAGED | WAY_DIRECTGMA)
+#define SHARED (WAY_HOST | WAY_CUDA | WAY_STAGED)       /* a ring of the sender's */
+#define SIGNALLED (WAY_CUDA | WAY_PEER | WAY_DIRECTGMA) /* words that the devices write */
+#define BY_QUEUE (WAY_CUDA | WAY_PEER)                  /* and that the page holds */
+
+const struct point points[] = {
+    {"sender: connection accepted", BY_CONNECTING, ALL},
+    {"sender: HELLO read", BY_CONNECTING, ALL},
+    {"sender: OFFER sent", BY_CONNECTING, ALL},
+    {"sender: ACCEPT read", BY_CONNECTING, ALL},
+    {"sender: test frame published", BY_CONNECTING, ALL},
+    {"sender: CANARY sent", BY_CONNECTING, ALL},
+    {"sender: READY read", BY_CONNECTING, ALL},
+    {"sender: before a credit is taken", BY_FRAMES, ALL},
+    {"sender: credit taken", BY_FRAMES, ALL},
+    {"sender: described", BY_FRAMES, ALL},
+    {"sender: signal posted", BY_FRAMES, SIGNALLED},
+    {"sender: copy enqueued", BY_FRAMES, ALL},
+    {"sender: published", BY_FRAMES, ALL},
+    {"sender: reaped", BY_FRAMES, ALL},
+    {"sender: wait enqueued", BY_A_HELD_GPU, BY_QUEUE},
+    {"sender: revoked", BY_SLOWNESS, ALL},
+    {"sender: message sent, not counted", BY_EVENTS, ALL},
+    {"sender: event sent", BY_EVENTS, ALL},
+    {"sender: EOS sent", BY_ENDS, ALL},
+    {"sender: new epoch's OFFER sent", BY_EPOCHS, ALL},
+    {"sender: GROW sent", BY_GROWTH, SHARED},
+    {"sender: BYE sent", BY_LEAVING, ALL},
+    {"receiver: HELLO sent", BY_CONNECTING, ALL},
+    {"receiver: OFFER read", BY_CONNECTING, ALL},
+    {"receiver: ring imported", BY_CONNECTING, ALL},
+    {"receiver: ACCEPT sent", BY_CONNECTING, ALL},
+    {"receiver: test frame claimed", BY_CONNECTING, ALL},
+    {"receiver: READY sent", BY_CONNECTING, ALL},
+    {"receiver: claimed, descriptor not read", BY_FRAMES, ALL},
+    {"receiver: descriptor read", BY_FRAMES, ALL},
+    {"receiver: upload enqueued", BY_FRAMES, WAY_STAGED},
+    {"receiver: frame handed out", BY_FRAMES, ALL},
+    {"receiver: wait enqueued", BY_FRAMES, SIGNALLED},
+    {"receiver: release posted", BY_FRAMES, BY_QUEUE},
+    {"receiver: before giving back", BY_FRAMES, ALL},
+    {"receiver: given back", BY_FRAMES, ALL},
+    {"receiver: event handled", BY_EVENTS, ALL},
+    {"receiver: EOS read", BY_ENDS, ALL},
+    {"receiver: new epoch's OFFER read", BY_EPOCHS, ALL},
+    {"receiver: GROW imported", BY_GROWTH, SHARED},
+    {"receiver: BYE sent", BY_LEAVING, ALL},
+};
+const int point_count = sizeof(points) / sizeof(points[0]);
+
+bool point_is_the_senders(const struct point *point)
+{
+    return strncmp(point->name, "sender: ", 8) == 0;
+}

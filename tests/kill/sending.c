@@ -1,0 +1,227 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The survivor sends: receivers die beside an honest one. */
+#include "../check.h"
+#include "cell.h"
+
+#define EVERY 4 /* frames, between two things that are not frames */
+
+struct sending {
+    const struct cell *cell;
+    struct gpud_context *context;
+    struct gpud_device *host;
+    struct gpud_sender *sender;
+    struct gpud_layout layout;
+    unsigned epoch;
+    uint64_t number;
+    struct peer honest;
+    struct peer more; /* another one, for a while */
+    uint64_t joined;  /* such */
+    bool blocks;
+    struct crew crew;
+};
+
+static void new_epoch(struct sending *s)
+{
+    child_layout(&s->layout, ++s->epoch);
+    WORKS(gpud_sender_configure(s->sender, &s->layout, NULL, 0, &e));
+}
+
+static void send_between(struct sending *s)
+{
+    switch (s->cell->point->provoke) {
+    case BY_EVENTS:
+        WORKS(gpud_sender_send_event(s->sender, 7, "between", 7, &e));
+        break;
+    case BY_ENDS:
+        WORKS(gpud_sender_send_eos(s->sender, &e));
+        break;
+    case BY_EPOCHS:
+        new_epoch(s);
+        break;
+    default:
+        break;
+    }
+}
+
+/* A frame; it may have to wait until the child that stands still is dead, and no longer. */
+static void send(struct sending *s)
+{
+    int64_t start = gpud_test_now();
+    if (++s->number % 3)
+        SEND_LENT(s->sender, &s->layout, s->number);
+    else
+        SEND_FOREIGN(s->sender, s->host, &s->layout, s->number);
+    int64_t took = gpud_test_now() - start;
+    CHECK(took < AGAIN_MAX, "child %u: frame %llu took %lld ms: the sender stood still",
+          s->crew.number, (unsigned long long)s->number, (long long)(took / GPUD_MSEC));
+    if (s->number % EVERY == 0 && crew_is_armed(&s->crew))
+        send_between(s);
+    gpud_test_nap(1);
+}
+
+/* Frames, until the word has come so far. */
+static void send_until(struct sending *s, atomic_ullong *word, unsigned long long wanted,
+                       int64_t within, const char *what)
+{
+    int64_t until = gpud_test_now() + within;
+    while (atomic_load(word) < wanted) {
+        send(s);
+        if (gpud_test_now() < until)
+            continue;
+        struct gpud_sender_info info;
+        gpud_sender_get_info(s->sender, &info);
+        FAIL("child %u: not within %d s: %s; %u receivers are connected, %llu connects, %llu "
+             "disconnects; the child has %llu frames and has passed the point %u times; %s",
+             s->crew.number, (int)(within / GPUD_SEC), what, info.receivers,
+             (unsigned long long)info.connects, (unsigned long long)info.disconnects,
+             atomic_load(&s->crew.child.board->frames), atomic_load(&s->crew.child.board->passings),
+             s->crew.child.board->wrong);
+    }
+}
+
+/* --- the honest receiver ---------------------------------------------------------------------- */
+
+static void start_honest(struct sending *s)
+{
+    honest_start(&s->honest, s->cell);
+    send_until(s, &s->honest.board->frames, 1, START_MAX, "a frame at the honest receiver");
+}
+
+/* It lost nothing; where the oldest are dropped, nothing but what was counted (see PEER_CHECK). */
+static void finish_honest(struct sending *s)
+{
+    struct peer_board *board = s->honest.board;
+    int64_t asked = gpud_test_now();
+    for (int64_t until = gpud_test_now() + AGAIN_MAX; atomic_load(&board->last_value) != s->number;
+         gpud_test_nap(1)) {
+        CHECK(gpud_test_now() < until, "the honest receiver has frame %llu of %llu",
+              atomic_load(&board->last_value), (unsigned long long)s->number);
+        if (!s->blocks && gpud_test_now() > asked + 50 * GPUD_MSEC) {
+            send(s); /* the newest is dropped where the device still has all others */
+            asked = gpud_test_now();
+        }
+    }
+    PEER_FINISH(&s->honest);
+    CHECK_EQUAL(board->lost, 0);
+    CHECK_EQUAL(board->corrupted, 0);
+    if (s->blocks)
+        CHECK(board->gaps == 0 && board->reported == 0,
+              "I2: the honest receiver lost %llu frames by the death of another",
+              atomic_load(&board->gaps));
+    peer_forget(&s->honest);
+}
+
+/* --- deaths ----------------------------------------------------------------------------------- */
+
+static void open_all(struct sending *s, enum gpud_slow_receiver policy)
+{
+    const struct way *way = s->cell->way;
+    WORKS(gpud_context_create(NULL, &s->context, &e));
+    WORKS(gpud_device_open(s->context, "host", &s->host, &e));
+    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
+    params.address = KILL_ADDRESS;
+    params.device = way->from;
+    params.route = way->route;
+    params.slow_receiver = policy;
+    WORKS(gpud_sender_create(s->context, &params, &s->sender, &e));
+    child_layout(&s->layout, s->epoch);
+    WORKS(gpud_sender_configure(s->sender, &s->layout, NULL, 0, &e));
+    start_honest(s);
+    crew_open(&s->crew, s->cell, policy);
+}
+
+/* A new ring has room for those that are there: with one receiver more it grows, and the others
+ * hear of it. */
+static void join_one_more(struct sending *s)
+{
+    atomic_ullong *frames = &s->crew.child.board->frames;
+    unsigned long long wanted = atomic_load(frames) + EVERY;
+    int64_t until = gpud_test_now() + AGAIN_MAX;
+    new_epoch(s);
+    while (crew_is_armed(&s->crew) && atomic_load(frames) < wanted) {
+        send(s);
+        CHECK(gpud_test_now() < until, "child %u gets no frames of the new epoch", s->crew.number);
+    }
+    honest_start(&s->more, s->cell);
+    s->joined++;
+}
+
+/* Until the child is dead, and then until the next one has a frame: so long did it take. */
+static int64_t one_death(struct sending *s, int round)
+{
+    bool grows = s->cell->point->provoke == BY_GROWTH;
+    crew_arm(&s->crew);
+    if (grows)
+        join_one_more(s);
+    int64_t until = gpud_test_now() + REACHED_MAX;
+    while (crew_is_armed(&s->crew)) {
+        send(s);
+        if (grows && atomic_load(&s->more.board->frames) > EVERY) {
+            honest_finish(&s->more); /* it found the room of one that has just left */
+            join_one_more(s);
+        }
+        CHECK(gpud_test_now() < until || !crew_is_armed(&s->crew),
+              "the point was not reached, %u of %u times",
+              atomic_load(&s->crew.child.board->passings), s->crew.child.board->orders.passing);
+    }
+    int64_t killed = atomic_load(&s->crew.killed);
+    crew_advance(&s->crew);
+    send(s); /* at once, before anybody noticed */
+    send_until(s, &s->crew.child.board->frames, 1, AGAIN_MAX, "a frame at the next receiver");
+    int64_t took = gpud_test_now() - killed;
+    if (grows) {
+        send_until(s, &s->more.board->frames, 1, START_MAX,
+                   "a frame at the receiver that has joined");
+        honest_finish(&s->more);
+    }
+    send_until(s, &s->crew.child.board->frames, 1 + (unsigned)round % 4, AGAIN_MAX, "frames");
+    return took;
+}
+
+static void check_counts(struct sending *s, int kills)
+{
+    enum provoke provoke = s->cell->point->provoke;
+    bool twice = provoke == BY_CONNECTING || provoke == BY_LEAVING;
+    uint64_t children = (uint64_t)kills + 1;
+    struct gpud_sender_info info;
+    PEER_UNTIL("only the honest receiver is connected", 5000,
+               (gpud_sender_get_info(s->sender, &info), info.receivers == 1));
+    PEER_UNTIL(
+        "every death is counted", 5000,
+        (gpud_sender_get_info(s->sender, &info),
+         info.disconnects + info.refused >= children + s->joined + (twice ? (uint64_t)kills : 0)));
+    CHECK(info.connects == info.disconnects + 1, "%llu connects, %llu disconnects",
+          (unsigned long long)info.connects, (unsigned long long)info.disconnects);
+    if (!twice) {
+        CHECK_EQUAL(info.disconnects, children + s->joined);
+        CHECK_EQUAL(info.refused, 0);
+    }
+    CHECK(strcmp(info.path, s->cell->way->route) == 0, "the route was %s", info.path);
+}
+
+int64_t survive_sending(const struct cell *cell, int kills, enum gpud_slow_receiver policy)
+{
+    struct sending s = {.cell = cell, .blocks = policy == GPUD_SLOW_BLOCK};
+    int64_t worst = 0;
+    open_all(&s, policy);
+    send_until(&s, &s.crew.child.board->frames, 1, START_MAX, "a frame at the first receiver");
+    for (int round = 0; round < kills; round++) {
+        int64_t took = one_death(&s, round);
+        worst = took > worst ? took : worst;
+    }
+    crew_dismiss(&s.crew);
+    int64_t until = gpud_test_now() + AGAIN_MAX;
+    while (!crew_is_gone(&s.crew)) {
+        send(&s);
+        CHECK(gpud_test_now() < until, "the last receiver does not leave");
+    }
+    check_counts(&s, kills);
+    finish_honest(&s);
+    crew_close(&s.crew);
+    gpud_sender_destroy(&s.sender);
+    gpud_device_close(&s.host);
+    gpud_context_destroy(&s.context);
+    return worst;
+}
