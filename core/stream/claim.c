@@ -57,7 +57,7 @@ static void upload_done(void *arg, enum gpud_status status)
 {
     struct gpud_held *held = arg;
     struct gpud_session *session = held->session;
-    if (status != GPUD_OK || gpud_page_is_taken_back(&session->view))
+    if (status != GPUD_OK || gpud_page_is_taken_back_after(&session->view))
         atomic_store(&held->poisoned, true);
     give_back(session, held->entry);
     gpud_session_unref(&session);
@@ -168,7 +168,7 @@ static bool is_poisoned(const struct gpud_frame *frame)
     const struct gpud_held *held = (const struct gpud_held *)frame;
     const struct gpud_session *session = held->session;
     bool in_place = session->route->ring != GPUD_RING_RECEIVER && !session->uploads;
-    if (in_place && gpud_page_is_taken_back(&session->view))
+    if (in_place && gpud_page_is_taken_back_after(&session->view))
         return true; /* the sender writes there again */
     return session->vigil ? gpud_vigil_is_poisoned(session->vigil, held->entry, held->value)
                           : atomic_load(&held->poisoned);

@@ -95,7 +95,8 @@ static enum gpud_status make_room(struct gpud_link *newcomer, struct gpud_pool *
     return status;
 }
 
-/* A slot at a time, so that nobody misses more than one. */
+/* A slot at a time, so that nobody misses more than one; and each taken under the lock, while the
+ * pool is the sender's: once its epoch is over, slots come back that receivers still read. */
 static enum gpud_status clear_pool(struct gpud_sender *sender, struct gpud_pool *pool,
                                    struct gpud_error *error)
 {
@@ -104,12 +105,13 @@ static enum gpud_status clear_pool(struct gpud_sender *sender, struct gpud_pool 
     enum gpud_status status = GPUD_OK;
     gpud_pool_ref(kept);
     uint64_t lent = kept->lent;
-    gpud_sender_unlock(sender);
-    while (status == GPUD_OK && (slot = gpud_pool_take_old(kept, lent))) {
+    while (status == GPUD_OK && (sender->local == kept || sender->staging == kept) &&
+           (slot = gpud_pool_take_old(kept, lent))) {
+        gpud_sender_unlock(sender);
         status = gpud_slot_clear(slot, error);
         gpud_slot_drop(slot);
+        gpud_sender_lock(sender);
     }
-    gpud_sender_lock(sender);
     gpud_pool_unref(&kept);
     return status;
 }

@@ -85,9 +85,10 @@ static enum gpud_status take_credit(struct gpud_link *link, int64_t deadline,
         }
         sender->waits++;
         struct gpud_transport *transport = link->transport;
+        struct gpud_credit_wait wait = gpud_transport_begin_wait(transport, &sender->interrupted);
         transport->references++;
         gpud_sender_unlock(sender);
-        gpud_transport_sleep(transport, &link->spin, &sender->interrupted, deadline);
+        gpud_transport_sleep(&wait, &link->spin, deadline);
         gpud_sender_lock(sender);
         gpud_transport_unref(&transport);
     }

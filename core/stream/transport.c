@@ -291,33 +291,38 @@ bool gpud_transport_cancel(struct gpud_transport *transport, uint32_t entry)
 
 /* --- sleeping for credits ------------------------------------------------------------------ */
 
-struct credit_wait {
-    const struct gpud_page_sender *page;
-    const atomic_bool *interrupted;
-};
-
 static bool has_returns(void *arg)
 {
-    const struct credit_wait *wait = arg;
-    return gpud_page_has_returns(wait->page) ||
+    const struct gpud_credit_wait *wait = arg;
+    return atomic_load_explicit(&wait->page->returned.word, memory_order_acquire) !=
+               wait->returned ||
            atomic_load_explicit(wait->interrupted, memory_order_relaxed);
 }
 
-void gpud_transport_sleep(struct gpud_transport *transport, struct gpud_spin *spin,
-                          const atomic_bool *interrupted, int64_t deadline)
+struct gpud_credit_wait gpud_transport_begin_wait(const struct gpud_transport *transport,
+                                                  const atomic_bool *interrupted)
 {
     const struct gpud_page_sender *page = &transport->page;
-    struct credit_wait wait = {page, interrupted};
-    /* Half the ring: one wake for several frames. The receiver wakes us earlier when it runs dry
-     * itself. */
-    uint32_t wanted = page->entries > 1 ? page->entries / 2 : 1;
+    return (struct gpud_credit_wait){
+        .page = page->page,
+        .returned = page->returned,
+        /* Half the ring: one wake for several frames. The receiver wakes us earlier when it runs
+         * dry itself. */
+        .wanted = page->entries > 1 ? page->entries / 2 : 1,
+        .by_device = transport->lingering_count > 0,
+        .interrupted = interrupted,
+    };
+}
+
+void gpud_transport_sleep(struct gpud_credit_wait *wait, struct gpud_spin *spin, int64_t deadline)
+{
     /* A device is what we wait for: spinning through its copies would only heat the processor. */
-    if (!transport->lingering_count && gpud_spin(spin, has_returns, &wait))
+    if (!wait->by_device && gpud_spin(spin, has_returns, wait))
         return;
     int64_t start = gpud_now();
-    int64_t slice = start + (transport->lingering_count ? DEVICE_SLICE : SLICE);
-    slice = slice < deadline ? slice : deadline;
-    gpud_sleep(&page->page->sender_sleeps.word, wanted, has_returns, &wait, slice);
+    int64_t slice = start + (wait->by_device ? DEVICE_SLICE : SLICE);
+    gpud_sleep(&wait->page->sender_sleeps.word, wait->wanted, has_returns, wait,
+               slice < deadline ? slice : deadline);
     gpud_spin_learn(spin, gpud_now() - start);
 }
 

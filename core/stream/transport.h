@@ -105,10 +105,20 @@ static inline uint32_t gpud_transport_position(const struct gpud_transport *tran
 /* Tells the receiver that a message was sent. */
 void gpud_transport_count_message(struct gpud_transport *transport);
 
-/* Sleeps until credits may have come back, the transport is woken, or the deadline. Without the
- * lock, with a reference. */
-void gpud_transport_sleep(struct gpud_transport *transport, struct gpud_spin *spin,
-                          const atomic_bool *interrupted, int64_t deadline);
+/* What a wait for credits needs to know of a transport. */
+struct gpud_credit_wait {
+    struct gpud_page *page;
+    uint32_t returned; /* entries that came back so far */
+    uint32_t wanted;   /* before it is worth to be woken */
+    bool by_device;    /* a device is what is waited for */
+    const atomic_bool *interrupted;
+};
+
+/* Begins under the lock, sleeps without it and with a reference: until credits may have come back,
+ * the transport is woken, or the deadline. */
+struct gpud_credit_wait gpud_transport_begin_wait(const struct gpud_transport *transport,
+                                                  const atomic_bool *interrupted);
+void gpud_transport_sleep(struct gpud_credit_wait *wait, struct gpud_spin *spin, int64_t deadline);
 void gpud_transport_wake_sender(struct gpud_transport *transport);
 
 #endif

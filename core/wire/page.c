@@ -178,8 +178,13 @@ bool gpud_page_is_announced(const struct gpud_page_receiver *view)
 
 bool gpud_page_is_taken_back(const struct gpud_page_receiver *view)
 {
-    atomic_thread_fence(memory_order_acquire); /* after whatever was read of a slot */
     return atomic_load_explicit(&view->page->start.third, memory_order_relaxed) != 0;
+}
+
+bool gpud_page_is_taken_back_after(const struct gpud_page_receiver *view)
+{
+    atomic_thread_fence(memory_order_seq_cst); /* whatever was read of a slot was read before */
+    return gpud_page_is_taken_back(view);
 }
 
 uint64_t gpud_page_started(const struct gpud_page_receiver *view)

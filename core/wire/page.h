@@ -176,9 +176,10 @@ uint32_t gpud_page_messages(const struct gpud_page_receiver *view);
 /* Whether a frame was announced that is not there yet. */
 bool gpud_page_is_announced(const struct gpud_page_receiver *view);
 
-/* Whether the sender has taken all slots back. What was read of a frame before the call, and is
- * still false after it, was whole. */
+/* Whether the sender has taken all slots back. `after`: it is asked after a frame was read, which
+ * was whole if the answer is false. */
 bool gpud_page_is_taken_back(const struct gpud_page_receiver *view);
+bool gpud_page_is_taken_back_after(const struct gpud_page_receiver *view);
 
 /* The last sequence before the first that was meant for this receiver. */
 uint64_t gpud_page_started(const struct gpud_page_receiver *view);

@@ -67,8 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             break;
         case 3:
             entry = fuzz_number(&input, 1) % entries;
-            if (receiver.held[entry])
-                {
+            if (receiver.held[entry]) {
                 atomic_bool idle = fuzz_number(&input, 1) & 1;
                 gpud_page_give_back(&receiver, entry, &idle);
             }
