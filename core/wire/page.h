@@ -176,7 +176,7 @@ uint32_t gpud_page_messages(const struct gpud_page_receiver *view);
 /* Whether a frame was announced that is not there yet. */
 bool gpud_page_is_announced(const struct gpud_page_receiver *view);
 
-/* Whether the sender has taken all slots back. `after`: it is asked after a frame was read, which
+/* Whether the sender has taken all slots back. The second one is for after a frame was read, which
  * was whole if the answer is false. */
 bool gpud_page_is_taken_back(const struct gpud_page_receiver *view);
 bool gpud_page_is_taken_back_after(const struct gpud_page_receiver *view);
