@@ -376,6 +376,11 @@ static void handle_ready(struct gpud_link *link, uint32_t epoch)
     pthread_cond_broadcast(&sender->changed);
 }
 
+static bool is_answer(enum gpud_message_type type)
+{
+    return type == GPUD_MESSAGE_ACCEPT || type == GPUD_MESSAGE_READY || type == GPUD_MESSAGE_REFUSE;
+}
+
 void gpud_link_handle(struct gpud_link *link, struct gpud_message *message)
 {
     if (message->type == GPUD_MESSAGE_BYE && link->state != GPUD_LINK_LEAVING) {
@@ -392,8 +397,9 @@ void gpud_link_handle(struct gpud_link *link, struct gpud_message *message)
                message->type == GPUD_MESSAGE_REFUSE) {
         if (message->refuse.epoch == link->sender->epoch)
             gpud_link_try_next(link, message->refuse.reason);
-    } else if (link->state == GPUD_LINK_OFFERED && message->type == GPUD_MESSAGE_READY) {
-        return; /* to the epoch before this offer */
+    } else if ((link->state == GPUD_LINK_OFFERED && message->type == GPUD_MESSAGE_READY) ||
+               (link->state == GPUD_LINK_IDLE && link->offer_by && is_answer(message->type))) {
+        return; /* to an offer before this one, or before the one that has to wait */
     } else {
         char why[96];
         gpud_print(why, "broke the protocol: a %s that nobody expects",

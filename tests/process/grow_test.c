@@ -5,6 +5,7 @@
  * for which the system may have no room at the moment. The one that joins waits for that, or is
  * refused; whoever streams loses nothing. Linked with --wrap=sendmsg. */
 #include "../check.h"
+#include "base/fd.h"
 #include "steady.h"
 
 #include <errno.h>
@@ -98,12 +99,31 @@ static void a_new_epoch(void)
     raw_log_clear();
 }
 
+/* A receiver answers what it was offered before, while the new epoch's offer has to wait. */
+static void an_answer_that_is_overtaken(void)
+{
+    struct raw raw;
+    raw_open(&raw, STEADY_ADDRESS, RAW_CANARY_GOT);
+    atomic_store(&offers_in_vain, 8);
+    WORKS(gpud_sender_configure(steady.sender, &steady.layout, NULL, 0, &e));
+    raw_to(&raw, RAW_CANARY_GOT, RAW_READY_SENT);
+    raw_to(&raw, RAW_HELLO_GOT, RAW_OFFERED);
+    CHECK_EQUAL(atomic_load(&offers_in_vain), 0);
+    gpud_fd_close(&raw.page_fd);
+    gpud_memory_unmap_pages(raw.page, sizeof(*raw.page));
+    raw_to(&raw, RAW_OFFERED, RAW_STREAMING);
+    raw_close(&raw);
+    steady_alone(&steady);
+    raw_log_clear();
+}
+
 int main(int argc, char **argv)
 {
     static const struct steady_test tests[] = {
         {"a receiver joins, and those that stream are told later", told_later},
         {"a receiver that cannot be offered anything is refused", refused_in_the_end},
         {"a new epoch is offered later", a_new_epoch},
+        {"an answer to the offer before that", an_answer_that_is_overtaken},
     };
     return steady_main(&steady, tests, sizeof(tests) / sizeof(tests[0]), argc, argv);
 }
