@@ -1,0 +1,145 @@
+# SPDX-FileCopyrightText: 2026 gpudirect authors
+# SPDX-License-Identifier: LGPL-2.1-or-later
+
+"""tools/check, tools/demo and tools/setup on machines that have nothing yet: a PATH of a few programs of the shell, and
+of stand-ins that write down how they are called. And what check makes of a build folder that is there."""
+
+import contextlib
+import io
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from tool import check
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+DEADLINE = 60
+SHELL = ["cat", "chmod", "dirname", "env", "grep", "mktemp", "rm", "sed", "sh", "true"]
+PYTHON_INSTALLED = 42
+
+# Debian with nothing installed, or all of it; Python comes with apt-get, if that works.
+DPKG = 'case " $INSTALLED " in *" all "*) echo "install ok installed" ;; *) exit 1 ;; esac'
+APT = f"""echo "apt-get $*" >>"$LOG"
+[ "$1" != "$APT_FAILS" ] || {{ echo "E: no network" >&2; exit 100; }}
+[ "$1" != install ] || printf '#!/bin/sh\\necho "python3 $*" >>"$LOG"; exit {PYTHON_INSTALLED}\\n' >"$BIN/python3"
+[ "$1" != install ] || chmod +x "$BIN/python3" """
+SUDO_NEVER = 'echo "nobody is not in the sudoers file." >&2; exit 1'
+SUDO = 'echo "sudo" >>"$LOG"; [ "$1" != -n ] || shift; exec "$@"'
+
+
+class Machine:
+    """Where nothing is but a shell."""
+
+    def __init__(self, folder, user=0, sudo=None, debian=True):
+        self.bin = pathlib.Path(folder) / "bin"
+        self.log = pathlib.Path(folder) / "log"
+        self.bin.mkdir()
+        self.log.write_text("")
+        for name in SHELL:
+            (self.bin / name).symlink_to(shutil.which(name))
+        programs = {"id": f"echo {user}"}
+        if debian:
+            programs |= {"dpkg-query": DPKG, "apt-get": APT}
+        if sudo:
+            programs["sudo"] = sudo
+        for name, text in programs.items():
+            (self.bin / name).write_text(f"#!/bin/sh\n{text}\n")
+            (self.bin / name).chmod(0o755)
+
+    def run(self, tool, *args, status, **env):
+        """What it says on standard error, and how it called what it found."""
+        self.log.write_text("")
+        done = subprocess.run([TOP / "tools" / tool, *args], capture_output=True, text=True, timeout=DEADLINE,
+                              stdin=subprocess.DEVNULL,
+                              env={"PATH": str(self.bin), "BIN": str(self.bin), "LOG": str(self.log)} | env)
+        check(done.returncode == status, f"{tool} {args} ends with {done.returncode}: {done.stdout}{done.stderr}")
+        return done.stderr, self.log.read_text().splitlines()
+
+
+@contextlib.contextmanager
+def machine(**kwargs):
+    with tempfile.TemporaryDirectory() as folder:
+        yield Machine(folder, **kwargs)
+
+
+def installed(calls):
+    install = [call.split() for call in calls if call.startswith("apt-get install ")]
+    check(len(install) == 1, f"packages are installed {len(install)} times: {calls}")
+    return {word for word in install[0][2:] if not word.startswith("-")}
+
+
+def check_first_commands():
+    """Neither needs what it installs: Python comes with the setup."""
+    with machine() as bare:
+        _, calls = bare.run("check", "--quick", status=PYTHON_INSTALLED)
+        check(calls[0].startswith("apt-get update") and calls[-1] == "python3 tools/check-parts/check.py --quick",
+              f"check does {calls}")
+        everything = installed(calls)
+    with machine() as bare:
+        _, calls = bare.run("setup", "demo", status=0)
+        few = installed(calls)
+    check(few < everything and "python3" in few, "the demo does not install a part of what check does")
+    check(everything - few >= {"clang", "spin", "qemu-system-x86"}, f"the demo installs all but {everything - few}")
+
+
+def check_arguments():
+    """Looked at before anything is installed."""
+    wrong = {"check": [["--lnog"], ["quick"]], "demo": [["fast"], ["0"], ["-1"], ["1.5"], ["4000"], ["1", "2"], [""]],
+             "setup": [["tests"], ["demo", "check"]]}
+    with machine() as bare:
+        for tool, several in wrong.items():
+            for args in several:
+                err, calls = bare.run(tool, *args, status=2)
+                check("usage: ./tools/" + tool in err and not calls, f"{tool} {args} says {err!r} and does {calls}")
+                check(len(args) > 1 or f'"{args[0]}"' in err, f"{tool} {args} is refused without its name: {err!r}")
+            _, calls = bare.run(tool, "--help", status=0)
+            check(not calls, f"{tool} --help does {calls}")
+
+
+def check_setup():
+    with machine() as there:
+        err, calls = there.run("setup", status=0, INSTALLED="all")
+        check(not err and not calls, f"where all is installed setup says {err!r} and does {calls}")
+        for step in ("update", "install"):
+            err, calls = there.run("setup", status=1, APT_FAILS=step)
+            check("no network" in err and "as root" in err and "qemu-system-x86" in err, f"apt-get fails: {err!r}")
+    with machine(user=1000, sudo=SUDO) as there:
+        _, calls = there.run("setup", status=0)
+        check(calls.count("sudo") >= 2 and installed(calls), f"with sudo setup does {calls}")
+    for sudo in (None, SUDO_NEVER):
+        with machine(user=1000, sudo=sudo) as there:
+            err, calls = there.run("setup", "demo", status=1)
+            check("apt-get install" in err and "libhwloc-dev" in err and "as root" in err, f"without sudo: {err!r}")
+            check("sudoers" not in err and err.count("\n") == 1 and not calls, f"without sudo: {err!r} {calls}")
+    with machine(debian=False) as there:
+        err, _ = there.run("setup", "demo", status=1)
+        check("neither Debian 12 nor 13" in err and "libhwloc-dev" in err, f"elsewhere: {err!r}")
+
+
+def check_build_folder():
+    """One that was made without -Werror is built with it, and the compiler's words are seen."""
+    sys.path.insert(0, str(TOP / "tools/check-parts"))
+    import check as parts
+    with tempfile.TemporaryDirectory() as folder:
+        parts.TOP = pathlib.Path(folder)
+        (parts.TOP / "meson.build").write_text(
+            "project('one', 'c', default_options: 'warning_level=2')\nexecutable('one', 'one.c')\n")
+        (parts.TOP / "one.c").write_text("int main(void)\n{\n    int unused_by_all;\n    return 0;\n}\n")
+        for command in (["meson", "setup", "build"], ["ninja", "-C", "build"]):
+            subprocess.run(command, cwd=parts.TOP, check=True, capture_output=True, timeout=DEADLINE)
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+            built = parts.build("build", [])
+        check(not built and "unused_by_all" in said.getvalue(), f"without -Werror it is built: {said.getvalue()!r}")
+        (parts.TOP / "one.c").write_text("int main(void)\n{\n    return 0;\n}\n")
+        with contextlib.redirect_stdout(io.StringIO()):
+            check(parts.build("build", []) and parts.build("fresh", []), "nothing is built where nothing is wrong")
+
+
+check_first_commands()
+check_arguments()
+check_setup()
+check_build_folder()
