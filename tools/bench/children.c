@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -23,6 +24,7 @@
 
 static volatile sig_atomic_t caught;
 static bool isolated;
+static char program[PATH_MAX] = "/proc/self/exe";
 
 static void fail(struct bench_failure *failure, enum gpud_status status, const char *format, ...)
     G_GNUC_PRINTF(3, 4);
@@ -56,14 +58,26 @@ int bench_caught_signal(void)
 
 /* --- starting --------------------------------------------------------------------------------- */
 
-/* As a container has it: a driver looks for its own process in /proc by the number it knows. */
-static void mount_own_proc(void)
+/* As a container has it: a driver looks for its own process in /proc by the number it knows. The
+ * /proc that is there is made private first: what is mounted on one that is shared appears in every
+ * other mount namespace, too. "/" would not do: in a chroot it is no mount point. */
+static void mount_own_proc(int fd)
 {
-    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
-    mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
+    if (mount(NULL, "/proc", NULL, MS_PRIVATE, NULL) < 0)
+        bench_child_fail(fd, GPUD_IO,
+                         "--pid-namespaces: /proc cannot be kept from other mount namespaces (%s), "
+                         "so none is mounted: mount proc there, or leave the option out",
+                         g_strerror(errno));
+    if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
+        bench_child_fail(
+            fd, GPUD_IO,
+            "--pid-namespaces: a PID namespace's own /proc cannot be mounted (%s): run "
+            "it where proc may be mounted, or leave the option out",
+            g_strerror(errno));
 }
 
-/* Only what may be called between fork and exec: the director has one thread, and no device. */
+/* The director has one thread and no device, so more than what is safe in signal handlers may be
+ * called between fork and exec. */
 G_NORETURN static void become(const char *role, int fd, pid_t parent, const int *keep,
                               size_t keep_count)
 {
@@ -73,7 +87,7 @@ G_NORETURN static void become(const char *role, int fd, pid_t parent, const int 
         _exit(EXIT_FAILURE); /* it died before the line above; where it cannot be seen, the end of
                                 the control socket tells */
     if (isolated)
-        mount_own_proc();
+        mount_own_proc(fd);
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
     signal(SIGHUP, SIG_DFL);
@@ -83,13 +97,21 @@ G_NORETURN static void become(const char *role, int fd, pid_t parent, const int 
     /* Elements may print; the report has standard output for itself. */
     dup2(STDERR_FILENO, STDOUT_FILENO);
     snprintf(number, sizeof(number), "%d", fd);
-    execl("/proc/self/exe", "gpudirect-bench", role, number, (char *)NULL);
-    _exit(127);
+    execl(program, "gpudirect-bench", role, number, (char *)NULL);
+    bench_child_fail(fd, GPUD_IO, "%s cannot be started: %s", program, g_strerror(errno));
 }
 
 void bench_children_isolate(void)
 {
+    char path[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
     isolated = true;
+    if (length <= 0)
+        return;
+    /* By its name: in a chroot /proc/self/exe, seen from another mount namespace, has a path from
+     * outside, and the loader would look there for the libraries beside the program. */
+    memcpy(program, path, (size_t)length);
+    program[length] = 0;
 }
 
 static pid_t start_process(void)
