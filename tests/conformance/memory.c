@@ -281,7 +281,7 @@ static void test_wrap_address(struct side *side)
                                           &destroyed, &refused, &e));
     CHECK(destroyed == 0 && !refused, "a refused wrap was taken over all the same");
     gpud_memory_unref(&memory);
-    for (int64_t deadline = SOON; !destroyed; usleep(1000))
+    for (int64_t deadline = SOON; atomic_load(&destroyed) == 0; usleep(1000))
         CHECK(gpud_now() < deadline, "destroy was not called");
     CHECK(destroyed == 1, "destroy was called %u times", destroyed);
     gpud_memory_unref(&own);
