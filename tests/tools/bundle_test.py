@@ -18,6 +18,8 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ["GPUDIRECT_BUILD"])
 MEMORY = BUILD / "tests/conformance/conformance-memory"
 DEADLINE = 120
+# Where chroot is; a user's PATH may be without them.
+os.environ["PATH"] += ":/usr/sbin:/sbin"
 FRAMES = 60
 CHECKSUM = re.compile(r"^\d+:\d+:\d+\.\d+ ([0-9a-f]{40})$", re.MULTILINE)
 
