@@ -3,19 +3,30 @@
 
 """gpudirect-bench refuses what cannot be, with a sentence and an exit status, and prints no numbers."""
 
-from tool import SMALL, refused
+import os
+
+from tool import BENCH, SMALL, check, refused, run
 
 refused(2, "is not a device", "--from", "nowhere")
 refused(2, "is not a device", "--to", "nowhere")
+err = run(BENCH, "--from", "cuda", status=1, env={"LD_LIBRARY_PATH": ""})[1]
+check("--from cuda --to host: no CUDA driver" in err and "name other devices" in err or os.path.exists("/dev/nvidia0"),
+      f"without a driver: {err!r}")
 refused(1, "opencl:99", "--from", "opencl:99")
 refused(2, 'no route "warp"', "--route", "warp")
 refused(1, "only between OpenCL devices", "--route", "directgma", *SMALL)
-refused(2, 'format "XYZ"', "--format", "XYZ")
-refused(2, "too small", "--width", "4", "--height", "4")
+refused(2, '--format "XYZ": not known; UYVY', "--format", "XYZ")
+refused(2, "--width 4 --height 4: a frame of 32 bytes is too small", "--width", "4", "--height", "4")
+refused(2, "--width 32000 --height 32000: a frame of 1.9 GiB", "--width", "32000", "--height", "32000")
 refused(2, "--width 0", "--width", "0")
 refused(2, "1 to 32", "--receivers", "33")
 refused(2, "1 to 64", "--slots", "65")
-refused(2, "--frames 1", "--frames", "1")
+refused(2, "--slots 0: 1 to 64", "--slots", "0")
+refused(2, "--slots 1: with --elements 2 to 64", "--slots", "1", "--elements")
+for frames in ("-1", "0", "1"):
+    refused(2, f"--frames {frames}: 2 to", "--frames", frames)
+for runs in ("-1", "0", "1001"):
+    refused(2, f"--runs {runs}: 1 to 1000", "--runs", runs)
 for rate in ("fast", "0", "-5", "60/0", "60/", "nan", "1e9"):
     refused(2, "--fps", "--fps", rate)
 refused(2, "drop-newest", "--slow-receiver", "never")

@@ -19,6 +19,9 @@
 #define FRAMES_PACED 300
 #define RUNS_COMPARED 3
 
+#define ELEMENT_SLOTS_MIN 2 /* of the elements' property `slots` */
+#define NOT_GIVEN G_MININT
+
 static const char summary[] =
     "Sends frames from one process to others and measures it: throughput, latency, the\n"
     "processors' time, copies and wakes a frame, and whether every frame arrives whole. What the\n"
@@ -147,17 +150,27 @@ static bool take_picture(struct bench_job *job, const struct given *given)
         !take_number(&job->width, "--width", given->width, 1, GPUD_DIMENSION_MAX) ||
         !take_number(&job->height, "--height", given->height, 1, GPUD_DIMENSION_MAX))
         return false;
-    if (gpud_layout_init(&layout, job->format, job->width, job->height, 0, &error) != GPUD_OK)
-        return wrong("%s", error.reason);
+    enum gpud_status status =
+        gpud_layout_init(&layout, job->format, job->width, job->height, 0, &error);
+    if (status == GPUD_UNSUPPORTED)
+        return wrong(
+            "--format \"%s\": not known; UYVY, v210, NV12, P010_10LE, I420, BGRx, RGBA and "
+            "others that GStreamer names are possible",
+            job->format);
+    if (status != GPUD_OK)
+        return wrong("--format %s --width %u --height %u: %s", job->format, job->width, job->height,
+                     error.reason);
     if (layout.size < BENCH_FRAME_MIN)
-        return wrong("a frame of %u bytes is too small to be marked: %d are needed",
-                     (unsigned)layout.size, BENCH_FRAME_MIN);
+        return wrong("--width %u --height %u: a frame of %u bytes is too small to be marked: give "
+                     "it %d at least",
+                     job->width, job->height, (unsigned)layout.size, BENCH_FRAME_MIN);
     if (layout.size > UINT64_C(1) << 30)
-        return wrong("a frame of %.1f GiB is too large to be measured: 1 GiB is the most",
-                     (double)layout.size / (UINT64_C(1) << 30));
+        return wrong("--width %u --height %u: a frame of %.1f GiB is too large to be measured: 1 "
+                     "GiB is the most",
+                     job->width, job->height, (double)layout.size / (UINT64_C(1) << 30));
     if (bench_uses_rows(job) && !bench_rows_fit(&layout))
-        return wrong("a frame of %ux%u is too small to be marked by a GPU: 4 lines of 16 bytes are "
-                     "needed",
+        return wrong("--width %u --height %u: too small to be marked by a GPU: 4 lines of 16 bytes "
+                     "are needed",
                      job->width, job->height);
     job->foreign_buffers = bench_ceiling_buffers(layout.size);
     g_snprintf(job->caps, sizeof(job->caps),
@@ -174,8 +187,8 @@ static bool take_frames(struct bench_job *job, const struct given *given)
         return false;
     job->foreign = source == 1;
     gint usual = job->fps_num ? FRAMES_PACED : job->foreign ? FRAMES_FOREIGN : FRAMES_LENT;
-    return take_number(&job->frames, "--frames", given->frames ? given->frames : usual, 2,
-                       10000000);
+    return take_number(&job->frames, "--frames", given->frames != NOT_GIVEN ? given->frames : usual,
+                       2, 10000000);
 }
 
 /* The caps, in CUDA memory where that is the device's. */
@@ -226,6 +239,9 @@ static bool take_elements(struct bench_options *options, const struct given *giv
         return wrong("--sink and --src belong together");
     if (given->sink && !place_elements(ours, given->sink, given->src))
         return false;
+    if (given->elements && ours->slots < ELEMENT_SLOTS_MIN)
+        return wrong("--slots %u: with --elements %d to %d are possible", ours->slots,
+                     ELEMENT_SLOTS_MIN, GPUD_SLOTS_MAX);
     if (given->elements) {
         char *sink =
             g_strdup_printf("gpudirectsink address=unix:{dir}/link device=%s slots=%u sync=false",
@@ -266,7 +282,8 @@ static bool interpret(struct bench_options *options, const struct given *given)
         !take_number(&job->warmup, "--warmup", given->warmup, 0, 1000000) ||
         !take_number(&job->receivers, "--receivers", given->receivers, 1, GPUD_RECEIVERS_MAX) ||
         !take_number(&job->slots, "--slots", given->slots, 1, GPUD_SLOTS_MAX) ||
-        !take_number(&options->runs, "--runs", given->runs ? given->runs : usual, 1, 1000) ||
+        !take_number(&options->runs, "--runs", given->runs != NOT_GIVEN ? given->runs : usual, 1,
+                     1000) ||
         !take_number(&seconds, "--timeout", given->timeout, 1, 86400) ||
         !take_word(&policy, "--slow-receiver", given->slow_receiver, policies) ||
         !take_word(&verify, "--verify", given->verify, verifies))
@@ -295,8 +312,14 @@ static void free_given(struct given *given)
 
 bool bench_options_parse(int argc, char **argv, struct bench_options *options, int *status)
 {
-    struct given given = {
-        .width = 3840, .height = 2160, .warmup = 32, .receivers = 1, .slots = 4, .timeout = 60};
+    struct given given = {.width = 3840,
+                          .height = 2160,
+                          .frames = NOT_GIVEN,
+                          .warmup = 32,
+                          .receivers = 1,
+                          .slots = 4,
+                          .runs = NOT_GIVEN,
+                          .timeout = 60};
     given.format = g_strdup("UYVY");
     const GOptionEntry entries[] = {
         {"from", 0, 0, G_OPTION_ARG_STRING, &given.from, "The sender's device (host)", "DEVICE"},

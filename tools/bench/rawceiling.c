@@ -78,7 +78,8 @@ static struct side *side_of(struct raw *raw, unsigned ordinal)
     struct side *made = &raw->side[raw->sides++];
     made->ordinal = ordinal;
     if (!raw_cuda_enter(raw->cu, ordinal, &made->context, reason, sizeof(reason)))
-        bench_child_fail(raw->control, GPUD_NO_DEVICE, "%s", reason);
+        bench_child_fail(raw->control, GPUD_NO_DEVICE,
+                         "%s: gpudirect-info lists what --from and --to can name", reason);
     leave(raw);
     return made;
 }
@@ -350,7 +351,10 @@ void bench_run_raw(int control)
     raw.buffers = (uint32_t)CLAMP(POOL / layout.size, 2, 64);
     raw.cu = raw_cuda_open(reason, sizeof(reason));
     if (!raw.cu)
-        bench_child_fail(control, GPUD_NO_DEVICE, "%s", reason);
+        bench_child_fail(control, GPUD_NO_DEVICE,
+                         "--from %s --to %s: %s: install NVIDIA's, in a container pass the GPU "
+                         "through, or name other devices",
+                         job.from, job.to, reason);
     measure(&raw, &job, &result.raw);
     bench_send_result(control, &result, NULL);
 }
