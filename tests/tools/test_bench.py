@@ -51,11 +51,12 @@ result = run_json(BENCH, *SMALL, "--frames", "300", "--receivers", "3")
 check_run(result, 300, 3)
 complete(result, 300)
 
-# At a pace, compared with an eventfd.
-result = run_json(BENCH, *SMALL, "--frames", "60", "--fps", "100")
+# At a pace, compared with an eventfd. No frame comes before its time, however busy the machine is; without a warm-up,
+# since a late one leaves frames to catch up with.
+result = run_json(BENCH, *SMALL, "--frames", "60", "--fps", "100", "--warmup", "0")
 check_run(result, 60)
 complete(result, 60)
-check(80 < result["fps"] < 105, f"{result['fps']} frames/s at a pace of 100")
+check(0 < result["fps"] < 100.1, f"{result['fps']} frames/s at a pace of 100")
 check(result["ceiling"]["unit"] == "us" and result["ceiling"]["p99"] > 0, f"the ceiling is {result['ceiling']}")
 check(abs(result["ceiling_ratio"] * result["ceiling"]["value"] / result["latency_us"]["p50"] - 1) < 1e-6, "ratio")
 check(run_json(BENCH, *SMALL, "--frames", "5", "--fps", "60000/1001")["parameters"]["fps"] == 60000 / 1001, "rate")
