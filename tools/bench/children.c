@@ -140,7 +140,7 @@ bool bench_child_start(struct bench_child *child, const char *role, uint32_t num
     child->fd = ends[0];
     if (child->pid < 0) {
         fail(failure, GPUD_IO, "no process for the %s: %s%s", role, g_strerror(errno),
-             isolated && errno == EPERM ? " (PID namespaces are root's to make)" : "");
+             isolated && errno == EPERM ? " (--pid-namespaces is for root)" : "");
         return false;
     }
     return true;
