@@ -231,7 +231,8 @@ gboolean gpu_copy_picture(const GstVideoInfo *info, GstBuffer *from, GstBuffer *
         !gst_video_frame_map(&source, info, from, GST_MAP_READ | GST_MAP_CUDA))
         return FALSE;
     if (gst_video_frame_map(&target, info, to,
-                            GST_MAP_WRITE | GST_MAP_CUDA | GST_VIDEO_FRAME_MAP_FLAG_NO_REF)) {
+                            GST_MAP_WRITE | GST_MAP_CUDA |
+                                (GstMapFlags)GST_VIDEO_FRAME_MAP_FLAG_NO_REF)) {
         for (guint i = 0; i < layout.planes; i++)
             copies[i] = (CUDA_MEMCPY2D){
                 .srcMemoryType = CU_MEMORYTYPE_DEVICE,

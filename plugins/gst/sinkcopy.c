@@ -31,7 +31,7 @@ static gboolean copy_picture(GstGpudirectSink *self, GstBuffer *from, GstBuffer 
         return FALSE;
     }
     if (gst_video_frame_map(&target, &self->info, to,
-                            GST_MAP_WRITE | GST_VIDEO_FRAME_MAP_FLAG_NO_REF)) {
+                            GST_MAP_WRITE | (GstMapFlags)GST_VIDEO_FRAME_MAP_FLAG_NO_REF)) {
         copied = gst_video_frame_copy(&target, &source);
         gst_video_frame_unmap(&target);
     }

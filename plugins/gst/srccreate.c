@@ -179,7 +179,7 @@ static GstFlowReturn copy_out(GstGpudirectSrc *self, GstBuffer *slot, GstBuffer 
         return flow;
     if (gst_video_frame_map(&from, &self->info, slot, GST_MAP_READ)) {
         if (gst_video_frame_map(&to, &self->info, *buffer,
-                                GST_MAP_WRITE | GST_VIDEO_FRAME_MAP_FLAG_NO_REF)) {
+                                GST_MAP_WRITE | (GstMapFlags)GST_VIDEO_FRAME_MAP_FLAG_NO_REF)) {
             copied = gst_video_frame_copy(&to, &from);
             gst_video_frame_unmap(&to);
         }
