@@ -168,10 +168,7 @@ static void handle_hello(struct gpud_link *link, const struct gpud_endpoint *hel
         return;
     }
     GPUD_STOP_POINT("sender: HELLO read");
-    /* Nobody but the sender's user decides that a receiver may hold the sender up. */
-    link->policy = sender->slow_receiver;
-    if (hello->slow_receiver > GPUD_SLOW_BLOCK)
-        link->policy = (enum gpud_slow_receiver)hello->slow_receiver;
+    link->wish = (enum gpud_slow_receiver)hello->slow_receiver;
     struct gpud_message message = {.type = GPUD_MESSAGE_HELLO};
     gpud_sender_describe(sender, &message.hello);
     gpud_link_send(link, &message);

@@ -268,7 +268,7 @@ static bool absorb_some(struct gpud_sender *sender)
     bool some = false;
     for (uint32_t i = 0; i < sender->link_count; i++) {
         struct gpud_link *link = sender->links[i];
-        if (link->transport && link->policy == GPUD_SLOW_BLOCK)
+        if (link->transport && gpud_link_policy(link) == GPUD_SLOW_BLOCK)
             some |= gpud_transport_absorb(link->transport, sender->queue);
     }
     return some;
@@ -410,17 +410,37 @@ void gpud_sender_get_info(struct gpud_sender *sender, struct gpud_sender_info *i
     info->copies_gpu = atomic_load(&sender->copies_gpu);
 }
 
-void gpud_sender_interrupt(struct gpud_sender *sender, bool interrupted)
+/* Whoever waits, for a receiver or for a slot, looks again. */
+static void wake_waiting(struct gpud_sender *sender)
 {
-    atomic_store(&sender->interrupted, interrupted);
-    if (!interrupted)
-        return;
-    gpud_sender_lock(sender);
     pthread_cond_broadcast(&sender->changed);
     for (uint32_t i = 0; i < sender->link_count; i++)
         if (sender->links[i]->transport)
             gpud_transport_wake_sender(sender->links[i]->transport);
     if (sender->local)
         gpud_pool_wake(sender->local);
+}
+
+void gpud_sender_interrupt(struct gpud_sender *sender, bool interrupted)
+{
+    atomic_store(&sender->interrupted, interrupted);
+    if (!interrupted)
+        return;
+    gpud_sender_lock(sender);
+    wake_waiting(sender);
     gpud_sender_unlock(sender);
+}
+
+enum gpud_status gpud_sender_set_slow_receiver(struct gpud_sender *sender,
+                                               enum gpud_slow_receiver slow_receiver,
+                                               struct gpud_error *error)
+{
+    enum gpud_status status = gpud_route_check_wishes(0, slow_receiver, NULL, error);
+    if (status != GPUD_OK)
+        return status;
+    gpud_sender_lock(sender);
+    sender->slow_receiver = slow_receiver ? slow_receiver : GPUD_SLOW_BLOCK;
+    wake_waiting(sender);
+    gpud_sender_unlock(sender);
+    return GPUD_OK;
 }

@@ -54,7 +54,7 @@ struct gpud_link {
     bool started;     /* a frame was meant for it; `start` is the sequence before that frame */
     uint64_t start;
     struct gpud_endpoint peer;
-    enum gpud_slow_receiver policy;
+    enum gpud_slow_receiver wish; /* DEFAULT: as the sender says */
     struct gpud_route_trials trials;
     char against[GPUD_REASON_MAX];    /* the better routes */
     struct gpud_transport *transport; /* from OFFERED on */
@@ -178,6 +178,13 @@ void gpud_link_unref(struct gpud_link *link);
 
 /* A message came. All under the lock. */
 void gpud_link_handle(struct gpud_link *link, struct gpud_message *message);
+
+/* What happens to a frame that it has no room for. Nobody but the sender's user decides that a
+ * receiver may hold the sender up. */
+static inline enum gpud_slow_receiver gpud_link_policy(const struct gpud_link *link)
+{
+    return link->wish > GPUD_SLOW_BLOCK ? link->wish : link->sender->slow_receiver;
+}
 
 /* Whether frames and events are for it. */
 static inline bool gpud_link_takes_frames(const struct gpud_link *link)

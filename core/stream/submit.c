@@ -48,7 +48,8 @@ static enum gpud_status take_credit(struct gpud_link *link, int64_t deadline,
             gpud_link_kill(link, GPUD_LOG_WARNING, reason.reason);
             continue;
         }
-        bool blocks = link->policy == GPUD_SLOW_BLOCK;
+        enum gpud_slow_receiver policy = gpud_link_policy(link);
+        bool blocks = policy == GPUD_SLOW_BLOCK;
         if (ready && (gpud_page_take(&link->transport->page, &target->entry) ||
                       (blocks && gpud_transport_absorb(link->transport, sender->queue) &&
                        gpud_page_take(&link->transport->page, &target->entry)))) {
@@ -59,7 +60,7 @@ static enum gpud_status take_credit(struct gpud_link *link, int64_t deadline,
             GPUD_STOP_POINT("sender: credit taken");
             return GPUD_OK;
         }
-        if (ready && link->policy == GPUD_SLOW_DROP_OLDEST) {
+        if (ready && policy == GPUD_SLOW_DROP_OLDEST) {
             enum gpud_status status = gpud_transport_revoke(link->transport, &reason);
             if (status == GPUD_PEER)
                 gpud_link_kill(link, GPUD_LOG_WARNING, reason.reason);

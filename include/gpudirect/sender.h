@@ -9,7 +9,7 @@
  *
  * Thread-safety: submit, configure, send_event and destroy come from one thread at a time; acquire
  * may come from any thread, also during submit; lent frames may be released from any thread;
- * get_info, wait and interrupt may be called from any thread. */
+ * get_info, wait, interrupt and set_slow_receiver may be called from any thread. */
 #ifndef GPUDIRECT_SENDER_H
 #define GPUDIRECT_SENDER_H
 
@@ -124,6 +124,12 @@ GPUD_API enum gpud_status gpud_sender_send_eos(struct gpud_sender *sender,
                                                struct gpud_error *error);
 
 GPUD_API void gpud_sender_get_info(struct gpud_sender *sender, struct gpud_sender_info *info);
+
+/* Another policy than at creation (DEFAULT: BLOCK), at once and for every receiver that did not ask
+ * for one of its own: a submit that is waiting for such a receiver goes on by the new one. */
+GPUD_API enum gpud_status gpud_sender_set_slow_receiver(struct gpud_sender *sender,
+                                                        enum gpud_slow_receiver slow_receiver,
+                                                        struct gpud_error *error);
 
 /* true: waiting calls return GPUD_AGAIN at once, until false is set. */
 GPUD_API void gpud_sender_interrupt(struct gpud_sender *sender, bool interrupted);

@@ -106,6 +106,14 @@ static void *interrupt_soon(void *arg)
     return NULL;
 }
 
+static void *drop_soon(void *arg)
+{
+    struct scene *scene = arg;
+    gpud_test_nap(200);
+    gpud_sender_set_slow_receiver(scene->sender, GPUD_SLOW_DROP_NEWEST, NULL);
+    return NULL;
+}
+
 static void blocking(void)
 {
     struct scene scene;
@@ -157,6 +165,24 @@ static void blocking(void)
     WORKS(gpud_sender_submit(scene.sender, &frame, false, 5 * GPUD_SEC, &e));
     PEER_UNTIL("what waited", 10000, atomic_load(&peer.board->frames) == taken + 1);
     CHECK_EQUAL(atomic_load(&peer.board->gaps), 0);
+
+    /* Blocked again, and another policy: whoever waits for it goes on. */
+    kill(peer.pid, SIGSTOP);
+    for (status = GPUD_OK; status == GPUD_OK;) {
+        WORKS(gpud_sender_acquire(scene.sender, GPUD_SEC, &frame, &e));
+        status = gpud_sender_submit(scene.sender, &frame, false, 0, &error);
+    }
+    CHECK_EQUAL(status, GPUD_TIMEOUT);
+    CHECK(pthread_create(&thread, NULL, drop_soon, &scene) == 0, "no thread");
+    WORKS(gpud_sender_submit(scene.sender, &frame, false, 60 * GPUD_SEC, &e));
+    pthread_join(thread, NULL);
+    EXPECT(GPUD_INVALID, "slow_receiver",
+           gpud_sender_set_slow_receiver(scene.sender, (enum gpud_slow_receiver)9, &e));
+    WORKS(gpud_sender_set_slow_receiver(scene.sender, GPUD_SLOW_DEFAULT, &e));
+    WORKS(gpud_sender_acquire(scene.sender, GPUD_SEC, &frame, &e));
+    EXPECT(GPUD_TIMEOUT, "no credit", gpud_sender_submit(scene.sender, &frame, false, 0, &e));
+    gpud_frame_release(&frame);
+    kill(peer.pid, SIGCONT);
 
     /* Blocked again, and the one that blocks dies: the frame is done. */
     kill(peer.pid, SIGSTOP);

@@ -104,7 +104,7 @@ static bool bent_blocks(struct gpud_sender *sender)
     gpud_sender_lock(sender);
     for (uint32_t i = 0; i < sender->link_count; i++)
         blocking += sender->links[i]->state != GPUD_LINK_DEAD &&
-                    sender->links[i]->policy == GPUD_SLOW_BLOCK;
+                    gpud_link_policy(sender->links[i]) == GPUD_SLOW_BLOCK;
     gpud_sender_unlock(sender);
     return blocking > 1;
 }
