@@ -13,6 +13,12 @@
  * #gpudirectsink:active-path names it, and #gpudirectsink:fallback-reason says why it is no better
  * one.
  *
+ * What is live is never held up: where upstream says so in its answer to a LATENCY query, frames go
+ * by while nobody is connected, and a receiver that does not keep up, or is stopped, loses the
+ * oldest ones that it has not taken. Files and tests wait for the first receiver, and for the slow
+ * one. #gpudirectsink:wait-for-connection and #gpudirectsink:slow-receiver overrule either, and
+ * #gpudirectsink:stats says what is in effect.
+ *
  * The buffer pool that the sink proposes lends the slots of its ring: what upstream writes into
  * them is sent without a copy. A buffer from elsewhere costs one copy. The property
  * #gpudirectsink:stats counts both.
@@ -64,8 +70,7 @@ enum {
 
 /* --- properties --------------------------------------------------------------------------- */
 
-/* A reference on the lender, which another thread may close meanwhile, but not free. */
-static struct lender *get_lender(GstGpudirectSink *self)
+struct lender *gst_gpudirect_sink_get_lender(GstGpudirectSink *self)
 {
     GST_OBJECT_LOCK(self);
     struct lender *lender = self->lender ? lender_ref(self->lender) : NULL;
@@ -75,7 +80,7 @@ static struct lender *get_lender(GstGpudirectSink *self)
 
 static void get_info(GstGpudirectSink *self, struct gpud_sender_info *info)
 {
-    struct lender *lender = get_lender(self);
+    struct lender *lender = gst_gpudirect_sink_get_lender(self);
 
     memset(info, 0, sizeof(*info));
     g_strlcpy(info->path, "none", sizeof(info->path));
@@ -84,10 +89,23 @@ static void get_info(GstGpudirectSink *self, struct gpud_sender_info *info)
     lender_unref(lender);
 }
 
+/* The one in effect. */
+static const gchar *policy_name(GstGpudirectSink *self)
+{
+    static const gchar *const names[] = {
+        [GPUD_SLOW_BLOCK] = "block",
+        [GPUD_SLOW_DROP_NEWEST] = "drop-newest",
+        [GPUD_SLOW_DROP_OLDEST] = "drop-oldest",
+    };
+
+    return names[gst_gpudirect_sink_policy(self)];
+}
+
 static GstStructure *make_stats(GstGpudirectSink *self)
 {
     GstStructure *stats = gst_base_sink_get_stats(GST_BASE_SINK(self));
     struct gpud_sender_info info;
+    gboolean live = g_atomic_int_get(&self->live) == TRUE, waits = gst_gpudirect_sink_waits(self);
 
     get_info(self, &info);
     gst_structure_set(
@@ -100,7 +118,9 @@ static GstStructure *make_stats(GstGpudirectSink *self)
         G_TYPE_UINT64, info.waits_cpu, "device-waits", G_TYPE_UINT64,
         info.waits_device + tally_read(&self->tally->waits_device), "kicks", G_TYPE_UINT64,
         info.kicks, "lost-metas", G_TYPE_UINT64,
-        __atomic_load_n(&self->lost_metas, __ATOMIC_RELAXED), NULL);
+        __atomic_load_n(&self->lost_metas, __ATOMIC_RELAXED), "live", G_TYPE_BOOLEAN, live,
+        "slow-receiver", G_TYPE_STRING, policy_name(self), "wait-for-connection", G_TYPE_BOOLEAN,
+        waits, NULL);
     return stats;
 }
 
@@ -127,7 +147,7 @@ static void get_property(GObject *object, guint id, GValue *value, GParamSpec *p
     }
     GST_OBJECT_LOCK(self);
     if (id == PROP_WAIT_FOR_CONNECTION)
-        g_value_set_boolean(value, self->wait_for_connection);
+        g_value_set_enum(value, (gint)self->wait_for_connection);
     else if (!settings_get(&self->settings, id, value))
         G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
     GST_OBJECT_UNLOCK(self);
@@ -139,7 +159,7 @@ static void set_property(GObject *object, guint id, const GValue *value, GParamS
 
     GST_OBJECT_LOCK(self);
     if (id == PROP_WAIT_FOR_CONNECTION)
-        self->wait_for_connection = g_value_get_boolean(value);
+        self->wait_for_connection = (enum wait_for_connection)g_value_get_enum(value);
     else if (!settings_set(&self->settings, id, value))
         G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
     GST_OBJECT_UNLOCK(self);
@@ -162,7 +182,7 @@ static enum gpud_status create_sender(GstGpudirectSink *self, const gchar *addre
     params.address = address;
     params.device = device;
     params.slots = self->settings.slots;
-    params.slow_receiver = self->settings.slow_receiver;
+    params.slow_receiver = gst_gpudirect_sink_policy(self);
     params.require_direct = self->settings.require_direct;
     params.on_connect = gst_gpudirect_sink_on_connect;
     params.on_disconnect = gst_gpudirect_sink_on_disconnect;
@@ -190,10 +210,8 @@ gboolean gst_gpudirect_sink_open_sender(GstGpudirectSink *self, const gchar *dev
     g_free(address);
     if (!opened)
         return FALSE;
-    gboolean patient = self->settings.slow_receiver == GPUD_SLOW_DEFAULT ||
-                       self->settings.slow_receiver == GPUD_SLOW_BLOCK;
-    struct lender *lender =
-        lender_new(sender, self->settings.slots, device_is_host(device), patient);
+    struct lender *lender = lender_new(sender, self->settings.slots, device_is_host(device));
+    lender_set_slow_receiver(lender, gst_gpudirect_sink_policy(self));
     g_atomic_int_set(&self->opened_on, gpu_ordinal_of_name(device));
     GST_OBJECT_LOCK(self);
     self->lender = lender;
@@ -230,6 +248,8 @@ static gboolean sink_start(GstBaseSink *base)
         return FALSE;
     }
     g_atomic_int_set(&self->unlocked, FALSE);
+    g_atomic_int_set(&self->live, -1);
+    g_atomic_int_set(&self->ending, FALSE);
     gst_gpudirect_sink_let_post(self, TRUE);
     gchar *device = gst_gpudirect_sink_choose_device(self);
     gboolean opened = gst_gpudirect_sink_open_sender(self, device);
@@ -253,7 +273,7 @@ static gboolean sink_unlock(GstBaseSink *base)
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
 
     g_atomic_int_set(&self->unlocked, TRUE);
-    struct lender *lender = get_lender(self);
+    struct lender *lender = gst_gpudirect_sink_get_lender(self);
     if (lender)
         lender_interrupt(lender, TRUE);
     lender_unref(lender);
@@ -265,11 +285,28 @@ static gboolean sink_unlock_stop(GstBaseSink *base)
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
 
     g_atomic_int_set(&self->unlocked, FALSE);
-    struct lender *lender = get_lender(self);
+    struct lender *lender = gst_gpudirect_sink_get_lender(self);
     if (lender)
         lender_interrupt(lender, FALSE);
     lender_unref(lender);
     return TRUE;
+}
+
+static GstStateChangeReturn sink_change_state(GstElement *element, GstStateChange transition)
+{
+    /* By now all that is upstream can say what it is. */
+    if (transition == GST_STATE_CHANGE_PAUSED_TO_PLAYING)
+        gst_gpudirect_sink_judge_upstream(GST_GPUDIRECT_SINK(element));
+    return GST_ELEMENT_CLASS(gst_gpudirect_sink_parent_class)->change_state(element, transition);
+}
+
+/* An end that the application asks for is sent to sources, and this element says it is one, too:
+ * the end itself comes behind the buffer that may be waiting here. */
+static gboolean sink_send_event(GstElement *element, GstEvent *event)
+{
+    if (GST_EVENT_TYPE(event) == GST_EVENT_EOS)
+        gst_gpudirect_sink_set_ending(GST_GPUDIRECT_SINK(element), TRUE);
+    return GST_ELEMENT_CLASS(gst_gpudirect_sink_parent_class)->send_event(element, event);
 }
 
 static gboolean sink_set_clock(GstElement *element, GstClock *clock)
@@ -289,18 +326,21 @@ static void install_properties(GObjectClass *klass)
         .device = "Where the ring and the copies live: auto (the host, or the GPU whose CUDA "
                   "memory comes), host, opencl:N or cuda:N",
         .slots = "Frames in flight per receiver",
-        .slow_receiver = "What happens to a frame for a receiver whose ring is full",
+        .slow_receiver = "What happens to a frame for a receiver whose ring is full (auto: a live "
+                         "upstream drops the oldest, so that nothing stalls; another one blocks, "
+                         "so that nothing is lost)",
         .require_direct = "Refuse a receiver that only a copy through host memory can reach",
     };
     const GParamFlags report = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
 
-    settings_install(klass, &texts, GPUD_SLOW_BLOCK);
+    settings_install(klass, &texts);
     g_object_class_install_property(
         klass, PROP_WAIT_FOR_CONNECTION,
-        g_param_spec_boolean("wait-for-connection", "Wait for connection",
-                             "Block the stream while no receiver is connected", TRUE,
-                             G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS |
-                                 GST_PARAM_MUTABLE_PLAYING));
+        g_param_spec_enum("wait-for-connection", "Wait for connection",
+                          "Block the stream while no receiver is connected (auto: unless upstream "
+                          "is live)",
+                          GST_TYPE_GPUDIRECT_WAIT_FOR_CONNECTION, WAIT_AUTO,
+                          G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_PLAYING));
     g_object_class_install_property(klass, PROP_NUM_CLIENTS,
                                     g_param_spec_uint("num-clients", "Number of clients",
                                                       "Receivers that are connected", 0, G_MAXUINT,
@@ -367,6 +407,8 @@ static void gst_gpudirect_sink_class_init(GstGpudirectSinkClass *klass)
     install_signals(object_class);
 
     element_class->set_clock = sink_set_clock;
+    element_class->change_state = sink_change_state;
+    element_class->send_event = sink_send_event;
     gst_element_class_set_static_metadata(
         element_class, "GPU-direct sink", "Sink/Video/Hardware",
         "Sends raw video straight into other processes' or devices' memory", "gpudirect authors");
@@ -377,13 +419,16 @@ static void gst_gpudirect_sink_class_init(GstGpudirectSinkClass *klass)
     base_class->unlock_stop = sink_unlock_stop;
     gst_gpudirect_sink_class_init_place(base_class);
     gst_gpudirect_sink_class_init_render(base_class);
+
+    gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_WAIT_FOR_CONNECTION, 0);
 }
 
 static void gst_gpudirect_sink_init(GstGpudirectSink *self)
 {
-    settings_init(&self->settings, GPUD_SLOW_BLOCK);
-    self->wait_for_connection = TRUE;
-    self->opened_on = -1;
+    settings_init(&self->settings);
+    self->wait_for_connection = WAIT_AUTO;
+    GST_OBJECT_FLAG_SET(self, GST_ELEMENT_FLAG_SOURCE); /* see sink_send_event() */
+    self->opened_on = self->live = -1;
     self->tally = tally_new();
     g_mutex_init(&self->clients_lock);
     g_mutex_init(&self->post_lock);

@@ -1,10 +1,11 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The inside of gpudirectsink. Five files:
+/* The inside of gpudirectsink. Six files:
  *   gpudirectsink.c  class, properties, states
  *   sinkplace.c      where the ring lies: devices, CUDA's caps and contexts
  *   sinkrender.c     a buffer on its way: prepare, render, caps, events
+ *   sinkpace.c       whether upstream is live, and what may be waited for
  *   sinkcopy.c       buffers that are no slots: the one copy
  *   sinkclients.c    receivers that come and go: signals, messages */
 #ifndef GPUD_GST_GPUDIRECTSINK_H
@@ -28,17 +29,22 @@ GST_DEBUG_CATEGORY_EXTERN(gst_gpudirect_sink_debug);
 /* The longest that a call into the core waits before the element looks around. */
 #define SINK_WAIT (200 * GPUD_MSEC)
 
+/* The words true and false are those of the boolean that it once was, and so are their numbers. */
+enum wait_for_connection { WAIT_NEVER, WAIT_ALWAYS, WAIT_AUTO };
+
 struct _GstGpudirectSink {
     GstBaseSink parent;
 
     /* Properties; under the object lock. */
     struct settings settings;
-    gboolean wait_for_connection;
+    enum wait_for_connection wait_for_connection;
 
     struct lender *lender; /* from start to stop; changed under the object lock */
     struct gpud_device *host;
     gint opened_on;   /* atomic: N where the sender lives on cuda:N, else -1 */
     GstObject *given; /* a GstCudaContext from outside; under the object lock */
+    gint live;        /* atomic: upstream said so, or that it is not; -1: nothing yet */
+    gint ending;      /* atomic: the application asked for an end that upstream has yet to send */
     gint unlocked;    /* atomic: unlock() was called, unlock_stop() not yet */
 
     /* The streaming thread's. */
@@ -48,6 +54,7 @@ struct _GstGpudirectSink {
     uint8_t media[GPUD_MEDIA_MAX];
     size_t media_size;
     gboolean configured;
+    gboolean judged;        /* upstream said whether it is live */
     gboolean moved;         /* to a new sender, which was told no event yet */
     GstBufferPool *copies;  /* slots to copy into */
     GstBuffer *prepared;    /* a slot with a copy of ... */
@@ -72,6 +79,36 @@ struct _GstGpudirectSink {
 
 gboolean gst_gpudirect_sink_open_sender(GstGpudirectSink *self, const gchar *device);
 void gst_gpudirect_sink_close_sender(GstGpudirectSink *self);
+
+/* A reference on the lender, which another thread may close meanwhile, but not free. NULL: closed.
+ */
+struct lender *gst_gpudirect_sink_get_lender(GstGpudirectSink *self);
+
+/* --- sinkpace.c --------------------------------------------------------------------------- */
+
+#define GST_TYPE_GPUDIRECT_WAIT_FOR_CONNECTION (gst_gpudirect_wait_for_connection_get_type())
+GType gst_gpudirect_wait_for_connection_get_type(void);
+
+/* Asks upstream whether it is live, and makes of `auto` what follows. TRUE: it answered. From any
+ * thread. */
+gboolean gst_gpudirect_sink_judge_upstream(GstGpudirectSink *self);
+
+/* What happens to a slow receiver: the property, or what `auto` stands for. */
+enum gpud_slow_receiver gst_gpudirect_sink_policy(GstGpudirectSink *self);
+
+/* Whether the stream stands still while no receiver is connected. */
+gboolean gst_gpudirect_sink_waits(GstGpudirectSink *self);
+
+/* Until a receiver is there, where one is waited for. */
+GstFlowReturn gst_gpudirect_sink_wait_for_client(GstGpudirectSink *self);
+
+/* After a call into the core that did not do its work: GST_FLOW_OK to call again. An interruption
+ * waits for PLAYING, as GstBaseSink wants it. */
+GstFlowReturn gst_gpudirect_sink_go_on(GstGpudirectSink *self, enum gpud_status status);
+
+/* The application asked for an end of the stream: nothing is waited for any more. FALSE: it is
+ * over, or called off. */
+void gst_gpudirect_sink_set_ending(GstGpudirectSink *self, gboolean ending);
 
 /* --- sinkplace.c -------------------------------------------------------------------------- */
 

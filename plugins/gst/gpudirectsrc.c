@@ -282,7 +282,7 @@ static void install_properties(GObjectClass *klass)
         G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_PLAYING;
     const GParamFlags report = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
 
-    settings_install(klass, &texts, GPUD_SLOW_DEFAULT);
+    settings_install(klass, &texts);
     g_object_class_install_property(
         klass, PROP_ON_DISCONNECT,
         g_param_spec_enum("on-disconnect", "On disconnect", "What to do when the sender vanishes",
@@ -366,7 +366,7 @@ static void gst_gpudirect_src_class_init(GstGpudirectSrcClass *klass)
 
 static void gst_gpudirect_src_init(GstGpudirectSrc *self)
 {
-    settings_init(&self->settings, GPUD_SLOW_DEFAULT);
+    settings_init(&self->settings);
     self->on_disconnect = ON_DISCONNECT_WAIT;
     self->processing_deadline = DEFAULT_PROCESSING_DEADLINE;
     self->busy_poll = DEFAULT_BUSY_POLL;

@@ -13,7 +13,8 @@
 struct lender {
     gatomicrefcount references;
     guint slots;
-    gboolean host, patient;
+    gboolean host;
+    gint patient;     /* atomic */
     gint interrupted; /* atomic: what the sink wants */
 
     /* Readers use the sender; the writer closes it or starts an epoch. */
@@ -23,7 +24,7 @@ struct lender {
     struct ledger *ledger;
 };
 
-struct lender *lender_new(struct gpud_sender *sender, guint slots, gboolean host, gboolean patient)
+struct lender *lender_new(struct gpud_sender *sender, guint slots, gboolean host)
 {
     struct lender *lender = g_new0(struct lender, 1);
 
@@ -32,7 +33,7 @@ struct lender *lender_new(struct gpud_sender *sender, guint slots, gboolean host
     lender->sender = sender;
     lender->slots = slots;
     lender->host = host;
-    lender->patient = patient;
+    lender->patient = TRUE;
     lender->ledger = ledger_new();
     return lender;
 }
@@ -64,6 +65,15 @@ void lender_close(struct lender *lender)
 struct gpud_sender *lender_sender(struct lender *lender)
 {
     return lender->sender;
+}
+
+void lender_set_slow_receiver(struct lender *lender, enum gpud_slow_receiver policy)
+{
+    g_atomic_int_set(&lender->patient, policy == GPUD_SLOW_BLOCK);
+    g_rw_lock_reader_lock(&lender->lock);
+    if (lender->sender)
+        gpud_sender_set_slow_receiver(lender->sender, policy, NULL);
+    g_rw_lock_reader_unlock(&lender->lock);
 }
 
 gboolean lender_is_host(struct lender *lender)
@@ -138,7 +148,7 @@ enum gpud_status lender_lend(struct lender *lender, guint generation, gboolean m
     g_rw_lock_reader_lock(&lender->lock);
     if (lender->sender && lender->generation == generation) {
         gboolean exhausted = ledger_count(lender->ledger) + 1 >= (gint)lender->slots;
-        gint64 timeout = may_wait && lender->patient ? PATIENCE : 0;
+        gint64 timeout = may_wait && g_atomic_int_get(&lender->patient) ? PATIENCE : 0;
         status =
             exhausted ? GPUD_TIMEOUT : gpud_sender_acquire(lender->sender, timeout, frame, NULL);
     }

@@ -14,9 +14,8 @@
 
 struct lender;
 
-/* Takes the sender. slots: its ring's; host: its slots are host memory; patient: wait a moment for
- * a slot rather than do without. */
-struct lender *lender_new(struct gpud_sender *sender, guint slots, gboolean host, gboolean patient);
+/* Takes the sender. slots: its ring's; host: its slots are host memory. */
+struct lender *lender_new(struct gpud_sender *sender, guint slots, gboolean host);
 struct lender *lender_ref(struct lender *lender);
 void lender_unref(struct lender *lender);
 
@@ -26,6 +25,10 @@ void lender_close(struct lender *lender);
 /* The sender, for the sink's streaming thread and for what may be called from any thread. NULL
  * after close. */
 struct gpud_sender *lender_sender(struct lender *lender);
+
+/* The sender's policy, from any thread. Where it blocks, upstream is patient, too: it waits a
+ * moment for a slot rather than do without. */
+void lender_set_slow_receiver(struct lender *lender, enum gpud_slow_receiver policy);
 
 gboolean lender_is_host(struct lender *lender);
 

@@ -11,7 +11,10 @@
 static GType gst_gpudirect_slow_receiver_get_type(void)
 {
     static const GEnumValue values[] = {
-        {GPUD_SLOW_DEFAULT, "As the sender says; the sender itself blocks", "default"},
+        {GPUD_SLOW_DEFAULT,
+         "A receiver: as the sender says; the sender: drop-oldest where upstream is live, else "
+         "block",
+         "auto"},
         {GPUD_SLOW_BLOCK, "Wait for the receiver", "block"},
         {GPUD_SLOW_DROP_NEWEST, "The receiver does not get the new frame", "drop-newest"},
         {GPUD_SLOW_DROP_OLDEST, "The receiver loses the oldest frame that it has not taken",
@@ -25,11 +28,11 @@ static GType gst_gpudirect_slow_receiver_get_type(void)
     return type;
 }
 
-void settings_init(struct settings *settings, enum gpud_slow_receiver slow_receiver)
+void settings_init(struct settings *settings)
 {
     settings->device = g_strdup("auto");
     settings->slots = SLOTS_DEFAULT;
-    settings->slow_receiver = slow_receiver;
+    settings->slow_receiver = GPUD_SLOW_DEFAULT;
 }
 
 void settings_clear(struct settings *settings)
@@ -38,8 +41,7 @@ void settings_clear(struct settings *settings)
     g_free(settings->device);
 }
 
-void settings_install(GObjectClass *klass, const struct setting_texts *texts,
-                      enum gpud_slow_receiver slow_receiver)
+void settings_install(GObjectClass *klass, const struct setting_texts *texts)
 {
     const GParamFlags ready = G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY;
 
@@ -55,7 +57,7 @@ void settings_install(GObjectClass *klass, const struct setting_texts *texts,
     g_object_class_install_property(
         klass, SETTING_SLOW_RECEIVER,
         g_param_spec_enum("slow-receiver", "Slow receiver", texts->slow_receiver,
-                          GST_TYPE_GPUDIRECT_SLOW_RECEIVER, slow_receiver, ready));
+                          GST_TYPE_GPUDIRECT_SLOW_RECEIVER, GPUD_SLOW_DEFAULT, ready));
     g_object_class_install_property(klass, SETTING_REQUIRE_DIRECT,
                                     g_param_spec_boolean("require-direct", "Require a direct route",
                                                          texts->require_direct, FALSE, ready));

@@ -31,12 +31,10 @@ struct setting_texts {
     const gchar *address, *device, *slots, *slow_receiver, *require_direct;
 };
 
-void settings_init(struct settings *settings, enum gpud_slow_receiver slow_receiver);
+void settings_init(struct settings *settings);
 void settings_clear(struct settings *settings);
 
-/* slow_receiver: the default. */
-void settings_install(GObjectClass *klass, const struct setting_texts *texts,
-                      enum gpud_slow_receiver slow_receiver);
+void settings_install(GObjectClass *klass, const struct setting_texts *texts);
 
 /* FALSE: the id is none of these. */
 gboolean settings_get(const struct settings *settings, guint id, GValue *value);

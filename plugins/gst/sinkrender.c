@@ -22,17 +22,6 @@
 
 static GstBaseSinkClass *parent_class;
 
-/* After a call into the core that did not do its work: GST_FLOW_OK to call again. An interruption
- * waits for PLAYING, as GstBaseSink wants it. */
-static GstFlowReturn go_on(GstGpudirectSink *self, enum gpud_status status)
-{
-    if (status != GPUD_AGAIN && status != GPUD_TIMEOUT)
-        return GST_FLOW_ERROR;
-    if (status == GPUD_AGAIN || lender_is_interrupted(self->lender))
-        return gst_base_sink_wait_preroll(GST_BASE_SINK(self));
-    return GST_FLOW_OK;
-}
-
 void gst_gpudirect_sink_reset_stream(GstGpudirectSink *self)
 {
     gst_gpudirect_sink_drop_prepared(self);
@@ -157,6 +146,7 @@ static gboolean sink_set_caps(GstBaseSink *base, GstCaps *caps)
     if (self->moved)
         repeat_events(self);
     self->moved = FALSE;
+    self->judged = gst_gpudirect_sink_judge_upstream(self);
     self->copies = new_pool(self, caps);
     self->configured = self->copies && gst_buffer_pool_set_active(self->copies, TRUE);
     return self->configured;
@@ -229,7 +219,7 @@ static GstFlowReturn submit(GstGpudirectSink *self, struct gpud_frame **frame, g
             g_mutex_unlock(lock);
         if (status == GPUD_OK)
             return GST_FLOW_OK;
-        flow = go_on(self, status);
+        flow = gst_gpudirect_sink_go_on(self, status);
     } while (flow == GST_FLOW_OK);
     if (flow == GST_FLOW_ERROR)
         gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, &error, "A frame cannot be sent");
@@ -315,7 +305,7 @@ static GstFlowReturn submit_foreign(GstGpudirectSink *self, GstBuffer *buffer)
     GstFlowReturn flow = GST_FLOW_OK;
     enum gpud_status status;
     while ((status = gst_gpudirect_sink_copy(self, buffer, SINK_WAIT)) != GPUD_OK &&
-           (flow = go_on(self, status)) == GST_FLOW_OK)
+           (flow = gst_gpudirect_sink_go_on(self, status)) == GST_FLOW_OK)
         ;
     if (flow != GST_FLOW_OK)
         return flow;
@@ -325,25 +315,6 @@ static GstFlowReturn submit_foreign(GstGpudirectSink *self, GstBuffer *buffer)
 }
 
 /* --- before and after a frame ------------------------------------------------------------- */
-
-static GstFlowReturn wait_for_client(GstGpudirectSink *self)
-{
-    GstFlowReturn flow = GST_FLOW_OK;
-
-    while (flow == GST_FLOW_OK && self->wait_for_connection &&
-           g_atomic_int_get(&self->num_clients) <= 0) {
-        struct gpud_error error;
-        enum gpud_status status =
-            gpud_sender_wait(lender_sender(self->lender), 1, SINK_WAIT, &error);
-        if (status == GPUD_OK)
-            break;
-        flow = go_on(self, status);
-        if (flow == GST_FLOW_ERROR)
-            gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, &error,
-                                "Nobody can be waited for");
-    }
-    return flow;
-}
 
 static void report_drops(GstGpudirectSink *self, GstBuffer *buffer)
 {
@@ -382,13 +353,16 @@ static GstFlowReturn sink_render(GstBaseSink *base, GstBuffer *buffer)
 
     if (!self->configured)
         return GST_FLOW_NOT_NEGOTIATED;
-    GstFlowReturn flow = wait_for_client(self);
+    /* A source may know no sooner than with its first frame. */
+    if (!self->judged)
+        self->judged = gst_gpudirect_sink_judge_upstream(self);
+    GstFlowReturn flow = gst_gpudirect_sink_wait_for_client(self);
     if (flow != GST_FLOW_OK)
         return flow;
     struct slot_memory *slot = own_slot(self, buffer);
     if (slot)
         flow = submit_slot(self, slot, buffer);
-    else if (self->wait_for_connection || g_atomic_int_get(&self->num_clients) > 0)
+    else if (gst_gpudirect_sink_waits(self) || g_atomic_int_get(&self->num_clients) > 0)
         flow = submit_foreign(self, buffer); /* with nobody there the copy is saved */
     if (++self->renders % FRAMES_BETWEEN_QOS == 0)
         report_drops(self, buffer);
@@ -405,8 +379,10 @@ static gboolean sink_event(GstBaseSink *base, GstEvent *event)
     case GST_EVENT_EOS:
         if (self->lender)
             gpud_sender_send_eos(lender_sender(self->lender), NULL);
+        gst_gpudirect_sink_set_ending(self, FALSE);
         break;
     case GST_EVENT_FLUSH_STOP:
+        gst_gpudirect_sink_set_ending(self, FALSE);
         gst_gpudirect_sink_drop_prepared(self);
         send_event(self, event);
         break;

@@ -51,7 +51,9 @@ static GstHarness *make(const gchar *element, const gchar *address, const gchar 
 
 GstHarness *ends_sink(const gchar *address, const gchar *properties)
 {
-    gchar *all = g_strdup_printf("sync=false %s", properties ? properties : "");
+    /* A harness says that it is live; most tests are about every frame. */
+    gchar *all = g_strdup_printf("sync=false slow-receiver=block wait-for-connection=true %s",
+                                 properties ? properties : "");
     GstHarness *harness = make("gpudirectsink", address, all);
 
     g_free(all);

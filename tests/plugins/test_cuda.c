@@ -102,7 +102,8 @@ GST_START_TEST(test_relay)
     struct line sink =
         line_new(UPLOAD " ! gpudirectsink name=end sync=false device=cuda:0 address=%s", one);
     gchar *text = g_strdup_printf("gpudirectsrc address=%s device=cuda:0 ! gpudirectsink name=end "
-                                  "sync=false device=cuda:0 address=%s",
+                                  "sync=false device=cuda:0 slow-receiver=block "
+                                  "wait-for-connection=true address=%s",
                                   one, two);
     GstElement *relay = gst_parse_launch(text, NULL);
 

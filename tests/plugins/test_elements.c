@@ -40,7 +40,7 @@ GST_START_TEST(test_properties)
         expect_property(both[i], "stats", GST_TYPE_STRUCTURE, G_PARAM_READABLE);
         expect_property(both[i], "processing-deadline", G_TYPE_UINT64, G_PARAM_READWRITE);
     }
-    expect_property("gpudirectsink", "wait-for-connection", G_TYPE_BOOLEAN, G_PARAM_READWRITE);
+    expect_property("gpudirectsink", "wait-for-connection", G_TYPE_ENUM, G_PARAM_READWRITE);
     expect_property("gpudirectsink", "num-clients", G_TYPE_UINT, G_PARAM_READABLE);
     expect_property("gpudirectsrc", "on-disconnect", G_TYPE_ENUM, G_PARAM_READWRITE);
     expect_property("gpudirectsrc", "connection-timeout", G_TYPE_UINT, G_PARAM_READWRITE);
@@ -73,6 +73,36 @@ GST_START_TEST(test_values)
     g_free(path);
     g_free(reason);
     gst_structure_free(stats);
+    gst_object_unref(sink);
+}
+GST_END_TEST
+
+/* What was a boolean takes what a boolean took. */
+GST_START_TEST(test_words_of_wait_for_connection)
+{
+    static const struct {
+        const gchar *word;
+        gint value;
+    } words[] = {{"false", FALSE}, {"true", TRUE}, {"0", FALSE}, {"1", TRUE}, {"auto", 2}};
+    GstElement *sink = gst_element_factory_make("gpudirectsink", NULL);
+    GValue boolean = G_VALUE_INIT;
+    gint is;
+
+    g_object_get(sink, "wait-for-connection", &is, NULL);
+    fail_unless_equals_int(is, 2);
+    for (guint i = 0; i < G_N_ELEMENTS(words); i++) {
+        g_object_set(sink, "wait-for-connection", !words[i].value, NULL);
+        gst_util_set_object_arg(G_OBJECT(sink), "wait-for-connection", words[i].word);
+        g_object_get(sink, "wait-for-connection", &is, NULL);
+        fail_unless_equals_int(is, words[i].value);
+    }
+    g_value_init(&boolean, G_TYPE_BOOLEAN);
+    for (gboolean wait = FALSE; wait <= TRUE; wait++) {
+        g_value_set_boolean(&boolean, wait);
+        g_object_set_property(G_OBJECT(sink), "wait-for-connection", &boolean);
+        g_object_get(sink, "wait-for-connection", &is, NULL);
+        fail_unless_equals_int(is, wait);
+    }
     gst_object_unref(sink);
 }
 GST_END_TEST
@@ -267,6 +297,7 @@ static Suite *elements_suite(void)
     tcase_set_timeout(tc, 30);
     tcase_add_test(tc, test_properties);
     tcase_add_test(tc, test_values);
+    tcase_add_test(tc, test_words_of_wait_for_connection);
     tcase_add_test(tc, test_metadata);
     tcase_add_test(tc, test_address_missing);
     tcase_add_test(tc, test_address_senseless);

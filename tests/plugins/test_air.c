@@ -1,0 +1,297 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Nothing on air stalls: a live pipeline goes on whatever its receivers do, one that is not live
+ * loses nothing, and an end of the stream ends every wait. Receivers are processes of their own.
+ * Frames are counted when all is over; what is waited for is a state. */
+#include "ends.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#define FRAMES 200
+#define DEADLINE 40 /* s; of every wait */
+#define CAPS_LIVE "video/x-raw,format=GRAY8,width=16,height=16,framerate=50/1"
+
+/* --- the sender --------------------------------------------------------------------------- */
+
+struct plant {
+    gchar *address;
+    GstElement *pipeline, *sink;
+    GstBus *bus;
+    gint recorded; /* atomic */
+};
+
+static GstPadProbeReturn count(GstPad *pad, GstPadProbeInfo *info, gpointer frames)
+{
+    g_atomic_int_inc((gint *)frames);
+    return GST_PAD_PROBE_OK;
+}
+
+/* A camera, a recorder, and a branch on air. */
+static void plant_open(struct plant *plant, const gchar *camera, const gchar *properties)
+{
+    memset(plant, 0, sizeof(*plant));
+    plant->address = ends_address();
+    gchar *text = g_strdup_printf(
+        "videotestsrc num-buffers=%d %s ! " CAPS_LIVE " ! tee name=t ! queue ! fakesink "
+        "name=recorder sync=false async=false t. ! queue ! gpudirectsink name=sink async=false "
+        "sync=false address=%s %s",
+        FRAMES, camera, plant->address, properties);
+    plant->pipeline = gst_parse_launch(text, NULL);
+    g_free(text);
+    plant->sink = gst_bin_get_by_name(GST_BIN(plant->pipeline), "sink");
+    plant->bus = gst_element_get_bus(plant->pipeline);
+    GstElement *recorder = gst_bin_get_by_name(GST_BIN(plant->pipeline), "recorder");
+    GstPad *pad = gst_element_get_static_pad(recorder, "sink");
+    gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, count, &plant->recorded, NULL);
+    gst_object_unref(pad);
+    gst_object_unref(recorder);
+}
+
+static void plant_wait_clients(struct plant *plant, guint count)
+{
+    guint clients = G_MAXUINT;
+
+    for (int i = 0; i < DEADLINE * 100 && clients != count; i++) {
+        g_object_get(plant->sink, "num-clients", &clients, NULL);
+        if (clients != count)
+            g_usleep(10000);
+    }
+    fail_unless_equals_int(clients, count);
+}
+
+static void plant_wait_recorded(struct plant *plant, gint frames)
+{
+    for (int i = 0; i < DEADLINE * 100 && g_atomic_int_get(&plant->recorded) < frames; i++)
+        g_usleep(10000);
+    fail_unless(g_atomic_int_get(&plant->recorded) >= frames,
+                "the recorder stands still: it has %d frames of %d", plant->recorded, frames);
+}
+
+static void plant_wait_end(struct plant *plant)
+{
+    GstMessage *message =
+        ends_wait_message(plant->bus, GST_MESSAGE_EOS | GST_MESSAGE_ERROR, DEADLINE);
+
+    fail_unless(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_EOS,
+                "no end of the stream: the recorder has %d frames",
+                g_atomic_int_get(&plant->recorded));
+    gst_message_unref(message);
+}
+
+static void plant_close(struct plant *plant)
+{
+    gst_element_set_state(plant->pipeline, GST_STATE_NULL);
+    gst_object_unref(plant->bus);
+    gst_object_unref(plant->sink);
+    gst_object_unref(plant->pipeline);
+    g_free(plant->address);
+}
+
+static void expect_stats(struct plant *plant, gboolean live, const gchar *policy, gboolean wait)
+{
+    GstStructure *stats;
+    gboolean is_live = -1, waits = -1;
+
+    g_object_get(plant->sink, "stats", &stats, NULL);
+    gst_structure_get(stats, "live", G_TYPE_BOOLEAN, &is_live, "wait-for-connection",
+                      G_TYPE_BOOLEAN, &waits, NULL);
+    fail_unless_equals_int(is_live, live);
+    fail_unless_equals_int(waits, wait);
+    fail_unless_equals_string(gst_structure_get_string(stats, "slow-receiver"), policy);
+    gst_structure_free(stats);
+}
+
+/* --- receivers ---------------------------------------------------------------------------- */
+
+struct viewer {
+    GPid pid;
+    gint to;
+    FILE *from;
+};
+
+static void viewer_start(struct viewer *viewer, struct plant *plant, const gchar *properties)
+{
+    gchar *text = g_strdup_printf(
+        "%s gpudirectsrc name=src address=%s %s ! fakesink name=end sync=false async=false",
+        g_getenv("GPUDIRECT_TEST_VIEWER"), plant->address, properties);
+    gchar **words = g_strsplit(text, " ", -1);
+    gint from;
+
+    fail_unless(g_spawn_async_with_pipes(NULL, words, NULL, G_SPAWN_DO_NOT_REAP_CHILD, NULL, NULL,
+                                         &viewer->pid, &viewer->to, &from, NULL, NULL));
+    viewer->from = fdopen(from, "r");
+    g_strfreev(words);
+    g_free(text);
+}
+
+static void viewer_expect(struct viewer *viewer, const gchar *expected)
+{
+    gchar line[64] = "";
+
+    fail_unless(fgets(line, sizeof(line), viewer->from) != NULL, "a viewer is gone");
+    fail_unless_equals_string(g_strchomp(line), expected);
+}
+
+static void viewer_tell(struct viewer *viewer, const gchar *word)
+{
+    gchar *line = g_strdup_printf("%s\n", word);
+
+    fail_unless(write(viewer->to, line, strlen(line)) == (gssize)strlen(line));
+    g_free(line);
+    viewer_expect(viewer, word);
+}
+
+static void viewer_kill(struct viewer *viewer)
+{
+    kill(viewer->pid, SIGKILL);
+    waitpid(viewer->pid, NULL, 0);
+    fclose(viewer->from);
+    close(viewer->to);
+}
+
+/* --- live --------------------------------------------------------------------------------- */
+
+enum fate { FINE, STOPPED, PAUSED, GONE };
+
+static void meet(struct viewer *viewer, enum fate fate)
+{
+    if (fate == STOPPED)
+        kill(viewer->pid, SIGSTOP);
+    else if (fate == PAUSED)
+        viewer_tell(viewer, "pause");
+    else if (fate == GONE)
+        kill(viewer->pid, SIGKILL);
+}
+
+/* A ring of 64 frames for who is fine: more than a second, in which a busy machine may forget a
+ * process. */
+static void go_on_air(guint receivers, enum fate fate)
+{
+    struct viewer viewers[4];
+    struct plant plant;
+
+    plant_open(&plant, "is-live=true", "slots=64");
+    /* In PAUSED a live source has caps, and no frame yet. */
+    gst_element_set_state(plant.pipeline, GST_STATE_PAUSED);
+    for (guint i = 0; i < receivers; i++)
+        viewer_start(&viewers[i], &plant, i == 0 && fate != FINE ? "slots=4" : "slots=64");
+    plant_wait_clients(&plant, receivers);
+    gst_element_set_state(plant.pipeline, GST_STATE_PLAYING);
+    plant_wait_recorded(&plant, FRAMES / 4);
+    expect_stats(&plant, TRUE, "drop-oldest", FALSE);
+    if (receivers > 0)
+        meet(&viewers[0], fate);
+    plant_wait_end(&plant);
+    fail_unless_equals_int(g_atomic_int_get(&plant.recorded), FRAMES);
+    for (guint i = fate == FINE ? 0 : 1; i < receivers; i++)
+        viewer_expect(&viewers[i], "end 200 0");
+    for (guint i = 0; i < receivers; i++)
+        viewer_kill(&viewers[i]);
+    plant_close(&plant);
+}
+
+GST_START_TEST(test_live)
+{
+    static const struct {
+        guint receivers;
+        enum fate fate;
+    } scenes[] = {{0, FINE}, {1, FINE},    {1, STOPPED}, {1, PAUSED}, {1, GONE},
+                  {4, FINE}, {4, STOPPED}, {4, PAUSED},  {4, GONE}};
+
+    go_on_air(scenes[__i__].receivers, scenes[__i__].fate);
+}
+GST_END_TEST
+
+/* --- not live ----------------------------------------------------------------------------- */
+
+/* A first receiver that comes late, and sleeps for a while, misses nothing. */
+GST_START_TEST(test_not_live)
+{
+    struct viewer viewer;
+    struct plant plant;
+
+    plant_open(&plant, "", "");
+    gst_element_set_state(plant.pipeline, GST_STATE_PLAYING);
+    plant_wait_recorded(&plant, 1);
+    g_usleep(300000); /* a frame that is not waited with would be gone by now */
+    expect_stats(&plant, FALSE, "block", TRUE);
+    viewer_start(&viewer, &plant, "! identity sleep-time=10000"); /* not at its end too soon */
+    plant_wait_clients(&plant, 1);
+    viewer_tell(&viewer, "pause");
+    g_usleep(300000);
+    viewer_tell(&viewer, "play");
+    viewer_expect(&viewer, "end 200 0");
+    plant_wait_end(&plant);
+    viewer_kill(&viewer);
+    plant_close(&plant);
+}
+GST_END_TEST
+
+/* What the user says goes. */
+GST_START_TEST(test_explicit)
+{
+    struct plant plant;
+
+    plant_open(&plant, "is-live=true", "slow-receiver=block wait-for-connection=true");
+    gst_element_set_state(plant.pipeline, GST_STATE_PLAYING);
+    plant_wait_recorded(&plant, 1);
+    expect_stats(&plant, TRUE, "block", TRUE);
+    plant_close(&plant);
+    plant_open(&plant, "", "slow-receiver=drop-newest wait-for-connection=false");
+    gst_element_set_state(plant.pipeline, GST_STATE_PLAYING);
+    plant_wait_end(&plant);
+    expect_stats(&plant, FALSE, "drop-newest", FALSE);
+    fail_unless_equals_int(g_atomic_int_get(&plant.recorded), FRAMES);
+    plant_close(&plant);
+}
+GST_END_TEST
+
+/* --- the end ------------------------------------------------------------------------------ */
+
+/* As Ctrl-C with gst-launch-1.0 -e: while nobody is there, and while a receiver takes nothing. */
+GST_START_TEST(test_end_ends_every_wait)
+{
+    struct viewer viewer;
+    struct plant plant;
+
+    plant_open(&plant, __i__ % 2 ? "is-live=true" : "",
+               "slow-receiver=block wait-for-connection=true");
+    gst_element_set_state(plant.pipeline, GST_STATE_PLAYING);
+    if (__i__ >= 2) {
+        viewer_start(&viewer, &plant, "! identity sleep-time=10000");
+        plant_wait_clients(&plant, 1);
+        kill(viewer.pid, SIGSTOP);
+    }
+    plant_wait_recorded(&plant, 1);
+    g_usleep(500000); /* long enough to be blocked, mostly; else the end comes all the sooner */
+    fail_unless(gst_element_send_event(plant.pipeline, gst_event_new_eos()));
+    plant_wait_end(&plant);
+    if (__i__ >= 2)
+        viewer_kill(&viewer);
+    plant_close(&plant);
+}
+GST_END_TEST
+
+static Suite *air_suite(void)
+{
+    Suite *suite = suite_create("air");
+    TCase *tc = tcase_create("air");
+
+    suite_add_tcase(suite, tc);
+    tcase_add_loop_test(tc, test_live, 0, 9);
+    tcase_add_test(tc, test_not_live);
+    tcase_add_test(tc, test_explicit);
+    tcase_add_loop_test(tc, test_end_ends_every_wait, 0, 4);
+    return suite;
+}
+
+int main(int argc, char **argv)
+{
+    ends_init_environment();
+    gst_check_init(&argc, &argv);
+    return gst_check_run_suite(air_suite(), "air", __FILE__);
+}
