@@ -118,7 +118,8 @@ static GstStructure *make_stats(GstGpudirectSink *self)
         G_TYPE_UINT64, info.waits_cpu, "device-waits", G_TYPE_UINT64,
         info.waits_device + tally_read(&self->tally->waits_device), "kicks", G_TYPE_UINT64,
         info.kicks, "lost-metas", G_TYPE_UINT64,
-        __atomic_load_n(&self->lost_metas, __ATOMIC_RELAXED), "live", G_TYPE_BOOLEAN, live,
+        __atomic_load_n(&self->lost_metas, __ATOMIC_RELAXED), "dropped-malformed", G_TYPE_UINT64,
+        __atomic_load_n(&self->malformed, __ATOMIC_RELAXED), "live", G_TYPE_BOOLEAN, live,
         "slow-receiver", G_TYPE_STRING, policy_name(self), "wait-for-connection", G_TYPE_BOOLEAN,
         waits, NULL);
     return stats;

@@ -65,7 +65,7 @@ struct _GstGpudirectSink {
     gint monotonic;   /* atomic: the pipeline's clock is CLOCK_MONOTONIC */
     gint num_clients; /* atomic */
     struct tally *tally;
-    guint64 copies_cpu, lost_metas; /* relaxed atomics */
+    guint64 copies_cpu, lost_metas, malformed; /* relaxed atomics */
 
     /* Receivers that came or went and were not announced yet. */
     GMutex clients_lock;
@@ -129,6 +129,10 @@ void gst_gpudirect_sink_class_init_render(GstBaseSinkClass *klass);
 void gst_gpudirect_sink_reset_stream(GstGpudirectSink *self);
 
 /* --- sinkcopy.c --------------------------------------------------------------------------- */
+
+/* FALSE: the buffer does not hold a picture of the caps. Once for each buffer: it is counted, and
+ * the first one is told the application. */
+gboolean gst_gpudirect_sink_check(GstGpudirectSink *self, GstBuffer *buffer);
 
 /* A slot holding a copy of the buffer, in self->prepared. timeout: for the slot. GPUD_TIMEOUT and
  * GPUD_AGAIN post nothing, everything else did. */

@@ -106,6 +106,34 @@ gboolean layout_from_buffer(struct gpud_layout *layout, const GstVideoInfo *info
     return fill_layout(layout, info, meta->offset, meta->stride, size);
 }
 
+/* Rows may run backwards: then the first one lies last. */
+static gboolean plane_lies_within(const GstVideoInfo *info, guint plane, gsize offset, gint stride,
+                                  gsize size)
+{
+    guint64 rows = plane_rows(info, plane), row_bytes = plane_row_bytes(info, plane);
+    guint64 reach = rows > 0 ? (rows - 1) * (guint64)ABS((gint64)stride) : 0;
+
+    if (offset > size || row_bytes > size - offset)
+        return FALSE;
+    return stride < 0 ? reach <= offset : reach <= size - offset - row_bytes;
+}
+
+gboolean layout_buffer_holds_picture(const GstVideoInfo *info, GstBuffer *buffer)
+{
+    const GstVideoMeta *meta = gst_buffer_get_video_meta(buffer);
+    gsize size = gst_buffer_get_size(buffer);
+
+    if (!meta || (format_is_opaque(info) && size < info->size))
+        return size >= info->size;
+    if (meta->format != GST_VIDEO_INFO_FORMAT(info) || meta->width < (guint)info->width ||
+        meta->height < (guint)info->height || meta->n_planes != GST_VIDEO_INFO_N_PLANES(info))
+        return FALSE;
+    for (guint i = 0; i < meta->n_planes && !format_is_opaque(info); i++)
+        if (!plane_lies_within(info, i, meta->offset[i], meta->stride[i], size))
+            return FALSE;
+    return TRUE;
+}
+
 gboolean layout_fits_info(const struct gpud_layout *layout, const GstVideoInfo *info)
 {
     if (strcmp(layout->format, GST_VIDEO_INFO_NAME(info)) != 0 ||

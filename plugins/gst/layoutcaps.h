@@ -32,8 +32,12 @@ struct video_planes {
  * can be. */
 gboolean layout_from_info(struct gpud_layout *layout, const GstVideoInfo *info);
 
-/* The same, for one buffer that lies in a single block: its GstVideoMeta wins over info. FALSE:
- * strides are negative or a plane lies outside the size bytes. */
+/* Whether a picture of this info lies in the buffer, where its GstVideoMeta or, without one, info
+ * says. */
+gboolean layout_buffer_holds_picture(const GstVideoInfo *info, GstBuffer *buffer);
+
+/* The same as layout_from_info(), for one buffer that lies in a single block: its GstVideoMeta wins
+ * over info. FALSE: strides are negative or a plane lies outside the size bytes. */
 gboolean layout_from_buffer(struct gpud_layout *layout, const GstVideoInfo *info, GstBuffer *buffer,
                             gsize size);
 

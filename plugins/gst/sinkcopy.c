@@ -8,6 +8,7 @@
 #include "context.h"
 #include "errors.h"
 #include "gpudirectsink.h"
+#include "layoutcaps.h"
 #include "pool.h"
 
 #define GST_CAT_DEFAULT gst_gpudirect_sink_debug
@@ -16,6 +17,22 @@ void gst_gpudirect_sink_drop_prepared(GstGpudirectSink *self)
 {
     gst_clear_buffer(&self->prepared);
     gst_clear_buffer(&self->prepared_of);
+}
+
+gboolean gst_gpudirect_sink_check(GstGpudirectSink *self, GstBuffer *buffer)
+{
+    if (layout_buffer_holds_picture(&self->info, buffer))
+        return TRUE;
+    if (__atomic_fetch_add(&self->malformed, 1, __ATOMIC_RELAXED) == 0)
+        GST_ELEMENT_WARNING(
+            self, STREAM, FORMAT,
+            ("A buffer does not hold a picture of the caps, and is dropped: look at the element "
+             "upstream. The stats count those that follow (dropped-malformed)."),
+            ("%" G_GSIZE_FORMAT " bytes, %" G_GSIZE_FORMAT " are expected",
+             gst_buffer_get_size(buffer), GST_VIDEO_INFO_SIZE(&self->info)));
+    else
+        GST_WARNING_OBJECT(self, "no picture of the caps: %" GST_PTR_FORMAT, buffer);
+    return FALSE;
 }
 
 static gboolean copy_picture(GstGpudirectSink *self, GstBuffer *from, GstBuffer *to)

@@ -339,7 +339,8 @@ static GstFlowReturn sink_prepare(GstBaseSink *base, GstBuffer *buffer)
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
 
     if (!self->configured || own_slot(self, buffer) || !copies_itself(self) ||
-        g_atomic_int_get(&self->num_clients) <= 0)
+        g_atomic_int_get(&self->num_clients) <= 0 ||
+        !layout_buffer_holds_picture(&self->info, buffer))
         return GST_FLOW_OK;
     /* No slot at once: render() has the time to wait for one. */
     enum gpud_status status = gst_gpudirect_sink_copy(self, buffer, 0);
@@ -353,6 +354,8 @@ static GstFlowReturn sink_render(GstBaseSink *base, GstBuffer *buffer)
 
     if (!self->configured)
         return GST_FLOW_NOT_NEGOTIATED;
+    if (!gst_gpudirect_sink_check(self, buffer))
+        return GST_FLOW_OK;
     /* A source may know no sooner than with its first frame. */
     if (!self->judged)
         self->judged = gst_gpudirect_sink_judge_upstream(self);

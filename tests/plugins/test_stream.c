@@ -355,6 +355,60 @@ GST_START_TEST(test_two_receivers)
 }
 GST_END_TEST
 
+#define MALFORMED 5
+
+/* Of the picture's size by its caps: nothing, less, rows outside, another format, a lent slot cut
+ * short. */
+static GstBuffer *malformed_picture(guint kind)
+{
+    static const GstVideoFormat formats[] = {GST_VIDEO_FORMAT_UYVY, GST_VIDEO_FORMAT_GRAY8};
+    GstBuffer *buffer = kind == 0 ? gst_buffer_new() : ends_picture(CAPS_SMALL, kind);
+    gsize size = gst_buffer_get_size(buffer);
+    gsize offset[GST_VIDEO_MAX_PLANES] = {size / 2};
+    gint stride[GST_VIDEO_MAX_PLANES] = {64 * 2};
+
+    if (kind == 1)
+        gst_buffer_resize(buffer, 0, (gssize)size - 1);
+    if (kind == 2 || kind == 3)
+        gst_buffer_add_video_meta_full(buffer, GST_VIDEO_FRAME_FLAG_NONE, formats[kind - 2], 64, 16,
+                                       1, offset, stride);
+    if (kind == 4) {
+        GstBufferPool *pool = ends_pool(sink, CAPS_SMALL);
+        gst_buffer_unref(buffer);
+        fail_unless(gst_buffer_pool_acquire_buffer(pool, &buffer, NULL) == GST_FLOW_OK);
+        gst_buffer_resize(buffer, 0, (gssize)size / 2);
+        gst_buffer_pool_set_active(pool, FALSE);
+        gst_object_unref(pool);
+    }
+    return buffer;
+}
+
+/* A buffer that is no picture of the caps costs itself, and nothing else. */
+GST_START_TEST(test_malformed_buffers)
+{
+    setup();
+    GstBus *bus = ends_bus(sink);
+
+    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
+    for (guint i = 0; i < MALFORMED; i++) {
+        fail_unless_equals_int(gst_harness_push(sink, malformed_picture(i)), GST_FLOW_OK);
+        fail_unless_equals_int(gst_harness_push(sink, ends_picture(CAPS_SMALL, i)), GST_FLOW_OK);
+        GstBuffer *got = ends_pull(src);
+        ends_check_picture(got, CAPS_SMALL, i);
+        gst_buffer_unref(got);
+    }
+    fail_unless_equals_uint64(ends_stat(sink, "dropped-malformed"), MALFORMED);
+    fail_unless_equals_uint64(ends_stat(sink, "frames"), MALFORMED);
+    fail_unless_equals_uint64(ends_stat(src, "dropped"), 0);
+    GstMessage *message = ends_wait_message(bus, GST_MESSAGE_WARNING | GST_MESSAGE_ERROR, 5);
+    fail_unless(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_WARNING);
+    gst_message_unref(message);
+    fail_if(gst_bus_have_pending(bus) && ends_wait_message(bus, GST_MESSAGE_WARNING, 0));
+    gst_object_unref(bus);
+    teardown();
+}
+GST_END_TEST
+
 static Suite *stream_suite(void)
 {
     Suite *suite = suite_create("stream");
@@ -374,6 +428,7 @@ static Suite *stream_suite(void)
     tcase_add_test(tc, test_eos);
     tcase_add_test(tc, test_flush);
     tcase_add_test(tc, test_two_receivers);
+    tcase_add_test(tc, test_malformed_buffers);
     return suite;
 }
 
