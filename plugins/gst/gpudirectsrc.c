@@ -31,6 +31,10 @@
  * ]|
  * Ends when the sender vanishes.
  * |[
+ * gst-launch-1.0 gpudirectsrc address=cam1 on-eos=wait ! videoconvert ! autovideosink
+ * ]|
+ * Outlives its senders: shows the next one, too.
+ * |[
  * gst-launch-1.0 gpudirectsrc address=cam1 ! nvh264enc ! h264parse ! matroskamux ! filesink
  * location=a.mkv
  * ]|
@@ -57,6 +61,7 @@ GST_ELEMENT_REGISTER_DEFINE(gpudirectsrc, "gpudirectsrc", GST_RANK_NONE, GST_TYP
 
 enum {
     PROP_ON_DISCONNECT = SETTING_COUNT,
+    PROP_ON_EOS,
     PROP_CONNECTION_TIMEOUT,
     PROP_PROCESSING_DEADLINE,
     PROP_BUSY_POLL,
@@ -78,6 +83,21 @@ static GType gst_gpudirect_on_disconnect_get_type(void)
 
     if (g_once_init_enter(&type))
         g_once_init_leave(&type, g_enum_register_static("GstGpudirectOnDisconnect", values));
+    return type;
+}
+
+#define GST_TYPE_GPUDIRECT_ON_EOS (gst_gpudirect_on_eos_get_type())
+static GType gst_gpudirect_on_eos_get_type(void)
+{
+    static const GEnumValue values[] = {
+        {ON_EOS_EOS, "End the stream", "eos"},
+        {ON_EOS_WAIT, "Wait for the next stream, of this sender or of the next one", "wait"},
+        {0, NULL, NULL},
+    };
+    static gsize type;
+
+    if (g_once_init_enter(&type))
+        g_once_init_leave(&type, g_enum_register_static("GstGpudirectOnEos", values));
     return type;
 }
 
@@ -128,6 +148,9 @@ static void get_property(GObject *object, guint id, GValue *value, GParamSpec *p
     case PROP_ON_DISCONNECT:
         g_value_set_enum(value, self->on_disconnect);
         break;
+    case PROP_ON_EOS:
+        g_value_set_enum(value, self->on_eos);
+        break;
     case PROP_CONNECTION_TIMEOUT:
         g_value_set_uint(value, self->connection_timeout);
         break;
@@ -152,6 +175,9 @@ static void set_property(GObject *object, guint id, const GValue *value, GParamS
     switch (id) {
     case PROP_ON_DISCONNECT:
         self->on_disconnect = (enum on_disconnect)g_value_get_enum(value);
+        break;
+    case PROP_ON_EOS:
+        self->on_eos = (enum on_eos)g_value_get_enum(value);
         break;
     case PROP_CONNECTION_TIMEOUT:
         self->connection_timeout = g_value_get_uint(value);
@@ -288,6 +314,12 @@ static void install_properties(GObjectClass *klass)
         g_param_spec_enum("on-disconnect", "On disconnect", "What to do when the sender vanishes",
                           GST_TYPE_GPUDIRECT_ON_DISCONNECT, ON_DISCONNECT_WAIT, playing));
     g_object_class_install_property(
+        klass, PROP_ON_EOS,
+        g_param_spec_enum("on-eos", "On EOS",
+                          "What to do when the sender ends its stream (wait: go on with the next "
+                          "one, of this sender or of the next)",
+                          GST_TYPE_GPUDIRECT_ON_EOS, ON_EOS_EOS, playing));
+    g_object_class_install_property(
         klass, PROP_CONNECTION_TIMEOUT,
         g_param_spec_uint("connection-timeout", "Connection timeout",
                           "Seconds without a sender until an error is posted (0 = wait for ever)",
@@ -362,6 +394,7 @@ static void gst_gpudirect_src_class_init(GstGpudirectSrcClass *klass)
     GST_PUSH_SRC_CLASS(klass)->create = gst_gpudirect_src_create;
 
     gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_ON_DISCONNECT, 0);
+    gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_ON_EOS, 0);
 }
 
 static void gst_gpudirect_src_init(GstGpudirectSrc *self)

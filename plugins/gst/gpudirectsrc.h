@@ -39,6 +39,7 @@ struct src_format {
 void src_format_free(struct src_format *format);
 
 enum on_disconnect { ON_DISCONNECT_WAIT, ON_DISCONNECT_EOS, ON_DISCONNECT_ERROR };
+enum on_eos { ON_EOS_EOS, ON_EOS_WAIT };
 
 struct _GstGpudirectSrc {
     GstPushSrc parent;
@@ -46,6 +47,7 @@ struct _GstGpudirectSrc {
     /* Properties; under the object lock. */
     struct settings settings;
     enum on_disconnect on_disconnect;
+    enum on_eos on_eos;
     guint connection_timeout; /* s */
     GstClockTime processing_deadline;
     guint busy_poll; /* µs */
@@ -82,6 +84,7 @@ struct _GstGpudirectSrc {
     struct time_map map;
     gboolean discont;
     gboolean linked;       /* a sender is there, or was and its loss is not told yet */
+    gboolean ended;        /* by the sender, whose next stream, or whose successor, is waited for */
     gboolean refusal_told; /* since the last connection */
     gint64 waiting_since;  /* monotonic µs: without a sender */
     guint64 dropped_seen;  /* of this connection */

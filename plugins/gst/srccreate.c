@@ -134,6 +134,7 @@ static void describe(GstGpudirectSrc *self, const struct gpud_frame_info *info, 
         self->discont = FALSE;
     }
     self->frames++;
+    self->ended = FALSE;
     self->moves = 0;
     note_drops(self, info->dropped, buffer);
 }
@@ -312,11 +313,30 @@ static GstFlowReturn not_connected(GstGpudirectSrc *self, const struct gpud_erro
     return check_timeout(self, error);
 }
 
+/* The sender ended its stream, and left then, or goes on with the next one. */
+static GstFlowReturn stream_ended(GstGpudirectSrc *self)
+{
+    if (self->on_eos == ON_EOS_EOS)
+        return GST_FLOW_EOS;
+    self->ended = TRUE;
+    self->map.anchored = FALSE; /* the next one has times of its own */
+    GST_INFO_OBJECT(self, "the sender ended its stream, waiting for the next one");
+    gst_element_post_message(
+        GST_ELEMENT(self),
+        gst_message_new_element(GST_OBJECT(self),
+                                gst_structure_new_empty("gpudirect-stream-ended")));
+    return GST_FLOW_OK;
+}
+
 /* The sender vanished. That is no end of stream. */
 static GstFlowReturn sender_lost(GstGpudirectSrc *self, const struct gpud_error *error)
 {
     self->linked = FALSE;
     self->waiting_since = 0;
+    if (self->ended) { /* and nothing is lost with it */
+        g_object_notify(G_OBJECT(self), "active-path");
+        return GST_FLOW_OK;
+    }
     if (self->on_disconnect == ON_DISCONNECT_EOS)
         return GST_FLOW_EOS;
     if (self->on_disconnect == ON_DISCONNECT_ERROR) {
@@ -359,7 +379,7 @@ static GstFlowReturn no_frame(GstGpudirectSrc *self, enum gpud_status status,
     case GPUD_CLOSED:
         self->discont = TRUE;
         post_stats(self);
-        return GST_FLOW_EOS;
+        return stream_ended(self);
     case GPUD_PEER:
         return self->linked ? sender_lost(self, error) : not_connected(self, error);
     default:

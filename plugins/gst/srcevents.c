@@ -185,6 +185,7 @@ static void take_connection(GstGpudirectSrc *self, const struct gpud_peer_info *
                              gst_message_new_element(GST_OBJECT(self), structure));
     g_object_notify(G_OBJECT(self), "active-path");
     self->linked = TRUE;
+    self->ended = FALSE;
     self->refusal_told = FALSE;
     self->discont = TRUE;
     self->dropped_seen = 0;

@@ -193,7 +193,7 @@ void gst_gpudirect_src_reset_stream(GstGpudirectSrc *self)
     self->gpu = NULL;
     self->map = (struct time_map){0};
     self->discont = TRUE;
-    self->linked = self->refusal_told = FALSE;
+    self->linked = self->ended = self->refusal_told = FALSE;
     self->waiting_since = 0;
     self->dropped_seen = self->dropped_total = self->frames = 0;
     self->settling = self->settings.slots;

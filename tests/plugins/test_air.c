@@ -276,6 +276,49 @@ GST_START_TEST(test_end_ends_every_wait)
 }
 GST_END_TEST
 
+static void begin_again(GstHarness *sink)
+{
+    GstSegment segment;
+
+    gst_harness_push_event(sink, gst_event_new_flush_start());
+    gst_harness_push_event(sink, gst_event_new_flush_stop(TRUE));
+    gst_segment_init(&segment, GST_FORMAT_TIME);
+    gst_harness_push_event(sink, gst_event_new_segment(&segment));
+}
+
+/* A receiver that waits at the end goes on with what the sender sends then, and with the next
+ * sender, as if nothing had been: no end, no warning, but a new segment and DISCONT. */
+GST_START_TEST(test_receiver_outlives_senders)
+{
+    gchar *address = ends_address();
+    GstHarness *src = ends_src(address, "on-eos=wait on-disconnect=error");
+    GstBus *bus = ends_bus(src);
+
+    for (guint i = 0; i < 6; i += 2) {
+        GstHarness *sink = ends_sink(address, NULL);
+        gst_harness_set_src_caps_str(sink, CAPS_SMALL);
+        for (guint k = 0; k < 2; k++) {
+            fail_unless_equals_int(gst_harness_push(sink, ends_picture(CAPS_SMALL, i + k)),
+                                   GST_FLOW_OK);
+            GstBuffer *buffer = ends_pull(src);
+            ends_check_picture(buffer, CAPS_SMALL, i + k);
+            fail_unless(GST_BUFFER_FLAG_IS_SET(buffer, GST_BUFFER_FLAG_DISCONT));
+            gst_buffer_unref(buffer);
+            gst_event_unref(ends_wait_event(src, GST_EVENT_SEGMENT));
+            gst_harness_push_event(sink, gst_event_new_eos());
+            if (k == 0)
+                begin_again(sink);
+        }
+        gst_harness_teardown(sink);
+    }
+    GstMessage *bad = ends_wait_message(bus, GST_MESSAGE_WARNING | GST_MESSAGE_ERROR, 0);
+    fail_unless(bad == NULL, "the receiver complains");
+    gst_object_unref(bus);
+    gst_harness_teardown(src);
+    g_free(address);
+}
+GST_END_TEST
+
 static Suite *air_suite(void)
 {
     Suite *suite = suite_create("air");
@@ -285,6 +328,7 @@ static Suite *air_suite(void)
     tcase_add_loop_test(tc, test_live, 0, 9);
     tcase_add_test(tc, test_not_live);
     tcase_add_test(tc, test_explicit);
+    tcase_add_test(tc, test_receiver_outlives_senders);
     tcase_add_loop_test(tc, test_end_ends_every_wait, 0, 4);
     return suite;
 }
