@@ -377,6 +377,11 @@ enum gpud_status gpud_receiver_acquire(struct gpud_receiver *receiver, int64_t t
     }
 }
 
+bool gpud_receiver_has_frame(struct gpud_receiver *receiver)
+{
+    return receiver->state == GPUD_RECEIVER_STREAMING && gpud_session_has_work(receiver->session);
+}
+
 /* --- looking ------------------------------------------------------------------------------- */
 
 static int compare(const void *a, const void *b)

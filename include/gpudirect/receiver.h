@@ -7,8 +7,8 @@
  *     gpud_receiver_create → { gpud_receiver_acquire → use → gpud_frame_release }… →
  * gpud_receiver_destroy
  *
- * Thread-safety: acquire comes from one thread at a time; frames may be released from any thread;
- * get_info and interrupt may be called from any thread. */
+ * Thread-safety: acquire and has_frame come from one thread at a time; frames may be released from
+ * any thread; get_info and interrupt may be called from any thread. */
 #ifndef GPUDIRECT_RECEIVER_H
 #define GPUDIRECT_RECEIVER_H
 
@@ -92,6 +92,11 @@ GPUD_API void gpud_receiver_destroy(struct gpud_receiver **receiver);
 GPUD_API enum gpud_status gpud_receiver_acquire(struct gpud_receiver *receiver, int64_t timeout_ns,
                                                 struct gpud_frame **frame,
                                                 struct gpud_error *error);
+
+/* Whether a frame of the same format waits to be acquired: what was acquired last is not the
+ * newest.
+ */
+GPUD_API bool gpud_receiver_has_frame(struct gpud_receiver *receiver);
 
 GPUD_API void gpud_receiver_get_info(struct gpud_receiver *receiver,
                                      struct gpud_receiver_info *info);

@@ -62,6 +62,7 @@ GST_ELEMENT_REGISTER_DEFINE(gpudirectsrc, "gpudirectsrc", GST_RANK_NONE, GST_TYP
 enum {
     PROP_ON_DISCONNECT = SETTING_COUNT,
     PROP_ON_EOS,
+    PROP_START,
     PROP_CONNECTION_TIMEOUT,
     PROP_PROCESSING_DEADLINE,
     PROP_BUSY_POLL,
@@ -101,20 +102,37 @@ static GType gst_gpudirect_on_eos_get_type(void)
     return type;
 }
 
+#define GST_TYPE_GPUDIRECT_START (gst_gpudirect_start_get_type())
+static GType gst_gpudirect_start_get_type(void)
+{
+    static const GEnumValue values[] = {
+        {START_NEWEST, "With the newest frame of a sender that drops frames for the slow",
+         "newest"},
+        {START_OLDEST, "With the oldest frame that is still there", "oldest"},
+        {0, NULL, NULL},
+    };
+    static gsize type;
+
+    if (g_once_init_enter(&type))
+        g_once_init_leave(&type, g_enum_register_static("GstGpudirectStart", values));
+    return type;
+}
+
 /* --- properties --------------------------------------------------------------------------- */
 
 GstStructure *gst_gpudirect_src_make_stats(GstGpudirectSrc *self)
 {
     struct input_info info;
 
+    guint64 skipped = __atomic_load_n(&self->skipped, __ATOMIC_RELAXED);
     gst_gpudirect_src_get_info(self, &info);
     return gst_structure_new(
         "gpudirect-stats", "active-path", G_TYPE_STRING, info.path, "device", G_TYPE_STRING,
         info.device, "connected", G_TYPE_BOOLEAN, info.connected, "frames", G_TYPE_UINT64,
-        info.frames, "dropped", G_TYPE_UINT64, info.dropped, "corrupted", G_TYPE_UINT64,
-        info.corrupted, "connects", G_TYPE_UINT64, info.connects, "disconnects", G_TYPE_UINT64,
-        info.disconnects, "reconnects", G_TYPE_UINT64, info.connects > 0 ? info.connects - 1 : 0,
-        "copies-cpu", G_TYPE_UINT64,
+        info.frames - MIN(skipped, info.frames), "dropped", G_TYPE_UINT64, info.dropped + skipped,
+        "corrupted", G_TYPE_UINT64, info.corrupted, "connects", G_TYPE_UINT64, info.connects,
+        "disconnects", G_TYPE_UINT64, info.disconnects, "reconnects", G_TYPE_UINT64,
+        info.connects > 0 ? info.connects - 1 : 0, "copies-cpu", G_TYPE_UINT64,
         info.copies_cpu + __atomic_load_n(&self->copies_cpu, __ATOMIC_RELAXED), "copies-gpu",
         G_TYPE_UINT64, info.copies_gpu + tally_read(&self->tally->copies_gpu), "cpu-waits",
         G_TYPE_UINT64, info.waits_cpu, "device-waits", G_TYPE_UINT64,
@@ -151,6 +169,9 @@ static void get_property(GObject *object, guint id, GValue *value, GParamSpec *p
     case PROP_ON_EOS:
         g_value_set_enum(value, self->on_eos);
         break;
+    case PROP_START:
+        g_value_set_enum(value, self->start);
+        break;
     case PROP_CONNECTION_TIMEOUT:
         g_value_set_uint(value, self->connection_timeout);
         break;
@@ -178,6 +199,9 @@ static void set_property(GObject *object, guint id, const GValue *value, GParamS
         break;
     case PROP_ON_EOS:
         self->on_eos = (enum on_eos)g_value_get_enum(value);
+        break;
+    case PROP_START:
+        self->start = (enum start)g_value_get_enum(value);
         break;
     case PROP_CONNECTION_TIMEOUT:
         self->connection_timeout = g_value_get_uint(value);
@@ -240,6 +264,8 @@ static gboolean src_unlock_stop(GstBaseSrc *base)
 
 static GstStateChangeReturn src_change_state(GstElement *element, GstStateChange transition)
 {
+    if (transition == GST_STATE_CHANGE_PAUSED_TO_PLAYING)
+        g_atomic_int_set(&GST_GPUDIRECT_SRC(element)->resumed, TRUE);
     GstStateChangeReturn result =
         GST_ELEMENT_CLASS(gst_gpudirect_src_parent_class)->change_state(element, transition);
 
@@ -320,6 +346,12 @@ static void install_properties(GObjectClass *klass)
                           "one, of this sender or of the next)",
                           GST_TYPE_GPUDIRECT_ON_EOS, ON_EOS_EOS, playing));
     g_object_class_install_property(
+        klass, PROP_START,
+        g_param_spec_enum("start", "Start",
+                          "Where to begin in what waits after connecting and after a pause; what "
+                          "is older counts as dropped",
+                          GST_TYPE_GPUDIRECT_START, START_NEWEST, playing));
+    g_object_class_install_property(
         klass, PROP_CONNECTION_TIMEOUT,
         g_param_spec_uint("connection-timeout", "Connection timeout",
                           "Seconds without a sender until an error is posted (0 = wait for ever)",
@@ -395,6 +427,7 @@ static void gst_gpudirect_src_class_init(GstGpudirectSrcClass *klass)
 
     gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_ON_DISCONNECT, 0);
     gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_ON_EOS, 0);
+    gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_START, 0);
 }
 
 static void gst_gpudirect_src_init(GstGpudirectSrc *self)

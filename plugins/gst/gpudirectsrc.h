@@ -39,6 +39,7 @@ struct src_format {
 void src_format_free(struct src_format *format);
 
 enum on_disconnect { ON_DISCONNECT_WAIT, ON_DISCONNECT_EOS, ON_DISCONNECT_ERROR };
+enum start { START_NEWEST, START_OLDEST };
 enum on_eos { ON_EOS_EOS, ON_EOS_WAIT };
 
 struct _GstGpudirectSrc {
@@ -48,6 +49,7 @@ struct _GstGpudirectSrc {
     struct settings settings;
     enum on_disconnect on_disconnect;
     enum on_eos on_eos;
+    enum start start;
     guint connection_timeout; /* s */
     GstClockTime processing_deadline;
     guint busy_poll; /* µs */
@@ -64,6 +66,7 @@ struct _GstGpudirectSrc {
     GstObject *given; /* a GstCudaContext from outside; under the object lock */
 
     gint monotonic; /* atomic: the pipeline's clock is CLOCK_MONOTONIC */
+    gint resumed;   /* atomic: PLAYING anew, which create() has not seen yet */
     gint ending;    /* atomic: the application asked for an end of the stream */
     gint flushing;  /* atomic: create() is to come back */
     GMutex pause_lock;
@@ -83,6 +86,8 @@ struct _GstGpudirectSrc {
     gboolean downstream_video_meta;
     struct time_map map;
     gboolean discont;
+    gboolean starting;     /* the next frame is the first one, or the first after a pause */
+    guint64 untold;        /* of those skipped */
     gboolean linked;       /* a sender is there, or was and its loss is not told yet */
     gboolean ended;        /* by the sender, whose next stream, or whose successor, is waited for */
     gboolean refusal_told; /* since the last connection */
@@ -96,7 +101,7 @@ struct _GstGpudirectSrc {
     gint64 latency_told; /* monotonic µs of the last message */
     struct gpu *gpu;     /* buffers are memory of this GPU; NULL: of the CPU's */
     struct tally *tally;
-    guint64 copies_cpu, lost_metas; /* relaxed atomics */
+    guint64 copies_cpu, lost_metas, skipped; /* relaxed atomics */
 
     /* Under the object lock: for the latency query. */
     GstClockTime transfer, frame_duration;

@@ -36,6 +36,7 @@ void gst_gpudirect_sink_reset_stream(GstGpudirectSink *self)
 
 static void fill_head(GstGpudirectSink *self, struct wire_head *head)
 {
+    head->drops = gst_gpudirect_sink_policy(self) != GPUD_SLOW_BLOCK;
     head->monotonic = g_atomic_int_get(&self->monotonic);
     head->base_time = gst_element_get_base_time(GST_ELEMENT(self));
 }

@@ -59,6 +59,8 @@ static void note_drops(GstGpudirectSrc *self, guint64 dropped, GstBuffer *buffer
     guint64 lost = dropped > self->dropped_seen ? dropped - self->dropped_seen : 0;
 
     self->dropped_seen = dropped;
+    lost += self->untold;
+    self->untold = 0;
     if (lost == 0)
         return;
     self->dropped_total += lost;
@@ -410,6 +412,33 @@ static GstFlowReturn cut_link(GstGpudirectSrc *self)
     return flow;
 }
 
+/* Waited in the ring while nobody looked, and is not the newest that did. Of a sender that waits
+ * for the slow nothing is stale: who receives from that wants every frame. */
+static gboolean is_stale(GstGpudirectSrc *self, struct gpud_frame *frame)
+{
+    struct gpud_frame_info info;
+    struct wire_head head;
+
+    if (g_atomic_int_compare_and_exchange(&self->resumed, TRUE, FALSE))
+        self->starting = TRUE;
+    if (!self->starting)
+        return FALSE;
+    gpud_frame_get_info(frame, &info);
+    struct unpack unpack = {.data = info.meta, .left = info.meta_size};
+    self->starting = self->start == START_NEWEST && self->input->ops->has_frame &&
+                     wire_head_unpack(&unpack, &head) && head.drops &&
+                     self->input->ops->has_frame(self->input);
+    return self->starting;
+}
+
+static void skip(GstGpudirectSrc *self, struct gpud_frame **frame)
+{
+    gpud_frame_release(frame);
+    self->discont = TRUE;
+    self->untold++;
+    __atomic_fetch_add(&self->skipped, 1, __ATOMIC_RELAXED);
+}
+
 GstFlowReturn gst_gpudirect_src_create(GstPushSrc *push, GstBuffer **buffer)
 {
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(push);
@@ -421,8 +450,12 @@ GstFlowReturn gst_gpudirect_src_create(GstPushSrc *push, GstBuffer **buffer)
         gboolean yielded = gst_gpudirect_src_end_yield(self) && status == GPUD_AGAIN, moved;
         GstFlowReturn flow = gst_gpudirect_src_handle_news(self, &moved);
 
-        if (status == GPUD_OK && flow == GST_FLOW_OK && !moved && !self->flooded)
-            return deliver(self, frame, buffer);
+        if (status == GPUD_OK && flow == GST_FLOW_OK && !moved && !self->flooded) {
+            if (!is_stale(self, frame))
+                return deliver(self, frame, buffer);
+            skip(self, &frame);
+            continue;
+        }
         gpud_frame_release(&frame);
         if (flow == GST_FLOW_OK && self->waiting.length > 0 && self->frames > 0)
             gst_gpudirect_src_push_events(self);

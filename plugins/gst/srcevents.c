@@ -184,7 +184,7 @@ static void take_connection(GstGpudirectSrc *self, const struct gpud_peer_info *
     gst_element_post_message(GST_ELEMENT(self),
                              gst_message_new_element(GST_OBJECT(self), structure));
     g_object_notify(G_OBJECT(self), "active-path");
-    self->linked = TRUE;
+    self->linked = self->starting = TRUE;
     self->ended = FALSE;
     self->refusal_told = FALSE;
     self->discont = TRUE;

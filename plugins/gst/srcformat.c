@@ -195,7 +195,7 @@ void gst_gpudirect_src_reset_stream(GstGpudirectSrc *self)
     self->discont = TRUE;
     self->linked = self->ended = self->refusal_told = FALSE;
     self->waiting_since = 0;
-    self->dropped_seen = self->dropped_total = self->frames = 0;
+    self->dropped_seen = self->dropped_total = self->frames = self->untold = 0;
     self->settling = self->settings.slots;
     self->latency_told = 0;
     GST_OBJECT_LOCK(self);

@@ -82,6 +82,7 @@ gboolean gst_gpudirect_src_open(GstGpudirectSrc *self, const gchar *address)
     self->input = input;
     self->opened = device;
     self->interrupted = FALSE;
+    __atomic_store_n(&self->skipped, 0, __ATOMIC_RELAXED);
     memset(&self->past, 0, sizeof(self->past));
     g_mutex_unlock(&self->input_lock);
     return TRUE;

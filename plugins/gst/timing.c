@@ -3,8 +3,8 @@
 
 /* Times on their way from the sender's pipeline to the receiver's.
  *
- *     head = u8 version, u8 flags, u64 base time                    flags: bit 0 = the clock is the
- * monotonic one
+ *     head = u8 version, u8 flags, u64 base time
+ *            flags: bit 0 = the clock is the monotonic one, bit 1 = frames are dropped for the slow
  */
 #include "timing.h"
 
@@ -15,6 +15,7 @@
 
 #define HEAD_VERSION 1
 #define HEAD_MONOTONIC 1
+#define HEAD_DROPS 2
 
 /* Pipelines whose running times differ by less were started together. */
 #define STARTED_TOGETHER (1 * (gint64)GST_SECOND)
@@ -22,16 +23,18 @@
 void wire_head_pack(struct pack *pack, const struct wire_head *head)
 {
     pack_u8(pack, HEAD_VERSION);
-    pack_u8(pack, head->monotonic ? HEAD_MONOTONIC : 0);
+    pack_u8(pack,
+            (uint8_t)((head->monotonic ? HEAD_MONOTONIC : 0) | (head->drops ? HEAD_DROPS : 0)));
     pack_u64(pack, head->base_time);
 }
 
 gboolean wire_head_unpack(struct unpack *unpack, struct wire_head *head)
 {
     struct wire_head none = {0};
-    uint8_t version = unpack_u8(unpack);
+    uint8_t version = unpack_u8(unpack), flags = unpack_u8(unpack);
 
-    head->monotonic = (unpack_u8(unpack) & HEAD_MONOTONIC) != 0;
+    head->monotonic = (flags & HEAD_MONOTONIC) != 0;
+    head->drops = (flags & HEAD_DROPS) != 0;
     head->base_time = wire_time(unpack_u64(unpack));
     if (!head->monotonic)
         head->base_time = 0; /* of a clock that is none of ours */

@@ -16,6 +16,7 @@
 
 /* Before the metas of a frame and the payload of an event. */
 struct wire_head {
+    gboolean drops;         /* the sender waits for no slow receiver */
     gboolean monotonic;     /* base_time is a time of the system's monotonic clock */
     GstClockTime base_time; /* the sender's */
 };

@@ -276,6 +276,51 @@ GST_START_TEST(test_end_ends_every_wait)
 }
 GST_END_TEST
 
+/* Sends a number of pictures to a receiver that is PAUSED, which then goes on; `begin` is what it
+ * gets first. */
+static void resume(const gchar *policy, const gchar *start, guint pictures, guint begin)
+{
+    gchar *address = ends_address();
+    GstHarness *sink = ends_sink(address, policy);
+    GstHarness *src = ends_src(address, start);
+
+    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
+    ends_wait_clients(sink, 1);
+    gst_harness_push(sink, ends_picture(CAPS_SMALL, 0));
+    gst_buffer_unref(ends_pull(src));
+    gst_element_set_state(src->element, GST_STATE_PAUSED);
+    for (guint i = 1; i <= pictures; i++)
+        fail_unless_equals_int(gst_harness_push(sink, ends_picture(CAPS_SMALL, i)), GST_FLOW_OK);
+    gst_element_set_state(src->element, GST_STATE_PLAYING);
+    for (guint i = begin; i <= pictures; i++) {
+        GstBuffer *got = ends_pull(src);
+        ends_check_picture(got, CAPS_SMALL, i);
+        gboolean discont = GST_BUFFER_FLAG_IS_SET(got, GST_BUFFER_FLAG_DISCONT);
+        fail_unless_equals_int(discont, i == begin && begin > 1);
+        gst_buffer_unref(got);
+    }
+    fail_unless_equals_uint64(ends_stat(src, "dropped"), begin - 1);
+    fail_unless_equals_uint64(ends_stat(src, "frames"), 1 + pictures - (begin - 1));
+    gst_harness_push(sink, ends_picture(CAPS_SMALL, 99));
+    GstBuffer *next = ends_pull(src);
+    ends_check_picture(next, CAPS_SMALL, 99);
+    fail_if(GST_BUFFER_FLAG_IS_SET(next, GST_BUFFER_FLAG_DISCONT));
+    gst_buffer_unref(next);
+    gst_harness_teardown(src);
+    gst_harness_teardown(sink);
+    g_free(address);
+}
+
+/* What waited in the ring of 4 meanwhile is stale, but the newest; nothing is that comes from a
+ * sender which waits for its receivers. */
+GST_START_TEST(test_start_after_a_pause)
+{
+    resume("slow-receiver=drop-oldest", NULL, 20, 20);
+    resume("slow-receiver=drop-oldest", "start=oldest", 20, 17);
+    resume("slow-receiver=block", NULL, 4, 1);
+}
+GST_END_TEST
+
 static void begin_again(GstHarness *sink)
 {
     GstSegment segment;
@@ -328,6 +373,7 @@ static Suite *air_suite(void)
     tcase_add_loop_test(tc, test_live, 0, 9);
     tcase_add_test(tc, test_not_live);
     tcase_add_test(tc, test_explicit);
+    tcase_add_test(tc, test_start_after_a_pause);
     tcase_add_test(tc, test_receiver_outlives_senders);
     tcase_add_loop_test(tc, test_end_ends_every_wait, 0, 4);
     return suite;

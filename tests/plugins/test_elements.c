@@ -43,6 +43,7 @@ GST_START_TEST(test_properties)
     expect_property("gpudirectsink", "wait-for-connection", G_TYPE_ENUM, G_PARAM_READWRITE);
     expect_property("gpudirectsink", "num-clients", G_TYPE_UINT, G_PARAM_READABLE);
     expect_property("gpudirectsrc", "on-disconnect", G_TYPE_ENUM, G_PARAM_READWRITE);
+    expect_property("gpudirectsrc", "start", G_TYPE_ENUM, G_PARAM_READWRITE);
     expect_property("gpudirectsrc", "on-eos", G_TYPE_ENUM, G_PARAM_READWRITE);
     expect_property("gpudirectsrc", "connection-timeout", G_TYPE_UINT, G_PARAM_READWRITE);
     expect_property("gpudirectsrc", "busy-poll", G_TYPE_UINT, G_PARAM_READWRITE);

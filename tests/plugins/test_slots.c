@@ -331,7 +331,7 @@ static guint64 dropped_by(GstBus *bus)
 /* Both ends say how many pictures were lost, and agree. */
 GST_START_TEST(test_drops_are_reported)
 {
-    setup("slow-receiver=drop-newest", NULL);
+    setup("slow-receiver=drop-newest", "start=oldest");
     GstBus *sink_bus = ends_bus(sink), *src_bus = ends_bus(src);
     gst_harness_push(sink, ends_picture(CAPS_SMALL, 0));
     gst_buffer_unref(ends_pull(src));
