@@ -87,6 +87,7 @@ struct _GstGpudirectSrc {
     struct time_map map;
     gboolean discont;
     gboolean starting;     /* the next frame is the first one, or the first after a pause */
+    guint passed;          /* frames that were skipped since */
     guint64 untold;        /* of those skipped */
     gboolean linked;       /* a sender is there, or was and its loss is not told yet */
     gboolean ended;        /* by the sender, whose next stream, or whose successor, is waited for */

@@ -425,9 +425,13 @@ static gboolean is_stale(GstGpudirectSrc *self, struct gpud_frame *frame)
         return FALSE;
     gpud_frame_get_info(frame, &info);
     struct unpack unpack = {.data = info.meta, .left = info.meta_size};
-    self->starting = self->start == START_NEWEST && self->input->ops->has_frame &&
-                     wire_head_unpack(&unpack, &head) && head.drops &&
-                     self->input->ops->has_frame(self->input);
+    /* No more than the ring holds: a sender that is always ahead has its frames shown all the same.
+     */
+    self->starting = self->start == START_NEWEST && self->passed++ < self->settings.slots &&
+                     self->input->ops->has_frame && wire_head_unpack(&unpack, &head) &&
+                     head.drops && self->input->ops->has_frame(self->input);
+    if (!self->starting)
+        self->passed = 0;
     return self->starting;
 }
 
