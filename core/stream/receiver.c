@@ -5,6 +5,7 @@
 #include "stream/receiver.h"
 
 #include "base/stop.h"
+#include "wire/hint.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -327,9 +328,12 @@ static void wait_for_sender(struct gpud_receiver *receiver, int64_t deadline)
 
 static enum gpud_status timed_out(const struct gpud_receiver *receiver, struct gpud_error *error)
 {
+    char hint[GPUD_REASON_MAX];
     switch (receiver->state) {
     case GPUD_RECEIVER_OFFLINE:
-        return gpud_fail(error, GPUD_TIMEOUT, "nobody sends on %.150s", receiver->path);
+        gpud_address_hint(receiver->path, hint, sizeof(hint));
+        return gpud_fail(error, GPUD_TIMEOUT, "nobody sends on %s%s%s", receiver->path,
+                         hint[0] ? "; " : "", hint);
     case GPUD_RECEIVER_STREAMING:
         return gpud_fail(error, GPUD_TIMEOUT, "connected to %s, but no frame came",
                          receiver->peer.name);

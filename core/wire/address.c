@@ -16,8 +16,7 @@
 
 /* --- addresses ----------------------------------------------------------------------------- */
 
-/* A directory that nobody else can enter: in it a socket cannot be replaced by an impostor's. */
-static enum gpud_status private_directory(char *path, size_t size, struct gpud_error *error)
+enum gpud_status gpud_runtime_directory(char *path, size_t size, struct gpud_error *error)
 {
     const char *runtime = getenv("XDG_RUNTIME_DIR");
     int length = runtime && runtime[0] == '/'
@@ -26,6 +25,15 @@ static enum gpud_status private_directory(char *path, size_t size, struct gpud_e
     if (length < 0 || (size_t)length >= size)
         return gpud_fail(error, GPUD_INVALID,
                          "XDG_RUNTIME_DIR is too long for a socket: use unix:/short/path");
+    return GPUD_OK;
+}
+
+/* A directory that nobody else can enter: in it a socket cannot be replaced by an impostor's. */
+static enum gpud_status private_directory(char *path, size_t size, struct gpud_error *error)
+{
+    enum gpud_status status = gpud_runtime_directory(path, size, error);
+    if (status != GPUD_OK)
+        return status;
     if (mkdir(path, 0700) < 0 && errno != EEXIST)
         return gpud_fail_errno(error, "cannot make the directory %s for sockets", path);
     struct stat st;

@@ -19,6 +19,10 @@
 enum gpud_status gpud_address_resolve(const char *address, char path[GPUD_SOCKET_PATH_MAX],
                                       struct gpud_error *error);
 
+/* Where the sockets of bare names lie: $XDG_RUNTIME_DIR/gpudirect, or /tmp/gpudirect-UID. It need
+ * not exist. */
+enum gpud_status gpud_runtime_directory(char *path, size_t size, struct gpud_error *error);
+
 struct gpud_listener {
     int fd, lock;
     char path[GPUD_SOCKET_PATH_MAX];

@@ -6,6 +6,7 @@
 #include "../check.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "wire/hint.h"
 #include "wire/lock.h"
 #include "wire/socket.h"
 
@@ -124,6 +125,54 @@ static void test_directories(void)
     EXPECT(GPUD_IO, "cannot make the directory", gpud_address_resolve("cam1", path, &e));
     setenv("XDG_RUNTIME_DIR", runtime_dir, 1);
     WORKS(gpud_address_resolve("cam1", path, &e));
+}
+
+/* --- hints ------------------------------------------------------------------------------------ */
+
+static void check_hint(const char *path, const char *wanted)
+{
+    char hint[GPUD_REASON_MAX];
+    gpud_address_hint(path, hint, sizeof(hint));
+    CHECK(wanted[0] ? strstr(hint, wanted) != NULL : hint[0] == '\0', "the hint on %s is \"%s\"",
+          path, hint);
+}
+
+/* A socket that nobody listens on, as of a process that died. */
+static void leave_socket(const char *path)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    gpud_print_n(name.sun_path, sizeof(name.sun_path), "%s", path);
+    CHECK(bind(fd, (struct sockaddr *)&name, sizeof(name)) == 0, "bind %s: %s", path,
+          strerror(errno));
+    close(fd);
+}
+
+static void test_hints(void)
+{
+    char path[GPUD_SOCKET_PATH_MAX], other[GPUD_SOCKET_PATH_MAX], directory[64], name[32];
+    gpud_print_n(name, sizeof(name), "hint-%d", getpid());
+    gpud_print_n(directory, sizeof(directory), "/tmp/gpudirect-%u", geteuid());
+    gpud_print_n(other, sizeof(other), "%s/%s", directory, name);
+    WORKS(gpud_address_resolve(name, path, &e));
+    check_hint(path, "");
+
+    /* The sender was started without XDG_RUNTIME_DIR. */
+    bool made = mkdir(directory, 0700) == 0;
+    leave_socket(other);
+    check_hint(path, other);
+    check_hint("/tmp/elsewhere/x", "");
+    unlink(other);
+    if (made)
+        rmdir(directory);
+
+    leave_socket(path);
+    check_hint(path, "its sender died");
+    if (geteuid() == 0) {
+        CHECK(chown(path, 12345, 12345) == 0, "chown");
+        check_hint(path, "of the user with id 12345, this is 0");
+    }
+    unlink(path);
 }
 
 /* --- claiming --------------------------------------------------------------------------------- */
@@ -422,6 +471,8 @@ int main(void)
     test_names();
     SAY("directories that others can enter");
     test_directories();
+    SAY("hints for who waits in vain");
+    test_hints();
     SAY("an address has one holder");
     test_claim();
     SAY("what the dead leave behind");

@@ -1,0 +1,74 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What a waiting receiver cannot see from the inside: that its sender has another XDG_RUNTIME_DIR
+ * (a login shell, a service, sudo), where the same name is another socket; that the socket is
+ * another user's; that its sender is dead. */
+#include "wire/hint.h"
+
+#include "base/error.h"
+#include "wire/socket.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool is_socket(const char *path, uid_t *owner)
+{
+    struct stat st;
+    if (lstat(path, &st) < 0 || !S_ISSOCK(st.st_mode))
+        return false;
+    *owner = st.st_uid;
+    return true;
+}
+
+/* The name, where a process of this user would look for it with, and without, XDG_RUNTIME_DIR. */
+static bool find_of_user(const char *path, const char *name, unsigned long user,
+                         char found[GPUD_SOCKET_PATH_MAX])
+{
+    for (int with = 0; with < 2; with++) {
+        int length =
+            snprintf(found, GPUD_SOCKET_PATH_MAX,
+                     with ? "/run/user/%lu/gpudirect/%s" : "/tmp/gpudirect-%lu/%s", user, name);
+        uid_t owner;
+        if (length > 0 && (size_t)length < GPUD_SOCKET_PATH_MAX && strcmp(found, path) != 0 &&
+            is_socket(found, &owner))
+            return true;
+    }
+    return false;
+}
+
+/* For bare names only: of a path that was given as one there is no other. */
+static bool find_elsewhere(const char *path, char found[GPUD_SOCKET_PATH_MAX])
+{
+    char directory[GPUD_SOCKET_PATH_MAX];
+    if (gpud_runtime_directory(directory, sizeof(directory), NULL) != GPUD_OK)
+        return false;
+    size_t length = strlen(directory);
+    if (strncmp(path, directory, length) != 0 || path[length] != '/')
+        return false;
+    const char *name = path + length + 1, *before_sudo = getenv("SUDO_UID");
+    return find_of_user(path, name, geteuid(), found) ||
+           (before_sudo && find_of_user(path, name, strtoul(before_sudo, NULL, 10), found));
+}
+
+void gpud_address_hint(const char *path, char *hint, size_t size)
+{
+    char elsewhere[GPUD_SOCKET_PATH_MAX];
+    uid_t owner;
+    hint[0] = '\0';
+    if (is_socket(path, &owner)) {
+        if (owner != geteuid() && owner != 0)
+            gpud_print_n(hint, size, "the socket is of the user with id %lu, this is %lu",
+                         (unsigned long)owner, (unsigned long)geteuid());
+        else
+            gpud_print_n(hint, size, "its sender died and left the socket: start it again");
+    } else if (find_elsewhere(path, elsewhere)) {
+        gpud_print_n(hint, size,
+                     "there is %s, of a process with another XDG_RUNTIME_DIR (a login shell, a "
+                     "service, sudo?): set it alike for both, or use address=unix:%s",
+                     elsewhere, elsewhere);
+    }
+}
