@@ -31,6 +31,11 @@
  * ]|
  * Ends when the sender vanishes.
  * |[
+ * gst-launch-1.0 gpudirectsrc address=cam1 on-disconnect=freeze on-eos=wait ! x264enc ! …
+ * ]|
+ * Never stops: where the sender vanishes or stands still, its last picture goes on. The property
+ * `signal` and messages named gpudirect-signal tell.
+ * |[
  * gst-launch-1.0 gpudirectsrc address=cam1 on-eos=wait ! videoconvert ! autovideosink
  * ]|
  * Outlives its senders: shows the next one, too.
@@ -68,6 +73,7 @@ enum {
     PROP_BUSY_POLL,
     PROP_ACTIVE_PATH,
     PROP_FALLBACK_REASON,
+    PROP_SIGNAL,
     PROP_STATS,
 };
 
@@ -78,6 +84,8 @@ static GType gst_gpudirect_on_disconnect_get_type(void)
         {ON_DISCONNECT_WAIT, "Wait for the sender to come back", "wait"},
         {ON_DISCONNECT_EOS, "End the stream", "eos"},
         {ON_DISCONNECT_ERROR, "Post an error", "error"},
+        {ON_DISCONNECT_FREEZE, "Wait, and show the last picture meanwhile", "freeze"},
+        {ON_DISCONNECT_BLACK, "Wait, and show black meanwhile", "black"},
         {0, NULL, NULL},
     };
     static gsize type;
@@ -137,7 +145,8 @@ GstStructure *gst_gpudirect_src_make_stats(GstGpudirectSrc *self)
         G_TYPE_UINT64, info.copies_gpu + tally_read(&self->tally->copies_gpu), "cpu-waits",
         G_TYPE_UINT64, info.waits_cpu, "device-waits", G_TYPE_UINT64,
         info.waits_device + tally_read(&self->tally->waits_device), "kicks", G_TYPE_UINT64,
-        info.kicks, "lost-metas", G_TYPE_UINT64,
+        info.kicks, "stood-in", G_TYPE_UINT64,
+        __atomic_load_n(&self->signal.count, __ATOMIC_RELAXED), "lost-metas", G_TYPE_UINT64,
         __atomic_load_n(&self->lost_metas, __ATOMIC_RELAXED), "latency-p50", G_TYPE_UINT64,
         info.latency_p50, "latency-p99", G_TYPE_UINT64, info.latency_p99, "latency-max",
         G_TYPE_UINT64, info.latency_max, NULL);
@@ -156,6 +165,9 @@ static void get_property(GObject *object, guint id, GValue *value, GParamSpec *p
         return;
     case PROP_FALLBACK_REASON:
         g_value_set_string(value, info.fallback_reason);
+        return;
+    case PROP_SIGNAL:
+        g_value_set_boolean(value, g_atomic_int_get(&self->signal.present));
         return;
     case PROP_STATS:
         g_value_take_boxed(value, gst_gpudirect_src_make_stats(self));
@@ -337,7 +349,10 @@ static void install_properties(GObjectClass *klass)
     settings_install(klass, &texts);
     g_object_class_install_property(
         klass, PROP_ON_DISCONNECT,
-        g_param_spec_enum("on-disconnect", "On disconnect", "What to do when the sender vanishes",
+        g_param_spec_enum("on-disconnect", "On disconnect",
+                          "What to do when the sender vanishes; freeze and black also where it "
+                          "sends nothing for half a second, or three frames if that is longer "
+                          "(freeze keeps one slot)",
                           GST_TYPE_GPUDIRECT_ON_DISCONNECT, ON_DISCONNECT_WAIT, playing));
     g_object_class_install_property(
         klass, PROP_ON_EOS,
@@ -377,6 +392,12 @@ static void install_properties(GObjectClass *klass)
         g_param_spec_string("fallback-reason", "Fallback reason",
                             "Why the active path is no better one; empty where there is none", "",
                             report));
+    g_object_class_install_property(
+        klass, PROP_SIGNAL,
+        g_param_spec_boolean("signal", "Signal",
+                             "Whether pictures come: not before the first one, and not while the "
+                             "sender is gone or sends nothing for half a second (or three frames)",
+                             FALSE, report));
     g_object_class_install_property(
         klass, PROP_STATS,
         g_param_spec_boxed("stats", "Statistics", "Frames, drops, copies, waits and latency (ns)",

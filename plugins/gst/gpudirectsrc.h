@@ -1,11 +1,13 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The inside of gpudirectsrc. Seven files:
+/* The inside of gpudirectsrc. Nine files:
  *   gpudirectsrc.c   class, properties, states, queries
  *   srcinput.c       the input: opened, replaced, asked, interrupted
  *   srcplace.c       where frames shall arrive: devices, CUDA's caps and contexts
- *   srccreate.c      the loop: a frame becomes a buffer; what to do when there is none
+ *   srccreate.c      the loop: a frame becomes a buffer
+ *   srcwait.c        what to do when there is none
+ *   srcsignal.c      whether pictures come, and what is shown while none do
  *   srcformat.c      caps, the pool, allocation
  *   srcevents.c      what the link says beside frames: bounded, in order, mapped in time
  *   input.h          where frames come from */
@@ -38,9 +40,27 @@ struct src_format {
 };
 void src_format_free(struct src_format *format);
 
-enum on_disconnect { ON_DISCONNECT_WAIT, ON_DISCONNECT_EOS, ON_DISCONNECT_ERROR };
+enum on_disconnect {
+    ON_DISCONNECT_WAIT,
+    ON_DISCONNECT_EOS,
+    ON_DISCONNECT_ERROR,
+    ON_DISCONNECT_FREEZE,
+    ON_DISCONNECT_BLACK,
+};
 enum start { START_NEWEST, START_OLDEST };
 enum on_eos { ON_EOS_EOS, ON_EOS_WAIT };
+
+/* Whether pictures come; the streaming thread's. */
+struct src_signal {
+    gint present;        /* atomic: the property */
+    GstClockTime seen;   /* monotonic: when the last picture came */
+    GstClockTime due;    /* monotonic: when the next one is that stands in */
+    GstClockTime pts;    /* of the last buffer, the sender's or one that stood in */
+    gint64 lag;          /* from a picture's time to its coming */
+    GstBuffer *last;     /* the last picture; NULL: it need not be known */
+    GstBuffer *stand_in; /* what is shown now; NULL: not made yet */
+    guint64 count;       /* relaxed atomic: buffers that stood in */
+};
 
 struct _GstGpudirectSrc {
     GstPushSrc parent;
@@ -93,6 +113,9 @@ struct _GstGpudirectSrc {
     gboolean ended;        /* by the sender, whose next stream, or whose successor, is waited for */
     gboolean refusal_told; /* since the last connection */
     gint64 waiting_since;  /* monotonic µs: without a sender */
+    gboolean waiting_told; /* that it waits */
+    gint64 held_off_until; /* monotonic µs: the next attempt to connect */
+    struct src_signal signal;
     guint64 dropped_seen;  /* of this connection */
     guint64 dropped_total; /* of all connections */
     guint64 frames;
@@ -142,8 +165,50 @@ GstCaps *gst_gpudirect_src_agree(GstGpudirectSrc *self, GstCaps *caps, struct gp
 
 GstFlowReturn gst_gpudirect_src_create(GstPushSrc *push, GstBuffer **buffer);
 
+/* Memory for a picture of this format that is no slot. */
+GstFlowReturn gst_gpudirect_src_new_picture(GstGpudirectSrc *self, GstBuffer **buffer);
+
+/* The picture of a slot in such memory; posts nothing. */
+GstFlowReturn gst_gpudirect_src_copy_picture(GstGpudirectSrc *self, GstBuffer *slot,
+                                             GstBuffer **buffer);
+
 /* The property "stats"; also posted as an element message when the stream ends. */
 GstStructure *gst_gpudirect_src_make_stats(GstGpudirectSrc *self);
+
+/* --- srcwait.c ---------------------------------------------------------------------------- */
+
+/* After an acquire that brought no frame: GST_FLOW_OK to call it again. */
+GstFlowReturn gst_gpudirect_src_no_frame(GstGpudirectSrc *self, enum gpud_status status,
+                                         const struct gpud_error *error);
+
+/* The sender floods: its link is cut, as if it were lost by the sender's own doing. */
+GstFlowReturn gst_gpudirect_src_cut_link(GstGpudirectSrc *self);
+
+/* TRUE: it is too early for the next attempt to connect, and that was waited for, or until
+ * something else is due. */
+gboolean gst_gpudirect_src_is_held_off(GstGpudirectSrc *self);
+
+/* --- srcsignal.c -------------------------------------------------------------------------- */
+
+/* A picture came. */
+void gst_gpudirect_src_signal_here(GstGpudirectSrc *self, GstBuffer *buffer);
+
+/* None will, for now. */
+void gst_gpudirect_src_signal_gone(GstGpudirectSrc *self, const gchar *reason);
+
+/* None came in an acquire. */
+void gst_gpudirect_src_watch_signal(GstGpudirectSrc *self);
+
+/* After a pause, in which none was asked for. */
+void gst_gpudirect_src_signal_resume(GstGpudirectSrc *self);
+
+/* A picture in place of one that does not come, if one is due. */
+gboolean gst_gpudirect_src_stand_in(GstGpudirectSrc *self, GstBuffer **buffer);
+
+/* The longest that create() may wait before it looks for that, ns. */
+gint64 gst_gpudirect_src_patience(GstGpudirectSrc *self);
+
+void gst_gpudirect_src_forget_signal(GstGpudirectSrc *self);
 
 /* --- srcinput.c --------------------------------------------------------------------------- */
 

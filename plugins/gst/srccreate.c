@@ -1,12 +1,11 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* gpudirectsrc's loop: a frame becomes a buffer, and what to do when there is none.
+/* gpudirectsrc's loop: a frame becomes a buffer.
  *
  * In the steady state a buffer is the slot itself. Two things force a copy: downstream cannot read
  * strides, or it hoards buffers until the ring has no slot left, which would stop the stream for
  * good. */
-#include "context.h"
 #include "errors.h"
 #include "frameflags.h"
 #include "gpudirectsrc.h"
@@ -154,46 +153,45 @@ static gboolean must_copy(GstGpudirectSrc *self)
     return ledger_count(ledger) >= limit && !ledger_wait_below(ledger, limit, HOARD_PATIENCE);
 }
 
-static GstFlowReturn cannot_copy(GstGpudirectSrc *self)
-{
-    GST_ELEMENT_ERROR(self, RESOURCE, READ,
-                      ("A frame cannot be copied: look at the log of gpudirectcore."), (NULL));
-    return GST_FLOW_ERROR;
-}
-
-static GstFlowReturn copy_on_gpu(GstGpudirectSrc *self, GstBuffer *slot, GstBuffer **buffer)
-{
-    *buffer = gst_gpudirect_pool_stand_in(self->pool);
-    if (*buffer && gpu_copy_picture(&self->info, slot, *buffer))
-        return GST_FLOW_OK;
-    gst_clear_buffer(buffer);
-    return cannot_copy(self);
-}
-
-static GstFlowReturn copy_out(GstGpudirectSrc *self, GstBuffer *slot, GstBuffer **buffer)
+GstFlowReturn gst_gpudirect_src_new_picture(GstGpudirectSrc *self, GstBuffer **buffer)
 {
     GstBaseSrc *base = GST_BASE_SRC(self);
+
+    if (!self->gpu)
+        return GST_BASE_SRC_GET_CLASS(base)->alloc(base, 0, (guint)self->info.size, buffer);
+    *buffer = gst_gpudirect_pool_stand_in(self->pool);
+    return *buffer ? GST_FLOW_OK : GST_FLOW_ERROR;
+}
+
+static gboolean copy_by_cpu(GstGpudirectSrc *self, GstBuffer *slot, GstBuffer *to_buffer)
+{
     GstVideoFrame from, to;
     gboolean copied = FALSE;
-    GstFlowReturn flow =
-        GST_BASE_SRC_GET_CLASS(base)->alloc(base, 0, (guint)self->info.size, buffer);
 
-    if (flow != GST_FLOW_OK)
-        return flow;
     if (gst_video_frame_map(&from, &self->info, slot, GST_MAP_READ)) {
-        if (gst_video_frame_map(&to, &self->info, *buffer,
+        if (gst_video_frame_map(&to, &self->info, to_buffer,
                                 GST_MAP_WRITE | (GstMapFlags)GST_VIDEO_FRAME_MAP_FLAG_NO_REF)) {
             copied = gst_video_frame_copy(&to, &from);
             gst_video_frame_unmap(&to);
         }
         gst_video_frame_unmap(&from);
     }
-    if (!copied) {
-        gst_clear_buffer(buffer);
-        return cannot_copy(self);
-    }
-    __atomic_fetch_add(&self->copies_cpu, 1, __ATOMIC_RELAXED);
-    return GST_FLOW_OK;
+    if (copied)
+        __atomic_fetch_add(&self->copies_cpu, 1, __ATOMIC_RELAXED);
+    return copied;
+}
+
+GstFlowReturn gst_gpudirect_src_copy_picture(GstGpudirectSrc *self, GstBuffer *slot,
+                                             GstBuffer **buffer)
+{
+    GstFlowReturn flow = gst_gpudirect_src_new_picture(self, buffer);
+
+    if (flow != GST_FLOW_OK)
+        return flow;
+    if (self->gpu ? gpu_copy_picture(&self->info, slot, *buffer) : copy_by_cpu(self, slot, *buffer))
+        return GST_FLOW_OK;
+    gst_clear_buffer(buffer);
+    return GST_FLOW_ERROR;
 }
 
 /* Caps and pool say how large a buffer is, so a frame of another layout must never become one,
@@ -246,171 +244,21 @@ static GstFlowReturn deliver(GstGpudirectSrc *self, struct gpud_frame *frame, Gs
     GstFlowReturn flow = gst_gpudirect_pool_wrap(self->pool, frame, buffer);
     if (flow == GST_FLOW_OK && copy) {
         GstBuffer *slot = g_steal_pointer(buffer);
-        flow = self->gpu ? copy_on_gpu(self, slot, buffer) : copy_out(self, slot, buffer);
+        flow = gst_gpudirect_src_copy_picture(self, slot, buffer);
         gst_buffer_unref(slot);
+        if (flow == GST_FLOW_ERROR)
+            GST_ELEMENT_ERROR(self, RESOURCE, READ,
+                              ("A frame cannot be copied: look at the log of gpudirectcore."),
+                              (NULL));
     }
-    if (flow == GST_FLOW_OK)
-        describe(self, &info, *buffer);
-    return flow;
-}
-
-/* --- when there is none ------------------------------------------------------------------- */
-
-/* The base class asked us to come back, and will not ask again. */
-static gboolean must_leave(GstGpudirectSrc *self)
-{
-    return g_atomic_int_get(&self->ending) || GST_PAD_IS_FLUSHING(GST_BASE_SRC_PAD(self));
-}
-
-/* The pipeline goes to PAUSED: a live source waits there, and holds nothing. To leave with
- * GST_FLOW_FLUSHING, as for other reasons, would end the task, perhaps after PLAYING has started it
- * again (GStreamer 1.26 asks here too, 1.22 does not). */
-static GstFlowReturn interrupted(GstGpudirectSrc *self)
-{
-    gst_gpudirect_src_set_flushing(self, FALSE);
-    if (must_leave(self)) /* asked for meanwhile */
-        return GST_FLOW_FLUSHING;
-    return gst_base_src_wait_playing(GST_BASE_SRC(self));
-}
-
-static GstFlowReturn check_timeout(GstGpudirectSrc *self, const struct gpud_error *error)
-{
-    gint64 now = g_get_monotonic_time();
-
-    if (self->linked || self->input->ops->configure || self->connection_timeout == 0)
-        return GST_FLOW_OK;
-    if (!self->waiting_since)
-        self->waiting_since = now;
-    if (now - self->waiting_since < (gint64)self->connection_timeout * G_TIME_SPAN_SECOND)
-        return GST_FLOW_OK;
-    GST_ELEMENT_ERROR(
-        self, RESOURCE, OPEN_READ,
-        ("No sender on \"%s\" within %u s: start gpudirectsink with this address, or raise "
-         "connection-timeout.",
-         self->settings.address, self->connection_timeout),
-        ("%s", error->reason));
-    return GST_FLOW_ERROR;
-}
-
-/* Not a busy loop while a peer refuses each attempt at once. */
-static void pause_a_moment(GstGpudirectSrc *self)
-{
-    gint64 until = g_get_monotonic_time() + 100 * G_TIME_SPAN_MILLISECOND;
-
-    g_mutex_lock(&self->pause_lock);
-    while (!g_atomic_int_get(&self->flushing) &&
-           g_cond_wait_until(&self->pause_cond, &self->pause_lock, until))
-        ;
-    g_mutex_unlock(&self->pause_lock);
-}
-
-/* No connection comes about: the other side is there, and something is wrong with it. Told once. */
-static GstFlowReturn not_connected(GstGpudirectSrc *self, const struct gpud_error *error)
-{
-    if (!self->refusal_told)
-        gpud_gst_error_warn(GST_ELEMENT(self), GPUD_GST_OPEN_SOURCE, error,
-                            "No connection to the sender, trying again");
-    self->refusal_told = TRUE;
-    pause_a_moment(self);
-    return check_timeout(self, error);
-}
-
-/* The sender ended its stream, and left then, or goes on with the next one. */
-static GstFlowReturn stream_ended(GstGpudirectSrc *self)
-{
-    if (self->on_eos == ON_EOS_EOS)
-        return GST_FLOW_EOS;
-    self->ended = TRUE;
-    self->map.anchored = FALSE; /* the next one has times of its own */
-    GST_INFO_OBJECT(self, "the sender ended its stream, waiting for the next one");
-    gst_element_post_message(
-        GST_ELEMENT(self),
-        gst_message_new_element(GST_OBJECT(self),
-                                gst_structure_new_empty("gpudirect-stream-ended")));
+    if (flow != GST_FLOW_OK)
+        return flow;
+    describe(self, &info, *buffer);
+    gst_gpudirect_src_signal_here(self, *buffer);
     return GST_FLOW_OK;
 }
 
-/* The sender vanished. That is no end of stream. */
-static GstFlowReturn sender_lost(GstGpudirectSrc *self, const struct gpud_error *error)
-{
-    self->linked = FALSE;
-    self->waiting_since = 0;
-    if (self->ended) { /* and nothing is lost with it */
-        g_object_notify(G_OBJECT(self), "active-path");
-        return GST_FLOW_OK;
-    }
-    if (self->on_disconnect == ON_DISCONNECT_EOS)
-        return GST_FLOW_EOS;
-    if (self->on_disconnect == ON_DISCONNECT_ERROR) {
-        gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_READ, error, "The sender is lost");
-        return GST_FLOW_ERROR;
-    }
-    GstStructure *structure =
-        gst_structure_new("gpudirect-sender-lost", "reason", G_TYPE_STRING, error->reason, NULL);
-    gpud_gst_error_warn(GST_ELEMENT(self), GPUD_GST_READ, error,
-                        "The sender is lost, waiting for it to come back");
-    gst_element_post_message(GST_ELEMENT(self),
-                             gst_message_new_element(GST_OBJECT(self), structure));
-    g_object_notify(G_OBJECT(self), "active-path");
-    return GST_FLOW_OK;
-}
-
-/* What the stream was like, for whoever watches messages (gst-launch-1.0 -m). */
-static void post_stats(GstGpudirectSrc *self)
-{
-    gst_element_post_message(
-        GST_ELEMENT(self),
-        gst_message_new_element(GST_OBJECT(self), gst_gpudirect_src_make_stats(self)));
-}
-
-static GstFlowReturn no_frame(GstGpudirectSrc *self, enum gpud_status status,
-                              const struct gpud_error *error)
-{
-    gchar *what;
-
-    /* An end of the stream is told once. */
-    if (status != GPUD_CLOSED && must_leave(self))
-        return GST_FLOW_FLUSHING;
-    if (status == GPUD_AGAIN)
-        return interrupted(self);
-    if (status == GPUD_UNSUPPORTED && gst_gpudirect_src_retreat(self))
-        return GST_FLOW_OK;
-    switch (status) {
-    case GPUD_TIMEOUT:
-        return check_timeout(self, error);
-    case GPUD_CLOSED:
-        self->discont = TRUE;
-        post_stats(self);
-        return stream_ended(self);
-    case GPUD_PEER:
-        return self->linked ? sender_lost(self, error) : not_connected(self, error);
-    default:
-        what = g_strdup_printf("Cannot receive from %s at \"%s\"", self->input->ops->what,
-                               self->settings.address);
-        gpud_gst_error_post(GST_ELEMENT(self), self->frames ? GPUD_GST_READ : GPUD_GST_OPEN_SOURCE,
-                            error, what);
-        g_free(what);
-        return GST_FLOW_ERROR;
-    }
-}
-
-/* The link is cut, as the sender's own doing. */
-static GstFlowReturn cut_link(GstGpudirectSrc *self)
-{
-    struct gpud_error why, error;
-
-    if (!gst_gpudirect_src_cut(self, &why, &error)) {
-        gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_OPEN_SOURCE, &error,
-                            "The sender breaks the protocol, and no new link can be made");
-        return GST_FLOW_ERROR;
-    }
-    if (!self->linked)
-        return not_connected(self, &why);
-    GstFlowReturn flow = sender_lost(self, &why);
-    if (flow == GST_FLOW_OK)
-        pause_a_moment(self);
-    return flow;
-}
+/* --- the loop ----------------------------------------------------------------------------- */
 
 /* Waited in the ring while nobody looked, and is not the newest that did. Of a sender that waits
  * for the slow nothing is stale: who receives from that wants every frame. */
@@ -450,7 +298,12 @@ GstFlowReturn gst_gpudirect_src_create(GstPushSrc *push, GstBuffer **buffer)
     for (;;) {
         struct gpud_frame *frame = NULL;
         struct gpud_error error;
-        enum gpud_status status = self->input->ops->acquire(self->input, SRC_WAIT, &frame, &error);
+        if (gst_gpudirect_src_stand_in(self, buffer))
+            return GST_FLOW_OK;
+        if (gst_gpudirect_src_is_held_off(self))
+            continue;
+        enum gpud_status status = self->input->ops->acquire(
+            self->input, gst_gpudirect_src_patience(self), &frame, &error);
         gboolean yielded = gst_gpudirect_src_end_yield(self) && status == GPUD_AGAIN, moved;
         GstFlowReturn flow = gst_gpudirect_src_handle_news(self, &moved);
 
@@ -464,9 +317,9 @@ GstFlowReturn gst_gpudirect_src_create(GstPushSrc *push, GstBuffer **buffer)
         if (flow == GST_FLOW_OK && self->waiting.length > 0 && self->frames > 0)
             gst_gpudirect_src_push_events(self);
         if (flow == GST_FLOW_OK && self->flooded)
-            flow = cut_link(self);
+            flow = gst_gpudirect_src_cut_link(self);
         else if (flow == GST_FLOW_OK && !yielded && !moved)
-            flow = no_frame(self, status, &error);
+            flow = gst_gpudirect_src_no_frame(self, status, &error);
         if (flow != GST_FLOW_OK)
             return flow;
     }

@@ -186,7 +186,7 @@ static void take_connection(GstGpudirectSrc *self, const struct gpud_peer_info *
     g_object_notify(G_OBJECT(self), "active-path");
     self->linked = self->starting = TRUE;
     self->ended = FALSE;
-    self->refusal_told = FALSE;
+    self->refusal_told = self->waiting_told = FALSE;
     self->discont = TRUE;
     self->dropped_seen = 0;
     self->settling = self->settings.slots;

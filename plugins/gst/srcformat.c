@@ -194,7 +194,9 @@ void gst_gpudirect_src_reset_stream(GstGpudirectSrc *self)
     self->map = (struct time_map){0};
     self->discont = TRUE;
     self->linked = self->ended = self->refusal_told = FALSE;
-    self->waiting_since = 0;
+    self->waiting_since = self->held_off_until = 0;
+    self->waiting_told = FALSE;
+    gst_gpudirect_src_forget_signal(self);
     self->dropped_seen = self->dropped_total = self->frames = self->untold = 0;
     self->settling = self->settings.slots;
     self->latency_told = 0;

@@ -178,6 +178,25 @@ GstBuffer *ends_picture(const gchar *caps, guint seed)
     return buffer;
 }
 
+void ends_check_black(GstBuffer *buffer, const gchar *caps)
+{
+    GstVideoInfo info;
+    GstVideoFrame frame;
+
+    info_of(&info, caps);
+    fail_unless(gst_video_frame_map(&frame, &info, buffer, GST_MAP_READ));
+    for (guint c = 0; c < MIN(3, GST_VIDEO_INFO_N_COMPONENTS(&info)); c++) {
+        guint8 wanted = GST_VIDEO_INFO_IS_RGB(&info) ? 0 : c == 0 ? 16 : 128;
+        for (gint y = 0; y < GST_VIDEO_FRAME_COMP_HEIGHT(&frame, c); y++) {
+            const guint8 *at = (guint8 *)GST_VIDEO_FRAME_COMP_DATA(&frame, c) +
+                               y * GST_VIDEO_FRAME_COMP_STRIDE(&frame, c);
+            for (gint x = 0; x < GST_VIDEO_FRAME_COMP_WIDTH(&frame, c); x++)
+                fail_unless_equals_int(at[x * GST_VIDEO_FRAME_COMP_PSTRIDE(&frame, c)], wanted);
+        }
+    }
+    gst_video_frame_unmap(&frame);
+}
+
 /* --- what comes out ----------------------------------------------------------------------- */
 
 GstBuffer *ends_pull(GstHarness *src)

@@ -42,6 +42,9 @@ void ends_paint(GstBuffer *buffer, const gchar *caps, guint seed);
 /* Fails unless the buffer holds that picture. */
 void ends_check_picture(GstBuffer *buffer, const gchar *caps, guint seed);
 
+/* Fails unless the buffer holds a black one, of 8 bits and in the narrow range if it is YUV. */
+void ends_check_black(GstBuffer *buffer, const gchar *caps);
+
 /* The next buffer, within 5 s. */
 GstBuffer *ends_pull(GstHarness *src);
 

@@ -280,6 +280,34 @@ GST_START_TEST(test_to_process)
 }
 GST_END_TEST
 
+/* While the sender is gone, in memory of the GPU as before. */
+GST_START_TEST(test_stand_ins)
+{
+    static const gchar *const modes[] = {"freeze", "black"};
+
+    for (guint m = 0; m < G_N_ELEMENTS(modes); m++) {
+        struct line sink, src;
+        gchar *after =
+            g_strdup_printf("device=cuda:0 on-disconnect=%s ! " ONLY_CUDA " ! " TO_CPU, modes[m]);
+        GstBuffer *buffer = NULL;
+
+        lines_run(UPLOAD " !", "device=cuda:0", after, CAPS_I420, &sink, &src);
+        line_free(&sink);
+        while (line_stat(&src, "stood-in") < 3) {
+            gst_clear_buffer(&buffer);
+            buffer = ends_pull(src.harness);
+        }
+        if (m == 0)
+            ends_check_picture(buffer, CAPS_I420, FRAMES - 1);
+        else
+            ends_check_black(buffer, CAPS_I420);
+        gst_buffer_unref(buffer);
+        line_free(&src);
+        g_free(after);
+    }
+}
+GST_END_TEST
+
 static Suite *cuda_suite(void)
 {
     Suite *suite = suite_create("cuda");
@@ -299,6 +327,7 @@ static Suite *cuda_suite(void)
     tcase_add_test(tc, test_up_down);
     tcase_add_test(tc, test_from_process);
     tcase_add_test(tc, test_to_process);
+    tcase_add_test(tc, test_stand_ins);
     return suite;
 }
 

@@ -1,0 +1,291 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What a receiver shows, and says, while no pictures come. */
+#include "ends.h"
+
+#define PICTURE_TIME (40 * GST_MSECOND) /* of CAPS_SMALL */
+
+/* --- what is said ------------------------------------------------------------------------- */
+
+/* The next element message of this name, within 10 s. */
+static GstMessage *wait_element(GstBus *bus, const gchar *name)
+{
+    GstMessage *message;
+
+    while ((message = ends_wait_message(bus, GST_MESSAGE_ELEMENT, 10))) {
+        if (gst_message_has_name(message, name))
+            return message;
+        gst_message_unref(message);
+    }
+    fail("no message \"%s\" within 10 s", name);
+    return NULL;
+}
+
+/* The next word about the signal must be this one; *reason, if asked for, is g_free'd. */
+static void wait_signal(GstHarness *src, GstBus *bus, gboolean wanted, gchar **reason)
+{
+    GstMessage *message = wait_element(bus, "gpudirect-signal");
+    const GstStructure *said = gst_message_get_structure(message);
+    gboolean signal, now;
+
+    fail_unless(gst_structure_get_boolean(said, "signal", &signal));
+    fail_unless_equals_int(signal, wanted);
+    g_object_get(ends_element(src), "signal", &now, NULL);
+    fail_unless_equals_int(now, wanted);
+    if (reason)
+        *reason = g_strdup(gst_structure_get_string(said, "reason"));
+    gst_message_unref(message);
+}
+
+static void count_notify(GObject *object, GParamSpec *pspec, gpointer count)
+{
+    g_atomic_int_inc((gint *)count);
+}
+
+/* --- sending ------------------------------------------------------------------------------ */
+
+static GstHarness *open_sink(const gchar *address, const gchar *caps)
+{
+    GstHarness *sink = ends_sink(address, NULL);
+
+    gst_harness_set_src_caps_str(sink, caps);
+    ends_wait_clients(sink, 1);
+    return sink;
+}
+
+static void send(GstHarness *sink, const gchar *caps, guint seed)
+{
+    GstBuffer *buffer = ends_picture(caps, seed);
+
+    GST_BUFFER_PTS(buffer) = seed * PICTURE_TIME;
+    fail_unless_equals_int(gst_harness_push(sink, buffer), GST_FLOW_OK);
+}
+
+static GstClockTime pull_picture(GstHarness *src, const gchar *caps, guint seed)
+{
+    GstBuffer *buffer = ends_pull(src);
+    GstClockTime pts = GST_BUFFER_PTS(buffer);
+
+    ends_check_picture(buffer, caps, seed);
+    gst_buffer_unref(buffer);
+    return pts;
+}
+
+/* --- tests -------------------------------------------------------------------------------- */
+
+/* Said by property, notify and message: that pictures come, stop, come again, and end. */
+GST_START_TEST(test_signal_is_told)
+{
+    gchar *address = ends_address(), *reason;
+    GstHarness *src = ends_src(address, "on-eos=wait");
+    GstBus *bus = ends_bus(src);
+    gint notified = 0;
+    gboolean signal;
+
+    g_signal_connect(ends_element(src), "notify::signal", G_CALLBACK(count_notify), &notified);
+    g_object_get(ends_element(src), "signal", &signal, NULL);
+    fail_if(signal);
+    GstHarness *sink = open_sink(address, CAPS_SMALL);
+    send(sink, CAPS_SMALL, 0);
+    wait_signal(src, bus, TRUE, NULL);
+
+    /* It is there, and sends nothing. */
+    wait_signal(src, bus, FALSE, &reason);
+    fail_unless(strstr(reason, "sends nothing") != NULL, "%s", reason);
+    g_free(reason);
+    send(sink, CAPS_SMALL, 1);
+    wait_signal(src, bus, TRUE, NULL);
+
+    /* It goes without a word. */
+    gst_harness_teardown(sink);
+    wait_signal(src, bus, FALSE, &reason);
+    fail_unless(strstr(reason, "sender") != NULL, "%s", reason);
+    g_free(reason);
+
+    /* The next one ends its stream. */
+    sink = open_sink(address, CAPS_SMALL);
+    send(sink, CAPS_SMALL, 2);
+    wait_signal(src, bus, TRUE, NULL);
+    gst_harness_push_event(sink, gst_event_new_eos());
+    wait_signal(src, bus, FALSE, &reason);
+    fail_unless(strstr(reason, "ended") != NULL, "%s", reason);
+    g_free(reason);
+    fail_unless_equals_int(g_atomic_int_get(&notified), 6);
+    fail_unless_equals_uint64(ends_stat(src, "stood-in"), 0);
+    gst_harness_teardown(sink);
+    gst_harness_teardown(src);
+    gst_object_unref(bus);
+    g_free(address);
+}
+GST_END_TEST
+
+/* The last picture goes on, a picture's time apart, until the next sender's. */
+GST_START_TEST(test_freeze)
+{
+    gchar *address = ends_address();
+    GstHarness *src = ends_src(address, "on-disconnect=freeze on-eos=wait");
+    GstHarness *sink = open_sink(address, CAPS_SMALL);
+    GstClockTime last = GST_CLOCK_TIME_NONE;
+
+    for (guint i = 0; i < 5; i++) {
+        send(sink, CAPS_SMALL, i);
+        last = pull_picture(src, CAPS_SMALL, i);
+    }
+    gst_harness_teardown(sink);
+    for (guint i = 0; i < 10; i++) {
+        GstBuffer *buffer = ends_pull(src);
+        ends_check_picture(buffer, CAPS_SMALL, 4);
+        fail_unless(GST_BUFFER_PTS(buffer) >= last + PICTURE_TIME,
+                    "%" GST_TIME_FORMAT " after %" GST_TIME_FORMAT,
+                    GST_TIME_ARGS(GST_BUFFER_PTS(buffer)), GST_TIME_ARGS(last));
+        fail_unless_equals_uint64(GST_BUFFER_DURATION(buffer), PICTURE_TIME);
+        last = GST_BUFFER_PTS(buffer);
+        /* Who writes into one changes none of those after it. */
+        buffer = gst_buffer_make_writable(buffer);
+        ends_paint(buffer, CAPS_SMALL, 77);
+        gst_buffer_unref(buffer);
+    }
+    fail_unless(ends_stat(src, "stood-in") >= 10);
+    fail_unless_equals_uint64(ends_stat(src, "frames"), 5);
+
+    sink = open_sink(address, CAPS_SMALL);
+    send(sink, CAPS_SMALL, 9);
+    gboolean fresh = FALSE;
+    for (guint i = 0; i < 500 && !fresh; i++) {
+        GstBuffer *buffer = ends_pull(src);
+        fresh = GST_BUFFER_FLAG_IS_SET(buffer, GST_BUFFER_FLAG_DISCONT);
+        ends_check_picture(buffer, CAPS_SMALL, fresh ? 9 : 4);
+        gst_buffer_unref(buffer);
+    }
+    fail_unless(fresh, "the next sender's picture did not come");
+    gst_harness_teardown(sink);
+    gst_harness_teardown(src);
+    g_free(address);
+}
+GST_END_TEST
+
+/* A sender that stands still has all of its slots, but one until it is seen to. */
+GST_START_TEST(test_freeze_gives_the_slot_back)
+{
+    gchar *address = ends_address();
+    GstHarness *src = ends_src(address, "on-disconnect=freeze slots=2");
+    GstHarness *sink = open_sink(address, CAPS_SMALL);
+
+    send(sink, CAPS_SMALL, 1);
+    while (ends_stat(src, "stood-in") == 0)
+        gst_buffer_unref(ends_pull(src));
+    for (guint i = 2; i < 12; i++) {
+        send(sink, CAPS_SMALL, i);
+        while (ends_stat(src, "frames") < i)
+            gst_buffer_unref(ends_pull(src));
+    }
+    gst_harness_teardown(sink);
+    gst_harness_teardown(src);
+    g_free(address);
+}
+GST_END_TEST
+
+GST_START_TEST(test_black)
+{
+    static const gchar *const formats[] = {"UYVY", "I420", "NV12", "BGRA"};
+
+    for (guint f = 0; f < G_N_ELEMENTS(formats); f++) {
+        gchar *address = ends_address();
+        gchar *caps =
+            g_strdup_printf("video/x-raw,format=%s,width=66,height=18,framerate=25/1", formats[f]);
+        GstHarness *src = ends_src(address, "on-disconnect=black");
+        GstHarness *sink = open_sink(address, caps);
+
+        send(sink, caps, 3);
+        pull_picture(src, caps, 3);
+        gst_harness_teardown(sink);
+        for (guint i = 0; i < 3; i++) {
+            GstBuffer *buffer = ends_pull(src);
+            ends_check_black(buffer, caps);
+            gst_buffer_unref(buffer);
+        }
+        gst_harness_teardown(src);
+        g_free(caps);
+        g_free(address);
+    }
+}
+GST_END_TEST
+
+/* While stand-ins come, the element can be paused, played and stopped at any time. */
+GST_START_TEST(test_states_meanwhile)
+{
+    gchar *address = ends_address();
+    GstHarness *src = ends_src(address, "on-disconnect=freeze");
+    GstHarness *sink = open_sink(address, CAPS_SMALL);
+
+    send(sink, CAPS_SMALL, 1);
+    pull_picture(src, CAPS_SMALL, 1);
+    gst_harness_teardown(sink);
+    pull_picture(src, CAPS_SMALL, 1);
+    for (guint i = 0; i < 5; i++) {
+        gst_element_set_state(src->element, GST_STATE_PAUSED);
+        while (gst_harness_buffers_in_queue(src))
+            gst_buffer_unref(gst_harness_pull(src));
+        gst_element_set_state(src->element, GST_STATE_PLAYING);
+        pull_picture(src, CAPS_SMALL, 1);
+    }
+    /* Another end asked for, by the application. */
+    gst_element_send_event(ends_element(src), gst_event_new_eos());
+    gst_event_unref(ends_wait_event(src, GST_EVENT_EOS));
+    gst_harness_teardown(src);
+    g_free(address);
+}
+GST_END_TEST
+
+/* After a second without a sender: where it is waited for, and who sends instead. */
+GST_START_TEST(test_waiting_is_told)
+{
+    gchar *address = ends_address(), *other = ends_address();
+    GstHarness *sink = ends_sink(other, NULL);
+    GstHarness *src = ends_src(address, NULL);
+    GstBus *bus = ends_bus(src);
+    gchar *text = NULL;
+    GError *info;
+
+    GstMessage *message = ends_wait_message(bus, GST_MESSAGE_INFO, 20);
+    fail_unless(message != NULL, "nothing was said within 20 s");
+    gst_message_parse_info(message, &info, &text);
+    gchar *path = g_strdup_printf("%s/gpudirect/%s", g_getenv("XDG_RUNTIME_DIR"), address);
+    gchar *sending = g_strdup_printf("sending now: %s", other);
+    fail_unless(strstr(info->message, path) && strstr(info->message, sending), "%s", info->message);
+    g_free(sending);
+    g_free(path);
+    g_free(text);
+    g_error_free(info);
+    gst_message_unref(message);
+
+    gst_harness_teardown(src);
+    gst_harness_teardown(sink);
+    gst_object_unref(bus);
+    g_free(other);
+    g_free(address);
+}
+GST_END_TEST
+
+static Suite *signal_suite(void)
+{
+    Suite *suite = suite_create("signal");
+    TCase *tc = tcase_create("signal");
+
+    suite_add_tcase(suite, tc);
+    tcase_add_test(tc, test_signal_is_told);
+    tcase_add_test(tc, test_freeze);
+    tcase_add_test(tc, test_freeze_gives_the_slot_back);
+    tcase_add_test(tc, test_black);
+    tcase_add_test(tc, test_states_meanwhile);
+    tcase_add_test(tc, test_waiting_is_told);
+    return suite;
+}
+
+int main(int argc, char **argv)
+{
+    ends_init_environment();
+    gst_check_init(&argc, &argv);
+    return gst_check_run_suite(signal_suite(), "signal", __FILE__);
+}
