@@ -9,6 +9,7 @@
 #include "frame/layout.h"
 #include "base/stop.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -71,6 +72,9 @@ static void say_goodbye(const struct gpud_receiver *receiver, const char *why)
 
 void gpud_receiver_disconnect(struct gpud_receiver *receiver, int64_t retry_in, const char *why)
 {
+    if (receiver->connection)
+        gpud_log_info(log_of(receiver), AREA, "the link to %s is over: %s",
+                      receiver->peer.name[0] ? receiver->peer.name : receiver->path, why);
     if (receiver->connection)
         say_goodbye(receiver, why);
     if (receiver->session)
@@ -226,6 +230,9 @@ static enum gpud_status tell_format(struct gpud_receiver *receiver, const struct
         .media = told->media,
         .media_size = told->media_size,
     };
+    gpud_log_info(log_of(receiver), AREA, "epoch %u: %ux%u %s, %" PRIu64 " bytes a frame, by %s",
+                  told->epoch, told->layout.width, told->layout.height, told->layout.format,
+                  told->layout.size, offer->route);
     tell(receiver, GPUD_EVENT_FORMAT, &event);
     return GPUD_OK;
 }

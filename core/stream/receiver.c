@@ -65,6 +65,8 @@ enum gpud_status gpud_receiver_create(struct gpud_context *context,
         gpud_receiver_destroy(&made);
         return status;
     }
+    gpud_log_info(&context->log, "receiver", "receiving from %s, on %s", made->path,
+                  made->device->info.name);
     *receiver = made;
     return GPUD_OK;
 }

@@ -6,6 +6,7 @@
 
 #include "base/stop.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,6 +70,7 @@ enum gpud_status gpud_sender_create(struct gpud_context *context,
         gpud_sender_unref(made);
         return status;
     }
+    gpud_log_info(&context->log, AREA, "sending on %s, from %s", path, made->device->info.name);
     *sender = made;
     return GPUD_OK;
 }
@@ -166,6 +168,9 @@ void gpud_sender_start_epoch(struct gpud_sender *sender)
     gpud_pool_unref(&sender->staging);
     gpud_pool_unref(&sender->local);
     sender->epoch++;
+    gpud_log_info(&sender->context->log, AREA, "epoch %u: %ux%u %s, %" PRIu64 " bytes a frame",
+                  sender->epoch, sender->layout.width, sender->layout.height, sender->layout.format,
+                  sender->layout.size);
     for (uint32_t i = 0; i < sender->link_count; i++) {
         struct gpud_link *link = sender->links[i];
         if (link->state != GPUD_LINK_HELLO && link->state < GPUD_LINK_LEAVING) {
@@ -381,6 +386,8 @@ enum gpud_status gpud_sender_send_eos(struct gpud_sender *sender, struct gpud_er
     gpud_sender_lock(sender);
     message.epoch = sender->epoch;
     sender->ended = true;
+    gpud_log_info(&sender->context->log, AREA, "the stream ends after %" PRIu64 " frames",
+                  sender->sequence);
     send_to_all(sender, &message);
     GPUD_STOP_POINT("sender: EOS sent");
     gpud_sender_unlock(sender);

@@ -15,6 +15,9 @@
 
 #define GST_CAT_DEFAULT gst_gpudirect_sink_debug
 
+/* About a second without a receiver, then that is told. */
+#define WAITS_UNTIL_TOLD 5
+
 /* --- the property ------------------------------------------------------------------------- */
 
 static void enum_from_boolean(const GValue *from, GValue *to)
@@ -111,9 +114,21 @@ GstFlowReturn gst_gpudirect_sink_go_on(GstGpudirectSink *self, enum gpud_status 
     return GST_FLOW_OK;
 }
 
+/* For somebody who wonders why a file does not play. */
+static void tell_waiting(GstGpudirectSink *self)
+{
+    GST_ELEMENT_INFO_WITH_DETAILS(
+        self, RESOURCE, OPEN_WRITE,
+        ("Waiting for the first receiver on \"%s\", so that it gets every frame: start "
+         "gpudirectsrc with this address, or set wait-for-connection=false.",
+         self->settings.address),
+        (NULL), ("address", G_TYPE_STRING, self->settings.address, NULL));
+}
+
 GstFlowReturn gst_gpudirect_sink_wait_for_client(GstGpudirectSink *self)
 {
     GstFlowReturn flow = GST_FLOW_OK;
+    guint waits = 0;
 
     while (flow == GST_FLOW_OK && gst_gpudirect_sink_waits(self) &&
            !g_atomic_int_get(&self->ending) && g_atomic_int_get(&self->num_clients) <= 0) {
@@ -122,6 +137,8 @@ GstFlowReturn gst_gpudirect_sink_wait_for_client(GstGpudirectSink *self)
             gpud_sender_wait(lender_sender(self->lender), 1, SINK_WAIT, &error);
         if (status == GPUD_OK)
             break;
+        if (status == GPUD_TIMEOUT && ++waits == WAITS_UNTIL_TOLD)
+            tell_waiting(self);
         flow = gst_gpudirect_sink_go_on(self, status);
         if (flow == GST_FLOW_ERROR)
             gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, &error,

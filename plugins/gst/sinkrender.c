@@ -148,6 +148,8 @@ static gboolean sink_set_caps(GstBaseSink *base, GstCaps *caps)
         repeat_events(self);
     self->moved = FALSE;
     self->judged = gst_gpudirect_sink_judge_upstream(self);
+    GST_DEBUG_OBJECT(self, "slots of %" G_GSIZE_FORMAT " bytes on %s for %" GST_PTR_FORMAT,
+                     self->slot_info.size, self->gpu ? "a GPU" : "the host", caps);
     self->copies = new_pool(self, caps);
     self->configured = self->copies && gst_buffer_pool_set_active(self->copies, TRUE);
     return self->configured;
@@ -173,6 +175,7 @@ static gboolean sink_propose_allocation(GstBaseSink *base, GstQuery *query)
         gst_clear_object(&pool);
     }
     gst_query_add_allocation_meta(query, GST_VIDEO_META_API_TYPE, NULL);
+    GST_DEBUG_OBJECT(self, "upstream may use this: %" GST_PTR_FORMAT, query);
     return TRUE;
 }
 
@@ -364,6 +367,7 @@ static GstFlowReturn sink_render(GstBaseSink *base, GstBuffer *buffer)
     if (flow != GST_FLOW_OK)
         return flow;
     struct slot_memory *slot = own_slot(self, buffer);
+    GST_LOG_OBJECT(self, "%s %" GST_PTR_FORMAT, slot ? "a slot:" : "no slot:", buffer);
     if (slot)
         flow = submit_slot(self, slot, buffer);
     else if (gst_gpudirect_sink_waits(self) || g_atomic_int_get(&self->num_clients) > 0)

@@ -254,6 +254,7 @@ static GstFlowReturn deliver(GstGpudirectSrc *self, struct gpud_frame *frame, Gs
     if (flow != GST_FLOW_OK)
         return flow;
     describe(self, &info, *buffer);
+    GST_LOG_OBJECT(self, "%s %" GST_PTR_FORMAT, copy ? "a copy:" : "a slot:", *buffer);
     gst_gpudirect_src_signal_here(self, *buffer);
     return GST_FLOW_OK;
 }

@@ -28,6 +28,7 @@ GstFlowReturn gst_gpudirect_src_take_format(GstGpudirectSrc *self, const struct 
     GstCaps *agreed = gst_gpudirect_src_agree(self, gst_caps_ref(caps), &self->gpu);
     if (agreed)
         gst_caps_replace(&caps, agreed);
+    GST_DEBUG_OBJECT(self, "the sender's format: %" GST_PTR_FORMAT, caps);
     gboolean taken = agreed && gst_gpudirect_src_set_format(self, caps, &format->layout) &&
                      gst_base_src_set_caps(GST_BASE_SRC(self), caps) &&
                      gst_base_src_negotiate(GST_BASE_SRC(self));
@@ -171,6 +172,8 @@ static gboolean src_decide_allocation(GstBaseSrc *base, GstQuery *query)
     if (self->gpu || self->downstream_video_meta || self->planes_default)
         while (gst_query_get_n_allocation_pools(query) > 0)
             gst_query_remove_nth_allocation_pool(query, 0);
+    GST_DEBUG_OBJECT(self, "downstream %s strides: %" GST_PTR_FORMAT,
+                     self->downstream_video_meta ? "reads" : "does not read", query);
     return parent_class->decide_allocation(base, query);
 }
 

@@ -237,6 +237,7 @@ gboolean gst_gpudirect_src_stand_in(GstGpudirectSrc *self, GstBuffer **buffer)
     GST_BUFFER_PTS(*buffer) = signal->pts;
     GST_BUFFER_DURATION(*buffer) = interval;
     __atomic_fetch_add(&signal->count, 1, __ATOMIC_RELAXED);
+    GST_LOG_OBJECT(self, "it stands in: %" GST_PTR_FORMAT, *buffer);
     return TRUE;
 }
 

@@ -268,6 +268,125 @@ GST_START_TEST(test_waiting_is_told)
 }
 GST_END_TEST
 
+/* A file's sender says so, too. */
+static gpointer push_one(gpointer sink)
+{
+    return GINT_TO_POINTER(gst_harness_push(sink, ends_picture(CAPS_SMALL, 0)));
+}
+
+GST_START_TEST(test_waiting_sink_is_told)
+{
+    gchar *address = ends_address(), *text = NULL;
+    GstHarness *sink = ends_sink(address, NULL);
+    GstBus *bus = ends_bus(sink);
+    GError *info;
+
+    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
+    GThread *thread = g_thread_new("push", push_one, sink);
+    GstMessage *message = ends_wait_message(bus, GST_MESSAGE_INFO, 20);
+    fail_unless(message != NULL, "nothing was said within 20 s");
+    gst_message_parse_info(message, &info, &text);
+    fail_unless(strstr(info->message, "first receiver") && strstr(info->message, address), "%s",
+                info->message);
+    g_free(text);
+    g_error_free(info);
+    gst_message_unref(message);
+    gst_element_set_state(sink->element, GST_STATE_NULL);
+    g_thread_join(thread);
+    gst_harness_teardown(sink);
+    gst_object_unref(bus);
+    g_free(address);
+}
+GST_END_TEST
+
+/* --- the log ------------------------------------------------------------------------------ */
+
+static GMutex log_lock;
+static GString *logged[GST_LEVEL_COUNT];
+
+static void log_line(GstDebugCategory *category, GstDebugLevel level, const gchar *file,
+                     const gchar *function, gint line, GObject *object, GstDebugMessage *message,
+                     gpointer user)
+{
+    if (!g_str_has_prefix(gst_debug_category_get_name(category), "gpudirect"))
+        return;
+    g_mutex_lock(&log_lock);
+    g_string_append_printf(logged[level], "%s: %s\n", gst_debug_category_get_name(category),
+                           gst_debug_message_get(message));
+    g_mutex_unlock(&log_lock);
+}
+
+static guint count_lines(GstDebugLevel level, const gchar *part)
+{
+    guint count = 0;
+
+    g_mutex_lock(&log_lock);
+    for (const gchar *at = logged[level]->str; (at = strstr(at, part)); at++)
+        count++;
+    g_mutex_unlock(&log_lock);
+    return count;
+}
+
+static void check_logged(GstDebugLevel level, const gchar *part, guint at_least)
+{
+    guint count = 0;
+
+    for (guint i = 0; i < 500 && count < at_least; i++) {
+        count = count_lines(level, part);
+        if (count < at_least)
+            g_usleep(10000);
+    }
+    fail_unless(count >= at_least, "\"%s\" stands %u times in\n%s", part, count,
+                logged[level]->str);
+}
+
+/* Level 4: where, by which route, which epochs, who comes and goes, and why. 5: what was agreed
+ * upon. 6: frames. */
+GST_START_TEST(test_levels_of_the_log)
+{
+    for (guint i = 0; i < GST_LEVEL_COUNT; i++)
+        logged[i] = g_string_new(NULL);
+    gst_debug_set_threshold_from_string("gpudirect*:6", FALSE);
+    gst_debug_remove_log_function(gst_debug_log_default);
+    gst_debug_add_log_function(log_line, NULL, NULL);
+
+    gchar *address = ends_address();
+    GstHarness *src = ends_src(address, "on-eos=wait");
+    GstHarness *sink = open_sink(address, CAPS_SMALL);
+    for (guint i = 0; i < 5; i++) {
+        send(sink, CAPS_SMALL, i);
+        pull_picture(src, CAPS_SMALL, i);
+    }
+    gst_harness_push_event(sink, gst_event_new_eos());
+    check_logged(GST_LEVEL_INFO, "ended its stream", 1);
+    gst_harness_teardown(sink);
+    check_logged(GST_LEVEL_INFO, "the link to", 1);
+    gst_harness_teardown(src);
+
+    const gchar *told[] = {"sending on /",
+                           "receiving from /",
+                           "epoch 1: 64x16 UYVY, 2048 bytes a frame\n",
+                           "epoch 1: 64x16 UYVY, 2048 bytes a frame, by map",
+                           "connected by map",
+                           "connected to",
+                           "the stream ends after 5 frames",
+                           "said goodbye: the sender stopped"};
+    for (guint i = 0; i < G_N_ELEMENTS(told); i++)
+        check_logged(GST_LEVEL_INFO, told[i], 1);
+    check_logged(GST_LEVEL_DEBUG, "gpudirectsink: slots of 2048 bytes on the host", 1);
+    check_logged(GST_LEVEL_DEBUG, "gpudirectsrc: the sender's format", 1);
+    check_logged(GST_LEVEL_LOG, "gpudirectsink: no slot: buffer", 5);
+    check_logged(GST_LEVEL_LOG, "gpudirectsrc: a slot: buffer", 5);
+    /* What happens once a frame stands on no lower level. */
+    fail_unless(count_lines(GST_LEVEL_INFO, "\n") < 30, "%s", logged[GST_LEVEL_INFO]->str);
+
+    gst_debug_remove_log_function(log_line);
+    for (guint i = 0; i < GST_LEVEL_COUNT; i++)
+        g_string_free(logged[i], TRUE);
+    g_free(address);
+}
+GST_END_TEST
+
 static Suite *signal_suite(void)
 {
     Suite *suite = suite_create("signal");
@@ -280,6 +399,8 @@ static Suite *signal_suite(void)
     tcase_add_test(tc, test_black);
     tcase_add_test(tc, test_states_meanwhile);
     tcase_add_test(tc, test_waiting_is_told);
+    tcase_add_test(tc, test_waiting_sink_is_told);
+    tcase_add_test(tc, test_levels_of_the_log);
     return suite;
 }
 
