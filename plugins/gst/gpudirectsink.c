@@ -159,11 +159,18 @@ static void set_property(GObject *object, guint id, const GValue *value, GParamS
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(object);
 
     GST_OBJECT_LOCK(self);
+    gboolean in_use = self->lender != NULL;
+    GST_OBJECT_UNLOCK(self);
+    if (!settings_may_set(GST_ELEMENT(self), pspec, in_use))
+        return;
+    GST_OBJECT_LOCK(self);
     if (id == PROP_WAIT_FOR_CONNECTION)
         self->wait_for_connection = (enum wait_for_connection)g_value_get_enum(value);
     else if (!settings_set(&self->settings, id, value))
         G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
     GST_OBJECT_UNLOCK(self);
+    if (id == SETTING_SLOW_RECEIVER)
+        gst_gpudirect_sink_apply_policy(self);
 }
 
 /* --- states ------------------------------------------------------------------------------- */
@@ -330,6 +337,7 @@ static void install_properties(GObjectClass *klass)
         .slow_receiver = "What happens to a frame for a receiver whose ring is full (auto: a live "
                          "upstream drops the oldest, so that nothing stalls; another one blocks, "
                          "so that nothing is lost)",
+        .slow_receiver_when = (GParamFlags)GST_PARAM_MUTABLE_PLAYING,
         .require_direct = "Refuse a receiver that only a copy through host memory can reach",
     };
     const GParamFlags report = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;

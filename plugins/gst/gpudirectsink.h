@@ -96,6 +96,9 @@ gboolean gst_gpudirect_sink_judge_upstream(GstGpudirectSink *self);
 /* What happens to a slow receiver: the property, or what `auto` stands for. */
 enum gpud_slow_receiver gst_gpudirect_sink_policy(GstGpudirectSink *self);
 
+/* The property changed: it counts from now on. */
+void gst_gpudirect_sink_apply_policy(GstGpudirectSink *self);
+
 /* Whether the stream stands still while no receiver is connected. */
 gboolean gst_gpudirect_sink_waits(GstGpudirectSink *self);
 

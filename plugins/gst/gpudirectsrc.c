@@ -200,10 +200,20 @@ static void get_property(GObject *object, guint id, GValue *value, GParamSpec *p
     GST_OBJECT_UNLOCK(self);
 }
 
+static gboolean is_open(GstGpudirectSrc *self)
+{
+    g_mutex_lock(&self->input_lock);
+    gboolean open = self->input != NULL;
+    g_mutex_unlock(&self->input_lock);
+    return open;
+}
+
 static void set_property(GObject *object, guint id, const GValue *value, GParamSpec *pspec)
 {
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(object);
 
+    if (!settings_may_set(GST_ELEMENT(self), pspec, is_open(self)))
+        return;
     GST_OBJECT_LOCK(self);
     switch (id) {
     case PROP_ON_DISCONNECT:
@@ -340,6 +350,7 @@ static void install_properties(GObjectClass *klass)
         .slots = "Frames that may be in flight or held at once",
         .slow_receiver = "What shall happen when this element does not keep up; a wish to block is "
                          "heard only by a sender that blocks by itself",
+        .slow_receiver_when = (GParamFlags)GST_PARAM_MUTABLE_READY,
         .require_direct = "Fail rather than receive by a copy through host memory",
     };
     const GParamFlags playing =

@@ -57,11 +57,24 @@ void settings_install(GObjectClass *klass, const struct setting_texts *texts)
     g_object_class_install_property(
         klass, SETTING_SLOW_RECEIVER,
         g_param_spec_enum("slow-receiver", "Slow receiver", texts->slow_receiver,
-                          GST_TYPE_GPUDIRECT_SLOW_RECEIVER, GPUD_SLOW_DEFAULT, ready));
+                          GST_TYPE_GPUDIRECT_SLOW_RECEIVER, GPUD_SLOW_DEFAULT,
+                          G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | texts->slow_receiver_when));
     g_object_class_install_property(klass, SETTING_REQUIRE_DIRECT,
                                     g_param_spec_boolean("require-direct", "Require a direct route",
                                                          texts->require_direct, FALSE, ready));
     gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_SLOW_RECEIVER, 0);
+}
+
+gboolean settings_may_set(GstElement *element, const GParamSpec *pspec, gboolean in_use)
+{
+    if (!in_use || (pspec->flags & GST_PARAM_MUTABLE_PLAYING))
+        return TRUE;
+    GST_ELEMENT_WARNING(element, RESOURCE, SETTINGS,
+                        ("The property %s stays as it is: it can change in the states NULL and "
+                         "READY only.",
+                         pspec->name),
+                        (NULL));
+    return FALSE;
 }
 
 gboolean settings_get(const struct settings *settings, guint id, GValue *value)

@@ -29,12 +29,17 @@ struct settings {
 /* What the properties mean at one end. */
 struct setting_texts {
     const gchar *address, *device, *slots, *slow_receiver, *require_direct;
+    GParamFlags slow_receiver_when; /* GST_PARAM_MUTABLE_… */
 };
 
 void settings_init(struct settings *settings);
 void settings_clear(struct settings *settings);
 
 void settings_install(GObjectClass *klass, const struct setting_texts *texts);
+
+/* Whether a property may change now. FALSE: it cannot while the element is in use, as the streaming
+ * thread relies on it, and that was said. Not under the object lock. */
+gboolean settings_may_set(GstElement *element, const GParamSpec *pspec, gboolean in_use);
 
 /* FALSE: the id is none of these. */
 gboolean settings_get(const struct settings *settings, guint id, GValue *value);

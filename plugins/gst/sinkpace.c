@@ -78,6 +78,11 @@ static void apply(GstGpudirectSink *self, enum gpud_slow_receiver policy)
     lender_unref(lender);
 }
 
+void gst_gpudirect_sink_apply_policy(GstGpudirectSink *self)
+{
+    apply(self, gst_gpudirect_sink_policy(self));
+}
+
 gboolean gst_gpudirect_sink_judge_upstream(GstGpudirectSink *self)
 {
     GstQuery *query = gst_query_new_latency();
@@ -151,5 +156,5 @@ void gst_gpudirect_sink_set_ending(GstGpudirectSink *self, gboolean ending)
 {
     g_atomic_int_set(&self->ending, ending);
     if (!ending)
-        apply(self, gst_gpudirect_sink_policy(self));
+        gst_gpudirect_sink_apply_policy(self);
 }

@@ -290,6 +290,47 @@ GST_START_TEST(test_no_driver)
 }
 GST_END_TEST
 
+/* A property takes effect at once, or says that it stays as it is. */
+GST_START_TEST(test_properties_while_playing)
+{
+    gchar *address = ends_address();
+    GstHarness *ends[] = {ends_sink(address, NULL), ends_src(address, NULL)};
+
+    for (guint e = 0; e < G_N_ELEMENTS(ends); e++) {
+        GstElement *element = ends_element(ends[e]);
+        GstBus *bus = ends_bus(ends[e]);
+        guint count;
+        GParamSpec **all = g_object_class_list_properties(G_OBJECT_GET_CLASS(element), &count);
+        for (guint i = 0; i < count; i++) {
+            GValue value = G_VALUE_INIT;
+            if (all[i]->owner_type != G_OBJECT_TYPE(element) || !(all[i]->flags & G_PARAM_WRITABLE))
+                continue;
+            g_value_init(&value, all[i]->value_type);
+            g_object_get_property(G_OBJECT(element), all[i]->name, &value);
+            g_object_set_property(G_OBJECT(element), all[i]->name, &value);
+            g_value_unset(&value);
+            GstMessage *warning =
+                gst_bus_pop_filtered(bus, GST_MESSAGE_WARNING); /* posted by the set itself */
+            gboolean at_once = (all[i]->flags & GST_PARAM_MUTABLE_PLAYING) != 0;
+            fail_unless((warning == NULL) == at_once, "%s of %s", all[i]->name,
+                        GST_OBJECT_NAME(element));
+            gst_clear_message(&warning);
+        }
+        g_free(all);
+        gst_object_unref(bus);
+    }
+
+    GstStructure *stats;
+    gst_util_set_object_arg(G_OBJECT(ends_element(ends[0])), "slow-receiver", "drop-newest");
+    g_object_get(ends_element(ends[0]), "stats", &stats, NULL);
+    fail_unless_equals_string(gst_structure_get_string(stats, "slow-receiver"), "drop-newest");
+    gst_structure_free(stats);
+    gst_harness_teardown(ends[1]);
+    gst_harness_teardown(ends[0]);
+    g_free(address);
+}
+GST_END_TEST
+
 static Suite *elements_suite(void)
 {
     Suite *suite = suite_create("elements");
@@ -311,6 +352,7 @@ static Suite *elements_suite(void)
     tcase_add_test(tc, test_downstream_refuses);
     tcase_add_test(tc, test_device_monitor);
     tcase_add_test(tc, test_no_driver);
+    tcase_add_test(tc, test_properties_while_playing);
     return suite;
 }
 
