@@ -13,10 +13,25 @@
 
 static const struct gpud_device_ops *const backends[] = {
     &gpud_host_ops,
+#ifdef GPUD_WITH_CUDA
     &gpud_cuda_ops,
+#endif
+#ifdef GPUD_WITH_OPENCL
     &gpud_opencl_ops,
+#endif
 };
 #define BACKENDS (sizeof(backends) / sizeof(backends[0]))
+
+/* Those that this build was configured without. */
+static const char *const left_out[] = {
+#ifndef GPUD_WITH_CUDA
+    "cuda",
+#endif
+#ifndef GPUD_WITH_OPENCL
+    "opencl",
+#endif
+    NULL,
+};
 
 enum gpud_status gpud_context_create(const struct gpud_context_params *params,
                                      struct gpud_context **context, struct gpud_error *error)
@@ -120,6 +135,12 @@ static enum gpud_status parse(const char *name, const struct gpud_device_ops **o
         *index = (unsigned)number;
         return GPUD_OK;
     }
+    for (size_t i = 0; left_out[i]; i++)
+        if (strncmp(name, left_out[i], strlen(left_out[i])) == 0)
+            return gpud_fail(error, GPUD_NO_DEVICE,
+                             "this libgpudirect is built without %s: configure it with "
+                             "-D%s=enabled",
+                             left_out[i], left_out[i]);
     return gpud_fail(error, GPUD_INVALID,
                      "\"%s\" is not a device: use auto, host, or cuda:0, opencl:0, opencl:1…",
                      name);
