@@ -15,7 +15,7 @@ import time
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 
-OPTIONS = ["-Dwerror=true"]
+OPTIONS = ["-Dwerror=true", "-Dtests=enabled"]
 # A build, its own options, and the suites that it runs. The sanitizers run what exercises our own code and its races;
 # style, the guest and the tools' text say nothing new under them.
 BUILDS = [
