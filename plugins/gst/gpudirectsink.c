@@ -117,11 +117,11 @@ static GstStructure *make_stats(GstGpudirectSink *self)
         G_TYPE_UINT64, info.copies_gpu + tally_read(&self->tally->copies_gpu), "cpu-waits",
         G_TYPE_UINT64, info.waits_cpu, "device-waits", G_TYPE_UINT64,
         info.waits_device + tally_read(&self->tally->waits_device), "kicks", G_TYPE_UINT64,
-        info.kicks, "lost-metas", G_TYPE_UINT64,
-        __atomic_load_n(&self->lost_metas, __ATOMIC_RELAXED), "dropped-malformed", G_TYPE_UINT64,
+        info.kicks, "dropped-malformed", G_TYPE_UINT64,
         __atomic_load_n(&self->malformed, __ATOMIC_RELAXED), "live", G_TYPE_BOOLEAN, live,
         "slow-receiver", G_TYPE_STRING, policy_name(self), "wait-for-connection", G_TYPE_BOOLEAN,
         waits, NULL);
+    lost_metas_tell(self->lost_metas, stats);
     return stats;
 }
 
@@ -399,6 +399,7 @@ static void finalize(GObject *object)
     g_mutex_clear(&self->post_lock);
     g_clear_object(&self->given);
     tally_unref(self->tally);
+    lost_metas_free(self->lost_metas);
     settings_clear(&self->settings);
     G_OBJECT_CLASS(gst_gpudirect_sink_parent_class)->finalize(object);
 }
@@ -439,6 +440,7 @@ static void gst_gpudirect_sink_init(GstGpudirectSink *self)
     GST_OBJECT_FLAG_SET(self, GST_ELEMENT_FLAG_SOURCE); /* see sink_send_event() */
     self->opened_on = self->live = -1;
     self->tally = tally_new();
+    self->lost_metas = lost_metas_new(gst_gpudirect_sink_debug);
     g_mutex_init(&self->clients_lock);
     g_mutex_init(&self->post_lock);
     g_queue_init(&self->client_events);

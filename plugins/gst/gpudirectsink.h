@@ -13,6 +13,7 @@
 
 #include "gpu.h"
 #include "lender.h"
+#include "lostmetas.h"
 #include "memory.h"
 #include "settings.h"
 
@@ -65,7 +66,8 @@ struct _GstGpudirectSink {
     gint monotonic;   /* atomic: the pipeline's clock is CLOCK_MONOTONIC */
     gint num_clients; /* atomic */
     struct tally *tally;
-    guint64 copies_cpu, lost_metas, malformed; /* relaxed atomics */
+    struct lost_metas *lost_metas;
+    guint64 copies_cpu, malformed; /* relaxed atomics */
 
     /* Receivers that came or went and were not announced yet. */
     GMutex clients_lock;

@@ -134,7 +134,7 @@ GstStructure *gst_gpudirect_src_make_stats(GstGpudirectSrc *self)
 
     guint64 skipped = __atomic_load_n(&self->skipped, __ATOMIC_RELAXED);
     gst_gpudirect_src_get_info(self, &info);
-    return gst_structure_new(
+    GstStructure *stats = gst_structure_new(
         "gpudirect-stats", "active-path", G_TYPE_STRING, info.path, "device", G_TYPE_STRING,
         info.device, "connected", G_TYPE_BOOLEAN, info.connected, "frames", G_TYPE_UINT64,
         info.frames - MIN(skipped, info.frames), "dropped", G_TYPE_UINT64, info.dropped + skipped,
@@ -146,10 +146,11 @@ GstStructure *gst_gpudirect_src_make_stats(GstGpudirectSrc *self)
         G_TYPE_UINT64, info.waits_cpu, "device-waits", G_TYPE_UINT64,
         info.waits_device + tally_read(&self->tally->waits_device), "kicks", G_TYPE_UINT64,
         info.kicks, "stood-in", G_TYPE_UINT64,
-        __atomic_load_n(&self->signal.count, __ATOMIC_RELAXED), "lost-metas", G_TYPE_UINT64,
-        __atomic_load_n(&self->lost_metas, __ATOMIC_RELAXED), "latency-p50", G_TYPE_UINT64,
+        __atomic_load_n(&self->signal.count, __ATOMIC_RELAXED), "latency-p50", G_TYPE_UINT64,
         info.latency_p50, "latency-p99", G_TYPE_UINT64, info.latency_p99, "latency-max",
         G_TYPE_UINT64, info.latency_max, NULL);
+    lost_metas_tell(self->lost_metas, stats);
+    return stats;
 }
 
 static void get_property(GObject *object, guint id, GValue *value, GParamSpec *pspec)
@@ -424,6 +425,7 @@ static void finalize(GObject *object)
     g_cond_clear(&self->pause_cond);
     g_clear_object(&self->given);
     tally_unref(self->tally);
+    lost_metas_free(self->lost_metas);
     settings_clear(&self->settings);
     g_free(self->opened);
     G_OBJECT_CLASS(gst_gpudirect_src_parent_class)->finalize(object);
@@ -471,6 +473,7 @@ static void gst_gpudirect_src_init(GstGpudirectSrc *self)
     self->frame_duration = GST_CLOCK_TIME_NONE;
     self->opened_on = -1;
     self->tally = tally_new();
+    self->lost_metas = lost_metas_new(gst_gpudirect_src_debug);
     g_mutex_init(&self->input_lock);
     g_mutex_init(&self->pause_lock);
     g_cond_init(&self->pause_cond);

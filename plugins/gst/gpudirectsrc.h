@@ -17,6 +17,7 @@
 #include "gpu.h"
 #include "input.h"
 #include "layoutcaps.h"
+#include "lostmetas.h"
 #include "settings.h"
 #include "timing.h"
 
@@ -125,7 +126,8 @@ struct _GstGpudirectSrc {
     gint64 latency_told; /* monotonic µs of the last message */
     struct gpu *gpu;     /* buffers are memory of this GPU; NULL: of the CPU's */
     struct tally *tally;
-    guint64 copies_cpu, lost_metas, skipped; /* relaxed atomics */
+    struct lost_metas *lost_metas;
+    guint64 copies_cpu, skipped; /* relaxed atomics */
 
     /* Under the object lock: for the latency query. */
     GstClockTime transfer, frame_duration;

@@ -6,20 +6,27 @@
 #ifndef GPUD_GST_META_H
 #define GPUD_GST_META_H
 
+#include "lostmetas.h"
 #include "timing.h"
 
 #include <gpudirect/frame.h>
 #include <gst/gst.h>
 
-/* Writes head and the buffer's metas; returns how many bytes. *lost counts metas that are of no
- * known kind or do not fit; they stay behind. */
+/* Where metas that stay behind are counted, and who says so (may be NULL). */
+struct meta_loss {
+    struct lost_metas *lost;
+    GstElement *owner;
+};
+
+/* Writes head and the buffer's metas; returns how many bytes. What is of no known kind or does not
+ * fit stays behind. */
 uint32_t meta_encode(GstBuffer *buffer, const struct wire_head *head,
-                     uint8_t bytes[GPUD_FRAME_META_MAX], guint *lost);
+                     uint8_t bytes[GPUD_FRAME_META_MAX], const struct meta_loss *loss);
 
 /* Adds what the bytes hold to the buffer. FALSE: they are not written by this plugin, or broken;
- * metas before the break are added. *lost counts those that were skipped. */
+ * metas before the break are added. */
 gboolean meta_decode(const uint8_t *bytes, uint32_t size, struct wire_head *head, GstBuffer *buffer,
-                     guint *lost);
+                     const struct meta_loss *loss);
 
 /* Caps of the reference timestamp that the source adds: the monotonic time of the submit. Owned by
  * the plugin. */

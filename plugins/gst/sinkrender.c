@@ -192,8 +192,8 @@ static guint64 running_time(GstGpudirectSink *self, GstClockTime time)
 
 static void describe(GstGpudirectSink *self, GstBuffer *buffer, struct gpud_frame_info *info)
 {
+    struct meta_loss loss = {self->lost_metas, GST_ELEMENT(self)};
     struct wire_head head;
-    guint lost = 0;
 
     info->pts = running_time(self, GST_BUFFER_PTS(buffer));
     info->dts = running_time(self, GST_BUFFER_DTS(buffer));
@@ -201,9 +201,7 @@ static void describe(GstGpudirectSink *self, GstBuffer *buffer, struct gpud_fram
     info->offset = GST_BUFFER_OFFSET(buffer);
     info->flags = frame_flags_from_buffer(buffer);
     fill_head(self, &head);
-    info->meta_size = meta_encode(buffer, &head, info->meta, &lost);
-    if (lost)
-        __atomic_fetch_add(&self->lost_metas, lost, __ATOMIC_RELAXED);
+    info->meta_size = meta_encode(buffer, &head, info->meta, &loss);
 }
 
 /* Submits until it is done, interrupted for good, or failed. lock (may be NULL) is held only while

@@ -77,12 +77,11 @@ static void describe_linked(GstGpudirectSrc *self, const struct gpud_frame_info 
 {
     struct wire_head head = {0};
     GstClockTime pts = wire_time(info->pts), submitted = wire_time(info->submit_time);
-    guint lost = 0;
+    struct meta_loss loss = {self->lost_metas, GST_ELEMENT(self)};
 
-    if (!meta_decode(info->meta, info->meta_size, &head, buffer, &lost) && info->meta_size > 0)
-        lost++;
-    if (lost)
-        __atomic_fetch_add(&self->lost_metas, lost, __ATOMIC_RELAXED);
+    if (!meta_decode(info->meta, info->meta_size, &head, buffer, &loss) && info->meta_size > 0)
+        lost_metas_note(self->lost_metas, GST_ELEMENT(self), "unreadable",
+                        "the sender's bytes are of no release that is known here");
     time_map_update(&self->map, &head, pts, GST_ELEMENT(self), g_atomic_int_get(&self->monotonic));
     if (!g_queue_is_empty(&self->waiting))
         gst_gpudirect_src_push_events(self);

@@ -24,14 +24,15 @@ static size_t sample(guint which, uint8_t *bytes)
     if (which % 3 == 0) {
         GstBuffer *buffer = gst_buffer_new();
         GstVideoTimeCode *code = gst_video_time_code_new(25, 1, NULL, 0, 1, 2, 3, 4, 0);
+        struct meta_loss loss = {lost_metas_new(NULL), NULL};
         uint8_t metas[GPUD_FRAME_META_MAX];
-        guint lost = 0;
         GstCaps *caps = gst_caps_from_string("timestamp/x-ptp, domain=5");
         gst_buffer_add_video_time_code_meta(buffer, code);
         gst_buffer_add_reference_timestamp_meta(buffer, caps, 1, 2);
         gst_buffer_add_video_bar_meta(buffer, 0, TRUE, 1, 2);
         gst_buffer_add_video_caption_meta(buffer, GST_VIDEO_CAPTION_TYPE_CEA608_RAW, bytes, 4);
-        pack_bytes(&pack, metas, meta_encode(buffer, &head, metas, &lost));
+        pack_bytes(&pack, metas, meta_encode(buffer, &head, metas, &loss));
+        lost_metas_free(loss.lost);
         gst_buffer_unref(buffer);
         gst_video_time_code_free(code);
         gst_caps_unref(caps);

@@ -14,14 +14,15 @@
 static void read_meta(const uint8_t *bytes, size_t size)
 {
     GstBuffer *buffer = gst_buffer_new();
+    struct meta_loss loss = {lost_metas_new(NULL), NULL};
     struct wire_head head;
-    guint lost = 0;
 
-    meta_decode(bytes, (uint32_t)size, &head, buffer, &lost);
+    meta_decode(bytes, (uint32_t)size, &head, buffer, &loss);
     /* Whatever came out must survive what elements do with it. */
     GstBuffer *copy = gst_buffer_copy(buffer);
     uint8_t again[GPUD_FRAME_META_MAX];
-    meta_encode(copy, &head, again, &lost);
+    meta_encode(copy, &head, again, &loss);
+    lost_metas_free(loss.lost);
     gst_buffer_unref(copy);
     gst_buffer_unref(buffer);
 }
