@@ -19,6 +19,8 @@ enum item {
     ITEM_AFD,
     ITEM_BAR,
     ITEM_CUSTOM,
+    ITEM_ROI,
+    ITEM_SEI,
     ITEM_COUNT,
 };
 
@@ -29,6 +31,8 @@ static const struct meta_kind *const kinds[ITEM_COUNT] = {
     [ITEM_CROP] = &meta_crop,
     [ITEM_AFD] = &meta_afd,
     [ITEM_BAR] = &meta_bar,
+    [ITEM_ROI] = &meta_roi,
+    [ITEM_SEI] = &meta_sei,
 };
 
 GstCaps *meta_submit_reference(void)
@@ -171,7 +175,7 @@ gboolean meta_decode(const uint8_t *bytes, uint32_t size, struct wire_head *head
         uint16_t length = unpack_u16(&unpack);
         struct unpack item = {.data = unpack_bytes(&unpack, length), .left = length};
         struct unpack whole = item;
-        const gchar *why = "the sender wrote it wrong";
+        const gchar *why = "its bytes are broken, or it brings more new names than are taken";
         if (!unpack.bad && !read_item(kind, &item, buffer, &why))
             note_unread(kind, whole, why, loss);
     }

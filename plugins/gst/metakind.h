@@ -25,7 +25,8 @@ struct meta_kind {
 
 /* --- metavideo.c: pictures' own ----------------------------------------------------------- */
 
-extern const struct meta_kind meta_timecode, meta_caption, meta_crop, meta_afd, meta_bar;
+extern const struct meta_kind meta_timecode, meta_caption, meta_crop, meta_afd, meta_bar, meta_roi,
+    meta_sei;
 
 /* --- metageneric.c: of any stream --------------------------------------------------------- */
 

@@ -6,6 +6,7 @@
 
 #include <gpudirect/layout.h>
 #include <gst/video/gstvideometa.h>
+#include <gst/video/video-sei.h>
 #include <gst/video/video.h>
 
 /* --- timecode ----------------------------------------------------------------------------- */
@@ -185,4 +186,102 @@ const struct meta_kind meta_bar = {
     .api = gst_video_bar_meta_api_get_type,
     .write = write_bar,
     .read = read_bar,
+};
+
+/* --- regions of interest ------------------------------------------------------------------ */
+
+/* i32 id, i32 parent's, type, u32 x, y, width, height, u8 count, count structures */
+static gboolean write_roi(struct pack *pack, const GstMeta *meta, guint *skipped)
+{
+    const GstVideoRegionOfInterestMeta *roi = (const GstVideoRegionOfInterestMeta *)meta;
+    guint count = g_list_length(roi->params);
+
+    if (count > G_MAXUINT8)
+        return FALSE;
+    pack_u32(pack, (uint32_t)roi->id);
+    pack_u32(pack, (uint32_t)roi->parent_id);
+    pack_quark(pack, roi->roi_type);
+    pack_u32(pack, roi->x);
+    pack_u32(pack, roi->y);
+    pack_u32(pack, roi->w);
+    pack_u32(pack, roi->h);
+    pack_u8(pack, (uint8_t)count);
+    for (const GList *at = roi->params; at && !pack->full; at = at->next)
+        pack_structure(pack, at->data, skipped);
+    return TRUE;
+}
+
+static GList *read_params(struct unpack *item)
+{
+    GList *params = NULL;
+
+    for (guint count = unpack_u8(item); count > 0 && !item->bad; count--) {
+        GstStructure *param = unpack_structure(item);
+        if (param)
+            params = g_list_prepend(params, param);
+    }
+    return g_list_reverse(params);
+}
+
+static gboolean read_roi(struct unpack *item, GstBuffer *buffer, const gchar **why)
+{
+    gint id = (gint)unpack_u32(item), parent = (gint)unpack_u32(item);
+    GQuark type = unpack_quark(item);
+    guint x = unpack_u32(item), y = unpack_u32(item), w = unpack_u32(item), h = unpack_u32(item);
+    GList *params = read_params(item);
+
+    if (item->bad || x > GPUD_DIMENSION_MAX || y > GPUD_DIMENSION_MAX || w > GPUD_DIMENSION_MAX ||
+        h > GPUD_DIMENSION_MAX) {
+        g_list_free_full(params, (GDestroyNotify)gst_structure_free);
+        return FALSE;
+    }
+    GstVideoRegionOfInterestMeta *roi =
+        gst_buffer_add_video_region_of_interest_meta_id(buffer, type, x, y, w, h);
+    roi->id = id;
+    roi->parent_id = parent;
+    for (GList *at = params; at; at = at->next)
+        gst_video_region_of_interest_meta_add_param(roi, at->data);
+    g_list_free(params);
+    return TRUE;
+}
+
+const struct meta_kind meta_roi = {
+    .name = "GstVideoRegionOfInterestMeta",
+    .api = gst_video_region_of_interest_meta_api_get_type,
+    .write = write_roi,
+    .read = read_roi,
+};
+
+/* --- what a decoder found in the stream beside pictures ----------------------------------- */
+
+#define UUID_SIZE 16
+
+static gboolean write_sei(struct pack *pack, const GstMeta *meta, guint *skipped)
+{
+    const GstVideoSEIUserDataUnregisteredMeta *sei =
+        (const GstVideoSEIUserDataUnregisteredMeta *)meta;
+
+    pack_bytes(pack, sei->uuid, UUID_SIZE);
+    pack_bytes(pack, sei->data, sei->size);
+    return TRUE;
+}
+
+static gboolean read_sei(struct unpack *item, GstBuffer *buffer, const gchar **why)
+{
+    const uint8_t *uuid = unpack_bytes(item, UUID_SIZE);
+    size_t size = item->left;
+    const uint8_t *data = unpack_bytes(item, size);
+
+    if (item->bad || size == 0)
+        return FALSE;
+    gst_buffer_add_video_sei_user_data_unregistered_meta(buffer, (guint8 *)uuid, (guint8 *)data,
+                                                         size);
+    return TRUE;
+}
+
+const struct meta_kind meta_sei = {
+    .name = "GstVideoSEIUserDataUnregisteredMeta",
+    .api = gst_video_sei_user_data_unregistered_meta_api_get_type,
+    .write = write_sei,
+    .read = read_sei,
 };

@@ -171,6 +171,7 @@ enum value_type {
     VALUE_BITMASK,
     VALUE_MULTIVIEW_FLAGS,
     VALUE_DATE_TIME,
+    VALUE_FLOAT,
 };
 
 /* C0, DEL and C1: what a terminal obeys. Those that only part words become spaces. */
@@ -266,6 +267,9 @@ static gboolean pack_value(struct pack *pack, const GValue *value)
     } else if (type == G_TYPE_DOUBLE) {
         pack_u8(pack, VALUE_DOUBLE);
         pack_double(pack, g_value_get_double(value));
+    } else if (type == G_TYPE_FLOAT) {
+        pack_u8(pack, VALUE_FLOAT);
+        pack_double(pack, (double)g_value_get_float(value));
     } else if (type == G_TYPE_BOOLEAN) {
         pack_u8(pack, VALUE_BOOLEAN);
         pack_u8(pack, g_value_get_boolean(value) ? 1 : 0);
@@ -357,6 +361,10 @@ static void unpack_value(struct unpack *unpack, GValue *value)
         g_value_init(value, G_TYPE_DOUBLE);
         g_value_set_double(value, unpack_double(unpack));
         break;
+    case VALUE_FLOAT:
+        g_value_init(value, G_TYPE_FLOAT);
+        g_value_set_float(value, (gfloat)unpack_double(unpack));
+        break;
     case VALUE_BOOLEAN:
         g_value_init(value, G_TYPE_BOOLEAN);
         g_value_set_boolean(value, unpack_u8(unpack) != 0);
@@ -384,6 +392,31 @@ static void unpack_value(struct unpack *unpack, GValue *value)
     default:
         unpack->bad = TRUE;
     }
+}
+
+/* --- quarks ------------------------------------------------------------------------------- */
+
+void pack_quark(struct pack *pack, GQuark quark)
+{
+    const char *text = g_quark_to_string(quark);
+
+    if (text && strlen(text) > NAME_MAX_LENGTH)
+        pack->full = TRUE;
+    else
+        pack_text(pack, text);
+}
+
+GQuark unpack_quark(struct unpack *unpack)
+{
+    char *text = unpack_text(unpack);
+    GQuark quark = 0;
+
+    if (text && text[0]) {
+        unpack->bad = strlen(text) > NAME_MAX_LENGTH || !name_is_affordable(text);
+        quark = unpack->bad ? 0 : g_quark_from_string(text);
+    }
+    g_free(text);
+    return quark;
 }
 
 /* --- structures --------------------------------------------------------------------------- */

@@ -35,6 +35,12 @@ uint64_t unpack_u64(struct unpack *unpack);
 /* The next size bytes, in place; NULL when there are not as many. */
 const uint8_t *unpack_bytes(struct unpack *unpack, size_t size);
 
+/* A short text that is to become a quark, such as the type of a region: at most 128 bytes, written
+ * and read as a structure's texts are; 0 is the empty one. A reader makes only so many new quarks
+ * for all that its peers say, and is bad after that. */
+void pack_quark(struct pack *pack, GQuark quark);
+GQuark unpack_quark(struct unpack *unpack);
+
 /* A GstStructure of plain values: numbers, booleans, strings, fractions, flag sets and date-times.
  * A field of another type is left out and counted in *skipped (may be NULL). Texts are written and
  * read without control characters: a tab or the end of a line is a space on the other side. */

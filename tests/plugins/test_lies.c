@@ -9,11 +9,25 @@
 #include "meta.h"
 #include "wire_fuzz.h"
 
+#include <gst/video/video-sei.h>
 #include <string.h>
 
 static const struct wire_head head = {.monotonic = TRUE, .base_time = 123456789};
 
 /* --- hostile bytes ------------------------------------------------------------------------ */
+
+static void add_newer_metas(GstBuffer *buffer)
+{
+    guint8 uuid[16] = "0123456789abcde", data[] = {1, 2, 3};
+    GstVideoRegionOfInterestMeta *roi =
+        gst_buffer_add_video_region_of_interest_meta(buffer, "face", 1, 2, 3, 4);
+
+    for (guint i = 0; i < 2; i++)
+        gst_video_region_of_interest_meta_add_param(
+            roi, gst_structure_new("detection", "when", G_TYPE_DOUBLE, 0.75, "score", G_TYPE_FLOAT,
+                                   0.5f, NULL));
+    gst_buffer_add_video_sei_user_data_unregistered_meta(buffer, uuid, data, sizeof(data));
+}
 
 static size_t sample(guint which, uint8_t *bytes)
 {
@@ -31,6 +45,7 @@ static size_t sample(guint which, uint8_t *bytes)
         gst_buffer_add_reference_timestamp_meta(buffer, caps, 1, 2);
         gst_buffer_add_video_bar_meta(buffer, 0, TRUE, 1, 2);
         gst_buffer_add_video_caption_meta(buffer, GST_VIDEO_CAPTION_TYPE_CEA608_RAW, bytes, 4);
+        add_newer_metas(buffer);
         pack_bytes(&pack, metas, meta_encode(buffer, &head, metas, &loss));
         lost_metas_free(loss.lost);
         gst_buffer_unref(buffer);
@@ -197,6 +212,79 @@ GST_START_TEST(test_format_names_are_shown_clean)
 }
 GST_END_TEST
 
+/* The bytes of one region's meta that says so many parameters follow, and holds one. */
+static size_t region(uint8_t *bytes, size_t size, uint32_t width, uint8_t count)
+{
+    struct pack pack = {.data = bytes, .size = size};
+    GstStructure *param = gst_structure_new_empty("detection");
+
+    wire_head_pack(&pack, &head);
+    pack_u16(&pack, 8); /* a region of interest */
+    struct pack length = pack;
+    pack_u16(&pack, 0);
+    size_t start = pack.used;
+    pack_u32(&pack, 1);
+    pack_u32(&pack, 2);
+    pack_quark(&pack, g_quark_from_static_string("face"));
+    for (guint i = 0; i < 4; i++)
+        pack_u32(&pack, width);
+    pack_u8(&pack, count);
+    pack_structure(&pack, param, NULL);
+    gst_structure_free(param);
+    pack_u16(&length, (uint16_t)(pack.used - start));
+    return pack.used;
+}
+
+GST_START_TEST(test_regions_that_lie)
+{
+    static const struct {
+        uint32_t width;
+        uint8_t count;
+        gboolean good;
+    } said[] = {{64, 1, TRUE},
+                {64, 2, FALSE},
+                {64, 255, FALSE},
+                {32769, 1, FALSE},
+                {G_MAXUINT32, 1, FALSE}};
+
+    for (guint i = 0; i < G_N_ELEMENTS(said); i++) {
+        struct meta_loss loss = {lost_metas_new(NULL), NULL};
+        GstBuffer *buffer = gst_buffer_new();
+        struct wire_head got;
+        uint8_t bytes[128];
+        size_t size = region(bytes, sizeof(bytes), said[i].width, said[i].count);
+        fail_unless(meta_decode(bytes, (uint32_t)size, &got, buffer, &loss));
+        fail_unless((gst_buffer_get_video_region_of_interest_meta(buffer) != NULL) == said[i].good,
+                    "%u", i);
+        fail_unless_equals_uint64(lost_metas_count(loss.lost), !said[i].good);
+        lost_metas_free(loss.lost);
+        gst_buffer_unref(buffer);
+    }
+}
+GST_END_TEST
+
+/* So do the types of regions. */
+GST_START_TEST(test_quarks_are_rationed)
+{
+    guint refused = 0;
+
+    for (guint i = 0; i < 2000; i++) {
+        uint8_t bytes[128];
+        struct pack pack = {.data = bytes, .size = sizeof(bytes)};
+        gchar *name = g_strdup_printf("region %u that nobody knows", i);
+        pack_u16(&pack, (uint16_t)strlen(name));
+        pack_bytes(&pack, name, strlen(name));
+        struct unpack unpack = {.data = bytes, .left = pack.used};
+        GQuark quark = unpack_quark(&unpack);
+        fail_unless((quark == 0) == unpack.bad);
+        fail_unless(!unpack.bad || !g_quark_try_string(name));
+        refused += unpack.bad;
+        g_free(name);
+    }
+    fail_unless(refused > 1500, "%u of 2000 refused", refused);
+}
+GST_END_TEST
+
 /* Names become quarks, which live for ever. */
 GST_START_TEST(test_names_are_rationed)
 {
@@ -231,6 +319,8 @@ static Suite *lies_suite(void)
     tcase_add_test(tc, test_texts_are_written_clean);
     tcase_add_test(tc, test_caps_that_cannot_be);
     tcase_add_test(tc, test_format_names_are_shown_clean);
+    tcase_add_test(tc, test_regions_that_lie);
+    tcase_add_test(tc, test_quarks_are_rationed);
     tcase_add_test(tc, test_names_are_rationed);
     return suite;
 }

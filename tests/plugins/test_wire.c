@@ -8,6 +8,7 @@
 #include "meta.h"
 
 #include <gst/video/gstvideoaffinetransformationmeta.h>
+#include <gst/video/video-sei.h>
 #include <string.h>
 
 static const struct wire_head head = {.monotonic = TRUE, .base_time = 123456789};
@@ -86,6 +87,73 @@ GST_START_TEST(test_captions_and_bars)
 }
 GST_END_TEST
 
+static void add_region(GstBuffer *buffer, const gchar *type, gint id, gint parent)
+{
+    GstVideoRegionOfInterestMeta *roi =
+        gst_buffer_add_video_region_of_interest_meta(buffer, type, (guint)id, 2, 30, 4);
+
+    roi->id = id;
+    roi->parent_id = parent;
+    gst_video_region_of_interest_meta_add_param(
+        roi, gst_structure_new("detection", "confidence", G_TYPE_DOUBLE, 0.75, "label",
+                               G_TYPE_STRING, "Pferd", "score", G_TYPE_FLOAT, 0.5f, NULL));
+    gst_video_region_of_interest_meta_add_param(
+        roi, gst_structure_new("roi/vaapi", "delta-qp", G_TYPE_INT, -id, NULL));
+}
+
+GST_START_TEST(test_regions_of_interest)
+{
+    GstBuffer *buffer = gst_buffer_new();
+    gpointer state = NULL;
+
+    add_region(buffer, "face", 7, -1);
+    add_region(buffer, "left eye, Größe 3", 8, 7);
+    gst_buffer_add_video_region_of_interest_meta_id(buffer, 0, 1, 2, 3, 4);
+    buffer = there_and_back(buffer, 0, 0);
+    for (gint id = 7; id < 9; id++) {
+        GstVideoRegionOfInterestMeta *roi =
+            (GstVideoRegionOfInterestMeta *)gst_buffer_iterate_meta_filtered(
+                buffer, &state, GST_VIDEO_REGION_OF_INTEREST_META_API_TYPE);
+        gdouble confidence;
+        gfloat score;
+        gint qp;
+        fail_unless(roi && roi->id == id && roi->parent_id == (id == 7 ? -1 : 7));
+        fail_unless_equals_string(g_quark_to_string(roi->roi_type),
+                                  id == 7 ? "face" : "left eye, Größe 3");
+        fail_unless(roi->x == (guint)id && roi->y == 2 && roi->w == 30 && roi->h == 4);
+        fail_unless_equals_int(g_list_length(roi->params), 2);
+        GstStructure *param = gst_video_region_of_interest_meta_get_param(roi, "detection");
+        fail_unless(gst_structure_get(param, "confidence", G_TYPE_DOUBLE, &confidence, "score",
+                                      G_TYPE_FLOAT, &score, NULL));
+        fail_unless(confidence == 0.75 && score == 0.5f);
+        fail_unless_equals_string(gst_structure_get_string(param, "label"), "Pferd");
+        param = gst_video_region_of_interest_meta_get_param(roi, "roi/vaapi");
+        fail_unless(gst_structure_get_int(param, "delta-qp", &qp) && qp == -id);
+    }
+    GstVideoRegionOfInterestMeta *last =
+        (GstVideoRegionOfInterestMeta *)gst_buffer_iterate_meta_filtered(
+            buffer, &state, GST_VIDEO_REGION_OF_INTEREST_META_API_TYPE);
+    fail_unless(last && last->roi_type == 0 && last->params == NULL && last->h == 4);
+    gst_buffer_unref(buffer);
+}
+GST_END_TEST
+
+GST_START_TEST(test_sei_user_data)
+{
+    guint8 uuid[16] = "0123456789abcde", data[] = {1, 2, 3, 0, 5};
+    GstBuffer *buffer = gst_buffer_new();
+
+    gst_buffer_add_video_sei_user_data_unregistered_meta(buffer, uuid, data, sizeof(data));
+    buffer = there_and_back(buffer, 0, 0);
+    GstVideoSEIUserDataUnregisteredMeta *sei =
+        gst_buffer_get_video_sei_user_data_unregistered_meta(buffer);
+    fail_unless(sei && sei->size == sizeof(data));
+    fail_unless(memcmp(sei->uuid, uuid, sizeof(uuid)) == 0);
+    fail_unless(memcmp(sei->data, data, sizeof(data)) == 0);
+    gst_buffer_unref(buffer);
+}
+GST_END_TEST
+
 GST_START_TEST(test_reference_timestamps)
 {
     GstBuffer *buffer = gst_buffer_new();
@@ -136,8 +204,7 @@ GST_START_TEST(test_metas_that_do_not_fit)
     gst_buffer_add_video_caption_meta(buffer, GST_VIDEO_CAPTION_TYPE_CEA708_CDP, much,
                                       sizeof(much));
     gst_buffer_add_video_bar_meta(buffer, 0, FALSE, 1, 2);
-    gst_buffer_add_video_region_of_interest_meta(buffer, "face", 1, 2, 3,
-                                                 4); /* of no kind that travels */
+    gst_buffer_add_video_affine_transformation_meta(buffer); /* of no kind that travels */
     buffer = there_and_back(buffer, 2, 0);
     fail_unless(gst_buffer_get_video_afd_meta(buffer) && gst_buffer_get_video_bar_meta(buffer));
     fail_if(gst_buffer_get_video_caption_meta(buffer));
@@ -415,6 +482,8 @@ static Suite *wire_suite(void)
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, test_timecode);
     tcase_add_test(tc, test_captions_and_bars);
+    tcase_add_test(tc, test_regions_of_interest);
+    tcase_add_test(tc, test_sei_user_data);
     tcase_add_test(tc, test_reference_timestamps);
     tcase_add_test(tc, test_custom_metas);
     tcase_add_test(tc, test_metas_that_do_not_fit);
