@@ -21,6 +21,8 @@ enum item {
     ITEM_CUSTOM,
     ITEM_ROI,
     ITEM_SEI,
+    ITEM_ANC,
+    ITEM_SERIALIZED,
     ITEM_COUNT,
 };
 
@@ -33,6 +35,7 @@ static const struct meta_kind *const kinds[ITEM_COUNT] = {
     [ITEM_BAR] = &meta_bar,
     [ITEM_ROI] = &meta_roi,
     [ITEM_SEI] = &meta_sei,
+    [ITEM_ANC] = &meta_anc,
 };
 
 GstCaps *meta_submit_reference(void)
@@ -70,23 +73,38 @@ void meta_set_submit_time(GstBuffer *buffer, GstClockTime time)
 
 /* --- writing ------------------------------------------------------------------------------ */
 
-/* Returns the kind, or 0 where there is none. */
-static enum item write_item(struct pack *pack, const GstMeta *meta, guint *skipped)
+/* The kind with a code of its own, or 0. */
+static enum item find_kind(GType api)
 {
     for (guint i = 0; i < ITEM_COUNT; i++)
-        if (kinds[i] && kinds[i]->api() == meta->info->api)
-            return kinds[i]->write(pack, meta, skipped) ? (enum item)i : 0;
-    if (gst_meta_info_is_custom(meta->info))
-        return meta_write_custom(pack, meta, skipped) ? ITEM_CUSTOM : 0;
+        if (kinds[i] && kinds[i]->api() == api)
+            return (enum item)i;
     return 0;
 }
 
-/* The planes travel as the layout; GstParentBufferMeta and our own stamp mean nothing on the other
- * side. */
+/* Returns the kind, or 0 where there is none. */
+static enum item write_item(struct pack *pack, const GstMeta *meta, guint *skipped)
+{
+    enum item kind = find_kind(meta->info->api);
+
+    if (kind)
+        return kinds[kind]->write(pack, meta, skipped) ? kind : 0;
+    if (gst_meta_info_is_custom(meta->info))
+        return meta_write_custom(pack, meta, skipped) ? ITEM_CUSTOM : 0;
+    return meta_write_serialized(pack, meta) ? ITEM_SERIALIZED : 0;
+}
+
+/* The planes travel as the layout; the others speak of this process's memory. */
+static gboolean is_of_memory(GType api)
+{
+    return api == GST_VIDEO_META_API_TYPE || api == GST_PARENT_BUFFER_META_API_TYPE ||
+           api == GST_VIDEO_GL_TEXTURE_UPLOAD_META_API_TYPE;
+}
+
+/* Nothing is lost with these; nor with our own stamp, which is set anew on the other side. */
 static gboolean stays_behind(const GstMeta *meta)
 {
-    return meta->info->api == GST_VIDEO_META_API_TYPE ||
-           meta->info->api == GST_PARENT_BUFFER_META_API_TYPE ||
+    return is_of_memory(meta->info->api) ||
            (meta->info->api == GST_REFERENCE_TIMESTAMP_META_API_TYPE &&
             ((const GstReferenceTimestampMeta *)meta)->reference == meta_submit_reference());
 }
@@ -137,12 +155,20 @@ uint32_t meta_encode(GstBuffer *buffer, const struct wire_head *head,
 
 /* --- reading ------------------------------------------------------------------------------ */
 
+/* A sender may not go around the code that a type has here, nor move a picture's planes. */
+static gboolean may_come_serialized(const GstMetaInfo *info)
+{
+    return !find_kind(info->api) && !is_of_memory(info->api) && !gst_meta_info_is_custom(info);
+}
+
 static gboolean read_item(uint16_t kind, struct unpack *item, GstBuffer *buffer, const gchar **why)
 {
     if (kind < ITEM_COUNT && kinds[kind])
         return kinds[kind]->read(item, buffer, why);
     if (kind == ITEM_CUSTOM)
         return meta_read_custom(item, buffer, why);
+    if (kind == ITEM_SERIALIZED)
+        return meta_read_serialized(item, buffer, may_come_serialized, why);
     *why = "this release does not know its kind";
     return FALSE;
 }
@@ -152,14 +178,15 @@ static void note_unread(uint16_t kind, struct unpack item, const gchar *why,
                         const struct meta_loss *loss)
 {
     GstStructure *structure = kind == ITEM_CUSTOM ? unpack_structure(&item) : NULL;
-    gchar number[32];
+    gchar name[META_NAME_MAX + 1];
 
-    g_snprintf(number, sizeof(number), "kind-%u", kind);
-    lost_metas_note(loss->lost, loss->owner,
-                    structure                          ? gst_structure_get_name(structure)
-                    : kind < ITEM_COUNT && kinds[kind] ? kinds[kind]->name
-                                                       : number,
-                    why);
+    if (kind != ITEM_SERIALIZED || !meta_name_serialized(item, name))
+        g_snprintf(name, sizeof(name), "kind-%u", kind);
+    if (structure)
+        g_strlcpy(name, gst_structure_get_name(structure), sizeof(name));
+    else if (kind < ITEM_COUNT && kinds[kind])
+        g_strlcpy(name, kinds[kind]->name, sizeof(name));
+    lost_metas_note(loss->lost, loss->owner, name, why);
     g_clear_pointer(&structure, gst_structure_free);
 }
 

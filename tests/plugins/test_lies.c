@@ -27,6 +27,13 @@ static void add_newer_metas(GstBuffer *buffer)
             roi, gst_structure_new("detection", "when", G_TYPE_DOUBLE, 0.75, "score", G_TYPE_FLOAT,
                                    0.5f, NULL));
     gst_buffer_add_video_sei_user_data_unregistered_meta(buffer, uuid, data, sizeof(data));
+#if GST_CHECK_VERSION(1, 24, 0)
+    GstAncillaryMeta *anc = gst_buffer_add_ancillary_meta(buffer);
+    anc->DID = 0x161;
+    anc->SDID_block_number = 0x101;
+    anc->data_count = 0x202;
+    anc->data = g_new0(guint16, 2);
+#endif
 }
 
 static size_t sample(guint which, uint8_t *bytes)

@@ -1,0 +1,284 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Metas that not every GStreamer has: ancillary data, and types with a serializer of their own. */
+#include "ends.h"
+#include "meta.h"
+
+#include <string.h>
+
+static const struct wire_head head = {.monotonic = TRUE, .base_time = 123456789};
+
+static guint64 count_of(struct lost_metas *lost, const gchar *type)
+{
+    GstStructure *stats = gst_structure_new_empty("stats"), *types;
+    guint64 count = 0;
+
+    lost_metas_tell(lost, stats);
+    fail_unless(gst_structure_get(stats, "lost-meta-types", GST_TYPE_STRUCTURE, &types, NULL));
+    gst_structure_get_uint64(types, type, &count);
+    gst_structure_free(types);
+    gst_structure_free(stats);
+    return count;
+}
+
+/* The bytes of one item. */
+static size_t item(uint8_t bytes[GPUD_FRAME_META_MAX], uint16_t kind, const void *inside,
+                   size_t size)
+{
+    struct pack pack = {.data = bytes, .size = GPUD_FRAME_META_MAX};
+
+    wire_head_pack(&pack, &head);
+    pack_u16(&pack, kind);
+    pack_u16(&pack, (uint16_t)size);
+    pack_bytes(&pack, inside, size);
+    fail_if(pack.full);
+    return pack.used;
+}
+
+/* One item is refused, and counted for this type. */
+static void expect_refused(uint16_t kind, const void *inside, size_t size, const gchar *type)
+{
+    struct meta_loss loss = {lost_metas_new(NULL), NULL};
+    GstBuffer *buffer = gst_buffer_new();
+    uint8_t bytes[GPUD_FRAME_META_MAX];
+    struct wire_head got;
+    gpointer state = NULL;
+
+    size_t used = item(bytes, kind, inside, size);
+    /* Behind the end there is nothing: an allocation of that size lets a sanitizer see it. */
+    uint8_t *exact = g_memdup2(bytes, used);
+    fail_unless(meta_decode(exact, (uint32_t)used, &got, buffer, &loss));
+    g_free(exact);
+    fail_if(gst_buffer_iterate_meta(buffer, &state), "taken: a %s", type);
+    fail_unless_equals_uint64(lost_metas_count(loss.lost), 1);
+    fail_unless(count_of(loss.lost, type) == 1, "not named: %s", type);
+    lost_metas_free(loss.lost);
+    gst_buffer_unref(buffer);
+}
+
+#define KIND_ANC 10
+#define KIND_SERIALIZED 11
+
+/* As gst_meta_serialize() writes it; lengths may lie. */
+static size_t serialized(uint8_t bytes[256], const gchar *name, gint size_off, gint length_off)
+{
+    struct pack pack = {.data = bytes, .size = 256};
+    size_t length = strlen(name);
+
+    pack_u32(&pack, (uint32_t)(8 + length + 1 + 1 + 4 + size_off));
+    pack_u32(&pack, (uint32_t)(length + length_off));
+    pack_bytes(&pack, name, length + 1);
+    pack_u8(&pack, 0);
+    pack_u32(&pack, 42);
+    return pack.used;
+}
+
+static void expect_serialized_refused(const gchar *name, gint size_off, gint length_off,
+                                      const gchar *type)
+{
+    uint8_t bytes[256];
+    size_t size = serialized(bytes, name, size_off, length_off);
+
+    expect_refused(KIND_SERIALIZED, bytes, size, type);
+}
+
+/* What has a code of its own, moves planes or is nobody's cannot come in by its serializer. */
+GST_START_TEST(test_serialized_metas_that_lie)
+{
+    gst_video_meta_get_info();
+    gst_video_caption_meta_get_info();
+    gst_reference_timestamp_meta_get_info();
+    expect_serialized_refused("GstVideoMeta", 0, 0, "GstVideoMeta");
+    expect_serialized_refused("GstVideoCaptionMeta", 0, 0, "GstVideoCaptionMeta");
+    expect_serialized_refused("GstReferenceTimestampMeta", 0, 0, "GstReferenceTimestampMeta");
+    expect_serialized_refused("GpudirectUnheardOfMeta", 0, 0, "GpudirectUnheardOfMeta");
+    expect_serialized_refused("GpudirectNumberMeta", 1, 0, "kind-11");
+    expect_serialized_refused("GpudirectNumberMeta", -1, 0, "kind-11");
+    expect_serialized_refused("GpudirectNumberMeta", 0, -1, "kind-11");
+    expect_serialized_refused("GpudirectNumberMeta", 0, 1, "kind-11");
+    expect_serialized_refused("GpudirectNumberMeta", 0, -100, "kind-11"); /* nearly 2^32 */
+    expect_serialized_refused("\x1b[2J", 0, 0, "kind-11");
+    expect_refused(KIND_SERIALIZED, "", 0, "kind-11");
+}
+GST_END_TEST
+
+GST_START_TEST(test_kinds_of_later_releases)
+{
+    expect_refused(1234, "abc", 3, "kind-1234");
+    expect_refused(KIND_ANC, "abc", 3, "GstAncillaryMeta");
+}
+GST_END_TEST
+
+#if GST_CHECK_VERSION(1, 24, 0)
+
+static GstBuffer *there_and_back(GstBuffer *buffer)
+{
+    struct meta_loss loss = {lost_metas_new(NULL), NULL};
+    uint8_t bytes[GPUD_FRAME_META_MAX];
+    struct wire_head got;
+    uint32_t size = meta_encode(buffer, &head, bytes, &loss);
+    GstBuffer *back = gst_buffer_new();
+
+    fail_unless(meta_decode(bytes, size, &got, back, &loss));
+    fail_unless_equals_uint64(lost_metas_count(loss.lost), 0);
+    lost_metas_free(loss.lost);
+    gst_buffer_unref(buffer);
+    return back;
+}
+
+/* --- ancillary data ----------------------------------------------------------------------- */
+
+static void add_packet(GstBuffer *buffer, guint count)
+{
+    GstAncillaryMeta *anc = gst_buffer_add_ancillary_meta(buffer);
+
+    anc->field = GST_ANCILLARY_META_FIELD_INTERLACED_SECOND;
+    anc->c_not_y_channel = TRUE;
+    anc->line = 9;
+    anc->offset = 0xffd;
+    anc->DID = 0x161;
+    anc->SDID_block_number = 0x101;
+    anc->data_count = (guint16)(0x100 | count);
+    anc->data = g_new(guint16, count);
+    for (guint i = 0; i < count; i++)
+        anc->data[i] = (guint16)(0x200 | i);
+    anc->checksum = 0x2aa;
+}
+
+GST_START_TEST(test_ancillary_data)
+{
+    static const guint counts[] = {0, 75, 255};
+
+    for (guint i = 0; i < G_N_ELEMENTS(counts); i++) {
+        GstBuffer *buffer = gst_buffer_new();
+        gpointer state = NULL;
+        add_packet(buffer, counts[i]);
+        add_packet(buffer, 3);
+        buffer = there_and_back(buffer);
+        GstAncillaryMeta *anc = gst_buffer_iterate_ancillary_meta(buffer, &state);
+        fail_unless(anc && anc->field == GST_ANCILLARY_META_FIELD_INTERLACED_SECOND);
+        fail_unless(anc->c_not_y_channel && anc->line == 9 && anc->offset == 0xffd);
+        fail_unless(anc->DID == 0x161 && anc->SDID_block_number == 0x101);
+        fail_unless(anc->data_count == (0x100 | counts[i]) && anc->checksum == 0x2aa);
+        for (guint w = 0; w < counts[i]; w++)
+            fail_unless_equals_int(anc->data[w], 0x200 | w);
+        anc = gst_buffer_iterate_ancillary_meta(buffer, &state);
+        fail_unless(anc && (anc->data_count & 0xff) == 3);
+        gst_buffer_unref(buffer);
+    }
+}
+GST_END_TEST
+
+GST_START_TEST(test_ancillary_data_that_lies)
+{
+    static const uint16_t said[][6] = {
+        {0x800, 0, 0, 0, 0, 0}, {0, 0x1000, 0, 0, 0, 0}, {0, 0, 0x400, 0, 0, 0},
+        {0, 0, 0, 0x400, 0, 0}, {0, 0, 0, 0, 0x400, 0},  {0, 0, 0, 0, 1, 0}, /* a word is missing */
+        {0, 0, 0, 0, 0, 0x400},
+    };
+
+    for (guint i = 0; i < G_N_ELEMENTS(said); i++) {
+        uint8_t bytes[32];
+        struct pack pack = {.data = bytes, .size = sizeof(bytes)};
+        pack_u16(&pack, 0); /* progressive, luma */
+        for (guint w = 0; w < 6; w++)
+            pack_u16(&pack, said[i][w]);
+        expect_refused(KIND_ANC, bytes, pack.used, "GstAncillaryMeta");
+    }
+}
+GST_END_TEST
+
+/* --- a type of an application's ------------------------------------------------------------ */
+
+struct number_meta {
+    GstMeta meta;
+    guint32 number;
+};
+
+static const GstMetaInfo *number_info(void);
+
+static gboolean number_init(GstMeta *meta, gpointer params, GstBuffer *buffer)
+{
+    ((struct number_meta *)meta)->number = 0;
+    return TRUE;
+}
+
+static gboolean number_serialize(const GstMeta *meta, GstByteArrayInterface *data, guint8 *version)
+{
+    guint32 number = GUINT32_TO_LE(((const struct number_meta *)meta)->number);
+
+    *version = 3;
+    return gst_byte_array_interface_append_data(data, (const guint8 *)&number, sizeof(number));
+}
+
+static GstMeta *number_deserialize(const GstMetaInfo *info, GstBuffer *buffer, const guint8 *data,
+                                   gsize size, guint8 version)
+{
+    guint32 number;
+
+    if (version != 3 || size != sizeof(number))
+        return NULL;
+    memcpy(&number, data, sizeof(number));
+    struct number_meta *meta = (struct number_meta *)gst_buffer_add_meta(buffer, info, NULL);
+    meta->number = GUINT32_FROM_LE(number);
+    return &meta->meta;
+}
+
+static const GstMetaInfo *number_info(void)
+{
+    static const gchar *tags[] = {NULL};
+    static const GstMetaInfo *info;
+
+    if (!info) {
+        GType api = gst_meta_api_type_register("GpudirectNumberMetaAPI", tags);
+        GstMetaInfo *made =
+            gst_meta_info_new(api, "GpudirectNumberMeta", sizeof(struct number_meta));
+        made->init_func = number_init;
+        made->serialize_func = number_serialize;
+        made->deserialize_func = number_deserialize;
+        info = gst_meta_info_register(made);
+    }
+    return info;
+}
+
+GST_START_TEST(test_serialized_metas)
+{
+    GstBuffer *buffer = gst_buffer_new();
+
+    ((struct number_meta *)gst_buffer_add_meta(buffer, number_info(), NULL))->number = 4711;
+    buffer = there_and_back(buffer);
+    struct number_meta *meta =
+        (struct number_meta *)gst_buffer_get_meta(buffer, number_info()->api);
+    fail_unless(meta && meta->number == 4711);
+    gst_buffer_unref(buffer);
+    /* The type exists, and its own reader refuses the version. */
+    expect_serialized_refused("GpudirectNumberMeta", 0, 0, "GpudirectNumberMeta");
+}
+GST_END_TEST
+
+#endif
+
+static Suite *metas_suite(void)
+{
+    Suite *suite = suite_create("metas");
+    TCase *tc = tcase_create("metas");
+
+    suite_add_tcase(suite, tc);
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, test_serialized_metas_that_lie);
+    tcase_add_test(tc, test_kinds_of_later_releases);
+#if GST_CHECK_VERSION(1, 24, 0)
+    tcase_add_test(tc, test_ancillary_data);
+    tcase_add_test(tc, test_ancillary_data_that_lies);
+    tcase_add_test(tc, test_serialized_metas);
+#endif
+    return suite;
+}
+
+int main(int argc, char **argv)
+{
+    ends_init_environment();
+    gst_check_init(&argc, &argv);
+    return gst_check_run_suite(metas_suite(), "metas", __FILE__);
+}
