@@ -71,6 +71,7 @@ enum {
     PROP_CONNECTION_TIMEOUT,
     PROP_PROCESSING_DEADLINE,
     PROP_BUSY_POLL,
+    PROP_ADD_REFERENCE_TIMESTAMP_META,
     PROP_ACTIVE_PATH,
     PROP_FALLBACK_REASON,
     PROP_SIGNAL,
@@ -194,6 +195,9 @@ static void get_property(GObject *object, guint id, GValue *value, GParamSpec *p
     case PROP_BUSY_POLL:
         g_value_set_uint(value, self->busy_poll);
         break;
+    case PROP_ADD_REFERENCE_TIMESTAMP_META:
+        g_value_set_boolean(value, self->tells_submit_time);
+        break;
     default:
         if (!settings_get(&self->settings, id, value))
             G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
@@ -234,6 +238,9 @@ static void set_property(GObject *object, guint id, const GValue *value, GParamS
         break;
     case PROP_BUSY_POLL:
         self->busy_poll = g_value_get_uint(value);
+        break;
+    case PROP_ADD_REFERENCE_TIMESTAMP_META:
+        self->tells_submit_time = g_value_get_boolean(value);
         break;
     default:
         if (!settings_set(&self->settings, id, value))
@@ -395,6 +402,13 @@ static void install_properties(GObjectClass *klass)
                           "so that the picture need not wake it (0 = it always sleeps)",
                           0, G_USEC_PER_SEC, DEFAULT_BUSY_POLL,
                           G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY));
+    g_object_class_install_property(
+        klass, PROP_ADD_REFERENCE_TIMESTAMP_META,
+        g_param_spec_boolean("add-reference-timestamp-meta", "Add reference timestamp meta",
+                             "Adds to each buffer, behind the reference timestamps that it came "
+                             "with, when it was submitted: timestamp/x-gpudirect-submit, by this "
+                             "host's monotonic clock",
+                             FALSE, playing));
     g_object_class_install_property(klass, PROP_ACTIVE_PATH,
                                     g_param_spec_string("active-path", "Active path",
                                                         "The route that frames take now, or none",

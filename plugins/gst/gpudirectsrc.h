@@ -74,6 +74,7 @@ struct _GstGpudirectSrc {
     guint connection_timeout; /* s */
     GstClockTime processing_deadline;
     guint busy_poll; /* µs */
+    gboolean tells_submit_time;
 
     /* From start to stop. Replaced under input_lock, which is held to look at it from other
      * threads. */

@@ -51,24 +51,10 @@ GstCaps *meta_submit_reference(void)
     return caps;
 }
 
-void meta_set_submit_time(GstBuffer *buffer, GstClockTime time)
+void meta_add_submit_time(GstBuffer *buffer, GstClockTime time)
 {
-    GstCaps *ours = meta_submit_reference();
-    gpointer state = NULL;
-    GstMeta *meta;
-
-    while ((meta = gst_buffer_iterate_meta_filtered(buffer, &state,
-                                                    GST_REFERENCE_TIMESTAMP_META_API_TYPE))) {
-        GstReferenceTimestampMeta *stamp = (GstReferenceTimestampMeta *)meta;
-        if (stamp->reference == ours) {
-            stamp->timestamp = time;
-            return;
-        }
-    }
-    GstReferenceTimestampMeta *stamp =
-        gst_buffer_add_reference_timestamp_meta(buffer, ours, time, GST_CLOCK_TIME_NONE);
-    /* Stays when the buffer comes back to its pool: the next frame only writes the number. */
-    GST_META_FLAG_SET(&stamp->parent, GST_META_FLAG_POOLED);
+    gst_buffer_add_reference_timestamp_meta(buffer, meta_submit_reference(), time,
+                                            GST_CLOCK_TIME_NONE);
 }
 
 /* --- writing ------------------------------------------------------------------------------ */

@@ -28,11 +28,11 @@ uint32_t meta_encode(GstBuffer *buffer, const struct wire_head *head,
 gboolean meta_decode(const uint8_t *bytes, uint32_t size, struct wire_head *head, GstBuffer *buffer,
                      const struct meta_loss *loss);
 
-/* Caps of the reference timestamp that the source adds: the monotonic time of the submit. Owned by
- * the plugin. */
+/* Caps of the reference timestamp that the source adds if it is told to: the monotonic time of the
+ * submit. Owned by the plugin. */
 GstCaps *meta_submit_reference(void);
 
-/* Sets (or replaces) that timestamp. */
-void meta_set_submit_time(GstBuffer *buffer, GstClockTime time);
+/* Adds that timestamp, last. */
+void meta_add_submit_time(GstBuffer *buffer, GstClockTime time);
 
 #endif

@@ -89,8 +89,8 @@ static void describe_linked(GstGpudirectSrc *self, const struct gpud_frame_info 
     GST_BUFFER_DTS(buffer) = time_map_apply(&self->map, wire_time(info->dts));
     if (submitted == 0)
         submitted = GST_CLOCK_TIME_NONE;
-    if (GST_CLOCK_TIME_IS_VALID(submitted))
-        meta_set_submit_time(buffer, submitted);
+    if (GST_CLOCK_TIME_IS_VALID(submitted) && self->tells_submit_time)
+        meta_add_submit_time(buffer, submitted);
 
     if (head.monotonic && GST_CLOCK_TIME_IS_VALID(pts))
         measure_latency(self, head.base_time + pts);

@@ -143,24 +143,62 @@ GST_START_TEST(test_times_and_flags)
 }
 GST_END_TEST
 
+/* The first reference timestamp of a buffer, which is what
+ * gst_buffer_get_reference_timestamp_meta() finds for who asks for none in particular. */
+static GstReferenceTimestampMeta *first_stamp(GstBuffer *buffer)
+{
+    return gst_buffer_get_reference_timestamp_meta(buffer, NULL);
+}
+
 GST_START_TEST(test_submit_time)
 {
     GstCaps *reference = gst_caps_new_empty_simple("timestamp/x-gpudirect-submit");
+    GstCaps *unix_time = gst_caps_new_empty_simple("timestamp/x-unix");
 
     setup();
+    g_object_set(ends_element(src), "add-reference-timestamp-meta", TRUE, NULL);
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
     for (guint i = 0; i < 10; i++) { /* more than slots: buffers are used again */
         GstClockTime before = (GstClockTime)g_get_monotonic_time() * 1000;
-        gst_harness_push(sink, ends_picture(CAPS_SMALL, i));
-        GstBuffer *buffer = ends_pull(src);
+        GstBuffer *buffer = ends_picture(CAPS_SMALL, i);
+        if (i % 2)
+            gst_buffer_add_reference_timestamp_meta(buffer, unix_time, i, GST_CLOCK_TIME_NONE);
+        gst_harness_push(sink, buffer);
+        buffer = ends_pull(src);
         GstReferenceTimestampMeta *meta =
             gst_buffer_get_reference_timestamp_meta(buffer, reference);
         fail_unless(meta != NULL);
         fail_unless(meta->timestamp >= before);
         fail_unless(meta->timestamp <= (GstClockTime)g_get_monotonic_time() * 1000 + 1000);
+        fail_unless(
+            gst_caps_is_equal(first_stamp(buffer)->reference, i % 2 ? unix_time : reference));
         gst_buffer_unref(buffer);
     }
+    gst_caps_unref(unix_time);
     gst_caps_unref(reference);
+    teardown();
+}
+GST_END_TEST
+
+/* Who looks for a reference timestamp finds the sender's, or none. */
+GST_START_TEST(test_no_stamp_of_our_own)
+{
+    GstCaps *unix_time = gst_caps_new_empty_simple("timestamp/x-unix");
+
+    setup();
+    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
+    for (guint i = 0; i < 10; i++) {
+        GstBuffer *buffer = ends_picture(CAPS_SMALL, i);
+        if (i % 2)
+            gst_buffer_add_reference_timestamp_meta(buffer, unix_time, i, GST_CLOCK_TIME_NONE);
+        gst_harness_push(sink, buffer);
+        buffer = ends_pull(src);
+        GstReferenceTimestampMeta *meta = first_stamp(buffer);
+        fail_unless((meta != NULL) == (i % 2 == 1));
+        fail_unless(!meta || meta->timestamp == i);
+        gst_buffer_unref(buffer);
+    }
+    gst_caps_unref(unix_time);
     teardown();
 }
 GST_END_TEST
@@ -420,6 +458,7 @@ static Suite *stream_suite(void)
     tcase_add_test(tc, test_caps_change_in_band);
     tcase_add_test(tc, test_times_and_flags);
     tcase_add_test(tc, test_submit_time);
+    tcase_add_test(tc, test_no_stamp_of_our_own);
     tcase_add_test(tc, test_latency);
     tcase_add_test(tc, test_segment_keeps_stream_time);
     tcase_add_test(tc, test_tags_and_custom_events);

@@ -160,7 +160,7 @@ GST_START_TEST(test_reference_timestamps)
     GstCaps *ptp = gst_caps_from_string("timestamp/x-ptp, version=IEEE1588-2008, domain=5");
 
     gst_buffer_add_reference_timestamp_meta(buffer, ptp, 1234, 99);
-    meta_set_submit_time(buffer, 55); /* means nothing on the other side */
+    meta_add_submit_time(buffer, 55); /* means nothing on the other side */
     buffer = there_and_back(buffer, 0, 0);
     GstReferenceTimestampMeta *meta = gst_buffer_get_reference_timestamp_meta(buffer, ptp);
     fail_unless(meta && meta->timestamp == 1234 && meta->duration == 99);
