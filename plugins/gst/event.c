@@ -6,7 +6,9 @@
  *     bytes   = head (see timing.c), payload
  *     segment = u64 running time of its start, u64 stream time there, f64 rate
  *     gap     = u64 running time, u64 duration
- *     tags    = u8 scope, structure          custom = structure          flush = nothing */
+ *     tags    = u8 scope, structure
+ *     custom  = structure, sticky or not
+ *     flush   = nothing */
 #include "event.h"
 
 #include <math.h>
@@ -29,6 +31,14 @@ static gboolean write_segment(struct pack *pack, const GstSegment *segment)
     pack_u64(pack, gst_segment_to_stream_time(segment, GST_FORMAT_TIME, position));
     pack_u64(pack, bits);
     return TRUE;
+}
+
+GstTagScope event_tag_scope(GstEvent *event)
+{
+    GstTagList *tags;
+
+    gst_event_parse_tag(event, &tags);
+    return gst_tag_list_get_scope(tags);
 }
 
 static gboolean write_tags(struct pack *pack, GstEvent *event, guint *lost)
@@ -83,9 +93,10 @@ static gboolean write_event(struct pack *pack, GstEvent *event, const GstSegment
         *kind = EVENT_FLUSH;
         return TRUE;
     case GST_EVENT_CUSTOM_DOWNSTREAM:
+    case GST_EVENT_CUSTOM_DOWNSTREAM_STICKY:
         if (!gst_event_get_structure(event))
             return FALSE;
-        *kind = EVENT_CUSTOM;
+        *kind = GST_EVENT_IS_STICKY(event) ? EVENT_CUSTOM_STICKY : EVENT_CUSTOM;
         pack_structure(pack, gst_event_get_structure(event), lost);
         return TRUE;
     default:
@@ -142,12 +153,13 @@ static gboolean read_tags(struct unpack *unpack, struct wire_event *event)
     return TRUE;
 }
 
-gboolean event_decode(uint32_t kind, const void *bytes, size_t size, struct wire_event *event)
+gboolean event_decode(uint32_t said, const void *bytes, size_t size, struct wire_event *event)
 {
     struct unpack unpack = {.data = bytes, .left = size};
+    enum event_kind kind = (enum event_kind)(said & 0xff);
 
     memset(event, 0, sizeof(*event));
-    event->kind = (enum event_kind)kind;
+    event->kind = kind;
     if (!wire_head_unpack(&unpack, &event->head))
         return FALSE;
     switch (kind) {
@@ -162,6 +174,7 @@ gboolean event_decode(uint32_t kind, const void *bytes, size_t size, struct wire
     case EVENT_FLUSH:
         return TRUE;
     case EVENT_CUSTOM:
+    case EVENT_CUSTOM_STICKY:
         event->structure = unpack_structure(&unpack);
         return event->structure != NULL;
     default:

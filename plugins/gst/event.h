@@ -18,7 +18,25 @@ enum event_kind {
     EVENT_GAP,
     EVENT_FLUSH,
     EVENT_CUSTOM,
+    EVENT_CUSTOM_STICKY,
 };
+
+/* Of a sticky event only the last is told to who comes late; where there are several of a kind that
+ * hold at once, each has a place: tags by their scope, custom events by their name. The kind of a
+ * user event is both. The sender keeps 16: a segment, two lists of tags, and these. */
+#define EVENT_STICKY_NAMES_MAX 13
+
+static inline uint32_t event_make_kind(enum event_kind kind, guint place)
+{
+    return (uint32_t)kind | (uint32_t)place << 8;
+}
+
+static inline gboolean event_is_sticky(enum event_kind kind)
+{
+    return kind == EVENT_SEGMENT || kind == EVENT_TAGS || kind == EVENT_CUSTOM_STICKY;
+}
+
+GstTagScope event_tag_scope(GstEvent *event);
 
 /* Writes what of an event travels; segment is the sink's current one. Returns how many bytes, 0: it
  * does not travel. *lost counts fields that stay behind. */
@@ -37,8 +55,8 @@ struct wire_event {
     GstStructure *structure; /* custom */
 };
 
-/* FALSE: of no known kind, or broken. */
-gboolean event_decode(uint32_t kind, const void *bytes, size_t size, struct wire_event *event);
+/* said: the kind of the user event. FALSE: of no known kind, or broken. */
+gboolean event_decode(uint32_t said, const void *bytes, size_t size, struct wire_event *event);
 void wire_event_clear(struct wire_event *event);
 
 #endif

@@ -221,6 +221,7 @@ gboolean gst_gpudirect_sink_open_sender(GstGpudirectSink *self, const gchar *dev
     struct lender *lender = lender_new(sender, self->settings.slots, device_is_host(device));
     lender_set_slow_receiver(lender, gst_gpudirect_sink_policy(self));
     g_atomic_int_set(&self->opened_on, gpu_ordinal_of_name(device));
+    g_ptr_array_set_size(self->sticky_names, 0);
     GST_OBJECT_LOCK(self);
     self->lender = lender;
     GST_OBJECT_UNLOCK(self);
@@ -400,6 +401,7 @@ static void finalize(GObject *object)
     g_clear_object(&self->given);
     tally_unref(self->tally);
     lost_metas_free(self->lost_metas);
+    g_ptr_array_unref(self->sticky_names);
     settings_clear(&self->settings);
     G_OBJECT_CLASS(gst_gpudirect_sink_parent_class)->finalize(object);
 }
@@ -429,6 +431,7 @@ static void gst_gpudirect_sink_class_init(GstGpudirectSinkClass *klass)
     base_class->unlock_stop = sink_unlock_stop;
     gst_gpudirect_sink_class_init_place(base_class);
     gst_gpudirect_sink_class_init_render(base_class);
+    gst_gpudirect_sink_class_init_events(base_class);
 
     gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_WAIT_FOR_CONNECTION, 0);
 }
@@ -441,6 +444,7 @@ static void gst_gpudirect_sink_init(GstGpudirectSink *self)
     self->opened_on = self->live = -1;
     self->tally = tally_new();
     self->lost_metas = lost_metas_new(gst_gpudirect_sink_debug);
+    self->sticky_names = g_ptr_array_new_with_free_func(g_free);
     g_mutex_init(&self->clients_lock);
     g_mutex_init(&self->post_lock);
     g_queue_init(&self->client_events);

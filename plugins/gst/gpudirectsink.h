@@ -1,10 +1,11 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The inside of gpudirectsink. Six files:
+/* The inside of gpudirectsink. Seven files:
  *   gpudirectsink.c  class, properties, states
  *   sinkplace.c      where the ring lies: devices, CUDA's caps and contexts
- *   sinkrender.c     a buffer on its way: prepare, render, caps, events
+ *   sinkrender.c     a buffer on its way: prepare, render, caps
+ *   sinkevents.c     what travels beside buffers, and who is told of it late
  *   sinkpace.c       whether upstream is live, and what may be waited for
  *   sinkcopy.c       buffers that are no slots: the one copy
  *   sinkclients.c    receivers that come and go: signals, messages */
@@ -16,6 +17,7 @@
 #include "lostmetas.h"
 #include "memory.h"
 #include "settings.h"
+#include "timing.h"
 
 #include <gst/base/gstbasesink.h>
 #include <gst/video/video.h>
@@ -55,11 +57,12 @@ struct _GstGpudirectSink {
     uint8_t media[GPUD_MEDIA_MAX];
     size_t media_size;
     gboolean configured;
-    gboolean judged;        /* upstream said whether it is live */
-    gboolean moved;         /* to a new sender, which was told no event yet */
-    GstBufferPool *copies;  /* slots to copy into */
-    GstBuffer *prepared;    /* a slot with a copy of ... */
-    GstBuffer *prepared_of; /* ... this buffer */
+    gboolean judged;         /* upstream said whether it is live */
+    gboolean moved;          /* to a new sender, which was told no event yet */
+    GPtrArray *sticky_names; /* of custom events that the sender was told, by their place */
+    GstBufferPool *copies;   /* slots to copy into */
+    GstBuffer *prepared;     /* a slot with a copy of ... */
+    GstBuffer *prepared_of;  /* ... this buffer */
     guint64 drops_reported;
     guint renders;
 
@@ -132,6 +135,16 @@ void gst_gpudirect_sink_class_init_render(GstBaseSinkClass *klass);
 
 /* Forgets the stream: caps, slots, the prepared copy. */
 void gst_gpudirect_sink_reset_stream(GstGpudirectSink *self);
+
+/* --- sinkevents.c ------------------------------------------------------------------------- */
+
+void gst_gpudirect_sink_class_init_events(GstBaseSinkClass *klass);
+
+/* What stands before all that travels. */
+void gst_gpudirect_sink_fill_head(GstGpudirectSink *self, struct wire_head *head);
+
+/* A new sender knows nothing of what travels in order and was said before. */
+void gst_gpudirect_sink_repeat_events(GstGpudirectSink *self);
 
 /* --- sinkcopy.c --------------------------------------------------------------------------- */
 

@@ -440,6 +440,7 @@ static void finalize(GObject *object)
     g_clear_object(&self->given);
     tally_unref(self->tally);
     lost_metas_free(self->lost_metas);
+    g_ptr_array_unref(self->sticky_names);
     settings_clear(&self->settings);
     g_free(self->opened);
     G_OBJECT_CLASS(gst_gpudirect_src_parent_class)->finalize(object);
@@ -492,6 +493,7 @@ static void gst_gpudirect_src_init(GstGpudirectSrc *self)
     g_mutex_init(&self->pause_lock);
     g_cond_init(&self->pause_cond);
     g_queue_init(&self->waiting);
+    self->sticky_names = g_ptr_array_new();
     gst_base_src_set_live(GST_BASE_SRC(self), TRUE);
     gst_base_src_set_format(GST_BASE_SRC(self), GST_FORMAT_TIME);
     gst_base_src_set_do_timestamp(GST_BASE_SRC(self), FALSE);

@@ -99,6 +99,7 @@ struct _GstGpudirectSrc {
     struct gpud_peer_info *arrived; /* a sender that connected; NULL: taken up */
     GQueue waiting;                 /* events that wait for a frame to tell the time */
     gsize waiting_bytes;            /* of them, as they travelled */
+    GPtrArray *sticky_names;        /* interned: of custom events that the pad keeps */
     gboolean flooded;               /* by more events than may wait: the link is to be cut */
     gboolean yielding;              /* acquire was interrupted from inside */
     GstVideoInfo info;

@@ -9,7 +9,6 @@
  * slot on their own account. */
 #include "context.h"
 #include "errors.h"
-#include "event.h"
 #include "frameflags.h"
 #include "gpudirectsink.h"
 #include "meta.h"
@@ -19,8 +18,6 @@
 
 /* Drops by slow receivers are looked up once in so many frames. */
 #define FRAMES_BETWEEN_QOS 32
-
-static GstBaseSinkClass *parent_class;
 
 void gst_gpudirect_sink_reset_stream(GstGpudirectSink *self)
 {
@@ -32,49 +29,6 @@ void gst_gpudirect_sink_reset_stream(GstGpudirectSink *self)
     self->gpu = NULL;
     self->drops_reported = 0;
     self->renders = 0;
-}
-
-static void fill_head(GstGpudirectSink *self, struct wire_head *head)
-{
-    head->drops = gst_gpudirect_sink_policy(self) != GPUD_SLOW_BLOCK;
-    head->monotonic = g_atomic_int_get(&self->monotonic);
-    head->base_time = gst_element_get_base_time(GST_ELEMENT(self));
-}
-
-static void send_event(GstGpudirectSink *self, GstEvent *event)
-{
-    uint8_t bytes[GPUD_MEDIA_MAX];
-    struct wire_head head;
-    struct gpud_error error;
-    enum event_kind kind;
-    guint lost = 0;
-
-    if (!self->lender)
-        return;
-    fill_head(self, &head);
-    size_t size = event_encode(event, &GST_BASE_SINK(self)->segment, &head, bytes, &kind, &lost);
-    if (lost)
-        GST_DEBUG_OBJECT(self, "%u parts stay behind of %" GST_PTR_FORMAT, lost, event);
-    if (size == 0)
-        return;
-    uint32_t sticky = kind == EVENT_SEGMENT || kind == EVENT_TAGS ? GPUD_EVENT_STICKY : 0;
-    if (gpud_sender_send_event(lender_sender(self->lender), kind | sticky, bytes, size, &error) !=
-        GPUD_OK)
-        GST_WARNING_OBJECT(self, "%s does not travel: %s", GST_EVENT_TYPE_NAME(event),
-                           error.reason);
-}
-
-/* A new sender knows nothing of what travels in order and was said before. */
-static void repeat_events(GstGpudirectSink *self)
-{
-    static const GstEventType types[] = {GST_EVENT_SEGMENT, GST_EVENT_TAG};
-
-    for (guint i = 0; i < G_N_ELEMENTS(types); i++) {
-        GstEvent *event = gst_pad_get_sticky_event(GST_BASE_SINK_PAD(self), types[i], 0);
-        if (event)
-            send_event(self, event);
-        g_clear_pointer(&event, gst_event_unref);
-    }
 }
 
 /* --- caps and allocation ------------------------------------------------------------------ */
@@ -145,7 +99,7 @@ static gboolean sink_set_caps(GstBaseSink *base, GstCaps *caps)
     memcpy(self->media, media, media_size);
     self->media_size = media_size;
     if (self->moved)
-        repeat_events(self);
+        gst_gpudirect_sink_repeat_events(self);
     self->moved = FALSE;
     self->judged = gst_gpudirect_sink_judge_upstream(self);
     GST_DEBUG_OBJECT(self, "slots of %" G_GSIZE_FORMAT " bytes on %s for %" GST_PTR_FORMAT,
@@ -200,7 +154,7 @@ static void describe(GstGpudirectSink *self, GstBuffer *buffer, struct gpud_fram
     info->duration = GST_BUFFER_DURATION(buffer);
     info->offset = GST_BUFFER_OFFSET(buffer);
     info->flags = frame_flags_from_buffer(buffer);
-    fill_head(self, &head);
+    gst_gpudirect_sink_fill_head(self, &head);
     info->meta_size = meta_encode(buffer, &head, info->meta, &loss);
 }
 
@@ -375,28 +329,7 @@ static GstFlowReturn sink_render(GstBaseSink *base, GstBuffer *buffer)
     return flow;
 }
 
-/* --- events and time --------------------------------------------------------------------- */
-
-static gboolean sink_event(GstBaseSink *base, GstEvent *event)
-{
-    GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
-
-    switch (GST_EVENT_TYPE(event)) {
-    case GST_EVENT_EOS:
-        if (self->lender)
-            gpud_sender_send_eos(lender_sender(self->lender), NULL);
-        gst_gpudirect_sink_set_ending(self, FALSE);
-        break;
-    case GST_EVENT_FLUSH_STOP:
-        gst_gpudirect_sink_set_ending(self, FALSE);
-        gst_gpudirect_sink_drop_prepared(self);
-        send_event(self, event);
-        break;
-    default:
-        send_event(self, event);
-    }
-    return parent_class->event(base, event);
-}
+/* --- time --------------------------------------------------------------------------------- */
 
 static void sink_get_times(GstBaseSink *base, GstBuffer *buffer, GstClockTime *start,
                            GstClockTime *end)
@@ -415,11 +348,9 @@ static void sink_get_times(GstBaseSink *base, GstBuffer *buffer, GstClockTime *s
 
 void gst_gpudirect_sink_class_init_render(GstBaseSinkClass *klass)
 {
-    parent_class = g_type_class_peek_parent(klass);
     klass->set_caps = sink_set_caps;
     klass->propose_allocation = sink_propose_allocation;
     klass->prepare = sink_prepare;
     klass->render = sink_render;
-    klass->event = sink_event;
     klass->get_times = sink_get_times;
 }

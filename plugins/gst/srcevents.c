@@ -9,7 +9,7 @@
  *     segment, flush   the last one
  *     tags             one list for each scope: what was said first is still true, later values win
  *     gap              none before the first frame: there is nothing to bridge
- *     custom           all of them
+ *     custom           all of them; of sticky ones the last of each name
  *
  * So an honest sender may say what it likes before its first frame, and as often. What waits all
  * the same is bounded. Once frames flow, a burst that is larger only ends the acquire: downstream
@@ -86,11 +86,22 @@ static void note_connection(GstGpudirectSrc *self, const struct gpud_peer_info *
     self->arrived = g_memdup2(peer, sizeof(*peer));
 }
 
-static struct waiting *find_waiting(GstGpudirectSrc *self, enum event_kind kind, GstTagScope scope)
+/* Whether the later one is said in the place of the other. */
+static gboolean speak_of_the_same(const struct wire_event *a, const struct wire_event *b)
+{
+    if (a->kind != b->kind)
+        return FALSE;
+    if (a->kind == EVENT_TAGS)
+        return a->scope == b->scope;
+    return a->kind != EVENT_CUSTOM_STICKY ||
+           gst_structure_has_name(a->structure, gst_structure_get_name(b->structure));
+}
+
+static struct waiting *find_waiting(GstGpudirectSrc *self, const struct wire_event *event)
 {
     for (GList *at = self->waiting.head; at; at = at->next) {
         struct waiting *waiting = at->data;
-        if (waiting->event.kind == kind && (kind != EVENT_TAGS || waiting->event.scope == scope))
+        if (speak_of_the_same(&waiting->event, event))
             return waiting;
     }
     return NULL;
@@ -117,7 +128,7 @@ static void merge_tags(GstGpudirectSrc *self, struct waiting *into, struct waiti
 static void add_waiting(GstGpudirectSrc *self, struct waiting *waiting)
 {
     struct wire_event *event = &waiting->event;
-    struct waiting *old = find_waiting(self, event->kind, event->scope);
+    struct waiting *old = find_waiting(self, event);
 
     if (event->kind == EVENT_GAP && self->frames == 0) {
         waiting_free(waiting);
@@ -127,7 +138,8 @@ static void add_waiting(GstGpudirectSrc *self, struct waiting *waiting)
         merge_tags(self, old, waiting);
         return;
     }
-    if (old && (event->kind == EVENT_SEGMENT || event->kind == EVENT_FLUSH))
+    if (old && (event->kind == EVENT_SEGMENT || event->kind == EVENT_FLUSH ||
+                event->kind == EVENT_CUSTOM_STICKY))
         drop_waiting(self, old);
     g_queue_push_tail(&self->waiting, waiting);
     self->waiting_bytes += waiting->size;
@@ -231,6 +243,26 @@ gboolean gst_gpudirect_src_cut(GstGpudirectSrc *self, struct gpud_error *why,
     return gst_gpudirect_src_reopen(self, NULL, error);
 }
 
+/* --- sticky events ------------------------------------------------------------------------ */
+
+/* The pad keeps the last one of each name until the element stops. */
+#define STICKY_NAMES_MAX 64
+
+static gboolean may_stick(GstGpudirectSrc *self, const GstStructure *structure)
+{
+    gpointer name = (gpointer)g_intern_string(gst_structure_get_name(structure));
+
+    if (g_ptr_array_find(self->sticky_names, name, NULL))
+        return TRUE;
+    if (self->sticky_names->len >= STICKY_NAMES_MAX) {
+        GST_WARNING_OBJECT(self, "more than %d names of sticky events: left out %" GST_PTR_FORMAT,
+                           STICKY_NAMES_MAX, structure);
+        return FALSE;
+    }
+    g_ptr_array_add(self->sticky_names, name);
+    return TRUE;
+}
+
 /* --- events ------------------------------------------------------------------------------- */
 
 static void push_event(GstGpudirectSrc *self, struct wire_event *event)
@@ -263,6 +295,11 @@ static void push_event(GstGpudirectSrc *self, struct wire_event *event)
     case EVENT_CUSTOM:
         gst_pad_push_event(pad, gst_event_new_custom(GST_EVENT_CUSTOM_DOWNSTREAM,
                                                      g_steal_pointer(&event->structure)));
+        break;
+    case EVENT_CUSTOM_STICKY:
+        if (may_stick(self, event->structure))
+            gst_pad_push_event(pad, gst_event_new_custom(GST_EVENT_CUSTOM_DOWNSTREAM_STICKY,
+                                                         g_steal_pointer(&event->structure)));
         break;
     }
 }

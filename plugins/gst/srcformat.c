@@ -190,6 +190,7 @@ void gst_gpudirect_src_class_init_format(GstBaseSrcClass *klass)
 void gst_gpudirect_src_reset_stream(GstGpudirectSrc *self)
 {
     gst_gpudirect_src_forget_news(self);
+    g_ptr_array_set_size(self->sticky_names, 0);
     if (self->pool)
         gst_buffer_pool_set_active(self->pool, FALSE);
     gst_clear_object(&self->pool);

@@ -40,7 +40,9 @@ static size_t sample(guint which, uint8_t *bytes)
 {
     struct pack pack = {.data = bytes, .size = 1024};
 
-    bytes[0] = (uint8_t)(which % 3 == 2 ? 2 + 3 * (which % 6) : which % 3);
+    /* See wire_fuzz.c: a frame's metas, media bytes, or one of seven kinds of events. */
+    enum event_kind kind = (enum event_kind)(EVENT_SEGMENT + which / 3 % 7);
+    bytes[0] = (uint8_t)(which % 3 == 2 ? 2 + 3 * (kind - EVENT_SEGMENT) : which % 3);
     pack.used = 1;
     if (which % 3 == 0) {
         GstBuffer *buffer = gst_buffer_new();
@@ -67,7 +69,7 @@ static size_t sample(guint which, uint8_t *bytes)
         GstStructure *structure = gst_structure_new("taglist", GST_TAG_TITLE, G_TYPE_STRING, "x",
                                                     "when", G_TYPE_DOUBLE, 1.0, NULL);
         wire_head_pack(&pack, &head);
-        if (which % 6 == 0)
+        if (kind == EVENT_TAGS)
             pack_u8(&pack, 0);
         pack_structure(&pack, structure, NULL);
         gst_structure_free(structure);

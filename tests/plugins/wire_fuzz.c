@@ -79,7 +79,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
         read_media(bytes + 1, size - 1);
         break;
     default:
-        read_event(1 + bytes[0] / 3u % 6, bytes + 1, size - 1);
+        read_event(1 + bytes[0] / 3u % 7, bytes + 1, size - 1);
     }
     return 0;
 }

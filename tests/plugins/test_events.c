@@ -1,0 +1,211 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Sticky events: what holds for a stream is told to who comes late. */
+#include "ends.h"
+
+static GstHarness *sink, *src;
+static gchar *address;
+
+static void setup(void)
+{
+    address = ends_address();
+    sink = ends_sink(address, "wait-for-connection=false");
+    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
+}
+
+static void teardown(void)
+{
+    g_clear_pointer(&src, gst_harness_teardown);
+    gst_harness_teardown(sink);
+    g_free(address);
+}
+
+static void say(GstEventType type, const gchar *name, gint number)
+{
+    GstStructure *structure = gst_structure_new(name, "number", G_TYPE_INT, number, NULL);
+
+    fail_unless(gst_harness_push_event(sink, gst_event_new_custom(type, structure)));
+}
+
+static void stick(const gchar *name, gint number)
+{
+    say(GST_EVENT_CUSTOM_DOWNSTREAM_STICKY, name, number);
+}
+
+/* A receiver comes, and gets a frame. */
+static void join(void)
+{
+    src = ends_src(address, NULL);
+    ends_wait_clients(sink, 1);
+    gst_harness_push(sink, ends_picture(CAPS_SMALL, 1));
+    gst_buffer_unref(ends_pull(src));
+}
+
+/* The number that sticks to the pad downstream by this name, or -1. */
+static gint stuck(const gchar *name)
+{
+    GstEvent *event;
+    gint number = -1;
+
+    for (guint i = 0;
+         (event = gst_pad_get_sticky_event(src->sinkpad, GST_EVENT_CUSTOM_DOWNSTREAM_STICKY, i));
+         i++) {
+        if (gst_event_has_name(event, name))
+            fail_unless(gst_structure_get_int(gst_event_get_structure(event), "number", &number));
+        gst_event_unref(event);
+    }
+    return number;
+}
+
+static guint count_events(GstEventType type)
+{
+    GstEvent *event;
+    guint count = 0;
+
+    while ((event = gst_harness_try_pull_event(src))) {
+        count += GST_EVENT_TYPE(event) == type;
+        gst_event_unref(event);
+    }
+    return count;
+}
+
+GST_START_TEST(test_who_comes_late_gets_the_last_of_each_name)
+{
+    setup();
+    stick("cue", 1);
+    stick("on-air", 2);
+    stick("cue", 3);
+    say(GST_EVENT_CUSTOM_DOWNSTREAM, "once", 4);
+    join();
+    fail_unless_equals_int(stuck("cue"), 3);
+    fail_unless_equals_int(stuck("on-air"), 2);
+    fail_unless_equals_int(count_events(GST_EVENT_CUSTOM_DOWNSTREAM_STICKY), 2);
+
+    /* And the one after it what was said since. */
+    gst_harness_teardown(src);
+    ends_wait_clients(sink, 0);
+    stick("on-air", 5);
+    join();
+    fail_unless_equals_int(stuck("cue"), 3);
+    fail_unless_equals_int(stuck("on-air"), 5);
+    fail_unless_equals_int(count_events(GST_EVENT_CUSTOM_DOWNSTREAM), 0);
+    teardown();
+}
+GST_END_TEST
+
+GST_START_TEST(test_who_is_there_gets_each)
+{
+    setup();
+    join();
+    for (gint i = 0; i < 3; i++) {
+        stick("cue", i);
+        gst_harness_push(sink, ends_picture(CAPS_SMALL, 2));
+        gst_buffer_unref(ends_pull(src));
+        fail_unless_equals_int(stuck("cue"), i);
+    }
+    fail_unless_equals_int(count_events(GST_EVENT_CUSTOM_DOWNSTREAM_STICKY), 3);
+    teardown();
+}
+GST_END_TEST
+
+#define NAMES 100
+
+static guint count_stuck(void)
+{
+    guint count = 0;
+
+    for (guint i = 0; i < NAMES; i++) {
+        gchar *name = g_strdup_printf("cue-%u", i);
+        gint number = stuck(name);
+        fail_unless(number == -1 || number == (gint)i);
+        count += number >= 0;
+        g_free(name);
+    }
+    return count;
+}
+
+/* Each name holds memory on both sides, for as long as the stream lasts. */
+GST_START_TEST(test_names_are_bounded)
+{
+    setup();
+    join();
+    for (guint i = 0; i < NAMES; i++) {
+        gchar *name = g_strdup_printf("cue-%u", i);
+        stick(name, (gint)i);
+        g_free(name);
+    }
+    gst_harness_push(sink, ends_picture(CAPS_SMALL, 2));
+    gst_buffer_unref(ends_pull(src));
+    fail_unless_equals_int(count_stuck(), 64);
+
+    gst_harness_teardown(src);
+    ends_wait_clients(sink, 0);
+    join();
+    fail_unless_equals_int(count_stuck(), 13);
+    fail_unless_equals_int(stuck("cue-0"), 0);
+    teardown();
+}
+GST_END_TEST
+
+static void say_title(GstTagScope scope, const gchar *title)
+{
+    GstTagList *tags = gst_tag_list_new(GST_TAG_TITLE, title, NULL);
+
+    gst_tag_list_set_scope(tags, scope);
+    fail_unless(gst_harness_push_event(sink, gst_event_new_tag(tags)));
+}
+
+static void expect_title(GstTagScope scope, const gchar *wanted)
+{
+    GstEvent *event;
+    gboolean found = FALSE;
+
+    for (guint i = 0; (event = gst_pad_get_sticky_event(src->sinkpad, GST_EVENT_TAG, i)); i++) {
+        GstTagList *tags;
+        gchar *title;
+        gst_event_parse_tag(event, &tags);
+        if (gst_tag_list_get_scope(tags) == scope) {
+            found = TRUE;
+            fail_unless(gst_tag_list_get_string(tags, GST_TAG_TITLE, &title));
+            fail_unless_equals_string(title, wanted);
+            g_free(title);
+        }
+        gst_event_unref(event);
+    }
+    fail_unless(found, "no tags with the title \"%s\"", wanted);
+}
+
+/* The tags of the stream, and those of all that it belongs to, hold at once. */
+GST_START_TEST(test_tags_of_both_scopes)
+{
+    setup();
+    say_title(GST_TAG_SCOPE_STREAM, "Kamera 1");
+    say_title(GST_TAG_SCOPE_GLOBAL, "Galopprennen");
+    join();
+    expect_title(GST_TAG_SCOPE_STREAM, "Kamera 1");
+    expect_title(GST_TAG_SCOPE_GLOBAL, "Galopprennen");
+    teardown();
+}
+GST_END_TEST
+
+static Suite *events_suite(void)
+{
+    Suite *suite = suite_create("events");
+    TCase *tc = tcase_create("events");
+
+    suite_add_tcase(suite, tc);
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, test_who_comes_late_gets_the_last_of_each_name);
+    tcase_add_test(tc, test_who_is_there_gets_each);
+    tcase_add_test(tc, test_names_are_bounded);
+    tcase_add_test(tc, test_tags_of_both_scopes);
+    return suite;
+}
+
+int main(int argc, char **argv)
+{
+    ends_init_environment();
+    gst_check_init(&argc, &argv);
+    return gst_check_run_suite(events_suite(), "events", __FILE__);
+}
