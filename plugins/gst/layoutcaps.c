@@ -15,6 +15,33 @@ static gboolean format_is_opaque(const GstVideoInfo *info)
            GST_VIDEO_FORMAT_INFO_HAS_PALETTE(info->finfo);
 }
 
+static guint field_height(gint height)
+{
+    return ((guint)height + 1) / 2;
+}
+
+static gboolean structure_is_of_fields(const GstStructure *structure)
+{
+    const gchar *mode = gst_structure_get_string(structure, "interlace-mode");
+
+    return mode && strcmp(mode, "alternate") == 0;
+}
+
+gboolean caps_are_fields(const GstCaps *caps)
+{
+    return structure_is_of_fields(gst_caps_get_structure(caps, 0));
+}
+
+GstClockTime layout_interval(const GstVideoInfo *info)
+{
+    guint64 buffers = (guint64)MAX(0, info->fps_n);
+
+    if (GST_VIDEO_INFO_INTERLACE_MODE(info) == GST_VIDEO_INTERLACE_MODE_ALTERNATE)
+        buffers *= 2;
+    return buffers > 0 ? gst_util_uint64_scale(GST_SECOND, (guint64)info->fps_d, buffers)
+                       : GST_CLOCK_TIME_NONE;
+}
+
 /* What GStreamer makes of the width, without padding for an element's sake. */
 static gsize plain_stride(const GstVideoInfo *info, guint plane)
 {
@@ -56,8 +83,9 @@ static guint plane_rows(const GstVideoInfo *info, guint plane)
 static gboolean fill_layout(struct gpud_layout *layout, const GstVideoInfo *info,
                             const gsize *offset, const gint *stride, gsize size)
 {
-    struct gpud_layout made = {
-        .width = (guint)info->width, .height = (guint)info->height, .size = size};
+    struct gpud_layout made = {.width = (guint)info->width,
+                               .height = (guint)GST_VIDEO_INFO_FIELD_HEIGHT(info),
+                               .size = size};
 
     g_strlcpy(made.format, GST_VIDEO_INFO_NAME(info), sizeof(made.format));
     if (format_is_opaque(info)) {
@@ -137,7 +165,8 @@ gboolean layout_buffer_holds_picture(const GstVideoInfo *info, GstBuffer *buffer
 gboolean layout_fits_info(const struct gpud_layout *layout, const GstVideoInfo *info)
 {
     if (strcmp(layout->format, GST_VIDEO_INFO_NAME(info)) != 0 ||
-        layout->width != (guint)info->width || layout->height != (guint)info->height)
+        layout->width != (guint)info->width ||
+        layout->height != (guint)GST_VIDEO_INFO_FIELD_HEIGHT(info))
         return FALSE;
     if (format_is_opaque(info))
         return layout->planes == 1 && layout->plane[0].offset == 0 && layout->size >= info->size;
@@ -267,6 +296,8 @@ static gboolean structure_fits_layout(const GstStructure *structure,
 
     gst_structure_get_int(structure, "width", &width);
     gst_structure_get_int(structure, "height", &height);
+    if (height > 0 && structure_is_of_fields(structure))
+        height = (gint)field_height(height);
     return gst_structure_has_name(structure, "video/x-raw") && format &&
            strcmp(format, layout->format) == 0 && width == (gint)layout->width &&
            height == (gint)layout->height;
@@ -298,7 +329,11 @@ static GstCaps *caps_from_media(const struct gpud_layout *layout, struct unpack 
     GstStructure *structure = unpack_structure(unpack);
     GstCaps *caps = gst_caps_new_empty();
     if (structure)
-        gst_caps_append_structure(caps, structure);
+        gst_caps_append_structure_full(
+            caps, structure,
+            structure_is_of_fields(structure)
+                ? gst_caps_features_new(GST_CAPS_FEATURE_FORMAT_INTERLACED, NULL)
+                : NULL);
     if (structure && structure_fits_layout(structure, layout) && fractions_are_sane(structure) &&
         gst_caps_is_fixed(caps))
         return caps;

@@ -5,7 +5,10 @@
  *
  * Formats whose rows mean something are described plane by plane, so that strides may differ
  * between the two ends. The others (tiles, palettes) are "opaque": one plane of one row, moved as a
- * block. */
+ * block.
+ *
+ * With interlace-mode=alternate a buffer is a field: the layout has the field's height, half of
+ * what the caps and GstVideoMeta say. */
 #ifndef GPUD_GST_LAYOUTCAPS_H
 #define GPUD_GST_LAYOUTCAPS_H
 
@@ -16,7 +19,9 @@
 #define SLOT_VIDEO_FIELDS                                                         \
     ", format = (string) " GST_VIDEO_FORMATS_ALL ", width = (int) [ 1, 32768 ], " \
     "height = (int) [ 1, 32768 ], framerate = (fraction) [ 0, max ]"
-#define SLOT_VIDEO_CAPS "video/x-raw" SLOT_VIDEO_FIELDS
+#define SLOT_VIDEO_CAPS                                                                 \
+    "video/x-raw" SLOT_VIDEO_FIELDS "; video/x-raw(" GST_CAPS_FEATURE_FORMAT_INTERLACED \
+    ")" SLOT_VIDEO_FIELDS ", interlace-mode = (string) alternate"
 /* And in CUDA memory. */
 #define SLOT_CUDA_CAPS "video/x-raw(memory:CUDAMemory)" SLOT_VIDEO_FIELDS
 G_STATIC_ASSERT(GPUD_DIMENSION_MAX == 32768);
@@ -31,6 +36,12 @@ struct video_planes {
 /* The layout of a frame with the strides and offsets of info. FALSE: info describes what no frame
  * can be. */
 gboolean layout_from_info(struct gpud_layout *layout, const GstVideoInfo *info);
+
+/* Whether buffers of these caps are single fields. */
+gboolean caps_are_fields(const GstCaps *caps);
+
+/* From one buffer to the next, by the rate; GST_CLOCK_TIME_NONE: it says none. */
+GstClockTime layout_interval(const GstVideoInfo *info);
 
 /* Whether a picture of this info lies in the buffer, where its GstVideoMeta or, without one, info
  * says. */

@@ -343,7 +343,7 @@ static void sink_get_times(GstBaseSink *base, GstBuffer *buffer, GstClockTime *s
     if (GST_BUFFER_DURATION_IS_VALID(buffer))
         *end = *start + GST_BUFFER_DURATION(buffer);
     else if (self->configured && info->fps_n > 0)
-        *end = *start + gst_util_uint64_scale_int(GST_SECOND, info->fps_d, info->fps_n);
+        *end = *start + layout_interval(info);
 }
 
 void gst_gpudirect_sink_class_init_render(GstBaseSinkClass *klass)

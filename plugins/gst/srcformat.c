@@ -67,10 +67,7 @@ gboolean gst_gpudirect_src_set_format(GstGpudirectSrc *self, GstCaps *caps,
     self->pool = pool;
     self->layout = *layout;
     GST_OBJECT_LOCK(self);
-    self->frame_duration =
-        self->info.fps_n > 0
-            ? gst_util_uint64_scale_int(GST_SECOND, self->info.fps_d, self->info.fps_n)
-            : GST_CLOCK_TIME_NONE;
+    self->frame_duration = layout_interval(&self->info);
     GST_OBJECT_UNLOCK(self);
     return TRUE;
 }

@@ -68,8 +68,11 @@ GstCaps *gst_gpudirect_src_offer(GstGpudirectSrc *self, GstCaps *caps)
     return cuda ? caps : caps_without_cuda(caps);
 }
 
+/* NULL: single fields have no place in GStreamer's CUDA memory. */
 static GstCaps *with_cuda(const GstCaps *caps)
 {
+    if (caps_are_fields(caps))
+        return NULL;
     GstCaps *cuda = gst_caps_copy(caps);
 
     gst_caps_set_features(cuda, 0, gst_caps_features_new(CUDA_FEATURE, NULL));
@@ -212,9 +215,9 @@ gboolean gst_gpudirect_src_retreat(GstGpudirectSrc *self)
 const gchar *gst_gpudirect_src_advice(GstGpudirectSrc *self, const GstCaps *caps)
 {
     GstCaps *cuda = with_cuda(caps);
-    gboolean only_cuda = gst_pad_peer_query_accept_caps(GST_BASE_SRC_PAD(self), cuda);
+    gboolean only_cuda = cuda && gst_pad_peer_query_accept_caps(GST_BASE_SRC_PAD(self), cuda);
 
-    gst_caps_unref(cuda);
+    gst_clear_caps(&cuda);
     return only_cuda ? "they want CUDA memory: set gpudirectsrc's property device to cuda:N"
                      : "put a videoconvert after gpudirectsrc";
 }

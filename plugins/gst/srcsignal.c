@@ -32,12 +32,10 @@ static enum on_disconnect get_mode(GstGpudirectSrc *self)
 
 static GstClockTime get_interval(GstGpudirectSrc *self)
 {
-    const GstVideoInfo *info = &self->info;
+    GstClockTime interval = layout_interval(&self->info);
 
-    if (info->fps_n <= 0)
-        return INTERVAL_DEFAULT;
-    return CLAMP(gst_util_uint64_scale_int(GST_SECOND, info->fps_d, info->fps_n), INTERVAL_MIN,
-                 INTERVAL_MAX);
+    return GST_CLOCK_TIME_IS_VALID(interval) ? CLAMP(interval, INTERVAL_MIN, INTERVAL_MAX)
+                                             : INTERVAL_DEFAULT;
 }
 
 /* Whether pictures of ours stand in for the sender's. */
@@ -127,9 +125,24 @@ void gst_gpudirect_src_forget_signal(GstGpudirectSrc *self)
 
 /* --- a picture in its place --------------------------------------------------------------- */
 
-/* The library knows what is black in each format, range and colour matrix. */
-static gboolean paint_black(const GstVideoInfo *info, GstVideoFrame *to)
+/* A field is a picture of half the height: the converter knows nothing of fields by themselves. */
+static GstVideoFrame as_picture(const GstVideoFrame *frame)
 {
+    GstVideoFrame picture = *frame;
+    GstVideoInfo *info = &picture.info;
+
+    if (GST_VIDEO_INFO_INTERLACE_MODE(info) == GST_VIDEO_INTERLACE_MODE_ALTERNATE) {
+        info->height = GST_VIDEO_INFO_FIELD_HEIGHT(info);
+        info->interlace_mode = GST_VIDEO_INTERLACE_MODE_PROGRESSIVE;
+    }
+    return picture;
+}
+
+/* The library knows what is black in each format, range and colour matrix. */
+static gboolean paint_black(GstVideoFrame *to)
+{
+    GstVideoFrame picture = as_picture(to);
+    const GstVideoInfo *info = &picture.info;
     GstVideoInfo black;
     GstVideoFrame from;
 
@@ -142,7 +155,7 @@ static gboolean paint_black(const GstVideoInfo *info, GstVideoFrame *to)
     GstVideoConverter *converter = gst_video_converter_new(&black, info, NULL);
     gboolean painted = converter && gst_video_frame_map(&from, &black, buffer, GST_MAP_READ);
     if (painted) {
-        gst_video_converter_frame(converter, &from, to);
+        gst_video_converter_frame(converter, &from, &picture);
         gst_video_frame_unmap(&from);
     }
     g_clear_pointer(&converter, gst_video_converter_free);
@@ -158,7 +171,7 @@ static GstBuffer *make_black(GstGpudirectSrc *self)
 
     if (gst_gpudirect_src_new_picture(self, &buffer) == GST_FLOW_OK &&
         gst_video_frame_map(&frame, &self->info, buffer, GST_MAP_WRITE)) {
-        painted = paint_black(&self->info, &frame);
+        painted = paint_black(&frame);
         gst_video_frame_unmap(&frame);
     }
     if (!painted)
@@ -224,6 +237,16 @@ static GstClockTime next_pts(GstGpudirectSrc *self, GstClockTime interval)
     return now > (gint64)(next + interval) ? (GstClockTime)now : next;
 }
 
+/* Where buffers are fields, one picture stands for both. */
+static void set_field(GstBuffer *buffer, const GstVideoInfo *info, gboolean top)
+{
+    if (GST_VIDEO_INFO_INTERLACE_MODE(info) != GST_VIDEO_INTERLACE_MODE_ALTERNATE)
+        return;
+    GST_BUFFER_FLAG_UNSET(buffer, GST_VIDEO_BUFFER_FLAG_TOP_FIELD);
+    GST_BUFFER_FLAG_SET(buffer,
+                        top ? GST_VIDEO_BUFFER_FLAG_TOP_FIELD : GST_VIDEO_BUFFER_FLAG_BOTTOM_FIELD);
+}
+
 gboolean gst_gpudirect_src_stand_in(GstGpudirectSrc *self, GstBuffer **buffer)
 {
     struct src_signal *signal = &self->signal;
@@ -236,7 +259,8 @@ gboolean gst_gpudirect_src_stand_in(GstGpudirectSrc *self, GstBuffer **buffer)
     *buffer = share(signal->stand_in);
     GST_BUFFER_PTS(*buffer) = signal->pts;
     GST_BUFFER_DURATION(*buffer) = interval;
-    __atomic_fetch_add(&signal->count, 1, __ATOMIC_RELAXED);
+    guint64 count = __atomic_fetch_add(&signal->count, 1, __ATOMIC_RELAXED);
+    set_field(*buffer, &self->info, count % 2 == 0);
     GST_LOG_OBJECT(self, "it stands in: %" GST_PTR_FORMAT, *buffer);
     return TRUE;
 }

@@ -1,0 +1,240 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Caps whose buffers are single fields: interlace-mode=alternate. */
+#include "ends.h"
+#include "layoutcaps.h"
+
+#define FIELDS(format, height)                                                 \
+    "video/x-raw(format:Interlaced),format=" format ",width=64,height=" height \
+    ",interlace-mode=alternate,field-order=top-field-first,framerate=25/1"
+#define CAPS_FIELDS FIELDS("UYVY", "32")
+
+static GstBuffer *field(const gchar *caps, guint count)
+{
+    GstBuffer *buffer = ends_picture(caps, count);
+
+    GST_BUFFER_FLAG_SET(buffer, count % 2 ? GST_VIDEO_BUFFER_FLAG_BOTTOM_FIELD
+                                          : GST_VIDEO_BUFFER_FLAG_TOP_FIELD);
+    return buffer;
+}
+
+static void check_side(GstBuffer *buffer, guint count)
+{
+    fail_unless(GST_VIDEO_BUFFER_IS_BOTTOM_FIELD(buffer) == (count % 2 == 1), "field %u", count);
+    fail_unless(GST_VIDEO_BUFFER_IS_TOP_FIELD(buffer) == (count % 2 == 0), "field %u", count);
+}
+
+static void check_caps(GstHarness *src, const gchar *wanted)
+{
+    GstCaps *caps = gst_pad_get_current_caps(src->sinkpad), *same = gst_caps_from_string(wanted);
+
+    fail_unless(gst_caps_is_equal(caps, same), "%s", gst_caps_to_string(caps));
+    gst_caps_unref(caps);
+    gst_caps_unref(same);
+}
+
+static void cross(const gchar *caps)
+{
+    gchar *address = ends_address();
+    GstHarness *sink = ends_sink(address, NULL), *src = ends_src(address, NULL);
+
+    gst_harness_set_src_caps_str(sink, caps);
+    for (guint i = 0; i < 8; i++) {
+        gst_harness_push(sink, field(caps, i));
+        GstBuffer *buffer = ends_pull(src);
+        check_side(buffer, i);
+        ends_check_picture(buffer, caps, i);
+        gst_buffer_unref(buffer);
+    }
+    check_caps(src, caps);
+    fail_unless_equals_uint64(ends_stat(sink, "dropped-malformed"), 0);
+    gst_harness_teardown(src);
+    gst_harness_teardown(sink);
+    g_free(address);
+}
+
+GST_START_TEST(test_fields_cross)
+{
+    cross(CAPS_FIELDS);
+    cross(FIELDS("I420", "30"));
+    cross(FIELDS("v210", "486"));
+    cross(FIELDS("NV12", "31")); /* the larger half */
+}
+GST_END_TEST
+
+/* From the sink's own pool nothing is copied, as with frames. */
+GST_START_TEST(test_fields_in_slots)
+{
+    gchar *address = ends_address();
+    GstHarness *sink = ends_sink(address, NULL), *src = ends_src(address, NULL);
+
+    gst_harness_set_src_caps_str(sink, CAPS_FIELDS);
+    GstBufferPool *pool = ends_pool(sink, CAPS_FIELDS);
+    for (guint i = 0; i < 8; i++) {
+        GstBuffer *buffer;
+        fail_unless_equals_int(gst_buffer_pool_acquire_buffer(pool, &buffer, NULL), GST_FLOW_OK);
+        ends_paint(buffer, CAPS_FIELDS, i);
+        gst_harness_push(sink, buffer);
+        buffer = ends_pull(src);
+        ends_check_picture(buffer, CAPS_FIELDS, i);
+        gst_buffer_unref(buffer);
+    }
+    fail_unless_equals_uint64(ends_stat(sink, "copies-cpu"), 0);
+    gst_buffer_pool_set_active(pool, FALSE);
+    gst_object_unref(pool);
+    gst_harness_teardown(src);
+    gst_harness_teardown(sink);
+    g_free(address);
+}
+GST_END_TEST
+
+/* Two fields are a frame, by the clock, too. */
+GST_START_TEST(test_time_of_a_field)
+{
+    gchar *address = ends_address();
+    GstHarness *sink = ends_sink(address, NULL), *src = ends_src(address, "slots=4");
+    GstQuery *query = gst_query_new_latency();
+    GstClockTime max;
+
+    gst_harness_set_src_caps_str(sink, CAPS_FIELDS);
+    gst_harness_push(sink, field(CAPS_FIELDS, 0));
+    gst_buffer_unref(ends_pull(src));
+    fail_unless(gst_pad_peer_query(src->sinkpad, query));
+    gst_query_parse_latency(query, NULL, NULL, &max);
+    fail_unless_equals_uint64(max, 4 * 20 * GST_MSECOND);
+    gst_query_unref(query);
+    gst_harness_teardown(src);
+    gst_harness_teardown(sink);
+    g_free(address);
+}
+GST_END_TEST
+
+/* Its luma is the same everywhere, and low. */
+static void check_black(GstBuffer *buffer, const gchar *text)
+{
+    GstCaps *caps = gst_caps_from_string(text);
+    GstVideoFrame frame;
+    GstVideoInfo info;
+
+    fail_unless(gst_video_info_from_caps(&info, caps));
+    fail_unless(gst_video_frame_map(&frame, &info, buffer, GST_MAP_READ));
+    for (gint y = 0; y < GST_VIDEO_FRAME_COMP_HEIGHT(&frame, 0); y++)
+        for (gint x = 0; x < GST_VIDEO_FRAME_COMP_WIDTH(&frame, 0); x++)
+            fail_unless_equals_int(((guint8 *)GST_VIDEO_FRAME_COMP_DATA(
+                                       &frame, 0))[y * GST_VIDEO_FRAME_COMP_STRIDE(&frame, 0) +
+                                                   x * GST_VIDEO_FRAME_COMP_PSTRIDE(&frame, 0)],
+                                   16);
+    gst_video_frame_unmap(&frame);
+    gst_caps_unref(caps);
+}
+
+/* What stands in for a sender that is gone are fields as well, one after the other. */
+static void stand_in(const gchar *mode, const gchar *caps)
+{
+    gchar *address = ends_address(), *on_disconnect = g_strdup_printf("on-disconnect=%s", mode);
+    GstHarness *sink = ends_sink(address, NULL), *src = ends_src(address, on_disconnect);
+
+    gst_harness_set_src_caps_str(sink, caps);
+    gst_harness_push(sink, field(caps, 0));
+    gst_buffer_unref(ends_pull(src));
+    gst_harness_teardown(sink);
+    for (guint i = 0; i < 6; i++) {
+        GstBuffer *buffer = ends_pull(src);
+        check_side(buffer, i);
+        if (g_str_equal(mode, "freeze"))
+            ends_check_picture(buffer, caps, 0);
+        else
+            check_black(buffer, caps);
+        fail_unless_equals_uint64(GST_BUFFER_DURATION(buffer), 20 * GST_MSECOND);
+        gst_buffer_unref(buffer);
+    }
+    gst_harness_teardown(src);
+    g_free(on_disconnect);
+    g_free(address);
+}
+
+GST_START_TEST(test_fields_that_stand_in)
+{
+    stand_in("freeze", CAPS_FIELDS);
+    stand_in("black", CAPS_FIELDS);
+    stand_in("black", FIELDS("I420", "34"));
+}
+GST_END_TEST
+
+/* --- as bytes ----------------------------------------------------------------------------- */
+
+GST_START_TEST(test_every_format_has_fields)
+{
+    guint count;
+    const GstVideoFormat *formats = gst_video_formats_raw(&count);
+
+    for (guint i = 0; i < count; i++) {
+        for (guint height = 2; height <= 130; height += 43) {
+            struct gpud_layout layout;
+            GstVideoInfo info, got;
+            uint8_t media[GPUD_MEDIA_MAX];
+            gchar *reason = NULL;
+            gst_video_info_set_interlaced_format(&info, formats[i],
+                                                 GST_VIDEO_INTERLACE_MODE_ALTERNATE, 66, height);
+            fail_unless(layout_from_info(&layout, &info), "%s %u",
+                        gst_video_format_to_string(formats[i]), height);
+            fail_unless_equals_int(layout.height, (height + 1) / 2);
+            fail_unless(layout_fits_info(&layout, &info));
+            GstCaps *caps = gst_video_info_to_caps(&info);
+            size_t length = media_from_caps(media, caps);
+            GstCaps *back = media_to_caps(&layout, media, length, &got, &reason);
+            fail_unless(back != NULL, "%s: %s", layout.format, reason);
+            fail_unless(gst_caps_is_equal(caps, back));
+            fail_unless(got.interlace_mode == GST_VIDEO_INTERLACE_MODE_ALTERNATE);
+            gst_caps_unref(back);
+            gst_caps_unref(caps);
+        }
+    }
+}
+GST_END_TEST
+
+/* Caps that say twice the field's height, or none, are a lie. */
+GST_START_TEST(test_fields_that_contradict_the_layout)
+{
+    static const gint heights[] = {16, 30, 33, 64, 0, -1, G_MAXINT, G_MININT};
+
+    for (guint i = 0; i < G_N_ELEMENTS(heights); i++) {
+        GstCaps *caps = gst_caps_from_string(CAPS_FIELDS);
+        uint8_t media[GPUD_MEDIA_MAX];
+        struct gpud_layout layout;
+        gchar *reason = NULL;
+        GstVideoInfo info;
+        gpud_layout_init(&layout, "UYVY", 64, 16, 0, NULL);
+        gst_caps_set_simple(caps, "height", G_TYPE_INT, heights[i], NULL);
+        size_t size = media_from_caps(media, caps);
+        fail_if(media_to_caps(&layout, media, size, &info, &reason), "height %d", heights[i]);
+        fail_unless(reason != NULL);
+        g_free(reason);
+        gst_caps_unref(caps);
+    }
+}
+GST_END_TEST
+
+static Suite *fields_suite(void)
+{
+    Suite *suite = suite_create("fields");
+    TCase *tc = tcase_create("fields");
+
+    suite_add_tcase(suite, tc);
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, test_fields_cross);
+    tcase_add_test(tc, test_fields_in_slots);
+    tcase_add_test(tc, test_time_of_a_field);
+    tcase_add_test(tc, test_fields_that_stand_in);
+    tcase_add_test(tc, test_every_format_has_fields);
+    tcase_add_test(tc, test_fields_that_contradict_the_layout);
+    return suite;
+}
+
+int main(int argc, char **argv)
+{
+    ends_init_environment();
+    gst_check_init(&argc, &argv);
+    return gst_check_run_suite(fields_suite(), "fields", __FILE__);
+}
