@@ -70,7 +70,6 @@ struct dgma_object {
     cl_ulong base; /* bus address of the first byte */
     size_t total;  /* bytes mapped: the surface, then one marker page */
     uint8_t *map;
-    int fd;        /* holds the owner's flock; the importer's is -1 */
     int owner_pid; /* 0: imported */
     atomic_uint refs;
     atomic_uint pending_writes; /* WriteSignals of this process enqueued and not yet executed */

@@ -3,12 +3,13 @@
 
 /* Bus addresses. A real one is found by any device on the bus; ours is found by any process of the
  * same user: the address names a file in /dev/shm that holds the surface and, behind it, the marker
- * page.
+ * page. Nobody keeps that file open: a program has as many buffers as it has memory, not as many as
+ * it may have descriptors.
  *
  *   bus address  | slot (20 bits, random) | offset (32 bits) |
  *   file         /dev/shm/gpudirect-dgma-UID-SLOT
  *
- * The owner holds a flock on its file for as long as it lives. Whoever can take that lock has found
+ * That a slot's owner lives is shown by a lock (slot.c). Whoever finds a slot without one has found
  * what a dead process left, and removes it. What other processes put there is not trusted: owner,
  * mode and size are checked before anything is mapped. */
 
@@ -20,7 +21,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>
@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "dgma.h"
+#include "slot.h"
 
 #define FOLDER "/dev/shm"
 #define SLOT_SHIFT \
@@ -38,17 +39,23 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct dgma_object *owned;
+static _Atomic pid_t owner; /* the process that `owned` belongs to; a forked child is another */
 static pthread_once_t swept_at_start = PTHREAD_ONCE_INIT;
 
 struct name {
     char text[64];
 };
 
+static uint32_t slot_of(cl_ulong address)
+{
+    return (uint32_t)(address >> SLOT_SHIFT);
+}
+
 static struct name name_of(cl_ulong base)
 {
     struct name name;
-    snprintf(name.text, sizeof name.text, FOLDER "/gpudirect-dgma-%u-%05" PRIx64,
-             (unsigned)geteuid(), (uint64_t)(base >> SLOT_SHIFT));
+    snprintf(name.text, sizeof name.text, FOLDER "/gpudirect-dgma-%u-%05" PRIx32,
+             (unsigned)geteuid(), slot_of(base));
     return name;
 }
 
@@ -61,17 +68,28 @@ static bool is_ours(int fd, const char *path)
            opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
 }
 
-/* True if the file's owner was dead, and the name is gone now. */
-static bool reclaim(int fd, const char *path)
+/* Under the lock. */
+static struct dgma_object *owned_at(cl_ulong base)
 {
-    if (flock(fd, LOCK_EX | LOCK_NB))
-        return false;
-    /* Checked under the lock: nobody else reclaims it, and a creator that lost this race sees it
+    struct dgma_object *object = owned;
+    while (object && object->base != base)
+        object = object->next;
+    return object;
+}
+
+/* True if the slot's owner was dead, and the name is gone now. */
+static bool reclaim(cl_ulong base)
+{
+    pthread_mutex_lock(&lock);
+    /* Nobody else reclaims a slot that is claimed, and a creator that lost this race sees its file
      * unlinked. */
-    if (is_ours(fd, path))
-        unlink(path);
-    flock(fd, LOCK_UN);
-    return true;
+    bool dead = !owned_at(base) && dgma_slot_claim_dead(slot_of(base));
+    if (dead) {
+        unlink(name_of(base).text);
+        dgma_slot_give(slot_of(base));
+    }
+    pthread_mutex_unlock(&lock);
+    return dead;
 }
 
 static void sweep(void)
@@ -82,21 +100,22 @@ static void sweep(void)
     if (!folder)
         return;
     for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
-        if (strncmp(entry->d_name, prefix, (size_t)length) != 0)
-            continue;
-        char path[sizeof FOLDER + sizeof entry->d_name];
-        snprintf(path, sizeof path, FOLDER "/%s", entry->d_name);
-        int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-        if (fd < 0)
-            continue;
-        if (is_ours(fd, path) && reclaim(fd, path))
-            dgma_log("removed %s, left by a process that died", path);
-        close(fd);
+        unsigned slot;
+        if (strncmp(entry->d_name, prefix, (size_t)length) == 0 &&
+            sscanf(entry->d_name + length, "%5x", &slot) == 1 &&
+            reclaim((cl_ulong)slot << SLOT_SHIFT))
+            dgma_log("removed %s, left by a process that died", entry->d_name);
     }
     closedir(folder);
 }
 
-/* Opens a fresh, locked, empty file; the base address is its name. */
+static bool is_swept(int fd)
+{
+    struct stat st;
+    return fstat(fd, &st) || st.st_nlink == 0;
+}
+
+/* Opens a fresh, empty file in a slot that this process owns; the base address is its name. */
 static int create_file(cl_ulong *base, struct name *name)
 {
     for (int i = 0; i < CREATE_ATTEMPTS; i++) {
@@ -110,13 +129,19 @@ static int create_file(cl_ulong *base, struct name *name)
             return -1;
         if (fd < 0)
             continue;
-        struct stat st;
-        if (fchmod(fd, 0600) == 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &st) == 0 &&
-            st.st_nlink > 0)
+        bool taken = dgma_slot_own(slot_of(*base));
+        int reason = errno;
+        if (taken && fchmod(fd, 0600) == 0 && !is_swept(fd))
             return fd;
-        /* Another process swept it in the instant before the lock. */
-        unlink(name->text);
+        /* Another process takes it for a dead one's, in the instant before the lock. */
+        if (taken)
+            dgma_slot_give(slot_of(*base));
+        if (is_ours(fd, name->text))
+            unlink(name->text);
         close(fd);
+        errno = reason;
+        if (!taken && reason != EAGAIN && reason != EACCES)
+            return -1;
     }
     errno = EAGAIN;
     return -1;
@@ -145,21 +170,52 @@ static bool exceeds_limit(size_t total)
     return true;
 }
 
-static struct dgma_object *object_new(cl_ulong base, int fd, size_t total)
+/* What to do about a failure, behind its name. */
+static const char *advice(int error)
+{
+    switch (error) {
+    case ENOSPC:
+        return "; make " FOLDER " larger (docker: --shm-size)";
+    case EMFILE:
+        return "; one descriptor is wanted for a moment, raise the limit (ulimit -n)";
+    case ENOMEM:
+        return "; or it has too many mappings, raise vm.max_map_count";
+    default:
+        return "";
+    }
+}
+
+static bool map_object(struct dgma_object *object, int fd, size_t total)
+{
+    void *map = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (map == MAP_FAILED)
+        return false;
+    object->map = map;
+    object->total = total;
+    return true;
+}
+
+static struct dgma_object *object_new(void)
 {
     struct dgma_object *object = calloc(1, sizeof *object);
-    if (!object)
-        return NULL;
-    object->map = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (object->map == MAP_FAILED) {
-        free(object);
-        return NULL;
-    }
-    object->base = base;
-    object->total = total;
-    object->fd = -1;
-    atomic_init(&object->refs, 1);
+    if (object)
+        atomic_init(&object->refs, 1);
     return object;
+}
+
+/* Takes the slot and the file; under the lock, so that nobody here reclaims it meanwhile. */
+static int publish(struct dgma_object *object, struct name *name)
+{
+    pthread_mutex_lock(&lock);
+    int fd = dgma_slot_ready() ? create_file(&object->base, name) : -1;
+    if (fd >= 0) {
+        object->owner_pid = getpid();
+        atomic_store(&owner, object->owner_pid);
+        object->next = owned;
+        owned = object;
+    }
+    pthread_mutex_unlock(&lock);
+    return fd;
 }
 
 struct dgma_object *dgma_object_create(size_t surface)
@@ -168,11 +224,15 @@ struct dgma_object *dgma_object_create(size_t surface)
     size_t total = surface + DGMA_PAGE;
     if (exceeds_limit(total))
         return NULL;
-    cl_ulong base;
+    struct dgma_object *object = object_new();
+    if (!object)
+        return NULL;
     struct name name;
-    int fd = create_file(&base, &name);
+    int fd = publish(object, &name);
     if (fd < 0) {
-        dgma_log("no shared memory for a bus address: %s in %s", strerror(errno), FOLDER);
+        dgma_log("no shared memory for a bus address: %s in %s%s", strerror(errno), FOLDER,
+                 advice(errno));
+        free(object);
         return NULL;
     }
     int error = reserve(fd, total);
@@ -180,43 +240,49 @@ struct dgma_object *dgma_object_create(size_t surface)
         sweep();
         error = reserve(fd, total);
     }
-    struct dgma_object *object = error ? NULL : object_new(base, fd, total);
-    if (!object) {
-        dgma_log("no %zu bytes of shared memory: %s; make %s larger (docker: --shm-size)", total,
-                 strerror(error ? error : errno), FOLDER);
-        unlink(name.text);
-        close(fd);
-        return NULL;
-    }
-    object->fd = fd;
-    object->owner_pid = getpid();
-    pthread_mutex_lock(&lock);
-    object->next = owned;
-    owned = object;
+    pthread_mutex_lock(&lock); /* find_owned looks */
+    if (!error && !map_object(object, fd, total))
+        error = errno;
     pthread_mutex_unlock(&lock);
-    return object;
+    close(fd);
+    if (!error)
+        return object;
+    dgma_log("no %zu bytes of shared memory: %s%s", total, strerror(error), advice(error));
+    dgma_object_unpublish(object);
+    free(object);
+    return NULL;
 }
 
 static struct dgma_object *find_owned(cl_ulong base)
 {
     pthread_mutex_lock(&lock);
-    struct dgma_object *object = owned;
-    while (object && object->base != base)
-        object = object->next;
-    if (object)
+    struct dgma_object *object = owned_at(base);
+    if (object && object->map) /* else it is being created, and nobody knows its address */
         atomic_fetch_add(&object->refs, 1);
+    else
+        object = NULL;
     pthread_mutex_unlock(&lock);
     return object;
 }
 
+static bool is_owned_elsewhere(cl_ulong base)
+{
+    pthread_mutex_lock(&lock);
+    bool is = dgma_slot_is_owned(slot_of(base));
+    pthread_mutex_unlock(&lock);
+    return is;
+}
+
 /* Why the file may not be imported; NULL: it may, and `*total` is its size. */
-static const char *refuse(int fd, const char *path, size_t *total)
+static const char *refuse(int fd, cl_ulong base, size_t *total)
 {
     struct stat st;
-    if (!is_ours(fd, path))
+    if (!is_ours(fd, name_of(base).text))
         return "it is not a file of this user alone";
-    if (reclaim(fd, path))
+    if (!is_owned_elsewhere(base)) {
+        reclaim(base);
         return "the process that owned it is dead";
+    }
     if (fstat(fd, &st) || st.st_size < (off_t)(2 * DGMA_PAGE) || st.st_size % (off_t)DGMA_PAGE ||
         st.st_size > (off_t)1 << SLOT_SHIFT)
         return "its size is none that a buffer can have";
@@ -230,16 +296,22 @@ static struct dgma_object *import(cl_ulong base)
     int fd = open(name.text, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0) {
         dgma_log("a bus address that no buffer of this user has (%s): was it made resident, and "
-                 "does its "
-                 "owner live?",
-                 strerror(errno));
+                 "does its owner live?%s",
+                 strerror(errno), advice(errno));
         return NULL;
     }
     size_t total = 0;
-    const char *reason = refuse(fd, name.text, &total);
-    struct dgma_object *object = reason ? NULL : object_new(base, fd, total);
-    if (!object)
-        dgma_log("a bus address cannot be mapped: %s", reason ? reason : strerror(errno));
+    const char *reason = refuse(fd, base, &total);
+    struct dgma_object *object = reason ? NULL : object_new();
+    if (object && !map_object(object, fd, total)) {
+        free(object);
+        object = NULL;
+    }
+    if (object)
+        object->base = base;
+    else
+        dgma_log("a bus address cannot be mapped: %s%s", reason ? reason : strerror(errno),
+                 reason ? "" : advice(errno));
     close(fd);
     return object;
 }
@@ -263,17 +335,20 @@ struct dgma_object *dgma_object_find(cl_ulong address, size_t *offset)
 
 void dgma_object_unpublish(struct dgma_object *object)
 {
+    /* A forked child releases copies: the names are its parent's, and the lock may have been
+     * somebody's at the fork. */
+    if (object->owner_pid != getpid())
+        return;
     pthread_mutex_lock(&lock);
     struct dgma_object **at = &owned;
     while (*at && *at != object)
         at = &(*at)->next;
-    bool found = *at != NULL;
-    if (found)
+    if (*at) {
         *at = object->next;
-    pthread_mutex_unlock(&lock);
-    /* A forked child releases copies: the names are its parent's. */
-    if (found && object->owner_pid == getpid())
         unlink(name_of(object->base).text);
+        dgma_slot_give(slot_of(object->base));
+    }
+    pthread_mutex_unlock(&lock);
 }
 
 void dgma_object_unref(struct dgma_object *object)
@@ -281,13 +356,14 @@ void dgma_object_unref(struct dgma_object *object)
     if (!object || atomic_fetch_sub(&object->refs, 1) > 1)
         return;
     munmap(object->map, object->total);
-    if (object->fd >= 0)
-        close(object->fd);
     free(object);
 }
 
 void dgma_registry_finish(void)
 {
+    /* Before the lock: in a forked child it may have been held by a thread that is not there. */
+    if (atomic_load(&owner) != getpid())
+        return;
     pthread_mutex_lock(&lock);
     for (struct dgma_object *object = owned; object; object = object->next)
         if (object->owner_pid == getpid())
