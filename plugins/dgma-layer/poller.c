@@ -33,7 +33,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* `incoming`, `started
 static struct dgma_op *incoming, **incoming_end = &incoming;
 static bool started;
 static pthread_t thread;
-static pid_t thread_pid; /* after a fork the child has no such thread */
+static _Atomic pid_t thread_pid; /* after a fork the child has no such thread */
 static _Atomic uint32_t bell;
 static atomic_bool stopping;
 static struct dgma_op *ops, **ops_end = &ops; /* outstanding; the thread's own */
@@ -89,7 +89,9 @@ static cl_int step(struct dgma_op *op)
     case DGMA_OP_WAIT:
         op->seen = atomic_load_explicit(op->marker, memory_order_acquire);
         return op->seen >= op->value ? CL_COMPLETE : CL_QUEUED;
-    case DGMA_OP_WRITE: dgma_marker_write(op->marker, op->value); return CL_COMPLETE;
+    case DGMA_OP_WRITE:
+        dgma_marker_write(op->marker, op->value);
+        return CL_COMPLETE;
     case DGMA_OP_RESIDENT:
         memcpy(op->out, op->addresses, op->count * sizeof op->addresses[0]);
         return CL_COMPLETE;
@@ -191,7 +193,7 @@ bool dgma_poller_start(void)
         started = pthread_create(&thread, NULL, poll_ops, NULL) == 0;
         pthread_sigmask(SIG_SETMASK, &before, NULL);
         if (started) {
-            thread_pid = getpid();
+            atomic_store(&thread_pid, getpid());
             pthread_setname_np(thread, "dgma-poller");
         }
     }
@@ -204,10 +206,13 @@ bool dgma_poller_start(void)
 
 void dgma_poller_finish(void)
 {
+    /* Before the lock: in a forked child it may have been held by a thread that is not there. */
+    if (atomic_load(&thread_pid) != getpid())
+        return;
     atomic_store(&stopping, true);
     dgma_poller_ring();
     pthread_mutex_lock(&lock);
-    bool join = started && thread_pid == getpid() && !pthread_equal(thread, pthread_self());
+    bool join = started && !pthread_equal(thread, pthread_self());
     started = false;
     pthread_mutex_unlock(&lock);
     if (!join)

@@ -1,0 +1,210 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A program that uses the layer forks. The child may not use OpenCL, but it may exit(), and then
+ * the layer's destructor runs in it, with whatever lock another thread held at the fork. And the
+ * child must not keep alive what is its parent's. */
+
+#include "common.h"
+
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/wait.h>
+#include <threads.h>
+#include <unistd.h>
+
+enum { CHILDREN = 300, BUSY = 3, REAP_MS = 60000 };
+
+/* Waits for the child's end; a child that hangs is killed and fails the test. */
+static void reap(pid_t pid, const char *which)
+{
+    int status = -1;
+    pid_t got = 0;
+    for (int ms = 0; ms < REAP_MS && got == 0; ms++) {
+        got = waitpid(pid, &status, WNOHANG);
+        if (got == 0)
+            sleep_ms(1);
+    }
+    if (got == 0) {
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+        fprintf(stderr, "a child that was forked %s hung in exit()\n", which);
+        _exit(1); /* no exit(): the lock may be held here too */
+    }
+    CHECK(got == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void fork_and_exit(const char *which)
+{
+    fflush(NULL);
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0)
+        exit(0);
+    reap(pid, which);
+}
+
+/* ---- a lock of the layer held at the fork, for certain: these are called while it is ---- */
+
+static atomic_bool armed;
+static atomic_int forked_in_poller, forked_in_registry;
+
+static bool called_by_layer(void *caller)
+{
+    Dl_info from;
+    return atomic_load(&armed) && dladdr(caller, &from) && from.dli_fname &&
+           strstr(from.dli_fname, "libgpudirect-dgma-layer");
+}
+
+int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
+{
+    if (called_by_layer(__builtin_return_address(0))) {
+        atomic_fetch_add(&forked_in_poller, 1);
+        fork_and_exit("while the layer starts its thread");
+    }
+    return sigprocmask(how, set, old); /* on Linux the same, for the calling thread */
+}
+
+ssize_t getrandom(void *buffer, size_t size, unsigned flags)
+{
+    static ssize_t (*real)(void *, size_t, unsigned);
+    if (!real)
+        *(void **)&real = dlsym(RTLD_NEXT, "getrandom");
+    if (called_by_layer(__builtin_return_address(0))) {
+        atomic_fetch_add(&forked_in_registry, 1);
+        fork_and_exit("while the layer chooses an address");
+    }
+    return real(buffer, size, flags);
+}
+
+static void forks_under_a_lock(struct cl *cl)
+{
+    atomic_store(&armed, true);
+    cl_mem bus = new_bus(cl, PAGE);
+    resident(cl, bus);
+    atomic_store(&armed, false);
+    CHECK(atomic_load(&forked_in_registry) > 0 && atomic_load(&forked_in_poller) > 0);
+    clReleaseMemObject(bus);
+}
+
+/* ---- and by chance: busy threads, many forks ---- */
+
+static atomic_bool stop;
+
+static int keep_busy(void *user_data)
+{
+    struct cl cl = *(struct cl *)user_data;
+    open_context(&cl);
+    while (!atomic_load(&stop)) {
+        struct bus_address address;
+        cl_mem bus = new_resident(&cl, PAGE, &address);
+        CHECK_CL(CL_SUCCESS, cl.wait_signal(cl.queue, bus, 0, 0, NULL, NULL));
+        CHECK_CL(CL_SUCCESS, clFinish(cl.queue));
+        CHECK_CL(CL_SUCCESS, clReleaseMemObject(bus));
+    }
+    close_cl(&cl);
+    return 0;
+}
+
+static void forks_among_busy_threads(struct cl *cl)
+{
+    thrd_t threads[BUSY];
+    for (int i = 0; i < BUSY; i++)
+        CHECK(thrd_create(&threads[i], keep_busy, cl) == thrd_success);
+    for (int i = 0; i < CHILDREN; i++)
+        fork_and_exit("among busy threads");
+    atomic_store(&stop, true);
+    for (int i = 0; i < BUSY; i++)
+        CHECK(thrd_join(threads[i], NULL) == thrd_success);
+}
+
+/* ---- an owner's helper lives on ---- */
+
+/* In the owner: a buffer, a forked helper that sleeps, and then its end. */
+static void child_owns(void)
+{
+    struct cl cl;
+    struct {
+        struct bus_address address;
+        pid_t helper;
+    } note;
+    open_cl(&cl, 120);
+    new_resident(&cl, PAGE, &note.address);
+    pid_t closes_all = fork();
+    if (closes_all == 0) { /* as daemons do; what it closes is its own */
+        for (int fd = 3; fd < 1024; fd++)
+            close(fd);
+        _exit(0);
+    }
+    CHECK(waitpid(closes_all, NULL, 0) == closes_all);
+    note.helper = fork();
+    if (note.helper == 0) {
+        close(STDOUT_FILENO);
+        for (;;)
+            pause();
+    }
+    CHECK(write(STDOUT_FILENO, &note, sizeof note) == (ssize_t)sizeof note);
+    for (;;)
+        pause();
+}
+
+static cl_int import_status(struct cl *cl, struct bus_address address)
+{
+    cl_int status;
+    cl_mem mem = clCreateBuffer(cl->context, EXTERNAL_PHYSICAL, PAGE, &address, &status);
+    if (mem)
+        clReleaseMemObject(mem);
+    return status;
+}
+
+static void helper_outlives_owner(struct cl *cl)
+{
+    int from[2];
+    struct {
+        struct bus_address address;
+        pid_t helper;
+    } note;
+    CHECK(pipe(from) == 0);
+    pid_t pid = fork();
+    CHECK(pid >= 0);
+    if (pid == 0) {
+        dup2(from[1], STDOUT_FILENO);
+        close(from[0]);
+        close(from[1]);
+        execl("/proc/self/exe", "fork", "owns", (char *)NULL);
+        _exit(127);
+    }
+    close(from[1]);
+    CHECK(read(from[0], &note, sizeof note) == (ssize_t)sizeof note);
+    close(from[0]);
+    CHECK_CL(CL_SUCCESS, import_status(cl, note.address));
+    CHECK(kill(pid, SIGKILL) == 0);
+    CHECK(waitpid(pid, NULL, 0) == pid);
+    cl_int status = import_status(cl, note.address);
+    bool helper_lived = kill(note.helper, SIGKILL) == 0;
+    CHECK(helper_lived);
+    CHECK_CL(CL_MEM_OBJECT_ALLOCATION_FAILURE, status);
+    CHECK(!object_exists(&note.address));
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "owns") == 0) {
+        child_owns();
+        return 0;
+    }
+    const char *only = argc > 1 ? argv[1] : NULL;
+    struct cl cl;
+    open_cl(&cl, 300);
+    if (!only || strcmp(only, "helper") == 0)
+        helper_outlives_owner(&cl);
+    if (!only || strcmp(only, "lock") == 0)
+        forks_under_a_lock(&cl);
+    if (!only || strcmp(only, "busy") == 0)
+        forks_among_busy_threads(&cl);
+    close_cl(&cl);
+    return 0;
+}
