@@ -53,30 +53,35 @@ static void send_frame(struct sender *self, uint64_t index)
     self->ops->send(self->outlet);
 }
 
-static void pace(const struct bench_job *job, int64_t first, uint64_t index)
+/* index: of the section that began at `start`, from 1. */
+static void pace(const struct bench_job *job, int64_t start, uint64_t index)
 {
     if (job->fps_num)
-        sleep_until(first + (int64_t)((double)index * 1e9 * job->fps_den / job->fps_num));
+        sleep_until(start + (int64_t)((double)index * 1e9 * job->fps_den / job->fps_num));
 }
 
-/* All frames; what is measured begins after the warm-up. A GPU is given its marks before the pause,
- * so that what is measured is the way of a frame that is there. */
+/* All frames; what is measured begins after the warm-up, with a pace of its own: what a warm-up
+ * lost, as the first frames do, is not caught up in it by frames that follow each other faster. A
+ * GPU is given its marks before the pause, so that what is measured is the way of a frame that is
+ * there. */
 static void send_all(struct sender *self, struct bench_result *result, struct bench_result *before)
 {
     const struct bench_job *job = self->job;
-    int64_t first = bench_now(), cpu = 0, marking = 0;
+    int64_t start = bench_now(), cpu = 0, marking = 0;
+    uint64_t before_start = 0;
     uint64_t total = (uint64_t)job->warmup + job->frames;
     bool early = self->rows && job->fps_num;
     for (uint64_t index = 1; index <= total; index++) {
         if (index == job->warmup + 1u) {
             self->ops->count(self->outlet, before);
-            result->start = bench_now();
+            result->start = start = bench_now();
+            before_start = job->warmup;
             cpu = bench_cpu_time();
             marking = self->marking_ns;
         }
         if (early)
             prepare(self, index);
-        pace(job, first, index);
+        pace(job, start, index - before_start);
         if (!early)
             prepare(self, index);
         send_frame(self, index);
