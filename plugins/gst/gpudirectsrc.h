@@ -119,8 +119,8 @@ struct _GstGpudirectSrc {
     gboolean waiting_told; /* that it waits */
     gint64 held_off_until; /* monotonic µs: the next attempt to connect */
     struct src_signal signal;
-    guint64 dropped_seen;  /* of this connection */
-    guint64 dropped_total; /* of all connections */
+    guint64 dropped_seen;  /* of what this input counts, over its connections */
+    guint64 dropped_total; /* of all inputs */
     guint64 frames;
     gboolean follows;    /* frames arrive where the sender has them, if downstream can take that */
     guint moves;         /* of that kind since the last frame */

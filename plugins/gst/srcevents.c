@@ -200,7 +200,6 @@ static void take_connection(GstGpudirectSrc *self, const struct gpud_peer_info *
     self->ended = FALSE;
     self->refusal_told = self->waiting_told = FALSE;
     self->discont = TRUE;
-    self->dropped_seen = 0;
     self->settling = self->settings.slots;
     self->map = (struct time_map){0};
 }

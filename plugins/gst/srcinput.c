@@ -125,6 +125,7 @@ gboolean gst_gpudirect_src_reopen(GstGpudirectSrc *self, const gchar *elsewhere,
     input->ops->interrupt(input, self->interrupted);
     g_mutex_unlock(&self->input_lock);
     old->ops->close(old);
+    self->dropped_seen = 0; /* the new one counts from 0 */
     gst_gpudirect_src_forget_news(self);
     return TRUE;
 }

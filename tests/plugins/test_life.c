@@ -129,6 +129,43 @@ GST_START_TEST(test_clock_time_across_processes)
 }
 GST_END_TEST
 
+/* What a receiver in PAUSED loses of 10 pictures, and what the QoS messages say of it, also when
+ * the next sender loses it nothing. */
+GST_START_TEST(test_drops_are_told_once)
+{
+    gchar *address = ends_address();
+    GstHarness *src = ends_src(address, NULL);
+    GstBus *bus = ends_bus(src);
+    guint64 told = 0;
+
+    for (guint round = 0; round < 2; round++) {
+        GstHarness *sink = ends_sink(address, "slow-receiver=drop-oldest");
+        gst_harness_set_src_caps_str(sink, CAPS_SMALL);
+        ends_wait_clients(sink, 1);
+        gst_harness_push(sink, ends_picture(CAPS_SMALL, 0));
+        gst_buffer_unref(ends_pull(src));
+        if (round == 0) {
+            gst_element_set_state(src->element, GST_STATE_PAUSED);
+            for (guint i = 1; i <= 10; i++)
+                gst_harness_push(sink, ends_picture(CAPS_SMALL, i));
+            gst_element_set_state(src->element, GST_STATE_PLAYING);
+            gst_buffer_unref(ends_pull(src));
+        }
+        gst_harness_teardown(sink);
+    }
+    GstMessage *message;
+    while ((message = ends_wait_message(bus, GST_MESSAGE_QOS, 0))) {
+        gst_message_parse_qos_stats(message, NULL, NULL, &told);
+        gst_message_unref(message);
+    }
+    fail_unless_equals_uint64(ends_stat(src, "dropped"), 9);
+    fail_unless_equals_uint64(told, 9);
+    gst_object_unref(bus);
+    gst_harness_teardown(src);
+    g_free(address);
+}
+GST_END_TEST
+
 /* --- coming and going --------------------------------------------------------------------- */
 
 GST_START_TEST(test_receiver_comes_and_goes)
@@ -397,6 +434,7 @@ static Suite *life_suite(void)
     tcase_add_test(tc, test_on_disconnect_eos);
     tcase_add_test(tc, test_on_disconnect_error);
     tcase_add_test(tc, test_clock_time_across_processes);
+    tcase_add_test(tc, test_drops_are_told_once);
     tcase_add_test(tc, test_receiver_comes_and_goes);
     tcase_add_test(tc, test_sender_comes_and_goes);
     tcase_add_test(tc, test_waiting_for_a_connection_can_be_ended);
