@@ -125,6 +125,7 @@ def check_build_folder():
     import check as parts
     with tempfile.TemporaryDirectory() as folder:
         parts.TOP = pathlib.Path(folder)
+        (parts.TOP / "meson_options.txt").write_text("option('tests', type: 'feature')\n")
         (parts.TOP / "meson.build").write_text(
             "project('one', 'c', default_options: 'warning_level=2')\nexecutable('one', 'one.c')\n")
         (parts.TOP / "one.c").write_text("int main(void)\n{\n    int unused_by_all;\n    return 0;\n}\n")
