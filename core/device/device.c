@@ -68,6 +68,21 @@ static size_t devices_in_use(struct gpud_context *context)
     return count;
 }
 
+/* Devices that do not come to rest sooner are stuck, most likely. */
+#define SETTLING_MAX (200 * GPUD_MSEC)
+
+void gpud_context_settle(struct gpud_context *context)
+{
+    int64_t deadline = gpud_deadline(SETTLING_MAX);
+    while (atomic_load(&context->ending) || !gpud_keeper_is_idle(&context->later)) {
+        if (gpud_now() >= deadline)
+            return;
+        gpud_keeper_hurry(&context->watch);
+        gpud_keeper_hurry(&context->later);
+        clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = GPUD_MSEC / 2}, NULL);
+    }
+}
+
 void gpud_context_destroy(struct gpud_context **context)
 {
     if (!context || !*context)

@@ -39,11 +39,16 @@ struct gpud_context {
     size_t local_count;
     struct gpud_keeper watch; /* never calls a driver: what it does gets through, always */
     struct gpud_keeper later; /* takes apart what devices may still have been using */
+    atomic_uint ending;       /* links on their way from the one to the other */
 };
 
 /* --- device.c ------------------------------------------------------------------------------ */
 
 struct gpud_device *gpud_device_ref(struct gpud_device *device);
+
+/* Waits, not for long, until what was given up is taken apart: whoever ended a link finds nothing
+ * of it left, unless a device is stuck. Not under a lock. */
+void gpud_context_settle(struct gpud_context *context);
 
 /* --- keeper.c ------------------------------------------------------------------------------ */
 

@@ -82,6 +82,7 @@ void gpud_receiver_destroy(struct gpud_receiver **receiver)
     gpud_device_close(&gone->host);
     gpud_device_close(&gone->device);
     pthread_mutex_destroy(&gone->lock);
+    gpud_context_settle(gone->context);
     free(gone);
 }
 

@@ -119,6 +119,7 @@ void gpud_sender_destroy(struct gpud_sender **sender)
     if (!sender || !*sender)
         return;
     struct gpud_sender *gone = *sender;
+    struct gpud_context *context = gone->context;
     *sender = NULL;
     wait_for_deliveries(gone); /* first, so that the farewell comes after the last frame */
     gpud_sender_stop_listening(gone);
@@ -138,6 +139,7 @@ void gpud_sender_destroy(struct gpud_sender **sender)
     gone->link_count = 0;
     gpud_sender_unlock(gone);
     gpud_sender_unref(gone);
+    gpud_context_settle(context);
 }
 
 /* --- epochs -------------------------------------------------------------------------------- */

@@ -291,9 +291,11 @@ static int64_t finish(void *arg)
     struct gpud_vigil *vigil = arg;
     void (*done)(void *) = vigil->done;
     void *done_arg = vigil->arg;
+    struct gpud_context *context = vigil->device->context;
     destroy(vigil);
     if (done)
         done(done_arg);
+    atomic_fetch_sub(&context->ending, 1);
     return -1;
 }
 
@@ -318,6 +320,7 @@ void gpud_vigil_end(struct gpud_vigil **vigil, void (*done)(void *arg), void *ar
     gone->arg = arg;
     gone->ended = gpud_now();
     struct gpud_keeper *keeper = &gone->device->context->watch;
+    atomic_fetch_add(&gone->device->context->ending, 1);
     atomic_store(&gone->ending, true); /* the last that is touched here */
     gpud_keeper_hurry(keeper);
 }

@@ -7,6 +7,7 @@
 #include "lines.h"
 
 #include <glib/gstdio.h>
+#include <gmodule.h>
 #include <string.h>
 
 /* --- both ends in one process ------------------------------------------------------------- */
@@ -280,6 +281,85 @@ GST_START_TEST(test_to_process)
 }
 GST_END_TEST
 
+static guint count_entries(const gchar *path)
+{
+    GDir *dir = g_dir_open(path, 0, NULL);
+    guint count = 0;
+
+    while (g_dir_read_name(dir))
+        count++;
+    g_dir_close(dir);
+    return count;
+}
+
+/* Shared mappings of this process: ring pages, and what the driver maps for others. */
+static guint count_mappings(void)
+{
+    gchar *maps;
+    guint count = 0;
+
+    fail_unless(g_file_get_contents("/proc/self/maps", &maps, NULL, NULL));
+    for (const gchar *at = maps; (at = strstr(at, "/memfd:")); at++)
+        count++;
+    g_free(maps);
+    return count;
+}
+
+static guint64 free_gpu_memory(void)
+{
+    typedef int (*get_info_fn)(size_t *, size_t *);
+    GModule *driver = g_module_open("libcuda.so.1", G_MODULE_BIND_LAZY);
+    gpointer get_info = NULL;
+    size_t available = 0, total;
+
+    fail_unless(driver && g_module_symbol(driver, "cuMemGetInfo_v2", &get_info));
+    fail_unless_equals_int(((get_info_fn)get_info)(&available, &total), 0);
+    g_module_close(driver);
+    return available;
+}
+
+/* A sink that stops has given everything of its links back: descriptors, mappings, GPU memory. */
+GST_START_TEST(test_nothing_is_left_open)
+{
+    struct left {
+        guint fds, mappings;
+        guint64 memory;
+    } first = {0}, now;
+
+    gst_cuda_load_library();
+    GstCudaContext *context = gst_cuda_context_new(0); /* for the questions, and all the while */
+    for (guint round = 0; round < 4; round++) {
+        gchar *address = ends_address();
+        gchar *receive =
+            g_strdup_printf("gpudirectsrc device=cuda:0 address=%s ! fakesink", address);
+        struct line sink =
+            line_new(UPLOAD " ! gpudirectsink name=end device=cuda:0 address=%s", address);
+        GPid peer = line_spawn(receive);
+        gst_harness_set_src_caps_str(sink.harness, CAPS_NV12);
+        line_wait_clients(&sink, 1);
+        for (guint i = 0; i < FRAMES; i++)
+            gst_harness_push(sink.harness, ends_picture(CAPS_NV12, i));
+        gst_harness_push_event(sink.harness, gst_event_new_eos());
+        line_reap(peer);
+        line_wait_clients(&sink, 0);
+        line_free(&sink);
+        gst_cuda_context_push(context);
+        now = (struct left){count_entries("/proc/self/fd"), count_mappings(), free_gpu_memory()};
+        gst_cuda_context_pop(NULL);
+        if (round == 0)
+            first = now; /* what lives as long as the process is there by now */
+        fail_unless(now.fds <= first.fds && now.mappings <= first.mappings &&
+                        now.memory >= first.memory,
+                    "%u descriptors, %u mappings, %" G_GUINT64_FORMAT " bytes free; before %u, %u, "
+                    "%" G_GUINT64_FORMAT,
+                    now.fds, now.mappings, now.memory, first.fds, first.mappings, first.memory);
+        g_free(receive);
+        g_free(address);
+    }
+    gst_object_unref(context);
+}
+GST_END_TEST
+
 /* While the sender is gone, in memory of the GPU as before. */
 GST_START_TEST(test_stand_ins)
 {
@@ -328,6 +408,7 @@ static Suite *cuda_suite(void)
     tcase_add_test(tc, test_from_process);
     tcase_add_test(tc, test_to_process);
     tcase_add_test(tc, test_stand_ins);
+    tcase_add_test(tc, test_nothing_is_left_open);
     return suite;
 }
 
