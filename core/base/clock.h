@@ -19,10 +19,14 @@ static inline int64_t gpud_now(void)
 }
 
 /* Saturates, so that a caller's INT64_MAX means "very long". */
+static inline int64_t gpud_deadline_from(int64_t now, int64_t timeout_ns)
+{
+    return timeout_ns > INT64_MAX - now ? INT64_MAX : now + timeout_ns;
+}
+
 static inline int64_t gpud_deadline(int64_t timeout_ns)
 {
-    int64_t now = gpud_now();
-    return timeout_ns > INT64_MAX - now ? INT64_MAX : now + timeout_ns;
+    return gpud_deadline_from(gpud_now(), timeout_ns);
 }
 
 static inline struct timespec gpud_timespec(int64_t ns)

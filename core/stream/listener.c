@@ -1,11 +1,12 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The sender's thread: it accepts receivers, reads what they say, and notices who is silent, dead
- * or gone. Frames do not pass here. */
+/* The sender's thread: it accepts newcomers, reads what they and the receivers say, and notices who
+ * is silent, dead or gone. Frames do not pass here. */
 #include "base/fd.h"
 #include "base/stop.h"
 #include "stream/sender.h"
+#include "wire/registry.h"
 
 #include <poll.h>
 #include <stdlib.h>
@@ -20,82 +21,7 @@
 /* When the system has no descriptor left for a receiver, the next try waits so long. */
 #define ACCEPT_PAUSE (100 * GPUD_MSEC)
 
-/* --- who may connect ----------------------------------------------------------------------- */
-
-static uint32_t places_of(const struct gpud_sender *sender, pid_t pid)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < sender->link_count; i++)
-        count += sender->links[i]->pid == pid && sender->links[i]->state != GPUD_LINK_DEAD;
-    return count;
-}
-
-/* Whose place is given to a newcomer: of one that is gone, but perhaps for frames that it holds, or
- * of one that does not stream and whose process has more places than the newcomer's would have. */
-static struct gpud_link **who_makes_room(struct gpud_sender *sender, pid_t newcomer)
-{
-    struct gpud_link **chosen = NULL;
-    uint32_t most = places_of(sender, newcomer) + 1;
-    for (uint32_t i = 0; i < sender->link_count; i++) {
-        struct gpud_link *link = sender->links[i];
-        bool gone = link->state == GPUD_LINK_LEAVING || link->state == GPUD_LINK_DEAD;
-        if (gone && link->told == link->told_end)
-            return &sender->links[i];
-        uint32_t places = places_of(sender, link->pid);
-        if (!gone && !link->streamed && places > most) {
-            chosen = &sender->links[i];
-            most = places;
-        }
-    }
-    return chosen;
-}
-
-static struct gpud_link **find_place(struct gpud_sender *sender, pid_t newcomer)
-{
-    if (sender->link_count < GPUD_RECEIVERS_MAX)
-        return &sender->links[sender->link_count];
-    struct gpud_link **place = who_makes_room(sender, newcomer);
-    if (place)
-        gpud_link_kill(*place, GPUD_LOG_WARNING, "has to make room for a new receiver");
-    return place;
-}
-
-/* NULL: it may connect. */
-static const char *what_forbids(struct gpud_sender *sender, pid_t pid, bool *told)
-{
-    *told = false;
-    if (!gpud_admission_count(&sender->admission, pid, gpud_now(), told))
-        return "it connects too often";
-    if (places_of(sender, pid) >= (pid ? GPUD_PLACES_A_PROCESS : GPUD_PLACES_UNNAMED))
-        return "it has as many connections as a process can have";
-    return NULL;
-}
-
-static void admit(struct gpud_sender *sender, int fd, pid_t pid)
-{
-    bool told;
-    struct gpud_link **place = NULL, *link = NULL;
-    const char *why = what_forbids(sender, pid, &told);
-    if (!why && !(place = find_place(sender, pid)))
-        why = "all places for receivers are taken";
-    if (!why && !(link = gpud_link_create(sender, fd, pid)))
-        why = "out of memory for a link";
-    if (why) {
-        if (!told)
-            gpud_log_warning(&sender->context->log, AREA, "process %d turned away: %s", pid, why);
-        sender->refused++;
-        close(fd);
-        return;
-    }
-    if (place == &sender->links[sender->link_count])
-        sender->link_count++;
-    else
-        gpud_link_unref(*place);
-    *place = link;
-    GPUD_STOP_POINT("sender: connection accepted");
-}
-
-static void accept_receivers(struct gpud_sender *sender)
+static void accept_newcomers(struct gpud_sender *sender)
 {
     const struct gpud_log *log = &sender->context->log;
     for (int i = 0; i < ACCEPTS_A_TURN; i++) {
@@ -117,7 +43,7 @@ static void accept_receivers(struct gpud_sender *sender)
             return;
         }
         sender->accept_pause = 0;
-        admit(sender, fd, pid);
+        gpud_newcomer_add(sender, fd, pid);
     }
 }
 
@@ -147,7 +73,6 @@ static void read_messages(struct gpud_link *link)
 static void check_deadlines(struct gpud_sender *sender, int64_t now)
 {
     static const char *const late[] = {
-        [GPUD_LINK_HELLO] = "said nothing for 2 s after it connected",
         [GPUD_LINK_OFFERED] = "did not answer the offer of a route for 5 s",
         [GPUD_LINK_CANARY] = "did not confirm the test of the link for 5 s",
     };
@@ -226,19 +151,22 @@ static int64_t next_deadline(const struct gpud_sender *sender)
     for (uint32_t i = 0; i < sender->link_count; i++)
         if (sender->links[i]->state != GPUD_LINK_DEAD && sender->links[i]->deadline < next)
             next = sender->links[i]->deadline;
+    for (uint32_t i = 0; i < sender->newcomer_count; i++)
+        if (sender->newcomers[i].deadline < next)
+            next = sender->newcomers[i].deadline;
     return next;
 }
 
 static void *run(void *arg)
 {
     struct gpud_sender *sender = arg;
-    struct pollfd fds[2 + GPUD_RECEIVERS_MAX];
+    struct pollfd fds[2 + GPUD_RECEIVERS_MAX + GPUD_NEWCOMERS_MAX];
     struct gpud_link *links[GPUD_RECEIVERS_MAX];
     struct news news;
 
     while (!atomic_load(&sender->stopping)) {
         gpud_sender_lock(sender);
-        uint32_t count = sender->link_count;
+        uint32_t count = sender->link_count, newcomers = sender->newcomer_count;
         fds[0] = (struct pollfd){.fd = sender->wake, .events = POLLIN};
         bool pause = sender->accept_pause > gpud_now();
         fds[1] = (struct pollfd){.fd = pause ? -1 : sender->listener.fd, .events = POLLIN};
@@ -246,11 +174,13 @@ static void *run(void *arg)
             links[i] = sender->links[i]; /* only this thread takes links out of the table */
             fds[2 + i] = (struct pollfd){.fd = links[i]->fd, .events = POLLIN};
         }
+        for (uint32_t i = 0; i < newcomers; i++)
+            fds[2 + count + i] = (struct pollfd){.fd = sender->newcomers[i].fd, .events = POLLIN};
         int64_t deadline = next_deadline(sender);
         gpud_sender_unlock(sender);
 
         struct timespec wait = gpud_time_left(deadline);
-        ppoll(fds, 2 + count, &wait, NULL);
+        ppoll(fds, 2 + count + newcomers, &wait, NULL);
 
         gpud_sender_lock(sender);
         if (fds[0].revents) {
@@ -261,9 +191,11 @@ static void *run(void *arg)
         for (uint32_t i = 0; i < count; i++)
             if (fds[2 + i].revents)
                 read_messages(links[i]);
+        gpud_newcomers_read(sender, fds + 2 + count, newcomers);
         if (fds[1].revents)
-            accept_receivers(sender);
+            accept_newcomers(sender);
         check_deadlines(sender, gpud_now());
+        gpud_sender_sample(sender, gpud_now());
         collect_news(sender, &news);
         gpud_sender_unlock(sender);
         tell(sender, &news);
@@ -277,6 +209,9 @@ enum gpud_status gpud_sender_listen(struct gpud_sender *sender, const char *path
     enum gpud_status status = gpud_listener_open(&sender->listener, path, error);
     if (status != GPUD_OK)
         return status;
+    struct gpud_error unlisted;
+    if (gpud_registry_add(path, &unlisted) != GPUD_OK) /* nothing but lists of channels needs it */
+        gpud_log_info(&sender->context->log, AREA, "not in lists of channels: %s", unlisted.reason);
     sender->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (sender->wake < 0)
         return gpud_fail_errno(error, "cannot create an eventfd");
@@ -303,6 +238,9 @@ void gpud_sender_stop_listening(struct gpud_sender *sender)
         pthread_join(sender->thread, NULL);
         sender->thread_runs = false;
     }
+    gpud_newcomers_close(sender);
+    if (sender->listener.fd >= 0)
+        gpud_registry_remove(sender->listener.path);
     gpud_listener_close(&sender->listener);
     gpud_fd_close(&sender->wake);
 }

@@ -168,6 +168,8 @@ static void count_frame(struct gpud_receiver *receiver, struct gpud_frame_info *
     int64_t now = gpud_now();
     /* The sender's word: it may lie in the future, or anywhere. */
     uint64_t latency = info->submit_time ? (uint64_t)now - info->submit_time : 0;
+    gpud_page_tell_latency(&receiver->session->view,
+                           latency <= UINT32_MAX ? (uint32_t)latency : UINT32_MAX);
     gpud_pace_learn(&receiver->pace, now);
 
     pthread_mutex_lock(&receiver->lock);

@@ -1,14 +1,16 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The inside of a sender. Seven files:
+/* The inside of a sender. Nine files:
  *   sender.c    the public object: epochs, lending, events
  *   submit.c    a frame gets its credits, by each receiver's policy
  *   delivery.c  one frame on its way to several receivers: copies, signals, publishing
  *   link.c      one receiver: the handshake as a state machine, its policy, its end
  *   offer.c     which route a receiver is offered, and its room in the ring
  *   rate.c      how fast a link's copies are, where the choice of its route depends on that
- *   listener.c  the thread that accepts receivers, feeds the state machines and notices deaths
+ *   listener.c  the thread that accepts newcomers, feeds the state machines and notices deaths
+ *   newcomer.c  who has connected and not said yet what for
+ *   status.c    what is told to who asks
  *
  * One lock, for everything but what says otherwise; links and transports are reference-counted
  * under it. A driver's thread that reports a completion never waits for it: the driver may need
@@ -66,6 +68,24 @@ struct gpud_link {
  * frame. */
 #define GPUD_STICKY_MAX 16
 
+/* Connections that have not said yet what for. */
+#define GPUD_NEWCOMERS_MAX 32
+struct gpud_newcomer {
+    int fd; /* −1: it is none any more */
+    pid_t pid;
+    int64_t deadline;
+};
+
+/* How many frames there were at the last one submitted before the sample; a sample a second. */
+struct gpud_rate_sample {
+    uint64_t sequence;
+    int64_t time;
+};
+struct gpud_rate {
+    int64_t sampled; /* when the last was taken */
+    struct gpud_rate_sample before, last;
+};
+
 struct gpud_sender {
     struct gpud_context *context;
     struct gpud_device *device, *host; /* host == device on the host */
@@ -95,11 +115,15 @@ struct gpud_sender {
     struct gpud_pool *staging; /* on the host; == local there */
     struct gpud_user_message *sticky[GPUD_STICKY_MAX];
     uint64_t sequence;
+    int64_t submitted; /* when the last frame was; 0: there was none */
+    struct gpud_rate rate;
     uint32_t unpaced; /* frames that nobody got, lately */
 
     struct gpud_link *links[GPUD_RECEIVERS_MAX];
     uint32_t link_count;
     uint64_t link_ids;
+    struct gpud_newcomer newcomers[GPUD_NEWCOMERS_MAX]; /* in the order in which they came */
+    uint32_t newcomer_count;
 
     struct gpud_listener listener;
     struct gpud_admission admission;
@@ -245,5 +269,28 @@ enum gpud_status gpud_sender_listen(struct gpud_sender *sender, const char *path
 /* The thread takes a turn now: something changed that it has to deal with. */
 void gpud_sender_wake_listener(const struct gpud_sender *sender);
 void gpud_sender_stop_listening(struct gpud_sender *sender);
+
+/* --- newcomer.c; all under the lock, in the listener's thread -------------------------------- */
+
+/* Takes the descriptor. */
+void gpud_newcomer_add(struct gpud_sender *sender, int fd, pid_t pid);
+
+/* Tells somebody whose connection is about to be closed why. */
+void gpud_newcomer_refuse(const struct gpud_sender *sender, int fd, enum gpud_status status,
+                          const char *why);
+
+/* Reads what they say, by what ppoll() said of the first `count`, and ends those that are late. The
+ * lock may be dropped meanwhile. */
+struct pollfd;
+void gpud_newcomers_read(struct gpud_sender *sender, const struct pollfd *fds, uint32_t count);
+void gpud_newcomers_close(struct gpud_sender *sender);
+
+/* --- status.c; under the lock ---------------------------------------------------------------- */
+
+/* Tells who asks. */
+void gpud_sender_answer(const struct gpud_sender *sender, int fd);
+
+/* Notes how many frames there were, where it is time to. */
+void gpud_sender_sample(struct gpud_sender *sender, int64_t now);
 
 #endif

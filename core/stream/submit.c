@@ -239,8 +239,11 @@ enum gpud_status gpud_sender_submit(struct gpud_sender *sender, struct gpud_fram
     bool delivered = false;
     if (status == GPUD_OK) {
         uint64_t before = sender->sequence;
-        status = submit(sender, *frame, keep, gpud_deadline(timeout_ns), error);
+        int64_t now = gpud_now();
+        status = submit(sender, *frame, keep, gpud_deadline_from(now, timeout_ns), error);
         delivered = sender->sequence != before;
+        if (delivered)
+            sender->submitted = now;
     }
     gpud_sender_unlock(sender);
     if (delivered && keep)

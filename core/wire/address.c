@@ -14,6 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define NAME_CHARACTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+
 /* --- addresses ----------------------------------------------------------------------------- */
 
 enum gpud_status gpud_runtime_directory(char *path, size_t size, struct gpud_error *error)
@@ -28,8 +30,7 @@ enum gpud_status gpud_runtime_directory(char *path, size_t size, struct gpud_err
     return GPUD_OK;
 }
 
-/* A directory that nobody else can enter: in it a socket cannot be replaced by an impostor's. */
-static enum gpud_status private_directory(char *path, size_t size, struct gpud_error *error)
+enum gpud_status gpud_private_directory(char *path, size_t size, struct gpud_error *error)
 {
     enum gpud_status status = gpud_runtime_directory(path, size, error);
     if (status != GPUD_OK)
@@ -52,6 +53,11 @@ static int quoted(const char *address)
     return (int)gpud_text_whole(address, strnlen(address, 64));
 }
 
+bool gpud_address_is_name(const char *address)
+{
+    return address[0] && address[0] != '.' && address[strspn(address, NAME_CHARACTERS)] == '\0';
+}
+
 enum gpud_status gpud_address_resolve(const char *address, char path[GPUD_SOCKET_PATH_MAX],
                                       struct gpud_error *error)
 {
@@ -67,18 +73,17 @@ enum gpud_status gpud_address_resolve(const char *address, char path[GPUD_SOCKET
         memcpy(path, name, strlen(name) + 1);
         return GPUD_OK;
     }
-    for (const char *c = address; *c; c++)
-        if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-", *c))
-            return gpud_fail(error, GPUD_INVALID,
-                             "\"%.*s\" is not an address: letters, digits, '.', '_', '-', or "
-                             "unix:/absolute/path",
-                             quoted(address), address);
+    if (address[strspn(address, NAME_CHARACTERS)])
+        return gpud_fail(error, GPUD_INVALID,
+                         "\"%.*s\" is not an address: letters, digits, '.', '_', '-', or "
+                         "unix:/absolute/path",
+                         quoted(address), address);
     if (address[0] == '.')
         return gpud_fail(error, GPUD_INVALID, "the address \"%.*s\" begins with a dot",
                          quoted(address), address);
 
     char directory[GPUD_SOCKET_PATH_MAX];
-    enum gpud_status status = private_directory(directory, sizeof(directory), error);
+    enum gpud_status status = gpud_private_directory(directory, sizeof(directory), error);
     if (status != GPUD_OK)
         return status;
     char joined[2 * GPUD_SOCKET_PATH_MAX];

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/text.h"
+#include "base/process.h"
 #include "wire/socket.h"
 
 #include <ctype.h>
@@ -59,43 +59,33 @@ static uint64_t read_number(const char **text)
     return errno == 0 ? number : 0;
 }
 
-/* The process's name, for a person who looks for it. */
-static bool read_name(pid_t pid, char *name, size_t size)
+/* What stands in the file: a process id, and the namespace that it counts in. 0: none. */
+static pid_t read_signature(int fd, uint64_t *namespace)
 {
-    char path[40];
-    gpud_print(path, "/proc/%ld/comm", (long)pid);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    ssize_t got = read(fd, name, size - 1);
-    close(fd);
-    if (got <= 0)
-        return false;
-    name[got] = '\0';
-    name[strcspn(name, "\n")] = '\0';
-    gpud_text_clean(name, strlen(name)); /* a process chooses its name */
-    return true;
-}
-
-bool gpud_lock_holder(int fd, char text[GPUD_LOCK_HOLDER_MAX])
-{
-    char content[64], name[32];
+    char content[64];
     const char *at = content;
     ssize_t got = pread(fd, content, sizeof(content) - 1, 0);
     content[got > 0 ? got : 0] = '\0';
     uint64_t number = read_number(&at);
     at += *at == ' ';
-    uint64_t namespace = read_number(&at), own = pid_namespace();
-    pid_t pid = number <= INT_MAX ? (pid_t)number : 0;
+    *namespace = read_number(&at);
+    return *at == '\n' && number <= INT_MAX ? (pid_t)number : 0;
+}
 
-    if (pid == 0 || *at != '\n') {
+bool gpud_lock_holder(int fd, char text[GPUD_LOCK_HOLDER_MAX])
+{
+    char name[32];
+    uint64_t namespace;
+    pid_t pid = read_signature(fd, &namespace);
+
+    if (pid == 0) {
         gpud_print_n(text, GPUD_LOCK_HOLDER_MAX, "a process that does not say which");
-    } else if (namespace != own) {
+    } else if (namespace != pid_namespace()) {
         gpud_print_n(text, GPUD_LOCK_HOLDER_MAX, "process %ld of another container", (long)pid);
     } else if (pid == getpid()) {
         gpud_print_n(text, GPUD_LOCK_HOLDER_MAX, "this process itself");
         return true;
-    } else if (read_name(pid, name, sizeof(name))) {
+    } else if (gpud_process_name(pid, name, sizeof(name))) {
         gpud_print_n(text, GPUD_LOCK_HOLDER_MAX, "process %ld (%s)", (long)pid, name);
     } else {
         bool gone = kill(pid, 0) < 0 && errno == ESRCH;
@@ -158,6 +148,26 @@ enum gpud_status gpud_lock_take(const char *path, int *fd, struct gpud_error *er
         struct timespec pause = gpud_timespec(PAUSE);
         clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
     }
+}
+
+pid_t gpud_lock_find(const char *path)
+{
+    char name[GPUD_SOCKET_PATH_MAX + 8];
+    struct stat st;
+    uint64_t namespace;
+    path_of(path, name, sizeof(name));
+    int fd = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return 0;
+    pid_t pid = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid()
+                    ? read_signature(fd, &namespace)
+                    : 0;
+    /* Whoever died has it no more, and its number may be another process's by now. A sender that
+     * wants it at this very moment tries again. */
+    if (pid && (namespace != pid_namespace() || flock(fd, LOCK_SH | LOCK_NB) == 0))
+        pid = 0;
+    close(fd);
+    return pid;
 }
 
 void gpud_lock_drop(const char *path, int *fd)

@@ -7,6 +7,7 @@
 #define GPUD_WIRE_LOCK_H
 
 #include "base/error.h"
+#include <sys/types.h>
 
 #define GPUD_LOCK_HOLDER_MAX 96
 
@@ -21,5 +22,9 @@ void gpud_lock_drop(const char *path, int *fd);
 /* Who holds the lock, as far as its file tells: "process 1234 (gst-launch-1.0)". true: it is this
  * process. */
 bool gpud_lock_holder(int fd, char text[GPUD_LOCK_HOLDER_MAX]);
+
+/* The process that has the lock of this path now, without a try to take it from it; 0: nobody, or
+ * somebody whom nothing is known of: of another user, or in another container. */
+pid_t gpud_lock_find(const char *path);
 
 #endif

@@ -189,6 +189,78 @@ static void endpoint(struct codec *codec, struct gpud_endpoint *endpoint)
     u8(codec, &endpoint->require_direct);
 }
 
+static void at_most(struct codec *codec, uint64_t value, uint64_t max)
+{
+    if (value > max)
+        codec->bad = true;
+}
+
+static void report(struct codec *codec, struct gpud_report *report)
+{
+    text(codec, report->name, sizeof(report->name));
+    text(codec, report->device, sizeof(report->device));
+    u32(codec, &report->epoch);
+    if (report->epoch) {
+        layout(codec, &report->layout);
+        counted(codec, report->media, &report->media_size, GPUD_MEDIA_MAX);
+    } else if (!codec->writing) {
+        memset(&report->layout, 0, sizeof(report->layout));
+        report->media_size = 0;
+    }
+    u8(codec, &report->ended);
+    u8(codec, &report->slow_receiver);
+    u32(codec, &report->slots);
+    u32(codec, &report->links);
+    u64(codec, &report->frames);
+    u64(codec, &report->delivered);
+    u64(codec, &report->dropped);
+    u64(codec, &report->connects);
+    u64(codec, &report->rate);
+    u64(codec, &report->age);
+    at_most(codec, report->ended, 1);
+    at_most(codec, report->slow_receiver, GPUD_SLOW_DROP_OLDEST);
+    at_most(codec, report->slots, GPUD_SLOTS_MAX);
+    at_most(codec, report->links, GPUD_RECEIVERS_MAX);
+}
+
+static void link(struct codec *codec, struct gpud_link_info *link)
+{
+    uint64_t pid = (uint64_t)link->pid;
+    uint8_t phase = (uint8_t)link->phase, slow_receiver = (uint8_t)link->slow_receiver;
+    u64(codec, &link->id);
+    u64(codec, &pid);
+    text(codec, link->name, sizeof(link->name));
+    text(codec, link->device, sizeof(link->device));
+    text(codec, link->path, sizeof(link->path));
+    text(codec, link->fallback_reason, sizeof(link->fallback_reason));
+    u8(codec, &phase);
+    u8(codec, &slow_receiver);
+    u32(codec, &link->held);
+    u64(codec, &link->delivered);
+    u64(codec, &link->dropped);
+    u64(codec, &link->latency);
+    at_most(codec, pid, INT32_MAX);
+    at_most(codec, phase, GPUD_PHASE_LEAVING);
+    at_most(codec, slow_receiver, GPUD_SLOW_DROP_OLDEST);
+    if (codec->writing)
+        return;
+    link->size = sizeof(*link);
+    link->pid = (int64_t)pid;
+    link->phase = (enum gpud_link_phase)phase;
+    link->slow_receiver = (enum gpud_slow_receiver)slow_receiver;
+}
+
+static void links(struct codec *codec, struct gpud_links *links)
+{
+    u32(codec, &links->count);
+    if (links->count == 0 || links->count > GPUD_LINKS_A_MESSAGE) {
+        codec->bad = true;
+        links->count = 0;
+    }
+    for (uint32_t i = 0; i < links->count; i++)
+        link(codec, &links->link[i]);
+}
+
 static void body(struct codec *codec, struct gpud_message *message)
 {
     switch (message->type) {
@@ -230,6 +302,14 @@ static void body(struct codec *codec, struct gpud_message *message)
         break;
     case GPUD_MESSAGE_GROW:
         ring(codec, &message->grow);
+        break;
+    case GPUD_MESSAGE_QUERY:
+        break;
+    case GPUD_MESSAGE_STATUS:
+        report(codec, &message->report);
+        break;
+    case GPUD_MESSAGE_LINKS:
+        links(codec, &message->links);
         break;
     default:
         codec->bad = true;
@@ -326,6 +406,8 @@ const char *gpud_message_name(enum gpud_message_type type)
         [GPUD_MESSAGE_READY] = "READY",   [GPUD_MESSAGE_REFUSE] = "REFUSE",
         [GPUD_MESSAGE_EVENT] = "EVENT",   [GPUD_MESSAGE_EOS] = "EOS",
         [GPUD_MESSAGE_GROW] = "GROW",     [GPUD_MESSAGE_BYE] = "BYE",
+        [GPUD_MESSAGE_QUERY] = "QUERY",   [GPUD_MESSAGE_STATUS] = "STATUS",
+        [GPUD_MESSAGE_LINKS] = "LINKS",
     };
     return (unsigned)type < sizeof(names) / sizeof(names[0]) && names[type] ? names[type]
                                                                             : "message";

@@ -16,6 +16,12 @@
  *        ◀────────────── EVENT, EOS, GROW, OFFER      each with its place among the frames
  *        ◀──────────────────────────────────▶ BYE     without it, the end is a crash
  *
+ *     anybody                               sender
+ *        QUERY ────────────────────────────────▶      instead of HELLO: how are you?
+ *        ◀─────────────────────────────── STATUS      the stream
+ *        ◀──────────────────────────────── LINKS      its receivers, some in each, until all are
+ *                                                     told; and the end
+ *
  * Everything is little-endian, whatever the machine, so that the same bytes can travel between
  * hosts. Every message has the same header; the length is checked before anything is read, and
  * every descriptor that comes along is counted. */
@@ -43,6 +49,9 @@ enum gpud_message_type {
     GPUD_MESSAGE_EOS,
     GPUD_MESSAGE_GROW,
     GPUD_MESSAGE_BYE,
+    GPUD_MESSAGE_QUERY,
+    GPUD_MESSAGE_STATUS,
+    GPUD_MESSAGE_LINKS,
 };
 
 /* What one side says about itself; what routes are chosen by. */
@@ -104,6 +113,27 @@ struct gpud_user_message {
     uint8_t data[GPUD_MEDIA_MAX];
 };
 
+/* What a sender says of its stream to who asks. */
+struct gpud_report {
+    char name[64], device[32]; /* of the application; where its ring lies */
+    uint32_t epoch;            /* 0: it has no format yet, and no layout or media follow */
+    struct gpud_layout layout;
+    uint32_t media_size;
+    uint8_t media[GPUD_MEDIA_MAX];
+    uint8_t ended, slow_receiver;
+    uint32_t slots, links; /* links: so many are told next, GPUD_RECEIVERS_MAX at most */
+    uint64_t frames, delivered, dropped, connects;
+    uint64_t rate; /* frames in 1000 s, lately */
+    uint64_t age;  /* ns since the last frame; GPUD_TIME_NONE: there was none */
+};
+
+/* As many as fit, with room left. */
+#define GPUD_LINKS_A_MESSAGE 8
+struct gpud_links {
+    uint32_t count;
+    struct gpud_link_info link[GPUD_LINKS_A_MESSAGE]; /* without their size */
+};
+
 struct gpud_message {
     enum gpud_message_type type;
     uint32_t position; /* frames published in this epoch before the message: its place among them */
@@ -116,6 +146,8 @@ struct gpud_message {
         struct gpud_refuse refuse; /* and BYE */
         struct gpud_user_message event;
         struct gpud_ring_description grow;
+        struct gpud_report report;
+        struct gpud_links links;
     };
 };
 

@@ -78,7 +78,8 @@ struct gpud_page {
         start; /* sender: the sequence (low and high word) after which frames are this receiver's;
                   third: 1 when it has taken all slots back, whoever still reads them */
     struct gpud_line claimed;  /* both, by compare-and-swap */
-    struct gpud_line returned; /* receiver: entries given back */
+    struct gpud_line returned; /* receiver: entries given back; second: ns from submit to acquire of
+                                  the last frame, for people */
     struct gpud_line
         sender_sleeps; /* sender: 0, or wake me at so many free entries; cleared by the waker */
     struct gpud_line receiver_sleeps; /* receiver: 0 or 1; cleared by the waker */
@@ -140,6 +141,12 @@ static inline bool gpud_page_has_returns(const struct gpud_page_sender *view)
     return atomic_load_explicit(&view->page->returned.word, memory_order_acquire) != view->returned;
 }
 
+/* What the receiver says of its last frame; 0: nothing. Believed by nobody but people. */
+static inline uint32_t gpud_page_latency(const struct gpud_page_sender *view)
+{
+    return atomic_load_explicit(&view->page->returned.second, memory_order_relaxed);
+}
+
 void gpud_page_count_message(struct gpud_page_sender *view);
 
 /* How many entries are with the receiver: published, neither returned nor revoked. */
@@ -162,6 +169,12 @@ struct gpud_page_receiver {
 
 void gpud_page_receiver_init(struct gpud_page_receiver *view, struct gpud_page *page,
                              uint32_t entries);
+
+/* In a line that is the receiver's to write anyway. */
+static inline void gpud_page_tell_latency(const struct gpud_page_receiver *view, uint32_t latency)
+{
+    atomic_store_explicit(&view->page->returned.second, latency, memory_order_relaxed);
+}
 
 /* How many frames were published, and claimed or revoked, in this page's life; messages that the
  * sender counted. */

@@ -6,10 +6,12 @@
 #include "base/fd.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* An interruption is seen within this. */
@@ -86,6 +88,52 @@ enum gpud_status gpud_socket_connect(const char *path, int *fd, pid_t *pid,
     }
     *fd = made;
     return GPUD_OK;
+}
+
+/* By the very file that was looked at: the name of it may be another one's a moment later. */
+static enum gpud_status reach(int file, const char *path, int *fd, pid_t *pid,
+                              struct gpud_error *error)
+{
+    struct stat st;
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    if (fstat(file, &st) < 0)
+        return gpud_fail_errno(error, "cannot look at %s", path);
+    if (!S_ISSOCK(st.st_mode))
+        return gpud_fail(error, GPUD_CLOSED, "%s is not a socket", path);
+    if (st.st_uid != geteuid())
+        return gpud_fail(error, GPUD_NO_ACCESS, "%s belongs to user %u, not %u", path, st.st_uid,
+                         geteuid());
+    gpud_print(name.sun_path, "/proc/self/fd/%d", file);
+    int made = new_socket(error);
+    if (made < 0)
+        return GPUD_NO_MEMORY;
+    enum gpud_status status;
+    if (connect(made, (struct sockaddr *)&name, sizeof(name)) == 0)
+        status = check_user(made, pid, error);
+    else if (errno == EAGAIN)
+        status = gpud_fail(error, GPUD_AGAIN, "too many wait for %s already", path);
+    else if (errno == ECONNREFUSED)
+        status = gpud_fail(error, GPUD_CLOSED, "nobody sends on %s", path);
+    else
+        status = gpud_fail_errno(error, "cannot connect to %s", path);
+    if (status == GPUD_OK)
+        *fd = made;
+    else
+        close(made);
+    return status;
+}
+
+enum gpud_status gpud_socket_reach(const char *path, int *fd, pid_t *pid, struct gpud_error *error)
+{
+    int file = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (file < 0) {
+        if (errno == ENOENT || errno == ENOTDIR)
+            return gpud_fail(error, GPUD_CLOSED, "nobody sends on %s", path);
+        return gpud_fail_errno(error, "cannot look at %s", path);
+    }
+    enum gpud_status status = reach(file, path, fd, pid, error);
+    close(file);
+    return status;
 }
 
 enum gpud_status gpud_socket_send(int fd, struct gpud_message *message, struct gpud_error *error)

@@ -23,6 +23,13 @@ enum gpud_status gpud_address_resolve(const char *address, char path[GPUD_SOCKET
  * not exist. */
 enum gpud_status gpud_runtime_directory(char *path, size_t size, struct gpud_error *error);
 
+/* The same, made if need be: nobody else can enter it, so that in it a socket cannot be replaced by
+ * an impostor's. */
+enum gpud_status gpud_private_directory(char *path, size_t size, struct gpud_error *error);
+
+/* Whether it is a bare name. */
+bool gpud_address_is_name(const char *address);
+
 struct gpud_listener {
     int fd, lock;
     char path[GPUD_SOCKET_PATH_MAX];
@@ -42,6 +49,10 @@ enum gpud_status gpud_listener_accept(struct gpud_listener *listener, int *fd, p
 /* GPUD_AGAIN: nobody listens there (yet). */
 enum gpud_status gpud_socket_connect(const char *path, int *fd, pid_t *pid,
                                      struct gpud_error *error);
+
+/* For asking, not for frames: connects to nothing but a socket file of this user's own, which is
+ * looked at before. GPUD_CLOSED: nobody listens there. GPUD_AGAIN: too many wait there already. */
+enum gpud_status gpud_socket_reach(const char *path, int *fd, pid_t *pid, struct gpud_error *error);
 
 /* GPUD_AGAIN: the peer does not read, its buffer is full. GPUD_PEER: it is gone. */
 enum gpud_status gpud_socket_send(int fd, struct gpud_message *message, struct gpud_error *error);

@@ -125,6 +125,35 @@ GPUD_API enum gpud_status gpud_sender_send_eos(struct gpud_sender *sender,
 
 GPUD_API void gpud_sender_get_info(struct gpud_sender *sender, struct gpud_sender_info *info);
 
+/* How far a receiver has come. */
+enum gpud_link_phase {
+    GPUD_PHASE_CONNECTING, /* it speaks with the sender, or waits for its format */
+    GPUD_PHASE_STREAMING,
+    GPUD_PHASE_LEAVING, /* it said goodbye, and still holds frames */
+};
+
+/* What a sender knows of one receiver. The caller sets size. */
+struct gpud_link_info {
+    size_t size;
+    uint64_t id; /* counts connections from 1 */
+    int64_t pid; /* of its process; 0: in another container */
+    char name[64];
+    char device[32];
+    char path[32]; /* the route, or "none" */
+    char fallback_reason[GPUD_REASON_MAX];
+    enum gpud_link_phase phase;
+    enum gpud_slow_receiver slow_receiver; /* the policy in effect */
+    uint32_t held;                         /* frames that it has not given back */
+    uint64_t delivered, dropped;           /* frames */
+    uint64_t latency; /* ns from submit to acquire, of the last frame that it took, by its own word;
+                         0: not known */
+};
+
+/* All receivers that are connected. Writes up to max entries and returns how many there are.
+ * infos[0].size is that of each. */
+GPUD_API size_t gpud_sender_list_links(struct gpud_sender *sender, struct gpud_link_info *infos,
+                                       size_t max);
+
 /* Another policy than at creation (DEFAULT: BLOCK), at once and for every receiver that did not ask
  * for one of its own: a submit that is waiting for such a receiver goes on by the new one. */
 GPUD_API enum gpud_status gpud_sender_set_slow_receiver(struct gpud_sender *sender,

@@ -119,7 +119,10 @@ static void say(struct player *player, struct fuzz_input *input)
     static struct gpud_message message;
     uint32_t choice;
     memset(&message, 0, sizeof(message));
-    message.type = (enum gpud_message_type)(fuzz_number(input, 1) % 11);
+    choice = fuzz_number(input, 1);
+    message.type = (enum gpud_message_type)(choice % 11);
+    if (choice >= 253) /* what is not part of a link */
+        message.type = (enum gpud_message_type)(GPUD_MESSAGE_QUERY + choice - 253);
     switch (message.type) {
     case GPUD_MESSAGE_HELLO: {
         static const char *const routes[] = {"", "map", "peer", "staged"};

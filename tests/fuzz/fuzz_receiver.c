@@ -153,7 +153,10 @@ static void say(struct player *player, struct fuzz_input *input)
 {
     static struct gpud_message message;
     memset(&message, 0, sizeof(message));
-    message.type = (enum gpud_message_type)(fuzz_number(input, 1) % 11);
+    uint32_t choice = fuzz_number(input, 1);
+    message.type = (enum gpud_message_type)(choice % 11);
+    if (choice >= 253) /* what is not part of a link */
+        message.type = (enum gpud_message_type)(GPUD_MESSAGE_QUERY + choice - 253);
     message.position = player->page ? player->view.head : 0;
     switch (message.type) {
     case GPUD_MESSAGE_HELLO:

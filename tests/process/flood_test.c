@@ -201,8 +201,20 @@ static void places(void)
                           hoard(8, RAW_READY_SENT), hoard(7, RAW_READY_SENT)};
     struct raw raw;
     raw_log_clear();
-    raw_connect(&raw, STEADY_ADDRESS);
-    CHECK(raw_log_says("all places for receivers are taken", 5 * GPUD_SEC), "one more was taken");
+    struct gpud_message message;
+    raw_open(&raw, STEADY_ADDRESS, RAW_HELLO_SENT);
+    CHECK(raw_receive(raw.fd, &message, 5 * GPUD_SEC) && message.type == GPUD_MESSAGE_REFUSE &&
+              strstr(message.refuse.reason, "all places for receivers are taken"),
+          "one more was taken");
+    /* Who only asks needs none. */
+    struct gpud_channels *channels;
+    struct gpud_channel_info info = GPUD_PARAMS_INIT(info);
+    WORKS(gpud_channels_create(STEADY_ADDRESS, 20 * GPUD_SEC, &channels, &e));
+    WORKS(gpud_channels_get_info(channels, 0, &info, &e));
+    CHECK(info.answered && info.links == GPUD_RECEIVERS_MAX, "%u receivers: %s", info.links,
+          info.reason);
+    gpud_channels_destroy(&channels);
+    CHECK(raw_log_says("all places for receivers are taken", 5 * GPUD_SEC), "and nobody says so");
     raw_close(&raw);
     for (int i = 0; i < 4; i++)
         let_go(streaming[i]);

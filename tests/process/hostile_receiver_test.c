@@ -269,10 +269,12 @@ static void out_of_turn(void)
     for (int step = RAW_CONNECTED; step <= RAW_READY_SENT; step++) {
         if (step == RAW_HELLO_SENT || step == RAW_HELLO_GOT)
             continue; /* the sender is at "offered" already */
-        for (int type = GPUD_MESSAGE_HELLO; type <= GPUD_MESSAGE_BYE; type++) {
+        for (int type = GPUD_MESSAGE_HELLO; type <= GPUD_MESSAGE_LINKS; type++) {
             bool sender_waits = step == RAW_OFFERED;
             bool canary = step == RAW_ACCEPTED || step == RAW_CANARY_GOT;
-            if ((step == RAW_CONNECTED && type == GPUD_MESSAGE_HELLO) || type == GPUD_MESSAGE_BYE ||
+            if ((step == RAW_CONNECTED &&
+                 (type == GPUD_MESSAGE_HELLO || type == GPUD_MESSAGE_QUERY)) ||
+                type == GPUD_MESSAGE_BYE ||
                 (sender_waits && (type == GPUD_MESSAGE_ACCEPT || type == GPUD_MESSAGE_READY)) ||
                 (canary && type == GPUD_MESSAGE_READY) ||
                 ((sender_waits || canary) && type == GPUD_MESSAGE_REFUSE))
@@ -281,6 +283,8 @@ static void out_of_turn(void)
             memset(&message, 0, sizeof(message));
             if (type == GPUD_MESSAGE_ACCEPT)
                 raw_accept(&raw, &message);
+            if (type == GPUD_MESSAGE_LINKS)
+                message.links.count = 1;
             message.type = (enum gpud_message_type)type;
             CHECK(raw_send_message(raw.fd, &message), "not sent");
             char says[64];

@@ -50,6 +50,47 @@ static void fill_layout(struct gpud_layout *layout)
     layout->size = UINT64_C(0xfedcba9876543210);
 }
 
+static void fill_report(struct gpud_report *report)
+{
+    fill_text(report->name, sizeof(report->name), 'a');
+    fill_text(report->device, sizeof(report->device), 'b');
+    report->epoch = UINT32_MAX;
+    fill_layout(&report->layout);
+    report->media_size = GPUD_MEDIA_MAX;
+    memset(report->media, 0x3c, GPUD_MEDIA_MAX);
+    report->ended = 1;
+    report->slow_receiver = GPUD_SLOW_DROP_OLDEST;
+    report->slots = GPUD_SLOTS_MAX;
+    report->links = GPUD_RECEIVERS_MAX;
+    report->frames = UINT64_MAX;
+    report->delivered = UINT64_MAX - 1;
+    report->dropped = UINT64_MAX - 2;
+    report->connects = UINT64_MAX - 3;
+    report->rate = UINT64_MAX - 4;
+    report->age = UINT64_MAX - 5;
+}
+
+static void fill_links(struct gpud_links *links, uint32_t count)
+{
+    links->count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        struct gpud_link_info *link = &links->link[i];
+        link->size = sizeof(*link);
+        link->id = UINT64_MAX - i;
+        link->pid = INT32_MAX - (int)i;
+        fill_text(link->name, sizeof(link->name), 'a');
+        fill_text(link->device, sizeof(link->device), 'b');
+        fill_text(link->path, sizeof(link->path), 'c');
+        fill_text(link->fallback_reason, sizeof(link->fallback_reason), 'd');
+        link->phase = GPUD_PHASE_LEAVING;
+        link->slow_receiver = GPUD_SLOW_DROP_OLDEST;
+        link->held = UINT32_MAX - i;
+        link->delivered = UINT64_MAX / 3;
+        link->dropped = UINT64_MAX / 5;
+        link->latency = UINT64_MAX / 7 + i;
+    }
+}
+
 /* Message number n of type `type`: 0 is the smallest, 1 the largest that there is. */
 static void make(struct gpud_message *message, enum gpud_message_type type, bool large)
 {
@@ -123,6 +164,17 @@ static void make(struct gpud_message *message, enum gpud_message_type type, bool
         if (large)
             fill_ring(&message->grow, GPUD_RING_MEMORIES_MAX, false);
         break;
+    case GPUD_MESSAGE_QUERY:
+        break;
+    case GPUD_MESSAGE_STATUS:
+        if (large)
+            fill_report(&message->report);
+        break;
+    case GPUD_MESSAGE_LINKS:
+        if (large)
+            fill_links(&message->links, GPUD_LINKS_A_MESSAGE);
+        message->links.count = large ? GPUD_LINKS_A_MESSAGE : 1;
+        break;
     }
 }
 
@@ -185,9 +237,32 @@ static void check_sane(const struct gpud_message *message)
     case GPUD_MESSAGE_GROW:
         ring = &message->grow;
         break;
+    case GPUD_MESSAGE_STATUS:
+        CHECK(memchr(message->report.name, 0, 64) && memchr(message->report.device, 0, 32) &&
+                  memchr(message->report.layout.format, 0, 16),
+              "a text without an end");
+        CHECK(message->report.media_size <= GPUD_MEDIA_MAX &&
+                  message->report.links <= GPUD_RECEIVERS_MAX &&
+                  message->report.slow_receiver <= GPUD_SLOW_DROP_OLDEST,
+              "a report of what cannot be");
+        break;
+    case GPUD_MESSAGE_LINKS:
+        CHECK(message->links.count > 0 && message->links.count <= GPUD_LINKS_A_MESSAGE, "%u links",
+              message->links.count);
+        for (uint32_t i = 0; i < message->links.count; i++) {
+            const struct gpud_link_info *link = &message->links.link[i];
+            CHECK(memchr(link->name, 0, 64) && memchr(link->device, 0, 32) &&
+                      memchr(link->path, 0, 32) &&
+                      memchr(link->fallback_reason, 0, GPUD_REASON_MAX),
+                  "a text without an end");
+            CHECK(link->pid >= 0 && link->pid <= INT32_MAX && link->phase <= GPUD_PHASE_LEAVING,
+                  "a link that cannot be");
+        }
+        break;
     case GPUD_MESSAGE_CANARY:
     case GPUD_MESSAGE_READY:
     case GPUD_MESSAGE_EOS:
+    case GPUD_MESSAGE_QUERY:
         break;
     default:
         FAIL("a message of type %d was accepted", (int)message->type);
@@ -225,6 +300,14 @@ static void round_trip(enum gpud_message_type type, bool large)
         CHECK(memcmp(&got.offer.ring, &sent.offer.ring, sizeof(sent.offer.ring)) == 0,
               "the ring changed");
     }
+    if (type == GPUD_MESSAGE_STATUS && large)
+        CHECK(memcmp(&got.report, &sent.report, sizeof(sent.report)) == 0, "the STATUS changed");
+    if (type == GPUD_MESSAGE_LINKS && large)
+        CHECK(memcmp(&got.links, &sent.links, sizeof(sent.links)) == 0, "the LINKS changed");
+    /* What is told to who asks can grow by a third before it needs more messages. */
+    if (type == GPUD_MESSAGE_STATUS || type == GPUD_MESSAGE_LINKS)
+        CHECK(wire.size <= GPUD_MESSAGE_MAX * 3 / 4, "a %s of %zu bytes", gpud_message_name(type),
+              wire.size);
     if (type == GPUD_MESSAGE_HELLO && large)
         CHECK(memcmp(&got.hello, &sent.hello, sizeof(sent.hello)) == 0, "the HELLO changed");
 }
@@ -325,7 +408,7 @@ static void headers(void)
     wire.bytes[4]++;
     EXPECT(GPUD_UNSUPPORTED, "version 3", decode(&got, &wire, wire.size, 0, &e));
     wire.bytes[4]--;
-    const uint8_t types[] = {0, 11, 12, 127, 255};
+    const uint8_t types[] = {0, GPUD_MESSAGE_LINKS + 1, 127, 255};
     for (size_t i = 0; i < sizeof(types); i++) {
         wire.bytes[6] = types[i];
         EXPECT(GPUD_PEER, "malformed", decode(&got, &wire, wire.size, 0, &e));
@@ -364,7 +447,7 @@ int main(void)
     CHECK(guarded != MAP_FAILED && mprotect(guarded + guarded_size, 4096, PROT_NONE) == 0,
           "no guarded memory");
 
-    for (int type = GPUD_MESSAGE_HELLO; type <= GPUD_MESSAGE_BYE; type++)
+    for (int type = GPUD_MESSAGE_HELLO; type <= GPUD_MESSAGE_LINKS; type++)
         for (int large = 0; large < 2; large++) {
             round_trip((enum gpud_message_type)type, large);
             truncations((enum gpud_message_type)type, large);

@@ -1,0 +1,18 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What the system says of another process, for a person who looks for it. */
+#ifndef GPUD_BASE_PROCESS_H
+#define GPUD_BASE_PROCESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+/* The name that it goes by. false: there is no such process to be seen, and *name stays. */
+bool gpud_process_name(pid_t pid, char *name, size_t size);
+
+/* Whether somebody stopped it (SIGSTOP, a debugger): it does nothing until it is let go on. */
+bool gpud_process_is_stopped(pid_t pid);
+
+#endif

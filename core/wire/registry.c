@@ -1,0 +1,195 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "wire/registry.h"
+
+#include "base/fd.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PREFIX ".unix"
+#define SIGN_MAX (sizeof(PREFIX) + 2 * GPUD_SOCKET_PATH_MAX)
+
+/* A process that was stopped with the lock in hand must not stop the others. */
+#define PATIENCE GPUD_SEC
+#define PAUSE (5 * GPUD_MSEC)
+
+/* --- signs --------------------------------------------------------------------------------- */
+
+/* Every path has a name of its own: '/' is "!", "!" is "=1", "=" is "=0". */
+static void sign_of(const char *path, char sign[SIGN_MAX])
+{
+    char *at = stpcpy(sign, PREFIX);
+    for (; *path; path++) {
+        if (*path == '!' || *path == '=') {
+            *at++ = '=';
+            *at++ = *path == '!' ? '1' : '0';
+        } else {
+            *at++ = *path == '/' ? '!' : *path;
+        }
+    }
+    *at = '\0';
+}
+
+/* The path that a sign stands for; false: it is none. */
+static bool read_sign(int directory, const char *sign, char path[GPUD_SOCKET_PATH_MAX])
+{
+    char again[SIGN_MAX];
+    ssize_t length = readlinkat(directory, sign, path, GPUD_SOCKET_PATH_MAX);
+    if (length <= 0 || (size_t)length >= GPUD_SOCKET_PATH_MAX || path[0] != '/')
+        return false;
+    path[length] = '\0';
+    sign_of(path, again);
+    return strcmp(again, sign) == 0;
+}
+
+/* The bare name that a path is reached by; NULL: none. */
+static const char *bare_name(const char *directory, const char *path)
+{
+    size_t length = strlen(directory);
+    if (strncmp(path, directory, length) != 0 || path[length] != '/' ||
+        !gpud_address_is_name(path + length + 1))
+        return NULL;
+    return path + length + 1;
+}
+
+/* --- the directory ------------------------------------------------------------------------- */
+
+/* The directory, where it is this user's alone. */
+static int open_directory(const char *path, struct gpud_error *error)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) {
+        gpud_fail_errno(error, "cannot open the directory %s", path);
+    } else if (fstat(fd, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 0077)) {
+        gpud_fail(error, GPUD_NO_ACCESS,
+                  "%s is not a directory that you alone can enter: remove it, or chmod 700 it",
+                  path);
+        gpud_fd_close(&fd);
+        errno = EACCES;
+    }
+    return fd;
+}
+
+static bool lock(int directory, int64_t patience)
+{
+    int64_t deadline = gpud_deadline(patience);
+    while (flock(directory, LOCK_EX | LOCK_NB) < 0) {
+        if (gpud_now() >= deadline)
+            return false;
+        struct timespec pause = gpud_timespec(PAUSE);
+        clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+    }
+    return true;
+}
+
+enum gpud_status gpud_registry_add(const char *path, struct gpud_error *error)
+{
+    char name[GPUD_SOCKET_PATH_MAX], sign[SIGN_MAX];
+    enum gpud_status status = gpud_private_directory(name, sizeof(name), error);
+    if (status != GPUD_OK || bare_name(name, path))
+        return status;
+    int directory = open_directory(name, error);
+    if (directory < 0)
+        return GPUD_NO_ACCESS;
+    sign_of(path, sign);
+    /* Without the lock the sign may be taken down again, no more. */
+    lock(directory, PATIENCE);
+    unlinkat(directory, sign, 0);
+    if (symlinkat(path, directory, sign) < 0)
+        status = gpud_fail_errno(error, "cannot leave a sign of %s in %s", path, name);
+    gpud_fd_close(&directory);
+    return status;
+}
+
+static void take_down(const char *path, bool only_if_dead)
+{
+    char name[GPUD_SOCKET_PATH_MAX], sign[SIGN_MAX];
+    int fd = -1;
+    pid_t pid;
+    if (gpud_runtime_directory(name, sizeof(name), NULL) != GPUD_OK)
+        return;
+    int directory = open_directory(name, NULL);
+    if (directory < 0)
+        return;
+    sign_of(path, sign);
+    if (!only_if_dead ||
+        (lock(directory, 0) && gpud_socket_reach(path, &fd, &pid, NULL) == GPUD_CLOSED))
+        unlinkat(directory, sign, 0);
+    gpud_fd_close(&fd);
+    gpud_fd_close(&directory);
+}
+
+void gpud_registry_remove(const char *path)
+{
+    take_down(path, false);
+}
+
+void gpud_registry_reclaim(const char *path)
+{
+    take_down(path, true);
+}
+
+/* --- looking ------------------------------------------------------------------------------- */
+
+static int compare(const void *a, const void *b)
+{
+    const struct gpud_registered *x = a, *y = b;
+    return strcmp(x->address, y->address);
+}
+
+/* Whether an entry of the directory is an address. */
+static bool read_entry(int fd, const char *directory, const char *entry,
+                       struct gpud_registered *found)
+{
+    struct stat st;
+    if (fstatat(fd, entry, &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_uid != geteuid())
+        return false;
+    found->sign = S_ISLNK(st.st_mode);
+    if (found->sign) {
+        if (!read_sign(fd, entry, found->path))
+            return false;
+        gpud_print(found->address, "unix:%s", found->path);
+        return true;
+    }
+    if (!S_ISSOCK(st.st_mode) || !gpud_address_is_name(entry))
+        return false;
+    gpud_print(found->address, "%s", entry);
+    int length = gpud_print_n(found->path, sizeof(found->path), "%s/%s", directory, entry);
+    return length > 0 && (size_t)length < sizeof(found->path);
+}
+
+enum gpud_status gpud_registry_list(struct gpud_registered *found, size_t max, size_t *count,
+                                    char directory[GPUD_SOCKET_PATH_MAX], struct gpud_error *error)
+{
+    size_t seen = 0;
+    enum gpud_status status = gpud_runtime_directory(directory, GPUD_SOCKET_PATH_MAX, error);
+    if (status != GPUD_OK)
+        return status;
+    int fd = open_directory(directory, error);
+    if (fd < 0 && errno == ENOENT) {
+        *count = 0; /* nobody has sent from here yet */
+        return GPUD_OK;
+    }
+    if (fd < 0)
+        return GPUD_NO_ACCESS;
+    DIR *entries = fdopendir(fd);
+    if (!entries) {
+        gpud_fd_close(&fd);
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a directory");
+    }
+    for (struct dirent *entry; seen < max && (entry = readdir(entries));)
+        seen += read_entry(fd, directory, entry->d_name, &found[seen]);
+    closedir(entries);
+    qsort(found, seen, sizeof(*found), compare);
+    *count = seen;
+    return GPUD_OK;
+}

@@ -1,0 +1,76 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The channels of this user: which senders there are, what they send, and to whom. Each is asked on
+ * its own socket; a question takes no place of a receiver's and costs no frame.
+ *
+ *     gpud_channels_create → gpud_channels_count, { gpud_channels_get_info, …_list_links }… →
+ * gpud_channels_destroy
+ *
+ * What was found is a snapshot, which any thread may read. */
+#ifndef GPUDIRECT_CHANNEL_H
+#define GPUDIRECT_CHANNEL_H
+
+#include <gpudirect/sender.h>
+
+GPUD_BEGIN_DECLS
+
+struct gpud_channels;
+
+/* At most so many are listed. */
+#define GPUD_CHANNELS_MAX 256
+
+/* The caller sets size. Texts are clean UTF-8; numbers are the sender's word. */
+struct gpud_channel_info {
+    size_t size;
+    char address[120]; /* what a receiver gives */
+    int64_t pid;       /* of the sender's process; 0: not known (another container) */
+    char program[64];  /* the name of that process; "" where it is not known */
+    bool answered;     /* false: `reason` says why not, and nothing of what follows it is known */
+    char reason[GPUD_REASON_MAX];
+    char name[64];   /* of the application */
+    char device[32]; /* where its ring lies */
+    bool configured; /* it has a format: epoch, layout and media */
+    bool ended;      /* its stream is over, and it may begin another */
+    uint32_t epoch;  /* changes with the format */
+    struct gpud_layout layout;
+    uint32_t media_size;
+    uint8_t media[GPUD_MEDIA_MAX]; /* as given to gpud_sender_configure() */
+    uint32_t slots;
+    enum gpud_slow_receiver slow_receiver;
+    uint32_t links;              /* receivers; gpud_channels_list_links() knows them */
+    uint64_t frames;             /* submitted */
+    uint64_t delivered, dropped; /* summed over receivers, those that are gone included */
+    uint64_t connects;
+    double rate;  /* frames in a second, over the last one or two; 0: none came, or not known yet */
+    uint64_t age; /* ns since the last frame; GPUD_TIME_NONE: there was none */
+};
+
+/* Asks all channels of this user at once: those in its runtime directory, and those that listen on
+ * a path elsewhere and have this user's runtime directory, too. With an address, that channel
+ * alone. Returns when all have answered, and no later than the timeout: who has not answered by
+ * then (because it is stopped, say) is listed with a reason. Where nobody listens there is no
+ * channel. */
+GPUD_API enum gpud_status gpud_channels_create(const char *address, int64_t timeout_ns,
+                                               struct gpud_channels **channels,
+                                               struct gpud_error *error);
+GPUD_API void gpud_channels_destroy(struct gpud_channels **channels);
+
+GPUD_API size_t gpud_channels_count(const struct gpud_channels *channels);
+
+/* Where bare names were looked for. */
+GPUD_API const char *gpud_channels_get_directory(const struct gpud_channels *channels);
+
+/* By address. GPUD_INVALID: there are not so many. */
+GPUD_API enum gpud_status gpud_channels_get_info(const struct gpud_channels *channels, size_t index,
+                                                 struct gpud_channel_info *info,
+                                                 struct gpud_error *error);
+
+/* The receivers of a channel: writes up to max entries and returns how many there are.
+ * infos[0].size is that of each. */
+GPUD_API size_t gpud_channels_list_links(const struct gpud_channels *channels, size_t index,
+                                         struct gpud_link_info *infos, size_t max);
+
+GPUD_END_DECLS
+
+#endif

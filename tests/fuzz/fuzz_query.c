@@ -1,0 +1,116 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A sender, as somebody sees it who asks it how it is: the input answers, honestly or not, over a
+ * real socket with real descriptors. The question ends, whatever comes; what is told is fit for a
+ * terminal; and every descriptor that came along is closed. */
+#include "base/text.h"
+#include "route/route.h"
+#include "session.h"
+#include "stream/query.h"
+#include "watch.h"
+
+#define MESSAGES_MAX 64
+
+static void fill_links(struct gpud_links *links, struct fuzz_input *input)
+{
+    links->count = fuzz_number(input, 1) % (GPUD_LINKS_A_MESSAGE + 1);
+    for (uint32_t i = 0; i < links->count; i++) {
+        links->link[i].id = i + 1;
+        links->link[i].pid = getpid();
+        links->link[i].phase = GPUD_PHASE_STREAMING;
+        gpud_print(links->link[i].name, "receiver %u", i);
+    }
+}
+
+static void answer(int fd, struct fuzz_input *input)
+{
+    static struct gpud_message message;
+    memset(&message, 0, sizeof(message));
+    uint32_t kind = fuzz_number(input, 1);
+    message.type = GPUD_MESSAGE_STATUS;
+    if (kind % 4 == 1)
+        message.type = GPUD_MESSAGE_LINKS;
+    if (kind % 4 == 2)
+        message.type = (enum gpud_message_type)(kind / 4 % (GPUD_MESSAGE_LINKS + 1));
+    if (message.type == GPUD_MESSAGE_STATUS) {
+        message.report.links = kind / 4 % (GPUD_RECEIVERS_MAX + 1);
+        message.report.epoch = kind / 128;
+        if (message.report.epoch)
+            gpud_layout_init(&message.report.layout, "NV12", 64, 32, 0, NULL);
+    }
+    if (message.type == GPUD_MESSAGE_LINKS)
+        fill_links(&message.links, input);
+    if (message.type == GPUD_MESSAGE_ACCEPT)
+        message.accept.page = fd;
+    fuzz_send(fd, &message, input, fd);
+}
+
+static void expect_clean(const char *text, size_t room)
+{
+    char copy[GPUD_REASON_MAX];
+    size_t length = strnlen(text, room);
+    if (length == room)
+        watch_fail("a text without an end");
+    memcpy(copy, text, length);
+    gpud_text_clean(copy, length);
+    if (memcmp(copy, text, length) != 0)
+        watch_fail("\"%s\" is not clean", text);
+}
+
+static void expect_sense(const struct gpud_query *query)
+{
+    if (query->state == GPUD_QUERY_FAILED && strlen(query->reason) < 10)
+        watch_fail("no answer, and no reason");
+    expect_clean(query->reason, sizeof(query->reason));
+    if (query->state != GPUD_QUERY_ANSWERED)
+        return;
+    if (query->link_count != query->report.links || query->link_count > GPUD_RECEIVERS_MAX)
+        watch_fail("%u of %u receivers", query->link_count, query->report.links);
+    if (query->report.epoch && gpud_layout_check(&query->report.layout, NULL) != GPUD_OK)
+        watch_fail("a layout that cannot be");
+    expect_clean(query->report.name, sizeof(query->report.name));
+    for (uint32_t i = 0; i < query->link_count; i++) {
+        expect_clean(query->link[i].name, sizeof(query->link[i].name));
+        expect_clean(query->link[i].fallback_reason, sizeof(query->link[i].fallback_reason));
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static struct gpud_query query;
+    struct fuzz_input input = {data, size};
+    int ends[2];
+    static bool started;
+    if (!started)
+        watch_start();
+    started = true;
+    unsigned fds = fuzz_count_fds();
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0)
+        abort();
+    memset(&query, 0, sizeof(query));
+    query.state = GPUD_QUERY_ASKED;
+    query.fd = ends[0];
+    query.pid = getpid();
+    watch_begin(WATCH_HONEST, "an answer", 0);
+    for (unsigned i = 0; input.size && i < MESSAGES_MAX; i++) {
+        answer(ends[1], &input);
+        if (i % 2)
+            gpud_query_read(&query);
+    }
+    bool hangs_up = size % 2;
+    if (hangs_up)
+        close(ends[1]);
+    gpud_query_read(&query);
+    if (hangs_up && gpud_query_is_open(&query))
+        watch_fail("the end of the connection is not noticed");
+    gpud_query_give_up(&query);
+    watch_end(WATCH_HONEST);
+    expect_sense(&query);
+    gpud_query_close(&query);
+    if (!hangs_up)
+        close(ends[1]);
+    if (fuzz_count_fds() != fds)
+        watch_fail("descriptors are left");
+    return 0;
+}

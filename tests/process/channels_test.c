@@ -1,0 +1,451 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Who asks what channels there are: all are found, also those on a path elsewhere; those that are
+ * stopped, hang or lie are told of with a sentence, and hold nobody up; and a stream does not
+ * notice that it is asked about. */
+#include "../check.h"
+#include "raw.h"
+#include "steady.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PATIENCE (20 * GPUD_SEC)
+
+static struct steady steady;
+
+/* --- asking ----------------------------------------------------------------------------------- */
+
+struct asked {
+    size_t count;
+    struct gpud_channel_info info[8];
+    struct gpud_link_info link[8][GPUD_RECEIVERS_MAX];
+    char directory[128];
+};
+static struct asked asked;
+
+static void ask(const char *address, int64_t timeout)
+{
+    struct gpud_channels *channels;
+    WORKS(gpud_channels_create(address, timeout, &channels, &e));
+    asked.count = gpud_channels_count(channels);
+    CHECK(asked.count <= 8, "%zu channels", asked.count);
+    snprintf(asked.directory, sizeof(asked.directory), "%s", gpud_channels_get_directory(channels));
+    for (size_t i = 0; i < asked.count; i++) {
+        memset(&asked.info[i], 0xcc, sizeof(asked.info[i]));
+        asked.info[i].size = sizeof(asked.info[i]);
+        asked.link[i][0].size = sizeof(asked.link[i][0]);
+        WORKS(gpud_channels_get_info(channels, i, &asked.info[i], &e));
+        size_t links = gpud_channels_list_links(channels, i, asked.link[i], GPUD_RECEIVERS_MAX);
+        if (asked.info[i].answered)
+            CHECK_EQUAL(links, asked.info[i].links);
+        else
+            CHECK(links == 0 && strlen(asked.info[i].reason) > 10,
+                  "no answer and no reason: \"%s\"", asked.info[i].reason);
+    }
+    gpud_channels_destroy(&channels);
+}
+
+static const struct gpud_channel_info *find(const char *address)
+{
+    for (size_t i = 0; i < asked.count; i++)
+        if (strcmp(asked.info[i].address, address) == 0)
+            return &asked.info[i];
+    return NULL;
+}
+
+static const struct gpud_channel_info *expect(const char *address)
+{
+    ask(NULL, PATIENCE);
+    const struct gpud_channel_info *info = find(address);
+    CHECK(info, "%s is not listed", address);
+    return info;
+}
+
+static void expect_silence(const char *address, const char *says)
+{
+    const struct gpud_channel_info *info = find(address);
+    CHECK(info, "%s is not listed", address);
+    CHECK(!info->answered && strstr(info->reason, says), "%s: \"%s\", which does not say \"%s\"",
+          address, info->reason, says);
+}
+
+/* --- a stream --------------------------------------------------------------------------------- */
+
+static void a_stream(void)
+{
+    const struct gpud_channel_info *info;
+    PEER_UNTIL("the rate is known", 30000,
+               (info = expect(STEADY_ADDRESS), info->answered && info->rate > 0));
+    CHECK_EQUAL(asked.count, 1);
+    CHECK(strstr(asked.directory, getenv("XDG_RUNTIME_DIR")), "looked in %s", asked.directory);
+    CHECK(info->pid == getpid() && strcmp(info->program, "process-channel") == 0,
+          "sent by process %lld (%s)", (long long)info->pid, info->program);
+    CHECK(info->configured && !info->ended && info->epoch == 1 &&
+              memcmp(&info->layout, &steady.layout, sizeof(info->layout)) == 0,
+          "epoch %u, %s %ux%u", info->epoch, info->layout.format, info->layout.width,
+          info->layout.height);
+    CHECK(info->media_size == 1 && info->media[0] == 'm', "%u bytes of media", info->media_size);
+    CHECK(strcmp(info->device, "host") == 0 && info->slots == 4 &&
+              info->slow_receiver == GPUD_SLOW_BLOCK,
+          "on %s, %u slots, policy %d", info->device, info->slots, info->slow_receiver);
+    CHECK(info->rate < 2000 && info->age < 30 * (uint64_t)GPUD_SEC, "%g frames/s, %llu ns old",
+          info->rate, (unsigned long long)info->age);
+    CHECK_EQUAL(info->links, 1);
+    const struct gpud_link_info *link = &asked.link[0][0];
+    CHECK(link->pid == steady.honest.pid && strcmp(link->path, "map") == 0 &&
+              link->phase == GPUD_PHASE_STREAMING && strcmp(link->device, "host") == 0,
+          "process %lld by %s, phase %d", (long long)link->pid, link->path, link->phase);
+    CHECK(link->latency > 0 && link->latency < 30 * (uint64_t)GPUD_SEC && link->dropped == 0,
+          "latency %llu", (unsigned long long)link->latency);
+    uint64_t frames = info->frames, delivered = link->delivered;
+    PEER_UNTIL("it goes on", 10000,
+               (info = expect(STEADY_ADDRESS),
+                info->frames > frames && asked.link[0][0].delivered > delivered));
+    /* The sender says the same of its receivers. */
+    struct gpud_link_info own[2] = {{.size = sizeof(own[0])}};
+    CHECK_EQUAL(gpud_sender_list_links(steady.sender, own, 2), 1);
+    CHECK(own[0].pid == link->pid && own[0].id == link->id && own[0].delivered >= delivered,
+          "the sender's own list");
+    CHECK_EQUAL(gpud_sender_list_links(steady.sender, NULL, 0), 1);
+}
+
+/* A program of another release has less room. */
+static void a_smaller_info(void)
+{
+    struct gpud_channels *channels;
+    struct gpud_channel_info info;
+    size_t size = offsetof(struct gpud_channel_info, program);
+    WORKS(gpud_channels_create(STEADY_ADDRESS, PATIENCE, &channels, &e));
+    memset(&info, 0xcc, sizeof(info));
+    info.size = size;
+    WORKS(gpud_channels_get_info(channels, 0, &info, &e));
+    CHECK(info.size == size && info.pid == getpid() && (uint8_t)info.program[0] == 0xcc,
+          "written beyond its size");
+    info.size = 0;
+    EXPECT(GPUD_INVALID, "size is not set", gpud_channels_get_info(channels, 0, &info, &e));
+    EXPECT(GPUD_INVALID, "channel 1 of 1", gpud_channels_get_info(channels, 1, &info, &e));
+    gpud_channels_destroy(&channels);
+    EXPECT(GPUD_INVALID, "negative", gpud_channels_create(NULL, -1, &channels, &e));
+}
+
+/* Nobody counts who asks. */
+static void nobody_notices(void)
+{
+    struct gpud_sender_info before, after;
+    gpud_sender_get_info(steady.sender, &before);
+    raw_log_clear();
+    for (int i = 0; i < 100; i++)
+        CHECK(expect(STEADY_ADDRESS)->answered, "no answer: %s", find(STEADY_ADDRESS)->reason);
+    gpud_sender_get_info(steady.sender, &after);
+    CHECK(after.connects == before.connects && after.refused == before.refused &&
+              after.disconnects == before.disconnects && after.receivers == 1 &&
+              after.dropped == before.dropped,
+          "%llu connects, %llu refused", (unsigned long long)after.connects,
+          (unsigned long long)after.refused);
+    CHECK_EQUAL(raw_log_lines(), 0);
+    /* Too many questions are turned away as too many receivers are. */
+    struct gpud_channel_info refused = {.answered = true};
+    for (int i = 0; i < 5000 && refused.answered; i++)
+        refused = *expect(STEADY_ADDRESS);
+    CHECK(!refused.answered && raw_log_says("connects too often", GPUD_SEC),
+          "5000 questions were answered");
+    PEER_UNTIL("there is room again", 30000, expect(STEADY_ADDRESS)->answered);
+    raw_log_clear();
+}
+
+/* --- elsewhere -------------------------------------------------------------------------------- */
+
+static char folder[] = "/tmp/gpudirect-channels-XXXXXX";
+
+static void address_in_folder(char address[108], const char *name)
+{
+    snprintf(address, 108, "unix:%s/%s", folder, name);
+}
+
+static void sign_path(char path[256], const char *target)
+{
+    int used = snprintf(path, 256, "%s/gpudirect/.unix", getenv("XDG_RUNTIME_DIR"));
+    for (; *target; target++)
+        used += snprintf(path + used, 256 - (size_t)used, "%s",
+                         *target == '/'   ? "!"
+                         : *target == '!' ? "=1"
+                         : *target == '=' ? "=0"
+                                          : (char[]){*target, 0});
+}
+
+static bool has_sign(const char *address)
+{
+    char path[256];
+    struct stat st;
+    sign_path(path, address + strlen("unix:"));
+    return lstat(path, &st) == 0;
+}
+
+static void start_sender(struct peer *peer, const char *address)
+{
+    struct peer_orders orders = {.sends = true, .width = 64, .height = 64};
+    snprintf(orders.address, sizeof(orders.address), "%s", address);
+    peer_start(peer, &orders);
+    PEER_UNTIL("a sender", 20000, atomic_load(&peer->board->ready));
+}
+
+static void elsewhere(void)
+{
+    char address[108];
+    struct peer peer;
+    CHECK(mkdtemp(folder), "a folder");
+    address_in_folder(address, "a=strange!name");
+    start_sender(&peer, address);
+    const struct gpud_channel_info *info = expect(address);
+    CHECK(info->answered && info->pid == peer.pid && asked.count == 2, "%s: %s", address,
+          info->reason);
+    PEER_FINISH(&peer);
+    CHECK(!has_sign(address), "it left its sign");
+    ask(NULL, PATIENCE);
+    CHECK(asked.count == 1 && !find(address), "one that is gone is listed");
+
+    /* One that was killed: who finds nobody takes its sign down. */
+    peer_forget(&peer);
+    start_sender(&peer, address);
+    peer_kill(&peer);
+    CHECK(has_sign(address), "there is no sign");
+    ask(NULL, PATIENCE);
+    CHECK(!find(address) && !has_sign(address), "the sign of a dead one stays");
+    /* And whoever comes next leaves it anew. */
+    peer_forget(&peer);
+    start_sender(&peer, address);
+    CHECK(expect(address)->answered, "no answer");
+    PEER_FINISH(&peer);
+    peer_forget(&peer);
+}
+
+/* Signs that no sender made lead nowhere. */
+static void forged_signs(void)
+{
+    char path[256], target[128], wanted[140];
+    snprintf(path, sizeof(path), "%s/gpudirect/.unix!bent", getenv("XDG_RUNTIME_DIR"));
+    snprintf(target, sizeof(target), "%s/gpudirect/" STEADY_ADDRESS, getenv("XDG_RUNTIME_DIR"));
+    CHECK(symlink(target, path) == 0, "symlink: %s", strerror(errno));
+    ask(NULL, PATIENCE);
+    CHECK_EQUAL(asked.count, 1);
+    unlink(path);
+    if (geteuid() != 0)
+        return;
+    /* Another user's socket is not even connected to. */
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    snprintf(name.sun_path, sizeof(name.sun_path), "%s/other", folder);
+    snprintf(wanted, sizeof(wanted), "unix:%s", name.sun_path);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    CHECK(bind(fd, (struct sockaddr *)&name, sizeof(name)) == 0 && listen(fd, 8) == 0 &&
+              chown(name.sun_path, 65534, 65534) == 0,
+          "a socket of another user");
+    sign_path(path, name.sun_path);
+    CHECK(symlink(name.sun_path, path) == 0, "symlink: %s", strerror(errno));
+    ask(NULL, PATIENCE);
+    expect_silence(wanted, "belongs to user 65534, not 0");
+    CHECK(accept(fd, NULL, NULL) < 0 && errno == EAGAIN, "it was connected to");
+    close(fd);
+    unlink(path);
+    unlink(name.sun_path);
+}
+
+/* --- those that do not answer ----------------------------------------------------------------- */
+
+static void a_stopped_one(void)
+{
+    struct peer peer;
+    int state;
+    start_sender(&peer, "stopped");
+    CHECK(kill(peer.pid, SIGSTOP) == 0 && waitpid(peer.pid, &state, WUNTRACED) == peer.pid &&
+              WIFSTOPPED(state),
+          "it does not stop");
+    for (int i = 0; i < 100; i++)
+        ask(NULL, PATIENCE); /* and its queue of connections does not fill up */
+    expect_silence("stopped", "is stopped (kill -CONT");
+    CHECK(find("stopped")->pid == peer.pid, "not by process %d", (int)peer.pid);
+    CHECK(find(STEADY_ADDRESS)->answered, "the other: %s", find(STEADY_ADDRESS)->reason);
+    CHECK(kill(peer.pid, SIGCONT) == 0, "kill");
+    PEER_UNTIL("it goes on", 20000, expect("stopped")->answered);
+    PEER_FINISH(&peer);
+    peer_forget(&peer);
+}
+
+/* A sender that takes the question and does something else. */
+struct liar {
+    const char *says; /* what is told of it */
+    void (*answer)(int fd);
+};
+
+static void send_report(int fd, uint32_t links)
+{
+    struct gpud_message message = {.type = GPUD_MESSAGE_STATUS};
+    message.report.links = links;
+    raw_send_message(fd, &message);
+}
+
+static void send_links(int fd, uint32_t count)
+{
+    struct gpud_message message = {.type = GPUD_MESSAGE_LINKS};
+    message.links.count = count;
+    raw_send_message(fd, &message);
+}
+
+static void two_reports(int fd)
+{
+    send_report(fd, 1);
+    send_report(fd, 1);
+}
+
+static void links_first(int fd)
+{
+    send_links(fd, 1);
+}
+
+static void surplus_links(int fd)
+{
+    send_report(fd, 9);
+    send_links(fd, 8);
+    send_links(fd, 2);
+}
+
+static void endless(int fd)
+{
+    struct gpud_message message = {.type = GPUD_MESSAGE_STATUS};
+    while (raw_send_message(fd, &message))
+        ;
+}
+
+static void greets(int fd)
+{
+    struct gpud_message message;
+    raw_hello(&message);
+    raw_send_message(fd, &message);
+}
+
+static void refuses(int fd)
+{
+    struct gpud_message message = {.type = GPUD_MESSAGE_REFUSE};
+    strcpy(message.refuse.reason, "none of\x1b your business");
+    raw_send_message(fd, &message);
+}
+
+static void cuts_short(int fd)
+{
+    uint8_t bytes[GPUD_MESSAGE_MAX];
+    int fds[GPUD_MESSAGE_FDS];
+    size_t fd_count;
+    struct gpud_message message = {.type = GPUD_MESSAGE_STATUS};
+    size_t size = gpud_message_encode(&message, bytes, fds, &fd_count);
+    raw_send(fd, bytes, size - 1, NULL, 0);
+}
+
+static void gives_descriptors(int fd)
+{
+    uint8_t bytes[GPUD_MESSAGE_MAX];
+    int fds[GPUD_MESSAGE_FDS];
+    size_t fd_count;
+    struct gpud_message message = {.type = GPUD_MESSAGE_STATUS};
+    size_t size = gpud_message_encode(&message, bytes, fds, &fd_count);
+    fds[0] = fds[1] = fd;
+    raw_send(fd, bytes, size, fds, 2);
+}
+
+static void bad_layout(int fd)
+{
+    struct gpud_message message = {.type = GPUD_MESSAGE_STATUS};
+    message.report.epoch = 1;
+    strcpy(message.report.layout.format, "NV12");
+    raw_send_message(fd, &message);
+}
+
+static void hangs_up(int fd)
+{
+}
+
+static void half_an_answer(int fd)
+{
+    send_report(fd, 9);
+    send_links(fd, 8);
+}
+
+static const struct liar liars[] = {
+    {"two answers to one question", two_reports},
+    {"more receivers than it has", links_first},
+    {"more receivers than it has", surplus_links},
+    {"", endless}, /* the first is an answer, and the rest is not read */
+    {"a HELLO for an answer", greets},
+    {"refused to answer: none of? your business", refuses},
+    {"announced", cuts_short},
+    {"2 descriptors with a STATUS that has 0", gives_descriptors},
+    {"a picture of 0x0", bad_layout},
+    {"hung up without an answer", hangs_up},
+    {"hung up without an answer", half_an_answer},
+};
+
+struct lying {
+    int listener;
+    const struct liar *liar;
+};
+
+static void *lie(void *arg)
+{
+    struct lying *lying = arg;
+    struct gpud_message message;
+    int fd = accept(lying->listener, NULL, NULL);
+    CHECK(fd >= 0 && raw_receive(fd, &message, PATIENCE) && message.type == GPUD_MESSAGE_QUERY,
+          "no question");
+    lying->liar->answer(fd);
+    close(fd);
+    return NULL;
+}
+
+static void those_that_lie(void)
+{
+    struct raw_server server;
+    struct baseline before = baseline_take();
+    raw_listen(&server, "liar");
+    for (size_t i = 0; i < sizeof(liars) / sizeof(liars[0]); i++) {
+        struct lying lying = {server.listener, &liars[i]};
+        pthread_t thread;
+        CHECK(pthread_create(&thread, NULL, lie, &lying) == 0, "no thread");
+        ask(NULL, PATIENCE);
+        pthread_join(thread, NULL);
+        if (liars[i].says[0])
+            expect_silence("liar", liars[i].says);
+        else
+            CHECK(find("liar")->answered, "%s", find("liar")->reason);
+        CHECK(find(STEADY_ADDRESS)->answered, "the other: %s", find(STEADY_ADDRESS)->reason);
+    }
+    /* One that says nothing costs the time that it is given, and no more. */
+    ask(NULL, GPUD_SEC);
+    expect_silence("liar", "does not answer; process");
+    CHECK(find(STEADY_ADDRESS)->answered, "the other: %s", find(STEADY_ADDRESS)->reason);
+    raw_server_close(&server);
+    /* And a socket that nobody listens on is no channel. */
+    ask("liar", PATIENCE);
+    CHECK_EQUAL(asked.count, 0);
+    BASELINE_CHECK(before);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct steady_test tests[] = {
+        {"a stream", a_stream},
+        {"another release", a_smaller_info},
+        {"nobody notices", nobody_notices},
+        {"a path elsewhere", elsewhere},
+        {"signs that nobody left", forged_signs},
+        {"a sender that is stopped", a_stopped_one},
+        {"senders that lie", those_that_lie},
+    };
+    int result = steady_main(&steady, tests, sizeof(tests) / sizeof(tests[0]), argc, argv);
+    rmdir(folder);
+    return result;
+}
