@@ -9,7 +9,8 @@
  *     measure.c   and how fast they are
  *     layer.c     the software DirectGMA layer: where it lies, whether it is loaded, whom it helps
  *     text.c      for people
- *     json.c      for programs */
+ *     json.c      for programs
+ *     channels.c  something else: the channels of this user (channels.h) */
 #ifndef GPUD_TOOLS_INFO_H
 #define GPUD_TOOLS_INFO_H
 

@@ -3,33 +3,9 @@
 
 /* The report for programs. Keys are stable: new ones may come, none goes or changes its meaning. */
 #include "info.h"
+#include "jsonfields.h"
 
-#include <json-glib/json-glib.h>
 #include <stdio.h>
-
-static void add_string(JsonBuilder *builder, const char *key, const char *value)
-{
-    json_builder_set_member_name(builder, key);
-    if (!value) {
-        json_builder_add_null_value(builder);
-        return;
-    }
-    char *valid = g_utf8_make_valid(value, -1); /* drivers write into some of them */
-    json_builder_add_string_value(builder, valid);
-    g_free(valid);
-}
-
-static void add_int(JsonBuilder *builder, const char *key, gint64 value)
-{
-    json_builder_set_member_name(builder, key);
-    json_builder_add_int_value(builder, value);
-}
-
-static void add_bool(JsonBuilder *builder, const char *key, bool value)
-{
-    json_builder_set_member_name(builder, key);
-    json_builder_add_boolean_value(builder, value);
-}
 
 static void add_distance(JsonBuilder *builder, const char *to, const char *kind, const char *pci,
                          enum gpud_distance distance)
@@ -109,16 +85,6 @@ static void add_pair(JsonBuilder *builder, const struct info_report *report,
     add_ways(builder, "two_processes", &pair->between);
     add_ways(builder, "one_process", &pair->within);
     json_builder_end_object(builder);
-}
-
-/* 0 and NAN: unknown. */
-static void add_rate(JsonBuilder *builder, const char *key, double value)
-{
-    json_builder_set_member_name(builder, key);
-    if (value > 0)
-        json_builder_add_double_value(builder, value);
-    else
-        json_builder_add_null_value(builder);
 }
 
 static void add_link(JsonBuilder *builder, const struct info_link *link)

@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* gpudirect-info: what this machine has, and which way frames would take. */
+#include "channels.h"
 #include "info.h"
 
 #include <locale.h>
@@ -14,7 +15,8 @@ static const char summary[] =
     "Shows the devices of this machine, the route that frames would take between each two of\n"
     "them and what speaks against the better ones, the capture cards, and the software DirectGMA\n"
     "layer. Where there are two GPUs or more, also what links them, as nvidia-smi topo -m has it.\n"
-    "Moves no frame, and with --measure a second's worth of bytes.";
+    "Moves no frame, and with --measure a second's worth of bytes.\n"
+    "With --channels: who of this user sends what now, and to whom; a stream does not notice.";
 
 static const char description[] =
     "Routes, best first:\n"
@@ -33,12 +35,17 @@ static const char description[] =
     "\n"
     "Examples:\n"
     "  gpudirect-info\n"
+    "  gpudirect-info --channels --watch\n"
     "  gpudirect-info --json | jq '.routes[] | {from, to, route: .two_processes.route}'";
 
 int main(int argc, char **argv)
 {
-    gboolean json = FALSE, measure = FALSE, version = FALSE;
+    gboolean json = FALSE, measure = FALSE, version = FALSE, channels = FALSE, watch = FALSE;
     const GOptionEntry entries[] = {
+        {"channels", 0, 0, G_OPTION_ARG_NONE, &channels,
+         "Show the channels on which this user's programs send, and their receivers", NULL},
+        {"watch", 0, 0, G_OPTION_ARG_NONE, &watch,
+         "With --channels: once a second, until Ctrl-C; with --json one object a line", NULL},
         {"json", 0, 0, G_OPTION_ARG_NONE, &json, "Print JSON, for programs", NULL},
         {"measure", 0, 0, G_OPTION_ARG_NONE, &measure,
          "Copy between each two CUDA devices, for a second in all, and say how fast it goes", NULL},
@@ -64,6 +71,15 @@ int main(int argc, char **argv)
         printf("gpudirect-info %s\n", gpud_version_string());
         return EXIT_SUCCESS;
     }
+
+    if ((watch && !channels) || (measure && channels)) {
+        fprintf(stderr, "gpudirect-info: %s (see --help)\n",
+                watch && !channels ? "--watch goes with --channels"
+                                   : "--measure does not go with --channels");
+        return EXIT_USAGE;
+    }
+    if (channels)
+        return info_show_channels(json, watch);
 
     struct info_report *report = g_new0(struct info_report, 1);
     struct gpud_error error;

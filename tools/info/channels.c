@@ -1,0 +1,218 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The channels, for people. Texts of senders come clean from the library. */
+#include "channels.h"
+#include "info.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* A sender that says nothing by then hangs. */
+#define PATIENCE GPUD_SEC
+#define PERIOD GPUD_SEC
+
+const char *info_phase_name(enum gpud_link_phase phase)
+{
+    static const char *const names[] = {
+        [GPUD_PHASE_CONNECTING] = "connecting",
+        [GPUD_PHASE_STREAMING] = "streaming",
+        [GPUD_PHASE_LEAVING] = "leaving",
+    };
+    return (size_t)phase < G_N_ELEMENTS(names) ? names[phase] : "unknown";
+}
+
+const char *info_policy_name(enum gpud_slow_receiver policy)
+{
+    static const char *const names[] = {
+        [GPUD_SLOW_DEFAULT] = "default",
+        [GPUD_SLOW_BLOCK] = "block",
+        [GPUD_SLOW_DROP_NEWEST] = "drop-newest",
+        [GPUD_SLOW_DROP_OLDEST] = "drop-oldest",
+    };
+    return (size_t)policy < G_N_ELEMENTS(names) ? names[policy] : "unknown";
+}
+
+struct gpud_link_info *info_links_of(const struct gpud_channels *channels, size_t index,
+                                     size_t *count)
+{
+    size_t there = gpud_channels_list_links(channels, index, NULL, 0);
+    struct gpud_link_info *links = g_new0(struct gpud_link_info, there + 1);
+    links[0].size = sizeof(links[0]);
+    gpud_channels_list_links(channels, index, links, there);
+    *count = there;
+    return links;
+}
+
+/* --- one channel ------------------------------------------------------------------------------ */
+
+static void append_time(GString *line, uint64_t ns)
+{
+    if (ns < 1000 * GPUD_USEC)
+        g_string_append_printf(line, "%" PRIu64 " µs", ns / (uint64_t)GPUD_USEC);
+    else if (ns < 10 * (uint64_t)GPUD_SEC)
+        g_string_append_printf(line, "%" PRIu64 " ms", ns / (uint64_t)GPUD_MSEC);
+    else
+        g_string_append_printf(line, "%" PRIu64 " s", ns / (uint64_t)GPUD_SEC);
+}
+
+static void append_process(GString *line, int64_t pid, const char *program)
+{
+    if (pid > 0 && program[0])
+        g_string_append_printf(line, "process %" PRId64 " (%s)", pid, program);
+    else if (pid > 0)
+        g_string_append_printf(line, "process %" PRId64, pid);
+    else
+        g_string_append_printf(line, "%s in another container", program[0] ? program : "a process");
+}
+
+static void describe_channel(GString *line, const struct gpud_channel_info *info)
+{
+    if (info->configured)
+        g_string_append_printf(line, "%s %ux%u", info->layout.format, info->layout.width,
+                               info->layout.height);
+    else
+        g_string_append(line, "no format yet");
+    if (info->rate > 0)
+        g_string_append_printf(line, ", %.4g/s", info->rate);
+    if (info->age != GPUD_TIME_NONE) {
+        g_string_append_printf(line, ", %" PRIu64 " frames, the last one ", info->frames);
+        append_time(line, info->age);
+        g_string_append(line, " ago");
+    } else {
+        g_string_append(line, ", no frame yet");
+    }
+    if (info->ended)
+        g_string_append(line, ", its stream is over");
+    if (info->dropped)
+        g_string_append_printf(line, ", %" PRIu64 " dropped for slow receivers", info->dropped);
+    g_string_append(line, "; ");
+    append_process(line, info->pid, info->program[0] ? info->program : info->name);
+    g_string_append_printf(line, ", on %s", info->device);
+    if (info->links == 0)
+        g_string_append(line, "; nobody receives it");
+}
+
+static void describe_link(GString *line, const struct gpud_link_info *link)
+{
+    append_process(line, link->pid, link->name);
+    if (link->phase == GPUD_PHASE_CONNECTING) {
+        g_string_append(line, ": connecting");
+        return;
+    }
+    g_string_append_printf(line, ": %s to %s, %" PRIu64 " frames, %" PRIu64 " dropped, holds %u",
+                           link->path, link->device, link->delivered, link->dropped, link->held);
+    if (link->latency) {
+        g_string_append(line, ", latency ");
+        append_time(line, link->latency);
+    }
+    if (link->phase == GPUD_PHASE_LEAVING)
+        g_string_append(line, "; it said goodbye");
+    if (link->fallback_reason[0])
+        g_string_append_printf(line, "; not better, because %s", link->fallback_reason);
+}
+
+static void print_channel(const struct gpud_channels *channels, size_t index, int names)
+{
+    struct gpud_channel_info info = GPUD_PARAMS_INIT(info);
+    GString *line = g_string_new(NULL);
+    size_t count;
+    gpud_channels_get_info(channels, index, &info, NULL);
+    if (info.answered)
+        describe_channel(line, &info);
+    else
+        g_string_assign(line, info.reason);
+    printf("  %-*s  ", names, info.address);
+    info_print_wrapped(line->str, names + 4);
+    struct gpud_link_info *links = info_links_of(channels, index, &count);
+    for (size_t i = 0; i < count; i++) {
+        g_string_truncate(line, 0);
+        describe_link(line, &links[i]);
+        printf("%*s→ ", names + 4, "");
+        info_print_wrapped(line->str, names + 6);
+    }
+    g_free(links);
+    g_string_free(line, TRUE);
+}
+
+static void print_channels(const struct gpud_channels *channels)
+{
+    size_t count = gpud_channels_count(channels), names = 4;
+    if (count == 0) {
+        printf("Nobody sends: no channel is in %s\n", gpud_channels_get_directory(channels));
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct gpud_channel_info info = GPUD_PARAMS_INIT(info);
+        gpud_channels_get_info(channels, i, &info, NULL);
+        names = MAX(names, strlen(info.address));
+    }
+    printf("Channels in %s\n", gpud_channels_get_directory(channels));
+    for (size_t i = 0; i < count; i++)
+        print_channel(channels, i, (int)MIN(names, 40));
+}
+
+/* --- once, or once a second ------------------------------------------------------------------- */
+
+static volatile sig_atomic_t stopped;
+
+static void stop(int signal)
+{
+    stopped = 1;
+}
+
+/* Waits for the next turn of the clock, or until it is told to stop. */
+static void wait_for_turn(struct timespec *next)
+{
+    next->tv_sec += PERIOD / GPUD_SEC;
+    while (!stopped && clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, next, NULL) != 0)
+        ;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    if (now.tv_sec > next->tv_sec) /* a turn that took long is not made up for */
+        *next = now;
+}
+
+static bool show(bool json, bool watch)
+{
+    struct gpud_channels *channels;
+    struct gpud_error error;
+    bool terminal = watch && !json && isatty(STDOUT_FILENO);
+    if (gpud_channels_create(NULL, PATIENCE, &channels, &error) != GPUD_OK) {
+        fprintf(stderr, "gpudirect-info: %s\n", error.reason);
+        return false;
+    }
+    if (terminal)
+        fputs("\033[H\033[2J", stdout);
+    if (json)
+        info_print_channels_json(channels, !watch);
+    else
+        print_channels(channels);
+    if (watch && !json && !terminal)
+        putchar('\n');
+    gpud_channels_destroy(&channels);
+    return fflush(stdout) == 0;
+}
+
+int info_show_channels(bool json, bool watch)
+{
+    struct timespec next;
+    clock_gettime(CLOCK_MONOTONIC, &next);
+    if (watch) {
+        const struct sigaction action = {.sa_handler = stop};
+        sigaction(SIGINT, &action, NULL);
+        sigaction(SIGTERM, &action, NULL);
+    }
+    bool shown = show(json, watch);
+    while (shown && watch && !stopped) {
+        wait_for_turn(&next);
+        if (!stopped)
+            shown = show(json, watch);
+    }
+    return shown ? EXIT_SUCCESS : EXIT_FAILURE;
+}
