@@ -115,8 +115,8 @@ try:
     check(check_watch(terminal=True).count("\033[H\033[2J") >= 2, "a terminal is not drawn anew")
     check("\033" not in check_watch(terminal=False), "escapes where there is no terminal")
     lines = check_watch("--json", terminal=False).splitlines()
-    check(len(lines) >= 2 and all({"cam1", elsewhere} == {channel["address"] for channel in json.loads(line)["channels"]}
-                                  for line in lines), f"{lines}")
+    seen = [{channel["address"] for channel in json.loads(line)["channels"]} for line in lines]
+    check(len(seen) >= 2 and all(addresses == {"cam1", elsewhere} for addresses in seen), f"{lines}")
 
     # Whoever is stopped does not hide the others.
     second.send_signal(signal.SIGSTOP)
