@@ -1,57 +1,65 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Addresses on which somebody sends now: the sockets in the runtime directory that are listening.
- * The kernel's table says so without a connection, which a sender would count. */
 #include "channels.h"
+#include "context.h"
+#include "layoutcaps.h"
 
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
+#include <gpudirect/channel.h>
 
-/* In /proc/net/unix: a socket that listens. */
-#define SOCKET_ACCEPTS 0x10000
-
-/* Where bare names live; see the address property. */
-static gchar *runtime_directory(void)
+static void channel_free(gpointer data)
 {
-    const gchar *runtime = g_getenv("XDG_RUNTIME_DIR");
+    struct channel *channel = data;
 
-    if (runtime && runtime[0] == '/')
-        return g_strdup_printf("%s/gpudirect/", runtime);
-    return g_strdup_printf("/tmp/gpudirect-%u/", (guint)geteuid());
+    g_free(channel->address);
+    g_free(channel->program);
+    gst_clear_caps(&channel->caps);
+    g_free(channel);
 }
 
-/* A line is "address: references protocol flags type state inode path". */
-static gchar *listening_path(const gchar *line)
+static GstCaps *caps_of(const struct gpud_channel_info *info)
 {
-    guint flags;
-    gint path = 0;
+    GstVideoInfo video;
+    gchar *reason = NULL;
 
-    if (sscanf(line, "%*[^:]: %*x %*x %x %*x %*x %*u %n", &flags, &path) != 1 || path == 0 ||
-        !(flags & SOCKET_ACCEPTS))
+    if (!info->answered || !info->configured)
         return NULL;
-    return g_strdup(line + path);
+    GstCaps *caps = media_to_caps(&info->layout, info->media, info->media_size, &video, &reason);
+    if (!caps)
+        GST_CAT_DEBUG(gpud_gst_debug, "%s: %s", info->address, reason);
+    g_free(reason);
+    return caps;
 }
 
-GList *channels_list(void)
+static struct channel *channel_new(const struct gpud_channel_info *info)
 {
-    gchar *directory = runtime_directory();
-    gchar *table = NULL;
-    GList *list = NULL;
+    struct channel *channel = g_new0(struct channel, 1);
 
-    if (g_file_get_contents("/proc/net/unix", &table, NULL, NULL)) {
-        gchar **lines = g_strsplit(table, "\n", -1);
-        for (guint i = 0; lines[i]; i++) {
-            gchar *path = listening_path(lines[i]);
-            if (path && g_str_has_prefix(path, directory) && !strchr(path + strlen(directory), '/'))
-                list = g_list_insert_sorted(list, g_strdup(path + strlen(directory)),
-                                            (GCompareFunc)strcmp);
-            g_free(path);
-        }
-        g_strfreev(lines);
+    channel->address = g_strdup(info->address);
+    channel->program = info->program[0] ? g_strdup(info->program) : NULL;
+    channel->pid = info->pid;
+    channel->answered = info->answered;
+    channel->caps = caps_of(info);
+    if (!info->answered)
+        GST_CAT_DEBUG(gpud_gst_debug, "%s: %s", info->address, info->reason);
+    return channel;
+}
+
+GPtrArray *channels_ask(gint64 timeout)
+{
+    GPtrArray *list = g_ptr_array_new_with_free_func(channel_free);
+    struct gpud_channels *channels;
+    struct gpud_error error;
+
+    if (gpud_channels_create(NULL, timeout, &channels, &error) != GPUD_OK) {
+        GST_CAT_DEBUG(gpud_gst_debug, "no channels: %s", error.reason);
+        return list;
     }
-    g_free(table);
-    g_free(directory);
+    for (size_t i = 0; i < gpud_channels_count(channels); i++) {
+        struct gpud_channel_info info = GPUD_PARAMS_INIT(info);
+        if (gpud_channels_get_info(channels, i, &info, &error) == GPUD_OK)
+            g_ptr_array_add(list, channel_new(&info));
+    }
+    gpud_channels_destroy(&channels);
     return list;
 }

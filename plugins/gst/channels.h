@@ -1,14 +1,20 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Addresses on which somebody sends now. */
+/* Addresses on which somebody sends now, in GStreamer's terms. */
 #ifndef GPUD_GST_CHANNELS_H
 #define GPUD_GST_CHANNELS_H
 
-#include <glib.h>
+#include <gst/gst.h>
 
-/* The bare names of the live senders in the user's runtime directory; free with
- * g_list_free_full(list, g_free). */
-GList *channels_list(void);
+struct channel {
+    gchar *address, *program; /* program: NULL where it is not known */
+    gint64 pid;               /* 0: not known */
+    GstCaps *caps;            /* NULL: it has no format yet, or did not answer */
+    gboolean answered;
+};
+
+/* Asks all channels of the user, for so many ns at most; free with g_ptr_array_unref(). */
+GPtrArray *channels_ask(gint64 timeout);
 
 #endif

@@ -9,6 +9,9 @@
 
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
 
+/* For those that send elsewhere; who says nothing by then is named all the same. */
+#define CHANNELS_PATIENCE (GPUD_SEC / 4)
+
 /* Without a sender, until that is told. */
 #define WAITING_TOLD_AFTER (1 * G_TIME_SPAN_SECOND)
 
@@ -31,15 +34,17 @@ static GstFlowReturn interrupted(GstGpudirectSrc *self)
     return flow;
 }
 
-/* The names on which somebody sends now. */
+/* The addresses on which somebody sends now. */
 static gchar *join_channels(void)
 {
-    GList *channels = channels_list();
+    GPtrArray *channels = channels_ask(CHANNELS_PATIENCE);
     GString *names = g_string_new(NULL);
 
-    for (GList *at = channels; at; at = at->next)
-        g_string_append_printf(names, "%s%s", names->len ? ", " : "", (gchar *)at->data);
-    g_list_free_full(channels, g_free);
+    for (guint i = 0; i < channels->len; i++) {
+        const struct channel *channel = channels->pdata[i];
+        g_string_append_printf(names, "%s%s", names->len ? ", " : "", channel->address);
+    }
+    g_ptr_array_unref(channels);
     return g_string_free(names, FALSE);
 }
 

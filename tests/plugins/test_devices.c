@@ -1,0 +1,201 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What a device monitor sees of channels: their caps, who sends, and that they come, change and
+ * go. */
+#include "ends.h"
+
+#define DEADLINE (30 * GST_SECOND)
+#define CAPS_OTHER "video/x-raw,format=NV12,width=32,height=32,framerate=50/1"
+
+static GstDeviceMonitor *monitor_new(void)
+{
+    GstDeviceMonitor *monitor = gst_device_monitor_new();
+
+    gst_device_monitor_add_filter(monitor, "Video/Source", NULL);
+    fail_unless(gst_device_monitor_start(monitor));
+    return monitor;
+}
+
+static void monitor_free(GstDeviceMonitor *monitor)
+{
+    gst_device_monitor_stop(monitor);
+    gst_object_unref(monitor);
+}
+
+static gboolean has_address(GstDevice *device, const gchar *address)
+{
+    GstStructure *properties = gst_device_get_properties(device);
+    gboolean same =
+        properties && g_strcmp0(gst_structure_get_string(properties, "address"), address) == 0;
+
+    g_clear_pointer(&properties, gst_structure_free);
+    return same;
+}
+
+/* The channel among devices, which are freed. */
+static GstDevice *pick(GList *devices, const gchar *address)
+{
+    GstDevice *found = NULL;
+
+    for (GList *at = devices; at; at = at->next)
+        if (has_address(at->data, address)) {
+            fail_if(found, "%s is listed twice", address);
+            found = gst_object_ref(at->data);
+        }
+    g_list_free_full(devices, gst_object_unref);
+    return found;
+}
+
+/* What else the sink was told (colorimetry, say) is there, too. */
+static gboolean has_caps(GstDevice *device, const gchar *text)
+{
+    GstCaps *caps = gst_device_get_caps(device), *wanted = gst_caps_from_string(text);
+    gboolean there = gst_caps_is_fixed(caps) && gst_caps_is_subset(caps, wanted);
+
+    gst_caps_unref(caps);
+    gst_caps_unref(wanted);
+    return there;
+}
+
+/* The next message of the type about the channel. */
+static GstDevice *wait_for(GstDeviceMonitor *monitor, GstMessageType type, const gchar *address)
+{
+    GstBus *bus = gst_device_monitor_get_bus(monitor);
+    GstDevice *device = NULL;
+    gint64 end = g_get_monotonic_time() + GST_TIME_AS_USECONDS(DEADLINE);
+
+    while (!device) {
+        GstMessage *message = gst_bus_timed_pop_filtered(bus, GST_SECOND, type);
+        fail_if(g_get_monotonic_time() > end, "no %s about %s", gst_message_type_get_name(type),
+                address);
+        if (!message)
+            continue;
+        if (type == GST_MESSAGE_DEVICE_ADDED)
+            gst_message_parse_device_added(message, &device);
+        else if (type == GST_MESSAGE_DEVICE_REMOVED)
+            gst_message_parse_device_removed(message, &device);
+        else
+            gst_message_parse_device_changed(message, &device, NULL);
+        gst_message_unref(message);
+        if (!has_address(device, address))
+            gst_clear_object(&device);
+    }
+    gst_object_unref(bus);
+    return device;
+}
+
+static GstHarness *sending(const gchar *address, const gchar *caps)
+{
+    GstHarness *sink = ends_sink(address, "wait-for-connection=false");
+
+    gst_harness_set_src_caps_str(sink, caps);
+    fail_unless_equals_int(gst_harness_push(sink, ends_picture(caps, 1)), GST_FLOW_OK);
+    return sink;
+}
+
+GST_START_TEST(test_probe)
+{
+    GstHarness *sink = sending("studio-7", CAPS_SMALL);
+    GstDeviceProvider *provider =
+        gst_device_provider_factory_get_by_name("gpudirectdeviceprovider");
+    GstDevice *device = pick(gst_device_provider_get_devices(provider), "studio-7");
+    gint64 pid = 0;
+
+    fail_unless(device, "the channel is not listed");
+    fail_unless(has_caps(device, CAPS_SMALL));
+    GstStructure *properties = gst_device_get_properties(device);
+    fail_unless(gst_structure_get_int64(properties, "pid", &pid) && pid == getpid());
+    fail_unless_equals_string(gst_structure_get_string(properties, "program"), "gst-devices");
+    gst_structure_free(properties);
+    GstElement *element = gst_device_create_element(device, NULL);
+    gchar *address;
+    g_object_get(element, "address", &address, NULL);
+    fail_unless_equals_string(address, "studio-7");
+    g_free(address);
+    gst_object_unref(element);
+    gst_object_unref(device);
+    gst_object_unref(provider);
+    gst_harness_teardown(sink);
+}
+GST_END_TEST
+
+GST_START_TEST(test_monitor)
+{
+    gchar *elsewhere = g_strdup_printf("unix:%s/elsewhere", g_getenv("XDG_RUNTIME_DIR"));
+    const gchar *addresses[] = {"studio-8", elsewhere};
+    GstHarness *before = sending("before", CAPS_SMALL);
+    GstDeviceMonitor *monitor = monitor_new();
+    GstDevice *device = pick(gst_device_monitor_get_devices(monitor), "before");
+
+    fail_unless(device, "what was there before is not listed");
+    gst_object_unref(device);
+    for (guint i = 0; i < G_N_ELEMENTS(addresses); i++) {
+        const gchar *address = addresses[i];
+        GstHarness *sink = sending(address, CAPS_SMALL);
+        device = wait_for(monitor, GST_MESSAGE_DEVICE_ADDED, address);
+        gst_object_unref(device);
+
+        gst_harness_set_src_caps_str(sink, CAPS_OTHER);
+        fail_unless_equals_int(gst_harness_push(sink, ends_picture(CAPS_OTHER, 2)), GST_FLOW_OK);
+        /* It may have been seen before it had its first format. */
+        device = wait_for(monitor, GST_MESSAGE_DEVICE_CHANGED, address);
+        while (!has_caps(device, CAPS_OTHER)) {
+            gst_object_unref(device);
+            device = wait_for(monitor, GST_MESSAGE_DEVICE_CHANGED, address);
+        }
+        gst_object_unref(device);
+
+        gst_harness_teardown(sink);
+        gst_object_unref(wait_for(monitor, GST_MESSAGE_DEVICE_REMOVED, address));
+        fail_if(pick(gst_device_monitor_get_devices(monitor), address), "it is still listed");
+    }
+    device = pick(gst_device_monitor_get_devices(monitor), "before");
+    fail_unless(device, "the other one went, too");
+    gst_object_unref(device);
+    monitor_free(monitor);
+    gst_harness_teardown(before);
+    g_free(elsewhere);
+}
+GST_END_TEST
+
+/* A monitor may be started again. */
+GST_START_TEST(test_again)
+{
+    GstHarness *sink = ends_sink("studio-9", "wait-for-connection=false");
+
+    for (guint i = 0; i < 2; i++) {
+        GstDeviceMonitor *monitor = monitor_new();
+        GstDevice *device = pick(gst_device_monitor_get_devices(monitor), "studio-9");
+        fail_unless(device, "the channel is not listed");
+        /* It has no format yet: any that can be. */
+        GstCaps *caps = gst_device_get_caps(device);
+        fail_if(gst_caps_is_fixed(caps) || gst_caps_is_any(caps) || gst_caps_is_empty(caps));
+        gst_caps_unref(caps);
+        gst_object_unref(device);
+        gst_device_monitor_stop(monitor);
+        fail_unless(gst_device_monitor_start(monitor));
+        monitor_free(monitor);
+    }
+    gst_harness_teardown(sink);
+}
+GST_END_TEST
+
+static Suite *devices_suite(void)
+{
+    Suite *suite = suite_create("devices");
+    TCase *tc = tcase_create("monitor");
+
+    suite_add_tcase(suite, tc);
+    tcase_add_test(tc, test_probe);
+    tcase_add_test(tc, test_monitor);
+    tcase_add_test(tc, test_again);
+    return suite;
+}
+
+int main(int argc, char **argv)
+{
+    ends_init_environment();
+    gst_check_init(&argc, &argv);
+    return gst_check_run_suite(devices_suite(), "devices", __FILE__);
+}
