@@ -1,10 +1,12 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Metas that not every GStreamer has: ancillary data, and types with a serializer of their own. */
+/* Metas that do not come along, and those that not every GStreamer has: ancillary data, and types
+ * with a serializer of their own. */
 #include "ends.h"
 #include "meta.h"
 
+#include <gst/video/gstvideoaffinetransformationmeta.h>
 #include <string.h>
 
 static const struct wire_head head = {.monotonic = TRUE, .base_time = 123456789};
@@ -21,6 +23,97 @@ static guint64 count_of(struct lost_metas *lost, const gchar *type)
     gst_structure_free(stats);
     return count;
 }
+
+/* --- what is lost is named ---------------------------------------------------------------- */
+
+static GPtrArray *lines; /* of the log, about metas */
+
+static void keep_line(GstDebugCategory *category, GstDebugLevel level, const gchar *file,
+                      const gchar *function, gint line, GObject *object, GstDebugMessage *message,
+                      gpointer user)
+{
+    const gchar *text = gst_debug_message_get(message);
+
+    if (level == GST_LEVEL_INFO && strstr(text, "does not come along"))
+        g_ptr_array_add(lines, g_strdup(text));
+}
+
+static guint64 lost_of_type(GstHarness *harness, const gchar *type)
+{
+    GstStructure *stats, *types;
+    guint64 count = 0;
+
+    g_object_get(ends_element(harness), "stats", &stats, NULL);
+    fail_unless(gst_structure_get(stats, "lost-meta-types", GST_TYPE_STRUCTURE, &types, NULL));
+    gst_structure_get_uint64(types, type, &count);
+    gst_structure_free(types);
+    gst_structure_free(stats);
+    return count;
+}
+
+GST_START_TEST(test_lost_metas_are_named)
+{
+    static const gchar *tags[] = {NULL};
+    static guint8 much[GPUD_FRAME_META_MAX];
+    gchar *address = ends_address();
+    GstHarness *sink = ends_sink(address, NULL), *src = ends_src(address, NULL);
+    gint number = 0;
+
+    lines = g_ptr_array_new_with_free_func(g_free);
+    gst_debug_add_log_function(keep_line, NULL, NULL);
+    gst_debug_set_threshold_for_name("gpudirectsink", GST_LEVEL_INFO);
+    gst_meta_register_custom("GpudirectNamedMeta", tags, NULL, NULL, NULL);
+    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
+    for (guint i = 0; i < 5; i++) {
+        GstBuffer *buffer = ends_picture(CAPS_SMALL, i);
+        gst_buffer_add_video_caption_meta(buffer, GST_VIDEO_CAPTION_TYPE_CEA708_CDP, much,
+                                          sizeof(much));
+        GstCustomMeta *meta = gst_buffer_add_custom_meta(buffer, "GpudirectNamedMeta");
+        gst_structure_set(gst_custom_meta_get_structure(meta), "untold", G_TYPE_POINTER, &number,
+                          NULL);
+        gst_buffer_add_video_affine_transformation_meta(buffer);
+        gst_harness_push(sink, buffer);
+        gst_buffer_unref(ends_pull(src));
+    }
+    gst_debug_remove_log_function(keep_line);
+    fail_unless_equals_uint64(ends_stat(sink, "lost-metas"), 15);
+    fail_unless_equals_uint64(lost_of_type(sink, "GstVideoCaptionMeta"), 5);
+    fail_unless_equals_uint64(lost_of_type(sink, "GpudirectNamedMeta"), 5);
+    fail_unless_equals_uint64(lost_of_type(sink, "GstVideoAffineTransformationMeta"), 5);
+    fail_unless_equals_int(lines->len, 3);
+    fail_unless(strstr(g_ptr_array_index(lines, 0), "GstVideoCaptionMeta") != NULL);
+    g_ptr_array_unref(lines);
+    gst_harness_teardown(src);
+    gst_harness_teardown(sink);
+    g_free(address);
+}
+GST_END_TEST
+
+/* The names come from the sender. */
+GST_START_TEST(test_names_of_lost_metas_are_bounded)
+{
+    struct lost_metas *lost = lost_metas_new(NULL);
+    GstStructure *stats = gst_structure_new_empty("stats"), *types;
+    guint64 others;
+
+    for (guint i = 0; i < 100; i++) {
+        gchar *name = g_strdup_printf("Meta%u", i);
+        lost_metas_note(lost, NULL, name, "so it is");
+        g_free(name);
+    }
+    lost_metas_tell(lost, stats);
+    fail_unless(gst_structure_get(stats, "lost-meta-types", GST_TYPE_STRUCTURE, &types, NULL));
+    fail_unless_equals_int(gst_structure_n_fields(types), 33);
+    fail_unless(gst_structure_get_uint64(types, "other-types", &others));
+    fail_unless_equals_uint64(others, 68);
+    fail_unless_equals_uint64(lost_metas_count(lost), 100);
+    gst_structure_free(types);
+    gst_structure_free(stats);
+    lost_metas_free(lost);
+}
+GST_END_TEST
+
+/* --- hostile bytes ------------------------------------------------------------------------ */
 
 /* The bytes of one item. */
 static size_t item(uint8_t bytes[GPUD_FRAME_META_MAX], uint16_t kind, const void *inside,
@@ -266,6 +359,8 @@ static Suite *metas_suite(void)
 
     suite_add_tcase(suite, tc);
     tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, test_lost_metas_are_named);
+    tcase_add_test(tc, test_names_of_lost_metas_are_bounded);
     tcase_add_test(tc, test_serialized_metas_that_lie);
     tcase_add_test(tc, test_kinds_of_later_releases);
 #if GST_CHECK_VERSION(1, 24, 0)
