@@ -50,6 +50,7 @@
 #include "errors.h"
 #include "gpudirectsink.h"
 #include "timing.h"
+#include "uri.h"
 
 #define GST_CAT_DEFAULT gst_gpudirect_sink_debug
 
@@ -57,7 +58,8 @@ GST_DEBUG_CATEGORY(gst_gpudirect_sink_debug);
 
 G_DEFINE_TYPE_WITH_CODE(GstGpudirectSink, gst_gpudirect_sink, GST_TYPE_BASE_SINK,
                         GST_DEBUG_CATEGORY_INIT(gst_gpudirect_sink_debug, "gpudirectsink", 0,
-                                                "gpudirect sink"))
+                                                "gpudirect sink");
+                        G_IMPLEMENT_INTERFACE(GST_TYPE_URI_HANDLER, uri_handler_init_sink))
 GST_ELEMENT_REGISTER_DEFINE(gpudirectsink, "gpudirectsink", GST_RANK_NONE, GST_TYPE_GPUDIRECT_SINK)
 
 enum {

@@ -15,7 +15,8 @@
  * On a CUDA device buffers are CUDA memory, if downstream takes that, which GStreamer's CUDA
  * elements use as it lies there; the GPU waits for a picture where it must, no thread does.
  *
- * With an address that begins with v4l2:// the frames come from a capture card instead.
+ * With an address that begins with v4l2:// the frames come from a capture card instead. Players
+ * take both as URIs: gpudirect://cam1?slots=8 and gpudirect+v4l2:///dev/video0.
  *
  * ## Example launch lines
  * |[
@@ -48,6 +49,7 @@
  * Since: 0.1
  */
 #include "gpudirectsrc.h"
+#include "uri.h"
 
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
 
@@ -55,7 +57,8 @@ GST_DEBUG_CATEGORY(gst_gpudirect_src_debug);
 
 G_DEFINE_TYPE_WITH_CODE(GstGpudirectSrc, gst_gpudirect_src, GST_TYPE_PUSH_SRC,
                         GST_DEBUG_CATEGORY_INIT(gst_gpudirect_src_debug, "gpudirectsrc", 0,
-                                                "gpudirect source"))
+                                                "gpudirect source");
+                        G_IMPLEMENT_INTERFACE(GST_TYPE_URI_HANDLER, uri_handler_init_source))
 GST_ELEMENT_REGISTER_DEFINE(gpudirectsrc, "gpudirectsrc", GST_RANK_NONE, GST_TYPE_GPUDIRECT_SRC)
 
 #define DEFAULT_PROCESSING_DEADLINE (20 * GST_MSECOND)

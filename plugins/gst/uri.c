@@ -1,0 +1,431 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A URI is the address and properties in other words: it is taken apart as a whole before anything
+ * is set, and put together from what is set. */
+#include "uri.h"
+
+#include <string.h>
+
+#define PROTOCOL "gpudirect"
+#define PROTOCOL_V4L2 "gpudirect+v4l2"
+
+#define UNIX_PREFIX "unix:"
+#define V4L2_PREFIX "v4l2://"
+
+/* What a bare address is made of. */
+#define NAME_CHARACTERS                              \
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRST" \
+    "UVWXYZ0123456789._-"
+
+/* Kept as they are in a URI: what RFC 3986 allows there, and means nothing to this one. */
+#define PATH_CHARACTERS "/:@!$'()*,;="
+#define VALUE_CHARACTERS "/:@!$'()*,;"
+
+/* What was set last, and how it is put together as long as nothing else was set since. */
+struct said {
+    gchar *uri, *put_together;
+    gchar **keys;
+};
+
+static GQuark said_quark(void)
+{
+    return g_quark_from_static_string("gpudirect-uri");
+}
+
+static struct said *said_new(const gchar *uri, const gchar *put_together, gchar **keys)
+{
+    struct said *said = g_new0(struct said, 1);
+
+    said->uri = g_strdup(uri);
+    said->put_together = g_strdup(put_together);
+    said->keys = g_strdupv(keys);
+    return said;
+}
+
+static gpointer said_copy(gpointer from, gpointer user)
+{
+    const struct said *said = from;
+
+    return said ? said_new(said->uri, said->put_together, said->keys) : NULL;
+}
+
+static void said_free(gpointer from)
+{
+    struct said *said = from;
+
+    if (!said)
+        return;
+    g_free(said->uri);
+    g_free(said->put_together);
+    g_strfreev(said->keys);
+    g_free(said);
+}
+
+/* A copy, because another thread may set the next one; said_free() it. */
+static struct said *get_said(GObject *element)
+{
+    return g_object_dup_qdata(element, said_quark(), said_copy, NULL);
+}
+
+/* --- properties --------------------------------------------------------------------------- */
+
+/* NULL: a URI does not speak of it. */
+static GParamSpec *find_property(GObject *element, const gchar *key)
+{
+    static const gchar *const others[] = {"name", "parent", "address", NULL};
+    GParamSpec *pspec = g_object_class_find_property(G_OBJECT_GET_CLASS(element), key);
+
+    if (!pspec || g_strv_contains(others, pspec->name) ||
+        (pspec->flags & (G_PARAM_READWRITE | G_PARAM_CONSTRUCT_ONLY)) != G_PARAM_READWRITE)
+        return NULL;
+    switch (G_TYPE_FUNDAMENTAL(pspec->value_type)) {
+    case G_TYPE_OBJECT:
+    case G_TYPE_BOXED:
+    case G_TYPE_POINTER:
+        return NULL;
+    default:
+        return pspec;
+    }
+}
+
+/* What a property takes, for who wrote something else; g_free it. */
+static gchar *describe(GParamSpec *pspec)
+{
+    if (G_IS_PARAM_SPEC_UINT(pspec))
+        return g_strdup_printf("a number from %u to %u", G_PARAM_SPEC_UINT(pspec)->minimum,
+                               G_PARAM_SPEC_UINT(pspec)->maximum);
+    if (G_IS_PARAM_SPEC_BOOLEAN(pspec))
+        return g_strdup("true or false");
+    if (!G_IS_PARAM_SPEC_ENUM(pspec))
+        return g_strdup_printf("a %s in its range", g_type_name(pspec->value_type));
+    GEnumClass *klass = G_PARAM_SPEC_ENUM(pspec)->enum_class;
+    GString *nicks = g_string_new("one of");
+    for (guint i = 0; i < klass->n_values; i++)
+        g_string_append_printf(nicks, "%s %s", i ? "," : "", klass->values[i].value_nick);
+    return g_string_free(nicks, FALSE);
+}
+
+static gboolean read_value(GParamSpec *pspec, const gchar *text, GValue *value)
+{
+    g_value_init(value, pspec->value_type);
+    if (pspec->value_type == G_TYPE_STRING) {
+        g_value_set_string(value, text);
+        return text && g_utf8_validate(text, -1, NULL);
+    }
+    return text && gst_value_deserialize_with_pspec(value, text, pspec) &&
+           !g_param_value_validate(pspec, value);
+}
+
+static gchar *write_value(GParamSpec *pspec, const GValue *value)
+{
+    if (G_VALUE_HOLDS_STRING(value))
+        return g_value_dup_string(value);
+    if (!G_IS_PARAM_SPEC_ENUM(pspec))
+        return gst_value_serialize(value);
+    const GEnumValue *one =
+        g_enum_get_value(G_PARAM_SPEC_ENUM(pspec)->enum_class, g_value_get_enum(value));
+    return one ? g_strdup(one->value_nick) : NULL;
+}
+
+/* --- putting together --------------------------------------------------------------------- */
+
+/* NULL: there is no address. */
+static GString *begin_with_address(const gchar *address)
+{
+    const gchar *protocol = PROTOCOL "://", *rest = address;
+
+    if (!address || !address[0])
+        return NULL;
+    if (g_str_has_prefix(address, V4L2_PREFIX)) {
+        protocol = PROTOCOL_V4L2 "://";
+        rest += strlen(V4L2_PREFIX);
+    } else if (g_str_has_prefix(address, UNIX_PREFIX)) {
+        rest += strlen(UNIX_PREFIX);
+    }
+    GString *uri = g_string_new(protocol);
+    return g_string_append_uri_escaped(uri, rest, rest == address ? NULL : PATH_CHARACTERS, FALSE);
+}
+
+static gint compare_names(gconstpointer a, gconstpointer b)
+{
+    return strcmp((*(GParamSpec **)a)->name, (*(GParamSpec **)b)->name);
+}
+
+/* The element's own properties that are not as they were at first, and those of these keys. */
+static void add_properties(GObject *element, gchar **keys, GString *uri)
+{
+    static gchar *none[] = {NULL};
+    guint count;
+    GParamSpec **pspecs = g_object_class_list_properties(G_OBJECT_GET_CLASS(element), &count);
+    gchar separator = '?';
+
+    qsort(pspecs, count, sizeof(pspecs[0]), compare_names);
+    for (guint i = 0; i < count; i++) {
+        GParamSpec *pspec = find_property(element, pspecs[i]->name);
+        GValue value = G_VALUE_INIT;
+        gboolean named =
+            g_strv_contains((const gchar *const *)(keys ? keys : none), pspecs[i]->name);
+        if (!pspec || (!named && pspec->owner_type != G_OBJECT_TYPE(element)))
+            continue;
+        g_object_get_property(element, pspec->name, &value);
+        gchar *text =
+            named || !g_param_value_defaults(pspec, &value) ? write_value(pspec, &value) : NULL;
+        if (text) {
+            g_string_append_printf(uri, "%c%s=", separator, pspec->name);
+            g_string_append_uri_escaped(uri, text, VALUE_CHARACTERS, FALSE);
+            separator = '&';
+        }
+        g_free(text);
+        g_value_unset(&value);
+    }
+    g_free(pspecs);
+}
+
+static gchar *put_together(GObject *element, gchar **keys)
+{
+    gchar *address;
+
+    g_object_get(element, "address", &address, NULL);
+    GString *uri = begin_with_address(address);
+    g_free(address);
+    if (!uri)
+        return NULL;
+    add_properties(element, keys, uri);
+    return g_string_free(uri, FALSE);
+}
+
+static gchar *get_uri(GstURIHandler *handler)
+{
+    struct said *said = get_said(G_OBJECT(handler));
+    gchar *uri = put_together(G_OBJECT(handler), said ? said->keys : NULL);
+
+    if (said && uri && g_str_equal(uri, said->put_together)) {
+        g_free(uri);
+        uri = g_strdup(said->uri);
+    }
+    said_free(said);
+    return uri;
+}
+
+/* --- taking apart ------------------------------------------------------------------------- */
+
+static gchar *refuse(GError **error, GstURIError code, const gchar *format, ...)
+    G_GNUC_PRINTF(3, 4);
+
+static gchar *refuse(GError **error, GstURIError code, const gchar *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    gchar *text = g_strdup_vprintf(format, arguments);
+    va_end(arguments);
+    g_set_error_literal(error, GST_URI_ERROR, code, text);
+    g_free(text);
+    return NULL;
+}
+
+static gboolean is_name(const gchar *host)
+{
+    return host[0] != '.' && host[strspn(host, NAME_CHARACTERS)] == '\0';
+}
+
+/* Of the protocol's two forms, or of the card's one; NULL: *error says what is wrong with it. */
+static gchar *read_address(const GstUri *uri, gboolean card, GError **error)
+{
+    const gchar *host = gst_uri_get_host(uri);
+    gchar *path = gst_uri_get_path(uri), *address = NULL;
+    gboolean has_path = path && path[0] && !g_str_equal(path, "/");
+
+    if (gst_uri_get_userinfo(uri) || gst_uri_get_port(uri) != GST_URI_NO_PORT ||
+        gst_uri_get_fragment(uri))
+        refuse(error, GST_URI_ERROR_BAD_URI,
+               "There is no user, port or fragment in an address: write " PROTOCOL
+               "://NAME or " PROTOCOL ":///PATH.");
+    else if (host && (card || has_path))
+        refuse(error, GST_URI_ERROR_BAD_REFERENCE,
+               "\"%s\" stands where a host would: for a path write three slashes, as in %s", host,
+               card ? PROTOCOL_V4L2 ":///dev/video0." : PROTOCOL ":///run/cam1.");
+    else if (host && !is_name(host))
+        refuse(error, GST_URI_ERROR_BAD_REFERENCE,
+               "\"%s\" is not a name: letters, digits, '.', '_' and '-', and no '.' at the "
+               "beginning.",
+               host);
+    else if (!host && (!has_path || path[0] != '/'))
+        refuse(error, GST_URI_ERROR_BAD_REFERENCE, "There is no address: write %s",
+               card ? PROTOCOL_V4L2 ":///dev/video0."
+                    : PROTOCOL "://NAME or " PROTOCOL ":///PATH.");
+    else if (host)
+        address = g_strdup(host);
+    else
+        address = g_strconcat(card ? V4L2_PREFIX : UNIX_PREFIX, path, NULL);
+    g_free(path);
+    return address;
+}
+
+struct setting {
+    GParamSpec *pspec;
+    GValue value;
+};
+
+static void setting_clear(gpointer data)
+{
+    g_value_unset(&((struct setting *)data)->value);
+}
+
+static gboolean read_setting(GObject *element, const gchar *key, const gchar *text,
+                             GArray *settings, GError **error)
+{
+    struct setting setting = {.pspec = find_property(element, key), .value = G_VALUE_INIT};
+
+    if (!setting.pspec) {
+        refuse(error, GST_URI_ERROR_BAD_URI,
+               "%s has no property \"%s\" that a URI can set: gst-inspect-1.0 lists them.",
+               G_OBJECT_TYPE_NAME(element), key);
+        return FALSE;
+    }
+    gboolean good = read_value(setting.pspec, text, &setting.value);
+    g_array_append_val(settings, setting);
+    if (!good) {
+        gchar *wanted = describe(setting.pspec);
+        refuse(error, GST_URI_ERROR_BAD_URI, "The property %s does not take \"%s\": it is %s.", key,
+               text ? text : "", wanted);
+        g_free(wanted);
+    }
+    return good;
+}
+
+/* NULL: *error says which one is wrong. */
+static GArray *read_settings(GObject *element, const GstUri *uri, GError **error)
+{
+    GArray *settings = g_array_new(FALSE, FALSE, sizeof(struct setting));
+    GList *keys = gst_uri_get_query_keys(uri);
+    gboolean good = TRUE;
+
+    g_array_set_clear_func(settings, setting_clear);
+    for (GList *at = keys; at && good; at = at->next)
+        good = read_setting(element, at->data, gst_uri_get_query_value(uri, at->data), settings,
+                            error);
+    g_list_free(keys);
+    if (!good)
+        g_clear_pointer(&settings, g_array_unref);
+    return settings;
+}
+
+/* --- setting ------------------------------------------------------------------------------ */
+
+static void set_default(GObject *element, const gchar *key)
+{
+    GParamSpec *pspec = find_property(element, key);
+    GValue value = G_VALUE_INIT;
+
+    g_value_init(&value, pspec->value_type);
+    g_param_value_set_default(pspec, &value);
+    g_object_set_property(element, key, &value);
+    g_value_unset(&value);
+}
+
+/* What the URI before this one said of other properties does not hold any more. */
+static void apply(GObject *element, const gchar *uri, const gchar *address, GArray *settings)
+{
+    struct said *before = get_said(element);
+    GStrvBuilder *builder = g_strv_builder_new();
+
+    for (gchar **key = before ? before->keys : NULL; key && *key; key++)
+        set_default(element, *key);
+    said_free(before);
+    g_object_set(element, "address", address, NULL);
+    for (guint i = 0; i < settings->len; i++) {
+        struct setting *setting = &g_array_index(settings, struct setting, i);
+        g_object_set_property(element, setting->pspec->name, &setting->value);
+        g_strv_builder_add(builder, setting->pspec->name);
+    }
+    gchar **keys = g_strv_builder_end(builder);
+    gchar *whole = put_together(element, keys);
+    g_object_set_qdata_full(element, said_quark(), said_new(uri, whole, keys), said_free);
+    g_free(whole);
+    g_strfreev(keys);
+    g_strv_builder_unref(builder);
+}
+
+static gboolean is_stopped(GstElement *element)
+{
+    GST_OBJECT_LOCK(element);
+    gboolean stopped =
+        GST_STATE(element) <= GST_STATE_READY && GST_STATE_NEXT(element) <= GST_STATE_READY;
+    GST_OBJECT_UNLOCK(element);
+    return stopped;
+}
+
+static gboolean set_uri(GstURIHandler *handler, const gchar *text, GError **error)
+{
+    GObject *element = G_OBJECT(handler);
+    GstUri *uri = gst_uri_from_string(text);
+    gchar *address = NULL;
+    GArray *settings = NULL;
+
+    if (!is_stopped(GST_ELEMENT(handler)))
+        refuse(error, GST_URI_ERROR_BAD_STATE,
+               "The URI of %s cannot be changed while it runs: set it to the state READY first.",
+               GST_OBJECT_NAME(handler));
+    else if (!uri)
+        refuse(error, GST_URI_ERROR_BAD_URI, "\"%s\" is no URI: write " PROTOCOL "://NAME.", text);
+    else
+        address = read_address(uri, g_ascii_strcasecmp(gst_uri_get_scheme(uri), PROTOCOL_V4L2) == 0,
+                               error);
+    if (address)
+        settings = read_settings(element, uri, error);
+    if (settings)
+        apply(element, text, address, settings);
+    gboolean set = settings != NULL;
+    g_clear_pointer(&settings, g_array_unref);
+    g_clear_pointer(&uri, gst_uri_unref);
+    g_free(address);
+    return set;
+}
+
+/* --- interfaces --------------------------------------------------------------------------- */
+
+static GstURIType get_source_type(GType type)
+{
+    return GST_URI_SRC;
+}
+
+static GstURIType get_sink_type(GType type)
+{
+    return GST_URI_SINK;
+}
+
+static const gchar *const *get_source_protocols(GType type)
+{
+    static const gchar *const protocols[] = {PROTOCOL, PROTOCOL_V4L2, NULL};
+
+    return protocols;
+}
+
+static const gchar *const *get_sink_protocols(GType type)
+{
+    static const gchar *const protocols[] = {PROTOCOL, NULL};
+
+    return protocols;
+}
+
+void uri_handler_init_source(gpointer interface, gpointer data)
+{
+    GstURIHandlerInterface *handler = interface;
+
+    handler->get_type = get_source_type;
+    handler->get_protocols = get_source_protocols;
+    handler->get_uri = get_uri;
+    handler->set_uri = set_uri;
+}
+
+void uri_handler_init_sink(gpointer interface, gpointer data)
+{
+    GstURIHandlerInterface *handler = interface;
+
+    handler->get_type = get_sink_type;
+    handler->get_protocols = get_sink_protocols;
+    handler->get_uri = get_uri;
+    handler->set_uri = set_uri;
+}

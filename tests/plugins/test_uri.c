@@ -1,0 +1,362 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Both elements by a URI: what it sets, what it says afterwards, and the players that take it. */
+#include "ends.h"
+
+#include <string.h>
+
+static GstElement *make(GstURIType type, const gchar *uri)
+{
+    GError *error = NULL;
+    GstElement *element = gst_element_make_from_uri(type, uri, NULL, &error);
+
+    fail_unless(element != NULL, "%s: %s", uri, error ? error->message : "no element");
+    return gst_object_ref_sink(element);
+}
+
+static void expect_text(GstElement *element, const gchar *property, const gchar *wanted)
+{
+    gchar *text;
+
+    g_object_get(element, property, &text, NULL);
+    fail_unless_equals_string(text, wanted);
+    g_free(text);
+}
+
+static void expect_number(GstElement *element, const gchar *property, guint wanted)
+{
+    guint number;
+
+    g_object_get(element, property, &number, NULL);
+    fail_unless_equals_int(number, wanted);
+}
+
+static void expect_uri(GstElement *element, const gchar *wanted)
+{
+    gchar *uri = gst_uri_handler_get_uri(GST_URI_HANDLER(element));
+
+    fail_unless_equals_string(uri, wanted);
+    g_free(uri);
+}
+
+static void set(GstElement *element, const gchar *uri)
+{
+    GError *error = NULL;
+
+    fail_unless(gst_uri_handler_set_uri(GST_URI_HANDLER(element), uri, &error), "%s: %s", uri,
+                error ? error->message : "no reason");
+}
+
+/* The elements have no rank, which this needs none of. */
+GST_START_TEST(test_elements_are_found)
+{
+    GstElement *src = make(GST_URI_SRC, "gpudirect://cam1?slots=8&device=cuda:0&on-disconnect=eos");
+    GstElement *sink = make(GST_URI_SINK, "gpudirect://cam1?slow-receiver=drop-newest&sync=false");
+    gboolean sync;
+    gint policy;
+
+    fail_unless_equals_string(GST_OBJECT_NAME(gst_element_get_factory(src)), "gpudirectsrc");
+    expect_text(src, "address", "cam1");
+    expect_text(src, "device", "cuda:0");
+    expect_number(src, "slots", 8);
+    fail_unless_equals_string(GST_OBJECT_NAME(gst_element_get_factory(sink)), "gpudirectsink");
+    expect_text(sink, "address", "cam1");
+    g_object_get(sink, "sync", &sync, "slow-receiver", &policy, NULL);
+    fail_unless(!sync && policy != 0);
+    fail_if(gst_element_make_from_uri(GST_URI_SINK, "gpudirect+v4l2:///dev/video0", NULL, NULL));
+    gst_object_unref(src);
+    gst_object_unref(sink);
+}
+GST_END_TEST
+
+GST_START_TEST(test_addresses_both_ways)
+{
+    static const gchar *const pairs[][2] = {
+        {"gpudirect://cam1", "cam1"},
+        {"gpudirect://Cam_1.a-b", "Cam_1.a-b"},
+        {"gpudirect:///run/plant/cam1", "unix:/run/plant/cam1"},
+        {"gpudirect:///run/plant%201/50%25%3F%23/Gr%C3%BC%C3%9Fe", "unix:/run/plant 1/50%?#/Grüße"},
+        {"gpudirect:///a:b@c!d$e'(f)*,g;h=i", "unix:/a:b@c!d$e'(f)*,g;h=i"},
+        {"gpudirect+v4l2:///dev/video0", "v4l2:///dev/video0"},
+        {"gpudirect+v4l2:///dev/v4l/by-id/usb%201", "v4l2:///dev/v4l/by-id/usb 1"},
+    };
+
+    for (guint i = 0; i < G_N_ELEMENTS(pairs); i++) {
+        GstElement *src = make(GST_URI_SRC, pairs[i][0]);
+        expect_text(src, "address", pairs[i][1]);
+        expect_uri(src, pairs[i][0]);
+        gst_object_unref(src);
+
+        src = gst_element_factory_make("gpudirectsrc", NULL);
+        expect_uri(src, NULL);
+        g_object_set(src, "address", pairs[i][1], NULL);
+        expect_uri(src, pairs[i][0]);
+        gst_object_unref(src);
+    }
+}
+GST_END_TEST
+
+/* What was set, as it was written, until something else is set by other means. */
+GST_START_TEST(test_uri_says_what_is_set)
+{
+    GstElement *sink = gst_element_factory_make("gpudirectsink", NULL);
+
+    set(sink, "gpudirect://cam1/?sync=%66alse&slots=4");
+    expect_uri(sink, "gpudirect://cam1/?sync=%66alse&slots=4");
+    g_object_set(sink, "slots", 6, NULL);
+    expect_uri(sink, "gpudirect://cam1?slots=6&sync=false");
+    g_object_set(sink, "device", "opencl:0 & more", "address", "cam2", NULL);
+    gst_util_set_object_arg(G_OBJECT(sink), "wait-for-connection", "false");
+    expect_uri(sink, "gpudirect://cam2?device=opencl:0%20%26%20more&slots=6&sync=false&"
+                     "wait-for-connection=false");
+
+    /* And that URI says the same to another element. */
+    gchar *uri = gst_uri_handler_get_uri(GST_URI_HANDLER(sink));
+    GstElement *other = make(GST_URI_SINK, uri);
+    expect_text(other, "device", "opencl:0 & more");
+    expect_uri(other, uri);
+    g_free(uri);
+    gst_object_unref(other);
+    gst_object_unref(sink);
+}
+GST_END_TEST
+
+/* A URI is all that is said: what only the one before it said goes back. */
+GST_START_TEST(test_next_uri)
+{
+    GstElement *src = gst_element_factory_make("gpudirectsrc", NULL);
+
+    g_object_set(src, "device", "host", NULL);
+    set(src, "gpudirect://cam1?slots=8&busy-poll=0");
+    set(src, "gpudirect://cam2?busy-poll=7");
+    expect_number(src, "slots", 4);
+    expect_number(src, "busy-poll", 7);
+    expect_text(src, "device", "host");
+    expect_uri(src, "gpudirect://cam2?busy-poll=7");
+    gst_object_unref(src);
+}
+GST_END_TEST
+
+GST_START_TEST(test_refusals)
+{
+    static const struct {
+        const gchar *uri;
+        gint code;
+        const gchar *says;
+    } bad[] = {
+        {"gpudirect://", GST_URI_ERROR_BAD_REFERENCE, "gpudirect://NAME"},
+        {"gpudirect:///", GST_URI_ERROR_BAD_REFERENCE, "gpudirect:///PATH"},
+        {"gpudirect:cam1", GST_URI_ERROR_BAD_REFERENCE, "gpudirect://NAME"},
+        {"gpudirect://cam1/x", GST_URI_ERROR_BAD_REFERENCE, "three slashes"},
+        {"gpudirect://cam%201", GST_URI_ERROR_BAD_REFERENCE, "\"cam 1\" is not a name"},
+        {"gpudirect://.cam", GST_URI_ERROR_BAD_REFERENCE, "'.' at the beginning"},
+        {"gpudirect://u@cam1", GST_URI_ERROR_BAD_URI, "no user"},
+        {"gpudirect://cam1:80", GST_URI_ERROR_BAD_URI, "port"},
+        {"gpudirect://cam1#x", GST_URI_ERROR_BAD_URI, "fragment"},
+        {"gpudirect+v4l2://dev/video0", GST_URI_ERROR_BAD_REFERENCE, "three slashes"},
+        {"gpudirect+v4l2://", GST_URI_ERROR_BAD_REFERENCE, "gpudirect+v4l2:///dev/video0"},
+        {"gpudirect://cam1?slot=8", GST_URI_ERROR_BAD_URI, "no property \"slot\""},
+        {"gpudirect://cam1?name=x", GST_URI_ERROR_BAD_URI, "no property \"name\""},
+        {"gpudirect://cam1?address=x", GST_URI_ERROR_BAD_URI, "no property \"address\""},
+        {"gpudirect://cam1?stats=x", GST_URI_ERROR_BAD_URI, "no property \"stats\""},
+        {"gpudirect://cam1?slots=many", GST_URI_ERROR_BAD_URI, "number from 2 to 64"},
+        {"gpudirect://cam1?slots=65", GST_URI_ERROR_BAD_URI, "\"65\""},
+        {"gpudirect://cam1?slots", GST_URI_ERROR_BAD_URI, "slots"},
+        {"gpudirect://cam1?slots=", GST_URI_ERROR_BAD_URI, "slots"},
+        {"gpudirect://cam1?on-eos=stop", GST_URI_ERROR_BAD_URI, "one of eos, wait"},
+        {"gpudirect://cam1?require-direct=maybe", GST_URI_ERROR_BAD_URI, "true or false"},
+        {"gpudirect://cam1?processing-deadline=-x", GST_URI_ERROR_BAD_URI, "guint64"},
+        {"gpudirect://cam1?slots=8&device=%FF", GST_URI_ERROR_BAD_URI, "device"},
+        {"v4l2:///dev/video0", GST_URI_ERROR_UNSUPPORTED_PROTOCOL, ""},
+    };
+    GstElement *src = make(GST_URI_SRC, "gpudirect://before?slots=5");
+
+    for (guint i = 0; i < G_N_ELEMENTS(bad); i++) {
+        GError *error = NULL;
+        fail_if(gst_uri_handler_set_uri(GST_URI_HANDLER(src), bad[i].uri, &error), "taken: %s",
+                bad[i].uri);
+        fail_unless(g_error_matches(error, GST_URI_ERROR, bad[i].code), "%s: %s", bad[i].uri,
+                    error->message);
+        fail_unless(strstr(error->message, bad[i].says) != NULL, "%s: %s", bad[i].uri,
+                    error->message);
+        g_error_free(error);
+    }
+    expect_uri(src, "gpudirect://before?slots=5"); /* nothing was set by halves */
+    gst_object_unref(src);
+}
+GST_END_TEST
+
+GST_START_TEST(test_no_change_while_running)
+{
+    static const GstState states[] = {GST_STATE_PAUSED, GST_STATE_PLAYING};
+    gchar *address = ends_address(), *uri = g_strdup_printf("gpudirect://%s", address);
+    GstElement *src = make(GST_URI_SRC, uri);
+
+    for (guint i = 0; i < G_N_ELEMENTS(states); i++) {
+        GError *error = NULL;
+        gst_element_set_state(src, states[i]);
+        fail_if(gst_uri_handler_set_uri(GST_URI_HANDLER(src), "gpudirect://other", &error));
+        fail_unless(g_error_matches(error, GST_URI_ERROR, GST_URI_ERROR_BAD_STATE));
+        fail_unless(strstr(error->message, "READY") != NULL);
+        g_clear_error(&error);
+        expect_uri(src, uri);
+    }
+    gst_element_set_state(src, GST_STATE_READY);
+    set(src, "gpudirect://other");
+    gst_element_set_state(src, GST_STATE_NULL);
+    gst_object_unref(src);
+    g_free(uri);
+    g_free(address);
+}
+GST_END_TEST
+
+/* --- players ------------------------------------------------------------------------------ */
+
+static gint frames; /* atomic */
+
+static void count(GstElement *sink, GstBuffer *buffer, GstPad *pad, gpointer user)
+{
+    g_atomic_int_inc(&frames);
+}
+
+static GstElement *counter(void)
+{
+    GstElement *sink = gst_element_factory_make("fakesink", NULL);
+
+    g_object_set(sink, "signal-handoffs", TRUE, "sync", FALSE, NULL);
+    g_signal_connect(sink, "handoff", G_CALLBACK(count), NULL);
+    return sink;
+}
+
+static void fail_on_errors(GstElement *player)
+{
+    GstBus *bus = gst_element_get_bus(player);
+    GstMessage *message = gst_bus_pop_filtered(bus, GST_MESSAGE_ERROR);
+
+    if (message) {
+        GError *error;
+        gst_message_parse_error(message, &error, NULL);
+        fail("%s", error->message);
+    }
+    gst_object_unref(bus);
+}
+
+/* Plays until ten pictures came, and then to the end. */
+static void play(GstElement *player, const gchar *address)
+{
+    gchar *line = g_strdup_printf(
+        "videotestsrc is-live=true ! " CAPS_SMALL " ! gpudirectsink address=%s", address);
+    GstElement *sender = gst_parse_launch(line, NULL);
+
+    g_atomic_int_set(&frames, 0);
+    gst_element_set_state(player, GST_STATE_PLAYING);
+    gst_element_set_state(sender, GST_STATE_PLAYING);
+    for (guint i = 0; i < 1000 && g_atomic_int_get(&frames) < 10; i++) {
+        fail_on_errors(player);
+        g_usleep(10000);
+    }
+    fail_unless(g_atomic_int_get(&frames) >= 10, "%d frames in 10 s", g_atomic_int_get(&frames));
+    gst_element_send_event(sender, gst_event_new_eos());
+    GstBus *bus = gst_element_get_bus(player);
+    GstMessage *message =
+        gst_bus_timed_pop_filtered(bus, 10 * GST_SECOND, GST_MESSAGE_EOS | GST_MESSAGE_ERROR);
+    fail_unless(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_EOS, "no end of the stream");
+    gst_message_unref(message);
+    gst_object_unref(bus);
+    gst_element_set_state(player, GST_STATE_NULL);
+    gst_element_set_state(sender, GST_STATE_NULL);
+    gst_object_unref(player);
+    gst_object_unref(sender);
+    g_free(line);
+}
+
+static void play_by(const gchar *factory)
+{
+    gchar *address = ends_address(), *uri = g_strdup_printf("gpudirect://%s?slots=6", address);
+    GstElement *player = gst_element_factory_make(factory, NULL);
+
+    fail_unless(player != NULL, "no %s", factory);
+    g_object_set(player, "uri", uri, "video-sink", counter(), "audio-sink",
+                 gst_element_factory_make("fakesink", NULL), NULL);
+    play(player, address);
+    g_free(uri);
+    g_free(address);
+}
+
+static void link_counter(GstElement *decoder, GstPad *pad, gpointer pipeline)
+{
+    GstElement *sink = counter();
+    GstPad *to = gst_element_get_static_pad(sink, "sink");
+
+    gst_bin_add(pipeline, sink);
+    fail_unless_equals_int(gst_pad_link(pad, to), GST_PAD_LINK_OK);
+    gst_element_sync_state_with_parent(sink);
+    gst_object_unref(to);
+}
+
+static void decode_by(const gchar *factory)
+{
+    gchar *address = ends_address(), *uri = g_strdup_printf("gpudirect://%s", address);
+    GstElement *pipeline = gst_pipeline_new(NULL);
+    GstElement *decoder = gst_element_factory_make(factory, NULL);
+
+    fail_unless(decoder != NULL, "no %s", factory);
+    g_object_set(decoder, "uri", uri, NULL);
+    g_signal_connect(decoder, "pad-added", G_CALLBACK(link_counter), pipeline);
+    gst_bin_add(GST_BIN(pipeline), decoder);
+    play(pipeline, address);
+    g_free(uri);
+    g_free(address);
+}
+
+GST_START_TEST(test_playbin)
+{
+    play_by("playbin");
+}
+GST_END_TEST
+
+GST_START_TEST(test_playbin3)
+{
+    play_by("playbin3");
+}
+GST_END_TEST
+
+GST_START_TEST(test_uridecodebin)
+{
+    decode_by("uridecodebin");
+}
+GST_END_TEST
+
+GST_START_TEST(test_uridecodebin3)
+{
+    decode_by("uridecodebin3");
+}
+GST_END_TEST
+
+static Suite *uri_suite(void)
+{
+    Suite *suite = suite_create("uri");
+    TCase *tc = tcase_create("uri");
+
+    suite_add_tcase(suite, tc);
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, test_elements_are_found);
+    tcase_add_test(tc, test_addresses_both_ways);
+    tcase_add_test(tc, test_uri_says_what_is_set);
+    tcase_add_test(tc, test_next_uri);
+    tcase_add_test(tc, test_refusals);
+    tcase_add_test(tc, test_no_change_while_running);
+    tcase_add_test(tc, test_playbin);
+    tcase_add_test(tc, test_playbin3);
+    tcase_add_test(tc, test_uridecodebin);
+    tcase_add_test(tc, test_uridecodebin3);
+    return suite;
+}
+
+int main(int argc, char **argv)
+{
+    ends_init_environment();
+    gst_check_init(&argc, &argv);
+    return gst_check_run_suite(uri_suite(), "uri", __FILE__);
+}
