@@ -132,31 +132,6 @@ static GType gst_gpudirect_start_get_type(void)
 
 /* --- properties --------------------------------------------------------------------------- */
 
-GstStructure *gst_gpudirect_src_make_stats(GstGpudirectSrc *self)
-{
-    struct input_info info;
-
-    guint64 skipped = __atomic_load_n(&self->skipped, __ATOMIC_RELAXED);
-    gst_gpudirect_src_get_info(self, &info);
-    GstStructure *stats = gst_structure_new(
-        "gpudirect-stats", "active-path", G_TYPE_STRING, info.path, "device", G_TYPE_STRING,
-        info.device, "connected", G_TYPE_BOOLEAN, info.connected, "frames", G_TYPE_UINT64,
-        info.frames - MIN(skipped, info.frames), "dropped", G_TYPE_UINT64, info.dropped + skipped,
-        "corrupted", G_TYPE_UINT64, info.corrupted, "connects", G_TYPE_UINT64, info.connects,
-        "disconnects", G_TYPE_UINT64, info.disconnects, "reconnects", G_TYPE_UINT64,
-        info.connects > 0 ? info.connects - 1 : 0, "copies-cpu", G_TYPE_UINT64,
-        info.copies_cpu + __atomic_load_n(&self->copies_cpu, __ATOMIC_RELAXED), "copies-gpu",
-        G_TYPE_UINT64, info.copies_gpu + tally_read(&self->tally->copies_gpu), "cpu-waits",
-        G_TYPE_UINT64, info.waits_cpu, "device-waits", G_TYPE_UINT64,
-        info.waits_device + tally_read(&self->tally->waits_device), "kicks", G_TYPE_UINT64,
-        info.kicks, "stood-in", G_TYPE_UINT64,
-        __atomic_load_n(&self->signal.count, __ATOMIC_RELAXED), "latency-p50", G_TYPE_UINT64,
-        info.latency_p50, "latency-p99", G_TYPE_UINT64, info.latency_p99, "latency-max",
-        G_TYPE_UINT64, info.latency_max, NULL);
-    lost_metas_tell(self->lost_metas, stats);
-    return stats;
-}
-
 static void get_property(GObject *object, guint id, GValue *value, GParamSpec *pspec)
 {
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(object);

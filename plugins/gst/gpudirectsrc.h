@@ -176,9 +176,6 @@ GstFlowReturn gst_gpudirect_src_new_picture(GstGpudirectSrc *self, GstBuffer **b
 GstFlowReturn gst_gpudirect_src_copy_picture(GstGpudirectSrc *self, GstBuffer *slot,
                                              GstBuffer **buffer);
 
-/* The property "stats"; also posted as an element message when the stream ends. */
-GstStructure *gst_gpudirect_src_make_stats(GstGpudirectSrc *self);
-
 /* --- srcwait.c ---------------------------------------------------------------------------- */
 
 /* After an acquire that brought no frame: GST_FLOW_OK to call it again. */
@@ -222,6 +219,9 @@ void gst_gpudirect_src_close(GstGpudirectSrc *self);
 
 /* What this input, and those before it, counted; from any thread. */
 void gst_gpudirect_src_get_info(GstGpudirectSrc *self, struct input_info *info);
+
+/* The property "stats"; also posted as an element message when the stream ends. */
+GstStructure *gst_gpudirect_src_make_stats(GstGpudirectSrc *self);
 
 /* The property; g_free it. */
 gchar *gst_gpudirect_src_get_address(GstGpudirectSrc *self);
