@@ -16,6 +16,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "dgma.h"
 
@@ -50,6 +51,16 @@ static cl_int check_wait_list(cl_uint num_events, const cl_event *wait_list)
     for (cl_uint i = 0; i < num_events; i++)
         if (!wait_list[i])
             return CL_INVALID_EVENT_WAIT_LIST;
+    /* An event that has failed already is refused here. PoCL never ends a command that is enqueued
+     * behind one: clFinish hangs then, or, on its `basic` device, reports success. */
+    for (cl_uint i = 0; i < num_events; i++) {
+        cl_int status;
+        if (dgma_next.clGetEventInfo(wait_list[i], CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status,
+                                     &status, NULL))
+            return CL_INVALID_EVENT_WAIT_LIST;
+        if (status < 0)
+            return CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
+    }
     return CL_SUCCESS;
 }
 
@@ -321,39 +332,75 @@ cl_int CL_API_CALL dgma_enqueue_write_signal(cl_command_queue handle, cl_mem mem
                   : write_signal(&queue, mem, buffer, value, offset, num_events, wait_list, event);
 }
 
-static cl_int make_resident(const struct queue *queue, cl_uint num_mems, const cl_mem *mems,
-                            cl_bool blocking, cl_bus_address_amd *addresses, cl_uint num_events,
-                            const cl_event *wait_list, cl_event *event)
+static void give_addresses(cl_uint num_mems, const cl_mem *mems, cl_bus_address_amd *addresses)
+{
+    for (cl_uint i = 0; i < num_mems; i++) {
+        const struct dgma_buffer *buffer = dgma_buffer_get(mems[i]);
+        addresses[i].surface_bus_address = buffer->surface_object->base;
+        addresses[i].marker_bus_address = buffer->surface_object->base + buffer->size;
+    }
+}
+
+/* The event's own status is asked: on PoCL's `basic` device clWaitForEvents reports success while
+ * the command still stands behind a user event. */
+static cl_int wait_until_ended(cl_event event)
+{
+    cl_int status = dgma_next.clWaitForEvents(1, &event);
+    while (status == CL_SUCCESS) {
+        cl_int state = CL_COMPLETE;
+        status = dgma_next.clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state,
+                                          &state, NULL);
+        if (status || state == CL_COMPLETE)
+            return status;
+        if (state < 0)
+            return CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    return status;
+}
+
+/* The caller waits: no thread and no user event are wanted. */
+static cl_int make_resident_now(const struct queue *queue, cl_uint num_mems, const cl_mem *mems,
+                                cl_bus_address_amd *addresses, cl_uint num_events,
+                                const cl_event *wait_list, cl_event *event)
+{
+    cl_event reached = NULL;
+    cl_int status =
+        dgma_next.clEnqueueMarkerWithWaitList(queue->handle, num_events, wait_list, &reached);
+    if (status)
+        return status;
+    status = wait_until_ended(reached);
+    if (status == CL_SUCCESS)
+        give_addresses(num_mems, mems, addresses);
+    if (status == CL_SUCCESS && event) {
+        dgma_event_track(reached, CL_COMMAND_MAKE_BUFFERS_RESIDENT_AMD);
+        *event = reached;
+    } else {
+        dgma_next.clReleaseEvent(reached);
+    }
+    return status;
+}
+
+static cl_int make_resident_later(const struct queue *queue, cl_uint num_mems, const cl_mem *mems,
+                                  cl_bus_address_amd *addresses, cl_uint num_events,
+                                  const cl_event *wait_list, cl_event *event)
 {
     cl_int status;
     struct dgma_op *op = op_new(queue, DGMA_OP_RESIDENT, num_mems, &status);
     if (!op)
         return status;
-    for (cl_uint i = 0; i < num_mems; i++) {
-        const struct dgma_buffer *buffer = dgma_buffer_get(mems[i]);
-        op->addresses[i].surface_bus_address = buffer->surface_object->base;
-        op->addresses[i].marker_bus_address = buffer->surface_object->base + buffer->size;
-    }
+    give_addresses(num_mems, mems, op->addresses);
     op->out = addresses;
-    cl_event resident = NULL;
     status = dgma_next.clEnqueueMarkerWithWaitList(queue->handle, num_events, wait_list, &op->gate);
     if (status == CL_SUCCESS)
-        status = stall(queue, op, NULL, NULL, CL_COMMAND_MAKE_BUFFERS_RESIDENT_AMD, &resident);
+        status = stall(queue, op, NULL, NULL, CL_COMMAND_MAKE_BUFFERS_RESIDENT_AMD, event);
     if (status) {
         dgma_op_finish(op, status);
         return status;
     }
     watch_gate(op->gate);
     dgma_poller_submit(op);
-    if (blocking)
-        status = dgma_next.clWaitForEvents(1, &resident);
-    if (event && status == CL_SUCCESS) {
-        *event = resident;
-        return status;
-    }
-    free(dgma_table_take(&dgma_events, resident));
-    dgma_next.clReleaseEvent(resident);
-    return status;
+    return CL_SUCCESS;
 }
 
 cl_int CL_API_CALL dgma_enqueue_make_resident(cl_command_queue handle, cl_uint num_mems,
@@ -380,7 +427,8 @@ cl_int CL_API_CALL dgma_enqueue_make_resident(cl_command_queue handle, cl_uint n
             return CL_INVALID_CONTEXT;
     }
     cl_int status = check_wait_list(num_events, wait_list);
-    return status ? status
-                  : make_resident(&queue, num_mems, mems, blocking, addresses, num_events,
-                                  wait_list, event);
+    if (status)
+        return status;
+    return (blocking ? make_resident_now : make_resident_later)(&queue, num_mems, mems, addresses,
+                                                                num_events, wait_list, event);
 }

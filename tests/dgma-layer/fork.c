@@ -83,9 +83,15 @@ ssize_t getrandom(void *buffer, size_t size, unsigned flags)
 static void forks_under_a_lock(struct cl *cl)
 {
     atomic_store(&armed, true);
-    cl_mem bus = new_bus(cl, PAGE);
-    resident(cl, bus);
+    struct bus_address address;
+    cl_mem bus = new_resident(cl, PAGE, &address), external = new_external(cl, PAGE, &address);
+    CHECK_CL(CL_SUCCESS, cl->wait_signal(cl->queue, bus, 1, 0, NULL, NULL));
     atomic_store(&armed, false);
+    cl_command_queue other = new_queue(cl, 0, false);
+    CHECK_CL(CL_SUCCESS, cl->write_signal(other, external, 1, 0, 0, NULL, NULL));
+    CHECK_CL(CL_SUCCESS, clFinish(cl->queue));
+    clReleaseCommandQueue(other);
+    clReleaseMemObject(external);
     CHECK(atomic_load(&forked_in_registry) > 0 && atomic_load(&forked_in_poller) > 0);
     clReleaseMemObject(bus);
 }
