@@ -86,29 +86,55 @@ static struct dgma_aperture *aperture_of(cl_device_id device)
     return aperture;
 }
 
-struct dgma_aperture *dgma_aperture_take(cl_device_id device, size_t size, size_t bytes)
+static void log_no_room(size_t size, size_t left)
 {
-    struct dgma_aperture *aperture = NULL;
-    size_t left = 0;
-    pthread_mutex_lock(&lock);
+    dgma_log("a bus addressable buffer of %zu bytes does not fit: the aperture has %zu of %zu "
+             "bytes left and takes buffers up to %zu; use fewer or smaller buffers or raise "
+             "GPUDIRECT_DGMA_APERTURE",
+             size, left, limit, limit - MIB);
+}
+
+/* Under the lock. NULL: no room, and `*left` grows to what there is. */
+static struct dgma_aperture *fitting(cl_device_id device, size_t size, size_t bytes, size_t *left)
+{
     if (!limit)
         read_limit();
-    struct dgma_aperture *found = aperture_of(device);
-    if (found) {
-        left = limit - found->used;
-        if (size <= limit - MIB && bytes <= left) {
-            found->used += bytes;
-            aperture = found;
-        }
-    }
-    pthread_mutex_unlock(&lock);
+    struct dgma_aperture *aperture = aperture_of(device);
     if (!aperture)
-        dgma_log("a bus addressable buffer of %zu bytes does not fit: the aperture has %zu of %zu "
-                 "bytes left "
-                 "and takes buffers up to %zu; use fewer or smaller buffers or raise "
-                 "GPUDIRECT_DGMA_APERTURE",
-                 size, left, limit, limit - MIB);
-    return aperture;
+        return NULL;
+    if (*left < limit - aperture->used)
+        *left = limit - aperture->used;
+    return size <= limit - MIB && bytes <= limit - aperture->used ? aperture : NULL;
+}
+
+bool dgma_aperture_has_room(const cl_device_id *devices, cl_uint count, size_t size, size_t bytes)
+{
+    bool room = false;
+    size_t left = 0;
+    pthread_mutex_lock(&lock);
+    for (cl_uint i = 0; i < count && !room; i++)
+        room = fitting(devices[i], size, bytes, &left) != NULL;
+    pthread_mutex_unlock(&lock);
+    if (!room)
+        log_no_room(size, left);
+    return room;
+}
+
+bool dgma_aperture_book(struct dgma_aperture **booked, cl_device_id device, size_t size,
+                        size_t bytes)
+{
+    size_t left = 0;
+    pthread_mutex_lock(&lock);
+    struct dgma_aperture *aperture = *booked ? NULL : fitting(device, size, bytes, &left);
+    if (aperture) {
+        aperture->used += bytes;
+        *booked = aperture;
+    }
+    bool has = *booked != NULL;
+    pthread_mutex_unlock(&lock);
+    if (!has)
+        log_no_room(size, left);
+    return has;
 }
 
 void dgma_aperture_give(struct dgma_aperture *aperture, size_t bytes)

@@ -69,18 +69,27 @@ static void set_marker(struct dgma_buffer *buffer, struct dgma_object *object, s
     buffer->marker_room = object->total - offset;
 }
 
+bool dgma_buffer_place(struct dgma_buffer *buffer, cl_device_id device)
+{
+    return dgma_aperture_book(&buffer->aperture, device, buffer->size, buffer->size + DGMA_PAGE);
+}
+
+/* In a context of several devices nobody knows yet on which one the buffer will lie: that is said
+ * by the queue that makes it resident. */
+static bool find_room(struct dgma_buffer *buffer)
+{
+    cl_device_id devices[DGMA_MAX_CONTEXT_DEVICES];
+    cl_uint count = dgma_context_devices(buffer->context, devices);
+    if (count == 1)
+        return dgma_buffer_place(buffer, devices[0]);
+    return dgma_aperture_has_room(devices, count, buffer->size, buffer->size + DGMA_PAGE);
+}
+
 static bool back_bus(struct dgma_buffer *buffer, const void *content, size_t content_size)
 {
-    struct dgma_aperture *aperture = dgma_aperture_take(dgma_context_first_device(buffer->context),
-                                                        buffer->size, buffer->size + DGMA_PAGE);
-    if (!aperture)
+    struct dgma_object *object = find_room(buffer) ? dgma_object_create(buffer->size) : NULL;
+    if (!object)
         return false;
-    struct dgma_object *object = dgma_object_create(buffer->size);
-    if (!object) {
-        dgma_aperture_give(aperture, buffer->size + DGMA_PAGE);
-        return false;
-    }
-    buffer->aperture = aperture;
     buffer->surface_object = object;
     buffer->surface = object->map;
     atomic_fetch_add(&object->refs, 1);

@@ -8,8 +8,6 @@
 
 #include "dgma.h"
 
-enum { MAX_CONTEXT_DEVICES = 64 };
-
 bool dgma_list_has(const char *list, const char *name)
 {
     size_t length = strlen(name);
@@ -84,11 +82,11 @@ const struct dgma_device *dgma_device_get(cl_device_id device)
     return info;
 }
 
-static cl_uint context_devices(cl_context context, cl_device_id devices[MAX_CONTEXT_DEVICES])
+cl_uint dgma_context_devices(cl_context context, cl_device_id devices[DGMA_MAX_CONTEXT_DEVICES])
 {
     size_t size = 0;
     if (dgma_next.clGetContextInfo(context, CL_CONTEXT_DEVICES, 0, NULL, &size) ||
-        size > MAX_CONTEXT_DEVICES * sizeof devices[0] ||
+        size > DGMA_MAX_CONTEXT_DEVICES * sizeof devices[0] ||
         dgma_next.clGetContextInfo(context, CL_CONTEXT_DEVICES, size, devices, NULL))
         return 0;
     return (cl_uint)(size / sizeof devices[0]);
@@ -96,8 +94,8 @@ static cl_uint context_devices(cl_context context, cl_device_id devices[MAX_CONT
 
 static bool all_devices(cl_context context, bool (*is)(const struct dgma_device *))
 {
-    cl_device_id devices[MAX_CONTEXT_DEVICES];
-    cl_uint count = context_devices(context, devices);
+    cl_device_id devices[DGMA_MAX_CONTEXT_DEVICES];
+    cl_uint count = dgma_context_devices(context, devices);
     for (cl_uint i = 0; i < count; i++)
         if (!is(dgma_device_get(devices[i])))
             return false;
@@ -123,10 +121,4 @@ bool dgma_context_is_native(cl_context context)
 bool dgma_context_is_host_memory(cl_context context)
 {
     return all_devices(context, is_host_memory);
-}
-
-cl_device_id dgma_context_first_device(cl_context context)
-{
-    cl_device_id devices[MAX_CONTEXT_DEVICES];
-    return context_devices(context, devices) > 0 ? devices[0] : NULL;
 }

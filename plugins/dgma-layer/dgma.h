@@ -40,9 +40,9 @@ void dgma_table_drop(struct dgma_table *table, const void *key, const void *valu
 /* ---- device.c: what the driver's devices can do ---- */
 
 struct dgma_device {
-    bool native;      /* has the extension itself: leave it alone */
-    bool host_memory; /* works on the host's memory in place: no copies around signals */
-    bool runs_host_functions;        /* clEnqueueNativeKernel works */
+    bool native;              /* has the extension itself: leave it alone */
+    bool host_memory;         /* works on the host's memory in place: no copies around signals */
+    bool runs_host_functions; /* clEnqueueNativeKernel works */
     dgma_wait_signal_fn wait_signal; /* the driver's own, where native */
     dgma_write_signal_fn write_signal;
     dgma_make_resident_fn make_resident;
@@ -52,7 +52,9 @@ struct dgma_device {
 const struct dgma_device *dgma_device_get(cl_device_id device);
 bool dgma_context_is_native(cl_context context);
 bool dgma_context_is_host_memory(cl_context context);
-cl_device_id dgma_context_first_device(cl_context context);
+enum { DGMA_MAX_CONTEXT_DEVICES = 64 };
+/* Returns how many the context has; 0: not to be found out. */
+cl_uint dgma_context_devices(cl_context context, cl_device_id devices[DGMA_MAX_CONTEXT_DEVICES]);
 /* Does the blank-separated list hold this very name? */
 bool dgma_list_has(const char *list, const char *name);
 
@@ -60,8 +62,12 @@ bool dgma_list_has(const char *list, const char *name);
 
 struct dgma_aperture;
 
-/* Books `bytes` for a buffer of `size` on the device, or returns NULL and logs why. */
-struct dgma_aperture *dgma_aperture_take(cl_device_id device, size_t size, size_t bytes);
+/* Has one of the devices room for a buffer of `size` that takes `bytes`? If not, logs why. */
+bool dgma_aperture_has_room(const cl_device_id *devices, cl_uint count, size_t size, size_t bytes);
+/* Books that on the device and puts it into `*booked`, unless something is there already. false: no
+ * room, logged. */
+bool dgma_aperture_book(struct dgma_aperture **booked, cl_device_id device, size_t size,
+                        size_t bytes);
 void dgma_aperture_give(struct dgma_aperture *aperture, size_t bytes);
 
 /* ---- registry.c: bus addresses and the shared memory behind them ---- */
@@ -101,7 +107,7 @@ struct dgma_buffer {
     uint8_t *surface;
     _Atomic uint32_t *marker;       /* start of the marker page */
     size_t marker_room;             /* bytes of the mapping from there on */
-    struct dgma_aperture *aperture; /* DGMA_BUS only */
+    struct dgma_aperture *aperture; /* DGMA_BUS, NULL until it is known on which device it lies */
 };
 
 /* What we know about this memory object; NULL: none of ours. Valid as long as `mem` is. */
@@ -112,6 +118,9 @@ static inline bool dgma_flags_are_ours(cl_mem_flags flags)
     return (flags & (CL_MEM_BUS_ADDRESSABLE_AMD | CL_MEM_EXTERNAL_PHYSICAL_AMD)) != 0;
 }
 
+/* The bus buffer lies on this device from now on, if it lies on none yet. false: no room, logged.
+ */
+bool dgma_buffer_place(struct dgma_buffer *buffer, cl_device_id device);
 void dgma_buffer_install(cl_icd_dispatch *table);
 
 /* ---- image.c: no images on the bus ---- */

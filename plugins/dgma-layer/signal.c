@@ -23,6 +23,7 @@
 struct queue {
     cl_command_queue handle;
     cl_context context;
+    cl_device_id device_id;
     const struct dgma_device *device;
     bool out_of_order;
 };
@@ -39,6 +40,7 @@ static bool open_queue(cl_command_queue handle, struct queue *queue)
                                         NULL))
         return false;
     queue->handle = handle;
+    queue->device_id = device;
     queue->device = dgma_device_get(device);
     queue->out_of_order = (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) != 0;
     return true;
@@ -429,6 +431,9 @@ cl_int CL_API_CALL dgma_enqueue_make_resident(cl_command_queue handle, cl_uint n
     cl_int status = check_wait_list(num_events, wait_list);
     if (status)
         return status;
+    for (cl_uint i = 0; i < num_mems; i++)
+        if (!dgma_buffer_place(dgma_buffer_get(mems[i]), queue.device_id))
+            return CL_MEM_OBJECT_ALLOCATION_FAILURE;
     return (blocking ? make_resident_now : make_resident_later)(&queue, num_mems, mems, addresses,
                                                                 num_events, wait_list, event);
 }

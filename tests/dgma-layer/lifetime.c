@@ -106,6 +106,42 @@ static void aperture(struct cl *cl)
     CHECK_CL(CL_MEM_OBJECT_ALLOCATION_FAILURE, status);
 }
 
+static cl_int residency(struct cl *cl, cl_command_queue queue, cl_mem bus)
+{
+    struct bus_address address;
+    return cl->make_resident(queue, 1, &bus, CL_TRUE, &address, 0, NULL, NULL);
+}
+
+/* Two devices in one context have an aperture each, of 8 MB here. A buffer counts where it is made
+ * resident. */
+static void two_apertures(struct cl *cl)
+{
+    enum { EACH = 7 };
+    cl_int status;
+    cl_mem slots[2][EACH];
+    cl_command_queue queues[2] = {cl->queue, new_queue(cl, 1, false)};
+    for (int d = 0; d < 2; d++)
+        for (int i = 0; i < EACH; i++) {
+            slots[d][i] = new_bus(cl, MIB);
+            CHECK_CL(CL_SUCCESS, residency(cl, queues[d], slots[d][i]));
+            CHECK_CL(CL_SUCCESS, residency(cl, queues[!d], slots[d][i])); /* counts once */
+        }
+    CHECK(!clCreateBuffer(cl->context, BUS_ADDRESSABLE, MIB, NULL, &status)); /* both are full */
+    CHECK_CL(CL_MEM_OBJECT_ALLOCATION_FAILURE, status);
+    CHECK_CL(CL_SUCCESS, clReleaseMemObject(slots[1][0]));
+    slots[1][0] = new_bus(cl, MIB);
+    CHECK_CL(CL_MEM_OBJECT_ALLOCATION_FAILURE, residency(cl, queues[0], slots[1][0]));
+    cl_context first = clCreateContext(NULL, 1, &cl->devices[0], NULL, NULL, &status);
+    CHECK(!clCreateBuffer(first, BUS_ADDRESSABLE, MIB, NULL, &status));
+    CHECK_CL(CL_MEM_OBJECT_ALLOCATION_FAILURE, status);
+    clReleaseContext(first);
+    CHECK_CL(CL_SUCCESS, residency(cl, queues[1], slots[1][0]));
+    for (int d = 0; d < 2; d++)
+        for (int i = 0; i < EACH; i++)
+            CHECK_CL(CL_SUCCESS, clReleaseMemObject(slots[d][i]));
+    clReleaseCommandQueue(queues[1]);
+}
+
 static void child_holds(const char *end)
 {
     struct cl cl;
@@ -158,6 +194,14 @@ static void shared_memory_after_death(void)
 
 int main(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], "two-apertures") == 0) {
+        struct cl cl;
+        open_cl(&cl, 60);
+        CHECK(cl.num_devices >= 2);
+        two_apertures(&cl);
+        close_cl(&cl);
+        return 0;
+    }
     if (argc > 1) {
         child_holds(argv[1]);
         return 0;
