@@ -8,6 +8,8 @@
  *
  *   GPUD_FAKE_CUDA_DEVICES=2       how many devices there are; CUDA_VISIBLE_DEVICES chooses
  *   GPUD_FAKE_CUDA_MEMORY=1G       bytes of memory that each has (k, M, G)
+ *   GPUD_FAKE_CUDA_ARENA=512G      address space for device addresses, which are never used twice:
+ *                                  less for what keeps a table of it, as valgrind and qemu-user do
  *   GPUD_FAKE_CUDA_PEERS=0         no device reaches another
  *   GPUD_FAKE_CUDA_ACCOUNT=name    processes that name the same file in /dev/shm share the memory,
  *                                  and cuMemGetInfo tells what all hold; the dead hold nothing
@@ -187,7 +189,7 @@ CUresult backing_import(char kind, int fd, struct backing **out);
 void backing_unref(struct backing *backing);
 
 /* range.c */
-void arena_open(void);
+void arena_open(size_t size);
 CUdeviceptr arena_take(size_t size, size_t alignment);
 bool in_arena(CUdeviceptr address);
 struct range *range_add(enum range_kind kind, CUdeviceptr start, size_t size);

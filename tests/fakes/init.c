@@ -135,7 +135,8 @@ CUresult cuInit(unsigned flags)
         return leave(CUDA_SUCCESS);
     if (!devices_read())
         return leave(refuse(CUDA_ERROR_NO_DEVICE, "no device, or none is visible"));
-    arena_open();
+    const char *arena = getenv("GPUD_FAKE_CUDA_ARENA");
+    arena_open(arena ? read_size(arena) : (size_t)512 << 30);
     account_open();
     fake.initialised = true;
     return leave(CUDA_SUCCESS);

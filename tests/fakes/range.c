@@ -10,18 +10,18 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#define ARENA ((size_t)512 << 30)
-
 static CUdeviceptr arena, arena_next;
+static size_t arena_size;
 
-void arena_open(void)
+void arena_open(size_t size)
 {
-    void *start = mmap(NULL, ARENA, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *start = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (start == MAP_FAILED) {
-        fprintf(stderr, "fake libcuda: no %zu bytes of address space: %m\n", ARENA);
+        fprintf(stderr, "fake libcuda: no %zu bytes of address space: %m\n", size);
         abort();
     }
     arena = (CUdeviceptr)(uintptr_t)start;
+    arena_size = size;
     arena_next = (arena + GRANULARITY - 1) & ~(CUdeviceptr)(GRANULARITY - 1);
 }
 
@@ -31,7 +31,7 @@ CUdeviceptr arena_take(size_t size, size_t alignment)
 {
     CUdeviceptr start = (arena_next + alignment - 1) & ~(CUdeviceptr)(alignment - 1);
     size_t room = (size + 2 * PAGE - 1) & ~(PAGE - 1); /* a hole behind each */
-    if (size > ARENA || start + room > arena + ARENA)
+    if (size > arena_size || start + room > arena + arena_size)
         return 0;
     arena_next = start + room;
     return start;
@@ -39,7 +39,7 @@ CUdeviceptr arena_take(size_t size, size_t alignment)
 
 bool in_arena(CUdeviceptr address)
 {
-    return address >= arena && address - arena < ARENA;
+    return address >= arena && address - arena < arena_size;
 }
 
 struct range *range_add(enum range_kind kind, CUdeviceptr start, size_t size)

@@ -98,6 +98,20 @@ static void memory(void)
     CHECK_EQUAL(available, 4 << 20);
 }
 
+/* 256M: an address that was given back is not given again */
+static void arena(void)
+{
+    CUdeviceptr address, last = 0;
+    open_device();
+    for (int i = 0; i < 3; i++) {
+        DO(mem_alloc(&address, 64 << 20));
+        CHECK(address > last, "%#llx comes after %#llx", address, last);
+        last = address;
+        DO(mem_free(address));
+    }
+    DRIVER(CUDA_ERROR_OUT_OF_MEMORY, mem_alloc(&address, 64 << 20));
+}
+
 static long milliseconds_since(const struct timespec *start)
 {
     struct timespec now;
@@ -187,8 +201,9 @@ int main(int argc, char **argv)
         const char *name;
         void (*run)(void);
     } settings[] = {
-        {"inject", inject}, {"visible", visible}, {"none", none},           {"no-peers", no_peers},
-        {"memory", memory}, {"delay", delay},     {"peer-rate", peer_rate}, {"strict", strict},
+        {"inject", inject},     {"visible", visible},     {"none", none},
+        {"no-peers", no_peers}, {"memory", memory},       {"arena", arena},
+        {"delay", delay},       {"peer-rate", peer_rate}, {"strict", strict},
     };
     open_driver();
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
