@@ -245,19 +245,34 @@ void gst_gpudirect_sink_close_sender(GstGpudirectSink *self)
     gpud_device_close(&self->host);
 }
 
+/* FALSE: an error was posted. */
+static gboolean check_address(GstGpudirectSink *self)
+{
+    GST_OBJECT_LOCK(self);
+    gchar *address = g_strdup(self->settings.address ? self->settings.address : "");
+    GST_OBJECT_UNLOCK(self);
+    gboolean is_card = g_str_has_prefix(address, "v4l2:"), good = address[0] && !is_card;
+
+    if (is_card)
+        GST_ELEMENT_ERROR(self, RESOURCE, NOT_FOUND,
+                          ("\"%s\" is a capture card, which frames come from: that is an address "
+                           "for gpudirectsrc. Set this one to a name such as cam1.",
+                           address),
+                          (NULL));
+    else if (!good)
+        GST_ELEMENT_ERROR(
+            self, RESOURCE, NOT_FOUND,
+            ("No address to send on: set the property address, to a name such as cam1."), (NULL));
+    g_free(address);
+    return good;
+}
+
 static gboolean sink_start(GstBaseSink *base)
 {
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
 
-    GST_OBJECT_LOCK(self);
-    gboolean addressed = self->settings.address && self->settings.address[0];
-    GST_OBJECT_UNLOCK(self);
-    if (!addressed) {
-        GST_ELEMENT_ERROR(
-            self, RESOURCE, NOT_FOUND,
-            ("No address to send on: set the property address, to a name such as cam1."), (NULL));
+    if (!check_address(self) || !settings_check(GST_ELEMENT(self), &self->settings))
         return FALSE;
-    }
     g_atomic_int_set(&self->unlocked, FALSE);
     g_atomic_int_set(&self->live, -1);
     g_atomic_int_set(&self->ending, FALSE);

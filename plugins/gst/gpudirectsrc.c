@@ -246,7 +246,8 @@ static gboolean src_start(GstBaseSrc *base)
              "v4l2:///dev/video0."),
             (NULL));
     else
-        opened = gst_gpudirect_src_open(self, address);
+        opened = settings_check(GST_ELEMENT(self), &self->settings) &&
+                 gst_gpudirect_src_open(self, address);
     g_free(address);
     return opened;
 }

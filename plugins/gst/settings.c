@@ -5,7 +5,7 @@
 #include "settings.h"
 
 #define SLOTS_DEFAULT 4
-#define SLOTS_MIN 2
+#define SLOTS_MIN 2 /* one is read while the next is written */
 
 #define GST_TYPE_GPUDIRECT_SLOW_RECEIVER (gst_gpudirect_slow_receiver_get_type())
 static GType gst_gpudirect_slow_receiver_get_type(void)
@@ -51,9 +51,9 @@ void settings_install(GObjectClass *klass, const struct setting_texts *texts)
     g_object_class_install_property(
         klass, SETTING_DEVICE,
         g_param_spec_string("device", "Device", texts->device, "auto", ready));
-    g_object_class_install_property(klass, SETTING_SLOTS,
-                                    g_param_spec_uint("slots", "Slots", texts->slots, SLOTS_MIN,
-                                                      GPUD_SLOTS_MAX, SLOTS_DEFAULT, ready));
+    g_object_class_install_property(
+        klass, SETTING_SLOTS,
+        g_param_spec_uint("slots", "Slots", texts->slots, 1, GPUD_SLOTS_MAX, SLOTS_DEFAULT, ready));
     g_object_class_install_property(
         klass, SETTING_SLOW_RECEIVER,
         g_param_spec_enum("slow-receiver", "Slow receiver", texts->slow_receiver,
@@ -63,6 +63,18 @@ void settings_install(GObjectClass *klass, const struct setting_texts *texts)
                                     g_param_spec_boolean("require-direct", "Require a direct route",
                                                          texts->require_direct, FALSE, ready));
     gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_SLOW_RECEIVER, 0);
+}
+
+gboolean settings_check(GstElement *element, const struct settings *settings)
+{
+    if (settings->slots >= SLOTS_MIN)
+        return TRUE;
+    GST_ELEMENT_ERROR(element, RESOURCE, SETTINGS,
+                      ("slots=%u is too few: one slot is read while the next one is written. Set "
+                       "slots to %d, or more, up to %d.",
+                       settings->slots, SLOTS_MIN, GPUD_SLOTS_MAX),
+                      (NULL));
+    return FALSE;
 }
 
 gboolean settings_may_set(GstElement *element, const GParamSpec *pspec, gboolean in_use)

@@ -37,6 +37,9 @@ void settings_clear(struct settings *settings);
 
 void settings_install(GObjectClass *klass, const struct setting_texts *texts);
 
+/* Whether an element can start with these. FALSE: an error was posted. */
+gboolean settings_check(GstElement *element, const struct settings *settings);
+
 /* Whether a property may change now. FALSE: it cannot while the element is in use, as the streaming
  * thread relies on it, and that was said. Not under the object lock. */
 gboolean settings_may_set(GstElement *element, const GParamSpec *pspec, gboolean in_use);

@@ -164,6 +164,17 @@ GST_START_TEST(test_address_senseless)
     expect_error(SEND "address=a/b", GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_SETTINGS, "a/b");
     expect_error(RECEIVE "address=a/b ! fakesink", GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_SETTINGS,
                  "a/b");
+    expect_error(SEND "address=v4l2:///dev/video0", GST_RESOURCE_ERROR,
+                 GST_RESOURCE_ERROR_NOT_FOUND, "gpudirectsrc");
+}
+GST_END_TEST
+
+GST_START_TEST(test_too_few_slots)
+{
+    expect_error(SEND "address=few slots=1", GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_SETTINGS,
+                 "Set slots to 2");
+    expect_error(RECEIVE "address=few slots=1 ! fakesink", GST_RESOURCE_ERROR,
+                 GST_RESOURCE_ERROR_SETTINGS, "Set slots to 2");
 }
 GST_END_TEST
 
@@ -344,6 +355,7 @@ static Suite *elements_suite(void)
     tcase_add_test(tc, test_metadata);
     tcase_add_test(tc, test_address_missing);
     tcase_add_test(tc, test_address_senseless);
+    tcase_add_test(tc, test_too_few_slots);
     tcase_add_test(tc, test_address_in_use);
     tcase_add_test(tc, test_not_allowed);
     tcase_add_test(tc, test_no_such_directory);

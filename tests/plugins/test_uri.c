@@ -160,7 +160,7 @@ GST_START_TEST(test_refusals)
         {"gpudirect://cam1?name=x", GST_URI_ERROR_BAD_URI, "no property \"name\""},
         {"gpudirect://cam1?address=x", GST_URI_ERROR_BAD_URI, "no property \"address\""},
         {"gpudirect://cam1?stats=x", GST_URI_ERROR_BAD_URI, "no property \"stats\""},
-        {"gpudirect://cam1?slots=many", GST_URI_ERROR_BAD_URI, "number from 2 to 64"},
+        {"gpudirect://cam1?slots=many", GST_URI_ERROR_BAD_URI, "number from 1 to 64"},
         {"gpudirect://cam1?slots=65", GST_URI_ERROR_BAD_URI, "\"65\""},
         {"gpudirect://cam1?slots", GST_URI_ERROR_BAD_URI, "slots"},
         {"gpudirect://cam1?slots=", GST_URI_ERROR_BAD_URI, "slots"},
