@@ -3,13 +3,13 @@
 
 #include "conformance.h"
 
+#include "../again.h"
 #include "device/opencl/opencl.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -308,7 +308,7 @@ pid_t peer_start(const char *device, const struct order *order)
     }
     pid_t peer;
     char *const argv[] = {"peer", (char *)device, "peer", NULL};
-    int failed = posix_spawn(&peer, "/proc/self/exe", &actions, NULL, argv, environ);
+    int failed = spawn_again(&peer, &actions, argv, environ);
     CHECK(failed == 0, "posix_spawn: %s", strerror(failed));
     posix_spawn_file_actions_destroy(&actions);
     CHECK(write(ends[1], order, sizeof(*order)) == sizeof(*order), "the peer gets no order");

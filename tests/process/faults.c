@@ -3,6 +3,7 @@
 
 #include "faults.h"
 
+#include "../again.h"
 #include "../check.h"
 #include "peer.h"
 #include "picture.h"
@@ -10,7 +11,6 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdatomic.h>
 #include <sys/wait.h>
 
@@ -344,8 +344,7 @@ static pid_t start(struct worker *worker)
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, 1, worker->out, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     posix_spawn_file_actions_adddup2(&actions, 1, 2);
-    CHECK(posix_spawn(&child, "/proc/self/exe", &actions, NULL, argv, environment) == 0,
-          "no process");
+    CHECK(spawn_again(&child, &actions, argv, environment) == 0, "no process");
     posix_spawn_file_actions_destroy(&actions);
     free(environment);
     return child;

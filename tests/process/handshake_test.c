@@ -3,6 +3,7 @@
 
 /* Death and silence at every step of the handshake, on both sides: who is left streams, or connects
  * to the next peer, and who says nothing is given up by its deadline, with a sentence. */
+#include "../again.h"
 #include "../check.h"
 #include "base/fd.h"
 #include "raw.h"
@@ -10,7 +11,6 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
@@ -45,7 +45,7 @@ static pid_t start(const char *role, const char *address, int step)
     pid_t pid;
     snprintf(number, sizeof(number), "%d", step);
     char *const argv[] = {"scripted", (char *)role, (char *)address, number, NULL};
-    int failed = posix_spawn(&pid, "/proc/self/exe", NULL, NULL, argv, environ);
+    int failed = spawn_again(&pid, NULL, argv, environ);
     CHECK(failed == 0, "posix_spawn: %s", strerror(failed));
     return pid;
 }

@@ -3,6 +3,7 @@
 
 #include "peer.h"
 
+#include "../again.h"
 #include "../check.h"
 #include "picture.h"
 
@@ -11,7 +12,6 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -299,7 +299,7 @@ pid_t peer_spawn(const char *word, int fd)
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, fd, 200);
     char *const argv[] = {"peer", (char *)word, "200", NULL};
-    int failed = posix_spawn(&pid, "/proc/self/exe", &actions, NULL, argv, environ);
+    int failed = spawn_again(&pid, &actions, argv, environ);
     CHECK(failed == 0, "posix_spawn: %s", strerror(failed));
     posix_spawn_file_actions_destroy(&actions);
     close(fd);
