@@ -79,6 +79,12 @@ def check_first_commands():
               f"check does {calls}")
         everything = installed(calls)
     with machine() as bare:
+        _, calls = bare.run("check", "--long", status=PYTHON_INSTALLED)
+        check(any("mmdebstrap" in call for call in calls) and calls[-1].endswith("check.py --long"),
+              f"check --long does {calls}")
+        _, calls = bare.run("check", "--only", "lto", status=PYTHON_INSTALLED)
+        check(installed(calls) == everything, f"check --only lto installs {installed(calls)}")
+    with machine() as bare:
         _, calls = bare.run("setup", "demo", status=0)
         few = installed(calls)
     check(few < everything and "python3" in few, "the demo does not install a part of what check does")
@@ -87,7 +93,7 @@ def check_first_commands():
 
 def check_arguments():
     """Looked at before anything is installed."""
-    wrong = {"check": [["--lnog"], ["quick"]], "demo": [["fast"], ["0"], ["-1"], ["1.5"], ["4000"], ["1", "2"], [""]],
+    wrong = {"check": [["--lnog"], ["quick"], ["--only"], ["--only", "all"], ["--only", "--long"], ["lto"]], "demo": [["fast"], ["0"], ["-1"], ["1.5"], ["4000"], ["1", "2"], [""]],
              "setup": [["tests"], ["demo", "check"]]}
     with machine() as bare:
         for tool, several in wrong.items():
@@ -119,28 +125,38 @@ def check_setup():
         check("neither Debian 12 nor 13" in err and "libhwloc-dev" in err, f"elsewhere: {err!r}")
 
 
-def check_build_folder():
-    """One that was made without -Werror is built with it, and the compiler's words are seen."""
+def check_parts():
+    """What check lets through before the setup is what there is afterwards, and is done alone."""
     sys.path.insert(0, str(TOP / "tools/check-parts"))
     import check as parts
+    line = [line for line in (TOP / "tools/check").read_text().splitlines() if line.startswith("parts=")]
+    check(line == [f'parts="{" ".join(parts.PARTS)}"'], f"tools/check knows {line}, and there are {list(parts.PARTS)}")
+    check({"build"} == set(parts.QUICK) < set(parts.ORDINARY) < set(parts.PARTS), "--quick does more than others")
+
+
+def check_build_folder():
+    """One that was made without -Werror is built with it, and the compiler's words are seen."""
+    import builds
+    import jobs
     with tempfile.TemporaryDirectory() as folder:
-        parts.TOP = pathlib.Path(folder)
-        (parts.TOP / "meson_options.txt").write_text("option('tests', type: 'feature')\n")
-        (parts.TOP / "meson.build").write_text(
+        jobs.TOP = pathlib.Path(folder)
+        (jobs.TOP / "meson_options.txt").write_text("option('tests', type: 'feature')\n")
+        (jobs.TOP / "meson.build").write_text(
             "project('one', 'c', default_options: 'warning_level=2')\nexecutable('one', 'one.c')\n")
-        (parts.TOP / "one.c").write_text("int main(void)\n{\n    int unused_by_all;\n    return 0;\n}\n")
+        (jobs.TOP / "one.c").write_text("int main(void)\n{\n    int unused_by_all;\n    return 0;\n}\n")
         for command in (["meson", "setup", "build"], ["ninja", "-C", "build"]):
-            subprocess.run(command, cwd=parts.TOP, check=True, capture_output=True, timeout=DEADLINE)
+            subprocess.run(command, cwd=jobs.TOP, check=True, capture_output=True, timeout=DEADLINE)
         said = io.StringIO()
         with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
-            built = parts.build("build", [])
+            built = builds.build("build", [])
         check(not built and "unused_by_all" in said.getvalue(), f"without -Werror it is built: {said.getvalue()!r}")
-        (parts.TOP / "one.c").write_text("int main(void)\n{\n    return 0;\n}\n")
+        (jobs.TOP / "one.c").write_text("int main(void)\n{\n    return 0;\n}\n")
         with contextlib.redirect_stdout(io.StringIO()):
-            check(parts.build("build", []) and parts.build("fresh", []), "nothing is built where nothing is wrong")
+            check(builds.build("build", []) and builds.build("fresh", []), "nothing is built where nothing is wrong")
 
 
 check_first_commands()
 check_arguments()
 check_setup()
+check_parts()
 check_build_folder()

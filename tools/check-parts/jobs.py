@@ -1,0 +1,66 @@
+# SPDX-FileCopyrightText: 2026 gpudirect authors
+# SPDX-License-Identifier: LGPL-2.1-or-later
+
+"""Commands that are ended with all that they started: at their time limit, and when check itself is ended."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+HOUR = 3600
+TO_CLEAN_UP = 60
+
+
+def end_with_signals():
+    """Whoever ends check, by whichever signal, has its commands ended and its folders removed."""
+    def interrupt(number, frame):
+        raise KeyboardInterrupt
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, interrupt)
+
+
+def end(process):
+    """Asks first: Meson ends the tests that run, mmdebstrap removes its folder."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+            process.wait(TO_CLEAN_UP)
+            break
+        except ProcessLookupError:
+            break
+        except subprocess.TimeoutExpired:
+            pass
+
+
+def run(command, limit=4 * HOUR, **kwargs):
+    """The exit status, 124 where the time was over."""
+    print("+", " ".join(map(str, command)), flush=True)
+    process = subprocess.Popen(command, cwd=kwargs.pop("cwd", TOP), start_new_session=True, **kwargs)
+    try:
+        return process.wait(limit)
+    except subprocess.TimeoutExpired:
+        print(f"check: not done after {limit // 60} minutes, and ended", file=sys.stderr, flush=True)
+        end(process)
+        return 124
+    except KeyboardInterrupt:
+        end(process)
+        raise
+
+
+def succeeds(command, **kwargs):
+    """Without what it prints, unless it fails."""
+    with tempfile.TemporaryFile("w+") as output:
+        if run(command, stdout=output, stderr=subprocess.STDOUT, **kwargs) == 0:
+            return True
+        output.seek(0)
+        print("".join(output.readlines()[-200:]), file=sys.stderr, flush=True)
+        return False
+
+
+def result(part, name, outcome, text=""):
+    """As Meson writes one into its testlog.json."""
+    return {"name": f"gpudirect:{part} / {name}", "result": outcome, "stdout": text}

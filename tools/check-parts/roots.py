@@ -1,0 +1,132 @@
+# SPDX-FileCopyrightText: 2026 gpudirect authors
+# SPDX-License-Identifier: LGPL-2.1-or-later
+
+"""A Debian that holds nothing but what is installed into it, for as long as one command runs in it: made by mmdebstrap,
+in namespaces of its own, so that all of it is gone afterwards, however the command ends."""
+
+import contextlib
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import jobs
+
+MIRROR, SECURITY = "http://deb.debian.org/debian", "http://deb.debian.org/debian-security"
+# What apt on this machine needs to get at packages, the one inside needs, too. Not programs and files of this machine.
+HANDED_ON = re.compile(r"Acquire::(https?::(Proxy|Timeout|Pipeline-Depth|No-Cache)|"
+                       r"Check-(Valid-Until|Date)|Retries|ForceIPv[46])\b(?!-)")
+PROXIES = ["http_proxy", "https_proxy", "no_proxy"]
+SHORT = 120
+
+
+class Unavailable(Exception):
+    """What such a root needs cannot be had here; says why."""
+
+
+def output_of(*command):
+    return subprocess.run(command, capture_output=True, text=True, timeout=SHORT).stdout
+
+
+def mirrors():
+    """Debian's own, and that of its security updates: those that this machine has its packages from, if it is Debian."""
+    found = {"Debian": MIRROR, "Debian-Security": SECURITY}
+    targets = output_of("apt-get", "indextargets", "--format", "$(ORIGIN) $(LABEL) $(REPO_URI)", "Created-By: Packages")
+    for line in targets.splitlines():
+        words = line.split()
+        if len(words) == 3 and words[0] == "Debian" and words[2].startswith("http"):
+            found[words[1]] = words[2]
+    return found["Debian"].rstrip("/"), found["Debian-Security"].rstrip("/")
+
+
+def apt_settings():
+    lines = output_of("apt-config", "dump", "--format", '%F "%v";%n', "Acquire").splitlines()
+    return "".join(line + "\n" for line in lines if HANDED_ON.match(line) and not line.endswith(' "";'))
+
+
+def check_machine(mirror, suite):
+    for program, package in {"mmdebstrap": "mmdebstrap", "git": "git", "apt-get": "apt", "unshare": "util-linux"}.items():
+        if not shutil.which(program):
+            raise Unavailable(f"there is no {program} to make a Debian with: apt install {package}")
+    # As root without a user's namespace, which mmdebstrap does not say of its helper.
+    probe = ["unshare", "--mount", "--pid", "--fork", "true"] if os.geteuid() == 0 else \
+        ["mmdebstrap", "--unshare-helper", "true"]
+    done = subprocess.run(probe, capture_output=True, text=True, timeout=SHORT)
+    if done.returncode != 0:
+        said = " ".join(done.stderr.split()) or f"{probe[0]} ends with {done.returncode}"
+        raise Unavailable("a Debian of its own needs root, or namespaces for users (apt install uidmap, and a line in "
+                          f"/etc/subuid and /etc/subgid): {said}")
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(["/usr/lib/apt/apt-helper", "-o", "Acquire::Retries=1", "-o", "APT::Sandbox::User=root",
+                               "download-file", f"{mirror}/dists/{suite}/InRelease", f"{folder}/InRelease"],
+                              capture_output=True, text=True, timeout=SHORT)
+        if done.returncode != 0:
+            reason = [line for line in done.stderr.splitlines() if line.startswith("E:")][-1:] or ["no answer"]
+            raise Unavailable(f"{mirror} has no {suite} for this machine: {reason[0]}")
+
+
+@contextlib.contextmanager
+def temporary_folder():
+    """Open to the namespace's users, who are nobody out here. Theirs is what a killed mmdebstrap leaves in it."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="gpudirect-check-"))
+    folder.chmod(0o755)
+    (folder / "root").mkdir(mode=0o1777)
+    (folder / "root").chmod(0o1777)
+    (folder / "out").mkdir()
+    try:
+        yield folder
+    finally:
+        if os.geteuid() != 0:
+            with contextlib.suppress(OSError, subprocess.SubprocessError):
+                subprocess.run(["mmdebstrap", "--unshare-helper", "find", folder / "root", "-mindepth", "1", "-delete"],
+                               capture_output=True, timeout=10 * SHORT)
+        shutil.rmtree(folder, ignore_errors=True)
+        if folder.exists():
+            print(f"check: {folder} could not be removed", file=sys.stderr)
+
+
+def clone(to):
+    """The source as somebody gets it: what is committed."""
+    git = ["git", "-c", f"safe.directory={jobs.TOP}", "-c", f"safe.directory={jobs.TOP}/.git"]
+    if subprocess.run([*git, "clone", "--quiet", "--no-hardlinks", jobs.TOP, to],
+                      capture_output=True, timeout=SHORT).returncode != 0:
+        raise Unavailable("the source is no repository of git that could be cloned into a Debian of its own")
+    if output_of(*git, "-C", str(jobs.TOP), "status", "--porcelain").strip():
+        print("check: what is not committed is not in the clone that is tried", file=sys.stderr)
+
+
+def run(suite, script, packages=(), architectures=(), files=(), limit=2 * jobs.HOUR):
+    """The shell script, as root in a clone of the source, in a Debian that has these packages. What it writes to
+    $OUT/<name> for each of the files comes back as a text; a step that fails ends it. The exit status, and the texts."""
+    mirror, security = mirrors() if shutil.which("apt-get") else (MIRROR, SECURITY)
+    check_machine(mirror, suite)
+    with temporary_folder() as folder:
+        clone(folder / "gpudirect")
+        (folder / "apt.conf").write_text(apt_settings())
+        proxies = [f"{name}={os.environ[name]}" for name in PROXIES if os.environ.get(name)]
+        (folder / "inside").write_text(
+            f"cd /root/gpudirect && OUT=/root/out && export OUT &&\n(set -eu\n{script}\n)\necho $? >/root/out/status\n")
+        inside = ["env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8", *proxies,
+                  "sh", "/root/inside"]
+        command = ["mmdebstrap", "--mode=unshare", "--variant=apt", "--format=null", "--quiet",
+                   f"--setup-hook=upload {shlex.quote(str(folder / 'apt.conf'))} /etc/apt/apt.conf.d/98machine",
+                   "--customize-hook=mkdir -p \"$1/root/out\"",
+                   f"--customize-hook=copy-in {shlex.quote(str(folder / 'gpudirect'))} /root",
+                   f"--customize-hook=upload {shlex.quote(str(folder / 'inside'))} /root/inside",
+                   f"--customize-hook=chroot \"$1\" {shlex.join(inside)}"]
+        command += [f"--customize-hook=download /root/out/{name} {shlex.quote(str(folder / 'out' / name))}"
+                    for name in ["status", *files]]
+        if packages:
+            command.append("--include=" + ",".join(packages))
+        if architectures:
+            command.append("--architectures=" + ",".join(architectures))
+        command += [suite, "-", f"deb {mirror} {suite} main", f"deb {mirror} {suite}-updates main",
+                    f"deb {security} {suite}-security main"]
+        status = jobs.run(command, limit=limit, env=os.environ | {"TMPDIR": str(folder / "root")},
+                          cwd=folder, stdin=subprocess.DEVNULL)
+        texts = {path.name: path.read_text(errors="replace") for path in (folder / "out").iterdir()}
+    return status or int(texts.pop("status", "1")), texts
