@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dgma.h"
+#include "disguise.h"
 
 bool dgma_list_has(const char *list, const char *name)
 {
@@ -67,6 +67,7 @@ static void ask(cl_device_id device, struct dgma_device *info)
 const struct dgma_device *dgma_device_get(cl_device_id device)
 {
     static const struct dgma_device unknown;
+    device = dgma_card_device(device);
     struct dgma_device *info = dgma_table_get(&dgma_devices, device);
     if (info)
         return info;
@@ -84,6 +85,11 @@ const struct dgma_device *dgma_device_get(cl_device_id device)
 
 cl_uint dgma_context_devices(cl_context context, cl_device_id devices[DGMA_MAX_CONTEXT_DEVICES])
 {
+    const struct dgma_cards *cards = dgma_table_get(&dgma_context_cards, context);
+    if (cards && cards->count <= DGMA_MAX_CONTEXT_DEVICES) {
+        memcpy(devices, cards->devices, cards->count * sizeof devices[0]);
+        return cards->count;
+    }
     size_t size = 0;
     if (dgma_next.clGetContextInfo(context, CL_CONTEXT_DEVICES, 0, NULL, &size) ||
         size > DGMA_MAX_CONTEXT_DEVICES * sizeof devices[0] ||

@@ -28,7 +28,7 @@ void dgma_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* ---- table.c: pointers to what we know about them ---- */
 
 struct dgma_table;
-extern struct dgma_table dgma_buffers, dgma_events, dgma_devices;
+extern struct dgma_table dgma_buffers, dgma_events, dgma_devices, dgma_card_table;
 
 /* A newer record hides an older one with the same key. false: no memory */
 bool dgma_table_put(struct dgma_table *table, const void *key, void *value);
@@ -133,6 +133,10 @@ void dgma_event_track(cl_event event, cl_command_type type); /* the program hold
 void dgma_event_install(cl_icd_dispatch *table);
 
 /* ---- info.c: extension strings, flags and sizes ---- */
+
+/* OpenCL's way of giving a value back. */
+cl_int dgma_give(const void *answer, size_t answer_size, size_t size, void *value,
+                 size_t *size_ret);
 
 void dgma_info_install(cl_icd_dispatch *table);
 

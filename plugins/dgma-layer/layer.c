@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "dgma.h"
+#include "disguise.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define LAYER_NAME "gpudirect software DirectGMA"
@@ -52,7 +53,7 @@ static void *extension_function(const char *name)
     for (size_t i = 0; name && i < sizeof functions / sizeof functions[0]; i++)
         if (strcmp(name, functions[i].name) == 0)
             return functions[i].function;
-    return NULL;
+    return dgma_disguise_function(name);
 }
 
 /* Always ours, whatever the platform (NULL too, it is resolved below us): they pass devices that
@@ -70,26 +71,14 @@ static CL_API_ENTRY void *CL_API_CALL get_function_for_platform(cl_platform_id p
     return function ? function : dgma_next.clGetExtensionFunctionAddressForPlatform(platform, name);
 }
 
-static cl_int give_info(const void *answer, size_t answer_size, size_t size, void *value,
-                        size_t *size_ret)
-{
-    if (value && size < answer_size)
-        return CL_INVALID_VALUE;
-    if (value)
-        memcpy(value, answer, answer_size);
-    if (size_ret)
-        *size_ret = answer_size;
-    return CL_SUCCESS;
-}
-
 EXPORT CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(cl_layer_info name, size_t size, void *value,
                                                       size_t *size_ret)
 {
     static const cl_layer_api_version version = CL_LAYER_API_VERSION_100;
     if (name == CL_LAYER_API_VERSION)
-        return give_info(&version, sizeof version, size, value, size_ret);
+        return dgma_give(&version, sizeof version, size, value, size_ret);
     if (name == CL_LAYER_NAME)
-        return give_info(LAYER_NAME, sizeof LAYER_NAME, size, value, size_ret);
+        return dgma_give(LAYER_NAME, sizeof LAYER_NAME, size, value, size_ret);
     return CL_INVALID_VALUE;
 }
 
@@ -117,6 +106,7 @@ EXPORT CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint num_entries,
     dgma_buffer_install(&layer);
     dgma_image_install(&layer);
     dgma_event_install(&layer);
+    dgma_disguise_install(&layer);
     *num_entries_ret = entries;
     *layer_ret = &layer;
     return CL_SUCCESS;

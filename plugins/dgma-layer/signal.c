@@ -18,7 +18,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "dgma.h"
+#include "disguise.h"
 
 struct queue {
     cl_command_queue handle;
@@ -40,7 +40,8 @@ static bool open_queue(cl_command_queue handle, struct queue *queue)
                                         NULL))
         return false;
     queue->handle = handle;
-    queue->device_id = device;
+    const struct dgma_cards *card = dgma_table_get(&dgma_queue_cards, handle);
+    queue->device_id = card ? card->devices[0] : device;
     queue->device = dgma_device_get(device);
     queue->out_of_order = (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) != 0;
     return true;

@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "dgma.h"
+#include "disguise.h"
 
 enum { STRIPES = 64 };
 
@@ -35,6 +35,10 @@ struct dgma_table {
 struct dgma_table dgma_buffers = {.stripes = STRIPES_INIT};
 struct dgma_table dgma_events = {.stripes = STRIPES_INIT};
 struct dgma_table dgma_devices = {.stripes = STRIPES_INIT};
+struct dgma_table dgma_card_table = {.stripes = STRIPES_INIT};
+struct dgma_table dgma_context_cards = {.stripes = STRIPES_INIT};
+struct dgma_table dgma_queue_cards = {.stripes = STRIPES_INIT};
+struct dgma_table dgma_program_cards = {.stripes = STRIPES_INIT};
 
 static struct stripe *stripe_of(struct dgma_table *table, const void *key)
 {
