@@ -129,6 +129,19 @@ static enum gpud_status say_hello(struct gpud_receiver *receiver, struct gpud_er
     return send_message(receiver, &message, error);
 }
 
+/* A HELLO cannot be sent: whether the sender has said why. */
+static bool was_refused(struct gpud_receiver *receiver, struct gpud_error *error)
+{
+    struct gpud_message message;
+    if (gpud_socket_receive(receiver->connection->fd, &message, NULL) != GPUD_OK)
+        return false;
+    bool refused = message.type == GPUD_MESSAGE_REFUSE;
+    if (refused)
+        gpud_receiver_handle(receiver, &message, error);
+    gpud_message_close(&message);
+    return refused;
+}
+
 static enum gpud_status connect_now(struct gpud_receiver *receiver, struct gpud_error *error)
 {
     int fd;
@@ -140,7 +153,8 @@ static enum gpud_status connect_now(struct gpud_receiver *receiver, struct gpud_
         if (made != GPUD_OK)
             return made;
     }
-    enum gpud_status status = gpud_socket_connect(receiver->path, &fd, &pid, error);
+    enum gpud_status status =
+        gpud_socket_connect(receiver->path, &receiver->access, &fd, &pid, error);
     if (status != GPUD_OK) {
         receiver->retry = gpud_now() + (status == GPUD_AGAIN ? RETRY_SOON : RETRY_LATER);
         return status;
@@ -155,7 +169,12 @@ static enum gpud_status connect_now(struct gpud_receiver *receiver, struct gpud_
     receiver->deadline = gpud_deadline(GPUD_HELLO_DEADLINE);
     status = say_hello(receiver, error);
     if (status != GPUD_OK) {
-        gpud_receiver_disconnect(receiver, RETRY_SOON, "the handshake failed");
+        struct gpud_error why;
+        bool refused = was_refused(receiver, &why);
+        gpud_receiver_disconnect(receiver, refused ? RETRY_LATER : RETRY_SOON,
+                                 "the handshake failed");
+        if (refused)
+            return gpud_fail(error, why.status, "%s", why.reason);
         return gpud_fail(error, GPUD_AGAIN, "nobody sends on %.120s", receiver->path);
     }
     GPUD_STOP_POINT("receiver: HELLO sent");
@@ -361,6 +380,14 @@ static enum gpud_status unexpected(const struct gpud_message *message, struct gp
                      gpud_message_name(message->type));
 }
 
+/* What the caller is told: AGAIN would mean that nothing is wrong. */
+static enum gpud_status refusal_status(uint32_t said)
+{
+    if (said == GPUD_AGAIN)
+        return GPUD_PEER;
+    return said == GPUD_NO_ACCESS ? GPUD_NO_ACCESS : GPUD_UNSUPPORTED;
+}
+
 enum gpud_status gpud_receiver_handle(struct gpud_receiver *receiver, struct gpud_message *message,
                                       struct gpud_error *error)
 {
@@ -409,8 +436,8 @@ enum gpud_status gpud_receiver_handle(struct gpud_receiver *receiver, struct gpu
         return gpud_fail(error, GPUD_PEER, "the sender said goodbye: %s", message->refuse.reason);
     case GPUD_MESSAGE_REFUSE:
         receiver->refused = true;
-        return gpud_fail(error, message->refuse.status == GPUD_AGAIN ? GPUD_PEER : GPUD_UNSUPPORTED,
-                         "the sender refused: %s", message->refuse.reason);
+        return gpud_fail(error, refusal_status(message->refuse.status), "the sender refused: %s",
+                         message->refuse.reason);
     default:
         return unexpected(message, error);
     }

@@ -27,12 +27,12 @@ static void accept_newcomers(struct gpud_sender *sender)
     for (int i = 0; i < ACCEPTS_A_TURN; i++) {
         struct gpud_error error = {0};
         int fd;
-        pid_t pid;
-        enum gpud_status status = gpud_listener_accept(&sender->listener, &fd, &pid, &error);
+        struct gpud_peer peer;
+        enum gpud_status status = gpud_listener_accept(&sender->listener, &fd, &peer, &error);
         if (status == GPUD_AGAIN)
             return;
         if (status == GPUD_NO_ACCESS) {
-            gpud_log_warning(log, AREA, "%s", error.reason);
+            gpud_log_warning(log, AREA, "process %d turned away: %s", peer.pid, error.reason);
             sender->refused++;
             continue;
         }
@@ -43,7 +43,7 @@ static void accept_newcomers(struct gpud_sender *sender)
             return;
         }
         sender->accept_pause = 0;
-        gpud_newcomer_add(sender, fd, pid);
+        gpud_newcomer_add(sender, fd, &peer);
     }
 }
 
@@ -204,9 +204,9 @@ static void *run(void *arg)
 }
 
 enum gpud_status gpud_sender_listen(struct gpud_sender *sender, const char *path,
-                                    struct gpud_error *error)
+                                    const struct gpud_access_rule *access, struct gpud_error *error)
 {
-    enum gpud_status status = gpud_listener_open(&sender->listener, path, error);
+    enum gpud_status status = gpud_listener_open(&sender->listener, path, access, error);
     if (status != GPUD_OK)
         return status;
     struct gpud_error unlisted;

@@ -80,10 +80,13 @@ static struct gpud_newcomer *who_waits_most(struct gpud_sender *sender)
     return chosen;
 }
 
-void gpud_newcomer_add(struct gpud_sender *sender, int fd, pid_t pid)
+void gpud_newcomer_add(struct gpud_sender *sender, int fd, const struct gpud_peer *peer)
 {
-    struct gpud_newcomer newcomer = {
-        .fd = fd, .pid = pid, .deadline = gpud_deadline(GPUD_HELLO_DEADLINE)};
+    pid_t pid = peer->pid;
+    struct gpud_newcomer newcomer = {.fd = fd,
+                                     .pid = pid,
+                                     .foreign = peer->foreign,
+                                     .deadline = gpud_deadline(GPUD_HELLO_DEADLINE)};
     bool told = false;
     if (!gpud_admission_count(&sender->admission, pid, gpud_now(), &told)) {
         sender->refused++;
@@ -115,6 +118,15 @@ static uint32_t places_of(const struct gpud_sender *sender, pid_t pid)
     for (uint32_t i = 0; i < sender->link_count; i++)
         count += sender->links[i]->pid == pid && sender->links[i]->state != GPUD_LINK_DEAD;
     return count;
+}
+
+/* Other users together never have all places. */
+static bool are_foreigners_full(const struct gpud_sender *sender)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < sender->link_count; i++)
+        count += sender->links[i]->foreign && sender->links[i]->state != GPUD_LINK_DEAD;
+    return count >= GPUD_PLACES_UNNAMED;
 }
 
 /* Whose place is given to a newcomer: of one that is gone, but perhaps for frames that it holds, or
@@ -155,6 +167,8 @@ static void make_receiver(struct gpud_sender *sender, struct gpud_newcomer *newc
     const char *why = NULL;
     if (places_of(sender, newcomer->pid) >= most_of(newcomer->pid))
         why = "it has as many connections as a process can have";
+    else if (newcomer->foreign && are_foreigners_full(sender))
+        why = "other users have as many connections as they can have";
     else if (!(place = find_place(sender, newcomer->pid)))
         why = "all places for receivers are taken";
     else if (!(link = gpud_link_create(sender, newcomer->fd, newcomer->pid)))
@@ -164,6 +178,7 @@ static void make_receiver(struct gpud_sender *sender, struct gpud_newcomer *newc
         return;
     }
     newcomer->fd = -1; /* the link's */
+    link->foreign = newcomer->foreign;
     if (place == &sender->links[sender->link_count])
         sender->link_count++;
     else

@@ -53,6 +53,8 @@ enum gpud_status gpud_receiver_create(struct gpud_context *context,
 
     status = gpud_address_resolve(params->address, made->path, error);
     if (status == GPUD_OK)
+        status = gpud_access_parse(params->access, &made->access, error);
+    if (status == GPUD_OK)
         status = gpud_device_open(context, params->device, &made->device, error);
     if (status == GPUD_OK) {
         gpud_endpoint_describe(&self, made->device, params->name);

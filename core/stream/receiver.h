@@ -40,6 +40,7 @@ struct gpud_receiver {
     struct gpud_device *device, *host;
     struct gpud_queue *queue;
     char path[GPUD_SOCKET_PATH_MAX];
+    struct gpud_access_rule access;
     char name[64], route[32];
     uint32_t slots;
     enum gpud_slow_receiver slow_receiver;

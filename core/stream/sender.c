@@ -29,9 +29,14 @@ enum gpud_status gpud_sender_create(struct gpud_context *context,
                                     struct gpud_sender **sender, struct gpud_error *error)
 {
     char path[GPUD_SOCKET_PATH_MAX];
+    struct gpud_access_rule access;
     enum gpud_status status = check_params(params, error);
     if (status == GPUD_OK)
         status = gpud_address_resolve(params->address, path, error);
+    if (status == GPUD_OK)
+        status = gpud_access_parse(params->access, &access, error);
+    if (status == GPUD_OK)
+        status = gpud_access_check_address(&access, params->address, path, error);
     if (status != GPUD_OK)
         return status;
     struct gpud_sender *made = calloc(1, sizeof(*made));
@@ -64,7 +69,7 @@ enum gpud_status gpud_sender_create(struct gpud_context *context,
     if (status == GPUD_OK)
         status = gpud_queue_create(made->host, &made->host_queue, error);
     if (status == GPUD_OK)
-        status = gpud_sender_listen(made, path, error);
+        status = gpud_sender_listen(made, path, &access, error);
     if (status != GPUD_OK) {
         gpud_sender_stop_listening(made);
         gpud_sender_unref(made);

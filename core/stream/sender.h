@@ -47,6 +47,7 @@ struct gpud_link {
     uint64_t id;
     int fd;
     pid_t pid;
+    bool foreign; /* of another user: no memory that it could write is shared with it */
     enum gpud_link_state state;
     int64_t deadline; /* of the state; INT64_MAX: none. IDLE: when it is to be offered a route */
     int64_t offer_by; /* IDLE: no later than that; 0: nothing stood in the way yet */
@@ -73,6 +74,7 @@ struct gpud_link {
 struct gpud_newcomer {
     int fd; /* −1: it is none any more */
     pid_t pid;
+    bool foreign;
     int64_t deadline;
 };
 
@@ -265,6 +267,7 @@ double gpud_transport_measure(struct gpud_transport *transport, struct gpud_queu
 /* --- listener.c ---------------------------------------------------------------------------- */
 
 enum gpud_status gpud_sender_listen(struct gpud_sender *sender, const char *path,
+                                    const struct gpud_access_rule *access,
                                     struct gpud_error *error);
 /* The thread takes a turn now: something changed that it has to deal with. */
 void gpud_sender_wake_listener(const struct gpud_sender *sender);
@@ -273,7 +276,7 @@ void gpud_sender_stop_listening(struct gpud_sender *sender);
 /* --- newcomer.c; all under the lock, in the listener's thread -------------------------------- */
 
 /* Takes the descriptor. */
-void gpud_newcomer_add(struct gpud_sender *sender, int fd, pid_t pid);
+void gpud_newcomer_add(struct gpud_sender *sender, int fd, const struct gpud_peer *peer);
 
 /* Tells somebody whose connection is about to be closed why. */
 void gpud_newcomer_refuse(const struct gpud_sender *sender, int fd, enum gpud_status status,

@@ -112,10 +112,12 @@ static enum gpud_status clear_stale(const char *path, struct gpud_error *error)
 }
 
 enum gpud_status gpud_listener_open(struct gpud_listener *listener, const char *path,
-                                    struct gpud_error *error)
+                                    const struct gpud_access_rule *access, struct gpud_error *error)
 {
     struct gpud_listener made = {.fd = -1, .lock = -1};
     struct sockaddr_un name = {.sun_family = AF_UNIX};
+    if (access)
+        made.access = *access;
     memcpy(made.path, path, strlen(path) + 1);
     memcpy(name.sun_path, path, strlen(path) + 1);
 
@@ -135,8 +137,10 @@ enum gpud_status gpud_listener_open(struct gpud_listener *listener, const char *
         status = gpud_fail_errno(error, "cannot make the socket %s", path);
         goto fail;
     }
-    if (listen(made.fd, 64) < 0) {
+    status = gpud_access_open_socket(&made.access, path, error);
+    if (status == GPUD_OK && listen(made.fd, 64) < 0)
         status = gpud_fail_errno(error, "cannot listen on %s", path);
+    if (status != GPUD_OK) {
         unlink(path);
         goto fail;
     }

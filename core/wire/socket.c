@@ -32,23 +32,19 @@ static socklen_t to_sockaddr(struct sockaddr_un *name, const char *path)
     return (socklen_t)sizeof(*name);
 }
 
-/* Whether the process at the other end is one of this user's, or root's. */
-static enum gpud_status check_user(int fd, pid_t *pid, struct gpud_error *error)
+static const struct gpud_access_rule own_user = {.kind = GPUD_ACCESS_USER};
+
+/* Says it to somebody whose connection ends here. */
+static void send_reason(int fd, enum gpud_message_type type, const struct gpud_error *why)
 {
-    struct ucred peer;
-    socklen_t size = sizeof(peer);
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
-        return gpud_fail_errno(error, "cannot find out who the peer is");
-    if (peer.uid != geteuid() && peer.uid != 0)
-        return gpud_fail(error, GPUD_NO_ACCESS,
-                         "process %d belongs to user %u, not %u: turned away", peer.pid, peer.uid,
-                         geteuid());
-    *pid = peer.pid;
-    return GPUD_OK;
+    struct gpud_message message = {.type = type};
+    message.refuse.status = why->status;
+    gpud_print(message.refuse.reason, "%s", why->reason);
+    gpud_socket_send(fd, &message, NULL);
 }
 
-enum gpud_status gpud_listener_accept(struct gpud_listener *listener, int *fd, pid_t *pid,
-                                      struct gpud_error *error)
+enum gpud_status gpud_listener_accept(struct gpud_listener *listener, int *fd,
+                                      struct gpud_peer *peer, struct gpud_error *error)
 {
     int accepted = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (accepted < 0) {
@@ -56,17 +52,42 @@ enum gpud_status gpud_listener_accept(struct gpud_listener *listener, int *fd, p
             return GPUD_AGAIN;
         return gpud_fail_errno(error, "cannot accept a connection");
     }
-    enum gpud_status status = check_user(accepted, pid, error);
+    struct gpud_error why;
+    enum gpud_status status = gpud_access_find_peer(accepted, peer, &why);
+    if (status == GPUD_OK && !gpud_access_admits(&listener->access, accepted, peer)) {
+        status = gpud_access_refuse_receiver(&listener->access, peer, &why);
+        send_reason(accepted, GPUD_MESSAGE_REFUSE, &why);
+    }
     if (status != GPUD_OK) {
         close(accepted);
+        if (error)
+            *error = why;
         return status;
     }
     *fd = accepted;
     return GPUD_OK;
 }
 
-enum gpud_status gpud_socket_connect(const char *path, int *fd, pid_t *pid,
-                                     struct gpud_error *error)
+/* Whether what listens at the other end is somebody's from whom something is taken. */
+static enum gpud_status check_sender(const struct gpud_access_rule *access, int fd,
+                                     const char *path, pid_t *pid, struct gpud_error *error)
+{
+    struct gpud_peer peer;
+    struct gpud_error why;
+    enum gpud_status status = gpud_access_find_peer(fd, &peer, &why);
+    if (status == GPUD_OK && !gpud_access_admits(access, fd, &peer)) {
+        status = gpud_access_refuse_sender(access, path, &peer, &why);
+        send_reason(fd, GPUD_MESSAGE_BYE, &why);
+    }
+    if (status == GPUD_OK)
+        *pid = peer.pid;
+    else if (error)
+        *error = why;
+    return status;
+}
+
+enum gpud_status gpud_socket_connect(const char *path, const struct gpud_access_rule *access,
+                                     int *fd, pid_t *pid, struct gpud_error *error)
 {
     struct sockaddr_un name;
     socklen_t size = to_sockaddr(&name, path);
@@ -74,14 +95,14 @@ enum gpud_status gpud_socket_connect(const char *path, int *fd, pid_t *pid,
     int made = new_socket(error);
     if (made < 0)
         return GPUD_NO_MEMORY;
-    if (connect(made, (struct sockaddr *)&name, size) < 0) {
-        if (errno == ENOENT || errno == ECONNREFUSED || errno == EAGAIN || errno == EINTR)
-            status = gpud_fail(error, GPUD_AGAIN, "nobody sends on %s", path);
-        else
-            status = gpud_fail_errno(error, "cannot connect to %s", path);
-    } else {
-        status = check_user(made, pid, error);
-    }
+    if (connect(made, (struct sockaddr *)&name, size) == 0)
+        status = check_sender(access ? access : &own_user, made, path, pid, error);
+    else if (errno == ENOENT || errno == ECONNREFUSED || errno == EAGAIN || errno == EINTR)
+        status = gpud_fail(error, GPUD_AGAIN, "nobody sends on %s", path);
+    else if (errno == EACCES)
+        status = gpud_access_explain_closed(path, error);
+    else
+        status = gpud_fail_errno(error, "cannot connect to %s", path);
     if (status != GPUD_OK) {
         close(made);
         return status;
@@ -109,7 +130,7 @@ static enum gpud_status reach(int file, const char *path, int *fd, pid_t *pid,
         return GPUD_NO_MEMORY;
     enum gpud_status status;
     if (connect(made, (struct sockaddr *)&name, sizeof(name)) == 0)
-        status = check_user(made, pid, error);
+        status = check_sender(&own_user, made, path, pid, error);
     else if (errno == EAGAIN)
         status = gpud_fail(error, GPUD_AGAIN, "too many wait for %s already", path);
     else if (errno == ECONNREFUSED)

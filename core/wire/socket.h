@@ -2,11 +2,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The control connection on one host: a Unix SOCK_SEQPACKET socket, non-blocking throughout.
- * Descriptors travel by SCM_RIGHTS. Only processes of the same user (or root) are heard. */
+ * Descriptors travel by SCM_RIGHTS. Only processes of the same user and root are heard, unless
+ * other users are let in. */
 #ifndef GPUD_WIRE_SOCKET_H
 #define GPUD_WIRE_SOCKET_H
 
 #include "base/clock.h"
+#include "wire/access.h"
 #include "wire/message.h"
 #include <stdatomic.h>
 #include <sys/types.h>
@@ -32,23 +34,28 @@ bool gpud_address_is_name(const char *address);
 
 struct gpud_listener {
     int fd, lock;
+    struct gpud_access_rule access;
     char path[GPUD_SOCKET_PATH_MAX];
 };
 
 /* Claims the path under a lock file, so that a socket left by a process that died is taken over and
  * that of a living one never is: EADDRINUSE, with its name, after 2 s in which it may be dying, or
- * at once if it is this process. The socket is 0600 before it listens. */
+ * at once if it is this process. Before it listens the socket is 0600, or open to those others who
+ * are let in. access NULL: none. */
 enum gpud_status gpud_listener_open(struct gpud_listener *listener, const char *path,
+                                    const struct gpud_access_rule *access,
                                     struct gpud_error *error);
 void gpud_listener_close(struct gpud_listener *listener);
 
-/* GPUD_AGAIN: nobody waits. GPUD_NO_ACCESS: somebody of another user did, and was turned away. */
-enum gpud_status gpud_listener_accept(struct gpud_listener *listener, int *fd, pid_t *pid,
-                                      struct gpud_error *error);
+/* GPUD_AGAIN: nobody waits. GPUD_NO_ACCESS: somebody of a user who is not let in did, and was told
+ * so in a REFUSE. *peer says who. */
+enum gpud_status gpud_listener_accept(struct gpud_listener *listener, int *fd,
+                                      struct gpud_peer *peer, struct gpud_error *error);
 
-/* GPUD_AGAIN: nobody listens there (yet). */
-enum gpud_status gpud_socket_connect(const char *path, int *fd, pid_t *pid,
-                                     struct gpud_error *error);
+/* GPUD_AGAIN: nobody listens there (yet). GPUD_NO_ACCESS: somebody of a user from whom nothing is
+ * taken does, and was told so in a BYE. access NULL: this user and root. */
+enum gpud_status gpud_socket_connect(const char *path, const struct gpud_access_rule *access,
+                                     int *fd, pid_t *pid, struct gpud_error *error);
 
 /* For asking, not for frames: connects to nothing but a socket file of this user's own, which is
  * looked at before. GPUD_CLOSED: nobody listens there. GPUD_AGAIN: too many wait there already. */

@@ -55,6 +55,9 @@ struct gpud_receiver_params {
      * May be NULL. */
     void (*on_event)(void *user, enum gpud_event event, const void *data);
     void *user;
+    /* From whom frames are taken, besides root: "user" (senders of this user alone), "group:NAME"
+     * (and of processes in that group), "all". NULL: "user". */
+    const char *access;
 };
 
 struct gpud_receiver_info {

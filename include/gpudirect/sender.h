@@ -52,6 +52,10 @@ struct gpud_sender_params {
     void (*on_connect)(void *user, const struct gpud_peer_info *peer);
     void (*on_disconnect)(void *user, const struct gpud_peer_info *peer);
     void *user;
+    /* Who may receive, besides root: "user" (this user alone), "group:NAME" (and processes in that
+     * group), "all". With the latter two the address must be "unix:/path" in a folder that the
+     * others can enter. NULL: "user". */
+    const char *access;
 };
 
 struct gpud_sender_info {

@@ -194,6 +194,7 @@ static enum gpud_status create_sender(GstGpudirectSink *self, const gchar *addre
     params.slots = self->settings.slots;
     params.slow_receiver = gst_gpudirect_sink_policy(self);
     params.require_direct = self->settings.require_direct;
+    params.access = self->settings.access;
     params.on_connect = gst_gpudirect_sink_on_connect;
     params.on_disconnect = gst_gpudirect_sink_on_disconnect;
     params.user = self;
@@ -357,6 +358,9 @@ static void install_properties(GObjectClass *klass)
                          "so that nothing is lost)",
         .slow_receiver_when = (GParamFlags)GST_PARAM_MUTABLE_PLAYING,
         .require_direct = "Refuse a receiver that only a copy through host memory can reach",
+        .access = "Who may receive, besides root: user (this user alone), group:NAME (and those in "
+                  "that group) or all; the latter two with address=unix:/path in a folder that "
+                  "the others can enter",
     };
     const GParamFlags report = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
 

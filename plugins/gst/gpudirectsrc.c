@@ -339,6 +339,8 @@ static void install_properties(GObjectClass *klass)
                          "heard only by a sender that blocks by itself",
         .slow_receiver_when = (GParamFlags)GST_PARAM_MUTABLE_READY,
         .require_direct = "Fail rather than receive by a copy through host memory",
+        .access = "Whose pictures are taken, besides root's: user (of senders of this user alone), "
+                  "group:NAME (and of those in that group) or all",
     };
     const GParamFlags playing =
         G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_PLAYING;

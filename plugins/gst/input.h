@@ -11,6 +11,7 @@
 
 struct input_params {
     const gchar *address, *device;
+    const gchar *access; /* of senders; a capture card has none */
     guint slots;
     enum gpud_slow_receiver slow_receiver;
     gboolean require_direct;

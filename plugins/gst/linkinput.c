@@ -22,6 +22,7 @@ static enum gpud_status link_open(const struct input_params *params, struct inpu
     receiver.slots = params->slots;
     receiver.slow_receiver = params->slow_receiver;
     receiver.require_direct = params->require_direct;
+    receiver.access = params->access;
     receiver.busy_poll = params->busy_poll ? params->busy_poll * GPUD_USEC : -1;
     receiver.on_event = params->on_event;
     receiver.user = params->user;

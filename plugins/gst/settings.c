@@ -31,6 +31,7 @@ static GType gst_gpudirect_slow_receiver_get_type(void)
 void settings_init(struct settings *settings)
 {
     settings->device = g_strdup("auto");
+    settings->access = g_strdup("user");
     settings->slots = SLOTS_DEFAULT;
     settings->slow_receiver = GPUD_SLOW_DEFAULT;
 }
@@ -39,6 +40,7 @@ void settings_clear(struct settings *settings)
 {
     g_free(settings->address);
     g_free(settings->device);
+    g_free(settings->access);
 }
 
 void settings_install(GObjectClass *klass, const struct setting_texts *texts)
@@ -62,6 +64,9 @@ void settings_install(GObjectClass *klass, const struct setting_texts *texts)
     g_object_class_install_property(klass, SETTING_REQUIRE_DIRECT,
                                     g_param_spec_boolean("require-direct", "Require a direct route",
                                                          texts->require_direct, FALSE, ready));
+    g_object_class_install_property(
+        klass, SETTING_ACCESS,
+        g_param_spec_string("access", "Access", texts->access, "user", ready));
     gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_SLOW_RECEIVER, 0);
 }
 
@@ -107,6 +112,9 @@ gboolean settings_get(const struct settings *settings, guint id, GValue *value)
     case SETTING_REQUIRE_DIRECT:
         g_value_set_boolean(value, settings->require_direct);
         return TRUE;
+    case SETTING_ACCESS:
+        g_value_set_string(value, settings->access);
+        return TRUE;
     default:
         return FALSE;
     }
@@ -131,6 +139,10 @@ gboolean settings_set(struct settings *settings, guint id, const GValue *value)
         return TRUE;
     case SETTING_REQUIRE_DIRECT:
         settings->require_direct = g_value_get_boolean(value);
+        return TRUE;
+    case SETTING_ACCESS:
+        g_free(settings->access);
+        settings->access = g_value_dup_string(value);
         return TRUE;
     default:
         return FALSE;

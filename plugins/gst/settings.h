@@ -15,12 +15,13 @@ enum {
     SETTING_SLOTS,
     SETTING_SLOW_RECEIVER,
     SETTING_REQUIRE_DIRECT,
+    SETTING_ACCESS,
     SETTING_COUNT,
 };
 
 /* Under the element's object lock. */
 struct settings {
-    gchar *address, *device;
+    gchar *address, *device, *access;
     guint slots;
     enum gpud_slow_receiver slow_receiver;
     gboolean require_direct;
@@ -28,7 +29,7 @@ struct settings {
 
 /* What the properties mean at one end. */
 struct setting_texts {
-    const gchar *address, *device, *slots, *slow_receiver, *require_direct;
+    const gchar *address, *device, *slots, *slow_receiver, *require_direct, *access;
     GParamFlags slow_receiver_when; /* GST_PARAM_MUTABLE_… */
 };
 

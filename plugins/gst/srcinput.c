@@ -69,6 +69,7 @@ static enum gpud_status make_input(GstGpudirectSrc *self, const gchar *address, 
     struct input_params params = {
         .address = address,
         .device = device,
+        .access = self->settings.access,
         .slots = self->settings.slots,
         .slow_receiver = self->settings.slow_receiver,
         .require_direct = self->settings.require_direct,

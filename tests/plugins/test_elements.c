@@ -178,6 +178,26 @@ GST_START_TEST(test_too_few_slots)
 }
 GST_END_TEST
 
+/* Whom else a sender lets in, and whose pictures a receiver takes. */
+GST_START_TEST(test_access)
+{
+    gchar *closed = g_strdup_printf("%s/closed", g_getenv("XDG_RUNTIME_DIR"));
+    gchar *launch = g_strdup_printf(SEND "access=all address=unix:%s/s", closed);
+
+    expect_error(SEND "address=name access=all", GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_SETTINGS,
+                 "use address=unix:/path in a folder that they can enter");
+    expect_error(SEND "address=name access=everybody", GST_RESOURCE_ERROR,
+                 GST_RESOURCE_ERROR_SETTINGS, "user, group:NAME or all");
+    expect_error(RECEIVE "address=name access=group:no-such-group ! fakesink", GST_RESOURCE_ERROR,
+                 GST_RESOURCE_ERROR_SETTINGS, "there is no such group");
+    fail_unless(g_mkdir_with_parents(closed, 0700) == 0);
+    expect_error(launch, GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_NOT_AUTHORIZED, "chmod o+x");
+    fail_unless(rmdir(closed) == 0);
+    g_free(launch);
+    g_free(closed);
+}
+GST_END_TEST
+
 GST_START_TEST(test_address_in_use)
 {
     GstHarness *first_one = ends_sink("taken", NULL);
@@ -356,6 +376,7 @@ static Suite *elements_suite(void)
     tcase_add_test(tc, test_address_missing);
     tcase_add_test(tc, test_address_senseless);
     tcase_add_test(tc, test_too_few_slots);
+    tcase_add_test(tc, test_access);
     tcase_add_test(tc, test_address_in_use);
     tcase_add_test(tc, test_not_allowed);
     tcase_add_test(tc, test_no_such_directory);

@@ -123,7 +123,7 @@ void raw_connect(struct raw *raw, const char *address)
     memset(raw, 0, sizeof(*raw));
     raw->fd = raw->page_fd = -1;
     WORKS(gpud_address_resolve(address, path, &e));
-    WORKS(gpud_socket_connect(path, &raw->fd, &pid, &e));
+    WORKS(gpud_socket_connect(path, NULL, &raw->fd, &pid, &e));
 }
 
 static void claim(struct raw *raw, bool canary)

@@ -183,12 +183,12 @@ static void test_claim(void)
     char path[GPUD_SOCKET_PATH_MAX];
     in_base(path, "claim");
     mode_t before = umask(0);
-    WORKS(gpud_listener_open(&first, path, &e));
+    WORKS(gpud_listener_open(&first, path, NULL, &e));
     umask(before);
     CHECK(mode_of(path) == 0600, "the socket has mode %o", mode_of(path));
 
     struct gpud_error error;
-    CHECK(gpud_listener_open(&second, path, &error) == GPUD_IO && error.native == EADDRINUSE,
+    CHECK(gpud_listener_open(&second, path, NULL, &error) == GPUD_IO && error.native == EADDRINUSE,
           "a second listener on the address of a living one");
     CHECK(strstr(error.reason, "another sender has the address") &&
               strstr(error.reason, "this process itself"),
@@ -197,10 +197,11 @@ static void test_claim(void)
     /* The living one is unharmed. */
     int fd = -1, accepted = -1;
     pid_t pid = 0;
-    WORKS(gpud_socket_connect(path, &fd, &pid, &e));
+    struct gpud_peer peer;
+    WORKS(gpud_socket_connect(path, NULL, &fd, &pid, &e));
     CHECK(pid == getpid(), "the listener's process is %d", pid);
-    WORKS(gpud_listener_accept(&first, &accepted, &pid, &e));
-    CHECK(gpud_listener_accept(&first, &accepted, &pid, NULL) == GPUD_AGAIN,
+    WORKS(gpud_listener_accept(&first, &accepted, &peer, &e));
+    CHECK(gpud_listener_accept(&first, &accepted, &peer, NULL) == GPUD_AGAIN,
           "a connection from nowhere");
     gpud_fd_close(&fd);
     gpud_fd_close(&accepted);
@@ -209,8 +210,8 @@ static void test_claim(void)
     CHECK(access(path, F_OK) < 0, "the socket is left behind");
 
     struct gpud_error again;
-    CHECK(gpud_socket_connect(path, &fd, &pid, &again) == GPUD_AGAIN, "a connection to nobody");
-    WORKS(gpud_listener_open(&second, path, &e));
+    CHECK(gpud_socket_connect(path, NULL, &fd, &pid, &again) == GPUD_AGAIN, "a connection to nobody");
+    WORKS(gpud_listener_open(&second, path, NULL, &e));
     gpud_listener_close(&second);
     CHECK_EQUAL(count_entries(base), 1); /* the runtime directory */
 }
@@ -224,7 +225,7 @@ static pid_t listen_elsewhere(const char *path, const char *name)
     pid_t child = fork();
     if (child == 0) {
         prctl(PR_SET_NAME, name);
-        if (gpud_listener_open(&listener, path, NULL) == GPUD_OK && write(ready[1], "x", 1) == 1)
+        if (gpud_listener_open(&listener, path, NULL, NULL) == GPUD_OK && write(ready[1], "x", 1) == 1)
             pause();
         _exit(1);
     }
@@ -244,7 +245,7 @@ static void test_stale(void)
     pid_t child = listen_elsewhere(path, "cam\x1b[31m\xc2\x9b");
     kill(child, SIGSTOP); /* which is a living process, too */
     struct gpud_error error;
-    CHECK(gpud_listener_open(&listener, path, &error) == GPUD_IO && error.native == EADDRINUSE,
+    CHECK(gpud_listener_open(&listener, path, NULL, &error) == GPUD_IO && error.native == EADDRINUSE,
           "taken from a living process");
     gpud_print(says, "has the address %s: process %d (cam?[31m?\?);", path, child);
     CHECK(strstr(error.reason, says), "\"%s\" does not say \"%s\"", error.reason, says);
@@ -252,10 +253,10 @@ static void test_stale(void)
     waitpid(child, NULL, 0);
     gpud_print(lock, "%s.lock", path);
     CHECK(access(path, F_OK) == 0 && access(lock, F_OK) == 0, "the killed process cleaned up?");
-    WORKS(gpud_listener_open(&listener, path, &e));
+    WORKS(gpud_listener_open(&listener, path, NULL, &e));
     int fd;
     pid_t pid;
-    WORKS(gpud_socket_connect(path, &fd, &pid, &e));
+    WORKS(gpud_socket_connect(path, NULL, &fd, &pid, &e));
     gpud_fd_close(&fd);
     gpud_listener_close(&listener);
     CHECK_EQUAL(count_entries(base), 1);
@@ -265,7 +266,7 @@ static void test_stale(void)
 static void die_slowly(const char *path, const char *lock, int ready)
 {
     struct gpud_listener listener;
-    if (gpud_listener_open(&listener, path, NULL) != GPUD_OK)
+    if (gpud_listener_open(&listener, path, NULL, NULL) != GPUD_OK)
         _exit(1);
     int watch = inotify_init1(IN_CLOEXEC);
     if (watch < 0 || inotify_add_watch(watch, lock, IN_OPEN) < 0)
@@ -305,7 +306,7 @@ static void test_dying(void)
     gpud_print(says, "a child of process %d, which is gone", child);
     CHECK(strcmp(text, says) == 0, "\"%s\" where \"%s\" is right", text, says);
     close(fd);
-    WORKS(gpud_listener_open(&listener, path, &e));
+    WORKS(gpud_listener_open(&listener, path, NULL, &e));
     gpud_listener_close(&listener);
     close(ready[0]);
     close(ready[1]);
@@ -365,7 +366,7 @@ static void test_unsigned(void)
     int fd = open(data, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
     CHECK(fd >= 0 && write(fd, "data", 4) == 4 && link(data, lock) == 0, "link");
     close(fd);
-    WORKS(gpud_listener_open(&listener, path, &e));
+    WORKS(gpud_listener_open(&listener, path, NULL, &e));
     gpud_listener_close(&listener);
     CHECK(stat(data, &st) == 0 && st.st_size == 4, "somebody's file has %lld bytes now",
           (long long)st.st_size);
@@ -376,7 +377,7 @@ static void test_unsigned(void)
     none.rlim_cur = 0;
     fflush(stdout);
     CHECK(setrlimit(RLIMIT_FSIZE, &none) == 0, "setrlimit");
-    WORKS(gpud_listener_open(&listener, path, &e));
+    WORKS(gpud_listener_open(&listener, path, NULL, &e));
     CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0, "setrlimit");
     gpud_listener_close(&listener);
     CHECK_EQUAL(count_entries(base), 1);
@@ -393,12 +394,12 @@ static void test_obstacles(void)
     int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
     CHECK(fd >= 0 && write(fd, "data", 4) == 4, "open");
     close(fd);
-    EXPECT(GPUD_NO_ACCESS, "is not a socket", gpud_listener_open(&listener, path, &e));
+    EXPECT(GPUD_NO_ACCESS, "is not a socket", gpud_listener_open(&listener, path, NULL, &e));
     struct stat st;
     CHECK(stat(path, &st) == 0 && st.st_size == 4, "somebody's file is gone");
     unlink(path);
     CHECK(symlink("/etc/passwd", path) == 0, "symlink");
-    EXPECT(GPUD_NO_ACCESS, "is not a socket", gpud_listener_open(&listener, path, &e));
+    EXPECT(GPUD_NO_ACCESS, "is not a socket", gpud_listener_open(&listener, path, NULL, &e));
     unlink(path);
 
     /* A lock file that is a link is not followed. */
@@ -406,13 +407,13 @@ static void test_obstacles(void)
     in_base(victim, "victim");
     CHECK(symlink(victim, lock) == 0, "symlink");
     struct gpud_error error;
-    CHECK(gpud_listener_open(&listener, path, &error) != GPUD_OK &&
+    CHECK(gpud_listener_open(&listener, path, NULL, &error) != GPUD_OK &&
               strstr(error.reason, "lock file"),
           "a link in the place of the lock file was followed");
     CHECK(access(victim, F_OK) < 0, "a file was made through a link");
     unlink(lock);
 
-    EXPECT(GPUD_IO, "lock file", gpud_listener_open(&listener, "/nonexistent-directory/x", &e));
+    EXPECT(GPUD_IO, "lock file", gpud_listener_open(&listener, "/nonexistent-directory/x", NULL, &e));
     CHECK_EQUAL(count_entries(base), 1);
 }
 
@@ -427,12 +428,12 @@ static void *contend(void *arg)
     for (int i = 0; i < 300; i++) {
         struct gpud_listener listener;
         struct gpud_error error = {.reason = ""};
-        enum gpud_status status = gpud_listener_open(&listener, contended, &error);
+        enum gpud_status status = gpud_listener_open(&listener, contended, NULL, &error);
         if (status == GPUD_OK) {
             CHECK(atomic_fetch_add(&holders, 1) == 0, "two listeners on one address");
             int fd;
             pid_t pid;
-            WORKS(gpud_socket_connect(contended, &fd, &pid, &e));
+            WORKS(gpud_socket_connect(contended, NULL, &fd, &pid, &e));
             gpud_fd_close(&fd);
             atomic_fetch_sub(&holders, 1);
             gpud_listener_close(&listener);

@@ -1,0 +1,166 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Which users are let in: what may be written, what the socket's file and its folders must be like,
+ * and who somebody is. What happens between two users is shown by process-users. */
+#include "../check.h"
+#include "base/fd.h"
+#include "wire/socket.h"
+
+#include <errno.h>
+#include <gpudirect/gpudirect.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+static char folder[] = "/tmp/gpudirect-access-XXXXXX";
+
+static void test_parse(void)
+{
+    struct gpud_access_rule rule;
+    char own[32];
+    WORKS(gpud_access_parse(NULL, &rule, &e));
+    CHECK_EQUAL(rule.kind, GPUD_ACCESS_USER);
+    WORKS(gpud_access_parse("", &rule, &e));
+    CHECK_EQUAL(rule.kind, GPUD_ACCESS_USER);
+    WORKS(gpud_access_parse("user", &rule, &e));
+    CHECK_EQUAL(rule.kind, GPUD_ACCESS_USER);
+    WORKS(gpud_access_parse("all", &rule, &e));
+    CHECK_EQUAL(rule.kind, GPUD_ACCESS_ALL);
+    WORKS(gpud_access_parse("group:root", &rule, &e));
+    CHECK(rule.kind == GPUD_ACCESS_GROUP && rule.group == 0, "group %u", rule.group);
+    snprintf(own, sizeof(own), "group:%u", getegid());
+    WORKS(gpud_access_parse(own, &rule, &e));
+    CHECK(rule.kind == GPUD_ACCESS_GROUP && rule.group == getegid(), "group %u", rule.group);
+    memset(&rule, 0x5a, sizeof(rule));
+    EXPECT(GPUD_INVALID, "there is no such group",
+           gpud_access_parse("group:no-such\x1bgroup", &rule, &e));
+    EXPECT(GPUD_INVALID, "there is no such group", gpud_access_parse("group:1x", &rule, &e));
+    EXPECT(GPUD_INVALID, "there is no such group",
+           gpud_access_parse("group:99999999999999999999", &rule, &e));
+    EXPECT(GPUD_INVALID, "user, group:NAME or all", gpud_access_parse("group:", &rule, &e));
+    EXPECT(GPUD_INVALID, "user, group:NAME or all", gpud_access_parse("everybody", &rule, &e));
+    CHECK(rule.kind == (enum gpud_access_kind)0x5a5a5a5a, "written although it failed");
+}
+
+static unsigned mode_of(const char *path)
+{
+    struct stat st;
+    CHECK(lstat(path, &st) == 0, "lstat: %s", strerror(errno));
+    return st.st_mode & 07777;
+}
+
+/* Whatever the umask is. */
+static void test_modes(void)
+{
+    static const struct {
+        const char *access;
+        unsigned mode;
+    } modes[] = {{"user", 0600}, {"group:", 0660}, {"all", 0666}};
+    char path[GPUD_SOCKET_PATH_MAX], text[32];
+    snprintf(path, sizeof(path), "%s/s", folder);
+    for (size_t i = 0; i < 6; i++) {
+        struct gpud_access_rule rule;
+        struct gpud_listener listener;
+        snprintf(text, sizeof(text), "%s", modes[i / 2].access);
+        if (text[5] == ':')
+            snprintf(text + 6, sizeof(text) - 6, "%u", getegid());
+        WORKS(gpud_access_parse(text, &rule, &e));
+        mode_t before = umask(i % 2 ? 0777 : 0);
+        struct gpud_error error = {.reason = ""};
+        enum gpud_status status = gpud_listener_open(&listener, path, &rule, &error);
+        umask(before);
+        CHECK(status == GPUD_OK, "%s", error.reason);
+        CHECK(mode_of(path) == (i % 2 && i < 2 ? 0 : modes[i / 2].mode),
+              "with access=%s the socket has mode %o", text, mode_of(path));
+        gpud_listener_close(&listener);
+    }
+    /* Only whoever is in a group may give it something. */
+    struct gpud_access_rule rule = {
+        .kind = GPUD_ACCESS_GROUP, .group = getegid() + 4242, .group_name = "far"};
+    struct gpud_listener listener;
+    if (geteuid() != 0)
+        EXPECT(GPUD_NO_ACCESS, "to the group far: is this user in it?",
+               gpud_listener_open(&listener, path, &rule, &e));
+}
+
+static void test_addresses(void)
+{
+    struct gpud_context *context;
+    struct gpud_sender *sender;
+    struct gpud_receiver *receiver;
+    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
+    struct gpud_receiver_params receiving = GPUD_PARAMS_INIT(receiving);
+    char address[108];
+    setenv("XDG_RUNTIME_DIR", folder, 1);
+    WORKS(gpud_context_create(NULL, &context, &e));
+    params.address = "cam1";
+    params.access = "all";
+    EXPECT(GPUD_INVALID, "use address=unix:/path in a folder that they can enter",
+           gpud_sender_create(context, &params, &sender, &e));
+    snprintf(address, sizeof(address), "unix:%s/cam1", folder);
+    params.address = address;
+    EXPECT(GPUD_NO_ACCESS, "they cannot enter the folder /tmp/gpudirect-access-",
+           gpud_sender_create(context, &params, &sender, &e));
+    EXPECT(GPUD_NO_ACCESS, "chmod o+x", gpud_sender_create(context, &params, &sender, &e));
+    params.access = "group:no-such-group";
+    EXPECT(GPUD_INVALID, "there is no such group",
+           gpud_sender_create(context, &params, &sender, &e));
+    CHECK(chmod(folder, 0711) == 0, "chmod");
+    params.access = "all";
+    WORKS(gpud_sender_create(context, &params, &sender, &e));
+    gpud_sender_destroy(&sender);
+    CHECK(chmod(folder, 0700) == 0, "chmod");
+
+    receiving.address = "cam1";
+    receiving.access = "nobody-knows";
+    EXPECT(GPUD_INVALID, "user, group:NAME or all",
+           gpud_receiver_create(context, &receiving, &receiver, &e));
+    receiving.access = "group:root";
+    WORKS(gpud_receiver_create(context, &receiving, &receiver, &e));
+    gpud_receiver_destroy(&receiver);
+    gpud_context_destroy(&context);
+    char path[64];
+    snprintf(path, sizeof(path), "%s/gpudirect", folder);
+    rmdir(path);
+}
+
+static void test_peers(void)
+{
+    int ends[2];
+    char name[GPUD_USER_MAX];
+    struct gpud_peer peer;
+    CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0, "socketpair");
+    WORKS(gpud_access_find_peer(ends[0], &peer, &e));
+    CHECK(peer.pid == getpid() && peer.uid == geteuid() && !peer.foreign, "process %d of user %u",
+          peer.pid, peer.uid);
+    struct gpud_access_rule rule = {.kind = GPUD_ACCESS_USER};
+    CHECK(gpud_access_admits(&rule, ends[0], &peer), "this very user is turned away");
+    /* As if it were another one. */
+    peer.foreign = true;
+    CHECK(!gpud_access_admits(&rule, ends[0], &peer), "anybody is let in");
+    rule = (struct gpud_access_rule){.kind = GPUD_ACCESS_GROUP, .group = getegid()};
+    CHECK(gpud_access_admits(&rule, ends[0], &peer), "somebody of the group is turned away");
+    rule.group = getegid() + 4242;
+    CHECK(!gpud_access_admits(&rule, ends[0], &peer), "somebody outside the group is let in");
+    rule.kind = GPUD_ACCESS_ALL;
+    CHECK(gpud_access_admits(&rule, ends[0], &peer), "all, but for this one");
+    gpud_fd_close(&ends[0]);
+    gpud_fd_close(&ends[1]);
+    CHECK(strcmp(gpud_user_name(0, name), "root (0)") == 0, "user 0 is called %s", name);
+    CHECK(strcmp(gpud_user_name(4242424242u, name), "user 4242424242") == 0, "\"%s\"", name);
+}
+
+int main(void)
+{
+    CHECK(mkdtemp(folder), "a folder");
+    SAY("what may be written");
+    test_parse();
+    SAY("the file's modes");
+    test_modes();
+    SAY("addresses");
+    test_addresses();
+    SAY("who is there");
+    test_peers();
+    CHECK(rmdir(folder) == 0, "something is left in %s", folder);
+    return 0;
+}
