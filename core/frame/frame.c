@@ -106,6 +106,8 @@ enum gpud_status gpud_frame_map(struct gpud_frame *frame, unsigned access, int64
     return GPUD_OK;
 }
 
+static const struct gpud_frame_owner_ops wrapped_ops;
+
 /* What was written into wrapped memory is on a queue of the frame's own: whoever copies the frame
  * comes after it. */
 static void order_wrapped(struct gpud_frame *frame)
@@ -125,7 +127,7 @@ void gpud_frame_unmap(struct gpud_frame *frame)
     frame->mapped = NULL;
     if (status != GPUD_OK && (frame->access & GPUD_WRITE))
         frame->spoiled = error; /* told when the frame is used */
-    if (frame->slot == UINT32_MAX && (frame->access & GPUD_WRITE))
+    if (frame->ops == &wrapped_ops && (frame->access & GPUD_WRITE))
         order_wrapped(frame);
 }
 
@@ -217,6 +219,87 @@ enum gpud_status gpud_frame_wrap(struct gpud_memory *memory, uint64_t offset,
     made->info.pts = made->info.dts = made->info.duration = GPUD_TIME_NONE;
     made->info.offset = UINT64_MAX;
     made->info.layout = *layout;
+    *frame = made;
+    return GPUD_OK;
+}
+
+/* --- a second frame over the bytes of another ---------------------------------------------- */
+
+struct second_frame {
+    struct gpud_frame frame; /* first; its owner is the other frame */
+    void (*released)(void *user);
+    void *user;
+};
+
+static void release_second(struct gpud_frame *frame)
+{
+    struct second_frame *second = (struct second_frame *)frame;
+    void (*released)(void *user) = second->released;
+    void *user = second->user;
+    free(second);
+    if (released)
+        released(user);
+}
+
+static enum gpud_status settle_second(struct gpud_frame *frame, int64_t deadline,
+                                      struct gpud_error *error)
+{
+    struct gpud_frame *of = frame->owner;
+    return of->ops->settle ? of->ops->settle(of, deadline, error) : GPUD_OK;
+}
+
+static enum gpud_status wait_second(struct gpud_frame *frame, struct gpud_queue *queue,
+                                    struct gpud_error *error)
+{
+    struct gpud_frame *of = frame->owner;
+    if (of->ops->wait)
+        return of->ops->wait(of, queue, error);
+    return of->posted ? gpud_queue_join(queue, of->queue, error) : GPUD_OK;
+}
+
+static bool is_second_poisoned(const struct gpud_frame *frame)
+{
+    const struct gpud_frame *of = frame->owner;
+    return of->ops->is_poisoned && of->ops->is_poisoned(of);
+}
+
+static const struct gpud_frame_owner_ops second_ops = {
+    .release = release_second,
+    .settle = settle_second,
+    .wait = wait_second,
+    .is_poisoned = is_second_poisoned,
+};
+
+enum gpud_status gpud_frame_wrap_frame(struct gpud_frame *of, const struct gpud_layout *layout,
+                                       void (*released)(void *user), void *user,
+                                       struct gpud_frame **frame, struct gpud_error *error)
+{
+    if (!layout)
+        layout = &of->info.layout;
+    enum gpud_status status = gpud_frame_check(of, error);
+    if (status == GPUD_OK)
+        status = gpud_layout_check(layout, error);
+    if (status != GPUD_OK)
+        return status;
+    if (layout->size > of->info.layout.size)
+        return gpud_fail(error, GPUD_INVALID, "a frame of %llu bytes does not fit into one of %llu",
+                         (unsigned long long)layout->size,
+                         (unsigned long long)of->info.layout.size);
+    struct second_frame *second = calloc(1, sizeof(*second));
+    if (!second)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a frame");
+    struct gpud_frame *made = &second->frame;
+    made->ops = &second_ops;
+    made->owner = of;
+    made->memory = of->memory;
+    made->offset = of->offset;
+    made->slot = UINT32_MAX;
+    made->queue = of->queue;
+    copy_info(&made->info, &of->info);
+    made->info.flags |= GPUD_FRAME_READ_ONLY;
+    made->info.layout = *layout;
+    second->released = released;
+    second->user = user;
     *frame = made;
     return GPUD_OK;
 }

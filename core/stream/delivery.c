@@ -28,59 +28,7 @@ struct gpud_flight {
     struct gpud_delivery delivery;
 };
 
-/* --- copying ------------------------------------------------------------------------------- */
-
-/* Plane by plane, or in one go where both sides place every byte alike. */
-static enum gpud_status copy_frame(struct gpud_sender *sender, struct gpud_queue *queue,
-                                   const struct gpud_layout *from_layout, struct gpud_memory *from,
-                                   uint64_t from_offset, struct gpud_memory *to, uint64_t to_offset,
-                                   struct gpud_error *error)
-{
-    const struct gpud_layout *to_layout = &sender->layout;
-    enum gpud_status status = GPUD_OK;
-    if (gpud_layout_equal(from_layout, to_layout)) {
-        struct gpud_copy copy = {
-            .to = to,
-            .from = from,
-            .to_offset = to_offset,
-            .from_offset = from_offset,
-            .row_bytes = to_layout->size,
-            .rows = 1,
-        };
-        status = gpud_queue_copy(queue, &copy, error);
-    } else {
-        for (uint32_t i = 0; i < to_layout->planes && status == GPUD_OK; i++) {
-            struct gpud_copy copy = {
-                .to = to,
-                .from = from,
-                .to_offset = to_offset + to_layout->plane[i].offset,
-                .from_offset = from_offset + from_layout->plane[i].offset,
-                .to_stride = to_layout->plane[i].stride,
-                .from_stride = from_layout->plane[i].stride,
-                .row_bytes = to_layout->plane[i].row_bytes,
-                .rows = to_layout->plane[i].rows,
-            };
-            status = gpud_queue_copy(queue, &copy, error);
-        }
-    }
-    bool cpu = queue->device->caps & GPUD_CAP_HOST_MEMORY;
-    atomic_fetch_add_explicit(cpu ? &sender->copies_cpu : &sender->copies_gpu, 1,
-                              memory_order_relaxed);
-    return status;
-}
-
-/* The frame's memory as the sender's device sees it. */
-static enum gpud_status find_source(struct gpud_sender *sender, const struct gpud_frame *frame,
-                                    struct gpud_memory **source, struct gpud_error *error)
-{
-    struct gpud_memory *memory = frame->memory;
-    if (memory->device != sender->device && !memory->host)
-        return gpud_fail(error, GPUD_INVALID,
-                         "the frame lies on %s, and the sender works on %s: wrap memory of %s",
-                         memory->device->info.name, sender->device->info.name,
-                         sender->device->info.name);
-    return gpud_memory_view(memory, sender->device, source, error);
-}
+/* --- what each receiver needs -------------------------------------------------------------- */
 
 /* What lies in host memory need not see the device on its way through the host. */
 static enum gpud_status copy_to_staging(struct gpud_sender *sender, const struct gpud_frame *frame,
@@ -88,10 +36,10 @@ static enum gpud_status copy_to_staging(struct gpud_sender *sender, const struct
                                         struct gpud_error *error)
 {
     if (frame->memory->device == sender->host)
-        return copy_frame(sender, sender->host_queue, &frame->info.layout, frame->memory,
-                          frame->offset, staging->frame.memory, staging->frame.offset, error);
-    return copy_frame(sender, sender->queue, &frame->info.layout, source, frame->offset,
-                      staging->view, staging->frame.offset, error);
+        return gpud_source_copy(sender, sender->host_queue, &frame->info.layout, frame->memory,
+                                frame->offset, staging->frame.memory, staging->frame.offset, error);
+    return gpud_source_copy(sender, sender->queue, &frame->info.layout, source, frame->offset,
+                            staging->view, staging->frame.offset, error);
 }
 
 /* Whether a target must wait until the queue is done. */
@@ -132,8 +80,8 @@ static enum gpud_status send_by_lanes(struct gpud_sender *sender,
     struct gpud_memory *memory = gpud_ring_slot(&transport->ring, target->entry, &offset);
     enum gpud_status status = gpud_queue_join(lanes->copy, sender->queue, error);
     if (status == GPUD_OK)
-        status = copy_frame(sender, lanes->copy, &frame->info.layout, source, frame->offset, memory,
-                            offset, error);
+        status = gpud_source_copy(sender, lanes->copy, &frame->info.layout, source, frame->offset,
+                                  memory, offset, error);
     if (status == GPUD_OK)
         status = gpud_queue_mark(lanes->copy, &copied, error);
     if (status != GPUD_OK)
@@ -164,8 +112,8 @@ static enum gpud_status send(struct gpud_sender *sender, const struct gpud_deliv
     if (transport->route->ring == GPUD_RING_RECEIVER) {
         uint64_t offset;
         struct gpud_memory *memory = gpud_ring_slot(&transport->ring, target->entry, &offset);
-        status = copy_frame(sender, sender->queue, &frame->info.layout, source, frame->offset,
-                            memory, offset, error);
+        status = gpud_source_copy(sender, sender->queue, &frame->info.layout, source, frame->offset,
+                                  memory, offset, error);
     }
     if (status == GPUD_OK && transport->place != GPUD_SIGNAL_NONE)
         status = gpud_transport_post(transport, target->entry, sender->queue, error);
@@ -181,15 +129,18 @@ static enum gpud_status enqueue(struct gpud_sender *sender, struct gpud_flight *
     const struct gpud_frame *frame = delivery->frame;
     const struct gpud_layout *layout = &frame->info.layout;
     struct gpud_memory *source;
-    enum gpud_status status = find_source(sender, frame, &source, error);
-    if (status == GPUD_OK && frame->posted)
-        status = gpud_queue_join(queue, frame->queue, error); /* the application's work on it */
+    if (gpud_source_is_elsewhere(sender, frame))
+        return gpud_source_fetch(sender, delivery, error);
+    enum gpud_status status = gpud_source_find(sender, frame, &source, error);
+    if (status == GPUD_OK)
+        status = gpud_source_await(sender, queue, delivery, error);
     if (status != GPUD_OK)
         return status;
 
     if (delivery->local && &delivery->local->frame != frame)
-        status = copy_frame(sender, queue, layout, source, frame->offset,
-                            delivery->local->frame.memory, delivery->local->frame.offset, error);
+        status =
+            gpud_source_copy(sender, queue, layout, source, frame->offset,
+                             delivery->local->frame.memory, delivery->local->frame.offset, error);
     if (delivery->staging && status == GPUD_OK)
         status = copy_to_staging(sender, frame, source, delivery->staging, error);
     for (uint32_t i = 0; i < delivery->count && status == GPUD_OK; i++) {
@@ -198,7 +149,9 @@ static enum gpud_status enqueue(struct gpud_sender *sender, struct gpud_flight *
             GPUD_STOP_POINT("sender: signal posted");
     }
     GPUD_STOP_POINT("sender: copy enqueued");
-    return status == GPUD_OK ? gpud_queue_flush(queue, error) : status;
+    if (status == GPUD_OK)
+        status = gpud_queue_flush(queue, error);
+    return status == GPUD_OK ? gpud_source_finish(sender, delivery, error) : status;
 }
 
 /* --- publishing; under the lock ------------------------------------------------------------ */

@@ -264,6 +264,11 @@ void gpud_slot_drop(struct gpud_slot *slot)
         destroy(pool);
 }
 
+bool gpud_pool_orders(const struct gpud_frame *frame, const struct gpud_queue *queue)
+{
+    return frame->ops == &lent_ops && (frame->queue == queue || !frame->queue);
+}
+
 struct gpud_slot *gpud_pool_slot_of(const struct gpud_pool *pool, struct gpud_frame *frame)
 {
     return frame->ops == &lent_ops && frame->owner == pool ? (struct gpud_slot *)frame : NULL;

@@ -88,6 +88,9 @@ void gpud_slot_drop(struct gpud_slot *slot);
 /* Work before the fence, which is the slot's from now on, reads the slot, which is held. */
 void gpud_slot_add_read(struct gpud_slot *slot, const struct gpud_fence *fence);
 
+/* Whether a frame was lent by a pool whose slots are written in the order of this queue. */
+bool gpud_pool_orders(const struct gpud_frame *frame, const struct gpud_queue *queue);
+
 /* The slot that a frame lies in, or NULL if it was not lent by this pool. */
 struct gpud_slot *gpud_pool_slot_of(const struct gpud_pool *pool, struct gpud_frame *frame);
 

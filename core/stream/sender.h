@@ -1,10 +1,11 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The inside of a sender. Nine files:
+/* The inside of a sender. Ten files:
  *   sender.c    the public object: epochs, lending, events
  *   submit.c    a frame gets its credits, by each receiver's policy
  *   delivery.c  one frame on its way to several receivers: copies, signals, publishing
+ *   source.c    where a frame's bytes come from, and when they are there
  *   link.c      one receiver: the handshake as a state machine, its policy, its end
  *   offer.c     which route a receiver is offered, and its room in the ring
  *   rate.c      how fast a link's copies are, where the choice of its route depends on that
@@ -196,6 +197,34 @@ struct gpud_delivery {
  * frame. */
 enum gpud_status gpud_deliver(struct gpud_sender *sender, const struct gpud_delivery *delivery,
                               struct gpud_error *error);
+
+/* --- source.c; without the lock ------------------------------------------------------------ */
+
+/* Enqueues a copy between the frame's layout and the sender's: plane by plane, or in one go where
+ * both sides place every byte alike. */
+enum gpud_status gpud_source_copy(struct gpud_sender *sender, struct gpud_queue *queue,
+                                  const struct gpud_layout *from_layout, struct gpud_memory *from,
+                                  uint64_t from_offset, struct gpud_memory *to, uint64_t to_offset,
+                                  struct gpud_error *error);
+
+/* The frame's memory as the sender's device sees it. */
+enum gpud_status gpud_source_find(struct gpud_sender *sender, const struct gpud_frame *frame,
+                                  struct gpud_memory **source, struct gpud_error *error);
+
+/* What is put on the queue from now on comes after the frame's bytes. */
+enum gpud_status gpud_source_await(struct gpud_sender *sender, struct gpud_queue *queue,
+                                   const struct gpud_delivery *delivery, struct gpud_error *error);
+
+/* Whether the sender is on the host and the frame is not, and what is done then: the frame's device
+ * has copied it into the delivery's slot. */
+bool gpud_source_is_elsewhere(const struct gpud_sender *sender, const struct gpud_frame *frame);
+enum gpud_status gpud_source_fetch(struct gpud_sender *sender, const struct gpud_delivery *delivery,
+                                   struct gpud_error *error);
+
+/* After the copies were enqueued: a kept frame of somebody else's may be given back as soon as the
+ * call returns, so that they have to be done. */
+enum gpud_status gpud_source_finish(struct gpud_sender *sender,
+                                    const struct gpud_delivery *delivery, struct gpud_error *error);
 
 /* --- link.c -------------------------------------------------------------------------------- */
 

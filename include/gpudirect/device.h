@@ -149,6 +149,10 @@ GPUD_API void gpud_pointer_identify(const void *pointer, struct gpud_pointer_inf
  * lives as long as the memory. */
 GPUD_API void *gpud_memory_get_native(const struct gpud_memory *memory);
 
+/* Where a memory lies. Borrowed: lives as long as the memory. Devices of one context are the same
+ * where their pointers are. */
+GPUD_API struct gpud_device *gpud_memory_get_device(const struct gpud_memory *memory);
+
 /* A dma-buf of a memory of "cuda:N", for a driver that imports such (a network or capture card). On
  * success *fd is the caller's to close, and the memory begins at *offset in it.
  * GPUD_UNSUPPORTED, with the reason, where device or driver cannot. */

@@ -92,6 +92,17 @@ GPUD_API enum gpud_status gpud_frame_wrap(struct gpud_memory *memory, uint64_t o
                                           const struct gpud_layout *layout,
                                           struct gpud_frame **frame, struct gpud_error *error);
 
+/* A second frame over the bytes of one that the caller holds, with times and metas of its own, to
+ * be submitted: for who hands a received or captured frame on, perhaps to several senders. layout:
+ * NULL for the first one's. `of` must not be released before released(user) is called, from any
+ * thread: the last copy is done, or the second frame was released unsent. On failure it is not
+ * called. */
+GPUD_API enum gpud_status gpud_frame_wrap_frame(struct gpud_frame *of,
+                                                const struct gpud_layout *layout,
+                                                void (*released)(void *user), void *user,
+                                                struct gpud_frame **frame,
+                                                struct gpud_error *error);
+
 /* Gives a frame back: to the receiver or capture that it came from (the credit returns once the
  * device has finished with it), or a lent one, unsent, to its sender. The frame may outlive what it
  * came from. */

@@ -106,10 +106,16 @@ GPUD_API enum gpud_status gpud_sender_acquire(struct gpud_sender *sender, int64_
  * without it, or if no frame follows. */
 GPUD_API void gpud_sender_announce(struct gpud_sender *sender);
 
-/* Hands the frame to every receiver, and consumes it: on GPUD_OK, and on every failure but
+/* A lent frame, one in memory of the application's own, or one as it came from a receiver or a
+ * capture: it is ordered after whatever still writes it, and goes back when it was copied. It lies
+ * on the sender's device or in host memory, or, where the sender is on the host, on any device,
+ * which then copies it there itself.
+ *
+ * Hands the frame to every receiver, and consumes it: on GPUD_OK, and on every failure but
  * GPUD_AGAIN and GPUD_TIMEOUT (a blocking receiver gave no credit), *frame is NULL. With `keep` the
  * caller keeps the frame and may submit it again or release it, but must not write to it any more:
- * it has GPUD_FRAME_READ_ONLY then. With no receiver the frame is done. */
+ * it has GPUD_FRAME_READ_ONLY then; for a frame that is neither lent nor wrapped the call waits
+ * until it was copied. With no receiver the frame is done. */
 GPUD_API enum gpud_status gpud_sender_submit(struct gpud_sender *sender, struct gpud_frame **frame,
                                              bool keep, int64_t timeout_ns,
                                              struct gpud_error *error);

@@ -122,6 +122,62 @@ static void test_info(struct gpud_device *host)
     gpud_frame_release(&frame); /* and with it the mapping */
 }
 
+static int released;
+
+static void on_release(void *user)
+{
+    CHECK(user == &released, "another user pointer");
+    released++;
+}
+
+/* A frame over another one's bytes: what is told about it is its own, and its end is told. */
+static void test_second(struct gpud_device *host)
+{
+    struct gpud_layout layout, smaller, larger;
+    struct gpud_frame *frame, *second = NULL;
+    struct gpud_frame_info info = {.pts = 1, .meta_size = 3, .meta = "one"};
+    uint64_t offset;
+    void *data, *same;
+    WORKS(gpud_layout_init(&layout, "GRAY8", 64, 48, 0, &e));
+    WORKS(gpud_layout_init(&smaller, "GRAY8", 64, 32, 0, &e));
+    WORKS(gpud_layout_init(&larger, "GRAY8", 64, 64, 0, &e));
+    struct gpud_memory *memory = wrap(host, larger.size + 100);
+    WORKS(gpud_frame_wrap(memory, 100, &layout, &frame, &e));
+    WORKS(gpud_frame_set_info(frame, &info, &e));
+
+    EXPECT(GPUD_INVALID, "does not fit",
+           gpud_frame_wrap_frame(frame, &larger, on_release, &released, &second, &e));
+    larger.planes = 99;
+    EXPECT(GPUD_INVALID, "",
+           gpud_frame_wrap_frame(frame, &larger, on_release, &released, &second, &e));
+    CHECK(!second && released == 0, "a call that failed left something");
+
+    WORKS(gpud_frame_wrap_frame(frame, NULL, on_release, &released, &second, &e));
+    CHECK(gpud_frame_get_memory(second, &offset) == memory && offset == 100, "another place");
+    CHECK(gpud_memory_get_device(memory) == host, "another device");
+    CHECK_EQUAL(gpud_frame_get_slot(second), UINT32_MAX);
+    gpud_frame_get_info(second, &info);
+    CHECK(info.pts == 1 && info.meta_size == 3 && memcmp(info.meta, "one", 3) == 0,
+          "it begins with other times");
+    info.pts = 2;
+    WORKS(gpud_frame_set_info(second, &info, &e));
+    gpud_frame_get_info(frame, &info);
+    CHECK(info.pts == 1, "the first frame's time changed");
+    WORKS(gpud_frame_map(frame, GPUD_READ, 0, &data, &e));
+    WORKS(gpud_frame_map(second, GPUD_READ, 0, &same, &e));
+    CHECK(data == same, "other bytes");
+    EXPECT(GPUD_NO_ACCESS, "shared", gpud_frame_map(second, GPUD_WRITE, 0, &same, &e));
+    gpud_frame_release(&second);
+    CHECK(!second && released == 1, "its end was told %d times", released);
+
+    WORKS(gpud_frame_wrap_frame(frame, &smaller, NULL, NULL, &second, &e));
+    gpud_frame_get_info(second, &info);
+    CHECK_EQUAL(info.layout.height, 32);
+    gpud_frame_release(&second);
+    gpud_frame_release(&frame);
+    gpud_memory_unref(&memory);
+}
+
 int main(void)
 {
     struct gpud_context *context;
@@ -132,6 +188,8 @@ int main(void)
     test_wrap(host);
     SAY("what is told about a frame");
     test_info(host);
+    SAY("a second frame over the same bytes");
+    test_second(host);
     gpud_device_close(&host);
     gpud_context_destroy(&context);
     return 0;
