@@ -200,6 +200,8 @@ static enum gpud_status create_sender(GstGpudirectSink *self, const gchar *addre
     params.user = self;
     enum gpud_status status =
         context ? gpud_device_open(context, "host", &self->host, error) : error->status;
+    if (status == GPUD_OK)
+        status = gpud_device_open(context, device, &self->place, error);
     return status == GPUD_OK ? gpud_sender_create(context, &params, sender, error) : status;
 }
 
@@ -216,6 +218,7 @@ gboolean gst_gpudirect_sink_open_sender(GstGpudirectSink *self, const gchar *dev
         gchar *what = g_strdup_printf("Cannot send on the address \"%s\"", address);
         gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_OPEN_SINK, &error, what);
         g_free(what);
+        gpud_device_close(&self->place);
         gpud_device_close(&self->host);
     }
     g_free(address);
@@ -243,6 +246,7 @@ void gst_gpudirect_sink_close_sender(GstGpudirectSink *self)
         lender_close(lender);
     lender_unref(lender);
     g_atomic_int_set(&self->opened_on, -1);
+    gpud_device_close(&self->place);
     gpud_device_close(&self->host);
 }
 

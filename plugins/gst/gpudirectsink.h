@@ -42,13 +42,13 @@ struct _GstGpudirectSink {
     struct settings settings;
     enum wait_for_connection wait_for_connection;
 
-    struct lender *lender; /* from start to stop; changed under the object lock */
-    struct gpud_device *host;
-    gint opened_on;   /* atomic: N where the sender lives on cuda:N, else -1 */
-    GstObject *given; /* a GstCudaContext from outside; under the object lock */
-    gint live;        /* atomic: upstream said so, or that it is not; -1: nothing yet */
-    gint ending;      /* atomic: the application asked for an end that upstream has yet to send */
-    gint unlocked;    /* atomic: unlock() was called, unlock_stop() not yet */
+    struct lender *lender;            /* from start to stop; changed under the object lock */
+    struct gpud_device *host, *place; /* place: where the ring lies */
+    gint opened_on;                   /* atomic: N where the sender lives on cuda:N, else -1 */
+    GstObject *given;                 /* a GstCudaContext from outside; under the object lock */
+    gint live;     /* atomic: upstream said so, or that it is not; -1: nothing yet */
+    gint ending;   /* atomic: the application asked for an end that upstream has yet to send */
+    gint unlocked; /* atomic: unlock() was called, unlock_stop() not yet */
 
     /* The streaming thread's. */
     GstVideoInfo info;
@@ -159,6 +159,11 @@ enum gpud_status gst_gpudirect_sink_copy(GstGpudirectSink *self, GstBuffer *buff
 /* A frame in the buffer's own memory, from which the core copies. NULL: the buffer is in several
  * blocks, or its rows run backwards. */
 struct gpud_frame *gst_gpudirect_sink_wrap(GstGpudirectSink *self, GstBuffer *buffer);
+
+/* Whether the buffer is a slot of another ring in a device's memory, as gpudirectsrc gives it,
+ * which the device itself copies from: and a frame over its bytes, which holds the buffer. */
+gboolean gst_gpudirect_sink_may_pass(GstGpudirectSink *self, GstBuffer *buffer);
+struct gpud_frame *gst_gpudirect_sink_pass(GstGpudirectSink *self, GstBuffer *buffer);
 
 void gst_gpudirect_sink_drop_prepared(GstGpudirectSink *self);
 

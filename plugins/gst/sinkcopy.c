@@ -4,7 +4,9 @@
 /* Buffers that are no slots cost one copy. On the host, and on a CUDA device (whose slots are shown
  * to the CPU as pinned memory, from where they go up by one DMA), it is made in prepare(), before
  * the sink waits for the picture's time, straight into a slot; for other GPUs the core reads the
- * buffer's own memory when the frame is submitted. */
+ * buffer's own memory when the frame is submitted. What lies in a device's memory already, in a
+ * slot that gpudirectsrc received or captured, is copied by that device and never seen by the CPU.
+ */
 #include "context.h"
 #include "errors.h"
 #include "gpudirectsink.h"
@@ -136,5 +138,42 @@ struct gpud_frame *gst_gpudirect_sink_wrap(GstGpudirectSink *self, GstBuffer *bu
         frame = NULL;
     }
     gpud_memory_unref(&memory);
+    return frame;
+}
+
+/* --- slots of other rings ----------------------------------------------------------------- */
+
+/* The host takes what any device has: that device writes into the slot. */
+gboolean gst_gpudirect_sink_may_pass(GstGpudirectSink *self, GstBuffer *buffer)
+{
+    struct slot_memory *slot = slot_memory_of_buffer(buffer);
+
+    if (!slot || slot->lender || !slot->frame)
+        return FALSE;
+    struct gpud_device *device = gpud_memory_get_device(gpud_frame_get_memory(slot->frame, NULL));
+    return device != self->host && (device == self->place || self->place == self->host);
+}
+
+static void release_passed(void *buffer)
+{
+    gst_buffer_unref(buffer);
+}
+
+struct gpud_frame *gst_gpudirect_sink_pass(GstGpudirectSink *self, GstBuffer *buffer)
+{
+    struct slot_memory *slot = slot_memory_of_buffer(buffer);
+    struct gpud_frame *frame = NULL;
+    struct gpud_layout layout;
+    struct gpud_error error;
+
+    if (!layout_from_buffer(&layout, &self->info, buffer, gst_buffer_get_size(buffer)))
+        return NULL;
+    gst_buffer_ref(buffer);
+    if (gpud_frame_wrap_frame(slot->frame, &layout, release_passed, buffer, &frame, &error) !=
+        GPUD_OK) {
+        GST_WARNING_OBJECT(self, "a slot cannot be passed on: %s", error.reason);
+        gst_buffer_unref(buffer);
+        return NULL;
+    }
     return frame;
 }

@@ -256,6 +256,9 @@ static GstFlowReturn submit_foreign(GstGpudirectSink *self, GstBuffer *buffer)
 
     if (self->gpu)
         return submit_cuda(self, buffer);
+    if (gst_gpudirect_sink_may_pass(self, buffer) &&
+        (frame = gst_gpudirect_sink_pass(self, buffer)))
+        return submit_wrapped(self, frame, buffer);
     if (!copies_itself(self) && (frame = gst_gpudirect_sink_wrap(self, buffer)))
         return submit_wrapped(self, frame, buffer);
     GstFlowReturn flow = GST_FLOW_OK;
@@ -295,7 +298,7 @@ static GstFlowReturn sink_prepare(GstBaseSink *base, GstBuffer *buffer)
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
 
     if (!self->configured || own_slot(self, buffer) || !copies_itself(self) ||
-        g_atomic_int_get(&self->num_clients) <= 0 ||
+        gst_gpudirect_sink_may_pass(self, buffer) || g_atomic_int_get(&self->num_clients) <= 0 ||
         !layout_buffer_holds_picture(&self->info, buffer))
         return GST_FLOW_OK;
     /* No slot at once: render() has the time to wait for one. */

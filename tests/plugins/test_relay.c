@@ -1,0 +1,306 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* gpudirectsrc ! gpudirectsink: what a relay costs, and that nobody behind it holds up the first
+ * sender. What lies in a device's memory is never copied by the CPU, nor shown to it. */
+#include "ends.h"
+
+#include <gpudirect/device.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define FRAMES 30
+
+static gboolean opens(const gchar *name)
+{
+    struct gpud_context *context;
+    struct gpud_device *device;
+    struct gpud_error error;
+
+    return gpud_context_create(NULL, &context, &error) == GPUD_OK &&
+           gpud_device_open(context, name, &device, &error) == GPUD_OK;
+}
+
+/* Looks in a child: what a driver started does not survive the fork that gst-check makes for each
+ * test. */
+static gboolean have_device(const gchar *name)
+{
+    int status = 0;
+    pid_t child = fork();
+
+    if (child == 0)
+        _exit(opens(name) ? 0 : 1);
+    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+           WEXITSTATUS(status) == 0;
+}
+
+/* --- a relay between two harnesses -------------------------------------------------------- */
+
+struct relay {
+    GstHarness *first, *last;
+    GstElement *pipeline, *in, *out;
+};
+
+static gint cpu_maps; /* atomic: of slots that the relay received */
+static GstMemoryMapFullFunction map_of_slots;
+
+static gpointer count_map(GstMemory *memory, GstMapInfo *info, gsize size)
+{
+    if (!(info->flags & (GST_MAP_FLAG_LAST << 1))) /* GST_MAP_CUDA */
+        g_atomic_int_inc(&cpu_maps);
+    return map_of_slots(memory, info, size);
+}
+
+/* From the first buffer on, all slots are counted: they have one allocator. */
+static GstPadProbeReturn watch_maps(GstPad *pad, GstPadProbeInfo *info, gpointer user)
+{
+    GstAllocator *allocator = gst_buffer_peek_memory(GST_PAD_PROBE_INFO_BUFFER(info), 0)->allocator;
+
+    if (allocator->mem_map_full != count_map) {
+        map_of_slots = allocator->mem_map_full;
+        allocator->mem_map_full = count_map;
+    }
+    return GST_PAD_PROBE_OK;
+}
+
+/* `between` is a launch line with a gpudirectsrc named in and a gpudirectsink named out. */
+static void open_relay(struct relay *relay, const gchar *first, const gchar *in,
+                       const gchar *between, const gchar *out, const gchar *last)
+{
+    gchar *from = ends_address(), *to = ends_address();
+    gchar *line = g_strdup_printf("gpudirectsrc name=in address=%s %s ! %s gpudirectsink name=out "
+                                  "sync=false wait-for-connection=true address=%s %s",
+                                  from, in, between, to, out);
+
+    relay->last = ends_src(to, last);
+    relay->pipeline = gst_parse_launch(line, NULL);
+    fail_unless(relay->pipeline != NULL, "%s", line);
+    relay->in = gst_bin_get_by_name(GST_BIN(relay->pipeline), "in");
+    relay->out = gst_bin_get_by_name(GST_BIN(relay->pipeline), "out");
+    GstPad *pad = gst_element_get_static_pad(relay->in, "src");
+    gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, watch_maps, NULL, NULL);
+    gst_object_unref(pad);
+    g_atomic_int_set(&cpu_maps, 0);
+    gst_element_set_state(relay->pipeline, GST_STATE_PLAYING);
+    relay->first = ends_sink(from, first);
+    gst_harness_set_src_caps_str(relay->first, CAPS_SMALL);
+    ends_wait_clients(relay->first, 1);
+    g_free(line);
+    g_free(from);
+    g_free(to);
+}
+
+static void close_relay(struct relay *relay)
+{
+    gst_harness_teardown(relay->first);
+    gst_element_set_state(relay->pipeline, GST_STATE_NULL);
+    gst_object_unref(relay->in);
+    gst_object_unref(relay->out);
+    gst_object_unref(relay->pipeline);
+    gst_harness_teardown(relay->last);
+}
+
+static void exchange(struct relay *relay, guint from, guint to)
+{
+    for (guint i = from; i < to; i++) {
+        fail_unless_equals_int(gst_harness_push(relay->first, ends_picture(CAPS_SMALL, i)),
+                               GST_FLOW_OK);
+        GstBuffer *got = ends_pull(relay->last);
+        ends_check_picture(got, CAPS_SMALL, i);
+        gst_buffer_unref(got);
+    }
+}
+
+static guint64 stat_of(GstElement *element, const gchar *field)
+{
+    GstStructure *stats;
+    guint64 value = G_MAXUINT64;
+
+    g_object_get(element, "stats", &stats, NULL);
+    fail_unless(gst_structure_get_uint64(stats, field, &value), "no \"%s\" in the stats", field);
+    gst_structure_free(stats);
+    return value;
+}
+
+/* --- what it costs ------------------------------------------------------------------------ */
+
+/* The relay's own copies: each frame one, of this kind. */
+static void expect_costs(const gchar *first, const gchar *in, const gchar *out, const gchar *last,
+                         gboolean by_cpu)
+{
+    struct relay relay;
+
+    open_relay(&relay, first, in, "", out, last);
+    exchange(&relay, 0, FRAMES);
+    fail_unless_equals_uint64(stat_of(relay.in, "copies-cpu"), 0);
+    fail_unless_equals_uint64(stat_of(relay.out, "copies-cpu"), by_cpu ? FRAMES : 0);
+    /* And one more, where the link was tried. */
+    guint64 copies = stat_of(relay.out, "copies-gpu");
+    fail_unless(by_cpu ? copies == 0 : copies == FRAMES || copies == FRAMES + 1,
+                "%" G_GUINT64_FORMAT " copies by the GPU", copies);
+    if (!by_cpu)
+        fail_unless_equals_int(g_atomic_int_get(&cpu_maps), 0);
+    close_relay(&relay);
+}
+
+GST_START_TEST(test_host)
+{
+    expect_costs("", "", "", "", TRUE);
+}
+GST_END_TEST
+
+GST_START_TEST(test_opencl)
+{
+    expect_costs("device=opencl:0", "device=opencl:0", "device=opencl:0", "device=opencl:0", FALSE);
+    expect_costs("device=opencl:0", "device=opencl:0", "device=host", "", FALSE);
+    expect_costs("", "device=opencl:0", "device=opencl:0", "device=opencl:0", FALSE);
+    expect_costs("", "device=opencl:0", "device=host", "", FALSE);
+}
+GST_END_TEST
+
+GST_START_TEST(test_cuda)
+{
+    expect_costs("device=cuda:0", "", "", "device=cuda:0", FALSE);
+    expect_costs("device=cuda:0", "device=cuda:0", "device=host", "", FALSE);
+    /* Over two GPUs: the one copy is that into the next ring. */
+    expect_costs("device=cuda:0", "device=cuda:1", "", "device=cuda:1", FALSE);
+    expect_costs("device=cuda:0", "device=cuda:1", "", "device=cuda:0", FALSE);
+    expect_costs("device=cuda:0", "device=cuda:1", "device=host", "", FALSE);
+}
+GST_END_TEST
+
+/* --- who waits for whom ------------------------------------------------------------------- */
+
+static void hold_up(GstPad *pad, gboolean held)
+{
+    static gulong probe;
+
+    if (held)
+        probe = gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BLOCK | GST_PAD_PROBE_TYPE_BUFFER, NULL,
+                                  NULL, NULL);
+    else
+        gst_pad_remove_probe(pad, probe);
+}
+
+/* The first sender waits for its receivers; the relay does not for its own, and so it takes every
+ * frame though its one receiver stands still. */
+static void outrun(const gchar *device, const gchar *out_device)
+{
+    gchar *out = g_strdup_printf("slots=2 slow-receiver=drop-oldest device=%s", out_device);
+    gchar *in = g_strdup_printf("slots=2 device=%s", device);
+    struct relay relay;
+
+    open_relay(&relay, in, in, "", out, "slots=2");
+    exchange(&relay, 0, 1);
+    GstPad *pad = gst_element_get_static_pad(ends_element(relay.last), "src");
+    hold_up(pad, TRUE);
+    for (guint i = 1; i < FRAMES; i++)
+        fail_unless_equals_int(gst_harness_push(relay.first, ends_picture(CAPS_SMALL, i)),
+                               GST_FLOW_OK);
+    for (guint i = 0; i < 500 && stat_of(relay.out, "frames") < FRAMES; i++)
+        g_usleep(10000);
+    fail_unless_equals_uint64(stat_of(relay.out, "frames"), FRAMES);
+    fail_unless_equals_uint64(stat_of(relay.in, "dropped"), 0);
+    fail_unless(stat_of(relay.out, "dropped-slow-receiver") > 0);
+
+    /* What it gets then is whole: a slot that it still had was not written. */
+    hold_up(pad, FALSE);
+    GstBuffer *got = ends_pull(relay.last);
+    ends_check_picture(got, CAPS_SMALL, 1);
+    gst_buffer_unref(got);
+    gst_object_unref(pad);
+    close_relay(&relay);
+    g_free(in);
+    g_free(out);
+}
+
+GST_START_TEST(test_slow_receiver_behind_host)
+{
+    outrun("host", "host");
+}
+GST_END_TEST
+
+GST_START_TEST(test_slow_receiver_behind_opencl)
+{
+    outrun("opencl:0", "opencl:0");
+    outrun("opencl:0", "host");
+}
+GST_END_TEST
+
+GST_START_TEST(test_slow_receiver_behind_cuda)
+{
+    outrun("cuda:0", "cuda:0");
+    outrun("cuda:0", "host");
+}
+GST_END_TEST
+
+/* Two sinks send the same received slots on, at the same time. */
+static void share(const gchar *device, const gchar *one, const gchar *other)
+{
+    gchar *address = ends_address(), *given = g_strdup_printf("slots=3 device=%s", device);
+    gchar *between = g_strdup_printf("tee name=t ! queue ! gpudirectsink sync=false address=%s "
+                                     "device=%s wait-for-connection=true t. ! queue !",
+                                     address, one);
+    gchar *out = g_strdup_printf("device=%s", other);
+    GstHarness *second = ends_src(address, NULL);
+    struct relay relay;
+
+    open_relay(&relay, given, given, between, out, "");
+    for (guint i = 0; i < FRAMES; i++) {
+        exchange(&relay, i, i + 1);
+        GstBuffer *got = ends_pull(second);
+        ends_check_picture(got, CAPS_SMALL, i);
+        gst_buffer_unref(got);
+    }
+    fail_unless_equals_int(g_atomic_int_get(&cpu_maps), 0);
+    fail_unless_equals_uint64(stat_of(relay.in, "copies-cpu"), 0);
+    close_relay(&relay);
+    gst_harness_teardown(second);
+    g_free(between);
+    g_free(given);
+    g_free(out);
+    g_free(address);
+}
+
+GST_START_TEST(test_tee_opencl)
+{
+    share("opencl:0", "opencl:0", "host");
+    share("opencl:0", "host", "host");
+}
+GST_END_TEST
+
+GST_START_TEST(test_tee_cuda)
+{
+    share("cuda:0", "host", "host");
+}
+GST_END_TEST
+
+static Suite *relay_suite(gboolean opencl, gboolean cuda)
+{
+    Suite *suite = suite_create("relay");
+    TCase *tc = tcase_create("relay");
+
+    suite_add_tcase(suite, tc);
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, test_host);
+    tcase_add_test(tc, test_slow_receiver_behind_host);
+    if (opencl) {
+        tcase_add_test(tc, test_opencl);
+        tcase_add_test(tc, test_slow_receiver_behind_opencl);
+        tcase_add_test(tc, test_tee_opencl);
+    }
+    if (cuda) {
+        tcase_add_test(tc, test_cuda);
+        tcase_add_test(tc, test_slow_receiver_behind_cuda);
+        tcase_add_test(tc, test_tee_cuda);
+    }
+    return suite;
+}
+
+int main(int argc, char **argv)
+{
+    ends_init_environment();
+    gboolean opencl = have_device("opencl:0"), cuda = have_device("cuda:1");
+    gst_check_init(&argc, &argv);
+    return gst_check_run_suite(relay_suite(opencl, cuda), "relay", __FILE__);
+}
