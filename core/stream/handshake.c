@@ -358,6 +358,7 @@ static enum gpud_status test_link(struct gpud_receiver *receiver, struct gpud_er
     bool first = !receiver->info.connected;
     receiver->info.connected = true;
     receiver->info.connects += first;
+    receiver->info.slots = gpud_session_slots(receiver->session);
     pthread_mutex_unlock(&receiver->lock);
     if (first) {
         gpud_print(receiver->peer.path, "%s", receiver->info.path);

@@ -96,6 +96,13 @@ static enum gpud_status make_ring(struct gpud_session *session, const struct gpu
     return GPUD_OK;
 }
 
+uint32_t gpud_session_slots(const struct gpud_session *session)
+{
+    bool shared = session->route->ring != GPUD_RING_RECEIVER;
+    uint32_t share = session->ring.slots_per_memory; /* of each receiver */
+    return shared && share < session->entries ? share : session->entries;
+}
+
 enum gpud_status gpud_session_grow(struct gpud_session *session,
                                    const struct gpud_ring_description *grown,
                                    struct gpud_error *error)

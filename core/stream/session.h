@@ -84,6 +84,9 @@ void gpud_session_unref(struct gpud_session **session);
 enum gpud_status gpud_session_describe(const struct gpud_session *session,
                                        struct gpud_accept *accept, struct gpud_error *error);
 
+/* How many frames may be in flight or held at once. */
+uint32_t gpud_session_slots(const struct gpud_session *session);
+
 /* The sender's ring grew. */
 enum gpud_status gpud_session_grow(struct gpud_session *session,
                                    const struct gpud_ring_description *grown,

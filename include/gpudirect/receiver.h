@@ -74,6 +74,8 @@ struct gpud_receiver_info {
     uint64_t kicks;                  /* system calls made to wake the sender */
     /* From submit to acquire, over the last 4096 frames, ns; 0 where unknown. */
     uint64_t latency_p50, latency_p99, latency_max;
+    uint32_t slots; /* frames that may be in flight or held at once, by both sides' wishes; 0: not
+                     * connected yet */
 };
 
 GPUD_API enum gpud_status gpud_receiver_create(struct gpud_context *context,
