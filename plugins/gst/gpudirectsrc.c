@@ -61,11 +61,10 @@ G_DEFINE_TYPE_WITH_CODE(GstGpudirectSrc, gst_gpudirect_src, GST_TYPE_PUSH_SRC,
                         G_IMPLEMENT_INTERFACE(GST_TYPE_URI_HANDLER, uri_handler_init_source))
 GST_ELEMENT_REGISTER_DEFINE(gpudirectsrc, "gpudirectsrc", GST_RANK_NONE, GST_TYPE_GPUDIRECT_SRC)
 
-#define DEFAULT_PROCESSING_DEADLINE (20 * GST_MSECOND)
+/* Sinks reckon with 20 ms of their own; no other time is needed than a picture's on its way, and
+ * that is measured. */
+#define DEFAULT_PROCESSING_DEADLINE 0
 #define DEFAULT_BUSY_POLL 250
-
-/* That the latency reckons with: caps may claim a frame in 68 years. */
-#define LONGEST_FRAME (3600 * GST_SECOND)
 
 enum {
     PROP_ON_DISCONNECT = SETTING_COUNT,
@@ -308,12 +307,8 @@ static gboolean src_query(GstBaseSrc *base, GstQuery *query)
         return TRUE;
     if (GST_QUERY_TYPE(query) != GST_QUERY_LATENCY)
         return GST_BASE_SRC_CLASS(gst_gpudirect_src_parent_class)->query(base, query);
-    GST_OBJECT_LOCK(self);
-    GstClockTime min = self->transfer + self->processing_deadline;
-    GstClockTime max = GST_CLOCK_TIME_NONE;
-    if (GST_CLOCK_TIME_IS_VALID(self->frame_duration))
-        max = MAX(min, self->settings.slots * MIN(self->frame_duration, LONGEST_FRAME));
-    GST_OBJECT_UNLOCK(self);
+    GstClockTime min, max;
+    gst_gpudirect_src_get_latency(self, &min, &max);
     gst_query_set_latency(query, TRUE, min, max);
     return TRUE;
 }
@@ -373,9 +368,11 @@ static void install_properties(GObjectClass *klass)
                           0, G_MAXINT, 0, playing));
     g_object_class_install_property(
         klass, PROP_PROCESSING_DEADLINE,
-        g_param_spec_uint64("processing-deadline", "Processing deadline",
-                            "Maximum processing time for a buffer in nanoseconds", 0, G_MAXUINT64,
-                            DEFAULT_PROCESSING_DEADLINE, playing));
+        g_param_spec_uint64(
+            "processing-deadline", "Processing deadline",
+            "Time, in nanoseconds, that downstream has for a buffer beside what its "
+            "sink asks for",
+            0, G_MAXUINT64, DEFAULT_PROCESSING_DEADLINE, playing));
     g_object_class_install_property(
         klass, PROP_BUSY_POLL,
         g_param_spec_uint("busy-poll", "Busy poll",

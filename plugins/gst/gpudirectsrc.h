@@ -1,13 +1,15 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The inside of gpudirectsrc. Nine files:
+/* The inside of gpudirectsrc. Eleven files:
  *   gpudirectsrc.c   class, properties, states, queries
  *   srcinput.c       the input: opened, replaced, asked, interrupted
  *   srcplace.c       where frames shall arrive: devices, CUDA's caps and contexts
  *   srccreate.c      the loop: a frame becomes a buffer
  *   srcwait.c        what to do when there is none
  *   srcsignal.c      whether pictures come, and what is shown while none do
+ *   srctimes.c       when: the times of buffers, and the latency
+ *   timeline.c       times that never go back
  *   srcformat.c      caps, the pool, allocation
  *   srcevents.c      what the link says beside frames: bounded, in order, mapped in time
  *   input.h          where frames come from */
@@ -19,6 +21,7 @@
 #include "layoutcaps.h"
 #include "lostmetas.h"
 #include "settings.h"
+#include "timeline.h"
 #include "timing.h"
 
 #include <gst/base/gstpushsrc.h>
@@ -61,6 +64,14 @@ struct src_signal {
     GstBuffer *last;     /* the last picture; NULL: it need not be known */
     GstBuffer *stand_in; /* what is shown now; NULL: not made yet */
     guint64 count;       /* relaxed atomic: buffers that stood in */
+};
+
+/* What the latency is reckoned from. */
+struct src_latency {
+    GstClockTime least, most; /* lateness of pictures, in steps */
+    gboolean measured;        /* there were any */
+    gboolean sender_waits; /* for slow receivers: the ring loses nothing, however long it holds */
+    guint slots;           /* of it */
 };
 
 struct _GstGpudirectSrc {
@@ -108,6 +119,8 @@ struct _GstGpudirectSrc {
     gboolean planes_default;
     gboolean downstream_video_meta;
     struct time_map map;
+    struct timeline line;
+    gboolean waited; /* for the last frame: it was not there yet */
     gboolean discont;
     gboolean starting;     /* the next frame is the first one, or the first after a pause */
     guint passed;          /* frames that were skipped since */
@@ -131,8 +144,9 @@ struct _GstGpudirectSrc {
     struct lost_metas *lost_metas;
     guint64 copies_cpu, skipped; /* relaxed atomics */
 
-    /* Under the object lock: for the latency query. */
-    GstClockTime transfer, frame_duration;
+    /* Written under the object lock: for the latency query. */
+    struct src_latency latency;
+    GstClockTime frame_duration;
 };
 
 /* --- srcplace.c --------------------------------------------------------------------------- */
@@ -211,6 +225,24 @@ gint64 gst_gpudirect_src_patience(GstGpudirectSrc *self);
 
 void gst_gpudirect_src_forget_signal(GstGpudirectSrc *self);
 
+/* --- srctimes.c --------------------------------------------------------------------------- */
+
+/* Gives a frame its times, with which it never goes back; events that waited for it are pushed. */
+void gst_gpudirect_src_stamp_linked(GstGpudirectSrc *self, const struct gpud_frame_info *info,
+                                    const struct wire_head *head, GstBuffer *buffer);
+void gst_gpudirect_src_stamp_captured(GstGpudirectSrc *self, const struct gpud_frame_info *info,
+                                      GstBuffer *buffer);
+
+/* For a LATENCY query. */
+void gst_gpudirect_src_get_latency(GstGpudirectSrc *self, GstClockTime *min, GstClockTime *max);
+
+/* How many slots the ring has, by both sides' wishes. */
+void gst_gpudirect_src_note_slots(GstGpudirectSrc *self, guint slots);
+
+/* Another stream follows, or the pipeline stood still. */
+void gst_gpudirect_src_break_times(GstGpudirectSrc *self);
+void gst_gpudirect_src_reset_times(GstGpudirectSrc *self);
+
 /* --- srcinput.c --------------------------------------------------------------------------- */
 
 /* Opens an input on a device by the properties, and closes it. FALSE: an error was posted. */
@@ -257,8 +289,8 @@ GstFlowReturn gst_gpudirect_src_handle_news(GstGpudirectSrc *self, gboolean *mov
 gboolean gst_gpudirect_src_cut(GstGpudirectSrc *self, struct gpud_error *why,
                                struct gpud_error *error);
 
-/* Hands events on; their time is known. */
-void gst_gpudirect_src_push_events(GstGpudirectSrc *self);
+/* Hands events on: before_frame, the one that was just stamped; else all but a segment. */
+void gst_gpudirect_src_push_events(GstGpudirectSrc *self, gboolean before_frame);
 
 /* Forgets what was not taken up. */
 void gst_gpudirect_src_forget_news(GstGpudirectSrc *self);

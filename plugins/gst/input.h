@@ -29,6 +29,7 @@ struct input_info {
     guint64 frames, dropped, corrupted, connects, disconnects;
     guint64 copies_cpu, copies_gpu, waits_cpu, waits_device, kicks;
     guint64 latency_p50, latency_p99, latency_max;
+    guint slots; /* of a link's ring; 0: not connected yet */
 };
 
 struct input {

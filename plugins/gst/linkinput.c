@@ -82,6 +82,7 @@ static void link_get_info(struct input *input, struct input_info *info)
         .latency_p50 = from.latency_p50,
         .latency_p99 = from.latency_p99,
         .latency_max = from.latency_max,
+        .slots = from.slots,
     };
     g_strlcpy(info->path, from.path, sizeof(info->path));
     g_strlcpy(info->fallback_reason, from.fallback_reason, sizeof(info->fallback_reason));

@@ -16,6 +16,7 @@ static GstBaseSinkClass *parent_class;
 void gst_gpudirect_sink_fill_head(GstGpudirectSink *self, struct wire_head *head)
 {
     head->drops = gst_gpudirect_sink_policy(self) != GPUD_SLOW_BLOCK;
+    head->live = g_atomic_int_get(&self->live) == TRUE;
     head->monotonic = g_atomic_int_get(&self->monotonic);
     head->base_time = gst_element_get_base_time(GST_ELEMENT(self));
 }

@@ -17,41 +17,7 @@
 /* How long downstream has to give a slot back before it gets a copy instead. */
 #define HOARD_PATIENCE (20 * G_TIME_SPAN_MILLISECOND)
 
-/* Pictures later than this come from a sender that does not keep up; no latency makes that good. */
-#define TRANSFER_MAX (1 * GST_SECOND)
-/* Latency is told in steps, and not more often than once a second: each time the whole pipeline
- * reconfigures. */
-#define TRANSFER_STEP (1 * GST_MSECOND)
-
-/* --- latency and drops -------------------------------------------------------------------- */
-
-static void tell_latency(GstGpudirectSrc *self, GstClockTime transfer)
-{
-    gint64 now = g_get_monotonic_time();
-
-    if (self->latency_told && now - self->latency_told < G_TIME_SPAN_SECOND)
-        return;
-    self->latency_told = now;
-    GST_OBJECT_LOCK(self);
-    self->transfer = transfer;
-    GST_OBJECT_UNLOCK(self);
-    GST_INFO_OBJECT(self, "pictures arrive up to %" GST_TIME_FORMAT " late",
-                    GST_TIME_ARGS(transfer));
-    gst_element_post_message(GST_ELEMENT(self), gst_message_new_latency(GST_OBJECT(self)));
-}
-
-/* due: the monotonic time at which the picture belongs. */
-static void measure_latency(GstGpudirectSrc *self, GstClockTime due)
-{
-    if (self->settling > 0) { /* the first pictures may have waited for this element */
-        self->settling--;
-        return;
-    }
-    GstClockTime now = monotonic_now();
-    if (now <= due || now - due > TRANSFER_MAX || now - due <= self->transfer)
-        return;
-    tell_latency(self, (now - due) / TRANSFER_STEP * TRANSFER_STEP + TRANSFER_STEP);
-}
+/* --- what is known about the picture ------------------------------------------------------ */
 
 static void note_drops(GstGpudirectSrc *self, guint64 dropped, GstBuffer *buffer)
 {
@@ -70,53 +36,16 @@ static void note_drops(GstGpudirectSrc *self, guint64 dropped, GstBuffer *buffer
     gst_element_post_message(GST_ELEMENT(self), message);
 }
 
-/* --- what is known about the picture ------------------------------------------------------ */
-
 static void describe_linked(GstGpudirectSrc *self, const struct gpud_frame_info *info,
                             GstBuffer *buffer)
 {
     struct wire_head head = {0};
-    GstClockTime pts = wire_time(info->pts), submitted = wire_time(info->submit_time);
     struct meta_loss loss = {self->lost_metas, GST_ELEMENT(self)};
 
     if (!meta_decode(info->meta, info->meta_size, &head, buffer, &loss) && info->meta_size > 0)
         lost_metas_note(self->lost_metas, GST_ELEMENT(self), "unreadable",
                         "the sender's bytes are of no release that is known here");
-    time_map_update(&self->map, &head, pts, GST_ELEMENT(self), g_atomic_int_get(&self->monotonic));
-    if (!g_queue_is_empty(&self->waiting))
-        gst_gpudirect_src_push_events(self);
-    GST_BUFFER_PTS(buffer) = time_map_apply(&self->map, pts);
-    GST_BUFFER_DTS(buffer) = time_map_apply(&self->map, wire_time(info->dts));
-    if (submitted == 0)
-        submitted = GST_CLOCK_TIME_NONE;
-    if (GST_CLOCK_TIME_IS_VALID(submitted) && self->tells_submit_time)
-        meta_add_submit_time(buffer, submitted);
-
-    if (head.monotonic && GST_CLOCK_TIME_IS_VALID(pts))
-        measure_latency(self, head.base_time + pts);
-    else if (GST_CLOCK_TIME_IS_VALID(submitted))
-        measure_latency(self, submitted);
-}
-
-/* A card's times are the monotonic clock's. */
-static void describe_captured(GstGpudirectSrc *self, const struct gpud_frame_info *info,
-                              GstBuffer *buffer)
-{
-    GstClockTime captured = info->pts, now = monotonic_now();
-    GstClockTime base_time = gst_element_get_base_time(GST_ELEMENT(self));
-
-    if (!GST_CLOCK_TIME_IS_VALID(captured) || captured > now)
-        captured = now;
-    if (g_atomic_int_get(&self->monotonic)) {
-        GST_BUFFER_PTS(buffer) = captured > base_time ? captured - base_time : 0;
-    } else {
-        GstClockTime running = gst_element_get_current_running_time(GST_ELEMENT(self));
-        GstClockTime age = now - captured;
-        GST_BUFFER_PTS(buffer) =
-            !GST_CLOCK_TIME_IS_VALID(running) || running < age ? 0 : running - age;
-    }
-    GST_BUFFER_DTS(buffer) = GST_CLOCK_TIME_NONE;
-    measure_latency(self, captured);
+    gst_gpudirect_src_stamp_linked(self, info, &head, buffer);
 }
 
 static void describe(GstGpudirectSrc *self, const struct gpud_frame_info *info, GstBuffer *buffer)
@@ -126,7 +55,7 @@ static void describe(GstGpudirectSrc *self, const struct gpud_frame_info *info, 
     GST_BUFFER_OFFSET(buffer) = info->offset;
     GST_BUFFER_OFFSET_END(buffer) = GST_BUFFER_OFFSET_NONE;
     if (self->input->ops->configure)
-        describe_captured(self, info, buffer);
+        gst_gpudirect_src_stamp_captured(self, info, buffer);
     else
         describe_linked(self, info, buffer);
     if (self->discont) {
@@ -267,8 +196,10 @@ static gboolean is_stale(GstGpudirectSrc *self, struct gpud_frame *frame)
     struct gpud_frame_info info;
     struct wire_head head;
 
-    if (g_atomic_int_compare_and_exchange(&self->resumed, TRUE, FALSE))
+    if (g_atomic_int_compare_and_exchange(&self->resumed, TRUE, FALSE)) {
         self->starting = TRUE;
+        gst_gpudirect_src_break_times(self);
+    }
     if (!self->starting)
         return FALSE;
     gpud_frame_get_info(frame, &info);
@@ -291,6 +222,21 @@ static void skip(GstGpudirectSrc *self, struct gpud_frame **frame)
     __atomic_fetch_add(&self->skipped, 1, __ATOMIC_RELAXED);
 }
 
+/* The next frame; notes whether it was waited for, or was there. */
+static enum gpud_status take(GstGpudirectSrc *self, struct gpud_frame **frame,
+                             struct gpud_error *error)
+{
+    const struct input_ops *ops = self->input->ops;
+    gint64 patience = gst_gpudirect_src_patience(self);
+    enum gpud_status status = GPUD_TIMEOUT;
+
+    if (ops->has_frame)
+        self->waited = !ops->has_frame(self->input);
+    else
+        self->waited = (status = ops->acquire(self->input, 0, frame, error)) == GPUD_TIMEOUT;
+    return status == GPUD_TIMEOUT ? ops->acquire(self->input, patience, frame, error) : status;
+}
+
 GstFlowReturn gst_gpudirect_src_create(GstPushSrc *push, GstBuffer **buffer)
 {
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(push);
@@ -302,8 +248,7 @@ GstFlowReturn gst_gpudirect_src_create(GstPushSrc *push, GstBuffer **buffer)
             return GST_FLOW_OK;
         if (gst_gpudirect_src_is_held_off(self))
             continue;
-        enum gpud_status status = self->input->ops->acquire(
-            self->input, gst_gpudirect_src_patience(self), &frame, &error);
+        enum gpud_status status = take(self, &frame, &error);
         gboolean yielded = gst_gpudirect_src_end_yield(self) && status == GPUD_AGAIN, moved;
         GstFlowReturn flow = gst_gpudirect_src_handle_news(self, &moved);
 
@@ -315,7 +260,7 @@ GstFlowReturn gst_gpudirect_src_create(GstPushSrc *push, GstBuffer **buffer)
         }
         gpud_frame_release(&frame);
         if (flow == GST_FLOW_OK && self->waiting.length > 0 && self->frames > 0)
-            gst_gpudirect_src_push_events(self);
+            gst_gpudirect_src_push_events(self, FALSE);
         if (flow == GST_FLOW_OK && self->flooded)
             flow = gst_gpudirect_src_cut_link(self);
         else if (flow == GST_FLOW_OK && !yielded && !moved)

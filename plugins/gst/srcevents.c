@@ -200,8 +200,9 @@ static void take_connection(GstGpudirectSrc *self, const struct gpud_peer_info *
     self->ended = FALSE;
     self->refusal_told = self->waiting_told = FALSE;
     self->discont = TRUE;
-    self->settling = self->settings.slots;
+    gst_gpudirect_src_break_times(self);
     self->map = (struct time_map){0};
+    gst_gpudirect_src_note_slots(self, MIN(info.slots, self->settings.slots));
 }
 
 gboolean gst_gpudirect_src_end_yield(GstGpudirectSrc *self)
@@ -264,32 +265,53 @@ static gboolean may_stick(GstGpudirectSrc *self, const GstStructure *structure)
 
 /* --- events ------------------------------------------------------------------------------- */
 
-static void push_event(GstGpudirectSrc *self, struct wire_event *event)
+static void push_gap(GstGpudirectSrc *self, const struct wire_event *event, gboolean before_frame)
+{
+    GstPad *pad = GST_BASE_SRC_PAD(self);
+    GstEvent *segment = gst_pad_get_sticky_event(pad, GST_EVENT_SEGMENT, 0);
+    struct time_now now;
+
+    if (!before_frame) { /* which says it better, if there is one */
+        time_now_take(&now, GST_ELEMENT(self), g_atomic_int_get(&self->monotonic));
+        time_map_update(&self->map, &event->head, GST_CLOCK_TIME_NONE, GST_CLOCK_TIME_NONE, &now);
+    }
+    GstClockTime time =
+        timeline_place_gap(&self->line, time_map_apply(&self->map, event->time), before_frame);
+    /* Before the first picture there is nothing to bridge. */
+    if (segment)
+        gst_pad_push_event(pad, gst_event_new_gap(time, event->duration));
+    g_clear_pointer(&segment, gst_event_unref);
+}
+
+/* With do-timestamp no time is the sender's. */
+static void push_segment(GstGpudirectSrc *self, const struct wire_event *event)
+{
+    GstSegment segment;
+
+    if (gst_base_src_get_do_timestamp(GST_BASE_SRC(self)))
+        return;
+    timeline_segment(&self->line, time_map_apply(&self->map, event->time), event->stream_time,
+                     event->rate, &segment);
+    gst_base_src_new_segment(GST_BASE_SRC(self), &segment);
+}
+
+static void push_event(GstGpudirectSrc *self, struct wire_event *event, gboolean before_frame)
 {
     GstPad *pad = GST_BASE_SRC_PAD(self);
 
     switch (event->kind) {
-    case EVENT_SEGMENT: {
-        GstSegment segment;
-        time_map_segment(&self->map, event->time, event->stream_time, event->rate, &segment);
-        gst_base_src_new_segment(GST_BASE_SRC(self), &segment);
+    case EVENT_SEGMENT:
+        push_segment(self, event);
         break;
-    }
     case EVENT_TAGS:
         gst_pad_push_event(pad, gst_event_new_tag(g_steal_pointer(&event->tags)));
         break;
-    case EVENT_GAP: {
-        GstEvent *segment = gst_pad_get_sticky_event(pad, GST_EVENT_SEGMENT, 0);
-        /* Before the first picture there is nothing to bridge. */
-        if (segment)
-            gst_pad_push_event(
-                pad, gst_event_new_gap(time_map_apply(&self->map, event->time), event->duration));
-        g_clear_pointer(&segment, gst_event_unref);
+    case EVENT_GAP:
+        push_gap(self, event, before_frame);
         break;
-    }
     case EVENT_FLUSH:
         self->discont = TRUE;
-        self->map.anchored = FALSE;
+        gst_gpudirect_src_break_times(self);
         break;
     case EVENT_CUSTOM:
         gst_pad_push_event(pad, gst_event_new_custom(GST_EVENT_CUSTOM_DOWNSTREAM,
@@ -303,16 +325,20 @@ static void push_event(GstGpudirectSrc *self, struct wire_event *event)
     }
 }
 
-void gst_gpudirect_src_push_events(GstGpudirectSrc *self)
+/* A segment waits for its first frame, which tells where it goes. Nothing that does not wait with
+ * it needs it: times are running times in each. */
+void gst_gpudirect_src_push_events(GstGpudirectSrc *self, gboolean before_frame)
 {
-    struct waiting *waiting;
+    GList *next;
 
-    while ((waiting = g_queue_pop_head(&self->waiting))) {
-        struct wire_event *event = &waiting->event;
+    for (GList *at = self->waiting.head; at; at = next) {
+        struct waiting *waiting = at->data;
+        next = at->next;
+        if (waiting->event.kind == EVENT_SEGMENT && !before_frame)
+            continue;
+        g_queue_delete_link(&self->waiting, at);
         self->waiting_bytes -= waiting->size;
-        time_map_update(&self->map, &event->head, GST_CLOCK_TIME_NONE, GST_ELEMENT(self),
-                        g_atomic_int_get(&self->monotonic));
-        push_event(self, event);
+        push_event(self, &waiting->event, before_frame);
         waiting_free(waiting);
     }
 }

@@ -192,17 +192,11 @@ void gst_gpudirect_src_reset_stream(GstGpudirectSrc *self)
         gst_buffer_pool_set_active(self->pool, FALSE);
     gst_clear_object(&self->pool);
     self->gpu = NULL;
-    self->map = (struct time_map){0};
     self->discont = TRUE;
     self->linked = self->ended = self->refusal_told = FALSE;
     self->waiting_since = self->held_off_until = 0;
     self->waiting_told = FALSE;
     gst_gpudirect_src_forget_signal(self);
     self->dropped_seen = self->dropped_total = self->frames = self->untold = 0;
-    self->settling = self->settings.slots;
-    self->latency_told = 0;
-    GST_OBJECT_LOCK(self);
-    self->transfer = 0;
-    self->frame_duration = GST_CLOCK_TIME_NONE;
-    GST_OBJECT_UNLOCK(self);
+    gst_gpudirect_src_reset_times(self);
 }

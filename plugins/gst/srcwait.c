@@ -129,7 +129,7 @@ static GstFlowReturn stream_ended(GstGpudirectSrc *self)
     if (self->on_eos == ON_EOS_EOS)
         return GST_FLOW_EOS;
     self->ended = TRUE;
-    self->map.anchored = FALSE; /* the next one has times of its own */
+    gst_gpudirect_src_break_times(self); /* the next one has times of its own */
     GST_INFO_OBJECT(self, "the sender ended its stream, waiting for the next one");
     gst_element_post_message(
         GST_ELEMENT(self),

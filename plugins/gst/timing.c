@@ -4,7 +4,8 @@
 /* Times on their way from the sender's pipeline to the receiver's.
  *
  *     head = u8 version, u8 flags, u64 base time
- *            flags: bit 0 = the clock is the monotonic one, bit 1 = frames are dropped for the slow
+ *            flags: bit 0 = the clock is the monotonic one, bit 1 = frames are dropped for the
+ * slow, bit 2 = the stream is live
  */
 #include "timing.h"
 
@@ -16,15 +17,20 @@
 #define HEAD_VERSION 1
 #define HEAD_MONOTONIC 1
 #define HEAD_DROPS 2
+#define HEAD_LIVE 4
 
-/* Pipelines whose running times differ by less were started together. */
-#define STARTED_TOGETHER (1 * (gint64)GST_SECOND)
+/* Pipelines whose running times differ by less were started together; frames that are later than
+ * this, and live, are so for ever. */
+#define OUT_OF_STEP (1 * (gint64)GST_SECOND)
+
+/* Two clocks are taken to go alike until they differ so much: less is the reading of them. */
+#define CLOCKS_APART (10 * (gint64)GST_MSECOND)
 
 void wire_head_pack(struct pack *pack, const struct wire_head *head)
 {
     pack_u8(pack, HEAD_VERSION);
-    pack_u8(pack,
-            (uint8_t)((head->monotonic ? HEAD_MONOTONIC : 0) | (head->drops ? HEAD_DROPS : 0)));
+    pack_u8(pack, (uint8_t)((head->monotonic ? HEAD_MONOTONIC : 0) |
+                            (head->drops ? HEAD_DROPS : 0) | (head->live ? HEAD_LIVE : 0)));
     pack_u64(pack, head->base_time);
 }
 
@@ -35,9 +41,9 @@ gboolean wire_head_unpack(struct unpack *unpack, struct wire_head *head)
 
     head->monotonic = (flags & HEAD_MONOTONIC) != 0;
     head->drops = (flags & HEAD_DROPS) != 0;
-    head->base_time = wire_time(unpack_u64(unpack));
-    if (!head->monotonic)
-        head->base_time = 0; /* of a clock that is none of ours */
+    head->live = (flags & HEAD_LIVE) != 0;
+    head->run = unpack_u64(unpack);
+    head->base_time = head->monotonic ? wire_time(head->run) : 0;
     if (version == HEAD_VERSION && !unpack->bad && GST_CLOCK_TIME_IS_VALID(head->base_time))
         return TRUE;
     *head = none;
@@ -70,70 +76,89 @@ GstClockTime wire_time(guint64 said)
     return said <= TIME_MAX ? said : GST_CLOCK_TIME_NONE;
 }
 
-/* --- mapping: both sides of each sum are times, so that a difference fits in gint64 ------- */
+/* --- mapping ------------------------------------------------------------------------------ */
 
-static gint64 difference(GstClockTime a, GstClockTime b)
+static gint64 signed_time(GstClockTime time)
 {
-    return (gint64)MIN(a, TIME_MAX) - (gint64)MIN(b, TIME_MAX);
+    return (gint64)MIN(time, TIME_MAX);
 }
 
-/* No later than the last time there is. */
+/* -G_MAXINT64 to G_MAXINT64, so that each result has an opposite. */
 static gint64 sum(gint64 time, gint64 shift)
 {
     gint64 result;
 
     if (__builtin_add_overflow(time, shift, &result))
         return shift < 0 ? -G_MAXINT64 : G_MAXINT64;
-    return result;
+    return MAX(result, -G_MAXINT64);
 }
 
-static gint64 find_shift(GstElement *receiver, GstClockTime running)
+void time_now_take(struct time_now *now, GstElement *receiver, gboolean monotonic)
 {
-    GstClockTime now = gst_element_get_current_running_time(receiver);
-    if (!GST_CLOCK_TIME_IS_VALID(now))
-        return 0;
-    gint64 apart = difference(now, running);
-    return ABS(apart) < STARTED_TOGETHER ? 0 : apart;
+    now->monotonic = monotonic;
+    now->base = gst_element_get_base_time(receiver);
+    now->running = gst_element_get_current_running_time(receiver);
+    now->system = monotonic_now();
+}
+
+gint64 time_now_at(const struct time_now *now, GstClockTime then)
+{
+    GstClockTime at = MIN(then, now->system); /* NONE is later than all */
+
+    if (now->monotonic)
+        return signed_time(at) - signed_time(now->base);
+    return signed_time(now->running) - signed_time(now->system - at);
+}
+
+/* The sender's times are of a clock that nobody here knows. */
+static void compare(struct time_map *map, const struct wire_head *head, GstClockTime running,
+                    GstClockTime submitted, const struct time_now *now)
+{
+    if (!GST_CLOCK_TIME_IS_VALID(now->running) || !GST_CLOCK_TIME_IS_VALID(running))
+        return;
+    gint64 apart = sum(time_now_at(now, submitted), -signed_time(running));
+    /* Nothing of a live stream is that old: one of the clocks stood still. */
+    gboolean late = head->live && sum(apart, -map->shift) > OUT_OF_STEP;
+    if (map->anchored && map->run == head->run && !late)
+        return;
+    map->run = head->run;
+    map->shift = !map->before && ABS(apart) < OUT_OF_STEP ? 0 : apart;
+    map->anchored = map->before = TRUE;
+}
+
+/* The sender's times are the monotonic clock's, which here goes beside the pipeline's own. */
+static void follow(struct time_map *map, const struct wire_head *head, const struct time_now *now)
+{
+    if (!GST_CLOCK_TIME_IS_VALID(now->running))
+        return;
+    gint64 offset = signed_time(now->running) - signed_time(now->system);
+    gint64 shift = sum(offset, signed_time(head->base_time));
+    gint64 apart = sum(shift, -map->shift);
+    if (map->anchored && ABS(apart) < CLOCKS_APART)
+        return;
+    map->shift = shift;
+    map->anchored = map->before = TRUE;
 }
 
 void time_map_update(struct time_map *map, const struct wire_head *head, GstClockTime running,
-                     GstElement *receiver, gboolean receiver_is_monotonic)
+                     GstClockTime submitted, const struct time_now *now)
 {
-    if (head->monotonic && receiver_is_monotonic) {
-        map->shift = difference(head->base_time, gst_element_get_base_time(receiver));
+    if (head->monotonic && now->monotonic) {
+        map->shift = signed_time(head->base_time) - signed_time(now->base);
         map->anchored = FALSE;
-    } else if (!map->anchored && GST_CLOCK_TIME_IS_VALID(running)) {
-        map->shift = find_shift(receiver, running);
-        map->anchored = TRUE;
+    } else if (head->monotonic) {
+        follow(map, head, now);
+    } else {
+        compare(map, head, running, submitted, now);
     }
 }
 
-GstClockTime time_map_apply(const struct time_map *map, GstClockTime running)
+void time_map_lose(struct time_map *map)
 {
-    if (!GST_CLOCK_TIME_IS_VALID(running))
-        return GST_CLOCK_TIME_NONE;
-    gint64 mapped = sum((gint64)MIN(running, TIME_MAX), map->shift);
-    return mapped < 0 ? 0 : (GstClockTime)mapped;
+    map->anchored = FALSE;
 }
 
-/* A product that may be beyond all times. */
-static gint64 time_of_double(gdouble value)
+gint64 time_map_apply(const struct time_map *map, GstClockTime running)
 {
-    if (value >= (gdouble)G_MAXINT64)
-        return G_MAXINT64;
-    return value > -(gdouble)G_MAXINT64 ? (gint64)value : -G_MAXINT64;
-}
-
-void time_map_segment(const struct time_map *map, GstClockTime time, GstClockTime stream_time,
-                      gdouble rate, GstSegment *segment)
-{
-    gint64 start = sum((gint64)MIN(time, TIME_MAX), map->shift);
-    gint64 cut = start < 0 ? -start : 0; /* what lies before this pipeline's start */
-    gint64 there = GST_CLOCK_TIME_IS_VALID(stream_time) ? (gint64)MIN(stream_time, TIME_MAX) : 0;
-
-    there = sum(there, time_of_double((gdouble)cut * rate));
-    gst_segment_init(segment, GST_FORMAT_TIME);
-    segment->applied_rate = rate;
-    segment->start = segment->base = segment->position = start < 0 ? 0 : (guint64)start;
-    segment->time = there < 0 ? 0 : (guint64)there;
+    return sum(signed_time(running), map->shift);
 }

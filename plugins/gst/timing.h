@@ -17,8 +17,10 @@
 /* Before the metas of a frame and the payload of an event. */
 struct wire_head {
     gboolean drops;         /* the sender waits for no slow receiver */
+    gboolean live;          /* its frames come when they come, whoever waits for them */
     gboolean monotonic;     /* base_time is a time of the system's monotonic clock */
-    GstClockTime base_time; /* the sender's */
+    GstClockTime base_time; /* the sender's; 0: of a clock that is none of ours */
+    guint64 run;            /* another number after each pause of the sender */
 };
 
 void wire_head_pack(struct pack *pack, const struct wire_head *head);
@@ -38,22 +40,34 @@ GstClockTime wire_time(guint64 said);
 /* The receiver's view. Zeroed: nothing known. */
 struct time_map {
     gboolean anchored; /* shift was found by comparing a frame with the clock */
+    gboolean before;   /* it had been found before, and was lost */
     gint64 shift;      /* added to the sender's running times */
+    guint64 run;       /* of the sender, when it was found */
 };
 
-/* Learns from a head that came with something that belongs at `running` on the sender's time line.
- */
+/* The receiver's clock, beside the system's monotonic one. */
+struct time_now {
+    gboolean monotonic;   /* they are the same */
+    GstClockTime base;    /* its pipeline's base time, by its own clock */
+    GstClockTime running; /* its pipeline's running time; NONE: it has none */
+    GstClockTime system;  /* CLOCK_MONOTONIC at that moment */
+};
+
+void time_now_take(struct time_now *now, GstElement *receiver, gboolean monotonic);
+
+/* The running time here when CLOCK_MONOTONIC showed `then`, which a peer said and which may be NONE
+ * or lie in the future: that is now. */
+gint64 time_now_at(const struct time_now *now, GstClockTime then);
+
+/* Learns from the head of a frame that belongs at `running` on the sender's time line and was
+ * submitted when CLOCK_MONOTONIC showed `submitted` (NONE: unknown). */
 void time_map_update(struct time_map *map, const struct wire_head *head, GstClockTime running,
-                     GstElement *receiver, gboolean receiver_is_monotonic);
+                     GstClockTime submitted, const struct time_now *now);
 
-/* The sender's running time on the receiver's time line; what would lie before its start is put at
- * its start. */
-GstClockTime time_map_apply(const struct time_map *map, GstClockTime running);
+/* What was compared is so no more: one of the two pipelines stood still, or begins again. */
+void time_map_lose(struct time_map *map);
 
-/* The segment of buffers whose times are running times here: it only says which stream time belongs
- * to them. It begins at the sender's `time`, where the stream time is `stream_time` (or NONE: 0)
- * and goes `rate` times as fast. */
-void time_map_segment(const struct time_map *map, GstClockTime time, GstClockTime stream_time,
-                      gdouble rate, GstSegment *segment);
+/* The sender's running time on the receiver's time line, where it may lie before the start. */
+gint64 time_map_apply(const struct time_map *map, GstClockTime running);
 
 #endif

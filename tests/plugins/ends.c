@@ -39,8 +39,8 @@ gchar *ends_address(void)
 
 static GstHarness *make(const gchar *element, const gchar *address, const gchar *properties)
 {
-    gchar *launch =
-        g_strdup_printf("%s address=%s %s", element, address, properties ? properties : "");
+    gchar *launch = g_strdup_printf("%s address=%s slots=4 %s", element, address,
+                                    properties ? properties : "");
     GstHarness *harness = gst_harness_new_parse(launch);
 
     g_free(launch);

@@ -20,7 +20,8 @@ void ends_init_environment(void);
 gchar *ends_address(void);
 
 /* A sending and a receiving element on one address, playing. `properties` is as in gst-launch, or
- * NULL. The sink waits for the first receiver and for a slow one, unless they say otherwise. */
+ * NULL. The sink waits for the first receiver and for a slow one, and rings have 4 slots, unless
+ * they say otherwise. */
 GstHarness *ends_sink(const gchar *address, const gchar *properties);
 GstHarness *ends_src(const gchar *address, const gchar *properties);
 

@@ -216,8 +216,8 @@ GST_START_TEST(test_latency)
     fail_unless(gst_pad_peer_query(src->sinkpad, query));
     gst_query_parse_latency(query, &live, &min, &max);
     fail_unless(live);
-    fail_unless(min >= 20 * GST_MSECOND);
-    fail_unless_equals_uint64(max, 4 * 40 * GST_MSECOND);
+    fail_unless(min < GST_SECOND);
+    fail_if(GST_CLOCK_TIME_IS_VALID(max), "the sender waits, however long a picture is held");
     gst_query_unref(query);
     teardown();
 }

@@ -5,6 +5,7 @@
  * under the sanitizers, which see what a result does not show. */
 #include "../check.h"
 #include "event.h"
+#include "timeline.h"
 
 #include <string.h>
 
@@ -55,26 +56,26 @@ static gboolean decode(uint32_t kind, gboolean monotonic, guint64 base, const gu
     return event_decode(kind, bytes, pack.used, event);
 }
 
-/* An element whose clock shows a time since `base`. */
-static GstElement *receiver_at(GstClockTime base)
+/* Frames in any order, of any durations: each is put at a time, and none before the one before. */
+static void check_placed(const struct time_map *map, guint seed)
 {
-    GstElement *receiver = gst_pipeline_new(NULL);
-    GstClock *clock = gst_system_clock_obtain();
+    struct timeline line = {0};
+    GstClockTime last = 0;
 
-    gst_element_set_clock(receiver, clock);
-    gst_element_set_base_time(receiver, base);
-    gst_object_unref(clock);
-    return receiver;
-}
-
-static void check_mapped(const struct time_map *map)
-{
-    for (guint i = 0; i < COUNT; i++) {
-        GstClockTime time = wire_time(said[i]);
-        GstClockTime mapped = time_map_apply(map, time);
-        CHECK(time == GST_CLOCK_TIME_NONE ? mapped == GST_CLOCK_TIME_NONE : is_time(mapped),
-              "%" G_GUINT64_FORMAT " shifted by %" G_GINT64_FORMAT " is %" G_GUINT64_FORMAT, time,
-              map->shift, mapped);
+    for (guint i = 0; i < COUNT * COUNT; i++) {
+        GstClockTime running = wire_time(said[(i * 7 + seed) % COUNT]);
+        if (!GST_CLOCK_TIME_IS_VALID(running))
+            continue;
+        GstClockTime duration = wire_time(said[i / COUNT]), before = last;
+        last = timeline_place(&line, time_map_apply(map, running), duration, (seed & 1) != 0);
+        CHECK(is_time(last) && last >= before,
+              "%" G_GUINT64_FORMAT " shifted by %" G_GINT64_FORMAT " is put at %" G_GUINT64_FORMAT
+              " behind %" G_GUINT64_FORMAT,
+              running, map->shift, last, before);
+        GstClockTime gap = timeline_place_gap(&line, time_map_apply(map, running), TRUE);
+        CHECK(gap >= before && gap <= last, "a gap before the frame at %" G_GUINT64_FORMAT, gap);
+        if (seed % 3 == 0)
+            last = timeline_place_gap(&line, time_map_apply(map, running), FALSE);
     }
 }
 
@@ -87,10 +88,13 @@ static void check_segments(const struct time_map *map, gboolean monotonic)
     for (guint i = 0; i < COUNT * COUNT * G_N_ELEMENTS(rates); i++) {
         guint64 words[3] = {said[i % COUNT], said[i / COUNT % COUNT],
                             bits_of(rates[i / COUNT / COUNT])};
+        struct timeline line = {0};
         if (!decode(EVENT_SEGMENT, monotonic, 5, words, 3, &event))
             continue;
-        time_map_segment(map, event.time, event.stream_time, event.rate, &segment);
-        CHECK(is_time(segment.start) && is_time(segment.base) && is_time(segment.position) &&
+        gint64 mapped = time_map_apply(map, event.time);
+        GstClockTime first = timeline_place(&line, mapped, GST_CLOCK_TIME_NONE, FALSE);
+        timeline_segment(&line, mapped, event.stream_time, event.rate, &segment);
+        CHECK(segment.start <= first && is_time(segment.base) && is_time(segment.position) &&
                   is_time(segment.time),
               "a segment from %" G_GUINT64_FORMAT " at %" G_GUINT64_FORMAT " times %f", words[0],
               words[1], event.rate);
@@ -99,22 +103,29 @@ static void check_segments(const struct time_map *map, gboolean monotonic)
 
 static void maps_of_forged_heads(void)
 {
-    for (guint i = 0; i < COUNT * COUNT * 4; i++) {
-        GstElement *receiver = receiver_at(i & 1 ? 0 : GST_SECOND);
+    for (guint i = 0; i < COUNT * COUNT * 8; i++) {
+        struct time_now now = {
+            .monotonic = (i & 4) == 0,
+            .base = i & 1 ? 0 : GST_SECOND,
+            .running = 5 * GST_SECOND,
+            .system = 6 * GST_SECOND,
+        };
         uint8_t bytes[64];
         struct pack pack = {.data = bytes, .size = sizeof(bytes)};
-        struct wire_head head = {.monotonic = (i & 2) != 0, .base_time = said[i / 4 % COUNT]};
+        struct wire_head head = {
+            .monotonic = (i & 2) != 0, .live = i % 3 == 0, .base_time = said[i / 8 % COUNT]};
         struct time_map map = {0};
 
         wire_head_pack(&pack, &head);
         struct unpack unpack = {.data = bytes, .left = pack.used};
         gboolean good = wire_head_unpack(&unpack, &head);
         CHECK(good || (!head.monotonic && head.base_time == 0), "a bad head says something");
-        CHECK(good == (!(i & 2) || is_time(said[i / 4 % COUNT])), "a base time that is none");
-        time_map_update(&map, &head, wire_time(said[i / 4 / COUNT % COUNT]), receiver, TRUE);
-        check_mapped(&map);
+        CHECK(good == (!(i & 2) || is_time(said[i / 8 % COUNT])), "a base time that is none");
+        for (guint k = 0; k < COUNT; k++)
+            time_map_update(&map, &head, wire_time(said[(i / 8 / COUNT + k) % COUNT]), said[k],
+                            &now);
+        check_placed(&map, i);
         check_segments(&map, head.monotonic);
-        gst_object_unref(receiver);
     }
 }
 
@@ -150,23 +161,106 @@ static void events_of_forged_times(void)
     }
 }
 
-/* And what an honest sender says is not bent. */
-static void honest_times(void)
+/* --- and what an honest sender says is not bent ------------------------------------------- */
+
+static GstClockTime place(struct timeline *line, gint64 at, gboolean live)
 {
-    struct time_map map = {.shift = -(gint64)(3 * GST_SECOND)};
+    return timeline_place(line, at, 40 * GST_MSECOND, live);
+}
+
+static void honest_segments(void)
+{
+    struct timeline line = {0};
     GstSegment segment;
 
-    CHECK_EQUAL(time_map_apply(&map, 5 * GST_SECOND), 2 * GST_SECOND);
-    CHECK_EQUAL(time_map_apply(&map, GST_SECOND), 0);
-    time_map_segment(&map, 2 * GST_SECOND, 100 * GST_SECOND, 2.0, &segment);
+    place(&line, -(gint64)GST_SECOND, FALSE); /* is put at 0 */
+    timeline_segment(&line, -(gint64)GST_SECOND, 100 * GST_SECOND, 2.0, &segment);
     CHECK_EQUAL(segment.start, 0);
-    CHECK_EQUAL(segment.time, 102 * GST_SECOND);
-    map.shift = GST_SECOND;
-    time_map_segment(&map, 2 * GST_SECOND, 100 * GST_SECOND, 2.0, &segment);
+    CHECK_EQUAL(segment.time, 100 * GST_SECOND);
+    timeline_segment(&line, -(gint64)(3 * GST_SECOND), 100 * GST_SECOND, 2.0, &segment);
+    CHECK_EQUAL(segment.start, 0);
+    CHECK_EQUAL(segment.time, 104 * GST_SECOND);
+    timeline_break(&line);
+    place(&line, 3 * GST_SECOND, FALSE);
+    timeline_segment(&line, 3 * GST_SECOND, 100 * GST_SECOND, 2.0, &segment);
     CHECK_EQUAL(segment.start, 3 * GST_SECOND);
     CHECK_EQUAL(segment.base, 3 * GST_SECOND);
     CHECK_EQUAL(segment.time, 100 * GST_SECOND);
     CHECK(segment.applied_rate == 2.0 && segment.rate == 1.0, "rates");
+}
+
+/* A file whose sender waited 5 s for this receiver, and that starts again: as long as it was. */
+static void honest_files(void)
+{
+    struct timeline line = {0};
+    const gint64 late = -(gint64)(5 * GST_SECOND);
+
+    for (guint i = 0; i < 50; i++)
+        CHECK_EQUAL(place(&line, late + i * 40 * GST_MSECOND, FALSE), i * 40 * GST_MSECOND);
+    for (guint i = 0; i < 50; i++)
+        CHECK_EQUAL(place(&line, late + i * 40 * GST_MSECOND, FALSE), (50 + i) * 40 * GST_MSECOND);
+    timeline_break(&line); /* the next sender's begins later than this one's has ended */
+    CHECK_EQUAL(place(&line, 90 * GST_SECOND, FALSE), 90 * GST_SECOND);
+    CHECK_EQUAL(place(&line, 91 * GST_SECOND, FALSE), 91 * GST_SECOND);
+}
+
+/* A live one that was paused: what waited comes closer together, until nothing is late any more. */
+static void honest_cameras(void)
+{
+    struct timeline line = {0};
+    guint frames = 0;
+
+    place(&line, 10 * GST_SECOND, TRUE);
+    place(&line, 10 * GST_SECOND + 40 * GST_MSECOND, TRUE);
+    gint64 at = 9 * GST_SECOND + 900 * GST_MSECOND;
+    GstClockTime last = 10 * GST_SECOND + 40 * GST_MSECOND;
+    do {
+        GstClockTime next = place(&line, at, TRUE);
+        CHECK(next > last && next - last <= 40 * GST_MSECOND, "steps of %" G_GUINT64_FORMAT,
+              next - last);
+        last = next;
+        at += 40 * GST_MSECOND;
+    } while (line.delay > 0 && ++frames < 1000);
+    CHECK(frames < 30, "a delay of 140 ms is made up for in %u frames", frames);
+    CHECK_EQUAL(place(&line, at, TRUE), at);
+}
+
+static struct time_now now_at(gboolean monotonic, GstClockTime running, GstClockTime system)
+{
+    return (struct time_now){
+        .monotonic = monotonic, .base = 2 * GST_SECOND, .running = running, .system = system};
+}
+
+static void honest_clocks(void)
+{
+    struct wire_head both = {.monotonic = TRUE, .live = TRUE, .base_time = 3 * GST_SECOND};
+    struct wire_head foreign = {.live = TRUE};
+    struct time_map map = {0};
+
+    struct time_now now = now_at(TRUE, 8 * GST_SECOND, 10 * GST_SECOND);
+    time_map_update(&map, &both, 5 * GST_SECOND, GST_CLOCK_TIME_NONE, &now);
+    CHECK_EQUAL(time_map_apply(&map, 5 * GST_SECOND), (gint64)(6 * GST_SECOND));
+
+    /* Another clock here, whose running time is 70 s when the monotonic one shows 10 s. */
+    now = now_at(FALSE, 70 * GST_SECOND, 10 * GST_SECOND);
+    time_map_update(&map, &both, 5 * GST_SECOND, GST_CLOCK_TIME_NONE, &now);
+    CHECK_EQUAL(time_map_apply(&map, 5 * GST_SECOND), (gint64)(68 * GST_SECOND));
+    both.base_time += GST_SECOND / 2; /* the sender was paused */
+    time_map_update(&map, &both, 5 * GST_SECOND, GST_CLOCK_TIME_NONE, &now);
+    CHECK_EQUAL(time_map_apply(&map, 5 * GST_SECOND), (gint64)(68 * GST_SECOND + GST_SECOND / 2));
+
+    /* Another clock there: the two were started together, or what is submitted belongs to then. */
+    map = (struct time_map){0};
+    time_map_update(&map, &foreign, 70 * GST_SECOND - 1, 10 * GST_SECOND, &now);
+    CHECK_EQUAL(time_map_apply(&map, 70 * GST_SECOND), (gint64)(70 * GST_SECOND));
+    time_map_lose(&map); /* a pause of half a second here */
+    time_map_update(&map, &foreign, 70 * GST_SECOND + GST_SECOND / 2, 10 * GST_SECOND, &now);
+    CHECK_EQUAL(time_map_apply(&map, 70 * GST_SECOND + GST_SECOND / 2), (gint64)(70 * GST_SECOND));
+    foreign.run++; /* and one there */
+    time_map_update(&map, &foreign, 70 * GST_SECOND, 10 * GST_SECOND - 1, &now);
+    CHECK_EQUAL(time_map_apply(&map, 70 * GST_SECOND), (gint64)(70 * GST_SECOND) - 1);
+    time_map_update(&map, &foreign, 60 * GST_SECOND, 9 * GST_SECOND, &now); /* its clock stood */
+    CHECK_EQUAL(time_map_apply(&map, 60 * GST_SECOND), (gint64)(69 * GST_SECOND));
 }
 
 int main(int argc, char **argv)
@@ -177,7 +271,10 @@ int main(int argc, char **argv)
     setenv("GST_PLUGIN_SYSTEM_PATH_1_0", "", 1);
     gst_init(&argc, &argv);
     SAY("honest times");
-    honest_times();
+    honest_segments();
+    honest_files();
+    honest_cameras();
+    honest_clocks();
     SAY("events of forged times");
     events_of_forged_times();
     SAY("maps of forged heads");

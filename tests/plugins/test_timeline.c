@@ -1,0 +1,392 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Times that downstream can count on: 10 s of frames are a file of 10 s, whatever happens between
+ * them, and a live picture is never one of the future. */
+#include "ends.h"
+
+#include <glib/gstdio.h>
+#include <unistd.h>
+
+#define DEADLINE 40 /* s; of every wait */
+#define FRAMES 250
+#define PERIOD (40 * GST_MSECOND)
+#define CAPS_JUMPY "video/x-raw,format=I420,width=64,height=48,framerate=25/1"
+#define CAPS_LIVE "video/x-raw,format=GRAY8,width=16,height=16,framerate=50/1"
+
+/* --- the receiver's pipeline -------------------------------------------------------------- */
+
+struct receiver {
+    GstElement *pipeline, *src;
+    GstBus *bus;
+    gint frames; /* atomic */
+    GstClockTime last;
+    gint back;       /* atomic: frames that went back in time */
+    gint64 ahead;    /* of the clock: the most that a frame was */
+    GMutex lock;     /* of the next two */
+    guint64 picture; /* what came out last */
+    guint pictures;  /* that differed from the one before */
+};
+
+static GstPadProbeReturn see_frame(GstPad *pad, GstPadProbeInfo *info, gpointer user)
+{
+    struct receiver *receiver = user;
+    GstClockTime pts = GST_BUFFER_PTS(GST_PAD_PROBE_INFO_BUFFER(info));
+    GstClockTime now = gst_element_get_current_running_time(receiver->src);
+
+    if (receiver->frames > 0 && pts < receiver->last)
+        g_atomic_int_inc(&receiver->back);
+    receiver->last = pts;
+    receiver->ahead = MAX(receiver->ahead, GST_CLOCK_DIFF(now, pts));
+    g_atomic_int_inc(&receiver->frames);
+    return GST_PAD_PROBE_OK;
+}
+
+/* The system's, or one that is none of the monotonic one's. */
+static GstClock *clock_of(gboolean foreign)
+{
+    return g_object_new(GST_TYPE_SYSTEM_CLOCK, "clock-type",
+                        foreign ? GST_CLOCK_TYPE_REALTIME : GST_CLOCK_TYPE_MONOTONIC, NULL);
+}
+
+static void use_clock(GstElement *pipeline, gboolean foreign)
+{
+    GstClock *clock = clock_of(foreign);
+
+    gst_pipeline_use_clock(GST_PIPELINE(pipeline), clock);
+    gst_object_unref(clock);
+}
+
+static void receiver_open(struct receiver *receiver, gboolean foreign_clock, const gchar *text)
+{
+    memset(receiver, 0, sizeof(*receiver));
+    g_mutex_init(&receiver->lock);
+    receiver->pipeline = gst_parse_launch(text, NULL);
+    fail_unless(receiver->pipeline != NULL, "no pipeline: %s", text);
+    receiver->src = gst_bin_get_by_name(GST_BIN(receiver->pipeline), "src");
+    receiver->bus = gst_element_get_bus(receiver->pipeline);
+    use_clock(receiver->pipeline, foreign_clock);
+    GstPad *pad = gst_element_get_static_pad(receiver->src, "src");
+    gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, see_frame, receiver, NULL);
+    gst_object_unref(pad);
+    gst_element_set_state(receiver->pipeline, GST_STATE_PLAYING);
+}
+
+static void receiver_wait_frames(struct receiver *receiver, gint frames)
+{
+    for (int i = 0; i < DEADLINE * 100 && g_atomic_int_get(&receiver->frames) < frames; i++)
+        g_usleep(10000);
+    fail_unless(g_atomic_int_get(&receiver->frames) >= frames, "%d frames of %d", receiver->frames,
+                frames);
+}
+
+static void receiver_wait_end(struct receiver *receiver)
+{
+    GstMessage *message =
+        ends_wait_message(receiver->bus, GST_MESSAGE_EOS | GST_MESSAGE_ERROR, DEADLINE);
+
+    fail_unless(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_EOS,
+                "no end of the stream: %d frames", g_atomic_int_get(&receiver->frames));
+    gst_message_unref(message);
+}
+
+static void receiver_close(struct receiver *receiver)
+{
+    gst_element_set_state(receiver->pipeline, GST_STATE_NULL);
+    gst_object_unref(receiver->bus);
+    gst_object_unref(receiver->src);
+    gst_object_unref(receiver->pipeline);
+    g_mutex_clear(&receiver->lock);
+}
+
+/* A pause of a moment, which has to pass. */
+static void receiver_pause(struct receiver *receiver, gulong microseconds)
+{
+    gst_element_set_state(receiver->pipeline, GST_STATE_PAUSED);
+    g_usleep(microseconds);
+    gst_element_set_state(receiver->pipeline, GST_STATE_PLAYING);
+}
+
+/* --- files -------------------------------------------------------------------------------- */
+
+static const struct consumer {
+    const gchar *consumer, *reader; /* reader: NULL where there is no file */
+} consumers[] = {
+    {"jpegenc ! qtmux ! filesink location=%s", "filesrc location=%s ! qtdemux ! fakesink"},
+    {"jpegenc ! matroskamux ! filesink location=%s",
+     "filesrc location=%s ! matroskademux ! fakesink"},
+    {"openh264enc ! h264parse ! mp4mux ! filesink location=%s",
+     "filesrc location=%s ! qtdemux ! fakesink"},
+    {"videorate ! video/x-raw,framerate=25/1 ! fakesink name=out sync=false async=false", NULL},
+};
+
+enum event { LATE, PAUSE, FLUSH, RESTART, EVENTS };
+
+static gint counted;
+
+static GstPadProbeReturn count_frame(GstPad *pad, GstPadProbeInfo *info, gpointer user)
+{
+    g_atomic_int_inc(&counted);
+    return GST_PAD_PROBE_OK;
+}
+
+static void count_output(struct receiver *receiver)
+{
+    GstElement *out = gst_bin_get_by_name(GST_BIN(receiver->pipeline), "out");
+
+    g_atomic_int_set(&counted, 0);
+    if (!out)
+        return;
+    GstPad *pad = gst_element_get_static_pad(out, "sink");
+    gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, count_frame, NULL, NULL);
+    gst_object_unref(pad);
+    gst_object_unref(out);
+}
+
+static GstClockTime duration_of(const struct consumer *consumer, const gchar *file)
+{
+    gint64 duration = -1;
+
+    if (!consumer->reader)
+        return (GstClockTime)g_atomic_int_get(&counted) * PERIOD;
+    gchar *text = g_strdup_printf(consumer->reader, file);
+    GstElement *pipeline = gst_parse_launch(text, NULL);
+    gst_element_set_state(pipeline, GST_STATE_PAUSED);
+    fail_unless_equals_int(gst_element_get_state(pipeline, NULL, NULL, DEADLINE * GST_SECOND),
+                           GST_STATE_CHANGE_SUCCESS);
+    fail_unless(gst_element_query_duration(pipeline, GST_FORMAT_TIME, &duration));
+    gst_element_set_state(pipeline, GST_STATE_NULL);
+    gst_object_unref(pipeline);
+    g_free(text);
+    return (GstClockTime)duration;
+}
+
+static GstHarness *send_file(const gchar *address)
+{
+    GstHarness *sink = ends_sink(address, NULL);
+
+    gst_harness_set_src_caps_str(sink, CAPS_JUMPY);
+    return sink;
+}
+
+/* Pictures of a stream that begins at 0, as fast as they are taken. */
+static void push_frames(GstHarness *sink, guint from, guint to)
+{
+    for (guint i = from; i < to; i++) {
+        GstBuffer *buffer = ends_picture(CAPS_JUMPY, i);
+        GST_BUFFER_PTS(buffer) = i * PERIOD;
+        GST_BUFFER_DURATION(buffer) = PERIOD;
+        fail_unless_equals_int(gst_harness_push(sink, buffer), GST_FLOW_OK);
+    }
+}
+
+static void flush(GstHarness *sink)
+{
+    GstSegment segment;
+
+    gst_harness_push_event(sink, gst_event_new_flush_start());
+    gst_harness_push_event(sink, gst_event_new_flush_stop(TRUE));
+    gst_segment_init(&segment, GST_FORMAT_TIME);
+    gst_harness_push_event(sink, gst_event_new_segment(&segment));
+}
+
+static void send_halves(struct receiver *receiver, const gchar *address, enum event event)
+{
+    GstHarness *sink = send_file(address);
+
+    push_frames(sink, 0, FRAMES / 2);
+    receiver_wait_frames(receiver, FRAMES / 2);
+    if (event == FLUSH)
+        flush(sink);
+    if (event == RESTART) {
+        gst_harness_teardown(sink);
+        sink = send_file(address);
+    }
+    push_frames(sink, 0, FRAMES / 2);
+    gst_harness_push_event(sink, gst_event_new_eos());
+    receiver_wait_end(receiver);
+    gst_harness_teardown(sink);
+}
+
+static GstElement *play_file(const gchar *address)
+{
+    gchar *text = g_strdup_printf("videotestsrc num-buffers=%d ! " CAPS_JUMPY
+                                  " ! gpudirectsink sync=false async=false "
+                                  "address=%s",
+                                  FRAMES, address);
+    GstElement *pipeline = gst_parse_launch(text, NULL);
+
+    g_free(text);
+    gst_element_set_state(pipeline, GST_STATE_PLAYING);
+    return pipeline;
+}
+
+/* The sender waited for this receiver; or this one was paused meanwhile. */
+GST_START_TEST(test_files)
+{
+    const struct consumer *consumer = &consumers[__i__ % G_N_ELEMENTS(consumers)];
+    enum event event = (enum event)(__i__ / G_N_ELEMENTS(consumers) % EVENTS);
+    gboolean foreign_clock = __i__ / G_N_ELEMENTS(consumers) / EVENTS > 0;
+    gchar *address = ends_address(), *file = g_strdup_printf("/tmp/%s-%d", address, getpid());
+    GstElement *sender = event == LATE || event == PAUSE ? play_file(address) : NULL;
+    struct receiver receiver;
+
+    if (event == LATE)
+        g_usleep(700000); /* frames of this time were put at 0, all of them */
+    gchar *tail = g_strdup_printf(consumer->consumer, file);
+    gchar *text = g_strdup_printf("gpudirectsrc name=src address=%s ! %s%s", address,
+                                  event == PAUSE ? "identity sleep-time=4000 ! " : "", tail);
+    receiver_open(&receiver, foreign_clock, text);
+    count_output(&receiver);
+    if (event == PAUSE) {
+        receiver_wait_frames(&receiver, FRAMES / 4);
+        receiver_pause(&receiver, 700000);
+    }
+    if (sender)
+        receiver_wait_end(&receiver);
+    else
+        send_halves(&receiver, address, event);
+    fail_unless_equals_int(g_atomic_int_get(&receiver.frames), FRAMES);
+    fail_unless_equals_int(receiver.back, 0);
+    receiver_close(&receiver);
+    GstClockTime duration = duration_of(consumer, file);
+    fail_unless(ABS(GST_CLOCK_DIFF(duration, FRAMES * PERIOD)) <= (gint64)(2 * PERIOD),
+                "%d frames last %" GST_TIME_FORMAT " by %s", FRAMES, GST_TIME_ARGS(duration),
+                consumer->consumer);
+    if (sender) {
+        gst_element_set_state(sender, GST_STATE_NULL);
+        gst_object_unref(sender);
+    }
+    g_unlink(file);
+    g_free(text);
+    g_free(tail);
+    g_free(file);
+    g_free(address);
+}
+GST_END_TEST
+
+/* --- live --------------------------------------------------------------------------------- */
+
+static GstElement *go_live(const gchar *address, gboolean foreign_clock)
+{
+    gchar *text = g_strdup_printf("videotestsrc is-live=true pattern=snow ! " CAPS_LIVE
+                                  " ! gpudirectsink async=false address=%s",
+                                  address);
+    GstElement *pipeline = gst_parse_launch(text, NULL);
+
+    g_free(text);
+    use_clock(pipeline, foreign_clock);
+    gst_element_set_state(pipeline, GST_STATE_PLAYING);
+    return pipeline;
+}
+
+static void stop(GstElement *pipeline)
+{
+    gst_element_set_state(pipeline, GST_STATE_NULL);
+    gst_object_unref(pipeline);
+}
+
+static GstPadProbeReturn see_picture(GstPad *pad, GstPadProbeInfo *info, gpointer user)
+{
+    struct receiver *receiver = user;
+    GstMapInfo map;
+
+    if (!gst_buffer_map(GST_PAD_PROBE_INFO_BUFFER(info), &map, GST_MAP_READ))
+        return GST_PAD_PROBE_OK;
+    guint64 picture = 0;
+    for (gsize i = 0; i < map.size; i++)
+        picture = picture * 31 + map.data[i];
+    gst_buffer_unmap(GST_PAD_PROBE_INFO_BUFFER(info), &map);
+    g_mutex_lock(&receiver->lock);
+    receiver->pictures += picture != receiver->picture;
+    receiver->picture = picture;
+    g_mutex_unlock(&receiver->lock);
+    return GST_PAD_PROBE_OK;
+}
+
+/* As every application does. */
+static void follow_latency(struct receiver *receiver)
+{
+    GstMessage *message;
+
+    while ((message = gst_bus_pop_filtered(receiver->bus, GST_MESSAGE_LATENCY))) {
+        gst_bin_recalculate_latency(GST_BIN(receiver->pipeline));
+        gst_message_unref(message);
+    }
+}
+
+/* Until the picture behind compositor has moved so often from now on. */
+static void wait_for_pictures(struct receiver *receiver, guint more)
+{
+    g_mutex_lock(&receiver->lock);
+    guint until = receiver->pictures + more, seen = 0;
+    g_mutex_unlock(&receiver->lock);
+    for (int i = 0; i < DEADLINE * 100 && seen < until; i++) {
+        g_usleep(10000);
+        follow_latency(receiver);
+        g_mutex_lock(&receiver->lock);
+        seen = receiver->pictures;
+        g_mutex_unlock(&receiver->lock);
+    }
+    fail_unless(seen >= until, "the picture stands still");
+}
+
+/* Behind compositor, which shows at each time what belongs there: a receiver that is paused, and
+ * goes on with what came meanwhile or with the newest; a sender that is paused; one that is started
+ * again. With clocks that know each other, or that do not on either side. */
+GST_START_TEST(test_live)
+{
+    gboolean ours_foreign = __i__ & 1, theirs_foreign = (__i__ & 2) != 0;
+    gchar *address = ends_address();
+    struct receiver receiver;
+    gchar *text =
+        g_strdup_printf("gpudirectsrc name=src address=%s start=%s ! compositor ! " CAPS_LIVE
+                        " ! fakesink name=out sync=true qos=false",
+                        address, __i__ & 4 ? "oldest" : "newest");
+    GstElement *sender = go_live(address, theirs_foreign);
+
+    receiver_open(&receiver, ours_foreign, text);
+    GstElement *out = gst_bin_get_by_name(GST_BIN(receiver.pipeline), "out");
+    GstPad *pad = gst_element_get_static_pad(out, "sink");
+    gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, see_picture, &receiver, NULL);
+    wait_for_pictures(&receiver, 10);
+    receiver_pause(&receiver, 2500000);
+    wait_for_pictures(&receiver, 10);
+    gst_element_set_state(sender, GST_STATE_PAUSED);
+    g_usleep(500000);
+    gst_element_set_state(sender, GST_STATE_PLAYING);
+    wait_for_pictures(&receiver, 10);
+    stop(sender);
+    sender = go_live(address, theirs_foreign);
+    wait_for_pictures(&receiver, 10);
+    receiver_close(&receiver);
+    fail_unless_equals_int(receiver.back, 0);
+    /* Some frames that waited in the ring may come behind each other. */
+    fail_unless(receiver.ahead < (gint64)GST_SECOND, "a frame is %" G_GINT64_FORMAT " ns ahead",
+                receiver.ahead);
+    stop(sender);
+    gst_object_unref(pad);
+    gst_object_unref(out);
+    g_free(text);
+    g_free(address);
+}
+GST_END_TEST
+
+static Suite *timeline_suite(void)
+{
+    Suite *suite = suite_create("timeline");
+    TCase *tc = tcase_create("timeline");
+
+    suite_add_tcase(suite, tc);
+    tcase_set_timeout(tc, 120);
+    tcase_add_loop_test(tc, test_files, 0, 2 * EVENTS * G_N_ELEMENTS(consumers));
+    tcase_add_loop_test(tc, test_live, 0, 8);
+    return suite;
+}
+
+int main(int argc, char **argv)
+{
+    ends_init_environment();
+    gst_check_init(&argc, &argv);
+    return gst_check_run_suite(timeline_suite(), "timeline", __FILE__);
+}
