@@ -4,7 +4,9 @@
 /* The properties that both elements have. */
 #include "settings.h"
 
-#define SLOTS_DEFAULT 4
+/* A sink without a queue holds pictures back for 20 ms: 5 of them at 240 a second. One more is for
+ * their jitter. */
+#define SLOTS_DEFAULT 6
 #define SLOTS_MIN 2 /* one is read while the next is written */
 
 #define GST_TYPE_GPUDIRECT_SLOW_RECEIVER (gst_gpudirect_slow_receiver_get_type())
