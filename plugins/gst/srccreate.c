@@ -42,6 +42,7 @@ static void describe_linked(GstGpudirectSrc *self, const struct gpud_frame_info 
     struct wire_head head = {0};
     struct meta_loss loss = {self->lost_metas, GST_ELEMENT(self)};
 
+    head.drops = info->meta_size == 0; /* who says nothing may do so */
     if (!meta_decode(info->meta, info->meta_size, &head, buffer, &loss) && info->meta_size > 0)
         lost_metas_note(self->lost_metas, GST_ELEMENT(self), "unreadable",
                         "the sender's bytes are of no release that is known here");

@@ -271,16 +271,17 @@ static void push_gap(GstGpudirectSrc *self, const struct wire_event *event, gboo
     GstEvent *segment = gst_pad_get_sticky_event(pad, GST_EVENT_SEGMENT, 0);
     struct time_now now;
 
-    if (!before_frame) { /* which says it better, if there is one */
-        time_now_take(&now, GST_ELEMENT(self), g_atomic_int_get(&self->monotonic));
+    if (!segment) /* before the first picture there is nothing to bridge */
+        return;
+    gst_event_unref(segment);
+    time_now_take(&now, GST_ELEMENT(self), g_atomic_int_get(&self->monotonic));
+    if (!before_frame) /* which says it better, if there is one */
         time_map_update(&self->map, &event->head, GST_CLOCK_TIME_NONE, GST_CLOCK_TIME_NONE, &now);
-    }
-    GstClockTime time =
-        timeline_place_gap(&self->line, time_map_apply(&self->map, event->time), before_frame);
-    /* Before the first picture there is nothing to bridge. */
-    if (segment)
-        gst_pad_push_event(pad, gst_event_new_gap(time, event->duration));
-    g_clear_pointer(&segment, gst_event_unref);
+    gint64 mapped = gst_base_src_get_do_timestamp(GST_BASE_SRC(self))
+                        ? time_now_at(&now, GST_CLOCK_TIME_NONE)
+                        : time_map_apply(&self->map, event->time);
+    gst_pad_push_event(pad, gst_event_new_gap(timeline_place_gap(&self->line, mapped, before_frame),
+                                              event->duration));
 }
 
 /* With do-timestamp no time is the sender's. */

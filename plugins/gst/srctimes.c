@@ -16,8 +16,13 @@
 
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
 
-/* Pictures later than this come from a sender that does not keep up; no latency makes that good. */
-#define LATENESS_MAX (1 * GST_SECOND)
+/* A sender may be late for good reasons, which are its own pipeline's latency; or its times are
+ * none of the clock's. */
+#define LATENESS_MAX (60 * GST_SECOND)
+
+/* Where pictures are so much later than others, the sender does not keep up: no latency makes that
+ * good. */
+#define JITTER_MAX (1 * GST_SECOND)
 
 /* Latency is told in steps, and not more often than once a second: each time the whole pipeline
  * reconfigures. */
@@ -46,7 +51,8 @@ static void reckon(GstGpudirectSrc *self, GstClockTime *min, GstClockTime *max)
 {
     const struct src_latency *latency = &self->latency;
     GstClockTime deadline = MIN(self->processing_deadline, LONGEST);
-    GstClockTime jitter = latency->most - latency->least, hold = GST_CLOCK_TIME_NONE;
+    GstClockTime jitter = MIN(latency->most - latency->least, JITTER_MAX);
+    GstClockTime hold = GST_CLOCK_TIME_NONE;
 
     if (GST_CLOCK_TIME_IS_VALID(self->frame_duration) && !latency->sender_waits)
         hold = latency->slots * MIN(self->frame_duration, LONGEST);

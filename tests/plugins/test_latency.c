@@ -266,6 +266,24 @@ GST_START_TEST(test_late_picture)
 }
 GST_END_TEST
 
+/* A sender whose own pipeline takes 3 s: what its sink hands on is as late as that, and no sink
+ * here may take it for late. */
+GST_START_TEST(test_late_sender)
+{
+    GstClockTime min, max;
+
+    /* A harness has played since the machine was started. */
+    open_pair("slow-receiver=drop-oldest", NULL);
+    for (guint i = 0; i < 10; i++)
+        send_at(gst_element_get_current_running_time(ends_element(sink)) - 3 * GST_SECOND);
+    ask(ends_element(src), &min, &max);
+    fail_unless(min >= 3 * GST_SECOND, "a latency of %" G_GUINT64_FORMAT, min);
+    fail_unless(min + SINK_DEADLINE <= max, "%" G_GUINT64_FORMAT " to %" G_GUINT64_FORMAT, min,
+                max);
+    close_pair();
+}
+GST_END_TEST
+
 static GstPadProbeReturn hold(GstPad *pad, GstPadProbeInfo *info, gpointer user)
 {
     return GST_PAD_PROBE_OK; /* the pad stays blocked */
@@ -311,6 +329,7 @@ static Suite *latency_suite(void)
     tcase_add_loop_test(tc, test_full_rate, 0, 2);
     tcase_add_test(tc, test_max_is_what_the_ring_holds);
     tcase_add_test(tc, test_late_picture);
+    tcase_add_test(tc, test_late_sender);
     tcase_add_test(tc, test_held_thread);
     return suite;
 }
