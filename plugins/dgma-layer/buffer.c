@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dgma.h"
+#include "written.h"
 
 #define HOST_POINTER_FLAGS (CL_MEM_USE_HOST_PTR | CL_MEM_ALLOC_HOST_PTR | CL_MEM_COPY_HOST_PTR)
 #define HOST_ACCESS_FLAGS (CL_MEM_HOST_WRITE_ONLY | CL_MEM_HOST_READ_ONLY | CL_MEM_HOST_NO_ACCESS)
@@ -30,6 +30,8 @@ static void give_aperture(struct dgma_buffer *buffer)
 static void buffer_destroy(struct dgma_buffer *buffer)
 {
     give_aperture(buffer);
+    dgma_writes_free(buffer);
+    dgma_bring_free(buffer);
     if (buffer->kind == DGMA_BUS && buffer->surface_object)
         dgma_object_unpublish(buffer->surface_object);
     dgma_object_unref(buffer->surface_object);
@@ -87,7 +89,8 @@ static bool find_room(struct dgma_buffer *buffer)
 
 static bool back_bus(struct dgma_buffer *buffer, const void *content, size_t content_size)
 {
-    struct dgma_object *object = find_room(buffer) ? dgma_object_create(buffer->size) : NULL;
+    struct dgma_object *object =
+        find_room(buffer) ? dgma_object_create(buffer->size, buffer->copies) : NULL;
     if (!object)
         return false;
     buffer->surface_object = object;
@@ -250,6 +253,8 @@ static CL_API_ENTRY cl_int CL_API_CALL release_mem_object(cl_mem mem)
     if (buffer && atomic_fetch_sub(&buffer->refs, 1) == 1) {
         dgma_table_drop(&dgma_buffers, mem, buffer);
         give_aperture(buffer);
+        dgma_writes_free(buffer);
+        dgma_bring_free(buffer);
     }
     return dgma_next.clReleaseMemObject(mem);
 }

@@ -28,7 +28,7 @@ void dgma_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* ---- table.c: pointers to what we know about them ---- */
 
 struct dgma_table;
-extern struct dgma_table dgma_buffers, dgma_events, dgma_devices, dgma_card_table;
+extern struct dgma_table dgma_buffers, dgma_events, dgma_devices, dgma_kernels, dgma_card_table;
 
 /* A newer record hides an older one with the same key. false: no memory */
 bool dgma_table_put(struct dgma_table *table, const void *key, void *value);
@@ -76,14 +76,16 @@ struct dgma_object {
     cl_ulong base; /* bus address of the first byte */
     size_t total;  /* bytes mapped: the surface, then one marker page */
     uint8_t *map;
-    int owner_pid; /* 0: imported */
+    int owner_pid;                /* 0: imported */
+    struct dgma_written *written; /* NULL: the owner works in place */
     atomic_uint refs;
     atomic_uint pending_writes; /* WriteSignals of this process enqueued and not yet executed */
     struct dgma_object *next;   /* list of the owned, under the registry's lock */
 };
 
-/* A surface of `surface` bytes (a multiple of a page) under a fresh address; NULL: logged why. */
-struct dgma_object *dgma_object_create(size_t surface);
+/* A surface of `surface` bytes (a multiple of a page) under a fresh address; `keeps_copy`: with a
+ * map of what was written (written.h). NULL: logged why. */
+struct dgma_object *dgma_object_create(size_t surface, bool keeps_copy);
 /* The object that `address` lies in, this process's or another's, and where. NULL: logged why. */
 struct dgma_object *dgma_object_find(cl_ulong address, size_t *offset);
 void dgma_object_unref(struct dgma_object *object); /* NULL is fine */
@@ -105,8 +107,12 @@ struct dgma_buffer {
     bool copies; /* the driver keeps its own copy: move the bytes at each signal */
     struct dgma_object *surface_object, *marker_object; /* one reference each; often the same */
     uint8_t *surface;
-    _Atomic uint32_t *marker;       /* start of the marker page */
-    size_t marker_room;             /* bytes of the mapping from there on */
+    _Atomic uint32_t *marker;  /* start of the marker page */
+    size_t marker_room;        /* bytes of the mapping from there on */
+    struct dgma_write *writes; /* DGMA_EXTERNAL: commands whose bytes are not sent yet, writes.c */
+    bool all_written;          /* more than those */
+    struct dgma_copy_queue *copy_queue; /* DGMA_BUS that copies, bring.c */
+    uint32_t seen_marker;               /* the poller's, bring.c */
     struct dgma_aperture *aperture; /* DGMA_BUS, NULL until it is known on which device it lies */
 };
 
@@ -168,8 +174,13 @@ struct dgma_op {
     cl_mem mem;         /* WAIT, WRITE: retained, keeps `marker` and `object` alive */
     struct dgma_object *object; /* WRITE: whose pending_writes goes down */
     _Atomic uint32_t *marker;
-    uint32_t value;          /* WAIT: complete at marker >= value; WRITE: what to store */
-    uint32_t seen;           /* WAIT: the marker when last looked at */
+    uint32_t value;           /* WAIT: complete at marker >= value; WRITE: what to store */
+    uint32_t seen;            /* WAIT: the marker when last looked at */
+    struct dgma_buffer *copy; /* WAIT: its copy gets what was written; WRITE: whose writer it is */
+    cl_command_queue copy_queue; /* WAIT, through this, owned */
+    bool brought;                /* WAIT: it has, or will have once `gate` is complete */
+    struct dgma_box *boxes;      /* WRITE: what was written, owned */
+    cl_uint num_boxes;
     cl_uint count;           /* RESIDENT */
     cl_bus_address_amd *out; /* the program's */
     cl_bus_address_amd addresses[];
@@ -180,6 +191,11 @@ bool dgma_poller_start(void); /* false: the thread could not be started, logged 
 void dgma_poller_submit(struct dgma_op *op);
 /* Completes `done` and frees the operation, also one that never reached the poller. */
 void dgma_op_finish(struct dgma_op *op, cl_int status);
+/* Not if it has failed: that shows before PoCL is through with it, and then it aborts. Such an
+ * event is left to the system. */
+void dgma_gate_release(cl_event gate);
+/* The poller looks at gates by itself too; this makes it quick. */
+void dgma_poller_watch(cl_event gate);
 /* The poller looks at everything again: a gate has completed. */
 void dgma_poller_ring(void);
 void dgma_poller_finish(void);

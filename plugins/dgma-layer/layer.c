@@ -13,6 +13,7 @@
 
 #include "dgma.h"
 #include "disguise.h"
+#include "written.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define LAYER_NAME "gpudirect software DirectGMA"
@@ -56,11 +57,22 @@ static void *extension_function(const char *name)
     return dgma_disguise_function(name);
 }
 
+/* Commands of other extensions (clEnqueueCommandBufferKHR) may write into a buffer, and are no
+ * functions that the layer sees. Those that hand objects over and back do not. */
+static void note_writer(const char *name)
+{
+    if (name && strncmp(name, "clEnqueue", strlen("clEnqueue")) == 0 && !strstr(name, "Acquire") &&
+        !strstr(name, "Release"))
+        dgma_writes_unknown(name);
+}
+
 /* Always ours, whatever the platform (NULL too, it is resolved below us): they pass devices that
  * have the extension themselves on to their driver. */
 static CL_API_ENTRY void *CL_API_CALL get_function(const char *name)
 {
     void *function = extension_function(name);
+    if (!function)
+        note_writer(name);
     return function ? function : dgma_next.clGetExtensionFunctionAddress(name);
 }
 
@@ -68,6 +80,8 @@ static CL_API_ENTRY void *CL_API_CALL get_function_for_platform(cl_platform_id p
                                                                 const char *name)
 {
     void *function = extension_function(name);
+    if (!function)
+        note_writer(name);
     return function ? function : dgma_next.clGetExtensionFunctionAddressForPlatform(platform, name);
 }
 
@@ -106,6 +120,7 @@ EXPORT CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint num_entries,
     dgma_buffer_install(&layer);
     dgma_image_install(&layer);
     dgma_event_install(&layer);
+    dgma_writes_install(&layer);
     dgma_disguise_install(&layer);
     *num_entries_ret = entries;
     *layer_ret = &layer;

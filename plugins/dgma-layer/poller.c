@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "dgma.h"
+#include "written.h"
 
 #ifndef SYS_futex_waitv
 #define SYS_futex_waitv 449
@@ -75,6 +75,52 @@ static cl_int gate_status(cl_event gate)
     return status;
 }
 
+void dgma_gate_release(cl_event gate)
+{
+    if (gate_status(gate) >= 0)
+        dgma_next.clReleaseEvent(gate);
+}
+
+static void CL_CALLBACK gate_completed(cl_event gate, cl_int status, void *user_data)
+{
+    (void)gate, (void)status, (void)user_data;
+    dgma_poller_ring();
+}
+
+void dgma_poller_watch(cl_event gate)
+{
+    dgma_next.clSetEventCallback(gate, CL_COMPLETE, gate_completed, NULL);
+}
+
+static cl_int step_wait(struct dgma_op *op)
+{
+    if (op->brought)
+        return CL_COMPLETE;
+    op->seen = atomic_load_explicit(op->marker, memory_order_acquire);
+    if (op->seen < op->value)
+        return CL_QUEUED;
+    if (!op->copy)
+        return CL_COMPLETE;
+    op->brought = true;
+    cl_int status = dgma_bring_in(op->copy, op->mem, op->copy_queue, &op->gate);
+    if (status || !op->gate)
+        return status;
+    dgma_poller_watch(op->gate);
+    return CL_QUEUED;
+}
+
+static void step_write(struct dgma_op *op)
+{
+    if (op->copy) {
+        struct dgma_object *object = op->copy->surface_object;
+        for (cl_uint i = 0; i < op->num_boxes; i++)
+            dgma_written_add(object, (size_t)(op->copy->surface - object->map), &op->boxes[i]);
+    }
+    dgma_written_begin_signal(op->object, op->value);
+    dgma_marker_write(op->marker, op->value);
+    dgma_written_end_signal(op->object);
+}
+
 /* One look; like gate_status. */
 static cl_int step(struct dgma_op *op)
 {
@@ -87,10 +133,9 @@ static cl_int step(struct dgma_op *op)
     }
     switch (op->kind) {
     case DGMA_OP_WAIT:
-        op->seen = atomic_load_explicit(op->marker, memory_order_acquire);
-        return op->seen >= op->value ? CL_COMPLETE : CL_QUEUED;
+        return step_wait(op);
     case DGMA_OP_WRITE:
-        dgma_marker_write(op->marker, op->value);
+        step_write(op);
         return CL_COMPLETE;
     case DGMA_OP_RESIDENT:
         memcpy(op->out, op->addresses, op->count * sizeof op->addresses[0]);
@@ -104,12 +149,17 @@ void dgma_op_finish(struct dgma_op *op, cl_int status)
     if (op->object)
         atomic_fetch_sub(&op->object->pending_writes, 1);
     dgma_next.clSetUserEventStatus(op->done, status);
-    cl_event events[] = {op->done, op->gate, op->behind[0], op->behind[1]};
+    if (op->gate)
+        dgma_gate_release(op->gate);
+    cl_event events[] = {op->done, op->behind[0], op->behind[1]};
     for (size_t i = 0; i < sizeof events / sizeof events[0]; i++)
         if (events[i])
             dgma_next.clReleaseEvent(events[i]);
+    if (op->copy_queue)
+        dgma_next.clReleaseCommandQueue(op->copy_queue);
     if (op->mem)
         dgma_next.clReleaseMemObject(op->mem);
+    free(op->boxes);
     free(op);
 }
 

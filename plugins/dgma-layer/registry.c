@@ -9,9 +9,10 @@
  *   bus address  | slot (20 bits, random) | offset (32 bits) |
  *   file         /dev/shm/gpudirect-dgma-UID-SLOT
  *
- * That a slot's owner lives is shown by a lock (slot.c). Whoever finds a slot without one has found
- * what a dead process left, and removes it. What other processes put there is not trusted: owner,
- * mode and size are checked before anything is mapped. */
+ * An owner whose device keeps a copy has a second file beside it (written.c). That a slot's owner
+ * lives is shown by a lock (slot.c). Whoever finds a slot without one has found what a dead process
+ * left, and removes it. What other processes put there is not trusted: owner, mode and size are
+ * checked before anything is mapped. */
 
 #include <dirent.h>
 #include <errno.h>
@@ -29,6 +30,7 @@
 
 #include "dgma.h"
 #include "slot.h"
+#include "written.h"
 
 #define FOLDER "/dev/shm"
 #define SLOT_SHIFT \
@@ -77,6 +79,12 @@ static struct dgma_object *owned_at(cl_ulong base)
     return object;
 }
 
+static void remove_files(cl_ulong base)
+{
+    unlink(name_of(base).text);
+    dgma_written_unlink(name_of(base).text);
+}
+
 /* True if the slot's owner was dead, and the name is gone now. */
 static bool reclaim(cl_ulong base)
 {
@@ -85,7 +93,7 @@ static bool reclaim(cl_ulong base)
      * unlinked. */
     bool dead = !owned_at(base) && dgma_slot_claim_dead(slot_of(base));
     if (dead) {
-        unlink(name_of(base).text);
+        remove_files(base);
         dgma_slot_give(slot_of(base));
     }
     pthread_mutex_unlock(&lock);
@@ -218,7 +226,7 @@ static int publish(struct dgma_object *object, struct name *name)
     return fd;
 }
 
-struct dgma_object *dgma_object_create(size_t surface)
+struct dgma_object *dgma_object_create(size_t surface, bool keeps_copy)
 {
     pthread_once(&swept_at_start, sweep);
     size_t total = surface + DGMA_PAGE;
@@ -245,10 +253,14 @@ struct dgma_object *dgma_object_create(size_t surface)
         error = errno;
     pthread_mutex_unlock(&lock);
     close(fd);
+    if (!error && keeps_copy)
+        error = dgma_written_create(object, name.text);
     if (!error)
         return object;
     dgma_log("no %zu bytes of shared memory: %s%s", total, strerror(error), advice(error));
     dgma_object_unpublish(object);
+    if (object->map)
+        munmap(object->map, object->total);
     free(object);
     return NULL;
 }
@@ -307,11 +319,13 @@ static struct dgma_object *import(cl_ulong base)
         free(object);
         object = NULL;
     }
-    if (object)
+    if (object) {
         object->base = base;
-    else
+        dgma_written_open(object, name.text);
+    } else {
         dgma_log("a bus address cannot be mapped: %s%s", reason ? reason : strerror(errno),
                  reason ? "" : advice(errno));
+    }
     close(fd);
     return object;
 }
@@ -345,7 +359,7 @@ void dgma_object_unpublish(struct dgma_object *object)
         at = &(*at)->next;
     if (*at) {
         *at = object->next;
-        unlink(name_of(object->base).text);
+        remove_files(object->base);
         dgma_slot_give(slot_of(object->base));
     }
     pthread_mutex_unlock(&lock);
@@ -355,6 +369,7 @@ void dgma_object_unref(struct dgma_object *object)
 {
     if (!object || atomic_fetch_sub(&object->refs, 1) > 1)
         return;
+    dgma_written_close(object);
     munmap(object->map, object->total);
     free(object);
 }
@@ -367,6 +382,6 @@ void dgma_registry_finish(void)
     pthread_mutex_lock(&lock);
     for (struct dgma_object *object = owned; object; object = object->next)
         if (object->owner_pid == getpid())
-            unlink(name_of(object->base).text);
+            remove_files(object->base);
     pthread_mutex_unlock(&lock);
 }

@@ -3,12 +3,14 @@
 
 /* The extension's three commands, out of what every OpenCL 1.2 driver has.
  *
- *   WaitSignal:   [marker as gate] . . poller: marker >= value . . user event
- *                                                     |
- *                              [copy to the device] <-+-> barrier -> event
+ *   WaitSignal:   [marker as gate] . . poller: marker >= value [, bytes to the device] . . user
+ * event
+ *                                                                                        |
+ *                                                                                     barrier ->
+ * event
  *
  *   WriteSignal:  CPU device:  host function in the queue: store, wake -> event
- *                 others:      copy from the device . . poller: store, wake . . user event
+ *                 others:      bytes from the device . . poller: store, wake . . user event
  *                                                                  |
  *                                                               barrier -> event
  *
@@ -19,6 +21,7 @@
 #include <time.h>
 
 #include "disguise.h"
+#include "written.h"
 
 struct queue {
     cl_command_queue handle;
@@ -67,18 +70,6 @@ static cl_int check_wait_list(cl_uint num_events, const cl_event *wait_list)
     return CL_SUCCESS;
 }
 
-static void CL_CALLBACK gate_completed(cl_event gate, cl_int status, void *user_data)
-{
-    (void)gate, (void)status, (void)user_data;
-    dgma_poller_ring();
-}
-
-/* The poller looks at gates by itself too; the callback only makes it quick. */
-static void watch_gate(cl_event gate)
-{
-    dgma_next.clSetEventCallback(gate, CL_COMPLETE, gate_completed, NULL);
-}
-
 static struct dgma_op *op_new(const struct queue *queue, enum dgma_op_kind kind, cl_uint count,
                               cl_int *status)
 {
@@ -97,18 +88,15 @@ static struct dgma_op *op_new(const struct queue *queue, enum dgma_op_kind kind,
     return NULL;
 }
 
-/* The queue stands still until `op` (NULL: nothing) is done; `copy`: then the device gets the
- * buffer's bytes. The event is the program's and shows as `type`. */
-static cl_int stall(const struct queue *queue, struct dgma_op *op, cl_mem mem,
-                    const struct dgma_buffer *copy, cl_command_type type, cl_event *event)
+/* The queue stands still until `op` (NULL: nothing) is done. The event is the program's and shows
+ * as `type`. */
+static cl_int stall(const struct queue *queue, struct dgma_op *op, cl_command_type type,
+                    cl_event *event)
 {
     const cl_event *after = op ? &op->done : NULL;
     cl_event between = NULL, barrier = NULL;
     cl_int status = CL_SUCCESS;
-    if (copy)
-        status = dgma_next.clEnqueueWriteBuffer(queue->handle, mem, CL_FALSE, 0, copy->size,
-                                                copy->surface, after != NULL, after, &between);
-    else if (after && queue->out_of_order)
+    if (after && queue->out_of_order)
         /* A driver may let a barrier with a wait list overtake the barrier before it (PoCL does),
          * but not a marker: through it this stall comes after the earlier ones. */
         status = dgma_next.clEnqueueMarkerWithWaitList(queue->handle, 1, after, &between);
@@ -126,45 +114,57 @@ static cl_int stall(const struct queue *queue, struct dgma_op *op, cl_mem mem,
     if (op) {
         op->behind[0] = between;
         op->behind[1] = barrier;
-    } else if (between) {
-        dgma_next.clReleaseEvent(between);
     }
     if (status == CL_SUCCESS)
         dgma_next.clFlush(queue->handle);
     return status;
 }
 
-static cl_int wait_signal(const struct queue *queue, cl_mem mem, const struct dgma_buffer *buffer,
+static cl_int prepare_wait(const struct queue *queue, cl_mem mem, struct dgma_buffer *buffer,
+                           bool gated, cl_uint num_events, const cl_event *wait_list,
+                           struct dgma_op *op)
+{
+    cl_int status = CL_SUCCESS;
+    if (buffer->copies) {
+        op->copy = buffer;
+        op->copy_queue = dgma_bring_queue(buffer, dgma_card_device(queue->device_id), &status);
+    }
+    if (status == CL_SUCCESS && gated)
+        status =
+            dgma_next.clEnqueueMarkerWithWaitList(queue->handle, num_events, wait_list, &op->gate);
+    if (status == CL_SUCCESS)
+        status = dgma_next.clRetainMemObject(mem);
+    if (status == CL_SUCCESS)
+        op->mem = mem;
+    return status;
+}
+
+static cl_int wait_signal(const struct queue *queue, cl_mem mem, struct dgma_buffer *buffer,
                           cl_uint value, cl_uint num_events, const cl_event *wait_list,
                           cl_event *event)
 {
-    const struct dgma_buffer *copy = buffer->copies ? buffer : NULL;
     /* The value counts when the queue gets there. Looking earlier is the same, since values only
      * grow, unless this process is about to write the marker (a reset to 0) or the program asks for
-     * an order. */
-    bool gated = num_events > 0 || atomic_load(&buffer->marker_object->pending_writes) > 0;
+     * an order; or unless there is a copy, which earlier commands may still be using. */
+    bool gated =
+        num_events > 0 || buffer->copies || atomic_load(&buffer->marker_object->pending_writes) > 0;
     if (!gated && atomic_load_explicit(buffer->marker, memory_order_acquire) >= value)
-        return stall(queue, NULL, mem, copy, CL_COMMAND_WAIT_SIGNAL_AMD, event);
+        return stall(queue, NULL, CL_COMMAND_WAIT_SIGNAL_AMD, event);
     cl_int status;
     struct dgma_op *op = op_new(queue, DGMA_OP_WAIT, 0, &status);
-    if (op && gated)
-        status =
-            dgma_next.clEnqueueMarkerWithWaitList(queue->handle, num_events, wait_list, &op->gate);
-    if (op && status == CL_SUCCESS)
-        status = dgma_next.clRetainMemObject(mem);
-    if (op && status == CL_SUCCESS) {
-        op->mem = mem;
-        status = stall(queue, op, mem, copy, CL_COMMAND_WAIT_SIGNAL_AMD, event);
-    }
+    if (!op)
+        return status;
+    status = prepare_wait(queue, mem, buffer, gated, num_events, wait_list, op);
+    if (status == CL_SUCCESS)
+        status = stall(queue, op, CL_COMMAND_WAIT_SIGNAL_AMD, event);
     if (status) {
-        if (op)
-            dgma_op_finish(op, status);
+        dgma_op_finish(op, status);
         return status;
     }
     op->marker = buffer->marker;
     op->value = value;
     if (op->gate)
-        watch_gate(op->gate);
+        dgma_poller_watch(op->gate);
     dgma_poller_submit(op);
     return CL_SUCCESS;
 }
@@ -250,26 +250,23 @@ static cl_int write_by_poller(const struct queue *queue, cl_mem mem, struct dgma
     if (!op)
         return status;
     atomic_fetch_add(&buffer->marker_object->pending_writes, 1);
-    status = buffer->copies ? dgma_next.clEnqueueReadBuffer(queue->handle, mem, CL_FALSE, 0,
-                                                            buffer->size, buffer->surface,
-                                                            list->count, list->events, &op->gate)
-                            : dgma_next.clEnqueueMarkerWithWaitList(queue->handle, list->count,
-                                                                    list->events, &op->gate);
+    status = dgma_writes_send(queue->handle, mem, buffer, list->count, list->events, op);
     if (status == CL_SUCCESS)
         status = dgma_next.clRetainMemObject(mem);
     if (status == CL_SUCCESS) {
         op->mem = mem;
-        status = stall(queue, op, mem, NULL, CL_COMMAND_WRITE_SIGNAL_AMD, event);
+        status = stall(queue, op, CL_COMMAND_WRITE_SIGNAL_AMD, event);
     }
     if (status) {
         atomic_fetch_sub(&buffer->marker_object->pending_writes, 1);
         dgma_op_finish(op, status);
         return status;
     }
+    op->copy = buffer;
     op->object = buffer->marker_object;
     op->marker = marker;
     op->value = value;
-    watch_gate(op->gate);
+    dgma_poller_watch(op->gate);
     dgma_poller_submit(op);
     return CL_SUCCESS;
 }
@@ -283,7 +280,8 @@ static cl_int write_signal(const struct queue *queue, cl_mem mem, struct dgma_bu
     if (status)
         return status;
     _Atomic uint32_t *marker = buffer->marker + offset / sizeof *marker;
-    bool in_queue = !buffer->copies && queue->device->runs_host_functions;
+    bool declared = buffer->surface_object->written || buffer->marker_object->written;
+    bool in_queue = !buffer->copies && !declared && queue->device->runs_host_functions;
     status = (in_queue ? write_in_queue : write_by_poller)(queue, mem, buffer, marker, value, &list,
                                                            event);
     joined_list_free(&list);
@@ -379,7 +377,7 @@ static cl_int make_resident_now(const struct queue *queue, cl_uint num_mems, con
         dgma_event_track(reached, CL_COMMAND_MAKE_BUFFERS_RESIDENT_AMD);
         *event = reached;
     } else {
-        dgma_next.clReleaseEvent(reached);
+        dgma_gate_release(reached);
     }
     return status;
 }
@@ -396,12 +394,12 @@ static cl_int make_resident_later(const struct queue *queue, cl_uint num_mems, c
     op->out = addresses;
     status = dgma_next.clEnqueueMarkerWithWaitList(queue->handle, num_events, wait_list, &op->gate);
     if (status == CL_SUCCESS)
-        status = stall(queue, op, NULL, NULL, CL_COMMAND_MAKE_BUFFERS_RESIDENT_AMD, event);
+        status = stall(queue, op, CL_COMMAND_MAKE_BUFFERS_RESIDENT_AMD, event);
     if (status) {
         dgma_op_finish(op, status);
         return status;
     }
-    watch_gate(op->gate);
+    dgma_poller_watch(op->gate);
     dgma_poller_submit(op);
     return CL_SUCCESS;
 }

@@ -35,6 +35,7 @@ struct dgma_table {
 struct dgma_table dgma_buffers = {.stripes = STRIPES_INIT};
 struct dgma_table dgma_events = {.stripes = STRIPES_INIT};
 struct dgma_table dgma_devices = {.stripes = STRIPES_INIT};
+struct dgma_table dgma_kernels = {.stripes = STRIPES_INIT};
 struct dgma_table dgma_card_table = {.stripes = STRIPES_INIT};
 struct dgma_table dgma_context_cards = {.stripes = STRIPES_INIT};
 struct dgma_table dgma_queue_cards = {.stripes = STRIPES_INIT};

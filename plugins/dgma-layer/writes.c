@@ -1,0 +1,417 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What the program's commands write into external buffers, until a WriteSignal sends it. A command
+ * says which bytes; a kernel does not, so it counts as having written the whole buffer. Followed
+ * are buffers that have two versions: this device keeps a copy, or the owner does. */
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "written.h"
+
+enum { MOST_WRITES = 4096 }; /* of a buffer and not sent yet; more count as the whole of it */
+
+struct dgma_write {
+    struct dgma_write *next;
+    struct dgma_box box;
+    cl_command_queue queue; /* only to be compared */
+    cl_event event;         /* owned */
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* every buffer's writes */
+static atomic_bool unknown;
+
+void dgma_writes_unknown(const char *function)
+{
+    if (!atomic_exchange(&unknown, true))
+        dgma_log("what %s writes is not followed: each WriteSignal sends its whole buffer",
+                 function);
+}
+
+static struct dgma_box whole_of(const struct dgma_buffer *buffer)
+{
+    return (struct dgma_box){.width = buffer->size, .rows = 1, .slices = 1};
+}
+
+static bool covers(const struct dgma_buffer *buffer, const struct dgma_box *box,
+                   const struct dgma_box *other)
+{
+    return (box->rows == 1 && box->slices == 1 && box->offset == 0 && box->width == buffer->size) ||
+           memcmp(box, other, sizeof *box) == 0;
+}
+
+static void drop(struct dgma_write **at)
+{
+    struct dgma_write *write = *at;
+    *at = write->next;
+    dgma_next.clReleaseEvent(write->event);
+    free(write);
+}
+
+/* `event` is taken over. */
+static void add_locked(struct dgma_buffer *buffer, const struct dgma_box *box,
+                       cl_command_queue queue, cl_event event)
+{
+    unsigned count = 0;
+    struct dgma_write **at = &buffer->writes;
+    while (*at)
+        if ((*at)->queue == queue && covers(buffer, box, &(*at)->box)) {
+            drop(at); /* the later command of the queue writes all that it wrote */
+        } else {
+            at = &(*at)->next;
+            count++;
+        }
+    struct dgma_write *write = calloc(1, sizeof *write);
+    if (!write || count >= MOST_WRITES) {
+        free(write);
+        dgma_next.clReleaseEvent(event);
+        buffer->all_written = true; /* for good: nobody knows when this one has been sent */
+        return;
+    }
+    *write = (struct dgma_write){NULL, *box, queue, event};
+    *at = write;
+}
+
+/* Before a command: where its event goes. NULL `p->buffer`: not to be followed. */
+struct pending {
+    struct dgma_buffer *buffer;
+    cl_event own;
+};
+
+static cl_event *begin(struct pending *p, cl_mem mem, cl_event *event)
+{
+    struct dgma_buffer *buffer = mem ? dgma_buffer_get(mem) : NULL;
+    bool follow = buffer && buffer->kind == DGMA_EXTERNAL &&
+                  (buffer->copies || buffer->surface_object->written);
+    *p = (struct pending){.buffer = follow ? buffer : NULL};
+    return follow && !event ? &p->own : event;
+}
+
+static cl_int end(struct pending *p, cl_int status, cl_command_queue queue,
+                  const struct dgma_box *box, const cl_event *event)
+{
+    if (!p->buffer || status)
+        return status;
+    cl_event done = p->own ? p->own : *event;
+    if (!p->own)
+        dgma_next.clRetainEvent(done);
+    pthread_mutex_lock(&lock);
+    add_locked(p->buffer, box, queue, done);
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+void dgma_writes_free(struct dgma_buffer *buffer)
+{
+    pthread_mutex_lock(&lock);
+    while (buffer->writes)
+        drop(&buffer->writes);
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- sending ---- */
+
+/* Is it in what this signal sends for certain, so that the next one need not send it again? */
+static bool is_settled(const struct dgma_write *write, cl_command_queue queue, cl_uint num_events,
+                       const cl_event *wait_list)
+{
+    cl_int state = CL_QUEUED;
+    if (write->queue == queue)
+        return true;
+    for (cl_uint i = 0; i < num_events; i++)
+        if (wait_list[i] == write->event)
+            return true;
+    dgma_next.clGetEventInfo(write->event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state,
+                             NULL);
+    return state <= CL_COMPLETE;
+}
+
+static cl_int take(struct dgma_buffer *buffer, cl_command_queue queue, cl_uint num_events,
+                   const cl_event *wait_list, struct dgma_op *op)
+{
+    cl_int status = CL_SUCCESS;
+    pthread_mutex_lock(&lock);
+    cl_uint count = 0;
+    for (const struct dgma_write *write = buffer->writes; write; write = write->next)
+        count++;
+    bool all = buffer->all_written || atomic_load(&unknown);
+    op->boxes = calloc(all ? 1 : count + 1, sizeof op->boxes[0]);
+    if (!op->boxes)
+        status = CL_OUT_OF_HOST_MEMORY;
+    for (struct dgma_write **at = &buffer->writes; op->boxes && *at;) {
+        if (!all)
+            op->boxes[op->num_boxes++] = (*at)->box;
+        if (is_settled(*at, queue, num_events, wait_list))
+            drop(at);
+        else
+            at = &(*at)->next;
+    }
+    if (op->boxes && all)
+        op->boxes[op->num_boxes++] = whole_of(buffer);
+    pthread_mutex_unlock(&lock);
+    return status;
+}
+
+static cl_int read_box(cl_command_queue queue, cl_mem mem, uint8_t *surface,
+                       const struct dgma_box *box, cl_uint num_events, const cl_event *wait_list,
+                       cl_event *event)
+{
+    if (box->rows == 1 && box->slices == 1)
+        return dgma_next.clEnqueueReadBuffer(queue, mem, CL_FALSE, box->offset, box->width,
+                                             surface + box->offset, num_events, wait_list, event);
+    size_t slice = box->slices > 1 ? box->slice_pitch : 0, in_slice = box->offset;
+    size_t origin[3] = {0, 0, 0};
+    if (slice) {
+        origin[2] = box->offset / slice;
+        in_slice = box->offset % slice;
+    }
+    origin[1] = in_slice / box->row_pitch;
+    origin[0] = in_slice % box->row_pitch;
+    const size_t region[3] = {box->width, box->rows, box->slices};
+    return dgma_next.clEnqueueReadBufferRect(queue, mem, CL_FALSE, origin, origin, region,
+                                             box->row_pitch, slice, box->row_pitch, slice, surface,
+                                             num_events, wait_list, event);
+}
+
+cl_int dgma_writes_send(cl_command_queue queue, cl_mem mem, struct dgma_buffer *buffer,
+                        cl_uint num_events, const cl_event *wait_list, struct dgma_op *op)
+{
+    cl_int status = take(buffer, queue, num_events, wait_list, op);
+    if (status || !buffer->copies || op->num_boxes == 0)
+        return status
+                   ? status
+                   : dgma_next.clEnqueueMarkerWithWaitList(queue, num_events, wait_list, &op->gate);
+    cl_event *events = calloc(op->num_boxes, sizeof *events);
+    if (!events)
+        return CL_OUT_OF_HOST_MEMORY;
+    cl_uint count = 0;
+    while (count < op->num_boxes && status == CL_SUCCESS) {
+        status = read_box(queue, mem, buffer->surface, &op->boxes[count], num_events, wait_list,
+                          &events[count]);
+        if (status == CL_SUCCESS)
+            count++;
+    }
+    if (status == CL_SUCCESS)
+        status = dgma_next.clEnqueueMarkerWithWaitList(queue, count, events, &op->gate);
+    for (cl_uint i = 0; i < count; i++)
+        dgma_next.clReleaseEvent(events[i]);
+    free(events);
+    return status;
+}
+
+/* ---- the commands ---- */
+
+static struct dgma_box line(size_t offset, size_t size)
+{
+    return (struct dgma_box){.offset = offset, .width = size, .rows = 1, .slices = 1};
+}
+
+static struct dgma_box box_of(const size_t origin[3], const size_t region[3], size_t row_pitch,
+                              size_t slice_pitch)
+{
+    size_t row = row_pitch ? row_pitch : region[0];
+    size_t slice = slice_pitch ? slice_pitch : row * region[1];
+    return (struct dgma_box){.offset = origin[2] * slice + origin[1] * row + origin[0],
+                             .width = region[0],
+                             .rows = region[1],
+                             .row_pitch = row,
+                             .slices = region[2],
+                             .slice_pitch = slice};
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL write_buffer(cl_command_queue queue, cl_mem mem,
+                                                    cl_bool blocking, size_t offset, size_t size,
+                                                    const void *from, cl_uint num_events,
+                                                    const cl_event *wait_list, cl_event *event)
+{
+    struct pending p;
+    cl_event *at = begin(&p, mem, event);
+    struct dgma_box box = line(offset, size);
+    return end(&p,
+               dgma_next.clEnqueueWriteBuffer(queue, mem, blocking, offset, size, from, num_events,
+                                              wait_list, at),
+               queue, &box, at);
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL
+write_buffer_rect(cl_command_queue queue, cl_mem mem, cl_bool blocking, const size_t *origin,
+                  const size_t *host_origin, const size_t *region, size_t row_pitch,
+                  size_t slice_pitch, size_t host_row_pitch, size_t host_slice_pitch,
+                  const void *from, cl_uint num_events, const cl_event *wait_list, cl_event *event)
+{
+    struct pending p;
+    cl_event *at = begin(&p, mem, event);
+    cl_int status = dgma_next.clEnqueueWriteBufferRect(
+        queue, mem, blocking, origin, host_origin, region, row_pitch, slice_pitch, host_row_pitch,
+        host_slice_pitch, from, num_events, wait_list, at);
+    if (status)
+        return status;
+    struct dgma_box box = box_of(origin, region, row_pitch, slice_pitch);
+    return end(&p, status, queue, &box, at);
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL fill_buffer(cl_command_queue queue, cl_mem mem,
+                                                   const void *pattern, size_t pattern_size,
+                                                   size_t offset, size_t size, cl_uint num_events,
+                                                   const cl_event *wait_list, cl_event *event)
+{
+    struct pending p;
+    cl_event *at = begin(&p, mem, event);
+    struct dgma_box box = line(offset, size);
+    return end(&p,
+               dgma_next.clEnqueueFillBuffer(queue, mem, pattern, pattern_size, offset, size,
+                                             num_events, wait_list, at),
+               queue, &box, at);
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL copy_buffer(cl_command_queue queue, cl_mem from, cl_mem to,
+                                                   size_t from_offset, size_t offset, size_t size,
+                                                   cl_uint num_events, const cl_event *wait_list,
+                                                   cl_event *event)
+{
+    struct pending p;
+    cl_event *at = begin(&p, to, event);
+    struct dgma_box box = line(offset, size);
+    return end(&p,
+               dgma_next.clEnqueueCopyBuffer(queue, from, to, from_offset, offset, size, num_events,
+                                             wait_list, at),
+               queue, &box, at);
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL copy_buffer_rect(
+    cl_command_queue queue, cl_mem from, cl_mem to, const size_t *from_origin, const size_t *origin,
+    const size_t *region, size_t from_row_pitch, size_t from_slice_pitch, size_t row_pitch,
+    size_t slice_pitch, cl_uint num_events, const cl_event *wait_list, cl_event *event)
+{
+    struct pending p;
+    cl_event *at = begin(&p, to, event);
+    cl_int status = dgma_next.clEnqueueCopyBufferRect(queue, from, to, from_origin, origin, region,
+                                                      from_row_pitch, from_slice_pitch, row_pitch,
+                                                      slice_pitch, num_events, wait_list, at);
+    if (status)
+        return status;
+    struct dgma_box box = box_of(origin, region, row_pitch, slice_pitch);
+    return end(&p, status, queue, &box, at);
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL copy_image_to_buffer(
+    cl_command_queue queue, cl_mem image, cl_mem to, const size_t *origin, const size_t *region,
+    size_t offset, cl_uint num_events, const cl_event *wait_list, cl_event *event)
+{
+    struct pending p;
+    size_t element = 0;
+    cl_event *at = begin(&p, to, event);
+    cl_int status = dgma_next.clEnqueueCopyImageToBuffer(queue, image, to, origin, region, offset,
+                                                         num_events, wait_list, at);
+    if (status || !p.buffer)
+        return status;
+    struct dgma_box box = whole_of(p.buffer);
+    if (dgma_next.clGetImageInfo(image, CL_IMAGE_ELEMENT_SIZE, sizeof element, &element, NULL) ==
+        CL_SUCCESS)
+        box = line(offset, region[0] * region[1] * region[2] * element);
+    return end(&p, status, queue, &box, at);
+}
+
+/* A kernel may have several external buffers: each holds its event. */
+struct launch {
+    cl_command_queue queue;
+    cl_event event;
+};
+
+static void wrote_all(void *user_data, cl_mem mem)
+{
+    struct launch *launch = user_data;
+    struct pending p;
+    cl_event *at = begin(&p, mem, &launch->event);
+    struct dgma_box box = p.buffer ? whole_of(p.buffer) : line(0, 0);
+    end(&p, CL_SUCCESS, launch->queue, &box, at);
+}
+
+static void finds(void *user_data, cl_mem mem)
+{
+    (void)mem;
+    *(bool *)user_data = true;
+}
+
+static bool writes_external(cl_kernel kernel)
+{
+    bool found = false;
+    dgma_kernel_externals(kernel, finds, &found);
+    return found;
+}
+
+static cl_int launched(cl_int status, bool external, cl_kernel kernel, struct launch *launch,
+                       cl_event *event)
+{
+    if (status || !external)
+        return status;
+    dgma_kernel_externals(kernel, wrote_all, launch);
+    if (event)
+        *event = launch->event;
+    else
+        dgma_next.clReleaseEvent(launch->event);
+    return CL_SUCCESS;
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL run_kernel(cl_command_queue queue, cl_kernel kernel,
+                                                  cl_uint dimensions, const size_t *offset,
+                                                  const size_t *global, const size_t *local,
+                                                  cl_uint num_events, const cl_event *wait_list,
+                                                  cl_event *event)
+{
+    struct launch launch = {.queue = queue};
+    bool external = writes_external(kernel);
+    cl_int status =
+        dgma_next.clEnqueueNDRangeKernel(queue, kernel, dimensions, offset, global, local,
+                                         num_events, wait_list, external ? &launch.event : event);
+    return launched(status, external, kernel, &launch, event);
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL run_task(cl_command_queue queue, cl_kernel kernel,
+                                                cl_uint num_events, const cl_event *wait_list,
+                                                cl_event *event)
+{
+    struct launch launch = {.queue = queue};
+    bool external = writes_external(kernel);
+    cl_int status = dgma_next.clEnqueueTask(queue, kernel, num_events, wait_list,
+                                            external ? &launch.event : event);
+    return launched(status, external, kernel, &launch, event);
+}
+
+static CL_API_ENTRY cl_int CL_API_CALL run_native(cl_command_queue queue,
+                                                  void(CL_CALLBACK *function)(void *), void *args,
+                                                  size_t args_size, cl_uint num_mems,
+                                                  const cl_mem *mems, const void **places,
+                                                  cl_uint num_events, const cl_event *wait_list,
+                                                  cl_event *event)
+{
+    struct launch launch = {.queue = queue};
+    cl_int status =
+        dgma_next.clEnqueueNativeKernel(queue, function, args, args_size, num_mems, mems, places,
+                                        num_events, wait_list, num_mems ? &launch.event : event);
+    if (status || !num_mems)
+        return status;
+    for (cl_uint i = 0; i < num_mems; i++)
+        wrote_all(&launch, mems[i]);
+    if (event)
+        *event = launch.event;
+    else
+        dgma_next.clReleaseEvent(launch.event);
+    return CL_SUCCESS;
+}
+
+void dgma_writes_install(cl_icd_dispatch *table)
+{
+    table->clEnqueueWriteBuffer = write_buffer;
+    table->clEnqueueWriteBufferRect = write_buffer_rect;
+    table->clEnqueueFillBuffer = fill_buffer;
+    table->clEnqueueCopyBuffer = copy_buffer;
+    table->clEnqueueCopyBufferRect = copy_buffer_rect;
+    table->clEnqueueCopyImageToBuffer = copy_image_to_buffer;
+    table->clEnqueueNDRangeKernel = run_kernel;
+    table->clEnqueueTask = run_task;
+    table->clEnqueueNativeKernel = run_native;
+    dgma_kernels_install(table);
+}
