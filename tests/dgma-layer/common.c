@@ -163,3 +163,10 @@ bool object_exists(const struct bus_address *address)
              (unsigned long long)(address->surface >> 32));
     return access(path, F_OK) == 0;
 }
+
+void wait_until_gone(const struct bus_address *address)
+{
+    for (int i = 0; i < 10000 && object_exists(address); i++)
+        sleep_ms(1);
+    CHECK(!object_exists(address));
+}

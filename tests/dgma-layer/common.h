@@ -88,5 +88,7 @@ double now_us(void);
 void sleep_ms(unsigned ms);
 /* Is there a file in /dev/shm for that address? Other programs' objects do not matter. */
 bool object_exists(const struct bus_address *address);
+/* A driver may destroy a buffer some time after its last release. */
+void wait_until_gone(const struct bus_address *address);
 
 #endif

@@ -20,14 +20,6 @@ static void CL_CALLBACK on_destroy(cl_mem mem, void *user_data)
     atomic_fetch_add(&destroyed, *(int *)user_data);
 }
 
-/* A driver may destroy a buffer some time after its last release. */
-static void wait_until_gone(const struct bus_address *address)
-{
-    for (int i = 0; i < 2000 && object_exists(address); i++)
-        sleep_ms(1);
-    CHECK(!object_exists(address));
-}
-
 static void references(struct cl *cl)
 {
     struct bus_address address;

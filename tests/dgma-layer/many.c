@@ -109,7 +109,7 @@ int main(int argc, char **argv)
     for (cl_uint i = 0; i < BUFFERS; i++)
         CHECK_CL(CL_SUCCESS, clReleaseMemObject(mems[i]));
     for (cl_uint i = 0; i < BUFFERS; i += 97)
-        CHECK(!object_exists(&addresses[i]));
+        wait_until_gone(&addresses[i]);
     close_cl(&cl);
     return 0;
 }
