@@ -210,7 +210,8 @@ static void test_claim(void)
     CHECK(access(path, F_OK) < 0, "the socket is left behind");
 
     struct gpud_error again;
-    CHECK(gpud_socket_connect(path, NULL, &fd, &pid, &again) == GPUD_AGAIN, "a connection to nobody");
+    CHECK(gpud_socket_connect(path, NULL, &fd, &pid, &again) == GPUD_AGAIN,
+          "a connection to nobody");
     WORKS(gpud_listener_open(&second, path, NULL, &e));
     gpud_listener_close(&second);
     CHECK_EQUAL(count_entries(base), 1); /* the runtime directory */
@@ -225,7 +226,8 @@ static pid_t listen_elsewhere(const char *path, const char *name)
     pid_t child = fork();
     if (child == 0) {
         prctl(PR_SET_NAME, name);
-        if (gpud_listener_open(&listener, path, NULL, NULL) == GPUD_OK && write(ready[1], "x", 1) == 1)
+        if (gpud_listener_open(&listener, path, NULL, NULL) == GPUD_OK &&
+            write(ready[1], "x", 1) == 1)
             pause();
         _exit(1);
     }
@@ -245,7 +247,8 @@ static void test_stale(void)
     pid_t child = listen_elsewhere(path, "cam\x1b[31m\xc2\x9b");
     kill(child, SIGSTOP); /* which is a living process, too */
     struct gpud_error error;
-    CHECK(gpud_listener_open(&listener, path, NULL, &error) == GPUD_IO && error.native == EADDRINUSE,
+    CHECK(gpud_listener_open(&listener, path, NULL, &error) == GPUD_IO &&
+              error.native == EADDRINUSE,
           "taken from a living process");
     gpud_print(says, "has the address %s: process %d (cam?[31m?\?);", path, child);
     CHECK(strstr(error.reason, says), "\"%s\" does not say \"%s\"", error.reason, says);
@@ -413,7 +416,8 @@ static void test_obstacles(void)
     CHECK(access(victim, F_OK) < 0, "a file was made through a link");
     unlink(lock);
 
-    EXPECT(GPUD_IO, "lock file", gpud_listener_open(&listener, "/nonexistent-directory/x", NULL, &e));
+    EXPECT(GPUD_IO, "lock file",
+           gpud_listener_open(&listener, "/nonexistent-directory/x", NULL, &e));
     CHECK_EQUAL(count_entries(base), 1);
 }
 
