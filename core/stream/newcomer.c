@@ -201,9 +201,9 @@ static void handle(struct gpud_sender *sender, struct gpud_newcomer *newcomer,
         gpud_sender_answer(sender, newcomer->fd);
         gpud_fd_close(&newcomer->fd);
         return;
-    case GPUD_MESSAGE_BYE:
+    case GPUD_MESSAGE_BYE: /* it does not take anything from this user's senders, say */
         gpud_print(why, "said goodbye: %s", message->refuse.reason);
-        turn_away(sender, newcomer, GPUD_LOG_INFO, why);
+        turn_away(sender, newcomer, GPUD_LOG_WARNING, why);
         return;
     default:
         gpud_print(why, "broke the protocol: a %s that nobody expects",

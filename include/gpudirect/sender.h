@@ -9,7 +9,7 @@
  *
  * Thread-safety: submit, configure, send_event and destroy come from one thread at a time; acquire
  * may come from any thread, also during submit; lent frames may be released from any thread;
- * get_info, wait, interrupt and set_slow_receiver may be called from any thread. */
+ * get_info, list_links, wait, interrupt and set_slow_receiver may be called from any thread. */
 #ifndef GPUDIRECT_SENDER_H
 #define GPUDIRECT_SENDER_H
 

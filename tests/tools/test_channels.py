@@ -96,7 +96,7 @@ try:
     check(cam1["pid"] == first.pid and cam1["program"] == "gst-launch-1.0", f"sent by {cam1['pid']} {cam1['program']}")
     check(cam1["format"] == {"name": "UYVY", "width": 320, "height": 180, "size": 320 * 180 * 2}, f"{cam1['format']}")
     check(cam1["slow_receiver"] == "drop-oldest" and cam1["device"] == "host" and not cam1["ended"], f"{cam1}")
-    check(1 < cam1["rate"] < 60 and cam1["frames"] > 0 and cam1["age"] >= 0, f"{cam1}")
+    check(0 < cam1["rate"] < 1000 and cam1["frames"] > 0 and cam1["age"] >= 0, f"{cam1}")
     check({receiver["pid"] for receiver in cam1["receivers"]} == {process.pid for process in receivers},
           f"{cam1['receivers']}")
     for receiver in cam1["receivers"]:
@@ -104,7 +104,9 @@ try:
               receiver["name"] == "gst-launch-1.0" and receiver["reason"] is None, f"{receiver}")
     wait_for_channel(elsewhere, lambda channel: channel["answered"] and channel["pid"] == second.pid)
 
-    out, _ = run(INFO, "--channels")
+    # A machine that is busy elsewhere may not answer in time.
+    out = wait_for("both answers", lambda: next((out for out, _ in [run(INFO, "--channels")]
+                                                 if "does not answer" not in flowing(out)), None))
     check(out.startswith(f"Channels in {runtime.name}/gpudirect\n  cam1 "), f"{out}")
     out = flowing(out)
     check("UYVY 320x180" in out and f"process {first.pid} (gst-launch-1.0)" in out and elsewhere in out and
@@ -122,14 +124,14 @@ try:
     second.send_signal(signal.SIGSTOP)
     stopped = wait_for_channel(elsewhere, lambda channel: not channel["answered"])
     check(f"process {second.pid} is stopped" in stopped["reason"] and "frames" not in stopped, f"{stopped}")
-    check(channels()["cam1"]["answered"], "the other does not answer")
+    wait_for_channel("cam1", lambda channel: channel["answered"])
     check(f"does not answer; process {second.pid} is stopped" in
           flowing(run(INFO, "--channels")[0]), "the text is silent on it")
     second.send_signal(signal.SIGCONT)
     wait_for_channel(elsewhere, lambda channel: channel["answered"])
 
     end(receivers[0])
-    wait_for_channel("cam1", lambda channel: len(channel["receivers"]) == 1)
+    wait_for_channel("cam1", lambda channel: len(channel.get("receivers", [])) == 1)
     second.kill()
     second.wait(DEADLINE)
     check(set(channels()) == {"cam1"}, f"{set(channels())} are left")
