@@ -55,6 +55,20 @@ static struct gpud_receiver *open_receiver(struct relay *relay, const char *addr
     return receiver;
 }
 
+static void need_devices(char **devices)
+{
+    struct gpud_context *context;
+    struct gpud_device *device;
+    struct gpud_error error;
+    WORKS(gpud_context_create(NULL, &context, &e));
+    for (int i = 0; i < 3; i++) {
+        if (gpud_device_open(context, devices[i], &device, &error) != GPUD_OK)
+            SKIP("%s", error.reason);
+        gpud_device_close(&device);
+    }
+    gpud_context_destroy(&context);
+}
+
 static void open_relay(struct relay *relay, char **devices)
 {
     WORKS(gpud_context_create(NULL, &relay->context, &e));
@@ -172,6 +186,7 @@ int main(int argc, char **argv)
     uint64_t number = 0;
     char directory[] = "/tmp/gpudirect-relay-XXXXXX";
     CHECK(argc == 4, "usage: relay <first> <between> <last>");
+    need_devices(argv + 1);
     CHECK(mkdtemp(directory), "no directory for sockets");
     setenv("XDG_RUNTIME_DIR", directory, 1);
     open_relay(&relay, argv + 1);
