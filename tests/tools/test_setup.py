@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 from tool import check
 
@@ -134,6 +135,47 @@ def check_parts():
     check({"build"} == set(parts.QUICK) < set(parts.ORDINARY) < set(parts.PARTS), "--quick does more than others")
 
 
+def runs(pid):
+    """Killed with its parent, it may be a zombie that nobody has waited for yet."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def check_time_limit():
+    """What is not done in time is ended with its children."""
+    import jobs
+    jobs.TO_CLEAN_UP = 1
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()), \
+            contextlib.redirect_stderr(io.StringIO()) as said:
+        pid = pathlib.Path(folder) / "pid"
+        for limit in (1, 5, 25):  # for the child to be there first, on a busy machine
+            hang = "trap '' TERM; sleep 1000 & echo $! >new && mv new pid; wait"
+            check(jobs.run(["sh", "-c", hang], limit=limit, cwd=folder) == 124, "what has no end ends by itself")
+            if pid.exists():
+                break
+        child = pid.read_text().strip()
+        deadline = time.monotonic() + DEADLINE
+        while runs(child):
+            check(time.monotonic() < deadline, "what the command started runs on")
+            time.sleep(0.05)
+        check("not done after" in said.getvalue(), f"the limit is not told: {said.getvalue()!r}")
+
+
+def check_no_root():
+    """Where nothing makes a Debian those parts are skipped, each with what to do about it."""
+    import debian
+    import arm64
+    with machine() as bare, contextlib.redirect_stdout(io.StringIO()):
+        path, os.environ["PATH"] = os.environ["PATH"], str(bare.bin)
+        for part in (debian.debian12, debian.debian13, arm64.arm64):
+            results = part("part", None)
+            check([result["result"] for result in results] == ["SKIP"] and
+                  "apt install mmdebstrap" in results[0]["stdout"], f"without mmdebstrap {results}")
+        os.environ["PATH"] = path
+
+
 def check_build_folder():
     """One that was made without -Werror is built with it, and the compiler's words are seen."""
     import builds
@@ -159,4 +201,6 @@ check_first_commands()
 check_arguments()
 check_setup()
 check_parts()
+check_time_limit()
+check_no_root()
 check_build_folder()

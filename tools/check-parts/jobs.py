@@ -36,9 +36,9 @@ def end(process):
             pass
 
 
-def run(command, limit=4 * HOUR, **kwargs):
+def run(command, limit=4 * HOUR, say=None, **kwargs):
     """The exit status, 124 where the time was over."""
-    print("+", " ".join(map(str, command)), flush=True)
+    print("+", say or " ".join(map(str, command)), flush=True)
     process = subprocess.Popen(command, cwd=kwargs.pop("cwd", TOP), start_new_session=True, **kwargs)
     try:
         return process.wait(limit)

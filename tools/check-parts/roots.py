@@ -65,7 +65,7 @@ def check_machine(mirror, suite):
                                "download-file", f"{mirror}/dists/{suite}/InRelease", f"{folder}/InRelease"],
                               capture_output=True, text=True, timeout=SHORT)
         if done.returncode != 0:
-            reason = [line for line in done.stderr.splitlines() if line.startswith("E:")][-1:] or ["no answer"]
+            reason = [line for line in done.stderr.splitlines() if line.startswith("E:")] or ["no answer"]
             raise Unavailable(f"{mirror} has no {suite} for this machine: {reason[0]}")
 
 
@@ -107,17 +107,17 @@ def run(suite, script, packages=(), architectures=(), files=(), limit=2 * jobs.H
     with temporary_folder() as folder:
         clone(folder / "gpudirect")
         (folder / "apt.conf").write_text(apt_settings())
-        proxies = [f"{name}={os.environ[name]}" for name in PROXIES if os.environ.get(name)]
+        environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LANG": "C.UTF-8", "OUT": "/root/out"}
+        environment |= {name: os.environ[name] for name in PROXIES if os.environ.get(name)}
+        exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in environment.items())
         (folder / "inside").write_text(
-            f"cd /root/gpudirect && OUT=/root/out && export OUT &&\n(set -eu\n{script}\n)\necho $? >/root/out/status\n")
-        inside = ["env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8", *proxies,
-                  "sh", "/root/inside"]
+            f"{exports}(set -eu\ncd /root/gpudirect\n{script}\n)\necho $? >/root/out/status\n")
         command = ["mmdebstrap", "--mode=unshare", "--variant=apt", "--format=null", "--quiet",
                    f"--setup-hook=upload {shlex.quote(str(folder / 'apt.conf'))} /etc/apt/apt.conf.d/98machine",
                    "--customize-hook=mkdir -p \"$1/root/out\"",
                    f"--customize-hook=copy-in {shlex.quote(str(folder / 'gpudirect'))} /root",
                    f"--customize-hook=upload {shlex.quote(str(folder / 'inside'))} /root/inside",
-                   f"--customize-hook=chroot \"$1\" {shlex.join(inside)}"]
+                   f"--customize-hook=chroot \"$1\" env -i sh /root/inside"]
         command += [f"--customize-hook=download /root/out/{name} {shlex.quote(str(folder / 'out' / name))}"
                     for name in ["status", *files]]
         if packages:
@@ -127,6 +127,6 @@ def run(suite, script, packages=(), architectures=(), files=(), limit=2 * jobs.H
         command += [suite, "-", f"deb {mirror} {suite} main", f"deb {mirror} {suite}-updates main",
                     f"deb {security} {suite}-security main"]
         status = jobs.run(command, limit=limit, env=os.environ | {"TMPDIR": str(folder / "root")},
-                          cwd=folder, stdin=subprocess.DEVNULL)
+                          cwd=folder, stdin=subprocess.DEVNULL, say=f"a Debian {suite} of its own, by mmdebstrap")
         texts = {path.name: path.read_text(errors="replace") for path in (folder / "out").iterdir()}
     return status or int(texts.pop("status", "1")), texts
