@@ -94,7 +94,8 @@ def check_first_commands():
 
 def check_arguments():
     """Looked at before anything is installed."""
-    wrong = {"check": [["--lnog"], ["quick"], ["--only"], ["--only", "all"], ["--only", "--long"], ["lto"]], "demo": [["fast"], ["0"], ["-1"], ["1.5"], ["4000"], ["1", "2"], [""]],
+    wrong = {"check": [["--lnog"], ["quick"], ["--only"], ["--only", "all"], ["--only", "--long"], ["lto"]],
+             "demo": [["fast"], ["0"], ["-1"], ["1.5"], ["4000"], ["1", "2"], [""]],
              "setup": [["tests"], ["demo", "check"]]}
     with machine() as bare:
         for tool, several in wrong.items():

@@ -27,14 +27,15 @@ cpu = 'aarch64'
 endian = 'little'
 """
 
-# qemu-user keeps a table of the address space.
+# qemu-user keeps a table of the address space. Without `cuda`, whose every fault in every call takes hours there.
 SCRIPT = f"""cat >/root/cross.ini <<'END'
 {CROSS}END
 touch $OUT/testlog.json
 meson setup build-arm64 --cross-file /root/cross.ini -Dwerror=true -Dtests=enabled
 ninja -C build-arm64
-GPUDIRECT_LOG=error GPUD_FAKE_CUDA_ARENA=4G meson test -C build-arm64 --no-rebuild --print-errorlogs --num-processes 2 \\
-    --no-suite long --suite unit --suite host --timeout-multiplier 10 || true
+export GPUDIRECT_LOG=error GPUD_FAKE_CUDA_ARENA=4G
+meson test -C build-arm64 --no-rebuild --print-errorlogs --num-processes 2 --timeout-multiplier 10 \\
+    --no-suite long --no-suite cuda --suite unit --suite host --suite process || true
 cp build-arm64/meson-logs/testlog.json $OUT/testlog.json"""
 
 

@@ -33,7 +33,7 @@ def output_of(*command):
 
 
 def mirrors():
-    """Debian's own, and that of its security updates: those that this machine has its packages from, if it is Debian."""
+    """Debian's own, and that of its security updates: this machine's, if it is Debian."""
     found = {"Debian": MIRROR, "Debian-Security": SECURITY}
     targets = output_of("apt-get", "indextargets", "--format", "$(ORIGIN) $(LABEL) $(REPO_URI)", "Created-By: Packages")
     for line in targets.splitlines():
@@ -49,9 +49,9 @@ def apt_settings():
 
 
 def check_machine(mirror, suite):
-    for program, package in {"mmdebstrap": "mmdebstrap", "git": "git", "apt-get": "apt", "unshare": "util-linux"}.items():
+    for program in ("mmdebstrap", "git", "apt-get", "unshare"):
         if not shutil.which(program):
-            raise Unavailable(f"there is no {program} to make a Debian with: apt install {package}")
+            raise Unavailable(f"there is no {program} to make a Debian with: apt install mmdebstrap git")
     # As root without a user's namespace, which mmdebstrap does not say of its helper.
     probe = ["unshare", "--mount", "--pid", "--fork", "true"] if os.geteuid() == 0 else \
         ["mmdebstrap", "--unshare-helper", "true"]
@@ -101,7 +101,7 @@ def clone(to):
 
 def run(suite, script, packages=(), architectures=(), files=(), limit=2 * jobs.HOUR):
     """The shell script, as root in a clone of the source, in a Debian that has these packages. What it writes to
-    $OUT/<name> for each of the files comes back as a text; a step that fails ends it. The exit status, and the texts."""
+    $OUT/<name> for each of the files comes back as a text; a step that fails ends it. The exit status, the texts."""
     mirror, security = mirrors() if shutil.which("apt-get") else (MIRROR, SECURITY)
     check_machine(mirror, suite)
     with temporary_folder() as folder:
