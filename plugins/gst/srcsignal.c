@@ -255,7 +255,7 @@ gboolean gst_gpudirect_src_stand_in(GstGpudirectSrc *self, GstBuffer **buffer)
     if (!stands_in(self) || now < signal->due || !make_stand_in(self))
         return FALSE;
     signal->due = MAX(signal->due + interval, now);
-    signal->pts = next_pts(self, interval);
+    signal->pts = timeline_place(&self->line, (gint64)next_pts(self, interval), interval, TRUE);
     *buffer = share(signal->stand_in);
     GST_BUFFER_PTS(*buffer) = signal->pts;
     GST_BUFFER_DURATION(*buffer) = interval;

@@ -156,6 +156,9 @@ GST_START_TEST(test_freeze)
         GstBuffer *buffer = ends_pull(src);
         fresh = GST_BUFFER_FLAG_IS_SET(buffer, GST_BUFFER_FLAG_DISCONT);
         ends_check_picture(buffer, CAPS_SMALL, fresh ? 9 : 4);
+        fail_unless(GST_BUFFER_PTS(buffer) > last, "back from %" GST_TIME_FORMAT,
+                    GST_TIME_ARGS(last));
+        last = GST_BUFFER_PTS(buffer);
         gst_buffer_unref(buffer);
     }
     fail_unless(fresh, "the next sender's picture did not come");
