@@ -130,7 +130,7 @@ GST_START_TEST(test_next_uri)
     g_object_set(src, "device", "host", NULL);
     set(src, "gpudirect://cam1?slots=8&busy-poll=0");
     set(src, "gpudirect://cam2?busy-poll=7");
-    expect_number(src, "slots", 4);
+    expect_number(src, "slots", 6);
     expect_number(src, "busy-poll", 7);
     expect_text(src, "device", "host");
     expect_uri(src, "gpudirect://cam2?busy-poll=7");
