@@ -178,7 +178,8 @@ static void go_on_air(guint receivers, enum fate fate)
     /* In PAUSED a live source has caps, and no frame yet. */
     gst_element_set_state(plant.pipeline, GST_STATE_PAUSED);
     for (guint i = 0; i < receivers; i++)
-        viewer_start(&viewers[i], &plant, i == 0 && fate != FINE ? "slots=4" : "slots=64");
+        viewer_start(&viewers[i], &plant,
+                     i == 0 && fate != FINE ? "slots=4" : "slots=64 start=oldest");
     plant_wait_clients(&plant, receivers);
     gst_element_set_state(plant.pipeline, GST_STATE_PLAYING);
     plant_wait_recorded(&plant, FRAMES / 4);
