@@ -178,6 +178,7 @@ struct dgma_op {
     uint32_t seen;            /* WAIT: the marker when last looked at */
     struct dgma_buffer *copy; /* WAIT: its copy gets what was written; WRITE: whose writer it is */
     cl_command_queue copy_queue; /* WAIT, through this, owned */
+    cl_event before_copy;        /* WAIT: nothing is brought in before this one, owned */
     bool brought;                /* WAIT: it has, or will have once `gate` is complete */
     struct dgma_box *boxes;      /* WRITE: what was written, owned */
     cl_uint num_boxes;

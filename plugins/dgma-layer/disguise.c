@@ -27,7 +27,10 @@ static cl_uint wanted; /* 0: as many as there are */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct platform *platforms;
 static unsigned cards;
-static cl_api_clCreateContext next_create_context; /* the one that takes aliases */
+typedef cl_context(CL_API_CALL *create_context_fn)(
+    const cl_context_properties *, cl_uint, const cl_device_id *,
+    void(CL_CALLBACK *)(const char *, const void *, size_t, void *), void *, cl_int *);
+static create_context_fn next_create_context; /* the one that takes aliases */
 
 static bool any_native(const cl_device_id *devices, cl_uint count)
 {

@@ -101,6 +101,15 @@ static cl_int step_wait(struct dgma_op *op)
         return CL_QUEUED;
     if (!op->copy)
         return CL_COMPLETE;
+    /* Earlier commands may be using the copy. Some drivers tell late that they have ended, and then
+     * a signal without data does not wait for it. */
+    cl_int ended = op->before_copy ? gate_status(op->before_copy) : CL_COMPLETE;
+    if (ended < 0)
+        return ended;
+    if (ended > 0)
+        return dgma_written_is_empty(op->copy->surface_object, op->marker, op->copy->seen_marker)
+                   ? CL_COMPLETE
+                   : CL_QUEUED;
     op->brought = true;
     cl_int status = dgma_bring_in(op->copy, op->mem, op->copy_queue, &op->gate);
     if (status || !op->gate)
@@ -151,6 +160,8 @@ void dgma_op_finish(struct dgma_op *op, cl_int status)
     dgma_next.clSetUserEventStatus(op->done, status);
     if (op->gate)
         dgma_gate_release(op->gate);
+    if (op->before_copy)
+        dgma_gate_release(op->before_copy);
     cl_event events[] = {op->done, op->behind[0], op->behind[1]};
     for (size_t i = 0; i < sizeof events / sizeof events[0]; i++)
         if (events[i])

@@ -129,9 +129,9 @@ static cl_int prepare_wait(const struct queue *queue, cl_mem mem, struct dgma_bu
         op->copy = buffer;
         op->copy_queue = dgma_bring_queue(buffer, dgma_card_device(queue->device_id), &status);
     }
-    if (status == CL_SUCCESS && gated)
-        status =
-            dgma_next.clEnqueueMarkerWithWaitList(queue->handle, num_events, wait_list, &op->gate);
+    if (status == CL_SUCCESS && (gated || buffer->copies))
+        status = dgma_next.clEnqueueMarkerWithWaitList(queue->handle, num_events, wait_list,
+                                                       gated ? &op->gate : &op->before_copy);
     if (status == CL_SUCCESS)
         status = dgma_next.clRetainMemObject(mem);
     if (status == CL_SUCCESS)
@@ -145,10 +145,10 @@ static cl_int wait_signal(const struct queue *queue, cl_mem mem, struct dgma_buf
 {
     /* The value counts when the queue gets there. Looking earlier is the same, since values only
      * grow, unless this process is about to write the marker (a reset to 0) or the program asks for
-     * an order; or unless there is a copy, which earlier commands may still be using. */
-    bool gated =
-        num_events > 0 || buffer->copies || atomic_load(&buffer->marker_object->pending_writes) > 0;
-    if (!gated && atomic_load_explicit(buffer->marker, memory_order_acquire) >= value)
+     * an order. */
+    bool gated = num_events > 0 || atomic_load(&buffer->marker_object->pending_writes) > 0;
+    if (!gated && !buffer->copies &&
+        atomic_load_explicit(buffer->marker, memory_order_acquire) >= value)
         return stall(queue, NULL, CL_COMMAND_WAIT_SIGNAL_AMD, event);
     cl_int status;
     struct dgma_op *op = op_new(queue, DGMA_OP_WAIT, 0, &status);
@@ -163,8 +163,8 @@ static cl_int wait_signal(const struct queue *queue, cl_mem mem, struct dgma_buf
     }
     op->marker = buffer->marker;
     op->value = value;
-    if (op->gate)
-        dgma_poller_watch(op->gate);
+    if (op->gate || op->before_copy)
+        dgma_poller_watch(op->gate ? op->gate : op->before_copy);
     dgma_poller_submit(op);
     return CL_SUCCESS;
 }

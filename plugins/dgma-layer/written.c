@@ -147,6 +147,17 @@ bool dgma_written_is_foreign(const struct dgma_object *object, const _Atomic uin
     return foreign;
 }
 
+bool dgma_written_is_empty(const struct dgma_object *object, const _Atomic uint32_t *marker,
+                           uint32_t seen)
+{
+    if (dgma_written_is_foreign(object, marker, &seen))
+        return false;
+    for (size_t word = 0; word < surface_of(object) / 64; word++)
+        if (atomic_load_explicit(&object->written->bits[word], memory_order_acquire))
+            return false;
+    return true;
+}
+
 cl_int dgma_written_take(struct dgma_object *object,
                          cl_int (*give)(void *user_data, size_t offset, size_t length),
                          void *user_data)

@@ -44,6 +44,9 @@ void dgma_written_end_signal(struct dgma_object *object);
  * the owner's note of the value at the last time. */
 bool dgma_written_is_foreign(const struct dgma_object *object, const _Atomic uint32_t *marker,
                              uint32_t *seen);
+/* Is there nothing to be brought in? */
+bool dgma_written_is_empty(const struct dgma_object *object, const _Atomic uint32_t *marker,
+                           uint32_t seen);
 /* Calls `give` for each range that was written, and forgets it; ends at the first error. */
 cl_int dgma_written_take(struct dgma_object *object,
                          cl_int (*give)(void *user_data, size_t offset, size_t length),
