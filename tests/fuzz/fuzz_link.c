@@ -216,6 +216,45 @@ static void expect_slots(void)
     watch_end(WATCH_SENDER);
 }
 
+static uint64_t answered(int fd, enum gpud_message_type type)
+{
+    static struct gpud_message message;
+    struct gpud_error error = {.reason = ""};
+    if (gpud_socket_receive(fd, &message, &error) != GPUD_OK || message.type != type)
+        watch_fail("no %s: %s", gpud_message_name(type), error.reason);
+    return type == GPUD_MESSAGE_STATUS ? message.report.links : message.links.count;
+}
+
+/* Whatever the link is at, whoever asks is told of it. */
+static void expect_answer(void)
+{
+    static const struct pollfd readable[2] = {{.revents = POLLIN}, {.revents = POLLIN}};
+    static struct gpud_message message;
+    struct gpud_link_info info = {.size = sizeof(info)};
+    struct gpud_peer asker = {.pid = getpid(), .uid = geteuid()};
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0)
+        abort();
+    message.type = GPUD_MESSAGE_QUERY;
+    if (gpud_socket_send(ends[0], &message, NULL) != GPUD_OK)
+        abort();
+    watch_begin(WATCH_SENDER, "an answer", 0);
+    gpud_sender_lock(sender);
+    gpud_sender_sample(sender, gpud_now());
+    bool linked = sender->link_count && sender->links[0]->state != GPUD_LINK_DEAD;
+    gpud_newcomer_add(sender, ends[1], &asker);
+    gpud_newcomers_read(sender, readable, 2);
+    gpud_sender_unlock(sender);
+    if (answered(ends[0], GPUD_MESSAGE_STATUS) != linked ||
+        (linked && answered(ends[0], GPUD_MESSAGE_LINKS) != 1) ||
+        gpud_sender_list_links(sender, &info, 1) != linked)
+        watch_fail("who asks is told of other receivers than there are");
+    if (gpud_socket_receive(ends[0], &message, NULL) != GPUD_CLOSED)
+        watch_fail("there is no end of the answer");
+    watch_end(WATCH_SENDER);
+    close(ends[0]);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct fuzz_input input = {data, size};
@@ -230,7 +269,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     make_page(&player);
     gpud_sender_lock(sender);
     memset(&sender->admission, 0, sizeof(sender->admission)); /* inputs come more often than that */
-    gpud_newcomer_add(sender, ends[1], &(struct gpud_peer){.pid = getpid(), .uid = geteuid()});
+    struct gpud_peer peer = {.pid = getpid(), .uid = geteuid(), .foreign = size % 2};
+    gpud_newcomer_add(sender, ends[1], &peer);
     gpud_sender_unlock(sender);
     player.epoch = sender->epoch;
 
@@ -263,6 +303,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             break;
         }
     }
+    read_messages();
+    expect_answer();
     close(player.fd);
     struct gpud_link *link = read_messages();
     if (sender->newcomer_count || (link && link->state != GPUD_LINK_DEAD))

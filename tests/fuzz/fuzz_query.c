@@ -76,23 +76,46 @@ static void expect_sense(const struct gpud_query *query)
     }
 }
 
+static struct gpud_listener listener = {.fd = -1};
+
+static void clear(void)
+{
+    char folder[GPUD_SOCKET_PATH_MAX];
+    gpud_print(folder, "%s", listener.path);
+    gpud_listener_close(&listener);
+    *strrchr(folder, '/') = '\0';
+    rmdir(folder);
+}
+
+static void prepare(void)
+{
+    char folder[] = "/tmp/gpud-fuzz-XXXXXX", path[GPUD_SOCKET_PATH_MAX];
+    watch_start();
+    if (!mkdtemp(folder))
+        abort();
+    gpud_print(path, "%s/s", folder);
+    if (gpud_listener_open(&listener, path, NULL, NULL) != GPUD_OK)
+        abort();
+    atexit(clear);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct gpud_query query;
     struct fuzz_input input = {data, size};
+    struct gpud_peer peer;
     int ends[2];
-    static bool started;
-    if (!started)
-        watch_start();
-    started = true;
+    if (listener.fd < 0)
+        prepare();
     unsigned fds = fuzz_count_fds();
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0)
-        abort();
     memset(&query, 0, sizeof(query));
-    query.state = GPUD_QUERY_ASKED;
-    query.fd = ends[0];
-    query.pid = getpid();
+    query.fd = -1;
+    gpud_print(query.path, "%s", listener.path);
     watch_begin(WATCH_HONEST, "an answer", 0);
+    gpud_query_call(&query);
+    if (query.state != GPUD_QUERY_ASKED ||
+        gpud_listener_accept(&listener, &ends[1], &peer, NULL) != GPUD_OK)
+        watch_fail("the question is not asked: %s", query.reason);
     for (unsigned i = 0; input.size && i < MESSAGES_MAX; i++) {
         answer(ends[1], &input);
         if (i % 2)
