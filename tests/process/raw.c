@@ -321,6 +321,14 @@ static bool server_step(struct raw_server *server, int step)
     }
 }
 
+bool raw_tries(struct raw_server *server, int from, enum raw_server_step to)
+{
+    for (int step = from + 1; step <= (int)to; step++)
+        if (!server_step(server, step))
+            return false;
+    return true;
+}
+
 void raw_serve(struct raw_server *server, int from, enum raw_server_step to)
 {
     for (int step = from + 1; step <= (int)to; step++)

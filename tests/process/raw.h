@@ -73,7 +73,9 @@ struct raw_server {
 
 void raw_listen(struct raw_server *server, const char *address);
 void raw_serve(struct raw_server *server, int from, enum raw_server_step to); /* from −1: accepts */
-void raw_hang_up(struct raw_server *server);                                  /* keeps listening */
+/* The same with a receiver that may leave meanwhile: then false. */
+bool raw_tries(struct raw_server *server, int from, enum raw_server_step to);
+void raw_hang_up(struct raw_server *server); /* keeps listening */
 void raw_server_close(struct raw_server *server);
 
 /* A good OFFER of the map route with a ring of four slots; the descriptor is borrowed. */
