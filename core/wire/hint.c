@@ -7,6 +7,7 @@
 #include "wire/hint.h"
 
 #include "base/error.h"
+#include "wire/access.h"
 #include "wire/socket.h"
 
 #include <stdio.h>
@@ -60,9 +61,10 @@ void gpud_address_hint(const char *path, char *hint, size_t size)
     uid_t owner;
     hint[0] = '\0';
     if (is_socket(path, &owner)) {
+        char own[GPUD_USER_MAX], other[GPUD_USER_MAX];
         if (owner != geteuid() && owner != 0)
-            gpud_print_n(hint, size, "the socket is of the user with id %lu, this is %lu",
-                         (unsigned long)owner, (unsigned long)geteuid());
+            gpud_print_n(hint, size, "the socket there belongs to %s, and this is %s",
+                         gpud_user_name(owner, other), gpud_user_name(geteuid(), own));
         else
             gpud_print_n(hint, size, "its sender died and left the socket: start it again");
     } else if (find_elsewhere(path, elsewhere)) {

@@ -122,12 +122,15 @@ GstFlowReturn gst_gpudirect_sink_go_on(GstGpudirectSink *self, enum gpud_status 
 /* For somebody who wonders why a file does not play. */
 static void tell_waiting(GstGpudirectSink *self)
 {
-    GST_ELEMENT_INFO_WITH_DETAILS(
-        self, RESOURCE, OPEN_WRITE,
-        ("Waiting for the first receiver on \"%s\", so that it gets every frame: start "
-         "gpudirectsrc with this address, or set wait-for-connection=false.",
-         self->settings.address),
-        (NULL), ("address", G_TYPE_STRING, self->settings.address, NULL));
+    gchar *text = g_strdup_printf("Waiting for the first receiver on \"%s\", so that it gets "
+                                  "every frame: start gpudirectsrc with this address, or set "
+                                  "wait-for-connection=false.",
+                                  self->settings.address);
+
+    /* Twice: gst-launch-1.0 prints the second one of these only. */
+    GST_ELEMENT_INFO_WITH_DETAILS(self, RESOURCE, OPEN_WRITE, ("%s", text), ("%s", text),
+                                  ("address", G_TYPE_STRING, self->settings.address, NULL));
+    g_free(text);
 }
 
 GstFlowReturn gst_gpudirect_sink_wait_for_client(GstGpudirectSink *self)

@@ -52,15 +52,17 @@ static gchar *join_channels(void)
 static void tell_waiting(GstGpudirectSrc *self, const struct gpud_error *error)
 {
     gchar *names = join_channels();
+    gchar *text =
+        g_strdup_printf("Waiting for a sender on \"%s\": %s; sending now: %s.",
+                        self->settings.address, error->reason, names[0] ? names : "nobody");
 
     self->waiting_told = TRUE;
-    GST_ELEMENT_INFO_WITH_DETAILS(
-        self, RESOURCE, OPEN_READ,
-        ("Waiting for a sender on \"%s\": %s; sending now: %s.", self->settings.address,
-         error->reason, names[0] ? names : "nobody"),
-        (NULL),
-        ("address", G_TYPE_STRING, self->settings.address, "reason", G_TYPE_STRING, error->reason,
-         "sending", G_TYPE_STRING, names, NULL));
+    /* Twice: gst-launch-1.0 prints the second one of these only. */
+    GST_ELEMENT_INFO_WITH_DETAILS(self, RESOURCE, OPEN_READ, ("%s", text), ("%s", text),
+                                  ("address", G_TYPE_STRING, self->settings.address, "reason",
+                                   G_TYPE_STRING, error->reason, "sending", G_TYPE_STRING, names,
+                                   NULL));
+    g_free(text);
     g_free(names);
 }
 

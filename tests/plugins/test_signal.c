@@ -257,6 +257,7 @@ GST_START_TEST(test_waiting_is_told)
     gchar *path = g_strdup_printf("%s/gpudirect/%s", g_getenv("XDG_RUNTIME_DIR"), address);
     gchar *sending = g_strdup_printf("sending now: %s", other);
     fail_unless(strstr(info->message, path) && strstr(info->message, sending), "%s", info->message);
+    fail_unless(strstr(text, sending) != NULL, "%s", text); /* what gst-launch-1.0 prints */
     g_free(sending);
     g_free(path);
     g_free(text);
@@ -291,6 +292,7 @@ GST_START_TEST(test_waiting_sink_is_told)
     gst_message_parse_info(message, &info, &text);
     fail_unless(strstr(info->message, "first receiver") && strstr(info->message, address), "%s",
                 info->message);
+    fail_unless(strstr(text, "first receiver") != NULL, "%s", text);
     g_free(text);
     g_error_free(info);
     gst_message_unref(message);

@@ -170,7 +170,7 @@ static void test_hints(void)
     check_hint(path, "its sender died");
     if (geteuid() == 0) {
         CHECK(chown(path, 12345, 12345) == 0, "chown");
-        check_hint(path, "of the user with id 12345, this is 0");
+        check_hint(path, "belongs to user 12345, and this is root (0)");
     }
     unlink(path);
 }

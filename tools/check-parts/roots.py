@@ -16,7 +16,6 @@ import tempfile
 
 import jobs
 
-MIRROR, SECURITY = "http://deb.debian.org/debian", "http://deb.debian.org/debian-security"
 # What apt on this machine needs to get at packages, the one inside needs, too. Not programs and files of this machine.
 HANDED_ON = re.compile(r"Acquire::(https?::(Proxy|Timeout|Pipeline-Depth|No-Cache)|"
                        r"Check-(Valid-Until|Date)|Retries|ForceIPv[46])\b(?!-)")
@@ -33,14 +32,17 @@ def output_of(*command):
 
 
 def mirrors():
-    """Debian's own, and that of its security updates: this machine's, if it is Debian."""
-    found = {"Debian": MIRROR, "Debian-Security": SECURITY}
-    targets = output_of("apt-get", "indextargets", "--format", "$(ORIGIN) $(LABEL) $(REPO_URI)", "Created-By: Packages")
+    """This machine's mirrors of Debian, and of its security updates; the latter may be None."""
+    found = {}
+    targets = "" if not shutil.which("apt-get") else output_of("apt-get", "indextargets", "--format", "$(ORIGIN) $(LABEL) $(REPO_URI)", "Created-By: Packages")
     for line in targets.splitlines():
         words = line.split()
         if len(words) == 3 and words[0] == "Debian" and words[2].startswith("http"):
-            found[words[1]] = words[2]
-    return found["Debian"].rstrip("/"), found["Debian-Security"].rstrip("/")
+            found[words[1]] = words[2].rstrip("/")
+    if "Debian" not in found:
+        raise Unavailable("apt on this machine knows no mirror of Debian to make one from: is it Debian, and did "
+                          "apt-get update run?")
+    return found["Debian"], found.get("Debian-Security")
 
 
 def apt_settings():
@@ -102,7 +104,7 @@ def clone(to):
 def run(suite, script, packages=(), architectures=(), files=(), limit=2 * jobs.HOUR):
     """The shell script, as root in a clone of the source, in a Debian that has these packages. What it writes to
     $OUT/<name> for each of the files comes back as a text; a step that fails ends it. The exit status, the texts."""
-    mirror, security = mirrors() if shutil.which("apt-get") else (MIRROR, SECURITY)
+    mirror, security = mirrors()
     check_machine(mirror, suite)
     with temporary_folder() as folder:
         clone(folder / "gpudirect")
@@ -124,8 +126,8 @@ def run(suite, script, packages=(), architectures=(), files=(), limit=2 * jobs.H
             command.append("--include=" + ",".join(packages))
         if architectures:
             command.append("--architectures=" + ",".join(architectures))
-        command += [suite, "-", f"deb {mirror} {suite} main", f"deb {mirror} {suite}-updates main",
-                    f"deb {security} {suite}-security main"]
+        command += [suite, "-", f"deb {mirror} {suite} main", f"deb {mirror} {suite}-updates main"]
+        command += [f"deb {security} {suite}-security main"] if security else []
         status = jobs.run(command, limit=limit, env=os.environ | {"TMPDIR": str(folder / "root")},
                           cwd=folder, stdin=subprocess.DEVNULL, say=f"a Debian {suite} of its own, by mmdebstrap")
         texts = {path.name: path.read_text(errors="replace") for path in (folder / "out").iterdir()}
