@@ -11,6 +11,7 @@
 #include "stream/admission.h"
 #include "wire/socket.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -458,6 +459,10 @@ int main(int argc, char **argv)
     }
     if (argc == 2 && strchr(argv[1], ':')) {
         device = argv[1];
+        /* Where the build lies in a home that others may not enter, another user could not load the
+         * driver in host memory from it. What is loaded already is found by its name. */
+        CHECK(strncmp(device, "cuda", 4) != 0 || dlopen("libcuda.so.1", RTLD_NOW), "no driver: %s",
+              dlerror());
         before_threads();
         return 0;
     }
