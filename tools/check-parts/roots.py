@@ -34,7 +34,7 @@ def output_of(*command):
 def mirrors():
     """This machine's mirrors of Debian, and of its security updates; the latter may be None."""
     found = {}
-    targets = "" if not shutil.which("apt-get") else output_of("apt-get", "indextargets", "--format", "$(ORIGIN) $(LABEL) $(REPO_URI)", "Created-By: Packages")
+    targets = output_of("apt-get", "indextargets", "--format", "$(ORIGIN) $(LABEL) $(REPO_URI)", "Created-By: Packages")
     for line in targets.splitlines():
         words = line.split()
         if len(words) == 3 and words[0] == "Debian" and words[2].startswith("http"):
@@ -50,10 +50,13 @@ def apt_settings():
     return "".join(line + "\n" for line in lines if HANDED_ON.match(line) and not line.endswith(' "";'))
 
 
-def check_machine(mirror, suite):
+def check_programs():
     for program in ("mmdebstrap", "git", "apt-get", "unshare"):
         if not shutil.which(program):
             raise Unavailable(f"there is no {program} to make a Debian with: apt install mmdebstrap git")
+
+
+def check_machine(mirror, suite):
     # As root without a user's namespace, which mmdebstrap does not say of its helper.
     probe = ["unshare", "--mount", "--pid", "--fork", "true"] if os.geteuid() == 0 else \
         ["mmdebstrap", "--unshare-helper", "true"]
@@ -104,6 +107,7 @@ def clone(to):
 def run(suite, script, packages=(), architectures=(), files=(), limit=2 * jobs.HOUR):
     """The shell script, as root in a clone of the source, in a Debian that has these packages. What it writes to
     $OUT/<name> for each of the files comes back as a text; a step that fails ends it. The exit status, the texts."""
+    check_programs()
     mirror, security = mirrors()
     check_machine(mirror, suite)
     with temporary_folder() as folder:
