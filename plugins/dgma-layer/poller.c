@@ -6,7 +6,9 @@
  * futex_waitv on its bell and on all markers that are waited for, so that a writer's FUTEX_WAKE in
  * another process reaches it at once and an idle process costs nothing. While something is
  * outstanding it also looks every TICK_NS: for writers that only store (a capture card, foreign
- * code), and for gates that failed, which PoCL does not report to callbacks.
+ * code), and for gates that failed, which PoCL does not report to callbacks. After a gate was put
+ * up, the first looks come much sooner: NVIDIA's driver calls nobody back for a command that had
+ * nothing to do, and tells only who asks.
  *
  * A wait has no deadline: the extension gives it none, the queue stalls until the value comes. */
 
@@ -27,6 +29,7 @@
 #endif
 
 #define TICK_NS 1000000L
+#define FIRST_LOOK_NS 20000L /* at a gate; twice as long after each one, up to a tick */
 #define FINISH_SECONDS 1
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* `incoming`, `started` */
@@ -174,30 +177,33 @@ void dgma_op_finish(struct dgma_op *op, cl_int status)
     free(op);
 }
 
-static void append_incoming(void)
+/* true: there was something. */
+static bool append_incoming(void)
 {
     pthread_mutex_lock(&lock);
+    bool some = incoming != NULL;
     *ops_end = incoming;
     if (incoming)
         ops_end = incoming_end;
     incoming = NULL;
     incoming_end = &incoming;
     pthread_mutex_unlock(&lock);
+    return some;
 }
 
 /* Kernels before 5.16, and sandboxes that refuse the call: other processes' wakes are lost on us
  * there, the tick has to do. */
-static void sleep_on_bell(uint32_t heard, bool tick)
+static void sleep_on_bell(uint32_t heard, long look)
 {
-    struct timespec wait = {.tv_nsec = TICK_NS};
-    syscall(SYS_futex, &bell, FUTEX_WAIT_PRIVATE, heard, tick ? &wait : NULL, NULL, 0);
+    struct timespec wait = {.tv_nsec = look};
+    syscall(SYS_futex, &bell, FUTEX_WAIT_PRIVATE, heard, ops ? &wait : NULL, NULL, 0);
 }
 
-static void sleep_on_all(uint32_t heard)
+static void sleep_on_all(uint32_t heard, long look)
 {
     static bool waitv_missing;
     if (waitv_missing || !ops) {
-        sleep_on_bell(heard, ops != NULL);
+        sleep_on_bell(heard, look);
         return;
     }
     struct futex_waitv words[FUTEX_WAITV_MAX] = {
@@ -209,7 +215,7 @@ static void sleep_on_all(uint32_t heard)
                 .val = op->seen, .uaddr = (uintptr_t)op->marker, .flags = FUTEX_32};
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += TICK_NS;
+    until.tv_nsec += look;
     if (until.tv_nsec >= 1000000000L) {
         until.tv_nsec -= 1000000000L;
         until.tv_sec++;
@@ -221,24 +227,49 @@ static void sleep_on_all(uint32_t heard)
     }
 }
 
+/* Whether only the driver can say when this goes on. */
+static bool is_at_gate(const struct dgma_op *op)
+{
+    return op->gate || (op->kind == DGMA_OP_WAIT && op->before_copy && op->seen >= op->value);
+}
+
+/* Finishes what can be. Returns how many stand at a gate; *finished: some did. */
+static unsigned look_at_all(bool *finished)
+{
+    unsigned at_gate = 0;
+    for (struct dgma_op **at = &ops, *op; (op = *at) != NULL;) {
+        cl_int status = step(op);
+        if (status > CL_COMPLETE) {
+            at_gate += is_at_gate(op);
+            at = &op->next;
+            continue;
+        }
+        *at = op->next;
+        if (ops_end == &op->next)
+            ops_end = at;
+        dgma_op_finish(op, status);
+        *finished = true;
+    }
+    return at_gate;
+}
+
 static void *poll_ops(void *unused)
 {
     (void)unused;
+    unsigned before = 0;
+    long look = TICK_NS;
     while (!atomic_load(&stopping)) {
         uint32_t heard = atomic_load(&bell); /* before looking: what comes later changes it */
-        append_incoming();
-        for (struct dgma_op **at = &ops, *op; (op = *at) != NULL;) {
-            cl_int status = step(op);
-            if (status > CL_COMPLETE) {
-                at = &op->next;
-                continue;
-            }
-            *at = op->next;
-            if (ops_end == &op->next)
-                ops_end = at;
-            dgma_op_finish(op, status);
-        }
-        sleep_on_all(heard);
+        bool news = append_incoming();
+        unsigned at_gate = look_at_all(&news);
+        if (at_gate == 0)
+            look = TICK_NS;
+        else if (news || at_gate > before)
+            look = FIRST_LOOK_NS;
+        else
+            look = 2 * look < TICK_NS ? 2 * look : TICK_NS;
+        before = at_gate;
+        sleep_on_all(heard, look);
     }
     /* The process ends: what is left is left to the system, a driver may be going down too. */
     return NULL;
