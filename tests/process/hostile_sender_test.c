@@ -320,11 +320,14 @@ static void forged_words(void)
 
 /* --- floods ----------------------------------------------------------------------------------- */
 
+/* An acquire that does not come back takes as long; one on a busy machine takes a moment. */
+#define FLOOD_TIME (3 * GPUD_SEC)
+
 static void flood(const char *what, struct gpud_message *message)
 {
     unsigned sent = 0, before = ends();
     acquirer_longest(&acquirer);
-    int64_t until = gpud_test_now() + 1500 * GPUD_MSEC;
+    int64_t until = gpud_test_now() + FLOOD_TIME;
     while (gpud_test_now() < until && ends() == before) {
         bool went = raw_send_message(server.fd, message);
         sent += went;
@@ -334,7 +337,7 @@ static void flood(const char *what, struct gpud_message *message)
         }
     }
     raw_hang_up(&server);
-    until = gpud_test_now() + 3 * GPUD_SEC;
+    until = gpud_test_now() + 20 * GPUD_SEC;
     while (ends() == before) {
         CHECK(gpud_test_now() < until, "the end of a flood of %s is not noticed", what);
         gpud_test_nap(1);
@@ -342,7 +345,8 @@ static void flood(const char *what, struct gpud_message *message)
     int64_t longest = acquirer_longest(&acquirer);
     SAY("  %u times %s: an acquire of 50 ms took %lld ms at most", sent, what,
         (long long)(longest / GPUD_MSEC));
-    CHECK(longest < GPUD_SEC, "acquire does not come back while %s flood it", what);
+    CHECK(longest < FLOOD_TIME - GPUD_SEC / 2, "acquire does not come back while %s flood it",
+          what);
 }
 
 static void floods(void)
