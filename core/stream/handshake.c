@@ -157,6 +157,9 @@ static enum gpud_status connect_now(struct gpud_receiver *receiver, struct gpud_
         gpud_socket_connect(receiver->path, &receiver->access, &fd, &pid, error);
     if (status != GPUD_OK) {
         receiver->retry = gpud_now() + (status == GPUD_AGAIN ? RETRY_SOON : RETRY_LATER);
+        receiver->failure = *error;
+        if (status == GPUD_AGAIN)
+            receiver->failure.status = GPUD_OK;
         return status;
     }
     receiver->connection = gpud_connection_create(fd, pid);
@@ -173,8 +176,10 @@ static enum gpud_status connect_now(struct gpud_receiver *receiver, struct gpud_
         bool refused = was_refused(receiver, &why);
         gpud_receiver_disconnect(receiver, refused ? RETRY_LATER : RETRY_SOON,
                                  "the handshake failed");
-        if (refused)
+        if (refused) {
+            receiver->failure = why;
             return gpud_fail(error, why.status, "%s", why.reason);
+        }
         return gpud_fail(error, GPUD_AGAIN, "nobody sends on %.120s", receiver->path);
     }
     GPUD_STOP_POINT("receiver: HELLO sent");
@@ -353,6 +358,7 @@ static enum gpud_status test_link(struct gpud_receiver *receiver, struct gpud_er
 
     receiver->state = GPUD_RECEIVER_STREAMING;
     receiver->deadline = INT64_MAX;
+    receiver->failure.status = GPUD_OK;
     receiver->unread = true;
     pthread_mutex_lock(&receiver->lock);
     bool first = !receiver->info.connected;
@@ -470,9 +476,11 @@ enum gpud_status gpud_receiver_step(struct gpud_receiver *receiver, struct gpud_
     else
         status = gpud_fail(error, GPUD_PEER,
                            "the sender does not answer: is it stopped, or no gpudirect sender?");
-    if (status != GPUD_OK && status != GPUD_AGAIN && status != GPUD_CLOSED)
+    if (status != GPUD_OK && status != GPUD_AGAIN && status != GPUD_CLOSED) {
+        receiver->failure = *error;
         gpud_receiver_disconnect(
             receiver, receiver->refused || status == GPUD_NO_MEMORY ? RETRY_LATER : RETRY_SOON,
-            error ? error->reason : "the handshake failed");
+            error->reason);
+    }
     return status;
 }

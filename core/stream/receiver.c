@@ -338,6 +338,9 @@ static enum gpud_status timed_out(const struct gpud_receiver *receiver, struct g
     char hint[GPUD_REASON_MAX];
     switch (receiver->state) {
     case GPUD_RECEIVER_OFFLINE:
+        if (receiver->failure.status != GPUD_OK)
+            return gpud_fail(error, GPUD_TIMEOUT, "no connection on %s: %s", receiver->path,
+                             receiver->failure.reason);
         gpud_address_hint(receiver->path, hint, sizeof(hint));
         return gpud_fail(error, GPUD_TIMEOUT, "nobody sends on %s%s%s", receiver->path,
                          hint[0] ? "; " : "", hint);

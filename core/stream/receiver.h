@@ -50,8 +50,9 @@ struct gpud_receiver {
     atomic_bool interrupted;
 
     enum gpud_receiver_state state;
-    int64_t deadline; /* of the state; INT64_MAX: none */
-    int64_t retry;    /* not to be tried again before */
+    int64_t deadline;          /* of the state; INT64_MAX: none */
+    int64_t retry;             /* not to be tried again before */
+    struct gpud_error failure; /* of the last attempt to connect; GPUD_OK: nobody was there */
     struct gpud_connection *connection;
     struct gpud_peer_info peer;
     struct gpud_session *session;
@@ -81,7 +82,7 @@ struct gpud_receiver {
 
 /* One step towards STREAMING: connects, or handles a message. GPUD_OK: go on. GPUD_AGAIN: nothing
  * to do until the connection has something to read (or, OFFLINE, until `retry`). Everything else
- * ends the call. */
+ * ends the call. error: not NULL. */
 enum gpud_status gpud_receiver_step(struct gpud_receiver *receiver, struct gpud_error *error);
 
 /* A message that came in its place. GPUD_CLOSED: EOS. */

@@ -278,6 +278,35 @@ static void earlier_pictures(void)
     gpud_context_destroy(&context);
 }
 
+/* Who was refused a moment ago is not told that nobody is there. */
+static void refusal_is_remembered(void)
+{
+    struct gpud_context *context;
+    struct gpud_sender *sender;
+    struct gpud_receiver *receiver;
+    struct gpud_sender_params sends = GPUD_PARAMS_INIT(sends);
+    struct gpud_receiver_params receives = GPUD_PARAMS_INIT(receives);
+    struct gpud_layout layout;
+    struct gpud_frame *frame;
+    struct gpud_error why = {.reason = ""};
+    enum gpud_status status;
+    WORKS(gpud_context_create(NULL, &context, &e));
+    sends.address = receives.address = "refuses";
+    receives.route = "directgma"; /* which the host cannot */
+    WORKS(gpud_sender_create(context, &sends, &sender, &e));
+    WORKS(gpud_layout_init(&layout, "UYVY", 64, 64, 1, &e));
+    WORKS(gpud_sender_configure(sender, &layout, NULL, 0, &e));
+    WORKS(gpud_receiver_create(context, &receives, &receiver, &e));
+    int64_t until = gpud_test_now() + 20 * GPUD_SEC;
+    while ((status = gpud_receiver_acquire(receiver, 10 * GPUD_MSEC, &frame, &why)) == GPUD_TIMEOUT)
+        CHECK(gpud_test_now() < until, "no refusal within 20 s: %s", why.reason);
+    CHECK(status == GPUD_UNSUPPORTED, "\"%s\": %s", gpud_status_string(status), why.reason);
+    EXPECT(GPUD_TIMEOUT, "refused", gpud_receiver_acquire(receiver, GPUD_MSEC, &frame, &e));
+    gpud_receiver_destroy(&receiver);
+    gpud_sender_destroy(&sender);
+    gpud_context_destroy(&context);
+}
+
 int main(int argc, char **argv)
 {
     peer_main(argc, argv);
@@ -287,6 +316,8 @@ int main(int argc, char **argv)
     runtime_make();
     SAY("pictures of before");
     earlier_pictures();
+    SAY("a refusal is remembered");
+    refusal_is_remembered();
     SAY("a receiver dies at each step");
     client_dies();
     SAY("a sender dies at each step");
