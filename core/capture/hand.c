@@ -205,6 +205,7 @@ static enum gpud_status settle_copied(struct gpud_frame *frame, int64_t deadline
 const struct gpud_frame_owner_ops gpud_capture_copied_ops = {
     .release = release_copied,
     .settle = settle_copied,
+    .wait = gpud_frame_join_wait,
 };
 
 enum gpud_status gpud_capture_ring_take(struct gpud_capture_ring *ring,

@@ -135,7 +135,8 @@ enum gpud_status gpud_queue_await(struct gpud_queue *queue, const struct gpud_fe
                                   struct gpud_error *error);
 void gpud_fence_drop(struct gpud_fence *fence);
 
-/* What is enqueued on `later` from now on runs after what is on `earlier`. */
+/* What is enqueued on `later` from now on runs after what is on `earlier`. Where devices have no
+ * fences this thread waits for that, for a second at most. */
 enum gpud_status gpud_queue_join(struct gpud_queue *later, struct gpud_queue *earlier,
                                  struct gpud_error *error);
 

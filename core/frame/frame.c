@@ -254,7 +254,9 @@ static enum gpud_status wait_second(struct gpud_frame *frame, struct gpud_queue 
     struct gpud_frame *of = frame->owner;
     if (of->ops->wait)
         return of->ops->wait(of, queue, error);
-    return of->posted ? gpud_queue_join(queue, of->queue, error) : GPUD_OK;
+    if (of->posted)
+        return gpud_queue_join(queue, of->queue, error);
+    return settle_second(frame, gpud_deadline(GPUD_SEC), error); /* by this thread, then */
 }
 
 static bool is_second_poisoned(const struct gpud_frame *frame)

@@ -4,6 +4,7 @@
 /* Frames that a device copies into its own memory: when buffers go back to the driver, and what
  * happens when the device is slow, refuses or fails. */
 #include "bench.h"
+#include "frame/frame.h"
 
 #include <errno.h>
 #include <unistd.h>
@@ -70,6 +71,15 @@ static void test_in_flight(void)
     struct gpud_frame *first = bench_acquire(&bench), *second, *frame;
     CHECK_EQUAL(fake_queued(&bench.driver), 3);
     void *data;
+    /* Who sends it on is not told that its bytes are there, also through a second frame. */
+    struct gpud_frame *again;
+    struct gpud_queue *other;
+    WORKS(gpud_queue_create(bench.gpu.device, &other, &e));
+    CHECK(gpud_frame_wait(first, NULL, NULL) != GPUD_OK, "nothing is waited for");
+    WORKS(gpud_frame_wrap_frame(first, NULL, NULL, NULL, &again, &e));
+    CHECK(again->ops->wait(again, other, NULL) != GPUD_OK, "nothing is waited for");
+    gpud_frame_release(&again);
+    gpud_queue_unref(&other);
     EXPECT(GPUD_TIMEOUT, "stands still",
            gpud_frame_map(first, GPUD_READ, 20 * GPUD_MSEC, &data, &e));
     CHECK(fake_frame(&bench.driver, 1, 2), "no buffer");
