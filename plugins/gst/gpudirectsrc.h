@@ -208,7 +208,8 @@ gboolean gst_gpudirect_src_is_held_off(GstGpudirectSrc *self);
 /* A picture came. */
 void gst_gpudirect_src_signal_here(GstGpudirectSrc *self, GstBuffer *buffer);
 
-/* None will, for now. */
+/* The signal is lost: the sender is gone, ended its stream, or sends nothing. reason: for people.
+ */
 void gst_gpudirect_src_signal_gone(GstGpudirectSrc *self, const gchar *reason);
 
 /* None came in an acquire. */
