@@ -7,7 +7,7 @@
  * than epochs changed. */
 #include "../check.h"
 #include "../process/peer.h"
-#include "stream/transport.h"
+#include "stream/sender/transport.h"
 
 _Static_assert(GPUD_SIGNAL_LIMIT == 10, "this test needs a core whose signals are soon used up");
 

@@ -7,7 +7,7 @@
 #include "device/device.h"
 #include "route/route.h"
 #include "session.h"
-#include "stream/sender.h"
+#include "stream/sender/sender.h"
 #include "watch.h"
 
 #include <poll.h>

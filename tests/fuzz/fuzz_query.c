@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "route/route.h"
 #include "session.h"
-#include "stream/query.h"
+#include "stream/query/query.h"
 #include "watch.h"
 
 #define MESSAGES_MAX 64

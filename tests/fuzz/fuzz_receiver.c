@@ -6,8 +6,8 @@
 #include "device/device.h"
 #include "route/route.h"
 #include "session.h"
-#include "stream/pattern.h"
-#include "stream/receiver.h"
+#include "stream/shared/pattern.h"
+#include "stream/receiver/receiver.h"
 #include "watch.h"
 
 #define SLOTS 4

@@ -8,7 +8,7 @@
 #include "base/fd.h"
 #include "peer.h"
 #include "raw.h"
-#include "stream/sender.h"
+#include "stream/sender/sender.h"
 
 #include <sys/wait.h>
 

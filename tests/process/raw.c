@@ -9,7 +9,7 @@
 #include "picture.h"
 #include "device/device.h"
 #include "route/route.h"
-#include "stream/pattern.h"
+#include "stream/shared/pattern.h"
 #include "wire/socket.h"
 
 #include <errno.h>

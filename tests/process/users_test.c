@@ -8,7 +8,7 @@
 #include "../check.h"
 #include "raw.h"
 #include "steady.h"
-#include "stream/admission.h"
+#include "stream/sender/admission.h"
 #include "wire/socket.h"
 
 #include <dlfcn.h>

@@ -5,7 +5,7 @@
  * single wrong byte in what it covers, the pattern of another test; and it never writes past the
  * frame. */
 #include "../check.h"
-#include "stream/pattern.h"
+#include "stream/shared/pattern.h"
 
 #define ROOM (UINT64_C(1) << 20)
 #define HEAD 65536

@@ -1,0 +1,136 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "stream/query/query.h"
+
+#include "base/fd.h"
+#include "base/process.h"
+#include "wire/lock.h"
+
+#include <string.h>
+
+static void fail(struct gpud_query *query, const char *reason)
+{
+    query->state = GPUD_QUERY_FAILED;
+    gpud_print(query->reason, "%s", reason);
+    gpud_fd_close(&query->fd);
+}
+
+/* Why it says nothing, as far as the system knows. */
+static void fail_silent(struct gpud_query *query)
+{
+    char reason[160], name[64] = "";
+    if (gpud_process_is_stopped(query->pid))
+        gpud_print(reason, "does not answer; process %ld is stopped (kill -CONT %ld lets it go on)",
+                   (long)query->pid, (long)query->pid);
+    else if (gpud_process_name(query->pid, name, sizeof(name)))
+        gpud_print(reason, "does not answer; process %ld (%s) may hang", (long)query->pid, name);
+    else
+        gpud_print(reason, "does not answer; its process is not known here");
+    fail(query, reason);
+}
+
+void gpud_query_call(struct gpud_query *query)
+{
+    struct gpud_message message = {.type = GPUD_MESSAGE_QUERY};
+    struct gpud_error error = {.reason = ""};
+    query->pid = gpud_lock_find(query->path);
+    if (gpud_process_is_stopped(query->pid)) {
+        fail_silent(query);
+        return;
+    }
+    pid_t pid = 0;
+    enum gpud_status status = gpud_socket_reach(query->path, &query->fd, &pid, &error);
+    if (status == GPUD_AGAIN)
+        return;
+    if (status == GPUD_OK) {
+        query->pid = pid;
+        status = gpud_socket_send(query->fd, &message, &error);
+        if (status == GPUD_PEER) /* it said something before it hung up, maybe */
+            status = GPUD_OK;
+    }
+    if (status == GPUD_OK) {
+        query->state = GPUD_QUERY_ASKED;
+    } else if (status == GPUD_CLOSED) {
+        query->state = GPUD_QUERY_NOBODY;
+    } else {
+        fail(query, error.reason);
+    }
+}
+
+/* --- the answer ---------------------------------------------------------------------------- */
+
+static enum gpud_status take_report(struct gpud_query *query, const struct gpud_report *report,
+                                    struct gpud_error *error)
+{
+    if (query->reported)
+        return gpud_fail(error, GPUD_PEER, "broke the protocol: two answers to one question");
+    if (report->epoch && gpud_layout_check(&report->layout, error) != GPUD_OK)
+        return GPUD_PEER;
+    query->report = *report;
+    query->reported = true;
+    return GPUD_OK;
+}
+
+static enum gpud_status take_links(struct gpud_query *query, const struct gpud_links *links,
+                                   struct gpud_error *error)
+{
+    if (!query->reported || links->count > query->report.links - query->link_count)
+        return gpud_fail(error, GPUD_PEER,
+                         "broke the protocol: it tells of more receivers than it has");
+    memcpy(&query->link[query->link_count], links->link, links->count * sizeof(links->link[0]));
+    query->link_count += links->count;
+    return GPUD_OK;
+}
+
+static enum gpud_status handle(struct gpud_query *query, const struct gpud_message *message,
+                               struct gpud_error *error)
+{
+    switch (message->type) {
+    case GPUD_MESSAGE_STATUS:
+        return take_report(query, &message->report, error);
+    case GPUD_MESSAGE_LINKS:
+        return take_links(query, &message->links, error);
+    case GPUD_MESSAGE_REFUSE:
+        return gpud_fail(error, GPUD_PEER, "refused to answer: %s", message->refuse.reason);
+    default:
+        return gpud_fail(error, GPUD_PEER, "broke the protocol: a %s for an answer",
+                         gpud_message_name(message->type));
+    }
+}
+
+void gpud_query_read(struct gpud_query *query)
+{
+    while (query->state == GPUD_QUERY_ASKED) {
+        struct gpud_message message;
+        struct gpud_error error = {.reason = ""};
+        enum gpud_status status = gpud_socket_receive(query->fd, &message, &error);
+        if (status == GPUD_AGAIN)
+            return;
+        if (status == GPUD_OK) {
+            status = handle(query, &message, &error);
+            gpud_message_close(&message);
+        } else if (status == GPUD_CLOSED) {
+            gpud_fail(&error, status,
+                      "hung up without an answer: it goes away, or is of a release that does not "
+                      "answer questions");
+        }
+        if (status != GPUD_OK) {
+            fail(query, error.reason);
+        } else if (query->link_count == query->report.links) {
+            query->state = GPUD_QUERY_ANSWERED;
+            gpud_fd_close(&query->fd);
+        }
+    }
+}
+
+void gpud_query_give_up(struct gpud_query *query)
+{
+    if (gpud_query_is_open(query))
+        fail_silent(query);
+}
+
+void gpud_query_close(struct gpud_query *query)
+{
+    gpud_fd_close(&query->fd);
+}

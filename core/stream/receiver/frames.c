@@ -1,0 +1,394 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The frames of a session: how the application gets them, and how they come back.
+ *
+ *   ring                     the frame is             its entry goes back
+ *   the sender's, mapped     the sender's slot        at release; on another device than the
+ *                                                     host, when our queue is done
+ *   the sender's host pages  a copy in `upload`       when the upload is done
+ *   the receiver's           our slot; our queue      when our queue is done with it
+ *                            waits for the signal
+ *   any, with signals in     as above; only who uses  at once; the release word follows in the
+ *   the page                 it waits                 order of the application's queue
+ */
+#include "stream/receiver/frames.h"
+
+#include "base/stop.h"
+
+#include <string.h>
+
+#define SLICE (100 * GPUD_MSEC)
+
+/* --- giving back --------------------------------------------------------------------------- */
+
+static void give_back(struct gpud_session *session, uint32_t entry)
+{
+    GPUD_STOP_POINT("receiver: before giving back");
+    pthread_mutex_lock(&session->lock);
+    bool kicked = gpud_page_give_back(&session->view, entry, &session->idle);
+    pthread_mutex_unlock(&session->lock);
+    if (kicked)
+        atomic_fetch_add_explicit(&session->kicks, 1, memory_order_relaxed);
+}
+
+/* The reader's work is done; the status does not matter, the entry is free either way. */
+static void entry_done(void *arg, enum gpud_status status)
+{
+    struct gpud_held *held = arg;
+    struct gpud_session *session = held->session;
+    give_back(session, held->entry);
+    gpud_session_unref(&session);
+}
+
+static void upload_slot_done(void *arg, enum gpud_status status)
+{
+    struct gpud_held *held = arg;
+    struct gpud_session *session = held->session;
+    pthread_mutex_lock(&session->lock);
+    session->upload_free[session->upload_free_count++] = (uint8_t)(held - session->held);
+    pthread_mutex_unlock(&session->lock);
+    gpud_wake(&session->page->receiver_sleeps.word); /* our own acquire may wait for the slot */
+    gpud_session_unref(&session);
+}
+
+/* The host copy was uploaded: the sender's slot is free. */
+static void upload_done(void *arg, enum gpud_status status)
+{
+    struct gpud_held *held = arg;
+    struct gpud_session *session = held->session;
+    if (status != GPUD_OK || gpud_page_is_taken_back_after(&session->view))
+        atomic_store(&held->poisoned, true);
+    give_back(session, held->entry);
+    gpud_session_unref(&session);
+}
+
+/* Calls done in the order of the queue; a driver that cannot even do that is waited for, with an
+ * end. */
+static void when_queue_is_done(struct gpud_session *session, gpud_complete_fn done,
+                               struct gpud_held *held)
+{
+    if (gpud_queue_on_complete(session->queue, done, held, NULL) == GPUD_OK)
+        return;
+    enum gpud_status status = gpud_queue_finish(session->queue, gpud_deadline(GPUD_SEC), NULL);
+    done(held, status);
+}
+
+/* Without a queue of the application's the CPU is the reader, and it is done. */
+static void release_paged(struct gpud_frame *frame)
+{
+    struct gpud_held *held = (struct gpud_held *)frame;
+    if (!held->posted)
+        gpud_vigil_post_now(held->session->vigil, held->entry, held->value);
+    entry_done(held, GPUD_OK);
+}
+
+static void release_here(struct gpud_frame *frame)
+{
+    entry_done((struct gpud_held *)frame, GPUD_OK);
+}
+
+static void release_in_order(struct gpud_frame *frame)
+{
+    struct gpud_held *held = (struct gpud_held *)frame;
+    when_queue_is_done(held->session, entry_done, held);
+}
+
+static void release_upload(struct gpud_frame *frame)
+{
+    struct gpud_held *held = (struct gpud_held *)frame;
+    when_queue_is_done(held->session, upload_slot_done, held);
+}
+
+/* --- waiting for the bytes ----------------------------------------------------------------- */
+
+static enum gpud_status corrupted(struct gpud_held *held, struct gpud_error *error)
+{
+    if (held->frame.info.flags & GPUD_FRAME_CORRUPTED)
+        return GPUD_OK; /* said once; whoever maps it again wants what is there */
+    held->frame.info.flags |= GPUD_FRAME_CORRUPTED;
+    return gpud_fail(error, GPUD_PEER,
+                     "the frame is incomplete: the sender died, or a device failed, in mid-copy");
+}
+
+static enum gpud_status settle_signal(struct gpud_frame *frame, int64_t deadline,
+                                      struct gpud_error *error)
+{
+    struct gpud_held *held = (struct gpud_held *)frame;
+    struct gpud_session *session = held->session;
+    for (;;) {
+        if (atomic_load(&held->poisoned))
+            return corrupted(held, error);
+        int64_t slice = gpud_now() + SLICE;
+        enum gpud_status status = gpud_signal_wait_host(session->signal[held->entry], held->value,
+                                                        slice < deadline ? slice : deadline, error);
+        if (status == GPUD_OK)
+            return atomic_load(&held->poisoned) ? corrupted(held, error) : GPUD_OK;
+        if (status != GPUD_TIMEOUT)
+            return status;
+        if (gpud_connection_is_dead(session->connection))
+            gpud_session_poison(session);
+        else if (gpud_now() >= deadline)
+            return status;
+    }
+}
+
+static enum gpud_status settle_paged(struct gpud_frame *frame, int64_t deadline,
+                                     struct gpud_error *error)
+{
+    struct gpud_held *held = (struct gpud_held *)frame;
+    struct gpud_session *session = held->session;
+    if (!gpud_vigil_reached(session->vigil, held->entry, held->value))
+        atomic_fetch_add_explicit(&session->waits_device, 1, memory_order_relaxed);
+    enum gpud_status status =
+        gpud_vigil_wait_host(session->vigil, held->entry, held->value, deadline, error);
+    return status == GPUD_PEER ? corrupted(held, error) : status;
+}
+
+static enum gpud_status wait_paged(struct gpud_frame *frame, struct gpud_queue *queue,
+                                   struct gpud_error *error)
+{
+    struct gpud_held *held = (struct gpud_held *)frame;
+    return gpud_vigil_wait(held->session->vigil, held->entry, held->value, queue, error);
+}
+
+static enum gpud_status post_paged(struct gpud_frame *frame, struct gpud_queue *queue,
+                                   struct gpud_error *error)
+{
+    struct gpud_held *held = (struct gpud_held *)frame;
+    enum gpud_status status =
+        gpud_vigil_post(held->session->vigil, held->entry, held->value, queue, error);
+    if (status == GPUD_OK)
+        held->posted = true;
+    return status;
+}
+
+static bool is_poisoned(const struct gpud_frame *frame)
+{
+    const struct gpud_held *held = (const struct gpud_held *)frame;
+    const struct gpud_session *session = held->session;
+    bool in_place = session->route->ring != GPUD_RING_RECEIVER && !session->uploads;
+    if (in_place && gpud_page_is_taken_back_after(&session->view))
+        return true; /* the sender writes there again */
+    return session->vigil ? gpud_vigil_is_poisoned(session->vigil, held->entry, held->value)
+                          : atomic_load(&held->poisoned);
+}
+
+static enum gpud_status settle_upload(struct gpud_frame *frame, int64_t deadline,
+                                      struct gpud_error *error)
+{
+    struct gpud_held *held = (struct gpud_held *)frame;
+    enum gpud_status status = gpud_queue_finish(held->session->queue, deadline, error);
+    if (status == GPUD_OK && atomic_load(&held->poisoned))
+        return corrupted(held, error);
+    return status;
+}
+
+void gpud_session_poison(struct gpud_session *session)
+{
+    /* Words in the page have their own watch. */
+    for (uint32_t i = 0; session->place == GPUD_SIGNAL_MEMORY && i < session->entries; i++) {
+        pthread_mutex_lock(&session->lock);
+        bool out = session->view.held[i];
+        pthread_mutex_unlock(&session->lock);
+        struct gpud_held *held = &session->held[i];
+        if (!out || atomic_load(&held->poisoned))
+            continue;
+        if (gpud_signal_wait_host(session->signal[i], held->value, gpud_now(), NULL) == GPUD_OK)
+            continue;
+        atomic_store(&held->poisoned, true);
+        gpud_signal_poison(session->signal[i], held->value, NULL);
+    }
+}
+
+/* --- frames -------------------------------------------------------------------------------- */
+
+static const struct gpud_frame_owner_ops here_ops = {
+    .release = release_here,
+    .is_poisoned = is_poisoned,
+};
+static const struct gpud_frame_owner_ops in_order_ops = {
+    .release = release_in_order,
+    .wait = gpud_frame_join_wait,
+    .post = gpud_frame_join_post,
+    .is_poisoned = is_poisoned,
+};
+static const struct gpud_frame_owner_ops signalled_ops = {
+    .release = release_in_order,
+    .settle = settle_signal,
+    .wait = gpud_frame_join_wait,
+    .post = gpud_frame_join_post,
+    .is_poisoned = is_poisoned,
+};
+static const struct gpud_frame_owner_ops paged_ops = {
+    .release = release_paged,
+    .settle = settle_paged,
+    .wait = wait_paged,
+    .post = post_paged,
+    .is_poisoned = is_poisoned,
+};
+static const struct gpud_frame_owner_ops upload_ops = {
+    .release = release_upload,
+    .settle = settle_upload,
+    .wait = gpud_frame_join_wait,
+    .post = gpud_frame_join_post,
+    .is_poisoned = is_poisoned,
+};
+
+static const struct gpud_frame_owner_ops *choose_ops(const struct gpud_session *session)
+{
+    if (session->uploads)
+        return &upload_ops;
+    if (session->place != GPUD_SIGNAL_NONE)
+        return session->place == GPUD_SIGNAL_PAGE ? &paged_ops : &signalled_ops;
+    return session->device == session->host ? &here_ops : &in_order_ops;
+}
+
+void gpud_session_make_frames(struct gpud_session *session)
+{
+    for (uint32_t i = 0; i < session->entries; i++) {
+        struct gpud_held *held = &session->held[i];
+        held->session = session;
+        held->frame.ops = choose_ops(session);
+        held->frame.owner = session;
+        held->frame.queue = session->device == session->host ? NULL : session->queue;
+        held->frame.slot = i;
+        held->frame.info.layout = session->layout;
+        held->frame.info.epoch = session->epoch;
+        if (session->uploads)
+            held->frame.memory = gpud_ring_slot(&session->upload, i, &held->frame.offset);
+        else if (session->route->ring == GPUD_RING_RECEIVER)
+            held->frame.memory = gpud_ring_slot(&session->ring, i, &held->frame.offset);
+    }
+}
+
+/* --- claiming ------------------------------------------------------------------------------ */
+
+bool gpud_session_has_work(struct gpud_session *session)
+{
+    if (!gpud_page_has_frames(&session->view))
+        return false;
+    if (!session->uploads)
+        return true;
+    pthread_mutex_lock(&session->lock);
+    bool room = session->upload_free_count > 0;
+    pthread_mutex_unlock(&session->lock);
+    return room;
+}
+
+static void fill_info(struct gpud_session *session, struct gpud_frame_info *info,
+                      const struct gpud_descriptor *descriptor)
+{
+    info->pts = descriptor->pts;
+    info->dts = descriptor->dts;
+    info->duration = descriptor->duration;
+    info->offset = descriptor->offset;
+    info->flags = descriptor->flags & (GPUD_FRAME_TRAVELS | GPUD_FRAME_CANARY);
+    if (session->ring.usage == GPUD_USAGE_SHARE && !session->uploads)
+        info->flags |= GPUD_FRAME_READ_ONLY;
+    info->meta_size = descriptor->meta_size;
+    memcpy(info->meta, descriptor->meta, descriptor->meta_size);
+    info->sequence = descriptor->sequence;
+    info->dropped = descriptor->dropped;
+    info->submit_time = descriptor->submit_time;
+}
+
+static int refuse(struct gpud_error *error, const char *what)
+{
+    gpud_fail(error, GPUD_PEER, "the sender broke the protocol: %s", what);
+    return -1;
+}
+
+/* What was lost on the way goes back at once; nobody reads it. */
+static void give_back_void(struct gpud_session *session, struct gpud_held *held, uint32_t entry,
+                           uint32_t value)
+{
+    if (session->uploads) {
+        pthread_mutex_lock(&session->lock);
+        session->upload_free[session->upload_free_count++] = (uint8_t)(held - session->held);
+        pthread_mutex_unlock(&session->lock);
+    }
+    if (session->vigil)
+        gpud_vigil_post_now(session->vigil, entry, value);
+    give_back(session, entry);
+}
+
+/* Enqueues the copy from the shared pages into a slot of our own. */
+static enum gpud_status upload(struct gpud_session *session, struct gpud_held *held, uint32_t slot,
+                               struct gpud_error *error)
+{
+    uint64_t offset;
+    gpud_ring_slot(&session->ring, slot, &offset);
+    struct gpud_copy copy = {
+        .to = held->frame.memory,
+        .to_offset = held->frame.offset,
+        .from = session->views[slot / session->ring.slots_per_memory],
+        .from_offset = offset,
+        .row_bytes = session->layout.size,
+        .rows = 1,
+    };
+    enum gpud_status status = gpud_queue_copy(session->queue, &copy, error);
+    if (status != GPUD_OK)
+        return status;
+    GPUD_STOP_POINT("receiver: upload enqueued");
+    atomic_fetch_add_explicit(&session->copies_gpu, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&session->references, 1, memory_order_relaxed);
+    when_queue_is_done(session, upload_done, held);
+    return gpud_queue_flush(session->queue, error);
+}
+
+int gpud_session_claim(struct gpud_session *session, uint32_t limit, struct gpud_held **claimed,
+                       struct gpud_error *error)
+{
+    struct gpud_descriptor descriptor;
+    struct gpud_held *held = NULL;
+    uint32_t entry;
+    pthread_mutex_lock(&session->lock);
+    int got = 0;
+    if (!session->uploads || session->upload_free_count) {
+        got = gpud_page_claim(&session->view, limit, &entry, &descriptor, error);
+        if (got > 0)
+            held = session->uploads
+                       ? &session->held[session->upload_free[--session->upload_free_count]]
+                       : &session->held[entry];
+    }
+    pthread_mutex_unlock(&session->lock);
+    if (got <= 0)
+        return got;
+
+    if (session->route->ring != GPUD_RING_RECEIVER &&
+        descriptor.slot >= gpud_ring_slots(&session->ring))
+        return refuse(error, "a slot that its ring does not have");
+    if (session->route->ring == GPUD_RING_RECEIVER && descriptor.slot != entry)
+        return refuse(error, "a slot that is not its entry's");
+    if (session->place != GPUD_SIGNAL_NONE &&
+        (descriptor.value <= session->last_value || descriptor.value > GPUD_SIGNAL_MAX))
+        return refuse(error, "a signal that went back");
+    session->last_value = descriptor.value;
+    if (descriptor.flags & GPUD_FRAME_VOID) {
+        give_back_void(session, held, entry, descriptor.value);
+        return 0; /* whoever looks again finds the next */
+    }
+    held->entry = entry;
+    held->value = descriptor.value;
+    held->posted = false;
+    atomic_store_explicit(&held->poisoned, false, memory_order_relaxed);
+    fill_info(session, &held->frame.info, &descriptor);
+
+    enum gpud_status status = GPUD_OK;
+    if (session->uploads) {
+        status = upload(session, held, descriptor.slot, error);
+    } else if (session->place == GPUD_SIGNAL_MEMORY) {
+        status =
+            gpud_signal_wait_queue(session->signal[entry], descriptor.value, session->queue, error);
+        GPUD_STOP_POINT("receiver: wait enqueued");
+    } else if (session->route->ring != GPUD_RING_RECEIVER) {
+        held->frame.slot = descriptor.slot;
+        held->frame.memory = gpud_ring_slot(&session->ring, descriptor.slot, &held->frame.offset);
+    }
+    if (status != GPUD_OK)
+        return -1;
+    atomic_fetch_add_explicit(&session->references, 1, memory_order_relaxed);
+    *claimed = held;
+    return 1;
+}

@@ -1,0 +1,486 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The receiver's side of the handshake; the sequence stands in wire/message.h. */
+#include "stream/shared/pattern.h"
+#include "stream/receiver/receiver.h"
+
+#include "base/fd.h"
+#include "frame/layout.h"
+#include "base/stop.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define AREA "receiver"
+#define RETRY_SOON (20 * GPUD_MSEC)
+#define RETRY_LATER (500 * GPUD_MSEC)
+
+static const struct gpud_log *log_of(const struct gpud_receiver *receiver)
+{
+    return &receiver->context->log;
+}
+
+static void tell(struct gpud_receiver *receiver, enum gpud_event event, const void *data)
+{
+    if (receiver->on_event)
+        receiver->on_event(receiver->user, event, data);
+}
+
+static void set_path(struct gpud_receiver *receiver, const char *path, const char *reason)
+{
+    pthread_mutex_lock(&receiver->lock);
+    gpud_print(receiver->info.path, "%s", path);
+    gpud_print(receiver->info.fallback_reason, "%s", reason);
+    pthread_mutex_unlock(&receiver->lock);
+}
+
+/* --- ending -------------------------------------------------------------------------------- */
+
+void gpud_receiver_collect(struct gpud_receiver *receiver, struct gpud_receiver_info *info)
+{
+    if (!receiver->session)
+        return;
+    info->kicks += atomic_load(&receiver->session->kicks);
+    info->copies_gpu += atomic_load(&receiver->session->copies_gpu);
+    info->waits_device += atomic_load(&receiver->session->waits_device);
+}
+
+static void drop_session(struct gpud_receiver *receiver)
+{
+    struct gpud_session *session = receiver->session;
+    if (!session)
+        return;
+    pthread_mutex_lock(&receiver->lock);
+    gpud_receiver_collect(receiver, &receiver->info);
+    receiver->session = NULL;
+    pthread_mutex_unlock(&receiver->lock);
+    gpud_session_unref(&session);
+}
+
+static void say_goodbye(const struct gpud_receiver *receiver, const char *why)
+{
+    struct gpud_message message = {.type = GPUD_MESSAGE_BYE};
+    gpud_print(message.refuse.reason, "%s", why);
+    /* One that cannot even be told shall see the end, though held frames keep it open here. */
+    if (gpud_socket_send(receiver->connection->fd, &message, NULL) != GPUD_OK)
+        shutdown(receiver->connection->fd, SHUT_RDWR);
+    GPUD_STOP_POINT("receiver: BYE sent");
+}
+
+void gpud_receiver_disconnect(struct gpud_receiver *receiver, int64_t retry_in, const char *why)
+{
+    if (receiver->connection)
+        gpud_log_info(log_of(receiver), AREA, "the link to %s is over: %s",
+                      receiver->peer.name[0] ? receiver->peer.name : receiver->path, why);
+    if (receiver->connection)
+        say_goodbye(receiver, why);
+    if (receiver->session)
+        gpud_session_poison(receiver->session);
+    drop_session(receiver);
+    if (receiver->pending)
+        gpud_message_close(&receiver->message);
+    gpud_connection_unref(&receiver->connection);
+    pthread_mutex_lock(&receiver->lock);
+    if (receiver->info.connected)
+        receiver->info.disconnects++;
+    receiver->info.connected = false;
+    gpud_print(receiver->info.path, "none");
+    pthread_mutex_unlock(&receiver->lock);
+    receiver->pending = receiver->eof = receiver->unread = receiver->refused = false;
+    /* One that failed stays failed: the next session gets a new one. */
+    pthread_mutex_lock(&receiver->lock);
+    struct gpud_queue *queue = receiver->queue;
+    receiver->queue = NULL;
+    if (queue)
+        receiver->info.waits_device += atomic_load(&queue->waits);
+    pthread_mutex_unlock(&receiver->lock);
+    gpud_queue_unref(&queue);
+    receiver->state = GPUD_RECEIVER_OFFLINE;
+    receiver->deadline = INT64_MAX;
+    receiver->retry = gpud_now() + retry_in;
+    receiver->discontinuity = true;
+    free(receiver->told);
+    receiver->told = NULL;
+    receiver->last_sequence = 0;
+    receiver->counting = false;
+}
+
+static enum gpud_status send_message(struct gpud_receiver *receiver, struct gpud_message *message,
+                                     struct gpud_error *error)
+{
+    return gpud_socket_send(receiver->connection->fd, message, error) == GPUD_OK
+               ? GPUD_OK
+               : gpud_fail(error, GPUD_PEER, "the sender vanished during the handshake");
+}
+
+/* --- connecting ---------------------------------------------------------------------------- */
+
+static enum gpud_status say_hello(struct gpud_receiver *receiver, struct gpud_error *error)
+{
+    struct gpud_message message = {.type = GPUD_MESSAGE_HELLO};
+    gpud_endpoint_describe(&message.hello, receiver->device, receiver->name);
+    gpud_print(message.hello.route, "%s", receiver->route);
+    message.hello.slots = receiver->slots;
+    message.hello.slow_receiver = (uint8_t)receiver->slow_receiver;
+    message.hello.require_direct = receiver->require_direct;
+    return send_message(receiver, &message, error);
+}
+
+/* A HELLO cannot be sent: whether the sender has said why. */
+static bool was_refused(struct gpud_receiver *receiver, struct gpud_error *error)
+{
+    struct gpud_message message;
+    if (gpud_socket_receive(receiver->connection->fd, &message, NULL) != GPUD_OK)
+        return false;
+    bool refused = message.type == GPUD_MESSAGE_REFUSE;
+    if (refused)
+        gpud_receiver_handle(receiver, &message, error);
+    gpud_message_close(&message);
+    return refused;
+}
+
+static enum gpud_status connect_now(struct gpud_receiver *receiver, struct gpud_error *error)
+{
+    int fd;
+    pid_t pid;
+    if (gpud_now() < receiver->retry)
+        return gpud_fail(error, GPUD_AGAIN, "nobody sends on %.120s", receiver->path);
+    if (!receiver->queue) {
+        enum gpud_status made = gpud_queue_create(receiver->device, &receiver->queue, error);
+        if (made != GPUD_OK)
+            return made;
+    }
+    enum gpud_status status =
+        gpud_socket_connect(receiver->path, &receiver->access, &fd, &pid, error);
+    if (status != GPUD_OK) {
+        receiver->retry = gpud_now() + (status == GPUD_AGAIN ? RETRY_SOON : RETRY_LATER);
+        receiver->failure = *error;
+        if (status == GPUD_AGAIN)
+            receiver->failure.status = GPUD_OK;
+        return status;
+    }
+    receiver->connection = gpud_connection_create(fd, pid);
+    if (!receiver->connection) {
+        gpud_fd_close(&fd);
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a connection");
+    }
+    receiver->peer = (struct gpud_peer_info){.pid = pid};
+    receiver->state = GPUD_RECEIVER_HELLO;
+    receiver->deadline = gpud_deadline(GPUD_HELLO_DEADLINE);
+    status = say_hello(receiver, error);
+    if (status != GPUD_OK) {
+        struct gpud_error why;
+        bool refused = was_refused(receiver, &why);
+        gpud_receiver_disconnect(receiver, refused ? RETRY_LATER : RETRY_SOON,
+                                 "the handshake failed");
+        if (refused) {
+            receiver->failure = why;
+            return gpud_fail(error, why.status, "%s", why.reason);
+        }
+        return gpud_fail(error, GPUD_AGAIN, "nobody sends on %.120s", receiver->path);
+    }
+    GPUD_STOP_POINT("receiver: HELLO sent");
+    return GPUD_OK;
+}
+
+/* --- an offer ------------------------------------------------------------------------------ */
+
+static enum gpud_status refuse_offer(struct gpud_receiver *receiver, uint32_t epoch,
+                                     const struct gpud_error *why, struct gpud_error *error)
+{
+    struct gpud_message message = {.type = GPUD_MESSAGE_REFUSE};
+    message.refuse.epoch = epoch;
+    message.refuse.status = why->status;
+    gpud_print(message.refuse.reason, "%s", why->reason);
+    gpud_log_info(log_of(receiver), AREA, "refused what the sender offered: %s", why->reason);
+    drop_session(receiver);
+    receiver->state = GPUD_RECEIVER_IDLE;
+    receiver->deadline = gpud_deadline(GPUD_IMPORT_DEADLINE);
+    return send_message(receiver, &message, error);
+}
+
+static enum gpud_status make_session(struct gpud_receiver *receiver, const struct gpud_offer *offer,
+                                     struct gpud_session **session, struct gpud_error *error)
+{
+    const struct gpud_route_ops *route = gpud_route_find(offer->route);
+    if (!route)
+        return gpud_fail(error, GPUD_UNSUPPORTED, "the route \"%s\" is not known here",
+                         offer->route);
+    if ((receiver->require_direct && !route->direct) ||
+        (receiver->route[0] && strcmp(receiver->route, route->name) != 0))
+        return gpud_fail(error, GPUD_UNSUPPORTED,
+                         "the route \"%s\" is not what this receiver asked for", route->name);
+    if (route->ring == GPUD_RING_SENDER_DEVICE && offer->ring.memories == 0)
+        return gpud_fail(error, GPUD_PEER, "the sender offers to share a ring and sends none");
+    return gpud_session_create(offer, route, receiver->connection, receiver->queue, receiver->host,
+                               receiver->slots, log_of(receiver), session, error);
+}
+
+/* An epoch has one format, whatever routes are offered for it: frames are read by what the
+ * application was told. */
+static enum gpud_status check_epoch(const struct gpud_receiver *receiver,
+                                    const struct gpud_offer *offer, struct gpud_error *error)
+{
+    const struct gpud_told *told = receiver->told;
+    if (offer->epoch == 0)
+        return gpud_fail(error, GPUD_PEER, "the sender broke the protocol: epochs count from 1");
+    if (!told || told->epoch != offer->epoch ||
+        (gpud_layout_equal(&told->layout, &offer->layout) &&
+         told->media_size == offer->media_size &&
+         memcmp(told->media, offer->media, offer->media_size) == 0))
+        return GPUD_OK;
+    return gpud_fail(error, GPUD_PEER,
+                     "the sender broke the protocol: another format, and the same epoch");
+}
+
+static enum gpud_status tell_format(struct gpud_receiver *receiver, const struct gpud_offer *offer,
+                                    struct gpud_error *error)
+{
+    if (!receiver->told)
+        receiver->told = malloc(sizeof(*receiver->told));
+    struct gpud_told *told = receiver->told;
+    if (!told)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a format");
+    told->epoch = offer->epoch;
+    told->layout = offer->layout;
+    told->media_size = offer->media_size;
+    memcpy(told->media, offer->media, offer->media_size);
+    struct gpud_format_event event = {
+        .epoch = told->epoch,
+        .layout = told->layout,
+        .media = told->media,
+        .media_size = told->media_size,
+    };
+    gpud_log_info(log_of(receiver), AREA, "epoch %u: %ux%u %s, %" PRIu64 " bytes a frame, by %s",
+                  told->epoch, told->layout.width, told->layout.height, told->layout.format,
+                  told->layout.size, offer->route);
+    tell(receiver, GPUD_EVENT_FORMAT, &event);
+    return GPUD_OK;
+}
+
+static enum gpud_status accept_offer(struct gpud_receiver *receiver, const struct gpud_offer *offer,
+                                     struct gpud_error *error)
+{
+    struct gpud_session *session;
+    struct gpud_error why;
+    enum gpud_status status = check_epoch(receiver, offer, error);
+    if (status != GPUD_OK)
+        return status;
+    GPUD_STOP_POINT(receiver->info.connected ? "receiver: new epoch's OFFER read"
+                                             : "receiver: OFFER read");
+    drop_session(receiver);
+    if (make_session(receiver, offer, &session, &why) != GPUD_OK)
+        return refuse_offer(receiver, offer->epoch, &why, error);
+    GPUD_STOP_POINT("receiver: ring imported");
+    struct gpud_message message = {.type = GPUD_MESSAGE_ACCEPT};
+    if (gpud_session_describe(session, &message.accept, &why) != GPUD_OK) {
+        gpud_session_unref(&session);
+        return refuse_offer(receiver, offer->epoch, &why, error);
+    }
+    status = send_message(receiver, &message, error);
+    GPUD_STOP_POINT("receiver: ACCEPT sent");
+    gpud_ring_description_close(&message.accept.ring);
+    gpud_fd_close(&session->page_fd); /* the sender has it now; the mapping is enough for us */
+
+    pthread_mutex_lock(&receiver->lock);
+    receiver->session = session;
+    pthread_mutex_unlock(&receiver->lock);
+    receiver->messages = 0;
+    receiver->state = GPUD_RECEIVER_CANARY;
+    receiver->deadline = gpud_deadline(GPUD_IMPORT_DEADLINE);
+    set_path(receiver, offer->route, offer->reason);
+    if (status == GPUD_OK && (!receiver->told || offer->epoch != receiver->told->epoch))
+        status = tell_format(receiver, offer, error);
+    return status;
+}
+
+/* --- the test of the link ------------------------------------------------------------------ */
+
+/* Whether the test frame holds the pattern. */
+static enum gpud_status check_pattern(const struct gpud_receiver *receiver,
+                                      struct gpud_frame *frame, struct gpud_error *why)
+{
+    if (!(frame->info.flags & GPUD_FRAME_CANARY))
+        return gpud_fail(why, GPUD_PEER, "the sender sent frames before the test of the link");
+    void *data;
+    enum gpud_status status = gpud_frame_map(frame, GPUD_READ, GPUD_CANARY_DEADLINE, &data, why);
+    if (status != GPUD_OK)
+        return status;
+    if (gpud_pattern_check(data, receiver->session->layout.size, receiver->nonce))
+        return GPUD_OK;
+    return gpud_fail(why, GPUD_IO,
+                     "what was sent did not arrive: the test pattern is not in the destination");
+}
+
+/* GPUD_AGAIN: the test frame is not there yet. The sender's queue publishes it when its copy is
+ * done. */
+static enum gpud_status check_canary(struct gpud_receiver *receiver, struct gpud_error *why)
+{
+    struct gpud_session *session = receiver->session;
+    struct gpud_held *held = NULL;
+    bool late = gpud_now() >= receiver->deadline;
+    int got = gpud_session_claim(session, gpud_page_head(&session->view), &held, why);
+    if (got < 0)
+        return why->status;
+    if (got == 0)
+        return late ? gpud_fail(why, GPUD_TIMEOUT, "the test frame did not arrive within %d s",
+                                (int)(GPUD_CANARY_DEADLINE / GPUD_SEC))
+                    : GPUD_AGAIN;
+    GPUD_STOP_POINT("receiver: test frame claimed");
+    struct gpud_frame *frame = &held->frame;
+    enum gpud_status status = check_pattern(receiver, frame, why);
+    if (receiver->last_sequence == 0)
+        receiver->last_sequence = frame->info.sequence;
+    session->view.last_sequence = frame->info.sequence;
+    gpud_frame_release(&frame);
+    return status;
+}
+
+static enum gpud_status test_link(struct gpud_receiver *receiver, struct gpud_error *error)
+{
+    struct gpud_error why;
+    bool dead = gpud_connection_is_dead(receiver->connection); /* first: see is_due() */
+    enum gpud_status status = check_canary(receiver, &why);
+    if (status != GPUD_OK && dead)
+        return gpud_fail(error, GPUD_PEER, "the sender vanished during the handshake");
+    if (status == GPUD_AGAIN)
+        return status;
+    if (status != GPUD_OK)
+        return refuse_offer(receiver, receiver->session->epoch, &why, error);
+    struct gpud_message message = {.type = GPUD_MESSAGE_READY, .epoch = receiver->session->epoch};
+    status = send_message(receiver, &message, error);
+    if (status != GPUD_OK)
+        return status;
+    GPUD_STOP_POINT("receiver: READY sent");
+
+    receiver->state = GPUD_RECEIVER_STREAMING;
+    receiver->deadline = INT64_MAX;
+    receiver->failure.status = GPUD_OK;
+    receiver->unread = true;
+    pthread_mutex_lock(&receiver->lock);
+    bool first = !receiver->info.connected;
+    receiver->info.connected = true;
+    receiver->info.connects += first;
+    receiver->info.slots = gpud_session_slots(receiver->session);
+    pthread_mutex_unlock(&receiver->lock);
+    if (first) {
+        gpud_print(receiver->peer.path, "%s", receiver->info.path);
+        gpud_print(receiver->peer.fallback_reason, "%s", receiver->info.fallback_reason);
+        receiver->peer.id = receiver->info.connects;
+        gpud_log_info(log_of(receiver), AREA, "connected to %s (process %ld) by %s%s%s",
+                      receiver->peer.name, (long)receiver->peer.pid, receiver->peer.path,
+                      receiver->peer.fallback_reason[0] ? ", because " : "",
+                      receiver->peer.fallback_reason);
+        tell(receiver, GPUD_EVENT_CONNECTED, &receiver->peer);
+    }
+    return GPUD_OK;
+}
+
+/* --- messages ------------------------------------------------------------------------------ */
+
+static enum gpud_status unexpected(const struct gpud_message *message, struct gpud_error *error)
+{
+    return gpud_fail(error, GPUD_PEER, "the sender broke the protocol: a %s that nobody expects",
+                     gpud_message_name(message->type));
+}
+
+/* What the caller is told: AGAIN would mean that nothing is wrong. */
+static enum gpud_status refusal_status(uint32_t said)
+{
+    if (said == GPUD_AGAIN)
+        return GPUD_PEER;
+    return said == GPUD_NO_ACCESS ? GPUD_NO_ACCESS : GPUD_UNSUPPORTED;
+}
+
+enum gpud_status gpud_receiver_handle(struct gpud_receiver *receiver, struct gpud_message *message,
+                                      struct gpud_error *error)
+{
+    switch (message->type) {
+    case GPUD_MESSAGE_HELLO:
+        if (receiver->state != GPUD_RECEIVER_HELLO)
+            return unexpected(message, error);
+        gpud_print(receiver->peer.name, "%s", message->hello.name);
+        receiver->state = GPUD_RECEIVER_IDLE;
+        receiver->deadline = INT64_MAX;
+        return GPUD_OK;
+    case GPUD_MESSAGE_OFFER:
+        if (receiver->state == GPUD_RECEIVER_HELLO)
+            return unexpected(message, error);
+        return accept_offer(receiver, &message->offer, error);
+    case GPUD_MESSAGE_CANARY:
+        if (receiver->state != GPUD_RECEIVER_CANARY ||
+            message->canary.epoch != receiver->session->epoch)
+            return unexpected(message, error);
+        receiver->nonce = message->canary.nonce;
+        receiver->state = GPUD_RECEIVER_TESTING;
+        receiver->deadline = gpud_deadline(GPUD_CANARY_DEADLINE);
+        return GPUD_OK;
+    case GPUD_MESSAGE_GROW:
+        if (!receiver->session || receiver->session->route->ring == GPUD_RING_RECEIVER)
+            return unexpected(message, error);
+        return gpud_session_grow(receiver->session, &message->grow, error);
+    case GPUD_MESSAGE_EVENT: {
+        if (receiver->state == GPUD_RECEIVER_HELLO)
+            return unexpected(message, error);
+        struct gpud_user_event event = {
+            .kind = message->event.kind,
+            .data = message->event.data,
+            .size = message->event.size,
+        };
+        tell(receiver, GPUD_EVENT_USER, &event);
+        GPUD_STOP_POINT("receiver: event handled");
+        return GPUD_OK;
+    }
+    case GPUD_MESSAGE_EOS:
+        if (receiver->state == GPUD_RECEIVER_HELLO)
+            return unexpected(message, error);
+        GPUD_STOP_POINT("receiver: EOS read");
+        return gpud_fail(error, GPUD_CLOSED, "the sender ended the stream");
+    case GPUD_MESSAGE_BYE:
+        return gpud_fail(error, GPUD_PEER, "the sender said goodbye: %s", message->refuse.reason);
+    case GPUD_MESSAGE_REFUSE:
+        receiver->refused = true;
+        return gpud_fail(error, refusal_status(message->refuse.status), "the sender refused: %s",
+                         message->refuse.reason);
+    default:
+        return unexpected(message, error);
+    }
+}
+
+/* Reads and handles one message of the handshake. */
+static enum gpud_status read_message(struct gpud_receiver *receiver, struct gpud_error *error)
+{
+    struct gpud_message message;
+    enum gpud_status status = gpud_socket_receive(receiver->connection->fd, &message, error);
+    if (status == GPUD_CLOSED)
+        return gpud_fail(error, GPUD_PEER, "the sender vanished during the handshake");
+    if (status != GPUD_OK)
+        return status;
+    status = gpud_receiver_handle(receiver, &message, error);
+    gpud_message_close(&message);
+    return status;
+}
+
+enum gpud_status gpud_receiver_step(struct gpud_receiver *receiver, struct gpud_error *error)
+{
+    if (receiver->state == GPUD_RECEIVER_OFFLINE)
+        return connect_now(receiver, error);
+    enum gpud_status status;
+    if (receiver->state == GPUD_RECEIVER_TESTING)
+        status = test_link(receiver, error);
+    else if (gpud_now() < receiver->deadline)
+        status = read_message(receiver, error);
+    else
+        status = gpud_fail(error, GPUD_PEER,
+                           "the sender does not answer: is it stopped, or no gpudirect sender?");
+    if (status != GPUD_OK && status != GPUD_AGAIN && status != GPUD_CLOSED) {
+        receiver->failure = *error;
+        gpud_receiver_disconnect(
+            receiver, receiver->refused || status == GPUD_NO_MEMORY ? RETRY_LATER : RETRY_SOON,
+            error->reason);
+    }
+    return status;
+}

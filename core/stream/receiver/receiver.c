@@ -1,0 +1,439 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The public receiver: the loop that connects, keeps messages and frames in order, and waits. */
+#include "stream/receiver/receiver.h"
+
+#include "base/stop.h"
+#include "wire/hint.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A sender that died cannot wake anybody: look at the connection this often. */
+#define SLICE (50 * GPUD_MSEC)
+
+#define BUSY_POLL (250 * GPUD_USEC)
+
+/* --- creating and destroying --------------------------------------------------------------- */
+
+static enum gpud_status check_params(const struct gpud_receiver_params *params,
+                                     struct gpud_error *error)
+{
+    if (params->size < sizeof(*params))
+        return gpud_fail(error, GPUD_INVALID,
+                         "gpud_receiver_params.size is not set: use GPUD_PARAMS_INIT");
+    return gpud_route_check_wishes(params->slots, params->slow_receiver, params->route, error);
+}
+
+enum gpud_status gpud_receiver_create(struct gpud_context *context,
+                                      const struct gpud_receiver_params *params,
+                                      struct gpud_receiver **receiver, struct gpud_error *error)
+{
+    enum gpud_status status = check_params(params, error);
+    if (status != GPUD_OK)
+        return status;
+    struct gpud_receiver *made = calloc(1, sizeof(*made));
+    if (!made)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a receiver");
+    pthread_mutex_init(&made->lock, NULL);
+    made->context = context;
+    made->slots = params->slots ? params->slots : 4;
+    made->busy_poll = params->busy_poll ? params->busy_poll : BUSY_POLL;
+    made->slow_receiver = params->slow_receiver;
+    made->discontinuity = true; /* nothing came before the first frame */
+    made->require_direct = params->require_direct;
+    made->on_event = params->on_event;
+    made->user = params->user;
+    made->deadline = INT64_MAX;
+    gpud_print(made->info.path, "none");
+    gpud_print(made->route, "%s", params->route ? params->route : "");
+    struct gpud_endpoint self;
+
+    status = gpud_address_resolve(params->address, made->path, error);
+    if (status == GPUD_OK)
+        status = gpud_access_parse(params->access, &made->access, error);
+    if (status == GPUD_OK)
+        status = gpud_device_open(context, params->device, &made->device, error);
+    if (status == GPUD_OK) {
+        gpud_endpoint_describe(&self, made->device, params->name);
+        memcpy(made->name, self.name, sizeof(made->name));
+        status = gpud_device_open(context, "host", &made->host, error);
+    }
+    if (status == GPUD_OK)
+        status = gpud_queue_create(made->device, &made->queue, error);
+    if (status != GPUD_OK) {
+        gpud_receiver_destroy(&made);
+        return status;
+    }
+    gpud_log_info(&context->log, "receiver", "receiving from %s, on %s", made->path,
+                  made->device->info.name);
+    *receiver = made;
+    return GPUD_OK;
+}
+
+void gpud_receiver_destroy(struct gpud_receiver **receiver)
+{
+    if (!receiver || !*receiver)
+        return;
+    struct gpud_receiver *gone = *receiver;
+    *receiver = NULL;
+    gpud_receiver_disconnect(gone, 0, "the receiver stopped");
+    gpud_queue_unref(&gone->queue);
+    gpud_device_close(&gone->host);
+    gpud_device_close(&gone->device);
+    pthread_mutex_destroy(&gone->lock);
+    gpud_context_settle(gone->context);
+    free(gone);
+}
+
+/* --- one turn of the stream ---------------------------------------------------------------- */
+
+/* Reads messages until one has to wait for its place, or none is left. */
+static enum gpud_status read_messages(struct gpud_receiver *receiver, struct gpud_error *error)
+{
+    struct gpud_session *session = receiver->session;
+    uint32_t counted = gpud_page_messages(&session->view);
+    if (counted != receiver->messages) {
+        receiver->messages = counted;
+        receiver->unread = true;
+    }
+    while (!receiver->pending && receiver->unread) {
+        enum gpud_status status =
+            gpud_socket_receive(receiver->connection->fd, &receiver->message, error);
+        if (status == GPUD_OK) {
+            receiver->pending = true;
+        } else if (status == GPUD_AGAIN) {
+            receiver->unread = false;
+        } else if (status == GPUD_CLOSED) {
+            receiver->unread = false;
+            receiver->eof = true;
+        } else {
+            return status;
+        }
+    }
+    return GPUD_OK;
+}
+
+#define BY_DEATH 2
+
+/* Whether the turn of the message that waits has come: 1, or BY_DEATH; 0 not yet; −1 never. */
+static int is_due(const struct gpud_receiver *receiver)
+{
+    const struct gpud_page_receiver *view = &receiver->session->view;
+    if (receiver->message.type == GPUD_MESSAGE_GROW)
+        return 1;
+    int reached = gpud_page_reached(view, receiver->message.position);
+    /* The frames before it may have died with their sender. First the connection, then the frames:
+     * what was published before the end is seen by then. */
+    if (reached == 0 && !gpud_page_has_frames(view) &&
+        gpud_connection_is_dead(receiver->connection) && !gpud_page_has_frames(view))
+        return BY_DEATH;
+    return reached;
+}
+
+/* Handles the message that waits, if its turn has come. GPUD_AGAIN: it has not, or there is none.
+ */
+static enum gpud_status handle_pending(struct gpud_receiver *receiver, struct gpud_error *error)
+{
+    if (!receiver->pending)
+        return GPUD_AGAIN;
+    int due = is_due(receiver);
+    if (due < 0)
+        return gpud_fail(error, GPUD_PEER,
+                         "the sender broke the protocol: a %s behind more frames than there are "
+                         "entries",
+                         gpud_message_name(receiver->message.type));
+    if (due == 0)
+        return GPUD_AGAIN;
+    receiver->pending = false;
+    if (due == BY_DEATH && receiver->message.type == GPUD_MESSAGE_EOS)
+        return gpud_fail(error, GPUD_PEER,
+                         "the sender vanished, and with it the last frames before the end of the "
+                         "stream");
+    enum gpud_status status = gpud_receiver_handle(receiver, &receiver->message, error);
+    gpud_message_close(&receiver->message);
+    return status;
+}
+
+static void count_frame(struct gpud_receiver *receiver, struct gpud_frame_info *info)
+{
+    if (!receiver->counting) {
+        uint64_t started = gpud_page_started(&receiver->session->view);
+        if (started < info->sequence)
+            receiver->last_sequence = started;
+        receiver->counting = true;
+    }
+    uint64_t gap = info->sequence - receiver->last_sequence - 1;
+    receiver->last_sequence = info->sequence;
+    int64_t now = gpud_now();
+    /* The sender's word: it may lie in the future, or anywhere. */
+    uint64_t latency = info->submit_time ? (uint64_t)now - info->submit_time : 0;
+    gpud_page_tell_latency(&receiver->session->view,
+                           latency <= UINT32_MAX ? (uint32_t)latency : UINT32_MAX);
+    gpud_pace_learn(&receiver->pace, now);
+
+    pthread_mutex_lock(&receiver->lock);
+    receiver->info.frames++;
+    receiver->info.dropped += gap;
+    info->dropped = receiver->info.dropped;
+    if (info->flags & GPUD_FRAME_CORRUPTED)
+        receiver->info.corrupted++;
+    if (latency && latency <= UINT32_MAX)
+        receiver->latency[receiver->latency_count++ % GPUD_LATENCIES] = (uint32_t)latency;
+    pthread_mutex_unlock(&receiver->lock);
+    if (gap || receiver->discontinuity)
+        info->flags |= GPUD_FRAME_DISCONTINUITY;
+    receiver->discontinuity = false;
+}
+
+/* The next thing in order: a frame (GPUD_OK, *frame set), a message (GPUD_OK, *frame NULL), nothing
+ * (GPUD_AGAIN), or the end of the connection. Model: next.1 to next.5 in link.pml. */
+static enum gpud_status take_next(struct gpud_receiver *receiver, struct gpud_frame **frame,
+                                  struct gpud_error *error)
+{
+    struct gpud_session *session = receiver->session;
+    struct gpud_held *held;
+    /* First the head, then the messages: what was sent before these frames has been counted by now.
+     */
+    uint32_t limit = gpud_page_head(&session->view);
+    enum gpud_status status = read_messages(receiver, error);
+    if (status == GPUD_OK)
+        status = handle_pending(receiver, error);
+    if (status != GPUD_AGAIN)
+        return status;
+    if (receiver->pending)
+        limit = receiver->message.position;
+
+    if (session->vigil && gpud_vigil_is_broken(session->vigil))
+        return gpud_fail(error, GPUD_PEER,
+                         "the sender announced a frame, and its device did not finish it within "
+                         "%d s",
+                         (int)(GPUD_VIGIL_PATIENCE / GPUD_SEC));
+    int got = gpud_session_claim(session, limit, &held, error);
+    if (got < 0)
+        return GPUD_PEER;
+    if (got > 0) {
+        if (held->frame.info.sequence <= receiver->last_sequence) {
+            struct gpud_frame *twice = &held->frame;
+            gpud_frame_release(&twice);
+            return gpud_fail(error, GPUD_PEER, "the sender broke the protocol: a frame twice");
+        }
+        count_frame(receiver, &held->frame.info);
+        *frame = &held->frame;
+        return GPUD_OK;
+    }
+    if (receiver->eof && !gpud_session_has_work(session))
+        return gpud_fail(error, GPUD_PEER, "the sender vanished without a farewell");
+    return GPUD_AGAIN;
+}
+
+/* --- waiting ------------------------------------------------------------------------------- */
+
+static bool has_something(void *arg)
+{
+    struct gpud_receiver *receiver = arg;
+    const struct gpud_page_receiver *view = &receiver->session->view;
+    return gpud_session_has_work(receiver->session) ||
+           gpud_page_messages(view) != receiver->messages ||
+           /* by a void entry, or one that was taken back */
+           (receiver->pending && gpud_page_reached(view, receiver->message.position) != 0) ||
+           atomic_load_explicit(&receiver->interrupted, memory_order_relaxed);
+}
+
+/* Woken for a frame that is announced: it is microseconds away, if its sender is honest. */
+#define ANNOUNCED_MAX (100 * GPUD_USEC)
+static void wait_for_announced(struct gpud_receiver *receiver)
+{
+    int64_t until = gpud_now() + ANNOUNCED_MAX;
+    while (!has_something(receiver) && gpud_page_is_announced(&receiver->session->view) &&
+           gpud_now() < until)
+        sched_yield();
+}
+
+static void sleep_until(struct gpud_receiver *receiver, int64_t deadline)
+{
+    gpud_sleep(&receiver->session->page->receiver_sleeps.word, 1, has_something, receiver,
+               deadline);
+    wait_for_announced(receiver);
+}
+
+/* Is awake when the next frame of a steady stream comes. Returns early, or late, with nothing:
+ * then it is slept for. */
+static void wait_for_due(struct gpud_receiver *receiver, int64_t deadline)
+{
+    int64_t from, until;
+    if (!gpud_pace_window(&receiver->pace, receiver->busy_poll, &from, &until) || until > deadline)
+        return;
+    if (gpud_now() < from) {
+        sleep_until(receiver, from);
+        int64_t late = gpud_now() - from;
+        if (late >= 0)
+            gpud_pace_overslept(&receiver->pace, late);
+    }
+    gpud_poll(has_something, receiver, until);
+}
+
+/* Model (tests/model): idle.1 to idle.4 in wakeup.pml. */
+static void wait_for_frames(struct gpud_receiver *receiver, int64_t deadline)
+{
+    struct gpud_session *session = receiver->session;
+    if (gpud_spin(&receiver->spin, has_something, receiver))
+        return;
+
+    int64_t start = gpud_now();
+    int64_t slice = start + SLICE < deadline ? start + SLICE : deadline;
+    atomic_store(&session->idle, true);
+    /* What came back so far may be less than the sender wished to be woken for; nothing more will
+     * while we wait. */
+    if (gpud_wake(&session->page->sender_sleeps.word))
+        atomic_fetch_add_explicit(&session->kicks, 1, memory_order_relaxed);
+    wait_for_due(receiver, slice);
+    if (!has_something(receiver))
+        sleep_until(receiver, slice);
+    atomic_store(&session->idle, false);
+    int64_t end = gpud_now();
+    gpud_spin_learn(&receiver->spin, end - start);
+
+    pthread_mutex_lock(&receiver->lock);
+    receiver->info.waits_cpu++;
+    pthread_mutex_unlock(&receiver->lock);
+    if (end >= slice && gpud_connection_is_dead(receiver->connection))
+        receiver->unread = true;
+}
+
+static bool has_test_frame(void *arg)
+{
+    struct gpud_receiver *receiver = arg;
+    return gpud_session_has_work(receiver->session) ||
+           atomic_load_explicit(&receiver->interrupted, memory_order_relaxed);
+}
+
+/* Waits for the connection, or for the next try to make one. */
+static void wait_for_sender(struct gpud_receiver *receiver, int64_t deadline)
+{
+    if (receiver->state == GPUD_RECEIVER_OFFLINE) {
+        int64_t until = receiver->retry < deadline ? receiver->retry : deadline;
+        while (gpud_now() < until && !atomic_load(&receiver->interrupted)) {
+            int64_t left = until - gpud_now();
+            struct timespec nap = gpud_timespec(left < 20 * GPUD_MSEC ? left : 20 * GPUD_MSEC);
+            clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
+        }
+        return;
+    }
+    if (receiver->deadline < deadline)
+        deadline = receiver->deadline;
+    if (receiver->state == GPUD_RECEIVER_TESTING) {
+        int64_t slice = gpud_now() + SLICE;
+        gpud_sleep(&receiver->session->page->receiver_sleeps.word, 1, has_test_frame, receiver,
+                   slice < deadline ? slice : deadline);
+        return;
+    }
+    gpud_socket_wait(receiver->connection->fd, deadline, &receiver->interrupted);
+}
+
+static enum gpud_status timed_out(const struct gpud_receiver *receiver, struct gpud_error *error)
+{
+    char hint[GPUD_REASON_MAX];
+    switch (receiver->state) {
+    case GPUD_RECEIVER_OFFLINE:
+        if (receiver->failure.status != GPUD_OK)
+            return gpud_fail(error, GPUD_TIMEOUT, "no connection on %s: %s", receiver->path,
+                             receiver->failure.reason);
+        gpud_address_hint(receiver->path, hint, sizeof(hint));
+        return gpud_fail(error, GPUD_TIMEOUT, "nobody sends on %s%s%s", receiver->path,
+                         hint[0] ? "; " : "", hint);
+    case GPUD_RECEIVER_STREAMING:
+        return gpud_fail(error, GPUD_TIMEOUT, "connected to %s, but no frame came",
+                         receiver->peer.name);
+    case GPUD_RECEIVER_IDLE:
+        return gpud_fail(error, GPUD_TIMEOUT, "connected to %s, which has no format yet",
+                         receiver->peer.name);
+    default:
+        return gpud_fail(error, GPUD_TIMEOUT, "the handshake with the sender is not finished yet");
+    }
+}
+
+enum gpud_status gpud_receiver_acquire(struct gpud_receiver *receiver, int64_t timeout_ns,
+                                       struct gpud_frame **frame, struct gpud_error *error)
+{
+    if (timeout_ns < 0)
+        return gpud_fail(error, GPUD_INVALID, "a negative timeout: every wait needs an end");
+    int64_t deadline = gpud_deadline(timeout_ns);
+    for (;;) {
+        struct gpud_error why = {0};
+        struct gpud_frame *got = NULL;
+        if (atomic_load_explicit(&receiver->interrupted, memory_order_relaxed))
+            return gpud_fail(error, GPUD_AGAIN, "interrupted");
+
+        bool streaming = receiver->state == GPUD_RECEIVER_STREAMING;
+        enum gpud_status status =
+            streaming ? take_next(receiver, &got, &why) : gpud_receiver_step(receiver, &why);
+        if (got) {
+            *frame = got;
+            GPUD_STOP_POINT("receiver: frame handed out");
+            return GPUD_OK;
+        }
+        if (status == GPUD_OK && gpud_now() < deadline)
+            continue; /* a message; a flood of them does not hold the caller longer */
+        if (status != GPUD_OK && status != GPUD_AGAIN) {
+            if (streaming && status != GPUD_CLOSED)
+                gpud_receiver_disconnect(receiver, 0, why.reason);
+            return gpud_fail_native(error, status, why.origin, why.native, "%s", why.reason);
+        }
+        if (gpud_now() >= deadline)
+            return timed_out(receiver, error);
+        if (streaming)
+            wait_for_frames(receiver, deadline);
+        else
+            wait_for_sender(receiver, deadline);
+    }
+}
+
+bool gpud_receiver_has_frame(struct gpud_receiver *receiver)
+{
+    return receiver->state == GPUD_RECEIVER_STREAMING && gpud_session_has_work(receiver->session);
+}
+
+/* --- looking ------------------------------------------------------------------------------- */
+
+static int compare(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+void gpud_receiver_get_info(struct gpud_receiver *receiver, struct gpud_receiver_info *info)
+{
+    uint32_t *sorted = malloc(sizeof(receiver->latency));
+    size_t count = 0;
+    pthread_mutex_lock(&receiver->lock);
+    *info = receiver->info;
+    gpud_receiver_collect(receiver, info);
+    if (receiver->queue)
+        info->waits_device += atomic_load(&receiver->queue->waits);
+    if (sorted) {
+        count = receiver->latency_count < GPUD_LATENCIES ? receiver->latency_count : GPUD_LATENCIES;
+        memcpy(sorted, receiver->latency, count * sizeof(*sorted));
+    }
+    pthread_mutex_unlock(&receiver->lock);
+    if (count) {
+        qsort(sorted, count, sizeof(*sorted), compare);
+        info->latency_p50 = sorted[count / 2];
+        info->latency_p99 = sorted[count * 99 / 100];
+        info->latency_max = sorted[count - 1];
+    }
+    free(sorted);
+}
+
+void gpud_receiver_interrupt(struct gpud_receiver *receiver, bool interrupted)
+{
+    atomic_store(&receiver->interrupted, interrupted);
+    if (!interrupted)
+        return;
+    pthread_mutex_lock(&receiver->lock);
+    if (receiver->session)
+        gpud_wake(&receiver->session->page->receiver_sleeps.word);
+    pthread_mutex_unlock(&receiver->lock);
+}

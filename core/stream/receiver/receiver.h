@@ -1,0 +1,99 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The inside of a receiver. It has no thread: everything happens in the thread that acquires.
+ *   receiver.c   the public object, the loop, waiting, statistics
+ *   handshake.c  from nothing to a session that has proved itself: a state machine over messages
+ *   session.c    one epoch of a link; claim.c its frames */
+#ifndef GPUD_STREAM_RECEIVER_RECEIVER_H
+#define GPUD_STREAM_RECEIVER_RECEIVER_H
+
+#include "base/pace.h"
+#include "route/route.h"
+#include "stream/receiver/session.h"
+#include "wire/socket.h"
+#include <gpudirect/receiver.h>
+
+#define GPUD_HELLO_DEADLINE (2 * GPUD_SEC)
+#define GPUD_IMPORT_DEADLINE (5 * GPUD_SEC)
+#define GPUD_CANARY_DEADLINE (2 * GPUD_SEC)
+#define GPUD_LATENCIES 4096
+
+enum gpud_receiver_state {
+    GPUD_RECEIVER_OFFLINE,
+    GPUD_RECEIVER_HELLO,   /* said HELLO, waits for the sender's */
+    GPUD_RECEIVER_IDLE,    /* waits for an offer; the sender may have no format yet */
+    GPUD_RECEIVER_CANARY,  /* accepted; waits for word of the test frame */
+    GPUD_RECEIVER_TESTING, /* and now for the test frame itself */
+    GPUD_RECEIVER_STREAMING,
+};
+
+/* What the application was told with GPUD_EVENT_FORMAT. */
+struct gpud_told {
+    uint32_t epoch, media_size;
+    struct gpud_layout layout;
+    uint8_t media[GPUD_MEDIA_MAX];
+};
+
+struct gpud_receiver {
+    struct gpud_context *context;
+    struct gpud_device *device, *host;
+    struct gpud_queue *queue;
+    char path[GPUD_SOCKET_PATH_MAX];
+    struct gpud_access_rule access;
+    char name[64], route[32];
+    uint32_t slots;
+    enum gpud_slow_receiver slow_receiver;
+    bool require_direct;
+    void (*on_event)(void *user, enum gpud_event event, const void *data);
+    void *user;
+    atomic_bool interrupted;
+
+    enum gpud_receiver_state state;
+    int64_t deadline;          /* of the state; INT64_MAX: none */
+    int64_t retry;             /* not to be tried again before */
+    struct gpud_error failure; /* of the last attempt to connect; GPUD_OK: nobody was there */
+    struct gpud_connection *connection;
+    struct gpud_peer_info peer;
+    struct gpud_session *session;
+    uint64_t nonce; /* of the test frame: TESTING */
+
+    bool refused;      /* by the sender, which will not think better of it at once */
+    bool eof;          /* the sender's end is closed: what it left behind is still read */
+    bool unread;       /* there may be messages */
+    uint32_t messages; /* of the session's page, as last seen */
+    bool pending;      /* `message` waits for its place among the frames */
+    struct gpud_message message;
+    bool discontinuity; /* for the next frame */
+    bool counting;      /* a frame came since the connection was made */
+    uint64_t last_sequence;
+    struct gpud_told *told; /* of the format, on this connection; NULL: nothing yet */
+    struct gpud_spin spin;
+    struct gpud_pace pace;
+    int64_t busy_poll; /* ns awake for a frame, at most; negative: never */
+
+    pthread_mutex_t lock; /* of what get_info reads */
+    struct gpud_receiver_info info;
+    uint32_t latency[GPUD_LATENCIES];
+    uint64_t latency_count;
+};
+
+/* --- handshake.c --------------------------------------------------------------------------- */
+
+/* One step towards STREAMING: connects, or handles a message. GPUD_OK: go on. GPUD_AGAIN: nothing
+ * to do until the connection has something to read (or, OFFLINE, until `retry`). Everything else
+ * ends the call. error: not NULL. */
+enum gpud_status gpud_receiver_step(struct gpud_receiver *receiver, struct gpud_error *error);
+
+/* A message that came in its place. GPUD_CLOSED: EOS. */
+enum gpud_status gpud_receiver_handle(struct gpud_receiver *receiver, struct gpud_message *message,
+                                      struct gpud_error *error);
+
+/* Ends the connection, and tells the sender why. Frames that are held live on, and the connection
+ * with them: its end tells the sender that the last one is back. */
+void gpud_receiver_disconnect(struct gpud_receiver *receiver, int64_t retry_in, const char *why);
+
+/* The session's counters into the receiver's. Under receiver->lock. */
+void gpud_receiver_collect(struct gpud_receiver *receiver, struct gpud_receiver_info *info);
+
+#endif

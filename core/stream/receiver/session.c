@@ -1,0 +1,246 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Making and unmaking a session; its frames stand in claim.c. */
+#include "stream/receiver/session.h"
+
+#include "base/fd.h"
+#include "base/stop.h"
+#include "stream/receiver/frames.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+/* --- connection ---------------------------------------------------------------------------- */
+
+struct gpud_connection *gpud_connection_create(int fd, pid_t pid)
+{
+    struct gpud_connection *connection = malloc(sizeof(*connection));
+    if (!connection)
+        return NULL;
+    atomic_init(&connection->references, 1);
+    connection->fd = fd;
+    connection->local = pid == getpid();
+    return connection;
+}
+
+struct gpud_connection *gpud_connection_ref(struct gpud_connection *connection)
+{
+    atomic_fetch_add_explicit(&connection->references, 1, memory_order_relaxed);
+    return connection;
+}
+
+void gpud_connection_unref(struct gpud_connection **connection)
+{
+    struct gpud_connection *gone = *connection;
+    *connection = NULL;
+    if (!gone || atomic_fetch_sub_explicit(&gone->references, 1, memory_order_acq_rel) != 1)
+        return;
+    gpud_fd_close(&gone->fd);
+    free(gone);
+}
+
+bool gpud_connection_is_dead(const struct gpud_connection *connection)
+{
+    return gpud_fd_is_hung_up(connection->fd);
+}
+
+/* --- making -------------------------------------------------------------------------------- */
+
+static enum gpud_status make_page(struct gpud_session *session, struct gpud_error *error)
+{
+    /* Once pinned, the page is the vigil's, and unmapped when the device is done with it. */
+    void *page;
+    enum gpud_status status =
+        gpud_memfd_create("gpudirect-page", sizeof(struct gpud_page), GPUD_SHARE_WRITABLE,
+                          &session->page_fd, &page, error);
+    if (status != GPUD_OK)
+        return status;
+    gpud_page_receiver_init(&session->view, page, session->entries);
+    if (session->place == GPUD_SIGNAL_PAGE)
+        status = gpud_vigil_create(session->device, page, session->entries, session->connection->fd,
+                                   GPUD_SIDE_RECEIVER, &session->vigil, error);
+    if (status == GPUD_OK)
+        session->page = page;
+    return status;
+}
+
+/* Our own ring, for the sender to write. An aperture may be too small for all slots: fewer will do.
+ */
+static enum gpud_status make_ring(struct gpud_session *session, const struct gpud_log *log,
+                                  struct gpud_error *error)
+{
+    uint32_t a_memory = session->route->memory_per_slot ? 1 : session->entries;
+    uint32_t memories = session->route->memory_per_slot ? session->entries : 1;
+    struct gpud_error reason;
+    gpud_ring_init(&session->ring, session->device, GPUD_USAGE_TARGET, session->layout.size,
+                   a_memory);
+    while (session->ring.memories < memories) {
+        enum gpud_status status = gpud_ring_grow(&session->ring, &reason);
+        if (status == GPUD_OK)
+            continue;
+        if (status != GPUD_NO_MEMORY || session->ring.memories < 2)
+            return gpud_fail_native(error, status, reason.origin, reason.native, "%s",
+                                    reason.reason);
+        gpud_log_warning(log, "receiver", "the ring has %u slots instead of %u: %s",
+                         session->ring.memories, session->entries, reason.reason);
+        session->entries = session->ring.memories;
+        break;
+    }
+    for (uint32_t i = 0; session->place == GPUD_SIGNAL_MEMORY && i < session->entries; i++) {
+        enum gpud_status status =
+            gpud_signal_create(session->ring.memory[i], 0, &session->signal[i], error);
+        if (status != GPUD_OK)
+            return status;
+    }
+    return GPUD_OK;
+}
+
+uint32_t gpud_session_slots(const struct gpud_session *session)
+{
+    bool shared = session->route->ring != GPUD_RING_RECEIVER;
+    uint32_t share = session->ring.slots_per_memory; /* of each receiver */
+    return shared && share < session->entries ? share : session->entries;
+}
+
+enum gpud_status gpud_session_grow(struct gpud_session *session,
+                                   const struct gpud_ring_description *grown,
+                                   struct gpud_error *error)
+{
+    uint32_t before = session->ring.memories;
+    enum gpud_status status = gpud_ring_import(&session->ring, grown, session->connection->local,
+                                               session->layout.size, error);
+    for (uint32_t i = before; session->uploads && status == GPUD_OK && i < session->ring.memories;
+         i++) {
+        status =
+            gpud_memory_view(session->ring.memory[i], session->device, &session->views[i], error);
+    }
+    if (before)
+        GPUD_STOP_POINT("receiver: GROW imported");
+    return status;
+}
+
+/* The sender's ring, mapped; and where its frames are wanted on another device, a ring there to
+ * upload into. */
+static enum gpud_status map_ring(struct gpud_session *session,
+                                 const struct gpud_ring_description *offered,
+                                 struct gpud_error *error)
+{
+    bool through_host = session->route->ring == GPUD_RING_SENDER_HOST;
+    struct gpud_device *device = through_host ? session->host : session->device;
+    session->uploads = device != session->device;
+    gpud_ring_init(&session->ring, device, GPUD_USAGE_SHARE, session->layout.size, 1);
+    enum gpud_status status = gpud_session_grow(session, offered, error);
+    if (status != GPUD_OK || !session->uploads)
+        return status;
+    gpud_ring_init(&session->upload, session->device, GPUD_USAGE_LOCAL, session->layout.size,
+                   session->entries);
+    status = gpud_ring_grow(&session->upload, error);
+    while (session->upload_free_count < session->entries) {
+        session->upload_free[session->upload_free_count] =
+            (uint8_t)(session->entries - 1 - session->upload_free_count);
+        session->upload_free_count++;
+    }
+    return status;
+}
+
+/* The sender says where the words lie; it must be a place that the route and this device know. */
+static enum gpud_status check_signal(const struct gpud_offer *offer,
+                                     const struct gpud_route_ops *route,
+                                     const struct gpud_device *device, struct gpud_error *error)
+{
+    bool none = offer->signal == GPUD_SIGNAL_NONE && route->signal != GPUD_SIGNAL_MEMORY &&
+                route->ring != GPUD_RING_RECEIVER;
+    bool page = offer->signal == GPUD_SIGNAL_PAGE && (device->caps & GPUD_CAP_PAGE_SIGNALS);
+    if (none || (offer->signal == route->signal && (page || offer->signal == GPUD_SIGNAL_MEMORY)))
+        return GPUD_OK;
+    return gpud_fail(error, GPUD_PEER, "the sender offers %s with signals that %s has not",
+                     route->name, device->info.name);
+}
+
+enum gpud_status gpud_session_create(const struct gpud_offer *offer,
+                                     const struct gpud_route_ops *route,
+                                     struct gpud_connection *connection, struct gpud_queue *queue,
+                                     struct gpud_device *host, uint32_t slots,
+                                     const struct gpud_log *log, struct gpud_session **session,
+                                     struct gpud_error *error)
+{
+    enum gpud_status status = gpud_layout_check(&offer->layout, error);
+    if (status == GPUD_OK)
+        status = check_signal(offer, route, queue->device, error);
+    if (status != GPUD_OK)
+        return status;
+    struct gpud_session *made = calloc(1, sizeof(*made));
+    if (!made)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a session");
+    atomic_init(&made->references, 1);
+    pthread_mutex_init(&made->lock, NULL);
+    made->route = route;
+    made->place = (enum gpud_signal_place)offer->signal;
+    made->connection = gpud_connection_ref(connection);
+    made->device = gpud_device_ref(queue->device);
+    made->host = gpud_device_ref(host);
+    made->queue = gpud_queue_ref(queue);
+    made->epoch = offer->epoch;
+    made->layout = offer->layout;
+    made->entries = slots;
+    made->page_fd = -1;
+
+    if (route->ring == GPUD_RING_RECEIVER)
+        status = make_ring(made, log, error);
+    else
+        status = map_ring(made, &offer->ring, error);
+    if (status == GPUD_OK)
+        status = make_page(made, error);
+    if (status != GPUD_OK) {
+        gpud_session_unref(&made);
+        return status;
+    }
+    gpud_session_make_frames(made);
+    *session = made;
+    return GPUD_OK;
+}
+
+static void destroy(void *arg)
+{
+    struct gpud_session *gone = arg;
+    for (uint32_t i = 0; i < GPUD_PAGE_ENTRIES; i++)
+        gpud_signal_destroy(&gone->signal[i]);
+    gpud_ring_finish(&gone->upload);
+    gpud_ring_finish(&gone->ring);
+    gpud_fd_close(&gone->page_fd);
+    gpud_queue_unref(&gone->queue);
+    gpud_device_close(&gone->host);
+    gpud_device_close(&gone->device);
+    gpud_connection_unref(&gone->connection);
+    pthread_mutex_destroy(&gone->lock);
+    free(gone);
+}
+
+void gpud_session_unref(struct gpud_session **session)
+{
+    struct gpud_session *gone = *session;
+    *session = NULL;
+    if (!gone || atomic_fetch_sub_explicit(&gone->references, 1, memory_order_acq_rel) != 1)
+        return;
+    if (gone->vigil) {
+        /* The application's queues may still read frames that it has released. */
+        gpud_vigil_end(&gone->vigil, destroy, gone);
+        return;
+    }
+    gpud_memory_unmap_pages(gone->page, sizeof(*gone->page));
+    destroy(gone);
+}
+
+enum gpud_status gpud_session_describe(const struct gpud_session *session,
+                                       struct gpud_accept *accept, struct gpud_error *error)
+{
+    accept->epoch = session->epoch;
+    accept->entries = session->entries;
+    accept->page = session->page_fd;
+    accept->ring.memories = 0;
+    if (session->route->ring != GPUD_RING_RECEIVER)
+        return GPUD_OK;
+    /* Its signals are found by the same handles: they belong to the memories. */
+    return gpud_ring_describe(&session->ring, 0, false, &accept->ring, error);
+}

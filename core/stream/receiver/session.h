@@ -1,0 +1,107 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The receiver's end of a link in one epoch: the ring page, the ring by its route, and the frames
+ * made of them. Frames that are held keep it alive, whatever becomes of the connection and of the
+ * receiver. */
+#ifndef GPUD_STREAM_RECEIVER_SESSION_H
+#define GPUD_STREAM_RECEIVER_SESSION_H
+
+#include "base/sleep.h"
+#include "frame/frame.h"
+#include "frame/ring.h"
+#include "route/ops.h"
+#include "stream/shared/watchdog.h"
+#include "wire/message.h"
+#include <sys/types.h>
+
+/* The connection, as far as a held frame needs to know whether its writer lives. */
+struct gpud_connection {
+    atomic_uint references;
+    int fd;
+    bool local; /* the sender is this very process, by the kernel's word */
+};
+
+struct gpud_connection *gpud_connection_create(int fd, pid_t pid);
+struct gpud_connection *gpud_connection_ref(struct gpud_connection *connection);
+void gpud_connection_unref(struct gpud_connection **connection);
+bool gpud_connection_is_dead(const struct gpud_connection *connection);
+
+struct gpud_session;
+
+/* A frame as the application gets it. */
+struct gpud_held {
+    struct gpud_frame frame; /* first */
+    struct gpud_session *session;
+    uint32_t entry;         /* of the page; uploads: given back already */
+    _Atomic uint32_t value; /* that the ready signal has when the bytes are there; 0: no signal */
+    atomic_bool poisoned;
+    bool posted; /* PAGE: the application's queue posts the release */
+};
+
+struct gpud_session {
+    atomic_uint references;
+    const struct gpud_route_ops *route;
+    struct gpud_connection *connection;
+    struct gpud_device *device, *host;
+    struct gpud_queue *queue;
+    uint32_t epoch, entries;
+    struct gpud_layout layout;
+    bool uploads;                 /* frames are copied from shared host pages into `upload` */
+    enum gpud_signal_place place; /* of the signals */
+
+    int page_fd;
+    struct gpud_page *page;
+    pthread_mutex_t lock; /* of view and upload_free; never held while work is put on a queue */
+    struct gpud_page_receiver view;
+    atomic_bool idle; /* the acquiring thread sleeps: nobody else will wake the sender */
+
+    struct gpud_ring ring; /* imported, or our own that the sender writes */
+    struct gpud_memory
+        *views[GPUD_RING_MEMORIES_MAX]; /* uploads: the host ring as the device sees it; borrowed */
+    struct gpud_signal *signal[GPUD_PAGE_ENTRIES]; /* MEMORY */
+    struct gpud_vigil *vigil;                      /* PAGE */
+    uint32_t last_value;
+    struct gpud_ring upload;
+    uint8_t upload_free[GPUD_PAGE_ENTRIES];
+    uint32_t upload_free_count;
+    struct gpud_held held[GPUD_PAGE_ENTRIES]; /* by entry; uploads: by slot of `upload` */
+
+    atomic_uint_fast64_t kicks, copies_gpu, waits_device;
+};
+
+/* Makes what an OFFER asks for. The offer is a peer's word. */
+enum gpud_status gpud_session_create(const struct gpud_offer *offer,
+                                     const struct gpud_route_ops *route,
+                                     struct gpud_connection *connection, struct gpud_queue *queue,
+                                     struct gpud_device *host, uint32_t slots,
+                                     const struct gpud_log *log, struct gpud_session **session,
+                                     struct gpud_error *error);
+void gpud_session_unref(struct gpud_session **session);
+
+/* What the sender needs in return; the descriptors in it are borrowed from the session, but for the
+ * ring's handles, which the caller closes with the message. */
+enum gpud_status gpud_session_describe(const struct gpud_session *session,
+                                       struct gpud_accept *accept, struct gpud_error *error);
+
+/* How many frames may be in flight or held at once. */
+uint32_t gpud_session_slots(const struct gpud_session *session);
+
+/* The sender's ring grew. */
+enum gpud_status gpud_session_grow(struct gpud_session *session,
+                                   const struct gpud_ring_description *grown,
+                                   struct gpud_error *error);
+
+/* The next frame before the position: 1 and *held with its sequence and times in frame.info, 0
+ * none, or no room to put it, −1 a violation or a failed device, with *error. */
+int gpud_session_claim(struct gpud_session *session, uint32_t limit, struct gpud_held **held,
+                       struct gpud_error *error);
+
+/* Whether gpud_session_claim() has anything to do. */
+bool gpud_session_has_work(struct gpud_session *session);
+
+/* The writer died: queues that wait for its signals are released, and those frames count as
+ * corrupted. */
+void gpud_session_poison(struct gpud_session *session);
+
+#endif

@@ -1,0 +1,377 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* One frame on its way to several receivers.
+ *
+ *   route            copy                          published
+ *   map              none, or frame → slot         when the sender's queue is done
+ *   staged           none, or frame → host slot    when the sender's queue is done
+ *   into the ring    frame → the receiver's slot   at once: the receiver's queue waits for
+ *   of the receiver                                the signal
+ *   any, with        the same                      at once
+ *   signals
+ *
+ * The host's queue is done when a call returns. On another device what must wait for it is
+ * published by the queue's completion, in the order of the queue, which is the order of the frames.
+ */
+#include "base/stop.h"
+#include "frame/layout.h"
+#include "stream/sender/sender.h"
+
+#include <stdlib.h>
+
+/* What the queue's completion needs to know; it outlives the call. */
+struct gpud_flight {
+    struct gpud_flight *next; /* among those that have landed */
+    enum gpud_status status;
+    struct gpud_sender *sender;
+    struct gpud_delivery delivery;
+};
+
+/* --- what each receiver needs -------------------------------------------------------------- */
+
+/* What lies in host memory need not see the device on its way through the host. */
+static enum gpud_status copy_to_staging(struct gpud_sender *sender, const struct gpud_frame *frame,
+                                        struct gpud_memory *source, const struct gpud_slot *staging,
+                                        struct gpud_error *error)
+{
+    if (frame->memory->device == sender->host)
+        return gpud_source_copy(sender, sender->host_queue, &frame->info.layout, frame->memory,
+                                frame->offset, staging->frame.memory, staging->frame.offset, error);
+    return gpud_source_copy(sender, sender->queue, &frame->info.layout, source, frame->offset,
+                            staging->view, staging->frame.offset, error);
+}
+
+/* Whether a target must wait until the queue is done. */
+static bool waits(const struct gpud_target *target)
+{
+    return target->transport->place == GPUD_SIGNAL_NONE;
+}
+
+/* Whether what is delivered can be forgotten as soon as it is on the queue: the receivers' devices
+ * wait for signals, and whoever writes the slot next does so in the order of the same queue. */
+static struct gpud_slot *orders_itself(const struct gpud_sender *sender,
+                                       const struct gpud_delivery *delivery)
+{
+    struct gpud_slot *slot =
+        sender->local ? gpud_pool_slot_of(sender->local, delivery->frame) : NULL;
+    /* Without fences an application's own queue cannot come after ours. */
+    if (!slot || delivery->frame->memory->host || delivery->staging ||
+        !sender->device->ops->queue->mark)
+        return NULL;
+    for (uint32_t i = 0; i < delivery->count; i++)
+        if (waits(&delivery->target[i]))
+            return NULL;
+    return slot;
+}
+
+/* A copy into one receiver's ring, on the link's own lanes, and its word. */
+static enum gpud_status send_by_lanes(struct gpud_sender *sender,
+                                      const struct gpud_delivery *delivery,
+                                      const struct gpud_target *target, struct gpud_memory *source,
+                                      struct gpud_error *error)
+{
+    const struct gpud_frame *frame = delivery->frame;
+    struct gpud_transport *transport = target->transport;
+    const struct gpud_lanes *lanes = &transport->lanes;
+    struct gpud_slot *slot = orders_itself(sender, delivery);
+    struct gpud_fence copied;
+    uint64_t offset;
+    struct gpud_memory *memory = gpud_ring_slot(&transport->ring, target->entry, &offset);
+    enum gpud_status status = gpud_queue_join(lanes->copy, sender->queue, error);
+    if (status == GPUD_OK)
+        status = gpud_source_copy(sender, lanes->copy, &frame->info.layout, source, frame->offset,
+                                  memory, offset, error);
+    if (status == GPUD_OK)
+        status = gpud_queue_mark(lanes->copy, &copied, error);
+    if (status != GPUD_OK)
+        return status;
+    status = gpud_queue_await(lanes->post, &copied, error);
+    if (status == GPUD_OK)
+        status = gpud_transport_post(transport, target->entry, lanes->post, error);
+    /* Whoever writes the frame's memory next comes after the copy. */
+    if (slot) {
+        gpud_slot_add_read(slot, &copied);
+        return status;
+    }
+    enum gpud_status awaited = gpud_queue_await(sender->queue, &copied, error);
+    gpud_fence_drop(&copied);
+    return status == GPUD_OK ? awaited : status;
+}
+
+/* What one receiver needs. */
+static enum gpud_status send(struct gpud_sender *sender, const struct gpud_delivery *delivery,
+                             const struct gpud_target *target, struct gpud_memory *source,
+                             struct gpud_error *error)
+{
+    const struct gpud_frame *frame = delivery->frame;
+    struct gpud_transport *transport = target->transport;
+    enum gpud_status status = GPUD_OK;
+    if (transport->lanes.copy)
+        return send_by_lanes(sender, delivery, target, source, error);
+    if (transport->route->ring == GPUD_RING_RECEIVER) {
+        uint64_t offset;
+        struct gpud_memory *memory = gpud_ring_slot(&transport->ring, target->entry, &offset);
+        status = gpud_source_copy(sender, sender->queue, &frame->info.layout, source, frame->offset,
+                                  memory, offset, error);
+    }
+    if (status == GPUD_OK && transport->place != GPUD_SIGNAL_NONE)
+        status = gpud_transport_post(transport, target->entry, sender->queue, error);
+    return status;
+}
+
+/* Puts all copies of a delivery on the queue. */
+static enum gpud_status enqueue(struct gpud_sender *sender, struct gpud_flight *flight,
+                                struct gpud_error *error)
+{
+    struct gpud_queue *queue = sender->queue;
+    const struct gpud_delivery *delivery = &flight->delivery;
+    const struct gpud_frame *frame = delivery->frame;
+    const struct gpud_layout *layout = &frame->info.layout;
+    struct gpud_memory *source;
+    if (gpud_source_is_elsewhere(sender, frame))
+        return gpud_source_fetch(sender, delivery, error);
+    enum gpud_status status = gpud_source_find(sender, frame, &source, error);
+    if (status == GPUD_OK)
+        status = gpud_source_await(sender, queue, delivery, error);
+    if (status != GPUD_OK)
+        return status;
+
+    if (delivery->local && &delivery->local->frame != frame)
+        status =
+            gpud_source_copy(sender, queue, layout, source, frame->offset,
+                             delivery->local->frame.memory, delivery->local->frame.offset, error);
+    if (delivery->staging && status == GPUD_OK)
+        status = copy_to_staging(sender, frame, source, delivery->staging, error);
+    for (uint32_t i = 0; i < delivery->count && status == GPUD_OK; i++) {
+        status = send(sender, delivery, &delivery->target[i], source, error);
+        if (!waits(&delivery->target[i]))
+            GPUD_STOP_POINT("sender: signal posted");
+    }
+    GPUD_STOP_POINT("sender: copy enqueued");
+    if (status == GPUD_OK)
+        status = gpud_queue_flush(queue, error);
+    return status == GPUD_OK ? gpud_source_finish(sender, delivery, error) : status;
+}
+
+/* --- publishing; under the lock ------------------------------------------------------------ */
+
+static struct gpud_slot *slot_for(const struct gpud_delivery *delivery,
+                                  const struct gpud_transport *transport)
+{
+    switch (transport->route->ring) {
+    case GPUD_RING_SENDER_DEVICE:
+        return delivery->local;
+    case GPUD_RING_SENDER_HOST:
+        return delivery->staging ? delivery->staging : delivery->local;
+    default:
+        return NULL;
+    }
+}
+
+/* The frame is handed over, or, where it is lost on the way, its place is. */
+static void publish(struct gpud_sender *sender, const struct gpud_delivery *delivery,
+                    struct gpud_target *target, bool lost)
+{
+    bool kicked = lost ? gpud_transport_cancel(target->transport, target->entry)
+                       : gpud_transport_publish(target->transport, target->entry);
+    if (kicked)
+        atomic_fetch_add_explicit(&sender->kicks, 1, memory_order_relaxed);
+    if (!delivery->canary) {
+        *(lost ? &target->link->dropped : &target->link->delivered) += 1;
+        *(lost ? &sender->dropped : &sender->delivered) += 1;
+    }
+    gpud_transport_unref(&target->transport);
+    gpud_link_unref(target->link);
+}
+
+static void cancel_all(struct gpud_sender *sender, struct gpud_delivery *delivery)
+{
+    for (uint32_t i = 0; i < delivery->count; i++)
+        publish(sender, delivery, &delivery->target[i], true);
+    delivery->count = 0;
+}
+
+/* Publishes the targets that wait (or, with all, every one) and keeps the others. */
+static void publish_targets(struct gpud_sender *sender, struct gpud_delivery *delivery, bool all)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < delivery->count; i++) {
+        if (all || !waits(&delivery->target[i]))
+            publish(sender, delivery, &delivery->target[i], false);
+        else
+            delivery->target[kept++] = delivery->target[i];
+    }
+    delivery->count = kept;
+}
+
+/* --- the end ------------------------------------------------------------------------------- */
+
+static void release_parts(struct gpud_delivery *delivery)
+{
+    if (delivery->staging)
+        gpud_slot_drop(delivery->staging);
+    if (delivery->local)
+        gpud_slot_drop(delivery->local);
+    if (delivery->consume)
+        gpud_frame_release(&delivery->frame);
+}
+
+/* Publishes what waited for the copies of those that have landed, oldest first, and returns them.
+ * Under the lock. */
+static struct gpud_flight *land(struct gpud_sender *sender)
+{
+    struct gpud_flight *latest = atomic_exchange(&sender->landed, NULL), *oldest = NULL;
+    while (latest) {
+        struct gpud_flight *flight = latest;
+        latest = flight->next;
+        flight->next = oldest;
+        oldest = flight;
+    }
+    for (struct gpud_flight *flight = oldest; flight; flight = flight->next) {
+        struct gpud_delivery *delivery = &flight->delivery;
+        for (uint32_t i = 0; flight->status != GPUD_OK && i < delivery->count; i++)
+            delivery->target[i].transport->page.page->descriptor[delivery->target[i].entry].flags |=
+                GPUD_FRAME_CORRUPTED;
+        publish_targets(sender, delivery, true);
+    }
+    return oldest;
+}
+
+static void finish(struct gpud_flight *flights)
+{
+    while (flights) {
+        struct gpud_flight *flight = flights;
+        flights = flight->next;
+        release_parts(&flight->delivery);
+        gpud_sender_unref(flight->sender);
+        free(flight);
+    }
+}
+
+void gpud_sender_lock(struct gpud_sender *sender)
+{
+    pthread_mutex_lock(&sender->lock);
+}
+
+void gpud_sender_unlock(struct gpud_sender *sender)
+{
+    pthread_mutex_unlock(&sender->lock);
+    /* A completion that found the lock taken relies on its holder to look here afterwards. */
+    while (atomic_load(&sender->landed) && pthread_mutex_trylock(&sender->lock) == 0) {
+        struct gpud_flight *done = land(sender);
+        pthread_mutex_unlock(&sender->lock);
+        finish(done);
+    }
+}
+
+static void completed(void *arg, enum gpud_status status)
+{
+    struct gpud_flight *flight = arg;
+    struct gpud_sender *sender = flight->sender;
+    atomic_fetch_add(&sender->references, 1); /* from here on anybody may finish the flight */
+    flight->status = status;
+    flight->next = atomic_load(&sender->landed);
+    while (!atomic_compare_exchange_weak(&sender->landed, &flight->next, flight))
+        ;
+    if (pthread_mutex_trylock(&sender->lock) == 0)
+        gpud_sender_unlock(sender);
+    gpud_sender_unref(sender);
+}
+
+/* Nothing to copy, or copies that are done when the call returns: no record is needed. */
+static enum gpud_status deliver_now(struct gpud_sender *sender, struct gpud_flight *flight,
+                                    bool copies, struct gpud_error *error)
+{
+    enum gpud_status status = GPUD_OK;
+    if (copies) {
+        gpud_sender_unlock(sender);
+        status = enqueue(sender, flight, error);
+        gpud_sender_lock(sender);
+    }
+    if (status == GPUD_OK)
+        publish_targets(sender, &flight->delivery, true);
+    else
+        cancel_all(sender, &flight->delivery);
+    release_parts(&flight->delivery);
+    return status;
+}
+
+static enum gpud_status deliver_later(struct gpud_sender *sender,
+                                      const struct gpud_flight *prepared, struct gpud_error *error)
+{
+    struct gpud_flight *flight = malloc(sizeof(*flight));
+    enum gpud_status status = GPUD_NO_MEMORY;
+    struct gpud_flight fallback = *prepared;
+    if (!flight) {
+        gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a frame's record");
+        flight = &fallback;
+    } else {
+        *flight = *prepared;
+        gpud_sender_unlock(sender);
+        status = enqueue(sender, flight, error);
+        gpud_sender_lock(sender);
+    }
+    if (status != GPUD_OK)
+        cancel_all(sender, &flight->delivery);
+    else
+        publish_targets(sender, &flight->delivery, false);
+    atomic_fetch_add(&sender->references, 1);
+    gpud_sender_unlock(sender);
+    if (flight == &fallback) {
+        release_parts(&flight->delivery);
+        gpud_sender_unref(sender);
+    } else if (gpud_queue_on_complete(sender->queue, completed, flight, error) != GPUD_OK) {
+        /* The driver does not even tell when it is done: wait for it here, with an end. */
+        status = gpud_queue_finish(sender->queue, gpud_deadline(GPUD_SEC), NULL);
+        completed(flight, status == GPUD_OK ? GPUD_OK : GPUD_IO);
+    }
+    gpud_sender_lock(sender);
+    return status;
+}
+
+/* Credits keep an application from running ahead of its device. Without a receiver there are none,
+ * and a driver's queues are long: the device is looked at now and then. */
+#define UNPACED_MAX 64
+static void pace(struct gpud_sender *sender, const struct gpud_delivery *delivery)
+{
+    sender->unpaced = delivery->count ? 0 : sender->unpaced + 1;
+    if (sender->unpaced < UNPACED_MAX)
+        return;
+    sender->unpaced = 0;
+    gpud_sender_unlock(sender);
+    gpud_queue_finish(sender->queue, gpud_deadline(GPUD_SEC), NULL);
+    gpud_sender_lock(sender);
+}
+
+/* Talking to the driver takes as long as waking somebody up. */
+static void announce(struct gpud_sender *sender, const struct gpud_delivery *delivery)
+{
+    for (uint32_t i = 0; i < delivery->count; i++)
+        if (gpud_transport_announce(delivery->target[i].transport, 0))
+            atomic_fetch_add_explicit(&sender->kicks, 1, memory_order_relaxed);
+}
+
+enum gpud_status gpud_deliver(struct gpud_sender *sender, const struct gpud_delivery *delivery,
+                              struct gpud_error *error)
+{
+    struct gpud_flight flight = {.sender = sender, .delivery = *delivery};
+    bool copies =
+        delivery->staging || (delivery->local && &delivery->local->frame != delivery->frame);
+    for (uint32_t i = 0; i < delivery->count; i++) {
+        const struct gpud_target *target = &delivery->target[i];
+        gpud_transport_describe(target->transport, target->entry, &delivery->frame->info,
+                                slot_for(delivery, target->transport), delivery->sequence,
+                                target->link->dropped);
+        GPUD_STOP_POINT("sender: described");
+        copies |= target->transport->route->ring == GPUD_RING_RECEIVER;
+    }
+    if (sender->device->caps & GPUD_CAP_HOST_MEMORY)
+        return deliver_now(sender, &flight, copies, error);
+    if (orders_itself(sender, delivery)) {
+        pace(sender, delivery);
+        announce(sender, delivery);
+        return deliver_now(sender, &flight, delivery->count > 0, error);
+    }
+    return deliver_later(sender, &flight, error);
+}

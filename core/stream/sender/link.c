@@ -1,0 +1,407 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* One receiver, as a state machine over its messages (the sequence stands in wire/message.h).
+ * Nothing here waits for a peer: one that says nothing runs into the deadline of its state, which
+ * the listener's thread watches. The own device is waited for twice, without the lock and with a
+ * deadline: for the test pattern, and where the link is measured. */
+#include "base/fd.h"
+#include "base/stop.h"
+#include "stream/shared/pattern.h"
+#include "stream/sender/sender.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define AREA "sender"
+
+static const struct gpud_log *log_of(const struct gpud_link *link)
+{
+    return &link->sender->context->log;
+}
+
+struct gpud_link *gpud_link_create(struct gpud_sender *sender, int fd, pid_t pid)
+{
+    struct gpud_link *link = calloc(1, sizeof(*link));
+    if (!link)
+        return NULL;
+    link->references = 1;
+    link->sender = sender;
+    link->id = ++sender->link_ids;
+    link->fd = fd;
+    link->pid = pid;
+    link->state = GPUD_LINK_HELLO;
+    link->deadline = gpud_deadline(GPUD_HELLO_DEADLINE);
+    gpud_print(link->peer.name, "?");
+    return link;
+}
+
+void gpud_link_unref(struct gpud_link *link)
+{
+    if (--link->references)
+        return;
+    gpud_transport_unref(&link->transport);
+    gpud_fd_close(&link->fd);
+    free(link);
+}
+
+void gpud_link_peer_info(const struct gpud_link *link, struct gpud_peer_info *info)
+{
+    *info = (struct gpud_peer_info){.id = link->id, .pid = link->pid};
+    gpud_print(info->name, "%s", link->peer.name);
+    gpud_print(info->path, "%s", link->transport ? link->transport->route->name : "none");
+    gpud_print(info->fallback_reason, "%s", link->against);
+}
+
+/* No more frames are for it, which is logged and counted once. */
+static void end(struct gpud_link *link, enum gpud_log_level level, const char *why)
+{
+    struct gpud_sender *sender = link->sender;
+    if (link->state == GPUD_LINK_LEAVING)
+        return;
+    gpud_log_at(log_of(link), level, AREA, "receiver %" PRIu64 " (%s, process %d): %s", link->id,
+                link->peer.name, link->pid, why);
+    if (link->streamed)
+        sender->disconnects++;
+    else
+        sender->refused++;
+}
+
+/* Whoever waits for it, or for what it held, looks again. */
+static void wake_all(struct gpud_link *link)
+{
+    struct gpud_sender *sender = link->sender;
+    if (link->transport)
+        gpud_transport_wake_sender(link->transport);
+    pthread_cond_broadcast(&sender->changed);
+    if (sender->local)
+        gpud_pool_wake(sender->local);
+    gpud_sender_wake_listener(sender);
+}
+
+void gpud_link_kill(struct gpud_link *link, enum gpud_log_level level, const char *why)
+{
+    struct gpud_sender *sender = link->sender;
+    if (link->state == GPUD_LINK_DEAD)
+        return;
+    end(link, level, why);
+    link->state = GPUD_LINK_DEAD;
+    /* A receiver that maps our ring can only read, and where the ring is the receiver's nothing of
+     * ours is left there. It is told before the connection ends, and before a slot is written anew.
+     * Model (tests/model): evict, end.1 in ring.pml. */
+    if (link->transport && !sender->closing)
+        gpud_transport_take_all_back(link->transport);
+    wake_all(link);
+    gpud_transport_unref(&link->transport);
+    shutdown(link->fd, SHUT_RDWR); /* now: copies under way may keep the descriptor for a while */
+}
+
+/* It takes no more frames. What it has not taken yet is ours again; what it holds comes back. Model
+ * (tests/model): bye.2, bye.3 in ring.pml. */
+static void leave(struct gpud_link *link, const char *why)
+{
+    struct gpud_transport *transport = link->transport;
+    struct gpud_error error;
+    enum gpud_status status = GPUD_OK;
+    while (transport && transport->page.page && status == GPUD_OK)
+        status = gpud_transport_revoke(transport, &error);
+    if (transport && status == GPUD_AGAIN)
+        status = gpud_transport_reap(transport, &error);
+    if (status != GPUD_OK || !transport || !gpud_transport_is_in_use(transport)) {
+        gpud_link_kill(link, GPUD_LOG_INFO, why);
+        return;
+    }
+    end(link, GPUD_LOG_INFO, why);
+    link->state = GPUD_LINK_LEAVING;
+    link->deadline = INT64_MAX;
+    wake_all(link);
+}
+
+enum gpud_status gpud_link_try_send(struct gpud_link *link, struct gpud_message *message,
+                                    struct gpud_error *error)
+{
+    bool placed = link->transport && link->transport->page.page;
+    if (placed)
+        message->position = gpud_transport_position(link->transport);
+    enum gpud_status status = gpud_socket_send(link->fd, message, error);
+    if (status == GPUD_PEER)
+        return GPUD_OK;
+    GPUD_STOP_POINT("sender: message sent, not counted");
+    if (status == GPUD_OK && placed)
+        gpud_transport_count_message(link->transport);
+    return status;
+}
+
+void gpud_link_send(struct gpud_link *link, struct gpud_message *message)
+{
+    struct gpud_error error;
+    if (gpud_link_try_send(link, message, &error) != GPUD_OK)
+        gpud_link_kill(link, GPUD_LOG_WARNING, error.reason);
+}
+
+void gpud_link_refuse(struct gpud_link *link, enum gpud_status status, const char *reason)
+{
+    struct gpud_message message = {.type = GPUD_MESSAGE_REFUSE};
+    message.refuse.epoch = link->sender->epoch;
+    message.refuse.status = status;
+    gpud_print(message.refuse.reason, "%s", reason);
+    gpud_link_send(link, &message);
+    gpud_link_kill(link, GPUD_LOG_WARNING, reason);
+}
+
+/* --- the handshake ------------------------------------------------------------------------- */
+
+static void handle_hello(struct gpud_link *link, const struct gpud_endpoint *hello)
+{
+    struct gpud_sender *sender = link->sender;
+    link->peer = *hello;
+    /* Every peer learns our token: only the kernel's word says who is this process. */
+    if (link->pid != getpid())
+        link->peer.token = 0;
+    if (hello->slow_receiver > GPUD_SLOW_DROP_OLDEST || hello->slots < 1 ||
+        hello->slots > GPUD_SLOTS_MAX) {
+        gpud_link_refuse(link, GPUD_INVALID, "its HELLO asks for what does not exist");
+        return;
+    }
+    GPUD_STOP_POINT("sender: HELLO read");
+    link->wish = (enum gpud_slow_receiver)hello->slow_receiver;
+    struct gpud_message message = {.type = GPUD_MESSAGE_HELLO};
+    gpud_sender_describe(sender, &message.hello);
+    gpud_link_send(link, &message);
+    if (link->state == GPUD_LINK_DEAD)
+        return;
+    struct gpud_error error;
+    bool cleared = gpud_link_clear_ring(link, &error) == GPUD_OK;
+    if (link->state == GPUD_LINK_DEAD)
+        return; /* the lock was dropped meanwhile */
+    if (!cleared) {
+        gpud_link_refuse(link, GPUD_AGAIN, error.reason);
+        return;
+    }
+    link->state = GPUD_LINK_IDLE;
+    link->deadline = INT64_MAX;
+    if (sender->configured)
+        gpud_link_offer(link);
+}
+
+static enum gpud_status write_pattern(struct gpud_frame *frame, uint64_t *nonce,
+                                      struct gpud_error *error)
+{
+    void *data;
+    enum gpud_status status = gpud_frame_map(frame, GPUD_READ | GPUD_WRITE, GPUD_SEC, &data, error);
+    if (status != GPUD_OK)
+        return status;
+    if (getrandom(nonce, sizeof(*nonce), 0) != sizeof(*nonce))
+        *nonce = (uint64_t)gpud_now();
+    gpud_pattern_write(data, frame->info.layout.size, *nonce);
+    gpud_frame_unmap(frame);
+    frame->info.flags = GPUD_FRAME_CANARY;
+    return gpud_frame_check(frame, error);
+}
+
+/* The test frame, where slots of the device are not what the route shares: the application may hold
+ * all of them. */
+static enum gpud_status make_canary(struct gpud_sender *sender, struct gpud_frame **frame,
+                                    struct gpud_error *error)
+{
+    struct gpud_memory *memory;
+    enum gpud_status status =
+        gpud_memory_alloc(sender->device, sender->layout.size, &memory, error);
+    if (status != GPUD_OK)
+        return status;
+    status = gpud_frame_wrap(memory, 0, &sender->layout, frame, error);
+    gpud_memory_unref(&memory);
+    return status;
+}
+
+/* The slots that the test frame needs: each link that shares a pool has brought room for its own.
+ */
+static enum gpud_status prepare_canary(struct gpud_link *link, struct gpud_delivery *delivery,
+                                       struct gpud_error *error)
+{
+    struct gpud_sender *sender = link->sender;
+    enum gpud_ring_place place = link->transport->route->ring;
+    struct gpud_pool *shared =
+        place == GPUD_RING_RECEIVER ? NULL : gpud_sender_pool(sender, place, error);
+    struct gpud_slot *slot = shared ? gpud_pool_take(shared) : NULL;
+    if (place != GPUD_RING_RECEIVER && !slot)
+        return gpud_fail(error, GPUD_NO_MEMORY, "no slot is free for the test of the link");
+    if (slot && shared == sender->local) {
+        gpud_slot_hold(slot);
+        delivery->local = slot;
+        delivery->frame = &slot->frame;
+        return GPUD_OK;
+    }
+    enum gpud_status status = make_canary(sender, &delivery->frame, error);
+    if (status == GPUD_OK)
+        delivery->staging = slot;
+    else if (slot)
+        gpud_slot_drop(slot);
+    return status;
+}
+
+/* Sends the test frame, by the same way as every frame, to this receiver alone. GPUD_AGAIN: the
+ * link changed meanwhile (the lock is dropped), and the test is off. */
+static enum gpud_status send_canary(struct gpud_link *link, uint64_t *nonce,
+                                    struct gpud_error *error)
+{
+    struct gpud_sender *sender = link->sender;
+    struct gpud_transport *transport = link->transport;
+    struct gpud_delivery delivery = {.consume = true, .canary = true, .count = 1};
+    enum gpud_status status = prepare_canary(link, &delivery, error);
+    if (status != GPUD_OK)
+        return status;
+
+    transport->references++;
+    gpud_sender_unlock(sender);
+    status = write_pattern(delivery.frame, nonce, error);
+    gpud_sender_lock(sender);
+    struct gpud_target *target = &delivery.target[0];
+    if (status == GPUD_OK && (link->state != GPUD_LINK_OFFERED || link->transport != transport))
+        status = GPUD_AGAIN;
+    if (status == GPUD_OK && !gpud_page_take(&transport->page, &target->entry))
+        status = gpud_fail(error, GPUD_PEER, "the receiver's ring has no free entry");
+    if (status != GPUD_OK) {
+        gpud_transport_unref(&transport);
+        if (delivery.local)
+            gpud_slot_drop(delivery.local);
+        if (delivery.staging)
+            gpud_slot_drop(delivery.staging);
+        gpud_frame_release(&delivery.frame);
+        return status;
+    }
+    target->link = link;
+    target->transport = transport;
+    link->references++;
+    delivery.sequence = sender->sequence;
+    return gpud_deliver(sender, &delivery, error);
+}
+
+/* Measures the link where the choice of its route depends on that. The lock is dropped meanwhile.
+ */
+static void measure(struct gpud_link *link)
+{
+    struct gpud_sender *sender = link->sender;
+    struct gpud_transport *transport = link->transport;
+    const struct gpud_route_ops *route = transport->route;
+    uint64_t size = sender->layout.size;
+    struct gpud_endpoint self;
+    gpud_sender_describe(sender, &self);
+    if (!gpud_route_wants_rate(route, &self, &link->peer, &link->trials))
+        return;
+    transport->references++;
+    gpud_sender_unlock(sender);
+    double rate = gpud_transport_measure(transport, sender->queue, size);
+    gpud_sender_lock(sender);
+    gpud_transport_unref(&transport);
+    gpud_route_measured(&link->trials, route, rate);
+}
+
+static void handle_accept(struct gpud_link *link, const struct gpud_accept *accept)
+{
+    struct gpud_sender *sender = link->sender;
+    struct gpud_error error;
+    if (accept->epoch != sender->epoch)
+        return; /* to an offer that was overtaken by the next one */
+    if (gpud_transport_connect(link->transport, sender->device, link->fd, accept,
+                               gpud_link_is_local(link), sender->layout.size, &error) != GPUD_OK) {
+        if (error.status == GPUD_PEER)
+            gpud_link_refuse(link, GPUD_PEER, error.reason);
+        else
+            gpud_link_try_next(link, error.reason);
+        return;
+    }
+    GPUD_STOP_POINT("sender: ACCEPT read");
+    const struct gpud_route_ops *route = link->transport->route;
+    measure(link);
+    if (link->state != GPUD_LINK_OFFERED || accept->epoch != sender->epoch)
+        return; /* the lock was dropped meanwhile */
+    if (gpud_link_choose_route(link) != route) {
+        gpud_link_offer(link);
+        return;
+    }
+    struct gpud_message message = {.type = GPUD_MESSAGE_CANARY};
+    message.canary.epoch = sender->epoch;
+    enum gpud_status status = send_canary(link, &message.canary.nonce, &error);
+    if (link->state != GPUD_LINK_OFFERED || message.canary.epoch != sender->epoch)
+        return; /* the lock was dropped meanwhile */
+    if (status != GPUD_OK) {
+        gpud_link_try_next(link, error.reason);
+        return;
+    }
+    link->state = GPUD_LINK_CANARY;
+    if (!link->streamed)
+        link->deadline = gpud_deadline(GPUD_IMPORT_DEADLINE);
+    gpud_link_send(link, &message);
+    GPUD_STOP_POINT("sender: CANARY sent");
+}
+
+static void handle_ready(struct gpud_link *link, uint32_t epoch)
+{
+    struct gpud_sender *sender = link->sender;
+    if (epoch != sender->epoch)
+        return;
+    bool first = !link->streamed;
+    link->state = GPUD_LINK_STREAMING;
+    link->deadline = INT64_MAX;
+    link->streamed = true;
+    gpud_print(sender->path, "%s", link->transport->route->name);
+    gpud_print(sender->against, "%s", link->against);
+    gpud_page_start(&link->transport->page, link->started ? link->start : sender->sequence);
+    GPUD_STOP_POINT("sender: READY read");
+    if (first) {
+        sender->connects++;
+        gpud_log_info(log_of(link), AREA,
+                      "receiver %" PRIu64 " (%s, process %d) connected by %s%s%s", link->id,
+                      link->peer.name, link->pid, sender->path,
+                      link->against[0] ? ", because " : "", link->against);
+        for (int i = 0; i < GPUD_STICKY_MAX; i++) {
+            if (!sender->sticky[i])
+                continue;
+            struct gpud_message message = {.type = GPUD_MESSAGE_EVENT, .event = *sender->sticky[i]};
+            gpud_link_send(link, &message);
+        }
+        if (sender->ended) {
+            struct gpud_message message = {.type = GPUD_MESSAGE_EOS, .epoch = sender->epoch};
+            gpud_link_send(link, &message);
+        }
+    }
+    pthread_cond_broadcast(&sender->changed);
+}
+
+static bool is_answer(enum gpud_message_type type)
+{
+    return type == GPUD_MESSAGE_ACCEPT || type == GPUD_MESSAGE_READY || type == GPUD_MESSAGE_REFUSE;
+}
+
+void gpud_link_handle(struct gpud_link *link, struct gpud_message *message)
+{
+    if (message->type == GPUD_MESSAGE_BYE && link->state != GPUD_LINK_LEAVING) {
+        char why[GPUD_REASON_MAX];
+        gpud_print(why, "said goodbye: %s", message->refuse.reason);
+        leave(link, why);
+    } else if (link->state == GPUD_LINK_HELLO && message->type == GPUD_MESSAGE_HELLO) {
+        handle_hello(link, &message->hello);
+    } else if (link->state == GPUD_LINK_OFFERED && message->type == GPUD_MESSAGE_ACCEPT) {
+        handle_accept(link, &message->accept);
+    } else if (link->state == GPUD_LINK_CANARY && message->type == GPUD_MESSAGE_READY) {
+        handle_ready(link, message->epoch);
+    } else if ((link->state == GPUD_LINK_OFFERED || link->state == GPUD_LINK_CANARY) &&
+               message->type == GPUD_MESSAGE_REFUSE) {
+        if (message->refuse.epoch == link->sender->epoch)
+            gpud_link_try_next(link, message->refuse.reason);
+    } else if ((link->state == GPUD_LINK_OFFERED && message->type == GPUD_MESSAGE_READY) ||
+               (link->state == GPUD_LINK_IDLE && link->offer_by && is_answer(message->type))) {
+        return; /* to an offer before this one, or before the one that has to wait */
+    } else {
+        char why[96];
+        gpud_print(why, "broke the protocol: a %s that nobody expects",
+                   gpud_message_name(message->type));
+        gpud_link_kill(link, GPUD_LOG_WARNING, why);
+    }
+    /* What a message brought along and was used has been duplicated by its user. */
+}

@@ -1,0 +1,256 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Who has connected and not said yet what for. A HELLO makes a receiver of it, if there is a place
+ * for one; a QUERY is answered, and that is all: it takes no place, and no receiver notices. */
+#include "base/fd.h"
+#include "base/stop.h"
+#include "stream/sender/sender.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#define AREA "sender"
+
+/* --- those that wait ------------------------------------------------------------------------ */
+
+static uint32_t waiting_of(const struct gpud_sender *sender, pid_t pid)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < sender->newcomer_count; i++)
+        count += sender->newcomers[i].pid == pid && sender->newcomers[i].fd >= 0;
+    return count;
+}
+
+/* As many places as one process can have, of receivers or among those that wait. */
+static uint32_t most_of(pid_t pid)
+{
+    return pid ? GPUD_PLACES_A_PROCESS : GPUD_PLACES_UNNAMED;
+}
+
+static void remove_gone(struct gpud_sender *sender)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < sender->newcomer_count; i++)
+        if (sender->newcomers[i].fd >= 0)
+            sender->newcomers[kept++] = sender->newcomers[i];
+    sender->newcomer_count = kept;
+}
+
+/* Turned away: logged and counted, as it is no query. */
+static void turn_away(struct gpud_sender *sender, struct gpud_newcomer *newcomer,
+                      enum gpud_log_level level, const char *why)
+{
+    gpud_log_at(&sender->context->log, level, AREA, "process %d turned away: %s", newcomer->pid,
+                why);
+    sender->refused++;
+    gpud_fd_close(&newcomer->fd);
+}
+
+/* The same, and it is told why. */
+static void refuse(struct gpud_sender *sender, struct gpud_newcomer *newcomer,
+                   enum gpud_status status, const char *why)
+{
+    gpud_newcomer_refuse(sender, newcomer->fd, status, why);
+    turn_away(sender, newcomer, GPUD_LOG_WARNING, why);
+}
+
+void gpud_newcomer_refuse(const struct gpud_sender *sender, int fd, enum gpud_status status,
+                          const char *why)
+{
+    struct gpud_message message = {.type = GPUD_MESSAGE_REFUSE};
+    message.refuse.epoch = sender->epoch;
+    message.refuse.status = status;
+    gpud_print(message.refuse.reason, "%s", why);
+    gpud_socket_send(fd, &message, NULL); /* whoever is gone already need not know */
+}
+
+/* Of the process that has most of them, the one that came first. */
+static struct gpud_newcomer *who_waits_most(struct gpud_sender *sender)
+{
+    struct gpud_newcomer *chosen = &sender->newcomers[0];
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < sender->newcomer_count; i++) {
+        uint32_t count = waiting_of(sender, sender->newcomers[i].pid);
+        if (count > most) {
+            most = count;
+            chosen = &sender->newcomers[i];
+        }
+    }
+    return chosen;
+}
+
+void gpud_newcomer_add(struct gpud_sender *sender, int fd, const struct gpud_peer *peer)
+{
+    pid_t pid = peer->pid;
+    struct gpud_newcomer newcomer = {.fd = fd,
+                                     .pid = pid,
+                                     .foreign = peer->foreign,
+                                     .deadline = gpud_deadline(GPUD_HELLO_DEADLINE)};
+    bool told = false;
+    if (!gpud_admission_count(&sender->admission, pid, gpud_now(), &told)) {
+        sender->refused++;
+        if (!told)
+            gpud_log_warning(&sender->context->log, AREA,
+                             "process %d turned away: it connects too often", pid);
+        close(fd);
+        return;
+    }
+    if (waiting_of(sender, pid) >= most_of(pid)) {
+        turn_away(sender, &newcomer, GPUD_LOG_WARNING,
+                  "it has as many connections as a process can have");
+        return;
+    }
+    if (sender->newcomer_count == GPUD_NEWCOMERS_MAX) {
+        turn_away(sender, who_waits_most(sender), GPUD_LOG_WARNING,
+                  "it said nothing, and others come");
+        remove_gone(sender);
+    }
+    sender->newcomers[sender->newcomer_count++] = newcomer;
+    GPUD_STOP_POINT("sender: connection accepted");
+}
+
+/* --- places for receivers ------------------------------------------------------------------- */
+
+static uint32_t places_of(const struct gpud_sender *sender, pid_t pid)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < sender->link_count; i++)
+        count += sender->links[i]->pid == pid && sender->links[i]->state != GPUD_LINK_DEAD;
+    return count;
+}
+
+/* Other users together never have all places. */
+static bool are_foreigners_full(const struct gpud_sender *sender)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < sender->link_count; i++)
+        count += sender->links[i]->foreign && sender->links[i]->state != GPUD_LINK_DEAD;
+    return count >= GPUD_PLACES_UNNAMED;
+}
+
+/* Whose place is given to a newcomer: of one that is gone, but perhaps for frames that it holds, or
+ * of one that does not stream and whose process has more places than the newcomer's would have. */
+static struct gpud_link **who_makes_room(struct gpud_sender *sender, pid_t newcomer)
+{
+    struct gpud_link **chosen = NULL;
+    uint32_t most = places_of(sender, newcomer) + 1;
+    for (uint32_t i = 0; i < sender->link_count; i++) {
+        struct gpud_link *link = sender->links[i];
+        bool gone = link->state == GPUD_LINK_LEAVING || link->state == GPUD_LINK_DEAD;
+        if (gone && link->told == link->told_end)
+            return &sender->links[i];
+        uint32_t places = places_of(sender, link->pid);
+        if (!gone && !link->streamed && places > most) {
+            chosen = &sender->links[i];
+            most = places;
+        }
+    }
+    return chosen;
+}
+
+static struct gpud_link **find_place(struct gpud_sender *sender, pid_t newcomer)
+{
+    if (sender->link_count < GPUD_RECEIVERS_MAX)
+        return &sender->links[sender->link_count];
+    struct gpud_link **place = who_makes_room(sender, newcomer);
+    if (place)
+        gpud_link_kill(*place, GPUD_LOG_WARNING, "has to make room for a new receiver");
+    return place;
+}
+
+/* Its HELLO was read. */
+static void make_receiver(struct gpud_sender *sender, struct gpud_newcomer *newcomer,
+                          struct gpud_message *hello)
+{
+    struct gpud_link **place = NULL, *link = NULL;
+    const char *why = NULL;
+    if (places_of(sender, newcomer->pid) >= most_of(newcomer->pid))
+        why = "it has as many connections as a process can have";
+    else if (newcomer->foreign && are_foreigners_full(sender))
+        why = "other users have as many connections as they can have";
+    else if (!(place = find_place(sender, newcomer->pid)))
+        why = "all places for receivers are taken";
+    else if (!(link = gpud_link_create(sender, newcomer->fd, newcomer->pid)))
+        why = "out of memory for a link";
+    if (why) {
+        refuse(sender, newcomer, GPUD_AGAIN, why);
+        return;
+    }
+    newcomer->fd = -1; /* the link's */
+    link->foreign = newcomer->foreign;
+    if (place == &sender->links[sender->link_count])
+        sender->link_count++;
+    else
+        gpud_link_unref(*place);
+    *place = link;
+    gpud_link_handle(link, hello);
+}
+
+/* --- their first message -------------------------------------------------------------------- */
+
+static void handle(struct gpud_sender *sender, struct gpud_newcomer *newcomer,
+                   struct gpud_message *message)
+{
+    char why[GPUD_REASON_MAX];
+    switch (message->type) {
+    case GPUD_MESSAGE_HELLO:
+        make_receiver(sender, newcomer, message);
+        return;
+    case GPUD_MESSAGE_QUERY:
+        gpud_sender_answer(sender, newcomer->fd);
+        gpud_fd_close(&newcomer->fd);
+        return;
+    case GPUD_MESSAGE_BYE: /* it does not take anything from this user's senders, say */
+        gpud_print(why, "said goodbye: %s", message->refuse.reason);
+        turn_away(sender, newcomer, GPUD_LOG_WARNING, why);
+        return;
+    default:
+        gpud_print(why, "broke the protocol: a %s that nobody expects",
+                   gpud_message_name(message->type));
+        turn_away(sender, newcomer, GPUD_LOG_WARNING, why);
+    }
+}
+
+static void read_message(struct gpud_sender *sender, struct gpud_newcomer *newcomer)
+{
+    struct gpud_message message;
+    struct gpud_error error = {.reason = ""};
+    switch (gpud_socket_receive(newcomer->fd, &message, &error)) {
+    case GPUD_OK:
+        handle(sender, newcomer, &message);
+        gpud_message_close(&message);
+        return;
+    case GPUD_AGAIN:
+        return;
+    case GPUD_CLOSED:
+        turn_away(sender, newcomer, GPUD_LOG_INFO, "vanished without a goodbye");
+        return;
+    case GPUD_NO_MEMORY:
+        refuse(sender, newcomer, GPUD_AGAIN, error.reason); /* not the peer's fault */
+        return;
+    default:
+        turn_away(sender, newcomer, GPUD_LOG_WARNING, error.reason);
+    }
+}
+
+void gpud_newcomers_read(struct gpud_sender *sender, const struct pollfd *fds, uint32_t count)
+{
+    int64_t now = gpud_now();
+    for (uint32_t i = 0; i < sender->newcomer_count; i++) {
+        struct gpud_newcomer *newcomer = &sender->newcomers[i];
+        if (i < count && fds[i].revents)
+            read_message(sender, newcomer);
+        if (newcomer->fd >= 0 && now >= newcomer->deadline)
+            turn_away(sender, newcomer, GPUD_LOG_WARNING,
+                      "said nothing for 2 s after it connected");
+    }
+    remove_gone(sender);
+}
+
+void gpud_newcomers_close(struct gpud_sender *sender)
+{
+    for (uint32_t i = 0; i < sender->newcomer_count; i++)
+        gpud_fd_close(&sender->newcomers[i].fd);
+    sender->newcomer_count = 0;
+}

@@ -1,0 +1,244 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Which route a receiver is offered, and the room in the sender's ring that it gets with it. */
+#include "base/stop.h"
+#include "stream/sender/sender.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define AREA "sender"
+#define OFFER_PAUSE (20 * GPUD_MSEC)
+
+static const struct gpud_log *log_of(const struct gpud_link *link)
+{
+    return &link->sender->context->log;
+}
+
+bool gpud_link_is_local(const struct gpud_link *link)
+{
+    return link->peer.token == link->sender->context->token;
+}
+
+void gpud_sender_describe(const struct gpud_sender *sender, struct gpud_endpoint *endpoint)
+{
+    gpud_endpoint_describe(endpoint, sender->device, sender->name);
+    gpud_print(endpoint->route, "%s", sender->route);
+    endpoint->slots = sender->slots;
+    endpoint->slow_receiver = (uint8_t)sender->slow_receiver;
+    endpoint->require_direct = sender->require_direct;
+}
+
+/* --- room in the ring ---------------------------------------------------------------------- */
+
+/* Tells a receiver of the memories that it does not know yet. */
+static enum gpud_status announce_growth(struct gpud_link *link, struct gpud_error *error)
+{
+    struct gpud_transport *transport = link->transport;
+    const struct gpud_ring *ring = &transport->pool->ring;
+    struct gpud_message message = {.type = GPUD_MESSAGE_GROW};
+    if (transport->announced == ring->memories)
+        return GPUD_OK;
+    enum gpud_status status = gpud_ring_describe(ring, transport->announced,
+                                                 gpud_link_is_local(link), &message.grow, error);
+    if (status != GPUD_OK)
+        return status;
+    status = gpud_link_try_send(link, &message, error);
+    gpud_message_close(&message);
+    GPUD_STOP_POINT("sender: GROW sent");
+    if (status == GPUD_OK)
+        transport->announced = ring->memories;
+    return status;
+}
+
+static bool maps(const struct gpud_link *link, const struct gpud_pool *pool)
+{
+    return link->transport && link->transport->pool == pool;
+}
+
+/* Whether a link that streamed by a pool of the epoch before will map this one in its turn. */
+static bool will_map(const struct gpud_link *link, const struct gpud_pool *pool)
+{
+    const struct gpud_sender *sender = link->sender;
+    if (!gpud_link_takes_frames(link) || !link->transport || !link->transport->pool)
+        return false;
+    bool staged = link->transport->route->ring == GPUD_RING_SENDER_HOST;
+    return pool == (staged && sender->host != sender->device ? sender->staging : sender->local);
+}
+
+/* Room for the sender's own slots and those of each receiver that maps the pool, the new one
+ * included: a slow one can hold its share, and no more. No slot is used before everybody knows of
+ * it; where somebody cannot be told now, the new one waits: a link that streams is never the one
+ * that pays. */
+static enum gpud_status make_room(struct gpud_link *newcomer, struct gpud_pool *pool,
+                                  struct gpud_error *error)
+{
+    struct gpud_sender *sender = newcomer->sender;
+    enum gpud_status status = GPUD_OK;
+    uint32_t shares = 2;
+    for (uint32_t i = 0; i < sender->link_count; i++) {
+        const struct gpud_link *link = sender->links[i];
+        if (link != newcomer && (maps(link, pool) || will_map(link, pool)))
+            shares++;
+    }
+    while (pool->ring.memories < shares && status == GPUD_OK)
+        status = gpud_pool_grow(pool, error);
+    for (uint32_t i = 0; i < sender->link_count && status == GPUD_OK; i++) {
+        struct gpud_link *link = sender->links[i];
+        if (maps(link, pool) && link->state != GPUD_LINK_LEAVING &&
+            announce_growth(link, error) != GPUD_OK)
+            status = GPUD_AGAIN;
+    }
+    if (status == GPUD_OK)
+        gpud_pool_open(pool);
+    return status;
+}
+
+/* A slot at a time, so that nobody misses more than one; and each taken under the lock, while the
+ * pool is the sender's: once its epoch is over, slots come back that receivers still read. */
+static enum gpud_status clear_pool(struct gpud_sender *sender, struct gpud_pool *pool,
+                                   struct gpud_error *error)
+{
+    struct gpud_pool *kept = pool;
+    struct gpud_slot *slot;
+    enum gpud_status status = GPUD_OK;
+    gpud_pool_ref(kept);
+    uint64_t lent = kept->lent;
+    while (status == GPUD_OK && (sender->local == kept || sender->staging == kept) &&
+           (slot = gpud_pool_take_old(kept, lent))) {
+        gpud_sender_unlock(sender);
+        status = gpud_slot_clear(slot, error);
+        gpud_slot_drop(slot);
+        gpud_sender_lock(sender);
+    }
+    gpud_pool_unref(&kept);
+    return status;
+}
+
+enum gpud_status gpud_link_clear_ring(struct gpud_link *link, struct gpud_error *error)
+{
+    struct gpud_sender *sender = link->sender;
+    const struct gpud_route_ops *route = gpud_link_choose_route(link);
+    enum gpud_status status = GPUD_OK;
+    if (!route || route->ring == GPUD_RING_RECEIVER)
+        return GPUD_OK;
+    if (sender->local)
+        status = clear_pool(sender, sender->local, error);
+    if (status == GPUD_OK && sender->staging)
+        status = clear_pool(sender, sender->staging, error);
+    return status;
+}
+
+/* --- the offer ----------------------------------------------------------------------------- */
+
+/* Sends an OFFER for one route. The old epoch's transport, if there is one, ends with it: what was
+ * published there stays the receiver's to read. GPUD_AGAIN: not now. */
+static enum gpud_status offer_route(struct gpud_link *link, const struct gpud_route_ops *route,
+                                    struct gpud_error *error)
+{
+    struct gpud_sender *sender = link->sender;
+    struct gpud_transport *transport, *old = link->transport;
+    struct gpud_pool *pool = NULL;
+    enum gpud_status status;
+    struct gpud_message message = {.type = GPUD_MESSAGE_OFFER};
+
+    if (route->ring != GPUD_RING_RECEIVER) {
+        pool = gpud_sender_pool(sender, route->ring, error);
+        if (!pool)
+            return error->status;
+        status = make_room(link, pool, error);
+        if (status != GPUD_OK)
+            return status;
+        bool local = gpud_link_is_local(link);
+        if (gpud_ring_describe(&pool->ring, 0, local, &message.offer.ring, error) != GPUD_OK)
+            return GPUD_AGAIN;
+    }
+    struct gpud_endpoint self;
+    gpud_sender_describe(sender, &self);
+    message.offer.signal = gpud_route_signal(route, &self, &link->peer);
+    status = gpud_transport_create(route, (enum gpud_signal_place)message.offer.signal, pool,
+                                   &transport, error);
+    if (status != GPUD_OK) {
+        gpud_message_close(&message);
+        return status;
+    }
+    message.offer.epoch = sender->epoch;
+    message.offer.layout = sender->layout;
+    message.offer.media_size = (uint32_t)sender->media_size;
+    memcpy(message.offer.media, sender->media, sender->media_size);
+    gpud_print(message.offer.route, "%s", route->name);
+    gpud_print(message.offer.reason, "%s", link->against);
+    status = gpud_link_try_send(link, &message, error);
+    GPUD_STOP_POINT(link->streamed ? "sender: new epoch's OFFER sent" : "sender: OFFER sent");
+    gpud_message_close(&message);
+    if (status != GPUD_OK) {
+        gpud_transport_unref(&transport);
+        return GPUD_AGAIN;
+    }
+    link->transport = transport;
+    gpud_transport_unref(&old);
+    link->state = GPUD_LINK_OFFERED;
+    link->offer_by = 0;
+    /* A receiver that is paused in mid-stream answers when it goes on; a new one has no reason to
+     * wait. */
+    link->deadline = link->streamed ? INT64_MAX : gpud_deadline(GPUD_IMPORT_DEADLINE);
+    return GPUD_OK;
+}
+
+const struct gpud_route_ops *gpud_link_choose_route(struct gpud_link *link)
+{
+    struct gpud_endpoint self;
+    gpud_sender_describe(link->sender, &self);
+    /* Host memory is shared for reading alone; a GPU's knows no such thing. */
+    if (link->foreign && !(self.caps & GPUD_CAP_HOST_MEMORY))
+        gpud_route_failed(&link->trials, &gpud_map_route,
+                          "who maps a GPU's memory can write it, and the receiver belongs to "
+                          "another user");
+    return gpud_route_select(&self, &link->peer, &link->trials, link->against);
+}
+
+static void offer_later(struct gpud_link *link, const char *reason)
+{
+    int64_t now = gpud_now();
+    if (!link->offer_by) {
+        gpud_log_info(log_of(link), AREA, "receiver %" PRIu64 " has to wait: %s", link->id, reason);
+        link->offer_by = now + GPUD_IMPORT_DEADLINE;
+    }
+    if (now >= link->offer_by) {
+        gpud_link_refuse(link, GPUD_AGAIN, reason);
+        return;
+    }
+    link->state = GPUD_LINK_IDLE;
+    link->deadline = now + OFFER_PAUSE;
+    gpud_sender_wake_listener(link->sender); /* it knows of no such deadline yet */
+}
+
+void gpud_link_offer(struct gpud_link *link)
+{
+    for (;;) {
+        const struct gpud_route_ops *route = gpud_link_choose_route(link);
+        if (!route) {
+            gpud_link_refuse(link, GPUD_UNSUPPORTED, link->against);
+            return;
+        }
+        struct gpud_error error = {0};
+        enum gpud_status status = offer_route(link, route, &error);
+        if (status == GPUD_AGAIN)
+            offer_later(link, error.reason);
+        if (status == GPUD_OK || status == GPUD_AGAIN)
+            return;
+        gpud_log_info(log_of(link), AREA, "receiver %" PRIu64 ": no %s: %s", link->id, route->name,
+                      error.reason);
+        gpud_route_failed(&link->trials, route, error.reason);
+    }
+}
+
+void gpud_link_try_next(struct gpud_link *link, const char *reason)
+{
+    const struct gpud_route_ops *route = link->transport->route;
+    gpud_log_info(log_of(link), AREA, "receiver %" PRIu64 ": %s does not work: %s", link->id,
+                  route->name, reason);
+    gpud_route_failed(&link->trials, route, reason);
+    gpud_link_offer(link);
+}

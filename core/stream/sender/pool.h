@@ -1,0 +1,97 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A sender's own slots, of one epoch: lent to the application to write into, shared with the
+ * receivers that map them. A slot is free again when the application and every receiver are
+ * finished with it.
+ *
+ * Thread-safe by a lock of its own, because lent frames may come back from any thread, even after
+ * the sender and the epoch are gone: the pool lives until its last slot is back. */
+#ifndef GPUD_STREAM_SENDER_POOL_H
+#define GPUD_STREAM_SENDER_POOL_H
+
+#include "frame/frame.h"
+#include "frame/ring.h"
+
+struct gpud_pool;
+
+#define GPUD_SLOT_READS GPUD_RECEIVERS_MAX
+
+struct gpud_slot {
+    struct gpud_frame frame; /* first: a lent frame is its slot */
+    struct gpud_pool *pool;
+    struct gpud_memory *view; /* the memory as pool->viewer sees it; NULL without a viewer */
+    uint32_t users;           /* under pool->lock */
+    uint64_t written;         /* when it was lent last, by pool->lent; 0: it is clear */
+    /* What other queues than the pool's still have to read in the slot: whoever gets it next comes
+     * after them. */
+    struct gpud_fence reads[GPUD_SLOT_READS];
+    uint32_t read_count;
+};
+
+struct gpud_pool {
+    pthread_mutex_t lock;
+    pthread_cond_t freed;
+    uint32_t references; /* the owner's, and one for each slot in use */
+    uint32_t epoch;
+    struct gpud_layout layout;
+    struct gpud_device *device;
+    struct gpud_queue
+        *queue; /* maps the slots where the device's memory has no host address; else NULL */
+    struct gpud_device *viewer; /* another device that copies into the slots; NULL: none */
+    struct gpud_ring ring;
+    struct gpud_memory *views[GPUD_RING_MEMORIES_MAX];
+    struct gpud_slot *slots[GPUD_RING_MEMORIES_MAX]; /* by memory */
+    uint32_t opened;                                 /* memories whose slots are lent */
+    /* Round a circle. On the host the slot that came last goes first, it is the one in the caches;
+     * on a device the one that came first, it is the one that nobody copies from any more. */
+    struct gpud_slot *free[GPUD_RING_SLOTS_MAX];
+    uint32_t free_first, free_count;
+    uint64_t lent; /* slots so far */
+};
+
+/* A pool with `slots` slots, which are lent; it grows by as many at a time. queue: of the device,
+ * or NULL on the host. */
+enum gpud_status gpud_pool_create(struct gpud_device *device, struct gpud_queue *queue,
+                                  enum gpud_usage usage, struct gpud_device *viewer,
+                                  const struct gpud_layout *layout, uint32_t epoch, uint32_t slots,
+                                  struct gpud_pool **pool, struct gpud_error *error);
+
+/* Another memory, whose slots are not lent yet: first everybody who maps the ring must know of it.
+ */
+enum gpud_status gpud_pool_grow(struct gpud_pool *pool, struct gpud_error *error);
+void gpud_pool_open(struct gpud_pool *pool);
+
+/* For one more owner. */
+void gpud_pool_ref(struct gpud_pool *pool);
+
+/* An owner is done; slots may still be out. */
+void gpud_pool_unref(struct gpud_pool **pool);
+
+/* A free slot with one user, or NULL. */
+struct gpud_slot *gpud_pool_take(struct gpud_pool *pool);
+
+/* A free slot that holds a picture of the time before pool->lent was that; with one user. NULL:
+ * none. */
+struct gpud_slot *gpud_pool_take_old(struct gpud_pool *pool, uint64_t lent);
+
+/* Clears a slot that was taken so. */
+enum gpud_status gpud_slot_clear(struct gpud_slot *slot, struct gpud_error *error);
+
+/* Waits until one may be free. */
+void gpud_pool_wait(struct gpud_pool *pool, int64_t deadline);
+void gpud_pool_wake(struct gpud_pool *pool);
+
+void gpud_slot_hold(struct gpud_slot *slot);
+void gpud_slot_drop(struct gpud_slot *slot);
+
+/* Work before the fence, which is the slot's from now on, reads the slot, which is held. */
+void gpud_slot_add_read(struct gpud_slot *slot, const struct gpud_fence *fence);
+
+/* Whether a frame was lent by a pool whose slots are written in the order of this queue. */
+bool gpud_pool_orders(const struct gpud_frame *frame, const struct gpud_queue *queue);
+
+/* The slot that a frame lies in, or NULL if it was not lent by this pool. */
+struct gpud_slot *gpud_pool_slot_of(const struct gpud_pool *pool, struct gpud_frame *frame);
+
+#endif

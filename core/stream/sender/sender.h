@@ -1,0 +1,328 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The inside of a sender. Ten files:
+ *   sender.c    the public object: epochs, lending, events
+ *   submit.c    a frame gets its credits, by each receiver's policy
+ *   delivery.c  one frame on its way to several receivers: copies, signals, publishing
+ *   source.c    where a frame's bytes come from, and when they are there
+ *   link.c      one receiver: the handshake as a state machine, its policy, its end
+ *   offer.c     which route a receiver is offered, and its room in the ring
+ *   rate.c      how fast a link's copies are, where the choice of its route depends on that
+ *   listener.c  the thread that accepts newcomers, feeds the state machines and notices deaths
+ *   newcomer.c  who has connected and not said yet what for
+ *   status.c    what is told to who asks
+ *
+ * One lock, for everything but what says otherwise; links and transports are reference-counted
+ * under it. A driver's thread that reports a completion never waits for it: the driver may need
+ * that thread for the very work that the lock's holder waits for. It leaves the completion behind,
+ * and whoever has the lock, or gets it next, deals with it (gpud_sender_unlock). */
+#ifndef GPUD_STREAM_SENDER_SENDER_H
+#define GPUD_STREAM_SENDER_SENDER_H
+
+#include "base/sleep.h"
+#include "route/route.h"
+#include "stream/sender/admission.h"
+#include "stream/sender/transport.h"
+#include "wire/socket.h"
+
+/* Deadlines of a handshake; the peer is slow, stuck, or no peer at all. */
+#define GPUD_HELLO_DEADLINE (2 * GPUD_SEC)
+#define GPUD_IMPORT_DEADLINE (5 * GPUD_SEC)
+#define GPUD_TEARDOWN_DEADLINE (5 * GPUD_SEC)
+
+enum gpud_link_state {
+    GPUD_LINK_HELLO,   /* connected, nothing said yet */
+    GPUD_LINK_IDLE,    /* known; there is no format to offer yet */
+    GPUD_LINK_OFFERED, /* a route was offered */
+    GPUD_LINK_CANARY,  /* the ring is there, the test frame is under way */
+    GPUD_LINK_STREAMING,
+    GPUD_LINK_LEAVING, /* said goodbye, and holds frames: their slots are kept until they are back
+                        */
+    GPUD_LINK_DEAD,
+};
+
+struct gpud_link {
+    uint32_t references;
+    struct gpud_sender *sender;
+    uint64_t id;
+    int fd;
+    pid_t pid;
+    bool foreign; /* of another user: no memory that it could write is shared with it */
+    enum gpud_link_state state;
+    int64_t deadline; /* of the state; INT64_MAX: none. IDLE: when it is to be offered a route */
+    int64_t offer_by; /* IDLE: no later than that; 0: nothing stood in the way yet */
+    bool streamed;    /* has been STREAMING: its frames are promised, and counted */
+    bool told;        /* the application knows of it */
+    bool told_end;    /* and of its end */
+    bool started;     /* a frame was meant for it; `start` is the sequence before that frame */
+    uint64_t start;
+    struct gpud_endpoint peer;
+    enum gpud_slow_receiver wish; /* DEFAULT: as the sender says */
+    struct gpud_route_trials trials;
+    char against[GPUD_REASON_MAX];    /* the better routes */
+    struct gpud_transport *transport; /* from OFFERED on */
+    struct gpud_spin spin;
+    uint64_t delivered, dropped;
+};
+
+/* The last application event of a kind marked sticky: new receivers get it before their first
+ * frame. */
+#define GPUD_STICKY_MAX 16
+
+/* Connections that have not said yet what for. */
+#define GPUD_NEWCOMERS_MAX 32
+struct gpud_newcomer {
+    int fd; /* −1: it is none any more */
+    pid_t pid;
+    bool foreign;
+    int64_t deadline;
+};
+
+/* How many frames there were at the last one submitted before the sample; a sample a second. */
+struct gpud_rate_sample {
+    uint64_t sequence;
+    int64_t time;
+};
+struct gpud_rate {
+    int64_t sampled; /* when the last was taken */
+    struct gpud_rate_sample before, last;
+};
+
+struct gpud_sender {
+    struct gpud_context *context;
+    struct gpud_device *device, *host; /* host == device on the host */
+    struct gpud_queue *queue;
+    struct gpud_queue *host_queue; /* for frames that lie in host memory and go through it */
+    char name[64], route[32];
+    uint32_t slots;
+    enum gpud_slow_receiver slow_receiver;
+    bool require_direct;
+    void (*on_connect)(void *user, const struct gpud_peer_info *peer);
+    void (*on_disconnect)(void *user, const struct gpud_peer_info *peer);
+    void *user;
+
+    atomic_bool interrupted;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;             /* a link's state, or a completion */
+    atomic_uint references;             /* the application's, and one for each delivery under way */
+    struct gpud_flight *_Atomic landed; /* deliveries that are done, latest first (delivery.c) */
+
+    /* The epoch. */
+    bool configured, ended;
+    uint32_t epoch;
+    struct gpud_layout layout;
+    uint8_t media[GPUD_MEDIA_MAX];
+    size_t media_size;
+    struct gpud_pool *local;   /* on the device */
+    struct gpud_pool *staging; /* on the host; == local there */
+    struct gpud_user_message *sticky[GPUD_STICKY_MAX];
+    uint64_t sequence;
+    int64_t submitted; /* when the last frame was; 0: there was none */
+    struct gpud_rate rate;
+    uint32_t unpaced; /* frames that nobody got, lately */
+
+    struct gpud_link *links[GPUD_RECEIVERS_MAX];
+    uint32_t link_count;
+    uint64_t link_ids;
+    struct gpud_newcomer newcomers[GPUD_NEWCOMERS_MAX]; /* in the order in which they came */
+    uint32_t newcomer_count;
+
+    struct gpud_listener listener;
+    struct gpud_admission admission;
+    int64_t accept_pause; /* nobody is accepted until then; 0: all is well */
+    pthread_t thread;
+    bool thread_runs;
+    int wake; /* eventfd: the thread looks at the world anew */
+    atomic_bool stopping;
+    bool closing; /* no slot is written any more */
+
+    char path[32], against[GPUD_REASON_MAX]; /* of the last link that connected */
+    uint64_t delivered, dropped, connects, disconnects, refused, waits;
+    atomic_uint_fast64_t kicks, copies_cpu, copies_gpu;
+};
+
+/* --- delivery.c: the lock ------------------------------------------------------------------ */
+
+void gpud_sender_lock(struct gpud_sender *sender);
+void gpud_sender_unlock(struct gpud_sender *sender);
+
+/* --- sender.c ------------------------------------------------------------------------------ */
+
+/* The pool that a route shares, made when it is first needed; NULL on failure. Under the lock. */
+struct gpud_pool *gpud_sender_pool(struct gpud_sender *sender, enum gpud_ring_place place,
+                                   struct gpud_error *error);
+
+/* A free slot of a pool, waiting for one (the lock is dropped meanwhile). */
+enum gpud_status gpud_sender_take_slot(struct gpud_sender *sender, struct gpud_pool *pool,
+                                       int64_t deadline, struct gpud_slot **slot,
+                                       struct gpud_error *error);
+
+void gpud_sender_unref(struct gpud_sender *sender);
+
+/* A new ring for everybody, with the layout that is set. Under the lock. */
+void gpud_sender_start_epoch(struct gpud_sender *sender);
+
+/* Sleeps until a link changes, at most a slice; the lock is dropped meanwhile. */
+void gpud_sender_wait_for_change(struct gpud_sender *sender, int64_t deadline);
+
+/* Refusals that several calls share. */
+enum gpud_status gpud_sender_not_configured(struct gpud_error *error);
+enum gpud_status gpud_sender_interrupted(struct gpud_error *error);
+enum gpud_status gpud_sender_bad_timeout(struct gpud_error *error);
+
+/* --- delivery.c ---------------------------------------------------------------------------- */
+
+struct gpud_target {
+    struct gpud_link *link;
+    struct gpud_transport *transport; /* a reference */
+    uint32_t entry;                   /* taken */
+};
+
+struct gpud_delivery {
+    struct gpud_frame
+        *frame; /* the caller's until the delivery is done; then released if `consume` */
+    bool consume;
+    bool canary; /* the test of a link: not counted */
+    struct gpud_slot
+        *local; /* the slot that the shared routes publish: the frame's own, or one to copy into */
+    struct gpud_slot *staging; /* likewise for host pages, where the device is not the host */
+    uint64_t sequence;
+    uint32_t count;
+    struct gpud_target target[GPUD_RECEIVERS_MAX];
+};
+
+/* Copies where needed, posts, publishes. Called with the lock held, which is dropped meanwhile.
+ * Takes over the targets and slots (one user each, which the delivery drops) and, with consume, the
+ * frame. */
+enum gpud_status gpud_deliver(struct gpud_sender *sender, const struct gpud_delivery *delivery,
+                              struct gpud_error *error);
+
+/* --- source.c; without the lock ------------------------------------------------------------ */
+
+/* Enqueues a copy between the frame's layout and the sender's: plane by plane, or in one go where
+ * both sides place every byte alike. */
+enum gpud_status gpud_source_copy(struct gpud_sender *sender, struct gpud_queue *queue,
+                                  const struct gpud_layout *from_layout, struct gpud_memory *from,
+                                  uint64_t from_offset, struct gpud_memory *to, uint64_t to_offset,
+                                  struct gpud_error *error);
+
+/* The frame's memory as the sender's device sees it. */
+enum gpud_status gpud_source_find(struct gpud_sender *sender, const struct gpud_frame *frame,
+                                  struct gpud_memory **source, struct gpud_error *error);
+
+/* What is put on the queue from now on comes after the frame's bytes. */
+enum gpud_status gpud_source_await(struct gpud_sender *sender, struct gpud_queue *queue,
+                                   const struct gpud_delivery *delivery, struct gpud_error *error);
+
+/* Whether the sender is on the host and the frame is not, and what is done then: the frame's device
+ * has copied it into the delivery's slot. */
+bool gpud_source_is_elsewhere(const struct gpud_sender *sender, const struct gpud_frame *frame);
+enum gpud_status gpud_source_fetch(struct gpud_sender *sender, const struct gpud_delivery *delivery,
+                                   struct gpud_error *error);
+
+/* After the copies were enqueued: a kept frame of somebody else's may be given back as soon as the
+ * call returns, so that they have to be done. */
+enum gpud_status gpud_source_finish(struct gpud_sender *sender,
+                                    const struct gpud_delivery *delivery, struct gpud_error *error);
+
+/* --- link.c -------------------------------------------------------------------------------- */
+
+struct gpud_link *gpud_link_create(struct gpud_sender *sender, int fd, pid_t pid);
+void gpud_link_unref(struct gpud_link *link);
+
+/* A message came. All under the lock. */
+void gpud_link_handle(struct gpud_link *link, struct gpud_message *message);
+
+/* What happens to a frame that it has no room for. Nobody but the sender's user decides that a
+ * receiver may hold the sender up. */
+static inline enum gpud_slow_receiver gpud_link_policy(const struct gpud_link *link)
+{
+    return link->wish > GPUD_SLOW_BLOCK ? link->wish : link->sender->slow_receiver;
+}
+
+/* Whether frames and events are for it. */
+static inline bool gpud_link_takes_frames(const struct gpud_link *link)
+{
+    return link->streamed && link->state != GPUD_LINK_LEAVING && link->state != GPUD_LINK_DEAD;
+}
+
+/* The connection ended, or the peer lied: DEAD from now on, and hung up. Frames that the receiver
+ * still holds are taken back, and it is told so in the page. */
+void gpud_link_kill(struct gpud_link *link, enum gpud_log_level level, const char *why);
+
+/* The end of a handshake that cannot succeed; the peer is told why. */
+void gpud_link_refuse(struct gpud_link *link, enum gpud_status status, const char *reason);
+
+/* Sends a message that has its place among the frames. A peer that has closed the connection may
+ * have said goodbye before: that is no failure, whoever reads its messages finds out. */
+enum gpud_status gpud_link_try_send(struct gpud_link *link, struct gpud_message *message,
+                                    struct gpud_error *error);
+
+/* The same; the link ends if it cannot be sent. */
+void gpud_link_send(struct gpud_link *link, struct gpud_message *message);
+
+void gpud_link_peer_info(const struct gpud_link *link, struct gpud_peer_info *info);
+
+/* --- offer.c ------------------------------------------------------------------------------- */
+
+/* What this side says of itself. */
+void gpud_sender_describe(const struct gpud_sender *sender, struct gpud_endpoint *endpoint);
+
+/* The receiver lives in this process and context: it gets memory by pointer. */
+bool gpud_link_is_local(const struct gpud_link *link);
+
+/* The best route that was not tried in vain; NULL: none, link->against says why. */
+const struct gpud_route_ops *gpud_link_choose_route(struct gpud_link *link);
+
+/* What free slots still show of pictures from before this receiver is cleared: it may map them. In
+ * the listener's thread; the lock is dropped meanwhile. */
+enum gpud_status gpud_link_clear_ring(struct gpud_link *link, struct gpud_error *error);
+
+/* Offers it. What the system has none of at the moment (descriptors, say) it may have in a while:
+ * the link waits IDLE for that, some seconds at most. */
+void gpud_link_offer(struct gpud_link *link);
+
+/* The route that was offered does not work: the next one. */
+void gpud_link_try_next(struct gpud_link *link, const char *reason);
+
+/* --- rate.c -------------------------------------------------------------------------------- */
+
+/* Bytes per second of whole frames into the receiver's ring, which is connected and not yet in use;
+ * 0: unknown. Takes a few frames' time. queue: the sender's. Without the lock, with a reference. */
+double gpud_transport_measure(struct gpud_transport *transport, struct gpud_queue *queue,
+                              uint64_t size);
+
+/* --- listener.c ---------------------------------------------------------------------------- */
+
+enum gpud_status gpud_sender_listen(struct gpud_sender *sender, const char *path,
+                                    const struct gpud_access_rule *access,
+                                    struct gpud_error *error);
+/* The thread takes a turn now: something changed that it has to deal with. */
+void gpud_sender_wake_listener(const struct gpud_sender *sender);
+void gpud_sender_stop_listening(struct gpud_sender *sender);
+
+/* --- newcomer.c; all under the lock, in the listener's thread -------------------------------- */
+
+/* Takes the descriptor. */
+void gpud_newcomer_add(struct gpud_sender *sender, int fd, const struct gpud_peer *peer);
+
+/* Tells somebody whose connection is about to be closed why. */
+void gpud_newcomer_refuse(const struct gpud_sender *sender, int fd, enum gpud_status status,
+                          const char *why);
+
+/* Reads what they say, by what ppoll() said of the first `count`, and ends those that are late. The
+ * lock may be dropped meanwhile. */
+struct pollfd;
+void gpud_newcomers_read(struct gpud_sender *sender, const struct pollfd *fds, uint32_t count);
+void gpud_newcomers_close(struct gpud_sender *sender);
+
+/* --- status.c; under the lock ---------------------------------------------------------------- */
+
+/* Tells who asks. */
+void gpud_sender_answer(const struct gpud_sender *sender, int fd);
+
+/* Notes how many frames there were, where it is time to. */
+void gpud_sender_sample(struct gpud_sender *sender, int64_t now);
+
+#endif

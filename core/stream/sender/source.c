@@ -1,0 +1,152 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Where the bytes of a frame that is submitted come from: a slot of the sender's, memory of the
+ * application's, or a frame of somebody else's, of a receiver or a capture, which may still be on
+ * its way, and which goes back when it was copied. */
+#include "frame/layout.h"
+#include "stream/sender/sender.h"
+
+/* Plane by plane, or in one go where both sides place every byte alike. */
+enum gpud_status gpud_source_copy(struct gpud_sender *sender, struct gpud_queue *queue,
+                                  const struct gpud_layout *from_layout, struct gpud_memory *from,
+                                  uint64_t from_offset, struct gpud_memory *to, uint64_t to_offset,
+                                  struct gpud_error *error)
+{
+    const struct gpud_layout *to_layout = &sender->layout;
+    enum gpud_status status = GPUD_OK;
+    if (gpud_layout_equal(from_layout, to_layout)) {
+        struct gpud_copy copy = {
+            .to = to,
+            .from = from,
+            .to_offset = to_offset,
+            .from_offset = from_offset,
+            .row_bytes = to_layout->size,
+            .rows = 1,
+        };
+        status = gpud_queue_copy(queue, &copy, error);
+    } else {
+        for (uint32_t i = 0; i < to_layout->planes && status == GPUD_OK; i++) {
+            struct gpud_copy copy = {
+                .to = to,
+                .from = from,
+                .to_offset = to_offset + to_layout->plane[i].offset,
+                .from_offset = from_offset + from_layout->plane[i].offset,
+                .to_stride = to_layout->plane[i].stride,
+                .from_stride = from_layout->plane[i].stride,
+                .row_bytes = to_layout->plane[i].row_bytes,
+                .rows = to_layout->plane[i].rows,
+            };
+            status = gpud_queue_copy(queue, &copy, error);
+        }
+    }
+    bool cpu = queue->device->caps & GPUD_CAP_HOST_MEMORY;
+    atomic_fetch_add_explicit(cpu ? &sender->copies_cpu : &sender->copies_gpu, 1,
+                              memory_order_relaxed);
+    return status;
+}
+
+/* The frame's memory as the sender's device sees it. */
+enum gpud_status gpud_source_find(struct gpud_sender *sender, const struct gpud_frame *frame,
+                                  struct gpud_memory **source, struct gpud_error *error)
+{
+    struct gpud_memory *memory = frame->memory;
+    if (memory->device != sender->device && !memory->host)
+        return gpud_fail(error, GPUD_INVALID,
+                         "the frame lies on %s, and the sender works on %s: wrap memory of %s",
+                         memory->device->info.name, sender->device->info.name,
+                         sender->device->info.name);
+    return gpud_memory_view(memory, sender->device, source, error);
+}
+
+/* --- frames that are somebody else's ------------------------------------------------------- */
+
+/* Whoever gave a frame to the application may still be writing it. */
+#define FILLED_DEADLINE GPUD_SEC
+
+static enum gpud_status not_filled(const struct gpud_error *why, struct gpud_error *error)
+{
+    /* No GPUD_TIMEOUT: that would say that the frame can be submitted once more. */
+    return gpud_fail_native(error, GPUD_IO, why->origin, why->native,
+                            "the frame that is to be sent on is not complete: %s", why->reason);
+}
+
+/* The bytes never came: that is told, as it was told to us. */
+static void mark_corrupted(const struct gpud_delivery *delivery)
+{
+    for (uint32_t i = 0; i < delivery->count; i++) {
+        const struct gpud_target *target = &delivery->target[i];
+        target->transport->page.page->descriptor[target->entry].flags |= GPUD_FRAME_CORRUPTED;
+    }
+}
+
+/* What is put on the queue from now on comes after the frame's bytes. Where devices cannot wait for
+ * each other's queues, this thread waits for them. */
+enum gpud_status gpud_source_await(struct gpud_sender *sender, struct gpud_queue *queue,
+                                   const struct gpud_delivery *delivery, struct gpud_error *error)
+{
+    struct gpud_frame *frame = delivery->frame;
+    struct gpud_error why = {0};
+    enum gpud_status status = GPUD_OK;
+    if (frame->posted)
+        return gpud_queue_join(queue, frame->queue, error); /* the application's work on it */
+    if (gpud_pool_orders(frame, sender->queue))
+        return GPUD_OK;
+    if (frame->ops->wait && frame->memory->device == queue->device &&
+        queue->device->ops->queue->mark)
+        return frame->ops->wait(frame, queue, error);
+    int64_t deadline = gpud_deadline(FILLED_DEADLINE);
+    if (frame->ops->settle)
+        status = frame->ops->settle(frame, deadline, &why);
+    if (status == GPUD_PEER) {
+        mark_corrupted(delivery);
+        status = GPUD_OK;
+    }
+    if (status == GPUD_OK && frame->queue)
+        status = gpud_queue_finish(frame->queue, deadline, &why);
+    return status == GPUD_OK ? GPUD_OK : not_filled(&why, error);
+}
+
+bool gpud_source_is_elsewhere(const struct gpud_sender *sender, const struct gpud_frame *frame)
+{
+    return (sender->device->caps & GPUD_CAP_HOST_MEMORY) &&
+           frame->memory->device != sender->device && !frame->memory->host && frame->queue;
+}
+
+/* The device that has the frame writes it into the host's slot by itself. */
+enum gpud_status gpud_source_fetch(struct gpud_sender *sender, const struct gpud_delivery *delivery,
+                                   struct gpud_error *error)
+{
+    const struct gpud_frame *frame = delivery->frame;
+    const struct gpud_slot *slot = delivery->local;
+    struct gpud_memory *view;
+    struct gpud_error why = {0};
+    if (!slot || &slot->frame == frame)
+        return GPUD_OK;
+    enum gpud_status status =
+        gpud_memory_view(slot->frame.memory, frame->memory->device, &view, error);
+    if (status == GPUD_OK)
+        status = gpud_source_await(sender, frame->queue, delivery, error);
+    if (status == GPUD_OK)
+        status = gpud_source_copy(sender, frame->queue, &frame->info.layout, frame->memory,
+                                  frame->offset, view, slot->frame.offset, error);
+    if (status != GPUD_OK)
+        return status;
+    status = gpud_queue_finish(frame->queue, gpud_deadline(FILLED_DEADLINE), &why);
+    return status == GPUD_OK ? GPUD_OK : not_filled(&why, error);
+}
+
+/* A kept frame may be given back as soon as the call returns. */
+enum gpud_status gpud_source_finish(struct gpud_sender *sender,
+                                    const struct gpud_delivery *delivery, struct gpud_error *error)
+{
+    struct gpud_error why = {0};
+    if (delivery->consume || delivery->frame->slot == UINT32_MAX ||
+        gpud_pool_orders(delivery->frame, sender->queue))
+        return GPUD_OK;
+    enum gpud_status status =
+        gpud_queue_finish(sender->queue, gpud_deadline(FILLED_DEADLINE), &why);
+    return status == GPUD_OK
+               ? GPUD_OK
+               : gpud_fail_native(error, GPUD_IO, why.origin, why.native, "%s", why.reason);
+}

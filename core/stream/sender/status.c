@@ -1,0 +1,133 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What a sender tells of itself to who asks: what is counted already, and what can be read when it
+ * is asked for. A frame costs nothing more. */
+#include "base/sized.h"
+#include "stream/sender/sender.h"
+
+#include <string.h>
+
+#define SAMPLE_PERIOD GPUD_SEC
+
+/* --- the rate ------------------------------------------------------------------------------ */
+
+void gpud_sender_sample(struct gpud_sender *sender, int64_t now)
+{
+    struct gpud_rate *rate = &sender->rate;
+    if (now - rate->sampled < SAMPLE_PERIOD)
+        return;
+    rate->sampled = now;
+    rate->before = rate->last;
+    rate->last.sequence = sender->sequence;
+    rate->last.time = sender->submitted;
+}
+
+/* Frames in 1000 s, from the last but one sample to the last frame. 0: none came since, or nobody
+ * knows yet. */
+static uint64_t rate_of(const struct gpud_sender *sender)
+{
+    const struct gpud_rate_sample *since = &sender->rate.before;
+    int64_t time = sender->submitted - since->time;
+    if (since->sequence == 0 || time <= 0)
+        return 0;
+    return (uint64_t)((double)(sender->sequence - since->sequence) * 1e12 / (double)time);
+}
+
+/* --- one link ------------------------------------------------------------------------------ */
+
+static enum gpud_link_phase phase_of(const struct gpud_link *link)
+{
+    if (link->state == GPUD_LINK_LEAVING)
+        return GPUD_PHASE_LEAVING;
+    return link->streamed ? GPUD_PHASE_STREAMING : GPUD_PHASE_CONNECTING;
+}
+
+static void describe_link(const struct gpud_link *link, struct gpud_link_info *info)
+{
+    const struct gpud_transport *transport = link->transport;
+    struct gpud_peer_info peer;
+    gpud_link_peer_info(link, &peer);
+    memset(info, 0, sizeof(*info));
+    info->size = sizeof(*info);
+    info->id = peer.id;
+    info->pid = peer.pid;
+    gpud_print(info->name, "%s", peer.name);
+    gpud_print(info->device, "%s", link->peer.device);
+    gpud_print(info->path, "%s", peer.path);
+    gpud_print(info->fallback_reason, "%s", peer.fallback_reason);
+    info->phase = phase_of(link);
+    info->slow_receiver = gpud_link_policy(link);
+    info->delivered = link->delivered;
+    info->dropped = link->dropped;
+    if (!transport || !transport->page.page)
+        return;
+    info->held = gpud_page_count_out(&transport->page);
+    info->latency = gpud_page_latency(&transport->page);
+}
+
+/* The next links to tell of, from the table's place *at on, which moves on. */
+static uint32_t describe_links(const struct gpud_sender *sender, uint32_t *at,
+                               struct gpud_link_info *infos, uint32_t max)
+{
+    uint32_t count = 0;
+    for (; *at < sender->link_count && count < max; (*at)++)
+        if (sender->links[*at]->state != GPUD_LINK_DEAD)
+            describe_link(sender->links[*at], &infos[count++]);
+    return count;
+}
+
+size_t gpud_sender_list_links(struct gpud_sender *sender, struct gpud_link_info *infos, size_t max)
+{
+    size_t count = 0, size = max ? infos[0].size : 0;
+    uint32_t at = 0;
+    struct gpud_link_info info;
+    gpud_sender_lock(sender);
+    while (describe_links(sender, &at, &info, 1))
+        if (count++ < max)
+            gpud_sized_copy((char *)infos + (count - 1) * size, size, &info, sizeof(info));
+    gpud_sender_unlock(sender);
+    return count;
+}
+
+/* --- the answer ---------------------------------------------------------------------------- */
+
+static void describe(const struct gpud_sender *sender, struct gpud_report *report)
+{
+    memset(report, 0, offsetof(struct gpud_report, media));
+    gpud_print(report->name, "%s", sender->name);
+    gpud_print(report->device, "%s", sender->device->info.name);
+    if (sender->configured) {
+        report->epoch = sender->epoch;
+        report->layout = sender->layout;
+        report->media_size = (uint32_t)sender->media_size;
+        memcpy(report->media, sender->media, sender->media_size);
+    }
+    report->ended = sender->ended;
+    report->slow_receiver = (uint8_t)sender->slow_receiver;
+    report->slots = sender->slots;
+    report->links = 0;
+    for (uint32_t i = 0; i < sender->link_count; i++)
+        report->links += sender->links[i]->state != GPUD_LINK_DEAD;
+    report->frames = sender->sequence;
+    report->delivered = sender->delivered;
+    report->dropped = sender->dropped;
+    report->connects = sender->connects;
+    report->rate = rate_of(sender);
+    report->age = sender->submitted ? (uint64_t)(gpud_now() - sender->submitted) : GPUD_TIME_NONE;
+}
+
+/* They are few enough to fit into the socket's buffer; whoever made that too small gets less. */
+void gpud_sender_answer(const struct gpud_sender *sender, int fd)
+{
+    struct gpud_message message = {.type = GPUD_MESSAGE_STATUS};
+    describe(sender, &message.report);
+    enum gpud_status status = gpud_socket_send(fd, &message, NULL);
+    message.type = GPUD_MESSAGE_LINKS;
+    for (uint32_t at = 0; status == GPUD_OK;) {
+        message.links.count = describe_links(sender, &at, message.links.link, GPUD_LINKS_A_MESSAGE);
+        if (message.links.count == 0)
+            return;
+        status = gpud_socket_send(fd, &message, NULL);
+    }
+}

@@ -1,0 +1,256 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Submitting: a credit of every receiver, by its policy, and slots where a route needs them; then
+ * the delivery. */
+#include "base/stop.h"
+#include "frame/layout.h"
+#include "stream/sender/sender.h"
+
+/* Who takes part, with a reference each: a link that comes later is not owed this frame. */
+static uint32_t snapshot(struct gpud_sender *sender, struct gpud_link *links[GPUD_RECEIVERS_MAX])
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < sender->link_count; i++) {
+        if (!gpud_link_takes_frames(sender->links[i]))
+            continue;
+        struct gpud_link *link = sender->links[i];
+        if (!link->started) {
+            link->started = true;
+            link->start = sender->sequence;
+            if (link->transport && link->transport->page.page)
+                gpud_page_start(&link->transport->page, link->start);
+        }
+        links[count++] = link;
+        link->references++;
+    }
+    return count;
+}
+
+/* Model (tests/model): credit.1 to credit.4 in ring.pml.
+ *
+ * A credit of one receiver, by its policy. GPUD_OK with *target filled; GPUD_CLOSED: it gets
+ * nothing (it is dead, or the frame is dropped for it: *drop); GPUD_AGAIN, GPUD_TIMEOUT: it blocks.
+ */
+static enum gpud_status take_credit(struct gpud_link *link, int64_t deadline,
+                                    struct gpud_target *target, bool *drop,
+                                    struct gpud_error *error)
+{
+    struct gpud_sender *sender = link->sender;
+    *drop = false;
+    GPUD_STOP_POINT("sender: before a credit is taken");
+    for (;;) {
+        if (!gpud_link_takes_frames(link))
+            return GPUD_CLOSED;
+        bool ready = link->state == GPUD_LINK_STREAMING;
+        struct gpud_error reason;
+        if (ready && gpud_transport_reap(link->transport, &reason) != GPUD_OK) {
+            gpud_link_kill(link, GPUD_LOG_WARNING, reason.reason);
+            continue;
+        }
+        enum gpud_slow_receiver policy = gpud_link_policy(link);
+        bool blocks = policy == GPUD_SLOW_BLOCK;
+        if (ready && (gpud_page_take(&link->transport->page, &target->entry) ||
+                      (blocks && gpud_transport_absorb(link->transport, sender->queue) &&
+                       gpud_page_take(&link->transport->page, &target->entry)))) {
+            target->link = link;
+            target->transport = link->transport;
+            link->references++;
+            link->transport->references++;
+            GPUD_STOP_POINT("sender: credit taken");
+            return GPUD_OK;
+        }
+        if (ready && policy == GPUD_SLOW_DROP_OLDEST) {
+            enum gpud_status status = gpud_transport_revoke(link->transport, &reason);
+            if (status == GPUD_PEER)
+                gpud_link_kill(link, GPUD_LOG_WARNING, reason.reason);
+            if (status == GPUD_OK) {
+                link->dropped++;
+                sender->dropped++;
+            }
+            if (status != GPUD_AGAIN)
+                continue;
+        }
+        if (!blocks) {
+            *drop = true;
+            return GPUD_CLOSED;
+        }
+        if (atomic_load(&sender->interrupted))
+            return gpud_sender_interrupted(error);
+        if (gpud_now() >= deadline)
+            return gpud_fail(error, GPUD_TIMEOUT, "receiver %s (process %d) gave no credit back",
+                             link->peer.name, link->pid);
+        if (!ready) {
+            gpud_sender_wait_for_change(sender, deadline);
+            continue;
+        }
+        sender->waits++;
+        struct gpud_transport *transport = link->transport;
+        struct gpud_credit_wait wait = gpud_transport_begin_wait(transport, &sender->interrupted);
+        transport->references++;
+        gpud_sender_unlock(sender);
+        gpud_transport_sleep(&wait, &link->spin, deadline);
+        gpud_sender_lock(sender);
+        gpud_transport_unref(&transport);
+    }
+}
+
+static void give_up(struct gpud_delivery *delivery)
+{
+    for (uint32_t i = 0; i < delivery->count; i++) {
+        struct gpud_target *target = &delivery->target[i];
+        gpud_transport_untake(target->transport, target->entry);
+        gpud_transport_unref(&target->transport);
+        gpud_link_unref(target->link);
+    }
+    if (delivery->local)
+        gpud_slot_drop(delivery->local);
+    if (delivery->staging)
+        gpud_slot_drop(delivery->staging);
+}
+
+/* The slots that the shared routes of these links need. */
+static enum gpud_status take_slots(struct gpud_sender *sender, struct gpud_link **links,
+                                   uint32_t count, int64_t deadline, struct gpud_delivery *delivery,
+                                   struct gpud_error *error)
+{
+    bool local = false, staging = false;
+    for (uint32_t i = 0; i < count; i++) {
+        enum gpud_ring_place place =
+            links[i]->transport ? links[i]->transport->route->ring : GPUD_RING_RECEIVER;
+        local |= place == GPUD_RING_SENDER_DEVICE ||
+                 (place == GPUD_RING_SENDER_HOST && sender->device == sender->host);
+        staging |= place == GPUD_RING_SENDER_HOST && sender->device != sender->host;
+    }
+    enum gpud_status status = GPUD_OK;
+    if (local) {
+        struct gpud_pool *pool = gpud_sender_pool(sender, GPUD_RING_SENDER_DEVICE, error);
+        struct gpud_slot *own = pool ? gpud_pool_slot_of(pool, delivery->frame) : NULL;
+        if (own) {
+            gpud_slot_hold(own);
+            delivery->local = own;
+        } else {
+            status = pool ? gpud_sender_take_slot(sender, pool, deadline, &delivery->local, error)
+                          : GPUD_NO_MEMORY;
+        }
+    }
+    if (staging && status == GPUD_OK) {
+        struct gpud_pool *pool = gpud_sender_pool(sender, GPUD_RING_SENDER_HOST, error);
+        status = pool ? gpud_sender_take_slot(sender, pool, deadline, &delivery->staging, error)
+                      : GPUD_NO_MEMORY;
+    }
+    return status;
+}
+
+/* Wakes receivers for `more` frames that will be submitted; 0 calls off what was announced. */
+static void announce(struct gpud_sender *sender, struct gpud_link **links, uint32_t count,
+                     uint32_t more)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (links[i]->state == GPUD_LINK_STREAMING && links[i]->transport &&
+            gpud_transport_announce(links[i]->transport, more))
+            atomic_fetch_add_explicit(&sender->kicks, 1, memory_order_relaxed);
+}
+
+void gpud_sender_announce(struct gpud_sender *sender)
+{
+    gpud_sender_lock(sender);
+    announce(sender, sender->links, sender->link_count, 1);
+    gpud_sender_unlock(sender);
+}
+
+/* Slots, then credits, then the delivery; under the lock. */
+static enum gpud_status submit(struct gpud_sender *sender, struct gpud_frame *frame, bool keep,
+                               int64_t deadline, struct gpud_error *error)
+{
+    struct gpud_link *links[GPUD_RECEIVERS_MAX];
+    uint32_t count = snapshot(sender, links), drops = 0;
+    struct gpud_link *dropped[GPUD_RECEIVERS_MAX];
+    struct gpud_delivery delivery;
+    delivery.frame = frame;
+    delivery.consume = !keep;
+    delivery.canary = false;
+    delivery.local = delivery.staging = NULL;
+    delivery.count = 0;
+
+    enum gpud_status status = take_slots(sender, links, count, deadline, &delivery, error);
+    uint32_t epoch = sender->epoch;
+    for (uint32_t i = 0; i < count && status == GPUD_OK; i++) {
+        bool drop;
+        status = take_credit(links[i], deadline, &delivery.target[delivery.count], &drop, error);
+        if (status == GPUD_OK)
+            delivery.count++;
+        if (drop)
+            dropped[drops++] = links[i];
+        if (status == GPUD_CLOSED)
+            status = GPUD_OK;
+    }
+    if (status == GPUD_OK && epoch != sender->epoch)
+        status = gpud_fail(error, GPUD_INVALID,
+                           "the format changed while the frame was being submitted");
+    if (status == GPUD_OK) {
+        delivery.sequence = ++sender->sequence;
+        sender->ended = false;
+        for (uint32_t i = 0; i < drops; i++)
+            dropped[i]->dropped++;
+        sender->dropped += drops;
+        status = gpud_deliver(sender, &delivery, error);
+    } else {
+        give_up(&delivery);
+        announce(sender, links, count, 0);
+    }
+
+    bool rearm = false;
+    for (uint32_t i = 0; i < count; i++) {
+        rearm |= links[i]->transport && links[i]->transport->value >= GPUD_SIGNAL_LIMIT;
+        gpud_link_unref(links[i]);
+    }
+    if (rearm)
+        gpud_sender_start_epoch(sender);
+    return status;
+}
+
+static enum gpud_status check_frame(const struct gpud_sender *sender, struct gpud_frame *frame,
+                                    struct gpud_error *error)
+{
+    if (!sender->configured)
+        return gpud_sender_not_configured(error);
+    if (frame->maps)
+        return gpud_fail(error, GPUD_INVALID,
+                         "the frame is still mapped: gpud_frame_unmap() it first");
+    enum gpud_status status = gpud_frame_check(frame, error);
+    if (status != GPUD_OK)
+        return status;
+    if (!gpud_layout_same_picture(&frame->info.layout, &sender->layout))
+        return gpud_fail(
+            error, GPUD_INVALID, "the frame is %s %ux%u, the sender's format is %s %ux%u",
+            frame->info.layout.format, frame->info.layout.width, frame->info.layout.height,
+            sender->layout.format, sender->layout.width, sender->layout.height);
+    return GPUD_OK;
+}
+
+enum gpud_status gpud_sender_submit(struct gpud_sender *sender, struct gpud_frame **frame,
+                                    bool keep, int64_t timeout_ns, struct gpud_error *error)
+{
+    if (timeout_ns < 0)
+        return gpud_sender_bad_timeout(error);
+    gpud_sender_lock(sender);
+    enum gpud_status status = check_frame(sender, *frame, error);
+    bool delivered = false;
+    if (status == GPUD_OK) {
+        uint64_t before = sender->sequence;
+        int64_t now = gpud_now();
+        status = submit(sender, *frame, keep, gpud_deadline_from(now, timeout_ns), error);
+        delivered = sender->sequence != before;
+        if (delivered)
+            sender->submitted = now;
+    }
+    gpud_sender_unlock(sender);
+    if (delivered && keep)
+        (*frame)->info.flags |= GPUD_FRAME_READ_ONLY;
+    else if (delivered)
+        *frame = NULL; /* the delivery has it */
+    else if (!keep && status != GPUD_AGAIN && status != GPUD_TIMEOUT)
+        gpud_frame_release(frame);
+    return status;
+}

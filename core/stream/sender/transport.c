@@ -1,0 +1,333 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "stream/sender/transport.h"
+
+#include "base/fd.h"
+#include "base/stop.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A peer that died cannot wake anybody: look at the world this often. */
+#define SLICE (50 * GPUD_MSEC)
+/* Nor can a device: where one is still reading, look as often as a frame may take. */
+#define DEVICE_SLICE (50 * GPUD_USEC)
+
+enum gpud_status gpud_transport_create(const struct gpud_route_ops *route,
+                                       enum gpud_signal_place place, struct gpud_pool *pool,
+                                       struct gpud_transport **transport, struct gpud_error *error)
+{
+    struct gpud_transport *made = calloc(1, sizeof(*made));
+    if (!made)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a link");
+    made->references = 1;
+    made->route = route;
+    made->place = place;
+    if (pool) {
+        made->pool = pool;
+        made->announced = pool->ring.memories;
+        gpud_pool_ref(pool);
+    }
+    *transport = made;
+    return GPUD_OK;
+}
+
+static enum gpud_status import_ring(struct gpud_transport *transport, struct gpud_device *device,
+                                    const struct gpud_accept *accept, bool local,
+                                    uint64_t frame_size, struct gpud_error *error)
+{
+    struct gpud_ring *ring = &transport->ring;
+    struct gpud_queue **lanes[] = {&transport->lanes.copy, &transport->lanes.post,
+                                   &transport->lanes.gate};
+    for (int i = 0; i < 3 && transport->place == GPUD_SIGNAL_PAGE; i++) {
+        enum gpud_status made = gpud_queue_create(device, lanes[i], error);
+        if (made != GPUD_OK)
+            return made;
+    }
+    gpud_ring_init(ring, device, GPUD_USAGE_TARGET, frame_size, 1);
+    enum gpud_status status = gpud_ring_import(ring, &accept->ring, local, frame_size, error);
+    if (status != GPUD_OK)
+        return status;
+    if (gpud_ring_slots(ring) < accept->entries ||
+        (transport->route->memory_per_slot && ring->slots_per_memory != 1))
+        return gpud_fail(error, GPUD_PEER, "the receiver offers %u entries and %u slots",
+                         accept->entries, gpud_ring_slots(ring));
+    for (uint32_t i = 0; transport->place == GPUD_SIGNAL_MEMORY && i < accept->entries; i++) {
+        status = gpud_signal_import(ring->memory[i], &accept->ring.handle[i], &transport->signal[i],
+                                    error);
+        if (status != GPUD_OK)
+            return status;
+    }
+    return GPUD_OK;
+}
+
+enum gpud_status gpud_transport_connect(struct gpud_transport *transport,
+                                        struct gpud_device *device, int fd,
+                                        const struct gpud_accept *accept, bool local,
+                                        uint64_t frame_size, struct gpud_error *error)
+{
+    void *mapped;
+    enum gpud_status status =
+        gpud_memfd_map(accept->page, sizeof(struct gpud_page), true, &mapped, error);
+    if (status != GPUD_OK)
+        return status;
+    /* A shared ring has a share for each receiver, as large as the sender's own: more credits would
+     * be others' slots. */
+    uint32_t credits = transport->pool ? transport->pool->ring.slots_per_memory : accept->entries;
+    status = gpud_page_sender_init(&transport->page, mapped, accept->entries, credits, error);
+    if (status != GPUD_OK) {
+        gpud_memory_unmap_pages(mapped, sizeof(struct gpud_page));
+        return status;
+    }
+    if (transport->place == GPUD_SIGNAL_PAGE) {
+        status = gpud_vigil_create(device, mapped, accept->entries, fd, GPUD_SIDE_SENDER,
+                                   &transport->vigil, error);
+        if (status != GPUD_OK) {
+            transport->page.page = NULL; /* gone with the attempt */
+            return status;
+        }
+    }
+    if (transport->route->ring == GPUD_RING_RECEIVER)
+        status = import_ring(transport, device, accept, local, frame_size, error);
+    else if (accept->ring.memories)
+        status = gpud_fail(error, GPUD_PEER, "the receiver sent a ring where ours is used");
+    return status;
+}
+
+void gpud_transport_unref(struct gpud_transport **transport)
+{
+    if (!*transport)
+        return;
+    struct gpud_transport *gone = *transport;
+    *transport = NULL;
+    if (--gone->references)
+        return;
+    for (uint32_t i = 0; i < GPUD_PAGE_ENTRIES; i++) {
+        gpud_signal_destroy(&gone->signal[i]);
+        if (gone->slot_of[i])
+            gpud_slot_drop(gone->slot_of[i]);
+    }
+    gpud_ring_finish(&gone->ring);
+    gpud_queue_unref(&gone->lanes.copy);
+    gpud_queue_unref(&gone->lanes.post);
+    gpud_queue_unref(&gone->lanes.gate);
+    if (gone->vigil)
+        gpud_vigil_end(&gone->vigil, NULL, NULL);
+    else
+        gpud_memory_unmap_pages(gone->page.page, sizeof(struct gpud_page));
+    gpud_pool_unref(&gone->pool);
+    free(gone);
+}
+
+bool gpud_transport_is_in_use(const struct gpud_transport *transport)
+{
+    return transport->page.page &&
+           (gpud_page_count_out(&transport->page) || transport->lingering_count);
+}
+
+void gpud_transport_take_all_back(struct gpud_transport *transport)
+{
+    if (transport->pool && gpud_transport_is_in_use(transport))
+        gpud_page_take_all_back(&transport->page);
+}
+
+static void drop_slot(struct gpud_transport *transport, uint32_t entry)
+{
+    struct gpud_slot *slot = transport->slot_of[entry];
+    transport->slot_of[entry] = NULL;
+    if (slot)
+        gpud_slot_drop(slot);
+}
+
+/* The lingering entry at this place is free. */
+static void let_go(struct gpud_transport *transport, uint32_t place)
+{
+    uint32_t entry = transport->lingering[place];
+    transport->lingering_count--;
+    memmove(&transport->lingering[place], &transport->lingering[place + 1],
+            (transport->lingering_count - place) * sizeof(entry));
+    drop_slot(transport, entry);
+    gpud_page_untake(&transport->page, entry);
+}
+
+/* An entry came back. The receiver is done with it, its device perhaps not yet. */
+static void take_back(struct gpud_transport *transport, uint32_t entry)
+{
+    uint32_t top;
+    GPUD_STOP_POINT("sender: reaped");
+    if (!transport->vigil ||
+        gpud_vigil_reached(transport->vigil, entry, transport->value_of[entry])) {
+        drop_slot(transport, entry);
+        return;
+    }
+    gpud_page_take(&transport->page, &top); /* the same one: it was put there just now */
+    transport->lingering[transport->lingering_count++] = entry;
+}
+
+enum gpud_status gpud_transport_reap(struct gpud_transport *transport, struct gpud_error *error)
+{
+    uint32_t entry;
+    int got;
+    for (uint32_t i = 0; i < transport->lingering_count;) {
+        entry = transport->lingering[i];
+        if (gpud_vigil_reached(transport->vigil, entry, transport->value_of[entry]))
+            let_go(transport, i);
+        else
+            i++;
+    }
+    while ((got = gpud_page_reap(&transport->page, &entry)) > 0)
+        take_back(transport, entry);
+    if (got < 0)
+        return gpud_fail(error, GPUD_PEER,
+                         "the receiver broke the protocol: it gave back what it did not have");
+    if (transport->vigil && gpud_vigil_is_broken(transport->vigil))
+        return gpud_fail(error, GPUD_PEER,
+                         "the receiver gave frames back and its device did not finish with them "
+                         "within %d s",
+                         (int)(GPUD_VIGIL_PATIENCE / GPUD_SEC));
+    return GPUD_OK;
+}
+
+bool gpud_transport_absorb(struct gpud_transport *transport, struct gpud_queue *queue)
+{
+    if (transport->lingering_count == 0)
+        return false;
+    uint32_t entry = transport->lingering[0];
+    if (transport->lanes.gate)
+        queue = transport->lanes.gate;
+    if (!gpud_vigil_is_free(transport->vigil, entry) ||
+        gpud_vigil_wait(transport->vigil, entry, transport->value_of[entry], queue, NULL) !=
+            GPUD_OK)
+        return false;
+    if (transport->lanes.gate && gpud_queue_join(transport->lanes.copy, queue, NULL) != GPUD_OK)
+        return false;
+    let_go(transport, 0);
+    return true;
+}
+
+enum gpud_status gpud_transport_post(struct gpud_transport *transport, uint32_t entry,
+                                     struct gpud_queue *queue, struct gpud_error *error)
+{
+    uint32_t value = transport->value_of[entry];
+    return transport->vigil ? gpud_vigil_post(transport->vigil, entry, value, queue, error)
+                            : gpud_signal_post(transport->signal[entry], value, queue, error);
+}
+
+enum gpud_status gpud_transport_revoke(struct gpud_transport *transport, struct gpud_error *error)
+{
+    uint32_t entry;
+    int got = gpud_page_revoke(&transport->page, &entry);
+    if (got < 0)
+        return gpud_fail(error, GPUD_PEER,
+                         "the receiver broke the protocol: it claimed what was never sent");
+    if (got == 0)
+        return GPUD_AGAIN;
+    GPUD_STOP_POINT("sender: revoked");
+    drop_slot(transport, entry);
+    return GPUD_OK;
+}
+
+void gpud_transport_describe(struct gpud_transport *transport, uint32_t entry,
+                             const struct gpud_frame_info *info, struct gpud_slot *slot,
+                             uint64_t sequence, uint64_t dropped)
+{
+    struct gpud_descriptor *descriptor = &transport->page.page->descriptor[entry];
+    descriptor->sequence = sequence;
+    descriptor->dropped = dropped;
+    descriptor->pts = info->pts;
+    descriptor->dts = info->dts;
+    descriptor->duration = info->duration;
+    descriptor->offset = info->offset;
+    descriptor->submit_time = (uint64_t)gpud_now();
+    descriptor->slot = slot ? slot->frame.slot : entry;
+    transport->value_of[entry] = transport->place == GPUD_SIGNAL_NONE ? 0 : ++transport->value;
+    descriptor->value = transport->value_of[entry];
+    descriptor->flags = info->flags;
+    descriptor->meta_size = info->meta_size;
+    memcpy(descriptor->meta, info->meta, info->meta_size);
+    if (slot) {
+        gpud_slot_hold(slot);
+        transport->slot_of[entry] = slot;
+    }
+    transport->pending++;
+}
+
+bool gpud_transport_publish(struct gpud_transport *transport, uint32_t entry)
+{
+    transport->pending--;
+    gpud_page_publish(&transport->page, entry);
+    GPUD_STOP_POINT(transport->page.page->descriptor[entry].flags & GPUD_FRAME_CANARY
+                        ? "sender: test frame published"
+                        : "sender: published");
+    return gpud_wake(&transport->page.page->receiver_sleeps.word);
+}
+
+bool gpud_transport_announce(struct gpud_transport *transport, uint32_t more)
+{
+    const struct gpud_page_sender *page = &transport->page;
+    if (!page->free_count && !gpud_page_has_returns(page))
+        more = 0; /* nothing can follow yet */
+    return gpud_page_announce(&transport->page, transport->pending + more);
+}
+
+void gpud_transport_untake(struct gpud_transport *transport, uint32_t entry)
+{
+    gpud_page_untake(&transport->page, entry);
+}
+
+void gpud_transport_count_message(struct gpud_transport *transport)
+{
+    gpud_page_count_message(&transport->page);
+    gpud_wake(&transport->page.page->receiver_sleeps.word);
+}
+
+bool gpud_transport_cancel(struct gpud_transport *transport, uint32_t entry)
+{
+    transport->page.page->descriptor[entry].flags |= GPUD_FRAME_VOID;
+    drop_slot(transport, entry);
+    return gpud_transport_publish(transport, entry);
+}
+
+/* --- sleeping for credits ------------------------------------------------------------------ */
+
+static bool has_returns(void *arg)
+{
+    const struct gpud_credit_wait *wait = arg;
+    return atomic_load_explicit(&wait->page->returned.word, memory_order_acquire) !=
+               wait->returned ||
+           atomic_load_explicit(wait->interrupted, memory_order_relaxed);
+}
+
+struct gpud_credit_wait gpud_transport_begin_wait(const struct gpud_transport *transport,
+                                                  const atomic_bool *interrupted)
+{
+    const struct gpud_page_sender *page = &transport->page;
+    return (struct gpud_credit_wait){
+        .page = page->page,
+        .returned = page->returned,
+        /* Half the ring: one wake for several frames. The receiver wakes us earlier when it runs
+         * dry itself. */
+        .wanted = page->entries > 1 ? page->entries / 2 : 1,
+        .by_device = transport->lingering_count > 0,
+        .interrupted = interrupted,
+    };
+}
+
+void gpud_transport_sleep(struct gpud_credit_wait *wait, struct gpud_spin *spin, int64_t deadline)
+{
+    /* A device is what we wait for: spinning through its copies would only heat the processor. */
+    if (!wait->by_device && gpud_spin(spin, has_returns, wait))
+        return;
+    int64_t start = gpud_now();
+    int64_t slice = start + (wait->by_device ? DEVICE_SLICE : SLICE);
+    gpud_sleep(&wait->page->sender_sleeps.word, wait->wanted, has_returns, wait,
+               slice < deadline ? slice : deadline);
+    gpud_spin_learn(spin, gpud_now() - start);
+}
+
+void gpud_transport_wake_sender(struct gpud_transport *transport)
+{
+    if (transport->page.page)
+        gpud_wake(&transport->page.page->sender_sleeps.word);
+}
