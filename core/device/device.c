@@ -71,7 +71,7 @@ static size_t devices_in_use(struct gpud_context *context)
 /* Devices that do not come to rest sooner are stuck, most likely. */
 #define SETTLING_MAX (200 * GPUD_MSEC)
 
-void gpud_context_settle(struct gpud_context *context)
+void gpud_context_drain(struct gpud_context *context)
 {
     int64_t deadline = gpud_deadline(SETTLING_MAX);
     while (atomic_load(&context->ending) || !gpud_keeper_is_idle(&context->later)) {

@@ -48,7 +48,7 @@ struct gpud_device *gpud_device_ref(struct gpud_device *device);
 
 /* Waits, not for long, until what was given up is taken apart: whoever ended a link finds nothing
  * of it left, unless a device is stuck. Not under a lock. */
-void gpud_context_settle(struct gpud_context *context);
+void gpud_context_drain(struct gpud_context *context);
 
 /* --- keeper.c ------------------------------------------------------------------------------ */
 

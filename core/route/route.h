@@ -24,7 +24,8 @@ enum gpud_signal_place gpud_route_signal(const struct gpud_route_ops *route,
 /* The first route in the table's order that both ends can take, unless a later one is known to get
  * a frame across much faster. `failed` has a bit for each route (by its place) that was tried and
  * did not work, with the reason in reasons[place]; rate[place] is what was measured, in bytes per
- * second. On success *against holds the reasons against every better route, on failure against all
+ * second. On success *fallback_reason holds the reasons against every better route, on failure
+ * against all
  * ("" where there is none). NULL: none. */
 #define GPUD_ROUTES_MAX 8
 struct gpud_route_trials {
@@ -35,7 +36,7 @@ struct gpud_route_trials {
 const struct gpud_route_ops *gpud_route_select(const struct gpud_endpoint *sender,
                                                const struct gpud_endpoint *receiver,
                                                const struct gpud_route_trials *trials,
-                                               char against[GPUD_REASON_MAX]);
+                                               char fallback_reason[GPUD_REASON_MAX]);
 
 /* Notes that a route was tried in vain. */
 void gpud_route_failed(struct gpud_route_trials *trials, const struct gpud_route_ops *route,
@@ -53,7 +54,7 @@ void gpud_route_measured(struct gpud_route_trials *trials, const struct gpud_rou
 const struct gpud_route_ops *gpud_route_find(const char *name);
 
 /* What the application at either end may ask for. route may be NULL. */
-enum gpud_status gpud_route_check_wishes(uint32_t slots, enum gpud_slow_receiver slow_receiver,
+enum gpud_status gpud_route_check_params(uint32_t slots, enum gpud_slow_receiver slow_receiver,
                                          const char *route, struct gpud_error *error);
 
 #endif

@@ -100,10 +100,11 @@ static bool possible(const struct gpud_route_ops *route, const struct gpud_endpo
 }
 
 /* "map: …; directgma: …", as much as fits. */
-static void add_reason(char against[GPUD_REASON_MAX], const char *route, const char *why)
+static void add_reason(char fallback_reason[GPUD_REASON_MAX], const char *route, const char *why)
 {
-    size_t used = strlen(against);
-    gpud_print_n(against + used, GPUD_REASON_MAX - used, "%s%s: %s", used ? "; " : "", route, why);
+    size_t used = strlen(fallback_reason);
+    gpud_print_n(fallback_reason + used, GPUD_REASON_MAX - used, "%s%s: %s", used ? "; " : "",
+                 route, why);
 }
 
 static size_t place_of(const struct gpud_route_ops *route)
@@ -165,7 +166,7 @@ void gpud_route_measured(struct gpud_route_trials *trials, const struct gpud_rou
 /* The route that overtakes this one, or the one itself. */
 static size_t overtake(size_t place, const struct gpud_endpoint *sender,
                        const struct gpud_endpoint *receiver, const struct gpud_route_trials *trials,
-                       char against[GPUD_REASON_MAX])
+                       char fallback_reason[GPUD_REASON_MAX])
 {
     char why[GPUD_REASON_MAX];
     double rate, own = rate_of(place, sender, receiver, trials);
@@ -174,7 +175,7 @@ static size_t overtake(size_t place, const struct gpud_endpoint *sender,
         return place;
     gpud_print(why, "only %.1f GB/s were measured, where %s should reach %.1f", own / 1e9,
                routes[rival]->name, rate / 1e9);
-    add_reason(against, routes[place]->name, why);
+    add_reason(fallback_reason, routes[place]->name, why);
     return rival;
 }
 
@@ -183,17 +184,17 @@ static size_t overtake(size_t place, const struct gpud_endpoint *sender,
 const struct gpud_route_ops *gpud_route_select(const struct gpud_endpoint *sender,
                                                const struct gpud_endpoint *receiver,
                                                const struct gpud_route_trials *trials,
-                                               char against[GPUD_REASON_MAX])
+                                               char fallback_reason[GPUD_REASON_MAX])
 {
-    against[0] = '\0';
+    fallback_reason[0] = '\0';
     for (size_t i = 0; i < ROUTES; i++) {
         char why[GPUD_REASON_MAX] = "";
         if (trials->failed & 1u << i)
-            add_reason(against, routes[i]->name, trials->reason[i]);
+            add_reason(fallback_reason, routes[i]->name, trials->reason[i]);
         else if (possible(routes[i], sender, receiver, why))
-            return routes[overtake(i, sender, receiver, trials, against)];
+            return routes[overtake(i, sender, receiver, trials, fallback_reason)];
         else
-            add_reason(against, routes[i]->name, why);
+            add_reason(fallback_reason, routes[i]->name, why);
     }
     return NULL;
 }
@@ -214,7 +215,7 @@ const struct gpud_route_ops *gpud_route_find(const char *name)
     return NULL;
 }
 
-enum gpud_status gpud_route_check_wishes(uint32_t slots, enum gpud_slow_receiver slow_receiver,
+enum gpud_status gpud_route_check_params(uint32_t slots, enum gpud_slow_receiver slow_receiver,
                                          const char *route, struct gpud_error *error)
 {
     if (slots > GPUD_SLOTS_MAX)

@@ -35,18 +35,18 @@ static void give_back(struct gpud_session *session, uint32_t entry)
 /* The reader's work is done; the status does not matter, the entry is free either way. */
 static void entry_done(void *arg, enum gpud_status status)
 {
-    struct gpud_held *held = arg;
-    struct gpud_session *session = held->session;
-    give_back(session, held->entry);
+    struct gpud_rx_frame *rx = arg;
+    struct gpud_session *session = rx->session;
+    give_back(session, rx->entry);
     gpud_session_unref(&session);
 }
 
 static void upload_slot_done(void *arg, enum gpud_status status)
 {
-    struct gpud_held *held = arg;
-    struct gpud_session *session = held->session;
+    struct gpud_rx_frame *rx = arg;
+    struct gpud_session *session = rx->session;
     pthread_mutex_lock(&session->lock);
-    session->upload_free[session->upload_free_count++] = (uint8_t)(held - session->held);
+    session->upload_free[session->upload_free_count++] = (uint8_t)(rx - session->frames);
     pthread_mutex_unlock(&session->lock);
     gpud_wake(&session->page->receiver_sleeps.word); /* our own acquire may wait for the slot */
     gpud_session_unref(&session);
@@ -55,58 +55,58 @@ static void upload_slot_done(void *arg, enum gpud_status status)
 /* The host copy was uploaded: the sender's slot is free. */
 static void upload_done(void *arg, enum gpud_status status)
 {
-    struct gpud_held *held = arg;
-    struct gpud_session *session = held->session;
+    struct gpud_rx_frame *rx = arg;
+    struct gpud_session *session = rx->session;
     if (status != GPUD_OK || gpud_page_is_taken_back_after(&session->view))
-        atomic_store(&held->poisoned, true);
-    give_back(session, held->entry);
+        atomic_store(&rx->poisoned, true);
+    give_back(session, rx->entry);
     gpud_session_unref(&session);
 }
 
 /* Calls done in the order of the queue; a driver that cannot even do that is waited for, with an
  * end. */
 static void when_queue_is_done(struct gpud_session *session, gpud_complete_fn done,
-                               struct gpud_held *held)
+                               struct gpud_rx_frame *rx)
 {
-    if (gpud_queue_on_complete(session->queue, done, held, NULL) == GPUD_OK)
+    if (gpud_queue_on_complete(session->queue, done, rx, NULL) == GPUD_OK)
         return;
     enum gpud_status status = gpud_queue_finish(session->queue, gpud_deadline(GPUD_SEC), NULL);
-    done(held, status);
+    done(rx, status);
 }
 
 /* Without a queue of the application's the CPU is the reader, and it is done. */
 static void release_paged(struct gpud_frame *frame)
 {
-    struct gpud_held *held = (struct gpud_held *)frame;
-    if (!held->posted)
-        gpud_vigil_post_now(held->session->vigil, held->entry, held->value);
-    entry_done(held, GPUD_OK);
+    struct gpud_rx_frame *rx = (struct gpud_rx_frame *)frame;
+    if (!rx->posted)
+        gpud_watchdog_post_now(rx->session->watchdog, rx->entry, rx->value);
+    entry_done(rx, GPUD_OK);
 }
 
 static void release_here(struct gpud_frame *frame)
 {
-    entry_done((struct gpud_held *)frame, GPUD_OK);
+    entry_done((struct gpud_rx_frame *)frame, GPUD_OK);
 }
 
 static void release_in_order(struct gpud_frame *frame)
 {
-    struct gpud_held *held = (struct gpud_held *)frame;
-    when_queue_is_done(held->session, entry_done, held);
+    struct gpud_rx_frame *rx = (struct gpud_rx_frame *)frame;
+    when_queue_is_done(rx->session, entry_done, rx);
 }
 
 static void release_upload(struct gpud_frame *frame)
 {
-    struct gpud_held *held = (struct gpud_held *)frame;
-    when_queue_is_done(held->session, upload_slot_done, held);
+    struct gpud_rx_frame *rx = (struct gpud_rx_frame *)frame;
+    when_queue_is_done(rx->session, upload_slot_done, rx);
 }
 
 /* --- waiting for the bytes ----------------------------------------------------------------- */
 
-static enum gpud_status corrupted(struct gpud_held *held, struct gpud_error *error)
+static enum gpud_status corrupted(struct gpud_rx_frame *rx, struct gpud_error *error)
 {
-    if (held->frame.info.flags & GPUD_FRAME_CORRUPTED)
+    if (rx->frame.info.flags & GPUD_FRAME_CORRUPTED)
         return GPUD_OK; /* said once; whoever maps it again wants what is there */
-    held->frame.info.flags |= GPUD_FRAME_CORRUPTED;
+    rx->frame.info.flags |= GPUD_FRAME_CORRUPTED;
     return gpud_fail(error, GPUD_PEER,
                      "the frame is incomplete: the sender died, or a device failed, in mid-copy");
 }
@@ -114,16 +114,16 @@ static enum gpud_status corrupted(struct gpud_held *held, struct gpud_error *err
 static enum gpud_status settle_signal(struct gpud_frame *frame, int64_t deadline,
                                       struct gpud_error *error)
 {
-    struct gpud_held *held = (struct gpud_held *)frame;
-    struct gpud_session *session = held->session;
+    struct gpud_rx_frame *rx = (struct gpud_rx_frame *)frame;
+    struct gpud_session *session = rx->session;
     for (;;) {
-        if (atomic_load(&held->poisoned))
-            return corrupted(held, error);
+        if (atomic_load(&rx->poisoned))
+            return corrupted(rx, error);
         int64_t slice = gpud_now() + SLICE;
-        enum gpud_status status = gpud_signal_wait_host(session->signal[held->entry], held->value,
+        enum gpud_status status = gpud_signal_wait_host(session->signal[rx->entry], rx->value,
                                                         slice < deadline ? slice : deadline, error);
         if (status == GPUD_OK)
-            return atomic_load(&held->poisoned) ? corrupted(held, error) : GPUD_OK;
+            return atomic_load(&rx->poisoned) ? corrupted(rx, error) : GPUD_OK;
         if (status != GPUD_TIMEOUT)
             return status;
         if (gpud_connection_is_dead(session->connection))
@@ -136,51 +136,51 @@ static enum gpud_status settle_signal(struct gpud_frame *frame, int64_t deadline
 static enum gpud_status settle_paged(struct gpud_frame *frame, int64_t deadline,
                                      struct gpud_error *error)
 {
-    struct gpud_held *held = (struct gpud_held *)frame;
-    struct gpud_session *session = held->session;
-    if (!gpud_vigil_reached(session->vigil, held->entry, held->value))
+    struct gpud_rx_frame *rx = (struct gpud_rx_frame *)frame;
+    struct gpud_session *session = rx->session;
+    if (!gpud_watchdog_reached(session->watchdog, rx->entry, rx->value))
         atomic_fetch_add_explicit(&session->waits_device, 1, memory_order_relaxed);
     enum gpud_status status =
-        gpud_vigil_wait_host(session->vigil, held->entry, held->value, deadline, error);
-    return status == GPUD_PEER ? corrupted(held, error) : status;
+        gpud_watchdog_wait_host(session->watchdog, rx->entry, rx->value, deadline, error);
+    return status == GPUD_PEER ? corrupted(rx, error) : status;
 }
 
 static enum gpud_status wait_paged(struct gpud_frame *frame, struct gpud_queue *queue,
                                    struct gpud_error *error)
 {
-    struct gpud_held *held = (struct gpud_held *)frame;
-    return gpud_vigil_wait(held->session->vigil, held->entry, held->value, queue, error);
+    struct gpud_rx_frame *rx = (struct gpud_rx_frame *)frame;
+    return gpud_watchdog_wait(rx->session->watchdog, rx->entry, rx->value, queue, error);
 }
 
 static enum gpud_status post_paged(struct gpud_frame *frame, struct gpud_queue *queue,
                                    struct gpud_error *error)
 {
-    struct gpud_held *held = (struct gpud_held *)frame;
+    struct gpud_rx_frame *rx = (struct gpud_rx_frame *)frame;
     enum gpud_status status =
-        gpud_vigil_post(held->session->vigil, held->entry, held->value, queue, error);
+        gpud_watchdog_post(rx->session->watchdog, rx->entry, rx->value, queue, error);
     if (status == GPUD_OK)
-        held->posted = true;
+        rx->posted = true;
     return status;
 }
 
 static bool is_poisoned(const struct gpud_frame *frame)
 {
-    const struct gpud_held *held = (const struct gpud_held *)frame;
-    const struct gpud_session *session = held->session;
+    const struct gpud_rx_frame *rx = (const struct gpud_rx_frame *)frame;
+    const struct gpud_session *session = rx->session;
     bool in_place = session->route->ring != GPUD_RING_RECEIVER && !session->uploads;
     if (in_place && gpud_page_is_taken_back_after(&session->view))
         return true; /* the sender writes there again */
-    return session->vigil ? gpud_vigil_is_poisoned(session->vigil, held->entry, held->value)
-                          : atomic_load(&held->poisoned);
+    return session->watchdog ? gpud_watchdog_is_poisoned(session->watchdog, rx->entry, rx->value)
+                             : atomic_load(&rx->poisoned);
 }
 
 static enum gpud_status settle_upload(struct gpud_frame *frame, int64_t deadline,
                                       struct gpud_error *error)
 {
-    struct gpud_held *held = (struct gpud_held *)frame;
-    enum gpud_status status = gpud_queue_finish(held->session->queue, deadline, error);
-    if (status == GPUD_OK && atomic_load(&held->poisoned))
-        return corrupted(held, error);
+    struct gpud_rx_frame *rx = (struct gpud_rx_frame *)frame;
+    enum gpud_status status = gpud_queue_finish(rx->session->queue, deadline, error);
+    if (status == GPUD_OK && atomic_load(&rx->poisoned))
+        return corrupted(rx, error);
     return status;
 }
 
@@ -191,13 +191,13 @@ void gpud_session_poison(struct gpud_session *session)
         pthread_mutex_lock(&session->lock);
         bool out = session->view.held[i];
         pthread_mutex_unlock(&session->lock);
-        struct gpud_held *held = &session->held[i];
-        if (!out || atomic_load(&held->poisoned))
+        struct gpud_rx_frame *rx = &session->frames[i];
+        if (!out || atomic_load(&rx->poisoned))
             continue;
-        if (gpud_signal_wait_host(session->signal[i], held->value, gpud_now(), NULL) == GPUD_OK)
+        if (gpud_signal_wait_host(session->signal[i], rx->value, gpud_now(), NULL) == GPUD_OK)
             continue;
-        atomic_store(&held->poisoned, true);
-        gpud_signal_poison(session->signal[i], held->value, NULL);
+        atomic_store(&rx->poisoned, true);
+        gpud_signal_poison(session->signal[i], rx->value, NULL);
     }
 }
 
@@ -247,18 +247,18 @@ static const struct gpud_frame_owner_ops *choose_ops(const struct gpud_session *
 void gpud_session_make_frames(struct gpud_session *session)
 {
     for (uint32_t i = 0; i < session->entries; i++) {
-        struct gpud_held *held = &session->held[i];
-        held->session = session;
-        held->frame.ops = choose_ops(session);
-        held->frame.owner = session;
-        held->frame.queue = session->device == session->host ? NULL : session->queue;
-        held->frame.slot = i;
-        held->frame.info.layout = session->layout;
-        held->frame.info.epoch = session->epoch;
+        struct gpud_rx_frame *rx = &session->frames[i];
+        rx->session = session;
+        rx->frame.ops = choose_ops(session);
+        rx->frame.owner = session;
+        rx->frame.queue = session->device == session->host ? NULL : session->queue;
+        rx->frame.slot = i;
+        rx->frame.info.layout = session->layout;
+        rx->frame.info.epoch = session->epoch;
         if (session->uploads)
-            held->frame.memory = gpud_ring_slot(&session->upload, i, &held->frame.offset);
+            rx->frame.memory = gpud_ring_slot(&session->upload, i, &rx->frame.offset);
         else if (session->route->ring == GPUD_RING_RECEIVER)
-            held->frame.memory = gpud_ring_slot(&session->ring, i, &held->frame.offset);
+            rx->frame.memory = gpud_ring_slot(&session->ring, i, &rx->frame.offset);
     }
 }
 
@@ -300,28 +300,28 @@ static int refuse(struct gpud_error *error, const char *what)
 }
 
 /* What was lost on the way goes back at once; nobody reads it. */
-static void give_back_void(struct gpud_session *session, struct gpud_held *held, uint32_t entry,
+static void give_back_void(struct gpud_session *session, struct gpud_rx_frame *rx, uint32_t entry,
                            uint32_t value)
 {
     if (session->uploads) {
         pthread_mutex_lock(&session->lock);
-        session->upload_free[session->upload_free_count++] = (uint8_t)(held - session->held);
+        session->upload_free[session->upload_free_count++] = (uint8_t)(rx - session->frames);
         pthread_mutex_unlock(&session->lock);
     }
-    if (session->vigil)
-        gpud_vigil_post_now(session->vigil, entry, value);
+    if (session->watchdog)
+        gpud_watchdog_post_now(session->watchdog, entry, value);
     give_back(session, entry);
 }
 
 /* Enqueues the copy from the shared pages into a slot of our own. */
-static enum gpud_status upload(struct gpud_session *session, struct gpud_held *held, uint32_t slot,
-                               struct gpud_error *error)
+static enum gpud_status upload(struct gpud_session *session, struct gpud_rx_frame *rx,
+                               uint32_t slot, struct gpud_error *error)
 {
     uint64_t offset;
     gpud_ring_slot(&session->ring, slot, &offset);
     struct gpud_copy copy = {
-        .to = held->frame.memory,
-        .to_offset = held->frame.offset,
+        .to = rx->frame.memory,
+        .to_offset = rx->frame.offset,
         .from = session->views[slot / session->ring.slots_per_memory],
         .from_offset = offset,
         .row_bytes = session->layout.size,
@@ -333,24 +333,24 @@ static enum gpud_status upload(struct gpud_session *session, struct gpud_held *h
     GPUD_STOP_POINT("receiver: upload enqueued");
     atomic_fetch_add_explicit(&session->copies_gpu, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&session->references, 1, memory_order_relaxed);
-    when_queue_is_done(session, upload_done, held);
+    when_queue_is_done(session, upload_done, rx);
     return gpud_queue_flush(session->queue, error);
 }
 
-int gpud_session_claim(struct gpud_session *session, uint32_t limit, struct gpud_held **claimed,
-                       struct gpud_error *error)
+int gpud_session_next_frame(struct gpud_session *session, uint32_t limit,
+                            struct gpud_rx_frame **claimed, struct gpud_error *error)
 {
     struct gpud_descriptor descriptor;
-    struct gpud_held *held = NULL;
+    struct gpud_rx_frame *rx = NULL;
     uint32_t entry;
     pthread_mutex_lock(&session->lock);
     int got = 0;
     if (!session->uploads || session->upload_free_count) {
         got = gpud_page_claim(&session->view, limit, &entry, &descriptor, error);
         if (got > 0)
-            held = session->uploads
-                       ? &session->held[session->upload_free[--session->upload_free_count]]
-                       : &session->held[entry];
+            rx = session->uploads
+                     ? &session->frames[session->upload_free[--session->upload_free_count]]
+                     : &session->frames[entry];
     }
     pthread_mutex_unlock(&session->lock);
     if (got <= 0)
@@ -366,29 +366,29 @@ int gpud_session_claim(struct gpud_session *session, uint32_t limit, struct gpud
         return refuse(error, "a signal that went back");
     session->last_value = descriptor.value;
     if (descriptor.flags & GPUD_FRAME_VOID) {
-        give_back_void(session, held, entry, descriptor.value);
+        give_back_void(session, rx, entry, descriptor.value);
         return 0; /* whoever looks again finds the next */
     }
-    held->entry = entry;
-    held->value = descriptor.value;
-    held->posted = false;
-    atomic_store_explicit(&held->poisoned, false, memory_order_relaxed);
-    fill_info(session, &held->frame.info, &descriptor);
+    rx->entry = entry;
+    rx->value = descriptor.value;
+    rx->posted = false;
+    atomic_store_explicit(&rx->poisoned, false, memory_order_relaxed);
+    fill_info(session, &rx->frame.info, &descriptor);
 
     enum gpud_status status = GPUD_OK;
     if (session->uploads) {
-        status = upload(session, held, descriptor.slot, error);
+        status = upload(session, rx, descriptor.slot, error);
     } else if (session->place == GPUD_SIGNAL_MEMORY) {
         status =
             gpud_signal_wait_queue(session->signal[entry], descriptor.value, session->queue, error);
         GPUD_STOP_POINT("receiver: wait enqueued");
     } else if (session->route->ring != GPUD_RING_RECEIVER) {
-        held->frame.slot = descriptor.slot;
-        held->frame.memory = gpud_ring_slot(&session->ring, descriptor.slot, &held->frame.offset);
+        rx->frame.slot = descriptor.slot;
+        rx->frame.memory = gpud_ring_slot(&session->ring, descriptor.slot, &rx->frame.offset);
     }
     if (status != GPUD_OK)
         return -1;
     atomic_fetch_add_explicit(&session->references, 1, memory_order_relaxed);
-    *claimed = held;
+    *claimed = rx;
     return 1;
 }

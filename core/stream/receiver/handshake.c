@@ -320,9 +320,9 @@ static enum gpud_status check_pattern(const struct gpud_receiver *receiver,
 static enum gpud_status check_canary(struct gpud_receiver *receiver, struct gpud_error *why)
 {
     struct gpud_session *session = receiver->session;
-    struct gpud_held *held = NULL;
+    struct gpud_rx_frame *rx = NULL;
     bool late = gpud_now() >= receiver->deadline;
-    int got = gpud_session_claim(session, gpud_page_head(&session->view), &held, why);
+    int got = gpud_session_next_frame(session, gpud_page_head(&session->view), &rx, why);
     if (got < 0)
         return why->status;
     if (got == 0)
@@ -330,7 +330,7 @@ static enum gpud_status check_canary(struct gpud_receiver *receiver, struct gpud
                                 (int)(GPUD_CANARY_DEADLINE / GPUD_SEC))
                     : GPUD_AGAIN;
     GPUD_STOP_POINT("receiver: test frame claimed");
-    struct gpud_frame *frame = &held->frame;
+    struct gpud_frame *frame = &rx->frame;
     enum gpud_status status = check_pattern(receiver, frame, why);
     if (receiver->last_sequence == 0)
         receiver->last_sequence = frame->info.sequence;

@@ -24,7 +24,7 @@ static enum gpud_status check_params(const struct gpud_receiver_params *params,
     if (params->size < sizeof(*params))
         return gpud_fail(error, GPUD_INVALID,
                          "gpud_receiver_params.size is not set: use GPUD_PARAMS_INIT");
-    return gpud_route_check_wishes(params->slots, params->slow_receiver, params->route, error);
+    return gpud_route_check_params(params->slots, params->slow_receiver, params->route, error);
 }
 
 enum gpud_status gpud_receiver_create(struct gpud_context *context,
@@ -84,7 +84,7 @@ void gpud_receiver_destroy(struct gpud_receiver **receiver)
     gpud_device_close(&gone->host);
     gpud_device_close(&gone->device);
     pthread_mutex_destroy(&gone->lock);
-    gpud_context_settle(gone->context);
+    gpud_context_drain(gone->context);
     free(gone);
 }
 
@@ -194,7 +194,7 @@ static enum gpud_status take_next(struct gpud_receiver *receiver, struct gpud_fr
                                   struct gpud_error *error)
 {
     struct gpud_session *session = receiver->session;
-    struct gpud_held *held;
+    struct gpud_rx_frame *rx;
     /* First the head, then the messages: what was sent before these frames has been counted by now.
      */
     uint32_t limit = gpud_page_head(&session->view);
@@ -206,26 +206,26 @@ static enum gpud_status take_next(struct gpud_receiver *receiver, struct gpud_fr
     if (receiver->pending)
         limit = receiver->message.position;
 
-    if (session->vigil && gpud_vigil_is_broken(session->vigil))
+    if (session->watchdog && gpud_watchdog_is_broken(session->watchdog))
         return gpud_fail(error, GPUD_PEER,
                          "the sender announced a frame, and its device did not finish it within "
                          "%d s",
-                         (int)(GPUD_VIGIL_PATIENCE / GPUD_SEC));
-    int got = gpud_session_claim(session, limit, &held, error);
+                         (int)(GPUD_WATCHDOG_TIMEOUT / GPUD_SEC));
+    int got = gpud_session_next_frame(session, limit, &rx, error);
     if (got < 0)
         return GPUD_PEER;
     if (got > 0) {
-        if (held->frame.info.sequence <= receiver->last_sequence) {
-            struct gpud_frame *twice = &held->frame;
+        if (rx->frame.info.sequence <= receiver->last_sequence) {
+            struct gpud_frame *twice = &rx->frame;
             gpud_frame_release(&twice);
             return gpud_fail(error, GPUD_PEER, "the sender broke the protocol: a frame twice");
         }
-        count_frame(receiver, &held->frame.info);
-        *frame = &held->frame;
+        count_frame(receiver, &rx->frame.info);
+        *frame = &rx->frame;
         return GPUD_OK;
     }
     if (receiver->eof && !gpud_session_has_work(session))
-        return gpud_fail(error, GPUD_PEER, "the sender vanished without a farewell");
+        return gpud_fail(error, GPUD_PEER, "the sender vanished without a goodbye");
     return GPUD_AGAIN;
 }
 

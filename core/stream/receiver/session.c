@@ -20,7 +20,7 @@ struct gpud_connection *gpud_connection_create(int fd, pid_t pid)
         return NULL;
     atomic_init(&connection->references, 1);
     connection->fd = fd;
-    connection->local = pid == getpid();
+    connection->same_process = pid == getpid();
     return connection;
 }
 
@@ -49,7 +49,7 @@ bool gpud_connection_is_dead(const struct gpud_connection *connection)
 
 static enum gpud_status make_page(struct gpud_session *session, struct gpud_error *error)
 {
-    /* Once pinned, the page is the vigil's, and unmapped when the device is done with it. */
+    /* Once pinned, the page is the watchdog's, and unmapped when the device is done with it. */
     void *page;
     enum gpud_status status =
         gpud_memfd_create("gpudirect-page", sizeof(struct gpud_page), GPUD_SHARE_WRITABLE,
@@ -58,8 +58,9 @@ static enum gpud_status make_page(struct gpud_session *session, struct gpud_erro
         return status;
     gpud_page_receiver_init(&session->view, page, session->entries);
     if (session->place == GPUD_SIGNAL_PAGE)
-        status = gpud_vigil_create(session->device, page, session->entries, session->connection->fd,
-                                   GPUD_SIDE_RECEIVER, &session->vigil, error);
+        status =
+            gpud_watchdog_create(session->device, page, session->entries, session->connection->fd,
+                                 GPUD_SIDE_RECEIVER, &session->watchdog, error);
     if (status == GPUD_OK)
         session->page = page;
     return status;
@@ -108,8 +109,8 @@ enum gpud_status gpud_session_grow(struct gpud_session *session,
                                    struct gpud_error *error)
 {
     uint32_t before = session->ring.memories;
-    enum gpud_status status = gpud_ring_import(&session->ring, grown, session->connection->local,
-                                               session->layout.size, error);
+    enum gpud_status status = gpud_ring_import(
+        &session->ring, grown, session->connection->same_process, session->layout.size, error);
     for (uint32_t i = before; session->uploads && status == GPUD_OK && i < session->ring.memories;
          i++) {
         status =
@@ -223,9 +224,9 @@ void gpud_session_unref(struct gpud_session **session)
     *session = NULL;
     if (!gone || atomic_fetch_sub_explicit(&gone->references, 1, memory_order_acq_rel) != 1)
         return;
-    if (gone->vigil) {
+    if (gone->watchdog) {
         /* The application's queues may still read frames that it has released. */
-        gpud_vigil_end(&gone->vigil, destroy, gone);
+        gpud_watchdog_end(&gone->watchdog, destroy, gone);
         return;
     }
     gpud_memory_unmap_pages(gone->page, sizeof(*gone->page));

@@ -19,7 +19,7 @@
 struct gpud_connection {
     atomic_uint references;
     int fd;
-    bool local; /* the sender is this very process, by the kernel's word */
+    bool same_process; /* the sender is this very process, by the kernel's word */
 };
 
 struct gpud_connection *gpud_connection_create(int fd, pid_t pid);
@@ -30,7 +30,7 @@ bool gpud_connection_is_dead(const struct gpud_connection *connection);
 struct gpud_session;
 
 /* A frame as the application gets it. */
-struct gpud_held {
+struct gpud_rx_frame {
     struct gpud_frame frame; /* first */
     struct gpud_session *session;
     uint32_t entry;         /* of the page; uploads: given back already */
@@ -60,12 +60,12 @@ struct gpud_session {
     struct gpud_memory
         *views[GPUD_RING_MEMORIES_MAX]; /* uploads: the host ring as the device sees it; borrowed */
     struct gpud_signal *signal[GPUD_PAGE_ENTRIES]; /* MEMORY */
-    struct gpud_vigil *vigil;                      /* PAGE */
+    struct gpud_watchdog *watchdog;                /* PAGE */
     uint32_t last_value;
     struct gpud_ring upload;
     uint8_t upload_free[GPUD_PAGE_ENTRIES];
     uint32_t upload_free_count;
-    struct gpud_held held[GPUD_PAGE_ENTRIES]; /* by entry; uploads: by slot of `upload` */
+    struct gpud_rx_frame frames[GPUD_PAGE_ENTRIES]; /* by entry; uploads: by slot of `upload` */
 
     atomic_uint_fast64_t kicks, copies_gpu, waits_device;
 };
@@ -92,12 +92,12 @@ enum gpud_status gpud_session_grow(struct gpud_session *session,
                                    const struct gpud_ring_description *grown,
                                    struct gpud_error *error);
 
-/* The next frame before the position: 1 and *held with its sequence and times in frame.info, 0
+/* The next frame before the position: 1 and *rx with its sequence and times in frame.info, 0
  * none, or no room to put it, −1 a violation or a failed device, with *error. */
-int gpud_session_claim(struct gpud_session *session, uint32_t limit, struct gpud_held **held,
-                       struct gpud_error *error);
+int gpud_session_next_frame(struct gpud_session *session, uint32_t limit, struct gpud_rx_frame **rx,
+                            struct gpud_error *error);
 
-/* Whether gpud_session_claim() has anything to do. */
+/* Whether gpud_session_next_frame() has anything to do. */
 bool gpud_session_has_work(struct gpud_session *session);
 
 /* The writer died: queues that wait for its signals are released, and those frames count as

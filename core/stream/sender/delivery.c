@@ -21,8 +21,8 @@
 #include <stdlib.h>
 
 /* What the queue's completion needs to know; it outlives the call. */
-struct gpud_flight {
-    struct gpud_flight *next; /* among those that have landed */
+struct gpud_pending_delivery {
+    struct gpud_pending_delivery *next; /* among those whose copies are done */
     enum gpud_status status;
     struct gpud_sender *sender;
     struct gpud_delivery delivery;
@@ -54,9 +54,9 @@ static struct gpud_slot *orders_itself(const struct gpud_sender *sender,
                                        const struct gpud_delivery *delivery)
 {
     struct gpud_slot *slot =
-        sender->local ? gpud_pool_slot_of(sender->local, delivery->frame) : NULL;
+        sender->device_pool ? gpud_pool_slot_of(sender->device_pool, delivery->frame) : NULL;
     /* Without fences an application's own queue cannot come after ours. */
-    if (!slot || delivery->frame->memory->host || delivery->staging ||
+    if (!slot || delivery->frame->memory->host || delivery->host_slot ||
         !sender->device->ops->queue->mark)
         return NULL;
     for (uint32_t i = 0; i < delivery->count; i++)
@@ -66,29 +66,29 @@ static struct gpud_slot *orders_itself(const struct gpud_sender *sender,
 }
 
 /* A copy into one receiver's ring, on the link's own lanes, and its word. */
-static enum gpud_status send_by_lanes(struct gpud_sender *sender,
-                                      const struct gpud_delivery *delivery,
-                                      const struct gpud_target *target, struct gpud_memory *source,
-                                      struct gpud_error *error)
+static enum gpud_status send_on_own_queues(struct gpud_sender *sender,
+                                           const struct gpud_delivery *delivery,
+                                           const struct gpud_target *target,
+                                           struct gpud_memory *source, struct gpud_error *error)
 {
     const struct gpud_frame *frame = delivery->frame;
     struct gpud_transport *transport = target->transport;
-    const struct gpud_lanes *lanes = &transport->lanes;
+    const struct gpud_link_queues *queues = &transport->queues;
     struct gpud_slot *slot = orders_itself(sender, delivery);
     struct gpud_fence copied;
     uint64_t offset;
     struct gpud_memory *memory = gpud_ring_slot(&transport->ring, target->entry, &offset);
-    enum gpud_status status = gpud_queue_join(lanes->copy, sender->queue, error);
+    enum gpud_status status = gpud_queue_join(queues->copy, sender->queue, error);
     if (status == GPUD_OK)
-        status = gpud_source_copy(sender, lanes->copy, &frame->info.layout, source, frame->offset,
+        status = gpud_source_copy(sender, queues->copy, &frame->info.layout, source, frame->offset,
                                   memory, offset, error);
     if (status == GPUD_OK)
-        status = gpud_queue_mark(lanes->copy, &copied, error);
+        status = gpud_queue_mark(queues->copy, &copied, error);
     if (status != GPUD_OK)
         return status;
-    status = gpud_queue_await(lanes->post, &copied, error);
+    status = gpud_queue_await(queues->post, &copied, error);
     if (status == GPUD_OK)
-        status = gpud_transport_post(transport, target->entry, lanes->post, error);
+        status = gpud_transport_post(transport, target->entry, queues->post, error);
     /* Whoever writes the frame's memory next comes after the copy. */
     if (slot) {
         gpud_slot_add_read(slot, &copied);
@@ -107,8 +107,8 @@ static enum gpud_status send(struct gpud_sender *sender, const struct gpud_deliv
     const struct gpud_frame *frame = delivery->frame;
     struct gpud_transport *transport = target->transport;
     enum gpud_status status = GPUD_OK;
-    if (transport->lanes.copy)
-        return send_by_lanes(sender, delivery, target, source, error);
+    if (transport->queues.copy)
+        return send_on_own_queues(sender, delivery, target, source, error);
     if (transport->route->ring == GPUD_RING_RECEIVER) {
         uint64_t offset;
         struct gpud_memory *memory = gpud_ring_slot(&transport->ring, target->entry, &offset);
@@ -121,11 +121,11 @@ static enum gpud_status send(struct gpud_sender *sender, const struct gpud_deliv
 }
 
 /* Puts all copies of a delivery on the queue. */
-static enum gpud_status enqueue(struct gpud_sender *sender, struct gpud_flight *flight,
+static enum gpud_status enqueue(struct gpud_sender *sender, struct gpud_pending_delivery *pending,
                                 struct gpud_error *error)
 {
     struct gpud_queue *queue = sender->queue;
-    const struct gpud_delivery *delivery = &flight->delivery;
+    const struct gpud_delivery *delivery = &pending->delivery;
     const struct gpud_frame *frame = delivery->frame;
     const struct gpud_layout *layout = &frame->info.layout;
     struct gpud_memory *source;
@@ -133,16 +133,16 @@ static enum gpud_status enqueue(struct gpud_sender *sender, struct gpud_flight *
         return gpud_source_fetch(sender, delivery, error);
     enum gpud_status status = gpud_source_find(sender, frame, &source, error);
     if (status == GPUD_OK)
-        status = gpud_source_await(sender, queue, delivery, error);
+        status = gpud_source_order(sender, queue, delivery, error);
     if (status != GPUD_OK)
         return status;
 
-    if (delivery->local && &delivery->local->frame != frame)
-        status =
-            gpud_source_copy(sender, queue, layout, source, frame->offset,
-                             delivery->local->frame.memory, delivery->local->frame.offset, error);
-    if (delivery->staging && status == GPUD_OK)
-        status = copy_to_staging(sender, frame, source, delivery->staging, error);
+    if (delivery->device_slot && &delivery->device_slot->frame != frame)
+        status = gpud_source_copy(sender, queue, layout, source, frame->offset,
+                                  delivery->device_slot->frame.memory,
+                                  delivery->device_slot->frame.offset, error);
+    if (delivery->host_slot && status == GPUD_OK)
+        status = copy_to_staging(sender, frame, source, delivery->host_slot, error);
     for (uint32_t i = 0; i < delivery->count && status == GPUD_OK; i++) {
         status = send(sender, delivery, &delivery->target[i], source, error);
         if (!waits(&delivery->target[i]))
@@ -161,9 +161,9 @@ static struct gpud_slot *slot_for(const struct gpud_delivery *delivery,
 {
     switch (transport->route->ring) {
     case GPUD_RING_SENDER_DEVICE:
-        return delivery->local;
+        return delivery->device_slot;
     case GPUD_RING_SENDER_HOST:
-        return delivery->staging ? delivery->staging : delivery->local;
+        return delivery->host_slot ? delivery->host_slot : delivery->device_slot;
     default:
         return NULL;
     }
@@ -209,28 +209,29 @@ static void publish_targets(struct gpud_sender *sender, struct gpud_delivery *de
 
 static void release_parts(struct gpud_delivery *delivery)
 {
-    if (delivery->staging)
-        gpud_slot_drop(delivery->staging);
-    if (delivery->local)
-        gpud_slot_drop(delivery->local);
+    if (delivery->host_slot)
+        gpud_slot_drop(delivery->host_slot);
+    if (delivery->device_slot)
+        gpud_slot_drop(delivery->device_slot);
     if (delivery->consume)
         gpud_frame_release(&delivery->frame);
 }
 
-/* Publishes what waited for the copies of those that have landed, oldest first, and returns them.
- * Under the lock. */
-static struct gpud_flight *land(struct gpud_sender *sender)
+/* Publishes what waited for the copies of those that have been copied, oldest first, and returns
+ * them. Under the lock. */
+static struct gpud_pending_delivery *publish_completed(struct gpud_sender *sender)
 {
-    struct gpud_flight *latest = atomic_exchange(&sender->landed, NULL), *oldest = NULL;
+    struct gpud_pending_delivery *latest = atomic_exchange(&sender->completed, NULL),
+                                 *oldest = NULL;
     while (latest) {
-        struct gpud_flight *flight = latest;
-        latest = flight->next;
-        flight->next = oldest;
-        oldest = flight;
+        struct gpud_pending_delivery *pending = latest;
+        latest = pending->next;
+        pending->next = oldest;
+        oldest = pending;
     }
-    for (struct gpud_flight *flight = oldest; flight; flight = flight->next) {
-        struct gpud_delivery *delivery = &flight->delivery;
-        for (uint32_t i = 0; flight->status != GPUD_OK && i < delivery->count; i++)
+    for (struct gpud_pending_delivery *pending = oldest; pending; pending = pending->next) {
+        struct gpud_delivery *delivery = &pending->delivery;
+        for (uint32_t i = 0; pending->status != GPUD_OK && i < delivery->count; i++)
             delivery->target[i].transport->page.page->descriptor[delivery->target[i].entry].flags |=
                 GPUD_FRAME_CORRUPTED;
         publish_targets(sender, delivery, true);
@@ -238,14 +239,14 @@ static struct gpud_flight *land(struct gpud_sender *sender)
     return oldest;
 }
 
-static void finish(struct gpud_flight *flights)
+static void finish(struct gpud_pending_delivery *list)
 {
-    while (flights) {
-        struct gpud_flight *flight = flights;
-        flights = flight->next;
-        release_parts(&flight->delivery);
-        gpud_sender_unref(flight->sender);
-        free(flight);
+    while (list) {
+        struct gpud_pending_delivery *pending = list;
+        list = pending->next;
+        release_parts(&pending->delivery);
+        gpud_sender_unref(pending->sender);
+        free(pending);
     }
 }
 
@@ -258,21 +259,21 @@ void gpud_sender_unlock(struct gpud_sender *sender)
 {
     pthread_mutex_unlock(&sender->lock);
     /* A completion that found the lock taken relies on its holder to look here afterwards. */
-    while (atomic_load(&sender->landed) && pthread_mutex_trylock(&sender->lock) == 0) {
-        struct gpud_flight *done = land(sender);
+    while (atomic_load(&sender->completed) && pthread_mutex_trylock(&sender->lock) == 0) {
+        struct gpud_pending_delivery *done = publish_completed(sender);
         pthread_mutex_unlock(&sender->lock);
         finish(done);
     }
 }
 
-static void completed(void *arg, enum gpud_status status)
+static void on_copied(void *arg, enum gpud_status status)
 {
-    struct gpud_flight *flight = arg;
-    struct gpud_sender *sender = flight->sender;
-    atomic_fetch_add(&sender->references, 1); /* from here on anybody may finish the flight */
-    flight->status = status;
-    flight->next = atomic_load(&sender->landed);
-    while (!atomic_compare_exchange_weak(&sender->landed, &flight->next, flight))
+    struct gpud_pending_delivery *pending = arg;
+    struct gpud_sender *sender = pending->sender;
+    atomic_fetch_add(&sender->references, 1); /* from here on anybody may finish the pending */
+    pending->status = status;
+    pending->next = atomic_load(&sender->completed);
+    while (!atomic_compare_exchange_weak(&sender->completed, &pending->next, pending))
         ;
     if (pthread_mutex_trylock(&sender->lock) == 0)
         gpud_sender_unlock(sender);
@@ -280,51 +281,53 @@ static void completed(void *arg, enum gpud_status status)
 }
 
 /* Nothing to copy, or copies that are done when the call returns: no record is needed. */
-static enum gpud_status deliver_now(struct gpud_sender *sender, struct gpud_flight *flight,
-                                    bool copies, struct gpud_error *error)
+static enum gpud_status deliver_now(struct gpud_sender *sender,
+                                    struct gpud_pending_delivery *pending, bool copies,
+                                    struct gpud_error *error)
 {
     enum gpud_status status = GPUD_OK;
     if (copies) {
         gpud_sender_unlock(sender);
-        status = enqueue(sender, flight, error);
+        status = enqueue(sender, pending, error);
         gpud_sender_lock(sender);
     }
     if (status == GPUD_OK)
-        publish_targets(sender, &flight->delivery, true);
+        publish_targets(sender, &pending->delivery, true);
     else
-        cancel_all(sender, &flight->delivery);
-    release_parts(&flight->delivery);
+        cancel_all(sender, &pending->delivery);
+    release_parts(&pending->delivery);
     return status;
 }
 
 static enum gpud_status deliver_later(struct gpud_sender *sender,
-                                      const struct gpud_flight *prepared, struct gpud_error *error)
+                                      const struct gpud_pending_delivery *prepared,
+                                      struct gpud_error *error)
 {
-    struct gpud_flight *flight = malloc(sizeof(*flight));
+    struct gpud_pending_delivery *pending = malloc(sizeof(*pending));
     enum gpud_status status = GPUD_NO_MEMORY;
-    struct gpud_flight fallback = *prepared;
-    if (!flight) {
+    struct gpud_pending_delivery fallback = *prepared;
+    if (!pending) {
         gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a frame's record");
-        flight = &fallback;
+        pending = &fallback;
     } else {
-        *flight = *prepared;
+        *pending = *prepared;
         gpud_sender_unlock(sender);
-        status = enqueue(sender, flight, error);
+        status = enqueue(sender, pending, error);
         gpud_sender_lock(sender);
     }
     if (status != GPUD_OK)
-        cancel_all(sender, &flight->delivery);
+        cancel_all(sender, &pending->delivery);
     else
-        publish_targets(sender, &flight->delivery, false);
+        publish_targets(sender, &pending->delivery, false);
     atomic_fetch_add(&sender->references, 1);
     gpud_sender_unlock(sender);
-    if (flight == &fallback) {
-        release_parts(&flight->delivery);
+    if (pending == &fallback) {
+        release_parts(&pending->delivery);
         gpud_sender_unref(sender);
-    } else if (gpud_queue_on_complete(sender->queue, completed, flight, error) != GPUD_OK) {
+    } else if (gpud_queue_on_complete(sender->queue, on_copied, pending, error) != GPUD_OK) {
         /* The driver does not even tell when it is done: wait for it here, with an end. */
         status = gpud_queue_finish(sender->queue, gpud_deadline(GPUD_SEC), NULL);
-        completed(flight, status == GPUD_OK ? GPUD_OK : GPUD_IO);
+        on_copied(pending, status == GPUD_OK ? GPUD_OK : GPUD_IO);
     }
     gpud_sender_lock(sender);
     return status;
@@ -355,9 +358,9 @@ static void announce(struct gpud_sender *sender, const struct gpud_delivery *del
 enum gpud_status gpud_deliver(struct gpud_sender *sender, const struct gpud_delivery *delivery,
                               struct gpud_error *error)
 {
-    struct gpud_flight flight = {.sender = sender, .delivery = *delivery};
-    bool copies =
-        delivery->staging || (delivery->local && &delivery->local->frame != delivery->frame);
+    struct gpud_pending_delivery pending = {.sender = sender, .delivery = *delivery};
+    bool copies = delivery->host_slot ||
+                  (delivery->device_slot && &delivery->device_slot->frame != delivery->frame);
     for (uint32_t i = 0; i < delivery->count; i++) {
         const struct gpud_target *target = &delivery->target[i];
         gpud_transport_describe(target->transport, target->entry, &delivery->frame->info,
@@ -367,11 +370,11 @@ enum gpud_status gpud_deliver(struct gpud_sender *sender, const struct gpud_deli
         copies |= target->transport->route->ring == GPUD_RING_RECEIVER;
     }
     if (sender->device->caps & GPUD_CAP_HOST_MEMORY)
-        return deliver_now(sender, &flight, copies, error);
+        return deliver_now(sender, &pending, copies, error);
     if (orders_itself(sender, delivery)) {
         pace(sender, delivery);
         announce(sender, delivery);
-        return deliver_now(sender, &flight, delivery->count > 0, error);
+        return deliver_now(sender, &pending, delivery->count > 0, error);
     }
-    return deliver_later(sender, &flight, error);
+    return deliver_later(sender, &pending, error);
 }

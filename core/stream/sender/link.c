@@ -54,7 +54,7 @@ void gpud_link_peer_info(const struct gpud_link *link, struct gpud_peer_info *in
     *info = (struct gpud_peer_info){.id = link->id, .pid = link->pid};
     gpud_print(info->name, "%s", link->peer.name);
     gpud_print(info->path, "%s", link->transport ? link->transport->route->name : "none");
-    gpud_print(info->fallback_reason, "%s", link->against);
+    gpud_print(info->fallback_reason, "%s", link->fallback_reason);
 }
 
 /* No more frames are for it, which is logged and counted once. */
@@ -78,8 +78,8 @@ static void wake_all(struct gpud_link *link)
     if (link->transport)
         gpud_transport_wake_sender(link->transport);
     pthread_cond_broadcast(&sender->changed);
-    if (sender->local)
-        gpud_pool_wake(sender->local);
+    if (sender->device_pool)
+        gpud_pool_wake(sender->device_pool);
     gpud_sender_wake_listener(sender);
 }
 
@@ -168,7 +168,7 @@ static void handle_hello(struct gpud_link *link, const struct gpud_endpoint *hel
         return;
     }
     GPUD_STOP_POINT("sender: HELLO read");
-    link->wish = (enum gpud_slow_receiver)hello->slow_receiver;
+    link->requested_policy = (enum gpud_slow_receiver)hello->slow_receiver;
     struct gpud_message message = {.type = GPUD_MESSAGE_HELLO};
     gpud_sender_describe(sender, &message.hello);
     gpud_link_send(link, &message);
@@ -230,15 +230,15 @@ static enum gpud_status prepare_canary(struct gpud_link *link, struct gpud_deliv
     struct gpud_slot *slot = shared ? gpud_pool_take(shared) : NULL;
     if (place != GPUD_RING_RECEIVER && !slot)
         return gpud_fail(error, GPUD_NO_MEMORY, "no slot is free for the test of the link");
-    if (slot && shared == sender->local) {
+    if (slot && shared == sender->device_pool) {
         gpud_slot_hold(slot);
-        delivery->local = slot;
+        delivery->device_slot = slot;
         delivery->frame = &slot->frame;
         return GPUD_OK;
     }
     enum gpud_status status = make_canary(sender, &delivery->frame, error);
     if (status == GPUD_OK)
-        delivery->staging = slot;
+        delivery->host_slot = slot;
     else if (slot)
         gpud_slot_drop(slot);
     return status;
@@ -267,10 +267,10 @@ static enum gpud_status send_canary(struct gpud_link *link, uint64_t *nonce,
         status = gpud_fail(error, GPUD_PEER, "the receiver's ring has no free entry");
     if (status != GPUD_OK) {
         gpud_transport_unref(&transport);
-        if (delivery.local)
-            gpud_slot_drop(delivery.local);
-        if (delivery.staging)
-            gpud_slot_drop(delivery.staging);
+        if (delivery.device_slot)
+            gpud_slot_drop(delivery.device_slot);
+        if (delivery.host_slot)
+            gpud_slot_drop(delivery.host_slot);
         gpud_frame_release(&delivery.frame);
         return status;
     }
@@ -308,7 +308,8 @@ static void handle_accept(struct gpud_link *link, const struct gpud_accept *acce
     if (accept->epoch != sender->epoch)
         return; /* to an offer that was overtaken by the next one */
     if (gpud_transport_connect(link->transport, sender->device, link->fd, accept,
-                               gpud_link_is_local(link), sender->layout.size, &error) != GPUD_OK) {
+                               gpud_link_is_same_process(link), sender->layout.size,
+                               &error) != GPUD_OK) {
         if (error.status == GPUD_PEER)
             gpud_link_refuse(link, GPUD_PEER, error.reason);
         else
@@ -350,7 +351,7 @@ static void handle_ready(struct gpud_link *link, uint32_t epoch)
     link->deadline = INT64_MAX;
     link->streamed = true;
     gpud_print(sender->path, "%s", link->transport->route->name);
-    gpud_print(sender->against, "%s", link->against);
+    gpud_print(sender->fallback_reason, "%s", link->fallback_reason);
     gpud_page_start(&link->transport->page, link->started ? link->start : sender->sequence);
     GPUD_STOP_POINT("sender: READY read");
     if (first) {
@@ -358,7 +359,7 @@ static void handle_ready(struct gpud_link *link, uint32_t epoch)
         gpud_log_info(log_of(link), AREA,
                       "receiver %" PRIu64 " (%s, process %d) connected by %s%s%s", link->id,
                       link->peer.name, link->pid, sender->path,
-                      link->against[0] ? ", because " : "", link->against);
+                      link->fallback_reason[0] ? ", because " : "", link->fallback_reason);
         for (int i = 0; i < GPUD_STICKY_MAX; i++) {
             if (!sender->sticky[i])
                 continue;

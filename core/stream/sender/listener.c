@@ -90,7 +90,7 @@ static void check_deadlines(struct gpud_sender *sender, int64_t now)
 /* --- telling the application --------------------------------------------------------------- */
 
 /* What changed in a turn, gathered under the lock and told without it. */
-struct news {
+struct changes {
     uint32_t count;
     struct {
         bool connected;
@@ -98,30 +98,30 @@ struct news {
     } item[2 * GPUD_RECEIVERS_MAX];
 };
 
-static void add_news(struct news *news, bool connected, const struct gpud_link *link)
+static void add_change(struct changes *changes, bool connected, const struct gpud_link *link)
 {
-    if (news->count == 2 * GPUD_RECEIVERS_MAX)
+    if (changes->count == 2 * GPUD_RECEIVERS_MAX)
         return;
-    news->item[news->count].connected = connected;
-    gpud_link_peer_info(link, &news->item[news->count].peer);
-    news->count++;
+    changes->item[changes->count].connected = connected;
+    gpud_link_peer_info(link, &changes->item[changes->count].peer);
+    changes->count++;
 }
 
 /* Who is new since the last turn, and who is dead; the dead leave the table. */
-static void collect_news(struct gpud_sender *sender, struct news *news)
+static void collect_changes(struct gpud_sender *sender, struct changes *changes)
 {
     uint32_t kept = 0;
-    news->count = 0;
+    changes->count = 0;
     for (uint32_t i = 0; i < sender->link_count; i++) {
         struct gpud_link *link = sender->links[i];
         if (link->streamed && !link->told) {
             link->told = true;
-            add_news(news, true, link);
+            add_change(changes, true, link);
         }
         bool ended = link->state == GPUD_LINK_LEAVING || link->state == GPUD_LINK_DEAD;
         if (ended && link->told && !link->told_end) {
             link->told_end = true;
-            add_news(news, false, link);
+            add_change(changes, false, link);
         }
         if (link->state == GPUD_LINK_DEAD)
             gpud_link_unref(link);
@@ -131,13 +131,13 @@ static void collect_news(struct gpud_sender *sender, struct news *news)
     sender->link_count = kept;
 }
 
-static void tell(const struct gpud_sender *sender, const struct news *news)
+static void tell(const struct gpud_sender *sender, const struct changes *changes)
 {
-    for (uint32_t i = 0; i < news->count; i++) {
-        if (news->item[i].connected && sender->on_connect)
-            sender->on_connect(sender->user, &news->item[i].peer);
-        if (!news->item[i].connected && sender->on_disconnect)
-            sender->on_disconnect(sender->user, &news->item[i].peer);
+    for (uint32_t i = 0; i < changes->count; i++) {
+        if (changes->item[i].connected && sender->on_connect)
+            sender->on_connect(sender->user, &changes->item[i].peer);
+        if (!changes->item[i].connected && sender->on_disconnect)
+            sender->on_disconnect(sender->user, &changes->item[i].peer);
     }
 }
 
@@ -162,7 +162,7 @@ static void *run(void *arg)
     struct gpud_sender *sender = arg;
     struct pollfd fds[2 + GPUD_RECEIVERS_MAX + GPUD_NEWCOMERS_MAX];
     struct gpud_link *links[GPUD_RECEIVERS_MAX];
-    struct news news;
+    struct changes changes;
 
     while (!atomic_load(&sender->stopping)) {
         gpud_sender_lock(sender);
@@ -196,9 +196,9 @@ static void *run(void *arg)
             accept_newcomers(sender);
         check_deadlines(sender, gpud_now());
         gpud_sender_sample(sender, gpud_now());
-        collect_news(sender, &news);
+        collect_changes(sender, &changes);
         gpud_sender_unlock(sender);
-        tell(sender, &news);
+        tell(sender, &changes);
     }
     return NULL;
 }

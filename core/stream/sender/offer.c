@@ -16,7 +16,7 @@ static const struct gpud_log *log_of(const struct gpud_link *link)
     return &link->sender->context->log;
 }
 
-bool gpud_link_is_local(const struct gpud_link *link)
+bool gpud_link_is_same_process(const struct gpud_link *link)
 {
     return link->peer.token == link->sender->context->token;
 }
@@ -33,22 +33,22 @@ void gpud_sender_describe(const struct gpud_sender *sender, struct gpud_endpoint
 /* --- room in the ring ---------------------------------------------------------------------- */
 
 /* Tells a receiver of the memories that it does not know yet. */
-static enum gpud_status announce_growth(struct gpud_link *link, struct gpud_error *error)
+static enum gpud_status tell_growth(struct gpud_link *link, struct gpud_error *error)
 {
     struct gpud_transport *transport = link->transport;
     const struct gpud_ring *ring = &transport->pool->ring;
     struct gpud_message message = {.type = GPUD_MESSAGE_GROW};
-    if (transport->announced == ring->memories)
+    if (transport->known_memories == ring->memories)
         return GPUD_OK;
-    enum gpud_status status = gpud_ring_describe(ring, transport->announced,
-                                                 gpud_link_is_local(link), &message.grow, error);
+    enum gpud_status status = gpud_ring_describe(
+        ring, transport->known_memories, gpud_link_is_same_process(link), &message.grow, error);
     if (status != GPUD_OK)
         return status;
     status = gpud_link_try_send(link, &message, error);
     gpud_message_close(&message);
     GPUD_STOP_POINT("sender: GROW sent");
     if (status == GPUD_OK)
-        transport->announced = ring->memories;
+        transport->known_memories = ring->memories;
     return status;
 }
 
@@ -64,7 +64,8 @@ static bool will_map(const struct gpud_link *link, const struct gpud_pool *pool)
     if (!gpud_link_takes_frames(link) || !link->transport || !link->transport->pool)
         return false;
     bool staged = link->transport->route->ring == GPUD_RING_SENDER_HOST;
-    return pool == (staged && sender->host != sender->device ? sender->staging : sender->local);
+    return pool ==
+           (staged && sender->host != sender->device ? sender->host_pool : sender->device_pool);
 }
 
 /* Room for the sender's own slots and those of each receiver that maps the pool, the new one
@@ -87,7 +88,7 @@ static enum gpud_status make_room(struct gpud_link *newcomer, struct gpud_pool *
     for (uint32_t i = 0; i < sender->link_count && status == GPUD_OK; i++) {
         struct gpud_link *link = sender->links[i];
         if (maps(link, pool) && link->state != GPUD_LINK_LEAVING &&
-            announce_growth(link, error) != GPUD_OK)
+            tell_growth(link, error) != GPUD_OK)
             status = GPUD_AGAIN;
     }
     if (status == GPUD_OK)
@@ -105,7 +106,7 @@ static enum gpud_status clear_pool(struct gpud_sender *sender, struct gpud_pool 
     enum gpud_status status = GPUD_OK;
     gpud_pool_ref(kept);
     uint64_t lent = kept->lent;
-    while (status == GPUD_OK && (sender->local == kept || sender->staging == kept) &&
+    while (status == GPUD_OK && (sender->device_pool == kept || sender->host_pool == kept) &&
            (slot = gpud_pool_take_old(kept, lent))) {
         gpud_sender_unlock(sender);
         status = gpud_slot_clear(slot, error);
@@ -123,10 +124,10 @@ enum gpud_status gpud_link_clear_ring(struct gpud_link *link, struct gpud_error 
     enum gpud_status status = GPUD_OK;
     if (!route || route->ring == GPUD_RING_RECEIVER)
         return GPUD_OK;
-    if (sender->local)
-        status = clear_pool(sender, sender->local, error);
-    if (status == GPUD_OK && sender->staging)
-        status = clear_pool(sender, sender->staging, error);
+    if (sender->device_pool)
+        status = clear_pool(sender, sender->device_pool, error);
+    if (status == GPUD_OK && sender->host_pool)
+        status = clear_pool(sender, sender->host_pool, error);
     return status;
 }
 
@@ -150,7 +151,7 @@ static enum gpud_status offer_route(struct gpud_link *link, const struct gpud_ro
         status = make_room(link, pool, error);
         if (status != GPUD_OK)
             return status;
-        bool local = gpud_link_is_local(link);
+        bool local = gpud_link_is_same_process(link);
         if (gpud_ring_describe(&pool->ring, 0, local, &message.offer.ring, error) != GPUD_OK)
             return GPUD_AGAIN;
     }
@@ -168,7 +169,7 @@ static enum gpud_status offer_route(struct gpud_link *link, const struct gpud_ro
     message.offer.media_size = (uint32_t)sender->media_size;
     memcpy(message.offer.media, sender->media, sender->media_size);
     gpud_print(message.offer.route, "%s", route->name);
-    gpud_print(message.offer.reason, "%s", link->against);
+    gpud_print(message.offer.reason, "%s", link->fallback_reason);
     status = gpud_link_try_send(link, &message, error);
     GPUD_STOP_POINT(link->streamed ? "sender: new epoch's OFFER sent" : "sender: OFFER sent");
     gpud_message_close(&message);
@@ -195,7 +196,7 @@ const struct gpud_route_ops *gpud_link_choose_route(struct gpud_link *link)
         gpud_route_failed(&link->trials, &gpud_map_route,
                           "who maps a GPU's memory can write it, and the receiver belongs to "
                           "another user");
-    return gpud_route_select(&self, &link->peer, &link->trials, link->against);
+    return gpud_route_select(&self, &link->peer, &link->trials, link->fallback_reason);
 }
 
 static void offer_later(struct gpud_link *link, const char *reason)
@@ -219,7 +220,7 @@ void gpud_link_offer(struct gpud_link *link)
     for (;;) {
         const struct gpud_route_ops *route = gpud_link_choose_route(link);
         if (!route) {
-            gpud_link_refuse(link, GPUD_UNSUPPORTED, link->against);
+            gpud_link_refuse(link, GPUD_UNSUPPORTED, link->fallback_reason);
             return;
         }
         struct gpud_error error = {0};

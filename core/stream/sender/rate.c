@@ -30,8 +30,8 @@ double gpud_transport_measure(struct gpud_transport *transport, struct gpud_queu
     if (size < SIZE_MIN || gpud_memory_alloc(queue->device, size, &copy.from, NULL) != GPUD_OK)
         return 0;
     copy.to = gpud_ring_slot(&transport->ring, 0, &copy.to_offset);
-    if (transport->lanes.copy)
-        queue = transport->lanes.copy;
+    if (transport->queues.copy)
+        queue = transport->queues.copy;
     int64_t time = 0;
     if (time_copies(queue, &copy, 1) > 0) /* the first sets things up */
         time = time_copies(queue, &copy, COPIES);

@@ -21,7 +21,7 @@ static enum gpud_status check_params(const struct gpud_sender_params *params,
     if (params->size < sizeof(*params))
         return gpud_fail(error, GPUD_INVALID,
                          "gpud_sender_params.size is not set: use GPUD_PARAMS_INIT");
-    return gpud_route_check_wishes(params->slots, params->slow_receiver, params->route, error);
+    return gpud_route_check_params(params->slots, params->slow_receiver, params->route, error);
 }
 
 enum gpud_status gpud_sender_create(struct gpud_context *context,
@@ -85,8 +85,8 @@ void gpud_sender_unref(struct gpud_sender *sender)
 {
     if (atomic_fetch_sub(&sender->references, 1) != 1)
         return;
-    gpud_pool_unref(&sender->staging);
-    gpud_pool_unref(&sender->local);
+    gpud_pool_unref(&sender->host_pool);
+    gpud_pool_unref(&sender->device_pool);
     gpud_queue_unref(&sender->host_queue);
     gpud_queue_unref(&sender->queue);
     gpud_device_close(&sender->host);
@@ -104,8 +104,8 @@ static void wait_for_deliveries(struct gpud_sender *sender)
 {
     gpud_sender_lock(sender);
     for (uint32_t i = 0; i < sender->link_count; i++)
-        if (sender->links[i]->transport && sender->links[i]->transport->lanes.post)
-            gpud_queue_join(sender->queue, sender->links[i]->transport->lanes.post, NULL);
+        if (sender->links[i]->transport && sender->links[i]->transport->queues.post)
+            gpud_queue_join(sender->queue, sender->links[i]->transport->queues.post, NULL);
     gpud_sender_unlock(sender);
     if (!(sender->device->caps & GPUD_CAP_HOST_MEMORY))
         gpud_queue_finish(sender->queue, gpud_deadline(GPUD_SEC / 2), NULL);
@@ -126,7 +126,7 @@ void gpud_sender_destroy(struct gpud_sender **sender)
     struct gpud_sender *gone = *sender;
     struct gpud_context *context = gone->context;
     *sender = NULL;
-    wait_for_deliveries(gone); /* first, so that the farewell comes after the last frame */
+    wait_for_deliveries(gone); /* first, so that BYE comes after the last frame */
     gpud_sender_stop_listening(gone);
 
     gpud_sender_lock(gone);
@@ -144,7 +144,7 @@ void gpud_sender_destroy(struct gpud_sender **sender)
     gone->link_count = 0;
     gpud_sender_unlock(gone);
     gpud_sender_unref(gone);
-    gpud_context_settle(context);
+    gpud_context_drain(context);
 }
 
 /* --- epochs -------------------------------------------------------------------------------- */
@@ -154,7 +154,7 @@ struct gpud_pool *gpud_sender_pool(struct gpud_sender *sender, enum gpud_ring_pl
 {
     bool on_host = sender->device == sender->host;
     bool staging = place == GPUD_RING_SENDER_HOST && !on_host;
-    struct gpud_pool **pool = staging ? &sender->staging : &sender->local;
+    struct gpud_pool **pool = staging ? &sender->host_pool : &sender->device_pool;
     if (*pool)
         return *pool;
     struct gpud_device *device = staging ? sender->host : sender->device;
@@ -172,8 +172,8 @@ struct gpud_pool *gpud_sender_pool(struct gpud_sender *sender, enum gpud_ring_pl
 void gpud_sender_start_epoch(struct gpud_sender *sender)
 {
     /* Receivers may still read slots of the epoch before. */
-    gpud_pool_unref(&sender->staging);
-    gpud_pool_unref(&sender->local);
+    gpud_pool_unref(&sender->host_pool);
+    gpud_pool_unref(&sender->device_pool);
     sender->epoch++;
     gpud_log_info(&sender->context->log, AREA, "epoch %u: %ux%u %s, %" PRIu64 " bytes a frame",
                   sender->epoch, sender->layout.width, sender->layout.height, sender->layout.format,
@@ -275,13 +275,13 @@ static void reap_all(struct gpud_sender *sender)
 
 /* Slots that devices of receivers still read: the sender's queue waits for those that it may be
  * held up by. */
-static bool absorb_some(struct gpud_sender *sender)
+static bool await_releases(struct gpud_sender *sender)
 {
     bool some = false;
     for (uint32_t i = 0; i < sender->link_count; i++) {
         struct gpud_link *link = sender->links[i];
         if (link->transport && gpud_link_policy(link) == GPUD_SLOW_BLOCK)
-            some |= gpud_transport_absorb(link->transport, sender->queue);
+            some |= gpud_transport_await_release(link->transport, sender->queue);
     }
     return some;
 }
@@ -297,7 +297,7 @@ enum gpud_status gpud_sender_take_slot(struct gpud_sender *sender, struct gpud_p
         reap_all(sender);
         if ((*slot = gpud_pool_take(pool)))
             return GPUD_OK;
-        if (absorb_some(sender))
+        if (await_releases(sender))
             continue;
         if (atomic_load(&sender->interrupted))
             return gpud_sender_interrupted(error);
@@ -409,7 +409,7 @@ void gpud_sender_get_info(struct gpud_sender *sender, struct gpud_sender_info *i
     gpud_sender_lock(sender);
     info->receivers = streaming(sender);
     gpud_print(info->path, "%s", sender->path);
-    gpud_print(info->fallback_reason, "%s", sender->against);
+    gpud_print(info->fallback_reason, "%s", sender->fallback_reason);
     info->frames = sender->sequence;
     info->delivered = sender->delivered;
     info->dropped = sender->dropped;
@@ -431,8 +431,8 @@ static void wake_waiting(struct gpud_sender *sender)
     for (uint32_t i = 0; i < sender->link_count; i++)
         if (sender->links[i]->transport)
             gpud_transport_wake_sender(sender->links[i]->transport);
-    if (sender->local)
-        gpud_pool_wake(sender->local);
+    if (sender->device_pool)
+        gpud_pool_wake(sender->device_pool);
 }
 
 void gpud_sender_interrupt(struct gpud_sender *sender, bool interrupted)
@@ -449,7 +449,7 @@ enum gpud_status gpud_sender_set_slow_receiver(struct gpud_sender *sender,
                                                enum gpud_slow_receiver slow_receiver,
                                                struct gpud_error *error)
 {
-    enum gpud_status status = gpud_route_check_wishes(0, slow_receiver, NULL, error);
+    enum gpud_status status = gpud_route_check_params(0, slow_receiver, NULL, error);
     if (status != GPUD_OK)
         return status;
     gpud_sender_lock(sender);

@@ -58,10 +58,10 @@ struct gpud_link {
     bool started;     /* a frame was meant for it; `start` is the sequence before that frame */
     uint64_t start;
     struct gpud_endpoint peer;
-    enum gpud_slow_receiver wish; /* DEFAULT: as the sender says */
+    enum gpud_slow_receiver requested_policy; /* DEFAULT: as the sender says */
     struct gpud_route_trials trials;
-    char against[GPUD_REASON_MAX];    /* the better routes */
-    struct gpud_transport *transport; /* from OFFERED on */
+    char fallback_reason[GPUD_REASON_MAX]; /* the better routes */
+    struct gpud_transport *transport;      /* from OFFERED on */
     struct gpud_spin spin;
     uint64_t delivered, dropped;
 };
@@ -104,9 +104,10 @@ struct gpud_sender {
 
     atomic_bool interrupted;
     pthread_mutex_t lock;
-    pthread_cond_t changed;             /* a link's state, or a completion */
-    atomic_uint references;             /* the application's, and one for each delivery under way */
-    struct gpud_flight *_Atomic landed; /* deliveries that are done, latest first (delivery.c) */
+    pthread_cond_t changed; /* a link's state, or a completion */
+    atomic_uint references; /* the application's, and one for each delivery under way */
+    struct gpud_pending_delivery
+        *_Atomic completed; /* deliveries that are done, latest first (delivery.c) */
 
     /* The epoch. */
     bool configured, ended;
@@ -114,8 +115,8 @@ struct gpud_sender {
     struct gpud_layout layout;
     uint8_t media[GPUD_MEDIA_MAX];
     size_t media_size;
-    struct gpud_pool *local;   /* on the device */
-    struct gpud_pool *staging; /* on the host; == local there */
+    struct gpud_pool *device_pool; /* on the device */
+    struct gpud_pool *host_pool;   /* on the host; == device_pool there */
     struct gpud_user_message *sticky[GPUD_STICKY_MAX];
     uint64_t sequence;
     int64_t submitted; /* when the last frame was; 0: there was none */
@@ -137,7 +138,7 @@ struct gpud_sender {
     atomic_bool stopping;
     bool closing; /* no slot is written any more */
 
-    char path[32], against[GPUD_REASON_MAX]; /* of the last link that connected */
+    char path[32], fallback_reason[GPUD_REASON_MAX]; /* of the last link that connected */
     uint64_t delivered, dropped, connects, disconnects, refused, waits;
     atomic_uint_fast64_t kicks, copies_cpu, copies_gpu;
 };
@@ -183,10 +184,10 @@ struct gpud_delivery {
     struct gpud_frame
         *frame; /* the caller's until the delivery is done; then released if `consume` */
     bool consume;
-    bool canary; /* the test of a link: not counted */
-    struct gpud_slot
-        *local; /* the slot that the shared routes publish: the frame's own, or one to copy into */
-    struct gpud_slot *staging; /* likewise for host pages, where the device is not the host */
+    bool canary;                   /* the test of a link: not counted */
+    struct gpud_slot *device_slot; /* the slot that the shared routes publish: the frame's own, or
+                                      one to copy into */
+    struct gpud_slot *host_slot;   /* likewise for host pages, where the device is not the host */
     uint64_t sequence;
     uint32_t count;
     struct gpud_target target[GPUD_RECEIVERS_MAX];
@@ -212,7 +213,7 @@ enum gpud_status gpud_source_find(struct gpud_sender *sender, const struct gpud_
                                   struct gpud_memory **source, struct gpud_error *error);
 
 /* What is put on the queue from now on comes after the frame's bytes. */
-enum gpud_status gpud_source_await(struct gpud_sender *sender, struct gpud_queue *queue,
+enum gpud_status gpud_source_order(struct gpud_sender *sender, struct gpud_queue *queue,
                                    const struct gpud_delivery *delivery, struct gpud_error *error);
 
 /* Whether the sender is on the host and the frame is not, and what is done then: the frame's device
@@ -238,7 +239,8 @@ void gpud_link_handle(struct gpud_link *link, struct gpud_message *message);
  * receiver may hold the sender up. */
 static inline enum gpud_slow_receiver gpud_link_policy(const struct gpud_link *link)
 {
-    return link->wish > GPUD_SLOW_BLOCK ? link->wish : link->sender->slow_receiver;
+    return link->requested_policy > GPUD_SLOW_BLOCK ? link->requested_policy
+                                                    : link->sender->slow_receiver;
 }
 
 /* Whether frames and events are for it. */
@@ -270,9 +272,9 @@ void gpud_link_peer_info(const struct gpud_link *link, struct gpud_peer_info *in
 void gpud_sender_describe(const struct gpud_sender *sender, struct gpud_endpoint *endpoint);
 
 /* The receiver lives in this process and context: it gets memory by pointer. */
-bool gpud_link_is_local(const struct gpud_link *link);
+bool gpud_link_is_same_process(const struct gpud_link *link);
 
-/* The best route that was not tried in vain; NULL: none, link->against says why. */
+/* The best route that was not tried in vain; NULL: none, link->fallback_reason says why. */
 const struct gpud_route_ops *gpud_link_choose_route(struct gpud_link *link);
 
 /* What free slots still show of pictures from before this receiver is cleared: it may map them. In

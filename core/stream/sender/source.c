@@ -82,7 +82,7 @@ static void mark_corrupted(const struct gpud_delivery *delivery)
 
 /* What is put on the queue from now on comes after the frame's bytes. Where devices cannot wait for
  * each other's queues, this thread waits for them. */
-enum gpud_status gpud_source_await(struct gpud_sender *sender, struct gpud_queue *queue,
+enum gpud_status gpud_source_order(struct gpud_sender *sender, struct gpud_queue *queue,
                                    const struct gpud_delivery *delivery, struct gpud_error *error)
 {
     struct gpud_frame *frame = delivery->frame;
@@ -118,7 +118,7 @@ enum gpud_status gpud_source_fetch(struct gpud_sender *sender, const struct gpud
                                    struct gpud_error *error)
 {
     const struct gpud_frame *frame = delivery->frame;
-    const struct gpud_slot *slot = delivery->local;
+    const struct gpud_slot *slot = delivery->device_slot;
     struct gpud_memory *view;
     struct gpud_error why = {0};
     if (!slot || &slot->frame == frame)
@@ -126,7 +126,7 @@ enum gpud_status gpud_source_fetch(struct gpud_sender *sender, const struct gpud
     enum gpud_status status =
         gpud_memory_view(slot->frame.memory, frame->memory->device, &view, error);
     if (status == GPUD_OK)
-        status = gpud_source_await(sender, frame->queue, delivery, error);
+        status = gpud_source_order(sender, frame->queue, delivery, error);
     if (status == GPUD_OK)
         status = gpud_source_copy(sender, frame->queue, &frame->info.layout, frame->memory,
                                   frame->offset, view, slot->frame.offset, error);

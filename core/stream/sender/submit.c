@@ -51,7 +51,7 @@ static enum gpud_status take_credit(struct gpud_link *link, int64_t deadline,
         enum gpud_slow_receiver policy = gpud_link_policy(link);
         bool blocks = policy == GPUD_SLOW_BLOCK;
         if (ready && (gpud_page_take(&link->transport->page, &target->entry) ||
-                      (blocks && gpud_transport_absorb(link->transport, sender->queue) &&
+                      (blocks && gpud_transport_await_release(link->transport, sender->queue) &&
                        gpud_page_take(&link->transport->page, &target->entry)))) {
             target->link = link;
             target->transport = link->transport;
@@ -103,10 +103,10 @@ static void give_up(struct gpud_delivery *delivery)
         gpud_transport_unref(&target->transport);
         gpud_link_unref(target->link);
     }
-    if (delivery->local)
-        gpud_slot_drop(delivery->local);
-    if (delivery->staging)
-        gpud_slot_drop(delivery->staging);
+    if (delivery->device_slot)
+        gpud_slot_drop(delivery->device_slot);
+    if (delivery->host_slot)
+        gpud_slot_drop(delivery->host_slot);
 }
 
 /* The slots that the shared routes of these links need. */
@@ -128,15 +128,16 @@ static enum gpud_status take_slots(struct gpud_sender *sender, struct gpud_link 
         struct gpud_slot *own = pool ? gpud_pool_slot_of(pool, delivery->frame) : NULL;
         if (own) {
             gpud_slot_hold(own);
-            delivery->local = own;
+            delivery->device_slot = own;
         } else {
-            status = pool ? gpud_sender_take_slot(sender, pool, deadline, &delivery->local, error)
-                          : GPUD_NO_MEMORY;
+            status =
+                pool ? gpud_sender_take_slot(sender, pool, deadline, &delivery->device_slot, error)
+                     : GPUD_NO_MEMORY;
         }
     }
     if (staging && status == GPUD_OK) {
         struct gpud_pool *pool = gpud_sender_pool(sender, GPUD_RING_SENDER_HOST, error);
-        status = pool ? gpud_sender_take_slot(sender, pool, deadline, &delivery->staging, error)
+        status = pool ? gpud_sender_take_slot(sender, pool, deadline, &delivery->host_slot, error)
                       : GPUD_NO_MEMORY;
     }
     return status;
@@ -170,7 +171,7 @@ static enum gpud_status submit(struct gpud_sender *sender, struct gpud_frame *fr
     delivery.frame = frame;
     delivery.consume = !keep;
     delivery.canary = false;
-    delivery.local = delivery.staging = NULL;
+    delivery.device_slot = delivery.host_slot = NULL;
     delivery.count = 0;
 
     enum gpud_status status = take_slots(sender, links, count, deadline, &delivery, error);

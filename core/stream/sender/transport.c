@@ -26,7 +26,7 @@ enum gpud_status gpud_transport_create(const struct gpud_route_ops *route,
     made->place = place;
     if (pool) {
         made->pool = pool;
-        made->announced = pool->ring.memories;
+        made->known_memories = pool->ring.memories;
         gpud_pool_ref(pool);
     }
     *transport = made;
@@ -38,10 +38,10 @@ static enum gpud_status import_ring(struct gpud_transport *transport, struct gpu
                                     uint64_t frame_size, struct gpud_error *error)
 {
     struct gpud_ring *ring = &transport->ring;
-    struct gpud_queue **lanes[] = {&transport->lanes.copy, &transport->lanes.post,
-                                   &transport->lanes.gate};
+    struct gpud_queue **queues[] = {&transport->queues.copy, &transport->queues.post,
+                                    &transport->queues.wait};
     for (int i = 0; i < 3 && transport->place == GPUD_SIGNAL_PAGE; i++) {
-        enum gpud_status made = gpud_queue_create(device, lanes[i], error);
+        enum gpud_status made = gpud_queue_create(device, queues[i], error);
         if (made != GPUD_OK)
             return made;
     }
@@ -81,8 +81,8 @@ enum gpud_status gpud_transport_connect(struct gpud_transport *transport,
         return status;
     }
     if (transport->place == GPUD_SIGNAL_PAGE) {
-        status = gpud_vigil_create(device, mapped, accept->entries, fd, GPUD_SIDE_SENDER,
-                                   &transport->vigil, error);
+        status = gpud_watchdog_create(device, mapped, accept->entries, fd, GPUD_SIDE_SENDER,
+                                      &transport->watchdog, error);
         if (status != GPUD_OK) {
             transport->page.page = NULL; /* gone with the attempt */
             return status;
@@ -109,11 +109,11 @@ void gpud_transport_unref(struct gpud_transport **transport)
             gpud_slot_drop(gone->slot_of[i]);
     }
     gpud_ring_finish(&gone->ring);
-    gpud_queue_unref(&gone->lanes.copy);
-    gpud_queue_unref(&gone->lanes.post);
-    gpud_queue_unref(&gone->lanes.gate);
-    if (gone->vigil)
-        gpud_vigil_end(&gone->vigil, NULL, NULL);
+    gpud_queue_unref(&gone->queues.copy);
+    gpud_queue_unref(&gone->queues.post);
+    gpud_queue_unref(&gone->queues.wait);
+    if (gone->watchdog)
+        gpud_watchdog_end(&gone->watchdog, NULL, NULL);
     else
         gpud_memory_unmap_pages(gone->page.page, sizeof(struct gpud_page));
     gpud_pool_unref(&gone->pool);
@@ -123,7 +123,7 @@ void gpud_transport_unref(struct gpud_transport **transport)
 bool gpud_transport_is_in_use(const struct gpud_transport *transport)
 {
     return transport->page.page &&
-           (gpud_page_count_out(&transport->page) || transport->lingering_count);
+           (gpud_page_count_out(&transport->page) || transport->releasing_count);
 }
 
 void gpud_transport_take_all_back(struct gpud_transport *transport)
@@ -140,13 +140,13 @@ static void drop_slot(struct gpud_transport *transport, uint32_t entry)
         gpud_slot_drop(slot);
 }
 
-/* The lingering entry at this place is free. */
-static void let_go(struct gpud_transport *transport, uint32_t place)
+/* The releasing entry at this place is free. */
+static void free_releasing(struct gpud_transport *transport, uint32_t place)
 {
-    uint32_t entry = transport->lingering[place];
-    transport->lingering_count--;
-    memmove(&transport->lingering[place], &transport->lingering[place + 1],
-            (transport->lingering_count - place) * sizeof(entry));
+    uint32_t entry = transport->releasing[place];
+    transport->releasing_count--;
+    memmove(&transport->releasing[place], &transport->releasing[place + 1],
+            (transport->releasing_count - place) * sizeof(entry));
     drop_slot(transport, entry);
     gpud_page_untake(&transport->page, entry);
 }
@@ -156,23 +156,23 @@ static void take_back(struct gpud_transport *transport, uint32_t entry)
 {
     uint32_t top;
     GPUD_STOP_POINT("sender: reaped");
-    if (!transport->vigil ||
-        gpud_vigil_reached(transport->vigil, entry, transport->value_of[entry])) {
+    if (!transport->watchdog ||
+        gpud_watchdog_reached(transport->watchdog, entry, transport->value_of[entry])) {
         drop_slot(transport, entry);
         return;
     }
     gpud_page_take(&transport->page, &top); /* the same one: it was put there just now */
-    transport->lingering[transport->lingering_count++] = entry;
+    transport->releasing[transport->releasing_count++] = entry;
 }
 
 enum gpud_status gpud_transport_reap(struct gpud_transport *transport, struct gpud_error *error)
 {
     uint32_t entry;
     int got;
-    for (uint32_t i = 0; i < transport->lingering_count;) {
-        entry = transport->lingering[i];
-        if (gpud_vigil_reached(transport->vigil, entry, transport->value_of[entry]))
-            let_go(transport, i);
+    for (uint32_t i = 0; i < transport->releasing_count;) {
+        entry = transport->releasing[i];
+        if (gpud_watchdog_reached(transport->watchdog, entry, transport->value_of[entry]))
+            free_releasing(transport, i);
         else
             i++;
     }
@@ -181,28 +181,28 @@ enum gpud_status gpud_transport_reap(struct gpud_transport *transport, struct gp
     if (got < 0)
         return gpud_fail(error, GPUD_PEER,
                          "the receiver broke the protocol: it gave back what it did not have");
-    if (transport->vigil && gpud_vigil_is_broken(transport->vigil))
+    if (transport->watchdog && gpud_watchdog_is_broken(transport->watchdog))
         return gpud_fail(error, GPUD_PEER,
                          "the receiver gave frames back and its device did not finish with them "
                          "within %d s",
-                         (int)(GPUD_VIGIL_PATIENCE / GPUD_SEC));
+                         (int)(GPUD_WATCHDOG_TIMEOUT / GPUD_SEC));
     return GPUD_OK;
 }
 
-bool gpud_transport_absorb(struct gpud_transport *transport, struct gpud_queue *queue)
+bool gpud_transport_await_release(struct gpud_transport *transport, struct gpud_queue *queue)
 {
-    if (transport->lingering_count == 0)
+    if (transport->releasing_count == 0)
         return false;
-    uint32_t entry = transport->lingering[0];
-    if (transport->lanes.gate)
-        queue = transport->lanes.gate;
-    if (!gpud_vigil_is_free(transport->vigil, entry) ||
-        gpud_vigil_wait(transport->vigil, entry, transport->value_of[entry], queue, NULL) !=
+    uint32_t entry = transport->releasing[0];
+    if (transport->queues.wait)
+        queue = transport->queues.wait;
+    if (!gpud_watchdog_is_free(transport->watchdog, entry) ||
+        gpud_watchdog_wait(transport->watchdog, entry, transport->value_of[entry], queue, NULL) !=
             GPUD_OK)
         return false;
-    if (transport->lanes.gate && gpud_queue_join(transport->lanes.copy, queue, NULL) != GPUD_OK)
+    if (transport->queues.wait && gpud_queue_join(transport->queues.copy, queue, NULL) != GPUD_OK)
         return false;
-    let_go(transport, 0);
+    free_releasing(transport, 0);
     return true;
 }
 
@@ -210,8 +210,8 @@ enum gpud_status gpud_transport_post(struct gpud_transport *transport, uint32_t 
                                      struct gpud_queue *queue, struct gpud_error *error)
 {
     uint32_t value = transport->value_of[entry];
-    return transport->vigil ? gpud_vigil_post(transport->vigil, entry, value, queue, error)
-                            : gpud_signal_post(transport->signal[entry], value, queue, error);
+    return transport->watchdog ? gpud_watchdog_post(transport->watchdog, entry, value, queue, error)
+                               : gpud_signal_post(transport->signal[entry], value, queue, error);
 }
 
 enum gpud_status gpud_transport_revoke(struct gpud_transport *transport, struct gpud_error *error)
@@ -309,7 +309,7 @@ struct gpud_credit_wait gpud_transport_begin_wait(const struct gpud_transport *t
         /* Half the ring: one wake for several frames. The receiver wakes us earlier when it runs
          * dry itself. */
         .wanted = page->entries > 1 ? page->entries / 2 : 1,
-        .by_device = transport->lingering_count > 0,
+        .by_device = transport->releasing_count > 0,
         .interrupted = interrupted,
     };
 }

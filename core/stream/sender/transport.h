@@ -14,29 +14,29 @@
 /* A link's own queues for copies into the receiver's memory. Nothing but copies is on `copy`, so
  * that one begins where another ends: a word costs its queue a pause, for its fence and because
  * copies are another engine's. All NULL where the sender's queue does everything. */
-struct gpud_lanes {
-    struct gpud_queue *copy; /* after `gate`, and after the sender's queue */
+struct gpud_link_queues {
+    struct gpud_queue *copy; /* after `wait`, and after the sender's queue */
     struct gpud_queue *post; /* the words, after each copy */
-    struct gpud_queue *gate; /* waits for the receiver's words */
+    struct gpud_queue *wait; /* waits for the receiver's words */
 };
 
 struct gpud_transport {
     uint32_t references;
     const struct gpud_route_ops *route;
     struct gpud_page_sender page;
-    struct gpud_pool *pool; /* SENDER_DEVICE, SENDER_HOST: the ring that is shared */
-    uint32_t announced;     /* of the pool's memories */
+    struct gpud_pool *pool;  /* SENDER_DEVICE, SENDER_HOST: the ring that is shared */
+    uint32_t known_memories; /* of the pool's memories */
     struct gpud_slot *slot_of[GPUD_PAGE_ENTRIES];  /* that an entry holds */
     struct gpud_ring ring;                         /* RECEIVER: imported */
     enum gpud_signal_place place;                  /* of the signals */
     struct gpud_signal *signal[GPUD_PAGE_ENTRIES]; /* MEMORY: imported */
-    struct gpud_vigil *vigil;                      /* PAGE */
-    struct gpud_lanes lanes;                       /* RECEIVER and PAGE */
+    struct gpud_watchdog *watchdog;                /* PAGE */
+    struct gpud_link_queues queues;                /* RECEIVER and PAGE */
     uint32_t value;                                /* of the last signal */
     uint32_t value_of[GPUD_PAGE_ENTRIES];          /* that an entry's frame was posted with */
     uint32_t pending;                              /* entries whose copy is under way */
     /* PAGE: entries that the receiver gave back and its device still reads, oldest first. */
-    uint32_t lingering[GPUD_PAGE_ENTRIES], lingering_count;
+    uint32_t releasing[GPUD_PAGE_ENTRIES], releasing_count;
 };
 
 /* For an OFFER: takes a reference of the pool by itself (pool NULL where the ring is the
@@ -66,7 +66,7 @@ enum gpud_status gpud_transport_reap(struct gpud_transport *transport, struct gp
 /* Makes the sender's queue (or the link's copies) wait for the oldest entry that the receiver's
  * device still reads, which is thereby free: whatever is written into its slot is written later.
  * false: there is none, or the queue waits for that entry already. */
-bool gpud_transport_absorb(struct gpud_transport *transport, struct gpud_queue *queue);
+bool gpud_transport_await_release(struct gpud_transport *transport, struct gpud_queue *queue);
 
 /* The entry's frame is on the queue: the receiver's device may read it then. Without the lock. */
 enum gpud_status gpud_transport_post(struct gpud_transport *transport, uint32_t entry,

@@ -14,11 +14,11 @@
 #define TURN (20 * GPUD_MSEC)
 #define TURN_ENDING GPUD_MSEC
 /* However much of our own stands still, or seems to. */
-#define PATIENCE_MAX (4 * GPUD_VIGIL_PATIENCE)
+#define PATIENCE_MAX (4 * GPUD_WATCHDOG_TIMEOUT)
 /* Words of our own that a stuck queue never posts are given up after so long. */
 #define POSTS_PATIENCE (10 * GPUD_SEC)
 
-struct gpud_vigil {
+struct gpud_watchdog {
     struct gpud_device *device;
     struct gpud_page *page;
     struct gpud_memory *words; /* the page as the device sees it */
@@ -32,7 +32,7 @@ struct gpud_vigil {
     _Atomic uint32_t posted[GPUD_PAGE_ENTRIES]; /* the last value put on a queue */
     _Atomic uint64_t order[GPUD_PAGE_ENTRIES];  /* its number among all posts */
     atomic_uint_fast64_t posts;
-    _Atomic uint32_t poison[GPUD_PAGE_ENTRIES]; /* the value that the watch wrote; 0: none */
+    _Atomic uint32_t poison[GPUD_PAGE_ENTRIES]; /* the value that the watchdog wrote; 0: none */
     atomic_bool broken, ending;
     int64_t ended;
     struct gpud_chore chore; /* to watch, and then to finish */
@@ -40,16 +40,16 @@ struct gpud_vigil {
     void *arg;
 };
 
-static _Atomic uint32_t *their_word(const struct gpud_vigil *vigil, uint32_t entry)
+static _Atomic uint32_t *their_word(const struct gpud_watchdog *watchdog, uint32_t entry)
 {
-    return vigil->side == GPUD_SIDE_RECEIVER ? &vigil->page->signal[entry].ready.word
-                                             : &vigil->page->signal[entry].release.word;
+    return watchdog->side == GPUD_SIDE_RECEIVER ? &watchdog->page->signal[entry].ready.word
+                                                : &watchdog->page->signal[entry].release.word;
 }
 
-static _Atomic uint32_t *our_word(const struct gpud_vigil *vigil, uint32_t entry)
+static _Atomic uint32_t *our_word(const struct gpud_watchdog *watchdog, uint32_t entry)
 {
-    return vigil->side == GPUD_SIDE_RECEIVER ? &vigil->page->signal[entry].release.word
-                                             : &vigil->page->signal[entry].ready.word;
+    return watchdog->side == GPUD_SIDE_RECEIVER ? &watchdog->page->signal[entry].release.word
+                                                : &watchdog->page->signal[entry].ready.word;
 }
 
 /* --- making and unmaking ------------------------------------------------------------------- */
@@ -59,39 +59,39 @@ static void unmap_page(void *page)
     gpud_memory_unmap_pages(page, sizeof(struct gpud_page));
 }
 
-static void destroy(struct gpud_vigil *vigil)
+static void destroy(struct gpud_watchdog *watchdog)
 {
     for (uint32_t i = 0; i < GPUD_PAGE_ENTRIES; i++) {
-        gpud_signal_destroy(&vigil->theirs[i]);
-        gpud_signal_destroy(&vigil->ours[i]);
+        gpud_signal_destroy(&watchdog->theirs[i]);
+        gpud_signal_destroy(&watchdog->ours[i]);
     }
-    if (vigil->words)
-        gpud_memory_unref(&vigil->words); /* and the mapping with it */
+    if (watchdog->words)
+        gpud_memory_unref(&watchdog->words); /* and the mapping with it */
     else
-        unmap_page(vigil->page);
-    gpud_fd_close(&vigil->fd);
-    gpud_device_close(&vigil->device);
-    free(vigil);
+        unmap_page(watchdog->page);
+    gpud_fd_close(&watchdog->fd);
+    gpud_device_close(&watchdog->device);
+    free(watchdog);
 }
 
-static enum gpud_status make_signal(struct gpud_vigil *vigil, const _Atomic uint32_t *word,
+static enum gpud_status make_signal(struct gpud_watchdog *watchdog, const _Atomic uint32_t *word,
                                     struct gpud_signal **signal, struct gpud_error *error)
 {
     struct gpud_handle where = {.fd = -1};
-    where.word[0] = (uint64_t)((const char *)word - (const char *)vigil->page);
-    return gpud_signal_import(vigil->words, &where, signal, error);
+    where.word[0] = (uint64_t)((const char *)word - (const char *)watchdog->page);
+    return gpud_signal_import(watchdog->words, &where, signal, error);
 }
 
 static int64_t watch(void *arg);
 
-enum gpud_status gpud_vigil_create(struct gpud_device *device, struct gpud_page *page,
-                                   uint32_t entries, int fd, enum gpud_side side,
-                                   struct gpud_vigil **vigil, struct gpud_error *error)
+enum gpud_status gpud_watchdog_create(struct gpud_device *device, struct gpud_page *page,
+                                      uint32_t entries, int fd, enum gpud_side side,
+                                      struct gpud_watchdog **watchdog, struct gpud_error *error)
 {
-    struct gpud_vigil *made = calloc(1, sizeof(*made));
+    struct gpud_watchdog *made = calloc(1, sizeof(*made));
     if (!made) {
         unmap_page(page);
-        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for the watch over a ring page");
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for the watchdog of a ring page");
     }
     made->device = gpud_device_ref(device);
     made->page = page;
@@ -114,7 +114,7 @@ enum gpud_status gpud_vigil_create(struct gpud_device *device, struct gpud_page 
         return status;
     }
     gpud_keeper_add(&device->context->watch, &made->chore, watch, made);
-    *vigil = made;
+    *watchdog = made;
     return GPUD_OK;
 }
 
@@ -132,89 +132,90 @@ static bool is_at(const _Atomic uint32_t *word, uint32_t value)
     return is_past(atomic_load_explicit(word, memory_order_acquire), value);
 }
 
-bool gpud_vigil_reached(const struct gpud_vigil *vigil, uint32_t entry, uint32_t value)
+bool gpud_watchdog_reached(const struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value)
 {
-    return is_at(their_word(vigil, entry), value);
+    return is_at(their_word(watchdog, entry), value);
 }
 
-bool gpud_vigil_is_free(const struct gpud_vigil *vigil, uint32_t entry)
+bool gpud_watchdog_is_free(const struct gpud_watchdog *watchdog, uint32_t entry)
 {
-    return gpud_vigil_reached(vigil, entry, atomic_load(&vigil->waited[entry]));
+    return gpud_watchdog_reached(watchdog, entry, atomic_load(&watchdog->waited[entry]));
 }
 
-/* The value last: it is what the watch looks at. Who asks again does not start the clock anew. */
-static void begin_wait(struct gpud_vigil *vigil, uint32_t entry, uint32_t value)
+/* The value last: it is what the watchdog looks at. Who asks again does not start the clock anew.
+ */
+static void begin_wait(struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value)
 {
-    if (atomic_load(&vigil->waited[entry]) == value)
+    if (atomic_load(&watchdog->waited[entry]) == value)
         return;
     int64_t now = gpud_now();
-    atomic_store(&vigil->began[entry], now);
-    atomic_store(&vigil->since[entry], now);
-    atomic_store(&vigil->before[entry], atomic_load(&vigil->posts));
-    atomic_store(&vigil->waited[entry], value);
+    atomic_store(&watchdog->began[entry], now);
+    atomic_store(&watchdog->since[entry], now);
+    atomic_store(&watchdog->before[entry], atomic_load(&watchdog->posts));
+    atomic_store(&watchdog->waited[entry], value);
 }
 
-enum gpud_status gpud_vigil_wait(struct gpud_vigil *vigil, uint32_t entry, uint32_t value,
-                                 struct gpud_queue *queue, struct gpud_error *error)
+enum gpud_status gpud_watchdog_wait(struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value,
+                                    struct gpud_queue *queue, struct gpud_error *error)
 {
-    if (gpud_vigil_reached(vigil, entry, value))
+    if (gpud_watchdog_reached(watchdog, entry, value))
         return GPUD_OK;
     /* Before the driver knows of it: it may not come back from the call. */
-    begin_wait(vigil, entry, value);
-    enum gpud_status status = gpud_signal_wait_queue(vigil->theirs[entry], value, queue, error);
-    GPUD_STOP_POINT(vigil->side == GPUD_SIDE_SENDER ? "sender: wait enqueued"
-                                                    : "receiver: wait enqueued");
+    begin_wait(watchdog, entry, value);
+    enum gpud_status status = gpud_signal_wait_queue(watchdog->theirs[entry], value, queue, error);
+    GPUD_STOP_POINT(watchdog->side == GPUD_SIDE_SENDER ? "sender: wait enqueued"
+                                                       : "receiver: wait enqueued");
     if (status != GPUD_OK)
-        atomic_store(&vigil->waited[entry], 0);
+        atomic_store(&watchdog->waited[entry], 0);
     return status;
 }
 
-bool gpud_vigil_is_poisoned(const struct gpud_vigil *vigil, uint32_t entry, uint32_t value)
+bool gpud_watchdog_is_poisoned(const struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value)
 {
-    return value && atomic_load(&vigil->poison[entry]) == value;
+    return value && atomic_load(&watchdog->poison[entry]) == value;
 }
 
-enum gpud_status gpud_vigil_wait_host(struct gpud_vigil *vigil, uint32_t entry, uint32_t value,
-                                      int64_t deadline, struct gpud_error *error)
+enum gpud_status gpud_watchdog_wait_host(struct gpud_watchdog *watchdog, uint32_t entry,
+                                         uint32_t value, int64_t deadline, struct gpud_error *error)
 {
-    if (!gpud_vigil_reached(vigil, entry, value)) {
-        begin_wait(vigil, entry, value);
+    if (!gpud_watchdog_reached(watchdog, entry, value)) {
+        begin_wait(watchdog, entry, value);
         enum gpud_status status =
-            gpud_signal_wait_host(vigil->theirs[entry], value, deadline, error);
+            gpud_signal_wait_host(watchdog->theirs[entry], value, deadline, error);
         if (status != GPUD_OK)
             return status;
     }
-    if (gpud_vigil_is_poisoned(vigil, entry, value))
+    if (gpud_watchdog_is_poisoned(watchdog, entry, value))
         return gpud_fail(error, GPUD_PEER,
                          "the frame is incomplete: the other side died, or its device stands "
                          "still, in mid-copy");
     return GPUD_OK;
 }
 
-enum gpud_status gpud_vigil_post(struct gpud_vigil *vigil, uint32_t entry, uint32_t value,
-                                 struct gpud_queue *queue, struct gpud_error *error)
+enum gpud_status gpud_watchdog_post(struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value,
+                                    struct gpud_queue *queue, struct gpud_error *error)
 {
-    enum gpud_status status = gpud_signal_post(vigil->ours[entry], value, queue, error);
+    enum gpud_status status = gpud_signal_post(watchdog->ours[entry], value, queue, error);
     if (status == GPUD_OK) {
-        atomic_store(&vigil->order[entry], atomic_fetch_add(&vigil->posts, 1) + 1);
-        atomic_store(&vigil->posted[entry], value);
-        if (vigil->side == GPUD_SIDE_RECEIVER)
+        atomic_store(&watchdog->order[entry], atomic_fetch_add(&watchdog->posts, 1) + 1);
+        atomic_store(&watchdog->posted[entry], value);
+        if (watchdog->side == GPUD_SIDE_RECEIVER)
             GPUD_STOP_POINT("receiver: release posted");
     }
     return status;
 }
 
-void gpud_vigil_post_now(struct gpud_vigil *vigil, uint32_t entry, uint32_t value)
+void gpud_watchdog_post_now(struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value)
 {
-    atomic_store_explicit(our_word(vigil, entry), value, memory_order_release);
+    atomic_store_explicit(our_word(watchdog, entry), value, memory_order_release);
 }
 
-bool gpud_vigil_is_broken(const struct gpud_vigil *vigil)
+bool gpud_watchdog_is_broken(const struct gpud_watchdog *watchdog)
 {
-    return atomic_load(&vigil->broken);
+    return atomic_load(&watchdog->broken);
 }
 
-/* --- the watch ----------------------------------------------------------------------------- */
+/* --- the watchdog -------------------------------------------------------------------------- */
 
 /* Words only grow, whoever writes them. */
 static void raise_word(_Atomic uint32_t *word, uint32_t value)
@@ -227,12 +228,12 @@ static void raise_word(_Atomic uint32_t *word, uint32_t value)
 /* The words are the peer's to write as well: one that it lowers would hold the page for as long as
  * our patience. A sender posts from queues of the library's own, and memory outlives the work on
  * those by itself; only an application's queue must be seen to be done. */
-static bool posts_are_done(const struct gpud_vigil *vigil)
+static bool posts_are_done(const struct gpud_watchdog *watchdog)
 {
-    if (vigil->side == GPUD_SIDE_SENDER)
+    if (watchdog->side == GPUD_SIDE_SENDER)
         return true;
-    for (uint32_t i = 0; i < vigil->entries; i++)
-        if (!is_at(our_word(vigil, i), atomic_load(&vigil->posted[i])))
+    for (uint32_t i = 0; i < watchdog->entries; i++)
+        if (!is_at(our_word(watchdog, i), atomic_load(&watchdog->posted[i])))
             return false;
     return true;
 }
@@ -241,58 +242,58 @@ static bool posts_are_done(const struct gpud_vigil *vigil)
  * (PATIENCE_MAX), something that was put on a queue of ours before the wait is not done yet: then
  * it is our own device that stands still, and the peer may be waiting for it in turn. What came
  * after the wait may stand behind it, and says nothing. */
-static bool is_held_up_here(const struct gpud_vigil *vigil, uint32_t entry)
+static bool is_held_up_here(const struct gpud_watchdog *watchdog, uint32_t entry)
 {
-    uint64_t before = atomic_load(&vigil->before[entry]);
-    for (uint32_t i = 0; i < vigil->entries; i++)
-        if (!is_at(our_word(vigil, i), atomic_load(&vigil->posted[i])) &&
-            atomic_load(&vigil->order[i]) <= before)
+    uint64_t before = atomic_load(&watchdog->before[entry]);
+    for (uint32_t i = 0; i < watchdog->entries; i++)
+        if (!is_at(our_word(watchdog, i), atomic_load(&watchdog->posted[i])) &&
+            atomic_load(&watchdog->order[i]) <= before)
             return true;
     return false;
 }
 
 /* Writes what our queues wait for and will not get. A sender that ends needs no release any more:
  * nothing will be written into those slots. A receiver that ends still wants its last frames. */
-static void release_waits(struct gpud_vigil *vigil)
+static void release_waits(struct gpud_watchdog *watchdog)
 {
-    bool over = vigil->side == GPUD_SIDE_SENDER && atomic_load(&vigil->ending);
+    bool over = watchdog->side == GPUD_SIDE_SENDER && atomic_load(&watchdog->ending);
     int dead = -1; /* not asked yet */
-    for (uint32_t i = 0; i < vigil->entries; i++) {
-        uint32_t value = atomic_load(&vigil->waited[i]);
-        if (is_at(their_word(vigil, i), value))
+    for (uint32_t i = 0; i < watchdog->entries; i++) {
+        uint32_t value = atomic_load(&watchdog->waited[i]);
+        if (is_at(their_word(watchdog, i), value))
             continue;
         if (dead < 0)
-            dead = over || gpud_fd_is_hung_up(vigil->fd);
+            dead = over || gpud_fd_is_hung_up(watchdog->fd);
         int64_t now = gpud_now();
-        if (is_held_up_here(vigil, i))
-            atomic_store(&vigil->since[i], now);
-        bool late = now - atomic_load(&vigil->since[i]) > GPUD_VIGIL_PATIENCE ||
-                    now - atomic_load(&vigil->began[i]) > PATIENCE_MAX;
-        if (!dead && !late && !atomic_load(&vigil->broken))
+        if (is_held_up_here(watchdog, i))
+            atomic_store(&watchdog->since[i], now);
+        bool late = now - atomic_load(&watchdog->since[i]) > GPUD_WATCHDOG_TIMEOUT ||
+                    now - atomic_load(&watchdog->began[i]) > PATIENCE_MAX;
+        if (!dead && !late && !atomic_load(&watchdog->broken))
             continue;
         /* One broken word ends the link: nothing else is waited for. */
         if (!dead)
-            atomic_store(&vigil->broken, true);
-        atomic_store(&vigil->poison[i], value);
-        raise_word(their_word(vigil, i), value);
+            atomic_store(&watchdog->broken, true);
+        atomic_store(&watchdog->poison[i], value);
+        raise_word(their_word(watchdog, i), value);
     }
 }
 
-static bool waits_are_over(const struct gpud_vigil *vigil)
+static bool waits_are_over(const struct gpud_watchdog *watchdog)
 {
-    for (uint32_t i = 0; i < vigil->entries; i++)
-        if (!gpud_vigil_is_free(vigil, i))
+    for (uint32_t i = 0; i < watchdog->entries; i++)
+        if (!gpud_watchdog_is_free(watchdog, i))
             return false;
     return true;
 }
 
 static int64_t finish(void *arg)
 {
-    struct gpud_vigil *vigil = arg;
-    void (*done)(void *) = vigil->done;
-    void *done_arg = vigil->arg;
-    struct gpud_context *context = vigil->device->context;
-    destroy(vigil);
+    struct gpud_watchdog *watchdog = arg;
+    void (*done)(void *) = watchdog->done;
+    void *done_arg = watchdog->arg;
+    struct gpud_context *context = watchdog->device->context;
+    destroy(watchdog);
     if (done)
         done(done_arg);
     atomic_fetch_sub(&context->ending, 1);
@@ -301,21 +302,21 @@ static int64_t finish(void *arg)
 
 static int64_t watch(void *arg)
 {
-    struct gpud_vigil *vigil = arg;
-    release_waits(vigil);
-    if (!atomic_load(&vigil->ending))
+    struct gpud_watchdog *watchdog = arg;
+    release_waits(watchdog);
+    if (!atomic_load(&watchdog->ending))
         return TURN;
-    if (!(waits_are_over(vigil) && posts_are_done(vigil)) &&
-        gpud_now() - vigil->ended < POSTS_PATIENCE)
+    if (!(waits_are_over(watchdog) && posts_are_done(watchdog)) &&
+        gpud_now() - watchdog->ended < POSTS_PATIENCE)
         return TURN_ENDING;
-    gpud_keeper_add(&vigil->device->context->later, &vigil->chore, finish, vigil);
+    gpud_keeper_add(&watchdog->device->context->later, &watchdog->chore, finish, watchdog);
     return -1;
 }
 
-void gpud_vigil_end(struct gpud_vigil **vigil, void (*done)(void *arg), void *arg)
+void gpud_watchdog_end(struct gpud_watchdog **watchdog, void (*done)(void *arg), void *arg)
 {
-    struct gpud_vigil *gone = *vigil;
-    *vigil = NULL;
+    struct gpud_watchdog *gone = *watchdog;
+    *watchdog = NULL;
     gone->done = done;
     gone->arg = arg;
     gone->ended = gpud_now();

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A ring page whose words devices write and wait for by themselves, and the watch over it.
+/* A ring page whose words devices write and wait for by themselves, and the watchdog over it.
  *
  *     ready[entry]    posted by the sender's queue when the frame is in its slot; the receiver's
  *                     queue waits for it
@@ -9,8 +9,8 @@
  *                     waits for it before it writes the slot again
  *
  * A queue that waits cannot be called back: if the peer dies, or never posts what it announced,
- * the watch writes the word itself (poison) and the queue goes on. It runs in a thread that never
- * calls a driver, because a driver may be waiting for that very queue.
+ * the watchdog writes the word itself (poison) and the queue goes on. It runs in a thread that
+ * never calls a driver, because a driver may be waiting for that very queue.
  *
  * Thread-safe, but for the end; one entry belongs to one thread at a time. */
 #ifndef GPUD_STREAM_SHARED_WATCHDOG_H
@@ -20,46 +20,48 @@
 #include "wire/page.h"
 
 /* So long may a device need for what was announced as under way. */
-#define GPUD_VIGIL_PATIENCE (3 * GPUD_SEC)
+#define GPUD_WATCHDOG_TIMEOUT (3 * GPUD_SEC)
 
 enum gpud_side { GPUD_SIDE_SENDER, GPUD_SIDE_RECEIVER };
 
-struct gpud_vigil;
+struct gpud_watchdog;
 
-/* Pins the page for the device. page: the mapping, which is the vigil's from now on and goes with
- * it, on failure at once. fd: the connection, to see whether the peer lives; duplicated. */
-enum gpud_status gpud_vigil_create(struct gpud_device *device, struct gpud_page *page,
-                                   uint32_t entries, int fd, enum gpud_side side,
-                                   struct gpud_vigil **vigil, struct gpud_error *error);
+/* Pins the page for the device. page: the mapping, which is the watchdog's from now on and goes
+ * with it, on failure at once. fd: the connection, to see whether the peer lives; duplicated. */
+enum gpud_status gpud_watchdog_create(struct gpud_device *device, struct gpud_page *page,
+                                      uint32_t entries, int fd, enum gpud_side side,
+                                      struct gpud_watchdog **watchdog, struct gpud_error *error);
 
 /* Whether the peer's word for the entry is at the value already. */
-bool gpud_vigil_reached(const struct gpud_vigil *vigil, uint32_t entry, uint32_t value);
+bool gpud_watchdog_reached(const struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value);
 
 /* The queue waits for the peer's word; nothing is done if it is there already. */
-enum gpud_status gpud_vigil_wait(struct gpud_vigil *vigil, uint32_t entry, uint32_t value,
-                                 struct gpud_queue *queue, struct gpud_error *error);
+enum gpud_status gpud_watchdog_wait(struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value,
+                                    struct gpud_queue *queue, struct gpud_error *error);
 
 /* Whether no queue of ours still waits for the entry's word. */
-bool gpud_vigil_is_free(const struct gpud_vigil *vigil, uint32_t entry);
+bool gpud_watchdog_is_free(const struct gpud_watchdog *watchdog, uint32_t entry);
 
 /* The calling thread waits for the peer's word. GPUD_PEER: it was poisoned. */
-enum gpud_status gpud_vigil_wait_host(struct gpud_vigil *vigil, uint32_t entry, uint32_t value,
-                                      int64_t deadline, struct gpud_error *error);
+enum gpud_status gpud_watchdog_wait_host(struct gpud_watchdog *watchdog, uint32_t entry,
+                                         uint32_t value, int64_t deadline,
+                                         struct gpud_error *error);
 
-/* Whether the peer's word came from the watch instead of the peer. */
-bool gpud_vigil_is_poisoned(const struct gpud_vigil *vigil, uint32_t entry, uint32_t value);
+/* Whether the peer's word came from the watchdog instead of the peer. */
+bool gpud_watchdog_is_poisoned(const struct gpud_watchdog *watchdog, uint32_t entry,
+                               uint32_t value);
 
 /* Posts our own word, in the order of the queue, or at once. */
-enum gpud_status gpud_vigil_post(struct gpud_vigil *vigil, uint32_t entry, uint32_t value,
-                                 struct gpud_queue *queue, struct gpud_error *error);
-void gpud_vigil_post_now(struct gpud_vigil *vigil, uint32_t entry, uint32_t value);
+enum gpud_status gpud_watchdog_post(struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value,
+                                    struct gpud_queue *queue, struct gpud_error *error);
+void gpud_watchdog_post_now(struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value);
 
 /* The peer announced work and did not finish it in time: the link is not to be trusted any more. */
-bool gpud_vigil_is_broken(const struct gpud_vigil *vigil);
+bool gpud_watchdog_is_broken(const struct gpud_watchdog *watchdog);
 
 /* Lets everything go that still waits. What our own queues have yet to post is waited for, some
  * seconds at most; then done(arg) is called from the context's `later` keeper, and the page goes.
  * done may be NULL. */
-void gpud_vigil_end(struct gpud_vigil **vigil, void (*done)(void *arg), void *arg);
+void gpud_watchdog_end(struct gpud_watchdog **watchdog, void (*done)(void *arg), void *arg);
 
 #endif
