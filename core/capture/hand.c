@@ -89,6 +89,10 @@ static void release_in_place(struct gpud_frame *frame)
 
 const struct gpud_frame_owner_ops gpud_capture_in_place_ops = {
     .release = release_in_place,
+    .wait = gpud_frame_wait_complete,
+    .wait_host = gpud_frame_wait_host_complete,
+    .post = gpud_frame_join_post,
+    .is_poisoned = gpud_frame_is_never_poisoned,
 };
 
 /* --- copied -------------------------------------------------------------------------------- */
@@ -196,7 +200,7 @@ static void release_copied(struct gpud_frame *frame)
 }
 
 /* Where the memory has no host address, the queue's map waits for the copy. */
-static enum gpud_status settle_copied(struct gpud_frame *frame, int64_t deadline,
+static enum gpud_status wait_host_copied(struct gpud_frame *frame, int64_t deadline,
                                       struct gpud_error *error)
 {
     return frame->memory->host ? gpud_queue_finish(frame->queue, deadline, error) : GPUD_OK;
@@ -204,8 +208,10 @@ static enum gpud_status settle_copied(struct gpud_frame *frame, int64_t deadline
 
 const struct gpud_frame_owner_ops gpud_capture_copied_ops = {
     .release = release_copied,
-    .settle = settle_copied,
     .wait = gpud_frame_join_wait,
+    .wait_host = wait_host_copied,
+    .post = gpud_frame_join_post,
+    .is_poisoned = gpud_frame_is_never_poisoned,
 };
 
 enum gpud_status gpud_capture_ring_take(struct gpud_capture_ring *ring,

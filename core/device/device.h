@@ -126,9 +126,12 @@ enum gpud_status gpud_queue_wrap(struct gpud_device *device, void *native, struc
                                  struct gpud_error *error);
 /* A point in a queue's work that others of the device can wait for. */
 struct gpud_fence {
-    struct gpud_device *device;
+    struct gpud_device *device; /* NULL: there is none */
     void *native;
 };
+/* Whether the device's queues wait for each other's fences by themselves. */
+bool gpud_device_has_fences(const struct gpud_device *device);
+
 enum gpud_status gpud_queue_mark(struct gpud_queue *queue, struct gpud_fence *fence,
                                  struct gpud_error *error);
 enum gpud_status gpud_queue_await(struct gpud_queue *queue, const struct gpud_fence *fence,

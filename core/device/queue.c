@@ -106,11 +106,19 @@ enum gpud_status gpud_queue_wrap(struct gpud_device *device, void *native, struc
     return device->ops->queue->wrap(queue, native, error);
 }
 
+bool gpud_device_has_fences(const struct gpud_device *device)
+{
+    return device->ops->queue->mark != NULL;
+}
+
 enum gpud_status gpud_queue_mark(struct gpud_queue *queue, struct gpud_fence *fence,
                                  struct gpud_error *error)
 {
-    fence->device = queue->device;
-    return queue->device->ops->queue->mark(queue, &fence->native, error);
+    struct gpud_fence made = {.device = queue->device};
+    enum gpud_status status = queue->device->ops->queue->mark(queue, &made.native, error);
+    if (status == GPUD_OK)
+        *fence = made;
+    return status;
 }
 
 enum gpud_status gpud_queue_await(struct gpud_queue *queue, const struct gpud_fence *fence,
@@ -121,7 +129,8 @@ enum gpud_status gpud_queue_await(struct gpud_queue *queue, const struct gpud_fe
 
 void gpud_fence_drop(struct gpud_fence *fence)
 {
-    fence->device->ops->queue->drop(fence->device, fence->native);
+    if (fence->device)
+        fence->device->ops->queue->drop(fence->device, fence->native);
     *fence = (struct gpud_fence){0};
 }
 
@@ -129,7 +138,9 @@ enum gpud_status gpud_queue_join(struct gpud_queue *later, struct gpud_queue *ea
                                  struct gpud_error *error)
 {
     struct gpud_fence fence;
-    if (!earlier->device->ops->queue->mark) /* a device without fences: this thread waits */
+    if (later == earlier)
+        return GPUD_OK;
+    if (!gpud_device_has_fences(earlier->device))
         return gpud_queue_finish(earlier, gpud_deadline(GPUD_SEC), error);
     enum gpud_status status = gpud_queue_mark(earlier, &fence, error);
     if (status != GPUD_OK)

@@ -19,7 +19,7 @@ static void copy_info(struct gpud_frame_info *to, const struct gpud_frame_info *
 void gpud_frame_get_info(const struct gpud_frame *frame, struct gpud_frame_info *info)
 {
     copy_info(info, &frame->info);
-    if (frame->ops->is_poisoned && frame->ops->is_poisoned(frame))
+    if (frame->ops->is_poisoned(frame))
         info->flags |= GPUD_FRAME_CORRUPTED;
 }
 
@@ -57,10 +57,14 @@ enum gpud_status gpud_frame_check(const struct gpud_frame *frame, struct gpud_er
                             spoiled->reason);
 }
 
-/* Wrapped memory of a device: most is only submitted, so its queue waits until it is needed. */
-static enum gpud_status need_queue(struct gpud_frame *frame, struct gpud_error *error)
+enum gpud_status gpud_frame_need_queue(struct gpud_frame *frame, struct gpud_error *error)
 {
-    return frame->queue ? GPUD_OK : gpud_queue_create(frame->memory->device, &frame->queue, error);
+    if (frame->queue)
+        return GPUD_OK;
+    enum gpud_status status = gpud_queue_create(frame->memory->device, &frame->queue, error);
+    if (status == GPUD_OK && frame->written.device)
+        status = gpud_queue_await(frame->queue, &frame->written, error);
+    return status;
 }
 
 enum gpud_status gpud_frame_map(struct gpud_frame *frame, unsigned access, int64_t timeout_ns,
@@ -76,8 +80,8 @@ enum gpud_status gpud_frame_map(struct gpud_frame *frame, unsigned access, int64
 
     int64_t deadline = gpud_deadline(timeout_ns);
     enum gpud_status status = access & GPUD_READ ? gpud_frame_check(frame, error) : GPUD_OK;
-    if (status == GPUD_OK && frame->maps == 0 && frame->ops->settle)
-        status = frame->ops->settle(frame, deadline, error);
+    if (status == GPUD_OK && frame->maps == 0)
+        status = frame->ops->wait_host(frame, deadline, error);
     if (status != GPUD_OK)
         return status;
     if (frame->memory->host) {
@@ -86,7 +90,7 @@ enum gpud_status gpud_frame_map(struct gpud_frame *frame, unsigned access, int64
         return GPUD_OK;
     }
     if (frame->maps == 0) {
-        status = need_queue(frame, error);
+        status = gpud_frame_need_queue(frame, error);
         if (status != GPUD_OK)
             return status;
         /* No more than was asked for: reading and writing back may cost a copy each. */
@@ -106,18 +110,6 @@ enum gpud_status gpud_frame_map(struct gpud_frame *frame, unsigned access, int64
     return GPUD_OK;
 }
 
-static const struct gpud_frame_owner_ops wrapped_ops;
-
-/* What was written into wrapped memory is on a queue of the frame's own: whoever copies the frame
- * comes after it. */
-static void order_wrapped(struct gpud_frame *frame)
-{
-    if (frame->queue->device->ops->queue->mark)
-        frame->posted = true;
-    else
-        gpud_queue_finish(frame->queue, gpud_deadline(GPUD_SEC), NULL);
-}
-
 void gpud_frame_unmap(struct gpud_frame *frame)
 {
     if (frame->maps == 0 || --frame->maps > 0 || !frame->mapped)
@@ -127,22 +119,50 @@ void gpud_frame_unmap(struct gpud_frame *frame)
     frame->mapped = NULL;
     if (status != GPUD_OK && (frame->access & GPUD_WRITE))
         frame->spoiled = error; /* told when the frame is used */
-    if (frame->ops == &wrapped_ops && (frame->access & GPUD_WRITE))
-        order_wrapped(frame);
 }
 
-/* --- the application's own queue ------------------------------------------------------------ */
+/* --- readiness ----------------------------------------------------------------------------- */
+
+enum gpud_status gpud_frame_wait_complete(struct gpud_frame *frame, struct gpud_queue *queue,
+                                          struct gpud_error *error)
+{
+    return GPUD_OK;
+}
+
+enum gpud_status gpud_frame_wait_host_complete(struct gpud_frame *frame, int64_t deadline,
+                                               struct gpud_error *error)
+{
+    return GPUD_OK;
+}
+
+bool gpud_frame_is_never_poisoned(const struct gpud_frame *frame)
+{
+    return false;
+}
 
 enum gpud_status gpud_frame_join_wait(struct gpud_frame *frame, struct gpud_queue *queue,
                                       struct gpud_error *error)
 {
-    return gpud_queue_join(queue, frame->queue, error);
+    return frame->queue ? gpud_queue_join(queue, frame->queue, error) : GPUD_OK;
 }
 
 enum gpud_status gpud_frame_join_post(struct gpud_frame *frame, struct gpud_queue *queue,
                                       struct gpud_error *error)
 {
-    return gpud_queue_join(frame->queue, queue, error);
+    if (frame->queue)
+        return gpud_queue_join(frame->queue, queue, error);
+    return gpud_queue_finish(queue, gpud_deadline(GPUD_SEC), error);
+}
+
+enum gpud_status gpud_frame_order(struct gpud_frame *frame, struct gpud_queue *queue,
+                                  int64_t deadline, struct gpud_error *error)
+{
+    if (frame->memory->device == queue->device && gpud_device_has_fences(queue->device))
+        return frame->ops->wait(frame, queue, error);
+    enum gpud_status status = frame->ops->wait_host(frame, deadline, error);
+    if (status == GPUD_OK && frame->queue && frame->queue != queue)
+        status = gpud_queue_finish(frame->queue, deadline, error);
+    return status;
 }
 
 enum gpud_status gpud_frame_wait(struct gpud_frame *frame, void *native_queue,
@@ -150,7 +170,7 @@ enum gpud_status gpud_frame_wait(struct gpud_frame *frame, void *native_queue,
 {
     struct gpud_queue queue;
     enum gpud_status status = gpud_queue_wrap(frame->memory->device, native_queue, &queue, error);
-    return status == GPUD_OK && frame->ops->wait ? frame->ops->wait(frame, &queue, error) : status;
+    return status == GPUD_OK ? frame->ops->wait(frame, &queue, error) : status;
 }
 
 enum gpud_status gpud_frame_post(struct gpud_frame *frame, void *native_queue,
@@ -158,7 +178,7 @@ enum gpud_status gpud_frame_post(struct gpud_frame *frame, void *native_queue,
 {
     struct gpud_queue queue;
     enum gpud_status status = gpud_queue_wrap(frame->memory->device, native_queue, &queue, error);
-    return status == GPUD_OK && frame->ops->post ? frame->ops->post(frame, &queue, error) : status;
+    return status == GPUD_OK ? frame->ops->post(frame, &queue, error) : status;
 }
 
 void gpud_frame_release(struct gpud_frame **frame)
@@ -177,24 +197,51 @@ void gpud_frame_release(struct gpud_frame **frame)
 
 static void release_wrapped(struct gpud_frame *frame)
 {
+    gpud_fence_drop(&frame->written);
     gpud_queue_unref(&frame->queue);
     gpud_memory_unref(&frame->memory);
     free(frame);
 }
 
+/* What the frame's own queue wrote into it, by a map, comes after the fence. */
+static enum gpud_status wait_wrapped(struct gpud_frame *frame, struct gpud_queue *queue,
+                                     struct gpud_error *error)
+{
+    if (frame->queue)
+        return gpud_queue_join(queue, frame->queue, error);
+    return frame->written.device ? gpud_queue_await(queue, &frame->written, error) : GPUD_OK;
+}
+
+static enum gpud_status wait_host_wrapped(struct gpud_frame *frame, int64_t deadline,
+                                          struct gpud_error *error)
+{
+    return frame->written.device ? gpud_frame_need_queue(frame, error) : GPUD_OK;
+}
+
+/* What is on the application's queue now comes before whatever is done with the frame. */
+static enum gpud_status mark_written(struct gpud_frame *frame, struct gpud_queue *queue,
+                                     struct gpud_error *error)
+{
+    if (!gpud_device_has_fences(queue->device))
+        return gpud_queue_finish(queue, gpud_deadline(GPUD_SEC), error);
+    gpud_fence_drop(&frame->written);
+    return gpud_queue_mark(queue, &frame->written, error);
+}
+
 static enum gpud_status post_wrapped(struct gpud_frame *frame, struct gpud_queue *queue,
                                      struct gpud_error *error)
 {
-    enum gpud_status status = need_queue(frame, error);
-    if (status == GPUD_OK)
-        status = gpud_queue_join(frame->queue, queue, error);
-    frame->posted |= status == GPUD_OK;
-    return status;
+    if (frame->queue)
+        return gpud_queue_join(frame->queue, queue, error);
+    return mark_written(frame, queue, error);
 }
 
 static const struct gpud_frame_owner_ops wrapped_ops = {
     .release = release_wrapped,
+    .wait = wait_wrapped,
+    .wait_host = wait_host_wrapped,
     .post = post_wrapped,
+    .is_poisoned = gpud_frame_is_never_poisoned,
 };
 
 enum gpud_status gpud_frame_wrap(struct gpud_memory *memory, uint64_t offset,
@@ -236,39 +283,50 @@ static void release_second(struct gpud_frame *frame)
     struct second_frame *second = (struct second_frame *)frame;
     void (*released)(void *user) = second->released;
     void *user = second->user;
+    gpud_fence_drop(&frame->written);
     free(second);
     if (released)
         released(user);
-}
-
-static enum gpud_status settle_second(struct gpud_frame *frame, int64_t deadline,
-                                      struct gpud_error *error)
-{
-    struct gpud_frame *of = frame->owner;
-    return of->ops->settle ? of->ops->settle(of, deadline, error) : GPUD_OK;
 }
 
 static enum gpud_status wait_second(struct gpud_frame *frame, struct gpud_queue *queue,
                                     struct gpud_error *error)
 {
     struct gpud_frame *of = frame->owner;
-    if (of->ops->wait)
-        return of->ops->wait(of, queue, error);
-    if (of->posted)
-        return gpud_queue_join(queue, of->queue, error);
-    return settle_second(frame, gpud_deadline(GPUD_SEC), error); /* by this thread, then */
+    enum gpud_status status = of->ops->wait(of, queue, error);
+    if (status == GPUD_OK && frame->written.device)
+        status = gpud_queue_await(queue, &frame->written, error);
+    return status;
+}
+
+/* Its queue is the first one's. */
+static enum gpud_status wait_host_second(struct gpud_frame *frame, int64_t deadline,
+                                         struct gpud_error *error)
+{
+    struct gpud_frame *of = frame->owner;
+    enum gpud_status status = of->ops->wait_host(of, deadline, error);
+    if (status == GPUD_OK && frame->written.device && frame->queue)
+        status = gpud_queue_await(frame->queue, &frame->written, error);
+    return status;
+}
+
+static enum gpud_status post_second(struct gpud_frame *frame, struct gpud_queue *queue,
+                                    struct gpud_error *error)
+{
+    return mark_written(frame, queue, error);
 }
 
 static bool is_second_poisoned(const struct gpud_frame *frame)
 {
     const struct gpud_frame *of = frame->owner;
-    return of->ops->is_poisoned && of->ops->is_poisoned(of);
+    return of->ops->is_poisoned(of);
 }
 
 static const struct gpud_frame_owner_ops second_ops = {
     .release = release_second,
-    .settle = settle_second,
     .wait = wait_second,
+    .wait_host = wait_host_second,
+    .post = post_second,
     .is_poisoned = is_second_poisoned,
 };
 
@@ -283,6 +341,8 @@ enum gpud_status gpud_frame_wrap_frame(struct gpud_frame *of, const struct gpud_
         status = gpud_layout_check(layout, error);
     if (status != GPUD_OK)
         return status;
+    if (!of->memory->host && gpud_frame_need_queue(of, error) != GPUD_OK)
+        return GPUD_NO_MEMORY;
     if (layout->size > of->info.layout.size)
         return gpud_fail(error, GPUD_INVALID, "a frame of %llu bytes does not fit into one of %llu",
                          (unsigned long long)layout->size,

@@ -111,7 +111,7 @@ static enum gpud_status corrupted(struct gpud_rx_frame *rx, struct gpud_error *e
                      "the frame is incomplete: the sender died, or a device failed, in mid-copy");
 }
 
-static enum gpud_status settle_signal(struct gpud_frame *frame, int64_t deadline,
+static enum gpud_status wait_host_signalled(struct gpud_frame *frame, int64_t deadline,
                                       struct gpud_error *error)
 {
     struct gpud_rx_frame *rx = (struct gpud_rx_frame *)frame;
@@ -133,7 +133,7 @@ static enum gpud_status settle_signal(struct gpud_frame *frame, int64_t deadline
     }
 }
 
-static enum gpud_status settle_paged(struct gpud_frame *frame, int64_t deadline,
+static enum gpud_status wait_host_paged(struct gpud_frame *frame, int64_t deadline,
                                      struct gpud_error *error)
 {
     struct gpud_rx_frame *rx = (struct gpud_rx_frame *)frame;
@@ -174,7 +174,7 @@ static bool is_poisoned(const struct gpud_frame *frame)
                              : atomic_load(&rx->poisoned);
 }
 
-static enum gpud_status settle_upload(struct gpud_frame *frame, int64_t deadline,
+static enum gpud_status wait_host_upload(struct gpud_frame *frame, int64_t deadline,
                                       struct gpud_error *error)
 {
     struct gpud_rx_frame *rx = (struct gpud_rx_frame *)frame;
@@ -205,32 +205,36 @@ void gpud_session_poison(struct gpud_session *session)
 
 static const struct gpud_frame_owner_ops here_ops = {
     .release = release_here,
+    .wait = gpud_frame_wait_complete,
+    .wait_host = gpud_frame_wait_host_complete,
+    .post = gpud_frame_join_post,
     .is_poisoned = is_poisoned,
 };
 static const struct gpud_frame_owner_ops in_order_ops = {
     .release = release_in_order,
     .wait = gpud_frame_join_wait,
+    .wait_host = gpud_frame_wait_host_complete,
     .post = gpud_frame_join_post,
     .is_poisoned = is_poisoned,
 };
 static const struct gpud_frame_owner_ops signalled_ops = {
     .release = release_in_order,
-    .settle = settle_signal,
     .wait = gpud_frame_join_wait,
+    .wait_host = wait_host_signalled,
     .post = gpud_frame_join_post,
     .is_poisoned = is_poisoned,
 };
 static const struct gpud_frame_owner_ops paged_ops = {
     .release = release_paged,
-    .settle = settle_paged,
     .wait = wait_paged,
+    .wait_host = wait_host_paged,
     .post = post_paged,
     .is_poisoned = is_poisoned,
 };
 static const struct gpud_frame_owner_ops upload_ops = {
     .release = release_upload,
-    .settle = settle_upload,
     .wait = gpud_frame_join_wait,
+    .wait_host = wait_host_upload,
     .post = gpud_frame_join_post,
     .is_poisoned = is_poisoned,
 };

@@ -57,7 +57,7 @@ static struct gpud_slot *orders_itself(const struct gpud_sender *sender,
         sender->device_pool ? gpud_pool_slot_of(sender->device_pool, delivery->frame) : NULL;
     /* Without fences an application's own queue cannot come after ours. */
     if (!slot || delivery->frame->memory->host || delivery->host_slot ||
-        !sender->device->ops->queue->mark)
+        !gpud_device_has_fences(sender->device))
         return NULL;
     for (uint32_t i = 0; i < delivery->count; i++)
         if (waits(&delivery->target[i]))

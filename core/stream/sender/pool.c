@@ -29,7 +29,9 @@ static struct gpud_slot *take_free(struct gpud_pool *pool)
 static const struct gpud_frame_owner_ops lent_ops = {
     .release = release_lent,
     .wait = gpud_frame_join_wait,
+    .wait_host = gpud_frame_wait_host_complete,
     .post = gpud_frame_join_post,
+    .is_poisoned = gpud_frame_is_never_poisoned,
 };
 
 enum gpud_status gpud_pool_create(struct gpud_device *device, struct gpud_queue *queue,

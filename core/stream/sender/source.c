@@ -80,51 +80,42 @@ static void mark_corrupted(const struct gpud_delivery *delivery)
     }
 }
 
-/* What is put on the queue from now on comes after the frame's bytes. Where devices cannot wait for
- * each other's queues, this thread waits for them. */
+/* What is put on the queue from now on comes after the frame's bytes, whoever owns the frame. */
 enum gpud_status gpud_source_order(struct gpud_sender *sender, struct gpud_queue *queue,
                                    const struct gpud_delivery *delivery, struct gpud_error *error)
 {
     struct gpud_frame *frame = delivery->frame;
     struct gpud_error why = {0};
     enum gpud_status status = GPUD_OK;
-    if (frame->posted)
-        return gpud_queue_join(queue, frame->queue, error); /* the application's work on it */
-    if (gpud_pool_orders(frame, sender->queue))
+    if (gpud_pool_orders(frame, queue))
         return GPUD_OK;
-    if (frame->ops->wait && frame->memory->device == queue->device &&
-        queue->device->ops->queue->mark)
-        return frame->ops->wait(frame, queue, error);
-    int64_t deadline = gpud_deadline(FILLED_DEADLINE);
-    if (frame->ops->settle)
-        status = frame->ops->settle(frame, deadline, &why);
+    status = gpud_frame_order(frame, queue, gpud_deadline(FILLED_DEADLINE), &why);
     if (status == GPUD_PEER) {
         mark_corrupted(delivery);
         status = GPUD_OK;
     }
-    if (status == GPUD_OK && frame->queue)
-        status = gpud_queue_finish(frame->queue, deadline, &why);
     return status == GPUD_OK ? GPUD_OK : not_filled(&why, error);
 }
 
 bool gpud_source_is_elsewhere(const struct gpud_sender *sender, const struct gpud_frame *frame)
 {
     return (sender->device->caps & GPUD_CAP_HOST_MEMORY) &&
-           frame->memory->device != sender->device && !frame->memory->host && frame->queue;
+           frame->memory->device != sender->device && !frame->memory->host;
 }
 
 /* The device that has the frame writes it into the host's slot by itself. */
 enum gpud_status gpud_source_fetch(struct gpud_sender *sender, const struct gpud_delivery *delivery,
                                    struct gpud_error *error)
 {
-    const struct gpud_frame *frame = delivery->frame;
+    struct gpud_frame *frame = delivery->frame;
     const struct gpud_slot *slot = delivery->device_slot;
     struct gpud_memory *view;
     struct gpud_error why = {0};
     if (!slot || &slot->frame == frame)
         return GPUD_OK;
-    enum gpud_status status =
-        gpud_memory_view(slot->frame.memory, frame->memory->device, &view, error);
+    enum gpud_status status = gpud_frame_need_queue(frame, error);
+    if (status == GPUD_OK)
+        status = gpud_memory_view(slot->frame.memory, frame->memory->device, &view, error);
     if (status == GPUD_OK)
         status = gpud_source_order(sender, frame->queue, delivery, error);
     if (status == GPUD_OK)
