@@ -17,16 +17,32 @@ void gpud_ring_init(struct gpud_ring *ring, struct gpud_device *device, enum gpu
     };
 }
 
-enum gpud_status gpud_ring_grow(struct gpud_ring *ring, struct gpud_error *error)
+enum gpud_status gpud_ring_alloc(const struct gpud_ring *ring, struct gpud_memory **memory,
+                                 struct gpud_error *error)
+{
+    return gpud_memory_alloc_for(ring->device, ring->slot_size * ring->slots_per_memory,
+                                 ring->usage, memory, error);
+}
+
+enum gpud_status gpud_ring_add(struct gpud_ring *ring, struct gpud_memory *memory,
+                               struct gpud_error *error)
 {
     if (ring->memories == GPUD_RING_MEMORIES_MAX)
         return gpud_fail(error, GPUD_NO_MEMORY, "the ring has its greatest size of %d memories",
                          GPUD_RING_MEMORIES_MAX);
-    enum gpud_status status =
-        gpud_memory_alloc_for(ring->device, ring->slot_size * ring->slots_per_memory, ring->usage,
-                              &ring->memory[ring->memories], error);
-    if (status == GPUD_OK)
-        ring->memories++;
+    ring->memory[ring->memories++] = memory;
+    return GPUD_OK;
+}
+
+enum gpud_status gpud_ring_grow(struct gpud_ring *ring, struct gpud_error *error)
+{
+    struct gpud_memory *memory;
+    enum gpud_status status = gpud_ring_alloc(ring, &memory, error);
+    if (status != GPUD_OK)
+        return status;
+    status = gpud_ring_add(ring, memory, error);
+    if (status != GPUD_OK)
+        gpud_memory_unref(&memory);
     return status;
 }
 

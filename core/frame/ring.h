@@ -34,7 +34,16 @@ struct gpud_ring {
 void gpud_ring_init(struct gpud_ring *ring, struct gpud_device *device, enum gpud_usage usage,
                     uint64_t frame_size, uint32_t slots_per_memory);
 
-/* Adds one memory. On failure the ring is as it was. */
+/* Makes one more memory for the ring, which does not change: for who has to do that without the
+ * lock under which the ring is. */
+enum gpud_status gpud_ring_alloc(const struct gpud_ring *ring, struct gpud_memory **memory,
+                                 struct gpud_error *error);
+
+/* Adds such a memory, which is the ring's from now on. GPUD_NO_MEMORY: it has its greatest size. */
+enum gpud_status gpud_ring_add(struct gpud_ring *ring, struct gpud_memory *memory,
+                               struct gpud_error *error);
+
+/* Both. On failure the ring is as it was. */
 enum gpud_status gpud_ring_grow(struct gpud_ring *ring, struct gpud_error *error);
 
 /* Exports the memories from `first` on; the descriptors in it are the caller's to close. local: by

@@ -217,6 +217,33 @@ static void release_parts(struct gpud_delivery *delivery)
         gpud_frame_release(&delivery->frame);
 }
 
+/* Records of deliveries that are over, for the next ones. Taken under the lock, put back from
+ * anywhere. */
+static struct gpud_pending_delivery *take_record(struct gpud_sender *sender)
+{
+    struct gpud_pending_delivery *spare = atomic_load(&sender->spare);
+    while (spare && !atomic_compare_exchange_weak(&sender->spare, &spare, spare->next))
+        ;
+    return spare ? spare : malloc(sizeof(*spare));
+}
+
+static void put_record(struct gpud_sender *sender, struct gpud_pending_delivery *record)
+{
+    record->next = atomic_load(&sender->spare);
+    while (!atomic_compare_exchange_weak(&sender->spare, &record->next, record))
+        ;
+}
+
+void gpud_delivery_free_records(struct gpud_sender *sender)
+{
+    struct gpud_pending_delivery *spare = atomic_exchange(&sender->spare, NULL);
+    while (spare) {
+        struct gpud_pending_delivery *gone = spare;
+        spare = gone->next;
+        free(gone);
+    }
+}
+
 /* Publishes what waited for the copies of those that have been copied, oldest first, and returns
  * them. Under the lock. */
 static struct gpud_pending_delivery *publish_completed(struct gpud_sender *sender)
@@ -244,9 +271,10 @@ static void finish(struct gpud_pending_delivery *list)
     while (list) {
         struct gpud_pending_delivery *pending = list;
         list = pending->next;
+        struct gpud_sender *sender = pending->sender;
         release_parts(&pending->delivery);
-        gpud_sender_unref(pending->sender);
-        free(pending);
+        put_record(sender, pending);
+        gpud_sender_unref(sender);
     }
 }
 
@@ -270,7 +298,7 @@ static void on_copied(void *arg, enum gpud_status status)
 {
     struct gpud_pending_delivery *pending = arg;
     struct gpud_sender *sender = pending->sender;
-    atomic_fetch_add(&sender->references, 1); /* from here on anybody may finish the pending */
+    atomic_fetch_add(&sender->references, 1); /* from here on anybody may end the delivery */
     pending->status = status;
     pending->next = atomic_load(&sender->completed);
     while (!atomic_compare_exchange_weak(&sender->completed, &pending->next, pending))
@@ -299,11 +327,25 @@ static enum gpud_status deliver_now(struct gpud_sender *sender,
     return status;
 }
 
+/* The driver does not even tell when it is done: this thread waits for it, with an end. */
+static enum gpud_status wait_for_copies(struct gpud_sender *sender,
+                                        struct gpud_pending_delivery *pending,
+                                        struct gpud_error *error)
+{
+    struct gpud_error why;
+    if (gpud_queue_finish(sender->queue, gpud_deadline(GPUD_SEC), &why) == GPUD_OK) {
+        on_copied(pending, GPUD_OK);
+        return GPUD_OK;
+    }
+    on_copied(pending, GPUD_IO);
+    return gpud_fail_native(error, GPUD_IO, why.origin, why.native, "%s", why.reason);
+}
+
 static enum gpud_status deliver_later(struct gpud_sender *sender,
                                       const struct gpud_pending_delivery *prepared,
                                       struct gpud_error *error)
 {
-    struct gpud_pending_delivery *pending = malloc(sizeof(*pending));
+    struct gpud_pending_delivery *pending = take_record(sender);
     enum gpud_status status = GPUD_NO_MEMORY;
     struct gpud_pending_delivery fallback = *prepared;
     if (!pending) {
@@ -324,10 +366,10 @@ static enum gpud_status deliver_later(struct gpud_sender *sender,
     if (pending == &fallback) {
         release_parts(&pending->delivery);
         gpud_sender_unref(sender);
-    } else if (gpud_queue_on_complete(sender->queue, on_copied, pending, error) != GPUD_OK) {
-        /* The driver does not even tell when it is done: wait for it here, with an end. */
-        status = gpud_queue_finish(sender->queue, gpud_deadline(GPUD_SEC), NULL);
-        on_copied(pending, status == GPUD_OK ? GPUD_OK : GPUD_IO);
+    } else if (gpud_queue_on_complete(sender->queue, on_copied, pending, NULL) != GPUD_OK) {
+        enum gpud_status waited =
+            wait_for_copies(sender, pending, status == GPUD_OK ? error : NULL);
+        status = status == GPUD_OK ? waited : status;
     }
     gpud_sender_lock(sender);
     return status;

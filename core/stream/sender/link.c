@@ -77,7 +77,7 @@ static void wake_all(struct gpud_link *link)
     struct gpud_sender *sender = link->sender;
     if (link->transport)
         gpud_transport_wake_sender(link->transport);
-    pthread_cond_broadcast(&sender->changed);
+    gpud_sender_changed(sender);
     if (sender->device_pool)
         gpud_pool_wake(sender->device_pool);
     gpud_sender_wake_listener(sender);
@@ -205,43 +205,34 @@ static enum gpud_status write_pattern(struct gpud_frame *frame, uint64_t *nonce,
 
 /* The test frame, where slots of the device are not what the route shares: the application may hold
  * all of them. */
-static enum gpud_status make_canary(struct gpud_sender *sender, struct gpud_frame **frame,
-                                    struct gpud_error *error)
+static enum gpud_status make_canary(struct gpud_device *device, const struct gpud_layout *layout,
+                                    struct gpud_frame **frame, struct gpud_error *error)
 {
     struct gpud_memory *memory;
-    enum gpud_status status =
-        gpud_memory_alloc(sender->device, sender->layout.size, &memory, error);
+    enum gpud_status status = gpud_memory_alloc(device, layout->size, &memory, error);
     if (status != GPUD_OK)
         return status;
-    status = gpud_frame_wrap(memory, 0, &sender->layout, frame, error);
+    status = gpud_frame_wrap(memory, 0, layout, frame, error);
     gpud_memory_unref(&memory);
     return status;
 }
 
-/* The slots that the test frame needs: each link that shares a pool has brought room for its own.
- */
-static enum gpud_status prepare_canary(struct gpud_link *link, struct gpud_delivery *delivery,
-                                       struct gpud_error *error)
+/* The slot that the test frame needs: each link that shares a pool has brought room for its own. */
+static enum gpud_status take_canary_slot(struct gpud_link *link, struct gpud_delivery *delivery,
+                                         struct gpud_error *error)
 {
-    struct gpud_sender *sender = link->sender;
-    enum gpud_ring_place place = link->transport->route->ring;
-    struct gpud_pool *shared =
-        place == GPUD_RING_RECEIVER ? NULL : gpud_sender_pool(sender, place, error);
-    struct gpud_slot *slot = shared ? gpud_pool_take(shared) : NULL;
-    if (place != GPUD_RING_RECEIVER && !slot)
+    struct gpud_pool *pool = link->transport->pool;
+    struct gpud_slot *slot = pool ? gpud_pool_take(pool) : NULL;
+    if (pool && !slot)
         return gpud_fail(error, GPUD_NO_MEMORY, "no slot is free for the test of the link");
-    if (slot && shared == sender->device_pool) {
+    if (slot && pool == link->sender->device_pool) {
         gpud_slot_hold(slot);
         delivery->device_slot = slot;
         delivery->frame = &slot->frame;
-        return GPUD_OK;
-    }
-    enum gpud_status status = make_canary(sender, &delivery->frame, error);
-    if (status == GPUD_OK)
+    } else {
         delivery->host_slot = slot;
-    else if (slot)
-        gpud_slot_drop(slot);
-    return status;
+    }
+    return GPUD_OK;
 }
 
 /* Sends the test frame, by the same way as every frame, to this receiver alone. GPUD_AGAIN: the
@@ -252,13 +243,17 @@ static enum gpud_status send_canary(struct gpud_link *link, uint64_t *nonce,
     struct gpud_sender *sender = link->sender;
     struct gpud_transport *transport = link->transport;
     struct gpud_delivery delivery = {.consume = true, .canary = true, .count = 1};
-    enum gpud_status status = prepare_canary(link, &delivery, error);
+    enum gpud_status status = take_canary_slot(link, &delivery, error);
     if (status != GPUD_OK)
         return status;
 
+    struct gpud_layout layout = sender->layout;
     transport->references++;
     gpud_sender_unlock(sender);
-    status = write_pattern(delivery.frame, nonce, error);
+    if (!delivery.frame)
+        status = make_canary(sender->device, &layout, &delivery.frame, error);
+    if (status == GPUD_OK)
+        status = write_pattern(delivery.frame, nonce, error);
     gpud_sender_lock(sender);
     struct gpud_target *target = &delivery.target[0];
     if (status == GPUD_OK && (link->state != GPUD_LINK_OFFERED || link->transport != transport))
@@ -301,21 +296,55 @@ static void measure(struct gpud_link *link)
     gpud_route_measured(&link->trials, route, rate);
 }
 
+/* The offer's transport, connected to what the receiver made. Mapping, pinning and importing take
+ * their time, for which the lock is dropped: it is another transport, which takes the place of the
+ * offer's when it is ready. */
+static enum gpud_status connect_transport(struct gpud_link *link, const struct gpud_accept *accept,
+                                          struct gpud_transport **transport,
+                                          struct gpud_error *error)
+{
+    struct gpud_sender *sender = link->sender;
+    const struct gpud_transport *offered = link->transport;
+    uint64_t frame_size = sender->layout.size;
+    enum gpud_status status = gpud_transport_create(offered->route, offered->place, offered->pool,
+                                                    &sender->retired, transport, error);
+    if (status != GPUD_OK)
+        return status;
+    gpud_sender_unlock(sender);
+    status = gpud_transport_connect(*transport, sender->device, link->fd, accept,
+                                    gpud_link_is_same_process(link), frame_size, error);
+    gpud_sender_lock(sender);
+    if (status != GPUD_OK)
+        gpud_transport_unref(transport);
+    return status;
+}
+
 static void handle_accept(struct gpud_link *link, const struct gpud_accept *accept)
 {
     struct gpud_sender *sender = link->sender;
+    struct gpud_transport *offered = link->transport, *connected = NULL;
     struct gpud_error error;
     if (accept->epoch != sender->epoch)
         return; /* to an offer that was overtaken by the next one */
-    if (gpud_transport_connect(link->transport, sender->device, link->fd, accept,
-                               gpud_link_is_same_process(link), sender->layout.size,
-                               &error) != GPUD_OK) {
+    offered->references++;
+    enum gpud_status status = connect_transport(link, accept, &connected, &error);
+    bool overtaken = link->state != GPUD_LINK_OFFERED || link->transport != offered ||
+                     accept->epoch != sender->epoch;
+    gpud_transport_unref(&offered);
+    if (overtaken) { /* while the lock was dropped */
+        gpud_transport_unref(&connected);
+        return;
+    }
+    if (status != GPUD_OK) {
         if (error.status == GPUD_PEER)
             gpud_link_refuse(link, GPUD_PEER, error.reason);
         else
             gpud_link_try_next(link, error.reason);
         return;
     }
+    connected->known_memories = link->transport->known_memories;
+    gpud_transport_unref(&link->transport);
+    link->transport = connected;
     GPUD_STOP_POINT("sender: ACCEPT read");
     const struct gpud_route_ops *route = link->transport->route;
     measure(link);
@@ -327,7 +356,7 @@ static void handle_accept(struct gpud_link *link, const struct gpud_accept *acce
     }
     struct gpud_message message = {.type = GPUD_MESSAGE_CANARY};
     message.canary.epoch = sender->epoch;
-    enum gpud_status status = send_canary(link, &message.canary.nonce, &error);
+    status = send_canary(link, &message.canary.nonce, &error);
     if (link->state != GPUD_LINK_OFFERED || message.canary.epoch != sender->epoch)
         return; /* the lock was dropped meanwhile */
     if (status != GPUD_OK) {
@@ -371,7 +400,7 @@ static void handle_ready(struct gpud_link *link, uint32_t epoch)
             gpud_link_send(link, &message);
         }
     }
-    pthread_cond_broadcast(&sender->changed);
+    gpud_sender_changed(sender);
 }
 
 static bool is_answer(enum gpud_message_type type)

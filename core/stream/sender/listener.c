@@ -197,7 +197,9 @@ static void *run(void *arg)
         check_deadlines(sender, gpud_now());
         gpud_sender_sample(sender, gpud_now());
         collect_changes(sender, &changes);
+        struct gpud_transport *retired = gpud_retired_take(&sender->retired);
         gpud_sender_unlock(sender);
+        gpud_retired_destroy(retired);
         tell(sender, &changes);
     }
     return NULL;
@@ -215,6 +217,7 @@ enum gpud_status gpud_sender_listen(struct gpud_sender *sender, const char *path
     sender->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (sender->wake < 0)
         return gpud_fail_errno(error, "cannot create an eventfd");
+    sender->retired.wake = sender->wake;
     int failed = pthread_create(&sender->thread, NULL, run, sender);
     if (failed)
         return gpud_fail_native(error, GPUD_NO_MEMORY, "errno", failed,
@@ -238,6 +241,7 @@ void gpud_sender_stop_listening(struct gpud_sender *sender)
         pthread_join(sender->thread, NULL);
         sender->thread_runs = false;
     }
+    sender->retired.wake = -1;
     gpud_newcomers_close(sender);
     if (sender->listener.fd >= 0)
         gpud_registry_remove(sender->listener.path);

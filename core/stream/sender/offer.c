@@ -36,19 +36,18 @@ void gpud_sender_describe(const struct gpud_sender *sender, struct gpud_endpoint
 static enum gpud_status tell_growth(struct gpud_link *link, struct gpud_error *error)
 {
     struct gpud_transport *transport = link->transport;
-    const struct gpud_ring *ring = &transport->pool->ring;
+    struct gpud_pool *pool = transport->pool;
     struct gpud_message message = {.type = GPUD_MESSAGE_GROW};
-    if (transport->known_memories == ring->memories)
+    if (transport->known_memories == pool->ring.memories)
         return GPUD_OK;
-    enum gpud_status status = gpud_ring_describe(
-        ring, transport->known_memories, gpud_link_is_same_process(link), &message.grow, error);
+    enum gpud_status status = gpud_pool_describe(
+        pool, transport->known_memories, gpud_link_is_same_process(link), &message.grow, error);
     if (status != GPUD_OK)
         return status;
     status = gpud_link_try_send(link, &message, error);
-    gpud_message_close(&message);
     GPUD_STOP_POINT("sender: GROW sent");
     if (status == GPUD_OK)
-        transport->known_memories = ring->memories;
+        transport->known_memories = pool->ring.memories;
     return status;
 }
 
@@ -69,31 +68,57 @@ static bool will_map(const struct gpud_link *link, const struct gpud_pool *pool)
 }
 
 /* Room for the sender's own slots and those of each receiver that maps the pool, the new one
- * included: a slow one can hold its share, and no more. No slot is used before everybody knows of
- * it; where somebody cannot be told now, the new one waits: a link that streams is never the one
- * that pays. */
-static enum gpud_status make_room(struct gpud_link *newcomer, struct gpud_pool *pool,
-                                  struct gpud_error *error)
+ * included: a slow one can hold its share, and no more. */
+static bool is_too_small(const struct gpud_link *newcomer, const struct gpud_pool *pool)
 {
-    struct gpud_sender *sender = newcomer->sender;
-    enum gpud_status status = GPUD_OK;
+    const struct gpud_sender *sender = newcomer->sender;
     uint32_t shares = 2;
     for (uint32_t i = 0; i < sender->link_count; i++) {
         const struct gpud_link *link = sender->links[i];
         if (link != newcomer && (maps(link, pool) || will_map(link, pool)))
             shares++;
     }
-    while (pool->ring.memories < shares && status == GPUD_OK)
-        status = gpud_pool_grow(pool, error);
-    for (uint32_t i = 0; i < sender->link_count && status == GPUD_OK; i++) {
+    return pool->ring.memories < shares;
+}
+
+static bool is_current(const struct gpud_sender *sender, const struct gpud_pool *pool)
+{
+    return sender->device_pool == pool || sender->host_pool == pool;
+}
+
+/* The pool grows as far as this link needs it. Memory takes its time: the lock is dropped while
+ * some is made, and others may make what is missing meanwhile. */
+static enum gpud_status grow(struct gpud_link *link, struct gpud_pool *pool,
+                             struct gpud_error *error)
+{
+    struct gpud_sender *sender = link->sender;
+    enum gpud_status status = GPUD_OK;
+    while (status == GPUD_OK && is_current(sender, pool) && is_too_small(link, pool)) {
+        struct gpud_pool_part part;
+        gpud_sender_unlock(sender);
+        status = gpud_pool_make_part(pool, &part, error);
+        gpud_sender_lock(sender);
+        if (status == GPUD_OK && is_current(sender, pool) && is_too_small(link, pool))
+            status = gpud_pool_add_part(pool, &part, error);
+        else if (status == GPUD_OK)
+            gpud_pool_discard_part(&part);
+    }
+    return status;
+}
+
+/* No slot is used before everybody knows of it; where somebody cannot be told now, the new one
+ * waits: a link that streams is never the one that pays. */
+static enum gpud_status open_room(struct gpud_sender *sender, struct gpud_pool *pool,
+                                  struct gpud_error *error)
+{
+    for (uint32_t i = 0; i < sender->link_count; i++) {
         struct gpud_link *link = sender->links[i];
         if (maps(link, pool) && link->state != GPUD_LINK_LEAVING &&
             tell_growth(link, error) != GPUD_OK)
-            status = GPUD_AGAIN;
+            return GPUD_AGAIN;
     }
-    if (status == GPUD_OK)
-        gpud_pool_open(pool);
-    return status;
+    gpud_pool_open(pool);
+    return GPUD_OK;
 }
 
 /* A slot at a time, so that nobody misses more than one; and each taken under the lock, while the
@@ -106,7 +131,7 @@ static enum gpud_status clear_pool(struct gpud_sender *sender, struct gpud_pool 
     enum gpud_status status = GPUD_OK;
     gpud_pool_ref(kept);
     uint64_t lent = kept->lent;
-    while (status == GPUD_OK && (sender->device_pool == kept || sender->host_pool == kept) &&
+    while (status == GPUD_OK && is_current(sender, kept) &&
            (slot = gpud_pool_take_old(kept, lent))) {
         gpud_sender_unlock(sender);
         status = gpud_slot_clear(slot, error);
@@ -133,37 +158,50 @@ enum gpud_status gpud_link_clear_ring(struct gpud_link *link, struct gpud_error 
 
 /* --- the offer ----------------------------------------------------------------------------- */
 
+/* The ring of a route that shares the sender's, with room for this link; a reference. The lock is
+ * dropped meanwhile. */
+static enum gpud_status prepare_pool(struct gpud_link *link, const struct gpud_route_ops *route,
+                                     struct gpud_pool **pool, struct gpud_error *error)
+{
+    struct gpud_sender *sender = link->sender;
+    struct gpud_pool *shared;
+    enum gpud_status status = gpud_sender_get_pool(sender, route->ring, &shared, error);
+    if (status != GPUD_OK)
+        return status;
+    gpud_pool_ref(shared);
+    status = grow(link, shared, error);
+    if (status != GPUD_OK)
+        gpud_pool_unref(&shared);
+    else
+        *pool = shared;
+    return status;
+}
+
 /* Sends an OFFER for one route. The old epoch's transport, if there is one, ends with it: what was
- * published there stays the receiver's to read. GPUD_AGAIN: not now. */
-static enum gpud_status offer_route(struct gpud_link *link, const struct gpud_route_ops *route,
-                                    struct gpud_error *error)
+ * published there stays the receiver's to read. pool: NULL where the ring is the receiver's.
+ * GPUD_AGAIN: not now. */
+static enum gpud_status send_offer(struct gpud_link *link, const struct gpud_route_ops *route,
+                                   struct gpud_pool *pool, struct gpud_error *error)
 {
     struct gpud_sender *sender = link->sender;
     struct gpud_transport *transport, *old = link->transport;
-    struct gpud_pool *pool = NULL;
-    enum gpud_status status;
     struct gpud_message message = {.type = GPUD_MESSAGE_OFFER};
-
-    if (route->ring != GPUD_RING_RECEIVER) {
-        pool = gpud_sender_pool(sender, route->ring, error);
-        if (!pool)
-            return error->status;
-        status = make_room(link, pool, error);
+    enum gpud_status status;
+    if (pool) {
+        status = open_room(sender, pool, error);
         if (status != GPUD_OK)
             return status;
-        bool local = gpud_link_is_same_process(link);
-        if (gpud_ring_describe(&pool->ring, 0, local, &message.offer.ring, error) != GPUD_OK)
+        if (gpud_pool_describe(pool, 0, gpud_link_is_same_process(link), &message.offer.ring,
+                               error) != GPUD_OK)
             return GPUD_AGAIN;
     }
     struct gpud_endpoint self;
     gpud_sender_describe(sender, &self);
     message.offer.signal = gpud_route_signal(route, &self, &link->peer);
     status = gpud_transport_create(route, (enum gpud_signal_place)message.offer.signal, pool,
-                                   &transport, error);
-    if (status != GPUD_OK) {
-        gpud_message_close(&message);
+                                   &sender->retired, &transport, error);
+    if (status != GPUD_OK)
         return status;
-    }
     message.offer.epoch = sender->epoch;
     message.offer.layout = sender->layout;
     message.offer.media_size = (uint32_t)sender->media_size;
@@ -172,7 +210,6 @@ static enum gpud_status offer_route(struct gpud_link *link, const struct gpud_ro
     gpud_print(message.offer.reason, "%s", link->fallback_reason);
     status = gpud_link_try_send(link, &message, error);
     GPUD_STOP_POINT(link->streamed ? "sender: new epoch's OFFER sent" : "sender: OFFER sent");
-    gpud_message_close(&message);
     if (status != GPUD_OK) {
         gpud_transport_unref(&transport);
         return GPUD_AGAIN;
@@ -185,6 +222,24 @@ static enum gpud_status offer_route(struct gpud_link *link, const struct gpud_ro
      * wait. */
     link->deadline = link->streamed ? INT64_MAX : gpud_deadline(GPUD_IMPORT_DEADLINE);
     return GPUD_OK;
+}
+
+/* GPUD_CLOSED: while the lock was dropped the link ended, or the next offer to it began, or is
+ * about to because of a new epoch. */
+static enum gpud_status offer_route(struct gpud_link *link, const struct gpud_route_ops *route,
+                                    struct gpud_error *error)
+{
+    struct gpud_pool *pool = NULL;
+    uint32_t offer = ++link->offers, epoch = link->sender->epoch;
+    enum gpud_status status = GPUD_OK;
+    if (route->ring != GPUD_RING_RECEIVER)
+        status = prepare_pool(link, route, &pool, error);
+    if (link->offers != offer || link->sender->epoch != epoch || link->state >= GPUD_LINK_LEAVING)
+        status = GPUD_CLOSED;
+    if (status == GPUD_OK)
+        status = send_offer(link, route, pool, error);
+    gpud_pool_unref(&pool);
+    return status;
 }
 
 const struct gpud_route_ops *gpud_link_choose_route(struct gpud_link *link)
@@ -215,7 +270,7 @@ static void offer_later(struct gpud_link *link, const char *reason)
     gpud_sender_wake_listener(link->sender); /* it knows of no such deadline yet */
 }
 
-void gpud_link_offer(struct gpud_link *link)
+static void offer(struct gpud_link *link)
 {
     for (;;) {
         const struct gpud_route_ops *route = gpud_link_choose_route(link);
@@ -227,12 +282,19 @@ void gpud_link_offer(struct gpud_link *link)
         enum gpud_status status = offer_route(link, route, &error);
         if (status == GPUD_AGAIN)
             offer_later(link, error.reason);
-        if (status == GPUD_OK || status == GPUD_AGAIN)
+        if (status == GPUD_OK || status == GPUD_AGAIN || status == GPUD_CLOSED)
             return;
         gpud_log_info(log_of(link), AREA, "receiver %" PRIu64 ": no %s: %s", link->id, route->name,
                       error.reason);
         gpud_route_failed(&link->trials, route, error.reason);
     }
+}
+
+void gpud_link_offer(struct gpud_link *link)
+{
+    link->references++;
+    offer(link);
+    gpud_link_unref(link);
 }
 
 void gpud_link_try_next(struct gpud_link *link, const char *reason)

@@ -4,6 +4,7 @@
 #include "stream/sender/pool.h"
 
 #include "base/clock.h"
+#include "base/fd.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +54,10 @@ enum gpud_status gpud_pool_create(struct gpud_device *device, struct gpud_queue 
 
     made->queue = queue ? gpud_queue_ref(queue) : NULL;
 
-    enum gpud_status status = gpud_pool_grow(made, error);
+    struct gpud_pool_part part;
+    enum gpud_status status = gpud_pool_make_part(made, &part, error);
+    if (status == GPUD_OK)
+        status = gpud_pool_add_part(made, &part, error);
     if (status != GPUD_OK) {
         gpud_pool_unref(&made);
         return status;
@@ -63,35 +67,57 @@ enum gpud_status gpud_pool_create(struct gpud_device *device, struct gpud_queue 
     return GPUD_OK;
 }
 
-enum gpud_status gpud_pool_grow(struct gpud_pool *pool, struct gpud_error *error)
+enum gpud_status gpud_pool_make_part(const struct gpud_pool *pool, struct gpud_pool_part *part,
+                                     struct gpud_error *error)
 {
-    uint32_t index = pool->ring.memories;
-    uint32_t count = pool->ring.slots_per_memory;
-    if (gpud_ring_slots(&pool->ring) + count > GPUD_RING_SLOTS_MAX)
-        return gpud_fail(error, GPUD_NO_MEMORY, "the ring has its greatest size of %d slots",
-                         GPUD_RING_SLOTS_MAX);
-    struct gpud_slot *slots = calloc(count, sizeof(*slots));
-    if (!slots)
+    struct gpud_pool_part made = {.handle.fd = -1};
+    made.slots = calloc(pool->ring.slots_per_memory, sizeof(*made.slots));
+    if (!made.slots)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for slots");
-    enum gpud_status status = gpud_ring_grow(&pool->ring, error);
+    enum gpud_status status = gpud_ring_alloc(&pool->ring, &made.memory, error);
+    if (status == GPUD_OK && pool->viewer)
+        status = gpud_memory_view(made.memory, pool->viewer, &made.view, error);
     if (status != GPUD_OK) {
-        free(slots);
+        gpud_pool_discard_part(&made);
         return status;
     }
-    struct gpud_memory *memory = pool->ring.memory[index];
-    if (pool->viewer) {
-        status = gpud_memory_view(memory, pool->viewer, &pool->views[index], error);
-        if (status != GPUD_OK) {
-            gpud_memory_unref(&pool->ring.memory[--pool->ring.memories]);
-            free(slots);
-            return status;
-        }
+    /* Who needs the handle says what is wrong if there is none. */
+    made.exported = pool->ring.usage == GPUD_USAGE_SHARE &&
+                    gpud_memory_export(made.memory, &made.handle, NULL) == GPUD_OK;
+    *part = made;
+    return GPUD_OK;
+}
+
+void gpud_pool_discard_part(struct gpud_pool_part *part)
+{
+    if (part->exported)
+        gpud_fd_close(&part->handle.fd);
+    gpud_memory_unref(&part->memory);
+    free(part->slots);
+}
+
+enum gpud_status gpud_pool_add_part(struct gpud_pool *pool, struct gpud_pool_part *part,
+                                    struct gpud_error *error)
+{
+    uint32_t index = pool->ring.memories, count = pool->ring.slots_per_memory;
+    enum gpud_status status = GPUD_NO_MEMORY;
+    if (gpud_ring_slots(&pool->ring) + count > GPUD_RING_SLOTS_MAX)
+        gpud_fail(error, GPUD_NO_MEMORY, "the ring has its greatest size of %d slots",
+                  GPUD_RING_SLOTS_MAX);
+    else
+        status = gpud_ring_add(&pool->ring, part->memory, error);
+    if (status != GPUD_OK) {
+        gpud_pool_discard_part(part);
+        return status;
     }
-    pool->slots[index] = slots;
+    pool->views[index] = part->view;
+    pool->handle[index] = part->handle;
+    pool->exported[index] = part->exported;
+    pool->slots[index] = part->slots;
     for (uint32_t i = 0; i < count; i++) {
-        struct gpud_slot *slot = &slots[i];
+        struct gpud_slot *slot = &part->slots[i];
         slot->pool = pool;
-        slot->view = pool->views[index];
+        slot->view = part->view;
         slot->frame.ops = &lent_ops;
         slot->frame.owner = pool;
         slot->frame.slot = index * count + i;
@@ -100,6 +126,32 @@ enum gpud_status gpud_pool_grow(struct gpud_pool *pool, struct gpud_error *error
         slot->frame.info.layout = pool->layout;
         slot->frame.info.epoch = pool->epoch;
     }
+    return GPUD_OK;
+}
+
+enum gpud_status gpud_pool_describe(struct gpud_pool *pool, uint32_t first, bool same_process,
+                                    struct gpud_ring_description *description,
+                                    struct gpud_error *error)
+{
+    const struct gpud_ring *ring = &pool->ring;
+    description->slot_size = ring->slot_size;
+    description->slots_per_memory = ring->slots_per_memory;
+    description->memories = 0;
+    for (uint32_t i = first; i < ring->memories; i++) {
+        struct gpud_handle *handle = &description->handle[i - first];
+        if (same_process) {
+            gpud_memory_export_local(ring->memory[i], handle);
+            continue;
+        }
+        if (!pool->exported[i]) {
+            enum gpud_status status = gpud_memory_export(ring->memory[i], &pool->handle[i], error);
+            if (status != GPUD_OK)
+                return status;
+            pool->exported[i] = true;
+        }
+        *handle = pool->handle[i];
+    }
+    description->memories = ring->memories - first;
     return GPUD_OK;
 }
 
@@ -120,6 +172,8 @@ static void destroy(struct gpud_pool *pool)
             while (pool->slots[i][k].read_count)
                 gpud_fence_drop(&pool->slots[i][k].reads[--pool->slots[i][k].read_count]);
         free(pool->slots[i]);
+        if (pool->exported[i])
+            gpud_fd_close(&pool->handle[i].fd);
     }
     gpud_queue_unref(&pool->queue);
     gpud_ring_finish(&pool->ring);
@@ -173,7 +227,7 @@ struct gpud_slot *gpud_pool_take(struct gpud_pool *pool)
     pthread_mutex_lock(&pool->lock);
     if (pool->free_count) {
         slot = take_free(pool);
-        slot->users = 1;
+        atomic_store_explicit(&slot->users, 1, memory_order_relaxed);
         slot->written = ++pool->lent;
         pool->references++;
     }
@@ -203,7 +257,7 @@ struct gpud_slot *gpud_pool_take_old(struct gpud_pool *pool, uint64_t lent)
     if (slot) {
         pool->free_first++;
         pool->free_count--;
-        slot->users = 1;
+        atomic_store_explicit(&slot->users, 1, memory_order_relaxed);
         pool->references++;
     }
     pthread_mutex_unlock(&pool->lock);
@@ -246,21 +300,18 @@ void gpud_pool_wake(struct gpud_pool *pool)
 
 void gpud_slot_hold(struct gpud_slot *slot)
 {
-    pthread_mutex_lock(&slot->pool->lock);
-    slot->users++;
-    pthread_mutex_unlock(&slot->pool->lock);
+    atomic_fetch_add_explicit(&slot->users, 1, memory_order_relaxed);
 }
 
 void gpud_slot_drop(struct gpud_slot *slot)
 {
     struct gpud_pool *pool = slot->pool;
-    bool last = false;
+    if (atomic_fetch_sub_explicit(&slot->users, 1, memory_order_acq_rel) != 1)
+        return;
     pthread_mutex_lock(&pool->lock);
-    if (--slot->users == 0) {
-        put_free(pool, slot);
-        last = --pool->references == 0;
-        pthread_cond_signal(&pool->freed);
-    }
+    put_free(pool, slot);
+    bool last = --pool->references == 0;
+    pthread_cond_signal(&pool->freed);
     pthread_mutex_unlock(&pool->lock);
     if (last)
         destroy(pool);

@@ -5,8 +5,9 @@
  * receivers that map them. A slot is free again when the application and every receiver are
  * finished with it.
  *
- * Thread-safe by a lock of its own, because lent frames may come back from any thread, even after
- * the sender and the epoch are gone: the pool lives until its last slot is back. */
+ * Slots are taken and come back under a lock of the pool's own, because lent frames may come back
+ * from any thread, even after the sender and the epoch are gone: the pool lives until its last slot
+ * is back. The ring is under the lock of its owner. */
 #ifndef GPUD_STREAM_SENDER_POOL_H
 #define GPUD_STREAM_SENDER_POOL_H
 
@@ -21,7 +22,7 @@ struct gpud_slot {
     struct gpud_frame frame; /* first: a lent frame is its slot */
     struct gpud_pool *pool;
     struct gpud_memory *view; /* the memory as pool->viewer sees it; NULL without a viewer */
-    uint32_t users;           /* under pool->lock */
+    atomic_uint users;        /* who writes or reads it; 0: it is free */
     uint64_t written;         /* when it was lent last, by pool->lent; 0: it is clear */
     /* What other queues than the pool's still have to read in the slot: whoever gets it next comes
      * after them. */
@@ -41,6 +42,8 @@ struct gpud_pool {
     struct gpud_device *viewer; /* another device that copies into the slots; NULL: none */
     struct gpud_ring ring;
     struct gpud_memory *views[GPUD_RING_MEMORIES_MAX];
+    struct gpud_handle handle[GPUD_RING_MEMORIES_MAX]; /* as others import them; made when needed */
+    bool exported[GPUD_RING_MEMORIES_MAX];
     struct gpud_slot *slots[GPUD_RING_MEMORIES_MAX]; /* by memory */
     uint32_t opened;                                 /* memories whose slots are lent */
     /* Round a circle. On the host the slot that came last goes first, it is the one in the caches;
@@ -57,10 +60,30 @@ enum gpud_status gpud_pool_create(struct gpud_device *device, struct gpud_queue 
                                   const struct gpud_layout *layout, uint32_t epoch, uint32_t slots,
                                   struct gpud_pool **pool, struct gpud_error *error);
 
-/* Another memory, whose slots are not lent yet: first everybody who maps the ring must know of it.
- */
-enum gpud_status gpud_pool_grow(struct gpud_pool *pool, struct gpud_error *error);
+/* Another memory for a pool. Making one may take long; adding it does not. */
+struct gpud_pool_part {
+    struct gpud_memory *memory, *view;
+    struct gpud_handle handle;
+    bool exported;
+    struct gpud_slot *slots;
+};
+
+/* Makes one; needs no lock but a reference on the pool. */
+enum gpud_status gpud_pool_make_part(const struct gpud_pool *pool, struct gpud_pool_part *part,
+                                     struct gpud_error *error);
+void gpud_pool_discard_part(struct gpud_pool_part *part);
+
+/* Adds it; on failure it is discarded. Its slots are not lent yet: first everybody who maps the
+ * ring must know of it. */
+enum gpud_status gpud_pool_add_part(struct gpud_pool *pool, struct gpud_pool_part *part,
+                                    struct gpud_error *error);
 void gpud_pool_open(struct gpud_pool *pool);
+
+/* What others are told of the memories from `first` on. The descriptors in it stay the pool's.
+ * same_process: by pointer. */
+enum gpud_status gpud_pool_describe(struct gpud_pool *pool, uint32_t first, bool same_process,
+                                    struct gpud_ring_description *description,
+                                    struct gpud_error *error);
 
 /* For one more owner. */
 void gpud_pool_ref(struct gpud_pool *pool);

@@ -44,10 +44,9 @@ enum gpud_status gpud_sender_create(struct gpud_context *context,
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a sender");
 
     pthread_mutex_init(&made->lock, NULL);
-    gpud_cond_init(&made->changed);
     made->context = context;
     atomic_init(&made->references, 1);
-    made->listener.fd = made->wake = -1;
+    made->listener.fd = made->wake = made->retired.wake = -1;
     made->slots = params->slots ? params->slots : 4;
     made->slow_receiver = params->slow_receiver ? params->slow_receiver : GPUD_SLOW_BLOCK;
     made->require_direct = params->require_direct;
@@ -85,6 +84,8 @@ void gpud_sender_unref(struct gpud_sender *sender)
 {
     if (atomic_fetch_sub(&sender->references, 1) != 1)
         return;
+    gpud_retired_destroy(gpud_retired_take(&sender->retired));
+    gpud_delivery_free_records(sender);
     gpud_pool_unref(&sender->host_pool);
     gpud_pool_unref(&sender->device_pool);
     gpud_queue_unref(&sender->host_queue);
@@ -93,7 +94,6 @@ void gpud_sender_unref(struct gpud_sender *sender)
     gpud_device_close(&sender->device);
     for (int i = 0; i < GPUD_STICKY_MAX; i++)
         free(sender->sticky[i]);
-    pthread_cond_destroy(&sender->changed);
     pthread_mutex_destroy(&sender->lock);
     free(sender);
 }
@@ -142,35 +142,51 @@ void gpud_sender_destroy(struct gpud_sender **sender)
         gpud_link_unref(link);
     }
     gone->link_count = 0;
+    struct gpud_transport *retired = gpud_retired_take(&gone->retired);
     gpud_sender_unlock(gone);
+    gpud_retired_destroy(retired);
     gpud_sender_unref(gone);
     gpud_context_drain(context);
 }
 
 /* --- epochs -------------------------------------------------------------------------------- */
 
-struct gpud_pool *gpud_sender_pool(struct gpud_sender *sender, enum gpud_ring_place place,
-                                   struct gpud_error *error)
+enum gpud_status gpud_sender_get_pool(struct gpud_sender *sender, enum gpud_ring_place place,
+                                      struct gpud_pool **pool, struct gpud_error *error)
 {
     bool on_host = sender->device == sender->host;
     bool staging = place == GPUD_RING_SENDER_HOST && !on_host;
-    struct gpud_pool **pool = staging ? &sender->host_pool : &sender->device_pool;
-    if (*pool)
-        return *pool;
+    struct gpud_pool **own = staging ? &sender->host_pool : &sender->device_pool, *made;
+    if (*own) {
+        *pool = *own;
+        return GPUD_OK;
+    }
     struct gpud_device *device = staging ? sender->host : sender->device;
     bool shareable = device->caps & GPUD_CAP_SHARE;
-    struct gpud_pool *made;
-    if (gpud_pool_create(device, device->caps & GPUD_CAP_HOST_MEMORY ? NULL : sender->queue,
-                         shareable ? GPUD_USAGE_SHARE : GPUD_USAGE_LOCAL,
-                         staging ? sender->device : NULL, &sender->layout, sender->epoch,
-                         sender->slots, &made, error) != GPUD_OK)
-        return NULL;
-    *pool = made;
-    return made;
+    struct gpud_layout layout = sender->layout;
+    uint32_t epoch = sender->epoch;
+    gpud_sender_unlock(sender);
+    enum gpud_status status = gpud_pool_create(
+        device, device->caps & GPUD_CAP_HOST_MEMORY ? NULL : sender->queue,
+        shareable ? GPUD_USAGE_SHARE : GPUD_USAGE_LOCAL, staging ? sender->device : NULL, &layout,
+        epoch, sender->slots, &made, error);
+    gpud_sender_lock(sender);
+    if (status != GPUD_OK)
+        return status;
+    if (sender->epoch != epoch)
+        status = gpud_sender_new_format(error);
+    else if (!*own)
+        *own = made, made = NULL; /* else somebody else was faster */
+    gpud_pool_unref(&made);
+    if (status == GPUD_OK)
+        *pool = *own;
+    return status;
 }
 
 void gpud_sender_start_epoch(struct gpud_sender *sender)
 {
+    struct gpud_link *links[GPUD_RECEIVERS_MAX];
+    uint32_t count = 0;
     /* Receivers may still read slots of the epoch before. */
     gpud_pool_unref(&sender->host_pool);
     gpud_pool_unref(&sender->device_pool);
@@ -179,11 +195,15 @@ void gpud_sender_start_epoch(struct gpud_sender *sender)
                   sender->epoch, sender->layout.width, sender->layout.height, sender->layout.format,
                   sender->layout.size);
     for (uint32_t i = 0; i < sender->link_count; i++) {
-        struct gpud_link *link = sender->links[i];
-        if (link->state != GPUD_LINK_HELLO && link->state < GPUD_LINK_LEAVING) {
-            link->trials.failed = 0; /* what was measured stays true */
-            gpud_link_offer(link);
+        links[count] = sender->links[i];
+        links[count++]->references++;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (links[i]->state != GPUD_LINK_HELLO && links[i]->state < GPUD_LINK_LEAVING) {
+            links[i]->trials.failed = 0; /* what was measured stays true */
+            gpud_link_offer(links[i]);
         }
+        gpud_link_unref(links[i]);
     }
 }
 
@@ -214,6 +234,11 @@ enum gpud_status gpud_sender_not_configured(struct gpud_error *error)
                      "the sender has no format yet: call gpud_sender_configure() first");
 }
 
+enum gpud_status gpud_sender_new_format(struct gpud_error *error)
+{
+    return gpud_fail(error, GPUD_INVALID, "the format changed meanwhile");
+}
+
 enum gpud_status gpud_sender_interrupted(struct gpud_error *error)
 {
     return gpud_fail(error, GPUD_AGAIN, "interrupted");
@@ -232,11 +257,19 @@ static uint32_t streaming(const struct gpud_sender *sender)
     return count;
 }
 
+void gpud_sender_changed(struct gpud_sender *sender)
+{
+    atomic_fetch_add(&sender->changes, 1);
+    gpud_futex_wake(&sender->changes);
+}
+
 void gpud_sender_wait_for_change(struct gpud_sender *sender, int64_t deadline)
 {
     int64_t slice = gpud_now() + SLICE;
-    struct timespec until = gpud_timespec(slice < deadline ? slice : deadline);
-    pthread_cond_timedwait(&sender->changed, &sender->lock, &until);
+    uint32_t seen = atomic_load(&sender->changes);
+    gpud_sender_unlock(sender);
+    gpud_futex_wait(&sender->changes, seen, slice < deadline ? slice : deadline);
+    gpud_sender_lock(sender);
 }
 
 enum gpud_status gpud_sender_wait(struct gpud_sender *sender, uint32_t count, int64_t timeout_ns,
@@ -314,7 +347,7 @@ enum gpud_status gpud_sender_take_slot(struct gpud_sender *sender, struct gpud_p
         gpud_sender_lock(sender);
         gpud_pool_unref(&kept);
         if (epoch != sender->epoch)
-            return gpud_fail(error, GPUD_INVALID, "the format changed meanwhile");
+            return gpud_sender_new_format(error);
     }
 }
 
@@ -326,14 +359,12 @@ enum gpud_status gpud_sender_acquire(struct gpud_sender *sender, int64_t timeout
     struct gpud_slot *slot = NULL;
     gpud_sender_lock(sender);
     enum gpud_status status = GPUD_OK;
-    struct gpud_error reason = {0};
-    struct gpud_pool *pool = NULL;
+    struct gpud_pool *pool;
     if (!sender->configured)
         status = gpud_sender_not_configured(error);
-    else if (!(pool = gpud_sender_pool(sender, GPUD_RING_SENDER_DEVICE, &reason)))
-        status = gpud_fail_native(error, reason.status, reason.origin, reason.native, "%s",
-                                  reason.reason);
     else
+        status = gpud_sender_get_pool(sender, GPUD_RING_SENDER_DEVICE, &pool, error);
+    if (status == GPUD_OK)
         status = gpud_sender_take_slot(sender, pool, gpud_deadline(timeout_ns), &slot, error);
     gpud_sender_unlock(sender);
     if (status == GPUD_OK)
@@ -427,7 +458,7 @@ void gpud_sender_get_info(struct gpud_sender *sender, struct gpud_sender_info *i
 /* Whoever waits, for a receiver or for a slot, looks again. */
 static void wake_waiting(struct gpud_sender *sender)
 {
-    pthread_cond_broadcast(&sender->changed);
+    gpud_sender_changed(sender);
     for (uint32_t i = 0; i < sender->link_count; i++)
         if (sender->links[i]->transport)
             gpud_transport_wake_sender(sender->links[i]->transport);

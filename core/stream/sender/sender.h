@@ -52,6 +52,7 @@ struct gpud_link {
     enum gpud_link_state state;
     int64_t deadline; /* of the state; INT64_MAX: none. IDLE: when it is to be offered a route */
     int64_t offer_by; /* IDLE: no later than that; 0: nothing stood in the way yet */
+    uint32_t offers;  /* begun so far: the latest counts */
     bool streamed;    /* has been STREAMING: its frames are promised, and counted */
     bool told;        /* the application knows of it */
     bool told_end;    /* and of its end */
@@ -104,10 +105,10 @@ struct gpud_sender {
 
     atomic_bool interrupted;
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* a link's state, or a completion */
-    atomic_uint references; /* the application's, and one for each delivery under way */
-    struct gpud_pending_delivery
-        *_Atomic completed; /* deliveries that are done, latest first (delivery.c) */
+    _Atomic uint32_t changes; /* of links: whoever waits for one sleeps on it */
+    atomic_uint references;   /* the application's, and one for each delivery under way */
+    struct gpud_pending_delivery *_Atomic completed; /* whose copies are done, latest first */
+    struct gpud_pending_delivery *_Atomic spare;     /* records that are free */
 
     /* The epoch. */
     bool configured, ended;
@@ -126,6 +127,7 @@ struct gpud_sender {
     struct gpud_link *links[GPUD_RECEIVERS_MAX];
     uint32_t link_count;
     uint64_t link_ids;
+    struct gpud_retired retired;                        /* transports that the thread takes apart */
     struct gpud_newcomer newcomers[GPUD_NEWCOMERS_MAX]; /* in the order in which they came */
     uint32_t newcomer_count;
 
@@ -150,9 +152,10 @@ void gpud_sender_unlock(struct gpud_sender *sender);
 
 /* --- sender.c ------------------------------------------------------------------------------ */
 
-/* The pool that a route shares, made when it is first needed; NULL on failure. Under the lock. */
-struct gpud_pool *gpud_sender_pool(struct gpud_sender *sender, enum gpud_ring_place place,
-                                   struct gpud_error *error);
+/* The pool that a route shares, made when it is first needed. Under the lock, which is dropped
+ * meanwhile. GPUD_INVALID: the format changed while it was made. */
+enum gpud_status gpud_sender_get_pool(struct gpud_sender *sender, enum gpud_ring_place place,
+                                      struct gpud_pool **pool, struct gpud_error *error);
 
 /* A free slot of a pool, waiting for one (the lock is dropped meanwhile). */
 enum gpud_status gpud_sender_take_slot(struct gpud_sender *sender, struct gpud_pool *pool,
@@ -161,14 +164,20 @@ enum gpud_status gpud_sender_take_slot(struct gpud_sender *sender, struct gpud_p
 
 void gpud_sender_unref(struct gpud_sender *sender);
 
-/* A new ring for everybody, with the layout that is set. Under the lock. */
+/* A new ring for everybody, with the layout that is set. Under the lock, which is dropped
+ * meanwhile.
+ */
 void gpud_sender_start_epoch(struct gpud_sender *sender);
 
-/* Sleeps until a link changes, at most a slice; the lock is dropped meanwhile. */
+/* A link's state is another: whoever waits looks again. */
+void gpud_sender_changed(struct gpud_sender *sender);
+
+/* Sleeps until then, at most a slice; the lock is dropped meanwhile. */
 void gpud_sender_wait_for_change(struct gpud_sender *sender, int64_t deadline);
 
 /* Refusals that several calls share. */
 enum gpud_status gpud_sender_not_configured(struct gpud_error *error);
+enum gpud_status gpud_sender_new_format(struct gpud_error *error);
 enum gpud_status gpud_sender_interrupted(struct gpud_error *error);
 enum gpud_status gpud_sender_bad_timeout(struct gpud_error *error);
 
@@ -198,6 +207,9 @@ struct gpud_delivery {
  * frame. */
 enum gpud_status gpud_deliver(struct gpud_sender *sender, const struct gpud_delivery *delivery,
                               struct gpud_error *error);
+
+/* The last thing of a sender. */
+void gpud_delivery_free_records(struct gpud_sender *sender);
 
 /* --- source.c; without the lock ------------------------------------------------------------ */
 
@@ -281,8 +293,8 @@ const struct gpud_route_ops *gpud_link_choose_route(struct gpud_link *link);
  * the listener's thread; the lock is dropped meanwhile. */
 enum gpud_status gpud_link_clear_ring(struct gpud_link *link, struct gpud_error *error);
 
-/* Offers it. What the system has none of at the moment (descriptors, say) it may have in a while:
- * the link waits IDLE for that, some seconds at most. */
+/* Offers it; the lock is dropped meanwhile. What the system has none of at the moment (descriptors,
+ * say) it may have in a while: the link waits IDLE for that, some seconds at most. */
 void gpud_link_offer(struct gpud_link *link);
 
 /* The route that was offered does not work: the next one. */

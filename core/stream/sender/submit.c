@@ -124,21 +124,21 @@ static enum gpud_status take_slots(struct gpud_sender *sender, struct gpud_link 
     }
     enum gpud_status status = GPUD_OK;
     if (local) {
-        struct gpud_pool *pool = gpud_sender_pool(sender, GPUD_RING_SENDER_DEVICE, error);
-        struct gpud_slot *own = pool ? gpud_pool_slot_of(pool, delivery->frame) : NULL;
+        struct gpud_pool *pool;
+        status = gpud_sender_get_pool(sender, GPUD_RING_SENDER_DEVICE, &pool, error);
+        struct gpud_slot *own = status == GPUD_OK ? gpud_pool_slot_of(pool, delivery->frame) : NULL;
         if (own) {
             gpud_slot_hold(own);
             delivery->device_slot = own;
-        } else {
-            status =
-                pool ? gpud_sender_take_slot(sender, pool, deadline, &delivery->device_slot, error)
-                     : GPUD_NO_MEMORY;
+        } else if (status == GPUD_OK) {
+            status = gpud_sender_take_slot(sender, pool, deadline, &delivery->device_slot, error);
         }
     }
     if (staging && status == GPUD_OK) {
-        struct gpud_pool *pool = gpud_sender_pool(sender, GPUD_RING_SENDER_HOST, error);
-        status = pool ? gpud_sender_take_slot(sender, pool, deadline, &delivery->host_slot, error)
-                      : GPUD_NO_MEMORY;
+        struct gpud_pool *pool;
+        status = gpud_sender_get_pool(sender, GPUD_RING_SENDER_HOST, &pool, error);
+        if (status == GPUD_OK)
+            status = gpud_sender_take_slot(sender, pool, deadline, &delivery->host_slot, error);
     }
     return status;
 }

@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* A peer that died cannot wake anybody: look at the world this often. */
 #define SLICE (50 * GPUD_MSEC)
@@ -16,6 +17,7 @@
 
 enum gpud_status gpud_transport_create(const struct gpud_route_ops *route,
                                        enum gpud_signal_place place, struct gpud_pool *pool,
+                                       struct gpud_retired *retired,
                                        struct gpud_transport **transport, struct gpud_error *error)
 {
     struct gpud_transport *made = calloc(1, sizeof(*made));
@@ -24,6 +26,7 @@ enum gpud_status gpud_transport_create(const struct gpud_route_ops *route,
     made->references = 1;
     made->route = route;
     made->place = place;
+    made->retired = retired;
     if (pool) {
         made->pool = pool;
         made->known_memories = pool->ring.memories;
@@ -103,6 +106,22 @@ void gpud_transport_unref(struct gpud_transport **transport)
     *transport = NULL;
     if (--gone->references)
         return;
+    gone->next_retired = gone->retired->first;
+    gone->retired->first = gone;
+    uint64_t one = 1;
+    ssize_t written = gone->retired->wake >= 0 ? write(gone->retired->wake, &one, sizeof(one)) : 0;
+    (void)written; /* what it counts does not matter */
+}
+
+struct gpud_transport *gpud_retired_take(struct gpud_retired *retired)
+{
+    struct gpud_transport *first = retired->first;
+    retired->first = NULL;
+    return first;
+}
+
+static void destroy(struct gpud_transport *gone)
+{
     for (uint32_t i = 0; i < GPUD_PAGE_ENTRIES; i++) {
         gpud_signal_destroy(&gone->signal[i]);
         if (gone->slot_of[i])
@@ -118,6 +137,15 @@ void gpud_transport_unref(struct gpud_transport **transport)
         gpud_memory_unmap_pages(gone->page.page, sizeof(struct gpud_page));
     gpud_pool_unref(&gone->pool);
     free(gone);
+}
+
+void gpud_retired_destroy(struct gpud_transport *first)
+{
+    while (first) {
+        struct gpud_transport *gone = first;
+        first = gone->next_retired;
+        destroy(gone);
+    }
 }
 
 bool gpud_transport_is_in_use(const struct gpud_transport *transport)

@@ -20,8 +20,17 @@ struct gpud_link_queues {
     struct gpud_queue *wait; /* waits for the receiver's words */
 };
 
+/* Transports that nobody uses any more. To unmap and to unpin takes its time: a thread that is
+ * woken for it takes them apart, without the lock. */
+struct gpud_retired {
+    struct gpud_transport *first;
+    int wake; /* eventfd of that thread; -1: none */
+};
+
 struct gpud_transport {
     uint32_t references;
+    struct gpud_retired *retired; /* where it goes in the end */
+    struct gpud_transport *next_retired;
     const struct gpud_route_ops *route;
     struct gpud_page_sender page;
     struct gpud_pool *pool;  /* SENDER_DEVICE, SENDER_HOST: the ring that is shared */
@@ -43,16 +52,21 @@ struct gpud_transport {
  * receiver's). */
 enum gpud_status gpud_transport_create(const struct gpud_route_ops *route,
                                        enum gpud_signal_place place, struct gpud_pool *pool,
+                                       struct gpud_retired *retired,
                                        struct gpud_transport **transport, struct gpud_error *error);
 
 /* With the receiver's ACCEPT: maps its page, imports its ring. Everything in it is a peer's word.
- * fd: the connection. */
+ * fd: the connection. Without the lock: nobody else knows the transport yet. */
 enum gpud_status gpud_transport_connect(struct gpud_transport *transport,
                                         struct gpud_device *device, int fd,
                                         const struct gpud_accept *accept, bool local,
                                         uint64_t frame_size, struct gpud_error *error);
 
 void gpud_transport_unref(struct gpud_transport **transport);
+
+/* Those that are retired, under the lock; and their end, without it. */
+struct gpud_transport *gpud_retired_take(struct gpud_retired *retired);
+void gpud_retired_destroy(struct gpud_transport *first);
 
 /* Whether the receiver, or its device, still has frames. */
 bool gpud_transport_is_in_use(const struct gpud_transport *transport);
