@@ -7,9 +7,9 @@
 
 #include "base/clock.h"
 #include "capture/capture.h"
-#include "check.h"
 #include "fake_driver.h"
 #include "fake_gpu.h"
+#include "support/check.h"
 
 struct bench {
     struct fake_driver driver; /* set what it shall be before bench_open() */

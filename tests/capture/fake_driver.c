@@ -3,7 +3,7 @@
 
 #include "fake_driver.h"
 
-#include "check.h"
+#include "support/check.h"
 
 #include <errno.h>
 #include <sys/eventfd.h>

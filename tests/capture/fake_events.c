@@ -4,7 +4,7 @@
 /* What happens to the fake driver: frames arrive, the card is pulled out. */
 #include "fake_driver.h"
 
-#include "check.h"
+#include "support/check.h"
 
 #include <unistd.h>
 

@@ -4,7 +4,7 @@
 #include "fake_gpu.h"
 
 #include "base/clock.h"
-#include "check.h"
+#include "support/check.h"
 
 #include <unistd.h>
 

@@ -4,7 +4,7 @@
 /* V4L2's formats: their names, and where their planes lie when a driver gives its strides and
  * sizes. */
 #include "capture/formats.h"
-#include "check.h"
+#include "support/check.h"
 
 #include <linux/videodev2.h>
 #include <unistd.h>

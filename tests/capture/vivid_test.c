@@ -4,8 +4,8 @@
 /* Captures from the kernel's test card: vivid_test SINGLE MULTI, the nodes of a single- and of a
  * multi-planar vivid with error injection. Runs as root in tests/vm/guest; every frame is checked
  * by its content. */
-#include "check.h"
-#include "vivid_picture.h"
+#include "support/check.h"
+#include "support/vivid_picture.h"
 
 #include <gpudirect/capture.h>
 

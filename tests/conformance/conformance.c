@@ -3,8 +3,8 @@
 
 #include "conformance.h"
 
-#include "../again.h"
 #include "device/opencl/opencl.h"
+#include "support/spawn_again.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -5,9 +5,9 @@
  * sender, of a receiver and the sender behind it, and of the last receiver. What arrives is what
  * was sent, although nobody in between waits for it or looks at it, and although the first ring is
  * so small that a slot given back too early is written again at once. */
-#include "../check.h"
-#include "../process/picture.h"
 #include "base/clock.h"
+#include "support/check.h"
+#include "support/picture.h"
 #include <gpudirect/gpudirect.h>
 
 #define FRAMES 40

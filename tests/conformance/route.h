@@ -7,8 +7,8 @@
 #ifndef GPUD_CONFORMANCE_ROUTE_H
 #define GPUD_CONFORMANCE_ROUTE_H
 
-#include "../check.h"
-#include "../process/peer.h"
+#include "support/check.h"
+#include "support/peer.h"
 
 struct way {
     const char *name;

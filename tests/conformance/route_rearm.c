@@ -5,9 +5,9 @@
  * a core whose signals are good for ten frames only, in every process of the test. No frame may be
  * lost over it, and the application must not be told of a format that did not change more often
  * than epochs changed. */
-#include "../check.h"
-#include "../process/peer.h"
 #include "stream/sender/transport.h"
+#include "support/check.h"
+#include "support/peer.h"
 
 _Static_assert(GPUD_SIGNAL_LIMIT == 10, "this test needs a core whose signals are soon used up");
 

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "../process/picture.h"
 #include "route.h"
+#include "support/picture.h"
 
 #include <pthread.h>
 

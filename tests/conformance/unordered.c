@@ -3,7 +3,7 @@
 
 /* Stands between the core and OpenCL (the linker's --wrap): each callback comes from a thread of
  * its own, up to a millisecond late, so that callbacks overtake each other. */
-#include "../check.h"
+#include "support/check.h"
 
 #include <CL/cl.h>
 #include <pthread.h>

@@ -7,8 +7,8 @@
 #ifndef FAKE_CUDA_TEST_H
 #define FAKE_CUDA_TEST_H
 
-#include "../check.h"
 #include "functions.h"
+#include "support/check.h"
 
 #include <stdbool.h>
 

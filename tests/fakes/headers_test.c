@@ -6,7 +6,7 @@
 
 #include "headers_values.h"
 
-#include "../check.h"
+#include "support/check.h"
 
 #include <ctype.h>
 #include <stdbool.h>

@@ -3,7 +3,7 @@
 
 #include "cell.h"
 
-#include "../check.h"
+#include "support/check.h"
 
 #define A_SEGMENT                                                                  \
     100 /* kills with one honest receiver, which lives no longer than some minutes \

@@ -6,8 +6,8 @@
 #ifndef GPUD_TESTS_KILL_CELL_H
 #define GPUD_TESTS_KILL_CELL_H
 
-#include "../process/peer.h"
 #include "child.h"
+#include "support/peer.h"
 #include "view.h"
 #include <pthread.h>
 

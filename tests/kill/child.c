@@ -3,11 +3,11 @@
 
 #include "child.h"
 
-#include "../check.h"
-#include "../process/peer.h"
 #include "base/sleep.h"
 #include "base/stop.h"
 #include "cell.h"
+#include "support/check.h"
+#include "support/peer.h"
 #include "view.h"
 
 #include <errno.h>

@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "../check.h"
 #include "base/sleep.h"
 #include "cell.h"
+#include "support/check.h"
 
 #include <errno.h>
 #include <poll.h>

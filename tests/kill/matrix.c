@@ -6,8 +6,8 @@
  * a word (I1, I2, I3), nothing leaks (I4). Every cell runs in a process of its own, some at a time;
  * at the end a table says how often each point was died at, and after how many ms at most frames
  * came again. */
-#include "../check.h"
 #include "cell.h"
+#include "support/check.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The survivors receive: senders die, this process and an honest receiver in another one see it. */
-#include "../check.h"
 #include "cell.h"
+#include "support/check.h"
 
 #define EVERY 4 /* frames of one connection, where it is made anew again and again */
 

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The survivor sends: receivers die beside an honest one. */
-#include "../check.h"
 #include "cell.h"
+#include "support/check.h"
 
 #define EVERY 4 /* frames, between two things that are not frames */
 

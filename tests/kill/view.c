@@ -3,7 +3,7 @@
 
 #include "view.h"
 
-#include "../process/picture.h"
+#include "support/picture.h"
 
 #include <stdio.h>
 

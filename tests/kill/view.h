@@ -6,7 +6,7 @@
 #ifndef GPUD_TESTS_KILL_VIEW_H
 #define GPUD_TESTS_KILL_VIEW_H
 
-#include "../process/gpu.h"
+#include "support/gpu.h"
 #include <gpudirect/gpudirect.h>
 
 /* Bytes of the smallest frame: what a stream reads of each. */

@@ -4,7 +4,7 @@
 /* Checks frames of vivid's test card that a pipeline wrote to a file: every frame has the colour
  * bars in their places, and no two neighbours are the same picture, because a counter in it moves.
  *     vivid_frames FILE FORMAT WIDTH HEIGHT AT_LEAST */
-#include "../capture/vivid_picture.h"
+#include "support/vivid_picture.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -4,9 +4,9 @@
 /* gpudirectsrc in a harness, and on its address a scripted sender. */
 #include "hostile.h"
 
-#include "../process/picture.h"
 #include "base/fd.h"
 #include "device/device.h"
+#include "support/picture.h"
 
 #include <glib/gstdio.h>
 #include <unistd.h>

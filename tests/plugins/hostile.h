@@ -1,13 +1,13 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* gpudirectsrc in a harness, and on its address a scripted sender (see process/raw.h) that breaks
+/* gpudirectsrc in a harness, and on its address a scripted sender (see support/raw.h) that breaks
  * the protocol on purpose. One of each per test. */
 #ifndef GPUD_TESTS_PLUGINS_HOSTILE_H
 #define GPUD_TESTS_PLUGINS_HOSTILE_H
 
-#include "../process/raw.h"
 #include "ends.h"
+#include "support/raw.h"
 
 struct hostile {
     struct raw_server server;

@@ -3,8 +3,8 @@
 
 /* What a peer says of time, reckoned with: nothing overflows, and what comes out is a time. Runs
  * under the sanitizers, which see what a result does not show. */
-#include "../check.h"
 #include "event.h"
+#include "support/check.h"
 #include "timeline.h"
 
 #include <string.h>

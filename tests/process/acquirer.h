@@ -5,9 +5,9 @@
 #ifndef GPUD_TESTS_ACQUIRER_H
 #define GPUD_TESTS_ACQUIRER_H
 
-#include "../check.h"
-#include "peer.h"
-#include "raw.h"
+#include "support/check.h"
+#include "support/peer.h"
+#include "support/raw.h"
 
 #include <pthread.h>
 

@@ -4,11 +4,11 @@
 /* Last words are heard: a connection that is closed while its owner had not read everything is
  * reset by the kernel, and what was said before must still arrive. And a peer of another process
  * cannot pass for one of this process. */
-#include "../check.h"
 #include "base/fd.h"
-#include "peer.h"
-#include "raw.h"
 #include "stream/sender/sender.h"
+#include "support/check.h"
+#include "support/peer.h"
+#include "support/raw.h"
 
 #include <sys/wait.h>
 

@@ -3,10 +3,10 @@
 
 #include "faults.h"
 
-#include "../again.h"
-#include "../check.h"
-#include "peer.h"
-#include "picture.h"
+#include "support/check.h"
+#include "support/peer.h"
+#include "support/picture.h"
+#include "support/spawn_again.h"
 
 #include <fcntl.h>
 #include <pthread.h>

@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* A CUDA driver that fails. No rule of the driver is broken meanwhile. */
-#include "../check.h"
 #include "device/cuda/driver.h"
 #include "faults.h"
+#include "support/check.h"
 
 #include <dlfcn.h>
 

@@ -3,8 +3,8 @@
 
 /* A system that fails: no memory, no descriptors, no threads. The linker puts the functions below
  * between the library's objects and libc (see meson.build). */
-#include "../check.h"
 #include "faults.h"
+#include "support/check.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,11 +3,11 @@
 
 /* Death and silence at every step of the handshake, on both sides: who is left streams, or connects
  * to the next peer, and who says nothing is given up by its deadline, with a sentence. */
-#include "../again.h"
-#include "../check.h"
 #include "base/fd.h"
-#include "raw.h"
 #include "steady.h"
+#include "support/check.h"
+#include "support/raw.h"
+#include "support/spawn_again.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -3,9 +3,9 @@
 
 /* Frames that outlive their receiver: they stay as they are until they are released, and their
  * slots come back then; where the sender has to have a slot back, the frame is flagged. */
-#include "../check.h"
-#include "picture.h"
 #include "steady.h"
+#include "support/check.h"
+#include "support/picture.h"
 
 #define HELD 3
 

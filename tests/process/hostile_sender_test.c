@@ -6,7 +6,7 @@
  * and nothing is left open. */
 #include "acquirer.h"
 #include "base/fd.h"
-#include "peer.h"
+#include "support/peer.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,9 +5,9 @@
  * the dead will never write. The survivor's stream comes to its end all the same, what is not whole
  * is flagged and nothing else is, the next peer is streamed with, and neither descriptors nor
  * threads nor a GPU's memory leak. Then peers that live and do not keep their word. */
-#include "../check.h"
-#include "peer.h"
-#include "raw.h"
+#include "support/check.h"
+#include "support/peer.h"
+#include "support/raw.h"
 #include "survivor.h"
 
 #include <signal.h>

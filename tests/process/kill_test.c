@@ -3,9 +3,9 @@
 
 /* kill −9 in mid-stream, over and over: the survivor streams again with the next peer within 2 s, a
  * crash is never taken for the end of the stream, and nothing leaks. */
-#include "../check.h"
-#include "peer.h"
-#include "picture.h"
+#include "support/check.h"
+#include "support/peer.h"
+#include "support/picture.h"
 
 #include <signal.h>
 #include <sys/wait.h>

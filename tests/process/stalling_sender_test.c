@@ -5,7 +5,7 @@
  * its back. The receiver notices each within its deadlines, says why, and connects to the next
  * sender. */
 #include "acquirer.h"
-#include "peer.h"
+#include "support/peer.h"
 
 #define ADDRESS "stalling"
 

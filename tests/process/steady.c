@@ -3,7 +3,7 @@
 
 #include "steady.h"
 
-#include "../check.h"
+#include "support/check.h"
 
 static void *stream(void *arg)
 {

@@ -7,8 +7,8 @@
 #ifndef GPUD_TESTS_STEADY_H
 #define GPUD_TESTS_STEADY_H
 
-#include "peer.h"
-#include "raw.h"
+#include "support/peer.h"
+#include "support/raw.h"
 #include <pthread.h>
 
 #define STEADY_ADDRESS "steady"

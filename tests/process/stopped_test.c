@@ -3,8 +3,8 @@
 
 /* Receivers that stand still: stopped in mid-stream, or not acquiring while the format changes. The
  * others lose nothing, the sender never waits longer than its policy and its caller say. */
-#include "../check.h"
-#include "peer.h"
+#include "support/check.h"
+#include "support/peer.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -3,8 +3,8 @@
 
 #include "survivor.h"
 
-#include "../check.h"
-#include "peer.h"
+#include "support/check.h"
+#include "support/peer.h"
 
 struct scene scene;
 

@@ -6,7 +6,7 @@
 #ifndef GPUD_TESTS_SURVIVOR_H
 #define GPUD_TESTS_SURVIVOR_H
 
-#include "gpu.h"
+#include "support/gpu.h"
 #include "victim.h"
 
 #define SURVIVOR_ADDRESS "kill-cuda"

@@ -5,10 +5,10 @@
  * somebody opened the way, they are turned away by the kernel's word of who they are, with a
  * sentence at both ends. A receiver does not listen to them either. Where both ends let others in
  * they get the pictures, and cannot write them. */
-#include "../check.h"
-#include "raw.h"
 #include "steady.h"
 #include "stream/sender/admission.h"
+#include "support/check.h"
+#include "support/raw.h"
 #include "wire/socket.h"
 
 #include <dlfcn.h>

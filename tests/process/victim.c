@@ -3,9 +3,9 @@
 
 #include "victim.h"
 
-#include "../check.h"
-#include "gpu.h"
-#include "peer.h"
+#include "support/check.h"
+#include "support/gpu.h"
+#include "support/peer.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -3,10 +3,10 @@
 
 /* What gpudirect-bench believes about frames: a whole one is whole, any damage to what it marks is
  * seen, and the numbers of its report are right. */
-#include "../check.h"
 #include "frames.h"
 #include "rows.h"
 #include "stats.h"
+#include "support/check.h"
 
 #include <math.h>
 

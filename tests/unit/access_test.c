@@ -3,8 +3,8 @@
 
 /* Which users are let in: what may be written, what the socket's file and its folders must be like,
  * and who somebody is. What happens between two users is shown by process-users. */
-#include "../check.h"
 #include "base/fd.h"
+#include "support/check.h"
 #include "wire/socket.h"
 
 #include <errno.h>

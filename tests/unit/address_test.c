@@ -3,9 +3,9 @@
 
 /* Addresses and how a path is claimed: good and bad names, directories that are not private,
  * sockets left behind by the dead, those of the living, and many who want the same one at once. */
-#include "../check.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "support/check.h"
 #include "wire/hint.h"
 #include "wire/lock.h"
 #include "wire/socket.h"

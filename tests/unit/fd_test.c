@@ -3,8 +3,8 @@
 
 /* Shared memory: what of a peer's is mapped, so that no access to it can kill this process, and
  * what is said of the rest. */
-#include "../check.h"
 #include "base/fd.h"
+#include "support/check.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,8 +3,8 @@
 
 /* Frames in memory of the application's own: what may be wrapped, mapped and told, and what becomes
  * of the memory. */
-#include "../check.h"
 #include "base/clock.h"
+#include "support/check.h"
 #include <gpudirect/gpudirect.h>
 
 static int destroyed;

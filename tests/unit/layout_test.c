@@ -3,8 +3,8 @@
 
 /* The arithmetic of planes: the formats against their definitions written out by hand, at even and
  * odd sizes, and every layout that does not fit or does not add up. */
-#include "../check.h"
 #include "frame/layout.h"
+#include "support/check.h"
 
 static const char *const names[] = {
     "UYVY",      "YUY2",      "YVYU", "VYUY",  "v210",  "v216",       "Y210",

@@ -3,9 +3,9 @@
 
 /* A log is not flooded: so many lines in a second, and those that are left out are counted, each
  * once, however many threads print. Errors always come. */
-#include "../check.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "support/check.h"
 
 #include <pthread.h>
 

@@ -3,7 +3,7 @@
 
 /* Messages: each type survives the way there, and no truncation, corruption or miscount of
  * descriptors gets past the decoder as something that the rest of the library could not bear. */
-#include "../check.h"
+#include "support/check.h"
 #include "wire/message.h"
 
 #include <sys/mman.h>

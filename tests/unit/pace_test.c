@@ -3,8 +3,8 @@
 
 /* Whether steady events are expected when they come, at little cost, and others not at all. The
  * times are made up: nothing here depends on the machine. */
-#include "../check.h"
 #include "base/pace.h"
+#include "support/check.h"
 
 #include <stdlib.h>
 

@@ -5,7 +5,7 @@
 #ifndef GPUD_UNIT_PAGE_ENDS_H
 #define GPUD_UNIT_PAGE_ENDS_H
 
-#include "../check.h"
+#include "support/check.h"
 #include "wire/page.h"
 
 #include <sys/mman.h>

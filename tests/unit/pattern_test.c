@@ -4,8 +4,8 @@
 /* The canary's pattern sees what it is there for: nothing written, a shifted or short copy, a
  * single wrong byte in what it covers, the pattern of another test; and it never writes past the
  * frame. */
-#include "../check.h"
 #include "stream/shared/pattern.h"
+#include "support/check.h"
 
 #define ROOM (UINT64_C(1) << 20)
 #define HEAD 65536

@@ -3,9 +3,9 @@
 
 /* The choice of a route: the best that both ends can take, and for each better one the reason
  * against it. */
-#include "../check.h"
 #include "device/device.h"
 #include "route/route.h"
+#include "support/check.h"
 
 static struct gpud_endpoint host_end(void)
 {

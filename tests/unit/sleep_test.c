@@ -3,8 +3,8 @@
 
 /* Sleeping and waking: no wake is lost, none costs a system call that nobody needs, and every wait
  * ends. */
-#include "../check.h"
 #include "base/sleep.h"
+#include "support/check.h"
 
 #include <pthread.h>
 #include <sys/mman.h>

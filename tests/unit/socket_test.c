@@ -3,8 +3,8 @@
 
 /* Messages with descriptors: they arrive, those that nobody asked for are closed, and a process
  * that has no room for them says so of itself. */
-#include "../check.h"
 #include "base/fd.h"
+#include "support/check.h"
 #include "wire/socket.h"
 
 #include <dirent.h>

@@ -3,10 +3,10 @@
 
 /* Text of others is valid UTF-8 that cannot steer a terminal once it was cleaned, and whatever is
  * too long for its place is cut between two characters. */
-#include "../check.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "support/check.h"
 #include "wire/socket.h"
 
 static const struct {

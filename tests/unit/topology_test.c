@@ -3,8 +3,8 @@
 
 /* Where devices are, on a machine that hwloc is told of: two NUMA nodes, each with a host bridge;
  * behind the first a switch with two cards and a card beside it, behind the second one more. */
-#include "../check.h"
 #include "device/device.h"
+#include "support/check.h"
 
 #include <stdlib.h>
 

@@ -1,10 +1,10 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "gpu.h"
+#include "support/gpu.h"
 
-#include "../check.h"
-#include "peer.h"
+#include "support/check.h"
+#include "support/peer.h"
 
 #include <dlfcn.h>
 

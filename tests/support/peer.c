@@ -1,11 +1,11 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "peer.h"
+#include "support/peer.h"
 
-#include "../again.h"
-#include "../check.h"
-#include "picture.h"
+#include "support/check.h"
+#include "support/picture.h"
+#include "support/spawn_again.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "vivid_picture.h"
+#include "support/vivid_picture.h"
 
-#include "check.h"
+#include "support/check.h"
 
 enum kind {
     YUV,

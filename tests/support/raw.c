@@ -1,15 +1,15 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "raw.h"
+#include "support/raw.h"
 
-#include "../check.h"
 #include "base/fd.h"
-#include "peer.h"
-#include "picture.h"
 #include "device/device.h"
 #include "route/route.h"
 #include "stream/shared/pattern.h"
+#include "support/check.h"
+#include "support/peer.h"
+#include "support/picture.h"
 #include "wire/socket.h"
 
 #include <errno.h>
