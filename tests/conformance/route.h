@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The route suite: what every way between two devices must do. route.c holds the ways and the cases
- * in which frames simply flow, route_change.c those in which something changes meanwhile,
+/* The route suite: what every way between two devices must do. route_test.c holds the ways and the
+ * cases in which frames simply flow, route_change.c those in which something changes meanwhile,
  * route_refuse.c those in which nothing may flow. */
 #ifndef GPUD_CONFORMANCE_ROUTE_H
 #define GPUD_CONFORMANCE_ROUTE_H

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The answers by which native.c knows that native-driver.c gave them. */
+/* The answers by which native_test.c knows that native_driver.c gave them. */
 
 #ifndef TESTS_DGMA_LAYER_NATIVE_H
 #define TESTS_DGMA_LAYER_NATIVE_H

@@ -3,7 +3,7 @@
 
 /* Devices, contexts and memory of one process. */
 
-#include "fake_test.h"
+#include "test_common.h"
 
 #include <errno.h>
 #include <fcntl.h>

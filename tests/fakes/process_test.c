@@ -4,7 +4,7 @@
 /* Two processes: memory by descriptor and by IPC handle, words between streams of both, and what
  * is left when one is killed. */
 
-#include "fake_test.h"
+#include "test_common.h"
 
 #include <sched.h>
 #include <signal.h>

@@ -3,7 +3,7 @@
 
 /* setting_test <name>: the fake's environment, one setting a run; the build file sets it. */
 
-#include "fake_test.h"
+#include "test_common.h"
 
 #include <signal.h>
 #include <sys/wait.h>

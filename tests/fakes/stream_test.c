@@ -3,7 +3,7 @@
 
 /* Streams: order, words, events, the NULL stream, peers, and work whose memory goes away. */
 
-#include "fake_test.h"
+#include "test_common.h"
 
 #include <pthread.h>
 #include <sys/mman.h>

@@ -3,7 +3,7 @@
 
 /* What the tests of the fake share. */
 
-#include "fake_test.h"
+#include "test_common.h"
 
 #include <dlfcn.h>
 #include <time.h>

@@ -3,7 +3,7 @@
 
 /* An OpenCL layer that stands in for a driver with DirectGMA: its devices have the extension, and
  * every part of it answers with a status of its own, so that a test can tell who answered. See
- * native.c. */
+ * native_test.c. */
 
 #include <CL/cl_icd.h>
 #include <CL/cl_layer.h>
