@@ -149,12 +149,12 @@ void test_reconnect(const struct way *way)
         scene_send(&scene, 10);
         if (turn == 3)
             WORKS(gpud_sender_send_eos(scene.sender, &e));
-        /* What was sent before the farewell arrives, all of it. */
+        /* What was sent before the goodbye arrives, all of it. */
         scene_close(&scene);
-        PEER_UNTIL("every frame and the farewell", 5000,
+        PEER_UNTIL("every frame and the goodbye", 5000,
                    atomic_load(&peer.board->frames) == 10 * turn &&
                        atomic_load(&peer.board->lost) == turn);
-        CHECK(strstr(peer.board->reason, "goodbye"), "a farewell is \"%s\"", peer.board->reason);
+        CHECK(strstr(peer.board->reason, "goodbye"), "the reason is \"%s\"", peer.board->reason);
         CHECK_EQUAL(atomic_load(&peer.board->connected), turn);
         CHECK_EQUAL(atomic_load(&peer.board->ends), turn == 3);
     }

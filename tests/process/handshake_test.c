@@ -134,7 +134,7 @@ static void server_dies(void)
             closed |= status == GPUD_CLOSED;
             if (status == GPUD_OK)
                 gpud_frame_release(&frame);
-            CHECK(gpud_test_now() < until, "no farewell: %s", error.reason);
+            CHECK(gpud_test_now() < until, "no goodbye: %s", error.reason);
         }
         CHECK(closed, "the end of the stream was lost on the way");
         PEER_FINISH(&peer);

@@ -94,7 +94,7 @@ static void one_of_four(enum gpud_slow_receiver policy)
     close_scene(&scene);
     kill(peers[2].pid, SIGCONT);
     for (int k = 0; k < 4; k++) {
-        PEER_UNTIL("the farewell", 10000, atomic_load(&peers[k].board->lost) == 1);
+        PEER_UNTIL("the goodbye", 10000, atomic_load(&peers[k].board->lost) == 1);
         PEER_FINISH(&peers[k]);
         const struct peer_board *board = peers[k].board;
         CHECK(k == 2 || board->gaps == 0, "receiver %d lost %llu frames to another's stop", k,

@@ -19,8 +19,8 @@ static struct gpud_receiver *make_receiver(struct gpud_context *context, struct 
     struct gpud_frame *frame;
     struct gpud_error error = {.reason = ""};
     struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
-    params.address = "farewell";
-    raw_listen(server, "farewell");
+    params.address = "disconnect";
+    raw_listen(server, "disconnect");
     WORKS(gpud_receiver_create(context, &params, &receiver, &e));
     for (int at = -1; at < RAW_SERVER_CANARY; at++) {
         enum gpud_status status = gpud_receiver_acquire(receiver, 20 * GPUD_MSEC, &frame, &error);
@@ -106,7 +106,7 @@ static struct gpud_sender *make_sender(struct gpud_context *context)
     struct gpud_sender *sender;
     struct gpud_layout layout;
     struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    params.address = "farewell";
+    params.address = "disconnect";
     WORKS(gpud_sender_create(context, &params, &sender, &e));
     WORKS(gpud_layout_init(&layout, "GRAY8", 64, 64, 0, &e));
     WORKS(gpud_sender_configure(sender, &layout, NULL, 0, &e));
@@ -120,16 +120,16 @@ static void goodbye(void)
     struct raw raw;
     struct gpud_message message = {.type = GPUD_MESSAGE_BYE};
     raw_log_clear();
-    raw_open(&raw, "farewell", RAW_READY_SENT);
+    raw_open(&raw, "disconnect", RAW_READY_SENT);
     WORKS(gpud_sender_wait(sender, 1, GPUD_SEC, &e));
     WORKS(gpud_sender_send_event(sender, 1, "unread", 6, &e));
     raw_send_message(raw.fd, &message);
     raw_close(&raw);
     if (!raw_log_says("said goodbye", GPUD_SEC)) {
         raw_log_print();
-        FAIL("a farewell was not heard");
+        FAIL("the goodbye was not heard");
     }
-    CHECK(!raw_log_says("vanished", 0), "a farewell was taken for a crash");
+    CHECK(!raw_log_says("vanished", 0), "the goodbye was taken for a crash");
     gpud_sender_destroy(&sender);
     gpud_context_destroy(&context);
 }
@@ -142,7 +142,7 @@ static void hung_up_at_once(void)
     struct gpud_sender *sender = make_sender(context);
     struct gpud_frame *frame;
     struct raw raw;
-    raw_open(&raw, "farewell", RAW_READY_SENT);
+    raw_open(&raw, "disconnect", RAW_READY_SENT);
     WORKS(gpud_sender_wait(sender, 1, GPUD_SEC, &e));
     gpud_sender_stop_listening(sender);
     atomic_store(&raw.page->returned.word, 1000);
@@ -160,14 +160,14 @@ static void impostor(void)
     struct gpud_sender *sender = make_sender(context);
     struct raw raw;
     struct gpud_message message;
-    raw_open(&raw, "farewell", RAW_HELLO_SENT);
+    raw_open(&raw, "disconnect", RAW_HELLO_SENT);
     CHECK(raw_receive(raw.fd, &message, GPUD_SEC) && message.type == GPUD_MESSAGE_HELLO,
           "no HELLO");
     uint64_t token = message.hello.token;
     raw_close(&raw);
     pid_t child = fork();
     if (child == 0) { /* another process, which says that it is this one */
-        raw_connect(&raw, "farewell");
+        raw_connect(&raw, "disconnect");
         raw_hello(&message);
         message.hello.token = token;
         bool good = raw_send_message(raw.fd, &message) && raw_receive(raw.fd, &message, GPUD_SEC) &&
@@ -194,7 +194,7 @@ int main(void)
     end_of_stream();
     SAY("a connection that is given up while frames of it are held");
     frames_kept();
-    SAY("a receiver's farewell, before a reset");
+    SAY("a receiver's goodbye, before a reset");
     goodbye();
     SAY("a link that the submitting thread ends");
     hung_up_at_once();
