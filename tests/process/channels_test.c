@@ -4,7 +4,7 @@
 /* Who asks what channels there are: all are found, also those on a path elsewhere; those that are
  * stopped, hang or lie are told of with a sentence, and hold nobody up; and a stream does not
  * notice that it is asked about. */
-#include "steady.h"
+#include "background.h"
 #include "stream/sender/admission.h"
 #include "support/check.h"
 #include "support/raw.h"

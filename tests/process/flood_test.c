@@ -4,7 +4,7 @@
 /* A hostile receiver once it is connected: it scribbles over the words that it shares with the
  * sender, floods it with messages and connections, and leaves it without descriptors. The honest
  * receiver beside it loses no frame. */
-#include "steady.h"
+#include "background.h"
 #include "stream/sender/admission.h"
 #include "support/check.h"
 #include "support/raw.h"

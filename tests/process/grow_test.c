@@ -4,8 +4,8 @@
 /* The ring grows for each receiver that joins, and those that stream must be told, with descriptors
  * for which the system may have no room at the moment. The one that joins waits for that, or is
  * refused; whoever streams loses nothing. Linked with --wrap=sendmsg. */
+#include "background.h"
 #include "base/fd.h"
-#include "steady.h"
 #include "support/check.h"
 
 #include <errno.h>

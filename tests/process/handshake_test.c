@@ -3,8 +3,8 @@
 
 /* Death and silence at every step of the handshake, on both sides: who is left streams, or connects
  * to the next peer, and who says nothing is given up by its deadline, with a sentence. */
+#include "background.h"
 #include "base/fd.h"
-#include "steady.h"
 #include "support/check.h"
 #include "support/raw.h"
 #include "support/spawn_again.h"

@@ -3,7 +3,7 @@
 
 /* Frames that outlive their receiver: they stay as they are until they are released, and their
  * slots come back then; where the sender has to have a slot back, the frame is flagged. */
-#include "steady.h"
+#include "background.h"
 #include "support/check.h"
 #include "support/picture.h"
 

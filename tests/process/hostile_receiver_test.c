@@ -4,8 +4,8 @@
 /* A hostile receiver tries every lie that the protocol has room for against a sender that serves an
  * honest receiver at the same time. Each lie ends its own connection, with a sentence in the log;
  * the honest one loses no frame, nothing hangs, nothing is left open. */
+#include "background.h"
 #include "base/fd.h"
-#include "steady.h"
 #include "support/check.h"
 #include "support/raw.h"
 

@@ -5,7 +5,7 @@
  * somebody opened the way, they are turned away by the kernel's word of who they are, with a
  * sentence at both ends. A receiver does not listen to them either. Where both ends let others in
  * they get the pictures, and cannot write them. */
-#include "steady.h"
+#include "background.h"
 #include "stream/sender/admission.h"
 #include "support/check.h"
 #include "support/raw.h"

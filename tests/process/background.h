@@ -4,8 +4,8 @@
 /* A stream that must not be disturbed: a sender of this process under test, whose log is kept,
  * sends a frame a millisecond to an honest receiver in another process. Whatever else connects to
  * it, that one loses no frame. */
-#ifndef GPUD_TESTS_STEADY_H
-#define GPUD_TESTS_STEADY_H
+#ifndef GPUD_TESTS_BACKGROUND_H
+#define GPUD_TESTS_BACKGROUND_H
 
 #include "support/peer.h"
 #include "support/raw.h"
