@@ -7,66 +7,68 @@
 
 static void *stream(void *arg)
 {
-    struct steady *steady = arg;
-    while (!atomic_load(&steady->stop)) {
+    struct background *background = arg;
+    while (!atomic_load(&background->stop)) {
         int64_t start = gpud_test_now();
-        SEND_LENT(steady->sender, &steady->layout, atomic_fetch_add(&steady->number, 1) + 1);
+        SEND_LENT(background->sender, &background->layout,
+                  atomic_fetch_add(&background->number, 1) + 1);
         int64_t took = gpud_test_now() - start;
-        if (took > atomic_load(&steady->worst))
-            atomic_store(&steady->worst, took);
+        if (took > atomic_load(&background->worst))
+            atomic_store(&background->worst, took);
         gpud_test_nap(1);
     }
     return NULL;
 }
 
-void steady_start(struct steady *steady)
+void background_start(struct background *background)
 {
-    memset(steady, 0, sizeof(*steady));
-    steady->before = baseline_take();
-    steady->context = raw_context();
+    memset(background, 0, sizeof(*background));
+    background->before = baseline_take();
+    background->context = raw_context();
     struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    params.address = STEADY_ADDRESS;
-    WORKS(gpud_sender_create(steady->context, &params, &steady->sender, &e));
-    WORKS(gpud_layout_init(&steady->layout, "NV12", 160, 91, 0, &e));
-    WORKS(gpud_sender_configure(steady->sender, &steady->layout, "m", 1, &e));
-    struct peer_orders orders = {.address = STEADY_ADDRESS};
-    peer_start(&steady->honest, &orders);
-    WORKS(gpud_sender_wait(steady->sender, 1, 10 * GPUD_SEC, &e));
-    CHECK(pthread_create(&steady->thread, NULL, stream, steady) == 0, "no thread");
+    params.address = BACKGROUND_ADDRESS;
+    WORKS(gpud_sender_create(background->context, &params, &background->sender, &e));
+    WORKS(gpud_layout_init(&background->layout, "NV12", 160, 91, 0, &e));
+    WORKS(gpud_sender_configure(background->sender, &background->layout, "m", 1, &e));
+    struct peer_orders orders = {.address = BACKGROUND_ADDRESS};
+    peer_start(&background->honest, &orders);
+    WORKS(gpud_sender_wait(background->sender, 1, 10 * GPUD_SEC, &e));
+    CHECK(pthread_create(&background->thread, NULL, stream, background) == 0, "no thread");
 }
 
-void steady_alone(struct steady *steady)
+void background_goes_on(struct background *background)
 {
     struct gpud_sender_info info;
     PEER_UNTIL("only the honest receiver is connected", 10000,
-               (gpud_sender_get_info(steady->sender, &info), info.receivers == 1));
-    unsigned long long at = atomic_load(&steady->honest.board->frames);
-    PEER_UNTIL("frames flow on", 10000, atomic_load(&steady->honest.board->frames) > at + 2);
-    CHECK_EQUAL(atomic_load(&steady->honest.board->gaps), 0);
-    CHECK_EQUAL(atomic_load(&steady->honest.board->lost), 0);
+               (gpud_sender_get_info(background->sender, &info), info.receivers == 1));
+    unsigned long long at = atomic_load(&background->honest.board->frames);
+    PEER_UNTIL("frames flow on", 10000, atomic_load(&background->honest.board->frames) > at + 2);
+    CHECK_EQUAL(atomic_load(&background->honest.board->gaps), 0);
+    CHECK_EQUAL(atomic_load(&background->honest.board->lost), 0);
 }
 
-void steady_stop(struct steady *steady)
+void background_stop(struct background *background)
 {
-    atomic_store(&steady->stop, true);
-    pthread_join(steady->thread, NULL);
+    atomic_store(&background->stop, true);
+    pthread_join(background->thread, NULL);
     PEER_UNTIL("the last frame", 10000,
-               atomic_load(&steady->honest.board->last_value) == atomic_load(&steady->number));
-    PEER_FINISH(&steady->honest);
-    const struct peer_board *board = steady->honest.board;
-    CHECK(board->gaps == 0 && board->frames == steady->number,
+               atomic_load(&background->honest.board->last_value) ==
+                   atomic_load(&background->number));
+    PEER_FINISH(&background->honest);
+    const struct peer_board *board = background->honest.board;
+    CHECK(board->gaps == 0 && board->frames == background->number,
           "the honest receiver has %llu of %llu frames", atomic_load(&board->frames),
-          atomic_load(&steady->number));
+          atomic_load(&background->number));
     CHECK_EQUAL(board->lost, 0);
-    peer_forget(&steady->honest);
+    peer_forget(&background->honest);
     int64_t start = gpud_test_now();
-    gpud_sender_destroy(&steady->sender);
+    gpud_sender_destroy(&background->sender);
     CHECK(gpud_test_now() - start < GPUD_SEC, "destroying the sender took %lld ms",
           (long long)(gpud_test_now() - start) / 1000000);
-    gpud_context_destroy(&steady->context);
-    BASELINE_CHECK(steady->before);
+    gpud_context_destroy(&background->context);
+    BASELINE_CHECK(background->before);
     SAY("  %llu frames undisturbed, the longest hand-over took %lld us",
-        atomic_load(&steady->number), (long long)atomic_load(&steady->worst) / 1000);
+        atomic_load(&background->number), (long long)atomic_load(&background->worst) / 1000);
 }
 
 void turned_out_at(const char *file, int line, struct raw *raw, const char *says)
@@ -83,22 +85,22 @@ void turned_out_at(const char *file, int line, struct raw *raw, const char *says
     raw_log_clear();
 }
 
-int steady_main(struct steady *steady, const struct steady_test *tests, size_t count, int argc,
-                char **argv)
+int background_main(struct background *background, const struct background_test *tests,
+                    size_t count, int argc, char **argv)
 {
     peer_main(argc, argv);
     alarm(110);
     setenv("GPUDIRECT_LOG", "error", 0);
     runtime_make();
-    steady_start(steady);
+    background_start(background);
     for (size_t i = 0; i < count; i++) {
         if (argc > 1 && atoi(argv[1]) != (int)i)
             continue;
         SAY("%s", tests[i].says);
         tests[i].run();
-        steady_alone(steady);
+        background_goes_on(background);
     }
-    steady_stop(steady);
+    background_stop(background);
     runtime_done();
     return 0;
 }

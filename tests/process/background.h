@@ -11,9 +11,9 @@
 #include "support/raw.h"
 #include <pthread.h>
 
-#define STEADY_ADDRESS "steady"
+#define BACKGROUND_ADDRESS "background"
 
-struct steady {
+struct background {
     struct baseline before;
     struct gpud_context *context;
     struct gpud_sender *sender;
@@ -25,21 +25,21 @@ struct steady {
     atomic_llong worst; /* ns that a hand-over took */
 };
 
-void steady_start(struct steady *steady);
+void background_start(struct background *background);
 /* The honest receiver got every frame, in order; the sender ends quickly; nothing is left open. */
-void steady_stop(struct steady *steady);
+void background_stop(struct background *background);
 
 /* Waits until only the honest receiver is connected and its frames flow on. */
-void steady_alone(struct steady *steady);
+void background_goes_on(struct background *background);
 
 /* The main of a test: each in turn (or the one whose number is the argument), and after each the
  * stream goes on. */
-struct steady_test {
+struct background_test {
     const char *says;
     void (*run)(void);
 };
-int steady_main(struct steady *steady, const struct steady_test *tests, size_t count, int argc,
-                char **argv);
+int background_main(struct background *background, const struct background_test *tests,
+                    size_t count, int argc, char **argv);
 
 /* A lie was told on this connection: it ends, and the log says why. Closes it and clears the log.
  */

@@ -20,7 +20,7 @@
 
 #define PATIENCE (20 * GPUD_SEC)
 
-static struct steady steady;
+static struct background background;
 
 /* --- asking ----------------------------------------------------------------------------------- */
 
@@ -95,13 +95,13 @@ static void a_stream(void)
 {
     const struct gpud_channel_info *info;
     PEER_UNTIL("the rate is known", 30000,
-               (info = expect(STEADY_ADDRESS), info->answered && info->rate > 0));
+               (info = expect(BACKGROUND_ADDRESS), info->answered && info->rate > 0));
     CHECK_EQUAL(asked.count, 1);
     CHECK(strstr(asked.directory, getenv("XDG_RUNTIME_DIR")), "looked in %s", asked.directory);
     CHECK(info->pid == getpid() && strcmp(info->program, program()) == 0,
           "sent by process %lld (%s)", (long long)info->pid, info->program);
     CHECK(info->configured && !info->ended && info->epoch == 1 &&
-              memcmp(&info->layout, &steady.layout, sizeof(info->layout)) == 0,
+              memcmp(&info->layout, &background.layout, sizeof(info->layout)) == 0,
           "epoch %u, %s %ux%u", info->epoch, info->layout.format, info->layout.width,
           info->layout.height);
     CHECK(info->media_size == 1 && info->media[0] == 'm', "%u bytes of media", info->media_size);
@@ -112,21 +112,21 @@ static void a_stream(void)
           info->rate, (unsigned long long)info->age);
     CHECK_EQUAL(info->links, 1);
     const struct gpud_link_info *link = &asked.link[0][0];
-    CHECK(link->pid == steady.honest.pid && strcmp(link->path, "map") == 0 &&
+    CHECK(link->pid == background.honest.pid && strcmp(link->path, "map") == 0 &&
               link->phase == GPUD_PHASE_STREAMING && strcmp(link->device, "host") == 0,
           "process %lld by %s, phase %d", (long long)link->pid, link->path, link->phase);
     CHECK(link->latency > 0 && link->latency < 30 * (uint64_t)GPUD_SEC && link->dropped == 0,
           "latency %llu", (unsigned long long)link->latency);
     uint64_t frames = info->frames, delivered = link->delivered;
     PEER_UNTIL("it goes on", 10000,
-               (info = expect(STEADY_ADDRESS),
+               (info = expect(BACKGROUND_ADDRESS),
                 info->frames > frames && asked.link[0][0].delivered > delivered));
     /* The sender says the same of its receivers. */
     struct gpud_link_info own[2] = {{.size = sizeof(own[0])}};
-    CHECK_EQUAL(gpud_sender_list_links(steady.sender, own, 2), 1);
+    CHECK_EQUAL(gpud_sender_list_links(background.sender, own, 2), 1);
     CHECK(own[0].pid == link->pid && own[0].id == link->id && own[0].delivered >= delivered,
           "the sender's own list");
-    CHECK_EQUAL(gpud_sender_list_links(steady.sender, NULL, 0), 1);
+    CHECK_EQUAL(gpud_sender_list_links(background.sender, NULL, 0), 1);
 }
 
 /* A program of another release has less room. */
@@ -135,7 +135,7 @@ static void a_smaller_info(void)
     struct gpud_channels *channels;
     struct gpud_channel_info info;
     size_t size = offsetof(struct gpud_channel_info, program);
-    WORKS(gpud_channels_create(STEADY_ADDRESS, PATIENCE, &channels, &e));
+    WORKS(gpud_channels_create(BACKGROUND_ADDRESS, PATIENCE, &channels, &e));
     memset(&info, 0xcc, sizeof(info));
     info.size = size;
     WORKS(gpud_channels_get_info(channels, 0, &info, &e));
@@ -152,7 +152,7 @@ static void a_smaller_info(void)
 static void connect_often(void)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
-    WORKS(gpud_address_resolve(STEADY_ADDRESS, name.sun_path, &e));
+    WORKS(gpud_address_resolve(BACKGROUND_ADDRESS, name.sun_path, &e));
     for (int i = 0; i < 2 * GPUD_CONNECTS_A_PROCESS; i++) {
         int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
         CHECK(connect(fd, (struct sockaddr *)&name, sizeof(name)) == 0, "connect: %s",
@@ -165,11 +165,12 @@ static void connect_often(void)
 static void nobody_notices(void)
 {
     struct gpud_sender_info before, after;
-    gpud_sender_get_info(steady.sender, &before);
+    gpud_sender_get_info(background.sender, &before);
     raw_log_clear();
     for (int i = 0; i < 100; i++)
-        CHECK(expect(STEADY_ADDRESS)->answered, "no answer: %s", find(STEADY_ADDRESS)->reason);
-    gpud_sender_get_info(steady.sender, &after);
+        CHECK(expect(BACKGROUND_ADDRESS)->answered, "no answer: %s",
+              find(BACKGROUND_ADDRESS)->reason);
+    gpud_sender_get_info(background.sender, &after);
     CHECK(after.connects == before.connects && after.refused == before.refused &&
               after.disconnects == before.disconnects && after.receivers == 1 &&
               after.dropped == before.dropped,
@@ -178,9 +179,9 @@ static void nobody_notices(void)
     CHECK_EQUAL(raw_log_lines(), 0);
     /* A question behind too many connections is turned away as a receiver is. */
     PEER_UNTIL("one question too many", 30000,
-               (connect_often(), !expect(STEADY_ADDRESS)->answered));
+               (connect_often(), !expect(BACKGROUND_ADDRESS)->answered));
     CHECK(raw_log_says("connects too often", GPUD_SEC), "nobody says so");
-    PEER_UNTIL("there is room again", 30000, expect(STEADY_ADDRESS)->answered);
+    PEER_UNTIL("there is room again", 30000, expect(BACKGROUND_ADDRESS)->answered);
     raw_log_clear();
 }
 
@@ -255,7 +256,7 @@ static void forged_signs(void)
 {
     char path[256], target[128], wanted[140];
     snprintf(path, sizeof(path), "%s/gpudirect/.unix!bent", getenv("XDG_RUNTIME_DIR"));
-    snprintf(target, sizeof(target), "%s/gpudirect/" STEADY_ADDRESS, getenv("XDG_RUNTIME_DIR"));
+    snprintf(target, sizeof(target), "%s/gpudirect/" BACKGROUND_ADDRESS, getenv("XDG_RUNTIME_DIR"));
     CHECK(symlink(target, path) == 0, "symlink: %s", strerror(errno));
     ask(NULL, PATIENCE);
     CHECK_EQUAL(asked.count, 1);
@@ -294,7 +295,7 @@ static void a_stopped_one(void)
         ask(NULL, PATIENCE); /* and its queue of connections does not fill up */
     expect_silence("stopped", "is stopped (kill -CONT");
     CHECK(find("stopped")->pid == peer.pid, "not by process %d", (int)peer.pid);
-    CHECK(find(STEADY_ADDRESS)->answered, "the other: %s", find(STEADY_ADDRESS)->reason);
+    CHECK(find(BACKGROUND_ADDRESS)->answered, "the other: %s", find(BACKGROUND_ADDRESS)->reason);
     CHECK(kill(peer.pid, SIGCONT) == 0, "kill");
     PEER_UNTIL("it goes on", 20000, expect("stopped")->answered);
     PEER_FINISH(&peer);
@@ -445,12 +446,13 @@ static void those_that_lie(void)
             expect_silence("liar", liars[i].says);
         else
             CHECK(find("liar")->answered, "%s", find("liar")->reason);
-        CHECK(find(STEADY_ADDRESS)->answered, "the other: %s", find(STEADY_ADDRESS)->reason);
+        CHECK(find(BACKGROUND_ADDRESS)->answered, "the other: %s",
+              find(BACKGROUND_ADDRESS)->reason);
     }
     /* One that says nothing costs the time that it is given, and no more. */
     ask(NULL, 4 * GPUD_SEC);
     expect_silence("liar", "does not answer; process");
-    CHECK(find(STEADY_ADDRESS)->answered, "the other: %s", find(STEADY_ADDRESS)->reason);
+    CHECK(find(BACKGROUND_ADDRESS)->answered, "the other: %s", find(BACKGROUND_ADDRESS)->reason);
     raw_server_close(&server);
     /* And a socket that nobody listens on is no channel. */
     ask("liar", PATIENCE);
@@ -460,7 +462,7 @@ static void those_that_lie(void)
 
 int main(int argc, char **argv)
 {
-    static const struct steady_test tests[] = {
+    static const struct background_test tests[] = {
         {"a stream", a_stream},
         {"another release", a_smaller_info},
         {"nobody notices", nobody_notices},
@@ -469,7 +471,7 @@ int main(int argc, char **argv)
         {"a sender that is stopped", a_stopped_one},
         {"senders that lie", those_that_lie},
     };
-    int result = steady_main(&steady, tests, sizeof(tests) / sizeof(tests[0]), argc, argv);
+    int result = background_main(&background, tests, sizeof(tests) / sizeof(tests[0]), argc, argv);
     rmdir(folder);
     return result;
 }

@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static struct steady steady;
+static struct background background;
 
 /* --- the shared words, while frames flow ------------------------------------------------------ */
 
@@ -27,7 +27,7 @@ static void forged_words(void)
 {
     struct raw raw;
     for (int lie = 0; lie < 8; lie++) {
-        raw_open(&raw, STEADY_ADDRESS, RAW_STREAMING);
+        raw_open(&raw, BACKGROUND_ADDRESS, RAW_STREAMING);
         struct gpud_page *page = raw.page;
         uint32_t returned = atomic_load(&page->returned.word);
         const char *says = "gave back what it did not have";
@@ -49,7 +49,7 @@ static void forged_words(void)
     static const int32_t shifts[] = {1000, -1000, INT32_MAX};
     for (int i = 0; i < 3; i++) {
         struct gpud_message message;
-        raw_connect(&raw, STEADY_ADDRESS);
+        raw_connect(&raw, BACKGROUND_ADDRESS);
         raw_hello(&message);
         message.hello.slow_receiver = GPUD_SLOW_DROP_OLDEST;
         CHECK(raw_send_message(raw.fd, &message), "not sent");
@@ -61,7 +61,7 @@ static void forged_words(void)
     /* What the sender does not believe anyway may be anything: scribbling over all of it hurts only
      * the scribbler. */
     for (int turn = 0; turn < 20; turn++) {
-        raw_open(&raw, STEADY_ADDRESS, RAW_STREAMING);
+        raw_open(&raw, BACKGROUND_ADDRESS, RAW_STREAMING);
         uint32_t state = 77u + (uint32_t)turn;
         int64_t until = gpud_test_now() + 30 * GPUD_MSEC;
         uint8_t *bytes = (uint8_t *)raw.page;
@@ -73,13 +73,13 @@ static void forged_words(void)
         raw_close(&raw);
         raw_log_clear();
     }
-    steady_alone(&steady);
+    background_goes_on(&background);
 }
 
-static struct sockaddr_un steady_name(void)
+static struct sockaddr_un background_name(void)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
-    WORKS(gpud_address_resolve(STEADY_ADDRESS, name.sun_path, &e));
+    WORKS(gpud_address_resolve(BACKGROUND_ADDRESS, name.sun_path, &e));
     return name;
 }
 
@@ -91,28 +91,28 @@ static void floods(void)
     struct gpud_message message;
     /* READY and REFUSE without end, at a point where they are overtaken answers and may come. */
     for (int k = 0; k < 2; k++) {
-        raw_open(&raw, STEADY_ADDRESS, RAW_OFFERED);
+        raw_open(&raw, BACKGROUND_ADDRESS, RAW_OFFERED);
         memset(&message, 0, sizeof(message));
         message.type = k ? GPUD_MESSAGE_REFUSE : GPUD_MESSAGE_READY;
         if (k)
             message.refuse.epoch = raw.offer.epoch + 7;
-        atomic_store(&steady.worst, 0);
+        atomic_store(&background.worst, 0);
         int64_t until = gpud_test_now() + 1500 * GPUD_MSEC;
         unsigned sent = 0;
         while (gpud_test_now() < until)
             sent += raw_send_message(raw.fd, &message);
         SAY("  %u messages in 1.5 s, the longest hand-over took %lld us", sent,
-            (long long)atomic_load(&steady.worst) / 1000);
-        CHECK(atomic_load(&steady.worst) < GPUD_SEC, "a flood of messages stops the stream");
+            (long long)atomic_load(&background.worst) / 1000);
+        CHECK(atomic_load(&background.worst) < GPUD_SEC, "a flood of messages stops the stream");
         raw_close(&raw);
     }
-    steady_alone(&steady);
+    background_goes_on(&background);
     raw_log_clear();
 
     /* Connections that come and go as fast as they can. */
-    struct sockaddr_un name = steady_name();
-    atomic_store(&steady.worst, 0);
-    unsigned long long before = atomic_load(&steady.number);
+    struct sockaddr_un name = background_name();
+    atomic_store(&background.worst, 0);
+    unsigned long long before = atomic_load(&background.number);
     raw_log_clear();
     int64_t until = gpud_test_now() + GPUD_SEC;
     unsigned made = 0;
@@ -123,15 +123,15 @@ static void floods(void)
     }
     SAY("  %u connections in a second, %llu frames meanwhile, the longest hand-over took %lld us, "
         "%u lines of log",
-        made, atomic_load(&steady.number) - before, (long long)atomic_load(&steady.worst) / 1000,
-        raw_log_lines());
-    CHECK(atomic_load(&steady.worst) < GPUD_SEC, "a flood of connections stops the stream");
+        made, atomic_load(&background.number) - before,
+        (long long)atomic_load(&background.worst) / 1000, raw_log_lines());
+    CHECK(atomic_load(&background.worst) < GPUD_SEC, "a flood of connections stops the stream");
     CHECK(raw_log_says("turned away: it connects too often", GPUD_SEC), "nobody is turned away");
     CHECK(raw_log_lines() < 2000, "%u lines of log", raw_log_lines());
-    steady_alone(&steady);
+    background_goes_on(&background);
     gpud_test_nap(1100); /* the second that the flood used up */
     raw_log_clear();
-    raw_open(&raw, STEADY_ADDRESS, RAW_STREAMING); /* and there is room again */
+    raw_open(&raw, BACKGROUND_ADDRESS, RAW_STREAMING); /* and there is room again */
     raw_close(&raw);
     CHECK(raw_log_says("vanished", GPUD_SEC), "a hang-up is not noticed");
     raw_log_clear();
@@ -151,7 +151,7 @@ static pid_t hoard(unsigned count, enum raw_step step)
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         alarm(60);
         for (unsigned i = 0; i < count; i++)
-            raw_open(&raw, STEADY_ADDRESS, step);
+            raw_open(&raw, BACKGROUND_ADDRESS, step);
         if (write(ready[1], "", 1) != 1)
             _exit(1);
         for (;;)
@@ -175,15 +175,15 @@ static void places(void)
     struct raw many[GPUD_PLACES_A_PROCESS + 8];
     raw_log_clear();
     for (int i = 0; i < GPUD_PLACES_A_PROCESS + 8; i++)
-        raw_connect(&many[i], STEADY_ADDRESS);
+        raw_connect(&many[i], BACKGROUND_ADDRESS);
     CHECK(raw_log_says("as many connections as a process can have", GPUD_SEC),
           "nobody was turned away");
-    unsigned long long at = atomic_load(&steady.honest.board->frames);
-    PEER_UNTIL("frames flow on", 10000, atomic_load(&steady.honest.board->frames) > at + 20);
+    unsigned long long at = atomic_load(&background.honest.board->frames);
+    PEER_UNTIL("frames flow on", 10000, atomic_load(&background.honest.board->frames) > at + 20);
     let_go(hoard(1, RAW_STREAMING)); /* another process finds a place */
     for (int i = 0; i < GPUD_PLACES_A_PROCESS + 8; i++)
         raw_close(&many[i]);
-    steady_alone(&steady);
+    background_goes_on(&background);
 
     /* All places: 1 + 8 + 8 + 15; whoever does not stream and has the most makes room. */
     pid_t child[3] = {hoard(8, RAW_READY_SENT), hoard(8, RAW_READY_SENT), hoard(15, RAW_OFFERED)};
@@ -194,7 +194,7 @@ static void places(void)
     CHECK(!raw_log_says("all places", 0), "a newcomer was turned away");
     for (int i = 0; i < 3; i++)
         let_go(child[i]);
-    steady_alone(&steady);
+    background_goes_on(&background);
 
     /* All of them stream: nobody is put out for a newcomer. */
     pid_t streaming[4] = {hoard(8, RAW_READY_SENT), hoard(8, RAW_READY_SENT),
@@ -202,14 +202,14 @@ static void places(void)
     struct raw raw;
     raw_log_clear();
     struct gpud_message message;
-    raw_open(&raw, STEADY_ADDRESS, RAW_HELLO_SENT);
+    raw_open(&raw, BACKGROUND_ADDRESS, RAW_HELLO_SENT);
     CHECK(raw_receive(raw.fd, &message, 5 * GPUD_SEC) && message.type == GPUD_MESSAGE_REFUSE &&
               strstr(message.refuse.reason, "all places for receivers are taken"),
           "one more was taken");
     /* Who only asks needs none. */
     struct gpud_channels *channels;
     struct gpud_channel_info info = GPUD_PARAMS_INIT(info);
-    WORKS(gpud_channels_create(STEADY_ADDRESS, 20 * GPUD_SEC, &channels, &e));
+    WORKS(gpud_channels_create(BACKGROUND_ADDRESS, 20 * GPUD_SEC, &channels, &e));
     WORKS(gpud_channels_get_info(channels, 0, &info, &e));
     CHECK(info.answered && info.links == GPUD_RECEIVERS_MAX, "%u receivers: %s", info.links,
           info.reason);
@@ -218,7 +218,7 @@ static void places(void)
     raw_close(&raw);
     for (int i = 0; i < 4; i++)
         let_go(streaming[i]);
-    steady_alone(&steady);
+    background_goes_on(&background);
     raw_log_clear();
 }
 
@@ -228,13 +228,13 @@ static void no_descriptors(void)
 {
     struct raw raw;
     struct rlimit limit, none;
-    raw_connect(&raw, STEADY_ADDRESS);
+    raw_connect(&raw, BACKGROUND_ADDRESS);
     raw_close(&raw);
     CHECK(raw_log_says("vanished", GPUD_SEC), "a hang-up is not noticed");
     int sockets[3];
     for (int i = 0; i < 3; i++)
         sockets[i] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    struct sockaddr_un name = steady_name();
+    struct sockaddr_un name = background_name();
     CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0, "getrlimit");
     none = limit;
     none.rlim_cur = 3;
@@ -256,20 +256,20 @@ static void no_descriptors(void)
     CHECK(lines < 50, "%u lines of log for one connection that cannot be accepted", lines);
     for (int i = 0; i < 3; i++)
         close(sockets[i]);
-    steady_alone(&steady);
+    background_goes_on(&background);
     raw_log_clear();
-    raw_open(&raw, STEADY_ADDRESS, RAW_STREAMING);
+    raw_open(&raw, BACKGROUND_ADDRESS, RAW_STREAMING);
     raw_close(&raw);
     raw_log_says("vanished", GPUD_SEC);
 }
 
 int main(int argc, char **argv)
 {
-    static const struct steady_test tests[] = {
+    static const struct background_test tests[] = {
         {"shared words that lie", forged_words},
         {"floods", floods},
         {"places", places},
         {"no descriptors left", no_descriptors},
     };
-    return steady_main(&steady, tests, sizeof(tests) / sizeof(tests[0]), argc, argv);
+    return background_main(&background, tests, sizeof(tests) / sizeof(tests[0]), argc, argv);
 }

@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <sys/socket.h>
 
-static struct steady steady;
+static struct background background;
 
 /* So many GROW and OFFER messages more cannot be sent. */
 static atomic_int growths_in_vain, offers_in_vain;
@@ -36,14 +36,14 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *header, int flags)
 static uint64_t disconnects(void)
 {
     struct gpud_sender_info info;
-    gpud_sender_get_info(steady.sender, &info);
+    gpud_sender_get_info(background.sender, &info);
     return info.disconnects;
 }
 
 /* Another receiver, which streams a while and leaves. */
 static void join(struct raw *raw)
 {
-    raw_open(raw, STEADY_ADDRESS, RAW_STREAMING);
+    raw_open(raw, BACKGROUND_ADDRESS, RAW_STREAMING);
 }
 
 static void told_later(void)
@@ -63,7 +63,7 @@ static void told_later(void)
     CHECK_EQUAL(disconnects(), before);
     for (int i = 0; i < 3; i++)
         raw_close(&raw[i]);
-    steady_alone(&steady);
+    background_goes_on(&background);
     raw_log_clear();
 }
 
@@ -73,7 +73,7 @@ static void refused_in_the_end(void)
     struct gpud_message message;
     uint64_t before = disconnects();
     atomic_store(&offers_in_vain, 1000000);
-    raw_open(&raw, STEADY_ADDRESS, RAW_HELLO_GOT);
+    raw_open(&raw, BACKGROUND_ADDRESS, RAW_HELLO_GOT);
     CHECK(raw_receive(raw.fd, &message, 20 * GPUD_SEC), "the new receiver hears nothing");
     CHECK(message.type == GPUD_MESSAGE_REFUSE && message.refuse.status == GPUD_AGAIN,
           "it hears a %s", gpud_message_name(message.type));
@@ -82,7 +82,7 @@ static void refused_in_the_end(void)
     raw_close(&raw);
     atomic_store(&offers_in_vain, 0);
     CHECK_EQUAL(disconnects(), before);
-    steady_alone(&steady);
+    background_goes_on(&background);
     raw_log_clear();
 }
 
@@ -91,9 +91,9 @@ static void a_new_epoch(void)
 {
     uint64_t before = disconnects();
     atomic_store(&offers_in_vain, 5);
-    unsigned long long at = atomic_load(&steady.honest.board->frames);
-    WORKS(gpud_sender_configure(steady.sender, &steady.layout, NULL, 0, &e));
-    PEER_UNTIL("frames flow on", 10000, atomic_load(&steady.honest.board->frames) > at + 20);
+    unsigned long long at = atomic_load(&background.honest.board->frames);
+    WORKS(gpud_sender_configure(background.sender, &background.layout, NULL, 0, &e));
+    PEER_UNTIL("frames flow on", 10000, atomic_load(&background.honest.board->frames) > at + 20);
     CHECK_EQUAL(atomic_load(&offers_in_vain), 0);
     CHECK_EQUAL(disconnects(), before);
     raw_log_clear();
@@ -103,9 +103,9 @@ static void a_new_epoch(void)
 static void an_answer_that_is_overtaken(void)
 {
     struct raw raw;
-    raw_open(&raw, STEADY_ADDRESS, RAW_CANARY_GOT);
+    raw_open(&raw, BACKGROUND_ADDRESS, RAW_CANARY_GOT);
     atomic_store(&offers_in_vain, 8);
-    WORKS(gpud_sender_configure(steady.sender, &steady.layout, NULL, 0, &e));
+    WORKS(gpud_sender_configure(background.sender, &background.layout, NULL, 0, &e));
     raw_to(&raw, RAW_CANARY_GOT, RAW_READY_SENT);
     raw_to(&raw, RAW_HELLO_GOT, RAW_OFFERED);
     CHECK_EQUAL(atomic_load(&offers_in_vain), 0);
@@ -113,17 +113,17 @@ static void an_answer_that_is_overtaken(void)
     gpud_memory_unmap_pages(raw.page, sizeof(*raw.page));
     raw_to(&raw, RAW_OFFERED, RAW_STREAMING);
     raw_close(&raw);
-    steady_alone(&steady);
+    background_goes_on(&background);
     raw_log_clear();
 }
 
 int main(int argc, char **argv)
 {
-    static const struct steady_test tests[] = {
+    static const struct background_test tests[] = {
         {"a receiver joins, and those that stream are told later", told_later},
         {"a receiver that cannot be offered anything is refused", refused_in_the_end},
         {"a new epoch is offered later", a_new_epoch},
         {"an answer to the offer before that", an_answer_that_is_overtaken},
     };
-    return steady_main(&steady, tests, sizeof(tests) / sizeof(tests[0]), argc, argv);
+    return background_main(&background, tests, sizeof(tests) / sizeof(tests[0]), argc, argv);
 }

@@ -59,20 +59,20 @@ static void reap(pid_t pid, const char *what)
 
 static void client_dies(void)
 {
-    struct steady steady;
-    steady_start(&steady);
+    struct background background;
+    background_start(&background);
     for (int step = 0; step < RAW_STEPS; step++)
         for (int turn = 0; turn < 3; turn++) {
             raw_log_clear();
-            reap(start("--client", STEADY_ADDRESS, step), raw_step_names[step]);
+            reap(start("--client", BACKGROUND_ADDRESS, step), raw_step_names[step]);
             if (!raw_log_says("vanished", step >= RAW_ACCEPTED ? 100 * GPUD_MSEC : 2 * GPUD_SEC) &&
                 !raw_log_says("the peer closed the connection", 2 * GPUD_SEC)) {
                 raw_log_print();
                 FAIL("a receiver that died when it was \"%s\" is not missed", raw_step_names[step]);
             }
-            steady_alone(&steady);
+            background_goes_on(&background);
         }
-    steady_stop(&steady);
+    background_stop(&background);
 }
 
 /* It stays to be reaped. */
@@ -159,13 +159,13 @@ static void client_is_silent(void)
         {RAW_ACCEPTED, "did not confirm the test of the link for 5 s", 5},
         {RAW_CANARY_GOT, "did not confirm the test of the link for 5 s", 5},
     };
-    struct steady steady;
+    struct background background;
     struct raw raw[4];
-    steady_start(&steady);
+    background_start(&background);
     raw_log_clear();
     int64_t start_at = gpud_test_now();
     for (int i = 0; i < 4; i++)
-        raw_open(&raw[i], STEADY_ADDRESS, silences[i].step);
+        raw_open(&raw[i], BACKGROUND_ADDRESS, silences[i].step);
     for (int i = 0; i < 4; i++) {
         CHECK(raw_wait_hangup(raw[i].fd, silences[i].seconds * GPUD_SEC + GPUD_SEC),
               "silent at \"%s\" for ever", raw_step_names[silences[i].step]);
@@ -178,8 +178,8 @@ static void client_is_silent(void)
         }
         raw_close(&raw[i]);
     }
-    steady_alone(&steady);
-    steady_stop(&steady);
+    background_goes_on(&background);
+    background_stop(&background);
 }
 
 static void server_is_silent(enum raw_server_step step, int64_t longest, const char *says)

@@ -9,13 +9,13 @@
 
 #define HELD 3
 
-static struct steady steady;
+static struct background background;
 
 static struct gpud_receiver *make_receiver(struct gpud_context *context)
 {
     struct gpud_receiver *receiver;
     struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
-    params.address = STEADY_ADDRESS;
+    params.address = BACKGROUND_ADDRESS;
     WORKS(gpud_receiver_create(context, &params, &receiver, &e));
     return receiver;
 }
@@ -48,8 +48,9 @@ static bool is_flagged(struct gpud_frame *frame)
 /* So many more frames go to the honest receiver: every free slot is written several times. */
 static void let_flow(unsigned frames)
 {
-    unsigned long long at = atomic_load(&steady.honest.board->frames);
-    PEER_UNTIL("frames flow on", 20000, atomic_load(&steady.honest.board->frames) > at + frames);
+    unsigned long long at = atomic_load(&background.honest.board->frames);
+    PEER_UNTIL("frames flow on", 20000,
+               atomic_load(&background.honest.board->frames) > at + frames);
 }
 
 static void held_past_the_receiver(void)
@@ -68,7 +69,7 @@ static void held_past_the_receiver(void)
         }
         for (int i = 0; i < HELD; i++)
             gpud_frame_release(&frame[i]);
-        steady_alone(&steady);
+        background_goes_on(&background);
         gpud_context_destroy(&context);
     }
 }
@@ -81,7 +82,7 @@ static void held_past_the_link(void)
     uint32_t entry;
     struct gpud_descriptor descriptor;
     struct gpud_error error;
-    raw_open(&raw, STEADY_ADDRESS, RAW_STREAMING);
+    raw_open(&raw, BACKGROUND_ADDRESS, RAW_STREAMING);
     PEER_UNTIL("a frame", 5000,
                gpud_page_claim(&raw.view, gpud_page_head(&raw.view), &entry, &descriptor, &error));
     CHECK(!gpud_page_is_taken_back(&raw.view), "taken back, and nothing happened");
@@ -93,9 +94,9 @@ static void held_past_the_link(void)
 
 int main(int argc, char **argv)
 {
-    static const struct steady_test tests[] = {
+    static const struct background_test tests[] = {
         {"frames that are held when their receiver is destroyed", held_past_the_receiver},
         {"frames that are held when their link is ended", held_past_the_link},
     };
-    return steady_main(&steady, tests, sizeof(tests) / sizeof(tests[0]), argc, argv);
+    return background_main(&background, tests, sizeof(tests) / sizeof(tests[0]), argc, argv);
 }

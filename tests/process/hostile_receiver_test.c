@@ -16,7 +16,7 @@
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
-static struct steady steady;
+static struct background background;
 
 struct bytes {
     uint8_t data[GPUD_MESSAGE_MAX + 1];
@@ -57,13 +57,13 @@ static void bent_bytes(void)
     for (size_t i = 0; i < sizeof(bends) / sizeof(bends[0]); i++) {
         struct bytes hello = good_hello();
         hello.data[bends[i].at] = (uint8_t)(hello.data[bends[i].at] + bends[i].by);
-        raw_connect(&raw, STEADY_ADDRESS);
+        raw_connect(&raw, BACKGROUND_ADDRESS);
         CHECK(raw_send(raw.fd, hello.data, hello.size, NULL, 0), "not sent");
         TURNED_OUT(&raw, bends[i].says);
     }
     struct bytes hello = good_hello();
     for (size_t size = 1; size < hello.size; size += size < 20 ? 1 : 13) {
-        raw_connect(&raw, STEADY_ADDRESS);
+        raw_connect(&raw, BACKGROUND_ADDRESS);
         CHECK(raw_send(raw.fd, hello.data, size, NULL, 0), "not sent");
         TURNED_OUT(&raw, size < 16 ? "not even a header" : "announced");
     }
@@ -71,15 +71,15 @@ static void bent_bytes(void)
     static const size_t sizes[] = {GPUD_MESSAGE_MAX, GPUD_MESSAGE_MAX + 1, 20000, 100000};
     for (size_t i = 0; i < 4; i++) {
         memcpy(large, hello.data, hello.size);
-        raw_connect(&raw, STEADY_ADDRESS);
+        raw_connect(&raw, BACKGROUND_ADDRESS);
         CHECK(raw_send(raw.fd, large, sizes[i], NULL, 0), "not sent");
         TURNED_OUT(&raw, sizes[i] > GPUD_MESSAGE_MAX ? "more than a message holds" : "announced");
     }
-    raw_connect(&raw, STEADY_ADDRESS);
+    raw_connect(&raw, BACKGROUND_ADDRESS);
     CHECK(send(raw.fd, "", 0, MSG_NOSIGNAL) == 0, "not sent");
     TURNED_OUT(&raw, "vanished");
     /* A half-open connection: it will never say anything again. */
-    raw_open(&raw, STEADY_ADDRESS, RAW_READY_SENT);
+    raw_open(&raw, BACKGROUND_ADDRESS, RAW_READY_SENT);
     shutdown(raw.fd, SHUT_WR);
     TURNED_OUT(&raw, "vanished");
 }
@@ -95,13 +95,13 @@ static void surplus_descriptors(void)
     for (size_t i = 0; i < 253; i++)
         fds[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
-        raw_connect(&raw, STEADY_ADDRESS);
+        raw_connect(&raw, BACKGROUND_ADDRESS);
         CHECK(raw_send(raw.fd, hello.data, hello.size, fds, counts[i]), "not sent: %s",
               strerror(errno));
         TURNED_OUT(&raw, "descriptors with a HELLO that has 0");
     }
     /* Descriptors with nothing. */
-    raw_connect(&raw, STEADY_ADDRESS);
+    raw_connect(&raw, BACKGROUND_ADDRESS);
     CHECK(raw_send(raw.fd, "x", 1, fds, 253), "not sent");
     TURNED_OUT(&raw, "not even a header");
     for (size_t i = 0; i < 253; i++)
@@ -111,12 +111,12 @@ static void surplus_descriptors(void)
     uint8_t bytes[GPUD_MESSAGE_MAX];
     int out[GPUD_MESSAGE_FDS];
     size_t count, size;
-    raw_open(&raw, STEADY_ADDRESS, RAW_OFFERED);
+    raw_open(&raw, BACKGROUND_ADDRESS, RAW_OFFERED);
     raw_accept(&raw, &message);
     size = gpud_message_encode(&message, bytes, out, &count);
     CHECK(raw_send(raw.fd, bytes, size, NULL, 0), "not sent");
     TURNED_OUT(&raw, "malformed ACCEPT");
-    raw_open(&raw, STEADY_ADDRESS, RAW_OFFERED);
+    raw_open(&raw, BACKGROUND_ADDRESS, RAW_OFFERED);
     raw_accept(&raw, &message);
     size = gpud_message_encode(&message, bytes, out, &count);
     out[1] = out[2] = out[0];
@@ -129,7 +129,7 @@ static void accept_with(int page, const char *says)
 {
     struct raw raw;
     struct gpud_message message;
-    raw_open(&raw, STEADY_ADDRESS, RAW_OFFERED);
+    raw_open(&raw, BACKGROUND_ADDRESS, RAW_OFFERED);
     raw_accept(&raw, &message);
     message.accept.page = page;
     CHECK(page >= 0 && raw_send_message(raw.fd, &message), "not sent");
@@ -179,7 +179,7 @@ static void wrong_pages(void)
      */
     struct raw raw;
     struct gpud_message message;
-    raw_open(&raw, STEADY_ADDRESS, RAW_OFFERED);
+    raw_open(&raw, BACKGROUND_ADDRESS, RAW_OFFERED);
     raw_accept(&raw, &message);
     message.accept.page = page_memfd(SEALS | F_SEAL_WRITE);
     CHECK(raw_send_message(raw.fd, &message), "not sent");
@@ -204,19 +204,19 @@ static void bent_accepts(void)
     struct gpud_message message;
     static const uint32_t entries[] = {0, 3, 5, 65, UINT32_MAX};
     for (size_t i = 0; i < 5; i++) {
-        raw_open(&raw, STEADY_ADDRESS, RAW_OFFERED);
+        raw_open(&raw, BACKGROUND_ADDRESS, RAW_OFFERED);
         raw_accept(&raw, &message);
         message.accept.entries = entries[i];
         CHECK(raw_send_message(raw.fd, &message), "not sent");
         TURNED_OUT(&raw, entries[i] == 3 || entries[i] == 5 ? "not a ring page" : "entries");
     }
-    raw_open(&raw, STEADY_ADDRESS, RAW_OFFERED);
+    raw_open(&raw, BACKGROUND_ADDRESS, RAW_OFFERED);
     raw_accept(&raw, &message);
     atomic_store(&raw.page->claimed.word, 1);
     CHECK(raw_send_message(raw.fd, &message), "not sent");
     TURNED_OUT(&raw, "used before");
     /* A ring where there should be none. */
-    raw_open(&raw, STEADY_ADDRESS, RAW_OFFERED);
+    raw_open(&raw, BACKGROUND_ADDRESS, RAW_OFFERED);
     raw_accept(&raw, &message);
     message.accept.ring.memories = 1;
     message.accept.ring.handle[0] =
@@ -224,7 +224,7 @@ static void bent_accepts(void)
     CHECK(raw_send_message(raw.fd, &message), "not sent");
     TURNED_OUT(&raw, "sent a ring where ours is used");
     /* Another epoch's answers are not for us: then nothing comes, and that has its end. */
-    raw_open(&raw, STEADY_ADDRESS, RAW_OFFERED);
+    raw_open(&raw, BACKGROUND_ADDRESS, RAW_OFFERED);
     raw_accept(&raw, &message);
     message.accept.epoch += 1000;
     CHECK(raw_send_message(raw.fd, &message), "not sent");
@@ -239,7 +239,7 @@ static void bent_accepts(void)
         uint8_t slow;
     } hellos[] = {{0, 0}, {65, 0}, {UINT32_MAX, 0}, {4, 4}, {4, 255}};
     for (size_t i = 0; i < 5; i++) {
-        raw_connect(&raw, STEADY_ADDRESS);
+        raw_connect(&raw, BACKGROUND_ADDRESS);
         raw_hello(&message);
         message.hello.slots = hellos[i].slots;
         message.hello.slow_receiver = hellos[i].slow;
@@ -248,13 +248,13 @@ static void bent_accepts(void)
     }
     /* Another machine's, and one that claims to live in the sender's own process: it gets no
      * pointers. */
-    raw_connect(&raw, STEADY_ADDRESS);
+    raw_connect(&raw, BACKGROUND_ADDRESS);
     raw_hello(&message);
     memset(message.hello.host, 0xee, 16);
     CHECK(raw_send_message(raw.fd, &message), "not sent");
     TURNED_OUT(&raw, "different machines");
     /* What is printed of it is harmless. */
-    raw_connect(&raw, STEADY_ADDRESS);
+    raw_connect(&raw, BACKGROUND_ADDRESS);
     raw_hello(&message);
     strcpy(message.hello.name, "\x1b]0;evil\x07\nname");
     message.hello.slots = 0;
@@ -279,7 +279,7 @@ static void out_of_turn(void)
                 (canary && type == GPUD_MESSAGE_READY) ||
                 ((sender_waits || canary) && type == GPUD_MESSAGE_REFUSE))
                 continue; /* in turn, or overtaken */
-            raw_open(&raw, STEADY_ADDRESS, (enum raw_step)step);
+            raw_open(&raw, BACKGROUND_ADDRESS, (enum raw_step)step);
             memset(&message, 0, sizeof(message));
             if (type == GPUD_MESSAGE_ACCEPT)
                 raw_accept(&raw, &message);
@@ -294,7 +294,7 @@ static void out_of_turn(void)
         }
     }
     /* A REFUSE of everything ends in a refusal, not in a loop. */
-    raw_open(&raw, STEADY_ADDRESS, RAW_OFFERED);
+    raw_open(&raw, BACKGROUND_ADDRESS, RAW_OFFERED);
     for (int i = 0; i < 5; i++) {
         memset(&message, 0, sizeof(message));
         message.type = GPUD_MESSAGE_REFUSE;
@@ -307,12 +307,12 @@ static void out_of_turn(void)
 
 int main(int argc, char **argv)
 {
-    static const struct steady_test tests[] = {
+    static const struct background_test tests[] = {
         {"bent headers, lies about lengths, truncations", bent_bytes},
         {"descriptors that nobody asked for, or that are missing", surplus_descriptors},
         {"ring pages that are none", wrong_pages},
         {"values that cannot be", bent_accepts},
         {"messages out of turn", out_of_turn},
     };
-    return steady_main(&steady, tests, sizeof(tests) / sizeof(tests[0]), argc, argv);
+    return background_main(&background, tests, sizeof(tests) / sizeof(tests[0]), argc, argv);
 }

@@ -28,7 +28,7 @@
 #define NOBODY 65534
 #define SOMEBODY 4242
 
-static struct steady steady;
+static struct background background;
 
 static struct sockaddr_un name_of(const char *address)
 {
@@ -71,7 +71,7 @@ static int connect_as_nobody(const struct sockaddr_un *name)
 
 static void strangers_at_a_sender(void)
 {
-    struct sockaddr_un name = name_of(STEADY_ADDRESS);
+    struct sockaddr_un name = name_of(BACKGROUND_ADDRESS);
     CHECK_EQUAL(connect_as_nobody(&name), EACCES);
     /* Its folder is open: the socket itself is not. */
     char folder[sizeof(name.sun_path)];
@@ -114,7 +114,7 @@ static void strangers_that_send(void)
     struct gpud_frame *frame;
     struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
     params.address = address;
-    WORKS(gpud_receiver_create(steady.context, &params, &receiver, &e));
+    WORKS(gpud_receiver_create(background.context, &params, &receiver, &e));
     EXPECT(GPUD_NO_ACCESS, "and this is root (0): set access=group:NAME or access=all here too",
            gpud_receiver_acquire(receiver, GPUD_SEC, &frame, &e));
     gpud_receiver_destroy(&receiver);
@@ -449,7 +449,7 @@ static void before_threads(void)
 
 int main(int argc, char **argv)
 {
-    static const struct steady_test tests[] = {
+    static const struct background_test tests[] = {
         {"another user's receivers", strangers_at_a_sender},
         {"another user's sender", strangers_that_send},
     };
@@ -468,5 +468,5 @@ int main(int argc, char **argv)
     }
     if (argc < 2)
         before_threads();
-    return steady_main(&steady, tests, sizeof(tests) / sizeof(tests[0]), argc, argv);
+    return background_main(&background, tests, sizeof(tests) / sizeof(tests[0]), argc, argv);
 }
