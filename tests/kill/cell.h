@@ -37,7 +37,7 @@ void cell_run(struct cell *cell);
 /* --- parts ------------------------------------------------------------------------------------ */
 
 /* Children in turn: one that streams, and one that stands by, opened ahead. */
-struct crew {
+struct children {
     struct child_orders orders;
     struct child child, next;
     unsigned number; /* of the child that streams */
@@ -48,20 +48,21 @@ struct crew {
     atomic_llong killed; /* the time of the last death; 0: none yet */
 };
 
-void crew_open(struct crew *crew, const struct cell *cell, enum gpud_slow_receiver policy);
+void children_open(struct children *children, const struct cell *cell,
+                   enum gpud_slow_receiver policy);
 
 /* From here on the point counts; the child dies there, at whatever moment, and the next one starts
  * in the same moment. */
-void crew_arm(struct crew *crew);
-bool crew_is_armed(struct crew *crew);
+void children_arm(struct children *children);
+bool children_armed(struct children *children);
 
 /* The next child is the one that streams; nothing may have been wrong with the last. */
-void crew_advance(struct crew *crew);
+void children_advance(struct children *children);
 
 /* The last child leaves in order: tells it; whether it is gone. */
-void crew_dismiss(struct crew *crew);
-bool crew_is_gone(struct crew *crew);
-void crew_close(struct crew *crew);
+void children_dismiss(struct children *children);
+bool children_gone(struct children *children);
+void children_close(struct children *children);
 
 /* The two kinds of survivors. Each returns the longest time that it took to stream again. */
 int64_t survive_sending(const struct cell *cell, int kills, enum gpud_slow_receiver policy);

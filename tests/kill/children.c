@@ -12,23 +12,23 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-static void start_next(struct crew *crew)
+static void start_next(struct children *children)
 {
-    crew->orders.number++;
-    crew->orders.passing = 1 + crew->orders.number % crew->varied;
+    children->orders.number++;
+    children->orders.passing = 1 + children->orders.number % children->varied;
     /* Every second link may drop frames where the honest receiver's blocks. */
-    if (!crew->orders.sends)
-        crew->orders.slow_receiver =
-            crew->orders.number % 2 ? GPUD_SLOW_DEFAULT : GPUD_SLOW_DROP_OLDEST;
-    child_start(&crew->next, &crew->orders);
+    if (!children->orders.sends)
+        children->orders.slow_receiver =
+            children->orders.number % 2 ? GPUD_SLOW_DEFAULT : GPUD_SLOW_DROP_OLDEST;
+    child_start(&children->next, &children->orders);
 }
 
 /* Kills the child as soon as it stands at the point, and lets the next one go. */
 static void *wait_and_kill(void *arg)
 {
-    struct crew *crew = arg;
-    struct child_board *board = crew->child.board;
-    pid_t pid = crew->child.pid;
+    struct children *children = arg;
+    struct child_board *board = children->child.board;
+    pid_t pid = children->child.pid;
     int state = 0;
     struct pollfd dead = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
     CHECK(dead.fd >= 0, "pidfd_open: %s", strerror(errno));
@@ -41,9 +41,9 @@ static void *wait_and_kill(void *arg)
     while (poll(&dead, 1, -1) < 1)
         ;
     close(dead.fd);
-    atomic_store(&crew->killed, gpud_test_now());
-    atomic_store(&crew->next.board->go, true);
-    atomic_store(&crew->armed, false);
+    atomic_store(&children->killed, gpud_test_now());
+    atomic_store(&children->next.board->go, true);
+    atomic_store(&children->armed, false);
     /* It is dead by now; to forget it takes a busy kernel seconds at times. */
     CHECK(waitpid(pid, &state, 0) == pid, "waitpid: %s", strerror(errno));
     CHECK(WIFSIGNALED(state) && WTERMSIG(state) == SIGKILL, "the child ended by itself: state %#x",
@@ -51,49 +51,50 @@ static void *wait_and_kill(void *arg)
     return NULL;
 }
 
-static void join_killer(struct crew *crew)
+static void join_killer(struct children *children)
 {
-    if (crew->kills)
-        pthread_join(crew->killer, NULL);
-    crew->kills = false;
+    if (children->kills)
+        pthread_join(children->killer, NULL);
+    children->kills = false;
 }
 
-void crew_open(struct crew *crew, const struct cell *cell, enum gpud_slow_receiver policy)
+void children_open(struct children *children, const struct cell *cell,
+                   enum gpud_slow_receiver policy)
 {
     const struct point *point = cell->point;
     bool sends = point_is_the_senders(point);
     bool rare = point->provoke != BY_FRAMES && point->provoke != BY_EVENTS;
-    *crew = (struct crew){.varied = rare ? 3 : 5};
-    crew->orders = (struct child_orders){
+    *children = (struct children){.varied = rare ? 3 : 5};
+    children->orders = (struct child_orders){
         .sends = sends,
         .provoke = point->provoke,
         .slow_receiver = policy,
     };
     if (point->provoke == BY_A_HELD_GPU || point->provoke == BY_GROWTH)
-        crew->varied = 1; /* what makes the process pass there happens once */
-    snprintf(crew->orders.device, sizeof(crew->orders.device), "%s",
+        children->varied = 1; /* what makes the process pass there happens once */
+    snprintf(children->orders.device, sizeof(children->orders.device), "%s",
              sends ? cell->way->from : cell->way->to);
-    snprintf(crew->orders.route, sizeof(crew->orders.route), "%s", cell->way->route);
-    snprintf(crew->orders.point, sizeof(crew->orders.point), "%s", point->name);
-    start_next(crew);
-    atomic_store(&crew->next.board->go, true);
-    crew_advance(crew);
+    snprintf(children->orders.route, sizeof(children->orders.route), "%s", cell->way->route);
+    snprintf(children->orders.point, sizeof(children->orders.point), "%s", point->name);
+    start_next(children);
+    atomic_store(&children->next.board->go, true);
+    children_advance(children);
 }
 
-void crew_arm(struct crew *crew)
+void children_arm(struct children *children)
 {
-    join_killer(crew);
-    start_next(crew);
-    PEER_UNTIL("the next child stands by", 20000, atomic_load(&crew->next.board->ready));
-    atomic_store(&crew->armed, true);
-    atomic_store(&crew->child.board->armed, true);
-    CHECK(pthread_create(&crew->killer, NULL, wait_and_kill, crew) == 0, "no thread");
-    crew->kills = true;
+    join_killer(children);
+    start_next(children);
+    PEER_UNTIL("the next child stands by", 20000, atomic_load(&children->next.board->ready));
+    atomic_store(&children->armed, true);
+    atomic_store(&children->child.board->armed, true);
+    CHECK(pthread_create(&children->killer, NULL, wait_and_kill, children) == 0, "no thread");
+    children->kills = true;
 }
 
-bool crew_is_armed(struct crew *crew)
+bool children_armed(struct children *children)
 {
-    return atomic_load(&crew->armed);
+    return atomic_load(&children->armed);
 }
 
 static void forget(struct child *child)
@@ -106,32 +107,33 @@ static void forget(struct child *child)
     child->board = NULL;
 }
 
-void crew_advance(struct crew *crew)
+void children_advance(struct children *children)
 {
-    forget(&crew->child);
-    crew->child = crew->next;
-    crew->next = (struct child){0};
-    crew->number = crew->child.board->orders.number;
+    forget(&children->child);
+    children->child = children->next;
+    children->next = (struct child){0};
+    children->number = children->child.board->orders.number;
 }
 
-void crew_dismiss(struct crew *crew)
+void children_dismiss(struct children *children)
 {
-    join_killer(crew);
-    atomic_store(&crew->child.board->leave, true);
+    join_killer(children);
+    atomic_store(&children->child.board->leave, true);
 }
 
-bool crew_is_gone(struct crew *crew)
+bool children_gone(struct children *children)
 {
     int state = 0;
-    if (crew->child.pid && waitpid(crew->child.pid, &state, WNOHANG) == crew->child.pid) {
+    if (children->child.pid &&
+        waitpid(children->child.pid, &state, WNOHANG) == children->child.pid) {
         CHECK(WIFEXITED(state) && WEXITSTATUS(state) == 0, "the last child failed: state %#x",
               state);
-        crew->child.pid = 0;
+        children->child.pid = 0;
     }
-    return !crew->child.pid;
+    return !children->child.pid;
 }
 
-void crew_close(struct crew *crew)
+void children_close(struct children *children)
 {
-    forget(&crew->child);
+    forget(&children->child);
 }

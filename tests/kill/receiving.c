@@ -18,7 +18,7 @@ struct receiving {
     unsigned ends, sent; /* EOS that came, and that children before this one sent */
     uint64_t lost;
     struct peer honest;
-    struct crew crew;
+    struct children children;
 };
 
 static void connect_anew(struct receiving *r)
@@ -59,7 +59,7 @@ static void receive(struct receiving *r)
         view_end_link(&r->view);
         r->lost++;
     } else if (status == GPUD_CLOSED) {
-        CHECK(++r->ends <= r->sent + atomic_load(&r->crew.child.board->ends),
+        CHECK(++r->ends <= r->sent + atomic_load(&r->children.child.board->ends),
               "a crash is told as the end of the stream");
     } else {
         CHECK(status == GPUD_TIMEOUT, "acquire says \"%s\": %s", gpud_status_string(status),
@@ -107,13 +107,14 @@ static unsigned honest_sees(const struct receiving *r)
 static void receive_from_child(struct receiving *r, int64_t within)
 {
     int64_t until = gpud_test_now() + within;
-    while (r->seen != r->crew.number || honest_sees(r) != r->crew.number) {
+    while (r->seen != r->children.number || honest_sees(r) != r->children.number) {
         receive(r);
         CHECK(gpud_test_now() < until,
               "no frame of child %u within %d s: ours are of child %u (%llu frames, %llu ends of "
               "links), the honest receiver's of child %u (%s)",
-              r->crew.number, (int)(within / GPUD_SEC), r->seen, (unsigned long long)r->view.frames,
-              (unsigned long long)r->lost, honest_sees(r), r->honest.board->reason);
+              r->children.number, (int)(within / GPUD_SEC), r->seen,
+              (unsigned long long)r->view.frames, (unsigned long long)r->lost, honest_sees(r),
+              r->honest.board->reason);
     }
 }
 
@@ -123,25 +124,26 @@ static int64_t one_death(struct receiving *r, int round)
         receive(r);
     struct peer more;
     bool grows = r->cell->point->provoke == BY_GROWTH;
-    crew_arm(&r->crew);
+    children_arm(&r->children);
     if (grows) /* one receiver more: the ring grows, and the others hear of it */
         honest_start(&more, r->cell);
     int64_t until = gpud_test_now() + REACHED_MAX;
-    while (crew_is_armed(&r->crew)) {
+    while (children_armed(&r->children)) {
         provoke(r);
         receive(r);
         if (grows && atomic_load(&more.board->frames) > EVERY) {
             honest_finish(&more); /* it found the room of one that has just left */
             honest_start(&more, r->cell);
         }
-        CHECK(gpud_test_now() < until || !crew_is_armed(&r->crew),
+        CHECK(gpud_test_now() < until || !children_armed(&r->children),
               "the point was not reached, %u of %u times",
-              atomic_load(&r->crew.child.board->passings), r->crew.child.board->orders.passing);
+              atomic_load(&r->children.child.board->passings),
+              r->children.child.board->orders.passing);
     }
     calm_down(r);
-    int64_t killed = atomic_load(&r->crew.killed);
-    r->sent += atomic_load(&r->crew.child.board->ends);
-    crew_advance(&r->crew);
+    int64_t killed = atomic_load(&r->children.killed);
+    r->sent += atomic_load(&r->children.child.board->ends);
+    children_advance(&r->children);
     receive_from_child(r, AGAIN_MAX);
     int64_t took = gpud_test_now() - killed;
     if (grows)
@@ -155,7 +157,7 @@ static void check_honest(struct receiving *r, int kills)
     PEER_UNTIL("the honest receiver notices every end of a link", 5000,
                atomic_load(&board->lost) > (unsigned)kills);
     PEER_FINISH(&r->honest);
-    CHECK(atomic_load(&board->ends) <= r->sent + atomic_load(&r->crew.child.board->ends),
+    CHECK(atomic_load(&board->ends) <= r->sent + atomic_load(&r->children.child.board->ends),
           "a crash is told to the honest receiver as the end of the stream");
     peer_forget(&r->honest);
 }
@@ -180,15 +182,15 @@ int64_t survive_receiving(const struct cell *cell, int kills, enum gpud_slow_rec
         policy = GPUD_SLOW_DROP_OLDEST;
     if (cell->point->provoke == BY_A_HELD_GPU)
         policy = GPUD_SLOW_BLOCK;
-    crew_open(&r.crew, cell, policy);
+    children_open(&r.children, cell, policy);
     receive_from_child(&r, START_MAX);
     for (int round = 0; round < kills; round++) {
         int64_t took = one_death(&r, round);
         worst = took > worst ? took : worst;
     }
-    crew_dismiss(&r.crew);
+    children_dismiss(&r.children);
     int64_t until = gpud_test_now() + AGAIN_MAX;
-    while (!crew_is_gone(&r.crew) || r.view.linked) {
+    while (!children_gone(&r.children) || r.view.linked) {
         receive(&r);
         CHECK(gpud_test_now() < until, "the last sender does not leave");
     }
@@ -198,7 +200,7 @@ int64_t survive_receiving(const struct cell *cell, int kills, enum gpud_slow_rec
     if (cuda)
         gpu_close(&r.gpu);
     CHECK(!r.view.wrong[0], "%s", r.view.wrong);
-    crew_close(&r.crew);
+    children_close(&r.children);
     gpud_context_destroy(&r.context);
     return worst;
 }

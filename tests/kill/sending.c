@@ -19,7 +19,7 @@ struct sending {
     struct peer more; /* another one, for a while */
     uint64_t joined;  /* such */
     bool blocks;
-    struct crew crew;
+    struct children children;
 };
 
 static void new_epoch(struct sending *s)
@@ -55,8 +55,8 @@ static void send(struct sending *s)
         SEND_FOREIGN(s->sender, s->host, &s->layout, s->number);
     int64_t took = gpud_test_now() - start;
     CHECK(took < AGAIN_MAX, "child %u: frame %llu took %lld ms: the sender stood still",
-          s->crew.number, (unsigned long long)s->number, (long long)(took / GPUD_MSEC));
-    if (s->number % EVERY == 0 && crew_is_armed(&s->crew))
+          s->children.number, (unsigned long long)s->number, (long long)(took / GPUD_MSEC));
+    if (s->number % EVERY == 0 && children_armed(&s->children))
         send_between(s);
     gpud_test_nap(1);
 }
@@ -74,10 +74,10 @@ static void send_until(struct sending *s, atomic_ullong *word, unsigned long lon
         gpud_sender_get_info(s->sender, &info);
         FAIL("child %u: not within %d s: %s; %u receivers are connected, %llu connects, %llu "
              "disconnects; the child has %llu frames and has passed the point %u times; %s",
-             s->crew.number, (int)(within / GPUD_SEC), what, info.receivers,
+             s->children.number, (int)(within / GPUD_SEC), what, info.receivers,
              (unsigned long long)info.connects, (unsigned long long)info.disconnects,
-             atomic_load(&s->crew.child.board->frames), atomic_load(&s->crew.child.board->passings),
-             s->crew.child.board->wrong);
+             atomic_load(&s->children.child.board->frames),
+             atomic_load(&s->children.child.board->passings), s->children.child.board->wrong);
     }
 }
 
@@ -129,20 +129,21 @@ static void open_all(struct sending *s, enum gpud_slow_receiver policy)
     child_layout(&s->layout, s->epoch);
     WORKS(gpud_sender_configure(s->sender, &s->layout, NULL, 0, &e));
     start_honest(s);
-    crew_open(&s->crew, s->cell, policy);
+    children_open(&s->children, s->cell, policy);
 }
 
 /* A new ring has room for those that are there: with one receiver more it grows, and the others
  * hear of it. */
 static void join_one_more(struct sending *s)
 {
-    atomic_ullong *frames = &s->crew.child.board->frames;
+    atomic_ullong *frames = &s->children.child.board->frames;
     unsigned long long wanted = atomic_load(frames) + EVERY;
     int64_t until = gpud_test_now() + AGAIN_MAX;
     new_epoch(s);
-    while (crew_is_armed(&s->crew) && atomic_load(frames) < wanted) {
+    while (children_armed(&s->children) && atomic_load(frames) < wanted) {
         send(s);
-        CHECK(gpud_test_now() < until, "child %u gets no frames of the new epoch", s->crew.number);
+        CHECK(gpud_test_now() < until, "child %u gets no frames of the new epoch",
+              s->children.number);
     }
     honest_start(&s->more, s->cell);
     s->joined++;
@@ -152,31 +153,32 @@ static void join_one_more(struct sending *s)
 static int64_t one_death(struct sending *s, int round)
 {
     bool grows = s->cell->point->provoke == BY_GROWTH;
-    crew_arm(&s->crew);
+    children_arm(&s->children);
     if (grows)
         join_one_more(s);
     int64_t until = gpud_test_now() + REACHED_MAX;
-    while (crew_is_armed(&s->crew)) {
+    while (children_armed(&s->children)) {
         send(s);
         if (grows && atomic_load(&s->more.board->frames) > EVERY) {
             honest_finish(&s->more); /* it found the room of one that has just left */
             join_one_more(s);
         }
-        CHECK(gpud_test_now() < until || !crew_is_armed(&s->crew),
+        CHECK(gpud_test_now() < until || !children_armed(&s->children),
               "the point was not reached, %u of %u times",
-              atomic_load(&s->crew.child.board->passings), s->crew.child.board->orders.passing);
+              atomic_load(&s->children.child.board->passings),
+              s->children.child.board->orders.passing);
     }
-    int64_t killed = atomic_load(&s->crew.killed);
-    crew_advance(&s->crew);
+    int64_t killed = atomic_load(&s->children.killed);
+    children_advance(&s->children);
     send(s); /* at once, before anybody noticed */
-    send_until(s, &s->crew.child.board->frames, 1, AGAIN_MAX, "a frame at the next receiver");
+    send_until(s, &s->children.child.board->frames, 1, AGAIN_MAX, "a frame at the next receiver");
     int64_t took = gpud_test_now() - killed;
     if (grows) {
         send_until(s, &s->more.board->frames, 1, START_MAX,
                    "a frame at the receiver that has joined");
         honest_finish(&s->more);
     }
-    send_until(s, &s->crew.child.board->frames, 1 + (unsigned)round % 4, AGAIN_MAX, "frames");
+    send_until(s, &s->children.child.board->frames, 1 + (unsigned)round % 4, AGAIN_MAX, "frames");
     return took;
 }
 
@@ -206,20 +208,20 @@ int64_t survive_sending(const struct cell *cell, int kills, enum gpud_slow_recei
     struct sending s = {.cell = cell, .blocks = policy == GPUD_SLOW_BLOCK};
     int64_t worst = 0;
     open_all(&s, policy);
-    send_until(&s, &s.crew.child.board->frames, 1, START_MAX, "a frame at the first receiver");
+    send_until(&s, &s.children.child.board->frames, 1, START_MAX, "a frame at the first receiver");
     for (int round = 0; round < kills; round++) {
         int64_t took = one_death(&s, round);
         worst = took > worst ? took : worst;
     }
-    crew_dismiss(&s.crew);
+    children_dismiss(&s.children);
     int64_t until = gpud_test_now() + AGAIN_MAX;
-    while (!crew_is_gone(&s.crew)) {
+    while (!children_gone(&s.children)) {
         send(&s);
         CHECK(gpud_test_now() < until, "the last receiver does not leave");
     }
     check_counts(&s, kills);
     finish_honest(&s);
-    crew_close(&s.crew);
+    children_close(&s.children);
     gpud_sender_destroy(&s.sender);
     gpud_device_close(&s.host);
     gpud_context_destroy(&s.context);

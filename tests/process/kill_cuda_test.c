@@ -24,13 +24,13 @@ static void kill_senders(int rounds)
     struct gpud_context *context;
     struct input input;
     struct gpud_error error = {.reason = ""};
-    struct crew crew = crew_of(true, rounds);
+    struct victims victims = victims_of(true, rounds);
     long long worst = 0;
     int outstanding = 0;
     WORKS(gpud_context_create(NULL, &context, &e));
     input_open(&input, context);
     for (int round = 0; round < rounds; round++) {
-        struct victim *victim = crew_next(&crew);
+        struct victim *victim = victims_next(&victims);
         bool hold = round % 4 != 3; /* else in the middle of whatever it does */
         input_take_to_the_gap(&input, victim->board, hold);
         input_take_some(&input);
@@ -43,7 +43,7 @@ static void kill_senders(int rounds)
               "round %d: the stream still waits for the dead", round);
         worst = ms_since(killed) > worst ? ms_since(killed) : worst;
         input_check(&input);
-        crew_check(victim);
+        victims_check(victim);
     }
     struct gpud_receiver_info info;
     gpud_receiver_get_info(input.receiver, &info);
@@ -61,14 +61,14 @@ static void kill_receivers(int rounds, enum gpud_slow_receiver policy)
 {
     struct gpud_context *context;
     struct output output;
-    struct crew crew = crew_of(false, rounds);
+    struct victims victims = victims_of(false, rounds);
     bool blocks = policy == GPUD_SLOW_BLOCK;
     long long worst = 0;
     int held = 0, outstanding = 0;
     WORKS(gpud_context_create(NULL, &context, &e));
     output_open(&output, context, policy);
     for (int round = 0; round < rounds; round++) {
-        struct victim *victim = crew_next(&crew);
+        struct victim *victim = victims_next(&victims);
         struct victim_board *board = victim->board;
         output_send_until(&output, &board->frames, 1 + random_below(20),
                           "frames at the next receiver");
@@ -89,7 +89,7 @@ static void kill_receivers(int rounds, enum gpud_slow_receiver policy)
               "round %d: the stream still waits for the dead", round);
         worst = ms_since(killed) > worst ? ms_since(killed) : worst;
         CHECK(gpu_works(&scene.gpu), "the context is of no use any more");
-        crew_check(victim);
+        victims_check(victim);
     }
     struct gpud_sender_info info;
     PEER_UNTIL("the last death is noticed", 10000,
@@ -111,9 +111,9 @@ static void lying_sender(void)
 {
     struct input input;
     struct gpud_error error = {.reason = ""};
-    struct crew crew = crew_of(true, 1);
+    struct victims victims = victims_of(true, 1);
     input_open(&input, raw_context());
-    struct victim *victim = crew_next(&crew);
+    struct victim *victim = victims_next(&victims);
     input_take_to_the_gap(&input, victim->board, true);
     int64_t start = gpud_test_now();
     input_take_to_the_end(&input, &error);
@@ -148,18 +148,18 @@ static void lying_sender(void)
     CHECK(input.whole == 1, "it is flagged");
     input_close(&input);
     victim_finish(victim);
-    crew_check(victim);
+    victims_check(victim);
     SAY("  let go of after %lld ms", took);
 }
 
 static void lying_receiver(void)
 {
     struct output output;
-    struct crew crew = crew_of(false, 1);
-    crew.orders.rests = true; /* or it would wait for us, and say that it is our fault */
+    struct victims victims = victims_of(false, 1);
+    victims.orders.rests = true; /* or it would wait for us, and say that it is our fault */
     raw_log_clear();
     output_open(&output, raw_context(), GPUD_SLOW_BLOCK);
-    struct victim *victim = crew_next(&crew);
+    struct victim *victim = victims_next(&victims);
     struct victim_board *board = victim->board;
     output_send_until(&output, &board->frames, 3, "frames at the receiver");
     atomic_store(&board->hold, true);
@@ -184,7 +184,7 @@ static void lying_receiver(void)
     CHECK(gpu_ends(&scene.gpu, FREED / GPUD_MSEC), "the stream still waits");
     CHECK(gpu_works(&scene.gpu), "the context is of no use any more");
     victim_finish(victim);
-    crew_check(victim);
+    victims_check(victim);
     output_close(&output);
     SAY("  thrown out after %lld ms", took);
 }
@@ -193,10 +193,10 @@ static void stopped_receiver(void)
 {
     struct output output;
     struct gpud_context *context;
-    struct crew crew = crew_of(false, 1);
+    struct victims victims = victims_of(false, 1);
     WORKS(gpud_context_create(NULL, &context, &e));
     output_open(&output, context, GPUD_SLOW_DROP_NEWEST);
-    struct victim *victim = crew_next(&crew);
+    struct victim *victim = victims_next(&victims);
     struct victim_board *board = victim->board;
     output_send_until(&output, &board->frames, 3, "frames at the receiver");
     atomic_store(&board->hold, true);
@@ -223,7 +223,7 @@ static void stopped_receiver(void)
     CHECK(info.dropped > 0, "a receiver that stood still lost nothing of %u frames", sent);
     CHECK_EQUAL(info.disconnects, 0);
     victim_finish(victim);
-    crew_check(victim);
+    victims_check(victim);
     output_close(&output);
     SAY("  %u frames went on, the longest hand-over took %lld us", sent,
         (long long)(output.longest / 1000));

@@ -17,24 +17,25 @@ unsigned random_below(unsigned limit)
 
 /* --- victims, opened ahead -------------------------------------------------------------------- */
 
-struct crew crew_of(bool sends, int wanted)
+struct victims victims_of(bool sends, int wanted)
 {
-    struct crew crew = {.orders = {.sends = sends, .address = SURVIVOR_ADDRESS}, .wanted = wanted};
-    snprintf(crew.orders.device, sizeof(crew.orders.device), "%s", scene.other);
-    snprintf(crew.orders.route, sizeof(crew.orders.route), "%s", scene.route);
-    return crew;
+    struct victims victims = {.orders = {.sends = sends, .address = SURVIVOR_ADDRESS},
+                              .wanted = wanted};
+    snprintf(victims.orders.device, sizeof(victims.orders.device), "%s", scene.other);
+    snprintf(victims.orders.route, sizeof(victims.orders.route), "%s", scene.route);
+    return victims;
 }
 
-struct victim *crew_next(struct crew *crew)
+struct victim *victims_next(struct victims *victims)
 {
-    while (crew->started < crew->wanted && crew->started < crew->used + STANDING_BY)
-        victim_start(&crew->victim[crew->started++ % STANDING_BY], &crew->orders);
-    struct victim *victim = &crew->victim[crew->used++ % STANDING_BY];
+    while (victims->started < victims->wanted && victims->started < victims->used + STANDING_BY)
+        victim_start(&victims->victim[victims->started++ % STANDING_BY], &victims->orders);
+    struct victim *victim = &victims->victim[victims->used++ % STANDING_BY];
     atomic_store(&victim->board->go, true);
     return victim;
 }
 
-void crew_check(struct victim *victim)
+void victims_check(struct victim *victim)
 {
     const struct victim_board *board = victim->board;
     CHECK(board->wrong == 0, "the peer's first picture is wrong: %s", board->reason);

@@ -25,17 +25,17 @@ extern struct scene scene;
 
 /* --- victims ---------------------------------------------------------------------------------- */
 
-struct crew {
+struct victims {
     struct victim_orders orders;
     struct victim victim[STANDING_BY];
     int started, used, wanted;
 };
 
-struct crew crew_of(bool sends, int wanted);
-struct victim *crew_next(struct crew *crew);
+struct victims victims_of(bool sends, int wanted);
+struct victim *victims_next(struct victims *victims);
 
 /* What is left of one that was killed, or has left: nothing may have been wrong. */
-void crew_check(struct victim *victim);
+void victims_check(struct victim *victim);
 
 /* --- this side receives ----------------------------------------------------------------------- */
 
