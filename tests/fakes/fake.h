@@ -233,7 +233,7 @@ struct operation {
     struct operation *next;
 };
 
-/* use.c. May this context's streams touch these bytes? Fills the use. */
+/* access.c. May this context's streams touch these bytes? Fills the use. */
 CUresult use_device(CUcontext context, CUdeviceptr address, size_t size, bool write,
                     struct use *use);
 /* The same for memory of the host; one that is not pinned has no range. */

@@ -6,7 +6,7 @@
  * own has been stopped, and this program does its work. */
 #include "device/device.h"
 #include "route/route.h"
-#include "session.h"
+#include "stateful.h"
 #include "stream/sender/sender.h"
 #include "watch.h"
 

@@ -6,7 +6,7 @@
  * terminal; and every descriptor that came along is closed. */
 #include "base/text.h"
 #include "route/route.h"
-#include "session.h"
+#include "stateful.h"
 #include "stream/query/query.h"
 #include "watch.h"
 

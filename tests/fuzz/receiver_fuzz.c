@@ -5,7 +5,7 @@
  * honestly or not, while the receiver acquires. */
 #include "device/device.h"
 #include "route/route.h"
-#include "session.h"
+#include "stateful.h"
 #include "stream/shared/pattern.h"
 #include "stream/receiver/receiver.h"
 #include "watch.h"

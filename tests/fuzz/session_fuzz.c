@@ -12,7 +12,7 @@
  *     byte 0   the bent receiver: its policy and its route; slots of both
  *     byte 1   how it ends
  *     then     turns: a byte for what is done, and what that needs */
-#include "session.h"
+#include "stateful.h"
 #include "session/ends.h"
 #include "session/middle.h"
 #include "watch.h"

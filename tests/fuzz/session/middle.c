@@ -170,7 +170,7 @@ static void hand_on(struct middle *middle, struct packet *packet, enum middle_si
         break;
     default:
         if (how & 8 || (how >= 1 && how <= 4))
-            bend_packet(middle, packet, input);
+            mutate_packet(middle, packet, input);
         break;
     }
     if (first)
@@ -226,7 +226,7 @@ bool middle_turn(struct middle *middle, struct fuzz_input *input, int wait)
 void middle_inject(struct middle *middle, struct fuzz_input *input)
 {
     enum middle_side from;
-    struct packet *packet = bend_make(middle, input, &from);
+    struct packet *packet = forge_packet(middle, input, &from);
     say(middle, packet, other(from));
     packet_free(packet);
 }

@@ -62,13 +62,14 @@ struct packet *packet_copy(const struct packet *packet);
 void packet_free(struct packet *packet);
 void packet_take(struct packet *packet, int fd); /* it closes this one too */
 
-/* --- bending (bend.c) ------------------------------------------------------------------------- */
+/* --- mutation (mutate.c) ---------------------------------------------------------------------- */
 
 /* Changes a message's bytes, fields, length or descriptors. */
-void bend_packet(struct middle *middle, struct packet *packet, struct fuzz_input *input);
+void mutate_packet(struct middle *middle, struct packet *packet, struct fuzz_input *input);
 
 /* Something to say out of turn, bent or not: what was said before, or what anybody could make. */
-struct packet *bend_make(struct middle *middle, struct fuzz_input *input, enum middle_side *from);
+struct packet *forge_packet(struct middle *middle, struct fuzz_input *input,
+                            enum middle_side *from);
 
 /* The type that the bytes say, or 0. */
 static inline unsigned packet_type(const struct packet *packet)

@@ -3,7 +3,7 @@
 
 #include "reader.h"
 
-#include "../session.h"
+#include "../stateful.h"
 #include "../watch.h"
 #include "frame/layout.h"
 

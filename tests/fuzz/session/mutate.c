@@ -12,7 +12,7 @@
 
 /* --- bytes ------------------------------------------------------------------------------------ */
 
-static void bend_bytes(struct packet *packet, struct fuzz_input *input)
+static void mutate_bytes(struct packet *packet, struct fuzz_input *input)
 {
     for (uint32_t left = 1 + fuzz_number(input, 1) % 4; left && packet->size; left--) {
         uint32_t at = fuzz_number(input, 2) % (uint32_t)packet->size;
@@ -21,7 +21,7 @@ static void bend_bytes(struct packet *packet, struct fuzz_input *input)
 }
 
 /* The header keeps what it says, or follows. */
-static void bend_length(struct packet *packet, struct fuzz_input *input)
+static void mutate_length(struct packet *packet, struct fuzz_input *input)
 {
     uint32_t length = fuzz_number(input, 2);
     packet->size = (length >> 1) % sizeof(packet->bytes);
@@ -55,7 +55,7 @@ static uint32_t odd_number(struct fuzz_input *input, uint32_t was)
     }
 }
 
-static void bend_ring(struct gpud_ring_description *ring, struct fuzz_input *input)
+static void mutate_ring(struct gpud_ring_description *ring, struct fuzz_input *input)
 {
     uint32_t which = fuzz_number(input, 1);
     struct gpud_handle *handle = &ring->handle[which / 8 % GPUD_RING_MEMORIES_MAX];
@@ -84,7 +84,7 @@ static void bend_ring(struct gpud_ring_description *ring, struct fuzz_input *inp
     }
 }
 
-static void bend_layout(struct gpud_layout *layout, struct fuzz_input *input)
+static void mutate_layout(struct gpud_layout *layout, struct fuzz_input *input)
 {
     static const struct {
         const char *format;
@@ -115,7 +115,7 @@ static void bend_layout(struct gpud_layout *layout, struct fuzz_input *input)
     }
 }
 
-static void bend_hello(struct gpud_endpoint *hello, struct fuzz_input *input)
+static void mutate_hello(struct gpud_endpoint *hello, struct fuzz_input *input)
 {
     static const char *const routes[] = {"map", "staged", "peer", "directgma", "pigeon"};
     uint32_t which = fuzz_number(input, 1);
@@ -144,7 +144,7 @@ static void bend_hello(struct gpud_endpoint *hello, struct fuzz_input *input)
     }
 }
 
-static void bend_offer(struct gpud_offer *offer, struct fuzz_input *input)
+static void mutate_offer(struct gpud_offer *offer, struct fuzz_input *input)
 {
     static const char *const routes[] = {"map", "staged", "peer", "directgma", ""};
     uint32_t which = fuzz_number(input, 1);
@@ -154,7 +154,7 @@ static void bend_offer(struct gpud_offer *offer, struct fuzz_input *input)
         break;
     case 1:
     case 2:
-        bend_layout(&offer->layout, input);
+        mutate_layout(&offer->layout, input);
         break;
     case 3:
         strcpy(offer->route, routes[which / 8 % 5]);
@@ -166,12 +166,12 @@ static void bend_offer(struct gpud_offer *offer, struct fuzz_input *input)
         offer->media_size = which * 8;
         break;
     default:
-        bend_ring(&offer->ring, input);
+        mutate_ring(&offer->ring, input);
         break;
     }
 }
 
-static void bend_accept(struct gpud_accept *accept, struct fuzz_input *input)
+static void mutate_accept(struct gpud_accept *accept, struct fuzz_input *input)
 {
     switch (fuzz_number(input, 1) % 3) {
     case 0:
@@ -181,12 +181,12 @@ static void bend_accept(struct gpud_accept *accept, struct fuzz_input *input)
         accept->entries = odd_number(input, accept->entries);
         break;
     case 2:
-        bend_ring(&accept->ring, input);
+        mutate_ring(&accept->ring, input);
         break;
     }
 }
 
-static void bend_message(struct gpud_message *message, struct fuzz_input *input)
+static void mutate_message(struct gpud_message *message, struct fuzz_input *input)
 {
     if (fuzz_number(input, 1) % 4 == 0) {
         message->position = odd_number(input, message->position);
@@ -194,13 +194,13 @@ static void bend_message(struct gpud_message *message, struct fuzz_input *input)
     }
     switch (message->type) {
     case GPUD_MESSAGE_HELLO:
-        bend_hello(&message->hello, input);
+        mutate_hello(&message->hello, input);
         break;
     case GPUD_MESSAGE_OFFER:
-        bend_offer(&message->offer, input);
+        mutate_offer(&message->offer, input);
         break;
     case GPUD_MESSAGE_ACCEPT:
-        bend_accept(&message->accept, input);
+        mutate_accept(&message->accept, input);
         break;
     case GPUD_MESSAGE_CANARY:
         if (fuzz_number(input, 1) & 1)
@@ -212,7 +212,7 @@ static void bend_message(struct gpud_message *message, struct fuzz_input *input)
         message->event.kind = odd_number(input, message->event.kind);
         break;
     case GPUD_MESSAGE_GROW:
-        bend_ring(&message->grow, input);
+        mutate_ring(&message->grow, input);
         break;
     default:
         message->epoch = odd_number(input, message->epoch);
@@ -221,14 +221,14 @@ static void bend_message(struct gpud_message *message, struct fuzz_input *input)
 }
 
 /* Well-formed again afterwards. What is not well-formed stays as it is. */
-static void bend_fields(struct packet *packet, struct fuzz_input *input)
+static void mutate_fields(struct packet *packet, struct fuzz_input *input)
 {
     static struct gpud_message message;
     memset(&message, 0, sizeof(message));
     if (gpud_message_decode(&message, packet->bytes, packet->size, packet->fds, packet->fd_count,
                             NULL) != GPUD_OK)
         return;
-    bend_message(&message, input);
+    mutate_message(&message, input);
     packet->size = gpud_message_encode(&message, packet->bytes, packet->fds, &packet->fd_count);
 }
 
@@ -295,7 +295,8 @@ static int make_descriptor(struct middle *middle, uint32_t kind, int of)
     }
 }
 
-static void bend_descriptors(struct middle *middle, struct packet *packet, struct fuzz_input *input)
+static void mutate_descriptors(struct middle *middle, struct packet *packet,
+                               struct fuzz_input *input)
 {
     uint32_t which = fuzz_number(input, 1);
     if (packet->fd_count == 0 || which % 8 == 7) { /* one too many */
@@ -325,23 +326,23 @@ static void bend_descriptors(struct middle *middle, struct packet *packet, struc
     }
 }
 
-void bend_packet(struct middle *middle, struct packet *packet, struct fuzz_input *input)
+void mutate_packet(struct middle *middle, struct packet *packet, struct fuzz_input *input)
 {
     uint32_t how = fuzz_number(input, 1);
     switch (how % 8) {
     case 0:
-        bend_bytes(packet, input);
+        mutate_bytes(packet, input);
         break;
     case 1:
-        bend_length(packet, input);
+        mutate_length(packet, input);
         break;
     case 2:
     case 3:
-        bend_descriptors(middle, packet, input);
+        mutate_descriptors(middle, packet, input);
         break;
     default:
         for (uint32_t left = 1 + how / 8 % 3; left; left--)
-            bend_fields(packet, input);
+            mutate_fields(packet, input);
         break;
     }
 }
@@ -381,7 +382,7 @@ static void put_in_place(const struct middle *middle, struct packet *packet)
         memcpy(packet->bytes + 12, &position, sizeof(position));
 }
 
-struct packet *bend_make(struct middle *middle, struct fuzz_input *input, enum middle_side *from)
+struct packet *forge_packet(struct middle *middle, struct fuzz_input *input, enum middle_side *from)
 {
     uint32_t what = fuzz_number(input, 1), how = fuzz_number(input, 1);
     unsigned type = what % KEPT_TYPES;
@@ -399,7 +400,7 @@ struct packet *bend_make(struct middle *middle, struct fuzz_input *input, enum m
     if (!(how & 2))
         put_in_place(middle, packet);
     if (how & 4)
-        bend_packet(middle, packet, input);
+        mutate_packet(middle, packet, input);
     bool of_receiver = type == GPUD_MESSAGE_ACCEPT || type == GPUD_MESSAGE_READY;
     *from = of_receiver != !!(how & 8) ? MIDDLE_RECEIVER : MIDDLE_SENDER;
     return packet;

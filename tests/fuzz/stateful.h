@@ -1,10 +1,10 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What the two stateful targets share: real descriptors, good messages, and the input that bends
+/* What the stateful targets share: real descriptors, good messages, and the input that mutates
  * them. */
-#ifndef GPUD_TESTS_FUZZ_SESSION_H
-#define GPUD_TESTS_FUZZ_SESSION_H
+#ifndef GPUD_TESTS_FUZZ_STATEFUL_H
+#define GPUD_TESTS_FUZZ_STATEFUL_H
 
 #include "base/clock.h"
 #include "base/fd.h"
