@@ -3,7 +3,7 @@
 
 #include "channels.h"
 #include "context.h"
-#include "layoutcaps.h"
+#include "wire/caps.h"
 
 #include <gpudirect/channel.h>
 

@@ -5,10 +5,10 @@
  * somebody sends. While somebody monitors, the channels are asked once a second: nothing else says
  * when a format changes. */
 #include "deviceprovider.h"
-#include "capturecaps.h"
 #include "channels.h"
 #include "context.h"
-#include "layoutcaps.h"
+#include "src/capturecaps.h"
+#include "wire/caps.h"
 
 #include <string.h>
 

@@ -4,8 +4,8 @@
 /* The plugin: what it registers. */
 #include "context.h"
 #include "deviceprovider.h"
-#include "gpudirectsink.h"
-#include "gpudirectsrc.h"
+#include "sink/sink.h"
+#include "src/src.h"
 
 static gboolean plugin_init(GstPlugin *plugin)
 {

@@ -7,8 +7,8 @@
 #include "hostile.h"
 
 #include "base/fd.h"
-#include "event.h"
-#include "layoutcaps.h"
+#include "wire/caps.h"
+#include "wire/event.h"
 #include "wire/socket.h"
 
 #include <inttypes.h>
@@ -284,7 +284,7 @@ static const uint64_t odd_times[] = {
     UINT64_MAX,
 };
 
-/* A head as timing.c has it: without the clock, or with it and this base time. */
+/* A head as wire/timing.c has it: without the clock, or with it and this base time. */
 static size_t write_head(gboolean monotonic, uint64_t base_time, struct pack *pack)
 {
     struct wire_head head = {.monotonic = monotonic, .base_time = base_time};

@@ -4,9 +4,9 @@
 /* What travels beside the pictures, as nobody honest wrote it: bytes at random, and texts, names
  * and caps that are meant to do harm. */
 #include "ends.h"
-#include "event.h"
-#include "layoutcaps.h"
-#include "meta.h"
+#include "wire/caps.h"
+#include "wire/event.h"
+#include "wire/meta.h"
 #include "wire_fuzz.h"
 
 #include <gst/video/video-sei.h>

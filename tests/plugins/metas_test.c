@@ -4,7 +4,7 @@
 /* Metas that do not come along, and those that not every GStreamer has: ancillary data, and types
  * with a serializer of their own. */
 #include "ends.h"
-#include "meta.h"
+#include "wire/meta.h"
 
 #include <gst/video/gstvideoaffinetransformationmeta.h>
 #include <string.h>

@@ -3,9 +3,9 @@
 
 /* What a peer says of time, reckoned with: nothing overflows, and what comes out is a time. Runs
  * under the sanitizers, which see what a result does not show. */
-#include "event.h"
 #include "support/check.h"
-#include "timeline.h"
+#include "wire/event.h"
+#include "wire/timeline.h"
 
 #include <string.h>
 

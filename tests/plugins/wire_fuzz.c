@@ -5,9 +5,9 @@
  *   clang -fsanitize=fuzzer,address,undefined … wire_fuzz.c and the plugin's sources */
 #include "wire_fuzz.h"
 
-#include "event.h"
-#include "layoutcaps.h"
-#include "meta.h"
+#include "wire/caps.h"
+#include "wire/event.h"
+#include "wire/meta.h"
 
 #include <string.h>
 

@@ -3,9 +3,9 @@
 
 /* What travels beside the pictures: metas and caps as bytes, there and back. */
 #include "ends.h"
-#include "event.h"
-#include "layoutcaps.h"
-#include "meta.h"
+#include "wire/caps.h"
+#include "wire/event.h"
+#include "wire/meta.h"
 
 #include <gst/video/gstvideoaffinetransformationmeta.h>
 #include <gst/video/video-sei.h>

@@ -1,0 +1,98 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Pictures in GstCudaMemory that somebody else allocated: the core reads them where they lie.
+ *
+ * The pointer is wrapped anew for each picture, because the end of the wrapping is the one sign by
+ * which the core says that its copy is done and the buffer may go back to its pool. */
+#include "memory/cuda/series.h"
+#include "wire/caps.h"
+
+struct mapped {
+    GstBuffer *buffer;
+    GstMapInfo map;
+};
+
+static void unmap(void *user)
+{
+    struct mapped *mapped = user;
+
+    gst_buffer_unmap(mapped->buffer, &mapped->map);
+    gst_buffer_unref(mapped->buffer);
+    g_free(mapped);
+}
+
+static void G_GNUC_PRINTF(2, 3) refuse(struct gpud_error *error, const gchar *format, ...)
+{
+    va_list arguments;
+
+    *error = (struct gpud_error){.status = GPUD_UNSUPPORTED};
+    va_start(arguments, format);
+    g_vsnprintf(error->reason, sizeof(error->reason), format, arguments);
+    va_end(arguments);
+}
+
+static GstCudaMemory *memory_of(GstBuffer *buffer, struct gpud_error *error)
+{
+    GstMemory *memory = gst_buffer_n_memory(buffer) == 1 ? gst_buffer_peek_memory(buffer, 0) : NULL;
+
+    if (memory && gst_is_cuda_memory(memory))
+        return GST_CUDA_MEMORY_CAST(memory);
+    refuse(error, "a buffer with caps of CUDA memory is not one block of such memory: put "
+                  "cudaupload before gpudirectsink");
+    return NULL;
+}
+
+static struct gpud_frame *wrap(struct gpu *gpu, struct mapped *mapped,
+                               const struct gpud_layout *layout, struct gpud_error *error)
+{
+    struct gpud_memory *memory = NULL;
+    struct gpud_frame *frame = NULL;
+
+    if (gpud_memory_wrap(gpu->device, mapped->map.data, mapped->map.size, unmap, mapped, &memory,
+                         error) != GPUD_OK) {
+        unmap(mapped);
+        return NULL;
+    }
+    if (gpud_frame_wrap(memory, 0, layout, &frame, error) != GPUD_OK)
+        frame = NULL;
+    gpud_memory_unref(&memory);
+    return frame;
+}
+
+struct gpud_frame *gpu_wrap_buffer(GstBuffer *buffer, struct tally *tally, struct gpud_error *error)
+{
+    GstCudaMemory *memory = memory_of(buffer, error);
+    struct mapped *mapped;
+    struct gpud_layout layout;
+    CUstream stream;
+    guint ordinal = 0;
+
+    if (!memory)
+        return NULL;
+    g_object_get(memory->context, "cuda-device-id", &ordinal, NULL);
+    struct gpu *gpu = gpu_get((gint)ordinal, error);
+    if (!gpu)
+        return NULL;
+    mapped = g_new0(struct mapped, 1);
+    if (!gst_buffer_map(buffer, &mapped->map, GST_MAP_READ | GST_MAP_CUDA)) {
+        g_free(mapped);
+        refuse(error, "a buffer in the memory of GPU %u cannot be mapped", ordinal);
+        return NULL;
+    }
+    mapped->buffer = gst_buffer_ref(buffer);
+    if (!layout_from_buffer(&layout, &memory->info, buffer, mapped->map.size)) {
+        unmap(mapped);
+        refuse(error, "the rows of a buffer do not lie within its memory");
+        return NULL;
+    }
+    if (cuda_series_settle(memory, gpu, &stream))
+        tally_count(&tally->waits_device);
+    /* Whose a pointer is, the driver tells only a thread that has a context. */
+    gst_cuda_context_push((GstCudaContext *)gpu->context);
+    struct gpud_frame *frame = wrap(gpu, mapped, &layout, error);
+    gst_cuda_context_pop(NULL);
+    if (frame && gpud_frame_post(frame, stream, error) != GPUD_OK)
+        gpud_frame_release(&frame);
+    return frame;
+}

@@ -1,0 +1,49 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What differs between the series of GStreamer's CUDA library: series122.c is for 1.22,
+ * series124.c for 1.24 and later, and exactly one of them is built.
+ *
+ * 1.22 knows no streams of memories. Each element works on a stream of its own, made with
+ * CU_STREAM_DEFAULT, and waits for it (cuStreamSynchronize) before it hands a buffer on or lets go
+ * of one. Such streams keep step with the context's legacy default stream: what is put on them
+ * after something on that stream, runs after it, and that stream waits for what they had before.
+ * So ordering a frame on the default stream (NULL) of the primary context orders it for all
+ * elements that work in that context, and no CPU waits.
+ *
+ * 1.24 gave memories a GstCudaStream. An element works on that one, or waits for it where the
+ * memory is flagged NEED_SYNC. So a frame is ordered on its memory's stream. */
+#ifndef GPUD_GST_MEMORY_CUDA_SERIES_H
+#define GPUD_GST_MEMORY_CUDA_SERIES_H
+
+#include "memory/gpu.h"
+
+#include <gst/cuda/gstcudabufferpool.h>
+#include <gst/cuda/gstcudacontext.h>
+#include <gst/cuda/gstcudaloader.h>
+#include <gst/cuda/gstcudamemory.h>
+#include <gst/cuda/gstcudautils.h>
+
+/* Whether a frame must be ordered when it comes into a memory, because elements ask for the
+ * memory's stream without mapping it; else it is done when somebody maps it. */
+extern const gboolean cuda_series_orders_early;
+
+/* A GstCudaMemory around a device pointer that stays the slot's, and its end. */
+GstMemory *cuda_series_new_memory(struct slot_store *store, const GstVideoInfo *info,
+                                  CUdeviceptr pointer);
+void cuda_series_free_memory(GstAllocator *allocator, GstMemory *memory);
+
+/* The stream on which the memory's users find each other. */
+CUstream cuda_series_stream(GstMemory *memory);
+
+/* Work was put on that stream that changes the memory. */
+void cuda_series_pending(GstMemory *memory);
+
+/* Makes work that comes after *stream of the primary context see what others wrote into their
+ * memory. TRUE: the CPU had to wait. */
+gboolean cuda_series_settle(GstCudaMemory *memory, struct gpu *gpu, CUstream *stream);
+
+/* Which stream the memories of a pool shall have: the one that its user asks for, or a new one. */
+void cuda_series_choose_stream(struct slot_store *store, GstStructure *config);
+
+#endif

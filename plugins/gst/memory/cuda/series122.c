@@ -1,0 +1,55 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* GstCudaMemory in GStreamer 1.22, which cannot wrap a pointer: the structure is public, and is
+ * filled here. Its private part stays NULL: only the methods of GstCudaAllocator look at that, and
+ * memory.c replaces all of them. */
+#include "memory/cuda/series.h"
+
+const gboolean cuda_series_orders_early = FALSE;
+
+GstMemory *cuda_series_new_memory(struct slot_store *store, const GstVideoInfo *info,
+                                  CUdeviceptr pointer)
+{
+    GstCudaMemory *memory = g_new0(GstCudaMemory, 1);
+
+    gst_memory_init(&memory->mem, (GstMemoryFlags)0, store->allocator, NULL, info->size, 0, 0,
+                    info->size);
+    memory->context = (GstCudaContext *)gst_object_ref(store->gpu->context);
+    memory->info = *info;
+    return &memory->mem;
+}
+
+void cuda_series_free_memory(GstAllocator *allocator, GstMemory *memory)
+{
+    gst_object_unref(GST_CUDA_MEMORY_CAST(memory)->context);
+    g_free(memory);
+}
+
+CUstream cuda_series_stream(GstMemory *memory)
+{
+    return NULL;
+}
+
+void cuda_series_pending(GstMemory *memory)
+{
+}
+
+/* Elements wait before they hand on. What they did not wait for is on the default stream of the
+ * memory's context: in the primary one the GPU orders it, another one must be waited for. */
+gboolean cuda_series_settle(GstCudaMemory *memory, struct gpu *gpu, CUstream *stream)
+{
+    *stream = NULL;
+    if (gst_cuda_context_get_handle(memory->context) ==
+        gst_cuda_context_get_handle((GstCudaContext *)gpu->context))
+        return FALSE;
+    if (gst_cuda_context_push(memory->context)) {
+        CuStreamSynchronize(NULL);
+        gst_cuda_context_pop(NULL);
+    }
+    return TRUE;
+}
+
+void cuda_series_choose_stream(struct slot_store *store, GstStructure *config)
+{
+}

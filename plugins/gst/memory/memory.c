@@ -1,0 +1,365 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A GstMemory that is a slot. See the header for who owns what. */
+#include "memory/memory.h"
+#include "context.h"
+
+#define GST_TYPE_GPUDIRECT_ALLOCATOR (gst_gpudirect_allocator_get_type())
+G_DECLARE_FINAL_TYPE(GstGpudirectAllocator, gst_gpudirect_allocator, GST, GPUDIRECT_ALLOCATOR,
+                     GstAllocator)
+
+struct _GstGpudirectAllocator {
+    GstAllocator parent;
+};
+
+G_DEFINE_TYPE(GstGpudirectAllocator, gst_gpudirect_allocator, GST_TYPE_ALLOCATOR)
+
+static GQuark slot_quark(void)
+{
+    static GQuark quark;
+
+    if (!quark)
+        quark = g_quark_from_static_string("GpudirectSlot");
+    return quark;
+}
+
+struct slot_memory *slot_memory_of(GstMemory *memory)
+{
+    if (memory->parent)
+        memory = memory->parent;
+    return gst_mini_object_get_qdata(GST_MINI_OBJECT_CAST(memory), slot_quark());
+}
+
+/* --- mapping ------------------------------------------------------------------------------ */
+
+static enum gpud_status map_frame(struct slot_memory *self, unsigned access, void **data,
+                                  struct gpud_error *error)
+{
+    enum gpud_status status = gpud_frame_map(self->frame, access, SLOT_MAP_TIMEOUT, data, error);
+
+    /* The writer died in mid-frame. The frame says so now, and can be looked at all the same. */
+    if (status == GPUD_PEER)
+        status = gpud_frame_map(self->frame, access, SLOT_MAP_TIMEOUT, data, error);
+    return status;
+}
+
+void *slot_memory_map(struct slot_memory *self, GstMapFlags flags)
+{
+    unsigned access =
+        ((flags & GST_MAP_READ) ? GPUD_READ : 0u) | ((flags & GST_MAP_WRITE) ? GPUD_WRITE : 0u);
+    struct gpud_error error;
+    void *data = NULL;
+
+    /* GStreamer has no word for "all of it will be written": who maps for writing and writes a part
+     * keeps the rest. Only where nobody wrote yet there is no rest, and the copy down is saved.
+     * Maps nest, for what the first asked for. */
+    if (access == GPUD_WRITE && self->filled && self->maps == 0)
+        access |= GPUD_READ;
+    if (map_frame(self, access, &data, &error) != GPUD_OK) {
+        GST_CAT_ERROR(gpud_gst_debug, "slot %u cannot be mapped: %s", self->slot, error.reason);
+        return NULL;
+    }
+    self->maps++;
+    self->filled |= (flags & GST_MAP_WRITE) != 0;
+    return data;
+}
+
+void slot_memory_unmap(struct slot_memory *self)
+{
+    self->maps--;
+    gpud_frame_unmap(self->frame);
+}
+
+/* A part of a memory is mapped as the whole; GStreamer adds the offset. */
+static gpointer slot_map(GstMemory *memory, GstMapInfo *info, gsize maxsize)
+{
+    struct slot_memory *self = slot_memory_of(memory);
+
+    if (self->host)
+        return self->host;
+    g_mutex_lock(&self->lock);
+    void *data = slot_memory_map(self, info->flags);
+    g_mutex_unlock(&self->lock);
+    return data;
+}
+
+static void slot_unmap(GstMemory *memory, GstMapInfo *info)
+{
+    struct slot_memory *self = slot_memory_of(memory);
+
+    if (self->host)
+        return;
+    g_mutex_lock(&self->lock);
+    slot_memory_unmap(self);
+    g_mutex_unlock(&self->lock);
+}
+
+/* --- one memory's life -------------------------------------------------------------------- */
+
+static void put_frame(struct slot_memory *self, struct gpud_frame *frame)
+{
+    GstMemory *memory = self->memory;
+
+    self->frame = frame;
+    self->filled = !self->store->lender && !self->apart;
+    if (self->store->lender)
+        GST_MINI_OBJECT_FLAG_UNSET(memory, GST_MEMORY_FLAG_READONLY);
+    /* Somebody may have narrowed it: gst_buffer_resize() works on the memory. */
+    memory->offset = 0;
+    memory->size = memory->maxsize;
+    if (self->store->kind->arrived)
+        self->store->kind->arrived(self);
+}
+
+void slot_memory_attach(struct slot_memory *self, struct gpud_frame *frame)
+{
+    ledger_take(self->store->ledger);
+    put_frame(self, frame);
+}
+
+struct gpud_frame *slot_memory_detach(struct slot_memory *self)
+{
+    if (self->frame && self->store->kind->leaving)
+        self->store->kind->leaving(self);
+    return g_steal_pointer(&self->frame);
+}
+
+void slot_store_give_back(struct slot_store *store, struct gpud_frame *frame)
+{
+    gpud_frame_release(&frame);
+    ledger_give(store->ledger);
+}
+
+/* The last reference is gone. The memory is parked before its frame goes back, so that it is found
+ * when the same slot comes again, which may be at once and in another thread. */
+static gboolean slot_dispose(GstMiniObject *object)
+{
+    GstMemory *memory = (GstMemory *)object;
+    struct slot_memory *self = slot_memory_of(memory);
+    struct slot_store *store = slot_store_ref(self->store);
+    gboolean apart = self->apart;
+    struct gpud_frame *frame = slot_memory_detach(self);
+    gboolean parked = FALSE;
+
+    g_mutex_lock(&store->lock);
+    if (!store->closed && self->slot < store->parked->len &&
+        !g_ptr_array_index(store->parked, self->slot)) {
+        gst_memory_ref(memory);
+        g_ptr_array_index(store->parked, self->slot) = memory;
+        parked = TRUE;
+    }
+    g_mutex_unlock(&store->lock);
+    if (frame && apart)
+        gpud_frame_release(&frame);
+    else if (frame)
+        slot_store_give_back(store, frame);
+    slot_store_unref(store);
+    return !parked;
+}
+
+static void slot_free(gpointer slot)
+{
+    struct slot_memory *self = slot;
+
+    g_mutex_clear(&self->lock);
+    slot_store_unref(self->store);
+    g_free(self);
+}
+
+static struct slot_memory *slot_new(struct slot_store *store, struct gpud_frame *frame)
+{
+    struct slot_memory *self = g_new0(struct slot_memory, 1);
+    struct gpud_frame_info info;
+
+    gpud_frame_get_info(frame, &info);
+    g_mutex_init(&self->lock);
+    self->store = slot_store_ref(store);
+    self->slot = gpud_frame_get_slot(frame);
+    self->lender = store->lender;
+    self->generation = store->generation;
+    layout_to_planes(&info.layout, &store->info, &self->planes);
+    if (store->host) {
+        uint64_t offset;
+        struct gpud_memory *native = gpud_frame_get_memory(frame, &offset);
+        self->host = (uint8_t *)gpud_memory_get_native(native) + offset;
+    }
+    self->memory = store->kind->new_memory(store, frame, &info.layout, &self->planes);
+    if (!store->lender)
+        GST_MINI_OBJECT_FLAG_SET(self->memory, GST_MEMORY_FLAG_READONLY);
+    GST_MINI_OBJECT_CAST(self->memory)->dispose = slot_dispose;
+    gst_mini_object_set_qdata(GST_MINI_OBJECT_CAST(self->memory), slot_quark(), self, slot_free);
+    return self;
+}
+
+/* --- the plain kind ----------------------------------------------------------------------- */
+
+static GstMemory *plain_new_memory(struct slot_store *store, struct gpud_frame *frame,
+                                   const struct gpud_layout *layout,
+                                   const struct video_planes *planes)
+{
+    GstMemory *memory = g_new0(GstMemory, 1);
+
+    gst_memory_init(memory, (GstMemoryFlags)0, store->allocator, NULL, (gsize)layout->size, 0, 0,
+                    (gsize)layout->size);
+    return memory;
+}
+
+/* A part, for who splits a picture: it holds the whole, and is freed like any memory. */
+static GstMemory *plain_share(GstMemory *memory, gssize offset, gssize size)
+{
+    GstMemory *parent = memory->parent ? memory->parent : memory;
+    GstMemory *part = g_new0(GstMemory, 1);
+    gsize length = size < 0 ? memory->size - (gsize)offset : (gsize)size;
+
+    gst_memory_init(part, GST_MEMORY_FLAG_READONLY, parent->allocator, parent, parent->maxsize, 0,
+                    memory->offset + (gsize)offset, length);
+    return part;
+}
+
+static void plain_free(GstAllocator *allocator, GstMemory *memory)
+{
+    g_free(memory);
+}
+
+static GstMemory *refuse_alloc(GstAllocator *allocator, gsize size, GstAllocationParams *params)
+{
+    GST_CAT_ERROR(gpud_gst_debug,
+                  "slots come with a link, from the pool that gpudirectsink proposes");
+    return NULL;
+}
+
+static void gst_gpudirect_allocator_class_init(GstGpudirectAllocatorClass *klass)
+{
+    GST_ALLOCATOR_CLASS(klass)->alloc = refuse_alloc;
+    GST_ALLOCATOR_CLASS(klass)->free = plain_free;
+}
+
+static void gst_gpudirect_allocator_init(GstGpudirectAllocator *self)
+{
+    GstAllocator *allocator = GST_ALLOCATOR(self);
+
+    allocator->mem_type = "GpudirectSlot";
+    allocator->mem_map_full = slot_map;
+    allocator->mem_unmap_full = slot_unmap;
+    allocator->mem_share = plain_share;
+    GST_OBJECT_FLAG_SET(self, GST_ALLOCATOR_FLAG_CUSTOM_ALLOC);
+}
+
+static GstAllocator *plain_new_allocator(void)
+{
+    return g_object_new(GST_TYPE_GPUDIRECT_ALLOCATOR, NULL);
+}
+
+const struct slot_kind plain_slot_kind = {
+    .new_allocator = plain_new_allocator,
+    .new_memory = plain_new_memory,
+};
+
+/* --- the store ---------------------------------------------------------------------------- */
+
+struct slot_store *slot_store_new(const struct slot_store_params *params)
+{
+    struct slot_store *store = g_new0(struct slot_store, 1);
+
+    g_atomic_ref_count_init(&store->references);
+    store->kind = params->kind;
+    store->allocator = gst_object_ref_sink(params->kind->new_allocator());
+    store->info = *params->info;
+    store->gpu = params->gpu;
+    store->lender = params->lender;
+    store->generation = params->generation;
+    store->host = params->host;
+    store->ledger = ledger_ref(params->ledger);
+    store->tally = tally_ref(params->tally);
+    g_mutex_init(&store->lock);
+    store->parked = g_ptr_array_new();
+    return store;
+}
+
+struct slot_store *slot_store_ref(struct slot_store *store)
+{
+    g_atomic_ref_count_inc(&store->references);
+    return store;
+}
+
+void slot_store_unref(struct slot_store *store)
+{
+    if (!store || !g_atomic_ref_count_dec(&store->references))
+        return;
+    g_ptr_array_unref(store->parked);
+    g_mutex_clear(&store->lock);
+    ledger_unref(store->ledger);
+    tally_unref(store->tally);
+    gst_object_unref(store->allocator);
+    if (store->stream)
+        store->stream_free(store->stream);
+    g_free(store);
+}
+
+void slot_store_open(struct slot_store *store)
+{
+    g_mutex_lock(&store->lock);
+    store->closed = FALSE;
+    g_mutex_unlock(&store->lock);
+}
+
+void slot_store_close(struct slot_store *store)
+{
+    g_mutex_lock(&store->lock);
+    store->closed = TRUE;
+    GPtrArray *parked = store->parked;
+    store->parked = g_ptr_array_new();
+    g_mutex_unlock(&store->lock);
+
+    for (guint i = 0; i < parked->len; i++)
+        if (g_ptr_array_index(parked, i))
+            gst_memory_unref(g_ptr_array_index(parked, i));
+    g_ptr_array_unref(parked);
+}
+
+GstMemory *slot_store_wrap(struct slot_store *store, struct gpud_frame *frame)
+{
+    uint32_t slot = gpud_frame_get_slot(frame);
+    GstMemory *memory = NULL;
+
+    if (slot != UINT32_MAX) {
+        g_mutex_lock(&store->lock);
+        if (slot >= store->parked->len)
+            g_ptr_array_set_size(store->parked, (gint)slot + 1);
+        memory = g_ptr_array_index(store->parked, slot);
+        g_ptr_array_index(store->parked, slot) = NULL;
+        g_mutex_unlock(&store->lock);
+    }
+    struct slot_memory *self = memory ? slot_memory_of(memory) : slot_new(store, frame);
+    slot_memory_attach(self, frame);
+    return self->memory;
+}
+
+GstMemory *slot_store_wrap_apart(struct slot_store *store, struct gpud_frame *frame)
+{
+    struct slot_memory *self = slot_new(store, frame);
+
+    self->apart = TRUE;
+    GST_MINI_OBJECT_FLAG_UNSET(self->memory, GST_MEMORY_FLAG_READONLY);
+    put_frame(self, frame);
+    return self->memory;
+}
+
+void slot_memory_forget(struct slot_memory *self)
+{
+    g_mutex_lock(&self->lock);
+    self->filled = FALSE;
+    g_mutex_unlock(&self->lock);
+}
+
+struct slot_memory *slot_memory_of_buffer(GstBuffer *buffer)
+{
+    if (gst_buffer_n_memory(buffer) != 1)
+        return NULL;
+    GstMemory *memory = gst_buffer_peek_memory(buffer, 0);
+    if (memory->parent || memory->offset != 0 || memory->size != memory->maxsize)
+        return NULL;
+    struct slot_memory *slot = slot_memory_of(memory);
+    return slot && !slot->apart ? slot : NULL;
+}

@@ -1,0 +1,136 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A GstMemory that is a slot: it owns a gpud_frame, shows it to whoever maps it, and gives it back
+ * when the last reference on the memory (not on a buffer: think of tee) is gone.
+ *
+ * The GstMemory objects are kept, one for each slot, and used again for the next frame in the same
+ * place, so that whatever downstream remembers about a memory stays true and nothing is allocated
+ * while frames flow.
+ *
+ * There are two kinds: memory that the CPU maps (memory.c) and GstCudaMemory (cuda/memory.c). */
+#ifndef GPUD_GST_MEMORY_MEMORY_H
+#define GPUD_GST_MEMORY_MEMORY_H
+
+#include "counters.h"
+#include "memory/outstanding.h"
+#include "wire/caps.h"
+
+#include <gpudirect/frame.h>
+#include <gst/gst.h>
+
+struct gpu;
+struct lender;
+struct slot_memory;
+struct slot_store;
+
+/* No GstMemory waits longer than this for a picture that is still on its way. */
+#define SLOT_MAP_TIMEOUT (2 * GPUD_SEC)
+
+struct slot_kind {
+    GstAllocator *(*new_allocator)(void);
+
+    /* A GstMemory for the frame's place, of the store's allocator. */
+    GstMemory *(*new_memory)(struct slot_store *store, struct gpud_frame *frame,
+                             const struct gpud_layout *layout, const struct video_planes *planes);
+
+    /* A frame was put into the slot; NULL: nothing to do. */
+    void (*arrived)(struct slot_memory *slot);
+
+    /* The slot's frame is about to be submitted or released; NULL: nothing to do. */
+    void (*leaving)(struct slot_memory *slot);
+};
+
+extern const struct slot_kind plain_slot_kind;
+
+/* What the memories of one pool share. */
+struct slot_store {
+    gatomicrefcount references;
+    const struct slot_kind *kind;
+    GstAllocator *allocator;
+    GstVideoInfo info;
+    struct gpu *gpu; /* CUDA: where the slots lie */
+    gpointer stream; /* CUDA, GStreamer >= 1.24: the memories' GstCudaStream */
+    GDestroyNotify stream_free;
+    struct lender *lender; /* identity only */
+    guint generation;
+    gboolean host;
+    struct ledger *ledger;
+    struct tally *tally;
+
+    GMutex lock;
+    gboolean closed;
+    GPtrArray *parked; /* GstMemory by slot, or NULL */
+};
+
+struct slot_memory {
+    GstMemory *memory; /* whose inside this is */
+    struct slot_store *store;
+    struct gpud_frame *frame; /* NULL while parked */
+    uint32_t slot;
+    gboolean apart; /* memory of its own that stands in for a slot, and counts as none */
+    struct video_planes planes;
+    void *host;            /* where a lent frame lies that the CPU may always touch; else NULL */
+    GMutex lock;           /* what is done with the frame, which comes from any thread */
+    guint maps;            /* under lock: by the CPU */
+    gboolean filled;       /* under lock: there is something in the frame that must not be lost */
+    guint generation;      /* the lender's, when the frame was lent */
+    struct lender *lender; /* identity only, not a reference */
+
+    /* CUDA, under lock. */
+    gboolean visible; /* the GPU's queue waits for the bytes, or they are there */
+    gboolean used;    /* mapped for the GPU since the frame was last handed on */
+    gboolean written; /* by the GPU, since the CPU looked last */
+};
+
+/* info says what the frames hold; lender is NULL where frames come from a receiver, and their
+ * memory is read-only then. host: lent frames lie in host memory. */
+struct slot_store_params {
+    const struct slot_kind *kind;
+    const GstVideoInfo *info;
+    struct gpu *gpu;
+    struct lender *lender;
+    guint generation;
+    gboolean host;
+    struct ledger *ledger;
+    struct tally *tally;
+};
+struct slot_store *slot_store_new(const struct slot_store_params *params);
+struct slot_store *slot_store_ref(struct slot_store *store);
+void slot_store_unref(struct slot_store *store);
+
+/* From now on (until it is opened again) memories are freed, not parked. */
+void slot_store_close(struct slot_store *store);
+void slot_store_open(struct slot_store *store);
+
+/* The memory for the frame's slot, with the frame in it: the parked one or a new one. Takes the
+ * frame. */
+GstMemory *slot_store_wrap(struct slot_store *store, struct gpud_frame *frame);
+
+/* A memory of the same kind around a frame that is no slot: it counts as none and is freed with its
+ * last reference. Takes the frame. */
+GstMemory *slot_store_wrap_apart(struct slot_store *store, struct gpud_frame *frame);
+
+/* Puts another frame of the same slot into a memory that nobody else holds. Takes the frame. */
+void slot_memory_attach(struct slot_memory *slot, struct gpud_frame *frame);
+
+/* Takes the frame out of a memory that nobody else holds. */
+struct gpud_frame *slot_memory_detach(struct slot_memory *slot);
+
+/* What is in it need not be kept by whoever writes next: it begins to serve somebody else. */
+void slot_memory_forget(struct slot_memory *slot);
+
+/* Gives a frame back and counts it as such. */
+void slot_store_give_back(struct slot_store *store, struct gpud_frame *frame);
+
+/* The inside of a memory, of the whole of which it may be a part; NULL: it is none of ours. */
+struct slot_memory *slot_memory_of(GstMemory *memory);
+
+/* The slot that a buffer is, whole and unchanged, or NULL. */
+struct slot_memory *slot_memory_of_buffer(GstBuffer *buffer);
+
+/* Shows the frame to the CPU; under slot->lock. NULL: it cannot be, and the log says why. */
+void *slot_memory_map(struct slot_memory *slot, GstMapFlags flags);
+void slot_memory_unmap(struct slot_memory *slot);
+
+#endif

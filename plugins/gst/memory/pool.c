@@ -1,0 +1,381 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Buffers that are slots. See the header for the two uses. */
+#include "memory/pool.h"
+#include "context.h"
+
+struct _GstGpudirectPool {
+    GstBufferPool parent;
+    struct slot_pool slots;
+};
+
+#define GST_TYPE_GPUDIRECT_POOL (gst_gpudirect_pool_get_type())
+G_DECLARE_FINAL_TYPE(GstGpudirectPool, gst_gpudirect_pool, GST, GPUDIRECT_POOL, GstBufferPool)
+G_DEFINE_TYPE(GstGpudirectPool, gst_gpudirect_pool, GST_TYPE_BUFFER_POOL)
+
+/* What gst_gpudirect_pool_wrap() hands to the acquire_buffer method. */
+#define ACQUIRE_FLAG_FRAME GST_BUFFER_POOL_ACQUIRE_FLAG_LAST
+
+struct wrap_params {
+    GstBufferPoolAcquireParams parent; /* first */
+    struct gpud_frame *frame;
+};
+
+/* --- shells ------------------------------------------------------------------------------- */
+
+static GstBuffer *take_shell(struct slot_pool *self, uint32_t slot)
+{
+    GstBuffer *shell = NULL;
+
+    g_mutex_lock(&self->lock);
+    if (slot < self->shells->len) {
+        shell = g_ptr_array_index(self->shells, slot);
+        g_ptr_array_index(self->shells, slot) = NULL;
+    }
+    g_mutex_unlock(&self->lock);
+    return shell;
+}
+
+static gboolean put_shell(struct slot_pool *self, uint32_t slot, GstBuffer *buffer)
+{
+    gboolean kept = FALSE;
+
+    if (slot == UINT32_MAX)
+        return FALSE;
+    g_mutex_lock(&self->lock);
+    if (slot >= self->shells->len)
+        g_ptr_array_set_size(self->shells, (gint)slot + 1);
+    if (!g_ptr_array_index(self->shells, slot)) {
+        g_ptr_array_index(self->shells, slot) = buffer;
+        kept = TRUE;
+    }
+    g_mutex_unlock(&self->lock);
+    return kept;
+}
+
+/* Elements may change the meta of a buffer that they hold alone, so it is written anew for each
+ * frame. */
+static void set_video_meta(struct slot_pool *self, GstBuffer *buffer, struct video_planes *planes)
+{
+    GstVideoMeta *meta = gst_buffer_get_video_meta(buffer);
+
+    if (!meta) {
+        meta = gst_buffer_add_video_meta_full(buffer, GST_VIDEO_FRAME_FLAG_NONE,
+                                              GST_VIDEO_INFO_FORMAT(&self->info),
+                                              (guint)self->info.width, (guint)self->info.height,
+                                              planes->count, planes->offset, planes->stride);
+        GST_META_FLAG_SET(&meta->meta, GST_META_FLAG_POOLED);
+        return;
+    }
+    meta->width = (guint)self->info.width;
+    meta->height = (guint)self->info.height;
+    for (guint i = 0; i < planes->count; i++) {
+        meta->offset[i] = planes->offset[i];
+        meta->stride[i] = planes->stride[i];
+    }
+}
+
+static GstBuffer *wrap_frame(struct slot_pool *self, struct gpud_frame *frame)
+{
+    GstBuffer *buffer = take_shell(self, gpud_frame_get_slot(frame));
+    struct slot_memory *slot;
+
+    if (buffer) {
+        slot = slot_memory_of(gst_buffer_peek_memory(buffer, 0));
+        slot_memory_attach(slot, frame);
+    } else {
+        GstMemory *memory = slot_store_wrap(self->store, frame);
+        slot = slot_memory_of(memory);
+        buffer = gst_buffer_new();
+        gst_buffer_append_memory(buffer, memory);
+    }
+    GST_BUFFER_FLAG_UNSET(buffer, GST_BUFFER_FLAG_TAG_MEMORY);
+    set_video_meta(self, buffer, &slot->planes);
+    return buffer;
+}
+
+/* --- what stands in for slots ------------------------------------------------------------- */
+
+static GstBuffer *new_stand_in(struct slot_pool *self)
+{
+    if (!self->gpu)
+        return gst_buffer_new_allocate(NULL, self->info.size, NULL);
+    GstMemory *memory = gpu_new_memory(self->gpu, self->store);
+    if (!memory)
+        return NULL;
+    GstBuffer *buffer = gst_buffer_new();
+    gst_buffer_append_memory(buffer, memory);
+    return buffer;
+}
+
+static GstBuffer *take_stand_in(struct slot_pool *self)
+{
+    g_mutex_lock(&self->lock);
+    GstBuffer *buffer = g_queue_pop_head(&self->plain);
+    g_mutex_unlock(&self->lock);
+
+    if (!buffer) {
+        buffer = new_stand_in(self);
+        GST_CAT_DEBUG_OBJECT(gpud_gst_debug, self->pool, "no slot is free: plain memory stands in");
+    }
+    if (!buffer)
+        return NULL;
+    if (self->gpu)
+        slot_memory_forget(slot_memory_of(gst_buffer_peek_memory(buffer, 0)));
+    struct video_planes planes = {.count = GST_VIDEO_INFO_N_PLANES(&self->info)};
+    for (guint i = 0; i < planes.count; i++) {
+        planes.offset[i] = self->info.offset[i];
+        planes.stride[i] = self->info.stride[i];
+    }
+    GST_BUFFER_FLAG_UNSET(buffer, GST_BUFFER_FLAG_TAG_MEMORY);
+    set_video_meta(self, buffer, &planes);
+    return buffer;
+}
+
+/* --- the inside --------------------------------------------------------------------------- */
+
+GstFlowReturn slot_pool_acquire(struct slot_pool *self, GstBuffer **buffer,
+                                GstBufferPoolAcquireParams *params)
+{
+    struct gpud_frame *frame = NULL;
+
+    if (params && (params->flags & ACQUIRE_FLAG_FRAME)) {
+        *buffer = wrap_frame(self, g_steal_pointer(&((struct wrap_params *)params)->frame));
+        return GST_FLOW_OK;
+    }
+    if (!self->lender)
+        return GST_FLOW_NOT_SUPPORTED;
+
+    gboolean may_wait = !params || !(params->flags & GST_BUFFER_POOL_ACQUIRE_FLAG_DONTWAIT);
+    enum gpud_status status = lender_lend(self->lender, self->generation, may_wait, &frame);
+    if (GST_BUFFER_POOL_IS_FLUSHING(self->pool)) {
+        if (status == GPUD_OK)
+            gpud_frame_release(&frame);
+        return GST_FLOW_FLUSHING;
+    }
+    *buffer = status == GPUD_OK ? wrap_frame(self, frame) : take_stand_in(self);
+    return *buffer ? GST_FLOW_OK : GST_FLOW_ERROR;
+}
+
+/* TRUE: the buffer is in our hands alone and as we made it, and can serve again. */
+static gboolean is_intact(GstBuffer *buffer, GstMemory **memory)
+{
+    if (gst_buffer_n_memory(buffer) != 1)
+        return FALSE;
+    *memory = gst_buffer_peek_memory(buffer, 0);
+    return GST_MINI_OBJECT_REFCOUNT_VALUE(*memory) == 1;
+}
+
+void slot_pool_release(struct slot_pool *self, GstBuffer *buffer)
+{
+    GstMemory *memory;
+
+    if (!is_intact(buffer, &memory)) {
+        gst_buffer_unref(buffer); /* the frame goes back with the memory's last reference */
+        return;
+    }
+    struct slot_memory *slot = slot_memory_of(memory);
+    if (slot && !memory->parent && slot->store == self->store && !slot->apart) {
+        struct gpud_frame *frame = slot_memory_detach(slot);
+        if (!put_shell(self, slot->slot, buffer))
+            gst_buffer_unref(buffer);
+        if (frame)
+            slot_store_give_back(self->store, frame);
+        return;
+    }
+    if (GST_BUFFER_FLAG_IS_SET(buffer, GST_BUFFER_FLAG_TAG_MEMORY)) {
+        gst_buffer_unref(buffer);
+        return;
+    }
+    g_mutex_lock(&self->lock);
+    g_queue_push_head(&self->plain, buffer);
+    g_mutex_unlock(&self->lock);
+}
+
+void slot_pool_start(struct slot_pool *self)
+{
+    slot_store_open(self->store);
+}
+
+void slot_pool_stop(struct slot_pool *self)
+{
+    slot_store_close(self->store);
+    g_mutex_lock(&self->lock);
+    for (guint i = 0; i < self->shells->len; i++)
+        if (g_ptr_array_index(self->shells, i))
+            gst_buffer_unref(g_ptr_array_index(self->shells, i));
+    g_ptr_array_set_size(self->shells, 0);
+    g_queue_clear_full(&self->plain, (GDestroyNotify)gst_buffer_unref);
+    g_mutex_unlock(&self->lock);
+}
+
+const gchar **slot_pool_get_options(GstBufferPool *pool)
+{
+    static const gchar *options[] = {GST_BUFFER_POOL_OPTION_VIDEO_META, NULL};
+    return options;
+}
+
+/* A pool of one format: whoever wants another, or more room around the picture, uses a pool of its
+ * own, and the sink copies. */
+gboolean slot_pool_accepts(struct slot_pool *self, GstStructure *config)
+{
+    GstCaps *caps;
+    GstVideoInfo info;
+    guint size, min, max;
+
+    if (!gst_buffer_pool_config_get_params(config, &caps, &size, &min, &max) || !caps ||
+        !gst_video_info_from_caps(&info, caps))
+        return FALSE;
+    if (GST_VIDEO_INFO_FORMAT(&info) != GST_VIDEO_INFO_FORMAT(&self->info) ||
+        info.width != self->info.width || info.height != self->info.height ||
+        size > self->info.size || caps_are_cuda(caps) != (self->gpu != NULL)) {
+        GST_CAT_DEBUG_OBJECT(gpud_gst_debug, self->pool,
+                             "cannot lend %u bytes for %" GST_PTR_FORMAT, size, caps);
+        return FALSE;
+    }
+    return TRUE;
+}
+
+void slot_pool_init(struct slot_pool *self, GstBufferPool *pool,
+                    const struct slot_pool_params *params)
+{
+    struct lender *lender = params->lender;
+    struct slot_store_params store = {
+        .kind = params->gpu ? gpu_slot_kind() : &plain_slot_kind,
+        .info = params->info,
+        .gpu = params->gpu,
+        .lender = lender,
+        .generation = lender ? lender_generation(lender) : 0,
+        .host = lender && lender_is_host(lender),
+        .ledger = lender ? ledger_ref(lender_ledger(lender)) : ledger_new(),
+        .tally = params->tally,
+    };
+
+    self->pool = pool;
+    self->info = *params->info;
+    self->gpu = params->gpu;
+    self->lender = lender ? lender_ref(lender) : NULL;
+    self->generation = store.generation;
+    self->ledger = store.ledger;
+    self->tally = tally_ref(params->tally);
+    self->store = slot_store_new(&store);
+    g_mutex_init(&self->lock);
+    self->shells = g_ptr_array_new();
+    g_queue_init(&self->plain);
+}
+
+void slot_pool_clear(struct slot_pool *self)
+{
+    slot_pool_stop(self); /* whoever drops an active pool has not done it */
+    g_ptr_array_unref(self->shells);
+    g_mutex_clear(&self->lock);
+    slot_store_unref(self->store);
+    ledger_unref(self->ledger);
+    tally_unref(self->tally);
+    lender_unref(self->lender);
+}
+
+/* --- GstGpudirectPool --------------------------------------------------------------------- */
+
+static GstFlowReturn acquire_buffer(GstBufferPool *pool, GstBuffer **buffer,
+                                    GstBufferPoolAcquireParams *params)
+{
+    return slot_pool_acquire(&GST_GPUDIRECT_POOL(pool)->slots, buffer, params);
+}
+
+static void release_buffer(GstBufferPool *pool, GstBuffer *buffer)
+{
+    slot_pool_release(&GST_GPUDIRECT_POOL(pool)->slots, buffer);
+}
+
+static gboolean start(GstBufferPool *pool)
+{
+    slot_pool_start(&GST_GPUDIRECT_POOL(pool)->slots);
+    return TRUE;
+}
+
+static gboolean stop(GstBufferPool *pool)
+{
+    slot_pool_stop(&GST_GPUDIRECT_POOL(pool)->slots);
+    return TRUE;
+}
+
+static gboolean set_config(GstBufferPool *pool, GstStructure *config)
+{
+    return slot_pool_accepts(&GST_GPUDIRECT_POOL(pool)->slots, config) &&
+           GST_BUFFER_POOL_CLASS(gst_gpudirect_pool_parent_class)->set_config(pool, config);
+}
+
+static void finalize(GObject *object)
+{
+    slot_pool_clear(&GST_GPUDIRECT_POOL(object)->slots);
+    G_OBJECT_CLASS(gst_gpudirect_pool_parent_class)->finalize(object);
+}
+
+static void gst_gpudirect_pool_class_init(GstGpudirectPoolClass *klass)
+{
+    GstBufferPoolClass *pool_class = GST_BUFFER_POOL_CLASS(klass);
+
+    G_OBJECT_CLASS(klass)->finalize = finalize;
+    pool_class->get_options = slot_pool_get_options;
+    pool_class->set_config = set_config;
+    pool_class->acquire_buffer = acquire_buffer;
+    pool_class->release_buffer = release_buffer;
+    pool_class->start = start;
+    pool_class->stop = stop;
+}
+
+static void gst_gpudirect_pool_init(GstGpudirectPool *self)
+{
+}
+
+/* --- either pool -------------------------------------------------------------------------- */
+
+static GstBufferPool *plain_pool_new(const struct slot_pool_params *params)
+{
+    GstGpudirectPool *self = g_object_new(GST_TYPE_GPUDIRECT_POOL, NULL);
+
+    gst_object_ref_sink(self);
+    slot_pool_init(&self->slots, GST_BUFFER_POOL(self), params);
+    return GST_BUFFER_POOL(self);
+}
+
+static struct slot_pool *slots_of(GstBufferPool *pool)
+{
+    return GST_IS_GPUDIRECT_POOL(pool) ? &GST_GPUDIRECT_POOL(pool)->slots
+                                       : gpu_pool_get_slots(pool);
+}
+
+GstBufferPool *gst_gpudirect_pool_new(const struct slot_pool_params *params, GstCaps *caps)
+{
+    GstBufferPool *pool = params->gpu ? gpu_pool_new(params) : plain_pool_new(params);
+    GstStructure *config = gst_buffer_pool_get_config(pool);
+
+    gst_buffer_pool_config_set_params(config, caps, (guint)params->info->size, 0, 0);
+    gst_buffer_pool_config_add_option(config, GST_BUFFER_POOL_OPTION_VIDEO_META);
+    if (!gst_buffer_pool_set_config(pool, config))
+        gst_clear_object(&pool);
+    return pool;
+}
+
+GstFlowReturn gst_gpudirect_pool_wrap(GstBufferPool *pool, struct gpud_frame *frame,
+                                      GstBuffer **buffer)
+{
+    struct wrap_params params = {.parent = {.flags = ACQUIRE_FLAG_FRAME}, .frame = frame};
+    GstFlowReturn flow = gst_buffer_pool_acquire_buffer(pool, buffer, &params.parent);
+
+    if (params.frame) /* the pool is inactive: it did not come so far */
+        gpud_frame_release(&params.frame);
+    return flow;
+}
+
+GstBuffer *gst_gpudirect_pool_stand_in(GstBufferPool *pool)
+{
+    return take_stand_in(slots_of(pool));
+}
+
+struct ledger *gst_gpudirect_pool_ledger(GstBufferPool *pool)
+{
+    return slots_of(pool)->ledger;
+}

@@ -1,0 +1,72 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Buffers that are slots, for both ends:
+ *   - lending (gpudirectsink proposes it): acquiring a buffer takes a slot from the sender; when
+ * there is none to be had, plain memory of the same shape stands in, and costs a copy later
+ *   - wrapping (gpudirectsrc keeps it): each frame that arrived is put into a buffer
+ * The buffer, its GstMemory and its GstVideoMeta are kept for each slot and used again.
+ *
+ * Two classes share the inside: GstGpudirectPool here, and GstGpudirectCudaPool (cuda/pool.c),
+ * because elements that work with CUDA take no pool but a GstCudaBufferPool. */
+#ifndef GPUD_GST_MEMORY_POOL_H
+#define GPUD_GST_MEMORY_POOL_H
+
+#include "memory/gpu.h"
+#include "memory/memory.h"
+#include "memory/sender.h"
+
+/* The inside of either pool. */
+struct slot_pool {
+    GstBufferPool *pool;   /* whose inside this is */
+    GstVideoInfo info;     /* with the slots' strides */
+    struct gpu *gpu;       /* NULL: memory that the CPU maps */
+    struct lender *lender; /* NULL: wrapping */
+    guint generation;
+    struct ledger *ledger;
+    struct tally *tally;
+    struct slot_store *store;
+
+    GMutex lock;
+    GPtrArray *shells; /* GstBuffer by slot: idle, with a parked memory inside, or NULL */
+    GQueue plain;      /* idle buffers that stand in for slots */
+};
+
+struct slot_pool_params {
+    const GstVideoInfo *info;
+    struct gpu *gpu;       /* NULL: memory that the CPU maps */
+    struct lender *lender; /* NULL: wrapping */
+    struct tally *tally;
+};
+
+/* A configured pool for these caps, or NULL. */
+GstBufferPool *gst_gpudirect_pool_new(const struct slot_pool_params *params, GstCaps *caps);
+
+/* A buffer around the frame, which is consumed. The pool must be active. */
+GstFlowReturn gst_gpudirect_pool_wrap(GstBufferPool *pool, struct gpud_frame *frame,
+                                      GstBuffer **buffer);
+
+/* A buffer of the same shape, in memory that is no slot. */
+GstBuffer *gst_gpudirect_pool_stand_in(GstBufferPool *pool);
+
+/* The slots of a wrapping pool that are out. */
+struct ledger *gst_gpudirect_pool_ledger(GstBufferPool *pool);
+
+/* --- for the two classes ------------------------------------------------------------------ */
+
+void slot_pool_init(struct slot_pool *self, GstBufferPool *pool,
+                    const struct slot_pool_params *params);
+void slot_pool_clear(struct slot_pool *self);
+
+/* What GstBufferPool's methods of the same names do. */
+GstFlowReturn slot_pool_acquire(struct slot_pool *self, GstBuffer **buffer,
+                                GstBufferPoolAcquireParams *params);
+void slot_pool_release(struct slot_pool *self, GstBuffer *buffer);
+void slot_pool_start(struct slot_pool *self);
+void slot_pool_stop(struct slot_pool *self);
+const gchar **slot_pool_get_options(GstBufferPool *pool);
+
+/* Whether this configuration is one that the pool can serve. */
+gboolean slot_pool_accepts(struct slot_pool *self, GstStructure *config);
+
+#endif

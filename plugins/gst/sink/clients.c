@@ -1,0 +1,118 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Receivers that come and go. The core tells from a thread of its own, which must not be kept and
+ * must not call the core; an application's signal handler may do both. So the news goes through a
+ * queue, which a thread of GStreamer's pool empties in order.
+ *
+ * That thread is nobody's streaming thread: nobody waits for it when the state changes. A handler
+ * may outlive the bin that the element was in, whose bus would still hand a message to it, so after
+ * stop() no message is posted any more. Stopping waits for a message on its way, as it does for
+ * those of streaming threads, and never for a signal handler. */
+#include "sink/sink.h"
+
+#define GST_CAT_DEFAULT gst_gpudirect_sink_debug
+
+guint gst_gpudirect_sink_signals[SIGNAL_COUNT];
+
+struct client_event {
+    gboolean connected;
+    struct gpud_peer_info peer;
+};
+
+static GstStructure *peer_structure(const char *name, const struct gpud_peer_info *peer)
+{
+    return gst_structure_new(name, "id", G_TYPE_UINT64, peer->id, "pid", G_TYPE_INT64, peer->pid,
+                             "name", G_TYPE_STRING, peer->name, "path", G_TYPE_STRING, peer->path,
+                             "fallback-reason", G_TYPE_STRING, peer->fallback_reason, NULL);
+}
+
+static void post(GstGpudirectSink *self, GstStructure *structure)
+{
+    GstMessage *message = gst_message_new_element(GST_OBJECT(self), structure);
+
+    g_mutex_lock(&self->post_lock);
+    if (self->may_post)
+        gst_element_post_message(GST_ELEMENT(self), g_steal_pointer(&message));
+    g_mutex_unlock(&self->post_lock);
+    g_clear_pointer(&message, gst_message_unref);
+}
+
+void gst_gpudirect_sink_let_post(GstGpudirectSink *self, gboolean let)
+{
+    g_mutex_lock(&self->post_lock);
+    self->may_post = let;
+    g_mutex_unlock(&self->post_lock);
+}
+
+static void announce(GstGpudirectSink *self, const struct client_event *event)
+{
+    static const char *const names[] = {"gpudirect-client-disconnected",
+                                        "gpudirect-client-connected"};
+    GstStructure *structure = peer_structure(names[event->connected], &event->peer);
+
+    GST_INFO_OBJECT(self, "%" GST_PTR_FORMAT, structure);
+    g_signal_emit(self,
+                  gst_gpudirect_sink_signals[event->connected ? SIGNAL_CLIENT_CONNECTED
+                                                              : SIGNAL_CLIENT_DISCONNECTED],
+                  0, event->peer.id, structure);
+    post(self, structure);
+    g_object_notify(G_OBJECT(self), "num-clients");
+    if (event->connected)
+        g_object_notify(G_OBJECT(self), "active-path");
+}
+
+static void announce_all(GstElement *element, gpointer user)
+{
+    GstGpudirectSink *self = GST_GPUDIRECT_SINK(element);
+
+    g_mutex_lock(&self->clients_lock);
+    struct client_event *event;
+    while ((event = g_queue_pop_head(&self->client_events))) {
+        g_mutex_unlock(&self->clients_lock);
+        announce(self, event);
+        g_free(event);
+        g_mutex_lock(&self->clients_lock);
+    }
+    self->announcing = FALSE;
+    g_mutex_unlock(&self->clients_lock);
+}
+
+static void enqueue(GstGpudirectSink *self, gboolean connected, const struct gpud_peer_info *peer)
+{
+    struct client_event *event = g_new(struct client_event, 1);
+
+    event->connected = connected;
+    event->peer = *peer;
+    g_mutex_lock(&self->clients_lock);
+    g_queue_push_tail(&self->client_events, event);
+    gboolean start = !self->announcing;
+    self->announcing = TRUE;
+    g_mutex_unlock(&self->clients_lock);
+    if (start)
+        gst_element_call_async(GST_ELEMENT(self), announce_all, NULL, NULL);
+}
+
+void gst_gpudirect_sink_on_connect(void *user, const struct gpud_peer_info *peer)
+{
+    GstGpudirectSink *self = user;
+
+    g_atomic_int_inc(&self->num_clients);
+    enqueue(self, TRUE, peer);
+}
+
+void gst_gpudirect_sink_on_disconnect(void *user, const struct gpud_peer_info *peer)
+{
+    GstGpudirectSink *self = user;
+
+    g_atomic_int_add(&self->num_clients, -1);
+    enqueue(self, FALSE, peer);
+}
+
+void gst_gpudirect_sink_clear_clients(GstGpudirectSink *self)
+{
+    g_mutex_lock(&self->clients_lock);
+    g_queue_clear_full(&self->client_events, g_free);
+    g_mutex_unlock(&self->clients_lock);
+    g_atomic_int_set(&self->num_clients, 0);
+}

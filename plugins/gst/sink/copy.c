@@ -1,0 +1,179 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Buffers that are no slots cost one copy. On the host, and on a CUDA device (whose slots are shown
+ * to the CPU as pinned memory, from where they go up by one DMA), it is made in prepare(), before
+ * the sink waits for the picture's time, straight into a slot; for other GPUs the core reads the
+ * buffer's own memory when the frame is submitted. What lies in a device's memory already, in a
+ * slot that gpudirectsrc received or captured, is copied by that device and never seen by the CPU.
+ */
+#include "context.h"
+#include "errors.h"
+#include "memory/pool.h"
+#include "sink/sink.h"
+#include "wire/caps.h"
+
+#define GST_CAT_DEFAULT gst_gpudirect_sink_debug
+
+void gst_gpudirect_sink_drop_prepared(GstGpudirectSink *self)
+{
+    gst_clear_buffer(&self->prepared);
+    gst_clear_buffer(&self->prepared_of);
+}
+
+gboolean gst_gpudirect_sink_check(GstGpudirectSink *self, GstBuffer *buffer)
+{
+    if (layout_buffer_holds_picture(&self->info, buffer))
+        return TRUE;
+    if (__atomic_fetch_add(&self->malformed, 1, __ATOMIC_RELAXED) == 0)
+        GST_ELEMENT_WARNING(
+            self, STREAM, FORMAT,
+            ("A buffer does not hold a picture of the caps, and is dropped: look at the element "
+             "upstream. The stats count those that follow (dropped-malformed)."),
+            ("%" G_GSIZE_FORMAT " bytes, %" G_GSIZE_FORMAT " are expected",
+             gst_buffer_get_size(buffer), GST_VIDEO_INFO_SIZE(&self->info)));
+    else
+        GST_WARNING_OBJECT(self, "no picture of the caps: %" GST_PTR_FORMAT, buffer);
+    return FALSE;
+}
+
+static gboolean copy_picture(GstGpudirectSink *self, GstBuffer *from, GstBuffer *to)
+{
+    GstVideoFrame source, target;
+    gboolean copied = FALSE;
+
+    if (!gst_video_frame_map(&source, &self->info, from, GST_MAP_READ)) {
+        GST_ELEMENT_ERROR(
+            self, STREAM, FORMAT,
+            ("A buffer does not hold a picture of the caps: look at the element upstream."),
+            ("%" G_GSIZE_FORMAT " bytes", gst_buffer_get_size(from)));
+        return FALSE;
+    }
+    if (gst_video_frame_map(&target, &self->info, to,
+                            GST_MAP_WRITE | (GstMapFlags)GST_VIDEO_FRAME_MAP_FLAG_NO_REF)) {
+        copied = gst_video_frame_copy(&target, &source);
+        gst_video_frame_unmap(&target);
+    }
+    gst_video_frame_unmap(&source);
+    if (!copied)
+        GST_ELEMENT_ERROR(
+            self, RESOURCE, WRITE,
+            ("A slot of the ring cannot be written: look at the log of gpudirectcore."), (NULL));
+    return copied;
+}
+
+static enum gpud_status take_slot(GstGpudirectSink *self, gint64 timeout, GstBuffer **buffer)
+{
+    struct gpud_frame *frame;
+    struct gpud_error error;
+    enum gpud_status status =
+        gpud_sender_acquire(lender_sender(self->lender), timeout, &frame, &error);
+
+    if (status == GPUD_OK)
+        return gst_gpudirect_pool_wrap(self->copies, frame, buffer) == GST_FLOW_OK ? GPUD_OK
+                                                                                   : GPUD_AGAIN;
+    if (status != GPUD_TIMEOUT && status != GPUD_AGAIN)
+        gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, &error, "No slot for a frame");
+    return status;
+}
+
+enum gpud_status gst_gpudirect_sink_copy(GstGpudirectSink *self, GstBuffer *buffer, gint64 timeout)
+{
+    if (self->prepared && self->prepared_of == buffer)
+        return GPUD_OK;
+    gst_gpudirect_sink_drop_prepared(self);
+
+    GstBuffer *slot;
+    enum gpud_status status = take_slot(self, timeout, &slot);
+    if (status != GPUD_OK)
+        return status;
+    if (!copy_picture(self, buffer, slot)) {
+        gst_buffer_unref(slot);
+        return GPUD_IO;
+    }
+    __atomic_fetch_add(&self->copies_cpu, 1, __ATOMIC_RELAXED);
+    self->prepared = slot;
+    self->prepared_of = gst_buffer_ref(buffer);
+    return GPUD_OK;
+}
+
+/* --- the core copies ---------------------------------------------------------------------- */
+
+struct mapped_buffer {
+    GstBuffer *buffer;
+    GstMapInfo map;
+};
+
+static void unmap_buffer(void *user)
+{
+    struct mapped_buffer *mapped = user;
+
+    gst_buffer_unmap(mapped->buffer, &mapped->map);
+    gst_buffer_unref(mapped->buffer);
+    g_free(mapped);
+}
+
+struct gpud_frame *gst_gpudirect_sink_wrap(GstGpudirectSink *self, GstBuffer *buffer)
+{
+    struct mapped_buffer *mapped = g_new0(struct mapped_buffer, 1);
+    struct gpud_memory *memory = NULL;
+    struct gpud_frame *frame = NULL;
+    struct gpud_layout layout;
+    struct gpud_error error;
+
+    /* Mapping several blocks as one would be a copy of its own. */
+    if (gst_buffer_n_memory(buffer) != 1 || !gst_buffer_map(buffer, &mapped->map, GST_MAP_READ)) {
+        g_free(mapped);
+        return NULL;
+    }
+    mapped->buffer = gst_buffer_ref(buffer);
+    if (!layout_from_buffer(&layout, &self->info, buffer, mapped->map.size) ||
+        gpud_memory_wrap(self->host, mapped->map.data, mapped->map.size, unmap_buffer, mapped,
+                         &memory, &error) != GPUD_OK) {
+        unmap_buffer(mapped);
+        return NULL;
+    }
+    if (gpud_frame_wrap(memory, 0, &layout, &frame, &error) != GPUD_OK) {
+        GST_WARNING_OBJECT(self, "cannot wrap a buffer: %s", error.reason);
+        frame = NULL;
+    }
+    gpud_memory_unref(&memory);
+    return frame;
+}
+
+/* --- slots of other rings ----------------------------------------------------------------- */
+
+/* The host takes what any device has: that device writes into the slot. */
+gboolean gst_gpudirect_sink_may_pass(GstGpudirectSink *self, GstBuffer *buffer)
+{
+    struct slot_memory *slot = slot_memory_of_buffer(buffer);
+
+    if (!slot || slot->lender || !slot->frame)
+        return FALSE;
+    struct gpud_device *device = gpud_memory_get_device(gpud_frame_get_memory(slot->frame, NULL));
+    return device != self->host && (device == self->place || self->place == self->host);
+}
+
+static void release_passed(void *buffer)
+{
+    gst_buffer_unref(buffer);
+}
+
+struct gpud_frame *gst_gpudirect_sink_pass(GstGpudirectSink *self, GstBuffer *buffer)
+{
+    struct slot_memory *slot = slot_memory_of_buffer(buffer);
+    struct gpud_frame *frame = NULL;
+    struct gpud_layout layout;
+    struct gpud_error error;
+
+    if (!layout_from_buffer(&layout, &self->info, buffer, gst_buffer_get_size(buffer)))
+        return NULL;
+    gst_buffer_ref(buffer);
+    if (gpud_frame_wrap_frame(slot->frame, &layout, release_passed, buffer, &frame, &error) !=
+        GPUD_OK) {
+        GST_WARNING_OBJECT(self, "a slot cannot be passed on: %s", error.reason);
+        gst_buffer_unref(buffer);
+        return NULL;
+    }
+    return frame;
+}

@@ -1,0 +1,478 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/**
+ * SECTION:element-gpudirectsink
+ * @title: gpudirectsink
+ * @short_description: Sends raw video straight into another process's, or another device's, memory
+ * @see_also: gpudirectsrc
+ *
+ * gpudirectsink listens on an address; any number of gpudirectsrc elements (or applications that
+ * use the gpudirect library) connect to it, in either start order, and connect again after they
+ * went away. Each gets the frames by the best route that both ends can take: the property
+ * #gpudirectsink:active-path names it, and #gpudirectsink:fallback-reason says why it is no better
+ * one.
+ *
+ * What is live is never held up: where upstream says so in its answer to a LATENCY query, frames go
+ * by while nobody is connected, and a receiver that does not keep up, or is stopped, loses the
+ * oldest ones that it has not taken. Files and tests wait for the first receiver, and for the slow
+ * one. #gpudirectsink:wait-for-connection and #gpudirectsink:slow-receiver overrule either, and
+ * #gpudirectsink:stats says what is in effect.
+ *
+ * The buffer pool that the sink proposes lends the slots of its ring: what upstream writes into
+ * them is sent without a copy. A buffer from elsewhere costs one copy. The property
+ * #gpudirectsink:stats counts both.
+ *
+ * Pictures in CUDA memory are sent from where they lie: GStreamer's CUDA elements (cudaupload,
+ * nvh264dec…) write into the slots themselves, in the GPU's primary context, which the sink shares
+ * with them. Elements with a context of their own, or memory of another GPU, cost one copy by the
+ * GPU. With device=auto the ring follows the memory that comes.
+ *
+ * ## Example launch lines
+ * |[
+ * gst-launch-1.0 videotestsrc is-live=true ! video/x-raw,width=1920,height=1080 ! gpudirectsink
+ * address=cam1
+ * ]|
+ * Sends a test picture on the address cam1.
+ * |[
+ * gst-launch-1.0 gpudirectsrc address=cam1 ! videoconvert ! autovideosink
+ * ]|
+ * Shows it.
+ * |[
+ * gst-launch-1.0 filesrc location=a.mp4 ! qtdemux ! h264parse ! nvh264dec ! gpudirectsink
+ * address=cam1
+ * ]|
+ * Decodes into the memory that receivers on the same GPU read.
+ *
+ * Since: 0.1
+ */
+#include "context.h"
+#include "errors.h"
+#include "sink/sink.h"
+#include "uri.h"
+#include "wire/timing.h"
+
+#define GST_CAT_DEFAULT gst_gpudirect_sink_debug
+
+GST_DEBUG_CATEGORY(gst_gpudirect_sink_debug);
+
+G_DEFINE_TYPE_WITH_CODE(GstGpudirectSink, gst_gpudirect_sink, GST_TYPE_BASE_SINK,
+                        GST_DEBUG_CATEGORY_INIT(gst_gpudirect_sink_debug, "gpudirectsink", 0,
+                                                "gpudirect sink");
+                        G_IMPLEMENT_INTERFACE(GST_TYPE_URI_HANDLER, uri_handler_init_sink))
+GST_ELEMENT_REGISTER_DEFINE(gpudirectsink, "gpudirectsink", GST_RANK_NONE, GST_TYPE_GPUDIRECT_SINK)
+
+enum {
+    PROP_WAIT_FOR_CONNECTION = SETTING_COUNT,
+    PROP_NUM_CLIENTS,
+    PROP_ACTIVE_PATH,
+    PROP_FALLBACK_REASON,
+    PROP_STATS,
+};
+
+/* --- properties --------------------------------------------------------------------------- */
+
+struct lender *gst_gpudirect_sink_get_lender(GstGpudirectSink *self)
+{
+    GST_OBJECT_LOCK(self);
+    struct lender *lender = self->lender ? lender_ref(self->lender) : NULL;
+    GST_OBJECT_UNLOCK(self);
+    return lender;
+}
+
+static void get_info(GstGpudirectSink *self, struct gpud_sender_info *info)
+{
+    struct lender *lender = gst_gpudirect_sink_get_lender(self);
+
+    memset(info, 0, sizeof(*info));
+    g_strlcpy(info->path, "none", sizeof(info->path));
+    if (lender)
+        lender_get_info(lender, info);
+    lender_unref(lender);
+}
+
+/* The one in effect. */
+static const gchar *policy_name(GstGpudirectSink *self)
+{
+    static const gchar *const names[] = {
+        [GPUD_SLOW_BLOCK] = "block",
+        [GPUD_SLOW_DROP_NEWEST] = "drop-newest",
+        [GPUD_SLOW_DROP_OLDEST] = "drop-oldest",
+    };
+
+    return names[gst_gpudirect_sink_policy(self)];
+}
+
+static GstStructure *make_stats(GstGpudirectSink *self)
+{
+    GstStructure *stats = gst_base_sink_get_stats(GST_BASE_SINK(self));
+    struct gpud_sender_info info;
+    gboolean live = g_atomic_int_get(&self->live) == TRUE, waits = gst_gpudirect_sink_waits(self);
+
+    get_info(self, &info);
+    gst_structure_set(
+        stats, "frames", G_TYPE_UINT64, info.frames, "delivered", G_TYPE_UINT64, info.delivered,
+        "dropped-slow-receiver", G_TYPE_UINT64, info.dropped, "num-clients", G_TYPE_UINT,
+        info.receivers, "connects", G_TYPE_UINT64, info.connects, "disconnects", G_TYPE_UINT64,
+        info.disconnects, "refused", G_TYPE_UINT64, info.refused, "copies-cpu", G_TYPE_UINT64,
+        info.copies_cpu + __atomic_load_n(&self->copies_cpu, __ATOMIC_RELAXED), "copies-gpu",
+        G_TYPE_UINT64, info.copies_gpu + tally_read(&self->tally->copies_gpu), "cpu-waits",
+        G_TYPE_UINT64, info.waits_cpu, "device-waits", G_TYPE_UINT64,
+        info.waits_device + tally_read(&self->tally->waits_device), "kicks", G_TYPE_UINT64,
+        info.kicks, "dropped-malformed", G_TYPE_UINT64,
+        __atomic_load_n(&self->malformed, __ATOMIC_RELAXED), "live", G_TYPE_BOOLEAN, live,
+        "slow-receiver", G_TYPE_STRING, policy_name(self), "wait-for-connection", G_TYPE_BOOLEAN,
+        waits, NULL);
+    lost_metas_tell(self->lost_metas, stats);
+    return stats;
+}
+
+static void get_property(GObject *object, guint id, GValue *value, GParamSpec *pspec)
+{
+    GstGpudirectSink *self = GST_GPUDIRECT_SINK(object);
+    struct gpud_sender_info info;
+
+    if (id == PROP_ACTIVE_PATH || id == PROP_FALLBACK_REASON)
+        get_info(self, &info);
+    switch (id) {
+    case PROP_NUM_CLIENTS:
+        g_value_set_uint(value, (guint)MAX(0, g_atomic_int_get(&self->num_clients)));
+        return;
+    case PROP_ACTIVE_PATH:
+        g_value_set_string(value, info.path);
+        return;
+    case PROP_FALLBACK_REASON:
+        g_value_set_string(value, info.fallback_reason);
+        return;
+    case PROP_STATS:
+        g_value_take_boxed(value, make_stats(self));
+        return;
+    }
+    GST_OBJECT_LOCK(self);
+    if (id == PROP_WAIT_FOR_CONNECTION)
+        g_value_set_enum(value, (gint)self->wait_for_connection);
+    else if (!settings_get(&self->settings, id, value))
+        G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
+    GST_OBJECT_UNLOCK(self);
+}
+
+static void set_property(GObject *object, guint id, const GValue *value, GParamSpec *pspec)
+{
+    GstGpudirectSink *self = GST_GPUDIRECT_SINK(object);
+
+    GST_OBJECT_LOCK(self);
+    gboolean in_use = self->lender != NULL;
+    GST_OBJECT_UNLOCK(self);
+    if (!settings_may_set(GST_ELEMENT(self), pspec, in_use))
+        return;
+    GST_OBJECT_LOCK(self);
+    if (id == PROP_WAIT_FOR_CONNECTION)
+        self->wait_for_connection = (enum wait_for_connection)g_value_get_enum(value);
+    else if (!settings_set(&self->settings, id, value))
+        G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
+    GST_OBJECT_UNLOCK(self);
+    if (id == SETTING_SLOW_RECEIVER)
+        gst_gpudirect_sink_apply_policy(self);
+}
+
+/* --- states ------------------------------------------------------------------------------- */
+
+static gboolean device_is_host(const gchar *device)
+{
+    return !device || g_str_equal(device, "auto") || g_str_equal(device, "host");
+}
+
+static enum gpud_status create_sender(GstGpudirectSink *self, const gchar *address,
+                                      const gchar *device, struct gpud_sender **sender,
+                                      struct gpud_error *error)
+{
+    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
+    struct gpud_context *context = gpud_gst_context_get(error);
+
+    params.address = address;
+    params.device = device;
+    params.slots = self->settings.slots;
+    params.slow_receiver = gst_gpudirect_sink_policy(self);
+    params.require_direct = self->settings.require_direct;
+    params.access = self->settings.access;
+    params.on_connect = gst_gpudirect_sink_on_connect;
+    params.on_disconnect = gst_gpudirect_sink_on_disconnect;
+    params.user = self;
+    enum gpud_status status =
+        context ? gpud_device_open(context, "host", &self->host, error) : error->status;
+    if (status == GPUD_OK)
+        status = gpud_device_open(context, device, &self->place, error);
+    return status == GPUD_OK ? gpud_sender_create(context, &params, sender, error) : status;
+}
+
+gboolean gst_gpudirect_sink_open_sender(GstGpudirectSink *self, const gchar *device)
+{
+    struct gpud_sender *sender;
+    struct gpud_error error;
+
+    GST_OBJECT_LOCK(self);
+    gchar *address = g_strdup(self->settings.address);
+    GST_OBJECT_UNLOCK(self);
+    gboolean opened = create_sender(self, address, device, &sender, &error) == GPUD_OK;
+    if (!opened) {
+        gchar *what = g_strdup_printf("Cannot send on the address \"%s\"", address);
+        gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_OPEN_SINK, &error, what);
+        g_free(what);
+        gpud_device_close(&self->place);
+        gpud_device_close(&self->host);
+    }
+    g_free(address);
+    if (!opened)
+        return FALSE;
+    struct lender *lender = lender_new(sender, self->settings.slots, device_is_host(device));
+    lender_set_slow_receiver(lender, gst_gpudirect_sink_policy(self));
+    g_atomic_int_set(&self->opened_on, gpu_ordinal_of_name(device));
+    g_ptr_array_set_size(self->sticky_names, 0);
+    GST_OBJECT_LOCK(self);
+    self->lender = lender;
+    GST_OBJECT_UNLOCK(self);
+    /* unlock() may have met no lender, or the one before. */
+    if (g_atomic_int_get(&self->unlocked))
+        lender_interrupt(lender, TRUE);
+    return TRUE;
+}
+
+void gst_gpudirect_sink_close_sender(GstGpudirectSink *self)
+{
+    GST_OBJECT_LOCK(self);
+    struct lender *lender = g_steal_pointer(&self->lender);
+    GST_OBJECT_UNLOCK(self);
+    if (lender)
+        lender_close(lender);
+    lender_unref(lender);
+    g_atomic_int_set(&self->opened_on, -1);
+    gpud_device_close(&self->place);
+    gpud_device_close(&self->host);
+}
+
+/* FALSE: an error was posted. */
+static gboolean check_address(GstGpudirectSink *self)
+{
+    GST_OBJECT_LOCK(self);
+    gchar *address = g_strdup(self->settings.address ? self->settings.address : "");
+    GST_OBJECT_UNLOCK(self);
+    gboolean is_card = g_str_has_prefix(address, "v4l2:"), good = address[0] && !is_card;
+
+    if (is_card)
+        GST_ELEMENT_ERROR(self, RESOURCE, NOT_FOUND,
+                          ("\"%s\" is a capture card, which frames come from: that is an address "
+                           "for gpudirectsrc. Set this one to a name such as cam1.",
+                           address),
+                          (NULL));
+    else if (!good)
+        GST_ELEMENT_ERROR(
+            self, RESOURCE, NOT_FOUND,
+            ("No address to send on: set the property address, to a name such as cam1."), (NULL));
+    g_free(address);
+    return good;
+}
+
+static gboolean sink_start(GstBaseSink *base)
+{
+    GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
+
+    if (!check_address(self) || !settings_check(GST_ELEMENT(self), &self->settings))
+        return FALSE;
+    g_atomic_int_set(&self->unlocked, FALSE);
+    g_atomic_int_set(&self->live, -1);
+    g_atomic_int_set(&self->ending, FALSE);
+    gst_gpudirect_sink_let_post(self, TRUE);
+    gchar *device = gst_gpudirect_sink_choose_device(self);
+    gboolean opened = gst_gpudirect_sink_open_sender(self, device);
+    g_free(device);
+    return opened;
+}
+
+static gboolean sink_stop(GstBaseSink *base)
+{
+    GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
+
+    gst_gpudirect_sink_reset_stream(self);
+    gst_gpudirect_sink_close_sender(self);
+    gst_gpudirect_sink_clear_clients(self);
+    gst_gpudirect_sink_let_post(self, FALSE);
+    return TRUE;
+}
+
+static gboolean sink_unlock(GstBaseSink *base)
+{
+    GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
+
+    g_atomic_int_set(&self->unlocked, TRUE);
+    struct lender *lender = gst_gpudirect_sink_get_lender(self);
+    if (lender)
+        lender_interrupt(lender, TRUE);
+    lender_unref(lender);
+    return TRUE;
+}
+
+static gboolean sink_unlock_stop(GstBaseSink *base)
+{
+    GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
+
+    g_atomic_int_set(&self->unlocked, FALSE);
+    struct lender *lender = gst_gpudirect_sink_get_lender(self);
+    if (lender)
+        lender_interrupt(lender, FALSE);
+    lender_unref(lender);
+    return TRUE;
+}
+
+static GstStateChangeReturn sink_change_state(GstElement *element, GstStateChange transition)
+{
+    /* By now all that is upstream can say what it is. */
+    if (transition == GST_STATE_CHANGE_PAUSED_TO_PLAYING)
+        gst_gpudirect_sink_judge_upstream(GST_GPUDIRECT_SINK(element));
+    return GST_ELEMENT_CLASS(gst_gpudirect_sink_parent_class)->change_state(element, transition);
+}
+
+/* An end that the application asks for is sent to sources, and this element says it is one, too:
+ * the end itself comes behind the buffer that may be waiting here. */
+static gboolean sink_send_event(GstElement *element, GstEvent *event)
+{
+    if (GST_EVENT_TYPE(event) == GST_EVENT_EOS)
+        gst_gpudirect_sink_set_ending(GST_GPUDIRECT_SINK(element), TRUE);
+    return GST_ELEMENT_CLASS(gst_gpudirect_sink_parent_class)->send_event(element, event);
+}
+
+static gboolean sink_set_clock(GstElement *element, GstClock *clock)
+{
+    g_atomic_int_set(&GST_GPUDIRECT_SINK(element)->monotonic, clock_is_monotonic(clock));
+    return GST_ELEMENT_CLASS(gst_gpudirect_sink_parent_class)->set_clock(element, clock);
+}
+
+/* --- class -------------------------------------------------------------------------------- */
+
+static void install_properties(GObjectClass *klass)
+{
+    static const struct setting_texts texts = {
+        .address =
+            "Where receivers connect: a name (cam1: a socket in the user's runtime directory), or "
+            "unix:/absolute/path",
+        .device = "Where the ring and the copies live: auto (the host, or the GPU whose CUDA "
+                  "memory comes), host, opencl:N or cuda:N",
+        .slots = "Frames in flight per receiver",
+        .slow_receiver = "What happens to a frame for a receiver whose ring is full (auto: a live "
+                         "upstream drops the oldest, so that nothing stalls; another one blocks, "
+                         "so that nothing is lost)",
+        .slow_receiver_when = (GParamFlags)GST_PARAM_MUTABLE_PLAYING,
+        .require_direct = "Refuse a receiver that only a copy through host memory can reach",
+        .access = "Who may receive, besides root: user (this user alone), group:NAME (and those in "
+                  "that group) or all; the latter two with address=unix:/path in a folder that "
+                  "the others can enter",
+    };
+    const GParamFlags report = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
+
+    settings_install(klass, &texts);
+    g_object_class_install_property(
+        klass, PROP_WAIT_FOR_CONNECTION,
+        g_param_spec_enum("wait-for-connection", "Wait for connection",
+                          "Block the stream while no receiver is connected (auto: unless upstream "
+                          "is live)",
+                          GST_TYPE_GPUDIRECT_WAIT_FOR_CONNECTION, WAIT_AUTO,
+                          G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_PLAYING));
+    g_object_class_install_property(klass, PROP_NUM_CLIENTS,
+                                    g_param_spec_uint("num-clients", "Number of clients",
+                                                      "Receivers that are connected", 0, G_MAXUINT,
+                                                      0, report));
+    g_object_class_install_property(
+        klass, PROP_ACTIVE_PATH,
+        g_param_spec_string("active-path", "Active path",
+                            "The route to the receiver that connected last, or none", "none",
+                            report));
+    g_object_class_install_property(
+        klass, PROP_FALLBACK_REASON,
+        g_param_spec_string("fallback-reason", "Fallback reason",
+                            "Why the active path is no better one; empty where there is none", "",
+                            report));
+    g_object_class_install_property(
+        klass, PROP_STATS,
+        g_param_spec_boxed("stats", "Statistics",
+                           "Frames, drops by reason, copies and waits, and what every sink counts",
+                           GST_TYPE_STRUCTURE, report));
+}
+
+/**
+ * GstGpudirectSink::client-connected:
+ * @id: counts the connections from 1
+ * @peer: id, pid, name, path and fallback-reason
+ *
+ * A receiver is connected and streams. Emitted from a thread that may call anything. */
+static void install_signals(GObjectClass *klass)
+{
+    static const gchar *const names[SIGNAL_COUNT] = {
+        [SIGNAL_CLIENT_CONNECTED] = "client-connected",
+        [SIGNAL_CLIENT_DISCONNECTED] = "client-disconnected",
+    };
+
+    for (guint i = 0; i < SIGNAL_COUNT; i++)
+        gst_gpudirect_sink_signals[i] = g_signal_new(
+            names[i], G_OBJECT_CLASS_TYPE(klass), G_SIGNAL_RUN_LAST, 0, NULL, NULL, NULL,
+            G_TYPE_NONE, 2, G_TYPE_UINT64, GST_TYPE_STRUCTURE | G_SIGNAL_TYPE_STATIC_SCOPE);
+}
+
+static void finalize(GObject *object)
+{
+    GstGpudirectSink *self = GST_GPUDIRECT_SINK(object);
+
+    gst_gpudirect_sink_clear_clients(self);
+    g_mutex_clear(&self->clients_lock);
+    g_mutex_clear(&self->post_lock);
+    g_clear_object(&self->given);
+    tally_unref(self->tally);
+    lost_metas_free(self->lost_metas);
+    g_ptr_array_unref(self->sticky_names);
+    settings_clear(&self->settings);
+    G_OBJECT_CLASS(gst_gpudirect_sink_parent_class)->finalize(object);
+}
+
+static void gst_gpudirect_sink_class_init(GstGpudirectSinkClass *klass)
+{
+    GObjectClass *object_class = G_OBJECT_CLASS(klass);
+    GstElementClass *element_class = GST_ELEMENT_CLASS(klass);
+    GstBaseSinkClass *base_class = GST_BASE_SINK_CLASS(klass);
+
+    object_class->set_property = set_property;
+    object_class->get_property = get_property;
+    object_class->finalize = finalize;
+    install_properties(object_class);
+    install_signals(object_class);
+
+    element_class->set_clock = sink_set_clock;
+    element_class->change_state = sink_change_state;
+    element_class->send_event = sink_send_event;
+    gst_element_class_set_static_metadata(
+        element_class, "GPU-direct sink", "Sink/Video/Hardware",
+        "Sends raw video straight into other processes' or devices' memory", "gpudirect authors");
+
+    base_class->start = sink_start;
+    base_class->stop = sink_stop;
+    base_class->unlock = sink_unlock;
+    base_class->unlock_stop = sink_unlock_stop;
+    gst_gpudirect_sink_class_init_place(base_class);
+    gst_gpudirect_sink_class_init_render(base_class);
+    gst_gpudirect_sink_class_init_events(base_class);
+
+    gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_WAIT_FOR_CONNECTION, 0);
+}
+
+static void gst_gpudirect_sink_init(GstGpudirectSink *self)
+{
+    settings_init(&self->settings);
+    self->wait_for_connection = WAIT_AUTO;
+    GST_OBJECT_FLAG_SET(self, GST_ELEMENT_FLAG_SOURCE); /* see sink_send_event() */
+    self->opened_on = self->live = -1;
+    self->tally = tally_new();
+    self->lost_metas = lost_metas_new(gst_gpudirect_sink_debug);
+    self->sticky_names = g_ptr_array_new_with_free_func(g_free);
+    g_mutex_init(&self->clients_lock);
+    g_mutex_init(&self->post_lock);
+    g_queue_init(&self->client_events);
+    /* The last sample would keep a slot for good. */
+    gst_base_sink_set_last_sample_enabled(GST_BASE_SINK(self), FALSE);
+}

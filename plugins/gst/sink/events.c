@@ -1,0 +1,119 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Events on their way through gpudirectsink: what travels, and what of it a receiver that connects
+ * late is told. The sender keeps the last event of each of its kinds for that; a sticky event of
+ * GStreamer is the last of its name, so each name gets a kind. */
+#include "sink/sink.h"
+#include "wire/event.h"
+
+#include <string.h>
+
+#define GST_CAT_DEFAULT gst_gpudirect_sink_debug
+
+static GstBaseSinkClass *parent_class;
+
+void gst_gpudirect_sink_fill_head(GstGpudirectSink *self, struct wire_head *head)
+{
+    head->drops = gst_gpudirect_sink_policy(self) != GPUD_SLOW_BLOCK;
+    head->live = g_atomic_int_get(&self->live) == TRUE;
+    head->monotonic = g_atomic_int_get(&self->monotonic);
+    head->base_time = gst_element_get_base_time(GST_ELEMENT(self));
+}
+
+/* Which of a kind's sticky events this is. FALSE: there are more names than the sender keeps. */
+static gboolean find_place(GstGpudirectSink *self, GstEvent *event, enum event_kind kind,
+                           guint *place)
+{
+    if (kind != EVENT_CUSTOM_STICKY) {
+        *place = kind == EVENT_TAGS ? event_tag_scope(event) : 0;
+        return TRUE;
+    }
+    const gchar *name = gst_structure_get_name(gst_event_get_structure(event));
+    for (*place = 0; *place < self->sticky_names->len; (*place)++)
+        if (g_str_equal(g_ptr_array_index(self->sticky_names, *place), name))
+            return TRUE;
+    if (*place >= EVENT_STICKY_NAMES_MAX)
+        return FALSE;
+    g_ptr_array_add(self->sticky_names, g_strdup(name));
+    return TRUE;
+}
+
+static uint32_t wire_kind(GstGpudirectSink *self, GstEvent *event, enum event_kind kind)
+{
+    guint place;
+
+    if (!event_is_sticky(kind))
+        return kind;
+    if (find_place(self, event, kind, &place))
+        return event_make_kind(kind, place) | GPUD_EVENT_STICKY;
+    GST_WARNING_OBJECT(self,
+                       "more than %d names of sticky events: who connects later is not told of "
+                       "%" GST_PTR_FORMAT,
+                       EVENT_STICKY_NAMES_MAX, event);
+    return kind;
+}
+
+static void send_event(GstGpudirectSink *self, GstEvent *event)
+{
+    uint8_t bytes[GPUD_MEDIA_MAX];
+    struct wire_head head;
+    struct gpud_error error;
+    enum event_kind kind;
+    guint lost = 0;
+
+    if (!self->lender)
+        return;
+    gst_gpudirect_sink_fill_head(self, &head);
+    size_t size = event_encode(event, &GST_BASE_SINK(self)->segment, &head, bytes, &kind, &lost);
+    if (lost)
+        GST_DEBUG_OBJECT(self, "%u parts stay behind of %" GST_PTR_FORMAT, lost, event);
+    if (size == 0)
+        return;
+    if (gpud_sender_send_event(lender_sender(self->lender), wire_kind(self, event, kind), bytes,
+                               size, &error) != GPUD_OK)
+        GST_WARNING_OBJECT(self, "%s does not travel: %s", GST_EVENT_TYPE_NAME(event),
+                           error.reason);
+}
+
+void gst_gpudirect_sink_repeat_events(GstGpudirectSink *self)
+{
+    static const GstEventType types[] = {GST_EVENT_SEGMENT, GST_EVENT_TAG,
+                                         GST_EVENT_CUSTOM_DOWNSTREAM_STICKY};
+
+    for (guint i = 0; i < G_N_ELEMENTS(types); i++) {
+        GstEvent *event;
+        for (guint n = 0; (event = gst_pad_get_sticky_event(GST_BASE_SINK_PAD(self), types[i], n));
+             n++) {
+            send_event(self, event);
+            gst_event_unref(event);
+        }
+    }
+}
+
+static gboolean sink_event(GstBaseSink *base, GstEvent *event)
+{
+    GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
+
+    switch (GST_EVENT_TYPE(event)) {
+    case GST_EVENT_EOS:
+        if (self->lender)
+            gpud_sender_send_eos(lender_sender(self->lender), NULL);
+        gst_gpudirect_sink_set_ending(self, FALSE);
+        break;
+    case GST_EVENT_FLUSH_STOP:
+        gst_gpudirect_sink_set_ending(self, FALSE);
+        gst_gpudirect_sink_drop_prepared(self);
+        send_event(self, event);
+        break;
+    default:
+        send_event(self, event);
+    }
+    return parent_class->event(base, event);
+}
+
+void gst_gpudirect_sink_class_init_events(GstBaseSinkClass *klass)
+{
+    parent_class = g_type_class_peek_parent(klass);
+    klass->event = sink_event;
+}

@@ -1,0 +1,359 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A buffer on its way through gpudirectsink.
+ *
+ * A buffer of the proposed pool is a slot already: it is submitted, nothing is copied. The sink
+ * keeps the frame, because others may hold the buffer still (tee), or push it once more
+ * (imagefreeze, videorate); it goes back with the last reference on its memory. Receivers hold the
+ * slot on their own account. */
+#include "context.h"
+#include "errors.h"
+#include "memory/pool.h"
+#include "sink/sink.h"
+#include "wire/flags.h"
+#include "wire/meta.h"
+
+#define GST_CAT_DEFAULT gst_gpudirect_sink_debug
+
+/* Drops by slow receivers are looked up once in so many frames. */
+#define FRAMES_BETWEEN_QOS 32
+
+void gst_gpudirect_sink_reset_stream(GstGpudirectSink *self)
+{
+    gst_gpudirect_sink_drop_prepared(self);
+    if (self->copies)
+        gst_buffer_pool_set_active(self->copies, FALSE);
+    gst_clear_object(&self->copies);
+    self->configured = FALSE;
+    self->gpu = NULL;
+    self->drops_reported = 0;
+    self->renders = 0;
+}
+
+/* --- caps and allocation ------------------------------------------------------------------ */
+
+static GstBufferPool *new_pool(GstGpudirectSink *self, GstCaps *caps)
+{
+    struct slot_pool_params params = {
+        .info = &self->slot_info,
+        .gpu = self->gpu,
+        .lender = self->lender,
+        .tally = self->tally,
+    };
+    return gst_gpudirect_pool_new(&params, caps);
+}
+
+static gboolean refuse_caps(GstGpudirectSink *self, GstCaps *caps)
+{
+    GST_ELEMENT_ERROR(self, STREAM, FORMAT, ("These caps describe no frame that can be sent."),
+                      ("%" GST_PTR_FORMAT, caps));
+    return FALSE;
+}
+
+/* What receivers learn of the stream: its caps, and on which GPU its frames lie, if on one. */
+static gboolean configure(GstGpudirectSink *self, const struct gpud_layout *layout,
+                          const uint8_t *media, size_t size)
+{
+    gint ordinal = g_atomic_int_get(&self->opened_on);
+    gchar *place = ordinal >= 0 ? gpu_get_place(ordinal) : NULL;
+    uint8_t told[GPUD_MEDIA_MAX];
+    struct gpud_error error;
+
+    memcpy(told, media, size);
+    size_t told_size = place ? media_add_place(told, size, place) : size;
+    g_free(place);
+    if (lender_configure(self->lender, layout, told, told_size, &error) == GPUD_OK)
+        return TRUE;
+    gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, &error, "The new format cannot be sent");
+    return FALSE;
+}
+
+static gboolean sink_set_caps(GstBaseSink *base, GstCaps *caps)
+{
+    GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
+    gboolean cuda = caps_are_cuda(caps);
+    uint8_t media[GPUD_MEDIA_MAX];
+    struct gpud_layout layout;
+    GstVideoInfo info;
+
+    if (!gst_video_info_from_caps(&info, caps))
+        return refuse_caps(self, caps);
+    size_t media_size = media_from_caps(media, caps);
+    if (media_size == 0)
+        GST_WARNING_OBJECT(self, "too long to travel whole: %" GST_PTR_FORMAT, caps);
+    if (self->configured && cuda == (self->gpu != NULL) && media_size &&
+        media_size == self->media_size && memcmp(media, self->media, media_size) == 0)
+        return TRUE;
+
+    gst_gpudirect_sink_reset_stream(self);
+    self->info = self->slot_info = info;
+    if (!gst_gpudirect_sink_follow(self, cuda))
+        return FALSE;
+    if (self->gpu)
+        gpu_align_info(self->gpu, &self->slot_info);
+    if (!layout_from_info(&layout, &self->slot_info))
+        return refuse_caps(self, caps);
+    if (!configure(self, &layout, media, media_size))
+        return FALSE;
+    memcpy(self->media, media, media_size);
+    self->media_size = media_size;
+    if (self->moved)
+        gst_gpudirect_sink_repeat_events(self);
+    self->moved = FALSE;
+    self->judged = gst_gpudirect_sink_judge_upstream(self);
+    GST_DEBUG_OBJECT(self, "slots of %" G_GSIZE_FORMAT " bytes on %s for %" GST_PTR_FORMAT,
+                     self->slot_info.size, self->gpu ? "a GPU" : "the host", caps);
+    self->copies = new_pool(self, caps);
+    self->configured = self->copies && gst_buffer_pool_set_active(self->copies, TRUE);
+    return self->configured;
+}
+
+static gboolean sink_propose_allocation(GstBaseSink *base, GstQuery *query)
+{
+    GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
+    GstVideoInfo info;
+    GstCaps *caps;
+    gboolean need_pool;
+
+    gst_query_parse_allocation(query, &caps, &need_pool);
+    if (!caps || !gst_video_info_from_caps(&info, caps))
+        return FALSE;
+    if (need_pool) {
+        /* Slots exist for the current caps only; upstream may ask before it sends others. */
+        gboolean current = self->configured && gst_video_info_is_equal(&info, &self->info) &&
+                           caps_are_cuda(caps) == (self->gpu != NULL);
+        GstBufferPool *pool = current ? new_pool(self, caps) : NULL;
+        gsize size = current ? self->slot_info.size : info.size;
+        gst_query_add_allocation_pool(query, pool, (guint)size, 0, 0);
+        gst_clear_object(&pool);
+    }
+    gst_query_add_allocation_meta(query, GST_VIDEO_META_API_TYPE, NULL);
+    GST_DEBUG_OBJECT(self, "upstream may use this: %" GST_PTR_FORMAT, query);
+    return TRUE;
+}
+
+/* --- one frame ---------------------------------------------------------------------------- */
+
+static guint64 running_time(GstGpudirectSink *self, GstClockTime time)
+{
+    GstBaseSink *base = GST_BASE_SINK(self);
+
+    if (!GST_CLOCK_TIME_IS_VALID(time) || base->segment.format != GST_FORMAT_TIME)
+        return GPUD_TIME_NONE;
+    return gst_segment_to_running_time(&base->segment, GST_FORMAT_TIME, time);
+}
+
+static void describe(GstGpudirectSink *self, GstBuffer *buffer, struct gpud_frame_info *info)
+{
+    struct meta_loss loss = {self->lost_metas, GST_ELEMENT(self)};
+    struct wire_head head;
+
+    info->pts = running_time(self, GST_BUFFER_PTS(buffer));
+    info->dts = running_time(self, GST_BUFFER_DTS(buffer));
+    info->duration = GST_BUFFER_DURATION(buffer);
+    info->offset = GST_BUFFER_OFFSET(buffer);
+    info->flags = frame_flags_from_buffer(buffer);
+    gst_gpudirect_sink_fill_head(self, &head);
+    info->meta_size = meta_encode(buffer, &head, info->meta, &loss);
+}
+
+/* Submits until it is done, interrupted for good, or failed. lock (may be NULL) is held only while
+ * the core works. */
+static GstFlowReturn submit(GstGpudirectSink *self, struct gpud_frame **frame, gboolean keep,
+                            GMutex *lock)
+{
+    struct gpud_error error;
+    enum gpud_status status;
+    GstFlowReturn flow;
+
+    do {
+        if (lock)
+            g_mutex_lock(lock);
+        status = gpud_sender_submit(lender_sender(self->lender), frame, keep, SINK_WAIT, &error);
+        if (lock)
+            g_mutex_unlock(lock);
+        if (status == GPUD_OK)
+            return GST_FLOW_OK;
+        flow = gst_gpudirect_sink_go_on(self, status);
+    } while (flow == GST_FLOW_OK);
+    if (flow == GST_FLOW_ERROR)
+        gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, &error, "A frame cannot be sent");
+    return flow;
+}
+
+/* Ordering streams through the CUDA driver takes as long as waking a receiver up. Elsewhere a
+ * receiver that wakes up early, perhaps on the sender's own processor, is only in its way. */
+static void announce(GstGpudirectSink *self)
+{
+    if (self->gpu)
+        gpud_sender_announce(lender_sender(self->lender));
+}
+
+/* The slot that this buffer is, if it is one of the current epoch and may be submitted. */
+static struct slot_memory *own_slot(GstGpudirectSink *self, GstBuffer *buffer)
+{
+    struct slot_memory *slot = slot_memory_of_buffer(buffer);
+
+    if (!slot || slot->lender != self->lender ||
+        slot->generation != lender_generation(self->lender) || !slot->frame)
+        return NULL;
+    /* Off the host, a frame that a branch of a tee has mapped cannot be submitted: it is copied. */
+    return slot->host || g_atomic_int_get((gint *)&slot->maps) == 0 ? slot : NULL;
+}
+
+/* buffer: whose times and metas describe the picture in the slot. */
+static GstFlowReturn submit_slot(GstGpudirectSink *self, struct slot_memory *slot,
+                                 GstBuffer *buffer)
+{
+    struct gpud_frame_info info;
+
+    announce(self);
+    describe(self, buffer, &info);
+    gpud_frame_set_info(slot->frame, &info, NULL);
+    if (slot->store->kind->leaving)
+        slot->store->kind->leaving(slot);
+    /* Receivers look at it from now on. */
+    GST_MINI_OBJECT_FLAG_SET(slot->memory, GST_MEMORY_FLAG_READONLY);
+    return submit(self, &slot->frame, TRUE, slot->host ? NULL : &slot->lock);
+}
+
+static GstFlowReturn submit_wrapped(GstGpudirectSink *self, struct gpud_frame *frame,
+                                    GstBuffer *buffer)
+{
+    struct gpud_frame_info info;
+
+    announce(self);
+    describe(self, buffer, &info);
+    gpud_frame_set_info(frame, &info, NULL);
+    GstFlowReturn flow = submit(self, &frame, FALSE, NULL);
+    gpud_frame_release(&frame);
+    return flow;
+}
+
+/* What is in the CPU's memory goes into a slot by the CPU where that is host memory, and on a CUDA
+ * device, whose slots show pinned memory to it: to pin the buffer's own takes longer. Other devices
+ * read the buffer themselves. */
+static gboolean copies_itself(GstGpudirectSink *self)
+{
+    return !self->gpu && (lender_is_host(self->lender) || g_atomic_int_get(&self->opened_on) >= 0);
+}
+
+static GstFlowReturn submit_cuda(GstGpudirectSink *self, GstBuffer *buffer)
+{
+    struct gpud_error error;
+    struct gpud_frame *frame = gpu_wrap_buffer(buffer, self->tally, &error);
+
+    if (frame)
+        return submit_wrapped(self, frame, buffer);
+    gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, &error, "A frame cannot be sent");
+    return GST_FLOW_ERROR;
+}
+
+static GstFlowReturn submit_foreign(GstGpudirectSink *self, GstBuffer *buffer)
+{
+    struct gpud_frame *frame = NULL;
+
+    if (self->gpu)
+        return submit_cuda(self, buffer);
+    if (gst_gpudirect_sink_may_pass(self, buffer) &&
+        (frame = gst_gpudirect_sink_pass(self, buffer)))
+        return submit_wrapped(self, frame, buffer);
+    if (!copies_itself(self) && (frame = gst_gpudirect_sink_wrap(self, buffer)))
+        return submit_wrapped(self, frame, buffer);
+    GstFlowReturn flow = GST_FLOW_OK;
+    enum gpud_status status;
+    while ((status = gst_gpudirect_sink_copy(self, buffer, SINK_WAIT)) != GPUD_OK &&
+           (flow = gst_gpudirect_sink_go_on(self, status)) == GST_FLOW_OK)
+        ;
+    if (flow != GST_FLOW_OK)
+        return flow;
+    flow = submit_slot(self, slot_memory_of(gst_buffer_peek_memory(self->prepared, 0)), buffer);
+    gst_gpudirect_sink_drop_prepared(self);
+    return flow;
+}
+
+/* --- before and after a frame ------------------------------------------------------------- */
+
+static void report_drops(GstGpudirectSink *self, GstBuffer *buffer)
+{
+    struct gpud_sender_info info;
+    GstBaseSink *base = GST_BASE_SINK(self);
+
+    gpud_sender_get_info(lender_sender(self->lender), &info);
+    if (info.dropped <= self->drops_reported)
+        return;
+    self->drops_reported = info.dropped;
+    GstClockTime pts = GST_BUFFER_PTS(buffer);
+    GstMessage *message =
+        gst_message_new_qos(GST_OBJECT(self), gst_base_sink_get_sync(base), running_time(self, pts),
+                            gst_segment_to_stream_time(&base->segment, base->segment.format, pts),
+                            pts, GST_BUFFER_DURATION(buffer));
+    gst_message_set_qos_stats(message, GST_FORMAT_BUFFERS, info.delivered, info.dropped);
+    gst_element_post_message(GST_ELEMENT(self), message);
+}
+
+static GstFlowReturn sink_prepare(GstBaseSink *base, GstBuffer *buffer)
+{
+    GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
+
+    if (!self->configured || own_slot(self, buffer) || !copies_itself(self) ||
+        gst_gpudirect_sink_may_pass(self, buffer) || g_atomic_int_get(&self->num_clients) <= 0 ||
+        !layout_buffer_holds_picture(&self->info, buffer))
+        return GST_FLOW_OK;
+    /* No slot at once: render() has the time to wait for one. */
+    enum gpud_status status = gst_gpudirect_sink_copy(self, buffer, 0);
+    return status == GPUD_OK || status == GPUD_TIMEOUT || status == GPUD_AGAIN ? GST_FLOW_OK
+                                                                               : GST_FLOW_ERROR;
+}
+
+static GstFlowReturn sink_render(GstBaseSink *base, GstBuffer *buffer)
+{
+    GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
+
+    if (!self->configured)
+        return GST_FLOW_NOT_NEGOTIATED;
+    if (!gst_gpudirect_sink_check(self, buffer))
+        return GST_FLOW_OK;
+    /* A source may know no sooner than with its first frame. */
+    if (!self->judged)
+        self->judged = gst_gpudirect_sink_judge_upstream(self);
+    GstFlowReturn flow = gst_gpudirect_sink_wait_for_client(self);
+    if (flow != GST_FLOW_OK)
+        return flow;
+    struct slot_memory *slot = own_slot(self, buffer);
+    GST_LOG_OBJECT(self, "%s %" GST_PTR_FORMAT, slot ? "a slot:" : "no slot:", buffer);
+    if (slot)
+        flow = submit_slot(self, slot, buffer);
+    else if (gst_gpudirect_sink_waits(self) || g_atomic_int_get(&self->num_clients) > 0)
+        flow = submit_foreign(self, buffer); /* with nobody there the copy is saved */
+    if (++self->renders % FRAMES_BETWEEN_QOS == 0)
+        report_drops(self, buffer);
+    return flow;
+}
+
+/* --- time --------------------------------------------------------------------------------- */
+
+static void sink_get_times(GstBaseSink *base, GstBuffer *buffer, GstClockTime *start,
+                           GstClockTime *end)
+{
+    GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
+    const GstVideoInfo *info = &self->info;
+
+    *start = GST_BUFFER_PTS_IS_VALID(buffer) ? GST_BUFFER_PTS(buffer) : GST_BUFFER_DTS(buffer);
+    if (!GST_CLOCK_TIME_IS_VALID(*start))
+        return;
+    if (GST_BUFFER_DURATION_IS_VALID(buffer))
+        *end = *start + GST_BUFFER_DURATION(buffer);
+    else if (self->configured && info->fps_n > 0)
+        *end = *start + layout_interval(info);
+}
+
+void gst_gpudirect_sink_class_init_render(GstBaseSinkClass *klass)
+{
+    klass->set_caps = sink_set_caps;
+    klass->propose_allocation = sink_propose_allocation;
+    klass->prepare = sink_prepare;
+    klass->render = sink_render;
+    klass->get_times = sink_get_times;
+}

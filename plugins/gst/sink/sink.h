@@ -1,0 +1,184 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The inside of gpudirectsink:
+ *   element.c   class, properties, states
+ *   device.c    on which device the ring lies, and what that means for caps and contexts
+ *   render.c    a buffer on its way: prepare, render, caps
+ *   copy.c      buffers that are no slots: the one copy
+ *   events.c    what travels beside buffers, and who is told of it late
+ *   policy.c    whether upstream is live, and what may be waited for
+ *   clients.c   receivers that come and go: signals, messages */
+#ifndef GPUD_GST_SINK_SINK_H
+#define GPUD_GST_SINK_SINK_H
+
+#include "memory/gpu.h"
+#include "memory/memory.h"
+#include "memory/sender.h"
+#include "settings.h"
+#include "wire/lostmetas.h"
+#include "wire/timing.h"
+
+#include <gst/base/gstbasesink.h>
+#include <gst/video/video.h>
+
+#define GST_TYPE_GPUDIRECT_SINK (gst_gpudirect_sink_get_type())
+G_DECLARE_FINAL_TYPE(GstGpudirectSink, gst_gpudirect_sink, GST, GPUDIRECT_SINK, GstBaseSink)
+
+GST_ELEMENT_REGISTER_DECLARE(gpudirectsink)
+
+GST_DEBUG_CATEGORY_EXTERN(gst_gpudirect_sink_debug);
+
+/* The longest that a call into the core waits before the element looks around. */
+#define SINK_WAIT (200 * GPUD_MSEC)
+
+/* The words true and false are those of the boolean that it once was, and so are their numbers. */
+enum wait_for_connection { WAIT_NEVER, WAIT_ALWAYS, WAIT_AUTO };
+
+struct _GstGpudirectSink {
+    GstBaseSink parent;
+
+    /* Properties; under the object lock. */
+    struct settings settings;
+    enum wait_for_connection wait_for_connection;
+
+    struct lender *lender;            /* from start to stop; changed under the object lock */
+    struct gpud_device *host, *place; /* place: where the ring lies */
+    gint opened_on;                   /* atomic: N where the sender lives on cuda:N, else -1 */
+    GstObject *given;                 /* a GstCudaContext from outside; under the object lock */
+    gint live;     /* atomic: upstream said so, or that it is not; -1: nothing yet */
+    gint ending;   /* atomic: the application asked for an end that upstream has yet to send */
+    gint unlocked; /* atomic: unlock() was called, unlock_stop() not yet */
+
+    /* The streaming thread's. */
+    GstVideoInfo info;
+    GstVideoInfo slot_info; /* the same with the slots' strides */
+    struct gpu *gpu;        /* the caps are of memory of this GPU; NULL: of memory of the CPU's */
+    uint8_t media[GPUD_MEDIA_MAX];
+    size_t media_size;
+    gboolean configured;
+    gboolean judged;         /* upstream said whether it is live */
+    gboolean moved;          /* to a new sender, which was told no event yet */
+    GPtrArray *sticky_names; /* of custom events that the sender was told, by their place */
+    GstBufferPool *copies;   /* slots to copy into */
+    GstBuffer *prepared;     /* a slot with a copy of ... */
+    GstBuffer *prepared_of;  /* ... this buffer */
+    guint64 drops_reported;
+    guint renders;
+
+    gint monotonic;   /* atomic: the pipeline's clock is CLOCK_MONOTONIC */
+    gint num_clients; /* atomic */
+    struct tally *tally;
+    struct lost_metas *lost_metas;
+    guint64 copies_cpu, malformed; /* relaxed atomics */
+
+    /* Receivers that came or went and were not announced yet. */
+    GMutex clients_lock;
+    GQueue client_events;
+    gboolean announcing;
+    GMutex post_lock; /* held while a message about one is posted */
+    gboolean may_post;
+};
+
+/* --- element.c ---------------------------------------------------------------------------- */
+
+gboolean gst_gpudirect_sink_open_sender(GstGpudirectSink *self, const gchar *device);
+void gst_gpudirect_sink_close_sender(GstGpudirectSink *self);
+
+/* A reference on the lender, which another thread may close meanwhile, but not free. NULL: closed.
+ */
+struct lender *gst_gpudirect_sink_get_lender(GstGpudirectSink *self);
+
+/* --- policy.c ----------------------------------------------------------------------------- */
+
+#define GST_TYPE_GPUDIRECT_WAIT_FOR_CONNECTION (gst_gpudirect_wait_for_connection_get_type())
+GType gst_gpudirect_wait_for_connection_get_type(void);
+
+/* Asks upstream whether it is live, and makes of `auto` what follows. TRUE: it answered. From any
+ * thread. */
+gboolean gst_gpudirect_sink_judge_upstream(GstGpudirectSink *self);
+
+/* What happens to a slow receiver: the property, or what `auto` stands for. */
+enum gpud_slow_receiver gst_gpudirect_sink_policy(GstGpudirectSink *self);
+
+/* The property changed: it counts from now on. */
+void gst_gpudirect_sink_apply_policy(GstGpudirectSink *self);
+
+/* Whether the stream stands still while no receiver is connected. */
+gboolean gst_gpudirect_sink_waits(GstGpudirectSink *self);
+
+/* Until a receiver is there, where one is waited for. */
+GstFlowReturn gst_gpudirect_sink_wait_for_client(GstGpudirectSink *self);
+
+/* After a call into the core that did not do its work: GST_FLOW_OK to call again. An interruption
+ * waits for PLAYING, as GstBaseSink wants it. */
+GstFlowReturn gst_gpudirect_sink_go_on(GstGpudirectSink *self, enum gpud_status status);
+
+/* The application asked for an end of the stream: nothing is waited for any more. FALSE: it is
+ * over, or called off. */
+void gst_gpudirect_sink_set_ending(GstGpudirectSink *self, gboolean ending);
+
+/* --- device.c ----------------------------------------------------------------------------- */
+
+void gst_gpudirect_sink_class_init_place(GstBaseSinkClass *klass);
+
+/* The device to begin with; g_free it. */
+gchar *gst_gpudirect_sink_choose_device(GstGpudirectSink *self);
+
+/* Pictures in CUDA memory, or in the CPU's, are about to come: sees to it that the sender lies
+ * where they can be sent from, and sets self->gpu. FALSE: it cannot, and an error was posted. */
+gboolean gst_gpudirect_sink_follow(GstGpudirectSink *self, gboolean cuda);
+
+/* --- render.c ----------------------------------------------------------------------------- */
+
+void gst_gpudirect_sink_class_init_render(GstBaseSinkClass *klass);
+
+/* Forgets the stream: caps, slots, the prepared copy. */
+void gst_gpudirect_sink_reset_stream(GstGpudirectSink *self);
+
+/* --- events.c ----------------------------------------------------------------------------- */
+
+void gst_gpudirect_sink_class_init_events(GstBaseSinkClass *klass);
+
+/* What stands before all that travels. */
+void gst_gpudirect_sink_fill_head(GstGpudirectSink *self, struct wire_head *head);
+
+/* A new sender knows nothing of what travels in order and was said before. */
+void gst_gpudirect_sink_repeat_events(GstGpudirectSink *self);
+
+/* --- copy.c ------------------------------------------------------------------------------- */
+
+/* FALSE: the buffer does not hold a picture of the caps. Once for each buffer: it is counted, and
+ * the first one is told the application. */
+gboolean gst_gpudirect_sink_check(GstGpudirectSink *self, GstBuffer *buffer);
+
+/* A slot holding a copy of the buffer, in self->prepared. timeout: for the slot. GPUD_TIMEOUT and
+ * GPUD_AGAIN post nothing, everything else did. */
+enum gpud_status gst_gpudirect_sink_copy(GstGpudirectSink *self, GstBuffer *buffer, gint64 timeout);
+
+/* A frame in the buffer's own memory, from which the core copies. NULL: the buffer is in several
+ * blocks, or its rows run backwards. */
+struct gpud_frame *gst_gpudirect_sink_wrap(GstGpudirectSink *self, GstBuffer *buffer);
+
+/* Whether the buffer is a slot of another ring in a device's memory, as gpudirectsrc gives it,
+ * which the device itself copies from: and a frame over its bytes, which holds the buffer. */
+gboolean gst_gpudirect_sink_may_pass(GstGpudirectSink *self, GstBuffer *buffer);
+struct gpud_frame *gst_gpudirect_sink_pass(GstGpudirectSink *self, GstBuffer *buffer);
+
+void gst_gpudirect_sink_drop_prepared(GstGpudirectSink *self);
+
+/* --- clients.c ---------------------------------------------------------------------------- */
+
+enum client_signal { SIGNAL_CLIENT_CONNECTED, SIGNAL_CLIENT_DISCONNECTED, SIGNAL_COUNT };
+extern guint gst_gpudirect_sink_signals[SIGNAL_COUNT];
+
+/* The core's callbacks; user is the element. */
+void gst_gpudirect_sink_on_connect(void *user, const struct gpud_peer_info *peer);
+void gst_gpudirect_sink_on_disconnect(void *user, const struct gpud_peer_info *peer);
+
+void gst_gpudirect_sink_clear_clients(GstGpudirectSink *self);
+
+/* Whether messages about receivers may be posted: from start to stop. */
+void gst_gpudirect_sink_let_post(GstGpudirectSink *self, gboolean let);
+
+#endif

@@ -1,0 +1,121 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Frames from a capture card. */
+#include "context.h"
+#include "src/capturecaps.h"
+#include "src/input.h"
+#include "wire/caps.h"
+
+#include <gpudirect/capture.h>
+
+struct capture_input {
+    struct input parent; /* first */
+    struct gpud_capture *capture;
+};
+
+static enum gpud_status capture_open(const struct input_params *params, struct input **input,
+                                     struct gpud_error *error)
+{
+    struct gpud_capture_params capture = GPUD_PARAMS_INIT(capture);
+    struct gpud_context *context = gpud_gst_context_get(error);
+    if (!context)
+        return error->status;
+    capture.address = params->address;
+    capture.device = params->device;
+    capture.slots = params->slots;
+
+    struct capture_input *self = g_new0(struct capture_input, 1);
+    enum gpud_status status = gpud_capture_create(context, &capture, &self->capture, error);
+    if (status != GPUD_OK) {
+        g_free(self);
+        return status;
+    }
+    self->parent.ops = &capture_input_ops;
+    *input = &self->parent;
+    return GPUD_OK;
+}
+
+static void capture_close(struct input *input)
+{
+    struct capture_input *self = (struct capture_input *)input;
+
+    gpud_capture_destroy(&self->capture);
+    g_free(self);
+}
+
+static enum gpud_status capture_acquire(struct input *input, gint64 timeout,
+                                        struct gpud_frame **frame, struct gpud_error *error)
+{
+    return gpud_capture_acquire(((struct capture_input *)input)->capture, timeout, frame, error);
+}
+
+static void capture_interrupt(struct input *input, gboolean interrupted)
+{
+    gpud_capture_interrupt(((struct capture_input *)input)->capture, interrupted);
+}
+
+static void capture_get_info(struct input *input, struct input_info *info)
+{
+    struct gpud_capture_info from;
+
+    gpud_capture_get_info(((struct capture_input *)input)->capture, &from);
+    *info = (struct input_info){
+        .connected = TRUE,
+        .frames = from.frames,
+        .dropped = from.dropped,
+        .corrupted = from.corrupted,
+        .copies_cpu = from.copies_cpu,
+        .copies_gpu = from.copies_gpu,
+    };
+    g_strlcpy(info->path, from.path, sizeof(info->path));
+    g_strlcpy(info->fallback_reason, from.fallback_reason, sizeof(info->fallback_reason));
+}
+
+static GstCaps *capture_get_caps(struct input *input)
+{
+    return capture_caps(((struct capture_input *)input)->capture);
+}
+
+static enum gpud_status capture_configure(struct input *input, GstCaps *caps,
+                                          struct gpud_layout *layout, struct gpud_error *error)
+{
+    struct capture_input *self = (struct capture_input *)input;
+    struct gpud_capture_info got;
+    GstVideoInfo info;
+
+    if (!gst_video_info_from_caps(&info, caps)) {
+        *error = (struct gpud_error){.status = GPUD_INVALID};
+        g_strlcpy(error->reason, "the negotiated caps describe no raw video",
+                  sizeof(error->reason));
+        return GPUD_INVALID;
+    }
+    enum gpud_status status = gpud_capture_configure(
+        self->capture, GST_VIDEO_INFO_NAME(&info), (uint32_t)info.width, (uint32_t)info.height,
+        (uint32_t)info.fps_n, (uint32_t)info.fps_d, error);
+    if (status != GPUD_OK)
+        return status;
+    gpud_capture_get_info(self->capture, &got);
+    if (!layout_fits_info(&got.layout, &info)) {
+        *error = (struct gpud_error){.status = GPUD_UNSUPPORTED};
+        g_snprintf(error->reason, sizeof(error->reason),
+                   "the driver made %ux%u %s of %dx%d %s: ask for that with a "
+                   "capsfilter",
+                   got.layout.width, got.layout.height, got.layout.format, info.width, info.height,
+                   GST_VIDEO_INFO_NAME(&info));
+        return GPUD_UNSUPPORTED;
+    }
+    *layout = got.layout;
+    return GPUD_OK;
+}
+
+const struct input_ops capture_input_ops = {
+    .what = "the capture card",
+    .open = capture_open,
+    .close = capture_close,
+    .acquire = capture_acquire,
+    .interrupt = capture_interrupt,
+    .get_info = capture_get_info,
+    .get_caps = capture_get_caps,
+    .configure = capture_configure,
+};

@@ -1,0 +1,272 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* gpudirectsrc's loop: a frame becomes a buffer.
+ *
+ * In the steady state a buffer is the slot itself. Two things force a copy: downstream cannot read
+ * strides, or it hoards buffers until the ring has no slot left, which would stop the stream for
+ * good. */
+#include "errors.h"
+#include "memory/pool.h"
+#include "src/src.h"
+#include "wire/flags.h"
+#include "wire/meta.h"
+
+#define GST_CAT_DEFAULT gst_gpudirect_src_debug
+
+/* How long downstream has to give a slot back before it gets a copy instead. */
+#define HOARD_PATIENCE (20 * G_TIME_SPAN_MILLISECOND)
+
+/* --- what is known about the picture ------------------------------------------------------ */
+
+static void note_drops(GstGpudirectSrc *self, guint64 dropped, GstBuffer *buffer)
+{
+    guint64 lost = dropped > self->dropped_seen ? dropped - self->dropped_seen : 0;
+
+    self->dropped_seen = dropped;
+    lost += self->untold;
+    self->untold = 0;
+    if (lost == 0)
+        return;
+    self->dropped_total += lost;
+    GstClockTime pts = GST_BUFFER_PTS(buffer);
+    GstMessage *message =
+        gst_message_new_qos(GST_OBJECT(self), TRUE, pts, pts, pts, GST_BUFFER_DURATION(buffer));
+    gst_message_set_qos_stats(message, GST_FORMAT_BUFFERS, self->frames, self->dropped_total);
+    gst_element_post_message(GST_ELEMENT(self), message);
+}
+
+static void describe_linked(GstGpudirectSrc *self, const struct gpud_frame_info *info,
+                            GstBuffer *buffer)
+{
+    struct wire_head head = {0};
+    struct meta_loss loss = {self->lost_metas, GST_ELEMENT(self)};
+
+    head.drops = info->meta_size == 0; /* who says nothing may do so */
+    if (!meta_decode(info->meta, info->meta_size, &head, buffer, &loss) && info->meta_size > 0)
+        lost_metas_note(self->lost_metas, GST_ELEMENT(self), "unreadable",
+                        "the sender's bytes are of no release that is known here");
+    gst_gpudirect_src_stamp_linked(self, info, &head, buffer);
+}
+
+static void describe(GstGpudirectSrc *self, const struct gpud_frame_info *info, GstBuffer *buffer)
+{
+    frame_flags_to_buffer(info->flags, buffer);
+    GST_BUFFER_DURATION(buffer) = wire_time(info->duration);
+    GST_BUFFER_OFFSET(buffer) = info->offset;
+    GST_BUFFER_OFFSET_END(buffer) = GST_BUFFER_OFFSET_NONE;
+    if (self->input->ops->configure)
+        gst_gpudirect_src_stamp_captured(self, info, buffer);
+    else
+        describe_linked(self, info, buffer);
+    if (self->discont) {
+        GST_BUFFER_FLAG_SET(buffer, GST_BUFFER_FLAG_DISCONT);
+        self->discont = FALSE;
+    }
+    self->frames++;
+    self->ended = FALSE;
+    self->moves = 0;
+    note_drops(self, info->dropped, buffer);
+}
+
+/* --- a frame becomes a buffer ------------------------------------------------------------- */
+
+static gboolean must_copy(GstGpudirectSrc *self)
+{
+    struct ledger *ledger = gst_gpudirect_pool_ledger(self->pool);
+    gint limit = MAX(1, (gint)self->settings.slots - 1);
+
+    /* Who asked for CUDA memory finds the strides in it; who takes anything may not. */
+    if ((!self->gpu || self->follows) && !self->planes_default && !self->downstream_video_meta)
+        return TRUE;
+    return ledger_count(ledger) >= limit && !ledger_wait_below(ledger, limit, HOARD_PATIENCE);
+}
+
+GstFlowReturn gst_gpudirect_src_new_picture(GstGpudirectSrc *self, GstBuffer **buffer)
+{
+    GstBaseSrc *base = GST_BASE_SRC(self);
+
+    if (!self->gpu)
+        return GST_BASE_SRC_GET_CLASS(base)->alloc(base, 0, (guint)self->info.size, buffer);
+    *buffer = gst_gpudirect_pool_stand_in(self->pool);
+    return *buffer ? GST_FLOW_OK : GST_FLOW_ERROR;
+}
+
+static gboolean copy_by_cpu(GstGpudirectSrc *self, GstBuffer *slot, GstBuffer *to_buffer)
+{
+    GstVideoFrame from, to;
+    gboolean copied = FALSE;
+
+    if (gst_video_frame_map(&from, &self->info, slot, GST_MAP_READ)) {
+        if (gst_video_frame_map(&to, &self->info, to_buffer,
+                                GST_MAP_WRITE | (GstMapFlags)GST_VIDEO_FRAME_MAP_FLAG_NO_REF)) {
+            copied = gst_video_frame_copy(&to, &from);
+            gst_video_frame_unmap(&to);
+        }
+        gst_video_frame_unmap(&from);
+    }
+    if (copied)
+        __atomic_fetch_add(&self->copies_cpu, 1, __ATOMIC_RELAXED);
+    return copied;
+}
+
+GstFlowReturn gst_gpudirect_src_copy_picture(GstGpudirectSrc *self, GstBuffer *slot,
+                                             GstBuffer **buffer)
+{
+    GstFlowReturn flow = gst_gpudirect_src_new_picture(self, buffer);
+
+    if (flow != GST_FLOW_OK)
+        return flow;
+    if (self->gpu ? gpu_copy_picture(&self->info, slot, *buffer) : copy_by_cpu(self, slot, *buffer))
+        return GST_FLOW_OK;
+    gst_clear_buffer(buffer);
+    return GST_FLOW_ERROR;
+}
+
+/* Caps and pool say how large a buffer is, so a frame of another layout must never become one,
+ * whatever the sender announced, or did not announce, before it. */
+static GstFlowReturn refuse_layout(GstGpudirectSrc *self, const struct gpud_layout *layout)
+{
+    const struct gpud_layout *wanted = &self->layout;
+    gchar *name = layout_format_name(layout);
+
+    GST_ELEMENT_ERROR(
+        self, STREAM, FORMAT,
+        ("A frame of %ux%u %s came where %ux%u %s was announced: the sender breaks the "
+         "protocol, use a gpudirectsink of the same release.",
+         layout->width, layout->height, name, wanted->width, wanted->height, wanted->format),
+        ("%" G_GUINT64_FORMAT " bytes in %u planes instead of %" G_GUINT64_FORMAT " in %u",
+         layout->size, layout->planes, wanted->size, wanted->planes));
+    g_free(name);
+    return GST_FLOW_ERROR;
+}
+
+/* A card's driver may put a picture elsewhere in its buffer than it did before (V4L2 calls it
+ * data_offset): the pool is made anew for that. */
+static gboolean follow_card(GstGpudirectSrc *self, const struct gpud_layout *layout)
+{
+    if (!self->input->ops->configure || !layout_is_moved(layout, &self->layout) ||
+        gpud_layout_check(layout, NULL) != GPUD_OK)
+        return FALSE;
+    GstCaps *caps = gst_pad_get_current_caps(GST_BASE_SRC_PAD(self));
+    gboolean followed = caps && gst_gpudirect_src_set_format(self, caps, layout);
+    gst_clear_caps(&caps);
+    return followed;
+}
+
+static GstFlowReturn deliver(GstGpudirectSrc *self, struct gpud_frame *frame, GstBuffer **buffer)
+{
+    struct gpud_frame_info info;
+
+    if (!self->pool) {
+        gpud_frame_release(&frame);
+        GST_ELEMENT_ERROR(self, STREAM, FORMAT,
+                          ("A frame came before its format: restart the sender."), (NULL));
+        return GST_FLOW_ERROR;
+    }
+    gpud_frame_get_info(frame, &info);
+    if (!layout_is_equal(&info.layout, &self->layout) && !follow_card(self, &info.layout)) {
+        gpud_frame_release(&frame);
+        return refuse_layout(self, &info.layout);
+    }
+    gboolean copy = must_copy(self);
+    GstFlowReturn flow = gst_gpudirect_pool_wrap(self->pool, frame, buffer);
+    if (flow == GST_FLOW_OK && copy) {
+        GstBuffer *slot = g_steal_pointer(buffer);
+        flow = gst_gpudirect_src_copy_picture(self, slot, buffer);
+        gst_buffer_unref(slot);
+        if (flow == GST_FLOW_ERROR)
+            GST_ELEMENT_ERROR(self, RESOURCE, READ,
+                              ("A frame cannot be copied: look at the log of gpudirectcore."),
+                              (NULL));
+    }
+    if (flow != GST_FLOW_OK)
+        return flow;
+    describe(self, &info, *buffer);
+    GST_LOG_OBJECT(self, "%s %" GST_PTR_FORMAT, copy ? "a copy:" : "a slot:", *buffer);
+    gst_gpudirect_src_signal_here(self, *buffer);
+    return GST_FLOW_OK;
+}
+
+/* --- the loop ----------------------------------------------------------------------------- */
+
+/* Waited in the ring while nobody looked, and is not the newest that did. Of a sender that waits
+ * for the slow nothing is stale: who receives from that wants every frame. */
+static gboolean is_stale(GstGpudirectSrc *self, struct gpud_frame *frame)
+{
+    struct gpud_frame_info info;
+    struct wire_head head;
+
+    if (g_atomic_int_compare_and_exchange(&self->resumed, TRUE, FALSE)) {
+        self->starting = TRUE;
+        gst_gpudirect_src_break_times(self);
+    }
+    if (!self->starting)
+        return FALSE;
+    gpud_frame_get_info(frame, &info);
+    struct unpack unpack = {.data = info.meta, .left = info.meta_size};
+    /* No more than the ring holds: a sender that is always ahead has its frames shown all the same.
+     */
+    self->starting = self->start == START_NEWEST && self->passed++ < self->settings.slots &&
+                     self->input->ops->has_frame && wire_head_unpack(&unpack, &head) &&
+                     head.drops && self->input->ops->has_frame(self->input);
+    if (!self->starting)
+        self->passed = 0;
+    return self->starting;
+}
+
+static void skip(GstGpudirectSrc *self, struct gpud_frame **frame)
+{
+    gpud_frame_release(frame);
+    self->discont = TRUE;
+    self->untold++;
+    __atomic_fetch_add(&self->skipped, 1, __ATOMIC_RELAXED);
+}
+
+/* The next frame; notes whether it was waited for, or was there. */
+static enum gpud_status take(GstGpudirectSrc *self, struct gpud_frame **frame,
+                             struct gpud_error *error)
+{
+    const struct input_ops *ops = self->input->ops;
+    gint64 patience = gst_gpudirect_src_patience(self);
+    enum gpud_status status = GPUD_TIMEOUT;
+
+    if (ops->has_frame)
+        self->waited = !ops->has_frame(self->input);
+    else
+        self->waited = (status = ops->acquire(self->input, 0, frame, error)) == GPUD_TIMEOUT;
+    return status == GPUD_TIMEOUT ? ops->acquire(self->input, patience, frame, error) : status;
+}
+
+GstFlowReturn gst_gpudirect_src_create(GstPushSrc *push, GstBuffer **buffer)
+{
+    GstGpudirectSrc *self = GST_GPUDIRECT_SRC(push);
+
+    for (;;) {
+        struct gpud_frame *frame = NULL;
+        struct gpud_error error;
+        if (gst_gpudirect_src_stand_in(self, buffer))
+            return GST_FLOW_OK;
+        if (gst_gpudirect_src_is_held_off(self))
+            continue;
+        enum gpud_status status = take(self, &frame, &error);
+        gboolean yielded = gst_gpudirect_src_end_yield(self) && status == GPUD_AGAIN, moved;
+        GstFlowReturn flow = gst_gpudirect_src_handle_news(self, &moved);
+
+        if (status == GPUD_OK && flow == GST_FLOW_OK && !moved && !self->flooded) {
+            if (!is_stale(self, frame))
+                return deliver(self, frame, buffer);
+            skip(self, &frame);
+            continue;
+        }
+        gpud_frame_release(&frame);
+        if (flow == GST_FLOW_OK && self->waiting.length > 0 && self->frames > 0)
+            gst_gpudirect_src_push_events(self, FALSE);
+        if (flow == GST_FLOW_OK && self->flooded)
+            flow = gst_gpudirect_src_cut_link(self);
+        else if (flow == GST_FLOW_OK && !yielded && !moved)
+            flow = gst_gpudirect_src_no_frame(self, status, &error);
+        if (flow != GST_FLOW_OK)
+            return flow;
+    }
+}

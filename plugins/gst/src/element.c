@@ -1,0 +1,478 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/**
+ * SECTION:element-gpudirectsrc
+ * @title: gpudirectsrc
+ * @short_description: Receives raw video straight in this process's, or a device's, memory
+ * @see_also: gpudirectsink
+ *
+ * gpudirectsrc connects to the address on which a gpudirectsink sends, waits for it if it is not
+ * there yet, and connects again when it went away. Buffers are the slots of the ring: nothing is
+ * copied and nothing is allocated for a frame. Where both pipelines run on the system's monotonic
+ * clock, pictures keep their place in time across processes.
+ *
+ * On a CUDA device buffers are CUDA memory, if downstream takes that, which GStreamer's CUDA
+ * elements use as it lies there; the GPU waits for a picture where it must, no thread does.
+ *
+ * With an address that begins with v4l2:// the frames come from a capture card instead. Players
+ * take both as URIs: gpudirect://cam1?slots=8 and gpudirect+v4l2:///dev/video0.
+ *
+ * ## Example launch lines
+ * |[
+ * gst-launch-1.0 gpudirectsrc address=cam1 ! videoconvert ! autovideosink
+ * ]|
+ * Shows what is sent on the address cam1.
+ * |[
+ * gst-launch-1.0 gpudirectsrc address=v4l2:///dev/video0 ! videoconvert ! autovideosink
+ * ]|
+ * Shows what a capture card delivers.
+ * |[
+ * gst-launch-1.0 -m gpudirectsrc address=cam1 on-disconnect=eos ! fakesink
+ * ]|
+ * Ends when the sender vanishes.
+ * |[
+ * gst-launch-1.0 gpudirectsrc address=cam1 on-disconnect=freeze on-eos=wait ! x264enc ! …
+ * ]|
+ * Never stops: where the sender vanishes or stands still, its last picture goes on. The property
+ * `signal` and messages named gpudirect-signal tell.
+ * |[
+ * gst-launch-1.0 gpudirectsrc address=cam1 on-eos=wait ! videoconvert ! autovideosink
+ * ]|
+ * Outlives its senders: shows the next one, too.
+ * |[
+ * gst-launch-1.0 gpudirectsrc address=cam1 ! nvh264enc ! h264parse ! matroskamux ! filesink
+ * location=a.mkv
+ * ]|
+ * Encodes what a process on the same GPU sends, without a copy.
+ *
+ * Since: 0.1
+ */
+#include "src/src.h"
+#include "uri.h"
+
+#define GST_CAT_DEFAULT gst_gpudirect_src_debug
+
+GST_DEBUG_CATEGORY(gst_gpudirect_src_debug);
+
+G_DEFINE_TYPE_WITH_CODE(GstGpudirectSrc, gst_gpudirect_src, GST_TYPE_PUSH_SRC,
+                        GST_DEBUG_CATEGORY_INIT(gst_gpudirect_src_debug, "gpudirectsrc", 0,
+                                                "gpudirect source");
+                        G_IMPLEMENT_INTERFACE(GST_TYPE_URI_HANDLER, uri_handler_init_source))
+GST_ELEMENT_REGISTER_DEFINE(gpudirectsrc, "gpudirectsrc", GST_RANK_NONE, GST_TYPE_GPUDIRECT_SRC)
+
+/* Sinks reckon with 20 ms of their own; no other time is needed than a picture's on its way, and
+ * that is measured. */
+#define DEFAULT_PROCESSING_DEADLINE 0
+#define DEFAULT_BUSY_POLL 250
+
+enum {
+    PROP_ON_DISCONNECT = SETTING_COUNT,
+    PROP_ON_EOS,
+    PROP_START,
+    PROP_CONNECTION_TIMEOUT,
+    PROP_PROCESSING_DEADLINE,
+    PROP_BUSY_POLL,
+    PROP_ADD_REFERENCE_TIMESTAMP_META,
+    PROP_ACTIVE_PATH,
+    PROP_FALLBACK_REASON,
+    PROP_SIGNAL,
+    PROP_STATS,
+};
+
+#define GST_TYPE_GPUDIRECT_ON_DISCONNECT (gst_gpudirect_on_disconnect_get_type())
+static GType gst_gpudirect_on_disconnect_get_type(void)
+{
+    static const GEnumValue values[] = {
+        {ON_DISCONNECT_WAIT, "Wait for the sender to come back", "wait"},
+        {ON_DISCONNECT_EOS, "End the stream", "eos"},
+        {ON_DISCONNECT_ERROR, "Post an error", "error"},
+        {ON_DISCONNECT_FREEZE, "Wait, and show the last picture meanwhile", "freeze"},
+        {ON_DISCONNECT_BLACK, "Wait, and show black meanwhile", "black"},
+        {0, NULL, NULL},
+    };
+    static gsize type;
+
+    if (g_once_init_enter(&type))
+        g_once_init_leave(&type, g_enum_register_static("GstGpudirectOnDisconnect", values));
+    return type;
+}
+
+#define GST_TYPE_GPUDIRECT_ON_EOS (gst_gpudirect_on_eos_get_type())
+static GType gst_gpudirect_on_eos_get_type(void)
+{
+    static const GEnumValue values[] = {
+        {ON_EOS_EOS, "End the stream", "eos"},
+        {ON_EOS_WAIT, "Wait for the next stream, of this sender or of the next one", "wait"},
+        {0, NULL, NULL},
+    };
+    static gsize type;
+
+    if (g_once_init_enter(&type))
+        g_once_init_leave(&type, g_enum_register_static("GstGpudirectOnEos", values));
+    return type;
+}
+
+#define GST_TYPE_GPUDIRECT_START (gst_gpudirect_start_get_type())
+static GType gst_gpudirect_start_get_type(void)
+{
+    static const GEnumValue values[] = {
+        {START_NEWEST, "With the newest frame of a sender that drops frames for the slow",
+         "newest"},
+        {START_OLDEST, "With the oldest frame that is still there", "oldest"},
+        {0, NULL, NULL},
+    };
+    static gsize type;
+
+    if (g_once_init_enter(&type))
+        g_once_init_leave(&type, g_enum_register_static("GstGpudirectStart", values));
+    return type;
+}
+
+/* --- properties --------------------------------------------------------------------------- */
+
+static void get_property(GObject *object, guint id, GValue *value, GParamSpec *pspec)
+{
+    GstGpudirectSrc *self = GST_GPUDIRECT_SRC(object);
+    struct input_info info;
+
+    if (id == PROP_ACTIVE_PATH || id == PROP_FALLBACK_REASON)
+        gst_gpudirect_src_get_info(self, &info);
+    switch (id) {
+    case PROP_ACTIVE_PATH:
+        g_value_set_string(value, info.path);
+        return;
+    case PROP_FALLBACK_REASON:
+        g_value_set_string(value, info.fallback_reason);
+        return;
+    case PROP_SIGNAL:
+        g_value_set_boolean(value, g_atomic_int_get(&self->signal.present));
+        return;
+    case PROP_STATS:
+        g_value_take_boxed(value, gst_gpudirect_src_make_stats(self));
+        return;
+    }
+    GST_OBJECT_LOCK(self);
+    switch (id) {
+    case PROP_ON_DISCONNECT:
+        g_value_set_enum(value, self->on_disconnect);
+        break;
+    case PROP_ON_EOS:
+        g_value_set_enum(value, self->on_eos);
+        break;
+    case PROP_START:
+        g_value_set_enum(value, self->start);
+        break;
+    case PROP_CONNECTION_TIMEOUT:
+        g_value_set_uint(value, self->connection_timeout);
+        break;
+    case PROP_PROCESSING_DEADLINE:
+        g_value_set_uint64(value, self->processing_deadline);
+        break;
+    case PROP_BUSY_POLL:
+        g_value_set_uint(value, self->busy_poll);
+        break;
+    case PROP_ADD_REFERENCE_TIMESTAMP_META:
+        g_value_set_boolean(value, self->tells_submit_time);
+        break;
+    default:
+        if (!settings_get(&self->settings, id, value))
+            G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
+    }
+    GST_OBJECT_UNLOCK(self);
+}
+
+static gboolean is_open(GstGpudirectSrc *self)
+{
+    g_mutex_lock(&self->input_lock);
+    gboolean open = self->input != NULL;
+    g_mutex_unlock(&self->input_lock);
+    return open;
+}
+
+static void set_property(GObject *object, guint id, const GValue *value, GParamSpec *pspec)
+{
+    GstGpudirectSrc *self = GST_GPUDIRECT_SRC(object);
+
+    if (!settings_may_set(GST_ELEMENT(self), pspec, is_open(self)))
+        return;
+    GST_OBJECT_LOCK(self);
+    switch (id) {
+    case PROP_ON_DISCONNECT:
+        self->on_disconnect = (enum on_disconnect)g_value_get_enum(value);
+        break;
+    case PROP_ON_EOS:
+        self->on_eos = (enum on_eos)g_value_get_enum(value);
+        break;
+    case PROP_START:
+        self->start = (enum start)g_value_get_enum(value);
+        break;
+    case PROP_CONNECTION_TIMEOUT:
+        self->connection_timeout = g_value_get_uint(value);
+        break;
+    case PROP_PROCESSING_DEADLINE:
+        self->processing_deadline = g_value_get_uint64(value);
+        break;
+    case PROP_BUSY_POLL:
+        self->busy_poll = g_value_get_uint(value);
+        break;
+    case PROP_ADD_REFERENCE_TIMESTAMP_META:
+        self->tells_submit_time = g_value_get_boolean(value);
+        break;
+    default:
+        if (!settings_set(&self->settings, id, value))
+            G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
+    }
+    GST_OBJECT_UNLOCK(self);
+    if (id == PROP_PROCESSING_DEADLINE)
+        gst_element_post_message(GST_ELEMENT(self), gst_message_new_latency(GST_OBJECT(self)));
+}
+
+/* --- states ------------------------------------------------------------------------------- */
+
+static gboolean src_start(GstBaseSrc *base)
+{
+    GstGpudirectSrc *self = GST_GPUDIRECT_SRC(base);
+
+    g_atomic_int_set(&self->ending, FALSE);
+    gchar *address = gst_gpudirect_src_get_address(self);
+    gboolean opened = FALSE;
+
+    if (!address || !address[0])
+        GST_ELEMENT_ERROR(
+            self, RESOURCE, NOT_FOUND,
+            ("No address to receive from: set the property address, to the sink's or to "
+             "v4l2:///dev/video0."),
+            (NULL));
+    else
+        opened = settings_check(GST_ELEMENT(self), &self->settings) &&
+                 gst_gpudirect_src_open(self, address);
+    g_free(address);
+    return opened;
+}
+
+static gboolean src_stop(GstBaseSrc *base)
+{
+    /* Buffers that are held downstream keep the pool, and the pool their frames. */
+    gst_gpudirect_src_close(GST_GPUDIRECT_SRC(base));
+    return TRUE;
+}
+
+static gboolean src_unlock(GstBaseSrc *base)
+{
+    gst_gpudirect_src_set_flushing(GST_GPUDIRECT_SRC(base), TRUE);
+    return TRUE;
+}
+
+static gboolean src_unlock_stop(GstBaseSrc *base)
+{
+    gst_gpudirect_src_set_flushing(GST_GPUDIRECT_SRC(base), FALSE);
+    return TRUE;
+}
+
+static GstStateChangeReturn src_change_state(GstElement *element, GstStateChange transition)
+{
+    if (transition == GST_STATE_CHANGE_PAUSED_TO_PLAYING)
+        g_atomic_int_set(&GST_GPUDIRECT_SRC(element)->resumed, TRUE);
+    GstStateChangeReturn result =
+        GST_ELEMENT_CLASS(gst_gpudirect_src_parent_class)->change_state(element, transition);
+
+    /* create() may be waiting for a frame; in PAUSED a live source shall not. */
+    if (transition == GST_STATE_CHANGE_PLAYING_TO_PAUSED)
+        gst_gpudirect_src_interrupt(GST_GPUDIRECT_SRC(element), TRUE);
+    return result;
+}
+
+/* The base class puts an end behind what create() returns next, for which that must return. */
+static gboolean src_send_event(GstElement *element, GstEvent *event)
+{
+    if (GST_EVENT_TYPE(event) == GST_EVENT_EOS)
+        g_atomic_int_set(&GST_GPUDIRECT_SRC(element)->ending, TRUE);
+    else if (GST_EVENT_TYPE(event) == GST_EVENT_FLUSH_STOP)
+        g_atomic_int_set(&GST_GPUDIRECT_SRC(element)->ending, FALSE); /* it goes on after that */
+    return GST_ELEMENT_CLASS(gst_gpudirect_src_parent_class)->send_event(element, event);
+}
+
+static gboolean src_set_clock(GstElement *element, GstClock *clock)
+{
+    g_atomic_int_set(&GST_GPUDIRECT_SRC(element)->monotonic, clock_is_monotonic(clock));
+    return GST_ELEMENT_CLASS(gst_gpudirect_src_parent_class)->set_clock(element, clock);
+}
+
+static gboolean src_query(GstBaseSrc *base, GstQuery *query)
+{
+    GstGpudirectSrc *self = GST_GPUDIRECT_SRC(base);
+
+    if (GST_QUERY_TYPE(query) == GST_QUERY_CONTEXT && gst_gpudirect_src_share_context(self, query))
+        return TRUE;
+    if (GST_QUERY_TYPE(query) != GST_QUERY_LATENCY)
+        return GST_BASE_SRC_CLASS(gst_gpudirect_src_parent_class)->query(base, query);
+    GstClockTime min, max;
+    gst_gpudirect_src_get_latency(self, &min, &max);
+    gst_query_set_latency(query, TRUE, min, max);
+    return TRUE;
+}
+
+static gboolean src_is_seekable(GstBaseSrc *base)
+{
+    return FALSE;
+}
+
+/* --- class -------------------------------------------------------------------------------- */
+
+static void install_properties(GObjectClass *klass)
+{
+    static const struct setting_texts texts = {
+        .address =
+            "What to connect to: the sink's address, or v4l2:///dev/videoN for a capture card",
+        .device =
+            "Where the frames shall arrive: auto (the GPU if downstream would rather have CUDA "
+            "memory, or takes it and the sender has its frames there; else the host), host, "
+            "opencl:N or cuda:N",
+        .slots = "Frames that may be in flight or held at once",
+        .slow_receiver = "What shall happen when this element does not keep up; a wish to block is "
+                         "heard only by a sender that blocks by itself",
+        .slow_receiver_when = (GParamFlags)GST_PARAM_MUTABLE_READY,
+        .require_direct = "Fail rather than receive by a copy through host memory",
+        .access = "Whose pictures are taken, besides root's: user (of senders of this user alone), "
+                  "group:NAME (and of those in that group) or all",
+    };
+    const GParamFlags playing =
+        G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_PLAYING;
+    const GParamFlags report = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
+
+    settings_install(klass, &texts);
+    g_object_class_install_property(
+        klass, PROP_ON_DISCONNECT,
+        g_param_spec_enum("on-disconnect", "On disconnect",
+                          "What to do when the sender vanishes; freeze and black also where it "
+                          "sends nothing for half a second, or three frames if that is longer "
+                          "(freeze keeps one slot)",
+                          GST_TYPE_GPUDIRECT_ON_DISCONNECT, ON_DISCONNECT_WAIT, playing));
+    g_object_class_install_property(
+        klass, PROP_ON_EOS,
+        g_param_spec_enum("on-eos", "On EOS",
+                          "What to do when the sender ends its stream (wait: go on with the next "
+                          "one, of this sender or of the next)",
+                          GST_TYPE_GPUDIRECT_ON_EOS, ON_EOS_EOS, playing));
+    g_object_class_install_property(
+        klass, PROP_START,
+        g_param_spec_enum("start", "Start",
+                          "Where to begin in what waits after connecting and after a pause; what "
+                          "is older counts as dropped",
+                          GST_TYPE_GPUDIRECT_START, START_NEWEST, playing));
+    g_object_class_install_property(
+        klass, PROP_CONNECTION_TIMEOUT,
+        g_param_spec_uint("connection-timeout", "Connection timeout",
+                          "Seconds without a sender until an error is posted (0 = wait for ever)",
+                          0, G_MAXINT, 0, playing));
+    g_object_class_install_property(
+        klass, PROP_PROCESSING_DEADLINE,
+        g_param_spec_uint64(
+            "processing-deadline", "Processing deadline",
+            "Time, in nanoseconds, that downstream has for a buffer beside what its "
+            "sink asks for",
+            0, G_MAXUINT64, DEFAULT_PROCESSING_DEADLINE, playing));
+    g_object_class_install_property(
+        klass, PROP_BUSY_POLL,
+        g_param_spec_uint("busy-poll", "Busy poll",
+                          "Microseconds, at most, that a wait for a picture that is due is awake, "
+                          "so that the picture need not wake it (0 = it always sleeps)",
+                          0, G_USEC_PER_SEC, DEFAULT_BUSY_POLL,
+                          G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY));
+    g_object_class_install_property(
+        klass, PROP_ADD_REFERENCE_TIMESTAMP_META,
+        g_param_spec_boolean("add-reference-timestamp-meta", "Add reference timestamp meta",
+                             "Adds to each buffer, behind the reference timestamps that it came "
+                             "with, when it was submitted: timestamp/x-gpudirect-submit, by this "
+                             "host's monotonic clock",
+                             FALSE, playing));
+    g_object_class_install_property(klass, PROP_ACTIVE_PATH,
+                                    g_param_spec_string("active-path", "Active path",
+                                                        "The route that frames take now, or none",
+                                                        "none", report));
+    g_object_class_install_property(
+        klass, PROP_FALLBACK_REASON,
+        g_param_spec_string("fallback-reason", "Fallback reason",
+                            "Why the active path is no better one; empty where there is none", "",
+                            report));
+    g_object_class_install_property(
+        klass, PROP_SIGNAL,
+        g_param_spec_boolean("signal", "Signal",
+                             "Whether pictures come: not before the first one, and not while the "
+                             "sender is gone or sends nothing for half a second (or three frames)",
+                             FALSE, report));
+    g_object_class_install_property(
+        klass, PROP_STATS,
+        g_param_spec_boxed("stats", "Statistics", "Frames, drops, copies, waits and latency (ns)",
+                           GST_TYPE_STRUCTURE, report));
+}
+
+static void finalize(GObject *object)
+{
+    GstGpudirectSrc *self = GST_GPUDIRECT_SRC(object);
+
+    g_mutex_clear(&self->input_lock);
+    g_mutex_clear(&self->pause_lock);
+    g_cond_clear(&self->pause_cond);
+    g_clear_object(&self->given);
+    tally_unref(self->tally);
+    lost_metas_free(self->lost_metas);
+    g_ptr_array_unref(self->sticky_names);
+    settings_clear(&self->settings);
+    g_free(self->opened);
+    G_OBJECT_CLASS(gst_gpudirect_src_parent_class)->finalize(object);
+}
+
+static void gst_gpudirect_src_class_init(GstGpudirectSrcClass *klass)
+{
+    GObjectClass *object_class = G_OBJECT_CLASS(klass);
+    GstElementClass *element_class = GST_ELEMENT_CLASS(klass);
+    GstBaseSrcClass *base_class = GST_BASE_SRC_CLASS(klass);
+
+    object_class->set_property = set_property;
+    object_class->get_property = get_property;
+    object_class->finalize = finalize;
+    install_properties(object_class);
+
+    element_class->set_clock = src_set_clock;
+    element_class->send_event = src_send_event;
+    element_class->change_state = src_change_state;
+    gst_element_class_set_static_metadata(
+        element_class, "GPU-direct source", "Source/Video/Hardware",
+        "Receives raw video straight in this process's or a device's memory", "gpudirect authors");
+    gst_gpudirect_src_class_init_place(element_class);
+
+    base_class->start = src_start;
+    base_class->stop = src_stop;
+    base_class->unlock = src_unlock;
+    base_class->unlock_stop = src_unlock_stop;
+    base_class->query = src_query;
+    base_class->is_seekable = src_is_seekable;
+    gst_gpudirect_src_class_init_format(base_class);
+    GST_PUSH_SRC_CLASS(klass)->create = gst_gpudirect_src_create;
+
+    gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_ON_DISCONNECT, 0);
+    gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_ON_EOS, 0);
+    gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_START, 0);
+}
+
+static void gst_gpudirect_src_init(GstGpudirectSrc *self)
+{
+    settings_init(&self->settings);
+    self->on_disconnect = ON_DISCONNECT_WAIT;
+    self->processing_deadline = DEFAULT_PROCESSING_DEADLINE;
+    self->busy_poll = DEFAULT_BUSY_POLL;
+    self->frame_duration = GST_CLOCK_TIME_NONE;
+    self->opened_on = -1;
+    self->tally = tally_new();
+    self->lost_metas = lost_metas_new(gst_gpudirect_src_debug);
+    g_mutex_init(&self->input_lock);
+    g_mutex_init(&self->pause_lock);
+    g_cond_init(&self->pause_cond);
+    g_queue_init(&self->waiting);
+    self->sticky_names = g_ptr_array_new();
+    gst_base_src_set_live(GST_BASE_SRC(self), TRUE);
+    gst_base_src_set_format(GST_BASE_SRC(self), GST_FORMAT_TIME);
+    gst_base_src_set_do_timestamp(GST_BASE_SRC(self), FALSE);
+}

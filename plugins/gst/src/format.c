@@ -1,0 +1,202 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* gpudirectsrc's caps, pool and allocation. */
+#include "errors.h"
+#include "memory/pool.h"
+#include "src/src.h"
+
+#define GST_CAT_DEFAULT gst_gpudirect_src_debug
+
+static GstBaseSrcClass *parent_class;
+
+GstFlowReturn gst_gpudirect_src_take_format(GstGpudirectSrc *self, const struct src_format *format)
+{
+    gsize size;
+    const void *media = g_bytes_get_data(format->media, &size);
+    GstVideoInfo info;
+    gchar *reason = NULL;
+    GstCaps *caps = media_to_caps(&format->layout, media, size, &info, &reason);
+
+    if (!caps) {
+        GST_ELEMENT_ERROR(self, STREAM, FORMAT, ("The sender's format cannot be used: %s.", reason),
+                          (NULL));
+        g_free(reason);
+        return GST_FLOW_ERROR;
+    }
+    /* Asked for here: a refused CAPS event would only show with the next buffer. */
+    GstCaps *agreed = gst_gpudirect_src_agree(self, gst_caps_ref(caps), &self->gpu);
+    if (agreed)
+        gst_caps_replace(&caps, agreed);
+    GST_DEBUG_OBJECT(self, "the sender's format: %" GST_PTR_FORMAT, caps);
+    gboolean taken = agreed && gst_gpudirect_src_set_format(self, caps, &format->layout) &&
+                     gst_base_src_set_caps(GST_BASE_SRC(self), caps) &&
+                     gst_base_src_negotiate(GST_BASE_SRC(self));
+    if (!taken && !g_atomic_int_get(&self->flushing))
+        GST_ELEMENT_ERROR(self, CORE, NEGOTIATION,
+                          ("The elements downstream do not take what the sender sends: %s.",
+                           gst_gpudirect_src_advice(self, caps)),
+                          ("%" GST_PTR_FORMAT, caps));
+    gst_clear_caps(&agreed);
+    gst_caps_unref(caps);
+    return taken                               ? GST_FLOW_OK
+           : g_atomic_int_get(&self->flushing) ? GST_FLOW_FLUSHING
+                                               : GST_FLOW_NOT_NEGOTIATED;
+}
+
+/* --- caps and allocation ------------------------------------------------------------------ */
+
+gboolean gst_gpudirect_src_set_format(GstGpudirectSrc *self, GstCaps *caps,
+                                      const struct gpud_layout *layout)
+{
+    struct video_planes planes;
+
+    if (!gst_video_info_from_caps(&self->info, caps))
+        return FALSE;
+    layout_to_planes(layout, &self->info, &planes);
+    self->planes_default = planes_are_default(&planes, &self->info);
+    if (self->pool)
+        gst_buffer_pool_set_active(self->pool, FALSE);
+    gst_clear_object(&self->pool);
+    struct slot_pool_params params = {.info = &self->info, .gpu = self->gpu, .tally = self->tally};
+    GstBufferPool *pool = gst_gpudirect_pool_new(&params, caps);
+    if (!pool || !gst_buffer_pool_set_active(pool, TRUE)) {
+        gst_clear_object(&pool);
+        return FALSE;
+    }
+    self->pool = pool;
+    self->layout = *layout;
+    GST_OBJECT_LOCK(self);
+    self->frame_duration = layout_interval(&self->info);
+    GST_OBJECT_UNLOCK(self);
+    return TRUE;
+}
+
+static GstCaps *src_get_caps(GstBaseSrc *base, GstCaps *filter)
+{
+    GstGpudirectSrc *self = GST_GPUDIRECT_SRC(base);
+    GstCaps *caps = NULL;
+
+    g_mutex_lock(&self->input_lock);
+    if (self->input && self->input->ops->get_caps)
+        caps = self->input->ops->get_caps(self->input);
+    g_mutex_unlock(&self->input_lock);
+    if (!caps)
+        caps = gst_gpudirect_src_offer(self, gst_pad_get_pad_template_caps(GST_BASE_SRC_PAD(base)));
+    if (filter) {
+        GstCaps *both = gst_caps_intersect_full(filter, caps, GST_CAPS_INTERSECT_FIRST);
+        gst_caps_unref(caps);
+        caps = both;
+    }
+    return caps;
+}
+
+/* One of a card's modes, made definite. */
+static GstStructure *fixate_mode(const GstStructure *mode)
+{
+    GstStructure *fixed = gst_structure_copy(mode);
+
+    gst_structure_fixate_field_nearest_int(fixed, "width", 1920);
+    gst_structure_fixate_field_nearest_int(fixed, "height", 1080);
+    gst_structure_fixate_field_nearest_fraction(fixed, "framerate", G_MAXINT, 1);
+    gst_structure_fixate(fixed);
+    return fixed;
+}
+
+/* How far a mode is from what a viewer most likely wants; the card's own order decides between
+ * equals. */
+static gint distance_from_hd(const GstStructure *fixed)
+{
+    gint width = 0, height = 0;
+
+    gst_structure_get_int(fixed, "width", &width);
+    gst_structure_get_int(fixed, "height", &height);
+    return ABS(width - 1920) + ABS(height - 1080);
+}
+
+static GstCaps *src_fixate(GstBaseSrc *base, GstCaps *caps)
+{
+    GstStructure *best = NULL;
+
+    for (guint i = 0; i < gst_caps_get_size(caps); i++) {
+        GstStructure *fixed = fixate_mode(gst_caps_get_structure(caps, i));
+        if (!best || distance_from_hd(fixed) < distance_from_hd(best)) {
+            g_clear_pointer(&best, gst_structure_free);
+            best = g_steal_pointer(&fixed);
+        }
+        g_clear_pointer(&fixed, gst_structure_free);
+    }
+    if (!best)
+        return caps;
+    gst_caps_unref(caps);
+    return gst_caps_new_full(best, NULL);
+}
+
+/* A link's caps come in band; a card's are negotiated. */
+static gboolean src_negotiate(GstBaseSrc *base)
+{
+    GstGpudirectSrc *self = GST_GPUDIRECT_SRC(base);
+
+    if (!self->input || !self->input->ops->configure)
+        return TRUE;
+    return parent_class->negotiate(base);
+}
+
+static gboolean src_set_caps(GstBaseSrc *base, GstCaps *caps)
+{
+    GstGpudirectSrc *self = GST_GPUDIRECT_SRC(base);
+    struct gpud_layout layout;
+    struct gpud_error error;
+
+    if (!self->input || !self->input->ops->configure)
+        return TRUE;
+    if (self->input->ops->configure(self->input, caps, &layout, &error) != GPUD_OK) {
+        gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_OPEN_SOURCE, &error,
+                            "The capture card cannot be set up");
+        return FALSE;
+    }
+    return gst_gpudirect_src_set_format(self, caps, &layout);
+}
+
+static gboolean src_decide_allocation(GstBaseSrc *base, GstQuery *query)
+{
+    GstGpudirectSrc *self = GST_GPUDIRECT_SRC(base);
+
+    self->downstream_video_meta =
+        gst_query_find_allocation_meta(query, GST_VIDEO_META_API_TYPE, NULL);
+    /* Buffers are slots. A pool from downstream would only serve when each frame has to be copied.
+     */
+    if (self->gpu || self->downstream_video_meta || self->planes_default)
+        while (gst_query_get_n_allocation_pools(query) > 0)
+            gst_query_remove_nth_allocation_pool(query, 0);
+    GST_DEBUG_OBJECT(self, "downstream %s strides: %" GST_PTR_FORMAT,
+                     self->downstream_video_meta ? "reads" : "does not read", query);
+    return parent_class->decide_allocation(base, query);
+}
+
+void gst_gpudirect_src_class_init_format(GstBaseSrcClass *klass)
+{
+    parent_class = g_type_class_peek_parent(klass);
+    klass->get_caps = src_get_caps;
+    klass->fixate = src_fixate;
+    klass->negotiate = src_negotiate;
+    klass->set_caps = src_set_caps;
+    klass->decide_allocation = src_decide_allocation;
+}
+
+void gst_gpudirect_src_reset_stream(GstGpudirectSrc *self)
+{
+    gst_gpudirect_src_forget_news(self);
+    g_ptr_array_set_size(self->sticky_names, 0);
+    if (self->pool)
+        gst_buffer_pool_set_active(self->pool, FALSE);
+    gst_clear_object(&self->pool);
+    self->gpu = NULL;
+    self->discont = TRUE;
+    self->linked = self->ended = self->refusal_told = FALSE;
+    self->waiting_since = self->held_off_until = 0;
+    self->waiting_told = FALSE;
+    gst_gpudirect_src_forget_signal(self);
+    self->dropped_seen = self->dropped_total = self->frames = self->untold = 0;
+    gst_gpudirect_src_reset_times(self);
+}

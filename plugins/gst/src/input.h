@@ -1,0 +1,64 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Where gpudirectsrc's frames come from: a link to a sender (linkinput.c), or a capture card
+ * (captureinput.c). */
+#ifndef GPUD_GST_SRC_INPUT_H
+#define GPUD_GST_SRC_INPUT_H
+
+#include <gpudirect/receiver.h>
+#include <gst/gst.h>
+
+struct input_params {
+    const gchar *address, *device;
+    const gchar *access; /* of senders; a capture card has none */
+    guint slots;
+    enum gpud_slow_receiver slow_receiver;
+    gboolean require_direct;
+    guint busy_poll; /* µs; a capture card's frames are slept for always */
+    /* A link's news, told inside acquire; a capture card has none. */
+    void (*on_event)(void *user, enum gpud_event event, const void *data);
+    void *user;
+};
+
+struct input_info {
+    gboolean connected;
+    gchar path[32];
+    gchar device[32]; /* that frames arrive on; the element's word */
+    gchar fallback_reason[GPUD_REASON_MAX];
+    guint64 frames, dropped, corrupted, connects, disconnects;
+    guint64 copies_cpu, copies_gpu, waits_cpu, waits_device, kicks;
+    guint64 latency_p50, latency_p99, latency_max;
+    guint slots; /* of a link's ring; 0: not connected yet */
+};
+
+struct input {
+    const struct input_ops *ops;
+};
+
+struct input_ops {
+    const gchar *what; /* "the sender", "the capture card": for messages */
+
+    enum gpud_status (*open)(const struct input_params *params, struct input **input,
+                             struct gpud_error *error);
+    void (*close)(struct input *input); /* frames that are held stay valid */
+
+    enum gpud_status (*acquire)(struct input *input, gint64 timeout, struct gpud_frame **frame,
+                                struct gpud_error *error);
+    gboolean (*has_frame)(struct input *input); /* one more; NULL: it has no backlog to tell of */
+    void (*interrupt)(struct input *input, gboolean interrupted);   /* from any thread */
+    void (*get_info)(struct input *input, struct input_info *info); /* from any thread */
+
+    /* What it can give, and the choice among it; *layout is what it will give. NULL: the other side
+     * decides, and tells with GPUD_EVENT_FORMAT. */
+    GstCaps *(*get_caps)(struct input *input);
+    enum gpud_status (*configure)(struct input *input, GstCaps *caps, struct gpud_layout *layout,
+                                  struct gpud_error *error);
+};
+
+extern const struct input_ops link_input_ops, capture_input_ops;
+
+/* By the address's scheme. */
+const struct input_ops *input_ops_for(const gchar *address);
+
+#endif

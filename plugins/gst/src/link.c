@@ -1,0 +1,104 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Frames from a sender, over a link. */
+#include "context.h"
+#include "src/input.h"
+
+struct link_input {
+    struct input parent; /* first */
+    struct gpud_receiver *receiver;
+};
+
+static enum gpud_status link_open(const struct input_params *params, struct input **input,
+                                  struct gpud_error *error)
+{
+    struct gpud_receiver_params receiver = GPUD_PARAMS_INIT(receiver);
+    struct gpud_context *context = gpud_gst_context_get(error);
+    if (!context)
+        return error->status;
+    receiver.address = params->address;
+    receiver.device = params->device;
+    receiver.slots = params->slots;
+    receiver.slow_receiver = params->slow_receiver;
+    receiver.require_direct = params->require_direct;
+    receiver.access = params->access;
+    receiver.busy_poll = params->busy_poll ? params->busy_poll * GPUD_USEC : -1;
+    receiver.on_event = params->on_event;
+    receiver.user = params->user;
+
+    struct link_input *link = g_new0(struct link_input, 1);
+    enum gpud_status status = gpud_receiver_create(context, &receiver, &link->receiver, error);
+    if (status != GPUD_OK) {
+        g_free(link);
+        return status;
+    }
+    link->parent.ops = &link_input_ops;
+    *input = &link->parent;
+    return GPUD_OK;
+}
+
+static void link_close(struct input *input)
+{
+    struct link_input *link = (struct link_input *)input;
+
+    gpud_receiver_destroy(&link->receiver);
+    g_free(link);
+}
+
+static enum gpud_status link_acquire(struct input *input, gint64 timeout, struct gpud_frame **frame,
+                                     struct gpud_error *error)
+{
+    return gpud_receiver_acquire(((struct link_input *)input)->receiver, timeout, frame, error);
+}
+
+static gboolean link_has_frame(struct input *input)
+{
+    return gpud_receiver_has_frame(((struct link_input *)input)->receiver);
+}
+
+static void link_interrupt(struct input *input, gboolean interrupted)
+{
+    gpud_receiver_interrupt(((struct link_input *)input)->receiver, interrupted);
+}
+
+static void link_get_info(struct input *input, struct input_info *info)
+{
+    struct gpud_receiver_info from;
+
+    gpud_receiver_get_info(((struct link_input *)input)->receiver, &from);
+    *info = (struct input_info){
+        .connected = from.connected,
+        .frames = from.frames,
+        .dropped = from.dropped,
+        .corrupted = from.corrupted,
+        .connects = from.connects,
+        .disconnects = from.disconnects,
+        .copies_cpu = from.copies_cpu,
+        .copies_gpu = from.copies_gpu,
+        .waits_cpu = from.waits_cpu,
+        .waits_device = from.waits_device,
+        .kicks = from.kicks,
+        .latency_p50 = from.latency_p50,
+        .latency_p99 = from.latency_p99,
+        .latency_max = from.latency_max,
+        .slots = from.slots,
+    };
+    g_strlcpy(info->path, from.path, sizeof(info->path));
+    g_strlcpy(info->fallback_reason, from.fallback_reason, sizeof(info->fallback_reason));
+}
+
+const struct input_ops link_input_ops = {
+    .what = "the sender",
+    .open = link_open,
+    .close = link_close,
+    .acquire = link_acquire,
+    .has_frame = link_has_frame,
+    .interrupt = link_interrupt,
+    .get_info = link_get_info,
+};
+
+const struct input_ops *input_ops_for(const gchar *address)
+{
+    return g_str_has_prefix(address, "v4l2:") ? &capture_input_ops : &link_input_ops;
+}

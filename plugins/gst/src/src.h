@@ -1,0 +1,311 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The inside of gpudirectsrc:
+ *   element.c   class, properties, states, queries
+ *   input.c     the input: opened, replaced, asked, interrupted
+ *   device.c    on which device frames shall arrive, and what that means for caps and contexts
+ *   create.c    the loop: a frame becomes a buffer
+ *   wait.c      what to do when there is none
+ *   signal.c    whether pictures come, and what is shown while none do
+ *   times.c     when: the times of buffers, and the latency
+ *   format.c    caps, the pool, allocation
+ *   events.c    what the link says beside frames: bounded, in order, mapped in time
+ *   input.h     where frames come from: link.c, a sender; capture.c, a capture card */
+#ifndef GPUD_GST_SRC_SRC_H
+#define GPUD_GST_SRC_SRC_H
+
+#include "memory/gpu.h"
+#include "settings.h"
+#include "src/input.h"
+#include "wire/caps.h"
+#include "wire/lostmetas.h"
+#include "wire/timeline.h"
+#include "wire/timing.h"
+
+#include <gst/base/gstpushsrc.h>
+#include <gst/video/video.h>
+
+#define GST_TYPE_GPUDIRECT_SRC (gst_gpudirect_src_get_type())
+G_DECLARE_FINAL_TYPE(GstGpudirectSrc, gst_gpudirect_src, GST, GPUDIRECT_SRC, GstPushSrc)
+
+GST_ELEMENT_REGISTER_DECLARE(gpudirectsrc)
+
+GST_DEBUG_CATEGORY_EXTERN(gst_gpudirect_src_debug);
+
+/* The longest that a call into the core waits before the element looks around. */
+#define SRC_WAIT (200 * GPUD_MSEC)
+
+/* A format that the link told and that was not taken up yet. */
+struct src_format {
+    struct gpud_layout layout;
+    GBytes *media;
+};
+void src_format_free(struct src_format *format);
+
+enum on_disconnect {
+    ON_DISCONNECT_WAIT,
+    ON_DISCONNECT_EOS,
+    ON_DISCONNECT_ERROR,
+    ON_DISCONNECT_FREEZE,
+    ON_DISCONNECT_BLACK,
+};
+enum start { START_NEWEST, START_OLDEST };
+enum on_eos { ON_EOS_EOS, ON_EOS_WAIT };
+
+/* Whether pictures come; the streaming thread's. */
+struct src_signal {
+    gint present;        /* atomic: the property */
+    GstClockTime seen;   /* monotonic: when the last picture came */
+    GstClockTime due;    /* monotonic: when the next one is that stands in */
+    GstClockTime pts;    /* of the last buffer, the sender's or one that stood in */
+    gint64 lag;          /* from a picture's time to its coming */
+    GstBuffer *last;     /* the last picture; NULL: it need not be known */
+    GstBuffer *stand_in; /* what is shown now; NULL: not made yet */
+    guint64 count;       /* relaxed atomic: buffers that stood in */
+};
+
+/* What the latency is reckoned from. */
+struct src_latency {
+    GstClockTime least, most; /* lateness of pictures, in steps */
+    gboolean measured;        /* there were any */
+    gboolean sender_waits; /* for slow receivers: the ring loses nothing, however long it holds */
+    guint slots;           /* of it */
+};
+
+struct _GstGpudirectSrc {
+    GstPushSrc parent;
+
+    /* Properties; under the object lock. */
+    struct settings settings;
+    enum on_disconnect on_disconnect;
+    enum on_eos on_eos;
+    enum start start;
+    guint connection_timeout; /* s */
+    GstClockTime processing_deadline;
+    guint busy_poll; /* µs */
+    gboolean tells_submit_time;
+
+    /* From start to stop. Replaced under input_lock, which is held to look at it from other
+     * threads. */
+    GMutex input_lock;
+    struct input *input;
+    struct input_info past; /* under input_lock: what inputs before this one counted */
+    gboolean interrupted;   /* under input_lock: acquire shall come back, and wait no more */
+    gchar *opened;          /* under input_lock: the device that it was opened on */
+
+    gint opened_on;   /* atomic: N where frames arrive on cuda:N, else -1 */
+    GstObject *given; /* a GstCudaContext from outside; under the object lock */
+
+    gint monotonic; /* atomic: the pipeline's clock is CLOCK_MONOTONIC */
+    gint resumed;   /* atomic: PLAYING anew, which create() has not seen yet */
+    gint ending;    /* atomic: the application asked for an end of the stream */
+    gint flushing;  /* atomic: create() is to come back */
+    GMutex pause_lock;
+    GCond pause_cond; /* flushing changed */
+
+    /* The streaming thread's. */
+    struct src_format *format;      /* the last that the link told; NULL: taken up */
+    struct gpud_peer_info *arrived; /* a sender that connected; NULL: taken up */
+    GQueue waiting;                 /* events that wait for a frame to tell the time */
+    gsize waiting_bytes;            /* of them, as they travelled */
+    GPtrArray *sticky_names;        /* interned: of custom events that the pad keeps */
+    gboolean flooded;               /* by more events than may wait: the link is to be cut */
+    gboolean yielding;              /* acquire was interrupted from inside */
+    GstVideoInfo info;
+    struct gpud_layout layout; /* that caps and pool were made for */
+    GstBufferPool *pool;       /* wraps frames of the current epoch; NULL: no format yet */
+    gboolean planes_default;
+    gboolean downstream_video_meta;
+    struct time_map map;
+    struct timeline line;
+    gboolean waited; /* for the last frame: it was not there yet */
+    gboolean discont;
+    gboolean starting;     /* the next frame is the first one, or the first after a pause */
+    guint passed;          /* frames that were skipped since */
+    guint64 untold;        /* of those skipped */
+    gboolean linked;       /* a sender is there, or was and its loss is not told yet */
+    gboolean ended;        /* by the sender, whose next stream, or whose successor, is waited for */
+    gboolean refusal_told; /* since the last connection */
+    gint64 waiting_since;  /* monotonic µs: without a sender */
+    gboolean waiting_told; /* that it waits */
+    gint64 held_off_until; /* monotonic µs: the next attempt to connect */
+    struct src_signal signal;
+    guint64 dropped_seen;  /* of what this input counts, over its connections */
+    guint64 dropped_total; /* of all inputs */
+    guint64 frames;
+    gboolean follows;    /* frames arrive where the sender has them, if downstream can take that */
+    guint moves;         /* of that kind since the last frame */
+    guint settling;      /* frames until latency is measured again */
+    gint64 latency_told; /* monotonic µs of the last message */
+    struct gpu *gpu;     /* buffers are memory of this GPU; NULL: of the CPU's */
+    struct tally *tally;
+    struct lost_metas *lost_metas;
+    guint64 copies_cpu, skipped; /* relaxed atomics */
+
+    /* Written under the object lock: for the latency query. */
+    struct src_latency latency;
+    GstClockTime frame_duration;
+};
+
+/* --- device.c ----------------------------------------------------------------------------- */
+
+/* Why downstream may have refused these caps, and what to do. */
+const gchar *gst_gpudirect_src_advice(GstGpudirectSrc *self, const GstCaps *caps);
+
+void gst_gpudirect_src_class_init_place(GstElementClass *klass);
+
+/* Answers a query for a context of the GPU. */
+gboolean gst_gpudirect_src_share_context(GstGpudirectSrc *self, GstQuery *query);
+
+/* The device that frames shall arrive on; g_free it. Sets self->opened_on. */
+gchar *gst_gpudirect_src_choose_device(GstGpudirectSrc *self, const struct input_ops *ops);
+
+/* Whether a sender that says this of its stream makes gst_gpudirect_src_follow() think. */
+gboolean gst_gpudirect_src_may_follow(GstGpudirectSrc *self, const void *media, size_t size);
+
+/* Moves the input to where the sender has its frames. FALSE: it stays. */
+gboolean gst_gpudirect_src_follow(GstGpudirectSrc *self, const struct src_format *format);
+
+/* A sender refuses this device, which another one was followed to: from the host it may be heard.
+ * FALSE: that is no way. */
+gboolean gst_gpudirect_src_retreat(GstGpudirectSrc *self);
+
+/* What of the pad's caps the device can give. Takes the caps. */
+GstCaps *gst_gpudirect_src_offer(GstGpudirectSrc *self, GstCaps *caps);
+
+/* The sender's caps as downstream takes them: of CUDA memory, in which case *gpu is set, or as they
+ * are. Takes the caps. NULL: downstream does not take them. */
+GstCaps *gst_gpudirect_src_agree(GstGpudirectSrc *self, GstCaps *caps, struct gpu **gpu);
+
+/* --- create.c ----------------------------------------------------------------------------- */
+
+GstFlowReturn gst_gpudirect_src_create(GstPushSrc *push, GstBuffer **buffer);
+
+/* Memory for a picture of this format that is no slot. */
+GstFlowReturn gst_gpudirect_src_new_picture(GstGpudirectSrc *self, GstBuffer **buffer);
+
+/* The picture of a slot in such memory; posts nothing. */
+GstFlowReturn gst_gpudirect_src_copy_picture(GstGpudirectSrc *self, GstBuffer *slot,
+                                             GstBuffer **buffer);
+
+/* --- wait.c ------------------------------------------------------------------------------- */
+
+/* After an acquire that brought no frame: GST_FLOW_OK to call it again. */
+GstFlowReturn gst_gpudirect_src_no_frame(GstGpudirectSrc *self, enum gpud_status status,
+                                         const struct gpud_error *error);
+
+/* The sender floods: its link is cut, as if it were lost by the sender's own doing. */
+GstFlowReturn gst_gpudirect_src_cut_link(GstGpudirectSrc *self);
+
+/* TRUE: it is too early for the next attempt to connect, and that was waited for, or until
+ * something else is due. */
+gboolean gst_gpudirect_src_is_held_off(GstGpudirectSrc *self);
+
+/* --- signal.c ----------------------------------------------------------------------------- */
+
+/* A picture came. */
+void gst_gpudirect_src_signal_here(GstGpudirectSrc *self, GstBuffer *buffer);
+
+/* The signal is lost: the sender is gone, ended its stream, or sends nothing. reason: for people.
+ */
+void gst_gpudirect_src_signal_gone(GstGpudirectSrc *self, const gchar *reason);
+
+/* None came in an acquire. */
+void gst_gpudirect_src_watch_signal(GstGpudirectSrc *self);
+
+/* After a pause, in which none was asked for. */
+void gst_gpudirect_src_signal_resume(GstGpudirectSrc *self);
+
+/* A picture in place of one that does not come, if one is due. */
+gboolean gst_gpudirect_src_stand_in(GstGpudirectSrc *self, GstBuffer **buffer);
+
+/* The longest that create() may wait before it looks for that, ns. */
+gint64 gst_gpudirect_src_patience(GstGpudirectSrc *self);
+
+void gst_gpudirect_src_forget_signal(GstGpudirectSrc *self);
+
+/* --- times.c ------------------------------------------------------------------------------ */
+
+/* Gives a frame its times, with which it never goes back; events that waited for it are pushed. */
+void gst_gpudirect_src_stamp_linked(GstGpudirectSrc *self, const struct gpud_frame_info *info,
+                                    const struct wire_head *head, GstBuffer *buffer);
+void gst_gpudirect_src_stamp_captured(GstGpudirectSrc *self, const struct gpud_frame_info *info,
+                                      GstBuffer *buffer);
+
+/* For a LATENCY query. */
+void gst_gpudirect_src_get_latency(GstGpudirectSrc *self, GstClockTime *min, GstClockTime *max);
+
+/* How many slots the ring has, by both sides' wishes. */
+void gst_gpudirect_src_note_slots(GstGpudirectSrc *self, guint slots);
+
+/* Another stream follows, or the pipeline stood still. */
+void gst_gpudirect_src_break_times(GstGpudirectSrc *self);
+void gst_gpudirect_src_reset_times(GstGpudirectSrc *self);
+
+/* --- input.c ------------------------------------------------------------------------------ */
+
+/* Opens an input on a device by the properties, and closes it. FALSE: an error was posted. */
+gboolean gst_gpudirect_src_open(GstGpudirectSrc *self, const gchar *address);
+void gst_gpudirect_src_close(GstGpudirectSrc *self);
+
+/* What this input, and those before it, counted; from any thread. */
+void gst_gpudirect_src_get_info(GstGpudirectSrc *self, struct input_info *info);
+
+/* The property "stats"; also posted as an element message when the stream ends. */
+GstStructure *gst_gpudirect_src_make_stats(GstGpudirectSrc *self);
+
+/* The property; g_free it. */
+gchar *gst_gpudirect_src_get_address(GstGpudirectSrc *self);
+
+/* Makes acquire come back, until FALSE is set. */
+void gst_gpudirect_src_interrupt(GstGpudirectSrc *self, gboolean interrupted);
+
+/* Puts a new input in the place of the one that is there, whose frames stay valid: the end of its
+ * link. elsewhere: on this device; NULL: on the same. FALSE: *error says why there is none, and the
+ * old one is still there. */
+gboolean gst_gpudirect_src_reopen(GstGpudirectSrc *self, const gchar *elsewhere,
+                                  struct gpud_error *error);
+
+/* After the element interrupted its own acquire: it may wait again, unless others said no. */
+void gst_gpudirect_src_resume(GstGpudirectSrc *self);
+
+/* Whether create() is to come back, from where it waits. */
+void gst_gpudirect_src_set_flushing(GstGpudirectSrc *self, gboolean flushing);
+
+/* --- events.c ----------------------------------------------------------------------------- */
+
+/* What the link says, from inside acquire. user is the element. */
+void gst_gpudirect_src_on_event(void *user, enum gpud_event event, const void *data);
+
+/* After acquire. TRUE: it was interrupted from inside, and may be called again. */
+gboolean gst_gpudirect_src_end_yield(GstGpudirectSrc *self);
+
+/* Takes up a format and a connection. *moved: there is another input now. */
+GstFlowReturn gst_gpudirect_src_handle_news(GstGpudirectSrc *self, gboolean *moved);
+
+/* Cuts the link to a sender that floods; *why says so. FALSE: nothing can be opened in its place,
+ * *error says why. */
+gboolean gst_gpudirect_src_cut(GstGpudirectSrc *self, struct gpud_error *why,
+                               struct gpud_error *error);
+
+/* Hands events on: before_frame, the one that was just stamped; else all but a segment. */
+void gst_gpudirect_src_push_events(GstGpudirectSrc *self, gboolean before_frame);
+
+/* Forgets what was not taken up. */
+void gst_gpudirect_src_forget_news(GstGpudirectSrc *self);
+
+/* --- format.c ----------------------------------------------------------------------------- */
+
+GstFlowReturn gst_gpudirect_src_take_format(GstGpudirectSrc *self, const struct src_format *format);
+
+/* From now on frames of this shape come. */
+gboolean gst_gpudirect_src_set_format(GstGpudirectSrc *self, GstCaps *caps,
+                                      const struct gpud_layout *layout);
+
+void gst_gpudirect_src_class_init_format(GstBaseSrcClass *klass);
+
+/* Forgets the stream. */
+void gst_gpudirect_src_reset_stream(GstGpudirectSrc *self);
+
+#endif

@@ -1,0 +1,227 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The times of gpudirectsrc's buffers, and its latency.
+ *
+ *     lateness   how far a picture is behind its time when it is here
+ *     min        the least lateness that was seen, the jitter above it, and the processing deadline
+ *     max        the least lateness, and how long the ring can hold pictures back
+ *
+ * A picture is here when it is submitted, or when it is taken, if it was waited for. One that waits
+ * in the ring because downstream holds this thread (a sink without a queue before it, until the
+ * picture before is due) is in time all the same: to reckon with the time at which it is taken
+ * would raise the latency, hence the time that downstream holds this thread, and so on. */
+#include "src/src.h"
+#include "wire/meta.h"
+
+#define GST_CAT_DEFAULT gst_gpudirect_src_debug
+
+/* A sender may be late for good reasons, which are its own pipeline's latency; or its times are
+ * none of the clock's. */
+#define LATENESS_MAX (60 * GST_SECOND)
+
+/* Where pictures are so much later than others, the sender does not keep up: no latency makes that
+ * good. */
+#define JITTER_MAX (1 * GST_SECOND)
+
+/* Latency is told in steps, and not more often than once a second: each time the whole pipeline
+ * reconfigures. */
+#define LATENCY_STEP (1 * GST_MSECOND)
+
+/* Until there is a measure: a sender's sink holds each picture back for 20 ms, unless it is told
+ * not to, and it takes a moment to come. */
+#define LATENESS_GUESS (25 * GST_MSECOND)
+
+/* The first pictures of a sender, or after a pause, say nothing: they may have waited for either.
+ */
+#define SETTLING 4
+
+/* What a sink asks for beside this element's latency, by its property processing-deadline: pictures
+ * have to be held back so long. */
+#define SINK_DEADLINE (20 * GST_MSECOND)
+
+/* Caps may claim a frame in 68 years, and an application a deadline in 500. */
+#define LONGEST (3600 * GST_SECOND)
+
+/* --- latency ------------------------------------------------------------------------------ */
+
+/* Under the object lock. Jitter counts only as far as the ring holds a sink's share, too: to wait
+ * for a picture that is later would lose those that are in time. */
+static void reckon(GstGpudirectSrc *self, GstClockTime *min, GstClockTime *max)
+{
+    const struct src_latency *latency = &self->latency;
+    GstClockTime deadline = MIN(self->processing_deadline, LONGEST);
+    GstClockTime jitter = MIN(latency->most - latency->least, JITTER_MAX);
+    GstClockTime hold = GST_CLOCK_TIME_NONE;
+
+    if (GST_CLOCK_TIME_IS_VALID(self->frame_duration) && !latency->sender_waits)
+        hold = latency->slots * MIN(self->frame_duration, LONGEST);
+    if (GST_CLOCK_TIME_IS_VALID(hold))
+        jitter = MIN(jitter, hold > deadline + SINK_DEADLINE ? hold - deadline - SINK_DEADLINE : 0);
+    *min = latency->least + jitter + deadline;
+    *max = GST_CLOCK_TIME_IS_VALID(hold) ? MAX(*min, latency->least + hold) : GST_CLOCK_TIME_NONE;
+}
+
+void gst_gpudirect_src_get_latency(GstGpudirectSrc *self, GstClockTime *min, GstClockTime *max)
+{
+    GST_OBJECT_LOCK(self);
+    reckon(self, min, max);
+    GST_OBJECT_UNLOCK(self);
+}
+
+/* Puts another measure in the place of the one that was told; TRUE: it makes a difference. */
+static gboolean replace(GstGpudirectSrc *self, const struct src_latency *with)
+{
+    GstClockTime min, max, new_min, new_max;
+
+    GST_OBJECT_LOCK(self);
+    reckon(self, &min, &max);
+    self->latency = *with;
+    reckon(self, &new_min, &new_max);
+    GST_OBJECT_UNLOCK(self);
+    return min != new_min || max != new_max;
+}
+
+static void tell(GstGpudirectSrc *self, const struct src_latency *latency)
+{
+    gint64 now = g_get_monotonic_time();
+
+    if (self->latency_told && now - self->latency_told < G_TIME_SPAN_SECOND)
+        return;
+    if (!replace(self, latency))
+        return;
+    self->latency_told = now;
+    GST_INFO_OBJECT(self, "pictures are %" GST_TIME_FORMAT " to %" GST_TIME_FORMAT " late",
+                    GST_TIME_ARGS(latency->least), GST_TIME_ARGS(latency->most));
+    gst_element_post_message(GST_ELEMENT(self), gst_message_new_latency(GST_OBJECT(self)));
+}
+
+/* late: the picture, when it was here; more than LATENESS_MAX is as good as unknown. */
+#define UNKNOWN G_MAXINT64
+static void measure(GstGpudirectSrc *self, gint64 late, gboolean sender_waits)
+{
+    struct src_latency latency = self->latency; /* which this thread alone changes */
+    GstClockTime lateness = late > 0 ? (GstClockTime)late : 0;
+
+    latency.sender_waits = sender_waits;
+    if (self->settling > 0) {
+        self->settling--;
+    } else if (lateness <= LATENESS_MAX) {
+        GstClockTime least = lateness / LATENCY_STEP * LATENCY_STEP;
+        GstClockTime most = lateness > 0 ? least + LATENCY_STEP : 0;
+        latency.least = latency.measured ? MIN(latency.least, least) : least;
+        latency.most = latency.measured ? MAX(latency.most, most) : most;
+        latency.measured = TRUE;
+    }
+    if (memcmp(&latency, &self->latency, sizeof(latency)) != 0)
+        tell(self, &latency);
+}
+
+/* --- frames over a link ------------------------------------------------------------------- */
+
+/* With do-timestamp a picture's time is the one at which it came. Left to itself the base class
+ * would take the time at which it is taken from the ring, which is late where downstream holds this
+ * thread, and sinks, which look at DTS first, would hold it as long again. */
+static gboolean place_by_arrival(GstGpudirectSrc *self, const struct time_now *now,
+                                 GstClockTime arrived, GstBuffer *buffer)
+{
+    if (!gst_base_src_get_do_timestamp(GST_BASE_SRC(self)) ||
+        !GST_CLOCK_TIME_IS_VALID(now->running))
+        return FALSE;
+    GST_BUFFER_PTS(buffer) = GST_BUFFER_DTS(buffer) =
+        timeline_place(&self->line, time_now_at(now, arrived), GST_CLOCK_TIME_NONE, TRUE);
+    return TRUE;
+}
+
+static void place_by_sender(GstGpudirectSrc *self, const struct wire_head *head, GstClockTime pts,
+                            GstClockTime dts, GstBuffer *buffer)
+{
+    GstClockTime time = GST_CLOCK_TIME_IS_VALID(pts) ? pts : dts;
+
+    GST_BUFFER_PTS(buffer) = GST_BUFFER_DTS(buffer) = GST_CLOCK_TIME_NONE;
+    if (!GST_CLOCK_TIME_IS_VALID(time))
+        return;
+    GstClockTime place = timeline_place(&self->line, time_map_apply(&self->map, time),
+                                        GST_BUFFER_DURATION(buffer), head->live);
+    if (GST_CLOCK_TIME_IS_VALID(pts))
+        GST_BUFFER_PTS(buffer) = place;
+    if (GST_CLOCK_TIME_IS_VALID(dts)) /* as far before PTS as it was; behind it there is none */
+        GST_BUFFER_DTS(buffer) = place - MIN(place, time > dts ? time - dts : 0);
+}
+
+void gst_gpudirect_src_stamp_linked(GstGpudirectSrc *self, const struct gpud_frame_info *info,
+                                    const struct wire_head *head, GstBuffer *buffer)
+{
+    GstClockTime pts = wire_time(info->pts), submitted = wire_time(info->submit_time);
+    struct time_now now;
+
+    if (submitted == 0)
+        submitted = GST_CLOCK_TIME_NONE;
+    time_now_take(&now, GST_ELEMENT(self), g_atomic_int_get(&self->monotonic));
+    time_map_update(&self->map, head, pts, submitted, &now);
+    if (!place_by_arrival(self, &now, submitted, buffer))
+        place_by_sender(self, head, pts, wire_time(info->dts), buffer);
+    if (!g_queue_is_empty(&self->waiting))
+        gst_gpudirect_src_push_events(self, TRUE);
+    if (GST_CLOCK_TIME_IS_VALID(submitted) && self->tells_submit_time)
+        meta_add_submit_time(buffer, submitted);
+    gboolean known = GST_BUFFER_PTS_IS_VALID(buffer) && GST_CLOCK_TIME_IS_VALID(now.running);
+    gint64 here = time_now_at(&now, self->waited ? now.system : submitted);
+    measure(self, known ? here - (gint64)GST_BUFFER_PTS(buffer) : UNKNOWN, !head->drops);
+}
+
+/* --- frames of a capture card ------------------------------------------------------------- */
+
+/* A card's times are the monotonic clock's. With do-timestamp they are the same: it is when the
+ * picture came. */
+void gst_gpudirect_src_stamp_captured(GstGpudirectSrc *self, const struct gpud_frame_info *info,
+                                      GstBuffer *buffer)
+{
+    struct time_now now;
+
+    time_now_take(&now, GST_ELEMENT(self), g_atomic_int_get(&self->monotonic));
+    GST_BUFFER_PTS(buffer) = GST_BUFFER_DTS(buffer) = GST_CLOCK_TIME_NONE;
+    if (!GST_CLOCK_TIME_IS_VALID(now.running))
+        return;
+    gint64 captured = time_now_at(&now, wire_time(info->pts));
+    GST_BUFFER_PTS(buffer) =
+        timeline_place(&self->line, captured, GST_BUFFER_DURATION(buffer), TRUE);
+    if (gst_base_src_get_do_timestamp(GST_BASE_SRC(self)))
+        GST_BUFFER_DTS(buffer) = GST_BUFFER_PTS(buffer); /* or the base class has one of its own */
+    if (self->waited)
+        measure(self, (gint64)(now.running - GST_BUFFER_PTS(buffer)), FALSE);
+}
+
+/* --- beginning ---------------------------------------------------------------------------- */
+
+void gst_gpudirect_src_break_times(GstGpudirectSrc *self)
+{
+    time_map_lose(&self->map);
+    timeline_break(&self->line);
+    self->settling = SETTLING;
+}
+
+void gst_gpudirect_src_note_slots(GstGpudirectSrc *self, guint slots)
+{
+    struct src_latency latency = self->latency;
+
+    latency.slots = slots;
+    if (replace(self, &latency))
+        gst_element_post_message(GST_ELEMENT(self), gst_message_new_latency(GST_OBJECT(self)));
+}
+
+void gst_gpudirect_src_reset_times(GstGpudirectSrc *self)
+{
+    self->map = (struct time_map){0};
+    self->line = (struct timeline){0};
+    self->latency_told = 0;
+    self->settling = SETTLING;
+    GST_OBJECT_LOCK(self);
+    /* A card's driver needs one to write into, or stops. */
+    gboolean card = self->settings.address && g_str_has_prefix(self->settings.address, "v4l2:");
+    memset(&self->latency, 0, sizeof(self->latency));
+    self->latency.slots = self->settings.slots - (card ? 1 : 0);
+    self->latency.least = self->latency.most = card ? 0 : LATENESS_GUESS;
+    self->frame_duration = GST_CLOCK_TIME_NONE;
+    GST_OBJECT_UNLOCK(self);
+}

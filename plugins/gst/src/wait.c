@@ -1,0 +1,226 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What gpudirectsrc does when there is no frame: waits, for the sender to come or to come back, and
+ * says so; ends; or fails. */
+#include "channels.h"
+#include "errors.h"
+#include "src/src.h"
+
+#define GST_CAT_DEFAULT gst_gpudirect_src_debug
+
+/* For those that send elsewhere; who says nothing by then is named all the same. */
+#define CHANNELS_PATIENCE (GPUD_SEC / 4)
+
+/* Without a sender, until that is told. */
+#define WAITING_TOLD_AFTER (1 * G_TIME_SPAN_SECOND)
+
+/* The base class asked us to come back, and will not ask again. */
+static gboolean must_leave(GstGpudirectSrc *self)
+{
+    return g_atomic_int_get(&self->ending) || GST_PAD_IS_FLUSHING(GST_BASE_SRC_PAD(self));
+}
+
+/* The pipeline goes to PAUSED: a live source waits there, and holds nothing. To leave with
+ * GST_FLOW_FLUSHING, as for other reasons, would end the task, perhaps after PLAYING has started it
+ * again (GStreamer 1.26 asks here too, 1.22 does not). */
+static GstFlowReturn interrupted(GstGpudirectSrc *self)
+{
+    gst_gpudirect_src_set_flushing(self, FALSE);
+    if (must_leave(self)) /* asked for meanwhile */
+        return GST_FLOW_FLUSHING;
+    GstFlowReturn flow = gst_base_src_wait_playing(GST_BASE_SRC(self));
+    gst_gpudirect_src_signal_resume(self);
+    return flow;
+}
+
+/* The addresses on which somebody sends now. */
+static gchar *join_channels(void)
+{
+    GPtrArray *channels = channels_ask(CHANNELS_PATIENCE);
+    GString *names = g_string_new(NULL);
+
+    for (guint i = 0; i < channels->len; i++) {
+        const struct channel *channel = channels->pdata[i];
+        g_string_append_printf(names, "%s%s", names->len ? ", " : "", channel->address);
+    }
+    g_ptr_array_unref(channels);
+    return g_string_free(names, FALSE);
+}
+
+/* Once in each wait, for somebody who looks at a black window. */
+static void tell_waiting(GstGpudirectSrc *self, const struct gpud_error *error)
+{
+    gchar *names = join_channels();
+    gchar *text =
+        g_strdup_printf("Waiting for a sender on \"%s\": %s; sending now: %s.",
+                        self->settings.address, error->reason, names[0] ? names : "nobody");
+
+    self->waiting_told = TRUE;
+    /* Twice: gst-launch-1.0 prints the second one of these only. */
+    GST_ELEMENT_INFO_WITH_DETAILS(self, RESOURCE, OPEN_READ, ("%s", text), ("%s", text),
+                                  ("address", G_TYPE_STRING, self->settings.address, "reason",
+                                   G_TYPE_STRING, error->reason, "sending", G_TYPE_STRING, names,
+                                   NULL));
+    g_free(text);
+    g_free(names);
+}
+
+static GstFlowReturn check_timeout(GstGpudirectSrc *self, const struct gpud_error *error)
+{
+    gint64 now = g_get_monotonic_time();
+
+    if (self->linked || self->input->ops->configure)
+        return GST_FLOW_OK;
+    if (!self->waiting_since)
+        self->waiting_since = now;
+    if (!self->waiting_told && now - self->waiting_since >= WAITING_TOLD_AFTER)
+        tell_waiting(self, error);
+    if (self->connection_timeout == 0 ||
+        now - self->waiting_since < (gint64)self->connection_timeout * G_TIME_SPAN_SECOND)
+        return GST_FLOW_OK;
+    GST_ELEMENT_ERROR(
+        self, RESOURCE, OPEN_READ,
+        ("No sender on \"%s\" within %u s: start gpudirectsink with this address, or raise "
+         "connection-timeout.",
+         self->settings.address, self->connection_timeout),
+        ("%s", error->reason));
+    return GST_FLOW_ERROR;
+}
+
+/* Not a busy loop while a peer refuses each attempt at once. */
+static void hold_off(GstGpudirectSrc *self)
+{
+    self->held_off_until = g_get_monotonic_time() + 100 * G_TIME_SPAN_MILLISECOND;
+}
+
+/* TRUE: it is too early for the next attempt; that took until something else may be due. */
+gboolean gst_gpudirect_src_is_held_off(GstGpudirectSrc *self)
+{
+    if (self->held_off_until == 0)
+        return FALSE;
+    gint64 until = MIN(self->held_off_until,
+                       g_get_monotonic_time() + gst_gpudirect_src_patience(self) / GPUD_USEC);
+
+    g_mutex_lock(&self->pause_lock);
+    while (!g_atomic_int_get(&self->flushing) &&
+           g_cond_wait_until(&self->pause_cond, &self->pause_lock, until))
+        ;
+    gboolean over = g_atomic_int_get(&self->flushing) || until == self->held_off_until;
+    g_mutex_unlock(&self->pause_lock);
+    if (over)
+        self->held_off_until = 0;
+    return !over;
+}
+
+/* No connection comes about: the other side is there, and something is wrong with it. Told once. */
+static GstFlowReturn not_connected(GstGpudirectSrc *self, const struct gpud_error *error)
+{
+    if (!self->refusal_told)
+        gpud_gst_error_warn(GST_ELEMENT(self), GPUD_GST_OPEN_SOURCE, error,
+                            "No connection to the sender, trying again");
+    self->refusal_told = TRUE;
+    hold_off(self);
+    return check_timeout(self, error);
+}
+
+/* The sender ended its stream, and left then, or goes on with the next one. */
+static GstFlowReturn stream_ended(GstGpudirectSrc *self)
+{
+    gst_gpudirect_src_signal_gone(self, "the sender ended its stream");
+    if (self->on_eos == ON_EOS_EOS)
+        return GST_FLOW_EOS;
+    self->ended = TRUE;
+    gst_gpudirect_src_break_times(self); /* the next one has times of its own */
+    GST_INFO_OBJECT(self, "the sender ended its stream, waiting for the next one");
+    gst_element_post_message(
+        GST_ELEMENT(self),
+        gst_message_new_element(GST_OBJECT(self),
+                                gst_structure_new_empty("gpudirect-stream-ended")));
+    return GST_FLOW_OK;
+}
+
+/* The sender vanished. That is no end of stream. */
+static GstFlowReturn sender_lost(GstGpudirectSrc *self, const struct gpud_error *error)
+{
+    self->linked = FALSE;
+    self->waiting_since = 0;
+    self->waiting_told = FALSE;
+    gst_gpudirect_src_signal_gone(self, error->reason);
+    if (self->ended) { /* and nothing is lost with it */
+        g_object_notify(G_OBJECT(self), "active-path");
+        return GST_FLOW_OK;
+    }
+    if (self->on_disconnect == ON_DISCONNECT_EOS)
+        return GST_FLOW_EOS;
+    if (self->on_disconnect == ON_DISCONNECT_ERROR) {
+        gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_READ, error, "The sender is lost");
+        return GST_FLOW_ERROR;
+    }
+    GstStructure *structure =
+        gst_structure_new("gpudirect-sender-lost", "reason", G_TYPE_STRING, error->reason, NULL);
+    gpud_gst_error_warn(GST_ELEMENT(self), GPUD_GST_READ, error,
+                        "The sender is lost, waiting for it to come back");
+    gst_element_post_message(GST_ELEMENT(self),
+                             gst_message_new_element(GST_OBJECT(self), structure));
+    g_object_notify(G_OBJECT(self), "active-path");
+    return GST_FLOW_OK;
+}
+
+/* What the stream was like, for whoever watches messages (gst-launch-1.0 -m). */
+static void post_stats(GstGpudirectSrc *self)
+{
+    gst_element_post_message(
+        GST_ELEMENT(self),
+        gst_message_new_element(GST_OBJECT(self), gst_gpudirect_src_make_stats(self)));
+}
+
+GstFlowReturn gst_gpudirect_src_no_frame(GstGpudirectSrc *self, enum gpud_status status,
+                                         const struct gpud_error *error)
+{
+    gchar *what;
+
+    /* An end of the stream is told once. */
+    if (status != GPUD_CLOSED && must_leave(self))
+        return GST_FLOW_FLUSHING;
+    if (status == GPUD_AGAIN)
+        return interrupted(self);
+    if (status == GPUD_UNSUPPORTED && gst_gpudirect_src_retreat(self))
+        return GST_FLOW_OK;
+    switch (status) {
+    case GPUD_TIMEOUT:
+        gst_gpudirect_src_watch_signal(self);
+        return check_timeout(self, error);
+    case GPUD_CLOSED:
+        self->discont = TRUE;
+        post_stats(self);
+        return stream_ended(self);
+    case GPUD_PEER:
+        return self->linked ? sender_lost(self, error) : not_connected(self, error);
+    default:
+        what = g_strdup_printf("Cannot receive from %s at \"%s\"", self->input->ops->what,
+                               self->settings.address);
+        gpud_gst_error_post(GST_ELEMENT(self), self->frames ? GPUD_GST_READ : GPUD_GST_OPEN_SOURCE,
+                            error, what);
+        g_free(what);
+        return GST_FLOW_ERROR;
+    }
+}
+
+/* The link is cut, as the sender's own doing. */
+GstFlowReturn gst_gpudirect_src_cut_link(GstGpudirectSrc *self)
+{
+    struct gpud_error why, error;
+
+    if (!gst_gpudirect_src_cut(self, &why, &error)) {
+        gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_OPEN_SOURCE, &error,
+                            "The sender breaks the protocol, and no new link can be made");
+        return GST_FLOW_ERROR;
+    }
+    if (!self->linked)
+        return not_connected(self, &why);
+    GstFlowReturn flow = sender_lost(self, &why);
+    if (flow == GST_FLOW_OK)
+        hold_off(self);
+    return flow;
+}

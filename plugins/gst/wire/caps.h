@@ -1,0 +1,89 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* GStreamer's caps and GstVideoInfo on one side, the core's layout and media bytes on the other.
+ *
+ * Formats whose rows mean something are described plane by plane, so that strides may differ
+ * between the two ends. The others (tiles, palettes) are "opaque": one plane of one row, moved as a
+ * block.
+ *
+ * With interlace-mode=alternate a buffer is a field: the layout has the field's height, half of
+ * what the caps and GstVideoMeta say. */
+#ifndef GPUD_GST_WIRE_CAPS_H
+#define GPUD_GST_WIRE_CAPS_H
+
+#include <gpudirect/sender.h>
+#include <gst/video/video.h>
+
+/* What both elements take: any raw video that a frame can hold. */
+#define SLOT_VIDEO_FIELDS                                                         \
+    ", format = (string) " GST_VIDEO_FORMATS_ALL ", width = (int) [ 1, 32768 ], " \
+    "height = (int) [ 1, 32768 ], framerate = (fraction) [ 0, max ]"
+#define SLOT_VIDEO_CAPS                                                                 \
+    "video/x-raw" SLOT_VIDEO_FIELDS "; video/x-raw(" GST_CAPS_FEATURE_FORMAT_INTERLACED \
+    ")" SLOT_VIDEO_FIELDS ", interlace-mode = (string) alternate"
+/* And in CUDA memory. */
+#define SLOT_CUDA_CAPS "video/x-raw(memory:CUDAMemory)" SLOT_VIDEO_FIELDS
+G_STATIC_ASSERT(GPUD_DIMENSION_MAX == 32768);
+
+/* Where the planes of a frame lie, in GstVideoMeta's terms. */
+struct video_planes {
+    guint count;
+    gsize offset[GST_VIDEO_MAX_PLANES];
+    gint stride[GST_VIDEO_MAX_PLANES];
+};
+
+/* The layout of a frame with the strides and offsets of info. FALSE: info describes what no frame
+ * can be. */
+gboolean layout_from_info(struct gpud_layout *layout, const GstVideoInfo *info);
+
+/* Whether buffers of these caps are single fields. */
+gboolean caps_are_fields(const GstCaps *caps);
+
+/* From one buffer to the next, by the rate; GST_CLOCK_TIME_NONE: it says none. */
+GstClockTime layout_interval(const GstVideoInfo *info);
+
+/* Whether a picture of this info lies in the buffer, where its GstVideoMeta or, without one, info
+ * says. */
+gboolean layout_buffer_holds_picture(const GstVideoInfo *info, GstBuffer *buffer);
+
+/* The same as layout_from_info(), for one buffer that lies in a single block: its GstVideoMeta wins
+ * over info. FALSE: strides are negative or a plane lies outside the size bytes. */
+gboolean layout_from_buffer(struct gpud_layout *layout, const GstVideoInfo *info, GstBuffer *buffer,
+                            gsize size);
+
+/* The name of a layout's format for a message, whatever a peer made of it; g_free it. */
+gchar *layout_format_name(const struct gpud_layout *layout);
+
+/* Whether a frame of this layout holds a picture of info, with whatever strides. */
+gboolean layout_fits_info(const struct gpud_layout *layout, const GstVideoInfo *info);
+
+/* Whether two layouts are the same to the byte; or but for where in the frame each plane begins. */
+gboolean layout_is_equal(const struct gpud_layout *a, const struct gpud_layout *b);
+gboolean layout_is_moved(const struct gpud_layout *a, const struct gpud_layout *b);
+
+/* Strides and offsets for a GstVideoMeta. The layout must fit info. */
+void layout_to_planes(const struct gpud_layout *layout, const GstVideoInfo *info,
+                      struct video_planes *planes);
+
+/* Whether an element that knows only info, and reads no GstVideoMeta, finds the planes. */
+gboolean planes_are_default(const struct video_planes *planes, const GstVideoInfo *info);
+
+/* The caps as media bytes; returns how many, or 0 when they do not fit. */
+size_t media_from_caps(uint8_t media[GPUD_MEDIA_MAX], const GstCaps *caps);
+
+/* Adds to the media bytes on which GPU the frames lie (gpu_get_place()). Returns how many bytes
+ * there are then: as many as before, if it does not fit. */
+size_t media_add_place(uint8_t media[GPUD_MEDIA_MAX], size_t size, const gchar *place);
+
+/* That, or NULL where a sender does not say; g_free it. */
+gchar *media_get_place(const void *media, size_t size);
+
+/* The caps, and their info, of a stream from its layout and media bytes, both from the peer. Bytes
+ * that this plugin did not write (a sender that is no GStreamer element) are ignored, and the
+ * layout alone makes the caps. NULL: what the peer said contradicts itself; *reason says how
+ * (g_free it). */
+GstCaps *media_to_caps(const struct gpud_layout *layout, const void *media, size_t size,
+                       GstVideoInfo *info, gchar **reason);
+
+#endif

@@ -1,0 +1,189 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Events that travel in order with the frames.
+ *
+ *     bytes   = head (see wire/timing.c), payload
+ *     segment = u64 running time of its start, u64 stream time there, f64 rate
+ *     gap     = u64 running time, u64 duration
+ *     tags    = u8 scope, structure
+ *     custom  = structure, sticky or not
+ *     flush   = nothing */
+#include "wire/event.h"
+
+#include <math.h>
+#include <string.h>
+
+/* --- writing ------------------------------------------------------------------------------ */
+
+static gboolean write_segment(struct pack *pack, const GstSegment *segment)
+{
+    gdouble rate = segment->rate * segment->applied_rate;
+    guint64 bits;
+
+    if (segment->format != GST_FORMAT_TIME)
+        return FALSE;
+    memcpy(&bits, &rate, sizeof(bits));
+    GstClockTime position = segment->rate < 0 && GST_CLOCK_TIME_IS_VALID(segment->stop)
+                                ? segment->stop
+                                : segment->start;
+    pack_u64(pack, gst_segment_to_running_time(segment, GST_FORMAT_TIME, position));
+    pack_u64(pack, gst_segment_to_stream_time(segment, GST_FORMAT_TIME, position));
+    pack_u64(pack, bits);
+    return TRUE;
+}
+
+GstTagScope event_tag_scope(GstEvent *event)
+{
+    GstTagList *tags;
+
+    gst_event_parse_tag(event, &tags);
+    return gst_tag_list_get_scope(tags);
+}
+
+static gboolean write_tags(struct pack *pack, GstEvent *event, guint *lost)
+{
+    GstTagList *tags;
+    gint count;
+
+    gst_event_parse_tag(event, &tags);
+    count = gst_tag_list_n_tags(tags);
+    GstStructure *structure = gst_structure_new_empty("taglist");
+    for (gint i = 0; i < count; i++) {
+        const gchar *name = gst_tag_list_nth_tag_name(tags, (guint)i);
+        const GValue *value = gst_tag_list_get_value_index(tags, name, 0);
+        if (value)
+            gst_structure_set_value(structure, name, value);
+    }
+    pack_u8(pack, (uint8_t)gst_tag_list_get_scope(tags));
+    pack_structure(pack, structure, lost);
+    gst_structure_free(structure);
+    return TRUE;
+}
+
+static gboolean write_gap(struct pack *pack, GstEvent *event, const GstSegment *segment)
+{
+    GstClockTime time, duration;
+
+    gst_event_parse_gap(event, &time, &duration);
+    if (segment->format != GST_FORMAT_TIME)
+        return FALSE;
+    pack_u64(pack, gst_segment_to_running_time(segment, GST_FORMAT_TIME, time));
+    pack_u64(pack, duration);
+    return TRUE;
+}
+
+static gboolean write_event(struct pack *pack, GstEvent *event, const GstSegment *segment,
+                            enum event_kind *kind, guint *lost)
+{
+    const GstSegment *next;
+
+    switch (GST_EVENT_TYPE(event)) {
+    case GST_EVENT_SEGMENT:
+        *kind = EVENT_SEGMENT;
+        gst_event_parse_segment(event, &next);
+        return write_segment(pack, next);
+    case GST_EVENT_TAG:
+        *kind = EVENT_TAGS;
+        return write_tags(pack, event, lost);
+    case GST_EVENT_GAP:
+        *kind = EVENT_GAP;
+        return write_gap(pack, event, segment);
+    case GST_EVENT_FLUSH_STOP:
+        *kind = EVENT_FLUSH;
+        return TRUE;
+    case GST_EVENT_CUSTOM_DOWNSTREAM:
+    case GST_EVENT_CUSTOM_DOWNSTREAM_STICKY:
+        if (!gst_event_get_structure(event))
+            return FALSE;
+        *kind = GST_EVENT_IS_STICKY(event) ? EVENT_CUSTOM_STICKY : EVENT_CUSTOM;
+        pack_structure(pack, gst_event_get_structure(event), lost);
+        return TRUE;
+    default:
+        return FALSE;
+    }
+}
+
+size_t event_encode(GstEvent *event, const GstSegment *segment, const struct wire_head *head,
+                    uint8_t bytes[GPUD_MEDIA_MAX], enum event_kind *kind, guint *lost)
+{
+    struct pack pack = {.data = bytes, .size = GPUD_MEDIA_MAX};
+
+    wire_head_pack(&pack, head);
+    if (!write_event(&pack, event, segment, kind, lost))
+        return 0;
+    if (pack.full) {
+        (*lost)++;
+        return 0;
+    }
+    return pack.used;
+}
+
+/* --- reading ------------------------------------------------------------------------------ */
+
+static gboolean read_segment(struct unpack *unpack, struct wire_event *event)
+{
+    event->time = wire_time(unpack_u64(unpack));
+    guint64 there = unpack_u64(unpack), bits = unpack_u64(unpack);
+    event->stream_time = wire_time(there);
+    memcpy(&event->rate, &bits, sizeof(bits));
+    return !unpack->bad && GST_CLOCK_TIME_IS_VALID(event->time) &&
+           (GST_CLOCK_TIME_IS_VALID(event->stream_time) || there == GST_CLOCK_TIME_NONE) &&
+           isfinite(event->rate) && fabs(event->rate) > 1e-6 && fabs(event->rate) < 1e6;
+}
+
+/* Only tags that exist here, with values of the type that they have here. */
+static gboolean read_tags(struct unpack *unpack, struct wire_event *event)
+{
+    event->scope =
+        unpack_u8(unpack) == GST_TAG_SCOPE_GLOBAL ? GST_TAG_SCOPE_GLOBAL : GST_TAG_SCOPE_STREAM;
+    GstStructure *structure = unpack_structure(unpack);
+    if (!structure)
+        return FALSE;
+    event->tags = gst_tag_list_new_empty();
+    gst_tag_list_set_scope(event->tags, event->scope);
+    for (gint i = 0; i < gst_structure_n_fields(structure); i++) {
+        const gchar *name = gst_structure_nth_field_name(structure, (guint)i);
+        const GValue *value = gst_structure_get_value(structure, name);
+        gboolean empty_text = G_VALUE_HOLDS_STRING(value) && !g_value_get_string(value)[0];
+        if (gst_tag_exists(name) && G_VALUE_TYPE(value) == gst_tag_get_type(name) && !empty_text)
+            gst_tag_list_add_value(event->tags, GST_TAG_MERGE_REPLACE, name, value);
+    }
+    gst_structure_free(structure);
+    return TRUE;
+}
+
+gboolean event_decode(uint32_t said, const void *bytes, size_t size, struct wire_event *event)
+{
+    struct unpack unpack = {.data = bytes, .left = size};
+    enum event_kind kind = (enum event_kind)(said & 0xff);
+
+    memset(event, 0, sizeof(*event));
+    event->kind = kind;
+    if (!wire_head_unpack(&unpack, &event->head))
+        return FALSE;
+    switch (kind) {
+    case EVENT_SEGMENT:
+        return read_segment(&unpack, event);
+    case EVENT_TAGS:
+        return read_tags(&unpack, event);
+    case EVENT_GAP:
+        event->time = wire_time(unpack_u64(&unpack));
+        event->duration = wire_time(unpack_u64(&unpack));
+        return !unpack.bad && GST_CLOCK_TIME_IS_VALID(event->time);
+    case EVENT_FLUSH:
+        return TRUE;
+    case EVENT_CUSTOM:
+    case EVENT_CUSTOM_STICKY:
+        event->structure = unpack_structure(&unpack);
+        return event->structure != NULL;
+    default:
+        return FALSE;
+    }
+}
+
+void wire_event_clear(struct wire_event *event)
+{
+    g_clear_pointer(&event->tags, gst_tag_list_unref);
+    g_clear_pointer(&event->structure, gst_structure_free);
+}

@@ -1,0 +1,62 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Events that travel in order with the frames: from a GstEvent to the bytes of a user event and
+ * back. The reader takes bytes from anywhere. */
+#ifndef GPUD_GST_WIRE_EVENT_H
+#define GPUD_GST_WIRE_EVENT_H
+
+#include "wire/timing.h"
+
+#include <gpudirect/sender.h>
+#include <gst/gst.h>
+
+/* The kinds of user events; they are part of the protocol between two plugins. */
+enum event_kind {
+    EVENT_SEGMENT = 1,
+    EVENT_TAGS,
+    EVENT_GAP,
+    EVENT_FLUSH,
+    EVENT_CUSTOM,
+    EVENT_CUSTOM_STICKY,
+};
+
+/* Of a sticky event only the last is told to who comes late; where there are several of a kind that
+ * hold at once, each has a place: tags by their scope, custom events by their name. The kind of a
+ * user event is both. The sender keeps 16: a segment, two lists of tags, and these. */
+#define EVENT_STICKY_NAMES_MAX 13
+
+static inline uint32_t event_make_kind(enum event_kind kind, guint place)
+{
+    return (uint32_t)kind | (uint32_t)place << 8;
+}
+
+static inline gboolean event_is_sticky(enum event_kind kind)
+{
+    return kind == EVENT_SEGMENT || kind == EVENT_TAGS || kind == EVENT_CUSTOM_STICKY;
+}
+
+GstTagScope event_tag_scope(GstEvent *event);
+
+/* Writes what of an event travels; segment is the sink's current one. Returns how many bytes, 0: it
+ * does not travel. *lost counts fields that stay behind. */
+size_t event_encode(GstEvent *event, const GstSegment *segment, const struct wire_head *head,
+                    uint8_t bytes[GPUD_MEDIA_MAX], enum event_kind *kind, guint *lost);
+
+/* An event as it arrived; times are the sender's running times, none of them beyond G_MAXINT64. */
+struct wire_event {
+    enum event_kind kind;
+    struct wire_head head;
+    GstClockTime time, duration; /* segment: where it begins; gap */
+    GstClockTime stream_time;    /* segment: the stream time there */
+    gdouble rate;                /* segment: stream time per running time */
+    GstTagList *tags;            /* tags */
+    GstTagScope scope;
+    GstStructure *structure; /* custom */
+};
+
+/* said: the kind of the user event. FALSE: of no known kind, or broken. */
+gboolean event_decode(uint32_t said, const void *bytes, size_t size, struct wire_event *event);
+void wire_event_clear(struct wire_event *event);
+
+#endif

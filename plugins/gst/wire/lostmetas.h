@@ -1,0 +1,26 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Metas that did not come along, counted by their type: what an element's stats name, and what its
+ * log tells once of each type (at the level INFO). Thread-safe. */
+#ifndef GPUD_GST_WIRE_LOSTMETAS_H
+#define GPUD_GST_WIRE_LOSTMETAS_H
+
+#include <gst/gst.h>
+
+struct lost_metas;
+
+/* category: for the log; NULL: none is written. */
+struct lost_metas *lost_metas_new(GstDebugCategory *category);
+void lost_metas_free(struct lost_metas *lost);
+
+/* One more of this type. owner (may be NULL): who says it in the log. */
+void lost_metas_note(struct lost_metas *lost, GstElement *owner, const gchar *type,
+                     const gchar *why);
+
+guint64 lost_metas_count(struct lost_metas *lost);
+
+/* "lost-metas", how many, and "lost-meta-types", a structure with a number for each type. */
+void lost_metas_tell(struct lost_metas *lost, GstStructure *stats);
+
+#endif

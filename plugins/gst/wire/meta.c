@@ -1,0 +1,196 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What GStreamer knows about a picture beside its pixels, as the bytes that travel with a frame.
+ *
+ *     bytes = head (see wire/timing.c), items
+ *     item  = u16 kind, u16 size, size bytes           unknown kinds are skipped by their size
+ */
+#include "wire/meta.h"
+#include "wire/metakind.h"
+
+#include <gst/video/gstvideometa.h>
+
+enum item {
+    ITEM_TIMECODE = 1,
+    ITEM_CAPTION,
+    ITEM_REFERENCE_TIMESTAMP,
+    ITEM_CROP,
+    ITEM_AFD,
+    ITEM_BAR,
+    ITEM_CUSTOM,
+    ITEM_ROI,
+    ITEM_SEI,
+    ITEM_ANC,
+    ITEM_SERIALIZED,
+    ITEM_COUNT,
+};
+
+static const struct meta_kind *const kinds[ITEM_COUNT] = {
+    [ITEM_TIMECODE] = &meta_timecode,
+    [ITEM_CAPTION] = &meta_caption,
+    [ITEM_REFERENCE_TIMESTAMP] = &meta_reference,
+    [ITEM_CROP] = &meta_crop,
+    [ITEM_AFD] = &meta_afd,
+    [ITEM_BAR] = &meta_bar,
+    [ITEM_ROI] = &meta_roi,
+    [ITEM_SEI] = &meta_sei,
+    [ITEM_ANC] = &meta_anc,
+};
+
+GstCaps *meta_submit_reference(void)
+{
+    static gsize once;
+    static GstCaps *caps;
+
+    if (g_once_init_enter(&once)) {
+        caps = gst_caps_new_empty_simple("timestamp/x-gpudirect-submit");
+        GST_MINI_OBJECT_FLAG_SET(caps, GST_MINI_OBJECT_FLAG_MAY_BE_LEAKED);
+        g_once_init_leave(&once, 1);
+    }
+    return caps;
+}
+
+void meta_add_submit_time(GstBuffer *buffer, GstClockTime time)
+{
+    gst_buffer_add_reference_timestamp_meta(buffer, meta_submit_reference(), time,
+                                            GST_CLOCK_TIME_NONE);
+}
+
+/* --- writing ------------------------------------------------------------------------------ */
+
+/* The kind with a code of its own, or 0. */
+static enum item find_kind(GType api)
+{
+    for (guint i = 0; i < ITEM_COUNT; i++)
+        if (kinds[i] && kinds[i]->api() == api)
+            return (enum item)i;
+    return 0;
+}
+
+/* Returns the kind, or 0 where there is none. */
+static enum item write_item(struct pack *pack, const GstMeta *meta, guint *skipped)
+{
+    enum item kind = find_kind(meta->info->api);
+
+    if (kind)
+        return kinds[kind]->write(pack, meta, skipped) ? kind : 0;
+    if (gst_meta_info_is_custom(meta->info))
+        return meta_write_custom(pack, meta, skipped) ? ITEM_CUSTOM : 0;
+    return meta_write_serialized(pack, meta) ? ITEM_SERIALIZED : 0;
+}
+
+/* The planes travel as the layout; the others speak of this process's memory. */
+static gboolean is_of_memory(GType api)
+{
+    return api == GST_VIDEO_META_API_TYPE || api == GST_PARENT_BUFFER_META_API_TYPE ||
+           api == GST_VIDEO_GL_TEXTURE_UPLOAD_META_API_TYPE;
+}
+
+/* Nothing is lost with these; nor with our own stamp, which is set anew on the other side. */
+static gboolean stays_behind(const GstMeta *meta)
+{
+    return is_of_memory(meta->info->api) ||
+           (meta->info->api == GST_REFERENCE_TIMESTAMP_META_API_TYPE &&
+            ((const GstReferenceTimestampMeta *)meta)->reference == meta_submit_reference());
+}
+
+/* FALSE: it stays behind, *why says why. */
+static gboolean encode_item(struct pack *pack, const GstMeta *meta, guint *skipped,
+                            const gchar **why)
+{
+    struct pack header = *pack, body;
+
+    pack_u32(pack, 0); /* room for kind and size */
+    size_t start = pack->used;
+    body = *pack;
+    enum item kind = write_item(&body, meta, skipped);
+    if (kind == 0 || body.full) {
+        *why = kind == 0 ? "there are no bytes for this type"
+                         : "the metas of one frame have " G_STRINGIFY(GPUD_FRAME_META_MAX) " bytes";
+        *pack = header;
+        return FALSE;
+    }
+    pack->used = body.used;
+    pack_u16(&header, (uint16_t)kind);
+    pack_u16(&header, (uint16_t)(pack->used - start));
+    return TRUE;
+}
+
+uint32_t meta_encode(GstBuffer *buffer, const struct wire_head *head,
+                     uint8_t bytes[GPUD_FRAME_META_MAX], const struct meta_loss *loss)
+{
+    struct pack pack = {.data = bytes, .size = GPUD_FRAME_META_MAX};
+    gpointer state = NULL;
+    GstMeta *meta;
+
+    wire_head_pack(&pack, head);
+    while ((meta = gst_buffer_iterate_meta(buffer, &state))) {
+        const gchar *type = g_type_name(meta->info->type), *why;
+        guint skipped = 0;
+        if (stays_behind(meta))
+            continue;
+        if (!encode_item(&pack, meta, &skipped, &why))
+            lost_metas_note(loss->lost, loss->owner, type, why);
+        else
+            for (; skipped > 0; skipped--)
+                lost_metas_note(loss->lost, loss->owner, type, "a field of it is of no plain type");
+    }
+    return (uint32_t)pack.used;
+}
+
+/* --- reading ------------------------------------------------------------------------------ */
+
+/* A sender may not go around the code that a type has here, nor move a picture's planes. */
+static gboolean may_come_serialized(const GstMetaInfo *info)
+{
+    return !find_kind(info->api) && !is_of_memory(info->api) && !gst_meta_info_is_custom(info);
+}
+
+static gboolean read_item(uint16_t kind, struct unpack *item, GstBuffer *buffer, const gchar **why)
+{
+    if (kind < ITEM_COUNT && kinds[kind])
+        return kinds[kind]->read(item, buffer, why);
+    if (kind == ITEM_CUSTOM)
+        return meta_read_custom(item, buffer, why);
+    if (kind == ITEM_SERIALIZED)
+        return meta_read_serialized(item, buffer, may_come_serialized, why);
+    *why = "this release does not know its kind";
+    return FALSE;
+}
+
+/* What its writer called it, as far as this side can tell. */
+static void note_unread(uint16_t kind, struct unpack item, const gchar *why,
+                        const struct meta_loss *loss)
+{
+    GstStructure *structure = kind == ITEM_CUSTOM ? unpack_structure(&item) : NULL;
+    gchar name[META_NAME_MAX + 1];
+
+    if (kind != ITEM_SERIALIZED || !meta_name_serialized(item, name))
+        g_snprintf(name, sizeof(name), "kind-%u", kind);
+    if (structure)
+        g_strlcpy(name, gst_structure_get_name(structure), sizeof(name));
+    else if (kind < ITEM_COUNT && kinds[kind])
+        g_strlcpy(name, kinds[kind]->name, sizeof(name));
+    lost_metas_note(loss->lost, loss->owner, name, why);
+    g_clear_pointer(&structure, gst_structure_free);
+}
+
+gboolean meta_decode(const uint8_t *bytes, uint32_t size, struct wire_head *head, GstBuffer *buffer,
+                     const struct meta_loss *loss)
+{
+    struct unpack unpack = {.data = bytes, .left = size};
+
+    if (!wire_head_unpack(&unpack, head))
+        return FALSE;
+    while (!unpack.bad && unpack.left > 0) {
+        uint16_t kind = unpack_u16(&unpack);
+        uint16_t length = unpack_u16(&unpack);
+        struct unpack item = {.data = unpack_bytes(&unpack, length), .left = length};
+        struct unpack whole = item;
+        const gchar *why = "its bytes are broken, or it brings more new names than are taken";
+        if (!unpack.bad && !read_item(kind, &item, buffer, &why))
+            note_unread(kind, whole, why, loss);
+    }
+    return !unpack.bad;
+}

@@ -1,0 +1,71 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Metas that any stream may have, as bytes and back. */
+#include "wire/metakind.h"
+
+/* --- reference timestamps ----------------------------------------------------------------- */
+
+static gboolean write_reference(struct pack *pack, const GstMeta *meta, guint *skipped)
+{
+    const GstReferenceTimestampMeta *stamp = (const GstReferenceTimestampMeta *)meta;
+
+    pack_u64(pack, stamp->timestamp);
+    pack_u64(pack, stamp->duration);
+    pack_structure(pack, gst_caps_get_structure(stamp->reference, 0), skipped);
+    return TRUE;
+}
+
+static gboolean read_reference(struct unpack *item, GstBuffer *buffer, const gchar **why)
+{
+    GstClockTime timestamp = unpack_u64(item);
+    GstClockTime duration = unpack_u64(item);
+    GstStructure *structure = unpack_structure(item);
+
+    if (!structure || timestamp == GST_CLOCK_TIME_NONE) {
+        g_clear_pointer(&structure, gst_structure_free);
+        return FALSE;
+    }
+    GstCaps *reference = gst_caps_new_full(structure, NULL);
+    gst_buffer_add_reference_timestamp_meta(buffer, reference, timestamp, duration);
+    gst_caps_unref(reference);
+    return TRUE;
+}
+
+const struct meta_kind meta_reference = {
+    .name = "GstReferenceTimestampMeta",
+    .api = gst_reference_timestamp_meta_api_get_type,
+    .write = write_reference,
+    .read = read_reference,
+};
+
+/* --- custom metas ------------------------------------------------------------------------- */
+
+gboolean meta_write_custom(struct pack *pack, const GstMeta *meta, guint *skipped)
+{
+    pack_structure(pack, gst_custom_meta_get_structure((GstCustomMeta *)meta), skipped);
+    return TRUE;
+}
+
+gboolean meta_read_custom(struct unpack *item, GstBuffer *buffer, const gchar **why)
+{
+    GstStructure *structure = unpack_structure(item);
+    if (!structure)
+        return FALSE;
+    const GstMetaInfo *info = gst_meta_get_info(gst_structure_get_name(structure));
+    GstCustomMeta *meta =
+        info && gst_meta_info_is_custom(info)
+            ? gst_buffer_add_custom_meta(buffer, gst_structure_get_name(structure))
+            : NULL;
+    if (meta) {
+        GstStructure *to = gst_custom_meta_get_structure(meta);
+        for (gint i = 0; i < gst_structure_n_fields(structure); i++) {
+            const gchar *name = gst_structure_nth_field_name(structure, (guint)i);
+            gst_structure_set_value(to, name, gst_structure_get_value(structure, name));
+        }
+    } else {
+        *why = "nobody registered that type here, see gst_meta_register_custom()";
+    }
+    gst_structure_free(structure);
+    return meta != NULL;
+}

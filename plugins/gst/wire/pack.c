@@ -1,0 +1,474 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Little-endian bytes in and out, with bounds. The plain numbers come first, then GstStructure:
+ *
+ *     structure = name, u16 count, count × { name, u8 type, value }      name = u8 length,
+ * characters
+ */
+#include "wire/pack.h"
+
+#include <gst/video/video.h>
+#include <string.h>
+
+/* --- numbers and bytes -------------------------------------------------------------------- */
+
+static uint8_t *reserve(struct pack *pack, size_t size)
+{
+    if (pack->full || size > pack->size - pack->used) {
+        pack->full = TRUE;
+        return NULL;
+    }
+    uint8_t *at = pack->data + pack->used;
+    pack->used += size;
+    return at;
+}
+
+void pack_u8(struct pack *pack, uint8_t value)
+{
+    pack_bytes(pack, &value, sizeof(value));
+}
+
+void pack_u16(struct pack *pack, uint16_t value)
+{
+    value = GUINT16_TO_LE(value);
+    pack_bytes(pack, &value, sizeof(value));
+}
+
+void pack_u32(struct pack *pack, uint32_t value)
+{
+    value = GUINT32_TO_LE(value);
+    pack_bytes(pack, &value, sizeof(value));
+}
+
+void pack_u64(struct pack *pack, uint64_t value)
+{
+    value = GUINT64_TO_LE(value);
+    pack_bytes(pack, &value, sizeof(value));
+}
+
+void pack_bytes(struct pack *pack, const void *bytes, size_t size)
+{
+    uint8_t *at = reserve(pack, size);
+    if (at)
+        memcpy(at, bytes, size);
+}
+
+const uint8_t *unpack_bytes(struct unpack *unpack, size_t size)
+{
+    if (unpack->bad || size > unpack->left) {
+        unpack->bad = TRUE;
+        return NULL;
+    }
+    const uint8_t *at = unpack->data;
+    unpack->data += size;
+    unpack->left -= size;
+    return at;
+}
+
+static void take(struct unpack *unpack, void *value, size_t size)
+{
+    const uint8_t *at = unpack_bytes(unpack, size);
+    if (at)
+        memcpy(value, at, size);
+}
+
+uint8_t unpack_u8(struct unpack *unpack)
+{
+    uint8_t value = 0;
+    take(unpack, &value, sizeof(value));
+    return value;
+}
+
+uint16_t unpack_u16(struct unpack *unpack)
+{
+    uint16_t value = 0;
+    take(unpack, &value, sizeof(value));
+    return GUINT16_FROM_LE(value);
+}
+
+uint32_t unpack_u32(struct unpack *unpack)
+{
+    uint32_t value = 0;
+    take(unpack, &value, sizeof(value));
+    return GUINT32_FROM_LE(value);
+}
+
+uint64_t unpack_u64(struct unpack *unpack)
+{
+    uint64_t value = 0;
+    take(unpack, &value, sizeof(value));
+    return GUINT64_FROM_LE(value);
+}
+
+/* --- names: they become quarks, which are never freed, so a peer may bring only so many new ones
+ */
+
+#define NAME_MAX_LENGTH 128
+#define NEW_NAMES_MAX 256
+
+static void pack_name(struct pack *pack, const char *name)
+{
+    size_t length = strlen(name);
+    if (length > NAME_MAX_LENGTH) {
+        pack->full = TRUE;
+        return;
+    }
+    pack_u8(pack, (uint8_t)length);
+    pack_bytes(pack, name, length);
+}
+
+static gboolean name_is_wellformed(const char *name)
+{
+    if (!g_ascii_isalpha(name[0]))
+        return FALSE;
+    for (const char *c = name + 1; *c; c++)
+        if (!g_ascii_isalnum(*c) && !strchr("/-_.:+", *c))
+            return FALSE;
+    return TRUE;
+}
+
+static gboolean name_is_affordable(const char *name)
+{
+    static gint new_names;
+
+    if (g_quark_try_string(name))
+        return TRUE;
+    if (g_atomic_int_add(&new_names, 1) >= NEW_NAMES_MAX)
+        return FALSE;
+    /* From GStreamer 1.26 on a structure makes no quarks of its names: without this one the same
+     * name would count again each time that it comes. */
+    g_quark_from_string(name);
+    return TRUE;
+}
+
+static gboolean unpack_name(struct unpack *unpack, char name[NAME_MAX_LENGTH + 1])
+{
+    size_t length = unpack_u8(unpack);
+    const uint8_t *at = length <= NAME_MAX_LENGTH ? unpack_bytes(unpack, length) : NULL;
+    if (!at || length == 0 || memchr(at, '\0', length)) {
+        unpack->bad = TRUE;
+        return FALSE;
+    }
+    memcpy(name, at, length);
+    name[length] = '\0';
+    if (!name_is_wellformed(name) || !name_is_affordable(name))
+        unpack->bad = TRUE;
+    return !unpack->bad;
+}
+
+/* --- values ------------------------------------------------------------------------------- */
+
+enum value_type {
+    VALUE_INT = 1,
+    VALUE_UINT,
+    VALUE_INT64,
+    VALUE_UINT64,
+    VALUE_DOUBLE,
+    VALUE_BOOLEAN,
+    VALUE_STRING,
+    VALUE_FRACTION,
+    VALUE_BITMASK,
+    VALUE_MULTIVIEW_FLAGS,
+    VALUE_DATE_TIME,
+    VALUE_FLOAT,
+};
+
+/* C0, DEL and C1: what a terminal obeys. Those that only part words become spaces. */
+static gboolean is_control(gunichar c)
+{
+    return c < 0x20 || (c >= 0x7f && c < 0xa0);
+}
+
+static gboolean is_space(gunichar c)
+{
+    return c >= '\t' && c <= '\r';
+}
+
+/* Valid UTF-8 with a space for each control character; *clean: it had none but those. */
+static char *text_without_controls(const char *text, size_t length, gboolean *clean)
+{
+    GString *without = g_string_sized_new(length);
+
+    *clean = TRUE;
+    for (const char *at = text; at < text + length; at = g_utf8_next_char(at)) {
+        gunichar c = g_utf8_get_char(at);
+        *clean = *clean && (!is_control(c) || is_space(c));
+        g_string_append_unichar(without, is_control(c) ? ' ' : c);
+    }
+    return g_string_free(without, FALSE);
+}
+
+static void pack_text(struct pack *pack, const char *text)
+{
+    gboolean clean;
+    char *shown = text && g_utf8_validate(text, -1, NULL)
+                      ? text_without_controls(text, strlen(text), &clean)
+                      : g_strdup("");
+    size_t length = strlen(shown);
+
+    if (length > G_MAXUINT16) {
+        pack->full = TRUE;
+    } else {
+        pack_u16(pack, (uint16_t)length);
+        pack_bytes(pack, shown, length);
+    }
+    g_free(shown);
+}
+
+static char *unpack_text(struct unpack *unpack)
+{
+    size_t length = unpack_u16(unpack);
+    const char *at = (const char *)unpack_bytes(unpack, length);
+    gboolean clean = FALSE;
+
+    /* Validated first: that also finds a NUL in the middle. */
+    char *text = at && g_utf8_validate(at, (gssize)length, NULL)
+                     ? text_without_controls(at, length, &clean)
+                     : NULL;
+    if (!clean) {
+        g_clear_pointer(&text, g_free);
+        unpack->bad = TRUE;
+    }
+    return text;
+}
+
+static void pack_double(struct pack *pack, double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof(bits));
+    pack_u64(pack, bits);
+}
+
+static double unpack_double(struct unpack *unpack)
+{
+    uint64_t bits = unpack_u64(unpack);
+    double value;
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+static gboolean pack_value(struct pack *pack, const GValue *value)
+{
+    GType type = G_VALUE_TYPE(value);
+
+    if (type == G_TYPE_INT) {
+        pack_u8(pack, VALUE_INT);
+        pack_u32(pack, (uint32_t)g_value_get_int(value));
+    } else if (type == G_TYPE_UINT) {
+        pack_u8(pack, VALUE_UINT);
+        pack_u32(pack, g_value_get_uint(value));
+    } else if (type == G_TYPE_INT64) {
+        pack_u8(pack, VALUE_INT64);
+        pack_u64(pack, (uint64_t)g_value_get_int64(value));
+    } else if (type == G_TYPE_UINT64) {
+        pack_u8(pack, VALUE_UINT64);
+        pack_u64(pack, g_value_get_uint64(value));
+    } else if (type == G_TYPE_DOUBLE) {
+        pack_u8(pack, VALUE_DOUBLE);
+        pack_double(pack, g_value_get_double(value));
+    } else if (type == G_TYPE_FLOAT) {
+        pack_u8(pack, VALUE_FLOAT);
+        pack_double(pack, (double)g_value_get_float(value));
+    } else if (type == G_TYPE_BOOLEAN) {
+        pack_u8(pack, VALUE_BOOLEAN);
+        pack_u8(pack, g_value_get_boolean(value) ? 1 : 0);
+    } else if (type == G_TYPE_STRING) {
+        pack_u8(pack, VALUE_STRING);
+        pack_text(pack, g_value_get_string(value));
+    } else if (type == GST_TYPE_FRACTION) {
+        pack_u8(pack, VALUE_FRACTION);
+        pack_u32(pack, (uint32_t)gst_value_get_fraction_numerator(value));
+        pack_u32(pack, (uint32_t)gst_value_get_fraction_denominator(value));
+    } else if (type == GST_TYPE_BITMASK) {
+        pack_u8(pack, VALUE_BITMASK);
+        pack_u64(pack, gst_value_get_bitmask(value));
+    } else if (type == GST_TYPE_VIDEO_MULTIVIEW_FLAGSET) {
+        pack_u8(pack, VALUE_MULTIVIEW_FLAGS);
+        pack_u32(pack, gst_value_get_flagset_flags(value));
+        pack_u32(pack, gst_value_get_flagset_mask(value));
+    } else if (type == GST_TYPE_DATE_TIME && g_value_get_boxed(value)) {
+        char *text = gst_date_time_to_iso8601_string(g_value_get_boxed(value));
+        pack_u8(pack, VALUE_DATE_TIME);
+        pack_text(pack, text);
+        g_free(text);
+    } else {
+        return FALSE;
+    }
+    return TRUE;
+}
+
+static void unpack_fraction(struct unpack *unpack, GValue *value)
+{
+    gint numerator = (gint)unpack_u32(unpack);
+    gint denominator = (gint)unpack_u32(unpack);
+    if (denominator == 0 || denominator == G_MININT || numerator == G_MININT) {
+        unpack->bad = TRUE;
+        return;
+    }
+    g_value_init(value, GST_TYPE_FRACTION);
+    gst_value_set_fraction(value, numerator, denominator);
+}
+
+/* "2026-11-22T09:00:00.123456+01:00" is as long as they are. */
+#define DATE_TIME_MAX 40
+
+static void unpack_date_time(struct unpack *unpack, GValue *value)
+{
+    char *text = unpack_text(unpack);
+    GstDateTime *time = text && strlen(text) <= DATE_TIME_MAX && g_str_is_ascii(text)
+                            ? gst_date_time_new_from_iso8601_string(text)
+                            : NULL;
+    g_free(text);
+    if (!time) {
+        unpack->bad = TRUE;
+        return;
+    }
+    g_value_init(value, GST_TYPE_DATE_TIME);
+    g_value_take_boxed(value, time);
+}
+
+static void unpack_string(struct unpack *unpack, GValue *value)
+{
+    char *text = unpack_text(unpack);
+    if (!text)
+        return;
+    g_value_init(value, G_TYPE_STRING);
+    g_value_take_string(value, text);
+}
+
+/* Leaves *value unset when unpack is bad. */
+static void unpack_value(struct unpack *unpack, GValue *value)
+{
+    switch (unpack_u8(unpack)) {
+    case VALUE_INT:
+        g_value_init(value, G_TYPE_INT);
+        g_value_set_int(value, (gint)unpack_u32(unpack));
+        break;
+    case VALUE_UINT:
+        g_value_init(value, G_TYPE_UINT);
+        g_value_set_uint(value, unpack_u32(unpack));
+        break;
+    case VALUE_INT64:
+        g_value_init(value, G_TYPE_INT64);
+        g_value_set_int64(value, (gint64)unpack_u64(unpack));
+        break;
+    case VALUE_UINT64:
+        g_value_init(value, G_TYPE_UINT64);
+        g_value_set_uint64(value, unpack_u64(unpack));
+        break;
+    case VALUE_DOUBLE:
+        g_value_init(value, G_TYPE_DOUBLE);
+        g_value_set_double(value, unpack_double(unpack));
+        break;
+    case VALUE_FLOAT:
+        g_value_init(value, G_TYPE_FLOAT);
+        g_value_set_float(value, (gfloat)unpack_double(unpack));
+        break;
+    case VALUE_BOOLEAN:
+        g_value_init(value, G_TYPE_BOOLEAN);
+        g_value_set_boolean(value, unpack_u8(unpack) != 0);
+        break;
+    case VALUE_STRING:
+        unpack_string(unpack, value);
+        break;
+    case VALUE_FRACTION:
+        unpack_fraction(unpack, value);
+        break;
+    case VALUE_BITMASK:
+        g_value_init(value, GST_TYPE_BITMASK);
+        gst_value_set_bitmask(value, unpack_u64(unpack));
+        break;
+    case VALUE_MULTIVIEW_FLAGS: {
+        guint flags = unpack_u32(unpack);
+        guint mask = unpack_u32(unpack);
+        g_value_init(value, GST_TYPE_VIDEO_MULTIVIEW_FLAGSET);
+        gst_value_set_flagset(value, flags, mask);
+        break;
+    }
+    case VALUE_DATE_TIME:
+        unpack_date_time(unpack, value);
+        break;
+    default:
+        unpack->bad = TRUE;
+    }
+}
+
+/* --- quarks ------------------------------------------------------------------------------- */
+
+void pack_quark(struct pack *pack, GQuark quark)
+{
+    const char *text = g_quark_to_string(quark);
+
+    if (text && strlen(text) > NAME_MAX_LENGTH)
+        pack->full = TRUE;
+    else
+        pack_text(pack, text);
+}
+
+GQuark unpack_quark(struct unpack *unpack)
+{
+    char *text = unpack_text(unpack);
+    GQuark quark = 0;
+
+    if (text && text[0]) {
+        unpack->bad = strlen(text) > NAME_MAX_LENGTH || !name_is_affordable(text);
+        quark = unpack->bad ? 0 : g_quark_from_string(text);
+    }
+    g_free(text);
+    return quark;
+}
+
+/* --- structures --------------------------------------------------------------------------- */
+
+void pack_structure(struct pack *pack, const GstStructure *structure, guint *skipped)
+{
+    guint fields = (guint)gst_structure_n_fields(structure);
+    uint16_t written = 0;
+
+    pack_name(pack, gst_structure_get_name(structure));
+    uint8_t *count = reserve(pack, sizeof(written));
+    for (guint i = 0; i < fields && !pack->full; i++) {
+        const char *name = gst_structure_nth_field_name(structure, i);
+        struct pack before = *pack;
+        pack_name(pack, name);
+        if (pack_value(pack, gst_structure_get_value(structure, name))) {
+            written++;
+        } else {
+            *pack = before;
+            if (skipped)
+                (*skipped)++;
+        }
+    }
+    if (count) {
+        written = GUINT16_TO_LE(written);
+        memcpy(count, &written, sizeof(written));
+    }
+}
+
+GstStructure *unpack_structure(struct unpack *unpack)
+{
+    char name[NAME_MAX_LENGTH + 1];
+
+    if (!unpack_name(unpack, name))
+        return NULL;
+    GstStructure *structure = gst_structure_new_empty(name);
+    uint16_t fields = unpack_u16(unpack);
+    for (uint16_t i = 0; i < fields && !unpack->bad; i++) {
+        GValue value = G_VALUE_INIT;
+        if (!unpack_name(unpack, name))
+            break;
+        unpack_value(unpack, &value);
+        if (G_IS_VALUE(&value)) {
+            if (unpack->bad)
+                g_value_unset(&value);
+            else
+                gst_structure_take_value(structure, name, &value);
+        }
+    }
+    if (unpack->bad) {
+        gst_structure_free(structure);
+        return NULL;
+    }
+    return structure;
+}

@@ -1,0 +1,104 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The running times that gpudirectsrc hands downstream. All of them are 0 to G_MAXINT64; where the
+ * map has something may be before 0. */
+#include "wire/timeline.h"
+
+/* A live delay up to this is made up for, by a quarter of the time between frames. More comes of a
+ * sender whose times are none of the clock's: nothing would ever be made up. */
+#define CATCH_UP_MAX (1 * (gint64)GST_SECOND)
+
+/* What frames may seem to be apart from each other: a pause is none. */
+#define SPACING_MAX (1 * (gint64)GST_SECOND)
+
+static gint64 signed_time(GstClockTime time)
+{
+    return (gint64)MIN(time, (GstClockTime)G_MAXINT64);
+}
+
+static gint64 sum(gint64 a, gint64 b)
+{
+    gint64 result;
+
+    if (__builtin_add_overflow(a, b, &result))
+        return b < 0 ? -G_MAXINT64 : G_MAXINT64;
+    return MAX(result, -G_MAXINT64);
+}
+
+static gint64 difference(gint64 a, gint64 b)
+{
+    return sum(a, -b);
+}
+
+/* How far behind the last frame this one goes, where the map is of no use. */
+static gint64 step(const struct timeline *line, gint64 mapped, GstClockTime duration, gboolean live)
+{
+    gint64 since = difference(mapped, line->mapped);
+    gint64 usual = GST_CLOCK_TIME_IS_VALID(duration) ? signed_time(duration) : 0;
+
+    if (line->spacing > 0 && (usual == 0 || usual > line->spacing))
+        usual = line->spacing;
+    if (since <= 0 || line->broken)
+        since = usual;
+    else if (live && usual > 0 && since > usual) /* nobody waits that long any more */
+        since = usual;
+    if (live && line->delay <= CATCH_UP_MAX)
+        since -= since / 4;
+    return since;
+}
+
+GstClockTime timeline_place(struct timeline *line, gint64 mapped, GstClockTime duration,
+                            gboolean live)
+{
+    gint64 place = MAX(mapped, line->last);
+
+    if (line->begun && (line->delay > 0 || mapped < line->last))
+        place = MAX(mapped, sum(line->last, step(line, mapped, duration, live)));
+    if (line->begun && !line->broken && mapped > line->mapped)
+        line->spacing = MIN(difference(mapped, line->mapped), SPACING_MAX);
+    line->begun = TRUE;
+    line->broken = FALSE;
+    line->mapped = mapped;
+    line->before = line->last;
+    line->last = place;
+    line->delay = difference(place, mapped);
+    return (GstClockTime)place;
+}
+
+void timeline_break(struct timeline *line)
+{
+    line->broken = TRUE;
+}
+
+GstClockTime timeline_place_gap(struct timeline *line, gint64 mapped, gboolean comes_before)
+{
+    gint64 place = sum(mapped, line->delay);
+
+    if (comes_before)
+        return (GstClockTime)CLAMP(place, line->before, line->last);
+    line->last = MAX(line->last, place);
+    return (GstClockTime)line->last;
+}
+
+/* A product that may be beyond all times. */
+static gint64 time_of_double(gdouble value)
+{
+    if (value >= (gdouble)G_MAXINT64)
+        return G_MAXINT64;
+    return value > -(gdouble)G_MAXINT64 ? (gint64)value : -G_MAXINT64;
+}
+
+void timeline_segment(const struct timeline *line, gint64 mapped, GstClockTime stream_time,
+                      gdouble rate, GstSegment *segment)
+{
+    gint64 start = MIN(sum(mapped, line->delay), line->last);
+    gint64 cut = start < 0 ? -start : 0; /* what lies before this pipeline's start */
+    gint64 there = GST_CLOCK_TIME_IS_VALID(stream_time) ? signed_time(stream_time) : 0;
+
+    there = sum(there, time_of_double((gdouble)cut * rate));
+    gst_segment_init(segment, GST_FORMAT_TIME);
+    segment->applied_rate = rate;
+    segment->start = segment->base = segment->position = (guint64)MAX(start, 0);
+    segment->time = there < 0 ? 0 : (guint64)there;
+}
