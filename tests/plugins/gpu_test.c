@@ -101,6 +101,52 @@ GST_START_TEST(test_mapped_elsewhere)
 }
 GST_END_TEST
 
+/* A branch of a tee that maps the buffer once it was looked at, and before it is sent: what the
+ * sink logs tells when. */
+struct late_map {
+    GstBuffer *buffer;
+    GstMapInfo map;
+    gboolean mapped;
+};
+
+static void map_late(GstDebugCategory *category, GstDebugLevel level, const gchar *file,
+                     const gchar *function, gint line, GObject *object, GstDebugMessage *message,
+                     gpointer user)
+{
+    struct late_map *late = user;
+
+    if (!late->mapped && g_str_has_prefix(gst_debug_message_get(message), "a slot:"))
+        late->mapped = gst_buffer_map(late->buffer, &late->map, GST_MAP_READ);
+}
+
+GST_START_TEST(test_mapped_at_the_last_moment)
+{
+    gchar *address = ends_address();
+    GstHarness *sink = ends_sink(address, "device=opencl:0"), *src = ends_src(address, NULL);
+    struct late_map late = {0};
+
+    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
+    ends_wait_clients(sink, 1);
+    GstBufferPool *pool = ends_pool(sink, CAPS_SMALL);
+    gst_buffer_pool_acquire_buffer(pool, &late.buffer, NULL);
+    ends_paint(late.buffer, CAPS_SMALL, 1);
+    gst_debug_remove_log_function(gst_debug_log_default);
+    gst_debug_set_active(TRUE);
+    gst_debug_set_threshold_for_name("gpudirectsink", GST_LEVEL_LOG);
+    gst_debug_add_log_function(map_late, &late, NULL);
+    exchange(sink, src, gst_buffer_ref(late.buffer), 1);
+    gst_debug_remove_log_function(map_late);
+    fail_unless(late.mapped, "the sink said nothing between its look and the frame");
+    gst_buffer_unmap(late.buffer, &late.map);
+    exchange(sink, src, late.buffer, 1);
+    gst_buffer_pool_set_active(pool, FALSE);
+    gst_object_unref(pool);
+    gst_harness_teardown(src);
+    gst_harness_teardown(sink);
+    g_free(address);
+}
+GST_END_TEST
+
 GST_START_TEST(test_require_direct)
 {
     GstHarness *sink = ends_sink("direct", "device=opencl:0 wait-for-connection=false");
@@ -135,6 +181,7 @@ static Suite *gpu_suite(void)
     tcase_add_test(tc, test_device_to_host);
     tcase_add_test(tc, test_device_to_device);
     tcase_add_test(tc, test_mapped_elsewhere);
+    tcase_add_test(tc, test_mapped_at_the_last_moment);
     tcase_add_test(tc, test_require_direct);
     return suite;
 }

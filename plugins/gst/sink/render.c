@@ -158,28 +158,29 @@ static void describe(GstGpudirectSink *self, GstBuffer *buffer, struct gpud_fram
     info->meta_size = meta_encode(buffer, &head, info->meta, &loss);
 }
 
-/* Submits until it is done, interrupted for good, or failed. lock (may be NULL) is held only while
- * the core works. */
-static GstFlowReturn submit(GstGpudirectSink *self, struct gpud_frame **frame, gboolean keep,
-                            GMutex *lock)
+/* One attempt. Off the host a slot that a branch of a tee has mapped cannot be submitted: *mapped
+ * says so then, and nothing was done. Its lock keeps that from changing while the core works. */
+static enum gpud_status submit_slot_once(GstGpudirectSink *self, struct slot_memory *slot,
+                                         gboolean *mapped, struct gpud_error *error)
 {
-    struct gpud_error error;
-    enum gpud_status status;
-    GstFlowReturn flow;
+    enum gpud_status status = GPUD_OK;
 
-    do {
-        if (lock)
-            g_mutex_lock(lock);
-        status = gpud_sender_submit(lender_sender(self->lender), frame, keep, SINK_WAIT, &error);
-        if (lock)
-            g_mutex_unlock(lock);
-        if (status == GPUD_OK)
-            return GST_FLOW_OK;
-        flow = gst_gpudirect_sink_go_on(self, status);
-    } while (flow == GST_FLOW_OK);
-    if (flow == GST_FLOW_ERROR)
-        gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, &error, "A frame cannot be sent");
-    return flow;
+    g_mutex_lock(&slot->lock);
+    *mapped = slot->maps > 0;
+    if (!*mapped) {
+        /* Receivers look at it from now on. */
+        GST_MINI_OBJECT_FLAG_SET(slot->memory, GST_MEMORY_FLAG_READONLY);
+        status =
+            gpud_sender_submit(lender_sender(self->lender), &slot->frame, TRUE, SINK_WAIT, error);
+    }
+    g_mutex_unlock(&slot->lock);
+    return status;
+}
+
+static GstFlowReturn not_submitted(GstGpudirectSink *self, const struct gpud_error *error)
+{
+    gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, error, "A frame cannot be sent");
+    return GST_FLOW_ERROR;
 }
 
 /* Ordering streams through the CUDA driver takes as long as waking a receiver up. Elsewhere a
@@ -198,37 +199,51 @@ static struct slot_memory *own_slot(GstGpudirectSink *self, GstBuffer *buffer)
     if (!slot || slot->lender != self->lender ||
         slot->generation != lender_generation(self->lender) || !slot->frame)
         return NULL;
-    /* Off the host, a frame that a branch of a tee has mapped cannot be submitted: it is copied. */
+    /* Off the host one that a branch of a tee has mapped is copied. What is mapped after this look
+     * is found out when it is submitted. */
     return slot->host || g_atomic_int_get((gint *)&slot->maps) == 0 ? slot : NULL;
 }
 
-/* buffer: whose times and metas describe the picture in the slot. */
+/* buffer: whose times and metas describe the picture in the slot. *mapped: it is to be copied. */
 static GstFlowReturn submit_slot(GstGpudirectSink *self, struct slot_memory *slot,
-                                 GstBuffer *buffer)
+                                 GstBuffer *buffer, gboolean *mapped)
 {
+    GstFlowReturn flow = GST_FLOW_OK;
     struct gpud_frame_info info;
+    struct gpud_error error;
+    enum gpud_status status;
 
     announce(self);
     describe(self, buffer, &info);
     gpud_frame_set_info(slot->frame, &info, NULL);
     if (slot->store->kind->leaving)
         slot->store->kind->leaving(slot);
-    /* Receivers look at it from now on. */
-    GST_MINI_OBJECT_FLAG_SET(slot->memory, GST_MEMORY_FLAG_READONLY);
-    return submit(self, &slot->frame, TRUE, slot->host ? NULL : &slot->lock);
+    do {
+        status = submit_slot_once(self, slot, mapped, &error);
+        if (status != GPUD_OK)
+            flow = gst_gpudirect_sink_go_on(self, status);
+    } while (status != GPUD_OK && flow == GST_FLOW_OK);
+    return flow == GST_FLOW_ERROR ? not_submitted(self, &error) : flow;
 }
 
 static GstFlowReturn submit_wrapped(GstGpudirectSink *self, struct gpud_frame *frame,
                                     GstBuffer *buffer)
 {
+    GstFlowReturn flow = GST_FLOW_OK;
     struct gpud_frame_info info;
+    struct gpud_error error;
+    enum gpud_status status;
 
     announce(self);
     describe(self, buffer, &info);
     gpud_frame_set_info(frame, &info, NULL);
-    GstFlowReturn flow = submit(self, &frame, FALSE, NULL);
+    do {
+        status = gpud_sender_submit(lender_sender(self->lender), &frame, FALSE, SINK_WAIT, &error);
+        if (status != GPUD_OK)
+            flow = gst_gpudirect_sink_go_on(self, status);
+    } while (status != GPUD_OK && flow == GST_FLOW_OK);
     gpud_frame_release(&frame);
-    return flow;
+    return flow == GST_FLOW_ERROR ? not_submitted(self, &error) : flow;
 }
 
 /* What is in the CPU's memory goes into a slot by the CPU where that is host memory, and on a CUDA
@@ -244,15 +259,13 @@ static GstFlowReturn submit_cuda(GstGpudirectSink *self, GstBuffer *buffer)
     struct gpud_error error;
     struct gpud_frame *frame = gpu_wrap_buffer(buffer, self->tally, &error);
 
-    if (frame)
-        return submit_wrapped(self, frame, buffer);
-    gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, &error, "A frame cannot be sent");
-    return GST_FLOW_ERROR;
+    return frame ? submit_wrapped(self, frame, buffer) : not_submitted(self, &error);
 }
 
 static GstFlowReturn submit_foreign(GstGpudirectSink *self, GstBuffer *buffer)
 {
     struct gpud_frame *frame = NULL;
+    gboolean mapped; /* nobody else has the copy */
 
     if (self->gpu)
         return submit_cuda(self, buffer);
@@ -268,7 +281,8 @@ static GstFlowReturn submit_foreign(GstGpudirectSink *self, GstBuffer *buffer)
         ;
     if (flow != GST_FLOW_OK)
         return flow;
-    flow = submit_slot(self, slot_memory_of(gst_buffer_peek_memory(self->prepared, 0)), buffer);
+    flow = submit_slot(self, slot_memory_of(gst_buffer_peek_memory(self->prepared, 0)), buffer,
+                       &mapped);
     gst_gpudirect_sink_drop_prepared(self);
     return flow;
 }
@@ -322,11 +336,14 @@ static GstFlowReturn sink_render(GstBaseSink *base, GstBuffer *buffer)
     if (flow != GST_FLOW_OK)
         return flow;
     struct slot_memory *slot = own_slot(self, buffer);
+    gboolean copy = !slot;
     GST_LOG_OBJECT(self, "%s %" GST_PTR_FORMAT, slot ? "a slot:" : "no slot:", buffer);
     if (slot)
-        flow = submit_slot(self, slot, buffer);
-    else if (gst_gpudirect_sink_waits(self) || g_atomic_int_get(&self->num_clients) > 0)
-        flow = submit_foreign(self, buffer); /* with nobody there the copy is saved */
+        flow = submit_slot(self, slot, buffer, &copy);
+    /* With nobody there the copy is saved. */
+    if (copy && flow == GST_FLOW_OK &&
+        (gst_gpudirect_sink_waits(self) || g_atomic_int_get(&self->num_clients) > 0))
+        flow = submit_foreign(self, buffer);
     if (++self->renders % FRAMES_BETWEEN_QOS == 0)
         report_drops(self, buffer);
     return flow;
