@@ -172,6 +172,84 @@ GST_START_TEST(test_pool)
 }
 GST_END_TEST
 
+/* A number that stays with a memory as long as it lives; 0: it has none yet. */
+static guint mark_of(GstBuffer *buffer, guint mark)
+{
+    GstMiniObject *memory = GST_MINI_OBJECT_CAST(gst_buffer_peek_memory(buffer, 0));
+    GQuark quark = g_quark_from_static_string("test-mark");
+    guint known = GPOINTER_TO_UINT(gst_mini_object_get_qdata(memory, quark));
+
+    if (!known)
+        gst_mini_object_set_qdata(memory, quark, GUINT_TO_POINTER(mark), NULL);
+    return known;
+}
+
+/* What stands in while no slot is free is used again, as slots are: by the sink's pool, … */
+GST_START_TEST(test_stand_ins_of_the_pool_come_again)
+{
+    struct line sink = line_new("gpudirectsink name=end sync=false device=cuda:0 slots=3 "
+                                "wait-for-connection=false address=again");
+    GstBuffer *lent[6];
+    guint fresh = 0;
+
+    gst_harness_set_src_caps_str(sink.harness, CUDA_NV12);
+    GstBufferPool *pool = ends_pool(sink.harness, CUDA_NV12);
+    for (guint round = 0; round < 4; round++) {
+        for (guint i = 0; i < G_N_ELEMENTS(lent); i++) {
+            fail_unless_equals_int(gst_buffer_pool_acquire_buffer(pool, &lent[i], NULL),
+                                   GST_FLOW_OK);
+            fresh += mark_of(lent[i], 1) == 0;
+            ends_paint(lent[i], CAPS_NV12, round * 10 + i);
+            if (round % 2) { /* as an element does that writes a time: the memory is copied, too */
+                GstBuffer *copy = gst_buffer_copy(lent[i]);
+                fresh += mark_of(copy, 1) == 0;
+                gst_buffer_unref(lent[i]);
+                lent[i] = copy;
+            }
+        }
+        for (guint i = 0; i < G_N_ELEMENTS(lent); i++)
+            fail_unless_equals_int(gst_harness_push(sink.harness, lent[i]), GST_FLOW_OK);
+    }
+    /* The slots, what the first round needed beside the two that are lent at once, and copies. */
+    fail_unless(fresh <= 3 + G_N_ELEMENTS(lent) - 2 + G_N_ELEMENTS(lent), "%u memories", fresh);
+    gst_buffer_pool_set_active(pool, FALSE);
+    gst_object_unref(pool);
+    line_free(&sink);
+}
+GST_END_TEST
+
+/* … and by a source whose slots downstream keeps. */
+GST_START_TEST(test_copies_for_hoarders_come_again)
+{
+    struct line sink, src;
+    GstBuffer *kept[2];
+    guint fresh = 0;
+
+    open_pair(&sink, &src, "slots=3");
+    for (guint i = 0; i < G_N_ELEMENTS(kept); i++)
+        kept[i] = send_one(&sink, &src, i);
+    for (guint i = 0; i < FRAMES; i++) {
+        GstBuffer *copy = send_one(&sink, &src, i + 2);
+        fresh += mark_of(copy, i + 1) == 0;
+        fail_unless(gst_buffer_is_writable(copy));
+        ends_check_picture(copy, CAPS_NV12, i + 2);
+        if (i % 2) /* whoever had it before may have cut it, and written over it */
+            gst_buffer_resize(copy, 16, 64);
+        else
+            ends_paint(copy, CAPS_NV12, 200);
+        gst_buffer_unref(copy);
+    }
+    fail_unless_equals_uint64(line_stat(&src, "copies-gpu"), FRAMES);
+    fail_unless_equals_int(fresh, 1);
+    for (guint i = 0; i < G_N_ELEMENTS(kept); i++) {
+        ends_check_picture(kept[i], CAPS_NV12, i);
+        gst_buffer_unref(kept[i]);
+    }
+    line_free(&src);
+    line_free(&sink);
+}
+GST_END_TEST
+
 #define ROW 322 /* of CAPS_NV12's first plane */
 
 static void write_row(GstBuffer *buffer, guint8 value)
@@ -361,6 +439,8 @@ static Suite *cudamemory_suite(guint gpus)
     tcase_add_test(tc, test_hoarding);
     tcase_add_test(tc, test_outlive);
     tcase_add_test(tc, test_pool);
+    tcase_add_test(tc, test_stand_ins_of_the_pool_come_again);
+    tcase_add_test(tc, test_copies_for_hoarders_come_again);
     tcase_add_loop_test(tc, test_written_in_part, 0, 2);
     tcase_add_test(tc, test_own_context);
     if (gpus > 1) {

@@ -73,9 +73,6 @@ void gpu_align_info(struct gpu *gpu, GstVideoInfo *info);
 
 const struct slot_kind *gpu_slot_kind(void);
 
-/* Memory of the store's kind and shape that is no slot. NULL: there is none left, says the log. */
-GstMemory *gpu_new_memory(struct gpu *gpu, struct slot_store *store);
-
 struct slot_pool;
 struct slot_pool_params;
 GstBufferPool *gpu_pool_new(const struct slot_pool_params *params);

@@ -4,6 +4,7 @@
 /* A GstMemory that is a slot. See the header for who owns what. */
 #include "memory/memory.h"
 #include "context.h"
+#include "memory/gpu.h"
 
 #define GST_TYPE_GPUDIRECT_ALLOCATOR (gst_gpudirect_allocator_get_type())
 G_DECLARE_FINAL_TYPE(GstGpudirectAllocator, gst_gpudirect_allocator, GST, GPUDIRECT_ALLOCATOR,
@@ -102,7 +103,7 @@ static void put_frame(struct slot_memory *self, struct gpud_frame *frame)
     GstMemory *memory = self->memory;
 
     self->frame = frame;
-    self->filled = !self->store->lender && !self->apart;
+    self->filled = !self->store->lender && !self->extra;
     if (self->store->lender)
         GST_MINI_OBJECT_FLAG_UNSET(memory, GST_MEMORY_FLAG_READONLY);
     /* Somebody may have narrowed it: gst_buffer_resize() works on the memory. */
@@ -131,16 +132,33 @@ void slot_store_give_back(struct slot_store *store, struct gpud_frame *frame)
     ledger_give(store->ledger);
 }
 
+/* Idle extra memory that is kept: more than anybody has out in a steady stream. */
+#define EXTRAS_MAX 16
+
+/* The frame stays in it, with whatever a GPU has still to do there. FALSE: it is to be freed. */
+static gboolean keep_extra(struct slot_store *store, struct slot_memory *self)
+{
+    g_mutex_lock(&store->lock);
+    gboolean kept = !store->closed && store->extras.length < EXTRAS_MAX;
+    if (kept)
+        g_queue_push_head(&store->extras, gst_memory_ref(self->memory));
+    g_mutex_unlock(&store->lock);
+    return kept;
+}
+
 /* The last reference is gone. The memory is parked before its frame goes back, so that it is found
  * when the same slot comes again, which may be at once and in another thread. */
 static gboolean slot_dispose(GstMiniObject *object)
 {
     GstMemory *memory = (GstMemory *)object;
     struct slot_memory *self = slot_memory_of(memory);
-    struct slot_store *store = slot_store_ref(self->store);
-    gboolean apart = self->apart;
-    struct gpud_frame *frame = slot_memory_detach(self);
     gboolean parked = FALSE;
+
+    if (self->extra && keep_extra(self->store, self))
+        return FALSE;
+    struct slot_store *store = slot_store_ref(self->store);
+    gboolean extra = self->extra;
+    struct gpud_frame *frame = slot_memory_detach(self);
 
     g_mutex_lock(&store->lock);
     if (!store->closed && self->slot < store->parked->len &&
@@ -150,7 +168,7 @@ static gboolean slot_dispose(GstMiniObject *object)
         parked = TRUE;
     }
     g_mutex_unlock(&store->lock);
-    if (frame && apart)
+    if (frame && extra)
         gpud_frame_release(&frame);
     else if (frame)
         slot_store_give_back(store, frame);
@@ -274,6 +292,7 @@ struct slot_store *slot_store_new(const struct slot_store_params *params)
     store->tally = tally_ref(params->tally);
     g_mutex_init(&store->lock);
     store->parked = g_ptr_array_new();
+    g_queue_init(&store->extras);
     return store;
 }
 
@@ -287,7 +306,7 @@ void slot_store_unref(struct slot_store *store)
 {
     if (!store || !g_atomic_ref_count_dec(&store->references))
         return;
-    g_ptr_array_unref(store->parked);
+    g_ptr_array_unref(store->parked); /* closed before: it is empty, as extras are */
     g_mutex_clear(&store->lock);
     ledger_unref(store->ledger);
     tally_unref(store->tally);
@@ -310,12 +329,15 @@ void slot_store_close(struct slot_store *store)
     store->closed = TRUE;
     GPtrArray *parked = store->parked;
     store->parked = g_ptr_array_new();
+    GQueue extras = store->extras;
+    g_queue_init(&store->extras);
     g_mutex_unlock(&store->lock);
 
     for (guint i = 0; i < parked->len; i++)
         if (g_ptr_array_index(parked, i))
             gst_memory_unref(g_ptr_array_index(parked, i));
     g_ptr_array_unref(parked);
+    g_queue_clear_full(&extras, (GDestroyNotify)gst_memory_unref);
 }
 
 GstMemory *slot_store_wrap(struct slot_store *store, struct gpud_frame *frame)
@@ -336,11 +358,46 @@ GstMemory *slot_store_wrap(struct slot_store *store, struct gpud_frame *frame)
     return self->memory;
 }
 
-GstMemory *slot_store_wrap_apart(struct slot_store *store, struct gpud_frame *frame)
-{
-    struct slot_memory *self = slot_new(store, frame);
+/* --- beyond the ring ---------------------------------------------------------------------- */
 
-    self->apart = TRUE;
+static GstMemory *take_extra(struct slot_store *store)
+{
+    g_mutex_lock(&store->lock);
+    GstMemory *memory = g_queue_pop_head(&store->extras);
+    g_mutex_unlock(&store->lock);
+    if (!memory)
+        return NULL;
+    slot_memory_forget(slot_memory_of(memory));
+    memory->offset = 0;
+    memory->size = memory->maxsize;
+    return memory;
+}
+
+static struct gpud_frame *alloc_extra(struct slot_store *store)
+{
+    struct gpud_memory *memory = NULL;
+    struct gpud_frame *frame = NULL;
+    struct gpud_layout layout;
+    struct gpud_error error;
+
+    if (!layout_from_info(&layout, &store->info))
+        return NULL;
+    if (gpud_memory_alloc(store->gpu->device, layout.size, &memory, &error) != GPUD_OK ||
+        gpud_frame_wrap(memory, 0, &layout, &frame, &error) != GPUD_OK)
+        GST_CAT_ERROR(gpud_gst_debug, "no memory to stand in for a slot: %s", error.reason);
+    gpud_memory_unref(&memory);
+    return frame;
+}
+
+GstMemory *slot_store_get_extra(struct slot_store *store)
+{
+    GstMemory *memory = take_extra(store);
+    struct gpud_frame *frame = memory ? NULL : alloc_extra(store);
+
+    if (!frame)
+        return memory;
+    struct slot_memory *self = slot_new(store, frame);
+    self->extra = TRUE;
     GST_MINI_OBJECT_FLAG_UNSET(self->memory, GST_MEMORY_FLAG_READONLY);
     put_frame(self, frame);
     return self->memory;
@@ -350,6 +407,8 @@ void slot_memory_forget(struct slot_memory *self)
 {
     g_mutex_lock(&self->lock);
     self->filled = FALSE;
+    /* Who had it may have dropped it while a GPU was still at work in it: a CPU waits for that. */
+    self->written |= self->used;
     g_mutex_unlock(&self->lock);
 }
 
@@ -361,5 +420,5 @@ struct slot_memory *slot_memory_of_buffer(GstBuffer *buffer)
     if (memory->parent || memory->offset != 0 || memory->size != memory->maxsize)
         return NULL;
     struct slot_memory *slot = slot_memory_of(memory);
-    return slot && !slot->apart ? slot : NULL;
+    return slot && !slot->extra ? slot : NULL;
 }

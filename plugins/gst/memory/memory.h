@@ -61,6 +61,7 @@ struct slot_store {
     GMutex lock;
     gboolean closed;
     GPtrArray *parked; /* GstMemory by slot, or NULL */
+    GQueue extras;     /* idle GstMemory that is no slot */
 };
 
 struct slot_memory {
@@ -68,7 +69,7 @@ struct slot_memory {
     struct slot_store *store;
     struct gpud_frame *frame; /* NULL while parked */
     uint32_t slot;
-    gboolean apart; /* memory of its own that stands in for a slot, and counts as none */
+    gboolean extra; /* memory of its own, beyond the ring's: it stands in for a slot */
     struct video_planes planes;
     void *host;            /* where a lent frame lies that the CPU may always touch; else NULL */
     GMutex lock;           /* what is done with the frame, which comes from any thread */
@@ -107,9 +108,10 @@ void slot_store_open(struct slot_store *store);
  * frame. */
 GstMemory *slot_store_wrap(struct slot_store *store, struct gpud_frame *frame);
 
-/* A memory of the same kind around a frame that is no slot: it counts as none and is freed with its
- * last reference. Takes the frame. */
-GstMemory *slot_store_wrap_apart(struct slot_store *store, struct gpud_frame *frame);
+/* Memory of the store's kind and shape, on its GPU, that is no slot. With its last reference it is
+ * kept for the next who asks, so that a GPU's memory is not allocated for each frame. NULL: there
+ * is none left, says the log. */
+GstMemory *slot_store_get_extra(struct slot_store *store);
 
 /* Puts another frame of the same slot into a memory that nobody else holds. Takes the frame. */
 void slot_memory_attach(struct slot_memory *slot, struct gpud_frame *frame);

@@ -58,11 +58,6 @@ const struct slot_kind *gpu_slot_kind(void)
     return &plain_slot_kind;
 }
 
-GstMemory *gpu_new_memory(struct gpu *gpu, struct slot_store *store)
-{
-    return NULL;
-}
-
 GstBufferPool *gpu_pool_new(const struct slot_pool_params *params)
 {
     return NULL;

@@ -101,7 +101,7 @@ static GstBuffer *new_stand_in(struct slot_pool *self)
 {
     if (!self->gpu)
         return gst_buffer_new_allocate(NULL, self->info.size, NULL);
-    GstMemory *memory = gpu_new_memory(self->gpu, self->store);
+    GstMemory *memory = slot_store_get_extra(self->store);
     if (!memory)
         return NULL;
     GstBuffer *buffer = gst_buffer_new();
@@ -176,7 +176,7 @@ void slot_pool_release(struct slot_pool *self, GstBuffer *buffer)
         return;
     }
     struct slot_memory *slot = slot_memory_of(memory);
-    if (slot && !memory->parent && slot->store == self->store && !slot->apart) {
+    if (slot && !memory->parent && slot->store == self->store && !slot->extra) {
         struct gpud_frame *frame = slot_memory_detach(slot);
         if (!put_shell(self, slot->slot, buffer))
             gst_buffer_unref(buffer);

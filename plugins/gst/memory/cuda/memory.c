@@ -71,7 +71,7 @@ static gboolean make_visible(struct slot_memory *slot)
 static void cuda_arrived(struct slot_memory *slot)
 {
     g_mutex_lock(&slot->lock);
-    slot->visible = slot->apart;
+    slot->visible = slot->extra;
     slot->used = slot->written = FALSE;
     if (cuda_series_orders_early && make_visible(slot)) {
         slot->used = TRUE;
@@ -85,7 +85,7 @@ static void cuda_leaving(struct slot_memory *slot)
     struct gpud_error error;
 
     g_mutex_lock(&slot->lock);
-    if (slot->used && slot->apart) {
+    if (slot->used && slot->extra) {
         wait_on_cpu(slot); /* its memory is about to be freed */
     } else if (slot->used &&
                gpud_frame_post(slot->frame, cuda_series_stream(slot->memory), &error) != GPUD_OK) {
@@ -186,7 +186,7 @@ static GstMemory *cuda_copy(GstMemory *memory, gssize offset, gssize size)
 
     if (memory->parent || offset != 0 || length != memory->maxsize)
         return copy_part(memory, (gsize)offset, length);
-    GstMemory *copy = gpu_new_memory(store->gpu, store);
+    GstMemory *copy = slot_store_get_extra(store);
     if (!copy)
         return NULL;
     if (copy->maxsize < length) {
@@ -273,22 +273,6 @@ static GstMemory *cuda_new_memory(struct slot_store *store, struct gpud_frame *f
     /* GstCudaAllocator cannot share a part of a memory; GStreamer copies it then. */
     GST_MINI_OBJECT_FLAG_SET(memory, GST_MEMORY_FLAG_NO_SHARE);
     return memory;
-}
-
-GstMemory *gpu_new_memory(struct gpu *gpu, struct slot_store *store)
-{
-    struct gpud_memory *memory = NULL;
-    struct gpud_frame *frame = NULL;
-    struct gpud_layout layout;
-    struct gpud_error error;
-
-    if (!layout_from_info(&layout, &store->info))
-        return NULL;
-    if (gpud_memory_alloc(gpu->device, layout.size, &memory, &error) != GPUD_OK ||
-        gpud_frame_wrap(memory, 0, &layout, &frame, &error) != GPUD_OK)
-        GST_CAT_ERROR(gpud_gst_debug, "no memory to stand in for a slot: %s", error.reason);
-    gpud_memory_unref(&memory);
-    return frame ? slot_store_wrap_apart(store, frame) : NULL;
 }
 
 static GstAllocator *cuda_new_allocator(void)
