@@ -45,6 +45,15 @@ void settings_clear(struct settings *settings)
     g_free(settings->access);
 }
 
+void settings_copy(struct settings *to, const struct settings *from)
+{
+    settings_clear(to);
+    *to = *from;
+    to->address = g_strdup(from->address);
+    to->device = g_strdup(from->device);
+    to->access = g_strdup(from->access);
+}
+
 void settings_install(GObjectClass *klass, const struct setting_texts *texts)
 {
     const GParamFlags ready = G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY;
@@ -84,16 +93,18 @@ gboolean settings_check(GstElement *element, const struct settings *settings)
     return FALSE;
 }
 
-gboolean settings_may_set(GstElement *element, const GParamSpec *pspec, gboolean in_use)
+gboolean settings_may_set(const GParamSpec *pspec, gboolean started)
 {
-    if (!in_use || (pspec->flags & GST_PARAM_MUTABLE_PLAYING))
-        return TRUE;
+    return !started || (pspec->flags & GST_PARAM_MUTABLE_PLAYING);
+}
+
+void settings_refuse(GstElement *element, const GParamSpec *pspec)
+{
     GST_ELEMENT_WARNING(element, RESOURCE, SETTINGS,
                         ("The property %s stays as it is: it can change in the states NULL and "
                          "READY only.",
                          pspec->name),
                         (NULL));
-    return FALSE;
 }
 
 gboolean settings_get(const struct settings *settings, guint id, GValue *value)

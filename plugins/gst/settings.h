@@ -19,7 +19,8 @@ enum {
     SETTING_COUNT,
 };
 
-/* Under the element's object lock. */
+/* Each element has two: what its properties say, under its object lock, and a copy of that from its
+ * start, by which it runs. Between start and stop nobody writes to the copy. */
 struct settings {
     gchar *address, *device, *access;
     guint slots;
@@ -35,15 +36,17 @@ struct setting_texts {
 
 void settings_init(struct settings *settings);
 void settings_clear(struct settings *settings);
+void settings_copy(struct settings *to, const struct settings *from);
 
 void settings_install(GObjectClass *klass, const struct setting_texts *texts);
 
 /* Whether an element can start with these. FALSE: an error was posted. */
 gboolean settings_check(GstElement *element, const struct settings *settings);
 
-/* Whether a property may change now. FALSE: it cannot while the element is in use, as the streaming
- * thread relies on it, and that was said. Not under the object lock. */
-gboolean settings_may_set(GstElement *element, const GParamSpec *pspec, gboolean in_use);
+/* Whether a property may change now; started: the element runs, or is about to. Where it may not,
+ * settings_refuse() tells the application so, outside the object lock. */
+gboolean settings_may_set(const GParamSpec *pspec, gboolean started);
+void settings_refuse(GstElement *element, const GParamSpec *pspec);
 
 /* FALSE: the id is none of these. */
 gboolean settings_get(const struct settings *settings, guint id, GValue *value);

@@ -388,6 +388,51 @@ GST_START_TEST(test_stand_ins)
 }
 GST_END_TEST
 
+/* An element asks its neighbour for caps while it starts: here the neighbour sets a property. */
+static gboolean set_slots(GstPad *pad, GstObject *parent, GstQuery *query)
+{
+    GstPad *peer = gst_pad_get_peer(pad);
+    GstElement *element = gst_pad_get_parent_element(peer);
+
+    if (GST_QUERY_TYPE(query) == GST_QUERY_CAPS)
+        g_object_set(element, "slots", 1, NULL);
+    gst_object_unref(element);
+    gst_object_unref(peer);
+    return gst_pad_query_default(pad, parent, query);
+}
+
+/* What an element starts with was checked, and stays so. */
+GST_START_TEST(test_set_while_it_starts)
+{
+    GstElement *element = gst_element_factory_make(__i__ ? "gpudirectsrc" : "gpudirectsink", NULL);
+    GstPad *pad = gst_element_get_static_pad(element, __i__ ? "src" : "sink");
+    GstPad *peer = gst_pad_new("peer", __i__ ? GST_PAD_SINK : GST_PAD_SRC);
+    GstBus *bus = gst_bus_new();
+    guint slots;
+
+    gst_element_set_bus(element, bus);
+    g_object_set(element, "address", "starts", "slots", 5, NULL);
+    fail_unless_equals_int(__i__ ? gst_pad_link(pad, peer) : gst_pad_link(peer, pad),
+                           GST_PAD_LINK_OK);
+    gst_pad_set_query_function(peer, set_slots);
+    gst_pad_set_active(peer, TRUE);
+    fail_unless(gst_element_set_state(element, GST_STATE_PAUSED) != GST_STATE_CHANGE_FAILURE);
+    g_object_get(element, "slots", &slots, NULL);
+    fail_unless_equals_int(slots, 5);
+    GstMessage *message = ends_wait_message(bus, GST_MESSAGE_WARNING, 5);
+    fail_unless(message != NULL, "nobody said that it was too late");
+    gst_message_unref(message);
+    gst_element_set_state(element, GST_STATE_NULL);
+    g_object_set(element, "slots", 3, NULL);
+    g_object_get(element, "slots", &slots, NULL);
+    fail_unless_equals_int(slots, 3);
+    gst_object_unref(peer);
+    gst_object_unref(pad);
+    gst_object_unref(element);
+    gst_object_unref(bus);
+}
+GST_END_TEST
+
 static Suite *cuda_suite(void)
 {
     Suite *suite = suite_create("cuda");
@@ -404,6 +449,7 @@ static Suite *cuda_suite(void)
     tcase_add_test(tc, test_renegotiation);
     tcase_add_test(tc, test_move);
     tcase_add_test(tc, test_states);
+    tcase_add_loop_test(tc, test_set_while_it_starts, 0, 2);
     tcase_add_test(tc, test_up_down);
     tcase_add_test(tc, test_from_process);
     tcase_add_test(tc, test_to_process);

@@ -161,17 +161,17 @@ static void set_property(GObject *object, guint id, const GValue *value, GParamS
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(object);
 
     GST_OBJECT_LOCK(self);
-    gboolean in_use = self->lender != NULL;
-    GST_OBJECT_UNLOCK(self);
-    if (!settings_may_set(GST_ELEMENT(self), pspec, in_use))
-        return;
-    GST_OBJECT_LOCK(self);
-    if (id == PROP_WAIT_FOR_CONNECTION)
+    gboolean may = settings_may_set(pspec, self->started);
+    if (!may)
+        ; /* told below */
+    else if (id == PROP_WAIT_FOR_CONNECTION)
         self->wait_for_connection = (enum wait_for_connection)g_value_get_enum(value);
     else if (!settings_set(&self->settings, id, value))
         G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
     GST_OBJECT_UNLOCK(self);
-    if (id == SETTING_SLOW_RECEIVER)
+    if (!may)
+        settings_refuse(GST_ELEMENT(self), pspec);
+    else if (id == SETTING_SLOW_RECEIVER)
         gst_gpudirect_sink_apply_policy(self);
 }
 
@@ -182,19 +182,18 @@ static gboolean device_is_host(const gchar *device)
     return !device || g_str_equal(device, "auto") || g_str_equal(device, "host");
 }
 
-static enum gpud_status create_sender(GstGpudirectSink *self, const gchar *address,
-                                      const gchar *device, struct gpud_sender **sender,
-                                      struct gpud_error *error)
+static enum gpud_status create_sender(GstGpudirectSink *self, const gchar *device,
+                                      struct gpud_sender **sender, struct gpud_error *error)
 {
     struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
     struct gpud_context *context = gpud_gst_context_get(error);
 
-    params.address = address;
+    params.address = self->running.address;
     params.device = device;
-    params.slots = self->settings.slots;
+    params.slots = self->running.slots;
     params.slow_receiver = gst_gpudirect_sink_policy(self);
-    params.require_direct = self->settings.require_direct;
-    params.access = self->settings.access;
+    params.require_direct = self->running.require_direct;
+    params.access = self->running.access;
     params.on_connect = gst_gpudirect_sink_on_connect;
     params.on_disconnect = gst_gpudirect_sink_on_disconnect;
     params.user = self;
@@ -210,21 +209,15 @@ gboolean gst_gpudirect_sink_open_sender(GstGpudirectSink *self, const gchar *dev
     struct gpud_sender *sender;
     struct gpud_error error;
 
-    GST_OBJECT_LOCK(self);
-    gchar *address = g_strdup(self->settings.address);
-    GST_OBJECT_UNLOCK(self);
-    gboolean opened = create_sender(self, address, device, &sender, &error) == GPUD_OK;
-    if (!opened) {
-        gchar *what = g_strdup_printf("Cannot send on the address \"%s\"", address);
+    if (create_sender(self, device, &sender, &error) != GPUD_OK) {
+        gchar *what = g_strdup_printf("Cannot send on the address \"%s\"", self->running.address);
         gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_OPEN_SINK, &error, what);
         g_free(what);
         gpud_device_close(&self->place);
         gpud_device_close(&self->host);
-    }
-    g_free(address);
-    if (!opened)
         return FALSE;
-    struct lender *lender = lender_new(sender, self->settings.slots, device_is_host(device));
+    }
+    struct lender *lender = lender_new(sender, self->running.slots, device_is_host(device));
     lender_set_slow_receiver(lender, gst_gpudirect_sink_policy(self));
     g_atomic_int_set(&self->opened_on, gpu_ordinal_of_name(device));
     g_ptr_array_set_size(self->sticky_names, 0);
@@ -253,9 +246,7 @@ void gst_gpudirect_sink_close_sender(GstGpudirectSink *self)
 /* FALSE: an error was posted. */
 static gboolean check_address(GstGpudirectSink *self)
 {
-    GST_OBJECT_LOCK(self);
-    gchar *address = g_strdup(self->settings.address ? self->settings.address : "");
-    GST_OBJECT_UNLOCK(self);
+    const gchar *address = self->running.address ? self->running.address : "";
     gboolean is_card = g_str_has_prefix(address, "v4l2:"), good = address[0] && !is_card;
 
     if (is_card)
@@ -268,15 +259,22 @@ static gboolean check_address(GstGpudirectSink *self)
         GST_ELEMENT_ERROR(
             self, RESOURCE, NOT_FOUND,
             ("No address to send on: set the property address, to a name such as cam1."), (NULL));
-    g_free(address);
     return good;
 }
 
-static gboolean sink_start(GstBaseSink *base)
+/* From here on only properties that may change while it runs do. */
+static void set_started(GstGpudirectSink *self, gboolean started)
 {
-    GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
+    GST_OBJECT_LOCK(self);
+    self->started = started;
+    if (started)
+        settings_copy(&self->running, &self->settings);
+    GST_OBJECT_UNLOCK(self);
+}
 
-    if (!check_address(self) || !settings_check(GST_ELEMENT(self), &self->settings))
+static gboolean open_by_settings(GstGpudirectSink *self)
+{
+    if (!check_address(self) || !settings_check(GST_ELEMENT(self), &self->running))
         return FALSE;
     g_atomic_int_set(&self->unlocked, FALSE);
     g_atomic_int_set(&self->live, -1);
@@ -288,6 +286,17 @@ static gboolean sink_start(GstBaseSink *base)
     return opened;
 }
 
+static gboolean sink_start(GstBaseSink *base)
+{
+    GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
+
+    set_started(self, TRUE);
+    gboolean opened = open_by_settings(self);
+    if (!opened)
+        set_started(self, FALSE);
+    return opened;
+}
+
 static gboolean sink_stop(GstBaseSink *base)
 {
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
@@ -296,6 +305,7 @@ static gboolean sink_stop(GstBaseSink *base)
     gst_gpudirect_sink_close_sender(self);
     gst_gpudirect_sink_clear_clients(self);
     gst_gpudirect_sink_let_post(self, FALSE);
+    set_started(self, FALSE);
     return TRUE;
 }
 
@@ -428,6 +438,7 @@ static void finalize(GObject *object)
     lost_metas_free(self->lost_metas);
     g_ptr_array_unref(self->sticky_names);
     settings_clear(&self->settings);
+    settings_clear(&self->running);
     G_OBJECT_CLASS(gst_gpudirect_sink_parent_class)->finalize(object);
 }
 

@@ -125,11 +125,11 @@ static void tell_waiting(GstGpudirectSink *self)
     gchar *text = g_strdup_printf("Waiting for the first receiver on \"%s\", so that it gets "
                                   "every frame: start gpudirectsrc with this address, or set "
                                   "wait-for-connection=false.",
-                                  self->settings.address);
+                                  self->running.address);
 
     /* Twice: gst-launch-1.0 prints the second one of these only. */
     GST_ELEMENT_INFO_WITH_DETAILS(self, RESOURCE, OPEN_WRITE, ("%s", text), ("%s", text),
-                                  ("address", G_TYPE_STRING, self->settings.address, NULL));
+                                  ("address", G_TYPE_STRING, self->running.address, NULL));
     g_free(text);
 }
 

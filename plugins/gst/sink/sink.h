@@ -41,6 +41,9 @@ struct _GstGpudirectSink {
     /* Properties; under the object lock. */
     struct settings settings;
     enum wait_for_connection wait_for_connection;
+    gboolean started; /* from before start() looks at them until stop() */
+
+    struct settings running; /* the copy that the element runs by */
 
     struct lender *lender;            /* from start to stop; changed under the object lock */
     struct gpud_device *host, *place; /* place: where the ring lies */

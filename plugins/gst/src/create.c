@@ -74,7 +74,7 @@ static void describe(GstGpudirectSrc *self, const struct gpud_frame_info *info, 
 static gboolean must_copy(GstGpudirectSrc *self)
 {
     struct ledger *ledger = gst_gpudirect_pool_ledger(self->pool);
-    gint limit = MAX(1, (gint)self->settings.slots - 1);
+    gint limit = MAX(1, (gint)self->running.slots - 1);
 
     /* Who asked for CUDA memory finds the strides in it; who takes anything may not. */
     if ((!self->gpu || self->follows) && !self->planes_default && !self->downstream_video_meta)
@@ -207,9 +207,10 @@ static gboolean is_stale(GstGpudirectSrc *self, struct gpud_frame *frame)
     struct unpack unpack = {.data = info.meta, .left = info.meta_size};
     /* No more than the ring holds: a sender that is always ahead has its frames shown all the same.
      */
-    self->starting = self->start == START_NEWEST && self->passed++ < self->settings.slots &&
-                     self->input->ops->has_frame && wire_head_unpack(&unpack, &head) &&
-                     head.drops && self->input->ops->has_frame(self->input);
+    self->starting = gst_gpudirect_src_get_options(self).start == START_NEWEST &&
+                     self->passed++ < self->running.slots && self->input->ops->has_frame &&
+                     wire_head_unpack(&unpack, &head) && head.drops &&
+                     self->input->ops->has_frame(self->input);
     if (!self->starting)
         self->passed = 0;
     return self->starting;

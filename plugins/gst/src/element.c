@@ -155,25 +155,25 @@ static void get_property(GObject *object, guint id, GValue *value, GParamSpec *p
     GST_OBJECT_LOCK(self);
     switch (id) {
     case PROP_ON_DISCONNECT:
-        g_value_set_enum(value, self->on_disconnect);
+        g_value_set_enum(value, self->options.on_disconnect);
         break;
     case PROP_ON_EOS:
-        g_value_set_enum(value, self->on_eos);
+        g_value_set_enum(value, self->options.on_eos);
         break;
     case PROP_START:
-        g_value_set_enum(value, self->start);
+        g_value_set_enum(value, self->options.start);
         break;
     case PROP_CONNECTION_TIMEOUT:
-        g_value_set_uint(value, self->connection_timeout);
+        g_value_set_uint(value, self->options.connection_timeout);
         break;
     case PROP_PROCESSING_DEADLINE:
-        g_value_set_uint64(value, self->processing_deadline);
+        g_value_set_uint64(value, self->options.processing_deadline);
         break;
     case PROP_BUSY_POLL:
-        g_value_set_uint(value, self->busy_poll);
+        g_value_set_uint(value, self->options.busy_poll);
         break;
     case PROP_ADD_REFERENCE_TIMESTAMP_META:
-        g_value_set_boolean(value, self->tells_submit_time);
+        g_value_set_boolean(value, self->options.tells_submit_time);
         break;
     default:
         if (!settings_get(&self->settings, id, value))
@@ -182,72 +182,89 @@ static void get_property(GObject *object, guint id, GValue *value, GParamSpec *p
     GST_OBJECT_UNLOCK(self);
 }
 
-static gboolean is_open(GstGpudirectSrc *self)
+struct src_options gst_gpudirect_src_get_options(GstGpudirectSrc *self)
 {
-    g_mutex_lock(&self->input_lock);
-    gboolean open = self->input != NULL;
-    g_mutex_unlock(&self->input_lock);
-    return open;
+    GST_OBJECT_LOCK(self);
+    struct src_options options = self->options;
+    GST_OBJECT_UNLOCK(self);
+    return options;
+}
+
+/* Under the object lock. */
+static void set_unlocked(GstGpudirectSrc *self, guint id, const GValue *value, GParamSpec *pspec)
+{
+    switch (id) {
+    case PROP_ON_DISCONNECT:
+        self->options.on_disconnect = (enum on_disconnect)g_value_get_enum(value);
+        break;
+    case PROP_ON_EOS:
+        self->options.on_eos = (enum on_eos)g_value_get_enum(value);
+        break;
+    case PROP_START:
+        self->options.start = (enum start)g_value_get_enum(value);
+        break;
+    case PROP_CONNECTION_TIMEOUT:
+        self->options.connection_timeout = g_value_get_uint(value);
+        break;
+    case PROP_PROCESSING_DEADLINE:
+        self->options.processing_deadline = g_value_get_uint64(value);
+        break;
+    case PROP_BUSY_POLL:
+        self->options.busy_poll = g_value_get_uint(value);
+        break;
+    case PROP_ADD_REFERENCE_TIMESTAMP_META:
+        self->options.tells_submit_time = g_value_get_boolean(value);
+        break;
+    default:
+        if (!settings_set(&self->settings, id, value))
+            G_OBJECT_WARN_INVALID_PROPERTY_ID(self, id, pspec);
+    }
 }
 
 static void set_property(GObject *object, guint id, const GValue *value, GParamSpec *pspec)
 {
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(object);
 
-    if (!settings_may_set(GST_ELEMENT(self), pspec, is_open(self)))
-        return;
     GST_OBJECT_LOCK(self);
-    switch (id) {
-    case PROP_ON_DISCONNECT:
-        self->on_disconnect = (enum on_disconnect)g_value_get_enum(value);
-        break;
-    case PROP_ON_EOS:
-        self->on_eos = (enum on_eos)g_value_get_enum(value);
-        break;
-    case PROP_START:
-        self->start = (enum start)g_value_get_enum(value);
-        break;
-    case PROP_CONNECTION_TIMEOUT:
-        self->connection_timeout = g_value_get_uint(value);
-        break;
-    case PROP_PROCESSING_DEADLINE:
-        self->processing_deadline = g_value_get_uint64(value);
-        break;
-    case PROP_BUSY_POLL:
-        self->busy_poll = g_value_get_uint(value);
-        break;
-    case PROP_ADD_REFERENCE_TIMESTAMP_META:
-        self->tells_submit_time = g_value_get_boolean(value);
-        break;
-    default:
-        if (!settings_set(&self->settings, id, value))
-            G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
-    }
+    gboolean may = settings_may_set(pspec, self->started);
+    if (may)
+        set_unlocked(self, id, value, pspec);
     GST_OBJECT_UNLOCK(self);
-    if (id == PROP_PROCESSING_DEADLINE)
+    if (!may)
+        settings_refuse(GST_ELEMENT(self), pspec);
+    else if (id == PROP_PROCESSING_DEADLINE)
         gst_element_post_message(GST_ELEMENT(self), gst_message_new_latency(GST_OBJECT(self)));
 }
 
 /* --- states ------------------------------------------------------------------------------- */
 
+/* From here on only properties that may change while it runs do. */
+static void set_started(GstGpudirectSrc *self, gboolean started)
+{
+    GST_OBJECT_LOCK(self);
+    self->started = started;
+    if (started)
+        settings_copy(&self->running, &self->settings);
+    GST_OBJECT_UNLOCK(self);
+}
+
 static gboolean src_start(GstBaseSrc *base)
 {
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(base);
-
-    g_atomic_int_set(&self->ending, FALSE);
-    gchar *address = gst_gpudirect_src_get_address(self);
     gboolean opened = FALSE;
 
-    if (!address || !address[0])
+    g_atomic_int_set(&self->ending, FALSE);
+    set_started(self, TRUE);
+    if (!self->running.address || !self->running.address[0])
         GST_ELEMENT_ERROR(
             self, RESOURCE, NOT_FOUND,
             ("No address to receive from: set the property address, to the sink's or to "
              "v4l2:///dev/video0."),
             (NULL));
     else
-        opened = settings_check(GST_ELEMENT(self), &self->settings) &&
-                 gst_gpudirect_src_open(self, address);
-    g_free(address);
+        opened = settings_check(GST_ELEMENT(self), &self->running) && gst_gpudirect_src_open(self);
+    if (!opened)
+        set_started(self, FALSE);
     return opened;
 }
 
@@ -255,6 +272,7 @@ static gboolean src_stop(GstBaseSrc *base)
 {
     /* Buffers that are held downstream keep the pool, and the pool their frames. */
     gst_gpudirect_src_close(GST_GPUDIRECT_SRC(base));
+    set_started(GST_GPUDIRECT_SRC(base), FALSE);
     return TRUE;
 }
 
@@ -420,6 +438,7 @@ static void finalize(GObject *object)
     lost_metas_free(self->lost_metas);
     g_ptr_array_unref(self->sticky_names);
     settings_clear(&self->settings);
+    settings_clear(&self->running);
     g_free(self->opened);
     G_OBJECT_CLASS(gst_gpudirect_src_parent_class)->finalize(object);
 }
@@ -460,9 +479,9 @@ static void gst_gpudirect_src_class_init(GstGpudirectSrcClass *klass)
 static void gst_gpudirect_src_init(GstGpudirectSrc *self)
 {
     settings_init(&self->settings);
-    self->on_disconnect = ON_DISCONNECT_WAIT;
-    self->processing_deadline = DEFAULT_PROCESSING_DEADLINE;
-    self->busy_poll = DEFAULT_BUSY_POLL;
+    self->options.on_disconnect = ON_DISCONNECT_WAIT;
+    self->options.processing_deadline = DEFAULT_PROCESSING_DEADLINE;
+    self->options.busy_poll = DEFAULT_BUSY_POLL;
     self->frame_duration = GST_CLOCK_TIME_NONE;
     self->opened_on = -1;
     self->tally = tally_new();

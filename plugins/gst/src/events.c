@@ -202,7 +202,7 @@ static void take_connection(GstGpudirectSrc *self, const struct gpud_peer_info *
     self->discont = TRUE;
     gst_gpudirect_src_break_times(self);
     self->map = (struct time_map){0};
-    gst_gpudirect_src_note_slots(self, MIN(info.slots, self->settings.slots));
+    gst_gpudirect_src_note_slots(self, MIN(info.slots, self->running.slots));
 }
 
 gboolean gst_gpudirect_src_end_yield(GstGpudirectSrc *self)

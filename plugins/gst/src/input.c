@@ -62,18 +62,18 @@ GstStructure *gst_gpudirect_src_make_stats(GstGpudirectSrc *self)
 
 /* --- opening and closing ------------------------------------------------------------------ */
 
-static enum gpud_status make_input(GstGpudirectSrc *self, const gchar *address, const gchar *device,
-                                   struct input **input, struct gpud_error *error)
+static enum gpud_status make_input(GstGpudirectSrc *self, const gchar *device, struct input **input,
+                                   struct gpud_error *error)
 {
-    const struct input_ops *ops = input_ops_for(address);
+    const struct input_ops *ops = input_ops_for(self->running.address);
     struct input_params params = {
-        .address = address,
+        .address = self->running.address,
         .device = device,
-        .access = self->settings.access,
-        .slots = self->settings.slots,
-        .slow_receiver = self->settings.slow_receiver,
-        .require_direct = self->settings.require_direct,
-        .busy_poll = self->busy_poll,
+        .access = self->running.access,
+        .slots = self->running.slots,
+        .slow_receiver = self->running.slow_receiver,
+        .require_direct = self->running.require_direct,
+        .busy_poll = gst_gpudirect_src_get_options(self).busy_poll,
         .on_event = gst_gpudirect_src_on_event,
         .user = self,
     };
@@ -81,24 +81,17 @@ static enum gpud_status make_input(GstGpudirectSrc *self, const gchar *address, 
     return ops->open(&params, input, error);
 }
 
-gchar *gst_gpudirect_src_get_address(GstGpudirectSrc *self)
+gboolean gst_gpudirect_src_open(GstGpudirectSrc *self)
 {
-    GST_OBJECT_LOCK(self);
-    gchar *address = g_strdup(self->settings.address);
-    GST_OBJECT_UNLOCK(self);
-    return address;
-}
-
-gboolean gst_gpudirect_src_open(GstGpudirectSrc *self, const gchar *address)
-{
-    const struct input_ops *ops = input_ops_for(address);
+    const struct input_ops *ops = input_ops_for(self->running.address);
     struct input *input;
     struct gpud_error error;
 
     gchar *device = gst_gpudirect_src_choose_device(self, ops);
     gst_gpudirect_src_reset_stream(self);
-    if (make_input(self, address, device, &input, &error) != GPUD_OK) {
-        gchar *what = g_strdup_printf("Cannot receive from %s at \"%s\"", ops->what, address);
+    if (make_input(self, device, &input, &error) != GPUD_OK) {
+        gchar *what =
+            g_strdup_printf("Cannot receive from %s at \"%s\"", ops->what, self->running.address);
         gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_OPEN_SOURCE, &error, what);
         g_free(what);
         g_free(device);
@@ -130,12 +123,10 @@ gboolean gst_gpudirect_src_reopen(GstGpudirectSrc *self, const gchar *elsewhere,
                                   struct gpud_error *error)
 {
     gchar *device = g_strdup(elsewhere ? elsewhere : self->opened);
-    gchar *address = gst_gpudirect_src_get_address(self);
     struct input_info counted;
     struct input *input;
-    enum gpud_status status = make_input(self, address, device, &input, error);
+    enum gpud_status status = make_input(self, device, &input, error);
 
-    g_free(address);
     if (status != GPUD_OK) {
         g_free(device);
         return FALSE;

@@ -24,10 +24,7 @@
 
 static enum on_disconnect get_mode(GstGpudirectSrc *self)
 {
-    GST_OBJECT_LOCK(self);
-    enum on_disconnect mode = self->on_disconnect;
-    GST_OBJECT_UNLOCK(self);
-    return mode;
+    return gst_gpudirect_src_get_options(self).on_disconnect;
 }
 
 static GstClockTime get_interval(GstGpudirectSrc *self)

@@ -53,6 +53,17 @@ enum on_disconnect {
 enum start { START_NEWEST, START_OLDEST };
 enum on_eos { ON_EOS_EOS, ON_EOS_WAIT };
 
+/* The source's own properties. */
+struct src_options {
+    enum on_disconnect on_disconnect;
+    enum on_eos on_eos;
+    enum start start;
+    guint connection_timeout; /* s */
+    GstClockTime processing_deadline;
+    guint busy_poll; /* µs */
+    gboolean tells_submit_time;
+};
+
 /* Whether pictures come; the streaming thread's. */
 struct src_signal {
     gint present;        /* atomic: the property */
@@ -78,13 +89,10 @@ struct _GstGpudirectSrc {
 
     /* Properties; under the object lock. */
     struct settings settings;
-    enum on_disconnect on_disconnect;
-    enum on_eos on_eos;
-    enum start start;
-    guint connection_timeout; /* s */
-    GstClockTime processing_deadline;
-    guint busy_poll; /* µs */
-    gboolean tells_submit_time;
+    struct src_options options;
+    gboolean started; /* from before start() looks at them until stop() */
+
+    struct settings running; /* the copy that the element runs by */
 
     /* From start to stop. Replaced under input_lock, which is held to look at it from other
      * threads. */
@@ -147,6 +155,11 @@ struct _GstGpudirectSrc {
     struct src_latency latency;
     GstClockTime frame_duration;
 };
+
+/* --- element.c ---------------------------------------------------------------------------- */
+
+/* As they are now: all but busy_poll may change at any time. */
+struct src_options gst_gpudirect_src_get_options(GstGpudirectSrc *self);
 
 /* --- device.c ----------------------------------------------------------------------------- */
 
@@ -246,7 +259,7 @@ void gst_gpudirect_src_reset_times(GstGpudirectSrc *self);
 /* --- input.c ------------------------------------------------------------------------------ */
 
 /* Opens an input on a device by the properties, and closes it. FALSE: an error was posted. */
-gboolean gst_gpudirect_src_open(GstGpudirectSrc *self, const gchar *address);
+gboolean gst_gpudirect_src_open(GstGpudirectSrc *self);
 void gst_gpudirect_src_close(GstGpudirectSrc *self);
 
 /* What this input, and those before it, counted; from any thread. */
@@ -254,9 +267,6 @@ void gst_gpudirect_src_get_info(GstGpudirectSrc *self, struct input_info *info);
 
 /* The property "stats"; also posted as an element message when the stream ends. */
 GstStructure *gst_gpudirect_src_make_stats(GstGpudirectSrc *self);
-
-/* The property; g_free it. */
-gchar *gst_gpudirect_src_get_address(GstGpudirectSrc *self);
 
 /* Makes acquire come back, until FALSE is set. */
 void gst_gpudirect_src_interrupt(GstGpudirectSrc *self, gboolean interrupted);

@@ -50,7 +50,7 @@
 static void reckon(GstGpudirectSrc *self, GstClockTime *min, GstClockTime *max)
 {
     const struct src_latency *latency = &self->latency;
-    GstClockTime deadline = MIN(self->processing_deadline, LONGEST);
+    GstClockTime deadline = MIN(self->options.processing_deadline, LONGEST);
     GstClockTime jitter = MIN(latency->most - latency->least, JITTER_MAX);
     GstClockTime hold = GST_CLOCK_TIME_NONE;
 
@@ -163,7 +163,7 @@ void gst_gpudirect_src_stamp_linked(GstGpudirectSrc *self, const struct gpud_fra
         place_by_sender(self, head, pts, wire_time(info->dts), buffer);
     if (!g_queue_is_empty(&self->waiting))
         gst_gpudirect_src_push_events(self, TRUE);
-    if (GST_CLOCK_TIME_IS_VALID(submitted) && self->tells_submit_time)
+    if (GST_CLOCK_TIME_IS_VALID(submitted) && gst_gpudirect_src_get_options(self).tells_submit_time)
         meta_add_submit_time(buffer, submitted);
     gboolean known = GST_BUFFER_PTS_IS_VALID(buffer) && GST_CLOCK_TIME_IS_VALID(now.running);
     gint64 here = time_now_at(&now, self->waited ? now.system : submitted);
@@ -218,9 +218,9 @@ void gst_gpudirect_src_reset_times(GstGpudirectSrc *self)
     self->settling = SETTLING;
     GST_OBJECT_LOCK(self);
     /* A card's driver needs one to write into, or stops. */
-    gboolean card = self->settings.address && g_str_has_prefix(self->settings.address, "v4l2:");
+    gboolean card = self->running.address && g_str_has_prefix(self->running.address, "v4l2:");
     memset(&self->latency, 0, sizeof(self->latency));
-    self->latency.slots = self->settings.slots - (card ? 1 : 0);
+    self->latency.slots = self->running.slots - (card ? 1 : 0);
     self->latency.least = self->latency.most = card ? 0 : LATENESS_GUESS;
     self->frame_duration = GST_CLOCK_TIME_NONE;
     GST_OBJECT_UNLOCK(self);

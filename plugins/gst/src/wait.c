@@ -54,12 +54,12 @@ static void tell_waiting(GstGpudirectSrc *self, const struct gpud_error *error)
     gchar *names = join_channels();
     gchar *text =
         g_strdup_printf("Waiting for a sender on \"%s\": %s; sending now: %s.",
-                        self->settings.address, error->reason, names[0] ? names : "nobody");
+                        self->running.address, error->reason, names[0] ? names : "nobody");
 
     self->waiting_told = TRUE;
     /* Twice: gst-launch-1.0 prints the second one of these only. */
     GST_ELEMENT_INFO_WITH_DETAILS(self, RESOURCE, OPEN_READ, ("%s", text), ("%s", text),
-                                  ("address", G_TYPE_STRING, self->settings.address, "reason",
+                                  ("address", G_TYPE_STRING, self->running.address, "reason",
                                    G_TYPE_STRING, error->reason, "sending", G_TYPE_STRING, names,
                                    NULL));
     g_free(text);
@@ -69,6 +69,7 @@ static void tell_waiting(GstGpudirectSrc *self, const struct gpud_error *error)
 static GstFlowReturn check_timeout(GstGpudirectSrc *self, const struct gpud_error *error)
 {
     gint64 now = g_get_monotonic_time();
+    guint timeout = gst_gpudirect_src_get_options(self).connection_timeout;
 
     if (self->linked || self->input->ops->configure)
         return GST_FLOW_OK;
@@ -76,14 +77,13 @@ static GstFlowReturn check_timeout(GstGpudirectSrc *self, const struct gpud_erro
         self->waiting_since = now;
     if (!self->waiting_told && now - self->waiting_since >= WAITING_TOLD_AFTER)
         tell_waiting(self, error);
-    if (self->connection_timeout == 0 ||
-        now - self->waiting_since < (gint64)self->connection_timeout * G_TIME_SPAN_SECOND)
+    if (timeout == 0 || now - self->waiting_since < (gint64)timeout * G_TIME_SPAN_SECOND)
         return GST_FLOW_OK;
     GST_ELEMENT_ERROR(
         self, RESOURCE, OPEN_READ,
         ("No sender on \"%s\" within %u s: start gpudirectsink with this address, or raise "
          "connection-timeout.",
-         self->settings.address, self->connection_timeout),
+         self->running.address, timeout),
         ("%s", error->reason));
     return GST_FLOW_ERROR;
 }
@@ -128,7 +128,7 @@ static GstFlowReturn not_connected(GstGpudirectSrc *self, const struct gpud_erro
 static GstFlowReturn stream_ended(GstGpudirectSrc *self)
 {
     gst_gpudirect_src_signal_gone(self, "the sender ended its stream");
-    if (self->on_eos == ON_EOS_EOS)
+    if (gst_gpudirect_src_get_options(self).on_eos == ON_EOS_EOS)
         return GST_FLOW_EOS;
     self->ended = TRUE;
     gst_gpudirect_src_break_times(self); /* the next one has times of its own */
@@ -151,9 +151,10 @@ static GstFlowReturn sender_lost(GstGpudirectSrc *self, const struct gpud_error 
         g_object_notify(G_OBJECT(self), "active-path");
         return GST_FLOW_OK;
     }
-    if (self->on_disconnect == ON_DISCONNECT_EOS)
+    enum on_disconnect mode = gst_gpudirect_src_get_options(self).on_disconnect;
+    if (mode == ON_DISCONNECT_EOS)
         return GST_FLOW_EOS;
-    if (self->on_disconnect == ON_DISCONNECT_ERROR) {
+    if (mode == ON_DISCONNECT_ERROR) {
         gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_READ, error, "The sender is lost");
         return GST_FLOW_ERROR;
     }
@@ -199,7 +200,7 @@ GstFlowReturn gst_gpudirect_src_no_frame(GstGpudirectSrc *self, enum gpud_status
         return self->linked ? sender_lost(self, error) : not_connected(self, error);
     default:
         what = g_strdup_printf("Cannot receive from %s at \"%s\"", self->input->ops->what,
-                               self->settings.address);
+                               self->running.address);
         gpud_gst_error_post(GST_ELEMENT(self), self->frames ? GPUD_GST_READ : GPUD_GST_OPEN_SOURCE,
                             error, what);
         g_free(what);
