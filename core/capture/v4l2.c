@@ -3,6 +3,8 @@
 
 #include "capture/v4l2.h"
 
+#include "base/text.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/videodev2.h>
@@ -99,6 +101,7 @@ enum gpud_status gpud_v4l2_open(struct gpud_v4l2 *node, struct gpud_error *error
     gpud_print(node->driver, "%.*s", (int)sizeof(capability.driver),
                (const char *)capability.driver);
     gpud_print(node->card, "%.*s", (int)sizeof(capability.card), (const char *)capability.card);
+    gpud_text_clean(node->card, strlen(node->card)); /* a device names itself, and was cut */
     return GPUD_OK;
 fail:
     gpud_v4l2_close(node);

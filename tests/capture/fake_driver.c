@@ -303,7 +303,9 @@ static int dispatch(unsigned long request_code, void *argument)
         raw->device_caps = driver->capabilities ? driver->capabilities : video | V4L2_CAP_STREAMING;
         raw->capabilities = raw->device_caps | V4L2_CAP_DEVICE_CAPS | V4L2_CAP_VIDEO_OUTPUT;
         memcpy(raw->driver, "fake", 5);
-        memset(raw->card, 'x', sizeof(raw->card)); /* no room for the NUL */
+        /* No room for the NUL, and cut within a character, as names of USB devices are. */
+        memset(raw->card, 'x', sizeof(raw->card));
+        raw->card[sizeof(raw->card) - 1] = 0xc3;
         return 0;
     }
     case VIDIOC_ENUM_FMT:

@@ -52,6 +52,7 @@ static void test_addresses(void)
     CHECK(strcmp(info.path, "none") == 0 && strcmp(info.driver, "fake") == 0, "%s %s", info.path,
           info.driver);
     CHECK_EQUAL(strlen(info.card), 32);
+    CHECK(info.card[30] == 'x' && info.card[31] == '?', "%s", info.card);
     struct gpud_frame *frame;
     EXPECT(GPUD_INVALID, "not configured", gpud_capture_acquire(bench.capture, 0, &frame, &e));
     bench_close(&bench);
