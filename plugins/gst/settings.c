@@ -81,8 +81,25 @@ void settings_install(GObjectClass *klass, const struct setting_texts *texts)
     gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_SLOW_RECEIVER, 0);
 }
 
+/* The core takes any bytes for a path; messages and structures of GStreamer take UTF-8 only. */
+static gboolean check_text(GstElement *element, const gchar *name, const gchar *text)
+{
+    if (!text || g_utf8_validate(text, -1, NULL))
+        return TRUE;
+    gchar *shown = g_utf8_make_valid(text, -1);
+    GST_ELEMENT_ERROR(
+        element, RESOURCE, SETTINGS,
+        ("The property %s is not valid UTF-8: \"%s\". Give it in UTF-8.", name, shown), (NULL));
+    g_free(shown);
+    return FALSE;
+}
+
 gboolean settings_check(GstElement *element, const struct settings *settings)
 {
+    if (!check_text(element, "address", settings->address) ||
+        !check_text(element, "device", settings->device) ||
+        !check_text(element, "access", settings->access))
+        return FALSE;
     if (settings->slots >= SLOTS_MIN)
         return TRUE;
     GST_ELEMENT_ERROR(element, RESOURCE, SETTINGS,

@@ -220,7 +220,9 @@ static gchar *refuse(GError **error, GstURIError code, const gchar *format, ...)
     va_start(arguments, format);
     gchar *text = g_strdup_vprintf(format, arguments);
     va_end(arguments);
-    g_set_error_literal(error, GST_URI_ERROR, code, text);
+    gchar *shown = g_utf8_make_valid(text, -1); /* percent signs spell any byte */
+    g_set_error_literal(error, GST_URI_ERROR, code, shown);
+    g_free(shown);
     g_free(text);
     return NULL;
 }

@@ -169,6 +169,30 @@ GST_START_TEST(test_address_senseless)
 }
 GST_END_TEST
 
+/* A path may be any bytes; what GStreamer shows must be UTF-8. */
+GST_START_TEST(test_address_not_utf8)
+{
+    GstElement *element = gst_element_factory_make(__i__ ? "gpudirectsrc" : "gpudirectsink", NULL);
+    GstBus *bus = gst_bus_new();
+    GError *error;
+
+    gst_element_set_bus(element, bus);
+    g_object_set(element, "address", "unix:/tmp/p\xe4th/s", NULL);
+    gst_element_set_state(element, GST_STATE_PAUSED);
+    GstMessage *message = ends_wait_message(bus, GST_MESSAGE_ERROR, 5);
+    fail_unless(message != NULL);
+    gst_message_parse_error(message, &error, NULL);
+    fail_unless(g_error_matches(error, GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_SETTINGS));
+    fail_unless(g_utf8_validate(error->message, -1, NULL));
+    fail_unless(strstr(error->message, "address is not valid UTF-8"), "%s", error->message);
+    g_error_free(error);
+    gst_message_unref(message);
+    gst_element_set_state(element, GST_STATE_NULL);
+    gst_object_unref(bus);
+    gst_object_unref(element);
+}
+GST_END_TEST
+
 GST_START_TEST(test_too_few_slots)
 {
     expect_error(SEND "address=few slots=1", GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_SETTINGS,
@@ -375,6 +399,7 @@ static Suite *elements_suite(void)
     tcase_add_test(tc, test_metadata);
     tcase_add_test(tc, test_address_missing);
     tcase_add_test(tc, test_address_senseless);
+    tcase_add_loop_test(tc, test_address_not_utf8, 0, 2);
     tcase_add_test(tc, test_too_few_slots);
     tcase_add_test(tc, test_access);
     tcase_add_test(tc, test_address_in_use);

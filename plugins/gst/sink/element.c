@@ -274,7 +274,7 @@ static void set_started(GstGpudirectSink *self, gboolean started)
 
 static gboolean open_by_settings(GstGpudirectSink *self)
 {
-    if (!check_address(self) || !settings_check(GST_ELEMENT(self), &self->running))
+    if (!settings_check(GST_ELEMENT(self), &self->running) || !check_address(self))
         return FALSE;
     g_atomic_int_set(&self->unlocked, FALSE);
     g_atomic_int_set(&self->live, -1);
