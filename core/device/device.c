@@ -52,8 +52,8 @@ enum gpud_status gpud_context_create(const struct gpud_context_params *params,
     }
     gpud_log_init(&made->log, params->log, params->log_user, params->log_level);
     pthread_mutex_init(&made->lock, NULL);
-    gpud_keeper_init(&made->watch);
-    gpud_keeper_init(&made->later);
+    gpud_worker_init(&made->watch);
+    gpud_worker_init(&made->later);
     *context = made;
     return GPUD_OK;
 }
@@ -74,11 +74,11 @@ static size_t devices_in_use(struct gpud_context *context)
 void gpud_context_drain(struct gpud_context *context)
 {
     int64_t deadline = gpud_deadline(SETTLING_MAX);
-    while (atomic_load(&context->ending) || !gpud_keeper_is_idle(&context->later)) {
+    while (atomic_load(&context->ending) || !gpud_worker_is_idle(&context->later)) {
         if (gpud_now() >= deadline)
             return;
-        gpud_keeper_hurry(&context->watch);
-        gpud_keeper_hurry(&context->later);
+        gpud_worker_hurry(&context->watch);
+        gpud_worker_hurry(&context->later);
         clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = GPUD_MSEC / 2}, NULL);
     }
 }
@@ -91,8 +91,8 @@ void gpud_context_destroy(struct gpud_context **context)
     *context = NULL;
     /* A frame that was released a moment ago comes back from a driver's thread. */
     int64_t deadline = gpud_deadline(GPUD_SEC);
-    gpud_keeper_hurry(&gone->watch);
-    gpud_keeper_hurry(&gone->later);
+    gpud_worker_hurry(&gone->watch);
+    gpud_worker_hurry(&gone->later);
     while (devices_in_use(gone) && gpud_now() < deadline)
         clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = GPUD_MSEC / 2}, NULL);
     if (devices_in_use(gone)) {
@@ -101,8 +101,8 @@ void gpud_context_destroy(struct gpud_context **context)
                        devices_in_use(gone));
         return;
     }
-    gpud_keeper_finish(&gone->watch);
-    gpud_keeper_finish(&gone->later);
+    gpud_worker_finish(&gone->watch);
+    gpud_worker_finish(&gone->later);
     while (gone->device_count) {
         struct gpud_device *device = gone->devices[--gone->device_count];
         device->ops->close(device);

@@ -12,21 +12,21 @@
 /* A function that is called again after as many ns as it returned, until it returns less than 0.
  * The record is part of what the function works on, so that there is always room to take things
  * apart; its last call may free it. */
-struct gpud_chore {
-    struct gpud_chore *next;
+struct gpud_work {
+    struct gpud_work *next;
     int64_t (*fn)(void *arg);
     void *arg;
     int64_t due;
 };
 
 /* The thread that calls them; it sleeps when there are none. */
-struct gpud_keeper {
+struct gpud_worker {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     pthread_t thread;
     bool started, stopping, hurried;
-    unsigned outstanding; /* chores, those being called included */
-    struct gpud_chore *chores;
+    unsigned outstanding; /* counts those being called, too */
+    struct gpud_work *list;
 };
 
 struct gpud_context {
@@ -37,8 +37,8 @@ struct gpud_context {
     size_t device_count;
     struct gpud_memory **local; /* memories shared inside the process; index = local_id - 1 */
     size_t local_count;
-    struct gpud_keeper watch; /* never calls a driver: what it does gets through, always */
-    struct gpud_keeper later; /* takes apart what devices may still have been using */
+    struct gpud_worker watch; /* never calls a driver: what it does gets through, always */
+    struct gpud_worker later; /* takes apart what devices may still have been using */
     atomic_uint ending;       /* links on their way from the one to the other */
 };
 
@@ -50,25 +50,25 @@ struct gpud_device *gpud_device_ref(struct gpud_device *device);
  * of it left, unless a device is stuck. Not under a lock. */
 void gpud_context_drain(struct gpud_context *context);
 
-/* --- keeper.c ------------------------------------------------------------------------------ */
+/* --- worker.c ------------------------------------------------------------------------------ */
 
-void gpud_keeper_init(struct gpud_keeper *keeper);
+void gpud_worker_init(struct gpud_worker *worker);
 
-/* Before the first chore; again does no harm. */
-enum gpud_status gpud_keeper_start(struct gpud_keeper *keeper, struct gpud_error *error);
+/* Before anything is added; again does no harm. */
+enum gpud_status gpud_worker_start(struct gpud_worker *worker, struct gpud_error *error);
 
 /* Ends the thread; what is not finished is never called again. */
-void gpud_keeper_finish(struct gpud_keeper *keeper);
+void gpud_worker_finish(struct gpud_worker *worker);
 
-/* Calls fn(arg) soon. A chore may be added to another keeper in its last call. */
-void gpud_keeper_add(struct gpud_keeper *keeper, struct gpud_chore *chore, int64_t (*fn)(void *arg),
+/* Calls fn(arg) soon. In its last call, work may be added to another worker. */
+void gpud_worker_add(struct gpud_worker *worker, struct gpud_work *work, int64_t (*fn)(void *arg),
                      void *arg);
 
 /* Calls everything now. */
-void gpud_keeper_hurry(struct gpud_keeper *keeper);
+void gpud_worker_hurry(struct gpud_worker *worker);
 
 /* Whether everything is finished. */
-bool gpud_keeper_is_idle(struct gpud_keeper *keeper);
+bool gpud_worker_is_idle(struct gpud_worker *worker);
 
 /* --- memory.c ------------------------------------------------------------------------------ */
 

@@ -178,7 +178,7 @@ static void put_word(struct obstacle *obstacle, struct gpud_queue *queue)
      * frames are never waited for before they were sent, so that only a test can stop it for good.
      */
     for (int64_t deadline = gpud_deadline(10 * GPUD_SEC);
-         !gpud_keeper_is_idle(&side.context->later);
+         !gpud_worker_is_idle(&side.context->later);
          nanosleep(&(struct timespec){.tv_nsec = GPUD_MSEC}, NULL))
         CHECK(gpud_now() < deadline, "memory is not given back");
     obstacle->words = words_make(&side, 4096, &handle);

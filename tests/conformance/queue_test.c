@@ -251,7 +251,7 @@ static void test_close_stuck(const char *device)
     CHECK_TOOK(start, 900, 3000);
     obstacle_remove(obstacle, false);
     /* What was kept aside is given back now, before the process and its driver end. */
-    for (int64_t deadline = SOON; aside && !gpud_keeper_is_idle(&aside->later); usleep(1000))
+    for (int64_t deadline = SOON; aside && !gpud_worker_is_idle(&aside->later); usleep(1000))
         CHECK(gpud_now() < deadline, "what was stuck is not given back");
 }
 

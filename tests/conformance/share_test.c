@@ -308,7 +308,7 @@ static void test_legacy(struct side *side, const char *device)
         CHECK(!near, "a refusal leaves something behind");
         gpud_memory_unref(&memory[i]);
     }
-    for (int64_t deadline = SOON; !gpud_keeper_is_idle(&side->context->later); usleep(1000))
+    for (int64_t deadline = SOON; !gpud_worker_is_idle(&side->context->later); usleep(1000))
         CHECK(gpud_now() < deadline, "memory is not given back");
     gpud_cuda_enter(cuda);
     CHECK(gpud_cu.mem_free(address) == CUDA_SUCCESS, "cuMemFree");

@@ -229,9 +229,9 @@ static enum gpud_status open_cuda(struct gpud_device *device, struct gpud_error 
     struct cuda_device *cuda = calloc(1, sizeof(*cuda));
     if (!cuda)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a device");
-    enum gpud_status status = gpud_keeper_start(&device->context->watch, error);
+    enum gpud_status status = gpud_worker_start(&device->context->watch, error);
     if (status == GPUD_OK)
-        status = gpud_keeper_start(&device->context->later, error);
+        status = gpud_worker_start(&device->context->later, error);
     if (status == GPUD_OK)
         status = make_context(cuda, device, error);
     if (status != GPUD_OK) {

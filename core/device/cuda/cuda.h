@@ -5,7 +5,7 @@
  *
  * A stream may wait for a word that a peer writes, so it may be stuck until the peer's death is
  * noticed. Therefore nothing here waits for a stream without a deadline, and what a driver frees
- * only after all streams are at rest (it waits inside) is freed by the context's `later` keeper,
+ * only after all streams are at rest (it waits inside) is freed by the context's `later` worker,
  * after every stream of the device has passed the point at which it was given up. */
 #ifndef GPUD_CUDA_CUDA_H
 #define GPUD_CUDA_CUDA_H
@@ -24,7 +24,7 @@
 struct cuda_queue {
     struct cuda_queue *next; /* of the device */
     CUstream stream;
-    struct gpud_chore end;      /* once it was destroyed, ... */
+    struct gpud_work end;       /* once it was destroyed, ... */
     struct gpud_device *device; /* ... keeping this open */
     atomic_int failed;          /* the CUresult that ended it; 0: none */
     atomic_uint untold;         /* completions that have not been told yet */
@@ -92,7 +92,7 @@ struct cuda_memory {
     bool by_handle;             /* given away by a legacy handle */
     int64_t given_up;           /* when its owner had no use for it any more */
     struct gpud_memory *memory; /* while it waits to be freed, */
-    struct gpud_chore end;      /* by this */
+    struct gpud_work end;       /* by this */
     bool fenced;                /* the fences are complete */
     CUevent *fences;            /* one for each queue that had work then */
     unsigned fence_count;

@@ -220,7 +220,7 @@ static int64_t free_when_passed(void *arg)
 }
 
 /* The driver waits for streams when it frees, and one may wait for a peer that is dead: so this is
- * the keeper's work. */
+ * the worker's work. */
 static void free_memory(struct gpud_memory *memory)
 {
     struct cuda_device *device = gpud_cuda_device(memory->device);
@@ -230,7 +230,7 @@ static void free_memory(struct gpud_memory *memory)
     gpud_cuda_enter(device);
     record->fenced = set_fences(device, record);
     gpud_cuda_leave();
-    gpud_keeper_add(&memory->device->context->later, &record->end, free_when_passed, record);
+    gpud_worker_add(&memory->device->context->later, &record->end, free_when_passed, record);
 }
 
 /* --- somebody else's ------------------------------------------------------------------------ */

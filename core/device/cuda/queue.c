@@ -148,10 +148,10 @@ static int64_t retire(void *arg)
 static void destroy(struct gpud_queue *queue)
 {
     struct cuda_queue *gone = queue->backend;
-    struct gpud_keeper *keeper = &queue->device->context->later;
+    struct gpud_worker *worker = &queue->device->context->later;
     gone->device = gpud_device_ref(queue->device);
     if (retire(gone) >= 0)
-        gpud_keeper_add(keeper, &gone->end, retire, gone);
+        gpud_worker_add(worker, &gone->end, retire, gone);
 }
 
 static enum gpud_status wrap(struct gpud_queue *queue, void *stream, struct gpud_error *error)

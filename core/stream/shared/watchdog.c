@@ -35,7 +35,7 @@ struct gpud_watchdog {
     _Atomic uint32_t poison[GPUD_PAGE_ENTRIES]; /* the value that the watchdog wrote; 0: none */
     atomic_bool broken, ending;
     int64_t ended;
-    struct gpud_chore chore; /* to watch, and then to finish */
+    struct gpud_work work; /* to watch, and then to finish */
     void (*done)(void *arg);
     void *arg;
 };
@@ -113,7 +113,7 @@ enum gpud_status gpud_watchdog_create(struct gpud_device *device, struct gpud_pa
         destroy(made);
         return status;
     }
-    gpud_keeper_add(&device->context->watch, &made->chore, watch, made);
+    gpud_worker_add(&device->context->watch, &made->work, watch, made);
     *watchdog = made;
     return GPUD_OK;
 }
@@ -309,7 +309,7 @@ static int64_t watch(void *arg)
     if (!(waits_are_over(watchdog) && posts_are_done(watchdog)) &&
         gpud_now() - watchdog->ended < POSTS_PATIENCE)
         return TURN_ENDING;
-    gpud_keeper_add(&watchdog->device->context->later, &watchdog->chore, finish, watchdog);
+    gpud_worker_add(&watchdog->device->context->later, &watchdog->work, finish, watchdog);
     return -1;
 }
 
@@ -320,8 +320,8 @@ void gpud_watchdog_end(struct gpud_watchdog **watchdog, void (*done)(void *arg),
     gone->done = done;
     gone->arg = arg;
     gone->ended = gpud_now();
-    struct gpud_keeper *keeper = &gone->device->context->watch;
+    struct gpud_worker *worker = &gone->device->context->watch;
     atomic_fetch_add(&gone->device->context->ending, 1);
     atomic_store(&gone->ending, true); /* the last that is touched here */
-    gpud_keeper_hurry(keeper);
+    gpud_worker_hurry(worker);
 }

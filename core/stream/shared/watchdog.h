@@ -60,7 +60,7 @@ void gpud_watchdog_post_now(struct gpud_watchdog *watchdog, uint32_t entry, uint
 bool gpud_watchdog_is_broken(const struct gpud_watchdog *watchdog);
 
 /* Lets everything go that still waits. What our own queues have yet to post is waited for, some
- * seconds at most; then done(arg) is called from the context's `later` keeper, and the page goes.
+ * seconds at most; then done(arg) is called from the context's `later` worker, and the page goes.
  * done may be NULL. */
 void gpud_watchdog_end(struct gpud_watchdog **watchdog, void (*done)(void *arg), void *arg);
 

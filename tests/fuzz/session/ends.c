@@ -74,7 +74,7 @@ void ends_close_bent(struct ends *ends)
 static void wait_for_rest(struct gpud_context *context)
 {
     for (int64_t until = watch_time() + 5 * WATCH_PATIENCE;
-         !gpud_keeper_is_idle(&context->watch) || !gpud_keeper_is_idle(&context->later);) {
+         !gpud_worker_is_idle(&context->watch) || !gpud_worker_is_idle(&context->later);) {
         if (watch_time() > until)
             watch_fail("the watch over a link that is over does not end");
         usleep(200);

@@ -1,0 +1,136 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Deferred work: what must be looked at again until a device or a peer has come to rest. */
+#include "base/clock.h"
+#include "device/device.h"
+
+void gpud_worker_init(struct gpud_worker *worker)
+{
+    *worker = (struct gpud_worker){0};
+    pthread_mutex_init(&worker->lock, NULL);
+    gpud_cond_init(&worker->changed);
+}
+
+/* Takes what is due off the list. Under the lock. */
+static struct gpud_work *take_due(struct gpud_worker *worker, int64_t now)
+{
+    struct gpud_work *due = NULL, **last = &due, **link = &worker->list;
+    while (*link) {
+        struct gpud_work *work = *link;
+        if (!worker->hurried && work->due > now) {
+            link = &work->next;
+            continue;
+        }
+        *link = work->next;
+        work->next = NULL;
+        *last = work;
+        last = &work->next;
+    }
+    worker->hurried = false;
+    return due;
+}
+
+static int64_t next_due(const struct gpud_worker *worker)
+{
+    int64_t first = INT64_MAX;
+    for (const struct gpud_work *work = worker->list; work; work = work->next)
+        first = work->due < first ? work->due : first;
+    return first;
+}
+
+static void *run(void *arg)
+{
+    struct gpud_worker *worker = arg;
+    pthread_mutex_lock(&worker->lock);
+    while (!worker->stopping) {
+        struct gpud_work *due = take_due(worker, gpud_now());
+        if (!due) {
+            int64_t until = next_due(worker);
+            struct timespec at = gpud_timespec(until);
+            if (until == INT64_MAX)
+                pthread_cond_wait(&worker->changed, &worker->lock); /* for the next work */
+            else
+                pthread_cond_timedwait(&worker->changed, &worker->lock, &at);
+            continue;
+        }
+        pthread_mutex_unlock(&worker->lock);
+        struct gpud_work *again = NULL;
+        unsigned finished = 0;
+        while (due) {
+            struct gpud_work *work = due;
+            due = work->next;
+            int64_t pause = work->fn(work->arg);
+            if (pause < 0) {
+                finished++; /* and perhaps freed */
+                continue;
+            }
+            work->due = gpud_now() + pause;
+            work->next = again;
+            again = work;
+        }
+        pthread_mutex_lock(&worker->lock);
+        worker->outstanding -= finished;
+        while (again) {
+            struct gpud_work *work = again;
+            again = work->next;
+            work->next = worker->list;
+            worker->list = work;
+        }
+    }
+    pthread_mutex_unlock(&worker->lock);
+    return NULL;
+}
+
+enum gpud_status gpud_worker_start(struct gpud_worker *worker, struct gpud_error *error)
+{
+    pthread_mutex_lock(&worker->lock);
+    if (!worker->started)
+        worker->started = pthread_create(&worker->thread, NULL, run, worker) == 0;
+    bool started = worker->started;
+    pthread_mutex_unlock(&worker->lock);
+    return started ? GPUD_OK
+                   : gpud_fail(error, GPUD_NO_MEMORY, "the system has no thread left (ulimit -u)");
+}
+
+void gpud_worker_add(struct gpud_worker *worker, struct gpud_work *work, int64_t (*fn)(void *arg),
+                     void *arg)
+{
+    *work = (struct gpud_work){.fn = fn, .arg = arg};
+    pthread_mutex_lock(&worker->lock);
+    struct gpud_work **last = &worker->list;
+    while (*last)
+        last = &(*last)->next;
+    *last = work;
+    worker->outstanding++;
+    pthread_cond_signal(&worker->changed);
+    pthread_mutex_unlock(&worker->lock);
+}
+
+void gpud_worker_hurry(struct gpud_worker *worker)
+{
+    pthread_mutex_lock(&worker->lock);
+    worker->hurried = true;
+    pthread_cond_signal(&worker->changed);
+    pthread_mutex_unlock(&worker->lock);
+}
+
+bool gpud_worker_is_idle(struct gpud_worker *worker)
+{
+    pthread_mutex_lock(&worker->lock);
+    bool idle = worker->outstanding == 0;
+    pthread_mutex_unlock(&worker->lock);
+    return idle;
+}
+
+void gpud_worker_finish(struct gpud_worker *worker)
+{
+    pthread_mutex_lock(&worker->lock);
+    worker->stopping = true;
+    pthread_cond_signal(&worker->changed);
+    pthread_mutex_unlock(&worker->lock);
+    if (worker->started)
+        pthread_join(worker->thread, NULL);
+    pthread_cond_destroy(&worker->changed);
+    pthread_mutex_destroy(&worker->lock);
+}
