@@ -252,6 +252,21 @@ void *gpud_device_get_native(const struct gpud_device *device)
     return device->ops->native ? device->ops->native(device) : NULL;
 }
 
+const char *gpud_device_kind(const struct gpud_device *device)
+{
+    return device->ops->name;
+}
+
+void gpud_device_ask_link(const struct gpud_device *from, const struct gpud_device *to,
+                          struct gpud_device_link *link)
+{
+    if (from->ops->link)
+        from->ops->link(from, to, link);
+    else
+        gpud_print(link->reason, "%s devices tell nothing of ways from one to another",
+                   from->ops->name);
+}
+
 void gpud_pointer_identify(const void *pointer, struct gpud_pointer_info *info)
 {
     *info = (struct gpud_pointer_info){.kind = GPUD_POINTER_HOST};

@@ -46,6 +46,13 @@ struct gpud_context {
 
 struct gpud_device *gpud_device_ref(struct gpud_device *device);
 
+/* "host", "opencl": the part of the name before the colon. */
+const char *gpud_device_kind(const struct gpud_device *device);
+
+/* What the vendor says of the way between two devices of one kind. */
+void gpud_device_ask_link(const struct gpud_device *from, const struct gpud_device *to,
+                          struct gpud_device_link *link);
+
 /* Waits, not for long, until what was given up is taken apart: whoever ended a link finds nothing
  * of it left, unless a device is stuck. Not under a lock. */
 void gpud_context_drain(struct gpud_context *context);
@@ -144,9 +151,6 @@ enum gpud_status gpud_queue_join(struct gpud_queue *later, struct gpud_queue *ea
                                  struct gpud_error *error);
 
 /* --- signal.c ------------------------------------------------------------------------------ */
-
-/* Whether the device's queues wait for and post words by themselves. */
-bool gpud_device_has_signals(const struct gpud_device *device);
 
 enum gpud_status gpud_signal_create(struct gpud_memory *memory, uint64_t offset,
                                     struct gpud_signal **signal, struct gpud_error *error);

@@ -121,7 +121,7 @@ struct gpud_queue_ops {
     /* Enqueues; both memories are this device's. */
     enum gpud_status (*copy)(struct gpud_queue *queue, const struct gpud_copy *copy,
                              struct gpud_error *error);
-    /* Starts what was enqueued. NULL: enqueueing starts. */
+    /* Starts what was enqueued; nothing to do where enqueueing starts it. */
     enum gpud_status (*flush)(struct gpud_queue *queue, struct gpud_error *error);
     /* Calls fn after what was enqueued before it, and after the fn of those calls before it that
      * are not yet answered: one at a time, in the order of the queue. On failure fn is not called.
@@ -131,9 +131,9 @@ struct gpud_queue_ops {
     /* Waits until all that was enqueued is done. */
     enum gpud_status (*finish)(struct gpud_queue *queue, int64_t deadline,
                                struct gpud_error *error);
-    /* CPU access to memory that has no host address, after what was enqueued before it; NULL where
-     * all memory has. GPUD_TIMEOUT leaves nothing mapped. unmap: what was written goes to the
-     * memory, in the order of the queue; on failure nothing is mapped any more, and it is lost. */
+    /* CPU access, after what was enqueued before it. GPUD_TIMEOUT leaves nothing mapped. unmap:
+     * what was written goes to the memory, in the order of the queue; on failure nothing is mapped
+     * any more, and it is lost. */
     enum gpud_status (*map)(struct gpud_queue *queue, struct gpud_memory *memory, uint64_t offset,
                             uint64_t size, unsigned access, int64_t deadline, void **data,
                             struct gpud_error *error);
@@ -142,8 +142,9 @@ struct gpud_queue_ops {
     /* The application's own queue (a CUstream) as one of ours, for signals and joins; it stays the
      * application's. Fills a queue that the caller owns; costs nothing, needs no end. */
     enum gpud_status (*wrap)(struct gpud_queue *queue, void *native, struct gpud_error *error);
-    /* A fence behind what is on the queue now; await: what is enqueued from now on runs after it,
-     * on any queue of the device, as often as one likes; drop: at any time. */
+    /* With GPUD_CAP_FENCES. A fence behind what is on the queue now; await: what is enqueued from
+     * now on runs after it, on any queue of the device, as often as one likes; drop: at any time.
+     */
     enum gpud_status (*mark)(struct gpud_queue *queue, void **fence, struct gpud_error *error);
     enum gpud_status (*await)(struct gpud_queue *queue, void *fence, struct gpud_error *error);
     void (*drop)(struct gpud_device *device, void *fence);
@@ -163,8 +164,8 @@ enum gpud_status gpud_signal_import_word(struct gpud_signal *signal,
                                          const struct gpud_handle *handle,
                                          struct gpud_error *error);
 
-/* All NULL where a device cannot wait for words by itself: then hand-overs are posted by the host
- * when the queue says that it is done. */
+/* With GPUD_CAP_SIGNALS. Without it, hand-overs are posted by the host when the queue says that it
+ * is done. */
 struct gpud_signal_ops {
     /* The word starts at 0. memory is TARGET memory of this device, or wrapped host memory with a
      * word at offset. */
@@ -193,13 +194,17 @@ struct gpud_signal_ops {
                                struct gpud_error *error);
 };
 
-/* What a device can do, as far as the choice of a route needs to know; goes over the wire. */
+/* What a device can do; each bit says one thing. They go over the wire: a value never changes its
+ * meaning. What no bit says, every backend does. */
 enum gpud_device_caps {
-    GPUD_CAP_HOST_MEMORY = 1 << 0,     /* its memory has a CPU address */
+    GPUD_CAP_HOST = 1 << 0,            /* it is the host: its memory is the host's own */
     GPUD_CAP_SHARE = 1 << 1,           /* can export memory for others of its kind to map */
     GPUD_CAP_BUS_ADDRESSABLE = 1 << 2, /* cl_amd_bus_addressable_memory, proved */
-    GPUD_CAP_SIGNALS = 1 << 3,         /* its queues wait for words, and post them, by themselves */
-    GPUD_CAP_PAGE_SIGNALS = 1 << 4, /* and the words lie in host pages that several devices see */
+    GPUD_CAP_SIGNALS = 1 << 3,         /* its queues wait for words, and post them */
+    GPUD_CAP_PAGE_SIGNALS = 1 << 4,    /* the words lie in host pages that several devices see */
+    GPUD_CAP_CPU_ADDRESSABLE = 1 << 5, /* all its memory has a CPU address, all the time */
+    GPUD_CAP_SYNCHRONOUS = 1 << 6,     /* the CPU copies: done when the call returns */
+    GPUD_CAP_FENCES = 1 << 7,          /* its queues can wait for one another */
 };
 
 /* Devices whose memory a device can write by itself, by their uuid. */

@@ -77,8 +77,7 @@ enum gpud_status gpud_queue_copy(struct gpud_queue *queue, const struct gpud_cop
 
 enum gpud_status gpud_queue_flush(struct gpud_queue *queue, struct gpud_error *error)
 {
-    return queue->device->ops->queue->flush ? queue->device->ops->queue->flush(queue, error)
-                                            : GPUD_OK;
+    return queue->device->ops->queue->flush(queue, error);
 }
 
 enum gpud_status gpud_queue_on_complete(struct gpud_queue *queue, gpud_complete_fn fn, void *arg,
@@ -90,7 +89,7 @@ enum gpud_status gpud_queue_on_complete(struct gpud_queue *queue, gpud_complete_
 enum gpud_status gpud_queue_finish(struct gpud_queue *queue, int64_t deadline,
                                    struct gpud_error *error)
 {
-    if (!(queue->device->caps & GPUD_CAP_HOST_MEMORY))
+    if (!(queue->device->caps & GPUD_CAP_SYNCHRONOUS))
         atomic_fetch_add_explicit(&queue->waits, 1, memory_order_relaxed);
     return queue->device->ops->queue->finish(queue, deadline, error);
 }
@@ -108,12 +107,16 @@ enum gpud_status gpud_queue_wrap(struct gpud_device *device, void *native, struc
 
 bool gpud_device_has_fences(const struct gpud_device *device)
 {
-    return device->ops->queue->mark != NULL;
+    return device->caps & GPUD_CAP_FENCES;
 }
 
 enum gpud_status gpud_queue_mark(struct gpud_queue *queue, struct gpud_fence *fence,
                                  struct gpud_error *error)
 {
+    if (!gpud_device_has_fences(queue->device))
+        return gpud_fail(error, GPUD_UNSUPPORTED,
+                         "the queues of %s cannot wait for one another: wait for the queue itself",
+                         queue->device->info.name);
     struct gpud_fence made = {.device = queue->device};
     enum gpud_status status = queue->device->ops->queue->mark(queue, &made.native, error);
     if (status == GPUD_OK)
@@ -201,9 +204,6 @@ enum gpud_status gpud_queue_map(struct gpud_queue *queue, struct gpud_memory *me
         return gpud_fail(error, GPUD_INVALID, "mapping %llu bytes at %llu of a memory of %llu",
                          (unsigned long long)size, (unsigned long long)offset,
                          (unsigned long long)memory->size);
-    if (!queue->device->ops->queue->map)
-        return gpud_fail(error, GPUD_UNSUPPORTED, "memory of %s cannot be mapped by the CPU",
-                         queue->device->info.name);
     pthread_mutex_lock(&memory->map_lock);
     enum gpud_status status = map_range(queue, memory, offset, size, access, deadline, data, error);
     pthread_mutex_unlock(&memory->map_lock);

@@ -6,11 +6,6 @@
 
 #include <stdlib.h>
 
-bool gpud_device_has_signals(const struct gpud_device *device)
-{
-    return device->caps & GPUD_CAP_SIGNALS;
-}
-
 static enum gpud_status no_signals(const struct gpud_device *device, struct gpud_error *error)
 {
     return gpud_fail(error, GPUD_UNSUPPORTED, "the queues of %s wait for no signals%s%s",
@@ -44,7 +39,7 @@ static enum gpud_status finish_new(struct gpud_signal *made, enum gpud_status st
 enum gpud_status gpud_signal_create(struct gpud_memory *memory, uint64_t offset,
                                     struct gpud_signal **signal, struct gpud_error *error)
 {
-    if (!gpud_device_has_signals(memory->device))
+    if (!(memory->device->caps & GPUD_CAP_SIGNALS))
         return no_signals(memory->device, error);
     struct gpud_signal *made = new_signal(memory, offset);
     if (!made)
@@ -62,7 +57,7 @@ enum gpud_status gpud_signal_export(struct gpud_signal *signal, struct gpud_hand
 enum gpud_status gpud_signal_import(struct gpud_memory *memory, const struct gpud_handle *handle,
                                     struct gpud_signal **signal, struct gpud_error *error)
 {
-    if (!gpud_device_has_signals(memory->device))
+    if (!(memory->device->caps & GPUD_CAP_SIGNALS))
         return no_signals(memory->device, error);
     struct gpud_signal *made = new_signal(memory, 0);
     if (!made)

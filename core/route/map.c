@@ -15,7 +15,7 @@ static bool can_connect(const struct gpud_endpoint *sender, const struct gpud_en
         return false;
     }
     if (!gpud_endpoints_share_device(sender, receiver) &&
-        !(sender->caps & receiver->caps & GPUD_CAP_HOST_MEMORY)) {
+        !(sender->caps & receiver->caps & GPUD_CAP_HOST)) {
         gpud_print_n(why, GPUD_REASON_MAX, "the frames are on %s and are wanted on %s",
                      sender->device, receiver->device);
         return false;

@@ -47,7 +47,7 @@ void gpud_endpoint_describe(struct gpud_endpoint *endpoint, const struct gpud_de
     memset(endpoint, 0, sizeof(*endpoint));
     gpud_print(endpoint->name, "%s", name ? name : program_invocation_short_name);
     gpud_print(endpoint->device, "%s", device->info.name);
-    gpud_print(endpoint->kind, "%s", device->ops->name);
+    gpud_print(endpoint->kind, "%s", gpud_device_kind(device));
     gpud_print(endpoint->no_direct, "%s", device->no_direct);
     endpoint->caps = device->caps;
     endpoint->aperture = device->aperture;

@@ -22,7 +22,7 @@ static bool can_connect(const struct gpud_endpoint *sender, const struct gpud_en
 /* Seconds for a byte between a device and the host's memory, which the host is in already. */
 static bool add_time(const struct gpud_endpoint *end, double *time)
 {
-    if (end->caps & GPUD_CAP_HOST_MEMORY)
+    if (end->caps & GPUD_CAP_HOST)
         return true;
     if (end->host_rate == 0)
         return false;

@@ -29,11 +29,8 @@ void gpud_device_get_link(const struct gpud_device *from, const struct gpud_devi
     gpud_print(found.name, "%s", name_of(gpud_device_distance(from, to)));
     if (from == to)
         found.direct = true;
-    else if (from->ops == to->ops && from->ops->link)
-        from->ops->link(from, to, &found);
-    else if (from->ops == to->ops)
-        gpud_print(found.reason, "%s devices tell nothing of ways from one to another",
-                   from->ops->name);
+    else if (strcmp(gpud_device_kind(from), gpud_device_kind(to)) == 0)
+        gpud_device_ask_link(from, to, &found);
     else if (is_one_card(from, to))
         gpud_print(found.reason,
                    "they are one GPU under two drivers' names, which share no memory: use %s at "

@@ -25,7 +25,7 @@ static void load(void)
 
 static bool is_host(const struct gpud_device *device)
 {
-    return device->caps & GPUD_CAP_HOST_MEMORY;
+    return device->caps & GPUD_CAP_HOST;
 }
 
 /* The device's place in the tree, or NULL. */

@@ -359,7 +359,7 @@ static void obey(const char *device, struct order *order)
         if (order->task == PEER_POSTS)
             WORKS(gpud_signal_import(memory, &order->signal, &signal, &e));
         nanosleep(&(struct timespec){.tv_nsec = order->delay_ms * GPUD_MSEC}, NULL);
-        if ((is_host(&side) || has_page_signals(&side)) && order->task == PEER_POSTS) {
+        if ((is_cpu_addressable(&side) || has_page_signals(&side)) && order->task == PEER_POSTS) {
             /* The word lies in the memory itself: leave it alone. */
             fill(memory->host, order->size / 2, order->seed);
         } else {

@@ -56,11 +56,16 @@ void say_device(const char *device);
 void side_open(struct side *side, const char *device);
 void side_close(struct side *side);
 
-/* On the host what is enqueued is done before the call returns: its queue cannot be made to stand
- * still. */
-static inline bool is_host(const struct side *side)
+/* What is enqueued is done before the call returns: such a queue cannot be made to stand still. */
+static inline bool is_synchronous(const struct side *side)
 {
-    return side->device->caps & GPUD_CAP_HOST_MEMORY;
+    return side->device->caps & GPUD_CAP_SYNCHRONOUS;
+}
+
+/* Its memory has a CPU address all the time. */
+static inline bool is_cpu_addressable(const struct side *side)
+{
+    return side->device->caps & GPUD_CAP_CPU_ADDRESSABLE;
 }
 
 /* Where the words of its signals lie: in host pages that both sides see, or in the memory itself.

@@ -109,6 +109,64 @@ static void test_on_complete(struct side *side)
     gpud_memory_unref(&to);
 }
 
+/* --- capabilities ------------------------------------------------------------------------------
+ */
+
+/* What a queue that is not waited for has done when the copy's call returns. */
+static void test_synchronous(struct side *side)
+{
+    say("a synchronous queue has copied when the call returns");
+    struct gpud_memory *memory = make_full(side, 9999, 1), *source = make_full(side, 9999, 2);
+    struct gpud_copy copy = {.to = memory, .from = source, .row_bytes = 9999, .rows = 1};
+    uint64_t waits = atomic_load(&side->queue->waits);
+    WORKS(gpud_queue_copy(side->queue, &copy, &e));
+    CHECK_PATTERN(memory->host, 9999, 2);
+    WORKS(gpud_queue_finish(side->queue, 0, &e));
+    CHECK(atomic_load(&side->queue->waits) == waits, "a finished queue counts as waited for");
+    gpud_memory_unref(&memory);
+    gpud_memory_unref(&source);
+}
+
+/* The copy behind the fence stands still with the queue that the fence is on, and no longer. */
+static void test_fences(struct side *side)
+{
+    struct gpud_fence fence;
+    if (!gpud_device_has_fences(side->device)) {
+        say("a device without fences says so");
+        EXPECT(GPUD_UNSUPPORTED, gpud_queue_mark(side->queue, &fence, &e));
+        return;
+    }
+    say("a queue waits for another's fence, as often as one likes, also when the fence is gone");
+    struct gpud_memory *memory = make_full(side, 9999, 1), *source = make_full(side, 9999, 2);
+    struct gpud_copy copy = {.to = memory, .from = source, .row_bytes = 9999, .rows = 1};
+    struct gpud_queue *later;
+    WORKS(gpud_queue_create(side->device, &later, &e));
+    struct obstacle *obstacle = obstacle_put(side->queue);
+    WORKS(gpud_queue_mark(side->queue, &fence, &e));
+    WORKS(gpud_queue_await(later, &fence, &e));
+    WORKS(gpud_queue_await(later, &fence, &e));
+    gpud_fence_drop(&fence);
+    WORKS(gpud_queue_copy(later, &copy, &e));
+    EXPECT(GPUD_TIMEOUT, gpud_queue_finish(later, gpud_deadline(30 * GPUD_MSEC), &e));
+    obstacle_remove(obstacle, false);
+    WORKS(gpud_queue_finish(later, SOON, &e));
+    READ_PATTERN(side, memory, 2);
+    gpud_queue_unref(&later);
+    gpud_memory_unref(&memory);
+    gpud_memory_unref(&source);
+}
+
+static void test_capabilities(struct side *side)
+{
+    struct gpud_memory *memory = make_full(side, 100, 1);
+    CHECK(!memory->host == !is_cpu_addressable(side), "CPU-addressable memory is%s announced",
+          memory->host ? " not" : "");
+    gpud_memory_unref(&memory);
+    if (is_synchronous(side))
+        test_synchronous(side);
+    test_fences(side);
+}
+
 /* --- queues that stand still ------------------------------------------------------------------ */
 
 struct told {
@@ -289,8 +347,9 @@ static void everything(const char *device)
 {
     struct side side;
     side_open(&side, device);
+    test_capabilities(&side);
     test_on_complete(&side);
-    if (!is_host(&side)) {
+    if (!is_synchronous(&side)) {
         test_finish_deadline(&side);
         test_map_deadline(&side);
         test_destroy_busy(&side);
@@ -314,9 +373,9 @@ int main(int argc, char **argv)
 
     struct side side;
     side_open(&side, argv[1]);
-    bool host = is_host(&side);
+    bool synchronous = is_synchronous(&side);
     side_close(&side);
-    if (!host)
+    if (!synchronous)
         test_close_stuck(argv[1]);
     return 0;
 }

@@ -129,7 +129,7 @@ static void test_share(struct side *side, const char *device)
     WORKS(gpud_memory_export(memory, &order.memory, &e));
     PEER_FINISH(peer_start(device, &order));
     struct gpud_memory *far;
-    if (is_host(side))
+    if (is_cpu_addressable(side))
         EXPECT(GPUD_NO_ACCESS, gpud_memory_import(side->device, &order.memory, memory->size,
                                                   GPUD_USAGE_TARGET, &far, &e));
     gpud_memory_unref(&memory);
@@ -324,13 +324,13 @@ static void everything(const char *device)
     test_local_handles(&side);
     test_target(&side, device);
     test_share(&side, device);
-    if (is_host(&side))
+    if (is_cpu_addressable(&side))
         test_lies_of_files(&side);
     else if (side.device->caps & GPUD_CAP_BUS_ADDRESSABLE)
         test_lies_of_addresses(&side);
     else if (side.device->caps & GPUD_CAP_SHARE)
         test_lies_of_allocations(&side);
-    if (strcmp(side.device->ops->name, "cuda") == 0)
+    if (strcmp(gpud_device_kind(side.device), "cuda") == 0)
         test_legacy(&side, device);
     side_close(&side);
 }

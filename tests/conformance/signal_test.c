@@ -166,18 +166,18 @@ static void test_wait_queue(struct ends *ends)
 {
     say("a queue waits for the word, and finds the bytes that were sent before it");
     struct gpud_memory *seen, *source;
-    bool host = is_host(&ends->owner);
+    bool synchronous = is_synchronous(&ends->owner);
     WORKS(gpud_memory_alloc(ends->owner.device, SIZE / 2, &seen, &e));
     WORKS(gpud_memory_alloc(ends->writer.device, SIZE / 2, &source, &e));
     for (uint32_t value = 1; value <= 20; value++) {
         write_pattern(&ends->writer, source, value);
-        if (!host) {
+        if (!synchronous) {
             enqueue_take(ends, value, seen);
             if (value <= 3)
                 EXPECT(GPUD_TIMEOUT, gpud_queue_finish(ends->owner.queue, IN(30), &e));
         }
         enqueue_give(ends, value, source);
-        if (host)
+        if (synchronous)
             enqueue_take(ends, value, seen);
         WORKS(gpud_queue_finish(ends->owner.queue, SOON, &e));
         READ_PATTERN(&ends->owner, seen, value);
@@ -213,12 +213,12 @@ static void test_process(struct ends *ends, const char *device)
         .value = 5,
         .delay_ms = 50,
     };
-    bool host = is_host(&ends->owner);
-    if (!host)
+    bool synchronous = is_synchronous(&ends->owner);
+    if (!synchronous)
         enqueue_take(ends, 5, seen);
     pid_t peer = peer_start(device, &order);
     WORKS(gpud_signal_wait_host(ends->signal, 5, SOON, &e));
-    if (host)
+    if (synchronous)
         enqueue_take(ends, 5, seen);
     WORKS(gpud_queue_finish(ends->owner.queue, SOON, &e));
     READ_PATTERN(&ends->owner, seen, 77);
@@ -232,7 +232,7 @@ static void test_process(struct ends *ends, const char *device)
 static void test_poison(struct ends *ends)
 {
     say("poison releases whoever waits for a writer that died");
-    if (is_host(&ends->owner)) {
+    if (is_synchronous(&ends->owner)) {
         EXPECT(GPUD_TIMEOUT, gpud_signal_wait_host(ends->signal, 3, IN(10), &e));
         WORKS(gpud_signal_poison(ends->signal, 3, &e));
         WORKS(gpud_signal_wait_queue(ends->signal, 3, ends->owner.queue, &e));
@@ -256,7 +256,7 @@ static void test_destroy_waiting(const char *device, bool signal_first)
     WORKS(gpud_queue_create(ends.owner.device, &queue, &e));
     EXPECT(GPUD_TIMEOUT, gpud_signal_wait_host(ends.signal, 9, IN(10), &e));
     EXPECT(GPUD_TIMEOUT, gpud_signal_wait_host(ends.signal, 2, IN(10), &e));
-    if (!is_host(&ends.owner)) {
+    if (!is_synchronous(&ends.owner)) {
         WORKS(gpud_signal_wait_queue(ends.signal, 3, queue, &e));
         WORKS(gpud_queue_flush(queue, &e));
     }
@@ -276,13 +276,13 @@ static void test_refusals(struct ends *ends)
     say("signals where there can be none, and handles that lie, are refused");
     struct gpud_signal *signal = NULL;
     struct gpud_handle bad;
-    if (is_host(&ends->owner) || has_page_signals(&ends->owner)) {
+    if (is_cpu_addressable(&ends->owner) || has_page_signals(&ends->owner)) {
         EXPECT(GPUD_INVALID, gpud_signal_create(ends->memory, 2, &signal, &e));
         EXPECT(GPUD_INVALID, gpud_signal_create(ends->memory, SIZE, &signal, &e));
         EXPECT(GPUD_INVALID, gpud_signal_create(ends->memory, SIZE - 3, &signal, &e));
         EXPECT(GPUD_INVALID, gpud_signal_create(ends->memory, UINT64_MAX - 3, &signal, &e));
     }
-    if (!is_host(&ends->owner)) {
+    if (!is_cpu_addressable(&ends->owner)) {
         struct gpud_memory *local;
         WORKS(gpud_memory_alloc(ends->owner.device, SIZE, &local, &e));
         EXPECT(GPUD_UNSUPPORTED, gpud_signal_create(local, 0, &signal, &e));
@@ -317,14 +317,14 @@ static void with(void (*test)(struct ends *ends), const char *device)
     ends_close(&ends);
 }
 
-static void everything(const char *device, bool host)
+static void everything(const char *device, bool synchronous)
 {
     with(test_wait_host, device);
     with(test_create_resets, device);
     with(test_large_values, device);
     with(test_wakes, device);
     with(test_wait_queue, device);
-    if (host)
+    if (synchronous)
         with(test_wait_host_queue, device);
     struct ends ends;
     ends_open(&ends, device);
@@ -343,14 +343,14 @@ int main(int argc, char **argv)
     say_device(argv[1]);
     struct side side;
     side_open(&side, argv[1]);
-    bool host = is_host(&side);
-    if (!gpud_device_has_signals(side.device))
+    bool synchronous = is_synchronous(&side);
+    if (!(side.device->caps & GPUD_CAP_SIGNALS))
         skip("%s", side.device->no_direct);
     side_close(&side);
 
-    everything(argv[1], host);
+    everything(argv[1], synchronous);
     struct baseline before = baseline_take();
-    everything(argv[1], host);
+    everything(argv[1], synchronous);
     say("nothing is left behind");
     BASELINE_CHECK(before);
     return 0;

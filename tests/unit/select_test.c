@@ -9,10 +9,8 @@
 
 static struct gpud_endpoint host_end(void)
 {
-    struct gpud_endpoint end = {.name = "a host",
-                                .device = "host",
-                                .kind = "host",
-                                .caps = GPUD_CAP_HOST_MEMORY | GPUD_CAP_SHARE};
+    struct gpud_endpoint end = {
+        .name = "a host", .device = "host", .kind = "host", .caps = GPUD_CAP_HOST | GPUD_CAP_SHARE};
     memset(end.host, 1, sizeof(end.host));
     return end;
 }

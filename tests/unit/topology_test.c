@@ -47,7 +47,7 @@ int main(int argc, char **argv)
     CHECK(argc == 2, "give the machine's description");
     setenv("HWLOC_XMLFILE", argv[1], 1);
     setenv("HWLOC_THISSYSTEM", "0", 1);
-    struct gpud_device host = {.caps = GPUD_CAP_HOST_MEMORY}, nowhere = at("");
+    struct gpud_device host = {.caps = GPUD_CAP_HOST}, nowhere = at("");
     struct gpud_device one = at("0000:02:00.0"), two = at("0000:03:00.0");
     struct gpud_device beside = at("0000:04:00.0"), far = at("0000:82:00.0");
 

@@ -198,7 +198,7 @@ static void probe(struct gpud_device *device)
         return;
     }
     info->available = info->direct_writes = true;
-    device->caps = GPUD_CAP_SHARE | GPUD_CAP_SIGNALS | GPUD_CAP_PAGE_SIGNALS;
+    device->caps = GPUD_CAP_SHARE | GPUD_CAP_SIGNALS | GPUD_CAP_PAGE_SIGNALS | GPUD_CAP_FENCES;
     probe_reach(device, id);
 }
 

@@ -196,6 +196,11 @@ static void drop(struct gpud_device *device, void *fence)
     gpud_cuda_leave();
 }
 
+static enum gpud_status flush(struct gpud_queue *queue, struct gpud_error *error)
+{
+    return GPUD_OK; /* a stream starts what it is given */
+}
+
 /* --- copies -------------------------------------------------------------------------------- */
 
 CUresult gpud_cuda_copy_rows(CUstream stream, CUdeviceptr to, uint32_t to_stride, CUdeviceptr from,
@@ -273,6 +278,7 @@ const struct gpud_queue_ops gpud_cuda_queue_ops = {
     .create = create,
     .destroy = destroy,
     .copy = copy,
+    .flush = flush,
     .on_complete = gpud_cuda_on_complete,
     .finish = finish,
     .map = gpud_cuda_bounce_map,

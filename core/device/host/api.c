@@ -33,7 +33,8 @@ static void describe(struct gpud_device_info *info)
 
 static void probe(struct gpud_device *device)
 {
-    device->caps = GPUD_CAP_HOST_MEMORY | GPUD_CAP_SHARE | GPUD_CAP_SIGNALS;
+    device->caps = GPUD_CAP_HOST | GPUD_CAP_CPU_ADDRESSABLE | GPUD_CAP_SYNCHRONOUS |
+                   GPUD_CAP_SHARE | GPUD_CAP_SIGNALS;
     device->info.available = true;
     device->info.direct_writes = true;
     describe(&device->info);

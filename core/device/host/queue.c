@@ -30,6 +30,11 @@ static enum gpud_status copy(struct gpud_queue *queue, const struct gpud_copy *c
     return GPUD_OK;
 }
 
+static enum gpud_status flush(struct gpud_queue *queue, struct gpud_error *error)
+{
+    return GPUD_OK;
+}
+
 static enum gpud_status on_complete(struct gpud_queue *queue, gpud_complete_fn fn, void *arg,
                                     struct gpud_error *error)
 {
@@ -42,10 +47,27 @@ static enum gpud_status finish(struct gpud_queue *queue, int64_t deadline, struc
     return GPUD_OK;
 }
 
+static enum gpud_status map(struct gpud_queue *queue, struct gpud_memory *memory, uint64_t offset,
+                            uint64_t size, unsigned access, int64_t deadline, void **data,
+                            struct gpud_error *error)
+{
+    *data = (char *)memory->host + offset;
+    return GPUD_OK;
+}
+
+static enum gpud_status unmap(struct gpud_queue *queue, struct gpud_memory *memory, void *data,
+                              struct gpud_error *error)
+{
+    return GPUD_OK;
+}
+
 const struct gpud_queue_ops gpud_host_queue_ops = {
     .create = create,
     .destroy = destroy,
     .copy = copy,
+    .flush = flush,
     .on_complete = on_complete,
     .finish = finish,
+    .map = map,
+    .unmap = unmap,
 };

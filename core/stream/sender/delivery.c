@@ -411,7 +411,7 @@ enum gpud_status gpud_deliver(struct gpud_sender *sender, const struct gpud_deli
         GPUD_STOP_POINT("sender: described");
         copies |= target->transport->route->ring == GPUD_RING_RECEIVER;
     }
-    if (sender->device->caps & GPUD_CAP_HOST_MEMORY)
+    if (sender->device->caps & GPUD_CAP_SYNCHRONOUS)
         return deliver_now(sender, &pending, copies, error);
     if (orders_itself(sender, delivery)) {
         pace(sender, delivery);

@@ -107,7 +107,7 @@ static void wait_for_deliveries(struct gpud_sender *sender)
         if (sender->links[i]->transport && sender->links[i]->transport->queues.post)
             gpud_queue_join(sender->queue, sender->links[i]->transport->queues.post, NULL);
     gpud_sender_unlock(sender);
-    if (!(sender->device->caps & GPUD_CAP_HOST_MEMORY))
+    if (!(sender->device->caps & GPUD_CAP_SYNCHRONOUS))
         gpud_queue_finish(sender->queue, gpud_deadline(GPUD_SEC / 2), NULL);
     int64_t deadline = gpud_deadline(GPUD_TEARDOWN_DEADLINE);
     const struct timespec nap = {.tv_nsec = GPUD_MSEC / 2};
@@ -167,7 +167,7 @@ enum gpud_status gpud_sender_get_pool(struct gpud_sender *sender, enum gpud_ring
     uint32_t epoch = sender->epoch;
     gpud_sender_unlock(sender);
     enum gpud_status status = gpud_pool_create(
-        device, device->caps & GPUD_CAP_HOST_MEMORY ? NULL : sender->queue,
+        device, device->caps & GPUD_CAP_SYNCHRONOUS ? NULL : sender->queue,
         shareable ? GPUD_USAGE_SHARE : GPUD_USAGE_LOCAL, staging ? sender->device : NULL, &layout,
         epoch, sender->slots, &made, error);
     gpud_sender_lock(sender);

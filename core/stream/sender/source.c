@@ -40,7 +40,7 @@ enum gpud_status gpud_source_copy(struct gpud_sender *sender, struct gpud_queue 
             status = gpud_queue_copy(queue, &copy, error);
         }
     }
-    bool cpu = queue->device->caps & GPUD_CAP_HOST_MEMORY;
+    bool cpu = queue->device->caps & GPUD_CAP_SYNCHRONOUS;
     atomic_fetch_add_explicit(cpu ? &sender->copies_cpu : &sender->copies_gpu, 1,
                               memory_order_relaxed);
     return status;
@@ -99,7 +99,7 @@ enum gpud_status gpud_source_order(struct gpud_sender *sender, struct gpud_queue
 
 bool gpud_source_is_elsewhere(const struct gpud_sender *sender, const struct gpud_frame *frame)
 {
-    return (sender->device->caps & GPUD_CAP_HOST_MEMORY) &&
+    return (sender->device->caps & GPUD_CAP_CPU_ADDRESSABLE) &&
            frame->memory->device != sender->device && !frame->memory->host;
 }
 
