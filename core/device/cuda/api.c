@@ -229,40 +229,46 @@ static enum gpud_status open_cuda(struct gpud_device *device, struct gpud_error 
     struct cuda_device *cuda = calloc(1, sizeof(*cuda));
     if (!cuda)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a device");
+    /* The watchdog over the words that streams wait for runs there. */
     enum gpud_status status = gpud_worker_start(&device->context->watch, error);
     if (status == GPUD_OK)
-        status = gpud_worker_start(&device->context->later, error);
-    if (status == GPUD_OK)
-        status = make_context(cuda, device, error);
+        status = gpud_async_init(&cuda->async, &gpud_cuda_async_ops, device, error);
     if (status != GPUD_OK) {
         free(cuda);
         return status;
     }
-    gpud_cuda_enter(cuda);
-    CUresult result = gpud_cu.stream_create(&cuda->service, CU_STREAM_NON_BLOCKING);
-    gpud_cuda_leave();
+    CUresult result = CUDA_SUCCESS;
+    status = make_context(cuda, device, error);
+    if (status == GPUD_OK) {
+        gpud_cuda_enter(cuda);
+        result = gpud_cu.stream_create(&cuda->service, CU_STREAM_NON_BLOCKING);
+        gpud_cuda_leave();
+    }
     if (result != CUDA_SUCCESS) {
         gpud_cu.device_primary_ctx_release(cuda->id);
-        free(cuda);
-        return gpud_cuda_fail(error, result, "no stream on %s", device->info.name);
+        status = gpud_cuda_fail(error, result, "no stream on %s", device->info.name);
     }
-    cuda->owner = device->context;
+    if (status != GPUD_OK) {
+        gpud_async_finish(&cuda->async);
+        free(cuda);
+        return status;
+    }
     if (!cuda->vmm)
         device->caps &= ~(uint32_t)GPUD_CAP_SHARE;
-    gpud_cond_init(&cuda->wanted);
-    pthread_mutex_init(&cuda->lock, NULL);
-    cuda->last_completion = &cuda->completions;
+    gpud_completion_thread_init(&cuda->completions, &gpud_cuda_async_ops, device);
+    gpud_events_init(&cuda->events, gpud_cuda_event_create, gpud_cuda_event_destroy);
+    gpud_bounces_init(&cuda->bounces, &gpud_cuda_bounce_ops, &cuda->async);
     gpud_cuda_identify_by((CUdevice)device->index, cuda->context);
     device->host_rate = gpud_cuda_host_rate(device);
     device->backend = cuda;
     return GPUD_OK;
 }
 
-/* Everything of the device is gone by now, but for queues that are destroyed and not at rest. */
+/* Everything of the device is gone by now, or else the context would not be destroyed. */
 static void close_cuda(struct gpud_device *device)
 {
     struct cuda_device *cuda = gpud_cuda_device(device);
-    if (!gpud_cuda_attendant_finish(cuda) || cuda->queues) {
+    if (!gpud_completion_thread_finish(&cuda->completions) || gpud_async_count(&cuda->async)) {
         gpud_log_error(&device->context->log, "cuda",
                        "%s: work is stuck on it and its context cannot be released",
                        device->info.name);
@@ -270,14 +276,12 @@ static void close_cuda(struct gpud_device *device)
     }
     gpud_cuda_identify_by((CUdevice)device->index, NULL);
     gpud_cuda_enter(cuda);
-    gpud_cuda_bounces_free(cuda);
+    gpud_bounces_finish(&cuda->bounces);
     gpud_cu.stream_destroy(cuda->service);
-    while (cuda->event_count)
-        gpud_cu.event_destroy(cuda->events[--cuda->event_count]);
+    gpud_events_finish(&cuda->events);
     gpud_cuda_leave();
     gpud_cu.device_primary_ctx_release(cuda->id);
-    pthread_cond_destroy(&cuda->wanted);
-    pthread_mutex_destroy(&cuda->lock);
+    gpud_async_finish(&cuda->async);
     free(cuda);
 }
 

@@ -1,18 +1,15 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The inside of the CUDA backend.
- *
- * A stream may wait for a word that a peer writes, so it may be stuck until the peer's death is
- * noticed. Therefore nothing here waits for a stream without a deadline, and what a driver frees
- * only after all streams are at rest (it waits inside) is freed by the context's `later` worker,
- * after every stream of the device has passed the point at which it was given up. */
+/* The inside of the CUDA backend. What stands still and what must wait: see device/async.h. */
 #ifndef GPUD_CUDA_CUDA_H
 #define GPUD_CUDA_CUDA_H
 
 #include "base/clock.h"
+#include "device/async.h"
+#include "device/bounce.h"
 #include "device/cuda/driver.h"
-#include "device/device.h"
+#include "device/tables.h"
 
 /* How long the driver may take for work that waits for nobody: zeroing, a copy to the host. */
 #define CUDA_SERVICE_TIMEOUT (5 * GPUD_SEC)
@@ -22,55 +19,20 @@
 #define CUDA_HANDLE_GRACE (GPUD_SEC / 2)
 
 struct cuda_queue {
-    struct cuda_queue *next; /* of the device */
+    struct gpud_async_queue async;
     CUstream stream;
-    struct gpud_work end;       /* once it was destroyed, ... */
-    struct gpud_device *device; /* ... keeping this open */
-    atomic_int failed;          /* the CUresult that ended it; 0: none */
-    atomic_uint untold;         /* completions that have not been told yet */
-    uint64_t busy_in;           /* the attendant's round in which it was found busy */
 };
-
-/* Pinned host memory through which the CPU sees device memory. */
-struct cuda_bounce {
-    struct cuda_bounce *next;
-    void *host;
-    uint64_t size;
-    CUevent busy; /* a copy that still uses it; NULL: none */
-    unsigned access;
-    uint64_t offset, length; /* what is mapped */
-};
-
-/* Who is told when what is on a queue is done. */
-struct cuda_completion {
-    struct cuda_completion *next;
-    CUevent event;
-    struct cuda_queue *queue;
-    gpud_complete_fn fn;
-    void *arg;
-};
-
-#define CUDA_EVENTS_KEPT 64
 
 struct cuda_device {
     CUdevice id;
     CUcontext context;
-    struct gpud_context *owner;
-    bool vmm, rdma, read_only_pages;
+    bool vmm, rdma;
     size_t granularity;
     CUstream service; /* for work that waits for nobody */
-
-    pthread_mutex_t lock;      /* of all that follows; never held where the driver may wait */
-    struct cuda_queue *queues; /* those destroyed but not yet at rest included */
-    CUevent events[CUDA_EVENTS_KEPT];
-    unsigned event_count;
-    struct cuda_bounce *idle_bounces, *used_bounces;
-
-    pthread_cond_t wanted;
-    pthread_t attendant; /* tells completions */
-    bool attended, stopping;
-    uint64_t rounds; /* of looking at completions */
-    struct cuda_completion *completions, **last_completion;
+    struct gpud_async async;
+    struct gpud_completion_thread completions;
+    struct gpud_events events;
+    struct gpud_bounces bounces;
 };
 
 enum cuda_memory_kind {
@@ -88,14 +50,9 @@ struct cuda_memory {
     uint64_t mapped;     /* VMM: bytes of the mapping */
     CUmemGenericAllocationHandle handle;
     CUdeviceptr base;           /* IPC: of the allocation that was opened */
-    struct cuda_pinned *pinned; /* the registration that it shares; NULL: somebody else's */
+    struct gpud_pinned *pinned; /* the registration that it shares; NULL: somebody else's */
     bool by_handle;             /* given away by a legacy handle */
-    int64_t given_up;           /* when its owner had no use for it any more */
-    struct gpud_memory *memory; /* while it waits to be freed, */
-    struct gpud_work end;       /* by this */
-    bool fenced;                /* the fences are complete */
-    CUevent *fences;            /* one for each queue that had work then */
-    unsigned fence_count;
+    struct gpud_free_after after;
 };
 
 static inline struct cuda_device *gpud_cuda_device(const struct gpud_device *device)
@@ -162,12 +119,11 @@ enum gpud_status gpud_cuda_export_dmabuf(struct gpud_memory *memory, int *fd, ui
                                          struct gpud_error *error);
 void gpud_cuda_ipc_close(struct cuda_device *device, CUdeviceptr base);
 
-/* Host memory that begins with a page. *pinned is NULL where somebody else has pinned it already.
- * GPUD_UNSUPPORTED: it cannot be: what shares a page with others must not be pinned behind their
- * backs, the driver refuses copies that are pinned in part. */
-enum gpud_status gpud_cuda_pin(struct cuda_device *device, void *data, uint64_t size,
-                               bool read_only, struct cuda_pinned **pinned, CUdeviceptr *address);
-void gpud_cuda_unpin(struct cuda_pinned *pinned);
+/* Host memory as the device addresses it. *pinned is NULL where somebody else has pinned it.
+ * GPUD_UNSUPPORTED: it cannot be pinned. */
+enum gpud_status gpud_cuda_pin(void *data, uint64_t size, bool read_only,
+                               struct gpud_pinned **pinned, CUdeviceptr *address);
+void gpud_cuda_unpin(struct gpud_pinned *pinned);
 
 /* --- memory.c ------------------------------------------------------------------------------ */
 
@@ -178,45 +134,14 @@ enum gpud_status gpud_cuda_map(struct cuda_device *device, CUmemGenericAllocatio
 
 /* --- queue.c ------------------------------------------------------------------------------- */
 
-/* An event that marks what is on the stream now; NULL and *result on failure. Given back with
- * gpud_cuda_event_put(), whatever state it is in. */
-CUevent gpud_cuda_mark(struct cuda_device *device, CUstream stream, CUresult *result);
-void gpud_cuda_event_put(struct cuda_device *device, CUevent event);
+extern const struct gpud_async_ops gpud_cuda_async_ops;
+extern const struct gpud_bounce_ops gpud_cuda_bounce_ops;
 
-/* How far the work before a mark is: CUDA_ERROR_NOT_READY, CUDA_SUCCESS, or how it failed. */
-CUresult gpud_cuda_event_state(CUevent event);
+long gpud_cuda_event_create(void **event);
+void gpud_cuda_event_destroy(void *event);
 
 /* Waits until the stream has passed what is on it now. */
 enum gpud_status gpud_cuda_wait(struct cuda_device *device, CUstream stream, int64_t deadline,
                                 struct gpud_error *error);
-
-/* A pause in a wait that began at `start`: short at first, for what is nearly there. */
-void gpud_cuda_pause(int64_t start);
-
-/* Rows from one address to another, under the context. */
-CUresult gpud_cuda_copy_rows(CUstream stream, CUdeviceptr to, uint32_t to_stride, CUdeviceptr from,
-                             uint32_t from_stride, uint64_t row_bytes, uint32_t rows);
-
-/* --- bounce.c: CPU access to device memory -------------------------------------------------- */
-
-enum gpud_status gpud_cuda_bounce_map(struct gpud_queue *queue, struct gpud_memory *memory,
-                                      uint64_t offset, uint64_t size, unsigned access,
-                                      int64_t deadline, void **data, struct gpud_error *error);
-enum gpud_status gpud_cuda_bounce_unmap(struct gpud_queue *queue, struct gpud_memory *memory,
-                                        void *data, struct gpud_error *error);
-void gpud_cuda_bounces_free(struct cuda_device *device);
-
-/* Copies from pageable memory: the bytes are taken at once, and go up in the order of the queue.
- * The driver would do the same, but wait for a queue that stands still. */
-enum gpud_status gpud_cuda_bounce_copy(struct gpud_queue *queue, const struct gpud_copy *copy,
-                                       struct gpud_error *error);
-
-/* --- attendant.c: completions ---------------------------------------------------------------- */
-
-enum gpud_status gpud_cuda_on_complete(struct gpud_queue *queue, gpud_complete_fn fn, void *arg,
-                                       struct gpud_error *error);
-
-/* Ends the thread; false: some completions are still outstanding. */
-bool gpud_cuda_attendant_finish(struct cuda_device *device);
 
 #endif

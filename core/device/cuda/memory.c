@@ -79,8 +79,7 @@ static void give_back(struct cuda_device *device, struct cuda_memory *record)
         gpud_cuda_ipc_close(device, record->base);
         break;
     case CUDA_MEMORY_PINNED:
-        if (record->pinned)
-            gpud_cuda_unpin(record->pinned);
+        gpud_cuda_unpin(record->pinned);
         break;
     case CUDA_MEMORY_WRAPPED:
     case CUDA_MEMORY_PAGEABLE:
@@ -147,90 +146,19 @@ static enum gpud_status alloc(struct gpud_memory *memory, struct gpud_error *err
 
 /* --- freeing ------------------------------------------------------------------------------- */
 
-static unsigned count_queues(const struct cuda_device *device)
+static void give_back_memory(struct gpud_memory *memory)
 {
-    unsigned count = 0;
-    for (const struct cuda_queue *queue = device->queues; queue; queue = queue->next)
-        count++;
-    return count;
-}
-
-static void drop_fences(struct cuda_memory *record)
-{
-    while (record->fence_count)
-        gpud_cu.event_destroy(record->fences[--record->fence_count]);
-    free(record->fences);
-    record->fences = NULL;
-}
-
-/* Marks every stream of the device; under the lock, so that no queue is destroyed meanwhile, and
- * recording waits for nobody. false: nothing is known of some, and it must be tried again. */
-static bool set_fences(struct cuda_device *device, struct cuda_memory *record)
-{
-    bool complete = true;
-    pthread_mutex_lock(&device->lock);
-    unsigned count = count_queues(device);
-    record->fences = count ? calloc(count, sizeof(*record->fences)) : NULL;
-    if (count && !record->fences)
-        complete = false;
-    for (struct cuda_queue *queue = device->queues; record->fences && queue; queue = queue->next) {
-        CUevent event;
-        if (gpud_cu.event_create(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) {
-            complete = false;
-        } else if (gpud_cu.event_record(event, queue->stream) == CUDA_SUCCESS ||
-                   gpud_cu.event_record(event, queue->stream) == CUDA_SUCCESS) {
-            record->fences[record->fence_count++] = event;
-        } else {
-            gpud_cu.event_destroy(event); /* twice: the stream has failed, and does no more */
-        }
-    }
-    pthread_mutex_unlock(&device->lock);
-    if (!complete)
-        drop_fences(record);
-    return complete;
-}
-
-static bool all_passed(struct cuda_device *device, struct cuda_memory *record)
-{
-    if (!record->fenced)
-        record->fenced = set_fences(device, record);
-    while (record->fence_count &&
-           gpud_cuda_event_state(record->fences[record->fence_count - 1]) != CUDA_ERROR_NOT_READY)
-        gpud_cu.event_destroy(record->fences[--record->fence_count]);
-    return record->fenced && record->fence_count == 0;
-}
-
-static int64_t free_when_passed(void *arg)
-{
-    struct cuda_memory *record = arg;
-    struct gpud_memory *memory = record->memory;
-    struct cuda_device *device = gpud_cuda_device(memory->device);
-    int64_t grace = record->by_handle ? record->given_up + CUDA_HANDLE_GRACE - gpud_now() : 0;
-    gpud_cuda_enter(device);
-    bool passed = all_passed(device, record) && grace <= 0;
-    if (passed)
-        give_back(device, record);
-    gpud_cuda_leave();
-    if (!passed)
-        return grace > GPUD_MSEC ? grace : GPUD_MSEC;
-    drop_fences(record);
+    struct cuda_memory *record = memory->backend;
+    give_back(gpud_cuda_device(memory->device), record);
     free(record);
-    gpud_memory_freed(memory);
-    return -1;
 }
 
-/* The driver waits for streams when it frees, and one may wait for a peer that is dead: so this is
- * the worker's work. */
 static void free_memory(struct gpud_memory *memory)
 {
-    struct cuda_device *device = gpud_cuda_device(memory->device);
     struct cuda_memory *record = memory->backend;
-    record->memory = memory;
-    record->given_up = gpud_now();
-    gpud_cuda_enter(device);
-    record->fenced = set_fences(device, record);
-    gpud_cuda_leave();
-    gpud_worker_add(&memory->device->context->later, &record->end, free_when_passed, record);
+    gpud_free_after(&gpud_cuda_device(memory->device)->async, &record->after, memory,
+                    give_back_memory, record->by_handle ? gpud_deadline(CUDA_HANDLE_GRACE) : 0,
+                    false);
 }
 
 /* --- somebody else's ------------------------------------------------------------------------ */
@@ -271,7 +199,7 @@ static enum gpud_status wrap_host(struct gpud_memory *memory, struct gpud_error 
     if (!record)
         return no_room(error);
     gpud_cuda_enter(device);
-    enum gpud_status status = gpud_cuda_pin(device, memory->host, memory->size, memory->read_only,
+    enum gpud_status status = gpud_cuda_pin(memory->host, memory->size, memory->read_only,
                                             &record->pinned, &record->address);
     gpud_cuda_leave();
     record->kind = CUDA_MEMORY_PINNED;

@@ -4,95 +4,118 @@
 /* Streams and events. */
 #include "device/cuda/cuda.h"
 
-#include <sched.h>
 #include <stdlib.h>
 
-#define SPIN (30 * GPUD_USEC)
-#define NAP_MIN (20 * GPUD_USEC)
-#define NAP_MAX (200 * GPUD_USEC)
+/* --- what the shared parts ask ------------------------------------------------------------- */
 
-/* --- events -------------------------------------------------------------------------------- */
-
-/* Under the context. Events are kept, because making one costs more than a copy's launch. */
-static CUevent take_event(struct cuda_device *device, CUresult *result)
+static void enter(struct gpud_device *device)
 {
-    CUevent event = NULL;
-    pthread_mutex_lock(&device->lock);
-    if (device->event_count)
-        event = device->events[--device->event_count];
-    pthread_mutex_unlock(&device->lock);
-    if (!event) {
-        *result = gpud_cu.event_create(&event, CU_EVENT_DISABLE_TIMING);
-        if (*result != CUDA_SUCCESS)
-            return NULL;
+    gpud_cuda_enter(gpud_cuda_device(device));
+}
+
+static void leave(struct gpud_device *device)
+{
+    gpud_cuda_leave();
+}
+
+long gpud_cuda_event_create(void **event)
+{
+    CUevent made;
+    CUresult result = gpud_cu.event_create(&made, CU_EVENT_DISABLE_TIMING);
+    if (result == CUDA_SUCCESS)
+        *event = made;
+    return result;
+}
+
+void gpud_cuda_event_destroy(void *event)
+{
+    gpud_cu.event_destroy(event);
+}
+
+static void drop_event(struct gpud_device *device, void *event)
+{
+    gpud_events_put(&gpud_cuda_device(device)->events, event);
+}
+
+/* An event behind what is on the stream now; NULL and *result on failure. */
+static CUevent record(struct cuda_device *device, CUstream stream, CUresult *result)
+{
+    long failure = 0;
+    CUevent event = gpud_events_take(&device->events, &failure);
+    *result = event ? gpud_cu.event_record(event, stream) : (CUresult)failure;
+    if (event && *result != CUDA_SUCCESS) {
+        gpud_events_put(&device->events, event);
+        event = NULL;
     }
     return event;
 }
 
-CUevent gpud_cuda_mark(struct cuda_device *device, CUstream stream, CUresult *result)
+static enum gpud_progress mark_stream(struct gpud_device *device, void *stream, void **event)
 {
-    CUevent event = take_event(device, result);
-    if (!event)
-        return NULL;
-    *result = gpud_cu.event_record(event, stream);
-    if (*result == CUDA_SUCCESS)
-        return event;
-    gpud_cuda_event_put(device, event);
-    return NULL;
-}
-
-void gpud_cuda_event_put(struct cuda_device *device, CUevent event)
-{
-    pthread_mutex_lock(&device->lock);
-    bool kept = device->event_count < CUDA_EVENTS_KEPT;
-    if (kept)
-        device->events[device->event_count++] = event;
-    pthread_mutex_unlock(&device->lock);
-    if (!kept)
-        gpud_cu.event_destroy(event);
-}
-
-/* A stream that has failed says so again; an error that is gone was of the question alone. */
-CUresult gpud_cuda_event_state(CUevent event)
-{
-    CUresult result = gpud_cu.event_query(event);
-    if (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY)
-        return result;
-    return gpud_cu.event_query(event);
-}
-
-void gpud_cuda_pause(int64_t start)
-{
-    int64_t waited = gpud_now() - start;
-    if (waited < SPIN) {
-        sched_yield();
-        return;
+    struct cuda_device *cuda = gpud_cuda_device(device);
+    long failure;
+    CUevent made = gpud_events_take(&cuda->events, &failure);
+    if (!made)
+        return GPUD_PROGRESS_FAILED;
+    if (gpud_cu.event_record(made, stream) == CUDA_SUCCESS ||
+        gpud_cu.event_record(made, stream) == CUDA_SUCCESS) {
+        *event = made;
+        return GPUD_PROGRESS_BUSY;
     }
-    int64_t nap = waited / 8;
-    nap = nap < NAP_MIN ? NAP_MIN : nap > NAP_MAX ? NAP_MAX : nap;
-    nanosleep(&(struct timespec){.tv_nsec = nap}, NULL);
+    gpud_events_put(&cuda->events, made);
+    return GPUD_PROGRESS_DONE; /* twice: the stream has failed, and does no more */
 }
+
+static enum gpud_progress progress(CUresult state, long *result)
+{
+    *result = state;
+    return state == CUDA_SUCCESS           ? GPUD_PROGRESS_DONE
+           : state == CUDA_ERROR_NOT_READY ? GPUD_PROGRESS_BUSY
+                                           : GPUD_PROGRESS_FAILED;
+}
+
+/* What has failed says so again; an error that is gone was of the question alone. */
+static enum gpud_progress query_event(void *event, long *result)
+{
+    enum gpud_progress state = progress(gpud_cu.event_query(event), result);
+    return state == GPUD_PROGRESS_FAILED ? progress(gpud_cu.event_query(event), result) : state;
+}
+
+static enum gpud_progress query_stream(void *stream, long *result)
+{
+    enum gpud_progress state = progress(gpud_cu.stream_query(stream), result);
+    return state == GPUD_PROGRESS_FAILED ? progress(gpud_cu.stream_query(stream), result) : state;
+}
+
+static void release(struct gpud_async_queue *async)
+{
+    struct cuda_queue *queue = (struct cuda_queue *)async;
+    gpud_cu.stream_destroy(queue->stream);
+    free(queue);
+}
+
+const struct gpud_async_ops gpud_cuda_async_ops = {
+    .enter = enter,
+    .leave = leave,
+    .mark = mark_stream,
+    .query = query_event,
+    .drop = drop_event,
+    .state = query_stream,
+    .release = release,
+};
 
 enum gpud_status gpud_cuda_wait(struct cuda_device *device, CUstream stream, int64_t deadline,
                                 struct gpud_error *error)
 {
-    CUresult result = gpud_cu.stream_query(stream);
-    if (result == CUDA_SUCCESS)
-        return GPUD_OK;
-    /* Without an event the whole stream is waited for: what is on it uses memory all the same. */
-    CUevent event = gpud_cuda_mark(device, stream, &result);
-    int64_t start = gpud_now();
-    while ((result = event ? gpud_cuda_event_state(event) : gpud_cu.stream_query(stream)) ==
-               CUDA_ERROR_NOT_READY &&
-           gpud_now() < deadline)
-        gpud_cuda_pause(start);
-    if (event)
-        gpud_cuda_event_put(device, event);
-    if (result == CUDA_ERROR_NOT_READY)
+    long result = 0;
+    switch (gpud_async_wait(&device->async, stream, deadline, &result)) {
+    case GPUD_PROGRESS_BUSY:
         return gpud_fail(error, GPUD_TIMEOUT, "the GPU is still busy with what was enqueued");
-    if (result != CUDA_SUCCESS)
-        return gpud_cuda_fail(error, result, "work on the GPU failed");
-    return GPUD_OK;
+    case GPUD_PROGRESS_FAILED:
+        return gpud_cuda_fail(error, (CUresult)result, "work on the GPU failed");
+    default:
+        return GPUD_OK;
+    }
 }
 
 /* --- queues -------------------------------------------------------------------------------- */
@@ -101,57 +124,55 @@ static enum gpud_status create(struct gpud_queue *queue, struct gpud_error *erro
 {
     struct cuda_device *device = gpud_cuda_device(queue->device);
     struct cuda_queue *made = calloc(1, sizeof(*made));
-    if (!made)
+    if (made)
+        made->async.completions =
+            gpud_completions_create(&gpud_cuda_async_ops, &device->completions);
+    if (!made || !made->async.completions) {
+        free(made);
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a queue");
+    }
     gpud_cuda_enter(device);
     CUresult result = gpud_cu.stream_create(&made->stream, CU_STREAM_NON_BLOCKING);
     gpud_cuda_leave();
     if (result != CUDA_SUCCESS) {
+        gpud_completions_unref(made->async.completions);
         free(made);
         return gpud_cuda_fail(error, result, "no stream on %s", queue->device->info.name);
     }
-    pthread_mutex_lock(&device->lock);
-    made->next = device->queues;
-    device->queues = made;
-    pthread_mutex_unlock(&device->lock);
+    made->async.handle = made->stream;
+    gpud_async_add(&device->async, &made->async);
     queue->native = made->stream;
     queue->backend = made;
     return GPUD_OK;
 }
 
-/* It stays on the device's list while it works, so that no memory is freed under it. */
-static int64_t retire(void *arg)
-{
-    struct cuda_queue *queue = arg;
-    struct cuda_device *device = gpud_cuda_device(queue->device);
-    gpud_cuda_enter(device);
-    bool busy = atomic_load(&queue->untold) > 0 ||
-                gpud_cu.stream_query(queue->stream) == CUDA_ERROR_NOT_READY;
-    if (!busy) {
-        pthread_mutex_lock(&device->lock);
-        struct cuda_queue **link = &device->queues;
-        while (*link != queue)
-            link = &(*link)->next;
-        *link = queue->next;
-        pthread_mutex_unlock(&device->lock);
-        gpud_cu.stream_destroy(queue->stream);
-    }
-    gpud_cuda_leave();
-    if (busy)
-        return GPUD_MSEC;
-    struct gpud_device *open = queue->device;
-    free(queue);
-    gpud_device_close(&open);
-    return -1;
-}
-
 static void destroy(struct gpud_queue *queue)
 {
     struct cuda_queue *gone = queue->backend;
-    struct gpud_worker *worker = &queue->device->context->later;
-    gone->device = gpud_device_ref(queue->device);
-    if (retire(gone) >= 0)
-        gpud_worker_add(worker, &gone->end, retire, gone);
+    gpud_async_retire(&gone->async, true);
+}
+
+static enum gpud_status on_complete(struct gpud_queue *queue, gpud_complete_fn fn, void *arg,
+                                    struct gpud_error *error)
+{
+    struct cuda_device *device = gpud_cuda_device(queue->device);
+    struct gpud_completions *completions = ((struct cuda_queue *)queue->backend)->async.completions;
+    CUstream stream = gpud_cuda_stream(queue);
+    gpud_cuda_enter(device);
+    CUresult result = gpud_cu.stream_query(stream);
+    if (result == CUDA_SUCCESS && gpud_completions_are_told(completions)) {
+        gpud_cuda_leave();
+        fn(arg, gpud_completions_failure(completions) ? GPUD_IO : GPUD_OK);
+        return GPUD_OK;
+    }
+    CUevent event = record(device, stream, &result);
+    gpud_cuda_leave();
+    if (!event)
+        return gpud_cuda_fail(error, result, "the driver takes no more work");
+    enum gpud_status status = gpud_completions_add(completions, event, fn, arg, NULL, error);
+    if (status != GPUD_OK)
+        gpud_events_put(&device->events, event);
+    return status;
 }
 
 static enum gpud_status wrap(struct gpud_queue *queue, void *stream, struct gpud_error *error)
@@ -173,7 +194,7 @@ static enum gpud_status mark(struct gpud_queue *queue, void **fence, struct gpud
     struct cuda_device *device = gpud_cuda_device(queue->device);
     CUresult result;
     gpud_cuda_enter(device);
-    CUevent event = gpud_cuda_mark(device, gpud_cuda_stream(queue), &result);
+    CUevent event = record(device, gpud_cuda_stream(queue), &result);
     gpud_cuda_leave();
     *fence = event;
     return event ? GPUD_OK : not_joined(queue, result, error);
@@ -190,10 +211,9 @@ static enum gpud_status await(struct gpud_queue *queue, void *fence, struct gpud
 /* What waits for the event has taken over what it stands for: it can be recorded again. */
 static void drop(struct gpud_device *device, void *fence)
 {
-    struct cuda_device *cuda = gpud_cuda_device(device);
-    gpud_cuda_enter(cuda);
-    gpud_cuda_event_put(cuda, fence);
-    gpud_cuda_leave();
+    enter(device);
+    drop_event(device, fence);
+    leave(device);
 }
 
 static enum gpud_status flush(struct gpud_queue *queue, struct gpud_error *error)
@@ -203,20 +223,20 @@ static enum gpud_status flush(struct gpud_queue *queue, struct gpud_error *error
 
 /* --- copies -------------------------------------------------------------------------------- */
 
-CUresult gpud_cuda_copy_rows(CUstream stream, CUdeviceptr to, uint32_t to_stride, CUdeviceptr from,
-                             uint32_t from_stride, uint64_t row_bytes, uint32_t rows)
+static CUresult copy_rows(CUstream stream, const struct gpud_rows *rows)
 {
-    if (rows == 1 || (to_stride == row_bytes && from_stride == row_bytes))
-        return gpud_cu.memcpy_async(to, from, row_bytes * rows, stream);
+    if (rows->rows == 1 ||
+        (rows->to_stride == rows->row_bytes && rows->from_stride == rows->row_bytes))
+        return gpud_cu.memcpy_async(rows->to, rows->from, rows->row_bytes * rows->rows, stream);
     const CUDA_MEMCPY2D copy = {
         .srcMemoryType = CU_MEMORYTYPE_UNIFIED,
-        .srcDevice = from,
-        .srcPitch = from_stride,
+        .srcDevice = rows->from,
+        .srcPitch = rows->from_stride,
         .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
-        .dstDevice = to,
-        .dstPitch = to_stride,
-        .WidthInBytes = row_bytes,
-        .Height = rows,
+        .dstDevice = rows->to,
+        .dstPitch = rows->to_stride,
+        .WidthInBytes = rows->row_bytes,
+        .Height = rows->rows,
     };
     return gpud_cu.memcpy_2d_async(&copy, stream);
 }
@@ -240,20 +260,26 @@ static enum gpud_status copy(struct gpud_queue *queue, const struct gpud_copy *c
                          "pinned (ulimit -l)",
                          queue->device->info.name);
     CUstream stream = gpud_cuda_stream(queue);
-    CUdeviceptr to = gpud_cuda_address(copy->to) + copy->to_offset;
-    CUdeviceptr from = gpud_cuda_address(copy->from) + copy->from_offset;
-    gpud_cuda_enter(gpud_cuda_device(queue->device));
+    struct cuda_device *device = gpud_cuda_device(queue->device);
+    gpud_cuda_enter(device);
     if (is_pageable(copy->from)) {
-        enum gpud_status status = gpud_cuda_bounce_copy(queue, copy, error);
+        enum gpud_status status = gpud_bounce_copy(&device->bounces, stream, copy, error);
         gpud_cuda_leave();
         return status;
     }
+    const struct gpud_rows rows = {
+        .to = gpud_cuda_address(copy->to) + copy->to_offset,
+        .from = gpud_cuda_address(copy->from) + copy->from_offset,
+        .to_stride = copy->to_stride,
+        .from_stride = copy->from_stride,
+        .row_bytes = copy->row_bytes,
+        .rows = copy->rows,
+    };
     CUresult result;
     if (copy->rows == 1 && is_on_device(copy->to) && is_on_device(copy->from))
-        result = gpud_cu.memcpy_dtod_async(to, from, copy->row_bytes, stream);
+        result = gpud_cu.memcpy_dtod_async(rows.to, rows.from, copy->row_bytes, stream);
     else
-        result = gpud_cuda_copy_rows(stream, to, copy->to_stride, from, copy->from_stride,
-                                     copy->row_bytes, copy->rows);
+        result = copy_rows(stream, &rows);
     gpud_cuda_leave();
     if (result != CUDA_SUCCESS)
         return gpud_cuda_fail(error, result, "a copy on %s", queue->device->info.name);
@@ -267,11 +293,61 @@ static enum gpud_status finish(struct gpud_queue *queue, int64_t deadline, struc
     gpud_cuda_enter(device);
     enum gpud_status status = gpud_cuda_wait(device, gpud_cuda_stream(queue), deadline, error);
     gpud_cuda_leave();
-    int failed = own ? atomic_load(&own->failed) : 0;
-    if (status == GPUD_OK && failed)
-        return gpud_cuda_fail(error, (CUresult)failed, "work on %s failed",
+    long failure = own ? gpud_completions_failure(own->async.completions) : 0;
+    if (status == GPUD_OK && failure)
+        return gpud_cuda_fail(error, (CUresult)failure, "work on %s failed",
                               queue->device->info.name);
     return status;
+}
+
+/* --- bounce pages -------------------------------------------------------------------------- */
+
+static long alloc_pages(void **pages, uint64_t size)
+{
+    return gpud_cu.mem_host_alloc(pages, size, CU_MEMHOSTALLOC_PORTABLE);
+}
+
+static void free_pages(void *pages)
+{
+    gpud_cu.mem_free_host(pages);
+}
+
+static long copy_pages(void *queue, const struct gpud_rows *rows)
+{
+    return copy_rows(queue, rows);
+}
+
+static uint64_t address(const struct gpud_memory *memory)
+{
+    return gpud_cuda_address(memory);
+}
+
+static enum gpud_status fail(struct gpud_error *error, long result, const char *text)
+{
+    return gpud_cuda_fail(error, (CUresult)result, "%s", text);
+}
+
+const struct gpud_bounce_ops gpud_cuda_bounce_ops = {
+    .alloc = alloc_pages,
+    .free = free_pages,
+    .copy = copy_pages,
+    .address = address,
+    .fail = fail,
+};
+
+static enum gpud_status map(struct gpud_queue *queue, struct gpud_memory *memory, uint64_t offset,
+                            uint64_t size, unsigned access, int64_t deadline, void **data,
+                            struct gpud_error *error)
+{
+    return gpud_bounce_map(&gpud_cuda_device(queue->device)->bounces, queue->native, memory, offset,
+                           size, access, deadline, data, error);
+}
+
+static enum gpud_status unmap(struct gpud_queue *queue, struct gpud_memory *memory, void *data,
+                              struct gpud_error *error)
+{
+    return gpud_bounce_unmap(&gpud_cuda_device(queue->device)->bounces, queue->native, memory, data,
+                             error);
 }
 
 const struct gpud_queue_ops gpud_cuda_queue_ops = {
@@ -279,10 +355,10 @@ const struct gpud_queue_ops gpud_cuda_queue_ops = {
     .destroy = destroy,
     .copy = copy,
     .flush = flush,
-    .on_complete = gpud_cuda_on_complete,
+    .on_complete = on_complete,
     .finish = finish,
-    .map = gpud_cuda_bounce_map,
-    .unmap = gpud_cuda_bounce_unmap,
+    .map = map,
+    .unmap = unmap,
     .wrap = wrap,
     .mark = mark,
     .await = await,

@@ -1,16 +1,12 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Memory that others see: handles to and from other processes, and host pages that devices see. Two
- * things the driver does once only, so they are counted here: opening a legacy handle in a context,
- * and pinning a page. */
+/* Memory that others see: handles to and from other processes, and host pages that devices see. */
 #include "device/cuda/cuda.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-static pthread_mutex_t tables = PTHREAD_MUTEX_INITIALIZER;
 
 /* --- export -------------------------------------------------------------------------------- */
 
@@ -91,58 +87,33 @@ enum gpud_status gpud_cuda_export_dmabuf(struct gpud_memory *memory, int *fd, ui
 
 /* --- legacy handles: opened once a context -------------------------------------------------- */
 
-struct opened {
-    struct opened *next;
-    CUcontext context;
-    CUipcMemHandle handle;
-    CUdeviceptr base;
-    unsigned count;
-};
-static struct opened *opened;
-
-static CUresult ipc_open(struct cuda_device *device, const CUipcMemHandle *handle,
-                         CUdeviceptr *base)
+static long open_ipc(const void *handle, uint64_t *base)
 {
-    CUresult result = CUDA_SUCCESS;
-    pthread_mutex_lock(&tables);
-    struct opened *found = opened;
-    while (found && (found->context != device->context ||
-                     memcmp(&found->handle, handle, sizeof(*handle)) != 0))
-        found = found->next;
-    if (!found) {
-        found = malloc(sizeof(*found));
-        result =
-            found ? gpud_cu.ipc_open_mem_handle(base, *handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
-                  : CUDA_ERROR_OUT_OF_MEMORY;
-        if (result == CUDA_SUCCESS) {
-            *found = (struct opened){opened, device->context, *handle, *base, 0};
-            opened = found;
-        } else {
-            free(found);
-            found = NULL;
-        }
-    }
-    if (found) {
-        found->count++;
-        *base = found->base;
-    }
-    pthread_mutex_unlock(&tables);
+    CUipcMemHandle ipc;
+    CUdeviceptr address = 0;
+    memcpy(&ipc, handle, sizeof(ipc));
+    CUresult result =
+        gpud_cu.ipc_open_mem_handle(&address, ipc, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+    *base = address;
     return result;
 }
 
+static void close_ipc(uint64_t base)
+{
+    gpud_cu.ipc_close_mem_handle(base);
+}
+
+static struct gpud_opens opens = {
+    .open = open_ipc,
+    .close = close_ipc,
+    .no_memory = CUDA_ERROR_OUT_OF_MEMORY,
+    .lock = PTHREAD_MUTEX_INITIALIZER,
+};
+_Static_assert(sizeof(CUipcMemHandle) == GPUD_OPEN_HANDLE_SIZE, "the table takes the handle");
+
 void gpud_cuda_ipc_close(struct cuda_device *device, CUdeviceptr base)
 {
-    pthread_mutex_lock(&tables);
-    struct opened **link = &opened;
-    while (*link && ((*link)->context != device->context || (*link)->base != base))
-        link = &(*link)->next;
-    struct opened *found = *link;
-    if (found && --found->count == 0) {
-        *link = found->next;
-        gpud_cu.ipc_close_mem_handle(base);
-        free(found);
-    }
-    pthread_mutex_unlock(&tables);
+    gpud_opens_remove(&opens, device->context, base);
 }
 
 /* --- import; every word of a handle is a peer's ------------------------------------------------
@@ -152,10 +123,10 @@ static enum gpud_status import_ipc(struct gpud_memory *memory, struct cuda_memor
                                    const struct gpud_handle *handle, struct gpud_error *error)
 {
     struct cuda_device *device = gpud_cuda_device(memory->device);
-    CUipcMemHandle ipc;
     size_t size = 0;
-    memcpy(&ipc, &handle->word[1], sizeof(ipc));
-    CUresult result = ipc_open(device, &ipc, &record->base);
+    uint64_t base = 0;
+    CUresult result = (CUresult)gpud_opens_add(&opens, device->context, &handle->word[1], &base);
+    record->base = base;
     if (result != CUDA_SUCCESS)
         return gpud_cuda_fail_as(error, GPUD_UNSUPPORTED, result,
                                  "%s cannot open the peer's memory by its legacy handle (another "
@@ -230,76 +201,44 @@ enum gpud_status gpud_cuda_import(struct gpud_memory *memory, const struct gpud_
 /* --- pinned pages: registered once, for all devices --------------------------------------------
  */
 
-struct cuda_pinned {
-    struct cuda_pinned *next;
-    char *start;
-    uint64_t size;
-    unsigned count;
-};
-static struct cuda_pinned *all_pinned;
-
-static CUresult pin_range(struct cuda_pinned *range, bool read_only)
+static bool pin_range(void *pages, uint64_t size, bool read_only)
 {
     unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
-    if (read_only) {
-        CUresult result = gpud_cu.mem_host_register(range->start, range->size,
-                                                    flags | CU_MEMHOSTREGISTER_READ_ONLY);
-        if (result == CUDA_SUCCESS)
-            return result; /* without the flag pages that cannot be written are refused */
-    }
-    return gpud_cu.mem_host_register(range->start, range->size, flags);
+    if (read_only && gpud_cu.mem_host_register(pages, size, flags | CU_MEMHOSTREGISTER_READ_ONLY) ==
+                         CUDA_SUCCESS)
+        return true; /* without the flag pages that cannot be written are refused */
+    return gpud_cu.mem_host_register(pages, size, flags) == CUDA_SUCCESS;
 }
 
-enum gpud_status gpud_cuda_pin(struct cuda_device *device, void *data, uint64_t size,
-                               bool read_only, struct cuda_pinned **pinned, CUdeviceptr *address)
+static void unpin_range(void *pages)
 {
-    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    struct cuda_pinned *range = malloc(sizeof(*range));
-    if (!range)
-        return GPUD_NO_MEMORY;
-    *range = (struct cuda_pinned){
-        .start = data,
-        .size = (size + page - 1) / page * page,
-        .count = 1,
-    };
-    pthread_mutex_lock(&tables);
-    struct cuda_pinned *found = all_pinned;
-    while (found &&
-           (found->start > range->start || found->start + found->size < range->start + range->size))
-        found = found->next;
-    if (found) {
-        found->count++;
-        free(range);
-        range = found;
-    } else if ((uintptr_t)data % page == 0 && pin_range(range, read_only) == CUDA_SUCCESS) {
-        range->next = all_pinned;
-        all_pinned = range;
-    } else {
-        free(range);
-        range = NULL; /* perhaps the application has pinned it: its addresses will say */
-    }
-    pthread_mutex_unlock(&tables);
+    gpud_cu.mem_host_unregister(pages);
+}
+
+static struct gpud_pins pins = {
+    .pin = pin_range,
+    .unpin = unpin_range,
+    .lock = PTHREAD_MUTEX_INITIALIZER,
+};
+
+enum gpud_status gpud_cuda_pin(void *data, uint64_t size, bool read_only,
+                               struct gpud_pinned **pinned, CUdeviceptr *address)
+{
     CUdeviceptr last;
+    struct gpud_pinned *range;
+    if (!gpud_pins_add(&pins, data, size, read_only, &range))
+        return GPUD_NO_MEMORY;
+    /* Perhaps the application has pinned it: its addresses will say. */
     if (gpud_cu.mem_host_get_device_pointer(address, data, 0) == CUDA_SUCCESS &&
         gpud_cu.mem_host_get_device_pointer(&last, (char *)data + size - 1, 0) == CUDA_SUCCESS) {
         *pinned = range;
         return GPUD_OK;
     }
-    if (range)
-        gpud_cuda_unpin(range);
+    gpud_pins_remove(&pins, range);
     return GPUD_UNSUPPORTED;
 }
 
-void gpud_cuda_unpin(struct cuda_pinned *pinned)
+void gpud_cuda_unpin(struct gpud_pinned *pinned)
 {
-    pthread_mutex_lock(&tables);
-    if (--pinned->count == 0) {
-        struct cuda_pinned **link = &all_pinned;
-        while (*link != pinned)
-            link = &(*link)->next;
-        *link = pinned->next;
-        gpud_cu.mem_host_unregister(pinned->start);
-        free(pinned);
-    }
-    pthread_mutex_unlock(&tables);
+    gpud_pins_remove(&pins, pinned);
 }

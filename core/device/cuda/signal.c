@@ -89,7 +89,7 @@ static enum gpud_status wait_host(struct gpud_signal *signal, uint32_t value, in
         if (gpud_now() >= deadline)
             return gpud_fail(error, GPUD_TIMEOUT, "the signal stands at %u, not yet at %u", seen,
                              value);
-        gpud_cuda_pause(start); /* no GPU can wake a thread */
+        gpud_pause(start); /* no GPU can wake a thread */
     }
 }
 

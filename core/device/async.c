@@ -1,0 +1,130 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The queues of a device: until when each is used, and waiting for one. */
+#include "device/async.h"
+
+#include "base/clock.h"
+
+#include <sched.h>
+
+#define SPIN (30 * GPUD_USEC)
+#define NAP_MIN (20 * GPUD_USEC)
+#define NAP_MAX (200 * GPUD_USEC)
+
+enum gpud_status gpud_async_init(struct gpud_async *async, const struct gpud_async_ops *ops,
+                                 struct gpud_device *device, struct gpud_error *error)
+{
+    enum gpud_status status = gpud_worker_start(&device->context->later, error);
+    if (status != GPUD_OK)
+        return status;
+    *async = (struct gpud_async){.ops = ops, .device = device};
+    pthread_mutex_init(&async->lock, NULL);
+    return GPUD_OK;
+}
+
+void gpud_async_finish(struct gpud_async *async)
+{
+    pthread_mutex_destroy(&async->lock);
+}
+
+void gpud_async_add(struct gpud_async *async, struct gpud_async_queue *queue)
+{
+    queue->async = async;
+    pthread_mutex_lock(&async->lock);
+    queue->next = async->queues;
+    async->queues = queue;
+    pthread_mutex_unlock(&async->lock);
+}
+
+unsigned gpud_async_count(struct gpud_async *async)
+{
+    unsigned count = 0;
+    pthread_mutex_lock(&async->lock);
+    for (const struct gpud_async_queue *queue = async->queues; queue; queue = queue->next)
+        count++;
+    pthread_mutex_unlock(&async->lock);
+    return count;
+}
+
+/* A queue that failed tells of nothing any more, in some drivers. */
+static bool is_at_rest(struct gpud_async_queue *queue)
+{
+    long result;
+    enum gpud_progress state = queue->async->ops->state(queue->handle, &result);
+    if (state == GPUD_PROGRESS_FAILED)
+        gpud_completions_fail(queue->completions);
+    return state != GPUD_PROGRESS_BUSY && gpud_completions_are_told(queue->completions);
+}
+
+static void remove_from_list(struct gpud_async_queue *queue)
+{
+    struct gpud_async *async = queue->async;
+    pthread_mutex_lock(&async->lock);
+    struct gpud_async_queue **link = &async->queues;
+    while (*link != queue)
+        link = &(*link)->next;
+    *link = queue->next;
+    pthread_mutex_unlock(&async->lock);
+}
+
+static int64_t release(void *arg)
+{
+    struct gpud_async_queue *queue = arg;
+    const struct gpud_async_ops *ops = queue->async->ops;
+    struct gpud_device *device = queue->device;
+    ops->enter(device);
+    bool at_rest = is_at_rest(queue);
+    if (at_rest) {
+        remove_from_list(queue);
+        gpud_completions_unref(queue->completions);
+        ops->release(queue);
+    }
+    ops->leave(device);
+    if (!at_rest)
+        return GPUD_MSEC;
+    gpud_device_close(&device);
+    return -1;
+}
+
+void gpud_async_retire(struct gpud_async_queue *queue, bool here)
+{
+    struct gpud_worker *later = &queue->async->device->context->later;
+    queue->device = gpud_device_ref(queue->async->device);
+    if (!here || release(queue) >= 0)
+        gpud_worker_add(later, &queue->end, release, queue);
+}
+
+/* --- waiting ------------------------------------------------------------------------------- */
+
+void gpud_pause(int64_t start)
+{
+    int64_t waited = gpud_now() - start;
+    if (waited < SPIN) {
+        sched_yield();
+        return;
+    }
+    int64_t nap = waited / 8;
+    nap = nap < NAP_MIN ? NAP_MIN : nap > NAP_MAX ? NAP_MAX : nap;
+    nanosleep(&(struct timespec){.tv_nsec = nap}, NULL);
+}
+
+enum gpud_progress gpud_async_wait(struct gpud_async *async, void *queue, int64_t deadline,
+                                   long *result)
+{
+    const struct gpud_async_ops *ops = async->ops;
+    void *event = NULL;
+    if (ops->state(queue, result) == GPUD_PROGRESS_DONE)
+        return GPUD_PROGRESS_DONE;
+    /* Without an event the whole queue is waited for: what is on it uses memory all the same. */
+    ops->mark(async->device, queue, &event);
+    int64_t start = gpud_now();
+    enum gpud_progress state;
+    while ((state = event ? ops->query(event, result) : ops->state(queue, result)) ==
+               GPUD_PROGRESS_BUSY &&
+           gpud_now() < deadline)
+        gpud_pause(start);
+    if (event)
+        ops->drop(async->device, event);
+    return state;
+}

@@ -1,0 +1,362 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Completions. Some drivers call back for each event, from whatever thread they like and in any
+ * order (NVIDIA's OpenCL from five). Of others the callbacks hold up the queue while they run and
+ * may not call the driver, which what is released in a completion does: there a thread looks at the
+ * events. Either way those that wait are told one after the other, in the order of the queue. */
+#include "device/async.h"
+
+#include "base/clock.h"
+
+#include <stdlib.h>
+
+/* Held by the list until it is told, and by the driver's callback. */
+struct gpud_completion {
+    struct gpud_completion *next;
+    struct gpud_completions *completions;
+    unsigned references;
+    void *event;
+    bool done;
+    enum gpud_status status; /* once done */
+    gpud_complete_fn fn;
+    void *arg;
+};
+
+struct gpud_completions {
+    const struct gpud_async_ops *ops;
+    struct gpud_completion_thread *thread;
+    pthread_mutex_t own_lock;
+    pthread_mutex_t *lock; /* of what follows, and of the completions: its own, or the thread's */
+    struct gpud_completion *first, **last;
+    bool telling; /* somebody is, and looks once more before it leaves */
+    bool listed;  /* by the thread */
+    struct gpud_completions *next;
+    unsigned references;
+    atomic_uint untold;
+    atomic_long failure;
+};
+
+struct gpud_completions *gpud_completions_create(const struct gpud_async_ops *ops,
+                                                 struct gpud_completion_thread *thread)
+{
+    struct gpud_completions *made = calloc(1, sizeof(*made));
+    if (!made)
+        return NULL;
+    made->ops = ops;
+    made->thread = thread;
+    made->last = &made->first;
+    made->references = 1;
+    pthread_mutex_init(&made->own_lock, NULL);
+    made->lock = thread ? &thread->lock : &made->own_lock;
+    return made;
+}
+
+static void free_completions(struct gpud_completions *completions)
+{
+    pthread_mutex_destroy(&completions->own_lock);
+    free(completions);
+}
+
+/* Gives up a reference and the lock. */
+static void unref_and_unlock(struct gpud_completions *completions)
+{
+    bool last = --completions->references == 0;
+    pthread_mutex_unlock(completions->lock);
+    if (last)
+        free_completions(completions);
+}
+
+void gpud_completions_unref(struct gpud_completions *completions)
+{
+    pthread_mutex_lock(completions->lock);
+    unref_and_unlock(completions);
+}
+
+bool gpud_completions_are_told(const struct gpud_completions *completions)
+{
+    return atomic_load(&completions->untold) == 0;
+}
+
+long gpud_completions_failure(const struct gpud_completions *completions)
+{
+    return atomic_load(&completions->failure);
+}
+
+/* --- under the lock ------------------------------------------------------------------------ */
+
+static void completion_unref(struct gpud_completion *completion)
+{
+    const struct gpud_completions *all = completion->completions;
+    if (--completion->references > 0)
+        return;
+    all->ops->drop(all->thread ? all->thread->device : NULL, completion->event);
+    if (all->thread)
+        all->thread->outstanding--;
+    free(completion);
+}
+
+/* A queue that has failed goes on failing. */
+static void mark_done(struct gpud_completion *completion, long failure)
+{
+    struct gpud_completions *all = completion->completions;
+    if (completion->done)
+        return;
+    if (failure)
+        atomic_store(&all->failure, failure);
+    completion->done = true;
+    completion->status = atomic_load(&all->failure) ? GPUD_IO : GPUD_OK;
+}
+
+/* The failure that the driver knows of; 0: none, though it may still count the work as under way.
+ */
+static long failure_of(const struct gpud_completion *completion)
+{
+    long result = 0;
+    return completion->completions->ops->query(completion->event, &result) == GPUD_PROGRESS_FAILED
+               ? result
+               : 0;
+}
+
+/* Those that are done at the front of the list. */
+static struct gpud_completion *take_done(struct gpud_completions *completions)
+{
+    struct gpud_completion *first = completions->first, **link = &completions->first;
+    while (*link && (*link)->done)
+        link = &(*link)->next;
+    struct gpud_completion *rest = *link;
+    if (link == &completions->first)
+        return NULL;
+    *link = NULL;
+    completions->first = rest;
+    if (!rest)
+        completions->last = &completions->first;
+    return first;
+}
+
+/* Drops the lock meanwhile: whoever is told may use the queue, or give it up. */
+static void tell_those_done(struct gpud_completions *completions)
+{
+    struct gpud_completion *done;
+    if (completions->telling)
+        return;
+    completions->telling = true;
+    while ((done = take_done(completions))) {
+        pthread_mutex_unlock(completions->lock);
+        for (struct gpud_completion *each = done; each; each = each->next) {
+            each->fn(each->arg, each->status);
+            atomic_fetch_sub(&completions->untold, 1);
+        }
+        pthread_mutex_lock(completions->lock);
+        while (done) {
+            struct gpud_completion *told = done;
+            done = told->next;
+            completion_unref(told);
+        }
+    }
+    completions->telling = false;
+}
+
+/* --- the driver calls back ----------------------------------------------------------------- */
+
+void gpud_completion_done(struct gpud_completion *completion, bool failed)
+{
+    struct gpud_completions *all = completion->completions;
+    pthread_mutex_lock(all->lock);
+    for (struct gpud_completion *before = all->first; !completion->done && before != completion;
+         before = before->next)
+        mark_done(before, failure_of(before));
+    /* Some drivers say what was asked for, not what became of the command. */
+    long failure = failure_of(completion);
+    mark_done(completion, failed && !failure ? -1 : failure);
+    completion_unref(completion);
+    tell_those_done(all);
+    unref_and_unlock(all);
+}
+
+bool gpud_completion_withdraw(struct gpud_completion *completion)
+{
+    struct gpud_completions *all = completion->completions;
+    pthread_mutex_lock(all->lock);
+    bool waits = !completion->done;
+    if (waits) {
+        struct gpud_completion **link = &all->first;
+        while (*link != completion)
+            link = &(*link)->next;
+        *link = completion->next;
+        if (!*link)
+            all->last = link;
+        atomic_fetch_sub(&all->untold, 1);
+        completion->references--;
+    }
+    completion_unref(completion); /* the callback's */
+    unref_and_unlock(all);
+    return waits;
+}
+
+void gpud_completions_fail(struct gpud_completions *completions)
+{
+    pthread_mutex_lock(completions->lock);
+    completions->references++;
+    for (struct gpud_completion *each = completions->first; each; each = each->next) {
+        long failure = failure_of(each);
+        mark_done(each, failure ? failure : -1);
+    }
+    tell_those_done(completions);
+    unref_and_unlock(completions);
+}
+
+/* --- a thread looks ------------------------------------------------------------------------ */
+
+void gpud_completion_thread_init(struct gpud_completion_thread *thread,
+                                 const struct gpud_async_ops *ops, struct gpud_device *device)
+{
+    *thread = (struct gpud_completion_thread){.ops = ops, .device = device};
+    pthread_mutex_init(&thread->lock, NULL);
+    gpud_cond_init(&thread->wanted);
+    thread->last_busy = &thread->busy;
+}
+
+/* The first of a queue that are done now: in order, for one may end a moment after it was asked,
+ * and one behind it be found done. */
+static bool look(struct gpud_completions *completions)
+{
+    struct gpud_completion *each = completions->first;
+    for (; each; each = each->next) {
+        long result = 0;
+        enum gpud_progress state =
+            each->done ? GPUD_PROGRESS_DONE : completions->ops->query(each->event, &result);
+        if (state == GPUD_PROGRESS_BUSY)
+            break;
+        mark_done(each, state == GPUD_PROGRESS_FAILED ? result : 0);
+    }
+    return each != completions->first;
+}
+
+static void put_last(struct gpud_completion_thread *thread, struct gpud_completions *completions)
+{
+    completions->next = NULL;
+    *thread->last_busy = completions;
+    thread->last_busy = &completions->next;
+}
+
+/* Tells those of one queue after the other. Under the lock; false: nobody was told. */
+static bool look_at_all(struct gpud_completion_thread *thread)
+{
+    bool told = false;
+    struct gpud_completions *all = thread->busy;
+    thread->busy = NULL;
+    thread->last_busy = &thread->busy;
+    while (all) {
+        struct gpud_completions *completions = all;
+        all = all->next;
+        completions->listed = false;
+        if (look(completions)) {
+            told = true;
+            tell_those_done(completions);
+        }
+        if (completions->first && !completions->listed) {
+            completions->listed = true;
+            put_last(thread, completions);
+        } else if (--completions->references == 0) {
+            free_completions(completions);
+        }
+    }
+    return told;
+}
+
+static void *run(void *arg)
+{
+    struct gpud_completion_thread *thread = arg;
+    thread->ops->enter(thread->device);
+    int64_t start = gpud_now();
+    pthread_mutex_lock(&thread->lock);
+    while (!thread->stopping) {
+        if (!thread->busy) {
+            pthread_cond_wait(&thread->wanted, &thread->lock); /* for somebody to tell */
+            start = gpud_now();
+        } else if (look_at_all(thread)) {
+            start = gpud_now();
+        } else {
+            pthread_mutex_unlock(&thread->lock);
+            gpud_pause(start);
+            pthread_mutex_lock(&thread->lock);
+        }
+    }
+    pthread_mutex_unlock(&thread->lock);
+    thread->ops->leave(thread->device);
+    return NULL;
+}
+
+/* Under the lock. */
+static bool wake(struct gpud_completions *completions)
+{
+    struct gpud_completion_thread *thread = completions->thread;
+    if (!thread->started)
+        thread->started = pthread_create(&thread->thread, NULL, run, thread) == 0;
+    if (!thread->started)
+        return false;
+    if (!completions->listed) {
+        completions->listed = true;
+        completions->references++;
+        put_last(thread, completions);
+    }
+    pthread_cond_signal(&thread->wanted);
+    return true;
+}
+
+bool gpud_completion_thread_finish(struct gpud_completion_thread *thread)
+{
+    int64_t deadline = gpud_deadline(GPUD_SEC);
+    bool busy = true;
+    while (busy) {
+        pthread_mutex_lock(&thread->lock);
+        busy = thread->outstanding > 0;
+        thread->stopping = !busy || gpud_now() >= deadline;
+        bool stopping = thread->stopping;
+        pthread_cond_signal(&thread->wanted);
+        pthread_mutex_unlock(&thread->lock);
+        if (stopping)
+            break;
+        nanosleep(&(struct timespec){.tv_nsec = GPUD_MSEC}, NULL);
+    }
+    if (thread->started)
+        pthread_join(thread->thread, NULL);
+    if (busy)
+        return false;
+    pthread_cond_destroy(&thread->wanted);
+    pthread_mutex_destroy(&thread->lock);
+    return true;
+}
+
+/* --- what a queue asks for ----------------------------------------------------------------- */
+
+enum gpud_status gpud_completions_add(struct gpud_completions *completions, void *event,
+                                      gpud_complete_fn fn, void *arg,
+                                      struct gpud_completion **completion, struct gpud_error *error)
+{
+    struct gpud_completion *made = malloc(sizeof(*made));
+    if (!made)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory to be told when a queue is done");
+    *made = (struct gpud_completion){
+        .completions = completions, .references = 1, .event = event, .fn = fn, .arg = arg};
+    pthread_mutex_lock(completions->lock);
+    if (completions->thread && !wake(completions)) {
+        pthread_mutex_unlock(completions->lock);
+        free(made);
+        return gpud_fail(error, GPUD_NO_MEMORY, "no thread for completions (ulimit -u)");
+    }
+    if (!completions->thread) {
+        made->references++;
+        completions->references++; /* the callback's */
+    }
+    if (completions->thread)
+        completions->thread->outstanding++;
+    atomic_fetch_add(&completions->untold, 1);
+    *completions->last = made;
+    completions->last = &made->next;
+    pthread_mutex_unlock(completions->lock);
+    if (completion)
+        *completion = completions->thread ? NULL : made;
+    return GPUD_OK;
+}

@@ -1,0 +1,43 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "device/async.h"
+
+void gpud_events_init(struct gpud_events *events, long (*create)(void **event),
+                      void (*destroy)(void *event))
+{
+    events->create = create;
+    events->destroy = destroy;
+    events->count = 0;
+    pthread_mutex_init(&events->lock, NULL);
+}
+
+void gpud_events_finish(struct gpud_events *events)
+{
+    while (events->count)
+        events->destroy(events->kept[--events->count]);
+    pthread_mutex_destroy(&events->lock);
+}
+
+void *gpud_events_take(struct gpud_events *events, long *result)
+{
+    void *event = NULL;
+    pthread_mutex_lock(&events->lock);
+    if (events->count)
+        event = events->kept[--events->count];
+    pthread_mutex_unlock(&events->lock);
+    if (!event && (*result = events->create(&event)) != 0)
+        return NULL;
+    return event;
+}
+
+void gpud_events_put(struct gpud_events *events, void *event)
+{
+    pthread_mutex_lock(&events->lock);
+    bool kept = events->count < GPUD_EVENTS_KEPT;
+    if (kept)
+        events->kept[events->count++] = event;
+    pthread_mutex_unlock(&events->lock);
+    if (!kept)
+        events->destroy(event);
+}

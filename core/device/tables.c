@@ -1,0 +1,123 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "device/tables.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* --- pinned host pages --------------------------------------------------------------------- */
+
+struct gpud_pinned {
+    struct gpud_pinned *next;
+    char *start;
+    uint64_t size;
+    unsigned count;
+};
+
+bool gpud_pins_add(struct gpud_pins *pins, void *data, uint64_t size, bool read_only,
+                   struct gpud_pinned **pinned)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    struct gpud_pinned *range = malloc(sizeof(*range));
+    if (!range)
+        return false;
+    *range = (struct gpud_pinned){
+        .start = data,
+        .size = (size + page - 1) / page * page,
+        .count = 1,
+    };
+    pthread_mutex_lock(&pins->lock);
+    struct gpud_pinned *found = pins->first;
+    while (found &&
+           (found->start > range->start || found->start + found->size < range->start + range->size))
+        found = found->next;
+    if (found) {
+        found->count++;
+    } else if ((uintptr_t)data % page == 0 && pins->pin(range->start, range->size, read_only)) {
+        range->next = pins->first;
+        pins->first = found = range;
+        range = NULL;
+    }
+    pthread_mutex_unlock(&pins->lock);
+    free(range);
+    *pinned = found;
+    return true;
+}
+
+void gpud_pins_remove(struct gpud_pins *pins, struct gpud_pinned *pinned)
+{
+    if (!pinned)
+        return;
+    pthread_mutex_lock(&pins->lock);
+    if (--pinned->count == 0) {
+        struct gpud_pinned **link = &pins->first;
+        while (*link != pinned)
+            link = &(*link)->next;
+        *link = pinned->next;
+        pins->unpin(pinned->start);
+        free(pinned);
+    }
+    pthread_mutex_unlock(&pins->lock);
+}
+
+/* --- opened handles ------------------------------------------------------------------------ */
+
+struct gpud_opened {
+    struct gpud_opened *next;
+    const void *context;
+    unsigned char handle[GPUD_OPEN_HANDLE_SIZE];
+    uint64_t base;
+    unsigned count;
+};
+
+static struct gpud_opened *open_new(struct gpud_opens *opens, const void *context,
+                                    const void *handle, long *result)
+{
+    struct gpud_opened *made = calloc(1, sizeof(*made));
+    *result = made ? opens->open(handle, &made->base) : opens->no_memory;
+    if (*result) {
+        free(made);
+        return NULL;
+    }
+    made->context = context;
+    memcpy(made->handle, handle, sizeof(made->handle));
+    made->next = opens->first;
+    opens->first = made;
+    return made;
+}
+
+long gpud_opens_add(struct gpud_opens *opens, const void *context, const void *handle,
+                    uint64_t *base)
+{
+    long result = 0;
+    pthread_mutex_lock(&opens->lock);
+    struct gpud_opened *found = opens->first;
+    while (found &&
+           (found->context != context || memcmp(found->handle, handle, sizeof(found->handle)) != 0))
+        found = found->next;
+    if (!found)
+        found = open_new(opens, context, handle, &result);
+    if (found) {
+        found->count++;
+        *base = found->base;
+    }
+    pthread_mutex_unlock(&opens->lock);
+    return result;
+}
+
+void gpud_opens_remove(struct gpud_opens *opens, const void *context, uint64_t base)
+{
+    pthread_mutex_lock(&opens->lock);
+    struct gpud_opened **link = &opens->first;
+    while (*link && ((*link)->context != context || (*link)->base != base))
+        link = &(*link)->next;
+    struct gpud_opened *found = *link;
+    if (found && --found->count == 0) {
+        *link = found->next;
+        opens->close(base);
+        free(found);
+    }
+    pthread_mutex_unlock(&opens->lock);
+}
