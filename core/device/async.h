@@ -144,6 +144,7 @@ struct gpud_free_after {
     bool fenced; /* every queue that had work has an event here, or had one that is passed */
     void **fences;
     unsigned count;
+    void *few[8]; /* where there are no more: then nothing is allocated */
     struct gpud_work work;
 };
 

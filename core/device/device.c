@@ -63,7 +63,7 @@ static size_t devices_in_use(struct gpud_context *context)
     size_t count = 0;
     pthread_mutex_lock(&context->lock);
     for (size_t i = 0; i < context->device_count; i++)
-        count += context->devices[i]->references > 0;
+        count += atomic_load(&context->devices[i]->references) > 0;
     pthread_mutex_unlock(&context->lock);
     return count;
 }
@@ -176,7 +176,7 @@ enum gpud_status gpud_device_open(struct gpud_context *context, const char *name
     for (size_t i = 0; i < context->device_count; i++) {
         struct gpud_device *open = context->devices[i];
         if (open->ops == ops && open->index == index) {
-            open->references++;
+            gpud_device_ref(open);
             pthread_mutex_unlock(&context->lock);
             *device = open;
             return GPUD_OK;
@@ -193,7 +193,7 @@ enum gpud_status gpud_device_open(struct gpud_context *context, const char *name
         goto fail;
     }
     made->context = context;
-    made->references = 1;
+    atomic_init(&made->references, 1);
     unsigned count = ops->count();
     if (index >= count) {
         status =
@@ -221,25 +221,18 @@ fail:
 
 struct gpud_device *gpud_device_ref(struct gpud_device *device)
 {
-    pthread_mutex_lock(&device->context->lock);
-    device->references++;
-    pthread_mutex_unlock(&device->context->lock);
+    atomic_fetch_add_explicit(&device->references, 1, memory_order_relaxed);
     return device;
 }
 
+/* It stays open: the last reference may go in a driver's own thread, which must not close its
+ * driver; and whoever opens it next finds it ready. */
 void gpud_device_close(struct gpud_device **device)
 {
     if (!device || !*device)
         return;
-    struct gpud_device *gone = *device;
-    struct gpud_context *context = gone->context;
+    atomic_fetch_sub_explicit(&(*device)->references, 1, memory_order_acq_rel);
     *device = NULL;
-
-    /* It stays open: the last reference may go in a driver's own thread, which must not close its
-     * driver; and whoever opens it next finds it ready. */
-    pthread_mutex_lock(&context->lock);
-    gone->references--;
-    pthread_mutex_unlock(&context->lock);
 }
 
 void gpud_device_get_info(const struct gpud_device *device, struct gpud_device_info *info)

@@ -14,7 +14,8 @@ static void drop_fences(struct gpud_free_after *after)
     struct gpud_async *async = after->async;
     while (after->count)
         async->ops->drop(async->device, after->fences[--after->count]);
-    free(after->fences);
+    if (after->fences != after->few)
+        free(after->fences);
     after->fences = NULL;
 }
 
@@ -34,8 +35,10 @@ static bool set_fences(struct gpud_free_after *after)
     bool complete = true;
     pthread_mutex_lock(&async->lock);
     unsigned count = count_queues(async);
-    after->fences = count ? calloc(count, sizeof(*after->fences)) : NULL;
-    if (count && !after->fences)
+    after->fences = count <= sizeof(after->few) / sizeof(after->few[0])
+                        ? after->few
+                        : calloc(count, sizeof(*after->fences));
+    if (!after->fences)
         complete = false;
     for (struct gpud_async_queue *queue = async->queues; after->fences && queue;
          queue = queue->next) {

@@ -214,8 +214,8 @@ struct gpud_device {
     const struct gpud_device_ops *ops;
     struct gpud_context *context;
     unsigned index;
-    unsigned references; /* under the context's lock */
-    uint32_t caps;       /* enum gpud_device_caps */
+    atomic_uint references;
+    uint32_t caps;    /* enum gpud_device_caps */
     uint8_t uuid[16]; /* the same piece of hardware has the same one in every process; zero: none */
     uint64_t aperture; /* bytes of TARGET memory that it can have at once; 0: no limit known */
     char no_direct[GPUD_REASON_MAX]; /* why GPUD_CAP_BUS_ADDRESSABLE (or the vendor's like) is

@@ -211,6 +211,43 @@ static void count_up(void *user)
     atomic_fetch_add((atomic_uint *)user, 1);
 }
 
+static void wait_until_destroyed(const atomic_uint *destroyed)
+{
+    for (int64_t deadline = SOON; atomic_load(destroyed) == 0; usleep(1000))
+        CHECK(gpud_now() < deadline, "destroy was not called");
+    CHECK(atomic_load(destroyed) == 1, "destroy was called %u times", atomic_load(destroyed));
+}
+
+/* Host pages belong to the device as long as a copy that it has not made may still read or write
+ * them, in pages that a driver can pin and in those that it cannot. */
+static void test_free_behind_copy(struct side *side, bool upload, bool aligned)
+{
+    const uint64_t size = 3 * PAGE, start = aligned ? 0 : 64;
+    unsigned char *data = aligned_alloc(PAGE, size + PAGE);
+    struct gpud_memory *memory = alloc(side, size), *host;
+    atomic_uint destroyed = 0;
+    CHECK(data, "out of memory");
+    fill(data + start, size, 8);
+    write_pattern(side, memory, 9);
+    WORKS(gpud_memory_wrap_host(side->device, data + start, size, false, count_up, &destroyed,
+                                &host, &e));
+    struct gpud_copy copy = {
+        .to = upload ? memory : host, .from = upload ? host : memory, .row_bytes = size, .rows = 1};
+    struct obstacle *obstacle = obstacle_put(side->queue);
+    WORKS(gpud_queue_copy(side->queue, &copy, &e));
+    WORKS(gpud_queue_flush(side->queue, &e));
+    gpud_memory_unref(&host);
+    usleep(20000);
+    CHECK(atomic_load(&destroyed) == 0, "host pages are given back while a copy needs them");
+    obstacle_remove(obstacle, false);
+    WORKS(gpud_queue_finish(side->queue, SOON, &e));
+    wait_until_destroyed(&destroyed);
+    READ_PATTERN(side, memory, upload ? 8 : 9);
+    CHECK_PATTERN(data + start, size, upload ? 8 : 9);
+    free(data);
+    gpud_memory_unref(&memory);
+}
+
 static void test_wrap_host_pointer(struct side *side)
 {
     static unsigned char data[5000];
@@ -253,7 +290,7 @@ static void test_wrap_buffer(struct side *side)
     CHECK(destroyed == 0 && !refused, "a refused wrap was taken over all the same");
     side_close(&other);
     gpud_memory_unref(&memory);
-    CHECK(destroyed == 1, "destroy was called %u times", destroyed);
+    wait_until_destroyed(&destroyed);
 }
 
 /* Memory of a driver whose own objects are addresses: some of ours stands for the application's. */
@@ -279,9 +316,7 @@ static void test_wrap_address(struct side *side)
                                           &destroyed, &refused, &e));
     CHECK(destroyed == 0 && !refused, "a refused wrap was taken over all the same");
     gpud_memory_unref(&memory);
-    for (int64_t deadline = SOON; atomic_load(&destroyed) == 0; usleep(1000))
-        CHECK(gpud_now() < deadline, "destroy was not called");
-    CHECK(destroyed == 1, "destroy was called %u times", destroyed);
+    wait_until_destroyed(&destroyed);
     gpud_memory_unref(&own);
 
     int fd = -1;
@@ -314,6 +349,12 @@ static void everything(const char *device)
         test_wrap_buffer(&side);
     else
         test_wrap_address(&side);
+    if (!is_synchronous(&side)) {
+        say("host pages are given back when the copy that uses them has been made");
+        test_free_behind_copy(&side, true, true);
+        test_free_behind_copy(&side, false, true);
+        test_free_behind_copy(&side, true, false);
+    }
     side_close(&side);
 }
 

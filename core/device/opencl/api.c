@@ -357,13 +357,18 @@ static enum gpud_status open_opencl(struct gpud_device *device, struct gpud_erro
         free(opencl);
         return gpud_opencl_fail(error, code, "no OpenCL context on %s", device->info.name);
     }
-    enum gpud_status status = gpud_opencl_queue_new(opencl, &opencl->service, error);
+    enum gpud_status status =
+        gpud_async_init(&opencl->async, &gpud_opencl_async_ops, device, error);
+    if (status == GPUD_OK) {
+        status = gpud_opencl_queue_new(opencl, &opencl->service, error);
+        if (status != GPUD_OK)
+            gpud_async_finish(&opencl->async);
+    }
     if (status != GPUD_OK) {
         clReleaseContext(opencl->context);
         free(opencl);
         return status;
     }
-    pthread_mutex_init(&opencl->lock, NULL);
     device->backend = opencl;
 
     if (device->caps & GPUD_CAP_BUS_ADDRESSABLE) {
@@ -376,24 +381,23 @@ static enum gpud_status open_opencl(struct gpud_device *device, struct gpud_erro
     return GPUD_OK;
 }
 
+/* All other queues are gone by now, or else the context would not be destroyed. */
 static void close_opencl(struct gpud_device *device)
 {
     struct opencl_device *opencl = gpud_opencl_device(device);
-    gpud_opencl_queue_retire(opencl, opencl->service);
-    /* Queues that waited for a signal were released with it; what is left is work in progress. */
-    int64_t deadline = gpud_deadline(GPUD_SEC);
-    size_t busy;
-    while ((busy = gpud_opencl_queue_reap(opencl)) && gpud_now() < deadline)
-        nanosleep(&(struct timespec){.tv_nsec = GPUD_MSEC}, NULL);
-    if (busy) {
-        /* Releasing them could wait for ever; they are lost with their memory until the process
-         * ends. */
+    for (int64_t deadline = gpud_deadline(GPUD_SEC); !gpud_opencl_queue_idle(opencl->service);
+         nanosleep(&(struct timespec){.tv_nsec = GPUD_MSEC}, NULL)) {
+        if (gpud_now() < deadline)
+            continue;
+        /* Releasing it could wait for ever; it is lost until the process ends. */
         gpud_log_error(&device->context->log, "opencl",
-                       "%s: %zu queues are stuck and cannot be released", device->info.name, busy);
+                       "%s: its driver is stuck and its context cannot be released",
+                       device->info.name);
         return;
     }
+    gpud_opencl_queue_free(opencl->service);
     clReleaseContext(opencl->context);
-    pthread_mutex_destroy(&opencl->lock);
+    gpud_async_finish(&opencl->async);
     free(opencl);
 }
 

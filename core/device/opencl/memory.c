@@ -153,10 +153,18 @@ void gpud_opencl_memory_undo(struct gpud_memory *memory)
         free_record(memory->backend);
 }
 
+/* The driver keeps a buffer until its commands are done. Of host pages it knows nothing, and an
+ * application's buffer is the application's again when it is told so: both wait for the queues. */
 static void free_memory(struct gpud_memory *memory)
 {
-    gpud_opencl_memory_undo(memory);
-    gpud_memory_freed(memory);
+    struct opencl_memory *record = memory->backend;
+    if (!record->memory || memory->destroy) {
+        gpud_free_after(&gpud_opencl_device(memory->device)->async, &record->after, memory,
+                        gpud_opencl_memory_undo, 0, true);
+    } else {
+        free_record(record);
+        gpud_memory_freed(memory);
+    }
 }
 
 /* --- memory that somebody else allocated --------------------------------------------------- */
@@ -199,7 +207,8 @@ static enum gpud_status wrap(struct gpud_memory *memory, struct gpud_error *erro
 /* The pointer is enough: copies read and write through it. It has no cl_mem. */
 static enum gpud_status wrap_host(struct gpud_memory *memory, struct gpud_error *error)
 {
-    return GPUD_OK;
+    memory->backend = calloc(1, sizeof(struct opencl_memory));
+    return memory->backend ? GPUD_OK : no_room(error);
 }
 
 /* --- to and from other processes ----------------------------------------------------------- */

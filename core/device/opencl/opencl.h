@@ -5,12 +5,12 @@
  *
  * clFinish, clWaitForEvents and, in some drivers, the release of a queue wait without end. None of
  * them is used on work that may be stuck: waits are event callbacks with a deadline, and a queue
- * that is still busy when it is destroyed is kept until it is not (gpud_opencl_queue_retire). */
+ * that is still busy when it is destroyed is kept until it is not. */
 #ifndef GPUD_OPENCL_OPENCL_H
 #define GPUD_OPENCL_OPENCL_H
 
 #include "base/clock.h"
-#include "device/device.h"
+#include "device/async.h"
 
 #ifndef CL_TARGET_OPENCL_VERSION
 #define CL_TARGET_OPENCL_VERSION 120
@@ -56,11 +56,10 @@ struct opencl_amd {
 /* Frames are mapped and released from any thread, so several may use a queue at once. Its lock is
  * held while a command is enqueued, never while somebody is told of a completion or waits. */
 struct opencl_queue {
+    struct gpud_async_queue async;
     cl_command_queue queue; /* in-order */
-    struct opencl_attendant *attendant;
-    pthread_mutex_t lock;      /* of what follows */
-    cl_event last;             /* of the latest command; NULL: there was none */
-    struct opencl_queue *next; /* among the device's retired ones */
+    pthread_mutex_t lock;   /* of what follows */
+    cl_event last;          /* of the latest command; NULL: there was none */
 };
 
 struct opencl_device {
@@ -68,14 +67,14 @@ struct opencl_device {
     cl_context context;
     struct opencl_amd amd;
     struct opencl_queue *service; /* for work that waits for nobody: poison always gets through */
-    pthread_mutex_t lock;
-    struct opencl_queue *retired; /* destroyed, but still busy */
+    struct gpud_async async;      /* all other queues */
 };
 
 struct opencl_memory {
-    cl_mem memory;
-    cl_mem view; /* own TARGET memory: itself, as a peer sees it; to write the marker */
+    cl_mem memory; /* NULL: host memory, which has none */
+    cl_mem view;   /* own TARGET memory: itself, as a peer sees it; to write the marker */
     struct opencl_bus_address bus; /* TARGET memory, own and imported */
+    struct gpud_free_after after;
 };
 
 struct opencl_signal {
@@ -90,11 +89,10 @@ static inline struct opencl_device *gpud_opencl_device(const struct gpud_device 
     return device->backend;
 }
 
-/* NULL for wrapped host memory, which has no cl_mem. */
+/* NULL for wrapped host memory. */
 static inline cl_mem gpud_opencl_mem(const struct gpud_memory *memory)
 {
-    const struct opencl_memory *record = memory->backend;
-    return record ? record->memory : NULL;
+    return ((const struct opencl_memory *)memory->backend)->memory;
 }
 
 extern const struct gpud_memory_ops gpud_opencl_memory_ops;
@@ -127,37 +125,18 @@ enum gpud_status gpud_opencl_say_failed(cl_int state, struct gpud_error *error);
 /* Waits for a command that has been flushed. GPUD_TIMEOUT leaves everything as it was. */
 enum gpud_status gpud_opencl_wait(cl_event event, int64_t deadline, struct gpud_error *error);
 
-/* --- attendant.c: who is told when a queue's work is done --------------------------------------
- */
-
-struct opencl_attendant *gpud_opencl_attendant_create(void);
-void gpud_opencl_attendant_unref(struct opencl_attendant *attendant);
-
-/* Whether this thread is the driver's, which tells. */
-bool gpud_opencl_in_callback(void);
-
-/* fn will be called when the event's command is done, and after those that were asked for before;
- * NULL: out of memory. Call it in the order of the commands, and then, without a lock,
- * gpud_opencl_call_back(), on whose failure fn is not called. */
-struct opencl_completion *gpud_opencl_attend(struct opencl_attendant *attendant, cl_event event,
-                                             gpud_complete_fn fn, void *arg);
-enum gpud_status gpud_opencl_call_back(struct opencl_completion *completion,
-                                       struct gpud_error *error);
-
-/* The queue has failed, of which some drivers do not tell: all who wait are told. Without a lock.
- */
-void gpud_opencl_attendant_fail(struct opencl_attendant *attendant);
-
 /* --- queue.c ------------------------------------------------------------------------------- */
 
+extern const struct gpud_async_ops gpud_opencl_async_ops;
+
+/* On nobody's list yet. */
 enum gpud_status gpud_opencl_queue_new(struct opencl_device *device, struct opencl_queue **queue,
                                        struct gpud_error *error);
+void gpud_opencl_queue_free(struct opencl_queue *queue);
 
-/* Gives a queue back, now or, if it is busy, when it is not. NULL is nothing. */
-void gpud_opencl_queue_retire(struct opencl_device *device, struct opencl_queue *queue);
-
-/* Releases the retired queues that have come to rest; returns how many have not. */
-size_t gpud_opencl_queue_reap(struct opencl_device *device);
+/* Gives back a queue that was added to the device's list, now or, if it is busy, when it is not.
+ * NULL is nothing. */
+void gpud_opencl_queue_retire(struct opencl_queue *queue);
 
 /* What the next command waits for: the one before it. In-order queues order commands anyway, but
  * only an event hands on a failure, so that the last command's status speaks for all before it. */

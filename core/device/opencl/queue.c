@@ -12,40 +12,40 @@ enum gpud_status gpud_opencl_queue_new(struct opencl_device *device, struct open
                                        struct gpud_error *error)
 {
     struct opencl_queue *made = calloc(1, sizeof(*made));
-    if (!made)
-        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a queue");
-    made->attendant = gpud_opencl_attendant_create();
-    if (!made->attendant) {
+    if (made)
+        made->async.completions = gpud_completions_create(&gpud_opencl_async_ops, NULL);
+    if (!made || !made->async.completions) {
         free(made);
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a queue");
     }
     cl_int code;
     made->queue = clCreateCommandQueue(device->context, device->id, 0, &code);
     if (!made->queue) {
-        gpud_opencl_attendant_unref(made->attendant);
+        gpud_completions_unref(made->async.completions);
         free(made);
         return gpud_opencl_fail(error, code, "no command queue");
     }
+    made->async.handle = made;
     pthread_mutex_init(&made->lock, NULL);
     *queue = made;
     return GPUD_OK;
 }
 
-bool gpud_opencl_queue_idle(struct opencl_queue *queue)
+static cl_int state_of_last(struct opencl_queue *queue)
 {
     pthread_mutex_lock(&queue->lock);
-    bool idle = !queue->last || gpud_opencl_state(queue->last) <= CL_COMPLETE;
+    cl_int state = queue->last ? gpud_opencl_state(queue->last) : CL_COMPLETE;
     pthread_mutex_unlock(&queue->lock);
-    return idle;
+    return state;
 }
 
-/* The last one to touch the queue. */
-static void release(struct opencl_queue *queue)
+bool gpud_opencl_queue_idle(struct opencl_queue *queue)
 {
-    if (queue->last && gpud_opencl_state(queue->last) < 0)
-        gpud_opencl_attendant_fail(queue->attendant);
-    /* Where it succeeded the driver's callback is on its way. */
-    gpud_opencl_attendant_unref(queue->attendant);
+    return state_of_last(queue) <= CL_COMPLETE;
+}
+
+static void release_queue(struct opencl_queue *queue)
+{
     if (queue->last)
         clReleaseEvent(queue->last);
     clReleaseCommandQueue(queue->queue);
@@ -53,46 +53,86 @@ static void release(struct opencl_queue *queue)
     free(queue);
 }
 
-size_t gpud_opencl_queue_reap(struct opencl_device *device)
+void gpud_opencl_queue_free(struct opencl_queue *queue)
 {
-    struct opencl_queue *idle = NULL;
-    size_t busy = 0;
-    pthread_mutex_lock(&device->lock);
-    for (struct opencl_queue **link = &device->retired; *link;) {
-        struct opencl_queue *queue = *link;
-        if (gpud_opencl_queue_idle(queue)) {
-            *link = queue->next;
-            queue->next = idle;
-            idle = queue;
-        } else {
-            link = &queue->next;
-            busy++;
-        }
-    }
-    pthread_mutex_unlock(&device->lock);
-    while (idle) {
-        struct opencl_queue *queue = idle;
-        idle = queue->next;
-        release(queue);
-    }
-    return busy;
+    gpud_completions_unref(queue->async.completions);
+    release_queue(queue);
 }
 
-void gpud_opencl_queue_retire(struct opencl_device *device, struct opencl_queue *queue)
+/* Whether this thread is a driver's, which tells of completions. */
+static _Thread_local bool in_callback;
+
+/* Whoever is told of a completion may give up the very queue that it was for, and a driver that is
+ * asked to release a queue by the thread that works on it may wait for itself. */
+void gpud_opencl_queue_retire(struct opencl_queue *queue)
 {
     if (!queue)
         return;
     clFlush(queue->queue);
-    pthread_mutex_lock(&device->lock);
-    queue->next = device->retired;
-    device->retired = queue;
-    pthread_mutex_unlock(&device->lock);
-    /* Whoever is told of a completion may drop the last reference to the very queue that tells, and
-     * a driver that is asked to release a queue by the thread that works on it may wait for itself.
-     */
-    if (!gpud_opencl_in_callback())
-        gpud_opencl_queue_reap(device);
+    gpud_async_retire(&queue->async, !in_callback);
 }
+
+/* --- what the shared parts ask ------------------------------------------------------------- */
+
+static void nothing_to_enter(struct gpud_device *device)
+{
+}
+
+static enum gpud_progress progress(cl_int state, long *result)
+{
+    *result = state;
+    return state < 0             ? GPUD_PROGRESS_FAILED
+           : state > CL_COMPLETE ? GPUD_PROGRESS_BUSY
+                                 : GPUD_PROGRESS_DONE;
+}
+
+static enum gpud_progress mark_queue(struct gpud_device *device, void *handle, void **event)
+{
+    struct opencl_queue *queue = handle;
+    enum gpud_progress marked = GPUD_PROGRESS_DONE;
+    pthread_mutex_lock(&queue->lock);
+    if (queue->last && gpud_opencl_state(queue->last) > CL_COMPLETE) {
+        clRetainEvent(queue->last);
+        *event = queue->last;
+        marked = GPUD_PROGRESS_BUSY;
+    }
+    pthread_mutex_unlock(&queue->lock);
+    if (marked == GPUD_PROGRESS_BUSY)
+        clFlush(queue->queue); /* it may be that nobody else does */
+    return marked;
+}
+
+static enum gpud_progress query_event(void *event, long *result)
+{
+    return progress(gpud_opencl_state(event), result);
+}
+
+static void drop_event(struct gpud_device *device, void *event)
+{
+    clReleaseEvent(event);
+}
+
+static enum gpud_progress query_queue(void *handle, long *result)
+{
+    return progress(state_of_last(handle), result);
+}
+
+static void release(struct gpud_async_queue *async)
+{
+    release_queue((struct opencl_queue *)async);
+}
+
+const struct gpud_async_ops gpud_opencl_async_ops = {
+    .enter = nothing_to_enter,
+    .leave = nothing_to_enter,
+    .mark = mark_queue,
+    .query = query_event,
+    .drop = drop_event,
+    .state = query_queue,
+    .release = release,
+};
+
+/* --- commands ------------------------------------------------------------------------------ */
 
 static enum gpud_status start(struct opencl_queue *queue, struct gpud_error *error)
 {
@@ -110,7 +150,7 @@ enum gpud_status gpud_opencl_queue_begin(struct opencl_queue *queue, struct gpud
     if (state >= CL_COMPLETE)
         return GPUD_OK;
     pthread_mutex_unlock(&queue->lock);
-    gpud_opencl_attendant_fail(queue->attendant);
+    gpud_completions_fail(queue->async.completions);
     return gpud_opencl_say_failed(state, error);
 }
 
@@ -147,7 +187,7 @@ static enum gpud_status finish_event(struct opencl_queue *queue, cl_event event,
     clReleaseEvent(event);
     /* Some drivers call back for success only. */
     if (status == GPUD_IO)
-        gpud_opencl_attendant_fail(queue->attendant);
+        gpud_completions_fail(queue->async.completions);
     return status;
 }
 
@@ -183,17 +223,19 @@ enum gpud_status gpud_opencl_serve(struct opencl_device *device, cl_event event,
 
 static enum gpud_status create(struct gpud_queue *queue, struct gpud_error *error)
 {
+    struct opencl_device *device = gpud_opencl_device(queue->device);
     struct opencl_queue *made;
-    enum gpud_status status =
-        gpud_opencl_queue_new(gpud_opencl_device(queue->device), &made, error);
-    if (status == GPUD_OK)
-        queue->backend = made;
-    return status;
+    enum gpud_status status = gpud_opencl_queue_new(device, &made, error);
+    if (status != GPUD_OK)
+        return status;
+    gpud_async_add(&device->async, &made->async);
+    queue->backend = made;
+    return GPUD_OK;
 }
 
 static void destroy(struct gpud_queue *queue)
 {
-    gpud_opencl_queue_retire(gpud_opencl_device(queue->device), queue->backend);
+    gpud_opencl_queue_retire(queue->backend);
 }
 
 static bool linear(const struct gpud_copy *copy)
@@ -270,26 +312,46 @@ static enum gpud_status flush(struct gpud_queue *queue, struct gpud_error *error
     return start(queue->backend, error);
 }
 
+static void CL_CALLBACK complete(cl_event event, cl_int code, void *completion)
+{
+    bool nested = in_callback;
+    in_callback = true;
+    gpud_completion_done(completion, code < 0);
+    in_callback = nested;
+}
+
+/* Added under the queue's lock, so that completions come in the order of the commands; called back
+ * without it, for that may be at once, on this thread. */
 static enum gpud_status on_complete(struct gpud_queue *queue, gpud_complete_fn fn, void *arg,
                                     struct gpud_error *error)
 {
     struct opencl_queue *opencl = queue->backend;
+    struct gpud_completion *completion = NULL;
     enum gpud_status status = start(opencl, error);
     if (status != GPUD_OK)
         return status;
     pthread_mutex_lock(&opencl->lock);
-    bool idle = !opencl->last;
-    struct opencl_completion *completion =
-        idle ? NULL : gpud_opencl_attend(opencl->attendant, opencl->last, fn, arg);
+    cl_event event = opencl->last;
+    if (event) {
+        clRetainEvent(event); /* the completion's */
+        clRetainEvent(event);
+        status =
+            gpud_completions_add(opencl->async.completions, event, fn, arg, &completion, error);
+    }
     pthread_mutex_unlock(&opencl->lock);
-    if (idle) {
+    if (!event) {
         fn(arg, GPUD_OK);
         return GPUD_OK;
     }
-    if (!completion)
-        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory to be told when a queue is done");
-    /* Without the lock: it may call back at once, on this thread. */
-    return gpud_opencl_call_back(completion, error);
+    if (status == GPUD_OK) {
+        cl_int code = clSetEventCallback(event, CL_COMPLETE, complete, completion);
+        if (code != CL_SUCCESS && gpud_completion_withdraw(completion))
+            status = gpud_opencl_fail(error, code, "the driver cannot tell when a queue is done");
+    } else {
+        clReleaseEvent(event);
+    }
+    clReleaseEvent(event);
+    return status;
 }
 
 static enum gpud_status finish(struct gpud_queue *queue, int64_t deadline, struct gpud_error *error)

@@ -77,7 +77,7 @@ static void destroy(struct gpud_signal *signal)
     /* A wait cannot be taken back, only satisfied. */
     if (record->waited || (record->watcher && !gpud_opencl_queue_idle(record->watcher)))
         poison(signal, UINT32_MAX, NULL);
-    gpud_opencl_queue_retire(gpud_opencl_device(signal->device), record->watcher);
+    gpud_opencl_queue_retire(record->watcher);
     free(record);
 }
 
@@ -174,7 +174,7 @@ static enum gpud_status watch(struct gpud_signal *signal, uint32_t value, bool *
         if (record->watched == value)
             return GPUD_OK;
         if (record->watched > value) {
-            gpud_opencl_queue_retire(device, watcher);
+            gpud_opencl_queue_retire(watcher);
             record->watcher = NULL;
             record->waited = true;
         }
@@ -183,6 +183,7 @@ static enum gpud_status watch(struct gpud_signal *signal, uint32_t value, bool *
         enum gpud_status status = gpud_opencl_queue_new(device, &record->watcher, error);
         if (status != GPUD_OK)
             return status;
+        gpud_async_add(&device->async, &record->watcher->async);
     }
     record->watched = value;
     *fresh = true;
@@ -207,7 +208,7 @@ static enum gpud_status wait_host(struct gpud_signal *signal, uint32_t value, in
     } else if (status == GPUD_TIMEOUT) {
         gpud_fail(error, status, "the signal does not stand at %u yet", value);
     } else {
-        gpud_opencl_queue_retire(gpud_opencl_device(signal->device), record->watcher);
+        gpud_opencl_queue_retire(record->watcher);
         record->watcher = NULL;
     }
     return status;
