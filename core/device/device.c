@@ -284,3 +284,29 @@ size_t gpud_device_list(struct gpud_context *context, struct gpud_device_info *i
     }
     return found;
 }
+
+/* --- handles ------------------------------------------------------------------------------- */
+
+/* Those that the device layer itself makes, for all backends. */
+static const struct gpud_handle_kind common_handles[] = {
+    {.type = GPUD_HANDLE_NONE},
+    {.type = GPUD_HANDLE_LOCAL, .words = 2},
+};
+
+static const struct gpud_handle_kind *find_kind(const struct gpud_handle_kind *kinds, size_t count,
+                                                uint32_t type)
+{
+    for (size_t i = 0; i < count; i++)
+        if (kinds[i].type == type)
+            return &kinds[i];
+    return NULL;
+}
+
+const struct gpud_handle_kind *gpud_handle_find_kind(uint32_t type)
+{
+    const struct gpud_handle_kind *found =
+        find_kind(common_handles, sizeof(common_handles) / sizeof(common_handles[0]), type);
+    for (size_t i = 0; i < BACKENDS && !found; i++)
+        found = find_kind(backends[i]->handles, backends[i]->handle_count, type);
+    return found;
+}

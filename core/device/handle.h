@@ -5,10 +5,13 @@
 #ifndef GPUD_DEVICE_HANDLE_H
 #define GPUD_DEVICE_HANDLE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define GPUD_HANDLE_WORDS 9
 
+/* The numbers on the wire, given out here so that none is used twice. What a handle of each kind
+ * consists of, the backend that makes it declares (gpud_device_ops.handles). */
 enum gpud_handle_type {
     GPUD_HANDLE_NONE = 0,
     GPUD_HANDLE_LOCAL = 1,       /* word[0] = the process's token, word[1] = the id in its table */
@@ -25,5 +28,14 @@ struct gpud_handle {
     uint64_t size; /* bytes that the exporter says are there */
     uint64_t word[GPUD_HANDLE_WORDS];
 };
+
+struct gpud_handle_kind {
+    uint32_t type;   /* enum gpud_handle_type */
+    uint32_t words;  /* of gpud_handle.word, from the first */
+    bool attachment; /* a descriptor travels along */
+};
+
+/* The kind with this number; NULL: no backend of this build declares it. */
+const struct gpud_handle_kind *gpud_handle_find_kind(uint32_t type);
 
 #endif

@@ -245,6 +245,9 @@ struct gpud_device_ops {
                  struct gpud_device_link *link);
     /* Whose memory a pointer is; false: this driver does not know it. */
     bool (*identify)(const void *pointer, struct gpud_pointer_info *info);
+    /* The kinds of handles that its memories are exported as. */
+    const struct gpud_handle_kind *handles;
+    unsigned handle_count;
     const struct gpud_memory_ops *memory;
     const struct gpud_queue_ops *queue;
     const struct gpud_signal_ops *signal;

@@ -290,6 +290,11 @@ static void *native(const struct gpud_device *device)
     return gpud_cuda_device(device)->context;
 }
 
+static const struct gpud_handle_kind handles[] = {
+    {.type = GPUD_HANDLE_CUDA_FD, .words = 1, .attachment = true},
+    {.type = GPUD_HANDLE_CUDA_IPC, .words = 9},
+};
+
 const struct gpud_device_ops gpud_cuda_ops = {
     .name = "cuda",
     .count = count,
@@ -299,6 +304,8 @@ const struct gpud_device_ops gpud_cuda_ops = {
     .native = native,
     .link = gpud_cuda_link,
     .identify = gpud_cuda_identify,
+    .handles = handles,
+    .handle_count = sizeof(handles) / sizeof(handles[0]),
     .memory = &gpud_cuda_memory_ops,
     .queue = &gpud_cuda_queue_ops,
     .signal = &gpud_cuda_signal_ops,

@@ -49,6 +49,10 @@ static void close_host(struct gpud_device *device)
 {
 }
 
+static const struct gpud_handle_kind handles[] = {
+    {.type = GPUD_HANDLE_MEMFD, .attachment = true},
+};
+
 const struct gpud_device_ops gpud_host_ops = {
     .name = "host",
     .single = true,
@@ -56,6 +60,8 @@ const struct gpud_device_ops gpud_host_ops = {
     .probe = probe,
     .open = open_host,
     .close = close_host,
+    .handles = handles,
+    .handle_count = sizeof(handles) / sizeof(handles[0]),
     .memory = &gpud_host_memory_ops,
     .queue = &gpud_host_queue_ops,
     .signal = &gpud_host_signal_ops,

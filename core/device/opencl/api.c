@@ -401,12 +401,18 @@ static void close_opencl(struct gpud_device *device)
     free(opencl);
 }
 
+static const struct gpud_handle_kind handles[] = {
+    {.type = GPUD_HANDLE_BUS_ADDRESS, .words = 2},
+};
+
 const struct gpud_device_ops gpud_opencl_ops = {
     .name = "opencl",
     .count = count,
     .probe = probe,
     .open = open_opencl,
     .close = close_opencl,
+    .handles = handles,
+    .handle_count = sizeof(handles) / sizeof(handles[0]),
     .memory = &gpud_opencl_memory_ops,
     .queue = &gpud_opencl_queue_ops,
     .signal = &gpud_opencl_signal_ops,
