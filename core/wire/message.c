@@ -110,14 +110,6 @@ static void descriptor(struct codec *codec, int *fd)
         *fd = codec->in_fds[codec->fd_at++];
 }
 
-/* How many words say what a handle is: 64 handles and the media must fit into a message. */
-static const uint8_t handle_words[GPUD_HANDLE_TYPES] = {
-    [GPUD_HANDLE_LOCAL] = 2,
-    [GPUD_HANDLE_BUS_ADDRESS] = 2,
-    [GPUD_HANDLE_CUDA_FD] = 1,
-    [GPUD_HANDLE_CUDA_IPC] = 9,
-};
-
 static void handle(struct codec *codec, struct gpud_handle *handle)
 {
     uint8_t has_fd = codec->writing && handle->fd >= 0;
@@ -126,11 +118,12 @@ static void handle(struct codec *codec, struct gpud_handle *handle)
     u64(codec, &handle->size);
     if (!codec->writing)
         memset(handle->word, 0, sizeof(handle->word));
-    for (unsigned i = 0; handle->type < GPUD_HANDLE_TYPES && i < handle_words[handle->type]; i++)
+    const struct gpud_handle_kind *kind = gpud_handle_find_kind(handle->type);
+    for (uint32_t i = 0; kind && i < kind->words; i++)
         u64(codec, &handle->word[i]);
     if (!codec->writing)
         handle->fd = -1;
-    if (handle->type >= GPUD_HANDLE_TYPES || has_fd > 1)
+    if (!kind || has_fd > 1)
         codec->bad = true;
     if (has_fd)
         descriptor(codec, &handle->fd);
