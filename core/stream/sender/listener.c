@@ -242,6 +242,7 @@ void gpud_sender_stop_listening(struct gpud_sender *sender)
         sender->thread_runs = false;
     }
     sender->retired.wake = -1;
+    gpud_retired_destroy(gpud_retired_take(&sender->retired));
     gpud_newcomers_close(sender);
     if (sender->listener.fd >= 0)
         gpud_registry_remove(sender->listener.path);

@@ -84,7 +84,6 @@ void gpud_sender_unref(struct gpud_sender *sender)
 {
     if (atomic_fetch_sub(&sender->references, 1) != 1)
         return;
-    gpud_retired_destroy(gpud_retired_take(&sender->retired));
     gpud_delivery_free_records(sender);
     gpud_pool_unref(&sender->host_pool);
     gpud_pool_unref(&sender->device_pool);
@@ -142,9 +141,7 @@ void gpud_sender_destroy(struct gpud_sender **sender)
         gpud_link_unref(link);
     }
     gone->link_count = 0;
-    struct gpud_transport *retired = gpud_retired_take(&gone->retired);
     gpud_sender_unlock(gone);
-    gpud_retired_destroy(retired);
     gpud_sender_unref(gone);
     gpud_context_drain(context);
 }

@@ -98,28 +98,6 @@ enum gpud_status gpud_transport_connect(struct gpud_transport *transport,
     return status;
 }
 
-void gpud_transport_unref(struct gpud_transport **transport)
-{
-    if (!*transport)
-        return;
-    struct gpud_transport *gone = *transport;
-    *transport = NULL;
-    if (--gone->references)
-        return;
-    gone->next_retired = gone->retired->first;
-    gone->retired->first = gone;
-    uint64_t one = 1;
-    ssize_t written = gone->retired->wake >= 0 ? write(gone->retired->wake, &one, sizeof(one)) : 0;
-    (void)written; /* what it counts does not matter */
-}
-
-struct gpud_transport *gpud_retired_take(struct gpud_retired *retired)
-{
-    struct gpud_transport *first = retired->first;
-    retired->first = NULL;
-    return first;
-}
-
 static void destroy(struct gpud_transport *gone)
 {
     for (uint32_t i = 0; i < GPUD_PAGE_ENTRIES; i++) {
@@ -137,6 +115,32 @@ static void destroy(struct gpud_transport *gone)
         gpud_memory_unmap_pages(gone->page.page, sizeof(struct gpud_page));
     gpud_pool_unref(&gone->pool);
     free(gone);
+}
+
+void gpud_transport_unref(struct gpud_transport **transport)
+{
+    if (!*transport)
+        return;
+    struct gpud_transport *gone = *transport;
+    *transport = NULL;
+    if (--gone->references)
+        return;
+    if (gone->retired->wake < 0) {
+        destroy(gone);
+        return;
+    }
+    gone->next_retired = gone->retired->first;
+    gone->retired->first = gone;
+    uint64_t one = 1;
+    ssize_t written = write(gone->retired->wake, &one, sizeof(one));
+    (void)written; /* what it counts does not matter */
+}
+
+struct gpud_transport *gpud_retired_take(struct gpud_retired *retired)
+{
+    struct gpud_transport *first = retired->first;
+    retired->first = NULL;
+    return first;
 }
 
 void gpud_retired_destroy(struct gpud_transport *first)

@@ -24,7 +24,7 @@ struct gpud_link_queues {
  * woken for it takes them apart, without the lock. */
 struct gpud_retired {
     struct gpud_transport *first;
-    int wake; /* eventfd of that thread; -1: none */
+    int wake; /* eventfd of that thread; -1: there is none, and they are taken apart at once */
 };
 
 struct gpud_transport {
