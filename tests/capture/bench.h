@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A capture on a bench: the fake driver at its input, a context around it. */
-#ifndef GPUD_TESTS_BENCH_H
-#define GPUD_TESTS_BENCH_H
+/* A test bench for captures: the fake driver at the input, a context around it. */
+#ifndef GPUD_TESTS_CAPTURE_BENCH_H
+#define GPUD_TESTS_CAPTURE_BENCH_H
 
 #include "base/clock.h"
 #include "capture/capture.h"

@@ -1,6 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
+/* Cases of route@WAY in which something changes while frames flow. See route.h. */
 #include "route.h"
 
 static const struct peer_note *find_note(const struct peer_board *board, unsigned *from,

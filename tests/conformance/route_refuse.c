@@ -1,6 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
+/* Cases of route@WAY in which nothing may flow. See route.h. */
 #include "route.h"
 #include "support/picture.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
+/* route@WAY: the ways between two devices, and frames that simply flow. See route.h. */
 #include "route.h"
 #include "support/picture.h"
 

@@ -4,8 +4,8 @@
 /* Raw calls of the driver, whichever libcuda.so.1 is found. What only the fake does, such as its
  * reports, is asked only of the fake: run on a machine with a GPU, the same tests show that the
  * fake answers as the driver does. */
-#ifndef FAKE_CUDA_TEST_H
-#define FAKE_CUDA_TEST_H
+#ifndef FAKE_CUDA_TEST_COMMON_H
+#define FAKE_CUDA_TEST_COMMON_H
 
 #include "functions.h"
 #include "support/check.h"

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* A fuzz target is one function, as libFuzzer wants it. Linked with replay.c instead, it is an
- * ordinary test that runs over its corpus and over bent copies of it. */
+ * ordinary test that runs over its corpus and over mutated copies of it. */
 #ifndef GPUD_TESTS_FUZZ_H
 #define GPUD_TESTS_FUZZ_H
 

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* One cell of the matrix: a point on a way. Children die there one after the other; this process is
- * the survivor, beside it stands an honest receiver in a process of its own. */
+/* One cell of the matrix: a point on a way. Children die there one after the other. This process is
+ * the survivor; an honest receiver runs in a process of its own. */
 #ifndef GPUD_TESTS_KILL_CELL_H
 #define GPUD_TESTS_KILL_CELL_H
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Ends that come, go, die and come back. */
+/* Senders and receivers that join, leave, die and come back. */
 #include "ends.h"
 
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a receiver shows, and says, while no pictures come. */
+/* Loss of signal: what a receiver shows, and says, while no pictures come. */
 #include "ends.h"
 
 #define PICTURE_TIME (40 * GST_MSECOND) /* of CAPS_SMALL */

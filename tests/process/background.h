@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A stream that must not be disturbed: a sender of this process under test, whose log is kept,
- * sends a frame a millisecond to an honest receiver in another process. Whatever else connects to
- * it, that one loses no frame. */
+/* A stream in the background of a test: a sender in this process, whose log is kept, sends a frame
+ * a millisecond to an honest receiver in another process. Whatever else connects to the sender, the
+ * honest receiver loses no frame. */
 #ifndef GPUD_TESTS_BACKGROUND_H
 #define GPUD_TESTS_BACKGROUND_H
 

@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Last words are heard: a connection that is closed while its owner had not read everything is
- * reset by the kernel, and what was said before must still arrive. And a peer of another process
- * cannot pass for one of this process. */
+/* How a connection ends: one that is closed with messages unread is reset by the kernel, and what
+ * its owner said before must still arrive. Also, a peer of another process cannot pass for one of
+ * this process. */
 #include "base/fd.h"
 #include "stream/sender/sender.h"
 #include "support/check.h"

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What the library stands on fails: each function once, in its first call, or a later one, in a
+/* The driver or the C library fails: each function once, in its first call, or a later one, in a
  * process of its own in which a few frames go from one device to another. Whatever it was: nothing
  * crashes or hangs, every refusal has a sentence, a picture that arrives is whole or flagged, and
  * none is lost without a word. */

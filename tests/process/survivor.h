@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The side that lives on: it receives or sends by work on one stream, and can tell afterwards which
- * frames were whole. With the others that it does that with, opened ahead. */
+/* The process that lives on: it receives or sends by work on one stream, and can tell afterwards
+ * which frames were whole. Also the victims that it does that with, which are started ahead. */
 #ifndef GPUD_TESTS_SURVIVOR_H
 #define GPUD_TESTS_SURVIVOR_H
 

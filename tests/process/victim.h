@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Other processes for the tests of GPUs that wait for each other: this program, started anew, sends
- * or receives by work on a stream alone. On order it holds that stream up, so that whatever it has
- * promised by then stays a promise. */
+/* A process that is killed while GPUs wait for each other: this program, started anew, sends or
+ * receives by work on a stream alone. On order it holds that stream up, so that whatever it has
+ * promised by then is never done. */
 #ifndef GPUD_TESTS_VICTIM_H
 #define GPUD_TESTS_VICTIM_H
 

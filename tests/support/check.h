@@ -1,8 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What the tests share: a test says what it shows, and ends at the first failure with file, line
- * and a sentence. */
+/* Checks: the first one that fails ends the test, with file, line and a sentence. */
 #ifndef GPUD_TESTS_CHECK_H
 #define GPUD_TESTS_CHECK_H
 
