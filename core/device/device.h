@@ -154,9 +154,8 @@ enum gpud_status gpud_queue_join(struct gpud_queue *later, struct gpud_queue *ea
 
 enum gpud_status gpud_signal_create(struct gpud_memory *memory, uint64_t offset,
                                     struct gpud_signal **signal, struct gpud_error *error);
-enum gpud_status gpud_signal_export(struct gpud_signal *signal, struct gpud_handle *handle,
-                                    struct gpud_error *error);
-enum gpud_status gpud_signal_import(struct gpud_memory *memory, const struct gpud_handle *handle,
+/* A word that others made: at offset, or the one of imported memory that has its own. */
+enum gpud_status gpud_signal_import(struct gpud_memory *memory, uint64_t offset,
                                     struct gpud_signal **signal, struct gpud_error *error);
 void gpud_signal_destroy(struct gpud_signal **signal);
 enum gpud_status gpud_signal_post(struct gpud_signal *signal, uint32_t value,

@@ -7,7 +7,7 @@
  * The wrappers of device.h check arguments and count references; an op trusts what it is given. An
  * op that fails has changed nothing. NULL = unsupported, unless it says otherwise. Ops of one
  * device are called from any thread, also on one queue at once (frames are mapped and released from
- * anywhere); ops on one memory or signal come from one thread at a time. */
+ * anywhere); ops on one memory come from one thread at a time; for signals see their ops. */
 #ifndef GPUD_DEVICE_OPS_H
 #define GPUD_DEVICE_OPS_H
 
@@ -69,7 +69,8 @@ struct gpud_queue {
 struct gpud_signal {
     struct gpud_device *device;
     struct gpud_memory *memory;
-    uint64_t offset; /* of the word, where the word lies in the memory itself */
+    uint64_t offset;         /* of the word, where the word lies in the memory itself; else 0 */
+    _Atomic uint32_t waited; /* the greatest value that a queue was made to wait for */
     void *backend;
 };
 
@@ -156,28 +157,28 @@ _Atomic uint32_t *gpud_signal_word(const struct gpud_signal *signal);
 /* GPUD_INVALID if the word leaves its memory. */
 enum gpud_status gpud_signal_check_word(const struct gpud_signal *signal, struct gpud_error *error);
 
-/* export_handle and import_handle for them: the handle is the word's offset. GPUD_PEER if it lies.
- */
-enum gpud_status gpud_signal_export_word(struct gpud_signal *signal, struct gpud_handle *handle,
-                                         struct gpud_error *error);
-enum gpud_status gpud_signal_import_word(struct gpud_signal *signal,
-                                         const struct gpud_handle *handle,
-                                         struct gpud_error *error);
+/* import for them: the word is one that others share. GPUD_PEER if it leaves its memory. */
+enum gpud_status gpud_signal_import_word(struct gpud_signal *signal, struct gpud_error *error);
+
+/* Never lowers it. */
+void gpud_signal_raise_word(struct gpud_signal *signal, uint32_t value);
 
 /* With GPUD_CAP_SIGNALS. Without it, hand-overs are posted by the host when the queue says that it
- * is done. */
+ * is done.
+ *
+ * create, import and destroy have a signal to themselves: whoever calls them sees to it that no
+ * other op is under way. wait_queue, wait_host and poison may run at once, in any number of threads
+ * and for any values: one waits for a frame while another finds that its writer has died. post may
+ * run beside those, by one thread at a time, for values grow. */
 struct gpud_signal_ops {
     /* The word starts at 0. memory is TARGET memory of this device, or wrapped host memory with a
      * word at offset. */
     enum gpud_status (*create)(struct gpud_signal *signal, struct gpud_error *error);
+    /* A word that somebody else made, and that is not set to 0. memory is imported TARGET memory,
+     * or wrapped host memory with a word at offset, which may be a peer's word. */
+    enum gpud_status (*import)(struct gpud_signal *signal, struct gpud_error *error);
+    /* Queues that still wait (signal->waited) are let go: nobody could do it later. */
     void (*destroy)(struct gpud_signal *signal);
-    /* What the side that posts needs. For a signal that belongs to TARGET memory this is the
-     * memory's own handle. */
-    enum gpud_status (*export_handle)(struct gpud_signal *signal, struct gpud_handle *handle,
-                                      struct gpud_error *error);
-    /* signal->memory is the imported memory that the signal belongs to; handle is a peer's word. */
-    enum gpud_status (*import_handle)(struct gpud_signal *signal, const struct gpud_handle *handle,
-                                      struct gpud_error *error);
     /* word = value, after what was enqueued before it. Only an imported signal, or one on host
      * memory. */
     enum gpud_status (*post)(struct gpud_signal *signal, uint32_t value, struct gpud_queue *queue,
@@ -189,7 +190,8 @@ struct gpud_signal_ops {
     /* The calling thread waits for word >= value. */
     enum gpud_status (*wait_host)(struct gpud_signal *signal, uint32_t value, int64_t deadline,
                                   struct gpud_error *error);
-    /* Raises one's own word from the CPU, to release a queue that waits for a writer that died. */
+    /* Raises one's own word from the CPU, to release who waits for a writer that died. value is one
+     * that is waited for: a writer that is late posts no less. */
     enum gpud_status (*poison)(struct gpud_signal *signal, uint32_t value,
                                struct gpud_error *error);
 };

@@ -47,23 +47,15 @@ enum gpud_status gpud_signal_create(struct gpud_memory *memory, uint64_t offset,
     return finish_new(made, memory->device->ops->signal->create(made, error), signal);
 }
 
-enum gpud_status gpud_signal_export(struct gpud_signal *signal, struct gpud_handle *handle,
-                                    struct gpud_error *error)
-{
-    *handle = (struct gpud_handle){.fd = -1, .size = sizeof(uint32_t)};
-    return signal->device->ops->signal->export_handle(signal, handle, error);
-}
-
-enum gpud_status gpud_signal_import(struct gpud_memory *memory, const struct gpud_handle *handle,
+enum gpud_status gpud_signal_import(struct gpud_memory *memory, uint64_t offset,
                                     struct gpud_signal **signal, struct gpud_error *error)
 {
     if (!(memory->device->caps & GPUD_CAP_SIGNALS))
         return no_signals(memory->device, error);
-    struct gpud_signal *made = new_signal(memory, 0);
+    struct gpud_signal *made = new_signal(memory, offset);
     if (!made)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a signal");
-    return finish_new(made, memory->device->ops->signal->import_handle(made, handle, error),
-                      signal);
+    return finish_new(made, memory->device->ops->signal->import(made, error), signal);
 }
 
 void gpud_signal_destroy(struct gpud_signal **signal)
@@ -83,9 +75,14 @@ enum gpud_status gpud_signal_post(struct gpud_signal *signal, uint32_t value,
     return signal->device->ops->signal->post(signal, value, queue, error);
 }
 
+/* Noted before the driver knows of it: a call that failed may have enqueued the wait all the same,
+ * and letting go whom nobody waits for does no harm. */
 enum gpud_status gpud_signal_wait_queue(struct gpud_signal *signal, uint32_t value,
                                         struct gpud_queue *queue, struct gpud_error *error)
 {
+    uint32_t waited = atomic_load_explicit(&signal->waited, memory_order_relaxed);
+    while (waited < value && !atomic_compare_exchange_weak(&signal->waited, &waited, value))
+        ;
     return signal->device->ops->signal->wait_queue(signal, value, queue, error);
 }
 
@@ -118,19 +115,18 @@ enum gpud_status gpud_signal_check_word(const struct gpud_signal *signal, struct
     return GPUD_OK;
 }
 
-enum gpud_status gpud_signal_export_word(struct gpud_signal *signal, struct gpud_handle *handle,
-                                         struct gpud_error *error)
+enum gpud_status gpud_signal_import_word(struct gpud_signal *signal, struct gpud_error *error)
 {
-    handle->word[0] = signal->offset;
-    return GPUD_OK;
-}
-
-enum gpud_status gpud_signal_import_word(struct gpud_signal *signal,
-                                         const struct gpud_handle *handle, struct gpud_error *error)
-{
-    signal->offset = handle->word[0];
     if (gpud_signal_check_word(signal, NULL) != GPUD_OK || signal->memory->read_only)
         return gpud_fail(error, GPUD_PEER,
                          "the peer's signal does not lie in the memory that it shared");
     return GPUD_OK;
+}
+
+void gpud_signal_raise_word(struct gpud_signal *signal, uint32_t value)
+{
+    _Atomic uint32_t *word = gpud_signal_word(signal);
+    uint32_t seen = atomic_load(word);
+    while (seen < value && !atomic_compare_exchange_weak(word, &seen, value))
+        ;
 }

@@ -345,7 +345,6 @@ static void obey(const char *device, struct order *order)
     struct gpud_signal *signal = NULL;
     if (order->memory.fd >= 0)
         order->memory.fd = PEER_FD;
-    order->signal.fd = -1;
     side_open(&side, device);
     if (order->task == PEER_POSTS && has_page_signals(&side))
         memory = words_open(&side, &order->memory, order->size);
@@ -357,7 +356,7 @@ static void obey(const char *device, struct order *order)
         READ_PATTERN(&side, memory, order->seed);
     } else {
         if (order->task == PEER_POSTS)
-            WORKS(gpud_signal_import(memory, &order->signal, &signal, &e));
+            WORKS(gpud_signal_import(memory, order->word, &signal, &e));
         nanosleep(&(struct timespec){.tv_nsec = order->delay_ms * GPUD_MSEC}, NULL);
         if ((is_cpu_addressable(&side) || has_page_signals(&side)) && order->task == PEER_POSTS) {
             /* The word lies in the memory itself: leave it alone. */

@@ -120,8 +120,9 @@ enum peer_task {
 
 struct order {
     enum peer_task task;
-    struct gpud_handle memory, signal;
+    struct gpud_handle memory;
     uint64_t size;
+    uint64_t word; /* where the signal lies in it */
     uint32_t seed, value;
     uint32_t delay_ms; /* before it sends */
 };

@@ -4,6 +4,8 @@
 /* signal@DEVICE: what every device promises about the words by which frames are handed over. */
 #include "conformance.h"
 
+#include "device/opencl/opencl.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,7 +20,8 @@ struct ends {
     struct side owner, writer;
     struct gpud_memory *memory, *far;
     struct gpud_signal *signal, *remote;
-    struct gpud_handle memory_handle, signal_handle;
+    struct gpud_handle memory_handle;
+    uint64_t word; /* where it lies in the memory; 0 where it is the memory's own */
 };
 
 static void ends_open(struct ends *ends, const char *device)
@@ -36,8 +39,8 @@ static void ends_open(struct ends *ends, const char *device)
                                  &ends->far, &e));
     }
     WORKS(gpud_signal_create(ends->memory, WORD, &ends->signal, &e));
-    WORKS(gpud_signal_export(ends->signal, &ends->signal_handle, &e));
-    WORKS(gpud_signal_import(ends->far, &ends->signal_handle, &ends->remote, &e));
+    ends->word = ends->owner.device->caps & GPUD_CAP_BUS_ADDRESSABLE ? 0 : WORD;
+    WORKS(gpud_signal_import(ends->far, ends->word, &ends->remote, &e));
 }
 
 static void ends_close(struct ends *ends)
@@ -141,6 +144,79 @@ static void test_wakes(struct ends *ends)
     pthread_join(thread, NULL);
 }
 
+/* --- many wait at once ------------------------------------------------------------------------ */
+
+/* Two who wait for different values by turns, as two frames of one entry do. */
+static void test_turns(struct ends *ends)
+{
+    if (strcmp(gpud_device_kind(ends->owner.device), "opencl") != 0)
+        return;
+    say("waits that time out by turns do not pile up in the driver");
+    struct gpud_async *async = &gpud_opencl_device(ends->owner.device)->async;
+    unsigned before = gpud_async_count(async);
+    for (uint32_t i = 0; i < 100; i++)
+        EXPECT(GPUD_TIMEOUT, gpud_signal_wait_host(ends->signal, i % 2 ? 2 : 9, 0, &e));
+    unsigned after = gpud_async_count(async);
+    CHECK(after <= before + 2, "%u queues where two values are waited for", after - before);
+    post(ends, 9);
+    WORKS(gpud_signal_wait_host(ends->signal, 9, SOON, &e));
+    WORKS(gpud_signal_wait_host(ends->signal, 2, SOON, &e));
+}
+
+struct waiter {
+    struct ends *ends;
+    uint32_t value;
+    int64_t slice;
+    uint32_t timeouts;
+    pthread_t thread;
+};
+
+/* In slices, as whoever looks between them whether the writer still lives. */
+static void *wait_in_slices(void *arg)
+{
+    struct waiter *waiter = arg;
+    enum gpud_status status;
+    while ((status = gpud_signal_wait_host(waiter->ends->signal, waiter->value,
+                                           gpud_deadline(waiter->slice), NULL)) == GPUD_TIMEOUT)
+        waiter->timeouts++;
+    CHECK(status == GPUD_OK, "a wait for %u gives \"%s\"", waiter->value,
+          gpud_status_string(status));
+    return NULL;
+}
+
+static void test_wait_while_poisoned(struct ends *ends)
+{
+    static const int64_t slices[] = {0, GPUD_MSEC, 5 * GPUD_MSEC, 10 * GPUD_SEC};
+    say("threads wait for values of their own while another poisons the signal");
+    struct waiter waiters[8];
+    for (uint32_t i = 0; i < 8; i++) {
+        waiters[i] = (struct waiter){.ends = ends, .value = 11 + i / 2, .slice = slices[i % 4]};
+        CHECK(pthread_create(&waiters[i].thread, NULL, wait_in_slices, &waiters[i]) == 0,
+              "no thread");
+    }
+    if (!is_synchronous(&ends->owner))
+        WORKS(gpud_signal_wait_queue(ends->signal, 14, ends->owner.queue, &e));
+    usleep(30000);
+    WORKS(gpud_signal_poison(ends->signal, 12, &e));
+    for (uint32_t i = 0; i < 4; i++)
+        pthread_join(waiters[i].thread, NULL);
+    EXPECT(GPUD_TIMEOUT, gpud_signal_wait_host(ends->signal, 13, 0, &e));
+    WORKS(gpud_signal_poison(ends->signal, 14, &e));
+    for (uint32_t i = 4; i < 8; i++)
+        pthread_join(waiters[i].thread, NULL);
+    WORKS(gpud_queue_finish(ends->owner.queue, SOON, &e));
+}
+
+static void test_poison_is_late(struct ends *ends)
+{
+    if (ends->owner.device->caps & GPUD_CAP_BUS_ADDRESSABLE)
+        return; /* the extension writes a marker, and cannot compare */
+    say("poison never lowers a word that the writer has raised after all");
+    post(ends, 7);
+    WORKS(gpud_signal_poison(ends->signal, 3, &e));
+    WORKS(gpud_signal_wait_host(ends->signal, 7, 0, &e));
+}
+
 /* --- a queue waits ---------------------------------------------------------------------------- */
 
 /* Makes the owner's queue wait for value and then copy what lies in the memory to seen. The host's
@@ -207,7 +283,7 @@ static void test_process(struct ends *ends, const char *device)
     struct order order = {
         .task = PEER_POSTS,
         .memory = ends->memory_handle,
-        .signal = ends->signal_handle,
+        .word = ends->word,
         .size = SIZE,
         .seed = 77,
         .value = 5,
@@ -273,9 +349,8 @@ static void test_destroy_waiting(const char *device, bool signal_first)
 
 static void test_refusals(struct ends *ends)
 {
-    say("signals where there can be none, and handles that lie, are refused");
+    say("signals where there can be none, and words that lie elsewhere, are refused");
     struct gpud_signal *signal = NULL;
-    struct gpud_handle bad;
     if (is_cpu_addressable(&ends->owner) || has_page_signals(&ends->owner)) {
         EXPECT(GPUD_INVALID, gpud_signal_create(ends->memory, 2, &signal, &e));
         EXPECT(GPUD_INVALID, gpud_signal_create(ends->memory, SIZE, &signal, &e));
@@ -286,7 +361,7 @@ static void test_refusals(struct ends *ends)
         struct gpud_memory *local;
         WORKS(gpud_memory_alloc(ends->owner.device, SIZE, &local, &e));
         EXPECT(GPUD_UNSUPPORTED, gpud_signal_create(local, 0, &signal, &e));
-        CHECK(gpud_signal_import(local, &ends->signal_handle, &signal, NULL) != GPUD_OK,
+        CHECK(gpud_signal_import(local, ends->word, &signal, NULL) != GPUD_OK,
               "a signal in memory that has none");
         gpud_memory_unref(&local);
     }
@@ -300,9 +375,7 @@ static void test_refusals(struct ends *ends)
     static const uint64_t lies[] = {2,          SIZE,           SIZE - 2,
                                     UINT64_MAX, UINT64_MAX - 3, UINT64_C(1) << 63};
     for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
-        bad = ends->signal_handle;
-        bad.word[0] = lies[i];
-        EXPECT(GPUD_PEER, gpud_signal_import(ends->far, &bad, &signal, &e));
+        EXPECT(GPUD_PEER, gpud_signal_import(ends->far, lies[i], &signal, &e));
     }
     CHECK(!signal, "a refusal leaves something behind");
 }
@@ -323,6 +396,9 @@ static void everything(const char *device, bool synchronous)
     with(test_create_resets, device);
     with(test_large_values, device);
     with(test_wakes, device);
+    with(test_turns, device);
+    with(test_wait_while_poisoned, device);
+    with(test_poison_is_late, device);
     with(test_wait_queue, device);
     if (synchronous)
         with(test_wait_host_queue, device);

@@ -34,21 +34,15 @@ static enum gpud_status create(struct gpud_signal *signal, struct gpud_error *er
     return status;
 }
 
-/* backend: the greatest value that a queue was made to wait for. A queue that still does is let go:
- * nobody could do it later. */
 static void destroy(struct gpud_signal *signal)
 {
-    uint32_t waited = (uint32_t)(uintptr_t)signal->backend;
-    uint32_t seen = atomic_load(gpud_signal_word(signal));
-    while (seen < waited && !atomic_compare_exchange_weak(gpud_signal_word(signal), &seen, waited))
-        ;
+    gpud_signal_raise_word(signal, atomic_load(&signal->waited));
 }
 
-static enum gpud_status import_handle(struct gpud_signal *signal, const struct gpud_handle *handle,
-                                      struct gpud_error *error)
+static enum gpud_status import(struct gpud_signal *signal, struct gpud_error *error)
 {
     enum gpud_status status = check_pinned(signal, error);
-    return status == GPUD_OK ? gpud_signal_import_word(signal, handle, error) : status;
+    return status == GPUD_OK ? gpud_signal_import_word(signal, error) : status;
 }
 
 static enum gpud_status post(struct gpud_signal *signal, uint32_t value, struct gpud_queue *queue,
@@ -73,8 +67,6 @@ static enum gpud_status wait_queue(struct gpud_signal *signal, uint32_t value,
     if (result != CUDA_SUCCESS)
         return gpud_cuda_fail(error, result, "%s cannot wait for a signal",
                               signal->device->info.name);
-    if (value > (uint32_t)(uintptr_t)signal->backend)
-        signal->backend = (void *)(uintptr_t)value;
     return GPUD_OK;
 }
 
@@ -93,18 +85,17 @@ static enum gpud_status wait_host(struct gpud_signal *signal, uint32_t value, in
     }
 }
 
-/* A plain store: nothing in the driver's hands, so that it gets through whatever is stuck there. */
+/* By the CPU: nothing in the driver's hands, so that it gets through whatever is stuck there. */
 static enum gpud_status poison(struct gpud_signal *signal, uint32_t value, struct gpud_error *error)
 {
-    atomic_store_explicit(gpud_signal_word(signal), value, memory_order_release);
+    gpud_signal_raise_word(signal, value);
     return GPUD_OK;
 }
 
 const struct gpud_signal_ops gpud_cuda_signal_ops = {
     .create = create,
     .destroy = destroy,
-    .export_handle = gpud_signal_export_word,
-    .import_handle = import_handle,
+    .import = import,
     .post = post,
     .wait_queue = wait_queue,
     .wait_host = wait_host,

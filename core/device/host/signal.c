@@ -19,7 +19,7 @@ static void destroy(struct gpud_signal *signal)
 
 static enum gpud_status poison(struct gpud_signal *signal, uint32_t value, struct gpud_error *error)
 {
-    atomic_store_explicit(gpud_signal_word(signal), value, memory_order_release);
+    gpud_signal_raise_word(signal, value);
     gpud_futex_wake(gpud_signal_word(signal));
     return GPUD_OK;
 }
@@ -54,8 +54,7 @@ static enum gpud_status wait_queue(struct gpud_signal *signal, uint32_t value,
 const struct gpud_signal_ops gpud_host_signal_ops = {
     .create = create,
     .destroy = destroy,
-    .export_handle = gpud_signal_export_word,
-    .import_handle = gpud_signal_import_word,
+    .import = gpud_signal_import_word,
     .post = post,
     .wait_queue = wait_queue,
     .wait_host = wait_host,

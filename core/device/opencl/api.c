@@ -290,7 +290,7 @@ static enum gpud_status prove(struct gpud_device *device, struct gpud_error *err
     struct gpud_signal mine = {.device = device, .memory = &own};
     struct gpud_signal theirs = {.device = device, .memory = &far};
     struct gpud_queue waiter = {.device = device}, writer = {.device = device};
-    struct gpud_handle memory_handle = {.fd = -1}, signal_handle = {.fd = -1};
+    struct gpud_handle memory_handle = {.fd = -1};
 
     enum gpud_status status = queues->create(&waiter, error);
     if (status == GPUD_OK)
@@ -302,13 +302,11 @@ static enum gpud_status prove(struct gpud_device *device, struct gpud_error *err
     if (status == GPUD_OK)
         status = memories->export_handle(&own, &memory_handle, error);
     if (status == GPUD_OK)
-        status = signals->export_handle(&mine, &signal_handle, error);
-    if (status == GPUD_OK)
         status = memories->import_handle(&far, &memory_handle, error);
     if (status == GPUD_OK)
-        status = signals->import_handle(&theirs, &signal_handle, error);
+        status = signals->import(&theirs, error);
     if (status == GPUD_OK)
-        status = signals->wait_queue(&mine, 1, &waiter, error);
+        status = gpud_signal_wait_queue(&mine, 1, &waiter, error);
     if (status == GPUD_OK &&
         queues->finish(&waiter, gpud_deadline(2 * GPUD_MSEC), NULL) != GPUD_TIMEOUT)
         status = gpud_fail(error, GPUD_IO, "a wait for a signal ended before the signal came");

@@ -77,11 +77,17 @@ struct opencl_memory {
     struct gpud_free_after after;
 };
 
+/* A wait of the host for one value: the only command that is under way on a queue of its own. */
+struct opencl_watch {
+    struct opencl_watch *next;
+    struct opencl_queue *queue;
+    uint32_t value;
+};
+
 struct opencl_signal {
-    struct opencl_queue *watcher; /* where the host's waits wait; made at the first one */
-    uint32_t watched;             /* the value that watcher->last waits for */
-    uint32_t reached;             /* the word is known to have been here */
-    bool waited;                  /* a queue was made to wait */
+    pthread_mutex_t lock; /* of what follows; never held while a thread waits */
+    struct opencl_watch *watches;
+    uint32_t reached; /* the word is known to have been here */
 };
 
 static inline struct opencl_device *gpud_opencl_device(const struct gpud_device *device)
@@ -147,6 +153,11 @@ void gpud_opencl_queue_retire(struct opencl_queue *queue);
  * latest (NULL: the driver refused it). */
 enum gpud_status gpud_opencl_queue_begin(struct opencl_queue *queue, struct gpud_error *error);
 void gpud_opencl_queue_end(struct opencl_queue *queue, cl_event event);
+
+enum gpud_status gpud_opencl_queue_start(struct opencl_queue *queue, struct gpud_error *error);
+
+/* A reference on the latest command's event; NULL: there was none. */
+cl_event gpud_opencl_queue_last(struct opencl_queue *queue);
 
 /* Starts everything and waits for it until the deadline. GPUD_IO, with the error's name, if
  * something failed. */

@@ -134,7 +134,7 @@ const struct gpud_async_ops gpud_opencl_async_ops = {
 
 /* --- commands ------------------------------------------------------------------------------ */
 
-static enum gpud_status start(struct opencl_queue *queue, struct gpud_error *error)
+enum gpud_status gpud_opencl_queue_start(struct opencl_queue *queue, struct gpud_error *error)
 {
     cl_int code = clFlush(queue->queue);
     return code == CL_SUCCESS ? GPUD_OK
@@ -166,8 +166,7 @@ void gpud_opencl_queue_end(struct opencl_queue *queue, cl_event event)
         clReleaseEvent(before);
 }
 
-/* A reference on the latest event; NULL: there was none. */
-static cl_event last_of(struct opencl_queue *queue)
+cl_event gpud_opencl_queue_last(struct opencl_queue *queue)
 {
     pthread_mutex_lock(&queue->lock);
     cl_event last = queue->last;
@@ -181,7 +180,7 @@ static cl_event last_of(struct opencl_queue *queue)
 static enum gpud_status finish_event(struct opencl_queue *queue, cl_event event, int64_t deadline,
                                      struct gpud_error *error)
 {
-    enum gpud_status status = start(queue, error);
+    enum gpud_status status = gpud_opencl_queue_start(queue, error);
     if (status == GPUD_OK)
         status = gpud_opencl_wait(event, deadline, error);
     clReleaseEvent(event);
@@ -194,7 +193,7 @@ static enum gpud_status finish_event(struct opencl_queue *queue, cl_event event,
 enum gpud_status gpud_opencl_queue_finish(struct opencl_queue *queue, int64_t deadline,
                                           struct gpud_error *error)
 {
-    cl_event last = last_of(queue);
+    cl_event last = gpud_opencl_queue_last(queue);
     return last ? finish_event(queue, last, deadline, error) : GPUD_OK;
 }
 
@@ -202,7 +201,7 @@ enum gpud_status gpud_opencl_serve(struct opencl_device *device, cl_event event,
                                    struct gpud_error *error)
 {
     struct gpud_error why = {0};
-    enum gpud_status status = start(device->service, &why);
+    enum gpud_status status = gpud_opencl_queue_start(device->service, &why);
     if (status == GPUD_OK)
         status = gpud_opencl_wait(event, gpud_deadline(OPENCL_SERVICE_TIMEOUT), &why);
     if (status == GPUD_TIMEOUT) {
@@ -309,7 +308,7 @@ static enum gpud_status copy_op(struct gpud_queue *queue, const struct gpud_copy
 
 static enum gpud_status flush(struct gpud_queue *queue, struct gpud_error *error)
 {
-    return start(queue->backend, error);
+    return gpud_opencl_queue_start(queue->backend, error);
 }
 
 static void CL_CALLBACK complete(cl_event event, cl_int code, void *completion)
@@ -327,7 +326,7 @@ static enum gpud_status on_complete(struct gpud_queue *queue, gpud_complete_fn f
 {
     struct opencl_queue *opencl = queue->backend;
     struct gpud_completion *completion = NULL;
-    enum gpud_status status = start(opencl, error);
+    enum gpud_status status = gpud_opencl_queue_start(opencl, error);
     if (status != GPUD_OK)
         return status;
     pthread_mutex_lock(&opencl->lock);

@@ -28,8 +28,17 @@ static enum gpud_status new_record(struct gpud_signal *signal, struct gpud_error
     struct opencl_signal *record = calloc(1, sizeof(*record));
     if (!record)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a signal");
+    pthread_mutex_init(&record->lock, NULL);
     signal->backend = record;
     return GPUD_OK;
+}
+
+static void free_record(struct gpud_signal *signal)
+{
+    struct opencl_signal *record = signal->backend;
+    pthread_mutex_destroy(&record->lock);
+    free(record);
+    signal->backend = NULL;
 }
 
 /* Writes one's own word from the CPU. */
@@ -62,11 +71,17 @@ static enum gpud_status create(struct gpud_signal *signal, struct gpud_error *er
         return status;
     /* Nobody else does: a value left from before would satisfy the first wait at once. */
     status = poison(signal, 0, error);
-    if (status != GPUD_OK) {
-        free(signal->backend);
-        signal->backend = NULL;
-    }
+    if (status != GPUD_OK)
+        free_record(signal);
     return status;
+}
+
+static bool is_watched(const struct opencl_signal *record)
+{
+    for (const struct opencl_watch *watch = record->watches; watch; watch = watch->next)
+        if (!gpud_opencl_queue_idle(watch->queue))
+            return true;
+    return false;
 }
 
 static void destroy(struct gpud_signal *signal)
@@ -75,32 +90,25 @@ static void destroy(struct gpud_signal *signal)
     if (!record)
         return;
     /* A wait cannot be taken back, only satisfied. */
-    if (record->waited || (record->watcher && !gpud_opencl_queue_idle(record->watcher)))
+    if (atomic_load(&signal->waited) || is_watched(record))
         poison(signal, UINT32_MAX, NULL);
-    gpud_opencl_queue_retire(record->watcher);
-    free(record);
+    while (record->watches) {
+        struct opencl_watch *watch = record->watches;
+        record->watches = watch->next;
+        gpud_opencl_queue_retire(watch->queue);
+        free(watch);
+    }
+    free_record(signal);
 }
 
-static enum gpud_status export_handle(struct gpud_signal *signal, struct gpud_handle *handle,
-                                      struct gpud_error *error)
-{
-    const struct opencl_memory *memory = signal->memory->backend;
-    handle->type = GPUD_HANDLE_BUS_ADDRESS;
-    handle->word[0] = memory->bus.surface;
-    handle->word[1] = memory->bus.marker;
-    return GPUD_OK;
-}
-
-static enum gpud_status import_handle(struct gpud_signal *signal, const struct gpud_handle *handle,
-                                      struct gpud_error *error)
+static enum gpud_status import(struct gpud_signal *signal, struct gpud_error *error)
 {
     const struct opencl_memory *memory = signal->memory->backend;
     if (!memory || memory->view || !memory->bus.surface)
         return gpud_fail(error, GPUD_INVALID,
                          "a signal can be imported only with the memory that it belongs to");
-    /* The memory's handle has fixed where the marker lies, and it was checked. */
-    if (handle->type != GPUD_HANDLE_BUS_ADDRESS || handle->word[0] != memory->bus.surface ||
-        handle->word[1] != memory->bus.marker)
+    /* The memory's handle has said where the marker lies, and it was checked. */
+    if (signal->offset)
         return gpud_fail(error, GPUD_PEER,
                          "the peer's signal does not belong to the memory that it shared");
     return new_record(signal, error);
@@ -154,62 +162,114 @@ static enum gpud_status enqueue_wait(struct gpud_signal *signal, uint32_t value,
 static enum gpud_status wait_queue(struct gpud_signal *signal, uint32_t value,
                                    struct gpud_queue *queue, struct gpud_error *error)
 {
-    struct opencl_signal *record = signal->backend;
-    enum gpud_status status = enqueue_wait(signal, value, queue->backend, error);
-    if (status == GPUD_OK)
-        record->waited = true;
-    return status;
+    return enqueue_wait(signal, value, queue->backend, error);
 }
 
-/* A queue of the signal's own whose last command waits for value. A wait that timed out before is
- * still there and serves again; one for a larger value stands in the way, so it is left behind with
- * its queue. */
-static enum gpud_status watch(struct gpud_signal *signal, uint32_t value, bool *fresh,
-                              struct gpud_error *error)
+/* --- the host waits ------------------------------------------------------------------------ */
+
+/* Forgets a watch whose queue has failed: it takes no more work. */
+static void drop_watch(struct opencl_watch **link)
+{
+    struct opencl_watch *gone = *link;
+    *link = gone->next;
+    gpud_opencl_queue_retire(gone->queue);
+    free(gone);
+}
+
+static enum gpud_status add_watch(struct gpud_signal *signal, struct opencl_watch **watch,
+                                  struct gpud_error *error)
 {
     struct opencl_device *device = gpud_opencl_device(signal->device);
     struct opencl_signal *record = signal->backend;
-    struct opencl_queue *watcher = record->watcher;
-    if (watcher && watcher->last && !gpud_opencl_queue_idle(watcher)) {
-        if (record->watched == value)
-            return GPUD_OK;
-        if (record->watched > value) {
-            gpud_opencl_queue_retire(watcher);
-            record->watcher = NULL;
-            record->waited = true;
-        }
+    struct opencl_watch *made = calloc(1, sizeof(*made));
+    if (!made)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory to wait for a signal");
+    enum gpud_status status = gpud_opencl_queue_new(device, &made->queue, error);
+    if (status != GPUD_OK) {
+        free(made);
+        return status;
     }
-    if (!record->watcher) {
-        enum gpud_status status = gpud_opencl_queue_new(device, &record->watcher, error);
+    gpud_async_add(&device->async, &made->queue->async);
+    made->next = record->watches;
+    record->watches = *watch = made;
+    return GPUD_OK;
+}
+
+/* Looks at what was waited for before. A wait that timed out is still there, and serves again, for
+ * whomever: there are never more watches than values that are waited for at a time. Under the lock;
+ * *idle: one whose wait is over, or NULL. */
+static struct opencl_watch *find_watch(struct opencl_signal *record, uint32_t value,
+                                       struct opencl_watch **idle)
+{
+    struct opencl_watch *found = NULL;
+    *idle = NULL;
+    for (struct opencl_watch **link = &record->watches; *link;) {
+        struct opencl_watch *watch = *link;
+        long result;
+        switch (gpud_opencl_async_ops.state(watch->queue, &result)) {
+        case GPUD_PROGRESS_FAILED:
+            drop_watch(link);
+            continue;
+        case GPUD_PROGRESS_DONE:
+            record->reached = watch->value > record->reached ? watch->value : record->reached;
+            *idle = watch;
+            break;
+        case GPUD_PROGRESS_BUSY:
+            found = watch->value == value ? watch : found;
+            break;
+        }
+        link = &watch->next;
+    }
+    return found;
+}
+
+/* The event of a wait for the value, to be released; NULL: the word has been there. Under the lock.
+ * *fresh: nobody waited for it before. */
+static enum gpud_status watch_for(struct gpud_signal *signal, uint32_t value, cl_event *event,
+                                  bool *fresh, struct gpud_error *error)
+{
+    struct opencl_signal *record = signal->backend;
+    struct opencl_watch *idle, *watch = find_watch(record, value, &idle);
+    enum gpud_status status = GPUD_OK;
+    if (value <= record->reached)
+        return GPUD_OK;
+    if (!watch) {
+        watch = idle;
+        if (!watch)
+            status = add_watch(signal, &watch, error);
+        if (status == GPUD_OK)
+            status = enqueue_wait(signal, value, watch->queue, error);
         if (status != GPUD_OK)
             return status;
-        gpud_async_add(&device->async, &record->watcher->async);
+        watch->value = value;
+        *fresh = true;
     }
-    record->watched = value;
-    *fresh = true;
-    return enqueue_wait(signal, value, record->watcher, error);
+    *event = gpud_opencl_queue_last(watch->queue);
+    return gpud_opencl_queue_start(watch->queue, error);
 }
 
 static enum gpud_status wait_host(struct gpud_signal *signal, uint32_t value, int64_t deadline,
                                   struct gpud_error *error)
 {
     struct opencl_signal *record = signal->backend;
+    cl_event event = NULL;
     bool fresh = false;
-    if (value <= record->reached)
-        return GPUD_OK;
-    enum gpud_status status = watch(signal, value, &fresh, error);
-    if (status != GPUD_OK)
+    pthread_mutex_lock(&record->lock);
+    enum gpud_status status = watch_for(signal, value, &event, &fresh, error);
+    pthread_mutex_unlock(&record->lock);
+    if (!event)
         return status;
     if (fresh && deadline < gpud_deadline(LOOK))
         deadline = gpud_deadline(LOOK);
-    status = gpud_opencl_queue_finish(record->watcher, deadline, error);
+    if (status == GPUD_OK)
+        status = gpud_opencl_wait(event, deadline, error);
+    clReleaseEvent(event);
+    if (status == GPUD_TIMEOUT)
+        return gpud_fail(error, status, "the signal does not stand at %u yet", value);
     if (status == GPUD_OK) {
-        record->reached = value;
-    } else if (status == GPUD_TIMEOUT) {
-        gpud_fail(error, status, "the signal does not stand at %u yet", value);
-    } else {
-        gpud_opencl_queue_retire(record->watcher);
-        record->watcher = NULL;
+        pthread_mutex_lock(&record->lock);
+        record->reached = value > record->reached ? value : record->reached;
+        pthread_mutex_unlock(&record->lock);
     }
     return status;
 }
@@ -217,8 +277,7 @@ static enum gpud_status wait_host(struct gpud_signal *signal, uint32_t value, in
 const struct gpud_signal_ops gpud_opencl_signal_ops = {
     .create = create,
     .destroy = destroy,
-    .export_handle = export_handle,
-    .import_handle = import_handle,
+    .import = import,
     .post = post,
     .wait_queue = wait_queue,
     .wait_host = wait_host,

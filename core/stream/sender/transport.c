@@ -57,8 +57,7 @@ static enum gpud_status import_ring(struct gpud_transport *transport, struct gpu
         return gpud_fail(error, GPUD_PEER, "the receiver offers %u entries and %u slots",
                          accept->entries, gpud_ring_slots(ring));
     for (uint32_t i = 0; transport->place == GPUD_SIGNAL_MEMORY && i < accept->entries; i++) {
-        status = gpud_signal_import(ring->memory[i], &accept->ring.handle[i], &transport->signal[i],
-                                    error);
+        status = gpud_signal_import(ring->memory[i], 0, &transport->signal[i], error);
         if (status != GPUD_OK)
             return status;
     }

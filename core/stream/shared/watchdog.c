@@ -77,9 +77,8 @@ static void destroy(struct gpud_watchdog *watchdog)
 static enum gpud_status make_signal(struct gpud_watchdog *watchdog, const _Atomic uint32_t *word,
                                     struct gpud_signal **signal, struct gpud_error *error)
 {
-    struct gpud_handle where = {.fd = -1};
-    where.word[0] = (uint64_t)((const char *)word - (const char *)watchdog->page);
-    return gpud_signal_import(watchdog->words, &where, signal, error);
+    uint64_t offset = (uint64_t)((const char *)word - (const char *)watchdog->page);
+    return gpud_signal_import(watchdog->words, offset, signal, error);
 }
 
 static int64_t watch(void *arg);
