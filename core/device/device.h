@@ -109,6 +109,10 @@ enum gpud_status gpud_memory_import(struct gpud_device *device, const struct gpu
                                     uint64_t size, enum gpud_usage usage,
                                     struct gpud_memory **memory, struct gpud_error *error);
 
+/* Before what a card or a peer wrote into one's own memory is read: a device may see the word that
+ * says so earlier than the bytes. Costs nothing where the device keeps the order by itself. */
+enum gpud_status gpud_memory_flush_remote(struct gpud_memory *memory, struct gpud_error *error);
+
 /* --- queue.c ------------------------------------------------------------------------------- */
 
 enum gpud_status gpud_queue_create(struct gpud_device *device, struct gpud_queue **queue,

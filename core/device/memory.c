@@ -339,3 +339,11 @@ enum gpud_status gpud_memory_export_dmabuf(struct gpud_memory *memory, int *fd, 
         return gpud_fail(error, GPUD_INVALID, "imported memory cannot be exported again");
     return memory->device->ops->memory->export_dmabuf(memory, fd, offset, error);
 }
+
+enum gpud_status gpud_memory_flush_remote(struct gpud_memory *memory, struct gpud_error *error)
+{
+    if (memory->imported)
+        return gpud_fail(error, GPUD_INVALID,
+                         "writes to imported memory are flushed by the process that owns it");
+    return memory->device->ops->memory->flush_remote(memory, error);
+}

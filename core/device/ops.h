@@ -111,6 +111,9 @@ struct gpud_memory_ops {
     /* A dma-buf of the memory; *fd is the caller's to close. */
     enum gpud_status (*export_dmabuf)(struct gpud_memory *memory, int *fd, uint64_t *offset,
                                       struct gpud_error *error);
+    /* What others wrote into the memory over the bus, and have said so, is seen by all that reads
+     * it on this device from now on. By the owner of the memory; waits for no queue. */
+    enum gpud_status (*flush_remote)(struct gpud_memory *memory, struct gpud_error *error);
 };
 
 /* A memory's backend is done with it: the pages may go. */

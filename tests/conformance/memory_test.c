@@ -6,6 +6,7 @@
 
 #include "device/opencl/opencl.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -331,6 +332,60 @@ static void test_wrap_address(struct side *side)
     gpud_memory_unref(&own);
 }
 
+/* --- what others wrote ------------------------------------------------------------------------ */
+
+static unsigned count_flushes(void)
+{
+    unsigned count = 0;
+    unsigned (*ask)(unsigned *) = NULL;
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    if (library)
+        *(void **)&ask = dlsym(library, "fakeCudaFlushes");
+    CHECK(ask && ask(&count) == 0, "the fake driver counts no flushes");
+    dlclose(library);
+    return count;
+}
+
+/* Says whether the driver was asked, where a fake one counts. */
+static void check_flush(struct gpud_memory *memory, const char *unordered, bool on_device)
+{
+    unsigned before = unordered ? count_flushes() : 0;
+    if (on_device && unordered && strcmp(unordered, "2") == 0)
+        EXPECT(GPUD_UNSUPPORTED, gpud_memory_flush_remote(memory, &e));
+    else
+        WORKS(gpud_memory_flush_remote(memory, &e));
+    unsigned wanted = unordered && on_device && strcmp(unordered, "1") == 0;
+    if (unordered)
+        CHECK(count_flushes() - before == wanted, "%u flushes where %u are right",
+              count_flushes() - before, wanted);
+}
+
+static void test_flush_remote(struct side *side)
+{
+    say("what others wrote over the bus is flushed, by those whom it concerns");
+    const char *unordered = getenv("GPUD_FAKE_CUDA_UNORDERED");
+    struct gpud_memory *own = alloc(side, PAGE), *host = make(side, true, PAGE), *far;
+    check_flush(own, unordered, true);
+    check_flush(host, unordered, is_cpu_addressable(side));
+    gpud_memory_unref(&own);
+    gpud_memory_unref(&host);
+    if (!side->device->info.direct_writes)
+        return;
+    struct side other;
+    struct gpud_handle handle;
+    side_open(&other, side->device->info.name);
+    WORKS(gpud_memory_alloc_for(side->device, PAGE, GPUD_USAGE_TARGET, &own, &e));
+    WORKS(gpud_memory_export(own, &handle, &e));
+    WORKS(gpud_memory_import(other.device, &handle, PAGE, GPUD_USAGE_TARGET, &far, &e));
+    check_flush(own, unordered, true);
+    EXPECT(GPUD_INVALID, gpud_memory_flush_remote(far, &e));
+    gpud_memory_unref(&far);
+    gpud_memory_unref(&own);
+    if (handle.fd >= 0)
+        close(handle.fd);
+    side_close(&other);
+}
+
 /* --- all of it -------------------------------------------------------------------------------- */
 
 static void everything(const char *device)
@@ -342,6 +397,7 @@ static void everything(const char *device)
     for (int kinds = 0; kinds < 4; kinds++)
         test_copies(&side, kinds & 1, kinds & 2);
     test_copy_refusals(&side);
+    test_flush_remote(&side);
     say("memory that somebody else allocated is used where it is, and given back once");
     if (is_cpu_addressable(&side))
         test_wrap_host_pointer(&side);

@@ -204,10 +204,11 @@ static int attribute(int which, CUdevice device)
     case 115: /* memory pools */
     case 116: /* GPUDirect RDMA */
         return 1;
-    case 117: /* flushing writes of RDMA: by the host */
-        return 1;
-    case 118: /* ordering of RDMA writes: owner */
-        return 100;
+    case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS:
+        return fake.no_flush ? 0 : CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST;
+    case CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING:
+        return fake.unordered ? CU_GPU_DIRECT_RDMA_WRITES_ORDERING_NONE
+                              : CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER;
     case CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED:
         return 1;
     case 125: /* events between processes: not here */

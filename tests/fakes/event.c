@@ -56,6 +56,20 @@ CUresult cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr address, unsigned 
     return leave(word(stream, address, value, flags, WRITE_VALUE));
 }
 
+CUresult cuFlushGPUDirectRDMAWrites(CUflushGPUDirectRDMAWritesTarget target,
+                                    CUflushGPUDirectRDMAWritesScope scope)
+{
+    ENTER(NEED_CONTEXT);
+    if (target != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX ||
+        (scope != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER &&
+         scope != CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_ALL_DEVICES))
+        return leave(refuse(CUDA_ERROR_INVALID_VALUE, "target %d, scope %d", target, scope));
+    if (fake.no_flush)
+        return leave(refuse(CUDA_ERROR_NOT_SUPPORTED, "the attribute says so"));
+    fake.flushes++;
+    return leave(CUDA_SUCCESS);
+}
+
 CUresult cuLaunchHostFunc(CUstream stream, fake_host_function function, void *data)
 {
     ENTER(NEED_CONTEXT);

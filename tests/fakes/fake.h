@@ -17,6 +17,7 @@
  *                                  without a result, OUT_OF_MEMORY; more, separated by commas
  *   GPUD_FAKE_CUDA_DELAY_US=n      each operation of a stream takes so much longer
  *   GPUD_FAKE_CUDA_PEER_MBPS=n     a copy from one device to another gets no faster than that
+ *   GPUD_FAKE_CUDA_UNORDERED=1     writes over the bus have to be flushed; 2: and cannot be
  *   GPUD_FAKE_CUDA_STRICT=abort    abort() where a rule is broken; exit: leave with 86 at the end
  *   GPUD_FAKE_CUDA_VERBOSE=1       say why a call is refused
  *
@@ -24,6 +25,8 @@
  * stream's or event's own; pinned pages have another address for the device (attribute 91 is 0);
  * small allocations do not begin at a page; a second open of an IPC handle, or one of another PID
  * namespace; IPC handles of addresses within an allocation; dma-bufs of parts of one.
+ *
+ * fakeCudaHold() makes the copies of a stream, or of all, late until it lets them go.
  *
  * One lock guards all that is declared here. It is dropped only while a stream works. */
 #ifndef FAKE_CUDA_FAKE_H
@@ -69,7 +72,7 @@ struct CUstream_st {
     struct object object;
     CUcontext context;
     unsigned flags;
-    bool has_worker, quit;
+    bool has_worker, quit, held;
     unsigned long long submitted, completed; /* serial numbers of operations */
     struct operation *first, *last;
     pthread_cond_t work;
@@ -132,10 +135,12 @@ struct fake {
     bool initialised, exiting, forked;
     int devices;
     int physical[MAX_DEVICES]; /* of a visible one */
+    bool unordered, no_flush;  /* writes over the bus */
     bool no_peers, verbose, abort_on_report, exit_on_report;
     size_t memory;
     long delay_us, peer_mbps;
-    unsigned reports, failures;
+    unsigned reports, failures, flushes;
+    bool hold_copies; /* of all streams */
     struct CUctx_st *contexts;
     struct CUstream_st *streams;
     struct CUctx_st *primary[MAX_DEVICES];

@@ -71,7 +71,9 @@ typedef void (*fake_host_function)(void *data);
     /* Not the driver's: how often the caller broke a rule that the driver lets                    \
      * pass or crashes on; each is also a line on stderr. */                                       \
     FUNCTION(fakeCudaReports, (unsigned *count))                                                   \
-    FUNCTION(fakeCudaFailures, (unsigned *count))
+    FUNCTION(fakeCudaFailures, (unsigned *count))                                                  \
+    FUNCTION(fakeCudaFlushes, (unsigned *count))                                                   \
+    FUNCTION(fakeCudaHold, (CUstream stream, unsigned hold))
 
 /* Resolved by libgstcuda when it loads (up to 1.26), for elements that run kernels or share with
  * OpenGL or Vulkan, and for pools: there is nothing here that could run them. */

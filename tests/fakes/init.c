@@ -64,6 +64,9 @@ static void read_environment(void)
     const char *delay = getenv("GPUD_FAKE_CUDA_DELAY_US");
     fake.memory = memory ? read_size(memory) : (size_t)1 << 30;
     const char *rate = getenv("GPUD_FAKE_CUDA_PEER_MBPS");
+    const char *unordered = getenv("GPUD_FAKE_CUDA_UNORDERED");
+    fake.unordered = is_set("GPUD_FAKE_CUDA_UNORDERED");
+    fake.no_flush = unordered && strcmp(unordered, "2") == 0;
     fake.delay_us = delay ? atol(delay) : 0;
     fake.peer_mbps = rate ? atol(rate) : 0;
     fake.no_peers = getenv("GPUD_FAKE_CUDA_PEERS") && !is_set("GPUD_FAKE_CUDA_PEERS");
@@ -166,6 +169,14 @@ CUresult fakeCudaFailures(unsigned *count)
     return leave(CUDA_SUCCESS);
 }
 
+/* How many times writes over the bus were flushed. */
+CUresult fakeCudaFlushes(unsigned *count)
+{
+    ENTER(NEED_NOTHING);
+    *count = fake.flushes;
+    return leave(CUDA_SUCCESS);
+}
+
 #define ENTRY(symbol) {#symbol, (void (*)(void))symbol},
 #define ENTRY_OF_MEMBER(member, symbol, arguments) ENTRY(symbol)
 #define ENTRY_OF_FUNCTION(symbol, arguments) ENTRY(symbol)
@@ -191,6 +202,7 @@ static int since(const char *name)
         {"cuGetProcAddress_v2", 12000},
         {"cuMemGetHandleForAddressRange", 11070},
         {"cuMemRetainAllocationHandle", 11000},
+        {"cuFlushGPUDirectRDMAWrites", 11030},
         {"cuMemCreate", 10020},
         {"cuMemAllocAsync", 11020},
         {"cuMemFreeAsync", 11020},

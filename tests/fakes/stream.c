@@ -225,6 +225,23 @@ CUresult cuStreamSynchronize(CUstream handle)
     return leave(wait_for(stream, stream->submitted));
 }
 
+/* NULL: all streams, those that are made later included. What waits for a copy that is late is late
+ * with it, as behind any copy that takes long. */
+CUresult fakeCudaHold(CUstream stream, unsigned hold)
+{
+    ENTER(NEED_INIT);
+    if (stream) {
+        CUstream found = object_find(stream, STREAM);
+        if (!found)
+            return leave(refuse(CUDA_ERROR_INVALID_HANDLE, "%p is no stream", (void *)stream));
+        found->held = hold != 0;
+    } else {
+        fake.hold_copies = hold != 0;
+    }
+    pthread_cond_broadcast(&fake.progress);
+    return leave(CUDA_SUCCESS);
+}
+
 CUresult cuStreamGetCtx(CUstream handle, CUcontext *context)
 {
     ENTER(NEED_CONTEXT);

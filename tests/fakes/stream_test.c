@@ -358,6 +358,47 @@ static void test_freed_in_use(void)
     OK(cuCtxDestroy_v2(doomed));
 }
 
+static void test_flush(void)
+{
+    unsigned before = 0, after = 0;
+    if (cuda.fake)
+        OK(fakeCudaFlushes(&before));
+    DO(flush_remote_writes(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX,
+                           CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER));
+    REFUSED(flush_remote_writes(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX, 77));
+    if (cuda.fake)
+        OK(fakeCudaFlushes(&after));
+    CHECK_EQUAL(after, before + (cuda.fake ? 1 : 0));
+}
+
+/* Copies are late, and so is what comes behind them; all else goes on. */
+static void test_hold(bool all)
+{
+    CUdeviceptr from = alloc_filled(MIB, 3), to = alloc_filled(MIB, 4),
+                free_one = alloc_filled(8, 5);
+    CUevent event;
+    DO(event_create(&event, CU_EVENT_DISABLE_TIMING));
+    store(20, 0);
+    OK(fakeCudaHold(all ? NULL : a, 1));
+    DO(memcpy_dtod_async(to, from, MIB, a));
+    DO(stream_write_value(a, word(20), 1, 0));
+    DO(event_record(event, a));
+    DO(memset_d8_async(free_one, 6, 8, b));
+    finish(b);
+    usleep(20000);
+    DRIVER(CUDA_ERROR_NOT_READY, stream_query(a));
+    DRIVER(CUDA_ERROR_NOT_READY, event_query(event));
+    CHECK_EQUAL(load(20), 0);
+    OK(fakeCudaHold(all ? NULL : a, 0));
+    finish(a);
+    CHECK_EQUAL(load(20), 1);
+    CHECK(is_filled(to, MIB, 3), "what was held is lost");
+    DO(event_destroy(event));
+    DO(mem_free(from));
+    DO(mem_free(to));
+    DO(mem_free(free_one));
+}
+
 int main(int argc, char **argv)
 {
     open_driver();
@@ -368,6 +409,11 @@ int main(int argc, char **argv)
     DO(stream_create(&b, CU_STREAM_NON_BLOCKING));
     open_words();
     test_words();
+    test_flush();
+    if (cuda.fake) {
+        test_hold(false);
+        test_hold(true);
+    }
     test_events();
     test_copies();
     test_null_stream();

@@ -125,6 +125,14 @@ static bool wait_dependencies(CUstream stream, const struct operation *operation
     return !ended(stream);
 }
 
+/* False: the stream ends. */
+static bool wait_until_let_go(CUstream stream, const struct operation *operation)
+{
+    while (operation->kind == COPY && (stream->held || fake.hold_copies) && !ended(stream))
+        pthread_cond_wait(&fake.progress, &fake.lock);
+    return !ended(stream);
+}
+
 static void enter_range(struct use *use, int step)
 {
     if (use->range)
@@ -207,7 +215,7 @@ void *stream_work(void *argument)
             pthread_cond_wait(&stream->work, &fake.lock);
             continue;
         }
-        if (!wait_dependencies(stream, stream->first))
+        if (!wait_dependencies(stream, stream->first) || !wait_until_let_go(stream, stream->first))
             break;
         execute(stream, stream->first);
         if (!fake.exiting)

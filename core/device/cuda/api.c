@@ -212,6 +212,12 @@ static enum gpud_status make_context(struct cuda_device *cuda, const struct gpud
         return gpud_cuda_fail(error, result, "no CUDA context on %s", device->info.name);
     cuda->vmm = has_vmm(cuda->id);
     cuda->rdma = attribute(cuda->id, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
+    cuda->writes_ordered =
+        attribute(cuda->id, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING) >=
+        CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER;
+    cuda->can_flush =
+        attribute(cuda->id, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS) &
+        CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST;
     CUmemAllocationProp prop = {
         .type = CU_MEM_ALLOCATION_TYPE_PINNED,
         .location = {CU_MEM_LOCATION_TYPE_DEVICE, (int)device->index},

@@ -27,6 +27,8 @@ struct cuda_device {
     CUdevice id;
     CUcontext context;
     bool vmm, rdma;
+    bool writes_ordered; /* those of others, over the bus: seen here in their order */
+    bool can_flush;      /* else they can be waited for */
     size_t granularity;
     CUstream service; /* for work that waits for nobody */
     struct gpud_async async;

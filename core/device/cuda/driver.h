@@ -63,8 +63,25 @@ typedef enum CUdevice_attribute_enum {
     CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED = 103,
     CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 102,
     CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED = 110,
+    CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS = 117,
+    CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING = 118,
     CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED = 124,
 } CUdevice_attribute;
+
+typedef enum CUflushGPUDirectRDMAWritesOptions_enum {
+    CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST = 1
+} CUflushGPUDirectRDMAWritesOptions;
+typedef enum CUGPUDirectRDMAWritesOrdering_enum {
+    CU_GPU_DIRECT_RDMA_WRITES_ORDERING_NONE = 0,
+    CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER = 100,
+} CUGPUDirectRDMAWritesOrdering;
+typedef enum CUflushGPUDirectRDMAWritesScope_enum {
+    CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER = 100,
+    CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_ALL_DEVICES = 200,
+} CUflushGPUDirectRDMAWritesScope;
+typedef enum CUflushGPUDirectRDMAWritesTarget_enum {
+    CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX = 0
+} CUflushGPUDirectRDMAWritesTarget;
 
 typedef enum CUdevice_P2PAttribute_enum {
     CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK = 1,
@@ -238,6 +255,8 @@ typedef struct CUDA_MEMCPY2D_st {
     FUNCTION(memcpy_dtod_async, cuMemcpyDtoDAsync_v2,                                              \
              (CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream))                     \
     FUNCTION(memcpy_2d_async, cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D *copy, CUstream stream))    \
+    FUNCTION(flush_remote_writes, cuFlushGPUDirectRDMAWrites,                                      \
+             (CUflushGPUDirectRDMAWritesTarget target, CUflushGPUDirectRDMAWritesScope scope))     \
     FUNCTION(stream_create, cuStreamCreate, (CUstream * stream, unsigned flags))                   \
     FUNCTION(stream_destroy, cuStreamDestroy_v2, (CUstream stream))                                \
     FUNCTION(stream_query, cuStreamQuery, (CUstream stream))                                       \

@@ -214,6 +214,30 @@ static enum gpud_status wrap_host(struct gpud_memory *memory, struct gpud_error 
     return GPUD_OK;
 }
 
+/* --- what others wrote --------------------------------------------------------------------- */
+
+static enum gpud_status flush_remote(struct gpud_memory *memory, struct gpud_error *error)
+{
+    struct cuda_device *device = gpud_cuda_device(memory->device);
+    const struct cuda_memory *record = memory->backend;
+    if (device->writes_ordered || record->kind >= CUDA_MEMORY_PINNED)
+        return GPUD_OK;
+    if (!device->can_flush)
+        return gpud_fail(error, GPUD_UNSUPPORTED,
+                         "%s neither keeps the order of writes over the bus nor flushes them: let "
+                         "the card write to host memory",
+                         memory->device->info.name);
+    gpud_cuda_enter(device);
+    CUresult result =
+        gpud_cu.flush_remote_writes(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX,
+                                    CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER);
+    gpud_cuda_leave();
+    if (result != CUDA_SUCCESS)
+        return gpud_cuda_fail(error, result, "writes to %s are not flushed",
+                              memory->device->info.name);
+    return GPUD_OK;
+}
+
 const struct gpud_memory_ops gpud_cuda_memory_ops = {
     .alloc = alloc,
     .wrap = wrap,
@@ -222,4 +246,5 @@ const struct gpud_memory_ops gpud_cuda_memory_ops = {
     .export_handle = gpud_cuda_export,
     .import_handle = gpud_cuda_import,
     .export_dmabuf = gpud_cuda_export_dmabuf,
+    .flush_remote = flush_remote,
 };

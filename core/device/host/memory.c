@@ -102,6 +102,11 @@ static enum gpud_status import_handle(struct gpud_memory *memory, const struct g
     return GPUD_OK;
 }
 
+static enum gpud_status flush_remote(struct gpud_memory *memory, struct gpud_error *error)
+{
+    return GPUD_OK; /* the host sees writes to its memory in their order */
+}
+
 const struct gpud_memory_ops gpud_host_memory_ops = {
     .alloc = alloc_host,
     .wrap = wrap,
@@ -109,4 +114,5 @@ const struct gpud_memory_ops gpud_host_memory_ops = {
     .free = free_host,
     .export_handle = export_handle,
     .import_handle = import_handle,
+    .flush_remote = flush_remote,
 };

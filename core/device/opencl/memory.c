@@ -264,6 +264,11 @@ static enum gpud_status import_handle(struct gpud_memory *memory, const struct g
     return GPUD_OK;
 }
 
+static enum gpud_status flush_remote(struct gpud_memory *memory, struct gpud_error *error)
+{
+    return GPUD_OK; /* a wait for the marker, which comes behind the bytes, is all that there is */
+}
+
 const struct gpud_memory_ops gpud_opencl_memory_ops = {
     .alloc = alloc,
     .wrap = wrap,
@@ -271,4 +276,5 @@ const struct gpud_memory_ops gpud_opencl_memory_ops = {
     .free = free_memory,
     .export_handle = export_handle,
     .import_handle = import_handle,
+    .flush_remote = flush_remote,
 };
