@@ -3,7 +3,6 @@
 
 #include "conformance.h"
 
-#include "device/opencl/opencl.h"
 #include "support/spawn_again.h"
 
 #include <dirent.h>
@@ -145,74 +144,6 @@ struct gpud_memory *words_open(struct side *side, const struct gpud_handle *hand
     WORKS(gpud_memory_import(host, handle, size, GPUD_USAGE_TARGET, &pages, &e));
     gpud_device_close(&host);
     return see_pages(side, pages);
-}
-
-/* --- queues that stand still ---------------------------------------------------------------------
- */
-
-struct obstacle {
-    cl_event event;
-    cl_event barrier; /* kept: PoCL 3.1 aborts when an event fails that nobody holds */
-    struct gpud_memory *words;
-    struct gpud_signal *signal;
-};
-
-static void put_event(struct obstacle *obstacle, struct gpud_queue *queue)
-{
-    struct opencl_queue *opencl = queue->backend;
-    cl_int code;
-    obstacle->event = clCreateUserEvent(gpud_opencl_device(queue->device)->context, &code);
-    CHECK(code == CL_SUCCESS, "clCreateUserEvent gives %d", code);
-    CHECK(gpud_opencl_queue_begin(opencl, NULL) == GPUD_OK, "the queue has failed before");
-    code = clEnqueueBarrierWithWaitList(opencl->queue, 1, &obstacle->event, &obstacle->barrier);
-    CHECK(code == CL_SUCCESS, "clEnqueueBarrierWithWaitList gives %d", code);
-    clRetainEvent(obstacle->barrier);
-    gpud_opencl_queue_end(opencl, obstacle->barrier);
-}
-
-static void put_word(struct obstacle *obstacle, struct gpud_queue *queue)
-{
-    struct side side = {.context = queue->device->context, .device = queue->device};
-    struct gpud_handle handle;
-    /* A driver that frees waits for all queues, and makes everybody wait who calls it meanwhile;
-     * frames are never waited for before they were sent, so that only a test can stop it for good.
-     */
-    for (int64_t deadline = gpud_deadline(10 * GPUD_SEC);
-         !gpud_worker_is_idle(&side.context->later);
-         nanosleep(&(struct timespec){.tv_nsec = GPUD_MSEC}, NULL))
-        CHECK(gpud_now() < deadline, "memory is not given back");
-    obstacle->words = words_make(&side, 4096, &handle);
-    close(handle.fd);
-    WORKS(gpud_signal_create(obstacle->words, 64, &obstacle->signal, &e));
-    WORKS(gpud_signal_wait_queue(obstacle->signal, 1, queue, &e));
-}
-
-struct obstacle *obstacle_put(struct gpud_queue *queue)
-{
-    struct obstacle *obstacle = calloc(1, sizeof(*obstacle));
-    CHECK(obstacle, "out of memory");
-    if (queue->device->caps & GPUD_CAP_PAGE_SIGNALS)
-        put_word(obstacle, queue);
-    else
-        put_event(obstacle, queue);
-    return obstacle;
-}
-
-void obstacle_remove(struct obstacle *obstacle, bool broken)
-{
-    if (obstacle->signal) {
-        CHECK(!broken, "a word cannot break a queue");
-        WORKS(gpud_signal_poison(obstacle->signal, 1, &e));
-        gpud_signal_destroy(&obstacle->signal);
-        gpud_memory_unref(&obstacle->words);
-    } else {
-        cl_int code =
-            clSetUserEventStatus(obstacle->event, broken ? CL_OUT_OF_RESOURCES : CL_COMPLETE);
-        CHECK(code == CL_SUCCESS, "clSetUserEventStatus gives %d", code);
-        clReleaseEvent(obstacle->event);
-        clReleaseEvent(obstacle->barrier);
-    }
-    free(obstacle);
 }
 
 /* --- content ---------------------------------------------------------------------------------- */

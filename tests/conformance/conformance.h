@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "device/device.h"
+#include "hold.h"
 
 #include <sys/types.h>
 
@@ -78,12 +79,6 @@ static inline bool has_page_signals(const struct side *side)
 /* Host pages for words, as the side's device sees them; the handle leads others to the pages. */
 struct gpud_memory *words_make(struct side *side, uint64_t size, struct gpud_handle *handle);
 struct gpud_memory *words_open(struct side *side, const struct gpud_handle *handle, uint64_t size);
-
-/* A queue that stands still until it is let go: of an OpenCL device by means that need no signals,
- * elsewhere by a wait for a word. broken: what is on it fails; OpenCL alone. */
-struct obstacle;
-struct obstacle *obstacle_put(struct gpud_queue *queue);
-void obstacle_remove(struct obstacle *obstacle, bool broken);
 
 /* --- content ---------------------------------------------------------------------------------- */
 

@@ -234,13 +234,13 @@ static void test_free_behind_copy(struct side *side, bool upload, bool aligned)
                                 &host, &e));
     struct gpud_copy copy = {
         .to = upload ? memory : host, .from = upload ? host : memory, .row_bytes = size, .rows = 1};
-    struct obstacle *obstacle = obstacle_put(side->queue);
+    struct conformance_hold *hold = conformance_hold_queue(side->queue);
     WORKS(gpud_queue_copy(side->queue, &copy, &e));
     WORKS(gpud_queue_flush(side->queue, &e));
     gpud_memory_unref(&host);
     usleep(20000);
     CHECK(atomic_load(&destroyed) == 0, "host pages are given back while a copy needs them");
-    obstacle_remove(obstacle, false);
+    conformance_release_queue(hold, false);
     WORKS(gpud_queue_finish(side->queue, SOON, &e));
     wait_until_destroyed(&destroyed);
     READ_PATTERN(side, memory, upload ? 8 : 9);

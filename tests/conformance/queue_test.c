@@ -141,14 +141,14 @@ static void test_fences(struct side *side)
     struct gpud_copy copy = {.to = memory, .from = source, .row_bytes = 9999, .rows = 1};
     struct gpud_queue *later;
     WORKS(gpud_queue_create(side->device, &later, &e));
-    struct obstacle *obstacle = obstacle_put(side->queue);
+    struct conformance_hold *hold = conformance_hold_queue(side->queue);
     WORKS(gpud_queue_mark(side->queue, &fence, &e));
     WORKS(gpud_queue_await(later, &fence, &e));
     WORKS(gpud_queue_await(later, &fence, &e));
     gpud_fence_drop(&fence);
     WORKS(gpud_queue_copy(later, &copy, &e));
     EXPECT(GPUD_TIMEOUT, gpud_queue_finish(later, gpud_deadline(30 * GPUD_MSEC), &e));
-    obstacle_remove(obstacle, false);
+    conformance_release_queue(hold, false);
     WORKS(gpud_queue_finish(later, SOON, &e));
     READ_PATTERN(side, memory, 2);
     gpud_queue_unref(&later);
@@ -187,7 +187,7 @@ static void test_finish_deadline(struct side *side)
     struct gpud_memory *memory = make_full(side, 9999, 1), *source = make_full(side, 9999, 2);
     struct gpud_copy copy = {.to = memory, .from = source, .row_bytes = 9999, .rows = 1};
     struct told told = {0};
-    struct obstacle *obstacle = obstacle_put(side->queue);
+    struct conformance_hold *hold = conformance_hold_queue(side->queue);
     WORKS(gpud_queue_copy(side->queue, &copy, &e));
     WORKS(gpud_queue_on_complete(side->queue, tell, &told, &e));
     for (int i = 0; i < 3; i++) {
@@ -199,10 +199,35 @@ static void test_finish_deadline(struct side *side)
         CHECK_TOOK(start, 0, 50);
     }
     CHECK(atomic_load(&told.calls) == 0, "completion was told while the queue stood still");
-    obstacle_remove(obstacle, false);
+    conformance_release_queue(hold, false);
     WORKS(gpud_queue_finish(side->queue, SOON, &e));
     wait_for_calls(&told.calls, 1);
     CHECK(told.status == GPUD_OK, "the queue failed: %s", gpud_status_string(told.status));
+    READ_PATTERN(side, memory, 2);
+    gpud_memory_unref(&memory);
+    gpud_memory_unref(&source);
+}
+
+/* All copies of the process, as of queues that the library keeps to itself. */
+static void test_held_copies(struct side *side)
+{
+    if (strcmp(gpud_device_kind(side->device), "cuda") != 0 || !conformance_hold_copies(true))
+        return;
+    say("where the fake driver holds copies, what is not waited for is not there");
+    struct told told = {0};
+    WORKS(gpud_queue_on_complete(side->queue, tell, &told, &e));
+    wait_for_calls(&told.calls, 1); /* it holds copies alone */
+    conformance_hold_copies(false);
+    struct gpud_memory *memory = make_full(side, 9999, 1), *source = make_full(side, 9999, 2);
+    struct gpud_copy copy = {.to = memory, .from = source, .row_bytes = 9999, .rows = 1};
+    conformance_hold_copies(true);
+    WORKS(gpud_queue_copy(side->queue, &copy, &e));
+    WORKS(gpud_queue_on_complete(side->queue, tell, &told, &e));
+    EXPECT(GPUD_TIMEOUT, gpud_queue_finish(side->queue, gpud_deadline(30 * GPUD_MSEC), &e));
+    CHECK(atomic_load(&told.calls) == 1, "completion was told of a copy that is held");
+    conformance_hold_copies(false);
+    WORKS(gpud_queue_finish(side->queue, SOON, &e));
+    wait_for_calls(&told.calls, 2);
     READ_PATTERN(side, memory, 2);
     gpud_memory_unref(&memory);
     gpud_memory_unref(&source);
@@ -213,7 +238,7 @@ static void test_map_deadline(struct side *side)
     say("so does mapping, and nothing stays mapped");
     struct gpud_memory *memory = make_full(side, 9999, 1);
     void *data = NULL;
-    struct obstacle *obstacle = obstacle_put(side->queue);
+    struct conformance_hold *hold = conformance_hold_queue(side->queue);
     for (int i = 0; i < 3; i++) {
         int64_t start = gpud_now();
         EXPECT(GPUD_TIMEOUT, gpud_queue_map(side->queue, memory, 0, 9999, GPUD_READ | GPUD_WRITE,
@@ -221,7 +246,7 @@ static void test_map_deadline(struct side *side)
         CHECK_TOOK(start, 50, 500);
     }
     CHECK(!data, "a map that timed out gives an address");
-    obstacle_remove(obstacle, false);
+    conformance_release_queue(hold, false);
     READ_PATTERN(side, memory, 1);
     if (!has_page_signals(side)) {
         cl_uint maps = 1; /* some drivers count a moment after the event */
@@ -245,7 +270,7 @@ static void test_destroy_busy(struct side *side)
     struct gpud_copy copy = {.to = to, .from = memory, .row_bytes = sizeof(seen), .rows = 1};
     memset(seen, 0, sizeof(seen));
     WORKS(gpud_queue_create(side->device, &queue, &e));
-    struct obstacle *obstacle = obstacle_put(queue);
+    struct conformance_hold *hold = conformance_hold_queue(queue);
     WORKS(gpud_queue_copy(queue, &copy, &e));
     WORKS(gpud_queue_on_complete(queue, tell, &told, &e));
     int64_t start = gpud_now();
@@ -255,7 +280,7 @@ static void test_destroy_busy(struct side *side)
     CHECK_TOOK(start, 0, 500);
     CHECK(atomic_load(&told.calls) == 0 && seen[0] == 0,
           "the work happened while the queue stood still");
-    obstacle_remove(obstacle, false);
+    conformance_release_queue(hold, false);
     wait_for_calls(&told.calls, 1);
     CHECK(told.status == GPUD_OK, "the work failed: %s", gpud_status_string(told.status));
     CHECK_PATTERN(seen, sizeof(seen), 1);
@@ -271,10 +296,10 @@ static void test_failure(struct side *side)
     struct told told = {0}, later = {0};
     void *data;
     WORKS(gpud_queue_create(side->device, &queue, &e));
-    struct obstacle *obstacle = obstacle_put(queue);
+    struct conformance_hold *hold = conformance_hold_queue(queue);
     WORKS(gpud_queue_copy(queue, &copy, &e));
     WORKS(gpud_queue_on_complete(queue, tell, &told, &e));
-    obstacle_remove(obstacle, true);
+    conformance_release_queue(hold, true);
     EXPECT(GPUD_IO, gpud_queue_finish(queue, SOON, &e));
     wait_for_calls(&told.calls, 1);
     CHECK(told.status == GPUD_IO, "the completion says \"%s\"", gpud_status_string(told.status));
@@ -301,13 +326,13 @@ static void test_close_stuck(const char *device)
     struct side side;
     side_open(&side, device);
     struct gpud_memory *memory = make_full(&side, 9999, 1);
-    struct obstacle *obstacle = obstacle_put(side.queue);
+    struct conformance_hold *hold = conformance_hold_queue(side.queue);
     struct gpud_context *aside = side.context;
     int64_t start = gpud_now();
     gpud_memory_unref(&memory);
     side_close(&side);
     CHECK_TOOK(start, 900, 3000);
-    obstacle_remove(obstacle, false);
+    conformance_release_queue(hold, false);
     /* What was kept aside is given back now, before the process and its driver end. */
     for (int64_t deadline = SOON; !gpud_worker_is_idle(&aside->later); usleep(1000))
         CHECK(gpud_now() < deadline, "what was stuck is not given back");
@@ -351,6 +376,7 @@ static void everything(const char *device)
     test_on_complete(&side);
     if (!is_synchronous(&side)) {
         test_finish_deadline(&side);
+        test_held_copies(&side);
         test_map_deadline(&side);
         test_destroy_busy(&side);
         if (!has_page_signals(&side)) /* a GPU that fails takes its whole context with it */

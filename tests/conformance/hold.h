@@ -1,0 +1,25 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Queues that are slow on purpose: whoever does not wait for what is on them sees what was there
+ * before, every time and not by luck. For any test that links the core's inside. */
+#ifndef GPUD_CONFORMANCE_HOLD_H
+#define GPUD_CONFORMANCE_HOLD_H
+
+#include "device/device.h"
+
+struct conformance_hold;
+
+/* Makes a queue hold until it is released: what is enqueued from here on is late. By a user event
+ * on OpenCL, elsewhere by a wait for a word. A synchronous queue cannot be held and gives NULL,
+ * which can be released like any. */
+struct conformance_hold *conformance_hold_queue(struct gpud_queue *queue);
+
+/* broken: what is on the queue fails; OpenCL alone. */
+void conformance_release_queue(struct conformance_hold *hold, bool broken);
+
+/* Makes the copies of all CUDA streams of this process late until it lets them go, also those of
+ * queues that a test cannot get at. false: there is no fake driver to do so. */
+bool conformance_hold_copies(bool hold);
+
+#endif
