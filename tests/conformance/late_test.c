@@ -1,0 +1,259 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Frames whose bytes come late: late <first> <between> <last>, as relay. A queue is held, so that
+ * what is to be in a frame is not there yet when the frame is sent on; who does not wait for it
+ * sends what was there before, every time. Nothing of the new picture may be seen before the queue
+ * is let go, and all of it afterwards. */
+#include "hold.h"
+#include "relay.h"
+
+#include "base/clock.h"
+#include "stream/receiver/receiver.h"
+#include "stream/sender/sender.h"
+#include "support/check.h"
+#include "support/picture.h"
+
+/* So long it is looked for what must not come. */
+#define LOOK (50 * GPUD_MSEC)
+
+/* --- parts -------------------------------------------------------------------------------- */
+
+static struct gpud_memory *new_memory(struct relay *relay, struct gpud_device *device,
+                                      uint64_t number)
+{
+    struct gpud_memory *memory;
+    struct gpud_queue *queue;
+    void *data;
+    WORKS(gpud_memory_alloc(device, relay->layout.size, &memory, &e));
+    WORKS(gpud_queue_create(device, &queue, &e));
+    WORKS(gpud_queue_map(queue, memory, 0, relay->layout.size, GPUD_WRITE,
+                         gpud_deadline(20 * GPUD_SEC), &data, &e));
+    picture_write(&relay->layout, data, number);
+    WORKS(gpud_queue_unmap(queue, memory, data, &e));
+    WORKS(gpud_queue_finish(queue, gpud_deadline(20 * GPUD_SEC), &e));
+    gpud_queue_unref(&queue);
+    return memory;
+}
+
+static void copy(struct relay *relay, struct gpud_queue *queue, struct gpud_memory *to,
+                 struct gpud_memory *from)
+{
+    const struct gpud_copy all = {
+        .to = to, .from = from, .row_bytes = relay->layout.size, .rows = 1};
+    WORKS(gpud_queue_copy(queue, &all, &e));
+    WORKS(gpud_queue_flush(queue, &e));
+}
+
+static struct gpud_frame *wrap(struct relay *relay, struct gpud_memory *memory, uint64_t number)
+{
+    struct gpud_frame *frame;
+    struct gpud_frame_info info;
+    WORKS(gpud_frame_wrap(memory, 0, &relay->layout, &frame, &e));
+    gpud_frame_get_info(frame, &info);
+    info.offset = number;
+    WORKS(gpud_frame_set_info(frame, &info, &e));
+    return frame;
+}
+
+/* What was acquired, or is still to come. */
+static struct gpud_frame *look_for(struct gpud_receiver *receiver)
+{
+    struct gpud_frame *frame = NULL;
+    struct gpud_error error;
+    enum gpud_status status = gpud_receiver_acquire(receiver, LOOK, &frame, &error);
+    CHECK(status == GPUD_OK || status == GPUD_TIMEOUT, "%s", error.reason);
+    return frame;
+}
+
+/* The frame, or the next one, shows nothing yet. */
+static struct gpud_frame *expect_nothing(struct gpud_receiver *receiver)
+{
+    struct gpud_frame *frame = look_for(receiver);
+    void *data;
+    if (frame)
+        EXPECT(GPUD_TIMEOUT, "", gpud_frame_map(frame, GPUD_READ, LOOK, &data, &e));
+    return frame;
+}
+
+static void expect_picture(struct relay *relay, struct gpud_receiver *receiver,
+                           struct gpud_frame *frame, uint64_t number)
+{
+    struct gpud_frame_info info;
+    uint32_t plane, row, byte;
+    void *data;
+    if (!frame)
+        WORKS(gpud_receiver_acquire(receiver, 20 * GPUD_SEC, &frame, &e));
+    WORKS(gpud_frame_map(frame, GPUD_READ, 20 * GPUD_SEC, &data, &e));
+    gpud_frame_get_info(frame, &info);
+    CHECK_EQUAL(info.offset, number);
+    CHECK(picture_check(&relay->layout, data, number, &plane, &row, &byte),
+          "picture %llu: byte %u of row %u of plane %u is wrong", (unsigned long long)number, byte,
+          row, plane);
+    gpud_frame_unmap(frame);
+    gpud_frame_release(&frame);
+}
+
+static void submit(struct gpud_sender *sender, struct gpud_frame **frame)
+{
+    WORKS(gpud_sender_submit(sender, frame, false, 20 * GPUD_SEC, &e));
+}
+
+/* Both links, and every slot of theirs, have shown pictures before `number`. */
+static void fill_rings(struct relay *relay, uint64_t number)
+{
+    for (uint64_t n = number - 6; n < number; n++) {
+        struct gpud_frame *frame;
+        relay_send(relay, n);
+        WORKS(gpud_receiver_acquire(relay->between, 20 * GPUD_SEC, &frame, &e));
+        submit(relay->next, &frame);
+        relay_check(relay, n);
+    }
+}
+
+/* --- held queues -------------------------------------------------------------------------- */
+
+struct held {
+    struct gpud_queue *queue;
+    struct conformance_hold *hold;
+    uint64_t waits; /* for the queue, before */
+    pthread_t thread;
+    bool by_thread;
+};
+
+/* Without fences the sender's thread waits for the queue, which is let go when it does. If it never
+ * does, what it must not send has long been sent by then. */
+static void *release_when_waited_for(void *arg)
+{
+    struct held *held = arg;
+    int64_t deadline = gpud_deadline(GPUD_SEC / 2);
+    while (atomic_load(&held->queue->waits) == held->waits && gpud_now() < deadline)
+        nanosleep(&(struct timespec){.tv_nsec = GPUD_MSEC}, NULL);
+    conformance_release_queue(held->hold, false);
+    return NULL;
+}
+
+static void hold(struct held *held, struct gpud_queue *queue)
+{
+    *held = (struct held){.queue = queue, .hold = conformance_hold_queue(queue)};
+    held->waits = atomic_load(&queue->waits);
+}
+
+/* Before the frame is sent on, so that it can be. */
+static void release_in_time(struct held *held)
+{
+    held->by_thread = held->hold && !gpud_device_has_fences(held->queue->device);
+    if (held->by_thread)
+        CHECK(pthread_create(&held->thread, NULL, release_when_waited_for, held) == 0, "no thread");
+}
+
+/* The frame was sent on: nothing is seen before the queue is let go, and then this picture. */
+static void expect_late(struct relay *relay, struct held *held, uint64_t number)
+{
+    struct gpud_frame *frame = NULL;
+    if (held->by_thread)
+        pthread_join(held->thread, NULL);
+    else if (held->hold)
+        frame = expect_nothing(relay->last);
+    if (!held->by_thread)
+        conformance_release_queue(held->hold, false);
+    expect_picture(relay, relay->last, frame, number);
+}
+
+/* --- cases -------------------------------------------------------------------------------- */
+
+/* The application's own queue has yet to write wrapped memory: it said so by post. */
+static void wrapped_and_posted(struct relay *relay)
+{
+    struct gpud_device *device = relay->next->device;
+    struct gpud_memory *target = new_memory(relay, device, 1),
+                       *source = new_memory(relay, device, 9);
+    struct gpud_queue *queue;
+    struct held held;
+    fill_rings(relay, 9);
+    WORKS(gpud_queue_create(device, &queue, &e));
+    hold(&held, queue);
+    copy(relay, queue, target, source);
+    struct gpud_frame *frame = wrap(relay, target, 9);
+    release_in_time(&held);
+    WORKS(frame->ops->post(frame, queue, &e));
+    submit(relay->next, &frame);
+    expect_late(relay, &held, 9);
+    gpud_queue_unref(&queue);
+    gpud_memory_unref(&target);
+    gpud_memory_unref(&source);
+}
+
+/* The CPU wrote wrapped memory by a map, which the frame's queue has yet to bring there. */
+static void wrapped_and_mapped(struct relay *relay)
+{
+    struct gpud_memory *memory = new_memory(relay, relay->next->device, 1);
+    struct gpud_frame *frame = wrap(relay, memory, 29);
+    struct held held = {0};
+    void *data;
+    fill_rings(relay, 29);
+    WORKS(gpud_frame_map(frame, GPUD_WRITE, 20 * GPUD_SEC, &data, &e));
+    picture_write(&relay->layout, data, 29);
+    if (frame->queue)
+        hold(&held, frame->queue);
+    gpud_frame_unmap(frame);
+    release_in_time(&held);
+    submit(relay->next, &frame);
+    expect_late(relay, &held, 29);
+    gpud_memory_unref(&memory);
+}
+
+/* The first sender's copy is late, and its frame is sent on as soon as it is there. */
+static void relayed(struct relay *relay)
+{
+    struct gpud_memory *source = new_memory(relay, relay->first->device, 49);
+    struct gpud_frame *last = NULL;
+    struct held held;
+    fill_rings(relay, 49);
+    hold(&held, relay->first->queue);
+    struct gpud_frame *frame = wrap(relay, source, 49);
+    submit(relay->first, &frame);
+    frame = look_for(relay->between);
+    bool early = frame;
+    if (early)
+        submit(relay->next, &frame);
+    if (held.hold)
+        last = expect_nothing(relay->last);
+    conformance_release_queue(held.hold, false);
+    if (!early) {
+        WORKS(gpud_receiver_acquire(relay->between, 20 * GPUD_SEC, &frame, &e));
+        submit(relay->next, &frame);
+    }
+    expect_picture(relay, relay->last, last, 49);
+    gpud_memory_unref(&source);
+}
+
+/* The receiver's own upload from host pages is late. */
+static void uploaded(struct relay *relay)
+{
+    struct gpud_frame *frame;
+    struct held held;
+    fill_rings(relay, 69);
+    hold(&held, relay->between->queue);
+    relay_send(relay, 69);
+    WORKS(gpud_receiver_acquire(relay->between, 20 * GPUD_SEC, &frame, &e));
+    release_in_time(&held);
+    submit(relay->next, &frame);
+    expect_late(relay, &held, 69);
+}
+
+int main(int argc, char **argv)
+{
+    struct relay relay;
+    CHECK(argc == 4, "usage: late <first> <between> <last>");
+    relay_open(&relay, argv + 1);
+    SAY("%s → %s → %s", argv[1], argv[2], argv[3]);
+    wrapped_and_posted(&relay);
+    wrapped_and_mapped(&relay);
+    if (relay.first->device == relay.between->device)
+        relayed(&relay);
+    else
+        uploaded(&relay);
+    relay_close(&relay);
+    return 0;
+}

@@ -1,0 +1,119 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "relay.h"
+
+#include "base/clock.h"
+#include "support/check.h"
+#include "support/picture.h"
+
+/* --- links -------------------------------------------------------------------------------- */
+
+static struct gpud_sender *open_sender(struct relay *relay, const char *address, const char *device)
+{
+    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
+    struct gpud_sender *sender;
+    params.address = address;
+    params.device = device;
+    params.slots = 2;
+    WORKS(gpud_sender_create(relay->context, &params, &sender, &e));
+    WORKS(gpud_sender_configure(sender, &relay->layout, NULL, 0, &e));
+    return sender;
+}
+
+/* The receiver's part of a handshake is done where it waits for a frame. */
+static struct gpud_receiver *open_receiver(struct relay *relay, const char *address,
+                                           const char *device, struct gpud_sender *sender)
+{
+    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
+    struct gpud_sender_info info = {0};
+    struct gpud_receiver *receiver;
+    params.address = address;
+    params.device = device;
+    params.slots = 2;
+    WORKS(gpud_receiver_create(relay->context, &params, &receiver, &e));
+    for (int64_t deadline = gpud_deadline(20 * GPUD_SEC); info.receivers == 0;) {
+        struct gpud_frame *frame;
+        EXPECT(GPUD_TIMEOUT, "", gpud_receiver_acquire(receiver, 20 * GPUD_MSEC, &frame, &e));
+        gpud_sender_get_info(sender, &info);
+        CHECK(gpud_now() < deadline, "the link to %s is not made within 20 s", device);
+    }
+    return receiver;
+}
+
+static void need_devices(char **devices)
+{
+    struct gpud_context *context;
+    struct gpud_device *device;
+    struct gpud_error error;
+    WORKS(gpud_context_create(NULL, &context, &e));
+    for (int i = 0; i < 3; i++) {
+        if (gpud_device_open(context, devices[i], &device, &error) != GPUD_OK)
+            SKIP("%s", error.reason);
+        gpud_device_close(&device);
+    }
+    gpud_context_destroy(&context);
+}
+
+void relay_open(struct relay *relay, char **devices)
+{
+    need_devices(devices);
+    snprintf(relay->directory, sizeof(relay->directory), "/tmp/gpudirect-relay-XXXXXX");
+    CHECK(mkdtemp(relay->directory), "no directory for sockets");
+    setenv("XDG_RUNTIME_DIR", relay->directory, 1);
+    WORKS(gpud_context_create(NULL, &relay->context, &e));
+    WORKS(gpud_layout_init(&relay->layout, "UYVY", 1920, 1080, 0, &e));
+    relay->first = open_sender(relay, "relay-1", devices[0]);
+    relay->between = open_receiver(relay, "relay-1", devices[1], relay->first);
+    relay->next = open_sender(relay, "relay-2", devices[1]);
+    relay->last = open_receiver(relay, "relay-2", devices[2], relay->next);
+}
+
+void relay_close(struct relay *relay)
+{
+    gpud_receiver_destroy(&relay->last);
+    gpud_sender_destroy(&relay->next);
+    gpud_receiver_destroy(&relay->between);
+    gpud_sender_destroy(&relay->first);
+    gpud_context_destroy(&relay->context);
+    char inside[64];
+    snprintf(inside, sizeof(inside), "%s/gpudirect", relay->directory);
+    rmdir(inside);
+    rmdir(relay->directory);
+}
+
+/* --- frames ------------------------------------------------------------------------------- */
+
+void relay_send(struct relay *relay, uint64_t number)
+{
+    struct gpud_frame *frame;
+    struct gpud_frame_info info;
+    void *data;
+    WORKS(gpud_sender_acquire(relay->first, 20 * GPUD_SEC, &frame, &e));
+    WORKS(gpud_frame_map(frame, GPUD_WRITE, 20 * GPUD_SEC, &data, &e));
+    picture_write(&relay->layout, data, number);
+    gpud_frame_unmap(frame);
+    gpud_frame_get_info(frame, &info);
+    info.offset = number;
+    WORKS(gpud_frame_set_info(frame, &info, &e));
+    WORKS(gpud_sender_submit(relay->first, &frame, false, 20 * GPUD_SEC, &e));
+}
+
+void relay_check(struct relay *relay, uint64_t number)
+{
+    struct gpud_frame *frame;
+    struct gpud_frame_info info;
+    uint32_t plane, row, byte;
+    void *data;
+    WORKS(gpud_receiver_acquire(relay->last, 20 * GPUD_SEC, &frame, &e));
+    gpud_frame_get_info(frame, &info);
+    CHECK_EQUAL(info.offset, number);
+    CHECK(!(info.flags & GPUD_FRAME_CORRUPTED), "frame %llu is flagged",
+          (unsigned long long)number);
+    WORKS(gpud_frame_map(frame, GPUD_READ, 20 * GPUD_SEC, &data, &e));
+    CHECK(picture_check(&relay->layout, data, number, &plane, &row, &byte),
+          "frame %llu: byte %u of row %u of plane %u is wrong", (unsigned long long)number, byte,
+          row, plane);
+    gpud_frame_unmap(frame);
+    gpud_frame_release(&frame);
+}
