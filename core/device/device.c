@@ -19,6 +19,9 @@ static const struct gpud_device_ops *const backends[] = {
 #ifdef GPUD_WITH_OPENCL
     &gpud_opencl_ops,
 #endif
+#ifdef GPUD_TEST_BACKEND
+    &gpud_test_ops, /* what a test links beside the core */
+#endif
 };
 #define BACKENDS (sizeof(backends) / sizeof(backends[0]))
 

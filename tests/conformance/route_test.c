@@ -18,6 +18,9 @@ static const struct way ways[] = {
     {"staged-cuda-down", "cuda:0", "host", NULL, "staged", false, 0, 1, 1, 0, 0},
     {"staged-cuda-across", "cuda:0", "cuda:1", "staged", "staged", false, 0, 1, 1, 0, 1},
     {"staged-cuda-opencl", "cuda:0", "opencl:0", NULL, "staged", false, 0, 1, 1, 0, 1},
+    {"map-toy", "toy:0", "toy:0", NULL, "map", false, 0, 0, 1, 0, 0},
+    {"staged-toy-up", "host", "toy:0", NULL, "staged", false, 0, 0, 1, 0, 1},
+    {"staged-toy-down", "toy:0", "host", NULL, "staged", false, 1, 0, 1, 0, 0},
     {"staged-opencl-cuda", "opencl:0", "cuda:0", NULL, "staged", false, 0, 1, 1, 0, 1},
 };
 
