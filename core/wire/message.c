@@ -14,20 +14,23 @@
 #define HEADER_SIZE 16 /* magic, version and type, length, position */
 
 struct codec {
-    bool writing, bad;
+    bool writing, bad, full;
     uint8_t *out;
     const uint8_t *in;
     size_t at, size;
-    int *out_fds;
-    const int *in_fds;
-    size_t fd_at, fd_size;
 };
+
+/* Whether there are so many bytes left, to write or to read. */
+static bool has_room(struct codec *codec, size_t bytes)
+{
+    if (!codec->bad && codec->size - codec->at < bytes)
+        codec->bad = codec->full = true;
+    return !codec->bad;
+}
 
 static void number(struct codec *codec, uint64_t *value, unsigned bytes)
 {
-    if (codec->size - codec->at < bytes)
-        codec->bad = true;
-    if (codec->bad) {
+    if (!has_room(codec, bytes)) {
         if (!codec->writing)
             *value = 0;
         return;
@@ -57,9 +60,7 @@ FIELD(u64, uint64_t, 8)
 
 static void raw(struct codec *codec, void *data, size_t size)
 {
-    if (codec->size - codec->at < size)
-        codec->bad = true;
-    if (codec->bad) {
+    if (!has_room(codec, size)) {
         if (!codec->writing)
             memset(data, 0, size);
         return;
@@ -71,17 +72,20 @@ static void raw(struct codec *codec, void *data, size_t size)
     codec->at += size;
 }
 
-/* Bytes whose number is in the message: never more than there is room for. */
+/* How many of something follow: never more than there is room for. */
+static uint32_t count(struct codec *codec, uint32_t *value, uint32_t max)
+{
+    u32(codec, value);
+    if (*value > max)
+        codec->bad = true;
+    if (codec->bad && !codec->writing)
+        *value = 0;
+    return codec->bad ? 0 : *value;
+}
+
 static void counted(struct codec *codec, void *data, uint32_t *size, uint32_t max)
 {
-    u32(codec, size);
-    if (*size > max)
-        codec->bad = true;
-    if (codec->bad) {
-        *size = 0;
-        return;
-    }
-    raw(codec, data, *size);
+    raw(codec, data, count(codec, size, max));
 }
 
 /* Text in an array: always ends within it, and is clean. */
@@ -95,50 +99,27 @@ static void text(struct codec *codec, char *data, uint32_t max)
     gpud_text_clean(data, size);
 }
 
-static void descriptor(struct codec *codec, int *fd)
-{
-    if (codec->fd_at == codec->fd_size)
-        codec->bad = true;
-    if (codec->bad) {
-        if (!codec->writing)
-            *fd = -1;
-        return;
-    }
-    if (codec->writing)
-        codec->out_fds[codec->fd_at++] = *fd;
-    else
-        *fd = codec->in_fds[codec->fd_at++];
-}
-
 static void handle(struct codec *codec, struct gpud_handle *handle)
 {
-    uint8_t has_fd = codec->writing && handle->fd >= 0;
     u32(codec, &handle->type);
-    u8(codec, &has_fd);
     u64(codec, &handle->size);
-    if (!codec->writing)
+    if (!codec->writing) {
         memset(handle->word, 0, sizeof(handle->word));
+        handle->fd = -1;
+    }
     const struct gpud_handle_kind *kind = gpud_handle_find_kind(handle->type);
+    if (!kind)
+        codec->bad = true;
     for (uint32_t i = 0; kind && i < kind->words; i++)
         u64(codec, &handle->word[i]);
-    if (!codec->writing)
-        handle->fd = -1;
-    if (!kind || has_fd > 1)
-        codec->bad = true;
-    if (has_fd)
-        descriptor(codec, &handle->fd);
 }
 
 static void ring(struct codec *codec, struct gpud_ring_description *ring)
 {
     u64(codec, &ring->slot_size);
     u32(codec, &ring->slots_per_memory);
-    u32(codec, &ring->memories);
-    if (ring->memories > GPUD_RING_MEMORIES_MAX) {
-        codec->bad = true;
-        ring->memories = 0;
-    }
-    for (uint32_t i = 0; i < ring->memories; i++)
+    uint32_t memories = count(codec, &ring->memories, GPUD_RING_MEMORIES_MAX);
+    for (uint32_t i = 0; i < memories; i++)
         handle(codec, &ring->handle[i]);
 }
 
@@ -166,12 +147,8 @@ static void endpoint(struct codec *codec, struct gpud_endpoint *endpoint)
     raw(codec, endpoint->uuid, sizeof(endpoint->uuid));
     u64(codec, &endpoint->aperture);
     text(codec, endpoint->no_direct, sizeof(endpoint->no_direct));
-    u32(codec, &endpoint->reach_count);
-    if (endpoint->reach_count > GPUD_REACH_MAX) {
-        codec->bad = true;
-        endpoint->reach_count = 0;
-    }
-    for (uint32_t i = 0; i < endpoint->reach_count; i++)
+    uint32_t reaches = count(codec, &endpoint->reach_count, GPUD_REACH_MAX);
+    for (uint32_t i = 0; i < reaches; i++)
         raw(codec, endpoint->reach[i], sizeof(endpoint->reach[i]));
     u32(codec, &endpoint->host_rate);
     u64(codec, &endpoint->token);
@@ -245,12 +222,10 @@ static void link(struct codec *codec, struct gpud_link_info *link)
 
 static void links(struct codec *codec, struct gpud_links *links)
 {
-    u32(codec, &links->count);
-    if (links->count == 0 || links->count > GPUD_LINKS_A_MESSAGE) {
+    uint32_t told = count(codec, &links->count, GPUD_LINKS_A_MESSAGE);
+    if (told == 0)
         codec->bad = true;
-        links->count = 0;
-    }
-    for (uint32_t i = 0; i < links->count; i++)
+    for (uint32_t i = 0; i < told; i++)
         link(codec, &links->link[i]);
 }
 
@@ -272,7 +247,7 @@ static void body(struct codec *codec, struct gpud_message *message)
     case GPUD_MESSAGE_ACCEPT:
         u32(codec, &message->accept.epoch);
         u32(codec, &message->accept.entries);
-        descriptor(codec, &message->accept.page);
+        handle(codec, &message->accept.page);
         ring(codec, &message->accept.ring);
         break;
     case GPUD_MESSAGE_CANARY:
@@ -318,34 +293,34 @@ static void header(struct codec *codec, uint32_t *magic, uint32_t *version_type,
     u32(codec, position);
 }
 
-size_t gpud_message_encode(struct gpud_message *message, uint8_t bytes[GPUD_MESSAGE_MAX],
-                           int fds[GPUD_MESSAGE_FDS], size_t *fd_count)
+enum gpud_status gpud_message_encode(struct gpud_message *message, uint8_t *bytes, size_t room,
+                                     size_t *size, struct gpud_error *error)
 {
-    struct codec codec = {
-        .writing = true,
-        .out = bytes,
-        .at = HEADER_SIZE,
-        .size = GPUD_MESSAGE_MAX,
-        .out_fds = fds,
-        .fd_size = GPUD_MESSAGE_FDS,
-    };
-    body(&codec, message);
-
-    uint32_t magic = GPUD_MESSAGE_MAGIC;
+    struct codec codec = {.writing = true, .out = bytes, .size = room};
+    uint32_t magic = GPUD_MESSAGE_MAGIC, length = 0;
     uint32_t version_type = GPUD_MESSAGE_VERSION | (uint32_t)message->type << 16;
-    uint32_t length = (uint32_t)codec.at;
     uint32_t position = message->position;
+    header(&codec, &magic, &version_type, &length, &position);
+    body(&codec, message);
+    if (codec.full)
+        return gpud_fail(error, GPUD_INVALID,
+                         "a %s of more than %zu bytes cannot be sent: less media, or fewer "
+                         "receivers that map the ring, would fit",
+                         gpud_message_name(message->type), room);
+    if (codec.bad)
+        return gpud_fail(error, GPUD_INVALID, "a %s that no peer would understand cannot be sent",
+                         gpud_message_name(message->type));
+    length = (uint32_t)codec.at;
     codec.at = 0;
     header(&codec, &magic, &version_type, &length, &position);
-    *fd_count = codec.fd_at;
-    return length;
+    *size = length;
+    return GPUD_OK;
 }
 
 enum gpud_status gpud_message_decode(struct gpud_message *message, const uint8_t *bytes,
-                                     size_t size, const int *fds, size_t fd_count,
-                                     struct gpud_error *error)
+                                     size_t size, struct gpud_error *error)
 {
-    struct codec codec = {.in = bytes, .size = size, .in_fds = fds, .fd_size = fd_count};
+    struct codec codec = {.in = bytes, .size = size};
     uint32_t magic = 0, version_type = 0, length = 0, position = 0;
     if (size < HEADER_SIZE)
         return gpud_fail(error, GPUD_PEER, "the peer sent %zu bytes: not even a header", size);
@@ -367,28 +342,46 @@ enum gpud_status gpud_message_decode(struct gpud_message *message, const uint8_t
     if (codec.bad || codec.at != size)
         return gpud_fail(error, GPUD_PEER, "the peer sent a malformed %s",
                          gpud_message_name(message->type));
-    if (codec.fd_at != fd_count)
-        return gpud_fail(error, GPUD_PEER, "the peer sent %zu descriptors with a %s that has %zu",
-                         fd_count, gpud_message_name(message->type), codec.fd_at);
     return GPUD_OK;
 }
 
-void gpud_message_close(struct gpud_message *message)
+static void list(struct gpud_handle *handle, struct gpud_handle **handles, size_t *count)
 {
+    const struct gpud_handle_kind *kind = gpud_handle_find_kind(handle->type);
+    if (kind && kind->attachment)
+        handles[(*count)++] = handle;
+}
+
+size_t gpud_message_attachments(struct gpud_message *message,
+                                struct gpud_handle *handles[GPUD_MESSAGE_HANDLES])
+{
+    struct gpud_ring_description *ring = NULL;
+    size_t count = 0;
     switch (message->type) {
     case GPUD_MESSAGE_OFFER:
-        gpud_ring_description_close(&message->offer.ring);
+        ring = &message->offer.ring;
         break;
     case GPUD_MESSAGE_ACCEPT:
-        gpud_fd_close(&message->accept.page);
-        gpud_ring_description_close(&message->accept.ring);
+        list(&message->accept.page, handles, &count);
+        ring = &message->accept.ring;
         break;
     case GPUD_MESSAGE_GROW:
-        gpud_ring_description_close(&message->grow);
+        ring = &message->grow;
         break;
     default:
         break;
     }
+    for (uint32_t i = 0; ring && i < ring->memories; i++)
+        list(&ring->handle[i], handles, &count);
+    return count;
+}
+
+void gpud_message_close(struct gpud_message *message)
+{
+    struct gpud_handle *handles[GPUD_MESSAGE_HANDLES];
+    size_t count = gpud_message_attachments(message, handles);
+    for (size_t i = 0; i < count; i++)
+        gpud_fd_close(&handles[i]->fd);
 }
 
 const char *gpud_message_name(enum gpud_message_type type)

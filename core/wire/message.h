@@ -23,8 +23,9 @@
  *                                                     told; and the end
  *
  * Everything is little-endian, whatever the machine, so that the same bytes can travel between
- * hosts. Every message has the same header; the length is checked before anything is read, and
- * every descriptor that comes along is counted. */
+ * hosts. Every message has the same header, and its length is checked before anything is read.
+ * Some kinds of handles have an attachment: something that no bytes can stand for, such as a file
+ * descriptor. How that travels is the channel's affair (wire/channel.h). */
 #ifndef GPUD_WIRE_MESSAGE_H
 #define GPUD_WIRE_MESSAGE_H
 
@@ -34,9 +35,9 @@
 #include <gpudirect/sender.h>
 
 #define GPUD_MESSAGE_MAGIC UINT32_C(0x44555047) /* "GPUD" */
-#define GPUD_MESSAGE_VERSION 2
-#define GPUD_MESSAGE_MAX 8192
-#define GPUD_MESSAGE_FDS (1 + GPUD_RING_MEMORIES_MAX)
+#define GPUD_MESSAGE_VERSION 3
+#define GPUD_MESSAGE_MAX 16384
+#define GPUD_MESSAGE_HANDLES (1 + GPUD_RING_MEMORIES_MAX)
 
 enum gpud_message_type {
     GPUD_MESSAGE_HELLO = 1,
@@ -87,7 +88,7 @@ struct gpud_offer {
 
 struct gpud_accept {
     uint32_t epoch, entries;
-    int page;                          /* the ring page's memfd */
+    struct gpud_handle page;           /* the ring page */
     struct gpud_ring_description ring; /* memories = 0 where the ring is the sender's */
 };
 
@@ -151,18 +152,20 @@ struct gpud_message {
     };
 };
 
-/* Writes the bytes, and the descriptors that must go with them (borrowed). Returns the length;
- * never fails for a message that this library made. */
-size_t gpud_message_encode(struct gpud_message *message, uint8_t bytes[GPUD_MESSAGE_MAX],
-                           int fds[GPUD_MESSAGE_FDS], size_t *fd_count);
+/* Writes the bytes, *size of them and never more than `room`. GPUD_INVALID: there are more, or a
+ * field holds what cannot be said; then the link cannot go on, because its peer would miss it. */
+enum gpud_status gpud_message_encode(struct gpud_message *message, uint8_t *bytes, size_t room,
+                                     size_t *size, struct gpud_error *error);
 
-/* Reads a peer's bytes. On success the message owns the descriptors that it has a use for; the
- * count must be exact. On failure all of them are still the caller's. */
+/* Reads a peer's bytes. Handles come without their attachments. */
 enum gpud_status gpud_message_decode(struct gpud_message *message, const uint8_t *bytes,
-                                     size_t size, const int *fds, size_t fd_count,
-                                     struct gpud_error *error);
+                                     size_t size, struct gpud_error *error);
 
-/* Closes what descriptors the message owns. */
+/* The handles in a message that have an attachment, in the order of the wire; how many. */
+size_t gpud_message_attachments(struct gpud_message *message,
+                                struct gpud_handle *handles[GPUD_MESSAGE_HANDLES]);
+
+/* Closes the attachments of a message that was received: they are its own. */
 void gpud_message_close(struct gpud_message *message);
 
 const char *gpud_message_name(enum gpud_message_type type);

@@ -17,6 +17,9 @@
 /* An interruption is seen within this. */
 #define SLICE (20 * GPUD_MSEC)
 
+/* So many descriptors the kernel lets a process send with a message (SCM_MAX_FD). */
+#define KERNEL_FDS 253
+
 static int new_socket(struct gpud_error *error)
 {
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -160,9 +163,14 @@ enum gpud_status gpud_socket_reach(const char *path, int *fd, pid_t *pid, struct
 enum gpud_status gpud_socket_send(int fd, struct gpud_message *message, struct gpud_error *error)
 {
     uint8_t bytes[GPUD_MESSAGE_MAX];
-    int fds[GPUD_MESSAGE_FDS];
-    size_t fd_count;
-    size_t size = gpud_message_encode(message, bytes, fds, &fd_count);
+    struct gpud_handle *handles[GPUD_MESSAGE_HANDLES];
+    int fds[GPUD_MESSAGE_HANDLES];
+    size_t size, fd_count = gpud_message_attachments(message, handles);
+    enum gpud_status status = gpud_message_encode(message, bytes, sizeof(bytes), &size, error);
+    if (status != GPUD_OK)
+        return status;
+    for (size_t i = 0; i < fd_count; i++)
+        fds[i] = handles[i]->fd;
 
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(fds))];
     struct iovec data = {.iov_base = bytes, .iov_len = size};
@@ -190,24 +198,32 @@ enum gpud_status gpud_socket_send(int fd, struct gpud_message *message, struct g
     return gpud_fail_errno(error, "cannot send a %s", gpud_message_name(message->type));
 }
 
-/* Collects every descriptor that came along, and closes those that do not fit. */
-static size_t take_descriptors(struct msghdr *header, int *fds, size_t max)
+/* Collects every descriptor that came along. */
+static size_t take_descriptors(struct msghdr *header, int fds[KERNEL_FDS])
 {
     size_t count = 0;
     for (struct cmsghdr *part = CMSG_FIRSTHDR(header); part; part = CMSG_NXTHDR(header, part)) {
         if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
             continue;
         size_t here = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (size_t i = 0; i < here; i++) {
-            int fd;
-            memcpy(&fd, CMSG_DATA(part) + i * sizeof(int), sizeof(int));
-            if (count < max)
-                fds[count++] = fd;
-            else
-                close(fd);
-        }
+        memcpy(fds + count, CMSG_DATA(part), here * sizeof(int));
+        count += here;
     }
     return count;
+}
+
+/* Gives the handles of a message the descriptors that came with it: as many, and not one more. */
+static enum gpud_status attach(struct gpud_message *message, const int *fds, size_t count,
+                               struct gpud_error *error)
+{
+    struct gpud_handle *handles[GPUD_MESSAGE_HANDLES];
+    size_t wanted = gpud_message_attachments(message, handles);
+    if (count != wanted)
+        return gpud_fail(error, GPUD_PEER, "the peer sent %zu descriptors with a %s that has %zu",
+                         count, gpud_message_name(message->type), wanted);
+    for (size_t i = 0; i < count; i++)
+        handles[i]->fd = fds[i];
+    return GPUD_OK;
 }
 
 /* There is room in the message for as many descriptors as the kernel lets a peer send: where some
@@ -225,9 +241,8 @@ static enum gpud_status out_of_descriptors(struct gpud_error *error)
 enum gpud_status gpud_socket_receive(int fd, struct gpud_message *message, struct gpud_error *error)
 {
     uint8_t bytes[GPUD_MESSAGE_MAX + 1]; /* one more, so that a longer message is seen */
-    int fds[GPUD_MESSAGE_FDS];
-    /* The kernel's own limit on descriptors a message, so that none is left without an owner. */
-    _Alignas(struct cmsghdr) char control[CMSG_SPACE(253 * sizeof(int))];
+    int fds[KERNEL_FDS];                 /* room for all, so that none is left without an owner */
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(fds))];
     struct iovec data = {.iov_base = bytes, .iov_len = sizeof(bytes)};
     struct msghdr header = {.msg_iov = &data,
                             .msg_iovlen = 1,
@@ -247,7 +262,7 @@ enum gpud_status gpud_socket_receive(int fd, struct gpud_message *message, struc
             return gpud_fail(error, GPUD_CLOSED, "the peer closed the connection");
         return gpud_fail_errno(error, "cannot receive from the peer");
     }
-    size_t count = take_descriptors(&header, fds, GPUD_MESSAGE_FDS);
+    size_t count = take_descriptors(&header, fds);
     enum gpud_status status;
     if (got == 0 && count == 0)
         return gpud_fail(error, GPUD_CLOSED, "the peer closed the connection");
@@ -256,7 +271,9 @@ enum gpud_status gpud_socket_receive(int fd, struct gpud_message *message, struc
     else if (header.msg_flags & MSG_CTRUNC)
         status = out_of_descriptors(error);
     else
-        status = gpud_message_decode(message, bytes, (size_t)got, fds, count, error);
+        status = gpud_message_decode(message, bytes, (size_t)got, error);
+    if (status == GPUD_OK)
+        status = attach(message, fds, count, error);
     if (status != GPUD_OK)
         for (size_t i = 0; i < count; i++)
             close(fds[i]);

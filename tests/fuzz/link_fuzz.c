@@ -150,7 +150,7 @@ static void say(struct player *player, struct fuzz_input *input)
             make_page(player);
         message.accept.epoch = player->epoch;
         message.accept.entries = ENTRIES;
-        message.accept.page = player->page_fd;
+        message.accept.page = encode_page(player->page_fd);
         if (player->ring_is_ours)
             message.accept.ring = ring;
         if (choice & 2)

@@ -42,7 +42,7 @@ static void answer(int fd, struct fuzz_input *input)
     if (message.type == GPUD_MESSAGE_LINKS)
         fill_links(&message.links, input);
     if (message.type == GPUD_MESSAGE_ACCEPT)
-        message.accept.page = fd;
+        message.accept.page = encode_page(fd);
     fuzz_send(fd, &message, input, fd);
 }
 

@@ -104,7 +104,7 @@ static void listen_to(struct player *player)
         if (message.type == GPUD_MESSAGE_ACCEPT) {
             gpud_memory_unmap_pages(player->page, sizeof(*player->page));
             player->page = NULL;
-            if (gpud_memfd_map(message.accept.page, sizeof(*player->page), true, &page, NULL) !=
+            if (gpud_memfd_map(message.accept.page.fd, sizeof(*player->page), true, &page, NULL) !=
                 GPUD_OK)
                 abort(); /* an honest receiver's page is good */
             player->page = page;

@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "device/device.h"
 #include "fuzz.h"
+#include "support/encode.h"
 #include "wire/message.h"
 #include "wire/page.h"
 
@@ -115,8 +116,8 @@ static inline void fuzz_send(int socket, struct gpud_message *message, struct fu
                              int good)
 {
     uint8_t bytes[GPUD_MESSAGE_MAX + 16];
-    int fds[GPUD_MESSAGE_FDS];
-    size_t count, size = gpud_message_encode(message, bytes, fds, &count);
+    int fds[GPUD_MESSAGE_HANDLES];
+    size_t count, size = encode_message(message, bytes, fds, &count);
     uint32_t bends = fuzz_number(input, 1);
     for (uint32_t i = 0; i < (bends & 7); i++) {
         uint32_t at = fuzz_number(input, 2) % (uint32_t)size;

@@ -7,6 +7,7 @@
 #include "background.h"
 #include "stream/sender/admission.h"
 #include "support/check.h"
+#include "support/encode.h"
 #include "support/raw.h"
 #include "wire/socket.h"
 
@@ -364,20 +365,20 @@ static void refuses(int fd)
 static void cuts_short(int fd)
 {
     uint8_t bytes[GPUD_MESSAGE_MAX];
-    int fds[GPUD_MESSAGE_FDS];
+    int fds[GPUD_MESSAGE_HANDLES];
     size_t fd_count;
     struct gpud_message message = {.type = GPUD_MESSAGE_STATUS};
-    size_t size = gpud_message_encode(&message, bytes, fds, &fd_count);
+    size_t size = encode_message(&message, bytes, fds, &fd_count);
     raw_send(fd, bytes, size - 1, NULL, 0);
 }
 
 static void gives_descriptors(int fd)
 {
     uint8_t bytes[GPUD_MESSAGE_MAX];
-    int fds[GPUD_MESSAGE_FDS];
+    int fds[GPUD_MESSAGE_HANDLES];
     size_t fd_count;
     struct gpud_message message = {.type = GPUD_MESSAGE_STATUS};
-    size_t size = gpud_message_encode(&message, bytes, fds, &fd_count);
+    size_t size = encode_message(&message, bytes, fds, &fd_count);
     fds[0] = fds[1] = fd;
     raw_send(fd, bytes, size, fds, 2);
 }

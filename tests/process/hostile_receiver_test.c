@@ -7,6 +7,7 @@
 #include "background.h"
 #include "base/fd.h"
 #include "support/check.h"
+#include "support/encode.h"
 #include "support/raw.h"
 
 #include <errno.h>
@@ -20,7 +21,7 @@ static struct background background;
 
 struct bytes {
     uint8_t data[GPUD_MESSAGE_MAX + 1];
-    int fds[GPUD_MESSAGE_FDS];
+    int fds[GPUD_MESSAGE_HANDLES];
     size_t size, fd_count;
 };
 
@@ -29,7 +30,7 @@ static struct bytes good_hello(void)
     struct bytes bytes = {.size = 0};
     struct gpud_message message;
     raw_hello(&message);
-    bytes.size = gpud_message_encode(&message, bytes.data, bytes.fds, &bytes.fd_count);
+    bytes.size = encode_message(&message, bytes.data, bytes.fds, &bytes.fd_count);
     return bytes;
 }
 
@@ -45,8 +46,8 @@ static void bent_bytes(void)
     } bends[] = {
         {0, 1, "does not speak gpudirect's protocol"},
         {3, 128, "does not speak gpudirect's protocol"},
-        {4, 1, "version 3"},
-        {5, 255, "version 65282"},
+        {4, 1, "version 4"},
+        {5, 255, "version 65283"},
         {6, 100, "malformed"},
         {8, 1, "announced"},
         {9, 31, "announced"},
@@ -68,7 +69,7 @@ static void bent_bytes(void)
         TURNED_OUT(&raw, size < 16 ? "not even a header" : "announced");
     }
     static uint8_t large[100000];
-    static const size_t sizes[] = {GPUD_MESSAGE_MAX, GPUD_MESSAGE_MAX + 1, 20000, 100000};
+    static const size_t sizes[] = {GPUD_MESSAGE_MAX, GPUD_MESSAGE_MAX + 1, 40000, 100000};
     for (size_t i = 0; i < 4; i++) {
         memcpy(large, hello.data, hello.size);
         raw_connect(&raw, BACKGROUND_ADDRESS);
@@ -109,16 +110,16 @@ static void surplus_descriptors(void)
 
     struct gpud_message message;
     uint8_t bytes[GPUD_MESSAGE_MAX];
-    int out[GPUD_MESSAGE_FDS];
+    int out[GPUD_MESSAGE_HANDLES];
     size_t count, size;
     raw_open(&raw, BACKGROUND_ADDRESS, RAW_OFFERED);
     raw_accept(&raw, &message);
-    size = gpud_message_encode(&message, bytes, out, &count);
+    size = encode_message(&message, bytes, out, &count);
     CHECK(raw_send(raw.fd, bytes, size, NULL, 0), "not sent");
-    TURNED_OUT(&raw, "malformed ACCEPT");
+    TURNED_OUT(&raw, "0 descriptors with a ACCEPT that has 1");
     raw_open(&raw, BACKGROUND_ADDRESS, RAW_OFFERED);
     raw_accept(&raw, &message);
-    size = gpud_message_encode(&message, bytes, out, &count);
+    size = encode_message(&message, bytes, out, &count);
     out[1] = out[2] = out[0];
     CHECK(raw_send(raw.fd, bytes, size, out, 3), "not sent");
     TURNED_OUT(&raw, "3 descriptors with a ACCEPT that has 1");
@@ -131,7 +132,7 @@ static void accept_with(int page, const char *says)
     struct gpud_message message;
     raw_open(&raw, BACKGROUND_ADDRESS, RAW_OFFERED);
     raw_accept(&raw, &message);
-    message.accept.page = page;
+    message.accept.page = encode_page(page);
     CHECK(page >= 0 && raw_send_message(raw.fd, &message), "not sent");
     TURNED_OUT(&raw, says);
     close(page);
@@ -181,9 +182,9 @@ static void wrong_pages(void)
     struct gpud_message message;
     raw_open(&raw, BACKGROUND_ADDRESS, RAW_OFFERED);
     raw_accept(&raw, &message);
-    message.accept.page = page_memfd(SEALS | F_SEAL_WRITE);
+    message.accept.page = encode_page(page_memfd(SEALS | F_SEAL_WRITE));
     CHECK(raw_send_message(raw.fd, &message), "not sent");
-    close(message.accept.page);
+    close(message.accept.page.fd);
     CHECK(raw_log_says("map does not work: cannot map the peer's shared memory", GPUD_SEC),
           "nothing is said of it");
     do

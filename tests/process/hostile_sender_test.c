@@ -6,6 +6,7 @@
  * and nothing is left open. */
 #include "acquirer.h"
 #include "base/fd.h"
+#include "support/encode.h"
 #include "support/peer.h"
 
 #include <errno.h>
@@ -72,21 +73,21 @@ static void bent_bytes(void)
 {
     struct gpud_message message;
     uint8_t bytes[GPUD_MESSAGE_MAX + 100];
-    int fds[GPUD_MESSAGE_FDS];
+    int fds[GPUD_MESSAGE_HANDLES];
     size_t count;
     static const struct {
         unsigned at;
         uint8_t by;
         const char *says;
     } bends[] = {{0, 1, "does not speak"},
-                 {4, 1, "version 3"},
+                 {4, 1, "version 4"},
                  {6, 50, "malformed"},
                  {8, 1, "announced"},
                  {16, 250, "malformed"}};
     for (size_t i = 0; i < sizeof(bends) / sizeof(bends[0]); i++) {
         serve(RAW_SERVER_ACCEPTED);
         raw_hello(&message);
-        size_t size = gpud_message_encode(&message, bytes, fds, &count);
+        size_t size = encode_message(&message, bytes, fds, &count);
         bytes[bends[i].at] = (uint8_t)(bytes[bends[i].at] + bends[i].by);
         ENDS(bends[i].says, raw_send(server.fd, bytes, size, NULL, 0));
     }
@@ -95,7 +96,7 @@ static void bent_bytes(void)
         ENDS(i ? "more than a message holds" : "announced", {
             raw_hello(&message);
             memset(bytes, 0, sizeof(bytes));
-            gpud_message_encode(&message, bytes, fds, &count);
+            encode_message(&message, bytes, fds, &count);
             raw_send(server.fd, bytes, i == 0 ? 17 : GPUD_MESSAGE_MAX + (size_t)i, NULL, 0);
         });
     }
@@ -104,7 +105,7 @@ static void bent_bytes(void)
     for (size_t i = 0; i < sizeof(cuts) / sizeof(cuts[0]); i++) {
         serve(RAW_SERVER_HELLO);
         raw_offer(&server, &message);
-        gpud_message_encode(&message, bytes, fds, &count);
+        encode_message(&message, bytes, fds, &count);
         bytes[8] = (uint8_t)cuts[i];
         bytes[9] = 0;
         ENDS(cuts[i] < 16 ? "not even a header" : "malformed OFFER",
@@ -117,8 +118,8 @@ static void bent_bytes(void)
     for (size_t i = 0; i < 5; i++) {
         serve(RAW_SERVER_HELLO);
         raw_offer(&server, &message);
-        size_t size = gpud_message_encode(&message, bytes, fds, &count);
-        ENDS(counts[i] ? "descriptors with a OFFER that has 1" : "malformed OFFER",
+        size_t size = encode_message(&message, bytes, fds, &count);
+        ENDS("descriptors with a OFFER that has 1",
              raw_send(server.fd, bytes, size, null, counts[i]));
     }
     for (int i = 0; i < 250; i++)
@@ -180,10 +181,12 @@ static void bent_offers(void)
     } files[] = {{"/dev/null", "not a memfd"},
                  {"/dev/zero", "not a memfd"},
                  {"/proc/self/exe", "not a memfd"}};
-    for (int i = 0; i < 3; i++)
-        BENT(files[i].says, h->fd = open(files[i].path, O_RDONLY | O_CLOEXEC);
-             CHECK(h->fd >= 0, "open"); CHECK(raw_send_message(server.fd, &m), "not sent");
-             close(h->fd); h->fd = -1);
+    for (int i = 0; i < 3; i++) {
+        int fd = open(files[i].path, O_RDONLY | O_CLOEXEC);
+        CHECK(fd >= 0, "open");
+        BENT(files[i].says, h->fd = fd);
+        close(fd);
+    }
 }
 
 static void wrong_rings(void)
@@ -225,7 +228,7 @@ static void out_of_turn(void)
             message.type = never[i];
             int page = -1;
             if (message.type == GPUD_MESSAGE_ACCEPT)
-                message.accept.page = page = raw_memfd(4096, SEALS);
+                message.accept.page = encode_page(page = raw_memfd(4096, SEALS));
             char says[64];
             snprintf(says, sizeof(says), "a %s that nobody expects", gpud_message_name(never[i]));
             ENDS(says, {

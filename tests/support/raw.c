@@ -8,6 +8,7 @@
 #include "route/route.h"
 #include "stream/shared/pattern.h"
 #include "support/check.h"
+#include "support/encode.h"
 #include "support/peer.h"
 #include "support/picture.h"
 #include "wire/socket.h"
@@ -50,8 +51,8 @@ bool raw_send(int fd, const void *bytes, size_t size, const int *fds, size_t fd_
 bool raw_send_message(int fd, struct gpud_message *message)
 {
     uint8_t bytes[GPUD_MESSAGE_MAX];
-    int fds[GPUD_MESSAGE_FDS];
-    size_t fd_count, size = gpud_message_encode(message, bytes, fds, &fd_count);
+    int fds[GPUD_MESSAGE_HANDLES];
+    size_t fd_count, size = encode_message(message, bytes, fds, &fd_count);
     return raw_send(fd, bytes, size, fds, fd_count);
 }
 
@@ -113,7 +114,7 @@ void raw_accept(struct raw *raw, struct gpud_message *message)
     message->type = GPUD_MESSAGE_ACCEPT;
     message->accept.epoch = raw->offer.epoch;
     message->accept.entries = 4;
-    message->accept.page = raw->page_fd;
+    message->accept.page = encode_page(raw->page_fd);
 }
 
 void raw_connect(struct raw *raw, const char *address)
@@ -267,7 +268,7 @@ bool raw_publish(struct raw_server *server, uint32_t *entry)
 void raw_adopt_page(struct raw_server *server, struct gpud_message *accept)
 {
     void *page;
-    WORKS(gpud_memfd_map(accept->accept.page, sizeof(struct gpud_page), true, &page, &e));
+    WORKS(gpud_memfd_map(accept->accept.page.fd, sizeof(struct gpud_page), true, &page, &e));
     gpud_memory_unmap_pages(server->page, sizeof(struct gpud_page));
     server->page = page;
     WORKS(gpud_page_sender_init(&server->view, server->page, accept->accept.entries,

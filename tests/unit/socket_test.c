@@ -5,6 +5,7 @@
  * that has no room for them says so of itself. */
 #include "base/fd.h"
 #include "support/check.h"
+#include "support/encode.h"
 #include "wire/socket.h"
 
 #include <dirent.h>
@@ -42,7 +43,7 @@ static void send_accept(void)
     static struct gpud_message message;
     memset(&message, 0, sizeof(message));
     message.type = GPUD_MESSAGE_ACCEPT;
-    message.accept.page = ends[0];
+    message.accept.page = encode_page(ends[0]);
     message.accept.ring.memories = MEMORIES;
     for (int i = 0; i < MEMORIES; i++)
         message.accept.ring.handle[i] =
@@ -90,31 +91,77 @@ static void test_limit(void)
     test_arrival();
 }
 
+static void send_bytes(void *bytes, size_t size, const int *fds, size_t count)
+{
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(253 * sizeof(int))] = {0};
+    struct iovec data = {.iov_base = bytes, .iov_len = size};
+    struct msghdr header = {.msg_iov = &data, .msg_iovlen = 1};
+    if (count) {
+        header.msg_control = control;
+        header.msg_controllen = CMSG_SPACE(count * sizeof(int));
+        struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
+        rights->cmsg_level = SOL_SOCKET;
+        rights->cmsg_type = SCM_RIGHTS;
+        rights->cmsg_len = CMSG_LEN(count * sizeof(int));
+        memcpy(CMSG_DATA(rights), fds, count * sizeof(int));
+    }
+    CHECK(sendmsg(ends[0], &header, MSG_DONTWAIT) > 0, "sendmsg: %s", strerror(errno));
+}
+
 /* What is the peer's fault stays the peer's fault. */
 static void test_surplus(void)
 {
     static char bytes[GPUD_MESSAGE_MAX + 2];
     int fds[253];
-    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(fds))] = {0};
     unsigned before = count_fds();
     for (size_t i = 0; i < 253; i++)
         fds[i] = ends[0];
     for (int large = 0; large < 2; large++) {
         struct gpud_message message;
-        struct iovec data = {.iov_base = bytes, .iov_len = large ? sizeof(bytes) : 16};
-        struct msghdr header = {.msg_iov = &data,
-                                .msg_iovlen = 1,
-                                .msg_control = control,
-                                .msg_controllen = sizeof(control)};
-        struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
-        rights->cmsg_level = SOL_SOCKET;
-        rights->cmsg_type = SCM_RIGHTS;
-        rights->cmsg_len = CMSG_LEN(sizeof(fds));
-        memcpy(CMSG_DATA(rights), fds, sizeof(fds));
-        CHECK(sendmsg(ends[0], &header, MSG_DONTWAIT) > 0, "sendmsg: %s", strerror(errno));
+        send_bytes(bytes, large ? sizeof(bytes) : 16, fds, 253);
         EXPECT(GPUD_PEER, large ? "more than a message holds" : "does not speak",
                gpud_socket_receive(ends[1], &message, &e));
         CHECK_EQUAL(count_fds(), before);
+    }
+}
+
+/* A message of each type that can bring descriptors, and of one that cannot, with every number of
+ * them but the right one. */
+static void test_counts(void)
+{
+    static const enum gpud_message_type types[] = {GPUD_MESSAGE_OFFER, GPUD_MESSAGE_ACCEPT,
+                                                   GPUD_MESSAGE_GROW, GPUD_MESSAGE_READY};
+    static struct gpud_message message;
+    static uint8_t bytes[GPUD_MESSAGE_MAX];
+    int fds[MEMORIES + 4], of_message[GPUD_MESSAGE_HANDLES];
+    unsigned before = count_fds();
+    for (size_t i = 0; i < MEMORIES + 4; i++)
+        fds[i] = ends[0];
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+        memset(&message, 0, sizeof(message));
+        message.type = types[i];
+        struct gpud_ring_description *ring = types[i] == GPUD_MESSAGE_OFFER ? &message.offer.ring
+                                             : types[i] == GPUD_MESSAGE_ACCEPT
+                                                 ? &message.accept.ring
+                                                 : &message.grow;
+        if (types[i] == GPUD_MESSAGE_ACCEPT)
+            message.accept.page = encode_page(ends[0]);
+        ring->memories = types[i] == GPUD_MESSAGE_READY ? 0 : MEMORIES;
+        for (uint32_t k = 0; k < ring->memories; k++)
+            ring->handle[k] = encode_page(ends[0]);
+        size_t right, size = encode_message(&message, bytes, of_message, &right);
+        for (size_t count = 0; count < MEMORIES + 4; count++) {
+            struct gpud_error error = {.reason = ""};
+            send_bytes(bytes, size, fds, count);
+            enum gpud_status status = gpud_socket_receive(ends[1], &message, &error);
+            CHECK(status == (count == right ? GPUD_OK : GPUD_PEER), "%zu descriptors with a %s: %s",
+                  count, gpud_message_name(types[i]), error.reason);
+            CHECK(count == right || strstr(error.reason, "descriptors with a"), "\"%s\"",
+                  error.reason);
+            if (status == GPUD_OK)
+                gpud_message_close(&message);
+            CHECK_EQUAL(count_fds(), before);
+        }
     }
 }
 
@@ -128,5 +175,6 @@ int main(void)
     test_limit();
     SAY("and are too many");
     test_surplus();
+    test_counts();
     return 0;
 }

@@ -111,9 +111,10 @@ void gpud_receiver_disconnect(struct gpud_receiver *receiver, int64_t retry_in, 
 static enum gpud_status send_message(struct gpud_receiver *receiver, struct gpud_message *message,
                                      struct gpud_error *error)
 {
-    return gpud_socket_send(receiver->connection->fd, message, error) == GPUD_OK
-               ? GPUD_OK
-               : gpud_fail(error, GPUD_PEER, "the sender vanished during the handshake");
+    enum gpud_status status = gpud_socket_send(receiver->connection->fd, message, error);
+    if (status == GPUD_OK || status == GPUD_INVALID)
+        return status;
+    return gpud_fail(error, GPUD_PEER, "the sender vanished during the handshake");
 }
 
 /* --- connecting ---------------------------------------------------------------------------- */

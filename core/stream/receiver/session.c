@@ -238,7 +238,8 @@ enum gpud_status gpud_session_describe(const struct gpud_session *session,
 {
     accept->epoch = session->epoch;
     accept->entries = session->entries;
-    accept->page = session->page_fd;
+    accept->page = (struct gpud_handle){
+        .type = GPUD_HANDLE_MEMFD, .fd = session->page_fd, .size = sizeof(struct gpud_page)};
     accept->ring.memories = 0;
     if (session->route->ring != GPUD_RING_RECEIVER)
         return GPUD_OK;

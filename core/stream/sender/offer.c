@@ -212,7 +212,7 @@ static enum gpud_status send_offer(struct gpud_link *link, const struct gpud_rou
     GPUD_STOP_POINT(link->streamed ? "sender: new epoch's OFFER sent" : "sender: OFFER sent");
     if (status != GPUD_OK) {
         gpud_transport_unref(&transport);
-        return GPUD_AGAIN;
+        return status == GPUD_INVALID ? status : GPUD_AGAIN; /* what cannot be said never can */
     }
     link->transport = transport;
     gpud_transport_unref(&old);

@@ -70,8 +70,10 @@ enum gpud_status gpud_transport_connect(struct gpud_transport *transport,
                                         uint64_t frame_size, struct gpud_error *error)
 {
     void *mapped;
+    if (accept->page.type != GPUD_HANDLE_MEMFD)
+        return gpud_fail(error, GPUD_PEER, "the receiver's ring page is not shared memory");
     enum gpud_status status =
-        gpud_memfd_map(accept->page, sizeof(struct gpud_page), true, &mapped, error);
+        gpud_memfd_map(accept->page.fd, sizeof(struct gpud_page), true, &mapped, error);
     if (status != GPUD_OK)
         return status;
     /* A shared ring has a share for each receiver, as large as the sender's own: more credits would

@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 #include "middle.h"
+#include "support/encode.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -225,11 +226,14 @@ static void mutate_fields(struct packet *packet, struct fuzz_input *input)
 {
     static struct gpud_message message;
     memset(&message, 0, sizeof(message));
-    if (gpud_message_decode(&message, packet->bytes, packet->size, packet->fds, packet->fd_count,
-                            NULL) != GPUD_OK)
+    struct gpud_handle *handles[GPUD_MESSAGE_HANDLES];
+    if (gpud_message_decode(&message, packet->bytes, packet->size, NULL) != GPUD_OK ||
+        gpud_message_attachments(&message, handles) != packet->fd_count)
         return;
+    for (size_t i = 0; i < packet->fd_count; i++)
+        handles[i]->fd = packet->fds[i];
     mutate_message(&message, input);
-    packet->size = gpud_message_encode(&message, packet->bytes, packet->fds, &packet->fd_count);
+    packet->size = encode_message(&message, packet->bytes, packet->fds, &packet->fd_count);
 }
 
 /* --- descriptors ------------------------------------------------------------------------------ */
@@ -370,7 +374,7 @@ static struct packet *make_simple(struct middle *middle, enum gpud_message_type 
     message.epoch = last_epoch(middle); /* first in all that have one */
     if (type == GPUD_MESSAGE_EVENT)
         message.event.size = 8;
-    packet->size = gpud_message_encode(&message, packet->bytes, packet->fds, &packet->fd_count);
+    packet->size = encode_message(&message, packet->bytes, packet->fds, &packet->fd_count);
     return packet;
 }
 

@@ -1,0 +1,193 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The smallest and the largest message of every type. */
+#ifndef GPUD_TESTS_MESSAGES_H
+#define GPUD_TESTS_MESSAGES_H
+
+#include "wire/message.h"
+
+#include <string.h>
+
+#define KINDS_MAX 256 /* of handles */
+
+static void fill_text(char *text, size_t size, char first)
+{
+    for (size_t i = 0; i + 1 < size; i++)
+        text[i] = (char)(first + (char)(i % 10));
+    text[size - 1] = '\0';
+}
+
+/* The kind of handles that takes the most room. */
+static const struct gpud_handle_kind *largest_kind(void)
+{
+    const struct gpud_handle_kind *largest = gpud_handle_find_kind(GPUD_HANDLE_NONE);
+    for (uint32_t type = 0; type < KINDS_MAX; type++) {
+        const struct gpud_handle_kind *kind = gpud_handle_find_kind(type);
+        if (kind && kind->words > largest->words)
+            largest = kind;
+    }
+    return largest;
+}
+
+static void fill_handle(struct gpud_handle *handle, const struct gpud_handle_kind *kind, unsigned n)
+{
+    handle->type = kind->type;
+    handle->fd = -1;
+    handle->size = UINT64_MAX - n;
+    for (unsigned k = 0; k < kind->words; k++)
+        handle->word[k] = UINT64_C(0x1111111111111111) * (k + 1) + n;
+}
+
+static void fill_ring(struct gpud_ring_description *ring, uint32_t memories)
+{
+    ring->slot_size = UINT64_C(0x0102030405060708);
+    ring->slots_per_memory = 64;
+    ring->memories = memories;
+    for (uint32_t i = 0; i < memories; i++)
+        fill_handle(&ring->handle[i], largest_kind(), i);
+}
+
+static void fill_layout(struct gpud_layout *layout)
+{
+    fill_text(layout->format, sizeof(layout->format), 'A');
+    layout->width = 1366;
+    layout->height = 767;
+    layout->planes = 4;
+    for (unsigned i = 0; i < 4; i++)
+        layout->plane[i] =
+            (struct gpud_plane){UINT64_MAX - i, UINT32_MAX - i, 0x01020304u + i, 767 + i};
+    layout->size = UINT64_C(0xfedcba9876543210);
+}
+
+static void fill_report(struct gpud_report *report)
+{
+    fill_text(report->name, sizeof(report->name), 'a');
+    fill_text(report->device, sizeof(report->device), 'b');
+    report->epoch = UINT32_MAX;
+    fill_layout(&report->layout);
+    report->media_size = GPUD_MEDIA_MAX;
+    memset(report->media, 0x3c, GPUD_MEDIA_MAX);
+    report->ended = 1;
+    report->slow_receiver = GPUD_SLOW_DROP_OLDEST;
+    report->slots = GPUD_SLOTS_MAX;
+    report->links = GPUD_RECEIVERS_MAX;
+    report->frames = UINT64_MAX;
+    report->delivered = UINT64_MAX - 1;
+    report->dropped = UINT64_MAX - 2;
+    report->connects = UINT64_MAX - 3;
+    report->rate = UINT64_MAX - 4;
+    report->age = UINT64_MAX - 5;
+}
+
+static void fill_links(struct gpud_links *links, uint32_t count)
+{
+    links->count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        struct gpud_link_info *link = &links->link[i];
+        link->size = sizeof(*link);
+        link->id = UINT64_MAX - i;
+        link->pid = INT32_MAX - (int)i;
+        fill_text(link->name, sizeof(link->name), 'a');
+        fill_text(link->device, sizeof(link->device), 'b');
+        fill_text(link->path, sizeof(link->path), 'c');
+        fill_text(link->fallback_reason, sizeof(link->fallback_reason), 'd');
+        link->phase = GPUD_PHASE_LEAVING;
+        link->slow_receiver = GPUD_SLOW_DROP_OLDEST;
+        link->held = UINT32_MAX - i;
+        link->delivered = UINT64_MAX / 3;
+        link->dropped = UINT64_MAX / 5;
+        link->latency = UINT64_MAX / 7 + i;
+    }
+}
+
+/* The smallest message of a type, or the largest that there is. The compiler asks for every type.
+ */
+static void make(struct gpud_message *message, enum gpud_message_type type, bool large)
+{
+    memset(message, 0, sizeof(*message));
+    message->type = type;
+    message->position = large ? UINT32_MAX : 0;
+    switch (type) {
+    case GPUD_MESSAGE_HELLO:
+        if (!large)
+            break;
+        fill_text(message->hello.name, sizeof(message->hello.name), 'a');
+        fill_text(message->hello.device, sizeof(message->hello.device), 'b');
+        fill_text(message->hello.kind, sizeof(message->hello.kind), 'c');
+        fill_text(message->hello.no_direct, sizeof(message->hello.no_direct), 'd');
+        fill_text(message->hello.route, sizeof(message->hello.route), 'e');
+        message->hello.caps = UINT32_MAX;
+        memset(message->hello.uuid, 0xa5, 16);
+        memset(message->hello.host, 0x5a, 16);
+        message->hello.aperture = message->hello.token = UINT64_MAX - 1;
+        message->hello.slots = 64;
+        message->hello.slow_receiver = 255;
+        message->hello.require_direct = 1;
+        message->hello.reach_count = GPUD_REACH_MAX;
+        memset(message->hello.reach, 0xc3, sizeof(message->hello.reach));
+        message->hello.host_rate = UINT32_MAX;
+        break;
+    case GPUD_MESSAGE_OFFER:
+        if (!large)
+            break;
+        message->offer.epoch = UINT32_MAX;
+        fill_text(message->offer.route, sizeof(message->offer.route), 'r');
+        fill_text(message->offer.reason, sizeof(message->offer.reason), 's');
+        fill_layout(&message->offer.layout);
+        message->offer.media_size = GPUD_MEDIA_MAX;
+        memset(message->offer.media, 0, GPUD_MEDIA_MAX);
+        message->offer.media[GPUD_MEDIA_MAX - 1] = 0xff;
+        fill_ring(&message->offer.ring, GPUD_RING_MEMORIES_MAX);
+        break;
+    case GPUD_MESSAGE_ACCEPT:
+        message->accept.page.fd = -1;
+        if (!large)
+            break;
+        fill_handle(&message->accept.page, largest_kind(), 100);
+        message->accept.epoch = 7;
+        message->accept.entries = UINT32_MAX;
+        fill_ring(&message->accept.ring, GPUD_RING_MEMORIES_MAX);
+        break;
+    case GPUD_MESSAGE_CANARY:
+        message->canary.epoch = large ? UINT32_MAX : 0;
+        message->canary.nonce = large ? UINT64_MAX : 0;
+        break;
+    case GPUD_MESSAGE_READY:
+    case GPUD_MESSAGE_EOS:
+        message->epoch = large ? UINT32_MAX : 0;
+        break;
+    case GPUD_MESSAGE_REFUSE:
+    case GPUD_MESSAGE_BYE:
+        if (!large)
+            break;
+        message->refuse.epoch = 3;
+        message->refuse.status = UINT32_MAX;
+        fill_text(message->refuse.reason, sizeof(message->refuse.reason), 'f');
+        break;
+    case GPUD_MESSAGE_EVENT:
+        if (!large)
+            break;
+        message->event.kind = UINT32_MAX;
+        message->event.size = GPUD_MEDIA_MAX;
+        memset(message->event.data, 0x77, GPUD_MEDIA_MAX);
+        break;
+    case GPUD_MESSAGE_GROW:
+        if (large)
+            fill_ring(&message->grow, GPUD_RING_MEMORIES_MAX);
+        break;
+    case GPUD_MESSAGE_QUERY:
+        break;
+    case GPUD_MESSAGE_STATUS:
+        if (large)
+            fill_report(&message->report);
+        break;
+    case GPUD_MESSAGE_LINKS:
+        if (large)
+            fill_links(&message->links, GPUD_LINKS_A_MESSAGE);
+        message->links.count = large ? GPUD_LINKS_A_MESSAGE : 1;
+        break;
+    }
+}
+
+#endif
