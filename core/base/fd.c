@@ -3,6 +3,8 @@
 
 #include "base/fd.h"
 
+#include "base/clock.h"
+
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <poll.h>
@@ -11,6 +13,8 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
+
+#define WAIT_SLICE (20 * GPUD_MSEC)
 
 #ifndef F_SEAL_FUTURE_WRITE /* Linux 5.1; older C libraries do not name it */
 #define F_SEAL_FUTURE_WRITE 0x0010
@@ -131,4 +135,19 @@ bool gpud_fd_is_hung_up(int fd)
 {
     struct pollfd look = {.fd = fd, .events = 0};
     return poll(&look, 1, 0) > 0 && (look.revents & (POLLHUP | POLLERR | POLLNVAL));
+}
+
+enum gpud_status gpud_fd_wait(int fd, int64_t deadline, const atomic_bool *interrupted)
+{
+    struct pollfd wait = {.fd = fd, .events = POLLIN};
+    for (;;) {
+        if (interrupted && atomic_load(interrupted))
+            return GPUD_AGAIN;
+        int64_t left = deadline - gpud_now();
+        struct timespec slice = gpud_timespec(left < WAIT_SLICE ? left : WAIT_SLICE);
+        if (ppoll(&wait, 1, &slice, NULL) > 0)
+            return GPUD_OK;
+        if (left <= 0)
+            return GPUD_TIMEOUT;
+    }
 }

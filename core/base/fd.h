@@ -6,6 +6,7 @@
 #define GPUD_BASE_FD_H
 
 #include "base/error.h"
+#include <stdatomic.h>
 
 enum gpud_share {
     GPUD_SHARE_READ_ONLY, /* others can map it for reading only (F_SEAL_FUTURE_WRITE) */
@@ -36,5 +37,9 @@ void gpud_fd_close(int *fd);
 
 /* Whether the other end of a socket is gone. Waits for nothing. */
 bool gpud_fd_is_hung_up(int fd);
+
+/* Waits for something to read. GPUD_AGAIN: *interrupted was set, which is seen within 20 ms; NULL:
+ * nothing interrupts. GPUD_TIMEOUT: the deadline is over. */
+enum gpud_status gpud_fd_wait(int fd, int64_t deadline, const atomic_bool *interrupted);
 
 #endif

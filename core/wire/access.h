@@ -1,8 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Which users the two ends of a link may belong to. Who somebody is, is the kernel's word alone: of
- * a connection's other end, when it connected or began to listen. */
+/* Which users the two ends of a link may belong to, as the application says it. */
 #ifndef GPUD_WIRE_ACCESS_H
 #define GPUD_WIRE_ACCESS_H
 
@@ -24,41 +23,5 @@ struct gpud_access_rule {
 /* "user" (also NULL), "group:NAME" (or a number), "all". */
 enum gpud_status gpud_access_parse(const char *text, struct gpud_access_rule *access,
                                    struct gpud_error *error);
-
-struct gpud_peer {
-    pid_t pid;
-    uid_t uid;
-    bool foreign; /* of neither this process's user nor root */
-};
-
-/* Who is at the other end, and whether it may be. */
-enum gpud_status gpud_access_find_peer(int fd, struct gpud_peer *peer, struct gpud_error *error);
-bool gpud_access_admits(const struct gpud_access_rule *access, int fd,
-                        const struct gpud_peer *peer);
-
-/* Opens a socket file that this process has just made, and on which it does not listen yet, to
- * those that are admitted. */
-enum gpud_status gpud_access_open_socket(const struct gpud_access_rule *access, const char *path,
-                                         struct gpud_error *error);
-
-/* Whether an address can be reached by those that are admitted: those of other users can enter no
- * runtime directory, and no folder that is closed to them. */
-enum gpud_status gpud_access_check_address(const struct gpud_access_rule *access,
-                                           const char *address, const char *path,
-                                           struct gpud_error *error);
-
-/* "alice (1000)", or "user 1000" where this machine's own list does not know it. */
-#define GPUD_USER_MAX 64
-const char *gpud_user_name(uid_t uid, char text[GPUD_USER_MAX]);
-
-/* What a refusal says, with both users and what to set. */
-enum gpud_status gpud_access_refuse_receiver(const struct gpud_access_rule *access,
-                                             const struct gpud_peer *peer,
-                                             struct gpud_error *error);
-enum gpud_status gpud_access_refuse_sender(const struct gpud_access_rule *access, const char *path,
-                                           const struct gpud_peer *peer, struct gpud_error *error);
-
-/* The same where the file system lets nobody come so far as to be asked. */
-enum gpud_status gpud_access_explain_closed(const char *path, struct gpud_error *error);
 
 #endif

@@ -4,7 +4,8 @@
 /* Addresses: what resolves is an absolute path that fits, in the private directory unless unix: was
  * said. */
 #include "fuzz.h"
-#include "wire/socket.h"
+#include "wire/channel.h"
+#include "wire/unix/resolve.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,16 +33,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         made = true;
     }
     char *address = malloc(size + 1);
-    char path[GPUD_SOCKET_PATH_MAX];
+    struct gpud_address resolved;
+    const char *path = resolved.place;
     struct gpud_error error = {.reason = ""};
     if (!address)
         return 0;
     memcpy(address, data, size);
     address[size] = '\0';
-    memset(path, 'x', sizeof(path));
-    if (gpud_address_resolve(address, path, &error) == GPUD_OK) {
+    memset(&resolved, 'x', sizeof(resolved));
+    if (gpud_address_resolve(address, &resolved, &error) == GPUD_OK) {
         const char *name = strrchr(path, '/');
-        if (path[0] != '/' || !memchr(path, '\0', sizeof(path)))
+        if (path[0] != '/' || !memchr(path, '\0', GPUD_SOCKET_PATH_MAX) ||
+            strcmp(resolved.text, address) != 0)
             abort();
         if (strncmp(address, "unix:", 5) != 0 &&
             (strncmp(path, directory, strlen(directory)) != 0 || strcmp(name + 1, address) != 0 ||

@@ -9,6 +9,8 @@
 #include "stateful.h"
 #include "stream/sender/sender.h"
 #include "watch.h"
+#include "wire/unix/channel.h"
+#include "wire/unix/socket.h"
 
 #include <poll.h>
 
@@ -70,7 +72,7 @@ static struct gpud_link *read_messages(void)
             watch_fail("the sender reads and reads");
         static struct gpud_message message;
         struct gpud_error error = {.reason = ""};
-        enum gpud_status status = gpud_socket_receive(link->fd, &message, &error);
+        enum gpud_status status = gpud_channel_receive(link->channel, &message, &error);
         if (status == GPUD_AGAIN)
             break;
         if (status == GPUD_OK) {
@@ -216,6 +218,17 @@ static void expect_slots(void)
     watch_end(WATCH_SENDER);
 }
 
+/* A newcomer of this very process, or as if it were of another user's. */
+static void let_in(int fd, bool foreign)
+{
+    struct gpud_peer peer = {
+        .pid = getpid(), .uid = geteuid(), .foreign = foreign, .same_process = true};
+    struct gpud_channel *channel;
+    if (gpud_unix_channel_create(fd, &peer, &channel, NULL) != GPUD_OK)
+        abort();
+    gpud_newcomer_add(sender, channel);
+}
+
 static uint64_t answered(int fd, enum gpud_message_type type)
 {
     static struct gpud_message message;
@@ -231,7 +244,6 @@ static void expect_answer(void)
     static const struct pollfd readable[2] = {{.revents = POLLIN}, {.revents = POLLIN}};
     static struct gpud_message message;
     struct gpud_link_info info = {.size = sizeof(info)};
-    struct gpud_peer asker = {.pid = getpid(), .uid = geteuid()};
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0)
         abort();
@@ -242,7 +254,7 @@ static void expect_answer(void)
     gpud_sender_lock(sender);
     gpud_sender_sample(sender, gpud_now());
     bool linked = sender->link_count && sender->links[0]->state != GPUD_LINK_DEAD;
-    gpud_newcomer_add(sender, ends[1], &asker);
+    let_in(ends[1], false);
     gpud_newcomers_read(sender, readable, 2);
     gpud_sender_unlock(sender);
     if (answered(ends[0], GPUD_MESSAGE_STATUS) != linked ||
@@ -269,8 +281,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     make_page(&player);
     gpud_sender_lock(sender);
     memset(&sender->admission, 0, sizeof(sender->admission)); /* inputs come more often than that */
-    struct gpud_peer peer = {.pid = getpid(), .uid = geteuid(), .foreign = size % 2};
-    gpud_newcomer_add(sender, ends[1], &peer);
+    let_in(ends[1], size % 2);
     gpud_sender_unlock(sender);
     player.epoch = sender->epoch;
 

@@ -9,6 +9,7 @@
 #include "stateful.h"
 #include "stream/query/query.h"
 #include "watch.h"
+#include "wire/unix/socket.h"
 
 #define MESSAGES_MAX 64
 
@@ -76,25 +77,27 @@ static void expect_sense(const struct gpud_query *query)
     }
 }
 
-static struct gpud_listener listener = {.fd = -1};
+static struct gpud_socket_listener listener = {.fd = -1};
+static struct gpud_address address;
 
 static void clear(void)
 {
     char folder[GPUD_SOCKET_PATH_MAX];
     gpud_print(folder, "%s", listener.path);
-    gpud_listener_close(&listener);
+    gpud_socket_unlisten(&listener);
     *strrchr(folder, '/') = '\0';
     rmdir(folder);
 }
 
 static void prepare(void)
 {
-    char folder[] = "/tmp/gpud-fuzz-XXXXXX", path[GPUD_SOCKET_PATH_MAX];
+    char folder[] = "/tmp/gpud-fuzz-XXXXXX", text[GPUD_ADDRESS_MAX];
     watch_start();
     if (!mkdtemp(folder))
         abort();
-    gpud_print(path, "%s/s", folder);
-    if (gpud_listener_open(&listener, path, NULL, NULL) != GPUD_OK)
+    gpud_print(text, "unix:%s/s", folder);
+    if (gpud_address_resolve(text, &address, NULL) != GPUD_OK ||
+        gpud_socket_listen(&listener, address.place, NULL, NULL) != GPUD_OK)
         abort();
     atexit(clear);
 }
@@ -109,12 +112,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         prepare();
     unsigned fds = fuzz_count_fds();
     memset(&query, 0, sizeof(query));
-    query.fd = -1;
-    gpud_print(query.path, "%s", listener.path);
+    query.address = address;
     watch_begin(WATCH_HONEST, "an answer", 0);
     gpud_query_call(&query);
     if (query.state != GPUD_QUERY_ASKED ||
-        gpud_listener_accept(&listener, &ends[1], &peer, NULL) != GPUD_OK)
+        gpud_socket_accept(&listener, &ends[1], &peer, NULL) != GPUD_OK)
         watch_fail("the question is not asked: %s", query.reason);
     for (unsigned i = 0; input.size && i < MESSAGES_MAX; i++) {
         answer(ends[1], &input);

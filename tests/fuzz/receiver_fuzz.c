@@ -9,6 +9,8 @@
 #include "stream/shared/pattern.h"
 #include "stream/receiver/receiver.h"
 #include "watch.h"
+#include "wire/unix/channel.h"
+#include "wire/unix/socket.h"
 
 #define SLOTS 4
 #define SLOT_SIZE 4096
@@ -279,7 +281,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     gpud_layout_init(&player.layout, "GRAY8", 64, 32, 0, NULL);
     /* Where connect_now() would be, had somebody listened. */
     gpud_receiver_disconnect(receiver, INT64_C(3600) * GPUD_SEC, "the input is over");
-    receiver->connection = gpud_connection_create(ends[1], getpid());
+    struct gpud_peer peer = {.pid = getpid(), .uid = geteuid(), .same_process = true};
+    if (gpud_unix_channel_create(ends[1], &peer, &receiver->channel, NULL) != GPUD_OK)
+        abort();
     receiver->state = GPUD_RECEIVER_HELLO;
     receiver->deadline = gpud_deadline(GPUD_SEC);
     if (!receiver->queue && gpud_queue_create(receiver->device, &receiver->queue, NULL) != GPUD_OK)

@@ -9,7 +9,7 @@
 #include "base/fd.h"
 #include "wire/caps.h"
 #include "wire/event.h"
-#include "wire/socket.h"
+#include "wire/unix/socket.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -9,7 +9,7 @@
 #include "support/check.h"
 #include "support/encode.h"
 #include "support/raw.h"
-#include "wire/socket.h"
+#include "wire/unix/socket.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -153,7 +153,7 @@ static void a_smaller_info(void)
 static void connect_often(void)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
-    WORKS(gpud_address_resolve(BACKGROUND_ADDRESS, name.sun_path, &e));
+    WORKS(gpud_socket_resolve(BACKGROUND_ADDRESS, name.sun_path, &e));
     for (int i = 0; i < 2 * GPUD_CONNECTS_A_PROCESS; i++) {
         int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
         CHECK(connect(fd, (struct sockaddr *)&name, sizeof(name)) == 0, "connect: %s",

@@ -8,7 +8,7 @@
 #include "stream/sender/admission.h"
 #include "support/check.h"
 #include "support/raw.h"
-#include "wire/socket.h"
+#include "wire/unix/socket.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -79,7 +79,7 @@ static void forged_words(void)
 static struct sockaddr_un background_name(void)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
-    WORKS(gpud_address_resolve(BACKGROUND_ADDRESS, name.sun_path, &e));
+    WORKS(gpud_socket_resolve(BACKGROUND_ADDRESS, name.sun_path, &e));
     return name;
 }
 

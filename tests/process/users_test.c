@@ -9,7 +9,7 @@
 #include "stream/sender/admission.h"
 #include "support/check.h"
 #include "support/raw.h"
-#include "wire/socket.h"
+#include "wire/unix/socket.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -33,7 +33,7 @@ static struct background background;
 static struct sockaddr_un name_of(const char *address)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
-    WORKS(gpud_address_resolve(address, name.sun_path, &e));
+    WORKS(gpud_socket_resolve(address, name.sun_path, &e));
     return name;
 }
 

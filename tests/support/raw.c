@@ -11,7 +11,7 @@
 #include "support/encode.h"
 #include "support/peer.h"
 #include "support/picture.h"
-#include "wire/socket.h"
+#include "wire/unix/socket.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -58,7 +58,7 @@ bool raw_send_message(int fd, struct gpud_message *message)
 
 bool raw_receive(int fd, struct gpud_message *message, int64_t timeout)
 {
-    if (gpud_socket_wait(fd, gpud_deadline(timeout), NULL) != GPUD_OK)
+    if (gpud_fd_wait(fd, gpud_deadline(timeout), NULL) != GPUD_OK)
         return false;
     return gpud_socket_receive(fd, message, NULL) == GPUD_OK;
 }
@@ -67,7 +67,7 @@ bool raw_wait_hangup(int fd, int64_t timeout)
 {
     int64_t until = gpud_deadline(timeout);
     char bytes[GPUD_MESSAGE_MAX];
-    while (gpud_socket_wait(fd, until, NULL) == GPUD_OK) {
+    while (gpud_fd_wait(fd, until, NULL) == GPUD_OK) {
         ssize_t got = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT);
         if (got == 0 || (got < 0 && errno != EAGAIN))
             return true;
@@ -120,11 +120,11 @@ void raw_accept(struct raw *raw, struct gpud_message *message)
 void raw_connect(struct raw *raw, const char *address)
 {
     char path[GPUD_SOCKET_PATH_MAX];
-    pid_t pid;
+    struct gpud_peer peer;
     memset(raw, 0, sizeof(*raw));
     raw->fd = raw->page_fd = -1;
-    WORKS(gpud_address_resolve(address, path, &e));
-    WORKS(gpud_socket_connect(path, NULL, &raw->fd, &pid, &e));
+    WORKS(gpud_socket_resolve(address, path, &e));
+    WORKS(gpud_socket_connect(path, NULL, &raw->fd, &peer, &e));
 }
 
 static void claim(struct raw *raw, bool canary)
@@ -216,7 +216,7 @@ void raw_listen(struct raw_server *server, const char *address)
     memset(server, 0, sizeof(*server));
     server->fd = -1;
     server->epoch = 1;
-    WORKS(gpud_address_resolve(address, server->path, &e));
+    WORKS(gpud_socket_resolve(address, server->path, &e));
     WORKS(gpud_layout_init(&server->layout, "GRAY8", 64, 64, 0, &e));
     struct sockaddr_un name = {.sun_family = AF_UNIX};
     strcpy(name.sun_path, server->path);

@@ -5,7 +5,7 @@
  * and who somebody is. What happens between two users is shown by process-users. */
 #include "base/fd.h"
 #include "support/check.h"
-#include "wire/socket.h"
+#include "wire/unix/socket.h"
 
 #include <errno.h>
 #include <gpudirect/gpudirect.h>
@@ -60,27 +60,27 @@ static void test_modes(void)
     snprintf(path, sizeof(path), "%s/s", folder);
     for (size_t i = 0; i < 6; i++) {
         struct gpud_access_rule rule;
-        struct gpud_listener listener;
+        struct gpud_socket_listener listener;
         snprintf(text, sizeof(text), "%s", modes[i / 2].access);
         if (text[5] == ':')
             snprintf(text + 6, sizeof(text) - 6, "%u", getegid());
         WORKS(gpud_access_parse(text, &rule, &e));
         mode_t before = umask(i % 2 ? 0777 : 0);
         struct gpud_error error = {.reason = ""};
-        enum gpud_status status = gpud_listener_open(&listener, path, &rule, &error);
+        enum gpud_status status = gpud_socket_listen(&listener, path, &rule, &error);
         umask(before);
         CHECK(status == GPUD_OK, "%s", error.reason);
         CHECK(mode_of(path) == (i % 2 && i < 2 ? 0 : modes[i / 2].mode),
               "with access=%s the socket has mode %o", text, mode_of(path));
-        gpud_listener_close(&listener);
+        gpud_socket_unlisten(&listener);
     }
     /* Only whoever is in a group may give it something. */
     struct gpud_access_rule rule = {
         .kind = GPUD_ACCESS_GROUP, .group = getegid() + 4242, .group_name = "far"};
-    struct gpud_listener listener;
+    struct gpud_socket_listener listener;
     if (geteuid() != 0)
         EXPECT(GPUD_NO_ACCESS, "to the group far: is this user in it?",
-               gpud_listener_open(&listener, path, &rule, &e));
+               gpud_socket_listen(&listener, path, &rule, &e));
 }
 
 static void test_addresses(void)

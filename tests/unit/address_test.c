@@ -6,9 +6,9 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "support/check.h"
-#include "wire/hint.h"
-#include "wire/lock.h"
-#include "wire/socket.h"
+#include "wire/unix/hint.h"
+#include "wire/unix/lock.h"
+#include "wire/unix/socket.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -54,35 +54,35 @@ static unsigned count_entries(const char *path)
 static void test_names(void)
 {
     char path[GPUD_SOCKET_PATH_MAX], wanted[GPUD_SOCKET_PATH_MAX], longest[400];
-    WORKS(gpud_address_resolve("cam1", path, &e));
+    WORKS(gpud_socket_resolve("cam1", path, &e));
     gpud_print_n(wanted, sizeof(wanted), "%s/gpudirect/cam1", runtime_dir);
     CHECK(strcmp(path, wanted) == 0, "cam1 is %s", path);
-    WORKS(gpud_address_resolve("A.b_c-9", path, &e));
-    WORKS(gpud_address_resolve("unix:/a/b c", path, &e));
+    WORKS(gpud_socket_resolve("A.b_c-9", path, &e));
+    WORKS(gpud_socket_resolve("unix:/a/b c", path, &e));
     CHECK(strcmp(path, "/a/b c") == 0, "unix:/a/b c is %s", path);
 
     strcpy(path, "untouched");
-    EXPECT(GPUD_INVALID, "no address", gpud_address_resolve(NULL, path, &e));
-    EXPECT(GPUD_INVALID, "no address", gpud_address_resolve("", path, &e));
-    EXPECT(GPUD_INVALID, "is not an address", gpud_address_resolve("a/b", path, &e));
-    EXPECT(GPUD_INVALID, "is not an address", gpud_address_resolve("../x", path, &e));
-    EXPECT(GPUD_INVALID, "is not an address", gpud_address_resolve("cam 1", path, &e));
-    EXPECT(GPUD_INVALID, "is not an address", gpud_address_resolve("c\xc3\xa4m", path, &e));
-    EXPECT(GPUD_INVALID, "is not an address", gpud_address_resolve("rdma://host:1", path, &e));
-    EXPECT(GPUD_INVALID, "dot", gpud_address_resolve("..", path, &e));
-    EXPECT(GPUD_INVALID, "dot", gpud_address_resolve(".hidden", path, &e));
-    EXPECT(GPUD_INVALID, "absolute path", gpud_address_resolve("unix:", path, &e));
-    EXPECT(GPUD_INVALID, "absolute path", gpud_address_resolve("unix:relative", path, &e));
+    EXPECT(GPUD_INVALID, "no address", gpud_socket_resolve(NULL, path, &e));
+    EXPECT(GPUD_INVALID, "no address", gpud_socket_resolve("", path, &e));
+    EXPECT(GPUD_INVALID, "is not an address", gpud_socket_resolve("a/b", path, &e));
+    EXPECT(GPUD_INVALID, "is not an address", gpud_socket_resolve("../x", path, &e));
+    EXPECT(GPUD_INVALID, "is not an address", gpud_socket_resolve("cam 1", path, &e));
+    EXPECT(GPUD_INVALID, "is not an address", gpud_socket_resolve("c\xc3\xa4m", path, &e));
+    EXPECT(GPUD_INVALID, "is not an address", gpud_socket_resolve("rdma://host:1", path, &e));
+    EXPECT(GPUD_INVALID, "dot", gpud_socket_resolve("..", path, &e));
+    EXPECT(GPUD_INVALID, "dot", gpud_socket_resolve(".hidden", path, &e));
+    EXPECT(GPUD_INVALID, "absolute path", gpud_socket_resolve("unix:", path, &e));
+    EXPECT(GPUD_INVALID, "absolute path", gpud_socket_resolve("unix:relative", path, &e));
     memset(longest, 'x', sizeof(longest));
     longest[399] = '\0';
-    EXPECT(GPUD_INVALID, "too long", gpud_address_resolve(longest, path, &e));
+    EXPECT(GPUD_INVALID, "too long", gpud_socket_resolve(longest, path, &e));
     memcpy(longest, "unix:/", 6);
-    EXPECT(GPUD_INVALID, "absolute path", gpud_address_resolve(longest, path, &e));
+    EXPECT(GPUD_INVALID, "absolute path", gpud_socket_resolve(longest, path, &e));
     longest[5 + GPUD_SOCKET_PATH_MAX] = '\0';
-    EXPECT(GPUD_INVALID, "absolute path", gpud_address_resolve(longest, path, &e));
+    EXPECT(GPUD_INVALID, "absolute path", gpud_socket_resolve(longest, path, &e));
     CHECK(strcmp(path, "untouched") == 0, "an output was written by a call that failed");
     longest[5 + GPUD_SOCKET_PATH_MAX - 1] = '\0';
-    WORKS(gpud_address_resolve(longest, path, &e));
+    WORKS(gpud_socket_resolve(longest, path, &e));
 }
 
 static void test_directories(void)
@@ -94,23 +94,23 @@ static void test_directories(void)
     static const mode_t open_to_others[] = {0755, 0770, 0707, 0701, 0720};
     for (size_t i = 0; i < sizeof(open_to_others) / sizeof(open_to_others[0]); i++) {
         CHECK(chmod(directory, open_to_others[i]) == 0, "chmod");
-        EXPECT(GPUD_NO_ACCESS, "chmod 700", gpud_address_resolve("cam1", path, &e));
+        EXPECT(GPUD_NO_ACCESS, "chmod 700", gpud_socket_resolve("cam1", path, &e));
     }
     CHECK(rmdir(directory) == 0, "rmdir: %s", strerror(errno));
 
     /* A link to a directory of somebody's choice, or a file, is none. */
     in_base(other, "elsewhere");
     CHECK(mkdir(other, 0700) == 0 && symlink(other, directory) == 0, "symlink");
-    EXPECT(GPUD_NO_ACCESS, "not a directory", gpud_address_resolve("cam1", path, &e));
+    EXPECT(GPUD_NO_ACCESS, "not a directory", gpud_socket_resolve("cam1", path, &e));
     CHECK(unlink(directory) == 0, "unlink");
     int fd = open(directory, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
     CHECK(fd >= 0, "open");
     close(fd);
-    EXPECT(GPUD_NO_ACCESS, "not a directory", gpud_address_resolve("cam1", path, &e));
+    EXPECT(GPUD_NO_ACCESS, "not a directory", gpud_socket_resolve("cam1", path, &e));
     unlink(directory);
     if (geteuid() == 0) {
         CHECK(mkdir(directory, 0700) == 0 && chown(directory, 12345, 12345) == 0, "chown");
-        EXPECT(GPUD_NO_ACCESS, "you alone", gpud_address_resolve("cam1", path, &e));
+        EXPECT(GPUD_NO_ACCESS, "you alone", gpud_socket_resolve("cam1", path, &e));
         rmdir(directory);
     }
     rmdir(other);
@@ -120,11 +120,11 @@ static void test_directories(void)
     longest[0] = '/';
     longest[sizeof(longest) - 1] = '\0';
     setenv("XDG_RUNTIME_DIR", longest, 1);
-    EXPECT(GPUD_INVALID, "XDG_RUNTIME_DIR", gpud_address_resolve("cam1", path, &e));
+    EXPECT(GPUD_INVALID, "XDG_RUNTIME_DIR", gpud_socket_resolve("cam1", path, &e));
     setenv("XDG_RUNTIME_DIR", "/nonexistent-directory", 1);
-    EXPECT(GPUD_IO, "cannot make the directory", gpud_address_resolve("cam1", path, &e));
+    EXPECT(GPUD_IO, "cannot make the directory", gpud_socket_resolve("cam1", path, &e));
     setenv("XDG_RUNTIME_DIR", runtime_dir, 1);
-    WORKS(gpud_address_resolve("cam1", path, &e));
+    WORKS(gpud_socket_resolve("cam1", path, &e));
 }
 
 /* --- hints ------------------------------------------------------------------------------------ */
@@ -132,7 +132,7 @@ static void test_directories(void)
 static void check_hint(const char *path, const char *wanted)
 {
     char hint[GPUD_REASON_MAX];
-    gpud_address_hint(path, hint, sizeof(hint));
+    gpud_socket_hint(path, hint, sizeof(hint));
     CHECK(wanted[0] ? strstr(hint, wanted) != NULL : hint[0] == '\0', "the hint on %s is \"%s\"",
           path, hint);
 }
@@ -154,7 +154,7 @@ static void test_hints(void)
     gpud_print_n(name, sizeof(name), "hint-%d", getpid());
     gpud_print_n(directory, sizeof(directory), "/tmp/gpudirect-%u", geteuid());
     gpud_print_n(other, sizeof(other), "%s/%s", directory, name);
-    WORKS(gpud_address_resolve(name, path, &e));
+    WORKS(gpud_socket_resolve(name, path, &e));
     check_hint(path, "");
 
     /* The sender was started without XDG_RUNTIME_DIR. */
@@ -179,16 +179,16 @@ static void test_hints(void)
 
 static void test_claim(void)
 {
-    struct gpud_listener first, second;
+    struct gpud_socket_listener first, second;
     char path[GPUD_SOCKET_PATH_MAX];
     in_base(path, "claim");
     mode_t before = umask(0);
-    WORKS(gpud_listener_open(&first, path, NULL, &e));
+    WORKS(gpud_socket_listen(&first, path, NULL, &e));
     umask(before);
     CHECK(mode_of(path) == 0600, "the socket has mode %o", mode_of(path));
 
     struct gpud_error error;
-    CHECK(gpud_listener_open(&second, path, NULL, &error) == GPUD_IO && error.native == EADDRINUSE,
+    CHECK(gpud_socket_listen(&second, path, NULL, &error) == GPUD_IO && error.native == EADDRINUSE,
           "a second listener on the address of a living one");
     CHECK(strstr(error.reason, "another sender has the address") &&
               strstr(error.reason, "this process itself"),
@@ -196,37 +196,37 @@ static void test_claim(void)
 
     /* The living one is unharmed. */
     int fd = -1, accepted = -1;
-    pid_t pid = 0;
-    struct gpud_peer peer;
-    WORKS(gpud_socket_connect(path, NULL, &fd, &pid, &e));
-    CHECK(pid == getpid(), "the listener's process is %d", pid);
-    WORKS(gpud_listener_accept(&first, &accepted, &peer, &e));
-    CHECK(gpud_listener_accept(&first, &accepted, &peer, NULL) == GPUD_AGAIN,
+    struct gpud_peer peer = {.pid = 0};
+    WORKS(gpud_socket_connect(path, NULL, &fd, &peer, &e));
+    CHECK(peer.pid == getpid() && peer.uid == geteuid() && peer.same_process && !peer.foreign,
+          "the listener's process is %d of user %u", peer.pid, peer.uid);
+    WORKS(gpud_socket_accept(&first, &accepted, &peer, &e));
+    CHECK(gpud_socket_accept(&first, &accepted, &peer, NULL) == GPUD_AGAIN,
           "a connection from nowhere");
     gpud_fd_close(&fd);
     gpud_fd_close(&accepted);
-    gpud_listener_close(&first);
-    gpud_listener_close(&first); /* again: nothing */
+    gpud_socket_unlisten(&first);
+    gpud_socket_unlisten(&first); /* again: nothing */
     CHECK(access(path, F_OK) < 0, "the socket is left behind");
 
     struct gpud_error again;
-    CHECK(gpud_socket_connect(path, NULL, &fd, &pid, &again) == GPUD_AGAIN,
+    CHECK(gpud_socket_connect(path, NULL, &fd, &peer, &again) == GPUD_AGAIN,
           "a connection to nobody");
-    WORKS(gpud_listener_open(&second, path, NULL, &e));
-    gpud_listener_close(&second);
+    WORKS(gpud_socket_listen(&second, path, NULL, &e));
+    gpud_socket_unlisten(&second);
     CHECK_EQUAL(count_entries(base), 1); /* the runtime directory */
 }
 
 /* A process that listens there, and stays. */
 static pid_t listen_elsewhere(const char *path, const char *name)
 {
-    struct gpud_listener listener;
+    struct gpud_socket_listener listener;
     int ready[2];
     CHECK(pipe(ready) == 0, "pipe");
     pid_t child = fork();
     if (child == 0) {
         prctl(PR_SET_NAME, name);
-        if (gpud_listener_open(&listener, path, NULL, NULL) == GPUD_OK &&
+        if (gpud_socket_listen(&listener, path, NULL, NULL) == GPUD_OK &&
             write(ready[1], "x", 1) == 1)
             pause();
         _exit(1);
@@ -241,13 +241,13 @@ static pid_t listen_elsewhere(const char *path, const char *name)
 /* A process that was killed leaves its socket and its lock file. */
 static void test_stale(void)
 {
-    struct gpud_listener listener;
+    struct gpud_socket_listener listener;
     char path[GPUD_SOCKET_PATH_MAX], lock[GPUD_SOCKET_PATH_MAX + 8], says[64];
     in_base(path, "stale");
     pid_t child = listen_elsewhere(path, "cam\x1b[31m\xc2\x9b");
     kill(child, SIGSTOP); /* which is a living process, too */
     struct gpud_error error;
-    CHECK(gpud_listener_open(&listener, path, NULL, &error) == GPUD_IO &&
+    CHECK(gpud_socket_listen(&listener, path, NULL, &error) == GPUD_IO &&
               error.native == EADDRINUSE,
           "taken from a living process");
     gpud_print(says, "has the address %s: process %d (cam?[31m?\?);", path, child);
@@ -256,20 +256,20 @@ static void test_stale(void)
     waitpid(child, NULL, 0);
     gpud_print(lock, "%s.lock", path);
     CHECK(access(path, F_OK) == 0 && access(lock, F_OK) == 0, "the killed process cleaned up?");
-    WORKS(gpud_listener_open(&listener, path, NULL, &e));
+    WORKS(gpud_socket_listen(&listener, path, NULL, &e));
     int fd;
-    pid_t pid;
-    WORKS(gpud_socket_connect(path, NULL, &fd, &pid, &e));
+    struct gpud_peer peer;
+    WORKS(gpud_socket_connect(path, NULL, &fd, &peer, &e));
     gpud_fd_close(&fd);
-    gpud_listener_close(&listener);
+    gpud_socket_unlisten(&listener);
     CHECK_EQUAL(count_entries(base), 1);
 }
 
 /* Listens, and is killed; a child of it has the lock until somebody tried to take it some times. */
 static void die_slowly(const char *path, const char *lock, int ready)
 {
-    struct gpud_listener listener;
-    if (gpud_listener_open(&listener, path, NULL, NULL) != GPUD_OK)
+    struct gpud_socket_listener listener;
+    if (gpud_socket_listen(&listener, path, NULL, NULL) != GPUD_OK)
         _exit(1);
     int watch = inotify_init1(IN_CLOEXEC);
     if (watch < 0 || inotify_add_watch(watch, lock, IN_OPEN) < 0)
@@ -291,7 +291,7 @@ static void die_slowly(const char *path, const char *lock, int ready)
 /* Who restarts a sender that was killed a moment before takes over from it. */
 static void test_dying(void)
 {
-    struct gpud_listener listener;
+    struct gpud_socket_listener listener;
     char path[GPUD_SOCKET_PATH_MAX], lock[GPUD_SOCKET_PATH_MAX + 8], text[GPUD_LOCK_HOLDER_MAX];
     char says[64], byte;
     int ready[2];
@@ -309,8 +309,8 @@ static void test_dying(void)
     gpud_print(says, "a child of process %d, which is gone", child);
     CHECK(strcmp(text, says) == 0, "\"%s\" where \"%s\" is right", text, says);
     close(fd);
-    WORKS(gpud_listener_open(&listener, path, NULL, &e));
-    gpud_listener_close(&listener);
+    WORKS(gpud_socket_listen(&listener, path, NULL, &e));
+    gpud_socket_unlisten(&listener);
     close(ready[0]);
     close(ready[1]);
     CHECK_EQUAL(count_entries(base), 1);
@@ -359,7 +359,7 @@ static void test_holder(void)
  */
 static void test_unsigned(void)
 {
-    struct gpud_listener listener;
+    struct gpud_socket_listener listener;
     char path[GPUD_SOCKET_PATH_MAX], lock[GPUD_SOCKET_PATH_MAX + 8], data[GPUD_SOCKET_PATH_MAX];
     struct rlimit before, none;
     struct stat st;
@@ -369,8 +369,8 @@ static void test_unsigned(void)
     int fd = open(data, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
     CHECK(fd >= 0 && write(fd, "data", 4) == 4 && link(data, lock) == 0, "link");
     close(fd);
-    WORKS(gpud_listener_open(&listener, path, NULL, &e));
-    gpud_listener_close(&listener);
+    WORKS(gpud_socket_listen(&listener, path, NULL, &e));
+    gpud_socket_unlisten(&listener);
     CHECK(stat(data, &st) == 0 && st.st_size == 4, "somebody's file has %lld bytes now",
           (long long)st.st_size);
     unlink(data);
@@ -380,15 +380,15 @@ static void test_unsigned(void)
     none.rlim_cur = 0;
     fflush(stdout);
     CHECK(setrlimit(RLIMIT_FSIZE, &none) == 0, "setrlimit");
-    WORKS(gpud_listener_open(&listener, path, NULL, &e));
+    WORKS(gpud_socket_listen(&listener, path, NULL, &e));
     CHECK(setrlimit(RLIMIT_FSIZE, &before) == 0, "setrlimit");
-    gpud_listener_close(&listener);
+    gpud_socket_unlisten(&listener);
     CHECK_EQUAL(count_entries(base), 1);
 }
 
 static void test_obstacles(void)
 {
-    struct gpud_listener listener;
+    struct gpud_socket_listener listener;
     char path[GPUD_SOCKET_PATH_MAX], lock[GPUD_SOCKET_PATH_MAX + 8];
     in_base(path, "obstacle");
     gpud_print(lock, "%s.lock", path);
@@ -397,12 +397,12 @@ static void test_obstacles(void)
     int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
     CHECK(fd >= 0 && write(fd, "data", 4) == 4, "open");
     close(fd);
-    EXPECT(GPUD_NO_ACCESS, "is not a socket", gpud_listener_open(&listener, path, NULL, &e));
+    EXPECT(GPUD_NO_ACCESS, "is not a socket", gpud_socket_listen(&listener, path, NULL, &e));
     struct stat st;
     CHECK(stat(path, &st) == 0 && st.st_size == 4, "somebody's file is gone");
     unlink(path);
     CHECK(symlink("/etc/passwd", path) == 0, "symlink");
-    EXPECT(GPUD_NO_ACCESS, "is not a socket", gpud_listener_open(&listener, path, NULL, &e));
+    EXPECT(GPUD_NO_ACCESS, "is not a socket", gpud_socket_listen(&listener, path, NULL, &e));
     unlink(path);
 
     /* A lock file that is a link is not followed. */
@@ -410,14 +410,14 @@ static void test_obstacles(void)
     in_base(victim, "victim");
     CHECK(symlink(victim, lock) == 0, "symlink");
     struct gpud_error error;
-    CHECK(gpud_listener_open(&listener, path, NULL, &error) != GPUD_OK &&
+    CHECK(gpud_socket_listen(&listener, path, NULL, &error) != GPUD_OK &&
               strstr(error.reason, "lock file"),
           "a link in the place of the lock file was followed");
     CHECK(access(victim, F_OK) < 0, "a file was made through a link");
     unlink(lock);
 
     EXPECT(GPUD_IO, "lock file",
-           gpud_listener_open(&listener, "/nonexistent-directory/x", NULL, &e));
+           gpud_socket_listen(&listener, "/nonexistent-directory/x", NULL, &e));
     CHECK_EQUAL(count_entries(base), 1);
 }
 
@@ -430,17 +430,17 @@ static atomic_uint wins, losses;
 static void *contend(void *arg)
 {
     for (int i = 0; i < 300; i++) {
-        struct gpud_listener listener;
+        struct gpud_socket_listener listener;
         struct gpud_error error = {.reason = ""};
-        enum gpud_status status = gpud_listener_open(&listener, contended, NULL, &error);
+        enum gpud_status status = gpud_socket_listen(&listener, contended, NULL, &error);
         if (status == GPUD_OK) {
             CHECK(atomic_fetch_add(&holders, 1) == 0, "two listeners on one address");
             int fd;
-            pid_t pid;
-            WORKS(gpud_socket_connect(contended, NULL, &fd, &pid, &e));
+            struct gpud_peer peer;
+            WORKS(gpud_socket_connect(contended, NULL, &fd, &peer, &e));
             gpud_fd_close(&fd);
             atomic_fetch_sub(&holders, 1);
-            gpud_listener_close(&listener);
+            gpud_socket_unlisten(&listener);
             atomic_fetch_add(&wins, 1);
         } else {
             CHECK(status == GPUD_IO && error.native == EADDRINUSE,

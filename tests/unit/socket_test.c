@@ -6,7 +6,7 @@
 #include "base/fd.h"
 #include "support/check.h"
 #include "support/encode.h"
-#include "wire/socket.h"
+#include "wire/unix/socket.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "support/check.h"
-#include "wire/socket.h"
+#include "wire/unix/socket.h"
 
 static const struct {
     const char *what, *in, *out;
@@ -127,7 +127,7 @@ static void test_cuts(void)
 
         /* An address that is quoted. */
         char path[GPUD_SOCKET_PATH_MAX];
-        CHECK(gpud_address_resolve(text, path, &error) == GPUD_INVALID, "an address of euros");
+        CHECK(gpud_socket_resolve(text, path, &error) == GPUD_INVALID, "an address of euros");
         ends_whole("an address", error.reason, 64);
     }
     char one[1];

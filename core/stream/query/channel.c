@@ -4,11 +4,10 @@
 /* All channels of the user, asked at once. */
 #include <gpudirect/channel.h>
 
-#include "base/fd.h"
+#include "base/clock.h"
 #include "base/process.h"
 #include "base/sized.h"
 #include "stream/query/query.h"
-#include "wire/registry.h"
 
 #include <poll.h>
 #include <stdlib.h>
@@ -19,13 +18,12 @@
 #define SLICE (20 * GPUD_MSEC)
 
 struct channel {
-    char address[GPUD_SOCKET_PATH_MAX + 8];
-    bool sign;
+    bool listed; /* by the system, and not by the caller */
     struct gpud_query query;
 };
 
 struct gpud_channels {
-    char directory[GPUD_SOCKET_PATH_MAX];
+    char directory[GPUD_ADDRESS_MAX];
     size_t count;
     struct channel *channel[GPUD_CHANNELS_MAX];
 };
@@ -48,7 +46,7 @@ static bool ask(struct gpud_channels *channels, int64_t deadline)
         if (query->state == GPUD_QUERY_CALLING)
             gpud_query_call(query);
         bool asked = query->state == GPUD_QUERY_ASKED;
-        fds[i] = (struct pollfd){.fd = asked ? query->fd : -1, .events = POLLIN};
+        fds[i] = (struct pollfd){.fd = asked ? query->channel->fd : -1, .events = POLLIN};
         waits |= is_worth_waiting_for(query);
     }
     int64_t now = gpud_now();
@@ -62,7 +60,7 @@ static bool ask(struct gpud_channels *channels, int64_t deadline)
     return true;
 }
 
-/* Nobody is there: not listed, and where a sign says otherwise that is taken down. */
+/* Nobody is there: not told of, and where the system lists it that is set right. */
 static void drop_nobody(struct gpud_channels *channels)
 {
     size_t kept = 0;
@@ -72,8 +70,8 @@ static void drop_nobody(struct gpud_channels *channels)
             channels->channel[kept++] = channel;
             continue;
         }
-        if (channel->sign)
-            gpud_registry_reclaim(channel->query.path);
+        if (channel->listed)
+            gpud_address_forget(&channel->query.address);
         free(channel);
     }
     channels->count = kept;
@@ -81,16 +79,14 @@ static void drop_nobody(struct gpud_channels *channels)
 
 /* --- the public calls ---------------------------------------------------------------------- */
 
-static enum gpud_status add(struct gpud_channels *channels, const char *address, const char *path,
-                            bool sign, struct gpud_error *error)
+static enum gpud_status add(struct gpud_channels *channels, const struct gpud_address *address,
+                            bool listed, struct gpud_error *error)
 {
     struct channel *made = calloc(1, sizeof(*made));
     if (!made)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a channel");
-    gpud_print(made->address, "%s", address);
-    gpud_print(made->query.path, "%s", path);
-    made->sign = sign;
-    made->query.fd = -1;
+    made->query.address = *address;
+    made->listed = listed;
     channels->channel[channels->count++] = made;
     return GPUD_OK;
 }
@@ -98,20 +94,20 @@ static enum gpud_status add(struct gpud_channels *channels, const char *address,
 static enum gpud_status find(struct gpud_channels *channels, const char *address,
                              struct gpud_error *error)
 {
-    char path[GPUD_SOCKET_PATH_MAX];
+    struct gpud_address one;
     enum gpud_status status;
     if (address) {
-        gpud_runtime_directory(channels->directory, sizeof(channels->directory), NULL);
-        status = gpud_address_resolve(address, path, error);
-        return status == GPUD_OK ? add(channels, address, path, false, error) : status;
+        gpud_address_directory(channels->directory, NULL);
+        status = gpud_address_resolve(address, &one, error);
+        return status == GPUD_OK ? add(channels, &one, false, error) : status;
     }
     size_t count = 0;
-    struct gpud_registered *found = calloc(GPUD_CHANNELS_MAX, sizeof(*found));
+    struct gpud_address *found = calloc(GPUD_CHANNELS_MAX, sizeof(*found));
     if (!found)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a list of channels");
-    status = gpud_registry_list(found, GPUD_CHANNELS_MAX, &count, channels->directory, error);
+    status = gpud_address_list(found, GPUD_CHANNELS_MAX, &count, channels->directory, error);
     for (size_t i = 0; i < count && status == GPUD_OK; i++)
-        status = add(channels, found[i].address, found[i].path, found[i].sign, error);
+        status = add(channels, &found[i], true, error);
     free(found);
     return status;
 }
@@ -195,7 +191,7 @@ enum gpud_status gpud_channels_get_info(const struct gpud_channels *channels, si
         return gpud_fail(error, GPUD_INVALID,
                          "gpud_channel_info.size is not set: use GPUD_PARAMS_INIT");
     const struct gpud_query *query = &channels->channel[index]->query;
-    gpud_print(full.address, "%s", channels->channel[index]->address);
+    gpud_print(full.address, "%s", query->address.text);
     full.pid = query->pid;
     gpud_process_name(query->pid, full.program, sizeof(full.program));
     if (query->state == GPUD_QUERY_ANSWERED)

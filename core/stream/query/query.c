@@ -3,9 +3,7 @@
 
 #include "stream/query/query.h"
 
-#include "base/fd.h"
 #include "base/process.h"
-#include "wire/lock.h"
 
 #include <string.h>
 
@@ -13,7 +11,7 @@ static void fail(struct gpud_query *query, const char *reason)
 {
     query->state = GPUD_QUERY_FAILED;
     gpud_print(query->reason, "%s", reason);
-    gpud_fd_close(&query->fd);
+    gpud_channel_unref(&query->channel);
 }
 
 /* Why it says nothing, as far as the system knows. */
@@ -34,18 +32,16 @@ void gpud_query_call(struct gpud_query *query)
 {
     struct gpud_message message = {.type = GPUD_MESSAGE_QUERY};
     struct gpud_error error = {.reason = ""};
-    query->pid = gpud_lock_find(query->path);
-    if (gpud_process_is_stopped(query->pid)) {
-        fail_silent(query);
+    struct gpud_peer peer;
+    enum gpud_status status = gpud_channel_ask(&query->address, &query->channel, &peer, &error);
+    query->pid = peer.pid;
+    if (status == GPUD_AGAIN) {
+        if (gpud_process_is_stopped(query->pid))
+            fail_silent(query);
         return;
     }
-    pid_t pid = 0;
-    enum gpud_status status = gpud_socket_reach(query->path, &query->fd, &pid, &error);
-    if (status == GPUD_AGAIN)
-        return;
     if (status == GPUD_OK) {
-        query->pid = pid;
-        status = gpud_socket_send(query->fd, &message, &error);
+        status = gpud_channel_send(query->channel, &message, &error);
         if (status == GPUD_PEER) /* it said something before it hung up, maybe */
             status = GPUD_OK;
     }
@@ -104,7 +100,7 @@ void gpud_query_read(struct gpud_query *query)
     while (query->state == GPUD_QUERY_ASKED) {
         struct gpud_message message;
         struct gpud_error error = {.reason = ""};
-        enum gpud_status status = gpud_socket_receive(query->fd, &message, &error);
+        enum gpud_status status = gpud_channel_receive(query->channel, &message, &error);
         if (status == GPUD_AGAIN)
             return;
         if (status == GPUD_OK) {
@@ -119,7 +115,7 @@ void gpud_query_read(struct gpud_query *query)
             fail(query, error.reason);
         } else if (query->link_count == query->report.links) {
             query->state = GPUD_QUERY_ANSWERED;
-            gpud_fd_close(&query->fd);
+            gpud_channel_unref(&query->channel);
         }
     }
 }
@@ -132,5 +128,5 @@ void gpud_query_give_up(struct gpud_query *query)
 
 void gpud_query_close(struct gpud_query *query)
 {
-    gpud_fd_close(&query->fd);
+    gpud_channel_unref(&query->channel);
 }

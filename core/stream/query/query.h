@@ -6,8 +6,7 @@
 #ifndef GPUD_STREAM_QUERY_QUERY_H
 #define GPUD_STREAM_QUERY_QUERY_H
 
-#include "wire/message.h"
-#include "wire/socket.h"
+#include "wire/channel.h"
 
 enum gpud_query_state {
     GPUD_QUERY_CALLING,  /* too many wait for the sender: to be tried again */
@@ -17,12 +16,12 @@ enum gpud_query_state {
     GPUD_QUERY_NOBODY,   /* nobody listens */
 };
 
-/* Starts zeroed but for the path, and fd −1. */
+/* Starts zeroed but for the address. */
 struct gpud_query {
-    char path[GPUD_SOCKET_PATH_MAX];
+    struct gpud_address address;
     enum gpud_query_state state;
-    int fd;
-    pid_t pid; /* 0: not known */
+    struct gpud_channel *channel; /* ASKED */
+    pid_t pid;                    /* 0: not known */
     bool reported;
     struct gpud_report report;
     uint32_t link_count;

@@ -126,7 +126,7 @@ static enum gpud_status wait_host_signalled(struct gpud_frame *frame, int64_t de
             return atomic_load(&rx->poisoned) ? corrupted(rx, error) : GPUD_OK;
         if (status != GPUD_TIMEOUT)
             return status;
-        if (gpud_connection_is_dead(session->connection))
+        if (gpud_channel_is_dead(session->channel))
             gpud_session_poison(session);
         else if (gpud_now() >= deadline)
             return status;

@@ -12,7 +12,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #define AREA "receiver"
 #define RETRY_SOON (20 * GPUD_MSEC)
@@ -65,24 +64,24 @@ static void say_goodbye(const struct gpud_receiver *receiver, const char *why)
     struct gpud_message message = {.type = GPUD_MESSAGE_BYE};
     gpud_print(message.refuse.reason, "%s", why);
     /* One that cannot even be told shall see the end, though held frames keep it open here. */
-    if (gpud_socket_send(receiver->connection->fd, &message, NULL) != GPUD_OK)
-        shutdown(receiver->connection->fd, SHUT_RDWR);
+    if (gpud_channel_send(receiver->channel, &message, NULL) != GPUD_OK)
+        gpud_channel_hang_up(receiver->channel);
     GPUD_STOP_POINT("receiver: BYE sent");
 }
 
 void gpud_receiver_disconnect(struct gpud_receiver *receiver, int64_t retry_in, const char *why)
 {
-    if (receiver->connection)
+    if (receiver->channel)
         gpud_log_info(log_of(receiver), AREA, "the link to %s is over: %s",
-                      receiver->peer.name[0] ? receiver->peer.name : receiver->path, why);
-    if (receiver->connection)
+                      receiver->peer.name[0] ? receiver->peer.name : receiver->address.place, why);
+    if (receiver->channel)
         say_goodbye(receiver, why);
     if (receiver->session)
         gpud_session_poison(receiver->session);
     drop_session(receiver);
     if (receiver->pending)
         gpud_message_close(&receiver->message);
-    gpud_connection_unref(&receiver->connection);
+    gpud_channel_unref(&receiver->channel);
     pthread_mutex_lock(&receiver->lock);
     if (receiver->info.connected)
         receiver->info.disconnects++;
@@ -111,7 +110,7 @@ void gpud_receiver_disconnect(struct gpud_receiver *receiver, int64_t retry_in, 
 static enum gpud_status send_message(struct gpud_receiver *receiver, struct gpud_message *message,
                                      struct gpud_error *error)
 {
-    enum gpud_status status = gpud_socket_send(receiver->connection->fd, message, error);
+    enum gpud_status status = gpud_channel_send(receiver->channel, message, error);
     if (status == GPUD_OK || status == GPUD_INVALID)
         return status;
     return gpud_fail(error, GPUD_PEER, "the sender vanished during the handshake");
@@ -134,7 +133,7 @@ static enum gpud_status say_hello(struct gpud_receiver *receiver, struct gpud_er
 static bool was_refused(struct gpud_receiver *receiver, struct gpud_error *error)
 {
     struct gpud_message message;
-    if (gpud_socket_receive(receiver->connection->fd, &message, NULL) != GPUD_OK)
+    if (gpud_channel_receive(receiver->channel, &message, NULL) != GPUD_OK)
         return false;
     bool refused = message.type == GPUD_MESSAGE_REFUSE;
     if (refused)
@@ -145,17 +144,15 @@ static bool was_refused(struct gpud_receiver *receiver, struct gpud_error *error
 
 static enum gpud_status connect_now(struct gpud_receiver *receiver, struct gpud_error *error)
 {
-    int fd;
-    pid_t pid;
     if (gpud_now() < receiver->retry)
-        return gpud_fail(error, GPUD_AGAIN, "nobody sends on %.120s", receiver->path);
+        return gpud_fail(error, GPUD_AGAIN, "nobody sends on %.120s", receiver->address.place);
     if (!receiver->queue) {
         enum gpud_status made = gpud_queue_create(receiver->device, &receiver->queue, error);
         if (made != GPUD_OK)
             return made;
     }
     enum gpud_status status =
-        gpud_socket_connect(receiver->path, &receiver->access, &fd, &pid, error);
+        gpud_channel_connect(&receiver->address, &receiver->access, &receiver->channel, error);
     if (status != GPUD_OK) {
         receiver->retry = gpud_now() + (status == GPUD_AGAIN ? RETRY_SOON : RETRY_LATER);
         receiver->failure = *error;
@@ -163,12 +160,7 @@ static enum gpud_status connect_now(struct gpud_receiver *receiver, struct gpud_
             receiver->failure.status = GPUD_OK;
         return status;
     }
-    receiver->connection = gpud_connection_create(fd, pid);
-    if (!receiver->connection) {
-        gpud_fd_close(&fd);
-        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a connection");
-    }
-    receiver->peer = (struct gpud_peer_info){.pid = pid};
+    receiver->peer = (struct gpud_peer_info){.pid = receiver->channel->peer.pid};
     receiver->state = GPUD_RECEIVER_HELLO;
     receiver->deadline = gpud_deadline(GPUD_HELLO_DEADLINE);
     status = say_hello(receiver, error);
@@ -181,7 +173,7 @@ static enum gpud_status connect_now(struct gpud_receiver *receiver, struct gpud_
             receiver->failure = why;
             return gpud_fail(error, why.status, "%s", why.reason);
         }
-        return gpud_fail(error, GPUD_AGAIN, "nobody sends on %.120s", receiver->path);
+        return gpud_fail(error, GPUD_AGAIN, "nobody sends on %.120s", receiver->address.place);
     }
     GPUD_STOP_POINT("receiver: HELLO sent");
     return GPUD_OK;
@@ -216,7 +208,7 @@ static enum gpud_status make_session(struct gpud_receiver *receiver, const struc
                          "the route \"%s\" is not what this receiver asked for", route->name);
     if (route->ring == GPUD_RING_SENDER_DEVICE && offer->ring.memories == 0)
         return gpud_fail(error, GPUD_PEER, "the sender offers to share a ring and sends none");
-    return gpud_session_create(offer, route, receiver->connection, receiver->queue, receiver->host,
+    return gpud_session_create(offer, route, receiver->channel, receiver->queue, receiver->host,
                                receiver->slots, log_of(receiver), session, error);
 }
 
@@ -343,7 +335,7 @@ static enum gpud_status check_canary(struct gpud_receiver *receiver, struct gpud
 static enum gpud_status test_link(struct gpud_receiver *receiver, struct gpud_error *error)
 {
     struct gpud_error why;
-    bool dead = gpud_connection_is_dead(receiver->connection); /* first: see is_due() */
+    bool dead = gpud_channel_is_dead(receiver->channel); /* first: see is_due() */
     enum gpud_status status = check_canary(receiver, &why);
     if (status != GPUD_OK && dead)
         return gpud_fail(error, GPUD_PEER, "the sender vanished during the handshake");
@@ -455,7 +447,7 @@ enum gpud_status gpud_receiver_handle(struct gpud_receiver *receiver, struct gpu
 static enum gpud_status read_message(struct gpud_receiver *receiver, struct gpud_error *error)
 {
     struct gpud_message message;
-    enum gpud_status status = gpud_socket_receive(receiver->connection->fd, &message, error);
+    enum gpud_status status = gpud_channel_receive(receiver->channel, &message, error);
     if (status == GPUD_CLOSED)
         return gpud_fail(error, GPUD_PEER, "the sender vanished during the handshake");
     if (status != GPUD_OK)

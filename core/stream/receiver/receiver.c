@@ -5,7 +5,6 @@
 #include "stream/receiver/receiver.h"
 
 #include "base/stop.h"
-#include "wire/hint.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -51,7 +50,7 @@ enum gpud_status gpud_receiver_create(struct gpud_context *context,
     gpud_print(made->route, "%s", params->route ? params->route : "");
     struct gpud_endpoint self;
 
-    status = gpud_address_resolve(params->address, made->path, error);
+    status = gpud_address_resolve(params->address, &made->address, error);
     if (status == GPUD_OK)
         status = gpud_access_parse(params->access, &made->access, error);
     if (status == GPUD_OK)
@@ -67,7 +66,7 @@ enum gpud_status gpud_receiver_create(struct gpud_context *context,
         gpud_receiver_destroy(&made);
         return status;
     }
-    gpud_log_info(&context->log, "receiver", "receiving from %s, on %s", made->path,
+    gpud_log_info(&context->log, "receiver", "receiving from %s, on %s", made->address.place,
                   made->device->info.name);
     *receiver = made;
     return GPUD_OK;
@@ -101,7 +100,7 @@ static enum gpud_status read_messages(struct gpud_receiver *receiver, struct gpu
     }
     while (!receiver->pending && receiver->unread) {
         enum gpud_status status =
-            gpud_socket_receive(receiver->connection->fd, &receiver->message, error);
+            gpud_channel_receive(receiver->channel, &receiver->message, error);
         if (status == GPUD_OK) {
             receiver->pending = true;
         } else if (status == GPUD_AGAIN) {
@@ -127,8 +126,8 @@ static int is_due(const struct gpud_receiver *receiver)
     int reached = gpud_page_reached(view, receiver->message.position);
     /* The frames before it may have died with their sender. First the connection, then the frames:
      * what was published before the end is seen by then. */
-    if (reached == 0 && !gpud_page_has_frames(view) &&
-        gpud_connection_is_dead(receiver->connection) && !gpud_page_has_frames(view))
+    if (reached == 0 && !gpud_page_has_frames(view) && gpud_channel_is_dead(receiver->channel) &&
+        !gpud_page_has_frames(view))
         return BY_DEATH;
     return reached;
 }
@@ -299,7 +298,7 @@ static void wait_for_frames(struct gpud_receiver *receiver, int64_t deadline)
     pthread_mutex_lock(&receiver->lock);
     receiver->info.waits_cpu++;
     pthread_mutex_unlock(&receiver->lock);
-    if (end >= slice && gpud_connection_is_dead(receiver->connection))
+    if (end >= slice && gpud_channel_is_dead(receiver->channel))
         receiver->unread = true;
 }
 
@@ -330,7 +329,7 @@ static void wait_for_sender(struct gpud_receiver *receiver, int64_t deadline)
                    slice < deadline ? slice : deadline);
         return;
     }
-    gpud_socket_wait(receiver->connection->fd, deadline, &receiver->interrupted);
+    gpud_channel_wait(receiver->channel, deadline, &receiver->interrupted);
 }
 
 static enum gpud_status timed_out(const struct gpud_receiver *receiver, struct gpud_error *error)
@@ -339,10 +338,10 @@ static enum gpud_status timed_out(const struct gpud_receiver *receiver, struct g
     switch (receiver->state) {
     case GPUD_RECEIVER_OFFLINE:
         if (receiver->failure.status != GPUD_OK)
-            return gpud_fail(error, GPUD_TIMEOUT, "no connection on %s: %s", receiver->path,
-                             receiver->failure.reason);
-        gpud_address_hint(receiver->path, hint, sizeof(hint));
-        return gpud_fail(error, GPUD_TIMEOUT, "nobody sends on %s%s%s", receiver->path,
+            return gpud_fail(error, GPUD_TIMEOUT, "no connection on %s: %s",
+                             receiver->address.place, receiver->failure.reason);
+        gpud_address_hint(&receiver->address, hint, sizeof(hint));
+        return gpud_fail(error, GPUD_TIMEOUT, "nobody sends on %s%s%s", receiver->address.place,
                          hint[0] ? "; " : "", hint);
     case GPUD_RECEIVER_STREAMING:
         return gpud_fail(error, GPUD_TIMEOUT, "connected to %s, but no frame came",

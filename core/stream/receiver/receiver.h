@@ -11,7 +11,7 @@
 #include "base/pace.h"
 #include "route/route.h"
 #include "stream/receiver/session.h"
-#include "wire/socket.h"
+#include "wire/channel.h"
 #include <gpudirect/receiver.h>
 
 #define GPUD_HELLO_DEADLINE (2 * GPUD_SEC)
@@ -39,7 +39,7 @@ struct gpud_receiver {
     struct gpud_context *context;
     struct gpud_device *device, *host;
     struct gpud_queue *queue;
-    char path[GPUD_SOCKET_PATH_MAX];
+    struct gpud_address address;
     struct gpud_access_rule access;
     char name[64], route[32];
     uint32_t slots;
@@ -53,7 +53,7 @@ struct gpud_receiver {
     int64_t deadline;          /* of the state; INT64_MAX: none */
     int64_t retry;             /* not to be tried again before */
     struct gpud_error failure; /* of the last attempt to connect; GPUD_OK: nobody was there */
-    struct gpud_connection *connection;
+    struct gpud_channel *channel;
     struct gpud_peer_info peer;
     struct gpud_session *session;
     uint64_t nonce; /* of the test frame: TESTING */

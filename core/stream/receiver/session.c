@@ -9,41 +9,6 @@
 #include "stream/receiver/frames.h"
 
 #include <stdlib.h>
-#include <unistd.h>
-
-/* --- connection ---------------------------------------------------------------------------- */
-
-struct gpud_connection *gpud_connection_create(int fd, pid_t pid)
-{
-    struct gpud_connection *connection = malloc(sizeof(*connection));
-    if (!connection)
-        return NULL;
-    atomic_init(&connection->references, 1);
-    connection->fd = fd;
-    connection->same_process = pid == getpid();
-    return connection;
-}
-
-struct gpud_connection *gpud_connection_ref(struct gpud_connection *connection)
-{
-    atomic_fetch_add_explicit(&connection->references, 1, memory_order_relaxed);
-    return connection;
-}
-
-void gpud_connection_unref(struct gpud_connection **connection)
-{
-    struct gpud_connection *gone = *connection;
-    *connection = NULL;
-    if (!gone || atomic_fetch_sub_explicit(&gone->references, 1, memory_order_acq_rel) != 1)
-        return;
-    gpud_fd_close(&gone->fd);
-    free(gone);
-}
-
-bool gpud_connection_is_dead(const struct gpud_connection *connection)
-{
-    return gpud_fd_is_hung_up(connection->fd);
-}
 
 /* --- making -------------------------------------------------------------------------------- */
 
@@ -58,9 +23,8 @@ static enum gpud_status make_page(struct gpud_session *session, struct gpud_erro
         return status;
     gpud_page_receiver_init(&session->view, page, session->entries);
     if (session->place == GPUD_SIGNAL_PAGE)
-        status =
-            gpud_watchdog_create(session->device, page, session->entries, session->connection->fd,
-                                 GPUD_SIDE_RECEIVER, &session->watchdog, error);
+        status = gpud_watchdog_create(session->device, page, session->entries, session->channel,
+                                      GPUD_SIDE_RECEIVER, &session->watchdog, error);
     if (status == GPUD_OK)
         session->page = page;
     return status;
@@ -110,7 +74,7 @@ enum gpud_status gpud_session_grow(struct gpud_session *session,
 {
     uint32_t before = session->ring.memories;
     enum gpud_status status = gpud_ring_import(
-        &session->ring, grown, session->connection->same_process, session->layout.size, error);
+        &session->ring, grown, session->channel->peer.same_process, session->layout.size, error);
     for (uint32_t i = before; session->uploads && status == GPUD_OK && i < session->ring.memories;
          i++) {
         status =
@@ -161,7 +125,7 @@ static enum gpud_status check_signal(const struct gpud_offer *offer,
 
 enum gpud_status gpud_session_create(const struct gpud_offer *offer,
                                      const struct gpud_route_ops *route,
-                                     struct gpud_connection *connection, struct gpud_queue *queue,
+                                     struct gpud_channel *channel, struct gpud_queue *queue,
                                      struct gpud_device *host, uint32_t slots,
                                      const struct gpud_log *log, struct gpud_session **session,
                                      struct gpud_error *error)
@@ -178,7 +142,7 @@ enum gpud_status gpud_session_create(const struct gpud_offer *offer,
     pthread_mutex_init(&made->lock, NULL);
     made->route = route;
     made->place = (enum gpud_signal_place)offer->signal;
-    made->connection = gpud_connection_ref(connection);
+    made->channel = gpud_channel_ref(channel);
     made->device = gpud_device_ref(queue->device);
     made->host = gpud_device_ref(host);
     made->queue = gpud_queue_ref(queue);
@@ -213,7 +177,7 @@ static void destroy(void *arg)
     gpud_queue_unref(&gone->queue);
     gpud_device_close(&gone->host);
     gpud_device_close(&gone->device);
-    gpud_connection_unref(&gone->connection);
+    gpud_channel_unref(&gone->channel);
     pthread_mutex_destroy(&gone->lock);
     free(gone);
 }

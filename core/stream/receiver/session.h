@@ -12,20 +12,7 @@
 #include "frame/ring.h"
 #include "route/ops.h"
 #include "stream/shared/watchdog.h"
-#include "wire/message.h"
-#include <sys/types.h>
-
-/* The connection, as far as a held frame needs to know whether its writer lives. */
-struct gpud_connection {
-    atomic_uint references;
-    int fd;
-    bool same_process; /* the sender is this very process, by the kernel's word */
-};
-
-struct gpud_connection *gpud_connection_create(int fd, pid_t pid);
-struct gpud_connection *gpud_connection_ref(struct gpud_connection *connection);
-void gpud_connection_unref(struct gpud_connection **connection);
-bool gpud_connection_is_dead(const struct gpud_connection *connection);
+#include "wire/channel.h"
 
 struct gpud_session;
 
@@ -42,7 +29,7 @@ struct gpud_rx_frame {
 struct gpud_session {
     atomic_uint references;
     const struct gpud_route_ops *route;
-    struct gpud_connection *connection;
+    struct gpud_channel *channel; /* held frames ask it whether their writer lives */
     struct gpud_device *device, *host;
     struct gpud_queue *queue;
     uint32_t epoch, entries;
@@ -73,7 +60,7 @@ struct gpud_session {
 /* Makes what an OFFER asks for. The offer is a peer's word. */
 enum gpud_status gpud_session_create(const struct gpud_offer *offer,
                                      const struct gpud_route_ops *route,
-                                     struct gpud_connection *connection, struct gpud_queue *queue,
+                                     struct gpud_channel *channel, struct gpud_queue *queue,
                                      struct gpud_device *host, uint32_t slots,
                                      const struct gpud_log *log, struct gpud_session **session,
                                      struct gpud_error *error);

@@ -5,7 +5,6 @@
  * Nothing here waits for a peer: one that says nothing runs into the deadline of its state, which
  * the listener's thread watches. The own device is waited for twice, without the lock and with a
  * deadline: for the test pattern, and where the link is measured. */
-#include "base/fd.h"
 #include "base/stop.h"
 #include "stream/shared/pattern.h"
 #include "stream/sender/sender.h"
@@ -14,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #define AREA "sender"
 
@@ -24,7 +21,7 @@ static const struct gpud_log *log_of(const struct gpud_link *link)
     return &link->sender->context->log;
 }
 
-struct gpud_link *gpud_link_create(struct gpud_sender *sender, int fd, pid_t pid)
+struct gpud_link *gpud_link_create(struct gpud_sender *sender, struct gpud_channel *channel)
 {
     struct gpud_link *link = calloc(1, sizeof(*link));
     if (!link)
@@ -32,8 +29,7 @@ struct gpud_link *gpud_link_create(struct gpud_sender *sender, int fd, pid_t pid
     link->references = 1;
     link->sender = sender;
     link->id = ++sender->link_ids;
-    link->fd = fd;
-    link->pid = pid;
+    link->channel = channel;
     link->state = GPUD_LINK_HELLO;
     link->deadline = gpud_deadline(GPUD_HELLO_DEADLINE);
     gpud_print(link->peer.name, "?");
@@ -45,13 +41,13 @@ void gpud_link_unref(struct gpud_link *link)
     if (--link->references)
         return;
     gpud_transport_unref(&link->transport);
-    gpud_fd_close(&link->fd);
+    gpud_channel_unref(&link->channel);
     free(link);
 }
 
 void gpud_link_peer_info(const struct gpud_link *link, struct gpud_peer_info *info)
 {
-    *info = (struct gpud_peer_info){.id = link->id, .pid = link->pid};
+    *info = (struct gpud_peer_info){.id = link->id, .pid = link->channel->peer.pid};
     gpud_print(info->name, "%s", link->peer.name);
     gpud_print(info->path, "%s", link->transport ? link->transport->route->name : "none");
     gpud_print(info->fallback_reason, "%s", link->fallback_reason);
@@ -64,7 +60,7 @@ static void end(struct gpud_link *link, enum gpud_log_level level, const char *w
     if (link->state == GPUD_LINK_LEAVING)
         return;
     gpud_log_at(log_of(link), level, AREA, "receiver %" PRIu64 " (%s, process %d): %s", link->id,
-                link->peer.name, link->pid, why);
+                link->peer.name, link->channel->peer.pid, why);
     if (link->streamed)
         sender->disconnects++;
     else
@@ -97,7 +93,7 @@ void gpud_link_kill(struct gpud_link *link, enum gpud_log_level level, const cha
         gpud_transport_take_all_back(link->transport);
     wake_all(link);
     gpud_transport_unref(&link->transport);
-    shutdown(link->fd, SHUT_RDWR); /* now: copies under way may keep the descriptor for a while */
+    gpud_channel_hang_up(link->channel); /* now: copies under way may keep it for a while */
 }
 
 /* It takes no more frames. What it has not taken yet is ours again; what it holds comes back. Model
@@ -127,7 +123,7 @@ enum gpud_status gpud_link_try_send(struct gpud_link *link, struct gpud_message 
     bool placed = link->transport && link->transport->page.page;
     if (placed)
         message->position = gpud_transport_position(link->transport);
-    enum gpud_status status = gpud_socket_send(link->fd, message, error);
+    enum gpud_status status = gpud_channel_send(link->channel, message, error);
     if (status == GPUD_PEER)
         return GPUD_OK;
     GPUD_STOP_POINT("sender: message sent, not counted");
@@ -159,8 +155,8 @@ static void handle_hello(struct gpud_link *link, const struct gpud_endpoint *hel
 {
     struct gpud_sender *sender = link->sender;
     link->peer = *hello;
-    /* Every peer learns our token: only the kernel's word says who is this process. */
-    if (link->pid != getpid())
+    /* Every peer learns our token: only the channel's word says who is this process. */
+    if (!link->channel->peer.same_process)
         link->peer.token = 0;
     if (hello->slow_receiver > GPUD_SLOW_DROP_OLDEST || hello->slots < 1 ||
         hello->slots > GPUD_SLOTS_MAX) {
@@ -311,7 +307,7 @@ static enum gpud_status connect_transport(struct gpud_link *link, const struct g
     if (status != GPUD_OK)
         return status;
     gpud_sender_unlock(sender);
-    status = gpud_transport_connect(*transport, sender->device, link->fd, accept,
+    status = gpud_transport_connect(*transport, sender->device, link->channel, accept,
                                     gpud_link_is_same_process(link), frame_size, error);
     gpud_sender_lock(sender);
     if (status != GPUD_OK)
@@ -387,7 +383,7 @@ static void handle_ready(struct gpud_link *link, uint32_t epoch)
         sender->connects++;
         gpud_log_info(log_of(link), AREA,
                       "receiver %" PRIu64 " (%s, process %d) connected by %s%s%s", link->id,
-                      link->peer.name, link->pid, sender->path,
+                      link->peer.name, link->channel->peer.pid, sender->path,
                       link->fallback_reason[0] ? ", because " : "", link->fallback_reason);
         for (int i = 0; i < GPUD_STICKY_MAX; i++) {
             if (!sender->sticky[i])

@@ -6,7 +6,6 @@
 #include "base/fd.h"
 #include "base/stop.h"
 #include "stream/sender/sender.h"
-#include "wire/registry.h"
 
 #include <poll.h>
 #include <stdlib.h>
@@ -26,9 +25,9 @@ static void accept_newcomers(struct gpud_sender *sender)
     const struct gpud_log *log = &sender->context->log;
     for (int i = 0; i < ACCEPTS_A_TURN; i++) {
         struct gpud_error error = {0};
-        int fd;
+        struct gpud_channel *channel;
         struct gpud_peer peer;
-        enum gpud_status status = gpud_listener_accept(&sender->listener, &fd, &peer, &error);
+        enum gpud_status status = gpud_listener_accept(sender->listener, &channel, &peer, &error);
         if (status == GPUD_AGAIN)
             return;
         if (status == GPUD_NO_ACCESS) {
@@ -43,7 +42,7 @@ static void accept_newcomers(struct gpud_sender *sender)
             return;
         }
         sender->accept_pause = 0;
-        gpud_newcomer_add(sender, fd, &peer);
+        gpud_newcomer_add(sender, channel);
     }
 }
 
@@ -53,7 +52,7 @@ static void read_messages(struct gpud_link *link)
     for (int i = 0; i < MESSAGES_A_TURN && link->state != GPUD_LINK_DEAD; i++) {
         struct gpud_message message;
         struct gpud_error error = no_error;
-        enum gpud_status status = gpud_socket_receive(link->fd, &message, &error);
+        enum gpud_status status = gpud_channel_receive(link->channel, &message, &error);
         if (status == GPUD_AGAIN)
             return;
         if (status == GPUD_OK) {
@@ -169,13 +168,14 @@ static void *run(void *arg)
         uint32_t count = sender->link_count, newcomers = sender->newcomer_count;
         fds[0] = (struct pollfd){.fd = sender->wake, .events = POLLIN};
         bool pause = sender->accept_pause > gpud_now();
-        fds[1] = (struct pollfd){.fd = pause ? -1 : sender->listener.fd, .events = POLLIN};
+        fds[1] = (struct pollfd){.fd = pause ? -1 : sender->listener->fd, .events = POLLIN};
         for (uint32_t i = 0; i < count; i++) {
             links[i] = sender->links[i]; /* only this thread takes links out of the table */
-            fds[2 + i] = (struct pollfd){.fd = links[i]->fd, .events = POLLIN};
+            fds[2 + i] = (struct pollfd){.fd = links[i]->channel->fd, .events = POLLIN};
         }
         for (uint32_t i = 0; i < newcomers; i++)
-            fds[2 + count + i] = (struct pollfd){.fd = sender->newcomers[i].fd, .events = POLLIN};
+            fds[2 + count + i] =
+                (struct pollfd){.fd = sender->newcomers[i].channel->fd, .events = POLLIN};
         int64_t deadline = next_deadline(sender);
         gpud_sender_unlock(sender);
 
@@ -205,15 +205,14 @@ static void *run(void *arg)
     return NULL;
 }
 
-enum gpud_status gpud_sender_listen(struct gpud_sender *sender, const char *path,
+enum gpud_status gpud_sender_listen(struct gpud_sender *sender, const struct gpud_address *address,
                                     const struct gpud_access_rule *access, struct gpud_error *error)
 {
-    enum gpud_status status = gpud_listener_open(&sender->listener, path, access, error);
+    enum gpud_status status = gpud_listener_open(address, access, &sender->listener, error);
     if (status != GPUD_OK)
         return status;
-    struct gpud_error unlisted;
-    if (gpud_registry_add(path, &unlisted) != GPUD_OK) /* nothing but lists of channels needs it */
-        gpud_log_info(&sender->context->log, AREA, "not in lists of channels: %s", unlisted.reason);
+    if (sender->listener->note[0])
+        gpud_log_info(&sender->context->log, AREA, "%s", sender->listener->note);
     sender->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (sender->wake < 0)
         return gpud_fail_errno(error, "cannot create an eventfd");
@@ -244,8 +243,6 @@ void gpud_sender_stop_listening(struct gpud_sender *sender)
     sender->retired.wake = -1;
     gpud_retired_destroy(gpud_retired_take(&sender->retired));
     gpud_newcomers_close(sender);
-    if (sender->listener.fd >= 0)
-        gpud_registry_remove(sender->listener.path);
     gpud_listener_close(&sender->listener);
     gpud_fd_close(&sender->wake);
 }

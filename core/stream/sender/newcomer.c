@@ -3,12 +3,10 @@
 
 /* Who has connected and not said yet what for. A HELLO makes a receiver of it, if there is a place
  * for one; a QUERY is answered, and that is all: it takes no place, and no receiver notices. */
-#include "base/fd.h"
 #include "base/stop.h"
 #include "stream/sender/sender.h"
 
 #include <poll.h>
-#include <unistd.h>
 
 #define AREA "sender"
 
@@ -18,7 +16,7 @@ static uint32_t waiting_of(const struct gpud_sender *sender, pid_t pid)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < sender->newcomer_count; i++)
-        count += sender->newcomers[i].pid == pid && sender->newcomers[i].fd >= 0;
+        count += sender->newcomers[i].channel && sender->newcomers[i].channel->peer.pid == pid;
     return count;
 }
 
@@ -32,7 +30,7 @@ static void remove_gone(struct gpud_sender *sender)
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < sender->newcomer_count; i++)
-        if (sender->newcomers[i].fd >= 0)
+        if (sender->newcomers[i].channel)
             sender->newcomers[kept++] = sender->newcomers[i];
     sender->newcomer_count = kept;
 }
@@ -41,28 +39,28 @@ static void remove_gone(struct gpud_sender *sender)
 static void turn_away(struct gpud_sender *sender, struct gpud_newcomer *newcomer,
                       enum gpud_log_level level, const char *why)
 {
-    gpud_log_at(&sender->context->log, level, AREA, "process %d turned away: %s", newcomer->pid,
-                why);
+    gpud_log_at(&sender->context->log, level, AREA, "process %d turned away: %s",
+                newcomer->channel->peer.pid, why);
     sender->refused++;
-    gpud_fd_close(&newcomer->fd);
+    gpud_channel_unref(&newcomer->channel);
 }
 
 /* The same, and it is told why. */
 static void refuse(struct gpud_sender *sender, struct gpud_newcomer *newcomer,
                    enum gpud_status status, const char *why)
 {
-    gpud_newcomer_refuse(sender, newcomer->fd, status, why);
+    gpud_newcomer_refuse(sender, newcomer->channel, status, why);
     turn_away(sender, newcomer, GPUD_LOG_WARNING, why);
 }
 
-void gpud_newcomer_refuse(const struct gpud_sender *sender, int fd, enum gpud_status status,
-                          const char *why)
+void gpud_newcomer_refuse(const struct gpud_sender *sender, struct gpud_channel *channel,
+                          enum gpud_status status, const char *why)
 {
     struct gpud_message message = {.type = GPUD_MESSAGE_REFUSE};
     message.refuse.epoch = sender->epoch;
     message.refuse.status = status;
     gpud_print(message.refuse.reason, "%s", why);
-    gpud_socket_send(fd, &message, NULL); /* whoever is gone already need not know */
+    gpud_channel_send(channel, &message, NULL); /* whoever is gone already need not know */
 }
 
 /* Of the process that has most of them, the one that came first. */
@@ -71,7 +69,7 @@ static struct gpud_newcomer *who_waits_most(struct gpud_sender *sender)
     struct gpud_newcomer *chosen = &sender->newcomers[0];
     uint32_t most = 0;
     for (uint32_t i = 0; i < sender->newcomer_count; i++) {
-        uint32_t count = waiting_of(sender, sender->newcomers[i].pid);
+        uint32_t count = waiting_of(sender, sender->newcomers[i].channel->peer.pid);
         if (count > most) {
             most = count;
             chosen = &sender->newcomers[i];
@@ -80,12 +78,10 @@ static struct gpud_newcomer *who_waits_most(struct gpud_sender *sender)
     return chosen;
 }
 
-void gpud_newcomer_add(struct gpud_sender *sender, int fd, const struct gpud_peer *peer)
+void gpud_newcomer_add(struct gpud_sender *sender, struct gpud_channel *channel)
 {
-    pid_t pid = peer->pid;
-    struct gpud_newcomer newcomer = {.fd = fd,
-                                     .pid = pid,
-                                     .foreign = peer->foreign,
+    pid_t pid = channel->peer.pid;
+    struct gpud_newcomer newcomer = {.channel = channel,
                                      .deadline = gpud_deadline(GPUD_HELLO_DEADLINE)};
     bool told = false;
     if (!gpud_admission_count(&sender->admission, pid, gpud_now(), &told)) {
@@ -93,7 +89,7 @@ void gpud_newcomer_add(struct gpud_sender *sender, int fd, const struct gpud_pee
         if (!told)
             gpud_log_warning(&sender->context->log, AREA,
                              "process %d turned away: it connects too often", pid);
-        close(fd);
+        gpud_channel_unref(&channel);
         return;
     }
     if (waiting_of(sender, pid) >= most_of(pid)) {
@@ -116,7 +112,8 @@ static uint32_t places_of(const struct gpud_sender *sender, pid_t pid)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < sender->link_count; i++)
-        count += sender->links[i]->pid == pid && sender->links[i]->state != GPUD_LINK_DEAD;
+        count +=
+            sender->links[i]->channel->peer.pid == pid && sender->links[i]->state != GPUD_LINK_DEAD;
     return count;
 }
 
@@ -125,7 +122,8 @@ static bool are_foreigners_full(const struct gpud_sender *sender)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < sender->link_count; i++)
-        count += sender->links[i]->foreign && sender->links[i]->state != GPUD_LINK_DEAD;
+        count +=
+            sender->links[i]->channel->peer.foreign && sender->links[i]->state != GPUD_LINK_DEAD;
     return count >= GPUD_PLACES_UNNAMED;
 }
 
@@ -140,7 +138,7 @@ static struct gpud_link **who_makes_room(struct gpud_sender *sender, pid_t newco
         bool gone = link->state == GPUD_LINK_LEAVING || link->state == GPUD_LINK_DEAD;
         if (gone && link->told == link->told_end)
             return &sender->links[i];
-        uint32_t places = places_of(sender, link->pid);
+        uint32_t places = places_of(sender, link->channel->peer.pid);
         if (!gone && !link->streamed && places > most) {
             chosen = &sender->links[i];
             most = places;
@@ -165,20 +163,20 @@ static void make_receiver(struct gpud_sender *sender, struct gpud_newcomer *newc
 {
     struct gpud_link **place = NULL, *link = NULL;
     const char *why = NULL;
-    if (places_of(sender, newcomer->pid) >= most_of(newcomer->pid))
+    const struct gpud_peer *peer = &newcomer->channel->peer;
+    if (places_of(sender, peer->pid) >= most_of(peer->pid))
         why = "it has as many connections as a process can have";
-    else if (newcomer->foreign && are_foreigners_full(sender))
+    else if (peer->foreign && are_foreigners_full(sender))
         why = "other users have as many connections as they can have";
-    else if (!(place = find_place(sender, newcomer->pid)))
+    else if (!(place = find_place(sender, peer->pid)))
         why = "all places for receivers are taken";
-    else if (!(link = gpud_link_create(sender, newcomer->fd, newcomer->pid)))
+    else if (!(link = gpud_link_create(sender, newcomer->channel)))
         why = "out of memory for a link";
     if (why) {
         refuse(sender, newcomer, GPUD_AGAIN, why);
         return;
     }
-    newcomer->fd = -1; /* the link's */
-    link->foreign = newcomer->foreign;
+    newcomer->channel = NULL; /* the link's */
     if (place == &sender->links[sender->link_count])
         sender->link_count++;
     else
@@ -198,8 +196,8 @@ static void handle(struct gpud_sender *sender, struct gpud_newcomer *newcomer,
         make_receiver(sender, newcomer, message);
         return;
     case GPUD_MESSAGE_QUERY:
-        gpud_sender_answer(sender, newcomer->fd);
-        gpud_fd_close(&newcomer->fd);
+        gpud_sender_answer(sender, newcomer->channel);
+        gpud_channel_unref(&newcomer->channel);
         return;
     case GPUD_MESSAGE_BYE: /* it does not take anything from this user's senders, say */
         gpud_print(why, "said goodbye: %s", message->refuse.reason);
@@ -216,7 +214,7 @@ static void read_message(struct gpud_sender *sender, struct gpud_newcomer *newco
 {
     struct gpud_message message;
     struct gpud_error error = {.reason = ""};
-    switch (gpud_socket_receive(newcomer->fd, &message, &error)) {
+    switch (gpud_channel_receive(newcomer->channel, &message, &error)) {
     case GPUD_OK:
         handle(sender, newcomer, &message);
         gpud_message_close(&message);
@@ -241,7 +239,7 @@ void gpud_newcomers_read(struct gpud_sender *sender, const struct pollfd *fds, u
         struct gpud_newcomer *newcomer = &sender->newcomers[i];
         if (i < count && fds[i].revents)
             read_message(sender, newcomer);
-        if (newcomer->fd >= 0 && now >= newcomer->deadline)
+        if (newcomer->channel && now >= newcomer->deadline)
             turn_away(sender, newcomer, GPUD_LOG_WARNING,
                       "said nothing for 2 s after it connected");
     }
@@ -251,6 +249,6 @@ void gpud_newcomers_read(struct gpud_sender *sender, const struct pollfd *fds, u
 void gpud_newcomers_close(struct gpud_sender *sender)
 {
     for (uint32_t i = 0; i < sender->newcomer_count; i++)
-        gpud_fd_close(&sender->newcomers[i].fd);
+        gpud_channel_unref(&sender->newcomers[i].channel);
     sender->newcomer_count = 0;
 }

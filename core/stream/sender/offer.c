@@ -247,7 +247,7 @@ const struct gpud_route_ops *gpud_link_choose_route(struct gpud_link *link)
     struct gpud_endpoint self;
     gpud_sender_describe(link->sender, &self);
     /* Host memory is shared for reading alone; a GPU's knows no such thing. */
-    if (link->foreign && !(self.caps & GPUD_CAP_HOST))
+    if (link->channel->peer.foreign && !(self.caps & GPUD_CAP_HOST))
         gpud_route_failed(&link->trials, &gpud_map_route,
                           "who maps a GPU's memory can write it, and the receiver belongs to "
                           "another user");

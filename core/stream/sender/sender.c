@@ -28,15 +28,13 @@ enum gpud_status gpud_sender_create(struct gpud_context *context,
                                     const struct gpud_sender_params *params,
                                     struct gpud_sender **sender, struct gpud_error *error)
 {
-    char path[GPUD_SOCKET_PATH_MAX];
+    struct gpud_address address;
     struct gpud_access_rule access;
     enum gpud_status status = check_params(params, error);
     if (status == GPUD_OK)
-        status = gpud_address_resolve(params->address, path, error);
+        status = gpud_address_resolve(params->address, &address, error);
     if (status == GPUD_OK)
         status = gpud_access_parse(params->access, &access, error);
-    if (status == GPUD_OK)
-        status = gpud_access_check_address(&access, params->address, path, error);
     if (status != GPUD_OK)
         return status;
     struct gpud_sender *made = calloc(1, sizeof(*made));
@@ -46,7 +44,7 @@ enum gpud_status gpud_sender_create(struct gpud_context *context,
     pthread_mutex_init(&made->lock, NULL);
     made->context = context;
     atomic_init(&made->references, 1);
-    made->listener.fd = made->wake = made->retired.wake = -1;
+    made->wake = made->retired.wake = -1;
     made->slots = params->slots ? params->slots : 4;
     made->slow_receiver = params->slow_receiver ? params->slow_receiver : GPUD_SLOW_BLOCK;
     made->require_direct = params->require_direct;
@@ -68,13 +66,14 @@ enum gpud_status gpud_sender_create(struct gpud_context *context,
     if (status == GPUD_OK)
         status = gpud_queue_create(made->host, &made->host_queue, error);
     if (status == GPUD_OK)
-        status = gpud_sender_listen(made, path, &access, error);
+        status = gpud_sender_listen(made, &address, &access, error);
     if (status != GPUD_OK) {
         gpud_sender_stop_listening(made);
         gpud_sender_unref(made);
         return status;
     }
-    gpud_log_info(&context->log, AREA, "sending on %s, from %s", path, made->device->info.name);
+    gpud_log_info(&context->log, AREA, "sending on %s, from %s", address.place,
+                  made->device->info.name);
     *sender = made;
     return GPUD_OK;
 }

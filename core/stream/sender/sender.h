@@ -24,7 +24,7 @@
 #include "route/route.h"
 #include "stream/sender/admission.h"
 #include "stream/sender/transport.h"
-#include "wire/socket.h"
+#include "wire/channel.h"
 
 /* Deadlines of a handshake; the peer is slow, stuck, or no peer at all. */
 #define GPUD_HELLO_DEADLINE (2 * GPUD_SEC)
@@ -46,9 +46,7 @@ struct gpud_link {
     uint32_t references;
     struct gpud_sender *sender;
     uint64_t id;
-    int fd;
-    pid_t pid;
-    bool foreign; /* of another user: no memory that it could write is shared with it */
+    struct gpud_channel *channel;
     enum gpud_link_state state;
     int64_t deadline; /* of the state; INT64_MAX: none. IDLE: when it is to be offered a route */
     int64_t offer_by; /* IDLE: no later than that; 0: nothing stood in the way yet */
@@ -74,9 +72,7 @@ struct gpud_link {
 /* Connections that have not said yet what for. */
 #define GPUD_NEWCOMERS_MAX 32
 struct gpud_newcomer {
-    int fd; /* −1: it is none any more */
-    pid_t pid;
-    bool foreign;
+    struct gpud_channel *channel; /* NULL: it is none any more */
     int64_t deadline;
 };
 
@@ -131,7 +127,7 @@ struct gpud_sender {
     struct gpud_newcomer newcomers[GPUD_NEWCOMERS_MAX]; /* in the order in which they came */
     uint32_t newcomer_count;
 
-    struct gpud_listener listener;
+    struct gpud_listener *listener;
     struct gpud_admission admission;
     int64_t accept_pause; /* nobody is accepted until then; 0: all is well */
     pthread_t thread;
@@ -241,7 +237,8 @@ enum gpud_status gpud_source_finish(struct gpud_sender *sender,
 
 /* --- link.c -------------------------------------------------------------------------------- */
 
-struct gpud_link *gpud_link_create(struct gpud_sender *sender, int fd, pid_t pid);
+/* Takes the channel; NULL: no room for it, and the channel stays the caller's. */
+struct gpud_link *gpud_link_create(struct gpud_sender *sender, struct gpud_channel *channel);
 void gpud_link_unref(struct gpud_link *link);
 
 /* A message came. All under the lock. */
@@ -309,7 +306,7 @@ double gpud_transport_measure(struct gpud_transport *transport, struct gpud_queu
 
 /* --- listener.c ---------------------------------------------------------------------------- */
 
-enum gpud_status gpud_sender_listen(struct gpud_sender *sender, const char *path,
+enum gpud_status gpud_sender_listen(struct gpud_sender *sender, const struct gpud_address *address,
                                     const struct gpud_access_rule *access,
                                     struct gpud_error *error);
 /* The thread takes a turn now: something changed that it has to deal with. */
@@ -318,12 +315,12 @@ void gpud_sender_stop_listening(struct gpud_sender *sender);
 
 /* --- newcomer.c; all under the lock, in the listener's thread -------------------------------- */
 
-/* Takes the descriptor. */
-void gpud_newcomer_add(struct gpud_sender *sender, int fd, const struct gpud_peer *peer);
+/* Takes the channel. */
+void gpud_newcomer_add(struct gpud_sender *sender, struct gpud_channel *channel);
 
 /* Tells somebody whose connection is about to be closed why. */
-void gpud_newcomer_refuse(const struct gpud_sender *sender, int fd, enum gpud_status status,
-                          const char *why);
+void gpud_newcomer_refuse(const struct gpud_sender *sender, struct gpud_channel *channel,
+                          enum gpud_status status, const char *why);
 
 /* Reads what they say, by what ppoll() said of the first `count`, and ends those that are late. The
  * lock may be dropped meanwhile. */
@@ -334,7 +331,7 @@ void gpud_newcomers_close(struct gpud_sender *sender);
 /* --- status.c; under the lock ---------------------------------------------------------------- */
 
 /* Tells who asks. */
-void gpud_sender_answer(const struct gpud_sender *sender, int fd);
+void gpud_sender_answer(const struct gpud_sender *sender, struct gpud_channel *channel);
 
 /* Notes how many frames there were, where it is time to. */
 void gpud_sender_sample(struct gpud_sender *sender, int64_t now);

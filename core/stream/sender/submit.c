@@ -79,7 +79,7 @@ static enum gpud_status take_credit(struct gpud_link *link, int64_t deadline,
             return gpud_sender_interrupted(error);
         if (gpud_now() >= deadline)
             return gpud_fail(error, GPUD_TIMEOUT, "receiver %s (process %d) gave no credit back",
-                             link->peer.name, link->pid);
+                             link->peer.name, link->channel->peer.pid);
         if (!ready) {
             gpud_sender_wait_for_change(sender, deadline);
             continue;

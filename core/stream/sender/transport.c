@@ -65,7 +65,7 @@ static enum gpud_status import_ring(struct gpud_transport *transport, struct gpu
 }
 
 enum gpud_status gpud_transport_connect(struct gpud_transport *transport,
-                                        struct gpud_device *device, int fd,
+                                        struct gpud_device *device, struct gpud_channel *channel,
                                         const struct gpud_accept *accept, bool local,
                                         uint64_t frame_size, struct gpud_error *error)
 {
@@ -85,7 +85,7 @@ enum gpud_status gpud_transport_connect(struct gpud_transport *transport,
         return status;
     }
     if (transport->place == GPUD_SIGNAL_PAGE) {
-        status = gpud_watchdog_create(device, mapped, accept->entries, fd, GPUD_SIDE_SENDER,
+        status = gpud_watchdog_create(device, mapped, accept->entries, channel, GPUD_SIDE_SENDER,
                                       &transport->watchdog, error);
         if (status != GPUD_OK) {
             transport->page.page = NULL; /* gone with the attempt */

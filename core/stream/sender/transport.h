@@ -56,9 +56,9 @@ enum gpud_status gpud_transport_create(const struct gpud_route_ops *route,
                                        struct gpud_transport **transport, struct gpud_error *error);
 
 /* With the receiver's ACCEPT: maps its page, imports its ring. Everything in it is a peer's word.
- * fd: the connection. Without the lock: nobody else knows the transport yet. */
+ * channel: what it came over. Without the lock: nobody else knows the transport yet. */
 enum gpud_status gpud_transport_connect(struct gpud_transport *transport,
-                                        struct gpud_device *device, int fd,
+                                        struct gpud_device *device, struct gpud_channel *channel,
                                         const struct gpud_accept *accept, bool local,
                                         uint64_t frame_size, struct gpud_error *error);
 

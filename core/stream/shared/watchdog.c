@@ -6,7 +6,6 @@
 #include "base/fd.h"
 #include "base/stop.h"
 
-#include <fcntl.h>
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -24,7 +23,7 @@ struct gpud_watchdog {
     struct gpud_memory *words; /* the page as the device sees it */
     uint32_t entries;
     enum gpud_side side;
-    int fd;
+    struct gpud_channel *channel;
     struct gpud_signal *theirs[GPUD_PAGE_ENTRIES], *ours[GPUD_PAGE_ENTRIES];
     _Atomic uint32_t waited[GPUD_PAGE_ENTRIES]; /* what a queue of ours waits for; 0: nothing */
     _Atomic int64_t began[GPUD_PAGE_ENTRIES], since[GPUD_PAGE_ENTRIES];
@@ -69,7 +68,7 @@ static void destroy(struct gpud_watchdog *watchdog)
         gpud_memory_unref(&watchdog->words); /* and the mapping with it */
     else
         unmap_page(watchdog->page);
-    gpud_fd_close(&watchdog->fd);
+    gpud_channel_unref(&watchdog->channel);
     gpud_device_close(&watchdog->device);
     free(watchdog);
 }
@@ -84,8 +83,9 @@ static enum gpud_status make_signal(struct gpud_watchdog *watchdog, const _Atomi
 static int64_t watch(void *arg);
 
 enum gpud_status gpud_watchdog_create(struct gpud_device *device, struct gpud_page *page,
-                                      uint32_t entries, int fd, enum gpud_side side,
-                                      struct gpud_watchdog **watchdog, struct gpud_error *error)
+                                      uint32_t entries, struct gpud_channel *channel,
+                                      enum gpud_side side, struct gpud_watchdog **watchdog,
+                                      struct gpud_error *error)
 {
     struct gpud_watchdog *made = calloc(1, sizeof(*made));
     if (!made) {
@@ -96,13 +96,9 @@ enum gpud_status gpud_watchdog_create(struct gpud_device *device, struct gpud_pa
     made->page = page;
     made->entries = entries;
     made->side = side;
-    made->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-    enum gpud_status status = GPUD_OK;
-    if (made->fd < 0)
-        status = gpud_fail_errno(error, "cannot duplicate a descriptor");
-    if (status == GPUD_OK)
-        status = gpud_memory_wrap_host(device, page, sizeof(*page), false, unmap_page, page,
-                                       &made->words, error);
+    made->channel = gpud_channel_ref(channel);
+    enum gpud_status status = gpud_memory_wrap_host(device, page, sizeof(*page), false, unmap_page,
+                                                    page, &made->words, error);
     for (uint32_t i = 0; i < entries && status == GPUD_OK; i++) {
         status = make_signal(made, their_word(made, i), &made->theirs[i], error);
         if (status == GPUD_OK)
@@ -262,7 +258,7 @@ static void release_waits(struct gpud_watchdog *watchdog)
         if (is_at(their_word(watchdog, i), value))
             continue;
         if (dead < 0)
-            dead = over || gpud_fd_is_hung_up(watchdog->fd);
+            dead = over || gpud_channel_is_dead(watchdog->channel);
         int64_t now = gpud_now();
         if (is_held_up_here(watchdog, i))
             atomic_store(&watchdog->since[i], now);

@@ -17,6 +17,7 @@
 #define GPUD_STREAM_SHARED_WATCHDOG_H
 
 #include "device/device.h"
+#include "wire/channel.h"
 #include "wire/page.h"
 
 /* So long may a device need for what was announced as under way. */
@@ -27,10 +28,11 @@ enum gpud_side { GPUD_SIDE_SENDER, GPUD_SIDE_RECEIVER };
 struct gpud_watchdog;
 
 /* Pins the page for the device. page: the mapping, which is the watchdog's from now on and goes
- * with it, on failure at once. fd: the connection, to see whether the peer lives; duplicated. */
+ * with it, on failure at once. channel: tells whether the peer lives; it is kept. */
 enum gpud_status gpud_watchdog_create(struct gpud_device *device, struct gpud_page *page,
-                                      uint32_t entries, int fd, enum gpud_side side,
-                                      struct gpud_watchdog **watchdog, struct gpud_error *error);
+                                      uint32_t entries, struct gpud_channel *channel,
+                                      enum gpud_side side, struct gpud_watchdog **watchdog,
+                                      struct gpud_error *error);
 
 /* Whether the peer's word for the entry is at the value already. */
 bool gpud_watchdog_reached(const struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value);

@@ -11,10 +11,10 @@
  *
  * Signs are made and taken down with the directory's lock in hand, and made by senders that listen
  * already: whoever has the lock and finds that nobody listens may take a sign down. */
-#ifndef GPUD_WIRE_REGISTRY_H
-#define GPUD_WIRE_REGISTRY_H
+#ifndef GPUD_WIRE_UNIX_REGISTRY_H
+#define GPUD_WIRE_UNIX_REGISTRY_H
 
-#include "wire/socket.h"
+#include "wire/channel.h"
 
 /* Leaves the sign of a path on which this process listens; nothing for a bare name's. */
 enum gpud_status gpud_registry_add(const char *path, struct gpud_error *error);
@@ -25,15 +25,9 @@ void gpud_registry_remove(const char *path);
 /* The same, of a path on which nobody listened a moment ago, unless somebody does now. */
 void gpud_registry_reclaim(const char *path);
 
-struct gpud_registered {
-    char address[GPUD_SOCKET_PATH_MAX + 8]; /* as receivers give it */
-    char path[GPUD_SOCKET_PATH_MAX];
-    bool sign; /* it is known by its sign, not by its socket */
-};
-
 /* What there is, by address; there may be nobody behind it. At most max. *directory: where it was
  * looked for. */
-enum gpud_status gpud_registry_list(struct gpud_registered *found, size_t max, size_t *count,
-                                    char directory[GPUD_SOCKET_PATH_MAX], struct gpud_error *error);
+enum gpud_status gpud_registry_list(struct gpud_address *found, size_t max, size_t *count,
+                                    char directory[GPUD_ADDRESS_MAX], struct gpud_error *error);
 
 #endif

@@ -1,21 +1,17 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "wire/socket.h"
+#include "wire/unix/socket.h"
 
 #include "base/fd.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-/* An interruption is seen within this. */
-#define SLICE (20 * GPUD_MSEC)
 
 /* So many descriptors the kernel lets a process send with a message (SCM_MAX_FD). */
 #define KERNEL_FDS 253
@@ -46,8 +42,8 @@ static void send_reason(int fd, enum gpud_message_type type, const struct gpud_e
     gpud_socket_send(fd, &message, NULL);
 }
 
-enum gpud_status gpud_listener_accept(struct gpud_listener *listener, int *fd,
-                                      struct gpud_peer *peer, struct gpud_error *error)
+enum gpud_status gpud_socket_accept(struct gpud_socket_listener *listener, int *fd,
+                                    struct gpud_peer *peer, struct gpud_error *error)
 {
     int accepted = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (accepted < 0) {
@@ -73,24 +69,25 @@ enum gpud_status gpud_listener_accept(struct gpud_listener *listener, int *fd,
 
 /* Whether what listens at the other end is somebody's from whom something is taken. */
 static enum gpud_status check_sender(const struct gpud_access_rule *access, int fd,
-                                     const char *path, pid_t *pid, struct gpud_error *error)
+                                     const char *path, struct gpud_peer *peer,
+                                     struct gpud_error *error)
 {
-    struct gpud_peer peer;
+    struct gpud_peer found;
     struct gpud_error why;
-    enum gpud_status status = gpud_access_find_peer(fd, &peer, &why);
-    if (status == GPUD_OK && !gpud_access_admits(access, fd, &peer)) {
-        status = gpud_access_refuse_sender(access, path, &peer, &why);
+    enum gpud_status status = gpud_access_find_peer(fd, &found, &why);
+    if (status == GPUD_OK && !gpud_access_admits(access, fd, &found)) {
+        status = gpud_access_refuse_sender(access, path, &found, &why);
         send_reason(fd, GPUD_MESSAGE_BYE, &why);
     }
     if (status == GPUD_OK)
-        *pid = peer.pid;
+        *peer = found;
     else if (error)
         *error = why;
     return status;
 }
 
 enum gpud_status gpud_socket_connect(const char *path, const struct gpud_access_rule *access,
-                                     int *fd, pid_t *pid, struct gpud_error *error)
+                                     int *fd, struct gpud_peer *peer, struct gpud_error *error)
 {
     struct sockaddr_un name;
     socklen_t size = to_sockaddr(&name, path);
@@ -99,7 +96,7 @@ enum gpud_status gpud_socket_connect(const char *path, const struct gpud_access_
     if (made < 0)
         return GPUD_NO_MEMORY;
     if (connect(made, (struct sockaddr *)&name, size) == 0)
-        status = check_sender(access ? access : &own_user, made, path, pid, error);
+        status = check_sender(access ? access : &own_user, made, path, peer, error);
     else if (errno == ENOENT || errno == ECONNREFUSED || errno == EAGAIN || errno == EINTR)
         status = gpud_fail(error, GPUD_AGAIN, "nobody sends on %s", path);
     else if (errno == EACCES)
@@ -115,7 +112,7 @@ enum gpud_status gpud_socket_connect(const char *path, const struct gpud_access_
 }
 
 /* By the very file that was looked at: the name of it may be another one's a moment later. */
-static enum gpud_status reach(int file, const char *path, int *fd, pid_t *pid,
+static enum gpud_status reach(int file, const char *path, int *fd, struct gpud_peer *peer,
                               struct gpud_error *error)
 {
     struct stat st;
@@ -133,7 +130,7 @@ static enum gpud_status reach(int file, const char *path, int *fd, pid_t *pid,
         return GPUD_NO_MEMORY;
     enum gpud_status status;
     if (connect(made, (struct sockaddr *)&name, sizeof(name)) == 0)
-        status = check_sender(&own_user, made, path, pid, error);
+        status = check_sender(&own_user, made, path, peer, error);
     else if (errno == EAGAIN)
         status = gpud_fail(error, GPUD_AGAIN, "too many wait for %s already", path);
     else if (errno == ECONNREFUSED)
@@ -147,7 +144,8 @@ static enum gpud_status reach(int file, const char *path, int *fd, pid_t *pid,
     return status;
 }
 
-enum gpud_status gpud_socket_reach(const char *path, int *fd, pid_t *pid, struct gpud_error *error)
+enum gpud_status gpud_socket_reach(const char *path, int *fd, struct gpud_peer *peer,
+                                   struct gpud_error *error)
 {
     int file = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     if (file < 0) {
@@ -155,7 +153,7 @@ enum gpud_status gpud_socket_reach(const char *path, int *fd, pid_t *pid, struct
             return gpud_fail(error, GPUD_CLOSED, "nobody sends on %s", path);
         return gpud_fail_errno(error, "cannot look at %s", path);
     }
-    enum gpud_status status = reach(file, path, fd, pid, error);
+    enum gpud_status status = reach(file, path, fd, peer, error);
     close(file);
     return status;
 }
@@ -278,19 +276,4 @@ enum gpud_status gpud_socket_receive(int fd, struct gpud_message *message, struc
         for (size_t i = 0; i < count; i++)
             close(fds[i]);
     return status;
-}
-
-enum gpud_status gpud_socket_wait(int fd, int64_t deadline, atomic_bool *interrupted)
-{
-    struct pollfd wait = {.fd = fd, .events = POLLIN};
-    for (;;) {
-        if (interrupted && atomic_load(interrupted))
-            return GPUD_AGAIN;
-        int64_t left = deadline - gpud_now();
-        struct timespec slice = gpud_timespec(left < SLICE ? left : SLICE);
-        if (ppoll(&wait, 1, &slice, NULL) > 0)
-            return GPUD_OK;
-        if (left <= 0)
-            return GPUD_TIMEOUT;
-    }
 }

@@ -4,11 +4,11 @@
 /* What a waiting receiver cannot see from the inside: that its sender has another XDG_RUNTIME_DIR
  * (a login shell, a service, sudo), where the same name is another socket; that the socket is
  * another user's; that its sender is dead. */
-#include "wire/hint.h"
+#include "wire/unix/hint.h"
 
 #include "base/error.h"
-#include "wire/access.h"
-#include "wire/socket.h"
+#include "wire/unix/access.h"
+#include "wire/unix/socket.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,7 +55,7 @@ static bool find_elsewhere(const char *path, char found[GPUD_SOCKET_PATH_MAX])
            (before_sudo && find_of_user(path, name, strtoul(before_sudo, NULL, 10), found));
 }
 
-void gpud_address_hint(const char *path, char *hint, size_t size)
+void gpud_socket_hint(const char *path, char *hint, size_t size)
 {
     char elsewhere[GPUD_SOCKET_PATH_MAX];
     uid_t owner;

@@ -1,9 +1,12 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "wire/registry.h"
+#include "wire/unix/registry.h"
 
+#include "base/clock.h"
 #include "base/fd.h"
+#include "wire/unix/channel.h"
+#include "wire/unix/socket.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -55,7 +58,7 @@ static const char *bare_name(const char *directory, const char *path)
 {
     size_t length = strlen(directory);
     if (strncmp(path, directory, length) != 0 || path[length] != '/' ||
-        !gpud_address_is_name(path + length + 1))
+        !gpud_socket_is_name(path + length + 1))
         return NULL;
     return path + length + 1;
 }
@@ -114,15 +117,15 @@ static void take_down(const char *path, bool only_if_dead)
 {
     char name[GPUD_SOCKET_PATH_MAX], sign[SIGN_MAX];
     int fd = -1;
-    pid_t pid;
-    if (gpud_runtime_directory(name, sizeof(name), NULL) != GPUD_OK)
+    struct gpud_peer peer;
+    if (gpud_runtime_directory(name, sizeof(name), NULL) != GPUD_OK || bare_name(name, path))
         return;
     int directory = open_directory(name, NULL);
     if (directory < 0)
         return;
     sign_of(path, sign);
     if (!only_if_dead ||
-        (lock(directory, 0) && gpud_socket_reach(path, &fd, &pid, NULL) == GPUD_CLOSED))
+        (lock(directory, 0) && gpud_socket_reach(path, &fd, &peer, NULL) == GPUD_CLOSED))
         unlinkat(directory, sign, 0);
     gpud_fd_close(&fd);
     gpud_fd_close(&directory);
@@ -142,33 +145,32 @@ void gpud_registry_reclaim(const char *path)
 
 static int compare(const void *a, const void *b)
 {
-    const struct gpud_registered *x = a, *y = b;
-    return strcmp(x->address, y->address);
+    const struct gpud_address *x = a, *y = b;
+    return strcmp(x->text, y->text);
 }
 
 /* Whether an entry of the directory is an address. */
-static bool read_entry(int fd, const char *directory, const char *entry,
-                       struct gpud_registered *found)
+static bool read_entry(int fd, const char *directory, const char *entry, struct gpud_address *found)
 {
     struct stat st;
     if (fstatat(fd, entry, &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_uid != geteuid())
         return false;
-    found->sign = S_ISLNK(st.st_mode);
-    if (found->sign) {
-        if (!read_sign(fd, entry, found->path))
+    found->ops = &gpud_unix_channel_ops;
+    if (S_ISLNK(st.st_mode)) {
+        if (!read_sign(fd, entry, found->place))
             return false;
-        gpud_print(found->address, "unix:%s", found->path);
+        gpud_print(found->text, "unix:%s", found->place);
         return true;
     }
-    if (!S_ISSOCK(st.st_mode) || !gpud_address_is_name(entry))
+    if (!S_ISSOCK(st.st_mode) || !gpud_socket_is_name(entry))
         return false;
-    gpud_print(found->address, "%s", entry);
-    int length = gpud_print_n(found->path, sizeof(found->path), "%s/%s", directory, entry);
-    return length > 0 && (size_t)length < sizeof(found->path);
+    gpud_print(found->text, "%s", entry);
+    int length = gpud_print_n(found->place, GPUD_SOCKET_PATH_MAX, "%s/%s", directory, entry);
+    return length > 0 && (size_t)length < GPUD_SOCKET_PATH_MAX;
 }
 
-enum gpud_status gpud_registry_list(struct gpud_registered *found, size_t max, size_t *count,
-                                    char directory[GPUD_SOCKET_PATH_MAX], struct gpud_error *error)
+enum gpud_status gpud_registry_list(struct gpud_address *found, size_t max, size_t *count,
+                                    char directory[GPUD_ADDRESS_MAX], struct gpud_error *error)
 {
     size_t seen = 0;
     enum gpud_status status = gpud_runtime_directory(directory, GPUD_SOCKET_PATH_MAX, error);

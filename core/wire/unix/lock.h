@@ -3,8 +3,8 @@
 
 /* The lock of an address: a file beside the socket, with a flock that the kernel takes back from
  * whoever dies. */
-#ifndef GPUD_WIRE_LOCK_H
-#define GPUD_WIRE_LOCK_H
+#ifndef GPUD_WIRE_UNIX_LOCK_H
+#define GPUD_WIRE_UNIX_LOCK_H
 
 #include "base/error.h"
 #include <sys/types.h>

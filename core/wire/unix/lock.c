@@ -1,12 +1,12 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "wire/lock.h"
+#include "wire/unix/lock.h"
 
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/process.h"
-#include "wire/socket.h"
+#include "wire/unix/socket.h"
 
 #include <ctype.h>
 #include <errno.h>

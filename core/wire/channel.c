@@ -1,0 +1,153 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What channels of all kinds share, and which kind an address is of. */
+#include "wire/channel.h"
+
+#include "base/fd.h"
+#include "wire/unix/channel.h"
+#include "wire/unix/hint.h"
+#include "wire/unix/registry.h"
+#include "wire/unix/resolve.h"
+
+#include <string.h>
+
+/* --- addresses ----------------------------------------------------------------------------- */
+
+/* The first kind is that of bare names, and says what an address looks like where no scheme fits.
+ */
+static const struct kind {
+    const char *scheme;
+    const struct gpud_channel_ops *ops;
+    enum gpud_status (*resolve)(const char *text, char place[GPUD_ADDRESS_MAX],
+                                struct gpud_error *error);
+    void (*hint)(const char *place, char *hint, size_t size);
+} kinds[] = {
+    {"unix:", &gpud_unix_channel_ops, gpud_socket_resolve, gpud_socket_hint},
+};
+#define KINDS (sizeof(kinds) / sizeof(kinds[0]))
+
+_Static_assert(GPUD_ADDRESS_MAX >= sizeof("unix:") + GPUD_SOCKET_PATH_MAX, "every path fits");
+
+enum gpud_status gpud_address_resolve(const char *text, struct gpud_address *address,
+                                      struct gpud_error *error)
+{
+    const struct kind *kind = &kinds[0];
+    for (size_t i = 1; text && i < KINDS; i++)
+        if (strncmp(text, kinds[i].scheme, strlen(kinds[i].scheme)) == 0)
+            kind = &kinds[i];
+    struct gpud_address made = {.ops = kind->ops};
+    enum gpud_status status = kind->resolve(text, made.place, error);
+    if (status != GPUD_OK)
+        return status;
+    gpud_print(made.text, "%s", text);
+    *address = made;
+    return GPUD_OK;
+}
+
+void gpud_address_hint(const struct gpud_address *address, char *hint, size_t size)
+{
+    hint[0] = '\0';
+    for (size_t i = 0; i < KINDS; i++)
+        if (kinds[i].ops == address->ops)
+            kinds[i].hint(address->place, hint, size);
+}
+
+/* Only sockets can be found: they are files. */
+enum gpud_status gpud_address_list(struct gpud_address *found, size_t max, size_t *count,
+                                   char directory[GPUD_ADDRESS_MAX], struct gpud_error *error)
+{
+    return gpud_registry_list(found, max, count, directory, error);
+}
+
+enum gpud_status gpud_address_directory(char directory[GPUD_ADDRESS_MAX], struct gpud_error *error)
+{
+    return gpud_runtime_directory(directory, GPUD_SOCKET_PATH_MAX, error);
+}
+
+void gpud_address_forget(const struct gpud_address *address)
+{
+    gpud_registry_reclaim(address->place);
+}
+
+/* --- listening and connecting -------------------------------------------------------------- */
+
+enum gpud_status gpud_listener_open(const struct gpud_address *address,
+                                    const struct gpud_access_rule *access,
+                                    struct gpud_listener **listener, struct gpud_error *error)
+{
+    return address->ops->listen(address, access, listener, error);
+}
+
+void gpud_listener_close(struct gpud_listener **listener)
+{
+    struct gpud_listener *gone = *listener;
+    *listener = NULL;
+    if (gone)
+        gone->ops->unlisten(gone);
+}
+
+enum gpud_status gpud_listener_accept(struct gpud_listener *listener, struct gpud_channel **channel,
+                                      struct gpud_peer *peer, struct gpud_error *error)
+{
+    return listener->ops->accept(listener, channel, peer, error);
+}
+
+enum gpud_status gpud_channel_connect(const struct gpud_address *address,
+                                      const struct gpud_access_rule *access,
+                                      struct gpud_channel **channel, struct gpud_error *error)
+{
+    struct gpud_peer peer;
+    return address->ops->connect(address, access, channel, &peer, error);
+}
+
+enum gpud_status gpud_channel_ask(const struct gpud_address *address, struct gpud_channel **channel,
+                                  struct gpud_peer *peer, struct gpud_error *error)
+{
+    *peer = (struct gpud_peer){.pid = 0};
+    return address->ops->connect(address, NULL, channel, peer, error);
+}
+
+/* --- a channel ----------------------------------------------------------------------------- */
+
+struct gpud_channel *gpud_channel_ref(struct gpud_channel *channel)
+{
+    atomic_fetch_add_explicit(&channel->references, 1, memory_order_relaxed);
+    return channel;
+}
+
+void gpud_channel_unref(struct gpud_channel **channel)
+{
+    struct gpud_channel *gone = *channel;
+    *channel = NULL;
+    if (gone && atomic_fetch_sub_explicit(&gone->references, 1, memory_order_acq_rel) == 1)
+        gone->ops->close(gone);
+}
+
+enum gpud_status gpud_channel_send(struct gpud_channel *channel, struct gpud_message *message,
+                                   struct gpud_error *error)
+{
+    return channel->ops->send(channel, message, error);
+}
+
+enum gpud_status gpud_channel_receive(struct gpud_channel *channel, struct gpud_message *message,
+                                      struct gpud_error *error)
+{
+    return channel->ops->receive(channel, message, error);
+}
+
+enum gpud_status gpud_channel_wait(const struct gpud_channel *channel, int64_t deadline,
+                                   const atomic_bool *interrupted)
+{
+    return gpud_fd_wait(channel->fd, deadline, interrupted);
+}
+
+bool gpud_channel_is_dead(const struct gpud_channel *channel)
+{
+    return channel->ops->is_dead(channel);
+}
+
+void gpud_channel_hang_up(struct gpud_channel *channel)
+{
+    channel->ops->hang_up(channel);
+}

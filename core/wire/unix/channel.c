@@ -1,0 +1,152 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "wire/unix/channel.h"
+
+#include "base/fd.h"
+#include "base/process.h"
+#include "wire/unix/lock.h"
+#include "wire/unix/registry.h"
+#include "wire/unix/socket.h"
+
+#include <stdlib.h>
+#include <sys/socket.h>
+
+struct unix_listener {
+    struct gpud_listener base; /* first */
+    struct gpud_socket_listener socket;
+};
+
+enum gpud_status gpud_unix_channel_create(int fd, const struct gpud_peer *peer,
+                                          struct gpud_channel **channel, struct gpud_error *error)
+{
+    struct gpud_channel *made = malloc(sizeof(*made));
+    if (!made)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a connection");
+    made->ops = &gpud_unix_channel_ops;
+    atomic_init(&made->references, 1);
+    made->fd = fd;
+    made->peer = *peer;
+    *channel = made;
+    return GPUD_OK;
+}
+
+/* --- listening ----------------------------------------------------------------------------- */
+
+static enum gpud_status listen_on(const struct gpud_address *address,
+                                  const struct gpud_access_rule *access,
+                                  struct gpud_listener **listener, struct gpud_error *error)
+{
+    enum gpud_status status =
+        gpud_access_check_address(access, address->text, address->place, error);
+    if (status != GPUD_OK)
+        return status;
+    struct unix_listener *made = calloc(1, sizeof(*made));
+    if (!made)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a socket");
+    status = gpud_socket_listen(&made->socket, address->place, access, error);
+    if (status != GPUD_OK) {
+        free(made);
+        return status;
+    }
+    made->base.ops = &gpud_unix_channel_ops;
+    made->base.fd = made->socket.fd;
+    struct gpud_error unlisted; /* nothing but lists of channels needs it */
+    if (gpud_registry_add(address->place, &unlisted) != GPUD_OK)
+        gpud_print(made->base.note, "not in lists of channels: %s", unlisted.reason);
+    *listener = &made->base;
+    return GPUD_OK;
+}
+
+static void unlisten(struct gpud_listener *listener)
+{
+    struct unix_listener *gone = (struct unix_listener *)listener;
+    gpud_registry_remove(gone->socket.path);
+    gpud_socket_unlisten(&gone->socket);
+    free(gone);
+}
+
+static enum gpud_status accept_one(struct gpud_listener *listener, struct gpud_channel **channel,
+                                   struct gpud_peer *peer, struct gpud_error *error)
+{
+    struct unix_listener *at = (struct unix_listener *)listener;
+    int fd;
+    enum gpud_status status = gpud_socket_accept(&at->socket, &fd, peer, error);
+    if (status != GPUD_OK)
+        return status;
+    status = gpud_unix_channel_create(fd, peer, channel, error);
+    if (status != GPUD_OK)
+        gpud_fd_close(&fd);
+    return status;
+}
+
+/* --- connecting ---------------------------------------------------------------------------- */
+
+/* A question that nobody reads would take a place in the sender's queue: one that is stopped is not
+ * asked. */
+static enum gpud_status reach(const char *path, int *fd, struct gpud_peer *peer,
+                              struct gpud_error *error)
+{
+    peer->pid = gpud_lock_find(path);
+    if (gpud_process_is_stopped(peer->pid))
+        return gpud_fail(error, GPUD_AGAIN, "the sender on %s is stopped", path);
+    return gpud_socket_reach(path, fd, peer, error);
+}
+
+static enum gpud_status connect_to(const struct gpud_address *address,
+                                   const struct gpud_access_rule *access,
+                                   struct gpud_channel **channel, struct gpud_peer *peer,
+                                   struct gpud_error *error)
+{
+    int fd;
+    enum gpud_status status = access ? gpud_socket_connect(address->place, access, &fd, peer, error)
+                                     : reach(address->place, &fd, peer, error);
+    if (status != GPUD_OK)
+        return status;
+    status = gpud_unix_channel_create(fd, peer, channel, error);
+    if (status != GPUD_OK)
+        gpud_fd_close(&fd);
+    return status;
+}
+
+/* --- a channel ----------------------------------------------------------------------------- */
+
+static enum gpud_status send_message(struct gpud_channel *channel, struct gpud_message *message,
+                                     struct gpud_error *error)
+{
+    return gpud_socket_send(channel->fd, message, error);
+}
+
+static enum gpud_status receive_message(struct gpud_channel *channel, struct gpud_message *message,
+                                        struct gpud_error *error)
+{
+    return gpud_socket_receive(channel->fd, message, error);
+}
+
+static bool is_dead(const struct gpud_channel *channel)
+{
+    return gpud_fd_is_hung_up(channel->fd);
+}
+
+static void hang_up(struct gpud_channel *channel)
+{
+    shutdown(channel->fd, SHUT_RDWR);
+}
+
+static void close_channel(struct gpud_channel *channel)
+{
+    gpud_fd_close(&channel->fd);
+    free(channel);
+}
+
+const struct gpud_channel_ops gpud_unix_channel_ops = {
+    .listen = listen_on,
+    .unlisten = unlisten,
+    .accept = accept_one,
+    .connect = connect_to,
+    .send = send_message,
+    .receive = receive_message,
+    .is_dead = is_dead,
+    .hang_up = hang_up,
+    .close = close_channel,
+};

@@ -1,0 +1,30 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Where the socket of an address lies. */
+#ifndef GPUD_WIRE_UNIX_RESOLVE_H
+#define GPUD_WIRE_UNIX_RESOLVE_H
+
+#include "base/error.h"
+#include <stddef.h>
+#include <sys/un.h>
+
+#define GPUD_SOCKET_PATH_MAX sizeof(((struct sockaddr_un *)NULL)->sun_path)
+
+/* "cam1" → a socket in the user's runtime directory (made if need be, 0700); "unix:/path" → that
+ * path. */
+enum gpud_status gpud_socket_resolve(const char *address, char path[GPUD_SOCKET_PATH_MAX],
+                                     struct gpud_error *error);
+
+/* Where the sockets of bare names lie: $XDG_RUNTIME_DIR/gpudirect, or /tmp/gpudirect-UID. It need
+ * not exist. */
+enum gpud_status gpud_runtime_directory(char *path, size_t size, struct gpud_error *error);
+
+/* The same, made if need be: nobody else can enter it, so that in it a socket cannot be replaced by
+ * an impostor's. */
+enum gpud_status gpud_private_directory(char *path, size_t size, struct gpud_error *error);
+
+/* Whether it is a bare name. */
+bool gpud_socket_is_name(const char *address);
+
+#endif
