@@ -85,6 +85,34 @@ static void bent_bytes(void)
     TURNED_OUT(&raw, "vanished");
 }
 
+/* One of an older release, or a newer one: it is told, and reads at least the header of that. */
+static void other_versions(void)
+{
+    static const int versions[] = {GPUD_MESSAGE_VERSION - 1, GPUD_MESSAGE_VERSION + 1};
+    static const enum gpud_message_type types[] = {GPUD_MESSAGE_HELLO, GPUD_MESSAGE_QUERY};
+    for (int i = 0; i < 4; i++) {
+        struct raw raw;
+        struct gpud_message message = {.type = types[i / 2]};
+        uint8_t bytes[GPUD_MESSAGE_MAX];
+        int fds[GPUD_MESSAGE_HANDLES];
+        size_t count, size;
+        char says[100];
+        if (message.type == GPUD_MESSAGE_HELLO)
+            raw_hello(&message);
+        size = encode_message(&message, bytes, fds, &count);
+        bytes[4] = (uint8_t)versions[i % 2];
+        raw_connect(&raw, BACKGROUND_ADDRESS);
+        CHECK(raw_send(raw.fd, bytes, size, NULL, 0), "not sent");
+        CHECK(raw_receive(raw.fd, &message, 5 * GPUD_SEC) && message.type == GPUD_MESSAGE_REFUSE,
+              "no REFUSE in answer to version %d", versions[i % 2]);
+        gpud_print(says, "speaks version %d of the protocol, this library %d", versions[i % 2],
+                   GPUD_MESSAGE_VERSION);
+        CHECK(message.refuse.status == GPUD_UNSUPPORTED && strstr(message.refuse.reason, says),
+              "status %u: \"%s\"", message.refuse.status, message.refuse.reason);
+        TURNED_OUT(&raw, says);
+    }
+}
+
 /* --- descriptors ------------------------------------------------------------------------------ */
 
 static void surplus_descriptors(void)
@@ -310,6 +338,7 @@ int main(int argc, char **argv)
 {
     static const struct background_test tests[] = {
         {"bent headers, lies about lengths, truncations", bent_bytes},
+        {"other releases", other_versions},
         {"descriptors that nobody asked for, or that are missing", surplus_descriptors},
         {"ring pages that are none", wrong_pages},
         {"values that cannot be", bent_accepts},

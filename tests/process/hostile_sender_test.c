@@ -126,6 +126,32 @@ static void bent_bytes(void)
         close(null[i]);
 }
 
+/* One of an older release, or a newer one; and one so old that it hangs up and says nothing. */
+static void other_versions(void)
+{
+    struct gpud_message message;
+    uint8_t bytes[GPUD_MESSAGE_MAX];
+    int fds[GPUD_MESSAGE_HANDLES];
+    size_t count;
+    char says[100];
+    for (int version = GPUD_MESSAGE_VERSION - 1; version <= GPUD_MESSAGE_VERSION + 1;
+         version += 2) {
+        serve(RAW_SERVER_ACCEPTED);
+        raw_hello(&message);
+        size_t size = encode_message(&message, bytes, fds, &count);
+        bytes[4] = (uint8_t)version;
+        gpud_print(says, "speaks version %d of the protocol, this library %d", version,
+                   GPUD_MESSAGE_VERSION);
+        ENDS(says, raw_send(server.fd, bytes, size, NULL, 0));
+    }
+    serve(RAW_SERVER_ACCEPTED);
+    gpud_print(says, "hangs up on version %d of the protocol", GPUD_MESSAGE_VERSION);
+    ENDS(says, {
+        CHECK(raw_receive(server.fd, &message, 5 * GPUD_SEC), "no HELLO");
+        gpud_fd_close(&server.fd);
+    });
+}
+
 /* --- offers ----------------------------------------------------------------------------------- */
 
 /* One bent field of a good offer. */
@@ -391,6 +417,7 @@ int main(int argc, char **argv)
         void (*test)(void);
     } tests[] = {
         {"bent headers, lies about lengths, wrong descriptors", bent_bytes},
+        {"other releases", other_versions},
         {"offers of what cannot be", bent_offers},
         {"rings that are none", wrong_rings},
         {"messages out of turn, canaries that lie", out_of_turn},

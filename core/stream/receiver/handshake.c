@@ -448,6 +448,11 @@ static enum gpud_status read_message(struct gpud_receiver *receiver, struct gpud
 {
     struct gpud_message message;
     enum gpud_status status = gpud_channel_receive(receiver->channel, &message, error);
+    if (status == GPUD_CLOSED && receiver->state == GPUD_RECEIVER_HELLO)
+        return gpud_fail(error, GPUD_PEER,
+                         "the sender vanished during the handshake: it died, or is of a release "
+                         "that hangs up on version %d of the protocol: use the same release",
+                         GPUD_MESSAGE_VERSION);
     if (status == GPUD_CLOSED)
         return gpud_fail(error, GPUD_PEER, "the sender vanished during the handshake");
     if (status != GPUD_OK)
@@ -471,9 +476,8 @@ enum gpud_status gpud_receiver_step(struct gpud_receiver *receiver, struct gpud_
                            "the sender does not answer: is it stopped, or no gpudirect sender?");
     if (status != GPUD_OK && status != GPUD_AGAIN && status != GPUD_CLOSED) {
         receiver->failure = *error;
-        gpud_receiver_disconnect(
-            receiver, receiver->refused || status == GPUD_NO_MEMORY ? RETRY_LATER : RETRY_SOON,
-            error->reason);
+        bool lasts = receiver->refused || status == GPUD_NO_MEMORY || status == GPUD_UNSUPPORTED;
+        gpud_receiver_disconnect(receiver, lasts ? RETRY_LATER : RETRY_SOON, error->reason);
     }
     return status;
 }

@@ -227,6 +227,9 @@ static void read_message(struct gpud_sender *sender, struct gpud_newcomer *newco
     case GPUD_NO_MEMORY:
         refuse(sender, newcomer, GPUD_AGAIN, error.reason); /* not the peer's fault */
         return;
+    case GPUD_UNSUPPORTED: /* another release: the header of a message, at least, it understands */
+        refuse(sender, newcomer, GPUD_UNSUPPORTED, error.reason);
+        return;
     default:
         turn_away(sender, newcomer, GPUD_LOG_WARNING, error.reason);
     }
