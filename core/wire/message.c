@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* One description of each message serves both directions: a `codec` either writes the fields or
- * reads them, so that the two cannot disagree. Reading past the end sets `bad`, once, and yields
- * zeros. */
+/* One description of each message serves both directions: a codec writes the fields or reads them,
+ * so that the two cannot disagree. What does not fit, or cannot be, sets `bad`: from there on
+ * nothing is written, and zeros are read. */
 #include "wire/message.h"
 
 #include "base/fd.h"
@@ -88,7 +88,7 @@ static void counted(struct codec *codec, void *data, uint32_t *size, uint32_t ma
     raw(codec, data, count(codec, size, max));
 }
 
-/* Text in an array: always ends within it, and is clean. */
+/* Text in an array: what is read ends within it, and is fit for a terminal. */
 static void text(struct codec *codec, char *data, uint32_t max)
 {
     uint32_t size = codec->writing ? (uint32_t)strnlen(data, max - 1) : 0;

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The messages of the control connection: pure encoding and decoding, no I/O.
+/* The messages of a control channel: pure encoding and decoding, no I/O.
  *
  *     receiver                              sender
  *        HELLO ────────────────────────────────▶      who I am, what I can do
@@ -22,10 +22,10 @@
  *        ◀──────────────────────────────── LINKS      its receivers, some in each, until all are
  *                                                     told; and the end
  *
- * Everything is little-endian, whatever the machine, so that the same bytes can travel between
- * hosts. Every message has the same header, and its length is checked before anything is read.
- * Some kinds of handles have an attachment: something that no bytes can stand for, such as a file
- * descriptor. How that travels is the channel's affair (wire/channel.h). */
+ * Numbers are little-endian on every machine, so that the same bytes can travel between hosts.
+ * Every message has the same header, and its length is checked before anything is read. Some kinds
+ * of handles have an attachment: something that no bytes can stand for, such as a file descriptor.
+ * How that travels is the channel's affair (wire/channel.h). */
 #ifndef GPUD_WIRE_MESSAGE_H
 #define GPUD_WIRE_MESSAGE_H
 
@@ -55,7 +55,7 @@ enum gpud_message_type {
     GPUD_MESSAGE_LINKS,
 };
 
-/* What one side says about itself; what routes are chosen by. */
+/* What one side says about itself: what routes are chosen by. */
 struct gpud_endpoint {
     char name[64];     /* of the application */
     char device[32];   /* "opencl:0" */
@@ -114,7 +114,7 @@ struct gpud_user_message {
     uint8_t data[GPUD_MEDIA_MAX];
 };
 
-/* What a sender says of its stream to who asks. */
+/* A sender's answer to a QUERY: its stream. */
 struct gpud_report {
     char name[64], device[32]; /* of the application; where its ring lies */
     uint32_t epoch;            /* 0: it has no format yet, and no layout or media follow */
@@ -122,13 +122,13 @@ struct gpud_report {
     uint32_t media_size;
     uint8_t media[GPUD_MEDIA_MAX];
     uint8_t ended, slow_receiver;
-    uint32_t slots, links; /* links: so many are told next, GPUD_RECEIVERS_MAX at most */
+    uint32_t slots, links; /* links: as many follow, in LINKS; at most GPUD_RECEIVERS_MAX */
     uint64_t frames, delivered, dropped, connects;
-    uint64_t rate; /* frames in 1000 s, lately */
+    uint64_t rate; /* frames in 1000 s, over the last second or two */
     uint64_t age;  /* ns since the last frame; GPUD_TIME_NONE: there was none */
 };
 
-/* As many as fit, with room left. */
+/* With a quarter of a message left, as in every type. */
 #define GPUD_LINKS_A_MESSAGE 8
 struct gpud_links {
     uint32_t count;
@@ -137,7 +137,7 @@ struct gpud_links {
 
 struct gpud_message {
     enum gpud_message_type type;
-    uint32_t position; /* frames published in this epoch before the message: its place among them */
+    uint32_t position; /* how many frames of this epoch were published before it */
     union {
         struct gpud_endpoint hello;
         struct gpud_offer offer;

@@ -22,7 +22,7 @@
 
 /* --- names --------------------------------------------------------------------------------- */
 
-/* Of the local file alone: a directory service may take its time, and a sender's stream would have
+/* Only from the local file: a directory service may take its time, and a sender's stream would have
  * to wait for it. */
 const char *gpud_user_name(uid_t uid, char text[GPUD_USER_MAX])
 {
@@ -84,7 +84,7 @@ bool gpud_access_admits(const struct gpud_access_rule *access, int fd, const str
 
 /* --- the file ------------------------------------------------------------------------------ */
 
-/* By a descriptor of the file itself: in a folder of others its name may be another one's. */
+/* By a descriptor: in a folder that others can write, the name may mean another file by now. */
 static enum gpud_status open_file(const struct gpud_access_rule *access, int file, const char *path,
                                   struct gpud_error *error)
 {
@@ -124,12 +124,12 @@ enum gpud_status gpud_access_open_socket(const struct gpud_access_rule *access, 
 
 /* --- the way to it ------------------------------------------------------------------------- */
 
-/* As far as its mode says; where there is a list, that decides, and nothing is concluded. */
+/* By its mode; an access control list decides otherwise, and is not judged here. */
 static bool can_enter(const struct gpud_access_rule *access, const char *folder)
 {
     struct stat st;
     if (stat(folder, &st) < 0 || (st.st_mode & S_IXOTH))
-        return true; /* what cannot be looked at is said when the socket is made */
+        return true; /* if it cannot be entered at all, making the socket says so */
     if (access->kind == GPUD_ACCESS_GROUP && st.st_gid == access->group && (st.st_mode & S_IXGRP))
         return true;
     return getxattr(folder, "system.posix_acl_access", NULL, 0) > 0;

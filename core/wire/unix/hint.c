@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a waiting receiver cannot see from the inside: that its sender has another XDG_RUNTIME_DIR
- * (a login shell, a service, sudo), where the same name is another socket; that the socket is
- * another user's; that its sender is dead. */
+/* What a receiver that waits cannot find out by connecting: its sender has another XDG_RUNTIME_DIR
+ * (a login shell, a service, sudo), where the same name is another socket; the socket belongs to
+ * another user; its sender is dead. */
 #include "wire/unix/hint.h"
 
 #include "base/error.h"
@@ -25,7 +25,7 @@ static bool is_socket(const char *path, uid_t *owner)
     return true;
 }
 
-/* The name, where a process of this user would look for it with, and without, XDG_RUNTIME_DIR. */
+/* Where a process of that user would look for the name, with XDG_RUNTIME_DIR and without. */
 static bool find_of_user(const char *path, const char *name, unsigned long user,
                          char found[GPUD_SOCKET_PATH_MAX])
 {
@@ -41,7 +41,7 @@ static bool find_of_user(const char *path, const char *name, unsigned long user,
     return false;
 }
 
-/* For bare names only: of a path that was given as one there is no other. */
+/* Only a bare name can mean two sockets; a path is what it is. */
 static bool find_elsewhere(const char *path, char found[GPUD_SOCKET_PATH_MAX])
 {
     char directory[GPUD_SOCKET_PATH_MAX];

@@ -11,20 +11,20 @@
 
 #define GPUD_LOCK_HOLDER_MAX 96
 
-/* Waits up to 2 s while another process has it: one that was killed has it until its memory is
- * freed, and a child that it left for a little longer. EADDRINUSE after that, or at once if this
- * process has it. */
+/* Waits up to 2 s while another process holds it: one that was killed does until its memory is
+ * freed, and a child of it for a little longer. EADDRINUSE after that, or at once if this process
+ * holds it. */
 enum gpud_status gpud_lock_take(const char *path, int *fd, struct gpud_error *error);
 
-/* Removes the file, and gives the lock back. */
+/* Removes the file and releases the lock. */
 void gpud_lock_drop(const char *path, int *fd);
 
-/* Who holds the lock, as far as its file tells: "process 1234 (gst-launch-1.0)". true: it is this
- * process. */
+/* Who holds the lock, by what the file says: "process 1234 (gst-launch-1.0)". true: this process
+ * does. */
 bool gpud_lock_holder(int fd, char text[GPUD_LOCK_HOLDER_MAX]);
 
-/* The process that has the lock of this path now, without a try to take it from it; 0: nobody, or
- * somebody whom nothing is known of: of another user, or in another container. */
+/* The process that holds the lock of a path now, without taking it. 0: nobody does, or somebody of
+ * whom nothing is known (another user, another container). */
 pid_t gpud_lock_find(const char *path);
 
 #endif

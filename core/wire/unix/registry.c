@@ -18,18 +18,18 @@
 #include <unistd.h>
 
 #define PREFIX ".unix"
-#define SIGN_MAX (sizeof(PREFIX) + 2 * GPUD_SOCKET_PATH_MAX)
+#define NAME_SIZE (sizeof(PREFIX) + 2 * GPUD_SOCKET_PATH_MAX)
 
-/* A process that was stopped with the lock in hand must not stop the others. */
+/* A process that is stopped while it holds the lock must not stop the others. */
 #define PATIENCE GPUD_SEC
 #define PAUSE (5 * GPUD_MSEC)
 
-/* --- signs --------------------------------------------------------------------------------- */
+/* --- links --------------------------------------------------------------------------------- */
 
-/* Every path has a name of its own: '/' is "!", "!" is "=1", "=" is "=0". */
-static void sign_of(const char *path, char sign[SIGN_MAX])
+/* One name for each path: '/' becomes "!", "!" becomes "=1", "=" becomes "=0". */
+static void link_name(const char *path, char link[NAME_SIZE])
 {
-    char *at = stpcpy(sign, PREFIX);
+    char *at = stpcpy(link, PREFIX);
     for (; *path; path++) {
         if (*path == '!' || *path == '=') {
             *at++ = '=';
@@ -41,16 +41,16 @@ static void sign_of(const char *path, char sign[SIGN_MAX])
     *at = '\0';
 }
 
-/* The path that a sign stands for; false: it is none. */
-static bool read_sign(int directory, const char *sign, char path[GPUD_SOCKET_PATH_MAX])
+/* The path that a link leads to. false: it is not one of ours. */
+static bool read_link(int directory, const char *link, char path[GPUD_SOCKET_PATH_MAX])
 {
-    char again[SIGN_MAX];
-    ssize_t length = readlinkat(directory, sign, path, GPUD_SOCKET_PATH_MAX);
+    char again[NAME_SIZE];
+    ssize_t length = readlinkat(directory, link, path, GPUD_SOCKET_PATH_MAX);
     if (length <= 0 || (size_t)length >= GPUD_SOCKET_PATH_MAX || path[0] != '/')
         return false;
     path[length] = '\0';
-    sign_of(path, again);
-    return strcmp(again, sign) == 0;
+    link_name(path, again);
+    return strcmp(again, link) == 0;
 }
 
 /* The bare name that a path is reached by; NULL: none. */
@@ -65,7 +65,7 @@ static const char *bare_name(const char *directory, const char *path)
 
 /* --- the directory ------------------------------------------------------------------------- */
 
-/* The directory, where it is this user's alone. */
+/* Only if nobody but this user can enter it. */
 static int open_directory(const char *path, struct gpud_error *error)
 {
     struct stat st;
@@ -96,26 +96,26 @@ static bool lock(int directory, int64_t patience)
 
 enum gpud_status gpud_registry_add(const char *path, struct gpud_error *error)
 {
-    char name[GPUD_SOCKET_PATH_MAX], sign[SIGN_MAX];
+    char name[GPUD_SOCKET_PATH_MAX], link[NAME_SIZE];
     enum gpud_status status = gpud_private_directory(name, sizeof(name), error);
     if (status != GPUD_OK || bare_name(name, path))
         return status;
     int directory = open_directory(name, error);
     if (directory < 0)
         return GPUD_NO_ACCESS;
-    sign_of(path, sign);
-    /* Without the lock the sign may be taken down again, no more. */
+    link_name(path, link);
+    /* Without the lock somebody may remove the link again: that is all. */
     lock(directory, PATIENCE);
-    unlinkat(directory, sign, 0);
-    if (symlinkat(path, directory, sign) < 0)
-        status = gpud_fail_errno(error, "cannot leave a sign of %s in %s", path, name);
+    unlinkat(directory, link, 0);
+    if (symlinkat(path, directory, link) < 0)
+        status = gpud_fail_errno(error, "cannot make a link to %s in %s", path, name);
     gpud_fd_close(&directory);
     return status;
 }
 
-static void take_down(const char *path, bool only_if_dead)
+static void remove_link(const char *path, bool only_if_dead)
 {
-    char name[GPUD_SOCKET_PATH_MAX], sign[SIGN_MAX];
+    char name[GPUD_SOCKET_PATH_MAX], link[NAME_SIZE];
     int fd = -1;
     struct gpud_peer peer;
     if (gpud_runtime_directory(name, sizeof(name), NULL) != GPUD_OK || bare_name(name, path))
@@ -123,22 +123,22 @@ static void take_down(const char *path, bool only_if_dead)
     int directory = open_directory(name, NULL);
     if (directory < 0)
         return;
-    sign_of(path, sign);
+    link_name(path, link);
     if (!only_if_dead ||
         (lock(directory, 0) && gpud_socket_reach(path, &fd, &peer, NULL) == GPUD_CLOSED))
-        unlinkat(directory, sign, 0);
+        unlinkat(directory, link, 0);
     gpud_fd_close(&fd);
     gpud_fd_close(&directory);
 }
 
 void gpud_registry_remove(const char *path)
 {
-    take_down(path, false);
+    remove_link(path, false);
 }
 
 void gpud_registry_reclaim(const char *path)
 {
-    take_down(path, true);
+    remove_link(path, true);
 }
 
 /* --- looking ------------------------------------------------------------------------------- */
@@ -157,7 +157,7 @@ static bool read_entry(int fd, const char *directory, const char *entry, struct 
         return false;
     found->ops = &gpud_unix_channel_ops;
     if (S_ISLNK(st.st_mode)) {
-        if (!read_sign(fd, entry, found->place))
+        if (!read_link(fd, entry, found->place))
             return false;
         gpud_print(found->text, "unix:%s", found->place);
         return true;

@@ -1,32 +1,32 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Which addresses of this user there are. The sockets of bare names lie in the runtime directory.
- * Of a socket that lies elsewhere its sender leaves a sign there: a symbolic link, whose target is
- * the socket's path and whose name is made of it, so that a path has one sign whoever leaves it:
+/* Which sockets senders of this user listen on. Those of bare names lie in the runtime directory.
+ * For one that lies elsewhere the sender makes a symbolic link there, named after the socket's
+ * path, so that a path has only one:
  *
  *     cam1                        a socket
  *     cam1.lock                   its lock
  *     .unix!run!studio!cam2       → /run/studio/cam2
  *
- * Signs are made and taken down with the directory's lock in hand, and made by senders that listen
- * already: whoever has the lock and finds that nobody listens may take a sign down. */
+ * These links are made and removed under the directory's lock, and only a sender that listens
+ * already makes one: whoever holds the lock and finds nobody listening may remove the link. */
 #ifndef GPUD_WIRE_UNIX_REGISTRY_H
 #define GPUD_WIRE_UNIX_REGISTRY_H
 
 #include "wire/channel.h"
 
-/* Leaves the sign of a path on which this process listens; nothing for a bare name's. */
+/* Makes the link for a path that this process listens on. A bare name needs none. */
 enum gpud_status gpud_registry_add(const char *path, struct gpud_error *error);
 
-/* Takes it down. */
+/* Removes it. */
 void gpud_registry_remove(const char *path);
 
-/* The same, of a path on which nobody listened a moment ago, unless somebody does now. */
+/* Removes it unless somebody listens: for a path where nobody did a moment ago. */
 void gpud_registry_reclaim(const char *path);
 
-/* What there is, by address; there may be nobody behind it. At most max. *directory: where it was
- * looked for. */
+/* Sorted by address, at most max; nobody may be listening any more. directory: the one that was
+ * searched. */
 enum gpud_status gpud_registry_list(struct gpud_address *found, size_t max, size_t *count,
                                     char directory[GPUD_ADDRESS_MAX], struct gpud_error *error);
 

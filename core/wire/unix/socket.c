@@ -33,7 +33,7 @@ static socklen_t to_sockaddr(struct sockaddr_un *name, const char *path)
 
 static const struct gpud_access_rule own_user = {.kind = GPUD_ACCESS_USER};
 
-/* Says it to somebody whose connection ends here. */
+/* The last word on a connection that ends here. */
 static void send_reason(int fd, enum gpud_message_type type, const struct gpud_error *why)
 {
     struct gpud_message message = {.type = type};
@@ -67,7 +67,7 @@ enum gpud_status gpud_socket_accept(struct gpud_socket_listener *listener, int *
     return GPUD_OK;
 }
 
-/* Whether what listens at the other end is somebody's from whom something is taken. */
+/* Whether the rule admits the process that listens at the other end. */
 static enum gpud_status check_sender(const struct gpud_access_rule *access, int fd,
                                      const char *path, struct gpud_peer *peer,
                                      struct gpud_error *error)
@@ -111,7 +111,7 @@ enum gpud_status gpud_socket_connect(const char *path, const struct gpud_access_
     return GPUD_OK;
 }
 
-/* By the very file that was looked at: the name of it may be another one's a moment later. */
+/* Through the file that was looked at: its name may mean another one a moment later. */
 static enum gpud_status reach(int file, const char *path, int *fd, struct gpud_peer *peer,
                               struct gpud_error *error)
 {
@@ -224,8 +224,8 @@ static enum gpud_status attach(struct gpud_message *message, const int *fds, siz
     return GPUD_OK;
 }
 
-/* There is room in the message for as many descriptors as the kernel lets a peer send: where some
- * of them are missing, they found none in this process. */
+/* The control buffer holds as many descriptors as the kernel lets a peer send: if some are missing,
+ * this process has reached its limit. */
 static enum gpud_status out_of_descriptors(struct gpud_error *error)
 {
     struct rlimit limit = {0};
@@ -247,7 +247,7 @@ enum gpud_status gpud_socket_receive(int fd, struct gpud_message *message, struc
                             .msg_control = control,
                             .msg_controllen = sizeof(control)};
 
-    /* A reset is reported once, before what the peer sent ahead of it: its last words come next. */
+    /* A reset is reported once, and before what the peer sent ahead of it: read that first. */
     ssize_t got;
     int resets = 0;
     do

@@ -17,27 +17,28 @@ struct gpud_socket_listener {
     char path[GPUD_SOCKET_PATH_MAX];
 };
 
-/* Claims the path under a lock file, so that a socket left by a process that died is taken over and
- * that of a living one never is: EADDRINUSE, with its name, after 2 s in which it may be dying, or
- * at once if it is this process. Before it listens the socket is 0600, or open to those others who
- * are let in. access NULL: none. */
+/* Claims the path under a lock file: the socket of a process that died is taken over, that of a
+ * living one never is. EADDRINUSE, with that process's name, after 2 s (it may be dying), or at
+ * once if it is this process. The file's mode is 0600, or lets in those whom the rule admits,
+ * before anybody can connect. access NULL: this user and root. */
 enum gpud_status gpud_socket_listen(struct gpud_socket_listener *listener, const char *path,
                                     const struct gpud_access_rule *access,
                                     struct gpud_error *error);
 void gpud_socket_unlisten(struct gpud_socket_listener *listener);
 
-/* GPUD_AGAIN: nobody waits. GPUD_NO_ACCESS: somebody of a user who is not let in did, and was told
- * so in a REFUSE. *peer says who. */
+/* GPUD_AGAIN: nobody waits. GPUD_NO_ACCESS: *peer did, is not admitted, and was told so in a
+ * REFUSE.
+ */
 enum gpud_status gpud_socket_accept(struct gpud_socket_listener *listener, int *fd,
                                     struct gpud_peer *peer, struct gpud_error *error);
 
-/* GPUD_AGAIN: nobody listens there (yet). GPUD_NO_ACCESS: somebody of a user from whom nothing is
- * taken does, and was told so in a BYE. access NULL: this user and root. */
+/* GPUD_AGAIN: nobody listens there (yet). GPUD_NO_ACCESS: the process that does is not admitted,
+ * and was told so in a BYE. access NULL: this user and root. */
 enum gpud_status gpud_socket_connect(const char *path, const struct gpud_access_rule *access,
                                      int *fd, struct gpud_peer *peer, struct gpud_error *error);
 
-/* For asking, not for frames: connects to nothing but a socket file of this user's own, which is
- * looked at before. GPUD_CLOSED: nobody listens there. GPUD_AGAIN: too many wait there already. */
+/* For questions, not for frames: connects only to a socket file that belongs to this user.
+ * GPUD_CLOSED: nobody listens there. GPUD_AGAIN: its queue is full. */
 enum gpud_status gpud_socket_reach(const char *path, int *fd, struct gpud_peer *peer,
                                    struct gpud_error *error);
 
@@ -45,8 +46,8 @@ enum gpud_status gpud_socket_reach(const char *path, int *fd, struct gpud_peer *
 enum gpud_status gpud_socket_send(int fd, struct gpud_message *message, struct gpud_error *error);
 
 /* GPUD_AGAIN: nothing there. GPUD_CLOSED: the peer's end is closed. GPUD_PEER, GPUD_UNSUPPORTED:
- * what it sent is refused, its descriptors are closed. GPUD_NO_MEMORY: this process has no
- * descriptors left for those of the message, which is lost, through no fault of the peer's. */
+ * what it sent is refused, and its descriptors are closed. GPUD_NO_MEMORY: this process may have no
+ * more descriptors; the message is lost, through no fault of the peer's. */
 enum gpud_status gpud_socket_receive(int fd, struct gpud_message *message,
                                      struct gpud_error *error);
 
