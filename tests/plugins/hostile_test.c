@@ -409,7 +409,7 @@ static gboolean offer_from(const gchar *place)
     size_t size = media_from_caps(message.offer.media, caps);
     gst_caps_unref(caps);
     if (place)
-        size = media_add_place(message.offer.media, size, place);
+        size = media_add_gpu(message.offer.media, size, place);
     message.offer.media_size = (uint32_t)size;
     if (!hostile_say(&hostile, &message) ||
         !raw_receive(hostile.server.fd, &message, 5 * GPUD_SEC) ||

@@ -1,16 +1,18 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* NVIDIA's GPUs as the elements see them: caps with the feature memory:CUDAMemory, contexts that
- * the elements of a pipeline share, pools of GstCudaMemory.
+/* GPUs as the elements see them: caps whose memory is a GPU's, contexts that the elements of a
+ * pipeline share, pools of such memory.
  *
- * The core works in the primary context of a GPU. The elements give just that context, wrapped, to
- * whoever asks for a GstCudaContext, so that all of a pipeline works in it and no two contexts have
- * to be kept in step. Where an application or another element brought a context of its own, device
+ * What is special about a vendor's memory lies in a folder of its own, beside this file, behind a
+ * struct gpu_vendor. A vendor whose library in GStreamer was not there when the plugin was built is
+ * not in the list; its devices can be used all the same, as the core's, with memory of the CPU.
+ *
+ * The core works in one context of a GPU, the vendor's primary one. The elements give just that to
+ * whoever asks for the vendor's context, so that all of a pipeline works in it and no two contexts
+ * have to be kept in step. Where an application or another element brought a context of its own,
  * pointers are still good (one address space for the whole process), but such an element takes no
- * pool of ours: each picture then costs one copy by the GPU.
- *
- * Built without GStreamer's CUDA library, nogpu.c says that there is no GPU. */
+ * pool of ours: each picture then costs one copy by the GPU. */
 #ifndef GPUD_GST_MEMORY_GPU_H
 #define GPUD_GST_MEMORY_GPU_H
 
@@ -19,72 +21,124 @@
 #include <gst/gst.h>
 #include <gst/video/video.h>
 
-#define CUDA_FEATURE "memory:CUDAMemory"
+struct slot_pool_params;
 
-/* Lives until the process ends, as the core's context does. */
+/* One GPU; lives until the process ends, as the core's context does. */
 struct gpu {
-    gint ordinal;
+    const struct gpu_vendor *vendor;
+    gint number;  /* see gpu_of_name() */
+    gint ordinal; /* among the vendor's */
     struct gpud_device *device;
-    GstObject *context; /* a GstCudaContext: the primary one */
+    GstObject *context; /* by which the vendor's elements know it: around the core's own */
 };
 
-/* Whether these caps are of pictures in CUDA memory. */
-gboolean caps_are_cuda(const GstCaps *caps);
+/* Every op is there in every vendor. */
+struct gpu_vendor {
+    const gchar *feature;      /* of caps: "memory:CUDAMemory" */
+    const gchar *prefix;       /* of the core's names of devices: "cuda:" */
+    const gchar *context_type; /* of the GstContext that the vendor's elements share */
 
-/* The caps without what is of CUDA memory. Takes the caps. */
-GstCaps *caps_without_cuda(GstCaps *caps);
+    /* For messages: the memory, whose GPUs these are, what is missing where there is none, and the
+     * element that brings a picture to the CPU. */
+    const gchar *memory, *maker, *driver, *download;
 
-/* What the templates offer beside SLOT_VIDEO_CAPS: ";" and the same with the feature, or "". */
-extern const gchar gpu_template_caps[];
+    const struct slot_kind *slot_kind; /* a slot as such memory */
 
-/* Whether CUDA can be spoken of at all: it is built in, and the driver's library is there. */
-gboolean gpu_supported(void);
+    /* Whether the driver is there; asked often. */
+    gboolean (*is_available)(void);
 
-/* N of "cuda:N", or -1. */
-gint gpu_ordinal_of_name(const gchar *device);
+    /* For struct gpu, whose other members are filled. NULL: *error says why not. */
+    GstObject *(*wrap_context)(const struct gpu *gpu, struct gpud_error *error);
 
-struct gpu *gpu_get(gint ordinal, struct gpud_error *error);
+    /* What GStreamer's own elements do with contexts: the object in a GstContext, if it is one of
+     * the vendor's, else NULL; on which of the vendor's GPUs it is; the answer to a query. */
+    GstObject *(*read_context)(GstElement *element, GstContext *context);
+    gint (*get_ordinal)(GstObject *context);
+    gboolean (*answer_query)(GstElement *element, GstQuery *query, GstObject *context);
 
-/* Which of the machine's GPUs that is, in words that every process on it understands, however it
- * counts them; g_free it. NULL: nobody says. And the other way round: N, or -1 where there is no
- * such GPU here. */
-gchar *gpu_get_place(gint ordinal);
-gint gpu_of_place(const gchar *place);
+    /* What strides are multiples of, so that the vendor's elements need no copy. */
+    gint (*get_stride_align)(const struct gpu *gpu);
+
+    /* A pool that the vendor's elements take: slot_pool_init() made its inside. */
+    GstBufferPool *(*new_pool)(const struct slot_pool_params *params);
+
+    /* A frame in a buffer's own memory, from which the core copies; it holds the buffer until that
+     * is done. Ordered after what the GPU has still to do for the buffer. NULL with *error filled:
+     * there is no way from there. */
+    struct gpud_frame *(*wrap_buffer)(GstBuffer *buffer, struct tally *tally,
+                                      struct gpud_error *error);
+
+    /* Copies a picture from one slot, or extra memory, to another, in the GPU's own time. */
+    gboolean (*copy_picture)(const GstVideoInfo *info, GstBuffer *from, GstBuffer *to);
+};
+
+#define GPU_VENDORS_MAX 4
+extern const struct gpu_vendor *const gpu_vendors[GPU_VENDORS_MAX + 1]; /* NULL behind the last */
+
+/* --- caps --------------------------------------------------------------------------------- */
+
+/* Whose memory pictures of these caps lie in, by the first of them; NULL: the CPU's. */
+const struct gpu_vendor *gpu_vendor_of_caps(const GstCaps *caps);
+
+/* Any video in memory of the CPU or of a vendor in the list. */
+GstCaps *gpu_template_caps(void);
+
+/* The caps in memory of this vendor. NULL: single fields have no place in memory of GPUs. */
+GstCaps *gpu_caps_in_memory(const GstCaps *caps, const struct gpu_vendor *vendor);
+
+/* What an element may do with GPUs, by its property `device`. */
+enum gpu_use {
+    GPU_USE_NONE,  /* another device was named, or there is no GPU that GStreamer can use */
+    GPU_USE_NAMED, /* one was named */
+    GPU_USE_ANY,   /* by what the neighbours have */
+};
+
+/* *number: of the GPU that was named and can be used, else -1. */
+enum gpu_use gpu_use_of_device(const gchar *device, gint *number);
+
+/* Caps without memory that is of no use; with this vendor's memory before all other. Both take the
+ * caps. */
+GstCaps *gpu_filter_caps(GstCaps *caps, enum gpu_use use, gint number);
+GstCaps *gpu_put_first(GstCaps *caps, const struct gpu_vendor *vendor);
+
+/* --- GPUs --------------------------------------------------------------------------------- */
+
+/* A number for each GPU of all vendors, by the core's name of it; -1: it is none of theirs. */
+gint gpu_of_name(const gchar *device);
+
+/* The other way round; g_free it. */
+gchar *gpu_get_name(gint number);
+const struct gpu_vendor *gpu_get_vendor(gint number); /* NULL for -1 */
+
+struct gpu *gpu_get(gint number, struct gpud_error *error);
+
+/* Where on the machine's buses a GPU is, which every process understands, however it counts GPUs;
+ * g_free it. NULL: nobody says. And the other way round: its number, or -1. */
+gchar *gpu_get_pci(gint number);
+gint gpu_of_pci(const gchar *pci);
+
+/* Strides and offsets as the GPU's elements like them: one aligned stride for all planes. */
+void gpu_align_info(const struct gpu *gpu, GstVideoInfo *info);
 
 /* --- contexts ----------------------------------------------------------------------------- */
 
-/* For GstElement's set_context: *given (under the object lock) becomes the GstCudaContext in it, if
- * it is one. */
-void gpu_take_context(GstElement *element, GstContext *context, GstObject **given);
+/* What the application or the pipeline gave to an element, by vendor; under its object lock. */
+struct gpu_contexts {
+    GstObject *given[GPU_VENDORS_MAX];
+};
+void gpu_contexts_clear(struct gpu_contexts *contexts);
+
+/* For GstElement's set_context. */
+void gpu_take_context(GstElement *element, GstContext *context, struct gpu_contexts *contexts);
 
 /* The GPU that the pipeline works on already: by what was given, by the neighbour on this pad, by
- * the application; else the first. */
-gint gpu_find(GstElement *element, GstPad *pad, GstObject **given);
+ * the application; else the vendor's first. */
+gint gpu_find(const struct gpu_vendor *vendor, GstElement *element, GstPad *pad,
+              struct gpu_contexts *contexts);
 
-/* Answers a GST_QUERY_CONTEXT for a GstCudaContext on this GPU. FALSE: it asks for something else.
- */
-gboolean gpu_answer_query(GstElement *element, GstQuery *query, gint ordinal, GstObject **given);
-
-/* --- memory ------------------------------------------------------------------------------- */
-
-/* Strides and offsets as GStreamer's CUDA elements like them: one stride for all planes, aligned
- * for textures. */
-void gpu_align_info(struct gpu *gpu, GstVideoInfo *info);
-
-const struct slot_kind *gpu_slot_kind(void);
-
-struct slot_pool;
-struct slot_pool_params;
-GstBufferPool *gpu_pool_new(const struct slot_pool_params *params);
-struct slot_pool *gpu_pool_get_slots(GstBufferPool *pool);
-
-/* A frame in a buffer's own CUDA memory, from which the core copies; it holds the buffer until that
- * is done. Ordered after what the GPU has still to do for the buffer. NULL with *error filled:
- * there is no way from there. */
-struct gpud_frame *gpu_wrap_buffer(GstBuffer *buffer, struct tally *tally,
-                                   struct gpud_error *error);
-
-/* Copies a picture from one CUDA buffer of ours to another, in the GPU's own time. */
-gboolean gpu_copy_picture(const GstVideoInfo *info, GstBuffer *from, GstBuffer *to);
+/* Answers a GST_QUERY_CONTEXT for a vendor's context. use, number: as of gpu_use_of_device();
+ * opened_on: the GPU that the element works on, or -1. FALSE: it asks for something else. */
+gboolean gpu_answer_query(GstElement *element, GstQuery *query, enum gpu_use use, gint number,
+                          gint opened_on, struct gpu_contexts *contexts);
 
 #endif

@@ -109,8 +109,7 @@ static void put_frame(struct slot_memory *self, struct gpud_frame *frame)
     /* Somebody may have narrowed it: gst_buffer_resize() works on the memory. */
     memory->offset = 0;
     memory->size = memory->maxsize;
-    if (self->store->kind->arrived)
-        self->store->kind->arrived(self);
+    self->store->kind->arrived(self);
 }
 
 void slot_memory_attach(struct slot_memory *self, struct gpud_frame *frame)
@@ -121,7 +120,7 @@ void slot_memory_attach(struct slot_memory *self, struct gpud_frame *frame)
 
 struct gpud_frame *slot_memory_detach(struct slot_memory *self)
 {
-    if (self->frame && self->store->kind->leaving)
+    if (self->frame)
         self->store->kind->leaving(self);
     return g_steal_pointer(&self->frame);
 }
@@ -269,9 +268,20 @@ static GstAllocator *plain_new_allocator(void)
     return g_object_new(GST_TYPE_GPUDIRECT_ALLOCATOR, NULL);
 }
 
+/* The core orders what the CPU does by its maps. */
+static void plain_arrived(struct slot_memory *slot)
+{
+}
+
+static void plain_leaving(struct slot_memory *slot)
+{
+}
+
 const struct slot_kind plain_slot_kind = {
     .new_allocator = plain_new_allocator,
     .new_memory = plain_new_memory,
+    .arrived = plain_arrived,
+    .leaving = plain_leaving,
 };
 
 /* --- the store ---------------------------------------------------------------------------- */

@@ -8,7 +8,8 @@
  * place, so that whatever downstream remembers about a memory stays true and nothing is allocated
  * while frames flow.
  *
- * There are two kinds: memory that the CPU maps (memory.c) and GstCudaMemory (cuda/memory.c). */
+ * There are several kinds: memory that the CPU maps (memory.c), and one for each vendor of GPUs (in
+ * its folder). */
 #ifndef GPUD_GST_MEMORY_MEMORY_H
 #define GPUD_GST_MEMORY_MEMORY_H
 
@@ -27,6 +28,7 @@ struct slot_store;
 /* No GstMemory waits longer than this for a picture that is still on its way. */
 #define SLOT_MAP_TIMEOUT (2 * GPUD_SEC)
 
+/* What differs between kinds of memory; every op is there in every kind. */
 struct slot_kind {
     GstAllocator *(*new_allocator)(void);
 
@@ -34,10 +36,10 @@ struct slot_kind {
     GstMemory *(*new_memory)(struct slot_store *store, struct gpud_frame *frame,
                              const struct gpud_layout *layout, const struct video_planes *planes);
 
-    /* A frame was put into the slot; NULL: nothing to do. */
+    /* A frame was put into the slot. */
     void (*arrived)(struct slot_memory *slot);
 
-    /* The slot's frame is about to be submitted or released; NULL: nothing to do. */
+    /* The slot's frame is about to be submitted or released. */
     void (*leaving)(struct slot_memory *slot);
 };
 
@@ -49,8 +51,8 @@ struct slot_store {
     const struct slot_kind *kind;
     GstAllocator *allocator;
     GstVideoInfo info;
-    struct gpu *gpu; /* CUDA: where the slots lie */
-    gpointer stream; /* CUDA, GStreamer >= 1.24: the memories' GstCudaStream */
+    struct gpu *gpu; /* where the slots lie; NULL: the CPU maps them */
+    gpointer stream; /* the vendor's, for all memories, if it has one; freed by stream_free() */
     GDestroyNotify stream_free;
     struct lender *lender; /* identity only */
     guint generation;
@@ -78,7 +80,7 @@ struct slot_memory {
     guint generation;      /* the lender's, when the frame was lent */
     struct lender *lender; /* identity only, not a reference */
 
-    /* CUDA, under lock. */
+    /* On a GPU; under lock. */
     gboolean visible; /* the GPU's queue waits for the bytes, or they are there */
     gboolean used;    /* mapped for the GPU since the frame was last handed on */
     gboolean written; /* by the GPU, since the CPU looked last */

@@ -22,6 +22,16 @@ struct wrap_params {
     struct gpud_frame *frame;
 };
 
+/* From a pool of whatever class to its inside. */
+static GQuark slots_quark(void)
+{
+    static GQuark quark;
+
+    if (!quark)
+        quark = g_quark_from_static_string("GpudirectSlots");
+    return quark;
+}
+
 /* --- shells ------------------------------------------------------------------------------- */
 
 static GstBuffer *take_shell(struct slot_pool *self, uint32_t slot)
@@ -216,6 +226,11 @@ const gchar **slot_pool_get_options(GstBufferPool *pool)
     return options;
 }
 
+static const struct gpu_vendor *pool_vendor(const struct gpu *gpu)
+{
+    return gpu ? gpu->vendor : NULL;
+}
+
 /* A pool of one format: whoever wants another, or more room around the picture, uses a pool of its
  * own, and the sink copies. */
 gboolean slot_pool_accepts(struct slot_pool *self, GstStructure *config)
@@ -229,7 +244,7 @@ gboolean slot_pool_accepts(struct slot_pool *self, GstStructure *config)
         return FALSE;
     if (GST_VIDEO_INFO_FORMAT(&info) != GST_VIDEO_INFO_FORMAT(&self->info) ||
         info.width != self->info.width || info.height != self->info.height ||
-        size > self->info.size || caps_are_cuda(caps) != (self->gpu != NULL)) {
+        size > self->info.size || gpu_vendor_of_caps(caps) != pool_vendor(self->gpu)) {
         GST_CAT_DEBUG_OBJECT(gpud_gst_debug, self->pool,
                              "cannot lend %u bytes for %" GST_PTR_FORMAT, size, caps);
         return FALSE;
@@ -242,7 +257,7 @@ void slot_pool_init(struct slot_pool *self, GstBufferPool *pool,
 {
     struct lender *lender = params->lender;
     struct slot_store_params store = {
-        .kind = params->gpu ? gpu_slot_kind() : &plain_slot_kind,
+        .kind = params->gpu ? params->gpu->vendor->slot_kind : &plain_slot_kind,
         .info = params->info,
         .gpu = params->gpu,
         .lender = lender,
@@ -252,6 +267,7 @@ void slot_pool_init(struct slot_pool *self, GstBufferPool *pool,
         .tally = params->tally,
     };
 
+    g_object_set_qdata(G_OBJECT(pool), slots_quark(), self);
     self->pool = pool;
     self->info = *params->info;
     self->gpu = params->gpu;
@@ -330,7 +346,7 @@ static void gst_gpudirect_pool_init(GstGpudirectPool *self)
 {
 }
 
-/* --- either pool -------------------------------------------------------------------------- */
+/* --- every pool --------------------------------------------------------------------------- */
 
 static GstBufferPool *plain_pool_new(const struct slot_pool_params *params)
 {
@@ -343,13 +359,13 @@ static GstBufferPool *plain_pool_new(const struct slot_pool_params *params)
 
 static struct slot_pool *slots_of(GstBufferPool *pool)
 {
-    return GST_IS_GPUDIRECT_POOL(pool) ? &GST_GPUDIRECT_POOL(pool)->slots
-                                       : gpu_pool_get_slots(pool);
+    return g_object_get_qdata(G_OBJECT(pool), slots_quark());
 }
 
 GstBufferPool *gst_gpudirect_pool_new(const struct slot_pool_params *params, GstCaps *caps)
 {
-    GstBufferPool *pool = params->gpu ? gpu_pool_new(params) : plain_pool_new(params);
+    GstBufferPool *pool =
+        params->gpu ? params->gpu->vendor->new_pool(params) : plain_pool_new(params);
     GstStructure *config = gst_buffer_pool_get_config(pool);
 
     gst_buffer_pool_config_set_params(config, caps, (guint)params->info->size, 0, 0);

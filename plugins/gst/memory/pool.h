@@ -7,8 +7,8 @@
  *   - wrapping (gpudirectsrc keeps it): each frame that arrived is put into a buffer
  * The buffer, its GstMemory and its GstVideoMeta are kept for each slot and used again.
  *
- * Two classes share the inside: GstGpudirectPool here, and GstGpudirectCudaPool (cuda/pool.c),
- * because elements that work with CUDA take no pool but a GstCudaBufferPool. */
+ * Several classes share the inside: GstGpudirectPool here, and one for each vendor of GPUs (in its
+ * folder), because a vendor's elements take no pool but one of their own class. */
 #ifndef GPUD_GST_MEMORY_POOL_H
 #define GPUD_GST_MEMORY_POOL_H
 
@@ -16,7 +16,7 @@
 #include "memory/memory.h"
 #include "memory/sender.h"
 
-/* The inside of either pool. */
+/* The inside of every pool. */
 struct slot_pool {
     GstBufferPool *pool;   /* whose inside this is */
     GstVideoInfo info;     /* with the slots' strides */
@@ -52,7 +52,7 @@ GstBuffer *gst_gpudirect_pool_stand_in(GstBufferPool *pool);
 /* The slots of a wrapping pool that are out. */
 struct ledger *gst_gpudirect_pool_ledger(GstBufferPool *pool);
 
-/* --- for the two classes ------------------------------------------------------------------ */
+/* --- for the classes ---------------------------------------------------------------------- */
 
 void slot_pool_init(struct slot_pool *self, GstBufferPool *pool,
                     const struct slot_pool_params *params);

@@ -20,32 +20,30 @@ static gchar *get_device(GstGpudirectSink *self)
     return device;
 }
 
-/* Whether the device that was asked for leaves room for CUDA memory; *ordinal is -1 for auto. */
-static gboolean may_be_gpu(GstGpudirectSink *self, gint *ordinal)
+static enum gpu_use get_use(GstGpudirectSink *self, gint *number)
 {
     gchar *device = get_device(self);
-    gboolean is_auto = g_str_equal(device, "auto");
+    enum gpu_use use = gpu_use_of_device(device, number);
 
-    *ordinal = gpu_ordinal_of_name(device);
     g_free(device);
-    return (is_auto || *ordinal >= 0) && gpu_supported();
+    return use;
 }
 
-static gint find_gpu(GstGpudirectSink *self)
+static gint find_gpu(GstGpudirectSink *self, const struct gpu_vendor *vendor)
 {
-    return gpu_find(GST_ELEMENT(self), GST_BASE_SINK_PAD(self), &self->given);
+    return gpu_find(vendor, GST_ELEMENT(self), GST_BASE_SINK_PAD(self), &self->contexts);
 }
 
 gchar *gst_gpudirect_sink_choose_device(GstGpudirectSink *self)
 {
-    gint ordinal;
+    gint number;
 
-    if (!may_be_gpu(self, &ordinal) || ordinal >= 0)
+    if (get_use(self, &number) != GPU_USE_ANY)
         return get_device(self);
     GstCaps *caps = gst_pad_peer_query_caps(GST_BASE_SINK_PAD(self), NULL);
-    gboolean prefers_cuda = caps_are_cuda(caps);
+    const struct gpu_vendor *preferred = gpu_vendor_of_caps(caps);
     gst_caps_unref(caps);
-    return prefers_cuda ? g_strdup_printf("cuda:%d", find_gpu(self)) : g_strdup("auto");
+    return preferred ? gpu_get_name(find_gpu(self, preferred)) : g_strdup("auto");
 }
 
 static gboolean move(GstGpudirectSink *self, const gchar *device)
@@ -58,69 +56,66 @@ static gboolean move(GstGpudirectSink *self, const gchar *device)
     return gst_gpudirect_sink_open_sender(self, device);
 }
 
-static struct gpu *find_place(GstGpudirectSink *self, struct gpud_error *error)
+/* The GPU that pictures in this vendor's memory are sent from. */
+static struct gpu *choose_gpu(GstGpudirectSink *self, const struct gpu_vendor *vendor,
+                              struct gpud_error *error)
 {
-    gint ordinal;
+    gint number;
+    enum gpu_use use = get_use(self, &number);
 
-    if (may_be_gpu(self, &ordinal))
-        return gpu_get(ordinal >= 0 ? ordinal : find_gpu(self), error);
+    if (use == GPU_USE_ANY)
+        return gpu_get(find_gpu(self, vendor), error);
+    if (use == GPU_USE_NAMED && gpu_get_vendor(number) == vendor)
+        return gpu_get(number, error);
     *error = (struct gpud_error){.status = GPUD_UNSUPPORTED};
-    g_strlcpy(error->reason,
-              "the property device names no NVIDIA GPU: set it to auto or to cuda:N, or put "
-              "cudadownload before gpudirectsink",
-              sizeof(error->reason));
+    g_snprintf(error->reason, sizeof(error->reason),
+               "the property device names no %s GPU: set it to auto or to %sN, or put %s before "
+               "gpudirectsink",
+               vendor->maker, vendor->prefix, vendor->download);
     return NULL;
 }
 
-gboolean gst_gpudirect_sink_follow(GstGpudirectSink *self, gboolean cuda)
+static gboolean follow_to_gpu(GstGpudirectSink *self, const struct gpu_vendor *vendor)
 {
     struct gpud_error error;
+    struct gpu *gpu = choose_gpu(self, vendor, &error);
 
-    if (!cuda) {
-        /* A ring on a GPU takes what the CPU writes, too. */
-        gchar *device = self->lender ? NULL : get_device(self);
-        gboolean there = self->lender || move(self, device);
-        g_free(device);
-        return there;
-    }
-    struct gpu *gpu = find_place(self, &error);
     if (!gpu) {
-        gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, &error,
-                            "CUDA memory cannot be sent");
+        gchar *what = g_strdup_printf("%s cannot be sent", vendor->memory);
+        gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, &error, what);
+        g_free(what);
         return FALSE;
     }
-    gchar *device = g_strdup_printf("cuda:%d", gpu->ordinal);
-    if (self->opened_on == gpu->ordinal || move(self, device))
+    gchar *device = gpu_get_name(gpu->number);
+    if (self->opened_on == gpu->number || move(self, device))
         self->gpu = gpu;
     g_free(device);
     return self->gpu != NULL;
 }
 
-/* --- caps and contexts -------------------------------------------------------------------- */
-
-static GstCaps *cuda_first(GstCaps *caps)
+gboolean gst_gpudirect_sink_follow(GstGpudirectSink *self, const struct gpu_vendor *vendor)
 {
-    GstCaps *cuda = gst_caps_new_empty();
-
-    for (guint i = 0; i < gst_caps_get_size(caps); i++)
-        if (gst_caps_features_contains(gst_caps_get_features(caps, i), CUDA_FEATURE))
-            gst_caps_append_structure_full(cuda,
-                                           gst_structure_copy(gst_caps_get_structure(caps, i)),
-                                           gst_caps_features_copy(gst_caps_get_features(caps, i)));
-    gst_caps_append(cuda, caps_without_cuda(caps));
-    return cuda;
+    if (vendor)
+        return follow_to_gpu(self, vendor);
+    /* A ring on a GPU takes what the CPU writes, too. */
+    gchar *device = self->lender ? NULL : get_device(self);
+    gboolean there = self->lender || move(self, device);
+    g_free(device);
+    return there;
 }
+
+/* --- caps and contexts -------------------------------------------------------------------- */
 
 static GstCaps *sink_get_caps(GstBaseSink *base, GstCaps *filter)
 {
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
     GstCaps *caps = gst_pad_get_pad_template_caps(GST_BASE_SINK_PAD(base));
-    gint ordinal;
+    gint number;
+    enum gpu_use use = get_use(self, &number);
 
-    if (!may_be_gpu(self, &ordinal))
-        caps = caps_without_cuda(caps);
-    else if (ordinal >= 0)
-        caps = cuda_first(caps);
+    caps = gpu_filter_caps(caps, use, number);
+    if (use == GPU_USE_NAMED)
+        caps = gpu_put_first(caps, gpu_get_vendor(number));
     if (filter) {
         GstCaps *both = gst_caps_intersect_full(filter, caps, GST_CAPS_INTERSECT_FIRST);
         gst_caps_unref(caps);
@@ -133,12 +128,12 @@ static gboolean sink_query(GstBaseSink *base, GstQuery *query)
 {
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
     GstBaseSinkClass *parent = g_type_class_peek(GST_TYPE_BASE_SINK);
-    gint ordinal;
+    gint number;
 
-    if (GST_QUERY_TYPE(query) == GST_QUERY_CONTEXT && may_be_gpu(self, &ordinal)) {
-        if (ordinal < 0)
-            ordinal = MAX(0, g_atomic_int_get(&self->opened_on));
-        if (gpu_answer_query(GST_ELEMENT(self), query, ordinal, &self->given))
+    if (GST_QUERY_TYPE(query) == GST_QUERY_CONTEXT) {
+        enum gpu_use use = get_use(self, &number);
+        if (gpu_answer_query(GST_ELEMENT(self), query, use, number,
+                             g_atomic_int_get(&self->opened_on), &self->contexts))
             return TRUE;
     }
     return parent->query(base, query);
@@ -148,19 +143,17 @@ static void sink_set_context(GstElement *element, GstContext *context)
 {
     GstElementClass *parent = g_type_class_peek(GST_TYPE_BASE_SINK);
 
-    gpu_take_context(element, context, &GST_GPUDIRECT_SINK(element)->given);
+    gpu_take_context(element, context, &GST_GPUDIRECT_SINK(element)->contexts);
     parent->set_context(element, context);
 }
 
 void gst_gpudirect_sink_class_init_place(GstBaseSinkClass *klass)
 {
-    gchar *text = g_strconcat(SLOT_VIDEO_CAPS, gpu_template_caps, NULL);
-    GstCaps *caps = gst_caps_from_string(text);
+    GstCaps *caps = gpu_template_caps();
 
     gst_element_class_add_pad_template(
         GST_ELEMENT_CLASS(klass), gst_pad_template_new("sink", GST_PAD_SINK, GST_PAD_ALWAYS, caps));
     gst_caps_unref(caps);
-    g_free(text);
     GST_ELEMENT_CLASS(klass)->set_context = sink_set_context;
     klass->get_caps = sink_get_caps;
     klass->query = sink_query;

@@ -219,7 +219,8 @@ gboolean gst_gpudirect_sink_open_sender(GstGpudirectSink *self, const gchar *dev
     }
     struct lender *lender = lender_new(sender, self->running.slots, device_is_host(device));
     lender_set_slow_receiver(lender, gst_gpudirect_sink_policy(self));
-    g_atomic_int_set(&self->opened_on, gpu_ordinal_of_name(device));
+    g_atomic_int_set(&self->opened_on, gpu_of_name(device));
+    self->reads_buffers = g_str_has_prefix(device, "opencl:");
     g_ptr_array_set_size(self->sticky_names, 0);
     GST_OBJECT_LOCK(self);
     self->lender = lender;
@@ -433,7 +434,7 @@ static void finalize(GObject *object)
     gst_gpudirect_sink_clear_clients(self);
     g_mutex_clear(&self->clients_lock);
     g_mutex_clear(&self->post_lock);
-    g_clear_object(&self->given);
+    gpu_contexts_clear(&self->contexts);
     tally_unref(self->tally);
     lost_metas_free(self->lost_metas);
     g_ptr_array_unref(self->sticky_names);

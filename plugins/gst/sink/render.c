@@ -51,18 +51,23 @@ static gboolean refuse_caps(GstGpudirectSink *self, GstCaps *caps)
     return FALSE;
 }
 
+static const struct gpu_vendor *gpu_vendor(const GstGpudirectSink *self)
+{
+    return self->gpu ? self->gpu->vendor : NULL;
+}
+
 /* What receivers learn of the stream: its caps, and on which GPU its frames lie, if on one. */
 static gboolean configure(GstGpudirectSink *self, const struct gpud_layout *layout,
                           const uint8_t *media, size_t size)
 {
-    gint ordinal = g_atomic_int_get(&self->opened_on);
-    gchar *place = ordinal >= 0 ? gpu_get_place(ordinal) : NULL;
+    gint number = g_atomic_int_get(&self->opened_on);
+    gchar *pci = number >= 0 ? gpu_get_pci(number) : NULL;
     uint8_t told[GPUD_MEDIA_MAX];
     struct gpud_error error;
 
     memcpy(told, media, size);
-    size_t told_size = place ? media_add_place(told, size, place) : size;
-    g_free(place);
+    size_t told_size = pci ? media_add_gpu(told, size, pci) : size;
+    g_free(pci);
     if (lender_configure(self->lender, layout, told, told_size, &error) == GPUD_OK)
         return TRUE;
     gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, &error, "The new format cannot be sent");
@@ -72,7 +77,7 @@ static gboolean configure(GstGpudirectSink *self, const struct gpud_layout *layo
 static gboolean sink_set_caps(GstBaseSink *base, GstCaps *caps)
 {
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
-    gboolean cuda = caps_are_cuda(caps);
+    const struct gpu_vendor *vendor = gpu_vendor_of_caps(caps);
     uint8_t media[GPUD_MEDIA_MAX];
     struct gpud_layout layout;
     GstVideoInfo info;
@@ -82,13 +87,13 @@ static gboolean sink_set_caps(GstBaseSink *base, GstCaps *caps)
     size_t media_size = media_from_caps(media, caps);
     if (media_size == 0)
         GST_WARNING_OBJECT(self, "too long to travel whole: %" GST_PTR_FORMAT, caps);
-    if (self->configured && cuda == (self->gpu != NULL) && media_size &&
+    if (self->configured && vendor == gpu_vendor(self) && media_size &&
         media_size == self->media_size && memcmp(media, self->media, media_size) == 0)
         return TRUE;
 
     gst_gpudirect_sink_reset_stream(self);
     self->info = self->slot_info = info;
-    if (!gst_gpudirect_sink_follow(self, cuda))
+    if (!gst_gpudirect_sink_follow(self, vendor))
         return FALSE;
     if (self->gpu)
         gpu_align_info(self->gpu, &self->slot_info);
@@ -122,7 +127,7 @@ static gboolean sink_propose_allocation(GstBaseSink *base, GstQuery *query)
     if (need_pool) {
         /* Slots exist for the current caps only; upstream may ask before it sends others. */
         gboolean current = self->configured && gst_video_info_is_equal(&info, &self->info) &&
-                           caps_are_cuda(caps) == (self->gpu != NULL);
+                           gpu_vendor_of_caps(caps) == gpu_vendor(self);
         GstBufferPool *pool = current ? new_pool(self, caps) : NULL;
         gsize size = current ? self->slot_info.size : info.size;
         gst_query_add_allocation_pool(query, pool, (guint)size, 0, 0);
@@ -183,7 +188,7 @@ static GstFlowReturn not_submitted(GstGpudirectSink *self, const struct gpud_err
     return GST_FLOW_ERROR;
 }
 
-/* Ordering streams through the CUDA driver takes as long as waking a receiver up. Elsewhere a
+/* Ordering queues through a GPU's driver takes as long as waking a receiver up. Elsewhere a
  * receiver that wakes up early, perhaps on the sender's own processor, is only in its way. */
 static void announce(GstGpudirectSink *self)
 {
@@ -216,8 +221,7 @@ static GstFlowReturn submit_slot(GstGpudirectSink *self, struct slot_memory *slo
     announce(self);
     describe(self, buffer, &info);
     gpud_frame_set_info(slot->frame, &info, NULL);
-    if (slot->store->kind->leaving)
-        slot->store->kind->leaving(slot);
+    slot->store->kind->leaving(slot);
     do {
         status = submit_slot_once(self, slot, mapped, &error);
         if (status != GPUD_OK)
@@ -246,18 +250,18 @@ static GstFlowReturn submit_wrapped(GstGpudirectSink *self, struct gpud_frame *f
     return flow == GST_FLOW_ERROR ? not_submitted(self, &error) : flow;
 }
 
-/* What is in the CPU's memory goes into a slot by the CPU where that is host memory, and on a CUDA
- * device, whose slots show pinned memory to it: to pin the buffer's own takes longer. Other devices
- * read the buffer themselves. */
+/* What is in the CPU's memory goes into a slot by the CPU, where that is host memory, and where the
+ * ring's device shows pinned memory for a slot: to pin the buffer's own takes longer. OpenCL
+ * devices read the buffer themselves. */
 static gboolean copies_itself(GstGpudirectSink *self)
 {
-    return !self->gpu && (lender_is_host(self->lender) || g_atomic_int_get(&self->opened_on) >= 0);
+    return !self->gpu && !self->reads_buffers;
 }
 
-static GstFlowReturn submit_cuda(GstGpudirectSink *self, GstBuffer *buffer)
+static GstFlowReturn submit_from_gpu(GstGpudirectSink *self, GstBuffer *buffer)
 {
     struct gpud_error error;
-    struct gpud_frame *frame = gpu_wrap_buffer(buffer, self->tally, &error);
+    struct gpud_frame *frame = self->gpu->vendor->wrap_buffer(buffer, self->tally, &error);
 
     return frame ? submit_wrapped(self, frame, buffer) : not_submitted(self, &error);
 }
@@ -268,7 +272,7 @@ static GstFlowReturn submit_foreign(GstGpudirectSink *self, GstBuffer *buffer)
     gboolean mapped; /* nobody else has the copy */
 
     if (self->gpu)
-        return submit_cuda(self, buffer);
+        return submit_from_gpu(self, buffer);
     if (gst_gpudirect_sink_may_pass(self, buffer) &&
         (frame = gst_gpudirect_sink_pass(self, buffer)))
         return submit_wrapped(self, frame, buffer);

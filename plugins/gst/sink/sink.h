@@ -47,8 +47,9 @@ struct _GstGpudirectSink {
 
     struct lender *lender;            /* from start to stop; changed under the object lock */
     struct gpud_device *host, *place; /* place: where the ring lies */
-    gint opened_on;                   /* atomic: N where the sender lives on cuda:N, else -1 */
-    GstObject *given;                 /* a GstCudaContext from outside; under the object lock */
+    gint opened_on;                   /* atomic: the GPU that the sender lies on, or -1 */
+    gboolean reads_buffers;           /* the ring's device reads what the CPU wrote by itself */
+    struct gpu_contexts contexts;     /* under the object lock */
     gint live;     /* atomic: upstream said so, or that it is not; -1: nothing yet */
     gint ending;   /* atomic: the application asked for an end that upstream has yet to send */
     gint unlocked; /* atomic: unlock() was called, unlock_stop() not yet */
@@ -128,9 +129,10 @@ void gst_gpudirect_sink_class_init_place(GstBaseSinkClass *klass);
 /* The device to begin with; g_free it. */
 gchar *gst_gpudirect_sink_choose_device(GstGpudirectSink *self);
 
-/* Pictures in CUDA memory, or in the CPU's, are about to come: sees to it that the sender lies
- * where they can be sent from, and sets self->gpu. FALSE: it cannot, and an error was posted. */
-gboolean gst_gpudirect_sink_follow(GstGpudirectSink *self, gboolean cuda);
+/* Pictures in memory of this vendor's GPUs, or (NULL) in the CPU's, are about to come: sees to it
+ * that the sender lies where they can be sent from, and sets self->gpu. FALSE: it cannot, and an
+ * error was posted. */
+gboolean gst_gpudirect_sink_follow(GstGpudirectSink *self, const struct gpu_vendor *vendor);
 
 /* --- render.c ----------------------------------------------------------------------------- */
 

@@ -76,7 +76,7 @@ static gboolean must_copy(GstGpudirectSrc *self)
     struct ledger *ledger = gst_gpudirect_pool_ledger(self->pool);
     gint limit = MAX(1, (gint)self->running.slots - 1);
 
-    /* Who asked for CUDA memory finds the strides in it; who takes anything may not. */
+    /* Who asked for a GPU's memory finds the strides in it; who takes anything may not. */
     if ((!self->gpu || self->follows) && !self->planes_default && !self->downstream_video_meta)
         return TRUE;
     return ledger_count(ledger) >= limit && !ledger_wait_below(ledger, limit, HOARD_PATIENCE);
@@ -117,7 +117,8 @@ GstFlowReturn gst_gpudirect_src_copy_picture(GstGpudirectSrc *self, GstBuffer *s
 
     if (flow != GST_FLOW_OK)
         return flow;
-    if (self->gpu ? gpu_copy_picture(&self->info, slot, *buffer) : copy_by_cpu(self, slot, *buffer))
+    if (self->gpu ? self->gpu->vendor->copy_picture(&self->info, slot, *buffer)
+                  : copy_by_cpu(self, slot, *buffer))
         return GST_FLOW_OK;
     gst_clear_buffer(buffer);
     return GST_FLOW_ERROR;

@@ -16,29 +16,30 @@
 
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
 
-/* Whether the device that was asked for leaves room for CUDA memory; *ordinal is -1 for auto. */
-static gboolean may_be_gpu(GstGpudirectSrc *self, gint *ordinal)
+static enum gpu_use get_use(GstGpudirectSrc *self, gint *number)
 {
     GST_OBJECT_LOCK(self);
-    gboolean is_auto = !self->settings.device || g_str_equal(self->settings.device, "auto");
-    *ordinal = gpu_ordinal_of_name(self->settings.device);
+    enum gpu_use use = gpu_use_of_device(self->settings.device, number);
     GST_OBJECT_UNLOCK(self);
-    return (is_auto || *ordinal >= 0) && gpu_supported();
+    return use;
+}
+
+static gint find_gpu(GstGpudirectSrc *self, const struct gpu_vendor *vendor)
+{
+    return gpu_find(vendor, GST_ELEMENT(self), GST_BASE_SRC_PAD(self), &self->contexts);
 }
 
 static gint choose_gpu(GstGpudirectSrc *self)
 {
-    gint ordinal;
+    gint number;
 
-    if (!may_be_gpu(self, &ordinal))
-        return -1;
-    if (ordinal >= 0)
-        return ordinal;
+    if (get_use(self, &number) != GPU_USE_ANY)
+        return number;
     GstCaps *caps = gst_pad_peer_query_caps(GST_BASE_SRC_PAD(self), NULL);
-    gboolean prefers_cuda = caps_are_cuda(caps);
+    const struct gpu_vendor *preferred = gpu_vendor_of_caps(caps);
     gst_caps_unref(caps);
-    self->follows = !prefers_cuda;
-    return prefers_cuda ? gpu_find(GST_ELEMENT(self), GST_BASE_SRC_PAD(self), &self->given) : -1;
+    self->follows = !preferred;
+    return preferred ? find_gpu(self, preferred) : -1;
 }
 
 gchar *gst_gpudirect_src_choose_device(GstGpudirectSrc *self, const struct input_ops *ops)
@@ -46,11 +47,11 @@ gchar *gst_gpudirect_src_choose_device(GstGpudirectSrc *self, const struct input
     self->follows = FALSE;
     self->moves = 0;
     /* A capture card's frames lie where its driver puts them. */
-    gint ordinal = ops->configure ? -1 : choose_gpu(self);
+    gint number = ops->configure ? -1 : choose_gpu(self);
 
-    g_atomic_int_set(&self->opened_on, ordinal);
-    if (ordinal >= 0)
-        return g_strdup_printf("cuda:%d", ordinal);
+    g_atomic_int_set(&self->opened_on, number);
+    if (number >= 0)
+        return gpu_get_name(number);
     GST_OBJECT_LOCK(self);
     gchar *device = g_strdup(self->settings.device);
     GST_OBJECT_UNLOCK(self);
@@ -59,37 +60,29 @@ gchar *gst_gpudirect_src_choose_device(GstGpudirectSrc *self, const struct input
 
 GstCaps *gst_gpudirect_src_offer(GstGpudirectSrc *self, GstCaps *caps)
 {
-    gint ordinal;
+    gint number;
+    enum gpu_use use = get_use(self, &number);
+
     g_mutex_lock(&self->input_lock);
-    gboolean running = self->input != NULL;
+    if (self->input) {
+        number = g_atomic_int_get(&self->opened_on);
+        use = number >= 0 ? GPU_USE_NAMED : GPU_USE_NONE;
+    }
     g_mutex_unlock(&self->input_lock);
-
-    gboolean cuda = running ? g_atomic_int_get(&self->opened_on) >= 0 : may_be_gpu(self, &ordinal);
-    return cuda ? caps : caps_without_cuda(caps);
-}
-
-/* NULL: single fields have no place in GStreamer's CUDA memory. */
-static GstCaps *with_cuda(const GstCaps *caps)
-{
-    if (caps_are_fields(caps))
-        return NULL;
-    GstCaps *cuda = gst_caps_copy(caps);
-
-    gst_caps_set_features(cuda, 0, gst_caps_features_new(CUDA_FEATURE, NULL));
-    return cuda;
+    return gpu_filter_caps(caps, use, number);
 }
 
 /* No GPU for GStreamer is no reason to stop: the core maps its frames for the CPU. */
 static struct gpu *get_gpu(GstGpudirectSrc *self)
 {
-    gint ordinal = g_atomic_int_get(&self->opened_on);
+    gint number = g_atomic_int_get(&self->opened_on);
     struct gpud_error error;
 
-    if (ordinal < 0)
+    if (number < 0)
         return NULL;
-    struct gpu *gpu = gpu_get(ordinal, &error);
+    struct gpu *gpu = gpu_get(number, &error);
     if (!gpu)
-        GST_WARNING_OBJECT(self, "no CUDA memory: %s", error.reason);
+        GST_WARNING_OBJECT(self, "no %s: %s", gpu_get_vendor(number)->memory, error.reason);
     return gpu;
 }
 
@@ -110,15 +103,15 @@ static gboolean downstream_takes(GstGpudirectSrc *self, GstCaps *caps)
 GstCaps *gst_gpudirect_src_agree(GstGpudirectSrc *self, GstCaps *caps, struct gpu **gpu)
 {
     struct gpu *found = get_gpu(self);
-    GstCaps *cuda = found ? with_cuda(caps) : NULL;
+    GstCaps *on_gpu = found ? gpu_caps_in_memory(caps, found->vendor) : NULL;
 
     *gpu = NULL;
-    if (cuda && downstream_takes(self, cuda)) {
+    if (on_gpu && downstream_takes(self, on_gpu)) {
         gst_caps_unref(caps);
         *gpu = found;
-        return cuda;
+        return on_gpu;
     }
-    gst_clear_caps(&cuda);
+    gst_clear_caps(&on_gpu);
     if (gst_pad_peer_query_accept_caps(GST_BASE_SRC_PAD(self), caps))
         return caps;
     gst_caps_unref(caps);
@@ -134,59 +127,60 @@ gboolean gst_gpudirect_src_may_follow(GstGpudirectSrc *self, const void *media, 
 {
     if (!self->follows || self->moves >= MOVES_MAX)
         return FALSE;
-    gchar *place = media_get_place(media, size);
-    gboolean may = place || g_atomic_int_get(&self->opened_on) >= 0;
-    g_free(place);
+    gchar *pci = media_get_gpu(media, size);
+    gboolean may = pci || g_atomic_int_get(&self->opened_on) >= 0;
+    g_free(pci);
     return may;
 }
 
-/* Who names CUDA memory among others has a GPU to work on; who takes anything has none. */
-static gboolean downstream_works_on(GstGpudirectSrc *self, gint ordinal)
+/* Who names a vendor's memory among others has a GPU to work on; who takes anything has none. */
+static gboolean downstream_works_on(GstGpudirectSrc *self, gint number)
 {
+    const struct gpu_vendor *vendor = gpu_get_vendor(number);
     GstCaps *caps = gst_pad_peer_query_caps(GST_BASE_SRC_PAD(self), NULL);
-    gboolean names_cuda = FALSE;
+    gboolean names_it = FALSE;
 
     for (guint i = 0; !gst_caps_is_any(caps) && i < gst_caps_get_size(caps); i++) {
         GstCapsFeatures *features = gst_caps_get_features(caps, i);
-        names_cuda |= !gst_caps_features_is_any(features) &&
-                      gst_caps_features_contains(features, CUDA_FEATURE);
+        names_it |= !gst_caps_features_is_any(features) &&
+                    gst_caps_features_contains(features, vendor->feature);
     }
     gst_caps_unref(caps);
-    return !names_cuda ||
-           gpu_find(GST_ELEMENT(self), GST_BASE_SRC_PAD(self), &self->given) == ordinal;
+    return !names_it || find_gpu(self, vendor) == number;
 }
 
 /* The GPU that the sender has its frames on, if downstream takes them there; else -1. */
-static gint find_place(GstGpudirectSrc *self, const struct src_format *format)
+static gint find_sender_gpu(GstGpudirectSrc *self, const struct src_format *format)
 {
     gsize size;
     const void *media = g_bytes_get_data(format->media, &size);
-    gchar *place = media_get_place(media, size), *reason = NULL;
-    gint ordinal = place ? gpu_of_place(place) : -1;
+    gchar *pci = media_get_gpu(media, size), *reason = NULL;
+    gint number = pci ? gpu_of_pci(pci) : -1;
     GstVideoInfo info;
 
-    g_free(place);
-    GstCaps *caps =
-        ordinal >= 0 ? media_to_caps(&format->layout, media, size, &info, &reason) : NULL;
-    GstCaps *cuda = caps ? with_cuda(caps) : NULL;
-    if (!cuda || !downstream_takes(self, cuda) || !downstream_works_on(self, ordinal))
-        ordinal = -1;
-    gst_clear_caps(&cuda);
+    g_free(pci);
+    GstCaps *caps = number >= 0 && gpu_get_vendor(number)->is_available()
+                        ? media_to_caps(&format->layout, media, size, &info, &reason)
+                        : NULL;
+    GstCaps *on_gpu = caps ? gpu_caps_in_memory(caps, gpu_get_vendor(number)) : NULL;
+    if (!on_gpu || !downstream_takes(self, on_gpu) || !downstream_works_on(self, number))
+        number = -1;
+    gst_clear_caps(&on_gpu);
     gst_clear_caps(&caps);
     g_free(reason);
-    return ordinal;
+    return number;
 }
 
-static gboolean move(GstGpudirectSrc *self, gint ordinal)
+static gboolean move(GstGpudirectSrc *self, gint number)
 {
-    gchar *device = ordinal < 0 ? g_strdup("host") : g_strdup_printf("cuda:%d", ordinal);
+    gchar *device = number < 0 ? g_strdup("host") : gpu_get_name(number);
     struct gpud_error error;
     gboolean moved = gst_gpudirect_src_reopen(self, device, &error);
 
     self->moves++;
     if (moved) {
         GST_INFO_OBJECT(self, "device=auto: frames arrive on %s, for the sender's sake", device);
-        g_atomic_int_set(&self->opened_on, ordinal);
+        g_atomic_int_set(&self->opened_on, number);
         self->linked = FALSE;
         self->waiting_since = 0;
     } else {
@@ -202,8 +196,8 @@ gboolean gst_gpudirect_src_follow(GstGpudirectSrc *self, const struct src_format
 {
     if (!self->follows || self->moves >= MOVES_MAX)
         return FALSE;
-    gint ordinal = find_place(self, format);
-    return ordinal != g_atomic_int_get(&self->opened_on) && move(self, ordinal);
+    gint number = find_sender_gpu(self, format);
+    return number != g_atomic_int_get(&self->opened_on) && move(self, number);
 }
 
 gboolean gst_gpudirect_src_retreat(GstGpudirectSrc *self)
@@ -212,43 +206,42 @@ gboolean gst_gpudirect_src_retreat(GstGpudirectSrc *self)
            move(self, -1);
 }
 
-const gchar *gst_gpudirect_src_advice(GstGpudirectSrc *self, const GstCaps *caps)
+gchar *gst_gpudirect_src_advice(GstGpudirectSrc *self, const GstCaps *caps)
 {
-    GstCaps *cuda = with_cuda(caps);
-    gboolean only_cuda = cuda && gst_pad_peer_query_accept_caps(GST_BASE_SRC_PAD(self), cuda);
-
-    gst_clear_caps(&cuda);
-    return only_cuda ? "they want CUDA memory: set gpudirectsrc's property device to cuda:N"
-                     : "put a videoconvert after gpudirectsrc";
+    for (guint i = 0; gpu_vendors[i]; i++) {
+        GstCaps *on_gpu = gpu_caps_in_memory(caps, gpu_vendors[i]);
+        gboolean wanted = on_gpu && gst_pad_peer_query_accept_caps(GST_BASE_SRC_PAD(self), on_gpu);
+        gst_clear_caps(&on_gpu);
+        if (wanted)
+            return g_strdup_printf("they want %s: set gpudirectsrc's property device to %sN",
+                                   gpu_vendors[i]->memory, gpu_vendors[i]->prefix);
+    }
+    return g_strdup("put a videoconvert after gpudirectsrc");
 }
 
 gboolean gst_gpudirect_src_share_context(GstGpudirectSrc *self, GstQuery *query)
 {
-    gint ordinal;
+    gint number;
+    enum gpu_use use = get_use(self, &number);
 
-    if (!may_be_gpu(self, &ordinal))
-        return FALSE;
-    if (ordinal < 0)
-        ordinal = MAX(0, g_atomic_int_get(&self->opened_on));
-    return gpu_answer_query(GST_ELEMENT(self), query, ordinal, &self->given);
+    return gpu_answer_query(GST_ELEMENT(self), query, use, number,
+                            g_atomic_int_get(&self->opened_on), &self->contexts);
 }
 
 static void src_set_context(GstElement *element, GstContext *context)
 {
     GstElementClass *parent = g_type_class_peek(GST_TYPE_PUSH_SRC);
 
-    gpu_take_context(element, context, &GST_GPUDIRECT_SRC(element)->given);
+    gpu_take_context(element, context, &GST_GPUDIRECT_SRC(element)->contexts);
     parent->set_context(element, context);
 }
 
 void gst_gpudirect_src_class_init_place(GstElementClass *klass)
 {
-    gchar *text = g_strconcat(SLOT_VIDEO_CAPS, gpu_template_caps, NULL);
-    GstCaps *caps = gst_caps_from_string(text);
+    GstCaps *caps = gpu_template_caps();
 
     gst_element_class_add_pad_template(
         klass, gst_pad_template_new("src", GST_PAD_SRC, GST_PAD_ALWAYS, caps));
     gst_caps_unref(caps);
-    g_free(text);
     klass->set_context = src_set_context;
 }

@@ -433,7 +433,7 @@ static void finalize(GObject *object)
     g_mutex_clear(&self->input_lock);
     g_mutex_clear(&self->pause_lock);
     g_cond_clear(&self->pause_cond);
-    g_clear_object(&self->given);
+    gpu_contexts_clear(&self->contexts);
     tally_unref(self->tally);
     lost_metas_free(self->lost_metas);
     g_ptr_array_unref(self->sticky_names);

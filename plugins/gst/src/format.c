@@ -32,11 +32,14 @@ GstFlowReturn gst_gpudirect_src_take_format(GstGpudirectSrc *self, const struct 
     gboolean taken = agreed && gst_gpudirect_src_set_format(self, caps, &format->layout) &&
                      gst_base_src_set_caps(GST_BASE_SRC(self), caps) &&
                      gst_base_src_negotiate(GST_BASE_SRC(self));
-    if (!taken && !g_atomic_int_get(&self->flushing))
-        GST_ELEMENT_ERROR(self, CORE, NEGOTIATION,
-                          ("The elements downstream do not take what the sender sends: %s.",
-                           gst_gpudirect_src_advice(self, caps)),
-                          ("%" GST_PTR_FORMAT, caps));
+    if (!taken && !g_atomic_int_get(&self->flushing)) {
+        gchar *advice = gst_gpudirect_src_advice(self, caps);
+        GST_ELEMENT_ERROR(
+            self, CORE, NEGOTIATION,
+            ("The elements downstream do not take what the sender sends: %s.", advice),
+            ("%" GST_PTR_FORMAT, caps));
+        g_free(advice);
+    }
     gst_clear_caps(&agreed);
     gst_caps_unref(caps);
     return taken                               ? GST_FLOW_OK

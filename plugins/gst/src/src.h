@@ -102,8 +102,8 @@ struct _GstGpudirectSrc {
     gboolean interrupted;   /* under input_lock: acquire shall come back, and wait no more */
     gchar *opened;          /* under input_lock: the device that it was opened on */
 
-    gint opened_on;   /* atomic: N where frames arrive on cuda:N, else -1 */
-    GstObject *given; /* a GstCudaContext from outside; under the object lock */
+    gint opened_on;               /* atomic: the GPU that frames arrive on, or -1 */
+    struct gpu_contexts contexts; /* under the object lock */
 
     gint monotonic; /* atomic: the pipeline's clock is CLOCK_MONOTONIC */
     gint resumed;   /* atomic: PLAYING anew, which create() has not seen yet */
@@ -163,8 +163,8 @@ struct src_options gst_gpudirect_src_get_options(GstGpudirectSrc *self);
 
 /* --- device.c ----------------------------------------------------------------------------- */
 
-/* Why downstream may have refused these caps, and what to do. */
-const gchar *gst_gpudirect_src_advice(GstGpudirectSrc *self, const GstCaps *caps);
+/* Why downstream may have refused these caps, and what to do; g_free it. */
+gchar *gst_gpudirect_src_advice(GstGpudirectSrc *self, const GstCaps *caps);
 
 void gst_gpudirect_src_class_init_place(GstElementClass *klass);
 
@@ -187,8 +187,8 @@ gboolean gst_gpudirect_src_retreat(GstGpudirectSrc *self);
 /* What of the pad's caps the device can give. Takes the caps. */
 GstCaps *gst_gpudirect_src_offer(GstGpudirectSrc *self, GstCaps *caps);
 
-/* The sender's caps as downstream takes them: of CUDA memory, in which case *gpu is set, or as they
- * are. Takes the caps. NULL: downstream does not take them. */
+/* The sender's caps as downstream takes them: of a GPU's memory, in which case *gpu is set, or as
+ * they are. Takes the caps. NULL: downstream does not take them. */
 GstCaps *gst_gpudirect_src_agree(GstGpudirectSrc *self, GstCaps *caps, struct gpu **gpu);
 
 /* --- create.c ----------------------------------------------------------------------------- */

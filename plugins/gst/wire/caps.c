@@ -234,7 +234,7 @@ gboolean planes_are_default(const struct video_planes *planes, const GstVideoInf
     return TRUE;
 }
 
-/* --- media bytes: "GPDC", u8 version, the caps' structure, and maybe that of a place ------- */
+/* --- media bytes: "GPDC", u8 version, the caps' structure, and maybe that of a GPU --------- */
 
 static const uint8_t media_magic[4] = {'G', 'P', 'D', 'C'};
 #define MEDIA_VERSION 1
@@ -252,10 +252,10 @@ size_t media_from_caps(uint8_t media[GPUD_MEDIA_MAX], const GstCaps *caps)
 #define PLACE_NAME "place"
 #define PLACE_GPU "gpu"
 
-size_t media_add_place(uint8_t media[GPUD_MEDIA_MAX], size_t size, const gchar *place)
+size_t media_add_gpu(uint8_t media[GPUD_MEDIA_MAX], size_t size, const gchar *pci)
 {
     struct pack pack = {.data = media, .size = GPUD_MEDIA_MAX, .used = size};
-    GstStructure *structure = gst_structure_new(PLACE_NAME, PLACE_GPU, G_TYPE_STRING, place, NULL);
+    GstStructure *structure = gst_structure_new(PLACE_NAME, PLACE_GPU, G_TYPE_STRING, pci, NULL);
 
     if (size > 0)
         pack_structure(&pack, structure, NULL);
@@ -263,11 +263,11 @@ size_t media_add_place(uint8_t media[GPUD_MEDIA_MAX], size_t size, const gchar *
     return pack.full ? size : pack.used;
 }
 
-gchar *media_get_place(const void *media, size_t size)
+gchar *media_get_gpu(const void *media, size_t size)
 {
     struct unpack unpack = {.data = media, .left = size};
     const uint8_t *magic = unpack_bytes(&unpack, sizeof(media_magic));
-    gchar *place = NULL;
+    gchar *pci = NULL;
 
     if (!magic || memcmp(magic, media_magic, sizeof(media_magic)) != 0 ||
         unpack_u8(&unpack) != MEDIA_VERSION)
@@ -275,10 +275,10 @@ gchar *media_get_place(const void *media, size_t size)
     GstStructure *caps = unpack_structure(&unpack);
     GstStructure *structure = caps && unpack.left > 0 ? unpack_structure(&unpack) : NULL;
     if (structure && gst_structure_has_name(structure, PLACE_NAME))
-        place = g_strdup(gst_structure_get_string(structure, PLACE_GPU));
+        pci = g_strdup(gst_structure_get_string(structure, PLACE_GPU));
     g_clear_pointer(&structure, gst_structure_free);
     g_clear_pointer(&caps, gst_structure_free);
-    return place;
+    return pci;
 }
 
 static GstCaps *caps_from_layout(const struct gpud_layout *layout)

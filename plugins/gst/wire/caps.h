@@ -22,8 +22,6 @@
 #define SLOT_VIDEO_CAPS                                                                 \
     "video/x-raw" SLOT_VIDEO_FIELDS "; video/x-raw(" GST_CAPS_FEATURE_FORMAT_INTERLACED \
     ")" SLOT_VIDEO_FIELDS ", interlace-mode = (string) alternate"
-/* And in CUDA memory. */
-#define SLOT_CUDA_CAPS "video/x-raw(memory:CUDAMemory)" SLOT_VIDEO_FIELDS
 G_STATIC_ASSERT(GPUD_DIMENSION_MAX == 32768);
 
 /* Where the planes of a frame lie, in GstVideoMeta's terms. */
@@ -72,12 +70,12 @@ gboolean planes_are_default(const struct video_planes *planes, const GstVideoInf
 /* The caps as media bytes; returns how many, or 0 when they do not fit. */
 size_t media_from_caps(uint8_t media[GPUD_MEDIA_MAX], const GstCaps *caps);
 
-/* Adds to the media bytes on which GPU the frames lie (gpu_get_place()). Returns how many bytes
+/* Adds to the media bytes on which GPU the frames lie (gpu_get_pci()). Returns how many bytes
  * there are then: as many as before, if it does not fit. */
-size_t media_add_place(uint8_t media[GPUD_MEDIA_MAX], size_t size, const gchar *place);
+size_t media_add_gpu(uint8_t media[GPUD_MEDIA_MAX], size_t size, const gchar *pci);
 
 /* That, or NULL where a sender does not say; g_free it. */
-gchar *media_get_place(const void *media, size_t size);
+gchar *media_get_gpu(const void *media, size_t size);
 
 /* The caps, and their info, of a stream from its layout and media bytes, both from the peer. Bytes
  * that this plugin did not write (a sender that is no GStreamer element) are ignored, and the

@@ -5,7 +5,7 @@
  *
  * The pointer is wrapped anew for each picture, because the end of the wrapping is the one sign by
  * which the core says that its copy is done and the buffer may go back to its pool. */
-#include "memory/cuda/series.h"
+#include "memory/cuda/cuda.h"
 #include "wire/caps.h"
 
 struct mapped {
@@ -43,6 +43,20 @@ static GstCudaMemory *memory_of(GstBuffer *buffer, struct gpud_error *error)
     return NULL;
 }
 
+static struct gpu *get_gpu(const GstCudaMemory *memory, struct gpud_error *error)
+{
+    guint ordinal = 0;
+
+    g_object_get(memory->context, "cuda-device-id", &ordinal, NULL);
+    gchar *name = g_strdup_printf("cuda:%u", ordinal);
+    gint number = gpu_of_name(name);
+    g_free(name);
+    if (number >= 0)
+        return gpu_get(number, error);
+    refuse(error, "GPU %u is one more than can be counted", ordinal);
+    return NULL;
+}
+
 static struct gpud_frame *wrap(struct gpu *gpu, struct mapped *mapped,
                                const struct gpud_layout *layout, struct gpud_error *error)
 {
@@ -60,24 +74,23 @@ static struct gpud_frame *wrap(struct gpu *gpu, struct mapped *mapped,
     return frame;
 }
 
-struct gpud_frame *gpu_wrap_buffer(GstBuffer *buffer, struct tally *tally, struct gpud_error *error)
+struct gpud_frame *cuda_wrap_buffer(GstBuffer *buffer, struct tally *tally,
+                                    struct gpud_error *error)
 {
     GstCudaMemory *memory = memory_of(buffer, error);
     struct mapped *mapped;
     struct gpud_layout layout;
     CUstream stream;
-    guint ordinal = 0;
 
     if (!memory)
         return NULL;
-    g_object_get(memory->context, "cuda-device-id", &ordinal, NULL);
-    struct gpu *gpu = gpu_get((gint)ordinal, error);
+    struct gpu *gpu = get_gpu(memory, error);
     if (!gpu)
         return NULL;
     mapped = g_new0(struct mapped, 1);
     if (!gst_buffer_map(buffer, &mapped->map, GST_MAP_READ | GST_MAP_CUDA)) {
         g_free(mapped);
-        refuse(error, "a buffer in the memory of GPU %u cannot be mapped", ordinal);
+        refuse(error, "a buffer in the memory of GPU %d cannot be mapped", gpu->ordinal);
         return NULL;
     }
     mapped->buffer = gst_buffer_ref(buffer);

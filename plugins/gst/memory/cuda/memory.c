@@ -1,14 +1,14 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A slot as a GstCudaMemory: what is special about one series of GStreamer is in series.h.
+/* A slot as a GstCudaMemory: what is special about one series of GStreamer is in cuda.h.
  *
  * Mapped with GST_MAP_CUDA it shows the device pointer, after the queue on which its users find
  * each other was made to wait for the bytes; nobody's CPU waits. Mapped without, the core shows it
  * to the CPU. When the frame leaves, that queue is what the next owner has to wait for. A buffer
  * that passes unmapped costs nothing. */
 #include "context.h"
-#include "memory/cuda/series.h"
+#include "memory/cuda/cuda.h"
 
 #include <string.h>
 
@@ -219,7 +219,7 @@ static GstMemory *cuda_copy(GstMemory *memory, gssize offset, gssize size)
     return NULL;
 }
 
-gboolean gpu_copy_picture(const GstVideoInfo *info, GstBuffer *from, GstBuffer *to)
+gboolean cuda_copy_picture(const GstVideoInfo *info, GstBuffer *from, GstBuffer *to)
 {
     struct slot_memory *slot = slot_memory_of(gst_buffer_peek_memory(from, 0));
     CUDA_MEMCPY2D copies[GPUD_PLANES_MAX];
@@ -280,17 +280,12 @@ static GstAllocator *cuda_new_allocator(void)
     return g_object_new(gst_gpudirect_cuda_allocator_get_type(), NULL);
 }
 
-static const struct slot_kind cuda_slot_kind = {
+const struct slot_kind cuda_slot_kind = {
     .new_allocator = cuda_new_allocator,
     .new_memory = cuda_new_memory,
     .arrived = cuda_arrived,
     .leaving = cuda_leaving,
 };
-
-const struct slot_kind *gpu_slot_kind(void)
-{
-    return &cuda_slot_kind;
-}
 
 static void gst_gpudirect_cuda_allocator_class_init(GstGpudirectCudaAllocatorClass *klass)
 {

@@ -4,7 +4,7 @@
 /* The pool of slots as a GstCudaBufferPool: cudaupload, cudaconvertscale and the others drop any
  * pool that is none, or that is of another GstCudaContext than theirs. Nothing of the parent's is
  * used but its type and its field `context`. */
-#include "memory/cuda/series.h"
+#include "memory/cuda/cuda.h"
 #include "memory/pool.h"
 
 typedef struct {
@@ -16,7 +16,7 @@ typedef GstCudaBufferPoolClass GstGpudirectCudaPoolClass;
 GType gst_gpudirect_cuda_pool_get_type(void);
 G_DEFINE_TYPE(GstGpudirectCudaPool, gst_gpudirect_cuda_pool, GST_TYPE_CUDA_BUFFER_POOL)
 
-struct slot_pool *gpu_pool_get_slots(GstBufferPool *pool)
+static struct slot_pool *slots_of(GstBufferPool *pool)
 {
     return &((GstGpudirectCudaPool *)pool)->slots;
 }
@@ -24,23 +24,23 @@ struct slot_pool *gpu_pool_get_slots(GstBufferPool *pool)
 static GstFlowReturn acquire_buffer(GstBufferPool *pool, GstBuffer **buffer,
                                     GstBufferPoolAcquireParams *params)
 {
-    return slot_pool_acquire(gpu_pool_get_slots(pool), buffer, params);
+    return slot_pool_acquire(slots_of(pool), buffer, params);
 }
 
 static void release_buffer(GstBufferPool *pool, GstBuffer *buffer)
 {
-    slot_pool_release(gpu_pool_get_slots(pool), buffer);
+    slot_pool_release(slots_of(pool), buffer);
 }
 
 static gboolean start(GstBufferPool *pool)
 {
-    slot_pool_start(gpu_pool_get_slots(pool));
+    slot_pool_start(slots_of(pool));
     return TRUE;
 }
 
 static gboolean stop(GstBufferPool *pool)
 {
-    slot_pool_stop(gpu_pool_get_slots(pool));
+    slot_pool_stop(slots_of(pool));
     return TRUE;
 }
 
@@ -48,7 +48,7 @@ static gboolean stop(GstBufferPool *pool)
  * allocate memory to find a size of its own, so the one above it is called. */
 static gboolean set_config(GstBufferPool *pool, GstStructure *config)
 {
-    struct slot_pool *slots = gpu_pool_get_slots(pool);
+    struct slot_pool *slots = slots_of(pool);
     GstBufferPoolClass *base = g_type_class_peek(GST_TYPE_BUFFER_POOL);
     guint min, max;
     GstCaps *caps;
@@ -63,7 +63,7 @@ static gboolean set_config(GstBufferPool *pool, GstStructure *config)
 
 static void finalize(GObject *object)
 {
-    slot_pool_clear(gpu_pool_get_slots(GST_BUFFER_POOL(object)));
+    slot_pool_clear(slots_of(GST_BUFFER_POOL(object)));
     G_OBJECT_CLASS(gst_gpudirect_cuda_pool_parent_class)->finalize(object);
 }
 
@@ -84,7 +84,7 @@ static void gst_gpudirect_cuda_pool_init(GstGpudirectCudaPool *self)
 {
 }
 
-GstBufferPool *gpu_pool_new(const struct slot_pool_params *params)
+GstBufferPool *cuda_new_pool(const struct slot_pool_params *params)
 {
     GstGpudirectCudaPool *self = g_object_new(gst_gpudirect_cuda_pool_get_type(), NULL);
 

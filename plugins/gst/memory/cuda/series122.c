@@ -4,7 +4,7 @@
 /* GstCudaMemory in GStreamer 1.22, which cannot wrap a pointer: the structure is public, and is
  * filled here. Its private part stays NULL: only the methods of GstCudaAllocator look at that, and
  * memory.c replaces all of them. */
-#include "memory/cuda/series.h"
+#include "memory/cuda/cuda.h"
 
 const gboolean cuda_series_orders_early = FALSE;
 

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* GstCudaMemory in GStreamer 1.24 and later, which wraps pointers and gives memories a stream. */
-#include "memory/cuda/series.h"
+#include "memory/cuda/cuda.h"
 
 const gboolean cuda_series_orders_early = TRUE;
 

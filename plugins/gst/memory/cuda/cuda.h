@@ -13,16 +13,27 @@
  *
  * 1.24 gave memories a GstCudaStream. An element works on that one, or waits for it where the
  * memory is flagged NEED_SYNC. So a frame is ordered on its memory's stream. */
-#ifndef GPUD_GST_MEMORY_CUDA_SERIES_H
-#define GPUD_GST_MEMORY_CUDA_SERIES_H
+#ifndef GPUD_GST_MEMORY_CUDA_CUDA_H
+#define GPUD_GST_MEMORY_CUDA_CUDA_H
 
 #include "memory/gpu.h"
+#include "memory/pool.h"
 
 #include <gst/cuda/gstcudabufferpool.h>
 #include <gst/cuda/gstcudacontext.h>
 #include <gst/cuda/gstcudaloader.h>
 #include <gst/cuda/gstcudamemory.h>
 #include <gst/cuda/gstcudautils.h>
+
+/* --- what the vendor's entry (vendor.c) is made of ------------------------------------------ */
+
+extern const struct slot_kind cuda_slot_kind;                        /* memory.c */
+GstBufferPool *cuda_new_pool(const struct slot_pool_params *params); /* pool.c */
+struct gpud_frame *cuda_wrap_buffer(GstBuffer *buffer, struct tally *tally,
+                                    struct gpud_error *error);                        /* frame.c */
+gboolean cuda_copy_picture(const GstVideoInfo *info, GstBuffer *from, GstBuffer *to); /* memory.c */
+
+/* --- the series --------------------------------------------------------------------------- */
 
 /* Whether a frame must be ordered when it comes into a memory, because elements ask for the
  * memory's stream without mapping it; else it is done when somebody maps it. */

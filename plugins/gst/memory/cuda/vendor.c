@@ -1,0 +1,88 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* NVIDIA's GPUs as GStreamer's CUDA elements know them: the entry in the list of vendors. */
+#include "memory/cuda/cuda.h"
+
+/* A stride that serves as the pitch of a texture on every GPU, should the driver not say. */
+#define STRIDE_ALIGN 32
+
+/* A library that is not there will not come while the process runs, and looking costs time. */
+static gboolean cuda_is_available(void)
+{
+    static gsize answer;
+
+    if (g_once_init_enter(&answer)) {
+        gboolean loaded = gst_cuda_load_library();
+        if (loaded)
+            gst_cuda_memory_init_once();
+        g_once_init_leave(&answer, loaded ? 1 : 2);
+    }
+    return answer == 1;
+}
+
+/* Never freed: that would switch off the access between GPUs that the core may be using in the same
+ * primary contexts. */
+static GstObject *cuda_wrap_context(const struct gpu *gpu, struct gpud_error *error)
+{
+    GstCudaContext *context = NULL;
+    CUdevice device;
+
+    if (CuDeviceGet(&device, gpu->ordinal) == CUDA_SUCCESS)
+        context = gst_cuda_context_new_wrapped(gpud_device_get_native(gpu->device), device);
+    if (context)
+        return GST_OBJECT(context);
+    *error = (struct gpud_error){.status = GPUD_NO_DEVICE};
+    g_snprintf(error->reason, sizeof(error->reason),
+               "GStreamer's CUDA library cannot use GPU %d: look at GST_DEBUG=cuda*:5",
+               gpu->ordinal);
+    return NULL;
+}
+
+static GstObject *cuda_read_context(GstElement *element, GstContext *context)
+{
+    GstCudaContext *found = NULL;
+
+    gst_cuda_handle_set_context(element, context, -1, &found);
+    return (GstObject *)found;
+}
+
+static gint cuda_get_ordinal(GstObject *context)
+{
+    guint ordinal = 0;
+
+    g_object_get(context, "cuda-device-id", &ordinal, NULL);
+    return (gint)ordinal;
+}
+
+static gboolean cuda_answer_query(GstElement *element, GstQuery *query, GstObject *context)
+{
+    return gst_cuda_handle_context_query(element, query, (GstCudaContext *)context);
+}
+
+static gint cuda_get_stride_align(const struct gpu *gpu)
+{
+    gint said = gst_cuda_context_get_texture_alignment((GstCudaContext *)gpu->context);
+
+    return MAX(said, STRIDE_ALIGN);
+}
+
+const struct gpu_vendor gpu_vendor_cuda = {
+    .feature = "memory:CUDAMemory",
+    .prefix = "cuda:",
+    .context_type = GST_CUDA_CONTEXT_TYPE,
+    .memory = "CUDA memory",
+    .maker = "NVIDIA",
+    .driver = "NVIDIA's driver (libcuda.so.1)",
+    .download = "cudadownload",
+    .slot_kind = &cuda_slot_kind,
+    .is_available = cuda_is_available,
+    .wrap_context = cuda_wrap_context,
+    .read_context = cuda_read_context,
+    .get_ordinal = cuda_get_ordinal,
+    .answer_query = cuda_answer_query,
+    .get_stride_align = cuda_get_stride_align,
+    .new_pool = cuda_new_pool,
+    .wrap_buffer = cuda_wrap_buffer,
+    .copy_picture = cuda_copy_picture,
+};
