@@ -8,38 +8,38 @@
 
 #include <glib.h>
 
-struct tally {
+struct counters {
     gatomicrefcount references;
     guint64 copies_cpu, copies_gpu; /* of whole pictures */
     guint64 waits_device;           /* a thread waited until a GPU was done */
 };
 
-static inline struct tally *tally_new(void)
+static inline struct counters *counters_new(void)
 {
-    struct tally *tally = g_new0(struct tally, 1);
+    struct counters *counters = g_new0(struct counters, 1);
 
-    g_atomic_ref_count_init(&tally->references);
-    return tally;
+    g_atomic_ref_count_init(&counters->references);
+    return counters;
 }
 
-static inline struct tally *tally_ref(struct tally *tally)
+static inline struct counters *counters_ref(struct counters *counters)
 {
-    g_atomic_ref_count_inc(&tally->references);
-    return tally;
+    g_atomic_ref_count_inc(&counters->references);
+    return counters;
 }
 
-static inline void tally_unref(struct tally *tally)
+static inline void counters_unref(struct counters *counters)
 {
-    if (tally && g_atomic_ref_count_dec(&tally->references))
-        g_free(tally);
+    if (counters && g_atomic_ref_count_dec(&counters->references))
+        g_free(counters);
 }
 
-static inline void tally_count(guint64 *counter)
+static inline void counter_add(guint64 *counter)
 {
     __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
 }
 
-static inline guint64 tally_read(const guint64 *counter)
+static inline guint64 counter_read(const guint64 *counter)
 {
     return __atomic_load_n(counter, __ATOMIC_RELAXED);
 }

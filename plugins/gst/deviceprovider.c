@@ -13,7 +13,7 @@
 #include <string.h>
 
 /* A sender that says nothing by then is listed without its caps. */
-#define PATIENCE GPUD_SEC
+#define ANSWER_TIMEOUT GPUD_SEC
 #define PERIOD G_TIME_SPAN_SECOND
 
 /* --- one device --------------------------------------------------------------------------- */
@@ -149,7 +149,7 @@ static GstDevice *channel_device(const struct channel *channel)
 static GList *probe(GstDeviceProvider *provider)
 {
     GList *list = probe_cards(NULL);
-    GPtrArray *channels = channels_ask(PATIENCE);
+    GPtrArray *channels = channels_ask(ANSWER_TIMEOUT);
 
     for (guint i = 0; i < channels->len; i++)
         list = g_list_append(list, channel_device(channels->pdata[i]));
@@ -202,7 +202,7 @@ static gboolean is_listed(const GPtrArray *channels, const gchar *address)
 
 static void follow_channels(GstGpudirectDeviceProvider *self)
 {
-    GPtrArray *channels = channels_ask(PATIENCE);
+    GPtrArray *channels = channels_ask(ANSWER_TIMEOUT);
     GHashTableIter known;
     gpointer address, device;
 

@@ -67,15 +67,15 @@ static void check_placed(const struct time_map *map, guint seed)
         if (!GST_CLOCK_TIME_IS_VALID(running))
             continue;
         GstClockTime duration = wire_time(said[i / COUNT]), before = last;
-        last = timeline_place(&line, time_map_apply(map, running), duration, (seed & 1) != 0);
+        last = timeline_stamp(&line, time_map_apply(map, running), duration, (seed & 1) != 0);
         CHECK(is_time(last) && last >= before,
               "%" G_GUINT64_FORMAT " shifted by %" G_GINT64_FORMAT " is put at %" G_GUINT64_FORMAT
               " behind %" G_GUINT64_FORMAT,
               running, map->shift, last, before);
-        GstClockTime gap = timeline_place_gap(&line, time_map_apply(map, running), TRUE);
+        GstClockTime gap = timeline_stamp_gap(&line, time_map_apply(map, running), TRUE);
         CHECK(gap >= before && gap <= last, "a gap before the frame at %" G_GUINT64_FORMAT, gap);
         if (seed % 3 == 0)
-            last = timeline_place_gap(&line, time_map_apply(map, running), FALSE);
+            last = timeline_stamp_gap(&line, time_map_apply(map, running), FALSE);
     }
 }
 
@@ -92,7 +92,7 @@ static void check_segments(const struct time_map *map, gboolean monotonic)
         if (!decode(EVENT_SEGMENT, monotonic, 5, words, 3, &event))
             continue;
         gint64 mapped = time_map_apply(map, event.time);
-        GstClockTime first = timeline_place(&line, mapped, GST_CLOCK_TIME_NONE, FALSE);
+        GstClockTime first = timeline_stamp(&line, mapped, GST_CLOCK_TIME_NONE, FALSE);
         timeline_segment(&line, mapped, event.stream_time, event.rate, &segment);
         CHECK(segment.start <= first && is_time(segment.base) && is_time(segment.position) &&
                   is_time(segment.time),
@@ -165,7 +165,7 @@ static void events_of_forged_times(void)
 
 static GstClockTime place(struct timeline *line, gint64 at, gboolean live)
 {
-    return timeline_place(line, at, 40 * GST_MSECOND, live);
+    return timeline_stamp(line, at, 40 * GST_MSECOND, live);
 }
 
 static void honest_segments(void)

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* Numbers are the vendor's place in the list times this, plus the ordinal. */
+/* A number is the vendor's index in the list times this, plus the ordinal. */
 #define GPUS_MAX 64
 
 static gint vendor_index(const struct gpu_vendor *vendor)

@@ -65,7 +65,7 @@ struct gpu_vendor {
     /* A frame in a buffer's own memory, from which the core copies; it holds the buffer until that
      * is done. Ordered after what the GPU has still to do for the buffer. NULL with *error filled:
      * there is no way from there. */
-    struct gpud_frame *(*wrap_buffer)(GstBuffer *buffer, struct tally *tally,
+    struct gpud_frame *(*wrap_buffer)(GstBuffer *buffer, struct counters *counters,
                                       struct gpud_error *error);
 
     /* Copies a picture from one slot, or extra memory, to another, in the GPU's own time. */
@@ -83,7 +83,8 @@ const struct gpu_vendor *gpu_vendor_of_caps(const GstCaps *caps);
 /* Any video in memory of the CPU or of a vendor in the list. */
 GstCaps *gpu_template_caps(void);
 
-/* The caps in memory of this vendor. NULL: single fields have no place in memory of GPUs. */
+/* The caps in memory of this vendor. NULL: they are of single fields, which GStreamer does not put
+ * into memory of GPUs. */
 GstCaps *gpu_caps_in_memory(const GstCaps *caps, const struct gpu_vendor *vendor);
 
 /* What an element may do with GPUs, by its property `device`. */

@@ -103,8 +103,8 @@ static void put_frame(struct slot_memory *self, struct gpud_frame *frame)
     GstMemory *memory = self->memory;
 
     self->frame = frame;
-    self->filled = !self->store->lender && !self->extra;
-    if (self->store->lender)
+    self->filled = !self->store->sender && !self->extra;
+    if (self->store->sender)
         GST_MINI_OBJECT_FLAG_UNSET(memory, GST_MEMORY_FLAG_READONLY);
     /* Somebody may have narrowed it: gst_buffer_resize() works on the memory. */
     memory->offset = 0;
@@ -114,7 +114,7 @@ static void put_frame(struct slot_memory *self, struct gpud_frame *frame)
 
 void slot_memory_attach(struct slot_memory *self, struct gpud_frame *frame)
 {
-    ledger_take(self->store->ledger);
+    outstanding_add(self->store->outstanding);
     put_frame(self, frame);
 }
 
@@ -128,10 +128,10 @@ struct gpud_frame *slot_memory_detach(struct slot_memory *self)
 void slot_store_give_back(struct slot_store *store, struct gpud_frame *frame)
 {
     gpud_frame_release(&frame);
-    ledger_give(store->ledger);
+    outstanding_remove(store->outstanding);
 }
 
-/* Idle extra memory that is kept: more than anybody has out in a steady stream. */
+/* Idle extra memory that is kept: more than a pipeline that runs well ever has out. */
 #define EXTRAS_MAX 16
 
 /* The frame stays in it, with whatever a GPU has still to do there. FALSE: it is to be freed. */
@@ -145,13 +145,13 @@ static gboolean keep_extra(struct slot_store *store, struct slot_memory *self)
     return kept;
 }
 
-/* The last reference is gone. The memory is parked before its frame goes back, so that it is found
- * when the same slot comes again, which may be at once and in another thread. */
+/* The last reference is gone. The memory is kept as idle before its frame goes back, so that it is
+ * there when the same slot comes again, which may be at once and in another thread. */
 static gboolean slot_dispose(GstMiniObject *object)
 {
     GstMemory *memory = (GstMemory *)object;
     struct slot_memory *self = slot_memory_of(memory);
-    gboolean parked = FALSE;
+    gboolean kept = FALSE;
 
     if (self->extra && keep_extra(self->store, self))
         return FALSE;
@@ -160,11 +160,11 @@ static gboolean slot_dispose(GstMiniObject *object)
     struct gpud_frame *frame = slot_memory_detach(self);
 
     g_mutex_lock(&store->lock);
-    if (!store->closed && self->slot < store->parked->len &&
-        !g_ptr_array_index(store->parked, self->slot)) {
+    if (!store->closed && self->slot < store->idle->len &&
+        !g_ptr_array_index(store->idle, self->slot)) {
         gst_memory_ref(memory);
-        g_ptr_array_index(store->parked, self->slot) = memory;
-        parked = TRUE;
+        g_ptr_array_index(store->idle, self->slot) = memory;
+        kept = TRUE;
     }
     g_mutex_unlock(&store->lock);
     if (frame && extra)
@@ -172,7 +172,7 @@ static gboolean slot_dispose(GstMiniObject *object)
     else if (frame)
         slot_store_give_back(store, frame);
     slot_store_unref(store);
-    return !parked;
+    return !kept;
 }
 
 static void slot_free(gpointer slot)
@@ -193,8 +193,8 @@ static struct slot_memory *slot_new(struct slot_store *store, struct gpud_frame 
     g_mutex_init(&self->lock);
     self->store = slot_store_ref(store);
     self->slot = gpud_frame_get_slot(frame);
-    self->lender = store->lender;
-    self->generation = store->generation;
+    self->sender = store->sender;
+    self->epoch = store->epoch;
     layout_to_planes(&info.layout, &store->info, &self->planes);
     if (store->host) {
         uint64_t offset;
@@ -202,7 +202,7 @@ static struct slot_memory *slot_new(struct slot_store *store, struct gpud_frame 
         self->host = (uint8_t *)gpud_memory_get_native(native) + offset;
     }
     self->memory = store->kind->new_memory(store, frame, &info.layout, &self->planes);
-    if (!store->lender)
+    if (!store->sender)
         GST_MINI_OBJECT_FLAG_SET(self->memory, GST_MEMORY_FLAG_READONLY);
     GST_MINI_OBJECT_CAST(self->memory)->dispose = slot_dispose;
     gst_mini_object_set_qdata(GST_MINI_OBJECT_CAST(self->memory), slot_quark(), self, slot_free);
@@ -295,13 +295,13 @@ struct slot_store *slot_store_new(const struct slot_store_params *params)
     store->allocator = gst_object_ref_sink(params->kind->new_allocator());
     store->info = *params->info;
     store->gpu = params->gpu;
-    store->lender = params->lender;
-    store->generation = params->generation;
+    store->sender = params->sender;
+    store->epoch = params->epoch;
     store->host = params->host;
-    store->ledger = ledger_ref(params->ledger);
-    store->tally = tally_ref(params->tally);
+    store->outstanding = outstanding_ref(params->outstanding);
+    store->counters = counters_ref(params->counters);
     g_mutex_init(&store->lock);
-    store->parked = g_ptr_array_new();
+    store->idle = g_ptr_array_new();
     g_queue_init(&store->extras);
     return store;
 }
@@ -316,10 +316,10 @@ void slot_store_unref(struct slot_store *store)
 {
     if (!store || !g_atomic_ref_count_dec(&store->references))
         return;
-    g_ptr_array_unref(store->parked); /* closed before: it is empty, as extras are */
+    g_ptr_array_unref(store->idle); /* closed before: it is empty, as extras are */
     g_mutex_clear(&store->lock);
-    ledger_unref(store->ledger);
-    tally_unref(store->tally);
+    outstanding_unref(store->outstanding);
+    counters_unref(store->counters);
     gst_object_unref(store->allocator);
     if (store->stream)
         store->stream_free(store->stream);
@@ -337,16 +337,16 @@ void slot_store_close(struct slot_store *store)
 {
     g_mutex_lock(&store->lock);
     store->closed = TRUE;
-    GPtrArray *parked = store->parked;
-    store->parked = g_ptr_array_new();
+    GPtrArray *idle = store->idle;
+    store->idle = g_ptr_array_new();
     GQueue extras = store->extras;
     g_queue_init(&store->extras);
     g_mutex_unlock(&store->lock);
 
-    for (guint i = 0; i < parked->len; i++)
-        if (g_ptr_array_index(parked, i))
-            gst_memory_unref(g_ptr_array_index(parked, i));
-    g_ptr_array_unref(parked);
+    for (guint i = 0; i < idle->len; i++)
+        if (g_ptr_array_index(idle, i))
+            gst_memory_unref(g_ptr_array_index(idle, i));
+    g_ptr_array_unref(idle);
     g_queue_clear_full(&extras, (GDestroyNotify)gst_memory_unref);
 }
 
@@ -357,10 +357,10 @@ GstMemory *slot_store_wrap(struct slot_store *store, struct gpud_frame *frame)
 
     if (slot != UINT32_MAX) {
         g_mutex_lock(&store->lock);
-        if (slot >= store->parked->len)
-            g_ptr_array_set_size(store->parked, (gint)slot + 1);
-        memory = g_ptr_array_index(store->parked, slot);
-        g_ptr_array_index(store->parked, slot) = NULL;
+        if (slot >= store->idle->len)
+            g_ptr_array_set_size(store->idle, (gint)slot + 1);
+        memory = g_ptr_array_index(store->idle, slot);
+        g_ptr_array_index(store->idle, slot) = NULL;
         g_mutex_unlock(&store->lock);
     }
     struct slot_memory *self = memory ? slot_memory_of(memory) : slot_new(store, frame);

@@ -4,8 +4,8 @@
 /* A GstMemory that is a slot: it owns a gpud_frame, shows it to whoever maps it, and gives it back
  * when the last reference on the memory (not on a buffer: think of tee) is gone.
  *
- * The GstMemory objects are kept, one for each slot, and used again for the next frame in the same
- * place, so that whatever downstream remembers about a memory stays true and nothing is allocated
+ * The GstMemory objects are kept, one for each slot, and used again for the next frame in that
+ * slot, so that whatever downstream remembers about a memory stays true and nothing is allocated
  * while frames flow.
  *
  * There are several kinds: memory that the CPU maps (memory.c), and one for each vendor of GPUs (in
@@ -21,7 +21,7 @@
 #include <gst/gst.h>
 
 struct gpu;
-struct lender;
+struct shared_sender;
 struct slot_memory;
 struct slot_store;
 
@@ -32,7 +32,7 @@ struct slot_store;
 struct slot_kind {
     GstAllocator *(*new_allocator)(void);
 
-    /* A GstMemory for the frame's place, of the store's allocator. */
+    /* A GstMemory for the frame's bytes, of the store's allocator. */
     GstMemory *(*new_memory)(struct slot_store *store, struct gpud_frame *frame,
                              const struct gpud_layout *layout, const struct video_planes *planes);
 
@@ -54,31 +54,31 @@ struct slot_store {
     struct gpu *gpu; /* where the slots lie; NULL: the CPU maps them */
     gpointer stream; /* the vendor's, for all memories, if it has one; freed by stream_free() */
     GDestroyNotify stream_free;
-    struct lender *lender; /* identity only */
-    guint generation;
+    struct shared_sender *sender; /* to compare with, not a reference */
+    guint epoch;
     gboolean host;
-    struct ledger *ledger;
-    struct tally *tally;
+    struct outstanding *outstanding;
+    struct counters *counters;
 
     GMutex lock;
     gboolean closed;
-    GPtrArray *parked; /* GstMemory by slot, or NULL */
-    GQueue extras;     /* idle GstMemory that is no slot */
+    GPtrArray *idle; /* GstMemory by slot, or NULL */
+    GQueue extras;   /* idle GstMemory that is no slot */
 };
 
 struct slot_memory {
     GstMemory *memory; /* whose inside this is */
     struct slot_store *store;
-    struct gpud_frame *frame; /* NULL while parked */
+    struct gpud_frame *frame; /* NULL while idle */
     uint32_t slot;
     gboolean extra; /* memory of its own, beyond the ring's: it stands in for a slot */
     struct video_planes planes;
-    void *host;            /* where a lent frame lies that the CPU may always touch; else NULL */
-    GMutex lock;           /* what is done with the frame, which comes from any thread */
-    guint maps;            /* under lock: by the CPU */
-    gboolean filled;       /* under lock: there is something in the frame that must not be lost */
-    guint generation;      /* the lender's, when the frame was lent */
-    struct lender *lender; /* identity only, not a reference */
+    void *host;      /* where a slot lies that the CPU may always touch; else NULL */
+    GMutex lock;     /* what is done with the frame, which comes from any thread */
+    guint maps;      /* under lock: by the CPU */
+    gboolean filled; /* under lock: there is something in the frame that must not be lost */
+    guint epoch;     /* the sender's, when it gave the frame out */
+    struct shared_sender *sender; /* to compare with, not a reference */
 
     /* On a GPU; under lock. */
     gboolean visible; /* the GPU's queue waits for the bytes, or they are there */
@@ -86,27 +86,27 @@ struct slot_memory {
     gboolean written; /* by the GPU, since the CPU looked last */
 };
 
-/* info says what the frames hold; lender is NULL where frames come from a receiver, and their
- * memory is read-only then. host: lent frames lie in host memory. */
+/* info says what the frames hold; sender is NULL where frames come from a receiver, and their
+ * memory is read-only then. host: the sender's slots lie in host memory. */
 struct slot_store_params {
     const struct slot_kind *kind;
     const GstVideoInfo *info;
     struct gpu *gpu;
-    struct lender *lender;
-    guint generation;
+    struct shared_sender *sender;
+    guint epoch;
     gboolean host;
-    struct ledger *ledger;
-    struct tally *tally;
+    struct outstanding *outstanding;
+    struct counters *counters;
 };
 struct slot_store *slot_store_new(const struct slot_store_params *params);
 struct slot_store *slot_store_ref(struct slot_store *store);
 void slot_store_unref(struct slot_store *store);
 
-/* From now on (until it is opened again) memories are freed, not parked. */
+/* From now on (until it is opened again) memories are freed with their last reference. */
 void slot_store_close(struct slot_store *store);
 void slot_store_open(struct slot_store *store);
 
-/* The memory for the frame's slot, with the frame in it: the parked one or a new one. Takes the
+/* The memory for the frame's slot, with the frame in it: the idle one or a new one. Takes the
  * frame. */
 GstMemory *slot_store_wrap(struct slot_store *store, struct gpud_frame *frame);
 

@@ -5,78 +5,68 @@
  * takes the lock. */
 #include "memory/outstanding.h"
 
-struct ledger {
+struct outstanding {
     gatomicrefcount references;
     gint count;   /* atomic */
     gint waiting; /* atomic: somebody sleeps on `changed` */
     GMutex lock;
     GCond changed;
-    guint wakes; /* under lock */
 };
 
-struct ledger *ledger_new(void)
+struct outstanding *outstanding_new(void)
 {
-    struct ledger *ledger = g_new0(struct ledger, 1);
-    g_atomic_ref_count_init(&ledger->references);
-    g_mutex_init(&ledger->lock);
-    g_cond_init(&ledger->changed);
-    return ledger;
+    struct outstanding *outstanding = g_new0(struct outstanding, 1);
+    g_atomic_ref_count_init(&outstanding->references);
+    g_mutex_init(&outstanding->lock);
+    g_cond_init(&outstanding->changed);
+    return outstanding;
 }
 
-struct ledger *ledger_ref(struct ledger *ledger)
+struct outstanding *outstanding_ref(struct outstanding *outstanding)
 {
-    g_atomic_ref_count_inc(&ledger->references);
-    return ledger;
+    g_atomic_ref_count_inc(&outstanding->references);
+    return outstanding;
 }
 
-void ledger_unref(struct ledger *ledger)
+void outstanding_unref(struct outstanding *outstanding)
 {
-    if (!ledger || !g_atomic_ref_count_dec(&ledger->references))
+    if (!outstanding || !g_atomic_ref_count_dec(&outstanding->references))
         return;
-    g_cond_clear(&ledger->changed);
-    g_mutex_clear(&ledger->lock);
-    g_free(ledger);
+    g_cond_clear(&outstanding->changed);
+    g_mutex_clear(&outstanding->lock);
+    g_free(outstanding);
 }
 
-void ledger_take(struct ledger *ledger)
+void outstanding_add(struct outstanding *outstanding)
 {
-    g_atomic_int_inc(&ledger->count);
+    g_atomic_int_inc(&outstanding->count);
 }
 
-void ledger_give(struct ledger *ledger)
+void outstanding_remove(struct outstanding *outstanding)
 {
-    g_atomic_int_add(&ledger->count, -1);
-    if (g_atomic_int_get(&ledger->waiting)) {
-        g_mutex_lock(&ledger->lock);
-        g_cond_broadcast(&ledger->changed);
-        g_mutex_unlock(&ledger->lock);
+    g_atomic_int_add(&outstanding->count, -1);
+    if (g_atomic_int_get(&outstanding->waiting)) {
+        g_mutex_lock(&outstanding->lock);
+        g_cond_broadcast(&outstanding->changed);
+        g_mutex_unlock(&outstanding->lock);
     }
 }
 
-gint ledger_count(struct ledger *ledger)
+gint outstanding_count(struct outstanding *outstanding)
 {
-    return g_atomic_int_get(&ledger->count);
+    return g_atomic_int_get(&outstanding->count);
 }
 
-gboolean ledger_wait_below(struct ledger *ledger, gint limit, gint64 microseconds)
+gboolean outstanding_wait_below(struct outstanding *outstanding, gint limit, gint64 microseconds)
 {
     gint64 deadline = g_get_monotonic_time() + microseconds;
     gboolean in_time = TRUE;
 
-    g_mutex_lock(&ledger->lock);
-    guint wakes = ledger->wakes;
-    g_atomic_int_inc(&ledger->waiting);
-    while (in_time && wakes == ledger->wakes && ledger_count(ledger) >= limit)
-        in_time = g_cond_wait_until(&ledger->changed, &ledger->lock, deadline);
-    g_atomic_int_add(&ledger->waiting, -1);
-    g_mutex_unlock(&ledger->lock);
-    return ledger_count(ledger) < limit;
-}
-
-void ledger_wake(struct ledger *ledger)
-{
-    g_mutex_lock(&ledger->lock);
-    ledger->wakes++;
-    g_cond_broadcast(&ledger->changed);
-    g_mutex_unlock(&ledger->lock);
+    g_mutex_lock(&outstanding->lock);
+    g_atomic_int_inc(&outstanding->waiting);
+    while (in_time && outstanding_count(outstanding) >= limit)
+        in_time = g_cond_wait_until(&outstanding->changed, &outstanding->lock, deadline);
+    g_atomic_int_add(&outstanding->waiting, -1);
+    g_mutex_unlock(&outstanding->lock);
+    return outstanding_count(outstanding) < limit;
 }

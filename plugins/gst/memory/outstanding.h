@@ -8,19 +8,18 @@
 
 #include <glib.h>
 
-struct ledger;
+struct outstanding;
 
-struct ledger *ledger_new(void);
-struct ledger *ledger_ref(struct ledger *ledger);
-void ledger_unref(struct ledger *ledger);
+struct outstanding *outstanding_new(void);
+struct outstanding *outstanding_ref(struct outstanding *outstanding);
+void outstanding_unref(struct outstanding *outstanding);
 
-void ledger_take(struct ledger *ledger);
-void ledger_give(struct ledger *ledger);
-gint ledger_count(struct ledger *ledger);
+void outstanding_add(struct outstanding *outstanding);
+void outstanding_remove(struct outstanding *outstanding);
+gint outstanding_count(struct outstanding *outstanding);
 
-/* Waits until fewer than `limit` are out, at most for so many microseconds. FALSE: they are still,
- * or somebody called ledger_wake(). */
-gboolean ledger_wait_below(struct ledger *ledger, gint limit, gint64 microseconds);
-void ledger_wake(struct ledger *ledger);
+/* Waits until fewer than `limit` are out, at most for so many microseconds. FALSE: they are still.
+ */
+gboolean outstanding_wait_below(struct outstanding *outstanding, gint limit, gint64 microseconds);
 
 #endif

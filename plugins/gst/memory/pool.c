@@ -32,32 +32,32 @@ static GQuark slots_quark(void)
     return quark;
 }
 
-/* --- shells ------------------------------------------------------------------------------- */
+/* --- idle buffers ------------------------------------------------------------------------- */
 
-static GstBuffer *take_shell(struct slot_pool *self, uint32_t slot)
+static GstBuffer *take_idle(struct slot_pool *self, uint32_t slot)
 {
-    GstBuffer *shell = NULL;
+    GstBuffer *buffer = NULL;
 
     g_mutex_lock(&self->lock);
-    if (slot < self->shells->len) {
-        shell = g_ptr_array_index(self->shells, slot);
-        g_ptr_array_index(self->shells, slot) = NULL;
+    if (slot < self->idle->len) {
+        buffer = g_ptr_array_index(self->idle, slot);
+        g_ptr_array_index(self->idle, slot) = NULL;
     }
     g_mutex_unlock(&self->lock);
-    return shell;
+    return buffer;
 }
 
-static gboolean put_shell(struct slot_pool *self, uint32_t slot, GstBuffer *buffer)
+static gboolean put_idle(struct slot_pool *self, uint32_t slot, GstBuffer *buffer)
 {
     gboolean kept = FALSE;
 
     if (slot == UINT32_MAX)
         return FALSE;
     g_mutex_lock(&self->lock);
-    if (slot >= self->shells->len)
-        g_ptr_array_set_size(self->shells, (gint)slot + 1);
-    if (!g_ptr_array_index(self->shells, slot)) {
-        g_ptr_array_index(self->shells, slot) = buffer;
+    if (slot >= self->idle->len)
+        g_ptr_array_set_size(self->idle, (gint)slot + 1);
+    if (!g_ptr_array_index(self->idle, slot)) {
+        g_ptr_array_index(self->idle, slot) = buffer;
         kept = TRUE;
     }
     g_mutex_unlock(&self->lock);
@@ -88,7 +88,7 @@ static void set_video_meta(struct slot_pool *self, GstBuffer *buffer, struct vid
 
 static GstBuffer *wrap_frame(struct slot_pool *self, struct gpud_frame *frame)
 {
-    GstBuffer *buffer = take_shell(self, gpud_frame_get_slot(frame));
+    GstBuffer *buffer = take_idle(self, gpud_frame_get_slot(frame));
     struct slot_memory *slot;
 
     if (buffer) {
@@ -154,11 +154,11 @@ GstFlowReturn slot_pool_acquire(struct slot_pool *self, GstBuffer **buffer,
         *buffer = wrap_frame(self, g_steal_pointer(&((struct wrap_params *)params)->frame));
         return GST_FLOW_OK;
     }
-    if (!self->lender)
+    if (!self->sender)
         return GST_FLOW_NOT_SUPPORTED;
 
     gboolean may_wait = !params || !(params->flags & GST_BUFFER_POOL_ACQUIRE_FLAG_DONTWAIT);
-    enum gpud_status status = lender_lend(self->lender, self->generation, may_wait, &frame);
+    enum gpud_status status = shared_sender_acquire(self->sender, self->epoch, may_wait, &frame);
     if (GST_BUFFER_POOL_IS_FLUSHING(self->pool)) {
         if (status == GPUD_OK)
             gpud_frame_release(&frame);
@@ -188,7 +188,7 @@ void slot_pool_release(struct slot_pool *self, GstBuffer *buffer)
     struct slot_memory *slot = slot_memory_of(memory);
     if (slot && !memory->parent && slot->store == self->store && !slot->extra) {
         struct gpud_frame *frame = slot_memory_detach(slot);
-        if (!put_shell(self, slot->slot, buffer))
+        if (!put_idle(self, slot->slot, buffer))
             gst_buffer_unref(buffer);
         if (frame)
             slot_store_give_back(self->store, frame);
@@ -212,10 +212,10 @@ void slot_pool_stop(struct slot_pool *self)
 {
     slot_store_close(self->store);
     g_mutex_lock(&self->lock);
-    for (guint i = 0; i < self->shells->len; i++)
-        if (g_ptr_array_index(self->shells, i))
-            gst_buffer_unref(g_ptr_array_index(self->shells, i));
-    g_ptr_array_set_size(self->shells, 0);
+    for (guint i = 0; i < self->idle->len; i++)
+        if (g_ptr_array_index(self->idle, i))
+            gst_buffer_unref(g_ptr_array_index(self->idle, i));
+    g_ptr_array_set_size(self->idle, 0);
     g_queue_clear_full(&self->plain, (GDestroyNotify)gst_buffer_unref);
     g_mutex_unlock(&self->lock);
 }
@@ -246,7 +246,7 @@ gboolean slot_pool_accepts(struct slot_pool *self, GstStructure *config)
         info.width != self->info.width || info.height != self->info.height ||
         size > self->info.size || gpu_vendor_of_caps(caps) != pool_vendor(self->gpu)) {
         GST_CAT_DEBUG_OBJECT(gpud_gst_debug, self->pool,
-                             "cannot lend %u bytes for %" GST_PTR_FORMAT, size, caps);
+                             "has no slots of %u bytes for %" GST_PTR_FORMAT, size, caps);
         return FALSE;
     }
     return TRUE;
@@ -255,41 +255,42 @@ gboolean slot_pool_accepts(struct slot_pool *self, GstStructure *config)
 void slot_pool_init(struct slot_pool *self, GstBufferPool *pool,
                     const struct slot_pool_params *params)
 {
-    struct lender *lender = params->lender;
+    struct shared_sender *sender = params->sender;
     struct slot_store_params store = {
         .kind = params->gpu ? params->gpu->vendor->slot_kind : &plain_slot_kind,
         .info = params->info,
         .gpu = params->gpu,
-        .lender = lender,
-        .generation = lender ? lender_generation(lender) : 0,
-        .host = lender && lender_is_host(lender),
-        .ledger = lender ? ledger_ref(lender_ledger(lender)) : ledger_new(),
-        .tally = params->tally,
+        .sender = sender,
+        .epoch = sender ? shared_sender_epoch(sender) : 0,
+        .host = sender && shared_sender_is_host(sender),
+        .outstanding =
+            sender ? outstanding_ref(shared_sender_outstanding(sender)) : outstanding_new(),
+        .counters = params->counters,
     };
 
     g_object_set_qdata(G_OBJECT(pool), slots_quark(), self);
     self->pool = pool;
     self->info = *params->info;
     self->gpu = params->gpu;
-    self->lender = lender ? lender_ref(lender) : NULL;
-    self->generation = store.generation;
-    self->ledger = store.ledger;
-    self->tally = tally_ref(params->tally);
+    self->sender = sender ? shared_sender_ref(sender) : NULL;
+    self->epoch = store.epoch;
+    self->outstanding = store.outstanding;
+    self->counters = counters_ref(params->counters);
     self->store = slot_store_new(&store);
     g_mutex_init(&self->lock);
-    self->shells = g_ptr_array_new();
+    self->idle = g_ptr_array_new();
     g_queue_init(&self->plain);
 }
 
 void slot_pool_clear(struct slot_pool *self)
 {
     slot_pool_stop(self); /* whoever drops an active pool has not done it */
-    g_ptr_array_unref(self->shells);
+    g_ptr_array_unref(self->idle);
     g_mutex_clear(&self->lock);
     slot_store_unref(self->store);
-    ledger_unref(self->ledger);
-    tally_unref(self->tally);
-    lender_unref(self->lender);
+    outstanding_unref(self->outstanding);
+    counters_unref(self->counters);
+    shared_sender_unref(self->sender);
 }
 
 /* --- GstGpudirectPool --------------------------------------------------------------------- */
@@ -391,7 +392,7 @@ GstBuffer *gst_gpudirect_pool_stand_in(GstBufferPool *pool)
     return take_stand_in(slots_of(pool));
 }
 
-struct ledger *gst_gpudirect_pool_ledger(GstBufferPool *pool)
+struct outstanding *gst_gpudirect_pool_outstanding(GstBufferPool *pool)
 {
-    return slots_of(pool)->ledger;
+    return slots_of(pool)->outstanding;
 }

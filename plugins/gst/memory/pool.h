@@ -2,9 +2,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Buffers that are slots, for both ends:
- *   - lending (gpudirectsink proposes it): acquiring a buffer takes a slot from the sender; when
- * there is none to be had, plain memory of the same shape stands in, and costs a copy later
- *   - wrapping (gpudirectsrc keeps it): each frame that arrived is put into a buffer
+ *
+ *     sending     gpudirectsink proposes the pool to upstream: acquiring a buffer takes a slot from
+ *                 the sender. When none is free, a stand-in of the same shape costs a copy later
+ *     receiving   gpudirectsrc keeps the pool: each frame that arrived is put into a buffer
+ *
  * The buffer, its GstMemory and its GstVideoMeta are kept for each slot and used again.
  *
  * Several classes share the inside: GstGpudirectPool here, and one for each vendor of GPUs (in its
@@ -18,25 +20,25 @@
 
 /* The inside of every pool. */
 struct slot_pool {
-    GstBufferPool *pool;   /* whose inside this is */
-    GstVideoInfo info;     /* with the slots' strides */
-    struct gpu *gpu;       /* NULL: memory that the CPU maps */
-    struct lender *lender; /* NULL: wrapping */
-    guint generation;
-    struct ledger *ledger;
-    struct tally *tally;
+    GstBufferPool *pool;          /* whose inside this is */
+    GstVideoInfo info;            /* with the slots' strides */
+    struct gpu *gpu;              /* NULL: memory that the CPU maps */
+    struct shared_sender *sender; /* NULL: a receiving pool */
+    guint epoch;
+    struct outstanding *outstanding;
+    struct counters *counters;
     struct slot_store *store;
 
     GMutex lock;
-    GPtrArray *shells; /* GstBuffer by slot: idle, with a parked memory inside, or NULL */
-    GQueue plain;      /* idle buffers that stand in for slots */
+    GPtrArray *idle; /* GstBuffer by slot, with the slot's idle memory inside, or NULL */
+    GQueue plain;    /* idle buffers that stand in for slots */
 };
 
 struct slot_pool_params {
     const GstVideoInfo *info;
-    struct gpu *gpu;       /* NULL: memory that the CPU maps */
-    struct lender *lender; /* NULL: wrapping */
-    struct tally *tally;
+    struct gpu *gpu;              /* NULL: memory that the CPU maps */
+    struct shared_sender *sender; /* NULL: a receiving pool */
+    struct counters *counters;
 };
 
 /* A configured pool for these caps, or NULL. */
@@ -49,8 +51,8 @@ GstFlowReturn gst_gpudirect_pool_wrap(GstBufferPool *pool, struct gpud_frame *fr
 /* A buffer of the same shape, in memory that is no slot. */
 GstBuffer *gst_gpudirect_pool_stand_in(GstBufferPool *pool);
 
-/* The slots of a wrapping pool that are out. */
-struct ledger *gst_gpudirect_pool_ledger(GstBufferPool *pool);
+/* How many slots of a receiving pool are out. */
+struct outstanding *gst_gpudirect_pool_outstanding(GstBufferPool *pool);
 
 /* --- for the classes ---------------------------------------------------------------------- */
 

@@ -1,157 +1,156 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A sender, as it is shared by gpudirectsink and the buffer pools that it proposed. */
+/* The core's sender, shared by gpudirectsink and the buffer pools that it proposed. */
 #include "memory/sender.h"
 #include "context.h"
 
 /* How long upstream waits for receivers to give a slot back before it gets plain memory, which
  * costs a copy. Longer than a frame of any rate in use, shorter than what a user takes for a hang.
  */
-#define PATIENCE (100 * GPUD_MSEC)
+#define ACQUIRE_TIMEOUT (100 * GPUD_MSEC)
 
-struct lender {
+struct shared_sender {
     gatomicrefcount references;
     guint slots;
     gboolean host;
-    gint patient;     /* atomic */
+    gint may_block;   /* atomic: acquiring a slot may */
     gint interrupted; /* atomic: what the sink wants */
 
     /* Readers use the sender; the writer closes it or starts an epoch. */
     GRWLock lock;
-    struct gpud_sender *sender;
-    guint generation;
-    struct ledger *ledger;
+    struct gpud_sender *core;
+    guint epoch;
+    struct outstanding *outstanding;
 };
 
-struct lender *lender_new(struct gpud_sender *sender, guint slots, gboolean host)
+struct shared_sender *shared_sender_new(struct gpud_sender *core, guint slots, gboolean host)
 {
-    struct lender *lender = g_new0(struct lender, 1);
+    struct shared_sender *sender = g_new0(struct shared_sender, 1);
 
-    g_atomic_ref_count_init(&lender->references);
-    g_rw_lock_init(&lender->lock);
-    lender->sender = sender;
-    lender->slots = slots;
-    lender->host = host;
-    lender->patient = TRUE;
-    lender->ledger = ledger_new();
-    return lender;
+    g_atomic_ref_count_init(&sender->references);
+    g_rw_lock_init(&sender->lock);
+    sender->core = core;
+    sender->slots = slots;
+    sender->host = host;
+    sender->may_block = TRUE;
+    sender->outstanding = outstanding_new();
+    return sender;
 }
 
-struct lender *lender_ref(struct lender *lender)
+struct shared_sender *shared_sender_ref(struct shared_sender *sender)
 {
-    g_atomic_ref_count_inc(&lender->references);
-    return lender;
+    g_atomic_ref_count_inc(&sender->references);
+    return sender;
 }
 
-void lender_unref(struct lender *lender)
+void shared_sender_unref(struct shared_sender *sender)
 {
-    if (!lender || !g_atomic_ref_count_dec(&lender->references))
+    if (!sender || !g_atomic_ref_count_dec(&sender->references))
         return;
-    gpud_sender_destroy(&lender->sender);
-    ledger_unref(lender->ledger);
-    g_rw_lock_clear(&lender->lock);
-    g_free(lender);
+    gpud_sender_destroy(&sender->core);
+    outstanding_unref(sender->outstanding);
+    g_rw_lock_clear(&sender->lock);
+    g_free(sender);
 }
 
-void lender_close(struct lender *lender)
+void shared_sender_close(struct shared_sender *sender)
 {
-    lender_interrupt(lender, TRUE);
-    g_rw_lock_writer_lock(&lender->lock);
-    gpud_sender_destroy(&lender->sender);
-    g_rw_lock_writer_unlock(&lender->lock);
+    shared_sender_interrupt(sender, TRUE);
+    g_rw_lock_writer_lock(&sender->lock);
+    gpud_sender_destroy(&sender->core);
+    g_rw_lock_writer_unlock(&sender->lock);
 }
 
-struct gpud_sender *lender_sender(struct lender *lender)
+struct gpud_sender *shared_sender_core(struct shared_sender *sender)
 {
-    return lender->sender;
+    return sender->core;
 }
 
-void lender_set_slow_receiver(struct lender *lender, enum gpud_slow_receiver policy)
+void shared_sender_set_slow_receiver(struct shared_sender *sender, enum gpud_slow_receiver policy)
 {
-    g_atomic_int_set(&lender->patient, policy == GPUD_SLOW_BLOCK);
-    g_rw_lock_reader_lock(&lender->lock);
-    if (lender->sender)
-        gpud_sender_set_slow_receiver(lender->sender, policy, NULL);
-    g_rw_lock_reader_unlock(&lender->lock);
+    g_atomic_int_set(&sender->may_block, policy == GPUD_SLOW_BLOCK);
+    g_rw_lock_reader_lock(&sender->lock);
+    if (sender->core)
+        gpud_sender_set_slow_receiver(sender->core, policy, NULL);
+    g_rw_lock_reader_unlock(&sender->lock);
 }
 
-gboolean lender_is_host(struct lender *lender)
+gboolean shared_sender_is_host(struct shared_sender *sender)
 {
-    return lender->host;
+    return sender->host;
 }
 
-void lender_get_info(struct lender *lender, struct gpud_sender_info *info)
+void shared_sender_get_info(struct shared_sender *sender, struct gpud_sender_info *info)
 {
-    g_rw_lock_reader_lock(&lender->lock);
-    if (lender->sender)
-        gpud_sender_get_info(lender->sender, info);
-    g_rw_lock_reader_unlock(&lender->lock);
+    g_rw_lock_reader_lock(&sender->lock);
+    if (sender->core)
+        gpud_sender_get_info(sender->core, info);
+    g_rw_lock_reader_unlock(&sender->lock);
 }
 
-guint lender_generation(struct lender *lender)
+guint shared_sender_epoch(struct shared_sender *sender)
 {
-    return lender->generation;
+    return sender->epoch;
 }
 
-struct ledger *lender_ledger(struct lender *lender)
+struct outstanding *shared_sender_outstanding(struct shared_sender *sender)
 {
-    return lender->ledger;
+    return sender->outstanding;
 }
 
 /* What the sink wants may change while it is being applied. */
-static void apply_interrupted(struct lender *lender)
+static void apply_interrupted(struct shared_sender *sender)
 {
     gint wanted;
 
     do {
-        wanted = g_atomic_int_get(&lender->interrupted);
-        gpud_sender_interrupt(lender->sender, wanted);
-    } while (wanted != g_atomic_int_get(&lender->interrupted));
+        wanted = g_atomic_int_get(&sender->interrupted);
+        gpud_sender_interrupt(sender->core, wanted);
+    } while (wanted != g_atomic_int_get(&sender->interrupted));
 }
 
-gboolean lender_is_interrupted(struct lender *lender)
+gboolean shared_sender_is_interrupted(struct shared_sender *sender)
 {
-    return g_atomic_int_get(&lender->interrupted);
+    return g_atomic_int_get(&sender->interrupted);
 }
 
-enum gpud_status lender_configure(struct lender *lender, const struct gpud_layout *layout,
-                                  const void *media, size_t media_size, struct gpud_error *error)
+enum gpud_status shared_sender_configure(struct shared_sender *sender,
+                                         const struct gpud_layout *layout, const void *media,
+                                         size_t media_size, struct gpud_error *error)
 {
     /* Somebody upstream may be waiting for a slot of the old epoch. */
-    gpud_sender_interrupt(lender->sender, true);
-    g_rw_lock_writer_lock(&lender->lock);
-    apply_interrupted(lender);
-    enum gpud_status status =
-        gpud_sender_configure(lender->sender, layout, media, media_size, error);
+    gpud_sender_interrupt(sender->core, true);
+    g_rw_lock_writer_lock(&sender->lock);
+    apply_interrupted(sender);
+    enum gpud_status status = gpud_sender_configure(sender->core, layout, media, media_size, error);
     if (status == GPUD_OK) {
-        lender->generation++;
-        ledger_unref(lender->ledger);
-        lender->ledger = ledger_new();
+        sender->epoch++;
+        outstanding_unref(sender->outstanding);
+        sender->outstanding = outstanding_new();
     }
-    g_rw_lock_writer_unlock(&lender->lock);
+    g_rw_lock_writer_unlock(&sender->lock);
     return status;
 }
 
-void lender_interrupt(struct lender *lender, gboolean interrupted)
+void shared_sender_interrupt(struct shared_sender *sender, gboolean interrupted)
 {
-    g_atomic_int_set(&lender->interrupted, interrupted);
-    if (lender->sender)
-        apply_interrupted(lender);
+    g_atomic_int_set(&sender->interrupted, interrupted);
+    if (sender->core)
+        apply_interrupted(sender);
 }
 
-enum gpud_status lender_lend(struct lender *lender, guint generation, gboolean may_wait,
-                             struct gpud_frame **frame)
+enum gpud_status shared_sender_acquire(struct shared_sender *sender, guint epoch, gboolean may_wait,
+                                       struct gpud_frame **frame)
 {
     enum gpud_status status = GPUD_CLOSED;
 
-    g_rw_lock_reader_lock(&lender->lock);
-    if (lender->sender && lender->generation == generation) {
-        gboolean exhausted = ledger_count(lender->ledger) + 1 >= (gint)lender->slots;
-        gint64 timeout = may_wait && g_atomic_int_get(&lender->patient) ? PATIENCE : 0;
-        status =
-            exhausted ? GPUD_TIMEOUT : gpud_sender_acquire(lender->sender, timeout, frame, NULL);
+    g_rw_lock_reader_lock(&sender->lock);
+    if (sender->core && sender->epoch == epoch) {
+        gboolean exhausted = outstanding_count(sender->outstanding) + 1 >= (gint)sender->slots;
+        gint64 timeout = may_wait && g_atomic_int_get(&sender->may_block) ? ACQUIRE_TIMEOUT : 0;
+        status = exhausted ? GPUD_TIMEOUT : gpud_sender_acquire(sender->core, timeout, frame, NULL);
     }
-    g_rw_lock_reader_unlock(&lender->lock);
+    g_rw_lock_reader_unlock(&sender->lock);
     return status;
 }

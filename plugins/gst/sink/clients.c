@@ -1,14 +1,14 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Receivers that come and go. The core tells from a thread of its own, which must not be kept and
- * must not call the core; an application's signal handler may do both. So the news goes through a
- * queue, which a thread of GStreamer's pool empties in order.
+/* Receivers that come and go. The core calls back from a thread of its own, which must not be held
+ * up and must not call the core; an application's signal handler may do both. So each change goes
+ * through a queue, which a thread of GStreamer's pool empties in order.
  *
- * That thread is nobody's streaming thread: nobody waits for it when the state changes. A handler
- * may outlive the bin that the element was in, whose bus would still hand a message to it, so after
- * stop() no message is posted any more. Stopping waits for a message on its way, as it does for
- * those of streaming threads, and never for a signal handler. */
+ * No change of state waits for that thread. A handler may still run when the element has left its
+ * bin, whose bus would still pass a message on, so after stop() no message is posted. Stopping
+ * waits for a message that is being posted, as it does in streaming threads, and never for a signal
+ * handler. */
 #include "sink/sink.h"
 
 #define GST_CAT_DEFAULT gst_gpudirect_sink_debug
@@ -45,7 +45,7 @@ void gst_gpudirect_sink_let_post(GstGpudirectSink *self, gboolean let)
     g_mutex_unlock(&self->post_lock);
 }
 
-static void announce(GstGpudirectSink *self, const struct client_event *event)
+static void notify(GstGpudirectSink *self, const struct client_event *event)
 {
     static const char *const names[] = {"gpudirect-client-disconnected",
                                         "gpudirect-client-connected"};
@@ -62,7 +62,7 @@ static void announce(GstGpudirectSink *self, const struct client_event *event)
         g_object_notify(G_OBJECT(self), "active-path");
 }
 
-static void announce_all(GstElement *element, gpointer user)
+static void notify_all(GstElement *element, gpointer user)
 {
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(element);
 
@@ -70,11 +70,11 @@ static void announce_all(GstElement *element, gpointer user)
     struct client_event *event;
     while ((event = g_queue_pop_head(&self->client_events))) {
         g_mutex_unlock(&self->clients_lock);
-        announce(self, event);
+        notify(self, event);
         g_free(event);
         g_mutex_lock(&self->clients_lock);
     }
-    self->announcing = FALSE;
+    self->notifying = FALSE;
     g_mutex_unlock(&self->clients_lock);
 }
 
@@ -86,11 +86,11 @@ static void enqueue(GstGpudirectSink *self, gboolean connected, const struct gpu
     event->peer = *peer;
     g_mutex_lock(&self->clients_lock);
     g_queue_push_tail(&self->client_events, event);
-    gboolean start = !self->announcing;
-    self->announcing = TRUE;
+    gboolean start = !self->notifying;
+    self->notifying = TRUE;
     g_mutex_unlock(&self->clients_lock);
     if (start)
-        gst_element_call_async(GST_ELEMENT(self), announce_all, NULL, NULL);
+        gst_element_call_async(GST_ELEMENT(self), notify_all, NULL, NULL);
 }
 
 void gst_gpudirect_sink_on_connect(void *user, const struct gpud_peer_info *peer)

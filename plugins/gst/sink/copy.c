@@ -67,7 +67,7 @@ static enum gpud_status take_slot(GstGpudirectSink *self, gint64 timeout, GstBuf
     struct gpud_frame *frame;
     struct gpud_error error;
     enum gpud_status status =
-        gpud_sender_acquire(lender_sender(self->lender), timeout, &frame, &error);
+        gpud_sender_acquire(shared_sender_core(self->sender), timeout, &frame, &error);
 
     if (status == GPUD_OK)
         return gst_gpudirect_pool_wrap(self->copies, frame, buffer) == GST_FLOW_OK ? GPUD_OK
@@ -148,10 +148,10 @@ gboolean gst_gpudirect_sink_may_pass(GstGpudirectSink *self, GstBuffer *buffer)
 {
     struct slot_memory *slot = slot_memory_of_buffer(buffer);
 
-    if (!slot || slot->lender || !slot->frame)
+    if (!slot || slot->sender || !slot->frame)
         return FALSE;
     struct gpud_device *device = gpud_memory_get_device(gpud_frame_get_memory(slot->frame, NULL));
-    return device != self->host && (device == self->place || self->place == self->host);
+    return device != self->host && (device == self->ring_device || self->ring_device == self->host);
 }
 
 static void release_passed(void *buffer)

@@ -1,12 +1,12 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Where gpudirectsink's ring lies, and what that means for caps and contexts.
+/* On which device gpudirectsink's ring lies, and what that means for caps and contexts.
  *
- * A named device is a named device. With `auto` the ring lies in host memory, until upstream sends
- * CUDA memory: then it lies on the GPU that upstream works on. What upstream will send is guessed
- * when the sink starts, by the caps that it prefers; where the caps prove the guess wrong, the
- * sender is opened anew on the GPU, and receivers that had come already connect once more. */
+ * A device that the user names is used. With `auto` the ring lies in host memory until upstream
+ * sends a GPU's memory: then it lies on the GPU that upstream works on. What upstream will send is
+ * guessed when the sink starts, by the caps that upstream prefers; where the caps that come prove
+ * the guess wrong, the sender is opened again on that GPU, and receivers connect once more. */
 #include "errors.h"
 #include "sink/sink.h"
 
@@ -50,7 +50,7 @@ static gboolean move(GstGpudirectSink *self, const gchar *device)
 {
     GST_INFO_OBJECT(self, "the ring moves to %s", device);
     gst_gpudirect_sink_close_sender(self);
-    gst_gpudirect_sink_clear_clients(self); /* who was there has to come once more */
+    gst_gpudirect_sink_clear_clients(self); /* they will connect again */
     g_object_notify(G_OBJECT(self), "num-clients");
     self->moved = TRUE;
     return gst_gpudirect_sink_open_sender(self, device);
@@ -98,8 +98,8 @@ gboolean gst_gpudirect_sink_follow(GstGpudirectSink *self, const struct gpu_vend
     if (vendor)
         return follow_to_gpu(self, vendor);
     /* A ring on a GPU takes what the CPU writes, too. */
-    gchar *device = self->lender ? NULL : get_device(self);
-    gboolean there = self->lender || move(self, device);
+    gchar *device = self->sender ? NULL : get_device(self);
+    gboolean there = self->sender || move(self, device);
     g_free(device);
     return there;
 }
@@ -147,7 +147,7 @@ static void sink_set_context(GstElement *element, GstContext *context)
     parent->set_context(element, context);
 }
 
-void gst_gpudirect_sink_class_init_place(GstBaseSinkClass *klass)
+void gst_gpudirect_sink_class_init_device(GstBaseSinkClass *klass)
 {
     GstCaps *caps = gpu_template_caps();
 

@@ -72,23 +72,23 @@ enum {
 
 /* --- properties --------------------------------------------------------------------------- */
 
-struct lender *gst_gpudirect_sink_get_lender(GstGpudirectSink *self)
+struct shared_sender *gst_gpudirect_sink_ref_sender(GstGpudirectSink *self)
 {
     GST_OBJECT_LOCK(self);
-    struct lender *lender = self->lender ? lender_ref(self->lender) : NULL;
+    struct shared_sender *sender = self->sender ? shared_sender_ref(self->sender) : NULL;
     GST_OBJECT_UNLOCK(self);
-    return lender;
+    return sender;
 }
 
 static void get_info(GstGpudirectSink *self, struct gpud_sender_info *info)
 {
-    struct lender *lender = gst_gpudirect_sink_get_lender(self);
+    struct shared_sender *sender = gst_gpudirect_sink_ref_sender(self);
 
     memset(info, 0, sizeof(*info));
     g_strlcpy(info->path, "none", sizeof(info->path));
-    if (lender)
-        lender_get_info(lender, info);
-    lender_unref(lender);
+    if (sender)
+        shared_sender_get_info(sender, info);
+    shared_sender_unref(sender);
 }
 
 /* The one in effect. */
@@ -116,9 +116,9 @@ static GstStructure *make_stats(GstGpudirectSink *self)
         info.receivers, "connects", G_TYPE_UINT64, info.connects, "disconnects", G_TYPE_UINT64,
         info.disconnects, "refused", G_TYPE_UINT64, info.refused, "copies-cpu", G_TYPE_UINT64,
         info.copies_cpu + __atomic_load_n(&self->copies_cpu, __ATOMIC_RELAXED), "copies-gpu",
-        G_TYPE_UINT64, info.copies_gpu + tally_read(&self->tally->copies_gpu), "cpu-waits",
+        G_TYPE_UINT64, info.copies_gpu + counter_read(&self->counters->copies_gpu), "cpu-waits",
         G_TYPE_UINT64, info.waits_cpu, "device-waits", G_TYPE_UINT64,
-        info.waits_device + tally_read(&self->tally->waits_device), "kicks", G_TYPE_UINT64,
+        info.waits_device + counter_read(&self->counters->waits_device), "kicks", G_TYPE_UINT64,
         info.kicks, "dropped-malformed", G_TYPE_UINT64,
         __atomic_load_n(&self->malformed, __ATOMIC_RELAXED), "live", G_TYPE_BOOLEAN, live,
         "slow-receiver", G_TYPE_STRING, policy_name(self), "wait-for-connection", G_TYPE_BOOLEAN,
@@ -183,7 +183,7 @@ static gboolean device_is_host(const gchar *device)
 }
 
 static enum gpud_status create_sender(GstGpudirectSink *self, const gchar *device,
-                                      struct gpud_sender **sender, struct gpud_error *error)
+                                      struct gpud_sender **core, struct gpud_error *error)
 {
     struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
     struct gpud_context *context = gpud_gst_context_get(error);
@@ -200,47 +200,48 @@ static enum gpud_status create_sender(GstGpudirectSink *self, const gchar *devic
     enum gpud_status status =
         context ? gpud_device_open(context, "host", &self->host, error) : error->status;
     if (status == GPUD_OK)
-        status = gpud_device_open(context, device, &self->place, error);
-    return status == GPUD_OK ? gpud_sender_create(context, &params, sender, error) : status;
+        status = gpud_device_open(context, device, &self->ring_device, error);
+    return status == GPUD_OK ? gpud_sender_create(context, &params, core, error) : status;
 }
 
 gboolean gst_gpudirect_sink_open_sender(GstGpudirectSink *self, const gchar *device)
 {
-    struct gpud_sender *sender;
+    struct gpud_sender *core;
     struct gpud_error error;
 
-    if (create_sender(self, device, &sender, &error) != GPUD_OK) {
+    if (create_sender(self, device, &core, &error) != GPUD_OK) {
         gchar *what = g_strdup_printf("Cannot send on the address \"%s\"", self->running.address);
         gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_OPEN_SINK, &error, what);
         g_free(what);
-        gpud_device_close(&self->place);
+        gpud_device_close(&self->ring_device);
         gpud_device_close(&self->host);
         return FALSE;
     }
-    struct lender *lender = lender_new(sender, self->running.slots, device_is_host(device));
-    lender_set_slow_receiver(lender, gst_gpudirect_sink_policy(self));
+    struct shared_sender *sender =
+        shared_sender_new(core, self->running.slots, device_is_host(device));
+    shared_sender_set_slow_receiver(sender, gst_gpudirect_sink_policy(self));
     g_atomic_int_set(&self->opened_on, gpu_of_name(device));
     self->reads_buffers = g_str_has_prefix(device, "opencl:");
     g_ptr_array_set_size(self->sticky_names, 0);
     GST_OBJECT_LOCK(self);
-    self->lender = lender;
+    self->sender = sender;
     GST_OBJECT_UNLOCK(self);
-    /* unlock() may have met no lender, or the one before. */
+    /* unlock() may have met no sender, or the one before. */
     if (g_atomic_int_get(&self->unlocked))
-        lender_interrupt(lender, TRUE);
+        shared_sender_interrupt(sender, TRUE);
     return TRUE;
 }
 
 void gst_gpudirect_sink_close_sender(GstGpudirectSink *self)
 {
     GST_OBJECT_LOCK(self);
-    struct lender *lender = g_steal_pointer(&self->lender);
+    struct shared_sender *sender = g_steal_pointer(&self->sender);
     GST_OBJECT_UNLOCK(self);
-    if (lender)
-        lender_close(lender);
-    lender_unref(lender);
+    if (sender)
+        shared_sender_close(sender);
+    shared_sender_unref(sender);
     g_atomic_int_set(&self->opened_on, -1);
-    gpud_device_close(&self->place);
+    gpud_device_close(&self->ring_device);
     gpud_device_close(&self->host);
 }
 
@@ -315,10 +316,10 @@ static gboolean sink_unlock(GstBaseSink *base)
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
 
     g_atomic_int_set(&self->unlocked, TRUE);
-    struct lender *lender = gst_gpudirect_sink_get_lender(self);
-    if (lender)
-        lender_interrupt(lender, TRUE);
-    lender_unref(lender);
+    struct shared_sender *sender = gst_gpudirect_sink_ref_sender(self);
+    if (sender)
+        shared_sender_interrupt(sender, TRUE);
+    shared_sender_unref(sender);
     return TRUE;
 }
 
@@ -327,10 +328,10 @@ static gboolean sink_unlock_stop(GstBaseSink *base)
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
 
     g_atomic_int_set(&self->unlocked, FALSE);
-    struct lender *lender = gst_gpudirect_sink_get_lender(self);
-    if (lender)
-        lender_interrupt(lender, FALSE);
-    lender_unref(lender);
+    struct shared_sender *sender = gst_gpudirect_sink_ref_sender(self);
+    if (sender)
+        shared_sender_interrupt(sender, FALSE);
+    shared_sender_unref(sender);
     return TRUE;
 }
 
@@ -338,7 +339,7 @@ static GstStateChangeReturn sink_change_state(GstElement *element, GstStateChang
 {
     /* By now all that is upstream can say what it is. */
     if (transition == GST_STATE_CHANGE_PAUSED_TO_PLAYING)
-        gst_gpudirect_sink_judge_upstream(GST_GPUDIRECT_SINK(element));
+        gst_gpudirect_sink_query_live(GST_GPUDIRECT_SINK(element));
     return GST_ELEMENT_CLASS(gst_gpudirect_sink_parent_class)->change_state(element, transition);
 }
 
@@ -435,7 +436,7 @@ static void finalize(GObject *object)
     g_mutex_clear(&self->clients_lock);
     g_mutex_clear(&self->post_lock);
     gpu_contexts_clear(&self->contexts);
-    tally_unref(self->tally);
+    counters_unref(self->counters);
     lost_metas_free(self->lost_metas);
     g_ptr_array_unref(self->sticky_names);
     settings_clear(&self->settings);
@@ -466,7 +467,7 @@ static void gst_gpudirect_sink_class_init(GstGpudirectSinkClass *klass)
     base_class->stop = sink_stop;
     base_class->unlock = sink_unlock;
     base_class->unlock_stop = sink_unlock_stop;
-    gst_gpudirect_sink_class_init_place(base_class);
+    gst_gpudirect_sink_class_init_device(base_class);
     gst_gpudirect_sink_class_init_render(base_class);
     gst_gpudirect_sink_class_init_events(base_class);
 
@@ -479,7 +480,7 @@ static void gst_gpudirect_sink_init(GstGpudirectSink *self)
     self->wait_for_connection = WAIT_AUTO;
     GST_OBJECT_FLAG_SET(self, GST_ELEMENT_FLAG_SOURCE); /* see sink_send_event() */
     self->opened_on = self->live = -1;
-    self->tally = tally_new();
+    self->counters = counters_new();
     self->lost_metas = lost_metas_new(gst_gpudirect_sink_debug);
     self->sticky_names = g_ptr_array_new_with_free_func(g_free);
     g_mutex_init(&self->clients_lock);

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Events on their way through gpudirectsink: what travels, and what of it a receiver that connects
- * late is told. The sender keeps the last event of each of its kinds for that; a sticky event of
+ * late gets. The sender keeps the last event of each of its kinds for that; a sticky event of
  * GStreamer is the last of its name, so each name gets a kind. */
 #include "sink/sink.h"
 #include "wire/event.h"
@@ -22,18 +22,18 @@ void gst_gpudirect_sink_fill_head(GstGpudirectSink *self, struct wire_head *head
 }
 
 /* Which of a kind's sticky events this is. FALSE: there are more names than the sender keeps. */
-static gboolean find_place(GstGpudirectSink *self, GstEvent *event, enum event_kind kind,
-                           guint *place)
+static gboolean find_index(GstGpudirectSink *self, GstEvent *event, enum event_kind kind,
+                           guint *index)
 {
     if (kind != EVENT_CUSTOM_STICKY) {
-        *place = kind == EVENT_TAGS ? event_tag_scope(event) : 0;
+        *index = kind == EVENT_TAGS ? event_tag_scope(event) : 0;
         return TRUE;
     }
     const gchar *name = gst_structure_get_name(gst_event_get_structure(event));
-    for (*place = 0; *place < self->sticky_names->len; (*place)++)
-        if (g_str_equal(g_ptr_array_index(self->sticky_names, *place), name))
+    for (*index = 0; *index < self->sticky_names->len; (*index)++)
+        if (g_str_equal(g_ptr_array_index(self->sticky_names, *index), name))
             return TRUE;
-    if (*place >= EVENT_STICKY_NAMES_MAX)
+    if (*index >= EVENT_STICKY_NAMES_MAX)
         return FALSE;
     g_ptr_array_add(self->sticky_names, g_strdup(name));
     return TRUE;
@@ -41,12 +41,12 @@ static gboolean find_place(GstGpudirectSink *self, GstEvent *event, enum event_k
 
 static uint32_t wire_kind(GstGpudirectSink *self, GstEvent *event, enum event_kind kind)
 {
-    guint place;
+    guint index;
 
     if (!event_is_sticky(kind))
         return kind;
-    if (find_place(self, event, kind, &place))
-        return event_make_kind(kind, place) | GPUD_EVENT_STICKY;
+    if (find_index(self, event, kind, &index))
+        return event_make_kind(kind, index) | GPUD_EVENT_STICKY;
     GST_WARNING_OBJECT(self,
                        "more than %d names of sticky events: who connects later is not told of "
                        "%" GST_PTR_FORMAT,
@@ -62,7 +62,7 @@ static void send_event(GstGpudirectSink *self, GstEvent *event)
     enum event_kind kind;
     guint lost = 0;
 
-    if (!self->lender)
+    if (!self->sender)
         return;
     gst_gpudirect_sink_fill_head(self, &head);
     size_t size = event_encode(event, &GST_BASE_SINK(self)->segment, &head, bytes, &kind, &lost);
@@ -70,8 +70,8 @@ static void send_event(GstGpudirectSink *self, GstEvent *event)
         GST_DEBUG_OBJECT(self, "%u parts stay behind of %" GST_PTR_FORMAT, lost, event);
     if (size == 0)
         return;
-    if (gpud_sender_send_event(lender_sender(self->lender), wire_kind(self, event, kind), bytes,
-                               size, &error) != GPUD_OK)
+    if (gpud_sender_send_event(shared_sender_core(self->sender), wire_kind(self, event, kind),
+                               bytes, size, &error) != GPUD_OK)
         GST_WARNING_OBJECT(self, "%s does not travel: %s", GST_EVENT_TYPE_NAME(event),
                            error.reason);
 }
@@ -97,8 +97,8 @@ static gboolean sink_event(GstBaseSink *base, GstEvent *event)
 
     switch (GST_EVENT_TYPE(event)) {
     case GST_EVENT_EOS:
-        if (self->lender)
-            gpud_sender_send_eos(lender_sender(self->lender), NULL);
+        if (self->sender)
+            gpud_sender_send_eos(shared_sender_core(self->sender), NULL);
         gst_gpudirect_sink_set_ending(self, FALSE);
         break;
     case GST_EVENT_FLUSH_STOP:

@@ -15,7 +15,7 @@
 
 #define GST_CAT_DEFAULT gst_gpudirect_sink_debug
 
-/* About a second without a receiver, then that is told. */
+/* After about a second without a receiver an INFO message says so. */
 #define WAITS_UNTIL_TOLD 5
 
 /* --- the property ------------------------------------------------------------------------- */
@@ -71,11 +71,11 @@ gboolean gst_gpudirect_sink_waits(GstGpudirectSink *self)
 
 static void apply(GstGpudirectSink *self, enum gpud_slow_receiver policy)
 {
-    struct lender *lender = gst_gpudirect_sink_get_lender(self);
+    struct shared_sender *sender = gst_gpudirect_sink_ref_sender(self);
 
-    if (lender)
-        lender_set_slow_receiver(lender, policy);
-    lender_unref(lender);
+    if (sender)
+        shared_sender_set_slow_receiver(sender, policy);
+    shared_sender_unref(sender);
 }
 
 void gst_gpudirect_sink_apply_policy(GstGpudirectSink *self)
@@ -83,7 +83,7 @@ void gst_gpudirect_sink_apply_policy(GstGpudirectSink *self)
     apply(self, gst_gpudirect_sink_policy(self));
 }
 
-gboolean gst_gpudirect_sink_judge_upstream(GstGpudirectSink *self)
+gboolean gst_gpudirect_sink_query_live(GstGpudirectSink *self)
 {
     GstQuery *query = gst_query_new_latency();
     gboolean live = FALSE, answered = gst_pad_peer_query(GST_BASE_SINK_PAD(self), query);
@@ -105,11 +105,11 @@ gboolean gst_gpudirect_sink_judge_upstream(GstGpudirectSink *self)
 
 /* --- waiting ------------------------------------------------------------------------------ */
 
-GstFlowReturn gst_gpudirect_sink_go_on(GstGpudirectSink *self, enum gpud_status status)
+GstFlowReturn gst_gpudirect_sink_may_retry(GstGpudirectSink *self, enum gpud_status status)
 {
     if (status != GPUD_AGAIN && status != GPUD_TIMEOUT)
         return GST_FLOW_ERROR;
-    if (status == GPUD_AGAIN || lender_is_interrupted(self->lender))
+    if (status == GPUD_AGAIN || shared_sender_is_interrupted(self->sender))
         return gst_base_sink_wait_preroll(GST_BASE_SINK(self));
     if (g_atomic_int_get(&self->ending)) {
         GST_INFO_OBJECT(self, "the stream is to end, and a receiver does not take its frames: "
@@ -119,7 +119,7 @@ GstFlowReturn gst_gpudirect_sink_go_on(GstGpudirectSink *self, enum gpud_status 
     return GST_FLOW_OK;
 }
 
-/* For somebody who wonders why a file does not play. */
+/* So that a user sees why a file does not play. */
 static void tell_waiting(GstGpudirectSink *self)
 {
     gchar *text = g_strdup_printf("Waiting for the first receiver on \"%s\", so that it gets "
@@ -142,12 +142,12 @@ GstFlowReturn gst_gpudirect_sink_wait_for_client(GstGpudirectSink *self)
            !g_atomic_int_get(&self->ending) && g_atomic_int_get(&self->num_clients) <= 0) {
         struct gpud_error error;
         enum gpud_status status =
-            gpud_sender_wait(lender_sender(self->lender), 1, SINK_WAIT, &error);
+            gpud_sender_wait(shared_sender_core(self->sender), 1, SINK_WAIT, &error);
         if (status == GPUD_OK)
             break;
         if (status == GPUD_TIMEOUT && ++waits == WAITS_UNTIL_TOLD)
             tell_waiting(self);
-        flow = gst_gpudirect_sink_go_on(self, status);
+        flow = gst_gpudirect_sink_may_retry(self, status);
         if (flow == GST_FLOW_ERROR)
             gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, &error,
                                 "Nobody can be waited for");

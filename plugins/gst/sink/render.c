@@ -3,10 +3,10 @@
 
 /* A buffer on its way through gpudirectsink.
  *
- * A buffer of the proposed pool is a slot already: it is submitted, nothing is copied. The sink
- * keeps the frame, because others may hold the buffer still (tee), or push it once more
- * (imagefreeze, videorate); it goes back with the last reference on its memory. Receivers hold the
- * slot on their own account. */
+ * A buffer of the proposed pool is a slot already: it is submitted without a copy. The sink keeps
+ * the frame, because others may still hold the buffer (tee), or push it once more (imagefreeze,
+ * videorate); the frame goes back with the last reference on its memory. Receivers hold the slot
+ * independently of that. */
 #include "context.h"
 #include "errors.h"
 #include "memory/pool.h"
@@ -16,7 +16,7 @@
 
 #define GST_CAT_DEFAULT gst_gpudirect_sink_debug
 
-/* Drops by slow receivers are looked up once in so many frames. */
+/* How often drops by slow receivers are looked up, in frames. */
 #define FRAMES_BETWEEN_QOS 32
 
 void gst_gpudirect_sink_reset_stream(GstGpudirectSink *self)
@@ -38,8 +38,8 @@ static GstBufferPool *new_pool(GstGpudirectSink *self, GstCaps *caps)
     struct slot_pool_params params = {
         .info = &self->slot_info,
         .gpu = self->gpu,
-        .lender = self->lender,
-        .tally = self->tally,
+        .sender = self->sender,
+        .counters = self->counters,
     };
     return gst_gpudirect_pool_new(&params, caps);
 }
@@ -68,7 +68,7 @@ static gboolean configure(GstGpudirectSink *self, const struct gpud_layout *layo
     memcpy(told, media, size);
     size_t told_size = pci ? media_add_gpu(told, size, pci) : size;
     g_free(pci);
-    if (lender_configure(self->lender, layout, told, told_size, &error) == GPUD_OK)
+    if (shared_sender_configure(self->sender, layout, told, told_size, &error) == GPUD_OK)
         return TRUE;
     gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, &error, "The new format cannot be sent");
     return FALSE;
@@ -106,7 +106,7 @@ static gboolean sink_set_caps(GstBaseSink *base, GstCaps *caps)
     if (self->moved)
         gst_gpudirect_sink_repeat_events(self);
     self->moved = FALSE;
-    self->judged = gst_gpudirect_sink_judge_upstream(self);
+    self->live_known = gst_gpudirect_sink_query_live(self);
     GST_DEBUG_OBJECT(self, "slots of %" G_GSIZE_FORMAT " bytes on %s for %" GST_PTR_FORMAT,
                      self->slot_info.size, self->gpu ? "a GPU" : "the host", caps);
     self->copies = new_pool(self, caps);
@@ -175,8 +175,8 @@ static enum gpud_status submit_slot_once(GstGpudirectSink *self, struct slot_mem
     if (!*mapped) {
         /* Receivers look at it from now on. */
         GST_MINI_OBJECT_FLAG_SET(slot->memory, GST_MEMORY_FLAG_READONLY);
-        status =
-            gpud_sender_submit(lender_sender(self->lender), &slot->frame, TRUE, SINK_WAIT, error);
+        status = gpud_sender_submit(shared_sender_core(self->sender), &slot->frame, TRUE, SINK_WAIT,
+                                    error);
     }
     g_mutex_unlock(&slot->lock);
     return status;
@@ -188,12 +188,13 @@ static GstFlowReturn not_submitted(GstGpudirectSink *self, const struct gpud_err
     return GST_FLOW_ERROR;
 }
 
-/* Ordering queues through a GPU's driver takes as long as waking a receiver up. Elsewhere a
- * receiver that wakes up early, perhaps on the sender's own processor, is only in its way. */
-static void announce(GstGpudirectSink *self)
+/* Ordering queues through a GPU's driver takes as long as waking a receiver, so both go on at once.
+ * Elsewhere a receiver that wakes early, perhaps on the sender's own processor, is only in its way.
+ */
+static void wake_receivers_early(GstGpudirectSink *self)
 {
     if (self->gpu)
-        gpud_sender_announce(lender_sender(self->lender));
+        gpud_sender_announce(shared_sender_core(self->sender));
 }
 
 /* The slot that this buffer is, if it is one of the current epoch and may be submitted. */
@@ -201,8 +202,8 @@ static struct slot_memory *own_slot(GstGpudirectSink *self, GstBuffer *buffer)
 {
     struct slot_memory *slot = slot_memory_of_buffer(buffer);
 
-    if (!slot || slot->lender != self->lender ||
-        slot->generation != lender_generation(self->lender) || !slot->frame)
+    if (!slot || slot->sender != self->sender || slot->epoch != shared_sender_epoch(self->sender) ||
+        !slot->frame)
         return NULL;
     /* Off the host one that a branch of a tee has mapped is copied. What is mapped after this look
      * is found out when it is submitted. */
@@ -218,14 +219,14 @@ static GstFlowReturn submit_slot(GstGpudirectSink *self, struct slot_memory *slo
     struct gpud_error error;
     enum gpud_status status;
 
-    announce(self);
+    wake_receivers_early(self);
     describe(self, buffer, &info);
     gpud_frame_set_info(slot->frame, &info, NULL);
     slot->store->kind->leaving(slot);
     do {
         status = submit_slot_once(self, slot, mapped, &error);
         if (status != GPUD_OK)
-            flow = gst_gpudirect_sink_go_on(self, status);
+            flow = gst_gpudirect_sink_may_retry(self, status);
     } while (status != GPUD_OK && flow == GST_FLOW_OK);
     return flow == GST_FLOW_ERROR ? not_submitted(self, &error) : flow;
 }
@@ -238,13 +239,14 @@ static GstFlowReturn submit_wrapped(GstGpudirectSink *self, struct gpud_frame *f
     struct gpud_error error;
     enum gpud_status status;
 
-    announce(self);
+    wake_receivers_early(self);
     describe(self, buffer, &info);
     gpud_frame_set_info(frame, &info, NULL);
     do {
-        status = gpud_sender_submit(lender_sender(self->lender), &frame, FALSE, SINK_WAIT, &error);
+        status =
+            gpud_sender_submit(shared_sender_core(self->sender), &frame, FALSE, SINK_WAIT, &error);
         if (status != GPUD_OK)
-            flow = gst_gpudirect_sink_go_on(self, status);
+            flow = gst_gpudirect_sink_may_retry(self, status);
     } while (status != GPUD_OK && flow == GST_FLOW_OK);
     gpud_frame_release(&frame);
     return flow == GST_FLOW_ERROR ? not_submitted(self, &error) : flow;
@@ -261,7 +263,7 @@ static gboolean copies_itself(GstGpudirectSink *self)
 static GstFlowReturn submit_from_gpu(GstGpudirectSink *self, GstBuffer *buffer)
 {
     struct gpud_error error;
-    struct gpud_frame *frame = self->gpu->vendor->wrap_buffer(buffer, self->tally, &error);
+    struct gpud_frame *frame = self->gpu->vendor->wrap_buffer(buffer, self->counters, &error);
 
     return frame ? submit_wrapped(self, frame, buffer) : not_submitted(self, &error);
 }
@@ -281,7 +283,7 @@ static GstFlowReturn submit_foreign(GstGpudirectSink *self, GstBuffer *buffer)
     GstFlowReturn flow = GST_FLOW_OK;
     enum gpud_status status;
     while ((status = gst_gpudirect_sink_copy(self, buffer, SINK_WAIT)) != GPUD_OK &&
-           (flow = gst_gpudirect_sink_go_on(self, status)) == GST_FLOW_OK)
+           (flow = gst_gpudirect_sink_may_retry(self, status)) == GST_FLOW_OK)
         ;
     if (flow != GST_FLOW_OK)
         return flow;
@@ -298,7 +300,7 @@ static void report_drops(GstGpudirectSink *self, GstBuffer *buffer)
     struct gpud_sender_info info;
     GstBaseSink *base = GST_BASE_SINK(self);
 
-    gpud_sender_get_info(lender_sender(self->lender), &info);
+    gpud_sender_get_info(shared_sender_core(self->sender), &info);
     if (info.dropped <= self->drops_reported)
         return;
     self->drops_reported = info.dropped;
@@ -334,8 +336,8 @@ static GstFlowReturn sink_render(GstBaseSink *base, GstBuffer *buffer)
     if (!gst_gpudirect_sink_check(self, buffer))
         return GST_FLOW_OK;
     /* A source may know no sooner than with its first frame. */
-    if (!self->judged)
-        self->judged = gst_gpudirect_sink_judge_upstream(self);
+    if (!self->live_known)
+        self->live_known = gst_gpudirect_sink_query_live(self);
     GstFlowReturn flow = gst_gpudirect_sink_wait_for_client(self);
     if (flow != GST_FLOW_OK)
         return flow;
@@ -344,7 +346,7 @@ static GstFlowReturn sink_render(GstBaseSink *base, GstBuffer *buffer)
     GST_LOG_OBJECT(self, "%s %" GST_PTR_FORMAT, slot ? "a slot:" : "no slot:", buffer);
     if (slot)
         flow = submit_slot(self, slot, buffer, &copy);
-    /* With nobody there the copy is saved. */
+    /* While nobody receives, the copy is not worth making. */
     if (copy && flow == GST_FLOW_OK &&
         (gst_gpudirect_sink_waits(self) || g_atomic_int_get(&self->num_clients) > 0))
         flow = submit_foreign(self, buffer);

@@ -45,12 +45,12 @@ struct _GstGpudirectSink {
 
     struct settings running; /* the copy that the element runs by */
 
-    struct lender *lender;            /* from start to stop; changed under the object lock */
-    struct gpud_device *host, *place; /* place: where the ring lies */
-    gint opened_on;                   /* atomic: the GPU that the sender lies on, or -1 */
-    gboolean reads_buffers;           /* the ring's device reads what the CPU wrote by itself */
-    struct gpu_contexts contexts;     /* under the object lock */
-    gint live;     /* atomic: upstream said so, or that it is not; -1: nothing yet */
+    struct shared_sender *sender; /* from start to stop; changed under the object lock */
+    struct gpud_device *host, *ring_device;
+    gint opened_on;               /* atomic: the GPU that the sender lies on, or -1 */
+    gboolean reads_buffers;       /* the ring's device reads what the CPU wrote by itself */
+    struct gpu_contexts contexts; /* under the object lock */
+    gint live;                    /* atomic: upstream said so, or that it is not; -1: nothing yet */
     gint ending;   /* atomic: the application asked for an end that upstream has yet to send */
     gint unlocked; /* atomic: unlock() was called, unlock_stop() not yet */
 
@@ -61,9 +61,9 @@ struct _GstGpudirectSink {
     uint8_t media[GPUD_MEDIA_MAX];
     size_t media_size;
     gboolean configured;
-    gboolean judged;         /* upstream said whether it is live */
+    gboolean live_known;     /* upstream said whether it is live */
     gboolean moved;          /* to a new sender, which was told no event yet */
-    GPtrArray *sticky_names; /* of custom events that the sender was told, by their place */
+    GPtrArray *sticky_names; /* of custom events that the sender was told, by their index */
     GstBufferPool *copies;   /* slots to copy into */
     GstBuffer *prepared;     /* a slot with a copy of ... */
     GstBuffer *prepared_of;  /* ... this buffer */
@@ -72,14 +72,14 @@ struct _GstGpudirectSink {
 
     gint monotonic;   /* atomic: the pipeline's clock is CLOCK_MONOTONIC */
     gint num_clients; /* atomic */
-    struct tally *tally;
+    struct counters *counters;
     struct lost_metas *lost_metas;
     guint64 copies_cpu, malformed; /* relaxed atomics */
 
-    /* Receivers that came or went and were not announced yet. */
+    /* Receivers that came or went, which the application was not told yet. */
     GMutex clients_lock;
     GQueue client_events;
-    gboolean announcing;
+    gboolean notifying;
     GMutex post_lock; /* held while a message about one is posted */
     gboolean may_post;
 };
@@ -89,18 +89,18 @@ struct _GstGpudirectSink {
 gboolean gst_gpudirect_sink_open_sender(GstGpudirectSink *self, const gchar *device);
 void gst_gpudirect_sink_close_sender(GstGpudirectSink *self);
 
-/* A reference on the lender, which another thread may close meanwhile, but not free. NULL: closed.
+/* A reference on the sender: another thread may close it meanwhile, but not free it. NULL: closed.
  */
-struct lender *gst_gpudirect_sink_get_lender(GstGpudirectSink *self);
+struct shared_sender *gst_gpudirect_sink_ref_sender(GstGpudirectSink *self);
 
 /* --- policy.c ----------------------------------------------------------------------------- */
 
 #define GST_TYPE_GPUDIRECT_WAIT_FOR_CONNECTION (gst_gpudirect_wait_for_connection_get_type())
 GType gst_gpudirect_wait_for_connection_get_type(void);
 
-/* Asks upstream whether it is live, and makes of `auto` what follows. TRUE: it answered. From any
- * thread. */
-gboolean gst_gpudirect_sink_judge_upstream(GstGpudirectSink *self);
+/* Asks upstream whether it is live, on which the meaning of `auto` depends. TRUE: it answered. From
+ * any thread. */
+gboolean gst_gpudirect_sink_query_live(GstGpudirectSink *self);
 
 /* What happens to a slow receiver: the property, or what `auto` stands for. */
 enum gpud_slow_receiver gst_gpudirect_sink_policy(GstGpudirectSink *self);
@@ -116,15 +116,15 @@ GstFlowReturn gst_gpudirect_sink_wait_for_client(GstGpudirectSink *self);
 
 /* After a call into the core that did not do its work: GST_FLOW_OK to call again. An interruption
  * waits for PLAYING, as GstBaseSink wants it. */
-GstFlowReturn gst_gpudirect_sink_go_on(GstGpudirectSink *self, enum gpud_status status);
+GstFlowReturn gst_gpudirect_sink_may_retry(GstGpudirectSink *self, enum gpud_status status);
 
-/* The application asked for an end of the stream: nothing is waited for any more. FALSE: it is
- * over, or called off. */
+/* The application asked for an end of the stream: from now on nothing is waited for. FALSE: the end
+ * came, or was cancelled by a flush. */
 void gst_gpudirect_sink_set_ending(GstGpudirectSink *self, gboolean ending);
 
 /* --- device.c ----------------------------------------------------------------------------- */
 
-void gst_gpudirect_sink_class_init_place(GstBaseSinkClass *klass);
+void gst_gpudirect_sink_class_init_device(GstBaseSinkClass *klass);
 
 /* The device to begin with; g_free it. */
 gchar *gst_gpudirect_sink_choose_device(GstGpudirectSink *self);
@@ -138,23 +138,23 @@ gboolean gst_gpudirect_sink_follow(GstGpudirectSink *self, const struct gpu_vend
 
 void gst_gpudirect_sink_class_init_render(GstBaseSinkClass *klass);
 
-/* Forgets the stream: caps, slots, the prepared copy. */
+/* Drops what belongs to the stream: caps, slots, the prepared copy. */
 void gst_gpudirect_sink_reset_stream(GstGpudirectSink *self);
 
 /* --- events.c ----------------------------------------------------------------------------- */
 
 void gst_gpudirect_sink_class_init_events(GstBaseSinkClass *klass);
 
-/* What stands before all that travels. */
+/* The head of everything that travels. */
 void gst_gpudirect_sink_fill_head(GstGpudirectSink *self, struct wire_head *head);
 
-/* A new sender knows nothing of what travels in order and was said before. */
+/* Tells a new sender the sticky events that the one before it was told. */
 void gst_gpudirect_sink_repeat_events(GstGpudirectSink *self);
 
 /* --- copy.c ------------------------------------------------------------------------------- */
 
-/* FALSE: the buffer does not hold a picture of the caps. Once for each buffer: it is counted, and
- * the first one is told the application. */
+/* FALSE: the buffer does not hold a picture of the caps. To be called once for each buffer: it is
+ * counted, and with the first one the application gets a warning. */
 gboolean gst_gpudirect_sink_check(GstGpudirectSink *self, GstBuffer *buffer);
 
 /* A slot holding a copy of the buffer, in self->prepared. timeout: for the slot. GPUD_TIMEOUT and

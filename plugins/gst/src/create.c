@@ -3,9 +3,8 @@
 
 /* gpudirectsrc's loop: a frame becomes a buffer.
  *
- * In the steady state a buffer is the slot itself. Two things force a copy: downstream cannot read
- * strides, or it hoards buffers until the ring has no slot left, which would stop the stream for
- * good. */
+ * Normally a buffer is the slot itself. Two things force a copy: downstream cannot read strides, or
+ * it keeps so many buffers that the ring has no slot left, which would stop the stream for good. */
 #include "errors.h"
 #include "memory/pool.h"
 #include "src/src.h"
@@ -15,7 +14,7 @@
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
 
 /* How long downstream has to give a slot back before it gets a copy instead. */
-#define HOARD_PATIENCE (20 * G_TIME_SPAN_MILLISECOND)
+#define HOARD_TIMEOUT (20 * G_TIME_SPAN_MILLISECOND)
 
 /* --- what is known about the picture ------------------------------------------------------ */
 
@@ -24,8 +23,8 @@ static void note_drops(GstGpudirectSrc *self, guint64 dropped, GstBuffer *buffer
     guint64 lost = dropped > self->dropped_seen ? dropped - self->dropped_seen : 0;
 
     self->dropped_seen = dropped;
-    lost += self->untold;
-    self->untold = 0;
+    lost += self->skipped_unreported;
+    self->skipped_unreported = 0;
     if (lost == 0)
         return;
     self->dropped_total += lost;
@@ -73,13 +72,14 @@ static void describe(GstGpudirectSrc *self, const struct gpud_frame_info *info, 
 
 static gboolean must_copy(GstGpudirectSrc *self)
 {
-    struct ledger *ledger = gst_gpudirect_pool_ledger(self->pool);
+    struct outstanding *outstanding = gst_gpudirect_pool_outstanding(self->pool);
     gint limit = MAX(1, (gint)self->running.slots - 1);
 
     /* Who asked for a GPU's memory finds the strides in it; who takes anything may not. */
     if ((!self->gpu || self->follows) && !self->planes_default && !self->downstream_video_meta)
         return TRUE;
-    return ledger_count(ledger) >= limit && !ledger_wait_below(ledger, limit, HOARD_PATIENCE);
+    return outstanding_count(outstanding) >= limit &&
+           !outstanding_wait_below(outstanding, limit, HOARD_TIMEOUT);
 }
 
 GstFlowReturn gst_gpudirect_src_new_picture(GstGpudirectSrc *self, GstBuffer **buffer)
@@ -125,7 +125,7 @@ GstFlowReturn gst_gpudirect_src_copy_picture(GstGpudirectSrc *self, GstBuffer *s
 }
 
 /* Caps and pool say how large a buffer is, so a frame of another layout must never become one,
- * whatever the sender announced, or did not announce, before it. */
+ * whatever the sender said, or did not say, before it. */
 static GstFlowReturn refuse_layout(GstGpudirectSrc *self, const struct gpud_layout *layout)
 {
     const struct gpud_layout *wanted = &self->layout;
@@ -209,11 +209,11 @@ static gboolean is_stale(GstGpudirectSrc *self, struct gpud_frame *frame)
     /* No more than the ring holds: a sender that is always ahead has its frames shown all the same.
      */
     self->starting = gst_gpudirect_src_get_options(self).start == START_NEWEST &&
-                     self->passed++ < self->running.slots && self->input->ops->has_frame &&
+                     self->skipped_in_row++ < self->running.slots && self->input->ops->has_frame &&
                      wire_head_unpack(&unpack, &head) && head.drops &&
                      self->input->ops->has_frame(self->input);
     if (!self->starting)
-        self->passed = 0;
+        self->skipped_in_row = 0;
     return self->starting;
 }
 
@@ -221,7 +221,7 @@ static void skip(GstGpudirectSrc *self, struct gpud_frame **frame)
 {
     gpud_frame_release(frame);
     self->discont = TRUE;
-    self->untold++;
+    self->skipped_unreported++;
     __atomic_fetch_add(&self->skipped, 1, __ATOMIC_RELAXED);
 }
 
@@ -230,14 +230,14 @@ static enum gpud_status take(GstGpudirectSrc *self, struct gpud_frame **frame,
                              struct gpud_error *error)
 {
     const struct input_ops *ops = self->input->ops;
-    gint64 patience = gst_gpudirect_src_patience(self);
+    gint64 max_wait = gst_gpudirect_src_max_wait(self);
     enum gpud_status status = GPUD_TIMEOUT;
 
     if (ops->has_frame)
         self->waited = !ops->has_frame(self->input);
     else
         self->waited = (status = ops->acquire(self->input, 0, frame, error)) == GPUD_TIMEOUT;
-    return status == GPUD_TIMEOUT ? ops->acquire(self->input, patience, frame, error) : status;
+    return status == GPUD_TIMEOUT ? ops->acquire(self->input, max_wait, frame, error) : status;
 }
 
 GstFlowReturn gst_gpudirect_src_create(GstPushSrc *push, GstBuffer **buffer)
@@ -253,7 +253,7 @@ GstFlowReturn gst_gpudirect_src_create(GstPushSrc *push, GstBuffer **buffer)
             continue;
         enum gpud_status status = take(self, &frame, &error);
         gboolean yielded = gst_gpudirect_src_end_yield(self) && status == GPUD_AGAIN, moved;
-        GstFlowReturn flow = gst_gpudirect_src_handle_news(self, &moved);
+        GstFlowReturn flow = gst_gpudirect_src_take_updates(self, &moved);
 
         if (status == GPUD_OK && flow == GST_FLOW_OK && !moved && !self->flooded) {
             if (!is_stale(self, frame))

@@ -1,16 +1,16 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Where gpudirectsrc's frames shall arrive, and what that means for caps and contexts.
+/* On which device gpudirectsrc's frames shall arrive, and what that means for caps and contexts.
  *
- * A named device is a named device. With `auto` frames arrive on the GPU that downstream works on,
- * if it would rather have CUDA memory than any other. If not, they arrive where the sender has
- * them: on its GPU if that is one of this machine's, a driver is here and downstream takes CUDA
+ * A device that the user names is used. With `auto` frames arrive on the GPU that downstream works
+ * on, if downstream prefers a GPU's memory to any other. If not, they arrive where the sender has
+ * them: on its GPU, if that is one of this machine's, its driver is here and downstream takes such
  * memory too (a fakesink, a tee, an appsink without caps do); else in host memory. The sender says
- * where when the link is half made; a receiver on another device is put in the place of this one
- * then, before the sender counts on it. So a stream for plain elements, and one on a machine
- * without a GPU, is what it was. Whatever frames arrive on a GPU are pushed as CUDA memory if
- * downstream takes that at all, else as memory that maps to the CPU on demand. */
+ * where it has them while the link is being made; a receiver on another device then replaces this
+ * one before the sender relies on it. Plain elements, and machines without a GPU, get what they
+ * would get without all this. Frames that arrive on a GPU are pushed as its memory if downstream
+ * takes that, else as memory that maps to the CPU on demand. */
 #include "context.h"
 #include "src/src.h"
 
@@ -120,7 +120,7 @@ GstCaps *gst_gpudirect_src_agree(GstGpudirectSrc *self, GstCaps *caps, struct gp
 
 /* --- the sender's device ------------------------------------------------------------------ */
 
-/* A sender that says another place each time is not followed for ever. */
+/* A sender that names another GPU each time is not followed for ever. */
 #define MOVES_MAX 2
 
 gboolean gst_gpudirect_src_may_follow(GstGpudirectSrc *self, const void *media, size_t size)
@@ -200,7 +200,7 @@ gboolean gst_gpudirect_src_follow(GstGpudirectSrc *self, const struct src_format
     return number != g_atomic_int_get(&self->opened_on) && move(self, number);
 }
 
-gboolean gst_gpudirect_src_retreat(GstGpudirectSrc *self)
+gboolean gst_gpudirect_src_fall_back(GstGpudirectSrc *self)
 {
     return self->follows && self->moves < MOVES_MAX && g_atomic_int_get(&self->opened_on) >= 0 &&
            move(self, -1);
@@ -236,7 +236,7 @@ static void src_set_context(GstElement *element, GstContext *context)
     parent->set_context(element, context);
 }
 
-void gst_gpudirect_src_class_init_place(GstElementClass *klass)
+void gst_gpudirect_src_class_init_device(GstElementClass *klass)
 {
     GstCaps *caps = gpu_template_caps();
 

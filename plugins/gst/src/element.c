@@ -434,7 +434,7 @@ static void finalize(GObject *object)
     g_mutex_clear(&self->pause_lock);
     g_cond_clear(&self->pause_cond);
     gpu_contexts_clear(&self->contexts);
-    tally_unref(self->tally);
+    counters_unref(self->counters);
     lost_metas_free(self->lost_metas);
     g_ptr_array_unref(self->sticky_names);
     settings_clear(&self->settings);
@@ -460,7 +460,7 @@ static void gst_gpudirect_src_class_init(GstGpudirectSrcClass *klass)
     gst_element_class_set_static_metadata(
         element_class, "GPU-direct source", "Source/Video/Hardware",
         "Receives raw video straight in this process's or a device's memory", "gpudirect authors");
-    gst_gpudirect_src_class_init_place(element_class);
+    gst_gpudirect_src_class_init_device(element_class);
 
     base_class->start = src_start;
     base_class->stop = src_stop;
@@ -484,7 +484,7 @@ static void gst_gpudirect_src_init(GstGpudirectSrc *self)
     self->options.busy_poll = DEFAULT_BUSY_POLL;
     self->frame_duration = GST_CLOCK_TIME_NONE;
     self->opened_on = -1;
-    self->tally = tally_new();
+    self->counters = counters_new();
     self->lost_metas = lost_metas_new(gst_gpudirect_src_debug);
     g_mutex_init(&self->input_lock);
     g_mutex_init(&self->pause_lock);

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What the link says beside frames: noted inside acquire, taken up after it.
+/* What comes over the link beside frames: noted inside acquire, applied after it.
  *
  * Of formats and connections only the last one counts. Events wait until a frame tells the time,
  * and what a later one replaces does not wait beside it:
@@ -42,7 +42,7 @@ static void clear_waiting(GstGpudirectSrc *self)
     self->waiting_bytes = 0;
 }
 
-void gst_gpudirect_src_forget_news(GstGpudirectSrc *self)
+void gst_gpudirect_src_drop_updates(GstGpudirectSrc *self)
 {
     clear_waiting(self);
     g_clear_pointer(&self->format, src_format_free);
@@ -86,8 +86,8 @@ static void note_connection(GstGpudirectSrc *self, const struct gpud_peer_info *
     self->arrived = g_memdup2(peer, sizeof(*peer));
 }
 
-/* Whether the later one is said in the place of the other. */
-static gboolean speak_of_the_same(const struct wire_event *a, const struct wire_event *b)
+/* Whether the later one replaces the other. */
+static gboolean is_replaced_by(const struct wire_event *a, const struct wire_event *b)
 {
     if (a->kind != b->kind)
         return FALSE;
@@ -101,7 +101,7 @@ static struct waiting *find_waiting(GstGpudirectSrc *self, const struct wire_eve
 {
     for (GList *at = self->waiting.head; at; at = at->next) {
         struct waiting *waiting = at->data;
-        if (speak_of_the_same(&waiting->event, event))
+        if (is_replaced_by(&waiting->event, event))
             return waiting;
     }
     return NULL;
@@ -215,7 +215,7 @@ gboolean gst_gpudirect_src_end_yield(GstGpudirectSrc *self)
     return yielded;
 }
 
-GstFlowReturn gst_gpudirect_src_handle_news(GstGpudirectSrc *self, gboolean *moved)
+GstFlowReturn gst_gpudirect_src_take_updates(GstGpudirectSrc *self, gboolean *moved)
 {
     struct src_format *format = g_steal_pointer(&self->format);
     struct gpud_peer_info *peer = g_steal_pointer(&self->arrived);
@@ -280,7 +280,7 @@ static void push_gap(GstGpudirectSrc *self, const struct wire_event *event, gboo
     gint64 mapped = gst_base_src_get_do_timestamp(GST_BASE_SRC(self))
                         ? time_now_at(&now, GST_CLOCK_TIME_NONE)
                         : time_map_apply(&self->map, event->time);
-    gst_pad_push_event(pad, gst_event_new_gap(timeline_place_gap(&self->line, mapped, before_frame),
+    gst_pad_push_event(pad, gst_event_new_gap(timeline_stamp_gap(&self->line, mapped, before_frame),
                                               event->duration));
 }
 

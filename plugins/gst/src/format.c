@@ -61,7 +61,8 @@ gboolean gst_gpudirect_src_set_format(GstGpudirectSrc *self, GstCaps *caps,
     if (self->pool)
         gst_buffer_pool_set_active(self->pool, FALSE);
     gst_clear_object(&self->pool);
-    struct slot_pool_params params = {.info = &self->info, .gpu = self->gpu, .tally = self->tally};
+    struct slot_pool_params params = {
+        .info = &self->info, .gpu = self->gpu, .counters = self->counters};
     GstBufferPool *pool = gst_gpudirect_pool_new(&params, caps);
     if (!pool || !gst_buffer_pool_set_active(pool, TRUE)) {
         gst_clear_object(&pool);
@@ -189,7 +190,7 @@ void gst_gpudirect_src_class_init_format(GstBaseSrcClass *klass)
 
 void gst_gpudirect_src_reset_stream(GstGpudirectSrc *self)
 {
-    gst_gpudirect_src_forget_news(self);
+    gst_gpudirect_src_drop_updates(self);
     g_ptr_array_set_size(self->sticky_names, 0);
     if (self->pool)
         gst_buffer_pool_set_active(self->pool, FALSE);
@@ -200,6 +201,6 @@ void gst_gpudirect_src_reset_stream(GstGpudirectSrc *self)
     self->waiting_since = self->held_off_until = 0;
     self->waiting_told = FALSE;
     gst_gpudirect_src_forget_signal(self);
-    self->dropped_seen = self->dropped_total = self->frames = self->untold = 0;
+    self->dropped_seen = self->dropped_total = self->frames = self->skipped_unreported = 0;
     gst_gpudirect_src_reset_times(self);
 }

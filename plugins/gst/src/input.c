@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* gpudirectsrc's input: opened, put in the place of another, asked and interrupted. */
+/* gpudirectsrc's input: opening, replacing, counting and interrupting it. */
 #include "errors.h"
 #include "src/src.h"
 
@@ -49,9 +49,9 @@ GstStructure *gst_gpudirect_src_make_stats(GstGpudirectSrc *self)
         "disconnects", G_TYPE_UINT64, info.disconnects, "reconnects", G_TYPE_UINT64,
         info.connects > 0 ? info.connects - 1 : 0, "copies-cpu", G_TYPE_UINT64,
         info.copies_cpu + __atomic_load_n(&self->copies_cpu, __ATOMIC_RELAXED), "copies-gpu",
-        G_TYPE_UINT64, info.copies_gpu + tally_read(&self->tally->copies_gpu), "cpu-waits",
+        G_TYPE_UINT64, info.copies_gpu + counter_read(&self->counters->copies_gpu), "cpu-waits",
         G_TYPE_UINT64, info.waits_cpu, "device-waits", G_TYPE_UINT64,
-        info.waits_device + tally_read(&self->tally->waits_device), "kicks", G_TYPE_UINT64,
+        info.waits_device + counter_read(&self->counters->waits_device), "kicks", G_TYPE_UINT64,
         info.kicks, "stood-in", G_TYPE_UINT64,
         __atomic_load_n(&self->signal.count, __ATOMIC_RELAXED), "latency-p50", G_TYPE_UINT64,
         info.latency_p50, "latency-p99", G_TYPE_UINT64, info.latency_p99, "latency-max",
@@ -143,7 +143,7 @@ gboolean gst_gpudirect_src_reopen(GstGpudirectSrc *self, const gchar *elsewhere,
     g_mutex_unlock(&self->input_lock);
     old->ops->close(old);
     self->dropped_seen = 0; /* the new one counts from 0 */
-    gst_gpudirect_src_forget_news(self);
+    gst_gpudirect_src_drop_updates(self);
     return TRUE;
 }
 

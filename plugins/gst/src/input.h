@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Where gpudirectsrc's frames come from: a link to a sender (linkinput.c), or a capture card
- * (captureinput.c). */
+/* Where gpudirectsrc's frames come from: a link to a sender (link.c), or a capture card
+ * (capture.c). */
 #ifndef GPUD_GST_SRC_INPUT_H
 #define GPUD_GST_SRC_INPUT_H
 
@@ -16,7 +16,7 @@ struct input_params {
     enum gpud_slow_receiver slow_receiver;
     gboolean require_direct;
     guint busy_poll; /* µs; a capture card's frames are slept for always */
-    /* A link's news, told inside acquire; a capture card has none. */
+    /* Events of a link, called inside acquire; a capture card has none. */
     void (*on_event)(void *user, enum gpud_event event, const void *data);
     void *user;
 };

@@ -4,7 +4,7 @@
 /* Whether pictures come, and what downstream gets while none do.
  *
  * The signal is there from a picture on until the sender is lost, ends its stream, or sends nothing
- * for SIGNAL_PATIENCE (or three frames, if that is longer). With on-disconnect=freeze or black the
+ * for SIGNAL_TIMEOUT (or three frames, if that is longer). With on-disconnect=freeze or black the
  * stream then goes on at its last rate, in real time, with the last picture or a black one.
  *
  * Nobody knows which picture is the last, so for `freeze` each is kept until the next one comes:
@@ -13,7 +13,7 @@
 
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
 
-#define SIGNAL_PATIENCE (500 * GST_MSECOND)
+#define SIGNAL_TIMEOUT (500 * GST_MSECOND)
 
 /* Between pictures where the caps do not say, and within these bounds where they do. */
 #define INTERVAL_DEFAULT (40 * GST_MSECOND)
@@ -92,13 +92,13 @@ void gst_gpudirect_src_signal_gone(GstGpudirectSrc *self, const gchar *reason)
 
 void gst_gpudirect_src_watch_signal(GstGpudirectSrc *self)
 {
-    GstClockTime patience = MAX(SIGNAL_PATIENCE, 3 * get_interval(self));
+    GstClockTime timeout = MAX(SIGNAL_TIMEOUT, 3 * get_interval(self));
 
-    if (!g_atomic_int_get(&self->signal.present) || monotonic_now() - self->signal.seen < patience)
+    if (!g_atomic_int_get(&self->signal.present) || monotonic_now() - self->signal.seen < timeout)
         return;
     gchar *reason = g_strdup_printf("no picture for %" G_GUINT64_FORMAT " ms: %s is there, and "
                                     "sends nothing",
-                                    patience / GST_MSECOND, self->input->ops->what);
+                                    timeout / GST_MSECOND, self->input->ops->what);
     gst_gpudirect_src_signal_gone(self, reason);
     g_free(reason);
 }
@@ -120,7 +120,7 @@ void gst_gpudirect_src_forget_signal(GstGpudirectSrc *self)
     signal->lag = 0;
 }
 
-/* --- a picture in its place --------------------------------------------------------------- */
+/* --- a picture to stand in ---------------------------------------------------------------- */
 
 /* A field is a picture of half the height: the converter knows nothing of fields by themselves. */
 static GstVideoFrame as_picture(const GstVideoFrame *frame)
@@ -252,7 +252,7 @@ gboolean gst_gpudirect_src_stand_in(GstGpudirectSrc *self, GstBuffer **buffer)
     if (!stands_in(self) || now < signal->due || !make_stand_in(self))
         return FALSE;
     signal->due = MAX(signal->due + interval, now);
-    signal->pts = timeline_place(&self->line, (gint64)next_pts(self, interval), interval, TRUE);
+    signal->pts = timeline_stamp(&self->line, (gint64)next_pts(self, interval), interval, TRUE);
     *buffer = share(signal->stand_in);
     GST_BUFFER_PTS(*buffer) = signal->pts;
     GST_BUFFER_DURATION(*buffer) = interval;
@@ -262,7 +262,7 @@ gboolean gst_gpudirect_src_stand_in(GstGpudirectSrc *self, GstBuffer **buffer)
     return TRUE;
 }
 
-gint64 gst_gpudirect_src_patience(GstGpudirectSrc *self)
+gint64 gst_gpudirect_src_max_wait(GstGpudirectSrc *self)
 {
     GstClockTime now = monotonic_now();
 

@@ -36,7 +36,7 @@ GST_DEBUG_CATEGORY_EXTERN(gst_gpudirect_src_debug);
 /* The longest that a call into the core waits before the element looks around. */
 #define SRC_WAIT (200 * GPUD_MSEC)
 
-/* A format that the link told and that was not taken up yet. */
+/* A format that came over the link, and is not in use yet. */
 struct src_format {
     struct gpud_layout layout;
     GBytes *media;
@@ -76,7 +76,7 @@ struct src_signal {
     guint64 count;       /* relaxed atomic: buffers that stood in */
 };
 
-/* What the latency is reckoned from. */
+/* What the latency is computed from. */
 struct src_latency {
     GstClockTime least, most; /* lateness of pictures, in steps */
     gboolean measured;        /* there were any */
@@ -129,10 +129,10 @@ struct _GstGpudirectSrc {
     struct timeline line;
     gboolean waited; /* for the last frame: it was not there yet */
     gboolean discont;
-    gboolean starting;     /* the next frame is the first one, or the first after a pause */
-    guint passed;          /* frames that were skipped since */
-    guint64 untold;        /* of those skipped */
-    gboolean linked;       /* a sender is there, or was and its loss is not told yet */
+    gboolean starting;          /* the next frame is the first one, or the first after a pause */
+    guint skipped_in_row;       /* frames that were skipped since */
+    guint64 skipped_unreported; /* of those skipped */
+    gboolean linked;            /* a sender is there, or was and its loss is not told yet */
     gboolean ended;        /* by the sender, whose next stream, or whose successor, is waited for */
     gboolean refusal_told; /* since the last connection */
     gint64 waiting_since;  /* monotonic µs: without a sender */
@@ -144,10 +144,10 @@ struct _GstGpudirectSrc {
     guint64 frames;
     gboolean follows;    /* frames arrive where the sender has them, if downstream can take that */
     guint moves;         /* of that kind since the last frame */
-    guint settling;      /* frames until latency is measured again */
+    guint unmeasured;    /* frames until latency is measured again */
     gint64 latency_told; /* monotonic µs of the last message */
     struct gpu *gpu;     /* buffers are memory of this GPU; NULL: of the CPU's */
-    struct tally *tally;
+    struct counters *counters;
     struct lost_metas *lost_metas;
     guint64 copies_cpu, skipped; /* relaxed atomics */
 
@@ -166,7 +166,7 @@ struct src_options gst_gpudirect_src_get_options(GstGpudirectSrc *self);
 /* Why downstream may have refused these caps, and what to do; g_free it. */
 gchar *gst_gpudirect_src_advice(GstGpudirectSrc *self, const GstCaps *caps);
 
-void gst_gpudirect_src_class_init_place(GstElementClass *klass);
+void gst_gpudirect_src_class_init_device(GstElementClass *klass);
 
 /* Answers a query for a context of the GPU. */
 gboolean gst_gpudirect_src_share_context(GstGpudirectSrc *self, GstQuery *query);
@@ -174,15 +174,15 @@ gboolean gst_gpudirect_src_share_context(GstGpudirectSrc *self, GstQuery *query)
 /* The device that frames shall arrive on; g_free it. Sets self->opened_on. */
 gchar *gst_gpudirect_src_choose_device(GstGpudirectSrc *self, const struct input_ops *ops);
 
-/* Whether a sender that says this of its stream makes gst_gpudirect_src_follow() think. */
+/* Whether gst_gpudirect_src_follow() has to look at a stream with these media bytes. */
 gboolean gst_gpudirect_src_may_follow(GstGpudirectSrc *self, const void *media, size_t size);
 
 /* Moves the input to where the sender has its frames. FALSE: it stays. */
 gboolean gst_gpudirect_src_follow(GstGpudirectSrc *self, const struct src_format *format);
 
-/* A sender refuses this device, which another one was followed to: from the host it may be heard.
- * FALSE: that is no way. */
-gboolean gst_gpudirect_src_retreat(GstGpudirectSrc *self);
+/* The sender refuses the device to which its stream was followed: back to the host. FALSE: that is
+ * no way out. */
+gboolean gst_gpudirect_src_fall_back(GstGpudirectSrc *self);
 
 /* What of the pad's caps the device can give. Takes the caps. */
 GstCaps *gst_gpudirect_src_offer(GstGpudirectSrc *self, GstCaps *caps);
@@ -208,7 +208,7 @@ GstFlowReturn gst_gpudirect_src_copy_picture(GstGpudirectSrc *self, GstBuffer *s
 GstFlowReturn gst_gpudirect_src_no_frame(GstGpudirectSrc *self, enum gpud_status status,
                                          const struct gpud_error *error);
 
-/* The sender floods: its link is cut, as if it were lost by the sender's own doing. */
+/* Cuts the link to a sender that sends too much; what follows is as when the sender vanishes. */
 GstFlowReturn gst_gpudirect_src_cut_link(GstGpudirectSrc *self);
 
 /* TRUE: it is too early for the next attempt to connect, and that was waited for, or until
@@ -230,11 +230,11 @@ void gst_gpudirect_src_watch_signal(GstGpudirectSrc *self);
 /* After a pause, in which none was asked for. */
 void gst_gpudirect_src_signal_resume(GstGpudirectSrc *self);
 
-/* A picture in place of one that does not come, if one is due. */
+/* A picture that stands in for one that does not come, if one is due. */
 gboolean gst_gpudirect_src_stand_in(GstGpudirectSrc *self, GstBuffer **buffer);
 
 /* The longest that create() may wait before it looks for that, ns. */
-gint64 gst_gpudirect_src_patience(GstGpudirectSrc *self);
+gint64 gst_gpudirect_src_max_wait(GstGpudirectSrc *self);
 
 void gst_gpudirect_src_forget_signal(GstGpudirectSrc *self);
 
@@ -249,7 +249,7 @@ void gst_gpudirect_src_stamp_captured(GstGpudirectSrc *self, const struct gpud_f
 /* For a LATENCY query. */
 void gst_gpudirect_src_get_latency(GstGpudirectSrc *self, GstClockTime *min, GstClockTime *max);
 
-/* How many slots the ring has, by both sides' wishes. */
+/* How many slots the ring has: both sides asked for a number, and the smaller one counts. */
 void gst_gpudirect_src_note_slots(GstGpudirectSrc *self, guint slots);
 
 /* Another stream follows, or the pipeline stood still. */
@@ -271,9 +271,9 @@ GstStructure *gst_gpudirect_src_make_stats(GstGpudirectSrc *self);
 /* Makes acquire come back, until FALSE is set. */
 void gst_gpudirect_src_interrupt(GstGpudirectSrc *self, gboolean interrupted);
 
-/* Puts a new input in the place of the one that is there, whose frames stay valid: the end of its
- * link. elsewhere: on this device; NULL: on the same. FALSE: *error says why there is none, and the
- * old one is still there. */
+/* Replaces the input by a new one; the old one's link ends, and its frames stay valid. elsewhere:
+ * on this device; NULL: on the same. FALSE: *error says why there is none, and the old one is still
+ * there. */
 gboolean gst_gpudirect_src_reopen(GstGpudirectSrc *self, const gchar *elsewhere,
                                   struct gpud_error *error);
 
@@ -291,8 +291,8 @@ void gst_gpudirect_src_on_event(void *user, enum gpud_event event, const void *d
 /* After acquire. TRUE: it was interrupted from inside, and may be called again. */
 gboolean gst_gpudirect_src_end_yield(GstGpudirectSrc *self);
 
-/* Takes up a format and a connection. *moved: there is another input now. */
-GstFlowReturn gst_gpudirect_src_handle_news(GstGpudirectSrc *self, gboolean *moved);
+/* Applies what came since the last call: a format, a connection. *moved: there is another input. */
+GstFlowReturn gst_gpudirect_src_take_updates(GstGpudirectSrc *self, gboolean *moved);
 
 /* Cuts the link to a sender that floods; *why says so. FALSE: nothing can be opened in its place,
  * *error says why. */
@@ -302,8 +302,8 @@ gboolean gst_gpudirect_src_cut(GstGpudirectSrc *self, struct gpud_error *why,
 /* Hands events on: before_frame, the one that was just stamped; else all but a segment. */
 void gst_gpudirect_src_push_events(GstGpudirectSrc *self, gboolean before_frame);
 
-/* Forgets what was not taken up. */
-void gst_gpudirect_src_forget_news(GstGpudirectSrc *self);
+/* Drops what came and was not applied. */
+void gst_gpudirect_src_drop_updates(GstGpudirectSrc *self);
 
 /* --- format.c ----------------------------------------------------------------------------- */
 
@@ -315,7 +315,7 @@ gboolean gst_gpudirect_src_set_format(GstGpudirectSrc *self, GstCaps *caps,
 
 void gst_gpudirect_src_class_init_format(GstBaseSrcClass *klass);
 
-/* Forgets the stream. */
+/* Drops what belongs to the stream. */
 void gst_gpudirect_src_reset_stream(GstGpudirectSrc *self);
 
 #endif

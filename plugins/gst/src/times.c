@@ -34,7 +34,7 @@
 
 /* The first pictures of a sender, or after a pause, say nothing: they may have waited for either.
  */
-#define SETTLING 4
+#define UNMEASURED_FRAMES 4
 
 /* What a sink asks for beside this element's latency, by its property processing-deadline: pictures
  * have to be held back so long. */
@@ -47,7 +47,7 @@
 
 /* Under the object lock. Jitter counts only as far as the ring holds a sink's share, too: to wait
  * for a picture that is later would lose those that are in time. */
-static void reckon(GstGpudirectSrc *self, GstClockTime *min, GstClockTime *max)
+static void compute(GstGpudirectSrc *self, GstClockTime *min, GstClockTime *max)
 {
     const struct src_latency *latency = &self->latency;
     GstClockTime deadline = MIN(self->options.processing_deadline, LONGEST);
@@ -65,19 +65,19 @@ static void reckon(GstGpudirectSrc *self, GstClockTime *min, GstClockTime *max)
 void gst_gpudirect_src_get_latency(GstGpudirectSrc *self, GstClockTime *min, GstClockTime *max)
 {
     GST_OBJECT_LOCK(self);
-    reckon(self, min, max);
+    compute(self, min, max);
     GST_OBJECT_UNLOCK(self);
 }
 
-/* Puts another measure in the place of the one that was told; TRUE: it makes a difference. */
+/* Takes another measure than the one that was told; TRUE: that changes the latency. */
 static gboolean replace(GstGpudirectSrc *self, const struct src_latency *with)
 {
     GstClockTime min, max, new_min, new_max;
 
     GST_OBJECT_LOCK(self);
-    reckon(self, &min, &max);
+    compute(self, &min, &max);
     self->latency = *with;
-    reckon(self, &new_min, &new_max);
+    compute(self, &new_min, &new_max);
     GST_OBJECT_UNLOCK(self);
     return min != new_min || max != new_max;
 }
@@ -104,8 +104,8 @@ static void measure(GstGpudirectSrc *self, gint64 late, gboolean sender_waits)
     GstClockTime lateness = late > 0 ? (GstClockTime)late : 0;
 
     latency.sender_waits = sender_waits;
-    if (self->settling > 0) {
-        self->settling--;
+    if (self->unmeasured > 0) {
+        self->unmeasured--;
     } else if (lateness <= LATENESS_MAX) {
         GstClockTime least = lateness / LATENCY_STEP * LATENCY_STEP;
         GstClockTime most = lateness > 0 ? least + LATENCY_STEP : 0;
@@ -122,18 +122,18 @@ static void measure(GstGpudirectSrc *self, gint64 late, gboolean sender_waits)
 /* With do-timestamp a picture's time is the one at which it came. Left to itself the base class
  * would take the time at which it is taken from the ring, which is late where downstream holds this
  * thread, and sinks, which look at DTS first, would hold it as long again. */
-static gboolean place_by_arrival(GstGpudirectSrc *self, const struct time_now *now,
+static gboolean stamp_by_arrival(GstGpudirectSrc *self, const struct time_now *now,
                                  GstClockTime arrived, GstBuffer *buffer)
 {
     if (!gst_base_src_get_do_timestamp(GST_BASE_SRC(self)) ||
         !GST_CLOCK_TIME_IS_VALID(now->running))
         return FALSE;
     GST_BUFFER_PTS(buffer) = GST_BUFFER_DTS(buffer) =
-        timeline_place(&self->line, time_now_at(now, arrived), GST_CLOCK_TIME_NONE, TRUE);
+        timeline_stamp(&self->line, time_now_at(now, arrived), GST_CLOCK_TIME_NONE, TRUE);
     return TRUE;
 }
 
-static void place_by_sender(GstGpudirectSrc *self, const struct wire_head *head, GstClockTime pts,
+static void stamp_by_sender(GstGpudirectSrc *self, const struct wire_head *head, GstClockTime pts,
                             GstClockTime dts, GstBuffer *buffer)
 {
     GstClockTime time = GST_CLOCK_TIME_IS_VALID(pts) ? pts : dts;
@@ -141,12 +141,12 @@ static void place_by_sender(GstGpudirectSrc *self, const struct wire_head *head,
     GST_BUFFER_PTS(buffer) = GST_BUFFER_DTS(buffer) = GST_CLOCK_TIME_NONE;
     if (!GST_CLOCK_TIME_IS_VALID(time))
         return;
-    GstClockTime place = timeline_place(&self->line, time_map_apply(&self->map, time),
+    GstClockTime stamp = timeline_stamp(&self->line, time_map_apply(&self->map, time),
                                         GST_BUFFER_DURATION(buffer), head->live);
     if (GST_CLOCK_TIME_IS_VALID(pts))
-        GST_BUFFER_PTS(buffer) = place;
+        GST_BUFFER_PTS(buffer) = stamp;
     if (GST_CLOCK_TIME_IS_VALID(dts)) /* as far before PTS as it was; behind it there is none */
-        GST_BUFFER_DTS(buffer) = place - MIN(place, time > dts ? time - dts : 0);
+        GST_BUFFER_DTS(buffer) = stamp - MIN(stamp, time > dts ? time - dts : 0);
 }
 
 void gst_gpudirect_src_stamp_linked(GstGpudirectSrc *self, const struct gpud_frame_info *info,
@@ -159,8 +159,8 @@ void gst_gpudirect_src_stamp_linked(GstGpudirectSrc *self, const struct gpud_fra
         submitted = GST_CLOCK_TIME_NONE;
     time_now_take(&now, GST_ELEMENT(self), g_atomic_int_get(&self->monotonic));
     time_map_update(&self->map, head, pts, submitted, &now);
-    if (!place_by_arrival(self, &now, submitted, buffer))
-        place_by_sender(self, head, pts, wire_time(info->dts), buffer);
+    if (!stamp_by_arrival(self, &now, submitted, buffer))
+        stamp_by_sender(self, head, pts, wire_time(info->dts), buffer);
     if (!g_queue_is_empty(&self->waiting))
         gst_gpudirect_src_push_events(self, TRUE);
     if (GST_CLOCK_TIME_IS_VALID(submitted) && gst_gpudirect_src_get_options(self).tells_submit_time)
@@ -185,7 +185,7 @@ void gst_gpudirect_src_stamp_captured(GstGpudirectSrc *self, const struct gpud_f
         return;
     gint64 captured = time_now_at(&now, wire_time(info->pts));
     GST_BUFFER_PTS(buffer) =
-        timeline_place(&self->line, captured, GST_BUFFER_DURATION(buffer), TRUE);
+        timeline_stamp(&self->line, captured, GST_BUFFER_DURATION(buffer), TRUE);
     if (gst_base_src_get_do_timestamp(GST_BASE_SRC(self)))
         GST_BUFFER_DTS(buffer) = GST_BUFFER_PTS(buffer); /* or the base class has one of its own */
     if (self->waited)
@@ -198,7 +198,7 @@ void gst_gpudirect_src_break_times(GstGpudirectSrc *self)
 {
     time_map_lose(&self->map);
     timeline_break(&self->line);
-    self->settling = SETTLING;
+    self->unmeasured = UNMEASURED_FRAMES;
 }
 
 void gst_gpudirect_src_note_slots(GstGpudirectSrc *self, guint slots)
@@ -215,7 +215,7 @@ void gst_gpudirect_src_reset_times(GstGpudirectSrc *self)
     self->map = (struct time_map){0};
     self->line = (struct timeline){0};
     self->latency_told = 0;
-    self->settling = SETTLING;
+    self->unmeasured = UNMEASURED_FRAMES;
     GST_OBJECT_LOCK(self);
     /* A card's driver needs one to write into, or stops. */
     gboolean card = self->running.address && g_str_has_prefix(self->running.address, "v4l2:");

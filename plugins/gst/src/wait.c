@@ -10,7 +10,7 @@
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
 
 /* For those that send elsewhere; who says nothing by then is named all the same. */
-#define CHANNELS_PATIENCE (GPUD_SEC / 4)
+#define CHANNELS_TIMEOUT (GPUD_SEC / 4)
 
 /* Without a sender, until that is told. */
 #define WAITING_TOLD_AFTER (1 * G_TIME_SPAN_SECOND)
@@ -37,7 +37,7 @@ static GstFlowReturn interrupted(GstGpudirectSrc *self)
 /* The addresses on which somebody sends now. */
 static gchar *join_channels(void)
 {
-    GPtrArray *channels = channels_ask(CHANNELS_PATIENCE);
+    GPtrArray *channels = channels_ask(CHANNELS_TIMEOUT);
     GString *names = g_string_new(NULL);
 
     for (guint i = 0; i < channels->len; i++) {
@@ -100,7 +100,7 @@ gboolean gst_gpudirect_src_is_held_off(GstGpudirectSrc *self)
     if (self->held_off_until == 0)
         return FALSE;
     gint64 until = MIN(self->held_off_until,
-                       g_get_monotonic_time() + gst_gpudirect_src_patience(self) / GPUD_USEC);
+                       g_get_monotonic_time() + gst_gpudirect_src_max_wait(self) / GPUD_USEC);
 
     g_mutex_lock(&self->pause_lock);
     while (!g_atomic_int_get(&self->flushing) &&
@@ -186,7 +186,7 @@ GstFlowReturn gst_gpudirect_src_no_frame(GstGpudirectSrc *self, enum gpud_status
         return GST_FLOW_FLUSHING;
     if (status == GPUD_AGAIN)
         return interrupted(self);
-    if (status == GPUD_UNSUPPORTED && gst_gpudirect_src_retreat(self))
+    if (status == GPUD_UNSUPPORTED && gst_gpudirect_src_fall_back(self))
         return GST_FLOW_OK;
     switch (status) {
     case GPUD_TIMEOUT:

@@ -249,13 +249,13 @@ size_t media_from_caps(uint8_t media[GPUD_MEDIA_MAX], const GstCaps *caps)
     return pack.full ? 0 : pack.used;
 }
 
-#define PLACE_NAME "place"
-#define PLACE_GPU "gpu"
+#define GPU_STRUCTURE "place"
+#define GPU_FIELD "gpu"
 
 size_t media_add_gpu(uint8_t media[GPUD_MEDIA_MAX], size_t size, const gchar *pci)
 {
     struct pack pack = {.data = media, .size = GPUD_MEDIA_MAX, .used = size};
-    GstStructure *structure = gst_structure_new(PLACE_NAME, PLACE_GPU, G_TYPE_STRING, pci, NULL);
+    GstStructure *structure = gst_structure_new(GPU_STRUCTURE, GPU_FIELD, G_TYPE_STRING, pci, NULL);
 
     if (size > 0)
         pack_structure(&pack, structure, NULL);
@@ -274,8 +274,8 @@ gchar *media_get_gpu(const void *media, size_t size)
         return NULL;
     GstStructure *caps = unpack_structure(&unpack);
     GstStructure *structure = caps && unpack.left > 0 ? unpack_structure(&unpack) : NULL;
-    if (structure && gst_structure_has_name(structure, PLACE_NAME))
-        pci = g_strdup(gst_structure_get_string(structure, PLACE_GPU));
+    if (structure && gst_structure_has_name(structure, GPU_STRUCTURE))
+        pci = g_strdup(gst_structure_get_string(structure, GPU_FIELD));
     g_clear_pointer(&structure, gst_structure_free);
     g_clear_pointer(&caps, gst_structure_free);
     return pci;

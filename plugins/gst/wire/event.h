@@ -21,14 +21,14 @@ enum event_kind {
     EVENT_CUSTOM_STICKY,
 };
 
-/* Of a sticky event only the last is told to who comes late; where there are several of a kind that
- * hold at once, each has a place: tags by their scope, custom events by their name. The kind of a
- * user event is both. The sender keeps 16: a segment, two lists of tags, and these. */
+/* Who connects late gets the last sticky event of each kind. Where several of a kind are in force
+ * at once, each has an index: tags by their scope, custom events by their name. The kind of a user
+ * event is both numbers. The sender keeps 16: a segment, two lists of tags, and these. */
 #define EVENT_STICKY_NAMES_MAX 13
 
-static inline uint32_t event_make_kind(enum event_kind kind, guint place)
+static inline uint32_t event_make_kind(enum event_kind kind, guint index)
 {
-    return (uint32_t)kind | (uint32_t)place << 8;
+    return (uint32_t)kind | (uint32_t)index << 8;
 }
 
 static inline gboolean event_is_sticky(enum event_kind kind)

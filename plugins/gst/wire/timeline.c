@@ -48,22 +48,22 @@ static gint64 step(const struct timeline *line, gint64 mapped, GstClockTime dura
     return since;
 }
 
-GstClockTime timeline_place(struct timeline *line, gint64 mapped, GstClockTime duration,
+GstClockTime timeline_stamp(struct timeline *line, gint64 mapped, GstClockTime duration,
                             gboolean live)
 {
-    gint64 place = MAX(mapped, line->last);
+    gint64 time = MAX(mapped, line->last);
 
     if (line->begun && (line->delay > 0 || mapped < line->last))
-        place = MAX(mapped, sum(line->last, step(line, mapped, duration, live)));
+        time = MAX(mapped, sum(line->last, step(line, mapped, duration, live)));
     if (line->begun && !line->broken && mapped > line->mapped)
         line->spacing = MIN(difference(mapped, line->mapped), SPACING_MAX);
     line->begun = TRUE;
     line->broken = FALSE;
     line->mapped = mapped;
     line->before = line->last;
-    line->last = place;
-    line->delay = difference(place, mapped);
-    return (GstClockTime)place;
+    line->last = time;
+    line->delay = difference(time, mapped);
+    return (GstClockTime)time;
 }
 
 void timeline_break(struct timeline *line)
@@ -71,13 +71,13 @@ void timeline_break(struct timeline *line)
     line->broken = TRUE;
 }
 
-GstClockTime timeline_place_gap(struct timeline *line, gint64 mapped, gboolean comes_before)
+GstClockTime timeline_stamp_gap(struct timeline *line, gint64 mapped, gboolean comes_before)
 {
-    gint64 place = sum(mapped, line->delay);
+    gint64 time = sum(mapped, line->delay);
 
     if (comes_before)
-        return (GstClockTime)CLAMP(place, line->before, line->last);
-    line->last = MAX(line->last, place);
+        return (GstClockTime)CLAMP(time, line->before, line->last);
+    line->last = MAX(line->last, time);
     return (GstClockTime)line->last;
 }
 

@@ -19,27 +19,27 @@
 struct timeline {
     gboolean begun;
     gboolean broken; /* the next frame does not belong to the last one */
-    gint64 mapped;  /* the last frame, where the map had it */
-    gint64 last;    /* nothing may be put before this: the last frame, or a gap behind it */
-    gint64 before;  /* what `last` was before the last frame */
-    gint64 delay;   /* how much later than by the map the last frame was put; never negative */
-    gint64 spacing; /* between the last two frames; 0: unknown */
+    gint64 mapped;   /* the last frame, where the map had it */
+    gint64 last;     /* nothing may be put before this: the last frame, or a gap behind it */
+    gint64 before;   /* what `last` was before the last frame */
+    gint64 delay;    /* how much later than by the map the last frame was put; never negative */
+    gint64 spacing;  /* between the last two frames; 0: unknown */
 };
 
-/* Where a frame goes that the map has at `mapped`. live: frames come when they come, so that a
- * delay is a loss, and is made up for where that takes no more than a moment; else they come when
- * they are wanted, and none of the time between them is lost. */
-GstClockTime timeline_place(struct timeline *line, gint64 mapped, GstClockTime duration,
+/* The running time for a frame that the map has at `mapped`. live: frames come when they come, so
+ * that a delay is a loss, and is made up for where that takes no more than a moment; else they come
+ * when they are wanted, and none of the time between them is lost. */
+GstClockTime timeline_stamp(struct timeline *line, gint64 mapped, GstClockTime duration,
                             gboolean live);
 
 /* Another stream follows, or the same one from elsewhere: what there was between its frames and the
  * last one is no part of either. */
 void timeline_break(struct timeline *line);
 
-/* Where a gap goes that the map has at `mapped`. comes_before: the last frame that was placed. */
-GstClockTime timeline_place_gap(struct timeline *line, gint64 mapped, gboolean comes_before);
+/* The same for a gap. comes_before: it belongs before the last frame. */
+GstClockTime timeline_stamp_gap(struct timeline *line, gint64 mapped, gboolean comes_before);
 
-/* The segment of the last frame that was placed, and of those after it. Buffers' times are running
+/* The segment of the last frame, and of those after it. Buffers' times are running
  * times here, so it only says which stream time belongs to them. The map has its begin at `mapped`,
  * where the stream time is `stream_time` (or NONE: 0) and goes `rate` times as fast. */
 void timeline_segment(const struct timeline *line, gint64 mapped, GstClockTime stream_time,

@@ -29,7 +29,7 @@
 
 extern const struct slot_kind cuda_slot_kind;                        /* memory.c */
 GstBufferPool *cuda_new_pool(const struct slot_pool_params *params); /* pool.c */
-struct gpud_frame *cuda_wrap_buffer(GstBuffer *buffer, struct tally *tally,
+struct gpud_frame *cuda_wrap_buffer(GstBuffer *buffer, struct counters *counters,
                                     struct gpud_error *error);                        /* frame.c */
 gboolean cuda_copy_picture(const GstVideoInfo *info, GstBuffer *from, GstBuffer *to); /* memory.c */
 
@@ -52,7 +52,7 @@ void cuda_series_pending(GstMemory *memory);
 
 /* Makes work that comes after *stream of the primary context see what others wrote into their
  * memory. TRUE: the CPU had to wait. */
-gboolean cuda_series_settle(GstCudaMemory *memory, struct gpu *gpu, CUstream *stream);
+gboolean cuda_series_await_writes(GstCudaMemory *memory, struct gpu *gpu, CUstream *stream);
 
 /* Which stream the memories of a pool shall have: the one that its user asks for, or a new one. */
 void cuda_series_choose_stream(struct slot_store *store, GstStructure *config);

@@ -74,7 +74,7 @@ static struct gpud_frame *wrap(struct gpu *gpu, struct mapped *mapped,
     return frame;
 }
 
-struct gpud_frame *cuda_wrap_buffer(GstBuffer *buffer, struct tally *tally,
+struct gpud_frame *cuda_wrap_buffer(GstBuffer *buffer, struct counters *counters,
                                     struct gpud_error *error)
 {
     GstCudaMemory *memory = memory_of(buffer, error);
@@ -99,8 +99,8 @@ struct gpud_frame *cuda_wrap_buffer(GstBuffer *buffer, struct tally *tally,
         refuse(error, "the rows of a buffer do not lie within its memory");
         return NULL;
     }
-    if (cuda_series_settle(memory, gpu, &stream))
-        tally_count(&tally->waits_device);
+    if (cuda_series_await_writes(memory, gpu, &stream))
+        counter_add(&counters->waits_device);
     /* Whose a pointer is, the driver tells only a thread that has a context. */
     gst_cuda_context_push((GstCudaContext *)gpu->context);
     struct gpud_frame *frame = wrap(gpu, mapped, &layout, error);

@@ -36,7 +36,7 @@ static void wait_on_cpu(struct slot_memory *slot)
 {
     GstCudaContext *context = (GstCudaContext *)slot->store->gpu->context;
 
-    tally_count(&slot->store->tally->waits_device);
+    counter_add(&slot->store->counters->waits_device);
     if (!gst_cuda_context_push(context))
         return;
     CuStreamSynchronize(cuda_series_stream(slot->memory));
@@ -56,7 +56,7 @@ static gboolean make_visible(struct slot_memory *slot)
         status = gpud_frame_wait(slot->frame, stream, &error);
     if (status == GPUD_UNSUPPORTED && slot_memory_map(slot, GST_MAP_READ)) {
         slot_memory_unmap(slot);
-        tally_count(&slot->store->tally->waits_device);
+        counter_add(&slot->store->counters->waits_device);
         status = GPUD_OK;
     }
     if (status != GPUD_OK) {
@@ -212,7 +212,7 @@ static GstMemory *cuda_copy(GstMemory *memory, gssize offset, gssize size)
         gst_memory_unmap(memory, &from);
     }
     if (copied) {
-        tally_count(&store->tally->copies_gpu);
+        counter_add(&store->counters->copies_gpu);
         return copy;
     }
     gst_memory_unref(copy);
@@ -252,7 +252,7 @@ gboolean cuda_copy_picture(const GstVideoInfo *info, GstBuffer *from, GstBuffer 
     }
     gst_video_frame_unmap(&source);
     if (copied)
-        tally_count(&slot->store->tally->copies_gpu);
+        counter_add(&slot->store->counters->copies_gpu);
     return copied;
 }
 

@@ -37,7 +37,7 @@ void cuda_series_pending(GstMemory *memory)
 
 /* Elements wait before they hand on. What they did not wait for is on the default stream of the
  * memory's context: in the primary one the GPU orders it, another one must be waited for. */
-gboolean cuda_series_settle(GstCudaMemory *memory, struct gpu *gpu, CUstream *stream)
+gboolean cuda_series_await_writes(GstCudaMemory *memory, struct gpu *gpu, CUstream *stream)
 {
     *stream = NULL;
     if (gst_cuda_context_get_handle(memory->context) ==

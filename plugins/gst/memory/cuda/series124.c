@@ -44,7 +44,7 @@ void cuda_series_pending(GstMemory *memory)
 }
 
 /* A stream of the primary context is waited for by the GPU, one of another context by the CPU. */
-gboolean cuda_series_settle(GstCudaMemory *memory, struct gpu *gpu, CUstream *stream)
+gboolean cuda_series_await_writes(GstCudaMemory *memory, struct gpu *gpu, CUstream *stream)
 {
     *stream = NULL;
     if (gst_cuda_context_get_handle(memory->context) ==
