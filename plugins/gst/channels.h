@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Addresses on which somebody sends now, in GStreamer's terms. */
+/* The channels of running senders, with their caps. */
 #ifndef GPUD_GST_CHANNELS_H
 #define GPUD_GST_CHANNELS_H
 

@@ -22,7 +22,7 @@ static void log_core(void *user, enum gpud_log_level level, const char *area, co
     GST_CAT_LEVEL_LOG(gpud_gst_core_debug, mapped, NULL, "%s: %s", area, text);
 }
 
-/* How much the core shall say is asked once: formatting lines that nobody reads costs time. */
+/* The core's log level is read once: formatting lines that nobody reads costs time. */
 static enum gpud_log_level wanted_level(void)
 {
     GstDebugLevel threshold = gst_debug_category_get_threshold(gpud_gst_core_debug);

@@ -8,7 +8,7 @@
 #include <gpudirect/device.h>
 #include <gst/gst.h>
 
-/* What the plugin itself says, where it is not said by one element. */
+/* For what the plugin logs on behalf of no single element. */
 GST_DEBUG_CATEGORY_EXTERN(gpud_gst_debug);
 
 /* Makes the debug categories. Called once, by the plugin. */

@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What gpudirectsrc could show: capture cards with what they offer, and the channels on which
- * somebody sends. While somebody monitors, the channels are asked once a second: nothing else says
- * when a format changes. */
+/* The devices that gpudirectsrc can show: capture cards with their modes, and the channels of
+ * running senders. While an application monitors, the channels are asked once a second: nothing
+ * else reports a change of format. */
 #include "deviceprovider.h"
 #include "channels.h"
 #include "context.h"
@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-/* A sender that says nothing by then is listed without its caps. */
+/* A sender that has not answered by then is listed without its caps. */
 #define ANSWER_TIMEOUT GPUD_SEC
 #define PERIOD G_TIME_SPAN_SECOND
 

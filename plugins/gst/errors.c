@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* From the core's errors to what a GStreamer application expects on the bus. */
+/* The core's errors as the messages that a GStreamer application expects on the bus. */
 #include "errors.h"
 
 #include <errno.h>

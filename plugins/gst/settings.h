@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a user may say about a link at either end: the properties that both elements have. */
+/* The properties that both elements have: what a user may set about a link at either end. */
 #ifndef GPUD_GST_SETTINGS_H
 #define GPUD_GST_SETTINGS_H
 
@@ -19,8 +19,9 @@ enum {
     SETTING_COUNT,
 };
 
-/* Each element has two: what its properties say, under its object lock, and a copy of that from its
- * start, by which it runs. Between start and stop nobody writes to the copy. */
+/* Each element has two: the values of its properties, under its object lock, and the copy that it
+ * takes when it starts and runs by. Between start and stop nobody writes to the copy, so it is read
+ * without a lock. */
 struct settings {
     gchar *address, *device, *access;
     guint slots;
@@ -28,7 +29,7 @@ struct settings {
     gboolean require_direct;
 };
 
-/* What the properties mean at one end. */
+/* The properties' descriptions, which differ between the two ends. */
 struct setting_texts {
     const gchar *address, *device, *slots, *slow_receiver, *require_direct, *access;
     GParamFlags slow_receiver_when; /* GST_PARAM_MUTABLE_… */

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A URI is the address and properties in other words: it is taken apart as a whole before anything
- * is set, and put together from what is set. */
+/* A URI holds the address and properties: it is parsed as a whole before anything is set, and
+ * composed of what is set. */
 #include "uri.h"
 
 #include <string.h>
@@ -13,64 +13,65 @@
 #define UNIX_PREFIX "unix:"
 #define V4L2_PREFIX "v4l2://"
 
-/* What a bare address is made of. */
+/* The characters of a bare address. */
 #define NAME_CHARACTERS                              \
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRST" \
     "UVWXYZ0123456789._-"
 
-/* Kept as they are in a URI: what RFC 3986 allows there, and means nothing to this one. */
+/* Not escaped: RFC 3986 allows them there, and they have no meaning in these URIs. */
 #define PATH_CHARACTERS "/:@!$'()*,;="
 #define VALUE_CHARACTERS "/:@!$'()*,;"
 
-/* What was set last, and how it is put together as long as nothing else was set since. */
-struct said {
-    gchar *uri, *put_together;
+/* The URI that was set last, its keys, and what get_uri() would compose as long as no property
+ * changed since. */
+struct last_uri {
+    gchar *uri, *composed;
     gchar **keys;
 };
 
-static GQuark said_quark(void)
+static GQuark last_uri_quark(void)
 {
     return g_quark_from_static_string("gpudirect-uri");
 }
 
-static struct said *said_new(const gchar *uri, const gchar *put_together, gchar **keys)
+static struct last_uri *last_uri_new(const gchar *uri, const gchar *composed, gchar **keys)
 {
-    struct said *said = g_new0(struct said, 1);
+    struct last_uri *last = g_new0(struct last_uri, 1);
 
-    said->uri = g_strdup(uri);
-    said->put_together = g_strdup(put_together);
-    said->keys = g_strdupv(keys);
-    return said;
+    last->uri = g_strdup(uri);
+    last->composed = g_strdup(composed);
+    last->keys = g_strdupv(keys);
+    return last;
 }
 
-static gpointer said_copy(gpointer from, gpointer user)
+static gpointer last_uri_copy(gpointer from, gpointer user)
 {
-    const struct said *said = from;
+    const struct last_uri *last = from;
 
-    return said ? said_new(said->uri, said->put_together, said->keys) : NULL;
+    return last ? last_uri_new(last->uri, last->composed, last->keys) : NULL;
 }
 
-static void said_free(gpointer from)
+static void last_uri_free(gpointer from)
 {
-    struct said *said = from;
+    struct last_uri *last = from;
 
-    if (!said)
+    if (!last)
         return;
-    g_free(said->uri);
-    g_free(said->put_together);
-    g_strfreev(said->keys);
-    g_free(said);
+    g_free(last->uri);
+    g_free(last->composed);
+    g_strfreev(last->keys);
+    g_free(last);
 }
 
-/* A copy, because another thread may set the next one; said_free() it. */
-static struct said *get_said(GObject *element)
+/* A copy, because another thread may set the next one; last_uri_free() it. */
+static struct last_uri *get_last_uri(GObject *element)
 {
-    return g_object_dup_qdata(element, said_quark(), said_copy, NULL);
+    return g_object_dup_qdata(element, last_uri_quark(), last_uri_copy, NULL);
 }
 
 /* --- properties --------------------------------------------------------------------------- */
 
-/* NULL: a URI does not speak of it. */
+/* NULL: a URI cannot set it. */
 static GParamSpec *find_property(GObject *element, const gchar *key)
 {
     static const gchar *const others[] = {"name", "parent", "address", NULL};
@@ -89,7 +90,7 @@ static GParamSpec *find_property(GObject *element, const gchar *key)
     }
 }
 
-/* What a property takes, for who wrote something else; g_free it. */
+/* The values that a property takes, for an error message; g_free it. */
 static gchar *describe(GParamSpec *pspec)
 {
     if (G_IS_PARAM_SPEC_UINT(pspec))
@@ -128,7 +129,7 @@ static gchar *write_value(GParamSpec *pspec, const GValue *value)
     return one ? g_strdup(one->value_nick) : NULL;
 }
 
-/* --- putting together --------------------------------------------------------------------- */
+/* --- composing ---------------------------------------------------------------------------- */
 
 /* NULL: there is no address. */
 static GString *begin_with_address(const gchar *address)
@@ -152,7 +153,7 @@ static gint compare_names(gconstpointer a, gconstpointer b)
     return strcmp((*(GParamSpec **)a)->name, (*(GParamSpec **)b)->name);
 }
 
-/* The element's own properties that are not as they were at first, and those of these keys. */
+/* The element's own properties that do not have their defaults, and those of these keys. */
 static void add_properties(GObject *element, gchar **keys, GString *uri)
 {
     static gchar *none[] = {NULL};
@@ -182,7 +183,7 @@ static void add_properties(GObject *element, gchar **keys, GString *uri)
     g_free(pspecs);
 }
 
-static gchar *put_together(GObject *element, gchar **keys)
+static gchar *compose(GObject *element, gchar **keys)
 {
     gchar *address;
 
@@ -197,18 +198,18 @@ static gchar *put_together(GObject *element, gchar **keys)
 
 static gchar *get_uri(GstURIHandler *handler)
 {
-    struct said *said = get_said(G_OBJECT(handler));
-    gchar *uri = put_together(G_OBJECT(handler), said ? said->keys : NULL);
+    struct last_uri *last = get_last_uri(G_OBJECT(handler));
+    gchar *uri = compose(G_OBJECT(handler), last ? last->keys : NULL);
 
-    if (said && uri && g_str_equal(uri, said->put_together)) {
+    if (last && uri && g_str_equal(uri, last->composed)) {
         g_free(uri);
-        uri = g_strdup(said->uri);
+        uri = g_strdup(last->uri);
     }
-    said_free(said);
+    last_uri_free(last);
     return uri;
 }
 
-/* --- taking apart ------------------------------------------------------------------------- */
+/* --- parsing ------------------------------------------------------------------------------ */
 
 static gchar *refuse(GError **error, GstURIError code, const gchar *format, ...)
     G_GNUC_PRINTF(3, 4);
@@ -232,7 +233,8 @@ static gboolean is_name(const gchar *host)
     return host[0] != '.' && host[strspn(host, NAME_CHARACTERS)] == '\0';
 }
 
-/* Of the protocol's two forms, or of the card's one; NULL: *error says what is wrong with it. */
+/* From gpudirect:// with a name or a path, or from gpudirect+v4l2:///; NULL: *error says what is
+ * wrong. */
 static gchar *read_address(const GstUri *uri, gboolean card, GError **error)
 {
     const gchar *host = gst_uri_get_host(uri);
@@ -327,15 +329,15 @@ static void set_default(GObject *element, const gchar *key)
     g_value_unset(&value);
 }
 
-/* What the URI before this one said of other properties does not hold any more. */
+/* Properties that the URI before this one had set get their defaults back. */
 static void apply(GObject *element, const gchar *uri, const gchar *address, GArray *settings)
 {
-    struct said *before = get_said(element);
+    struct last_uri *before = get_last_uri(element);
     GStrvBuilder *builder = g_strv_builder_new();
 
     for (gchar **key = before ? before->keys : NULL; key && *key; key++)
         set_default(element, *key);
-    said_free(before);
+    last_uri_free(before);
     g_object_set(element, "address", address, NULL);
     for (guint i = 0; i < settings->len; i++) {
         struct setting *setting = &g_array_index(settings, struct setting, i);
@@ -343,8 +345,9 @@ static void apply(GObject *element, const gchar *uri, const gchar *address, GArr
         g_strv_builder_add(builder, setting->pspec->name);
     }
     gchar **keys = g_strv_builder_end(builder);
-    gchar *whole = put_together(element, keys);
-    g_object_set_qdata_full(element, said_quark(), said_new(uri, whole, keys), said_free);
+    gchar *whole = compose(element, keys);
+    g_object_set_qdata_full(element, last_uri_quark(), last_uri_new(uri, whole, keys),
+                            last_uri_free);
     g_free(whole);
     g_strfreev(keys);
     g_strv_builder_unref(builder);

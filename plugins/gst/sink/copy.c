@@ -121,7 +121,7 @@ struct gpud_frame *gst_gpudirect_sink_wrap(GstGpudirectSink *self, GstBuffer *bu
     struct gpud_layout layout;
     struct gpud_error error;
 
-    /* Mapping several blocks as one would be a copy of its own. */
+    /* Mapping several blocks as one would already cost a copy. */
     if (gst_buffer_n_memory(buffer) != 1 || !gst_buffer_map(buffer, &mapped->map, GST_MAP_READ)) {
         g_free(mapped);
         return NULL;
@@ -143,7 +143,7 @@ struct gpud_frame *gst_gpudirect_sink_wrap(GstGpudirectSink *self, GstBuffer *bu
 
 /* --- slots of other rings ----------------------------------------------------------------- */
 
-/* The host takes what any device has: that device writes into the slot. */
+/* A ring on the host takes slots of any device: that device writes into the host's slot. */
 gboolean gst_gpudirect_sink_may_pass(GstGpudirectSink *self, GstBuffer *buffer)
 {
     struct slot_memory *slot = slot_memory_of_buffer(buffer);

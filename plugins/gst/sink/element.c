@@ -162,11 +162,9 @@ static void set_property(GObject *object, guint id, const GValue *value, GParamS
 
     GST_OBJECT_LOCK(self);
     gboolean may = settings_may_set(pspec, self->started);
-    if (!may)
-        ; /* told below */
-    else if (id == PROP_WAIT_FOR_CONNECTION)
+    if (may && id == PROP_WAIT_FOR_CONNECTION)
         self->wait_for_connection = (enum wait_for_connection)g_value_get_enum(value);
-    else if (!settings_set(&self->settings, id, value))
+    else if (may && !settings_set(&self->settings, id, value))
         G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
     GST_OBJECT_UNLOCK(self);
     if (!may)
@@ -264,7 +262,7 @@ static gboolean check_address(GstGpudirectSink *self)
     return good;
 }
 
-/* From here on only properties that may change while it runs do. */
+/* From here on only those properties change that may do so while the element runs. */
 static void set_started(GstGpudirectSink *self, gboolean started)
 {
     GST_OBJECT_LOCK(self);
@@ -337,14 +335,14 @@ static gboolean sink_unlock_stop(GstBaseSink *base)
 
 static GstStateChangeReturn sink_change_state(GstElement *element, GstStateChange transition)
 {
-    /* By now all that is upstream can say what it is. */
+    /* By now every element upstream knows whether it is live. */
     if (transition == GST_STATE_CHANGE_PAUSED_TO_PLAYING)
         gst_gpudirect_sink_query_live(GST_GPUDIRECT_SINK(element));
     return GST_ELEMENT_CLASS(gst_gpudirect_sink_parent_class)->change_state(element, transition);
 }
 
-/* An end that the application asks for is sent to sources, and this element says it is one, too:
- * the end itself comes behind the buffer that may be waiting here. */
+/* An application's EOS goes to the elements that are flagged as sources, so this one is flagged,
+ * too: the EOS event itself comes behind the buffer that may be waiting here. */
 static gboolean sink_send_event(GstElement *element, GstEvent *event)
 {
     if (GST_EVENT_TYPE(event) == GST_EVENT_EOS)

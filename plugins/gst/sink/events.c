@@ -21,7 +21,8 @@ void gst_gpudirect_sink_fill_head(GstGpudirectSink *self, struct wire_head *head
     head->base_time = gst_element_get_base_time(GST_ELEMENT(self));
 }
 
-/* Which of a kind's sticky events this is. FALSE: there are more names than the sender keeps. */
+/* The index of this event among the sticky ones of its kind. FALSE: there are more names than the
+ * sender keeps. */
 static gboolean find_index(GstGpudirectSink *self, GstEvent *event, enum event_kind kind,
                            guint *index)
 {

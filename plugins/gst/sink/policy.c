@@ -37,7 +37,7 @@ GType gst_gpudirect_wait_for_connection_get_type(void)
 
     if (g_once_init_enter(&type)) {
         GType made = g_enum_register_static("GstGpudirectWaitForConnection", values);
-        /* Applications set the boolean that it once was. */
+        /* So that applications which set it as a boolean still work. */
         g_value_register_transform_func(G_TYPE_BOOLEAN, made, enum_from_boolean);
         g_once_init_leave(&type, made);
     }

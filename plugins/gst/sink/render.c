@@ -252,8 +252,8 @@ static GstFlowReturn submit_wrapped(GstGpudirectSink *self, struct gpud_frame *f
     return flow == GST_FLOW_ERROR ? not_submitted(self, &error) : flow;
 }
 
-/* What is in the CPU's memory goes into a slot by the CPU, where that is host memory, and where the
- * ring's device shows pinned memory for a slot: to pin the buffer's own takes longer. OpenCL
+/* The CPU copies a buffer of its own memory into the slot where the slot is host memory, and where
+ * the ring's device shows it as pinned memory: pinning the buffer itself would take longer. OpenCL
  * devices read the buffer themselves. */
 static gboolean copies_itself(GstGpudirectSink *self)
 {
@@ -335,7 +335,7 @@ static GstFlowReturn sink_render(GstBaseSink *base, GstBuffer *buffer)
         return GST_FLOW_NOT_NEGOTIATED;
     if (!gst_gpudirect_sink_check(self, buffer))
         return GST_FLOW_OK;
-    /* A source may know no sooner than with its first frame. */
+    /* A source may not know it before its first frame. */
     if (!self->live_known)
         self->live_known = gst_gpudirect_sink_query_live(self);
     GstFlowReturn flow = gst_gpudirect_sink_wait_for_client(self);

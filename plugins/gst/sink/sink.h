@@ -29,10 +29,11 @@ GST_ELEMENT_REGISTER_DECLARE(gpudirectsink)
 
 GST_DEBUG_CATEGORY_EXTERN(gst_gpudirect_sink_debug);
 
-/* The longest that a call into the core waits before the element looks around. */
+/* The longest that a call into the core waits before the element checks what else is to be done. */
 #define SINK_WAIT (200 * GPUD_MSEC)
 
-/* The words true and false are those of the boolean that it once was, and so are their numbers. */
+/* The property was a boolean once: `true` and `false` are still words for it, with the same
+ * numbers. */
 enum wait_for_connection { WAIT_NEVER, WAIT_ALWAYS, WAIT_AUTO };
 
 struct _GstGpudirectSink {
@@ -41,17 +42,17 @@ struct _GstGpudirectSink {
     /* Properties; under the object lock. */
     struct settings settings;
     enum wait_for_connection wait_for_connection;
-    gboolean started; /* from before start() looks at them until stop() */
+    gboolean started; /* from the beginning of start() to the end of stop() */
 
-    struct settings running; /* the copy that the element runs by */
+    struct settings running; /* the copy of the settings that the element runs by */
 
     struct shared_sender *sender; /* from start to stop; changed under the object lock */
     struct gpud_device *host, *ring_device;
     gint opened_on;               /* atomic: the GPU that the sender lies on, or -1 */
     gboolean reads_buffers;       /* the ring's device reads what the CPU wrote by itself */
     struct gpu_contexts contexts; /* under the object lock */
-    gint live;                    /* atomic: upstream said so, or that it is not; -1: nothing yet */
-    gint ending;   /* atomic: the application asked for an end that upstream has yet to send */
+    gint live;     /* atomic: TRUE or FALSE, as upstream answered; -1: not known yet */
+    gint ending;   /* atomic: the application asked for EOS, and the event has not come yet */
     gint unlocked; /* atomic: unlock() was called, unlock_stop() not yet */
 
     /* The streaming thread's. */
@@ -61,9 +62,9 @@ struct _GstGpudirectSink {
     uint8_t media[GPUD_MEDIA_MAX];
     size_t media_size;
     gboolean configured;
-    gboolean live_known;     /* upstream said whether it is live */
-    gboolean moved;          /* to a new sender, which was told no event yet */
-    GPtrArray *sticky_names; /* of custom events that the sender was told, by their index */
+    gboolean live_known;     /* upstream has answered */
+    gboolean moved;          /* to a new sender, which has got no event yet */
+    GPtrArray *sticky_names; /* of the custom events that the sender got, by their index */
     GstBufferPool *copies;   /* slots to copy into */
     GstBuffer *prepared;     /* a slot with a copy of ... */
     GstBuffer *prepared_of;  /* ... this buffer */
@@ -76,11 +77,11 @@ struct _GstGpudirectSink {
     struct lost_metas *lost_metas;
     guint64 copies_cpu, malformed; /* relaxed atomics */
 
-    /* Receivers that came or went, which the application was not told yet. */
+    /* Receivers that came or went, still to be signalled to the application. */
     GMutex clients_lock;
     GQueue client_events;
     gboolean notifying;
-    GMutex post_lock; /* held while a message about one is posted */
+    GMutex post_lock; /* held while a message is posted */
     gboolean may_post;
 };
 
@@ -105,17 +106,17 @@ gboolean gst_gpudirect_sink_query_live(GstGpudirectSink *self);
 /* What happens to a slow receiver: the property, or what `auto` stands for. */
 enum gpud_slow_receiver gst_gpudirect_sink_policy(GstGpudirectSink *self);
 
-/* The property changed: it counts from now on. */
+/* Applies a change of the property to the sender. */
 void gst_gpudirect_sink_apply_policy(GstGpudirectSink *self);
 
-/* Whether the stream stands still while no receiver is connected. */
+/* Whether the stream waits while no receiver is connected. */
 gboolean gst_gpudirect_sink_waits(GstGpudirectSink *self);
 
-/* Until a receiver is there, where one is waited for. */
+/* Waits for a receiver, where one is to be waited for. */
 GstFlowReturn gst_gpudirect_sink_wait_for_client(GstGpudirectSink *self);
 
-/* After a call into the core that did not do its work: GST_FLOW_OK to call again. An interruption
- * waits for PLAYING, as GstBaseSink wants it. */
+/* After a call into the core that timed out, was interrupted or failed: GST_FLOW_OK means that it
+ * may be made again. After an interruption this waits for PLAYING, as GstBaseSink requires. */
 GstFlowReturn gst_gpudirect_sink_may_retry(GstGpudirectSink *self, enum gpud_status status);
 
 /* The application asked for an end of the stream: from now on nothing is waited for. FALSE: the end
@@ -161,12 +162,12 @@ gboolean gst_gpudirect_sink_check(GstGpudirectSink *self, GstBuffer *buffer);
  * GPUD_AGAIN post nothing, everything else did. */
 enum gpud_status gst_gpudirect_sink_copy(GstGpudirectSink *self, GstBuffer *buffer, gint64 timeout);
 
-/* A frame in the buffer's own memory, from which the core copies. NULL: the buffer is in several
- * blocks, or its rows run backwards. */
+/* A frame over the buffer's own memory, from which the core copies. NULL: the buffer consists of
+ * several blocks, or its rows run backwards. */
 struct gpud_frame *gst_gpudirect_sink_wrap(GstGpudirectSink *self, GstBuffer *buffer);
 
-/* Whether the buffer is a slot of another ring in a device's memory, as gpudirectsrc gives it,
- * which the device itself copies from: and a frame over its bytes, which holds the buffer. */
+/* Whether the buffer is a slot of another ring in a device's memory, as gpudirectsrc hands it out,
+ * so that the device itself can copy it; and a frame over its bytes, which holds the buffer. */
 gboolean gst_gpudirect_sink_may_pass(GstGpudirectSink *self, GstBuffer *buffer);
 struct gpud_frame *gst_gpudirect_sink_pass(GstGpudirectSink *self, GstBuffer *buffer);
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a capture card offers, as caps. */
+/* A capture card's modes as caps. */
 #include "src/capturecaps.h"
 
 #include <gst/video/video.h>

@@ -75,7 +75,8 @@ static gboolean must_copy(GstGpudirectSrc *self)
     struct outstanding *outstanding = gst_gpudirect_pool_outstanding(self->pool);
     gint limit = MAX(1, (gint)self->running.slots - 1);
 
-    /* Who asked for a GPU's memory finds the strides in it; who takes anything may not. */
+    /* Elements that asked for a GPU's memory find the strides in it; those that take anything may
+     * not. */
     if ((!self->gpu || self->follows) && !self->planes_default && !self->downstream_video_meta)
         return TRUE;
     return outstanding_count(outstanding) >= limit &&
@@ -191,8 +192,9 @@ static GstFlowReturn deliver(GstGpudirectSrc *self, struct gpud_frame *frame, Gs
 
 /* --- the loop ----------------------------------------------------------------------------- */
 
-/* Waited in the ring while nobody looked, and is not the newest that did. Of a sender that waits
- * for the slow nothing is stale: who receives from that wants every frame. */
+/* Whether a frame waited in the ring while nobody took any, and newer ones did, too. Frames of a
+ * sender that waits for slow receivers are never stale: whoever receives from it wants each of
+ * them. */
 static gboolean is_stale(GstGpudirectSrc *self, struct gpud_frame *frame)
 {
     struct gpud_frame_info info;
@@ -206,8 +208,8 @@ static gboolean is_stale(GstGpudirectSrc *self, struct gpud_frame *frame)
         return FALSE;
     gpud_frame_get_info(frame, &info);
     struct unpack unpack = {.data = info.meta, .left = info.meta_size};
-    /* No more than the ring holds: a sender that is always ahead has its frames shown all the same.
-     */
+    /* No more than the ring holds are skipped, so that frames of a sender that is always ahead are
+     * shown. */
     self->starting = gst_gpudirect_src_get_options(self).start == START_NEWEST &&
                      self->skipped_in_row++ < self->running.slots && self->input->ops->has_frame &&
                      wire_head_unpack(&unpack, &head) && head.drops &&
@@ -225,7 +227,7 @@ static void skip(GstGpudirectSrc *self, struct gpud_frame **frame)
     __atomic_fetch_add(&self->skipped, 1, __ATOMIC_RELAXED);
 }
 
-/* The next frame; notes whether it was waited for, or was there. */
+/* Takes the next frame, and notes whether it had to be waited for. */
 static enum gpud_status take(GstGpudirectSrc *self, struct gpud_frame **frame,
                              struct gpud_error *error)
 {

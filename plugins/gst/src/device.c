@@ -86,8 +86,8 @@ static struct gpu *get_gpu(GstGpudirectSrc *self)
     return gpu;
 }
 
-/* Elements that can pass memory through say that they accept it, whatever stands behind them; which
- * caps there are asks that, too. */
+/* Elements that pass memory through accept any, whatever is behind them; the CAPS query asks those,
+ * too. */
 static gboolean downstream_takes(GstGpudirectSrc *self, GstCaps *caps)
 {
     GstPad *pad = GST_BASE_SRC_PAD(self);
@@ -133,7 +133,7 @@ gboolean gst_gpudirect_src_may_follow(GstGpudirectSrc *self, const void *media, 
     return may;
 }
 
-/* Who names a vendor's memory among others has a GPU to work on; who takes anything has none. */
+/* Elements that name a vendor's memory work on a GPU of it; those that take anything have none. */
 static gboolean downstream_works_on(GstGpudirectSrc *self, gint number)
 {
     const struct gpu_vendor *vendor = gpu_get_vendor(number);

@@ -238,7 +238,7 @@ static void set_property(GObject *object, guint id, const GValue *value, GParamS
 
 /* --- states ------------------------------------------------------------------------------- */
 
-/* From here on only properties that may change while it runs do. */
+/* From here on only those properties change that may do so while the element runs. */
 static void set_started(GstGpudirectSrc *self, gboolean started)
 {
     GST_OBJECT_LOCK(self);

@@ -58,7 +58,7 @@ void src_format_free(struct src_format *format)
 
 /* --- inside acquire ----------------------------------------------------------------------- */
 
-/* Makes acquire come back, to be called again: see gst_gpudirect_src_end_yield(). */
+/* Makes acquire return, to be called again: see gst_gpudirect_src_end_yield(). */
 static void yield(GstGpudirectSrc *self)
 {
     self->yielding = TRUE;
@@ -73,12 +73,12 @@ static void note_format(GstGpudirectSrc *self, const struct gpud_format_event *s
     format->media = g_bytes_new(said->media, said->media_size);
     g_clear_pointer(&self->format, src_format_free);
     self->format = format;
-    /* Before the sender counts on this link, and a frame is lost with it. */
+    /* Before the sender relies on this link: a frame would be lost with it. */
     if (gst_gpudirect_src_may_follow(self, said->media, said->media_size))
         yield(self);
 }
 
-/* What the sender before it said has no frame to wait for any more. */
+/* Events of the sender before it wait for a frame that will not come. */
 static void note_connection(GstGpudirectSrc *self, const struct gpud_peer_info *peer)
 {
     clear_waiting(self);
@@ -231,7 +231,7 @@ GstFlowReturn gst_gpudirect_src_take_updates(GstGpudirectSrc *self, gboolean *mo
     return flow;
 }
 
-/* The core has no word for "cut this link" but the end of the receiver. */
+/* The core cuts a link only with its receiver, so a new receiver is made. */
 gboolean gst_gpudirect_src_cut(GstGpudirectSrc *self, struct gpud_error *why,
                                struct gpud_error *error)
 {
@@ -271,11 +271,11 @@ static void push_gap(GstGpudirectSrc *self, const struct wire_event *event, gboo
     GstEvent *segment = gst_pad_get_sticky_event(pad, GST_EVENT_SEGMENT, 0);
     struct time_now now;
 
-    if (!segment) /* before the first picture there is nothing to bridge */
+    if (!segment) /* before the first frame there is no gap to tell of */
         return;
     gst_event_unref(segment);
     time_now_take(&now, GST_ELEMENT(self), g_atomic_int_get(&self->monotonic));
-    if (!before_frame) /* which says it better, if there is one */
+    if (!before_frame) /* a frame says it more precisely, if there is one */
         time_map_update(&self->map, &event->head, GST_CLOCK_TIME_NONE, GST_CLOCK_TIME_NONE, &now);
     gint64 mapped = gst_base_src_get_do_timestamp(GST_BASE_SRC(self))
                         ? time_now_at(&now, GST_CLOCK_TIME_NONE)
@@ -284,7 +284,7 @@ static void push_gap(GstGpudirectSrc *self, const struct wire_event *event, gboo
                                               event->duration));
 }
 
-/* With do-timestamp no time is the sender's. */
+/* With do-timestamp the sender's times mean nothing here. */
 static void push_segment(GstGpudirectSrc *self, const struct wire_event *event)
 {
     GstSegment segment;
@@ -326,8 +326,8 @@ static void push_event(GstGpudirectSrc *self, struct wire_event *event, gboolean
     }
 }
 
-/* A segment waits for its first frame, which tells where it goes. Nothing that does not wait with
- * it needs it: times are running times in each. */
+/* A segment waits for its first frame, which tells where it begins here. Events that do not wait
+ * with it do not need it: all times are running times. */
 void gst_gpudirect_src_push_events(GstGpudirectSrc *self, gboolean before_frame)
 {
     GList *next;

@@ -24,7 +24,8 @@ GstFlowReturn gst_gpudirect_src_take_format(GstGpudirectSrc *self, const struct 
         g_free(reason);
         return GST_FLOW_ERROR;
     }
-    /* Asked for here: a refused CAPS event would only show with the next buffer. */
+    /* Downstream is asked here, because a refused CAPS event would only show with the next buffer.
+     */
     GstCaps *agreed = gst_gpudirect_src_agree(self, gst_caps_ref(caps), &self->gpu);
     if (agreed)
         gst_caps_replace(&caps, agreed);
@@ -95,7 +96,7 @@ static GstCaps *src_get_caps(GstBaseSrc *base, GstCaps *filter)
     return caps;
 }
 
-/* One of a card's modes, made definite. */
+/* One of a card's modes, fixated. */
 static GstStructure *fixate_mode(const GstStructure *mode)
 {
     GstStructure *fixed = gst_structure_copy(mode);

@@ -15,7 +15,7 @@ struct input_params {
     guint slots;
     enum gpud_slow_receiver slow_receiver;
     gboolean require_direct;
-    guint busy_poll; /* µs; a capture card's frames are slept for always */
+    guint busy_poll; /* µs; waiting for a capture card's frames always sleeps */
     /* Events of a link, called inside acquire; a capture card has none. */
     void (*on_event)(void *user, enum gpud_event event, const void *data);
     void *user;
@@ -24,7 +24,7 @@ struct input_params {
 struct input_info {
     gboolean connected;
     gchar path[32];
-    gchar device[32]; /* that frames arrive on; the element's word */
+    gchar device[32]; /* that frames arrive on; filled by the element */
     gchar fallback_reason[GPUD_REASON_MAX];
     guint64 frames, dropped, corrupted, connects, disconnects;
     guint64 copies_cpu, copies_gpu, waits_cpu, waits_device, kicks;
@@ -45,12 +45,12 @@ struct input_ops {
 
     enum gpud_status (*acquire)(struct input *input, gint64 timeout, struct gpud_frame **frame,
                                 struct gpud_error *error);
-    gboolean (*has_frame)(struct input *input); /* one more; NULL: it has no backlog to tell of */
+    gboolean (*has_frame)(struct input *input); /* is one waiting; NULL: it cannot tell */
     void (*interrupt)(struct input *input, gboolean interrupted);   /* from any thread */
     void (*get_info)(struct input *input, struct input_info *info); /* from any thread */
 
-    /* What it can give, and the choice among it; *layout is what it will give. NULL: the other side
-     * decides, and tells with GPUD_EVENT_FORMAT. */
+    /* The formats that it offers, and the choice of one; *layout is what will come. NULL: the other
+     * side decides, and says so by GPUD_EVENT_FORMAT. */
     GstCaps *(*get_caps)(struct input *input);
     enum gpud_status (*configure)(struct input *input, GstCaps *caps, struct gpud_layout *layout,
                                   struct gpud_error *error);

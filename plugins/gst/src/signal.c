@@ -58,7 +58,7 @@ static void tell(GstGpudirectSrc *self, gboolean present, const gchar *reason)
                              gst_message_new_element(GST_OBJECT(self), structure));
 }
 
-/* How late pictures are here: a stand-in is as late as they were. */
+/* How late pictures arrive: a stand-in is pushed as late as they were. */
 static gint64 get_lag(GstGpudirectSrc *self, GstClockTime pts)
 {
     GstClockTime running = gst_element_get_current_running_time(GST_ELEMENT(self));
@@ -122,7 +122,7 @@ void gst_gpudirect_src_forget_signal(GstGpudirectSrc *self)
 
 /* --- a picture to stand in ---------------------------------------------------------------- */
 
-/* A field is a picture of half the height: the converter knows nothing of fields by themselves. */
+/* A field is painted as a picture of half the height: the converter cannot handle single fields. */
 static GstVideoFrame as_picture(const GstVideoFrame *frame)
 {
     GstVideoFrame picture = *frame;
@@ -222,7 +222,8 @@ static gboolean make_stand_in(GstGpudirectSrc *self)
     return FALSE;
 }
 
-/* In step with the pictures before it; anew by the clock where some had no turn, as in a pause. */
+/* In step with the pictures before it; by the clock again where some were left out, as in a pause.
+ */
 static GstClockTime next_pts(GstGpudirectSrc *self, GstClockTime interval)
 {
     GstClockTime next = self->signal.pts + interval;
@@ -234,7 +235,7 @@ static GstClockTime next_pts(GstGpudirectSrc *self, GstClockTime interval)
     return now > (gint64)(next + interval) ? (GstClockTime)now : next;
 }
 
-/* Where buffers are fields, one picture stands for both. */
+/* Where buffers are fields, one picture serves as both of them. */
 static void set_field(GstBuffer *buffer, const GstVideoInfo *info, gboolean top)
 {
     if (GST_VIDEO_INFO_INTERLACE_MODE(info) != GST_VIDEO_INTERLACE_MODE_ALTERNATE)

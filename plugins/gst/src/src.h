@@ -33,7 +33,7 @@ GST_ELEMENT_REGISTER_DECLARE(gpudirectsrc)
 
 GST_DEBUG_CATEGORY_EXTERN(gst_gpudirect_src_debug);
 
-/* The longest that a call into the core waits before the element looks around. */
+/* The longest that a call into the core waits before the element checks what else is to be done. */
 #define SRC_WAIT (200 * GPUD_MSEC)
 
 /* A format that came over the link, and is not in use yet. */
@@ -68,20 +68,21 @@ struct src_options {
 struct src_signal {
     gint present;        /* atomic: the property */
     GstClockTime seen;   /* monotonic: when the last picture came */
-    GstClockTime due;    /* monotonic: when the next one is that stands in */
-    GstClockTime pts;    /* of the last buffer, the sender's or one that stood in */
-    gint64 lag;          /* from a picture's time to its coming */
-    GstBuffer *last;     /* the last picture; NULL: it need not be known */
+    GstClockTime due;    /* monotonic: when the next stand-in is due */
+    GstClockTime pts;    /* of the last buffer, be it the sender's or a stand-in */
+    gint64 lag;          /* from a picture's time to its arrival */
+    GstBuffer *last;     /* the last picture; NULL: it is not needed */
     GstBuffer *stand_in; /* what is shown now; NULL: not made yet */
-    guint64 count;       /* relaxed atomic: buffers that stood in */
+    guint64 count;       /* relaxed atomic: stand-ins that were pushed */
 };
 
 /* What the latency is computed from. */
 struct src_latency {
     GstClockTime least, most; /* lateness of pictures, in steps */
     gboolean measured;        /* there were any */
-    gboolean sender_waits; /* for slow receivers: the ring loses nothing, however long it holds */
-    guint slots;           /* of it */
+    gboolean
+        sender_waits; /* for slow receivers: no frame is lost, however long it waits in the ring */
+    guint slots;      /* of it */
 };
 
 struct _GstGpudirectSrc {
@@ -90,60 +91,60 @@ struct _GstGpudirectSrc {
     /* Properties; under the object lock. */
     struct settings settings;
     struct src_options options;
-    gboolean started; /* from before start() looks at them until stop() */
+    gboolean started; /* from the beginning of start() to the end of stop() */
 
-    struct settings running; /* the copy that the element runs by */
+    struct settings running; /* the copy of the settings that the element runs by */
 
-    /* From start to stop. Replaced under input_lock, which is held to look at it from other
-     * threads. */
+    /* From start to stop. Replaced under input_lock; other threads hold that to read it. */
     GMutex input_lock;
     struct input *input;
-    struct input_info past; /* under input_lock: what inputs before this one counted */
-    gboolean interrupted;   /* under input_lock: acquire shall come back, and wait no more */
+    struct input_info past; /* under input_lock: the counts of the inputs before this one */
+    gboolean interrupted;   /* under input_lock: acquire is to return, and not to wait */
     gchar *opened;          /* under input_lock: the device that it was opened on */
 
     gint opened_on;               /* atomic: the GPU that frames arrive on, or -1 */
     struct gpu_contexts contexts; /* under the object lock */
 
     gint monotonic; /* atomic: the pipeline's clock is CLOCK_MONOTONIC */
-    gint resumed;   /* atomic: PLAYING anew, which create() has not seen yet */
+    gint resumed;   /* atomic: PLAYING again, and create() has not noticed yet */
     gint ending;    /* atomic: the application asked for an end of the stream */
-    gint flushing;  /* atomic: create() is to come back */
+    gint flushing;  /* atomic: create() is to return */
     GMutex pause_lock;
     GCond pause_cond; /* flushing changed */
 
     /* The streaming thread's. */
-    struct src_format *format;      /* the last that the link told; NULL: taken up */
-    struct gpud_peer_info *arrived; /* a sender that connected; NULL: taken up */
-    GQueue waiting;                 /* events that wait for a frame to tell the time */
+    struct src_format *format;      /* the last one that came over the link; NULL: it is in use */
+    struct gpud_peer_info *arrived; /* a sender that connected; NULL: that was handled */
+    GQueue waiting;                 /* events that wait for a frame, whose time they need */
     gsize waiting_bytes;            /* of them, as they travelled */
     GPtrArray *sticky_names;        /* interned: of custom events that the pad keeps */
-    gboolean flooded;               /* by more events than may wait: the link is to be cut */
-    gboolean yielding;              /* acquire was interrupted from inside */
+    gboolean flooded;               /* more events came than may wait: the link is to be cut */
+    gboolean yielding;              /* acquire was interrupted by its own callback */
     GstVideoInfo info;
-    struct gpud_layout layout; /* that caps and pool were made for */
+    struct gpud_layout layout; /* for which caps and pool were made */
     GstBufferPool *pool;       /* wraps frames of the current epoch; NULL: no format yet */
     gboolean planes_default;
     gboolean downstream_video_meta;
     struct time_map map;
     struct timeline line;
-    gboolean waited; /* for the last frame: it was not there yet */
+    gboolean waited; /* the last frame had to be waited for */
     gboolean discont;
     gboolean starting;          /* the next frame is the first one, or the first after a pause */
-    guint skipped_in_row;       /* frames that were skipped since */
-    guint64 skipped_unreported; /* of those skipped */
-    gboolean linked;            /* a sender is there, or was and its loss is not told yet */
-    gboolean ended;        /* by the sender, whose next stream, or whose successor, is waited for */
+    guint skipped_in_row;       /* frames that were skipped since then */
+    guint64 skipped_unreported; /* of these, not yet in a QoS message */
+    gboolean linked; /* a sender is connected, or was and its loss has not been reported */
+    gboolean ended;  /* the sender ended its stream; the next one, its own or another sender's, is
+                        waited for */
     gboolean refusal_told; /* since the last connection */
-    gint64 waiting_since;  /* monotonic µs: without a sender */
+    gint64 waiting_since;  /* monotonic µs: since when there is no sender */
     gboolean waiting_told; /* that it waits */
     gint64 held_off_until; /* monotonic µs: the next attempt to connect */
     struct src_signal signal;
-    guint64 dropped_seen;  /* of what this input counts, over its connections */
+    guint64 dropped_seen;  /* the count of this input, over its connections */
     guint64 dropped_total; /* of all inputs */
     guint64 frames;
     gboolean follows;    /* frames arrive where the sender has them, if downstream can take that */
-    guint moves;         /* of that kind since the last frame */
+    guint moves;         /* from device to device since the last frame */
     guint unmeasured;    /* frames until latency is measured again */
     gint64 latency_told; /* monotonic µs of the last message */
     struct gpu *gpu;     /* buffers are memory of this GPU; NULL: of the CPU's */
@@ -171,20 +172,20 @@ void gst_gpudirect_src_class_init_device(GstElementClass *klass);
 /* Answers a query for a context of the GPU. */
 gboolean gst_gpudirect_src_share_context(GstGpudirectSrc *self, GstQuery *query);
 
-/* The device that frames shall arrive on; g_free it. Sets self->opened_on. */
+/* Chooses the device that frames shall arrive on; g_free it. Sets self->opened_on. */
 gchar *gst_gpudirect_src_choose_device(GstGpudirectSrc *self, const struct input_ops *ops);
 
 /* Whether gst_gpudirect_src_follow() has to look at a stream with these media bytes. */
 gboolean gst_gpudirect_src_may_follow(GstGpudirectSrc *self, const void *media, size_t size);
 
-/* Moves the input to where the sender has its frames. FALSE: it stays. */
+/* Moves the input to the device that the sender has its frames on. FALSE: it stays. */
 gboolean gst_gpudirect_src_follow(GstGpudirectSrc *self, const struct src_format *format);
 
 /* The sender refuses the device to which its stream was followed: back to the host. FALSE: that is
  * no way out. */
 gboolean gst_gpudirect_src_fall_back(GstGpudirectSrc *self);
 
-/* What of the pad's caps the device can give. Takes the caps. */
+/* Those of the pad's caps that the device can provide. Takes the caps. */
 GstCaps *gst_gpudirect_src_offer(GstGpudirectSrc *self, GstCaps *caps);
 
 /* The sender's caps as downstream takes them: of a GPU's memory, in which case *gpu is set, or as
@@ -195,10 +196,10 @@ GstCaps *gst_gpudirect_src_agree(GstGpudirectSrc *self, GstCaps *caps, struct gp
 
 GstFlowReturn gst_gpudirect_src_create(GstPushSrc *push, GstBuffer **buffer);
 
-/* Memory for a picture of this format that is no slot. */
+/* Memory, not of the ring, for a picture of this format. */
 GstFlowReturn gst_gpudirect_src_new_picture(GstGpudirectSrc *self, GstBuffer **buffer);
 
-/* The picture of a slot in such memory; posts nothing. */
+/* A copy of a slot's picture in such memory; posts nothing. */
 GstFlowReturn gst_gpudirect_src_copy_picture(GstGpudirectSrc *self, GstBuffer *slot,
                                              GstBuffer **buffer);
 
@@ -211,8 +212,8 @@ GstFlowReturn gst_gpudirect_src_no_frame(GstGpudirectSrc *self, enum gpud_status
 /* Cuts the link to a sender that sends too much; what follows is as when the sender vanishes. */
 GstFlowReturn gst_gpudirect_src_cut_link(GstGpudirectSrc *self);
 
-/* TRUE: it is too early for the next attempt to connect, and that was waited for, or until
- * something else is due. */
+/* TRUE: it is still too early to connect again; this waited until then, or until something else is
+ * due. */
 gboolean gst_gpudirect_src_is_held_off(GstGpudirectSrc *self);
 
 /* --- signal.c ----------------------------------------------------------------------------- */
@@ -227,20 +228,20 @@ void gst_gpudirect_src_signal_gone(GstGpudirectSrc *self, const gchar *reason);
 /* None came in an acquire. */
 void gst_gpudirect_src_watch_signal(GstGpudirectSrc *self);
 
-/* After a pause, in which none was asked for. */
+/* After a pause, in which no picture was asked for. */
 void gst_gpudirect_src_signal_resume(GstGpudirectSrc *self);
 
 /* A picture that stands in for one that does not come, if one is due. */
 gboolean gst_gpudirect_src_stand_in(GstGpudirectSrc *self, GstBuffer **buffer);
 
-/* The longest that create() may wait before it looks for that, ns. */
+/* The longest that create() may wait before it checks for that, ns. */
 gint64 gst_gpudirect_src_max_wait(GstGpudirectSrc *self);
 
 void gst_gpudirect_src_forget_signal(GstGpudirectSrc *self);
 
 /* --- times.c ------------------------------------------------------------------------------ */
 
-/* Gives a frame its times, with which it never goes back; events that waited for it are pushed. */
+/* Sets a buffer's times, which never go back, and pushes the events that waited for it. */
 void gst_gpudirect_src_stamp_linked(GstGpudirectSrc *self, const struct gpud_frame_info *info,
                                     const struct wire_head *head, GstBuffer *buffer);
 void gst_gpudirect_src_stamp_captured(GstGpudirectSrc *self, const struct gpud_frame_info *info,
@@ -252,7 +253,7 @@ void gst_gpudirect_src_get_latency(GstGpudirectSrc *self, GstClockTime *min, Gst
 /* How many slots the ring has: both sides asked for a number, and the smaller one counts. */
 void gst_gpudirect_src_note_slots(GstGpudirectSrc *self, guint slots);
 
-/* Another stream follows, or the pipeline stood still. */
+/* Another stream follows, or the pipeline was paused. */
 void gst_gpudirect_src_break_times(GstGpudirectSrc *self);
 void gst_gpudirect_src_reset_times(GstGpudirectSrc *self);
 
@@ -262,13 +263,13 @@ void gst_gpudirect_src_reset_times(GstGpudirectSrc *self);
 gboolean gst_gpudirect_src_open(GstGpudirectSrc *self);
 void gst_gpudirect_src_close(GstGpudirectSrc *self);
 
-/* What this input, and those before it, counted; from any thread. */
+/* The counts of this input and of those before it; from any thread. */
 void gst_gpudirect_src_get_info(GstGpudirectSrc *self, struct input_info *info);
 
 /* The property "stats"; also posted as an element message when the stream ends. */
 GstStructure *gst_gpudirect_src_make_stats(GstGpudirectSrc *self);
 
-/* Makes acquire come back, until FALSE is set. */
+/* Makes acquire return at once, until FALSE is set. */
 void gst_gpudirect_src_interrupt(GstGpudirectSrc *self, gboolean interrupted);
 
 /* Replaces the input by a new one; the old one's link ends, and its frames stay valid. elsewhere:
@@ -277,32 +278,34 @@ void gst_gpudirect_src_interrupt(GstGpudirectSrc *self, gboolean interrupted);
 gboolean gst_gpudirect_src_reopen(GstGpudirectSrc *self, const gchar *elsewhere,
                                   struct gpud_error *error);
 
-/* After the element interrupted its own acquire: it may wait again, unless others said no. */
+/* After the element interrupted its own acquire: allows it to wait again, unless others interrupted
+ * it, too. */
 void gst_gpudirect_src_resume(GstGpudirectSrc *self);
 
-/* Whether create() is to come back, from where it waits. */
+/* Whether create() is to return from wherever it waits. */
 void gst_gpudirect_src_set_flushing(GstGpudirectSrc *self, gboolean flushing);
 
 /* --- events.c ----------------------------------------------------------------------------- */
 
-/* What the link says, from inside acquire. user is the element. */
+/* The link's events, called inside acquire. user is the element. */
 void gst_gpudirect_src_on_event(void *user, enum gpud_event event, const void *data);
 
-/* After acquire. TRUE: it was interrupted from inside, and may be called again. */
+/* After acquire. TRUE: its own callback interrupted it, and it may be called again. */
 gboolean gst_gpudirect_src_end_yield(GstGpudirectSrc *self);
 
 /* Applies what came since the last call: a format, a connection. *moved: there is another input. */
 GstFlowReturn gst_gpudirect_src_take_updates(GstGpudirectSrc *self, gboolean *moved);
 
-/* Cuts the link to a sender that floods; *why says so. FALSE: nothing can be opened in its place,
- * *error says why. */
+/* Cuts the link to a sender that sends too many events; *why says so. FALSE: no new receiver can be
+ * made, *error says why. */
 gboolean gst_gpudirect_src_cut(GstGpudirectSrc *self, struct gpud_error *why,
                                struct gpud_error *error);
 
-/* Hands events on: before_frame, the one that was just stamped; else all but a segment. */
+/* Pushes waiting events: before_frame, all, before the frame that was just stamped; else all but
+ * segments. */
 void gst_gpudirect_src_push_events(GstGpudirectSrc *self, gboolean before_frame);
 
-/* Drops what came and was not applied. */
+/* Drops what came over the link and was not applied. */
 void gst_gpudirect_src_drop_updates(GstGpudirectSrc *self);
 
 /* --- format.c ----------------------------------------------------------------------------- */

@@ -16,31 +16,30 @@
 
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
 
-/* A sender may be late for good reasons, which are its own pipeline's latency; or its times are
- * none of the clock's. */
+/* A sender may be late because its pipeline has latency of its own; later than this its times do
+ * not follow the clock. */
 #define LATENESS_MAX (60 * GST_SECOND)
 
-/* Where pictures are so much later than others, the sender does not keep up: no latency makes that
- * good. */
+/* Jitter beyond this means that the sender does not keep up, which no latency can make good. */
 #define JITTER_MAX (1 * GST_SECOND)
 
 /* Latency is told in steps, and not more often than once a second: each time the whole pipeline
  * reconfigures. */
 #define LATENCY_STEP (1 * GST_MSECOND)
 
-/* Until there is a measure: a sender's sink holds each picture back for 20 ms, unless it is told
- * not to, and it takes a moment to come. */
+/* Until lateness has been measured: a sender's sink delays each picture by 20 ms unless it is set
+ * otherwise, and the picture takes a moment to arrive. */
 #define LATENESS_GUESS (25 * GST_MSECOND)
 
-/* The first pictures of a sender, or after a pause, say nothing: they may have waited for either.
- */
+/* The first pictures of a sender, or after a pause, are not measured: they may have waited in the
+ * ring. */
 #define UNMEASURED_FRAMES 4
 
-/* What a sink asks for beside this element's latency, by its property processing-deadline: pictures
- * have to be held back so long. */
+/* What a sink adds to this element's latency by its property processing-deadline: the ring has to
+ * hold pictures that long, too. */
 #define SINK_DEADLINE (20 * GST_MSECOND)
 
-/* Caps may claim a frame in 68 years, and an application a deadline in 500. */
+/* Bounds for what caps and applications may claim: a frame in 68 years, a deadline in 500. */
 #define LONGEST (3600 * GST_SECOND)
 
 /* --- latency ------------------------------------------------------------------------------ */
@@ -96,11 +95,12 @@ static void tell(GstGpudirectSrc *self, const struct src_latency *latency)
     gst_element_post_message(GST_ELEMENT(self), gst_message_new_latency(GST_OBJECT(self)));
 }
 
-/* late: the picture, when it was here; more than LATENESS_MAX is as good as unknown. */
+/* late: by how much the picture was late when it arrived; more than LATENESS_MAX counts as unknown.
+ */
 #define UNKNOWN G_MAXINT64
 static void measure(GstGpudirectSrc *self, gint64 late, gboolean sender_waits)
 {
-    struct src_latency latency = self->latency; /* which this thread alone changes */
+    struct src_latency latency = self->latency; /* only this thread writes it */
     GstClockTime lateness = late > 0 ? (GstClockTime)late : 0;
 
     latency.sender_waits = sender_waits;
@@ -119,9 +119,9 @@ static void measure(GstGpudirectSrc *self, gint64 late, gboolean sender_waits)
 
 /* --- frames over a link ------------------------------------------------------------------- */
 
-/* With do-timestamp a picture's time is the one at which it came. Left to itself the base class
- * would take the time at which it is taken from the ring, which is late where downstream holds this
- * thread, and sinks, which look at DTS first, would hold it as long again. */
+/* With do-timestamp a picture's time is that of its arrival. The base class would use the time at
+ * which it is taken from the ring, which is late where downstream blocks this thread, and a sink,
+ * which looks at DTS first, would then delay it once more. */
 static gboolean stamp_by_arrival(GstGpudirectSrc *self, const struct time_now *now,
                                  GstClockTime arrived, GstBuffer *buffer)
 {
@@ -145,7 +145,7 @@ static void stamp_by_sender(GstGpudirectSrc *self, const struct wire_head *head,
                                         GST_BUFFER_DURATION(buffer), head->live);
     if (GST_CLOCK_TIME_IS_VALID(pts))
         GST_BUFFER_PTS(buffer) = stamp;
-    if (GST_CLOCK_TIME_IS_VALID(dts)) /* as far before PTS as it was; behind it there is none */
+    if (GST_CLOCK_TIME_IS_VALID(dts)) /* as far before PTS as the sender's; never after it */
         GST_BUFFER_DTS(buffer) = stamp - MIN(stamp, time > dts ? time - dts : 0);
 }
 
@@ -172,8 +172,8 @@ void gst_gpudirect_src_stamp_linked(GstGpudirectSrc *self, const struct gpud_fra
 
 /* --- frames of a capture card ------------------------------------------------------------- */
 
-/* A card's times are the monotonic clock's. With do-timestamp they are the same: it is when the
- * picture came. */
+/* A card's times are of the monotonic clock, and say when the picture came: do-timestamp changes
+ * nothing. */
 void gst_gpudirect_src_stamp_captured(GstGpudirectSrc *self, const struct gpud_frame_info *info,
                                       GstBuffer *buffer)
 {
@@ -187,7 +187,8 @@ void gst_gpudirect_src_stamp_captured(GstGpudirectSrc *self, const struct gpud_f
     GST_BUFFER_PTS(buffer) =
         timeline_stamp(&self->line, captured, GST_BUFFER_DURATION(buffer), TRUE);
     if (gst_base_src_get_do_timestamp(GST_BASE_SRC(self)))
-        GST_BUFFER_DTS(buffer) = GST_BUFFER_PTS(buffer); /* or the base class has one of its own */
+        GST_BUFFER_DTS(buffer) =
+            GST_BUFFER_PTS(buffer); /* else the base class sets one of its own */
     if (self->waited)
         measure(self, (gint64)(now.running - GST_BUFFER_PTS(buffer)), FALSE);
 }
@@ -217,7 +218,7 @@ void gst_gpudirect_src_reset_times(GstGpudirectSrc *self)
     self->latency_told = 0;
     self->unmeasured = UNMEASURED_FRAMES;
     GST_OBJECT_LOCK(self);
-    /* A card's driver needs one to write into, or stops. */
+    /* A card's driver always needs one to write into. */
     gboolean card = self->running.address && g_str_has_prefix(self->running.address, "v4l2:");
     memset(&self->latency, 0, sizeof(self->latency));
     self->latency.slots = self->running.slots - (card ? 1 : 0);

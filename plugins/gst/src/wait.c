@@ -1,29 +1,29 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What gpudirectsrc does when there is no frame: waits, for the sender to come or to come back, and
- * says so; ends; or fails. */
+/* What gpudirectsrc does when there is no frame: it waits for the sender to come or to come back,
+ * and says so; it ends; or it fails. */
 #include "channels.h"
 #include "errors.h"
 #include "src/src.h"
 
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
 
-/* For those that send elsewhere; who says nothing by then is named all the same. */
+/* For the answers of other channels, which are listed in the message; without an answer, too. */
 #define CHANNELS_TIMEOUT (GPUD_SEC / 4)
 
-/* Without a sender, until that is told. */
+/* How long there has to be no sender until a message says so. */
 #define WAITING_TOLD_AFTER (1 * G_TIME_SPAN_SECOND)
 
-/* The base class asked us to come back, and will not ask again. */
+/* The base class asked create() to return, and will not ask again. */
 static gboolean must_leave(GstGpudirectSrc *self)
 {
     return g_atomic_int_get(&self->ending) || GST_PAD_IS_FLUSHING(GST_BASE_SRC_PAD(self));
 }
 
-/* The pipeline goes to PAUSED: a live source waits there, and holds nothing. To leave with
+/* The pipeline goes to PAUSED, where a live source waits without a frame. Returning
  * GST_FLOW_FLUSHING, as for other reasons, would end the task, perhaps after PLAYING has started it
- * again (GStreamer 1.26 asks here too, 1.22 does not). */
+ * again (GStreamer 1.26 interrupts here too, 1.22 does not). */
 static GstFlowReturn interrupted(GstGpudirectSrc *self)
 {
     gst_gpudirect_src_set_flushing(self, FALSE);
@@ -48,7 +48,7 @@ static gchar *join_channels(void)
     return g_string_free(names, FALSE);
 }
 
-/* Once in each wait, for somebody who looks at a black window. */
+/* Once in each wait, so that a user in front of a black window sees why. */
 static void tell_waiting(GstGpudirectSrc *self, const struct gpud_error *error)
 {
     gchar *names = join_channels();
@@ -88,13 +88,13 @@ static GstFlowReturn check_timeout(GstGpudirectSrc *self, const struct gpud_erro
     return GST_FLOW_ERROR;
 }
 
-/* Not a busy loop while a peer refuses each attempt at once. */
+/* So that a peer which refuses each attempt at once makes no busy loop. */
 static void hold_off(GstGpudirectSrc *self)
 {
     self->held_off_until = g_get_monotonic_time() + 100 * G_TIME_SPAN_MILLISECOND;
 }
 
-/* TRUE: it is too early for the next attempt; that took until something else may be due. */
+/* TRUE: it is still too early to connect; this waited until something else may be due. */
 gboolean gst_gpudirect_src_is_held_off(GstGpudirectSrc *self)
 {
     if (self->held_off_until == 0)
@@ -113,7 +113,7 @@ gboolean gst_gpudirect_src_is_held_off(GstGpudirectSrc *self)
     return !over;
 }
 
-/* No connection comes about: the other side is there, and something is wrong with it. Told once. */
+/* The other side is there, and no connection can be made. The warning is posted once. */
 static GstFlowReturn not_connected(GstGpudirectSrc *self, const struct gpud_error *error)
 {
     if (!self->refusal_told)
@@ -124,14 +124,14 @@ static GstFlowReturn not_connected(GstGpudirectSrc *self, const struct gpud_erro
     return check_timeout(self, error);
 }
 
-/* The sender ended its stream, and left then, or goes on with the next one. */
+/* The sender ended its stream, and has left, or will begin another one. */
 static GstFlowReturn stream_ended(GstGpudirectSrc *self)
 {
     gst_gpudirect_src_signal_gone(self, "the sender ended its stream");
     if (gst_gpudirect_src_get_options(self).on_eos == ON_EOS_EOS)
         return GST_FLOW_EOS;
     self->ended = TRUE;
-    gst_gpudirect_src_break_times(self); /* the next one has times of its own */
+    gst_gpudirect_src_break_times(self); /* the next stream has times of its own */
     GST_INFO_OBJECT(self, "the sender ended its stream, waiting for the next one");
     gst_element_post_message(
         GST_ELEMENT(self),
@@ -140,7 +140,7 @@ static GstFlowReturn stream_ended(GstGpudirectSrc *self)
     return GST_FLOW_OK;
 }
 
-/* The sender vanished. That is no end of stream. */
+/* The sender vanished, which is no end of its stream. */
 static GstFlowReturn sender_lost(GstGpudirectSrc *self, const struct gpud_error *error)
 {
     self->linked = FALSE;
@@ -168,7 +168,7 @@ static GstFlowReturn sender_lost(GstGpudirectSrc *self, const struct gpud_error 
     return GST_FLOW_OK;
 }
 
-/* What the stream was like, for whoever watches messages (gst-launch-1.0 -m). */
+/* The statistics of the stream, for those who watch messages (gst-launch-1.0 -m). */
 static void post_stats(GstGpudirectSrc *self)
 {
     gst_element_post_message(
@@ -181,7 +181,7 @@ GstFlowReturn gst_gpudirect_src_no_frame(GstGpudirectSrc *self, enum gpud_status
 {
     gchar *what;
 
-    /* An end of the stream is told once. */
+    /* The end of a stream is reported only once, so it is not left out. */
     if (status != GPUD_CLOSED && must_leave(self))
         return GST_FLOW_FLUSHING;
     if (status == GPUD_AGAIN)
@@ -208,7 +208,7 @@ GstFlowReturn gst_gpudirect_src_no_frame(GstGpudirectSrc *self, enum gpud_status
     }
 }
 
-/* The link is cut, as the sender's own doing. */
+/* Cuts the link; it is handled as if the sender had vanished. */
 GstFlowReturn gst_gpudirect_src_cut_link(GstGpudirectSrc *self)
 {
     struct gpud_error why, error;
