@@ -317,7 +317,7 @@ gboolean gpu_answer_query(GstElement *element, GstQuery *query, enum gpu_use use
         return FALSE;
     if (number < 0)
         number = gpu_get_vendor(opened_on) == vendor ? opened_on : number_of(vendor, 0);
-    /* What the application gave is what it wants to be used. */
+    /* A context that the application gave is meant to be used by all of the pipeline. */
     GstObject *context = get_given(vendor, element, contexts);
     if (!context) {
         struct gpu *gpu = gpu_get(number, &error);

@@ -29,10 +29,11 @@ struct gpu {
     gint number;  /* see gpu_of_name() */
     gint ordinal; /* among the vendor's */
     struct gpud_device *device;
-    GstObject *context; /* by which the vendor's elements know it: around the core's own */
+    GstObject
+        *context; /* the vendor's elements know the GPU by it; it wraps the core's own context */
 };
 
-/* Every op is there in every vendor. */
+/* A vendor fills all of it. */
 struct gpu_vendor {
     const gchar *feature;      /* of caps: "memory:CUDAMemory" */
     const gchar *prefix;       /* of the core's names of devices: "cuda:" */
@@ -50,8 +51,8 @@ struct gpu_vendor {
     /* For struct gpu, whose other members are filled. NULL: *error says why not. */
     GstObject *(*wrap_context)(const struct gpu *gpu, struct gpud_error *error);
 
-    /* What GStreamer's own elements do with contexts: the object in a GstContext, if it is one of
-     * the vendor's, else NULL; on which of the vendor's GPUs it is; the answer to a query. */
+    /* Contexts as the vendor's own elements handle them: the object in a GstContext, or NULL where
+     * it is not one of the vendor's; the GPU that it is for; the answer to a GST_QUERY_CONTEXT. */
     GstObject *(*read_context)(GstElement *element, GstContext *context);
     gint (*get_ordinal)(GstObject *context);
     gboolean (*answer_query)(GstElement *element, GstQuery *query, GstObject *context);
@@ -62,13 +63,13 @@ struct gpu_vendor {
     /* A pool that the vendor's elements take: slot_pool_init() made its inside. */
     GstBufferPool *(*new_pool)(const struct slot_pool_params *params);
 
-    /* A frame in a buffer's own memory, from which the core copies; it holds the buffer until that
-     * is done. Ordered after what the GPU has still to do for the buffer. NULL with *error filled:
-     * there is no way from there. */
+    /* A frame over a buffer's own memory, from which the core copies; it holds the buffer until
+     * that is done, and is ordered after the work that the GPU still has to do for the buffer.
+     * NULL: *error says why that cannot be. */
     struct gpud_frame *(*wrap_buffer)(GstBuffer *buffer, struct counters *counters,
                                       struct gpud_error *error);
 
-    /* Copies a picture from one slot, or extra memory, to another, in the GPU's own time. */
+    /* Puts a copy of a picture, from one slot or extra memory to another, on the GPU's queue. */
     gboolean (*copy_picture)(const GstVideoInfo *info, GstBuffer *from, GstBuffer *to);
 };
 
@@ -113,12 +114,13 @@ const struct gpu_vendor *gpu_get_vendor(gint number); /* NULL for -1 */
 
 struct gpu *gpu_get(gint number, struct gpud_error *error);
 
-/* Where on the machine's buses a GPU is, which every process understands, however it counts GPUs;
- * g_free it. NULL: nobody says. And the other way round: its number, or -1. */
+/* A GPU's PCI address, which means the same to every process, however it counts GPUs; g_free it.
+ * NULL: it is not known. And the other way round: the number of the GPU there, or -1. */
 gchar *gpu_get_pci(gint number);
 gint gpu_of_pci(const gchar *pci);
 
-/* Strides and offsets as the GPU's elements like them: one aligned stride for all planes. */
+/* Strides and offsets that the GPU's elements can use without a copy: one aligned stride for all
+ * planes. */
 void gpu_align_info(const struct gpu *gpu, GstVideoInfo *info);
 
 /* --- contexts ----------------------------------------------------------------------------- */
@@ -132,8 +134,8 @@ void gpu_contexts_clear(struct gpu_contexts *contexts);
 /* For GstElement's set_context. */
 void gpu_take_context(GstElement *element, GstContext *context, struct gpu_contexts *contexts);
 
-/* The GPU that the pipeline works on already: by what was given, by the neighbour on this pad, by
- * the application; else the vendor's first. */
+/* The GPU that the pipeline already works on: by the context that was given, by that of the
+ * neighbour on this pad, or by that of the application; else the vendor's first. */
 gint gpu_find(const struct gpu_vendor *vendor, GstElement *element, GstPad *pad,
               struct gpu_contexts *contexts);
 

@@ -39,7 +39,8 @@ static enum gpud_status map_frame(struct slot_memory *self, unsigned access, voi
 {
     enum gpud_status status = gpud_frame_map(self->frame, access, SLOT_MAP_TIMEOUT, data, error);
 
-    /* The writer died in mid-frame. The frame says so now, and can be looked at all the same. */
+    /* The writer died in mid-frame: the frame is flagged as corrupted now, and can be shown all the
+     * same. */
     if (status == GPUD_PEER)
         status = gpud_frame_map(self->frame, access, SLOT_MAP_TIMEOUT, data, error);
     return status;
@@ -52,9 +53,9 @@ void *slot_memory_map(struct slot_memory *self, GstMapFlags flags)
     struct gpud_error error;
     void *data = NULL;
 
-    /* GStreamer has no word for "all of it will be written": who maps for writing and writes a part
-     * keeps the rest. Only where nobody wrote yet there is no rest, and the copy down is saved.
-     * Maps nest, for what the first asked for. */
+    /* GStreamer cannot say "all of it will be written": an element that maps for writing and writes
+     * a part keeps the rest, so the rest has to be read. Only before the first write is there
+     * nothing to keep, which saves the copy down. Maps nest, with the access of the first. */
     if (access == GPUD_WRITE && self->filled && self->maps == 0)
         access |= GPUD_READ;
     if (map_frame(self, access, &data, &error) != GPUD_OK) {
@@ -106,7 +107,7 @@ static void put_frame(struct slot_memory *self, struct gpud_frame *frame)
     self->filled = !self->store->sender && !self->extra;
     if (self->store->sender)
         GST_MINI_OBJECT_FLAG_UNSET(memory, GST_MEMORY_FLAG_READONLY);
-    /* Somebody may have narrowed it: gst_buffer_resize() works on the memory. */
+    /* An element may have narrowed it: gst_buffer_resize() works on the memory. */
     memory->offset = 0;
     memory->size = memory->maxsize;
     self->store->kind->arrived(self);
@@ -222,7 +223,8 @@ static GstMemory *plain_new_memory(struct slot_store *store, struct gpud_frame *
     return memory;
 }
 
-/* A part, for who splits a picture: it holds the whole, and is freed like any memory. */
+/* A part of a memory, for elements that split a picture: it holds the whole, and is freed like any
+ * memory. */
 static GstMemory *plain_share(GstMemory *memory, gssize offset, gssize size)
 {
     GstMemory *parent = memory->parent ? memory->parent : memory;
@@ -316,7 +318,7 @@ void slot_store_unref(struct slot_store *store)
 {
     if (!store || !g_atomic_ref_count_dec(&store->references))
         return;
-    g_ptr_array_unref(store->idle); /* closed before: it is empty, as extras are */
+    g_ptr_array_unref(store->idle); /* emptied by slot_store_close(), as extras are */
     g_mutex_clear(&store->lock);
     outstanding_unref(store->outstanding);
     counters_unref(store->counters);
@@ -417,7 +419,8 @@ void slot_memory_forget(struct slot_memory *self)
 {
     g_mutex_lock(&self->lock);
     self->filled = FALSE;
-    /* Who had it may have dropped it while a GPU was still at work in it: a CPU waits for that. */
+    /* Its last user may have dropped it while a GPU still worked on it: a CPU has to wait for that.
+     */
     self->written |= self->used;
     g_mutex_unlock(&self->lock);
 }

@@ -73,17 +73,17 @@ struct slot_memory {
     uint32_t slot;
     gboolean extra; /* memory of its own, beyond the ring's: it stands in for a slot */
     struct video_planes planes;
-    void *host;      /* where a slot lies that the CPU may always touch; else NULL */
-    GMutex lock;     /* what is done with the frame, which comes from any thread */
+    void *host;      /* the slot's bytes where the CPU may always touch them; else NULL */
+    GMutex lock;     /* of what is done with the frame, from any thread */
     guint maps;      /* under lock: by the CPU */
-    gboolean filled; /* under lock: there is something in the frame that must not be lost */
+    gboolean filled; /* under lock: the frame has content that must be kept */
     guint epoch;     /* the sender's, when it gave the frame out */
     struct shared_sender *sender; /* to compare with, not a reference */
 
     /* On a GPU; under lock. */
-    gboolean visible; /* the GPU's queue waits for the bytes, or they are there */
-    gboolean used;    /* mapped for the GPU since the frame was last handed on */
-    gboolean written; /* by the GPU, since the CPU looked last */
+    gboolean visible; /* the GPU's queue waits for the bytes, or they have arrived */
+    gboolean used;    /* mapped for the GPU since the frame was submitted or put in */
+    gboolean written; /* by the GPU, since the CPU last waited for it */
 };
 
 /* info says what the frames hold; sender is NULL where frames come from a receiver, and their
@@ -110,9 +110,9 @@ void slot_store_open(struct slot_store *store);
  * frame. */
 GstMemory *slot_store_wrap(struct slot_store *store, struct gpud_frame *frame);
 
-/* Memory of the store's kind and shape, on its GPU, that is no slot. With its last reference it is
- * kept for the next who asks, so that a GPU's memory is not allocated for each frame. NULL: there
- * is none left, says the log. */
+/* Memory of the store's kind and shape, on its GPU, that is no slot. When its last reference goes
+ * it is kept for the next call, so that a GPU's memory is not allocated for each frame. NULL: there
+ * is none left, as the log says. */
 GstMemory *slot_store_get_extra(struct slot_store *store);
 
 /* Puts another frame of the same slot into a memory that nobody else holds. Takes the frame. */
@@ -121,13 +121,13 @@ void slot_memory_attach(struct slot_memory *slot, struct gpud_frame *frame);
 /* Takes the frame out of a memory that nobody else holds. */
 struct gpud_frame *slot_memory_detach(struct slot_memory *slot);
 
-/* What is in it need not be kept by whoever writes next: it begins to serve somebody else. */
+/* It gets a new user: what is in it need not be kept when the next one writes to it. */
 void slot_memory_forget(struct slot_memory *slot);
 
 /* Gives a frame back and counts it as such. */
 void slot_store_give_back(struct slot_store *store, struct gpud_frame *frame);
 
-/* The inside of a memory, of the whole of which it may be a part; NULL: it is none of ours. */
+/* The slot that a memory is, or of which it is a part; NULL: it is not of this plugin. */
 struct slot_memory *slot_memory_of(GstMemory *memory);
 
 /* The slot that a buffer is, whole and unchanged, or NULL. */

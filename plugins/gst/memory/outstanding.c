@@ -1,14 +1,14 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* How many slots of one ring are out in buffers. Counting is one atomic operation; only who waits
- * takes the lock. */
+/* How many slots of one ring are out in buffers. Counting is one atomic operation; the lock is for
+ * waiting only. */
 #include "memory/outstanding.h"
 
 struct outstanding {
     gatomicrefcount references;
     gint count;   /* atomic */
-    gint waiting; /* atomic: somebody sleeps on `changed` */
+    gint waiting; /* atomic: threads that sleep on `changed` */
     GMutex lock;
     GCond changed;
 };

@@ -22,7 +22,7 @@ struct wrap_params {
     struct gpud_frame *frame;
 };
 
-/* From a pool of whatever class to its inside. */
+/* Leads from a pool, of whichever class, to its struct slot_pool. */
 static GQuark slots_quark(void)
 {
     static GQuark quark;
@@ -168,7 +168,8 @@ GstFlowReturn slot_pool_acquire(struct slot_pool *self, GstBuffer **buffer,
     return *buffer ? GST_FLOW_OK : GST_FLOW_ERROR;
 }
 
-/* TRUE: the buffer is in our hands alone and as we made it, and can serve again. */
+/* TRUE: nobody else holds the buffer's memory, and it is as the pool made it: it can be used again.
+ */
 static gboolean is_intact(GstBuffer *buffer, GstMemory **memory)
 {
     if (gst_buffer_n_memory(buffer) != 1)
@@ -284,7 +285,7 @@ void slot_pool_init(struct slot_pool *self, GstBufferPool *pool,
 
 void slot_pool_clear(struct slot_pool *self)
 {
-    slot_pool_stop(self); /* whoever drops an active pool has not done it */
+    slot_pool_stop(self); /* an active pool that is dropped was not stopped */
     g_ptr_array_unref(self->idle);
     g_mutex_clear(&self->lock);
     slot_store_unref(self->store);
@@ -382,7 +383,7 @@ GstFlowReturn gst_gpudirect_pool_wrap(GstBufferPool *pool, struct gpud_frame *fr
     struct wrap_params params = {.parent = {.flags = ACQUIRE_FLAG_FRAME}, .frame = frame};
     GstFlowReturn flow = gst_buffer_pool_acquire_buffer(pool, buffer, &params.parent);
 
-    if (params.frame) /* the pool is inactive: it did not come so far */
+    if (params.frame) /* the pool is inactive, and did not take it */
         gpud_frame_release(&params.frame);
     return flow;
 }

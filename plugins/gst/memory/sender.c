@@ -5,9 +5,8 @@
 #include "memory/sender.h"
 #include "context.h"
 
-/* How long upstream waits for receivers to give a slot back before it gets plain memory, which
- * costs a copy. Longer than a frame of any rate in use, shorter than what a user takes for a hang.
- */
+/* How long upstream waits for receivers to give a slot back before it gets a stand-in, which costs
+ * a copy. Longer than a frame of any rate in use, shorter than what a user takes for a hang. */
 #define ACQUIRE_TIMEOUT (100 * GPUD_MSEC)
 
 struct shared_sender {

@@ -38,7 +38,8 @@ gboolean layout_from_info(struct gpud_layout *layout, const GstVideoInfo *info);
 /* Whether buffers of these caps are single fields. */
 gboolean caps_are_fields(const GstCaps *caps);
 
-/* From one buffer to the next, by the rate; GST_CLOCK_TIME_NONE: it says none. */
+/* The time from one buffer to the next, by the frame rate; GST_CLOCK_TIME_NONE: there is no rate.
+ */
 GstClockTime layout_interval(const GstVideoInfo *info);
 
 /* Whether a picture of this info lies in the buffer, where its GstVideoMeta or, without one, info
@@ -74,7 +75,7 @@ size_t media_from_caps(uint8_t media[GPUD_MEDIA_MAX], const GstCaps *caps);
  * there are then: as many as before, if it does not fit. */
 size_t media_add_gpu(uint8_t media[GPUD_MEDIA_MAX], size_t size, const gchar *pci);
 
-/* That, or NULL where a sender does not say; g_free it. */
+/* The PCI address from there; NULL: the sender does not say; g_free it. */
 gchar *media_get_gpu(const void *media, size_t size);
 
 /* The caps, and their info, of a stream from its layout and media bytes, both from the peer. Bytes

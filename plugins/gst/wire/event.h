@@ -38,8 +38,8 @@ static inline gboolean event_is_sticky(enum event_kind kind)
 
 GstTagScope event_tag_scope(GstEvent *event);
 
-/* Writes what of an event travels; segment is the sink's current one. Returns how many bytes, 0: it
- * does not travel. *lost counts fields that stay behind. */
+/* Writes those parts of an event that travel; segment is the sink's current one. Returns how many
+ * bytes; 0: it does not travel. *lost counts fields that are left out. */
 size_t event_encode(GstEvent *event, const GstSegment *segment, const struct wire_head *head,
                     uint8_t bytes[GPUD_MEDIA_MAX], enum event_kind *kind, guint *lost);
 

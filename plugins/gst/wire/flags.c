@@ -9,7 +9,7 @@
 
 #define BIT(n) ((uint32_t)GPUD_FRAME_USER << (n))
 
-/* Flags that speak of the picture; LIVE, DECODE_ONLY, SYNC_AFTER and TAG_MEMORY speak of this
+/* Flags that describe the picture; LIVE, DECODE_ONLY, SYNC_AFTER and TAG_MEMORY are about this
  * process. */
 static const struct {
     uint32_t frame;

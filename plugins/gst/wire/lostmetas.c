@@ -1,10 +1,10 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Metas that did not come along, by type. */
+/* Metas that could not be transmitted, by type. */
 #include "wire/lostmetas.h"
 
-/* A receiver's come with names of the sender's choice: from here on they count as one. */
+/* On a receiver the sender chooses the names: beyond so many, all others are counted together. */
 #define TYPES_MAX 32
 #define OTHER_TYPES "other-types"
 

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Metas that did not come along, counted by their type: what an element's stats name, and what its
- * log tells once of each type (at the level INFO). Thread-safe. */
+/* Metas that could not be transmitted, counted by their type for an element's stats; the log names
+ * each type once (at the level INFO). Thread-safe. */
 #ifndef GPUD_GST_WIRE_LOSTMETAS_H
 #define GPUD_GST_WIRE_LOSTMETAS_H
 
@@ -14,7 +14,7 @@ struct lost_metas;
 struct lost_metas *lost_metas_new(GstDebugCategory *category);
 void lost_metas_free(struct lost_metas *lost);
 
-/* One more of this type. owner (may be NULL): who says it in the log. */
+/* Counts one of this type. owner (may be NULL): the element in the log. */
 void lost_metas_note(struct lost_metas *lost, GstElement *owner, const gchar *type,
                      const gchar *why);
 

@@ -87,7 +87,7 @@ static gboolean is_of_memory(GType api)
            api == GST_VIDEO_GL_TEXTURE_UPLOAD_META_API_TYPE;
 }
 
-/* Nothing is lost with these; nor with our own stamp, which is set anew on the other side. */
+/* Metas that need not travel; our own timestamp is made anew on the other side. */
 static gboolean stays_behind(const GstMeta *meta)
 {
     return is_of_memory(meta->info->api) ||
@@ -95,7 +95,7 @@ static gboolean stays_behind(const GstMeta *meta)
             ((const GstReferenceTimestampMeta *)meta)->reference == meta_submit_reference());
 }
 
-/* FALSE: it stays behind, *why says why. */
+/* FALSE: it cannot be transmitted, *why says why. */
 static gboolean encode_item(struct pack *pack, const GstMeta *meta, guint *skipped,
                             const gchar **why)
 {
@@ -141,7 +141,8 @@ uint32_t meta_encode(GstBuffer *buffer, const struct wire_head *head,
 
 /* --- reading ------------------------------------------------------------------------------ */
 
-/* A sender may not go around the code that a type has here, nor move a picture's planes. */
+/* A sender may not use a serializer to get around the checks that a type has here, nor to move a
+ * picture's planes. */
 static gboolean may_come_serialized(const GstMetaInfo *info)
 {
     return !find_kind(info->api) && !is_of_memory(info->api) && !gst_meta_info_is_custom(info);
@@ -159,7 +160,7 @@ static gboolean read_item(uint16_t kind, struct unpack *item, GstBuffer *buffer,
     return FALSE;
 }
 
-/* What its writer called it, as far as this side can tell. */
+/* Counts it under the name that its writer gave it, as far as this side can tell. */
 static void note_unread(uint16_t kind, struct unpack item, const gchar *why,
                         const struct meta_loss *loss)
 {

@@ -12,14 +12,14 @@
 #include <gpudirect/frame.h>
 #include <gst/gst.h>
 
-/* Where metas that stay behind are counted, and who says so (may be NULL). */
+/* Where metas that cannot be transmitted are counted, and the element in the log (may be NULL). */
 struct meta_loss {
     struct lost_metas *lost;
     GstElement *owner;
 };
 
-/* Writes head and the buffer's metas; returns how many bytes. What is of no known kind or does not
- * fit stays behind. */
+/* Writes head and the buffer's metas; returns how many bytes. Metas of no known kind, and those
+ * that do not fit, are left out. */
 uint32_t meta_encode(GstBuffer *buffer, const struct wire_head *head,
                      uint8_t bytes[GPUD_FRAME_META_MAX], const struct meta_loss *loss);
 

@@ -3,8 +3,8 @@
 
 /* Ancillary data (SMPTE ST 291, and so ST 2038), which GStreamer knows from 1.24 on:
  *
- *     u8 field, u8 is chroma's, u16 line, offset, DID, SDID, data count, count × u16 word, u16
- * checksum
+ *     u8 field, u8 is chroma's, u16 line, offset, DID, SDID, data count, count × u16 word,
+ *     u16 checksum
  *
  * All from the DID to the checksum are words of 10 bits, and the low 8 of the data count count. */
 #include "wire/metakind.h"

@@ -15,7 +15,7 @@ struct meta_kind {
     GType (*api)(void);
 
     /* Into the pack, which may get full. FALSE: this one cannot be written. *skipped counts fields
-     * that stay behind. */
+     * that are left out. */
     gboolean (*write)(struct pack *pack, const GstMeta *meta, guint *skipped);
 
     /* Adds a meta to the buffer; the bytes are a peer's. FALSE: they are none, *why says what is

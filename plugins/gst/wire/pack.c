@@ -3,9 +3,8 @@
 
 /* Little-endian bytes in and out, with bounds. The plain numbers come first, then GstStructure:
  *
- *     structure = name, u16 count, count × { name, u8 type, value }      name = u8 length,
- * characters
- */
+ *     structure = name, u16 count, count × { name, u8 type, value }
+ *     name      = u8 length, characters */
 #include "wire/pack.h"
 
 #include <gst/video/video.h>

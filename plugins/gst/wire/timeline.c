@@ -5,11 +5,11 @@
  * map has something may be before 0. */
 #include "wire/timeline.h"
 
-/* A live delay up to this is made up for, by a quarter of the time between frames. More comes of a
- * sender whose times are none of the clock's: nothing would ever be made up. */
+/* A live stream's delay up to this is caught up, by a quarter of the time between frames. A larger
+ * one comes of a sender whose times do not follow the clock: it could never be caught up. */
 #define CATCH_UP_MAX (1 * (gint64)GST_SECOND)
 
-/* What frames may seem to be apart from each other: a pause is none. */
+/* The longest time that counts as the one between frames: longer is a pause. */
 #define SPACING_MAX (1 * (gint64)GST_SECOND)
 
 static gint64 signed_time(GstClockTime time)
@@ -31,7 +31,7 @@ static gint64 difference(gint64 a, gint64 b)
     return sum(a, -b);
 }
 
-/* How far behind the last frame this one goes, where the map is of no use. */
+/* How long after the last frame this one is, where the map is of no use. */
 static gint64 step(const struct timeline *line, gint64 mapped, GstClockTime duration, gboolean live)
 {
     gint64 since = difference(mapped, line->mapped);
@@ -41,7 +41,8 @@ static gint64 step(const struct timeline *line, gint64 mapped, GstClockTime dura
         usual = line->spacing;
     if (since <= 0 || line->broken)
         since = usual;
-    else if (live && usual > 0 && since > usual) /* nobody waits that long any more */
+    else if (live && usual > 0 &&
+             since > usual) /* the stream is late already: it need not wait that long */
         since = usual;
     if (live && line->delay <= CATCH_UP_MAX)
         since -= since / 4;
@@ -81,7 +82,7 @@ GstClockTime timeline_stamp_gap(struct timeline *line, gint64 mapped, gboolean c
     return (GstClockTime)line->last;
 }
 
-/* A product that may be beyond all times. */
+/* A product that may be out of the range of times. */
 static gint64 time_of_double(gdouble value)
 {
     if (value >= (gdouble)G_MAXINT64)

@@ -4,31 +4,29 @@
 /* The running times that gpudirectsrc hands downstream: they never go back, whatever becomes of the
  * sender, of its times, or of the clocks. Muxers, videorate and compositor count on that.
  *
- * Where frames belong is for the time map to say. What it says goes back when the receiver was
- * paused and finds frames that waited meanwhile, when a sender that is ahead of the clock is
- * flushed or restarted, when a file's sender had to wait for this receiver. From there on frames
- * are handed on behind the last one, as far from each other as they were, and later than the map
- * says, until it says something later by itself: a live stream makes up for it, another one begins
- * anew. */
+ * The time map says when a frame is to be shown. Its times go back when the receiver was paused and
+ * finds frames that waited meanwhile, when a sender that is ahead of the clock is flushed or
+ * restarted, or when a file's sender had to wait for this receiver. Then frames follow the last one
+ * at the distance that they had, later than the map says, until the map's times are later again: a
+ * live stream catches up, another one keeps the delay. */
 #ifndef GPUD_GST_WIRE_TIMELINE_H
 #define GPUD_GST_WIRE_TIMELINE_H
 
 #include <gst/gst.h>
 
-/* Zeroed: nothing was handed on. */
+/* Zeroed: nothing was pushed yet. */
 struct timeline {
     gboolean begun;
     gboolean broken; /* the next frame does not belong to the last one */
     gint64 mapped;   /* the last frame, where the map had it */
-    gint64 last;     /* nothing may be put before this: the last frame, or a gap behind it */
+    gint64 last;     /* no time may be before this: that of the last frame, or of a gap behind it */
     gint64 before;   /* what `last` was before the last frame */
-    gint64 delay;    /* how much later than by the map the last frame was put; never negative */
+    gint64 delay;    /* how much later than by the map the last frame is; never negative */
     gint64 spacing;  /* between the last two frames; 0: unknown */
 };
 
-/* The running time for a frame that the map has at `mapped`. live: frames come when they come, so
- * that a delay is a loss, and is made up for where that takes no more than a moment; else they come
- * when they are wanted, and none of the time between them is lost. */
+/* The running time for a frame that the map has at `mapped`. live: a delay is a loss, and
+ * is caught up where that takes no more than a moment; otherwise no time between frames is cut. */
 GstClockTime timeline_stamp(struct timeline *line, gint64 mapped, GstClockTime duration,
                             gboolean live);
 

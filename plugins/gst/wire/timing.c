@@ -3,15 +3,15 @@
 
 /* Times on their way from the sender's pipeline to the receiver's.
  *
- *     head = u8 version, u8 flags, u64 base time
- *            flags: bit 0 = the clock is the monotonic one, bit 1 = frames are dropped for the
- * slow, bit 2 = the stream is live
- */
+ *     head  = u8 version, u8 flags, u64 base time
+ *     flags = 1: the clock is the monotonic one
+ *             2: slow receivers lose frames
+ *             4: the stream is live */
 #include "wire/timing.h"
 
 #include <time.h>
 
-/* GStreamer reckons in gint64: nothing later is a time. */
+/* GStreamer computes in gint64: nothing later is a time. */
 #define TIME_MAX ((GstClockTime)G_MAXINT64)
 
 #define HEAD_VERSION 1
@@ -23,7 +23,8 @@
  * this, and live, are so for ever. */
 #define OUT_OF_STEP (1 * (gint64)GST_SECOND)
 
-/* Two clocks are taken to go alike until they differ so much: less is the reading of them. */
+/* Two clocks count as alike until they differ by this: less comes of reading one after the other.
+ */
 #define CLOCKS_APART (10 * (gint64)GST_MSECOND)
 
 void wire_head_pack(struct pack *pack, const struct wire_head *head)
@@ -55,7 +56,7 @@ gboolean clock_is_monotonic(GstClock *clock)
     GstClockType type;
     GstClockTime internal, external, numerator, denominator;
 
-    /* Audio and network clocks derive from GstSystemClock, and are none. */
+    /* Audio and network clocks derive from GstSystemClock, and are no system clocks. */
     if (!clock || G_OBJECT_TYPE(clock) != GST_TYPE_SYSTEM_CLOCK)
         return FALSE;
     g_object_get(clock, "clock-type", &type, NULL);
@@ -83,7 +84,7 @@ static gint64 signed_time(GstClockTime time)
     return (gint64)MIN(time, TIME_MAX);
 }
 
-/* -G_MAXINT64 to G_MAXINT64, so that each result has an opposite. */
+/* From -G_MAXINT64 to G_MAXINT64, so that each result can be negated. */
 static gint64 sum(gint64 time, gint64 shift)
 {
     gint64 result;
@@ -110,14 +111,14 @@ gint64 time_now_at(const struct time_now *now, GstClockTime then)
     return signed_time(now->running) - signed_time(now->system - at);
 }
 
-/* The sender's times are of a clock that nobody here knows. */
+/* The sender's times are of a clock that is not known here. */
 static void compare(struct time_map *map, const struct wire_head *head, GstClockTime running,
                     GstClockTime submitted, const struct time_now *now)
 {
     if (!GST_CLOCK_TIME_IS_VALID(now->running) || !GST_CLOCK_TIME_IS_VALID(running))
         return;
     gint64 apart = sum(time_now_at(now, submitted), -signed_time(running));
-    /* Nothing of a live stream is that old: one of the clocks stood still. */
+    /* Frames of a live stream are never that old: one of the clocks stood still. */
     gboolean late = head->live && sum(apart, -map->shift) > OUT_OF_STEP;
     if (map->anchored && map->run == head->run && !late)
         return;
@@ -126,7 +127,7 @@ static void compare(struct time_map *map, const struct wire_head *head, GstClock
     map->anchored = map->before = TRUE;
 }
 
-/* The sender's times are the monotonic clock's, which here goes beside the pipeline's own. */
+/* The sender's times are of the monotonic clock, while this pipeline runs on another one. */
 static void follow(struct time_map *map, const struct wire_head *head, const struct time_now *now)
 {
     if (!GST_CLOCK_TIME_IS_VALID(now->running))

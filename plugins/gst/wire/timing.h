@@ -17,9 +17,9 @@
 /* Before the metas of a frame and the payload of an event. */
 struct wire_head {
     gboolean drops;         /* the sender waits for no slow receiver */
-    gboolean live;          /* its frames come when they come, whoever waits for them */
+    gboolean live;          /* its frames come in real time */
     gboolean monotonic;     /* base_time is a time of the system's monotonic clock */
-    GstClockTime base_time; /* the sender's; 0: of a clock that is none of ours */
+    GstClockTime base_time; /* the sender's; 0: of a clock that is not known here */
     guint64 run;            /* another number after each pause of the sender */
 };
 
@@ -34,15 +34,16 @@ gboolean clock_is_monotonic(GstClock *clock);
 /* CLOCK_MONOTONIC, now. */
 GstClockTime monotonic_now(void);
 
-/* A time as a peer said it; GST_CLOCK_TIME_NONE for what is none: GStreamer reckons in gint64. */
+/* A time that a peer sent; GST_CLOCK_TIME_NONE where it is out of range: GStreamer computes in
+ * gint64. */
 GstClockTime wire_time(guint64 said);
 
 /* The receiver's view. Zeroed: nothing known. */
 struct time_map {
     gboolean anchored; /* shift was found by comparing a frame with the clock */
-    gboolean before;   /* it had been found before, and was lost */
+    gboolean before;   /* shift had been found before */
     gint64 shift;      /* added to the sender's running times */
-    guint64 run;       /* of the sender, when it was found */
+    guint64 run;       /* the sender's, when shift was found */
 };
 
 /* The receiver's clock, beside the system's monotonic one. */
@@ -64,7 +65,7 @@ gint64 time_now_at(const struct time_now *now, GstClockTime then);
 void time_map_update(struct time_map *map, const struct wire_head *head, GstClockTime running,
                      GstClockTime submitted, const struct time_now *now);
 
-/* What was compared is so no more: one of the two pipelines stood still, or begins again. */
+/* The comparison no longer holds: one of the two pipelines was paused, or starts again. */
 void time_map_lose(struct time_map *map);
 
 /* The sender's running time on the receiver's time line, where it may lie before the start. */

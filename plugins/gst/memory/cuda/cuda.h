@@ -35,26 +35,26 @@ gboolean cuda_copy_picture(const GstVideoInfo *info, GstBuffer *from, GstBuffer 
 
 /* --- the series --------------------------------------------------------------------------- */
 
-/* Whether a frame must be ordered when it comes into a memory, because elements ask for the
- * memory's stream without mapping it; else it is done when somebody maps it. */
+/* Whether a frame must be ordered as soon as it is put into a memory, because elements use the
+ * memory's stream without mapping it; else it is done when an element maps it. */
 extern const gboolean cuda_series_orders_early;
 
-/* A GstCudaMemory around a device pointer that stays the slot's, and its end. */
+/* Makes a GstCudaMemory around a device pointer that the slot keeps, and frees it. */
 GstMemory *cuda_series_new_memory(struct slot_store *store, const GstVideoInfo *info,
                                   CUdeviceptr pointer);
 void cuda_series_free_memory(GstAllocator *allocator, GstMemory *memory);
 
-/* The stream on which the memory's users find each other. */
+/* The stream on which everybody who uses the memory is ordered. */
 CUstream cuda_series_stream(GstMemory *memory);
 
-/* Work was put on that stream that changes the memory. */
+/* To be called when work that writes to the memory was put on that stream. */
 void cuda_series_pending(GstMemory *memory);
 
-/* Makes work that comes after *stream of the primary context see what others wrote into their
- * memory. TRUE: the CPU had to wait. */
+/* Work that is put on *stream (of the primary context) afterwards sees what others wrote into their
+ * memory. TRUE: the CPU had to wait for that. */
 gboolean cuda_series_await_writes(GstCudaMemory *memory, struct gpu *gpu, CUstream *stream);
 
-/* Which stream the memories of a pool shall have: the one that its user asks for, or a new one. */
+/* Chooses the stream of a pool's memories: the one that the pool's user asks for, or a new one. */
 void cuda_series_choose_stream(struct slot_store *store, GstStructure *config);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Pictures in GstCudaMemory that somebody else allocated: the core reads them where they lie.
+/* Pictures in GstCudaMemory that another element allocated: the core reads them where they lie.
  *
- * The pointer is wrapped anew for each picture, because the end of the wrapping is the one sign by
- * which the core says that its copy is done and the buffer may go back to its pool. */
+ * The pointer is wrapped again for each picture, because only the end of the wrapping says that the
+ * core's copy is done and the buffer may go back to its pool. */
 #include "memory/cuda/cuda.h"
 #include "wire/caps.h"
 
@@ -101,7 +101,7 @@ struct gpud_frame *cuda_wrap_buffer(GstBuffer *buffer, struct counters *counters
     }
     if (cuda_series_await_writes(memory, gpu, &stream))
         counter_add(&counters->waits_device);
-    /* Whose a pointer is, the driver tells only a thread that has a context. */
+    /* The driver says which device a pointer belongs to only in a thread that has a context. */
     gst_cuda_context_push((GstCudaContext *)gpu->context);
     struct gpud_frame *frame = wrap(gpu, mapped, &layout, error);
     gst_cuda_context_pop(NULL);

@@ -3,10 +3,10 @@
 
 /* A slot as a GstCudaMemory: what is special about one series of GStreamer is in cuda.h.
  *
- * Mapped with GST_MAP_CUDA it shows the device pointer, after the queue on which its users find
- * each other was made to wait for the bytes; nobody's CPU waits. Mapped without, the core shows it
- * to the CPU. When the frame leaves, that queue is what the next owner has to wait for. A buffer
- * that passes unmapped costs nothing. */
+ * Mapped with GST_MAP_CUDA it shows the device pointer, after the stream on which its users are
+ * ordered was made to wait for the bytes; no CPU waits. Mapped without, the core shows it to the
+ * CPU. When the frame leaves, its next owner waits for that stream. A buffer that nobody maps costs
+ * nothing. */
 #include "context.h"
 #include "memory/cuda/cuda.h"
 
@@ -30,8 +30,8 @@ static CUdeviceptr frame_pointer(struct gpud_frame *frame)
 
 /* --- order: all under slot->lock ---------------------------------------------------------- */
 
-/* What the stream may still have to do is work of the elements, or to wait for a frame: the core
- * sees to it that no GPU waits for ever for a peer that died. */
+/* On the stream there may be work of the elements, or a wait for a frame, which ends in any case:
+ * the core releases GPUs that wait for a peer that died. */
 static void wait_on_cpu(struct slot_memory *slot)
 {
     GstCudaContext *context = (GstCudaContext *)slot->store->gpu->context;
@@ -43,7 +43,7 @@ static void wait_on_cpu(struct slot_memory *slot)
     gst_cuda_context_pop(NULL);
 }
 
-/* The bytes are there when work that is put on the memory's stream from now on runs. */
+/* Work that is put on the memory's stream from now on sees the frame's bytes. */
 static gboolean make_visible(struct slot_memory *slot)
 {
     CUstream stream = cuda_series_stream(slot->memory);
@@ -52,7 +52,8 @@ static gboolean make_visible(struct slot_memory *slot)
     if (slot->visible)
         return TRUE;
     enum gpud_status status = gpud_frame_wait(slot->frame, stream, &error);
-    if (status == GPUD_PEER) /* flagged as corrupted now; it can be looked at all the same */
+    if (status ==
+        GPUD_PEER) /* the frame is flagged as corrupted now, and can be shown all the same */
         status = gpud_frame_wait(slot->frame, stream, &error);
     if (status == GPUD_UNSUPPORTED && slot_memory_map(slot, GST_MAP_READ)) {
         slot_memory_unmap(slot);
@@ -137,7 +138,7 @@ static void cuda_unmap(GstMemory *memory, GstMapInfo *info)
         return;
     g_mutex_lock(&slot->lock);
     slot_memory_unmap(slot);
-    /* What the CPU wrote goes up in the core's own time. */
+    /* What the CPU wrote is uploaded later by the core, so the GPU has to wait for it again. */
     if (info->flags & GST_MAP_WRITE)
         slot->visible = FALSE;
     g_mutex_unlock(&slot->lock);
@@ -174,8 +175,8 @@ static GstMemory *copy_part(GstMemory *memory, gsize offset, gsize size)
     return copy;
 }
 
-/* A whole one stays on the GPU, and has the same layout: the buffer's GstVideoMeta is copied too.
- */
+/* A copy of the whole memory stays on the GPU, and has the same layout: the buffer's GstVideoMeta
+ * is copied, too. */
 static GstMemory *cuda_copy(GstMemory *memory, gssize offset, gssize size)
 {
     struct slot_memory *slot = slot_memory_of(memory);
@@ -292,7 +293,7 @@ static void gst_gpudirect_cuda_allocator_class_init(GstGpudirectCudaAllocatorCla
     GST_ALLOCATOR_CLASS(klass)->free = cuda_series_free_memory;
 }
 
-/* The methods that GstCudaAllocator set, replaced. */
+/* Replaces the methods that GstCudaAllocator has set. */
 static void gst_gpudirect_cuda_allocator_init(GstGpudirectCudaAllocator *self)
 {
     GstAllocator *allocator = GST_ALLOCATOR(self);

@@ -35,8 +35,9 @@ void cuda_series_pending(GstMemory *memory)
 {
 }
 
-/* Elements wait before they hand on. What they did not wait for is on the default stream of the
- * memory's context: in the primary one the GPU orders it, another one must be waited for. */
+/* Elements wait before they hand a buffer on. Work that they did not wait for is on the default
+ * stream of the memory's context: in the primary context the GPU orders it, in another one the CPU
+ * has to wait. */
 gboolean cuda_series_await_writes(GstCudaMemory *memory, struct gpu *gpu, CUstream *stream)
 {
     *stream = NULL;

@@ -7,7 +7,7 @@
 /* A stride that serves as the pitch of a texture on every GPU, should the driver not say. */
 #define STRIDE_ALIGN 32
 
-/* A library that is not there will not come while the process runs, and looking costs time. */
+/* Asked once: a library that is not there does not appear while the process runs. */
 static gboolean cuda_is_available(void)
 {
     static gsize answer;
