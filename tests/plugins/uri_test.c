@@ -183,6 +183,7 @@ GST_START_TEST(test_refusals)
                     error->message);
         fail_unless(strstr(error->message, bad[i].says) != NULL, "%s: %s", bad[i].uri,
                     error->message);
+        fail_unless(g_utf8_validate(error->message, -1, NULL), "%s", bad[i].uri);
         g_error_free(error);
     }
     expect_uri(src, "gpudirect://before?slots=5"); /* nothing was set by halves */
