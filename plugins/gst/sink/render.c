@@ -207,7 +207,10 @@ static struct slot_memory *own_slot(GstGpudirectSink *self, GstBuffer *buffer)
         return NULL;
     /* Off the host one that a branch of a tee has mapped is copied. What is mapped after this look
      * is found out when it is submitted. */
-    return slot->host || g_atomic_int_get((gint *)&slot->maps) == 0 ? slot : NULL;
+    g_mutex_lock(&slot->lock);
+    gboolean mapped = slot->maps > 0;
+    g_mutex_unlock(&slot->lock);
+    return mapped ? NULL : slot;
 }
 
 /* buffer: whose times and metas describe the picture in the slot. *mapped: it is to be copied. */
