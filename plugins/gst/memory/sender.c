@@ -19,6 +19,8 @@ struct shared_sender {
     /* Readers use the sender; the writer closes it or starts an epoch. */
     GRWLock lock;
     struct gpud_sender *core;
+    GMutex core_lock; /* for who interrupts, and cannot wait for the lock above: a call that is to
+                         be interrupted may hold it */
     guint epoch;
     struct outstanding *outstanding;
 };
@@ -29,6 +31,7 @@ struct shared_sender *shared_sender_new(struct gpud_sender *core, guint slots, g
 
     g_atomic_ref_count_init(&sender->references);
     g_rw_lock_init(&sender->lock);
+    g_mutex_init(&sender->core_lock);
     sender->core = core;
     sender->slots = slots;
     sender->host = host;
@@ -50,6 +53,7 @@ void shared_sender_unref(struct shared_sender *sender)
     gpud_sender_destroy(&sender->core);
     outstanding_unref(sender->outstanding);
     g_rw_lock_clear(&sender->lock);
+    g_mutex_clear(&sender->core_lock);
     g_free(sender);
 }
 
@@ -57,7 +61,10 @@ void shared_sender_close(struct shared_sender *sender)
 {
     shared_sender_interrupt(sender, TRUE);
     g_rw_lock_writer_lock(&sender->lock);
-    gpud_sender_destroy(&sender->core);
+    g_mutex_lock(&sender->core_lock);
+    struct gpud_sender *core = g_steal_pointer(&sender->core);
+    g_mutex_unlock(&sender->core_lock);
+    gpud_sender_destroy(&core);
     g_rw_lock_writer_unlock(&sender->lock);
 }
 
@@ -135,8 +142,10 @@ enum gpud_status shared_sender_configure(struct shared_sender *sender,
 void shared_sender_interrupt(struct shared_sender *sender, gboolean interrupted)
 {
     g_atomic_int_set(&sender->interrupted, interrupted);
+    g_mutex_lock(&sender->core_lock);
     if (sender->core)
         apply_interrupted(sender);
+    g_mutex_unlock(&sender->core_lock);
 }
 
 enum gpud_status shared_sender_acquire(struct shared_sender *sender, guint epoch, gboolean may_wait,
