@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The queues of a device: until when each is used, and waiting for one. */
+/* The queues of a device: how long each is kept, and waiting for one with a deadline. */
 #include "device/async.h"
 
 #include "base/clock.h"
@@ -47,7 +47,7 @@ unsigned gpud_async_count(struct gpud_async *async)
     return count;
 }
 
-/* A queue that failed tells of nothing any more, in some drivers. */
+/* Some drivers report no completions for a queue that has failed, so they are told here. */
 static bool is_at_rest(struct gpud_async_queue *queue)
 {
     long result;
@@ -116,7 +116,7 @@ enum gpud_progress gpud_async_wait(struct gpud_async *async, void *queue, int64_
     void *event = NULL;
     if (ops->state(queue, result) == GPUD_PROGRESS_DONE)
         return GPUD_PROGRESS_DONE;
-    /* Without an event the whole queue is waited for: what is on it uses memory all the same. */
+    /* Without an event, wait for the whole queue: what is on it still uses memory. */
     ops->mark(async->device, queue, &event);
     int64_t start = gpud_now();
     enum gpud_progress state;

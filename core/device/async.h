@@ -33,9 +33,9 @@ struct gpud_async_ops {
     /* How far the work before an event is. */
     enum gpud_progress (*query)(void *event, long *result);
     void (*drop)(struct gpud_device *device, void *event);
-    /* How far everything on a queue is. */
+    /* How far all work on a queue is. */
     enum gpud_progress (*state)(void *queue, long *result);
-    /* Frees the queue, which has come to rest, and its record. */
+    /* Frees an idle queue, and its record. */
     void (*release)(struct gpud_async_queue *queue);
 };
 
@@ -72,22 +72,22 @@ void gpud_async_retire(struct gpud_async_queue *queue, bool here);
 /* How many queues there are, those not yet at rest included. */
 unsigned gpud_async_count(struct gpud_async *async);
 
-/* Waits, by looking, until the queue has passed what is on it now. FAILED: *result. */
+/* Polls until the queue has passed what is on it now. FAILED: *result. BUSY: the deadline. */
 enum gpud_progress gpud_async_wait(struct gpud_async *async, void *queue, int64_t deadline,
                                    long *result);
 
-/* A pause in a wait that began at `start`: short at first, for what is nearly there. */
+/* A pause in a polling loop that began at `start`: short at first, for work that is nearly done. */
 void gpud_pause(int64_t start);
 
 /* --- completion.c ---------------------------------------------------------------------------- */
 
-/* One queue's completions, told in the order of the queue, one at a time and without a lock. It
- * outlives the queue where a driver still calls back. */
+/* One queue's completions, called in the order of the queue, one at a time and without a lock.
+ * Reference counted: a driver may call back after the queue is gone. */
 struct gpud_completions;
 struct gpud_completion;
 
-/* Looks at the events of a device's queues where the driver does not call back. It sleeps when
- * nobody waits to be told. */
+/* Polls the events of a device's queues where the driver does not call back. It sleeps when there
+ * are no completions. */
 struct gpud_completion_thread {
     const struct gpud_async_ops *ops;
     struct gpud_device *device;
@@ -95,7 +95,7 @@ struct gpud_completion_thread {
     pthread_cond_t wanted;
     pthread_t thread;
     bool started, stopping;
-    unsigned outstanding; /* completions, those being told included */
+    unsigned outstanding; /* completions, those being called included */
     struct gpud_completions *busy, **last_busy;
 };
 
@@ -110,7 +110,7 @@ struct gpud_completions *gpud_completions_create(const struct gpud_async_ops *op
                                                  struct gpud_completion_thread *thread);
 void gpud_completions_unref(struct gpud_completions *completions);
 
-/* Whether everybody has been told. */
+/* Whether all completions have been called. */
 bool gpud_completions_are_told(const struct gpud_completions *completions);
 
 /* The driver's number of the failure that ended the queue; 0: none. */
@@ -130,7 +130,7 @@ void gpud_completion_done(struct gpud_completion *completion, bool failed);
 /* The driver will not call back. false: fn was called all the same, or is about to be. */
 bool gpud_completion_withdraw(struct gpud_completion *completion);
 
-/* The queue has failed, of which some drivers do not tell: all who wait are told. */
+/* The queue has failed, which some drivers do not report: all pending completions are called. */
 void gpud_completions_fail(struct gpud_completions *completions);
 
 /* --- free_after.c ---------------------------------------------------------------------------- */

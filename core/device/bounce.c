@@ -108,7 +108,7 @@ static enum gpud_status take(struct gpud_bounces *bounces, uint64_t size,
     return *bounce ? GPUD_OK : make(bounces, size, bounce, error);
 }
 
-/* Back among the idle ones; the oldest goes when there are too many. */
+/* Puts pages back among the idle ones; frees the oldest when there are too many. */
 static void put(struct gpud_bounces *bounces, struct gpud_bounce *bounce)
 {
     struct gpud_bounce *surplus = NULL;
@@ -149,8 +149,8 @@ static struct gpud_bounce *take_used(struct gpud_bounces *bounces, const void *p
     return bounce;
 }
 
-/* After a copy was put on the queue that uses the pages. Where the driver does not even mark its
- * end they stay in use until the device is closed. */
+/* For pages that a copy on the queue still uses. If the driver cannot mark its end, they stay in
+ * use until the device is closed. */
 static bool put_busy(struct gpud_bounces *bounces, void *queue, struct gpud_bounce *bounce)
 {
     struct gpud_async *async = bounces->async;

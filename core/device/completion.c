@@ -1,17 +1,17 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Completions. Some drivers call back for each event, from whatever thread they like and in any
- * order (NVIDIA's OpenCL from five). Of others the callbacks hold up the queue while they run and
- * may not call the driver, which what is released in a completion does: there a thread looks at the
- * events. Either way those that wait are told one after the other, in the order of the queue. */
+/* Completions. Some drivers call back for each event, from any thread and in any order (NVIDIA's
+ * OpenCL uses five threads). With others a callback stops the queue while it runs and must not call
+ * the driver, but releasing a frame does call it: for those, a thread polls the events. Either way
+ * the completions of a queue are called one after the other, in the order of the queue. */
 #include "device/async.h"
 
 #include "base/clock.h"
 
 #include <stdlib.h>
 
-/* Held by the list until it is told, and by the driver's callback. */
+/* Referenced by the list until fn was called, and by the driver's callback. */
 struct gpud_completion {
     struct gpud_completion *next;
     struct gpud_completions *completions;
@@ -29,8 +29,8 @@ struct gpud_completions {
     pthread_mutex_t own_lock;
     pthread_mutex_t *lock; /* of what follows, and of the completions: its own, or the thread's */
     struct gpud_completion *first, **last;
-    bool telling; /* somebody is, and looks once more before it leaves */
-    bool listed;  /* by the thread */
+    bool telling; /* a thread calls completions, and checks for more before it stops */
+    bool listed;  /* in the thread's list */
     struct gpud_completions *next;
     unsigned references;
     atomic_uint untold;
@@ -58,7 +58,7 @@ static void free_completions(struct gpud_completions *completions)
     free(completions);
 }
 
-/* Gives up a reference and the lock. */
+/* Drops a reference and releases the lock. */
 static void unref_and_unlock(struct gpud_completions *completions)
 {
     bool last = --completions->references == 0;
@@ -96,7 +96,7 @@ static void completion_unref(struct gpud_completion *completion)
     free(completion);
 }
 
-/* A queue that has failed goes on failing. */
+/* Once a queue has failed, all its later completions fail. */
 static void mark_done(struct gpud_completion *completion, long failure)
 {
     struct gpud_completions *all = completion->completions;
@@ -108,8 +108,7 @@ static void mark_done(struct gpud_completion *completion, long failure)
     completion->status = atomic_load(&all->failure) ? GPUD_IO : GPUD_OK;
 }
 
-/* The failure that the driver knows of; 0: none, though it may still count the work as under way.
- */
+/* The driver's error for this event; 0: none. The driver may still report it as running. */
 static long failure_of(const struct gpud_completion *completion)
 {
     long result = 0;
@@ -118,7 +117,7 @@ static long failure_of(const struct gpud_completion *completion)
                : 0;
 }
 
-/* Those that are done at the front of the list. */
+/* Takes the leading completions that are done off the list. */
 static struct gpud_completion *take_done(struct gpud_completions *completions)
 {
     struct gpud_completion *first = completions->first, **link = &completions->first;
@@ -134,7 +133,7 @@ static struct gpud_completion *take_done(struct gpud_completions *completions)
     return first;
 }
 
-/* Drops the lock meanwhile: whoever is told may use the queue, or give it up. */
+/* Drops the lock around the calls: fn may use the queue, or destroy it. */
 static void tell_those_done(struct gpud_completions *completions)
 {
     struct gpud_completion *done;
@@ -166,7 +165,7 @@ void gpud_completion_done(struct gpud_completion *completion, bool failed)
     for (struct gpud_completion *before = all->first; !completion->done && before != completion;
          before = before->next)
         mark_done(before, failure_of(before));
-    /* Some drivers say what was asked for, not what became of the command. */
+    /* Some drivers pass the state that was asked for, not the command's result. */
     long failure = failure_of(completion);
     mark_done(completion, failed && !failure ? -1 : failure);
     completion_unref(completion);
@@ -217,8 +216,8 @@ void gpud_completion_thread_init(struct gpud_completion_thread *thread,
     thread->last_busy = &thread->busy;
 }
 
-/* The first of a queue that are done now: in order, for one may end a moment after it was asked,
- * and one behind it be found done. */
+/* Marks the leading completions that are done. It stops at the first that is busy: that one may
+ * finish a moment later, when one behind it is found done. */
 static bool look(struct gpud_completions *completions)
 {
     struct gpud_completion *each = completions->first;
@@ -240,7 +239,7 @@ static void put_last(struct gpud_completion_thread *thread, struct gpud_completi
     thread->last_busy = &completions->next;
 }
 
-/* Tells those of one queue after the other. Under the lock; false: nobody was told. */
+/* One queue after the other. Under the lock; false: no completion was called. */
 static bool look_at_all(struct gpud_completion_thread *thread)
 {
     bool told = false;
@@ -273,7 +272,7 @@ static void *run(void *arg)
     pthread_mutex_lock(&thread->lock);
     while (!thread->stopping) {
         if (!thread->busy) {
-            pthread_cond_wait(&thread->wanted, &thread->lock); /* for somebody to tell */
+            pthread_cond_wait(&thread->wanted, &thread->lock); /* until there is a completion */
             start = gpud_now();
         } else if (look_at_all(thread)) {
             start = gpud_now();

@@ -25,7 +25,7 @@ static const struct gpud_device_ops *const backends[] = {
 };
 #define BACKENDS (sizeof(backends) / sizeof(backends[0]))
 
-/* Those that this build was configured without. */
+/* Backends that this build was configured without. */
 static const char *const left_out[] = {
 #ifndef GPUD_WITH_CUDA
     "cuda",
@@ -71,7 +71,7 @@ static size_t devices_in_use(struct gpud_context *context)
     return count;
 }
 
-/* Devices that do not come to rest sooner are stuck, most likely. */
+/* A device that takes longer is most likely stuck. */
 #define SETTLING_MAX (200 * GPUD_MSEC)
 
 void gpud_context_drain(struct gpud_context *context)
@@ -92,7 +92,7 @@ void gpud_context_destroy(struct gpud_context **context)
         return;
     struct gpud_context *gone = *context;
     *context = NULL;
-    /* A frame that was released a moment ago comes back from a driver's thread. */
+    /* A frame that was released a moment ago may still be in a driver's thread. */
     int64_t deadline = gpud_deadline(GPUD_SEC);
     gpud_worker_hurry(&gone->watch);
     gpud_worker_hurry(&gone->later);
@@ -228,8 +228,8 @@ struct gpud_device *gpud_device_ref(struct gpud_device *device)
     return device;
 }
 
-/* It stays open: the last reference may go in a driver's own thread, which must not close its
- * driver; and whoever opens it next finds it ready. */
+/* The device stays open until its context ends: the last reference may be dropped in a driver's own
+ * thread, which must not close its driver. */
 void gpud_device_close(struct gpud_device **device)
 {
     if (!device || !*device)

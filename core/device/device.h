@@ -10,8 +10,8 @@
 #include <pthread.h>
 
 /* A function that is called again after as many ns as it returned, until it returns less than 0.
- * The record is part of what the function works on, so that there is always room to take things
- * apart; its last call may free it. */
+ * The record is embedded in what it works on, so that teardown never allocates; the last call may
+ * free it. */
 struct gpud_work {
     struct gpud_work *next;
     int64_t (*fn)(void *arg);
@@ -19,7 +19,7 @@ struct gpud_work {
     int64_t due;
 };
 
-/* The thread that calls them; it sleeps when there are none. */
+/* The thread that calls them; it sleeps when there is nothing to do. */
 struct gpud_worker {
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -37,9 +37,9 @@ struct gpud_context {
     size_t device_count;
     struct gpud_memory **local; /* memories shared inside the process; index = local_id - 1 */
     size_t local_count;
-    struct gpud_worker watch; /* never calls a driver: what it does gets through, always */
-    struct gpud_worker later; /* takes apart what devices may still have been using */
-    atomic_uint ending;       /* links on their way from the one to the other */
+    struct gpud_worker watch; /* never calls a driver, so that nothing blocks it */
+    struct gpud_worker later; /* tears down what devices may still be using */
+    atomic_uint ending;       /* links on their way from watch to later */
 };
 
 /* --- device.c ------------------------------------------------------------------------------ */
@@ -53,8 +53,8 @@ const char *gpud_device_kind(const struct gpud_device *device);
 void gpud_device_ask_link(const struct gpud_device *from, const struct gpud_device *to,
                           struct gpud_device_link *link);
 
-/* Waits, not for long, until what was given up is taken apart: whoever ended a link finds nothing
- * of it left, unless a device is stuck. Not under a lock. */
+/* Waits briefly until deferred teardown is done: after the end of a link nothing of it is left,
+ * unless a device is stuck. Not under a lock. */
 void gpud_context_drain(struct gpud_context *context);
 
 /* --- worker.c ------------------------------------------------------------------------------ */
@@ -64,14 +64,14 @@ void gpud_worker_init(struct gpud_worker *worker);
 /* Before anything is added; again does no harm. */
 enum gpud_status gpud_worker_start(struct gpud_worker *worker, struct gpud_error *error);
 
-/* Ends the thread; what is not finished is never called again. */
+/* Ends the thread; unfinished work is never called again. */
 void gpud_worker_finish(struct gpud_worker *worker);
 
 /* Calls fn(arg) soon. In its last call, work may be added to another worker. */
 void gpud_worker_add(struct gpud_worker *worker, struct gpud_work *work, int64_t (*fn)(void *arg),
                      void *arg);
 
-/* Calls everything now. */
+/* Makes everything due now. */
 void gpud_worker_hurry(struct gpud_worker *worker);
 
 /* Whether everything is finished. */
@@ -132,7 +132,7 @@ enum gpud_status gpud_queue_map(struct gpud_queue *queue, struct gpud_memory *me
 enum gpud_status gpud_queue_unmap(struct gpud_queue *queue, struct gpud_memory *memory, void *data,
                                   struct gpud_error *error);
 
-/* The application's own queue as one of ours, in a record of the caller's that needs no end. */
+/* The application's own queue as one of ours, in a record of the caller's that needs no destroy. */
 enum gpud_status gpud_queue_wrap(struct gpud_device *device, void *native, struct gpud_queue *queue,
                                  struct gpud_error *error);
 /* A point in a queue's work that others of the device can wait for. */

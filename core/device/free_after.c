@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Memory is freed behind all work that may use it: an event on each queue of the device, and
- * whoever gives the memory up waits for none of them. */
+/* Memory is freed after all work that may use it, without blocking the caller: an event is recorded
+ * on each queue of the device, and the worker waits for them. */
 #include "device/async.h"
 
 #include "base/clock.h"
@@ -27,8 +27,8 @@ static unsigned count_queues(const struct gpud_async *async)
     return count;
 }
 
-/* Under the lock, so that no queue is released meanwhile. false: of some nothing is known, and it
- * must be tried again. */
+/* Holds the lock, so that no queue is released meanwhile. false: some queue could not be marked;
+ * try again. */
 static bool set_fences(struct gpud_free_after *after)
 {
     struct gpud_async *async = after->async;

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Memories: the checks and counts around a backend's memory ops, and the table of those that two
- * objects in one process share by pointer. */
+/* Memories: checks and reference counts around a backend's memory ops, and the table of memories
+ * that are shared by pointer inside one process. */
 #include "device/device.h"
 
 #include <stdlib.h>
@@ -69,7 +69,7 @@ enum gpud_status gpud_memory_alloc(struct gpud_device *device, uint64_t size,
     return gpud_memory_alloc_for(device, size, GPUD_USAGE_LOCAL, memory, error);
 }
 
-/* Both wraps differ in one op and in what the pointer is. */
+/* The two kinds of wrap differ only in the op and in what the pointer is. */
 static enum gpud_status wrap(struct gpud_memory *made,
                              enum gpud_status (*op)(struct gpud_memory *, struct gpud_error *),
                              void (*destroy)(void *user), void *user, struct gpud_memory **memory,
@@ -137,8 +137,8 @@ struct gpud_memory *gpud_memory_ref(struct gpud_memory *memory)
 
 static void leave_local_table(struct gpud_memory *memory);
 
-/* Pages go when neither the memory nor a view needs them: a device may be done with its view
- * later. */
+/* The pages are freed when neither the memory nor a view needs them: a device may still use its
+ * view. */
 static void let_go(void *user)
 {
     struct gpud_memory *memory = user;

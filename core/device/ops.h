@@ -97,8 +97,8 @@ struct gpud_memory_ops {
     /* Host memory (memory->host, memory->size, memory->read_only) as this device sees it; the pages
      * outlive it. */
     enum gpud_status (*wrap_host)(struct gpud_memory *memory, struct gpud_error *error);
-    /* Undoes any of the above, and import_handle. It may take its time, for work on the device that
-     * still uses the memory; when it is over it calls gpud_memory_freed(), from any thread. */
+    /* Undoes any of the above, and import_handle, once no work on the device uses the memory any
+     * more. Does not block: it calls gpud_memory_freed() when it is done, from any thread. */
     void (*free)(struct gpud_memory *memory);
     /* The handle's descriptor, if it has one, is the caller's to close. */
     enum gpud_status (*export_handle)(struct gpud_memory *memory, struct gpud_handle *handle,
@@ -116,7 +116,7 @@ struct gpud_memory_ops {
     enum gpud_status (*flush_remote)(struct gpud_memory *memory, struct gpud_error *error);
 };
 
-/* A memory's backend is done with it: the pages may go. */
+/* For a backend that is done with a memory: calls destroy, and frees the record. */
 void gpud_memory_freed(struct gpud_memory *memory);
 
 struct gpud_queue_ops {
@@ -127,9 +127,8 @@ struct gpud_queue_ops {
                              struct gpud_error *error);
     /* Starts what was enqueued; nothing to do where enqueueing starts it. */
     enum gpud_status (*flush)(struct gpud_queue *queue, struct gpud_error *error);
-    /* Calls fn after what was enqueued before it, and after the fn of those calls before it that
-     * are not yet answered: one at a time, in the order of the queue. On failure fn is not called.
-     */
+    /* Calls fn when all that was enqueued before is done. A queue's completions are called one at a
+     * time, in the order in which they were asked for. On failure fn is not called. */
     enum gpud_status (*on_complete)(struct gpud_queue *queue, gpud_complete_fn fn, void *arg,
                                     struct gpud_error *error);
     /* Waits until all that was enqueued is done. */
@@ -144,7 +143,7 @@ struct gpud_queue_ops {
     enum gpud_status (*unmap)(struct gpud_queue *queue, struct gpud_memory *memory, void *data,
                               struct gpud_error *error);
     /* The application's own queue (a CUstream) as one of ours, for signals and joins; it stays the
-     * application's. Fills a queue that the caller owns; costs nothing, needs no end. */
+     * application's. Fills a record of the caller's, which needs no destroy. */
     enum gpud_status (*wrap)(struct gpud_queue *queue, void *native, struct gpud_error *error);
     /* With GPUD_CAP_FENCES. A fence behind what is on the queue now; await: what is enqueued from
      * now on runs after it, on any queue of the device, as often as one likes; drop: at any time.
@@ -180,7 +179,7 @@ struct gpud_signal_ops {
     /* A word that somebody else made, and that is not set to 0. memory is imported TARGET memory,
      * or wrapped host memory with a word at offset, which may be a peer's word. */
     enum gpud_status (*import)(struct gpud_signal *signal, struct gpud_error *error);
-    /* Queues that still wait (signal->waited) are let go: nobody could do it later. */
+    /* Releases queues that still wait (up to signal->waited): nobody could do so later. */
     void (*destroy)(struct gpud_signal *signal);
     /* word = value, after what was enqueued before it. Only an imported signal, or one on host
      * memory. */
@@ -193,8 +192,8 @@ struct gpud_signal_ops {
     /* The calling thread waits for word >= value. */
     enum gpud_status (*wait_host)(struct gpud_signal *signal, uint32_t value, int64_t deadline,
                                   struct gpud_error *error);
-    /* Raises one's own word from the CPU, to release who waits for a writer that died. value is one
-     * that is waited for: a writer that is late posts no less. */
+    /* Raises one's own word from the CPU, to release whoever waits for a writer that died. value is
+     * one that is waited for: a writer that turns out to live posts no less. */
     enum gpud_status (*poison)(struct gpud_signal *signal, uint32_t value,
                                struct gpud_error *error);
 };

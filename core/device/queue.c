@@ -155,9 +155,9 @@ enum gpud_status gpud_queue_join(struct gpud_queue *later, struct gpud_queue *ea
 
 /* --- CPU access ---------------------------------------------------------------------------- */
 
-/* Several holders of one memory may map the same range: two receivers that share a slot by its
- * pointer. Drivers are not all up to that, so each range is mapped once, and unmapped when the last
- * holder is done. */
+/* Several users of one memory may map the same range, as two receivers that share a slot by its
+ * pointer. Not every driver supports that, so each range is mapped once, and unmapped by the last
+ * user. */
 static struct gpud_mapping **find_mapping(struct gpud_memory *memory, uint64_t offset,
                                           uint64_t size)
 {
@@ -167,7 +167,7 @@ static struct gpud_mapping **find_mapping(struct gpud_memory *memory, uint64_t o
     return link;
 }
 
-/* Under the memory's map_lock, which bounds how long others wait by this caller's deadline. */
+/* Under the memory's map_lock: others wait as long as this caller's deadline. */
 static enum gpud_status map_range(struct gpud_queue *queue, struct gpud_memory *memory,
                                   uint64_t offset, uint64_t size, unsigned access, int64_t deadline,
                                   void **data, struct gpud_error *error)

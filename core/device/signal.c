@@ -75,8 +75,8 @@ enum gpud_status gpud_signal_post(struct gpud_signal *signal, uint32_t value,
     return signal->device->ops->signal->post(signal, value, queue, error);
 }
 
-/* Noted before the driver knows of it: a call that failed may have enqueued the wait all the same,
- * and letting go whom nobody waits for does no harm. */
+/* Recorded before the driver is called: a call that failed may have enqueued the wait all the same,
+ * and releasing a wait that is not there does no harm. */
 enum gpud_status gpud_signal_wait_queue(struct gpud_signal *signal, uint32_t value,
                                         struct gpud_queue *queue, struct gpud_error *error)
 {

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Deferred work: what must be looked at again until a device or a peer has come to rest. */
+/* Deferred work: functions that are called again until a device or a peer is done. */
 #include "base/clock.h"
 #include "device/device.h"
 
@@ -49,7 +49,7 @@ static void *run(void *arg)
             int64_t until = next_due(worker);
             struct timespec at = gpud_timespec(until);
             if (until == INT64_MAX)
-                pthread_cond_wait(&worker->changed, &worker->lock); /* for the next work */
+                pthread_cond_wait(&worker->changed, &worker->lock); /* until something is added */
             else
                 pthread_cond_timedwait(&worker->changed, &worker->lock, &at);
             continue;
@@ -62,7 +62,7 @@ static void *run(void *arg)
             due = work->next;
             int64_t pause = work->fn(work->arg);
             if (pause < 0) {
-                finished++; /* and perhaps freed */
+                finished++; /* the record may be freed by now */
                 continue;
             }
             work->due = gpud_now() + pause;

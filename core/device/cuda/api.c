@@ -111,8 +111,8 @@ const struct cuda_driver *gpud_cuda_driver(void)
     return loaded ? &gpud_cu : NULL;
 }
 
-/* What the thread has entered, the latest in the lowest bit: 1 where the driver took the context. A
- * driver that is going down takes none, and popping then would take away the application's. */
+/* One bit for each enter, the latest lowest: 1 if the driver took the context. A driver that is
+ * shutting down takes none, and popping then would remove the application's. */
 static _Thread_local uint64_t entered;
 
 void gpud_cuda_enter(const struct cuda_device *device)
@@ -235,7 +235,7 @@ static enum gpud_status open_cuda(struct gpud_device *device, struct gpud_error 
     struct cuda_device *cuda = calloc(1, sizeof(*cuda));
     if (!cuda)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a device");
-    /* The watchdog over the words that streams wait for runs there. */
+    /* The watchdog of the words that streams wait for runs on it. */
     enum gpud_status status = gpud_worker_start(&device->context->watch, error);
     if (status == GPUD_OK)
         status = gpud_async_init(&cuda->async, &gpud_cuda_async_ops, device, error);
@@ -270,7 +270,7 @@ static enum gpud_status open_cuda(struct gpud_device *device, struct gpud_error 
     return GPUD_OK;
 }
 
-/* Everything of the device is gone by now, or else the context would not be destroyed. */
+/* All queues are gone: they would have kept the context alive. */
 static void close_cuda(struct gpud_device *device)
 {
     struct cuda_device *cuda = gpud_cuda_device(device);

@@ -1,7 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The inside of the CUDA backend. What stands still and what must wait: see device/async.h. */
+/* The inside of the CUDA backend. Why nothing here waits for a stream without a deadline: see
+ * device/async.h. */
 #ifndef GPUD_CUDA_CUDA_H
 #define GPUD_CUDA_CUDA_H
 
@@ -11,11 +12,11 @@
 #include "device/cuda/driver.h"
 #include "device/tables.h"
 
-/* How long the driver may take for work that waits for nobody: zeroing, a copy to the host. */
+/* How long the driver may take for work that depends on nobody else, as zeroing. */
 #define CUDA_SERVICE_TIMEOUT (5 * GPUD_SEC)
 
-/* Freeing what another process has open by a legacy handle is undefined, and nobody tells when that
- * is over: so long a peer has to close it after the link has ended. */
+/* Freeing memory that another process has open by a legacy handle is undefined, and nothing says
+ * when it was closed: a peer has this long after the end of the link. */
 #define CUDA_HANDLE_GRACE (GPUD_SEC / 2)
 
 struct cuda_queue {

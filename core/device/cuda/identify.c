@@ -5,8 +5,8 @@
  * handle and memory of a pool both look like plain device memory to the later ones. */
 #include "device/cuda/cuda.h"
 
-/* The driver answers only where a context is current, whichever it is: one of the devices that are
- * open, if the caller's thread has none. */
+/* The driver answers only if some context is current: one of an open device, if the caller's thread
+ * has none. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
     CUcontext context;

@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The way from one GPU into the memory of another: what it can do says the CUDA driver, what it is
- * made of says NVML. NVML comes with the driver, but a container may lack it: then the name stays
- * the buses', and the bandwidth unknown. */
+/* The link from one GPU into the memory of another: the CUDA driver says what it can do, NVML what
+ * it is made of. NVML comes with the driver, but a container may lack it: then the name is that of
+ * the bus, and the bandwidth is unknown. */
 #include "device/cuda/cuda.h"
 
 #include <dlfcn.h>
@@ -166,8 +166,8 @@ static unsigned joining_links(const struct nvml *nv, nvml_device a, nvml_device 
 
 /* --- PCI Express --------------------------------------------------------------------------- */
 
-/* What both ends and the slots can do at best; 0: unknown. The generation of the moment is of no
- * use: an idle GPU lowers it. */
+/* The best that both ends and their slots can do; 0: unknown. The current generation is no use: an
+ * idle GPU lowers it. */
 static double pcie_bandwidth(const struct nvml *nv, nvml_device device)
 {
     static const double lane[] = {0, 250e6, 500e6, 985e6, 1969e6, 3938e6, 7563e6};

@@ -40,7 +40,7 @@ enum gpud_status gpud_cuda_map(struct cuda_device *device, CUmemGenericAllocatio
             return GPUD_OK;
         }
         if (gpud_cu.mem_unmap(at, size) != CUDA_SUCCESS)
-            return GPUD_IO; /* the addresses stay taken */
+            return GPUD_IO; /* the address range is leaked */
     }
     gpud_cu.mem_address_free(at, size);
     return GPUD_IO;
@@ -89,8 +89,7 @@ static void give_back(struct cuda_device *device, struct cuda_memory *record)
 
 /* --- our own ------------------------------------------------------------------------------- */
 
-/* Zeroes the whole mapping: what an importer sees beyond the end must not be somebody's old data.
- */
+/* Zeroes the whole mapping: an importer sees all of it, and must not see old data. */
 static enum gpud_status zero(struct cuda_device *device, const struct cuda_memory *record,
                              uint64_t size, struct gpud_error *error)
 {
@@ -130,7 +129,7 @@ static enum gpud_status alloc(struct gpud_memory *memory, struct gpud_error *err
     status = zero(device, record, record->mapped, error);
     if (status == GPUD_TIMEOUT) {
         gpud_cuda_leave();
-        return status; /* lost: the driver may yet write to it */
+        return status; /* leaked: the driver may still write to it */
     }
     if (status != GPUD_OK)
         give_back(device, record);

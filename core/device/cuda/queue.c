@@ -63,7 +63,7 @@ static enum gpud_progress mark_stream(struct gpud_device *device, void *stream, 
         return GPUD_PROGRESS_BUSY;
     }
     gpud_events_put(&cuda->events, made);
-    return GPUD_PROGRESS_DONE; /* twice: the stream has failed, and does no more */
+    return GPUD_PROGRESS_DONE; /* it failed twice: the stream is broken and does no more work */
 }
 
 static enum gpud_progress progress(CUresult state, long *result)
@@ -74,7 +74,8 @@ static enum gpud_progress progress(CUresult state, long *result)
                                            : GPUD_PROGRESS_FAILED;
 }
 
-/* What has failed says so again; an error that is gone was of the question alone. */
+/* Asked twice: a stream that has failed says so again; an error that is gone was one of the query.
+ */
 static enum gpud_progress query_event(void *event, long *result)
 {
     enum gpud_progress state = progress(gpud_cu.event_query(event), result);
@@ -208,7 +209,7 @@ static enum gpud_status await(struct gpud_queue *queue, void *fence, struct gpud
     return result == CUDA_SUCCESS ? GPUD_OK : not_joined(queue, result, error);
 }
 
-/* What waits for the event has taken over what it stands for: it can be recorded again. */
+/* Waits that are enqueued keep the state they were given: the event can be recorded again. */
 static void drop(struct gpud_device *device, void *fence)
 {
     enter(device);
@@ -218,7 +219,7 @@ static void drop(struct gpud_device *device, void *fence)
 
 static enum gpud_status flush(struct gpud_queue *queue, struct gpud_error *error)
 {
-    return GPUD_OK; /* a stream starts what it is given */
+    return GPUD_OK; /* a stream starts work when it is enqueued */
 }
 
 /* --- copies -------------------------------------------------------------------------------- */

@@ -206,7 +206,7 @@ static bool pin_range(void *pages, uint64_t size, bool read_only)
     unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
     if (read_only && gpud_cu.mem_host_register(pages, size, flags | CU_MEMHOSTREGISTER_READ_ONLY) ==
                          CUDA_SUCCESS)
-        return true; /* without the flag pages that cannot be written are refused */
+        return true; /* without the flag, read-only pages are refused */
     return gpud_cu.mem_host_register(pages, size, flags) == CUDA_SUCCESS;
 }
 
@@ -228,7 +228,7 @@ enum gpud_status gpud_cuda_pin(void *data, uint64_t size, bool read_only,
     struct gpud_pinned *range;
     if (!gpud_pins_add(&pins, data, size, read_only, &range))
         return GPUD_NO_MEMORY;
-    /* Perhaps the application has pinned it: its addresses will say. */
+    /* The application may have pinned it: then it has device addresses. */
     if (gpud_cu.mem_host_get_device_pointer(address, data, 0) == CUDA_SUCCESS &&
         gpud_cu.mem_host_get_device_pointer(&last, (char *)data + size - 1, 0) == CUDA_SUCCESS) {
         *pinned = range;

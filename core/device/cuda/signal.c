@@ -81,11 +81,11 @@ static enum gpud_status wait_host(struct gpud_signal *signal, uint32_t value, in
         if (gpud_now() >= deadline)
             return gpud_fail(error, GPUD_TIMEOUT, "the signal stands at %u, not yet at %u", seen,
                              value);
-        gpud_pause(start); /* no GPU can wake a thread */
+        gpud_pause(start); /* a GPU cannot wake a thread */
     }
 }
 
-/* By the CPU: nothing in the driver's hands, so that it gets through whatever is stuck there. */
+/* By the CPU, without the driver: it works even if the driver is stuck. */
 static enum gpud_status poison(struct gpud_signal *signal, uint32_t value, struct gpud_error *error)
 {
     gpud_signal_raise_word(signal, value);

@@ -44,7 +44,7 @@ static enum gpud_status wait_host(struct gpud_signal *signal, uint32_t value, in
     }
 }
 
-/* The host's queue works at once, so the wait is the caller's; it has an end like every other. */
+/* The host's queue is synchronous, so the caller waits; with a deadline, like every wait. */
 static enum gpud_status wait_queue(struct gpud_signal *signal, uint32_t value,
                                    struct gpud_queue *queue, struct gpud_error *error)
 {

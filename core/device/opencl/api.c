@@ -153,7 +153,7 @@ static unsigned count(void)
     return found ? found : 1;
 }
 
-/* To be freed; NULL where the driver does not say. Vendors know no length that is long enough. */
+/* To be freed; NULL if the driver does not say. No fixed length is long enough for all vendors. */
 static char *get_text(cl_device_id id, cl_device_info what)
 {
     size_t size = 0;
@@ -278,8 +278,8 @@ static bool resolve(cl_platform_id platform, struct opencl_amd *amd)
     return true;
 }
 
-/* Sends a word to ourselves exactly as a peer would. A driver that has the extension in name only
- * shows by a wait that does not wait, or by one that never ends. */
+/* Sends a word to ourselves exactly as a peer would. If the driver has the extension in name only,
+ * the wait returns too early, or never. */
 static enum gpud_status prove(struct gpud_device *device, struct gpud_error *error)
 {
     const struct gpud_memory_ops *memories = device->ops->memory;
@@ -379,7 +379,7 @@ static enum gpud_status open_opencl(struct gpud_device *device, struct gpud_erro
     return GPUD_OK;
 }
 
-/* All other queues are gone by now, or else the context would not be destroyed. */
+/* All other queues are gone: they would have kept the context alive. */
 static void close_opencl(struct gpud_device *device)
 {
     struct opencl_device *opencl = gpud_opencl_device(device);
@@ -387,7 +387,7 @@ static void close_opencl(struct gpud_device *device)
          nanosleep(&(struct timespec){.tv_nsec = GPUD_MSEC}, NULL)) {
         if (gpud_now() < deadline)
             continue;
-        /* Releasing it could wait for ever; it is lost until the process ends. */
+        /* Releasing it could block for ever, so it is leaked. */
         gpud_log_error(&device->context->log, "opencl",
                        "%s: its driver is stuck and its context cannot be released",
                        device->info.name);

@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-/* Some drivers (PoCL 3.1) call back for success only: a failure has to be looked for. */
+/* Some drivers (PoCL 3.1) call back for success only: failures have to be polled for. */
 #define LOOK_AGAIN (100 * GPUD_MSEC)
 
 /* Shared by the waiting thread and the driver's callback; whoever is last frees it. */
@@ -40,8 +40,8 @@ cl_int gpud_opencl_state(cl_event event)
     return code == CL_SUCCESS ? state : code;
 }
 
-/* -1 is CL_DEVICE_NOT_FOUND elsewhere; as the end of a command it is what drivers say that know no
- * reason. */
+/* As an error code -1 is CL_DEVICE_NOT_FOUND; as the state of a command it means that the driver
+ * gives no reason. */
 enum gpud_status gpud_opencl_say_failed(cl_int state, struct gpud_error *error)
 {
     if (state == -1)
@@ -50,7 +50,7 @@ enum gpud_status gpud_opencl_say_failed(cl_int state, struct gpud_error *error)
     return gpud_opencl_fail_as(error, GPUD_IO, state, "the queue failed");
 }
 
-/* Its command has been flushed. GPUD_TIMEOUT leaves everything as it was. */
+/* The event's command has been flushed. GPUD_TIMEOUT changes nothing. */
 enum gpud_status gpud_opencl_wait(cl_event event, int64_t deadline, struct gpud_error *error)
 {
     cl_int state = gpud_opencl_state(event);
@@ -73,7 +73,8 @@ enum gpud_status gpud_opencl_wait(cl_event event, int64_t deadline, struct gpud_
         }
         state = gpud_opencl_state(event);
         if (atomic_load_explicit(&wake->done, memory_order_acquire) && state > CL_COMPLETE)
-            state = CL_COMPLETE; /* the driver says so; its own books may follow a moment later */
+            state =
+                CL_COMPLETE; /* the callback says so; the event's state may follow a moment later */
         wake_unref(wake);
     }
     if (state < 0)

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* OpenCL buffers, and DirectGMA's two kinds of them: one's own that peers write through a bus
+/* OpenCL buffers, and the two kinds that DirectGMA adds: our own, which peers write through a bus
  * address, and a peer's behind its bus address. */
 #include "device/opencl/opencl.h"
 
@@ -36,8 +36,8 @@ static enum gpud_status zero(struct opencl_device *device, cl_mem memory, uint64
 
 /* --- bus addresses ------------------------------------------------------------------------- */
 
-/* A buffer for what lies behind a bus address. The marker's page is what the driver maps; where in
- * it the word lies is told to each write. */
+/* A buffer for what lies behind a bus address. The driver maps the marker's page; each write gets
+ * the word's offset in it. */
 static cl_mem open_external(struct opencl_device *device, const struct opencl_bus_address *bus,
                             uint64_t size, cl_int *code)
 {
@@ -92,7 +92,7 @@ static enum gpud_status make_target(struct gpud_memory *memory, struct opencl_me
 
     enum gpud_status status = gpud_opencl_serve(device, event, "make memory resident", error);
     if (status != GPUD_OK) {
-        *record = NULL; /* lost: the driver may yet write the addresses into it */
+        *record = NULL; /* leaked: the driver may still write the addresses into it */
         return status;
     }
     if (!made->bus.surface || !made->bus.marker)
@@ -153,8 +153,8 @@ void gpud_opencl_memory_undo(struct gpud_memory *memory)
         free_record(memory->backend);
 }
 
-/* The driver keeps a buffer until its commands are done. Of host pages it knows nothing, and an
- * application's buffer is the application's again when it is told so: both wait for the queues. */
+/* The driver keeps a buffer until its commands are done. It knows nothing of host pages, and an
+ * application reuses its own buffer as soon as destroy is called: both wait for the queues. */
 static void free_memory(struct gpud_memory *memory)
 {
     struct opencl_memory *record = memory->backend;
@@ -266,7 +266,8 @@ static enum gpud_status import_handle(struct gpud_memory *memory, const struct g
 
 static enum gpud_status flush_remote(struct gpud_memory *memory, struct gpud_error *error)
 {
-    return GPUD_OK; /* a wait for the marker, which comes behind the bytes, is all that there is */
+    return GPUD_OK; /* the marker is written after the bytes, and waiting for it is all that is
+                       needed */
 }
 
 const struct gpud_memory_ops gpud_opencl_memory_ops = {

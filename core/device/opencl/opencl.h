@@ -31,7 +31,7 @@ struct opencl_bus_address {
     cl_ulong marker;
 };
 
-/* The extension's functions; all NULL where it is absent or did not pass its proof. */
+/* The extension's functions; all NULL where it is missing or failed the test at open. */
 struct opencl_amd {
     cl_int(CL_API_CALL *wait_signal)(cl_command_queue queue, cl_mem memory, cl_uint value,
                                      cl_uint events, const cl_event *after, cl_event *event);
@@ -47,14 +47,14 @@ struct opencl_amd {
  * it. */
 #define OPENCL_PAGE UINT64_C(4096)
 
-/* What the driver gets for work that waits for nobody: zeroing, residency, mapping a peer's
- * address. */
+/* How long the driver may take for work that depends on nobody else: zeroing, residency, mapping a
+ * peer's address. */
 #define OPENCL_SERVICE_TIMEOUT (5 * GPUD_SEC)
 
 /* --- the records behind the public objects ------------------------------------------------- */
 
-/* Frames are mapped and released from any thread, so several may use a queue at once. Its lock is
- * held while a command is enqueued, never while somebody is told of a completion or waits. */
+/* Frames are mapped and released from any thread, so several may use a queue at once. The lock is
+ * held while a command is enqueued, never during a completion or a wait. */
 struct opencl_queue {
     struct gpud_async_queue async;
     cl_command_queue queue; /* in-order */
@@ -66,18 +66,18 @@ struct opencl_device {
     cl_device_id id;
     cl_context context;
     struct opencl_amd amd;
-    struct opencl_queue *service; /* for work that waits for nobody: poison always gets through */
+    struct opencl_queue *service; /* never waits for a signal: poison always gets through */
     struct gpud_async async;      /* all other queues */
 };
 
 struct opencl_memory {
     cl_mem memory; /* NULL: host memory, which has none */
-    cl_mem view;   /* own TARGET memory: itself, as a peer sees it; to write the marker */
+    cl_mem view;   /* of our own TARGET memory, as a peer sees it; needed to write the marker */
     struct opencl_bus_address bus; /* TARGET memory, own and imported */
     struct gpud_free_after after;
 };
 
-/* A wait of the host for one value: the only command that is under way on a queue of its own. */
+/* The host's wait for one value: the only pending command on a queue of its own. */
 struct opencl_watch {
     struct opencl_watch *next;
     struct opencl_queue *queue;
@@ -87,7 +87,7 @@ struct opencl_watch {
 struct opencl_signal {
     pthread_mutex_t lock; /* of what follows; never held while a thread waits */
     struct opencl_watch *watches;
-    uint32_t reached; /* the word is known to have been here */
+    uint32_t reached; /* the greatest value that the word is known to have had */
 };
 
 static inline struct opencl_device *gpud_opencl_device(const struct gpud_device *device)
@@ -117,7 +117,7 @@ enum gpud_status gpud_opencl_fail_as(struct gpud_error *error, enum gpud_status 
 
 /* --- memory.c ------------------------------------------------------------------------------ */
 
-/* Gives back what an alloc made, for a record that is nobody's memory yet. */
+/* Frees what the ops made, for a memory that was never handed out. */
 void gpud_opencl_memory_undo(struct gpud_memory *memory);
 
 /* --- event.c --------------------------------------------------------------------------------- */
@@ -135,17 +135,16 @@ enum gpud_status gpud_opencl_wait(cl_event event, int64_t deadline, struct gpud_
 
 extern const struct gpud_async_ops gpud_opencl_async_ops;
 
-/* On nobody's list yet. */
+/* Not in the device's list yet. */
 enum gpud_status gpud_opencl_queue_new(struct opencl_device *device, struct opencl_queue **queue,
                                        struct gpud_error *error);
 void gpud_opencl_queue_free(struct opencl_queue *queue);
 
-/* Gives back a queue that was added to the device's list, now or, if it is busy, when it is not.
- * NULL is nothing. */
+/* Releases a queue of the device's list, as soon as it is idle. NULL is fine. */
 void gpud_opencl_queue_retire(struct opencl_queue *queue);
 
-/* What the next command waits for: the one before it. In-order queues order commands anyway, but
- * only an event hands on a failure, so that the last command's status speaks for all before it. */
+/* Makes a command wait for the one before it. In-order queues do so anyway, but only an event
+ * passes a failure on, so that the last command's state covers all before it. */
 #define OPENCL_AFTER(queue) (queue)->last ? 1 : 0, (queue)->last ? &(queue)->last : NULL
 
 /* Around the enqueueing of a command. begin: GPUD_IO if something on the queue has failed: then it

@@ -59,11 +59,11 @@ void gpud_opencl_queue_free(struct opencl_queue *queue)
     release_queue(queue);
 }
 
-/* Whether this thread is a driver's, which tells of completions. */
+/* Whether this thread is a driver's, inside a callback. */
 static _Thread_local bool in_callback;
 
-/* Whoever is told of a completion may give up the very queue that it was for, and a driver that is
- * asked to release a queue by the thread that works on it may wait for itself. */
+/* A completion may destroy the very queue that it was for, and a driver that is asked to release a
+ * queue from its own thread may wait for itself. */
 void gpud_opencl_queue_retire(struct opencl_queue *queue)
 {
     if (!queue)
@@ -98,7 +98,7 @@ static enum gpud_progress mark_queue(struct gpud_device *device, void *handle, v
     }
     pthread_mutex_unlock(&queue->lock);
     if (marked == GPUD_PROGRESS_BUSY)
-        clFlush(queue->queue); /* it may be that nobody else does */
+        clFlush(queue->queue); /* nobody else may do so */
     return marked;
 }
 
@@ -141,8 +141,7 @@ enum gpud_status gpud_opencl_queue_start(struct opencl_queue *queue, struct gpud
                               : gpud_opencl_fail(error, code, "the queue cannot be started");
 }
 
-/* Drivers differ in what they do with work behind a failure: some run it. So nothing more is taken.
- */
+/* Some drivers run work behind a failed command, so a queue that has failed takes no more. */
 enum gpud_status gpud_opencl_queue_begin(struct opencl_queue *queue, struct gpud_error *error)
 {
     pthread_mutex_lock(&queue->lock);
@@ -176,7 +175,7 @@ cl_event gpud_opencl_queue_last(struct opencl_queue *queue)
     return last;
 }
 
-/* Waits for one command, and takes the reference on its event. */
+/* Waits for one command, and drops the reference on its event. */
 static enum gpud_status finish_event(struct opencl_queue *queue, cl_event event, int64_t deadline,
                                      struct gpud_error *error)
 {
@@ -205,7 +204,7 @@ enum gpud_status gpud_opencl_serve(struct opencl_device *device, cl_event event,
     if (status == GPUD_OK)
         status = gpud_opencl_wait(event, gpud_deadline(OPENCL_SERVICE_TIMEOUT), &why);
     if (status == GPUD_TIMEOUT) {
-        /* Kept, so that closing the device knows that its driver hangs. */
+        /* Kept, so that closing the device sees that the driver hangs. */
         pthread_mutex_lock(&device->service->lock);
         gpud_opencl_queue_end(device->service, event);
         return gpud_fail(error, GPUD_IO, "the driver failed to %s within %d s", what,
@@ -263,7 +262,7 @@ static cl_int copy_rows(struct opencl_queue *queue, const struct gpud_copy *copy
 {
     cl_mem to = gpud_opencl_mem(copy->to), from = gpud_opencl_mem(copy->from);
     const size_t region[3] = {copy->row_bytes, copy->rows, 1};
-    /* An offset in bytes is a row and a column of it: drivers check both against the pitch. */
+    /* Byte offsets are split into row and column: drivers check both against the pitch. */
     const size_t to_origin[3] = {copy->to_offset % copy->to_stride,
                                  copy->to_offset / copy->to_stride, 0};
     const size_t from_origin[3] = {copy->from_offset % copy->from_stride,
@@ -319,8 +318,8 @@ static void CL_CALLBACK complete(cl_event event, cl_int code, void *completion)
     in_callback = nested;
 }
 
-/* Added under the queue's lock, so that completions come in the order of the commands; called back
- * without it, for that may be at once, on this thread. */
+/* Added under the queue's lock, to keep the order of the commands. The callback is set without it:
+ * it may run at once, on this thread. */
 static enum gpud_status on_complete(struct gpud_queue *queue, gpud_complete_fn fn, void *arg,
                                     struct gpud_error *error)
 {
@@ -409,7 +408,8 @@ static enum gpud_status map(struct gpud_queue *queue, struct gpud_memory *memory
     if (status == GPUD_OK)
         *data = mapped;
     else
-        enqueue_unmap(opencl, mem, mapped, NULL); /* in order: undone as soon as it has happened */
+        enqueue_unmap(opencl, mem, mapped,
+                      NULL); /* in queue order: undone right after it was done */
     return status;
 }
 

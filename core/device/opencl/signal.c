@@ -11,8 +11,7 @@
 
 #include <stdlib.h>
 
-/* The shortest time in which a driver can be expected to look at a word: a poll that is shorter
- * would never see it. */
+/* How long a driver may need to look at a word: a shorter poll would never see it. */
 #define LOOK (2 * GPUD_MSEC)
 
 static uint64_t offset_in_page(const struct gpud_memory *memory)
@@ -69,7 +68,7 @@ static enum gpud_status create(struct gpud_signal *signal, struct gpud_error *er
     enum gpud_status status = new_record(signal, error);
     if (status != GPUD_OK)
         return status;
-    /* Nobody else does: a value left from before would satisfy the first wait at once. */
+    /* Nobody else resets it, and a value left from before would end the first wait at once. */
     status = poison(signal, 0, error);
     if (status != GPUD_OK)
         free_record(signal);
@@ -89,7 +88,7 @@ static void destroy(struct gpud_signal *signal)
     struct opencl_signal *record = signal->backend;
     if (!record)
         return;
-    /* A wait cannot be taken back, only satisfied. */
+    /* An enqueued wait cannot be cancelled, only satisfied. */
     if (atomic_load(&signal->waited) || is_watched(record))
         poison(signal, UINT32_MAX, NULL);
     while (record->watches) {
@@ -167,7 +166,7 @@ static enum gpud_status wait_queue(struct gpud_signal *signal, uint32_t value,
 
 /* --- the host waits ------------------------------------------------------------------------ */
 
-/* Forgets a watch whose queue has failed: it takes no more work. */
+/* For a watch whose queue has failed: it takes no more work. */
 static void drop_watch(struct opencl_watch **link)
 {
     struct opencl_watch *gone = *link;
@@ -195,9 +194,9 @@ static enum gpud_status add_watch(struct gpud_signal *signal, struct opencl_watc
     return GPUD_OK;
 }
 
-/* Looks at what was waited for before. A wait that timed out is still there, and serves again, for
- * whomever: there are never more watches than values that are waited for at a time. Under the lock;
- * *idle: one whose wait is over, or NULL. */
+/* The pending watch for this value, or NULL. A wait that timed out is still pending and is used
+ * again, by any thread: there are never more watches than values waited for at one time. Under the
+ * lock; *idle: a watch whose wait is over, or NULL. */
 static struct opencl_watch *find_watch(struct opencl_signal *record, uint32_t value,
                                        struct opencl_watch **idle)
 {
@@ -223,8 +222,8 @@ static struct opencl_watch *find_watch(struct opencl_signal *record, uint32_t va
     return found;
 }
 
-/* The event of a wait for the value, to be released; NULL: the word has been there. Under the lock.
- * *fresh: nobody waited for it before. */
+/* The event of a wait for this value, for the caller to release; NULL: the word has reached it.
+ * Under the lock. *fresh: the wait was enqueued just now. */
 static enum gpud_status watch_for(struct gpud_signal *signal, uint32_t value, cl_event *event,
                                   bool *fresh, struct gpud_error *error)
 {
