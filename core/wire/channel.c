@@ -136,6 +136,14 @@ enum gpud_status gpud_channel_receive(struct gpud_channel *channel, struct gpud_
     return channel->ops->receive(channel, message, error);
 }
 
+void gpud_message_close(struct gpud_message *message)
+{
+    struct gpud_handle *handles[GPUD_MESSAGE_HANDLES];
+    size_t count = gpud_message_attachments(message, handles);
+    for (size_t i = 0; i < count; i++)
+        gpud_fd_close(&handles[i]->fd);
+}
+
 enum gpud_status gpud_channel_wait(const struct gpud_channel *channel, int64_t deadline,
                                    const atomic_bool *interrupted)
 {

@@ -148,6 +148,9 @@ enum gpud_status gpud_channel_send(struct gpud_channel *channel, struct gpud_mes
 enum gpud_status gpud_channel_receive(struct gpud_channel *channel, struct gpud_message *message,
                                       struct gpud_error *error);
 
+/* Closes a message's attachments. */
+void gpud_message_close(struct gpud_message *message);
+
 /* Waits for something to receive. GPUD_AGAIN: *interrupted was set. */
 enum gpud_status gpud_channel_wait(const struct gpud_channel *channel, int64_t deadline,
                                    const atomic_bool *interrupted);

@@ -6,7 +6,6 @@
  * nothing is written, and zeros are read. */
 #include "wire/message.h"
 
-#include "base/fd.h"
 #include "base/text.h"
 
 #include <string.h>
@@ -374,14 +373,6 @@ size_t gpud_message_attachments(struct gpud_message *message,
     for (uint32_t i = 0; ring && i < ring->memories; i++)
         list(&ring->handle[i], handles, &count);
     return count;
-}
-
-void gpud_message_close(struct gpud_message *message)
-{
-    struct gpud_handle *handles[GPUD_MESSAGE_HANDLES];
-    size_t count = gpud_message_attachments(message, handles);
-    for (size_t i = 0; i < count; i++)
-        gpud_fd_close(&handles[i]->fd);
 }
 
 const char *gpud_message_name(enum gpud_message_type type)

@@ -165,9 +165,6 @@ enum gpud_status gpud_message_decode(struct gpud_message *message, const uint8_t
 size_t gpud_message_attachments(struct gpud_message *message,
                                 struct gpud_handle *handles[GPUD_MESSAGE_HANDLES]);
 
-/* Closes the attachments of a message that was received: they are its own. */
-void gpud_message_close(struct gpud_message *message);
-
 const char *gpud_message_name(enum gpud_message_type type);
 
 #endif

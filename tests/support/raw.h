@@ -7,7 +7,7 @@
 #ifndef GPUD_TESTS_RAW_H
 #define GPUD_TESTS_RAW_H
 
-#include "wire/message.h"
+#include "wire/channel.h"
 #include "wire/page.h"
 
 /* --- a receiver ------------------------------------------------------------------------------- */
