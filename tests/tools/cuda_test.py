@@ -142,6 +142,12 @@ check_run(result, "peer", 30, 1)
 check(0 < result["latency_cpu_us"]["p50"] <= result["latency_us"]["p50"], f"{result['latency_us']}")
 check([each["key"] for each in result["ceilings"]] == ["wake", "marker", "handoff"], f"{result['ceilings']}")
 
+# Receivers that come and go, on two devices by turns; their frames are checked like the others'.
+result = run_json(BENCH, *SMALL, "--from", "cuda:0", "--to", "cuda:0,cuda:1", "--frames", "200", "--fps", "100",
+                  "--join", "4")
+check_run(result, "map", 200, 0)
+check(result["join"]["joined"] == 4 and result["join"]["left"] == 4, f"4 join: {result['join']}")
+
 # As from container to container, where this process may make such. In a chroot "/" is no mount point to make private.
 if subprocess.run(["unshare", "--pid", "--mount", "--propagation", "unchanged", "--mount-proc", "--fork", "true"],
                   stderr=subprocess.DEVNULL).returncode == 0:

@@ -16,6 +16,15 @@
  *        |<--- RESULT --------------------------|
  *        |----- STOP ------>|  ends           |
  *
+ * With --join there is one process more, whose receivers connect and leave one after the other:
+ *
+ *     director            sender            joiner
+ *        |<-- READY --------|                 |   the measured part begins
+ *        |----- GO ---------------------------->|
+ *        |                  |==== frames =====>|
+ *        |<--- RESULT --------------------------|   they have all left
+ *        |----- GO -------->|                 |   the sender may end
+ *
  *     main.c       which of them this process is
  *     options.c    the command line
  *     session.c    the runs that were asked for; run.c one run, as above; children.c the processes
@@ -47,6 +56,7 @@ struct bench_job {
     uint32_t fps_num, fps_den; /* the pace; 0/1: as fast as it goes */
     uint32_t frames, warmup;
     uint32_t receivers, slots;
+    uint32_t joins; /* receivers that connect, take a few frames and leave while it is measured */
     enum gpud_slow_receiver slow_receiver;
     bool foreign; /* frames come from memory that the sender did not lend */
     bool full;    /* every byte is written and checked, not only the marks */
@@ -87,8 +97,18 @@ struct bench_result {
     uint64_t torn;          /* receiver: damaged, or out of order */
     uint64_t latencies;     /* how many follow, int64_t ns each */
     uint64_t latencies_cpu; /* and how many after them: until the CPU had a GPU's frame */
+    uint64_t intervals;     /* and after these, with joins: between one frame and the next */
+    uint64_t joined, left;  /* joins: receivers that got a frame; those that got all they wanted */
+    uint64_t measured;      /* joins: those of them that left while it was measured */
+    uint64_t missing; /* joins: frames that did not come between a receiver's first and last */
     struct bench_raw raw;
 };
+
+/* The samples that follow a result. */
+static inline uint64_t bench_sample_count(const struct bench_result *result)
+{
+    return result->latencies + result->latencies_cpu + result->intervals;
+}
 
 struct bench_failure {
     enum gpud_status status;
@@ -100,6 +120,9 @@ const char *bench_device_of(const struct bench_job *job, uint32_t number, char *
                             size_t size);
 
 uint64_t bench_frame_bytes(const struct bench_job *job);
+
+/* How long that many frames take at the job's pace, ns. */
+int64_t bench_paced_time(const struct bench_job *job, double frames);
 
 static inline bool bench_uses_elements(const struct bench_job *job)
 {

@@ -231,7 +231,7 @@ static bool take_result(struct bench_child *child, struct bench_packet *packet)
         return false;
     memcpy(&child->result, packet->data, sizeof(child->result));
     size_t samples = packet->size - sizeof(child->result);
-    if ((child->result.latencies + child->result.latencies_cpu) * sizeof(int64_t) != samples)
+    if (bench_sample_count(&child->result) * sizeof(int64_t) != samples)
         return false;
     child->latencies = g_memdup2((char *)packet->data + sizeof(child->result), samples);
     child->finished = true;

@@ -37,6 +37,13 @@ int64_t bench_cpu_time(void)
     return read_clock(CLOCK_PROCESS_CPUTIME_ID);
 }
 
+void bench_sleep_until(int64_t when)
+{
+    const struct timespec until = {.tv_sec = when / GPUD_SEC, .tv_nsec = when % GPUD_SEC};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) != 0)
+        continue;
+}
+
 /* --- sending ---------------------------------------------------------------------------------- */
 
 static bool send_all(int fd, const void *data, size_t size)
@@ -72,7 +79,7 @@ bool bench_send(int fd, enum bench_message type, const void *data, size_t size)
 bool bench_send_result(int fd, const struct bench_result *result, const int64_t *latencies)
 {
     return send_parts(fd, BENCH_RESULT, result, sizeof(*result), latencies,
-                      (result->latencies + result->latencies_cpu) * sizeof(*latencies));
+                      bench_sample_count(result) * sizeof(*latencies));
 }
 
 /* --- receiving -------------------------------------------------------------------------------- */

@@ -25,6 +25,7 @@ struct bench_packet {
 
 int64_t bench_now(void);
 int64_t bench_cpu_time(void); /* of this process, all threads */
+void bench_sleep_until(int64_t when);
 
 /* false: the other end is gone, or takes nothing. */
 bool bench_send(int fd, enum bench_message type, const void *data, size_t size);

@@ -132,16 +132,18 @@ struct bench_log {
     uint64_t head, tail; /* taken account of; enqueued */
     struct whole whole[BENCH_WHOLE_FRAMES];
     unsigned wholes;
+    bool checks_whole;
 };
 
 struct bench_log *bench_log_create(const struct bench_job *job, int control,
-                                   struct bench_tally *tally)
+                                   struct bench_tally *tally, bool whole)
 {
     struct bench_log *log = g_new0(struct bench_log, 1);
     log->cu = driver(control);
     log->job = job;
     log->control = control;
     log->tally = tally;
+    log->checks_whole = whole;
     return log;
 }
 
@@ -158,7 +160,7 @@ void bench_log_destroy(struct bench_log *log)
 /* With the first frame, which comes before the measured section: then its size is known. */
 static void prepare(struct bench_log *log, const struct gpud_layout *layout)
 {
-    unsigned frames = log->job->full ? 1 : BENCH_WHOLE_FRAMES;
+    unsigned frames = !log->checks_whole ? 0 : log->job->full ? 1 : BENCH_WHOLE_FRAMES;
     log->rows = pinned(log->cu, log->control, RECORDS * BENCH_ROWS_SIZE + 64);
     check(log->control, "cuMemHostGetDevicePointer",
           log->cu->host_address(&log->word, log->rows + RECORDS * BENCH_ROWS_SIZE, 0));
@@ -290,7 +292,7 @@ void bench_log_frame(struct bench_log *log, raw_stream stream, raw_address addre
         .height = BENCH_ROWS,
     };
     /* The rows come last: when they are there, nothing reads the frame any more. */
-    if (bench_rows_is_whole(log->job, expected))
+    if (log->checks_whole && bench_rows_is_whole(log->job, expected))
         fetch_whole(log, stream, address, layout);
     check(log->control, "cuMemcpy2DAsync", log->cu->copy_2d(&copy, stream));
     log->tally->marking_ns += bench_now() - start - (log->tally->probe_ns - probed);

@@ -32,8 +32,9 @@ void bench_stamper_mark(struct bench_stamper *stamper, raw_stream stream, raw_ad
  * and looked at when they are there: when the next frames come, or at the end. */
 struct bench_log;
 
+/* whole: some frames, or all, are also checked to the last byte, as bench_rows_is_whole() says. */
 struct bench_log *bench_log_create(const struct bench_job *job, int control,
-                                   struct bench_tally *tally);
+                                   struct bench_tally *tally, bool whole);
 void bench_log_destroy(struct bench_log *log);
 
 /* Enqueues the copy. acquired: when the CPU had the frame; submitted: when it was handed over, 0:

@@ -16,6 +16,11 @@ const char *bench_device_of(const struct bench_job *job, uint32_t number, char *
     return device;
 }
 
+int64_t bench_paced_time(const struct bench_job *job, double frames)
+{
+    return (int64_t)(frames * 1e9 * job->fps_den / job->fps_num);
+}
+
 uint64_t bench_frame_bytes(const struct bench_job *job)
 {
     struct gpud_layout layout = {.size = 0};

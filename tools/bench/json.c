@@ -84,6 +84,7 @@ static void add_parameters(JsonBuilder *builder, const struct bench_job *job)
     add_number(builder, "fps", job->fps_num ? (double)job->fps_num / job->fps_den : NAN);
     add_count(builder, "receivers", job->receivers);
     add_count(builder, "slots", job->slots);
+    add_count(builder, "join", job->joins);
     add_string(builder, "slow_receiver", elements ? NULL : policies[job->slow_receiver]);
     add_string(builder, "source", job->foreign ? "foreign" : "lent");
     add_string(builder, "verify", job->full ? "full" : "marks");
@@ -134,6 +135,24 @@ static void add_ceiling(JsonBuilder *builder, const struct bench_ceiling *ceilin
     add_number(builder, "p99", ceiling->p99);
 }
 
+/* null without --join. */
+static void add_join(JsonBuilder *builder, const struct bench_run *run)
+{
+    if (run->joins == 0) {
+        add_string(builder, "join", NULL);
+        return;
+    }
+    begin(builder, "join");
+    add_count(builder, "joined", run->joined);
+    add_count(builder, "left", run->left);
+    add_count(builder, "left_while_measured", run->joins_measured);
+    begin(builder, "interval_us");
+    add_latency(builder, "sender", &run->interval_sender, "between returns of submit");
+    add_latency(builder, "receiver", &run->interval_receiver, "between hand-overs to a receiver");
+    json_builder_end_object(builder);
+    json_builder_end_object(builder);
+}
+
 static void add_run(JsonBuilder *builder, const struct bench_job *job, const struct bench_run *run)
 {
     const char *meaning = bench_latency_meaning(job);
@@ -178,6 +197,7 @@ static void add_run(JsonBuilder *builder, const struct bench_job *job, const str
     for (uint32_t i = 0; i < run->receivers; i++)
         add_receiver(builder, &run->line[i], meaning);
     json_builder_end_array(builder);
+    add_join(builder, run);
     add_parameters(builder, job);
     add_machine(builder);
     json_builder_end_object(builder);

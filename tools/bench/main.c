@@ -22,6 +22,8 @@ static int play_role(const char *role, int control)
             bench_run_receiver_gst(control, &job);
         else
             bench_run_receiver_core(control, &job);
+    } else if (strcmp(role, "joiner") == 0) {
+        bench_run_joins(control);
     } else if (strcmp(role, "echo") == 0) {
         bench_run_echo(control);
     } else if (strcmp(role, "raw") == 0) {

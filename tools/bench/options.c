@@ -17,7 +17,12 @@
 #define FRAMES_LENT 10000
 #define FRAMES_FOREIGN 1000
 #define FRAMES_PACED 300
+#define FRAMES_MAX 10000000
 #define RUNS_COMPARED 3
+
+/* By default, for each receiver of --join: time to connect, and frames to take. */
+#define JOIN_FRAMES_MIN 10
+#define JOINS_PER_SECOND 10
 
 #define ELEMENT_SLOTS_MIN 2 /* of the elements' property `slots` */
 #define NOT_GIVEN G_MININT
@@ -42,6 +47,10 @@ static const char description[] =
     "number and a checksum in their first and last bytes and in eight places between; lost are\n"
     "those that nobody reported as dropped, torn those that do not check.\n"
     "\n"
+    "With --join, the times from one frame to the next show whether a receiver that connects\n"
+    "delays the others' frames: between returns of submit, and between hand-overs to each of\n"
+    "--receivers. Frames of the receivers that join are checked, too.\n"
+    "\n"
     "Several receivers may be on several devices: --receivers 3 --to cuda:1,cuda:2,cuda:3.\n"
     "\n"
     "Elements: --sink and --src take gst-launch descriptions. Frames are pushed into the sink,\n"
@@ -59,6 +68,7 @@ static const char description[] =
     "Examples:\n"
     "  gpudirect-bench --receivers 4\n"
     "  gpudirect-bench --fps 60 --json\n"
+    "  gpudirect-bench --fps 1000 --join 50\n"
     "  gpudirect-bench --from cuda:0 --to cuda:1 --runs 5\n"
     "  gpudirect-bench --from opencl:0 --to opencl:0 --route staged --source foreign\n"
     "  gpudirect-bench --elements --compare 'shmsink socket-path={dir}/shm shm-size={bytes} |\n"
@@ -68,7 +78,7 @@ static const char description[] =
 struct given {
     gchar *from, *to, *route, *format, *fps, *slow_receiver, *source, *verify, *sink, *src,
         *compare;
-    gint width, height, frames, warmup, receivers, slots, runs, timeout;
+    gint width, height, frames, warmup, receivers, slots, runs, timeout, join;
     gboolean json, elements, isolated, version;
 };
 
@@ -179,6 +189,28 @@ static bool take_picture(struct bench_job *job, const struct given *given)
     return true;
 }
 
+static bool take_joins(struct bench_job *job, const struct given *given)
+{
+    if (!take_number(&job->joins, "--join", given->join, 0, 10000))
+        return false;
+    if (job->joins && !job->fps_num)
+        return wrong("--join needs --fps: frames that follow a pace show what delays them");
+    if (job->joins && (given->elements || given->sink || given->src || given->compare))
+        return wrong("--join is for the core's own link: it does not go with elements");
+    if (job->joins && job->receivers == GPUD_RECEIVERS_MAX)
+        return wrong("--receivers %u: with --join 1 to %d are possible", job->receivers,
+                     GPUD_RECEIVERS_MAX - 1);
+    return true;
+}
+
+/* Enough for the receivers that join, one after the other. */
+static gint usual_paced(const struct bench_job *job)
+{
+    double each = (double)job->fps_num / job->fps_den / JOINS_PER_SECOND;
+    double all = job->joins * MAX(each, JOIN_FRAMES_MIN);
+    return (gint)CLAMP(all, FRAMES_PACED, FRAMES_MAX);
+}
+
 static bool take_frames(struct bench_job *job, const struct given *given)
 {
     static const char *const sources[] = {"lent", "foreign", NULL};
@@ -186,9 +218,9 @@ static bool take_frames(struct bench_job *job, const struct given *given)
     if (!take_word(&source, "--source", given->source, sources))
         return false;
     job->foreign = source == 1;
-    gint usual = job->fps_num ? FRAMES_PACED : job->foreign ? FRAMES_FOREIGN : FRAMES_LENT;
+    gint usual = job->fps_num ? usual_paced(job) : job->foreign ? FRAMES_FOREIGN : FRAMES_LENT;
     return take_number(&job->frames, "--frames", given->frames != NOT_GIVEN ? given->frames : usual,
-                       2, 10000000);
+                       2, FRAMES_MAX);
 }
 
 /* The caps, in CUDA memory where that is the device's. */
@@ -278,9 +310,10 @@ static bool interpret(struct bench_options *options, const struct given *given)
     if (!take_text(job->from, sizeof(job->from), "--from", given->from ? given->from : "host") ||
         !take_text(job->to, sizeof(job->to), "--to", given->to ? given->to : "host") ||
         !take_text(job->route, sizeof(job->route), "--route", given->route) ||
-        !take_rate(job, given->fps) || !take_picture(job, given) || !take_frames(job, given) ||
+        !take_rate(job, given->fps) || !take_picture(job, given) ||
         !take_number(&job->warmup, "--warmup", given->warmup, 0, 1000000) ||
         !take_number(&job->receivers, "--receivers", given->receivers, 1, GPUD_RECEIVERS_MAX) ||
+        !take_joins(job, given) || !take_frames(job, given) ||
         !take_number(&job->slots, "--slots", given->slots, 1, GPUD_SLOTS_MAX) ||
         !take_number(&options->runs, "--runs", given->runs != NOT_GIVEN ? given->runs : usual, 1,
                      1000) ||
@@ -294,8 +327,7 @@ static bool interpret(struct bench_options *options, const struct given *given)
     options->isolated = given->isolated;
     options->timeout = seconds * GPUD_SEC;
     if (job->fps_num)
-        options->timeout +=
-            (int64_t)(((double)job->warmup + job->frames) * 1e9 * job->fps_den / job->fps_num);
+        options->timeout += bench_paced_time(job, (double)job->warmup + job->frames);
     return take_elements(options, given);
 }
 
@@ -332,10 +364,14 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
         {"format", 0, 0, G_OPTION_ARG_STRING, &given.format, "As GStreamer names it (UYVY)",
          "FORMAT"},
         {"frames", 0, 0, G_OPTION_ARG_INT, &given.frames,
-         "To be measured (lent 10000, foreign 1000, with --fps 300)", "N"},
+         "To be measured (lent 10000, foreign 1000, with --fps 300, with --join as needed)", "N"},
         {"warmup", 0, 0, G_OPTION_ARG_INT, &given.warmup, "Frames before these (32)", "N"},
         {"fps", 0, 0, G_OPTION_ARG_STRING, &given.fps, "The pace (as fast as it goes)", "RATE"},
         {"receivers", 0, 0, G_OPTION_ARG_INT, &given.receivers, "How many processes receive (1)",
+         "N"},
+        {"join", 0, 0, G_OPTION_ARG_INT, &given.join,
+         "While it is measured, N more receivers connect one after the other, take a few frames "
+         "and leave (0)",
          "N"},
         {"slots", 0, 0, G_OPTION_ARG_INT, &given.slots, "Frames in flight per receiver (4)", "N"},
         {"slow-receiver", 0, 0, G_OPTION_ARG_STRING, &given.slow_receiver,

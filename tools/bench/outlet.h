@@ -31,6 +31,7 @@ extern const struct bench_outlet_ops bench_outlet_core, bench_outlet_gst;
 /* The roles. Each runs to its end and returns. */
 void bench_run_sender(int control);
 void bench_run_receiver_core(int control, const struct bench_job *job);
+void bench_run_joins(int control);
 void bench_run_receiver_gst(int control, const struct bench_job *job);
 void bench_run_echo(int control);
 void bench_run_raw(int control);

@@ -1,13 +1,16 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A receiver by the core's API. */
+/* Receivers by the core's API: one that takes all frames, and those of --join, which come and go.
+ */
 #include "control.h"
 #include "cudamarks.h"
 #include "outlet.h"
 #include "tally.h"
 
 #include <string.h>
+
+#define JOIN_FRAMES 5 /* that each receiver of --join takes */
 
 struct receiver {
     const struct bench_job *job;
@@ -20,12 +23,13 @@ struct receiver {
     const struct raw_cuda *cu;
     raw_stream stream;
     struct bench_log *log;
+    bool joins; /* one of --join */
 };
 
 static void on_event(void *user, enum gpud_event event, const void *data)
 {
     struct receiver *self = user;
-    if (event == GPUD_EVENT_CONNECTED)
+    if (event == GPUD_EVENT_CONNECTED && !self->joins)
         bench_send(self->control, BENCH_READY, NULL, 0);
 }
 
@@ -91,7 +95,7 @@ static void open_stream(struct receiver *self, struct gpud_context *context, con
                self->cu->context_push(gpud_device_get_native(self->device)));
     check_cuda(self, "cuStreamCreate",
                self->cu->stream_create(&self->stream, RAW_STREAM_NON_BLOCKING));
-    self->log = bench_log_create(self->job, self->control, &self->tally);
+    self->log = bench_log_create(self->job, self->control, &self->tally, !self->joins);
 }
 
 static void close_stream(struct receiver *self)
@@ -131,51 +135,149 @@ static bool is_host(const char *device)
     return strcmp(device, "host") == 0 || strcmp(device, "auto") == 0;
 }
 
+static void open_receiver(struct receiver *self, struct gpud_context *context, uint32_t number)
+{
+    const struct bench_job *job = self->job;
+    struct gpud_error error;
+    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
+    params.address = job->address;
+    char device[32];
+    params.device = bench_device_of(job, number, device, sizeof(device));
+    params.slots = job->slots;
+    params.route = job->route[0] ? job->route : NULL;
+    params.on_event = on_event;
+    params.user = self;
+    enum gpud_status status = gpud_receiver_create(context, &params, &self->receiver, &error);
+    if (status != GPUD_OK)
+        bench_child_fail(self->control, status, "%s", error.reason);
+    self->on_host = is_host(job->from) && is_host(device);
+    bench_tally_init(&self->tally, job);
+    self->tally.on_start = on_start;
+    self->tally.user = self;
+    if (raw_cuda_ordinal(device) >= 0)
+        open_stream(self, context, device);
+}
+
+static void close_receiver(struct receiver *self)
+{
+    gpud_receiver_destroy(&self->receiver);
+    close_stream(self);
+    bench_tally_free(&self->tally);
+}
+
+static void take_frame(struct receiver *self, struct gpud_frame *frame)
+{
+    if (self->log)
+        take_on_gpu(self, frame);
+    else
+        take(self, frame);
+}
+
+static struct gpud_context *create_context(int control)
+{
+    struct gpud_error error;
+    struct gpud_context *context;
+    enum gpud_status status = gpud_context_create(NULL, &context, &error);
+    if (status != GPUD_OK)
+        bench_child_fail(control, status, "%s", error.reason);
+    return context;
+}
+
 void bench_run_receiver_core(int control, const struct bench_job *job)
 {
     struct receiver self = {.job = job, .control = control};
     struct gpud_error error;
-    struct gpud_context *context;
-    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
-    params.address = job->address;
-    char device[32];
-    params.device = bench_device_of(job, job->number, device, sizeof(device));
-    params.slots = job->slots;
-    params.route = job->route[0] ? job->route : NULL;
-    params.on_event = on_event;
-    params.user = &self;
-    enum gpud_status status = gpud_context_create(NULL, &context, &error);
-    if (status == GPUD_OK)
-        status = gpud_receiver_create(context, &params, &self.receiver, &error);
-    if (status != GPUD_OK)
-        bench_child_fail(control, status, "%s", error.reason);
-    self.on_host = is_host(job->from) && is_host(device);
-    bench_tally_init(&self.tally, job);
-    self.tally.on_start = on_start;
-    self.tally.user = &self;
-    if (raw_cuda_ordinal(device) >= 0)
-        open_stream(&self, context, device);
+    struct gpud_context *context = create_context(control);
+    bool counted = false;
+    open_receiver(&self, context, job->number);
 
     for (;;) {
         struct gpud_frame *frame;
-        status = gpud_receiver_acquire(self.receiver, 3 * BENCH_STEP, &frame, &error);
+        enum gpud_status status =
+            gpud_receiver_acquire(self.receiver, 3 * BENCH_STEP, &frame, &error);
         if (status == GPUD_CLOSED)
             break;
         if (status != GPUD_OK)
             bench_child_fail(control, status, "%s", error.reason);
-        if (self.log)
-            take_on_gpu(&self, frame);
-        else
-            take(&self, frame);
+        take_frame(&self, frame);
+        if (job->joins && self.tally.complete && !counted) {
+            count(&self, &self.tally.result); /* what comes now is for those who join late */
+            counted = true;
+        }
     }
     if (self.log)
         bench_log_finish(self.log);
     bench_tally_end(&self.tally);
-    count(&self, &self.tally.result);
+    if (!counted)
+        count(&self, &self.tally.result);
     bench_counters_since(&self.tally.result, &self.before);
     bench_send_result(control, &self.tally.result, self.tally.latencies);
-    gpud_receiver_destroy(&self.receiver);
-    close_stream(&self);
+    close_receiver(&self);
     gpud_context_destroy(&context);
-    bench_tally_free(&self.tally);
+}
+
+/* --- receivers that come and go --------------------------------------------------------------- */
+
+/* Drivers take long to start: that is none of a receiver's connecting. A context keeps its devices.
+ */
+static void open_devices(struct gpud_context *context, const struct bench_job *job, int control)
+{
+    for (uint32_t i = 1; i <= job->joins && i <= GPUD_RECEIVERS_MAX; i++) {
+        char name[32];
+        struct gpud_device *device;
+        struct gpud_error error;
+        bench_device_of(job, job->receivers + i, name, sizeof(name));
+        enum gpud_status status = gpud_device_open(context, name, &device, &error);
+        if (status != GPUD_OK)
+            bench_child_fail(control, status, "%s", error.reason);
+        gpud_device_close(&device);
+    }
+}
+
+static void join_once(struct receiver *self, struct gpud_context *context, uint32_t number,
+                      struct bench_result *result)
+{
+    unsigned taken;
+    open_receiver(self, context, number);
+    for (taken = 0; taken < JOIN_FRAMES; taken++) {
+        struct gpud_frame *frame;
+        struct gpud_error error;
+        enum gpud_status status =
+            gpud_receiver_acquire(self->receiver, 3 * BENCH_STEP, &frame, &error);
+        if (status != GPUD_OK)
+            bench_child_fail(self->control, status, "%s", error.reason);
+        result->joined += taken == 0;
+        take_frame(self, frame);
+    }
+    if (self->log)
+        bench_log_finish(self->log);
+    const struct bench_tally *tally = &self->tally;
+    result->torn += tally->result.torn;
+    result->measured += tally->result.all == JOIN_FRAMES;
+    uint64_t whole = tally->result.all - tally->result.torn;
+    if (whole > 0)
+        result->missing += tally->last - tally->first + 1 - whole;
+    close_receiver(self);
+    result->left++;
+}
+
+void bench_run_joins(int control)
+{
+    struct bench_job job;
+    struct bench_result result = {0};
+    bench_child_expect(control, BENCH_JOB, bench_now() + BENCH_STEP, &job, sizeof(job));
+    struct gpud_context *context = create_context(control);
+    open_devices(context, &job, control);
+    bench_send(control, BENCH_READY, NULL, 0);
+    int64_t warmup = bench_paced_time(&job, job.warmup);
+    bench_child_expect(control, BENCH_GO, bench_now() + 6 * BENCH_STEP + warmup, NULL, 0);
+
+    int64_t start = bench_now();
+    for (uint32_t i = 0; i < job.joins; i++) {
+        bench_sleep_until(start + bench_paced_time(&job, (i + 0.5) * job.frames / job.joins));
+        struct receiver self = {.job = &job, .control = control, .joins = true};
+        join_once(&self, context, job.receivers + 1 + i, &result);
+    }
+    bench_send_result(control, &result, NULL);
+    gpud_context_destroy(&context);
 }

@@ -164,7 +164,7 @@ void bench_run_receiver_gst(int control, const struct bench_job *job)
     bench_device_of(job, job->number, device, sizeof(device));
     if (raw_cuda_ordinal(device) >= 0) {
         bench_gst_cuda_open(control);
-        self.log = bench_log_create(job, control, &self.tally);
+        self.log = bench_log_create(job, control, &self.tally, true);
     }
     GString *description = g_string_new(job->src);
     g_string_replace(description, "{device}", device, 0);

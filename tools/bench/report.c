@@ -44,6 +44,14 @@ const struct bench_metric bench_metrics[] = {
     METRIC("waits_receiver", "sleeps of receiver", "/frame", waits_receiver),
     METRIC("waits_device_sender", "device waits of sender", "/frame", waits_device_sender),
     METRIC("waits_device_receiver", "device waits of receiver", "/frame", waits_device_receiver),
+    METRIC("interval_us_sender_p50", "sender's intervals p50", "us", interval_sender.p50),
+    METRIC("interval_us_sender_p99", "sender's intervals p99", "us", interval_sender.p99),
+    METRIC("interval_us_sender_p999", "sender's intervals p99.9", "us", interval_sender.p999),
+    METRIC("interval_us_sender_max", "sender's intervals max", "us", interval_sender.max),
+    METRIC("interval_us_receiver_p50", "receiver's intervals p50", "us", interval_receiver.p50),
+    METRIC("interval_us_receiver_p99", "receiver's intervals p99", "us", interval_receiver.p99),
+    METRIC("interval_us_receiver_p999", "receiver's intervals p99.9", "us", interval_receiver.p999),
+    METRIC("interval_us_receiver_max", "receiver's intervals max", "us", interval_receiver.max),
     {NULL},
 };
 

@@ -16,8 +16,10 @@
 #include <unistd.h>
 
 struct cast {
-    struct bench_child child[1 + GPUD_RECEIVERS_MAX]; /* the sender, then the receivers */
+    struct bench_child child[1 + GPUD_RECEIVERS_MAX]; /* the sender, the receivers, perhaps the
+                                                         joiner */
     size_t count;
+    size_t receivers;
 };
 
 /* --- the directory ---------------------------------------------------------------------------- */
@@ -104,6 +106,26 @@ static bool enter(struct cast *cast, const char *role, const struct bench_job *j
             true); /* its end shows when it is followed */
 }
 
+static bool joins_finished(struct bench_child *children, size_t count)
+{
+    return children[count - 1].finished;
+}
+
+/* From where the sender comes to what is measured; it goes on at least until they have all left. */
+static bool follow_joins(struct cast *cast, int64_t deadline, struct bench_failure *failure)
+{
+    cast->child[0].ready = false;
+    if (!bench_children_follow(cast->child, cast->count, deadline, sender_ready, "the warm-up",
+                               failure))
+        return false;
+    bench_send(cast->child[1 + cast->receivers].fd, BENCH_GO, NULL, 0);
+    if (!bench_children_follow(cast->child, cast->count, deadline, joins_finished,
+                               "joining and leaving", failure))
+        return false;
+    bench_send(cast->child[0].fd, BENCH_GO, NULL, 0);
+    return true;
+}
+
 static bool play(struct cast *cast, struct bench_job *job, const char *directory, int64_t deadline,
                  struct bench_failure *failure)
 {
@@ -116,12 +138,20 @@ static bool play(struct cast *cast, struct bench_job *job, const char *directory
     for (job->number = 1; job->number <= job->receivers; job->number++)
         if (!enter(cast, "receiver", job, failure))
             return false;
+    cast->receivers = job->receivers;
+    job->number = 0;
+    if (job->joins && !enter(cast, "joiner", job, failure))
+        return false;
     if (!bench_children_follow(sender, cast->count, bench_now() + 3 * BENCH_STEP, all_ready,
                                "connecting the receivers", failure))
         return false;
-    /* Nobody connects any more, so that even a director that is killed leaves nothing behind. */
-    remove_directory(directory);
+    /* Nobody connects any more, so that even a director that is killed leaves nothing behind; with
+     * --join somebody does until the end. */
+    if (!job->joins)
+        remove_directory(directory);
     bench_send(sender->fd, BENCH_GO, NULL, 0);
+    if (job->joins && !follow_joins(cast, deadline, failure))
+        return false;
     if (!bench_children_follow(sender, cast->count, deadline, sender_finished, "sending", failure))
         return false;
     for (size_t i = 1; i < cast->count; i++)
@@ -205,7 +235,7 @@ static void join_latencies(const struct cast *cast, struct bench_run *run)
 {
     GArray *all = g_array_new(FALSE, FALSE, sizeof(int64_t));
     GArray *cpu = g_array_new(FALSE, FALSE, sizeof(int64_t));
-    for (size_t i = 1; i < cast->count; i++) {
+    for (size_t i = 1; i <= cast->receivers; i++) {
         const struct bench_child *child = &cast->child[i];
         g_array_append_vals(all, child->latencies, (guint)child->result.latencies);
         g_array_append_vals(cpu, child->latencies + child->result.latencies,
@@ -217,6 +247,31 @@ static void join_latencies(const struct cast *cast, struct bench_run *run)
     g_array_unref(cpu);
 }
 
+static void join_intervals(const struct cast *cast, struct bench_run *run)
+{
+    const struct bench_child *sender = &cast->child[0];
+    GArray *all = g_array_new(FALSE, FALSE, sizeof(int64_t));
+    run->interval_sender = bench_latency_of(sender->latencies, sender->result.intervals);
+    for (size_t i = 1; i <= cast->receivers; i++) {
+        const struct bench_result *result = &cast->child[i].result;
+        const int64_t *own = cast->child[i].latencies + result->latencies + result->latencies_cpu;
+        run->interval_receiver.jitter += bench_latency_of(own, result->intervals).jitter;
+        g_array_append_vals(all, own, (guint)result->intervals);
+    }
+    replace_latency(&run->interval_receiver, all, run->receivers);
+    g_array_unref(all);
+}
+
+static void add_joins(const struct cast *cast, struct bench_run *run)
+{
+    const struct bench_result *result = &cast->child[1 + cast->receivers].result;
+    run->joined = result->joined;
+    run->left = result->left;
+    run->joins_measured = result->measured;
+    run->torn += result->torn;
+    run->lost += result->missing;
+}
+
 static void sum_up(const struct cast *cast, const struct bench_job *job, struct bench_run *run)
 {
     const struct bench_result *sender = &cast->child[0].result, *first = &cast->child[1].result;
@@ -225,6 +280,7 @@ static void sum_up(const struct cast *cast, const struct bench_job *job, struct 
     g_strlcpy(run->route, sender->route[0] ? sender->route : first->route, sizeof(run->route));
     g_strlcpy(run->fallback_reason, sender->fallback_reason, sizeof(run->fallback_reason));
     run->frames = sender->frames;
+    run->joins = job->joins;
     run->cpu_sender = per_frame(sender->cpu_ns, sender->frames) / 1e3;
     run->marking_sender = marking(sender);
     run->copies_cpu = per_frame(sender->copies_cpu, sender->frames);
@@ -233,7 +289,7 @@ static void sum_up(const struct cast *cast, const struct bench_job *job, struct 
     run->waits_sender = per_frame(sender->waits, sender->frames);
     run->waits_device_sender = per_frame(sender->waits_device, sender->frames);
     run->lent = per_frame((int64_t)sender->lent, sender->frames);
-    for (size_t i = 1; i < cast->count; i++) {
+    for (size_t i = 1; i <= cast->receivers; i++) {
         add_receiver(run, &cast->child[i], sender->all);
         end = MAX(end, cast->child[i].result.end);
         received += (double)cast->child[i].result.frames;
@@ -245,9 +301,12 @@ static void sum_up(const struct cast *cast, const struct bench_job *job, struct 
     run->waits_device_receiver /= run->receivers;
     run->fps = received / run->receivers * 1e9 / (double)(end - sender->start);
     run->gigabytes_per_second = run->fps * run->receivers * (double)bench_frame_bytes(job) / 1e9;
+    if (job->joins)
+        add_joins(cast, run);
     run->dropped = (uint64_t)sender->dropped;
     run->lost = run->lost > run->dropped ? run->lost - run->dropped : 0;
     join_latencies(cast, run);
+    join_intervals(cast, run);
 }
 
 /* A rate is compared with rates, a latency with times. */

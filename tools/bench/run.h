@@ -35,6 +35,9 @@ struct bench_run {
     struct bench_ceilings ceilings;
     double ceiling_ratios[BENCH_CEILINGS_MAX]; /* NAN where the two are of different kinds */
     double ceiling_ratio, ceiling_ratio_p99;
+    uint32_t joins; /* receivers that were to join; the rest are 0 or NAN without any */
+    uint64_t joined, left, joins_measured;
+    struct bench_latency interval_sender, interval_receiver;
     uint32_t receivers;
     struct bench_line line[GPUD_RECEIVERS_MAX];
 };

@@ -9,15 +9,6 @@
 #include "tally.h"
 #include "times.h"
 
-#include <time.h>
-
-static void sleep_until(int64_t when)
-{
-    const struct timespec until = {.tv_sec = when / GPUD_SEC, .tv_nsec = when % GPUD_SEC};
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) != 0)
-        continue;
-}
-
 struct sender {
     const struct bench_job *job;
     const struct bench_outlet_ops *ops;
@@ -26,6 +17,9 @@ struct sender {
     bool rows;
     int64_t *times; /* shared with the receivers; NULL: the frames, or the core, tell them */
     int64_t marking_ns;
+    int control;
+    int64_t *intervals; /* between returns of send, where receivers join; else NULL */
+    int64_t returned;
     void *data; /* of the frame that was prepared; NULL: it is the GPU's */
 };
 
@@ -53,11 +47,19 @@ static void send_frame(struct sender *self, uint64_t index)
     self->ops->send(self->outlet);
 }
 
+static void add_interval(struct sender *self, struct bench_result *result, bool first)
+{
+    int64_t now = bench_now();
+    if (!first)
+        self->intervals[result->intervals++] = now - self->returned;
+    self->returned = now;
+}
+
 /* index: of the section that began at `start`, from 1. */
 static void pace(const struct bench_job *job, int64_t start, uint64_t index)
 {
     if (job->fps_num)
-        sleep_until(start + (int64_t)((double)index * 1e9 * job->fps_den / job->fps_num));
+        bench_sleep_until(start + bench_paced_time(job, (double)index));
 }
 
 /* All frames; what is measured begins after the warm-up, with a pace of its own: what a warm-up
@@ -74,6 +76,8 @@ static void send_all(struct sender *self, struct bench_result *result, struct be
     for (uint64_t index = 1; index <= total; index++) {
         if (index == job->warmup + 1u) {
             self->ops->count(self->outlet, before);
+            if (job->joins)
+                bench_send(self->control, BENCH_READY, NULL, 0);
             result->start = start = bench_now();
             before_start = job->warmup;
             cpu = bench_cpu_time();
@@ -85,6 +89,8 @@ static void send_all(struct sender *self, struct bench_result *result, struct be
         if (!early)
             prepare(self, index);
         send_frame(self, index);
+        if (self->intervals && index > job->warmup)
+            add_interval(self, result, index == job->warmup + 1u);
     }
     result->cpu_ns = bench_cpu_time() - cpu;
     result->marking_ns = self->rows ? self->marking_ns - marking : 0;
@@ -93,25 +99,47 @@ static void send_all(struct sender *self, struct bench_result *result, struct be
     result->all = total;
 }
 
+/* Not measured, and of index 0, which receivers do not count: until those that joined late have had
+ * their frames. */
+static void send_to_late(struct sender *self, struct bench_result *result)
+{
+    struct bench_result end;
+    int64_t start = bench_now();
+    self->ops->count(self->outlet, result);
+    for (uint64_t i = 1; !bench_child_heard(self->control, BENCH_GO); i++) {
+        prepare(self, 0);
+        pace(self->job, start, i);
+        send_frame(self, 0);
+    }
+    self->ops->count(self->outlet, &end);
+    result->dropped = end.dropped;
+}
+
 void bench_run_sender(int control)
 {
     struct bench_job job;
     bench_child_expect(control, BENCH_JOB, bench_now() + BENCH_STEP, &job, sizeof(job));
-    struct sender self = {.job = &job, .rows = bench_uses_rows(&job)};
+    struct sender self = {.job = &job, .control = control, .rows = bench_uses_rows(&job)};
     self.ops = bench_uses_elements(&job) ? &bench_outlet_gst : &bench_outlet_core;
     gpud_layout_init(&self.layout, job.format, job.width, job.height, 0, NULL);
     if (self.rows && bench_uses_elements(&job))
         self.times = bench_times_map(&job, true);
+    if (job.joins)
+        self.intervals = g_new0(int64_t, job.frames);
     self.outlet = self.ops->open(&job, control);
     bench_send(control, BENCH_LISTENING, NULL, 0);
     self.ops->wait(self.outlet);
 
     struct bench_result before = {0}, result = {0};
     send_all(&self, &result, &before);
+    if (job.joins)
+        send_to_late(&self, &result);
     self.ops->end(self.outlet);
-    self.ops->count(self.outlet, &result);
+    if (!job.joins)
+        self.ops->count(self.outlet, &result);
     bench_counters_since(&result, &before);
-    bench_send_result(control, &result, NULL);
+    bench_send_result(control, &result, self.intervals);
     bench_child_expect(control, BENCH_STOP, bench_now() + 6 * BENCH_STEP, NULL, 0);
     self.ops->close(self.outlet);
+    g_free(self.intervals);
 }

@@ -13,8 +13,10 @@
 void bench_tally_init(struct bench_tally *tally, const struct bench_job *job)
 {
     *tally = (struct bench_tally){.job = job};
-    tally->latencies = g_new0(int64_t, 2 * (size_t)job->frames);
+    tally->latencies = g_new0(int64_t, (job->joins ? 3 : 2) * (size_t)job->frames);
     tally->latencies_cpu = g_new0(int64_t, job->frames);
+    if (job->joins)
+        tally->intervals = g_new0(int64_t, job->frames);
     gpud_layout_init(&tally->layout, job->format, job->width, job->height, 0, NULL);
     if (bench_uses_rows(job) && bench_uses_elements(job))
         tally->times = bench_times_map(job, false);
@@ -24,6 +26,7 @@ void bench_tally_free(struct bench_tally *tally)
 {
     g_free(tally->latencies);
     g_free(tally->latencies_cpu);
+    g_free(tally->intervals);
 }
 
 static void finish_section(struct bench_tally *tally)
@@ -32,6 +35,14 @@ static void finish_section(struct bench_tally *tally)
     result->cpu_ns = bench_cpu_time() - tally->cpu_start - (tally->probe_ns - tally->probe_start);
     result->marking_ns = tally->marking_ns - tally->marking_start;
     tally->complete = true;
+}
+
+static void add_interval(struct bench_tally *tally, const struct bench_moment *moment, bool first)
+{
+    int64_t arrived = moment->acquired ? moment->acquired : moment->counted;
+    if (!first)
+        tally->intervals[tally->result.intervals++] = arrived - tally->arrived;
+    tally->arrived = arrived;
 }
 
 static void measure(struct bench_tally *tally, const struct bench_moment *moment, int64_t submitted)
@@ -48,6 +59,8 @@ static void measure(struct bench_tally *tally, const struct bench_moment *moment
     }
     result->end = moment->counted;
     result->frames++;
+    if (tally->intervals)
+        add_interval(tally, moment, result->frames == 1);
     if (moment->seen && submitted && result->latencies < tally->job->frames)
         tally->latencies[result->latencies++] = moment->seen - submitted;
     if (moment->acquired && submitted && result->latencies_cpu < tally->job->frames)
@@ -71,6 +84,8 @@ void bench_tally_take(struct bench_tally *tally, bool whole, uint64_t index,
     int64_t submitted = moment->submitted;
     if (!submitted && tally->times)
         submitted = __atomic_load_n(&tally->times[index % BENCH_TIMES], __ATOMIC_ACQUIRE);
+    if (!tally->first)
+        tally->first = index;
     tally->last = index;
     if (index > job->warmup)
         measure(tally, moment, submitted);
@@ -104,8 +119,11 @@ void bench_tally_end(struct bench_tally *tally)
     if (tally->started && !tally->complete)
         finish_section(tally);
     /* One behind the other, as they are sent. */
-    memcpy(tally->latencies + tally->result.latencies, tally->latencies_cpu,
-           tally->result.latencies_cpu * sizeof(int64_t));
+    int64_t *end = tally->latencies + tally->result.latencies;
+    memcpy(end, tally->latencies_cpu, tally->result.latencies_cpu * sizeof(int64_t));
+    if (tally->intervals)
+        memcpy(end + tally->result.latencies_cpu, tally->intervals,
+               tally->result.intervals * sizeof(int64_t));
 }
 
 static int64_t since(int64_t now, int64_t before)

@@ -9,12 +9,15 @@
 
 struct bench_tally {
     const struct bench_job *job;
-    uint64_t last; /* index of the frame before */
-    bool started;  /* the measured section */
-    bool complete; /* the last frame was seen */
+    uint64_t first; /* index of the first frame; 0: none yet */
+    uint64_t last;  /* index of the frame before */
+    bool started;   /* the measured section */
+    bool complete;  /* the last frame was seen */
     int64_t cpu_start;
     int64_t *latencies;
     int64_t *latencies_cpu;
+    int64_t *intervals; /* between frames, where receivers join; else NULL */
+    int64_t arrived;    /* the frame before, for the interval */
     int64_t probe_ns;   /* spent in looking at the GPU: not counted as the process's time */
     int64_t marking_ns; /* spent in marks on the GPU */
     int64_t probe_start, marking_start;

@@ -128,6 +128,23 @@ static void print_damage(const char *who, const struct bench_series *series)
            (unsigned long long)torn, (unsigned long long)dropped);
 }
 
+static void print_joins(const struct bench_series *series)
+{
+    uint64_t joined = 0, left = 0, measured = 0;
+    if (series->job->joins == 0)
+        return;
+    for (uint32_t i = 0; i < series->count; i++) {
+        joined += series->runs[i].joined;
+        left += series->runs[i].left;
+        measured += series->runs[i].joins_measured;
+    }
+    printf("  joined %llu, left %llu", (unsigned long long)joined, (unsigned long long)left);
+    if (measured < left)
+        printf(", %llu of them after the measured part: try more --frames",
+               (unsigned long long)(left - measured));
+    putchar('\n');
+}
+
 static void print_receivers(const struct bench_run *run)
 {
     if (run->receivers < 2)
@@ -183,6 +200,7 @@ void bench_print_text(const struct bench_series *ours, const struct bench_series
     } else {
         print_series(ours);
         print_damage("  ", ours);
+        print_joins(ours);
         if (ours->count == 1)
             print_receivers(&ours->runs[0]);
     }
@@ -191,5 +209,8 @@ void bench_print_text(const struct bench_series *ours, const struct bench_series
     printf("  latency: %s\n", bench_latency_meaning(ours->job));
     if (peer && bench_uses_elements(ours->job) != bench_uses_elements(peer->job))
         printf("  latency of the peer: %s\n", bench_latency_meaning(peer->job));
+    if (ours->job->joins)
+        puts("  intervals: from one frame to the next, between returns of submit and between"
+             " hand-overs to a receiver");
     print_machine();
 }
