@@ -5,7 +5,7 @@
 
 #include "bench/rawcuda.h"
 #include "children.h"
-#include "outlet.h"
+#include "roles.h"
 #include "rows.h"
 #include "stats.h"
 
@@ -41,7 +41,7 @@ static double copy_for_a_while(char *from, char *to, uint64_t size, uint32_t buf
     while (now - start < ROUND || copies < 2) {
         uint64_t offset = copies % buffers * size;
         memcpy(to + offset, from + offset, size);
-        /* The copy is used, as far as the compiler knows. */
+        /* Or the compiler might leave the copy out. */
         __asm__ volatile("" : : "r"(to) : "memory");
         copies++;
         now = bench_now();
@@ -94,12 +94,12 @@ static bool wait_for_pong(int fd)
     uint64_t value;
     int polled;
     do
-        polled = poll(&ready, 1, BENCH_STEP / GPUD_MSEC);
+        polled = poll(&ready, 1, BENCH_STEP_TIMEOUT / GPUD_MSEC);
     while (polled < 0 && errno == EINTR && !bench_caught_signal());
     return polled > 0 && read(fd, &value, sizeof(value)) == sizeof(value);
 }
 
-static bool play(const struct bench_job *job, struct page *page)
+static bool send_pings(const struct bench_job *job, struct page *page)
 {
     int64_t first = bench_now();
     for (uint32_t i = 1; i <= job->frames + WARMUP; i++) {
@@ -126,15 +126,15 @@ static bool measure_wakes(struct bench_job *job, struct page *page, struct bench
     struct bench_child echo;
     bool good = bench_child_start(&echo, "echo", 0, keep, G_N_ELEMENTS(keep), failure) &&
                 bench_send(echo.fd, BENCH_JOB, job, sizeof(*job));
-    if (good && !play(job, page)) {
+    if (good && !send_pings(job, page)) {
         good = false;
         failure->status = GPUD_PEER;
         g_strlcpy(failure->reason,
                   bench_caught_signal() ? "interrupted" : "the process to be woken does not answer",
                   sizeof(failure->reason));
     }
-    good = good &&
-           bench_children_follow(&echo, 1, bench_now() + BENCH_STEP, finished, "waking", failure);
+    good = good && bench_children_wait(&echo, 1, bench_now() + BENCH_STEP_TIMEOUT, finished,
+                                       "waking", failure);
     if (good) {
         struct bench_latency latency = bench_latency_of(echo.latencies, echo.result.latencies);
         *ceiling = (struct bench_ceiling){
@@ -182,11 +182,11 @@ bool bench_ceiling_wake(const struct bench_job *wanted, struct bench_ceiling *ce
     return good;
 }
 
-/* The process that is woken. Its reads end with its parent, which takes this process along. */
+/* The process that is woken. Its reads have no deadline: it dies with the coordinator. */
 void bench_run_echo(int control)
 {
     struct bench_job job;
-    bench_child_expect(control, BENCH_JOB, bench_now() + BENCH_STEP, &job, sizeof(job));
+    bench_child_expect(control, BENCH_JOB, bench_now() + BENCH_STEP_TIMEOUT, &job, sizeof(job));
     struct page *page = map_page(job.page);
     if (!page)
         bench_child_fail(control, GPUD_IO, "no shared page: %s", g_strerror(errno));
@@ -207,8 +207,7 @@ void bench_run_echo(int control)
     g_free(latencies);
 }
 
-/* --- the CUDA driver ---------------------------------------------------------------------------
- */
+/* --- the CUDA driver -------------------------------------------------------------------------- */
 
 static bool measure_raw(const struct bench_job *job, struct bench_raw *raw,
                         struct bench_failure *failure)
@@ -216,19 +215,19 @@ static bool measure_raw(const struct bench_job *job, struct bench_raw *raw,
     struct bench_child child;
     bool good = bench_child_start(&child, "raw", 0, NULL, 0, failure) &&
                 bench_send(child.fd, BENCH_JOB, job, sizeof(*job));
-    if (!good || !bench_children_follow(&child, 1, bench_now() + 6 * BENCH_STEP, finished,
-                                        "measuring the driver", failure)) {
+    if (!good || !bench_children_wait(&child, 1, bench_now() + 6 * BENCH_STEP_TIMEOUT, finished,
+                                      "measuring the driver", failure)) {
         if (!bench_caught_signal())
-            bench_children_explain(&child, 1, failure);
+            bench_children_find_death(&child, 1, failure);
         bench_child_stop(&child, 0);
         return false;
     }
     *raw = child.result.raw;
-    bench_child_stop(&child, bench_now() + BENCH_STEP);
+    bench_child_stop(&child, bench_now() + BENCH_STEP_TIMEOUT);
     return true;
 }
 
-/* Leaves out what was not measured. */
+/* Adds nothing for what was not measured. */
 static void add(struct bench_ceilings *list, const char *key, const char *what, double value,
                 const char *unit)
 {
@@ -257,7 +256,8 @@ static void add_marks(struct bench_ceilings *list, const struct bench_raw *raw)
         raw->handoff, "us");
 }
 
-/* The copy that a frame of this job cannot do without; on one GPU, the one that it saves. */
+/* The ceiling for the one copy that a frame of this job needs; within one GPU, which needs none,
+ * for the copy that is saved. */
 static const char *needed_copy(const struct bench_job *job)
 {
     bool leaves = false, arrives = false;

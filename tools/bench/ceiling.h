@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What this machine can do at best, measured in the same run. */
+/* What this machine can do at best, measured in the same run as what is compared with it. */
 #ifndef GPUD_TOOLS_BENCH_CEILING_H
 #define GPUD_TOOLS_BENCH_CEILING_H
 
@@ -9,27 +9,27 @@
 
 struct bench_ceiling {
     const char *key, *what;
-    double value; /* what a ratio compares with: frames a second, or the median in µs */
+    double value; /* frames per second, or the median in µs */
     const char *unit;
-    double p99; /* of the wakes, µs; else NAN */
+    double p99; /* of waking, µs; else NAN */
 };
 
 #define BENCH_CEILINGS_MAX 8
 
-/* All that say something about a job. */
+/* All that apply to a job. */
 struct bench_ceilings {
     struct bench_ceiling ceiling[BENCH_CEILINGS_MAX];
     unsigned count;
-    unsigned main; /* the one that the job's own figure is compared with first */
+    unsigned main; /* the one that the report's ratio is to */
 };
 
-/* How many buffers of that size are larger, together, than the processor's caches. */
+/* How many buffers of this size exceed the processor's caches together. */
 uint32_t bench_ceiling_buffers(uint64_t size);
 
 bool bench_ceilings_measure(const struct bench_job *job, struct bench_ceilings *ceilings,
                             struct bench_failure *failure);
 
-/* Copying such frames, one after the other, in one thread. */
+/* Copying frames of this size by one thread. */
 bool bench_ceiling_memcpy(uint64_t size, struct bench_ceiling *ceiling,
                           struct bench_failure *failure);
 

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #define CHILDREN_MAX (GPUD_RECEIVERS_MAX + 1)
-#define ROLE_PREFIX "@" /* no option and no file is called so by chance */
+#define ROLE_PREFIX "@" /* no option, and hardly a file name */
 
 static volatile sig_atomic_t caught;
 static bool isolated;
@@ -45,7 +45,8 @@ static void on_signal(int number)
 
 void bench_catch_signals(void)
 {
-    const struct sigaction action = {.sa_handler = on_signal}; /* no SA_RESTART: waits end */
+    const struct sigaction action = {.sa_handler =
+                                         on_signal}; /* no SA_RESTART: waits are interrupted */
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGHUP, &action, NULL);
@@ -58,9 +59,9 @@ int bench_caught_signal(void)
 
 /* --- starting --------------------------------------------------------------------------------- */
 
-/* As a container has it: a driver looks for its own process in /proc by the number it knows. The
- * /proc that is there is made private first: what is mounted on one that is shared appears in every
- * other mount namespace, too. "/" would not do: in a chroot it is no mount point. */
+/* As in a container: drivers look up their own process in /proc by the PID of their namespace. The
+ * existing /proc is made private first, or the new mount would appear in other mount namespaces.
+ * Making "/" private would not do: in a chroot it is no mount point. */
 static void mount_own_proc(int fd)
 {
     if (mount(NULL, "/proc", NULL, MS_PRIVATE, NULL) < 0)
@@ -76,25 +77,25 @@ static void mount_own_proc(int fd)
             g_strerror(errno));
 }
 
-/* The director has one thread and no device, so more than what is safe in signal handlers may be
- * called between fork and exec. */
-G_NORETURN static void become(const char *role, int fd, pid_t parent, const int *keep,
-                              size_t keep_count)
+/* The coordinator has one thread and no device open, so calls that are not async-signal-safe may
+ * stand between fork and exec. */
+G_NORETURN static void exec_role(const char *role, int fd, pid_t parent, const int *inherited,
+                                 size_t inherited_count)
 {
     char number[16];
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != (isolated ? 0 : parent))
-        _exit(EXIT_FAILURE); /* it died before the line above; where it cannot be seen, the end of
-                                the control socket tells */
+        _exit(EXIT_FAILURE); /* the parent died before the prctl; from a namespace, where it is not
+                                visible, the control socket tells */
     if (isolated)
         mount_own_proc(fd);
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
     signal(SIGHUP, SIG_DFL);
-    for (size_t i = 0; i < keep_count; i++)
-        fcntl(keep[i], F_SETFD, 0);
+    for (size_t i = 0; i < inherited_count; i++)
+        fcntl(inherited[i], F_SETFD, 0);
     fcntl(fd, F_SETFD, 0);
-    /* Elements may print; the report has standard output for itself. */
+    /* Elements may print; standard output is for the report alone. */
     dup2(STDERR_FILENO, STDOUT_FILENO);
     snprintf(number, sizeof(number), "%d", fd);
     execl(program, "gpudirect-bench", role, number, (char *)NULL);
@@ -108,8 +109,8 @@ void bench_children_isolate(void)
     isolated = true;
     if (length <= 0)
         return;
-    /* By its name: in a chroot /proc/self/exe, seen from another mount namespace, has a path from
-     * outside, and the loader would look there for the libraries beside the program. */
+    /* By its name: from another mount namespace, /proc/self/exe of a program in a chroot shows the
+     * path outside, and the loader would look there for the libraries beside it. */
     memcpy(program, path, (size_t)length);
     program[length] = 0;
 }
@@ -122,7 +123,7 @@ static pid_t start_process(void)
 }
 
 bool bench_child_start(struct bench_child *child, const char *role, uint32_t number,
-                       const int *keep, size_t keep_count, struct bench_failure *failure)
+                       const int *inherited, size_t inherited_count, struct bench_failure *failure)
 {
     int ends[2];
     *child = (struct bench_child){.role = role, .number = number, .pid = -1, .fd = -1};
@@ -134,7 +135,7 @@ bool bench_child_start(struct bench_child *child, const char *role, uint32_t num
     pid_t parent = getpid();
     child->pid = start_process();
     if (child->pid == 0)
-        become(mark, ends[1], parent, keep, keep_count);
+        exec_role(mark, ends[1], parent, inherited, inherited_count);
     g_free(mark);
     close(ends[1]);
     child->fd = ends[0];
@@ -186,7 +187,7 @@ bool bench_child_stop(struct bench_child *child, int64_t deadline)
     bool by_itself = reap(child, deadline, &status);
     if (!by_itself) {
         kill(child->pid, SIGKILL);
-        reap(child, bench_now() + BENCH_STEP, &status);
+        reap(child, bench_now() + BENCH_STEP_TIMEOUT, &status);
     }
     bench_child_hang_up(child);
     g_clear_pointer(&child->latencies, g_free);
@@ -202,8 +203,8 @@ static const char *name_of(const struct bench_child *child, char text[32])
     return text;
 }
 
-bool bench_children_explain(struct bench_child *children, size_t count,
-                            struct bench_failure *failure)
+bool bench_children_find_death(struct bench_child *children, size_t count,
+                               struct bench_failure *failure)
 {
     int64_t deadline = bench_now() + 50 * GPUD_MSEC;
     do {
@@ -249,8 +250,8 @@ static bool handle(struct bench_child *child, struct bench_packet *packet,
     if (packet->type == BENCH_RESULT && take_result(child, packet))
         return true;
     if (packet->type == BENCH_FAILED && packet->size == sizeof(struct bench_failure)) {
-        const struct bench_failure *told = packet->data;
-        fail(failure, told->status, "%s: %s", name_of(child, name), told->reason);
+        const struct bench_failure *reported = packet->data;
+        fail(failure, reported->status, "%s: %s", name_of(child, name), reported->reason);
         return false;
     }
     fail(failure, GPUD_PEER, "the %s sent nonsense", name_of(child, name));
@@ -261,21 +262,21 @@ static bool read_child(struct bench_child *child, struct bench_failure *failure)
 {
     struct bench_packet packet;
     char name[32];
-    enum bench_got got = bench_receive(child->fd, bench_now() + GPUD_SEC, &packet);
-    if (got == BENCH_GOT) {
+    enum bench_receipt got = bench_receive(child->fd, bench_now() + GPUD_SEC, &packet);
+    if (got == BENCH_RECEIVED) {
         bool good = handle(child, &packet, failure);
         g_free(packet.data);
         return good;
     }
-    if (got == BENCH_GOT_NOTHING)
+    if (got == BENCH_TIMED_OUT)
         return true;
     fail(failure, GPUD_PEER, "the %s ended without a result", name_of(child, name));
     return false;
 }
 
-bool bench_children_follow(struct bench_child *children, size_t count, int64_t deadline,
-                           bool (*done)(struct bench_child *children, size_t count),
-                           const char *what, struct bench_failure *failure)
+bool bench_children_wait(struct bench_child *children, size_t count, int64_t deadline,
+                         bool (*done)(struct bench_child *children, size_t count), const char *what,
+                         struct bench_failure *failure)
 {
     while (!done(children, count)) {
         struct pollfd fds[CHILDREN_MAX];

@@ -1,7 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The processes of a run: this program, started anew in other roles. They die with the director. */
+/* The processes of a run: this program, started again in other roles. They die with the
+ * coordinator. */
 #ifndef GPUD_TOOLS_BENCH_CHILDREN_H
 #define GPUD_TOOLS_BENCH_CHILDREN_H
 
@@ -10,44 +11,44 @@
 #include <sys/types.h>
 
 struct bench_child {
-    const char *role; /* "sender", "receiver", "echo" */
+    const char *role; /* "sender", "receiver", "joiner", "echo", "raw" */
     uint32_t number;  /* of a receiver, from 1; else 0 */
     pid_t pid;
     int fd;
-    bool ready, finished; /* said READY; gave its result */
+    bool ready, finished; /* sent READY; sent its result */
     struct bench_result result;
     int64_t *latencies;
 };
 
-/* keep: descriptors that the child inherits. */
+/* inherited: descriptors that stay open in the child. */
 bool bench_child_start(struct bench_child *child, const char *role, uint32_t number,
-                       const int *keep, size_t keep_count, struct bench_failure *failure);
+                       const int *inherited, size_t inherited_count, struct bench_failure *failure);
 
 /* From now on every child gets a PID namespace of its own, as in containers. */
 void bench_children_isolate(void);
 
-/* The connection ends; a child that waits for anything ends too. */
+/* Closes the connection, which ends a child that waits for a message. */
 void bench_child_hang_up(struct bench_child *child);
 
-/* Ends it, by force if it has not ended by itself by then. false: force was needed. */
+/* Waits until it ends, and kills it at the deadline. false: it was killed. */
 bool bench_child_stop(struct bench_child *child, int64_t deadline);
 
-/* If one of them was killed, or crashed, that is the cause of whatever else was seen. Waits a
- * moment for it. */
-bool bench_children_explain(struct bench_child *children, size_t count,
-                            struct bench_failure *failure);
+/* true: one of them was killed or crashed, which explains whatever else failed; *failure says so.
+ * Waits briefly, since the death may show after its consequences. */
+bool bench_children_find_death(struct bench_child *children, size_t count,
+                               struct bench_failure *failure);
 
-/* The messages of all until `done` says so; GO on is up to it. false with the first failure, a
- * signal to this process, or the deadline. */
-bool bench_children_follow(struct bench_child *children, size_t count, int64_t deadline,
-                           bool (*done)(struct bench_child *children, size_t count),
-                           const char *what, struct bench_failure *failure);
+/* Handles the messages of all children until `done` returns true. false at the first failure, at a
+ * signal to this process, and at the deadline. */
+bool bench_children_wait(struct bench_child *children, size_t count, int64_t deadline,
+                         bool (*done)(struct bench_child *children, size_t count), const char *what,
+                         struct bench_failure *failure);
 
-/* SIGINT and SIGTERM end the run, not this process at once: it has things to remove. */
+/* SIGINT, SIGTERM and SIGHUP end the run, not this process at once: it cleans up first. */
 void bench_catch_signals(void);
 int bench_caught_signal(void); /* 0: none */
 
-/* In a new process: the role it was started in and its control socket, or NULL in the director. */
+/* The role that this process was started in, and its control socket; NULL in the coordinator. */
 const char *bench_role(int argc, char **argv, int *fd);
 
 #endif

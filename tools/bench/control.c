@@ -64,9 +64,9 @@ static bool send_all(int fd, const void *data, size_t size)
 static bool send_parts(int fd, enum bench_message type, const void *data, size_t size,
                        const void *more, size_t more_size)
 {
-    const struct timeval patience = {.tv_sec = WRITE_DEADLINE_S};
+    const struct timeval timeout = {.tv_sec = WRITE_DEADLINE_S};
     struct header header = {.type = type, .size = size + more_size};
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
     return send_all(fd, &header, sizeof(header)) && send_all(fd, data, size) &&
            send_all(fd, more, more_size);
 }
@@ -84,7 +84,7 @@ bool bench_send_result(int fd, const struct bench_result *result, const int64_t 
 
 /* --- receiving -------------------------------------------------------------------------------- */
 
-static enum bench_got receive_all(int fd, int64_t deadline, void *data, size_t size)
+static enum bench_receipt receive_all(int fd, int64_t deadline, void *data, size_t size)
 {
     char *at = data;
     while (size > 0) {
@@ -92,41 +92,41 @@ static enum bench_got receive_all(int fd, int64_t deadline, void *data, size_t s
         struct pollfd ready = {.fd = fd, .events = POLLIN};
         int polled = poll(&ready, 1, left > 0 ? (int)MIN(left / GPUD_MSEC + 1, 1000) : 0);
         if (polled < 0)
-            return BENCH_GOT_NOTHING; /* interrupted: the caller looks why */
+            return BENCH_TIMED_OUT; /* interrupted by a signal: the caller checks for one */
         if (polled == 0) {
             if (left <= 0)
-                return BENCH_GOT_NOTHING;
+                return BENCH_TIMED_OUT;
             continue;
         }
         ssize_t got = recv(fd, at, size, 0);
         if (got < 0 && errno == EINTR)
             continue;
         if (got <= 0)
-            return BENCH_GOT_END;
+            return BENCH_GONE;
         at += got;
         size -= (size_t)got;
     }
-    return BENCH_GOT;
+    return BENCH_RECEIVED;
 }
 
-enum bench_got bench_receive(int fd, int64_t deadline, struct bench_packet *packet)
+enum bench_receipt bench_receive(int fd, int64_t deadline, struct bench_packet *packet)
 {
     struct header header;
-    enum bench_got got = receive_all(fd, deadline, &header, sizeof(header));
-    if (got != BENCH_GOT)
+    enum bench_receipt got = receive_all(fd, deadline, &header, sizeof(header));
+    if (got != BENCH_RECEIVED)
         return got;
     if (header.size > MESSAGE_MAX)
-        return BENCH_GOT_END;
-    /* What has begun to come is read whole, or the next message could not be found. */
+        return BENCH_GONE;
+    /* A message that has begun is read to its end, or the next one could not be found. */
     void *data = g_malloc(header.size + 1);
-    got = receive_all(fd, MAX(deadline, bench_now() + BENCH_STEP), data, header.size);
-    if (got != BENCH_GOT) {
+    got = receive_all(fd, MAX(deadline, bench_now() + BENCH_STEP_TIMEOUT), data, header.size);
+    if (got != BENCH_RECEIVED) {
         g_free(data);
-        return BENCH_GOT_END;
+        return BENCH_GONE;
     }
     *packet = (struct bench_packet){
         .type = (enum bench_message)header.type, .size = header.size, .data = data};
-    return BENCH_GOT;
+    return BENCH_RECEIVED;
 }
 
 /* --- in a child ------------------------------------------------------------------------------- */
@@ -145,25 +145,26 @@ void bench_child_fail(int fd, enum gpud_status status, const char *format, ...)
 void bench_child_expect(int fd, enum bench_message type, int64_t deadline, void *data, size_t size)
 {
     struct bench_packet packet;
-    enum bench_got got = bench_receive(fd, deadline, &packet);
-    if (got == BENCH_GOT_END)
+    enum bench_receipt got = bench_receive(fd, deadline, &packet);
+    if (got == BENCH_GONE)
         _exit(EXIT_FAILURE);
-    if (got == BENCH_GOT_NOTHING)
-        bench_child_fail(fd, GPUD_TIMEOUT, "the director of the measurement did not go on in time");
+    if (got == BENCH_TIMED_OUT)
+        bench_child_fail(fd, GPUD_TIMEOUT,
+                         "the coordinator of the measurement did not go on in time");
     if (packet.type != type || packet.size != size)
         bench_child_fail(fd, GPUD_INVALID,
-                         "the director of the measurement sent message %d instead of %d",
+                         "the coordinator of the measurement sent message %d instead of %d",
                          (int)packet.type, (int)type);
     if (size)
         memcpy(data, packet.data, size);
     g_free(packet.data);
 }
 
-bool bench_child_heard(int fd, enum bench_message type)
+bool bench_child_received(int fd, enum bench_message type)
 {
     struct pollfd ready = {.fd = fd, .events = POLLIN};
     if (poll(&ready, 1, 0) <= 0)
         return false;
-    bench_child_expect(fd, type, bench_now() + BENCH_STEP, NULL, 0);
+    bench_child_expect(fd, type, bench_now() + BENCH_STEP_TIMEOUT, NULL, 0);
     return true;
 }

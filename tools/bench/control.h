@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Messages between the director and a child, over a stream socket. */
+/* Messages between the coordinator and a child, over a stream socket. */
 #ifndef GPUD_TOOLS_BENCH_CONTROL_H
 #define GPUD_TOOLS_BENCH_CONTROL_H
 
@@ -13,38 +13,38 @@ enum bench_message {
     BENCH_READY,
     BENCH_GO,
     BENCH_STOP,
-    BENCH_RESULT, /* struct bench_result, then the latencies */
+    BENCH_RESULT, /* struct bench_result, then its samples */
     BENCH_FAILED, /* struct bench_failure */
 };
 
 struct bench_packet {
     enum bench_message type;
     size_t size;
-    void *data; /* g_free() it */
+    void *data; /* to be freed with g_free() */
 };
 
 int64_t bench_now(void);
 int64_t bench_cpu_time(void); /* of this process, all threads */
 void bench_sleep_until(int64_t when);
 
-/* false: the other end is gone, or takes nothing. */
+/* false: the other end is gone, or did not read in time. */
 bool bench_send(int fd, enum bench_message type, const void *data, size_t size);
 bool bench_send_result(int fd, const struct bench_result *result, const int64_t *latencies);
 
-enum bench_got { BENCH_GOT, BENCH_GOT_END, BENCH_GOT_NOTHING };
-enum bench_got bench_receive(int fd, int64_t deadline, struct bench_packet *packet);
+enum bench_receipt { BENCH_RECEIVED, BENCH_GONE, BENCH_TIMED_OUT };
+enum bench_receipt bench_receive(int fd, int64_t deadline, struct bench_packet *packet);
 
 /* --- in a child ------------------------------------------------------------------------------- */
 
-/* Tells the director why, and ends the process at once: the system cleans up what is half done. */
+/* Tells the coordinator why, and ends the process at once; the system frees what it had. */
 G_NORETURN void bench_child_fail(int fd, enum gpud_status status, const char *format, ...)
     G_GNUC_PRINTF(3, 4);
 
-/* The next message must be this one. Ends the process where the director is gone or silent for too
- * long. */
+/* Receives the next message, which must be of this type. Ends the process where the coordinator is
+ * gone, or silent until the deadline. */
 void bench_child_expect(int fd, enum bench_message type, int64_t deadline, void *data, size_t size);
 
-/* Whether the message has come already. */
-bool bench_child_heard(int fd, enum bench_message type);
+/* Whether this message has come already; does not wait. */
+bool bench_child_received(int fd, enum bench_message type);
 
 #endif

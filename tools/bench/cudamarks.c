@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#define RECORDS 1024 /* marks that may be under way; the driver's own queues are as long */
+#define PENDING_MAX 1024 /* frames whose marks are pending; about as many as a driver queues */
 
 static void check(int control, const char *what, int result)
 {
@@ -27,7 +27,7 @@ static const struct raw_cuda *driver(int control)
     return cu;
 }
 
-/* The context is whichever is current: portable memory is every context's. */
+/* Portable, so that it does not matter which context is current. */
 static void *pinned(const struct raw_cuda *cu, int control, size_t size)
 {
     void *host;
@@ -40,7 +40,7 @@ static void *pinned(const struct raw_cuda *cu, int control, size_t size)
 static void finish(const struct raw_cuda *cu, int control, raw_stream stream)
 {
     int result;
-    if (raw_cuda_finish(cu, stream, bench_now() + BENCH_STEP, &result))
+    if (raw_cuda_finish(cu, stream, bench_now() + BENCH_STEP_TIMEOUT, &result))
         return;
     if (result == RAW_NOT_READY)
         bench_child_fail(control, GPUD_TIMEOUT,
@@ -50,43 +50,43 @@ static void finish(const struct raw_cuda *cu, int control, raw_stream stream)
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
-struct bench_stamper {
+struct bench_mark_writer {
     const struct raw_cuda *cu;
     const struct bench_job *job;
     int control;
-    char *rows; /* pinned: RECORDS of them */
+    char *rows; /* pinned: PENDING_MAX of them */
     uint64_t made;
 };
 
-struct bench_stamper *bench_stamper_create(const struct bench_job *job, int control)
+struct bench_mark_writer *bench_mark_writer_create(const struct bench_job *job, int control)
 {
-    struct bench_stamper *stamper = g_new0(struct bench_stamper, 1);
-    stamper->cu = driver(control);
-    stamper->job = job;
-    stamper->control = control;
-    return stamper;
+    struct bench_mark_writer *writer = g_new0(struct bench_mark_writer, 1);
+    writer->cu = driver(control);
+    writer->job = job;
+    writer->control = control;
+    return writer;
 }
 
-void bench_stamper_destroy(struct bench_stamper *stamper)
+void bench_mark_writer_destroy(struct bench_mark_writer *writer)
 {
-    if (stamper && stamper->rows)
-        stamper->cu->host_free(stamper->rows);
-    g_free(stamper);
+    if (writer && writer->rows)
+        writer->cu->host_free(writer->rows);
+    g_free(writer);
 }
 
-void bench_stamper_mark(struct bench_stamper *stamper, raw_stream stream, raw_address address,
-                        const struct gpud_layout *layout, uint64_t index)
+void bench_mark_writer_mark(struct bench_mark_writer *writer, raw_stream stream,
+                            raw_address address, const struct gpud_layout *layout, uint64_t index)
 {
-    const struct raw_cuda *cu = stamper->cu;
-    if (!stamper->rows)
-        stamper->rows = pinned(cu, stamper->control, RECORDS * BENCH_ROWS_SIZE);
-    /* Before records are used again, the copies out of them are over. */
-    if (stamper->made > 0 && stamper->made % (RECORDS / 2) == 0)
-        finish(cu, stamper->control, stream);
-    char *rows = stamper->rows + stamper->made++ % RECORDS * BENCH_ROWS_SIZE;
+    const struct raw_cuda *cu = writer->cu;
+    if (!writer->rows)
+        writer->rows = pinned(cu, writer->control, PENDING_MAX * BENCH_ROWS_SIZE);
+    /* The copies out of marks must be done before these are overwritten. */
+    if (writer->made > 0 && writer->made % (PENDING_MAX / 2) == 0)
+        finish(cu, writer->control, stream);
+    char *rows = writer->rows + writer->made++ % PENDING_MAX * BENCH_ROWS_SIZE;
     bench_rows_make(rows, index);
-    if (bench_rows_is_whole(stamper->job, index))
-        check(stamper->control, "cuMemsetD8Async",
+    if (bench_rows_is_whole(writer->job, index))
+        check(writer->control, "cuMemsetD8Async",
               cu->fill(address, bench_rows_filler(index), layout->size, stream));
     const struct raw_copy_2d copy = {
         .from_type = RAW_TYPE_HOST,
@@ -98,19 +98,19 @@ void bench_stamper_mark(struct bench_stamper *stamper, raw_stream stream, raw_ad
         .width = BENCH_ROW,
         .height = BENCH_ROWS,
     };
-    check(stamper->control, "cuMemcpy2DAsync", cu->copy_2d(&copy, stream));
+    check(writer->control, "cuMemcpy2DAsync", cu->copy_2d(&copy, stream));
 }
 
-void bench_stamper_finish(struct bench_stamper *stamper, raw_stream stream)
+void bench_mark_writer_finish(struct bench_mark_writer *writer, raw_stream stream)
 {
-    finish(stamper->cu, stamper->control, stream);
+    finish(writer->cu, writer->control, stream);
 }
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-struct record {
-    int64_t acquired, seen, submitted; /* seen: 0 where nobody waited for the GPU */
-    uint64_t explained;
+struct pending {
+    int64_t acquired, seen, submitted; /* seen: 0 without --fps */
+    uint64_t reported_drops;
 };
 
 struct whole {
@@ -119,168 +119,171 @@ struct whole {
     bool used;
 };
 
-struct bench_log {
+struct bench_mark_reader {
     const struct raw_cuda *cu;
     const struct bench_job *job;
     int control;
-    struct bench_tally *tally;
+    struct bench_counters *counters;
     raw_stream stream; /* the last one */
-    char *rows;        /* pinned: RECORDS of them, then a word that the GPU writes */
+    char *rows;        /* pinned: PENDING_MAX of them, then a word that the GPU writes */
     raw_address word;
     uint32_t words;
-    struct record record[RECORDS];
-    uint64_t head, tail; /* taken account of; enqueued */
+    struct pending pending[PENDING_MAX];
+    uint64_t head, tail; /* frames checked; frames enqueued */
     struct whole whole[BENCH_WHOLE_FRAMES];
     unsigned wholes;
     bool checks_whole;
 };
 
-struct bench_log *bench_log_create(const struct bench_job *job, int control,
-                                   struct bench_tally *tally, bool whole)
+struct bench_mark_reader *bench_mark_reader_create(const struct bench_job *job, int control,
+                                                   struct bench_counters *counters, bool whole)
 {
-    struct bench_log *log = g_new0(struct bench_log, 1);
-    log->cu = driver(control);
-    log->job = job;
-    log->control = control;
-    log->tally = tally;
-    log->checks_whole = whole;
-    return log;
+    struct bench_mark_reader *reader = g_new0(struct bench_mark_reader, 1);
+    reader->cu = driver(control);
+    reader->job = job;
+    reader->control = control;
+    reader->counters = counters;
+    reader->checks_whole = whole;
+    return reader;
 }
 
-void bench_log_destroy(struct bench_log *log)
+void bench_mark_reader_destroy(struct bench_mark_reader *reader)
 {
-    if (log && log->rows)
-        log->cu->host_free(log->rows);
-    for (unsigned i = 0; log && i < BENCH_WHOLE_FRAMES; i++)
-        if (log->whole[i].frame)
-            log->cu->host_free(log->whole[i].frame);
-    g_free(log);
+    if (reader && reader->rows)
+        reader->cu->host_free(reader->rows);
+    for (unsigned i = 0; reader && i < BENCH_WHOLE_FRAMES; i++)
+        if (reader->whole[i].frame)
+            reader->cu->host_free(reader->whole[i].frame);
+    g_free(reader);
 }
 
-/* With the first frame, which comes before the measured section: then its size is known. */
-static void prepare(struct bench_log *log, const struct gpud_layout *layout)
+/* With the first frame, when its size is known, and usually before the measured section. */
+static void prepare(struct bench_mark_reader *reader, const struct gpud_layout *layout)
 {
-    unsigned frames = !log->checks_whole ? 0 : log->job->full ? 1 : BENCH_WHOLE_FRAMES;
-    log->rows = pinned(log->cu, log->control, RECORDS * BENCH_ROWS_SIZE + 64);
-    check(log->control, "cuMemHostGetDevicePointer",
-          log->cu->host_address(&log->word, log->rows + RECORDS * BENCH_ROWS_SIZE, 0));
+    unsigned frames = !reader->checks_whole ? 0 : reader->job->full ? 1 : BENCH_WHOLE_FRAMES;
+    reader->rows = pinned(reader->cu, reader->control, PENDING_MAX * BENCH_ROWS_SIZE + 64);
+    check(reader->control, "cuMemHostGetDevicePointer",
+          reader->cu->host_address(&reader->word, reader->rows + PENDING_MAX * BENCH_ROWS_SIZE, 0));
     for (unsigned i = 0; i < frames; i++)
-        log->whole[i] =
-            (struct whole){.frame = pinned(log->cu, log->control, layout->size), .layout = *layout};
+        reader->whole[i] = (struct whole){
+            .frame = pinned(reader->cu, reader->control, layout->size), .layout = *layout};
 }
 
-static char *rows_of(struct bench_log *log, uint64_t number)
+static char *rows_of(struct bench_mark_reader *reader, uint64_t number)
 {
-    return log->rows + number % RECORDS * BENCH_ROWS_SIZE;
+    return reader->rows + number % PENDING_MAX * BENCH_ROWS_SIZE;
 }
 
-static void drain(struct bench_log *log, bool all_there)
+static void take_arrived(struct bench_mark_reader *reader, bool all_there)
 {
-    for (; log->head < log->tail; log->head++) {
-        const struct record *record = &log->record[log->head % RECORDS];
+    for (; reader->head < reader->tail; reader->head++) {
+        const struct pending *pending = &reader->pending[reader->head % PENDING_MAX];
         char rows[BENCH_ROWS_SIZE];
         uint64_t index;
-        memcpy(rows, rows_of(log, log->head), sizeof(rows));
+        memcpy(rows, rows_of(reader, reader->head), sizeof(rows));
         bool good = bench_rows_check(rows, &index);
         if (!good && !all_there)
             return;
-        bench_tally_take(log->tally, good, index,
-                         &(struct bench_moment){
-                             .acquired = record->acquired,
-                             .seen = record->seen,
-                             .submitted = record->submitted,
-                             .counted = record->seen ? record->seen : bench_now(),
-                         },
-                         record->explained);
+        bench_counters_add(reader->counters, good, index,
+                           &(struct bench_frame_times){
+                               .acquired = pending->acquired,
+                               .seen = pending->seen,
+                               .submitted = pending->submitted,
+                               .counted = pending->seen ? pending->seen : bench_now(),
+                           },
+                           pending->reported_drops);
     }
 }
 
-size_t bench_log_settle(struct bench_log *log, size_t most)
+size_t bench_mark_reader_wait(struct bench_mark_reader *reader, size_t most)
 {
     int64_t start = bench_now();
-    drain(log, false);
-    bool waits = log->tail - log->head > most;
-    while (log->tail - log->head > most) {
-        /* A frame whose marks never become right is done when the stream is. */
-        int result = log->cu->stream_query(log->stream);
+    take_arrived(reader, false);
+    bool waits = reader->tail - reader->head > most;
+    while (reader->tail - reader->head > most) {
+        /* Marks that are still wrong when the stream is done will never be right. */
+        int result = reader->cu->stream_query(reader->stream);
         if (result != RAW_NOT_READY)
-            check(log->control, "cuStreamQuery", result);
-        drain(log, result == 0);
-        if (bench_now() - start > BENCH_STEP)
-            bench_child_fail(log->control, GPUD_TIMEOUT,
+            check(reader->control, "cuStreamQuery", result);
+        take_arrived(reader, result == 0);
+        if (bench_now() - start > BENCH_STEP_TIMEOUT)
+            bench_child_fail(reader->control, GPUD_TIMEOUT,
                              "the GPU did not come to the end of its work in time");
     }
     if (waits)
-        log->tally->probe_ns += bench_now() - start;
-    return (size_t)(log->tail - log->head);
+        reader->counters->probe_ns += bench_now() - start;
+    return (size_t)(reader->tail - reader->head);
 }
 
-/* Looked at without sleeping: the GPU is microseconds away. */
-static int64_t wait_for_gpu(struct bench_log *log, raw_stream stream)
+/* Polls: the GPU needs microseconds, and sleeping would take longer. */
+static int64_t wait_for_gpu(struct bench_mark_reader *reader, raw_stream stream)
 {
-    volatile uint32_t *word = (void *)(log->rows + RECORDS * BENCH_ROWS_SIZE);
+    volatile uint32_t *word = (void *)(reader->rows + PENDING_MAX * BENCH_ROWS_SIZE);
     int64_t start = bench_now(), now = start;
-    check(log->control, "cuStreamWriteValue32",
-          log->cu->write_value(stream, log->word, ++log->words, 0));
-    while (*word != log->words) {
+    check(reader->control, "cuStreamWriteValue32",
+          reader->cu->write_value(stream, reader->word, ++reader->words, 0));
+    while (*word != reader->words) {
         now = bench_now();
-        if (now - start > BENCH_STEP)
-            bench_child_fail(log->control, GPUD_TIMEOUT,
+        if (now - start > BENCH_STEP_TIMEOUT)
+            bench_child_fail(reader->control, GPUD_TIMEOUT,
                              "the GPU waits for a frame that does not come");
     }
     now = bench_now();
-    log->tally->probe_ns += now - start;
+    reader->counters->probe_ns += now - start;
     return now;
 }
 
-static void check_whole(struct bench_log *log, struct whole *whole)
+static void check_whole(struct bench_mark_reader *reader, struct whole *whole)
 {
     uint64_t index;
     whole->used = false;
-    /* Which frame it is stands in it: others are not filled. */
+    /* The frame itself says which one it is; a frame that is not filled is not checked. */
     if (bench_rows_check_marks(whole->frame, &whole->layout, &index) &&
-        bench_rows_is_whole(log->job, index) &&
+        bench_rows_is_whole(reader->job, index) &&
         !bench_rows_check_whole(whole->frame, &whole->layout, index))
-        log->tally->result.torn++;
+        reader->counters->result.torn++;
 }
 
-static void fetch_whole(struct bench_log *log, raw_stream stream, raw_address address,
+static void fetch_whole(struct bench_mark_reader *reader, raw_stream stream, raw_address address,
                         const struct gpud_layout *layout)
 {
-    struct whole *whole = &log->whole[log->job->full ? 0 : log->wholes++ % BENCH_WHOLE_FRAMES];
+    struct whole *whole =
+        &reader->whole[reader->job->full ? 0 : reader->wholes++ % BENCH_WHOLE_FRAMES];
     raw_address to;
     if (layout->size > whole->layout.size)
-        bench_child_fail(log->control, GPUD_PEER, "the frames have grown in mid-stream");
+        bench_child_fail(reader->control, GPUD_PEER, "the frames have grown in mid-stream");
     whole->layout = *layout;
-    check(log->control, "cuMemHostGetDevicePointer", log->cu->host_address(&to, whole->frame, 0));
-    check(log->control, "cuMemcpyAsync", log->cu->copy(to, address, layout->size, stream));
+    check(reader->control, "cuMemHostGetDevicePointer",
+          reader->cu->host_address(&to, whole->frame, 0));
+    check(reader->control, "cuMemcpyAsync", reader->cu->copy(to, address, layout->size, stream));
     whole->used = true;
-    if (log->job->full) {
-        finish(log->cu, log->control, stream);
-        check_whole(log, whole);
+    if (reader->job->full) {
+        finish(reader->cu, reader->control, stream);
+        check_whole(reader, whole);
     }
 }
 
-void bench_log_frame(struct bench_log *log, raw_stream stream, raw_address address,
-                     const struct gpud_layout *layout, int64_t acquired, int64_t submitted,
-                     uint64_t explained)
+void bench_mark_reader_add(struct bench_mark_reader *reader, raw_stream stream, raw_address address,
+                           const struct gpud_layout *layout, int64_t acquired, int64_t submitted,
+                           uint64_t reported_drops)
 {
-    log->stream = stream;
-    if (!log->rows)
-        prepare(log, layout);
-    drain(log, false);
-    if (log->tail - log->head == RECORDS) {
-        finish(log->cu, log->control, stream);
-        drain(log, true);
+    reader->stream = stream;
+    if (!reader->rows)
+        prepare(reader, layout);
+    take_arrived(reader, false);
+    if (reader->tail - reader->head == PENDING_MAX) {
+        finish(reader->cu, reader->control, stream);
+        take_arrived(reader, true);
     }
-    uint64_t expected = log->tally->last + (log->tail - log->head) + 1;
-    int64_t start = bench_now(), probed = log->tally->probe_ns;
-    char *rows = rows_of(log, log->tail);
+    uint64_t expected = reader->counters->last + (reader->tail - reader->head) + 1;
+    int64_t start = bench_now(), probed = reader->counters->probe_ns;
+    char *rows = rows_of(reader, reader->tail);
     memset(rows, 0, BENCH_ROWS_SIZE);
-    struct record *record = &log->record[log->tail++ % RECORDS];
-    *record = (struct record){.acquired = acquired, .submitted = submitted, .explained = explained};
-    if (log->job->fps_num)
-        record->seen = wait_for_gpu(log, stream);
+    struct pending *pending = &reader->pending[reader->tail++ % PENDING_MAX];
+    *pending = (struct pending){
+        .acquired = acquired, .submitted = submitted, .reported_drops = reported_drops};
+    if (reader->job->fps_num)
+        pending->seen = wait_for_gpu(reader, stream);
     const struct raw_copy_2d copy = {
         .from_type = RAW_TYPE_DEVICE,
         .from_device = address + layout->plane[0].offset,
@@ -291,25 +294,25 @@ void bench_log_frame(struct bench_log *log, raw_stream stream, raw_address addre
         .width = BENCH_ROW,
         .height = BENCH_ROWS,
     };
-    /* The rows come last: when they are there, nothing reads the frame any more. */
-    if (log->checks_whole && bench_rows_is_whole(log->job, expected))
-        fetch_whole(log, stream, address, layout);
-    check(log->control, "cuMemcpy2DAsync", log->cu->copy_2d(&copy, stream));
-    log->tally->marking_ns += bench_now() - start - (log->tally->probe_ns - probed);
-    /* The last frame counts when the GPU has it. */
-    if (expected >= (uint64_t)log->job->warmup + log->job->frames) {
-        finish(log->cu, log->control, stream);
-        drain(log, true);
+    /* The marks come last: once they are there, nothing reads the frame any more. */
+    if (reader->checks_whole && bench_rows_is_whole(reader->job, expected))
+        fetch_whole(reader, stream, address, layout);
+    check(reader->control, "cuMemcpy2DAsync", reader->cu->copy_2d(&copy, stream));
+    reader->counters->marking_ns += bench_now() - start - (reader->counters->probe_ns - probed);
+    /* The last frame ends the measured section, so it is waited for. */
+    if (expected >= (uint64_t)reader->job->warmup + reader->job->frames) {
+        finish(reader->cu, reader->control, stream);
+        take_arrived(reader, true);
     }
 }
 
-void bench_log_finish(struct bench_log *log)
+void bench_mark_reader_finish(struct bench_mark_reader *reader)
 {
-    if (!log->rows)
+    if (!reader->rows)
         return;
-    finish(log->cu, log->control, log->stream);
-    drain(log, true);
+    finish(reader->cu, reader->control, reader->stream);
+    take_arrived(reader, true);
     for (unsigned i = 0; i < BENCH_WHOLE_FRAMES; i++)
-        if (log->whole[i].used)
-            check_whole(log, &log->whole[i]);
+        if (reader->whole[i].used)
+            check_whole(reader, &reader->whole[i]);
 }

@@ -7,7 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* "shmsrc ! video/x-raw,format=UYVY": the parser wants an element behind such caps. */
+/* "shmsrc ! video/x-raw,format=UYVY": the parser does not take caps at the end, so they become a
+ * capsfilter. */
 static char *spell_out_caps(const char *description)
 {
     const char *last = strrchr(description, '!');
@@ -69,8 +70,8 @@ void bench_elements_quit(GstElement *pipeline, GstBufferPool *pool)
     if (pool)
         gst_buffer_pool_set_active(pool, FALSE);
     gst_element_set_state(pipeline, GST_STATE_NULL);
-    /* Buffers of the sink's memory keep that memory; a thread that was in a push gives its own back
-     * now. */
+    /* Buffers keep the sink's memory, and its file, alive; a thread that was in a push releases its
+     * own now. */
     g_usleep(20000);
     _exit(EXIT_FAILURE);
 }

@@ -8,8 +8,8 @@
 #include <xxhash.h>
 
 #define MAGIC UINT64_C(0x6d61726664757067)
-#define PLACES 8
-#define PLACE 256
+#define BLOCKS 8
+#define BLOCK 256
 #define TAIL 64
 #define MARKED_MIN 8192 /* smaller frames have a head and a tail only */
 
@@ -21,41 +21,41 @@ struct head {
 _Static_assert(sizeof(struct head) + TAIL <= BENCH_FRAME_MIN,
                "the marks of the smallest frame do not overlap");
 
-/* A different number for every index, place and word. */
-static uint64_t mix(uint64_t index, uint64_t place, uint64_t word)
+/* A different number for every index, block and word. */
+static uint64_t mix(uint64_t index, uint64_t block, uint64_t word)
 {
-    uint64_t z = index * UINT64_C(0x9e3779b97f4a7c15) + (place << 32) + word;
+    uint64_t z = index * UINT64_C(0x9e3779b97f4a7c15) + (block << 32) + word;
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     return z ^ (z >> 27);
 }
 
-static void fill(char *at, uint64_t size, uint64_t index, uint64_t place)
+static void fill(char *at, uint64_t size, uint64_t index, uint64_t block)
 {
     for (uint64_t word = 0; word < size / 8; word++) {
-        uint64_t value = mix(index, place, word);
+        uint64_t value = mix(index, block, word);
         memcpy(at + word * 8, &value, 8);
     }
 }
 
-static unsigned places(uint64_t size)
+static unsigned blocks(uint64_t size)
 {
-    return size < MARKED_MIN ? 0 : PLACES;
+    return size < MARKED_MIN ? 0 : BLOCKS;
 }
 
-static uint64_t place_offset(uint64_t size, unsigned place)
+static uint64_t block_offset(uint64_t size, unsigned block)
 {
-    uint64_t room = size - sizeof(struct head) - TAIL - PLACE;
-    return sizeof(struct head) + (room * (place + 1) / (PLACES + 1) & ~UINT64_C(63));
+    uint64_t room = size - sizeof(struct head) - TAIL - BLOCK;
+    return sizeof(struct head) + (room * (block + 1) / (BLOCKS + 1) & ~UINT64_C(63));
 }
 
 static uint64_t hash_of(const char *frame, uint64_t size, uint64_t index, bool full)
 {
     if (full)
         return XXH3_64bits_withSeed(frame + sizeof(struct head), size - sizeof(struct head), index);
-    char gathered[PLACES * PLACE + TAIL];
+    char gathered[BLOCKS * BLOCK + TAIL];
     size_t used = 0;
-    for (unsigned place = 0; place < places(size); place++, used += PLACE)
-        memcpy(gathered + used, frame + place_offset(size, place), PLACE);
+    for (unsigned block = 0; block < blocks(size); block++, used += BLOCK)
+        memcpy(gathered + used, frame + block_offset(size, block), BLOCK);
     memcpy(gathered + used, frame + size - TAIL, TAIL);
     return XXH3_64bits_withSeed(gathered, used + TAIL, index);
 }
@@ -66,9 +66,9 @@ void bench_frame_mark(void *data, uint64_t size, uint64_t index, bool full)
     struct head head = {.magic = MAGIC, .index = index, .size = size};
     if (full)
         fill(frame + sizeof(head), size - sizeof(head), index, 0);
-    for (unsigned place = 0; place < places(size) && !full; place++)
-        fill(frame + place_offset(size, place), PLACE, index, place);
-    fill(frame + size - TAIL, TAIL, index, PLACES);
+    for (unsigned block = 0; block < blocks(size) && !full; block++)
+        fill(frame + block_offset(size, block), BLOCK, index, block);
+    fill(frame + size - TAIL, TAIL, index, BLOCKS);
     head.hash = hash_of(frame, size, index, full);
     memcpy(frame, &head, sizeof(head));
 }
@@ -90,10 +90,10 @@ bool bench_frame_check(const void *data, uint64_t size, bool full, uint64_t *ind
     memcpy(&head, frame, sizeof(head));
     *index = head.index;
     *time = head.time;
-    /* Memory may be larger than the picture in it. */
+    /* The memory may be larger than the frame. */
     if (head.magic != MAGIC || head.size < BENCH_FRAME_MIN || head.size > size)
         return false;
-    fill(tail, TAIL, head.index, PLACES);
+    fill(tail, TAIL, head.index, BLOCKS);
     return memcmp(tail, frame + head.size - TAIL, TAIL) == 0 &&
            head.hash == hash_of(frame, head.size, head.index, full);
 }

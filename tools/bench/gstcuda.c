@@ -11,7 +11,7 @@
 #define MAP_CUDA ((GstMapFlags)(GST_MAP_FLAG_LAST << 1))
 #define FLAG_NEED_SYNC (GST_MEMORY_FLAG_LAST << 2) /* 1.24 and later */
 
-/* The head of a GstCudaMemory, the same in every series. */
+/* The beginning of GstCudaMemory, the same in all series. */
 struct cuda_memory {
     GstMemory memory;
     GstObject *context;
@@ -23,7 +23,7 @@ static struct library {
     GstObject *(*context_new)(guint ordinal);
     gpointer (*context_handle)(GstObject *context);
     GstBufferPool *(*pool_new)(GstObject *context);
-    /* 1.24 and later; before, work of all elements is ordered with the legacy default stream. */
+    /* Since 1.24; before, all elements work on the legacy default stream. */
     gpointer (*memory_stream)(GstMemory *memory);
     raw_stream (*stream_handle)(gpointer stream);
 } lib;
@@ -73,7 +73,7 @@ bool bench_gst_cuda_is(GstBuffer *buffer)
            lib.is_memory(gst_buffer_peek_memory(buffer, 0));
 }
 
-/* The buffer's own strides: pools of CUDA memory align them as the driver likes. */
+/* From the buffer's own strides: pools of CUDA memory align them as the driver demands. */
 static void find_layout(const struct bench_job *job, GstBuffer *buffer, struct gpud_layout *layout)
 {
     const GstVideoMeta *meta = gst_buffer_get_video_meta(buffer);

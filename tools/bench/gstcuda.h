@@ -1,25 +1,25 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* GStreamer's CUDA memory, whichever GStreamer the elements come with: libgstcuda is opened at run
- * time, and what its series lacks is done without. In a child: failures end the process. */
+/* GStreamer's CUDA memory. libgstcuda is opened at run time, since its functions differ between
+ * GStreamer's series. For child processes: failures end the process. */
 #ifndef GPUD_TOOLS_BENCH_GSTCUDA_H
 #define GPUD_TOOLS_BENCH_GSTCUDA_H
 
-#include "bench/rawcuda.h"
 #include "bench.h"
+#include "bench/rawcuda.h"
 
 #include <gst/gst.h>
 
 struct bench_gpu_map {
     GstMapInfo info;
     raw_address address;
-    raw_stream stream;         /* that others' work on this memory is ordered with */
-    bool ordered;              /* whoever gets the memory waits for that stream by itself */
-    struct gpud_layout layout; /* of the picture in it */
+    raw_stream stream;         /* the one that elements order their work on this memory with */
+    bool ordered;              /* whoever gets the memory comes after that stream by itself */
+    struct gpud_layout layout; /* of the picture in the memory */
 };
 
-/* Opens the library; its reason where there is none. */
+/* Opens the library, or ends the process with the reason. */
 void bench_gst_cuda_open(int control);
 
 /* A pool of CUDA memory on a GPU. */
@@ -32,7 +32,7 @@ bool bench_gst_cuda_map(const struct bench_job *job, GstBuffer *buffer, GstMapFl
                         struct bench_gpu_map *map);
 void bench_gst_cuda_unmap(GstBuffer *buffer, struct bench_gpu_map *map);
 
-/* Makes the context of the buffer that was mapped last current. false: there was none. */
+/* Makes the context of the last mapped buffer current. false: none was mapped. */
 bool bench_gst_cuda_enter(void);
 void bench_gst_cuda_leave(void);
 

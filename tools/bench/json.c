@@ -1,11 +1,14 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The report for programs:
- *   one run       the run's object
- *   --runs N      {"runs": […], "summary": {KEY: {"median", "min", "max"}}}
- *   --compare     {"ours": {"runs", "summary"}, "peer": {"runs", "summary"}, "ratio": {KEY: ours /
- * peer}} What is not known is null. Keys are stable: new ones may come, none goes or changes its
+/* The report as JSON.
+ *
+ *     one run     the run's object
+ *     --runs N    {"runs": […], "summary": {KEY: {"median", "min", "max"}}}
+ *     --compare   {"ours": {"runs", "summary"}, "peer": {"runs", "summary"}, "ratio": {KEY:
+ * NUMBER}}
+ *
+ * What is unknown is null. Keys are stable: new ones may be added, none is removed or changes its
  * meaning. */
 #include "report.h"
 #include "rows.h"
@@ -69,7 +72,9 @@ static void add_parameters(JsonBuilder *builder, const struct bench_job *job)
     };
     bool elements = bench_uses_elements(job);
     begin(builder, "parameters");
-    bool named = !elements || bench_uses_rows(job); /* with elements: in whose memory frames are */
+    bool named =
+        !elements ||
+        bench_uses_rows(job); /* with elements: only where these say in whose memory frames are */
     add_string(builder, "from", named ? job->from : NULL);
     add_string(builder, "to", named ? job->to : NULL);
     add_string(builder, "route", job->route);
@@ -103,17 +108,18 @@ static void add_machine(JsonBuilder *builder)
     json_builder_end_object(builder);
 }
 
-static void add_receiver(JsonBuilder *builder, const struct bench_line *line, const char *meaning)
+static void add_receiver(JsonBuilder *builder, const struct bench_receiver_run *receiver,
+                         const char *meaning)
 {
     json_builder_begin_object(builder);
-    add_count(builder, "frames", line->frames);
-    add_count(builder, "missing", line->missing);
-    add_count(builder, "dropped", line->dropped);
-    add_count(builder, "torn", line->torn);
-    add_number(builder, "fps", line->fps);
-    add_number(builder, "cpu_us_per_frame", line->cpu_us);
-    add_latency(builder, "latency_us", &line->latency, meaning);
-    add_latency(builder, "latency_cpu_us", &line->latency_cpu, UNTIL_CPU);
+    add_count(builder, "frames", receiver->frames);
+    add_count(builder, "missing", receiver->missing);
+    add_count(builder, "dropped", receiver->dropped);
+    add_count(builder, "torn", receiver->torn);
+    add_number(builder, "fps", receiver->fps);
+    add_number(builder, "cpu_us_per_frame", receiver->cpu_us);
+    add_latency(builder, "latency_us", &receiver->latency, meaning);
+    add_latency(builder, "latency_cpu_us", &receiver->latency_cpu, UNTIL_CPU);
     json_builder_end_object(builder);
 }
 
@@ -135,7 +141,7 @@ static void add_ceiling(JsonBuilder *builder, const struct bench_ceiling *ceilin
     add_number(builder, "p99", ceiling->p99);
 }
 
-/* null without --join. */
+/* null without --join */
 static void add_join(JsonBuilder *builder, const struct bench_run *run)
 {
     if (run->joins == 0) {
@@ -195,7 +201,7 @@ static void add_run(JsonBuilder *builder, const struct bench_job *job, const str
     json_builder_set_member_name(builder, "receivers");
     json_builder_begin_array(builder);
     for (uint32_t i = 0; i < run->receivers; i++)
-        add_receiver(builder, &run->line[i], meaning);
+        add_receiver(builder, &run->receiver[i], meaning);
     json_builder_end_array(builder);
     add_join(builder, run);
     add_parameters(builder, job);

@@ -1,29 +1,29 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* gpudirect-bench. The same program directs, sends, receives and is woken: see bench.h. */
+/* gpudirect-bench. One program plays all roles: see bench.h. */
 #include "children.h"
-#include "outlet.h"
 #include "report.h"
+#include "roles.h"
 
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int play_role(const char *role, int control)
+static int run_role(const char *role, int control)
 {
     struct bench_job job;
     if (strcmp(role, "sender") == 0) {
         bench_run_sender(control);
     } else if (strcmp(role, "receiver") == 0) {
-        bench_child_expect(control, BENCH_JOB, bench_now() + BENCH_STEP, &job, sizeof(job));
+        bench_child_expect(control, BENCH_JOB, bench_now() + BENCH_STEP_TIMEOUT, &job, sizeof(job));
         if (bench_uses_elements(&job))
             bench_run_receiver_gst(control, &job);
         else
             bench_run_receiver_core(control, &job);
     } else if (strcmp(role, "joiner") == 0) {
-        bench_run_joins(control);
+        bench_run_joiner(control);
     } else if (strcmp(role, "echo") == 0) {
         bench_run_echo(control);
     } else if (strcmp(role, "raw") == 0) {
@@ -48,7 +48,7 @@ static bool run_once(const struct bench_options *options, const struct bench_job
     return false;
 }
 
-/* By turns, so that both see the same weather. */
+/* Alternating, so that whatever else the machine does falls on both alike. */
 static int run_all(const struct bench_options *options)
 {
     struct bench_run *ours = g_new0(struct bench_run, options->runs);
@@ -76,10 +76,10 @@ int main(int argc, char **argv)
     int control, status;
     const char *role = bench_role(argc, argv, &control);
     if (role)
-        return play_role(role, control);
+        return run_role(role, control);
 
     struct bench_options *options = g_new0(struct bench_options, 1);
-    setlocale(LC_CTYPE, ""); /* numbers keep their points */
+    setlocale(LC_CTYPE, ""); /* not LC_NUMERIC: decimal points stay points */
     if (bench_options_parse(argc, argv, options, &status)) {
         bench_catch_signals();
         if (options->isolated)

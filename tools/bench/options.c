@@ -13,18 +13,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Long enough to mean something, whether a frame costs a microsecond or a millisecond. */
+/* Enough for stable figures, whether a frame takes a microsecond or a millisecond. */
 #define FRAMES_LENT 10000
 #define FRAMES_FOREIGN 1000
 #define FRAMES_PACED 300
 #define FRAMES_MAX 10000000
 #define RUNS_COMPARED 3
 
-/* By default, for each receiver of --join: time to connect, and frames to take. */
+/* The default run gives each receiver of --join this many frames, and at least 1/10 s to connect.
+ */
 #define JOIN_FRAMES_MIN 10
 #define JOINS_PER_SECOND 10
 
-#define ELEMENT_SLOTS_MIN 2 /* of the elements' property `slots` */
+#define ELEMENT_SLOTS_MIN 2 /* the least that the elements' property `slots` allows */
 #define NOT_GIVEN G_MININT
 
 static const char summary[] =
@@ -74,17 +75,17 @@ static const char description[] =
     "  gpudirect-bench --elements --compare 'shmsink socket-path={dir}/shm shm-size={bytes} |\n"
     "    shmsrc socket-path={dir}/shm is-live=true ! {caps}'";
 
-/* As GOption gives them. */
-struct given {
+/* As GOption parsed them. */
+struct arguments {
     gchar *from, *to, *route, *format, *fps, *slow_receiver, *source, *verify, *sink, *src,
         *compare;
     gint width, height, frames, warmup, receivers, slots, runs, timeout, join;
     gboolean json, elements, isolated, version;
 };
 
-static bool wrong(const char *format, ...) G_GNUC_PRINTF(1, 2);
+static bool usage_error(const char *format, ...) G_GNUC_PRINTF(1, 2);
 
-static bool wrong(const char *format, ...)
+static bool usage_error(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -97,35 +98,35 @@ static bool wrong(const char *format, ...)
 
 /* --- one option ------------------------------------------------------------------------------- */
 
-static bool take_text(char *field, size_t size, const char *option, const char *value)
+static bool parse_text(char *field, size_t size, const char *option, const char *value)
 {
     if (g_strlcpy(field, value ? value : "", size) < size)
         return true;
-    return wrong("%s \"%.40s…\" is too long", option, value);
+    return usage_error("%s \"%.40s…\" is too long", option, value);
 }
 
-static bool take_number(uint32_t *field, const char *option, gint value, gint min, gint max)
+static bool parse_number(uint32_t *field, const char *option, gint value, gint min, gint max)
 {
     if (value < min || value > max)
-        return wrong("%s %d: %d to %d are possible", option, value, min, max);
+        return usage_error("%s %d: %d to %d are possible", option, value, min, max);
     *field = (uint32_t)value;
     return true;
 }
 
-/* One of the words; their index. */
-static bool take_word(int *index, const char *option, const char *value, const char *const *words)
+/* *index: which of the words it is; the first where none was given. */
+static bool parse_word(int *index, const char *option, const char *value, const char *const *words)
 {
     for (*index = 0; words[*index]; (*index)++)
         if (!value || strcmp(words[*index], value) == 0)
             return true;
     char *all = g_strjoinv(", ", (char **)words);
-    wrong("%s \"%s\": one of %s is possible", option, value, all);
+    usage_error("%s \"%s\": one of %s is possible", option, value, all);
     g_free(all);
     return false;
 }
 
 /* "60", "59.94", "60000/1001". */
-static bool take_rate(struct bench_job *job, const char *value)
+static bool parse_rate(struct bench_job *job, const char *value)
 {
     char *end;
     job->fps_num = 0;
@@ -141,7 +142,7 @@ static bool take_rate(struct bench_job *job, const char *value)
     }
     if (end == value || *end || !isfinite(num) || !(den >= 1 && den <= 1e6) || !(num > 0) ||
         num / den > 1e5 || num / den < 0.1)
-        return wrong(
+        return usage_error(
             "--fps \"%s\": a number such as 60, 59.94 or 60000/1001 is needed, from 0.1 to 100000",
             value);
     bool whole = num == floor(num) && den == floor(den);
@@ -152,36 +153,39 @@ static bool take_rate(struct bench_job *job, const char *value)
 
 /* --- several together ------------------------------------------------------------------------- */
 
-static bool take_picture(struct bench_job *job, const struct given *given)
+static bool parse_picture(struct bench_job *job, const struct arguments *args)
 {
     struct gpud_layout layout;
     struct gpud_error error;
-    if (!take_text(job->format, sizeof(job->format), "--format", given->format) ||
-        !take_number(&job->width, "--width", given->width, 1, GPUD_DIMENSION_MAX) ||
-        !take_number(&job->height, "--height", given->height, 1, GPUD_DIMENSION_MAX))
+    if (!parse_text(job->format, sizeof(job->format), "--format", args->format) ||
+        !parse_number(&job->width, "--width", args->width, 1, GPUD_DIMENSION_MAX) ||
+        !parse_number(&job->height, "--height", args->height, 1, GPUD_DIMENSION_MAX))
         return false;
     enum gpud_status status =
         gpud_layout_init(&layout, job->format, job->width, job->height, 0, &error);
     if (status == GPUD_UNSUPPORTED)
-        return wrong(
+        return usage_error(
             "--format \"%s\": not known; UYVY, v210, NV12, P010_10LE, I420, BGRx, RGBA and "
             "others that GStreamer names are possible",
             job->format);
     if (status != GPUD_OK)
-        return wrong("--format %s --width %u --height %u: %s", job->format, job->width, job->height,
-                     error.reason);
+        return usage_error("--format %s --width %u --height %u: %s", job->format, job->width,
+                           job->height, error.reason);
     if (layout.size < BENCH_FRAME_MIN)
-        return wrong("--width %u --height %u: a frame of %u bytes is too small to be marked: give "
-                     "it %d at least",
-                     job->width, job->height, (unsigned)layout.size, BENCH_FRAME_MIN);
+        return usage_error(
+            "--width %u --height %u: a frame of %u bytes is too small to be marked: give "
+            "it %d at least",
+            job->width, job->height, (unsigned)layout.size, BENCH_FRAME_MIN);
     if (layout.size > UINT64_C(1) << 30)
-        return wrong("--width %u --height %u: a frame of %.1f GiB is too large to be measured: 1 "
-                     "GiB is the most",
-                     job->width, job->height, (double)layout.size / (UINT64_C(1) << 30));
+        return usage_error(
+            "--width %u --height %u: a frame of %.1f GiB is too large to be measured: 1 "
+            "GiB is the most",
+            job->width, job->height, (double)layout.size / (UINT64_C(1) << 30));
     if (bench_uses_rows(job) && !bench_rows_fit(&layout))
-        return wrong("--width %u --height %u: too small to be marked by a GPU: 4 lines of 16 bytes "
-                     "are needed",
-                     job->width, job->height);
+        return usage_error(
+            "--width %u --height %u: too small to be marked by a GPU: 4 lines of 16 bytes "
+            "are needed",
+            job->width, job->height);
     job->foreign_buffers = bench_ceiling_buffers(layout.size);
     g_snprintf(job->caps, sizeof(job->caps),
                "video/x-raw,format=%s,width=%u,height=%u,framerate=%u/%u", job->format, job->width,
@@ -189,21 +193,21 @@ static bool take_picture(struct bench_job *job, const struct given *given)
     return true;
 }
 
-static bool take_joins(struct bench_job *job, const struct given *given)
+static bool parse_joins(struct bench_job *job, const struct arguments *args)
 {
-    if (!take_number(&job->joins, "--join", given->join, 0, 10000))
+    if (!parse_number(&job->joins, "--join", args->join, 0, 10000))
         return false;
     if (job->joins && !job->fps_num)
-        return wrong("--join needs --fps: frames that follow a pace show what delays them");
-    if (job->joins && (given->elements || given->sink || given->src || given->compare))
-        return wrong("--join is for the core's own link: it does not go with elements");
+        return usage_error("--join needs --fps: frames that follow a pace show what delays them");
+    if (job->joins && (args->elements || args->sink || args->src || args->compare))
+        return usage_error("--join is for the core's own link: it does not go with elements");
     if (job->joins && job->receivers == GPUD_RECEIVERS_MAX)
-        return wrong("--receivers %u: with --join 1 to %d are possible", job->receivers,
-                     GPUD_RECEIVERS_MAX - 1);
+        return usage_error("--receivers %u: with --join 1 to %d are possible", job->receivers,
+                           GPUD_RECEIVERS_MAX - 1);
     return true;
 }
 
-/* Enough for the receivers that join, one after the other. */
+/* Long enough for all the receivers that join, one after the other. */
 static gint usual_paced(const struct bench_job *job)
 {
     double each = (double)job->fps_num / job->fps_den / JOINS_PER_SECOND;
@@ -211,19 +215,19 @@ static gint usual_paced(const struct bench_job *job)
     return (gint)CLAMP(all, FRAMES_PACED, FRAMES_MAX);
 }
 
-static bool take_frames(struct bench_job *job, const struct given *given)
+static bool parse_frames(struct bench_job *job, const struct arguments *args)
 {
     static const char *const sources[] = {"lent", "foreign", NULL};
     int source;
-    if (!take_word(&source, "--source", given->source, sources))
+    if (!parse_word(&source, "--source", args->source, sources))
         return false;
     job->foreign = source == 1;
     gint usual = job->fps_num ? usual_paced(job) : job->foreign ? FRAMES_FOREIGN : FRAMES_LENT;
-    return take_number(&job->frames, "--frames", given->frames != NOT_GIVEN ? given->frames : usual,
-                       2, FRAMES_MAX);
+    return parse_number(&job->frames, "--frames", args->frames != NOT_GIVEN ? args->frames : usual,
+                        2, FRAMES_MAX);
 }
 
-/* The caps, in CUDA memory where that is the device's. */
+/* The caps, with CUDA's memory feature for a CUDA device. */
 static char *with_memory(const char *caps, const char *device)
 {
     const char *fields = strchr(caps, ',');
@@ -232,7 +236,7 @@ static char *with_memory(const char *caps, const char *device)
     return g_strdup_printf("video/x-raw(memory:CUDAMemory)%s", fields);
 }
 
-static bool place_elements(struct bench_job *job, const char *sink, const char *src)
+static bool fill_in_elements(struct bench_job *job, const char *sink, const char *src)
 {
     struct gpud_layout layout;
     char bytes[32];
@@ -245,15 +249,15 @@ static bool place_elements(struct bench_job *job, const char *sink, const char *
         GString *text = g_string_new(texts[i]);
         g_strstrip(text->str);
         text->len = strlen(text->str);
-        /* A source ends in the memory of its receivers, a sink begins in the sender's. */
+        /* The sink takes the sender's memory, the source delivers the receivers'. */
         const char *device = i == 0 ? job->from : job->to;
         char *caps = with_memory(job->caps, device);
         g_string_replace(text, "{caps}", caps, 0);
         g_free(caps);
         g_string_replace(text, "{bytes}", bytes, 0);
-        bool fits = take_text(fields[i], sizeof(job->sink), names[i], text->str);
+        bool fits = parse_text(fields[i], sizeof(job->sink), names[i], text->str);
         if (fits && !fields[i][0])
-            fits = wrong("%s is empty", names[i]);
+            fits = usage_error("%s is empty", names[i]);
         g_string_free(text, TRUE);
         if (!fits)
             return false;
@@ -261,140 +265,140 @@ static bool place_elements(struct bench_job *job, const char *sink, const char *
     return true;
 }
 
-static bool take_elements(struct bench_options *options, const struct given *given)
+static bool parse_elements(struct bench_options *options, const struct arguments *args)
 {
     struct bench_job *ours = &options->ours;
     options->peer = *ours;
-    if (given->elements && (given->sink || given->src))
-        return wrong("--elements stands for --sink and --src: give the one or the others");
-    if (!given->sink != !given->src)
-        return wrong("--sink and --src belong together");
-    if (given->sink && !place_elements(ours, given->sink, given->src))
+    if (args->elements && (args->sink || args->src))
+        return usage_error("--elements stands for --sink and --src: give the one or the others");
+    if (!args->sink != !args->src)
+        return usage_error("--sink and --src belong together");
+    if (args->sink && !fill_in_elements(ours, args->sink, args->src))
         return false;
-    if (given->elements && ours->slots < ELEMENT_SLOTS_MIN)
-        return wrong("--slots %u: with --elements %d to %d are possible", ours->slots,
-                     ELEMENT_SLOTS_MIN, GPUD_SLOTS_MAX);
-    if (given->elements) {
+    if (args->elements && ours->slots < ELEMENT_SLOTS_MIN)
+        return usage_error("--slots %u: with --elements %d to %d are possible", ours->slots,
+                           ELEMENT_SLOTS_MIN, GPUD_SLOTS_MAX);
+    if (args->elements) {
         char *sink =
             g_strdup_printf("gpudirectsink address=unix:{dir}/link device=%s slots=%u sync=false",
                             ours->from, ours->slots);
         char *src = g_strdup_printf("gpudirectsrc address=unix:{dir}/link device={device} "
                                     "slots=%u%s",
                                     ours->slots, strstr(ours->to, "cuda") ? " ! {caps}" : "");
-        bool placed = place_elements(ours, sink, src);
+        bool filled = fill_in_elements(ours, sink, src);
         g_free(sink);
         g_free(src);
-        if (!placed)
+        if (!filled)
             return false;
     }
     if (bench_uses_elements(ours) && ours->route[0])
-        return wrong("--route is for the core's own link: elements choose by themselves");
-    options->compare = given->compare != NULL;
+        return usage_error("--route is for the core's own link: elements choose by themselves");
+    options->compare = args->compare != NULL;
     if (!options->compare)
         return true;
-    char **parts = g_strsplit(given->compare, "|", 2);
-    bool placed = parts[0] && parts[1] ? place_elements(&options->peer, parts[0], parts[1])
-                                       : wrong("--compare needs \"SINK | SOURCE\"");
+    char **parts = g_strsplit(args->compare, "|", 2);
+    bool filled = parts[0] && parts[1] ? fill_in_elements(&options->peer, parts[0], parts[1])
+                                       : usage_error("--compare needs \"SINK | SOURCE\"");
     g_strfreev(parts);
-    return placed;
+    return filled;
 }
 
-static bool interpret(struct bench_options *options, const struct given *given)
+static bool parse_all(struct bench_options *options, const struct arguments *args)
 {
     static const char *const policies[] = {"block", "drop-newest", "drop-oldest", NULL};
     static const char *const verifies[] = {"marks", "full", NULL};
     struct bench_job *job = &options->ours;
-    gint usual = given->compare ? RUNS_COMPARED : 1;
+    gint usual = args->compare ? RUNS_COMPARED : 1;
     int policy, verify;
     uint32_t seconds = 0;
-    if (!take_text(job->from, sizeof(job->from), "--from", given->from ? given->from : "host") ||
-        !take_text(job->to, sizeof(job->to), "--to", given->to ? given->to : "host") ||
-        !take_text(job->route, sizeof(job->route), "--route", given->route) ||
-        !take_rate(job, given->fps) || !take_picture(job, given) ||
-        !take_number(&job->warmup, "--warmup", given->warmup, 0, 1000000) ||
-        !take_number(&job->receivers, "--receivers", given->receivers, 1, GPUD_RECEIVERS_MAX) ||
-        !take_joins(job, given) || !take_frames(job, given) ||
-        !take_number(&job->slots, "--slots", given->slots, 1, GPUD_SLOTS_MAX) ||
-        !take_number(&options->runs, "--runs", given->runs != NOT_GIVEN ? given->runs : usual, 1,
-                     1000) ||
-        !take_number(&seconds, "--timeout", given->timeout, 1, 86400) ||
-        !take_word(&policy, "--slow-receiver", given->slow_receiver, policies) ||
-        !take_word(&verify, "--verify", given->verify, verifies))
+    if (!parse_text(job->from, sizeof(job->from), "--from", args->from ? args->from : "host") ||
+        !parse_text(job->to, sizeof(job->to), "--to", args->to ? args->to : "host") ||
+        !parse_text(job->route, sizeof(job->route), "--route", args->route) ||
+        !parse_rate(job, args->fps) || !parse_picture(job, args) ||
+        !parse_number(&job->warmup, "--warmup", args->warmup, 0, 1000000) ||
+        !parse_number(&job->receivers, "--receivers", args->receivers, 1, GPUD_RECEIVERS_MAX) ||
+        !parse_joins(job, args) || !parse_frames(job, args) ||
+        !parse_number(&job->slots, "--slots", args->slots, 1, GPUD_SLOTS_MAX) ||
+        !parse_number(&options->runs, "--runs", args->runs != NOT_GIVEN ? args->runs : usual, 1,
+                      1000) ||
+        !parse_number(&seconds, "--timeout", args->timeout, 1, 86400) ||
+        !parse_word(&policy, "--slow-receiver", args->slow_receiver, policies) ||
+        !parse_word(&verify, "--verify", args->verify, verifies))
         return false;
     job->slow_receiver = (enum gpud_slow_receiver)(GPUD_SLOW_BLOCK + policy);
     job->full = verify == 1;
-    options->json = given->json;
-    options->isolated = given->isolated;
+    options->json = args->json;
+    options->isolated = args->isolated;
     options->timeout = seconds * GPUD_SEC;
     if (job->fps_num)
         options->timeout += bench_paced_time(job, (double)job->warmup + job->frames);
-    return take_elements(options, given);
+    return parse_elements(options, args);
 }
 
 /* --- all -------------------------------------------------------------------------------------- */
 
-static void free_given(struct given *given)
+static void free_arguments(struct arguments *args)
 {
-    gchar *texts[] = {given->from,          given->to,     given->route,  given->format, given->fps,
-                      given->slow_receiver, given->source, given->verify, given->sink,   given->src,
-                      given->compare};
+    gchar *texts[] = {args->from,          args->to,     args->route,  args->format, args->fps,
+                      args->slow_receiver, args->source, args->verify, args->sink,   args->src,
+                      args->compare};
     for (size_t i = 0; i < G_N_ELEMENTS(texts); i++)
         g_free(texts[i]);
 }
 
 bool bench_options_parse(int argc, char **argv, struct bench_options *options, int *status)
 {
-    struct given given = {.width = 3840,
-                          .height = 2160,
-                          .frames = NOT_GIVEN,
-                          .warmup = 32,
-                          .receivers = 1,
-                          .slots = 4,
-                          .runs = NOT_GIVEN,
-                          .timeout = 60};
-    given.format = g_strdup("UYVY");
+    struct arguments args = {.width = 3840,
+                             .height = 2160,
+                             .frames = NOT_GIVEN,
+                             .warmup = 32,
+                             .receivers = 1,
+                             .slots = 4,
+                             .runs = NOT_GIVEN,
+                             .timeout = 60};
+    args.format = g_strdup("UYVY");
     const GOptionEntry entries[] = {
-        {"from", 0, 0, G_OPTION_ARG_STRING, &given.from, "The sender's device (host)", "DEVICE"},
-        {"to", 0, 0, G_OPTION_ARG_STRING, &given.to,
+        {"from", 0, 0, G_OPTION_ARG_STRING, &args.from, "The sender's device (host)", "DEVICE"},
+        {"to", 0, 0, G_OPTION_ARG_STRING, &args.to,
          "The receivers' device, or a list that they go round (host)", "DEVICE[,…]"},
-        {"route", 0, 0, G_OPTION_ARG_STRING, &given.route,
+        {"route", 0, 0, G_OPTION_ARG_STRING, &args.route,
          "map, peer, directgma or staged (the best)", "ROUTE"},
-        {"width", 0, 0, G_OPTION_ARG_INT, &given.width, "Of the picture (3840)", "PIXELS"},
-        {"height", 0, 0, G_OPTION_ARG_INT, &given.height, "Of the picture (2160)", "PIXELS"},
-        {"format", 0, 0, G_OPTION_ARG_STRING, &given.format, "As GStreamer names it (UYVY)",
+        {"width", 0, 0, G_OPTION_ARG_INT, &args.width, "Of the picture (3840)", "PIXELS"},
+        {"height", 0, 0, G_OPTION_ARG_INT, &args.height, "Of the picture (2160)", "PIXELS"},
+        {"format", 0, 0, G_OPTION_ARG_STRING, &args.format, "As GStreamer names it (UYVY)",
          "FORMAT"},
-        {"frames", 0, 0, G_OPTION_ARG_INT, &given.frames,
+        {"frames", 0, 0, G_OPTION_ARG_INT, &args.frames,
          "To be measured (lent 10000, foreign 1000, with --fps 300, with --join as needed)", "N"},
-        {"warmup", 0, 0, G_OPTION_ARG_INT, &given.warmup, "Frames before these (32)", "N"},
-        {"fps", 0, 0, G_OPTION_ARG_STRING, &given.fps, "The pace (as fast as it goes)", "RATE"},
-        {"receivers", 0, 0, G_OPTION_ARG_INT, &given.receivers, "How many processes receive (1)",
+        {"warmup", 0, 0, G_OPTION_ARG_INT, &args.warmup, "Frames before these (32)", "N"},
+        {"fps", 0, 0, G_OPTION_ARG_STRING, &args.fps, "The pace (as fast as it goes)", "RATE"},
+        {"receivers", 0, 0, G_OPTION_ARG_INT, &args.receivers, "How many processes receive (1)",
          "N"},
-        {"join", 0, 0, G_OPTION_ARG_INT, &given.join,
+        {"join", 0, 0, G_OPTION_ARG_INT, &args.join,
          "While it is measured, N more receivers connect one after the other, take a few frames "
          "and leave (0)",
          "N"},
-        {"slots", 0, 0, G_OPTION_ARG_INT, &given.slots, "Frames in flight per receiver (4)", "N"},
-        {"slow-receiver", 0, 0, G_OPTION_ARG_STRING, &given.slow_receiver,
+        {"slots", 0, 0, G_OPTION_ARG_INT, &args.slots, "Frames in flight per receiver (4)", "N"},
+        {"slow-receiver", 0, 0, G_OPTION_ARG_STRING, &args.slow_receiver,
          "block, drop-newest or drop-oldest (block)", "POLICY"},
-        {"source", 0, 0, G_OPTION_ARG_STRING, &given.source,
+        {"source", 0, 0, G_OPTION_ARG_STRING, &args.source,
          "lent: frames are written where they are sent from; foreign: in plain memory (lent)",
          "KIND"},
-        {"verify", 0, 0, G_OPTION_ARG_STRING, &given.verify, "marks, or full: every byte (marks)",
+        {"verify", 0, 0, G_OPTION_ARG_STRING, &args.verify, "marks, or full: every byte (marks)",
          "KIND"},
-        {"elements", 0, 0, G_OPTION_ARG_NONE, &given.elements,
+        {"elements", 0, 0, G_OPTION_ARG_NONE, &args.elements,
          "Through gpudirectsink and gpudirectsrc", NULL},
-        {"sink", 0, 0, G_OPTION_ARG_STRING, &given.sink, "Through this GStreamer sink", "ELEMENTS"},
-        {"src", 0, 0, G_OPTION_ARG_STRING, &given.src, "Through this GStreamer source", "ELEMENTS"},
-        {"compare", 0, 0, G_OPTION_ARG_STRING, &given.compare, "By turns with these elements",
+        {"sink", 0, 0, G_OPTION_ARG_STRING, &args.sink, "Through this GStreamer sink", "ELEMENTS"},
+        {"src", 0, 0, G_OPTION_ARG_STRING, &args.src, "Through this GStreamer source", "ELEMENTS"},
+        {"compare", 0, 0, G_OPTION_ARG_STRING, &args.compare, "By turns with these elements",
          "SINK|SOURCE"},
-        {"runs", 0, 0, G_OPTION_ARG_INT, &given.runs,
+        {"runs", 0, 0, G_OPTION_ARG_INT, &args.runs,
          "How often; then medians are given (1; compared 3)", "N"},
-        {"timeout", 0, 0, G_OPTION_ARG_INT, &given.timeout, "For one run, beside its pace (60)",
+        {"timeout", 0, 0, G_OPTION_ARG_INT, &args.timeout, "For one run, beside its pace (60)",
          "SECONDS"},
-        {"pid-namespaces", 0, 0, G_OPTION_ARG_NONE, &given.isolated,
+        {"pid-namespaces", 0, 0, G_OPTION_ARG_NONE, &args.isolated,
          "Each process in a PID namespace of its own, as in containers (needs root)", NULL},
-        {"json", 0, 0, G_OPTION_ARG_NONE, &given.json, "Print JSON, for programs", NULL},
-        {"version", 0, 0, G_OPTION_ARG_NONE, &given.version, "Print the version and exit", NULL},
+        {"json", 0, 0, G_OPTION_ARG_NONE, &args.json, "Print JSON, for programs", NULL},
+        {"version", 0, 0, G_OPTION_ARG_NONE, &args.version, "Print the version and exit", NULL},
         {NULL},
     };
     GOptionContext *context =
@@ -406,16 +410,16 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
     bool good = g_option_context_parse(context, &argc, &argv, &error);
     g_option_context_free(context);
     if (!good)
-        wrong("%s", error->message);
+        usage_error("%s", error->message);
     g_clear_error(&error);
     if (good && argc > 1)
-        good = wrong("\"%s\": there are no arguments, only options", argv[1]);
-    if (good && given.version)
+        good = usage_error("\"%s\": there are no arguments, only options", argv[1]);
+    if (good && args.version)
         printf("gpudirect-bench %s\n", gpud_version_string());
     else if (good)
-        good = interpret(options, &given);
+        good = parse_all(options, &args);
     *status = good ? EXIT_SUCCESS : BENCH_EXIT_USAGE;
-    good = good && !given.version;
-    free_given(&given);
+    good = good && !args.version;
+    free_arguments(&args);
     return good;
 }

@@ -17,7 +17,7 @@ struct bench_options {
     int64_t timeout; /* of one run */
 };
 
-/* false: there is nothing to run, *status is this process's exit status; a reason was printed. */
+/* false: nothing to run; *status is the exit status, and the reason was printed. */
 bool bench_options_parse(int argc, char **argv, struct bench_options *options, int *status);
 
 #endif

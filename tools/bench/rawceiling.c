@@ -1,12 +1,12 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What the CUDA driver reaches when nothing stands between it and the clock: copies back to back,
- * words from stream to stream. In a process of its own, which ends with whatever fails. */
+/* What the CUDA driver achieves without gpudirect: copies back to back, and words passed from
+ * stream to stream. In a process of its own, which any failure ends. */
 #include "bench/rawcuda.h"
 #include "ceiling.h"
 #include "control.h"
-#include "outlet.h"
+#include "roles.h"
 #include "stats.h"
 
 #include <math.h>
@@ -15,17 +15,17 @@
 #define ROUNDS 5
 #define ROUND (20 * GPUD_MSEC)
 #define COPIES_MAX 512
-#define POOL (UINT64_C(512) << 20) /* much more than the GPU's caches */
+#define POOL (UINT64_C(512) << 20) /* much more than a GPU's caches */
 #define MARKS 256
 #define HANDOFFS 200
 
-struct side {
+struct gpu {
     unsigned ordinal;
     raw_context context;
 };
 
-struct lane {
-    struct side *from; /* whose stream it is */
+struct transfer {
+    struct gpu *from; /* the stream's */
     raw_stream stream;
     raw_address source, target;
 };
@@ -34,9 +34,9 @@ struct raw {
     const struct raw_cuda *cu;
     int control;
     uint64_t size;    /* of a frame */
-    uint32_t buffers; /* of that size in a source, and in a target */
-    struct side side[GPUD_RECEIVERS_MAX + 1];
-    unsigned sides;
+    uint32_t buffers; /* frames in a source, and in a target */
+    struct gpu gpu[GPUD_RECEIVERS_MAX + 1];
+    unsigned gpus;
 };
 
 static void check(struct raw *raw, const char *what, int result)
@@ -48,9 +48,9 @@ static void check(struct raw *raw, const char *what, int result)
     bench_child_fail(raw->control, GPUD_IO, "measuring what the CUDA driver reaches: %s", reason);
 }
 
-static void enter(struct raw *raw, const struct side *side)
+static void enter(struct raw *raw, const struct gpu *gpu)
 {
-    check(raw, "cuCtxPushCurrent", raw->cu->context_push(side->context));
+    check(raw, "cuCtxPushCurrent", raw->cu->context_push(gpu->context));
 }
 
 static void leave(struct raw *raw)
@@ -61,21 +61,21 @@ static void leave(struct raw *raw)
 static void finish(struct raw *raw, raw_stream stream)
 {
     int result;
-    if (raw_cuda_finish(raw->cu, stream, bench_now() + BENCH_STEP, &result))
+    if (raw_cuda_finish(raw->cu, stream, bench_now() + BENCH_STEP_TIMEOUT, &result))
         return;
     if (result == RAW_NOT_READY)
         bench_child_fail(raw->control, GPUD_TIMEOUT, "the GPU did not finish a copy in time");
     check(raw, "cuStreamQuery", result);
 }
 
-/* A device that takes part, once. */
-static struct side *side_of(struct raw *raw, unsigned ordinal)
+/* A device that takes part; opened when first asked for. */
+static struct gpu *gpu_of(struct raw *raw, unsigned ordinal)
 {
     char reason[GPUD_REASON_MAX];
-    for (unsigned i = 0; i < raw->sides; i++)
-        if (raw->side[i].ordinal == ordinal)
-            return &raw->side[i];
-    struct side *made = &raw->side[raw->sides++];
+    for (unsigned i = 0; i < raw->gpus; i++)
+        if (raw->gpu[i].ordinal == ordinal)
+            return &raw->gpu[i];
+    struct gpu *made = &raw->gpu[raw->gpus++];
     made->ordinal = ordinal;
     if (!raw_cuda_enter(raw->cu, ordinal, &made->context, reason, sizeof(reason)))
         bench_child_fail(raw->control, GPUD_NO_DEVICE,
@@ -84,9 +84,8 @@ static struct side *side_of(struct raw *raw, unsigned ordinal)
     return made;
 }
 
-/* Peer access is a help, not a condition: without it the driver copies through the host, and that
- * is the ceiling then. */
-static void open_peer(struct raw *raw, struct side *from, struct side *to)
+/* Without peer access the driver copies through the host, and that is the ceiling then. */
+static void open_peer(struct raw *raw, struct gpu *from, struct gpu *to)
 {
     int can = 0, a, b;
     if (from == to || raw->cu->device_get(&a, (int)from->ordinal) != 0 ||
@@ -102,10 +101,10 @@ static void open_peer(struct raw *raw, struct side *from, struct side *to)
 
 /* --- copies ----------------------------------------------------------------------------------- */
 
-static raw_address device_pool(struct raw *raw, const struct side *side)
+static raw_address device_pool(struct raw *raw, const struct gpu *gpu)
 {
     raw_address address;
-    enter(raw, side);
+    enter(raw, gpu);
     check(raw, "cuMemAlloc", raw->cu->alloc(&address, raw->size * raw->buffers));
     check(raw, "cuMemsetD8Async", raw->cu->fill(address, 1, raw->size * raw->buffers, NULL));
     finish(raw, NULL);
@@ -113,11 +112,11 @@ static raw_address device_pool(struct raw *raw, const struct side *side)
     return address;
 }
 
-static raw_address host_pool(struct raw *raw, const struct side *side)
+static raw_address host_pool(struct raw *raw, const struct gpu *gpu)
 {
     void *host;
     raw_address address;
-    enter(raw, side);
+    enter(raw, gpu);
     check(
         raw, "cuMemHostAlloc",
         raw->cu->host_alloc(&host, raw->size * raw->buffers, RAW_HOST_PORTABLE | RAW_HOST_MAPPED));
@@ -127,103 +126,104 @@ static raw_address host_pool(struct raw *raw, const struct side *side)
     return address;
 }
 
-static void free_device(struct raw *raw, const struct side *side, raw_address address)
+static void free_device(struct raw *raw, const struct gpu *gpu, raw_address address)
 {
-    enter(raw, side);
+    enter(raw, gpu);
     check(raw, "cuMemFree", raw->cu->free(address));
     leave(raw);
 }
 
-static raw_stream make_stream(struct raw *raw, const struct side *side)
+static raw_stream make_stream(struct raw *raw, const struct gpu *gpu)
 {
     raw_stream stream;
-    enter(raw, side);
+    enter(raw, gpu);
     check(raw, "cuStreamCreate", raw->cu->stream_create(&stream, RAW_STREAM_NON_BLOCKING));
     leave(raw);
     return stream;
 }
 
-/* Seconds that `copies` on each lane take, all lanes at once. */
-static double time_copies(struct raw *raw, const struct lane *lanes, unsigned count,
+/* Seconds that all transfers take together, at once, with so many copies each. */
+static double time_copies(struct raw *raw, const struct transfer *transfers, unsigned count,
                           uint32_t copies)
 {
     int64_t start = bench_now();
     for (uint32_t i = 0; i < copies; i++) {
         uint64_t offset = i % raw->buffers * raw->size;
-        for (unsigned lane = 0; lane < count; lane++) {
-            const struct lane *at = &lanes[lane];
+        for (unsigned transfer = 0; transfer < count; transfer++) {
+            const struct transfer *at = &transfers[transfer];
             enter(raw, at->from);
             check(raw, "cuMemcpyAsync",
                   raw->cu->copy(at->target + offset, at->source + offset, raw->size, at->stream));
             leave(raw);
         }
     }
-    for (unsigned lane = 0; lane < count; lane++) {
-        enter(raw, lanes[lane].from);
-        finish(raw, lanes[lane].stream);
+    for (unsigned transfer = 0; transfer < count; transfer++) {
+        enter(raw, transfers[transfer].from);
+        finish(raw, transfers[transfer].stream);
         leave(raw);
     }
     return (double)(bench_now() - start) / 1e9;
 }
 
-/* Copies a second on each lane. */
-static double copy_rate(struct raw *raw, const struct lane *lanes, unsigned count)
+/* Copies per second of each transfer. */
+static double copy_rate(struct raw *raw, const struct transfer *transfers, unsigned count)
 {
     double rates[ROUNDS];
-    time_copies(raw, lanes, count, 2); /* mappings are made, clocks rise */
-    double each = time_copies(raw, lanes, count, 4) / 4;
+    time_copies(raw, transfers, count, 2); /* makes mappings, raises clocks */
+    double each = time_copies(raw, transfers, count, 4) / 4;
     uint32_t copies = (uint32_t)CLAMP(ROUND / 1e9 / each, 4, COPIES_MAX);
     for (int i = 0; i < ROUNDS; i++)
-        rates[i] = copies / time_copies(raw, lanes, count, copies);
+        rates[i] = copies / time_copies(raw, transfers, count, copies);
     return bench_median(rates, ROUNDS);
 }
 
-static double one_lane(struct raw *raw, struct side *side, raw_address source, raw_address target)
+static double rate_of_one(struct raw *raw, struct gpu *gpu, raw_address source, raw_address target)
 {
-    struct lane lane = {side, make_stream(raw, side), source, target};
-    double rate = copy_rate(raw, &lane, 1);
-    enter(raw, side);
-    check(raw, "cuStreamDestroy", raw->cu->stream_destroy(lane.stream));
+    struct transfer transfer = {gpu, make_stream(raw, gpu), source, target};
+    double rate = copy_rate(raw, &transfer, 1);
+    enter(raw, gpu);
+    check(raw, "cuStreamDestroy", raw->cu->stream_destroy(transfer.stream));
     leave(raw);
     return rate;
 }
 
-static double copies_within(struct raw *raw, struct side *side)
+static double copies_within(struct raw *raw, struct gpu *gpu)
 {
-    raw_address source = device_pool(raw, side), target = device_pool(raw, side);
-    double rate = one_lane(raw, side, source, target);
-    free_device(raw, side, source);
-    free_device(raw, side, target);
+    raw_address source = device_pool(raw, gpu), target = device_pool(raw, gpu);
+    double rate = rate_of_one(raw, gpu, source, target);
+    free_device(raw, gpu, source);
+    free_device(raw, gpu, target);
     return rate;
 }
 
-/* Pinned memory; goes with the process. */
-static void copies_across_pcie(struct raw *raw, struct side *side, struct bench_raw *found)
+/* The pinned memory is freed by the end of the process. */
+static void copies_across_pcie(struct raw *raw, struct gpu *gpu, struct bench_raw *found)
 {
-    raw_address device = device_pool(raw, side), host = host_pool(raw, side);
-    found->download = one_lane(raw, side, device, host);
-    found->upload = one_lane(raw, side, host, device);
-    free_device(raw, side, device);
+    raw_address device = device_pool(raw, gpu), host = host_pool(raw, gpu);
+    found->download = rate_of_one(raw, gpu, device, host);
+    found->upload = rate_of_one(raw, gpu, host, device);
+    free_device(raw, gpu, device);
 }
 
-static void copies_to_peers(struct raw *raw, struct side *from, struct side *const *to,
+static void copies_to_peers(struct raw *raw, struct gpu *from, struct gpu *const *to,
                             unsigned count, struct bench_raw *found)
 {
-    struct lane lanes[GPUD_RECEIVERS_MAX];
+    struct transfer transfers[GPUD_RECEIVERS_MAX];
     raw_address source = device_pool(raw, from);
     for (unsigned i = 0; i < count; i++) {
         open_peer(raw, from, to[i]);
-        lanes[i] = (struct lane){from, make_stream(raw, from), source, device_pool(raw, to[i])};
+        transfers[i] =
+            (struct transfer){from, make_stream(raw, from), source, device_pool(raw, to[i])};
     }
     if (to[0] != from)
-        found->peer = copy_rate(raw, lanes, 1);
+        found->peer = copy_rate(raw, transfers, 1);
     if (count > 1)
-        found->fan_out = copy_rate(raw, lanes, count);
+        found->fan_out = copy_rate(raw, transfers, count);
     for (unsigned i = 0; i < count; i++) {
         enter(raw, from);
-        check(raw, "cuStreamDestroy", raw->cu->stream_destroy(lanes[i].stream));
+        check(raw, "cuStreamDestroy", raw->cu->stream_destroy(transfers[i].stream));
         leave(raw);
-        free_device(raw, to[i], lanes[i].target);
+        free_device(raw, to[i], transfers[i].target);
     }
     free_device(raw, from, source);
 }
@@ -231,15 +231,15 @@ static void copies_to_peers(struct raw *raw, struct side *from, struct side *con
 /* --- words ------------------------------------------------------------------------------------ */
 
 struct words {
-    volatile uint32_t *there, *back, *gate; /* as the CPU sees them: in cache lines of their own */
+    volatile uint32_t *there, *back, *gate; /* for the CPU; each in a cache line of its own */
     raw_address there_address, back_address, gate_address;
 };
 
-static struct words make_words(struct raw *raw, const struct side *side)
+static struct words make_words(struct raw *raw, const struct gpu *gpu)
 {
     void *page;
     raw_address address;
-    enter(raw, side);
+    enter(raw, gpu);
     check(raw, "cuMemHostAlloc",
           raw->cu->host_alloc(&page, 4096, RAW_HOST_PORTABLE | RAW_HOST_MAPPED));
     memset(page, 0, 4096);
@@ -251,17 +251,17 @@ static struct words make_words(struct raw *raw, const struct side *side)
 
 static void await_word(struct raw *raw, const volatile uint32_t *word, uint32_t value)
 {
-    int64_t deadline = bench_now() + BENCH_STEP;
+    int64_t deadline = bench_now() + BENCH_STEP_TIMEOUT;
     while (*word != value)
         if (bench_now() > deadline)
             bench_child_fail(raw->control, GPUD_TIMEOUT,
                              "a word that a stream writes did not change in time");
 }
 
-static void enqueue_answers(struct raw *raw, const struct side *side, raw_stream stream,
+static void enqueue_answers(struct raw *raw, const struct gpu *gpu, raw_stream stream,
                             const struct words *words, uint32_t first, uint32_t count)
 {
-    enter(raw, side);
+    enter(raw, gpu);
     for (uint32_t i = first; i < first + count; i++) {
         check(raw, "cuStreamWaitValue32", raw->cu->wait_value(stream, words->there_address, i, 0));
         check(raw, "cuStreamWriteValue32", raw->cu->write_value(stream, words->back_address, i, 0));
@@ -269,8 +269,9 @@ static void enqueue_answers(struct raw *raw, const struct side *side, raw_stream
     leave(raw);
 }
 
-/* Two streams play ping-pong; the CPU opens the gate and looks at the end. */
-static double half_round_trip(struct raw *raw, struct side *a, struct side *b)
+/* Two streams answer each other. All is enqueued before the CPU writes the gate word, so that only
+ * the GPUs are measured. */
+static double half_round_trip(struct raw *raw, struct gpu *a, struct gpu *b)
 {
     struct words words = make_words(raw, a);
     raw_stream ping = make_stream(raw, a), pong = make_stream(raw, b);
@@ -288,9 +289,9 @@ static double half_round_trip(struct raw *raw, struct side *a, struct side *b)
     return (double)(bench_now() - start) / 1e3 / (2 * MARKS);
 }
 
-/* One at a time, the pauses left out: the CPU asks for the mark, one GPU writes it, the other waits
- * for it and tells the CPU. */
-static double handoff(struct raw *raw, struct side *a, struct side *b)
+/* One at a time: the CPU asks the first GPU to write a word, the second GPU waits for that and
+ * writes one for the CPU. The pauses in between are not measured. */
+static double handoff(struct raw *raw, struct gpu *a, struct gpu *b)
 {
     struct words words = make_words(raw, a);
     raw_stream ping = make_stream(raw, a), pong = make_stream(raw, b);
@@ -312,17 +313,17 @@ static double handoff(struct raw *raw, struct side *a, struct side *b)
 
 static void measure(struct raw *raw, const struct bench_job *job, struct bench_raw *found)
 {
-    struct side *to[GPUD_RECEIVERS_MAX] = {NULL};
+    struct gpu *to[GPUD_RECEIVERS_MAX] = {NULL};
     unsigned targets = 0;
     int from = raw_cuda_ordinal(job->from);
     for (uint32_t i = 1; i <= job->receivers; i++) {
         char device[32];
         int ordinal = raw_cuda_ordinal(bench_device_of(job, i, device, sizeof(device)));
         if (ordinal >= 0)
-            to[targets++] = side_of(raw, (unsigned)ordinal);
+            to[targets++] = gpu_of(raw, (unsigned)ordinal);
     }
-    struct side *own = from >= 0 ? side_of(raw, (unsigned)from) : to[0];
-    struct side *other = targets ? to[0] : own;
+    struct gpu *own = from >= 0 ? gpu_of(raw, (unsigned)from) : to[0];
+    struct gpu *other = targets ? to[0] : own;
     if (!own)
         return;
     found->marker = half_round_trip(raw, own, other);
@@ -343,7 +344,7 @@ void bench_run_raw(int control)
     struct gpud_error error;
     struct bench_result result = {0};
     char reason[GPUD_REASON_MAX];
-    bench_child_expect(control, BENCH_JOB, bench_now() + BENCH_STEP, &job, sizeof(job));
+    bench_child_expect(control, BENCH_JOB, bench_now() + BENCH_STEP_TIMEOUT, &job, sizeof(job));
     raw.control = control;
     if (gpud_layout_init(&layout, job.format, job.width, job.height, 0, &error) != GPUD_OK)
         bench_child_fail(control, error.status, "%s", error.reason);

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The CUDA driver itself, declared by ourselves and opened at run time, beside the library under
- * test and knowing nothing of it: for the ceilings that it is compared with, and for what an
+/* The CUDA driver itself, with our own declarations, opened at run time and independent of the
+ * library under test: for the ceilings that it is compared with, and for the work that an
  * application puts on its own streams. */
 #ifndef GPUD_TOOLS_BENCH_RAWCUDA_H
 #define GPUD_TOOLS_BENCH_RAWCUDA_H
@@ -84,19 +84,19 @@ struct raw_cuda {
 };
 #undef RAW_CUDA_MEMBER
 
-/* The driver, initialised; NULL: there is none, with the reason. From one thread at first. */
+/* The driver, initialised; NULL with the reason. The first call must not race with another. */
 const struct raw_cuda *raw_cuda_open(char *reason, size_t size);
 
-/* A call as a sentence: "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY". */
+/* A failed call as text: "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (2)". */
 void raw_cuda_say(char *reason, size_t size, const char *what, int result);
 
-/* The primary context of a device, made current until raw_cuda_leave(). */
+/* Retains a device's primary context and makes it current, until raw_cuda_leave(). */
 bool raw_cuda_enter(const struct raw_cuda *cu, unsigned ordinal, raw_context *context, char *reason,
                     size_t size);
 void raw_cuda_leave(const struct raw_cuda *cu);
 
-/* Until the stream has done everything. Looks without sleeping for the first millisecond. false:
- * the deadline (monotonic ns) passed, or the stream failed: then *result is not RAW_NOT_READY. */
+/* Waits until the stream is idle, polling without sleep for the first millisecond. false: the
+ * deadline (monotonic ns) passed; where the stream failed, *result is not RAW_NOT_READY. */
 bool raw_cuda_finish(const struct raw_cuda *cu, raw_stream stream, int64_t deadline, int *result);
 
 /* "cuda:3" → 3; -1: not a CUDA device. */

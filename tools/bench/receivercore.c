@@ -1,28 +1,29 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Receivers by the core's API: one that takes all frames, and those of --join, which come and go.
+/* Receivers by the core's API: one that takes all frames, and those of --join, which connect, take
+ * a few frames and leave.
  */
 #include "control.h"
+#include "counters.h"
 #include "cudamarks.h"
-#include "outlet.h"
-#include "tally.h"
+#include "roles.h"
 
 #include <string.h>
 
-#define JOIN_FRAMES 5 /* that each receiver of --join takes */
+#define JOIN_FRAMES 5 /* taken by each receiver of --join */
 
 struct receiver {
     const struct bench_job *job;
     int control;
     struct gpud_receiver *receiver;
-    struct bench_tally tally;
-    struct bench_result before; /* the counters, before the measured section */
-    bool on_host;               /* both ends: then a frame is readable when it is acquired */
-    struct gpud_device *device; /* a GPU that reads the frames; NULL: the CPU does */
+    struct bench_counters counters;
+    struct bench_result before; /* counters before the measured section */
+    bool on_host; /* both ends are the host: a frame is readable once it is acquired */
+    struct gpud_device *device; /* the GPU that reads the frames; NULL: the CPU does */
     const struct raw_cuda *cu;
     raw_stream stream;
-    struct bench_log *log;
+    struct bench_mark_reader *reader;
     bool joins; /* one of --join */
 };
 
@@ -52,25 +53,25 @@ static void on_start(void *user)
     count(self, &self->before);
 }
 
-static void take(struct receiver *self, struct gpud_frame *frame)
+static void check_on_cpu(struct receiver *self, struct gpud_frame *frame)
 {
     struct gpud_error error;
     struct gpud_frame_info info;
     void *data;
     int64_t now = bench_now();
     gpud_frame_get_info(frame, &info);
-    enum gpud_status status = gpud_frame_map(frame, GPUD_READ, BENCH_STEP, &data, &error);
+    enum gpud_status status = gpud_frame_map(frame, GPUD_READ, BENCH_STEP_TIMEOUT, &data, &error);
     if (status != GPUD_OK)
         bench_child_fail(self->control, status, "%s", error.reason);
     if (!self->on_host)
         now = bench_now();
-    bench_tally_frame(&self->tally, data, info.layout.size, now, (int64_t)info.submit_time,
-                      info.dropped);
+    bench_counters_check(&self->counters, data, info.layout.size, now, (int64_t)info.submit_time,
+                         info.dropped);
     gpud_frame_unmap(frame);
     gpud_frame_release(&frame);
 }
 
-/* --- on a GPU: the CPU enqueues, and looks at nothing ----------------------------------------- */
+/* --- on a GPU: the CPU only enqueues ----------------------------------------- */
 
 static void check_cuda(struct receiver *self, const char *what, int result)
 {
@@ -95,20 +96,21 @@ static void open_stream(struct receiver *self, struct gpud_context *context, con
                self->cu->context_push(gpud_device_get_native(self->device)));
     check_cuda(self, "cuStreamCreate",
                self->cu->stream_create(&self->stream, RAW_STREAM_NON_BLOCKING));
-    self->log = bench_log_create(self->job, self->control, &self->tally, !self->joins);
+    self->reader =
+        bench_mark_reader_create(self->job, self->control, &self->counters, !self->joins);
 }
 
 static void close_stream(struct receiver *self)
 {
     if (!self->cu)
         return;
-    bench_log_destroy(self->log);
+    bench_mark_reader_destroy(self->reader);
     self->cu->stream_destroy(self->stream);
     raw_cuda_leave(self->cu);
     gpud_device_close(&self->device);
 }
 
-static void take_on_gpu(struct receiver *self, struct gpud_frame *frame)
+static void check_on_gpu(struct receiver *self, struct gpud_frame *frame)
 {
     int64_t now = bench_now();
     uint64_t offset;
@@ -119,9 +121,9 @@ static void take_on_gpu(struct receiver *self, struct gpud_frame *frame)
     if (status != GPUD_OK)
         bench_child_fail(self->control, status, "%s", error.reason);
     struct gpud_memory *memory = gpud_frame_get_memory(frame, &offset);
-    bench_log_frame(self->log, self->stream,
-                    (raw_address)(uintptr_t)gpud_memory_get_native(memory) + offset, &info.layout,
-                    now, (int64_t)info.submit_time, info.dropped);
+    bench_mark_reader_add(self->reader, self->stream,
+                          (raw_address)(uintptr_t)gpud_memory_get_native(memory) + offset,
+                          &info.layout, now, (int64_t)info.submit_time, info.dropped);
     status = gpud_frame_post(frame, self->stream, &error);
     if (status != GPUD_OK)
         bench_child_fail(self->control, status, "%s", error.reason);
@@ -151,9 +153,9 @@ static void open_receiver(struct receiver *self, struct gpud_context *context, u
     if (status != GPUD_OK)
         bench_child_fail(self->control, status, "%s", error.reason);
     self->on_host = is_host(job->from) && is_host(device);
-    bench_tally_init(&self->tally, job);
-    self->tally.on_start = on_start;
-    self->tally.user = self;
+    bench_counters_init(&self->counters, job);
+    self->counters.on_start = on_start;
+    self->counters.user = self;
     if (raw_cuda_ordinal(device) >= 0)
         open_stream(self, context, device);
 }
@@ -162,15 +164,15 @@ static void close_receiver(struct receiver *self)
 {
     gpud_receiver_destroy(&self->receiver);
     close_stream(self);
-    bench_tally_free(&self->tally);
+    bench_counters_free(&self->counters);
 }
 
 static void take_frame(struct receiver *self, struct gpud_frame *frame)
 {
-    if (self->log)
-        take_on_gpu(self, frame);
+    if (self->reader)
+        check_on_gpu(self, frame);
     else
-        take(self, frame);
+        check_on_cpu(self, frame);
 }
 
 static struct gpud_context *create_context(int control)
@@ -194,31 +196,34 @@ void bench_run_receiver_core(int control, const struct bench_job *job)
     for (;;) {
         struct gpud_frame *frame;
         enum gpud_status status =
-            gpud_receiver_acquire(self.receiver, 3 * BENCH_STEP, &frame, &error);
+            gpud_receiver_acquire(self.receiver, 3 * BENCH_STEP_TIMEOUT, &frame, &error);
         if (status == GPUD_CLOSED)
             break;
         if (status != GPUD_OK)
             bench_child_fail(control, status, "%s", error.reason);
         take_frame(&self, frame);
-        if (job->joins && self.tally.complete && !counted) {
-            count(&self, &self.tally.result); /* what comes now is for those who join late */
+        if (job->joins && self.counters.complete && !counted) {
+            count(&self,
+                  &self.counters.result); /* later frames are for receivers that joined late */
             counted = true;
         }
     }
-    if (self.log)
-        bench_log_finish(self.log);
-    bench_tally_end(&self.tally);
+    if (self.reader)
+        bench_mark_reader_finish(self.reader);
+    bench_counters_end(&self.counters);
     if (!counted)
-        count(&self, &self.tally.result);
-    bench_counters_since(&self.tally.result, &self.before);
-    bench_send_result(control, &self.tally.result, self.tally.latencies);
+        count(&self, &self.counters.result);
+    bench_result_subtract(&self.counters.result, &self.before);
+    bench_send_result(control, &self.counters.result, self.counters.latencies);
     close_receiver(&self);
     gpud_context_destroy(&context);
 }
 
-/* --- receivers that come and go --------------------------------------------------------------- */
+/* --- receivers that connect and leave
+ * --------------------------------------------------------------- */
 
-/* Drivers take long to start: that is none of a receiver's connecting. A context keeps its devices.
+/* Opened once before, since starting a driver takes long and is no part of connecting. A context
+ * keeps devices open after they are closed.
  */
 static void open_devices(struct gpud_context *context, const struct bench_job *job, int control)
 {
@@ -243,34 +248,34 @@ static void join_once(struct receiver *self, struct gpud_context *context, uint3
         struct gpud_frame *frame;
         struct gpud_error error;
         enum gpud_status status =
-            gpud_receiver_acquire(self->receiver, 3 * BENCH_STEP, &frame, &error);
+            gpud_receiver_acquire(self->receiver, 3 * BENCH_STEP_TIMEOUT, &frame, &error);
         if (status != GPUD_OK)
             bench_child_fail(self->control, status, "%s", error.reason);
         result->joined += taken == 0;
         take_frame(self, frame);
     }
-    if (self->log)
-        bench_log_finish(self->log);
-    const struct bench_tally *tally = &self->tally;
-    result->torn += tally->result.torn;
-    result->measured += tally->result.all == JOIN_FRAMES;
-    uint64_t whole = tally->result.all - tally->result.torn;
+    if (self->reader)
+        bench_mark_reader_finish(self->reader);
+    const struct bench_counters *counters = &self->counters;
+    result->torn += counters->result.torn;
+    result->measured += counters->result.all == JOIN_FRAMES;
+    uint64_t whole = counters->result.all - counters->result.torn;
     if (whole > 0)
-        result->missing += tally->last - tally->first + 1 - whole;
+        result->missing += counters->last - counters->first + 1 - whole;
     close_receiver(self);
     result->left++;
 }
 
-void bench_run_joins(int control)
+void bench_run_joiner(int control)
 {
     struct bench_job job;
     struct bench_result result = {0};
-    bench_child_expect(control, BENCH_JOB, bench_now() + BENCH_STEP, &job, sizeof(job));
+    bench_child_expect(control, BENCH_JOB, bench_now() + BENCH_STEP_TIMEOUT, &job, sizeof(job));
     struct gpud_context *context = create_context(control);
     open_devices(context, &job, control);
     bench_send(control, BENCH_READY, NULL, 0);
     int64_t warmup = bench_paced_time(&job, job.warmup);
-    bench_child_expect(control, BENCH_GO, bench_now() + 6 * BENCH_STEP + warmup, NULL, 0);
+    bench_child_expect(control, BENCH_GO, bench_now() + 6 * BENCH_STEP_TIMEOUT + warmup, NULL, 0);
 
     int64_t start = bench_now();
     for (uint32_t i = 0; i < job.joins; i++) {

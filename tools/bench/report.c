@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What both forms of the report are made of. */
+/* What the text and the JSON report share. */
 #include "report.h"
 
 #include <math.h>
@@ -62,7 +62,7 @@ struct bench_spread bench_spread_of(const struct bench_series *series,
     for (uint32_t i = 0; i < series->count; i++)
         memcpy(&values[i], (const char *)&series->runs[i] + metric->offset, sizeof(double));
     struct bench_spread spread = {.median = bench_median(values, series->count)};
-    bool known = !isnan(spread.median); /* and then they are sorted */
+    bool known = !isnan(spread.median); /* then bench_median() has sorted them */
     spread.min = known ? values[0] : NAN;
     spread.max = known ? values[series->count - 1] : NAN;
     g_free(values);

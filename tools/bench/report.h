@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The report: of one run, of several, of several of ours and of a peer. */
+/* The report: of one run, of several, or of ours and a peer's. */
 #ifndef GPUD_TOOLS_BENCH_REPORT_H
 #define GPUD_TOOLS_BENCH_REPORT_H
 
@@ -14,7 +14,7 @@ struct bench_series {
     uint32_t count;
 };
 
-/* What several runs are summed up by. */
+/* A figure that several runs are summed up by. */
 struct bench_metric {
     const char *key, *label, *unit;
     size_t offset; /* of a double in struct bench_run */
@@ -22,7 +22,7 @@ struct bench_metric {
 extern const struct bench_metric bench_metrics[]; /* ends with key NULL */
 
 struct bench_spread {
-    double median, min, max; /* NAN where nobody knows */
+    double median, min, max; /* NAN where unknown */
 };
 struct bench_spread bench_spread_of(const struct bench_series *series,
                                     const struct bench_metric *metric);

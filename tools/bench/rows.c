@@ -10,7 +10,7 @@
 #define MAGIC UINT32_C(0x67707564)
 
 struct row {
-    uint32_t magic, place;
+    uint32_t magic, number;
     uint64_t index;
 };
 _Static_assert(sizeof(struct row) == BENCH_ROW, "a mark is as long as it says");
@@ -34,7 +34,7 @@ bool bench_rows_fit(const struct gpud_layout *layout)
 void bench_rows_make(void *rows, uint64_t index)
 {
     for (uint32_t i = 0; i < BENCH_ROWS; i++) {
-        const struct row row = {.magic = MAGIC, .place = i, .index = index};
+        const struct row row = {.magic = MAGIC, .number = i, .index = index};
         memcpy((char *)rows + i * BENCH_ROW, &row, BENCH_ROW);
     }
 }

@@ -1,13 +1,13 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* How a frame is marked where a GPU writes or reads it, which can copy but not compute: 16 bytes at
- * the start of four lines of the first plane, from the first line to the last, so that one strided
- * copy of the device writes or gathers them all. They tell the frame's number, and that its
- * beginning, middle and end are of one frame.
+/* How a frame is marked where a GPU writes or reads it by copies alone: 16 bytes at the start of
+ * four rows of the first plane, from the first row to about the last, so that one strided copy
+ * writes or reads them all. They hold the frame's index, and show whether its beginning, middle and
+ * end are of one frame.
  *
  * Some frames of a run, or all of them in full, are also filled with a byte that depends on the
- * number, and every byte of them is checked. */
+ * index, and every byte of them is checked. */
 #ifndef GPUD_TOOLS_BENCH_ROWS_H
 #define GPUD_TOOLS_BENCH_ROWS_H
 
@@ -16,37 +16,37 @@
 #define BENCH_ROWS 4
 #define BENCH_ROW 16
 #define BENCH_ROWS_SIZE (BENCH_ROWS * BENCH_ROW)
-#define BENCH_WHOLE_FRAMES 8 /* of the measured section, that are checked to the last byte */
+#define BENCH_WHOLE_FRAMES 8 /* of the measured section: so many are checked to the last byte */
 
 /* Whether frames of this job are marked this way. */
 bool bench_uses_rows(const struct bench_job *job);
 
-/* false: there is no room for the marks. */
+/* false: the frame is too small for the marks. */
 bool bench_rows_fit(const struct gpud_layout *layout);
 
-/* From one mark to the next in a frame. The first is at its plane's offset. */
+/* Bytes from one mark to the next. The first is at the plane's offset. */
 uint64_t bench_rows_pitch(const struct gpud_layout *layout);
 
-/* The marks of a frame, one behind the other. */
+/* The marks of a frame, one after the other. */
 void bench_rows_make(void *rows, uint64_t index);
 
-/* false: these are not the marks of one frame. *index as the first says. */
+/* false: these are not the marks of one frame. *index is that of the first. */
 bool bench_rows_check(const void *rows, uint64_t *index);
 
-/* Whether this frame is filled. */
+/* Whether this frame is filled, and checked to the last byte. */
 bool bench_rows_is_whole(const struct bench_job *job, uint64_t index);
 uint8_t bench_rows_filler(uint64_t index);
 
-/* The same by the CPU. */
+/* Marking and checking by the CPU, filled frames in full. */
 void bench_rows_mark(void *frame, const struct gpud_layout *layout, const struct bench_job *job,
                      uint64_t index);
 bool bench_rows_check_frame(const void *frame, const struct gpud_layout *layout,
                             const struct bench_job *job, uint64_t *index);
 
-/* The marks alone. */
+/* Checks the marks alone. */
 bool bench_rows_check_marks(const void *frame, const struct gpud_layout *layout, uint64_t *index);
 
-/* Every byte of the picture, the marks included, is as it was made. */
+/* Checks every byte of the picture. */
 bool bench_rows_check_whole(const void *frame, const struct gpud_layout *layout, uint64_t index);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Directs one run, as bench.h draws it, in a directory of its own for sockets. */
+/* The coordinator of one run, as bench.h draws it. Sockets lie in a directory made for the run. */
 #include "run.h"
 
 #include "children.h"
 #include "rows.h"
-#include "times.h"
+#include "submittimes.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -15,9 +15,9 @@
 #include <string.h>
 #include <unistd.h>
 
-struct cast {
-    struct bench_child child[1 + GPUD_RECEIVERS_MAX]; /* the sender, the receivers, perhaps the
-                                                         joiner */
+struct processes {
+    struct bench_child
+        child[1 + GPUD_RECEIVERS_MAX]; /* the sender, the receivers, the joiner if any */
     size_t count;
     size_t receivers;
 };
@@ -49,8 +49,8 @@ static void remove_directory(const char *path)
     rmdir(path);
 }
 
-static bool place_addresses(struct bench_job *job, const char *directory,
-                            struct bench_failure *failure)
+static bool fill_in_directory(struct bench_job *job, const char *directory,
+                              struct bench_failure *failure)
 {
     char *texts[] = {job->sink, job->src};
     g_snprintf(job->address, sizeof(job->address), "unix:%s/link", directory);
@@ -69,7 +69,8 @@ static bool place_addresses(struct bench_job *job, const char *directory,
     return true;
 }
 
-/* --- the play --------------------------------------------------------------------------------- */
+/* --- the processes
+ * --------------------------------------------------------------------------------- */
 
 static bool sender_ready(struct bench_child *children, size_t count)
 {
@@ -97,13 +98,13 @@ static bool all_finished(struct bench_child *children, size_t count)
     return true;
 }
 
-static bool enter(struct cast *cast, const char *role, const struct bench_job *job,
-                  struct bench_failure *failure)
+static bool start_process(struct processes *processes, const char *role,
+                          const struct bench_job *job, struct bench_failure *failure)
 {
-    struct bench_child *child = &cast->child[cast->count++];
+    struct bench_child *child = &processes->child[processes->count++];
     return bench_child_start(child, role, job->number, &job->page, job->page >= 0, failure) &&
            (bench_send(child->fd, BENCH_JOB, job, sizeof(*job)) ||
-            true); /* its end shows when it is followed */
+            true); /* if it has ended, waiting for it says so */
 }
 
 static bool joins_finished(struct bench_child *children, size_t count)
@@ -111,73 +112,79 @@ static bool joins_finished(struct bench_child *children, size_t count)
     return children[count - 1].finished;
 }
 
-/* From where the sender comes to what is measured; it goes on at least until they have all left. */
-static bool follow_joins(struct cast *cast, int64_t deadline, struct bench_failure *failure)
+/* Lets receivers join from the start of the measured section. The sender goes on until all have
+ * left, so that a slow machine changes figures, not counts. */
+static bool follow_joins(struct processes *processes, int64_t deadline,
+                         struct bench_failure *failure)
 {
-    cast->child[0].ready = false;
-    if (!bench_children_follow(cast->child, cast->count, deadline, sender_ready, "the warm-up",
-                               failure))
+    processes->child[0].ready = false;
+    if (!bench_children_wait(processes->child, processes->count, deadline, sender_ready,
+                             "the warm-up", failure))
         return false;
-    bench_send(cast->child[1 + cast->receivers].fd, BENCH_GO, NULL, 0);
-    if (!bench_children_follow(cast->child, cast->count, deadline, joins_finished,
-                               "joining and leaving", failure))
+    bench_send(processes->child[1 + processes->receivers].fd, BENCH_GO, NULL, 0);
+    if (!bench_children_wait(processes->child, processes->count, deadline, joins_finished,
+                             "joining and leaving", failure))
         return false;
-    bench_send(cast->child[0].fd, BENCH_GO, NULL, 0);
+    bench_send(processes->child[0].fd, BENCH_GO, NULL, 0);
     return true;
 }
 
-static bool play(struct cast *cast, struct bench_job *job, const char *directory, int64_t deadline,
-                 struct bench_failure *failure)
+static bool run_processes(struct processes *processes, struct bench_job *job, const char *directory,
+                          int64_t deadline, struct bench_failure *failure)
 {
-    struct bench_child *sender = &cast->child[0];
-    if (!enter(cast, "sender", job, failure) ||
-        !bench_children_follow(sender, 1, bench_now() + 2 * BENCH_STEP, sender_ready,
-                               "starting the sender", failure))
+    struct bench_child *sender = &processes->child[0];
+    if (!start_process(processes, "sender", job, failure) ||
+        !bench_children_wait(sender, 1, bench_now() + 2 * BENCH_STEP_TIMEOUT, sender_ready,
+                             "starting the sender", failure))
         return false;
     sender->ready = false;
     for (job->number = 1; job->number <= job->receivers; job->number++)
-        if (!enter(cast, "receiver", job, failure))
+        if (!start_process(processes, "receiver", job, failure))
             return false;
-    cast->receivers = job->receivers;
+    processes->receivers = job->receivers;
     job->number = 0;
-    if (job->joins && !enter(cast, "joiner", job, failure))
+    if (job->joins && !start_process(processes, "joiner", job, failure))
         return false;
-    if (!bench_children_follow(sender, cast->count, bench_now() + 3 * BENCH_STEP, all_ready,
-                               "connecting the receivers", failure))
+    if (!bench_children_wait(sender, processes->count, bench_now() + 3 * BENCH_STEP_TIMEOUT,
+                             all_ready, "connecting the receivers", failure))
         return false;
-    /* Nobody connects any more, so that even a director that is killed leaves nothing behind; with
-     * --join somebody does until the end. */
+    /* Removed as soon as nobody connects any more: then even a coordinator that is killed leaves
+     * nothing behind. With --join somebody connects until the end. */
     if (!job->joins)
         remove_directory(directory);
     bench_send(sender->fd, BENCH_GO, NULL, 0);
-    if (job->joins && !follow_joins(cast, deadline, failure))
+    if (job->joins && !follow_joins(processes, deadline, failure))
         return false;
-    if (!bench_children_follow(sender, cast->count, deadline, sender_finished, "sending", failure))
+    if (!bench_children_wait(sender, processes->count, deadline, sender_finished, "sending",
+                             failure))
         return false;
-    for (size_t i = 1; i < cast->count; i++)
-        bench_send(cast->child[i].fd, BENCH_STOP, NULL, 0);
-    if (!bench_children_follow(sender, cast->count, bench_now() + 2 * BENCH_STEP, all_finished,
-                               "receiving", failure))
+    for (size_t i = 1; i < processes->count; i++)
+        bench_send(processes->child[i].fd, BENCH_STOP, NULL, 0);
+    if (!bench_children_wait(sender, processes->count, bench_now() + 2 * BENCH_STEP_TIMEOUT,
+                             all_finished, "receiving", failure))
         return false;
     bench_send(sender->fd, BENCH_STOP, NULL, 0);
     return true;
 }
 
-static bool end(struct cast *cast, bool good, bool elements, struct bench_failure *failure)
+static bool end_processes(struct processes *processes, bool good, bool elements,
+                          struct bench_failure *failure)
 {
     if (!good && !bench_caught_signal())
-        bench_children_explain(cast->child, cast->count, failure);
-    for (size_t i = 0; i < cast->count && !good; i++)
-        bench_child_hang_up(&cast->child[i]);
-    /* Elements may have things to remove; the core's are in our directory. */
-    int64_t deadline = good ? bench_now() + BENCH_STEP : elements ? bench_now() + 2 * GPUD_SEC : 0;
-    for (size_t i = cast->count; i-- > 0;) {
-        if (bench_child_stop(&cast->child[i], deadline) || !good)
+        bench_children_find_death(processes->child, processes->count, failure);
+    for (size_t i = 0; i < processes->count && !good; i++)
+        bench_child_hang_up(&processes->child[i]);
+    /* Elements may have files to remove; the core's only file is the socket in our directory. */
+    int64_t deadline = good       ? bench_now() + BENCH_STEP_TIMEOUT
+                       : elements ? bench_now() + 2 * GPUD_SEC
+                                  : 0;
+    for (size_t i = processes->count; i-- > 0;) {
+        if (bench_child_stop(&processes->child[i], deadline) || !good)
             continue;
         good = false;
         failure->status = GPUD_TIMEOUT;
         g_snprintf(failure->reason, sizeof(failure->reason),
-                   "the %s did not end by itself and was killed", cast->child[i].role);
+                   "the %s did not end by itself and was killed", processes->child[i].role);
     }
     return good;
 }
@@ -189,7 +196,8 @@ static double per_frame(int64_t counter, uint64_t frames)
     return counter == BENCH_UNKNOWN || frames == 0 ? NAN : (double)counter / (double)frames;
 }
 
-/* Where frames are marked by CPUs, it is part of what a process that makes frames does. */
+/* Told apart for marks on a GPU only: those by the CPU stand for what an application does anyway.
+ */
 static double marking(const struct bench_result *result)
 {
     return result->marking_ns ? per_frame(result->marking_ns, result->frames) / 1e3 : NAN;
@@ -198,32 +206,32 @@ static double marking(const struct bench_result *result)
 static void add_receiver(struct bench_run *run, const struct bench_child *child, uint64_t sent)
 {
     const struct bench_result *result = &child->result;
-    struct bench_line *line = &run->line[run->receivers++];
-    line->frames = result->frames;
-    line->missing = sent > result->all ? sent - result->all : 0;
-    line->dropped = result->explained;
-    line->torn = result->torn;
-    line->fps = result->end > result->start
-                    ? (double)(result->frames - 1) * 1e9 / (double)(result->end - result->start)
-                    : NAN;
-    line->cpu_us = per_frame(result->cpu_ns, result->frames) / 1e3;
-    line->latency = bench_latency_of(child->latencies, result->latencies);
-    line->latency_cpu =
+    struct bench_receiver_run *receiver = &run->receiver[run->receivers++];
+    receiver->frames = result->frames;
+    receiver->missing = sent > result->all ? sent - result->all : 0;
+    receiver->dropped = result->reported_drops;
+    receiver->torn = result->torn;
+    receiver->fps = result->end > result->start
+                        ? (double)(result->frames - 1) * 1e9 / (double)(result->end - result->start)
+                        : NAN;
+    receiver->cpu_us = per_frame(result->cpu_ns, result->frames) / 1e3;
+    receiver->latency = bench_latency_of(child->latencies, result->latencies);
+    receiver->latency_cpu =
         bench_latency_of(child->latencies + result->latencies, result->latencies_cpu);
-    run->lost += line->missing;
-    run->torn += line->torn;
-    run->cpu_receiver += line->cpu_us;
+    run->lost += receiver->missing;
+    run->torn += receiver->torn;
+    run->cpu_receiver += receiver->cpu_us;
     run->marking_receiver += marking(result);
     run->copies_cpu += per_frame(result->copies_cpu, run->frames);
     run->copies_gpu += per_frame(result->copies_gpu, run->frames);
     run->kicks_receiver += per_frame(result->kicks, result->frames);
     run->waits_receiver += per_frame(result->waits, result->frames);
     run->waits_device_receiver += per_frame(result->waits_device, result->frames);
-    run->latency.jitter += line->latency.jitter;
-    run->latency_cpu.jitter += line->latency_cpu.jitter;
+    run->latency.jitter += receiver->latency.jitter;
+    run->latency_cpu.jitter += receiver->latency_cpu.jitter;
 }
 
-/* The difference from one sample to the next makes sense within one receiver only. */
+/* Jitter, from one sample to the next, is computed within each receiver and then averaged. */
 static void replace_latency(struct bench_latency *latency, const GArray *all, uint32_t receivers)
 {
     double jitter = latency->jitter / receivers;
@@ -231,12 +239,12 @@ static void replace_latency(struct bench_latency *latency, const GArray *all, ui
     latency->jitter = jitter;
 }
 
-static void join_latencies(const struct cast *cast, struct bench_run *run)
+static void join_latencies(const struct processes *processes, struct bench_run *run)
 {
     GArray *all = g_array_new(FALSE, FALSE, sizeof(int64_t));
     GArray *cpu = g_array_new(FALSE, FALSE, sizeof(int64_t));
-    for (size_t i = 1; i <= cast->receivers; i++) {
-        const struct bench_child *child = &cast->child[i];
+    for (size_t i = 1; i <= processes->receivers; i++) {
+        const struct bench_child *child = &processes->child[i];
         g_array_append_vals(all, child->latencies, (guint)child->result.latencies);
         g_array_append_vals(cpu, child->latencies + child->result.latencies,
                             (guint)child->result.latencies_cpu);
@@ -247,14 +255,15 @@ static void join_latencies(const struct cast *cast, struct bench_run *run)
     g_array_unref(cpu);
 }
 
-static void join_intervals(const struct cast *cast, struct bench_run *run)
+static void join_intervals(const struct processes *processes, struct bench_run *run)
 {
-    const struct bench_child *sender = &cast->child[0];
+    const struct bench_child *sender = &processes->child[0];
     GArray *all = g_array_new(FALSE, FALSE, sizeof(int64_t));
     run->interval_sender = bench_latency_of(sender->latencies, sender->result.intervals);
-    for (size_t i = 1; i <= cast->receivers; i++) {
-        const struct bench_result *result = &cast->child[i].result;
-        const int64_t *own = cast->child[i].latencies + result->latencies + result->latencies_cpu;
+    for (size_t i = 1; i <= processes->receivers; i++) {
+        const struct bench_result *result = &processes->child[i].result;
+        const int64_t *own =
+            processes->child[i].latencies + result->latencies + result->latencies_cpu;
         run->interval_receiver.jitter += bench_latency_of(own, result->intervals).jitter;
         g_array_append_vals(all, own, (guint)result->intervals);
     }
@@ -262,9 +271,9 @@ static void join_intervals(const struct cast *cast, struct bench_run *run)
     g_array_unref(all);
 }
 
-static void add_joins(const struct cast *cast, struct bench_run *run)
+static void add_joins(const struct processes *processes, struct bench_run *run)
 {
-    const struct bench_result *result = &cast->child[1 + cast->receivers].result;
+    const struct bench_result *result = &processes->child[1 + processes->receivers].result;
     run->joined = result->joined;
     run->left = result->left;
     run->joins_measured = result->measured;
@@ -272,9 +281,11 @@ static void add_joins(const struct cast *cast, struct bench_run *run)
     run->lost += result->missing;
 }
 
-static void sum_up(const struct cast *cast, const struct bench_job *job, struct bench_run *run)
+static void sum_up(const struct processes *processes, const struct bench_job *job,
+                   struct bench_run *run)
 {
-    const struct bench_result *sender = &cast->child[0].result, *first = &cast->child[1].result;
+    const struct bench_result *sender = &processes->child[0].result,
+                              *first = &processes->child[1].result;
     int64_t end = sender->end;
     double received = 0;
     g_strlcpy(run->route, sender->route[0] ? sender->route : first->route, sizeof(run->route));
@@ -289,10 +300,10 @@ static void sum_up(const struct cast *cast, const struct bench_job *job, struct 
     run->waits_sender = per_frame(sender->waits, sender->frames);
     run->waits_device_sender = per_frame(sender->waits_device, sender->frames);
     run->lent = per_frame((int64_t)sender->lent, sender->frames);
-    for (size_t i = 1; i <= cast->receivers; i++) {
-        add_receiver(run, &cast->child[i], sender->all);
-        end = MAX(end, cast->child[i].result.end);
-        received += (double)cast->child[i].result.frames;
+    for (size_t i = 1; i <= processes->receivers; i++) {
+        add_receiver(run, &processes->child[i], sender->all);
+        end = MAX(end, processes->child[i].result.end);
+        received += (double)processes->child[i].result.frames;
     }
     run->cpu_receiver /= run->receivers;
     run->marking_receiver /= run->receivers;
@@ -302,11 +313,11 @@ static void sum_up(const struct cast *cast, const struct bench_job *job, struct 
     run->fps = received / run->receivers * 1e9 / (double)(end - sender->start);
     run->gigabytes_per_second = run->fps * run->receivers * (double)bench_frame_bytes(job) / 1e9;
     if (job->joins)
-        add_joins(cast, run);
+        add_joins(processes, run);
     run->dropped = (uint64_t)sender->dropped;
     run->lost = run->lost > run->dropped ? run->lost - run->dropped : 0;
-    join_latencies(cast, run);
-    join_intervals(cast, run);
+    join_latencies(processes, run);
+    join_intervals(processes, run);
 }
 
 /* A rate is compared with rates, a latency with times. */
@@ -335,21 +346,22 @@ bool bench_run(const struct bench_job *wanted, int64_t timeout, struct bench_run
     if (!bench_ceilings_measure(&job, &run->ceilings, failure))
         return false;
     run->ceiling = run->ceilings.ceiling[run->ceilings.main];
-    job.page = bench_uses_rows(&job) && bench_uses_elements(&job) ? bench_times_create() : -1;
+    job.page =
+        bench_uses_rows(&job) && bench_uses_elements(&job) ? bench_submit_times_create() : -1;
     char *directory = make_directory(failure);
     if (!directory) {
         if (job.page >= 0)
             close(job.page);
         return false;
     }
-    struct cast *cast = g_new0(struct cast, 1);
-    bool good = place_addresses(&job, directory, failure) &&
-                play(cast, &job, directory, bench_now() + timeout, failure);
+    struct processes *processes = g_new0(struct processes, 1);
+    bool good = fill_in_directory(&job, directory, failure) &&
+                run_processes(processes, &job, directory, bench_now() + timeout, failure);
     if (good)
-        sum_up(cast, &job, run);
-    good = end(cast, good, bench_uses_elements(&job), failure);
+        sum_up(processes, &job, run);
+    good = end_processes(processes, good, bench_uses_elements(&job), failure);
     remove_directory(directory);
-    g_free(cast);
+    g_free(processes);
     g_free(directory);
     if (job.page >= 0)
         close(job.page);

@@ -1,36 +1,38 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The sender: frame by frame, as fast as they are taken or at a pace. */
+/* The sender: frame by frame, as fast as the receivers allow or at a pace. */
 #include "control.h"
+#include "counters.h"
 #include "frames.h"
-#include "outlet.h"
+#include "output.h"
+#include "roles.h"
 #include "rows.h"
-#include "tally.h"
-#include "times.h"
+#include "submittimes.h"
 
 struct sender {
     const struct bench_job *job;
-    const struct bench_outlet_ops *ops;
-    void *outlet;
+    const struct bench_output_ops *ops;
+    void *output;
     struct gpud_layout layout;
     bool rows;
-    int64_t *times; /* shared with the receivers; NULL: the frames, or the core, tell them */
+    int64_t
+        *times; /* submit times, shared with the receivers; NULL: frames or the core carry them */
     int64_t marking_ns;
     int control;
-    int64_t *intervals; /* between returns of send, where receivers join; else NULL */
+    int64_t *intervals; /* between returns of send, with --join; else NULL */
     int64_t returned;
-    void *data; /* of the frame that was prepared; NULL: it is the GPU's */
+    void *data; /* of the prepared frame; NULL: it is in GPU memory */
 };
 
-/* Takes and marks the next frame. */
+/* Acquires and marks the next frame. */
 static void prepare(struct sender *self, uint64_t index)
 {
     uint64_t size;
-    self->data = self->ops->acquire(self->outlet, &size);
+    self->data = self->ops->acquire(self->output, &size);
     int64_t start = bench_now();
     if (!self->data)
-        self->ops->mark(self->outlet, index);
+        self->ops->mark(self->output, index);
     else if (!self->rows)
         bench_frame_mark(self->data, size, index, self->job->full);
     else if (size >= self->layout.size)
@@ -41,10 +43,10 @@ static void prepare(struct sender *self, uint64_t index)
 static void send_frame(struct sender *self, uint64_t index)
 {
     if (self->times)
-        __atomic_store_n(&self->times[index % BENCH_TIMES], bench_now(), __ATOMIC_RELEASE);
+        __atomic_store_n(&self->times[index % BENCH_SUBMIT_TIMES], bench_now(), __ATOMIC_RELEASE);
     if (!self->rows)
         bench_frame_set_time(self->data, bench_now());
-    self->ops->send(self->outlet);
+    self->ops->send(self->output);
 }
 
 static void add_interval(struct sender *self, struct bench_result *result, bool first)
@@ -55,17 +57,16 @@ static void add_interval(struct sender *self, struct bench_result *result, bool 
     self->returned = now;
 }
 
-/* index: of the section that began at `start`, from 1. */
+/* index: in the section that began at `start`, from 1. */
 static void pace(const struct bench_job *job, int64_t start, uint64_t index)
 {
     if (job->fps_num)
         bench_sleep_until(start + bench_paced_time(job, (double)index));
 }
 
-/* All frames; what is measured begins after the warm-up, with a pace of its own: what a warm-up
- * lost, as the first frames do, is not caught up in it by frames that follow each other faster. A
- * GPU is given its marks before the pause, so that what is measured is the way of a frame that is
- * there. */
+/* All frames. The measured section has a pace of its own, or it would begin by catching up with
+ * what the slow first frames of the warm-up lost. Frames in GPU memory are marked before the pause,
+ * so that latency does not include marking them. */
 static void send_all(struct sender *self, struct bench_result *result, struct bench_result *before)
 {
     const struct bench_job *job = self->job;
@@ -75,7 +76,7 @@ static void send_all(struct sender *self, struct bench_result *result, struct be
     bool early = self->rows && job->fps_num;
     for (uint64_t index = 1; index <= total; index++) {
         if (index == job->warmup + 1u) {
-            self->ops->count(self->outlet, before);
+            self->ops->count(self->output, before);
             if (job->joins)
                 bench_send(self->control, BENCH_READY, NULL, 0);
             result->start = start = bench_now();
@@ -99,47 +100,47 @@ static void send_all(struct sender *self, struct bench_result *result, struct be
     result->all = total;
 }
 
-/* Not measured, and of index 0, which receivers do not count: until those that joined late have had
- * their frames. */
+/* Goes on until the receivers that joined late have their frames. These are not measured: receivers
+ * do not count frames of index 0. */
 static void send_to_late(struct sender *self, struct bench_result *result)
 {
     struct bench_result end;
     int64_t start = bench_now();
-    self->ops->count(self->outlet, result);
-    for (uint64_t i = 1; !bench_child_heard(self->control, BENCH_GO); i++) {
+    self->ops->count(self->output, result);
+    for (uint64_t i = 1; !bench_child_received(self->control, BENCH_GO); i++) {
         prepare(self, 0);
         pace(self->job, start, i);
         send_frame(self, 0);
     }
-    self->ops->count(self->outlet, &end);
+    self->ops->count(self->output, &end);
     result->dropped = end.dropped;
 }
 
 void bench_run_sender(int control)
 {
     struct bench_job job;
-    bench_child_expect(control, BENCH_JOB, bench_now() + BENCH_STEP, &job, sizeof(job));
+    bench_child_expect(control, BENCH_JOB, bench_now() + BENCH_STEP_TIMEOUT, &job, sizeof(job));
     struct sender self = {.job = &job, .control = control, .rows = bench_uses_rows(&job)};
-    self.ops = bench_uses_elements(&job) ? &bench_outlet_gst : &bench_outlet_core;
+    self.ops = bench_uses_elements(&job) ? &bench_output_gst : &bench_output_core;
     gpud_layout_init(&self.layout, job.format, job.width, job.height, 0, NULL);
     if (self.rows && bench_uses_elements(&job))
-        self.times = bench_times_map(&job, true);
+        self.times = bench_submit_times_map(&job, true);
     if (job.joins)
         self.intervals = g_new0(int64_t, job.frames);
-    self.outlet = self.ops->open(&job, control);
+    self.output = self.ops->open(&job, control);
     bench_send(control, BENCH_LISTENING, NULL, 0);
-    self.ops->wait(self.outlet);
+    self.ops->wait(self.output);
 
     struct bench_result before = {0}, result = {0};
     send_all(&self, &result, &before);
     if (job.joins)
         send_to_late(&self, &result);
-    self.ops->end(self.outlet);
+    self.ops->end(self.output);
     if (!job.joins)
-        self.ops->count(self.outlet, &result);
-    bench_counters_since(&result, &before);
+        self.ops->count(self.output, &result);
+    bench_result_subtract(&result, &before);
     bench_send_result(control, &result, self.intervals);
-    bench_child_expect(control, BENCH_STOP, bench_now() + 6 * BENCH_STEP, NULL, 0);
-    self.ops->close(self.outlet);
+    bench_child_expect(control, BENCH_STOP, bench_now() + 6 * BENCH_STEP_TIMEOUT, NULL, 0);
+    self.ops->close(self.output);
     g_free(self.intervals);
 }

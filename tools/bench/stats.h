@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Numbers about numbers. */
+/* Percentiles, jitter and medians. */
 #ifndef GPUD_TOOLS_BENCH_STATS_H
 #define GPUD_TOOLS_BENCH_STATS_H
 
@@ -11,7 +11,7 @@
 /* Microseconds; NAN without samples. */
 struct bench_latency {
     double p50, p90, p99, p999, max;
-    double jitter; /* the mean difference between one sample and the next, in the order given */
+    double jitter; /* the mean difference from one sample to the next, in the order given */
 };
 
 struct bench_latency bench_latency_of(const int64_t *ns, size_t count);

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The report for people: a short table. */
+/* The report as text: a short table. */
 #include "report.h"
 
 #include <math.h>
@@ -76,9 +76,10 @@ static void print_comparison(const struct bench_series *ours, const struct bench
     }
 }
 
-/* --- words ------------------------------------------------------------------------------------ */
+/* --- what stands around the figures
+ * ------------------------------------------------------------------------------------ */
 
-static void print_way(const char *who, const struct bench_series *series)
+static void print_path(const char *who, const struct bench_series *series)
 {
     const struct bench_job *job = series->job;
     const struct bench_run *last = &series->runs[series->count - 1];
@@ -116,7 +117,7 @@ static void print_machine(void)
     printf("  machine: %s, %ld cores, %s\n", machine.cpu, machine.cores, machine.kernel);
 }
 
-static void print_damage(const char *who, const struct bench_series *series)
+static void print_losses(const char *who, const struct bench_series *series)
 {
     uint64_t lost = 0, torn = 0, dropped = 0;
     for (uint32_t i = 0; i < series->count; i++) {
@@ -152,19 +153,19 @@ static void print_receivers(const struct bench_run *run)
     puts("  receiver      frames     missing     dropped        torn    frames/s      p50 us      "
          "p99 us    CPU us/fr");
     for (uint32_t i = 0; i < run->receivers; i++) {
-        const struct bench_line *line = &run->line[i];
-        printf("  %8u%12llu%12llu%12llu%12llu", i + 1, (unsigned long long)line->frames,
-               (unsigned long long)line->missing, (unsigned long long)line->dropped,
-               (unsigned long long)line->torn);
-        print_number(line->fps);
-        print_number(line->latency.p50);
-        print_number(line->latency.p99);
-        print_number(line->cpu_us);
+        const struct bench_receiver_run *receiver = &run->receiver[i];
+        printf("  %8u%12llu%12llu%12llu%12llu", i + 1, (unsigned long long)receiver->frames,
+               (unsigned long long)receiver->missing, (unsigned long long)receiver->dropped,
+               (unsigned long long)receiver->torn);
+        print_number(receiver->fps);
+        print_number(receiver->latency.p50);
+        print_number(receiver->latency.p99);
+        print_number(receiver->cpu_us);
         putchar('\n');
     }
 }
 
-/* The others, by their medians. */
+/* The medians of the ceilings that are not the main one. */
 static void print_ceilings(const struct bench_series *series)
 {
     const struct bench_ceilings *list = &series->runs[0].ceilings;
@@ -189,17 +190,17 @@ static void print_ceilings(const struct bench_series *series)
 
 void bench_print_text(const struct bench_series *ours, const struct bench_series *peer)
 {
-    print_way(peer ? "ours  " : "", ours);
+    print_path(peer ? "ours  " : "", ours);
     if (peer)
-        print_way("peer  ", peer);
+        print_path("peer  ", peer);
     print_setting(ours->job, ours->count);
     if (peer) {
         print_comparison(ours, peer);
-        print_damage("  ours: ", ours);
-        print_damage("  peer: ", peer);
+        print_losses("  ours: ", ours);
+        print_losses("  peer: ", peer);
     } else {
         print_series(ours);
-        print_damage("  ", ours);
+        print_losses("  ", ours);
         print_joins(ours);
         if (ours->count == 1)
             print_receivers(&ours->runs[0]);

@@ -1,14 +1,14 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "times.h"
+#include "submittimes.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define SIZE (BENCH_TIMES * sizeof(int64_t))
+#define SIZE (BENCH_SUBMIT_TIMES * sizeof(int64_t))
 
-int bench_times_create(void)
+int bench_submit_times_create(void)
 {
     int fd = memfd_create("gpudirect-bench", MFD_CLOEXEC);
     if (fd >= 0 && ftruncate(fd, SIZE) == 0)
@@ -18,7 +18,7 @@ int bench_times_create(void)
     return -1;
 }
 
-int64_t *bench_times_map(const struct bench_job *job, bool writable)
+int64_t *bench_submit_times_map(const struct bench_job *job, bool writable)
 {
     if (job->page < 0)
         return NULL;

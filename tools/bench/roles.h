@@ -1,0 +1,24 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What a child process runs, by its role. Each returns when its work is done; failures are reported
+ * on the control socket and end the process. */
+#ifndef GPUD_TOOLS_BENCH_ROLES_H
+#define GPUD_TOOLS_BENCH_ROLES_H
+
+#include "bench.h"
+
+void bench_run_sender(int control);
+void bench_run_receiver_core(int control, const struct bench_job *job);
+void bench_run_receiver_gst(int control, const struct bench_job *job);
+
+/* Receivers that connect, take a few frames and leave. */
+void bench_run_joiner(int control);
+
+/* The process that the ceiling of latency wakes. */
+void bench_run_echo(int control);
+
+/* The CUDA driver without gpudirect. */
+void bench_run_raw(int control);
+
+#endif
