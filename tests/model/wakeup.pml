@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Going to sleep and waking up: the words `sender_sleeps`, `receiver_sleeps` and `idle`.
+/* Going to sleep and waking up: `asleep` and `kicks` of either half of the page, and `idle`.
  *
  * Three threads and who interrupts them: the sender; the receiver's, which acquires; one of the
  * receiver's application, which releases, and keeps KEEP frames for good. A sleeper here has
@@ -11,7 +11,15 @@
  * Memory is that of a machine that delays stores (TSO): a store goes into the thread's own buffer,
  * `Memory` moves it to where others see it at any later time, a fence waits until the buffer is
  * empty, and so does a read-modify-write. The sender pauses when it likes, so the last wake-up
- * counts as much as any. A message counts like a frame: both are a store, then gpud_wake().
+ * counts as much as any. A message counts like a frame: both are a store, then a notice.
+ *
+ * `asleep` is 0, or the number of this sleep, which grows as long as the page lives. Numbers are
+ * only ever compared with each other: here each sleep takes one that nobody remembers. `kicks` grows,
+ * too, and only its sleeper compares it: here it is whether it has changed since the sleeper read it.
+ *
+ * POLLS: the receiver waits for a message on its socket instead of the word. LIES: one side
+ * alone (HONEST: 0 the sender, 1 the receiver), and a peer that changes any word of the page to any
+ * value, so many times; whoever is interrupted must wake up all the same.
  *
  * Counters go modulo MODULUS, which is more than ENTRIES, and never end. */
 
@@ -24,20 +32,36 @@
 #ifndef KEEP
 #define KEEP (ENTRIES - 1)
 #endif
+#ifndef POLLS
+#define POLLS 0
+#endif
+#ifndef LIES
+#define LIES 0
+#endif
+#ifndef HONEST
+#define HONEST 2 /* both */
+#endif
+#ifndef STOPS
+#define STOPS 1
+#endif
 #define WANTED (ENTRIES > 1 -> ENTRIES / 2 : 1)
 #define NEXT(counter) (((counter) + 1) & (MODULUS - 1))
 #define DISTANCE(a, b) (((a) - (b)) & (MODULUS - 1))
 
-/* The words. `claimed` is only ever changed by a read-modify-write. */
+/* The words: of the page, each written by one side; then those of one side alone. `claimed` is only
+ * ever changed by a read-modify-write. */
 #define HEAD 0
 #define RETURNED 1
-#define SENDER_SLEEPS 2
-#define RECEIVER_SLEEPS 3
-#define IDLE 4
-#define SENDER_STOP 5
-#define RECEIVER_STOP 6
+#define ASLEEP(who) (2 + (who))
+#define STOP(who) (4 + (who))
+#define IDLE 6
 byte word[7];
+/* The sleeper's own copy of `asleep`, for its own side. It is stored just before, and becomes visible
+ * with it: nobody looks at both. */
+byte sleeps[2];
 byte claimed;
+bit kicks[2];   /* of the other side; 1: changed since the sleeper read it, or POLLS: a message waits */
+byte kicked[2]; /* the other side's memory: the sleep that it ended last */
 
 /* The threads. */
 #define SENDER 0
@@ -45,46 +69,139 @@ byte claimed;
 #define RELEASER 2
 #define STOPPER 3
 chan buffer[4] = [2] of { byte, byte };
+byte seen[3]; /* `asleep`, as a thread that wakes has loaded it */
 
 #define STORE(thread, which, value) buffer[thread]!which, value
 #define FENCE(thread) empty(buffer[thread])
 
 bit asleep[2]; /* in the kernel: the sender, the acquirer */
 byte held;     /* frames, by the receiver's application; under session->lock */
-bit paused;    /* the sender */
+byte lies;
+
+/* The number that the other side woke last, when no word and no thread has it any more. */
+#define REMEMBERED(number, who) \
+    ((number) == word[ASLEEP(who)] || ((who) == 1 && (number) == seen[SENDER]) || \
+     ((who) == 0 && ((number) == seen[ACQUIRER] || (number) == seen[RELEASER])))
+inline forget(who)
+{
+    kicked[who] = (REMEMBERED(kicked[who], who) -> kicked[who] : 0)
+}
+
+inline store()
+{
+    word[which] = value;
+    if
+    :: which == ASLEEP(0) -> sleeps[0] = value; forget(0)
+    :: which == ASLEEP(1) -> sleeps[1] = value; forget(1)
+    :: else
+    fi;
+    which = 0; value = 0
+}
 
 active proctype Memory()
 {
     byte which, value;
 end_memory:
     do
-    :: d_step { buffer[0]?which, value -> word[which] = value; which = 0; value = 0 }
-    :: d_step { buffer[1]?which, value -> word[which] = value; which = 0; value = 0 }
-    :: d_step { buffer[2]?which, value -> word[which] = value; which = 0; value = 0 }
-    :: d_step { buffer[3]?which, value -> word[which] = value; which = 0; value = 0 }
+    :: d_step { buffer[0]?which, value -> store() }
+    :: d_step { buffer[1]?which, value -> store() }
+    :: d_step { buffer[2]?which, value -> store() }
+    :: d_step { buffer[3]?which, value -> store() }
     od
 }
 
-/* gpud_wake(): wake.1 the fence, and the look or the exchange; wake.2 the system call */
-inline wake(thread, sleeper, who)
+active proctype Liar()
+{
+    byte which, value;
+end_liar:
+    do
+    :: atomic { lies < LIES ->
+        lies++;
+        do
+        :: which < ASLEEP(1) -> which++
+        :: break
+        od;
+        do
+        :: value < 4 -> value++
+        :: break
+        od;
+        word[which] = value; which = 0; value = 0 }
+    :: d_step { lies < LIES -> lies++; kicks[0] = !kicks[0] }
+    :: d_step { lies < LIES -> lies++; kicks[1] = !kicks[1] }
+    od
+}
+
+/* --- waking the other side ------------------------------------------------------------------ */
+
+/* gpud_waker_look(): wake.1, after a fence: who sleeps, and was not woken from this sleep before?
+ * gpud_waker_claim(): wake.2, the exchange that makes it one kick for a sleep. gpud_waker_kick(): wake.3,
+ * the word and the system call, or the message. A system call that comes later finds nobody, or wakes for nothing. */
+#define IS_AWAKE(who) (word[ASLEEP(who)] == 0 || word[ASLEEP(who)] == kicked[who])
+
+inline kick(thread, who)
 {
     if
-    :: FENCE(thread) && word[sleeper] == 0
-    :: d_step { FENCE(thread) && word[sleeper] != 0 -> word[sleeper] = 0 }
-        asleep[who] = 0
+    :: d_step { FENCE(thread) && kicked[who] == seen[thread] -> seen[thread] = 0; forget(who) }
+    :: d_step { FENCE(thread) && kicked[who] != seen[thread] ->
+        kicked[who] = seen[thread]; seen[thread] = 0; forget(who) };
+        d_step { kicks[who] = 1; asleep[who] = 0 }
     fi
 }
 
-/* gpud_futex_wait(): the kernel compares and sleeps under a lock of its own */
-inline futex_wait(thread, sleeper, value, who)
+inline wake(thread, who)
 {
+    if
+    :: FENCE(thread) && IS_AWAKE(who)
+    :: d_step { FENCE(thread) && !IS_AWAKE(who) -> seen[thread] = word[ASLEEP(who)] }
+        kick(thread, who)
+    fi
+}
+
+/* --- sleeping ------------------------------------------------------------------------------- */
+
+/* The least number that nobody remembers. */
+#define USED(number, who) (REMEMBERED(number, who) || (number) == kicked[who])
+#define UNUSED(who) (!USED(1, who) -> 1 : (!USED(2, who) -> 2 : \
+                    (!USED(3, who) -> 3 : (!USED(4, who) -> 4 : 5))))
+
+/* sleep.0: the word as it is now, before anybody can know of this sleep; sleep.1: announces it */
+inline announce(thread, who)
+{
+    d_step {
+        forget(who);
+#ifdef BUG_SLEEP_WITHOUT_NUMBER
+        kicked[who] = 1;
+        number = 1;
+#else
+        number = UNUSED(who);
+#endif
+#ifndef BUG_KICKS_READ_LATE
+        kicks[who] = (POLLS && who == 1 -> kicks[who] : 0)
+#endif
+    };
+    atomic { buffer[thread]!ASLEEP(who), number; number = 0 }
+}
+
+/* sleep.4: the kernel compares and sleeps under a lock of its own; ppoll() likewise. The acquirer
+ * reads its messages before it announces the next sleep, never after. */
+inline futex_wait(thread, who)
+{
+#ifdef BUG_KICKS_READ_LATE
+    kicks[who] = 0;
+#endif
     atomic { FENCE(thread) ->
         if
-        :: word[sleeper] == value -> asleep[who] = 1
+        :: !kicks[who] -> asleep[who] = 1
         :: else
-        fi }
+        fi };
 end_asleep:
-    !asleep[who]
+    d_step { !asleep[who] -> kicks[who] = 0 }
+}
+
+/* sleep.5 */
+inline awake(thread, who)
+{
+    STORE(thread, ASLEEP(who), 0)
 }
 
 #ifdef BUG_SENDER_WITHOUT_FENCE
@@ -95,43 +212,45 @@ end_asleep:
 #ifdef BUG_STOP_NOT_CHECKED_AGAIN
 #define STOP_SEEN false
 #else
-#define STOP_SEEN word[SENDER_STOP]
+#define STOP_SEEN word[STOP(0)]
 #endif
 
 proctype Sender()
 {
-    byte head, returned, unused = ENTRIES;
+    byte head, returned, unused = ENTRIES, number;
 turn:
     do
-    :: paused = 1; break
-    :: word[SENDER_STOP] -> break
+    :: break /* it pauses */
+    :: word[STOP(0)] -> break
     :: unused > 0 ->
         /* publish.2 */
         d_step { unused--; head = NEXT(head) }
         STORE(SENDER, HEAD, head);
-        wake(SENDER, RECEIVER_SLEEPS, 1)
+        wake(SENDER, 1)
     :: unused > 0 -> /* announce: it wakes, and the frame comes after, or does not */
-        wake(SENDER, RECEIVER_SLEEPS, 1)
+        wake(SENDER, 1)
     /* reap */
-    :: d_step { word[RETURNED] != returned -> returned = NEXT(returned); unused++ }
-    :: unused == 0 && word[RETURNED] == returned && !word[SENDER_STOP] ->
-        /* sleep.1: how many free entries it wishes for */
-        STORE(SENDER, SENDER_SLEEPS, WANTED);
+    :: d_step { word[RETURNED] != returned && DISTANCE(word[RETURNED], returned) <= ENTRIES - unused ->
+        returned = NEXT(returned); unused++ }
+    :: DISTANCE(word[RETURNED], returned) > ENTRIES - unused -> assert(LIES); break
+    :: unused == 0 && word[RETURNED] == returned && !word[STOP(0)] ->
+        /* sleep.0, sleep.1: it wishes for WANTED free entries */
+        announce(SENDER, 0);
         /* sleep.2 the fence, sleep.3 looks once more */
         if
         :: SENDER_FENCE && (word[RETURNED] != returned || STOP_SEEN)
         :: SENDER_FENCE && !(word[RETURNED] != returned || STOP_SEEN) ->
             /* sleep.4 */
-            futex_wait(SENDER, SENDER_SLEEPS, WANTED, 0)
+            futex_wait(SENDER, 0)
         fi;
         /* sleep.5 */
-        STORE(SENDER, SENDER_SLEEPS, 0)
+        awake(SENDER, 0)
     od;
 end_sender:
     false
 }
 
-#define SOMETHING (claimed != word[HEAD] || word[RECEIVER_STOP])
+#define SOMETHING (claimed != word[HEAD] || word[STOP(1)])
 
 #ifdef BUG_RECEIVER_WITHOUT_FENCE
 #define ACQUIRER_FENCE true
@@ -139,31 +258,34 @@ end_sender:
 #define ACQUIRER_FENCE FENCE(ACQUIRER)
 #endif
 
-active proctype Acquirer()
+proctype Acquirer()
 {
+    byte number;
 turn:
     do
     /* claim.3: a locked instruction empties the buffer */
-    :: d_step { claimed != word[HEAD] && FENCE(ACQUIRER) -> claimed = NEXT(claimed); held++ }
-    :: word[RECEIVER_STOP] -> break
+    :: d_step { claimed != word[HEAD] && held + DISTANCE(word[HEAD], claimed) <= ENTRIES &&
+                FENCE(ACQUIRER) -> claimed = NEXT(claimed); held++ }
+    :: held + DISTANCE(word[HEAD], claimed) > ENTRIES -> assert(LIES); break
+    :: word[STOP(1)] -> break
     :: !SOMETHING ->
         /* idle.1 */
         STORE(ACQUIRER, IDLE, 1);
         /* idle.2, idle.3: the sender, whatever it wished for */
 #ifndef BUG_IDLE_WAKES_NOBODY
-        wake(ACQUIRER, SENDER_SLEEPS, 0);
+        wake(ACQUIRER, 0);
 #endif
-        /* sleep.1 */
-        STORE(ACQUIRER, RECEIVER_SLEEPS, 1);
+        /* sleep.0, sleep.1 */
+        announce(ACQUIRER, 1);
         /* sleep.2, sleep.3 */
         if
         :: ACQUIRER_FENCE && SOMETHING
         :: ACQUIRER_FENCE && !SOMETHING ->
             /* sleep.4 */
-            futex_wait(ACQUIRER, RECEIVER_SLEEPS, 1, 1)
+            futex_wait(ACQUIRER, 1)
         fi;
         /* sleep.5, idle.4 */
-        STORE(ACQUIRER, RECEIVER_SLEEPS, 0);
+        awake(ACQUIRER, 1);
         STORE(ACQUIRER, IDLE, 0)
     od;
 end_acquirer:
@@ -177,7 +299,7 @@ end_acquirer:
 #endif
 
 /* Enough entries are free for what the sender wished. */
-#define ENOUGH (ENTRIES - held >= DISTANCE(word[HEAD], claimed) + word[SENDER_SLEEPS])
+#define ENOUGH (ENTRIES - held >= DISTANCE(word[HEAD], claimed) + WANTED)
 
 /* gpud_page_give_back() */
 proctype Releaser(byte keep)
@@ -202,31 +324,70 @@ end_releaser:
 #endif
         /* give_back.5: does the sender sleep, and shall it be woken */
         if
-        :: d_step { word[SENDER_SLEEPS] == 0 || !(idle || ENOUGH) -> idle = 0 }
-        :: d_step { word[SENDER_SLEEPS] && (idle || ENOUGH) -> idle = 0 }
-            wake(RELEASER, SENDER_SLEEPS, 0)
+        :: d_step { IS_AWAKE(0) || !(idle || ENOUGH) -> idle = 0 }
+        :: d_step { !IS_AWAKE(0) && (idle || ENOUGH) -> idle = 0; seen[RELEASER] = word[ASLEEP(0)] }
+            kick(RELEASER, 0)
         fi
+    od
+}
+
+/* --- waking one's own side -------------------------------------------------------------------- */
+
+#ifdef BUG_INTERRUPT_BY_THE_PAGE
+#define OWN_SLEEP(who) word[ASLEEP(who)]
+#else
+#define OWN_SLEEP(who) sleeps[who]
+#endif
+
+/* gpud_sleeper_rouse(): rouse.1 the fence and the look, by the word that no peer writes; rouse.2 the
+ * system call, again until that sleep is over: the sleeper may not have got that far yet. POLLS: its
+ * own descriptor stays readable. */
+inline rouse(who, number)
+{
+    d_step { FENCE(STOPPER) -> number = OWN_SLEEP(who) };
+    do
+    :: number == 0 || OWN_SLEEP(who) != number -> number = 0; break
+    :: number != 0 && OWN_SLEEP(who) == number ->
+        d_step { kicks[who] = (POLLS && who == 1 -> 1 : kicks[who]); asleep[who] = 0 };
+#ifdef BUG_INTERRUPT_ONCE
+        break
+#endif
     od
 }
 
 /* gpud_sender_interrupt(), gpud_receiver_interrupt(), or nothing */
 proctype Stopper()
 {
+    byte number;
     if
     :: true
-    :: STORE(STOPPER, SENDER_STOP, 1); wake(STOPPER, SENDER_SLEEPS, 0)
-    :: STORE(STOPPER, RECEIVER_STOP, 1); wake(STOPPER, RECEIVER_SLEEPS, 1)
+    :: STORE(STOPPER, STOP(0), 1); rouse(0, number)
+    :: STORE(STOPPER, STOP(1), 1); rouse(1, number)
     fi
 }
 
 init
 {
-    atomic { run Sender(); run Releaser(KEEP); run Stopper() }
+    atomic {
+        if
+        :: HONEST != 1 -> run Sender()
+        :: HONEST == 1
+        fi;
+        if
+        :: HONEST != 0 -> run Acquirer(); run Releaser(KEEP)
+        :: HONEST == 0
+        fi;
+        if
+        :: STOPS -> run Stopper()
+        :: !STOPS
+        fi
+    }
     /* Nobody can do anything any more. */
 end_monitor:
     timeout;
-    assert(!(asleep[0] && word[SENDER_STOP]));
-    assert(!(asleep[1] && SOMETHING));
+    assert(!(asleep[0] && word[STOP(0)]));
+    assert(!(asleep[1] && word[STOP(1)]));
+    assert(!(asleep[1] && SOMETHING) || LIES);
     /* A sender may sleep for credits for good only when none will come. */
-    assert(!asleep[0] || word[RECEIVER_STOP] || KEEP >= ENTRIES)
+    assert(!asleep[0] || word[STOP(1)] || KEEP >= ENTRIES || LIES)
 }
