@@ -13,6 +13,9 @@
 #define SPIN_MAX (20 * INT64_C(1000))
 #define SPIN_MIN (5 * INT64_C(1000))
 #define YIELD_AFTER (2 * INT64_C(1000))
+/* A thread that was interrupted on its way into the kernel gets there after a while. */
+#define ROUSE_NAP (20 * INT64_C(1000))
+#define ROUSE_MAX (50 * GPUD_MSEC)
 
 void gpud_futex_wait(_Atomic uint32_t *word, uint32_t value, int64_t deadline)
 {
@@ -25,30 +28,64 @@ void gpud_futex_wake(_Atomic uint32_t *word)
     syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
-/* Model (tests/model): wake.1, wake.2 in wakeup.pml. */
-bool gpud_wake(_Atomic uint32_t *sleeper)
+#define NUMBER (GPUD_SLEEP_MODES + 1)
+
+/* Model (tests/model): sleep.1 announces, sleep.2 fence in wakeup.pml. */
+void gpud_sleep_begin(struct gpud_sleeper *sleeper, enum gpud_sleep_mode mode)
 {
-    /* Orders the caller's store before this load; the sleeper's fence is in gpud_sleep(). */
+    uint32_t sleep = (atomic_fetch_add(&sleeper->sleeps, NUMBER) + NUMBER) | mode;
+    atomic_store_explicit(&sleeper->sleep, sleep, memory_order_relaxed);
+    atomic_store_explicit(sleeper->asleep, sleep, memory_order_release);
+    /* Orders these stores before what the caller loads next, whatever orders its loads have. */
     atomic_thread_fence(memory_order_seq_cst);
-    if (atomic_load_explicit(sleeper, memory_order_relaxed) == 0)
-        return false;
-    if (atomic_exchange(sleeper, 0) == 0)
-        return false;
-    gpud_futex_wake(sleeper);
-    return true;
 }
 
-/* Model: sleep.1 announces, sleep.2 fence, sleep.3 looks again, sleep.4 futex, sleep.5 awake, in
- * wakeup.pml. */
-void gpud_sleep(_Atomic uint32_t *sleeper, uint32_t wish, bool (*ready)(void *arg), void *arg,
-                int64_t deadline)
+/* Model: sleep.5 in wakeup.pml. */
+void gpud_sleep_end(struct gpud_sleeper *sleeper)
 {
-    atomic_store_explicit(sleeper, wish, memory_order_relaxed);
-    /* Orders this store before what ready() loads, whatever orders its loads have. */
-    atomic_thread_fence(memory_order_seq_cst);
+    atomic_store_explicit(&sleeper->sleep, 0, memory_order_relaxed);
+    atomic_store_explicit(sleeper->asleep, 0, memory_order_relaxed);
+}
+
+/* Model: sleep.0 kicks, sleep.3 looks again, sleep.4 futex in wakeup.pml. */
+void gpud_sleep(struct gpud_sleeper *sleeper, bool (*ready)(void *arg), void *arg, int64_t deadline)
+{
+    /* Before anybody can know of this sleep, let alone end it. */
+    uint32_t kicks = atomic_load_explicit(sleeper->kicks, memory_order_acquire);
+    gpud_sleep_begin(sleeper, GPUD_SLEEP_FUTEX);
     if (!ready(arg))
-        gpud_futex_wait(sleeper, wish, deadline);
-    atomic_store_explicit(sleeper, 0, memory_order_relaxed);
+        gpud_futex_wait(sleeper->kicks, kicks, deadline);
+    gpud_sleep_end(sleeper);
+}
+
+/* Model: rouse.1, rouse.2 in wakeup.pml. */
+void gpud_sleeper_rouse(struct gpud_sleeper *sleeper)
+{
+    const struct timespec nap = {.tv_nsec = ROUSE_NAP};
+    atomic_thread_fence(memory_order_seq_cst);
+    uint32_t sleep = atomic_load(&sleeper->sleep);
+    if ((sleep & GPUD_SLEEP_MODES) != GPUD_SLEEP_FUTEX)
+        return;
+    int64_t until = gpud_now() + ROUSE_MAX;
+    for (;;) {
+        gpud_futex_wake(sleeper->kicks);
+        if (atomic_load(&sleeper->sleep) != sleep || gpud_now() >= until)
+            return;
+        clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
+    }
+}
+
+/* Model: wake.2 in wakeup.pml. */
+bool gpud_waker_claim(struct gpud_waker *waker, uint32_t sleep)
+{
+    return atomic_exchange(&waker->kicked, sleep) != sleep;
+}
+
+/* Model: wake.3 in wakeup.pml. */
+void gpud_waker_kick(struct gpud_waker *waker)
+{
+    atomic_fetch_add(waker->kicks, 1);
+    gpud_futex_wake(waker->kicks);
 }
 
 static inline void pause_cpu(void)

@@ -5,46 +5,139 @@
 
 #include "base/stop.h"
 
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 #define INDEX(position) ((position) % GPUD_PAGE_ENTRIES)
 #define CLAIM_TRIES 1000
 
+/* --- the carrier --------------------------------------------------------------------------- */
+
+static bool shared_notify(struct gpud_page_end *end)
+{
+    gpud_waker_kick(&end->waker);
+    return true;
+}
+
+const struct gpud_page_carrier gpud_page_shared = {
+    .name = "shared memory",
+    .can_take_back = true,
+    .can_elide = true,
+    .notify = shared_notify,
+};
+
+const struct gpud_page_carrier *gpud_page_carrier = &gpud_page_shared;
+
+static inline void publish_range(const struct gpud_page_end *end, const volatile void *from,
+                                 size_t size)
+{
+    if (end->carrier->publish)
+        end->carrier->publish(end, (size_t)((const volatile char *)from - (const char *)end->half),
+                              size);
+}
+
+static inline void publish_word(const struct gpud_page_end *end, _Atomic uint32_t *word,
+                                uint32_t value)
+{
+    atomic_store_explicit(word, value, memory_order_release);
+    publish_range(end, word, sizeof(*word));
+}
+
+bool gpud_page_wake(struct gpud_page_end *end, uint32_t sleep)
+{
+    if (!gpud_waker_claim(&end->waker, sleep))
+        return false;
+    if ((sleep & GPUD_SLEEP_MODES) != GPUD_SLEEP_POLL)
+        return end->carrier->notify(end);
+    if (end->send_kick)
+        end->send_kick(end->send_kick_arg);
+    return end->send_kick != NULL;
+}
+
+static void write_identity(const struct gpud_page_end *end, struct gpud_page_identity *identity,
+                           uint32_t entries)
+{
+    identity->magic = GPUD_PAGE_MAGIC;
+    identity->version = GPUD_PAGE_VERSION;
+    identity->entries = entries;
+    publish_range(end, identity, sizeof(*identity));
+}
+
+/* Read once: they are a peer's words. */
+static enum gpud_status check_identity(const struct gpud_page_identity *identity, const char *whose,
+                                       uint32_t *entries, struct gpud_error *error)
+{
+    struct gpud_page_identity seen = *(const volatile struct gpud_page_identity *)identity;
+    if (seen.magic != GPUD_PAGE_MAGIC)
+        return gpud_fail(error, GPUD_PEER, "what the %s shared is not a ring page", whose);
+    if (seen.version != GPUD_PAGE_VERSION)
+        return gpud_fail(error, GPUD_PEER,
+                         "the %s's ring page is of version %u, and of version %d here: run the "
+                         "same gpudirect on both sides",
+                         whose, seen.version, GPUD_PAGE_VERSION);
+    *entries = seen.entries;
+    return GPUD_OK;
+}
+
 /* --- sender -------------------------------------------------------------------------------- */
 
-enum gpud_status gpud_page_sender_init(struct gpud_page_sender *view, struct gpud_page *page,
-                                       uint32_t entries, uint32_t credits, struct gpud_error *error)
+enum gpud_status gpud_page_check_version(int fd, struct gpud_error *error)
 {
+    struct gpud_page_identity identity;
+    uint32_t entries;
+    if (fcntl(fd, F_GET_SEALS) < 0) /* no memory: reading it might wait for somebody */
+        return GPUD_OK;
+    if (pread(fd, &identity, sizeof(identity), 0) != sizeof(identity) ||
+        identity.magic != GPUD_PAGE_MAGIC)
+        return GPUD_OK;
+    return check_identity(&identity, "receiver", &entries, error);
+}
+
+enum gpud_status gpud_page_tx_init(struct gpud_page_tx *view, struct gpud_page *page,
+                                   uint32_t entries, uint32_t credits, struct gpud_error *error)
+{
+    uint32_t offered = 0;
     if (entries < 1 || entries > GPUD_PAGE_ENTRIES)
         return gpud_fail(error, GPUD_PEER, "the receiver offers %u entries: 1 to %d are possible",
                          entries, GPUD_PAGE_ENTRIES);
-    if (page->magic != GPUD_PAGE_MAGIC || page->version != GPUD_PAGE_VERSION ||
-        page->entries != entries)
+    enum gpud_status status = check_identity(&page->receiver.identity, "receiver", &offered, error);
+    if (status != GPUD_OK)
+        return status;
+    if (offered != entries)
         return gpud_fail(error, GPUD_PEER,
-                         "what the receiver shared is not a ring page of version %d",
-                         GPUD_PAGE_VERSION);
-    if (atomic_load(&page->head.word) || atomic_load(&page->claimed.word) ||
-        atomic_load(&page->returned.word))
+                         "the receiver offers %u entries, and its ring page has %u", entries,
+                         offered);
+    if (atomic_load(&page->sender.head) || atomic_load(&page->receiver.claimed) ||
+        atomic_load(&page->receiver.returned))
         return gpud_fail(error, GPUD_PEER, "the receiver's ring page has been used before");
     memset(view, 0, sizeof(*view));
     view->page = page;
+    view->end.carrier = gpud_page_carrier;
+    view->end.half = &page->sender;
+    view->end.sleeper.asleep = &page->sender.asleep;
+    view->end.sleeper.kicks = &page->receiver.kicks;
+    view->end.waker.asleep = &page->receiver.asleep;
+    view->end.waker.kicks = &page->sender.kicks;
     view->entries = credits < entries ? credits : entries;
     while (view->free_count < view->entries) {
         view->free[view->free_count] = (uint8_t)(view->entries - 1 - view->free_count);
         view->free_count++;
     }
+    write_identity(&view->end, &page->sender.identity, view->entries);
     return GPUD_OK;
 }
 
-void gpud_page_start(struct gpud_page_sender *view, uint64_t sequence)
+void gpud_page_start(struct gpud_page_tx *view, uint64_t sequence)
 {
-    atomic_store_explicit(&view->page->start.word, (uint32_t)sequence, memory_order_relaxed);
-    atomic_store_explicit(&view->page->start.second, (uint32_t)(sequence >> 32),
-                          memory_order_release);
+    _Atomic uint32_t *start = view->page->sender.start;
+    atomic_store_explicit(&start[0], (uint32_t)sequence, memory_order_relaxed);
+    atomic_store_explicit(&start[1], (uint32_t)(sequence >> 32), memory_order_release);
+    publish_range(&view->end, start, sizeof(view->page->sender.start));
 }
 
 /* Model (tests/model): describe.1 in link.pml and ring.pml. */
-bool gpud_page_take(struct gpud_page_sender *view, uint32_t *entry)
+bool gpud_page_take(struct gpud_page_tx *view, uint32_t *entry)
 {
     if (view->free_count == 0)
         return false;
@@ -52,42 +145,48 @@ bool gpud_page_take(struct gpud_page_sender *view, uint32_t *entry)
     return true;
 }
 
-void gpud_page_untake(struct gpud_page_sender *view, uint32_t entry)
+void gpud_page_untake(struct gpud_page_tx *view, uint32_t entry)
 {
     view->free[view->free_count++] = (uint8_t)entry;
 }
 
 /* Model: publish.1 (index), publish.2 (head) in link.pml. */
-void gpud_page_publish(struct gpud_page_sender *view, uint32_t entry)
+void gpud_page_publish(struct gpud_page_tx *view, uint32_t entry)
 {
     uint32_t position = view->head++;
     view->out[entry] = 1;
     view->position[entry] = position;
     view->order[INDEX(position)] = entry;
-    atomic_store_explicit(&view->page->published[INDEX(position)], entry, memory_order_relaxed);
-    atomic_store_explicit(&view->page->head.word, view->head, memory_order_release);
+    struct gpud_sender_half *half = &view->page->sender;
+    const struct gpud_descriptor *descriptor = &half->descriptor[entry];
+    publish_range(&view->end, descriptor,
+                  descriptor->meta_size > GPUD_FRAME_META_MAX
+                      ? sizeof(*descriptor)
+                      : offsetof(struct gpud_descriptor, meta) + descriptor->meta_size);
+    publish_word(&view->end, &half->published[INDEX(position)], entry);
+    publish_word(&view->end, &half->head, view->head);
 }
 
-bool gpud_page_announce(struct gpud_page_sender *view, uint32_t more)
+bool gpud_page_announce(struct gpud_page_tx *view, uint32_t more)
 {
-    atomic_store_explicit(&view->page->head.third, view->head + more, memory_order_release);
-    return more && gpud_wake(&view->page->receiver_sleeps.word);
+    publish_word(&view->end, &view->page->sender.announced, view->head + more);
+    return more && gpud_page_notify(&view->end);
 }
 
 /* Model: reap.1 (returned), reap.2 (given_back), reap.3 (claimed) in link.pml and liar.pml. */
-int gpud_page_reap(struct gpud_page_sender *view, uint32_t *entry)
+int gpud_page_reap(struct gpud_page_tx *view, uint32_t *entry)
 {
-    uint32_t returned = atomic_load_explicit(&view->page->returned.word, memory_order_acquire);
+    uint32_t returned = atomic_load_explicit(&view->page->receiver.returned, memory_order_acquire);
     if (returned == view->returned)
         return 0;
     if (returned - view->returned > view->entries - view->free_count)
         return -1; /* more than we ever gave */
-    uint32_t index =
-        atomic_load_explicit(&view->page->given_back[INDEX(view->returned)], memory_order_relaxed);
+    uint32_t index = atomic_load_explicit(&view->page->receiver.given_back[INDEX(view->returned)],
+                                          memory_order_relaxed);
     if (index >= view->entries || !view->out[index])
         return -1; /* not an entry, or not one that is out */
     uint32_t waiting =
-        view->head - atomic_load_explicit(&view->page->claimed.word, memory_order_relaxed);
+        view->head - atomic_load_explicit(&view->page->receiver.claimed, memory_order_relaxed);
     if (waiting > view->entries || view->head - view->position[index] <= waiting)
         return -1; /* given back, but never taken */
     view->out[index] = 0;
@@ -98,15 +197,18 @@ int gpud_page_reap(struct gpud_page_sender *view, uint32_t *entry)
 }
 
 /* Model: revoke.1 (load), revoke.2 (exchange) in link.pml; revoke.3 (check) in liar.pml. */
-int gpud_page_revoke(struct gpud_page_sender *view, uint32_t *entry)
+int gpud_page_revoke(struct gpud_page_tx *view, uint32_t *entry)
 {
-    uint32_t claimed = atomic_load_explicit(&view->page->claimed.word, memory_order_acquire);
+    if (!view->end.carrier->can_take_back)
+        return 0;
+    _Atomic uint32_t *word = &view->page->receiver.claimed; /* the one word of the other half */
+    uint32_t claimed = atomic_load_explicit(word, memory_order_acquire);
     do {
         if (view->head - claimed > view->entries)
             return -1; /* behind what it must have claimed, or ahead of what there is */
         if (claimed == view->head)
             return 0;
-    } while (!atomic_compare_exchange_weak(&view->page->claimed.word, &claimed, claimed + 1));
+    } while (!atomic_compare_exchange_weak(word, &claimed, claimed + 1));
     uint32_t index = view->order[INDEX(claimed)];
     if (!view->out[index] || view->position[index] != claimed)
         return -1; /* it gave this one back already, without claiming it */
@@ -117,12 +219,12 @@ int gpud_page_revoke(struct gpud_page_sender *view, uint32_t *entry)
 }
 
 /* Model: message.2 in link.pml. */
-void gpud_page_count_message(struct gpud_page_sender *view)
+void gpud_page_count_message(struct gpud_page_tx *view)
 {
-    atomic_fetch_add_explicit(&view->page->head.second, 1, memory_order_release);
+    publish_word(&view->end, &view->page->sender.messages, ++view->messages);
 }
 
-uint32_t gpud_page_count_out(const struct gpud_page_sender *view)
+uint32_t gpud_page_count_out(const struct gpud_page_tx *view)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < GPUD_PAGE_ENTRIES; i++)
@@ -130,67 +232,80 @@ uint32_t gpud_page_count_out(const struct gpud_page_sender *view)
     return count;
 }
 
-void gpud_page_take_all_back(struct gpud_page_sender *view)
+void gpud_page_take_all_back(struct gpud_page_tx *view)
 {
-    atomic_store_explicit(&view->page->start.third, 1, memory_order_relaxed);
+    publish_word(&view->end, &view->page->sender.taken_back, 1);
     atomic_thread_fence(memory_order_seq_cst); /* before whatever is written into a slot */
 }
 
 /* --- receiver ------------------------------------------------------------------------------ */
 
-void gpud_page_receiver_init(struct gpud_page_receiver *view, struct gpud_page *page,
-                             uint32_t entries)
+void gpud_page_rx_init(struct gpud_page_rx *view, struct gpud_page *page, uint32_t entries)
 {
     memset(view, 0, sizeof(*view));
     view->page = page;
     view->entries = entries;
-    page->magic = GPUD_PAGE_MAGIC;
-    page->version = GPUD_PAGE_VERSION;
-    page->entries = entries;
+    view->end.carrier = gpud_page_carrier;
+    view->end.half = &page->receiver;
+    view->end.sleeper.asleep = &page->receiver.asleep;
+    view->end.sleeper.kicks = &page->sender.kicks;
+    view->end.waker.asleep = &page->sender.asleep;
+    view->end.waker.kicks = &page->receiver.kicks;
+    write_identity(&view->end, &page->receiver.identity, entries);
 }
 
-uint32_t gpud_page_head(const struct gpud_page_receiver *view)
+enum gpud_status gpud_page_check_sender(const struct gpud_page_rx *view, struct gpud_error *error)
 {
-    return atomic_load_explicit(&view->page->head.word, memory_order_acquire);
+    uint32_t used = 0;
+    enum gpud_status status = check_identity(&view->page->sender.identity, "sender", &used, error);
+    if (status == GPUD_OK && (used < 1 || used > view->entries))
+        return gpud_fail(error, GPUD_PEER, "the sender uses %u entries, and %u were offered", used,
+                         view->entries);
+    return status;
 }
 
-uint32_t gpud_page_claimed(const struct gpud_page_receiver *view)
+uint32_t gpud_page_head(const struct gpud_page_rx *view)
 {
-    return atomic_load_explicit(&view->page->claimed.word, memory_order_relaxed);
+    return atomic_load_explicit(&view->page->sender.head, memory_order_acquire);
 }
 
-bool gpud_page_has_frames(const struct gpud_page_receiver *view)
+uint32_t gpud_page_claimed(const struct gpud_page_rx *view)
+{
+    return atomic_load_explicit(&view->page->receiver.claimed, memory_order_relaxed);
+}
+
+bool gpud_page_has_frames(const struct gpud_page_rx *view)
 {
     return gpud_page_claimed(view) != gpud_page_head(view) && !gpud_page_is_taken_back(view);
 }
 
-uint32_t gpud_page_messages(const struct gpud_page_receiver *view)
+uint32_t gpud_page_messages(const struct gpud_page_rx *view)
 {
-    return atomic_load_explicit(&view->page->head.second, memory_order_acquire);
+    return atomic_load_explicit(&view->page->sender.messages, memory_order_acquire);
 }
 
-bool gpud_page_is_announced(const struct gpud_page_receiver *view)
+bool gpud_page_is_announced(const struct gpud_page_rx *view)
 {
-    uint32_t announced = atomic_load_explicit(&view->page->head.third, memory_order_acquire);
+    uint32_t announced = atomic_load_explicit(&view->page->sender.announced, memory_order_acquire);
     uint32_t ahead = announced - gpud_page_head(view);
     return ahead > 0 && ahead <= view->entries;
 }
 
-bool gpud_page_is_taken_back(const struct gpud_page_receiver *view)
+bool gpud_page_is_taken_back(const struct gpud_page_rx *view)
 {
-    return atomic_load_explicit(&view->page->start.third, memory_order_relaxed) != 0;
+    return atomic_load_explicit(&view->page->sender.taken_back, memory_order_relaxed) != 0;
 }
 
-bool gpud_page_is_taken_back_after(const struct gpud_page_receiver *view)
+bool gpud_page_is_taken_back_after(const struct gpud_page_rx *view)
 {
     atomic_thread_fence(memory_order_seq_cst); /* whatever was read of a slot was read before */
     return gpud_page_is_taken_back(view);
 }
 
-uint64_t gpud_page_started(const struct gpud_page_receiver *view)
+uint64_t gpud_page_started(const struct gpud_page_rx *view)
 {
-    uint64_t high = atomic_load_explicit(&view->page->start.second, memory_order_acquire);
-    return high << 32 | atomic_load_explicit(&view->page->start.word, memory_order_relaxed);
+    uint64_t high = atomic_load_explicit(&view->page->sender.start[1], memory_order_acquire);
+    return high << 32 | atomic_load_explicit(&view->page->sender.start[0], memory_order_relaxed);
 }
 
 static int violation(struct gpud_error *error, const char *what)
@@ -199,7 +314,7 @@ static int violation(struct gpud_error *error, const char *what)
     return -1;
 }
 
-int gpud_page_reached(const struct gpud_page_receiver *view, uint32_t position)
+int gpud_page_reached(const struct gpud_page_rx *view, uint32_t position)
 {
     uint32_t ahead = position - gpud_page_claimed(view);
     if (ahead == 0 || ahead > UINT32_MAX / 2) /* a sender that drops the oldest passes it, too */
@@ -207,12 +322,22 @@ int gpud_page_reached(const struct gpud_page_receiver *view, uint32_t position)
     return ahead <= view->entries ? 0 : -1;
 }
 
+/* The position is ours. */
+static bool move_claimed(const struct gpud_page_rx *view, uint32_t claimed)
+{
+    _Atomic uint32_t *word = &view->page->receiver.claimed;
+    if (view->end.carrier->can_take_back)
+        return atomic_compare_exchange_strong(word, &claimed, claimed + 1);
+    publish_word(&view->end, word, claimed + 1);
+    return true;
+}
+
 /* Model: claim.1, claim.1b (head, and claimed once more), claim.2 (index), claim.3 (exchange),
  * claim.4 (descriptor) in link.pml. */
-int gpud_page_claim(struct gpud_page_receiver *view, uint32_t limit, uint32_t *entry,
+int gpud_page_claim(struct gpud_page_rx *view, uint32_t limit, uint32_t *entry,
                     struct gpud_descriptor *descriptor, struct gpud_error *error)
 {
-    struct gpud_page *page = view->page;
+    struct gpud_sender_half *sender = &view->page->sender;
     uint32_t index, claimed;
     for (int tries = 0;; tries++) {
         /* A sender that does nothing but take back keeps nobody here. */
@@ -228,8 +353,8 @@ int gpud_page_claim(struct gpud_page_receiver *view, uint32_t limit, uint32_t *e
             return 0;
         /* Before the exchange: once the position is ours, a sender that drops the oldest may go
          * round. */
-        index = atomic_load_explicit(&page->published[INDEX(claimed)], memory_order_acquire);
-        if (atomic_compare_exchange_strong(&page->claimed.word, &claimed, claimed + 1))
+        index = atomic_load_explicit(&sender->published[INDEX(claimed)], memory_order_acquire);
+        if (move_claimed(view, claimed))
             break;
     }
     GPUD_STOP_POINT("receiver: claimed, descriptor not read");
@@ -239,7 +364,7 @@ int gpud_page_claim(struct gpud_page_receiver *view, uint32_t limit, uint32_t *e
         return violation(error, "an entry that is still held here");
 
     /* Once into our own memory: the sender can change the words under our eyes. */
-    const struct gpud_descriptor *shared = &page->descriptor[index];
+    const struct gpud_descriptor *shared = &sender->descriptor[index];
     memcpy(descriptor, shared, offsetof(struct gpud_descriptor, meta));
     if (descriptor->meta_size > GPUD_FRAME_META_MAX)
         return violation(error, "more meta than a frame carries");
@@ -256,27 +381,31 @@ int gpud_page_claim(struct gpud_page_receiver *view, uint32_t limit, uint32_t *e
     return 1;
 }
 
-/* Model: give_back.1, .2 in link.pml; .2 to .5 (fence, idle, who sleeps) in wakeup.pml. */
-bool gpud_page_give_back(struct gpud_page_receiver *view, uint32_t entry, const atomic_bool *idle)
+/* Model: give_back.1, .2 in link.pml; .2 to .4 (fence, who sleeps, idle) in wakeup.pml. */
+bool gpud_page_give_back(struct gpud_page_rx *view, uint32_t entry, const atomic_bool *idle)
 {
-    struct gpud_page *page = view->page;
+    struct gpud_receiver_half *half = &view->page->receiver;
+    const struct gpud_sender_half *sender = &view->page->sender;
     view->held[entry] = 0;
     view->held_count--;
-    atomic_store_explicit(&page->given_back[INDEX(view->returned)], entry, memory_order_relaxed);
+    publish_word(&view->end, &half->given_back[INDEX(view->returned)], entry);
     view->returned++;
-    atomic_store_explicit(&page->returned.word, view->returned, memory_order_release);
+    atomic_store_explicit(&half->returned, view->returned, memory_order_release);
+    publish_range(&view->end, &half->returned, sizeof(half->returned) + sizeof(half->latency));
     GPUD_STOP_POINT("receiver: given back");
 
-    atomic_thread_fence(memory_order_seq_cst);
-    uint32_t wanted = atomic_load_explicit(&page->sender_sleeps.word, memory_order_relaxed);
-    if (wanted == 0)
+    if (!view->end.carrier->can_elide)
+        return gpud_page_notify(&view->end);
+    uint32_t sleep = gpud_waker_look(&view->end.waker);
+    if (sleep == 0)
         return false;
     /* A sender that sleeps for want of credits is woken once, when several are there, not once a
      * frame. */
-    uint32_t waiting = atomic_load_explicit(&page->head.word, memory_order_relaxed) -
-                       atomic_load_explicit(&page->claimed.word, memory_order_relaxed);
+    uint32_t wanted = atomic_load_explicit(&sender->wanted, memory_order_relaxed);
+    uint32_t waiting = atomic_load_explicit(&sender->head, memory_order_relaxed) -
+                       atomic_load_explicit(&half->claimed, memory_order_relaxed);
     if (!atomic_load_explicit(idle, memory_order_relaxed) &&
         view->entries - view->held_count < waiting + wanted)
         return false;
-    return gpud_wake(&page->sender_sleeps.word);
+    return gpud_page_wake(&view->end, sleep);
 }

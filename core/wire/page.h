@@ -3,25 +3,33 @@
 
 /* The ring page: the words that a sender and one receiver share while frames flow.
  *
- * It belongs to the receiver (a sealed memfd). An entry is a credit: a descriptor, and two words
- * for devices that signal by themselves. Entries travel round two queues of indices, as in
- * io_uring:
+ * It has two halves, and each is written by one side alone. An entry is a credit: a descriptor, and
+ * two words for devices that signal by themselves. Entries travel round two queues of indices, as
+ * in io_uring:
  *
- *     sender                                              receiver
+ *     sender, in its half                                 receiver, in its half
  *     take a free entry, write its descriptor
  *     published[head++] = entry ───────────────────────▶  claimed++ ; reads the descriptor, once
  *                                                         … uses the frame …
  *     returned++ seen; the entry is free  ◀─────────────  given_back[returned++] = entry
  *
- * `claimed` moves by compare-and-swap, so that the sender may take back the oldest frame that the
- * receiver has not taken yet (drop-oldest). `messages` counts what the sender has sent over the
- * socket, so that an event keeps its place among the frames although it travels elsewhere.
+ * How one side's half comes before the other's eyes, and how the other is woken, is the carrier's
+ * business. On one host both map the same pages (a sealed memfd of the receiver's), where two
+ * things are possible that a carrier between hosts has not:
+ *   - The sender takes back the oldest frame that the receiver has not taken yet (drop-oldest):
+ * then `claimed` is moved by both, by compare-and-swap (gpud_page_carrier.can_take_back).
+ *   - A watchdog releases a queue that waits for a word of a peer that died: it writes that word,
+ * in the peer's half, as this side sees it (release_waits() in stream/shared/watchdog.c). Nothing
+ * else writes what is not its own.
+ *
+ * `messages` counts what the sender has sent over the control connection, so that an event keeps
+ * its place among the frames although it travels elsewhere.
  *
  * Each side keeps its own copy of what it wrote, and believes nothing that it reads: indices are
  * checked against that copy, a lie is a violation and ends this link alone. Positions count frames
  * and wrap; the distance between two of them is unsigned, and compared with the number of entries
- * before anything is concluded from it. No function here calls
- * the kernel, but for the two that wake the other side. */
+ * before anything is concluded from it. No function here calls the kernel, but for those that wake
+ * the other side. */
 #ifndef GPUD_WIRE_PAGE_H
 #define GPUD_WIRE_PAGE_H
 
@@ -31,7 +39,7 @@
 #include <gpudirect/sender.h>
 
 #define GPUD_PAGE_MAGIC UINT64_C(0x6567615064757067) /* "gpudPage" */
-#define GPUD_PAGE_VERSION 2
+#define GPUD_PAGE_VERSION 3
 #define GPUD_PAGE_ENTRIES GPUD_SLOTS_MAX /* a power of two */
 
 struct gpud_descriptor {
@@ -60,48 +68,140 @@ struct gpud_descriptor {
  * have been sent that have their place behind it, and given back at once. */
 #define GPUD_FRAME_VOID (UINT32_C(1) << 14)
 
-/* Words that different sides write stand on lines of their own. */
-struct gpud_line {
+/* What stands at the start of either half, the receiver's and with it the page: of every version.
+ */
+struct gpud_page_identity {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t entries; /* sender: used; receiver: offered */
+    uint8_t padding[48];
+};
+
+/* A word that a device writes or waits for has its line to itself. */
+struct gpud_page_signal {
     _Atomic uint32_t word;
-    _Atomic uint32_t second;
-    _Atomic uint32_t third;
-    uint8_t padding[52];
+    uint8_t padding[60];
+};
+
+/* Lines of 64 bytes: what a side writes for every frame, and what it writes now and then. */
+struct gpud_receiver_half {
+    struct gpud_page_identity identity;
+
+    _Atomic uint32_t claimed; /* frames taken; the sender may move it, too: can_take_back */
+    uint8_t padding_claimed[60];
+
+    _Atomic uint32_t returned; /* entries given back */
+    _Atomic uint32_t latency;  /* ns from submit to acquire of the last frame, for people */
+    _Atomic uint32_t kicks;    /* see base/sleep.h */
+    uint8_t padding_returned[52];
+
+    _Atomic uint32_t asleep; /* likewise */
+    uint8_t padding_asleep[60];
+
+    _Atomic uint32_t given_back[GPUD_PAGE_ENTRIES];
+    struct gpud_page_signal release[GPUD_PAGE_ENTRIES];
+    uint8_t padding_half[3584];
+};
+
+struct gpud_sender_half {
+    struct gpud_page_identity identity;
+
+    _Atomic uint32_t head;      /* frames published */
+    _Atomic uint32_t messages;  /* sent over the control connection */
+    _Atomic uint32_t announced; /* frames that are or will be published, at least */
+    _Atomic uint32_t kicks;
+    uint8_t padding_head[48];
+
+    _Atomic uint32_t asleep;
+    _Atomic uint32_t wanted;   /* asleep: free entries before it is worth to be woken */
+    _Atomic uint32_t start[2]; /* low, high: the sequence after which frames are this receiver's */
+    _Atomic uint32_t taken_back; /* 1: all slots will be written anew, whoever still reads them */
+    uint8_t padding_asleep[44];
+
+    _Atomic uint32_t published[GPUD_PAGE_ENTRIES];
+    struct gpud_page_signal ready[GPUD_PAGE_ENTRIES];
+    struct gpud_descriptor descriptor[GPUD_PAGE_ENTRIES];
+    uint8_t padding_half[3648];
 };
 
 struct gpud_page {
-    uint64_t magic;
-    uint32_t version, entries;
-    uint8_t padding[48];
-    struct gpud_line head; /* sender: frames published; second: messages sent; third: frames
-                              announced, at least */
-    struct gpud_line
-        start; /* sender: the sequence (low and high word) after which frames are this receiver's;
-                  third: 1 when it has taken all slots back, whoever still reads them */
-    struct gpud_line claimed;  /* both, by compare-and-swap */
-    struct gpud_line returned; /* receiver: entries given back; second: ns from submit to acquire of
-                                  the last frame, for people */
-    struct gpud_line
-        sender_sleeps; /* sender: 0, or wake me at so many free entries; cleared by the waker */
-    struct gpud_line receiver_sleeps; /* receiver: 0 or 1; cleared by the waker */
-    _Atomic uint32_t published[GPUD_PAGE_ENTRIES];
-    _Atomic uint32_t given_back[GPUD_PAGE_ENTRIES];
-    struct {
-        struct gpud_line ready, release; /* words for devices that signal by themselves */
-    } signal[GPUD_PAGE_ENTRIES];
-    struct gpud_descriptor descriptor[GPUD_PAGE_ENTRIES];
+    struct gpud_receiver_half receiver;
+    struct gpud_sender_half sender;
 };
 
-_Static_assert(sizeof(struct gpud_line) == 64, "a line is a cache line");
-_Static_assert(sizeof(struct gpud_descriptor) == 832,
-               "the layout of a descriptor is part of the protocol");
-_Static_assert(sizeof(struct gpud_page) == 62400, "the layout of the page is part of the protocol");
+#define GPUD_PAGE_ALIGNMENT 4096 /* of either half: pages that are registered apart */
+_Static_assert(sizeof(struct gpud_descriptor) == 832, "part of the protocol");
+_Static_assert(sizeof(struct gpud_page_identity) == 64, "part of the protocol");
+_Static_assert(sizeof(struct gpud_page_signal) == 64, "part of the protocol");
+_Static_assert(offsetof(struct gpud_receiver_half, given_back) == 256, "part of the protocol");
+_Static_assert(offsetof(struct gpud_sender_half, published) == 192, "part of the protocol");
+_Static_assert(sizeof(struct gpud_receiver_half) == 2 * GPUD_PAGE_ALIGNMENT, "whole pages");
+_Static_assert(sizeof(struct gpud_sender_half) == 15 * GPUD_PAGE_ALIGNMENT, "whole pages");
+_Static_assert(sizeof(struct gpud_page) == 69632, "part of the protocol");
+
+/* --- the carrier --------------------------------------------------------------------------- */
+
+struct gpud_page_end;
+
+/* How what a side writes into its half reaches the other, and how the other is woken. */
+struct gpud_page_carrier {
+    const char *name;
+
+    /* `claimed` can be moved by both sides: a sender takes back what was not claimed. Where it
+     * cannot, the newest frame that waits replaces the one before it at the sender. */
+    bool can_take_back;
+
+    /* The other side's `asleep` can be believed: a store that is followed by a fence is seen by
+     * whoever goes to sleep, or its `asleep` is seen after the fence. Then nobody is notified who
+     * is awake. Where it cannot, the carrier is asked every time. */
+    bool can_elide;
+
+    /* These bytes of our half, as they are now. Whatever was published before them is seen before
+     * them. NULL: stores are seen as they are; words are stored with release order. */
+    void (*publish)(const struct gpud_page_end *end, size_t offset, size_t size);
+
+    /* The other side looks again, if it sleeps. Returns whether that took a system call. */
+    bool (*notify)(struct gpud_page_end *end);
+};
+
+extern const struct gpud_page_carrier gpud_page_shared;
+
+/* What views begin with: the shared memory. Tests put one without its powers here. */
+extern const struct gpud_page_carrier *gpud_page_carrier;
+
+/* What both views have in common. */
+struct gpud_page_end {
+    const struct gpud_page_carrier *carrier;
+    void *half; /* ours */
+    struct gpud_sleeper sleeper;
+    struct gpud_waker waker;
+    /* Sends a KICK over the control connection: for a side that polls that. NULL: there is none.
+     * What does not fit into the connection was not needed: there is something to read already. */
+    void (*send_kick)(void *arg);
+    void *send_kick_arg;
+};
+
+/* Ends that sleep of the other side, unless another thread does. */
+bool gpud_page_wake(struct gpud_page_end *end, uint32_t sleep);
+
+/* Wakes the other side, if it sleeps; true if that took a system call. Call it after what it is
+ * woken for was published. */
+static inline bool gpud_page_notify(struct gpud_page_end *end)
+{
+    if (!end->carrier->can_elide)
+        return end->carrier->notify(end);
+    uint32_t sleep = gpud_waker_look(&end->waker);
+    return sleep && gpud_page_wake(end, sleep);
+}
 
 /* --- the sender's view --------------------------------------------------------------------- */
 
-struct gpud_page_sender {
+struct gpud_page_tx {
     struct gpud_page *page;
+    struct gpud_page_end end;
     uint32_t entries;        /* used */
     uint32_t head, returned; /* ours, and how far we have read theirs */
+    uint32_t messages;
     uint32_t free_count;
     uint8_t
         free[GPUD_PAGE_ENTRIES]; /* a stack: the entry used last is the one still in the caches */
@@ -110,56 +210,70 @@ struct gpud_page_sender {
     uint32_t order[GPUD_PAGE_ENTRIES];    /* our copy of published[] */
 };
 
+/* Why a page that the receiver shared cannot be ours, where that is its version; GPUD_OK: it is not
+ * that. fd: a memfd, whatever its size. */
+enum gpud_status gpud_page_check_version(int fd, struct gpud_error *error);
+
 /* entries: what the receiver offers; credits: how many of them are used at most. GPUD_PEER if the
  * page does not say what the handshake said. */
-enum gpud_status gpud_page_sender_init(struct gpud_page_sender *view, struct gpud_page *page,
-                                       uint32_t entries, uint32_t credits,
-                                       struct gpud_error *error);
+enum gpud_status gpud_page_tx_init(struct gpud_page_tx *view, struct gpud_page *page,
+                                   uint32_t entries, uint32_t credits, struct gpud_error *error);
 
 /* From here on every frame is this receiver's, or counts as dropped for it. */
-void gpud_page_start(struct gpud_page_sender *view, uint64_t sequence);
+void gpud_page_start(struct gpud_page_tx *view, uint64_t sequence);
 
-bool gpud_page_take(struct gpud_page_sender *view, uint32_t *entry);
-void gpud_page_untake(struct gpud_page_sender *view, uint32_t entry);
-void gpud_page_publish(struct gpud_page_sender *view, uint32_t entry);
+bool gpud_page_take(struct gpud_page_tx *view, uint32_t *entry);
+void gpud_page_untake(struct gpud_page_tx *view, uint32_t entry);
+
+/* To be filled in between take and publish. */
+static inline struct gpud_descriptor *gpud_page_descriptor(const struct gpud_page_tx *view,
+                                                           uint32_t entry)
+{
+    return &view->page->sender.descriptor[entry];
+}
+
+/* The descriptor, then its place in the queue. */
+void gpud_page_publish(struct gpud_page_tx *view, uint32_t entry);
 
 /* So many more frames will be published in a moment: a receiver that sleeps is woken now, so that
  * its waking up and the sender's work go on side by side. 0: none after all. Returns whether it was
  * woken. */
-bool gpud_page_announce(struct gpud_page_sender *view, uint32_t more);
+bool gpud_page_announce(struct gpud_page_tx *view, uint32_t more);
 
 /* The next entry that came back: 1 and *entry, 0 none, −1 a violation. */
-int gpud_page_reap(struct gpud_page_sender *view, uint32_t *entry);
+int gpud_page_reap(struct gpud_page_tx *view, uint32_t *entry);
 
 /* The oldest published entry that the receiver has not claimed: 1 and *entry (free again), 0 none,
- * −1. */
-int gpud_page_revoke(struct gpud_page_sender *view, uint32_t *entry);
+ * or a carrier that cannot, −1. */
+int gpud_page_revoke(struct gpud_page_tx *view, uint32_t *entry);
 
 /* Whether something came back that was not reaped yet. */
-static inline bool gpud_page_has_returns(const struct gpud_page_sender *view)
+static inline bool gpud_page_has_returns(const struct gpud_page_tx *view)
 {
-    return atomic_load_explicit(&view->page->returned.word, memory_order_acquire) != view->returned;
+    return atomic_load_explicit(&view->page->receiver.returned, memory_order_acquire) !=
+           view->returned;
 }
 
 /* What the receiver says of its last frame; 0: nothing. Believed by nobody but people. */
-static inline uint32_t gpud_page_latency(const struct gpud_page_sender *view)
+static inline uint32_t gpud_page_latency(const struct gpud_page_tx *view)
 {
-    return atomic_load_explicit(&view->page->returned.second, memory_order_relaxed);
+    return atomic_load_explicit(&view->page->receiver.latency, memory_order_relaxed);
 }
 
-void gpud_page_count_message(struct gpud_page_sender *view);
+void gpud_page_count_message(struct gpud_page_tx *view);
 
 /* How many entries are with the receiver: published, neither returned nor revoked. */
-uint32_t gpud_page_count_out(const struct gpud_page_sender *view);
+uint32_t gpud_page_count_out(const struct gpud_page_tx *view);
 
 /* The slots will be written anew although entries are out: frames that the receiver still holds are
  * frames no more. Call it before the first such write. */
-void gpud_page_take_all_back(struct gpud_page_sender *view);
+void gpud_page_take_all_back(struct gpud_page_tx *view);
 
 /* --- the receiver's view ------------------------------------------------------------------- */
 
-struct gpud_page_receiver {
+struct gpud_page_rx {
     struct gpud_page *page;
+    struct gpud_page_end end;
     uint32_t entries;
     uint32_t returned;
     uint32_t held_count;
@@ -167,50 +281,52 @@ struct gpud_page_receiver {
     uint8_t held[GPUD_PAGE_ENTRIES];
 };
 
-void gpud_page_receiver_init(struct gpud_page_receiver *view, struct gpud_page *page,
-                             uint32_t entries);
+void gpud_page_rx_init(struct gpud_page_rx *view, struct gpud_page *page, uint32_t entries);
 
-/* In a line that is the receiver's to write anyway. */
-static inline void gpud_page_tell_latency(const struct gpud_page_receiver *view, uint32_t latency)
+/* Whether the sender's half is one: after its handshake, before the first claim. */
+enum gpud_status gpud_page_check_sender(const struct gpud_page_rx *view, struct gpud_error *error);
+
+/* In a line that is written and published anyway when the frame is given back. */
+static inline void gpud_page_tell_latency(const struct gpud_page_rx *view, uint32_t latency)
 {
-    atomic_store_explicit(&view->page->returned.second, latency, memory_order_relaxed);
+    atomic_store_explicit(&view->page->receiver.latency, latency, memory_order_relaxed);
 }
 
 /* How many frames were published, and claimed or revoked, in this page's life; messages that the
  * sender counted. */
-uint32_t gpud_page_head(const struct gpud_page_receiver *view);
-uint32_t gpud_page_claimed(const struct gpud_page_receiver *view);
+uint32_t gpud_page_head(const struct gpud_page_rx *view);
+uint32_t gpud_page_claimed(const struct gpud_page_rx *view);
 
 /* Whether a published frame was neither claimed nor revoked, or the words make no sense, which
  * gpud_page_claim() will say. None is there any more when the sender has taken all slots back. */
-bool gpud_page_has_frames(const struct gpud_page_receiver *view);
-uint32_t gpud_page_messages(const struct gpud_page_receiver *view);
+bool gpud_page_has_frames(const struct gpud_page_rx *view);
+uint32_t gpud_page_messages(const struct gpud_page_rx *view);
 
 /* Whether a frame was announced that is not there yet. */
-bool gpud_page_is_announced(const struct gpud_page_receiver *view);
+bool gpud_page_is_announced(const struct gpud_page_rx *view);
 
 /* Whether the sender has taken all slots back. The second one is for after a frame was read, which
  * was whole if the answer is false. */
-bool gpud_page_is_taken_back(const struct gpud_page_receiver *view);
-bool gpud_page_is_taken_back_after(const struct gpud_page_receiver *view);
+bool gpud_page_is_taken_back(const struct gpud_page_rx *view);
+bool gpud_page_is_taken_back_after(const struct gpud_page_rx *view);
 
 /* The last sequence before the first that was meant for this receiver. */
-uint64_t gpud_page_started(const struct gpud_page_receiver *view);
+uint64_t gpud_page_started(const struct gpud_page_rx *view);
 
 /* The next frame before the position `limit`: 1, *entry and *descriptor (copied once, checked; only
  * meta_size bytes of its meta are valid), 0 none, −1 a violation with its reason in *error. The
  * limit keeps messages in order: it is the place of the message that comes next, or else the head
  * that was read before the messages were counted. */
-int gpud_page_claim(struct gpud_page_receiver *view, uint32_t limit, uint32_t *entry,
+int gpud_page_claim(struct gpud_page_rx *view, uint32_t limit, uint32_t *entry,
                     struct gpud_descriptor *descriptor, struct gpud_error *error);
 
 /* Whether every frame before the position was claimed or revoked: 1; 0 not yet; −1 never: it is
  * further ahead than there are entries. */
-int gpud_page_reached(const struct gpud_page_receiver *view, uint32_t position);
+int gpud_page_reached(const struct gpud_page_rx *view, uint32_t position);
 
 /* Gives an entry back. *idle: this side has nothing left to do, so that a sleeping sender must be
  * woken whatever it wished; read after the entry is back, so that one of the two sees the other.
  * Returns whether that took a system call. */
-bool gpud_page_give_back(struct gpud_page_receiver *view, uint32_t entry, const atomic_bool *idle);
+bool gpud_page_give_back(struct gpud_page_rx *view, uint32_t entry, const atomic_bool *idle);
 
 #endif

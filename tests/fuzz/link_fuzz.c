@@ -100,7 +100,7 @@ static void submit(void)
 struct player {
     int fd, page_fd;
     struct gpud_page *page;
-    struct gpud_page_receiver view;
+    struct gpud_page_rx view;
     uint32_t epoch;
     bool ring_is_ours; /* by the last offer */
 };
@@ -121,7 +121,7 @@ static void make_page(struct player *player)
                           &page, NULL) != GPUD_OK)
         abort();
     player->page = page;
-    gpud_page_receiver_init(&player->view, page, ENTRIES);
+    gpud_page_rx_init(&player->view, page, ENTRIES);
 }
 
 static void say(struct player *player, struct fuzz_input *input)
@@ -193,7 +193,7 @@ static void use_frame(struct player *player, bool done)
         0)
         return;
     if (done)
-        atomic_store(&player->page->signal[entry].release.word, descriptor.value);
+        atomic_store(&player->page->receiver.release[entry].word, descriptor.value);
     gpud_page_give_back(&player->view, entry, &is_idle);
 }
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void check_sender(const struct gpud_page_sender *view, uint32_t taken)
+static void check_sender(const struct gpud_page_tx *view, uint32_t taken)
 {
     uint8_t seen[GPUD_PAGE_ENTRIES] = {0};
     uint32_t out = 0;
@@ -23,7 +23,7 @@ static void check_sender(const struct gpud_page_sender *view, uint32_t taken)
         abort();
 }
 
-static void check_receiver(const struct gpud_page_receiver *view)
+static void check_receiver(const struct gpud_page_rx *view)
 {
     uint32_t held = 0;
     for (uint32_t i = 0; i < GPUD_PAGE_ENTRIES; i++)
@@ -36,15 +36,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static struct gpud_page page;
     struct fuzz_input input = {data, size};
-    struct gpud_page_sender sender;
-    struct gpud_page_receiver receiver;
+    struct gpud_page_tx sender;
+    struct gpud_page_rx receiver;
     struct gpud_descriptor descriptor;
     struct gpud_error error;
     uint32_t entries = fuzz_number(&input, 1) % GPUD_PAGE_ENTRIES + 1, entry, taken = 0;
     uint64_t sequence = 0;
     memset(&page, 0, sizeof(page));
-    gpud_page_receiver_init(&receiver, &page, entries);
-    if (gpud_page_sender_init(&sender, &page, entries, entries, &error) != GPUD_OK)
+    gpud_page_rx_init(&receiver, &page, entries);
+    if (gpud_page_tx_init(&sender, &page, entries, entries, &error) != GPUD_OK)
         abort();
     while (input.size) {
         int got = 0;
@@ -55,8 +55,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         case 0:
             if (!gpud_page_take(&sender, &entry))
                 break;
-            memset(&page.descriptor[entry], 0, offsetof(struct gpud_descriptor, meta));
-            page.descriptor[entry].sequence = ++sequence;
+            memset(&page.sender.descriptor[entry], 0, offsetof(struct gpud_descriptor, meta));
+            page.sender.descriptor[entry].sequence = ++sequence;
             gpud_page_publish(&sender, entry);
             break;
         case 2:
@@ -79,23 +79,25 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             got = gpud_page_revoke(&sender, &entry);
             break;
         case 6: { /* a word of the head of the page */
-            _Atomic uint32_t *words[] = {&page.head.word,     &page.claimed.word,
-                                         &page.returned.word, &page.head.second,
-                                         &page.head.third,    &page.sender_sleeps.word};
+            _Atomic uint32_t *words[] = {&page.sender.head,       &page.receiver.claimed,
+                                         &page.receiver.returned, &page.sender.messages,
+                                         &page.sender.announced,  &page.sender.asleep,
+                                         &page.sender.wanted,     &page.receiver.asleep};
             uint32_t which = fuzz_number(&input, 1);
             uint32_t by = fuzz_number(&input, which & 0x80 ? 4 : 1);
-            atomic_fetch_add(words[which % 6], which & 0x40 ? 0 - by : by);
+            atomic_fetch_add(words[which % (sizeof(words) / sizeof(words[0]))],
+                             which & 0x40 ? 0 - by : by);
             break;
         }
         case 7:
-            atomic_store(&page.published[fuzz_number(&input, 1) % GPUD_PAGE_ENTRIES],
+            atomic_store(&page.sender.published[fuzz_number(&input, 1) % GPUD_PAGE_ENTRIES],
                          fuzz_number(&input, 1));
-            atomic_store(&page.given_back[fuzz_number(&input, 1) % GPUD_PAGE_ENTRIES],
+            atomic_store(&page.receiver.given_back[fuzz_number(&input, 1) % GPUD_PAGE_ENTRIES],
                          fuzz_number(&input, 1));
             break;
         case 8: {
             struct gpud_descriptor *bent =
-                &page.descriptor[fuzz_number(&input, 1) % GPUD_PAGE_ENTRIES];
+                &page.sender.descriptor[fuzz_number(&input, 1) % GPUD_PAGE_ENTRIES];
             bent->meta_size = fuzz_number(&input, 2);
             bent->sequence = fuzz_number(&input, 2);
             bent->flags = fuzz_number(&input, 2);

@@ -69,7 +69,7 @@ struct player {
     int fd, ring_fd;
     uint8_t *ring;
     struct gpud_page *page;
-    struct gpud_page_sender view;
+    struct gpud_page_tx view;
     struct gpud_layout layout;
     struct gpud_ring_description offered;
     bool words_in_memory; /* by the last offer */
@@ -86,14 +86,14 @@ static void publish(struct player *player, uint32_t flags, bool done)
         ;
     if (!gpud_page_take(&player->view, &entry))
         return;
-    struct gpud_descriptor *descriptor = &player->page->descriptor[entry];
+    struct gpud_descriptor *descriptor = &player->page->sender.descriptor[entry];
     memset(descriptor, 0, offsetof(struct gpud_descriptor, meta));
     descriptor->slot = entry % SLOTS;
     descriptor->sequence = ++player->sequence;
     descriptor->value = ++player->value;
     descriptor->flags = flags;
     if (done)
-        atomic_store(&player->page->signal[entry].ready.word, player->value);
+        atomic_store(&player->page->sender.ready[entry].word, player->value);
     gpud_page_publish(&player->view, entry);
 }
 
@@ -110,8 +110,8 @@ static void listen_to(struct player *player)
                 GPUD_OK)
                 abort(); /* an honest receiver's page is good */
             player->page = page;
-            if (gpud_page_sender_init(&player->view, page, message.accept.entries,
-                                      message.accept.entries, NULL) != GPUD_OK)
+            if (gpud_page_tx_init(&player->view, page, message.accept.entries,
+                                  message.accept.entries, NULL) != GPUD_OK)
                 abort();
             /* By the same handle as a sender's device would. */
             const struct gpud_ring_description *ring = &message.accept.ring;
@@ -177,8 +177,8 @@ static void say(struct player *player, struct fuzz_input *input)
         if (player->words_in_memory)
             return;
         /* Without a frame the receiver waits for it, for two seconds. */
-        if (!player->page || gpud_page_head(&(struct gpud_page_receiver){.page = player->page}) ==
-                                 atomic_load(&player->page->claimed.word))
+        if (!player->page || gpud_page_head(&(struct gpud_page_rx){.page = player->page}) ==
+                                 atomic_load(&player->page->receiver.claimed))
             publish(player, GPUD_FRAME_CANARY, true);
         paint(player->ring, player->layout.size);
         message.canary.epoch = player->epoch;

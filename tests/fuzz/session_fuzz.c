@@ -77,7 +77,8 @@ static void let_run(struct session *session)
 {
     const struct gpud_page *page = session->middle.page;
     for (int i = 0; i < 10 * WAIT; i++) {
-        if (i > WAIT && page && atomic_load(&page->head.word) == atomic_load(&page->claimed.word))
+        if (i > WAIT && page &&
+            atomic_load(&page->sender.head) == atomic_load(&page->receiver.claimed))
             return;
         usleep(100);
     }

@@ -158,8 +158,14 @@ static inline void fuzz_send(int socket, struct gpud_message *message, struct fu
 static inline void fuzz_scribble(struct gpud_page *page, struct fuzz_input *input)
 {
     uint32_t at = fuzz_number(input, 2), by = fuzz_number(input, 1);
-    size_t words = at & 0x8000 ? sizeof(*page) / 4 : offsetof(struct gpud_page, signal) / 4;
-    ((uint32_t *)(void *)page)[at % words] += at & 0x4000 ? by : by << 24 | by;
+    bool sender = at & 0x2000;
+    size_t words = at & 0x8000 ? sizeof(*page) / 4
+                   : sender    ? offsetof(struct gpud_sender_half, ready) / 4
+                               : offsetof(struct gpud_receiver_half, release) / 4;
+    uint32_t *half = sender ? (void *)&page->sender : (void *)&page->receiver;
+    if (at & 0x8000)
+        half = (void *)page;
+    half[at % words] += at & 0x4000 ? by : by << 24 | by;
 }
 
 static inline void fuzz_quiet(void *user, enum gpud_log_level level, const char *area,

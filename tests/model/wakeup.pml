@@ -298,6 +298,12 @@ end_acquirer:
 #define RELEASER_FENCE FENCE(RELEASER)
 #endif
 
+#ifdef BUG_IDLE_READ_EARLY
+#define IDLE_SEEN idle
+#else
+#define IDLE_SEEN word[IDLE]
+#endif
+
 /* Enough entries are free for what the sender wished. */
 #define ENOUGH (ENTRIES - held >= DISTANCE(word[HEAD], claimed) + WANTED)
 
@@ -316,18 +322,17 @@ end_releaser:
         /* give_back.2 */
         d_step { held--; returned = NEXT(returned) }
         STORE(RELEASER, RETURNED, returned);
-        /* give_back.3 the fence, and only then give_back.4: is the receiver idle */
-#ifdef BUG_IDLE_READ_EARLY
-        RELEASER_FENCE;
-#else
-        d_step { RELEASER_FENCE -> idle = word[IDLE] }
-#endif
-        /* give_back.5: does the sender sleep, and shall it be woken */
+        /* give_back.3 the fence, and only then: does the sender sleep, and give_back.4: is the
+         * receiver idle, or enough free, so that it shall be woken? */
         if
-        :: d_step { IS_AWAKE(0) || !(idle || ENOUGH) -> idle = 0 }
-        :: d_step { !IS_AWAKE(0) && (idle || ENOUGH) -> idle = 0; seen[RELEASER] = word[ASLEEP(0)] }
-            kick(RELEASER, 0)
-        fi
+        :: RELEASER_FENCE && IS_AWAKE(0)
+        :: d_step { RELEASER_FENCE && !IS_AWAKE(0) -> seen[RELEASER] = word[ASLEEP(0)] };
+            if
+            :: d_step { !(IDLE_SEEN || ENOUGH) -> seen[RELEASER] = 0 }
+            :: IDLE_SEEN || ENOUGH -> kick(RELEASER, 0)
+            fi
+        fi;
+        idle = 0
     od
 }
 

@@ -56,7 +56,7 @@ gboolean hostile_say(struct hostile *self, struct gpud_message *message)
         return FALSE;
     if (server->page) {
         gpud_page_count_message(&server->view);
-        gpud_wake(&server->page->receiver_sleeps.word);
+        gpud_page_notify(&server->view.end);
     }
     return TRUE;
 }
@@ -85,14 +85,14 @@ void hostile_publish(struct hostile *self, const struct gpud_descriptor *describ
         fail_unless(i < 499, "the receiver gives no credit back");
         g_usleep(10000);
     }
-    descriptor = &server->page->descriptor[entry];
+    descriptor = &server->page->sender.descriptor[entry];
     *descriptor = *described;
     descriptor->slot = entry;
     descriptor->sequence = ++server->sequence;
     picture_write(&server->layout, (char *)server->ring + entry * server->slot_size,
                   server->sequence);
     gpud_page_publish(&server->view, entry);
-    gpud_wake(&server->page->receiver_sleeps.word);
+    gpud_page_notify(&server->view.end);
 }
 
 void hostile_serve(struct hostile *self, int from, enum raw_server_step to)

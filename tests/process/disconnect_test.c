@@ -145,7 +145,7 @@ static void hung_up_at_once(void)
     raw_open(&raw, "disconnect", RAW_READY_SENT);
     WORKS(gpud_sender_wait(sender, 1, GPUD_SEC, &e));
     gpud_sender_stop_listening(sender);
-    atomic_store(&raw.page->returned.word, 1000);
+    atomic_store(&raw.page->receiver.returned, 1000);
     WORKS(gpud_sender_acquire(sender, GPUD_SEC, &frame, &e));
     WORKS(gpud_sender_submit(sender, &frame, false, GPUD_SEC, &e));
     CHECK(gpud_fd_is_hung_up(raw.fd), "a liar is still connected");

@@ -29,20 +29,20 @@ static void forged_words(void)
     for (int lie = 0; lie < 8; lie++) {
         raw_open(&raw, BACKGROUND_ADDRESS, RAW_STREAMING);
         struct gpud_page *page = raw.page;
-        uint32_t returned = atomic_load(&page->returned.word);
+        uint32_t returned = atomic_load(&page->receiver.returned);
         const char *says = "gave back what it did not have";
         /* given_back stays filled with lies, whatever the place that the sender looks at. */
         uint32_t index = lie == 0 ? 0 : lie == 1 ? 4 : lie == 2 ? 63 : lie == 3 ? 255 : UINT32_MAX;
         for (int i = 0; i < GPUD_PAGE_ENTRIES; i++)
-            atomic_store(&page->given_back[i], index);
+            atomic_store(&page->receiver.given_back[i], index);
         if (lie <= 4)
-            atomic_store(&page->returned.word, returned + (lie == 0 ? 5 : 1));
+            atomic_store(&page->receiver.returned, returned + (lie == 0 ? 5 : 1));
         else if (lie == 5)
-            atomic_store(&page->returned.word, returned - 2);
+            atomic_store(&page->receiver.returned, returned - 2);
         else if (lie == 6)
-            atomic_store(&page->returned.word, returned + INT32_MAX);
+            atomic_store(&page->receiver.returned, returned + INT32_MAX);
         else
-            atomic_store(&page->returned.word, UINT32_MAX);
+            atomic_store(&page->receiver.returned, UINT32_MAX);
         TURNED_OUT(&raw, says);
     }
     /* drop-oldest looks at `claimed`. */
@@ -54,7 +54,7 @@ static void forged_words(void)
         message.hello.slow_receiver = GPUD_SLOW_DROP_OLDEST;
         CHECK(raw_send_message(raw.fd, &message), "not sent");
         raw_to(&raw, RAW_HELLO_SENT, RAW_STREAMING);
-        atomic_fetch_add(&raw.page->claimed.word, (uint32_t)shifts[i]);
+        atomic_fetch_add(&raw.page->receiver.claimed, (uint32_t)shifts[i]);
         TURNED_OUT(&raw,
                    "broke the protocol: it "); /* by its claims, or by what came back unclaimed */
     }

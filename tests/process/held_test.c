@@ -86,8 +86,8 @@ static void held_past_the_link(void)
     PEER_UNTIL("a frame", 5000,
                gpud_page_claim(&raw.view, gpud_page_head(&raw.view), &entry, &descriptor, &error));
     CHECK(!gpud_page_is_taken_back(&raw.view), "taken back, and nothing happened");
-    atomic_store(&raw.page->given_back[raw.view.returned % GPUD_PAGE_ENTRIES], UINT32_MAX);
-    atomic_fetch_add(&raw.page->returned.word, 1);
+    atomic_store(&raw.page->receiver.given_back[raw.view.returned % GPUD_PAGE_ENTRIES], UINT32_MAX);
+    atomic_fetch_add(&raw.page->receiver.returned, 1);
     PEER_UNTIL("the end of the link", 5000, gpud_page_is_taken_back(&raw.view));
     TURNED_OUT(&raw, "gave back what it did not have");
 }

@@ -170,12 +170,22 @@ static int page_memfd(int seals)
 {
     int fd = memfd_create("page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     CHECK(fd >= 0 && ftruncate(fd, sizeof(struct gpud_page)) == 0, "memfd");
-    struct gpud_page_receiver view;
+    struct gpud_page_rx view;
     struct gpud_page *page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     CHECK(page != MAP_FAILED, "mmap");
-    gpud_page_receiver_init(&view, page, 4);
+    gpud_page_rx_init(&view, page, 4);
     munmap(page, sizeof(*page));
     CHECK(fcntl(fd, F_ADD_SEALS, seals) == 0, "F_ADD_SEALS: %s", strerror(errno));
+    return fd;
+}
+
+/* The page of another version says so at its start, however large it is. */
+static int other_version(size_t size)
+{
+    const struct gpud_page_identity identity = {
+        .magic = GPUD_PAGE_MAGIC, .version = 2, .entries = 4};
+    int fd = raw_memfd(size, SEALS);
+    CHECK(pwrite(fd, &identity, sizeof(identity), 0) == sizeof(identity), "pwrite");
     return fd;
 }
 
@@ -188,6 +198,8 @@ static void wrong_pages(void)
     accept_with(raw_memfd(4096, SEALS), "bytes where");
     accept_with(raw_memfd(0, SEALS), "bytes where");
     accept_with(raw_memfd(sizeof(struct gpud_page), SEALS), "not a ring page");
+    accept_with(other_version(62400), "version 2, and of version 3 here");
+    accept_with(other_version(2 * sizeof(struct gpud_page)), "version 2, and of version 3 here");
     accept_with(open("/dev/null", O_RDWR | O_CLOEXEC), "not a memfd");
     accept_with(open("/dev/zero", O_RDWR | O_CLOEXEC), "not a memfd");
     accept_with(open("/proc/self/mem", O_RDWR | O_CLOEXEC), "not a memfd");
@@ -237,11 +249,11 @@ static void bent_accepts(void)
         raw_accept(&raw, &message);
         message.accept.entries = entries[i];
         CHECK(raw_send_message(raw.fd, &message), "not sent");
-        TURNED_OUT(&raw, entries[i] == 3 || entries[i] == 5 ? "not a ring page" : "entries");
+        TURNED_OUT(&raw, entries[i] == 3 || entries[i] == 5 ? "its ring page has 4" : "entries");
     }
     raw_open(&raw, BACKGROUND_ADDRESS, RAW_OFFERED);
     raw_accept(&raw, &message);
-    atomic_store(&raw.page->claimed.word, 1);
+    atomic_store(&raw.page->receiver.claimed, 1);
     CHECK(raw_send_message(raw.fd, &message), "not sent");
     TURNED_OUT(&raw, "used before");
     /* A ring where there should be none. */

@@ -260,8 +260,7 @@ static void out_of_turn(void)
             ENDS(says, {
                 CHECK(raw_send_message(server.fd, &message), "not sent");
                 if (server.page)
-                    gpud_page_count_message(&server.view),
-                        gpud_wake(&server.page->receiver_sleeps.word);
+                    gpud_page_count_message(&server.view), gpud_page_notify(&server.view.end);
             });
             gpud_fd_close(&page);
         }
@@ -275,7 +274,7 @@ static void out_of_turn(void)
     serve(RAW_SERVER_PAGE);
     uint32_t entry;
     CHECK(gpud_page_take(&server.view, &entry), "no credit");
-    server.page->descriptor[entry] =
+    server.page->sender.descriptor[entry] =
         (struct gpud_descriptor){.slot = entry, .flags = GPUD_FRAME_CANARY};
     gpud_page_publish(&server.view, entry);
     message.canary.epoch = server.epoch;
@@ -293,30 +292,30 @@ static void out_of_turn(void)
 static void forged_words(void)
 {
     uint32_t entry;
-#define FORGED(says, ...)                                                       \
-    do {                                                                        \
-        serve(RAW_SERVER_STREAMING);                                            \
-        gpud_test_nap(5);                                                       \
-        ENDS(says, __VA_ARGS__; gpud_wake(&server.page->receiver_sleeps.word)); \
+#define FORGED(says, ...)                                            \
+    do {                                                             \
+        serve(RAW_SERVER_STREAMING);                                 \
+        gpud_test_nap(5);                                            \
+        ENDS(says, __VA_ARGS__; gpud_page_notify(&server.view.end)); \
     } while (0)
-    FORGED("more frames waiting than entries", atomic_fetch_add(&server.page->head.word, 1000));
+    FORGED("more frames waiting than entries", atomic_fetch_add(&server.page->sender.head, 1000));
     FORGED("an entry that does not exist", {
         for (int i = 0; i < GPUD_PAGE_ENTRIES; i++)
-            atomic_store(&server.page->published[i], 4);
-        atomic_fetch_add(&server.page->head.word, 1);
+            atomic_store(&server.page->sender.published[i], 4);
+        atomic_fetch_add(&server.page->sender.head, 1);
     });
     FORGED("an entry that does not exist", {
         for (int i = 0; i < GPUD_PAGE_ENTRIES; i++)
-            atomic_store(&server.page->published[i], UINT32_MAX);
-        atomic_fetch_add(&server.page->head.word, 1);
+            atomic_store(&server.page->sender.published[i], UINT32_MAX);
+        atomic_fetch_add(&server.page->sender.head, 1);
     });
     FORGED("went back", server.sequence = 0; raw_publish(&server, &entry));
 #define DESCRIBED(says, field, value)                                  \
     FORGED(says, {                                                     \
         CHECK(gpud_page_take(&server.view, &entry), "no credit");      \
-        server.page->descriptor[entry] =                               \
+        server.page->sender.descriptor[entry] =                        \
             (struct gpud_descriptor){.slot = entry, .sequence = 1000}; \
-        server.page->descriptor[entry].field = value;                  \
+        server.page->sender.descriptor[entry].field = value;           \
         gpud_page_publish(&server.view, entry);                        \
     })
     DESCRIBED("a slot that its ring does not have", slot, 4);
@@ -325,10 +324,11 @@ static void forged_words(void)
     DESCRIBED("more meta than a frame carries", meta_size, UINT32_MAX);
 
     /* Frames that were claimed by nobody. */
-    FORGED("more frames waiting than entries", atomic_fetch_add(&server.page->claimed.word, 5));
-    FORGED("more frames waiting than entries", atomic_fetch_add(&server.page->claimed.word, 1000));
+    FORGED("more frames waiting than entries", atomic_fetch_add(&server.page->receiver.claimed, 5));
     FORGED("more frames waiting than entries",
-           atomic_fetch_add(&server.page->claimed.word, (uint32_t)INT32_MAX));
+           atomic_fetch_add(&server.page->receiver.claimed, 1000));
+    FORGED("more frames waiting than entries",
+           atomic_fetch_add(&server.page->receiver.claimed, (uint32_t)INT32_MAX));
     /* Scribbling over all of it. */
     for (int turn = 0; turn < 20; turn++) {
         serve(RAW_SERVER_STREAMING);
@@ -362,7 +362,7 @@ static void flood(const char *what, struct gpud_message *message)
         sent += went;
         if (server.page && went) {
             gpud_page_count_message(&server.view);
-            gpud_wake(&server.page->receiver_sleeps.word);
+            gpud_page_notify(&server.view.end);
         }
     }
     raw_hang_up(&server);

@@ -40,7 +40,7 @@ static void say(enum gpud_message_type type, uint32_t ahead)
         message.epoch = server.epoch;
     CHECK(raw_send_message(server.fd, &message), "not sent");
     gpud_page_count_message(&server.view);
-    gpud_wake(&server.page->receiver_sleeps.word);
+    gpud_page_notify(&server.view.end);
 }
 
 /* --- places that are never reached ------------------------------------------------------------ */
@@ -89,8 +89,8 @@ static void heads_that_are_nowhere(void)
     for (size_t i = 0; i < sizeof(ahead) / sizeof(ahead[0]); i++) {
         streaming();
         ENDS("more frames waiting than entries", {
-            atomic_fetch_add(&server.page->head.word, ahead[i]);
-            gpud_wake(&server.page->receiver_sleeps.word);
+            atomic_fetch_add(&server.page->sender.head, ahead[i]);
+            gpud_page_notify(&server.view.end);
         });
     }
 }
@@ -122,7 +122,7 @@ static void offer(const struct gpud_layout *layout, uint8_t media)
     CHECK(raw_send_message(server.fd, &message), "not sent");
     if (server.page) {
         gpud_page_count_message(&server.view);
-        gpud_wake(&server.page->receiver_sleeps.word);
+        gpud_page_notify(&server.view.end);
     }
 }
 
@@ -169,10 +169,10 @@ static void times_from_nowhere(void)
         while (gpud_page_reap(&server.view, &back) > 0)
             ;
         CHECK(gpud_page_take(&server.view, &entry), "no credit");
-        server.page->descriptor[entry] = (struct gpud_descriptor){
+        server.page->sender.descriptor[entry] = (struct gpud_descriptor){
             .slot = entry, .sequence = ++server.sequence, .submit_time = times[i]};
         gpud_page_publish(&server.view, entry);
-        gpud_wake(&server.page->receiver_sleeps.word);
+        gpud_page_notify(&server.view.end);
         PEER_UNTIL("the frame", 10000, atomic_load(&acquirer.frames) > frames);
     }
     struct gpud_receiver_info info;

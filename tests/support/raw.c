@@ -108,7 +108,7 @@ void raw_accept(struct raw *raw, struct gpud_message *message)
         WORKS(gpud_memfd_create("page", sizeof(struct gpud_page), GPUD_SHARE_WRITABLE,
                                 &raw->page_fd, &page, &e));
         raw->page = page;
-        gpud_page_receiver_init(&raw->view, raw->page, 4);
+        gpud_page_rx_init(&raw->view, raw->page, 4);
     }
     memset(message, 0, sizeof(*message));
     message->type = GPUD_MESSAGE_ACCEPT;
@@ -253,7 +253,7 @@ bool raw_publish(struct raw_server *server, uint32_t *entry)
         ;
     if (!gpud_page_take(&server->view, entry))
         return false;
-    struct gpud_descriptor *descriptor = &server->page->descriptor[*entry];
+    struct gpud_descriptor *descriptor = &server->page->sender.descriptor[*entry];
     memset(descriptor, 0, sizeof(*descriptor));
     descriptor->slot = *entry;
     descriptor->sequence = ++server->sequence;
@@ -261,7 +261,7 @@ bool raw_publish(struct raw_server *server, uint32_t *entry)
     picture_write(&server->layout, (char *)server->ring + *entry * server->slot_size,
                   descriptor->sequence);
     gpud_page_publish(&server->view, *entry);
-    gpud_wake(&server->page->receiver_sleeps.word);
+    gpud_page_notify(&server->view.end);
     return true;
 }
 
@@ -271,8 +271,8 @@ void raw_adopt_page(struct raw_server *server, struct gpud_message *accept)
     WORKS(gpud_memfd_map(accept->accept.page.fd, sizeof(struct gpud_page), true, &page, &e));
     gpud_memory_unmap_pages(server->page, sizeof(struct gpud_page));
     server->page = page;
-    WORKS(gpud_page_sender_init(&server->view, server->page, accept->accept.entries,
-                                accept->accept.entries, &e));
+    WORKS(gpud_page_tx_init(&server->view, server->page, accept->accept.entries,
+                            accept->accept.entries, &e));
     gpud_message_close(accept);
 }
 
@@ -304,7 +304,7 @@ static bool server_step(struct raw_server *server, int step)
         return true;
     case RAW_SERVER_CANARY:
         CHECK(gpud_page_take(&server->view, &entry), "no credit");
-        server->page->descriptor[entry] = (struct gpud_descriptor){
+        server->page->sender.descriptor[entry] = (struct gpud_descriptor){
             .slot = entry, .sequence = server->sequence, .flags = GPUD_FRAME_CANARY};
         gpud_pattern_write((char *)server->ring + entry * server->slot_size, server->layout.size,
                            4711);

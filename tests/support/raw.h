@@ -28,7 +28,7 @@ extern const char *const raw_step_names[RAW_STEPS];
 struct raw {
     int fd, page_fd;
     struct gpud_page *page;
-    struct gpud_page_receiver view;
+    struct gpud_page_rx view;
     struct gpud_offer offer; /* its descriptors are closed */
     uint64_t nonce;
 };
@@ -65,7 +65,7 @@ struct raw_server {
     void *ring;
     uint64_t ring_size, slot_size;
     struct gpud_page *page;
-    struct gpud_page_sender view;
+    struct gpud_page_tx view;
     struct gpud_endpoint peer;
     uint64_t sequence;
     uint32_t epoch;

@@ -17,8 +17,8 @@ static const atomic_bool is_idle = true, is_busy = false;
 
 struct ends {
     struct gpud_page *page;
-    struct gpud_page_sender sender;
-    struct gpud_page_receiver receiver;
+    struct gpud_page_tx sender;
+    struct gpud_page_rx receiver;
     uint64_t sequence;
 };
 
@@ -29,13 +29,13 @@ static inline void make(struct ends *ends, uint32_t entries, uint32_t start)
     ends->page = mmap(NULL, sizeof(struct gpud_page), PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(ends->page != MAP_FAILED, "no memory for a page");
-    gpud_page_receiver_init(&ends->receiver, ends->page, entries);
-    WORKS(gpud_page_sender_init(&ends->sender, ends->page, entries, entries, &e));
+    gpud_page_rx_init(&ends->receiver, ends->page, entries);
+    WORKS(gpud_page_tx_init(&ends->sender, ends->page, entries, entries, &e));
     ends->sender.head = ends->sender.returned = ends->receiver.returned = start;
-    atomic_store(&ends->page->head.word, start);
-    atomic_store(&ends->page->head.third, start);
-    atomic_store(&ends->page->claimed.word, start);
-    atomic_store(&ends->page->returned.word, start);
+    atomic_store(&ends->page->sender.head, start);
+    atomic_store(&ends->page->sender.announced, start);
+    atomic_store(&ends->page->receiver.claimed, start);
+    atomic_store(&ends->page->receiver.returned, start);
 }
 
 static inline void unmake(struct ends *ends)
@@ -47,7 +47,7 @@ static inline uint32_t publish(struct ends *ends)
 {
     uint32_t entry;
     CHECK(gpud_page_take(&ends->sender, &entry), "no credit is left");
-    struct gpud_descriptor *descriptor = &ends->page->descriptor[entry];
+    struct gpud_descriptor *descriptor = &ends->page->sender.descriptor[entry];
     memset(descriptor, 0, sizeof(*descriptor));
     descriptor->sequence = ++ends->sequence;
     descriptor->slot = entry;

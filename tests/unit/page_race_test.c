@@ -68,7 +68,8 @@ static void test_race(uint32_t start)
             CHECK(got >= 0, "an honest receiver is called a liar");
             revoked += (uint64_t)got;
         }
-        race.ends.page->descriptor[entry] = (struct gpud_descriptor){.sequence = i, .pts = ~i};
+        race.ends.page->sender.descriptor[entry] =
+            (struct gpud_descriptor){.sequence = i, .pts = ~i};
         gpud_page_publish(&race.ends.sender, entry);
     }
     atomic_store(&race.done, true);

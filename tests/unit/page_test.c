@@ -5,7 +5,7 @@
  * notice. */
 #include "page_ends.h"
 
-#define HEAD_OF(page) atomic_load(&(page)->head.word)
+#define HEAD_OF(page) atomic_load(&(page)->sender.head)
 
 static void claim_refused(struct ends *ends, const char *text)
 {
@@ -112,7 +112,8 @@ static void test_messages(void)
 {
     struct ends ends;
     make(&ends, ENTRIES, 0);
-    atomic_store(&ends.page->head.second, UINT32_MAX);
+    ends.sender.messages = UINT32_MAX - 1;
+    gpud_page_count_message(&ends.sender);
     CHECK_EQUAL(gpud_page_messages(&ends.receiver), UINT32_MAX);
     gpud_page_count_message(&ends.sender);
     CHECK_EQUAL(gpud_page_messages(&ends.receiver), 0);
@@ -120,6 +121,50 @@ static void test_messages(void)
 }
 
 /* --- wakes ------------------------------------------------------------------------------------ */
+
+/* As a side does that goes to sleep. */
+static void begin_sleep(struct gpud_page_end *end, uint32_t wanted, struct ends *ends)
+{
+    if (end == &ends->sender.end)
+        atomic_store(&ends->page->sender.wanted, wanted);
+    gpud_sleep_begin(&end->sleeper, GPUD_SLEEP_FUTEX);
+}
+
+static void count_kick(void *kicks)
+{
+    ++*(int *)kicks;
+}
+
+/* Who polls the connection is told there, once for a sleep, and its futex is left alone. */
+static void test_polling(void)
+{
+    struct ends ends;
+    int kicks = 0;
+    make(&ends, ENTRIES, 0);
+    gpud_sleep_begin(&ends.receiver.end.sleeper, GPUD_SLEEP_POLL);
+    publish(&ends);
+    CHECK(!gpud_page_notify(&ends.sender.end), "a KICK, and no connection to send it over");
+    gpud_sleep_end(&ends.receiver.end.sleeper);
+    ends.sender.end.send_kick = count_kick;
+    ends.sender.end.send_kick_arg = &kicks;
+    for (int i = 1; i <= 3; i++) {
+        CHECK(!gpud_page_notify(&ends.sender.end), "a KICK for who is awake");
+        gpud_sleep_begin(&ends.receiver.end.sleeper, GPUD_SLEEP_POLL);
+        CHECK(gpud_page_notify(&ends.sender.end), "who polls is not told");
+        CHECK(!gpud_page_notify(&ends.sender.end), "told twice");
+        gpud_sleep_end(&ends.receiver.end.sleeper);
+        CHECK_EQUAL(kicks, i);
+    }
+    CHECK_EQUAL(atomic_load(&ends.page->sender.kicks), 0);
+    /* What a liar says of its sleep costs no more than a wake. */
+    const uint32_t lies[] = {1, 2, 3, 4, INT32_MAX, UINT32_MAX};
+    for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+        atomic_store(&ends.page->receiver.asleep, lies[i]);
+        CHECK(gpud_page_notify(&ends.sender.end) && !gpud_page_notify(&ends.sender.end),
+              "asleep is %u, and the other side is not woken once", lies[i]);
+    }
+    unmake(&ends);
+}
 
 static void test_wakes(void)
 {
@@ -133,15 +178,18 @@ static void test_wakes(void)
         CHECK_EQUAL(claim(&ends, &entry[i], &descriptor), 1);
     CHECK(!gpud_page_give_back(&ends.receiver, entry[0], &is_idle),
           "nobody sleeps, and a system call was made");
-    atomic_store(&ends.page->sender_sleeps.word, 2);
+    begin_sleep(&ends.sender.end, 2, &ends);
     CHECK(gpud_page_give_back(&ends.receiver, entry[1], &is_busy),
           "two are free, as the sender wished, and it sleeps on");
-    CHECK_EQUAL(atomic_load(&ends.page->sender_sleeps.word), 0);
-    atomic_store(&ends.page->sender_sleeps.word, 4);
+    CHECK_EQUAL(atomic_load(&ends.page->receiver.kicks), 1);
+    CHECK(!gpud_page_notify(&ends.receiver.end), "one sleep, two wakes");
+    begin_sleep(&ends.sender.end, 4, &ends);
     CHECK(!gpud_page_give_back(&ends.receiver, entry[2], &is_busy),
           "the sender is woken for less than it wished");
     CHECK(gpud_page_give_back(&ends.receiver, entry[3], &is_idle),
           "an idle receiver lets the sender sleep");
+    CHECK_EQUAL(atomic_load(&ends.page->receiver.kicks), 2);
+    CHECK_EQUAL(atomic_load(&ends.page->sender.kicks), 0);
     unmake(&ends);
 }
 
@@ -152,21 +200,22 @@ static void test_announce(uint32_t start)
     CHECK(!gpud_page_is_announced(&ends.receiver), "nobody announced anything");
     CHECK(!gpud_page_announce(&ends.sender, 1), "nobody sleeps, and a system call was made");
     CHECK(gpud_page_is_announced(&ends.receiver), "an announcement is not seen");
-    atomic_store(&ends.page->receiver_sleeps.word, 1);
+    begin_sleep(&ends.receiver.end, 0, &ends);
     CHECK(gpud_page_announce(&ends.sender, 2), "a sleeper is not woken");
-    CHECK_EQUAL(atomic_load(&ends.page->receiver_sleeps.word), 0);
+    CHECK_EQUAL(atomic_load(&ends.page->sender.kicks), 1);
+    CHECK(atomic_load(&ends.page->receiver.asleep) != 0, "the other side's word was written");
     publish(&ends);
     CHECK(gpud_page_is_announced(&ends.receiver), "one of two is still to come");
     publish(&ends);
     CHECK(!gpud_page_is_announced(&ends.receiver), "what is there is not announced any more");
-    atomic_store(&ends.page->receiver_sleeps.word, 1);
+    begin_sleep(&ends.receiver.end, 0, &ends);
     gpud_page_announce(&ends.sender, 1);
-    atomic_store(&ends.page->receiver_sleeps.word, 1);
+    begin_sleep(&ends.receiver.end, 0, &ends);
     CHECK(!gpud_page_announce(&ends.sender, 0), "woken for nothing");
     CHECK(!gpud_page_is_announced(&ends.receiver), "what was called off is still waited for");
     const uint32_t lies[] = {ENTRIES + 1, 1000, INT32_MAX, 0x80000000u, UINT32_MAX};
     for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
-        atomic_store(&ends.page->head.third, ends.sender.head + lies[i]);
+        atomic_store(&ends.page->sender.announced, ends.sender.head + lies[i]);
         CHECK(!gpud_page_is_announced(&ends.receiver), "%u frames announced at once", lies[i]);
     }
     unmake(&ends);
@@ -184,7 +233,7 @@ static void test_sender_lies(void)
     for (size_t i = 0; i < sizeof(forged) / sizeof(forged[0]); i++) {
         make(&ends, ENTRIES, 0);
         publish(&ends);
-        atomic_store(&ends.page->published[0], forged[i]);
+        atomic_store(&ends.page->sender.published[0], forged[i]);
         claim_refused(&ends, "an entry that does not exist");
         unmake(&ends);
     }
@@ -193,15 +242,15 @@ static void test_sender_lies(void)
     publish(&ends);
     CHECK_EQUAL(claim(&ends, &entry, &descriptor), 1);
     publish(&ends);
-    atomic_store(&ends.page->published[1], entry);
+    atomic_store(&ends.page->sender.published[1], entry);
     claim_refused(&ends, "still held");
     unmake(&ends);
 
-    const uint32_t ahead[] = {ENTRIES + 1, 1000,          INT32_MAX, UINT32_C(1) << 31,
-                              (UINT32_C(1) << 31) + 1, UINT32_MAX};
+    const uint32_t ahead[] = {
+        ENTRIES + 1, 1000, INT32_MAX, UINT32_C(1) << 31, (UINT32_C(1) << 31) + 1, UINT32_MAX};
     for (size_t i = 0; i < sizeof(ahead) / sizeof(ahead[0]); i++) {
         make(&ends, ENTRIES, 7);
-        atomic_store(&ends.page->head.word, 7 + ahead[i]);
+        atomic_store(&ends.page->sender.head, 7 + ahead[i]);
         claim_refused(&ends, "more frames waiting than entries");
         unmake(&ends);
     }
@@ -219,7 +268,7 @@ static void test_sender_lies(void)
     const uint32_t sizes[] = {GPUD_FRAME_META_MAX + 1, 0x10000, UINT32_MAX};
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         make(&ends, ENTRIES, 0);
-        ends.page->descriptor[publish(&ends)].meta_size = sizes[i];
+        ends.page->sender.descriptor[publish(&ends)].meta_size = sizes[i];
         claim_refused(&ends, "more meta than a frame carries");
         unmake(&ends);
     }
@@ -229,19 +278,19 @@ static void test_sender_lies(void)
     make(&ends, ENTRIES, 0);
     publish(&ends);
     CHECK_EQUAL(claim(&ends, &entry, &descriptor), 1);
-    atomic_store(&ends.page->claimed.word, 0);
+    atomic_store(&ends.page->receiver.claimed, 0);
     claim_refused(&ends, "still held");
     unmake(&ends);
     make(&ends, ENTRIES, 0);
     publish(&ends);
     CHECK_EQUAL(claim(&ends, &entry, &descriptor), 1);
     gpud_page_give_back(&ends.receiver, entry, &is_busy);
-    atomic_store(&ends.page->claimed.word, 0);
+    atomic_store(&ends.page->receiver.claimed, 0);
     claim_refused(&ends, "went back");
     unmake(&ends);
     make(&ends, ENTRIES, 0);
     publish(&ends);
-    atomic_store(&ends.page->claimed.word, 3);
+    atomic_store(&ends.page->receiver.claimed, 3);
     claim_refused(&ends, "more frames waiting than entries");
     unmake(&ends);
 }
@@ -250,9 +299,9 @@ static void test_sender_lies(void)
 
 static void give_back_forged(struct ends *ends, uint32_t index, uint32_t how_many)
 {
-    uint32_t returned = atomic_load(&ends->page->returned.word);
-    atomic_store(&ends->page->given_back[returned % GPUD_PAGE_ENTRIES], index);
-    atomic_store(&ends->page->returned.word, returned + how_many);
+    uint32_t returned = atomic_load(&ends->page->receiver.returned);
+    atomic_store(&ends->page->receiver.given_back[returned % GPUD_PAGE_ENTRIES], index);
+    atomic_store(&ends->page->receiver.returned, returned + how_many);
 }
 
 static void test_receiver_lies(void)
@@ -301,7 +350,7 @@ static void test_receiver_lies(void)
         for (int k = 0; k < ENTRIES; k++)
             publish(&ends);
         uint32_t from = shifts[i] > 0 ? HEAD_OF(ends.page) : 50;
-        atomic_store(&ends.page->claimed.word, from + (uint32_t)shifts[i]);
+        atomic_store(&ends.page->receiver.claimed, from + (uint32_t)shifts[i]);
         CHECK(gpud_page_revoke(&ends.sender, &entry) == -1,
               "claimed is off by %d and nobody notices", shifts[i]);
         unmake(&ends);
@@ -313,7 +362,7 @@ static void test_receiver_lies(void)
     CHECK_EQUAL(claim(&ends, &entry, &descriptor), 1);
     gpud_page_give_back(&ends.receiver, entry, &is_busy);
     CHECK_EQUAL(gpud_page_reap(&ends.sender, &entry), 1);
-    atomic_store(&ends.page->claimed.word, 0);
+    atomic_store(&ends.page->receiver.claimed, 0);
     CHECK(gpud_page_revoke(&ends.sender, &entry) == -1, "an entry became free twice");
     check_sum(&ends, 0);
     unmake(&ends);
@@ -322,33 +371,40 @@ static void test_receiver_lies(void)
 static void test_pages_that_are_none(void)
 {
     struct ends ends;
-    struct gpud_page_sender view;
+    struct gpud_page_tx view;
     make(&ends, ENTRIES, 0);
-    EXPECT(GPUD_PEER, "1 to 64", gpud_page_sender_init(&view, ends.page, 0, 0, &e));
-    EXPECT(
-        GPUD_PEER, "1 to 64",
-        gpud_page_sender_init(&view, ends.page, GPUD_PAGE_ENTRIES + 1, GPUD_PAGE_ENTRIES + 1, &e));
+    EXPECT(GPUD_PEER, "1 to 64", gpud_page_tx_init(&view, ends.page, 0, 0, &e));
     EXPECT(GPUD_PEER, "1 to 64",
-           gpud_page_sender_init(&view, ends.page, UINT32_MAX, UINT32_MAX, &e));
-    EXPECT(GPUD_PEER, "not a ring page",
-           gpud_page_sender_init(&view, ends.page, ENTRIES + 1, ENTRIES + 1, &e));
-    ends.page->version++;
-    EXPECT(GPUD_PEER, "not a ring page",
-           gpud_page_sender_init(&view, ends.page, ENTRIES, ENTRIES, &e));
-    ends.page->version--;
-    ends.page->magic ^= 1;
-    EXPECT(GPUD_PEER, "not a ring page",
-           gpud_page_sender_init(&view, ends.page, ENTRIES, ENTRIES, &e));
-    ends.page->magic ^= 1;
-    _Atomic uint32_t *words[] = {&ends.page->head.word, &ends.page->claimed.word,
-                                 &ends.page->returned.word};
+           gpud_page_tx_init(&view, ends.page, GPUD_PAGE_ENTRIES + 1, GPUD_PAGE_ENTRIES + 1, &e));
+    EXPECT(GPUD_PEER, "1 to 64", gpud_page_tx_init(&view, ends.page, UINT32_MAX, UINT32_MAX, &e));
+    EXPECT(GPUD_PEER, "offers 5 entries, and its ring page has 4",
+           gpud_page_tx_init(&view, ends.page, ENTRIES + 1, ENTRIES + 1, &e));
+    ends.page->receiver.identity.version++;
+    EXPECT(GPUD_PEER, "ring page is of version 4, and of version 3 here",
+           gpud_page_tx_init(&view, ends.page, ENTRIES, ENTRIES, &e));
+    ends.page->receiver.identity.version--;
+    ends.page->receiver.identity.magic ^= 1;
+    EXPECT(GPUD_PEER, "not a ring page", gpud_page_tx_init(&view, ends.page, ENTRIES, ENTRIES, &e));
+    ends.page->receiver.identity.magic ^= 1;
+    _Atomic uint32_t *words[] = {&ends.page->sender.head, &ends.page->receiver.claimed,
+                                 &ends.page->receiver.returned};
     for (int i = 0; i < 3; i++) {
         atomic_store(words[i], 1);
-        EXPECT(GPUD_PEER, "used before",
-               gpud_page_sender_init(&view, ends.page, ENTRIES, ENTRIES, &e));
+        EXPECT(GPUD_PEER, "used before", gpud_page_tx_init(&view, ends.page, ENTRIES, ENTRIES, &e));
         atomic_store(words[i], 0);
     }
-    WORKS(gpud_page_sender_init(&view, ends.page, ENTRIES, ENTRIES, &e));
+    WORKS(gpud_page_tx_init(&view, ends.page, ENTRIES, ENTRIES, &e));
+
+    WORKS(gpud_page_check_sender(&ends.receiver, &e));
+    ends.page->sender.identity.version = 7;
+    EXPECT(GPUD_PEER, "the sender's ring page is of version 7, and of version 3 here",
+           gpud_page_check_sender(&ends.receiver, &e));
+    ends.page->sender.identity.version = GPUD_PAGE_VERSION;
+    ends.page->sender.identity.entries = ENTRIES + 1;
+    EXPECT(GPUD_PEER, "uses 5 entries, and 4 were offered",
+           gpud_page_check_sender(&ends.receiver, &e));
+    ends.page->sender.identity.magic = 0;
+    EXPECT(GPUD_PEER, "not a ring page", gpud_page_check_sender(&ends.receiver, &e));
     unmake(&ends);
 }
 
@@ -366,6 +422,7 @@ int main(void)
     test_revoke(UINT32_MAX - 2);
     SAY("who is woken, and when");
     test_wakes();
+    test_polling();
     test_announce(0);
     test_announce(UINT32_MAX - 1);
     SAY("lies of a sender");

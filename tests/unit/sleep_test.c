@@ -36,35 +36,60 @@ static void test_deadlines(void)
 
 static void test_wakes_that_cost_nothing(void)
 {
-    _Atomic uint32_t sleeper = 0;
-    CHECK(!gpud_wake(&sleeper), "nobody sleeps, and a system call was made");
-    atomic_store(&sleeper, 1);
-    CHECK(gpud_wake(&sleeper), "somebody announced itself and was not woken");
-    CHECK(atomic_load(&sleeper) == 0, "the announcement stays");
-    CHECK(!gpud_wake(&sleeper), "one announcement, two wakes");
+    _Atomic uint32_t asleep = 0, kicks = 0;
+    struct gpud_sleeper sleeper = {.asleep = &asleep, .kicks = &kicks};
+    struct gpud_waker waker = {.asleep = &asleep, .kicks = &kicks};
+    uint32_t before = 0;
+    CHECK(gpud_waker_look(&waker) == 0, "nobody sleeps, and somebody is to be woken");
+    for (int i = 0; i < 3; i++) {
+        gpud_sleep_begin(&sleeper, GPUD_SLEEP_FUTEX);
+        uint32_t sleep = gpud_waker_look(&waker);
+        CHECK(sleep && sleep != before, "a sleep that is not announced, or like the one before");
+        CHECK((sleep & GPUD_SLEEP_MODES) == GPUD_SLEEP_FUTEX, "how it sleeps is not said");
+        CHECK(gpud_waker_claim(&waker, sleep), "somebody announced itself and is not woken");
+        CHECK(!gpud_waker_claim(&waker, sleep), "two threads end the same sleep");
+        CHECK(gpud_waker_look(&waker) == 0, "one sleep, two wakes");
+        CHECK(atomic_load(&asleep) == sleep, "somebody else wrote the sleeper's word");
+        gpud_sleep_end(&sleeper);
+        CHECK(gpud_waker_look(&waker) == 0, "nobody sleeps any more");
+        before = sleep;
+    }
 }
 
 /* --- turns: each side sleeps until the other has had its turn --------------------------------- */
 
 struct table {
-    _Atomic uint32_t turn, sleeper[2];
-    atomic_ullong late;
+    _Atomic uint32_t turn, asleep[2], kicks[2];
 };
+
+struct player {
+    struct table *table;
+    uint32_t mine;
+};
+
+static bool is_my_turn(void *arg)
+{
+    const struct player *player = arg;
+    return atomic_load(&player->table->turn) == player->mine;
+}
 
 static void play(struct table *table, uint32_t side)
 {
+    struct gpud_sleeper sleeper = {.asleep = &table->asleep[side],
+                                   .kicks = &table->kicks[1 - side]};
+    struct gpud_waker waker = {.asleep = &table->asleep[1 - side], .kicks = &table->kicks[side]};
     for (uint32_t i = 0; i < TURNS; i++) {
         uint32_t mine = 2 * i + side;
         int64_t deadline = gpud_now() + 5 * GPUD_SEC;
-        while (atomic_load(&table->turn) != mine) {
-            atomic_store(&table->sleeper[side], 1);
-            if (atomic_load(&table->turn) != mine)
-                gpud_futex_wait(&table->sleeper[side], 1, deadline);
-            atomic_store(&table->sleeper[side], 0);
+        struct player player = {table, mine};
+        while (!is_my_turn(&player)) {
+            gpud_sleep(&sleeper, is_my_turn, &player, deadline);
             CHECK(gpud_now() < deadline, "turn %u: a wake was lost", i);
         }
         atomic_store_explicit(&table->turn, mine + 1, memory_order_release);
-        gpud_wake(&table->sleeper[1 - side]);
+        uint32_t sleep = gpud_waker_look(&waker);
+        if (sleep && gpud_waker_claim(&waker, sleep))
+            gpud_waker_kick(&waker);
     }
 }
 
@@ -96,6 +121,49 @@ static void test_turns(void)
     CHECK(waitpid(child, &state, 0) == child && WIFEXITED(state) && WEXITSTATUS(state) == 0,
           "the other process failed");
     munmap(table, sizeof(*table));
+}
+
+/* --- one's own side ----------------------------------------------------------------------------
+ */
+
+struct doze {
+    struct gpud_sleeper sleeper;
+    atomic_bool stop;
+};
+
+static bool is_stopped(void *arg)
+{
+    return atomic_load(&((struct doze *)arg)->stop);
+}
+
+static void *doze(void *arg)
+{
+    struct doze *doze = arg;
+    while (!is_stopped(doze))
+        gpud_sleep(&doze->sleeper, is_stopped, doze, gpud_now() + 20 * GPUD_SEC);
+    return NULL;
+}
+
+/* At whatever point on its way into the kernel a thread is when it is interrupted; the peer says
+ * that it is awake, and changes its own word at will. */
+static void test_rouse(void)
+{
+    for (int i = 0; i < 500; i++) {
+        _Atomic uint32_t asleep = 0, kicks = 0;
+        struct doze it = {.sleeper = {.asleep = &asleep, .kicks = &kicks}};
+        pthread_t thread;
+        CHECK(pthread_create(&thread, NULL, doze, &it) == 0, "no thread");
+        for (int turns = 0; turns < i * 20; turns++)
+            atomic_store(&asleep, 0);
+        int64_t begin = gpud_now(), start;
+        atomic_store(&it.stop, true);
+        do { /* again where it gave up, on a machine where that thread did not run for so long */
+            start = gpud_now();
+            gpud_sleeper_rouse(&it.sleeper);
+        } while (gpud_now() - start >= 40 * GPUD_MSEC);
+        pthread_join(thread, NULL);
+        CHECK(gpud_now() - begin < 10 * GPUD_SEC, "an interrupt was lost in round %d", i);
+    }
 }
 
 /* --- spinning --------------------------------------------------------------------------------- */
@@ -152,6 +220,8 @@ int main(void)
     test_wakes_that_cost_nothing();
     SAY("%d turns between two threads, then two processes, without a lost wake", TURNS);
     test_turns();
+    SAY("a thread of one's own is woken wherever it is");
+    test_rouse();
     SAY("spinning opens and closes its window");
     test_spin();
     return 0;

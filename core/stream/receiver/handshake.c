@@ -315,6 +315,9 @@ static enum gpud_status check_canary(struct gpud_receiver *receiver, struct gpud
     struct gpud_session *session = receiver->session;
     struct gpud_rx_frame *rx = NULL;
     bool late = gpud_now() >= receiver->deadline;
+    enum gpud_status status = gpud_page_check_sender(&session->view, why);
+    if (status != GPUD_OK)
+        return status;
     int got = gpud_session_next_frame(session, gpud_page_head(&session->view), &rx, why);
     if (got < 0)
         return why->status;
@@ -324,7 +327,7 @@ static enum gpud_status check_canary(struct gpud_receiver *receiver, struct gpud
                     : GPUD_AGAIN;
     GPUD_STOP_POINT("receiver: test frame claimed");
     struct gpud_frame *frame = &rx->frame;
-    enum gpud_status status = check_pattern(receiver, frame, why);
+    status = check_pattern(receiver, frame, why);
     if (receiver->last_sequence == 0)
         receiver->last_sequence = frame->info.sequence;
     session->view.last_sequence = frame->info.sequence;

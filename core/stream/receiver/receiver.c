@@ -120,7 +120,7 @@ static enum gpud_status read_messages(struct gpud_receiver *receiver, struct gpu
 /* Whether the turn of the message that waits has come: 1, or BY_DEATH; 0 not yet; −1 never. */
 static int is_due(const struct gpud_receiver *receiver)
 {
-    const struct gpud_page_receiver *view = &receiver->session->view;
+    const struct gpud_page_rx *view = &receiver->session->view;
     if (receiver->message.type == GPUD_MESSAGE_GROW)
         return 1;
     int reached = gpud_page_reached(view, receiver->message.position);
@@ -233,7 +233,7 @@ static enum gpud_status take_next(struct gpud_receiver *receiver, struct gpud_fr
 static bool has_something(void *arg)
 {
     struct gpud_receiver *receiver = arg;
-    const struct gpud_page_receiver *view = &receiver->session->view;
+    const struct gpud_page_rx *view = &receiver->session->view;
     return gpud_session_has_work(receiver->session) ||
            gpud_page_messages(view) != receiver->messages ||
            /* by a void entry, or one that was taken back */
@@ -253,8 +253,7 @@ static void wait_for_announced(struct gpud_receiver *receiver)
 
 static void sleep_until(struct gpud_receiver *receiver, int64_t deadline)
 {
-    gpud_sleep(&receiver->session->page->receiver_sleeps.word, 1, has_something, receiver,
-               deadline);
+    gpud_sleep(&receiver->session->view.end.sleeper, has_something, receiver, deadline);
     wait_for_announced(receiver);
 }
 
@@ -286,7 +285,7 @@ static void wait_for_frames(struct gpud_receiver *receiver, int64_t deadline)
     atomic_store(&session->idle, true);
     /* What came back so far may be less than the sender wished to be woken for; nothing more will
      * while we wait. */
-    if (gpud_wake(&session->page->sender_sleeps.word))
+    if (gpud_page_notify(&session->view.end))
         atomic_fetch_add_explicit(&session->kicks, 1, memory_order_relaxed);
     wait_for_due(receiver, slice);
     if (!has_something(receiver))
@@ -325,7 +324,7 @@ static void wait_for_sender(struct gpud_receiver *receiver, int64_t deadline)
         deadline = receiver->deadline;
     if (receiver->state == GPUD_RECEIVER_TESTING) {
         int64_t slice = gpud_now() + SLICE;
-        gpud_sleep(&receiver->session->page->receiver_sleeps.word, 1, has_test_frame, receiver,
+        gpud_sleep(&receiver->session->view.end.sleeper, has_test_frame, receiver,
                    slice < deadline ? slice : deadline);
         return;
     }
@@ -433,6 +432,6 @@ void gpud_receiver_interrupt(struct gpud_receiver *receiver, bool interrupted)
         return;
     pthread_mutex_lock(&receiver->lock);
     if (receiver->session)
-        gpud_wake(&receiver->session->page->receiver_sleeps.word);
+        gpud_sleeper_rouse(&receiver->session->view.end.sleeper);
     pthread_mutex_unlock(&receiver->lock);
 }

@@ -21,7 +21,7 @@ static enum gpud_status make_page(struct gpud_session *session, struct gpud_erro
                           &session->page_fd, &page, error);
     if (status != GPUD_OK)
         return status;
-    gpud_page_receiver_init(&session->view, page, session->entries);
+    gpud_page_rx_init(&session->view, page, session->entries);
     if (session->place == GPUD_SIGNAL_PAGE)
         status = gpud_watchdog_create(session->device, page, session->entries, session->channel,
                                       GPUD_SIDE_RECEIVER, &session->watchdog, error);

@@ -40,7 +40,7 @@ struct gpud_session {
     int page_fd;
     struct gpud_page *page;
     pthread_mutex_t lock; /* of view and upload_free; never held while work is put on a queue */
-    struct gpud_page_receiver view;
+    struct gpud_page_rx view;
     atomic_bool idle; /* the acquiring thread sleeps: nobody else will wake the sender */
 
     struct gpud_ring ring; /* imported, or our own that the sender writes */

@@ -259,8 +259,8 @@ static struct gpud_pending_delivery *publish_completed(struct gpud_sender *sende
     for (struct gpud_pending_delivery *pending = oldest; pending; pending = pending->next) {
         struct gpud_delivery *delivery = &pending->delivery;
         for (uint32_t i = 0; pending->status != GPUD_OK && i < delivery->count; i++)
-            delivery->target[i].transport->page.page->descriptor[delivery->target[i].entry].flags |=
-                GPUD_FRAME_CORRUPTED;
+            gpud_page_descriptor(&delivery->target[i].transport->page, delivery->target[i].entry)
+                ->flags |= GPUD_FRAME_CORRUPTED;
         publish_targets(sender, delivery, true);
     }
     return oldest;

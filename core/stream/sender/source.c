@@ -76,7 +76,8 @@ static void mark_corrupted(const struct gpud_delivery *delivery)
 {
     for (uint32_t i = 0; i < delivery->count; i++) {
         const struct gpud_target *target = &delivery->target[i];
-        target->transport->page.page->descriptor[target->entry].flags |= GPUD_FRAME_CORRUPTED;
+        gpud_page_descriptor(&target->transport->page, target->entry)->flags |=
+            GPUD_FRAME_CORRUPTED;
     }
 }
 

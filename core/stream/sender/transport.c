@@ -75,11 +75,11 @@ enum gpud_status gpud_transport_connect(struct gpud_transport *transport,
     enum gpud_status status =
         gpud_memfd_map(accept->page.fd, sizeof(struct gpud_page), true, &mapped, error);
     if (status != GPUD_OK)
-        return status;
+        return gpud_page_check_version(accept->page.fd, error) == GPUD_PEER ? GPUD_PEER : status;
     /* A shared ring has a share for each receiver, as large as the sender's own: more credits would
      * be others' slots. */
     uint32_t credits = transport->pool ? transport->pool->ring.slots_per_memory : accept->entries;
-    status = gpud_page_sender_init(&transport->page, mapped, accept->entries, credits, error);
+    status = gpud_page_tx_init(&transport->page, mapped, accept->entries, credits, error);
     if (status != GPUD_OK) {
         gpud_memory_unmap_pages(mapped, sizeof(struct gpud_page));
         return status;
@@ -265,7 +265,7 @@ void gpud_transport_describe(struct gpud_transport *transport, uint32_t entry,
                              const struct gpud_frame_info *info, struct gpud_slot *slot,
                              uint64_t sequence, uint64_t dropped)
 {
-    struct gpud_descriptor *descriptor = &transport->page.page->descriptor[entry];
+    struct gpud_descriptor *descriptor = gpud_page_descriptor(&transport->page, entry);
     descriptor->sequence = sequence;
     descriptor->dropped = dropped;
     descriptor->pts = info->pts;
@@ -290,15 +290,15 @@ bool gpud_transport_publish(struct gpud_transport *transport, uint32_t entry)
 {
     transport->pending--;
     gpud_page_publish(&transport->page, entry);
-    GPUD_STOP_POINT(transport->page.page->descriptor[entry].flags & GPUD_FRAME_CANARY
+    GPUD_STOP_POINT(gpud_page_descriptor(&transport->page, entry)->flags & GPUD_FRAME_CANARY
                         ? "sender: test frame published"
                         : "sender: published");
-    return gpud_wake(&transport->page.page->receiver_sleeps.word);
+    return gpud_page_notify(&transport->page.end);
 }
 
 bool gpud_transport_announce(struct gpud_transport *transport, uint32_t more)
 {
-    const struct gpud_page_sender *page = &transport->page;
+    const struct gpud_page_tx *page = &transport->page;
     if (!page->free_count && !gpud_page_has_returns(page))
         more = 0; /* nothing can follow yet */
     return gpud_page_announce(&transport->page, transport->pending + more);
@@ -312,12 +312,12 @@ void gpud_transport_untake(struct gpud_transport *transport, uint32_t entry)
 void gpud_transport_count_message(struct gpud_transport *transport)
 {
     gpud_page_count_message(&transport->page);
-    gpud_wake(&transport->page.page->receiver_sleeps.word);
+    gpud_page_notify(&transport->page.end);
 }
 
 bool gpud_transport_cancel(struct gpud_transport *transport, uint32_t entry)
 {
-    transport->page.page->descriptor[entry].flags |= GPUD_FRAME_VOID;
+    gpud_page_descriptor(&transport->page, entry)->flags |= GPUD_FRAME_VOID;
     drop_slot(transport, entry);
     return gpud_transport_publish(transport, entry);
 }
@@ -327,17 +327,17 @@ bool gpud_transport_cancel(struct gpud_transport *transport, uint32_t entry)
 static bool has_returns(void *arg)
 {
     const struct gpud_credit_wait *wait = arg;
-    return atomic_load_explicit(&wait->page->returned.word, memory_order_acquire) !=
-               wait->returned ||
+    const struct gpud_receiver_half *theirs = &wait->page->page->receiver;
+    return atomic_load_explicit(&theirs->returned, memory_order_acquire) != wait->returned ||
            atomic_load_explicit(wait->interrupted, memory_order_relaxed);
 }
 
-struct gpud_credit_wait gpud_transport_begin_wait(const struct gpud_transport *transport,
+struct gpud_credit_wait gpud_transport_begin_wait(struct gpud_transport *transport,
                                                   const atomic_bool *interrupted)
 {
-    const struct gpud_page_sender *page = &transport->page;
+    struct gpud_page_tx *page = &transport->page;
     return (struct gpud_credit_wait){
-        .page = page->page,
+        .page = page,
         .returned = page->returned,
         /* Half the ring: one wake for several frames. The receiver wakes us earlier when it runs
          * dry itself. */
@@ -354,13 +354,13 @@ void gpud_transport_sleep(struct gpud_credit_wait *wait, struct gpud_spin *spin,
         return;
     int64_t start = gpud_now();
     int64_t slice = start + (wait->by_device ? DEVICE_SLICE : SLICE);
-    gpud_sleep(&wait->page->sender_sleeps.word, wait->wanted, has_returns, wait,
-               slice < deadline ? slice : deadline);
+    atomic_store_explicit(&wait->page->page->sender.wanted, wait->wanted, memory_order_relaxed);
+    gpud_sleep(&wait->page->end.sleeper, has_returns, wait, slice < deadline ? slice : deadline);
     gpud_spin_learn(spin, gpud_now() - start);
 }
 
 void gpud_transport_wake_sender(struct gpud_transport *transport)
 {
     if (transport->page.page)
-        gpud_wake(&transport->page.page->sender_sleeps.word);
+        gpud_sleeper_rouse(&transport->page.end.sleeper);
 }

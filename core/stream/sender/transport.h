@@ -32,7 +32,7 @@ struct gpud_transport {
     struct gpud_retired *retired; /* where it goes in the end */
     struct gpud_transport *next_retired;
     const struct gpud_route_ops *route;
-    struct gpud_page_sender page;
+    struct gpud_page_tx page;
     struct gpud_pool *pool;  /* SENDER_DEVICE, SENDER_HOST: the ring that is shared */
     uint32_t known_memories; /* of the pool's memories */
     struct gpud_slot *slot_of[GPUD_PAGE_ENTRIES];  /* that an entry holds */
@@ -121,7 +121,7 @@ void gpud_transport_count_message(struct gpud_transport *transport);
 
 /* What a wait for credits needs to know of a transport. */
 struct gpud_credit_wait {
-    struct gpud_page *page;
+    struct gpud_page_tx *page;
     uint32_t returned; /* entries that came back so far */
     uint32_t wanted;   /* before it is worth to be woken */
     bool by_device;    /* a device is what is waited for */
@@ -130,7 +130,7 @@ struct gpud_credit_wait {
 
 /* Begins under the lock, sleeps without it and with a reference: until credits may have come back,
  * the transport is woken, or the deadline. */
-struct gpud_credit_wait gpud_transport_begin_wait(const struct gpud_transport *transport,
+struct gpud_credit_wait gpud_transport_begin_wait(struct gpud_transport *transport,
                                                   const atomic_bool *interrupted);
 void gpud_transport_sleep(struct gpud_credit_wait *wait, struct gpud_spin *spin, int64_t deadline);
 void gpud_transport_wake_sender(struct gpud_transport *transport);

@@ -41,14 +41,14 @@ struct gpud_watchdog {
 
 static _Atomic uint32_t *their_word(const struct gpud_watchdog *watchdog, uint32_t entry)
 {
-    return watchdog->side == GPUD_SIDE_RECEIVER ? &watchdog->page->signal[entry].ready.word
-                                                : &watchdog->page->signal[entry].release.word;
+    return watchdog->side == GPUD_SIDE_RECEIVER ? &watchdog->page->sender.ready[entry].word
+                                                : &watchdog->page->receiver.release[entry].word;
 }
 
 static _Atomic uint32_t *our_word(const struct gpud_watchdog *watchdog, uint32_t entry)
 {
-    return watchdog->side == GPUD_SIDE_RECEIVER ? &watchdog->page->signal[entry].release.word
-                                                : &watchdog->page->signal[entry].ready.word;
+    return watchdog->side == GPUD_SIDE_RECEIVER ? &watchdog->page->receiver.release[entry].word
+                                                : &watchdog->page->sender.ready[entry].word;
 }
 
 /* --- making and unmaking ------------------------------------------------------------------- */
@@ -247,7 +247,8 @@ static bool is_held_up_here(const struct gpud_watchdog *watchdog, uint32_t entry
     return false;
 }
 
-/* Writes what our queues wait for and will not get. A sender that ends needs no release any more:
+/* Writes what our queues wait for and will not get: the peer's words, in the peer's half, which
+ * nothing else on this side writes (wire/page.h). A sender that ends needs no release any more:
  * nothing will be written into those slots. A receiver that ends still wants its last frames. */
 static void release_waits(struct gpud_watchdog *watchdog)
 {

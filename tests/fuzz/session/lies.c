@@ -7,23 +7,27 @@
 
 #define ENTRIES GPUD_PAGE_ENTRIES
 
-static void wake_both(struct gpud_page *page)
+void wake_both(struct gpud_page *page)
 {
-    gpud_wake(&page->receiver_sleeps.word);
-    gpud_wake(&page->sender_sleeps.word);
+    _Atomic uint32_t *const kicks[] = {&page->sender.kicks, &page->receiver.kicks};
+    for (int i = 0; i < 2; i++) {
+        atomic_fetch_add(kicks[i], 1);
+        gpud_futex_wake(kicks[i]);
+    }
 }
 
 /* A word that both ends compare with others of the page. */
 void lie_word(struct gpud_page *page, struct fuzz_input *input)
 {
     _Atomic uint32_t *const words[] = {
-        &page->head.word,          &page->claimed.word,         &page->returned.word,
-        &page->head.second,        &page->head.third,           &page->start.third,
-        &page->sender_sleeps.word, &page->receiver_sleeps.word,
+        &page->sender.head,     &page->receiver.claimed, &page->receiver.returned,
+        &page->sender.messages, &page->sender.announced, &page->sender.taken_back,
+        &page->sender.asleep,   &page->receiver.asleep,  &page->sender.kicks,
+        &page->receiver.kicks,  &page->sender.wanted,
     };
     uint32_t which = fuzz_number(input, 1), how = fuzz_number(input, 1);
-    _Atomic uint32_t *word = words[which % 8];
-    uint32_t base = which & 8 ? atomic_load(&page->claimed.word) : atomic_load(word);
+    _Atomic uint32_t *word = words[which % (sizeof(words) / sizeof(words[0]))];
+    uint32_t base = which & 8 ? atomic_load(&page->receiver.claimed) : atomic_load(word);
     switch (how % 8) {
     case 0:
         base += how >> 3;
@@ -48,7 +52,7 @@ void lie_word(struct gpud_page *page, struct fuzz_input *input)
         break;
     }
     if (which & 16) { /* an entry of one of the two queues instead */
-        _Atomic uint32_t *queue = which & 32 ? page->published : page->given_back;
+        _Atomic uint32_t *queue = which & 32 ? page->sender.published : page->receiver.given_back;
         for (uint32_t i = 0; i < ENTRIES; i++)
             atomic_store(&queue[i], base);
     } else {
@@ -61,7 +65,7 @@ void lie_word(struct gpud_page *page, struct fuzz_input *input)
 void lie_descriptor(struct gpud_page *page, struct fuzz_input *input)
 {
     uint32_t which = fuzz_number(input, 1), entry = which / 8 % 8;
-    struct gpud_descriptor *bent = &page->descriptor[entry];
+    struct gpud_descriptor *bent = &page->sender.descriptor[entry];
     uint32_t value = fuzz_number(input, 2);
     switch (which % 8) {
     case 0:
@@ -84,10 +88,10 @@ void lie_descriptor(struct gpud_page *page, struct fuzz_input *input)
         bent->pts = bent->dts = bent->duration = bent->submit_time;
         break;
     case 6:
-        atomic_store(&page->signal[entry].ready.word, value & 0x8000 ? value << 16 : value);
+        atomic_store(&page->sender.ready[entry].word, value & 0x8000 ? value << 16 : value);
         break;
     case 7:
-        atomic_store(&page->signal[entry].release.word, value & 0x8000 ? value << 16 : value);
+        atomic_store(&page->receiver.release[entry].word, value & 0x8000 ? value << 16 : value);
         break;
     }
 }
@@ -96,8 +100,8 @@ void lie_descriptor(struct gpud_page *page, struct fuzz_input *input)
 void lie_frame(struct gpud_page *page, struct fuzz_input *input)
 {
     uint32_t which = fuzz_number(input, 1), entry = which % 4;
-    uint32_t head = atomic_load(&page->head.word);
-    struct gpud_descriptor *descriptor = &page->descriptor[entry];
+    uint32_t head = atomic_load(&page->sender.head);
+    struct gpud_descriptor *descriptor = &page->sender.descriptor[entry];
     if (!(which & 4)) {
         memset(descriptor, 0, offsetof(struct gpud_descriptor, meta));
         descriptor->slot = entry;
@@ -106,9 +110,9 @@ void lie_frame(struct gpud_page *page, struct fuzz_input *input)
         descriptor->flags = which & 8 ? GPUD_FRAME_CANARY : 0;
     }
     if (which & 16)
-        atomic_store(&page->signal[entry].ready.word, descriptor->value);
-    atomic_store(&page->published[head % ENTRIES], entry);
-    atomic_store(&page->head.word, head + 1);
+        atomic_store(&page->sender.ready[entry].word, descriptor->value);
+    atomic_store(&page->sender.published[head % ENTRIES], entry);
+    atomic_store(&page->sender.head, head + 1);
     wake_both(page);
 }
 

@@ -134,8 +134,8 @@ static void say(struct middle *middle, const struct packet *packet, enum middle_
     packet_send(packet, middle->fd[to]);
     if (to != MIDDLE_RECEIVER || !middle->page)
         return;
-    atomic_fetch_add(&middle->page->head.second, 1);
-    gpud_wake(&middle->page->receiver_sleeps.word);
+    atomic_fetch_add(&middle->page->sender.messages, 1);
+    wake_both(middle->page);
 }
 
 static void hand_on(struct middle *middle, struct packet *packet, enum middle_side from,

@@ -80,6 +80,7 @@ static inline unsigned packet_type(const struct packet *packet)
 
 /* --- lies in shared memory (lies.c) ----------------------------------------------------------- */
 
+void wake_both(struct gpud_page *page);
 void lie_word(struct gpud_page *page, struct fuzz_input *input);
 void lie_descriptor(struct gpud_page *page, struct fuzz_input *input);
 void lie_frame(struct gpud_page *page, struct fuzz_input *input); /* publishes one */

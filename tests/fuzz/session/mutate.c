@@ -381,7 +381,7 @@ static struct packet *make_simple(struct middle *middle, enum gpud_message_type 
 /* What follows the frames that were taken. */
 static void put_in_place(const struct middle *middle, struct packet *packet)
 {
-    uint32_t position = middle->page ? atomic_load(&middle->page->claimed.word) : 0;
+    uint32_t position = middle->page ? atomic_load(&middle->page->receiver.claimed) : 0;
     if (packet->size >= 16)
         memcpy(packet->bytes + 12, &position, sizeof(position));
 }
