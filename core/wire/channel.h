@@ -7,8 +7,8 @@
  *     cam1, unix:/path    unix/    a SOCK_SEQPACKET socket; both ends are on one host
  *
  * Nothing here blocks, but for gpud_channel_wait(). A channel is reference-counted: whoever has to
- * know whether the peer lives keeps it. Thread-safe, but that one thread at a time sends, and one
- * at a time receives. */
+ * know whether the peer lives keeps it. Thread-safe, but that one thread at a time receives: KICKs
+ * are sent by whoever releases a frame. */
 #ifndef GPUD_WIRE_CHANNEL_H
 #define GPUD_WIRE_CHANNEL_H
 

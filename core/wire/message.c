@@ -271,6 +271,7 @@ static void body(struct codec *codec, struct gpud_message *message)
         ring(codec, &message->grow);
         break;
     case GPUD_MESSAGE_QUERY:
+    case GPUD_MESSAGE_KICK:
         break;
     case GPUD_MESSAGE_STATUS:
         report(codec, &message->report);
@@ -384,7 +385,7 @@ const char *gpud_message_name(enum gpud_message_type type)
         [GPUD_MESSAGE_EVENT] = "EVENT",   [GPUD_MESSAGE_EOS] = "EOS",
         [GPUD_MESSAGE_GROW] = "GROW",     [GPUD_MESSAGE_BYE] = "BYE",
         [GPUD_MESSAGE_QUERY] = "QUERY",   [GPUD_MESSAGE_STATUS] = "STATUS",
-        [GPUD_MESSAGE_LINKS] = "LINKS",
+        [GPUD_MESSAGE_LINKS] = "LINKS",   [GPUD_MESSAGE_KICK] = "KICK",
     };
     return (unsigned)type < sizeof(names) / sizeof(names[0]) && names[type] ? names[type]
                                                                             : "message";

@@ -14,6 +14,8 @@
  *        READY ────────────────────────────────▶      (or REFUSE: the next route is offered)
  *        ═════ frames: words in the ring page ═════   nothing here
  *        ◀────────────── EVENT, EOS, GROW, OFFER      each with its place among the frames
+ *        ◀─────────────────────────────────▶ KICK     "look again", to a side that polls the
+ *                                                     connection (base/sleep.h); without a place
  *        ◀──────────────────────────────────▶ BYE     without it, the end is a crash
  *
  *     anybody                               sender
@@ -53,6 +55,7 @@ enum gpud_message_type {
     GPUD_MESSAGE_QUERY,
     GPUD_MESSAGE_STATUS,
     GPUD_MESSAGE_LINKS,
+    GPUD_MESSAGE_KICK,
 };
 
 /* What one side says about itself: what routes are chosen by. */

@@ -131,8 +131,8 @@ static void say(struct player *player, struct fuzz_input *input)
     memset(&message, 0, sizeof(message));
     choice = fuzz_number(input, 1);
     message.type = (enum gpud_message_type)(choice % 11);
-    if (choice >= 253) /* what is not part of a link */
-        message.type = (enum gpud_message_type)(GPUD_MESSAGE_QUERY + choice - 253);
+    if (choice >= 252) /* what is not part of a handshake */
+        message.type = (enum gpud_message_type)(GPUD_MESSAGE_QUERY + choice - 252);
     switch (message.type) {
     case GPUD_MESSAGE_HELLO: {
         static const char *const routes[] = {"", "map", "peer", "staged"};

@@ -310,12 +310,12 @@ static void out_of_turn(void)
     for (int step = RAW_CONNECTED; step <= RAW_READY_SENT; step++) {
         if (step == RAW_HELLO_SENT || step == RAW_HELLO_GOT)
             continue; /* the sender is at "offered" already */
-        for (int type = GPUD_MESSAGE_HELLO; type <= GPUD_MESSAGE_LINKS; type++) {
+        for (int type = GPUD_MESSAGE_HELLO; type <= GPUD_MESSAGE_KICK; type++) {
             bool sender_waits = step == RAW_OFFERED;
             bool canary = step == RAW_ACCEPTED || step == RAW_CANARY_GOT;
             if ((step == RAW_CONNECTED &&
                  (type == GPUD_MESSAGE_HELLO || type == GPUD_MESSAGE_QUERY)) ||
-                type == GPUD_MESSAGE_BYE ||
+                type == GPUD_MESSAGE_BYE || (type == GPUD_MESSAGE_KICK && step != RAW_CONNECTED) ||
                 (sender_waits && (type == GPUD_MESSAGE_ACCEPT || type == GPUD_MESSAGE_READY)) ||
                 (canary && type == GPUD_MESSAGE_READY) ||
                 ((sender_waits || canary) && type == GPUD_MESSAGE_REFUSE))

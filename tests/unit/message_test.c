@@ -102,6 +102,7 @@ static void check_sane(const struct gpud_message *message)
     case GPUD_MESSAGE_READY:
     case GPUD_MESSAGE_EOS:
     case GPUD_MESSAGE_QUERY:
+    case GPUD_MESSAGE_KICK:
         break;
     default:
         FAIL("a message of type %d was accepted", (int)message->type);
@@ -338,7 +339,7 @@ static void headers(void)
     EXPECT(GPUD_UNSUPPORTED, "speaks version 2 of the protocol, this library 3",
            decode(&got, &wire, wire.size, &e));
     wire.bytes[4]++;
-    const uint8_t types[] = {0, GPUD_MESSAGE_LINKS + 1, 127, 255};
+    const uint8_t types[] = {0, GPUD_MESSAGE_KICK + 1, 127, 255};
     for (size_t i = 0; i < sizeof(types); i++) {
         wire.bytes[6] = types[i];
         EXPECT(GPUD_PEER, "malformed", decode(&got, &wire, wire.size, &e));
@@ -397,7 +398,7 @@ int main(void)
             corruptions((enum gpud_message_type)type, large);
         }
     }
-    CHECK_EQUAL(types, GPUD_MESSAGE_LINKS); /* the last; they are numbered from 1 */
+    CHECK_EQUAL(types, GPUD_MESSAGE_KICK); /* the last; they are numbered from 1 */
     SAY("every type there and back, short, long, and bent:");
     SAY("  of the messages with one wrong byte %u were refused, %u decode to something valid",
         refused, accepted);

@@ -177,6 +177,7 @@ static void make(struct gpud_message *message, enum gpud_message_type type, bool
             fill_ring(&message->grow, GPUD_RING_MEMORIES_MAX);
         break;
     case GPUD_MESSAGE_QUERY:
+    case GPUD_MESSAGE_KICK:
         break;
     case GPUD_MESSAGE_STATUS:
         if (large)

@@ -435,6 +435,8 @@ enum gpud_status gpud_receiver_handle(struct gpud_receiver *receiver, struct gpu
             return unexpected(message, error);
         GPUD_STOP_POINT("receiver: EOS read");
         return gpud_fail(error, GPUD_CLOSED, "the sender ended the stream");
+    case GPUD_MESSAGE_KICK: /* that it was read is all that it is for */
+        return GPUD_OK;
     case GPUD_MESSAGE_BYE:
         return gpud_fail(error, GPUD_PEER, "the sender said goodbye: %s", message->refuse.reason);
     case GPUD_MESSAGE_REFUSE:

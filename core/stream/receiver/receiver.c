@@ -121,7 +121,7 @@ static enum gpud_status read_messages(struct gpud_receiver *receiver, struct gpu
 static int is_due(const struct gpud_receiver *receiver)
 {
     const struct gpud_page_rx *view = &receiver->session->view;
-    if (receiver->message.type == GPUD_MESSAGE_GROW)
+    if (receiver->message.type == GPUD_MESSAGE_GROW || receiver->message.type == GPUD_MESSAGE_KICK)
         return 1;
     int reached = gpud_page_reached(view, receiver->message.position);
     /* The frames before it may have died with their sender. First the connection, then the frames:

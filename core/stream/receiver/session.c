@@ -12,6 +12,14 @@
 
 /* --- making -------------------------------------------------------------------------------- */
 
+/* To a sender that polls the channel; from any thread that releases a frame. */
+static void send_kick(void *arg)
+{
+    const struct gpud_session *session = arg;
+    struct gpud_message kick = {.type = GPUD_MESSAGE_KICK};
+    gpud_channel_send(session->channel, &kick, NULL);
+}
+
 static enum gpud_status make_page(struct gpud_session *session, struct gpud_error *error)
 {
     /* Once pinned, the page is the watchdog's, and unmapped when the device is done with it. */
@@ -22,6 +30,8 @@ static enum gpud_status make_page(struct gpud_session *session, struct gpud_erro
     if (status != GPUD_OK)
         return status;
     gpud_page_rx_init(&session->view, page, session->entries);
+    session->view.end.send_kick = send_kick;
+    session->view.end.send_kick_arg = session;
     if (session->place == GPUD_SIGNAL_PAGE)
         status = gpud_watchdog_create(session->device, page, session->entries, session->channel,
                                       GPUD_SIDE_RECEIVER, &session->watchdog, error);

@@ -404,9 +404,19 @@ static bool is_answer(enum gpud_message_type type)
     return type == GPUD_MESSAGE_ACCEPT || type == GPUD_MESSAGE_READY || type == GPUD_MESSAGE_REFUSE;
 }
 
+/* A KICK is for who polls the connection, once. One may be late; more of them are a flood. */
+#define STRAY_KICKS_MAX 64
+static void handle_kick(struct gpud_link *link)
+{
+    if (++link->stray_kicks > STRAY_KICKS_MAX)
+        gpud_link_kill(link, GPUD_LOG_WARNING, "broke the protocol: KICKs that nobody asked for");
+}
+
 void gpud_link_handle(struct gpud_link *link, struct gpud_message *message)
 {
-    if (message->type == GPUD_MESSAGE_BYE && link->state != GPUD_LINK_LEAVING) {
+    if (message->type == GPUD_MESSAGE_KICK && link->state != GPUD_LINK_HELLO) {
+        handle_kick(link);
+    } else if (message->type == GPUD_MESSAGE_BYE && link->state != GPUD_LINK_LEAVING) {
         char why[GPUD_REASON_MAX];
         gpud_print(why, "said goodbye: %s", message->refuse.reason);
         leave(link, why);

@@ -63,6 +63,7 @@ struct gpud_link {
     struct gpud_transport *transport;      /* from OFFERED on */
     struct gpud_spin spin;
     uint64_t delivered, dropped;
+    uint32_t stray_kicks; /* that nobody asked for */
 };
 
 /* The last application event of a kind marked sticky: new receivers get it before their first

@@ -36,6 +36,14 @@ enum gpud_status gpud_transport_create(const struct gpud_route_ops *route,
     return GPUD_OK;
 }
 
+/* To a receiver that polls the channel. */
+static void send_kick(void *arg)
+{
+    const struct gpud_transport *transport = arg;
+    struct gpud_message kick = {.type = GPUD_MESSAGE_KICK};
+    gpud_channel_send(transport->channel, &kick, NULL);
+}
+
 static enum gpud_status import_ring(struct gpud_transport *transport, struct gpud_device *device,
                                     const struct gpud_accept *accept, bool local,
                                     uint64_t frame_size, struct gpud_error *error)
@@ -84,6 +92,9 @@ enum gpud_status gpud_transport_connect(struct gpud_transport *transport,
         gpud_memory_unmap_pages(mapped, sizeof(struct gpud_page));
         return status;
     }
+    transport->channel = channel;
+    transport->page.end.send_kick = send_kick;
+    transport->page.end.send_kick_arg = transport;
     if (transport->place == GPUD_SIGNAL_PAGE) {
         status = gpud_watchdog_create(device, mapped, accept->entries, channel, GPUD_SIDE_SENDER,
                                       &transport->watchdog, error);

@@ -29,6 +29,7 @@ struct gpud_retired {
 
 struct gpud_transport {
     uint32_t references;
+    struct gpud_channel *channel; /* borrowed: whoever publishes holds the link, too */
     struct gpud_retired *retired; /* where it goes in the end */
     struct gpud_transport *next_retired;
     const struct gpud_route_ops *route;
