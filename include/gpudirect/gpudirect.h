@@ -14,5 +14,6 @@
 #include <gpudirect/route.h>
 #include <gpudirect/sender.h>
 #include <gpudirect/types.h>
+#include <gpudirect/version.h>
 
 #endif

@@ -20,6 +20,8 @@
 #ifndef GPUDIRECT_TYPES_H
 #define GPUDIRECT_TYPES_H
 
+#include <gpudirect/version.h>
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
