@@ -5,6 +5,7 @@
 #include "capture/capture.h"
 
 #include "base/fd.h"
+#include "base/sized.h"
 #include "capture/method.h"
 
 #include <errno.h>
@@ -23,9 +24,6 @@
 static enum gpud_status check_params(const struct gpud_capture_params *params,
                                      struct gpud_error *error)
 {
-    if (!params || params->size < sizeof(*params))
-        return gpud_fail(error, GPUD_INVALID,
-                         "gpud_capture_params.size is not set: use GPUD_PARAMS_INIT");
     const char *address = params->address;
     if (!address || strncmp(address, SCHEME "/", sizeof(SCHEME "/") - 1) != 0)
         return gpud_fail(error, GPUD_INVALID,
@@ -45,14 +43,26 @@ static enum gpud_status check_params(const struct gpud_capture_params *params,
                      params->method);
 }
 
+static enum gpud_status read_params(struct gpud_capture_params *own,
+                                    const struct gpud_capture_params *params,
+                                    struct gpud_error *error)
+{
+    enum gpud_status status =
+        gpud_sized_read(own, sizeof(*own), params, GPUD_END_OF(struct gpud_capture_params, address),
+                        "gpud_capture_params", error);
+    return status == GPUD_OK ? check_params(own, error) : status;
+}
+
 enum gpud_status gpud_capture_open(struct gpud_device *device, struct gpud_device *host,
                                    const struct gpud_capture_params *params,
                                    const struct gpud_v4l2_system *system,
                                    struct gpud_capture **capture, struct gpud_error *error)
 {
-    enum gpud_status status = check_params(params, error);
+    struct gpud_capture_params own;
+    enum gpud_status status = read_params(&own, params, error);
     if (status != GPUD_OK)
         return status;
+    params = &own;
     struct gpud_capture *made = calloc(1, sizeof(*made));
     if (!made)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a capture");
@@ -87,14 +97,15 @@ enum gpud_status gpud_capture_create(struct gpud_context *context,
                                      const struct gpud_capture_params *params,
                                      struct gpud_capture **capture, struct gpud_error *error)
 {
+    struct gpud_capture_params own;
     struct gpud_device *device = NULL, *host = NULL;
-    enum gpud_status status = check_params(params, error);
+    enum gpud_status status = read_params(&own, params, error);
     if (status == GPUD_OK)
-        status = gpud_device_open(context, params->device, &device, error);
+        status = gpud_device_open(context, own.device, &device, error);
     if (status == GPUD_OK)
         status = gpud_device_open(context, "host", &host, error);
     if (status == GPUD_OK)
-        status = gpud_capture_open(device, host, params, &gpud_v4l2_kernel, capture, error);
+        status = gpud_capture_open(device, host, &own, &gpud_v4l2_kernel, capture, error);
     gpud_device_close(&device);
     gpud_device_close(&host);
     return status;

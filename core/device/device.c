@@ -5,6 +5,7 @@
 #include "device/device.h"
 
 #include "base/clock.h"
+#include "base/sized.h"
 #include "device/backends.h"
 
 #include <stdlib.h>
@@ -39,12 +40,13 @@ static const char *const left_out[] = {
 enum gpud_status gpud_context_create(const struct gpud_context_params *params,
                                      struct gpud_context **context, struct gpud_error *error)
 {
-    static const struct gpud_context_params defaults = GPUD_PARAMS_INIT(defaults);
-    if (!params)
-        params = &defaults;
-    if (params->size < sizeof(*params))
-        return gpud_fail(error, GPUD_INVALID,
-                         "gpud_context_params.size is not set: use GPUD_PARAMS_INIT");
+    struct gpud_context_params own = GPUD_PARAMS_INIT(own);
+    enum gpud_status status = GPUD_OK;
+    if (params)
+        status = gpud_sized_read(&own, sizeof(own), params, sizeof(params->size),
+                                 "gpud_context_params", error);
+    if (status != GPUD_OK)
+        return status;
 
     struct gpud_context *made = calloc(1, sizeof(*made));
     if (!made)
@@ -53,7 +55,7 @@ enum gpud_status gpud_context_create(const struct gpud_context_params *params,
         free(made);
         return gpud_fail_errno(error, "no random numbers from the system");
     }
-    gpud_log_init(&made->log, params->log, params->log_user, params->log_level);
+    gpud_log_init(&made->log, own.log, own.log_user, own.log_level);
     pthread_mutex_init(&made->lock, NULL);
     gpud_worker_init(&made->watch);
     gpud_worker_init(&made->later);

@@ -4,6 +4,7 @@
 /* The public receiver: the loop that connects, keeps messages and frames in order, and waits. */
 #include "stream/receiver/receiver.h"
 
+#include "base/sized.h"
 #include "base/stop.h"
 
 #include <sched.h>
@@ -17,20 +18,25 @@
 
 /* --- creating and destroying --------------------------------------------------------------- */
 
-static enum gpud_status check_params(const struct gpud_receiver_params *params,
-                                     struct gpud_error *error)
+static enum gpud_status read_params(struct gpud_receiver_params *own,
+                                    const struct gpud_receiver_params *params,
+                                    struct gpud_error *error)
 {
-    if (params->size < sizeof(*params))
-        return gpud_fail(error, GPUD_INVALID,
-                         "gpud_receiver_params.size is not set: use GPUD_PARAMS_INIT");
-    return gpud_route_check_params(params->slots, params->slow_receiver, params->route, error);
+    enum gpud_status status = gpud_sized_read(own, sizeof(*own), params,
+                                              GPUD_END_OF(struct gpud_receiver_params, address),
+                                              "gpud_receiver_params", error);
+    return status == GPUD_OK
+               ? gpud_route_check_params(own->slots, own->slow_receiver, own->route, error)
+               : status;
 }
 
 enum gpud_status gpud_receiver_create(struct gpud_context *context,
                                       const struct gpud_receiver_params *params,
                                       struct gpud_receiver **receiver, struct gpud_error *error)
 {
-    enum gpud_status status = check_params(params, error);
+    struct gpud_receiver_params own;
+    enum gpud_status status = read_params(&own, params, error);
+    params = &own;
     if (status != GPUD_OK)
         return status;
     struct gpud_receiver *made = calloc(1, sizeof(*made));

@@ -4,6 +4,7 @@
 /* The public sender: epochs, lending, events; submitting stands in submit.c. */
 #include "stream/sender/sender.h"
 
+#include "base/sized.h"
 #include "base/stop.h"
 
 #include <inttypes.h>
@@ -15,13 +16,16 @@
 
 /* --- creating and destroying --------------------------------------------------------------- */
 
-static enum gpud_status check_params(const struct gpud_sender_params *params,
-                                     struct gpud_error *error)
+static enum gpud_status read_params(struct gpud_sender_params *own,
+                                    const struct gpud_sender_params *params,
+                                    struct gpud_error *error)
 {
-    if (params->size < sizeof(*params))
-        return gpud_fail(error, GPUD_INVALID,
-                         "gpud_sender_params.size is not set: use GPUD_PARAMS_INIT");
-    return gpud_route_check_params(params->slots, params->slow_receiver, params->route, error);
+    enum gpud_status status =
+        gpud_sized_read(own, sizeof(*own), params, GPUD_END_OF(struct gpud_sender_params, address),
+                        "gpud_sender_params", error);
+    return status == GPUD_OK
+               ? gpud_route_check_params(own->slots, own->slow_receiver, own->route, error)
+               : status;
 }
 
 enum gpud_status gpud_sender_create(struct gpud_context *context,
@@ -30,7 +34,9 @@ enum gpud_status gpud_sender_create(struct gpud_context *context,
 {
     struct gpud_address address;
     struct gpud_access_rule access;
-    enum gpud_status status = check_params(params, error);
+    struct gpud_sender_params own;
+    enum gpud_status status = read_params(&own, params, error);
+    params = &own;
     if (status == GPUD_OK)
         status = gpud_address_resolve(params->address, &address, error);
     if (status == GPUD_OK)
