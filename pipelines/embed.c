@@ -29,7 +29,7 @@ static void on_event(void *user, enum gpud_event event, const void *data)
 /* What the application does with a frame; here it adds up the first plane. */
 static int use_frame(struct gpud_frame *frame, struct gpud_error *error)
 {
-    struct gpud_frame_info info;
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     void *data;
     if (gpud_frame_map(frame, GPUD_READ, 2 * GPUD_SEC, &data, error) != GPUD_OK)
         return -1;

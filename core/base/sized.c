@@ -40,3 +40,12 @@ void gpud_sized_copy(void *to, size_t size, const void *from, size_t from_size)
     memset((char *)to + both, 0, size - both);
     memcpy(to, &size, sizeof(size));
 }
+
+void gpud_sized_entry(void *list, size_t max, size_t at, const void *from, size_t from_size)
+{
+    size_t size;
+    if (at >= max)
+        return;
+    memcpy(&size, list, sizeof(size));
+    gpud_sized_copy((char *)list + at * size, size, from, from_size);
+}

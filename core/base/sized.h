@@ -24,4 +24,8 @@ enum gpud_status gpud_sized_read(void *to, size_t known, const void *from, size_
  * zero. A size that was never set gets nothing. */
 void gpud_sized_copy(void *to, size_t size, const void *from, size_t from_size);
 
+/* The same for one entry of the caller's list of `max`, all of which have the first one's size;
+ * nothing beyond max. */
+void gpud_sized_entry(void *list, size_t max, size_t at, const void *from, size_t from_size);
+
 #endif

@@ -299,7 +299,7 @@ enum gpud_status gpud_capture_configure(struct gpud_capture *capture, const char
 void gpud_capture_get_info(struct gpud_capture *capture, struct gpud_capture_info *info)
 {
     pthread_mutex_lock(&capture->lock);
-    *info = capture->info;
+    gpud_sized_copy(info, info->size, &capture->info, sizeof(capture->info));
     pthread_mutex_unlock(&capture->lock);
 }
 

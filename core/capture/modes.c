@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* What the driver offers: its formats, each with its sizes, each with its fastest rate. */
+#include "base/sized.h"
 #include "capture/capture.h"
 
 #include <string.h>
@@ -55,9 +56,7 @@ struct mode_list {
 
 static void add(struct mode_list *list, const struct gpud_capture_mode *mode)
 {
-    if (list->count < list->max)
-        list->modes[list->count] = *mode;
-    list->count++;
+    gpud_sized_entry(list->modes, list->max, list->count++, mode, sizeof(*mode));
 }
 
 /* A card that follows its signal lists no sizes: it has the one that it has. */

@@ -242,7 +242,7 @@ void gpud_device_close(struct gpud_device **device)
 
 void gpud_device_get_info(const struct gpud_device *device, struct gpud_device_info *info)
 {
-    *info = device->info;
+    gpud_sized_copy(info, info->size, &device->info, sizeof(device->info));
 }
 
 void *gpud_device_get_native(const struct gpud_device *device)
@@ -267,11 +267,12 @@ void gpud_device_ask_link(const struct gpud_device *from, const struct gpud_devi
 
 void gpud_pointer_identify(const void *pointer, struct gpud_pointer_info *info)
 {
-    *info = (struct gpud_pointer_info){.kind = GPUD_POINTER_HOST};
-    gpud_print(info->device, "host");
+    struct gpud_pointer_info found = {.kind = GPUD_POINTER_HOST};
+    gpud_print(found.device, "host");
     for (size_t i = 0; i < BACKENDS; i++)
-        if (backends[i]->identify && backends[i]->identify(pointer, info))
-            return;
+        if (backends[i]->identify && backends[i]->identify(pointer, &found))
+            break;
+    gpud_sized_copy(info, info->size, &found, sizeof(found));
 }
 
 size_t gpud_device_list(struct gpud_context *context, struct gpud_device_info *infos, size_t max)
@@ -284,7 +285,7 @@ size_t gpud_device_list(struct gpud_context *context, struct gpud_device_info *i
                 continue;
             struct gpud_device probed = {.context = context};
             probe(&probed, backends[i], index);
-            infos[found] = probed.info;
+            gpud_sized_entry(infos, max, found, &probed.info, sizeof(probed.info));
         }
     }
     return found;

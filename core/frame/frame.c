@@ -3,22 +3,40 @@
 
 #include "frame/frame.h"
 
+#include "base/sized.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-/* The part of the info before the meta and the part behind it are small; the meta is copied as far
- * as it goes. */
+/* What the application may set, but for its size: up to the meta, which is copied as far as it
+ * goes. */
+static void copy_settable(struct gpud_frame_info *to, const struct gpud_frame_info *from)
+{
+    size_t first = offsetof(struct gpud_frame_info, pts);
+    size_t head = offsetof(struct gpud_frame_info, meta) - first;
+    memcpy((char *)to + first, (const char *)from + first, head + from->meta_size);
+}
+
 static void copy_info(struct gpud_frame_info *to, const struct gpud_frame_info *from)
 {
-    size_t head = offsetof(struct gpud_frame_info, meta);
     size_t tail = offsetof(struct gpud_frame_info, sequence);
-    memcpy(to, from, head + from->meta_size);
+    copy_settable(to, from);
     memcpy((char *)to + tail, (const char *)from + tail, sizeof(*to) - tail);
 }
 
+/* The fields of the first release, which every program has: they are copied without asking how far
+ * its size goes. */
+#define INFO_FIXED GPUD_END_OF(struct gpud_frame_info, layout)
+_Static_assert(sizeof(struct gpud_frame_info) == INFO_FIXED,
+               "a field behind these is copied as far as the caller's size goes");
+
 void gpud_frame_get_info(const struct gpud_frame *frame, struct gpud_frame_info *info)
 {
+    if (info->size < INFO_FIXED)
+        return;
     copy_info(info, &frame->info);
+    if (info->size > INFO_FIXED)
+        memset((char *)info + INFO_FIXED, 0, info->size - INFO_FIXED);
     if (frame->ops->is_poisoned(frame))
         info->flags |= GPUD_FRAME_CORRUPTED;
 }
@@ -26,12 +44,15 @@ void gpud_frame_get_info(const struct gpud_frame *frame, struct gpud_frame_info 
 enum gpud_status gpud_frame_set_info(struct gpud_frame *frame, const struct gpud_frame_info *info,
                                      struct gpud_error *error)
 {
+    if (info->size < INFO_FIXED)
+        return gpud_fail(error, GPUD_INVALID,
+                         "gpud_frame_info.size is not set: use GPUD_INFO_INIT");
     if (info->meta_size > GPUD_FRAME_META_MAX)
         return gpud_fail(error, GPUD_INVALID,
                          "%u bytes of meta do not fit into the %d that a frame carries",
                          info->meta_size, GPUD_FRAME_META_MAX);
     uint32_t own = frame->info.flags & ~GPUD_FRAME_TRAVELS;
-    memcpy(&frame->info, info, offsetof(struct gpud_frame_info, meta) + info->meta_size);
+    copy_settable(&frame->info, info);
     frame->info.flags = own | (info->flags & GPUD_FRAME_TRAVELS);
     return GPUD_OK;
 }

@@ -3,6 +3,7 @@
 
 #include "route/route.h"
 
+#include "base/sized.h"
 #include "device/device.h"
 
 #include <errno.h>
@@ -240,9 +241,10 @@ size_t gpud_route_explain(struct gpud_device *from, struct gpud_device *to, bool
     if (!same_process)
         receiver.token = ~sender.token;
     for (size_t i = 0; i < ROUTES && i < max; i++) {
-        infos[i] = (struct gpud_route_info){.possible = true};
-        gpud_print(infos[i].name, "%s", routes[i]->name);
-        infos[i].possible = routes[i]->can_connect(&sender, &receiver, infos[i].reason);
+        struct gpud_route_info info = {0};
+        gpud_print(info.name, "%s", routes[i]->name);
+        info.possible = routes[i]->can_connect(&sender, &receiver, info.reason);
+        gpud_sized_entry(infos, max, i, &info, sizeof(info));
     }
     return ROUTES;
 }

@@ -3,6 +3,7 @@
 
 /* The way from one device into the memory of another: the buses' name for it from hwloc, the rest
  * from the vendor, who alone knows his own links. */
+#include "base/sized.h"
 #include "device/device.h"
 
 #include <string.h>
@@ -41,5 +42,5 @@ void gpud_device_get_link(const struct gpud_device *from, const struct gpud_devi
                    "%s and %s are driven by different drivers, which do not open their memory to "
                    "each other: use devices of one kind",
                    from->info.name, to->info.name);
-    *link = found;
+    gpud_sized_copy(link, link->size, &found, sizeof(found));
 }

@@ -3,6 +3,7 @@
 
 /* Where devices are on the machine's buses: hwloc knows. Reading the machine costs some
  * milliseconds, so it is done when somebody asks for the first time, and once. */
+#include "base/sized.h"
 #include "device/device.h"
 
 #include <hwloc.h>
@@ -110,20 +111,18 @@ void gpud_device_get_cpus(const struct gpud_device *device, char *list, size_t s
 
 struct cards {
     hwloc_obj_t from; /* the device */
-    struct gpud_card_info *card;
+    struct gpud_card_info *list;
     size_t count, max;
 };
 
 static void add_card(struct cards *cards, hwloc_obj_t card, const char *name, const char *kind)
 {
-    if (cards->count++ >= cards->max)
-        return;
     const struct hwloc_pcidev_attr_s *pci = &card->attr->pcidev;
-    struct gpud_card_info *info = &cards->card[cards->count - 1];
-    gpud_print(info->name, "%s", name);
-    gpud_print(info->kind, "%s", kind);
-    gpud_print(info->pci, "%04x:%02x:%02x.%x", pci->domain, pci->bus, pci->dev, pci->func);
-    info->distance = distance_between(cards->from, card);
+    struct gpud_card_info info = {.distance = distance_between(cards->from, card)};
+    gpud_print(info.name, "%s", name);
+    gpud_print(info.kind, "%s", kind);
+    gpud_print(info.pci, "%04x:%02x:%02x.%x", pci->domain, pci->bus, pci->dev, pci->func);
+    gpud_sized_entry(cards->list, cards->max, cards->count++, &info, sizeof(info));
 }
 
 /* By the names that the system gives its parts: one function may be "mlx5_0" and "eth0". */
@@ -152,7 +151,7 @@ static void add_capture(struct cards *cards, hwloc_obj_t card)
 size_t gpud_device_list_cards(const struct gpud_device *device, struct gpud_card_info *list,
                               size_t max)
 {
-    struct cards cards = {.from = find(device), .card = list, .max = max};
+    struct cards cards = {.from = find(device), .list = list, .max = max};
     for (hwloc_obj_t card = NULL; topology && (card = hwloc_get_next_pcidev(topology, card));) {
         add_network(&cards, card);
         add_capture(&cards, card);

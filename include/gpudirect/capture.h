@@ -28,6 +28,7 @@ struct gpud_capture_params {
 /* One thing that the driver offers. Where it offers a range, min and max differ, and step is not 0.
  */
 struct gpud_capture_mode {
+    size_t size;
     char format[16];
     uint32_t width_min, width_max, width_step;
     uint32_t height_min, height_max, height_step;
@@ -35,6 +36,7 @@ struct gpud_capture_mode {
 };
 
 struct gpud_capture_info {
+    size_t size;
     char path[32]; /* "v4l2-userptr", "v4l2-mmap", or "none" */
     char fallback_reason[GPUD_REASON_MAX];
     char driver[32], card[64];
@@ -53,7 +55,7 @@ GPUD_API enum gpud_status gpud_capture_create(struct gpud_context *context,
                                               struct gpud_error *error);
 GPUD_API void gpud_capture_destroy(struct gpud_capture **capture);
 
-/* Writes up to max modes and returns how many there are. */
+/* Writes up to max modes and returns how many there are. modes[0].size is that of each. */
 GPUD_API size_t gpud_capture_list_modes(struct gpud_capture *capture,
                                         struct gpud_capture_mode *modes, size_t max);
 

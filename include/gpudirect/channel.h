@@ -20,7 +20,7 @@ struct gpud_channels;
 /* At most so many are listed. */
 #define GPUD_CHANNELS_MAX 256
 
-/* The caller sets size. Texts are clean UTF-8; numbers are the sender's word. */
+/* Texts are clean UTF-8; numbers are the sender's word. */
 struct gpud_channel_info {
     size_t size;
     char address[120]; /* what a receiver gives */

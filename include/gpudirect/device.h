@@ -37,6 +37,7 @@ GPUD_API void gpud_context_destroy(struct gpud_context **context);
 /* --- device: reference-counted inside its context; thread-safe ----------------------------- */
 
 struct gpud_device_info {
+    size_t size;
     char name[32];         /* "opencl:0": what gpud_device_open() takes */
     char description[128]; /* the vendor's own name for it */
     char pci[16];          /* "0000:63:00.0"; "" where it is not a PCI device or does not say */
@@ -59,7 +60,7 @@ GPUD_API void gpud_device_get_info(const struct gpud_device *device, struct gpud
 GPUD_API void *gpud_device_get_native(const struct gpud_device *device);
 
 /* Everything that was looked for, what is absent included (available = false, with the reason).
- * Writes up to max entries and returns how many there are. */
+ * Writes up to max entries and returns how many there are. infos[0].size is that of each. */
 GPUD_API size_t gpud_device_list(struct gpud_context *context, struct gpud_device_info *infos,
                                  size_t max);
 
@@ -86,6 +87,7 @@ GPUD_API void gpud_device_get_cpus(const struct gpud_device *device, char *list,
 
 /* Cards on the machine's buses that are no devices of this library, and may be beside one. */
 struct gpud_card_info {
+    size_t size;
     char
         name[32]; /* as the system calls it: "mlx5_0", "eth0"; else vendor and model, "bdbd:a138" */
     char kind[16]; /* "network", "capture" */
@@ -93,12 +95,13 @@ struct gpud_card_info {
     enum gpud_distance distance; /* from the device */
 };
 
-/* Writes at most max of them, and returns how many there are. */
+/* Writes up to max entries and returns how many there are. cards[0].size is that of each. */
 GPUD_API size_t gpud_device_list_cards(const struct gpud_device *device,
                                        struct gpud_card_info *cards, size_t max);
 
 /* What is known of the way from one device's copy engine into another's memory. */
 struct gpud_device_link {
+    size_t size;
     char name[16]; /* as `nvidia-smi topo -m` has it: "NV18", "PIX", "PHB", "NODE", "SYS"; "X": one
                       device; "?": unknown */
     bool direct;   /* `from` writes into the memory of `to` without the host */
@@ -137,10 +140,11 @@ enum gpud_pointer_kind {
 };
 
 struct gpud_pointer_info {
+    size_t size;
     enum gpud_pointer_kind kind;
     char device[32]; /* "cuda:0"; "host" for host memory */
     void *base;      /* of the allocation that it lies in; NULL where nobody says */
-    uint64_t size;   /* of that; 0: unknown */
+    uint64_t length; /* of that; 0: unknown */
 };
 
 GPUD_API void gpud_pointer_identify(const void *pointer, struct gpud_pointer_info *info);

@@ -29,6 +29,7 @@ enum gpud_frame_flags {
 #define GPUD_FRAME_META_MAX 704
 
 struct gpud_frame_info {
+    size_t size;
     uint64_t pts, dts,
         duration;    /* ns of the application's time line, or GPUD_TIME_NONE; travel as they are */
     uint64_t offset; /* the application's frame number, or UINT64_MAX; travels as it is */
@@ -46,9 +47,13 @@ struct gpud_frame_info {
     struct gpud_layout layout;
 };
 
+/* Called once a frame, so it takes no detours: all fields above are written, but of meta only
+ * meta_size bytes, and nothing is read but info->size, which covers all fields above, or nothing is
+ * written. What a later release adds behind them is filled as in any other _info. */
 GPUD_API void gpud_frame_get_info(const struct gpud_frame *frame, struct gpud_frame_info *info);
 
-/* Before submit: times, offset, flags, meta. GPUD_INVALID if meta_size is too large. */
+/* Before submit: times, offset, flags, meta. GPUD_INVALID if meta_size is too large, or size does
+ * not cover all fields above. */
 GPUD_API enum gpud_status gpud_frame_set_info(struct gpud_frame *frame,
                                               const struct gpud_frame_info *info,
                                               struct gpud_error *error);

@@ -61,6 +61,7 @@ struct gpud_receiver_params {
 };
 
 struct gpud_receiver_info {
+    size_t size;
     bool connected;
     char path[32]; /* "none" while not connected */
     char fallback_reason[GPUD_REASON_MAX];

@@ -10,6 +10,7 @@
 GPUD_BEGIN_DECLS
 
 struct gpud_route_info {
+    size_t size;
     char name[32];
     bool
         possible; /* by what is known without moving a byte; a canary decides when a link is made */
@@ -17,7 +18,8 @@ struct gpud_route_info {
 };
 
 /* The routes for frames from one device of this machine to another, best first; same_process: both
- * ends live in one process and context. Writes up to max entries and returns how many there are. */
+ * ends live in one process and context. Writes up to max entries and returns how many there are.
+ * routes[0].size is that of each. */
 GPUD_API size_t gpud_route_explain(struct gpud_device *from, struct gpud_device *to,
                                    bool same_process, struct gpud_route_info *routes, size_t max);
 

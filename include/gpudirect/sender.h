@@ -59,6 +59,7 @@ struct gpud_sender_params {
 };
 
 struct gpud_sender_info {
+    size_t size;
     uint32_t receivers; /* connected and streaming */
     char path[32];      /* of the last one that connected; "none" before */
     char fallback_reason[GPUD_REASON_MAX];
@@ -142,7 +143,7 @@ enum gpud_link_phase {
     GPUD_PHASE_LEAVING, /* it said goodbye, and still holds frames */
 };
 
-/* What a sender knows of one receiver. The caller sets size. */
+/* What a sender knows of one receiver. */
 struct gpud_link_info {
     size_t size;
     uint64_t id; /* counts connections from 1 */

@@ -8,7 +8,10 @@
  * pointer to NULL; giving them NULL or a pointer to NULL does nothing.
  *   - `_params` structs go in. Their first field is `size` (set it with GPUD_PARAMS_INIT); a zero
  * field means the default, which is stated beside the field.
- *   - `_info` structs come out and are filled whole.
+ *   - `_info` structs, and the few others that come out and have a `size`, say in it how much the
+ *     caller has room for (set it with GPUD_INFO_INIT). What the caller has beyond what the library
+ *     knows is set to 0. Where size was not set, nothing is written. In a list the first entry's
+ *     size is that of each.
  *   - Outputs are written only when the function returns GPUD_OK.
  *   - `struct gpud_error *error` may be NULL. It is written only when the function does not return
  * GPUD_OK.
@@ -41,6 +44,10 @@
     {                         \
         .size = sizeof(var)   \
     }
+
+/* The same for an `_info` struct: `struct gpud_sender_info info = GPUD_INFO_INIT(info);` Where the
+ * time counts, it is enough to set info.size. */
+#define GPUD_INFO_INIT(var) GPUD_PARAMS_INIT(var)
 
 #define GPUD_USEC INT64_C(1000)
 #define GPUD_MSEC INT64_C(1000000)

@@ -56,7 +56,7 @@ GPtrArray *channels_ask(gint64 timeout)
         return list;
     }
     for (size_t i = 0; i < gpud_channels_count(channels); i++) {
-        struct gpud_channel_info info = GPUD_PARAMS_INIT(info);
+        struct gpud_channel_info info = GPUD_INFO_INIT(info);
         if (gpud_channels_get_info(channels, i, &info, &error) == GPUD_OK)
             g_ptr_array_add(list, channel_new(&info));
     }

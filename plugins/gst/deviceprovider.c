@@ -84,7 +84,7 @@ static GstDevice *probe_card(struct gpud_context *context, const gchar *node)
 {
     struct gpud_capture_params params = GPUD_PARAMS_INIT(params);
     struct gpud_capture *capture;
-    struct gpud_capture_info info;
+    struct gpud_capture_info info = GPUD_INFO_INIT(info);
     struct gpud_error error;
     GstDevice *device = NULL;
     gchar *address = g_strdup_printf("v4l2:///dev/%s", node);

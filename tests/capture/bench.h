@@ -80,14 +80,14 @@ static inline struct gpud_frame *bench_acquire(struct bench *bench)
 
 static inline struct gpud_frame_info bench_info_of(const struct gpud_frame *frame)
 {
-    struct gpud_frame_info info;
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     gpud_frame_get_info(frame, &info);
     return info;
 }
 
 static inline struct gpud_capture_info bench_info(struct bench *bench)
 {
-    struct gpud_capture_info info;
+    struct gpud_capture_info info = GPUD_INFO_INIT(info);
     gpud_capture_get_info(bench->capture, &info);
     return info;
 }

@@ -60,7 +60,7 @@ static void test_addresses(void)
 
 static void test_modes(void)
 {
-    struct gpud_capture_mode modes[8] = {0};
+    struct gpud_capture_mode modes[8] = {GPUD_INFO_INIT(modes[0])};
     struct bench bench = {0};
     bench_open(&bench);
     /* UYVY, NV12, BGR, two sizes each; the compressed and the Bayer one are not for us. */
@@ -74,7 +74,7 @@ static void test_modes(void)
     CHECK_EQUAL(modes[0].fps_den, 1);
     CHECK_EQUAL(modes[1].fps_num, 60);
     CHECK_EQUAL(modes[1].fps_den, 2);
-    struct gpud_capture_mode few[2] = {0};
+    struct gpud_capture_mode few[2] = {GPUD_INFO_INIT(few[0])};
     CHECK_EQUAL(gpud_capture_list_modes(bench.capture, few, 1), 6);
     CHECK(few[0].format[0] && !few[1].format[0], "wrote past max");
 

@@ -78,7 +78,7 @@ static struct gpud_capture *stream(const char *node, const char *device, const c
 
 static struct gpud_capture_info info_of(struct gpud_capture *capture)
 {
-    struct gpud_capture_info info;
+    struct gpud_capture_info info = GPUD_INFO_INIT(info);
     gpud_capture_get_info(capture, &info);
     return info;
 }
@@ -93,7 +93,7 @@ static struct gpud_frame *acquire(struct gpud_capture *capture, struct gpud_fram
 
 static uint64_t look_at(struct gpud_frame *frame)
 {
-    struct gpud_frame_info info;
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     void *data;
     gpud_frame_get_info(frame, &info);
     WORKS(gpud_frame_map(frame, GPUD_READ, WAIT, &data, &e));
@@ -110,7 +110,7 @@ static void pass_frames(struct gpud_capture *capture, unsigned count)
 {
     uint64_t first_hash = 0, last_hash = 0, last_pts = 0, last_sequence = 0;
     for (unsigned i = 0; i < count; i++) {
-        struct gpud_frame_info info;
+        struct gpud_frame_info info = GPUD_INFO_INIT(info);
         struct gpud_frame *frame = acquire(capture, &info);
         last_hash = look_at(frame);
         if (i == 0)
@@ -141,7 +141,7 @@ static void expect_path(struct gpud_capture *capture, const char *path, const ch
 
 static void test_modes(void)
 {
-    static struct gpud_capture_mode modes[MODES_MAX];
+    static struct gpud_capture_mode modes[MODES_MAX] = {GPUD_INFO_INIT(modes[0])};
     struct gpud_capture *capture = create(single, "host", NULL);
     struct gpud_capture_info info = info_of(capture);
     CHECK(strcmp(info.driver, "vivid") == 0 && strcmp(info.card, "vivid") == 0, "%s", info.driver);
@@ -165,7 +165,7 @@ static void test_modes(void)
  */
 static unsigned test_formats(const char *node, const char *method)
 {
-    static struct gpud_capture_mode modes[MODES_MAX];
+    static struct gpud_capture_mode modes[MODES_MAX] = {GPUD_INFO_INIT(modes[0])};
     struct gpud_capture *capture = create(node, NULL, method);
     size_t count = gpud_capture_list_modes(capture, modes, MODES_MAX);
     unsigned formats = 0;
@@ -202,7 +202,7 @@ static bool test_device(const char *name, const char *node, const char *method, 
     CHECK_EQUAL(info.copies_cpu, 0);
 
     /* The last one is held beyond the end. */
-    struct gpud_frame_info frame_info;
+    struct gpud_frame_info frame_info = GPUD_INFO_INIT(frame_info);
     struct gpud_frame *frame = acquire(capture, &frame_info);
     gpud_capture_destroy(&capture);
     look_at(frame);
@@ -217,7 +217,7 @@ static void test_drops(void)
     struct gpud_capture *capture = stream(single, "host", NULL, "UYVY");
     uint64_t last = 0, gaps = 0;
     for (unsigned i = 0; i < 40; i++) {
-        struct gpud_frame_info info;
+        struct gpud_frame_info info = GPUD_INFO_INIT(info);
         struct gpud_frame *frame = acquire(capture, &info);
         uint64_t missing = last ? info.sequence - last - 1 : 0;
         CHECK(info.sequence > last, "not in order");
@@ -242,7 +242,7 @@ static void test_wrap(void)
     struct gpud_capture *capture = stream(single, "host", NULL, "UYVY");
     uint64_t sequence = 0;
     while (sequence < 140) {
-        struct gpud_frame_info info;
+        struct gpud_frame_info info = GPUD_INFO_INIT(info);
         struct gpud_frame *frame = acquire(capture, &info);
         CHECK(info.sequence > sequence && info.sequence < sequence + 1000, "%llu after %llu",
               (unsigned long long)info.sequence, (unsigned long long)sequence);
@@ -262,7 +262,7 @@ static void test_flagged(void)
     set_control(single, "Inject V4L2_BUF_FLAG_ERROR", 1);
     unsigned corrupted = 0;
     for (unsigned i = 0; i < 12; i++) {
-        struct gpud_frame_info info;
+        struct gpud_frame_info info = GPUD_INFO_INIT(info);
         struct gpud_frame *frame = acquire(capture, &info);
         corrupted += (info.flags & GPUD_FRAME_CORRUPTED) != 0;
         gpud_frame_release(&frame);
@@ -318,7 +318,7 @@ static void test_ends(const char *method)
 {
     struct gpud_capture *capture = stream(single, "host", method, "NV12");
     pass_frames(capture, 3);
-    struct gpud_frame_info info;
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     struct gpud_frame *held = acquire(capture, &info);
     set_control(single, "Inject Fatal Streaming Error", 1);
     expect_end(capture, GPUD_IO, "configure again");
@@ -340,7 +340,7 @@ static void test_held(const char *method)
     struct gpud_capture *capture = stream(single, "host", method, "UYVY");
     struct gpud_frame *held[4], *frame;
     uint64_t hashes[4];
-    struct gpud_frame_info info;
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     for (unsigned i = 0; i < 4; i++) {
         held[i] = acquire(capture, &info);
         hashes[i] = look_at(held[i]);

@@ -89,7 +89,7 @@ void side_open(struct side *side, const char *device)
 void say_device(const char *device)
 {
     struct side side;
-    struct gpud_device_info info;
+    struct gpud_device_info info = GPUD_INFO_INIT(info);
     side_open(&side, device);
     gpud_device_get_info(side.device, &info);
     say("%s is %s", info.name, info.description);

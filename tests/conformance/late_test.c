@@ -48,7 +48,7 @@ static void copy(struct relay *relay, struct gpud_queue *queue, struct gpud_memo
 static struct gpud_frame *wrap(struct relay *relay, struct gpud_memory *memory, uint64_t number)
 {
     struct gpud_frame *frame;
-    struct gpud_frame_info info;
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     WORKS(gpud_frame_wrap(memory, 0, &relay->layout, &frame, &e));
     gpud_frame_get_info(frame, &info);
     info.offset = number;
@@ -79,7 +79,7 @@ static struct gpud_frame *expect_nothing(struct gpud_receiver *receiver)
 static void expect_picture(struct relay *relay, struct gpud_receiver *receiver,
                            struct gpud_frame *frame, uint64_t number)
 {
-    struct gpud_frame_info info;
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     uint32_t plane, row, byte;
     void *data;
     if (!frame)

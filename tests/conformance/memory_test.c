@@ -305,7 +305,7 @@ static void test_wrap_address(struct side *side)
     CHECK(gpud_memory_get_native(memory) == address + 16, "wrapped memory has another address");
     send_pattern(side, memory, 9);
     READ_PATTERN(side, memory, 9);
-    struct gpud_pointer_info info;
+    struct gpud_pointer_info info = GPUD_INFO_INIT(info);
     gpud_pointer_identify(address + 16, &info);
     CHECK(strcmp(info.device, side->device->info.name) == 0 && info.base == address,
           "the pointer is said to be of %s at %p", info.device, info.base);

@@ -26,7 +26,7 @@ static struct gpud_receiver *open_receiver(struct relay *relay, const char *addr
                                            const char *device, struct gpud_sender *sender)
 {
     struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
-    struct gpud_sender_info info = {0};
+    struct gpud_sender_info info = GPUD_INFO_INIT(info);
     struct gpud_receiver *receiver;
     params.address = address;
     params.device = device;
@@ -87,7 +87,7 @@ void relay_close(struct relay *relay)
 void relay_send(struct relay *relay, uint64_t number)
 {
     struct gpud_frame *frame;
-    struct gpud_frame_info info;
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     void *data;
     WORKS(gpud_sender_acquire(relay->first, 20 * GPUD_SEC, &frame, &e));
     WORKS(gpud_frame_map(frame, GPUD_WRITE, 20 * GPUD_SEC, &data, &e));
@@ -102,7 +102,7 @@ void relay_send(struct relay *relay, uint64_t number)
 void relay_check(struct relay *relay, uint64_t number)
 {
     struct gpud_frame *frame;
-    struct gpud_frame_info info;
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     uint32_t plane, row, byte;
     void *data;
     WORKS(gpud_receiver_acquire(relay->last, 20 * GPUD_SEC, &frame, &e));

@@ -114,7 +114,7 @@ void test_reconnect(const struct way *way)
     scene_format(&scene, "NV12", 320, 181);
     struct peer_orders orders = scene_orders(&scene);
     orders.hold = 3; /* held over the change */
-    struct gpud_sender_info info;
+    struct gpud_sender_info info = GPUD_INFO_INIT(info);
 
     /* The receiver goes, another comes. */
     for (int turn = 1; turn <= 3; turn++) {
@@ -232,7 +232,7 @@ void test_fan_out(const struct way *way)
     }
     send_to_all(&scene, peers);
     uint64_t lost = 0, received = 0;
-    struct gpud_sender_info info;
+    struct gpud_sender_info info = GPUD_INFO_INIT(info);
     gpud_sender_get_info(scene.sender, &info);
     for (int i = 0; i < FAN; i++) {
         PEER_FINISH(&peers[i]);
@@ -271,7 +271,7 @@ void test_late(const struct way *way)
     struct peer_orders orders = scene_orders(&scene);
     peer_start(&peers[0], &orders);
     WORKS(gpud_sender_wait(scene.sender, 1, 30 * GPUD_SEC, &e));
-    struct gpud_sender_info info = {0};
+    struct gpud_sender_info info = GPUD_INFO_INIT(info);
     for (int i = 1; i < 4; i++) {
         peer_start(&peers[i], &orders);
         for (int64_t until = gpud_test_now() + 10 * GPUD_SEC; info.receivers < (unsigned)i + 1;) {

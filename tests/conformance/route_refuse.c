@@ -33,7 +33,7 @@ static void try_wishes(const struct way *way, const char *sender_route, bool sen
     snprintf(orders.route, sizeof(orders.route), "%s", receiver_route ? receiver_route : "");
     orders.require_direct = receiver_direct;
     peer_start(&peer, &orders);
-    struct gpud_sender_info info;
+    struct gpud_sender_info info = GPUD_INFO_INIT(info);
     if (path) {
         WORKS(gpud_sender_wait(sender, 1, 30 * GPUD_SEC, &e));
         gpud_sender_get_info(sender, &info);
@@ -127,7 +127,7 @@ static void *receive_inside(void *arg)
             continue;
         }
         CHECK(status == GPUD_OK, "%s: %s", gpud_status_string(status), error.reason);
-        struct gpud_frame_info info;
+        struct gpud_frame_info info = GPUD_INFO_INIT(info);
         uint32_t plane, row, byte;
         void *data;
         peer_order();
@@ -139,6 +139,7 @@ static void *receive_inside(void *arg)
         gpud_frame_release(&frame);
         inside->frames++;
     }
+    inside->info.size = sizeof(inside->info);
     gpud_receiver_get_info(inside->receiver, &inside->info);
     return NULL;
 }
@@ -206,7 +207,7 @@ void test_aperture(const struct way *way)
     struct peer_orders orders = scene_orders(&scene);
     peer_start(&peer, &orders);
     WORKS(gpud_sender_wait(scene.sender, 1, 30 * GPUD_SEC, &e));
-    struct gpud_sender_info info;
+    struct gpud_sender_info info = GPUD_INFO_INIT(info);
     gpud_sender_get_info(scene.sender, &info);
     CHECK(strcmp(info.path, "directgma") == 0, "the route is %s because %s", info.path,
           info.fallback_reason);
@@ -218,7 +219,7 @@ void test_aperture(const struct way *way)
     while (status == GPUD_OK && taken < 5) {
         WORKS(gpud_sender_acquire(scene.sender, GPUD_SEC, &frame, &e));
         void *data;
-        struct gpud_frame_info told;
+        struct gpud_frame_info told = GPUD_INFO_INIT(told);
         WORKS(gpud_frame_map(frame, GPUD_WRITE, GPUD_SEC, &data, &e));
         picture_write(&scene.layout, data, taken + 1);
         gpud_frame_unmap(frame);

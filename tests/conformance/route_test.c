@@ -82,7 +82,7 @@ struct copies {
 
 static struct copies copies_of(struct gpud_sender *sender)
 {
-    struct gpud_sender_info info;
+    struct gpud_sender_info info = GPUD_INFO_INIT(info);
     gpud_sender_get_info(sender, &info);
     return (struct copies){info.copies_cpu, info.copies_gpu};
 }
@@ -103,7 +103,7 @@ static struct copies copies_of(struct gpud_sender *sender)
 static void send_twice(struct scene *scene)
 {
     struct gpud_frame *frame, *kept;
-    struct gpud_frame_info info;
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     void *data;
     WORKS(gpud_sender_acquire(scene->sender, 10 * GPUD_SEC, &frame, &e));
     kept = frame;
@@ -151,7 +151,7 @@ static void test_frames(const struct way *way)
     WORKS(gpud_sender_wait(scene.sender, 1, 30 * GPUD_SEC, &e));
     unsigned sent = 0;
     for (unsigned i = 0; i < count; i++) {
-        struct gpud_sender_info info;
+        struct gpud_sender_info info = GPUD_INFO_INIT(info);
         if (i > 0)
             scene_format(&scene, formats[i].format, formats[i].width, formats[i].height);
         WORKS(gpud_sender_wait(scene.sender, 1, 30 * GPUD_SEC,
@@ -195,7 +195,7 @@ static void test_frames(const struct way *way)
     CHECK_EQUAL(epochs, count);
     peer_forget(&peer);
 
-    struct gpud_sender_info info;
+    struct gpud_sender_info info = GPUD_INFO_INIT(info);
     gpud_sender_get_info(scene.sender, &info);
     CHECK_EQUAL(info.frames, sent);
     CHECK_EQUAL(info.delivered, sent);
@@ -208,7 +208,7 @@ static void test_frames(const struct way *way)
 
 static uint64_t kicks_of(struct gpud_sender *sender)
 {
-    struct gpud_sender_info info;
+    struct gpud_sender_info info = GPUD_INFO_INIT(info);
     gpud_sender_get_info(sender, &info);
     return info.kicks;
 }

@@ -224,7 +224,7 @@ static void acquire(bool joins)
         if (status == GPUD_OK) {
             void *data;
             volatile uint8_t sum = 0;
-            struct gpud_frame_info info;
+            struct gpud_frame_info info = GPUD_INFO_INIT(info);
             gpud_frame_get_info(frame, &info);
             if (!(joins && join(frame)) &&
                 gpud_frame_map(frame, GPUD_READ, patience, &data, NULL) == GPUD_OK) {

@@ -35,7 +35,7 @@ static void connect_anew(struct receiving *r)
 
 static void take(struct receiving *r, struct gpud_frame *frame)
 {
-    struct gpud_frame_info info;
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     gpud_frame_get_info(frame, &info);
     unsigned child = (unsigned)(info.offset / CHILD_NUMBERS);
     CHECK(child == r->seen || !r->view.linked,

@@ -70,7 +70,7 @@ static void send_until(struct sending *s, atomic_ullong *word, unsigned long lon
         send(s);
         if (gpud_test_now() < until)
             continue;
-        struct gpud_sender_info info;
+        struct gpud_sender_info info = GPUD_INFO_INIT(info);
         gpud_sender_get_info(s->sender, &info);
         FAIL("child %u: not within %d s: %s; %u receivers are connected, %llu connects, %llu "
              "disconnects; the child has %llu frames and has passed the point %u times; %s",
@@ -187,7 +187,7 @@ static void check_counts(struct sending *s, int kills)
     enum provoke provoke = s->cell->point->provoke;
     bool twice = provoke == BY_CONNECTING || provoke == BY_LEAVING;
     uint64_t children = (uint64_t)kills + 1;
-    struct gpud_sender_info info;
+    struct gpud_sender_info info = GPUD_INFO_INIT(info);
     PEER_UNTIL("only the honest receiver is connected", 5000,
                (gpud_sender_get_info(s->sender, &info), info.receivers == 1));
     PEER_UNTIL(

@@ -16,7 +16,7 @@
 /* I3: the bytes are right, or the frame is flagged. */
 static void check_bytes(struct view *view, struct gpud_frame *frame)
 {
-    struct gpud_frame_info info;
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     struct gpud_error error = {.reason = ""};
     uint32_t plane, row, byte;
     void *data;
@@ -74,7 +74,7 @@ static void use_by_stream(struct view *view, struct gpud_frame *frame)
 
 void view_take(struct view *view, struct gpud_frame *frame)
 {
-    struct gpud_frame_info info;
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     gpud_frame_get_info(frame, &info);
     check_order(view, &info);
     if (view->gpu && (view->all_by_stream || view->frames % 2)) {

@@ -383,7 +383,7 @@ GST_END_TEST
 /* What a sender on this machine's first GPU says of its place; NULL: there is none. */
 static gchar *first_gpu(void)
 {
-    struct gpud_device_info infos[32];
+    struct gpud_device_info infos[32] = {GPUD_INFO_INIT(infos[0])};
     struct gpud_context *context;
     gchar *place = NULL;
 

@@ -6,7 +6,7 @@
 static void take(struct acquirer *acquirer, struct gpud_frame *frame)
 {
     void *data;
-    struct gpud_frame_info info;
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     WORKS(gpud_frame_map(frame, GPUD_READ, GPUD_SEC, &data, &e));
     gpud_frame_get_info(frame, &info);
     volatile uint8_t sum = 0;

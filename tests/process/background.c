@@ -38,7 +38,7 @@ void background_start(struct background *background)
 
 void background_goes_on(struct background *background)
 {
-    struct gpud_sender_info info;
+    struct gpud_sender_info info = GPUD_INFO_INIT(info);
     PEER_UNTIL("only the honest receiver is connected", 10000,
                (gpud_sender_get_info(background->sender, &info), info.receivers == 1));
     unsigned long long at = atomic_load(&background->honest.board->frames);

@@ -165,7 +165,7 @@ static void connect_often(void)
 /* Nobody counts who asks. */
 static void nobody_notices(void)
 {
-    struct gpud_sender_info before, after;
+    struct gpud_sender_info before = GPUD_INFO_INIT(before), after = GPUD_INFO_INIT(after);
     gpud_sender_get_info(background.sender, &before);
     raw_log_clear();
     for (int i = 0; i < 100; i++)

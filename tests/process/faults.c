@@ -70,14 +70,14 @@ static struct gpud_context *open_context(struct stage *stage)
 
 static bool is_flagged(const struct gpud_frame *frame)
 {
-    struct gpud_frame_info info;
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     gpud_frame_get_info(frame, &info);
     return info.flags & GPUD_FRAME_CORRUPTED;
 }
 
 static void look_at(struct stage *stage, struct gpud_frame *frame)
 {
-    struct gpud_frame_info info;
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     struct gpud_error error = {.reason = ""};
     uint32_t plane, row, byte;
     void *data;
@@ -168,7 +168,7 @@ static enum gpud_status wrap(struct gpud_device *device, const struct gpud_layou
 static enum gpud_status paint(struct gpud_frame *frame, const struct gpud_layout *layout,
                               uint64_t number, struct gpud_error *error)
 {
-    struct gpud_frame_info info;
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     void *data;
     enum gpud_status status = gpud_frame_map(frame, GPUD_WRITE, PATIENCE, &data, error);
     if (status != GPUD_OK)
@@ -209,7 +209,7 @@ static void send_frames(struct stage *stage, struct gpud_sender *sender, struct 
 /* What stands behind a frame that was lost on its way comes all the same. */
 static void wait_for_end(struct stage *stage, struct gpud_sender *sender)
 {
-    struct gpud_sender_info info;
+    struct gpud_sender_info info = GPUD_INFO_INIT(info);
     int64_t start = gpud_test_now();
     for (;;) {
         gpud_sender_get_info(sender, &info);

@@ -208,7 +208,7 @@ static void places(void)
           "one more was taken");
     /* Who only asks needs none. */
     struct gpud_channels *channels;
-    struct gpud_channel_info info = GPUD_PARAMS_INIT(info);
+    struct gpud_channel_info info = GPUD_INFO_INIT(info);
     WORKS(gpud_channels_create(BACKGROUND_ADDRESS, 20 * GPUD_SEC, &channels, &e));
     WORKS(gpud_channels_get_info(channels, 0, &info, &e));
     CHECK(info.answered && info.links == GPUD_RECEIVERS_MAX, "%u receivers: %s", info.links,

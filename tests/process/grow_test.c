@@ -35,7 +35,7 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *header, int flags)
 
 static uint64_t disconnects(void)
 {
-    struct gpud_sender_info info;
+    struct gpud_sender_info info = GPUD_INFO_INIT(info);
     gpud_sender_get_info(background.sender, &info);
     return info.disconnects;
 }

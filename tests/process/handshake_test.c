@@ -253,7 +253,7 @@ static void earlier_pictures(void)
         gpud_frame_release(&lent[i]);
     }
     gpud_receiver_destroy(&receiver);
-    struct gpud_sender_info info;
+    struct gpud_sender_info info = GPUD_INFO_INIT(info);
     PEER_UNTIL("the receiver is gone", 5000,
                (gpud_sender_get_info(sender, &info), info.disconnects == 1));
 

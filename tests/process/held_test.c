@@ -28,7 +28,7 @@ static void acquire_some(struct gpud_receiver *receiver, struct gpud_frame *fram
 
 static bool is_whole(struct gpud_frame *frame)
 {
-    struct gpud_frame_info info;
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     uint32_t plane, row, byte;
     void *data;
     gpud_frame_get_info(frame, &info);
@@ -40,7 +40,7 @@ static bool is_whole(struct gpud_frame *frame)
 
 static bool is_flagged(struct gpud_frame *frame)
 {
-    struct gpud_frame_info info;
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     gpud_frame_get_info(frame, &info);
     return info.flags & GPUD_FRAME_CORRUPTED;
 }

@@ -45,7 +45,7 @@ static void kill_senders(int rounds)
         input_check(&input);
         victims_check(victim);
     }
-    struct gpud_receiver_info info;
+    struct gpud_receiver_info info = GPUD_INFO_INIT(info);
     gpud_receiver_get_info(input.receiver, &info);
     CHECK_EQUAL(info.connects, rounds);
     CHECK_EQUAL(info.disconnects, rounds);
@@ -91,7 +91,7 @@ static void kill_receivers(int rounds, enum gpud_slow_receiver policy)
         CHECK(gpu_works(&scene.gpu), "the context is of no use any more");
         victims_check(victim);
     }
-    struct gpud_sender_info info;
+    struct gpud_sender_info info = GPUD_INFO_INIT(info);
     PEER_UNTIL("the last death is noticed", 10000,
                (gpud_sender_get_info(output.sender, &info), info.disconnects >= (uint64_t)rounds));
     CHECK_EQUAL(info.connects, rounds);
@@ -129,7 +129,7 @@ static void lying_sender(void)
     struct gpud_frame *frame = NULL;
     int64_t until = gpud_test_now() + 3 * AGAIN;
     while (!frame) {
-        struct gpud_frame_info info;
+        struct gpud_frame_info info = GPUD_INFO_INIT(info);
         enum gpud_status status =
             gpud_receiver_acquire(input.receiver, 100 * GPUD_MSEC, &frame, &error);
         CHECK(status != GPUD_CLOSED && gpud_test_now() < until, "not streaming again: %s: %s",
@@ -218,7 +218,7 @@ static void stopped_receiver(void)
     atomic_store(&board->let_go, true);
     output_send_until(&output, &board->frames, atomic_load(&board->frames) + 20,
                       "frames at the receiver that goes on");
-    struct gpud_sender_info info;
+    struct gpud_sender_info info = GPUD_INFO_INIT(info);
     gpud_sender_get_info(output.sender, &info);
     CHECK(info.dropped > 0, "a receiver that stood still lost nothing of %u frames", sent);
     CHECK_EQUAL(info.disconnects, 0);

@@ -65,7 +65,7 @@ static void kill_receivers(int rounds, enum gpud_slow_receiver policy)
         PEER_CHECK(&peer);
         peer_forget(&peer);
     }
-    struct gpud_sender_info info;
+    struct gpud_sender_info info = GPUD_INFO_INIT(info);
     PEER_UNTIL("the last death is noticed", 10000,
                (gpud_sender_get_info(sender, &info), info.disconnects == (uint64_t)rounds));
     CHECK_EQUAL(info.connects, rounds);
@@ -81,7 +81,7 @@ static void kill_receivers(int rounds, enum gpud_slow_receiver policy)
 
 static void check(struct gpud_frame *frame)
 {
-    struct gpud_frame_info info;
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     uint32_t plane, row, byte;
     void *data;
     WORKS(gpud_frame_map(frame, GPUD_READ, GPUD_SEC, &data, &e));
@@ -122,7 +122,7 @@ static void kill_senders(int rounds)
                 continue;
             if (got++ == 0 && killed && gpud_test_now() - killed > worst)
                 worst = gpud_test_now() - killed;
-            struct gpud_frame_info info;
+            struct gpud_frame_info info = GPUD_INFO_INIT(info);
             gpud_frame_get_info(frame, &info);
             CHECK(info.sequence > last, "I1: frame %llu after %llu",
                   (unsigned long long)info.sequence, (unsigned long long)last);
@@ -153,7 +153,7 @@ static void kill_senders(int rounds)
         peer_forget(&peer);
     }
     gpud_frame_release(&held);
-    struct gpud_receiver_info info;
+    struct gpud_receiver_info info = GPUD_INFO_INIT(info);
     gpud_receiver_get_info(receiver, &info);
     CHECK_EQUAL(info.connects, rounds);
     CHECK_EQUAL(info.disconnects, rounds);

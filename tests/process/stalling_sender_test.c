@@ -175,7 +175,7 @@ static void times_from_nowhere(void)
         gpud_page_notify(&server.view.end);
         PEER_UNTIL("the frame", 10000, atomic_load(&acquirer.frames) > frames);
     }
-    struct gpud_receiver_info info;
+    struct gpud_receiver_info info = GPUD_INFO_INIT(info);
     gpud_receiver_get_info(acquirer.receiver, &info);
     CHECK(info.latency_max <= UINT32_MAX, "a latency of %llu ns",
           (unsigned long long)info.latency_max);

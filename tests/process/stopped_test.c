@@ -86,7 +86,7 @@ static void one_of_four(enum gpud_slow_receiver policy)
     }
     /* The one that goes on may not have room yet: until a last frame is with all of them. */
     PEER_UNTIL("a frame that all four get", 10000, all_get_a_frame(&scene, peers));
-    struct gpud_sender_info info;
+    struct gpud_sender_info info = GPUD_INFO_INIT(info);
     gpud_sender_get_info(scene.sender, &info);
     /* A NULL state change, in GStreamer's words: with one receiver stopped again. */
     kill(peers[2].pid, SIGSTOP);
@@ -251,7 +251,7 @@ static void paused_change(enum gpud_slow_receiver policy)
     WORKS(gpud_sender_wait(scene.sender, 2, 5 * GPUD_SEC, &e));
     SEND_LENT(scene.sender, &scene.layout, ++scene.number);
     uint64_t gaps = 0;
-    struct gpud_sender_info info;
+    struct gpud_sender_info info = GPUD_INFO_INIT(info);
     for (int i = 0; i < 2; i++)
         PEER_UNTIL("the last frame", 10000, atomic_load(&peers[i].board->last) == scene.number);
     gpud_sender_get_info(scene.sender, &info);

@@ -63,7 +63,7 @@ void input_close(struct input *input)
 
 void input_take(struct input *input, struct gpud_frame *frame)
 {
-    struct gpud_frame_info info;
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     gpud_frame_get_info(frame, &info);
     struct seen *seen = &input->seen[input->count % GPU_PLACES];
     gpud_frame_release(&seen->frame); /* of a round so long that its place is needed again */
@@ -102,7 +102,7 @@ void input_take_to_the_gap(struct input *input, struct victim_board *board, bool
     struct gpud_frame *first = NULL;
     atomic_store(&board->hold, hold);
     while (hold && !first) {
-        struct gpud_frame_info info;
+        struct gpud_frame_info info = GPUD_INFO_INIT(info);
         struct gpud_frame *frame = next_frame(input, "frame from the sender that is held up");
         gpud_frame_get_info(frame, &info);
         unsigned long long from = atomic_load(&board->held_from);
@@ -132,7 +132,7 @@ void input_take_some(struct input *input)
 static void check_kept(struct input *input, unsigned place)
 {
     struct seen *seen = &input->seen[place];
-    struct gpud_frame_info info;
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     struct gpud_error error = {.reason = ""};
     void *data;
     gpud_frame_get_info(seen->frame, &info);
@@ -216,7 +216,7 @@ bool output_send(struct output *output, int64_t timeout)
     int64_t start = gpud_test_now();
     enum gpud_status status = GPUD_OK;
     if (!output->pending) {
-        struct gpud_frame_info info;
+        struct gpud_frame_info info = GPUD_INFO_INIT(info);
         status = gpud_sender_acquire(output->sender, timeout, &output->pending, &error);
         CHECK(status == GPUD_OK || status == GPUD_TIMEOUT, "no slot is lent: %s", error.reason);
         if (status != GPUD_OK)

@@ -54,7 +54,7 @@ static void check_first(struct gpud_frame *frame, uint64_t number)
 
 static void take(struct gpud_frame *frame)
 {
-    struct gpud_frame_info info;
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     gpud_frame_get_info(frame, &info);
     if (atomic_load(&own->frames) == 0)
         check_first(frame, info.offset);
@@ -99,7 +99,7 @@ static void play_receiver(struct gpud_context *context)
 
 static void give(struct gpud_sender *sender, struct gpud_frame *frame, uint64_t number)
 {
-    struct gpud_frame_info info;
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     struct gpud_error error = {.reason = ""};
     WORKS(gpud_frame_wait(frame, gpu.stream, &e));
     hold_if_ordered(number);

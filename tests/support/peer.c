@@ -114,7 +114,7 @@ static void on_event(void *user, enum gpud_event event, const void *data)
 
 static void check_picture(struct gpud_frame *frame)
 {
-    struct gpud_frame_info info;
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     uint32_t plane, row, byte;
     void *data;
     struct gpud_error error = {.reason = ""};
@@ -145,7 +145,7 @@ static void check_picture(struct gpud_frame *frame)
 
 static void take(struct gpud_frame *frame)
 {
-    struct gpud_frame_info info;
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     gpud_frame_get_info(frame, &info);
     unsigned long long last = atomic_load(&own->last);
     if (atomic_load(&own->first) == 0) {
@@ -215,6 +215,7 @@ static void play_receiver(struct gpud_context *context)
             atomic_store(&own->first, 0); /* another sender counts anew */
         }
     }
+    own->info.size = sizeof(own->info);
     gpud_receiver_get_info(receiver, &own->info);
     gpud_receiver_destroy(&receiver);
     /* Frames outlive the receiver. */
@@ -247,6 +248,7 @@ static void play_sender(struct gpud_context *context)
             gpud_test_nap(orders->nap / GPUD_MSEC);
     }
     WORKS(gpud_sender_send_eos(sender, &e));
+    own->sender_info.size = sizeof(own->sender_info);
     gpud_sender_get_info(sender, &own->sender_info);
     gpud_sender_destroy(&sender);
 }
@@ -413,7 +415,7 @@ void runtime_done(void)
 
 static void tell(struct gpud_frame *frame, uint64_t number)
 {
-    struct gpud_frame_info info;
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     gpud_frame_get_info(frame, &info);
     info.offset = number;
     info.pts = number * 1000;

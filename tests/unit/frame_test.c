@@ -69,13 +69,14 @@ static void test_info(struct gpud_device *host)
 {
     struct gpud_layout layout;
     struct gpud_frame *frame;
-    struct gpud_frame_info info, got;
+    struct gpud_frame_info info = GPUD_INFO_INIT(info), got;
     WORKS(gpud_layout_init(&layout, "GRAY8", 64, 48, 0, &e));
     struct gpud_memory *memory = wrap(host, layout.size);
     WORKS(gpud_frame_wrap(memory, 0, &layout, &frame, &e));
     gpud_memory_unref(&memory);
 
     memset(&got, 0xee, sizeof(got));
+    got.size = sizeof(got);
     gpud_frame_get_info(frame, &got);
     CHECK(got.pts == GPUD_TIME_NONE && got.dts == GPUD_TIME_NONE &&
               got.duration == GPUD_TIME_NONE && got.offset == UINT64_MAX && got.flags == 0 &&
@@ -83,7 +84,6 @@ static void test_info(struct gpud_device *host)
           "a new frame has times");
     CHECK(memcmp(&got.layout, &layout, sizeof(layout)) == 0, "another layout");
 
-    memset(&info, 0, sizeof(info));
     info.pts = 1;
     info.dts = 2;
     info.duration = 3;
@@ -135,7 +135,7 @@ static void test_second(struct gpud_device *host)
 {
     struct gpud_layout layout, smaller, larger;
     struct gpud_frame *frame, *second = NULL;
-    struct gpud_frame_info info = {.pts = 1, .meta_size = 3, .meta = "one"};
+    struct gpud_frame_info info = {.size = sizeof(info), .pts = 1, .meta_size = 3, .meta = "one"};
     uint64_t offset;
     void *data, *same;
     WORKS(gpud_layout_init(&layout, "GRAY8", 64, 48, 0, &e));

@@ -236,6 +236,7 @@ static void test_explain(void)
     WORKS(gpud_device_open(context, "host", &host, &e));
     struct gpud_route_info routes[GPUD_ROUTES_MAX + 1];
     memset(routes, 0xee, sizeof(routes));
+    routes[0].size = sizeof(routes[0]);
     size_t count = gpud_route_explain(host, host, false, routes, 1);
     CHECK(count == 4 && routes[0].possible && strcmp(routes[0].name, "map") == 0,
           "the best of %zu is %s", count, routes[0].name);

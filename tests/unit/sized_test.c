@@ -11,7 +11,7 @@
 /* A struct of any size, with what a newer release would have behind it. */
 union grown {
     size_t size;
-    alignas(max_align_t) char bytes[1024];
+    alignas(max_align_t) unsigned char bytes[4096];
 };
 
 #define TAIL 24
@@ -142,12 +142,155 @@ static void test_values(void)
     CHECK_EQUAL(read.first, 5);
 }
 
+/* --- infos --------------------------------------------------------------------------------- */
+
+static struct gpud_device *host;
+static struct gpud_sender *sender;
+static struct gpud_receiver *receiver;
+static struct gpud_frame *frame;
+
+static void get_device(union grown *info)
+{
+    gpud_device_get_info(host, (void *)info);
+}
+
+static void list_devices(union grown *info)
+{
+    CHECK(gpud_device_list(context, (void *)info, 1) > 0, "not even the host");
+}
+
+static void get_link(union grown *info)
+{
+    gpud_device_get_link(host, host, (void *)info);
+}
+
+static void list_routes(union grown *info)
+{
+    CHECK(gpud_route_explain(host, host, false, (void *)info, 1) > 0, "no route");
+}
+
+static void identify(union grown *info)
+{
+    gpud_pointer_identify(info, (void *)info);
+}
+
+static void get_sender(union grown *info)
+{
+    gpud_sender_get_info(sender, (void *)info);
+}
+
+static void get_receiver(union grown *info)
+{
+    gpud_receiver_get_info(receiver, (void *)info);
+}
+
+static void get_frame(union grown *info)
+{
+    gpud_frame_get_info(frame, (void *)info);
+}
+
+static bool all_are(const unsigned char *bytes, size_t count, unsigned char value)
+{
+    while (count && *bytes == value)
+        bytes++, count--;
+    return count == 0;
+}
+
+/* first: where the second field ends; size: the struct's of this release. */
+static void check_info(const char *name, void (*get)(union grown *info), size_t first, size_t size)
+{
+    union grown full, info;
+    memset(&full, 0xee, sizeof(full));
+    full.size = size + TAIL;
+    get(&full);
+    CHECK(full.size == size + TAIL, "%s: the caller's size is another one now", name);
+    CHECK(!all_are(full.bytes + sizeof(size_t), size - sizeof(size_t), 0xee), "%s: nothing", name);
+    CHECK(all_are(full.bytes + size, TAIL, 0), "%s: what is not known is not 0", name);
+    CHECK(all_are(full.bytes + size + TAIL, 64, 0xee), "%s: written beyond its size", name);
+
+    memset(&info, 0xee, sizeof(info));
+    info.size = first;
+    get(&info);
+    CHECK(info.size == first, "%s: the caller's size is another one now", name);
+    CHECK(first == 0 || memcmp(info.bytes + sizeof(size_t), full.bytes + sizeof(size_t),
+                               first - sizeof(size_t)) == 0,
+          "%s: an older program gets something else", name);
+    size_t known = first ? first : sizeof(size_t);
+    CHECK(all_are(info.bytes + known, size, 0xee), "%s: written beyond its size", name);
+
+    memset(&info, 0xee, sizeof(info));
+    info.size = 0;
+    get(&info);
+    CHECK(info.size == 0 && all_are(info.bytes + sizeof(size_t), size, 0xee),
+          "%s: written without a size", name);
+}
+
+#define CHECK_INFO(get, type, first) \
+    check_info(#type, get, GPUD_END_OF(struct type, first), sizeof(struct type))
+
+static void test_infos(void)
+{
+    struct gpud_layout layout;
+    struct gpud_memory *memory;
+    struct gpud_sender_params to = GPUD_PARAMS_INIT(to);
+    struct gpud_receiver_params from = GPUD_PARAMS_INIT(from);
+    to.address = from.address = address;
+    WORKS(gpud_device_open(context, "host", &host, &e));
+    WORKS(gpud_sender_create(context, &to, &sender, &e));
+    WORKS(gpud_receiver_create(context, &from, &receiver, &e));
+    WORKS(gpud_layout_init(&layout, "GRAY8", 64, 48, 0, &e));
+    WORKS(gpud_memory_alloc(host, layout.size, &memory, &e));
+    WORKS(gpud_frame_wrap(memory, 0, &layout, &frame, &e));
+
+    CHECK_INFO(get_device, gpud_device_info, name);
+    CHECK_INFO(list_devices, gpud_device_info, name);
+    CHECK_INFO(get_link, gpud_device_link, name);
+    CHECK_INFO(list_routes, gpud_route_info, name);
+    CHECK_INFO(identify, gpud_pointer_info, kind);
+    CHECK_INFO(get_sender, gpud_sender_info, path);
+    CHECK_INFO(get_receiver, gpud_receiver_info, path);
+
+    /* All fields of the first release, or none: a frame's is not asked how far it goes. */
+    check_info("gpud_frame_info", get_frame, 0, sizeof(struct gpud_frame_info));
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
+    gpud_frame_get_info(frame, &info);
+    CHECK(info.layout.width == 64 && info.pts == GPUD_TIME_NONE, "another frame");
+    info.size = sizeof(info) - 1;
+    EXPECT(GPUD_INVALID, "gpud_frame_info.size", gpud_frame_set_info(frame, &info, &e));
+
+    gpud_frame_release(&frame);
+    gpud_memory_unref(&memory);
+    gpud_receiver_destroy(&receiver);
+    gpud_sender_destroy(&sender);
+    gpud_device_close(&host);
+}
+
+/* Entries of a list lie as far apart as the program's own struct is large. */
+static void test_list(void)
+{
+    struct {
+        struct gpud_route_info info;
+        char newer[TAIL];
+    } list[3];
+    memset(list, 0xee, sizeof(list));
+    list[0].info.size = sizeof(list[0]);
+    WORKS(gpud_device_open(context, "host", &host, &e));
+    gpud_route_explain(host, host, false, &list[0].info, 2);
+    CHECK(strcmp(list[0].info.name, "map") == 0 && strcmp(list[1].info.name, "peer") == 0,
+          "\"%s\" and \"%s\"", list[0].info.name, list[1].info.name);
+    CHECK(list[1].info.size == sizeof(list[0]) && list[1].newer[0] == 0, "half an entry");
+    CHECK((unsigned char)list[2].info.name[0] == 0xee, "more than there is room for");
+    gpud_device_close(&host);
+}
+
 int main(void)
 {
     snprintf(address, sizeof(address), "unix:/tmp/gpudirect-sized-%d", (int)getpid());
     WORKS(gpud_context_create(NULL, &context, &e));
     test_values();
     test_params();
+    test_infos();
+    test_list();
     gpud_context_destroy(&context);
     return 0;
 }

@@ -32,7 +32,7 @@ static void check_cards(const struct gpud_device *device, enum gpud_distance net
         {"eth0", "network", "0000:03:00.1"},
         {"bdbd:a138", "capture", "0000:04:00.1"},
     };
-    struct gpud_card_info card[8];
+    struct gpud_card_info card[8] = {GPUD_INFO_INIT(card[0])};
     CHECK_EQUAL(gpud_device_list_cards(device, card, 8), 3);
     for (int i = 0; i < 3; i++) {
         CHECK(strcmp(card[i].name, names[i][0]) == 0 && strcmp(card[i].kind, names[i][1]) == 0 &&
@@ -77,7 +77,7 @@ int main(int argc, char **argv)
     check_cards(&beside, GPUD_DISTANCE_PHB, GPUD_DISTANCE_PHB);
     check_cards(&far, GPUD_DISTANCE_SYS, GPUD_DISTANCE_SYS);
     check_cards(&nowhere, GPUD_DISTANCE_UNKNOWN, GPUD_DISTANCE_UNKNOWN);
-    struct gpud_card_info card[2] = {{.name = "untouched"}, {.name = "untouched"}};
+    struct gpud_card_info card[2] = {GPUD_INFO_INIT(card[0]), {.name = "untouched"}};
     CHECK_EQUAL(gpud_device_list_cards(&one, card, 1), 3);
     CHECK(strcmp(card[1].name, "untouched") == 0, "more than there is room for");
     CHECK_EQUAL(gpud_device_list_cards(&one, NULL, 0), 3);

@@ -80,6 +80,7 @@ static void mark_core(void *user, uint64_t index)
     struct output *output = user;
     uint64_t offset;
     struct gpud_frame_info info;
+    info.size = sizeof(info);
     gpud_frame_get_info(output->frame, &info);
     struct gpud_memory *memory = gpud_frame_get_memory(output->frame, &offset);
     bench_mark_writer_mark(output->writer, output->stream,
@@ -257,7 +258,7 @@ static void end_core(void *user)
 static void count_core(void *user, struct bench_result *result)
 {
     struct output *output = user;
-    struct gpud_sender_info info;
+    struct gpud_sender_info info = GPUD_INFO_INIT(info);
     gpud_sender_get_info(output->sender, &info);
     memcpy(result->route, info.path, sizeof(result->route));
     memcpy(result->fallback_reason, info.fallback_reason, sizeof(result->fallback_reason));

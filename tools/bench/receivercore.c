@@ -36,7 +36,7 @@ static void on_event(void *user, enum gpud_event event, const void *data)
 
 static void count(struct receiver *self, struct bench_result *result)
 {
-    struct gpud_receiver_info info;
+    struct gpud_receiver_info info = GPUD_INFO_INIT(info);
     gpud_receiver_get_info(self->receiver, &info);
     result->copies_cpu = (int64_t)info.copies_cpu;
     result->copies_gpu = (int64_t)info.copies_gpu;
@@ -57,6 +57,7 @@ static void check_on_cpu(struct receiver *self, struct gpud_frame *frame)
 {
     struct gpud_error error;
     struct gpud_frame_info info;
+    info.size = sizeof(info);
     void *data;
     int64_t now = bench_now();
     gpud_frame_get_info(frame, &info);
@@ -116,6 +117,7 @@ static void check_on_gpu(struct receiver *self, struct gpud_frame *frame)
     uint64_t offset;
     struct gpud_error error;
     struct gpud_frame_info info;
+    info.size = sizeof(info);
     gpud_frame_get_info(frame, &info);
     enum gpud_status status = gpud_frame_wait(frame, self->stream, &error);
     if (status != GPUD_OK)

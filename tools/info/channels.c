@@ -119,7 +119,7 @@ static void describe_link(GString *line, const struct gpud_link_info *link)
 
 static void print_channel(const struct gpud_channels *channels, size_t index, int names)
 {
-    struct gpud_channel_info info = GPUD_PARAMS_INIT(info);
+    struct gpud_channel_info info = GPUD_INFO_INIT(info);
     GString *line = g_string_new(NULL);
     size_t count;
     gpud_channels_get_info(channels, index, &info, NULL);
@@ -148,7 +148,7 @@ static void print_channels(const struct gpud_channels *channels)
         return;
     }
     for (size_t i = 0; i < count; i++) {
-        struct gpud_channel_info info = GPUD_PARAMS_INIT(info);
+        struct gpud_channel_info info = GPUD_INFO_INIT(info);
         gpud_channels_get_info(channels, i, &info, NULL);
         names = MAX(names, strlen(info.address));
     }

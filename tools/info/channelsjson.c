@@ -79,7 +79,7 @@ static void add_stream(JsonBuilder *builder, const struct gpud_channel_info *inf
 /* Of one that does not answer there is nothing behind the reason. */
 static void add_channel(JsonBuilder *builder, const struct gpud_channels *channels, size_t index)
 {
-    struct gpud_channel_info info = GPUD_PARAMS_INIT(info);
+    struct gpud_channel_info info = GPUD_INFO_INIT(info);
     size_t count;
     gpud_channels_get_info(channels, index, &info, NULL);
     json_builder_begin_object(builder);

@@ -11,6 +11,7 @@
 static void find_ways(struct gpud_device *from, struct gpud_device *to, bool same_process,
                       struct info_ways *ways)
 {
+    ways->route[0].size = sizeof(ways->route[0]);
     size_t count = gpud_route_explain(from, to, same_process, ways->route, INFO_ROUTES_MAX);
     ways->count = MIN(count, INFO_ROUTES_MAX);
     ways->taken = 0;
@@ -65,6 +66,7 @@ static void find_place(const struct gpud_device_info *info, const struct gpud_de
     gpud_device_get_cpus(device, place->cpus, sizeof(place->cpus));
     if (host)
         place->host = gpud_device_distance(device, host);
+    place->card[0].size = sizeof(place->card[0]);
     size_t count = gpud_device_list_cards(device, place->card, G_N_ELEMENTS(place->card));
     place->cards = MIN(count, G_N_ELEMENTS(place->card));
 }
@@ -72,6 +74,7 @@ static void find_place(const struct gpud_device_info *info, const struct gpud_de
 static void collect_devices(struct info_report *report, struct gpud_context *context, bool measure)
 {
     struct gpud_device *open[INFO_DEVICES_MAX] = {NULL};
+    report->device[0].size = sizeof(report->device[0]);
     size_t count = gpud_device_list(context, report->device, INFO_DEVICES_MAX);
     report->devices = MIN(count, INFO_DEVICES_MAX);
     for (size_t i = 0; i < report->devices; i++)
@@ -106,10 +109,11 @@ static void collect_capture(struct info_report *report, struct gpud_context *con
     struct gpud_error error;
     found->opened = gpud_capture_create(context, &params, &capture, &error) == GPUD_OK;
     if (found->opened) {
-        struct gpud_capture_info info;
+        struct gpud_capture_info info = GPUD_INFO_INIT(info);
         gpud_capture_get_info(capture, &info);
         g_strlcpy(found->card, info.card, sizeof(found->card));
         g_strlcpy(found->driver, info.driver, sizeof(found->driver));
+        found->mode[0].size = sizeof(found->mode[0]);
         size_t modes = gpud_capture_list_modes(capture, found->mode, INFO_MODES_MAX);
         found->modes = MIN(modes, INFO_MODES_MAX);
     } else {

@@ -17,8 +17,10 @@ void info_collect_links(struct info_report *report, struct gpud_device *const *o
 {
     for (size_t from = 0; from < report->devices; from++) {
         for (size_t to = 0; to < report->devices; to++) {
-            struct info_link link = {
-                .from = &report->device[from], .to = &report->device[to], .measured = NAN};
+            struct info_link link = {.from = &report->device[from],
+                                     .to = &report->device[to],
+                                     .link = GPUD_INFO_INIT(link.link),
+                                     .measured = NAN};
             if (from == to || !open[from] || !open[to] || !info_is_on_bus(link.from) ||
                 !info_is_on_bus(link.to))
                 continue;

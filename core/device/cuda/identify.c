@@ -55,7 +55,7 @@ static bool identify(const void *pointer, struct gpud_pointer_info *info)
     if (ask(CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, &base, address) &&
         ask(CU_POINTER_ATTRIBUTE_RANGE_SIZE, &size, address)) {
         info->base = (void *)(uintptr_t)base;
-        info->size = size;
+        info->length = size;
     }
     if (managed)
         info->kind = GPUD_POINTER_MANAGED;

@@ -176,11 +176,11 @@ static enum gpud_status wrap(struct gpud_memory *memory, struct gpud_error *erro
         return gpud_fail(error, GPUD_INVALID, "the pointer lies on %s, not on %s", info.device,
                          name);
     uint64_t before = (uint64_t)((char *)memory->native - (char *)info.base);
-    if (info.base && (before > info.size || memory->size > info.size - before))
+    if (info.base && (before > info.length || memory->size > info.length - before))
         return gpud_fail(error, GPUD_INVALID,
                          "the allocation ends %llu bytes after the pointer, "
                          "not %llu",
-                         (unsigned long long)(info.size - before),
+                         (unsigned long long)(info.length - before),
                          (unsigned long long)memory->size);
     struct cuda_memory *record = calloc(1, sizeof(*record));
     if (!record)

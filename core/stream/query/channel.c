@@ -189,7 +189,7 @@ enum gpud_status gpud_channels_get_info(const struct gpud_channels *channels, si
         return gpud_fail(error, GPUD_INVALID, "channel %zu of %zu", index, channels->count);
     if (info->size < sizeof(info->size))
         return gpud_fail(error, GPUD_INVALID,
-                         "gpud_channel_info.size is not set: use GPUD_PARAMS_INIT");
+                         "gpud_channel_info.size is not set: use GPUD_INFO_INIT");
     const struct gpud_query *query = &channels->channel[index]->query;
     gpud_print(full.address, "%s", query->address.text);
     full.pid = query->pid;
@@ -208,8 +208,7 @@ size_t gpud_channels_list_links(const struct gpud_channels *channels, size_t ind
     if (index >= channels->count || channels->channel[index]->query.state != GPUD_QUERY_ANSWERED)
         return 0;
     const struct gpud_query *query = &channels->channel[index]->query;
-    size_t size = max ? infos[0].size : 0;
-    for (uint32_t i = 0; i < query->link_count && i < max; i++)
-        gpud_sized_copy((char *)infos + i * size, size, &query->link[i], sizeof(query->link[i]));
+    for (uint32_t i = 0; i < query->link_count; i++)
+        gpud_sized_entry(infos, max, i, &query->link[i], sizeof(query->link[i]));
     return query->link_count;
 }

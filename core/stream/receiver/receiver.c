@@ -413,10 +413,10 @@ void gpud_receiver_get_info(struct gpud_receiver *receiver, struct gpud_receiver
     uint32_t *sorted = malloc(sizeof(receiver->latency));
     size_t count = 0;
     pthread_mutex_lock(&receiver->lock);
-    *info = receiver->info;
-    gpud_receiver_collect(receiver, info);
+    struct gpud_receiver_info now = receiver->info;
+    gpud_receiver_collect(receiver, &now);
     if (receiver->queue)
-        info->waits_device += atomic_load(&receiver->queue->waits);
+        now.waits_device += atomic_load(&receiver->queue->waits);
     if (sorted) {
         count = receiver->latency_count < GPUD_LATENCIES ? receiver->latency_count : GPUD_LATENCIES;
         memcpy(sorted, receiver->latency, count * sizeof(*sorted));
@@ -424,10 +424,11 @@ void gpud_receiver_get_info(struct gpud_receiver *receiver, struct gpud_receiver
     pthread_mutex_unlock(&receiver->lock);
     if (count) {
         qsort(sorted, count, sizeof(*sorted), compare);
-        info->latency_p50 = sorted[count / 2];
-        info->latency_p99 = sorted[count * 99 / 100];
-        info->latency_max = sorted[count - 1];
+        now.latency_p50 = sorted[count / 2];
+        now.latency_p99 = sorted[count * 99 / 100];
+        now.latency_max = sorted[count - 1];
     }
+    gpud_sized_copy(info, info->size, &now, sizeof(now));
     free(sorted);
 }
 

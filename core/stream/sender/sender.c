@@ -438,23 +438,24 @@ enum gpud_status gpud_sender_send_eos(struct gpud_sender *sender, struct gpud_er
 
 void gpud_sender_get_info(struct gpud_sender *sender, struct gpud_sender_info *info)
 {
-    memset(info, 0, sizeof(*info));
+    struct gpud_sender_info now = {0};
     gpud_sender_lock(sender);
-    info->receivers = streaming(sender);
-    gpud_print(info->path, "%s", sender->path);
-    gpud_print(info->fallback_reason, "%s", sender->fallback_reason);
-    info->frames = sender->sequence;
-    info->delivered = sender->delivered;
-    info->dropped = sender->dropped;
-    info->connects = sender->connects;
-    info->disconnects = sender->disconnects;
-    info->refused = sender->refused;
-    info->waits_cpu = sender->waits;
-    info->waits_device = atomic_load(&sender->queue->waits);
+    now.receivers = streaming(sender);
+    gpud_print(now.path, "%s", sender->path);
+    gpud_print(now.fallback_reason, "%s", sender->fallback_reason);
+    now.frames = sender->sequence;
+    now.delivered = sender->delivered;
+    now.dropped = sender->dropped;
+    now.connects = sender->connects;
+    now.disconnects = sender->disconnects;
+    now.refused = sender->refused;
+    now.waits_cpu = sender->waits;
+    now.waits_device = atomic_load(&sender->queue->waits);
     gpud_sender_unlock(sender);
-    info->kicks = atomic_load(&sender->kicks);
-    info->copies_cpu = atomic_load(&sender->copies_cpu);
-    info->copies_gpu = atomic_load(&sender->copies_gpu);
+    now.kicks = atomic_load(&sender->kicks);
+    now.copies_cpu = atomic_load(&sender->copies_cpu);
+    now.copies_gpu = atomic_load(&sender->copies_gpu);
+    gpud_sized_copy(info, info->size, &now, sizeof(now));
 }
 
 /* Whoever waits, for a receiver or for a slot, looks again. */

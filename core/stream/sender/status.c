@@ -79,13 +79,12 @@ static uint32_t describe_links(const struct gpud_sender *sender, uint32_t *at,
 
 size_t gpud_sender_list_links(struct gpud_sender *sender, struct gpud_link_info *infos, size_t max)
 {
-    size_t count = 0, size = max ? infos[0].size : 0;
+    size_t count = 0;
     uint32_t at = 0;
     struct gpud_link_info info;
     gpud_sender_lock(sender);
     while (describe_links(sender, &at, &info, 1))
-        if (count++ < max)
-            gpud_sized_copy((char *)infos + (count - 1) * size, size, &info, sizeof(info));
+        gpud_sized_entry(infos, max, count++, &info, sizeof(info));
     gpud_sender_unlock(sender);
     return count;
 }

@@ -185,7 +185,7 @@ gchar *gpu_get_pci(gint number)
 {
     struct gpud_context *context = gpud_gst_context_get(NULL);
     struct gpud_device *device = NULL;
-    struct gpud_device_info info = {0};
+    struct gpud_device_info info = GPUD_INFO_INIT(info);
     gchar *name = gpu_get_name(number);
 
     if (context && gpud_device_open(context, name, &device, NULL) == GPUD_OK)
@@ -202,6 +202,7 @@ gint gpu_of_pci(const gchar *pci)
     struct gpud_device_info *infos = g_new0(struct gpud_device_info, count + 1);
     gint number = -1;
 
+    infos[0].size = sizeof(infos[0]);
     if (count > 0)
         count = MIN(count, gpud_device_list(context, infos, count));
     for (size_t i = 0; i < count && number < 0; i++)

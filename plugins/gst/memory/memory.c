@@ -190,6 +190,7 @@ static struct slot_memory *slot_new(struct slot_store *store, struct gpud_frame 
     struct slot_memory *self = g_new0(struct slot_memory, 1);
     struct gpud_frame_info info;
 
+    info.size = sizeof(info);
     gpud_frame_get_info(frame, &info);
     g_mutex_init(&self->lock);
     self->store = slot_store_ref(store);

@@ -84,7 +84,7 @@ static void get_info(GstGpudirectSink *self, struct gpud_sender_info *info)
 {
     struct shared_sender *sender = gst_gpudirect_sink_ref_sender(self);
 
-    memset(info, 0, sizeof(*info));
+    *info = (struct gpud_sender_info)GPUD_INFO_INIT(*info);
     g_strlcpy(info->path, "none", sizeof(info->path));
     if (sender)
         shared_sender_get_info(sender, info);
@@ -106,7 +106,7 @@ static const gchar *policy_name(GstGpudirectSink *self)
 static GstStructure *make_stats(GstGpudirectSink *self)
 {
     GstStructure *stats = gst_base_sink_get_stats(GST_BASE_SINK(self));
-    struct gpud_sender_info info;
+    struct gpud_sender_info info = GPUD_INFO_INIT(info);
     gboolean live = g_atomic_int_get(&self->live) == TRUE, waits = gst_gpudirect_sink_waits(self);
 
     get_info(self, &info);
@@ -130,7 +130,7 @@ static GstStructure *make_stats(GstGpudirectSink *self)
 static void get_property(GObject *object, guint id, GValue *value, GParamSpec *pspec)
 {
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(object);
-    struct gpud_sender_info info;
+    struct gpud_sender_info info = GPUD_INFO_INIT(info);
 
     if (id == PROP_ACTIVE_PATH || id == PROP_FALLBACK_REASON)
         get_info(self, &info);

@@ -222,6 +222,7 @@ static GstFlowReturn submit_slot(GstGpudirectSink *self, struct slot_memory *slo
     struct gpud_error error;
     enum gpud_status status;
 
+    info.size = sizeof(info);
     wake_receivers_early(self);
     describe(self, buffer, &info);
     gpud_frame_set_info(slot->frame, &info, NULL);
@@ -242,6 +243,7 @@ static GstFlowReturn submit_wrapped(GstGpudirectSink *self, struct gpud_frame *f
     struct gpud_error error;
     enum gpud_status status;
 
+    info.size = sizeof(info);
     wake_receivers_early(self);
     describe(self, buffer, &info);
     gpud_frame_set_info(frame, &info, NULL);
@@ -300,7 +302,7 @@ static GstFlowReturn submit_foreign(GstGpudirectSink *self, GstBuffer *buffer)
 
 static void report_drops(GstGpudirectSink *self, GstBuffer *buffer)
 {
-    struct gpud_sender_info info;
+    struct gpud_sender_info info = GPUD_INFO_INIT(info);
     GstBaseSink *base = GST_BASE_SINK(self);
 
     gpud_sender_get_info(shared_sender_core(self->sender), &info);

@@ -57,7 +57,7 @@ static void capture_interrupt(struct input *input, gboolean interrupted)
 
 static void capture_get_info(struct input *input, struct input_info *info)
 {
-    struct gpud_capture_info from;
+    struct gpud_capture_info from = GPUD_INFO_INIT(from);
 
     gpud_capture_get_info(((struct capture_input *)input)->capture, &from);
     *info = (struct input_info){
@@ -81,7 +81,7 @@ static enum gpud_status capture_configure(struct input *input, GstCaps *caps,
                                           struct gpud_layout *layout, struct gpud_error *error)
 {
     struct capture_input *self = (struct capture_input *)input;
-    struct gpud_capture_info got;
+    struct gpud_capture_info got = GPUD_INFO_INIT(got);
     GstVideoInfo info;
 
     if (!gst_video_info_from_caps(&info, caps)) {

@@ -44,6 +44,7 @@ GstCaps *capture_caps(struct gpud_capture *capture)
     size_t count = gpud_capture_list_modes(capture, NULL, 0);
     struct gpud_capture_mode *modes = g_new0(struct gpud_capture_mode, count + 1);
 
+    modes[0].size = sizeof(modes[0]);
     count = MIN(count, gpud_capture_list_modes(capture, modes, count));
     for (size_t i = 0; i < count; i++) {
         GstStructure *structure = mode_structure(&modes[i]);

@@ -160,6 +160,7 @@ static GstFlowReturn deliver(GstGpudirectSrc *self, struct gpud_frame *frame, Gs
 {
     struct gpud_frame_info info;
 
+    info.size = sizeof(info);
     if (!self->pool) {
         gpud_frame_release(&frame);
         GST_ELEMENT_ERROR(self, STREAM, FORMAT,
@@ -200,6 +201,7 @@ static gboolean is_stale(GstGpudirectSrc *self, struct gpud_frame *frame)
     struct gpud_frame_info info;
     struct wire_head head;
 
+    info.size = sizeof(info);
     if (g_atomic_int_compare_and_exchange(&self->resumed, TRUE, FALSE)) {
         self->starting = TRUE;
         gst_gpudirect_src_break_times(self);

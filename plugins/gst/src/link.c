@@ -64,7 +64,7 @@ static void link_interrupt(struct input *input, gboolean interrupted)
 
 static void link_get_info(struct input *input, struct input_info *info)
 {
-    struct gpud_receiver_info from;
+    struct gpud_receiver_info from = GPUD_INFO_INIT(from);
 
     gpud_receiver_get_info(((struct link_input *)input)->receiver, &from);
     *info = (struct input_info){

@@ -126,7 +126,7 @@ static bool goes_on(struct ends *ends, int64_t until, const char *what, const ch
 static void write_picture(struct gpud_frame *frame, uint64_t number)
 {
     void *data;
-    struct gpud_frame_info info;
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     struct gpud_error error = {.reason = ""};
     gpud_frame_get_info(frame, &info);
     if (gpud_frame_map(frame, GPUD_WRITE, GPUD_SEC, &data, &error) != GPUD_OK)
@@ -204,8 +204,8 @@ void ends_configure(struct ends *ends, unsigned layout)
 
 void ends_announce(struct ends *ends)
 {
-    struct gpud_sender_info sender;
-    struct gpud_receiver_info honest, bent;
+    struct gpud_sender_info sender = GPUD_INFO_INIT(sender);
+    struct gpud_receiver_info honest = GPUD_INFO_INIT(honest), bent = GPUD_INFO_INIT(bent);
     gpud_sender_announce(ends->sender);
     gpud_sender_get_info(ends->sender, &sender);
     gpud_receiver_get_info(ends->honest.receiver, &honest);

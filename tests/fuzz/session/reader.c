@@ -51,7 +51,7 @@ static void touch(const void *data, uint64_t size)
 static void check_honest(struct ends_reader *reader, struct gpud_frame *frame)
 {
     void *data;
-    struct gpud_frame_info info;
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     struct gpud_error error = {.reason = ""};
     gpud_frame_get_info(frame, &info);
     uint64_t number = reader->last_number + 1;
@@ -123,7 +123,7 @@ static void on_event(void *user, enum gpud_event event, const void *data)
 /* A frame that says nothing else is what the last FORMAT event said. */
 static void check_told(const struct ends_reader *reader, struct gpud_frame *frame)
 {
-    struct gpud_frame_info info;
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     gpud_frame_get_info(frame, &info);
     if (info.flags & GPUD_FRAME_CORRUPTED)
         return;
@@ -138,7 +138,7 @@ static void check_told(const struct ends_reader *reader, struct gpud_frame *fram
 static void check_bent(struct ends_reader *reader, struct gpud_frame *frame)
 {
     void *data;
-    struct gpud_frame_info info;
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
     gpud_frame_get_info(frame, &info);
     if (info.sequence <= reader->last)
         watch_fail("the bent receiver hands out frame %llu after frame %llu",
