@@ -67,6 +67,7 @@ enum gpud_status gpud_capture_open(struct gpud_device *device, struct gpud_devic
     if (!made)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a capture");
     pthread_mutex_init(&made->lock, NULL);
+    pthread_mutex_init(&made->node_lock, NULL);
     made->context = host->context;
     made->device = gpud_device_ref(device);
     made->host = gpud_device_ref(host);
@@ -136,6 +137,7 @@ void gpud_capture_destroy(struct gpud_capture **capture)
     gpud_fd_close(&gone->interrupt_fd);
     gpud_device_close(&gone->device);
     gpud_device_close(&gone->host);
+    pthread_mutex_destroy(&gone->node_lock);
     pthread_mutex_destroy(&gone->lock);
     free(gone);
 }
@@ -248,8 +250,10 @@ static enum gpud_status start_over(struct gpud_capture *capture, struct gpud_err
         *error = capture->failure;
     if (open)
         return status;
+    pthread_mutex_lock(&capture->node_lock);
     gpud_v4l2_close(&capture->node);
     status = gpud_v4l2_open(&capture->node, error);
+    pthread_mutex_unlock(&capture->node_lock);
     capture->gone = status != GPUD_OK;
     return status;
 }

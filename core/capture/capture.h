@@ -14,6 +14,7 @@ struct gpud_capture {
     struct gpud_device *device; /* where the frames shall arrive */
     struct gpud_device *host;
     struct gpud_v4l2 node;
+    pthread_mutex_t node_lock; /* around closing and opening it, and what other threads ask it */
     uint32_t slots;
     char method[16]; /* the only one to take, or "" */
 

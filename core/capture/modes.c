@@ -73,11 +73,9 @@ static void add_current(struct gpud_capture *capture, struct gpud_capture_mode *
     add(list, mode);
 }
 
-size_t gpud_capture_list_modes(struct gpud_capture *capture, struct gpud_capture_mode *modes,
-                               size_t max)
+static void list_all(struct gpud_capture *capture, struct mode_list *list)
 {
     const struct gpud_v4l2 *node = &capture->node;
-    struct mode_list list = {.modes = modes, .max = max};
     for (uint32_t place = 0; place < LIST_MAX; place++) {
         uint32_t fourcc = gpud_v4l2_enum_format(node, place);
         if (fourcc == 0)
@@ -90,10 +88,19 @@ size_t gpud_capture_list_modes(struct gpud_capture *capture, struct gpud_capture
         uint32_t sizes = 0;
         for (; sizes < LIST_MAX && gpud_v4l2_enum_size(node, fourcc, sizes, &mode); sizes++) {
             gpud_v4l2_fastest(node, fourcc, mode.width_min, mode.height_min, &mode);
-            add(&list, &mode);
+            add(list, &mode);
         }
         if (sizes == 0)
-            add_current(capture, &mode, &list);
+            add_current(capture, &mode, list);
     }
+}
+
+size_t gpud_capture_list_modes(struct gpud_capture *capture, struct gpud_capture_mode *modes,
+                               size_t max)
+{
+    struct mode_list list = {.modes = modes, .max = max};
+    pthread_mutex_lock(&capture->node_lock);
+    list_all(capture, &list);
+    pthread_mutex_unlock(&capture->node_lock);
     return list.count;
 }

@@ -7,7 +7,9 @@
  *                         → { gpud_capture_acquire → use → gpud_frame_release }… →
  * gpud_capture_destroy
  *
- * Thread-safety: as a receiver's. */
+ * Thread-safety: acquire and configure come from one thread at a time; list_modes, get_info and
+ * interrupt may be called from any thread, also during those; frames may be released from any
+ * thread, also after destroy, which comes when no other call is under way. */
 #ifndef GPUDIRECT_CAPTURE_H
 #define GPUDIRECT_CAPTURE_H
 
@@ -55,7 +57,9 @@ GPUD_API enum gpud_status gpud_capture_create(struct gpud_context *context,
                                               struct gpud_error *error);
 GPUD_API void gpud_capture_destroy(struct gpud_capture **capture);
 
-/* Writes up to max modes and returns how many there are. modes[0].size is that of each. */
+/* Asks the driver: the list of a card that follows its signal is another one once that changes.
+ * Writes up to max modes and returns how many there are; 0 while the card is unplugged.
+ * modes[0].size is that of each. */
 GPUD_API size_t gpud_capture_list_modes(struct gpud_capture *capture,
                                         struct gpud_capture_mode *modes, size_t max);
 

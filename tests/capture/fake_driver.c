@@ -22,6 +22,7 @@ void fake_install(struct fake_driver *made)
     CHECK(!driver, "one fake driver at a time");
     driver = made;
     pthread_mutex_init(&made->lock, NULL);
+    pthread_cond_init(&made->change, NULL);
     made->fd = eventfd(0, EFD_NONBLOCK | EFD_SEMAPHORE | EFD_CLOEXEC);
     made->memfd = memfd_create("fake", MFD_CLOEXEC);
     CHECK(made->fd >= 0 && made->memfd >= 0, "no descriptors");
@@ -36,6 +37,7 @@ void fake_remove(struct fake_driver *made)
     CHECK(made->opened == 0, "the node is still open");
     close(made->fd);
     close(made->memfd);
+    pthread_cond_destroy(&made->change);
     pthread_mutex_destroy(&made->lock);
     driver = NULL;
 }
@@ -365,6 +367,18 @@ static bool fault_hits(unsigned long request_code, const void *argument)
     return true;
 }
 
+/* With the lock held. */
+static void stop_here(unsigned long request_code)
+{
+    if (driver->stop_at != request_code)
+        return;
+    driver->stop_at = 0;
+    driver->stopped = true;
+    pthread_cond_broadcast(&driver->change);
+    while (driver->stopped)
+        pthread_cond_wait(&driver->change, &driver->lock);
+}
+
 static int fake_ioctl(int fd, unsigned long request_code, void *argument)
 {
     if (!driver || fd != driver->fd || !driver->opened) {
@@ -373,6 +387,9 @@ static int fake_ioctl(int fd, unsigned long request_code, void *argument)
     }
     pthread_mutex_lock(&driver->lock);
     driver->calls++;
+    driver->inside++;
+    stop_here(request_code);
+    driver->inside--;
     int error = driver->unplugged                    ? ENODEV
                 : fault_hits(request_code, argument) ? driver->fault.error
                                                      : dispatch(request_code, argument);
@@ -392,7 +409,11 @@ static int fake_open(const char *path, int flags)
 
 static int fake_close(int fd)
 {
+    pthread_mutex_lock(&driver->lock);
     CHECK(fd == driver->fd && driver->opened == 1, "closed twice");
+    /* The number may be another file's by the time that the call takes effect. */
+    CHECK(driver->inside == 0, "closed while another thread calls the driver");
+    pthread_mutex_unlock(&driver->lock);
     stream(false);
     driver->count = 0;
     driver->opened = 0;

@@ -51,6 +51,7 @@ struct fake_driver {
     uint32_t field;
     uint32_t stamp; /* V4L2_BUF_FLAG_TIMESTAMP_… */
     int open_error;
+    unsigned long stop_at; /* the next call of this request stops until fake_go_on() */
     struct fake_fault fault;
     uint32_t lies_index; /* added to the index that DQBUF gives */
 
@@ -65,6 +66,9 @@ struct fake_driver {
     struct fake_buffer buffers[FAKE_BUFFERS];
     uint32_t queue[FAKE_BUFFERS], queue_length, done[FAKE_BUFFERS], done_length;
     uint32_t calls;
+    uint32_t inside; /* calls under way */
+    bool stopped;    /* one is, at stop_at */
+    pthread_cond_t change;
 };
 
 extern const struct gpud_v4l2_system fake_system;
@@ -93,5 +97,9 @@ bool fake_frame_with(struct fake_driver *driver, uint32_t sequence, unsigned cha
 void fake_unplug(struct fake_driver *driver, bool unplugged);
 
 uint32_t fake_queued(struct fake_driver *driver);
+
+/* Waits until a call has stopped at stop_at; and lets it go on. */
+void fake_await_stop(struct fake_driver *driver);
+void fake_go_on(struct fake_driver *driver);
 
 #endif

@@ -68,3 +68,19 @@ uint32_t fake_queued(struct fake_driver *of)
     pthread_mutex_unlock(&of->lock);
     return queued;
 }
+
+void fake_await_stop(struct fake_driver *driver)
+{
+    pthread_mutex_lock(&driver->lock);
+    while (!driver->stopped)
+        pthread_cond_wait(&driver->change, &driver->lock);
+    pthread_mutex_unlock(&driver->lock);
+}
+
+void fake_go_on(struct fake_driver *driver)
+{
+    pthread_mutex_lock(&driver->lock);
+    driver->stopped = false;
+    pthread_cond_broadcast(&driver->change);
+    pthread_mutex_unlock(&driver->lock);
+}

@@ -7,6 +7,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <unistd.h>
 
 static void test_addresses(void)
 {
@@ -101,6 +102,72 @@ static void test_modes(void)
     CHECK(strcmp(modes[2].format, "NV12") == 0 && strcmp(modes[4].format, "I420") == 0, "%s %s",
           modes[2].format, modes[4].format);
     bench_close(&multi);
+}
+
+/* A program of another release has another size of mode. */
+static void test_sizes(void)
+{
+    struct {
+        struct gpud_capture_mode mode;
+        char newer[8];
+    } modes[3] = {0};
+    struct gpud_capture_info info;
+    struct bench bench = {0};
+    bench_open(&bench);
+    modes[0].mode.size = sizeof(modes[0]);
+    memset(modes[0].newer, 0xee, sizeof(modes[0].newer));
+    gpud_capture_list_modes(bench.capture, &modes[0].mode, 2);
+    CHECK(modes[0].newer[0] == 0, "what is not known is not 0");
+    CHECK(modes[1].mode.width_min == 640 && strcmp(modes[1].mode.format, "UYVY") == 0,
+          "the second mode is %s %u", modes[1].mode.format, modes[1].mode.width_min);
+    CHECK(modes[2].mode.size == 0, "wrote past max");
+    modes[0].mode.size = offsetof(struct gpud_capture_mode, width_min);
+    modes[0].mode.width_min = 5;
+    gpud_capture_list_modes(bench.capture, &modes[0].mode, 1);
+    CHECK_EQUAL(modes[0].mode.width_min, 5);
+
+    memset(&info, 0xee, sizeof(info));
+    info.size = offsetof(struct gpud_capture_info, driver);
+    gpud_capture_get_info(bench.capture, &info);
+    CHECK(strcmp(info.path, "none") == 0 && (unsigned char)info.driver[0] == 0xee,
+          "\"%.32s\" and \"%.32s\"", info.path, info.driver);
+    bench_close(&bench);
+}
+
+static void *list(void *arg)
+{
+    struct gpud_capture_mode modes[8] = {GPUD_INFO_INIT(modes[0])};
+    gpud_capture_list_modes(arg, modes, 8);
+    return NULL;
+}
+
+static void *configure_again(void *arg)
+{
+    WORKS(gpud_capture_configure(arg, "UYVY", 320, 180, 0, 1, &e));
+    return NULL;
+}
+
+/* Somebody asks what the driver offers while the node is closed and opened again. */
+static void test_asked_meanwhile(void)
+{
+    struct bench bench = {0};
+    bench_stream(&bench);
+    pthread_t asking, configuring;
+    struct gpud_frame *frame;
+    bench.driver.stop_at = VIDIOC_ENUM_FRAMESIZES;
+    CHECK(pthread_create(&asking, NULL, list, bench.capture) == 0, "no thread");
+    fake_await_stop(&bench.driver);
+    fake_unplug(&bench.driver, true);
+    EXPECT(GPUD_NO_DEVICE, "unplugged", gpud_capture_acquire(bench.capture, GPUD_SEC, &frame, &e));
+    fake_unplug(&bench.driver, false);
+    CHECK(pthread_create(&configuring, NULL, configure_again, bench.capture) == 0, "no thread");
+    usleep(100000); /* for whoever does not wait: the fake driver's close() looks */
+    fake_go_on(&bench.driver);
+    pthread_join(asking, NULL);
+    pthread_join(configuring, NULL);
+    frame = bench_pass(&bench, 0, 9);
+    gpud_frame_release(&frame);
+    bench_close(&bench);
 }
 
 static void test_formats(void)
@@ -290,6 +357,8 @@ int main(void)
 {
     test_addresses();
     test_modes();
+    test_sizes();
+    test_asked_meanwhile();
     test_formats();
     test_ladder();
     test_areas("userptr");
