@@ -17,8 +17,9 @@ static struct fake_gpu *gpu_of(const struct gpud_device *device)
 
 static enum gpud_status alloc(struct gpud_memory *memory, struct gpud_error *error)
 {
-    memory->native = memory->backend = calloc(1, memory->size);
+    memory->native = memory->backend = aligned_alloc(4096, (memory->size + 4095) & ~4095ul);
     CHECK(memory->native, "out of memory");
+    memset(memory->native, 0, memory->size);
     gpu_of(memory->device)->memories++;
     return GPUD_OK;
 }
@@ -40,7 +41,7 @@ static void free_memory(struct gpud_memory *memory)
     struct fake_gpu *gpu = gpu_of(memory->device);
     pthread_mutex_lock(&gpu->lock);
     for (uint32_t i = 0; i < gpu->count; i++)
-        CHECK(gpu->commands[i].fn ||
+        CHECK(gpu->commands[i].kind != FAKE_COPY ||
                   (gpu->commands[i].copy.to != memory && gpu->commands[i].copy.from != memory),
               "memory freed that a copy uses");
     gpu->memories--;
@@ -65,30 +66,62 @@ static void run_copy(const struct gpud_copy *copy)
                copy->row_bytes);
 }
 
+/* The next command to run, by its place; gpu->count: none can. */
+static uint32_t choose(const struct fake_gpu *gpu)
+{
+    uint32_t chosen = gpu->count;
+    for (uint32_t i = 0; i < gpu->count; i++) {
+        const struct fake_command *command = &gpu->commands[i];
+        bool ready = command->kind != FAKE_AWAIT || gpu->passed[command->fence];
+        for (uint32_t before = 0; before < i && ready; before++)
+            ready = gpu->commands[before].queue != command->queue;
+        if (ready)
+            chosen = i;
+    }
+    return chosen;
+}
+
+static void run(const struct fake_command *command, enum gpud_status status)
+{
+    if (command->kind == FAKE_CALL)
+        command->fn(command->arg, status);
+    else if (command->kind == FAKE_COPY && status == GPUD_OK)
+        run_copy(&command->copy);
+}
+
 void fake_gpu_run(struct fake_gpu *gpu, enum gpud_status status)
 {
     for (;;) {
         pthread_mutex_lock(&gpu->lock);
-        bool any = gpu->count;
-        struct fake_command command = gpu->commands[0];
+        uint32_t at = choose(gpu);
+        bool any = at < gpu->count;
+        struct fake_command command = gpu->commands[any ? at : 0];
         if (any)
-            memmove(gpu->commands, gpu->commands + 1, --gpu->count * sizeof(gpu->commands[0]));
+            memmove(gpu->commands + at, gpu->commands + at + 1,
+                    (--gpu->count - at) * sizeof(gpu->commands[0]));
+        if (any && command.kind == FAKE_FENCE)
+            gpu->passed[command.fence] = true;
+        CHECK(any || gpu->count == 0, "the queues wait for each other");
         pthread_mutex_unlock(&gpu->lock);
         if (!any)
             return;
-        if (command.fn)
-            command.fn(command.arg, status);
-        else if (status == GPUD_OK)
-            run_copy(&command.copy);
+        run(&command, status);
     }
 }
 
-static void enqueue(struct gpud_queue *queue, const struct fake_command *command)
+/* An application's own queue is its pointer, ours is its record. */
+static const void *which(const struct gpud_queue *queue)
+{
+    return queue->native ? queue->native : queue;
+}
+
+static void enqueue(struct gpud_queue *queue, struct fake_command command)
 {
     struct fake_gpu *gpu = gpu_of(queue->device);
+    command.queue = which(queue);
     pthread_mutex_lock(&gpu->lock);
     CHECK(gpu->count < 64, "too many commands");
-    gpu->commands[gpu->count++] = *command;
+    gpu->commands[gpu->count++] = command;
     pthread_mutex_unlock(&gpu->lock);
     if (!gpu->manual)
         fake_gpu_run(gpu, GPUD_OK);
@@ -109,7 +142,7 @@ static enum gpud_status copy(struct gpud_queue *queue, const struct gpud_copy *w
     struct fake_gpu *gpu = gpu_of(queue->device);
     if (gpu->fail_copies > 0 && gpu->fail_copies--)
         return gpud_fail(error, GPUD_IO, "the copy engine fell off the bus");
-    enqueue(queue, &(struct fake_command){.copy = *what});
+    enqueue(queue, (struct fake_command){.kind = FAKE_COPY, .copy = *what});
     return GPUD_OK;
 }
 
@@ -124,7 +157,7 @@ static enum gpud_status on_complete(struct gpud_queue *queue, gpud_complete_fn f
     struct fake_gpu *gpu = gpu_of(queue->device);
     if (gpu->fail_completes > 0 && gpu->fail_completes--)
         return gpud_fail(error, GPUD_NO_MEMORY, "no memory for a callback");
-    enqueue(queue, &(struct fake_command){.fn = fn, .arg = arg});
+    enqueue(queue, (struct fake_command){.kind = FAKE_CALL, .fn = fn, .arg = arg});
     return GPUD_OK;
 }
 
@@ -133,7 +166,9 @@ static enum gpud_status finish(struct gpud_queue *queue, int64_t deadline, struc
     struct fake_gpu *gpu = gpu_of(queue->device);
     for (;;) {
         pthread_mutex_lock(&gpu->lock);
-        bool done = gpu->count == 0;
+        bool done = true;
+        for (uint32_t i = 0; i < gpu->count; i++)
+            done &= gpu->commands[i].queue != which(queue);
         pthread_mutex_unlock(&gpu->lock);
         if (done)
             return GPUD_OK;
@@ -159,28 +194,60 @@ static enum gpud_status unmap(struct gpud_queue *queue, struct gpud_memory *memo
     return GPUD_OK;
 }
 
+/* --- fences -------------------------------------------------------------------------------- */
+
+static enum gpud_status wrap(struct gpud_queue *queue, void *native, struct gpud_error *error)
+{
+    queue->native = native;
+    return GPUD_OK;
+}
+
+static enum gpud_status mark(struct gpud_queue *queue, void **fence, struct gpud_error *error)
+{
+    struct fake_gpu *gpu = gpu_of(queue->device);
+    CHECK(++gpu->last < 64, "too many fences");
+    gpu->fences++;
+    *fence = (void *)gpu->last;
+    enqueue(queue, (struct fake_command){.kind = FAKE_FENCE, .fence = gpu->last});
+    return GPUD_OK;
+}
+
+static enum gpud_status await(struct gpud_queue *queue, void *fence, struct gpud_error *error)
+{
+    enqueue(queue, (struct fake_command){.kind = FAKE_AWAIT, .fence = (uintptr_t)fence});
+    return GPUD_OK;
+}
+
+static void drop(struct gpud_device *device, void *fence)
+{
+    gpu_of(device)->fences--;
+}
+
 static void close_gpu(struct gpud_device *device)
 {
 }
 
 static const struct gpud_memory_ops memory_ops = {
     .alloc = alloc, .wrap_host = wrap_host, .free = free_memory};
-static const struct gpud_queue_ops queue_ops = {
-    .create = create,
-    .destroy = destroy,
-    .copy = copy,
-    .flush = flush,
-    .on_complete = on_complete,
-    .finish = finish,
-    .map = map,
-    .unmap = unmap,
-};
+#define QUEUE_OPS                                                       \
+    .create = create, .destroy = destroy, .copy = copy, .flush = flush, \
+    .on_complete = on_complete, .finish = finish, .map = map, .unmap = unmap
+static const struct gpud_queue_ops queue_ops = {QUEUE_OPS};
+static const struct gpud_queue_ops fenced_queue_ops = {QUEUE_OPS, .wrap = wrap, .mark = mark,
+                                                       .await = await, .drop = drop};
 static const struct gpud_signal_ops signal_ops;
 static const struct gpud_device_ops ops = {
     .name = "fake",
     .close = close_gpu,
     .memory = &memory_ops,
     .queue = &queue_ops,
+    .signal = &signal_ops,
+};
+static const struct gpud_device_ops fenced_ops = {
+    .name = "fake",
+    .close = close_gpu,
+    .memory = &memory_ops,
+    .queue = &fenced_queue_ops,
     .signal = &signal_ops,
 };
 
@@ -196,8 +263,15 @@ void fake_gpu_open(struct fake_gpu *gpu, struct gpud_context *context)
     gpud_print(gpu->device->info.name, "fake:0");
 }
 
+void fake_gpu_give_fences(struct fake_gpu *gpu)
+{
+    gpu->device->ops = &fenced_ops;
+    gpu->device->caps |= GPUD_CAP_FENCES;
+}
+
 void fake_gpu_close(struct fake_gpu *gpu)
 {
+    CHECK_EQUAL(gpu->fences, 0);
     CHECK_EQUAL(gpu->memories, 0);
     CHECK_EQUAL(gpu->device->references, 1);
     free(gpu->device);

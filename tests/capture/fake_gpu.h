@@ -2,7 +2,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* A device whose memory the CPU cannot see, and whose queues stand still until the test lets them
- * go on. */
+ * go on. Of several queues the one goes on whose next command was enqueued last, as long as it
+ * waits for no other: who relies on the order between two queues without a fence gets the wrong
+ * picture, always. */
 #ifndef GPUD_TESTS_FAKE_GPU_H
 #define GPUD_TESTS_FAKE_GPU_H
 
@@ -17,16 +19,25 @@ struct fake_gpu {
 
     pthread_mutex_t lock;
     struct fake_command {
+        const void *queue; /* which one */
+        enum { FAKE_COPY, FAKE_CALL, FAKE_FENCE, FAKE_AWAIT } kind;
         struct gpud_copy copy;
-        gpud_complete_fn fn; /* NULL: a copy */
+        gpud_complete_fn fn;
         void *arg;
+        uintptr_t fence;
     } commands[64];
     uint32_t count;
+    bool passed[64];   /* by a fence's number */
+    uintptr_t last;    /* fence made */
+    uint32_t fences;   /* not dropped */
     uint32_t memories; /* alive */
 };
 
 void fake_gpu_open(struct fake_gpu *gpu, struct gpud_context *context);
 void fake_gpu_close(struct fake_gpu *gpu);
+
+/* Its queues can wait for each other, and an application's can be joined: any pointer is one. */
+void fake_gpu_give_fences(struct fake_gpu *gpu);
 
 /* Runs what is enqueued, in order; with another status than GPUD_OK the copies do not happen. */
 void fake_gpu_run(struct fake_gpu *gpu, enum gpud_status status);
