@@ -97,7 +97,7 @@ static bool complete(const struct gpud_capture_ring *ring, struct gpud_v4l2_buff
     return whole;
 }
 
-static struct arrival judge(struct gpud_capture *capture, struct gpud_v4l2_buffer *raw)
+static struct arrival inspect(struct gpud_capture *capture, struct gpud_v4l2_buffer *raw)
 {
     struct arrival arrival = {.time = gpud_now(), .pts = GPUD_TIME_NONE};
     bool monotonic =
@@ -126,14 +126,14 @@ static struct arrival judge(struct gpud_capture *capture, struct gpud_v4l2_buffe
     return arrival;
 }
 
-static void count(struct gpud_capture *capture, const struct arrival *arrival, bool handed_out)
+static void count(struct gpud_capture *capture, const struct arrival *arrival, bool acquired)
 {
     const struct gpud_capture_ring *ring = capture->ring;
     pthread_mutex_lock(&capture->lock);
     struct gpud_capture_info *info = &capture->info;
     info->monotonic = arrival->pts != GPUD_TIME_NONE;
-    info->dropped += arrival->missing + !handed_out;
-    if (handed_out) {
+    info->dropped += arrival->missing + !acquired;
+    if (acquired) {
         info->frames++;
         info->corrupted += arrival->flags & GPUD_FRAME_CORRUPTED ? 1 : 0;
         info->copies_gpu += !ring->in_place;
@@ -164,10 +164,10 @@ static void describe(struct gpud_capture *capture, const struct gpud_v4l2_buffer
 
 /* --- waiting ------------------------------------------------------------------------------- */
 
-/* One look at the driver. *frame stays NULL if there is nothing to hand out; *idle: nor was there
- * anything. */
-static enum gpud_status look(struct gpud_capture *capture, struct gpud_frame **frame, bool *idle,
-                             struct gpud_error *error)
+/* One buffer, if the driver has one. *frame stays NULL if there is none to acquire; *idle: nor was
+ * there one to drop. */
+static enum gpud_status dequeue(struct gpud_capture *capture, struct gpud_frame **frame, bool *idle,
+                                struct gpud_error *error)
 {
     struct gpud_capture_ring *ring = capture->ring;
     struct gpud_v4l2_buffer raw = {.memory = ring->method->memory};
@@ -189,9 +189,9 @@ static enum gpud_status look(struct gpud_capture *capture, struct gpud_frame **f
         return end_stream(capture, &why, error);
     }
 
-    struct arrival arrival = judge(capture, &raw);
+    struct arrival arrival = inspect(capture, &raw);
     if (!gpud_capture_ring_has_room(ring)) {
-        gpud_capture_ring_skip(ring, raw.index);
+        gpud_capture_ring_drop(ring, raw.index);
         count(capture, &arrival, false);
         capture->discontinuity = true;
         if (!capture->said_full)
@@ -203,7 +203,7 @@ static enum gpud_status look(struct gpud_capture *capture, struct gpud_frame **f
     }
     struct gpud_error why;
     struct gpud_frame *taken;
-    if (gpud_capture_ring_take(ring, &raw, &taken, &why) != GPUD_OK)
+    if (gpud_capture_ring_acquire(ring, &raw, &taken, &why) != GPUD_OK)
         return end_stream(capture, &why, error);
     count(capture, &arrival, true);
     describe(capture, &raw, &arrival, taken);
@@ -243,7 +243,7 @@ static enum gpud_status acquire(struct gpud_capture *capture, int64_t deadline,
             return end_stream(capture, &why, error);
         bool idle;
         struct gpud_frame *found = NULL;
-        enum gpud_status status = look(capture, &found, &idle, error);
+        enum gpud_status status = dequeue(capture, &found, &idle, error);
         if (status != GPUD_OK)
             return status;
         if (found) {

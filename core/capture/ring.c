@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* A ring's life with its driver: made by the first method that works, started, fed with buffers,
- * stopped. What becomes of a filled buffer is in hand.c. */
+ * stopped. What becomes of a dequeued buffer is in frames.c. */
 #include "capture/ring.h"
 
 #include "base/clock.h"
@@ -14,9 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-
-/* Copies that take longer than this are stuck: their memory stays, for a GPU may still touch it. */
-#define STOP_TIMEOUT (5 * GPUD_SEC)
 
 /* --- buffers ------------------------------------------------------------------------------- */
 
@@ -204,7 +201,7 @@ static void destroy(struct gpud_capture_ring *ring)
     gpud_fd_close(&ring->wake_fd);
     gpud_device_close(&ring->device);
     gpud_device_close(&ring->host);
-    pthread_cond_destroy(&ring->copied);
+    pthread_cond_destroy(&ring->complete);
     pthread_mutex_destroy(&ring->lock);
     pthread_mutex_destroy(&ring->driver_lock);
     free(ring);
@@ -234,7 +231,7 @@ enum gpud_status gpud_capture_ring_create(struct gpud_v4l2 *node, struct gpud_de
     made->limit = slots;
     pthread_mutex_init(&made->driver_lock, NULL);
     pthread_mutex_init(&made->lock, NULL);
-    gpud_cond_init(&made->copied);
+    gpud_cond_init(&made->complete);
 
     enum gpud_status status = GPUD_OK;
     made->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -265,15 +262,16 @@ enum gpud_status gpud_capture_ring_start(struct gpud_capture_ring *ring, struct 
     return GPUD_OK;
 }
 
-/* How many copies are still under way after a while; for those the memory must stay. */
-static uint32_t wait_for_copies(struct gpud_capture_ring *ring)
+/* How many buffers a device still works on after a while; for those the memory must stay. */
+static uint32_t wait_for_devices(struct gpud_capture_ring *ring)
 {
-    struct timespec until = gpud_timespec(gpud_deadline(STOP_TIMEOUT));
+    struct timespec until = gpud_timespec(gpud_deadline(GPUD_CAPTURE_STOP_TIMEOUT));
     int waited = 0;
     pthread_mutex_lock(&ring->lock);
-    while (ring->copying && waited == 0)
-        waited = pthread_cond_timedwait(&ring->copied, &ring->lock, &until);
-    uint32_t stuck = ring->copying;
+    ring->stopped = true; /* what is released from now on waits by itself */
+    while (ring->pending && waited == 0)
+        waited = pthread_cond_timedwait(&ring->complete, &ring->lock, &until);
+    uint32_t stuck = ring->pending;
     pthread_mutex_unlock(&ring->lock);
     return stuck;
 }
@@ -285,16 +283,17 @@ enum gpud_status gpud_capture_ring_stop(struct gpud_capture_ring *ring, struct g
     gpud_v4l2_stream(ring->node, false);
     pthread_mutex_unlock(&ring->driver_lock);
 
-    uint32_t stuck = wait_for_copies(ring);
+    uint32_t stuck = wait_for_devices(ring);
     if (stuck) {
-        gpud_log_error(ring->log, "capture", "%u copies of %s never end: their memory is not freed",
-                       stuck, ring->device->info.name);
+        gpud_log_error(ring->log, "capture",
+                       "%s does not finish with %u buffers: their memory is not freed",
+                       ring->device->info.name, stuck);
         atomic_fetch_add(&ring->references, 1); /* for good */
     }
 
     /* A driver may keep buffers that are mapped, so those that nobody uses are unmapped first. */
     pthread_mutex_lock(&ring->lock);
-    uint64_t in_use = stuck ? UINT64_MAX : ring->in_place ? ring->held : 0;
+    uint64_t in_use = stuck ? UINT64_MAX : ring->in_place ? ring->acquired : 0;
     pthread_mutex_unlock(&ring->lock);
     for (uint32_t i = 0; i < ring->buffer_count; i++)
         if (!(in_use >> i & 1))
@@ -318,8 +317,8 @@ enum gpud_status gpud_capture_ring_requeue(struct gpud_capture_ring *ring, struc
         return GPUD_OK;
     }
     pthread_mutex_lock(&ring->lock);
-    uint64_t back = ring->returned;
-    ring->returned = 0;
+    uint64_t back = ring->to_queue;
+    ring->to_queue = 0;
     ring->queued |=
         back; /* before the call: another thread may dequeue it before this one goes on */
     pthread_mutex_unlock(&ring->lock);
@@ -336,8 +335,9 @@ enum gpud_status gpud_capture_ring_requeue(struct gpud_capture_ring *ring, struc
 
     pthread_mutex_lock(&ring->lock);
     ring->queued &= ~refused;
-    ring->returned |= refused; /* tried again with the next one */
-    bool starved = refused && !ring->queued && !ring->copying && !(ring->in_place && ring->held);
+    ring->to_queue |= refused; /* tried again with the next one */
+    bool starved =
+        refused && !ring->queued && !ring->pending && !(ring->in_place && ring->acquired);
     pthread_mutex_unlock(&ring->lock);
 
     enum gpud_status status = GPUD_OK;

@@ -1,15 +1,18 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
+/* clang-format off */
 /* The ring of one configuration: the driver's buffers, and the frames that they become.
  *
- *     in place  driver ──filled──▶ buffer = frame ──▶ holder ──released──▶ driver
- *     copied    driver ──filled──▶ buffer ──queue copies──▶ slot = frame ──▶ holder ──▶ free slot
- *                                    └──copy done──▶ driver
+ *   in place  driver ──dequeued──▶ buffer = frame ──▶ application ──released──▶ driver
+ *                                                        └──a queue is done with it──▶ driver
+ *   copied    driver ──dequeued──▶ buffer ──copy──▶ slot = frame ──▶ application ──▶ free slot
+ *                                    └──the copy is done──▶ driver
  *
- * Frames are handed out in place where the driver writes into memory of the device that the frames
- * are wanted on. Frames may outlive the capture, and so does the ring; the driver is not called any
- * more once it was stopped. */
+ * The frame is the buffer itself, in place, where the driver writes into memory of the device that
+ * the frames are wanted on. Frames may outlive the capture, and so does the ring; the driver is not
+ * called any more once it was stopped. */
+/* clang-format on */
 #ifndef GPUD_CAPTURE_RING_H
 #define GPUD_CAPTURE_RING_H
 
@@ -19,11 +22,16 @@
 
 /* One bit a buffer in a word; V4L2's own limit was 32 for long. */
 #define GPUD_CAPTURE_BUFFERS_MAX 64
-/* What the driver has beyond the frames that may be held: one that it fills, one to go on with. */
+/* What the driver has beyond the frames that may be acquired at once: one that it fills, one to go
+ * on with. */
 #define GPUD_CAPTURE_SPARE 2
+/* Work of a device on a buffer that takes longer than this is stuck: the memory stays, for a GPU
+ * may still touch it. */
+#define GPUD_CAPTURE_STOP_TIMEOUT (5 * GPUD_SEC)
 
 struct gpud_capture_buffer {
     struct gpud_capture_ring *ring;
+    bool posted; /* in place: the frame's queue comes after one of the application's */
     struct gpud_v4l2_buffer raw; /* as it is queued */
     struct gpud_memory *memory;  /* that the driver writes */
     struct gpud_memory
@@ -45,12 +53,12 @@ struct gpud_capture_ring {
     struct gpud_capture_buffer *buffers;
     bool in_place;
     uint32_t frame_count; /* in place: one a buffer; copied: one a slot */
-    /* Each slot has a queue of its own, for a queue is one thread's at a time: the holder of one
-     * frame may map it while the next one is being copied. */
+    /* Each slot has a queue of its own, for a queue is one thread's at a time: the application
+     * may map one frame while the next one is being copied. */
     struct gpud_frame *frames;
-    uint32_t limit;         /* frames that may be held at once */
+    uint32_t limit;         /* frames that may be acquired at once */
     int wake_fd;            /* readable: something came back while somebody waited */
-    atomic_uint references; /* the capture, and each held frame */
+    atomic_uint references; /* the capture, and each acquired frame */
 
     /* Around calls that give the driver buffers or stop it, so that none comes after the stop. */
     pthread_mutex_t driver_lock;
@@ -58,13 +66,14 @@ struct gpud_capture_ring {
 
     /* Never held across a call of anybody else's. */
     pthread_mutex_t lock;
-    pthread_cond_t copied; /* a copy ended */
-    uint64_t queued;       /* a bit a buffer: the driver has it */
-    uint64_t returned;     /* a bit a buffer: ours, to be queued */
-    uint64_t held;         /* a bit a frame */
-    uint32_t copying;      /* copies under way */
-    bool copy_failed;
-    bool waiting, woken; /* somebody wants to be woken; wake_fd was written */
+    pthread_cond_t complete; /* a device is done with a buffer */
+    uint64_t queued;         /* a bit a buffer: the driver has it */
+    uint64_t to_queue;       /* a bit a buffer: ours, to be queued */
+    uint64_t acquired;       /* a bit a frame: the application has it */
+    uint32_t pending;        /* buffers that nobody has, and a device still works on */
+    bool failed;             /* a device did not do what was enqueued */
+    bool stopped;            /* for good; nobody waits for what becomes pending */
+    bool waiting, woken;     /* somebody wants to be woken; wake_fd was written */
 };
 
 /* The buffers in the first way that works, all of them queued. method: the only way to take, or
@@ -76,8 +85,9 @@ enum gpud_status gpud_capture_ring_create(struct gpud_v4l2 *node, struct gpud_de
                                           struct gpud_error *error);
 enum gpud_status gpud_capture_ring_start(struct gpud_capture_ring *ring, struct gpud_error *error);
 
-/* Stops the driver, waits for copies under way, and takes the driver's buffers away. GPUD_IO: it
- * keeps them, for held frames lie in them; stop again when they are released. */
+/* Stops the driver, waits for what devices still do with its buffers, and takes the driver's
+ * buffers away. GPUD_IO: it keeps them, for acquired frames lie in them; stop again when they are
+ * released. */
 enum gpud_status gpud_capture_ring_stop(struct gpud_capture_ring *ring, struct gpud_error *error);
 void gpud_capture_ring_unref(struct gpud_capture_ring *ring);
 
@@ -85,16 +95,16 @@ void gpud_capture_ring_unref(struct gpud_capture_ring *ring);
 enum gpud_status gpud_capture_ring_requeue(struct gpud_capture_ring *ring,
                                            struct gpud_error *error);
 
-/* Whether a frame can be handed out; the answer stays true until one is. */
+/* Whether another frame can be acquired; the answer stays true until one is. */
 bool gpud_capture_ring_has_room(struct gpud_capture_ring *ring);
 
-/* The frame of a filled buffer, held by the caller; info is not filled. data_offset: where the
+/* The frame of a dequeued buffer, the caller's; info is not filled. data_offset: where the
  * driver says that each area's picture begins. On failure the buffer comes back by itself. */
-enum gpud_status gpud_capture_ring_take(struct gpud_capture_ring *ring,
-                                        const struct gpud_v4l2_buffer *filled,
-                                        struct gpud_frame **frame, struct gpud_error *error);
-/* Gives a filled buffer back unseen. */
-void gpud_capture_ring_skip(struct gpud_capture_ring *ring, uint32_t index);
+enum gpud_status gpud_capture_ring_acquire(struct gpud_capture_ring *ring,
+                                           const struct gpud_v4l2_buffer *dequeued,
+                                           struct gpud_frame **frame, struct gpud_error *error);
+/* Gives a dequeued buffer back unseen. */
+void gpud_capture_ring_drop(struct gpud_capture_ring *ring, uint32_t index);
 
 /* From begin, which may be called again, to end, what comes back makes wake_fd readable. */
 void gpud_capture_ring_wait_begin(struct gpud_capture_ring *ring);
@@ -103,7 +113,7 @@ void gpud_capture_ring_wait_end(struct gpud_capture_ring *ring);
 /* The driver gave this buffer. False: it never had it. */
 bool gpud_capture_ring_dequeued(struct gpud_capture_ring *ring, uint32_t index);
 
-/* --- between ring.c and hand.c ------------------------------------------------------------- */
+/* --- between ring.c and frames.c ----------------------------------------------------------- */
 
 extern const struct gpud_frame_owner_ops gpud_capture_in_place_ops, gpud_capture_copied_ops;
 

@@ -1,0 +1,301 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What becomes of a dequeued buffer: it is the frame itself, or the device copies it into a slot;
+ * and how frames and buffers come back. Nothing here allocates. */
+#include "capture/ring.h"
+
+#include "base/clock.h"
+
+#include <string.h>
+#include <unistd.h>
+
+static uint64_t bit(uint32_t index)
+{
+    return UINT64_C(1) << index;
+}
+
+/* With the lock held. */
+static void wake(struct gpud_capture_ring *ring)
+{
+    uint64_t one = 1;
+    if (ring->waiting && !ring->woken)
+        ring->woken = write(ring->wake_fd, &one, sizeof(one)) == sizeof(one);
+}
+
+/* With the lock held. */
+static void drain(struct gpud_capture_ring *ring)
+{
+    uint64_t count;
+    if (ring->woken)
+        ring->woken = read(ring->wake_fd, &count, sizeof(count)) != sizeof(count);
+}
+
+void gpud_capture_ring_wait_begin(struct gpud_capture_ring *ring)
+{
+    pthread_mutex_lock(&ring->lock);
+    ring->waiting = true;
+    drain(ring);
+    pthread_mutex_unlock(&ring->lock);
+}
+
+void gpud_capture_ring_wait_end(struct gpud_capture_ring *ring)
+{
+    pthread_mutex_lock(&ring->lock);
+    ring->waiting = false;
+    drain(ring);
+    pthread_mutex_unlock(&ring->lock);
+}
+
+bool gpud_capture_ring_has_room(struct gpud_capture_ring *ring)
+{
+    pthread_mutex_lock(&ring->lock);
+    bool room = (uint32_t)__builtin_popcountll(ring->acquired) < ring->limit;
+    pthread_mutex_unlock(&ring->lock);
+    return room;
+}
+
+void gpud_capture_ring_drop(struct gpud_capture_ring *ring, uint32_t index)
+{
+    pthread_mutex_lock(&ring->lock);
+    ring->to_queue |= bit(index);
+    pthread_mutex_unlock(&ring->lock);
+}
+
+/* --- both ---------------------------------------------------------------------------------- */
+
+static struct gpud_frame *acquire_slot(struct gpud_capture_ring *ring, uint32_t slot)
+{
+    struct gpud_frame *frame = &ring->frames[slot];
+    pthread_mutex_lock(&ring->lock);
+    ring->acquired |= bit(slot);
+    pthread_mutex_unlock(&ring->lock);
+    atomic_fetch_add_explicit(&ring->references, 1, memory_order_relaxed);
+    frame->access = 0;
+    return frame;
+}
+
+/* The device is done with a buffer. Runs in a thread of the device's driver: it calls nobody, and
+ * lets the buffer be queued by the next thread that comes by. */
+static void on_complete(void *arg, enum gpud_status status)
+{
+    struct gpud_capture_buffer *buffer = arg;
+    struct gpud_capture_ring *ring = buffer->ring;
+    pthread_mutex_lock(&ring->lock);
+    ring->pending--;
+    ring->to_queue |= bit(buffer->raw.index);
+    ring->failed |= status != GPUD_OK;
+    wake(ring);
+    pthread_cond_signal(&ring->complete);
+    pthread_mutex_unlock(&ring->lock);
+}
+
+/* --- in place ------------------------------------------------------------------------------ */
+
+static struct gpud_capture_buffer *buffer_of(const struct gpud_frame *frame)
+{
+    struct gpud_capture_ring *ring = frame->owner;
+    return &ring->buffers[frame->slot];
+}
+
+static struct gpud_frame *acquire_in_place(struct gpud_capture_ring *ring, uint32_t index)
+{
+    ring->buffers[index].posted = false;
+    return acquire_slot(ring, index);
+}
+
+/* Whether queues have been given work on the buffer since it was acquired. All of it comes before
+ * what is put on the frame's own queue. */
+static bool is_used(const struct gpud_frame *frame)
+{
+    return frame->queue && (buffer_of(frame)->posted || frame->access);
+}
+
+static enum gpud_status wait_in_place(struct gpud_frame *frame, struct gpud_queue *queue,
+                                      struct gpud_error *error)
+{
+    return is_used(frame) ? gpud_frame_join_wait(frame, queue, error) : GPUD_OK;
+}
+
+static enum gpud_status post_in_place(struct gpud_frame *frame, struct gpud_queue *queue,
+                                      struct gpud_error *error)
+{
+    enum gpud_status status = gpud_frame_join_post(frame, queue, error);
+    if (status == GPUD_OK)
+        buffer_of(frame)->posted = true;
+    return status;
+}
+
+/* The driver gets the buffer when the queue is done with it. */
+static void queue_when_complete(struct gpud_capture_ring *ring, struct gpud_frame *frame)
+{
+    struct gpud_capture_buffer *buffer = buffer_of(frame);
+    struct gpud_error why;
+    if (gpud_queue_on_complete(frame->queue, on_complete, buffer, &why) != GPUD_OK) {
+        /* If it does not end, the buffer does not come back. */
+        if (gpud_queue_finish(frame->queue, gpud_deadline(GPUD_SEC), &why) == GPUD_OK)
+            on_complete(buffer, GPUD_OK);
+        else
+            gpud_log_error(ring->log, "capture", "a buffer of the driver's is lost: %s",
+                           why.reason);
+    }
+    gpud_queue_flush(frame->queue, NULL);
+}
+
+/* There is no driver any more that would fill the buffer, and nobody who would wait for it. */
+static void finish_after_stop(struct gpud_capture_ring *ring, struct gpud_frame *frame)
+{
+    struct gpud_error why;
+    if (gpud_queue_finish(frame->queue, gpud_deadline(GPUD_CAPTURE_STOP_TIMEOUT), &why) == GPUD_OK)
+        return;
+    gpud_log_error(ring->log, "capture", "work on a frame never ends: its memory is not freed: %s",
+                   why.reason);
+    atomic_fetch_add(&ring->references, 1); /* for good */
+}
+
+static void release_in_place(struct gpud_frame *frame)
+{
+    struct gpud_capture_ring *ring = frame->owner;
+    bool used = is_used(frame);
+    pthread_mutex_lock(&ring->lock);
+    bool pending = used && !ring->stopped;
+    ring->acquired &= ~bit(frame->slot);
+    if (pending)
+        ring->pending++;
+    else
+        ring->to_queue |= bit(frame->slot);
+    wake(ring);
+    pthread_mutex_unlock(&ring->lock);
+    if (pending)
+        queue_when_complete(ring, frame);
+    else if (used)
+        finish_after_stop(ring, frame);
+    /* At once rather than at the next acquire: until then the driver might have nothing left to
+     * fill. */
+    gpud_capture_ring_requeue(ring, NULL);
+    gpud_capture_ring_unref(ring);
+}
+
+/* The driver has written the bytes before it gives the buffer: the CPU waits for nothing, nor does
+ * a queue, but for what the application's queues or a map have been given to do since. */
+const struct gpud_frame_owner_ops gpud_capture_in_place_ops = {
+    .release = release_in_place,
+    .wait = wait_in_place,
+    .wait_host = gpud_frame_wait_host_complete,
+    .post = post_in_place,
+    .is_poisoned = gpud_frame_is_never_poisoned,
+};
+
+/* --- copied -------------------------------------------------------------------------------- */
+
+static enum gpud_status enqueue(const struct gpud_capture_buffer *buffer,
+                                const struct gpud_v4l2_buffer *dequeued,
+                                const struct gpud_frame *slot, struct gpud_error *error)
+{
+    const struct gpud_placement *placement = &buffer->ring->placement;
+    struct gpud_queue *queue = slot->queue;
+    struct gpud_memory *to = slot->memory;
+    bool shifted = false;
+    for (uint32_t i = 0; i < placement->areas; i++)
+        shifted |= dequeued->plane[i].data_offset != 0;
+    if (!shifted)
+        return gpud_queue_copy(queue,
+                               &(struct gpud_copy){
+                                   .to = to,
+                                   .from = buffer->source,
+                                   .row_bytes = placement->layout.size,
+                                   .rows = 1,
+                               },
+                               error);
+    enum gpud_status status = GPUD_OK;
+    for (uint32_t i = 0; i < placement->layout.planes && status == GPUD_OK; i++) {
+        const struct gpud_plane *plane = &placement->layout.plane[i];
+        status = gpud_queue_copy(
+            queue,
+            &(struct gpud_copy){
+                .to = to,
+                .from = buffer->source,
+                .to_offset = plane->offset,
+                .from_offset = plane->offset + dequeued->plane[placement->area_of[i]].data_offset,
+                .to_stride = plane->stride,
+                .from_stride = plane->stride,
+                .row_bytes = plane->row_bytes,
+                .rows = plane->rows,
+            },
+            error);
+    }
+    return status;
+}
+
+static enum gpud_status acquire_copied(struct gpud_capture_ring *ring,
+                                       const struct gpud_v4l2_buffer *dequeued,
+                                       struct gpud_frame **frame, struct gpud_error *error)
+{
+    struct gpud_capture_buffer *buffer = &ring->buffers[dequeued->index];
+    pthread_mutex_lock(&ring->lock);
+    uint32_t slot = (uint32_t)__builtin_ctzll(~ring->acquired);
+    bool failed = ring->failed;
+    ring->pending++;
+    pthread_mutex_unlock(&ring->lock);
+
+    enum gpud_status status =
+        failed ? gpud_fail(error, GPUD_IO, "a copy on %s failed: configure again",
+                           ring->device->info.name)
+               : GPUD_OK;
+    if (status == GPUD_OK) {
+        if (buffer->bounce)
+            memcpy(buffer->bounce->host, buffer->memory->host, ring->placement.layout.size);
+        status = enqueue(buffer, dequeued, &ring->frames[slot], error);
+    }
+    if (status == GPUD_OK)
+        status = gpud_queue_on_complete(ring->frames[slot].queue, on_complete, buffer, error);
+    if (status != GPUD_OK) {
+        /* What was enqueued may still read the buffer; if it does not end, the buffer does not come
+         * back. */
+        if (gpud_queue_finish(ring->frames[slot].queue, gpud_deadline(GPUD_SEC), NULL) == GPUD_OK)
+            on_complete(buffer, status);
+        return status;
+    }
+    *frame = acquire_slot(ring, slot);
+    status = gpud_queue_flush((*frame)->queue, error);
+    if (status != GPUD_OK)
+        gpud_frame_release(frame); /* and on_complete() gives the buffer back */
+    return status;
+}
+
+static void release_copied(struct gpud_frame *frame)
+{
+    struct gpud_capture_ring *ring = frame->owner;
+    pthread_mutex_lock(&ring->lock);
+    ring->acquired &=
+        ~bit(frame->slot); /* what the queue still does with the slot comes before the next copy */
+    wake(ring);
+    pthread_mutex_unlock(&ring->lock);
+    gpud_capture_ring_requeue(ring, NULL);
+    gpud_capture_ring_unref(ring);
+}
+
+/* Where the memory has no host address, the queue's map waits for the copy. */
+static enum gpud_status wait_host_copied(struct gpud_frame *frame, int64_t deadline,
+                                         struct gpud_error *error)
+{
+    return frame->memory->host ? gpud_queue_finish(frame->queue, deadline, error) : GPUD_OK;
+}
+
+const struct gpud_frame_owner_ops gpud_capture_copied_ops = {
+    .release = release_copied,
+    .wait = gpud_frame_join_wait,
+    .wait_host = wait_host_copied,
+    .post = gpud_frame_join_post,
+    .is_poisoned = gpud_frame_is_never_poisoned,
+};
+
+enum gpud_status gpud_capture_ring_acquire(struct gpud_capture_ring *ring,
+                                           const struct gpud_v4l2_buffer *dequeued,
+                                           struct gpud_frame **frame, struct gpud_error *error)
+{
+    if (!ring->in_place)
+        return acquire_copied(ring, dequeued, frame, error);
+    *frame = acquire_in_place(ring, dequeued->index);
+    return GPUD_OK;
+}
