@@ -47,6 +47,9 @@ enum gpud_status gpud_frame_set_info(struct gpud_frame *frame, const struct gpud
     if (info->size < INFO_FIXED)
         return gpud_fail(error, GPUD_INVALID,
                          "gpud_frame_info.size is not set: use GPUD_INFO_INIT");
+    if (atomic_load_explicit(&frame->more, memory_order_acquire))
+        return gpud_fail(error, GPUD_NO_ACCESS,
+                         "the frame has several holders: set its info before gpud_frame_ref()");
     if (info->meta_size > GPUD_FRAME_META_MAX)
         return gpud_fail(error, GPUD_INVALID,
                          "%u bytes of meta do not fit into the %d that a frame carries",
@@ -202,12 +205,36 @@ enum gpud_status gpud_frame_post(struct gpud_frame *frame, void *native_queue,
     return status == GPUD_OK ? frame->ops->post(frame, &queue, error) : status;
 }
 
+/* --- holders ------------------------------------------------------------------------------- */
+
+struct gpud_frame *gpud_frame_ref(struct gpud_frame *frame)
+{
+    /* By the only holder, before others can read it. */
+    if (!(frame->info.flags & GPUD_FRAME_READ_ONLY))
+        frame->info.flags |= GPUD_FRAME_READ_ONLY;
+    atomic_fetch_add_explicit(&frame->more, 1, memory_order_relaxed);
+    return frame;
+}
+
+/* Whether there are other holders, whose concern the frame is from now on. */
+static bool leave_to_others(struct gpud_frame *frame)
+{
+    unsigned more = atomic_load_explicit(&frame->more, memory_order_acquire);
+    while (more)
+        if (atomic_compare_exchange_weak_explicit(&frame->more, &more, more - 1,
+                                                  memory_order_acq_rel, memory_order_acquire))
+            return true;
+    return false;
+}
+
 void gpud_frame_release(struct gpud_frame **frame)
 {
     if (!frame || !*frame)
         return;
     struct gpud_frame *released = *frame;
     *frame = NULL;
+    if (leave_to_others(released))
+        return;
     while (released->maps)
         gpud_frame_unmap(released);
     released->spoiled.status = GPUD_OK;

@@ -66,6 +66,7 @@ enum gpud_status gpud_frame_check(const struct gpud_frame *frame, struct gpud_er
 struct gpud_frame {
     const struct gpud_frame_owner_ops *ops;
     void *owner;
+    atomic_uint more; /* holders beside the first; 0 again when the last one releases it */
     struct gpud_memory *memory; /* borrowed from the owner's ring */
     uint64_t offset;            /* of the frame in memory */
     uint32_t slot;              /* in the owner's ring; UINT32_MAX: wrapped */

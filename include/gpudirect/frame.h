@@ -3,8 +3,11 @@
 
 /* A frame: a layout somewhere in a memory, and what is known about the picture in it.
  *
- * A frame has one owner at a time and is not thread-safe: whoever holds the pointer owns it.
- * Different frames may be used, and released, from different threads at once. */
+ * A frame has one holder, who has the pointer, or several (gpud_frame_ref()). Thread-safety: calls
+ * on one frame come from one thread at a time, but for gpud_frame_ref(), _release(), _get_memory()
+ * and _get_slot(), which its holders may call at any time; _get_info() may run in several threads
+ * at once where no other call does. Different frames may be used, and released, from different
+ * threads at once. */
 #ifndef GPUDIRECT_FRAME_H
 #define GPUDIRECT_FRAME_H
 
@@ -16,13 +19,14 @@ GPUD_BEGIN_DECLS
 struct gpud_frame;
 
 enum gpud_frame_flags {
-    GPUD_FRAME_CORRUPTED =
-        1 << 0, /* the content may be wrong: an error of the card, a writer that died */
-    GPUD_FRAME_DISCONTINUITY =
-        1 << 1, /* frames are missing before this one, or a new sender took over */
-    GPUD_FRAME_READ_ONLY = 1 << 2, /* shared with others: mapping it for writing is refused */
-    GPUD_FRAME_USER =
-        1 << 16, /* from this bit up the bits are the application's and travel as they are */
+    /* The content may be wrong: an error of the card, a writer that died. */
+    GPUD_FRAME_CORRUPTED = 1 << 0,
+    /* Frames are missing before this one, or a new sender took over. */
+    GPUD_FRAME_DISCONTINUITY = 1 << 1,
+    /* Shared with others: mapping it for writing is refused. */
+    GPUD_FRAME_READ_ONLY = 1 << 2,
+    /* From this bit up the bits are the application's and travel as they are. */
+    GPUD_FRAME_USER = 1 << 16,
 };
 
 /* Application data that travels with a frame, such as serialised metas. */
@@ -30,20 +34,18 @@ enum gpud_frame_flags {
 
 struct gpud_frame_info {
     size_t size;
-    uint64_t pts, dts,
-        duration;    /* ns of the application's time line, or GPUD_TIME_NONE; travel as they are */
+    /* ns of the application's time line, or GPUD_TIME_NONE; travel as they are. */
+    uint64_t pts, dts, duration;
     uint64_t offset; /* the application's frame number, or UINT64_MAX; travels as it is */
     uint32_t flags;  /* enum gpud_frame_flags */
     uint32_t meta_size;
     uint8_t meta[GPUD_FRAME_META_MAX];
 
     /* Written by the library; ignored by gpud_frame_set_info(). */
-    uint64_t sequence; /* counts the sender's frames from 1; a gap is a frame dropped for this
-                          receiver */
-    uint64_t dropped;  /* frames dropped for this receiver since it connected */
-    uint64_t
-        submit_time; /* monotonic ns at which the sender submitted it (same host only), else 0 */
-    uint32_t epoch;  /* changes with every (re)connect and every change of format */
+    uint64_t sequence;    /* the sender's frames from 1; a gap: dropped for this receiver */
+    uint64_t dropped;     /* frames dropped for this receiver since it connected */
+    uint64_t submit_time; /* monotonic ns at which it was submitted, on this host; else 0 */
+    uint32_t epoch;       /* changes with every (re)connect and every change of format */
     struct gpud_layout layout;
 };
 
@@ -69,8 +71,8 @@ GPUD_API uint32_t gpud_frame_get_slot(const struct gpud_frame *frame);
 /* Makes the frame's bytes visible to the CPU, after whatever the device still has to do for it.
  * Free where the memory is host memory; elsewhere GPUD_READ may cost a copy down, GPUD_WRITE one
  * up, and what was there before GPUD_WRITE alone is not seen. Maps nest, for what the first asked
- * for. GPUD_TIMEOUT leaves the frame as it was. A frame that is
- * mapped must be unmapped before it is submitted or released. GPUD_PEER: the writer died in
+ * for. GPUD_TIMEOUT leaves the frame as it was. A frame that is mapped must be unmapped before it
+ * is submitted or released. GPUD_PEER: the writer died in
  * mid-frame; the frame is flagged CORRUPTED and may be mapped again. */
 GPUD_API enum gpud_status gpud_frame_map(struct gpud_frame *frame, unsigned access,
                                          int64_t timeout_ns, void **data, struct gpud_error *error);
@@ -107,6 +109,13 @@ GPUD_API enum gpud_status gpud_frame_wrap_frame(struct gpud_frame *of,
                                                 void (*released)(void *user), void *user,
                                                 struct gpud_frame **frame,
                                                 struct gpud_error *error);
+
+/* One more holder of the frame, whoever it came from: each releases it, and only the last release
+ * gives it back. Returns the frame. From the first call on the frame is GPUD_FRAME_READ_ONLY until
+ * it is given back: nobody maps it for writing, and while there are several holders its info cannot
+ * be set. Holders share maps (each unmaps what it mapped, before its release) and posts. Submitting
+ * takes the caller's part alone: the others go on reading. */
+GPUD_API struct gpud_frame *gpud_frame_ref(struct gpud_frame *frame);
 
 /* Gives a frame back: to the receiver or capture that it came from (the credit returns once the
  * device has finished with it), or a lent one, unsent, to its sender. The frame may outlive what it

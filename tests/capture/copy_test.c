@@ -202,6 +202,28 @@ static void test_copy_fails(void)
     bench_close(&bench);
 }
 
+/* Only the last holder gives a frame back, be it a slot or the driver's own buffer. */
+static void test_holders(bool use_gpu)
+{
+    struct bench bench = {.use_gpu = use_gpu, .slots = 1};
+    bench_stream(&bench);
+    uint32_t buffers = fake_queued(&bench.driver);
+    struct gpud_frame *frame = bench_pass(&bench, 0, 1), *second = gpud_frame_ref(frame), *next;
+    gpud_frame_release(&frame);
+    EXPECT(GPUD_TIMEOUT, "holds all 1", gpud_capture_acquire(bench.capture, 0, &next, &e));
+    CHECK_EQUAL(fake_queued(&bench.driver), use_gpu ? buffers : buffers - 1);
+    bench_check_plane(second, 0, 1);
+    gpud_frame_release(&second);
+    CHECK_EQUAL(fake_queued(&bench.driver), buffers);
+    /* The next one is its holder's alone. */
+    for (uint32_t i = 1; i < buffers + 2; i++) {
+        frame = bench_pass(&bench, i, (unsigned char)i);
+        CHECK_EQUAL(bench_info_of(frame).flags, 0);
+        gpud_frame_release(&frame);
+    }
+    bench_close(&bench);
+}
+
 int main(void)
 {
     test_copies("userptr");
@@ -212,6 +234,8 @@ int main(void)
     test_completion_wakes();
     test_device_refuses();
     test_copy_fails();
+    test_holders(false);
+    test_holders(true);
     puts("ok");
     return 0;
 }

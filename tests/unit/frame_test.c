@@ -7,6 +7,8 @@
 #include "support/check.h"
 #include <gpudirect/gpudirect.h>
 
+#include <pthread.h>
+
 static int destroyed;
 
 static void destroy(void *user)
@@ -178,6 +180,54 @@ static void test_second(struct gpud_device *host)
     gpud_memory_unref(&memory);
 }
 
+static void *release_it(void *arg)
+{
+    struct gpud_frame *frame = arg;
+    gpud_frame_release(&frame);
+    return NULL;
+}
+
+/* Several holders: the last release is the one that counts, whoever's it is. */
+static void test_holders(struct gpud_device *host)
+{
+    struct gpud_layout layout;
+    struct gpud_frame *frame, *second;
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
+    void *data;
+    pthread_t threads[8];
+    WORKS(gpud_layout_init(&layout, "GRAY8", 64, 48, 0, &e));
+    for (int round = 0; round < 50; round++) {
+        struct gpud_memory *memory = wrap(host, layout.size);
+        WORKS(gpud_frame_wrap(memory, 0, &layout, &frame, &e));
+        gpud_memory_unref(&memory);
+        destroyed = 0;
+        gpud_frame_get_info(frame, &info);
+        WORKS(gpud_frame_set_info(frame, &info, &e));
+        second = gpud_frame_ref(frame);
+        CHECK(second == frame, "another frame");
+        EXPECT(GPUD_NO_ACCESS, "several holders", gpud_frame_set_info(frame, &info, &e));
+        EXPECT(GPUD_NO_ACCESS, "shared", gpud_frame_map(frame, GPUD_WRITE, 0, &data, &e));
+
+        /* What the other one maps stays mapped. */
+        WORKS(gpud_frame_map(frame, GPUD_READ, 0, &data, &e));
+        gpud_frame_release(&second);
+        CHECK(!second && destroyed == 0, "given back, and it is still held");
+        EXPECT(GPUD_NO_ACCESS, "shared", gpud_frame_map(frame, GPUD_WRITE, 0, &data, &e));
+        gpud_frame_unmap(frame);
+        gpud_frame_get_info(frame, &info);
+        CHECK(info.flags & GPUD_FRAME_READ_ONLY, "writable again");
+        WORKS(gpud_frame_set_info(frame, &info, &e));
+
+        for (int i = 0; i < 8; i++)
+            CHECK(pthread_create(&threads[i], NULL, release_it, gpud_frame_ref(frame)) == 0,
+                  "no thread");
+        gpud_frame_release(&frame);
+        for (int i = 0; i < 8; i++)
+            pthread_join(threads[i], NULL);
+        CHECK_EQUAL(destroyed, 1);
+    }
+}
+
 int main(void)
 {
     struct gpud_context *context;
@@ -190,6 +240,8 @@ int main(void)
     test_info(host);
     SAY("a second frame over the same bytes");
     test_second(host);
+    SAY("several holders of one frame");
+    test_holders(host);
     gpud_device_close(&host);
     gpud_context_destroy(&context);
     return 0;

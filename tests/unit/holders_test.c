@@ -1,0 +1,139 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Several holders of a sender's lent frame, and of a frame that was received: its slot, or its
+ * credit, comes back with the last of them. */
+#include "support/check.h"
+#include <gpudirect/gpudirect.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+static struct gpud_context *context;
+static struct gpud_sender *sender;
+static struct gpud_receiver *receiver;
+static atomic_bool connected;
+
+/* A receiver connects inside acquire. */
+static void *connect_receiver(void *arg)
+{
+    struct gpud_frame *frame;
+    while (!atomic_load(&connected))
+        CHECK(gpud_receiver_acquire(receiver, 10 * GPUD_MSEC, &frame, NULL) != GPUD_OK, "a frame");
+    return NULL;
+}
+
+static void start(void)
+{
+    char address[64];
+    struct gpud_layout layout;
+    struct gpud_sender_params to = GPUD_PARAMS_INIT(to);
+    struct gpud_receiver_params from = GPUD_PARAMS_INIT(from);
+    pthread_t thread;
+    snprintf(address, sizeof(address), "unix:/tmp/gpudirect-holders-%d", (int)getpid());
+    to.address = from.address = address;
+    to.slots = from.slots = 1;
+    WORKS(gpud_context_create(NULL, &context, &e));
+    WORKS(gpud_sender_create(context, &to, &sender, &e));
+    WORKS(gpud_receiver_create(context, &from, &receiver, &e));
+    WORKS(gpud_layout_init(&layout, "GRAY8", 64, 48, 0, &e));
+    WORKS(gpud_sender_configure(sender, &layout, NULL, 0, &e));
+    CHECK(pthread_create(&thread, NULL, connect_receiver, NULL) == 0, "no thread");
+    WORKS(gpud_sender_wait(sender, 1, 10 * GPUD_SEC, &e));
+    atomic_store(&connected, true);
+    pthread_join(thread, NULL);
+}
+
+static struct gpud_frame *lend(unsigned char byte)
+{
+    struct gpud_frame *frame;
+    void *data;
+    WORKS(gpud_sender_acquire(sender, 5 * GPUD_SEC, &frame, &e));
+    WORKS(gpud_frame_map(frame, GPUD_WRITE, 0, &data, &e));
+    memset(data, byte, (size_t)64 * 48);
+    gpud_frame_unmap(frame);
+    return frame;
+}
+
+static void check(struct gpud_frame *frame, unsigned char byte)
+{
+    void *data;
+    WORKS(gpud_frame_map(frame, GPUD_READ, GPUD_SEC, &data, &e));
+    CHECK(*(unsigned char *)data == byte, "%u, not %u", *(unsigned char *)data, byte);
+    gpud_frame_unmap(frame);
+}
+
+/* How many frames the sender lends at once, now. */
+static uint32_t count_free(void)
+{
+    struct gpud_frame *frames[16];
+    uint32_t count = 0;
+    while (count < 16 && gpud_sender_acquire(sender, 0, &frames[count], NULL) == GPUD_OK)
+        count++;
+    for (uint32_t i = 0; i < count; i++)
+        gpud_frame_release(&frames[i]);
+    return count;
+}
+
+static void test_lent(void)
+{
+    uint32_t all = count_free();
+    CHECK(all >= 1 && all < 16, "%u slots", all);
+    struct gpud_frame *frame = lend(1), *second = gpud_frame_ref(frame);
+    CHECK_EQUAL(count_free(), all - 1);
+    gpud_frame_release(&frame);
+    CHECK_EQUAL(count_free(), all - 1);
+    gpud_frame_release(&second);
+    CHECK_EQUAL(count_free(), all);
+}
+
+/* Submitted by one holder, the picture stays for the other. */
+static void test_submitted(void)
+{
+    uint32_t all = count_free();
+    struct gpud_frame *frame = lend(7), *second = gpud_frame_ref(frame), *got;
+    void *data;
+    WORKS(gpud_sender_submit(sender, &frame, false, GPUD_SEC, &e));
+    CHECK(!frame, "not consumed");
+    WORKS(gpud_receiver_acquire(receiver, 5 * GPUD_SEC, &got, &e));
+    check(got, 7);
+    gpud_frame_release(&got);
+    EXPECT(GPUD_NO_ACCESS, "shared", gpud_frame_map(second, GPUD_WRITE, 0, &data, &e));
+    frame = lend(8);
+    CHECK(gpud_frame_get_slot(frame) != gpud_frame_get_slot(second), "lent to two");
+    check(second, 7);
+    gpud_frame_release(&frame);
+    CHECK_EQUAL(count_free(), all - 1);
+    gpud_frame_release(&second);
+    CHECK_EQUAL(count_free(), all);
+}
+
+static void test_received(void)
+{
+    struct gpud_frame *frame = lend(1), *got, *second, *next;
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
+    WORKS(gpud_sender_submit(sender, &frame, false, GPUD_SEC, &e));
+    WORKS(gpud_receiver_acquire(receiver, 5 * GPUD_SEC, &got, &e));
+    second = gpud_frame_ref(got);
+    gpud_frame_release(&got);
+    frame = lend(2);
+    EXPECT(GPUD_TIMEOUT, "gave no credit back", gpud_sender_submit(sender, &frame, false, 0, &e));
+    check(second, 1);
+    gpud_frame_release(&second);
+    WORKS(gpud_sender_submit(sender, &frame, false, 5 * GPUD_SEC, &e));
+    WORKS(gpud_receiver_acquire(receiver, 5 * GPUD_SEC, &next, &e));
+    check(next, 2);
+    gpud_frame_release(&next);
+}
+
+int main(void)
+{
+    start();
+    test_lent();
+    test_submitted();
+    test_received();
+    gpud_receiver_destroy(&receiver);
+    gpud_sender_destroy(&sender);
+    gpud_context_destroy(&context);
+    return 0;
+}
