@@ -1,15 +1,18 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
+/* clang-format off */
 /* A V4L2 capture driver as the writer of a ring.
  *
- *     gpud_capture_create → gpud_capture_list_modes → gpud_capture_configure
- *                         → { gpud_capture_acquire → use → gpud_frame_release }… →
- * gpud_capture_destroy
+ *   gpud_capture_create
+ *     → gpud_capture_list_modes → gpud_capture_configure
+ *     → { gpud_capture_acquire → use → gpud_frame_release }…
+ *     → gpud_capture_destroy
  *
  * Thread-safety: acquire and configure come from one thread at a time; list_modes, get_info and
  * interrupt may be called from any thread, also during those; frames may be released from any
  * thread, also after destroy, which comes when no other call is under way. */
+/* clang-format on */
 #ifndef GPUDIRECT_CAPTURE_H
 #define GPUDIRECT_CAPTURE_H
 
@@ -27,8 +30,7 @@ struct gpud_capture_params {
     const char *method;  /* "userptr" or "mmap"; NULL: the best that works */
 };
 
-/* One thing that the driver offers. Where it offers a range, min and max differ, and step is not 0.
- */
+/* One format in one size, or in a range of sizes (min and max differ then, and step is not 0). */
 struct gpud_capture_mode {
     size_t size;
     char format[16];
@@ -69,8 +71,17 @@ GPUD_API enum gpud_status gpud_capture_configure(struct gpud_capture *capture, c
                                                  uint32_t width, uint32_t height, uint32_t fps_num,
                                                  uint32_t fps_den, struct gpud_error *error);
 
-/* The next frame; pts is the driver's monotonic time. GPUD_TIMEOUT, GPUD_AGAIN, GPUD_NO_DEVICE
- * (unplugged), GPUD_IO (the driver failed: configure again, or destroy). */
+/* clang-format off */
+/* The next frame; pts is the driver's monotonic time. It is the driver's own buffer where that is
+ * memory of the device that the frames shall arrive on: released, it goes back to the driver after
+ * the queues that gpud_frame_post() was called for.
+ *
+ *   GPUD_TIMEOUT    no frame until then, or all are held
+ *   GPUD_AGAIN      gpud_capture_interrupt() is in effect
+ *   GPUD_NO_DEVICE  the card was unplugged: configure again when it is back
+ *   GPUD_IO         the driver failed: configure again, or destroy
+ */
+/* clang-format on */
 GPUD_API enum gpud_status gpud_capture_acquire(struct gpud_capture *capture, int64_t timeout_ns,
                                                struct gpud_frame **frame, struct gpud_error *error);
 

@@ -1,13 +1,16 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
+/* clang-format off */
 /* The channels of this user: which senders there are, what they send, and to whom. Each is asked on
  * its own socket; a question takes no place of a receiver's and costs no frame.
  *
- *     gpud_channels_create → gpud_channels_count, { gpud_channels_get_info, …_list_links }… →
- * gpud_channels_destroy
+ *   gpud_channels_create
+ *     → gpud_channels_count, { gpud_channels_get_info, gpud_channels_list_links }…
+ *     → gpud_channels_destroy
  *
- * What was found is a snapshot, which any thread may read. */
+ * Thread-safety: what was found is a snapshot, which any threads may read at once. */
+/* clang-format on */
 #ifndef GPUDIRECT_CHANNEL_H
 #define GPUDIRECT_CHANNEL_H
 
@@ -66,8 +69,9 @@ GPUD_API enum gpud_status gpud_channels_get_info(const struct gpud_channels *cha
                                                  struct gpud_channel_info *info,
                                                  struct gpud_error *error);
 
-/* The receivers of a channel: writes up to max entries and returns how many there are.
- * infos[0].size is that of each. */
+/* The receivers of a channel, each with its path, what it lost and its latency. Writes up to max
+ * entries and returns how many there are; 0 where the channel did not answer. infos[0].size is that
+ * of each. */
 GPUD_API size_t gpud_channels_list_links(const struct gpud_channels *channels, size_t index,
                                          struct gpud_link_info *infos, size_t max);
 

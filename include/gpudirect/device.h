@@ -21,8 +21,8 @@ struct gpud_context_params {
     size_t size;
     gpud_log_fn log; /* NULL: warnings and errors go to stderr */
     void *log_user;
-    enum gpud_log_level
-        log_level; /* 0: GPUD_LOG_WARNING, or what GPUDIRECT_LOG says (error…debug) */
+    /* 0: what the environment's GPUDIRECT_LOG says (error, warning, info, debug), else WARNING. */
+    enum gpud_log_level log_level;
 };
 
 /* params may be NULL. */
@@ -43,8 +43,8 @@ struct gpud_device_info {
     char pci[16];          /* "0000:63:00.0"; "" where it is not a PCI device or does not say */
     bool available;
     bool direct_writes; /* others can write its memory without the host (DirectGMA, peer-to-peer) */
-    char reason[GPUD_REASON_MAX]; /* if not available or not direct_writes: why, and what would
-                                     change that */
+    /* If not available or not direct_writes: why, and what would change that. */
+    char reason[GPUD_REASON_MAX];
 };
 
 /* Opens a device by name; "auto" is "host". The same name gives the same device, once more; it
@@ -64,8 +64,7 @@ GPUD_API void *gpud_device_get_native(const struct gpud_device *device);
 GPUD_API size_t gpud_device_list(struct gpud_context *context, struct gpud_device_info *infos,
                                  size_t max);
 
-/* How far apart two devices are on the buses of this machine, in the terms of `nvidia-smi topo -m`.
- */
+/* How far apart two devices are on this machine's buses, in the terms of `nvidia-smi topo -m`. */
 enum gpud_distance {
     GPUD_DISTANCE_UNKNOWN, /* one of them does not say where it is */
     GPUD_DISTANCE_SELF,    /* the same device, or both are the host's processors and memory */
@@ -77,8 +76,7 @@ enum gpud_distance {
 GPUD_API enum gpud_distance gpud_device_distance(const struct gpud_device *a,
                                                  const struct gpud_device *b);
 
-/* The number of the NUMA node that a device is attached to; -1: unknown, or all of them (the host).
- */
+/* The NUMA node that a device is attached to; -1: unknown, or all of them (the host). */
 GPUD_API int gpud_device_numa_node(const struct gpud_device *device);
 
 /* The processors next to a device, of those that this process may use, as in "0-15,32-47": whoever
@@ -88,8 +86,7 @@ GPUD_API void gpud_device_get_cpus(const struct gpud_device *device, char *list,
 /* Cards on the machine's buses that are no devices of this library, and may be beside one. */
 struct gpud_card_info {
     size_t size;
-    char
-        name[32]; /* as the system calls it: "mlx5_0", "eth0"; else vendor and model, "bdbd:a138" */
+    char name[32]; /* the system's, "mlx5_0" or "eth0"; else vendor and model, "bdbd:a138" */
     char kind[16]; /* "network", "capture" */
     char pci[16];
     enum gpud_distance distance; /* from the device */
@@ -102,11 +99,12 @@ GPUD_API size_t gpud_device_list_cards(const struct gpud_device *device,
 /* What is known of the way from one device's copy engine into another's memory. */
 struct gpud_device_link {
     size_t size;
-    char name[16]; /* as `nvidia-smi topo -m` has it: "NV18", "PIX", "PHB", "NODE", "SYS"; "X": one
-                      device; "?": unknown */
-    bool direct;   /* `from` writes into the memory of `to` without the host */
-    bool atomics;  /* and atomic operations work across */
-    int rank;      /* the vendor's order of preference, 0 the fastest; -1: it does not say */
+    /* As `nvidia-smi topo -m` has it: "NV18", "PIX", "PHB", "NODE", "SYS"; "X": one device; "?":
+     * unknown. */
+    char name[16];
+    bool direct;      /* `from` writes into the memory of `to` without the host */
+    bool atomics;     /* and atomic operations work across */
+    int rank;         /* the vendor's order of preference, 0 the fastest; -1: it does not say */
     double bandwidth; /* bytes per second, one way, as attributed by the vendor; 0: unknown */
     char reason[GPUD_REASON_MAX]; /* if not direct: why, and what would change that */
 };

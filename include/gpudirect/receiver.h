@@ -1,14 +1,17 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
+/* clang-format off */
 /* The side that consumes frames. It connects to a sender's address, in either start order, and
  * connects again after the sender went away.
  *
- *     gpud_receiver_create → { gpud_receiver_acquire → use → gpud_frame_release }… →
- * gpud_receiver_destroy
+ *   gpud_receiver_create
+ *     → { gpud_receiver_acquire → use → gpud_frame_release }…
+ *     → gpud_receiver_destroy
  *
  * Thread-safety: acquire and has_frame come from one thread at a time; frames may be released from
  * any thread; get_info and interrupt may be called from any thread. */
+/* clang-format on */
 #ifndef GPUDIRECT_RECEIVER_H
 #define GPUDIRECT_RECEIVER_H
 
@@ -43,10 +46,11 @@ struct gpud_receiver_params {
     const char *device;  /* where the frames shall arrive; NULL: "auto" */
     const char *name;    /* shown to the sender; NULL: the process's name */
     uint32_t slots; /* frames that may be in flight or held at once; 0: 4; at most GPUD_SLOTS_MAX */
-    enum gpud_slow_receiver slow_receiver; /* when this receiver is slow; a wish to BLOCK is heard
-                                            * only by a sender that blocks by itself */
-    bool require_direct;                   /* refuse the staged route */
-    const char *route;                     /* take only this route; NULL: the best */
+    /* When this receiver is slow. DEFAULT: the sender's policy; a wish to BLOCK is heard only by a
+     * sender that blocks by itself. */
+    enum gpud_slow_receiver slow_receiver;
+    bool require_direct; /* refuse the staged route */
+    const char *route;   /* take only this route; NULL: the best */
     /* Frames that come steadily are expected: the call that waits for one is awake when it is due,
      * and looks for it so long at most (and 1/32 of the time between two), which spares the frame
      * the time that waking up takes. ns; 0: 250 µs; negative: waits always sleep. */
@@ -75,8 +79,7 @@ struct gpud_receiver_info {
     uint64_t kicks;                  /* system calls made to wake the sender */
     /* From submit to acquire, over the last 4096 frames, ns; 0 where unknown. */
     uint64_t latency_p50, latency_p99, latency_max;
-    uint32_t slots; /* frames that may be in flight or held at once, by both sides' wishes; 0: not
-                     * connected yet */
+    uint32_t slots; /* that may be in flight or held at once, by both sides' wishes; 0: not known */
 };
 
 GPUD_API enum gpud_status gpud_receiver_create(struct gpud_context *context,
@@ -89,19 +92,24 @@ GPUD_API enum gpud_status gpud_receiver_create(struct gpud_context *context,
  * receivers are all taken, say), they get GPUD_FRAME_CORRUPTED. */
 GPUD_API void gpud_receiver_destroy(struct gpud_receiver **receiver);
 
+/* clang-format off */
 /* The next frame. Connects first where needed. The frame's bytes may still be on their way:
- * gpud_frame_map() waits for them, and so does work put on the device's queue. GPUD_TIMEOUT  no
- * frame, or no sender, until then: error says which GPUD_CLOSED   the sender ended the stream
- * (EOS); the next call waits for the stream after it GPUD_PEER     the sender vanished or broke the
- * protocol; the next call connects again GPUD_UNSUPPORTED  no route: error says why; the next call
- * tries again */
+ * gpud_frame_map() waits for them, and so does work put on the device's queue.
+ *
+ *   GPUD_TIMEOUT      no frame, or no sender, until then: error says which
+ *   GPUD_AGAIN        gpud_receiver_interrupt() is in effect
+ *   GPUD_CLOSED       the sender ended the stream (EOS); the next call waits for the one after it
+ *   GPUD_PEER         the sender vanished or broke the protocol; the next call connects again
+ *   GPUD_UNSUPPORTED  no route: error says why; the next call tries again
+ *   GPUD_NO_ACCESS    the sender is not one that `access` lets in, or it refuses this user
+ */
+/* clang-format on */
 GPUD_API enum gpud_status gpud_receiver_acquire(struct gpud_receiver *receiver, int64_t timeout_ns,
                                                 struct gpud_frame **frame,
                                                 struct gpud_error *error);
 
-/* Whether a frame of the same format waits to be acquired: what was acquired last is not the
- * newest.
- */
+/* Whether a frame of the same format waits to be acquired: what was acquired last is then not the
+ * newest. */
 GPUD_API bool gpud_receiver_has_frame(struct gpud_receiver *receiver);
 
 GPUD_API void gpud_receiver_get_info(struct gpud_receiver *receiver,

@@ -12,8 +12,7 @@ GPUD_BEGIN_DECLS
 struct gpud_route_info {
     size_t size;
     char name[32];
-    bool
-        possible; /* by what is known without moving a byte; a canary decides when a link is made */
+    bool possible; /* by what is known without moving a byte: a test decides when a link is made */
     char reason[GPUD_REASON_MAX]; /* if not possible: why not, and what would change that */
 };
 

@@ -1,15 +1,21 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
+/* clang-format off */
 /* The side that produces frames. It listens on an address; any number of receivers connect, each by
  * the best route that both sides can take.
  *
- *     gpud_sender_create → gpud_sender_configure → { gpud_sender_acquire → write →
- * gpud_sender_submit }…
+ *   gpud_sender_create
+ *     → gpud_sender_configure
+ *     → { gpud_sender_acquire → write → gpud_sender_submit }…
+ *     → gpud_sender_send_eos
+ *     → gpud_sender_destroy
  *
- * Thread-safety: submit, configure, send_event and destroy come from one thread at a time; acquire
- * may come from any thread, also during submit; lent frames may be released from any thread;
- * get_info, list_links, wait, interrupt and set_slow_receiver may be called from any thread. */
+ * Thread-safety: submit, configure, send_event, send_eos and destroy come from one thread at a
+ * time; acquire may come from any thread, also during submit; lent frames may be released from any
+ * thread; get_info, list_links, wait, announce, interrupt and set_slow_receiver may be called from
+ * any thread. */
+/* clang-format on */
 #ifndef GPUDIRECT_SENDER_H
 #define GPUDIRECT_SENDER_H
 
@@ -46,8 +52,7 @@ struct gpud_sender_params {
     uint32_t slots;      /* frames in flight per receiver; 0: 4; at most GPUD_SLOTS_MAX */
     enum gpud_slow_receiver slow_receiver; /* default: BLOCK */
     bool require_direct; /* refuse a receiver that only the staged route can reach */
-    const char
-        *route; /* take only this route ("map", "peer", "directgma", "staged"); NULL: the best */
+    const char *route;   /* take only this: "map", "peer", "directgma", "staged"; NULL: the best */
     /* Called from a thread of the sender; must not call back into it. May be NULL. */
     void (*on_connect)(void *user, const struct gpud_peer_info *peer);
     void (*on_disconnect)(void *user, const struct gpud_peer_info *peer);
@@ -84,10 +89,11 @@ GPUD_API enum gpud_status gpud_sender_create(struct gpud_context *context,
  * released. */
 GPUD_API void gpud_sender_destroy(struct gpud_sender **sender);
 
+#define GPUD_MEDIA_MAX 2048
+
 /* Starts a new epoch with this layout. media: bytes of the application (caps, say) that every
  * receiver gets with the layout; at most GPUD_MEDIA_MAX. Frames of the old epoch arrive before;
  * lent frames of it can only be released. */
-#define GPUD_MEDIA_MAX 2048
 GPUD_API enum gpud_status gpud_sender_configure(struct gpud_sender *sender,
                                                 const struct gpud_layout *layout, const void *media,
                                                 size_t media_size, struct gpud_error *error);
@@ -121,11 +127,12 @@ GPUD_API enum gpud_status gpud_sender_submit(struct gpud_sender *sender, struct 
                                              bool keep, int64_t timeout_ns,
                                              struct gpud_error *error);
 
+#define GPUD_EVENT_STICKY (UINT32_C(1) << 31)
+
 /* A message of the application, in order with the frames: kind is its own; size at most
  * GPUD_MEDIA_MAX. The last one of each kind that has the bit GPUD_EVENT_STICKY is also sent to
  * receivers that connect later, before their first frame (at most 16 kinds, in the order in which
  * they were first sent). */
-#define GPUD_EVENT_STICKY (UINT32_C(1) << 31)
 GPUD_API enum gpud_status gpud_sender_send_event(struct gpud_sender *sender, uint32_t kind,
                                                  const void *data, size_t size,
                                                  struct gpud_error *error);
@@ -143,25 +150,28 @@ enum gpud_link_phase {
     GPUD_PHASE_LEAVING, /* it said goodbye, and still holds frames */
 };
 
-/* What a sender knows of one receiver. */
+/* What a sender knows of one receiver: by which path it gets frames and why by no better one, what
+ * it lost, and how late frames reach it. */
 struct gpud_link_info {
     size_t size;
     uint64_t id; /* counts connections from 1 */
     int64_t pid; /* of its process; 0: in another container */
     char name[64];
-    char device[32];
-    char path[32]; /* the route, or "none" */
-    char fallback_reason[GPUD_REASON_MAX];
+    char device[32];                       /* where its frames arrive */
+    char path[32];                         /* the route that carries it, or "none" */
+    char fallback_reason[GPUD_REASON_MAX]; /* why no better route does, or "" */
     enum gpud_link_phase phase;
     enum gpud_slow_receiver slow_receiver; /* the policy in effect */
     uint32_t held;                         /* frames that it has not given back */
-    uint64_t delivered, dropped;           /* frames */
+    uint64_t delivered;                    /* frames that were handed to it */
+    uint64_t dropped;                      /* frames that it lost by the policy */
     uint64_t latency; /* ns from submit to acquire, of the last frame that it took, by its own word;
                          0: not known */
 };
 
-/* All receivers that are connected. Writes up to max entries and returns how many there are.
- * infos[0].size is that of each. */
+/* All receivers that are connected; what was delivered to those that are gone, and dropped for
+ * them, is in gpud_sender_info alone. Writes up to max entries and returns how many there are.
+ * infos[0].size is that of each. Another process asks by gpud_channels_list_links(). */
 GPUD_API size_t gpud_sender_list_links(struct gpud_sender *sender, struct gpud_link_info *infos,
                                        size_t max);
 

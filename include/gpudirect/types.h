@@ -1,25 +1,28 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
+/* clang-format off */
 /* Status codes, errors and the conventions that every gpudirect header shares.
  *
  * Conventions
  *   - Objects are opaque. `_destroy(&x)`, `_close(&x)`, `_unref(&x)` and `_release(&x)` set the
- * pointer to NULL; giving them NULL or a pointer to NULL does nothing.
+ *     pointer to NULL; giving them NULL or a pointer to NULL does nothing.
  *   - `_params` structs go in. Their first field is `size` (set it with GPUD_PARAMS_INIT); a zero
- * field means the default, which is stated beside the field.
+ *     field means the default, which is stated beside the field.
  *   - `_info` structs, and the few others that come out and have a `size`, say in it how much the
  *     caller has room for (set it with GPUD_INFO_INIT). What the caller has beyond what the library
  *     knows is set to 0. Where size was not set, nothing is written. In a list the first entry's
  *     size is that of each.
  *   - Outputs are written only when the function returns GPUD_OK.
  *   - `struct gpud_error *error` may be NULL. It is written only when the function does not return
- * GPUD_OK.
+ *     GPUD_OK.
  *   - Timeouts are relative, in nanoseconds; 0 polls; negative ones are GPUD_INVALID: no wait is
- * endless.
+ *     endless.
  *   - Times are nanoseconds; "monotonic" means CLOCK_MONOTONIC. Sizes, offsets and strides are
- * bytes.
- */
+ *     bytes.
+ *   - Strings that come out are UTF-8 and end with a NUL; arrays of characters that are too short
+ *     for a name hold its beginning. */
+/* clang-format on */
 #ifndef GPUDIRECT_TYPES_H
 #define GPUDIRECT_TYPES_H
 
@@ -77,16 +80,15 @@ enum gpud_status {
 
 struct gpud_error {
     enum gpud_status status;
-    long native; /* errno, cl_int, CUresult…: the number that the failing call gave, or 0 */
-    const char
-        *origin; /* whose number that is: "errno", "opencl", "v4l2"…; a static string, or NULL */
+    long native;        /* errno, cl_int, CUresult…: what the failing call gave; or 0 */
+    const char *origin; /* whose number that is, "errno", "opencl"…: a static string; or NULL */
     char reason[GPUD_REASON_MAX]; /* one sentence that a user can act on */
 };
 
 /* The name of a status, as in "timeout". Never NULL. */
 GPUD_API const char *gpud_status_string(enum gpud_status status);
 
-/* The library's version, as in "0.1.0". */
+/* The version of the library that runs, as in "0.1.0"; that of the headers is in version.h. */
 GPUD_API const char *gpud_version_string(void);
 
 enum gpud_log_level {
