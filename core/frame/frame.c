@@ -272,6 +272,11 @@ static enum gpud_status mark_written(struct gpud_frame *frame, struct gpud_queue
 {
     if (!gpud_device_has_fences(queue->device))
         return gpud_queue_finish(queue, gpud_deadline(GPUD_SEC), error);
+    /* Behind what another holder's queue has been posted for: one fence stands for both. */
+    enum gpud_status status =
+        frame->written.device ? gpud_queue_await(queue, &frame->written, error) : GPUD_OK;
+    if (status != GPUD_OK)
+        return status;
     gpud_fence_drop(&frame->written);
     return gpud_queue_mark(queue, &frame->written, error);
 }

@@ -86,7 +86,8 @@ GPUD_API void gpud_frame_unmap(struct gpud_frame *frame);
  * wait: what is put on native_queue afterwards sees the frame's bytes, or, on a lent frame, may
  * write them.
  * post: the frame is handed on (released to where it came from, or submitted) only after what was
- * put on native_queue before. Call it once, before release or submit. */
+ * put on native_queue before. Call it once, before release or submit; of several holders each may,
+ * once there are several (gpud_frame_ref() comes before it). */
 GPUD_API enum gpud_status gpud_frame_wait(struct gpud_frame *frame, void *native_queue,
                                           struct gpud_error *error);
 GPUD_API enum gpud_status gpud_frame_post(struct gpud_frame *frame, void *native_queue,

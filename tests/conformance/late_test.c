@@ -242,6 +242,63 @@ static void uploaded(struct relay *relay)
     expect_late(relay, &held, 69);
 }
 
+/* Two holders' queues read a received frame, and the second one's is late: the slot is its sender's
+ * again when both are done. */
+static void held_by_two(struct relay *relay)
+{
+    struct gpud_device *device = relay->between->device;
+    struct gpud_memory *copied = new_memory(relay, device, 1);
+    struct gpud_queue *first, *second;
+    struct gpud_frame *frame, *other;
+    struct held held;
+    uint64_t offset;
+    fill_rings(relay, 89);
+    relay_send(relay, 89);
+    WORKS(gpud_receiver_acquire(relay->between, 20 * GPUD_SEC, &frame, &e));
+    other = gpud_frame_ref(frame);
+    WORKS(gpud_queue_create(device, &first, &e));
+    WORKS(gpud_queue_create(device, &second, &e));
+    hold(&held, second);
+    struct gpud_memory *from = gpud_frame_get_memory(frame, &offset);
+    const struct gpud_copy all = {.to = copied,
+                                  .from = from,
+                                  .from_offset = offset,
+                                  .row_bytes = relay->layout.size,
+                                  .rows = 1};
+    WORKS(frame->ops->wait(frame, first, &e));
+    WORKS(frame->ops->post(frame, first, &e));
+    gpud_frame_release(&frame);
+    WORKS(other->ops->wait(other, second, &e));
+    WORKS(gpud_queue_copy(second, &all, &e));
+    WORKS(gpud_queue_flush(second, &e));
+    WORKS(other->ops->post(other, second, &e));
+    gpud_frame_release(&other);
+    WORKS(gpud_queue_finish(first, gpud_deadline(20 * GPUD_SEC), &e));
+
+    /* As many pictures as there are slots, if they are to be had. */
+    for (uint64_t n = 90; n < 96; n++) {
+        void *data;
+        if (gpud_sender_acquire(relay->first, LOOK, &frame, NULL) != GPUD_OK)
+            break;
+        if (gpud_frame_map(frame, GPUD_WRITE, LOOK, &data, NULL) == GPUD_OK) {
+            picture_write(&relay->layout, data, n);
+            gpud_frame_unmap(frame);
+            gpud_sender_submit(relay->first, &frame, false, LOOK, NULL);
+        }
+        gpud_frame_release(&frame);
+        while (gpud_receiver_acquire(relay->between, 0, &frame, NULL) == GPUD_OK)
+            gpud_frame_release(&frame);
+    }
+    conformance_release_queue(held.hold, false);
+    WORKS(gpud_queue_finish(second, gpud_deadline(20 * GPUD_SEC), &e));
+    frame = wrap(relay, copied, 89);
+    submit(relay->next, &frame);
+    expect_picture(relay, relay->last, NULL, 89);
+    gpud_memory_unref(&copied);
+    gpud_queue_unref(&first);
+    gpud_queue_unref(&second);
+}
+
 int main(int argc, char **argv)
 {
     struct relay relay;
@@ -254,6 +311,9 @@ int main(int argc, char **argv)
         relayed(&relay);
     else
         uploaded(&relay);
+    if (gpud_device_has_fences(relay.between->device) &&
+        relay.between->device == relay.next->device)
+        held_by_two(&relay);
     relay_close(&relay);
     return 0;
 }

@@ -78,8 +78,16 @@ static void when_queue_is_done(struct gpud_session *session, gpud_complete_fn do
 static void release_paged(struct gpud_frame *frame)
 {
     struct gpud_rx_frame *rx = (struct gpud_rx_frame *)frame;
+    struct gpud_session *session = rx->session;
+    if (rx->joined) {
+        if (gpud_watchdog_post(session->watchdog, rx->entry, rx->value, session->queue, NULL) ==
+            GPUD_OK)
+            rx->posted = true;
+        else /* by this thread, then */
+            gpud_queue_finish(session->queue, gpud_deadline(GPUD_SEC), NULL);
+    }
     if (!rx->posted)
-        gpud_watchdog_post_now(rx->session->watchdog, rx->entry, rx->value);
+        gpud_watchdog_post_now(session->watchdog, rx->entry, rx->value);
     entry_done(rx, GPUD_OK);
 }
 
@@ -112,7 +120,7 @@ static enum gpud_status corrupted(struct gpud_rx_frame *rx, struct gpud_error *e
 }
 
 static enum gpud_status wait_host_signalled(struct gpud_frame *frame, int64_t deadline,
-                                      struct gpud_error *error)
+                                            struct gpud_error *error)
 {
     struct gpud_rx_frame *rx = (struct gpud_rx_frame *)frame;
     struct gpud_session *session = rx->session;
@@ -134,7 +142,7 @@ static enum gpud_status wait_host_signalled(struct gpud_frame *frame, int64_t de
 }
 
 static enum gpud_status wait_host_paged(struct gpud_frame *frame, int64_t deadline,
-                                     struct gpud_error *error)
+                                        struct gpud_error *error)
 {
     struct gpud_rx_frame *rx = (struct gpud_rx_frame *)frame;
     struct gpud_session *session = rx->session;
@@ -156,6 +164,12 @@ static enum gpud_status post_paged(struct gpud_frame *frame, struct gpud_queue *
                                    struct gpud_error *error)
 {
     struct gpud_rx_frame *rx = (struct gpud_rx_frame *)frame;
+    /* Other holders' queues may read on when this one is done. */
+    if (rx->joined || atomic_load(&frame->more)) {
+        enum gpud_status joined = gpud_queue_join(rx->session->queue, queue, error);
+        rx->joined |= joined == GPUD_OK;
+        return joined;
+    }
     enum gpud_status status =
         gpud_watchdog_post(rx->session->watchdog, rx->entry, rx->value, queue, error);
     if (status == GPUD_OK)
@@ -175,7 +189,7 @@ static bool is_poisoned(const struct gpud_frame *frame)
 }
 
 static enum gpud_status wait_host_upload(struct gpud_frame *frame, int64_t deadline,
-                                      struct gpud_error *error)
+                                         struct gpud_error *error)
 {
     struct gpud_rx_frame *rx = (struct gpud_rx_frame *)frame;
     enum gpud_status status = gpud_queue_finish(rx->session->queue, deadline, error);
@@ -375,7 +389,7 @@ int gpud_session_next_frame(struct gpud_session *session, uint32_t limit,
     }
     rx->entry = entry;
     rx->value = descriptor.value;
-    rx->posted = false;
+    rx->posted = rx->joined = false;
     atomic_store_explicit(&rx->poisoned, false, memory_order_relaxed);
     fill_info(session, &rx->frame.info, &descriptor);
 

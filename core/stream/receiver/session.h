@@ -24,6 +24,7 @@ struct gpud_rx_frame {
     _Atomic uint32_t value; /* that the ready signal has when the bytes are there; 0: no signal */
     atomic_bool poisoned;
     bool posted; /* PAGE: the application's queue posts the release */
+    bool joined; /* PAGE: ours does, after those of several holders */
 };
 
 struct gpud_session {
