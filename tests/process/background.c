@@ -9,6 +9,10 @@ static void *stream(void *arg)
 {
     struct background *background = arg;
     while (!atomic_load(&background->stop)) {
+        if (atomic_load(&background->configure)) {
+            WORKS(gpud_sender_configure(background->sender, &background->layout, NULL, 0, &e));
+            atomic_store(&background->configure, false);
+        }
         int64_t start = gpud_test_now();
         SEND_LENT(background->sender, &background->layout,
                   atomic_fetch_add(&background->number, 1) + 1);
@@ -34,6 +38,12 @@ void background_start(struct background *background)
     peer_start(&background->honest, &orders);
     WORKS(gpud_sender_wait(background->sender, 1, 10 * GPUD_SEC, &e));
     CHECK(pthread_create(&background->thread, NULL, stream, background) == 0, "no thread");
+}
+
+void background_configure(struct background *background)
+{
+    atomic_store(&background->configure, true);
+    PEER_UNTIL("a new epoch", 10000, !atomic_load(&background->configure));
 }
 
 void background_goes_on(struct background *background)

@@ -22,12 +22,16 @@ struct background {
     pthread_t thread;
     atomic_bool stop;
     atomic_ullong number;
-    atomic_llong worst; /* ns that a hand-over took */
+    atomic_llong worst;    /* ns that a hand-over took */
+    atomic_bool configure; /* the thread does, before its next frame */
 };
 
 void background_start(struct background *background);
 /* The honest receiver got every frame, in order; the sender ends quickly; nothing is left open. */
 void background_stop(struct background *background);
+
+/* A new epoch of the same format, by the thread that submits. */
+void background_configure(struct background *background);
 
 /* Waits until only the honest receiver is connected and its frames flow on. */
 void background_goes_on(struct background *background);

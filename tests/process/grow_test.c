@@ -92,7 +92,7 @@ static void a_new_epoch(void)
     uint64_t before = disconnects();
     atomic_store(&offers_in_vain, 5);
     unsigned long long at = atomic_load(&background.honest.board->frames);
-    WORKS(gpud_sender_configure(background.sender, &background.layout, NULL, 0, &e));
+    background_configure(&background);
     PEER_UNTIL("frames flow on", 10000, atomic_load(&background.honest.board->frames) > at + 20);
     CHECK_EQUAL(atomic_load(&offers_in_vain), 0);
     CHECK_EQUAL(disconnects(), before);
@@ -105,7 +105,7 @@ static void an_answer_that_is_overtaken(void)
     struct raw raw;
     raw_open(&raw, BACKGROUND_ADDRESS, RAW_CANARY_GOT);
     atomic_store(&offers_in_vain, 8);
-    WORKS(gpud_sender_configure(background.sender, &background.layout, NULL, 0, &e));
+    background_configure(&background);
     raw_to(&raw, RAW_CANARY_GOT, RAW_READY_SENT);
     raw_to(&raw, RAW_HELLO_GOT, RAW_OFFERED);
     CHECK_EQUAL(atomic_load(&offers_in_vain), 0);

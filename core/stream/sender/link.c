@@ -431,7 +431,7 @@ void gpud_link_handle(struct gpud_link *link, struct gpud_message *message)
         if (message->refuse.epoch == link->sender->epoch)
             gpud_link_try_next(link, message->refuse.reason);
     } else if ((link->state == GPUD_LINK_OFFERED && message->type == GPUD_MESSAGE_READY) ||
-               (link->state == GPUD_LINK_IDLE && link->offer_by && is_answer(message->type))) {
+               (link->state == GPUD_LINK_IDLE && link->offers && is_answer(message->type))) {
         return; /* to an offer before this one, or before the one that has to wait */
     } else {
         char why[96];

@@ -1,8 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The inside of a sender. Ten files:
- *   sender.c    the public object: epochs, lending, events
+/* The inside of a sender. Eleven files:
+ *   sender.c    the public object: lending, events, looking
+ *   epoch.c     formats, and the rings that are made for them
  *   submit.c    a frame gets its credits, by each receiver's policy
  *   delivery.c  one frame on its way to several receivers: copies, signals, publishing
  *   source.c    where a frame's bytes come from, and when they are there
@@ -149,22 +150,12 @@ void gpud_sender_unlock(struct gpud_sender *sender);
 
 /* --- sender.c ------------------------------------------------------------------------------ */
 
-/* The pool that a route shares, made when it is first needed. Under the lock, which is dropped
- * meanwhile. GPUD_INVALID: the format changed while it was made. */
-enum gpud_status gpud_sender_get_pool(struct gpud_sender *sender, enum gpud_ring_place place,
-                                      struct gpud_pool **pool, struct gpud_error *error);
-
 /* A free slot of a pool, waiting for one (the lock is dropped meanwhile). */
 enum gpud_status gpud_sender_take_slot(struct gpud_sender *sender, struct gpud_pool *pool,
                                        int64_t deadline, struct gpud_slot **slot,
                                        struct gpud_error *error);
 
 void gpud_sender_unref(struct gpud_sender *sender);
-
-/* A new ring for everybody, with the layout that is set. Under the lock, which is dropped
- * meanwhile.
- */
-void gpud_sender_start_epoch(struct gpud_sender *sender);
 
 /* A link's state is another: whoever waits looks again. */
 void gpud_sender_changed(struct gpud_sender *sender);
@@ -177,6 +168,18 @@ enum gpud_status gpud_sender_not_configured(struct gpud_error *error);
 enum gpud_status gpud_sender_new_format(struct gpud_error *error);
 enum gpud_status gpud_sender_interrupted(struct gpud_error *error);
 enum gpud_status gpud_sender_bad_timeout(struct gpud_error *error);
+
+/* --- epoch.c ------------------------------------------------------------------------------- */
+
+/* The pool that a route shares, made when it is first needed. Under the lock, which is dropped
+ * meanwhile. GPUD_INVALID: the format changed while it was made. */
+enum gpud_status gpud_sender_get_pool(struct gpud_sender *sender, enum gpud_ring_place place,
+                                      struct gpud_pool **pool, struct gpud_error *error);
+
+/* A new ring for everybody, with the layout that is set. Under the lock, which is dropped
+ * meanwhile.
+ */
+void gpud_sender_start_epoch(struct gpud_sender *sender);
 
 /* --- delivery.c ---------------------------------------------------------------------------- */
 
