@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The channels, for people. Texts of senders come clean from the library. */
+/* The channels as text. The library has removed control characters from what senders say. */
 #include "channels.h"
 #include "info.h"
 
@@ -13,8 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A sender that says nothing by then hangs. */
-#define PATIENCE GPUD_SEC
+/* A sender that does not answer within this hangs. */
+#define ANSWER_TIMEOUT GPUD_SEC
 #define PERIOD GPUD_SEC
 
 const char *info_phase_name(enum gpud_link_phase phase)
@@ -38,8 +38,8 @@ const char *info_policy_name(enum gpud_slow_receiver policy)
     return (size_t)policy < G_N_ELEMENTS(names) ? names[policy] : "unknown";
 }
 
-struct gpud_link_info *info_links_of(const struct gpud_channels *channels, size_t index,
-                                     size_t *count)
+struct gpud_link_info *info_channel_links(const struct gpud_channels *channels, size_t index,
+                                          size_t *count)
 {
     size_t there = gpud_channels_list_links(channels, index, NULL, 0);
     struct gpud_link_info *links = g_new0(struct gpud_link_info, there + 1);
@@ -129,7 +129,7 @@ static void print_channel(const struct gpud_channels *channels, size_t index, in
         g_string_assign(line, info.reason);
     printf("  %-*s  ", names, info.address);
     info_print_wrapped(line->str, names + 4);
-    struct gpud_link_info *links = info_links_of(channels, index, &count);
+    struct gpud_link_info *links = info_channel_links(channels, index, &count);
     for (size_t i = 0; i < count; i++) {
         g_string_truncate(line, 0);
         describe_link(line, &links[i]);
@@ -166,15 +166,15 @@ static void stop(int signal)
     stopped = 1;
 }
 
-/* Waits for the next turn of the clock, or until it is told to stop. */
-static void wait_for_turn(struct timespec *next)
+/* Waits for the next period, or until a signal. */
+static void wait_for_period(struct timespec *next)
 {
     next->tv_sec += PERIOD / GPUD_SEC;
     while (!stopped && clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, next, NULL) != 0)
         ;
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    if (now.tv_sec > next->tv_sec) /* a turn that took long is not made up for */
+    if (now.tv_sec > next->tv_sec) /* periods that were missed are skipped */
         *next = now;
 }
 
@@ -183,7 +183,7 @@ static bool show(bool json, bool watch)
     struct gpud_channels *channels;
     struct gpud_error error;
     bool terminal = watch && !json && isatty(STDOUT_FILENO);
-    if (gpud_channels_create(NULL, PATIENCE, &channels, &error) != GPUD_OK) {
+    if (gpud_channels_create(NULL, ANSWER_TIMEOUT, &channels, &error) != GPUD_OK) {
         fprintf(stderr, "gpudirect-info: %s\n", error.reason);
         return false;
     }
@@ -210,7 +210,7 @@ int info_show_channels(bool json, bool watch)
     }
     bool shown = show(json, watch);
     while (shown && watch && !stopped) {
-        wait_for_turn(&next);
+        wait_for_period(&next);
         if (!stopped)
             shown = show(json, watch);
     }

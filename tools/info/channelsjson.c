@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The channels, for programs. Keys are stable: new ones may come, none goes or changes its meaning.
- * Times are ns. */
+/* The channels as JSON. Keys are stable: new ones may be added, none is removed or changes its
+ * meaning. Times are ns. */
 #include "channels.h"
 #include "jsonfields.h"
 
@@ -76,7 +76,7 @@ static void add_stream(JsonBuilder *builder, const struct gpud_channel_info *inf
         json_builder_add_null_value(builder);
 }
 
-/* Of one that does not answer there is nothing behind the reason. */
+/* A sender that does not answer has no keys after the reason. */
 static void add_channel(JsonBuilder *builder, const struct gpud_channels *channels, size_t index)
 {
     struct gpud_channel_info info = GPUD_INFO_INIT(info);
@@ -90,7 +90,7 @@ static void add_channel(JsonBuilder *builder, const struct gpud_channels *channe
     add_known(builder, "reason", info.reason);
     if (info.answered) {
         add_stream(builder, &info);
-        struct gpud_link_info *links = info_links_of(channels, index, &count);
+        struct gpud_link_info *links = info_channel_links(channels, index, &count);
         json_builder_set_member_name(builder, "receivers");
         json_builder_begin_array(builder);
         for (size_t i = 0; i < count; i++)

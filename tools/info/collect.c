@@ -1,29 +1,29 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Finding out. Devices are opened, not only listed: some show only then what they cannot do. */
+/* Collects the report. Devices are opened, not only listed: some show only then what they lack. */
 #include "info.h"
 
 #include <glob.h>
 #include <stdlib.h>
 #include <string.h>
 
-static void find_ways(struct gpud_device *from, struct gpud_device *to, bool same_process,
-                      struct info_ways *ways)
+static void find_routes(struct gpud_device *from, struct gpud_device *to, bool same_process,
+                        struct info_choice *choice)
 {
-    ways->route[0].size = sizeof(ways->route[0]);
-    size_t count = gpud_route_explain(from, to, same_process, ways->route, INFO_ROUTES_MAX);
-    ways->count = MIN(count, INFO_ROUTES_MAX);
-    ways->taken = 0;
-    while (ways->taken < ways->count && !ways->route[ways->taken].possible)
-        ways->taken++;
+    choice->route[0].size = sizeof(choice->route[0]);
+    size_t count = gpud_route_explain(from, to, same_process, choice->route, INFO_ROUTES_MAX);
+    choice->count = MIN(count, INFO_ROUTES_MAX);
+    choice->chosen = 0;
+    while (choice->chosen < choice->count && !choice->route[choice->chosen].possible)
+        choice->chosen++;
 }
 
-bool info_ways_differ(const struct info_ways *a, const struct info_ways *b)
+bool info_choices_differ(const struct info_choice *a, const struct info_choice *b)
 {
-    if (a->taken != b->taken || a->count != b->count)
+    if (a->chosen != b->chosen || a->count != b->count)
         return true;
-    for (size_t i = 0; i < a->taken; i++)
+    for (size_t i = 0; i < a->chosen; i++)
         if (strcmp(a->route[i].reason, b->route[i].reason) != 0)
             return true;
     return false;
@@ -37,8 +37,8 @@ static void collect_pairs(struct info_report *report, struct gpud_device **open)
                 continue;
             struct info_pair pair = {.from = &report->device[from], .to = &report->device[to]};
             pair.distance = gpud_device_distance(open[from], open[to]);
-            find_ways(open[from], open[to], false, &pair.between);
-            find_ways(open[from], open[to], true, &pair.within);
+            find_routes(open[from], open[to], false, &pair.between);
+            find_routes(open[from], open[to], true, &pair.within);
             g_array_append_val(report->pairs, pair);
         }
     }
@@ -57,18 +57,18 @@ static void open_device(struct gpud_context *context, struct gpud_device_info *i
 }
 
 /* host: may be NULL. */
-static void find_place(const struct gpud_device_info *info, const struct gpud_device *device,
-                       const struct gpud_device *host, struct info_place *place)
+static void find_location(const struct gpud_device_info *info, const struct gpud_device *device,
+                          const struct gpud_device *host, struct info_location *location)
 {
     if (!device || !info_is_on_bus(info))
         return;
-    place->numa_node = gpud_device_numa_node(device);
-    gpud_device_get_cpus(device, place->cpus, sizeof(place->cpus));
+    location->numa_node = gpud_device_numa_node(device);
+    gpud_device_get_cpus(device, location->cpus, sizeof(location->cpus));
     if (host)
-        place->host = gpud_device_distance(device, host);
-    place->card[0].size = sizeof(place->card[0]);
-    size_t count = gpud_device_list_cards(device, place->card, G_N_ELEMENTS(place->card));
-    place->cards = MIN(count, G_N_ELEMENTS(place->card));
+        location->host = gpud_device_distance(device, host);
+    location->card[0].size = sizeof(location->card[0]);
+    size_t count = gpud_device_list_cards(device, location->card, G_N_ELEMENTS(location->card));
+    location->cards = MIN(count, G_N_ELEMENTS(location->card));
 }
 
 static void collect_devices(struct info_report *report, struct gpud_context *context, bool measure)
@@ -85,8 +85,8 @@ static void collect_devices(struct info_report *report, struct gpud_context *con
         if (strcmp(report->device[i].name, "host") == 0)
             host = open[i];
     for (size_t i = 0; i < report->devices; i++) {
-        report->place[i] = (struct info_place){.numa_node = -1};
-        find_place(&report->device[i], open[i], host, &report->place[i]);
+        report->location[i] = (struct info_location){.numa_node = -1};
+        find_location(&report->device[i], open[i], host, &report->location[i]);
     }
     collect_pairs(report, open);
     info_collect_links(report, open);
@@ -143,15 +143,15 @@ static void collect_captures(struct info_report *report, struct gpud_context *co
     globfree(&nodes);
 }
 
-/* What a device cannot do stands in the report; the log would say it a second time. */
-static void quiet(void *user, enum gpud_log_level level, const char *area, const char *text)
+/* The report says what a device cannot do; the log would say it again. */
+static void log_nothing(void *user, enum gpud_log_level level, const char *area, const char *text)
 {
 }
 
 enum gpud_status info_collect(struct info_report *report, bool measure, struct gpud_error *error)
 {
     struct gpud_context_params params = GPUD_PARAMS_INIT(params);
-    params.log = g_getenv("GPUDIRECT_LOG") ? NULL : quiet;
+    params.log = g_getenv("GPUDIRECT_LOG") ? NULL : log_nothing;
     struct gpud_context *context;
     enum gpud_status status = gpud_context_create(&params, &context, error);
     if (status != GPUD_OK)

@@ -1,16 +1,15 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What gpudirect-info finds out, and the two ways in which it says it.
+/* What gpudirect-info finds out, and its two forms of saying it.
  *
  *     main.c      options
  *     collect.c   devices, the routes between them, capture nodes
- *     links.c     the ways from one GPU into another's memory
- *     measure.c   and how fast they are
- *     layer.c     the software DirectGMA layer: where it lies, whether it is loaded, whom it helps
- *     text.c      for people
- *     json.c      for programs
- *     channels.c  something else: the channels of this user (channels.h) */
+ *     links.c     how GPUs reach each other's memory
+ *     measure.c   how fast they do
+ *     layer.c     the software DirectGMA layer: where it is, whether it is loaded, which devices
+ * need it text.c      as text json.c      as JSON channels.c  --channels, which needs none of
+ * these: see channels.h */
 #ifndef GPUD_TOOLS_INFO_H
 #define GPUD_TOOLS_INFO_H
 
@@ -22,25 +21,25 @@
 #define INFO_ROUTES_MAX 16
 #define INFO_MODES_MAX 256
 
-/* The routes from one device to another, best first. */
-struct info_ways {
+/* The routes from one device to another, best first, and which one is chosen. */
+struct info_choice {
     struct gpud_route_info route[INFO_ROUTES_MAX];
     size_t count;
-    size_t taken; /* index of the one that would be taken; == count: none */
+    size_t chosen; /* its index; count: none is possible */
 };
 
 struct info_pair {
     const struct gpud_device_info *from, *to;
     enum gpud_distance distance;
-    struct info_ways between, within; /* two processes; one process */
+    struct info_choice between, within; /* between two processes; within one */
 };
 
-/* Where a device is. */
-struct info_place {
+/* Where a device is in the machine. */
+struct info_location {
     int numa_node;                  /* -1: unknown, or everywhere */
-    char cpus[256];                 /* "0-15": those next to it; "": the same */
-    enum gpud_distance host;        /* from the host's memory */
-    struct gpud_card_info card[32]; /* only for a device on a bus */
+    char cpus[256];                 /* "0-15": those next to it; "": unknown, or all */
+    enum gpud_distance host;        /* to the host's memory */
+    struct gpud_card_info card[32]; /* of devices on a bus only */
     size_t cards;
 };
 
@@ -48,14 +47,14 @@ struct info_place {
 struct info_link {
     const struct gpud_device_info *from, *to;
     struct gpud_device_link link;
-    enum gpud_distance distance; /* of the buses, which NVLink does not take */
-    double measured;             /* bytes per second; NAN: it was not */
+    enum gpud_distance distance; /* over PCI, also where NVLink connects them */
+    double measured;             /* bytes per second; NAN: not measured */
 };
 
 struct info_capture {
     char node[32]; /* "/dev/video0" */
     bool opened;
-    char reason[GPUD_REASON_MAX]; /* if not */
+    char reason[GPUD_REASON_MAX]; /* why it was not */
     char card[64], driver[32];
     struct gpud_capture_mode mode[INFO_MODES_MAX];
     size_t modes;
@@ -63,19 +62,19 @@ struct info_capture {
 
 struct info_layer {
     char *path;       /* NULL: not found */
-    char *loaded;     /* the path of the one in this process; NULL: none */
-    GPtrArray *helps; /* names of devices, borrowed */
-    char *hint;       /* a line for the shell; NULL where it would help nobody, or is loaded */
+    char *loaded;     /* the path of the one in this process; NULL: none is loaded */
+    GPtrArray *helps; /* names of the devices that need it; they belong to the report */
+    char *hint; /* a command line that loads it; NULL where no device needs it, or it is loaded */
 };
 
 struct info_report {
     struct gpud_device_info device[INFO_DEVICES_MAX];
-    struct info_place place[INFO_DEVICES_MAX];
+    struct info_location location[INFO_DEVICES_MAX];
     size_t devices;
     GArray *pairs;                        /* struct info_pair */
-    GArray *links;                        /* struct info_link; empty where there are not two GPUs */
-    char measure_reason[GPUD_REASON_MAX]; /* why nothing was measured; "": it was, or nobody asked
-                                             for it */
+    GArray *links;                        /* struct info_link; empty with fewer than two GPUs */
+    char measure_reason[GPUD_REASON_MAX]; /* why nothing was measured; "": it was, or was not asked
+                                             for */
     GArray *captures;                     /* struct info_capture */
     struct info_layer layer;
 };
@@ -83,33 +82,34 @@ struct info_report {
 enum gpud_status info_collect(struct info_report *report, bool measure, struct gpud_error *error);
 void info_free(struct info_report *report);
 
-/* open: those devices of the report that are, NULL for the others. */
+/* open: by the index in the report; NULL where a device is not open. */
 void info_collect_links(struct info_report *report, struct gpud_device *const *open);
 void info_print_links(const struct info_report *report, int names);
 const struct info_link *info_find_link(const struct info_report *report,
                                        const struct gpud_device_info *from,
                                        const struct gpud_device_info *to);
 
-/* Whether it goes past the buses. */
+/* Whether it is NVLink rather than PCI. */
 bool info_is_nvlink(const struct info_link *link);
 
-/* What it is made of, as in "nvlink NV18" or "pcie PHB"; NULL: nobody knows. To be freed. */
+/* What connects the two, as in "nvlink NV18" or "pcie PHB"; NULL: unknown. To be freed with
+ * g_free(). */
 char *info_link_path(const struct info_link *link);
 
-/* Neither the host nor an OpenCL device that is the processor. */
+/* Not the host, and not an OpenCL device that is the processor. */
 bool info_is_on_bus(const struct gpud_device_info *device);
 
-/* Copies over every link between two CUDA devices for a second in all. */
+/* Copies between each two CUDA devices, for one second altogether. */
 void info_measure_links(struct info_report *report);
 
-/* Prints text from column `at` on, where the cursor is already, and wraps it there. */
+/* Prints text wrapped to start at column `at`, where the cursor already is. */
 void info_print_wrapped(const char *text, int at);
 
-/* After the devices were looked at: the OpenCL loader loads layers when it is first asked. */
+/* Call it after the devices were listed: the OpenCL loader loads layers with its first call. */
 void info_find_layer(struct info_report *report);
 
-/* Whether the two choices differ in the route or in a reason. */
-bool info_ways_differ(const struct info_ways *a, const struct info_ways *b);
+/* Whether the chosen routes differ, or a reason against a better one. */
+bool info_choices_differ(const struct info_choice *a, const struct info_choice *b);
 
 void info_print_text(const struct info_report *report);
 void info_print_json(const struct info_report *report);

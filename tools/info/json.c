@@ -1,7 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The report for programs. Keys are stable: new ones may come, none goes or changes its meaning. */
+/* The report as JSON. Keys are stable: new ones may be added, none is removed or changes its
+ * meaning. */
 #include "info.h"
 #include "jsonfields.h"
 
@@ -18,55 +19,56 @@ static void add_distance(JsonBuilder *builder, const char *to, const char *kind,
     json_builder_end_object(builder);
 }
 
-/* Empty for what is on no bus. */
+/* Empty for devices that are on no bus. */
 static void add_distances(JsonBuilder *builder, const struct gpud_device_info *device,
-                          const struct info_place *place)
+                          const struct info_location *location)
 {
     json_builder_set_member_name(builder, "distances");
     json_builder_begin_array(builder);
     if (device->available && info_is_on_bus(device))
-        add_distance(builder, "host", "host", NULL, place->host);
-    for (size_t i = 0; i < place->cards; i++) {
-        const struct gpud_card_info *card = &place->card[i];
+        add_distance(builder, "host", "host", NULL, location->host);
+    for (size_t i = 0; i < location->cards; i++) {
+        const struct gpud_card_info *card = &location->card[i];
         add_distance(builder, card->name, card->kind, card->pci, card->distance);
     }
     json_builder_end_array(builder);
 }
 
 static void add_device(JsonBuilder *builder, const struct gpud_device_info *device,
-                       const struct info_place *place)
+                       const struct info_location *location)
 {
     json_builder_begin_object(builder);
     add_string(builder, "name", device->name);
     add_string(builder, "description", device->description);
     add_string(builder, "pci", device->pci[0] ? device->pci : NULL);
-    add_int(builder, "numa_node", place->numa_node);
-    add_string(builder, "cpus", place->cpus[0] ? place->cpus : NULL);
-    add_distances(builder, device, place);
+    add_int(builder, "numa_node", location->numa_node);
+    add_string(builder, "cpus", location->cpus[0] ? location->cpus : NULL);
+    add_distances(builder, device, location);
     add_bool(builder, "available", device->available);
     add_bool(builder, "direct_writes", device->direct_writes);
     add_string(builder, "reason", device->reason[0] ? device->reason : NULL);
     json_builder_end_object(builder);
 }
 
-static void add_ways(JsonBuilder *builder, const char *key, const struct info_ways *ways)
+static void add_choice(JsonBuilder *builder, const char *key, const struct info_choice *choice)
 {
     json_builder_set_member_name(builder, key);
     json_builder_begin_object(builder);
-    add_string(builder, "route", ways->taken < ways->count ? ways->route[ways->taken].name : NULL);
+    add_string(builder, "route",
+               choice->chosen < choice->count ? choice->route[choice->chosen].name : NULL);
     json_builder_set_member_name(builder, "against_better");
     json_builder_begin_array(builder);
-    for (size_t i = 0; i < ways->taken; i++) {
+    for (size_t i = 0; i < choice->chosen; i++) {
         json_builder_begin_object(builder);
-        add_string(builder, "route", ways->route[i].name);
-        add_string(builder, "reason", ways->route[i].reason);
+        add_string(builder, "route", choice->route[i].name);
+        add_string(builder, "reason", choice->route[i].reason);
         json_builder_end_object(builder);
     }
     json_builder_end_array(builder);
     json_builder_end_object(builder);
 }
 
-/* link: NULL where there is none. */
+/* link: NULL: there is none */
 static void add_path(JsonBuilder *builder, const struct info_link *link)
 {
     char *path = link ? info_link_path(link) : NULL;
@@ -82,8 +84,8 @@ static void add_pair(JsonBuilder *builder, const struct info_report *report,
     add_string(builder, "to", pair->to->name);
     add_path(builder, info_find_link(report, pair->from, pair->to));
     add_string(builder, "distance", info_distance_name(pair->distance));
-    add_ways(builder, "two_processes", &pair->between);
-    add_ways(builder, "one_process", &pair->within);
+    add_choice(builder, "two_processes", &pair->between);
+    add_choice(builder, "one_process", &pair->within);
     json_builder_end_object(builder);
 }
 
@@ -158,7 +160,7 @@ static void add_report(JsonBuilder *builder, const struct info_report *report)
     json_builder_set_member_name(builder, "devices");
     json_builder_begin_array(builder);
     for (size_t i = 0; i < report->devices; i++)
-        add_device(builder, &report->device[i], &report->place[i]);
+        add_device(builder, &report->device[i], &report->location[i]);
     json_builder_end_array(builder);
     json_builder_set_member_name(builder, "routes");
     json_builder_begin_array(builder);

@@ -15,7 +15,7 @@ static inline void add_string(JsonBuilder *builder, const char *key, const char 
         json_builder_add_null_value(builder);
         return;
     }
-    char *valid = g_utf8_make_valid(value, -1); /* drivers write into some of them */
+    char *valid = g_utf8_make_valid(value, -1); /* some come from drivers */
     json_builder_add_string_value(builder, valid);
     g_free(valid);
 }

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The software DirectGMA layer. It is installed beside libgpudirect; in a build tree it has a
- * folder of its own. */
+/* The software DirectGMA layer. It is installed beside libgpudirect; in a build it has its own
+ * folder. */
 #include "info.h"
 
 #include <dlfcn.h>

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The ways from GPU to GPU, in the form in which `nvidia-smi topo -m` has them. */
+/* What connects GPUs, as a matrix like that of `nvidia-smi topo -m`. */
 #include "info.h"
 
 #include <math.h>
@@ -55,7 +55,7 @@ char *info_link_path(const struct info_link *link)
     return g_strdup_printf("%s %s", info_is_nvlink(link) ? "nvlink" : "pcie", link->link.name);
 }
 
-static bool takes_part(const struct info_report *report, const struct gpud_device_info *device)
+static bool has_links(const struct info_report *report, const struct gpud_device_info *device)
 {
     for (guint i = 0; i < report->links->len; i++)
         if (g_array_index(report->links, struct info_link, i).from == device)
@@ -69,7 +69,7 @@ static void print_row(const struct info_report *report, const struct gpud_device
     printf("  %-*s", width, from ? from->name : "");
     for (size_t i = 0; i < report->devices; i++) {
         const struct gpud_device_info *to = &report->device[i];
-        if (!takes_part(report, to))
+        if (!has_links(report, to))
             continue;
         const struct info_link *link = from ? info_find_link(report, from, to) : NULL;
         printf("%-*s", width, !from ? to->name : link ? link->link.name : "X");
@@ -137,7 +137,7 @@ static void print_matrix(const struct info_report *report, int names)
     int width = MAX(names, 4) + 2;
     print_row(report, NULL, width);
     for (size_t i = 0; i < report->devices; i++)
-        if (takes_part(report, &report->device[i]))
+        if (has_links(report, &report->device[i]))
             print_row(report, &report->device[i], width);
     print_legend(report);
     puts("");
@@ -149,20 +149,20 @@ static void print_matrix(const struct info_report *report, int names)
     puts("");
 }
 
-/* From a GPU to the host and to cards. */
-static void print_place(const struct gpud_device_info *device, const struct info_place *place,
-                        int names)
+/* How far the host and cards are from a GPU. */
+static void print_location(const struct gpud_device_info *device,
+                           const struct info_location *location, int names)
 {
-    printf("  %-*s → host: distance %s", names, device->name, info_distance_name(place->host));
-    if (place->numa_node >= 0)
-        printf("; it is next to NUMA node %d", place->numa_node);
-    if (place->cpus[0])
-        printf("%s CPUs %s", place->numa_node < 0 ? "; it is next to" : ",", place->cpus);
-    else if (place->numa_node < 0)
+    printf("  %-*s → host: distance %s", names, device->name, info_distance_name(location->host));
+    if (location->numa_node >= 0)
+        printf("; it is next to NUMA node %d", location->numa_node);
+    if (location->cpus[0])
+        printf("%s CPUs %s", location->numa_node < 0 ? "; it is next to" : ",", location->cpus);
+    else if (location->numa_node < 0)
         printf("; it does not say where it is");
     putchar('\n');
-    for (size_t i = 0; i < place->cards; i++) {
-        const struct gpud_card_info *card = &place->card[i];
+    for (size_t i = 0; i < location->cards; i++) {
+        const struct gpud_card_info *card = &location->card[i];
         printf("  %*s → %s (%s, at %s): distance %s\n", names, "", card->name, card->kind,
                card->pci, info_distance_name(card->distance));
     }
@@ -181,7 +181,7 @@ void info_print_links(const struct info_report *report, int names)
         puts("  one GPU: there is no other to link it with");
     for (size_t i = 0; i < report->devices; i++)
         if (report->device[i].available && info_is_on_bus(&report->device[i]))
-            print_place(&report->device[i], &report->place[i], names);
+            print_location(&report->device[i], &report->location[i], names);
     if (report->measure_reason[0]) {
         printf("\nNot measured: ");
         info_print_wrapped(report->measure_reason, 14);

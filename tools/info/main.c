@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* gpudirect-info: what this machine has, and which way frames would take. */
+/* gpudirect-info: the devices of this machine, and which route frames would take between them. */
 #include "channels.h"
 #include "info.h"
 
@@ -52,7 +52,7 @@ int main(int argc, char **argv)
         {"version", 0, 0, G_OPTION_ARG_NONE, &version, "Print the version and exit", NULL},
         {NULL},
     };
-    setlocale(LC_CTYPE, ""); /* numbers keep their points */
+    setlocale(LC_CTYPE, ""); /* not LC_NUMERIC: decimal points stay points */
     GOptionContext *options = g_option_context_new("— devices and routes");
     g_option_context_set_summary(options, summary);
     g_option_context_set_description(options, description);

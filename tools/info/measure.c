@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* How fast the links are: copies by the driver alone, back to back. */
+/* Measures links between CUDA devices: copies back to back, by the driver alone. */
 #include "info.h"
 
 #include "bench/rawcuda.h"
@@ -22,7 +22,7 @@ struct copier {
     raw_address source, target;
     raw_stream stream;
     char *reason;
-    size_t room;
+    size_t reason_size;
 };
 
 static int64_t now(void)
@@ -32,29 +32,29 @@ static int64_t now(void)
     return t.tv_sec * GPUD_SEC + t.tv_nsec;
 }
 
-static bool good(struct copier *copier, const char *what, int result)
+static bool succeeded(struct copier *copier, const char *what, int result)
 {
     if (result != 0)
-        raw_cuda_say(copier->reason, copier->room, what, result);
+        raw_cuda_say(copier->reason, copier->reason_size, what, result);
     return result == 0;
 }
 
-/* The target's context lies below the source's, which does the work. */
+/* The source's context is made current last: its stream copies. */
 static bool set_up(struct copier *copier, unsigned from, unsigned to)
 {
     const struct raw_cuda *cu = copier->cu;
-    if (!raw_cuda_enter(cu, to, &copier->to, copier->reason, copier->room))
+    if (!raw_cuda_enter(cu, to, &copier->to, copier->reason, copier->reason_size))
         return false;
     copier->entered++;
-    if (!good(copier, "cuMemAlloc", cu->alloc(&copier->target, SIZE)) ||
-        !raw_cuda_enter(cu, from, &copier->from, copier->reason, copier->room))
+    if (!succeeded(copier, "cuMemAlloc", cu->alloc(&copier->target, SIZE)) ||
+        !raw_cuda_enter(cu, from, &copier->from, copier->reason, copier->reason_size))
         return false;
     copier->entered++;
-    /* Where there is no access the driver goes through the host: that is measured then. */
+    /* Without peer access the driver copies through the host, and that is measured. */
     (void)cu->enable_peer(copier->to, 0);
-    return good(copier, "cuMemAlloc", cu->alloc(&copier->source, SIZE)) &&
-           good(copier, "cuStreamCreate",
-                cu->stream_create(&copier->stream, RAW_STREAM_NON_BLOCKING));
+    return succeeded(copier, "cuMemAlloc", cu->alloc(&copier->source, SIZE)) &&
+           succeeded(copier, "cuStreamCreate",
+                     cu->stream_create(&copier->stream, RAW_STREAM_NON_BLOCKING));
 }
 
 static void tear_down(struct copier *copier)
@@ -79,14 +79,14 @@ static bool copy(struct copier *copier, unsigned copies)
     int result = 0;
     for (unsigned i = 0; i < copies && result == 0; i++)
         result = copier->cu->copy(copier->target, copier->source, SIZE, copier->stream);
-    if (!good(copier, "cuMemcpyAsync", result))
+    if (!succeeded(copier, "cuMemcpyAsync", result))
         return false;
     if (raw_cuda_finish(copier->cu, copier->stream, now() + DEADLINE, &result))
         return true;
-    return good(copier, "a copy from GPU to GPU", result);
+    return succeeded(copier, "a copy from GPU to GPU", result);
 }
 
-/* For about that long, once the mappings are made and the clocks are up. */
+/* Bytes per second over about `budget`, after copies that make mappings and raise clocks. */
 static double rate(struct copier *copier, int64_t budget)
 {
     if (!copy(copier, 2))
@@ -118,7 +118,7 @@ static void measure(const struct raw_cuda *cu, struct info_link *link, int64_t b
                     struct info_report *report)
 {
     struct copier copier = {
-        .cu = cu, .reason = report->measure_reason, .room = sizeof(report->measure_reason)};
+        .cu = cu, .reason = report->measure_reason, .reason_size = sizeof(report->measure_reason)};
     if (set_up(&copier, (unsigned)raw_cuda_ordinal(link->from->name),
                (unsigned)raw_cuda_ordinal(link->to->name)))
         link->measured = rate(&copier, budget);

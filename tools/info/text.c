@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The report for people: aligned columns, long sentences wrapped under their column. */
+/* The report as text: aligned columns, long sentences wrapped within their column. */
 #include "info.h"
 
 #include <stdio.h>
@@ -57,10 +57,10 @@ static void print_devices(const struct info_report *report, int names)
         GString *line = g_string_new(device->description);
         if (device->pci[0])
             g_string_append_printf(line, ", at %s", device->pci);
-        if (report->place[i].numa_node >= 0)
-            g_string_append_printf(line, ", NUMA node %d", report->place[i].numa_node);
-        if (report->place[i].cpus[0])
-            g_string_append_printf(line, ", CPUs %s", report->place[i].cpus);
+        if (report->location[i].numa_node >= 0)
+            g_string_append_printf(line, ", NUMA node %d", report->location[i].numa_node);
+        if (report->location[i].cpus[0])
+            g_string_append_printf(line, ", CPUs %s", report->location[i].cpus);
         info_print_wrapped(line->str, at);
         if (device->direct_writes)
             g_string_assign(line, "others can write its memory directly");
@@ -74,22 +74,22 @@ static void print_devices(const struct info_report *report, int names)
 
 /* --- routes ----------------------------------------------------------------------------------- */
 
-static const char *taken(const struct info_ways *ways)
+static const char *chosen(const struct info_choice *choice)
 {
-    return ways->taken < ways->count ? ways->route[ways->taken].name : "none";
+    return choice->chosen < choice->count ? choice->route[choice->chosen].name : "none";
 }
 
-static void print_reasons(const struct info_ways *ways, int at)
+static void print_reasons(const struct info_choice *choice, int at)
 {
-    for (size_t i = 0; i < ways->taken; i++) {
-        char *text = g_strdup_printf("not %s: %s", ways->route[i].name, ways->route[i].reason);
+    for (size_t i = 0; i < choice->chosen; i++) {
+        char *text = g_strdup_printf("not %s: %s", choice->route[i].name, choice->route[i].reason);
         printf("%*s", at, "");
         info_print_wrapped(text, at);
         g_free(text);
     }
 }
 
-/* How far it is, and past which links. */
+/* How far apart the two are, and over which link. */
 static void print_distance(const struct info_report *report, const struct info_pair *pair)
 {
     const struct info_link *link = info_find_link(report, pair->from, pair->to);
@@ -107,7 +107,7 @@ static void print_routes(const struct info_report *report, int names)
     for (guint i = 0; i < report->pairs->len; i++) {
         const struct info_pair *pair = &g_array_index(report->pairs, struct info_pair, i);
         printf("  %-*s → %-*s  %s", names, pair->from->name, names, pair->to->name,
-               taken(&pair->between));
+               chosen(&pair->between));
         print_distance(report, pair);
         putchar('\n');
         print_reasons(&pair->between, at);
@@ -116,11 +116,11 @@ static void print_routes(const struct info_report *report, int names)
     bool differ = false;
     for (guint i = 0; i < report->pairs->len; i++) {
         const struct info_pair *pair = &g_array_index(report->pairs, struct info_pair, i);
-        if (!info_ways_differ(&pair->between, &pair->within))
+        if (!info_choices_differ(&pair->between, &pair->within))
             continue;
         differ = true;
         printf("  %-*s → %-*s  %s\n", names, pair->from->name, names, pair->to->name,
-               taken(&pair->within));
+               chosen(&pair->within));
         print_reasons(&pair->within, at);
     }
     puts(differ ? "  all others are the same" : "  the same");
@@ -147,7 +147,7 @@ static void print_capture(const struct info_capture *capture)
     char *who = g_strdup_printf("%s, driver %s", capture->card, capture->driver);
     info_print_wrapped(who, at);
     g_free(who);
-    /* One line a format: a card may offer each of a dozen in a dozen sizes. */
+    /* One line per format: a card may offer a dozen formats in a dozen sizes each. */
     for (size_t i = 0; i < capture->modes; i++) {
         const struct gpud_capture_mode *mode = &capture->mode[i];
         bool first = i == 0 || strcmp(mode->format, capture->mode[i - 1].format) != 0;
