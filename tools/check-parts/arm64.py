@@ -27,7 +27,8 @@ cpu = 'aarch64'
 endian = 'little'
 """
 
-# qemu-user keeps a table of the address space. Without `cuda`, whose every fault in every call takes hours there.
+# qemu-user keeps a table of the whole address space, hence the small arena. Without `cuda`: it injects every fault into
+# every call, which takes hours there.
 SCRIPT = f"""cat >/root/cross.ini <<'END'
 {CROSS}END
 touch $OUT/testlog.json

@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 gpudirect authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
 
-"""The builds that this machine makes, and the suites that run in each."""
+"""Builds on this machine, and the suites that run in each."""
 
 import dataclasses
 import json
@@ -12,7 +12,7 @@ import jobs
 
 OPTIONS = ["-Dwerror=true", "-Dtests=enabled"]
 
-# Leaks of Debian's libraries and races inside an OpenCL runtime that was not built for the sanitizer are not ours.
+# Suppressed: leaks of Debian's libraries, and races in an OpenCL runtime that is not built for the sanitizer.
 SANITIZER_ENV = {
     "ASAN_OPTIONS": "detect_leaks=1:abort_on_error=0:strict_string_checks=1",
     "LSAN_OPTIONS": f"suppressions={jobs.TOP}/tests/sanitizers/lsan.supp:print_suppressions=0",
@@ -25,9 +25,9 @@ SANITIZER_ENV = {
 class Build:
     folder: str
     options: list
-    suites: list = None  # all but those that args leave out
+    suites: list = None  # None: all that the arguments do not leave out
     env: dict = dataclasses.field(default_factory=dict)
-    slower: int = 1  # how many times as long as the ordinary build its tests may take
+    slower: int = 1  # factor for the time limits of its tests
 
     def __call__(self, name, args):
         if not build(self.folder, self.options, self.env):
@@ -36,8 +36,8 @@ class Build:
 
 
 def build(folder, options, env=None):
-    """A folder that is there may have been made by the demo or by hand: with other options, and before the setup
-    installed what Meson looks for."""
+    """Configures again where the folder exists: the demo or the user may have made it with other options, or before
+    the setup installed what Meson looks for."""
     configured = (jobs.TOP / folder / "meson-private" / "coredata.dat").exists()
     again = ["--reconfigure"] if configured else []
     env = os.environ | (env or {})
@@ -46,7 +46,7 @@ def build(folder, options, env=None):
 
 
 def results(folder):
-    """name, suites, result, seconds, output of each test of the last run."""
+    """The entries of the last run in Meson's testlog.json, one a test."""
     log = pathlib.Path(folder) / "testlog.json"
     if not log.exists():
         return []

@@ -15,7 +15,7 @@ from compilers import CLANG, LTO
 from debian import debian12, debian13
 from sanitizers import ASAN, TSAN
 
-# In the order in which they run. What --quick runs, what everybody runs, what --long adds; tools/check names them too.
+# In the order in which they run: with --quick, by default, with --long. tools/check has the same names.
 QUICK = {"build": Build("build", ["-Db_sanitize=none"])}
 ORDINARY = QUICK | {"asan": ASAN, "tsan": TSAN}
 PARTS = ORDINARY | {"clang": CLANG, "lto": LTO, "debian13": debian13, "debian12": debian12, "arm64": arm64}
@@ -72,7 +72,7 @@ def main():
         start = time.monotonic()
         runs.append((name, PARTS[name](name, args), time.monotonic() - start))
         if name == "build" and len(runs[0][1]) == 1:
-            break  # what the ordinary build does not do, no other does
+            break  # the ordinary build failed, so the others would, too
     return summary(runs)
 
 

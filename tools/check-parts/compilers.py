@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 gpudirect authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
 
-"""Another compiler, and one that sees across files, for their warnings and for what they make of the code."""
+"""Builds by another compiler and with link-time optimisation: for their warnings, and to run the code they make."""
 
 from builds import Build
 

@@ -1,15 +1,15 @@
 # SPDX-FileCopyrightText: 2026 gpudirect authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
 
-"""What the README promises of a fresh Debian and a bare clone: that the demo and the tests are the first commands, and
-need nothing before them."""
+"""Checks what the README promises: in a fresh Debian and a bare clone, the demo and the tests need no command before
+them."""
 
 import json
 
 import jobs
 import roots
 
-# Each is tried, also after the other failed.
+# Both are tried, whether or not the first fails.
 SCRIPT = """touch $OUT/demo $OUT/check $OUT/testlog.json
 ./tools/demo && echo done >$OUT/demo
 ./tools/check --quick && echo done >$OUT/check

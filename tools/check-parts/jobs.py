@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: 2026 gpudirect authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
 
-"""Commands that are ended with all that they started: at their time limit, and when check itself is ended."""
+"""Runs commands, and ends them with all their children: at a time limit, and when check itself is ended."""
 
 import os
 import pathlib
@@ -12,11 +12,11 @@ import tempfile
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 HOUR = 3600
-TO_CLEAN_UP = 60
+CLEAN_UP_TIME = 60
 
 
 def end_with_signals():
-    """Whoever ends check, by whichever signal, has its commands ended and its folders removed."""
+    """Makes SIGTERM and SIGHUP end check like Ctrl-C: its commands are ended, its folders removed."""
     def interrupt(number, frame):
         raise KeyboardInterrupt
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -24,11 +24,11 @@ def end_with_signals():
 
 
 def end(process):
-    """Asks first: Meson ends the tests that run, mmdebstrap removes its folder."""
+    """With SIGTERM first, so that Meson ends running tests and mmdebstrap removes its folder."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid, number)
-            process.wait(TO_CLEAN_UP)
+            process.wait(CLEAN_UP_TIME)
             break
         except ProcessLookupError:
             break
@@ -37,7 +37,7 @@ def end(process):
 
 
 def run(command, limit=4 * HOUR, say=None, **kwargs):
-    """The exit status, 124 where the time was over."""
+    """Returns the exit status; 124: ended at the time limit."""
     print("+", say or " ".join(map(str, command)), flush=True)
     process = subprocess.Popen(command, cwd=kwargs.pop("cwd", TOP), start_new_session=True, **kwargs)
     try:
@@ -52,7 +52,7 @@ def run(command, limit=4 * HOUR, say=None, **kwargs):
 
 
 def succeeds(command, **kwargs):
-    """Without what it prints, unless it fails."""
+    """Shows what the command prints only if it fails."""
     with tempfile.TemporaryFile("w+") as output:
         if run(command, stdout=output, stderr=subprocess.STDOUT, **kwargs) == 0:
             return True
@@ -62,5 +62,5 @@ def succeeds(command, **kwargs):
 
 
 def result(part, name, outcome, text=""):
-    """As Meson writes one into its testlog.json."""
+    """In the form of Meson's testlog.json."""
     return {"name": f"gpudirect:{part} / {name}", "result": outcome, "stdout": text}

@@ -1,8 +1,8 @@
 # SPDX-FileCopyrightText: 2026 gpudirect authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
 
-"""A Debian that holds nothing but what is installed into it, for as long as one command runs in it: made by mmdebstrap,
-in namespaces of its own, so that all of it is gone afterwards, however the command ends."""
+"""Runs a command in a fresh Debian that holds only given packages. mmdebstrap makes it, in namespaces of its own, so
+that nothing of it remains, however the command ends."""
 
 import contextlib
 import os
@@ -16,15 +16,15 @@ import tempfile
 
 import jobs
 
-# What apt on this machine needs to get at packages, the one inside needs, too. Not programs and files of this machine.
-HANDED_ON = re.compile(r"Acquire::(https?::(Proxy|Timeout|Pipeline-Depth|No-Cache)|"
+# Settings that apt needs to reach packages, passed on to the apt inside: none that name this machine's files.
+PASSED_ON = re.compile(r"Acquire::(https?::(Proxy|Timeout|Pipeline-Depth|No-Cache)|"
                        r"Check-(Valid-Until|Date)|Retries|ForceIPv[46])\b(?!-)")
 PROXIES = ["http_proxy", "https_proxy", "no_proxy"]
 SHORT = 120
 
 
 class Unavailable(Exception):
-    """What such a root needs cannot be had here; says why."""
+    """Such a Debian cannot be made here; the text says why."""
 
 
 def output_of(*command):
@@ -32,7 +32,7 @@ def output_of(*command):
 
 
 def mirrors():
-    """This machine's mirrors of Debian, and of its security updates; the latter may be None."""
+    """This machine's mirrors of Debian and of its security updates; the second may be None."""
     found = {}
     targets = output_of("apt-get", "indextargets", "--format", "$(ORIGIN) $(LABEL) $(REPO_URI)", "Created-By: Packages")
     for line in targets.splitlines():
@@ -47,7 +47,7 @@ def mirrors():
 
 def apt_settings():
     lines = output_of("apt-config", "dump", "--format", '%F "%v";%n', "Acquire").splitlines()
-    return "".join(line + "\n" for line in lines if HANDED_ON.match(line) and not line.endswith(' "";'))
+    return "".join(line + "\n" for line in lines if PASSED_ON.match(line) and not line.endswith(' "";'))
 
 
 def check_programs():
@@ -57,7 +57,7 @@ def check_programs():
 
 
 def check_machine(mirror, suite):
-    # As root without a user's namespace, which mmdebstrap does not say of its helper.
+    # As root mmdebstrap makes no user namespace; whether its helper does then is not documented.
     probe = ["unshare", "--mount", "--pid", "--fork", "true"] if os.geteuid() == 0 else \
         ["mmdebstrap", "--unshare-helper", "true"]
     done = subprocess.run(probe, capture_output=True, text=True, timeout=SHORT)
@@ -76,7 +76,8 @@ def check_machine(mirror, suite):
 
 @contextlib.contextmanager
 def temporary_folder():
-    """Open to the namespace's users, who are nobody out here. Theirs is what a killed mmdebstrap leaves in it."""
+    """Accessible to the user namespace's users, who have no rights here. They own what a killed mmdebstrap leaves, so
+    its helper removes that."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="gpudirect-check-"))
     folder.chmod(0o755)
     (folder / "root").mkdir(mode=0o1777)
@@ -95,7 +96,7 @@ def temporary_folder():
 
 
 def clone(to):
-    """The source as somebody gets it: what is committed."""
+    """The source as users get it: what is committed."""
     git = ["git", "-c", f"safe.directory={jobs.TOP}", "-c", f"safe.directory={jobs.TOP}/.git"]
     if subprocess.run([*git, "clone", "--quiet", "--no-hardlinks", jobs.TOP, to],
                       capture_output=True, timeout=SHORT).returncode != 0:
@@ -105,8 +106,8 @@ def clone(to):
 
 
 def run(suite, script, packages=(), architectures=(), files=(), limit=2 * jobs.HOUR):
-    """The shell script, as root in a clone of the source, in a Debian that has these packages. What it writes to
-    $OUT/<name> for each of the files comes back as a text; a step that fails ends it. The exit status, the texts."""
+    """Runs a shell script as root in a clone of the source, in a Debian with these packages, until a step fails.
+    Returns the exit status, and the contents of $OUT/<name> for each of the files."""
     check_programs()
     mirror, security = mirrors()
     check_machine(mirror, suite)

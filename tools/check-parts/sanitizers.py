@@ -1,13 +1,13 @@
 # SPDX-FileCopyrightText: 2026 gpudirect authors
 # SPDX-License-Identifier: LGPL-2.1-or-later
 
-"""The sanitizers run what exercises our own code and its races; style, the guest and the tools' text say nothing new
-under them."""
+"""Builds with sanitizers. They run the suites that exercise our own code and its races: style, the guest and the tools
+would find nothing new under them."""
 
 from builds import Build
 
 ASAN = Build("build-asan", ["-Db_sanitize=address,undefined", "-Db_lundef=false"],
              ["unit", "conformance", "process", "fuzz", "fakes", "capture", "dgma-layer"], slower=5)
-# Without OpenCL: its runtime was not built for this sanitizer, which then sees locks that nobody took.
+# Without OpenCL: its runtime is not built for this sanitizer, which then misses its locks and reports false races.
 TSAN = Build("build-tsan", ["-Db_sanitize=thread", "-Db_lundef=false"],
              ["unit", "host", "cuda", "fakes", "capture", "process"], slower=5)
