@@ -14,13 +14,13 @@
  *     returned++ seen; the entry is free  ◀─────────────  given_back[returned++] = entry
  *
  * How one side's half comes before the other's eyes, and how the other is woken, is the carrier's
- * business. On one host both map the same pages (a sealed memfd of the receiver's), where two
- * things are possible that a carrier between hosts has not:
- *   - The sender takes back the oldest frame that the receiver has not taken yet (drop-oldest):
- * then `claimed` is moved by both, by compare-and-swap (gpud_page_carrier.can_take_back).
- *   - A watchdog releases a queue that waits for a word of a peer that died: it writes that word,
- * in the peer's half, as this side sees it (release_waits() in stream/shared/watchdog.c). Nothing
- * else writes what is not its own.
+ * business. On one host both map the same pages (a sealed memfd of the receiver's). There two words
+ * are written by the side that does not own them, which a carrier between hosts cannot do:
+ *
+ *     claimed         by a sender that drops the oldest: it takes back, by compare-and-swap,
+ *                     what the receiver has not taken (gpud_page_carrier.can_take_back)
+ *     ready, release  by a watchdog, which releases a queue that waits for the word of a peer
+ *                     that died (release_waits() in stream/shared/watchdog.c)
  *
  * `messages` counts what the sender has sent over the control connection, so that an event keeps
  * its place among the frames although it travels elsewhere.
@@ -148,7 +148,7 @@ struct gpud_page_carrier {
     const char *name;
 
     /* `claimed` can be moved by both sides: a sender takes back what was not claimed. Where it
-     * cannot, the newest frame that waits replaces the one before it at the sender. */
+     * cannot, there is never anything to take back, and drop-oldest drops the newest. */
     bool can_take_back;
 
     /* The other side's `asleep` can be believed: a store that is followed by a fence is seen by
