@@ -32,6 +32,9 @@ enum gpud_status gpud_memfd_map(int fd, uint64_t size, bool writable, void **dat
  * what the two above mapped, all of it, that happens only to a process at its limit of mappings. */
 bool gpud_memory_unmap_pages(void *data, uint64_t size);
 
+/* Makes a non-blocking eventfd readable; to -1 is nothing. */
+void gpud_event_raise(int fd);
+
 /* Closes *fd and makes it -1; -1 is nothing. */
 void gpud_fd_close(int *fd);
 

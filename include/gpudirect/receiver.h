@@ -108,6 +108,14 @@ GPUD_API enum gpud_status gpud_receiver_acquire(struct gpud_receiver *receiver, 
                                                 struct gpud_frame **frame,
                                                 struct gpud_error *error);
 
+/* A descriptor for epoll, GMainLoop or io_uring, for who acquires with a timeout of 0: readable
+ * when that may have something to do, of which it can turn out that it is nothing yet. Look again
+ * and again until GPUD_TIMEOUT, which is when the descriptor is armed. It is the receiver's: poll
+ * it, do not read or close it. It is the same one until the receiver is destroyed, whatever becomes
+ * of the connection, and costs nothing before it is asked for. */
+GPUD_API enum gpud_status gpud_receiver_get_fd(struct gpud_receiver *receiver, int *fd,
+                                               struct gpud_error *error);
+
 /* Whether a frame of the same format waits to be acquired: what was acquired last is then not the
  * newest. */
 GPUD_API bool gpud_receiver_has_frame(struct gpud_receiver *receiver);

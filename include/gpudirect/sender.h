@@ -141,6 +141,13 @@ GPUD_API enum gpud_status gpud_sender_send_event(struct gpud_sender *sender, uin
 GPUD_API enum gpud_status gpud_sender_send_eos(struct gpud_sender *sender,
                                                struct gpud_error *error);
 
+/* A descriptor for epoll, GMainLoop or io_uring, for who acquires and submits with a timeout of 0:
+ * after such a call gave GPUD_TIMEOUT it becomes readable when that may have changed, of which it
+ * can turn out that it has not. It is the sender's: poll it, do not read or close it. It is the
+ * same one until the sender is destroyed, and costs nothing before it is asked for. Any thread. */
+GPUD_API enum gpud_status gpud_sender_get_fd(struct gpud_sender *sender, int *fd,
+                                             struct gpud_error *error);
+
 GPUD_API void gpud_sender_get_info(struct gpud_sender *sender, struct gpud_sender_info *info);
 
 /* How far a receiver has come. */

@@ -14,6 +14,7 @@
  */
 #include "stream/receiver/frames.h"
 
+#include "base/fd.h"
 #include "base/stop.h"
 
 #include <string.h>
@@ -49,6 +50,7 @@ static void upload_slot_done(void *arg, enum gpud_status status)
     session->upload_free[session->upload_free_count++] = (uint8_t)(rx - session->frames);
     pthread_mutex_unlock(&session->lock);
     gpud_sleeper_rouse(&session->view.end.sleeper); /* our own acquire may wait for the slot */
+    gpud_event_raise(atomic_load(&session->wake));
     gpud_session_unref(&session);
 }
 

@@ -81,6 +81,7 @@ void gpud_receiver_disconnect(struct gpud_receiver *receiver, int64_t retry_in, 
     drop_session(receiver);
     if (receiver->pending)
         gpud_message_close(&receiver->message);
+    gpud_receiver_poll_unwatch(receiver);
     gpud_channel_unref(&receiver->channel);
     pthread_mutex_lock(&receiver->lock);
     if (receiver->info.connected)

@@ -44,6 +44,7 @@ enum gpud_status gpud_receiver_create(struct gpud_context *context,
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a receiver");
     pthread_mutex_init(&made->lock, NULL);
     made->context = context;
+    gpud_receiver_poll_init(made);
     made->slots = params->slots ? params->slots : 4;
     made->busy_poll = params->busy_poll ? params->busy_poll : BUSY_POLL;
     made->slow_receiver = params->slow_receiver;
@@ -85,6 +86,7 @@ void gpud_receiver_destroy(struct gpud_receiver **receiver)
     struct gpud_receiver *gone = *receiver;
     *receiver = NULL;
     gpud_receiver_disconnect(gone, 0, "the receiver stopped");
+    gpud_receiver_poll_finish(gone);
     gpud_queue_unref(&gone->queue);
     gpud_device_close(&gone->host);
     gpud_device_close(&gone->device);
@@ -218,7 +220,7 @@ static enum gpud_status take_next(struct gpud_receiver *receiver, struct gpud_fr
                          (int)(GPUD_WATCHDOG_TIMEOUT / GPUD_SEC));
     int got = gpud_session_next_frame(session, limit, &rx, error);
     if (got < 0)
-        return GPUD_PEER;
+        return error->status; /* the peer's lie, or a failure of one's own device */
     if (got > 0) {
         if (rx->frame.info.sequence <= receiver->last_sequence) {
             struct gpud_frame *twice = &rx->frame;
@@ -314,6 +316,12 @@ static bool has_test_frame(void *arg)
            atomic_load_explicit(&receiver->interrupted, memory_order_relaxed);
 }
 
+bool gpud_receiver_has_something(struct gpud_receiver *receiver)
+{
+    return receiver->state == GPUD_RECEIVER_STREAMING ? has_something(receiver)
+                                                      : has_test_frame(receiver);
+}
+
 /* Waits for the connection, or for the next try to make one. */
 static void wait_for_sender(struct gpud_receiver *receiver, int64_t deadline)
 {
@@ -370,6 +378,7 @@ enum gpud_status gpud_receiver_acquire(struct gpud_receiver *receiver, int64_t t
         struct gpud_frame *got = NULL;
         if (atomic_load_explicit(&receiver->interrupted, memory_order_relaxed))
             return gpud_fail(error, GPUD_AGAIN, "interrupted");
+        gpud_receiver_poll_disarm(receiver);
 
         bool streaming = receiver->state == GPUD_RECEIVER_STREAMING;
         enum gpud_status status =
@@ -386,8 +395,10 @@ enum gpud_status gpud_receiver_acquire(struct gpud_receiver *receiver, int64_t t
                 gpud_receiver_disconnect(receiver, 0, why.reason);
             return gpud_fail_native(error, status, why.origin, why.native, "%s", why.reason);
         }
-        if (gpud_now() >= deadline)
+        if (gpud_now() >= deadline) {
+            gpud_receiver_poll_arm(receiver);
             return timed_out(receiver, error);
+        }
         if (streaming)
             wait_for_frames(receiver, deadline);
         else
@@ -438,6 +449,7 @@ void gpud_receiver_interrupt(struct gpud_receiver *receiver, bool interrupted)
     if (!interrupted)
         return;
     pthread_mutex_lock(&receiver->lock);
+    gpud_receiver_poll_wake(receiver);
     if (receiver->session)
         gpud_sleeper_rouse(&receiver->session->view.end.sleeper);
     pthread_mutex_unlock(&receiver->lock);

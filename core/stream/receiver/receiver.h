@@ -3,6 +3,7 @@
 
 /* The inside of a receiver. It has no thread: everything happens in the thread that acquires.
  *   receiver.c   the public object, the loop, waiting, statistics
+ *   poll.c       waiting in a loop of the application's
  *   handshake.c  from nothing to a session that has proved itself: a state machine over messages
  *   session.c    one epoch of a link; claim.c its frames */
 #ifndef GPUD_STREAM_RECEIVER_RECEIVER_H
@@ -10,6 +11,7 @@
 
 #include "base/pace.h"
 #include "route/route.h"
+#include "stream/receiver/poll.h"
 #include "stream/receiver/session.h"
 #include "wire/channel.h"
 #include <gpudirect/receiver.h>
@@ -71,12 +73,18 @@ struct gpud_receiver {
     struct gpud_spin spin;
     struct gpud_pace pace;
     int64_t busy_poll; /* ns awake for a frame, at most; negative: never */
+    struct gpud_receiver_poll poll;
 
     pthread_mutex_t lock; /* of what get_info reads */
     struct gpud_receiver_info info;
     uint32_t latency[GPUD_LATENCIES];
     uint64_t latency_count;
 };
+
+/* --- receiver.c ---------------------------------------------------------------------------- */
+
+/* Whether acquiring has something to do, or was interrupted. With a session. */
+bool gpud_receiver_has_something(struct gpud_receiver *receiver);
 
 /* --- handshake.c --------------------------------------------------------------------------- */
 

@@ -160,6 +160,7 @@ enum gpud_status gpud_session_create(const struct gpud_offer *offer,
     made->layout = offer->layout;
     made->entries = slots;
     made->page_fd = -1;
+    atomic_init(&made->wake, -1);
 
     if (route->ring == GPUD_RING_RECEIVER)
         status = make_ring(made, log, error);
@@ -184,6 +185,8 @@ static void destroy(void *arg)
     gpud_ring_finish(&gone->upload);
     gpud_ring_finish(&gone->ring);
     gpud_fd_close(&gone->page_fd);
+    int wake = atomic_load(&gone->wake);
+    gpud_fd_close(&wake);
     gpud_queue_unref(&gone->queue);
     gpud_device_close(&gone->host);
     gpud_device_close(&gone->device);

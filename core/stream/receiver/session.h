@@ -42,6 +42,7 @@ struct gpud_session {
     struct gpud_page *page;
     pthread_mutex_t lock; /* of view and upload_free; never held while work is put on a queue */
     struct gpud_page_rx view;
+    _Atomic int wake; /* eventfd of who polls, for what this side brings about; -1: nobody does */
     atomic_bool idle; /* the acquiring thread sleeps: nobody else will wake the sender */
 
     struct gpud_ring ring; /* imported, or our own that the sender writes */

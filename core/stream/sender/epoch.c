@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Epochs: a format, its rings, and everybody who is offered them. */
+#include "base/fd.h"
 #include "stream/sender/sender.h"
 
 #include <inttypes.h>
@@ -45,6 +46,8 @@ void gpud_sender_start_epoch(struct gpud_sender *sender)
 {
     struct gpud_link *links[GPUD_RECEIVERS_MAX];
     uint32_t count = 0;
+    gpud_sender_poll_disarm(sender); /* there are other pools to watch soon */
+    gpud_event_raise(sender->poll.event);
     /* Receivers may still read slots of the epoch before. */
     gpud_pool_unref(&sender->host_pool);
     gpud_pool_unref(&sender->device_pool);

@@ -408,7 +408,7 @@ static bool is_answer(enum gpud_message_type type)
 #define STRAY_KICKS_MAX 64
 static void handle_kick(struct gpud_link *link)
 {
-    if (++link->stray_kicks > STRAY_KICKS_MAX)
+    if (!gpud_sender_poll_kick(link) && ++link->stray_kicks > STRAY_KICKS_MAX)
         gpud_link_kill(link, GPUD_LOG_WARNING, "broke the protocol: KICKs that nobody asked for");
 }
 

@@ -227,9 +227,7 @@ enum gpud_status gpud_sender_listen(struct gpud_sender *sender, const struct gpu
 
 void gpud_sender_wake_listener(const struct gpud_sender *sender)
 {
-    uint64_t one = 1;
-    ssize_t written = sender->wake >= 0 ? write(sender->wake, &one, sizeof(one)) : 0;
-    (void)written; /* what it counts does not matter */
+    gpud_event_raise(sender->wake);
 }
 
 void gpud_sender_stop_listening(struct gpud_sender *sender)

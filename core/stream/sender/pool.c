@@ -46,6 +46,7 @@ enum gpud_status gpud_pool_create(struct gpud_device *device, struct gpud_queue 
     pthread_mutex_init(&made->lock, NULL);
     gpud_cond_init(&made->freed);
     made->references = 1;
+    made->wake = -1;
     made->epoch = epoch;
     made->layout = *layout;
     made->device = gpud_device_ref(device);
@@ -282,6 +283,21 @@ enum gpud_status gpud_slot_clear(struct gpud_slot *slot, struct gpud_error *erro
     return status;
 }
 
+bool gpud_pool_has_free(struct gpud_pool *pool)
+{
+    pthread_mutex_lock(&pool->lock);
+    bool any = pool->free_count > 0;
+    pthread_mutex_unlock(&pool->lock);
+    return any;
+}
+
+void gpud_pool_set_wake(struct gpud_pool *pool, int fd)
+{
+    pthread_mutex_lock(&pool->lock);
+    pool->wake = fd;
+    pthread_mutex_unlock(&pool->lock);
+}
+
 void gpud_pool_wait(struct gpud_pool *pool, int64_t deadline)
 {
     struct timespec until = gpud_timespec(deadline);
@@ -312,6 +328,7 @@ void gpud_slot_drop(struct gpud_slot *slot)
     put_free(pool, slot);
     bool last = --pool->references == 0;
     pthread_cond_signal(&pool->freed);
+    gpud_event_raise(pool->wake);
     pthread_mutex_unlock(&pool->lock);
     if (last)
         destroy(pool);

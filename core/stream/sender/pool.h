@@ -51,6 +51,7 @@ struct gpud_pool {
     struct gpud_slot *free[GPUD_RING_SLOTS_MAX];
     uint32_t free_first, free_count;
     uint64_t lent; /* slots so far */
+    int wake;      /* eventfd of who polls for a free one; -1: nobody */
 };
 
 /* A pool with `slots` slots, which are lent; it grows by as many at a time. queue: of the device,
@@ -100,6 +101,11 @@ struct gpud_slot *gpud_pool_take_old(struct gpud_pool *pool, uint64_t lent);
 
 /* Clears a slot that was taken so. */
 enum gpud_status gpud_slot_clear(struct gpud_slot *slot, struct gpud_error *error);
+
+bool gpud_pool_has_free(struct gpud_pool *pool);
+
+/* An eventfd to be raised whenever a slot comes back; -1: none. */
+void gpud_pool_set_wake(struct gpud_pool *pool, int fd);
 
 /* Waits until one may be free. */
 void gpud_pool_wait(struct gpud_pool *pool, int64_t deadline);

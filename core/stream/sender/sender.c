@@ -5,6 +5,7 @@
 #include "stream/sender/sender.h"
 
 #include "base/sized.h"
+#include "base/fd.h"
 #include "base/stop.h"
 
 #include <inttypes.h>
@@ -51,6 +52,7 @@ enum gpud_status gpud_sender_create(struct gpud_context *context,
     made->context = context;
     atomic_init(&made->references, 1);
     made->wake = made->retired.wake = -1;
+    made->poll = (struct gpud_sender_poll){-1, -1, -1, false};
     made->slots = params->slots ? params->slots : 4;
     made->slow_receiver = params->slow_receiver ? params->slow_receiver : GPUD_SLOW_BLOCK;
     made->require_direct = params->require_direct;
@@ -90,6 +92,7 @@ void gpud_sender_unref(struct gpud_sender *sender)
     if (atomic_fetch_sub(&sender->references, 1) != 1)
         return;
     gpud_delivery_free_records(sender);
+    gpud_sender_poll_close(&sender->poll);
     gpud_pool_unref(&sender->host_pool);
     gpud_pool_unref(&sender->device_pool);
     gpud_queue_unref(&sender->host_queue);
@@ -135,6 +138,7 @@ void gpud_sender_destroy(struct gpud_sender **sender)
 
     gpud_sender_lock(gone);
     gone->closing = true;
+    gpud_sender_poll_disarm(gone);
     for (uint32_t i = 0; i < gone->link_count; i++) {
         struct gpud_link *link = gone->links[i];
         struct gpud_message message = {.type = GPUD_MESSAGE_BYE};
@@ -186,6 +190,7 @@ void gpud_sender_changed(struct gpud_sender *sender)
 {
     atomic_fetch_add(&sender->changes, 1);
     gpud_futex_wake(&sender->changes);
+    gpud_event_raise(sender->poll.event);
 }
 
 void gpud_sender_wait_for_change(struct gpud_sender *sender, int64_t deadline)
@@ -260,6 +265,7 @@ enum gpud_status gpud_sender_take_slot(struct gpud_sender *sender, struct gpud_p
         if (atomic_load(&sender->interrupted))
             return gpud_sender_interrupted(error);
         int64_t now = gpud_now();
+        sender->lacks_slot = true;
         if (now >= deadline)
             return gpud_fail(error, GPUD_TIMEOUT,
                              "no slot is free: the application and the receivers hold all %u",
@@ -283,6 +289,8 @@ enum gpud_status gpud_sender_acquire(struct gpud_sender *sender, int64_t timeout
         return gpud_sender_bad_timeout(error);
     struct gpud_slot *slot = NULL;
     gpud_sender_lock(sender);
+    if (timeout_ns == 0)
+        gpud_sender_poll_disarm(sender);
     enum gpud_status status = GPUD_OK;
     struct gpud_pool *pool;
     if (!sender->configured)
@@ -291,6 +299,8 @@ enum gpud_status gpud_sender_acquire(struct gpud_sender *sender, int64_t timeout
         status = gpud_sender_get_pool(sender, GPUD_RING_SENDER_DEVICE, &pool, error);
     if (status == GPUD_OK)
         status = gpud_sender_take_slot(sender, pool, gpud_deadline(timeout_ns), &slot, error);
+    if (status == GPUD_TIMEOUT && timeout_ns == 0)
+        gpud_sender_poll_arm(sender);
     gpud_sender_unlock(sender);
     if (status == GPUD_OK)
         *frame = &slot->frame;

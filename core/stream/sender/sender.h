@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The inside of a sender. Eleven files:
+/* The inside of a sender. Twelve files:
  *   sender.c    the public object: lending, events, looking
  *   epoch.c     formats, and the rings that are made for them
  *   submit.c    a frame gets its credits, by each receiver's policy
@@ -13,6 +13,7 @@
  *   listener.c  the thread that accepts newcomers, feeds the state machines and notices deaths
  *   newcomer.c  who has connected and not said yet what for
  *   status.c    what is told to who asks
+ *   poll.c      waiting in a loop of the application's
  *
  * One lock, for everything but what says otherwise; links and transports are reference-counted
  * under it. A driver's thread that reports a completion never waits for it: the driver may need
@@ -64,6 +65,7 @@ struct gpud_link {
     struct gpud_transport *transport;      /* from OFFERED on */
     struct gpud_spin spin;
     uint64_t delivered, dropped;
+    uint32_t kicks_due;   /* that were asked for; see poll.c */
     uint32_t stray_kicks; /* that nobody asked for */
 };
 
@@ -86,6 +88,14 @@ struct gpud_rate_sample {
 struct gpud_rate {
     int64_t sampled; /* when the last was taken */
     struct gpud_rate_sample before, last;
+};
+
+/* For who waits in a loop of their own; see poll.c. */
+struct gpud_sender_poll {
+    int fd;    /* an epoll of the two below; -1: nobody asked */
+    int event; /* an eventfd: look again */
+    int timer;
+    bool is_armed;
 };
 
 struct gpud_sender {
@@ -135,6 +145,8 @@ struct gpud_sender {
     pthread_t thread;
     bool thread_runs;
     int wake; /* eventfd: the thread looks at the world anew */
+    struct gpud_sender_poll poll;
+    bool lacks_slot; /* the call that gave GPUD_TIMEOUT found none */
     atomic_bool stopping;
     bool closing; /* no slot is written any more */
 
@@ -238,6 +250,17 @@ enum gpud_status gpud_source_fetch(struct gpud_sender *sender, const struct gpud
  * call returns, so that they have to be done. */
 enum gpud_status gpud_source_finish(struct gpud_sender *sender,
                                     const struct gpud_delivery *delivery, struct gpud_error *error);
+
+/* --- poll.c -------------------------------------------------------------------------------- */
+
+/* A call found no slot or no credit; the next one begins. */
+void gpud_sender_poll_arm(struct gpud_sender *sender);
+void gpud_sender_poll_disarm(struct gpud_sender *sender);
+
+void gpud_sender_poll_close(struct gpud_sender_poll *poll);
+
+/* A receiver says that it gave something back. false: nobody had asked. */
+bool gpud_sender_poll_kick(struct gpud_link *link);
 
 /* --- link.c -------------------------------------------------------------------------------- */
 

@@ -236,6 +236,8 @@ enum gpud_status gpud_sender_submit(struct gpud_sender *sender, struct gpud_fram
     if (timeout_ns < 0)
         return gpud_sender_bad_timeout(error);
     gpud_sender_lock(sender);
+    if (timeout_ns == 0)
+        gpud_sender_poll_disarm(sender);
     enum gpud_status status = check_frame(sender, *frame, error);
     bool delivered = false;
     if (status == GPUD_OK) {
@@ -245,6 +247,8 @@ enum gpud_status gpud_sender_submit(struct gpud_sender *sender, struct gpud_fram
         delivered = sender->sequence != before;
         if (delivered)
             sender->submitted = now;
+        if (status == GPUD_TIMEOUT && timeout_ns == 0)
+            gpud_sender_poll_arm(sender);
     }
     gpud_sender_unlock(sender);
     if (delivered && keep)

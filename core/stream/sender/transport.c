@@ -143,9 +143,7 @@ void gpud_transport_unref(struct gpud_transport **transport)
     }
     gone->next_retired = gone->retired->first;
     gone->retired->first = gone;
-    uint64_t one = 1;
-    ssize_t written = write(gone->retired->wake, &one, sizeof(one));
-    (void)written; /* what it counts does not matter */
+    gpud_event_raise(gone->retired->wake);
 }
 
 struct gpud_transport *gpud_retired_take(struct gpud_retired *retired)
