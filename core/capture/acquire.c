@@ -212,10 +212,12 @@ static enum gpud_status dequeue(struct gpud_capture *capture, struct gpud_frame 
     return GPUD_OK;
 }
 
+/* A driver that has no buffer shows poll() an error, which is none: it is not asked then. */
 static void wait_for_news(struct gpud_capture *capture, int64_t deadline)
 {
+    bool fed = gpud_capture_ring_is_fed(capture->ring);
     struct pollfd fds[] = {
-        {.fd = capture->node.fd, .events = POLLIN},
+        {.fd = fed ? capture->node.fd : -1, .events = POLLIN},
         {.fd = capture->ring->wake_fd, .events = POLLIN},
         {.fd = capture->interrupt_fd, .events = POLLIN},
     };

@@ -352,6 +352,14 @@ enum gpud_status gpud_capture_ring_requeue(struct gpud_capture_ring *ring, struc
     return status;
 }
 
+bool gpud_capture_ring_is_fed(struct gpud_capture_ring *ring)
+{
+    pthread_mutex_lock(&ring->lock);
+    bool fed = ring->queued;
+    pthread_mutex_unlock(&ring->lock);
+    return fed;
+}
+
 bool gpud_capture_ring_dequeued(struct gpud_capture_ring *ring, uint32_t index)
 {
     pthread_mutex_lock(&ring->lock);

@@ -98,6 +98,9 @@ enum gpud_status gpud_capture_ring_requeue(struct gpud_capture_ring *ring,
 /* Whether another frame can be acquired; the answer stays true until one is. */
 bool gpud_capture_ring_has_room(struct gpud_capture_ring *ring);
 
+/* Whether the driver has a buffer. */
+bool gpud_capture_ring_is_fed(struct gpud_capture_ring *ring);
+
 /* The frame of a dequeued buffer, the caller's; info is not filled. data_offset: where the
  * driver says that each area's picture begins. On failure the buffer comes back by itself. */
 enum gpud_status gpud_capture_ring_acquire(struct gpud_capture_ring *ring,

@@ -153,6 +153,30 @@ static void test_completion_wakes(void)
     bench_close(&bench);
 }
 
+/* A driver whose every buffer is still being copied from shows an error to poll(): it has not
+ * failed. */
+static void test_all_in_flight(void)
+{
+    struct bench bench = {.use_gpu = true, .slots = 1};
+    bench_stream(&bench);
+    bench.gpu.manual = true;
+    struct gpud_frame *frame;
+    for (uint32_t i = 0; i < 3; i++) {
+        CHECK(fake_frame(&bench.driver, i, (unsigned char)i), "no buffer");
+        frame = bench_acquire(&bench);
+        gpud_frame_release(&frame);
+    }
+    CHECK_EQUAL(fake_queued(&bench.driver), 0);
+    EXPECT(GPUD_TIMEOUT, "", gpud_capture_acquire(bench.capture, 20 * GPUD_MSEC, &frame, &e));
+    fake_gpu_run(&bench.gpu, GPUD_OK);
+    EXPECT(GPUD_TIMEOUT, "", gpud_capture_acquire(bench.capture, 0, &frame, &e));
+    CHECK_EQUAL(fake_queued(&bench.driver), 3);
+    bench.gpu.manual = false;
+    frame = bench_pass(&bench, 3, 3);
+    gpud_frame_release(&frame);
+    bench_close(&bench);
+}
+
 static void test_device_refuses(void)
 {
     /* Pages of the driver's that the device cannot see: the CPU carries them. */
@@ -232,6 +256,7 @@ int main(void)
     test_in_flight();
     test_end_waits();
     test_completion_wakes();
+    test_all_in_flight();
     test_device_refuses();
     test_copy_fails();
     test_holders(false);

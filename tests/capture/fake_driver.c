@@ -6,7 +6,8 @@
 #include "support/check.h"
 
 #include <errno.h>
-#include <sys/eventfd.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -23,23 +24,43 @@ void fake_install(struct fake_driver *made)
     driver = made;
     pthread_mutex_init(&made->lock, NULL);
     pthread_cond_init(&made->change, NULL);
-    made->fd = eventfd(0, EFD_NONBLOCK | EFD_SEMAPHORE | EFD_CLOEXEC);
+    made->fd = -1;
+    CHECK(pipe2(made->pipe, O_NONBLOCK | O_CLOEXEC) == 0, "no pipe");
     made->memfd = memfd_create("fake", MFD_CLOEXEC);
-    CHECK(made->fd >= 0 && made->memfd >= 0, "no descriptors");
+    CHECK(made->memfd >= 0, "no memfd");
     CHECK(ftruncate(made->memfd, (off_t)FAKE_BUFFERS * GPUD_PLANES_MAX * FAKE_AREA_MAX) == 0,
           "no memory");
     made->interval = (struct v4l2_fract){1, 30};
+    fake_show(made);
 }
 
 void fake_remove(struct fake_driver *made)
 {
     CHECK(driver == made, "not this one");
     CHECK(made->opened == 0, "the node is still open");
-    close(made->fd);
+    close(made->pipe[0]);
+    if (made->pipe[1] >= 0)
+        close(made->pipe[1]);
     close(made->memfd);
     pthread_cond_destroy(&made->change);
     pthread_mutex_destroy(&made->lock);
     driver = NULL;
+}
+
+/* Without a writer the pipe hangs up; /proc lets it have one again. */
+void fake_show(struct fake_driver *made)
+{
+    bool broken = made->unplugged || made->poll_error || !made->streaming ||
+                  made->queue_length + made->done_length == 0;
+    if (broken && made->pipe[1] >= 0) {
+        close(made->pipe[1]);
+        made->pipe[1] = -1;
+    } else if (!broken && made->pipe[1] < 0) {
+        char path[32];
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", made->pipe[0]);
+        made->pipe[1] = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+        CHECK(made->pipe[1] >= 0, "the pipe cannot be opened again");
+    }
 }
 
 static uint32_t type(void)
@@ -250,20 +271,22 @@ static int queue(struct v4l2_buffer *raw)
     }
     buffer->queued = true;
     driver->queue[driver->queue_length++] = raw->index;
+    fake_show(driver);
     tell(raw->index, raw);
     return 0;
 }
 
 static int dequeue(struct v4l2_buffer *raw)
 {
-    uint64_t one;
+    char one;
     if (raw->type != type() || raw->memory != driver->memory || !driver->streaming)
         return EINVAL;
-    if (read(driver->fd, &one, sizeof(one)) < 0)
+    if (read(driver->pipe[0], &one, 1) != 1)
         return EAGAIN;
     uint32_t index = driver->done[0];
     memmove(driver->done, driver->done + 1, --driver->done_length * sizeof(driver->done[0]));
     driver->buffers[index].done = false;
+    fake_show(driver);
     tell(index, raw);
     raw->index += driver->lies_index;
     return 0;
@@ -272,9 +295,10 @@ static int dequeue(struct v4l2_buffer *raw)
 static int stream(bool on)
 {
     driver->streaming = on;
+    fake_show(driver);
     if (on)
         return 0;
-    for (uint64_t one; read(driver->fd, &one, sizeof(one)) > 0;)
+    for (char one; read(driver->pipe[0], &one, 1) > 0;)
         ;
     driver->queue_length = driver->done_length = 0;
     for (uint32_t i = 0; i < driver->count; i++)
@@ -404,6 +428,8 @@ static int fake_open(const char *path, int flags)
     if (errno)
         return -1;
     driver->opened++;
+    driver->fd = fcntl(driver->pipe[0], F_DUPFD_CLOEXEC, 0);
+    CHECK(driver->fd >= 0, "no descriptor");
     return driver->fd;
 }
 
@@ -417,7 +443,8 @@ static int fake_close(int fd)
     stream(false);
     driver->count = 0;
     driver->opened = 0;
-    return 0;
+    driver->fd = -1;
+    return close(fd);
 }
 
 static void *fake_mmap(void *address, size_t length, int protection, int flags, int fd,
@@ -439,28 +466,10 @@ static void *fake_mmap(void *address, size_t length, int protection, int flags, 
     return mmap(address, length, protection, flags, driver->memfd, offset);
 }
 
-static int fake_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
-                      const sigset_t *mask)
-{
-    struct timespec none = {0};
-    pthread_mutex_lock(&driver->lock);
-    bool broken = driver->unplugged || driver->poll_error;
-    pthread_mutex_unlock(&driver->lock);
-    int ready = ppoll(fds, count, broken ? &none : timeout, mask);
-    pthread_mutex_lock(&driver->lock);
-    broken |= driver->unplugged;
-    pthread_mutex_unlock(&driver->lock);
-    if (ready >= 0 && broken) {
-        ready += fds[0].revents == 0;
-        fds[0].revents |= POLLERR;
-    }
-    return ready;
-}
-
 const struct gpud_v4l2_system fake_system = {
     .open = fake_open,
     .close = fake_close,
     .ioctl = fake_ioctl,
     .mmap = fake_mmap,
-    .ppoll = fake_ppoll,
+    .ppoll = ppoll,
 };

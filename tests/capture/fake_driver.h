@@ -57,7 +57,10 @@ struct fake_driver {
 
     /* What it does. */
     pthread_mutex_t lock;
-    int fd, memfd, opened;
+    int fd;      /* the node, while it is open: another number for pipe[0], which stays open as a
+                    forked process would keep it */
+    int pipe[2]; /* a byte a frame that is done; [1] is -1 while poll() shows an error */
+    int memfd, opened;
     bool unplugged, poll_error;
     struct gpud_v4l2_format format;
     struct v4l2_fract interval;
@@ -93,8 +96,15 @@ struct fake_word {
 bool fake_frame_with(struct fake_driver *driver, uint32_t sequence, unsigned char byte,
                      const struct fake_word *word);
 
+/* poll() shows an error that no call explains. */
+void fake_fail_poll(struct fake_driver *driver);
+
 /* The card is pulled out of its slot, and put in again. */
 void fake_unplug(struct fake_driver *driver, bool unplugged);
+
+/* Makes poll() show what the driver is in: an error if it is unplugged or does not stream, and, as
+ * older kernels have it, while it has no buffer. With the lock held. */
+void fake_show(struct fake_driver *driver);
 
 uint32_t fake_queued(struct fake_driver *driver);
 

@@ -43,21 +43,25 @@ bool fake_frame_with(struct fake_driver *to, uint32_t sequence, unsigned char by
         buffer->queued = false;
         buffer->done = true;
         to->done[to->done_length++] = index;
-        uint64_t one = 1;
-        CHECK(write(to->fd, &one, sizeof(one)) == sizeof(one), "eventfd");
+        CHECK(write(to->pipe[1], "", 1) == 1, "pipe");
     }
     pthread_mutex_unlock(&to->lock);
     return had;
+}
+
+void fake_fail_poll(struct fake_driver *to)
+{
+    pthread_mutex_lock(&to->lock);
+    to->poll_error = true;
+    fake_show(to);
+    pthread_mutex_unlock(&to->lock);
 }
 
 void fake_unplug(struct fake_driver *to, bool unplugged)
 {
     pthread_mutex_lock(&to->lock);
     to->unplugged = unplugged;
-    /* A sleeping poll() sees it, as it does in the kernel. */
-    uint64_t one = 1;
-    if (unplugged)
-        CHECK(write(to->fd, &one, sizeof(one)) == sizeof(one), "eventfd");
+    fake_show(to);
     pthread_mutex_unlock(&to->lock);
 }
 

@@ -275,7 +275,7 @@ static void test_driver_fails(void)
     gpud_frame_release(&frame);
 
     /* An error that only poll() shows. */
-    bench.driver.poll_error = true;
+    fake_fail_poll(&bench.driver);
     EXPECT(GPUD_IO, "configure again", gpud_capture_acquire(bench.capture, GPUD_SEC, &frame, &e));
     bench_close(&bench);
 }
