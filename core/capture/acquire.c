@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <linux/videodev2.h>
 #include <string.h>
-#include <unistd.h>
 
 /* A wait looks at the driver again after this long, whatever poll() says. */
 #define SLICE (500 * GPUD_MSEC)
@@ -23,6 +22,7 @@ static enum gpud_status end_stream(struct gpud_capture *capture, const struct gp
                                    struct gpud_error *error)
 {
     capture->failure = *failure;
+    gpud_capture_ring_end(capture->ring);
     capture->gone = failure->status == GPUD_NO_DEVICE;
     if (error)
         *error = *failure;
@@ -226,9 +226,15 @@ static void wait_for_news(struct gpud_capture *capture, int64_t deadline)
     if (capture->node.system->ppoll(fds, 3, &slice, NULL) < 0)
         return; /* a signal: the caller looks again */
     capture->poll_failed = fds[0].revents & (POLLERR | POLLHUP | POLLNVAL);
-    uint64_t drained;
-    if (fds[2].revents && read(capture->interrupt_fd, &drained, sizeof(drained)) < 0)
-        return; /* somebody else drained it */
+}
+
+/* Whether poll() shows an error that no dequeue has explained. An event loop that sees it, too,
+ * must not be told GPUD_TIMEOUT for ever. */
+static bool poll_fails(struct gpud_capture *capture)
+{
+    if (capture->watch_fd >= 0)
+        wait_for_news(capture, 0);
+    return capture->poll_failed;
 }
 
 static enum gpud_status acquire(struct gpud_capture *capture, int64_t deadline,
@@ -252,7 +258,7 @@ static enum gpud_status acquire(struct gpud_capture *capture, int64_t deadline,
             *frame = found;
             return GPUD_OK;
         }
-        if (gpud_now() >= deadline)
+        if (gpud_now() >= deadline && !(idle && poll_fails(capture)))
             return gpud_capture_ring_has_room(ring)
                        ? gpud_fail(error, GPUD_TIMEOUT,
                                    "no frame from %s by the deadline: is there a signal?",

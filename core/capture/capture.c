@@ -68,6 +68,7 @@ enum gpud_status gpud_capture_open(struct gpud_device *device, struct gpud_devic
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a capture");
     pthread_mutex_init(&made->lock, NULL);
     pthread_mutex_init(&made->node_lock, NULL);
+    pthread_mutex_init(&made->interrupt_lock, NULL);
     made->context = host->context;
     made->device = gpud_device_ref(device);
     made->host = gpud_device_ref(host);
@@ -79,6 +80,7 @@ enum gpud_status gpud_capture_open(struct gpud_device *device, struct gpud_devic
     made->node.fd = -1;
     gpud_print(made->node.path, "%s", params->address + strlen(SCHEME));
 
+    made->watch_fd = -1;
     made->interrupt_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (made->interrupt_fd < 0)
         status = gpud_fail_errno(error, "cannot create an eventfd");
@@ -121,6 +123,7 @@ static enum gpud_status drop_ring(struct gpud_capture *capture, bool must, struc
     enum gpud_status status = gpud_capture_ring_stop(capture->ring, error);
     if (status != GPUD_OK && !must)
         return status;
+    gpud_capture_ring_unwatch(capture->ring);
     gpud_capture_ring_unref(capture->ring);
     capture->ring = NULL;
     return GPUD_OK;
@@ -134,9 +137,11 @@ void gpud_capture_destroy(struct gpud_capture **capture)
     *capture = NULL;
     drop_ring(gone, true, NULL);
     gpud_v4l2_close(&gone->node);
+    gpud_fd_close(&gone->watch_fd);
     gpud_fd_close(&gone->interrupt_fd);
     gpud_device_close(&gone->device);
     gpud_device_close(&gone->host);
+    pthread_mutex_destroy(&gone->interrupt_lock);
     pthread_mutex_destroy(&gone->node_lock);
     pthread_mutex_destroy(&gone->lock);
     free(gone);
@@ -246,6 +251,8 @@ static enum gpud_status start_over(struct gpud_capture *capture, struct gpud_err
     unpublish(capture);
     bool open = !capture->gone && capture->node.fd >= 0;
     enum gpud_status status = drop_ring(capture, !open, &capture->failure);
+    if (status != GPUD_OK)
+        gpud_capture_ring_end(capture->ring);
     if (status != GPUD_OK && error)
         *error = capture->failure;
     if (open)
@@ -282,6 +289,8 @@ enum gpud_status gpud_capture_configure(struct gpud_capture *capture, const char
     }
     if (status == GPUD_OK) {
         status = gpud_capture_ring_start(capture->ring, error);
+        if (status == GPUD_OK && capture->watch_fd >= 0)
+            status = gpud_capture_ring_watch(capture->ring, capture->watch_fd, error);
         if (status != GPUD_OK)
             drop_ring(capture, true, NULL);
     }
@@ -309,10 +318,16 @@ void gpud_capture_get_info(struct gpud_capture *capture, struct gpud_capture_inf
 
 void gpud_capture_interrupt(struct gpud_capture *capture, bool interrupted)
 {
-    /* Set first, written second: whoever sees it readable sees it set. A leftover of an old one is
-     * drained by the next wait. */
-    uint64_t one = 1;
+    /* Set first, written second, and drained before it is cleared: whoever sees it readable sees it
+     * set. */
+    uint64_t count = 1;
+    ssize_t done = 0;
+    pthread_mutex_lock(&capture->interrupt_lock);
+    if (interrupted && !atomic_exchange(&capture->interrupted, true))
+        done = write(capture->interrupt_fd, &count, sizeof(count));
+    else if (!interrupted && atomic_load(&capture->interrupted))
+        done = read(capture->interrupt_fd, &count, sizeof(count));
     atomic_store(&capture->interrupted, interrupted);
-    if (interrupted && write(capture->interrupt_fd, &one, sizeof(one)) < 0)
-        return; /* the counter is full, so it is readable */
+    pthread_mutex_unlock(&capture->interrupt_lock);
+    (void)done; /* an eventfd of 0 takes 1, and one of 1 gives it */
 }

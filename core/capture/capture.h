@@ -2,7 +2,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The inside of a capture. capture.c makes, configures and ends it, acquire.c waits for frames and
- * judges them, modes.c lists what the driver offers; ring.h is one configuration's buffers. */
+ * judges them, watch.c shows them to an event loop, modes.c lists what the driver offers; ring.h is
+ * one configuration's buffers. */
 #ifndef GPUD_CAPTURE_CAPTURE_H
 #define GPUD_CAPTURE_CAPTURE_H
 
@@ -18,8 +19,10 @@ struct gpud_capture {
     uint32_t slots;
     char method[16]; /* the only one to take, or "" */
 
+    pthread_mutex_t interrupt_lock; /* around changing both, so that they agree */
     atomic_bool interrupted;
     int interrupt_fd; /* readable while interrupted */
+    int watch_fd;     /* an epoll, for event loops; -1: nobody has asked */
 
     /* The configuration. One thread at a time is here. */
     struct gpud_capture_ring *ring; /* NULL: not configured */

@@ -8,7 +8,6 @@
 #include "base/clock.h"
 
 #include <string.h>
-#include <unistd.h>
 
 static uint64_t bit(uint32_t index)
 {
@@ -18,24 +17,15 @@ static uint64_t bit(uint32_t index)
 /* With the lock held. */
 static void wake(struct gpud_capture_ring *ring)
 {
-    uint64_t one = 1;
-    if (ring->waiting && !ring->woken)
-        ring->woken = write(ring->wake_fd, &one, sizeof(one)) == sizeof(one);
-}
-
-/* With the lock held. */
-static void drain(struct gpud_capture_ring *ring)
-{
-    uint64_t count;
-    if (ring->woken)
-        ring->woken = read(ring->wake_fd, &count, sizeof(count)) != sizeof(count);
+    if (ring->waiting || gpud_capture_ring_is_due(ring))
+        gpud_capture_ring_set_woken(ring, true);
 }
 
 void gpud_capture_ring_wait_begin(struct gpud_capture_ring *ring)
 {
     pthread_mutex_lock(&ring->lock);
     ring->waiting = true;
-    drain(ring);
+    gpud_capture_ring_set_woken(ring, false);
     pthread_mutex_unlock(&ring->lock);
 }
 
@@ -43,8 +33,14 @@ void gpud_capture_ring_wait_end(struct gpud_capture_ring *ring)
 {
     pthread_mutex_lock(&ring->lock);
     ring->waiting = false;
-    drain(ring);
+    gpud_capture_ring_set_woken(ring, gpud_capture_ring_is_due(ring));
+    bool watched = ring->watch_fd >= 0;
     pthread_mutex_unlock(&ring->lock);
+    if (!watched)
+        return;
+    pthread_mutex_lock(&ring->driver_lock);
+    gpud_capture_ring_update_watch(ring);
+    pthread_mutex_unlock(&ring->driver_lock);
 }
 
 bool gpud_capture_ring_has_room(struct gpud_capture_ring *ring)
@@ -85,6 +81,7 @@ static void on_complete(void *arg, enum gpud_status status)
     ring->pending--;
     ring->to_queue |= bit(buffer->raw.index);
     ring->failed |= status != GPUD_OK;
+    ring->returned = true;
     wake(ring);
     pthread_cond_signal(&ring->complete);
     pthread_mutex_unlock(&ring->lock);

@@ -229,6 +229,7 @@ enum gpud_status gpud_capture_ring_create(struct gpud_v4l2 *node, struct gpud_de
     made->host = gpud_device_ref(host);
     made->placement = *placement;
     made->limit = slots;
+    made->watch_fd = -1;
     pthread_mutex_init(&made->driver_lock, NULL);
     pthread_mutex_init(&made->lock, NULL);
     gpud_cond_init(&made->complete);
@@ -280,6 +281,7 @@ enum gpud_status gpud_capture_ring_stop(struct gpud_capture_ring *ring, struct g
 {
     pthread_mutex_lock(&ring->driver_lock);
     ring->streaming = false;
+    gpud_capture_ring_update_watch(ring);
     gpud_v4l2_stream(ring->node, false);
     pthread_mutex_unlock(&ring->driver_lock);
 
@@ -319,6 +321,7 @@ enum gpud_status gpud_capture_ring_requeue(struct gpud_capture_ring *ring, struc
     pthread_mutex_lock(&ring->lock);
     uint64_t back = ring->to_queue;
     ring->to_queue = 0;
+    ring->returned = false;
     ring->queued |=
         back; /* before the call: another thread may dequeue it before this one goes on */
     pthread_mutex_unlock(&ring->lock);
@@ -338,11 +341,15 @@ enum gpud_status gpud_capture_ring_requeue(struct gpud_capture_ring *ring, struc
     ring->to_queue |= refused; /* tried again with the next one */
     bool starved =
         refused && !ring->queued && !ring->pending && !(ring->in_place && ring->acquired);
+    ring->returned |= starved; /* whoever comes next says so */
     pthread_mutex_unlock(&ring->lock);
 
     enum gpud_status status = GPUD_OK;
-    errno = number;
-    if (starved)
+    bool watched = gpud_capture_ring_update_watch(ring);
+    errno = watched ? number : ring->watch_error;
+    if (!watched)
+        status = gpud_fail_errno(error, "%s cannot be watched for an event loop", ring->node->path);
+    else if (starved)
         status = gpud_fail_errno(error, "the driver of %s takes none of its buffers back",
                                  ring->node->path);
     else if (refused)

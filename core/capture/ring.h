@@ -74,6 +74,16 @@ struct gpud_capture_ring {
     bool failed;             /* a device did not do what was enqueued */
     bool stopped;            /* for good; nobody waits for what becomes pending */
     bool waiting, woken;     /* somebody wants to be woken; wake_fd was written */
+    bool returned; /* a device was done with a buffer since buffers were last queued, or the driver
+                      took none and has none: an acquire shall come */
+    bool ended;    /* acquire gives nothing but an error */
+
+    /* For event loops. Both are written with both locks held, and read with either. */
+    int watch_fd;    /* the capture's epoll; -1: none */
+    int watch_error; /* errno of why it does not watch the node as it should, or 0 */
+    /* With driver_lock held. */
+    bool node_watched;
+    uint32_t watched_events;
 };
 
 /* The buffers in the first way that works, all of them queued. method: the only way to take, or
@@ -113,10 +123,27 @@ void gpud_capture_ring_drop(struct gpud_capture_ring *ring, uint32_t index);
 void gpud_capture_ring_wait_begin(struct gpud_capture_ring *ring);
 void gpud_capture_ring_wait_end(struct gpud_capture_ring *ring);
 
+/* From now on the epoll watch_fd is readable when an acquire without a wait would have something to
+ * tell; until unwatch, which comes before watch_fd is closed and leaves nothing of the ring in it.
+ */
+enum gpud_status gpud_capture_ring_watch(struct gpud_capture_ring *ring, int watch_fd,
+                                         struct gpud_error *error);
+void gpud_capture_ring_unwatch(struct gpud_capture_ring *ring);
+/* The stream has ended, and acquire says why. */
+void gpud_capture_ring_end(struct gpud_capture_ring *ring);
+
 /* The driver gave this buffer. False: it never had it. */
 bool gpud_capture_ring_dequeued(struct gpud_capture_ring *ring, uint32_t index);
 
-/* --- between ring.c and frames.c ----------------------------------------------------------- */
+/* --- between ring.c, frames.c and watch.c -------------------------------------------------- */
+
+/* With driver_lock held: the epoll watches what it should now. False: it cannot (watch_error), and
+ * is readable, so that an acquire comes that says so. */
+bool gpud_capture_ring_update_watch(struct gpud_capture_ring *ring);
+/* With lock held: wake_fd is made readable, or not readable. */
+void gpud_capture_ring_set_woken(struct gpud_capture_ring *ring, bool woken);
+/* With lock held: whether an event loop shall call acquire, whatever the node says. */
+bool gpud_capture_ring_is_due(const struct gpud_capture_ring *ring);
 
 extern const struct gpud_frame_owner_ops gpud_capture_in_place_ops, gpud_capture_copied_ops;
 

@@ -9,9 +9,10 @@
  *     → { gpud_capture_acquire → use → gpud_frame_release }…
  *     → gpud_capture_destroy
  *
- * Thread-safety: acquire and configure come from one thread at a time; list_modes, get_info and
- * interrupt may be called from any thread, also during those; frames may be released from any
- * thread, also after destroy, which comes when no other call is under way. */
+ * Thread-safety: acquire, configure and get_fd come from one thread at a time; list_modes, get_info
+ * and interrupt may be called from any thread, also during those, and the descriptor of get_fd be
+ * watched in any; frames may be released from any thread, also after destroy, which comes when no
+ * other call is under way. */
 /* clang-format on */
 #ifndef GPUDIRECT_CAPTURE_H
 #define GPUDIRECT_CAPTURE_H
@@ -84,6 +85,25 @@ GPUD_API enum gpud_status gpud_capture_configure(struct gpud_capture *capture, c
 /* clang-format on */
 GPUD_API enum gpud_status gpud_capture_acquire(struct gpud_capture *capture, int64_t timeout_ns,
                                                struct gpud_frame **frame, struct gpud_error *error);
+
+/* clang-format off */
+/* A descriptor for an event loop (epoll, GMainLoop, io_uring), readable when acquire with timeout 0
+ * would not give GPUD_TIMEOUT:
+ *
+ *   a frame waits, and the application may take another one
+ *   the driver failed, or the card was unplugged: until configure
+ *   gpud_capture_interrupt() is in effect: until it is cleared
+ *
+ * It is readable, too, when the driver runs out of buffers and a device has finished with some:
+ * acquire gives them back to the driver, and returns GPUD_TIMEOUT. So call acquire whenever it is
+ * readable. While the application holds all frames, some drivers show a failure only after one is
+ * released. While nothing is configured, only an interrupt makes it readable.
+ *
+ * It is the capture's: watch it for input, level-triggered, and do not read or close it. It stays
+ * the same number, across configure, until destroy. Made when first asked for. */
+/* clang-format on */
+GPUD_API enum gpud_status gpud_capture_get_fd(struct gpud_capture *capture, int *fd,
+                                              struct gpud_error *error);
 
 GPUD_API void gpud_capture_get_info(struct gpud_capture *capture, struct gpud_capture_info *info);
 GPUD_API void gpud_capture_interrupt(struct gpud_capture *capture, bool interrupted);

@@ -1,0 +1,139 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* One descriptor for event loops: an epoll that holds the interrupt's descriptor, the ring's
+ * wake-up, and the driver's node, the last one only for what it can tell the truth about. The node
+ * comes and goes, with configure and with its buffers; the epoll stays. */
+#include "capture/capture.h"
+
+#include "base/fd.h"
+
+#include <errno.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+/* --- the ring's part ----------------------------------------------------------------------- */
+
+void gpud_capture_ring_set_woken(struct gpud_capture_ring *ring, bool woken)
+{
+    uint64_t count = 1;
+    if (woken && !ring->woken)
+        ring->woken = write(ring->wake_fd, &count, sizeof(count)) == sizeof(count);
+    else if (!woken && ring->woken)
+        ring->woken = read(ring->wake_fd, &count, sizeof(count)) != sizeof(count);
+}
+
+/* What devices are done with goes to the driver with the next acquire, which comes soon enough
+ * while the driver has buffers left to make frames of. */
+bool gpud_capture_ring_is_due(const struct gpud_capture_ring *ring)
+{
+    if (ring->watch_fd < 0)
+        return false;
+    bool low = __builtin_popcountll(ring->queued) < GPUD_CAPTURE_SPARE;
+    return ring->ended || ring->watch_error || (ring->returned && low);
+}
+
+static int watch_node(struct gpud_capture_ring *ring, bool watch, uint32_t events)
+{
+    struct epoll_event event = {.events = events};
+    if (watch == ring->node_watched && (!watch || events == ring->watched_events))
+        return 0;
+    int operation = !watch ? EPOLL_CTL_DEL : ring->node_watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+    if (epoll_ctl(ring->watch_fd, operation, ring->node->fd, &event) < 0)
+        return errno;
+    ring->node_watched = watch;
+    ring->watched_events = events;
+    return 0;
+}
+
+/* A driver without a buffer shows an error all the time, which is none. While the application holds
+ * all frames another one is no news: only the errors that poll() shows unasked are. */
+bool gpud_capture_ring_update_watch(struct gpud_capture_ring *ring)
+{
+    if (ring->watch_fd < 0)
+        return true;
+    pthread_mutex_lock(&ring->lock);
+    bool watch = ring->streaming && !ring->ended && ring->queued;
+    bool room = (uint32_t)__builtin_popcountll(ring->acquired) < ring->limit;
+    pthread_mutex_unlock(&ring->lock);
+
+    /* Not with that lock held: the kernel asks the driver at once, which may have to wait. */
+    int number = watch_node(ring, watch, room ? EPOLLIN : 0);
+    pthread_mutex_lock(&ring->lock);
+    ring->watch_error = number;
+    if (!ring->waiting)
+        gpud_capture_ring_set_woken(ring, gpud_capture_ring_is_due(ring));
+    pthread_mutex_unlock(&ring->lock);
+    return number == 0;
+}
+
+enum gpud_status gpud_capture_ring_watch(struct gpud_capture_ring *ring, int watch_fd,
+                                         struct gpud_error *error)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+    if (epoll_ctl(watch_fd, EPOLL_CTL_ADD, ring->wake_fd, &event) < 0)
+        return gpud_fail_errno(error, "%s cannot be watched for an event loop", ring->node->path);
+    pthread_mutex_lock(&ring->driver_lock);
+    pthread_mutex_lock(&ring->lock);
+    ring->watch_fd = watch_fd;
+    pthread_mutex_unlock(&ring->lock);
+    bool watched = gpud_capture_ring_update_watch(ring);
+    int number = ring->watch_error;
+    pthread_mutex_unlock(&ring->driver_lock);
+    if (watched)
+        return GPUD_OK;
+    gpud_capture_ring_unwatch(ring);
+    errno = number;
+    return gpud_fail_errno(error, "%s cannot be watched for an event loop", ring->node->path);
+}
+
+/* By hand, for an epoll keeps what it watches as long as any process has the file open. */
+void gpud_capture_ring_unwatch(struct gpud_capture_ring *ring)
+{
+    pthread_mutex_lock(&ring->driver_lock);
+    if (ring->watch_fd >= 0) {
+        watch_node(ring, false, 0);
+        epoll_ctl(ring->watch_fd, EPOLL_CTL_DEL, ring->wake_fd, NULL);
+        pthread_mutex_lock(&ring->lock);
+        ring->watch_fd = -1;
+        ring->watch_error = 0;
+        pthread_mutex_unlock(&ring->lock);
+    }
+    pthread_mutex_unlock(&ring->driver_lock);
+}
+
+void gpud_capture_ring_end(struct gpud_capture_ring *ring)
+{
+    pthread_mutex_lock(&ring->driver_lock);
+    pthread_mutex_lock(&ring->lock);
+    ring->ended = true;
+    pthread_mutex_unlock(&ring->lock);
+    gpud_capture_ring_update_watch(ring);
+    pthread_mutex_unlock(&ring->driver_lock);
+}
+
+/* --- the capture's ------------------------------------------------------------------------- */
+
+enum gpud_status gpud_capture_get_fd(struct gpud_capture *capture, int *fd,
+                                     struct gpud_error *error)
+{
+    if (capture->watch_fd >= 0) {
+        *fd = capture->watch_fd;
+        return GPUD_OK;
+    }
+    int made = epoll_create1(EPOLL_CLOEXEC);
+    if (made < 0)
+        return gpud_fail_errno(error, "cannot create an epoll descriptor");
+    struct epoll_event event = {.events = EPOLLIN};
+    enum gpud_status status = GPUD_OK;
+    if (epoll_ctl(made, EPOLL_CTL_ADD, capture->interrupt_fd, &event) < 0)
+        status = gpud_fail_errno(error, "cannot watch an eventfd");
+    if (status == GPUD_OK && capture->ring)
+        status = gpud_capture_ring_watch(capture->ring, made, error);
+    if (status != GPUD_OK) {
+        gpud_fd_close(&made);
+        return status;
+    }
+    *fd = capture->watch_fd = made;
+    return GPUD_OK;
+}
