@@ -62,12 +62,31 @@ struct gpud_receiver_params {
     /* From whom frames are taken, besides root: "user" (senders of this user alone), "group:NAME"
      * (and of processes in that group), "all". NULL: "user". */
     const char *access;
+    /* Frames are wanted in memory of the application's own; NULL: where the route puts them. Called
+     * with `user` inside gpud_receiver_acquire(), before GPUD_EVENT_FORMAT, once for each slot from
+     * 0 to `slots` - 1, at most: for every new format, and again where another route is tried. It
+     * makes a memory of this receiver's device, of at least layout->size bytes
+     * (gpud_memory_alloc(), gpud_memory_wrap()), and a frame lies at its beginning:
+     * gpud_frame_get_memory() gives it back, and gpud_frame_get_slot() the slot. It must not call
+     * this receiver.
+     *
+     * *memory is the receiver's from GPUD_OK on, and dropped when the format is over and the
+     * slot's last frame is back. A failure, or a memory that will not do (GPUD_INVALID), ends the
+     * call of gpud_receiver_acquire() and the connection; the next call connects, and asks, again.
+     *
+     * The price is a copy of every frame at the end of its route, by the receiver's device or the
+     * CPU, where `staged` does not upload it anyway; for that the frame is the application's alone,
+     * to write as well (no GPUD_FRAME_READ_ONLY). The test picture with which a link begins is
+     * written into the first memory. */
+    enum gpud_status (*alloc)(void *user, const struct gpud_layout *layout, uint32_t slot,
+                              struct gpud_memory **memory, struct gpud_error *error);
 };
 
 struct gpud_receiver_info {
     size_t size;
     bool connected;
     char path[32]; /* "none" while not connected */
+    /* With gpud_receiver_params.alloc it says, too, that frames are copied for that. */
     char fallback_reason[GPUD_REASON_MAX];
     uint64_t frames;    /* received */
     uint64_t dropped;   /* by the sender, for this receiver */

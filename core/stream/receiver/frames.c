@@ -11,6 +11,8 @@
  *                            waits for the signal
  *   any, with signals in     as above; only who uses  at once; the release word follows in the
  *   the page                 it waits                 order of the application's queue
+ *   any, into memory of the  a copy in `upload`, our  when the upload is done; the release word,
+ *   application's own        queue waits before it    if any, comes behind it in our queue
  */
 #include "stream/receiver/frames.h"
 
@@ -54,13 +56,16 @@ static void upload_slot_done(void *arg, enum gpud_status status)
     gpud_session_unref(&session);
 }
 
-/* The host copy was uploaded: the sender's slot is free. */
+/* The frame was copied: its slot in the ring is free. */
 static void upload_done(void *arg, enum gpud_status status)
 {
     struct gpud_rx_frame *rx = arg;
     struct gpud_session *session = rx->session;
-    if (status != GPUD_OK || gpud_page_is_taken_back_after(&session->view))
+    bool theirs = session->route->ring != GPUD_RING_RECEIVER;
+    if (status != GPUD_OK || (theirs && gpud_page_is_taken_back_after(&session->view)))
         atomic_store(&rx->poisoned, true);
+    if (session->watchdog && (status != GPUD_OK || !rx->posted))
+        gpud_watchdog_post_now(session->watchdog, rx->entry, rx->value);
     give_back(session, rx->entry);
     gpud_session_unref(&session);
 }
@@ -186,18 +191,21 @@ static bool is_poisoned(const struct gpud_frame *frame)
     bool in_place = session->route->ring != GPUD_RING_RECEIVER && !session->uploads;
     if (in_place && gpud_page_is_taken_back_after(&session->view))
         return true; /* the sender writes there again */
-    return session->watchdog ? gpud_watchdog_is_poisoned(session->watchdog, rx->entry, rx->value)
-                             : atomic_load(&rx->poisoned);
+    if (session->watchdog && gpud_watchdog_is_poisoned(session->watchdog, rx->entry, rx->value))
+        return true;
+    return atomic_load(&rx->poisoned);
 }
 
 static enum gpud_status wait_host_upload(struct gpud_frame *frame, int64_t deadline,
                                          struct gpud_error *error)
 {
     struct gpud_rx_frame *rx = (struct gpud_rx_frame *)frame;
-    enum gpud_status status = gpud_queue_finish(rx->session->queue, deadline, error);
-    if (status == GPUD_OK && atomic_load(&rx->poisoned))
-        return corrupted(rx, error);
-    return status;
+    enum gpud_status status = GPUD_OK;
+    if (rx->session->place == GPUD_SIGNAL_MEMORY) /* nobody else asks whether the sender lives */
+        status = wait_host_signalled(frame, deadline, error);
+    if (status == GPUD_OK)
+        status = gpud_queue_finish(rx->session->queue, deadline, error);
+    return status == GPUD_OK && is_poisoned(frame) ? corrupted(rx, error) : status;
 }
 
 void gpud_session_poison(struct gpud_session *session)
@@ -206,8 +214,8 @@ void gpud_session_poison(struct gpud_session *session)
     for (uint32_t i = 0; session->place == GPUD_SIGNAL_MEMORY && i < session->entries; i++) {
         pthread_mutex_lock(&session->lock);
         bool out = session->view.held[i];
+        struct gpud_rx_frame *rx = session->frame_of[i];
         pthread_mutex_unlock(&session->lock);
-        struct gpud_rx_frame *rx = &session->frames[i];
         if (!out || atomic_load(&rx->poisoned))
             continue;
         if (gpud_signal_wait_host(session->signal[i], rx->value, gpud_now(), NULL) == GPUD_OK)
@@ -268,6 +276,7 @@ void gpud_session_make_frames(struct gpud_session *session)
 {
     for (uint32_t i = 0; i < session->entries; i++) {
         struct gpud_rx_frame *rx = &session->frames[i];
+        session->frame_of[i] = rx;
         rx->session = session;
         rx->frame.ops = choose_ops(session);
         rx->frame.owner = session;
@@ -333,25 +342,48 @@ static void give_back_void(struct gpud_session *session, struct gpud_rx_frame *r
     give_back(session, entry);
 }
 
-/* Enqueues the copy from the shared pages into a slot of our own. */
+/* What our queue does from now on sees the frame's bytes in the ring. */
+static enum gpud_status wait_for_bytes(struct gpud_session *session, struct gpud_rx_frame *rx,
+                                       struct gpud_error *error)
+{
+    enum gpud_status status = GPUD_OK;
+    if (session->place == GPUD_SIGNAL_PAGE)
+        return gpud_watchdog_wait(session->watchdog, rx->entry, rx->value, session->queue, error);
+    if (session->place == GPUD_SIGNAL_MEMORY) {
+        status =
+            gpud_signal_wait_queue(session->signal[rx->entry], rx->value, session->queue, error);
+        GPUD_STOP_POINT("receiver: wait enqueued");
+    }
+    return status;
+}
+
+/* Enqueues the copy from the ring into a slot of `upload`. */
 static enum gpud_status upload(struct gpud_session *session, struct gpud_rx_frame *rx,
                                uint32_t slot, struct gpud_error *error)
 {
     uint64_t offset;
-    gpud_ring_slot(&session->ring, slot, &offset);
+    struct gpud_memory *from = gpud_ring_slot(&session->ring, slot, &offset);
+    if (session->ring.device != session->device)
+        from = session->views[slot / session->ring.slots_per_memory];
     struct gpud_copy copy = {
         .to = rx->frame.memory,
         .to_offset = rx->frame.offset,
-        .from = session->views[slot / session->ring.slots_per_memory],
+        .from = from,
         .from_offset = offset,
         .row_bytes = session->layout.size,
         .rows = 1,
     };
-    enum gpud_status status = gpud_queue_copy(session->queue, &copy, error);
+    enum gpud_status status = wait_for_bytes(session, rx, error);
+    if (status == GPUD_OK)
+        status = gpud_queue_copy(session->queue, &copy, error);
     if (status != GPUD_OK)
         return status;
     GPUD_STOP_POINT("receiver: upload enqueued");
-    atomic_fetch_add_explicit(&session->copies_gpu, 1, memory_order_relaxed);
+    bool cpu = session->device == session->host;
+    atomic_fetch_add_explicit(cpu ? &session->copies_cpu : &session->copies_gpu, 1,
+                              memory_order_relaxed);
+    rx->posted = session->watchdog && gpud_watchdog_post(session->watchdog, rx->entry, rx->value,
+                                                         session->queue, NULL) == GPUD_OK;
     atomic_fetch_add_explicit(&session->references, 1, memory_order_relaxed);
     when_queue_is_done(session, upload_done, rx);
     return gpud_queue_flush(session->queue, error);
@@ -368,9 +400,10 @@ int gpud_session_next_frame(struct gpud_session *session, uint32_t limit,
     if (!session->uploads || session->upload_free_count) {
         got = gpud_page_claim(&session->view, limit, &entry, &descriptor, error);
         if (got > 0)
-            rx = session->uploads
-                     ? &session->frames[session->upload_free[--session->upload_free_count]]
-                     : &session->frames[entry];
+            rx = session->frame_of[entry] =
+                session->uploads
+                    ? &session->frames[session->upload_free[--session->upload_free_count]]
+                    : &session->frames[entry];
     }
     pthread_mutex_unlock(&session->lock);
     if (got <= 0)

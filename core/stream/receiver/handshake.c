@@ -30,9 +30,11 @@ static void tell(struct gpud_receiver *receiver, enum gpud_event event, const vo
 
 static void set_path(struct gpud_receiver *receiver, const char *path, const char *reason)
 {
+    const char *copied = "the frames are copied into the application's own memory";
     pthread_mutex_lock(&receiver->lock);
     gpud_print(receiver->info.path, "%s", path);
-    gpud_print(receiver->info.fallback_reason, "%s", reason);
+    gpud_print(receiver->info.fallback_reason, "%s%s%s", receiver->own.alloc ? copied : "",
+               receiver->own.alloc && reason[0] ? "; " : "", reason);
     pthread_mutex_unlock(&receiver->lock);
 }
 
@@ -43,6 +45,7 @@ void gpud_receiver_collect(struct gpud_receiver *receiver, struct gpud_receiver_
     if (!receiver->session)
         return;
     info->kicks += atomic_load(&receiver->session->kicks);
+    info->copies_cpu += atomic_load(&receiver->session->copies_cpu);
     info->copies_gpu += atomic_load(&receiver->session->copies_gpu);
     info->waits_device += atomic_load(&receiver->session->waits_device);
 }
@@ -90,6 +93,7 @@ void gpud_receiver_disconnect(struct gpud_receiver *receiver, int64_t retry_in, 
     gpud_print(receiver->info.path, "none");
     pthread_mutex_unlock(&receiver->lock);
     receiver->pending = receiver->eof = receiver->unread = receiver->refused = false;
+    receiver->own.failed = false;
     /* One that failed stays failed: the next session gets a new one. */
     pthread_mutex_lock(&receiver->lock);
     struct gpud_queue *queue = receiver->queue;
@@ -210,7 +214,7 @@ static enum gpud_status make_session(struct gpud_receiver *receiver, const struc
     if (route->ring == GPUD_RING_SENDER_DEVICE && offer->ring.memories == 0)
         return gpud_fail(error, GPUD_PEER, "the sender offers to share a ring and sends none");
     return gpud_session_create(offer, route, receiver->channel, receiver->queue, receiver->host,
-                               receiver->slots, log_of(receiver), session, error);
+                               receiver->slots, &receiver->own, log_of(receiver), session, error);
 }
 
 /* An epoch has one format, whatever routes are offered for it: frames are read by what the
@@ -266,8 +270,11 @@ static enum gpud_status accept_offer(struct gpud_receiver *receiver, const struc
     GPUD_STOP_POINT(receiver->info.connected ? "receiver: new epoch's OFFER read"
                                              : "receiver: OFFER read");
     drop_session(receiver);
-    if (make_session(receiver, offer, &session, &why) != GPUD_OK)
+    if (make_session(receiver, offer, &session, &why) != GPUD_OK) {
+        if (receiver->own.failed) /* no other route would help */
+            return gpud_fail_native(error, why.status, why.origin, why.native, "%s", why.reason);
         return refuse_offer(receiver, offer->epoch, &why, error);
+    }
     GPUD_STOP_POINT("receiver: ring imported");
     struct gpud_message message = {.type = GPUD_MESSAGE_ACCEPT};
     if (gpud_session_describe(session, &message.accept, &why) != GPUD_OK) {
@@ -482,7 +489,8 @@ enum gpud_status gpud_receiver_step(struct gpud_receiver *receiver, struct gpud_
                            "the sender does not answer: is it stopped, or no gpudirect sender?");
     if (status != GPUD_OK && status != GPUD_AGAIN && status != GPUD_CLOSED) {
         receiver->failure = *error;
-        bool lasts = receiver->refused || status == GPUD_NO_MEMORY || status == GPUD_UNSUPPORTED;
+        bool lasts = receiver->refused || receiver->own.failed || status == GPUD_NO_MEMORY ||
+                     status == GPUD_UNSUPPORTED;
         gpud_receiver_disconnect(receiver, lasts ? RETRY_LATER : RETRY_SOON, error->reason);
     }
     return status;

@@ -52,6 +52,8 @@ enum gpud_status gpud_receiver_create(struct gpud_context *context,
     made->require_direct = params->require_direct;
     made->on_event = params->on_event;
     made->user = params->user;
+    made->own.alloc = params->alloc;
+    made->own.user = params->user;
     made->deadline = INT64_MAX;
     gpud_print(made->info.path, "none");
     gpud_print(made->route, "%s", params->route ? params->route : "");

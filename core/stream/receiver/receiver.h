@@ -47,6 +47,7 @@ struct gpud_receiver {
     uint32_t slots;
     enum gpud_slow_receiver slow_receiver;
     bool require_direct;
+    struct gpud_own_memory own;
     void (*on_event)(void *user, enum gpud_event event, const void *data);
     void *user;
     atomic_bool interrupted;

@@ -85,8 +85,8 @@ enum gpud_status gpud_session_grow(struct gpud_session *session,
     uint32_t before = session->ring.memories;
     enum gpud_status status = gpud_ring_import(
         &session->ring, grown, session->channel->peer.same_process, session->layout.size, error);
-    for (uint32_t i = before; session->uploads && status == GPUD_OK && i < session->ring.memories;
-         i++) {
+    bool views = session->ring.device != session->device;
+    for (uint32_t i = before; views && status == GPUD_OK && i < session->ring.memories; i++) {
         status =
             gpud_memory_view(session->ring.memory[i], session->device, &session->views[i], error);
     }
@@ -95,22 +95,93 @@ enum gpud_status gpud_session_grow(struct gpud_session *session,
     return status;
 }
 
-/* The sender's ring, mapped; and where its frames are wanted on another device, a ring there to
- * upload into. */
+/* The sender's ring, mapped. */
 static enum gpud_status map_ring(struct gpud_session *session,
                                  const struct gpud_ring_description *offered,
                                  struct gpud_error *error)
 {
     bool through_host = session->route->ring == GPUD_RING_SENDER_HOST;
     struct gpud_device *device = through_host ? session->host : session->device;
-    session->uploads = device != session->device;
     gpud_ring_init(&session->ring, device, GPUD_USAGE_SHARE, session->layout.size, 1);
-    enum gpud_status status = gpud_session_grow(session, offered, error);
-    if (status != GPUD_OK || !session->uploads)
-        return status;
-    gpud_ring_init(&session->upload, session->device, GPUD_USAGE_LOCAL, session->layout.size,
-                   session->entries);
-    status = gpud_ring_grow(&session->upload, error);
+    return gpud_session_grow(session, offered, error);
+}
+
+static enum gpud_status check_memory(const struct gpud_session *session,
+                                     const struct gpud_memory *memory, uint32_t slot,
+                                     struct gpud_error *error)
+{
+    if (!memory)
+        return gpud_fail(error, GPUD_INVALID,
+                         "the application's `alloc` succeeded and gave no memory for slot %u",
+                         slot);
+    if (memory->device != session->device)
+        return gpud_fail(error, GPUD_INVALID,
+                         "the application's memory for slot %u lies on %s, and the receiver works "
+                         "on %s: make it there",
+                         slot, memory->device->info.name, session->device->info.name);
+    if (memory->size < session->layout.size)
+        return gpud_fail(error, GPUD_INVALID,
+                         "the application's memory for slot %u has %llu bytes, and a frame %llu",
+                         slot, (unsigned long long)memory->size,
+                         (unsigned long long)session->layout.size);
+    return GPUD_OK;
+}
+
+static enum gpud_status ask_for_memory(const struct gpud_session *session,
+                                       const struct gpud_own_memory *own, uint32_t slot,
+                                       struct gpud_memory **memory, struct gpud_error *error)
+{
+    struct gpud_error why = {0};
+    enum gpud_status status = own->alloc(own->user, &session->layout, slot, memory, &why);
+    if (status == GPUD_OK)
+        return GPUD_OK;
+    *memory = NULL;
+    /* From acquire these would speak of the stream. */
+    if (status == GPUD_AGAIN || status == GPUD_TIMEOUT || status == GPUD_CLOSED)
+        status = GPUD_INVALID;
+    return gpud_fail_native(error, status, why.origin, why.native,
+                            "the application made no memory for slot %u%s%s", slot,
+                            why.reason[0] ? ": " : "", why.reason);
+}
+
+/* One of the application's memories for each slot. */
+static enum gpud_status take_memories(struct gpud_session *session,
+                                      const struct gpud_own_memory *own, struct gpud_error *error)
+{
+    gpud_ring_init(&session->upload, session->device, GPUD_USAGE_LOCAL, session->layout.size, 1);
+    for (uint32_t slot = 0; slot < session->entries; slot++) {
+        struct gpud_memory *memory = NULL;
+        enum gpud_status status = ask_for_memory(session, own, slot, &memory, error);
+        for (uint32_t i = 0; status == GPUD_OK && i < slot; i++)
+            if (memory == session->upload.memory[i]) /* whose only reference we have already */
+                return gpud_fail(error, GPUD_INVALID,
+                                 "the application gave one memory for the slots %u and %u", i,
+                                 slot);
+        if (status == GPUD_OK)
+            status = check_memory(session, memory, slot, error);
+        if (status == GPUD_OK)
+            status = gpud_ring_add(&session->upload, memory, error);
+        if (status != GPUD_OK) {
+            gpud_memory_unref(&memory);
+            return status;
+        }
+    }
+    return GPUD_OK;
+}
+
+/* A ring on the receiver's device for frames that do not stay where the route puts them. */
+static enum gpud_status make_upload(struct gpud_session *session, struct gpud_own_memory *own,
+                                    struct gpud_error *error)
+{
+    enum gpud_status status;
+    if (own->alloc) {
+        status = take_memories(session, own, error);
+        own->failed = status != GPUD_OK;
+    } else {
+        gpud_ring_init(&session->upload, session->device, GPUD_USAGE_LOCAL, session->layout.size,
+                       session->entries);
+        status = gpud_ring_grow(&session->upload, error);
+    }
     while (session->upload_free_count < session->entries) {
         session->upload_free[session->upload_free_count] =
             (uint8_t)(session->entries - 1 - session->upload_free_count);
@@ -137,8 +208,8 @@ enum gpud_status gpud_session_create(const struct gpud_offer *offer,
                                      const struct gpud_route_ops *route,
                                      struct gpud_channel *channel, struct gpud_queue *queue,
                                      struct gpud_device *host, uint32_t slots,
-                                     const struct gpud_log *log, struct gpud_session **session,
-                                     struct gpud_error *error)
+                                     struct gpud_own_memory *own, const struct gpud_log *log,
+                                     struct gpud_session **session, struct gpud_error *error)
 {
     enum gpud_status status = gpud_layout_check(&offer->layout, error);
     if (status == GPUD_OK)
@@ -166,6 +237,9 @@ enum gpud_status gpud_session_create(const struct gpud_offer *offer,
         status = make_ring(made, log, error);
     else
         status = map_ring(made, &offer->ring, error);
+    made->uploads = own->alloc || made->ring.device != made->device;
+    if (status == GPUD_OK && made->uploads)
+        status = make_upload(made, own, error);
     if (status == GPUD_OK)
         status = make_page(made, error);
     if (status != GPUD_OK) {

@@ -16,6 +16,14 @@
 
 struct gpud_session;
 
+/* Where the application wants its frames; alloc NULL: it leaves that to the library. */
+struct gpud_own_memory {
+    enum gpud_status (*alloc)(void *user, const struct gpud_layout *layout, uint32_t slot,
+                              struct gpud_memory **memory, struct gpud_error *error);
+    void *user;
+    bool failed; /* it was asked and gave none, or none that will do */
+};
+
 /* A frame as the application gets it. */
 struct gpud_rx_frame {
     struct gpud_frame frame; /* first */
@@ -23,7 +31,7 @@ struct gpud_rx_frame {
     uint32_t entry;         /* of the page; uploads: given back already */
     _Atomic uint32_t value; /* that the ready signal has when the bytes are there; 0: no signal */
     atomic_bool poisoned;
-    bool posted; /* PAGE: the application's queue posts the release */
+    bool posted; /* PAGE: the application's queue posts the release; uploads: our own */
     bool joined; /* PAGE: ours does, after those of several holders */
 };
 
@@ -35,7 +43,7 @@ struct gpud_session {
     struct gpud_queue *queue;
     uint32_t epoch, entries;
     struct gpud_layout layout;
-    bool uploads;                 /* frames are copied from shared host pages into `upload` */
+    bool uploads;                 /* frames are copied from `ring` into `upload` */
     enum gpud_signal_place place; /* of the signals */
 
     int page_fd;
@@ -47,25 +55,27 @@ struct gpud_session {
 
     struct gpud_ring ring; /* imported, or our own that the sender writes */
     struct gpud_memory
-        *views[GPUD_RING_MEMORIES_MAX]; /* uploads: the host ring as the device sees it; borrowed */
+        *views[GPUD_RING_MEMORIES_MAX]; /* the host's ring as another device sees it; borrowed */
     struct gpud_signal *signal[GPUD_PAGE_ENTRIES]; /* MEMORY */
     struct gpud_watchdog *watchdog;                /* PAGE */
     uint32_t last_value;
-    struct gpud_ring upload;
+    struct gpud_ring upload; /* ours, or memories of the application's own */
     uint8_t upload_free[GPUD_PAGE_ENTRIES];
     uint32_t upload_free_count;
-    struct gpud_rx_frame frames[GPUD_PAGE_ENTRIES]; /* by entry; uploads: by slot of `upload` */
+    struct gpud_rx_frame frames[GPUD_PAGE_ENTRIES];    /* by entry; uploads: by slot of `upload` */
+    struct gpud_rx_frame *frame_of[GPUD_PAGE_ENTRIES]; /* the one that an entry was claimed for */
 
-    atomic_uint_fast64_t kicks, copies_gpu, waits_device;
+    atomic_uint_fast64_t kicks, copies_cpu, copies_gpu, waits_device;
 };
 
-/* Makes what an OFFER asks for. The offer is a peer's word. */
+/* Makes what an OFFER asks for. The offer is a peer's word; own->failed tells a refusal of the
+ * application's from one of the offer. */
 enum gpud_status gpud_session_create(const struct gpud_offer *offer,
                                      const struct gpud_route_ops *route,
                                      struct gpud_channel *channel, struct gpud_queue *queue,
                                      struct gpud_device *host, uint32_t slots,
-                                     const struct gpud_log *log, struct gpud_session **session,
-                                     struct gpud_error *error);
+                                     struct gpud_own_memory *own, const struct gpud_log *log,
+                                     struct gpud_session **session, struct gpud_error *error);
 void gpud_session_unref(struct gpud_session **session);
 
 /* What the sender needs in return; the descriptors in it are borrowed from the session, but for the

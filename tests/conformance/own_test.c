@@ -1,0 +1,498 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Frames received into memory of the application's own: own <from> <to> <route>. Two slots, so that
+ * one that is given back too early is written again at once. */
+#include "hold.h"
+
+#include "base/clock.h"
+#include "stream/receiver/receiver.h"
+#include "stream/sender/sender.h"
+#include "support/check.h"
+#include "support/peer.h"
+#include "support/picture.h"
+
+#define ADDRESS "own"
+#define SLOTS 2
+#define LONG (20 * GPUD_SEC)
+/* So long it is looked for what must not come. */
+#define LOOK (50 * GPUD_MSEC)
+
+enum fault { NO_FAULT, NOTHING, TOO_SMALL, WRONG_DEVICE, TWICE, OUT_OF_MEMORY, NOT_YET };
+
+struct scene {
+    const char *from, *to, *route;
+    struct gpud_context *context;
+    struct gpud_device *device, *host; /* of the receiver; the host */
+    struct gpud_layout layout;
+    struct gpud_sender *sender;
+    struct gpud_receiver *receiver;
+    enum fault fault;                 /* of the second slot */
+    struct gpud_memory *given[SLOTS]; /* last, by slot */
+    unsigned asked, formats;
+    atomic_uint made, gone; /* memories */
+};
+
+/* --- the application's memories ------------------------------------------------------------ */
+
+struct wrapped {
+    struct scene *scene;
+    struct gpud_memory *inner;
+};
+
+static void wrapped_gone(void *user)
+{
+    struct wrapped *wrapped = user;
+    struct scene *scene = wrapped->scene;
+    gpud_memory_unref(&wrapped->inner);
+    free(wrapped);
+    atomic_fetch_add(&scene->gone, 1);
+}
+
+/* Wrapped, to be told when the library has done with it. */
+static struct gpud_memory *make(struct scene *scene, struct gpud_device *device, uint64_t size)
+{
+    struct wrapped *wrapped = calloc(1, sizeof(*wrapped));
+    struct gpud_memory *memory;
+    CHECK(wrapped, "out of memory");
+    wrapped->scene = scene;
+    WORKS(gpud_memory_alloc(device, size, &wrapped->inner, &e));
+    WORKS(gpud_memory_wrap(device, gpud_memory_get_native(wrapped->inner), size, wrapped_gone,
+                           wrapped, &memory, &e));
+    atomic_fetch_add(&scene->made, 1);
+    return memory;
+}
+
+static enum gpud_status fail(struct gpud_error *error, enum gpud_status status)
+{
+    *error = (struct gpud_error){.status = status};
+    snprintf(error->reason, sizeof(error->reason), "the pool is empty");
+    return status;
+}
+
+static enum gpud_status alloc(void *user, const struct gpud_layout *layout, uint32_t slot,
+                              struct gpud_memory **memory, struct gpud_error *error)
+{
+    struct scene *scene = user;
+    CHECK(slot < SLOTS, "slot %u of %d", slot, SLOTS);
+    CHECK_EQUAL(layout->size, scene->layout.size);
+    scene->asked++;
+    switch (slot == 1 ? scene->fault : NO_FAULT) {
+    case NOTHING:
+        return GPUD_OK;
+    case TOO_SMALL:
+        *memory = make(scene, scene->device, layout->size - 1);
+        return GPUD_OK;
+    case WRONG_DEVICE: {
+        struct gpud_device *other;
+        WORKS(gpud_device_open(scene->context, scene->device == scene->host ? scene->from : "host",
+                               &other, &e));
+        *memory = make(scene, other, layout->size);
+        gpud_device_close(&other);
+        return GPUD_OK;
+    }
+    case TWICE:
+        *memory = scene->given[0];
+        return GPUD_OK;
+    case OUT_OF_MEMORY:
+        return fail(error, GPUD_NO_MEMORY);
+    case NOT_YET:
+        return fail(error, GPUD_AGAIN);
+    case NO_FAULT:
+        break;
+    }
+    *memory = scene->given[slot] = make(scene, scene->device, layout->size);
+    return GPUD_OK;
+}
+
+static void on_event(void *user, enum gpud_event event, const void *data)
+{
+    struct scene *scene = user;
+    if (event != GPUD_EVENT_FORMAT)
+        return;
+    scene->formats++;
+    CHECK_EQUAL(scene->asked % SLOTS, 0); /* all of them, before */
+    CHECK(scene->asked, "a format before its memories");
+}
+
+static void expect_gone(struct scene *scene, unsigned wanted)
+{
+    PEER_UNTIL("the memories are given back", 10000, atomic_load(&scene->gone) >= wanted);
+    CHECK_EQUAL(atomic_load(&scene->gone), wanted);
+}
+
+/* --- links --------------------------------------------------------------------------------- */
+
+static struct gpud_receiver *open_receiver(struct scene *scene, bool own)
+{
+    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
+    struct gpud_receiver *receiver;
+    params.address = ADDRESS;
+    params.device = scene->to;
+    params.slots = SLOTS;
+    params.user = scene;
+    if (own) {
+        params.alloc = alloc;
+        params.on_event = on_event;
+    }
+    WORKS(gpud_receiver_create(scene->context, &params, &receiver, &e));
+    return receiver;
+}
+
+static unsigned receivers_of(struct scene *scene)
+{
+    struct gpud_sender_info info = GPUD_INFO_INIT(info);
+    gpud_sender_get_info(scene->sender, &info);
+    return info.receivers;
+}
+
+/* The receiver's part of a handshake is done where it waits for a frame. */
+static void connect_to(struct scene *scene, struct gpud_receiver *receiver, unsigned receivers)
+{
+    for (int64_t deadline = gpud_deadline(LONG); receivers_of(scene) != receivers;) {
+        struct gpud_frame *frame;
+        struct gpud_error error;
+        enum gpud_status status = gpud_receiver_acquire(receiver, LOOK, &frame, &error);
+        CHECK(status == GPUD_TIMEOUT, "%s", error.reason);
+        CHECK(gpud_now() < deadline, "the link is not made within 20 s");
+    }
+}
+
+static void open_scene(struct scene *scene)
+{
+    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
+    const char *devices[] = {scene->from, scene->to};
+    struct gpud_error error;
+    WORKS(gpud_context_create(NULL, &scene->context, &e));
+    for (int i = 0; i < 2; i++) {
+        gpud_device_close(&scene->device);
+        if (gpud_device_open(scene->context, devices[i], &scene->device, &error) != GPUD_OK)
+            SKIP("%s", error.reason);
+    }
+    WORKS(gpud_device_open(scene->context, "host", &scene->host, &e));
+    params.address = ADDRESS;
+    params.device = scene->from;
+    params.route = scene->route;
+    params.slots = SLOTS;
+    WORKS(gpud_sender_create(scene->context, &params, &scene->sender, &e));
+    WORKS(gpud_layout_init(&scene->layout, "UYVY", 640, 360, 0, &e));
+    WORKS(gpud_sender_configure(scene->sender, &scene->layout, NULL, 0, &e));
+}
+
+static void open_link(struct scene *scene)
+{
+    scene->receiver = open_receiver(scene, true);
+    connect_to(scene, scene->receiver, 1);
+    CHECK_EQUAL(scene->asked % SLOTS, 0);
+}
+
+static void close_link(struct scene *scene)
+{
+    gpud_receiver_destroy(&scene->receiver);
+    expect_gone(scene, atomic_load(&scene->made));
+    PEER_UNTIL("the sender's end of the link is gone", 20000, receivers_of(scene) == 0);
+}
+
+/* --- frames -------------------------------------------------------------------------------- */
+
+static struct gpud_frame *draw(struct scene *scene, uint64_t number)
+{
+    struct gpud_frame *frame;
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
+    void *data;
+    WORKS(gpud_sender_acquire(scene->sender, LONG, &frame, &e));
+    WORKS(gpud_frame_map(frame, GPUD_WRITE, LONG, &data, &e));
+    picture_write(&scene->layout, data, number);
+    gpud_frame_unmap(frame);
+    gpud_frame_get_info(frame, &info);
+    info.offset = number;
+    WORKS(gpud_frame_set_info(frame, &info, &e));
+    return frame;
+}
+
+static void send(struct scene *scene, uint64_t number)
+{
+    struct gpud_frame *frame = draw(scene, number);
+    WORKS(gpud_sender_submit(scene->sender, &frame, false, LONG, &e));
+}
+
+static struct gpud_frame *take(struct gpud_receiver *receiver)
+{
+    struct gpud_frame *frame;
+    WORKS(gpud_receiver_acquire(receiver, LONG, &frame, &e));
+    return frame;
+}
+
+static void check_bytes(struct scene *scene, struct gpud_frame *frame, uint64_t number)
+{
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
+    uint32_t plane, row, byte;
+    void *data;
+    WORKS(gpud_frame_map(frame, GPUD_READ, LONG, &data, &e));
+    gpud_frame_get_info(frame, &info);
+    CHECK_EQUAL(info.offset, number);
+    CHECK_EQUAL(info.flags & (GPUD_FRAME_CORRUPTED | GPUD_FRAME_READ_ONLY), 0);
+    CHECK(picture_check(&info.layout, data, number, &plane, &row, &byte),
+          "picture %llu: byte %u of row %u of plane %u is wrong", (unsigned long long)number, byte,
+          row, plane);
+    gpud_frame_unmap(frame);
+}
+
+static void check_place(struct scene *scene, struct gpud_frame *frame)
+{
+    uint64_t offset;
+    struct gpud_memory *memory = gpud_frame_get_memory(frame, &offset);
+    uint32_t slot = gpud_frame_get_slot(frame);
+    CHECK(slot < SLOTS && memory == scene->given[slot], "not the application's memory");
+    CHECK_EQUAL(offset, 0);
+}
+
+/* --- cases --------------------------------------------------------------------------------- */
+
+/* Every frame is there, where it is wanted, copied once; and what the application writes over it
+ * is not seen by the sender. */
+static void frames(struct scene *scene)
+{
+    struct gpud_receiver_info info = GPUD_INFO_INIT(info);
+    open_link(scene);
+    for (uint64_t number = 1; number <= 10; number++) {
+        struct gpud_frame *sent = draw(scene, number);
+        for (int again = 0; again < 2; again++) {
+            void *data;
+            WORKS(gpud_sender_submit(scene->sender, &sent, again == 0, LONG, &e));
+            struct gpud_frame *frame = take(scene->receiver);
+            check_place(scene, frame);
+            check_bytes(scene, frame, number);
+            WORKS(gpud_frame_map(frame, GPUD_WRITE, LONG, &data, &e));
+            memset(data, 0xa5, scene->layout.size);
+            gpud_frame_unmap(frame);
+            gpud_frame_release(&frame);
+        }
+    }
+    gpud_receiver_get_info(scene->receiver, &info);
+    bool cpu = scene->device == scene->host;
+    CHECK_EQUAL(info.frames, 20);
+    CHECK_EQUAL(info.copies_cpu, cpu ? 21 : 0); /* and the test frame */
+    CHECK_EQUAL(info.copies_gpu, cpu ? 0 : 21);
+    CHECK(strcmp(info.path, scene->route) == 0, "the route is %s", info.path);
+    CHECK(strstr(info.fallback_reason, "copied into the application's own memory"),
+          "the copy is not told: \"%s\"", info.fallback_reason);
+    CHECK_EQUAL(scene->asked, SLOTS);
+    CHECK_EQUAL(scene->formats, 1);
+    close_link(scene);
+}
+
+/* The sender's queue is late: nothing is seen before it. */
+static void late_sender(struct scene *scene)
+{
+    struct gpud_frame *frame = NULL;
+    struct gpud_error error;
+    void *data;
+    open_link(scene);
+    for (uint64_t number = 20; number < 24; number++) {
+        send(scene, number);
+        frame = take(scene->receiver);
+        check_bytes(scene, frame, number);
+        gpud_frame_release(&frame);
+    }
+    struct gpud_frame *sent = draw(scene, 24);
+    struct conformance_hold *hold = conformance_hold_queue(scene->sender->queue);
+    WORKS(gpud_sender_submit(scene->sender, &sent, false, LONG, &e));
+    if (hold) {
+        enum gpud_status status = gpud_receiver_acquire(scene->receiver, LOOK, &frame, &error);
+        CHECK(status == GPUD_OK || status == GPUD_TIMEOUT, "%s", error.reason);
+        if (frame)
+            EXPECT(GPUD_TIMEOUT, "", gpud_frame_map(frame, GPUD_READ, LOOK, &data, &e));
+    }
+    conformance_release_queue(hold, false);
+    if (!frame)
+        frame = take(scene->receiver);
+    check_place(scene, frame);
+    check_bytes(scene, frame, 24);
+    gpud_frame_release(&frame);
+    close_link(scene);
+}
+
+/* The receiver's own copies are late: the sender does not write their slots meanwhile, whatever it
+ * can do by then, nor after the frames have been released. */
+static void late_copies(struct scene *scene)
+{
+    struct gpud_frame *frame[SLOTS];
+    open_link(scene);
+    struct conformance_hold *hold = conformance_hold_queue(scene->receiver->queue);
+    for (uint64_t n = 0; n < SLOTS; n++) {
+        send(scene, 30 + n);
+        frame[n] = take(scene->receiver);
+    }
+    for (uint64_t n = 0; hold && n < 3; n++) {
+        struct gpud_frame *more;
+        void *data;
+        if (gpud_sender_acquire(scene->sender, LOOK, &more, NULL) != GPUD_OK)
+            break;
+        if (gpud_frame_map(more, GPUD_WRITE, LOOK, &data, NULL) == GPUD_OK) {
+            picture_write(&scene->layout, data, 90 + n);
+            gpud_frame_unmap(more);
+            gpud_sender_submit(scene->sender, &more, false, LOOK, NULL);
+        }
+        gpud_frame_release(&more);
+    }
+    conformance_release_queue(hold, false);
+    for (uint64_t n = 0; n < SLOTS; n++) {
+        check_bytes(scene, frame[n], 30 + n);
+        gpud_frame_release(&frame[n]);
+    }
+    close_link(scene);
+}
+
+/* A new format gets new memories; the old ones go with the last frame that lies in them. */
+static void formats(struct scene *scene)
+{
+    unsigned before = atomic_load(&scene->made);
+    struct gpud_layout first = scene->layout;
+    open_link(scene);
+    send(scene, 40);
+    struct gpud_frame *kept = take(scene->receiver);
+    WORKS(gpud_layout_init(&scene->layout, "NV12", 1366, 766, 0, &e));
+    WORKS(gpud_sender_configure(scene->sender, &scene->layout, NULL, 0, &e));
+    for (unsigned formats = scene->formats, wait = 0; scene->formats == formats; wait++) {
+        struct gpud_frame *frame;
+        CHECK(wait < 400, "no new format within 20 s");
+        EXPECT(GPUD_TIMEOUT, "", gpud_receiver_acquire(scene->receiver, LOOK, &frame, &e));
+    }
+    connect_to(scene, scene->receiver, 1);
+    for (uint64_t number = 41; number < 47; number++) {
+        send(scene, number);
+        struct gpud_frame *frame = take(scene->receiver);
+        check_place(scene, frame);
+        check_bytes(scene, frame, number);
+        gpud_frame_release(&frame);
+    }
+    CHECK_EQUAL(atomic_load(&scene->made), before + 2 * SLOTS);
+    CHECK_EQUAL(atomic_load(&scene->gone), before);
+    check_bytes(scene, kept, 40);
+    gpud_frame_release(&kept);
+    expect_gone(scene, before + SLOTS);
+
+    /* And without the receiver. */
+    send(scene, 47);
+    kept = take(scene->receiver);
+    gpud_receiver_destroy(&scene->receiver);
+    check_bytes(scene, kept, 47);
+    CHECK_EQUAL(atomic_load(&scene->gone), before + SLOTS);
+    gpud_frame_release(&kept);
+    close_link(scene);
+    scene->layout = first;
+    WORKS(gpud_sender_configure(scene->sender, &scene->layout, NULL, 0, &e));
+}
+
+/* The link ends before the bytes came: where the frame was handed out by then, it says so. */
+static void lost(struct scene *scene)
+{
+    struct gpud_frame_info info = GPUD_INFO_INIT(info);
+    struct gpud_frame *frame = NULL;
+    void *data;
+    open_link(scene);
+    /* Kept, but copied: the next frame goes by the same entry of the link into another slot. */
+    send(scene, 49);
+    struct gpud_frame *kept = take(scene->receiver);
+    check_bytes(scene, kept, 49);
+    struct gpud_frame *sent = draw(scene, 50);
+    struct conformance_hold *hold = conformance_hold_queue(scene->sender->queue);
+    WORKS(gpud_sender_submit(scene->sender, &sent, false, LONG, &e));
+    if (hold && scene->receiver->session->place != GPUD_SIGNAL_NONE) {
+        frame = take(scene->receiver);
+        gpud_receiver_destroy(&scene->receiver);
+        EXPECT(GPUD_PEER, "incomplete", gpud_frame_map(frame, GPUD_READ, LONG, &data, &e));
+        gpud_frame_get_info(frame, &info);
+        CHECK(info.flags & GPUD_FRAME_CORRUPTED, "the frame is not flagged");
+    }
+    conformance_release_queue(hold, false);
+    gpud_frame_release(&frame);
+    check_bytes(scene, kept, 49);
+    gpud_frame_release(&kept);
+    close_link(scene);
+}
+
+static const struct {
+    enum fault fault;
+    enum gpud_status status;
+    const char *text;
+} faults[] = {
+    {NOTHING, GPUD_INVALID, "gave no memory for slot 1"},
+    {TOO_SMALL, GPUD_INVALID, "bytes, and a frame"},
+    {WRONG_DEVICE, GPUD_INVALID, "make it there"},
+    {TWICE, GPUD_INVALID, "one memory for the slots 0 and 1"},
+    {OUT_OF_MEMORY, GPUD_NO_MEMORY, "no memory for slot 1: the pool is empty"},
+    {NOT_YET, GPUD_INVALID, "no memory for slot 1: the pool is empty"},
+};
+
+/* The status that ends the wait. */
+static enum gpud_status next_status(struct gpud_receiver *receiver, struct gpud_error *error)
+{
+    enum gpud_status status;
+    struct gpud_frame *frame;
+    int64_t deadline = gpud_deadline(LONG);
+    do
+        status = gpud_receiver_acquire(receiver, LOOK, &frame, error);
+    while (status == GPUD_TIMEOUT && gpud_now() < deadline);
+    return status;
+}
+
+/* What will not do is refused with a sentence, at the first try and at the next; whoever else
+ * receives goes on; and a hook that thinks better of it has its link. */
+static void refusals(struct scene *scene)
+{
+    struct gpud_receiver *other = open_receiver(scene, false);
+    uint64_t number = 60;
+    connect_to(scene, other, 1);
+    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+        if (faults[i].fault == WRONG_DEVICE && strcmp(scene->from, "host") == 0 &&
+            scene->device == scene->host)
+            continue; /* there is no other */
+        scene->fault = faults[i].fault;
+        scene->receiver = open_receiver(scene, true);
+        for (int again = 0; again < 2; again++) {
+            EXPECT(faults[i].status, faults[i].text, next_status(scene->receiver, &e));
+            send(scene, ++number);
+            struct gpud_frame *frame = take(other);
+            gpud_frame_release(&frame);
+        }
+        expect_gone(scene, atomic_load(&scene->made));
+        scene->fault = NO_FAULT;
+        scene->asked = 0;
+        connect_to(scene, scene->receiver, 2);
+        send(scene, ++number);
+        struct gpud_frame *frame = take(scene->receiver);
+        check_place(scene, frame);
+        check_bytes(scene, frame, number);
+        gpud_frame_release(&frame);
+        frame = take(other);
+        gpud_frame_release(&frame);
+        gpud_receiver_destroy(&scene->receiver);
+        expect_gone(scene, atomic_load(&scene->made));
+        PEER_UNTIL("one receiver is left", 20000, receivers_of(scene) == 1);
+    }
+    gpud_receiver_destroy(&other);
+}
+
+int main(int argc, char **argv)
+{
+    CHECK(argc == 4, "usage: own <from> <to> <route>");
+    struct scene scene = {.from = argv[1], .to = argv[2], .route = argv[3]};
+    runtime_make();
+    SAY("%s → %s by %s", scene.from, scene.to, scene.route);
+    open_scene(&scene);
+    frames(&scene);
+    late_sender(&scene);
+    late_copies(&scene);
+    formats(&scene);
+    lost(&scene);
+    refusals(&scene);
+    gpud_sender_destroy(&scene.sender);
+    gpud_device_close(&scene.host);
+    gpud_device_close(&scene.device);
+    gpud_context_destroy(&scene.context);
+    CHECK_EQUAL(atomic_load(&scene.gone), atomic_load(&scene.made));
+    runtime_done();
+    return 0;
+}
