@@ -5,7 +5,7 @@
  *   receiver.c   the public object, the loop, waiting, statistics
  *   poll.c       waiting in a loop of the application's
  *   handshake.c  from nothing to a session that has proved itself: a state machine over messages
- *   session.c    one epoch of a link; claim.c its frames */
+ *   session.c    one epoch of a link; frames.c its frames */
 #ifndef GPUD_STREAM_RECEIVER_RECEIVER_H
 #define GPUD_STREAM_RECEIVER_RECEIVER_H
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Making and unmaking a session; its frames stand in claim.c. */
+/* Making and unmaking a session; its frames stand in frames.c. */
 #include "stream/receiver/session.h"
 
 #include "base/fd.h"
