@@ -37,10 +37,12 @@ static void take(struct gpud_frame *frame)
     void *data;
     gpud_frame_get_info(frame, &info);
     WORKS(gpud_frame_map(frame, GPUD_READ, 10 * GPUD_SEC, &data, &e));
+    peer_order();
     CHECK(picture_check(&layout, data, info.offset, &plane, &row, &byte),
           "frame %llu: byte %u of row %u of plane %u is wrong", (unsigned long long)info.offset,
           byte, row, plane);
     gpud_frame_unmap(frame);
+    peer_order();
     gpud_frame_release(&frame);
     atomic_fetch_add(&loop.frames, 1);
 }
@@ -116,7 +118,9 @@ static void send_frames(struct gpud_sender *sender, struct pollfd *fd, uint64_t 
         void *data;
         LOOPED(fd, turns, gpud_sender_acquire(sender, 0, &frame, &e));
         WORKS(gpud_frame_map(frame, GPUD_WRITE, 10 * GPUD_SEC, &data, &e));
+        peer_order();
         picture_write(&layout, data, number);
+        peer_order();
         gpud_frame_unmap(frame);
         gpud_frame_get_info(frame, &info);
         info.offset = number;

@@ -238,8 +238,11 @@ void gpud_sender_stop_listening(struct gpud_sender *sender)
         pthread_join(sender->thread, NULL);
         sender->thread_runs = false;
     }
-    sender->retired.wake = -1;
-    gpud_retired_destroy(gpud_retired_take(&sender->retired));
+    gpud_sender_lock(sender);
+    sender->retired.wake = -1; /* from here on they are taken apart where they end */
+    struct gpud_transport *retired = gpud_retired_take(&sender->retired);
+    gpud_sender_unlock(sender);
+    gpud_retired_destroy(retired);
     gpud_newcomers_close(sender);
     gpud_listener_close(&sender->listener);
     gpud_fd_close(&sender->wake);
