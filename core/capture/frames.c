@@ -272,17 +272,10 @@ static void release_copied(struct gpud_frame *frame)
     gpud_capture_ring_unref(ring);
 }
 
-/* Where the memory has no host address, the queue's map waits for the copy. */
-static enum gpud_status wait_host_copied(struct gpud_frame *frame, int64_t deadline,
-                                         struct gpud_error *error)
-{
-    return frame->memory->host ? gpud_queue_finish(frame->queue, deadline, error) : GPUD_OK;
-}
-
 const struct gpud_frame_owner_ops gpud_capture_copied_ops = {
     .release = release_copied,
     .wait = gpud_frame_join_wait,
-    .wait_host = wait_host_copied,
+    .wait_host = gpud_frame_wait_host_complete, /* after what is on the frame's queue */
     .post = gpud_frame_join_post,
     .is_poisoned = gpud_frame_is_never_poisoned,
 };

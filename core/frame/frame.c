@@ -109,6 +109,10 @@ enum gpud_status gpud_frame_map(struct gpud_frame *frame, unsigned access, int64
     if (status != GPUD_OK)
         return status;
     if (frame->memory->host) {
+        if (frame->maps == 0 && frame->queue) /* which maps nothing here, and orders the bytes */
+            status = gpud_queue_finish(frame->queue, deadline, error);
+        if (status != GPUD_OK)
+            return status;
         frame->maps++;
         *data = (char *)frame->memory->host + frame->offset;
         return GPUD_OK;
@@ -394,12 +398,14 @@ enum gpud_status gpud_frame_wrap_frame(struct gpud_frame *of, const struct gpud_
         status = gpud_layout_check(layout, error);
     if (status != GPUD_OK)
         return status;
-    if (!of->memory->host && gpud_frame_need_queue(of, error) != GPUD_OK)
-        return GPUD_NO_MEMORY;
     if (layout->size > of->info.layout.size)
         return gpud_fail(error, GPUD_INVALID, "a frame of %llu bytes does not fit into one of %llu",
                          (unsigned long long)layout->size,
                          (unsigned long long)of->info.layout.size);
+    if (!of->memory->host)
+        status = gpud_frame_need_queue(of, error);
+    if (status != GPUD_OK)
+        return status;
     struct second_frame *second = calloc(1, sizeof(*second));
     if (!second)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a frame");
