@@ -14,7 +14,8 @@
 
 /* What no descriptor tells of: a device that stands still. */
 #define DEVICE_LOOK (250 * GPUD_MSEC)
-/* A message waits for frames before it, and everything behind it in the channel, too. */
+/* A message waits for frames before it, and everything behind it in the channel, too; or there are
+ * no descriptors left to be told by. */
 #define PENDING_LOOK GPUD_MSEC
 
 void gpud_receiver_poll_init(struct gpud_receiver *receiver)
@@ -97,12 +98,20 @@ static void set_timer(const struct gpud_receiver_poll *poll, int64_t at)
     timerfd_settime(poll->timer, TFD_TIMER_ABSTIME, &until, NULL);
 }
 
+/* What this side brings about by itself: a slot to upload into is free. The session may live longer
+ * than the receiver. false: no descriptor is left for that. */
+static bool watch_session(struct gpud_receiver *receiver)
+{
+    struct gpud_session *session = receiver->session;
+    if (session && atomic_load(&session->wake) < 0)
+        atomic_store(&session->wake, fcntl(receiver->poll.event, F_DUPFD_CLOEXEC, 3));
+    return !session || atomic_load(&session->wake) >= 0;
+}
+
 /* Frames come by the page: the sender is to say so over the channel. */
 static void sleep_on_page(struct gpud_receiver *receiver)
 {
     struct gpud_session *session = receiver->session;
-    if (atomic_load(&session->wake) < 0) /* the session may live longer than the receiver */
-        atomic_store(&session->wake, fcntl(receiver->poll.event, F_DUPFD_CLOEXEC, 3));
     atomic_store(&session->idle, true);
     gpud_sleep_begin(&session->view.end.sleeper, GPUD_SLEEP_POLL);
     if (gpud_page_notify(&session->view.end))
@@ -126,7 +135,8 @@ void gpud_receiver_poll_arm(struct gpud_receiver *receiver)
         gpud_receiver_poll_unwatch(receiver);
     if (receiver->state == GPUD_RECEIVER_OFFLINE)
         look = receiver->retry;
-    else if (waits_for_frames || (receiver->channel && poll->watched < 0))
+    else if (!watch_session(receiver) || waits_for_frames ||
+             (receiver->channel && poll->watched < 0))
         look = gpud_now() + PENDING_LOOK;
     else if (receiver->session && receiver->session->watchdog && look == INT64_MAX)
         look = gpud_now() + DEVICE_LOOK;
