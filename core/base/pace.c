@@ -7,9 +7,9 @@
 #define SETTLING 48
 
 /* No more than this part of a period is spent awake. Events further than that from where they are
- * expected are strays; so many of them in a row are another pace. */
+ * expected are off the pace; so many of them in a row are another pace. */
 #define AWAKE_PART 32
-#define STRAYS_MAX 3
+#define OFF_PACE_MAX 3
 
 /* Timers that wake us later than this are no use. */
 #define LAG_MAX (200 * INT64_C(1000))
@@ -30,7 +30,7 @@ static void follow(struct gpud_pace *pace, int64_t interval, int64_t off)
         pace->cover -= pace->cover / 16;
     pace->period += (interval - pace->period) / (++pace->followed <= SETTLING ? 8 : 64);
     pace->due += pace->period + (off < 0 ? off / 2 : min(off, pace->cover) / 16);
-    pace->strays = 0;
+    pace->off_pace = 0;
 }
 
 void gpud_pace_learn(struct gpud_pace *pace, int64_t now)
@@ -45,10 +45,10 @@ void gpud_pace_learn(struct gpud_pace *pace, int64_t now)
         return;
     }
     /* One that was left out, or a pause: the next tells. */
-    if (pace->period == 0 || ++pace->strays >= STRAYS_MAX) {
+    if (pace->period == 0 || ++pace->off_pace >= OFF_PACE_MAX) {
         pace->period = interval;
         pace->cover = interval / AWAKE_PART; /* more than is worth it, until it is known */
-        pace->strays = pace->followed = 0;
+        pace->off_pace = pace->followed = 0;
     }
     pace->due = now + pace->period;
 }

@@ -17,7 +17,7 @@ struct gpud_pace {
     int64_t period;    /* 0: not known */
     int64_t cover;     /* how much later it comes at the latest, but for a few */
     int64_t lag;       /* how late timers wake us up, mean */
-    uint32_t strays;   /* events in a row at quite another time */
+    uint32_t off_pace; /* events in a row at quite another time */
     uint32_t followed; /* events of this period */
 };
 

@@ -8,8 +8,8 @@
 #include "route/ops.h"
 #include <gpudirect/route.h>
 
-/* What this process says about itself on the wire, but for the wishes (route, slots…), which stay
- * zero. */
+/* What this process says about itself on the wire, but for what is asked for (route, slots…), which
+ * stay zero. */
 void gpud_endpoint_describe(struct gpud_endpoint *endpoint, const struct gpud_device *device,
                             const char *name);
 

@@ -98,7 +98,7 @@ struct gpud_receiver_info {
     uint64_t kicks;                  /* system calls made to wake the sender */
     /* From submit to acquire, over the last 4096 frames, ns; 0 where unknown. */
     uint64_t latency_p50, latency_p99, latency_max;
-    uint32_t slots; /* that may be in flight or held at once, by both sides' wishes; 0: not known */
+    uint32_t slots; /* that may be in flight or held at once, as both sides asked; 0: not known */
 };
 
 GPUD_API enum gpud_status gpud_receiver_create(struct gpud_context *context,

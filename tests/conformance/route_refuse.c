@@ -7,9 +7,9 @@
 
 #include <pthread.h>
 
-/* --- wishes that cannot be met ---------------------------------------------------------------- */
+/* --- what cannot be had ---------------------------------------------------------------------- */
 
-/* A sender and a receiver with these wishes: by this route, or refused with this in the reason on
+/* A sender and a receiver that ask for this: by this route, or refused with this in the reason on
  * both sides. */
 static void try_wishes(const struct way *way, const char *sender_route, bool sender_direct,
                        const char *receiver_route, bool receiver_direct, const char *path,

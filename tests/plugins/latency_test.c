@@ -221,7 +221,7 @@ static GstClockTime send_on_time(guint frames)
     return now;
 }
 
-/* Both sides' wishes count, and a sender that waits loses nothing. */
+/* What either side asks for counts, and a sender that waits loses nothing. */
 GST_START_TEST(test_max_is_what_the_ring_holds)
 {
     static const struct {

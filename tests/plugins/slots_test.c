@@ -236,19 +236,19 @@ GST_END_TEST
 /* In the steady state nothing is allocated: a slot is the same buffer and memory each time. */
 GST_START_TEST(test_objects_are_kept)
 {
-    GHashTable *shells = g_hash_table_new(NULL, NULL), *memories = g_hash_table_new(NULL, NULL);
+    GHashTable *buffers = g_hash_table_new(NULL, NULL), *memories = g_hash_table_new(NULL, NULL);
 
     setup(NULL, NULL);
     for (guint i = 0; i < 50; i++) {
         gst_harness_push(sink, ends_picture(CAPS_SMALL, i));
         GstBuffer *got = ends_pull(src);
-        g_hash_table_add(shells, got);
+        g_hash_table_add(buffers, got);
         g_hash_table_add(memories, gst_buffer_peek_memory(got, 0));
         gst_buffer_unref(got);
     }
-    fail_unless(g_hash_table_size(shells) <= 8, "%u buffers", g_hash_table_size(shells));
+    fail_unless(g_hash_table_size(buffers) <= 8, "%u buffers", g_hash_table_size(buffers));
     fail_unless(g_hash_table_size(memories) <= 8, "%u memories", g_hash_table_size(memories));
-    g_hash_table_unref(shells);
+    g_hash_table_unref(buffers);
     g_hash_table_unref(memories);
     teardown();
 }
