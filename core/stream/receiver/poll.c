@@ -7,10 +7,6 @@
 #include "stream/receiver/receiver.h"
 
 #include <fcntl.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <sys/timerfd.h>
-#include <unistd.h>
 
 /* What no descriptor tells of: a device that stands still. */
 #define DEVICE_LOOK (250 * GPUD_MSEC)
@@ -20,47 +16,12 @@
 
 void gpud_receiver_poll_init(struct gpud_receiver *receiver)
 {
-    receiver->poll = (struct gpud_receiver_poll){-1, -1, -1, -1, false};
+    receiver->poll = (struct gpud_receiver_poll){.loop = GPUD_LOOP_NONE, .watched = -1};
 }
 
 void gpud_receiver_poll_finish(struct gpud_receiver *receiver)
 {
-    gpud_fd_close(&receiver->poll.fd);
-    gpud_fd_close(&receiver->poll.timer);
-    gpud_fd_close(&receiver->poll.event);
-}
-
-static enum gpud_status watch(int epoll, int fd, struct gpud_error *error)
-{
-    struct epoll_event event = {.events = EPOLLIN};
-    if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) < 0)
-        return gpud_fail_errno(error, "cannot add to an epoll");
-    return GPUD_OK;
-}
-
-static enum gpud_status make(struct gpud_receiver_poll *poll, struct gpud_error *error)
-{
-    struct gpud_receiver_poll made = {
-        .fd = epoll_create1(EPOLL_CLOEXEC),
-        .timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK),
-        .event = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK), /* the first acquire finds out */
-        .watched = -1,
-    };
-    enum gpud_status status = GPUD_OK;
-    if (made.fd < 0 || made.timer < 0 || made.event < 0)
-        status = gpud_fail_errno(error, "no descriptor to poll");
-    if (status == GPUD_OK)
-        status = watch(made.fd, made.timer, error);
-    if (status == GPUD_OK)
-        status = watch(made.fd, made.event, error);
-    if (status != GPUD_OK) {
-        gpud_fd_close(&made.fd);
-        gpud_fd_close(&made.timer);
-        gpud_fd_close(&made.event);
-        return status;
-    }
-    *poll = made;
-    return GPUD_OK;
+    gpud_loop_close(&receiver->poll.loop);
 }
 
 enum gpud_status gpud_receiver_get_fd(struct gpud_receiver *receiver, int *fd,
@@ -68,34 +29,26 @@ enum gpud_status gpud_receiver_get_fd(struct gpud_receiver *receiver, int *fd,
 {
     enum gpud_status status = GPUD_OK;
     pthread_mutex_lock(&receiver->lock);
-    if (receiver->poll.fd < 0)
-        status = make(&receiver->poll, error);
+    if (receiver->poll.loop.fd < 0)
+        status = gpud_loop_open(&receiver->poll.loop, error);
     if (status == GPUD_OK)
-        *fd = receiver->poll.fd;
+        *fd = receiver->poll.loop.fd;
     pthread_mutex_unlock(&receiver->lock);
     return status;
 }
 
 void gpud_receiver_poll_wake(struct gpud_receiver *receiver)
 {
-    if (receiver->poll.fd >= 0)
-        gpud_event_raise(receiver->poll.event);
+    if (receiver->poll.loop.fd >= 0)
+        gpud_event_raise(receiver->poll.loop.event);
 }
 
 void gpud_receiver_poll_unwatch(struct gpud_receiver *receiver)
 {
     struct gpud_receiver_poll *poll = &receiver->poll;
     if (poll->watched >= 0)
-        epoll_ctl(poll->fd, EPOLL_CTL_DEL, poll->watched, NULL);
+        gpud_loop_unwatch(&poll->loop, poll->watched);
     poll->watched = -1;
-}
-
-static void set_timer(const struct gpud_receiver_poll *poll, int64_t at)
-{
-    struct itimerspec until = {0};
-    if (at != INT64_MAX)
-        until.it_value = gpud_timespec(at > 0 ? at : 1);
-    timerfd_settime(poll->timer, TFD_TIMER_ABSTIME, &until, NULL);
 }
 
 /* What this side brings about by itself: a slot to upload into is free. The session may live longer
@@ -104,7 +57,7 @@ static bool watch_session(struct gpud_receiver *receiver)
 {
     struct gpud_session *session = receiver->session;
     if (session && atomic_load(&session->wake) < 0)
-        atomic_store(&session->wake, fcntl(receiver->poll.event, F_DUPFD_CLOEXEC, 3));
+        atomic_store(&session->wake, fcntl(receiver->poll.loop.event, F_DUPFD_CLOEXEC, 3));
     return !session || atomic_load(&session->wake) >= 0;
 }
 
@@ -117,19 +70,19 @@ static void sleep_on_page(struct gpud_receiver *receiver)
     if (gpud_page_notify(&session->view.end))
         atomic_fetch_add_explicit(&session->kicks, 1, memory_order_relaxed);
     if (gpud_receiver_has_something(receiver))
-        gpud_event_raise(receiver->poll.event);
+        gpud_event_raise(receiver->poll.loop.event);
 }
 
 void gpud_receiver_poll_arm(struct gpud_receiver *receiver)
 {
     struct gpud_receiver_poll *poll = &receiver->poll;
     int64_t look = receiver->deadline;
-    if (poll->fd < 0)
+    if (poll->loop.fd < 0)
         return;
     poll->is_armed = true;
     bool waits_for_frames = receiver->pending;
     if (receiver->channel && !waits_for_frames && poll->watched < 0 &&
-        watch(poll->fd, receiver->channel->fd, NULL) == GPUD_OK)
+        gpud_loop_watch(&poll->loop, receiver->channel->fd, NULL) == GPUD_OK)
         poll->watched = receiver->channel->fd;
     if (waits_for_frames)
         gpud_receiver_poll_unwatch(receiver);
@@ -140,22 +93,19 @@ void gpud_receiver_poll_arm(struct gpud_receiver *receiver)
         look = gpud_now() + PENDING_LOOK;
     else if (receiver->session && receiver->session->watchdog && look == INT64_MAX)
         look = gpud_now() + DEVICE_LOOK;
-    set_timer(poll, look);
+    gpud_loop_set_timer(&poll->loop, look);
     if (receiver->state == GPUD_RECEIVER_TESTING || receiver->state == GPUD_RECEIVER_STREAMING)
         sleep_on_page(receiver);
     if (atomic_load(&receiver->interrupted))
-        gpud_event_raise(poll->event);
+        gpud_event_raise(poll->loop.event);
 }
 
 void gpud_receiver_poll_disarm(struct gpud_receiver *receiver)
 {
     struct gpud_receiver_poll *poll = &receiver->poll;
-    uint64_t ignored;
-    if (poll->fd < 0)
+    if (poll->loop.fd < 0)
         return;
-    ssize_t got = read(poll->event, &ignored, sizeof(ignored));
-    got = read(poll->timer, &ignored, sizeof(ignored));
-    (void)got; /* what they count does not matter */
+    gpud_loop_drain(&poll->loop);
     if (!poll->is_armed)
         return;
     poll->is_armed = false;

@@ -7,15 +7,13 @@
 #ifndef GPUD_STREAM_RECEIVER_POLL_H
 #define GPUD_STREAM_RECEIVER_POLL_H
 
-#include <stdbool.h>
+#include "stream/shared/loop.h"
 
 struct gpud_receiver;
 
 struct gpud_receiver_poll {
-    int fd;      /* an epoll of the three below; -1: nobody asked */
-    int timer;   /* a state's deadline, the next try to connect */
-    int event;   /* an eventfd: look at once */
-    int watched; /* the channel's; -1: not now */
+    struct gpud_loop loop; /* its timer: a state's deadline, the next try to connect */
+    int watched;           /* the channel's descriptor; -1: not now */
     bool is_armed;
 };
 

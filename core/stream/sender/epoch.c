@@ -47,7 +47,7 @@ void gpud_sender_start_epoch(struct gpud_sender *sender)
     struct gpud_link *links[GPUD_RECEIVERS_MAX];
     uint32_t count = 0;
     gpud_sender_poll_disarm(sender); /* there are other pools to watch soon */
-    gpud_event_raise(sender->poll.event);
+    gpud_event_raise(sender->loop.event);
     /* Receivers may still read slots of the epoch before. */
     gpud_pool_unref(&sender->host_pool);
     gpud_pool_unref(&sender->device_pool);

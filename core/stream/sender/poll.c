@@ -7,48 +7,17 @@
 #include "base/fd.h"
 #include "stream/sender/sender.h"
 
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <sys/timerfd.h>
-#include <unistd.h>
-
 /* A device tells nobody when it has read a frame. */
 #define DEVICE_LOOK (100 * GPUD_USEC)
-
-static enum gpud_status make(struct gpud_sender_poll *poll, struct gpud_error *error)
-{
-    struct gpud_sender_poll made = {
-        .fd = epoll_create1(EPOLL_CLOEXEC),
-        .event = eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK), /* nothing has failed yet */
-        .timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK),
-    };
-    struct epoll_event readable = {.events = EPOLLIN};
-    if (made.fd >= 0 && made.event >= 0 && made.timer >= 0 &&
-        epoll_ctl(made.fd, EPOLL_CTL_ADD, made.event, &readable) == 0 &&
-        epoll_ctl(made.fd, EPOLL_CTL_ADD, made.timer, &readable) == 0) {
-        *poll = made;
-        return GPUD_OK;
-    }
-    enum gpud_status status = gpud_fail_errno(error, "no descriptor to poll");
-    gpud_sender_poll_close(&made);
-    return status;
-}
-
-void gpud_sender_poll_close(struct gpud_sender_poll *poll)
-{
-    gpud_fd_close(&poll->fd);
-    gpud_fd_close(&poll->event);
-    gpud_fd_close(&poll->timer);
-}
 
 enum gpud_status gpud_sender_get_fd(struct gpud_sender *sender, int *fd, struct gpud_error *error)
 {
     enum gpud_status status = GPUD_OK;
     gpud_sender_lock(sender);
-    if (sender->poll.fd < 0)
-        status = make(&sender->poll, error);
+    if (sender->loop.fd < 0)
+        status = gpud_loop_open(&sender->loop, error);
     if (status == GPUD_OK)
-        *fd = sender->poll.fd;
+        *fd = sender->loop.fd;
     gpud_sender_unlock(sender);
     return status;
 }
@@ -80,38 +49,27 @@ static bool arm_link(struct gpud_link *link, bool *device_reads)
     return gpud_page_has_returns(&transport->page);
 }
 
-static void drain(int fd)
-{
-    uint64_t ignored;
-    ssize_t got = read(fd, &ignored, sizeof(ignored));
-    (void)got; /* what it counts does not matter */
-}
-
 void gpud_sender_poll_arm(struct gpud_sender *sender)
 {
-    struct gpud_sender_poll *poll = &sender->poll;
     bool ready = atomic_load(&sender->interrupted), device_reads = false;
-    if (poll->fd < 0)
+    if (sender->loop.fd < 0)
         return;
-    drain(poll->event);
-    poll->is_armed = true;
-    watch_pools(sender, poll->event);
+    gpud_loop_drain(&sender->loop);
+    sender->polls = true;
+    watch_pools(sender, sender->loop.event);
     for (uint32_t i = 0; i < sender->link_count; i++)
         ready |= arm_link(sender->links[i], &device_reads);
     if (ready || (sender->lacks_slot && has_slots(sender)))
-        gpud_event_raise(poll->event);
-    struct itimerspec look = {.it_value = {.tv_nsec = device_reads ? DEVICE_LOOK : 0}};
-    timerfd_settime(poll->timer, 0, &look, NULL);
+        gpud_event_raise(sender->loop.event);
+    gpud_loop_set_timer(&sender->loop, device_reads ? gpud_now() + DEVICE_LOOK : INT64_MAX);
 }
 
 void gpud_sender_poll_disarm(struct gpud_sender *sender)
 {
-    struct gpud_sender_poll *poll = &sender->poll;
     sender->lacks_slot = false;
-    if (!poll->is_armed)
+    if (!sender->polls)
         return;
-    poll->is_armed = false;
-    drain(poll->timer);
+    sender->polls = false;
     watch_pools(sender, -1);
     for (uint32_t i = 0; i < sender->link_count; i++)
         if (sender->links[i]->transport && sender->links[i]->transport->page.page)
@@ -123,6 +81,6 @@ bool gpud_sender_poll_kick(struct gpud_link *link)
     if (link->kicks_due == 0)
         return false;
     link->kicks_due--;
-    gpud_event_raise(link->sender->poll.event);
+    gpud_event_raise(link->sender->loop.event);
     return true;
 }

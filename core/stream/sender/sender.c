@@ -52,7 +52,7 @@ enum gpud_status gpud_sender_create(struct gpud_context *context,
     made->context = context;
     atomic_init(&made->references, 1);
     made->wake = made->retired.wake = -1;
-    made->poll = (struct gpud_sender_poll){-1, -1, -1, false};
+    made->loop = GPUD_LOOP_NONE;
     made->slots = params->slots ? params->slots : 4;
     made->slow_receiver = params->slow_receiver ? params->slow_receiver : GPUD_SLOW_BLOCK;
     made->require_direct = params->require_direct;
@@ -92,7 +92,7 @@ void gpud_sender_unref(struct gpud_sender *sender)
     if (atomic_fetch_sub(&sender->references, 1) != 1)
         return;
     gpud_delivery_free_records(sender);
-    gpud_sender_poll_close(&sender->poll);
+    gpud_loop_close(&sender->loop);
     gpud_pool_unref(&sender->host_pool);
     gpud_pool_unref(&sender->device_pool);
     gpud_queue_unref(&sender->host_queue);
@@ -190,7 +190,7 @@ void gpud_sender_changed(struct gpud_sender *sender)
 {
     atomic_fetch_add(&sender->changes, 1);
     gpud_futex_wake(&sender->changes);
-    gpud_event_raise(sender->poll.event);
+    gpud_event_raise(sender->loop.event);
 }
 
 void gpud_sender_wait_for_change(struct gpud_sender *sender, int64_t deadline)

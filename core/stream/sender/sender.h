@@ -26,6 +26,7 @@
 #include "route/route.h"
 #include "stream/sender/admission.h"
 #include "stream/sender/transport.h"
+#include "stream/shared/loop.h"
 #include "wire/channel.h"
 
 /* Deadlines of a handshake; the peer is slow, stuck, or no peer at all. */
@@ -90,14 +91,6 @@ struct gpud_rate {
     struct gpud_rate_sample before, last;
 };
 
-/* For who waits in a loop of their own; see poll.c. */
-struct gpud_sender_poll {
-    int fd;    /* an epoll of the two below; -1: nobody asked */
-    int event; /* an eventfd: look again */
-    int timer;
-    bool is_armed;
-};
-
 struct gpud_sender {
     struct gpud_context *context;
     struct gpud_device *device, *host; /* host == device on the host */
@@ -144,9 +137,10 @@ struct gpud_sender {
     int64_t accept_pause; /* nobody is accepted until then; 0: all is well */
     pthread_t thread;
     bool thread_runs;
-    int wake; /* eventfd: the thread looks at the world anew */
-    struct gpud_sender_poll poll;
-    bool lacks_slot; /* the call that gave GPUD_TIMEOUT found none */
+    int wake;              /* eventfd: the thread looks at the world anew */
+    struct gpud_loop loop; /* for who waits in a loop of their own; see poll.c */
+    bool polls;            /* it is armed */
+    bool lacks_slot;       /* the call that gave GPUD_TIMEOUT found none */
     atomic_bool stopping;
     bool closing; /* no slot is written any more */
 
@@ -256,8 +250,6 @@ enum gpud_status gpud_source_finish(struct gpud_sender *sender,
 /* A call found no slot or no credit; the next one begins. */
 void gpud_sender_poll_arm(struct gpud_sender *sender);
 void gpud_sender_poll_disarm(struct gpud_sender *sender);
-
-void gpud_sender_poll_close(struct gpud_sender_poll *poll);
 
 /* A receiver says that it gave something back. false: nobody had asked. */
 bool gpud_sender_poll_kick(struct gpud_link *link);
