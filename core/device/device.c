@@ -297,6 +297,7 @@ size_t gpud_device_list(struct gpud_context *context, struct gpud_device_info *i
 static const struct gpud_handle_kind common_handles[] = {
     {.type = GPUD_HANDLE_NONE},
     {.type = GPUD_HANDLE_LOCAL, .words = 2},
+    {.type = GPUD_HANDLE_NETWORK, .words = 2}, /* a card's, for memory of any backend */
 };
 
 static const struct gpud_handle_kind *find_kind(const struct gpud_handle_kind *kinds, size_t count,

@@ -19,6 +19,7 @@ enum gpud_handle_type {
     GPUD_HANDLE_BUS_ADDRESS = 3, /* word[0] = surface, word[1] = marker */
     GPUD_HANDLE_CUDA_FD = 4,     /* fd of a physical allocation; word[0] = its size */
     GPUD_HANDLE_CUDA_IPC = 5,    /* word[0] = offset from the base; word[1…8] = the IPC handle */
+    GPUD_HANDLE_NETWORK = 6,     /* word[0] = address, word[1] = key: for a network card to write */
     GPUD_HANDLE_TYPES
 };
 

@@ -23,6 +23,9 @@ struct gpud_route_ops {
      * gpud_route_signal(); without them the host publishes what the sender's queue is done with. */
     enum gpud_signal_place signal;
     bool memory_per_slot; /* each slot is a memory of its own */
+    /* Between hosts: the receiver has a ring of its own, on a device as `ring` says of the
+     * sender's, and a network card writes what the sender's slots hold into it. */
+    bool network;
     /* By what both sides said, without side effects. On refusal *why is a sentence that a user can
      * act on. */
     bool (*can_connect)(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver,
@@ -33,6 +36,6 @@ struct gpud_route_ops {
 };
 
 extern const struct gpud_route_ops gpud_map_route, gpud_peer_route, gpud_directgma_route,
-    gpud_staged_route;
+    gpud_staged_route, gpud_rdma_dmabuf_route, gpud_rdma_peermem_route, gpud_rdma_host_route;
 
 #endif

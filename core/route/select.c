@@ -13,10 +13,8 @@
 
 /* Best first: fewer copies, then the shorter way. A later one overtakes where it is much faster. */
 static const struct gpud_route_ops *const routes[] = {
-    &gpud_map_route,
-    &gpud_peer_route,
-    &gpud_directgma_route,
-    &gpud_staged_route,
+    &gpud_map_route,         &gpud_peer_route,         &gpud_directgma_route, &gpud_staged_route,
+    &gpud_rdma_dmabuf_route, &gpud_rdma_peermem_route, &gpud_rdma_host_route,
 };
 #define ROUTES (sizeof(routes) / sizeof(routes[0]))
 _Static_assert(ROUTES <= GPUD_ROUTES_MAX, "trials have room for every route");
@@ -81,6 +79,24 @@ enum gpud_signal_place gpud_route_signal(const struct gpud_route_ops *route,
     return route->signal;
 }
 
+static bool is_by_network(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver)
+{
+    return sender->network.card[0] && receiver->network.card[0];
+}
+
+static bool connects(const struct gpud_route_ops *route, const struct gpud_endpoint *sender,
+                     const struct gpud_endpoint *receiver, char why[GPUD_REASON_MAX])
+{
+    bool by_network = is_by_network(sender, receiver);
+    if (route->network == by_network)
+        return route->can_connect(sender, receiver, why);
+    gpud_print_n(why, GPUD_REASON_MAX, "%s",
+                 by_network ? "the address leads over a network, which carries no shared memory: "
+                              "on one host use a name"
+                            : "only between hosts, by an address like rdma://host:7174");
+    return false;
+}
+
 /* What the users of both ends allow, on top of what the route itself can do. */
 static bool possible(const struct gpud_route_ops *route, const struct gpud_endpoint *sender,
                      const struct gpud_endpoint *receiver, char why[GPUD_REASON_MAX])
@@ -93,11 +109,12 @@ static bool possible(const struct gpud_route_ops *route, const struct gpud_endpo
             return false;
         }
     }
-    if (!route->direct && (sender->require_direct || receiver->require_direct)) {
+    bool on_host = sender->caps & receiver->caps & GPUD_CAP_HOST; /* no way around it, then */
+    if (!route->direct && !on_host && (sender->require_direct || receiver->require_direct)) {
         gpud_print_n(why, GPUD_REASON_MAX, "require-direct forbids the detour through host memory");
         return false;
     }
-    return route->can_connect(sender, receiver, why);
+    return connects(route, sender, receiver, why);
 }
 
 /* "map: …; directgma: …", as much as fits. */
@@ -190,6 +207,8 @@ const struct gpud_route_ops *gpud_route_select(const struct gpud_endpoint *sende
     fallback_reason[0] = '\0';
     for (size_t i = 0; i < ROUTES; i++) {
         char why[GPUD_REASON_MAX] = "";
+        if (routes[i]->network != is_by_network(sender, receiver))
+            continue; /* nothing that a user would expect there */
         if (trials->failed & 1u << i)
             add_reason(fallback_reason, routes[i]->name, trials->reason[i]);
         else if (possible(routes[i], sender, receiver, why))
@@ -227,7 +246,8 @@ enum gpud_status gpud_route_check_params(uint32_t slots, enum gpud_slow_receiver
                          (int)slow_receiver);
     if (route && !gpud_route_find(route))
         return gpud_fail(error, GPUD_INVALID,
-                         "there is no route \"%.31s\": map, peer, directgma and staged exist",
+                         "there is no route \"%.31s\": map, peer, directgma, staged, rdma-dmabuf, "
+                         "rdma-peermem and rdma-host exist",
                          route);
     return GPUD_OK;
 }
@@ -243,7 +263,7 @@ size_t gpud_route_explain(struct gpud_device *from, struct gpud_device *to, bool
     for (size_t i = 0; i < ROUTES && i < max; i++) {
         struct gpud_route_info info = {0};
         gpud_print(info.name, "%s", routes[i]->name);
-        info.possible = routes[i]->can_connect(&sender, &receiver, info.reason);
+        info.possible = connects(routes[i], &sender, &receiver, info.reason);
         gpud_sized_entry(infos, max, i, &info, sizeof(info));
     }
     return ROUTES;

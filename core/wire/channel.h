@@ -4,7 +4,8 @@
 /* Control channels: what the messages of a link travel over. Whoever sends listens on an address,
  * whoever receives connects to it, and afterwards both ends are alike. The address tells the kind:
  *
- *     cam1, unix:/path    unix/    a SOCK_SEQPACKET socket; both ends are on one host
+ *     cam1, unix:/path       unix/    a SOCK_SEQPACKET socket; both ends are on one host
+ *     rdma://host:port/cam1  rdma/    a connection of rdma_cm and its queue pair
  *
  * Nothing here blocks, but for gpud_channel_wait(). A channel is reference-counted: whoever has to
  * know whether the peer lives keeps it. Thread-safe, but that one thread at a time receives: KICKs
@@ -14,6 +15,7 @@
 
 #include "wire/access.h"
 #include "wire/message.h"
+#include "wire/remote.h"
 #include <stdatomic.h>
 #include <sys/types.h>
 
@@ -52,7 +54,8 @@ void gpud_address_forget(const struct gpud_address *address);
 
 /* By the word of the system, never the peer's own. */
 struct gpud_peer {
-    pid_t pid; /* 0: not known, as of another container */
+    pid_t pid;     /* 0: not known, as of another container or host */
+    char host[64]; /* the other host's address; "": it is on this one */
     uid_t uid;
     bool foreign;      /* of neither this process's user nor root */
     bool same_process; /* it is this very process */
@@ -63,7 +66,8 @@ struct gpud_peer {
 struct gpud_channel {
     const struct gpud_channel_ops *ops;
     atomic_uint references;
-    int fd; /* to poll for POLLIN: there is something to receive, or the end */
+    atomic_bool connected; /* the other end is there; until then nothing can be received */
+    int fd;                /* to poll for POLLIN: there is something to receive, or the end */
     struct gpud_peer peer;
 };
 
@@ -73,7 +77,8 @@ struct gpud_listener {
     char note[GPUD_REASON_MAX]; /* what does not work although it listens, or "" */
 };
 
-/* All are mandatory. connect and accept fill a new channel's fd and peer, listen a listener's fd.
+/* All but the last are mandatory. connect and accept fill a new channel's fd and peer, listen a
+ * listener's fd.
  */
 struct gpud_channel_ops {
     /* gpud_listener_open() */
@@ -102,6 +107,9 @@ struct gpud_channel_ops {
     void (*hang_up)(struct gpud_channel *channel);
     /* The last reference went: frees the channel, and whoever is there sees the end. */
     void (*close)(struct gpud_channel *channel);
+    /* How frames get across where the ends share no memory. NULL: they are on one host, and
+     * attachments travel. */
+    const struct gpud_remote_ops *remote;
 };
 
 /* --- listening ----------------------------------------------------------------------------- */
@@ -120,7 +128,8 @@ enum gpud_status gpud_listener_accept(struct gpud_listener *listener, struct gpu
 /* --- connecting ---------------------------------------------------------------------------- */
 
 /* GPUD_AGAIN: nobody listens there (yet). GPUD_NO_ACCESS: somebody does from whom nothing is taken,
- * and was told why. */
+ * and was told why. Where finding that out takes its time, the channel is not `connected` yet: what
+ * is sent waits, and gpud_channel_receive() tells of a failure, by the same statuses. */
 enum gpud_status gpud_channel_connect(const struct gpud_address *address,
                                       const struct gpud_access_rule *access,
                                       struct gpud_channel **channel, struct gpud_error *error);

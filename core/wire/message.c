@@ -152,6 +152,14 @@ static void endpoint(struct codec *codec, struct gpud_endpoint *endpoint)
     u32(codec, &endpoint->host_rate);
     u64(codec, &endpoint->token);
     raw(codec, endpoint->host, sizeof(endpoint->host));
+    text(codec, endpoint->network.card, sizeof(endpoint->network.card));
+    if (endpoint->network.card[0]) {
+        u32(codec, &endpoint->network.ways);
+        text(codec, endpoint->network.no_dmabuf, sizeof(endpoint->network.no_dmabuf));
+        text(codec, endpoint->network.no_peermem, sizeof(endpoint->network.no_peermem));
+    } else if (!codec->writing) {
+        memset(&endpoint->network, 0, sizeof(endpoint->network));
+    }
     text(codec, endpoint->route, sizeof(endpoint->route));
     u32(codec, &endpoint->slots);
     u8(codec, &endpoint->slow_receiver);
@@ -241,6 +249,7 @@ static void body(struct codec *codec, struct gpud_message *message)
         u32(codec, &message->offer.signal);
         layout(codec, &message->offer.layout);
         counted(codec, message->offer.media, &message->offer.media_size, GPUD_MEDIA_MAX);
+        handle(codec, &message->offer.page);
         ring(codec, &message->offer.ring);
         break;
     case GPUD_MESSAGE_ACCEPT:
@@ -359,6 +368,7 @@ size_t gpud_message_attachments(struct gpud_message *message,
     size_t count = 0;
     switch (message->type) {
     case GPUD_MESSAGE_OFFER:
+        list(&message->offer.page, handles, &count);
         ring = &message->offer.ring;
         break;
     case GPUD_MESSAGE_ACCEPT:

@@ -8,6 +8,7 @@
  *        ◀──────────────────────────────── HELLO      (or REFUSE, and the end)
  *        ◀──────────────────────────────── OFFER      epoch, route, layout, media
  *                                                     [+ the sender's ring, where it is shared]
+ *                                                     [+ the sender's ring page, where none is]
  *        ACCEPT ───────────────────────────────▶      the ring page
  *                                                     [+ the receiver's ring, where it is written]
  *        ◀─────────────────────────────── CANARY      "a frame holds the pattern of this nonce"
@@ -37,7 +38,7 @@
 #include <gpudirect/sender.h>
 
 #define GPUD_MESSAGE_MAGIC UINT32_C(0x44555047) /* "GPUD" */
-#define GPUD_MESSAGE_VERSION 3
+#define GPUD_MESSAGE_VERSION 4
 #define GPUD_MESSAGE_MAX 16384
 #define GPUD_MESSAGE_HANDLES (1 + GPUD_RING_MEMORIES_MAX)
 
@@ -58,6 +59,20 @@ enum gpud_message_type {
     GPUD_MESSAGE_KICK,
 };
 
+/* How a network card gets at a device's memory, as bits. */
+enum gpud_network_way {
+    GPUD_NETWORK_HOST = 1 << 0,    /* it is host memory, or goes through some */
+    GPUD_NETWORK_DMABUF = 1 << 1,  /* the device's driver exports it, the card's imports it */
+    GPUD_NETWORK_PEERMEM = 1 << 2, /* the card's driver asks the device's by itself */
+};
+
+/* What the card that a channel uses can do; all 0 where the channel uses none. */
+struct gpud_network {
+    char card[32];                                                /* "mlx5_0"; "": none */
+    uint32_t ways;                                                /* enum gpud_network_way */
+    char no_dmabuf[GPUD_REASON_MAX], no_peermem[GPUD_REASON_MAX]; /* why those are missing */
+};
+
 /* What one side says about itself: what routes are chosen by. */
 struct gpud_endpoint {
     char name[64];     /* of the application */
@@ -72,7 +87,8 @@ struct gpud_endpoint {
     uint32_t host_rate;                /* MB/s between it and the host's memory; 0: unknown */
     uint64_t token;                    /* of the context: equal = the same process and context */
     uint8_t host[16];                  /* the machine's boot id */
-    char route[32];                    /* the only one wanted, or "" */
+    struct gpud_network network;
+    char route[32]; /* the only one wanted, or "" */
     uint32_t slots;
     uint8_t slow_receiver; /* enum gpud_slow_receiver */
     uint8_t require_direct;
@@ -86,6 +102,7 @@ struct gpud_offer {
     struct gpud_layout layout;
     uint32_t media_size;
     uint8_t media[GPUD_MEDIA_MAX];
+    struct gpud_handle page; /* the sender's ring page, where each side has one; else type NONE */
     struct gpud_ring_description ring; /* memories = 0 where the ring is the receiver's */
 };
 

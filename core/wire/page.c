@@ -4,6 +4,7 @@
 #include "wire/page.h"
 
 #include "base/stop.h"
+#include "wire/remote.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -55,6 +56,41 @@ bool gpud_page_wake(struct gpud_page_end *end, uint32_t sleep)
     return end->send_kick != NULL;
 }
 
+void gpud_page_sleep(struct gpud_page_end *end, bool (*ready)(void *arg), void *arg,
+                     int64_t deadline)
+{
+    if (end->carrier->sleep)
+        end->carrier->sleep(end, ready, arg, deadline);
+    else
+        gpud_sleep(&end->sleeper, ready, arg, deadline);
+}
+
+void gpud_page_rouse(struct gpud_page_end *end)
+{
+    if (end->carrier->rouse)
+        end->carrier->rouse(end);
+    else
+        gpud_sleeper_rouse(&end->sleeper);
+}
+
+void gpud_page_poll_begin(struct gpud_page_end *end)
+{
+    gpud_sleep_begin(&end->sleeper, GPUD_SLEEP_POLL);
+    if (end->carrier->poll_begin)
+        end->carrier->poll_begin(end);
+}
+
+void gpud_page_poll_end(struct gpud_page_end *end)
+{
+    gpud_sleep_end(&end->sleeper);
+}
+
+static void choose_carrier(struct gpud_page_end *end, struct gpud_remote *remote)
+{
+    end->carrier = remote ? remote->ops->carrier : gpud_page_carrier;
+    end->remote = remote;
+}
+
 static void write_identity(const struct gpud_page_end *end, struct gpud_page_identity *identity,
                            uint32_t entries)
 {
@@ -95,7 +131,8 @@ enum gpud_status gpud_page_check_version(int fd, struct gpud_error *error)
 }
 
 enum gpud_status gpud_page_tx_init(struct gpud_page_tx *view, struct gpud_page *page,
-                                   uint32_t entries, uint32_t credits, struct gpud_error *error)
+                                   struct gpud_remote *remote, uint32_t entries, uint32_t credits,
+                                   struct gpud_error *error)
 {
     uint32_t offered = 0;
     if (entries < 1 || entries > GPUD_PAGE_ENTRIES)
@@ -113,7 +150,7 @@ enum gpud_status gpud_page_tx_init(struct gpud_page_tx *view, struct gpud_page *
         return gpud_fail(error, GPUD_PEER, "the receiver's ring page has been used before");
     memset(view, 0, sizeof(*view));
     view->page = page;
-    view->end.carrier = gpud_page_carrier;
+    choose_carrier(&view->end, remote);
     view->end.half = &page->sender;
     view->end.sleeper.asleep = &page->sender.asleep;
     view->end.sleeper.kicks = &page->receiver.kicks;
@@ -240,12 +277,13 @@ void gpud_page_take_all_back(struct gpud_page_tx *view)
 
 /* --- receiver ------------------------------------------------------------------------------ */
 
-void gpud_page_rx_init(struct gpud_page_rx *view, struct gpud_page *page, uint32_t entries)
+void gpud_page_rx_init(struct gpud_page_rx *view, struct gpud_page *page,
+                       struct gpud_remote *remote, uint32_t entries)
 {
     memset(view, 0, sizeof(*view));
     view->page = page;
     view->entries = entries;
-    view->end.carrier = gpud_page_carrier;
+    choose_carrier(&view->end, remote);
     view->end.half = &page->receiver;
     view->end.sleeper.asleep = &page->receiver.asleep;
     view->end.sleeper.kicks = &page->sender.kicks;

@@ -142,6 +142,7 @@ _Static_assert(sizeof(struct gpud_page) == 69632, "part of the protocol");
 /* --- the carrier --------------------------------------------------------------------------- */
 
 struct gpud_page_end;
+struct gpud_remote;
 
 /* How what a side writes into its half reaches the other, and how the other is woken. */
 struct gpud_page_carrier {
@@ -162,6 +163,12 @@ struct gpud_page_carrier {
 
     /* The other side looks again, if it sleeps. Returns whether that took a system call. */
     bool (*notify)(struct gpud_page_end *end);
+
+    /* gpud_page_sleep(), gpud_page_rouse(), gpud_page_poll_begin(). NULL: by the words `asleep` and
+     * `kicks` of the page, see base/sleep.h. */
+    void (*sleep)(struct gpud_page_end *end, bool (*ready)(void *arg), void *arg, int64_t deadline);
+    void (*rouse)(struct gpud_page_end *end);
+    void (*poll_begin)(struct gpud_page_end *end);
 };
 
 extern const struct gpud_page_carrier gpud_page_shared;
@@ -179,6 +186,7 @@ struct gpud_page_end {
      * What does not fit into the connection was not needed: there is something to read already. */
     void (*send_kick)(void *arg);
     void *send_kick_arg;
+    struct gpud_remote *remote; /* the carrier's, where the sides share no memory */
 };
 
 /* Ends that sleep of the other side, unless another thread does. */
@@ -193,6 +201,20 @@ static inline bool gpud_page_notify(struct gpud_page_end *end)
     uint32_t sleep = gpud_waker_look(&end->waker);
     return sleep && gpud_page_wake(end, sleep);
 }
+
+/* Sleeps until the other side notifies, this side is roused, or the deadline passes, unless
+ * ready(arg). May return early for no reason. One thread at a time. */
+void gpud_page_sleep(struct gpud_page_end *end, bool (*ready)(void *arg), void *arg,
+                     int64_t deadline);
+
+/* Wakes a thread of this very side that is in gpud_page_sleep(); call it after the store that it
+ * looks for. */
+void gpud_page_rouse(struct gpud_page_end *end);
+
+/* This side polls the connection from now on: the other's next notice comes as something to receive
+ * there, a KICK. Look once more after the call. Until gpud_page_poll_end(). */
+void gpud_page_poll_begin(struct gpud_page_end *end);
+void gpud_page_poll_end(struct gpud_page_end *end);
 
 /* --- the sender's view --------------------------------------------------------------------- */
 
@@ -214,10 +236,12 @@ struct gpud_page_tx {
  * that. fd: a memfd, whatever its size. */
 enum gpud_status gpud_page_check_version(int fd, struct gpud_error *error);
 
-/* entries: what the receiver offers; credits: how many of them are used at most. GPUD_PEER if the
- * page does not say what the handshake said. */
+/* remote: what carries the page, NULL where it is shared. entries: what the receiver offers;
+ * credits: how many of them are used at most. GPUD_PEER if the page does not say what the handshake
+ * said. */
 enum gpud_status gpud_page_tx_init(struct gpud_page_tx *view, struct gpud_page *page,
-                                   uint32_t entries, uint32_t credits, struct gpud_error *error);
+                                   struct gpud_remote *remote, uint32_t entries, uint32_t credits,
+                                   struct gpud_error *error);
 
 /* From here on every frame is this receiver's, or counts as dropped for it. */
 void gpud_page_start(struct gpud_page_tx *view, uint64_t sequence);
@@ -281,7 +305,8 @@ struct gpud_page_rx {
     uint8_t held[GPUD_PAGE_ENTRIES];
 };
 
-void gpud_page_rx_init(struct gpud_page_rx *view, struct gpud_page *page, uint32_t entries);
+void gpud_page_rx_init(struct gpud_page_rx *view, struct gpud_page *page,
+                       struct gpud_remote *remote, uint32_t entries);
 
 /* Whether the sender's half is one: after its handshake, before the first claim. */
 enum gpud_status gpud_page_check_sender(const struct gpud_page_rx *view, struct gpud_error *error);

@@ -121,7 +121,7 @@ static void make_page(struct player *player)
                           &page, NULL) != GPUD_OK)
         abort();
     player->page = page;
-    gpud_page_rx_init(&player->view, page, ENTRIES);
+    gpud_page_rx_init(&player->view, page, NULL, ENTRIES);
 }
 
 static void say(struct player *player, struct fuzz_input *input)

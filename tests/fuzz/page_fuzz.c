@@ -43,8 +43,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint32_t entries = fuzz_number(&input, 1) % GPUD_PAGE_ENTRIES + 1, entry, taken = 0;
     uint64_t sequence = 0;
     memset(&page, 0, sizeof(page));
-    gpud_page_rx_init(&receiver, &page, entries);
-    if (gpud_page_tx_init(&sender, &page, entries, entries, &error) != GPUD_OK)
+    gpud_page_rx_init(&receiver, &page, NULL, entries);
+    if (gpud_page_tx_init(&sender, &page, NULL, entries, entries, &error) != GPUD_OK)
         abort();
     while (input.size) {
         int got = 0;

@@ -110,7 +110,7 @@ static void listen_to(struct player *player)
                 GPUD_OK)
                 abort(); /* an honest receiver's page is good */
             player->page = page;
-            if (gpud_page_tx_init(&player->view, page, message.accept.entries,
+            if (gpud_page_tx_init(&player->view, page, NULL, message.accept.entries,
                                   message.accept.entries, NULL) != GPUD_OK)
                 abort();
             /* By the same handle as a sender's device would. */

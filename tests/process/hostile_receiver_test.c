@@ -173,7 +173,7 @@ static int page_memfd(int seals)
     struct gpud_page_rx view;
     struct gpud_page *page = mmap(NULL, sizeof(*page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     CHECK(page != MAP_FAILED, "mmap");
-    gpud_page_rx_init(&view, page, 4);
+    gpud_page_rx_init(&view, page, NULL, 4);
     munmap(page, sizeof(*page));
     CHECK(fcntl(fd, F_ADD_SEALS, seals) == 0, "F_ADD_SEALS: %s", strerror(errno));
     return fd;

@@ -108,7 +108,7 @@ void raw_accept(struct raw *raw, struct gpud_message *message)
         WORKS(gpud_memfd_create("page", sizeof(struct gpud_page), GPUD_SHARE_WRITABLE,
                                 &raw->page_fd, &page, &e));
         raw->page = page;
-        gpud_page_rx_init(&raw->view, raw->page, 4);
+        gpud_page_rx_init(&raw->view, raw->page, NULL, 4);
     }
     memset(message, 0, sizeof(*message));
     message->type = GPUD_MESSAGE_ACCEPT;
@@ -271,7 +271,7 @@ void raw_adopt_page(struct raw_server *server, struct gpud_message *accept)
     WORKS(gpud_memfd_map(accept->accept.page.fd, sizeof(struct gpud_page), true, &page, &e));
     gpud_memory_unmap_pages(server->page, sizeof(struct gpud_page));
     server->page = page;
-    WORKS(gpud_page_tx_init(&server->view, server->page, accept->accept.entries,
+    WORKS(gpud_page_tx_init(&server->view, server->page, NULL, accept->accept.entries,
                             accept->accept.entries, &e));
     gpud_message_close(accept);
 }

@@ -333,10 +333,10 @@ static void headers(void)
     EXPECT(GPUD_PEER, "does not speak", decode(&got, &wire, wire.size, &e));
     wire.bytes[0]--;
     wire.bytes[4]++;
-    EXPECT(GPUD_UNSUPPORTED, "speaks version 4 of the protocol, this library 3",
+    EXPECT(GPUD_UNSUPPORTED, "speaks version 5 of the protocol, this library 4",
            decode(&got, &wire, wire.size, &e));
     wire.bytes[4] -= 2;
-    EXPECT(GPUD_UNSUPPORTED, "speaks version 2 of the protocol, this library 3",
+    EXPECT(GPUD_UNSUPPORTED, "speaks version 3 of the protocol, this library 4",
            decode(&got, &wire, wire.size, &e));
     wire.bytes[4]++;
     const uint8_t types[] = {0, GPUD_MESSAGE_KICK + 1, 127, 255};

@@ -117,6 +117,10 @@ static void make(struct gpud_message *message, enum gpud_message_type type, bool
         fill_text(message->hello.kind, sizeof(message->hello.kind), 'c');
         fill_text(message->hello.no_direct, sizeof(message->hello.no_direct), 'd');
         fill_text(message->hello.route, sizeof(message->hello.route), 'e');
+        fill_text(message->hello.network.card, sizeof(message->hello.network.card), 'n');
+        fill_text(message->hello.network.no_dmabuf, GPUD_REASON_MAX, 'o');
+        fill_text(message->hello.network.no_peermem, GPUD_REASON_MAX, 'p');
+        message->hello.network.ways = UINT32_MAX;
         message->hello.caps = UINT32_MAX;
         memset(message->hello.uuid, 0xa5, 16);
         memset(message->hello.host, 0x5a, 16);
@@ -129,8 +133,10 @@ static void make(struct gpud_message *message, enum gpud_message_type type, bool
         message->hello.host_rate = UINT32_MAX;
         break;
     case GPUD_MESSAGE_OFFER:
+        message->offer.page.fd = -1;
         if (!large)
             break;
+        fill_handle(&message->offer.page, largest_kind(), 200);
         message->offer.epoch = UINT32_MAX;
         fill_text(message->offer.route, sizeof(message->offer.route), 'r');
         fill_text(message->offer.reason, sizeof(message->offer.reason), 's');

@@ -58,8 +58,8 @@ static void connect_pages(struct gpud_page_tx *tx, struct gpud_page_rx *rx)
     gpud_page_carrier = &copies;
     page_of_sender = new_page();
     page_of_receiver = new_page();
-    gpud_page_rx_init(rx, page_of_receiver, ENTRIES);
-    WORKS(gpud_page_tx_init(tx, page_of_sender, ENTRIES, ENTRIES, &e));
+    gpud_page_rx_init(rx, page_of_receiver, NULL, ENTRIES);
+    WORKS(gpud_page_tx_init(tx, page_of_sender, NULL, ENTRIES, ENTRIES, &e));
     WORKS(gpud_page_check_sender(rx, &e));
     gpud_page_carrier = &gpud_page_shared;
 }

@@ -29,8 +29,8 @@ static inline void make(struct ends *ends, uint32_t entries, uint32_t start)
     ends->page = mmap(NULL, sizeof(struct gpud_page), PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(ends->page != MAP_FAILED, "no memory for a page");
-    gpud_page_rx_init(&ends->receiver, ends->page, entries);
-    WORKS(gpud_page_tx_init(&ends->sender, ends->page, entries, entries, &e));
+    gpud_page_rx_init(&ends->receiver, ends->page, NULL, entries);
+    WORKS(gpud_page_tx_init(&ends->sender, ends->page, NULL, entries, entries, &e));
     ends->sender.head = ends->sender.returned = ends->receiver.returned = start;
     atomic_store(&ends->page->sender.head, start);
     atomic_store(&ends->page->sender.announced, start);

@@ -373,27 +373,31 @@ static void test_pages_that_are_none(void)
     struct ends ends;
     struct gpud_page_tx view;
     make(&ends, ENTRIES, 0);
-    EXPECT(GPUD_PEER, "1 to 64", gpud_page_tx_init(&view, ends.page, 0, 0, &e));
+    EXPECT(GPUD_PEER, "1 to 64", gpud_page_tx_init(&view, ends.page, NULL, 0, 0, &e));
     EXPECT(GPUD_PEER, "1 to 64",
-           gpud_page_tx_init(&view, ends.page, GPUD_PAGE_ENTRIES + 1, GPUD_PAGE_ENTRIES + 1, &e));
-    EXPECT(GPUD_PEER, "1 to 64", gpud_page_tx_init(&view, ends.page, UINT32_MAX, UINT32_MAX, &e));
+           gpud_page_tx_init(&view, ends.page, NULL, GPUD_PAGE_ENTRIES + 1, GPUD_PAGE_ENTRIES + 1,
+                             &e));
+    EXPECT(GPUD_PEER, "1 to 64",
+           gpud_page_tx_init(&view, ends.page, NULL, UINT32_MAX, UINT32_MAX, &e));
     EXPECT(GPUD_PEER, "offers 5 entries, and its ring page has 4",
-           gpud_page_tx_init(&view, ends.page, ENTRIES + 1, ENTRIES + 1, &e));
+           gpud_page_tx_init(&view, ends.page, NULL, ENTRIES + 1, ENTRIES + 1, &e));
     ends.page->receiver.identity.version++;
     EXPECT(GPUD_PEER, "ring page is of version 4, and of version 3 here",
-           gpud_page_tx_init(&view, ends.page, ENTRIES, ENTRIES, &e));
+           gpud_page_tx_init(&view, ends.page, NULL, ENTRIES, ENTRIES, &e));
     ends.page->receiver.identity.version--;
     ends.page->receiver.identity.magic ^= 1;
-    EXPECT(GPUD_PEER, "not a ring page", gpud_page_tx_init(&view, ends.page, ENTRIES, ENTRIES, &e));
+    EXPECT(GPUD_PEER, "not a ring page",
+           gpud_page_tx_init(&view, ends.page, NULL, ENTRIES, ENTRIES, &e));
     ends.page->receiver.identity.magic ^= 1;
     _Atomic uint32_t *words[] = {&ends.page->sender.head, &ends.page->receiver.claimed,
                                  &ends.page->receiver.returned};
     for (int i = 0; i < 3; i++) {
         atomic_store(words[i], 1);
-        EXPECT(GPUD_PEER, "used before", gpud_page_tx_init(&view, ends.page, ENTRIES, ENTRIES, &e));
+        EXPECT(GPUD_PEER, "used before",
+               gpud_page_tx_init(&view, ends.page, NULL, ENTRIES, ENTRIES, &e));
         atomic_store(words[i], 0);
     }
-    WORKS(gpud_page_tx_init(&view, ends.page, ENTRIES, ENTRIES, &e));
+    WORKS(gpud_page_tx_init(&view, ends.page, NULL, ENTRIES, ENTRIES, &e));
 
     WORKS(gpud_page_check_sender(&ends.receiver, &e));
     ends.page->sender.identity.version = 7;

@@ -238,7 +238,7 @@ static void test_explain(void)
     memset(routes, 0xee, sizeof(routes));
     routes[0].size = sizeof(routes[0]);
     size_t count = gpud_route_explain(host, host, false, routes, 1);
-    CHECK(count == 4 && routes[0].possible && strcmp(routes[0].name, "map") == 0,
+    CHECK(count == 7 && routes[0].possible && strcmp(routes[0].name, "map") == 0,
           "the best of %zu is %s", count, routes[0].name);
     CHECK((unsigned char)routes[1].name[0] == 0xee, "more was written than there was room for");
     count = gpud_route_explain(host, host, true, routes, GPUD_ROUTES_MAX);
@@ -253,12 +253,49 @@ static void test_explain(void)
     gpud_context_destroy(&context);
 }
 
+/* Between hosts: by the best way that both GPUs have to their cards. */
+static void test_network(void)
+{
+    struct gpud_endpoint a = cuda_end("cuda:0", 10), b = cuda_end("cuda:1", 20);
+    struct gpud_endpoint host = host_end(), far = host_end();
+    const struct gpud_network bare = {
+        .card = "rxe0",
+        .ways = GPUD_NETWORK_HOST,
+        .no_dmabuf = "rxe imports no dma-bufs",
+        .no_peermem = "nvidia_peermem is not loaded",
+    };
+    memset(b.host, 2, sizeof(b.host));
+    memset(far.host, 2, sizeof(far.host));
+    host.network = far.network = a.network = b.network = bare;
+    const char *why = against_of(&host, &far, NULL, "rdma-host");
+    SAYS(why, "rdma-dmabuf: no GPU at either end");
+    CHECK(!strstr(why, "map"), "what no network can do speaks against it: %s", why);
+    why = against_of(&a, &far, NULL, "rdma-host");
+    SAYS(why, "rdma-dmabuf: sender, cuda:0 and rxe0: rxe imports no dma-bufs");
+    SAYS(why, "rdma-peermem: sender, cuda:0 and rxe0: nvidia_peermem is not loaded");
+    a.network.ways |= GPUD_NETWORK_DMABUF | GPUD_NETWORK_PEERMEM;
+    CHECK(strcmp(against_of(&a, &far, NULL, "rdma-dmabuf"), "") == 0, "a reason against the best");
+    SAYS(against_of(&a, &b, NULL, "rdma-host"), "rdma-peermem: receiver, cuda:1 and rxe0: ");
+    b.network.ways |= GPUD_NETWORK_PEERMEM;
+    SAYS(against_of(&a, &b, NULL, "rdma-peermem"), "rdma-dmabuf: receiver, cuda:1");
+
+    /* A GPU's memory through the host's is a detour; the host's own is not. */
+    host.require_direct = 1;
+    against_of(&host, &far, NULL, "rdma-host");
+    b.network.ways = GPUD_NETWORK_HOST;
+    b.require_direct = 1;
+    SAYS(against_of(&a, &b, NULL, "none"), "rdma-host: require-direct forbids");
+    gpud_print(host.route, "map");
+    SAYS(against_of(&host, &far, NULL, "none"), "rdma-host: only the route \"map\" was asked for");
+}
+
 int main(void)
 {
     SAY("which route, and what speaks against the better ones");
     test_table();
     test_peers();
     test_machines();
+    test_network();
     test_wishes();
     test_trials();
     test_rates();

@@ -51,7 +51,7 @@ static void upload_slot_done(void *arg, enum gpud_status status)
     pthread_mutex_lock(&session->lock);
     session->upload_free[session->upload_free_count++] = (uint8_t)(rx - session->frames);
     pthread_mutex_unlock(&session->lock);
-    gpud_sleeper_rouse(&session->view.end.sleeper); /* our own acquire may wait for the slot */
+    gpud_page_rouse(&session->view.end); /* our own acquire may wait for the slot */
     gpud_event_raise(atomic_load(&session->wake));
     gpud_session_unref(&session);
 }

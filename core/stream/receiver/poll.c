@@ -66,7 +66,7 @@ static void sleep_on_page(struct gpud_receiver *receiver)
 {
     struct gpud_session *session = receiver->session;
     atomic_store(&session->idle, true);
-    gpud_sleep_begin(&session->view.end.sleeper, GPUD_SLEEP_POLL);
+    gpud_page_poll_begin(&session->view.end);
     if (gpud_page_notify(&session->view.end))
         atomic_fetch_add_explicit(&session->kicks, 1, memory_order_relaxed);
     if (gpud_receiver_has_something(receiver))
@@ -112,6 +112,6 @@ void gpud_receiver_poll_disarm(struct gpud_receiver *receiver)
     receiver->unread = true; /* KICKs, at least */
     if (!receiver->session)
         return;
-    gpud_sleep_end(&receiver->session->view.end.sleeper);
+    gpud_page_poll_end(&receiver->session->view.end);
     atomic_store(&receiver->session->idle, false);
 }

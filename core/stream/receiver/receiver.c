@@ -263,7 +263,7 @@ static void wait_for_announced(struct gpud_receiver *receiver)
 
 static void sleep_until(struct gpud_receiver *receiver, int64_t deadline)
 {
-    gpud_sleep(&receiver->session->view.end.sleeper, has_something, receiver, deadline);
+    gpud_page_sleep(&receiver->session->view.end, has_something, receiver, deadline);
     wait_for_announced(receiver);
 }
 
@@ -340,8 +340,8 @@ static void wait_for_sender(struct gpud_receiver *receiver, int64_t deadline)
         deadline = receiver->deadline;
     if (receiver->state == GPUD_RECEIVER_TESTING) {
         int64_t slice = gpud_now() + SLICE;
-        gpud_sleep(&receiver->session->view.end.sleeper, has_test_frame, receiver,
-                   slice < deadline ? slice : deadline);
+        gpud_page_sleep(&receiver->session->view.end, has_test_frame, receiver,
+                        slice < deadline ? slice : deadline);
         return;
     }
     gpud_channel_wait(receiver->channel, deadline, &receiver->interrupted);
@@ -453,6 +453,6 @@ void gpud_receiver_interrupt(struct gpud_receiver *receiver, bool interrupted)
     pthread_mutex_lock(&receiver->lock);
     gpud_receiver_poll_wake(receiver);
     if (receiver->session)
-        gpud_sleeper_rouse(&receiver->session->view.end.sleeper);
+        gpud_page_rouse(&receiver->session->view.end);
     pthread_mutex_unlock(&receiver->lock);
 }

@@ -29,7 +29,7 @@ static enum gpud_status make_page(struct gpud_session *session, struct gpud_erro
                           &session->page_fd, &page, error);
     if (status != GPUD_OK)
         return status;
-    gpud_page_rx_init(&session->view, page, session->entries);
+    gpud_page_rx_init(&session->view, page, NULL, session->entries);
     session->view.end.send_kick = send_kick;
     session->view.end.send_kick_arg = session;
     if (session->place == GPUD_SIGNAL_PAGE)

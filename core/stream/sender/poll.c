@@ -45,7 +45,7 @@ static bool arm_link(struct gpud_link *link, bool *device_reads)
     *device_reads |= transport->releasing_count > 0;
     link->kicks_due++;
     atomic_store_explicit(&transport->page.page->sender.wanted, 1, memory_order_relaxed);
-    gpud_sleep_begin(&transport->page.end.sleeper, GPUD_SLEEP_POLL);
+    gpud_page_poll_begin(&transport->page.end);
     return gpud_page_has_returns(&transport->page);
 }
 
@@ -73,7 +73,7 @@ void gpud_sender_poll_disarm(struct gpud_sender *sender)
     watch_pools(sender, -1);
     for (uint32_t i = 0; i < sender->link_count; i++)
         if (sender->links[i]->transport && sender->links[i]->transport->page.page)
-            gpud_sleep_end(&sender->links[i]->transport->page.end.sleeper);
+            gpud_page_poll_end(&sender->links[i]->transport->page.end);
 }
 
 bool gpud_sender_poll_kick(struct gpud_link *link)

@@ -87,7 +87,7 @@ enum gpud_status gpud_transport_connect(struct gpud_transport *transport,
     /* A shared ring has a share for each receiver, as large as the sender's own: more credits would
      * be others' slots. */
     uint32_t credits = transport->pool ? transport->pool->ring.slots_per_memory : accept->entries;
-    status = gpud_page_tx_init(&transport->page, mapped, accept->entries, credits, error);
+    status = gpud_page_tx_init(&transport->page, mapped, NULL, accept->entries, credits, error);
     if (status != GPUD_OK) {
         gpud_memory_unmap_pages(mapped, sizeof(struct gpud_page));
         return status;
@@ -364,12 +364,12 @@ void gpud_transport_sleep(struct gpud_credit_wait *wait, struct gpud_spin *spin,
     int64_t start = gpud_now();
     int64_t slice = start + (wait->by_device ? DEVICE_SLICE : SLICE);
     atomic_store_explicit(&wait->page->page->sender.wanted, wait->wanted, memory_order_relaxed);
-    gpud_sleep(&wait->page->end.sleeper, has_returns, wait, slice < deadline ? slice : deadline);
+    gpud_page_sleep(&wait->page->end, has_returns, wait, slice < deadline ? slice : deadline);
     gpud_spin_learn(spin, gpud_now() - start);
 }
 
 void gpud_transport_wake_sender(struct gpud_transport *transport)
 {
     if (transport->page.page)
-        gpud_sleeper_rouse(&transport->page.end.sleeper);
+        gpud_page_rouse(&transport->page.end);
 }

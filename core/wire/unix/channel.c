@@ -25,6 +25,7 @@ enum gpud_status gpud_unix_channel_create(int fd, const struct gpud_peer *peer,
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a connection");
     made->ops = &gpud_unix_channel_ops;
     atomic_init(&made->references, 1);
+    atomic_init(&made->connected, true);
     made->fd = fd;
     made->peer = *peer;
     *channel = made;
