@@ -1,0 +1,165 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A connection of a network card: a reliable queue pair to one peer, in a protection domain of its
+ * own, over which messages, writes and notices travel in the order in which they were posted.
+ *
+ * Flow control. Each side has posted GPUD_RDMA_RECEIVES receives. A message and a notice take one
+ * of the other side's; both carry, as immediate data, how many of one's own were posted anew since
+ * the last time. One is kept back for saying nothing but that. So a peer that stands still costs
+ * this side GPUD_AGAIN, never a connection.
+ *
+ * Waking up. The descriptor is readable when something was announced to be looked at. A notice is
+ * `urgent` (a frame is there) or not (a credit came back): the latter wakes only who asked for
+ * everything. The card tells of the next event alone after gpud_rdma_arm(); whoever sleeps arms,
+ * looks once more, and then sleeps.
+ *
+ * Nothing here blocks, but for gpud_rdma_drain(). Thread-safe: one lock, which is held for posting
+ * and polling only. */
+#ifndef GPUD_DEVICE_RDMA_CONNECTION_H
+#define GPUD_DEVICE_RDMA_CONNECTION_H
+
+#include "base/error.h"
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+
+/* Bytes of one message, and how many may be under way in each direction. */
+#define GPUD_RDMA_MESSAGE_MAX 16384
+#define GPUD_RDMA_RECEIVES 96
+
+struct gpud_rdma;
+
+/* The queue pair for an id that is bound to a card (its route was resolved, or it is a request to
+ * connect), with its receives posted. The id stays the caller's and must outlive the queue pair:
+ * gpud_rdma_end() comes before rdma_destroy_id(). peer_receives: what the other side said it has;
+ * gpud_rdma_set_peer_receives() where that is known later. */
+enum gpud_status gpud_rdma_create(struct rdma_cm_id *id, struct gpud_rdma **rdma,
+                                  struct gpud_error *error);
+void gpud_rdma_set_peer_receives(struct gpud_rdma *rdma, uint32_t receives);
+
+struct gpud_rdma *gpud_rdma_ref(struct gpud_rdma *rdma);
+void gpud_rdma_unref(struct gpud_rdma **rdma); /* to nothing is nothing */
+
+/* Destroys the queue pair: from here on no card reads or writes memory of this process for it, and
+ * everything fails with GPUD_PEER. Registrations and the record live on until their owners let them
+ * go. Twice is once. */
+void gpud_rdma_end(struct gpud_rdma *rdma);
+
+/* Something failed for good: what is under way is flushed, the descriptor becomes readable. The
+ * first reason is kept. */
+void gpud_rdma_fail(struct gpud_rdma *rdma, const char *reason);
+bool gpud_rdma_has_failed(struct gpud_rdma *rdma, struct gpud_error *error); /* error may be NULL */
+
+/* Whether the peer can be reached, as far as is known. Now and then it asks the peer's card by a
+ * write of no bytes, which needs nobody's processor there: one that vanished is noticed when that
+ * is not answered. */
+bool gpud_rdma_is_alive(struct gpud_rdma *rdma);
+
+/* The card's name ("mlx5_0"); the greatest message it takes in one piece. */
+const char *gpud_rdma_card(const struct gpud_rdma *rdma);
+
+/* --- messages ------------------------------------------------------------------------------ */
+
+/* Copies the bytes. GPUD_AGAIN: the peer does not read. GPUD_PEER: it is gone. */
+enum gpud_status gpud_rdma_send(struct gpud_rdma *rdma, const void *bytes, size_t size,
+                                struct gpud_error *error);
+
+/* The next message, in the order of sending: its bytes are valid until the next call.
+ * GPUD_AGAIN: there is none. GPUD_CLOSED: none, and none will come, with why. One thread at a time.
+ */
+enum gpud_status gpud_rdma_receive(struct gpud_rdma *rdma, const void **bytes, size_t *size,
+                                   struct gpud_error *error);
+
+/* How many messages were received so far, taken by gpud_rdma_receive() or not. */
+uint32_t gpud_rdma_received(struct gpud_rdma *rdma);
+
+/* --- waking up ----------------------------------------------------------------------------- */
+
+/* To poll for POLLIN. */
+int gpud_rdma_get_fd(const struct gpud_rdma *rdma);
+
+/* The next event makes the descriptor readable: every one, or, with urgent_only, messages, urgent
+ * notices and failures. What had made it readable is forgotten. Deals with what has completed. */
+void gpud_rdma_arm(struct gpud_rdma *rdma, bool urgent_only);
+
+/* Deals with what the card has completed: receives are posted anew, credits counted. Returns
+ * whether a notice or a message came since the last call of anybody. */
+bool gpud_rdma_progress(struct gpud_rdma *rdma);
+
+/* --- memory -------------------------------------------------------------------------------- */
+
+enum gpud_rdma_access {
+    GPUD_RDMA_LOCAL = 0,             /* read by this side's card, to be sent */
+    GPUD_RDMA_REMOTE_WRITE = 1 << 0, /* written by the peer */
+    GPUD_RDMA_REMOTE_READ = 1 << 1,
+};
+
+struct gpud_memory;
+
+/* How a registration got at the memory, best first. */
+enum gpud_rdma_way { GPUD_RDMA_DMABUF, GPUD_RDMA_PEERMEM, GPUD_RDMA_HOST };
+
+struct gpud_rdma_region; /* a registration in the connection's protection domain */
+
+/* Host pages. They stay the caller's, and mapped until the region is gone. */
+enum gpud_status gpud_rdma_register(struct gpud_rdma *rdma, void *data, uint64_t size,
+                                    unsigned access, struct gpud_rdma_region **region,
+                                    struct gpud_error *error);
+
+/* A memory of any device, which is kept: host memory where it has a host address, else by dma-buf,
+ * else by peermem; GPUD_UNSUPPORTED with the reason against each. */
+enum gpud_status gpud_rdma_register_memory(struct gpud_rdma *rdma, struct gpud_memory *memory,
+                                           unsigned access, struct gpud_rdma_region **region,
+                                           enum gpud_rdma_way *way, struct gpud_error *error);
+
+/* Nothing that names the region may be under way: gpud_rdma_drain(). */
+void gpud_rdma_unregister(struct gpud_rdma_region **region); /* nothing is nothing */
+
+/* What a peer needs to write or read it. A secret: never logged. */
+uint64_t gpud_rdma_region_address(const struct gpud_rdma_region *region);
+uint32_t gpud_rdma_region_key(const struct gpud_rdma_region *region);
+
+/* Whether this card can register memory of the device by itself; why not, "" where it can. Asked of
+ * the drivers once a connection and device. */
+struct gpud_device;
+bool gpud_rdma_has_dmabuf(struct gpud_rdma *rdma, struct gpud_device *device,
+                          char why[GPUD_REASON_MAX]);
+bool gpud_rdma_has_peermem(struct gpud_rdma *rdma, struct gpud_device *device,
+                           char why[GPUD_REASON_MAX]);
+
+/* --- writing and reading ------------------------------------------------------------------- */
+
+struct gpud_rdma_transfer {
+    struct gpud_rdma_region *local;
+    uint64_t local_offset;
+    uint64_t remote_address;
+    uint32_t remote_key;
+    uint64_t size;
+};
+
+/* Into the peer's memory, behind whatever was posted before; in as many pieces as the card wants.
+ * Small ones are copied at once (inline), of the others the bytes must not change until they have
+ * arrived. GPUD_AGAIN: the card's queue is full. Of a transfer nothing was posted then. */
+enum gpud_status gpud_rdma_write(struct gpud_rdma *rdma, const struct gpud_rdma_transfer *transfer,
+                                 struct gpud_error *error);
+
+/* From the peer's memory. */
+enum gpud_status gpud_rdma_read(struct gpud_rdma *rdma, const struct gpud_rdma_transfer *transfer,
+                                struct gpud_error *error);
+
+/* The peer is to look again at what was written before. Never fails: where the peer's receives or
+ * the card's queue are used up, it follows when there is room again, before anything else. */
+void gpud_rdma_notify(struct gpud_rdma *rdma, bool urgent);
+
+/* Whether so many bytes in a write, and some words behind it, have room in the card's queue. */
+bool gpud_rdma_has_room(struct gpud_rdma *rdma, uint64_t size);
+
+/* The number of what was posted last; whether everything up to a number is done; and a wait for
+ * that, in which the descriptor may be consumed. GPUD_TIMEOUT; GPUD_PEER: the connection failed,
+ * which ends everything. */
+uint64_t gpud_rdma_posted(struct gpud_rdma *rdma);
+bool gpud_rdma_is_done(struct gpud_rdma *rdma, uint64_t number);
+enum gpud_status gpud_rdma_drain(struct gpud_rdma *rdma, uint64_t number, int64_t deadline,
+                                 struct gpud_error *error);
+
+#endif
