@@ -109,8 +109,10 @@ static bool possible(const struct gpud_route_ops *route, const struct gpud_endpo
             return false;
         }
     }
-    bool on_host = sender->caps & receiver->caps & GPUD_CAP_HOST; /* no way around it, then */
-    if (!route->direct && !on_host && (sender->require_direct || receiver->require_direct)) {
+    /* Between hosts nothing goes round by way of the host where that is both ends. */
+    bool detour =
+        !route->direct && !(route->network && sender->caps & receiver->caps & GPUD_CAP_HOST);
+    if (detour && (sender->require_direct || receiver->require_direct)) {
         gpud_print_n(why, GPUD_REASON_MAX, "require-direct forbids the detour through host memory");
         return false;
     }

@@ -70,6 +70,27 @@ void gpud_address_forget(const struct gpud_address *address)
     gpud_registry_reclaim(address->place);
 }
 
+/* --- who is there -------------------------------------------------------------------------- */
+
+const char *gpud_peer_text(const struct gpud_peer *peer, char text[GPUD_PEER_TEXT_MAX])
+{
+    if (peer->host[0])
+        gpud_print_n(text, GPUD_PEER_TEXT_MAX, "%s", peer->host);
+    else
+        gpud_print_n(text, GPUD_PEER_TEXT_MAX, "process %d", (int)peer->pid);
+    return text;
+}
+
+int64_t gpud_peer_key(const struct gpud_peer *peer)
+{
+    uint32_t hash = 2166136261; /* FNV-1a: two hosts that share a key share their places */
+    if (!peer->host[0])
+        return peer->pid;
+    for (const char *c = peer->host; *c; c++)
+        hash = (hash ^ (uint8_t)*c) * 16777619;
+    return -1 - (int64_t)hash;
+}
+
 /* --- listening and connecting -------------------------------------------------------------- */
 
 enum gpud_status gpud_listener_open(const struct gpud_address *address,

@@ -61,6 +61,13 @@ struct gpud_peer {
     bool same_process; /* it is this very process */
 };
 
+/* "process 123", "10.0.0.2": for people. */
+#define GPUD_PEER_TEXT_MAX 80
+const char *gpud_peer_text(const struct gpud_peer *peer, char text[GPUD_PEER_TEXT_MAX]);
+
+/* Whom connections are counted by: a process, a host, or, as 0, all of whom nothing is known. */
+int64_t gpud_peer_key(const struct gpud_peer *peer);
+
 /* --- the contract of a kind ---------------------------------------------------------------- */
 
 struct gpud_channel {

@@ -56,7 +56,8 @@ struct gpud_remote_ops {
                                     struct gpud_error *error);
 
     /* Sender: slots in this memory will be written from. Takes milliseconds, where pages are
-     * pinned. The memory is kept until the record is destroyed. Again does nothing. */
+     * pinned. The memory is kept until the record is destroyed. Again does nothing. Others may be
+     * written from meanwhile, in another thread. */
     enum gpud_status (*add_source)(struct gpud_remote *remote, struct gpud_memory *memory,
                                    struct gpud_error *error);
 

@@ -19,10 +19,11 @@ static void try_wishes(const struct way *way, const char *sender_route, bool sen
     struct gpud_sender *sender;
     struct gpud_layout layout;
     struct peer peer;
-    struct peer_orders orders = {.address = "route"};
+    struct peer_orders orders = {0};
+    snprintf(orders.address, sizeof(orders.address), "%s", peer_address("route"));
     WORKS(gpud_context_create(NULL, &context, &e));
     struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    params.address = "route";
+    params.address = peer_address("route");
     params.device = way->from;
     params.route = sender_route;
     params.require_direct = sender_direct;
@@ -60,7 +61,10 @@ static void try_wishes(const struct way *way, const char *sender_route, bool sen
 
 void test_refusals(const struct way *way)
 {
-    bool direct = strcmp(way->path, "staged") != 0;
+    /* What goes through host memory is a detour where a GPU is at an end. */
+    bool network = strncmp(way->path, "rdma", 4) == 0;
+    bool hosts = strcmp(way->from, "host") == 0 && strcmp(way->to, "host") == 0;
+    bool direct = network ? hosts : strcmp(way->path, "staged") != 0;
     /* One that is not possible between these two. */
     const char *other =
         strcmp(way->path, "map") == 0 || strcmp(way->path, "peer") == 0 ? "directgma" : "map";
@@ -71,10 +75,16 @@ void test_refusals(const struct way *way)
     try_wishes(way, NULL, false, other, false, NULL, other);
     if (direct) {
         try_wishes(way, way->path, true, NULL, true, way->path, "");
+    }
+    if (direct && !network) {
         try_wishes(way, "staged", false, NULL, false, "staged",
                    "map: only the route \"staged\" was asked for");
         try_wishes(way, NULL, true, "staged", false, NULL, "staged: require-direct");
-    } else if (!way->force) {
+    } else if (network && !direct) {
+        try_wishes(way, NULL, true, NULL, false, NULL, "rdma-host: require-direct");
+        try_wishes(way, NULL, false, NULL, true, NULL, "rdma-host: require-direct");
+        try_wishes(way, NULL, false, NULL, false, "rdma-host", "no memory of devices");
+    } else if (!direct && !way->force) {
         try_wishes(way, NULL, true, NULL, false, NULL, "staged: require-direct");
         try_wishes(way, NULL, false, NULL, true, NULL, "staged: require-direct");
         try_wishes(way, NULL, false, NULL, false, "staged", "map: the frames are on");
@@ -84,7 +94,7 @@ void test_refusals(const struct way *way)
     WORKS(gpud_context_create(NULL, &context, &e));
     struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
     struct gpud_sender *sender = NULL;
-    params.address = "route";
+    params.address = peer_address("route");
     params.route = "pigeon";
     EXPECT(GPUD_INVALID, "pigeon", gpud_sender_create(context, &params, &sender, &e));
     params.route = NULL;
@@ -150,7 +160,8 @@ static void *receive_inside(void *arg)
 static bool is_blind_here(const struct way *way)
 {
 #ifdef __SANITIZE_THREAD__
-    return strncmp(way->name, "staged-cuda", 11) == 0;
+    return strncmp(way->name, "staged-cuda", 11) == 0 ||
+           strncmp(way->name, "rdma-host-cuda", 14) == 0;
 #else
     return false;
 #endif
@@ -168,7 +179,7 @@ void test_same_process(const struct way *way)
     struct inside inside[2] = {0};
     pthread_t threads[2];
     struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
-    params.address = "route";
+    params.address = peer_address("route");
     params.device = way->to;
     for (int i = 0; i < 2; i++) {
         WORKS(gpud_receiver_create(scene.context, &params, &inside[i].receiver, &e));

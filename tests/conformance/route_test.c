@@ -3,6 +3,7 @@
 
 /* route@WAY: the ways between two devices, and frames that simply flow. See route.h. */
 #include "route.h"
+#include "support/copies.h"
 #include "support/picture.h"
 
 static const struct way ways[] = {
@@ -21,6 +22,10 @@ static const struct way ways[] = {
     {"map-toy", "toy:0", "toy:0", NULL, "map", false, 0, 0, 1, 0, 0},
     {"staged-toy-up", "host", "toy:0", NULL, "staged", false, 0, 0, 1, 0, 1},
     {"staged-toy-down", "toy:0", "host", NULL, "staged", false, 1, 0, 1, 0, 0},
+    {"rdma-host", "host", "host", NULL, "rdma-host", false, 0, 0, 1, 0, 0},
+    {"rdma-host-cuda-up", "host", "cuda:0", NULL, "rdma-host", false, 0, 0, 1, 0, 1},
+    {"rdma-host-cuda-down", "cuda:0", "host", NULL, "rdma-host", false, 0, 1, 1, 0, 0},
+    {"rdma-host-cuda-across", "cuda:0", "cuda:1", NULL, "rdma-host", false, 0, 1, 1, 0, 1},
     {"staged-opencl-cuda", "opencl:0", "cuda:0", NULL, "staged", false, 0, 1, 1, 0, 1},
 };
 
@@ -34,7 +39,7 @@ void scene_open(struct scene *scene, const struct way *way, enum gpud_slow_recei
     WORKS(gpud_context_create(NULL, &scene->context, &e));
     WORKS(gpud_device_open(scene->context, "host", &scene->host, &e));
     struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    params.address = "route";
+    params.address = peer_address("route");
     params.device = way->from;
     params.route = way->force;
     params.slow_receiver = policy;
@@ -57,7 +62,8 @@ void scene_close(struct scene *scene)
 
 struct peer_orders scene_orders(const struct scene *scene)
 {
-    struct peer_orders orders = {.address = "route"};
+    struct peer_orders orders = {0};
+    snprintf(orders.address, sizeof(orders.address), "%s", peer_address("route"));
     snprintf(orders.device, sizeof(orders.device), "%s", scene->way->to);
     return orders;
 }
@@ -283,6 +289,10 @@ static void test_wrong_frames(const struct way *way)
 
 int main(int argc, char **argv)
 {
+    if (argc > 1 && strncmp(argv[1], "rdma", 4) == 0 && !getenv("GPUD_TEST_ADDRESS"))
+        setenv("GPUD_TEST_COPIES", "1", 1); /* both processes', where no network card is */
+    if (getenv("GPUD_TEST_COPIES"))
+        copies_install();
     peer_main(argc, argv);
     alarm(170);
     const struct way *way = NULL;

@@ -413,6 +413,14 @@ void runtime_done(void)
     rmdir(runtime_dir);
 }
 
+const char *peer_address(const char *name)
+{
+    static char address[108];
+    const char *base = getenv("GPUD_TEST_ADDRESS");
+    snprintf(address, sizeof(address), "%s%s%s", base ? base : "", base ? "/" : "", name);
+    return address;
+}
+
 static void tell(struct gpud_frame *frame, uint64_t number)
 {
     struct gpud_frame_info info = GPUD_INFO_INIT(info);

@@ -123,6 +123,10 @@ void send_foreign_at(const char *file, int line, struct gpud_sender *sender,
 #define SEND_FOREIGN(sender, host, layout, number) \
     send_foreign_at(__FILE__, __LINE__, sender, host, layout, number)
 
+/* The address of a stream with this name: the name itself, or, where GPUD_TEST_ADDRESS is set
+ * (rdma://127.0.0.1:7174), behind that. Valid until the next call. */
+const char *peer_address(const char *name);
+
 /* Both ends in one process map the ring page at two addresses, and the thread sanitizer does not
  * see that what is stored at the one is loaded at the other: for it alone, a word that orders what
  * the page orders. */

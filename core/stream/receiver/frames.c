@@ -61,7 +61,7 @@ static void upload_done(void *arg, enum gpud_status status)
 {
     struct gpud_rx_frame *rx = arg;
     struct gpud_session *session = rx->session;
-    bool theirs = session->route->ring != GPUD_RING_RECEIVER;
+    bool theirs = !gpud_session_owns_ring(session);
     if (status != GPUD_OK || (theirs && gpud_page_is_taken_back_after(&session->view)))
         atomic_store(&rx->poisoned, true);
     if (session->watchdog && (status != GPUD_OK || !rx->posted))
@@ -188,7 +188,7 @@ static bool is_poisoned(const struct gpud_frame *frame)
 {
     const struct gpud_rx_frame *rx = (const struct gpud_rx_frame *)frame;
     const struct gpud_session *session = rx->session;
-    bool in_place = session->route->ring != GPUD_RING_RECEIVER && !session->uploads;
+    bool in_place = !gpud_session_owns_ring(session) && !session->uploads;
     if (in_place && gpud_page_is_taken_back_after(&session->view))
         return true; /* the sender writes there again */
     if (session->watchdog && gpud_watchdog_is_poisoned(session->watchdog, rx->entry, rx->value))
@@ -286,7 +286,7 @@ void gpud_session_make_frames(struct gpud_session *session)
         rx->frame.info.epoch = session->epoch;
         if (session->uploads)
             rx->frame.memory = gpud_ring_slot(&session->upload, i, &rx->frame.offset);
-        else if (session->route->ring == GPUD_RING_RECEIVER)
+        else if (gpud_session_owns_ring(session))
             rx->frame.memory = gpud_ring_slot(&session->ring, i, &rx->frame.offset);
     }
 }
@@ -357,6 +357,16 @@ static enum gpud_status wait_for_bytes(struct gpud_session *session, struct gpud
     return status;
 }
 
+/* A card wrote the frame: its bytes are seen by our device from now on. */
+static enum gpud_status flush_remote(struct gpud_session *session, uint32_t entry,
+                                     struct gpud_error *error)
+{
+    uint64_t offset;
+    if (!session->remote)
+        return GPUD_OK;
+    return gpud_memory_flush_remote(gpud_ring_slot(&session->ring, entry, &offset), error);
+}
+
 /* Enqueues the copy from the ring into a slot of `upload`. */
 static enum gpud_status upload(struct gpud_session *session, struct gpud_rx_frame *rx,
                                uint32_t slot, struct gpud_error *error)
@@ -409,10 +419,10 @@ int gpud_session_next_frame(struct gpud_session *session, uint32_t limit,
     if (got <= 0)
         return got;
 
-    if (session->route->ring != GPUD_RING_RECEIVER &&
-        descriptor.slot >= gpud_ring_slots(&session->ring))
+    bool own = gpud_session_owns_ring(session);
+    if (!own && descriptor.slot >= gpud_ring_slots(&session->ring))
         return refuse(error, "a slot that its ring does not have");
-    if (session->route->ring == GPUD_RING_RECEIVER && descriptor.slot != entry)
+    if (own && descriptor.slot != entry)
         return refuse(error, "a slot that is not its entry's");
     if (session->place != GPUD_SIGNAL_NONE &&
         (descriptor.value <= session->last_value || descriptor.value > GPUD_SIGNAL_MAX))
@@ -428,14 +438,16 @@ int gpud_session_next_frame(struct gpud_session *session, uint32_t limit,
     atomic_store_explicit(&rx->poisoned, false, memory_order_relaxed);
     fill_info(session, &rx->frame.info, &descriptor);
 
-    enum gpud_status status = GPUD_OK;
+    enum gpud_status status = flush_remote(session, entry, error);
+    if (status != GPUD_OK)
+        return -1;
     if (session->uploads) {
         status = upload(session, rx, descriptor.slot, error);
     } else if (session->place == GPUD_SIGNAL_MEMORY) {
         status =
             gpud_signal_wait_queue(session->signal[entry], descriptor.value, session->queue, error);
         GPUD_STOP_POINT("receiver: wait enqueued");
-    } else if (session->route->ring != GPUD_RING_RECEIVER) {
+    } else if (!own) {
         rx->frame.slot = descriptor.slot;
         rx->frame.memory = gpud_ring_slot(&session->ring, descriptor.slot, &rx->frame.offset);
     }

@@ -14,8 +14,6 @@
 #include <string.h>
 
 #define AREA "receiver"
-#define RETRY_SOON (20 * GPUD_MSEC)
-#define RETRY_LATER (500 * GPUD_MSEC)
 
 static const struct gpud_log *log_of(const struct gpud_receiver *receiver)
 {
@@ -59,6 +57,7 @@ static void drop_session(struct gpud_receiver *receiver)
     gpud_receiver_collect(receiver, &receiver->info);
     receiver->session = NULL;
     pthread_mutex_unlock(&receiver->lock);
+    gpud_session_detach(session);
     gpud_session_unref(&session);
 }
 
@@ -112,78 +111,6 @@ void gpud_receiver_disconnect(struct gpud_receiver *receiver, int64_t retry_in, 
     receiver->counting = false;
 }
 
-static enum gpud_status send_message(struct gpud_receiver *receiver, struct gpud_message *message,
-                                     struct gpud_error *error)
-{
-    enum gpud_status status = gpud_channel_send(receiver->channel, message, error);
-    if (status == GPUD_OK || status == GPUD_INVALID)
-        return status;
-    return gpud_fail(error, GPUD_PEER, "the sender vanished during the handshake");
-}
-
-/* --- connecting ---------------------------------------------------------------------------- */
-
-static enum gpud_status say_hello(struct gpud_receiver *receiver, struct gpud_error *error)
-{
-    struct gpud_message message = {.type = GPUD_MESSAGE_HELLO};
-    gpud_endpoint_describe(&message.hello, receiver->device, receiver->name);
-    gpud_print(message.hello.route, "%s", receiver->route);
-    message.hello.slots = receiver->slots;
-    message.hello.slow_receiver = (uint8_t)receiver->slow_receiver;
-    message.hello.require_direct = receiver->require_direct;
-    return send_message(receiver, &message, error);
-}
-
-/* A HELLO cannot be sent: whether the sender has said why. */
-static bool was_refused(struct gpud_receiver *receiver, struct gpud_error *error)
-{
-    struct gpud_message message;
-    if (gpud_channel_receive(receiver->channel, &message, NULL) != GPUD_OK)
-        return false;
-    bool refused = message.type == GPUD_MESSAGE_REFUSE;
-    if (refused)
-        gpud_receiver_handle(receiver, &message, error);
-    gpud_message_close(&message);
-    return refused;
-}
-
-static enum gpud_status connect_now(struct gpud_receiver *receiver, struct gpud_error *error)
-{
-    if (gpud_now() < receiver->retry)
-        return gpud_fail(error, GPUD_AGAIN, "nobody sends on %.120s", receiver->address.place);
-    if (!receiver->queue) {
-        enum gpud_status made = gpud_queue_create(receiver->device, &receiver->queue, error);
-        if (made != GPUD_OK)
-            return made;
-    }
-    enum gpud_status status =
-        gpud_channel_connect(&receiver->address, &receiver->access, &receiver->channel, error);
-    if (status != GPUD_OK) {
-        receiver->retry = gpud_now() + (status == GPUD_AGAIN ? RETRY_SOON : RETRY_LATER);
-        receiver->failure = *error;
-        if (status == GPUD_AGAIN)
-            receiver->failure.status = GPUD_OK;
-        return status;
-    }
-    receiver->peer = (struct gpud_peer_info){.pid = receiver->channel->peer.pid};
-    receiver->state = GPUD_RECEIVER_HELLO;
-    receiver->deadline = gpud_deadline(GPUD_HELLO_DEADLINE);
-    status = say_hello(receiver, error);
-    if (status != GPUD_OK) {
-        struct gpud_error why;
-        bool refused = was_refused(receiver, &why);
-        gpud_receiver_disconnect(receiver, refused ? RETRY_LATER : RETRY_SOON,
-                                 "the handshake failed");
-        if (refused) {
-            receiver->failure = why;
-            return gpud_fail(error, why.status, "%s", why.reason);
-        }
-        return gpud_fail(error, GPUD_AGAIN, "nobody sends on %.120s", receiver->address.place);
-    }
-    GPUD_STOP_POINT("receiver: HELLO sent");
-    return GPUD_OK;
-}
-
 /* --- an offer ------------------------------------------------------------------------------ */
 
 static enum gpud_status refuse_offer(struct gpud_receiver *receiver, uint32_t epoch,
@@ -197,7 +124,7 @@ static enum gpud_status refuse_offer(struct gpud_receiver *receiver, uint32_t ep
     drop_session(receiver);
     receiver->state = GPUD_RECEIVER_IDLE;
     receiver->deadline = gpud_deadline(GPUD_IMPORT_DEADLINE);
-    return send_message(receiver, &message, error);
+    return gpud_receiver_send(receiver, &message, error);
 }
 
 static enum gpud_status make_session(struct gpud_receiver *receiver, const struct gpud_offer *offer,
@@ -207,11 +134,13 @@ static enum gpud_status make_session(struct gpud_receiver *receiver, const struc
     if (!route)
         return gpud_fail(error, GPUD_UNSUPPORTED, "the route \"%s\" is not known here",
                          offer->route);
-    if ((receiver->require_direct && !route->direct) ||
+    /* At an end that is the host, nothing goes round by way of it. */
+    bool detour = !route->direct && !(route->network && receiver->device->caps & GPUD_CAP_HOST);
+    if ((receiver->require_direct && detour) ||
         (receiver->route[0] && strcmp(receiver->route, route->name) != 0))
         return gpud_fail(error, GPUD_UNSUPPORTED,
                          "the route \"%s\" is not what this receiver asked for", route->name);
-    if (route->ring == GPUD_RING_SENDER_DEVICE && offer->ring.memories == 0)
+    if (route->ring == GPUD_RING_SENDER_DEVICE && !route->network && offer->ring.memories == 0)
         return gpud_fail(error, GPUD_PEER, "the sender offers to share a ring and sends none");
     return gpud_session_create(offer, route, receiver->channel, receiver->queue, receiver->host,
                                receiver->slots, &receiver->own, log_of(receiver), session, error);
@@ -281,7 +210,7 @@ static enum gpud_status accept_offer(struct gpud_receiver *receiver, const struc
         gpud_session_unref(&session);
         return refuse_offer(receiver, offer->epoch, &why, error);
     }
-    status = send_message(receiver, &message, error);
+    status = gpud_receiver_send(receiver, &message, error);
     GPUD_STOP_POINT("receiver: ACCEPT sent");
     gpud_ring_description_close(&message.accept.ring);
     gpud_fd_close(&session->page_fd); /* the sender has it now; the mapping is enough for us */
@@ -355,7 +284,7 @@ static enum gpud_status test_link(struct gpud_receiver *receiver, struct gpud_er
     if (status != GPUD_OK)
         return refuse_offer(receiver, receiver->session->epoch, &why, error);
     struct gpud_message message = {.type = GPUD_MESSAGE_READY, .epoch = receiver->session->epoch};
-    status = send_message(receiver, &message, error);
+    status = gpud_receiver_send(receiver, &message, error);
     if (status != GPUD_OK)
         return status;
     GPUD_STOP_POINT("receiver: READY sent");
@@ -423,7 +352,7 @@ enum gpud_status gpud_receiver_handle(struct gpud_receiver *receiver, struct gpu
         receiver->deadline = gpud_deadline(GPUD_CANARY_DEADLINE);
         return GPUD_OK;
     case GPUD_MESSAGE_GROW:
-        if (!receiver->session || receiver->session->route->ring == GPUD_RING_RECEIVER)
+        if (!receiver->session || gpud_session_owns_ring(receiver->session))
             return unexpected(message, error);
         return gpud_session_grow(receiver->session, &message->grow, error);
     case GPUD_MESSAGE_EVENT: {
@@ -478,7 +407,9 @@ static enum gpud_status read_message(struct gpud_receiver *receiver, struct gpud
 enum gpud_status gpud_receiver_step(struct gpud_receiver *receiver, struct gpud_error *error)
 {
     if (receiver->state == GPUD_RECEIVER_OFFLINE)
-        return connect_now(receiver, error);
+        return gpud_receiver_connect(receiver, error);
+    if (receiver->state == GPUD_RECEIVER_CONNECTING)
+        return gpud_receiver_await_channel(receiver, error);
     enum gpud_status status;
     if (receiver->state == GPUD_RECEIVER_TESTING)
         status = test_link(receiver, error);
@@ -491,7 +422,8 @@ enum gpud_status gpud_receiver_step(struct gpud_receiver *receiver, struct gpud_
         receiver->failure = *error;
         bool lasts = receiver->refused || receiver->own.failed || status == GPUD_NO_MEMORY ||
                      status == GPUD_UNSUPPORTED;
-        gpud_receiver_disconnect(receiver, lasts ? RETRY_LATER : RETRY_SOON, error->reason);
+        gpud_receiver_disconnect(receiver, lasts ? GPUD_RETRY_LATER : GPUD_RETRY_SOON,
+                                 error->reason);
     }
     return status;
 }

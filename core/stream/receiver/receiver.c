@@ -358,6 +358,8 @@ static enum gpud_status timed_out(const struct gpud_receiver *receiver, struct g
         gpud_address_hint(&receiver->address, hint, sizeof(hint));
         return gpud_fail(error, GPUD_TIMEOUT, "nobody sends on %s%s%s", receiver->address.place,
                          hint[0] ? "; " : "", hint);
+    case GPUD_RECEIVER_CONNECTING:
+        return gpud_fail(error, GPUD_TIMEOUT, "%s has not answered yet", receiver->address.place);
     case GPUD_RECEIVER_STREAMING:
         return gpud_fail(error, GPUD_TIMEOUT, "connected to %s, but no frame came",
                          receiver->peer.name);

@@ -4,7 +4,8 @@
 /* The inside of a receiver. It has no thread: everything happens in the thread that acquires.
  *   receiver.c   the public object, the loop, waiting, statistics
  *   poll.c       waiting in a loop of the application's
- *   handshake.c  from nothing to a session that has proved itself: a state machine over messages
+ *   connect.c    from nobody to a connection
+ *   handshake.c  from there to a session that has proved itself: a state machine over messages
  *   session.c    one epoch of a link; frames.c its frames */
 #ifndef GPUD_STREAM_RECEIVER_RECEIVER_H
 #define GPUD_STREAM_RECEIVER_RECEIVER_H
@@ -16,17 +17,24 @@
 #include "wire/channel.h"
 #include <gpudirect/receiver.h>
 
+#define GPUD_CONNECT_DEADLINE (5 * GPUD_SEC)
 #define GPUD_HELLO_DEADLINE (2 * GPUD_SEC)
 #define GPUD_IMPORT_DEADLINE (5 * GPUD_SEC)
 #define GPUD_CANARY_DEADLINE (2 * GPUD_SEC)
 #define GPUD_LATENCIES 4096
 
+/* Between two tries to connect: nobody was there; somebody was, and the next try would end alike.
+ */
+#define GPUD_RETRY_SOON (20 * GPUD_MSEC)
+#define GPUD_RETRY_LATER (500 * GPUD_MSEC)
+
 enum gpud_receiver_state {
     GPUD_RECEIVER_OFFLINE,
-    GPUD_RECEIVER_HELLO,   /* said HELLO, waits for the sender's */
-    GPUD_RECEIVER_IDLE,    /* waits for an offer; the sender may have no format yet */
-    GPUD_RECEIVER_CANARY,  /* accepted; waits for word of the test frame */
-    GPUD_RECEIVER_TESTING, /* and now for the test frame itself */
+    GPUD_RECEIVER_CONNECTING, /* there is a channel, and nobody at its other end yet */
+    GPUD_RECEIVER_HELLO,      /* said HELLO, waits for the sender's */
+    GPUD_RECEIVER_IDLE,       /* waits for an offer; the sender may have no format yet */
+    GPUD_RECEIVER_CANARY,     /* accepted; waits for word of the test frame */
+    GPUD_RECEIVER_TESTING,    /* and now for the test frame itself */
     GPUD_RECEIVER_STREAMING,
 };
 
@@ -86,6 +94,17 @@ struct gpud_receiver {
 
 /* Whether acquiring has something to do, or was interrupted. With a session. */
 bool gpud_receiver_has_something(struct gpud_receiver *receiver);
+
+/* --- connect.c ----------------------------------------------------------------------------- */
+
+/* Steps from OFFLINE, and from CONNECTING, towards HELLO; as gpud_receiver_step(). */
+enum gpud_status gpud_receiver_connect(struct gpud_receiver *receiver, struct gpud_error *error);
+enum gpud_status gpud_receiver_await_channel(struct gpud_receiver *receiver,
+                                             struct gpud_error *error);
+
+/* GPUD_PEER: the sender is gone. GPUD_INVALID: this message cannot be said. */
+enum gpud_status gpud_receiver_send(struct gpud_receiver *receiver, struct gpud_message *message,
+                                    struct gpud_error *error);
 
 /* --- handshake.c --------------------------------------------------------------------------- */
 

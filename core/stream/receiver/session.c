@@ -20,6 +20,20 @@ static void send_kick(void *arg)
     gpud_channel_send(session->channel, &kick, NULL);
 }
 
+/* A page of our own, which the sender's card writes; and the sender's, which ours does. */
+static enum gpud_status make_remote_page(struct gpud_session *session,
+                                         const struct gpud_remote_ops *ops,
+                                         const struct gpud_handle *theirs, struct gpud_error *error)
+{
+    enum gpud_status status =
+        ops->create(session->channel, &session->remote, &session->remote_page, error);
+    if (status == GPUD_OK)
+        status = ops->attach(session->remote, theirs, error);
+    if (status == GPUD_OK)
+        gpud_page_rx_init(&session->view, session->remote->page, session->remote, session->entries);
+    return status;
+}
+
 static enum gpud_status make_page(struct gpud_session *session, struct gpud_error *error)
 {
     /* Once pinned, the page is the watchdog's, and unmapped when the device is done with it. */
@@ -40,16 +54,31 @@ static enum gpud_status make_page(struct gpud_session *session, struct gpud_erro
     return status;
 }
 
+/* The host's ring as our device sees it, from this memory on. */
+static enum gpud_status make_views(struct gpud_session *session, uint32_t first,
+                                   struct gpud_error *error)
+{
+    enum gpud_status status = GPUD_OK;
+    if (session->ring.device == session->device)
+        return GPUD_OK;
+    for (uint32_t i = first; status == GPUD_OK && i < session->ring.memories; i++)
+        status =
+            gpud_memory_view(session->ring.memory[i], session->device, &session->views[i], error);
+    return status;
+}
+
 /* Our own ring, for the sender to write. An aperture may be too small for all slots: fewer will do.
  */
 static enum gpud_status make_ring(struct gpud_session *session, const struct gpud_log *log,
                                   struct gpud_error *error)
 {
+    bool through_host = session->route->ring == GPUD_RING_SENDER_HOST;
+    struct gpud_device *device = through_host ? session->host : session->device;
+    enum gpud_usage usage = session->route->network ? GPUD_USAGE_LOCAL : GPUD_USAGE_TARGET;
     uint32_t a_memory = session->route->memory_per_slot ? 1 : session->entries;
     uint32_t memories = session->route->memory_per_slot ? session->entries : 1;
     struct gpud_error reason;
-    gpud_ring_init(&session->ring, session->device, GPUD_USAGE_TARGET, session->layout.size,
-                   a_memory);
+    gpud_ring_init(&session->ring, device, usage, session->layout.size, a_memory);
     while (session->ring.memories < memories) {
         enum gpud_status status = gpud_ring_grow(&session->ring, &reason);
         if (status == GPUD_OK)
@@ -68,12 +97,12 @@ static enum gpud_status make_ring(struct gpud_session *session, const struct gpu
         if (status != GPUD_OK)
             return status;
     }
-    return GPUD_OK;
+    return make_views(session, 0, error);
 }
 
 uint32_t gpud_session_slots(const struct gpud_session *session)
 {
-    bool shared = session->route->ring != GPUD_RING_RECEIVER;
+    bool shared = !gpud_session_owns_ring(session);
     uint32_t share = session->ring.slots_per_memory; /* of each receiver */
     return shared && share < session->entries ? share : session->entries;
 }
@@ -85,11 +114,8 @@ enum gpud_status gpud_session_grow(struct gpud_session *session,
     uint32_t before = session->ring.memories;
     enum gpud_status status = gpud_ring_import(
         &session->ring, grown, session->channel->peer.same_process, session->layout.size, error);
-    bool views = session->ring.device != session->device;
-    for (uint32_t i = before; views && status == GPUD_OK && i < session->ring.memories; i++) {
-        status =
-            gpud_memory_view(session->ring.memory[i], session->device, &session->views[i], error);
-    }
+    if (status == GPUD_OK)
+        status = make_views(session, before, error);
     if (before)
         GPUD_STOP_POINT("receiver: GROW imported");
     return status;
@@ -233,7 +259,11 @@ enum gpud_status gpud_session_create(const struct gpud_offer *offer,
     made->page_fd = -1;
     atomic_init(&made->wake, -1);
 
-    if (route->ring == GPUD_RING_RECEIVER)
+    const struct gpud_remote_ops *remote = route->network ? channel->ops->remote : NULL;
+    if (route->network && !remote)
+        status =
+            gpud_fail(error, GPUD_PEER, "the sender offers %s, and is on this host", route->name);
+    else if (route->network || route->ring == GPUD_RING_RECEIVER)
         status = make_ring(made, log, error);
     else
         status = map_ring(made, &offer->ring, error);
@@ -241,7 +271,8 @@ enum gpud_status gpud_session_create(const struct gpud_offer *offer,
     if (status == GPUD_OK && made->uploads)
         status = make_upload(made, own, error);
     if (status == GPUD_OK)
-        status = make_page(made, error);
+        status =
+            remote ? make_remote_page(made, remote, &offer->page, error) : make_page(made, error);
     if (status != GPUD_OK) {
         gpud_session_unref(&made);
         return status;
@@ -256,6 +287,8 @@ static void destroy(void *arg)
     struct gpud_session *gone = arg;
     for (uint32_t i = 0; i < GPUD_PAGE_ENTRIES; i++)
         gpud_signal_destroy(&gone->signal[i]);
+    if (gone->remote) /* first: the sender's card writes the ring */
+        gone->remote->ops->destroy(gone->remote);
     gpud_ring_finish(&gone->upload);
     gpud_ring_finish(&gone->ring);
     gpud_fd_close(&gone->page_fd);
@@ -284,11 +317,21 @@ void gpud_session_unref(struct gpud_session **session)
     destroy(gone);
 }
 
+void gpud_session_detach(struct gpud_session *session)
+{
+    if (session->remote)
+        session->remote->ops->detach(session->remote);
+}
+
 enum gpud_status gpud_session_describe(const struct gpud_session *session,
                                        struct gpud_accept *accept, struct gpud_error *error)
 {
     accept->epoch = session->epoch;
     accept->entries = session->entries;
+    if (session->remote) {
+        accept->page = session->remote_page;
+        return session->remote->ops->expose(session->remote, &session->ring, &accept->ring, error);
+    }
     accept->page = (struct gpud_handle){
         .type = GPUD_HANDLE_MEMFD, .fd = session->page_fd, .size = sizeof(struct gpud_page)};
     accept->ring.memories = 0;

@@ -48,6 +48,8 @@ struct gpud_session {
 
     int page_fd;
     struct gpud_page *page;
+    struct gpud_remote *remote;     /* between hosts: what the frames and the page come by */
+    struct gpud_handle remote_page; /* for the sender to write */
     pthread_mutex_t lock; /* of view and upload_free; never held while work is put on a queue */
     struct gpud_page_rx view;
     _Atomic int wake; /* eventfd of who polls, for what this side brings about; -1: nobody does */
@@ -82,6 +84,16 @@ void gpud_session_unref(struct gpud_session **session);
  * ring's handles, which the caller closes with the message. */
 enum gpud_status gpud_session_describe(const struct gpud_session *session,
                                        struct gpud_accept *accept, struct gpud_error *error);
+
+/* Whether the sender writes into a ring of this session's own, instead of sharing its ring. */
+static inline bool gpud_session_owns_ring(const struct gpud_session *session)
+{
+    return session->remote || session->route->ring == GPUD_RING_RECEIVER;
+}
+
+/* Another session, or none, takes this one's place: frames that are still held concern nobody but
+ * their holders. */
+void gpud_session_detach(struct gpud_session *session);
 
 /* How many frames may be in flight or held at once. */
 uint32_t gpud_session_slots(const struct gpud_session *session);

@@ -10,8 +10,9 @@
 #include <gpudirect/sender.h>
 #include <sys/types.h>
 
-/* Places that one process can have. Those whose process the kernel does not name (they live in
- * another PID namespace) count as one, with more places. */
+/* Places that one process or other host can have. Those whose process the kernel does not name
+ * (they live in another PID namespace) count as one, with more places, and so does each other host.
+ */
 #define GPUD_PLACES_A_PROCESS (GPUD_RECEIVERS_MAX / 2)
 #define GPUD_PLACES_UNNAMED (GPUD_RECEIVERS_MAX * 3 / 4)
 
@@ -21,7 +22,7 @@
 
 /* Connections of the second that began at `since`. */
 struct gpud_connects {
-    pid_t pid;
+    int64_t key; /* gpud_peer_key() */
     uint32_t count;
     int64_t since;
 };
@@ -31,8 +32,8 @@ struct gpud_admission {
     struct gpud_connects all, process[GPUD_RECEIVERS_MAX];
 };
 
-/* Counts a connection of the process. false: it comes too soon; *told is whether that was said for
- * this second already. */
-bool gpud_admission_count(struct gpud_admission *admission, pid_t pid, int64_t now, bool *told);
+/* Counts a connection of the peer with this key. false: it comes too soon; *told is whether that
+ * was said for this second already. */
+bool gpud_admission_count(struct gpud_admission *admission, int64_t key, int64_t now, bool *told);
 
 #endif

@@ -59,8 +59,9 @@ static void end(struct gpud_link *link, enum gpud_log_level level, const char *w
     struct gpud_sender *sender = link->sender;
     if (link->state == GPUD_LINK_LEAVING)
         return;
-    gpud_log_at(log_of(link), level, AREA, "receiver %" PRIu64 " (%s, process %d): %s", link->id,
-                link->peer.name, link->channel->peer.pid, why);
+    char who[GPUD_PEER_TEXT_MAX];
+    gpud_log_at(log_of(link), level, AREA, "receiver %" PRIu64 " (%s, %s): %s", link->id,
+                link->peer.name, gpud_peer_text(&link->channel->peer, who), why);
     if (link->streamed)
         sender->disconnects++;
     else
@@ -107,7 +108,8 @@ static void leave(struct gpud_link *link, const char *why)
         status = gpud_transport_revoke(transport, &error);
     if (transport && status == GPUD_AGAIN)
         status = gpud_transport_reap(transport, &error);
-    if (status != GPUD_OK || !transport || !gpud_transport_is_in_use(transport)) {
+    if (status != GPUD_OK || !transport || transport->remote ||
+        !gpud_transport_is_in_use(transport)) {
         gpud_link_kill(link, GPUD_LOG_INFO, why);
         return;
     }
@@ -166,7 +168,7 @@ static void handle_hello(struct gpud_link *link, const struct gpud_endpoint *hel
     GPUD_STOP_POINT("sender: HELLO read");
     link->requested_policy = (enum gpud_slow_receiver)hello->slow_receiver;
     struct gpud_message message = {.type = GPUD_MESSAGE_HELLO};
-    gpud_sender_describe(sender, &message.hello);
+    gpud_link_describe(link, &message.hello);
     gpud_link_send(link, &message);
     if (link->state == GPUD_LINK_DEAD)
         return;
@@ -281,7 +283,7 @@ static void measure(struct gpud_link *link)
     const struct gpud_route_ops *route = transport->route;
     uint64_t size = sender->layout.size;
     struct gpud_endpoint self;
-    gpud_sender_describe(sender, &self);
+    gpud_link_describe(link, &self);
     if (!gpud_route_wants_rate(route, &self, &link->peer, &link->trials))
         return;
     transport->references++;
@@ -300,15 +302,15 @@ static enum gpud_status connect_transport(struct gpud_link *link, const struct g
                                           struct gpud_error *error)
 {
     struct gpud_sender *sender = link->sender;
-    const struct gpud_transport *offered = link->transport;
+    const struct gpud_transport *offered = link->transport; /* the caller keeps it */
     uint64_t frame_size = sender->layout.size;
     enum gpud_status status = gpud_transport_create(offered->route, offered->place, offered->pool,
                                                     &sender->retired, transport, error);
     if (status != GPUD_OK)
         return status;
     gpud_sender_unlock(sender);
-    status = gpud_transport_connect(*transport, sender->device, link->channel, accept,
-                                    gpud_link_is_same_process(link), frame_size, error);
+    status = gpud_transport_connect(*transport, sender->device, link->channel, offered->remote,
+                                    accept, gpud_link_is_same_process(link), frame_size, error);
     gpud_sender_lock(sender);
     if (status != GPUD_OK)
         gpud_transport_unref(transport);
@@ -338,14 +340,23 @@ static void handle_accept(struct gpud_link *link, const struct gpud_accept *acce
             gpud_link_try_next(link, error.reason);
         return;
     }
-    connected->known_memories = link->transport->known_memories;
+    connected->remote = link->transport->remote;
+    link->transport->remote = NULL;
+    if (!connected->remote)
+        connected->known_memories = link->transport->known_memories;
     gpud_transport_unref(&link->transport);
     link->transport = connected;
     GPUD_STOP_POINT("sender: ACCEPT read");
     const struct gpud_route_ops *route = link->transport->route;
-    measure(link);
+    status = gpud_link_register_sources(link, &error);
+    if (status == GPUD_OK)
+        measure(link);
     if (link->state != GPUD_LINK_OFFERED || accept->epoch != sender->epoch)
         return; /* the lock was dropped meanwhile */
+    if (status != GPUD_OK) {
+        gpud_link_try_next(link, error.reason);
+        return;
+    }
     if (gpud_link_choose_route(link) != route) {
         gpud_link_offer(link);
         return;
@@ -381,10 +392,11 @@ static void handle_ready(struct gpud_link *link, uint32_t epoch)
     GPUD_STOP_POINT("sender: READY read");
     if (first) {
         sender->connects++;
-        gpud_log_info(log_of(link), AREA,
-                      "receiver %" PRIu64 " (%s, process %d) connected by %s%s%s", link->id,
-                      link->peer.name, link->channel->peer.pid, sender->path,
-                      link->fallback_reason[0] ? ", because " : "", link->fallback_reason);
+        char who[GPUD_PEER_TEXT_MAX];
+        gpud_log_info(log_of(link), AREA, "receiver %" PRIu64 " (%s, %s) connected by %s%s%s",
+                      link->id, link->peer.name, gpud_peer_text(&link->channel->peer, who),
+                      sender->path, link->fallback_reason[0] ? ", because " : "",
+                      link->fallback_reason);
         for (int i = 0; i < GPUD_STICKY_MAX; i++) {
             if (!sender->sticky[i])
                 continue;

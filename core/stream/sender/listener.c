@@ -31,7 +31,9 @@ static void accept_newcomers(struct gpud_sender *sender)
         if (status == GPUD_AGAIN)
             return;
         if (status == GPUD_NO_ACCESS) {
-            gpud_log_warning(log, AREA, "process %d turned away: %s", peer.pid, error.reason);
+            char who[GPUD_PEER_TEXT_MAX];
+            gpud_log_warning(log, AREA, "%s turned away: %s", gpud_peer_text(&peer, who),
+                             error.reason);
             sender->refused++;
             continue;
         }

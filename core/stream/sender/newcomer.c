@@ -12,18 +12,23 @@
 
 /* --- those that wait ------------------------------------------------------------------------ */
 
-static uint32_t waiting_of(const struct gpud_sender *sender, pid_t pid)
+static int64_t key_of(const struct gpud_channel *channel)
+{
+    return gpud_peer_key(&channel->peer);
+}
+
+static uint32_t waiting_of(const struct gpud_sender *sender, int64_t key)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < sender->newcomer_count; i++)
-        count += sender->newcomers[i].channel && sender->newcomers[i].channel->peer.pid == pid;
+        count += sender->newcomers[i].channel && key_of(sender->newcomers[i].channel) == key;
     return count;
 }
 
 /* As many places as one process can have, of receivers or among those that wait. */
-static uint32_t most_of(pid_t pid)
+static uint32_t most_of(int64_t key)
 {
-    return pid ? GPUD_PLACES_A_PROCESS : GPUD_PLACES_UNNAMED;
+    return key > 0 ? GPUD_PLACES_A_PROCESS : GPUD_PLACES_UNNAMED;
 }
 
 static void remove_gone(struct gpud_sender *sender)
@@ -39,8 +44,9 @@ static void remove_gone(struct gpud_sender *sender)
 static void turn_away(struct gpud_sender *sender, struct gpud_newcomer *newcomer,
                       enum gpud_log_level level, const char *why)
 {
-    gpud_log_at(&sender->context->log, level, AREA, "process %d turned away: %s",
-                newcomer->channel->peer.pid, why);
+    char who[GPUD_PEER_TEXT_MAX];
+    gpud_log_at(&sender->context->log, level, AREA, "%s turned away: %s",
+                gpud_peer_text(&newcomer->channel->peer, who), why);
     sender->refused++;
     gpud_channel_unref(&newcomer->channel);
 }
@@ -69,7 +75,7 @@ static struct gpud_newcomer *who_waits_most(struct gpud_sender *sender)
     struct gpud_newcomer *chosen = &sender->newcomers[0];
     uint32_t most = 0;
     for (uint32_t i = 0; i < sender->newcomer_count; i++) {
-        uint32_t count = waiting_of(sender, sender->newcomers[i].channel->peer.pid);
+        uint32_t count = waiting_of(sender, key_of(sender->newcomers[i].channel));
         if (count > most) {
             most = count;
             chosen = &sender->newcomers[i];
@@ -80,19 +86,20 @@ static struct gpud_newcomer *who_waits_most(struct gpud_sender *sender)
 
 void gpud_newcomer_add(struct gpud_sender *sender, struct gpud_channel *channel)
 {
-    pid_t pid = channel->peer.pid;
+    int64_t key = key_of(channel);
     struct gpud_newcomer newcomer = {.channel = channel,
                                      .deadline = gpud_deadline(GPUD_HELLO_DEADLINE)};
     bool told = false;
-    if (!gpud_admission_count(&sender->admission, pid, gpud_now(), &told)) {
+    if (!gpud_admission_count(&sender->admission, key, gpud_now(), &told)) {
         sender->refused++;
+        char who[GPUD_PEER_TEXT_MAX];
         if (!told)
-            gpud_log_warning(&sender->context->log, AREA,
-                             "process %d turned away: it connects too often", pid);
+            gpud_log_warning(&sender->context->log, AREA, "%s turned away: it connects too often",
+                             gpud_peer_text(&channel->peer, who));
         gpud_channel_unref(&channel);
         return;
     }
-    if (waiting_of(sender, pid) >= most_of(pid)) {
+    if (waiting_of(sender, key) >= most_of(key)) {
         turn_away(sender, &newcomer, GPUD_LOG_WARNING,
                   "it has as many connections as a process can have");
         return;
@@ -108,12 +115,12 @@ void gpud_newcomer_add(struct gpud_sender *sender, struct gpud_channel *channel)
 
 /* --- places for receivers ------------------------------------------------------------------- */
 
-static uint32_t places_of(const struct gpud_sender *sender, pid_t pid)
+static uint32_t places_of(const struct gpud_sender *sender, int64_t key)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < sender->link_count; i++)
         count +=
-            sender->links[i]->channel->peer.pid == pid && sender->links[i]->state != GPUD_LINK_DEAD;
+            key_of(sender->links[i]->channel) == key && sender->links[i]->state != GPUD_LINK_DEAD;
     return count;
 }
 
@@ -129,7 +136,7 @@ static bool are_foreigners_full(const struct gpud_sender *sender)
 
 /* Whose place is given to a newcomer: of one that is gone, but perhaps for frames that it holds, or
  * of one that does not stream and whose process has more places than the newcomer's would have. */
-static struct gpud_link **who_makes_room(struct gpud_sender *sender, pid_t newcomer)
+static struct gpud_link **who_makes_room(struct gpud_sender *sender, int64_t newcomer)
 {
     struct gpud_link **chosen = NULL;
     uint32_t most = places_of(sender, newcomer) + 1;
@@ -138,7 +145,7 @@ static struct gpud_link **who_makes_room(struct gpud_sender *sender, pid_t newco
         bool gone = link->state == GPUD_LINK_LEAVING || link->state == GPUD_LINK_DEAD;
         if (gone && link->told == link->told_end)
             return &sender->links[i];
-        uint32_t places = places_of(sender, link->channel->peer.pid);
+        uint32_t places = places_of(sender, key_of(link->channel));
         if (!gone && !link->streamed && places > most) {
             chosen = &sender->links[i];
             most = places;
@@ -147,7 +154,7 @@ static struct gpud_link **who_makes_room(struct gpud_sender *sender, pid_t newco
     return chosen;
 }
 
-static struct gpud_link **find_place(struct gpud_sender *sender, pid_t newcomer)
+static struct gpud_link **find_place(struct gpud_sender *sender, int64_t newcomer)
 {
     if (sender->link_count < GPUD_RECEIVERS_MAX)
         return &sender->links[sender->link_count];
@@ -164,11 +171,12 @@ static void make_receiver(struct gpud_sender *sender, struct gpud_newcomer *newc
     struct gpud_link **place = NULL, *link = NULL;
     const char *why = NULL;
     const struct gpud_peer *peer = &newcomer->channel->peer;
-    if (places_of(sender, peer->pid) >= most_of(peer->pid))
+    int64_t key = gpud_peer_key(peer);
+    if (places_of(sender, key) >= most_of(key))
         why = "it has as many connections as a process can have";
     else if (peer->foreign && are_foreigners_full(sender))
         why = "other users have as many connections as they can have";
-    else if (!(place = find_place(sender, peer->pid)))
+    else if (!(place = find_place(sender, key)))
         why = "all places for receivers are taken";
     else if (!(link = gpud_link_create(sender, newcomer->channel)))
         why = "out of memory for a link";

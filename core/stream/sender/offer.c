@@ -21,9 +21,13 @@ bool gpud_link_is_same_process(const struct gpud_link *link)
     return link->peer.token == link->sender->context->token;
 }
 
-void gpud_sender_describe(const struct gpud_sender *sender, struct gpud_endpoint *endpoint)
+void gpud_link_describe(const struct gpud_link *link, struct gpud_endpoint *endpoint)
 {
+    const struct gpud_sender *sender = link->sender;
+    const struct gpud_remote_ops *remote = link->channel->ops->remote;
     gpud_endpoint_describe(endpoint, sender->device, sender->name);
+    if (remote)
+        remote->describe(link->channel, sender->device, &endpoint->network);
     gpud_print(endpoint->route, "%s", sender->route);
     endpoint->slots = sender->slots;
     endpoint->slow_receiver = (uint8_t)sender->slow_receiver;
@@ -40,6 +44,10 @@ static enum gpud_status tell_growth(struct gpud_link *link, struct gpud_error *e
     struct gpud_message message = {.type = GPUD_MESSAGE_GROW};
     if (transport->known_memories == pool->ring.memories)
         return GPUD_OK;
+    if (transport->route->network) /* it maps none of them; see register_sources() */
+        return transport->remote && transport->page.page
+                   ? gpud_fail(error, GPUD_AGAIN, "a memory of the ring is not registered yet")
+                   : GPUD_OK;
     enum gpud_status status = gpud_pool_describe(
         pool, transport->known_memories, gpud_link_is_same_process(link), &message.grow, error);
     if (status != GPUD_OK)
@@ -106,6 +114,56 @@ static enum gpud_status grow(struct gpud_link *link, struct gpud_pool *pool,
     return status;
 }
 
+/* A card that writes from the pool's slots gets at those that are new. Pinning takes its time: the
+ * lock is dropped meanwhile. */
+static enum gpud_status register_sources(struct gpud_link *link, struct gpud_error *error)
+{
+    struct gpud_sender *sender = link->sender;
+    struct gpud_transport *transport = link->transport;
+    enum gpud_status status = GPUD_OK;
+    if (!transport || !transport->remote || !transport->page.page)
+        return GPUD_OK;
+    transport->references++;
+    while (status == GPUD_OK && transport->known_memories < transport->pool->ring.memories) {
+        struct gpud_memory *memory = transport->pool->ring.memory[transport->known_memories];
+        gpud_sender_unlock(sender);
+        status = transport->remote->ops->add_source(transport->remote, memory, error);
+        gpud_sender_lock(sender);
+        if (status == GPUD_OK)
+            transport->known_memories++;
+    }
+    gpud_transport_unref(&transport);
+    return status;
+}
+
+enum gpud_status gpud_link_register_sources(struct gpud_link *link, struct gpud_error *error)
+{
+    link->references++;
+    enum gpud_status status = register_sources(link, error);
+    gpud_link_unref(link);
+    return status;
+}
+
+/* The same for everybody who uses the pool. */
+static enum gpud_status register_growth(struct gpud_sender *sender, const struct gpud_pool *pool,
+                                        struct gpud_error *error)
+{
+    struct gpud_link *links[GPUD_RECEIVERS_MAX];
+    uint32_t count = 0;
+    enum gpud_status status = GPUD_OK;
+    for (uint32_t i = 0; i < sender->link_count; i++)
+        if (maps(sender->links[i], pool)) {
+            links[count++] = sender->links[i];
+            sender->links[i]->references++;
+        }
+    for (uint32_t i = 0; i < count; i++) {
+        if (status == GPUD_OK && links[i]->state != GPUD_LINK_DEAD)
+            status = register_sources(links[i], error);
+        gpud_link_unref(links[i]);
+    }
+    return status == GPUD_OK ? GPUD_OK : GPUD_AGAIN; /* who joins waits for those who stream */
+}
+
 /* No slot is used before everybody knows of it; where somebody cannot be told now, the new one
  * waits: a link that streams is never the one that pays. */
 static enum gpud_status open_room(struct gpud_sender *sender, struct gpud_pool *pool,
@@ -147,7 +205,7 @@ enum gpud_status gpud_link_clear_ring(struct gpud_link *link, struct gpud_error 
     struct gpud_sender *sender = link->sender;
     const struct gpud_route_ops *route = gpud_link_choose_route(link);
     enum gpud_status status = GPUD_OK;
-    if (!route || route->ring == GPUD_RING_RECEIVER)
+    if (!route || route->ring == GPUD_RING_RECEIVER || route->network)
         return GPUD_OK;
     if (sender->device_pool)
         status = clear_pool(sender, sender->device_pool, error);
@@ -170,6 +228,8 @@ static enum gpud_status prepare_pool(struct gpud_link *link, const struct gpud_r
         return status;
     gpud_pool_ref(shared);
     status = grow(link, shared, error);
+    if (status == GPUD_OK)
+        status = register_growth(sender, shared, error);
     if (status != GPUD_OK)
         gpud_pool_unref(&shared);
     else
@@ -177,26 +237,60 @@ static enum gpud_status prepare_pool(struct gpud_link *link, const struct gpud_r
     return status;
 }
 
+/* What an offer needs that is made without the lock. */
+struct preparation {
+    struct gpud_pool *pool;     /* NULL where the ring is the receiver's */
+    struct gpud_remote *remote; /* NULL where the ends share memory */
+    struct gpud_handle page;    /* the remote's */
+};
+
+/* The lock is dropped meanwhile. */
+static enum gpud_status prepare(struct gpud_link *link, const struct gpud_route_ops *route,
+                                struct preparation *made, struct gpud_error *error)
+{
+    struct gpud_sender *sender = link->sender;
+    enum gpud_status status = GPUD_OK;
+    if (route->ring != GPUD_RING_RECEIVER)
+        status = prepare_pool(link, route, &made->pool, error);
+    if (status != GPUD_OK || !route->network)
+        return status;
+    gpud_sender_unlock(sender);
+    status = link->channel->ops->remote->create(link->channel, &made->remote, &made->page, error);
+    gpud_sender_lock(sender);
+    return status;
+}
+
+static void discard(struct gpud_sender *sender, struct preparation *unused)
+{
+    gpud_pool_unref(&unused->pool);
+    if (!unused->remote)
+        return;
+    gpud_sender_unlock(sender);
+    unused->remote->ops->destroy(unused->remote);
+    gpud_sender_lock(sender);
+}
+
 /* Sends an OFFER for one route. The old epoch's transport, if there is one, ends with it: what was
- * published there stays the receiver's to read. pool: NULL where the ring is the receiver's.
- * GPUD_AGAIN: not now. */
+ * published there stays the receiver's to read. GPUD_AGAIN: not now. */
 static enum gpud_status send_offer(struct gpud_link *link, const struct gpud_route_ops *route,
-                                   struct gpud_pool *pool, struct gpud_error *error)
+                                   struct preparation *prepared, struct gpud_error *error)
 {
     struct gpud_sender *sender = link->sender;
     struct gpud_transport *transport, *old = link->transport;
+    struct gpud_pool *pool = prepared->pool;
     struct gpud_message message = {.type = GPUD_MESSAGE_OFFER};
     enum gpud_status status;
+    message.offer.page = prepared->page;
     if (pool) {
         status = open_room(sender, pool, error);
         if (status != GPUD_OK)
             return status;
-        if (gpud_pool_describe(pool, 0, gpud_link_is_same_process(link), &message.offer.ring,
-                               error) != GPUD_OK)
+        if (!route->network && gpud_pool_describe(pool, 0, gpud_link_is_same_process(link),
+                                                  &message.offer.ring, error) != GPUD_OK)
             return GPUD_AGAIN;
     }
     struct gpud_endpoint self;
-    gpud_sender_describe(sender, &self);
+    gpud_link_describe(link, &self);
     message.offer.signal = gpud_route_signal(route, &self, &link->peer);
     status = gpud_transport_create(route, (enum gpud_signal_place)message.offer.signal, pool,
                                    &sender->retired, &transport, error);
@@ -214,6 +308,8 @@ static enum gpud_status send_offer(struct gpud_link *link, const struct gpud_rou
         gpud_transport_unref(&transport);
         return status == GPUD_INVALID ? status : GPUD_AGAIN; /* what cannot be said never can */
     }
+    transport->remote = prepared->remote;
+    prepared->remote = NULL;
     link->transport = transport;
     gpud_transport_unref(&old);
     link->state = GPUD_LINK_OFFERED;
@@ -229,23 +325,23 @@ static enum gpud_status send_offer(struct gpud_link *link, const struct gpud_rou
 static enum gpud_status offer_route(struct gpud_link *link, const struct gpud_route_ops *route,
                                     struct gpud_error *error)
 {
-    struct gpud_pool *pool = NULL;
+    struct preparation prepared = {.page.fd = -1};
     uint32_t offer = ++link->offers, epoch = link->sender->epoch;
-    enum gpud_status status = GPUD_OK;
-    if (route->ring != GPUD_RING_RECEIVER)
-        status = prepare_pool(link, route, &pool, error);
+    enum gpud_status status = prepare(link, route, &prepared, error);
     if (link->offers != offer || link->sender->epoch != epoch || link->state >= GPUD_LINK_LEAVING)
         status = GPUD_CLOSED;
     if (status == GPUD_OK)
-        status = send_offer(link, route, pool, error);
-    gpud_pool_unref(&pool);
+        status = send_offer(link, route, &prepared, error);
+    discard(link->sender, &prepared);
+    if (link->offers != offer || link->sender->epoch != epoch || link->state >= GPUD_LINK_LEAVING)
+        status = GPUD_CLOSED;
     return status;
 }
 
 const struct gpud_route_ops *gpud_link_choose_route(struct gpud_link *link)
 {
     struct gpud_endpoint self;
-    gpud_sender_describe(link->sender, &self);
+    gpud_link_describe(link, &self);
     /* Host memory is shared for reading alone; a GPU's knows no such thing. */
     if (link->channel->peer.foreign && !(self.caps & GPUD_CAP_HOST))
         gpud_route_failed(&link->trials, &gpud_map_route,

@@ -297,7 +297,7 @@ void gpud_link_peer_info(const struct gpud_link *link, struct gpud_peer_info *in
 /* --- offer.c ------------------------------------------------------------------------------- */
 
 /* What this side says of itself. */
-void gpud_sender_describe(const struct gpud_sender *sender, struct gpud_endpoint *endpoint);
+void gpud_link_describe(const struct gpud_link *link, struct gpud_endpoint *endpoint);
 
 /* The receiver lives in this process and context: it gets memory by pointer. */
 bool gpud_link_is_same_process(const struct gpud_link *link);
@@ -308,6 +308,10 @@ const struct gpud_route_ops *gpud_link_choose_route(struct gpud_link *link);
 /* What free slots still show of pictures from before this receiver is cleared: it may map them. In
  * the listener's thread; the lock is dropped meanwhile. */
 enum gpud_status gpud_link_clear_ring(struct gpud_link *link, struct gpud_error *error);
+
+/* The link's card gets at memories of the pool that are new since it was connected. The lock is
+ * dropped meanwhile. */
+enum gpud_status gpud_link_register_sources(struct gpud_link *link, struct gpud_error *error);
 
 /* Offers it; the lock is dropped meanwhile. What the system has none of at the moment (descriptors,
  * say) it may have in a while: the link waits IDLE for that, some seconds at most. */

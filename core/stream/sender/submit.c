@@ -50,9 +50,10 @@ static enum gpud_status take_credit(struct gpud_link *link, int64_t deadline,
         }
         enum gpud_slow_receiver policy = gpud_link_policy(link);
         bool blocks = policy == GPUD_SLOW_BLOCK;
-        if (ready && (gpud_page_take(&link->transport->page, &target->entry) ||
-                      (blocks && gpud_transport_await_release(link->transport, sender->queue) &&
-                       gpud_page_take(&link->transport->page, &target->entry)))) {
+        if (ready && gpud_transport_has_room(link->transport) &&
+            (gpud_page_take(&link->transport->page, &target->entry) ||
+             (blocks && gpud_transport_await_release(link->transport, sender->queue) &&
+              gpud_page_take(&link->transport->page, &target->entry)))) {
             target->link = link;
             target->transport = link->transport;
             link->references++;
@@ -77,9 +78,11 @@ static enum gpud_status take_credit(struct gpud_link *link, int64_t deadline,
         }
         if (atomic_load(&sender->interrupted))
             return gpud_sender_interrupted(error);
-        if (gpud_now() >= deadline)
-            return gpud_fail(error, GPUD_TIMEOUT, "receiver %s (process %d) gave no credit back",
-                             link->peer.name, link->channel->peer.pid);
+        if (gpud_now() >= deadline) {
+            char who[GPUD_PEER_TEXT_MAX];
+            return gpud_fail(error, GPUD_TIMEOUT, "receiver %s (%s) gave no credit back",
+                             link->peer.name, gpud_peer_text(&link->channel->peer, who));
+        }
         if (!ready) {
             gpud_sender_wait_for_change(sender, deadline);
             continue;

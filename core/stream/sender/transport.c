@@ -72,10 +72,9 @@ static enum gpud_status import_ring(struct gpud_transport *transport, struct gpu
     return GPUD_OK;
 }
 
-enum gpud_status gpud_transport_connect(struct gpud_transport *transport,
-                                        struct gpud_device *device, struct gpud_channel *channel,
-                                        const struct gpud_accept *accept, bool local,
-                                        uint64_t frame_size, struct gpud_error *error)
+/* The page that the receiver shares, mapped. */
+static enum gpud_status map_page(const struct gpud_accept *accept, struct gpud_page **page,
+                                 struct gpud_error *error)
 {
     void *mapped;
     if (accept->page.type != GPUD_HANDLE_MEMFD)
@@ -84,34 +83,79 @@ enum gpud_status gpud_transport_connect(struct gpud_transport *transport,
         gpud_memfd_map(accept->page.fd, sizeof(struct gpud_page), true, &mapped, error);
     if (status != GPUD_OK)
         return gpud_page_check_version(accept->page.fd, error) == GPUD_PEER ? GPUD_PEER : status;
+    *page = mapped;
+    return GPUD_OK;
+}
+
+static enum gpud_status open_page(struct gpud_transport *transport, struct gpud_remote *remote,
+                                  const struct gpud_accept *accept, struct gpud_error *error)
+{
+    struct gpud_page *page = NULL;
+    enum gpud_status status =
+        remote ? remote->ops->attach(remote, &accept->page, error) : map_page(accept, &page, error);
+    if (status != GPUD_OK)
+        return status;
     /* A shared ring has a share for each receiver, as large as the sender's own: more credits would
      * be others' slots. */
     uint32_t credits = transport->pool ? transport->pool->ring.slots_per_memory : accept->entries;
-    status = gpud_page_tx_init(&transport->page, mapped, NULL, accept->entries, credits, error);
-    if (status != GPUD_OK) {
-        gpud_memory_unmap_pages(mapped, sizeof(struct gpud_page));
+    status = gpud_page_tx_init(&transport->page, remote ? remote->page : page, remote,
+                               accept->entries, credits, error);
+    if (status != GPUD_OK)
+        gpud_memory_unmap_pages(page, sizeof(struct gpud_page));
+    return status;
+}
+
+/* The receiver's ring, and the card's way to our own. */
+static enum gpud_status open_remote(struct gpud_transport *transport, struct gpud_remote *remote,
+                                    const struct gpud_accept *accept, uint64_t frame_size,
+                                    struct gpud_error *error)
+{
+    const struct gpud_ring *ring = &transport->pool->ring;
+    enum gpud_status status =
+        remote->ops->attach_ring(remote, &accept->ring, accept->entries, frame_size, error);
+    for (uint32_t i = 0; i < transport->known_memories && status == GPUD_OK; i++)
+        status = remote->ops->add_source(remote, ring->memory[i], error);
+    return status;
+}
+
+enum gpud_status gpud_transport_connect(struct gpud_transport *transport,
+                                        struct gpud_device *device, struct gpud_channel *channel,
+                                        struct gpud_remote *remote,
+                                        const struct gpud_accept *accept, bool local,
+                                        uint64_t frame_size, struct gpud_error *error)
+{
+    enum gpud_status status = open_page(transport, remote, accept, error);
+    if (status != GPUD_OK)
         return status;
-    }
     transport->channel = channel;
     transport->page.end.send_kick = send_kick;
     transport->page.end.send_kick_arg = transport;
     if (transport->place == GPUD_SIGNAL_PAGE) {
-        status = gpud_watchdog_create(device, mapped, accept->entries, channel, GPUD_SIDE_SENDER,
-                                      &transport->watchdog, error);
+        status = gpud_watchdog_create(device, transport->page.page, accept->entries, channel,
+                                      GPUD_SIDE_SENDER, &transport->watchdog, error);
         if (status != GPUD_OK) {
             transport->page.page = NULL; /* gone with the attempt */
             return status;
         }
     }
-    if (transport->route->ring == GPUD_RING_RECEIVER)
+    if (remote)
+        status = open_remote(transport, remote, accept, frame_size, error);
+    else if (transport->route->ring == GPUD_RING_RECEIVER)
         status = import_ring(transport, device, accept, local, frame_size, error);
     else if (accept->ring.memories)
         status = gpud_fail(error, GPUD_PEER, "the receiver sent a ring where ours is used");
     return status;
 }
 
+bool gpud_transport_has_room(const struct gpud_transport *transport)
+{
+    return !transport->remote || transport->remote->ops->has_room(transport->remote);
+}
+
 static void destroy(struct gpud_transport *gone)
 {
+    if (gone->remote) /* first: its card reads the slots */
+        gone->remote->ops->destroy(gone->remote);
     for (uint32_t i = 0; i < GPUD_PAGE_ENTRIES; i++) {
         gpud_signal_destroy(&gone->signal[i]);
         if (gone->slot_of[i])
@@ -123,7 +167,7 @@ static void destroy(struct gpud_transport *gone)
     gpud_queue_unref(&gone->queues.wait);
     if (gone->watchdog)
         gpud_watchdog_end(&gone->watchdog, NULL, NULL);
-    else
+    else if (!gone->page.end.remote)
         gpud_memory_unmap_pages(gone->page.page, sizeof(struct gpud_page));
     gpud_pool_unref(&gone->pool);
     free(gone);
@@ -282,7 +326,7 @@ void gpud_transport_describe(struct gpud_transport *transport, uint32_t entry,
     descriptor->duration = info->duration;
     descriptor->offset = info->offset;
     descriptor->submit_time = (uint64_t)gpud_now();
-    descriptor->slot = slot ? slot->frame.slot : entry;
+    descriptor->slot = slot && !transport->remote ? slot->frame.slot : entry;
     transport->value_of[entry] = transport->place == GPUD_SIGNAL_NONE ? 0 : ++transport->value;
     descriptor->value = transport->value_of[entry];
     descriptor->flags = info->flags;
@@ -295,9 +339,25 @@ void gpud_transport_describe(struct gpud_transport *transport, uint32_t entry,
     transport->pending++;
 }
 
+/* The slot's bytes, ahead of the words. What does not get across ends the connection, and with it
+ * the link: its thread finds out. */
+static void write_slot(struct gpud_transport *transport, uint32_t entry)
+{
+    const struct gpud_slot *slot = transport->slot_of[entry];
+    struct gpud_descriptor *descriptor = gpud_page_descriptor(&transport->page, entry);
+    if (!slot || descriptor->flags & GPUD_FRAME_VOID)
+        return;
+    if (transport->remote->ops->write(transport->remote, entry, slot->frame.memory,
+                                      slot->frame.offset, slot->frame.info.layout.size,
+                                      NULL) != GPUD_OK)
+        descriptor->flags |= GPUD_FRAME_VOID;
+}
+
 bool gpud_transport_publish(struct gpud_transport *transport, uint32_t entry)
 {
     transport->pending--;
+    if (transport->remote)
+        write_slot(transport, entry);
     gpud_page_publish(&transport->page, entry);
     GPUD_STOP_POINT(gpud_page_descriptor(&transport->page, entry)->flags & GPUD_FRAME_CANARY
                         ? "sender: test frame published"

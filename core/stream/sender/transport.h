@@ -34,8 +34,10 @@ struct gpud_transport {
     struct gpud_transport *next_retired;
     const struct gpud_route_ops *route;
     struct gpud_page_tx page;
-    struct gpud_pool *pool;  /* SENDER_DEVICE, SENDER_HOST: the ring that is shared */
-    uint32_t known_memories; /* of the pool's memories */
+    struct gpud_pool
+        *pool; /* SENDER_DEVICE, SENDER_HOST: the ring that is shared, or written from */
+    struct gpud_remote *remote; /* between hosts: what the frames and the page go by */
+    uint32_t known_memories;    /* of the pool's memories */
     struct gpud_slot *slot_of[GPUD_PAGE_ENTRIES];  /* that an entry holds */
     struct gpud_ring ring;                         /* RECEIVER: imported */
     enum gpud_signal_place place;                  /* of the signals */
@@ -57,11 +59,16 @@ enum gpud_status gpud_transport_create(const struct gpud_route_ops *route,
                                        struct gpud_transport **transport, struct gpud_error *error);
 
 /* With the receiver's ACCEPT: maps its page, imports its ring. Everything in it is a peer's word.
- * channel: what it came over. Without the lock: nobody else knows the transport yet. */
+ * channel: what it came over; remote: the offered transport's, which keeps it. Without the lock:
+ * nobody else knows the transport yet. */
 enum gpud_status gpud_transport_connect(struct gpud_transport *transport,
                                         struct gpud_device *device, struct gpud_channel *channel,
+                                        struct gpud_remote *remote,
                                         const struct gpud_accept *accept, bool local,
                                         uint64_t frame_size, struct gpud_error *error);
+
+/* Whether one more frame could be put on its way to the receiver now, if there is a credit. */
+bool gpud_transport_has_room(const struct gpud_transport *transport);
 
 void gpud_transport_unref(struct gpud_transport **transport);
 

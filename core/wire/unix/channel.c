@@ -17,13 +17,15 @@ struct unix_listener {
     struct gpud_socket_listener socket;
 };
 
+const struct gpud_channel_ops *gpud_unix_channel = &gpud_unix_channel_ops;
+
 enum gpud_status gpud_unix_channel_create(int fd, const struct gpud_peer *peer,
                                           struct gpud_channel **channel, struct gpud_error *error)
 {
     struct gpud_channel *made = malloc(sizeof(*made));
     if (!made)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a connection");
-    made->ops = &gpud_unix_channel_ops;
+    made->ops = gpud_unix_channel;
     atomic_init(&made->references, 1);
     atomic_init(&made->connected, true);
     made->fd = fd;

@@ -9,6 +9,9 @@
 
 extern const struct gpud_channel_ops gpud_unix_channel_ops;
 
+/* What channels of this kind are made with. Tests put one here that has remote ops. */
+extern const struct gpud_channel_ops *gpud_unix_channel;
+
 /* A channel over a connected socket, with one reference. The socket is the channel's from now on;
  * on failure it stays the caller's. */
 enum gpud_status gpud_unix_channel_create(int fd, const struct gpud_peer *peer,

@@ -1,0 +1,232 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "support/copies.h"
+
+#include "base/fd.h"
+#include "support/check.h"
+#include "wire/channel.h"
+#include "wire/unix/channel.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+
+/* The pages are shared, so that a futex wakes their readers; no word of them is written but by
+ * publish(). Slots lie in each process's own memory, and a handle names the process. */
+struct copies {
+    struct gpud_remote base; /* first */
+    struct gpud_channel *channel;
+    int fd;
+    struct gpud_page *theirs;
+    struct gpud_ring_description ring; /* the receiver's */
+    struct gpud_memory *source[GPUD_RING_MEMORIES_MAX];
+    _Atomic uint32_t sources;
+    atomic_bool detached;
+};
+
+/* --- the page --------------------------------------------------------------------------------- */
+
+static void publish(const struct gpud_page_end *end, size_t offset, size_t size)
+{
+    const struct copies *copies = (const struct copies *)end->remote;
+    struct gpud_page *page = copies->base.page;
+    bool sends = end->half == &page->sender;
+    char *to = sends ? (char *)&copies->theirs->sender : (char *)&copies->theirs->receiver;
+    const char *from = (const char *)end->half + offset;
+    CHECK(offset + size <= (sends ? sizeof(page->sender) : sizeof(page->receiver)),
+          "%zu bytes at %zu of a half", size, offset);
+    if (atomic_load(&copies->detached))
+        return;
+    to += offset;
+    if (size > 64) {
+        memcpy(to, from, size);
+        return;
+    }
+    for (size_t at = size; at; at -= 4) /* the last word first: `latency` before `returned` */
+        atomic_store_explicit((_Atomic uint32_t *)(void *)(to + at - 4),
+                              atomic_load((const _Atomic uint32_t *)(const void *)(from + at - 4)),
+                              memory_order_release);
+}
+
+/* Each notice is a number of its own in the other side's copy, on which it sleeps. */
+static bool notify(struct gpud_page_end *end)
+{
+    const struct copies *copies = (const struct copies *)end->remote;
+    struct gpud_page *page = copies->base.page;
+    bool sends = end->half == &page->sender;
+    if (atomic_load(&copies->detached))
+        return false;
+    _Atomic uint32_t *kicks =
+        sends ? &copies->theirs->sender.kicks : &copies->theirs->receiver.kicks;
+    const _Atomic uint32_t *asleep = end->waker.asleep;
+    atomic_fetch_add(end->waker.kicks, 1);
+    atomic_fetch_add(kicks, 1);
+    gpud_futex_wake(kicks);
+    if ((atomic_load(asleep) & GPUD_SLEEP_MODES) == GPUD_SLEEP_POLL && end->send_kick &&
+        gpud_waker_claim(&end->waker, atomic_load(asleep)))
+        end->send_kick(end->send_kick_arg);
+    return true;
+}
+
+/* The other side reads it when it wants to send a KICK. */
+static void poll_begin(struct gpud_page_end *end)
+{
+    publish(end, (size_t)((char *)end->sleeper.asleep - (char *)end->half), 4);
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
+static const struct gpud_page_carrier carrier = {
+    .name = "copies",
+    .publish = publish,
+    .notify = notify,
+    .poll_begin = poll_begin,
+};
+
+/* --- a link ----------------------------------------------------------------------------------- */
+
+static void describe(const struct gpud_channel *channel, struct gpud_device *device,
+                     struct gpud_network *network)
+{
+    *network = (struct gpud_network){.card = "copies", .ways = GPUD_NETWORK_HOST};
+    gpud_print(network->no_dmabuf, "the kernel copies no memory of devices");
+    gpud_print(network->no_peermem, "the kernel copies no memory of devices");
+}
+
+static enum gpud_status create(struct gpud_channel *channel, struct gpud_remote **remote,
+                               struct gpud_handle *page, struct gpud_error *error)
+{
+    struct copies *made = calloc(1, sizeof(*made));
+    void *mapped;
+    CHECK(made, "out of memory");
+    WORKS(gpud_memfd_create("gpudirect-copies", sizeof(struct gpud_page), GPUD_SHARE_WRITABLE,
+                            &made->fd, &mapped, &e));
+    made->base.page = mapped;
+    made->base.ops = channel->ops->remote;
+    made->channel = gpud_channel_ref(channel);
+    *page = (struct gpud_handle){
+        .type = GPUD_HANDLE_MEMFD, .fd = made->fd, .size = sizeof(struct gpud_page)};
+    *remote = &made->base;
+    return GPUD_OK;
+}
+
+static enum gpud_status attach(struct gpud_remote *remote, const struct gpud_handle *page,
+                               struct gpud_error *error)
+{
+    struct copies *copies = (struct copies *)remote;
+    void *mapped;
+    if (page->type != GPUD_HANDLE_MEMFD)
+        return gpud_fail(error, GPUD_PEER, "no page to write to");
+    enum gpud_status status =
+        gpud_memfd_map(page->fd, sizeof(struct gpud_page), true, &mapped, error);
+    if (status == GPUD_OK)
+        copies->theirs = mapped;
+    return status;
+}
+
+static enum gpud_status expose(struct gpud_remote *remote, const struct gpud_ring *ring,
+                               struct gpud_ring_description *description, struct gpud_error *error)
+{
+    description->slot_size = ring->slot_size;
+    description->slots_per_memory = ring->slots_per_memory;
+    description->memories = ring->memories;
+    for (uint32_t i = 0; i < ring->memories; i++) {
+        CHECK(ring->memory[i]->host, "the ring is not in host memory");
+        description->handle[i] = (struct gpud_handle){
+            .type = GPUD_HANDLE_NETWORK,
+            .fd = -1,
+            .size = ring->memory[i]->size,
+            .word = {(uintptr_t)ring->memory[i]->host, (uint64_t)getpid()},
+        };
+    }
+    return GPUD_OK;
+}
+
+static enum gpud_status attach_ring(struct gpud_remote *remote,
+                                    const struct gpud_ring_description *description,
+                                    uint32_t entries, uint64_t frame_size, struct gpud_error *error)
+{
+    struct copies *copies = (struct copies *)remote;
+    if (description->memories * description->slots_per_memory < entries ||
+        description->slot_size < frame_size)
+        return gpud_fail(error, GPUD_PEER, "too small a ring");
+    copies->ring = *description;
+    return GPUD_OK;
+}
+
+static enum gpud_status add_source(struct gpud_remote *remote, struct gpud_memory *memory,
+                                   struct gpud_error *error)
+{
+    struct copies *copies = (struct copies *)remote;
+    uint32_t count = atomic_load(&copies->sources);
+    for (uint32_t i = 0; i < count; i++)
+        if (copies->source[i] == memory)
+            return GPUD_OK;
+    CHECK(memory->host, "a slot that is not in host memory");
+    copies->source[count] = gpud_memory_ref(memory);
+    atomic_store(&copies->sources, count + 1);
+    return GPUD_OK;
+}
+
+static bool has_room(struct gpud_remote *remote)
+{
+    return true;
+}
+
+static enum gpud_status write_slot(struct gpud_remote *remote, uint32_t entry,
+                                   struct gpud_memory *memory, uint64_t offset, uint64_t size,
+                                   struct gpud_error *error)
+{
+    struct copies *copies = (struct copies *)remote;
+    const struct gpud_ring_description *ring = &copies->ring;
+    const struct gpud_handle *handle = &ring->handle[entry / ring->slots_per_memory];
+    bool known = false;
+    for (uint32_t i = 0; i < atomic_load(&copies->sources); i++)
+        known |= copies->source[i] == memory;
+    CHECK(known, "written from a memory that was not registered");
+    uint64_t at = handle->word[0] + entry % ring->slots_per_memory * ring->slot_size;
+    struct iovec from = {(char *)memory->host + offset, size}, to = {(void *)(uintptr_t)at, size};
+    if (process_vm_writev((pid_t)handle->word[1], &from, 1, &to, 1, 0) == (ssize_t)size)
+        return GPUD_OK;
+    gpud_channel_hang_up(copies->channel);
+    return gpud_fail_errno(error, "cannot write into the other process");
+}
+
+static void detach(struct gpud_remote *remote)
+{
+    atomic_store(&((struct copies *)remote)->detached, true);
+}
+
+static void destroy(struct gpud_remote *remote)
+{
+    struct copies *gone = (struct copies *)remote;
+    for (uint32_t i = 0; i < atomic_load(&gone->sources); i++)
+        gpud_memory_unref(&gone->source[i]);
+    gpud_memory_unmap_pages(gone->theirs, sizeof(struct gpud_page));
+    gpud_memory_unmap_pages(gone->base.page, sizeof(struct gpud_page));
+    gpud_fd_close(&gone->fd);
+    gpud_channel_unref(&gone->channel);
+    free(gone);
+}
+
+static const struct gpud_remote_ops remote_ops = {
+    .carrier = &carrier,
+    .describe = describe,
+    .create = create,
+    .attach = attach,
+    .expose = expose,
+    .attach_ring = attach_ring,
+    .add_source = add_source,
+    .has_room = has_room,
+    .write = write_slot,
+    .detach = detach,
+    .destroy = destroy,
+};
+
+void copies_install(void)
+{
+    static struct gpud_channel_ops ops;
+    ops = gpud_unix_channel_ops;
+    ops.remote = &remote_ops;
+    gpud_unix_channel = &ops;
+}

@@ -1,0 +1,13 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Two processes of one host as if they were on two: they share no memory, and the kernel copies
+ * what a network card would write (process_vm_writev), so that the routes between hosts run where
+ * there is no such card. The control connection stays a Unix socket. */
+#ifndef GPUD_TESTS_COPIES_H
+#define GPUD_TESTS_COPIES_H
+
+/* From now on, and in this process, for every channel; the other process must do so, too. */
+void copies_install(void);
+
+#endif
