@@ -62,3 +62,30 @@ enum gpud_status gpud_access_parse(const char *text, struct gpud_access_rule *ac
     *access = made;
     return GPUD_OK;
 }
+
+enum gpud_status gpud_access_set_key(struct gpud_access_rule *access, const char *key_file,
+                                     struct gpud_error *error)
+{
+    if (!key_file)
+        key_file = "";
+    if (strlen(key_file) >= sizeof(access->key_file))
+        return gpud_fail(error, GPUD_INVALID, "psk-file: a path of %zu bytes, at most %zu fit",
+                         strlen(key_file), sizeof(access->key_file) - 1);
+    gpud_print(access->key_file, "%s", key_file);
+    return GPUD_OK;
+}
+
+enum gpud_status gpud_access_check(const struct gpud_access_rule *access, bool network,
+                                   struct gpud_error *error)
+{
+    if (network && access->kind != GPUD_ACCESS_USER)
+        return gpud_fail(error, GPUD_INVALID,
+                         "access is about the users of one host: between hosts a psk-file says who "
+                         "is let in");
+    if (!network && (access->key_file[0] || access->allow_unauthenticated))
+        return gpud_fail(error, GPUD_INVALID,
+                         "%s is for addresses of other hosts (rdma://): on one host the kernel "
+                         "says who somebody is, and access who is let in",
+                         access->key_file[0] ? "psk-file" : "allow-unauthenticated");
+    return GPUD_OK;
+}

@@ -45,6 +45,11 @@ enum gpud_status gpud_address_resolve(const char *text, struct gpud_address *add
     return GPUD_OK;
 }
 
+bool gpud_address_is_network(const struct gpud_address *address)
+{
+    return address->ops->remote != NULL;
+}
+
 void gpud_address_hint(const struct gpud_address *address, char *hint, size_t size)
 {
     hint[0] = '\0';

@@ -35,6 +35,9 @@ struct gpud_address {
 enum gpud_status gpud_address_resolve(const char *text, struct gpud_address *address,
                                       struct gpud_error *error);
 
+/* Whether whoever is there may be on another host. */
+bool gpud_address_is_network(const struct gpud_address *address);
+
 /* What a user may have overlooked where nobody sends on an address: a sentence, "" where there is
  * nothing to say. Connects to nobody. */
 void gpud_address_hint(const struct gpud_address *address, char *hint, size_t size);

@@ -80,6 +80,8 @@ struct gpud_receiver_params {
      * written into the first memory. */
     enum gpud_status (*alloc)(void *user, const struct gpud_layout *layout, uint32_t slot,
                               struct gpud_memory **memory, struct gpud_error *error);
+    /* The sender's key (gpud_sender_params.psk_file), for an address over a network. */
+    const char *psk_file;
 };
 
 struct gpud_receiver_info {

@@ -46,13 +46,17 @@ struct gpud_peer_info {
 
 struct gpud_sender_params {
     size_t size;
-    const char *address; /* required: a bare name or "unix:/absolute/path" */
-    const char *device;  /* NULL: "auto" */
-    const char *name;    /* shown to the peers; NULL: the process's name */
-    uint32_t slots;      /* frames in flight per receiver; 0: 4; at most GPUD_SLOTS_MAX */
+    /* required: a bare name, "unix:/absolute/path", or, to be reached from other hosts,
+     * "rdma://address-of-this-host:port" or "rdma://…:port/name" (several share a port) */
+    const char *address;
+    const char *device; /* NULL: "auto" */
+    const char *name;   /* shown to the peers; NULL: the process's name */
+    uint32_t slots;     /* frames in flight per receiver; 0: 4; at most GPUD_SLOTS_MAX */
     enum gpud_slow_receiver slow_receiver; /* default: BLOCK */
     bool require_direct; /* refuse a receiver that only the staged route can reach */
-    const char *route;   /* take only this: "map", "peer", "directgma", "staged"; NULL: the best */
+    /* take only this: "map", "peer", "directgma", "staged", "rdma-dmabuf", "rdma-peermem",
+     * "rdma-host"; NULL: the best */
+    const char *route;
     /* Called from a thread of the sender; must not call back into it. May be NULL. */
     void (*on_connect)(void *user, const struct gpud_peer_info *peer);
     void (*on_disconnect)(void *user, const struct gpud_peer_info *peer);
@@ -61,6 +65,11 @@ struct gpud_sender_params {
      * group), "all". With the latter two the address must be "unix:/path" in a folder that the
      * others can enter. NULL: "user". */
     const char *access;
+    /* For an address over a network: a file with a key that both ends have, 16 to 1024 bytes, which
+     * nobody else can read (chmod 600). NULL: no key, and then only addresses of this host itself
+     * can be listened on (rdma://127.0.0.1:7174), unless allow_unauthenticated. */
+    const char *psk_file;
+    bool allow_unauthenticated; /* whoever reaches the address may receive */
 };
 
 struct gpud_sender_info {

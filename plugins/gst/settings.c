@@ -43,6 +43,7 @@ void settings_clear(struct settings *settings)
     g_free(settings->address);
     g_free(settings->device);
     g_free(settings->access);
+    g_free(settings->psk_file);
 }
 
 void settings_copy(struct settings *to, const struct settings *from)
@@ -52,6 +53,7 @@ void settings_copy(struct settings *to, const struct settings *from)
     to->address = g_strdup(from->address);
     to->device = g_strdup(from->device);
     to->access = g_strdup(from->access);
+    to->psk_file = g_strdup(from->psk_file);
 }
 
 void settings_install(GObjectClass *klass, const struct setting_texts *texts)
@@ -78,6 +80,14 @@ void settings_install(GObjectClass *klass, const struct setting_texts *texts)
     g_object_class_install_property(
         klass, SETTING_ACCESS,
         g_param_spec_string("access", "Access", texts->access, "user", ready));
+    g_object_class_install_property(
+        klass, SETTING_PSK_FILE,
+        g_param_spec_string("psk-file", "Pre-shared key", texts->psk_file, NULL, ready));
+    if (texts->allow_unauthenticated)
+        g_object_class_install_property(
+            klass, SETTING_ALLOW_UNAUTHENTICATED,
+            g_param_spec_boolean("allow-unauthenticated", "Allow unauthenticated",
+                                 texts->allow_unauthenticated, FALSE, ready));
     gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_SLOW_RECEIVER, 0);
 }
 
@@ -98,7 +108,8 @@ gboolean settings_check(GstElement *element, const struct settings *settings)
 {
     if (!check_text(element, "address", settings->address) ||
         !check_text(element, "device", settings->device) ||
-        !check_text(element, "access", settings->access))
+        !check_text(element, "access", settings->access) ||
+        !check_text(element, "psk-file", settings->psk_file))
         return FALSE;
     if (settings->slots >= SLOTS_MIN)
         return TRUE;
@@ -145,6 +156,12 @@ gboolean settings_get(const struct settings *settings, guint id, GValue *value)
     case SETTING_ACCESS:
         g_value_set_string(value, settings->access);
         return TRUE;
+    case SETTING_PSK_FILE:
+        g_value_set_string(value, settings->psk_file);
+        return TRUE;
+    case SETTING_ALLOW_UNAUTHENTICATED:
+        g_value_set_boolean(value, settings->allow_unauthenticated);
+        return TRUE;
     default:
         return FALSE;
     }
@@ -173,6 +190,13 @@ gboolean settings_set(struct settings *settings, guint id, const GValue *value)
     case SETTING_ACCESS:
         g_free(settings->access);
         settings->access = g_value_dup_string(value);
+        return TRUE;
+    case SETTING_PSK_FILE:
+        g_free(settings->psk_file);
+        settings->psk_file = g_value_dup_string(value);
+        return TRUE;
+    case SETTING_ALLOW_UNAUTHENTICATED:
+        settings->allow_unauthenticated = g_value_get_boolean(value);
         return TRUE;
     default:
         return FALSE;

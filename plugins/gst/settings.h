@@ -16,6 +16,8 @@ enum {
     SETTING_SLOW_RECEIVER,
     SETTING_REQUIRE_DIRECT,
     SETTING_ACCESS,
+    SETTING_PSK_FILE,
+    SETTING_ALLOW_UNAUTHENTICATED,
     SETTING_COUNT,
 };
 
@@ -23,16 +25,18 @@ enum {
  * takes when it starts and runs by. Between start and stop nobody writes to the copy, so it is read
  * without a lock. */
 struct settings {
-    gchar *address, *device, *access;
+    gchar *address, *device, *access, *psk_file;
     guint slots;
     enum gpud_slow_receiver slow_receiver;
     gboolean require_direct;
+    gboolean allow_unauthenticated; /* the end that listens */
 };
 
 /* The properties' descriptions, which differ between the two ends. */
 struct setting_texts {
-    const gchar *address, *device, *slots, *slow_receiver, *require_direct, *access;
-    GParamFlags slow_receiver_when; /* GST_PARAM_MUTABLE_… */
+    const gchar *address, *device, *slots, *slow_receiver, *require_direct, *access, *psk_file;
+    const gchar *allow_unauthenticated; /* NULL: it has no such property */
+    GParamFlags slow_receiver_when;     /* GST_PARAM_MUTABLE_… */
 };
 
 void settings_init(struct settings *settings);

@@ -42,6 +42,33 @@ static void test_parse(void)
     CHECK(rule.kind == (enum gpud_access_kind)0x5a5a5a5a, "written although it failed");
 }
 
+/* Users on one host, keys between hosts, and neither in the other's place. */
+static void test_kinds(void)
+{
+    struct gpud_access_rule rule = {.kind = GPUD_ACCESS_USER};
+    char path[300];
+    WORKS(gpud_access_set_key(&rule, NULL, &e));
+    CHECK(rule.key_file[0] == '\0', "no key is \"%s\"", rule.key_file);
+    WORKS(gpud_access_check(&rule, false, &e));
+    WORKS(gpud_access_check(&rule, true, &e));
+    WORKS(gpud_access_set_key(&rule, "/etc/gpudirect.key", &e));
+    WORKS(gpud_access_check(&rule, true, &e));
+    EXPECT(GPUD_INVALID, "psk-file is for addresses of other hosts",
+           gpud_access_check(&rule, false, &e));
+    rule = (struct gpud_access_rule){.allow_unauthenticated = true};
+    WORKS(gpud_access_check(&rule, true, &e));
+    EXPECT(GPUD_INVALID, "allow-unauthenticated is for addresses",
+           gpud_access_check(&rule, false, &e));
+    rule = (struct gpud_access_rule){.kind = GPUD_ACCESS_ALL};
+    WORKS(gpud_access_check(&rule, false, &e));
+    EXPECT(GPUD_INVALID, "users of one host", gpud_access_check(&rule, true, &e));
+    memset(path, 'k', sizeof(path));
+    path[sizeof(rule.key_file)] = '\0';
+    EXPECT(GPUD_INVALID, "at most 255 fit", gpud_access_set_key(&rule, path, &e));
+    path[sizeof(rule.key_file) - 1] = '\0';
+    WORKS(gpud_access_set_key(&rule, path, &e));
+}
+
 static unsigned mode_of(const char *path)
 {
     struct stat st;
@@ -155,6 +182,7 @@ int main(void)
     CHECK(mkdtemp(folder), "a folder");
     SAY("what may be written");
     test_parse();
+    test_kinds();
     SAY("the file's modes");
     test_modes();
     SAY("addresses");

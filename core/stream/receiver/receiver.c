@@ -63,6 +63,10 @@ enum gpud_status gpud_receiver_create(struct gpud_context *context,
     if (status == GPUD_OK)
         status = gpud_access_parse(params->access, &made->access, error);
     if (status == GPUD_OK)
+        status = gpud_access_set_key(&made->access, params->psk_file, error);
+    if (status == GPUD_OK)
+        status = gpud_access_check(&made->access, gpud_address_is_network(&made->address), error);
+    if (status == GPUD_OK)
         status = gpud_device_open(context, params->device, &made->device, error);
     if (status == GPUD_OK) {
         gpud_endpoint_describe(&self, made->device, params->name);

@@ -34,7 +34,7 @@ enum gpud_status gpud_sender_create(struct gpud_context *context,
                                     struct gpud_sender **sender, struct gpud_error *error)
 {
     struct gpud_address address;
-    struct gpud_access_rule access;
+    struct gpud_access_rule access = {.kind = GPUD_ACCESS_USER};
     struct gpud_sender_params own;
     enum gpud_status status = read_params(&own, params, error);
     params = &own;
@@ -42,6 +42,11 @@ enum gpud_status gpud_sender_create(struct gpud_context *context,
         status = gpud_address_resolve(params->address, &address, error);
     if (status == GPUD_OK)
         status = gpud_access_parse(params->access, &access, error);
+    if (status == GPUD_OK)
+        status = gpud_access_set_key(&access, params->psk_file, error);
+    access.allow_unauthenticated = params->allow_unauthenticated;
+    if (status == GPUD_OK)
+        status = gpud_access_check(&access, gpud_address_is_network(&address), error);
     if (status != GPUD_OK)
         return status;
     struct gpud_sender *made = calloc(1, sizeof(*made));

@@ -192,6 +192,8 @@ static enum gpud_status create_sender(GstGpudirectSink *self, const gchar *devic
     params.slow_receiver = gst_gpudirect_sink_policy(self);
     params.require_direct = self->running.require_direct;
     params.access = self->running.access;
+    params.psk_file = self->running.psk_file;
+    params.allow_unauthenticated = self->running.allow_unauthenticated;
     params.on_connect = gst_gpudirect_sink_on_connect;
     params.on_disconnect = gst_gpudirect_sink_on_disconnect;
     params.user = self;
@@ -362,8 +364,8 @@ static void install_properties(GObjectClass *klass)
 {
     static const struct setting_texts texts = {
         .address =
-            "Where receivers connect: a name (cam1: a socket in the user's runtime directory), or "
-            "unix:/absolute/path",
+            "Where receivers connect: a name (cam1: a socket in the user's runtime directory), "
+            "unix:/absolute/path, or, from other hosts, rdma://address:port",
         .device = "Where the ring and the copies live: auto (the host, or the GPU whose CUDA "
                   "memory comes), host, opencl:N or cuda:N",
         .slots = "Frames in flight per receiver",
@@ -375,6 +377,10 @@ static void install_properties(GObjectClass *klass)
         .access = "Who may receive, besides root: user (this user alone), group:NAME (and those in "
                   "that group) or all; the latter two with address=unix:/path in a folder that "
                   "the others can enter",
+        .psk_file = "Between hosts: a file with the key that both ends have, which nobody else can "
+                    "read (16 to 1024 bytes)",
+        .allow_unauthenticated = "Between hosts: whoever reaches the address may receive, without "
+                                 "a psk-file",
     };
     const GParamFlags report = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
 

@@ -341,8 +341,8 @@ static gboolean src_is_seekable(GstBaseSrc *base)
 static void install_properties(GObjectClass *klass)
 {
     static const struct setting_texts texts = {
-        .address =
-            "What to connect to: the sink's address, or v4l2:///dev/videoN for a capture card",
+        .address = "What to connect to: the sink's address (rdma://host:port on another host), or "
+                   "v4l2:///dev/videoN for a capture card",
         .device =
             "Where the frames shall arrive: auto (the GPU if downstream would rather have CUDA "
             "memory, or takes it and the sender has its frames there; else the host), host, "
@@ -354,6 +354,7 @@ static void install_properties(GObjectClass *klass)
         .require_direct = "Fail rather than receive by a copy through host memory",
         .access = "Whose pictures are taken, besides root's: user (of senders of this user alone), "
                   "group:NAME (and of those in that group) or all",
+        .psk_file = "Between hosts: a file with the sender's key, which nobody else can read",
     };
     const GParamFlags playing =
         G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_PLAYING;

@@ -70,6 +70,7 @@ static enum gpud_status make_input(GstGpudirectSrc *self, const gchar *device, s
         .address = self->running.address,
         .device = device,
         .access = self->running.access,
+        .psk_file = self->running.psk_file,
         .slots = self->running.slots,
         .slow_receiver = self->running.slow_receiver,
         .require_direct = self->running.require_direct,

@@ -11,7 +11,7 @@
 
 struct input_params {
     const gchar *address, *device;
-    const gchar *access; /* of senders; a capture card has none */
+    const gchar *access, *psk_file; /* of senders; a capture card has none */
     guint slots;
     enum gpud_slow_receiver slow_receiver;
     gboolean require_direct;
