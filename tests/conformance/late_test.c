@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "stream/receiver/receiver.h"
 #include "stream/sender/sender.h"
+#include "support/copies.h"
 #include "support/check.h"
 #include "support/picture.h"
 
@@ -302,6 +303,8 @@ static void held_by_two(struct relay *relay)
 int main(int argc, char **argv)
 {
     struct relay relay;
+    if (getenv("GPUD_TEST_COPIES"))
+        copies_install();
     CHECK(argc == 4, "usage: late <first> <between> <last>");
     relay_open(&relay, argv + 1);
     SAY("%s → %s → %s", argv[1], argv[2], argv[3]);

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "stream/receiver/receiver.h"
 #include "stream/sender/sender.h"
+#include "support/copies.h"
 #include "support/check.h"
 #include "support/peer.h"
 #include "support/picture.h"
@@ -477,6 +478,8 @@ static void refusals(struct scene *scene)
 
 int main(int argc, char **argv)
 {
+    if (getenv("GPUD_TEST_COPIES"))
+        copies_install();
     CHECK(argc == 4, "usage: own <from> <to> <route>");
     struct scene scene = {.from = argv[1], .to = argv[2], .route = argv[3]};
     runtime_make();

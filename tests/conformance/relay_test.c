@@ -7,6 +7,7 @@
  * so small that a slot given back too early is written again at once. */
 #include "relay.h"
 
+#include "support/copies.h"
 #include "support/check.h"
 
 #define FRAMES 40
@@ -73,6 +74,8 @@ int main(int argc, char **argv)
         [CONSUMED] = "consumed", [KEPT] = "kept", [SECOND] = "a second frame"};
     struct relay relay;
     uint64_t number = 0;
+    if (getenv("GPUD_TEST_COPIES"))
+        copies_install();
     CHECK(argc == 4, "usage: relay <first> <between> <last>");
     relay_open(&relay, argv + 1);
     for (enum how how = CONSUMED; how <= SECOND; how++) {

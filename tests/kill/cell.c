@@ -4,6 +4,7 @@
 #include "cell.h"
 
 #include "support/check.h"
+#include "support/copies.h"
 
 #define A_SEGMENT                                                                  \
     100 /* kills with one honest receiver, which lives no longer than some minutes \
@@ -17,6 +18,7 @@ const struct way ways[WAYS] = {
     {"peer", WAY_PEER, "cuda:0", "cuda:1", "peer"},
     {"staged", WAY_STAGED, "cuda:0", "cuda:1", "staged"},
     {"directgma", WAY_DIRECTGMA, "opencl:0", "opencl:0", "directgma"},
+    {"rdma host", WAY_RDMA, "host", "host", "rdma-host"},
 };
 
 void honest_start(struct peer *honest, const struct cell *cell)
@@ -94,6 +96,10 @@ static void gpu_memory_is_back(const struct way *way, size_t before)
 void cell_run(struct cell *cell)
 {
     char account[128];
+    if (cell->way->bit == WAY_RDMA) { /* here, and in the processes to come */
+        setenv("GPUD_TEST_COPIES", "1", 1);
+        copies_install();
+    }
     runtime_make();
     snprintf(account, sizeof(account), "%s/account", getenv("XDG_RUNTIME_DIR"));
     setenv("GPUD_FAKE_CUDA_ACCOUNT", account, 1);

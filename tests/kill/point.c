@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-#define ALL (WAY_HOST | WAY_CUDA | WAY_PEER | WAY_STAGED | WAY_DIRECTGMA)
+#define TAKES_BACK (WAY_HOST | WAY_CUDA | WAY_PEER | WAY_STAGED | WAY_DIRECTGMA)
+#define ALL (TAKES_BACK | WAY_RDMA)
 #define SHARED (WAY_HOST | WAY_CUDA | WAY_STAGED)       /* a ring of the sender's */
 #define SIGNALLED (WAY_CUDA | WAY_PEER | WAY_DIRECTGMA) /* words that the devices write */
 #define BY_QUEUE (WAY_CUDA | WAY_PEER)                  /* and that the page holds */
@@ -26,7 +27,7 @@ const struct point points[] = {
     {"sender: published", BY_FRAMES, ALL},
     {"sender: reaped", BY_FRAMES, ALL},
     {"sender: wait enqueued", BY_A_HELD_GPU, BY_QUEUE},
-    {"sender: revoked", BY_SLOWNESS, ALL},
+    {"sender: revoked", BY_SLOWNESS, TAKES_BACK},
     {"sender: message sent, not counted", BY_EVENTS, ALL},
     {"sender: event sent", BY_EVENTS, ALL},
     {"sender: EOS sent", BY_ENDS, ALL},

@@ -15,8 +15,9 @@ enum way_bit {
     WAY_PEER = 1 << 2,      /* peer, from one GPU to another */
     WAY_STAGED = 1 << 3,    /* staged, from one GPU to another */
     WAY_DIRECTGMA = 1 << 4, /* directgma */
+    WAY_RDMA = 1 << 5,      /* rdma-host, both ends on the host; see support/copies.h */
 };
-#define WAYS 5
+#define WAYS 6
 
 /* What makes a process pass the point, besides frames. */
 enum provoke {
