@@ -303,8 +303,7 @@ static void held_by_two(struct relay *relay)
 int main(int argc, char **argv)
 {
     struct relay relay;
-    if (getenv("GPUD_TEST_COPIES"))
-        copies_install();
+    copies_install_if_asked();
     CHECK(argc == 4, "usage: late <first> <between> <last>");
     relay_open(&relay, argv + 1);
     SAY("%s → %s → %s", argv[1], argv[2], argv[3]);

@@ -478,8 +478,7 @@ static void refusals(struct scene *scene)
 
 int main(int argc, char **argv)
 {
-    if (getenv("GPUD_TEST_COPIES"))
-        copies_install();
+    copies_install_if_asked();
     CHECK(argc == 4, "usage: own <from> <to> <route>");
     struct scene scene = {.from = argv[1], .to = argv[2], .route = argv[3]};
     runtime_make();

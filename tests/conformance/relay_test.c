@@ -74,8 +74,7 @@ int main(int argc, char **argv)
         [CONSUMED] = "consumed", [KEPT] = "kept", [SECOND] = "a second frame"};
     struct relay relay;
     uint64_t number = 0;
-    if (getenv("GPUD_TEST_COPIES"))
-        copies_install();
+    copies_install_if_asked();
     CHECK(argc == 4, "usage: relay <first> <between> <last>");
     relay_open(&relay, argv + 1);
     for (enum how how = CONSUMED; how <= SECOND; how++) {

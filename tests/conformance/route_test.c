@@ -291,8 +291,7 @@ int main(int argc, char **argv)
 {
     if (argc > 1 && strncmp(argv[1], "rdma", 4) == 0 && !getenv("GPUD_TEST_ADDRESS"))
         setenv("GPUD_TEST_COPIES", "1", 1); /* both processes', where no network card is */
-    if (getenv("GPUD_TEST_COPIES"))
-        copies_install();
+    copies_install_if_asked();
     peer_main(argc, argv);
     alarm(170);
     const struct way *way = NULL;

@@ -183,8 +183,7 @@ static int kills_on(const struct way *way, int on_host, int elsewhere)
  * name]]]] */
 int main(int argc, char **argv)
 {
-    if (getenv("GPUD_TEST_COPIES"))
-        copies_install();
+    copies_install_if_asked();
     peer_main(argc, argv);
     child_main(argc, argv);
     int on_host = argc > 1 ? atoi(argv[1]) : 50, elsewhere = argc > 2 ? atoi(argv[2]) : 5;

@@ -230,3 +230,9 @@ void copies_install(void)
     ops.remote = &remote_ops;
     gpud_unix_channel = &ops;
 }
+
+void copies_install_if_asked(void)
+{
+    if (getenv("GPUD_TEST_COPIES"))
+        copies_install();
+}

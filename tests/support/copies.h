@@ -10,4 +10,7 @@
 /* From now on, and in this process, for every channel; the other process must do so, too. */
 void copies_install(void);
 
+/* The same, where GPUD_TEST_COPIES is set. */
+void copies_install_if_asked(void);
+
 #endif
