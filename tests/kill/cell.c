@@ -23,7 +23,8 @@ const struct way ways[WAYS] = {
 
 void honest_start(struct peer *honest, const struct cell *cell)
 {
-    struct peer_orders orders = {.address = KILL_ADDRESS};
+    struct peer_orders orders = {0};
+    snprintf(orders.address, sizeof(orders.address), "%s", peer_address(KILL_NAME));
     snprintf(orders.device, sizeof(orders.device), "%s", cell->way->to);
     peer_start(honest, &orders);
 }
@@ -96,7 +97,7 @@ static void gpu_memory_is_back(const struct way *way, size_t before)
 void cell_run(struct cell *cell)
 {
     char account[128];
-    if (cell->way->bit == WAY_RDMA) { /* here, and in the processes to come */
+    if (cell->way->bit == WAY_RDMA && !getenv("GPUD_TEST_ADDRESS")) { /* here, and in the processes to come */
         setenv("GPUD_TEST_COPIES", "1", 1);
         copies_install();
     }

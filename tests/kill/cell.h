@@ -11,7 +11,7 @@
 #include "view.h"
 #include <pthread.h>
 
-#define KILL_ADDRESS "kill"
+#define KILL_NAME "kill" /* of the stream; see peer_address() */
 #define START_MAX (30 * GPUD_SEC)   /* until processes that were started just now stream */
 #define AGAIN_MAX (5 * GPUD_SEC)    /* until a stream goes on after a death */
 #define REACHED_MAX (20 * GPUD_SEC) /* until a point is reached */

@@ -40,7 +40,7 @@ void gpud_stop_point(const char *name)
 static struct gpud_sender *make_sender(struct gpud_context *context)
 {
     struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    params.address = KILL_ADDRESS;
+    params.address = peer_address(KILL_NAME);
     params.device = own->orders.device;
     params.route = own->orders.route;
     params.slow_receiver = own->orders.slow_receiver;
@@ -109,7 +109,7 @@ static void play_sender(struct gpud_context *context)
 static struct gpud_receiver *make_receiver(struct gpud_context *context)
 {
     struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
-    params.address = KILL_ADDRESS;
+    params.address = peer_address(KILL_NAME);
     params.device = own->orders.device;
     params.slow_receiver = own->orders.slow_receiver;
     struct gpud_receiver *receiver;

@@ -26,7 +26,7 @@ static void connect_anew(struct receiving *r)
     view_finish(&r->view); /* a sender that lives writes again what a link that ended had */
     gpud_receiver_destroy(&r->receiver);
     struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
-    params.address = KILL_ADDRESS;
+    params.address = peer_address(KILL_NAME);
     params.device = r->cell->way->to;
     WORKS(gpud_receiver_create(r->context, &params, &r->receiver, &e));
     view_end_link(&r->view);

@@ -121,7 +121,7 @@ static void open_all(struct sending *s, enum gpud_slow_receiver policy)
     WORKS(gpud_context_create(NULL, &s->context, &e));
     WORKS(gpud_device_open(s->context, "host", &s->host, &e));
     struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    params.address = KILL_ADDRESS;
+    params.address = peer_address(KILL_NAME);
     params.device = way->from;
     params.route = way->route;
     params.slow_receiver = policy;

@@ -34,7 +34,10 @@ void ends_init_environment(void)
 gchar *ends_address(void)
 {
     static gint count;
-    return g_strdup_printf("test-%d", g_atomic_int_add(&count, 1));
+    const gchar *base = g_getenv("GPUD_TEST_ADDRESS");
+
+    return g_strdup_printf("%s%stest-%d", base ? base : "", base ? "/" : "",
+                           g_atomic_int_add(&count, 1));
 }
 
 static GstHarness *make(const gchar *element, const gchar *address, const gchar *properties)

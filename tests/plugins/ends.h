@@ -16,7 +16,8 @@
  */
 void ends_init_environment(void);
 
-/* A name that no other test of this process uses; free it. */
+/* An address that no other test of this process uses: a name, or, where GPUD_TEST_ADDRESS is set
+ * (rdma://127.0.0.1:7174), one behind that. Free it. */
 gchar *ends_address(void);
 
 /* A sending and a receiving element on one address, playing. `properties` is as in gst-launch, or
