@@ -71,6 +71,17 @@ static void read_messages(struct gpud_link *link)
     }
 }
 
+/* No descriptor tells of a host that lost its power: who is on another one is asked, each turn. */
+static void check_hosts(struct gpud_sender *sender)
+{
+    for (uint32_t i = 0; i < sender->link_count; i++) {
+        struct gpud_link *link = sender->links[i];
+        if (link->channel->ops->remote && link->state != GPUD_LINK_DEAD &&
+            gpud_channel_is_dead(link->channel))
+            read_messages(link);
+    }
+}
+
 static void check_deadlines(struct gpud_sender *sender, int64_t now)
 {
     static const char *const late[] = {
@@ -197,6 +208,7 @@ static void *run(void *arg)
         if (fds[1].revents)
             accept_newcomers(sender);
         check_deadlines(sender, gpud_now());
+        check_hosts(sender);
         gpud_sender_sample(sender, gpud_now());
         collect_changes(sender, &changes);
         struct gpud_transport *retired = gpud_retired_take(&sender->retired);
