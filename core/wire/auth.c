@@ -1,0 +1,309 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "wire/auth.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <nettle/hmac.h>
+#include <nettle/memops.h>
+#include <nettle/version.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define MAGIC UINT32_C(0x41555047) /* "GPUA" */
+#define COPY                                                                                 \
+    "copy the psk-file of one host to the other (if it is the same, something between them " \
+    "changes the connection)"
+
+struct packet {
+    uint32_t magic;
+    uint16_t version, type;
+    uint32_t length, what;
+    uint8_t nonce[GPUD_AUTH_NONCE_SIZE];
+    uint8_t mac[SHA256_DIGEST_SIZE];
+};
+_Static_assert(sizeof(struct packet) == GPUD_AUTH_MESSAGE_SIZE, "as wire/auth.h says");
+
+void gpud_auth_wipe_key(struct gpud_auth_key *key)
+{
+    explicit_bzero(key, sizeof(*key));
+}
+
+enum gpud_status gpud_auth_begin(struct gpud_auth *auth, enum gpud_auth_role role, const char *peer,
+                                 const struct gpud_auth_key *key, const void *context,
+                                 size_t context_size, struct gpud_error *error)
+{
+    memset(auth, 0, sizeof(*auth));
+    if (key && (key->size < GPUD_AUTH_KEY_MIN || key->size > GPUD_AUTH_KEY_MAX))
+        return gpud_fail(error, GPUD_INVALID, "a key of %zu bytes, where %d to %d are possible",
+                         key->size, GPUD_AUTH_KEY_MIN, GPUD_AUTH_KEY_MAX);
+    if (context_size == 0 || context_size > GPUD_AUTH_CONTEXT_MAX)
+        return gpud_fail(error, GPUD_INVALID,
+                         "a connection told apart by %zu bytes, where 1 to %d are possible",
+                         context_size, GPUD_AUTH_CONTEXT_MAX);
+    /* So few bytes come whole. Without GRND_NONBLOCK a host that has just booted would wait. */
+    errno = EIO;
+    if (getrandom(auth->nonce[role], GPUD_AUTH_NONCE_SIZE, GRND_NONBLOCK) != GPUD_AUTH_NONCE_SIZE) {
+        memset(auth, 0, sizeof(*auth));
+        return gpud_fail_errno(error, "the kernel gives no random numbers, without which nothing "
+                                      "can be proved (right after booting it may have none)");
+    }
+    gpud_print(auth->peer, "the %s at %s", role == GPUD_AUTH_SENDER ? "receiver" : "sender", peer);
+    memcpy(auth->context, context, context_size);
+    auth->context_size = context_size;
+    auth->key = key;
+    auth->role = role;
+    auth->state = role == GPUD_AUTH_SENDER ? GPUD_AUTH_SENDS : GPUD_AUTH_AWAITS;
+    auth->type = GPUD_AUTH_CHALLENGE;
+    return GPUD_OK;
+}
+
+bool gpud_auth_is_done(const struct gpud_auth *auth)
+{
+    return auth->state == GPUD_AUTH_DONE;
+}
+
+/* --- MACs ----------------------------------------------------------------------------------- */
+
+static void compute_mac(const struct gpud_auth *auth, enum gpud_auth_role prover,
+                        uint8_t mac[SHA256_DIGEST_SIZE])
+{
+    /* One for each end: what one of them said is no proof of the other. */
+    static const char *const labels[] = {
+        [GPUD_AUTH_SENDER] = "gpudirect psk 1 sender",
+        [GPUD_AUTH_RECEIVER] = "gpudirect psk 1 receiver",
+    };
+    struct hmac_sha256_ctx hmac;
+    hmac_sha256_set_key(&hmac, auth->key->size, auth->key->bytes);
+    hmac_sha256_update(&hmac, strlen(labels[prover]) + 1, (const uint8_t *)labels[prover]);
+    hmac_sha256_update(&hmac, GPUD_AUTH_NONCE_SIZE, auth->nonce[GPUD_AUTH_SENDER]);
+    hmac_sha256_update(&hmac, GPUD_AUTH_NONCE_SIZE, auth->nonce[GPUD_AUTH_RECEIVER]);
+    hmac_sha256_update(&hmac, auth->context_size, auth->context);
+#if NETTLE_VERSION_MAJOR >= 4
+    hmac_sha256_digest(&hmac, mac);
+#else
+    hmac_sha256_digest(&hmac, SHA256_DIGEST_SIZE, mac);
+#endif
+    explicit_bzero(&hmac, sizeof(hmac));
+}
+
+static bool is_proved(const struct gpud_auth *auth, enum gpud_auth_role prover,
+                      const uint8_t mac[SHA256_DIGEST_SIZE])
+{
+    uint8_t right[SHA256_DIGEST_SIZE];
+    compute_mac(auth, prover, right);
+    bool equal = memeql_sec(mac, right, sizeof(right));
+    explicit_bzero(right, sizeof(right));
+    return equal;
+}
+
+/* --- what is sent --------------------------------------------------------------------------- */
+
+static bool has_nonce(enum gpud_auth_type type)
+{
+    return type == GPUD_AUTH_CHALLENGE || type == GPUD_AUTH_PROOF;
+}
+
+static bool has_mac(enum gpud_auth_type type, bool with_key)
+{
+    return with_key && (type == GPUD_AUTH_PROOF || type == GPUD_AUTH_VERDICT);
+}
+
+/* Nothing is left to be sent or to be proved. */
+static void finish(struct gpud_auth *auth, enum gpud_auth_state state)
+{
+    auth->state = state;
+    auth->key = NULL;
+    auth->refusal = GPUD_AUTH_NOT_REFUSED;
+}
+
+bool gpud_auth_next(struct gpud_auth *auth, uint8_t bytes[GPUD_AUTH_MESSAGE_SIZE])
+{
+    if (auth->state != GPUD_AUTH_SENDS)
+        return false;
+    uint32_t what = auth->type == GPUD_AUTH_REFUSE ? (uint32_t)auth->refusal : auth->key != NULL;
+    struct packet packet = {
+        .magic = htole32(MAGIC),
+        .version = htole16(GPUD_AUTH_VERSION),
+        .type = htole16((uint16_t)auth->type),
+        .length = htole32(sizeof(packet)),
+        .what = htole32(what),
+    };
+    if (has_nonce(auth->type))
+        memcpy(packet.nonce, auth->nonce[auth->role], sizeof(packet.nonce));
+    if (has_mac(auth->type, auth->key))
+        compute_mac(auth, auth->role, packet.mac);
+    memcpy(bytes, &packet, sizeof(packet));
+
+    switch (auth->type) {
+    case GPUD_AUTH_CHALLENGE:
+    case GPUD_AUTH_PROOF:
+        auth->state = GPUD_AUTH_AWAITS;
+        auth->type++;
+        break;
+    case GPUD_AUTH_VERDICT:
+        finish(auth, GPUD_AUTH_DONE);
+        break;
+    case GPUD_AUTH_REFUSE:
+        finish(auth, GPUD_AUTH_FAILED);
+        break;
+    }
+    return true;
+}
+
+/* --- what is received ----------------------------------------------------------------------- */
+
+static enum gpud_status malformed(const struct gpud_auth *auth, struct gpud_error *error)
+{
+    return gpud_fail(error, GPUD_PEER, "%s sent a malformed message of authentication", auth->peer);
+}
+
+static enum gpud_status decode(struct gpud_auth *auth, const uint8_t *bytes, size_t size,
+                               struct packet *packet, struct gpud_error *error)
+{
+    memset(packet, 0, sizeof(*packet));
+    memcpy(packet, bytes, size < sizeof(*packet) ? size : sizeof(*packet));
+    if (size < offsetof(struct packet, length))
+        return malformed(auth, error);
+    if (le32toh(packet->magic) != MAGIC)
+        return gpud_fail(error, GPUD_PEER,
+                         "%s does not speak gpudirect's protocol of authentication", auth->peer);
+    packet->version = le16toh(packet->version);
+    packet->type = le16toh(packet->type);
+    packet->length = le32toh(packet->length);
+    packet->what = le32toh(packet->what);
+    if (packet->version != GPUD_AUTH_VERSION) {
+        auth->refusal = GPUD_AUTH_OTHER_VERSION;
+        return gpud_fail(error, GPUD_UNSUPPORTED,
+                         "%s speaks version %u of the protocol of authentication, this library %d: "
+                         "use the same release",
+                         auth->peer, packet->version, GPUD_AUTH_VERSION);
+    }
+    if (size != sizeof(*packet) || packet->length != size)
+        return malformed(auth, error);
+    return GPUD_OK;
+}
+
+/* Why the other end refuses, if that can be true. */
+static enum gpud_status handle_refusal(const struct gpud_auth *auth, uint32_t refusal,
+                                       struct gpud_error *error)
+{
+    bool is_sender = auth->role == GPUD_AUTH_SENDER;
+    if (refusal == GPUD_AUTH_NO_KEY && is_sender && auth->key)
+        return gpud_fail(error, GPUD_NO_ACCESS,
+                         "%s has no key, and this sender wants one: set psk-file there, too, to a "
+                         "copy of this one's",
+                         auth->peer);
+    if (refusal == GPUD_AUTH_KEY_WANTED && is_sender && !auth->key)
+        return gpud_fail(error, GPUD_NO_ACCESS,
+                         "%s wants a key, and this sender has none: set psk-file here, too, to a "
+                         "copy of that one's",
+                         auth->peer);
+    if (refusal == GPUD_AUTH_KEYS_DIFFER && !is_sender && auth->key &&
+        auth->type == GPUD_AUTH_VERDICT)
+        return gpud_fail(error, GPUD_NO_ACCESS,
+                         "the keys differ: %s refused this receiver's proof; " COPY, auth->peer);
+    return malformed(auth, error);
+}
+
+static enum gpud_status handle_challenge(struct gpud_auth *auth, bool with_key,
+                                         struct gpud_error *error)
+{
+    if (with_key && !auth->key) {
+        auth->refusal = GPUD_AUTH_NO_KEY;
+        return gpud_fail(error, GPUD_NO_ACCESS,
+                         "%s wants a key, and this receiver has none: set psk-file here, too, to a "
+                         "copy of that one's",
+                         auth->peer);
+    }
+    if (!with_key && auth->key) {
+        auth->refusal = GPUD_AUTH_KEY_WANTED;
+        return gpud_fail(error, GPUD_NO_ACCESS,
+                         "%s has no key, and this receiver wants one: set psk-file there, too, to "
+                         "a copy of this one's",
+                         auth->peer);
+    }
+    auth->state = GPUD_AUTH_SENDS;
+    auth->type = GPUD_AUTH_PROOF;
+    return GPUD_OK;
+}
+
+static enum gpud_status handle_proof(struct gpud_auth *auth, const struct packet *packet,
+                                     struct gpud_error *error)
+{
+    if (auth->key && !is_proved(auth, GPUD_AUTH_RECEIVER, packet->mac)) {
+        auth->refusal = GPUD_AUTH_KEYS_DIFFER;
+        return gpud_fail(error, GPUD_NO_ACCESS, "the keys differ: the proof of %s is wrong; " COPY,
+                         auth->peer);
+    }
+    auth->state = GPUD_AUTH_SENDS;
+    auth->type = GPUD_AUTH_VERDICT;
+    return GPUD_OK;
+}
+
+static enum gpud_status handle_verdict(struct gpud_auth *auth, const struct packet *packet,
+                                       struct gpud_error *error)
+{
+    /* Who has the key would have refused. */
+    if (auth->key && !is_proved(auth, GPUD_AUTH_SENDER, packet->mac))
+        return gpud_fail(error, GPUD_NO_ACCESS,
+                         "%s cannot prove that it has the key: it is not the one that is meant, or "
+                         "something between the hosts changes the connection",
+                         auth->peer);
+    finish(auth, GPUD_AUTH_DONE);
+    return GPUD_OK;
+}
+
+static bool is_zero(const uint8_t *bytes, size_t size)
+{
+    while (size && *bytes == 0) {
+        bytes++;
+        size--;
+    }
+    return size == 0;
+}
+
+static enum gpud_status handle(struct gpud_auth *auth, const struct packet *packet,
+                               struct gpud_error *error)
+{
+    enum gpud_auth_type type = packet->type;
+    bool refuses = type == GPUD_AUTH_REFUSE, with_key = !refuses && packet->what;
+    if ((!refuses && (type != auth->type || packet->what > 1)) ||
+        (!has_nonce(type) && !is_zero(packet->nonce, sizeof(packet->nonce))) ||
+        (!has_mac(type, with_key) && !is_zero(packet->mac, sizeof(packet->mac))))
+        return malformed(auth, error);
+    if (refuses)
+        return handle_refusal(auth, packet->what, error);
+    if (has_nonce(type))
+        memcpy(auth->nonce[!auth->role], packet->nonce, sizeof(packet->nonce));
+    if (type == GPUD_AUTH_CHALLENGE)
+        return handle_challenge(auth, with_key, error);
+    /* Both know by now whether there is a key. */
+    if (with_key != (auth->key != NULL))
+        return malformed(auth, error);
+    return type == GPUD_AUTH_PROOF ? handle_proof(auth, packet, error)
+                                   : handle_verdict(auth, packet, error);
+}
+
+enum gpud_status gpud_auth_handle(struct gpud_auth *auth, const uint8_t *bytes, size_t size,
+                                  struct gpud_error *error)
+{
+    struct packet packet;
+    enum gpud_status status;
+    if (auth->state == GPUD_AUTH_AWAITS)
+        status = decode(auth, bytes, size, &packet, error);
+    else
+        status = gpud_fail(error, GPUD_PEER,
+                           "%s sent a message of authentication when none was due", auth->peer);
+    if (status == GPUD_OK)
+        status = handle(auth, &packet, error);
+    if (status != GPUD_OK && auth->refusal) {
+        auth->state = GPUD_AUTH_SENDS;
+        auth->type = GPUD_AUTH_REFUSE;
+        auth->key = NULL;
+    } else if (status != GPUD_OK) {
+        finish(auth, GPUD_AUTH_FAILED);
+    }
+    return status;
+}

@@ -1,0 +1,116 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* clang-format off */
+/* Who is at the other end, where no kernel vouches for it: both ends of a connection prove that
+ * they have the same key, which neither of them sends. Nothing that opens memory, such as an rkey,
+ * leaves an end that is not done. Pure but for random numbers and the key's file; how the messages
+ * travel, and by when, is the channel's affair.
+ *
+ *     receiver (connects)                     sender (listens)
+ *        ◀──────────────────────────── CHALLENGE      a nonce
+ *        PROOF ────────────────────────────────▶      a nonce, and a MAC
+ *        ◀────────────────────────────── VERDICT      another MAC: who listens has the key, too
+ *        ◀───────────────────────────▶ REFUSE         instead of the next one: why, and the end
+ *
+ * A MAC is the HMAC-SHA256, by the key, of a label for the end that proves itself (with its NUL),
+ * the sender's nonce, the receiver's nonce, and the context: bytes that tell this connection from
+ * any other, such as both addresses and numbers of queue pairs, so that a proof is worth nothing on
+ * another one. Ends without a key exchange the same messages without MACs, so that one of them
+ * alone having a key ends in a sentence at both.
+ *
+ * Every message has 80 bytes, with numbers in little-endian; what it does not need is zero:
+ *
+ *     0  magic "GPUA"     4  version, 16 bits     6  type, 16 bits     8  length, 32 bits
+ *    12  32 bits: 1 with a key, 0 without; in a REFUSE why
+ *    16  nonce, 32 bytes, in CHALLENGE and PROOF
+ *    48  MAC, 32 bytes, in PROOF and VERDICT
+ *
+ * The first eight bytes are the same in every version. */
+/* clang-format on */
+#ifndef GPUD_WIRE_AUTH_H
+#define GPUD_WIRE_AUTH_H
+
+#include "base/error.h"
+
+#define GPUD_AUTH_VERSION 1
+#define GPUD_AUTH_MESSAGE_SIZE 80
+#define GPUD_AUTH_NONCE_SIZE 32
+#define GPUD_AUTH_CONTEXT_MAX 256
+
+/* --- the key -------------------------------------------------------------------------------- */
+
+#define GPUD_AUTH_KEY_MIN 16
+#define GPUD_AUTH_KEY_MAX 1024
+
+/* A secret: never logged, and wiped when it is done with. */
+struct gpud_auth_key {
+    size_t size;
+    uint8_t bytes[GPUD_AUTH_KEY_MAX];
+};
+
+void gpud_auth_wipe_key(struct gpud_auth_key *key);
+
+/* --- the exchange --------------------------------------------------------------------------- */
+
+enum gpud_auth_role {
+    GPUD_AUTH_SENDER,   /* listens, and speaks first */
+    GPUD_AUTH_RECEIVER, /* connects */
+};
+
+enum gpud_auth_type {
+    GPUD_AUTH_CHALLENGE = 1,
+    GPUD_AUTH_PROOF,
+    GPUD_AUTH_VERDICT,
+    GPUD_AUTH_REFUSE,
+};
+
+enum gpud_auth_refusal {
+    GPUD_AUTH_NOT_REFUSED,
+    GPUD_AUTH_NO_KEY,     /* whoever refuses has none, the other end does */
+    GPUD_AUTH_KEY_WANTED, /* whoever refuses has one, the other end does not */
+    GPUD_AUTH_KEYS_DIFFER,
+    GPUD_AUTH_OTHER_VERSION,
+};
+
+enum gpud_auth_state {
+    GPUD_AUTH_FAILED, /* also before gpud_auth_begin(), in zeroed memory */
+    GPUD_AUTH_SENDS,
+    GPUD_AUTH_AWAITS,
+    GPUD_AUTH_DONE,
+};
+
+struct gpud_auth {
+    enum gpud_auth_role role;
+    enum gpud_auth_state state;
+    enum gpud_auth_type type; /* of the message to be sent, or waited for */
+    enum gpud_auth_refusal refusal;
+    const struct gpud_auth_key *key;
+    char peer[128];                         /* "the sender at 10.0.0.1:7174" */
+    uint8_t nonce[2][GPUD_AUTH_NONCE_SIZE]; /* by role */
+    uint8_t context[GPUD_AUTH_CONTEXT_MAX];
+    size_t context_size;
+};
+
+/* peer: the other end's address, for reasons. key: NULL: there is none; borrowed until the exchange
+ * is done or has failed. context: the same at both ends, not empty; copied. After a failure *auth
+ * is one that has failed. */
+enum gpud_status gpud_auth_begin(struct gpud_auth *auth, enum gpud_auth_role role, const char *peer,
+                                 const struct gpud_auth_key *key, const void *context,
+                                 size_t context_size, struct gpud_error *error);
+
+/* The message to be sent now; false: there is none. After a failure it may be the one that tells
+ * the other end why: close the connection behind it. */
+bool gpud_auth_next(struct gpud_auth *auth, uint8_t bytes[GPUD_AUTH_MESSAGE_SIZE]);
+
+/* Takes a message of the other end. GPUD_NO_ACCESS: keys differ, or one end has none.
+ * GPUD_UNSUPPORTED: another version. GPUD_PEER: it makes no sense, or none was due. Whatever is not
+ * GPUD_OK is for good. */
+enum gpud_status gpud_auth_handle(struct gpud_auth *auth, const uint8_t *bytes, size_t size,
+                                  struct gpud_error *error);
+
+/* The other end has proved that it has the key; without a key: that it has none, either. The
+ * sender's end is done once its VERDICT is taken by gpud_auth_next(). */
+bool gpud_auth_is_done(const struct gpud_auth *auth);
+
+#endif
