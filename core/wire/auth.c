@@ -25,11 +25,6 @@ struct packet {
 };
 _Static_assert(sizeof(struct packet) == GPUD_AUTH_MESSAGE_SIZE, "as wire/auth.h says");
 
-void gpud_auth_wipe_key(struct gpud_auth_key *key)
-{
-    explicit_bzero(key, sizeof(*key));
-}
-
 enum gpud_status gpud_auth_begin(struct gpud_auth *auth, enum gpud_auth_role role, const char *peer,
                                  const struct gpud_auth_key *key, const void *context,
                                  size_t context_size, struct gpud_error *error)

@@ -49,6 +49,11 @@ struct gpud_auth_key {
     uint8_t bytes[GPUD_AUTH_KEY_MAX];
 };
 
+/* A regular file that belongs to this process's user or to root, that nobody else can use, and that
+ * holds the key alone; one newline at its end is none of it. GPUD_INVALID, GPUD_NO_ACCESS, GPUD_IO:
+ * with what to do; the key stays as it was. */
+enum gpud_status gpud_auth_read_key(const char *path, struct gpud_auth_key *key,
+                                    struct gpud_error *error);
 void gpud_auth_wipe_key(struct gpud_auth_key *key);
 
 /* --- the exchange --------------------------------------------------------------------------- */
