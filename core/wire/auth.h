@@ -32,6 +32,7 @@
 #define GPUD_WIRE_AUTH_H
 
 #include "base/error.h"
+#include <sys/socket.h>
 
 #define GPUD_AUTH_VERSION 1
 #define GPUD_AUTH_MESSAGE_SIZE 80
@@ -55,6 +56,12 @@ struct gpud_auth_key {
 enum gpud_status gpud_auth_read_key(const char *path, struct gpud_auth_key *key,
                                     struct gpud_error *error);
 void gpud_auth_wipe_key(struct gpud_auth_key *key);
+
+/* Whether a sender may listen on this address: without a key on those of this host alone, unless
+ * that was allowed. GPUD_NO_ACCESS, with what to set. An address of every interface is none of this
+ * host alone; nor is one of a family other than IPv4 and IPv6. */
+enum gpud_status gpud_auth_may_listen(const struct sockaddr *address, bool has_key,
+                                      bool unauthenticated_allowed, struct gpud_error *error);
 
 /* --- the exchange --------------------------------------------------------------------------- */
 

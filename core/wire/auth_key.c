@@ -1,12 +1,14 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The key, out of a file that is its owner's alone. */
+/* The key, out of a file that is its owner's alone; and who may do without one. */
 #include "base/fd.h"
 #include "wire/auth.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -123,4 +125,41 @@ enum gpud_status gpud_auth_read_key(const char *path, struct gpud_auth_key *key,
 void gpud_auth_wipe_key(struct gpud_auth_key *key)
 {
     explicit_bzero(key, sizeof(*key));
+}
+
+/* --- without a key ---------------------------------------------------------------------------- */
+
+/* *text is what the address is called. */
+static bool is_loopback(const struct sockaddr *address, char text[INET6_ADDRSTRLEN])
+{
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+    switch (address->sa_family) {
+    case AF_INET:
+        memcpy(&v4, address, sizeof(v4));
+        inet_ntop(AF_INET, &v4.sin_addr, text, INET6_ADDRSTRLEN);
+        return ntohl(v4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    case AF_INET6:
+        memcpy(&v6, address, sizeof(v6));
+        inet_ntop(AF_INET6, &v6.sin6_addr, text, INET6_ADDRSTRLEN);
+        return IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr) ||
+               (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr) && v6.sin6_addr.s6_addr[12] == IN_LOOPBACKNET);
+    default:
+        gpud_print_n(text, INET6_ADDRSTRLEN, "of family %u", address->sa_family);
+        return false;
+    }
+}
+
+enum gpud_status gpud_auth_may_listen(const struct sockaddr *address, bool has_key,
+                                      bool unauthenticated_allowed, struct gpud_error *error)
+{
+    char text[INET6_ADDRSTRLEN];
+    if (is_loopback(address, text) || has_key || unauthenticated_allowed)
+        return GPUD_OK;
+    return gpud_fail(error, GPUD_NO_ACCESS,
+                     "without a key anybody who reaches the address %s could connect: set "
+                     "psk-file=PATH at both ends, to copies of one file, which " MAKE
+                     " makes, or allow-unauthenticated=true where everybody on the network is "
+                     "trusted",
+                     text, "PATH");
 }

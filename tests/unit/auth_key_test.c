@@ -1,12 +1,15 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Key files: what is a key, and a sentence about whatever is none. */
+/* Key files: what is a key, and a sentence about whatever is none. Where a sender may listen
+ * without one. */
 #include "support/check.h"
 #include "wire/auth.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -217,6 +220,75 @@ static void test_reading(void)
            gpud_auth_read_key("/proc/self/mem", &key, &e));
 }
 
+/* Without a key. */
+static void expect_listening(const struct sockaddr *address, const char *text, bool loopback)
+{
+    char sentence[128];
+    snprintf(sentence, sizeof(sentence), "reaches the address %s could connect: set psk-file=PATH",
+             text);
+    for (int has_key = 0; has_key < 2; has_key++)
+        for (int allowed = 0; allowed < 2; allowed++) {
+            if (loopback || has_key || allowed) {
+                WORKS(gpud_auth_may_listen(address, has_key, allowed, &e));
+                continue;
+            }
+            EXPECT(GPUD_NO_ACCESS, sentence, gpud_auth_may_listen(address, has_key, allowed, &e));
+            EXPECT(GPUD_NO_ACCESS, "or allow-unauthenticated=true where everybody",
+                   gpud_auth_may_listen(address, false, false, &e));
+            CHECK(gpud_auth_may_listen(address, false, false, NULL) == GPUD_NO_ACCESS, "%s", text);
+        }
+}
+
+static void test_listening(void)
+{
+    static const struct {
+        const char *address;
+        bool loopback;
+    } rows[] = {
+        {"127.0.0.1", true},
+        {"127.0.0.0", true},
+        {"127.1.2.3", true},
+        {"127.255.255.255", true},
+        {"126.255.255.255", false},
+        {"128.0.0.0", false},
+        {"0.0.0.0", false},
+        {"0.0.0.127", false},
+        {"1.0.0.127", false},
+        {"255.255.255.255", false},
+        {"10.0.0.1", false},
+        {"192.168.1.127", false},
+        {"169.254.0.1", false},
+        {"::1", true},
+        {"::", false},
+        {"::2", false},
+        {"::127.0.0.1", false}, /* an old notation, which no host is reached by */
+        {"1::1", false},
+        {"fe80::1", false},
+        {"ff02::1", false},
+        {"2001:db8::1", false},
+        {"::ffff:127.0.0.1", true},
+        {"::ffff:127.9.9.9", true},
+        {"::ffff:0.0.0.0", false},
+        {"::ffff:10.0.0.127", false},
+        {"::ffff:128.0.0.1", false},
+        {"64:ff9b::7f00:1", false}, /* translated on its way to somebody's 127.0.0.1 */
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(7174)};
+        struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(7174)};
+        bool is_v4 = inet_pton(AF_INET, rows[i].address, &v4.sin_addr) == 1;
+        CHECK(is_v4 || inet_pton(AF_INET6, rows[i].address, &v6.sin6_addr) == 1, "%s",
+              rows[i].address);
+        expect_listening(is_v4 ? (struct sockaddr *)&v4 : (struct sockaddr *)&v6, rows[i].address,
+                         rows[i].loopback);
+    }
+    /* InfiniBand's own, whose first bytes may be anything. */
+    struct sockaddr_storage other;
+    memset(&other, 127, sizeof(other));
+    other.ss_family = 27;
+    expect_listening((struct sockaddr *)&other, "of family 27", false);
+}
+
 int main(void)
 {
     pretended = __real_geteuid();
@@ -232,6 +304,8 @@ int main(void)
     test_kinds();
     SAY("reading");
     test_reading();
+    SAY("listening without a key");
+    test_listening();
     unlink(path);
     CHECK(rmdir(folder) == 0, "something is left in %s", folder);
     return 0;
