@@ -97,7 +97,8 @@ static void gpu_memory_is_back(const struct way *way, size_t before)
 void cell_run(struct cell *cell)
 {
     char account[128];
-    if (cell->way->bit == WAY_RDMA && !getenv("GPUD_TEST_ADDRESS")) { /* here, and in the processes to come */
+    if (cell->way->bit == WAY_RDMA && !getenv("GPUD_TEST_ADDRESS")) {
+        /* here, and in the processes to come */
         setenv("GPUD_TEST_COPIES", "1", 1);
         copies_install();
     }
