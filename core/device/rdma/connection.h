@@ -6,16 +6,18 @@
  *
  * Flow control. Each side has posted GPUD_RDMA_RECEIVES receives. A message and a notice take one
  * of the other side's; both carry, as immediate data, how many of one's own were posted anew since
- * the last time. One is kept back for saying nothing but that. So a peer that stands still costs
- * this side GPUD_AGAIN, never a connection.
+ * the last time. Messages leave GPUD_RDMA_NOTICES of them alone: a receive with a message is taken
+ * until the message was read, one with a notice is posted anew at once, so that a peer that leaves
+ * messages unread is still notified. One of these is kept back for saying nothing but how many were
+ * posted anew. So a peer that stands still costs this side GPUD_AGAIN, never a connection.
  *
  * Waking up. The descriptor is readable when something was announced to be looked at. A notice is
  * `urgent` (a frame is there) or not (a credit came back): the latter wakes only who asked for
  * everything. The card tells of the next event alone after gpud_rdma_arm(); whoever sleeps arms,
  * looks once more, and then sleeps.
  *
- * Nothing here blocks, but for gpud_rdma_drain(). Thread-safe: one lock, which is held for posting
- * and polling only. */
+ * Nothing here blocks, but for gpud_rdma_drain(); what calls the kernel (create, end, register,
+ * unregister) takes its time. Thread-safe: one lock, which is held for posting and polling only. */
 #ifndef GPUD_DEVICE_RDMA_CONNECTION_H
 #define GPUD_DEVICE_RDMA_CONNECTION_H
 
@@ -26,23 +28,34 @@
 /* Bytes of one message, and how many may be under way in each direction. */
 #define GPUD_RDMA_MESSAGE_MAX 16384
 #define GPUD_RDMA_RECEIVES 96
+#define GPUD_RDMA_NOTICES 32 /* of these; part of the protocol */
+
+/* For whoever connects. RDMA_OPTION_ID_ACK_TIMEOUT: 4.096 us * 2^18 = 1.07 s, up to four times that
+ * on some cards; retry_count: a link may be down for 5 s. A peer without receives has broken the
+ * protocol; 7 would be for ever. */
+#define GPUD_RDMA_ACK_TIMEOUT 18
+#define GPUD_RDMA_RETRIES 7
+#define GPUD_RDMA_RNR_RETRIES 3
 
 struct gpud_rdma;
 
 /* The queue pair for an id that is bound to a card (its route was resolved, or it is a request to
  * connect), with its receives posted. The id stays the caller's and must outlive the queue pair:
- * gpud_rdma_end() comes before rdma_destroy_id(). peer_receives: what the other side said it has;
- * gpud_rdma_set_peer_receives() where that is known later. */
+ * gpud_rdma_end() comes before rdma_destroy_id(). */
 enum gpud_status gpud_rdma_create(struct rdma_cm_id *id, struct gpud_rdma **rdma,
                                   struct gpud_error *error);
+
+/* The connection is established, and the other side said that it has so many receives. Before that
+ * nothing can be sent: GPUD_AGAIN. */
 void gpud_rdma_set_peer_receives(struct gpud_rdma *rdma, uint32_t receives);
 
 struct gpud_rdma *gpud_rdma_ref(struct gpud_rdma *rdma);
 void gpud_rdma_unref(struct gpud_rdma **rdma); /* to nothing is nothing */
 
-/* Destroys the queue pair: from here on no card reads or writes memory of this process for it, and
- * everything fails with GPUD_PEER. Registrations and the record live on until their owners let them
- * go. Twice is once. */
+/* Destroys the queue pair and takes all registrations back: from here on no card reads or writes
+ * memory of this process for it, nothing of the id is in use, and everything fails with GPUD_PEER.
+ * Regions, the descriptor and the record live on until their owners let them go. Twice is once. Not
+ * while another thread is in a function of rdma_cm for the id. */
 void gpud_rdma_end(struct gpud_rdma *rdma);
 
 /* Something failed for good: what is under way is flushed, the descriptor becomes readable. The
@@ -55,18 +68,19 @@ bool gpud_rdma_has_failed(struct gpud_rdma *rdma, struct gpud_error *error); /* 
  * is not answered. */
 bool gpud_rdma_is_alive(struct gpud_rdma *rdma);
 
-/* The card's name ("mlx5_0"); the greatest message it takes in one piece. */
+/* The card's name ("mlx5_0"). */
 const char *gpud_rdma_card(const struct gpud_rdma *rdma);
 
 /* --- messages ------------------------------------------------------------------------------ */
 
-/* Copies the bytes. GPUD_AGAIN: the peer does not read. GPUD_PEER: it is gone. */
+/* Copies the bytes, 1 to GPUD_RDMA_MESSAGE_MAX. GPUD_AGAIN: the peer does not read. GPUD_PEER: it
+ * is gone. */
 enum gpud_status gpud_rdma_send(struct gpud_rdma *rdma, const void *bytes, size_t size,
                                 struct gpud_error *error);
 
-/* The next message, in the order of sending: its bytes are valid until the next call.
- * GPUD_AGAIN: there is none. GPUD_CLOSED: none, and none will come, with why. One thread at a time.
- */
+/* The next message, in the order of sending: its bytes are valid until the next call. GPUD_AGAIN:
+ * there is none. GPUD_CLOSED: none, and none will come, with why; what came before a failure is
+ * still had. One thread at a time. */
 enum gpud_status gpud_rdma_receive(struct gpud_rdma *rdma, const void **bytes, size_t *size,
                                    struct gpud_error *error);
 
@@ -75,7 +89,8 @@ uint32_t gpud_rdma_received(struct gpud_rdma *rdma);
 
 /* --- waking up ----------------------------------------------------------------------------- */
 
-/* To poll for POLLIN. */
+/* To poll for POLLIN: an epoll descriptor, valid as long as the record. Readable for good once the
+ * connection has failed. */
 int gpud_rdma_get_fd(const struct gpud_rdma *rdma);
 
 /* The next event makes the descriptor readable: every one, or, with urgent_only, messages, urgent
@@ -92,6 +107,7 @@ enum gpud_rdma_access {
     GPUD_RDMA_LOCAL = 0,             /* read by this side's card, to be sent */
     GPUD_RDMA_REMOTE_WRITE = 1 << 0, /* written by the peer */
     GPUD_RDMA_REMOTE_READ = 1 << 1,
+    GPUD_RDMA_LOCAL_WRITE = 1 << 2, /* written by this side's card: gpud_rdma_read() */
 };
 
 struct gpud_memory;

@@ -1,0 +1,229 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What is posted, what has completed, and how one waits for that. */
+#include "device/rdma/internal.h"
+
+#include "base/clock.h"
+
+#include <poll.h>
+#include <string.h>
+
+#define POLL_COMPLETIONS 32
+/* Between two looks of who drains: others may take the events. */
+#define DRAIN_SLICE (10 * GPUD_MSEC)
+#define DRAIN_PAUSE (200 * GPUD_USEC)
+
+/* --- posting ------------------------------------------------------------------------------- */
+
+bool gpud_rdma_post_locked(struct gpud_rdma *rdma, struct ibv_send_wr *request)
+{
+    struct ibv_send_wr *bad;
+    if (rdma->failed)
+        return false;
+    request->wr_id = rdma->posted + 1;
+    if (request->wr_id % RDMA_SIGNAL_EVERY == 0)
+        request->send_flags |= IBV_SEND_SIGNALED;
+    int number = ibv_post_send(rdma->id->qp, request, &bad);
+    if (number != 0) {
+        gpud_rdma_fail_locked(rdma, "the network card %s takes no request: %s", rdma->card,
+                              strerror(number));
+        return false;
+    }
+    rdma->posted++;
+    if (request->send_flags & IBV_SEND_SIGNALED)
+        rdma->signalled = rdma->posted;
+    return true;
+}
+
+bool gpud_rdma_post_marker_locked(struct gpud_rdma *rdma)
+{
+    /* Of no bytes: the peer's card looks at neither address nor key. */
+    struct ibv_send_wr request = {.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
+    return gpud_rdma_post_locked(rdma, &request);
+}
+
+/* --- completions --------------------------------------------------------------------------- */
+
+static void complete(struct gpud_rdma *rdma, uint64_t number)
+{
+    if (number > rdma->completed)
+        rdma->completed = number;
+    while (rdma->send_count && rdma->send_number[rdma->send_first] <= rdma->completed) {
+        rdma->send_first = (rdma->send_first + 1) % RDMA_SENDS;
+        rdma->send_count--;
+    }
+}
+
+static void fail_by(struct gpud_rdma *rdma, const struct ibv_wc *wc)
+{
+    switch (wc->status) {
+    case IBV_WC_RETRY_EXC_ERR:
+    case IBV_WC_RESP_TIMEOUT_ERR:
+        gpud_rdma_fail_locked(rdma, "the peer does not answer any more: its process or machine has "
+                                    "ended, or the network between is broken");
+        break;
+    case IBV_WC_RNR_RETRY_EXC_ERR:
+        gpud_rdma_fail_locked(rdma, "the peer had no receive where it had promised one");
+        break;
+    case IBV_WC_REM_ACCESS_ERR:
+        gpud_rdma_fail_locked(rdma, "the peer's network card refused what was to be written or "
+                                    "read: its key or range is wrong, or has been taken back");
+        break;
+    case IBV_WC_REM_INV_REQ_ERR:
+    case IBV_WC_REM_OP_ERR:
+        gpud_rdma_fail_locked(rdma, "the peer's network card refused a request: %s",
+                              ibv_wc_status_str(wc->status));
+        break;
+    case IBV_WC_LOC_LEN_ERR:
+        gpud_rdma_fail_locked(rdma, "the peer sent a message of more than %d bytes",
+                              GPUD_RDMA_MESSAGE_MAX);
+        break;
+    case IBV_WC_WR_FLUSH_ERR:
+        gpud_rdma_fail_locked(rdma,
+                              "the connection has ended: the peer closed it, or asked for "
+                              "what the network card %s refused",
+                              rdma->card);
+        break;
+    default:
+        gpud_rdma_fail_locked(rdma, "the network card %s failed: %s", rdma->card,
+                              ibv_wc_status_str(wc->status));
+        break;
+    }
+}
+
+static void handle(struct gpud_rdma *rdma, const struct ibv_wc *wc)
+{
+    bool is_receive = wc->wr_id & RDMA_IS_RECEIVE;
+    if (!is_receive)
+        complete(rdma, wc->wr_id);
+    if (wc->status != IBV_WC_SUCCESS)
+        fail_by(rdma, wc);
+    else if (is_receive && !(wc->wc_flags & IBV_WC_WITH_IMM))
+        gpud_rdma_fail_locked(rdma, "the peer sent something that does not say how many receives "
+                                    "it has");
+    else if (is_receive && wc->opcode == IBV_WC_RECV_RDMA_WITH_IMM)
+        gpud_rdma_take_notice_locked(rdma, (uint32_t)wc->wr_id, wc);
+    else if (is_receive)
+        gpud_rdma_take_message_locked(rdma, (uint32_t)wc->wr_id, wc);
+}
+
+/* Ends, whatever the peer does: receives are posted anew behind it only. */
+static void take_completions(struct gpud_rdma *rdma)
+{
+    struct ibv_wc wc[POLL_COMPLETIONS];
+    int count;
+    do {
+        count = ibv_poll_cq(rdma->queue, POLL_COMPLETIONS, wc);
+        if (count < 0)
+            gpud_rdma_fail_locked(rdma, "the network card %s does not say what it has done",
+                                  rdma->card);
+        else if (count > 0 && wc[0].status == IBV_WC_SUCCESS)
+            rdma->heard_at = gpud_now();
+        for (int i = 0; i < count; i++)
+            handle(rdma, &wc[i]);
+    } while (count == POLL_COMPLETIONS);
+}
+
+void gpud_rdma_poll_locked(struct gpud_rdma *rdma)
+{
+    if (rdma->ended)
+        return;
+    for (;;) {
+        take_completions(rdma);
+        gpud_rdma_post_receives_locked(rdma);
+        gpud_rdma_send_pending_locked(rdma);
+        if (!rdma->unfinished)
+            rdma->armed_unfinished = false;
+        if (!rdma->unfinished || rdma->armed_unfinished || rdma->failed)
+            return;
+        /* Whoever sleeps waits for what is urgent, perhaps, and credits are not: they are now. What
+         * came before this is looked at once more. */
+        rdma->armed_unfinished = true;
+        ibv_req_notify_cq(rdma->queue, 0);
+    }
+}
+
+bool gpud_rdma_progress(struct gpud_rdma *rdma)
+{
+    pthread_mutex_lock(&rdma->lock);
+    gpud_rdma_poll_locked(rdma);
+    bool news = rdma->news;
+    rdma->news = false;
+    pthread_mutex_unlock(&rdma->lock);
+    return news;
+}
+
+/* Only here are events taken: whoever else waits still finds the descriptor readable. */
+void gpud_rdma_arm(struct gpud_rdma *rdma, bool urgent_only)
+{
+    struct ibv_cq *queue;
+    void *context;
+    unsigned events = 0;
+    pthread_mutex_lock(&rdma->lock);
+    if (!rdma->ended) {
+        while (ibv_get_cq_event(rdma->channel, &queue, &context) == 0)
+            events++;
+        ibv_ack_cq_events(rdma->queue, events);
+        ibv_req_notify_cq(rdma->queue, urgent_only && !rdma->unfinished);
+        rdma->armed_unfinished = rdma->unfinished;
+        gpud_rdma_poll_locked(rdma);
+    }
+    pthread_mutex_unlock(&rdma->lock);
+}
+
+/* --- waiting ------------------------------------------------------------------------------- */
+
+uint64_t gpud_rdma_posted(struct gpud_rdma *rdma)
+{
+    pthread_mutex_lock(&rdma->lock);
+    uint64_t posted = rdma->posted;
+    pthread_mutex_unlock(&rdma->lock);
+    return posted;
+}
+
+static bool is_done(struct gpud_rdma *rdma, uint64_t number)
+{
+    if (rdma->completed >= number || rdma->ended)
+        return true;
+    gpud_rdma_poll_locked(rdma);
+    if (number > rdma->completed && number > rdma->signalled && rdma_room(rdma) > 0)
+        gpud_rdma_post_marker_locked(rdma);
+    return rdma->completed >= number;
+}
+
+bool gpud_rdma_is_done(struct gpud_rdma *rdma, uint64_t number)
+{
+    pthread_mutex_lock(&rdma->lock);
+    bool done = is_done(rdma, number);
+    pthread_mutex_unlock(&rdma->lock);
+    return done;
+}
+
+enum gpud_status gpud_rdma_drain(struct gpud_rdma *rdma, uint64_t number, int64_t deadline,
+                                 struct gpud_error *error)
+{
+    for (;;) {
+        pthread_mutex_lock(&rdma->lock);
+        bool done = is_done(rdma, number);
+        if (!done) {
+            ibv_req_notify_cq(rdma->queue, 0);
+            done = is_done(rdma, number);
+        }
+        enum gpud_status status = gpud_rdma_check_locked(rdma, error);
+        pthread_mutex_unlock(&rdma->lock);
+        if (done)
+            return status;
+        int64_t left = deadline - gpud_now();
+        if (left <= 0)
+            return gpud_fail(error, GPUD_TIMEOUT,
+                             "the network card %s did not finish in time what it was asked for",
+                             rdma->card);
+        struct pollfd wait = {.fd = rdma->fd, .events = POLLIN};
+        struct timespec slice = gpud_timespec(left < DRAIN_SLICE ? left : DRAIN_SLICE);
+        struct timespec pause = gpud_timespec(DRAIN_PAUSE);
+        /* Readable for another's sake, perhaps, who has not come to see yet. */
+        if (ppoll(&wait, 1, &slice, NULL) > 0)
+            nanosleep(&pause, NULL);
+    }
+}

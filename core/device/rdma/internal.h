@@ -1,0 +1,183 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What the files of this folder share. Functions that end with _locked want rdma->lock. */
+#ifndef GPUD_DEVICE_RDMA_INTERNAL_H
+#define GPUD_DEVICE_RDMA_INTERNAL_H
+
+#include "device/rdma/connection.h"
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* The send queue: what is asked for, and what makes no sense any more. */
+#define RDMA_DEPTH 1024
+#define RDMA_DEPTH_MIN 128
+/* Of it, what transfers leave to messages and notices; what messages leave to notices. */
+#define RDMA_KEPT_FROM_TRANSFERS 64
+#define RDMA_KEPT_FROM_MESSAGES 16
+/* Every so many requests one is signalled, so that the queue is never full of others. */
+#define RDMA_SIGNAL_EVERY 16
+/* A transfer, and what goes with it: a descriptor, words. */
+#define RDMA_WORDS 16
+
+/* Bytes that are copied when they are posted. Words have a line of 64 bytes at most, and change
+ * again soon: without that much a card cannot be used. */
+#define RDMA_INLINE 256
+#define RDMA_INLINE_MIN 64
+
+/* Messages that wait to be read: a power of two, as they are counted by what wraps. */
+#define RDMA_ARRIVED 128
+_Static_assert(RDMA_ARRIVED >= GPUD_RDMA_RECEIVES, "each may have a message");
+
+/* Messages that wait for their completion in copies. */
+#define RDMA_SENDS 32
+
+/* In the id of a receive's completion: the rest is the buffer's index. Others' ids are the numbers
+ * of what was posted. */
+#define RDMA_IS_RECEIVE (UINT64_C(1) << 63)
+
+/* Receives of one kind. What was given back is never more than what is out. */
+struct rdma_credits {
+    uint32_t limit; /* the peer's receives; 0: not known yet */
+    uint32_t out;   /* of these, taken by what was sent */
+    uint32_t owed;  /* posted anew here, and not told yet */
+};
+
+/* What the drivers said of memory of a device. */
+struct rdma_ways {
+    struct rdma_ways *next;
+    struct gpud_device *device;
+    bool dmabuf_known, peermem_known;
+    char no_dmabuf[GPUD_REASON_MAX], no_peermem[GPUD_REASON_MAX]; /* "": it can */
+};
+
+struct gpud_rdma_region {
+    struct gpud_rdma *rdma;
+    struct gpud_rdma_region *next, **link; /* under the lock; link NULL: in no list */
+    struct ibv_mr *mr;                     /* NULL: after the end */
+    struct gpud_memory *memory;            /* kept; or NULL */
+    const char *host;                      /* the CPU's address, or NULL */
+    uint64_t address;                      /* for cards, here and there */
+    uint64_t size;
+    uint32_t local_key, remote_key;
+    unsigned access;
+};
+
+struct gpud_rdma {
+    atomic_uint references;
+    char card[64];
+    uint32_t piece_max, inline_max, depth;
+    int fd;    /* epoll: the channel, and the event */
+    int event; /* raised for good by a failure */
+
+    /* Read: in use by registrations. Written by the end, under it and under the lock. */
+    pthread_rwlock_t domain_lock;
+    bool ended;
+    struct rdma_cm_id *id;
+    struct ibv_pd *domain;
+    struct ibv_comp_channel *channel;
+    struct ibv_cq *queue;
+    struct ibv_mr *buffers_mr;
+
+    pthread_mutex_t ways_lock; /* also while the drivers are asked */
+    struct rdma_ways *ways;
+    int dmabuf_errno; /* of the card: EBADF where it takes dma-bufs; 0: not asked yet */
+
+    pthread_mutex_t lock; /* for all below */
+    bool connected, failed;
+    char reason[GPUD_REASON_MAX];
+    struct gpud_rdma_region *regions;
+
+    /* Numbers of requests, which complete in order. */
+    uint64_t posted, completed;
+    uint64_t signalled; /* the last that was asked to say when it is done */
+    uint64_t asked;     /* the peer's card, to answer */
+    int64_t asked_at, heard_at;
+
+    struct rdma_credits messages, notices;
+    bool news;
+    bool pending, pending_urgent; /* a notice that had no room */
+    bool unfinished;              /* something is to be sent, and waits for credits or the card */
+    bool armed_unfinished;        /* the descriptor will tell of these, whatever was asked for */
+
+    /* Receives with messages, in order; each with the index of its buffer. */
+    uint32_t received, taken;
+    bool handed_out;
+    struct {
+        uint32_t index, size;
+    } arrived[RDMA_ARRIVED];
+    /* Receives to be posted anew. */
+    uint32_t free_count;
+    uint32_t free_index[GPUD_RDMA_RECEIVES];
+
+    /* Copies that are under way, by the numbers of their requests. */
+    uint32_t send_first, send_count;
+    uint64_t send_number[RDMA_SENDS];
+
+    char *buffers; /* of the receives, then of the copies */
+};
+
+#define RDMA_BUFFERS_SIZE ((size_t)(GPUD_RDMA_RECEIVES + RDMA_SENDS) * GPUD_RDMA_MESSAGE_MAX)
+
+static inline char *rdma_receive_buffer(const struct gpud_rdma *rdma, uint32_t index)
+{
+    return rdma->buffers + (size_t)index * GPUD_RDMA_MESSAGE_MAX;
+}
+
+static inline char *rdma_send_buffer(const struct gpud_rdma *rdma, uint32_t index)
+{
+    return rdma_receive_buffer(rdma, GPUD_RDMA_RECEIVES + index);
+}
+
+/* --- connection.c -------------------------------------------------------------------------- */
+
+/* The first reason is kept. */
+void gpud_rdma_fail_locked(struct gpud_rdma *rdma, const char *format, ...) GPUD_PRINTF(2, 3);
+
+/* GPUD_PEER with the reason, where it has failed. */
+enum gpud_status gpud_rdma_check_locked(const struct gpud_rdma *rdma, struct gpud_error *error);
+
+/* --- completion.c -------------------------------------------------------------------------- */
+
+/* Deals with what has completed, and with what waited for that. */
+void gpud_rdma_poll_locked(struct gpud_rdma *rdma);
+
+/* Requests that the send queue has room for. */
+static inline uint32_t rdma_room(const struct gpud_rdma *rdma)
+{
+    return rdma->depth - (uint32_t)(rdma->posted - rdma->completed);
+}
+
+/* The caller has seen to it that there is room. false: the connection failed. */
+bool gpud_rdma_post_locked(struct gpud_rdma *rdma, struct ibv_send_wr *request);
+
+/* A write of no bytes, behind everything, which says when it is done. */
+bool gpud_rdma_post_marker_locked(struct gpud_rdma *rdma);
+
+/* --- messages.c ---------------------------------------------------------------------------- */
+
+/* A receive has completed with so many bytes. */
+void gpud_rdma_take_message_locked(struct gpud_rdma *rdma, uint32_t index, const struct ibv_wc *wc);
+void gpud_rdma_take_notice_locked(struct gpud_rdma *rdma, uint32_t index, const struct ibv_wc *wc);
+
+/* Posts the free receives anew. */
+void gpud_rdma_post_receives_locked(struct gpud_rdma *rdma);
+
+/* Sends the notice that had no room, and tells the peer of receives that were posted anew, as far
+ * as there is room now. */
+void gpud_rdma_send_pending_locked(struct gpud_rdma *rdma);
+
+/* --- memory.c ------------------------------------------------------------------------------ */
+
+/* Where the kernel says what is loaded: "/sys". Tests put something else here. */
+extern const char *gpud_rdma_sysfs;
+
+/* A sentence for a registration of so many bytes, or of queues (0), that failed with this errno. */
+enum gpud_status gpud_rdma_fail_register(struct gpud_error *error, int number, const char *card,
+                                         uint64_t size);
+
+/* For the end, with domain_lock held for writing: takes every region's registration back. */
+void gpud_rdma_drop_regions(struct gpud_rdma *rdma);
+void gpud_rdma_free_ways(struct gpud_rdma *rdma);
+
+#endif

@@ -1,0 +1,114 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Writes into the peer's memory, and reads from it. */
+#include "device/rdma/internal.h"
+
+static uint64_t count_pieces(const struct gpud_rdma *rdma, uint64_t size)
+{
+    return size / rdma->piece_max + (size % rdma->piece_max != 0);
+}
+
+/* Requests that transfers may post now. */
+static uint32_t room_for_transfers(const struct gpud_rdma *rdma)
+{
+    uint32_t room = rdma_room(rdma);
+    return room > RDMA_KEPT_FROM_TRANSFERS ? room - RDMA_KEPT_FROM_TRANSFERS : 0;
+}
+
+bool gpud_rdma_has_room(struct gpud_rdma *rdma, uint64_t size)
+{
+    pthread_mutex_lock(&rdma->lock);
+    uint64_t wanted = count_pieces(rdma, size) + RDMA_WORDS;
+    if (room_for_transfers(rdma) < wanted)
+        gpud_rdma_poll_locked(rdma);
+    bool has = room_for_transfers(rdma) >= wanted;
+    pthread_mutex_unlock(&rdma->lock);
+    return has;
+}
+
+static enum gpud_status check(const struct gpud_rdma *rdma, const struct gpud_rdma_transfer *wanted,
+                              bool is_read, struct gpud_error *error)
+{
+    const struct gpud_rdma_region *local = wanted->local;
+    /* Of a queue with nothing in it but what was not asked to say when it is done. */
+    uint64_t most = rdma->depth - RDMA_KEPT_FROM_TRANSFERS - RDMA_SIGNAL_EVERY;
+    if (local->rdma != rdma)
+        return gpud_fail(error, GPUD_INVALID, "memory that is registered for another connection");
+    if (wanted->size == 0 || wanted->local_offset > local->size ||
+        wanted->size > local->size - wanted->local_offset)
+        return gpud_fail(error, GPUD_INVALID,
+                         "%llu bytes at %llu are not inside of %llu registered bytes",
+                         (unsigned long long)wanted->size, (unsigned long long)wanted->local_offset,
+                         (unsigned long long)local->size);
+    if (is_read && !(local->access & (GPUD_RDMA_LOCAL_WRITE | GPUD_RDMA_REMOTE_WRITE)))
+        return gpud_fail(error, GPUD_INVALID,
+                         "memory to read into has to be registered for being written");
+    if (count_pieces(rdma, wanted->size) > most)
+        return gpud_fail(error, GPUD_UNSUPPORTED,
+                         "%llu bytes are too many for one transfer by %s: %llu are the most",
+                         (unsigned long long)wanted->size, rdma->card,
+                         (unsigned long long)(most * rdma->piece_max));
+    return GPUD_OK;
+}
+
+static void post(struct gpud_rdma *rdma, const struct gpud_rdma_transfer *wanted,
+                 enum ibv_wr_opcode opcode)
+{
+    const struct gpud_rdma_region *local = wanted->local;
+    bool is_inline = opcode == IBV_WR_RDMA_WRITE && local->host && wanted->size <= rdma->inline_max;
+    for (uint64_t done = 0; done < wanted->size;) {
+        uint64_t left = wanted->size - done;
+        uint32_t size = left < rdma->piece_max ? (uint32_t)left : rdma->piece_max;
+        uint64_t offset = wanted->local_offset + done;
+        struct ibv_sge place = {
+            .addr = is_inline ? (uintptr_t)(local->host + offset) : local->address + offset,
+            .length = size,
+            .lkey = local->local_key,
+        };
+        struct ibv_send_wr request = {
+            .opcode = opcode,
+            .sg_list = &place,
+            .num_sge = 1,
+            .send_flags = is_inline ? IBV_SEND_INLINE : 0,
+            .wr.rdma = {.remote_addr = wanted->remote_address + done, .rkey = wanted->remote_key},
+        };
+        if (!gpud_rdma_post_locked(rdma, &request))
+            return;
+        done += size;
+    }
+}
+
+static enum gpud_status transfer(struct gpud_rdma *rdma, const struct gpud_rdma_transfer *wanted,
+                                 enum ibv_wr_opcode opcode, struct gpud_error *error)
+{
+    enum gpud_status status = check(rdma, wanted, opcode == IBV_WR_RDMA_READ, error);
+    if (status != GPUD_OK)
+        return status;
+    uint64_t pieces = count_pieces(rdma, wanted->size);
+    pthread_mutex_lock(&rdma->lock);
+    if (rdma->pending || room_for_transfers(rdma) < pieces)
+        gpud_rdma_poll_locked(rdma);
+    if (!rdma->failed && (!rdma->connected || room_for_transfers(rdma) < pieces)) {
+        status =
+            gpud_fail(error, GPUD_AGAIN, "the queue of the network card %s is full", rdma->card);
+    } else {
+        if (!rdma->failed)
+            post(rdma, wanted, opcode);
+        status = gpud_rdma_check_locked(rdma, error);
+    }
+    pthread_mutex_unlock(&rdma->lock);
+    return status;
+}
+
+enum gpud_status gpud_rdma_write(struct gpud_rdma *rdma, const struct gpud_rdma_transfer *wanted,
+                                 struct gpud_error *error)
+{
+    return transfer(rdma, wanted, IBV_WR_RDMA_WRITE, error);
+}
+
+enum gpud_status gpud_rdma_read(struct gpud_rdma *rdma, const struct gpud_rdma_transfer *wanted,
+                                struct gpud_error *error)
+{
+    return transfer(rdma, wanted, IBV_WR_RDMA_READ, error);
+}

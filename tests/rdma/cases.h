@@ -1,0 +1,72 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Connections for tests, made by rdma_cm as simply as can be, and what is tested on them. */
+#ifndef GPUD_TESTS_RDMA_CASES_H
+#define GPUD_TESTS_RDMA_CASES_H
+
+#include "base/clock.h"
+#include "device/rdma/connection.h"
+#include "support/check.h"
+
+/* Emulated machines are slow, and others work beside them. */
+#define PATIENCE (60 * GPUD_SEC)
+
+struct end {
+    struct rdma_cm_id *id;
+    struct gpud_rdma *rdma;
+};
+
+/* Two ends in this process. */
+struct pair {
+    struct end a, b;
+};
+
+struct rdma_cm_id *listen_anywhere(void);
+uint16_t port_of(const struct rdma_cm_id *listener);
+void accept_end(struct rdma_cm_id *listener, struct end *end);
+void connect_end(uint16_t port, struct end *end);
+void drop_end(struct end *end);
+
+void make_pair(struct pair *pair);
+void drop_pair(struct pair *pair);
+
+/* Until the condition holds; both ends are looked after meanwhile. */
+#define UNTIL(pair, condition)                                         \
+    do {                                                               \
+        int64_t until_ = gpud_deadline(PATIENCE);                      \
+        while (!(condition)) {                                         \
+            CHECK(gpud_now() < until_, "%s: not in time", #condition); \
+            gpud_rdma_progress((pair)->a.rdma);                        \
+            gpud_rdma_progress((pair)->b.rdma);                        \
+            usleep(100);                                               \
+        }                                                              \
+    } while (0)
+
+/* Readable within so many ms. */
+bool is_readable(const struct end *end, int ms);
+
+/* Memory that the other end writes. */
+struct target {
+    char *bytes;
+    uint64_t size;
+    struct gpud_rdma_region *region;
+};
+void make_target(struct end *end, uint64_t size, unsigned access, struct target *target);
+void drop_target(struct target *target);
+void fill(char *bytes, uint64_t size, uint32_t seed);
+
+enum gpud_status write_to(struct end *end, const struct target *from, uint64_t from_offset,
+                          const struct target *to, uint64_t to_offset, uint64_t size,
+                          struct gpud_error *error);
+void drain(struct end *end);
+
+/* --- the cases ----------------------------------------------------------------------------- */
+
+void test_messages(void);
+void test_unread_messages(void);
+void test_notices(void);
+void test_waking(void);
+void test_writes(void);
+
+#endif
