@@ -3,6 +3,8 @@
 
 #include "relay.h"
 
+#include "support/peer.h"
+
 #include "base/clock.h"
 #include "support/check.h"
 #include "support/picture.h"
@@ -13,7 +15,8 @@ static struct gpud_sender *open_sender(struct relay *relay, const char *address,
 {
     struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
     struct gpud_sender *sender;
-    params.address = address;
+    params.address = peer_address(address);
+    params.psk_file = peer_key();
     params.device = device;
     params.slots = 2;
     WORKS(gpud_sender_create(relay->context, &params, &sender, &e));
@@ -28,7 +31,8 @@ static struct gpud_receiver *open_receiver(struct relay *relay, const char *addr
     struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
     struct gpud_sender_info info = GPUD_INFO_INIT(info);
     struct gpud_receiver *receiver;
-    params.address = address;
+    params.address = peer_address(address);
+    params.psk_file = peer_key();
     params.device = device;
     params.slots = 2;
     WORKS(gpud_receiver_create(relay->context, &params, &receiver, &e));

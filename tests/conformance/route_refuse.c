@@ -24,6 +24,7 @@ static void try_wishes(const struct way *way, const char *sender_route, bool sen
     WORKS(gpud_context_create(NULL, &context, &e));
     struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
     params.address = peer_address("route");
+    params.psk_file = peer_key();
     params.device = way->from;
     params.route = sender_route;
     params.require_direct = sender_direct;
@@ -95,6 +96,7 @@ void test_refusals(const struct way *way)
     struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
     struct gpud_sender *sender = NULL;
     params.address = peer_address("route");
+    params.psk_file = peer_key();
     params.route = "pigeon";
     EXPECT(GPUD_INVALID, "pigeon", gpud_sender_create(context, &params, &sender, &e));
     params.route = NULL;
@@ -180,6 +182,7 @@ void test_same_process(const struct way *way)
     pthread_t threads[2];
     struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
     params.address = peer_address("route");
+    params.psk_file = peer_key();
     params.device = way->to;
     for (int i = 0; i < 2; i++) {
         WORKS(gpud_receiver_create(scene.context, &params, &inside[i].receiver, &e));

@@ -40,6 +40,7 @@ void scene_open(struct scene *scene, const struct way *way, enum gpud_slow_recei
     WORKS(gpud_device_open(scene->context, "host", &scene->host, &e));
     struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
     params.address = peer_address("route");
+    params.psk_file = peer_key();
     params.device = way->from;
     params.route = way->force;
     params.slow_receiver = policy;

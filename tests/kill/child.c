@@ -41,6 +41,7 @@ static struct gpud_sender *make_sender(struct gpud_context *context)
 {
     struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
     params.address = peer_address(KILL_NAME);
+    params.psk_file = peer_key();
     params.device = own->orders.device;
     params.route = own->orders.route;
     params.slow_receiver = own->orders.slow_receiver;
@@ -110,6 +111,7 @@ static struct gpud_receiver *make_receiver(struct gpud_context *context)
 {
     struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
     params.address = peer_address(KILL_NAME);
+    params.psk_file = peer_key();
     params.device = own->orders.device;
     params.slow_receiver = own->orders.slow_receiver;
     struct gpud_receiver *receiver;

@@ -27,6 +27,7 @@ static void connect_anew(struct receiving *r)
     gpud_receiver_destroy(&r->receiver);
     struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
     params.address = peer_address(KILL_NAME);
+    params.psk_file = peer_key();
     params.device = r->cell->way->to;
     WORKS(gpud_receiver_create(r->context, &params, &r->receiver, &e));
     view_end_link(&r->view);

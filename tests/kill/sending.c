@@ -122,6 +122,7 @@ static void open_all(struct sending *s, enum gpud_slow_receiver policy)
     WORKS(gpud_device_open(s->context, "host", &s->host, &e));
     struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
     params.address = peer_address(KILL_NAME);
+    params.psk_file = peer_key();
     params.device = way->from;
     params.route = way->route;
     params.slow_receiver = policy;

@@ -42,8 +42,10 @@ gchar *ends_address(void)
 
 static GstHarness *make(const gchar *element, const gchar *address, const gchar *properties)
 {
-    gchar *launch = g_strdup_printf("%s address=%s slots=4 %s", element, address,
-                                    properties ? properties : "");
+    const gchar *key = g_getenv("GPUD_TEST_KEY");
+    gchar *launch =
+        g_strdup_printf("%s address=%s slots=4 %s%s %s", element, address, key ? "psk-file=" : "",
+                        key ? key : "", properties ? properties : "");
     GstHarness *harness = gst_harness_new_parse(launch);
 
     g_free(launch);

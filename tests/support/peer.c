@@ -173,6 +173,7 @@ static void play_receiver(struct gpud_context *context)
     struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
     const struct peer_orders *orders = &own->orders;
     params.address = orders->address;
+    params.psk_file = peer_key();
     params.device = orders->device[0] ? orders->device : NULL;
     params.route = orders->route[0] ? orders->route : NULL;
     params.slots = orders->slots;
@@ -230,6 +231,7 @@ static void play_sender(struct gpud_context *context)
     struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
     const struct peer_orders *orders = &own->orders;
     params.address = orders->address;
+    params.psk_file = peer_key();
     params.device = orders->device[0] ? orders->device : NULL;
     params.route = orders->route[0] ? orders->route : NULL;
     params.slots = orders->slots;
@@ -419,6 +421,11 @@ const char *peer_address(const char *name)
     const char *base = getenv("GPUD_TEST_ADDRESS");
     snprintf(address, sizeof(address), "%s%s%s", base ? base : "", base ? "/" : "", name);
     return address;
+}
+
+const char *peer_key(void)
+{
+    return getenv("GPUD_TEST_KEY");
 }
 
 static void tell(struct gpud_frame *frame, uint64_t number)

@@ -127,6 +127,9 @@ void send_foreign_at(const char *file, int line, struct gpud_sender *sender,
  * (rdma://127.0.0.1:7174), behind that. Valid until the next call. */
 const char *peer_address(const char *name);
 
+/* The key that such an address wants: GPUD_TEST_KEY, a file; NULL on one host. */
+const char *peer_key(void);
+
 /* Both ends in one process map the ring page at two addresses, and the thread sanitizer does not
  * see that what is stored at the one is loaded at the other: for it alone, a word that orders what
  * the page orders. */
