@@ -154,7 +154,9 @@ bool gpud_rdma_progress(struct gpud_rdma *rdma)
     return news;
 }
 
-/* Only here are events taken: whoever else waits still finds the descriptor readable. */
+/* Only here are events taken: whoever else waits still finds the descriptor readable. Cards differ
+ * in what they do if less is asked for than before: here everything stays asked for until something
+ * has happened. */
 void gpud_rdma_arm(struct gpud_rdma *rdma, bool urgent_only)
 {
     struct ibv_cq *queue;
@@ -165,7 +167,8 @@ void gpud_rdma_arm(struct gpud_rdma *rdma, bool urgent_only)
         while (ibv_get_cq_event(rdma->channel, &queue, &context) == 0)
             events++;
         ibv_ack_cq_events(rdma->queue, events);
-        ibv_req_notify_cq(rdma->queue, urgent_only && !rdma->unfinished);
+        rdma->armed_all = !urgent_only || (rdma->armed_all && events == 0);
+        ibv_req_notify_cq(rdma->queue, !rdma->armed_all && !rdma->unfinished);
         rdma->armed_unfinished = rdma->unfinished;
         gpud_rdma_poll_locked(rdma);
     }

@@ -25,7 +25,7 @@
 
 /* A peer that was silent for so long is asked. */
 #define SILENCE GPUD_SEC
-/* No card needs as long for what it tries again: 8 times 4 times the ACK timeout is 34 s. */
+/* No card needs as long for what it tries again: 7 times 4 times the ACK timeout is 30 s. */
 #define ANSWER (40 * GPUD_SEC)
 
 /* --- failing ------------------------------------------------------------------------------- */
@@ -69,7 +69,8 @@ bool gpud_rdma_has_failed(struct gpud_rdma *rdma, struct gpud_error *error)
 }
 
 /* Whatever completes shows that the peer's card answers; where nothing does, a write of no bytes is
- * posted, which the card tries as often as rdma_cm was told. */
+ * posted, which the card tries as often as rdma_cm was told. The peer has a say in that, and may
+ * have made it for ever; and a card may be broken: this side has a limit of its own, too. */
 bool gpud_rdma_is_alive(struct gpud_rdma *rdma)
 {
     pthread_mutex_lock(&rdma->lock);
@@ -77,8 +78,11 @@ bool gpud_rdma_is_alive(struct gpud_rdma *rdma)
     if (!rdma->failed && rdma->connected) {
         int64_t now = gpud_now();
         if (rdma->asked > rdma->completed) {
-            if (now - rdma->asked_at > ANSWER)
-                gpud_rdma_fail_locked(rdma, "the network card %s does not answer any more",
+            int64_t since = rdma->asked_at > rdma->heard_at ? rdma->asked_at : rdma->heard_at;
+            if (now - since > ANSWER)
+                gpud_rdma_fail_locked(rdma,
+                                      "the network card %s has been waiting for the peer's for "
+                                      "too long",
                                       rdma->card);
         } else if (now - rdma->heard_at > SILENCE && rdma_room(rdma) > 0) {
             gpud_rdma_post_marker_locked(rdma);

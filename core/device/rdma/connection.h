@@ -14,7 +14,8 @@
  * Waking up. The descriptor is readable when something was announced to be looked at. A notice is
  * `urgent` (a frame is there) or not (a credit came back): the latter wakes only who asked for
  * everything. The card tells of the next event alone after gpud_rdma_arm(); whoever sleeps arms,
- * looks once more, and then sleeps.
+ * looks once more, and then sleeps. Whoever arms takes what would have woken others: one thread
+ * sleeps here, and tells them.
  *
  * Nothing here blocks, but for gpud_rdma_drain(); what calls the kernel (create, end, register,
  * unregister) takes its time. Thread-safe: one lock, which is held for posting and polling only. */
@@ -31,10 +32,10 @@
 #define GPUD_RDMA_NOTICES 32 /* of these; part of the protocol */
 
 /* For whoever connects. RDMA_OPTION_ID_ACK_TIMEOUT: 4.096 us * 2^18 = 1.07 s, up to four times that
- * on some cards; retry_count: a link may be down for 5 s. A peer without receives has broken the
- * protocol; 7 would be for ever. */
+ * on some cards; retry_count: a link may be down for 5 s (7 is for ever with soft-RoCE);
+ * rnr_retry_count: a peer without receives has broken the protocol (7 is for ever). */
 #define GPUD_RDMA_ACK_TIMEOUT 18
-#define GPUD_RDMA_RETRIES 7
+#define GPUD_RDMA_RETRIES 6
 #define GPUD_RDMA_RNR_RETRIES 3
 
 struct gpud_rdma;
@@ -170,9 +171,9 @@ void gpud_rdma_notify(struct gpud_rdma *rdma, bool urgent);
 /* Whether so many bytes in a write, and some words behind it, have room in the card's queue. */
 bool gpud_rdma_has_room(struct gpud_rdma *rdma, uint64_t size);
 
-/* The number of what was posted last; whether everything up to a number is done; and a wait for
- * that, in which the descriptor may be consumed. GPUD_TIMEOUT; GPUD_PEER: the connection failed,
- * which ends everything. */
+/* The number of what was posted last; whether the card is done with everything up to a number, and
+ * a wait for that. GPUD_TIMEOUT: it may still use the memory. GPUD_PEER: it is done, but by
+ * failing. */
 uint64_t gpud_rdma_posted(struct gpud_rdma *rdma);
 bool gpud_rdma_is_done(struct gpud_rdma *rdma, uint64_t number);
 enum gpud_status gpud_rdma_drain(struct gpud_rdma *rdma, uint64_t number, int64_t deadline,

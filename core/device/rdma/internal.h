@@ -46,7 +46,7 @@ struct rdma_credits {
 /* What the drivers said of memory of a device. */
 struct rdma_ways {
     struct rdma_ways *next;
-    struct gpud_device *device;
+    char device[32]; /* its name */
     bool dmabuf_known, peermem_known;
     char no_dmabuf[GPUD_REASON_MAX], no_peermem[GPUD_REASON_MAX]; /* "": it can */
 };
@@ -99,6 +99,7 @@ struct gpud_rdma {
     bool pending, pending_urgent; /* a notice that had no room */
     bool unfinished;              /* something is to be sent, and waits for credits or the card */
     bool armed_unfinished;        /* the descriptor will tell of these, whatever was asked for */
+    bool armed_all;               /* everything was asked for, and nothing has happened since */
 
     /* Receives with messages, in order; each with the index of its buffer. */
     uint32_t received, taken;
@@ -169,15 +170,29 @@ void gpud_rdma_send_pending_locked(struct gpud_rdma *rdma);
 
 /* --- memory.c ------------------------------------------------------------------------------ */
 
-/* Where the kernel says what is loaded: "/sys". Tests put something else here. */
-extern const char *gpud_rdma_sysfs;
-
 /* A sentence for a registration of so many bytes, or of queues (0), that failed with this errno. */
 enum gpud_status gpud_rdma_fail_register(struct gpud_error *error, int number, const char *card,
                                          uint64_t size);
 
+enum gpud_status gpud_rdma_fail_ended(struct gpud_error *error);
+
+/* For verbs. */
+int gpud_rdma_flags(unsigned access);
+
+/* A region of a registration, which is the region's from now on, also on failure. With domain_lock
+ * held. */
+enum gpud_status gpud_rdma_add_region(struct gpud_rdma *rdma, struct ibv_mr *mr, uint64_t address,
+                                      uint64_t size, unsigned access,
+                                      struct gpud_rdma_region **region, struct gpud_error *error);
+
 /* For the end, with domain_lock held for writing: takes every region's registration back. */
 void gpud_rdma_drop_regions(struct gpud_rdma *rdma);
+
+/* --- device_memory.c ----------------------------------------------------------------------- */
+
+/* Where the kernel says what is loaded: "/sys". Tests put something else here. */
+extern const char *gpud_rdma_sysfs;
+
 void gpud_rdma_free_ways(struct gpud_rdma *rdma);
 
 #endif

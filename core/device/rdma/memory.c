@@ -1,32 +1,16 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Registrations: what a card may read and write. Host pages by themselves; a device's memory by the
- * first way of two that works, asked anew each time, as one refusal says nothing of the next.
- *
- * IBV_ACCESS_RELAXED_ORDERING is never asked for: a frame has to be there before the word that says
- * so. */
+/* Registrations: what a card may read and write. They are taken back when the connection ends: the
+ * card's context is rdma_cm's, and may go with the id. */
 #include "device/rdma/internal.h"
 
-#include "base/fd.h"
 #include "device/device.h"
 
 #include <errno.h>
-#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
-
-/* Where the peer sees device memory, beside the offset in its dma-buf: as aligned as any page, so
- * that the card can use large ones, and not the device's own address, which is nobody's business.
- */
-#define DMABUF_ADDRESS (UINT64_C(1) << 32)
-/* To find out whether a device's memory can be registered. */
-#define TRIAL_SIZE (UINT64_C(1) << 16)
-
-const char *gpud_rdma_sysfs = "/sys";
 
 /* --- failures ------------------------------------------------------------------------------ */
 
@@ -67,14 +51,16 @@ enum gpud_status gpud_rdma_fail_register(struct gpud_error *error, int number, c
         (unsigned long long)wanted);
 }
 
-static enum gpud_status fail_ended(struct gpud_error *error)
+enum gpud_status gpud_rdma_fail_ended(struct gpud_error *error)
 {
     return gpud_fail(error, GPUD_PEER, "the connection has ended: nothing is registered any more");
 }
 
 /* --- regions ------------------------------------------------------------------------------- */
 
-static int flags_of(unsigned access)
+/* IBV_ACCESS_RELAXED_ORDERING is never asked for: a frame has to be there before the word that says
+ * so. */
+int gpud_rdma_flags(unsigned access)
 {
     int flags = 0;
     if (access & (GPUD_RDMA_LOCAL_WRITE | GPUD_RDMA_REMOTE_WRITE))
@@ -86,10 +72,9 @@ static int flags_of(unsigned access)
     return flags;
 }
 
-/* The registration is the region's, also on failure. With domain_lock held. */
-static enum gpud_status add_region(struct gpud_rdma *rdma, struct ibv_mr *mr, uint64_t address,
-                                   uint64_t size, unsigned access, struct gpud_rdma_region **region,
-                                   struct gpud_error *error)
+enum gpud_status gpud_rdma_add_region(struct gpud_rdma *rdma, struct ibv_mr *mr, uint64_t address,
+                                      uint64_t size, unsigned access,
+                                      struct gpud_rdma_region **region, struct gpud_error *error)
 {
     struct gpud_rdma_region *made = calloc(1, sizeof(*made));
     if (!made) {
@@ -132,10 +117,10 @@ enum gpud_status gpud_rdma_register(struct gpud_rdma *rdma, void *data, uint64_t
     enum gpud_status status;
     pthread_rwlock_rdlock(&rdma->domain_lock);
     if (rdma->ended) {
-        status = fail_ended(error);
+        status = gpud_rdma_fail_ended(error);
     } else {
-        struct ibv_mr *mr = ibv_reg_mr(rdma->domain, data, size, flags_of(access));
-        status = mr ? add_region(rdma, mr, (uintptr_t)data, size, access, &made, error)
+        struct ibv_mr *mr = ibv_reg_mr(rdma->domain, data, size, gpud_rdma_flags(access));
+        status = mr ? gpud_rdma_add_region(rdma, mr, (uintptr_t)data, size, access, &made, error)
                     : gpud_rdma_fail_register(error, errno, rdma->card, size);
     }
     pthread_rwlock_unlock(&rdma->domain_lock);
@@ -184,251 +169,4 @@ uint64_t gpud_rdma_region_address(const struct gpud_rdma_region *region)
 uint32_t gpud_rdma_region_key(const struct gpud_rdma_region *region)
 {
     return region->remote_key;
-}
-
-/* --- by dma-buf ---------------------------------------------------------------------------- */
-
-/* Whether the card takes any: it complains of the descriptor, or of being asked at all. */
-static enum gpud_status ask_card(struct gpud_rdma *rdma, struct gpud_error *error)
-{
-    pthread_mutex_lock(&rdma->lock);
-    int number = rdma->dmabuf_errno;
-    pthread_mutex_unlock(&rdma->lock);
-    if (number == 0) {
-        size_t page = (size_t)sysconf(_SC_PAGESIZE);
-        struct ibv_mr *mr = ibv_reg_dmabuf_mr(rdma->domain, 0, page, 0, -1, 0);
-        number = mr ? EBADF : errno;
-        if (mr)
-            ibv_dereg_mr(mr);
-    }
-    if (number == EBADF || number == EOPNOTSUPP || number == EPROTONOSUPPORT) {
-        pthread_mutex_lock(&rdma->lock);
-        rdma->dmabuf_errno = number;
-        pthread_mutex_unlock(&rdma->lock);
-    }
-    if (number == EBADF)
-        return GPUD_OK;
-    if (number == EOPNOTSUPP || number == EPROTONOSUPPORT)
-        return gpud_fail(
-            error, GPUD_UNSUPPORTED,
-            "the driver of %s takes no dma-bufs (mlx5, bnxt_re, irdma and efa do, from "
-            "Linux 5.12 on)",
-            rdma->card);
-    errno = number;
-    return gpud_fail_errno(error, "the driver of %s does not say whether it takes dma-bufs",
-                           rdma->card);
-}
-
-/* With domain_lock held. */
-static enum gpud_status register_dmabuf(struct gpud_rdma *rdma, struct gpud_memory *memory,
-                                        unsigned access, struct gpud_rdma_region **region,
-                                        struct gpud_error *error)
-{
-    int fd = -1;
-    uint64_t offset = 0;
-    enum gpud_status status = ask_card(rdma, error);
-    if (status == GPUD_OK)
-        status = gpud_memory_export_dmabuf(memory, &fd, &offset, error);
-    if (status != GPUD_OK)
-        return status;
-    uint64_t address = DMABUF_ADDRESS + offset;
-    struct ibv_mr *mr =
-        ibv_reg_dmabuf_mr(rdma->domain, offset, memory->size, address, fd, flags_of(access));
-    int number = errno;
-    /* The registration holds the dma-buf by itself. */
-    gpud_fd_close(&fd);
-    if (mr)
-        return add_region(rdma, mr, address, memory->size, access, region, error);
-    errno = number;
-    return gpud_fail_errno(error, "%s cannot register the dma-buf of %llu bytes of %s", rdma->card,
-                           (unsigned long long)memory->size, memory->device->info.name);
-}
-
-/* --- by peermem ---------------------------------------------------------------------------- */
-
-/* Modules that give a card's driver the pages behind a device's addresses. The native pointer of
- * any other device is no such address. */
-static const struct {
-    const char *device, *path, *missing;
-} modules[] = {
-    {"cuda", "module/nvidia_peermem/version",
-     "nvidia-peermem is not loaded (modprobe "
-     "nvidia-peermem)"},
-    {"cuda", "kernel/mm/memory_peers/nv_mem*/version", NULL},
-    {"hip", "kernel/mm/memory_peers/amdkfd/version",
-     "amdgpu's driver knows no peer memory (the "
-     "one of ROCm, with the network card's own "
-     "driver package, does)"},
-};
-
-static bool is_there(const char *path)
-{
-    char pattern[256];
-    glob_t found = {0};
-    gpud_print(pattern, "%s/%s", gpud_rdma_sysfs, path);
-    bool there = glob(pattern, 0, NULL, &found) == 0;
-    globfree(&found);
-    return there;
-}
-
-static enum gpud_status check_module(const struct gpud_device *device, struct gpud_error *error)
-{
-    const char *missing = NULL;
-    for (size_t i = 0; i < sizeof(modules) / sizeof(modules[0]); i++) {
-        if (strcmp(modules[i].device, gpud_device_kind(device)) != 0)
-            continue;
-        if (is_there(modules[i].path))
-            return GPUD_OK;
-        if (!missing)
-            missing = modules[i].missing;
-    }
-    return gpud_fail(error, GPUD_UNSUPPORTED, "%s",
-                     missing ? missing : "no driver gives network cards memory of such devices");
-}
-
-/* With domain_lock held. */
-static enum gpud_status register_peermem(struct gpud_rdma *rdma, struct gpud_memory *memory,
-                                         unsigned access, struct gpud_rdma_region **region,
-                                         struct gpud_error *error)
-{
-    enum gpud_status status = check_module(memory->device, error);
-    if (status != GPUD_OK)
-        return status;
-    struct ibv_mr *mr = ibv_reg_mr(rdma->domain, memory->native, memory->size, flags_of(access));
-    if (mr)
-        return add_region(rdma, mr, (uintptr_t)memory->native, memory->size, access, region, error);
-    return gpud_fail_errno(error, "%s cannot register %llu bytes of %s by their address",
-                           rdma->card, (unsigned long long)memory->size, memory->device->info.name);
-}
-
-/* --- the ladder ---------------------------------------------------------------------------- */
-
-static enum gpud_status register_device(struct gpud_rdma *rdma, struct gpud_memory *memory,
-                                        unsigned access, struct gpud_rdma_region **region,
-                                        enum gpud_rdma_way *way, struct gpud_error *error)
-{
-    struct gpud_error by_dmabuf = {0}, by_peermem = {0};
-    if (rdma->ended)
-        return fail_ended(error);
-    if (register_dmabuf(rdma, memory, access, region, &by_dmabuf) == GPUD_OK) {
-        *way = GPUD_RDMA_DMABUF;
-        return GPUD_OK;
-    }
-    if (register_peermem(rdma, memory, access, region, &by_peermem) == GPUD_OK) {
-        *way = GPUD_RDMA_PEERMEM;
-        return GPUD_OK;
-    }
-    return gpud_fail(error, GPUD_UNSUPPORTED,
-                     "memory of %s cannot be registered: dma-buf: %s; "
-                     "peermem: %s",
-                     memory->device->info.name, by_dmabuf.reason, by_peermem.reason);
-}
-
-enum gpud_status gpud_rdma_register_memory(struct gpud_rdma *rdma, struct gpud_memory *memory,
-                                           unsigned access, struct gpud_rdma_region **region,
-                                           enum gpud_rdma_way *way, struct gpud_error *error)
-{
-    struct gpud_rdma_region *made;
-    enum gpud_rdma_way found = GPUD_RDMA_HOST;
-    enum gpud_status status;
-    if (memory->host) {
-        status = gpud_rdma_register(rdma, memory->host, memory->size, access, &made, error);
-    } else {
-        pthread_rwlock_rdlock(&rdma->domain_lock);
-        status = register_device(rdma, memory, access, &made, &found, error);
-        pthread_rwlock_unlock(&rdma->domain_lock);
-    }
-    if (status != GPUD_OK)
-        return status;
-    made->memory = gpud_memory_ref(memory);
-    *region = made;
-    *way = found;
-    return GPUD_OK;
-}
-
-/* --- what there is for a device ------------------------------------------------------------ */
-
-typedef enum gpud_status register_fn(struct gpud_rdma *rdma, struct gpud_memory *memory,
-                                     unsigned access, struct gpud_rdma_region **region,
-                                     struct gpud_error *error);
-
-/* A device of that kind has memory that is written by others: such a one is registered, really. */
-static void try(struct gpud_rdma *rdma, struct gpud_device *device, register_fn *way,
-                char why[GPUD_REASON_MAX])
-{
-    struct gpud_memory *memory = NULL;
-    struct gpud_rdma_region *region = NULL;
-    struct gpud_error error = {0};
-    enum gpud_status status =
-        gpud_memory_alloc_for(device, TRIAL_SIZE, GPUD_USAGE_LOCAL, &memory, &error);
-    if (status == GPUD_OK) {
-        pthread_rwlock_rdlock(&rdma->domain_lock);
-        status = rdma->ended ? fail_ended(&error)
-                             : way(rdma, memory, GPUD_RDMA_REMOTE_WRITE, &region, &error);
-        pthread_rwlock_unlock(&rdma->domain_lock);
-    }
-    gpud_rdma_unregister(&region);
-    gpud_memory_unref(&memory);
-    gpud_print_n(why, GPUD_REASON_MAX, "%s", status == GPUD_OK ? "" : error.reason);
-}
-
-static struct rdma_ways *find_ways(struct gpud_rdma *rdma, struct gpud_device *device)
-{
-    struct rdma_ways *ways = rdma->ways;
-    while (ways && ways->device != device)
-        ways = ways->next;
-    if (!ways) {
-        ways = calloc(1, sizeof(*ways));
-        if (!ways)
-            return NULL;
-        ways->device = gpud_device_ref(device);
-        ways->next = rdma->ways;
-        rdma->ways = ways;
-    }
-    return ways;
-}
-
-void gpud_rdma_free_ways(struct gpud_rdma *rdma)
-{
-    while (rdma->ways) {
-        struct rdma_ways *gone = rdma->ways;
-        rdma->ways = gone->next;
-        gpud_device_close(&gone->device);
-        free(gone);
-    }
-}
-
-static bool has(struct gpud_rdma *rdma, struct gpud_device *device, bool dmabuf,
-                char why[GPUD_REASON_MAX])
-{
-    if (device->caps & GPUD_CAP_CPU_ADDRESSABLE) {
-        gpud_print_n(why, GPUD_REASON_MAX, "its memory is the host's");
-        return false;
-    }
-    pthread_mutex_lock(&rdma->ways_lock);
-    struct rdma_ways *ways = find_ways(rdma, device);
-    if (!ways) {
-        gpud_print_n(why, GPUD_REASON_MAX, "out of memory");
-    } else {
-        bool *known = dmabuf ? &ways->dmabuf_known : &ways->peermem_known;
-        char *reason = dmabuf ? ways->no_dmabuf : ways->no_peermem;
-        if (!*known)
-            try(rdma, device, dmabuf ? register_dmabuf : register_peermem, reason);
-        *known = true;
-        gpud_print_n(why, GPUD_REASON_MAX, "%s", reason);
-    }
-    pthread_mutex_unlock(&rdma->ways_lock);
-    return !why[0];
-}
-
-bool gpud_rdma_has_dmabuf(struct gpud_rdma *rdma, struct gpud_device *device,
-                          char why[GPUD_REASON_MAX])
-{
-    return has(rdma, device, true, why);
-}
-
-bool gpud_rdma_has_peermem(struct gpud_rdma *rdma, struct gpud_device *device,
-                           char why[GPUD_REASON_MAX])
-{
-    return has(rdma, device, false, why);
 }
