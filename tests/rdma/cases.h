@@ -28,6 +28,9 @@ void accept_end(struct rdma_cm_id *listener, struct end *end);
 void connect_end(uint16_t port, struct end *end);
 void drop_end(struct end *end);
 
+/* How often the other end's card tries again where this end has no receive; 7: for ever. */
+extern uint8_t rnr_retries;
+
 void make_pair(struct pair *pair);
 void drop_pair(struct pair *pair);
 
@@ -67,6 +70,27 @@ void test_messages(void);
 void test_unread_messages(void);
 void test_notices(void);
 void test_waking(void);
+
 void test_writes(void);
+void test_words(void);
+void test_order(void);
+void test_full_queue(void);
+void test_reads(void);
+void test_arguments(void);
+
+void test_refused(void);
+void test_lies(void);
+void test_too_many_receives(void);
+void test_flood(void);
+void test_silence(void);
+void test_end(void);
+void test_threads(void);
+
+void test_host_memory(void);
+void test_device_memory(void);
+
+void test_deaths(void);
+void test_locked_memory(void);
+int play_peer(const char *role, uint16_t port);
 
 #endif

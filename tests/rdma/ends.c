@@ -8,6 +8,8 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
+uint8_t rnr_retries = GPUD_RDMA_RNR_RETRIES;
+
 static struct sockaddr_in address_of(uint16_t port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
@@ -42,7 +44,7 @@ static struct rdma_conn_param parameters(struct end *end)
         .responder_resources = 1,
         .initiator_depth = 1,
         .retry_count = GPUD_RDMA_RETRIES,
-        .rnr_retry_count = GPUD_RDMA_RNR_RETRIES,
+        .rnr_retry_count = rnr_retries,
     };
 }
 
@@ -127,10 +129,12 @@ void drop_target(struct target *target)
 
 void fill(char *bytes, uint64_t size, uint32_t seed)
 {
-    for (uint64_t i = 0; i < size; i++) {
+    uint64_t i = 0;
+    for (; i + sizeof(seed) <= size; i += sizeof(seed)) {
         seed = seed * 1664525 + 1013904223;
-        bytes[i] = (char)(seed >> 24);
+        memcpy(bytes + i, &seed, sizeof(seed));
     }
+    memset(bytes + i, 'e', size - i);
 }
 
 enum gpud_status write_to(struct end *end, const struct target *from, uint64_t from_offset,

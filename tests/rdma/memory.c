@@ -1,0 +1,89 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Memories of devices, as far as soft-RoCE can register them: it takes no dma-bufs. */
+#include "cases.h"
+
+#include "device/device.h"
+#include "device/rdma/internal.h"
+
+#include <sys/stat.h>
+
+void test_host_memory(void)
+{
+    struct pair pair;
+    struct target from;
+    struct gpud_context *context;
+    struct gpud_device *host;
+    struct gpud_memory *memory;
+    char why[GPUD_REASON_MAX];
+    WORKS(gpud_context_create(NULL, &context, &e));
+    WORKS(gpud_device_open(context, "host", &host, &e));
+    WORKS(gpud_memory_alloc(host, 100000, &memory, &e));
+    make_pair(&pair);
+    make_target(&pair.a, 100000, GPUD_RDMA_LOCAL, &from);
+    fill(from.bytes, from.size, 3);
+    CHECK(!gpud_rdma_has_dmabuf(pair.b.rdma, host, why) && why[0], "the host needs no way");
+    CHECK(!gpud_rdma_has_peermem(pair.b.rdma, host, why) && why[0], "the host needs no way");
+    struct gpud_rdma_region *region;
+    enum gpud_rdma_way way;
+    WORKS(
+        gpud_rdma_register_memory(pair.b.rdma, memory, GPUD_RDMA_REMOTE_WRITE, &region, &way, &e));
+    CHECK_EQUAL(way, GPUD_RDMA_HOST);
+    /* It is kept. */
+    char *bytes = gpud_memory_get_native(memory);
+    gpud_memory_unref(&memory);
+    struct target to = {.region = region};
+    WORKS(write_to(&pair.a, &from, 0, &to, 0, from.size, &e));
+    drain(&pair.a);
+    CHECK(memcmp(from.bytes, bytes, from.size) == 0, "the bytes are there");
+    gpud_rdma_unregister(&region);
+    gpud_rdma_unregister(&region);
+    drop_target(&from);
+    drop_pair(&pair);
+    gpud_device_close(&host);
+    gpud_context_destroy(&context);
+}
+
+/* The fake driver's memory: no card can have its pages, and each way says why. */
+void test_device_memory(void)
+{
+    struct pair pair;
+    struct gpud_context *context;
+    struct gpud_device *cuda;
+    struct gpud_memory *memory;
+    struct gpud_rdma_region *region = NULL;
+    enum gpud_rdma_way way;
+    char why[GPUD_REASON_MAX];
+    WORKS(gpud_context_create(NULL, &context, &e));
+    WORKS(gpud_device_open(context, "cuda:0", &cuda, &e));
+    WORKS(gpud_memory_alloc(cuda, 1 << 20, &memory, &e));
+    make_pair(&pair);
+    CHECK(!gpud_rdma_has_dmabuf(pair.a.rdma, cuda, why), "rxe takes no dma-bufs");
+    CHECK(strstr(why, "rxe0 takes no dma-bufs"), "dma-buf: %s", why);
+
+    char sysfs[] = "/tmp/sysfs-XXXXXX", path[100];
+    CHECK(mkdtemp(sysfs), "mkdtemp: %m");
+    gpud_rdma_sysfs = sysfs;
+    CHECK(!gpud_rdma_has_peermem(pair.a.rdma, cuda, why), "there is no module");
+    CHECK(strstr(why, "nvidia-peermem is not loaded"), "peermem: %s", why);
+    EXPECT(GPUD_UNSUPPORTED, "dma-buf: the driver of rxe0",
+           gpud_rdma_register_memory(pair.a.rdma, memory, 0, &region, &way, &e));
+    EXPECT(GPUD_UNSUPPORTED, "peermem: nvidia-peermem is not loaded",
+           gpud_rdma_register_memory(pair.a.rdma, memory, 0, &region, &way, &e));
+
+    /* With the module it is tried, and rxe's kernel half knows nothing of it. */
+    static const char *const folders[] = {"/module", "/module/nvidia_peermem",
+                                          "/module/nvidia_peermem/version"};
+    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+        gpud_print(path, "%s%s", sysfs, folders[i]);
+        CHECK(mkdir(path, 0700) == 0, "mkdir: %m");
+    }
+    EXPECT(GPUD_UNSUPPORTED, "peermem: rxe0 cannot register 1048576 bytes of cuda:0",
+           gpud_rdma_register_memory(pair.a.rdma, memory, 0, &region, &way, &e));
+    gpud_rdma_sysfs = "/sys";
+    gpud_memory_unref(&memory);
+    drop_pair(&pair);
+    gpud_device_close(&cuda);
+    gpud_context_destroy(&context);
+}
