@@ -1,0 +1,231 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "wire/rdma/private_data.h"
+
+#include <endian.h>
+#include <string.h>
+
+#define MAGIC UINT32_C(0x52555047) /* "GPUR" */
+
+struct header {
+    uint32_t magic;
+    uint8_t version, length;
+    uint16_t number;
+};
+_Static_assert(sizeof(struct header) == GPUD_RDMA_REPLY_SIZE, "as private_data.h says");
+_Static_assert(sizeof(struct header) + GPUD_RDMA_NAME_MAX <= GPUD_RDMA_REQUEST_MAX, "names fit");
+
+/* --- writing ------------------------------------------------------------------------------- */
+
+static size_t write_all(uint8_t *bytes, uint32_t number, const char *text)
+{
+    size_t length = strlen(text);
+    struct header header = {
+        .magic = htole32(MAGIC),
+        .version = GPUD_RDMA_VERSION,
+        .length = (uint8_t)(sizeof(header) + length),
+        .number = htole16((uint16_t)number),
+    };
+    memcpy(bytes, &header, sizeof(header));
+    memcpy(bytes + sizeof(header), text, length);
+    return sizeof(header) + length;
+}
+
+size_t gpud_rdma_write_request(const struct gpud_rdma_request *request,
+                               uint8_t bytes[GPUD_RDMA_REQUEST_MAX])
+{
+    return write_all(bytes, request->receives, request->name);
+}
+
+size_t gpud_rdma_write_reply(uint32_t receives, uint8_t bytes[GPUD_RDMA_REPLY_SIZE])
+{
+    return write_all(bytes, receives, "");
+}
+
+size_t gpud_rdma_write_refusal(const struct gpud_rdma_refusal *refusal,
+                               uint8_t bytes[GPUD_RDMA_REFUSAL_MAX])
+{
+    return write_all(bytes, refusal->reason, refusal->names);
+}
+
+void gpud_rdma_add_name(struct gpud_rdma_refusal *refusal, const char *name)
+{
+    size_t used = strlen(refusal->names), length = strlen(name);
+    bool more = used > 0 && refusal->names[used - 1] == ',';
+    if (length == 0 || more)
+        return;
+    /* Room is left for the comma that says that there are more. */
+    if (used + 1 + length + 1 > GPUD_RDMA_NAMES_MAX)
+        gpud_print_n(refusal->names + used, sizeof(refusal->names) - used, ",");
+    else
+        gpud_print_n(refusal->names + used, sizeof(refusal->names) - used, "%s%s", used ? "," : "",
+                     name);
+}
+
+/* --- reading ------------------------------------------------------------------------------- */
+
+static enum gpud_status malformed(struct gpud_error *error)
+{
+    return gpud_fail(error, GPUD_PEER, "the peer sent malformed data with its connection");
+}
+
+struct parsed {
+    unsigned version;
+    uint32_t number;
+    size_t length;
+    const char *text; /* in what was read */
+};
+
+/* Everything but what number and text mean. */
+static enum gpud_status parse(const uint8_t *bytes, size_t size, struct parsed *parsed,
+                              struct gpud_error *error)
+{
+    struct header header;
+    *parsed = (struct parsed){.text = ""};
+    if (size < sizeof(header))
+        return gpud_fail(error, GPUD_PEER, "the peer is no gpudirect program");
+    memcpy(&header, bytes, sizeof(header));
+    if (le32toh(header.magic) != MAGIC)
+        return gpud_fail(error, GPUD_PEER, "the peer is no gpudirect program");
+    if (header.length < sizeof(header) || header.length > size)
+        return malformed(error);
+    *parsed = (struct parsed){
+        .version = header.version,
+        .number = le16toh(header.number),
+        .length = header.length - sizeof(header),
+        .text = (const char *)bytes + sizeof(header),
+    };
+    return GPUD_OK;
+}
+
+/* The same, of this version. */
+static enum gpud_status parse_own(const uint8_t *bytes, size_t size, struct parsed *parsed,
+                                  struct gpud_error *error)
+{
+    enum gpud_status status = parse(bytes, size, parsed, error);
+    if (status != GPUD_OK || parsed->version == GPUD_RDMA_VERSION)
+        return status;
+    return gpud_fail(error, GPUD_UNSUPPORTED,
+                     "the peer makes connections by version %u of the protocol, this library by "
+                     "%d: use the same release",
+                     parsed->version, GPUD_RDMA_VERSION);
+}
+
+enum gpud_status gpud_rdma_read_request(const uint8_t *bytes, size_t size,
+                                        struct gpud_rdma_request *request, struct gpud_error *error)
+{
+    struct parsed parsed;
+    enum gpud_status status = parse_own(bytes, size, &parsed, error);
+    if (status != GPUD_OK)
+        return status;
+    if ((parsed.length > 0 && !gpud_rdma_is_name(parsed.text, parsed.length)) ||
+        parsed.number < GPUD_RDMA_RECEIVES_MIN)
+        return malformed(error);
+    request->receives = parsed.number;
+    memcpy(request->name, parsed.text, parsed.length);
+    request->name[parsed.length] = '\0';
+    return GPUD_OK;
+}
+
+enum gpud_status gpud_rdma_read_reply(const uint8_t *bytes, size_t size, uint32_t *receives,
+                                      struct gpud_error *error)
+{
+    struct parsed parsed;
+    enum gpud_status status = parse_own(bytes, size, &parsed, error);
+    if (status != GPUD_OK)
+        return status;
+    if (parsed.length != 0 || parsed.number < GPUD_RDMA_RECEIVES_MIN)
+        return malformed(error);
+    *receives = parsed.number;
+    return GPUD_OK;
+}
+
+/* Names with a comma between each two, and perhaps one at the end. */
+static bool are_names(const char *text, size_t length)
+{
+    size_t at = 0;
+    while (at < length) {
+        const char *comma = memchr(text + at, ',', length - at);
+        size_t end = comma ? (size_t)(comma - text) : length;
+        if (!gpud_rdma_is_name(text + at, end - at))
+            return false;
+        at = end + 1;
+    }
+    return true;
+}
+
+enum gpud_status gpud_rdma_read_refusal(const uint8_t *bytes, size_t size,
+                                        struct gpud_rdma_refusal *refusal, struct gpud_error *error)
+{
+    struct parsed parsed;
+    enum gpud_status status = parse(bytes, size, &parsed, error);
+    if (status != GPUD_OK)
+        return status;
+    struct gpud_rdma_refusal made = {.version = parsed.version};
+    made.reason = (enum gpud_rdma_refusal_reason)parsed.number;
+    if (parsed.version != GPUD_RDMA_VERSION)
+        made.reason = GPUD_RDMA_OTHER_VERSION; /* whatever else it may mean there */
+    else if (parsed.number < GPUD_RDMA_UNKNOWN_NAME || parsed.number > GPUD_RDMA_UNABLE ||
+             parsed.length > GPUD_RDMA_NAMES_MAX || !are_names(parsed.text, parsed.length))
+        return malformed(error);
+    else
+        memcpy(made.names, parsed.text, parsed.length);
+    *refusal = made;
+    return GPUD_OK;
+}
+
+/* --- as a sentence ------------------------------------------------------------------------- */
+
+static void list_names(const char *names, char *list, size_t room)
+{
+    size_t used = 0;
+    list[0] = '\0';
+    for (const char *at = names; *at;) {
+        size_t length = strcspn(at, ",");
+        gpud_print_n(list + used, room - used, "%s%.*s", used ? ", " : "", (int)length, at);
+        used = strlen(list);
+        at += length;
+        if (*at == ',' && *++at == '\0')
+            gpud_print_n(list + used, room - used, " and more");
+    }
+}
+
+enum gpud_status gpud_rdma_explain_refusal(const struct gpud_rdma_refusal *refusal,
+                                           const struct gpud_rdma_place *place,
+                                           struct gpud_error *error)
+{
+    char list[2 * GPUD_RDMA_NAMES_MAX + 16];
+    list_names(refusal->names, list, sizeof(list));
+    switch (refusal->reason) {
+    case GPUD_RDMA_UNKNOWN_NAME:
+        return gpud_fail(error, GPUD_CLOSED,
+                         "there is no channel \"%s\" at %s, port %u; there %s%s", place->name,
+                         place->host, place->port,
+                         list[0] ? "are: " : "is one without a name: leave it out", list);
+    case GPUD_RDMA_NAME_WANTED:
+        return gpud_fail(error, GPUD_CLOSED,
+                         "several channels are at %s, port %u: put /NAME behind the port; there "
+                         "are: %s",
+                         place->host, place->port, list);
+    case GPUD_RDMA_OTHER_VERSION:
+        return gpud_fail(error, GPUD_UNSUPPORTED,
+                         "the sender at %s, port %u, takes connections by version %u of the "
+                         "protocol, this library makes them by %d: use the same release",
+                         place->host, place->port, refusal->version, GPUD_RDMA_VERSION);
+    case GPUD_RDMA_BUSY:
+        return gpud_fail(error, GPUD_CLOSED,
+                         "too many receivers wait already for the sender at %s, port %u",
+                         place->host, place->port);
+    case GPUD_RDMA_UNABLE:
+        return gpud_fail(error, GPUD_CLOSED,
+                         "the sender at %s, port %u, cannot take one more connection: its log says "
+                         "why",
+                         place->host, place->port);
+    default:
+        return gpud_fail(error, GPUD_PEER,
+                         "the sender at %s, port %u, finds the request to connect malformed: use "
+                         "the same release",
+                         place->host, place->port);
+    }
+}

@@ -1,0 +1,76 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What rdma_cm carries along with a request to connect, and with the answer: a few bytes, which may
+ * arrive with more behind them than were sent.
+ *
+ *     receiver                                  sender
+ *        REQUEST, the channel's name ──────────────▶
+ *        ◀───────────────────────────────── REPLY     or REFUSAL: why, and which names there are
+ *
+ *     0  magic "GPUR"     4  version     5  length of all of it     6  16 bits: how many receives
+ *                                           stand ready; in a REFUSAL why     8  text
+ *
+ * Numbers are little-endian. The first eight bytes are the same in every version. */
+#ifndef GPUD_WIRE_RDMA_PRIVATE_DATA_H
+#define GPUD_WIRE_RDMA_PRIVATE_DATA_H
+
+#include "wire/rdma/address.h"
+
+#define GPUD_RDMA_VERSION 1
+
+/* As much as rdma_cm takes on InfiniBand and RoCE. */
+#define GPUD_RDMA_REQUEST_MAX 56
+#define GPUD_RDMA_REPLY_SIZE 8
+#define GPUD_RDMA_REFUSAL_MAX 148
+#define GPUD_RDMA_NAMES_MAX (GPUD_RDMA_REFUSAL_MAX - GPUD_RDMA_REPLY_SIZE)
+
+/* With fewer nothing could ever be sent: see device/rdma/connection.h. */
+#define GPUD_RDMA_RECEIVES_MIN 33
+
+struct gpud_rdma_request {
+    uint32_t receives;
+    char name[GPUD_RDMA_NAME_MAX + 1];
+};
+
+enum gpud_rdma_refusal_reason {
+    GPUD_RDMA_UNKNOWN_NAME = 1,
+    GPUD_RDMA_NAME_WANTED, /* there are several, and none was asked for */
+    GPUD_RDMA_OTHER_VERSION,
+    GPUD_RDMA_MALFORMED,
+    GPUD_RDMA_BUSY,   /* too many wait already */
+    GPUD_RDMA_UNABLE, /* out of memory, of descriptors, or of what the card has */
+};
+
+struct gpud_rdma_refusal {
+    enum gpud_rdma_refusal_reason reason;
+    unsigned version;                    /* of who refuses */
+    char names[GPUD_RDMA_NAMES_MAX + 1]; /* "cam1,cam2"; a comma at the end: and more */
+};
+
+/* How many bytes were written. */
+size_t gpud_rdma_write_request(const struct gpud_rdma_request *request,
+                               uint8_t bytes[GPUD_RDMA_REQUEST_MAX]);
+size_t gpud_rdma_write_reply(uint32_t receives, uint8_t bytes[GPUD_RDMA_REPLY_SIZE]);
+size_t gpud_rdma_write_refusal(const struct gpud_rdma_refusal *refusal,
+                               uint8_t bytes[GPUD_RDMA_REFUSAL_MAX]);
+
+/* Adds a name to a refusal's, or that there are more. "" adds nothing. */
+void gpud_rdma_add_name(struct gpud_rdma_refusal *refusal, const char *name);
+
+/* What a peer sent. GPUD_UNSUPPORTED: another version. GPUD_PEER: it makes no sense. */
+enum gpud_status gpud_rdma_read_request(const uint8_t *bytes, size_t size,
+                                        struct gpud_rdma_request *request,
+                                        struct gpud_error *error);
+enum gpud_status gpud_rdma_read_reply(const uint8_t *bytes, size_t size, uint32_t *receives,
+                                      struct gpud_error *error);
+enum gpud_status gpud_rdma_read_refusal(const uint8_t *bytes, size_t size,
+                                        struct gpud_rdma_refusal *refusal,
+                                        struct gpud_error *error);
+
+/* As a sentence to who asked for that place; the status says whether it may change. */
+enum gpud_status gpud_rdma_explain_refusal(const struct gpud_rdma_refusal *refusal,
+                                           const struct gpud_rdma_place *place,
+                                           struct gpud_error *error);
+
+#endif
