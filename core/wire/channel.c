@@ -5,10 +5,15 @@
 #include "wire/channel.h"
 
 #include "base/fd.h"
+#include "wire/rdma/address.h"
 #include "wire/unix/channel.h"
 #include "wire/unix/hint.h"
 #include "wire/unix/registry.h"
 #include "wire/unix/resolve.h"
+#ifdef GPUD_WITH_RDMA
+#include "wire/rdma/channel.h"
+#include "wire/rdma/hint.h"
+#endif
 
 #include <string.h>
 
@@ -24,6 +29,11 @@ static const struct kind {
     void (*hint)(const char *place, char *hint, size_t size);
 } kinds[] = {
     {"unix:", &gpud_unix_channel_ops, gpud_socket_resolve, gpud_socket_hint},
+#ifdef GPUD_WITH_RDMA
+    {GPUD_RDMA_SCHEME, &gpud_rdma_channel_ops, gpud_rdma_resolve, gpud_rdma_hint},
+#else
+    {GPUD_RDMA_SCHEME, NULL, gpud_rdma_refuse, NULL},
+#endif
 };
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 

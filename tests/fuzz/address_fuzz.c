@@ -2,9 +2,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Addresses: what resolves is an absolute path that fits, in the private directory unless unix: was
- * said. */
+ * said; of a network card it is an address again, which means the same and is already as it should
+ * be written. */
 #include "fuzz.h"
 #include "wire/channel.h"
+#include "wire/rdma/address.h"
 #include "wire/unix/resolve.h"
 
 #include <stdlib.h>
@@ -20,6 +22,29 @@ static void clean_up(void)
     gpud_print(made, "%s/gpudirect", directory);
     rmdir(made);
     rmdir(directory);
+}
+
+static void check_network(const char *address)
+{
+    struct gpud_rdma_place place, again;
+    struct sockaddr_storage number;
+    struct gpud_error error = {.reason = ""};
+    char text[GPUD_ADDRESS_MAX], same[GPUD_ADDRESS_MAX];
+    memset(&place, 'x', sizeof(place));
+    memset(text, 'x', sizeof(text));
+    if (gpud_rdma_parse(address, &place, text, &error) != GPUD_OK) {
+        if (strlen(error.reason) < 10)
+            abort();
+        return;
+    }
+    if (!memchr(text, '\0', sizeof(text)) || strlen(place.host) == 0 || place.port == 0 ||
+        (place.name[0] && !gpud_rdma_is_name(place.name, strlen(place.name))) ||
+        gpud_rdma_parse(text, &again, same, NULL) != GPUD_OK || strcmp(text, same) != 0 ||
+        memcmp(&place, &again, sizeof(place)) != 0)
+        abort();
+    bool is_number = gpud_rdma_to_sockaddr(&place, &number);
+    if (is_number != (place.family != AF_UNSPEC) || (is_number && number.ss_family != place.family))
+        abort();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -41,7 +66,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(address, data, size);
     address[size] = '\0';
     memset(&resolved, 'x', sizeof(resolved));
-    if (gpud_address_resolve(address, &resolved, &error) == GPUD_OK) {
+    if (strncmp(address, GPUD_RDMA_SCHEME, strlen(GPUD_RDMA_SCHEME)) == 0)
+        check_network(address);
+    else if (gpud_address_resolve(address, &resolved, &error) == GPUD_OK) {
         const char *name = strrchr(path, '/');
         if (path[0] != '/' || !memchr(path, '\0', GPUD_SOCKET_PATH_MAX) ||
             strcmp(resolved.text, address) != 0)

@@ -41,7 +41,7 @@ static void test_addresses(void)
     CHECK(strcmp(name.text, "cam1") == 0 && name.place[0] == '/', "%s at %s", name.text,
           name.place);
     memset(&name, 0x5a, sizeof(name));
-    EXPECT(GPUD_INVALID, "is not an address", gpud_address_resolve("rdma://host:1", &name, &e));
+    EXPECT(GPUD_INVALID, "is not an address", gpud_address_resolve("ip://host:1", &name, &e));
     EXPECT(GPUD_INVALID, "no address", gpud_address_resolve(NULL, &name, &e));
     CHECK(name.text[0] == 0x5a, "an output was written by a call that failed");
     gpud_print(text, "unix:%s/channel", base);

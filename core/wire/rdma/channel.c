@@ -1,0 +1,325 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "wire/rdma/channel.h"
+
+#include "base/fd.h"
+#include "wire/rdma/events.h"
+#include "wire/rdma/internal.h"
+#include "wire/rdma/listen.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+/* --- creating and destroying --------------------------------------------------------------- */
+
+bool gpud_rdma_channel_watch(const struct rdma_channel *channel, int fd)
+{
+    struct epoll_event readable = {.events = EPOLLIN};
+    return epoll_ctl(channel->base.fd, EPOLL_CTL_ADD, fd, &readable) == 0;
+}
+
+static enum gpud_status open_fds(struct rdma_channel *channel, struct gpud_error *error)
+{
+    channel->base.fd = epoll_create1(EPOLL_CLOEXEC);
+    channel->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    channel->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (channel->base.fd < 0 || channel->event < 0 || channel->timer < 0 ||
+        !gpud_rdma_channel_watch(channel, channel->event) ||
+        !gpud_rdma_channel_watch(channel, channel->timer))
+        return gpud_fail_errno(error, "no descriptors for a connection");
+    enum gpud_status status = gpud_rdma_open_events(&channel->events, error);
+    if (status == GPUD_OK && !gpud_rdma_channel_watch(channel, channel->events->fd))
+        status = gpud_fail_errno(error, "no descriptors for a connection");
+    return status;
+}
+
+enum gpud_status gpud_rdma_channel_create(bool is_sender, const struct gpud_rdma_place *place,
+                                          struct rdma_channel **channel, struct gpud_error *error)
+{
+    struct rdma_channel *made = calloc(1, sizeof(*made));
+    if (!made)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a connection");
+    made->base.ops = &gpud_rdma_channel_ops;
+    atomic_init(&made->base.references, 1);
+    made->base.fd = made->event = made->timer = -1;
+    made->base.peer = (struct gpud_peer){.uid = (uid_t)-1, .foreign = true};
+    gpud_print(made->base.peer.host, "%s", place->host);
+    made->is_sender = is_sender;
+    made->place = *place;
+    made->deadline = INT64_MAX;
+    pthread_mutex_init(&made->lock, NULL);
+    pthread_mutex_init(&made->arm_lock, NULL);
+    pthread_mutex_init(&made->records_lock, NULL);
+    enum gpud_status status = open_fds(made, error);
+    if (status == GPUD_OK)
+        *channel = made;
+    else
+        gpud_rdma_channel_destroy(made);
+    return status;
+}
+
+void gpud_rdma_channel_destroy(struct rdma_channel *channel)
+{
+    gpud_rdma_disconnect_locked(channel, "this side closed the connection");
+    gpud_rdma_drop_id_locked(channel);
+    gpud_rdma_collect_records(channel, true);
+    if (channel->events)
+        rdma_destroy_event_channel(channel->events);
+    gpud_rdma_lookup_end(&channel->lookup);
+    while (channel->waiting_count)
+        free(channel->waiting[--channel->waiting_count].bytes);
+    gpud_auth_wipe_key(&channel->key);
+    gpud_fd_close(&channel->timer);
+    gpud_fd_close(&channel->event);
+    gpud_fd_close(&channel->base.fd);
+    pthread_mutex_destroy(&channel->records_lock);
+    pthread_mutex_destroy(&channel->arm_lock);
+    pthread_mutex_destroy(&channel->lock);
+    free(channel);
+}
+
+static void close_channel(struct gpud_channel *base)
+{
+    struct rdma_channel *channel = (struct rdma_channel *)base;
+    if (gpud_rdma_has_arrived_locked(channel)) /* nobody else has it */
+        gpud_rdma_channel_destroy(channel);
+    else
+        gpud_rdma_destroy_later(channel);
+}
+
+/* --- connecting ---------------------------------------------------------------------------- */
+
+static enum gpud_status connect_to(const struct gpud_address *address,
+                                   const struct gpud_access_rule *access,
+                                   struct gpud_channel **channel, struct gpud_peer *peer,
+                                   struct gpud_error *error)
+{
+    struct gpud_rdma_place place;
+    struct rdma_channel *made;
+    enum gpud_status status = gpud_rdma_parse(address->place, &place, NULL, error);
+    if (status == GPUD_OK && gpud_rdma_is_wildcard(&place))
+        status = gpud_fail(error, GPUD_INVALID,
+                           "%s is every address of a host, to listen on: give the sender's own",
+                           place.host);
+    if (status == GPUD_OK)
+        status = gpud_rdma_channel_create(false, &place, &made, error);
+    if (status != GPUD_OK)
+        return status;
+    *peer = made->base.peer;
+    gpud_print(made->where, "%s", address->place);
+    made->has_key = access && access->key_file[0];
+    if (made->has_key)
+        status = gpud_auth_read_key(access->key_file, &made->key, error);
+    if (status == GPUD_OK)
+        status = gpud_rdma_channel_connect(made, error);
+    if (status == GPUD_OK)
+        *channel = &made->base;
+    else
+        gpud_rdma_channel_destroy(made);
+    return status;
+}
+
+/* --- messages ------------------------------------------------------------------------------ */
+
+static bool is_ring_of_network(const struct gpud_ring_description *ring)
+{
+    for (uint32_t i = 0; i < ring->memories; i++)
+        if (ring->handle[i].type != GPUD_HANDLE_NETWORK)
+            return false;
+    return true;
+}
+
+static bool is_page_of_network(const struct gpud_handle *page)
+{
+    return page->type == GPUD_HANDLE_NONE || page->type == GPUD_HANDLE_NETWORK;
+}
+
+/* Whatever else a handle can stand for is on one host alone. */
+static bool can_travel(const struct gpud_message *message)
+{
+    switch (message->type) {
+    case GPUD_MESSAGE_OFFER:
+        return is_page_of_network(&message->offer.page) && is_ring_of_network(&message->offer.ring);
+    case GPUD_MESSAGE_ACCEPT:
+        return is_page_of_network(&message->accept.page) &&
+               is_ring_of_network(&message->accept.ring);
+    case GPUD_MESSAGE_GROW:
+        return is_ring_of_network(&message->grow);
+    default:
+        return true;
+    }
+}
+
+/* Until the connection stands. */
+static enum gpud_status keep(struct rdma_channel *channel, const uint8_t *bytes, size_t size,
+                             struct gpud_error *error)
+{
+    struct rdma_waiting *waiting = &channel->waiting[channel->waiting_count];
+    if (channel->waiting_count == RDMA_WAITING_MAX)
+        return gpud_fail(error, GPUD_AGAIN, "%s is not connected yet", channel->where);
+    waiting->bytes = malloc(size);
+    if (!waiting->bytes)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a message");
+    memcpy(waiting->bytes, bytes, size);
+    waiting->size = size;
+    channel->waiting_count++;
+    return GPUD_OK;
+}
+
+static enum gpud_status send_message(struct gpud_channel *base, struct gpud_message *message,
+                                     struct gpud_error *error)
+{
+    struct rdma_channel *channel = (struct rdma_channel *)base;
+    uint8_t bytes[GPUD_MESSAGE_MAX];
+    size_t size;
+    if (!can_travel(message))
+        return gpud_fail(error, GPUD_INVALID,
+                         "a %s with memory of this host cannot be sent to another one",
+                         gpud_message_name(message->type));
+    enum gpud_status status = gpud_message_encode(message, bytes, sizeof(bytes), &size, error);
+    if (status != GPUD_OK)
+        return status;
+    pthread_mutex_lock(&channel->lock);
+    if (channel->phase < RDMA_OPEN)
+        gpud_rdma_drive_locked(channel);
+    if (channel->hung_up)
+        status = gpud_fail(error, GPUD_PEER, "this side hung up");
+    else if (channel->phase == RDMA_ENDED)
+        status = gpud_fail(error, GPUD_PEER, "%s", channel->end.reason);
+    else if (channel->phase == RDMA_OPEN)
+        status = gpud_rdma_send(channel->rdma, bytes, size, error);
+    else
+        status = keep(channel, bytes, size, error);
+    pthread_mutex_unlock(&channel->lock);
+    return status;
+}
+
+/* Of an open channel. */
+static enum gpud_status take_message(struct rdma_channel *channel, struct gpud_message *message,
+                                     struct gpud_error *error)
+{
+    const void *bytes;
+    size_t size;
+    enum gpud_status status = gpud_rdma_receive(channel->rdma, &bytes, &size, error);
+    if (status == GPUD_AGAIN && gpud_rdma_take_kick(channel)) {
+        message->type = GPUD_MESSAGE_KICK;
+        message->position = 0;
+        return GPUD_OK;
+    }
+    if (status == GPUD_OK)
+        status = gpud_message_decode(message, bytes, size, error);
+    if (status == GPUD_OK && !can_travel(message))
+        status = gpud_fail(error, GPUD_PEER, "the peer sent a %s with memory of its own host",
+                           gpud_message_name(message->type));
+    return status;
+}
+
+/* Why there will be nothing: what a connection ended for before it stood, and what of that a caller
+ * can tell apart. */
+static enum gpud_status tell_end(const struct gpud_error *end, struct gpud_error *error)
+{
+    enum gpud_status status = end->status;
+    if (status != GPUD_NO_ACCESS && status != GPUD_UNSUPPORTED && status != GPUD_PEER)
+        status = GPUD_CLOSED;
+    if (error) {
+        *error = *end;
+        error->status = status;
+    }
+    return status;
+}
+
+/* Goes on with what there is. *phase: where that led. */
+static enum gpud_status look_once(struct rdma_channel *channel, struct gpud_message *message,
+                                  enum rdma_phase *phase, struct gpud_error *error)
+{
+    enum gpud_status status = GPUD_AGAIN;
+    pthread_mutex_lock(&channel->lock);
+    gpud_rdma_drive_locked(channel);
+    while (channel->phase == RDMA_PROVING && gpud_rdma_prove_locked(channel))
+        ;
+    *phase = channel->phase;
+    if (channel->hung_up)
+        status = gpud_fail(error, GPUD_CLOSED, "this side hung up");
+    else if (channel->phase == RDMA_ENDED)
+        status = tell_end(&channel->end, error);
+    pthread_mutex_unlock(&channel->lock);
+    if (status == GPUD_AGAIN && *phase == RDMA_OPEN)
+        status = take_message(channel, message, error);
+    return status;
+}
+
+static void drain_event(const struct rdma_channel *channel)
+{
+    uint64_t ignored;
+    ssize_t got = read(channel->event, &ignored, sizeof(ignored));
+    (void)got; /* non-blocking; what it counts does not matter */
+}
+
+static enum gpud_status receive_message(struct gpud_channel *base, struct gpud_message *message,
+                                        struct gpud_error *error)
+{
+    struct rdma_channel *channel = (struct rdma_channel *)base;
+    enum rdma_phase phase;
+    enum gpud_status status = look_once(channel, message, &phase, error);
+    if (status != GPUD_AGAIN)
+        return status; /* what made the descriptor readable still does */
+    drain_event(channel);
+    if (phase >= RDMA_PROVING)
+        gpud_rdma_arm_channel(channel);
+    status = look_once(channel, message, &phase, error);
+    if (status != GPUD_AGAIN)
+        gpud_event_raise(channel->event); /* there may be more, and an end stays one */
+    if (status == GPUD_AGAIN)
+        gpud_rdma_collect_records(channel, false);
+    return status;
+}
+
+/* --- the end ------------------------------------------------------------------------------- */
+
+static bool is_dead(const struct gpud_channel *base)
+{
+    struct rdma_channel *channel = (struct rdma_channel *)base;
+    pthread_mutex_lock(&channel->lock);
+    gpud_rdma_drive_locked(channel);
+    bool dead = channel->phase == RDMA_ENDED || channel->hung_up ||
+                (channel->phase >= RDMA_PROVING && !gpud_rdma_is_alive(channel->rdma));
+    pthread_mutex_unlock(&channel->lock);
+    return dead;
+}
+
+static void hang_up(struct gpud_channel *base)
+{
+    struct rdma_channel *channel = (struct rdma_channel *)base;
+    struct gpud_error why;
+    pthread_mutex_lock(&channel->lock);
+    if (!channel->hung_up && channel->phase < RDMA_PROVING) {
+        gpud_fail(&why, GPUD_CLOSED, "this side hung up");
+        gpud_rdma_end_locked(channel, &why);
+        gpud_rdma_drop_id_locked(channel);
+    } else if (!channel->hung_up && gpud_rdma_has_arrived_locked(channel)) {
+        gpud_rdma_disconnect_locked(channel, "this side hung up");
+    } else if (!channel->hung_up) {
+        gpud_rdma_disconnect_later_locked(channel);
+    }
+    channel->hung_up = true;
+    gpud_event_raise(channel->event);
+    pthread_mutex_unlock(&channel->lock);
+}
+
+const struct gpud_channel_ops gpud_rdma_channel_ops = {
+    .listen = gpud_rdma_listen,
+    .unlisten = gpud_rdma_unlisten,
+    .accept = gpud_rdma_accept,
+    .connect = connect_to,
+    .send = send_message,
+    .receive = receive_message,
+    .is_dead = is_dead,
+    .hang_up = hang_up,
+    .close = close_channel,
+    .remote = &gpud_rdma_remote_ops,
+};

@@ -1,0 +1,426 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* How a connection comes about, step by step, by what rdma_cm tells. Each of a host's addresses is
+ * tried in turn; the last reason is the one that is told. */
+#include "base/clock.h"
+#include "base/fd.h"
+#include "wire/rdma/events.h"
+#include "wire/rdma/internal.h"
+
+#include <errno.h>
+#include <endian.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+/* Reasons of the InfiniBand connection manager; iWARP has negative errnos in their place. */
+#define REJECTED_NOBODY 8
+#define REJECTED_STALE 10
+#define REJECTED_BY_PEER 28
+
+_Static_assert(GPUD_RDMA_RECEIVES_MIN > GPUD_RDMA_NOTICES, "messages have receives, too");
+_Static_assert(GPUD_RDMA_MESSAGE_MAX >= GPUD_MESSAGE_MAX, "every message fits");
+
+/* --- ending -------------------------------------------------------------------------------- */
+
+void gpud_rdma_drop_id_locked(struct rdma_channel *channel)
+{
+    if (channel->rdma) {
+        gpud_rdma_end(channel->rdma);
+        gpud_rdma_unref(&channel->rdma);
+    }
+    if (channel->id)
+        rdma_destroy_id(channel->id);
+    channel->id = NULL;
+}
+
+void gpud_rdma_disconnect_locked(struct rdma_channel *channel, const char *why)
+{
+    if (!channel->rdma)
+        return;
+    gpud_rdma_fail(channel->rdma, why);
+    rdma_disconnect(channel->id);
+}
+
+static void set_deadline(struct rdma_channel *channel, int64_t timeout)
+{
+    struct itimerspec until = {0};
+    channel->deadline = gpud_deadline(timeout);
+    until.it_value = gpud_timespec(channel->deadline);
+    timerfd_settime(channel->timer, TFD_TIMER_ABSTIME, &until, NULL);
+}
+
+/* Nothing is due any more, and whoever polls the channel may look. */
+static void finish(struct rdma_channel *channel, enum rdma_phase phase)
+{
+    channel->phase = phase;
+    channel->deadline = INT64_MAX;
+    gpud_fd_close(&channel->timer);
+    gpud_rdma_lookup_end(&channel->lookup);
+    gpud_auth_wipe_key(&channel->key);
+    gpud_event_raise(channel->event);
+}
+
+void gpud_rdma_end_locked(struct rdma_channel *channel, const struct gpud_error *why)
+{
+    channel->end = *why;
+    finish(channel, RDMA_ENDED);
+}
+
+/* --- to the sender ------------------------------------------------------------------------- */
+
+static void connect_next(struct rdma_channel *channel, const struct gpud_error *why);
+
+/* This address leads nowhere. */
+static void give_up(struct rdma_channel *channel, struct gpud_error *why)
+{
+    gpud_rdma_drop_id_locked(channel);
+    connect_next(channel, why);
+}
+
+static void fail_call(struct rdma_channel *channel, int number, const char *action)
+{
+    struct gpud_error why;
+    gpud_rdma_fail_call(&why, number, action, channel->where);
+    give_up(channel, &why);
+}
+
+static bool resolve(struct rdma_channel *channel, struct sockaddr *address)
+{
+    return rdma_create_id(channel->events, &channel->id, channel, RDMA_PS_TCP) == 0 &&
+           rdma_resolve_addr(channel->id, NULL, address, RDMA_RESOLVE_MS) == 0;
+}
+
+/* why: the address before this one failed; NULL: there was none. */
+static void connect_next(struct rdma_channel *channel, const struct gpud_error *why)
+{
+    struct gpud_error failed;
+    channel->phase = RDMA_ROUTING;
+    while (channel->address_next < channel->address_count) {
+        if (resolve(channel, (struct sockaddr *)&channel->addresses[channel->address_next++]))
+            return;
+        gpud_rdma_fail_call(&failed, errno, "connect to", channel->where);
+        why = &failed;
+        gpud_rdma_drop_id_locked(channel);
+    }
+    gpud_rdma_end_locked(channel, why);
+}
+
+static void fill_params(struct rdma_conn_param *params, const void *data, size_t size)
+{
+    *params = (struct rdma_conn_param){
+        .private_data = data,
+        .private_data_len = (uint8_t)size,
+        .responder_resources = RDMA_MAX_RESP_RES,
+        .initiator_depth = RDMA_MAX_INIT_DEPTH,
+        .flow_control = 1,
+        .retry_count = GPUD_RDMA_RETRIES,
+        .rnr_retry_count = GPUD_RDMA_RNR_RETRIES,
+    };
+}
+
+/* The queue pair, and all that has to be before it is told to the other end. */
+static enum gpud_status create_queue_pair(struct rdma_channel *channel, struct gpud_error *error)
+{
+    uint8_t timeout = GPUD_RDMA_ACK_TIMEOUT;
+    /* Older kernels cannot be told; theirs is longer. */
+    rdma_set_option(channel->id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout,
+                    sizeof(timeout));
+    enum gpud_status status = gpud_rdma_create(channel->id, &channel->rdma, error);
+    if (status == GPUD_OK && !gpud_rdma_channel_watch(channel, gpud_rdma_get_fd(channel->rdma)))
+        status = gpud_fail_errno(error, "no descriptor to poll");
+    return status;
+}
+
+static void request(struct rdma_channel *channel)
+{
+    uint8_t bytes[GPUD_RDMA_REQUEST_MAX];
+    struct gpud_rdma_request wanted = {.receives = GPUD_RDMA_RECEIVES};
+    struct rdma_conn_param params;
+    struct gpud_error why;
+    if (create_queue_pair(channel, &why) != GPUD_OK) {
+        give_up(channel, &why);
+        return;
+    }
+    gpud_print(wanted.name, "%s", channel->place.name);
+    fill_params(&params, bytes, gpud_rdma_write_request(&wanted, bytes));
+    if (rdma_connect(channel->id, &params) < 0)
+        fail_call(channel, errno, "connect to");
+}
+
+static void handle_rejection(struct rdma_channel *channel, const struct gpud_rdma_event *event)
+{
+    struct gpud_error why;
+    struct gpud_rdma_refusal refusal;
+    if (event->status == REJECTED_BY_PEER || (event->status < 0 && event->size > 0)) {
+        if (gpud_rdma_read_refusal(event->data, event->size, &refusal, &why) == GPUD_OK)
+            gpud_rdma_explain_refusal(&refusal, &channel->place, &why);
+        else
+            gpud_fail(&why, GPUD_PEER, "whoever listens on %s is no gpudirect sender",
+                      channel->where);
+        gpud_rdma_drop_id_locked(channel);
+        gpud_rdma_end_locked(channel, &why);
+        return;
+    }
+    if (event->status == REJECTED_NOBODY || event->status == -ECONNREFUSED)
+        gpud_fail(&why, GPUD_CLOSED,
+                  "nobody listens on %s: is the sender running there, and the port right?",
+                  channel->where);
+    else if (event->status == REJECTED_STALE)
+        gpud_fail(&why, GPUD_CLOSED, "the host of %s still knows an older connection: once more",
+                  channel->where);
+    else
+        gpud_fail_native(&why, GPUD_CLOSED, "rdma_cm", event->status,
+                         "the host of %s rejects the connection, for reason %d of rdma_cm",
+                         channel->where, event->status);
+    give_up(channel, &why);
+}
+
+/* --- who is there -------------------------------------------------------------------------- */
+
+static void put_number(uint8_t *bytes, uint32_t number)
+{
+    number = htole32(number);
+    memcpy(bytes, &number, sizeof(number));
+}
+
+/* What tells this connection from all others, alike at both ends: the numbers of the queue pairs,
+ * the receiver's first, and the channel. iWARP has no such numbers. */
+static size_t describe_connection(const struct rdma_channel *channel,
+                                  uint8_t context[GPUD_AUTH_CONTEXT_MAX])
+{
+    bool numbered =
+        channel->id->verbs->device->transport_type == IBV_TRANSPORT_IB && channel->id->qp;
+    uint32_t own = numbered ? channel->id->qp->qp_num : 0;
+    uint32_t peers = numbered ? channel->peer_queue_pair : 0;
+    size_t length = strlen(channel->place.name);
+    put_number(context, channel->is_sender ? peers : own);
+    put_number(context + 4, channel->is_sender ? own : peers);
+    memcpy(context + 8, channel->place.name, length);
+    return 8 + length;
+}
+
+static void open_channel(struct rdma_channel *channel)
+{
+    struct gpud_error why;
+    enum gpud_status status = GPUD_OK;
+    for (uint32_t i = 0; i < channel->waiting_count && status == GPUD_OK; i++)
+        status = gpud_rdma_send(channel->rdma, channel->waiting[i].bytes, channel->waiting[i].size,
+                                &why);
+    while (channel->waiting_count)
+        free(channel->waiting[--channel->waiting_count].bytes);
+    finish(channel, RDMA_OPEN);
+    atomic_store(&channel->base.connected, true);
+    if (status != GPUD_OK)
+        gpud_rdma_fail(channel->rdma, why.reason);
+}
+
+/* Says what is to be said now. */
+static void send_proof(struct rdma_channel *channel)
+{
+    uint8_t bytes[GPUD_AUTH_MESSAGE_SIZE];
+    struct gpud_error why;
+    while (gpud_auth_next(&channel->auth, bytes))
+        if (gpud_rdma_send(channel->rdma, bytes, sizeof(bytes), &why) != GPUD_OK) {
+            gpud_rdma_end_locked(channel, &why);
+            return;
+        }
+    if (gpud_auth_is_done(&channel->auth))
+        open_channel(channel);
+}
+
+bool gpud_rdma_prove_locked(struct rdma_channel *channel)
+{
+    const void *bytes;
+    size_t size;
+    struct gpud_error why;
+    enum gpud_status status = gpud_rdma_receive(channel->rdma, &bytes, &size, &why);
+    if (status == GPUD_AGAIN)
+        return false;
+    if (status != GPUD_OK) {
+        gpud_rdma_end_locked(channel, &why);
+        return true;
+    }
+    status = gpud_auth_handle(&channel->auth, bytes, size, &why);
+    send_proof(channel); /* or why not */
+    if (status != GPUD_OK)
+        gpud_rdma_end_locked(channel, &why);
+    return true;
+}
+
+static void handle_established(struct rdma_channel *channel, const struct gpud_rdma_event *event)
+{
+    uint8_t context[GPUD_AUTH_CONTEXT_MAX];
+    struct gpud_error why;
+    enum gpud_status status = GPUD_OK;
+    if (!channel->is_sender) {
+        channel->peer_queue_pair = event->queue_pair;
+        status = gpud_rdma_read_reply(event->data, event->size, &channel->peer_receives, &why);
+    }
+    if (status == GPUD_OK)
+        status = gpud_auth_begin(&channel->auth,
+                                 channel->is_sender ? GPUD_AUTH_SENDER : GPUD_AUTH_RECEIVER,
+                                 channel->base.peer.host, channel->has_key ? &channel->key : NULL,
+                                 context, describe_connection(channel, context), &why);
+    if (status != GPUD_OK) {
+        gpud_rdma_disconnect_locked(channel, why.reason);
+        gpud_rdma_end_locked(channel, &why);
+        return;
+    }
+    gpud_rdma_set_peer_receives(channel->rdma, channel->peer_receives);
+    channel->phase = RDMA_PROVING;
+    set_deadline(channel, RDMA_PROOF_DEADLINE);
+    send_proof(channel);
+    gpud_event_raise(channel->event); /* what came before this may be there already */
+}
+
+/* --- events -------------------------------------------------------------------------------- */
+
+/* An established connection is over; or there is none. */
+static void handle_end(struct rdma_channel *channel, const char *reason)
+{
+    struct gpud_error why;
+    if (channel->phase < RDMA_PROVING) {
+        gpud_fail(&why, GPUD_CLOSED, "%s: %s", channel->where, reason);
+        give_up(channel, &why);
+    } else {
+        gpud_rdma_disconnect_locked(channel, reason);
+    }
+}
+
+static void handle(struct rdma_channel *channel, const struct gpud_rdma_event *event)
+{
+    char reason[GPUD_REASON_MAX];
+    if (event->id != channel->id || channel->phase == RDMA_ENDED)
+        return;
+    switch (event->type) {
+    case RDMA_CM_EVENT_ADDR_RESOLVED:
+        if (rdma_resolve_route(channel->id, RDMA_RESOLVE_MS) < 0)
+            fail_call(channel, errno, "find a route to");
+        break;
+    case RDMA_CM_EVENT_ROUTE_RESOLVED:
+        request(channel);
+        break;
+    case RDMA_CM_EVENT_ESTABLISHED:
+        handle_established(channel, event);
+        break;
+    case RDMA_CM_EVENT_ADDR_ERROR:
+    case RDMA_CM_EVENT_CONNECT_ERROR:
+    case RDMA_CM_EVENT_UNREACHABLE:
+        if (channel->is_sender)
+            handle_end(channel, "the receiver does not go on with its connection");
+        else
+            fail_call(channel, event->status < 0 ? -event->status : ETIMEDOUT, "connect to");
+        break;
+    case RDMA_CM_EVENT_ROUTE_ERROR:
+        fail_call(channel, event->status < 0 ? -event->status : ENETUNREACH, "find a route to");
+        break;
+    case RDMA_CM_EVENT_REJECTED:
+        if (channel->is_sender)
+            handle_end(channel, "the receiver gave up before the connection stood");
+        else
+            handle_rejection(channel, event);
+        break;
+    case RDMA_CM_EVENT_DISCONNECTED:
+        handle_end(channel, "the peer closed the connection");
+        break;
+    case RDMA_CM_EVENT_DEVICE_REMOVAL:
+        gpud_print(reason, "the network card %s was taken out of the system",
+                   channel->rdma ? gpud_rdma_card(channel->rdma) : "that it came by");
+        handle_end(channel, reason);
+        break;
+    default: /* multicast, and the end of the time for which the numbers are not used again */
+        break;
+    }
+}
+
+static void look_up(struct rdma_channel *channel)
+{
+    struct gpud_error why;
+    enum gpud_status status =
+        gpud_rdma_lookup_get(channel->lookup, channel->addresses, &channel->address_count, &why);
+    if (status == GPUD_OK)
+        connect_next(channel, NULL);
+    else if (status != GPUD_AGAIN)
+        gpud_rdma_end_locked(channel, &why);
+}
+
+static void time_out(struct rdma_channel *channel)
+{
+    struct gpud_error why;
+    bool stands = channel->phase == RDMA_PROVING;
+    if (channel->phase == RDMA_LOOKING_UP)
+        gpud_fail(&why, GPUD_CLOSED, "nobody says which address the host \"%s\" has",
+                  channel->place.host);
+    else if (stands)
+        gpud_fail(&why, GPUD_CLOSED, "%s did not prove for %d s who it is: is it stopped?",
+                  channel->where, (int)(RDMA_PROOF_DEADLINE / GPUD_SEC));
+    else
+        gpud_fail(&why, GPUD_CLOSED,
+                  "%s does not answer for %d s: is the sender stopped, or the network between "
+                  "broken?",
+                  channel->where, (int)(RDMA_CONNECT_DEADLINE / GPUD_SEC));
+    gpud_rdma_end_locked(channel, &why);
+    if (stands)
+        gpud_rdma_disconnect_locked(channel, why.reason);
+    else
+        gpud_rdma_drop_id_locked(channel);
+}
+
+void gpud_rdma_drive_locked(struct rdma_channel *channel)
+{
+    struct gpud_rdma_event event;
+    if (channel->phase == RDMA_LOOKING_UP)
+        look_up(channel);
+    while (channel->phase != RDMA_ENDED && gpud_rdma_next_event(channel->events, &event))
+        handle(channel, &event);
+    if (channel->phase < RDMA_OPEN && gpud_now() >= channel->deadline)
+        time_out(channel);
+}
+
+/* --- beginning ----------------------------------------------------------------------------- */
+
+enum gpud_status gpud_rdma_channel_connect(struct rdma_channel *channel, struct gpud_error *error)
+{
+    set_deadline(channel, RDMA_CONNECT_DEADLINE);
+    if (!gpud_rdma_to_sockaddr(&channel->place, &channel->addresses[0]))
+        return gpud_rdma_lookup_begin(&channel->place, channel->event, &channel->lookup, error);
+    channel->address_count = 1;
+    enum gpud_status status = GPUD_OK;
+    pthread_mutex_lock(&channel->lock);
+    connect_next(channel, NULL);
+    if (channel->phase == RDMA_ENDED) {
+        status = channel->end.status;
+        if (error)
+            *error = channel->end;
+    }
+    pthread_mutex_unlock(&channel->lock);
+    return status;
+}
+
+static enum gpud_status accept_request(struct rdma_channel *channel, struct gpud_error *error)
+{
+    uint8_t bytes[GPUD_RDMA_REPLY_SIZE];
+    struct rdma_conn_param params;
+    enum gpud_status status = create_queue_pair(channel, error);
+    if (status != GPUD_OK)
+        return status;
+    fill_params(&params, bytes, gpud_rdma_write_reply(GPUD_RDMA_RECEIVES, bytes));
+    if (rdma_accept(channel->id, &params) < 0)
+        return gpud_rdma_fail_call(error, errno, "accept a connection from", channel->where);
+    return GPUD_OK;
+}
+
+enum gpud_status gpud_rdma_channel_accept(struct rdma_channel *channel, struct rdma_cm_id *id,
+                                          struct gpud_error *error)
+{
+    pthread_mutex_lock(&channel->lock);
+    set_deadline(channel, RDMA_CONNECT_DEADLINE);
+    channel->phase = RDMA_ROUTING;
+    channel->id = id;
+    enum gpud_status status = accept_request(channel, error);
+    pthread_mutex_unlock(&channel->lock);
+    return status;
+}

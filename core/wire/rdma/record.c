@@ -1,0 +1,403 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What a link registers, and when that is taken back.
+ *
+ * A card that writes where nothing is registered any more ends the connection, and with it the
+ * links of later epochs. So what the other side may write is kept, after its record was destroyed,
+ * until it is known to have turned to a later one: that one's page is attached here, and what the
+ * other side wrote into its own half of that page has come. */
+#include "base/clock.h"
+#include "base/fd.h"
+#include "wire/rdma/record.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define DRAIN_MAX GPUD_SEC
+
+/* --- all records of a channel -------------------------------------------------------------- */
+
+static void free_record(struct rdma_remote *remote)
+{
+    for (uint32_t i = 0; i < GPUD_RING_MEMORIES_MAX; i++)
+        gpud_rdma_unregister(&remote->exposed[i]);
+    for (uint32_t i = 0; i < remote->source_count; i++)
+        gpud_rdma_unregister(&remote->sources[i].region);
+    gpud_rdma_unregister(&remote->theirs);
+    gpud_rdma_unregister(&remote->published);
+    if (remote->pages)
+        munmap(remote->pages, sizeof(struct gpud_page) + rdma_own_size(remote));
+    gpud_rdma_unref(&remote->rdma);
+    gpud_fd_close(&remote->event);
+    pthread_mutex_destroy(&remote->lock);
+    free(remote->sources);
+    free(remote);
+}
+
+void gpud_rdma_catch_up(struct rdma_channel *channel)
+{
+    pthread_mutex_lock(&channel->records_lock);
+    for (struct rdma_remote *one = channel->records; one; one = one->next)
+        gpud_rdma_catch_up_record(one);
+    pthread_mutex_unlock(&channel->records_lock);
+}
+
+void gpud_rdma_wake_records(struct rdma_channel *channel)
+{
+    pthread_mutex_lock(&channel->records_lock);
+    for (struct rdma_remote *one = channel->records; one; one = one->next)
+        if (atomic_load(&one->asleep))
+            gpud_event_raise(one->event);
+    pthread_mutex_unlock(&channel->records_lock);
+}
+
+/* Whether the other side has written into its half of the page. */
+static bool has_heard(const struct rdma_remote *remote)
+{
+    const struct gpud_page *page = remote->base.page;
+    const struct gpud_page_identity *identity =
+        remote->is_sender ? &page->receiver.identity : &page->sender.identity;
+    return remote->was_attached && *(const volatile uint64_t *)&identity->magic != 0;
+}
+
+static uint64_t last_heard(const struct rdma_remote *list)
+{
+    uint64_t last = 0;
+    for (; list; list = list->next)
+        if (list->number > last && has_heard(list))
+            last = list->number;
+    return last;
+}
+
+void gpud_rdma_collect_records(struct rdma_channel *channel, bool all)
+{
+    struct rdma_remote *gone = NULL, **link = &channel->retired;
+    pthread_mutex_lock(&channel->records_lock);
+    uint64_t alive = last_heard(channel->records), retired = last_heard(channel->retired);
+    uint64_t last = alive > retired ? alive : retired;
+    while (*link) {
+        struct rdma_remote *one = *link;
+        if (!all && one->number >= last) {
+            link = &one->next;
+            continue;
+        }
+        *link = one->next;
+        one->next = gone;
+        gone = one;
+    }
+    pthread_mutex_unlock(&channel->records_lock);
+    while (gone) {
+        struct rdma_remote *one = gone;
+        gone = one->next;
+        free_record(one);
+    }
+}
+
+/* --- the page ------------------------------------------------------------------------------ */
+
+static enum gpud_status make_page(struct rdma_remote *remote, struct gpud_handle *handle,
+                                  struct gpud_error *error)
+{
+    size_t size = sizeof(struct gpud_page) + rdma_own_size(remote);
+    /* Shared, so that no child's copy takes the place of what the card writes. */
+    void *pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED)
+        return gpud_fail_errno(error, "no memory for a ring page");
+    remote->pages = pages;
+    remote->base.page = pages;
+    struct gpud_page *page = pages;
+    void *half = remote->is_sender ? (void *)&page->receiver : (void *)&page->sender;
+    size_t half_size = sizeof(struct gpud_page) - rdma_own_size(remote);
+    enum gpud_status status = gpud_rdma_register(remote->rdma, half, half_size,
+                                                 GPUD_RDMA_REMOTE_WRITE, &remote->theirs, error);
+    if (status == GPUD_OK)
+        status =
+            gpud_rdma_register(remote->rdma, rdma_published_half(remote), rdma_own_size(remote),
+                               GPUD_RDMA_LOCAL, &remote->published, error);
+    if (status != GPUD_OK)
+        return status;
+    *handle = (struct gpud_handle){
+        .type = GPUD_HANDLE_NETWORK,
+        .fd = -1,
+        .size = half_size,
+        .word = {gpud_rdma_region_address(remote->theirs), gpud_rdma_region_key(remote->theirs)},
+    };
+    return GPUD_OK;
+}
+
+static enum gpud_status create(struct gpud_channel *base, struct gpud_remote **remote,
+                               struct gpud_handle *page, struct gpud_error *error)
+{
+    struct rdma_channel *channel = (struct rdma_channel *)base;
+    if (!atomic_load(&base->connected))
+        return gpud_fail(error, GPUD_PEER, "%s is not connected", channel->where);
+    struct rdma_remote *made = calloc(1, sizeof(*made));
+    if (!made)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a link");
+    made->base.ops = &gpud_rdma_remote_ops;
+    made->channel = channel;
+    made->rdma = gpud_rdma_ref(channel->rdma);
+    made->is_sender = channel->is_sender;
+    pthread_mutex_init(&made->lock, NULL);
+    made->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    enum gpud_status status = GPUD_OK;
+    if (made->event < 0)
+        status = gpud_fail_errno(error, "no descriptor for a link");
+    if (status == GPUD_OK)
+        status = make_page(made, page, error);
+    if (status != GPUD_OK) {
+        free_record(made);
+        return status;
+    }
+    gpud_channel_ref(base);
+    pthread_mutex_lock(&channel->records_lock);
+    made->number = ++channel->record_count;
+    made->next = channel->records;
+    channel->records = made;
+    pthread_mutex_unlock(&channel->records_lock);
+    *remote = &made->base;
+    return GPUD_OK;
+}
+
+/* Whether a peer's handle can be memory of that size that a card may write. */
+static bool is_writable(const struct gpud_handle *handle, uint64_t size)
+{
+    uint64_t end;
+    return handle->type == GPUD_HANDLE_NETWORK && handle->size >= size &&
+           !__builtin_add_overflow(handle->word[0], handle->size, &end) &&
+           handle->word[1] <= UINT32_MAX;
+}
+
+static enum gpud_status attach(struct gpud_remote *base, const struct gpud_handle *page,
+                               struct gpud_error *error)
+{
+    struct rdma_remote *remote = (struct rdma_remote *)base;
+    if (page->size != rdma_own_size(remote) || !is_writable(page, page->size))
+        return gpud_fail(error, GPUD_PEER, "the peer's ring page is none that this side can write");
+    pthread_mutex_lock(&remote->lock);
+    remote->remote_address = page->word[0];
+    remote->remote_key = (uint32_t)page->word[1];
+    remote->attached = true;
+    pthread_mutex_unlock(&remote->lock);
+    pthread_mutex_lock(&remote->channel->records_lock);
+    remote->was_attached = true;
+    pthread_mutex_unlock(&remote->channel->records_lock);
+    gpud_rdma_collect_records(remote->channel, false);
+    return GPUD_OK;
+}
+
+/* --- the ring ------------------------------------------------------------------------------ */
+
+static enum gpud_status expose(struct gpud_remote *base, const struct gpud_ring *ring,
+                               struct gpud_ring_description *description, struct gpud_error *error)
+{
+    struct rdma_remote *remote = (struct rdma_remote *)base;
+    struct gpud_ring_description made = {
+        .slot_size = ring->slot_size,
+        .slots_per_memory = ring->slots_per_memory,
+        .memories = ring->memories,
+    };
+    enum gpud_rdma_way way;
+    for (uint32_t i = 0; i < ring->memories; i++) {
+        struct gpud_rdma_region **region = &remote->exposed[i];
+        enum gpud_status status = GPUD_OK;
+        if (!*region)
+            status = gpud_rdma_register_memory(remote->rdma, ring->memory[i],
+                                               GPUD_RDMA_REMOTE_WRITE, region, &way, error);
+        if (status != GPUD_OK)
+            return status;
+        made.handle[i] = (struct gpud_handle){
+            .type = GPUD_HANDLE_NETWORK,
+            .fd = -1,
+            .size = ring->slot_size * ring->slots_per_memory,
+            .word = {gpud_rdma_region_address(*region), gpud_rdma_region_key(*region)},
+        };
+    }
+    *description = made;
+    return GPUD_OK;
+}
+
+static enum gpud_status attach_ring(struct gpud_remote *base,
+                                    const struct gpud_ring_description *description,
+                                    uint32_t entries, uint64_t frame_size, struct gpud_error *error)
+{
+    struct rdma_remote *remote = (struct rdma_remote *)base;
+    uint64_t memory_size;
+    uint32_t memories = description->memories, slots = description->slots_per_memory;
+    if (memories < 1 || memories > GPUD_RING_MEMORIES_MAX || slots < 1 ||
+        slots > GPUD_RING_SLOTS_MAX ||
+        __builtin_mul_overflow(description->slot_size, slots, &memory_size))
+        return gpud_fail(error, GPUD_PEER,
+                         "the receiver's ring makes no sense: %u memories of %u "
+                         "slots of %llu bytes",
+                         memories, slots, (unsigned long long)description->slot_size);
+    if (frame_size == 0 || description->slot_size < frame_size || memories * slots < entries)
+        return gpud_fail(
+            error, GPUD_PEER,
+            "the receiver's ring has %u slots of %llu bytes, and %u of %llu are needed",
+            memories * slots, (unsigned long long)description->slot_size, entries,
+            (unsigned long long)frame_size);
+    for (uint32_t i = 0; i < memories; i++)
+        if (!is_writable(&description->handle[i], memory_size))
+            return gpud_fail(error, GPUD_PEER,
+                             "the receiver's ring has memory that this side cannot write");
+    remote->entries = entries;
+    remote->frame_size = frame_size;
+    remote->slot_size = description->slot_size;
+    remote->slots_per_memory = slots;
+    remote->memories = memories;
+    memcpy(remote->ring, description->handle, memories * sizeof(remote->ring[0]));
+    return GPUD_OK;
+}
+
+/* --- frames -------------------------------------------------------------------------------- */
+
+static struct gpud_rdma_region *find_source(struct rdma_remote *remote,
+                                            const struct gpud_memory *memory)
+{
+    struct gpud_rdma_region *found = NULL;
+    pthread_mutex_lock(&remote->lock);
+    for (uint32_t i = 0; i < remote->source_count && !found; i++)
+        if (remote->sources[i].memory == memory)
+            found = remote->sources[i].region;
+    pthread_mutex_unlock(&remote->lock);
+    return found;
+}
+
+static bool keep_source(struct rdma_remote *remote, const struct rdma_source *source)
+{
+    pthread_mutex_lock(&remote->lock);
+    struct rdma_source *sources =
+        realloc(remote->sources, (remote->source_count + 1) * sizeof(*sources));
+    if (sources) {
+        remote->sources = sources;
+        sources[remote->source_count++] = *source;
+    }
+    pthread_mutex_unlock(&remote->lock);
+    return sources != NULL;
+}
+
+static enum gpud_status add_source(struct gpud_remote *base, struct gpud_memory *memory,
+                                   struct gpud_error *error)
+{
+    struct rdma_remote *remote = (struct rdma_remote *)base;
+    struct rdma_source source = {.memory = memory};
+    enum gpud_rdma_way way;
+    if (find_source(remote, memory))
+        return GPUD_OK;
+    enum gpud_status status = gpud_rdma_register_memory(remote->rdma, memory, GPUD_RDMA_LOCAL,
+                                                        &source.region, &way, error);
+    if (status == GPUD_OK && !keep_source(remote, &source)) {
+        gpud_rdma_unregister(&source.region);
+        status = gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a link");
+    }
+    return status;
+}
+
+static bool has_room(struct gpud_remote *base)
+{
+    struct rdma_remote *remote = (struct rdma_remote *)base;
+    return gpud_rdma_catch_up_record(remote) &&
+           gpud_rdma_has_room(remote->rdma, remote->frame_size);
+}
+
+static enum gpud_status write_frame(struct gpud_remote *base, uint32_t entry,
+                                    struct gpud_memory *memory, uint64_t offset, uint64_t size,
+                                    struct gpud_error *error)
+{
+    struct rdma_remote *remote = (struct rdma_remote *)base;
+    struct gpud_rdma_region *region = find_source(remote, memory);
+    if (!region || entry >= remote->entries || size > remote->slot_size)
+        return gpud_fail(error, GPUD_INVALID,
+                         "%llu bytes for entry %u of %u, of memory that was %sadded",
+                         (unsigned long long)size, entry, remote->entries, region ? "" : "not ");
+    const struct gpud_handle *to = &remote->ring[entry / remote->slots_per_memory];
+    struct gpud_rdma_transfer transfer = {
+        .local = region,
+        .local_offset = offset,
+        .remote_address = to->word[0] + entry % remote->slots_per_memory * remote->slot_size,
+        .remote_key = (uint32_t)to->word[1],
+        .size = size,
+    };
+    pthread_mutex_lock(&remote->lock);
+    bool is_behind = remote->is_behind; /* words that come before the frame are not written yet */
+    pthread_mutex_unlock(&remote->lock);
+    if (is_behind)
+        return gpud_fail(error, GPUD_AGAIN, "the network card's queue is full");
+    return gpud_rdma_write(remote->rdma, &transfer, error);
+}
+
+/* --- the end ------------------------------------------------------------------------------- */
+
+static void detach(struct gpud_remote *base)
+{
+    gpud_rdma_stop_publishing((struct rdma_remote *)base);
+}
+
+/* The card reads nothing of this side's memory any more. */
+static void drain(struct rdma_remote *remote)
+{
+    struct rdma_channel *channel = remote->channel;
+    uint64_t posted = gpud_rdma_posted(remote->rdma);
+    if (gpud_rdma_drain(remote->rdma, posted, gpud_deadline(DRAIN_MAX), NULL) != GPUD_TIMEOUT)
+        return;
+    pthread_mutex_lock(&channel->lock);
+    gpud_rdma_disconnect_locked(channel, "the peer took more than a second to take what was sent");
+    gpud_rdma_end(remote->rdma);
+    pthread_mutex_unlock(&channel->lock);
+}
+
+static void destroy(struct gpud_remote *base)
+{
+    struct rdma_remote *remote = (struct rdma_remote *)base, **link;
+    struct rdma_channel *channel = remote->channel;
+    struct gpud_channel *kept = &channel->base;
+    gpud_rdma_stop_publishing(remote);
+    drain(remote);
+    for (uint32_t i = 0; i < remote->source_count; i++)
+        gpud_rdma_unregister(&remote->sources[i].region);
+    pthread_mutex_lock(&channel->records_lock);
+    for (link = &channel->records; *link != remote; link = &(*link)->next)
+        ;
+    *link = remote->next;
+    remote->next = channel->retired;
+    channel->retired = remote;
+    pthread_mutex_unlock(&channel->records_lock);
+    gpud_rdma_collect_records(channel, false);
+    gpud_channel_unref(&kept);
+}
+
+static void describe(const struct gpud_channel *base, struct gpud_device *device,
+                     struct gpud_network *network)
+{
+    const struct rdma_channel *channel = (const struct rdma_channel *)base;
+    struct gpud_network made = {.ways = 0};
+    if (atomic_load(&base->connected)) {
+        gpud_print(made.card, "%s", gpud_rdma_card(channel->rdma));
+        made.ways = GPUD_NETWORK_HOST;
+        bool is_host = device->caps & GPUD_CAP_HOST;
+        if (!is_host && gpud_rdma_has_dmabuf(channel->rdma, device, made.no_dmabuf))
+            made.ways |= GPUD_NETWORK_DMABUF;
+        if (!is_host && gpud_rdma_has_peermem(channel->rdma, device, made.no_peermem))
+            made.ways |= GPUD_NETWORK_PEERMEM;
+    }
+    *network = made;
+}
+
+const struct gpud_remote_ops gpud_rdma_remote_ops = {
+    .carrier = &gpud_rdma_carrier,
+    .describe = describe,
+    .create = create,
+    .attach = attach,
+    .expose = expose,
+    .attach_ring = attach_ring,
+    .add_source = add_source,
+    .has_room = has_room,
+    .write = write_frame,
+    .detach = detach,
+    .destroy = destroy,
+};

@@ -1,0 +1,80 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A link's record: a ring page of this side's, where the other one's page and ring are, and what is
+ * registered for that. */
+#ifndef GPUD_WIRE_RDMA_RECORD_H
+#define GPUD_WIRE_RDMA_RECORD_H
+
+#include "wire/rdma/internal.h"
+
+struct rdma_source {
+    struct gpud_memory *memory; /* the region keeps it */
+    struct gpud_rdma_region *region;
+};
+
+struct rdma_remote {
+    struct gpud_remote base; /* first */
+    struct rdma_channel *channel;
+    struct gpud_rdma *rdma;
+    bool is_sender;
+    uint64_t number; /* of the channel's records */
+
+    /* The channel's lists, under its records_lock; a record is in one of them. */
+    struct rdma_remote *next;
+    bool was_attached; /* the other side's page is known */
+
+    /* The page, and behind it what was published of our half. */
+    char *pages;
+    struct gpud_rdma_region *theirs;    /* the half of it that the other side writes */
+    struct gpud_rdma_region *published; /* what lies behind it */
+
+    pthread_mutex_t lock; /* for publishing */
+    bool attached, detached;
+    uint64_t remote_address; /* of our half in the other side's page */
+    uint32_t remote_key;
+    bool is_behind; /* from `next_part` on there are words that had no room */
+    uint32_t next_part;
+    bool owes_notice;
+
+    atomic_bool asleep;
+    int event; /* ends the sleep */
+
+    /* The receiver's ring; the receiver's own registrations of it. */
+    uint32_t entries, slots_per_memory, memories;
+    uint64_t slot_size, frame_size;
+    struct gpud_handle ring[GPUD_RING_MEMORIES_MAX];
+    struct gpud_rdma_region *exposed[GPUD_RING_MEMORIES_MAX];
+
+    /* The sender's own memories. */
+    struct rdma_source *sources;
+    uint32_t source_count;
+};
+
+extern const struct gpud_page_carrier gpud_rdma_carrier;
+
+static inline size_t rdma_own_size(const struct rdma_remote *remote)
+{
+    return remote->is_sender ? sizeof(struct gpud_sender_half) : sizeof(struct gpud_receiver_half);
+}
+
+static inline char *rdma_own_half(const struct rdma_remote *remote)
+{
+    struct gpud_page *page = remote->base.page;
+    return remote->is_sender ? (char *)&page->sender : (char *)&page->receiver;
+}
+
+static inline char *rdma_published_half(const struct rdma_remote *remote)
+{
+    return remote->pages + sizeof(struct gpud_page);
+}
+
+/* --- carrier.c ----------------------------------------------------------------------------- */
+
+/* Writes what had no room. Whether nothing is left. */
+bool gpud_rdma_catch_up_record(struct rdma_remote *remote);
+
+/* Nothing is published any more. */
+void gpud_rdma_stop_publishing(struct rdma_remote *remote);
+
+#endif
