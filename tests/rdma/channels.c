@@ -1,0 +1,225 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "channels.h"
+
+#include "base/fd.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+/* --- processes ---------------------------------------------------------------------------------
+ */
+
+static pid_t start(end_fn *end, int own, int others)
+{
+    pid_t child = fork();
+    CHECK(child >= 0, "fork: %m");
+    if (child > 0)
+        return child;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    close(others);
+    end(own);
+    exit(0); /* not _exit(): what the library does at the end belongs to it */
+}
+
+pid_t run_apart(end_fn *end, int *other)
+{
+    int fds[2];
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == 0, "socketpair: %m");
+    pid_t child = start(end, fds[1], fds[0]);
+    close(fds[1]);
+    *other = fds[0];
+    return child;
+}
+
+void await_end(pid_t child)
+{
+    int status;
+    int64_t deadline = gpud_deadline(2 * PATIENCE);
+    pid_t got;
+    while ((got = waitpid(child, &status, WNOHANG)) == 0) {
+        CHECK(gpud_now() < deadline, "process %d does not end", child);
+        usleep(10000);
+    }
+    CHECK(got == child && WIFEXITED(status) && WEXITSTATUS(status) == 0,
+          "process %d ended with status %x", child, status);
+}
+
+void run_alone(void (*test)(void))
+{
+    pid_t child = fork();
+    CHECK(child >= 0, "fork: %m");
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        test();
+        exit(0);
+    }
+    await_end(child);
+}
+
+void run_both(end_fn *sender, end_fn *receiver)
+{
+    int fds[2];
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == 0, "socketpair: %m");
+    pid_t children[] = {start(sender, fds[0], fds[1]), start(receiver, fds[1], fds[0])};
+    close(fds[0]);
+    close(fds[1]);
+    await_end(children[0]);
+    await_end(children[1]);
+}
+
+void say(int other, uint64_t word)
+{
+    CHECK(write(other, &word, sizeof(word)) == sizeof(word), "the other process is gone");
+}
+
+uint64_t hear(int other)
+{
+    uint64_t word = 0;
+    CHECK(gpud_fd_wait(other, gpud_deadline(PATIENCE), NULL) == GPUD_OK,
+          "the other process says nothing");
+    CHECK(read(other, &word, sizeof(word)) == sizeof(word), "the other process is gone");
+    return word;
+}
+
+/* --- channels ----------------------------------------------------------------------------------
+ */
+
+static const char *make_address(const char *variable, const char *format, uint16_t port,
+                                const char *rest)
+{
+    static char texts[4][GPUD_ADDRESS_MAX];
+    static unsigned next;
+    const char *host = getenv(variable);
+    char *text = texts[next++ % 4];
+    CHECK(host, "%s is not set: run it by tests/vm/guest --rdma", variable);
+    int length = snprintf(text, GPUD_ADDRESS_MAX, format, host, port, rest);
+    CHECK(length < GPUD_ADDRESS_MAX, "too long an address");
+    return text;
+}
+
+const char *address_of(uint16_t port, const char *rest)
+{
+    return make_address("GPUDIRECT_ADDRESS", "rdma://%s:%u%s", port, rest);
+}
+
+const char *address6_of(uint16_t port, const char *rest)
+{
+    return make_address("GPUDIRECT_ADDRESS6", "rdma://[%s]:%u%s", port, rest);
+}
+
+struct gpud_access_rule everybody(void)
+{
+    return (struct gpud_access_rule){.allow_unauthenticated = true};
+}
+
+struct gpud_access_rule with_key(const char *file)
+{
+    struct gpud_access_rule access = {.kind = GPUD_ACCESS_USER};
+    WORKS(gpud_access_set_key(&access, file, &e));
+    return access;
+}
+
+struct gpud_listener *listen_on(const char *text, const struct gpud_access_rule *access)
+{
+    struct gpud_access_rule open = everybody();
+    struct gpud_address address;
+    struct gpud_listener *listener;
+    WORKS(gpud_address_resolve(text, &address, &e));
+    WORKS(gpud_listener_open(&address, access ? access : &open, &listener, &e));
+    CHECK(!listener->note[0], "%s", listener->note);
+    return listener;
+}
+
+struct gpud_channel *accept_one(struct gpud_listener *listener)
+{
+    int64_t deadline = gpud_deadline(PATIENCE);
+    struct gpud_error error = {.reason = ""};
+    struct gpud_channel *channel;
+    struct gpud_peer peer;
+    for (;;) {
+        enum gpud_status status = gpud_listener_accept(listener, &channel, &peer, &error);
+        if (status == GPUD_OK)
+            return channel;
+        CHECK(status == GPUD_AGAIN, "%s", error.reason);
+        CHECK(gpud_fd_wait(listener->fd, deadline, NULL) == GPUD_OK, "nobody connects");
+    }
+}
+
+struct gpud_channel *begin_to_connect(const char *text, const struct gpud_access_rule *access)
+{
+    struct gpud_access_rule open = everybody();
+    struct gpud_address address;
+    struct gpud_channel *channel;
+    WORKS(gpud_address_resolve(text, &address, &e));
+    WORKS(gpud_channel_connect(&address, access ? access : &open, &channel, &e));
+    return channel;
+}
+
+/* Waits for whatever comes next. */
+static enum gpud_status receive_next(struct gpud_channel *channel, struct gpud_message *message,
+                                     bool until_connected, struct gpud_error *error)
+{
+    int64_t deadline = gpud_deadline(PATIENCE);
+    for (;;) {
+        enum gpud_status status = gpud_channel_receive(channel, message, error);
+        if (status != GPUD_AGAIN || (until_connected && atomic_load(&channel->connected)))
+            return status;
+        CHECK(gpud_channel_wait(channel, deadline, NULL) == GPUD_OK, "nothing comes");
+    }
+}
+
+void await_connected(struct gpud_channel *channel)
+{
+    struct gpud_message message;
+    struct gpud_error error = {.reason = ""};
+    enum gpud_status status = receive_next(channel, &message, true, &error);
+    CHECK(status == GPUD_AGAIN, "not connected: %s: %s", gpud_status_string(status), error.reason);
+}
+
+struct gpud_channel *connect_to(const char *text)
+{
+    struct gpud_channel *channel = begin_to_connect(text, NULL);
+    await_connected(channel);
+    return channel;
+}
+
+void expect_end(struct gpud_channel *channel, enum gpud_status wanted, const char *text)
+{
+    struct gpud_message message;
+    for (int again = 0; again < 2; again++) {
+        EXPECT(wanted, text, receive_next(channel, &message, false, &e));
+        CHECK(gpud_channel_wait(channel, 0, NULL) == GPUD_OK, "the end is not readable");
+    }
+    CHECK(gpud_channel_is_dead(channel), "an end that is none");
+    message = (struct gpud_message){.type = GPUD_MESSAGE_KICK};
+    EXPECT(GPUD_PEER, "", gpud_channel_send(channel, &message, &e));
+}
+
+void receive_one(struct gpud_channel *channel, struct gpud_message *message,
+                 enum gpud_message_type type)
+{
+    struct gpud_error error = {.reason = ""};
+    enum gpud_status status = receive_next(channel, message, false, &error);
+    CHECK(status == GPUD_OK, "no %s but %s: %s", gpud_message_name(type),
+          gpud_status_string(status), error.reason);
+    CHECK(message->type == type, "a %s where a %s is due", gpud_message_name(message->type),
+          gpud_message_name(type));
+}
+
+void send_one(struct gpud_channel *channel, struct gpud_message *message)
+{
+    int64_t deadline = gpud_deadline(PATIENCE);
+    struct gpud_error error = {.reason = ""};
+    enum gpud_status status;
+    while ((status = gpud_channel_send(channel, message, &error)) == GPUD_AGAIN) {
+        CHECK(gpud_now() < deadline, "the other end reads nothing: %s", error.reason);
+        usleep(1000);
+    }
+    CHECK(status == GPUD_OK, "cannot send: %s", error.reason);
+}

@@ -1,0 +1,86 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Channels between two processes, for the cases of channel_test.c. */
+#ifndef GPUD_RDMA_CHANNELS_H
+#define GPUD_RDMA_CHANNELS_H
+
+#include "base/clock.h"
+#include "support/check.h"
+#include "wire/channel.h"
+
+#define PATIENCE (60 * GPUD_SEC)
+
+/* --- processes ---------------------------------------------------------------------------------
+ */
+
+/* An end of a case: `other` is for say() and hear(). */
+typedef void end_fn(int other);
+
+/* Runs a case in a process of its own: none that has used a card before may fork and use it again.
+ */
+void run_alone(void (*test)(void));
+
+/* Runs each in a process of its own, and waits for both. */
+void run_both(end_fn *sender, end_fn *receiver);
+
+/* A child that is to be killed or stopped; *other as above. */
+pid_t run_apart(end_fn *end, int *other);
+void await_end(pid_t child);
+
+/* One word to the other process, and from it. */
+void say(int other, uint64_t word);
+uint64_t hear(int other);
+
+/* --- channels ----------------------------------------------------------------------------------
+ */
+
+/* "rdma://ADDRESS:port" with what follows, of the guest's network. The next call but three uses the
+ * same memory. */
+const char *address_of(uint16_t port, const char *rest);
+const char *address6_of(uint16_t port, const char *rest);
+
+/* Lets in everybody, or with a key in that file. */
+struct gpud_access_rule everybody(void);
+struct gpud_access_rule with_key(const char *file);
+
+struct gpud_listener *listen_on(const char *text, const struct gpud_access_rule *access);
+struct gpud_channel *accept_one(struct gpud_listener *listener);
+
+/* Begins, or also waits until it is connected. */
+struct gpud_channel *begin_to_connect(const char *text, const struct gpud_access_rule *access);
+struct gpud_channel *connect_to(const char *text);
+
+void await_connected(struct gpud_channel *channel);
+
+/* The connection fails so, with that in its reason. */
+void expect_end(struct gpud_channel *channel, enum gpud_status wanted, const char *text);
+
+/* By the next message, which is of this type. */
+void receive_one(struct gpud_channel *channel, struct gpud_message *message,
+                 enum gpud_message_type type);
+void send_one(struct gpud_channel *channel, struct gpud_message *message);
+
+/* --- cases -------------------------------------------------------------------------------------
+ */
+
+void test_nobody(void);
+void test_names(void);
+void test_versions(void);
+void test_ipv6(void);
+void test_early_messages(void);
+void test_messages(void);
+void test_local_memory(void);
+void test_last_words(void);
+void test_death(void);
+void test_keys(void);
+
+void test_frames(void);
+void test_sleep(void);
+void test_kicks(void);
+void test_stopped(void);
+void test_killed(void);
+void test_epochs(void);
+void test_lies(void);
+
+#endif
