@@ -94,14 +94,27 @@ static void gpu_memory_is_back(const struct way *way, size_t before)
 
 /* --- all of it -------------------------------------------------------------------------------- */
 
-void cell_run(struct cell *cell)
+/* For this process, and for those to come: what takes a network card's place, or the card of an
+ * address of this host, on a port of the cell's own. */
+static void choose_network(const struct cell *cell)
 {
-    char account[128];
-    if (cell->way->bit == WAY_RDMA && !getenv("GPUD_TEST_ADDRESS")) {
-        /* here, and in the processes to come */
+    const char *host = getenv("GPUD_TEST_HOST");
+    char address[108];
+    if (host) {
+        snprintf(address, sizeof(address), "rdma://%s:%d", host,
+                 7200 + (int)(cell->point - points));
+        setenv("GPUD_TEST_ADDRESS", address, 1);
+    } else {
         setenv("GPUD_TEST_COPIES", "1", 1);
         copies_install();
     }
+}
+
+void cell_run(struct cell *cell)
+{
+    char account[128];
+    if (cell->way->bit == WAY_RDMA)
+        choose_network(cell);
     runtime_make();
     snprintf(account, sizeof(account), "%s/account", getenv("XDG_RUNTIME_DIR"));
     setenv("GPUD_FAKE_CUDA_ACCOUNT", account, 1);
