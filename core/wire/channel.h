@@ -76,8 +76,10 @@ int64_t gpud_peer_key(const struct gpud_peer *peer);
 struct gpud_channel {
     const struct gpud_channel_ops *ops;
     atomic_uint references;
-    atomic_bool connected; /* the other end is there; until then nothing can be received */
-    int fd;                /* to poll for POLLIN: there is something to receive, or the end */
+    /* The other end is there. Nothing is received before that, nor by the call that finds it out.
+     */
+    atomic_bool connected;
+    int fd; /* to poll for POLLIN: there is something to receive, or the end */
     struct gpud_peer peer;
 };
 

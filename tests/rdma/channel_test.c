@@ -22,6 +22,13 @@ int main(int argc, char **argv)
         {"death", test_death},
         {"keys", test_keys},
         {"frames", test_frames},
+        {"sleep", test_sleep},
+        {"pollers", test_pollers},
+        {"kicks", test_kicks},
+        {"stopped", test_stopped},
+        {"killed", test_killed},
+        {"epochs", test_epochs},
+        {"lies", test_lies},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         bool wanted = argc == 1;

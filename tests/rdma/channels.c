@@ -189,6 +189,25 @@ struct gpud_channel *connect_to(const char *text)
     return channel;
 }
 
+struct gpud_channel *accept_from(int other, uint16_t port)
+{
+    struct gpud_listener *listener = listen_on(address_of(port, ""), NULL);
+    say(other, 1);
+    struct gpud_channel *channel = accept_one(listener);
+    await_connected(channel);
+    gpud_listener_close(&listener);
+    hear(other);
+    return channel;
+}
+
+struct gpud_channel *connect_from(int other, uint16_t port)
+{
+    hear(other);
+    struct gpud_channel *channel = connect_to(address_of(port, ""));
+    say(other, 1);
+    return channel;
+}
+
 void expect_end(struct gpud_channel *channel, enum gpud_status wanted, const char *text)
 {
     struct gpud_message message;

@@ -53,6 +53,10 @@ struct gpud_channel *connect_to(const char *text);
 
 void await_connected(struct gpud_channel *channel);
 
+/* Both, on a port where nobody else listens: each knows that the other one is connected, too. */
+struct gpud_channel *accept_from(int other, uint16_t port);
+struct gpud_channel *connect_from(int other, uint16_t port);
+
 /* The connection fails so, with that in its reason. */
 void expect_end(struct gpud_channel *channel, enum gpud_status wanted, const char *text);
 
@@ -77,6 +81,7 @@ void test_keys(void);
 
 void test_frames(void);
 void test_sleep(void);
+void test_pollers(void);
 void test_kicks(void);
 void test_stopped(void);
 void test_killed(void);

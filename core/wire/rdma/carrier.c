@@ -243,7 +243,7 @@ static void sleep_on(struct gpud_page_end *end, bool (*ready)(void *arg), void *
     drain_event(remote->event);
     atomic_store(&remote->asleep, true);
     atomic_fetch_add(&channel->sleepers, 1);
-    gpud_rdma_arm_channel(channel);
+    gpud_rdma_arm_to_sleep(channel);
     if (!ready(arg) && notices == atomic_load(&channel->notices))
         wait_for_events(remote, deadline);
     atomic_fetch_sub(&channel->sleepers, 1);

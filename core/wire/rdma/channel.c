@@ -233,11 +233,13 @@ static enum gpud_status tell_end(const struct gpud_error *end, struct gpud_error
     return status;
 }
 
-/* Goes on with what there is. *phase: where that led. */
+/* Goes on with what there is. *phase: where that led. A caller sees that the channel is connected
+ * before it gets the first message. */
 static enum gpud_status look_once(struct rdma_channel *channel, struct gpud_message *message,
                                   enum rdma_phase *phase, struct gpud_error *error)
 {
     enum gpud_status status = GPUD_AGAIN;
+    bool was_connected = atomic_load(&channel->base.connected);
     pthread_mutex_lock(&channel->lock);
     gpud_rdma_drive_locked(channel);
     while (channel->phase == RDMA_PROVING && gpud_rdma_prove_locked(channel))
@@ -248,7 +250,7 @@ static enum gpud_status look_once(struct rdma_channel *channel, struct gpud_mess
     else if (channel->phase == RDMA_ENDED)
         status = tell_end(&channel->end, error);
     pthread_mutex_unlock(&channel->lock);
-    if (status == GPUD_AGAIN && *phase == RDMA_OPEN)
+    if (status == GPUD_AGAIN && was_connected)
         status = take_message(channel, message, error);
     return status;
 }
@@ -264,15 +266,16 @@ static enum gpud_status receive_message(struct gpud_channel *base, struct gpud_m
                                         struct gpud_error *error)
 {
     struct rdma_channel *channel = (struct rdma_channel *)base;
+    bool was_connected = atomic_load(&base->connected);
     enum rdma_phase phase;
     enum gpud_status status = look_once(channel, message, &phase, error);
-    if (status != GPUD_AGAIN)
+    if (status != GPUD_AGAIN || (phase == RDMA_OPEN && !was_connected))
         return status; /* what made the descriptor readable still does */
     drain_event(channel);
     if (phase >= RDMA_PROVING)
-        gpud_rdma_arm_channel(channel);
+        gpud_rdma_arm_to_receive(channel);
     status = look_once(channel, message, &phase, error);
-    if (status != GPUD_AGAIN)
+    if (status != GPUD_AGAIN || (phase == RDMA_OPEN && !was_connected))
         gpud_event_raise(channel->event); /* there may be more, and an end stays one */
     if (status == GPUD_AGAIN)
         gpud_rdma_collect_records(channel, false);

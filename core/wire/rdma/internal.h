@@ -133,8 +133,10 @@ void gpud_rdma_destroy_later(struct rdma_channel *channel);
 void gpud_rdma_look_around(struct rdma_channel *channel);
 
 /* The next event makes the connection's descriptor readable, whoever of this side needs it. What
- * came before that has been dealt with; look once more. */
-void gpud_rdma_arm_channel(struct rdma_channel *channel);
+ * came before that has been dealt with; look once more. To receive: for who takes messages and
+ * KICKs, and need not be told of them. */
+void gpud_rdma_arm_to_sleep(struct rdma_channel *channel);
+void gpud_rdma_arm_to_receive(struct rdma_channel *channel);
 
 /* Asks for a KICK; whether there is one, which is taken. */
 void gpud_rdma_want_kick(struct rdma_channel *channel);

@@ -23,36 +23,52 @@
 #include "base/fd.h"
 #include "wire/rdma/internal.h"
 
-void gpud_rdma_look_around(struct rdma_channel *channel)
+static void look(struct rdma_channel *channel, bool tell_receiver)
 {
     if (gpud_rdma_progress(channel->rdma)) {
         atomic_fetch_add(&channel->notices, 1);
         unsigned messages = gpud_rdma_received(channel->rdma);
         if (atomic_load(&channel->sleepers) > 0)
             gpud_rdma_wake_records(channel);
-        if (atomic_exchange(&channel->messages, messages) != messages ||
-            atomic_load(&channel->wants_kick))
+        bool has_message = atomic_exchange(&channel->messages, messages) != messages;
+        if (tell_receiver && (has_message || atomic_load(&channel->wants_kick)))
             gpud_event_raise(channel->event);
     }
     if (atomic_load(&channel->behind) > 0)
         gpud_rdma_catch_up(channel);
 }
 
-void gpud_rdma_arm_channel(struct rdma_channel *channel)
+void gpud_rdma_look_around(struct rdma_channel *channel)
+{
+    look(channel, true);
+}
+
+static void arm(struct rdma_channel *channel)
 {
     pthread_mutex_lock(&channel->arm_lock);
     bool everything = atomic_load(&channel->sleepers) > 0 || atomic_load(&channel->wants_kick) ||
                       atomic_load(&channel->behind) > 0;
     gpud_rdma_arm(channel->rdma, !everything);
     pthread_mutex_unlock(&channel->arm_lock);
-    gpud_rdma_look_around(channel);
+}
+
+void gpud_rdma_arm_to_sleep(struct rdma_channel *channel)
+{
+    arm(channel);
+    look(channel, true);
+}
+
+void gpud_rdma_arm_to_receive(struct rdma_channel *channel)
+{
+    arm(channel);
+    look(channel, false);
 }
 
 void gpud_rdma_want_kick(struct rdma_channel *channel)
 {
     atomic_store(&channel->kick_after, atomic_load(&channel->notices));
     atomic_store(&channel->wants_kick, true);
-    gpud_rdma_arm_channel(channel);
+    gpud_rdma_arm_to_sleep(channel);
 }
 
 bool gpud_rdma_take_kick(struct rdma_channel *channel)
