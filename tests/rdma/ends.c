@@ -4,29 +4,35 @@
 #include "cases.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/mman.h>
 
 uint8_t rnr_retries = GPUD_RDMA_RNR_RETRIES;
 
-static struct sockaddr_in address_of(uint16_t port)
+static struct sockaddr_in address_of(const char *name, uint16_t port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
-    const char *text = getenv("GPUDIRECT_ADDRESS");
+    const char *text = getenv(name);
     CHECK(text && inet_pton(AF_INET, text, &address.sin_addr) == 1,
-          "GPUDIRECT_ADDRESS is no address: run it by tests/vm/guest --rdma");
+          "%s is no address: run it by tests/vm/guest --rdma", name);
     return address;
 }
 
-struct rdma_cm_id *listen_anywhere(void)
+struct rdma_cm_id *listen_at(uint16_t port)
 {
     struct rdma_cm_id *id;
-    struct sockaddr_in address = address_of(0);
+    struct sockaddr_in address = address_of("GPUDIRECT_ADDRESS", port);
     CHECK(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP) == 0, "rdma_create_id: %m");
     CHECK(rdma_bind_addr(id, (struct sockaddr *)&address) == 0, "rdma_bind_addr: %m");
     CHECK(rdma_listen(id, 8) == 0, "rdma_listen: %m");
     return id;
+}
+
+struct rdma_cm_id *listen_anywhere(void)
+{
+    return listen_at(0);
 }
 
 uint16_t port_of(const struct rdma_cm_id *listener)
@@ -57,17 +63,27 @@ void accept_end(struct rdma_cm_id *listener, struct end *end)
     gpud_rdma_set_peer_receives(end->rdma, GPUD_RDMA_RECEIVES);
 }
 
-void connect_end(uint16_t port, struct end *end)
+bool try_connect_end(uint16_t port, struct end *end)
 {
-    struct sockaddr_in address = address_of(port);
+    struct sockaddr_in address = address_of("GPUDIRECT_PEER", port);
     CHECK(rdma_create_id(NULL, &end->id, NULL, RDMA_PS_TCP) == 0, "rdma_create_id: %m");
     CHECK(rdma_resolve_addr(end->id, NULL, (struct sockaddr *)&address, 2000) == 0,
           "rdma_resolve_addr: %m");
     CHECK(rdma_resolve_route(end->id, 2000) == 0, "rdma_resolve_route: %m");
     struct rdma_conn_param param = parameters(end);
     WORKS(gpud_rdma_create(end->id, &end->rdma, &e));
-    CHECK(rdma_connect(end->id, &param) == 0, "rdma_connect: %m");
+    if (rdma_connect(end->id, &param) != 0) {
+        CHECK(errno == ECONNREFUSED, "rdma_connect: %m");
+        drop_end(end);
+        return false;
+    }
     gpud_rdma_set_peer_receives(end->rdma, GPUD_RDMA_RECEIVES);
+    return true;
+}
+
+void connect_end(uint16_t port, struct end *end)
+{
+    CHECK(try_connect_end(port, end), "nobody listens");
 }
 
 void drop_end(struct end *end)
