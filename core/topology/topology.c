@@ -29,13 +29,16 @@ static bool is_host(const struct gpud_device *device)
     return device->caps & GPUD_CAP_HOST;
 }
 
-/* The device's place in the tree, or NULL. */
-static hwloc_obj_t find(const struct gpud_device *device)
+/* A function's place in the tree, or NULL. */
+static hwloc_obj_t find_pci(const char *pci)
 {
     pthread_once(&once, load);
-    return topology && device->info.pci[0]
-               ? hwloc_get_pcidev_by_busidstring(topology, device->info.pci)
-               : NULL;
+    return topology && pci[0] ? hwloc_get_pcidev_by_busidstring(topology, pci) : NULL;
+}
+
+static hwloc_obj_t find(const struct gpud_device *device)
+{
+    return find_pci(device->info.pci);
 }
 
 /* The only NUMA node that an object is local to, or -1. */
@@ -81,20 +84,28 @@ static enum gpud_distance distance_between(hwloc_obj_t a, hwloc_obj_t b)
     return node >= 0 && node == numa_node_of(b) ? GPUD_DISTANCE_NODE : GPUD_DISTANCE_SYS;
 }
 
+/* The host's memory is everywhere: near, if there is one node only. */
+static enum gpud_distance distance_from_host(hwloc_obj_t object)
+{
+    if (!object)
+        return GPUD_DISTANCE_UNKNOWN;
+    bool one_node = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE) == 1;
+    return one_node ? GPUD_DISTANCE_NODE : GPUD_DISTANCE_SYS;
+}
+
 enum gpud_distance gpud_device_distance(const struct gpud_device *a, const struct gpud_device *b)
 {
     if (a == b || (is_host(a) && is_host(b)))
         return GPUD_DISTANCE_SELF;
-    hwloc_obj_t at = find(a), bt = find(b);
-    if (is_host(a) || is_host(b)) {
-        hwloc_obj_t device = is_host(a) ? bt : at;
-        if (!device)
-            return GPUD_DISTANCE_UNKNOWN;
-        /* The host's memory is everywhere: near, if there is one node only. */
-        bool one_node = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE) == 1;
-        return one_node ? GPUD_DISTANCE_NODE : GPUD_DISTANCE_SYS;
-    }
-    return distance_between(at, bt);
+    if (is_host(a) || is_host(b))
+        return distance_from_host(find(is_host(a) ? b : a));
+    return distance_between(find(a), find(b));
+}
+
+enum gpud_distance gpud_device_distance_to_pci(const struct gpud_device *device, const char *pci)
+{
+    hwloc_obj_t object = pci ? find_pci(pci) : NULL;
+    return is_host(device) ? distance_from_host(object) : distance_between(find(device), object);
 }
 
 void gpud_device_get_cpus(const struct gpud_device *device, char *list, size_t size)

@@ -76,6 +76,10 @@ enum gpud_distance {
 GPUD_API enum gpud_distance gpud_device_distance(const struct gpud_device *a,
                                                  const struct gpud_device *b);
 
+/* The same, to what is at "0000:63:00.0" on the PCI bus: a network card, say. */
+GPUD_API enum gpud_distance gpud_device_distance_to_pci(const struct gpud_device *device,
+                                                        const char *pci);
+
 /* The NUMA node that a device is attached to; -1: unknown, or all of them (the host). */
 GPUD_API int gpud_device_numa_node(const struct gpud_device *device);
 

@@ -66,6 +66,18 @@ int main(int argc, char **argv)
     CHECK_EQUAL(gpud_device_distance(&host, &one), GPUD_DISTANCE_SYS);
     CHECK_EQUAL(gpud_device_distance(&one, &nowhere), GPUD_DISTANCE_UNKNOWN);
 
+    SAY("and to what is no device, by its address");
+    CHECK_EQUAL(gpud_device_distance_to_pci(&one, "0000:03:00.1"), GPUD_DISTANCE_PIX);
+    CHECK_EQUAL(gpud_device_distance_to_pci(&one, "0000:02:00.0"), GPUD_DISTANCE_SELF);
+    CHECK_EQUAL(gpud_device_distance_to_pci(&beside, "0000:03:00.1"), GPUD_DISTANCE_PHB);
+    CHECK_EQUAL(gpud_device_distance_to_pci(&far, "0000:03:00.1"), GPUD_DISTANCE_SYS);
+    CHECK_EQUAL(gpud_device_distance_to_pci(&host, "0000:03:00.1"), GPUD_DISTANCE_SYS);
+    static const char *const wrong[] = {NULL, "", "eth0", "0000:05:00.0"};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        CHECK_EQUAL(gpud_device_distance_to_pci(&one, wrong[i]), GPUD_DISTANCE_UNKNOWN);
+        CHECK_EQUAL(gpud_device_distance_to_pci(&host, wrong[i]), GPUD_DISTANCE_UNKNOWN);
+    }
+
     SAY("the processors next to it");
     check_cpus(&one, "0-2");
     check_cpus(&far, "3");
