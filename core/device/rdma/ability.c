@@ -1,0 +1,146 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "device/rdma/ability.h"
+
+#include "device/rdma/sysfs.h"
+
+#include <errno.h>
+#include <glob.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* --- dma-buf ------------------------------------------------------------------------------- */
+
+int gpud_rdma_ask_dmabuf(struct ibv_pd *domain)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    struct ibv_mr *mr = ibv_reg_dmabuf_mr(domain, 0, page, 0, -1, 0);
+    if (!mr)
+        return errno;
+    ibv_dereg_mr(mr);
+    return EBADF;
+}
+
+enum gpud_status gpud_rdma_explain_dmabuf(int number, const char *card, struct gpud_error *error)
+{
+    if (number == EBADF)
+        return GPUD_OK;
+    if (number == EOPNOTSUPP || number == EPROTONOSUPPORT)
+        return gpud_fail(error, GPUD_UNSUPPORTED,
+                         "the driver of %s takes no dma-bufs (mlx5, bnxt_re, irdma, efa, mana and "
+                         "ionic do, from Linux 5.12 on)",
+                         card);
+    errno = number;
+    return gpud_fail_errno(error, "the driver of %s does not say whether it takes dma-bufs", card);
+}
+
+/* --- peermem ------------------------------------------------------------------------------- */
+
+/* Modules that give a card's driver the pages behind a device's addresses. The native pointer of
+ * any other device is no such address. */
+static const struct {
+    const char *device, *path, *missing;
+} modules[] = {
+    {"cuda", "/sys/module/nvidia_peermem/version",
+     "nvidia-peermem is not loaded (modprobe nvidia-peermem)"},
+    {"cuda", "/sys/kernel/mm/memory_peers/nv_mem*/version", NULL},
+    {"hip", "/sys/kernel/mm/memory_peers/amdkfd/version",
+     "amdgpu's driver knows no peer memory (the one of ROCm, with the network card's own driver "
+     "package, does)"},
+};
+
+static bool is_there(const char *pattern)
+{
+    char path[GPUD_SYSFS_PATH_MAX];
+    glob_t found = {0};
+    gpud_sysfs_path(path, "%s", pattern);
+    bool there = glob(path, 0, NULL, &found) == 0;
+    globfree(&found);
+    return there;
+}
+
+enum gpud_status gpud_rdma_check_peermem(const char *kind, struct gpud_error *error)
+{
+    const char *missing = NULL;
+    for (size_t i = 0; i < sizeof(modules) / sizeof(modules[0]); i++) {
+        if (strcmp(modules[i].device, kind) != 0)
+            continue;
+        if (is_there(modules[i].path))
+            return GPUD_OK;
+        if (!missing)
+            missing = modules[i].missing;
+    }
+    return gpud_fail(error, GPUD_UNSUPPORTED, "%s",
+                     missing ? missing : "no driver gives network cards memory of such devices");
+}
+
+/* --- how much ------------------------------------------------------------------------------ */
+
+/* The number behind a word of /proc/self/status. */
+static unsigned long long read_status(const char *word, int base)
+{
+    char line[128];
+    unsigned long long number = 0;
+    size_t length = strlen(word);
+    FILE *file = fopen("/proc/self/status", "re");
+    while (file && fgets(line, sizeof(line), file)) {
+        if (strncmp(line, word, length) != 0)
+            continue;
+        number = strtoull(line + length, NULL, base);
+        break;
+    }
+    if (file)
+        fclose(file);
+    return number;
+}
+
+uint64_t gpud_rdma_pinned_bytes(void)
+{
+    return read_status("VmPin:", 10) * 1024;
+}
+
+/* The kernel asks for the capability on the machine: root of a user namespace has it there only. */
+static bool has_no_limit(void)
+{
+    unsigned long long first = 1, outside = 1, count = 0;
+    FILE *file = fopen("/proc/self/uid_map", "re");
+    if (file) {
+        if (fscanf(file, "%llu %llu %llu", &first, &outside, &count) != 3)
+            count = 0;
+        fclose(file);
+    }
+    bool initial = first == 0 && outside == 0 && count == UINT32_MAX;
+    return initial && read_status("CapEff:", 16) >> CAP_IPC_LOCK & 1;
+}
+
+uint64_t gpud_rdma_pin_room(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_MEMLOCK, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY || has_no_limit())
+        return UINT64_MAX;
+    uint64_t pinned = gpud_rdma_pinned_bytes();
+    return limit.rlim_cur > pinned ? limit.rlim_cur - pinned : 0;
+}
+
+#define RING_SIZE (UINT64_C(4) * 3840 * 2160 * 4)
+/* Messages, the ring page's words, and the driver's queues. */
+#define BESIDE_SIZE (UINT64_C(4) << 20)
+
+void gpud_rdma_explain_pin_room(uint64_t room, char why[GPUD_REASON_MAX])
+{
+    why[0] = '\0';
+    if (room >= RING_SIZE + BESIDE_SIZE)
+        return;
+    gpud_print_n(why, GPUD_REASON_MAX,
+                 "this process may register %llu kB of memory with network cards, and a ring of 4 "
+                 "slots of 3840x2160 at 4 bytes a pixel needs %llu kB for each connection: raise "
+                 "that limit (ulimit -l unlimited, memlock in /etc/security/limits.conf, "
+                 "LimitMEMLOCK=infinity of a systemd service)",
+                 (unsigned long long)room / 1024,
+                 (unsigned long long)(RING_SIZE + BESIDE_SIZE) / 1024);
+}

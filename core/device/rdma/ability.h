@@ -1,0 +1,33 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What a network card and the system can do for GPUs' memory, and how much memory a process may
+ * register: for connections, and for those who only want to know. */
+#ifndef GPUD_DEVICE_RDMA_ABILITY_H
+#define GPUD_DEVICE_RDMA_ABILITY_H
+
+#include "base/error.h"
+#include <infiniband/verbs.h>
+
+/* Asks a card's driver whether it takes dma-bufs, by giving it none: EBADF, as far as it looked at
+ * it, where it does; EOPNOTSUPP or EPROTONOSUPPORT where it does not; another errno: who knows. */
+int gpud_rdma_ask_dmabuf(struct ibv_pd *domain);
+
+/* GPUD_OK for EBADF, else the sentence for such a number. */
+enum gpud_status gpud_rdma_explain_dmabuf(int number, const char *card, struct gpud_error *error);
+
+/* Whether the driver of such devices ("cuda", "hip") has a module that gives network cards' drivers
+ * the pages behind an address. */
+enum gpud_status gpud_rdma_check_peermem(const char *kind, struct gpud_error *error);
+
+/* What the process has registered so far, with whichever card. */
+uint64_t gpud_rdma_pinned_bytes(void);
+
+/* What it may register beyond that; UINT64_MAX: no limit but the memory itself. */
+uint64_t gpud_rdma_pin_room(void);
+
+/* A sentence if that is too little for a connection with a ring of 4 slots of 3840x2160 at 4 bytes
+ * a pixel, else "". */
+void gpud_rdma_explain_pin_room(uint64_t room, char why[GPUD_REASON_MAX]);
+
+#endif

@@ -1,0 +1,128 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* clang-format off */
+/* The network cards of this host that move frames to and from other hosts (RDMA: InfiniBand, RoCE),
+ * what each of them can do, and what they lack. Nothing is connected, and no memory stays pinned.
+ *
+ *   gpud_network_cards_create
+ *     → gpud_network_cards_get_host
+ *     → gpud_network_cards_count, { gpud_network_cards_get_info,
+ *                                   { gpud_network_cards_list_ports, _list_gids }… }…
+ *     → gpud_network_cards_destroy
+ *
+ * Thread-safety: what was found is a snapshot, which any threads may read at once. */
+/* clang-format on */
+#ifndef GPUDIRECT_NETWORK_H
+#define GPUDIRECT_NETWORK_H
+
+#include <gpudirect/types.h>
+
+GPUD_BEGIN_DECLS
+
+struct gpud_network_cards;
+
+/* What this host and this process have, whatever the card. */
+struct gpud_network_host_info {
+    size_t size;
+    bool usable; /* there is a card that this process can use, with a port that is up */
+    char reason[GPUD_REASON_MAX]; /* if not: why not, and what to do */
+    uint64_t pin_max; /* bytes that this process may still register with cards; UINT64_MAX: no limit
+                         but the memory itself */
+    /* If that is too little for one connection with a ring of 4 slots of 3840x2160 at 4 bytes a
+     * pixel: how much is needed, and what to do. "": it is enough. */
+    char pin_reason[GPUD_REASON_MAX];
+};
+
+struct gpud_network_card_info {
+    size_t size;
+    char name[64];     /* the system's: "mlx5_0", "rxe0" */
+    char model[64];    /* "MT4129", or the numbers of vendor and device, "15b3:1021"; "": unknown */
+    char driver[32];   /* the kernel's: "mlx5_core", "rdma_rxe"; "": unknown */
+    char firmware[64]; /* its version; "": it has none, or does not say */
+    char pci[16];      /* "0000:63:00.0", of the interface below it where it is done in software; ""
+                          where that is on no PCI bus */
+    int numa_node;     /* next to it; -1: unknown, or all of them */
+    bool software;     /* the CPU does it (soft-RoCE) */
+    uint32_t ports;
+    bool available;               /* this process can use it, as far as is known without a peer */
+    char reason[GPUD_REASON_MAX]; /* if not: why not, and what to do */
+    /* The ways of GPUs' memory into the card, best first: as a dma-buf of the GPU's driver, and by
+     * its address, where that driver has a module for it (nvidia-peermem). This is the card's and
+     * the system's half; the GPU's driver may refuse all the same. Without either frames go through
+     * pinned host memory. */
+    bool dmabuf;
+    char no_dmabuf[GPUD_REASON_MAX]; /* if not: why not, and what to do */
+    bool peermem;
+    char no_peermem[GPUD_REASON_MAX];
+};
+
+enum gpud_link_layer {
+    GPUD_LINK_LAYER_UNKNOWN,
+    GPUD_LINK_LAYER_ETHERNET, /* RoCE */
+    GPUD_LINK_LAYER_INFINIBAND,
+};
+
+struct gpud_network_port_info {
+    size_t size;
+    uint32_t number;              /* from 1 on */
+    bool active;                  /* its state is "active" */
+    char state[16];               /* "down", "init", "armed", "active"; "": unknown */
+    char reason[GPUD_REASON_MAX]; /* why nobody can connect by it, and what to do; "": nothing
+                                     known speaks against it */
+    enum gpud_link_layer link_layer;
+    uint32_t rate;        /* Mbit/s, one way; 0: unknown */
+    uint32_t mtu;         /* bytes of a packet; 0: unknown, as of a card that is not available */
+    uint64_t message_max; /* bytes of one message; larger frames take several; 0: unknown */
+    char netdev[16];      /* its network interface, "eth0"; "": none, or unknown */
+};
+
+enum gpud_gid_kind {
+    GPUD_GID_INFINIBAND,
+    GPUD_GID_ROCE_V1, /* Ethernet: not routed */
+    GPUD_GID_ROCE_V2, /* UDP/IP */
+};
+
+/* An address of a port. */
+struct gpud_network_gid_info {
+    size_t size;
+    uint32_t index; /* in the port's table */
+    enum gpud_gid_kind kind;
+    char text[48];    /* all 16 bytes, as an IPv6 address is written: "::ffff:10.0.0.1" */
+    char address[48]; /* RoCE: the IP address that it stands for, "10.0.0.1"; else "" */
+    char netdev[16];  /* the network interface that has that address; "": unknown */
+};
+
+/* Looks at the host, and asks each card, which takes milliseconds. A host without any has none, and
+ * a build without RDMA finds none: that is GPUD_OK, and gpud_network_host_info.reason says which.
+ * Fails only for want of memory. */
+GPUD_API enum gpud_status gpud_network_cards_create(struct gpud_network_cards **cards,
+                                                    struct gpud_error *error);
+GPUD_API void gpud_network_cards_destroy(struct gpud_network_cards **cards);
+
+GPUD_API void gpud_network_cards_get_host(const struct gpud_network_cards *cards,
+                                          struct gpud_network_host_info *info);
+
+GPUD_API size_t gpud_network_cards_count(const struct gpud_network_cards *cards);
+
+/* By name. GPUD_INVALID: there are not so many. */
+GPUD_API enum gpud_status gpud_network_cards_get_info(const struct gpud_network_cards *cards,
+                                                      size_t index,
+                                                      struct gpud_network_card_info *info,
+                                                      struct gpud_error *error);
+
+/* The ports of a card, by number. Writes up to max entries and returns how many there are, none
+ * where there is no such card. infos[0].size is that of each. */
+GPUD_API size_t gpud_network_cards_list_ports(const struct gpud_network_cards *cards, size_t index,
+                                              struct gpud_network_port_info *infos, size_t max);
+
+/* The addresses of a card's port, by their index in the table; empty entries are left out. Writes
+ * up to max entries and returns how many there are, none where there is no such port.
+ * infos[0].size is that of each. */
+GPUD_API size_t gpud_network_cards_list_gids(const struct gpud_network_cards *cards, size_t index,
+                                             uint32_t port, struct gpud_network_gid_info *infos,
+                                             size_t max);
+
+GPUD_END_DECLS
+
+#endif

@@ -1,0 +1,168 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A libibverbs that a program has instead of the system's: the functions of it that listing cards
+ * takes, as strict as a driver would be. */
+#include "support/network.h"
+
+#include "support/check.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <infiniband/verbs.h>
+#include <sys/stat.h>
+
+/* --- files --------------------------------------------------------------------------------- */
+
+static void make_folders(const char *folder, const char *path, char *whole, size_t size)
+{
+    snprintf(whole, size, "%s/%s", folder, path);
+    for (char *c = whole + strlen(folder) + 1; (c = strchr(c, '/')); c++) {
+        *c = '\0';
+        CHECK(mkdir(whole, 0777) == 0 || errno == EEXIST, "mkdir %s: %s", whole, strerror(errno));
+        *c = '/';
+    }
+}
+
+static int delete_one(const char *path, const struct stat *what, int type, struct FTW *where)
+{
+    return remove(path);
+}
+
+void set_file(const char *folder, const char *path, const char *text)
+{
+    char whole[512];
+    make_folders(folder, path, whole, sizeof(whole));
+    nftw(whole, delete_one, 16, FTW_DEPTH | FTW_PHYS);
+    FILE *file = text ? fopen(whole, "we") : NULL;
+    CHECK(!text || file, "%s: %s", whole, strerror(errno));
+    if (!file)
+        return;
+    if (text[0])
+        fprintf(file, "%s\n", text);
+    CHECK(fclose(file) == 0, "%s: %s", whole, strerror(errno));
+}
+
+void set_link(const char *folder, const char *path, const char *target)
+{
+    char whole[512];
+    make_folders(folder, path, whole, sizeof(whole));
+    unlink(whole);
+    CHECK(symlink(target, whole) == 0, "%s: %s", whole, strerror(errno));
+}
+
+/* "sys/…: text", "sys/… -> target"; other lines are for the reader. PCI addresses have colons, but
+ * no blank behind them. */
+static void make_line(char *line, const char *folder)
+{
+    line[strcspn(line, "\n")] = '\0';
+    char *arrow = strstr(line, " -> "), *colon = strstr(line, ": ");
+    size_t length = strlen(line);
+    if (arrow) {
+        *arrow = '\0';
+        set_link(folder, line, arrow + strlen(" -> "));
+    } else if (colon) {
+        *colon = '\0';
+        set_file(folder, line, colon + strlen(": "));
+    } else if (length > 0 && line[length - 1] == ':') {
+        line[length - 1] = '\0';
+        set_file(folder, line, "");
+    }
+}
+
+void make_host(const char *description, const char *folder, const char *prefix)
+{
+    char line[512];
+    FILE *file = fopen(description, "re");
+    CHECK(file, "%s: %s", description, strerror(errno));
+    while (fgets(line, sizeof(line), file)) {
+        bool is_path = strncmp(line, "sys/", 4) == 0 || strncmp(line, "dev/", 4) == 0;
+        if (is_path && (!prefix || strncmp(line, prefix, strlen(prefix)) == 0))
+            make_line(line, folder);
+    }
+    fclose(file);
+}
+
+/* --- libibverbs ---------------------------------------------------------------------------- */
+
+int fake_verbs_errno, fake_verbs_open_errno, fake_verbs_objects;
+
+static struct ibv_device devices[] = {{.name = "mlx5_0"}, {.name = "rxe0"}};
+
+struct ibv_device **ibv_get_device_list(int *count)
+{
+    static struct ibv_device *list[] = {&devices[1], &devices[0], NULL};
+    fake_verbs_objects++;
+    if (count)
+        *count = 2;
+    return list;
+}
+
+void ibv_free_device_list(struct ibv_device **list)
+{
+    fake_verbs_objects--;
+}
+
+const char *ibv_get_device_name(struct ibv_device *device)
+{
+    return device->name;
+}
+
+struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+    struct ibv_context *context = calloc(1, sizeof(*context));
+    errno = fake_verbs_open_errno;
+    if (fake_verbs_open_errno || !context) {
+        free(context);
+        return NULL;
+    }
+    context->device = device;
+    fake_verbs_objects++;
+    return context;
+}
+
+int ibv_close_device(struct ibv_context *context)
+{
+    free(context);
+    fake_verbs_objects--;
+    return 0;
+}
+
+/* <infiniband/verbs.h> puts a macro of this name over it. */
+#undef ibv_query_port
+int ibv_query_port(struct ibv_context *context, uint8_t number, struct _compat_ibv_port_attr *attr)
+{
+    struct ibv_port_attr *whole = (struct ibv_port_attr *)attr;
+    CHECK(number >= 1 && number <= (context->device == &devices[0] ? 2 : 1),
+          "%s is asked for port %u", context->device->name, number);
+    whole->active_mtu = context->device == &devices[0] ? IBV_MTU_4096 : IBV_MTU_1024;
+    whole->max_msg_sz = UINT32_C(1) << 30;
+    return 0;
+}
+
+struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
+{
+    struct ibv_pd *domain = calloc(1, sizeof(*domain));
+    if (!domain)
+        return NULL;
+    domain->context = context;
+    fake_verbs_objects++;
+    return domain;
+}
+
+int ibv_dealloc_pd(struct ibv_pd *domain)
+{
+    free(domain);
+    fake_verbs_objects--;
+    return 0;
+}
+
+struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *domain, uint64_t offset, size_t length,
+                                 uint64_t address, int fd, int access)
+{
+    CHECK(fd == -1 && length > 0, "the test has no dma-buf, and is given %d", fd);
+    errno = fake_verbs_errno                          ? fake_verbs_errno
+            : domain->context->device->name[0] == 'm' ? EBADF
+                                                      : EOPNOTSUPP;
+    return NULL;
+}
