@@ -3,6 +3,9 @@
 
 """gpudirect-info: both forms say the same, on this machine and on one without any OpenCL driver."""
 
+import os
+import pathlib
+
 from tool import INFO, check, run, run_json
 
 BARE = {"OCL_ICD_VENDORS": "/nonexistent", "OPENCL_LAYERS": ""}
@@ -16,8 +19,27 @@ def check_device(device):
           f"{device['name']} lacks something and does not say why")
 
 
+def check_network(network):
+    """Of this machine, whatever it has; tools-network and tools-softroce look closer."""
+    check(set(network) == {"usable", "reason", "pin_max", "pin_reason", "cards"}, f"keys are {sorted(network)}")
+    folder = pathlib.Path("/sys/class/infiniband")
+    there = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    if os.environ["GPUDIRECT_RDMA"] == "no":
+        check("built without rdma: configure it with -Drdma=enabled" in network["reason"], f"without: {network}")
+        there = set()
+    elif not there:
+        check("this host has no RDMA device" in network["reason"] and "modprobe" in network["reason"],
+              f"without a card: {network['reason']}")
+    check({card["name"] for card in network["cards"]} == there, f"cards are {network['cards']}, not {there}")
+    check(network["usable"] != bool(network["reason"]), f"usable: {network['usable']}, {network['reason']}")
+    for card in network["cards"]:
+        check(card["available"] != bool(card["reason"]), f"{card['name']}: {card['reason']}")
+        check(card["dmabuf"] or card["no_dmabuf"], f"{card['name']} does not say why it takes no dma-bufs")
+        check(card["peermem"] or card["no_peermem"], f"{card['name']} does not say why it has no peermem")
+
+
 def check_report(report):
-    check(set(report) == {"version", "devices", "routes", "links", "captures", "dgma_layer"},
+    check(set(report) == {"version", "devices", "routes", "links", "captures", "network", "dgma_layer"},
           f"keys are {sorted(report)}")
     for device in report["devices"]:
         check_device(device)
@@ -34,15 +56,20 @@ def check_report(report):
     check(own["two_processes"] == {"route": "map", "against_better": []}, f"host to host goes by {own}")
     for capture in report["captures"]:
         check(capture["opened"] and capture["card"] or capture["reason"], f"{capture['node']} says nothing")
+    check_network(report["network"])
     check(set(report["dgma_layer"]) == {"path", "loaded", "loaded_path", "helps", "hint"}, "keys of the layer")
 
 
 def check_text(text, report):
-    for heading in ("Devices", "Routes between two processes", "Within one process", "Capture", "Software DirectGMA"):
+    for heading in ("Devices", "Network cards", "Routes between two processes", "Within one process", "Capture",
+                    "Software DirectGMA"):
         check(heading in text.splitlines(), f"the heading {heading!r} is missing")
     check(text.startswith(f"gpudirect {report['version']}\n"), "the text does not begin with the version")
     for device in report["devices"]:
         check(f"\n  {device['name']} " in text, f"{device['name']} is missing in the text")
+    if not report["network"]["cards"]:
+        none = text.split("\nNetwork cards\n")[1].split("\n\n")[0]
+        check(" ".join(none.split()) == f"none: {report['network']['reason']}", f"without a card it says {none!r}")
     check(all(len(line) <= 100 or "/" in line for line in text.splitlines()), "a line is longer than 100 columns")
 
 

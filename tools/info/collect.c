@@ -71,7 +71,8 @@ static void find_location(const struct gpud_device_info *info, const struct gpud
     location->cards = MIN(count, G_N_ELEMENTS(location->card));
 }
 
-static void collect_devices(struct info_report *report, struct gpud_context *context, bool measure)
+static enum gpud_status collect_devices(struct info_report *report, struct gpud_context *context,
+                                        bool measure, struct gpud_error *error)
 {
     struct gpud_device *open[INFO_DEVICES_MAX] = {NULL};
     report->device[0].size = sizeof(report->device[0]);
@@ -90,10 +91,12 @@ static void collect_devices(struct info_report *report, struct gpud_context *con
     }
     collect_pairs(report, open);
     info_collect_links(report, open);
+    enum gpud_status status = info_collect_network(report, open, error);
     if (measure)
         info_measure_links(report);
     for (size_t i = 0; i < report->devices; i++)
         gpud_device_close(&open[i]);
+    return status;
 }
 
 static void collect_capture(struct info_report *report, struct gpud_context *context,
@@ -159,11 +162,13 @@ enum gpud_status info_collect(struct info_report *report, bool measure, struct g
     report->pairs = g_array_new(FALSE, FALSE, sizeof(struct info_pair));
     report->captures = g_array_new(FALSE, FALSE, sizeof(struct info_capture));
     report->links = g_array_new(FALSE, FALSE, sizeof(struct info_link));
-    collect_devices(report, context, measure);
+    status = collect_devices(report, context, measure, error);
     collect_captures(report, context);
     info_find_layer(report);
     gpud_context_destroy(&context);
-    return GPUD_OK;
+    if (status != GPUD_OK)
+        info_free(report);
+    return status;
 }
 
 void info_free(struct info_report *report)
@@ -171,6 +176,7 @@ void info_free(struct info_report *report)
     g_array_unref(report->pairs);
     g_array_unref(report->links);
     g_array_unref(report->captures);
+    info_free_network(&report->network);
     g_ptr_array_unref(report->layer.helps);
     g_free(report->layer.path);
     g_free(report->layer.loaded);

@@ -1,15 +1,20 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
+/* clang-format off */
 /* What gpudirect-info finds out, and its two forms of saying it.
  *
- *     main.c      options
- *     collect.c   devices, the routes between them, capture nodes
- *     links.c     how GPUs reach each other's memory
- *     measure.c   how fast they do
- *     layer.c     the software DirectGMA layer: where it is, whether it is loaded, which devices
- * need it text.c      as text json.c      as JSON channels.c  --channels, which needs none of
- * these: see channels.h */
+ *     main.c         options
+ *     collect.c      devices, the routes between them, capture nodes
+ *     links.c        how GPUs reach each other's memory
+ *     measure.c      how fast they do
+ *     network.c      network cards, as text too
+ *     networkjson.c  these as JSON
+ *     layer.c        the software DirectGMA layer: where it is, and which devices need it
+ *     text.c         all of it as text
+ *     json.c         as JSON
+ *     channels.c     --channels, which needs none of these: see channels.h */
+/* clang-format on */
 #ifndef GPUD_TOOLS_INFO_H
 #define GPUD_TOOLS_INFO_H
 
@@ -60,6 +65,22 @@ struct info_capture {
     size_t modes;
 };
 
+struct info_port {
+    struct gpud_network_port_info info;
+    GArray *gids; /* struct gpud_network_gid_info */
+};
+
+struct info_card {
+    struct gpud_network_card_info info;
+    GArray *ports;                                 /* struct info_port */
+    enum gpud_distance distance[INFO_DEVICES_MAX]; /* to the device of that index */
+};
+
+struct info_network {
+    struct gpud_network_host_info host;
+    GArray *cards; /* struct info_card */
+};
+
 struct info_layer {
     char *path;       /* NULL: not found */
     char *loaded;     /* the path of the one in this process; NULL: none is loaded */
@@ -76,6 +97,7 @@ struct info_report {
     char measure_reason[GPUD_REASON_MAX]; /* why nothing was measured; "": it was, or was not asked
                                              for */
     GArray *captures;                     /* struct info_capture */
+    struct info_network network;
     struct info_layer layer;
 };
 
@@ -101,6 +123,19 @@ bool info_is_on_bus(const struct gpud_device_info *device);
 
 /* Copies between each two CUDA devices, for one second altogether. */
 void info_measure_links(struct info_report *report);
+
+/* The cards, and how far each is from each open device. */
+enum gpud_status info_collect_network(struct info_report *report, struct gpud_device *const *open,
+                                      struct gpud_error *error);
+void info_free_network(struct info_network *network);
+void info_print_network(const struct info_report *report);
+
+/* Whether links to and from a device are shown: it is there, and on a bus. */
+bool info_has_location(const struct info_report *report, size_t device);
+
+/* What the names of links in a matrix mean, one a line: of those for which is_used() is true. */
+void info_print_legend(bool (*is_used)(const struct info_report *report, const char *name),
+                       const struct info_report *report);
 
 /* Prints text wrapped to start at column `at`, where the cursor already is. */
 void info_print_wrapped(const char *text, int at);

@@ -32,6 +32,12 @@ static inline void add_bool(JsonBuilder *builder, const char *key, bool value)
     json_builder_add_boolean_value(builder, value);
 }
 
+/* NULL for "". */
+static inline void add_text(JsonBuilder *builder, const char *key, const char *value)
+{
+    add_string(builder, key, value[0] ? value : NULL);
+}
+
 /* 0 and NAN: unknown. */
 static inline void add_rate(JsonBuilder *builder, const char *key, double value)
 {
@@ -41,5 +47,10 @@ static inline void add_rate(JsonBuilder *builder, const char *key, double value)
     else
         json_builder_add_null_value(builder);
 }
+
+struct info_report;
+
+/* In networkjson.c: the member "network". */
+void info_add_network(JsonBuilder *builder, const struct info_report *report);
 
 #endif

@@ -13,6 +13,11 @@ bool info_is_on_bus(const struct gpud_device_info *device)
     return device->pci[0] != '\0';
 }
 
+bool info_has_location(const struct info_report *report, size_t device)
+{
+    return report->device[device].available && info_is_on_bus(&report->device[device]);
+}
+
 void info_collect_links(struct info_report *report, struct gpud_device *const *open)
 {
     for (size_t from = 0; from < report->devices; from++) {
@@ -77,7 +82,8 @@ static void print_row(const struct info_report *report, const struct gpud_device
     putchar('\n');
 }
 
-static void print_legend(const struct info_report *report)
+void info_print_legend(bool (*is_used)(const struct info_report *report, const char *name),
+                       const struct info_report *report)
 {
     static const char *const legend[][2] = {
         {"NV", "NV#: so many NVLinks"},
@@ -87,16 +93,18 @@ static void print_legend(const struct info_report *report)
         {"SYS", "SYS: across NUMA nodes"},
         {"?", "?: one of them does not say where it is"},
     };
-    puts("\n  X: one and the same GPU");
-    for (size_t k = 0; k < G_N_ELEMENTS(legend); k++) {
-        for (guint i = 0; i < report->links->len; i++) {
-            const char *name = g_array_index(report->links, struct info_link, i).link.name;
-            if (!g_str_has_prefix(name, legend[k][0]))
-                continue;
+    for (size_t k = 0; k < G_N_ELEMENTS(legend); k++)
+        if (is_used(report, legend[k][0]))
             printf("  %s\n", legend[k][1]);
-            break;
-        }
-    }
+}
+
+/* "NV18" is one of those that are called "NV". */
+static bool is_link_name(const struct info_report *report, const char *name)
+{
+    for (guint i = 0; i < report->links->len; i++)
+        if (g_str_has_prefix(g_array_index(report->links, struct info_link, i).link.name, name))
+            return true;
+    return false;
 }
 
 /* "cuda:0" and "cuda:1", not "opencl:0" and "cuda:0". */
@@ -139,7 +147,8 @@ static void print_matrix(const struct info_report *report, int names)
     for (size_t i = 0; i < report->devices; i++)
         if (has_links(report, &report->device[i]))
             print_row(report, &report->device[i], width);
-    print_legend(report);
+    puts("\n  X: one and the same GPU");
+    info_print_legend(is_link_name, report);
     puts("");
     for (guint i = 0; i < report->links->len; i++) {
         const struct info_link *link = &g_array_index(report->links, struct info_link, i);
@@ -172,7 +181,7 @@ void info_print_links(const struct info_report *report, int names)
 {
     size_t on_bus = 0;
     for (size_t i = 0; i < report->devices; i++)
-        on_bus += report->device[i].available && info_is_on_bus(&report->device[i]);
+        on_bus += info_has_location(report, i);
     if (on_bus > 0)
         puts("\nLinks");
     if (report->links->len > 0)
@@ -180,7 +189,7 @@ void info_print_links(const struct info_report *report, int names)
     else if (on_bus > 0)
         puts("  one GPU: there is no other to link it with");
     for (size_t i = 0; i < report->devices; i++)
-        if (report->device[i].available && info_is_on_bus(&report->device[i]))
+        if (info_has_location(report, i))
             print_location(&report->device[i], &report->location[i], names);
     if (report->measure_reason[0]) {
         printf("\nNot measured: ");

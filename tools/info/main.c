@@ -13,8 +13,9 @@
 
 static const char summary[] =
     "Shows the devices of this machine, the route that frames would take between each two of\n"
-    "them and what speaks against the better ones, the capture cards, and the software DirectGMA\n"
-    "layer. Where there are two GPUs or more, also what links them, as nvidia-smi topo -m has it.\n"
+    "them and what speaks against the better ones, the network cards and what each of them can do\n"
+    "for GPUs' memory, the capture cards, and the software DirectGMA layer. Where there are two\n"
+    "GPUs or more, also what links them, as nvidia-smi topo -m has it.\n"
     "Moves no frame, and with --measure a second's worth of bytes.\n"
     "With --channels: who of this user sends what now, and to whom; a stream does not notice.";
 

@@ -207,6 +207,7 @@ void info_print_text(const struct info_report *report)
     printf("gpudirect %s\n", gpud_version_string());
     print_devices(report, names);
     info_print_links(report, names);
+    info_print_network(report);
     print_routes(report, names);
     print_captures(report);
     print_layer(&report->layer);
