@@ -5,7 +5,7 @@
 #include "cases.h"
 
 #include "device/device.h"
-#include "device/rdma/internal.h"
+#include "device/rdma/sysfs.h"
 
 #include <sys/stat.h>
 
@@ -62,9 +62,9 @@ void test_device_memory(void)
     CHECK(!gpud_rdma_has_dmabuf(pair.a.rdma, cuda, why), "rxe takes no dma-bufs");
     CHECK(strstr(why, "rxe0 takes no dma-bufs"), "dma-buf: %s", why);
 
-    char sysfs[] = "/tmp/sysfs-XXXXXX", path[100];
-    CHECK(mkdtemp(sysfs), "mkdtemp: %m");
-    gpud_rdma_sysfs = sysfs;
+    char root[] = "/tmp/sysfs-XXXXXX", path[100];
+    CHECK(mkdtemp(root), "mkdtemp: %m");
+    gpud_rdma_root = root;
     CHECK(!gpud_rdma_has_peermem(pair.a.rdma, cuda, why), "there is no module");
     CHECK(strstr(why, "nvidia-peermem is not loaded"), "peermem: %s", why);
     EXPECT(GPUD_UNSUPPORTED, "dma-buf: the driver of rxe0",
@@ -73,15 +73,15 @@ void test_device_memory(void)
            gpud_rdma_register_memory(pair.a.rdma, memory, 0, &region, &way, &e));
 
     /* With the module it is tried, and rxe's kernel half knows nothing of it. */
-    static const char *const folders[] = {"/module", "/module/nvidia_peermem",
-                                          "/module/nvidia_peermem/version"};
+    static const char *const folders[] = {"/sys", "/sys/module", "/sys/module/nvidia_peermem",
+                                          "/sys/module/nvidia_peermem/version"};
     for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
-        gpud_print(path, "%s%s", sysfs, folders[i]);
+        gpud_print(path, "%s%s", root, folders[i]);
         CHECK(mkdir(path, 0700) == 0, "mkdir: %m");
     }
     EXPECT(GPUD_UNSUPPORTED, "peermem: rxe0 cannot register 1048576 bytes of cuda:0",
            gpud_rdma_register_memory(pair.a.rdma, memory, 0, &region, &way, &e));
-    gpud_rdma_sysfs = "/sys";
+    gpud_rdma_root = "";
     gpud_memory_unref(&memory);
     drop_pair(&pair);
     gpud_device_close(&cuda);

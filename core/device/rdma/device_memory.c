@@ -8,12 +8,11 @@
 
 #include "base/fd.h"
 #include "device/device.h"
+#include "device/rdma/ability.h"
 
 #include <errno.h>
-#include <glob.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* Where the peer sees device memory, beside the offset in its dma-buf: as aligned as any page, so
  * that the card can use large ones, and not the device's own address, which is nobody's business.
@@ -21,8 +20,6 @@
 #define DMABUF_ADDRESS (UINT64_C(1) << 32)
 /* To find out whether a device's memory can be registered. */
 #define TRIAL_SIZE (UINT64_C(1) << 16)
-
-const char *gpud_rdma_sysfs = "/sys";
 
 /* --- by dma-buf ---------------------------------------------------------------------------- */
 
@@ -32,29 +29,14 @@ static enum gpud_status ask_card(struct gpud_rdma *rdma, struct gpud_error *erro
     pthread_mutex_lock(&rdma->lock);
     int number = rdma->dmabuf_errno;
     pthread_mutex_unlock(&rdma->lock);
-    if (number == 0) {
-        size_t page = (size_t)sysconf(_SC_PAGESIZE);
-        struct ibv_mr *mr = ibv_reg_dmabuf_mr(rdma->domain, 0, page, 0, -1, 0);
-        number = mr ? EBADF : errno;
-        if (mr)
-            ibv_dereg_mr(mr);
-    }
+    if (number == 0)
+        number = gpud_rdma_ask_dmabuf(rdma->domain);
     if (number == EBADF || number == EOPNOTSUPP || number == EPROTONOSUPPORT) {
         pthread_mutex_lock(&rdma->lock);
         rdma->dmabuf_errno = number;
         pthread_mutex_unlock(&rdma->lock);
     }
-    if (number == EBADF)
-        return GPUD_OK;
-    if (number == EOPNOTSUPP || number == EPROTONOSUPPORT)
-        return gpud_fail(
-            error, GPUD_UNSUPPORTED,
-            "the driver of %s takes no dma-bufs (mlx5, bnxt_re, irdma and efa do, from "
-            "Linux 5.12 on)",
-            rdma->card);
-    errno = number;
-    return gpud_fail_errno(error, "the driver of %s does not say whether it takes dma-bufs",
-                           rdma->card);
+    return gpud_rdma_explain_dmabuf(number, rdma->card, error);
 }
 
 /* With domain_lock held. */
@@ -84,52 +66,12 @@ static enum gpud_status register_dmabuf(struct gpud_rdma *rdma, struct gpud_memo
 
 /* --- by peermem ---------------------------------------------------------------------------- */
 
-/* Modules that give a card's driver the pages behind a device's addresses. The native pointer of
- * any other device is no such address. */
-static const struct {
-    const char *device, *path, *missing;
-} modules[] = {
-    {"cuda", "module/nvidia_peermem/version",
-     "nvidia-peermem is not loaded (modprobe "
-     "nvidia-peermem)"},
-    {"cuda", "kernel/mm/memory_peers/nv_mem*/version", NULL},
-    {"hip", "kernel/mm/memory_peers/amdkfd/version",
-     "amdgpu's driver knows no peer memory (the "
-     "one of ROCm, with the network card's own "
-     "driver package, does)"},
-};
-
-static bool is_there(const char *path)
-{
-    char pattern[256];
-    glob_t found = {0};
-    gpud_print(pattern, "%s/%s", gpud_rdma_sysfs, path);
-    bool there = glob(pattern, 0, NULL, &found) == 0;
-    globfree(&found);
-    return there;
-}
-
-static enum gpud_status check_module(const struct gpud_device *device, struct gpud_error *error)
-{
-    const char *missing = NULL;
-    for (size_t i = 0; i < sizeof(modules) / sizeof(modules[0]); i++) {
-        if (strcmp(modules[i].device, gpud_device_kind(device)) != 0)
-            continue;
-        if (is_there(modules[i].path))
-            return GPUD_OK;
-        if (!missing)
-            missing = modules[i].missing;
-    }
-    return gpud_fail(error, GPUD_UNSUPPORTED, "%s",
-                     missing ? missing : "no driver gives network cards memory of such devices");
-}
-
 /* With domain_lock held. */
 static enum gpud_status register_peermem(struct gpud_rdma *rdma, struct gpud_memory *memory,
                                          unsigned access, struct gpud_rdma_region **region,
                                          struct gpud_error *error)
 {
-    enum gpud_status status = check_module(memory->device, error);
+    enum gpud_status status = gpud_rdma_check_peermem(gpud_device_kind(memory->device), error);
     if (status != GPUD_OK)
         return status;
     /* Always to be written: for reading, kernels before 6.2 pin whatever page lies at such an

@@ -190,9 +190,6 @@ void gpud_rdma_drop_regions(struct gpud_rdma *rdma);
 
 /* --- device_memory.c ----------------------------------------------------------------------- */
 
-/* Where the kernel says what is loaded: "/sys". Tests put something else here. */
-extern const char *gpud_rdma_sysfs;
-
 void gpud_rdma_free_ways(struct gpud_rdma *rdma);
 
 #endif

@@ -6,27 +6,13 @@
 #include "device/rdma/internal.h"
 
 #include "device/device.h"
+#include "device/rdma/ability.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 
 /* --- failures ------------------------------------------------------------------------------ */
-
-/* What the process has pinned so far. */
-static uint64_t pinned_bytes(void)
-{
-    char line[128];
-    unsigned long long kilobytes = 0;
-    FILE *file = fopen("/proc/self/status", "re");
-    while (file && fgets(line, sizeof(line), file))
-        if (sscanf(line, "VmPin: %llu kB", &kilobytes) == 1)
-            break;
-    if (file)
-        fclose(file);
-    return kilobytes * 1024;
-}
 
 enum gpud_status gpud_rdma_fail_register(struct gpud_error *error, int number, const char *card,
                                          uint64_t size)
@@ -41,7 +27,7 @@ enum gpud_status gpud_rdma_fail_register(struct gpud_error *error, int number, c
                                       (unsigned long long)size)
                     : gpud_fail_errno(error, "%s has no queues for another connection", card);
     }
-    uint64_t wanted = (pinned_bytes() + size) / 1024 + 1024;
+    uint64_t wanted = (gpud_rdma_pinned_bytes() + size) / 1024 + 1024;
     return gpud_fail_native(
         error, GPUD_NO_MEMORY, "errno", number,
         "%s cannot register %llu bytes: this process may lock %llu kB, %llu are "
