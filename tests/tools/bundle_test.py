@@ -73,7 +73,9 @@ def check_contents(folder):
     files = {path.relative_to(folder): path for path in folder.rglob("*") if path.is_file()}
     check(sum(path.stat().st_size for path in files.values()) <= 40_000_000, "more than 40 MB")
     check(not any(path.is_symlink() for path in folder.rglob("*")), "a symbolic link, which not every copy keeps")
-    for name in ("plugins/libgstgpudirect.so", "plugins/libgstnvcodec.so", "lib/libgpudirect.so.0",
+    own = [f"lib/if-missing/{name}/{name}" for name in ("libibverbs.so.1", "librdmacm.so.1")]
+    for name in (*(own if os.environ["GPUDIRECT_RDMA"] == "yes" else []),
+                 "plugins/libgstgpudirect.so", "plugins/libgstnvcodec.so", "lib/libgpudirect.so.0",
                  "lib/libOpenCL.so.1", "lib/libgpudirect-dgma-layer.so", "lib/if-missing/libstdc++.so.6/libstdc++.so.6",
                  "bin/gpudirect-info", "bin/gpudirect-bench", "libexec/gst-plugin-scanner", "tests/conformance-memory",
                  "licences/gpudirect", "licences/common-licenses/LGPL-2.1"):
