@@ -10,6 +10,7 @@
 #include "device/rdma/sysfs.h"
 #include "support/check.h"
 #include "support/network.h"
+#include "wire/channel.h"
 
 #include <errno.h>
 #include <sys/resource.h>
@@ -61,6 +62,13 @@ static void test_no_device(void)
     start_host("nothing");
     check_lack("no RDMA device; soft-RoCE makes one of any Ethernet interface");
     check_lack("rdma link add rxe0 type rxe netdev eth0");
+
+    SAY("whoever connects or listens is told the same");
+    struct gpud_address address;
+    char hint[GPUD_REASON_MAX];
+    WORKS(gpud_address_resolve("rdma://10.0.0.1", &address, &e));
+    gpud_address_hint(&address, hint, sizeof(hint));
+    check_says(hint, "no RDMA device; soft-RoCE makes one of any Ethernet interface");
 
     SAY("the interface in the command is one that this host has, best one that is up");
     make_host(description, folder, "sys/class/net/lo/");

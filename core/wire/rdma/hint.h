@@ -7,10 +7,7 @@
 
 #include <stddef.h>
 
-/* A sentence with the command that helps, or "". Looks at what the kernel shows below `root`. */
-void gpud_rdma_look(const char *root, char *hint, size_t size);
-
-/* As a kind's hint in wire/channel.c. */
+/* As a kind's hint in wire/channel.c: a sentence with the command that helps, or "". */
 void gpud_rdma_hint(const char *place, char *hint, size_t size);
 
 #endif
