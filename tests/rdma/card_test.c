@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "device/device.h"
 #include "device/rdma/internal.h"
+#include "device/rdma/sysfs.h"
 #include "support/check.h"
 
 #include <errno.h>
@@ -213,16 +214,21 @@ static void test_dmabuf(struct gpud_device *cuda)
 /* Where the card takes no dma-bufs, and a module is there, the device's address is registered. */
 static void test_peermem(struct gpud_device *cuda, struct gpud_device *host)
 {
-    static const char *const folders[] = {"/kernel", "/kernel/mm", "/kernel/mm/memory_peers",
-                                          "/kernel/mm/memory_peers/nv_mem_nc",
-                                          "/kernel/mm/memory_peers/nv_mem_nc/version"};
+    static const char *const folders[] = {
+        "/sys",
+        "/sys/kernel",
+        "/sys/kernel/mm",
+        "/sys/kernel/mm/memory_peers",
+        "/sys/kernel/mm/memory_peers/nv_mem_nc",
+        "/sys/kernel/mm/memory_peers/nv_mem_nc/version",
+    };
     char sysfs[] = "/tmp/sysfs-XXXXXX", path[200], why[GPUD_REASON_MAX];
     struct pair pair;
     struct gpud_memory *memory;
     struct gpud_rdma_region *region;
     enum gpud_rdma_way way = GPUD_RDMA_HOST;
     CHECK(mkdtemp(sysfs), "mkdtemp: %m");
-    gpud_rdma_sysfs = sysfs;
+    gpud_rdma_root = sysfs;
     fake_card_reset();
     fake_card.dmabuf_errno = EPROTONOSUPPORT;
     open_pair(&pair);
@@ -249,7 +255,7 @@ static void test_peermem(struct gpud_device *cuda, struct gpud_device *host)
         CHECK(rmdir(path) == 0, "rmdir: %m");
     }
     CHECK(rmdir(sysfs) == 0, "rmdir: %m");
-    gpud_rdma_sysfs = "/sys";
+    gpud_rdma_root = "";
 }
 
 /* --- failures ------------------------------------------------------------------------------ */
