@@ -346,6 +346,28 @@ static void test_waking(void)
     check_nothing_left();
 }
 
+/* Who may not lock enough is told so; who may is not sent the wrong way. */
+static void test_limits(void)
+{
+    struct pair pair;
+    static char bytes[1 << 20];
+    struct gpud_rdma_region *region;
+    struct rlimit limit;
+    CHECK(getrlimit(RLIMIT_MEMLOCK, &limit) == 0, "getrlimit: %m");
+    fake_card_reset();
+    open_pair(&pair);
+    fake_card.register_errno = ENOMEM;
+    limit.rlim_cur = 64 << 10;
+    CHECK(setrlimit(RLIMIT_MEMLOCK, &limit) == 0, "setrlimit: %m");
+    EXPECT(GPUD_NO_MEMORY, "may lock 64 kB, 1025 are needed at least; raise that limit (ulimit -l",
+           gpud_rdma_register(pair.a, bytes, sizeof(bytes), 0, &region, &e));
+    EXPECT(GPUD_NO_MEMORY, "fake0 cannot register 4096 bytes: Cannot allocate memory",
+           gpud_rdma_register(pair.a, bytes, 4096, 0, &region, &e));
+    close_pair(&pair);
+    check_nothing_left();
+    fake_card_reset();
+}
+
 /* Requests that nobody waits for give their places back all the same. */
 static void test_many(void)
 {
@@ -412,6 +434,7 @@ int main(void)
     test_dmabuf(cuda);
     test_peermem(cuda, host);
     test_breaking();
+    test_limits();
     test_waking();
     test_many();
     test_early();
