@@ -3,13 +3,12 @@
 
 #include "route/route.h"
 
+#include "base/host.h"
 #include "base/sized.h"
 #include "device/device.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <unistd.h>
 
 /* Best first: fewer copies, then the shorter way. A later one overtakes where it is much faster. */
 static const struct gpud_route_ops *const routes[] = {
@@ -18,27 +17,6 @@ static const struct gpud_route_ops *const routes[] = {
 };
 #define ROUTES (sizeof(routes) / sizeof(routes[0]))
 _Static_assert(ROUTES <= GPUD_ROUTES_MAX, "trials have room for every route");
-
-/* The same for all processes of one running machine, containers included; it changes with every
- * boot. */
-static void read_boot_id(uint8_t id[16])
-{
-    char text[64];
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-    if (fd >= 0)
-        close(fd);
-    memset(id, 0, 16);
-    unsigned digits = 0;
-    for (ssize_t i = 0; i < got && digits < 32; i++) {
-        char c = text[i];
-        int value = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-        if (value < 0)
-            continue;
-        id[digits / 2] = (uint8_t)(id[digits / 2] << 4 | value);
-        digits++;
-    }
-}
 
 void gpud_endpoint_describe(struct gpud_endpoint *endpoint, const struct gpud_device *device,
                             const char *name)
@@ -55,7 +33,7 @@ void gpud_endpoint_describe(struct gpud_endpoint *endpoint, const struct gpud_de
     endpoint->host_rate = device->host_rate;
     endpoint->reach_count = device->reach_count;
     memcpy(endpoint->reach, device->reach, sizeof(endpoint->reach));
-    read_boot_id(endpoint->host);
+    gpud_host_read_id(endpoint->host);
 }
 
 bool gpud_endpoints_share_device(const struct gpud_endpoint *a, const struct gpud_endpoint *b)
