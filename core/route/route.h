@@ -16,6 +16,11 @@ void gpud_endpoint_describe(struct gpud_endpoint *endpoint, const struct gpud_de
 /* Whether both ends work on one piece of hardware, whatever each calls it. */
 bool gpud_endpoints_share_device(const struct gpud_endpoint *a, const struct gpud_endpoint *b);
 
+/* Whether CLOCK_MONOTONIC shows both ends the same time. one_host: the system says that both are on
+ * this machine, which may be one that has no name. */
+bool gpud_endpoints_share_clock(const struct gpud_endpoint *a, const struct gpud_endpoint *b,
+                                bool one_host);
+
 /* Where the signals of a link by this route lie. */
 enum gpud_signal_place gpud_route_signal(const struct gpud_route_ops *route,
                                          const struct gpud_endpoint *sender,

@@ -34,6 +34,7 @@ void gpud_endpoint_describe(struct gpud_endpoint *endpoint, const struct gpud_de
     endpoint->reach_count = device->reach_count;
     memcpy(endpoint->reach, device->reach, sizeof(endpoint->reach));
     gpud_host_read_id(endpoint->host);
+    endpoint->time_namespace = gpud_host_time_namespace();
 }
 
 bool gpud_endpoints_share_device(const struct gpud_endpoint *a, const struct gpud_endpoint *b)
@@ -45,6 +46,15 @@ bool gpud_endpoints_share_device(const struct gpud_endpoint *a, const struct gpu
     if (memcmp(a->uuid, none, sizeof(none)) != 0 || memcmp(b->uuid, none, sizeof(none)) != 0)
         return memcmp(a->uuid, b->uuid, sizeof(a->uuid)) == 0;
     return strcmp(a->device, b->device) == 0;
+}
+
+bool gpud_endpoints_share_clock(const struct gpud_endpoint *a, const struct gpud_endpoint *b,
+                                bool one_host)
+{
+    static const uint8_t unknown[16];
+    if (memcmp(a->host, b->host, sizeof(a->host)) != 0 || a->time_namespace != b->time_namespace)
+        return false;
+    return one_host || memcmp(a->host, unknown, sizeof(unknown)) != 0;
 }
 
 enum gpud_signal_place gpud_route_signal(const struct gpud_route_ops *route,

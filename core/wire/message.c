@@ -152,6 +152,7 @@ static void endpoint(struct codec *codec, struct gpud_endpoint *endpoint)
     u32(codec, &endpoint->host_rate);
     u64(codec, &endpoint->token);
     raw(codec, endpoint->host, sizeof(endpoint->host));
+    u64(codec, &endpoint->time_namespace);
     text(codec, endpoint->network.card, sizeof(endpoint->network.card));
     if (endpoint->network.card[0]) {
         u32(codec, &endpoint->network.ways);
@@ -216,6 +217,7 @@ static void link(struct codec *codec, struct gpud_link_info *link)
     u64(codec, &link->delivered);
     u64(codec, &link->dropped);
     u64(codec, &link->latency);
+    text(codec, link->host, sizeof(link->host));
     at_most(codec, pid, INT32_MAX);
     at_most(codec, phase, GPUD_PHASE_LEAVING);
     at_most(codec, slow_receiver, GPUD_SLOW_DROP_OLDEST);

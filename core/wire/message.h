@@ -38,7 +38,7 @@
 #include <gpudirect/sender.h>
 
 #define GPUD_MESSAGE_MAGIC UINT32_C(0x44555047) /* "GPUD" */
-#define GPUD_MESSAGE_VERSION 4
+#define GPUD_MESSAGE_VERSION 5
 #define GPUD_MESSAGE_MAX 16384
 #define GPUD_MESSAGE_HANDLES (1 + GPUD_RING_MEMORIES_MAX)
 
@@ -87,6 +87,7 @@ struct gpud_endpoint {
     uint32_t host_rate;                /* MB/s between it and the host's memory; 0: unknown */
     uint64_t token;                    /* of the context: equal = the same process and context */
     uint8_t host[16];                  /* the machine's boot id */
+    uint64_t time_namespace;           /* whose CLOCK_MONOTONIC it has; see base/host.h */
     struct gpud_network network;
     char route[32]; /* the only one wanted, or "" */
     uint32_t slots;

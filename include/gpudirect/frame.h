@@ -42,10 +42,12 @@ struct gpud_frame_info {
     uint8_t meta[GPUD_FRAME_META_MAX];
 
     /* Written by the library; ignored by gpud_frame_set_info(). */
-    uint64_t sequence;    /* the sender's frames from 1; a gap: dropped for this receiver */
-    uint64_t dropped;     /* frames dropped for this receiver since it connected */
-    uint64_t submit_time; /* monotonic ns at which it was submitted, on this host; else 0 */
-    uint32_t epoch;       /* changes with every (re)connect and every change of format */
+    uint64_t sequence; /* the sender's frames from 1; a gap: dropped for this receiver */
+    uint64_t dropped;  /* frames dropped for this receiver since it connected */
+    /* CLOCK_MONOTONIC ns at which it was submitted; 0: not known, as its sender has another clock
+     * (gpud_peer_info.same_clock). */
+    uint64_t submit_time;
+    uint32_t epoch; /* changes with every (re)connect and every change of format */
     struct gpud_layout layout;
 };
 

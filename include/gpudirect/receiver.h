@@ -98,7 +98,8 @@ struct gpud_receiver_info {
     uint64_t waits_cpu;              /* times acquire slept */
     uint64_t waits_device;           /* times the CPU waited for a device to finish its work */
     uint64_t kicks;                  /* system calls made to wake the sender */
-    /* From submit to acquire, over the last 4096 frames, ns; 0 where unknown. */
+    /* From submit to acquire, over the last 4096 frames, ns; 0: not known, as of frames of a sender
+     * that has another clock. */
     uint64_t latency_p50, latency_p99, latency_max;
     uint32_t slots; /* that may be in flight or held at once, as both sides asked; 0: not known */
 };

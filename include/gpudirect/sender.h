@@ -38,10 +38,14 @@ enum gpud_slow_receiver {
 
 struct gpud_peer_info {
     uint64_t id; /* counts connections from 1 */
-    int64_t pid; /* of the other process */
+    int64_t pid; /* of the other process; 0: not known, as of another container or host */
     char name[64];
     char path[32];                         /* the route that carries it */
     char fallback_reason[GPUD_REASON_MAX]; /* why no better route does, or "" */
+    char host[64];                         /* the other host's address; "": it is on this one */
+    /* Its CLOCK_MONOTONIC is this process's: it is on this host, and in no container that has a
+     * time of its own. Else no time of the one says anything to the other. */
+    bool same_clock;
 };
 
 struct gpud_sender_params {
@@ -171,7 +175,7 @@ enum gpud_link_phase {
 struct gpud_link_info {
     size_t size;
     uint64_t id; /* counts connections from 1 */
-    int64_t pid; /* of its process; 0: in another container */
+    int64_t pid; /* of its process; 0: in another container, or on another host */
     char name[64];
     char device[32];                       /* where its frames arrive */
     char path[32];                         /* the route that carries it, or "none" */
@@ -182,7 +186,8 @@ struct gpud_link_info {
     uint64_t delivered;                    /* frames that were handed to it */
     uint64_t dropped;                      /* frames that it lost by the policy */
     uint64_t latency; /* ns from submit to acquire, of the last frame that it took, by its own word;
-                         0: not known */
+                         0: not known, as between two clocks */
+    char host[64];    /* its address; "": it is on this host */
 };
 
 /* All receivers that are connected; what was delivered to those that are gone, and dropped for

@@ -4,6 +4,7 @@
 #include "support/copies.h"
 
 #include "base/fd.h"
+#include "base/host.h"
 #include "support/check.h"
 #include "wire/channel.h"
 #include "wire/unix/channel.h"
@@ -223,9 +224,22 @@ static const struct gpud_remote_ops remote_ops = {
     .destroy = destroy,
 };
 
+static struct gpud_channel_ops ops;
+static const char *other_host;
+
+/* What a channel between hosts would know from the beginning. */
+static enum gpud_status receive(struct gpud_channel *channel, struct gpud_message *message,
+                                struct gpud_error *error)
+{
+    if (!channel->peer.host[0]) {
+        gpud_print(channel->peer.host, "%s", other_host);
+        channel->peer.pid = 0;
+    }
+    return gpud_unix_channel_ops.receive(channel, message, error);
+}
+
 void copies_install(void)
 {
-    static struct gpud_channel_ops ops;
     ops = gpud_unix_channel_ops;
     ops.remote = &remote_ops;
     gpud_unix_channel = &ops;
@@ -235,4 +249,19 @@ void copies_install_if_asked(void)
 {
     if (getenv("GPUD_TEST_COPIES"))
         copies_install();
+}
+
+void copies_install_hosts(const char *self, const char *other)
+{
+    static char id_file[32];
+    void *text;
+    int fd;
+    other_host = other;
+    copies_install();
+    ops.receive = receive;
+    WORKS(gpud_memfd_create("boot-id", 4096, GPUD_SHARE_WRITABLE, &fd, &text, &e));
+    for (size_t i = 0; i < 32; i++)
+        snprintf((char *)text + i, 2, "%x", (unsigned)self[i % strlen(self)] & 15);
+    snprintf(id_file, sizeof(id_file), "/proc/self/fd/%d", fd);
+    gpud_host_id_file = id_file;
 }

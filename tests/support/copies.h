@@ -13,4 +13,8 @@ void copies_install(void);
 /* The same, where GPUD_TEST_COPIES is set. */
 void copies_install_if_asked(void);
 
+/* The same, and that other host is not this one: it has this address, and clocks of its own. The
+ * boot id that this process has from now on is made of `self`. */
+void copies_install_hosts(const char *self, const char *other);
+
 #endif

@@ -91,7 +91,7 @@ static void check_sane(const struct gpud_message *message)
         for (uint32_t i = 0; i < message->links.count; i++) {
             const struct gpud_link_info *link = &message->links.link[i];
             CHECK(memchr(link->name, 0, 64) && memchr(link->device, 0, 32) &&
-                      memchr(link->path, 0, 32) &&
+                      memchr(link->path, 0, 32) && memchr(link->host, 0, 64) &&
                       memchr(link->fallback_reason, 0, GPUD_REASON_MAX),
                   "a text without an end");
             CHECK(link->pid >= 0 && link->pid <= INT32_MAX && link->phase <= GPUD_PHASE_LEAVING,
@@ -333,10 +333,10 @@ static void headers(void)
     EXPECT(GPUD_PEER, "does not speak", decode(&got, &wire, wire.size, &e));
     wire.bytes[0]--;
     wire.bytes[4]++;
-    EXPECT(GPUD_UNSUPPORTED, "speaks version 5 of the protocol, this library 4",
+    EXPECT(GPUD_UNSUPPORTED, "speaks version 6 of the protocol, this library 5",
            decode(&got, &wire, wire.size, &e));
     wire.bytes[4] -= 2;
-    EXPECT(GPUD_UNSUPPORTED, "speaks version 3 of the protocol, this library 4",
+    EXPECT(GPUD_UNSUPPORTED, "speaks version 4 of the protocol, this library 5",
            decode(&got, &wire, wire.size, &e));
     wire.bytes[4]++;
     const uint8_t types[] = {0, GPUD_MESSAGE_KICK + 1, 127, 255};

@@ -98,6 +98,7 @@ static void fill_links(struct gpud_links *links, uint32_t count)
         link->delivered = UINT64_MAX / 3;
         link->dropped = UINT64_MAX / 5;
         link->latency = UINT64_MAX / 7 + i;
+        fill_text(link->host, sizeof(link->host), 'h');
     }
 }
 
@@ -124,6 +125,7 @@ static void make(struct gpud_message *message, enum gpud_message_type type, bool
         message->hello.caps = UINT32_MAX;
         memset(message->hello.uuid, 0xa5, 16);
         memset(message->hello.host, 0x5a, 16);
+        message->hello.time_namespace = UINT64_MAX - 2;
         message->hello.aperture = message->hello.token = UINT64_MAX - 1;
         message->hello.slots = 64;
         message->hello.slow_receiver = 255;

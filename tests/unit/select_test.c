@@ -42,6 +42,23 @@ static const char *against_of(const struct gpud_endpoint *sender,
     return against;
 }
 
+/* Of one boot, in one time namespace; and a host that has no name is known by its address alone. */
+static void test_clocks(void)
+{
+    struct gpud_endpoint a = host_end(), b = host_end();
+    CHECK(gpud_endpoints_share_clock(&a, &b, false), "two processes of one host");
+    a.time_namespace = 4026531834;
+    CHECK(!gpud_endpoints_share_clock(&a, &b, true), "a container with a time of its own");
+    b.time_namespace = a.time_namespace;
+    CHECK(gpud_endpoints_share_clock(&a, &b, true), "two processes of such a container");
+    b.host[15]++;
+    CHECK(!gpud_endpoints_share_clock(&a, &b, false), "two hosts");
+    memset(a.host, 0, sizeof(a.host));
+    memset(b.host, 0, sizeof(b.host));
+    CHECK(!gpud_endpoints_share_clock(&a, &b, false), "hosts of which nothing is known");
+    CHECK(gpud_endpoints_share_clock(&a, &b, true), "one of which nothing else is known");
+}
+
 #define SAYS(reasons, text) \
     CHECK(strstr(reasons, text), "\"%s\" does not say \"%s\"", reasons, text)
 
@@ -296,6 +313,7 @@ int main(void)
     test_peers();
     test_machines();
     test_network();
+    test_clocks();
     test_wishes();
     test_trials();
     test_rates();

@@ -81,7 +81,7 @@ enum gpud_status gpud_receiver_connect(struct gpud_receiver *receiver, struct gp
             receiver->failure.status = GPUD_OK;
         return status;
     }
-    receiver->peer = (struct gpud_peer_info){.pid = receiver->channel->peer.pid};
+    receiver->peer = (struct gpud_peer_info){.name = ""};
     if (atomic_load(&receiver->channel->connected))
         return greet(receiver, error);
     receiver->state = GPUD_RECEIVER_CONNECTING;

@@ -303,8 +303,9 @@ static enum gpud_status test_link(struct gpud_receiver *receiver, struct gpud_er
         gpud_print(receiver->peer.path, "%s", receiver->info.path);
         gpud_print(receiver->peer.fallback_reason, "%s", receiver->info.fallback_reason);
         receiver->peer.id = receiver->info.connects;
-        gpud_log_info(log_of(receiver), AREA, "connected to %s (process %ld) by %s%s%s",
-                      receiver->peer.name, (long)receiver->peer.pid, receiver->peer.path,
+        char who[GPUD_PEER_TEXT_MAX];
+        gpud_log_info(log_of(receiver), AREA, "connected to %s (%s) by %s%s%s", receiver->peer.name,
+                      gpud_peer_text(&receiver->channel->peer, who), receiver->peer.path,
                       receiver->peer.fallback_reason[0] ? ", because " : "",
                       receiver->peer.fallback_reason);
         tell(receiver, GPUD_EVENT_CONNECTED, &receiver->peer);
@@ -328,6 +329,24 @@ static enum gpud_status refusal_status(uint32_t said)
     return said == GPUD_NO_ACCESS ? GPUD_NO_ACCESS : GPUD_UNSUPPORTED;
 }
 
+static void take_hello(struct gpud_receiver *receiver, const struct gpud_endpoint *hello)
+{
+    const struct gpud_peer *peer = &receiver->channel->peer;
+    struct gpud_endpoint self;
+    gpud_endpoint_describe(&self, receiver->device, receiver->name);
+    receiver->peer.pid = peer->pid;
+    gpud_print(receiver->peer.host, "%s", peer->host);
+    gpud_print(receiver->peer.name, "%s", hello->name);
+    receiver->peer.same_clock = gpud_endpoints_share_clock(hello, &self, !peer->host[0]);
+    if (!receiver->peer.same_clock) { /* what was counted is of another sender */
+        pthread_mutex_lock(&receiver->lock);
+        receiver->latency_count = 0;
+        pthread_mutex_unlock(&receiver->lock);
+    }
+    receiver->state = GPUD_RECEIVER_IDLE;
+    receiver->deadline = INT64_MAX;
+}
+
 enum gpud_status gpud_receiver_handle(struct gpud_receiver *receiver, struct gpud_message *message,
                                       struct gpud_error *error)
 {
@@ -335,9 +354,7 @@ enum gpud_status gpud_receiver_handle(struct gpud_receiver *receiver, struct gpu
     case GPUD_MESSAGE_HELLO:
         if (receiver->state != GPUD_RECEIVER_HELLO)
             return unexpected(message, error);
-        gpud_print(receiver->peer.name, "%s", message->hello.name);
-        receiver->state = GPUD_RECEIVER_IDLE;
-        receiver->deadline = INT64_MAX;
+        take_hello(receiver, &message->hello);
         return GPUD_OK;
     case GPUD_MESSAGE_OFFER:
         if (receiver->state == GPUD_RECEIVER_HELLO)

@@ -181,6 +181,8 @@ static void count_frame(struct gpud_receiver *receiver, struct gpud_frame_info *
     uint64_t gap = info->sequence - receiver->last_sequence - 1;
     receiver->last_sequence = info->sequence;
     int64_t now = gpud_now();
+    if (!receiver->peer.same_clock)
+        info->submit_time = 0;
     /* The sender's word: it may lie in the future, or anywhere. */
     uint64_t latency = info->submit_time ? (uint64_t)now - info->submit_time : 0;
     gpud_page_tell_latency(&receiver->session->view,

@@ -65,7 +65,7 @@ struct gpud_receiver {
     int64_t retry;             /* not to be tried again before */
     struct gpud_error failure; /* of the last attempt to connect; GPUD_OK: nobody was there */
     struct gpud_channel *channel;
-    struct gpud_peer_info peer;
+    struct gpud_peer_info peer; /* same_clock: the sender's submit times mean something here */
     struct gpud_session *session;
     uint64_t nonce; /* of the test frame: TESTING */
 

@@ -51,6 +51,8 @@ void gpud_link_peer_info(const struct gpud_link *link, struct gpud_peer_info *in
     gpud_print(info->name, "%s", link->peer.name);
     gpud_print(info->path, "%s", link->transport ? link->transport->route->name : "none");
     gpud_print(info->fallback_reason, "%s", link->fallback_reason);
+    gpud_print(info->host, "%s", link->channel->peer.host);
+    info->same_clock = link->same_clock;
 }
 
 /* No more frames are for it, which is logged and counted once. */
@@ -169,6 +171,8 @@ static void handle_hello(struct gpud_link *link, const struct gpud_endpoint *hel
     link->requested_policy = (enum gpud_slow_receiver)hello->slow_receiver;
     struct gpud_message message = {.type = GPUD_MESSAGE_HELLO};
     gpud_link_describe(link, &message.hello);
+    link->same_clock =
+        gpud_endpoints_share_clock(hello, &message.hello, !link->channel->peer.host[0]);
     gpud_link_send(link, &message);
     if (link->state == GPUD_LINK_DEAD)
         return;

@@ -60,6 +60,7 @@ struct gpud_link {
     bool started;     /* a frame was meant for it; `start` is the sequence before that frame */
     uint64_t start;
     struct gpud_endpoint peer;
+    bool same_clock;                          /* as in struct gpud_peer_info */
     enum gpud_slow_receiver requested_policy; /* DEFAULT: as the sender says */
     struct gpud_route_trials trials;
     char fallback_reason[GPUD_REASON_MAX]; /* the better routes */

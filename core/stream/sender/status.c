@@ -56,6 +56,7 @@ static void describe_link(const struct gpud_link *link, struct gpud_link_info *i
     gpud_print(info->device, "%s", link->peer.device);
     gpud_print(info->path, "%s", peer.path);
     gpud_print(info->fallback_reason, "%s", peer.fallback_reason);
+    gpud_print(info->host, "%s", peer.host);
     info->phase = phase_of(link);
     info->slow_receiver = gpud_link_policy(link);
     info->delivered = link->delivered;

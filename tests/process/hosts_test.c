@@ -1,0 +1,227 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Whose clock a time is of: a receiver on the sender's host knows how old its frames are, also
+ * where they come by a network card; one on another host, or in a container with a time of its own,
+ * does not, and nobody is told a number. Each end says on which host the other is. */
+#include "support/check.h"
+#include "support/copies.h"
+#include "support/peer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/wait.h>
+
+#define FRAMES 20
+#define SENDER_HOST "192.0.2.1"
+#define RECEIVER_HOST "192.0.2.2"
+
+#ifndef CLONE_NEWTIME
+#define CLONE_NEWTIME 0x80
+#endif
+
+enum place { HERE, BY_CARD, CONTAINER, OTHER_HOST };
+
+struct board {
+    enum place place;
+    atomic_uint frames;
+    unsigned timed;  /* of these, how many have a time of submit */
+    uint64_t oldest; /* ns; of those */
+    struct gpud_peer_info sender;
+    struct gpud_receiver_info info;
+    atomic_bool leave, refused;
+};
+
+/* --- the receiver ----------------------------------------------------------------------------- */
+
+static void note_sender(void *user, enum gpud_event event, const void *data)
+{
+    struct board *board = user;
+    if (event == GPUD_EVENT_CONNECTED)
+        board->sender = *(const struct gpud_peer_info *)data;
+}
+
+static void receive_frames(struct board *board)
+{
+    struct gpud_context *context;
+    struct gpud_receiver *receiver;
+    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
+    params.address = "hosts";
+    params.on_event = note_sender;
+    params.user = board;
+    WORKS(gpud_context_create(NULL, &context, &e));
+    WORKS(gpud_receiver_create(context, &params, &receiver, &e));
+    while (!atomic_load(&board->leave)) {
+        struct gpud_frame_info info = GPUD_INFO_INIT(info);
+        struct gpud_frame *frame;
+        if (gpud_receiver_acquire(receiver, 100 * GPUD_MSEC, &frame, NULL) != GPUD_OK)
+            continue;
+        gpud_frame_get_info(frame, &info);
+        gpud_frame_release(&frame);
+        uint64_t age = (uint64_t)gpud_test_now() - info.submit_time;
+        board->timed += info.submit_time != 0;
+        if (info.submit_time && age > board->oldest)
+            board->oldest = age;
+        board->info.size = sizeof(board->info);
+        gpud_receiver_get_info(receiver, &board->info);
+        atomic_fetch_add(&board->frames, 1);
+    }
+    gpud_receiver_destroy(&receiver);
+    gpud_context_destroy(&context);
+}
+
+static bool write_file(const char *path, const char *text)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    bool written = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+    if (fd >= 0)
+        close(fd);
+    return written;
+}
+
+/* A time an hour ahead, for children. Not everywhere may a user have that. */
+static bool enter_container(void)
+{
+    char map[32];
+    snprintf(map, sizeof(map), "%u %u 1", (unsigned)getuid(), (unsigned)getuid());
+    if (unshare(CLONE_NEWUSER | CLONE_NEWTIME) != 0)
+        return false;
+    return write_file("/proc/self/uid_map", map) &&
+           write_file("/proc/self/timens_offsets", "monotonic 3600 0\n");
+}
+
+static void receive_in_container(struct board *board)
+{
+    int state;
+    if (!enter_container()) {
+        atomic_store(&board->refused, true);
+        return;
+    }
+    int64_t before = gpud_test_now();
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(100); /* not inherited */
+        CHECK(gpud_test_now() - before > 3000 * GPUD_SEC, "the time is the same");
+        receive_frames(board);
+        _exit(0);
+    }
+    CHECK(waitpid(child, &state, 0) == child && WIFEXITED(state) && WEXITSTATUS(state) == 0,
+          "the receiver in the container failed");
+}
+
+static void play_receiver(struct board *board)
+{
+    if (board->place == BY_CARD)
+        copies_install();
+    else if (board->place == OTHER_HOST)
+        copies_install_hosts(RECEIVER_HOST, SENDER_HOST);
+    if (board->place == CONTAINER)
+        receive_in_container(board);
+    else
+        receive_frames(board);
+    exit(0);
+}
+
+/* --- the sender ------------------------------------------------------------------------------- */
+
+static struct gpud_peer_info told; /* before the first frame is sent */
+
+static void note_receiver(void *user, const struct gpud_peer_info *peer)
+{
+    told = *peer;
+    atomic_store((atomic_bool *)user, true);
+}
+
+static void check_known(const struct board *board, const struct gpud_link_info *link)
+{
+    CHECK(board->sender.same_clock && told.same_clock, "two clocks on one host");
+    CHECK(board->timed == FRAMES && board->oldest < 60 * (uint64_t)GPUD_SEC,
+          "%u frames have a time, the oldest is %llu ns old", board->timed,
+          (unsigned long long)board->oldest);
+    CHECK(board->info.latency_p50 > 0 && board->info.latency_max > 0, "no latency");
+    CHECK(link->latency > 0, "the sender knows no latency");
+    CHECK(!board->sender.host[0] && !told.host[0] && !link->host[0],
+          "\"%s\" and \"%s\" for one host", board->sender.host, told.host);
+}
+
+static void check_unknown(const struct board *board, const struct gpud_link_info *link)
+{
+    CHECK(!board->sender.same_clock && !told.same_clock, "one clock on two hosts");
+    CHECK_EQUAL(board->timed, 0);
+    CHECK(board->info.latency_p50 == 0 && board->info.latency_p99 == 0 &&
+              board->info.latency_max == 0,
+          "a latency of %llu ns", (unsigned long long)board->info.latency_p50);
+    CHECK_EQUAL(link->latency, 0);
+    bool other = board->place == OTHER_HOST;
+    CHECK(strcmp(board->sender.host, other ? SENDER_HOST : "") == 0, "a sender on \"%s\"",
+          board->sender.host);
+    CHECK(strcmp(told.host, other ? RECEIVER_HOST : "") == 0 && strcmp(link->host, told.host) == 0,
+          "a receiver on \"%s\" and \"%s\"", told.host, link->host);
+    CHECK((told.pid == 0) == other && (board->sender.pid == 0) == other, "processes %lld and %lld",
+          (long long)told.pid, (long long)board->sender.pid);
+}
+
+/* false: this system lets nobody have such a receiver. */
+static bool send_to(enum place place, const char *path)
+{
+    int fd, state;
+    atomic_bool connected = false;
+    struct gpud_context *context;
+    struct gpud_sender *sender;
+    struct gpud_layout layout;
+    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
+    struct gpud_link_info link = GPUD_INFO_INIT(link);
+    params.address = "hosts";
+    params.on_connect = note_receiver;
+    params.user = &connected;
+    WORKS(gpud_context_create(NULL, &context, &e));
+    WORKS(gpud_sender_create(context, &params, &sender, &e));
+    WORKS(gpud_layout_init(&layout, "UYVY", 64, 32, 0, &e));
+    WORKS(gpud_sender_configure(sender, &layout, NULL, 0, &e));
+
+    struct board *board = peer_board_make(sizeof(*board), &fd);
+    board->place = place;
+    pid_t pid = peer_spawn("--receiver", fd);
+    PEER_UNTIL("a receiver", 30000, atomic_load(&connected) || atomic_load(&board->refused));
+    bool refused = atomic_load(&board->refused);
+    for (unsigned i = 1; i <= FRAMES && !refused; i++) {
+        SEND_LENT(sender, &layout, i);
+        PEER_UNTIL("the frame", 10000, atomic_load(&board->frames) == i);
+    }
+    gpud_sender_list_links(sender, &link, 1);
+    atomic_store(&board->leave, true);
+    CHECK(waitpid(pid, &state, 0) == pid && WIFEXITED(state) && WEXITSTATUS(state) == 0,
+          "the receiver failed");
+    gpud_sender_destroy(&sender);
+    gpud_context_destroy(&context);
+    if (!refused) {
+        CHECK(strcmp(told.path, path) == 0, "by %s", told.path);
+        if (place == HERE || place == BY_CARD)
+            check_known(board, &link);
+        else
+            check_unknown(board, &link);
+    }
+    return !refused;
+}
+
+int main(int argc, char **argv)
+{
+    struct board *board = peer_board_open("--receiver", argc, argv, sizeof(*board));
+    if (board)
+        play_receiver(board);
+    alarm(110);
+    runtime_make();
+    SAY("two processes of one host");
+    send_to(HERE, "map");
+    SAY("a container with a time of its own%s",
+        send_to(CONTAINER, "map") ? "" : ": none can be made here");
+    copies_install();
+    SAY("one host, by its network card");
+    send_to(BY_CARD, "rdma-host");
+    copies_install_hosts(SENDER_HOST, RECEIVER_HOST);
+    SAY("two hosts");
+    send_to(OTHER_HOST, "rdma-host");
+    runtime_done();
+    return 0;
+}
