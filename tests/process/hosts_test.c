@@ -145,6 +145,19 @@ static void check_known(const struct board *board, const struct gpud_link_info *
           "\"%s\" and \"%s\" for one host", board->sender.host, told.host);
 }
 
+/* As gpudirect-info does. */
+static void check_listed(const struct gpud_link_info *own)
+{
+    struct gpud_channels *channels;
+    struct gpud_link_info link = GPUD_INFO_INIT(link);
+    WORKS(gpud_channels_create("hosts", 10 * GPUD_SEC, &channels, &e));
+    CHECK_EQUAL(gpud_channels_list_links(channels, 0, &link, 1), 1);
+    CHECK(strcmp(link.host, own->host) == 0 && (link.latency == 0) == (own->latency == 0),
+          "listed as a receiver on \"%s\" with a latency of %llu ns", link.host,
+          (unsigned long long)link.latency);
+    gpud_channels_destroy(&channels);
+}
+
 static void check_unknown(const struct board *board, const struct gpud_link_info *link)
 {
     CHECK(!board->sender.same_clock && !told.same_clock, "one clock on two hosts");
@@ -190,6 +203,8 @@ static bool send_to(enum place place, const char *path)
         PEER_UNTIL("the frame", 10000, atomic_load(&board->frames) == i);
     }
     gpud_sender_list_links(sender, &link, 1);
+    if (!refused)
+        check_listed(&link);
     atomic_store(&board->leave, true);
     CHECK(waitpid(pid, &state, 0) == pid && WIFEXITED(state) && WEXITSTATUS(state) == 0,
           "the receiver failed");

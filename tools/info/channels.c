@@ -61,9 +61,11 @@ static void append_time(GString *line, uint64_t ns)
         g_string_append_printf(line, "%" PRIu64 " s", ns / (uint64_t)GPUD_SEC);
 }
 
-static void append_process(GString *line, int64_t pid, const char *program)
+static void append_process(GString *line, int64_t pid, const char *program, const char *host)
 {
-    if (pid > 0 && program[0])
+    if (host[0])
+        g_string_append_printf(line, "%s on %s", program[0] ? program : "a process", host);
+    else if (pid > 0 && program[0])
         g_string_append_printf(line, "process %" PRId64 " (%s)", pid, program);
     else if (pid > 0)
         g_string_append_printf(line, "process %" PRId64, pid);
@@ -92,7 +94,7 @@ static void describe_channel(GString *line, const struct gpud_channel_info *info
     if (info->dropped)
         g_string_append_printf(line, ", %" PRIu64 " dropped for slow receivers", info->dropped);
     g_string_append(line, "; ");
-    append_process(line, info->pid, info->program[0] ? info->program : info->name);
+    append_process(line, info->pid, info->program[0] ? info->program : info->name, "");
     g_string_append_printf(line, ", on %s", info->device);
     if (info->links == 0)
         g_string_append(line, "; nobody receives it");
@@ -100,7 +102,7 @@ static void describe_channel(GString *line, const struct gpud_channel_info *info
 
 static void describe_link(GString *line, const struct gpud_link_info *link)
 {
-    append_process(line, link->pid, link->name);
+    append_process(line, link->pid, link->name, link->host);
     if (link->phase == GPUD_PHASE_CONNECTING) {
         g_string_append(line, ": connecting");
         return;

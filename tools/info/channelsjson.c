@@ -27,6 +27,7 @@ static void add_receiver(JsonBuilder *builder, const struct gpud_link_info *link
     json_builder_begin_object(builder);
     add_int(builder, "id", (gint64)link->id);
     add_pid(builder, link->pid);
+    add_known(builder, "host", link->host);
     add_known(builder, "name", link->name);
     add_known(builder, "device", link->device);
     add_string(builder, "state", info_phase_name(link->phase));
