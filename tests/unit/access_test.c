@@ -156,10 +156,12 @@ static void test_peers(void)
     int ends[2];
     char name[GPUD_USER_MAX];
     struct gpud_peer peer;
+    memset(&peer, 0xcc, sizeof(peer)); /* as on a stack */
     CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0, "socketpair");
     WORKS(gpud_access_find_peer(ends[0], &peer, &e));
     CHECK(peer.pid == getpid() && peer.uid == geteuid() && !peer.foreign, "process %d of user %u",
           peer.pid, peer.uid);
+    CHECK(!peer.host[0], "by a socket somebody is on another host");
     struct gpud_access_rule rule = {.kind = GPUD_ACCESS_USER};
     CHECK(gpud_access_admits(&rule, ends[0], &peer), "this very user is turned away");
     /* As if it were another one. */

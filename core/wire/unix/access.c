@@ -50,10 +50,12 @@ enum gpud_status gpud_access_find_peer(int fd, struct gpud_peer *peer, struct gp
     socklen_t size = sizeof(who);
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) < 0)
         return gpud_fail_errno(error, "cannot find out who the peer is");
-    peer->pid = who.pid;
-    peer->uid = who.uid;
-    peer->foreign = who.uid != geteuid() && who.uid != 0;
-    peer->same_process = who.pid == getpid();
+    *peer = (struct gpud_peer){
+        .pid = who.pid,
+        .uid = who.uid,
+        .foreign = who.uid != geteuid() && who.uid != 0,
+        .same_process = who.pid == getpid(),
+    };
     return GPUD_OK;
 }
 
