@@ -317,6 +317,13 @@ bool gpud_page_has_frames(const struct gpud_page_rx *view)
     return gpud_page_claimed(view) != gpud_page_head(view) && !gpud_page_is_taken_back(view);
 }
 
+uint32_t gpud_page_count_waiting(const struct gpud_page_rx *view)
+{
+    uint32_t claimed = gpud_page_claimed(view); /* first: a sender moves it, and then the head */
+    uint32_t waiting = gpud_page_head(view) - claimed;
+    return waiting < view->entries ? waiting : view->entries;
+}
+
 uint32_t gpud_page_messages(const struct gpud_page_rx *view)
 {
     return atomic_load_explicit(&view->page->sender.messages, memory_order_acquire);

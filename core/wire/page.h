@@ -325,6 +325,10 @@ uint32_t gpud_page_claimed(const struct gpud_page_rx *view);
 /* Whether a published frame was neither claimed nor revoked, or the words make no sense, which
  * gpud_page_claim() will say. None is there any more when the sender has taken all slots back. */
 bool gpud_page_has_frames(const struct gpud_page_rx *view);
+
+/* How many they are; of words that make no sense, as many as there are entries. */
+uint32_t gpud_page_count_waiting(const struct gpud_page_rx *view);
+
 uint32_t gpud_page_messages(const struct gpud_page_rx *view);
 
 /* Whether a frame was announced that is not there yet. */

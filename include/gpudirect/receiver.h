@@ -9,8 +9,8 @@
  *     → { gpud_receiver_acquire → use → gpud_frame_release }…
  *     → gpud_receiver_destroy
  *
- * Thread-safety: acquire and has_frame come from one thread at a time; frames may be released from
- * any thread; get_info and interrupt may be called from any thread. */
+ * Thread-safety: acquire and count_frames come from one thread at a time; frames may be released
+ * from any thread; get_info and interrupt may be called from any thread. */
 /* clang-format on */
 #ifndef GPUDIRECT_RECEIVER_H
 #define GPUDIRECT_RECEIVER_H
@@ -138,9 +138,9 @@ GPUD_API enum gpud_status gpud_receiver_acquire(struct gpud_receiver *receiver, 
 GPUD_API enum gpud_status gpud_receiver_get_fd(struct gpud_receiver *receiver, int *fd,
                                                struct gpud_error *error);
 
-/* Whether a frame of the same format waits to be acquired: what was acquired last is then not the
+/* How many frames of the same format wait to be acquired: with none, what was acquired last is the
  * newest. */
-GPUD_API bool gpud_receiver_has_frame(struct gpud_receiver *receiver);
+GPUD_API uint32_t gpud_receiver_count_frames(struct gpud_receiver *receiver);
 
 GPUD_API void gpud_receiver_get_info(struct gpud_receiver *receiver,
                                      struct gpud_receiver_info *info);

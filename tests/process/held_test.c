@@ -74,6 +74,24 @@ static void held_past_the_receiver(void)
     }
 }
 
+/* Of four slots some are held, and frames wait in the others. */
+static void counted(void)
+{
+    struct gpud_context *context;
+    struct gpud_frame *frame[HELD];
+    WORKS(gpud_context_create(NULL, &context, &e));
+    struct gpud_receiver *receiver = make_receiver(context);
+    CHECK_EQUAL(gpud_receiver_count_frames(receiver), 0);
+    for (unsigned held = 0; held < HELD; held++) {
+        WORKS(gpud_receiver_acquire(receiver, 5 * GPUD_SEC, &frame[held], &e));
+        PEER_UNTIL("the ring is full", 20000, gpud_receiver_count_frames(receiver) == 4 - 1 - held);
+    }
+    for (unsigned i = 0; i < HELD; i++)
+        gpud_frame_release(&frame[i]);
+    gpud_receiver_destroy(&receiver);
+    gpud_context_destroy(&context);
+}
+
 /* What a receiver in trouble holds is not worth more than the stream: its sender ends the link, and
  * the frames say so. */
 static void held_past_the_link(void)
@@ -95,6 +113,7 @@ static void held_past_the_link(void)
 int main(int argc, char **argv)
 {
     static const struct background_test tests[] = {
+        {"frames that wait are counted", counted},
         {"frames that are held when their receiver is destroyed", held_past_the_receiver},
         {"frames that are held when their link is ended", held_past_the_link},
     };

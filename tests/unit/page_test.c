@@ -35,6 +35,7 @@ static void test_credits_and_order(uint32_t start)
         if (fill == ENTRIES)
             CHECK(!gpud_page_take(&ends.sender, &entry), "a credit more than there are entries");
         for (uint32_t i = 0; i < fill; i++) {
+            CHECK_EQUAL(gpud_page_count_waiting(&ends.receiver), fill - i);
             CHECK(claim(&ends, &held[i], &descriptor) == 1, "a published frame is not there");
             CHECK_EQUAL(descriptor.sequence, next);
             CHECK(descriptor.meta_size == 3 && memcmp(descriptor.meta, "abc", 3) == 0,
@@ -42,6 +43,7 @@ static void test_credits_and_order(uint32_t start)
             next++;
         }
         CHECK_EQUAL(claim(&ends, &entry, &descriptor), 0);
+        CHECK_EQUAL(gpud_page_count_waiting(&ends.receiver), 0);
         CHECK(!gpud_page_has_returns(&ends.sender), "nothing was given back yet");
         /* Held frames come back in any order. */
         for (uint32_t i = 0; i < fill; i++)

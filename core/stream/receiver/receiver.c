@@ -416,9 +416,11 @@ enum gpud_status gpud_receiver_acquire(struct gpud_receiver *receiver, int64_t t
     }
 }
 
-bool gpud_receiver_has_frame(struct gpud_receiver *receiver)
+uint32_t gpud_receiver_count_frames(struct gpud_receiver *receiver)
 {
-    return receiver->state == GPUD_RECEIVER_STREAMING && gpud_session_has_work(receiver->session);
+    if (receiver->state != GPUD_RECEIVER_STREAMING || !gpud_session_has_work(receiver->session))
+        return 0;
+    return gpud_page_count_waiting(&receiver->session->view);
 }
 
 /* --- looking ------------------------------------------------------------------------------- */

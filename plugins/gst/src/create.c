@@ -213,9 +213,9 @@ static gboolean is_stale(GstGpudirectSrc *self, struct gpud_frame *frame)
     /* No more than the ring holds are skipped, so that frames of a sender that is always ahead are
      * shown. */
     self->starting = gst_gpudirect_src_get_options(self).start == START_NEWEST &&
-                     self->skipped_in_row++ < self->running.slots && self->input->ops->has_frame &&
-                     wire_head_unpack(&unpack, &head) && head.drops &&
-                     self->input->ops->has_frame(self->input);
+                     self->skipped_in_row++ < self->running.slots &&
+                     self->input->ops->count_frames && wire_head_unpack(&unpack, &head) &&
+                     head.drops && self->input->ops->count_frames(self->input) > 0;
     if (!self->starting)
         self->skipped_in_row = 0;
     return self->starting;
@@ -237,8 +237,8 @@ static enum gpud_status take(GstGpudirectSrc *self, struct gpud_frame **frame,
     gint64 max_wait = gst_gpudirect_src_max_wait(self);
     enum gpud_status status = GPUD_TIMEOUT;
 
-    if (ops->has_frame)
-        self->waited = !ops->has_frame(self->input);
+    if (ops->count_frames)
+        self->waited = ops->count_frames(self->input) == 0;
     else
         self->waited = (status = ops->acquire(self->input, 0, frame, error)) == GPUD_TIMEOUT;
     return status == GPUD_TIMEOUT ? ops->acquire(self->input, max_wait, frame, error) : status;

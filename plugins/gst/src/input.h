@@ -45,7 +45,7 @@ struct input_ops {
 
     enum gpud_status (*acquire)(struct input *input, gint64 timeout, struct gpud_frame **frame,
                                 struct gpud_error *error);
-    gboolean (*has_frame)(struct input *input); /* is one waiting; NULL: it cannot tell */
+    guint (*count_frames)(struct input *input); /* that wait; NULL: it cannot tell */
     void (*interrupt)(struct input *input, gboolean interrupted);   /* from any thread */
     void (*get_info)(struct input *input, struct input_info *info); /* from any thread */
 

@@ -53,9 +53,9 @@ static enum gpud_status link_acquire(struct input *input, gint64 timeout, struct
     return gpud_receiver_acquire(((struct link_input *)input)->receiver, timeout, frame, error);
 }
 
-static gboolean link_has_frame(struct input *input)
+static guint link_count_frames(struct input *input)
 {
-    return gpud_receiver_has_frame(((struct link_input *)input)->receiver);
+    return gpud_receiver_count_frames(((struct link_input *)input)->receiver);
 }
 
 static void link_interrupt(struct input *input, gboolean interrupted)
@@ -94,7 +94,7 @@ const struct input_ops link_input_ops = {
     .open = link_open,
     .close = link_close,
     .acquire = link_acquire,
-    .has_frame = link_has_frame,
+    .count_frames = link_count_frames,
     .interrupt = link_interrupt,
     .get_info = link_get_info,
 };
