@@ -80,60 +80,13 @@ struct shared_sender *gst_gpudirect_sink_ref_sender(GstGpudirectSink *self)
     return sender;
 }
 
-static void get_info(GstGpudirectSink *self, struct gpud_sender_info *info)
-{
-    struct shared_sender *sender = gst_gpudirect_sink_ref_sender(self);
-
-    *info = (struct gpud_sender_info)GPUD_INFO_INIT(*info);
-    g_strlcpy(info->path, "none", sizeof(info->path));
-    if (sender)
-        shared_sender_get_info(sender, info);
-    shared_sender_unref(sender);
-}
-
-/* The one in effect. */
-static const gchar *policy_name(GstGpudirectSink *self)
-{
-    static const gchar *const names[] = {
-        [GPUD_SLOW_BLOCK] = "block",
-        [GPUD_SLOW_DROP_NEWEST] = "drop-newest",
-        [GPUD_SLOW_DROP_OLDEST] = "drop-oldest",
-    };
-
-    return names[gst_gpudirect_sink_policy(self)];
-}
-
-static GstStructure *make_stats(GstGpudirectSink *self)
-{
-    GstStructure *stats = gst_base_sink_get_stats(GST_BASE_SINK(self));
-    struct gpud_sender_info info = GPUD_INFO_INIT(info);
-    gboolean live = g_atomic_int_get(&self->live) == TRUE, waits = gst_gpudirect_sink_waits(self);
-
-    get_info(self, &info);
-    gst_structure_set(
-        stats, "frames", G_TYPE_UINT64, info.frames, "delivered", G_TYPE_UINT64, info.delivered,
-        "dropped-slow-receiver", G_TYPE_UINT64, info.dropped, "num-clients", G_TYPE_UINT,
-        info.receivers, "connects", G_TYPE_UINT64, info.connects, "disconnects", G_TYPE_UINT64,
-        info.disconnects, "refused", G_TYPE_UINT64, info.refused, "copies-cpu", G_TYPE_UINT64,
-        info.copies_cpu + __atomic_load_n(&self->copies_cpu, __ATOMIC_RELAXED), "copies-gpu",
-        G_TYPE_UINT64, info.copies_gpu + counter_read(&self->counters->copies_gpu), "cpu-waits",
-        G_TYPE_UINT64, info.waits_cpu, "device-waits", G_TYPE_UINT64,
-        info.waits_device + counter_read(&self->counters->waits_device), "kicks", G_TYPE_UINT64,
-        info.kicks, "dropped-malformed", G_TYPE_UINT64,
-        __atomic_load_n(&self->malformed, __ATOMIC_RELAXED), "live", G_TYPE_BOOLEAN, live,
-        "slow-receiver", G_TYPE_STRING, policy_name(self), "wait-for-connection", G_TYPE_BOOLEAN,
-        waits, NULL);
-    lost_metas_tell(self->lost_metas, stats);
-    return stats;
-}
-
 static void get_property(GObject *object, guint id, GValue *value, GParamSpec *pspec)
 {
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(object);
     struct gpud_sender_info info = GPUD_INFO_INIT(info);
 
     if (id == PROP_ACTIVE_PATH || id == PROP_FALLBACK_REASON)
-        get_info(self, &info);
+        gst_gpudirect_sink_get_info(self, &info);
     switch (id) {
     case PROP_NUM_CLIENTS:
         g_value_set_uint(value, (guint)MAX(0, g_atomic_int_get(&self->num_clients)));
@@ -145,7 +98,7 @@ static void get_property(GObject *object, guint id, GValue *value, GParamSpec *p
         g_value_set_string(value, info.fallback_reason);
         return;
     case PROP_STATS:
-        g_value_take_boxed(value, make_stats(self));
+        g_value_take_boxed(value, gst_gpudirect_sink_make_stats(self));
         return;
     }
     GST_OBJECT_LOCK(self);

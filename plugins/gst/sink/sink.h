@@ -8,7 +8,8 @@
  *   copy.c      buffers that are no slots: the one copy
  *   events.c    what travels beside buffers, and who is told of it late
  *   policy.c    whether upstream is live, and what may be waited for
- *   clients.c   receivers that come and go: signals, messages */
+ *   clients.c   receivers that come and go: signals, messages
+ *   stats.c     what is counted */
 #ifndef GPUD_GST_SINK_SINK_H
 #define GPUD_GST_SINK_SINK_H
 
@@ -186,5 +187,11 @@ void gst_gpudirect_sink_clear_clients(GstGpudirectSink *self);
 
 /* Whether messages about receivers may be posted: from start to stop. */
 void gst_gpudirect_sink_let_post(GstGpudirectSink *self, gboolean let);
+
+/* --- stats.c ------------------------------------------------------------------------------ */
+
+/* From any thread; also where there is no sender. */
+void gst_gpudirect_sink_get_info(GstGpudirectSink *self, struct gpud_sender_info *info);
+GstStructure *gst_gpudirect_sink_make_stats(GstGpudirectSink *self);
 
 #endif
