@@ -44,6 +44,7 @@ void settings_clear(struct settings *settings)
     g_free(settings->device);
     g_free(settings->access);
     g_free(settings->psk_file);
+    g_free(settings->common_clock);
 }
 
 void settings_copy(struct settings *to, const struct settings *from)
@@ -54,6 +55,7 @@ void settings_copy(struct settings *to, const struct settings *from)
     to->device = g_strdup(from->device);
     to->access = g_strdup(from->access);
     to->psk_file = g_strdup(from->psk_file);
+    to->common_clock = g_strdup(from->common_clock);
 }
 
 void settings_install(GObjectClass *klass, const struct setting_texts *texts)
@@ -88,6 +90,13 @@ void settings_install(GObjectClass *klass, const struct setting_texts *texts)
             klass, SETTING_ALLOW_UNAUTHENTICATED,
             g_param_spec_boolean("allow-unauthenticated", "Allow unauthenticated",
                                  texts->allow_unauthenticated, FALSE, ready));
+    g_object_class_install_property(
+        klass, SETTING_COMMON_CLOCK,
+        g_param_spec_string("common-clock", "Common clock",
+                            "A name for this pipeline's clock: where both ends have the same, "
+                            "their clocks show the same time, also on two hosts. PTP, network and "
+                            "NTP clocks of GStreamer have names of their own",
+                            NULL, ready));
     gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_SLOW_RECEIVER, 0);
 }
 
@@ -109,7 +118,8 @@ gboolean settings_check(GstElement *element, const struct settings *settings)
     if (!check_text(element, "address", settings->address) ||
         !check_text(element, "device", settings->device) ||
         !check_text(element, "access", settings->access) ||
-        !check_text(element, "psk-file", settings->psk_file))
+        !check_text(element, "psk-file", settings->psk_file) ||
+        !check_text(element, "common-clock", settings->common_clock))
         return FALSE;
     if (settings->slots >= SLOTS_MIN)
         return TRUE;
@@ -162,6 +172,9 @@ gboolean settings_get(const struct settings *settings, guint id, GValue *value)
     case SETTING_ALLOW_UNAUTHENTICATED:
         g_value_set_boolean(value, settings->allow_unauthenticated);
         return TRUE;
+    case SETTING_COMMON_CLOCK:
+        g_value_set_string(value, settings->common_clock);
+        return TRUE;
     default:
         return FALSE;
     }
@@ -197,6 +210,10 @@ gboolean settings_set(struct settings *settings, guint id, const GValue *value)
         return TRUE;
     case SETTING_ALLOW_UNAUTHENTICATED:
         settings->allow_unauthenticated = g_value_get_boolean(value);
+        return TRUE;
+    case SETTING_COMMON_CLOCK:
+        g_free(settings->common_clock);
+        settings->common_clock = g_value_dup_string(value);
         return TRUE;
     default:
         return FALSE;

@@ -18,6 +18,7 @@ enum {
     SETTING_ACCESS,
     SETTING_PSK_FILE,
     SETTING_ALLOW_UNAUTHENTICATED,
+    SETTING_COMMON_CLOCK,
     SETTING_COUNT,
 };
 
@@ -25,7 +26,7 @@ enum {
  * takes when it starts and runs by. Between start and stop nobody writes to the copy, so it is read
  * without a lock. */
 struct settings {
-    gchar *address, *device, *access, *psk_file;
+    gchar *address, *device, *access, *psk_file, *common_clock;
     guint slots;
     enum gpud_slow_receiver slow_receiver;
     gboolean require_direct;

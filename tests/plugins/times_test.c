@@ -103,27 +103,48 @@ static void check_segments(const struct time_map *map, gboolean monotonic)
 
 static void maps_of_forged_heads(void)
 {
-    for (guint i = 0; i < COUNT * COUNT * 8; i++) {
+    for (guint i = 0; i < COUNT * COUNT * 32; i++) {
+        guint at = i / 32;
+        gboolean monotonic = (i & 2) != 0, named = (i & 8) != 0;
         struct time_now now = {
             .monotonic = (i & 4) == 0,
+            .clock = i & 4 ? 77 : 0,
+            .local = i % 5 == 0,
+            .here = (i & 16) != 0,
             .base = i & 1 ? 0 : GST_SECOND,
             .running = 5 * GST_SECOND,
             .system = 6 * GST_SECOND,
         };
         uint8_t bytes[64];
         struct pack pack = {.data = bytes, .size = sizeof(bytes)};
-        struct wire_head head = {
-            .monotonic = (i & 2) != 0, .live = i % 3 == 0, .base_time = said[i / 8 % COUNT]};
+        struct wire_head head = {.monotonic = monotonic,
+                                 .live = i % 3 == 0,
+                                 .clock = named ? 77 : 0,
+                                 .base_time = said[at % COUNT],
+                                 .sent = said[(at + 3) % COUNT]};
         struct time_map map = {0};
 
         wire_head_pack(&pack, &head);
         struct unpack unpack = {.data = bytes, .left = pack.used};
         gboolean good = wire_head_unpack(&unpack, &head);
-        CHECK(good || (!head.monotonic && head.base_time == 0), "a bad head says something");
-        CHECK(good == (!(i & 2) || is_time(said[i / 8 % COUNT])), "a base time that is none");
-        for (guint k = 0; k < COUNT; k++)
-            time_map_update(&map, &head, wire_time(said[(i / 8 / COUNT + k) % COUNT]), said[k],
-                            &now);
+        CHECK(unpack.left == 0, "%zu bytes of a head are left", unpack.left);
+        CHECK(good || (!head.monotonic && !head.clock && head.base_time == 0),
+              "a bad head says something");
+        CHECK(good == ((!monotonic && !named) || is_time(said[at % COUNT])),
+              "a base time that is none");
+        for (guint k = 0; k < COUNT; k++) {
+            struct time_frame frame = {
+                .running = wire_time(said[(at / COUNT + k) % COUNT]),
+                .submitted = now.here ? said[k] : GST_CLOCK_TIME_NONE,
+                .arrived = now.system,
+                .waited_for = k % 2 == 0,
+            };
+            time_map_update(&map, &head, &frame, &now);
+            gint64 arrived = time_map_arrival(&map, &head, &frame, &now);
+            CHECK(arrived <= time_now_at(&now, now.system) && arrived >= -G_MAXINT64,
+                  "arrived at %" G_GINT64_FORMAT, arrived);
+            now.system += GST_SECOND;
+        }
         check_placed(&map, i);
         check_segments(&map, head.monotonic);
     }
@@ -227,8 +248,20 @@ static void honest_cameras(void)
 
 static struct time_now now_at(gboolean monotonic, GstClockTime running, GstClockTime system)
 {
-    return (struct time_now){
-        .monotonic = monotonic, .base = 2 * GST_SECOND, .running = running, .system = system};
+    return (struct time_now){.monotonic = monotonic,
+                             .here = TRUE,
+                             .base = 2 * GST_SECOND,
+                             .running = running,
+                             .system = system};
+}
+
+static void update(struct time_map *map, const struct wire_head *head, GstClockTime running,
+                   GstClockTime submitted, const struct time_now *now)
+{
+    struct time_frame frame = {
+        .running = running, .submitted = submitted, .arrived = now->system, .waited_for = TRUE};
+
+    time_map_update(map, head, &frame, now);
 }
 
 static void honest_clocks(void)
@@ -238,29 +271,112 @@ static void honest_clocks(void)
     struct time_map map = {0};
 
     struct time_now now = now_at(TRUE, 8 * GST_SECOND, 10 * GST_SECOND);
-    time_map_update(&map, &both, 5 * GST_SECOND, GST_CLOCK_TIME_NONE, &now);
+    update(&map, &both, 5 * GST_SECOND, GST_CLOCK_TIME_NONE, &now);
     CHECK_EQUAL(time_map_apply(&map, 5 * GST_SECOND), (gint64)(6 * GST_SECOND));
 
     /* Another clock here, whose running time is 70 s when the monotonic one shows 10 s. */
     now = now_at(FALSE, 70 * GST_SECOND, 10 * GST_SECOND);
-    time_map_update(&map, &both, 5 * GST_SECOND, GST_CLOCK_TIME_NONE, &now);
+    update(&map, &both, 5 * GST_SECOND, GST_CLOCK_TIME_NONE, &now);
     CHECK_EQUAL(time_map_apply(&map, 5 * GST_SECOND), (gint64)(68 * GST_SECOND));
     both.base_time += GST_SECOND / 2; /* the sender was paused */
-    time_map_update(&map, &both, 5 * GST_SECOND, GST_CLOCK_TIME_NONE, &now);
+    update(&map, &both, 5 * GST_SECOND, GST_CLOCK_TIME_NONE, &now);
     CHECK_EQUAL(time_map_apply(&map, 5 * GST_SECOND), (gint64)(68 * GST_SECOND + GST_SECOND / 2));
 
     /* Another clock there: the two were started together, or what is submitted belongs to then. */
     map = (struct time_map){0};
-    time_map_update(&map, &foreign, 70 * GST_SECOND - 1, 10 * GST_SECOND, &now);
+    update(&map, &foreign, 70 * GST_SECOND - 1, 10 * GST_SECOND, &now);
     CHECK_EQUAL(time_map_apply(&map, 70 * GST_SECOND), (gint64)(70 * GST_SECOND));
     time_map_lose(&map); /* a pause of half a second here */
-    time_map_update(&map, &foreign, 70 * GST_SECOND + GST_SECOND / 2, 10 * GST_SECOND, &now);
+    update(&map, &foreign, 70 * GST_SECOND + GST_SECOND / 2, 10 * GST_SECOND, &now);
     CHECK_EQUAL(time_map_apply(&map, 70 * GST_SECOND + GST_SECOND / 2), (gint64)(70 * GST_SECOND));
     foreign.run++; /* and one there */
-    time_map_update(&map, &foreign, 70 * GST_SECOND, 10 * GST_SECOND - 1, &now);
+    update(&map, &foreign, 70 * GST_SECOND, 10 * GST_SECOND - 1, &now);
     CHECK_EQUAL(time_map_apply(&map, 70 * GST_SECOND), (gint64)(70 * GST_SECOND) - 1);
-    time_map_update(&map, &foreign, 60 * GST_SECOND, 9 * GST_SECOND, &now); /* its clock stood */
+    update(&map, &foreign, 60 * GST_SECOND, 9 * GST_SECOND, &now); /* its clock stood */
     CHECK_EQUAL(time_map_apply(&map, 60 * GST_SECOND), (gint64)(69 * GST_SECOND));
+}
+
+/* The host's clock, here and there: read now and then, it is gone after slowly. */
+static void followed_clocks(void)
+{
+    struct wire_head head = {.monotonic = TRUE, .live = TRUE, .base_time = 3 * GST_SECOND};
+    struct time_map map = {0};
+    gint64 last = 0;
+
+    for (guint64 i = 0; i < 30000; i++) { /* 10 minutes; 100 ppm */
+        GstClockTime system = 10 * GST_SECOND + i * 20 * GST_MSECOND;
+        struct time_now now = now_at(FALSE, 70 * GST_SECOND + i * 20 * 1000100, system);
+        GstClockTime pts = 5 * GST_SECOND + i * 20 * GST_MSECOND;
+        update(&map, &head, pts, GST_CLOCK_TIME_NONE, &now);
+        gint64 at = time_map_apply(&map, pts);
+        /* When the sender's clock showed the picture's time, this one showed that. */
+        gint64 right = (gint64)(now.running - (system - pts - head.base_time));
+        CHECK(ABS(at - right) < 10000, "frame %" G_GUINT64_FORMAT " is %" G_GINT64_FORMAT " ns off",
+              i, at - right);
+        CHECK(i == 0 || ABS(at - last - 20 * (gint64)GST_MSECOND) < 200000,
+              "frame %" G_GUINT64_FORMAT " comes %" G_GINT64_FORMAT " ns after the one before", i,
+              at - last);
+        last = at;
+    }
+}
+
+/* One clock with a name, on two hosts whose monotonic clocks have nothing to do with each other. */
+static void named_clocks(void)
+{
+    struct wire_head head = {.clock = 77,
+                             .live = TRUE,
+                             .base_time = 100 * GST_SECOND,
+                             .run = 100 * GST_SECOND,
+                             .sent = 107 * GST_SECOND};
+    struct time_now now = {.clock = 77,
+                           .base = 102 * GST_SECOND,
+                           .running = 6 * GST_SECOND,
+                           .system = 5000 * GST_SECOND};
+    struct time_frame frame = {.running = 7 * GST_SECOND - GST_MSECOND,
+                               .submitted = GST_CLOCK_TIME_NONE,
+                               .arrived = 5000 * GST_SECOND};
+    struct time_map map = {0};
+    gint64 sent = 0;
+
+    CHECK_EQUAL(time_relation(&head, &now), TIME_SHARED);
+    time_map_update(&map, &head, &frame, &now);
+    CHECK_EQUAL(time_map_apply(&map, 7 * GST_SECOND), 5 * GST_SECOND);
+    CHECK(time_map_sent(&head, &frame, &now, &sent), "nobody knows when it was sent");
+    CHECK_EQUAL(sent, 5 * GST_SECOND);
+    CHECK_EQUAL(time_map_arrival(&map, &head, &frame, &now), 5 * GST_SECOND);
+
+    /* Other ones, and the loopback's, which each host has; and a sender that is on this host. */
+    now.clock = 78;
+    CHECK_EQUAL(time_relation(&head, &now), TIME_UNKNOWN);
+    CHECK(!time_map_sent(&head, &frame, &now, &sent), "by another clock");
+    now.clock = 77;
+    now.local = TRUE;
+    CHECK_EQUAL(time_relation(&head, &now), TIME_UNKNOWN);
+    now.here = TRUE;
+    CHECK_EQUAL(time_relation(&head, &now), TIME_SHARED);
+    now.local = now.here = FALSE;
+
+    /* The monotonic clocks of two hosts are two. */
+    struct wire_head other = {.monotonic = TRUE, .live = TRUE, .base_time = 3 * GST_SECOND};
+    struct time_now own = {.monotonic = TRUE,
+                           .base = 2 * GST_SECOND,
+                           .system = 9 * GST_SECOND,
+                           .running = 7 * GST_SECOND};
+    CHECK_EQUAL(time_relation(&other, &own), TIME_UNKNOWN);
+    own.here = TRUE;
+    CHECK_EQUAL(time_relation(&other, &own), TIME_SHARED);
+    own.monotonic = FALSE;
+    CHECK_EQUAL(time_relation(&other, &own), TIME_FOLLOWED);
+
+    /* The grandmaster changes, at one end first: until then the map stays, and then it is exact. */
+    now.clock = 79;
+    frame.running += 20 * GST_MSECOND;
+    time_map_update(&map, &head, &frame, &now);
+    CHECK_EQUAL(time_map_apply(&map, 7 * GST_SECOND), 5 * GST_SECOND);
+    head.clock = 79;
+    head.base_time += GST_MSECOND;
+    time_map_update(&map, &head, &frame, &now);
+    CHECK_EQUAL(time_map_apply(&map, 7 * GST_SECOND), 5 * GST_SECOND + GST_MSECOND);
 }
 
 int main(int argc, char **argv)
@@ -275,6 +391,8 @@ int main(int argc, char **argv)
     honest_files();
     honest_cameras();
     honest_clocks();
+    followed_clocks();
+    named_clocks();
     SAY("events of forged times");
     events_of_forged_times();
     SAY("maps of forged heads");

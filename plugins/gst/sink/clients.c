@@ -23,8 +23,9 @@ struct client_event {
 static GstStructure *peer_structure(const char *name, const struct gpud_peer_info *peer)
 {
     return gst_structure_new(name, "id", G_TYPE_UINT64, peer->id, "pid", G_TYPE_INT64, peer->pid,
-                             "name", G_TYPE_STRING, peer->name, "path", G_TYPE_STRING, peer->path,
-                             "fallback-reason", G_TYPE_STRING, peer->fallback_reason, NULL);
+                             "host", G_TYPE_STRING, peer->host, "name", G_TYPE_STRING, peer->name,
+                             "path", G_TYPE_STRING, peer->path, "fallback-reason", G_TYPE_STRING,
+                             peer->fallback_reason, NULL);
 }
 
 static void post(GstGpudirectSink *self, GstStructure *structure)

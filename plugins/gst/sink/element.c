@@ -50,7 +50,6 @@
 #include "errors.h"
 #include "sink/sink.h"
 #include "uri.h"
-#include "wire/timing.h"
 
 #define GST_CAT_DEFAULT gst_gpudirect_sink_debug
 
@@ -305,12 +304,6 @@ static gboolean sink_send_event(GstElement *element, GstEvent *event)
     return GST_ELEMENT_CLASS(gst_gpudirect_sink_parent_class)->send_event(element, event);
 }
 
-static gboolean sink_set_clock(GstElement *element, GstClock *clock)
-{
-    g_atomic_int_set(&GST_GPUDIRECT_SINK(element)->monotonic, clock_is_monotonic(clock));
-    return GST_ELEMENT_CLASS(gst_gpudirect_sink_parent_class)->set_clock(element, clock);
-}
-
 /* --- class -------------------------------------------------------------------------------- */
 
 static void install_properties(GObjectClass *klass)
@@ -361,15 +354,16 @@ static void install_properties(GObjectClass *klass)
                             report));
     g_object_class_install_property(
         klass, PROP_STATS,
-        g_param_spec_boxed("stats", "Statistics",
-                           "Frames, drops by reason, copies and waits, and what every sink counts",
-                           GST_TYPE_STRUCTURE, report));
+        g_param_spec_boxed(
+            "stats", "Statistics",
+            "Frames, drops by reason, copies, waits, the clock's name, and what every sink counts",
+            GST_TYPE_STRUCTURE, report));
 }
 
 /**
  * GstGpudirectSink::client-connected:
  * @id: counts the connections from 1
- * @peer: id, pid, name, path and fallback-reason
+ * @peer: id, pid, host, name, path and fallback-reason
  *
  * A receiver is connected and streams. Emitted from a thread that may call anything. */
 static void install_signals(GObjectClass *klass)
@@ -413,7 +407,6 @@ static void gst_gpudirect_sink_class_init(GstGpudirectSinkClass *klass)
     install_properties(object_class);
     install_signals(object_class);
 
-    element_class->set_clock = sink_set_clock;
     element_class->change_state = sink_change_state;
     element_class->send_event = sink_send_event;
     gst_element_class_set_static_metadata(

@@ -1,10 +1,12 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Events on their way through gpudirectsink: what travels, and what of it a receiver that connects
- * late gets. The sender keeps the last event of each of its kinds for that; a sticky event of
- * GStreamer is the last of its name, so each name gets a kind. */
+/* Events on their way through gpudirectsink: what travels, the head before it and before each
+ * frame, and what of it a receiver that connects late gets. The sender keeps the last event of each
+ * of its kinds for that; a sticky event of GStreamer is the last of its name, so each name gets a
+ * kind. */
 #include "sink/sink.h"
+#include "wire/clock.h"
 #include "wire/event.h"
 
 #include <string.h>
@@ -13,12 +15,31 @@
 
 static GstBaseSinkClass *parent_class;
 
+static gboolean sink_set_clock(GstElement *element, GstClock *clock)
+{
+    g_atomic_int_set(&GST_GPUDIRECT_SINK(element)->clock_kind, (gint)clock_kind_of(clock));
+    return GST_ELEMENT_CLASS(parent_class)->set_clock(element, clock);
+}
+
+static void fill_clock(GstGpudirectSink *self, struct wire_head *head)
+{
+    enum clock_kind kind = (enum clock_kind)g_atomic_int_get(&self->clock_kind);
+    struct clock_name name;
+
+    clock_name_of(&name, GST_ELEMENT(self), kind, self->running.common_clock);
+    head->monotonic = kind == CLOCK_KIND_MONOTONIC;
+    head->clock = name.id;
+    GstClock *clock = name.id ? gst_element_get_clock(GST_ELEMENT(self)) : NULL;
+    head->sent = clock ? gst_clock_get_time(clock) : GST_CLOCK_TIME_NONE;
+    gst_clear_object(&clock);
+}
+
 void gst_gpudirect_sink_fill_head(GstGpudirectSink *self, struct wire_head *head)
 {
     head->drops = gst_gpudirect_sink_policy(self) != GPUD_SLOW_BLOCK;
     head->live = g_atomic_int_get(&self->live) == TRUE;
-    head->monotonic = g_atomic_int_get(&self->monotonic);
     head->base_time = gst_element_get_base_time(GST_ELEMENT(self));
+    fill_clock(self, head);
 }
 
 /* The index of this event among the sticky ones of its kind. FALSE: there are more names than the
@@ -117,4 +138,5 @@ void gst_gpudirect_sink_class_init_events(GstBaseSinkClass *klass)
 {
     parent_class = g_type_class_peek_parent(klass);
     klass->event = sink_event;
+    GST_ELEMENT_CLASS(klass)->set_clock = sink_set_clock;
 }

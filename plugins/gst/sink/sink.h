@@ -72,7 +72,7 @@ struct _GstGpudirectSink {
     guint64 drops_reported;
     guint renders;
 
-    gint monotonic;   /* atomic: the pipeline's clock is CLOCK_MONOTONIC */
+    gint clock_kind;  /* atomic: enum clock_kind of the pipeline's clock */
     gint num_clients; /* atomic */
     struct counters *counters;
     struct lost_metas *lost_metas;

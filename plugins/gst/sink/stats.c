@@ -3,6 +3,7 @@
 
 /* The property "stats" of gpudirectsink. */
 #include "sink/sink.h"
+#include "wire/clock.h"
 
 void gst_gpudirect_sink_get_info(GstGpudirectSink *self, struct gpud_sender_info *info)
 {
@@ -27,10 +28,25 @@ static const gchar *policy_name(GstGpudirectSink *self)
     return names[gst_gpudirect_sink_policy(self)];
 }
 
+/* Of the pipeline, by the name by which other hosts know it; g_free it. */
+static gchar *clock_text(GstGpudirectSink *self)
+{
+    enum clock_kind kind = (enum clock_kind)g_atomic_int_get(&self->clock_kind);
+    struct clock_name name;
+
+    GST_OBJECT_LOCK(self);
+    gchar *common = g_strdup(self->settings.common_clock);
+    GST_OBJECT_UNLOCK(self);
+    clock_name_of(&name, GST_ELEMENT(self), kind, common);
+    g_free(common);
+    return g_strdup(clock_name_text(&name, kind));
+}
+
 GstStructure *gst_gpudirect_sink_make_stats(GstGpudirectSink *self)
 {
     GstStructure *stats = gst_base_sink_get_stats(GST_BASE_SINK(self));
     struct gpud_sender_info info = GPUD_INFO_INIT(info);
+    gchar *clock = clock_text(self);
     gboolean live = g_atomic_int_get(&self->live) == TRUE, waits = gst_gpudirect_sink_waits(self);
 
     gst_gpudirect_sink_get_info(self, &info);
@@ -46,7 +62,8 @@ GstStructure *gst_gpudirect_sink_make_stats(GstGpudirectSink *self)
         info.kicks, "dropped-malformed", G_TYPE_UINT64,
         __atomic_load_n(&self->malformed, __ATOMIC_RELAXED), "live", G_TYPE_BOOLEAN, live,
         "slow-receiver", G_TYPE_STRING, policy_name(self), "wait-for-connection", G_TYPE_BOOLEAN,
-        waits, NULL);
+        waits, "clock", G_TYPE_STRING, clock, NULL);
+    g_free(clock);
     lost_metas_tell(self->lost_metas, stats);
     return stats;
 }

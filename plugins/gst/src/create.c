@@ -224,6 +224,7 @@ static gboolean is_stale(GstGpudirectSrc *self, struct gpud_frame *frame)
 static void skip(GstGpudirectSrc *self, struct gpud_frame **frame)
 {
     gpud_frame_release(frame);
+    gst_gpudirect_src_note_skipped(self);
     self->discont = TRUE;
     self->skipped_unreported++;
     __atomic_fetch_add(&self->skipped, 1, __ATOMIC_RELAXED);
@@ -241,7 +242,11 @@ static enum gpud_status take(GstGpudirectSrc *self, struct gpud_frame **frame,
         self->waited = ops->count_frames(self->input) == 0;
     else
         self->waited = (status = ops->acquire(self->input, 0, frame, error)) == GPUD_TIMEOUT;
-    return status == GPUD_TIMEOUT ? ops->acquire(self->input, max_wait, frame, error) : status;
+    if (status == GPUD_TIMEOUT)
+        status = ops->acquire(self->input, max_wait, frame, error);
+    if (status == GPUD_OK)
+        gst_gpudirect_src_note_taken(self);
+    return status;
 }
 
 GstFlowReturn gst_gpudirect_src_create(GstPushSrc *push, GstBuffer **buffer)

@@ -9,8 +9,8 @@
  *
  * gpudirectsrc connects to the address on which a gpudirectsink sends, waits for it if it is not
  * there yet, and connects again when it went away. Buffers are the slots of the ring: nothing is
- * copied and nothing is allocated for a frame. Where both pipelines run on the system's monotonic
- * clock, pictures keep their place in time across processes.
+ * copied and nothing is allocated for a frame. Where both pipelines run on one clock, on one host
+ * or on two, pictures keep their place in time.
  *
  * On a CUDA device buffers are CUDA memory, if downstream takes that, which GStreamer's CUDA
  * elements use as it lies there; the GPU waits for a picture where it must, no thread does.
@@ -311,12 +311,6 @@ static gboolean src_send_event(GstElement *element, GstEvent *event)
     return GST_ELEMENT_CLASS(gst_gpudirect_src_parent_class)->send_event(element, event);
 }
 
-static gboolean src_set_clock(GstElement *element, GstClock *clock)
-{
-    g_atomic_int_set(&GST_GPUDIRECT_SRC(element)->monotonic, clock_is_monotonic(clock));
-    return GST_ELEMENT_CLASS(gst_gpudirect_src_parent_class)->set_clock(element, clock);
-}
-
 static gboolean src_query(GstBaseSrc *base, GstQuery *query)
 {
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(base);
@@ -403,8 +397,8 @@ static void install_properties(GObjectClass *klass)
         klass, PROP_ADD_REFERENCE_TIMESTAMP_META,
         g_param_spec_boolean("add-reference-timestamp-meta", "Add reference timestamp meta",
                              "Adds to each buffer, behind the reference timestamps that it came "
-                             "with, when it was submitted: timestamp/x-gpudirect-submit, by this "
-                             "host's monotonic clock",
+                             "with, when it was submitted: timestamp/x-gpudirect-submit, by the "
+                             "monotonic clock that both ends have on one host",
                              FALSE, playing));
     g_object_class_install_property(klass, PROP_ACTIVE_PATH,
                                     g_param_spec_string("active-path", "Active path",
@@ -423,7 +417,8 @@ static void install_properties(GObjectClass *klass)
                              FALSE, report));
     g_object_class_install_property(
         klass, PROP_STATS,
-        g_param_spec_boxed("stats", "Statistics", "Frames, drops, copies, waits and latency (ns)",
+        g_param_spec_boxed("stats", "Statistics",
+                           "Frames, drops, copies, waits, the sender's clock and latency (ns)",
                            GST_TYPE_STRUCTURE, report));
 }
 
@@ -437,6 +432,7 @@ static void finalize(GObject *object)
     gpu_contexts_clear(&self->contexts);
     counters_unref(self->counters);
     lost_metas_free(self->lost_metas);
+    latencies_free(self->latencies);
     g_ptr_array_unref(self->sticky_names);
     settings_clear(&self->settings);
     settings_clear(&self->running);
@@ -455,13 +451,13 @@ static void gst_gpudirect_src_class_init(GstGpudirectSrcClass *klass)
     object_class->finalize = finalize;
     install_properties(object_class);
 
-    element_class->set_clock = src_set_clock;
     element_class->send_event = src_send_event;
     element_class->change_state = src_change_state;
     gst_element_class_set_static_metadata(
         element_class, "GPU-direct source", "Source/Video/Hardware",
         "Receives raw video straight in this process's or a device's memory", "gpudirect authors");
     gst_gpudirect_src_class_init_device(element_class);
+    gst_gpudirect_src_class_init_times(element_class);
 
     base_class->start = src_start;
     base_class->stop = src_stop;
@@ -487,6 +483,7 @@ static void gst_gpudirect_src_init(GstGpudirectSrc *self)
     self->opened_on = -1;
     self->counters = counters_new();
     self->lost_metas = lost_metas_new(gst_gpudirect_src_debug);
+    self->latencies = latencies_new();
     g_mutex_init(&self->input_lock);
     g_mutex_init(&self->pause_lock);
     g_cond_init(&self->pause_cond);

@@ -189,8 +189,9 @@ static void take_connection(GstGpudirectSrc *self, const struct gpud_peer_info *
     gst_gpudirect_src_get_info(self, &info);
     GstStructure *structure = gst_structure_new(
         "gpudirect-sender-connected", "device", G_TYPE_STRING, info.device, "id", G_TYPE_UINT64,
-        peer->id, "pid", G_TYPE_INT64, peer->pid, "name", G_TYPE_STRING, peer->name, "path",
-        G_TYPE_STRING, peer->path, "fallback-reason", G_TYPE_STRING, peer->fallback_reason, NULL);
+        peer->id, "pid", G_TYPE_INT64, peer->pid, "host", G_TYPE_STRING, peer->host, "name",
+        G_TYPE_STRING, peer->name, "path", G_TYPE_STRING, peer->path, "fallback-reason",
+        G_TYPE_STRING, peer->fallback_reason, NULL);
 
     GST_INFO_OBJECT(self, "%" GST_PTR_FORMAT, structure);
     gst_element_post_message(GST_ELEMENT(self),
@@ -201,6 +202,7 @@ static void take_connection(GstGpudirectSrc *self, const struct gpud_peer_info *
     self->refusal_told = self->waiting_told = FALSE;
     self->discont = TRUE;
     gst_gpudirect_src_break_times(self);
+    gst_gpudirect_src_meet_clock(self, peer);
     self->map = (struct time_map){0};
     gst_gpudirect_src_note_slots(self, MIN(info.slots, self->running.slots));
 }
@@ -274,9 +276,9 @@ static void push_gap(GstGpudirectSrc *self, const struct wire_event *event, gboo
     if (!segment) /* before the first frame there is no gap to tell of */
         return;
     gst_event_unref(segment);
-    time_now_take(&now, GST_ELEMENT(self), g_atomic_int_get(&self->monotonic));
+    gst_gpudirect_src_time_now(self, &now);
     if (!before_frame) /* a frame says it more precisely, if there is one */
-        time_map_update(&self->map, &event->head, GST_CLOCK_TIME_NONE, GST_CLOCK_TIME_NONE, &now);
+        time_map_update(&self->map, &event->head, NULL, &now);
     gint64 mapped = gst_base_src_get_do_timestamp(GST_BASE_SRC(self))
                         ? time_now_at(&now, GST_CLOCK_TIME_NONE)
                         : time_map_apply(&self->map, event->time);

@@ -35,8 +35,57 @@ void gst_gpudirect_src_get_info(GstGpudirectSrc *self, struct input_info *info)
         g_strlcpy(info->device, "host", sizeof(info->device));
 }
 
+/* The pipeline's clock, as it is called now. */
+static void name_clock(GstGpudirectSrc *self, enum clock_kind kind, struct clock_name *name)
+{
+    GST_OBJECT_LOCK(self);
+    gchar *common = g_strdup(self->settings.common_clock);
+    GST_OBJECT_UNLOCK(self);
+    clock_name_of(name, GST_ELEMENT(self), kind, common);
+    g_free(common);
+}
+
+/* What times of the last sender's are to ours. */
+static void tell_clock(GstGpudirectSrc *self, enum src_relation relation, GstStructure *stats)
+{
+    static const gchar *const texts[] = {
+        [RELATION_NONE] = "none",
+        [RELATION_UNKNOWN] = "unknown",
+        [RELATION_HERE] = "same host",
+    };
+    enum clock_kind kind = (enum clock_kind)g_atomic_int_get(&self->clock_kind);
+    gchar clock[CLOCK_NAME_MAX + 16], host[sizeof(self->sender_host)];
+    struct clock_name name;
+
+    name_clock(self, kind, &name);
+    if (relation == RELATION_COMMON)
+        g_snprintf(clock, sizeof(clock), "common: %s", name.text);
+    else
+        g_strlcpy(clock, texts[relation], sizeof(clock));
+    GST_OBJECT_LOCK(self);
+    g_strlcpy(host, self->sender_host, sizeof(host));
+    GST_OBJECT_UNLOCK(self);
+    gst_structure_set(stats, "clock", G_TYPE_STRING, clock, "own-clock", G_TYPE_STRING,
+                      clock_name_text(&name, kind), "sender-host", G_TYPE_STRING, host, NULL);
+}
+
+/* Where it is not known there are no fields that could be taken for a latency. */
+static void tell_latency(GstGpudirectSrc *self, enum src_relation relation,
+                         const struct input_info *info, GstStructure *stats)
+{
+    guint64 p50 = info->latency_p50, p99 = info->latency_p99, max = info->latency_max;
+    gboolean known = relation == RELATION_HERE && max > 0;
+
+    if (relation == RELATION_COMMON)
+        known = latencies_get(self->latencies, &p50, &p99, &max);
+    if (known)
+        gst_structure_set(stats, "latency-p50", G_TYPE_UINT64, p50, "latency-p99", G_TYPE_UINT64,
+                          p99, "latency-max", G_TYPE_UINT64, max, NULL);
+}
+
 GstStructure *gst_gpudirect_src_make_stats(GstGpudirectSrc *self)
 {
+    enum src_relation relation = (enum src_relation)g_atomic_int_get(&self->relation);
     struct input_info info;
 
     guint64 skipped = __atomic_load_n(&self->skipped, __ATOMIC_RELAXED);
@@ -53,9 +102,9 @@ GstStructure *gst_gpudirect_src_make_stats(GstGpudirectSrc *self)
         G_TYPE_UINT64, info.waits_cpu, "device-waits", G_TYPE_UINT64,
         info.waits_device + counter_read(&self->counters->waits_device), "kicks", G_TYPE_UINT64,
         info.kicks, "stood-in", G_TYPE_UINT64,
-        __atomic_load_n(&self->signal.count, __ATOMIC_RELAXED), "latency-p50", G_TYPE_UINT64,
-        info.latency_p50, "latency-p99", G_TYPE_UINT64, info.latency_p99, "latency-max",
-        G_TYPE_UINT64, info.latency_max, NULL);
+        __atomic_load_n(&self->signal.count, __ATOMIC_RELAXED), NULL);
+    tell_clock(self, relation, stats);
+    tell_latency(self, relation, &info, stats);
     lost_metas_tell(self->lost_metas, stats);
     return stats;
 }

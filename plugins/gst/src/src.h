@@ -18,7 +18,10 @@
 #include "memory/gpu.h"
 #include "settings.h"
 #include "src/input.h"
+#include "src/latencies.h"
+#include "wire/arrivals.h"
 #include "wire/caps.h"
+#include "wire/clock.h"
 #include "wire/lostmetas.h"
 #include "wire/timeline.h"
 #include "wire/timing.h"
@@ -85,6 +88,9 @@ struct src_latency {
     guint slots;      /* of it */
 };
 
+/* What the clock of the last sender, or of the capture card, is to ours, for people. */
+enum src_relation { RELATION_NONE, RELATION_UNKNOWN, RELATION_HERE, RELATION_COMMON };
+
 struct _GstGpudirectSrc {
     GstPushSrc parent;
 
@@ -105,10 +111,11 @@ struct _GstGpudirectSrc {
     gint opened_on;               /* atomic: the GPU that frames arrive on, or -1 */
     struct gpu_contexts contexts; /* under the object lock */
 
-    gint monotonic; /* atomic: the pipeline's clock is CLOCK_MONOTONIC */
-    gint resumed;   /* atomic: PLAYING again, and create() has not noticed yet */
-    gint ending;    /* atomic: the application asked for an end of the stream */
-    gint flushing;  /* atomic: create() is to return */
+    gint clock_kind; /* atomic: enum clock_kind of the pipeline's clock */
+    gint relation;   /* atomic: enum src_relation */
+    gint resumed;    /* atomic: PLAYING again, and create() has not noticed yet */
+    gint ending;     /* atomic: the application asked for an end of the stream */
+    gint flushing;   /* atomic: create() is to return */
     GMutex pause_lock;
     GCond pause_cond; /* flushing changed */
 
@@ -127,7 +134,10 @@ struct _GstGpudirectSrc {
     gboolean downstream_video_meta;
     struct time_map map;
     struct timeline line;
-    gboolean waited; /* the last frame had to be waited for */
+    gboolean here;      /* the sender has this host's clock */
+    gboolean waited;    /* the last frame had to be waited for */
+    GstClockTime taken; /* and when it was taken, by CLOCK_MONOTONIC */
+    struct arrivals arrivals;
     gboolean discont;
     gboolean starting;          /* the next frame is the first one, or the first after a pause */
     guint skipped_in_row;       /* frames that were skipped since then */
@@ -150,7 +160,9 @@ struct _GstGpudirectSrc {
     struct gpu *gpu;     /* buffers are memory of this GPU; NULL: of the CPU's */
     struct counters *counters;
     struct lost_metas *lost_metas;
+    struct latencies *latencies;
     guint64 copies_cpu, skipped; /* relaxed atomics */
+    gchar sender_host[64]; /* under the object lock: where the last one was; "": on this host */
 
     /* Written under the object lock: for the latency query. */
     struct src_latency latency;
@@ -240,6 +252,18 @@ gint64 gst_gpudirect_src_max_wait(GstGpudirectSrc *self);
 void gst_gpudirect_src_forget_signal(GstGpudirectSrc *self);
 
 /* --- times.c ------------------------------------------------------------------------------ */
+
+void gst_gpudirect_src_class_init_times(GstElementClass *klass);
+
+/* The pipeline's clock, now, beside that of the sender of frames and events. */
+void gst_gpudirect_src_time_now(GstGpudirectSrc *self, struct time_now *now);
+
+/* Another sender is connected. */
+void gst_gpudirect_src_meet_clock(GstGpudirectSrc *self, const struct gpud_peer_info *peer);
+
+/* A frame was taken from the input; and it is not shown. */
+void gst_gpudirect_src_note_taken(GstGpudirectSrc *self);
+void gst_gpudirect_src_note_skipped(GstGpudirectSrc *self);
 
 /* Sets a buffer's times, which never go back, and pushes the events that waited for it. */
 void gst_gpudirect_src_stamp_linked(GstGpudirectSrc *self, const struct gpud_frame_info *info,

@@ -42,6 +42,61 @@
 /* Bounds for what caps and applications may claim: a frame in 68 years, a deadline in 500. */
 #define LONGEST (3600 * GST_SECOND)
 
+/* --- clocks ------------------------------------------------------------------------------- */
+
+static GstElementClass *parent_class;
+
+static gboolean set_clock(GstElement *element, GstClock *clock)
+{
+    g_atomic_int_set(&GST_GPUDIRECT_SRC(element)->clock_kind, (gint)clock_kind_of(clock));
+    return parent_class->set_clock(element, clock);
+}
+
+void gst_gpudirect_src_class_init_times(GstElementClass *klass)
+{
+    parent_class = g_type_class_peek_parent(klass);
+    klass->set_clock = set_clock;
+}
+
+void gst_gpudirect_src_time_now(GstGpudirectSrc *self, struct time_now *now)
+{
+    enum clock_kind kind = (enum clock_kind)g_atomic_int_get(&self->clock_kind);
+    struct clock_name name;
+
+    clock_name_of(&name, GST_ELEMENT(self), kind, self->running.common_clock);
+    *now = (struct time_now){
+        .monotonic = kind == CLOCK_KIND_MONOTONIC,
+        .clock = name.id,
+        .local = name.local,
+        .here = self->here,
+        .base = gst_element_get_base_time(GST_ELEMENT(self)),
+        .running = gst_element_get_current_running_time(GST_ELEMENT(self)),
+        .system = monotonic_now(),
+    };
+}
+
+void gst_gpudirect_src_meet_clock(GstGpudirectSrc *self, const struct gpud_peer_info *peer)
+{
+    self->here = peer->same_clock;
+    g_atomic_int_set(&self->relation, self->here ? RELATION_HERE : RELATION_UNKNOWN);
+    latencies_clear(self->latencies);
+    GST_OBJECT_LOCK(self);
+    g_strlcpy(self->sender_host, peer->host, sizeof(self->sender_host));
+    GST_OBJECT_UNLOCK(self);
+}
+
+void gst_gpudirect_src_note_taken(GstGpudirectSrc *self)
+{
+    self->taken = monotonic_now();
+    if (self->waited)
+        arrivals_clear(&self->arrivals);
+}
+
+void gst_gpudirect_src_note_skipped(GstGpudirectSrc *self)
+{
+    arrivals_clear(&self->arrivals);
+}
+
 /* --- latency ------------------------------------------------------------------------------ */
 
 /* Under the object lock. Jitter counts only as far as the ring holds a sink's share, too: to wait
@@ -122,14 +177,14 @@ static void measure(GstGpudirectSrc *self, gint64 late, gboolean sender_waits)
 /* With do-timestamp a picture's time is that of its arrival. The base class would use the time at
  * which it is taken from the ring, which is late where downstream blocks this thread, and a sink,
  * which looks at DTS first, would then delay it once more. */
-static gboolean stamp_by_arrival(GstGpudirectSrc *self, const struct time_now *now,
-                                 GstClockTime arrived, GstBuffer *buffer)
+static gboolean stamp_by_arrival(GstGpudirectSrc *self, const struct time_now *now, gint64 arrived,
+                                 GstBuffer *buffer)
 {
     if (!gst_base_src_get_do_timestamp(GST_BASE_SRC(self)) ||
         !GST_CLOCK_TIME_IS_VALID(now->running))
         return FALSE;
     GST_BUFFER_PTS(buffer) = GST_BUFFER_DTS(buffer) =
-        timeline_stamp(&self->line, time_now_at(now, arrived), GST_CLOCK_TIME_NONE, TRUE);
+        timeline_stamp(&self->line, arrived, GST_CLOCK_TIME_NONE, TRUE);
     return TRUE;
 }
 
@@ -149,25 +204,67 @@ static void stamp_by_sender(GstGpudirectSrc *self, const struct wire_head *head,
         GST_BUFFER_DTS(buffer) = stamp - MIN(stamp, time > dts ? time - dts : 0);
 }
 
+/* By when the frame had come; and which ones have by now. */
+static GstClockTime note_arrivals(GstGpudirectSrc *self, const struct gpud_frame_info *info)
+{
+    if (info->submit_time)
+        return self->taken; /* that tells more */
+    if (info->flags & GPUD_FRAME_DISCONTINUITY)
+        arrivals_clear(&self->arrivals);
+    GstClockTime arrived = arrivals_take(&self->arrivals, self->taken);
+    arrivals_see(&self->arrivals, self->input->ops->count_frames(self->input), monotonic_now());
+    return arrived;
+}
+
+/* What is told of the two clocks, and the latency, if they are one. */
+static void note_clocks(GstGpudirectSrc *self, const struct wire_head *head,
+                        const struct time_frame *frame, const struct time_now *now)
+{
+    enum src_relation relation = self->here ? RELATION_HERE : RELATION_UNKNOWN;
+    gint64 sent;
+
+    if (!self->here && time_relation(head, now) == TIME_SHARED) {
+        relation = RELATION_COMMON;
+        if (GST_CLOCK_TIME_IS_VALID(now->running) && time_map_sent(head, frame, now, &sent))
+            latencies_note(self->latencies, time_now_at(now, self->taken) - sent);
+    }
+    g_atomic_int_set(&self->relation, (gint)relation);
+}
+
+/* By how much a picture was late when it was here, or UNKNOWN. */
+static gint64 lateness(const struct wire_head *head, const struct time_frame *frame,
+                       const struct time_now *now, GstClockTime pts)
+{
+    gint64 here = time_now_at(now, frame->arrived);
+
+    if (!GST_CLOCK_TIME_IS_VALID(pts) || !GST_CLOCK_TIME_IS_VALID(now->running) ||
+        (!frame->waited_for && !time_map_sent(head, frame, now, &here)))
+        return UNKNOWN;
+    return here - (gint64)pts;
+}
+
 void gst_gpudirect_src_stamp_linked(GstGpudirectSrc *self, const struct gpud_frame_info *info,
                                     const struct wire_head *head, GstBuffer *buffer)
 {
-    GstClockTime pts = wire_time(info->pts), submitted = wire_time(info->submit_time);
+    struct time_frame frame = {
+        .running = wire_time(info->pts),
+        .submitted = info->submit_time ? wire_time(info->submit_time) : GST_CLOCK_TIME_NONE,
+        .arrived = note_arrivals(self, info),
+        .waited_for = self->waited,
+    };
     struct time_now now;
 
-    if (submitted == 0)
-        submitted = GST_CLOCK_TIME_NONE;
-    time_now_take(&now, GST_ELEMENT(self), g_atomic_int_get(&self->monotonic));
-    time_map_update(&self->map, head, pts, submitted, &now);
-    if (!stamp_by_arrival(self, &now, submitted, buffer))
-        stamp_by_sender(self, head, pts, wire_time(info->dts), buffer);
+    gst_gpudirect_src_time_now(self, &now);
+    time_map_update(&self->map, head, &frame, &now);
+    if (!stamp_by_arrival(self, &now, time_map_arrival(&self->map, head, &frame, &now), buffer))
+        stamp_by_sender(self, head, frame.running, wire_time(info->dts), buffer);
     if (!g_queue_is_empty(&self->waiting))
         gst_gpudirect_src_push_events(self, TRUE);
-    if (GST_CLOCK_TIME_IS_VALID(submitted) && gst_gpudirect_src_get_options(self).tells_submit_time)
-        meta_add_submit_time(buffer, submitted);
-    gboolean known = GST_BUFFER_PTS_IS_VALID(buffer) && GST_CLOCK_TIME_IS_VALID(now.running);
-    gint64 here = time_now_at(&now, self->waited ? now.system : submitted);
-    measure(self, known ? here - (gint64)GST_BUFFER_PTS(buffer) : UNKNOWN, !head->drops);
+    if (GST_CLOCK_TIME_IS_VALID(frame.submitted) &&
+        gst_gpudirect_src_get_options(self).tells_submit_time)
+        meta_add_submit_time(buffer, frame.submitted);
+    note_clocks(self, head, &frame, &now);
+    measure(self, lateness(head, &frame, &now, GST_BUFFER_PTS(buffer)), !head->drops);
 }
 
 /* --- frames of a capture card ------------------------------------------------------------- */
@@ -179,7 +276,7 @@ void gst_gpudirect_src_stamp_captured(GstGpudirectSrc *self, const struct gpud_f
 {
     struct time_now now;
 
-    time_now_take(&now, GST_ELEMENT(self), g_atomic_int_get(&self->monotonic));
+    gst_gpudirect_src_time_now(self, &now);
     GST_BUFFER_PTS(buffer) = GST_BUFFER_DTS(buffer) = GST_CLOCK_TIME_NONE;
     if (!GST_CLOCK_TIME_IS_VALID(now.running))
         return;
@@ -217,6 +314,7 @@ void gst_gpudirect_src_reset_times(GstGpudirectSrc *self)
     self->line = (struct timeline){0};
     self->latency_told = 0;
     self->unmeasured = UNMEASURED_FRAMES;
+    arrivals_clear(&self->arrivals);
     GST_OBJECT_LOCK(self);
     /* A card's driver always needs one to write into. */
     gboolean card = self->running.address && g_str_has_prefix(self->running.address, "v4l2:");
@@ -224,5 +322,8 @@ void gst_gpudirect_src_reset_times(GstGpudirectSrc *self)
     self->latency.slots = self->running.slots - (card ? 1 : 0);
     self->latency.least = self->latency.most = card ? 0 : LATENESS_GUESS;
     self->frame_duration = GST_CLOCK_TIME_NONE;
+    self->sender_host[0] = '\0';
     GST_OBJECT_UNLOCK(self);
+    g_atomic_int_set(&self->relation, card ? RELATION_HERE : RELATION_NONE);
+    latencies_clear(self->latencies);
 }

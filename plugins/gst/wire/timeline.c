@@ -4,6 +4,7 @@
 /* The running times that gpudirectsrc hands downstream. All of them are 0 to G_MAXINT64; where the
  * map has something may be before 0. */
 #include "wire/timeline.h"
+#include "wire/signedtime.h"
 
 /* A live stream's delay up to this is caught up, by a quarter of the time between frames. A larger
  * one comes of a sender whose times do not follow the clock: it could never be caught up. */
@@ -12,29 +13,10 @@
 /* The longest time that counts as the one between frames: longer is a pause. */
 #define SPACING_MAX (1 * (gint64)GST_SECOND)
 
-static gint64 signed_time(GstClockTime time)
-{
-    return (gint64)MIN(time, (GstClockTime)G_MAXINT64);
-}
-
-static gint64 sum(gint64 a, gint64 b)
-{
-    gint64 result;
-
-    if (__builtin_add_overflow(a, b, &result))
-        return b < 0 ? -G_MAXINT64 : G_MAXINT64;
-    return MAX(result, -G_MAXINT64);
-}
-
-static gint64 difference(gint64 a, gint64 b)
-{
-    return sum(a, -b);
-}
-
 /* How long after the last frame this one is, where the map is of no use. */
 static gint64 step(const struct timeline *line, gint64 mapped, GstClockTime duration, gboolean live)
 {
-    gint64 since = difference(mapped, line->mapped);
+    gint64 since = time_difference(mapped, line->mapped);
     gint64 usual = GST_CLOCK_TIME_IS_VALID(duration) ? signed_time(duration) : 0;
 
     if (line->spacing > 0 && (usual == 0 || usual > line->spacing))
@@ -55,15 +37,15 @@ GstClockTime timeline_stamp(struct timeline *line, gint64 mapped, GstClockTime d
     gint64 time = MAX(mapped, line->last);
 
     if (line->begun && (line->delay > 0 || mapped < line->last))
-        time = MAX(mapped, sum(line->last, step(line, mapped, duration, live)));
+        time = MAX(mapped, time_sum(line->last, step(line, mapped, duration, live)));
     if (line->begun && !line->broken && mapped > line->mapped)
-        line->spacing = MIN(difference(mapped, line->mapped), SPACING_MAX);
+        line->spacing = MIN(time_difference(mapped, line->mapped), SPACING_MAX);
     line->begun = TRUE;
     line->broken = FALSE;
     line->mapped = mapped;
     line->before = line->last;
     line->last = time;
-    line->delay = difference(time, mapped);
+    line->delay = time_difference(time, mapped);
     return (GstClockTime)time;
 }
 
@@ -74,7 +56,7 @@ void timeline_break(struct timeline *line)
 
 GstClockTime timeline_stamp_gap(struct timeline *line, gint64 mapped, gboolean comes_before)
 {
-    gint64 time = sum(mapped, line->delay);
+    gint64 time = time_sum(mapped, line->delay);
 
     if (comes_before)
         return (GstClockTime)CLAMP(time, line->before, line->last);
@@ -93,11 +75,11 @@ static gint64 time_of_double(gdouble value)
 void timeline_segment(const struct timeline *line, gint64 mapped, GstClockTime stream_time,
                       gdouble rate, GstSegment *segment)
 {
-    gint64 start = MIN(sum(mapped, line->delay), line->last);
+    gint64 start = MIN(time_sum(mapped, line->delay), line->last);
     gint64 cut = start < 0 ? -start : 0; /* what lies before this pipeline's start */
     gint64 there = GST_CLOCK_TIME_IS_VALID(stream_time) ? signed_time(stream_time) : 0;
 
-    there = sum(there, time_of_double((gdouble)cut * rate));
+    there = time_sum(there, time_of_double((gdouble)cut * rate));
     gst_segment_init(segment, GST_FORMAT_TIME);
     segment->applied_rate = rate;
     segment->start = segment->base = segment->position = (guint64)MAX(start, 0);

@@ -1,0 +1,24 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* How long the last 4096 frames took that came from another host, by a clock that both ends follow.
+ * On one host the core counts that. Thread-safe. */
+#ifndef GPUD_GST_SRC_LATENCIES_H
+#define GPUD_GST_SRC_LATENCIES_H
+
+#include <gst/gst.h>
+
+struct latencies;
+
+struct latencies *latencies_new(void);
+void latencies_free(struct latencies *latencies);
+
+/* One of less than nothing, by clocks that are not that exact, or of more than 4 s is none. */
+void latencies_note(struct latencies *latencies, gint64 latency);
+
+void latencies_clear(struct latencies *latencies);
+
+/* FALSE: there were none. */
+gboolean latencies_get(struct latencies *latencies, guint64 *p50, guint64 *p99, guint64 *max);
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* How a sender's clock runs away from this pipeline's.
+ *
+ * The speed is a quarter of the error in each window. The error that is seen is that of the window
+ * before, so with more the map would swing. A drift of 100 ppm leaves an error of 0.8 ms. */
+#include "wire/drift.h"
+#include "wire/signedtime.h"
+
+#define SETTLING (10 * GST_SECOND)
+#define WINDOW (2 * GST_SECOND)
+#define WINDOW_FRAMES 8 /* at least */
+#define GAIN 4
+
+static void begin_window(struct drift *drift, GstClockTime now)
+{
+    drift->window = now;
+    drift->least = G_MAXINT64;
+    drift->frames = drift->certain_frames = 0;
+}
+
+void drift_begin(struct drift *drift, gint64 late, gboolean keeps, GstClockTime now)
+{
+    *drift = (struct drift){
+        .begun = TRUE, .keeps = keeps, .level = late, .since = now, .last = now, .window = now};
+    begin_window(drift, now);
+}
+
+/* How far the map goes by itself until now. */
+static gint64 advance(struct drift *drift, GstClockTime now)
+{
+    GstClockTime passed = MIN(now - MIN(drift->last, now), 2 * WINDOW);
+
+    drift->last = now;
+    return drift->rate * (gint64)passed / (gint64)GST_SECOND;
+}
+
+/* At the end of a window. What is to be added at once. */
+static gint64 conclude(struct drift *drift, GstClockTime now)
+{
+    GstClockTime length = now - drift->window;
+    gint64 error = drift->least;
+
+    if (length < WINDOW || drift->frames < WINDOW_FRAMES)
+        return 0;
+    if (error > 0 && 2 * drift->certain_frames < drift->frames)
+        error = 0;
+    begin_window(drift, now);
+    if (error > DRIFT_STEP) {
+        drift->rate = 0;
+        return error;
+    }
+    drift->rate = error * (gint64)GST_SECOND / (gint64)length / GAIN;
+    drift->rate = CLAMP(drift->rate, -DRIFT_RATE_MAX, DRIFT_RATE_MAX);
+    return 0;
+}
+
+gint64 drift_track(struct drift *drift, gint64 late, gboolean certain, GstClockTime now)
+{
+    gint64 moved = advance(drift, now);
+    gint64 error = time_difference(time_difference(late, moved), drift->level);
+    gboolean settling = now - drift->since < SETTLING;
+
+    if (error < -DRIFT_STEP || (settling && error < 0 && !drift->keeps)) {
+        moved = time_sum(moved, error);
+        error = 0;
+    } else if (settling && error < 0) {
+        drift->level = time_sum(drift->level, error);
+        error = 0;
+    }
+    drift->least = MIN(drift->least, error);
+    drift->frames++;
+    drift->certain_frames += certain;
+    return time_sum(moved, conclude(drift, now));
+}
