@@ -29,6 +29,7 @@ int main(int argc, char **argv)
         {"killed", test_killed},
         {"epochs", test_epochs},
         {"lies", test_lies},
+        {"leaks", test_leaks},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         bool wanted = argc == 1;

@@ -87,5 +87,6 @@ void test_stopped(void);
 void test_killed(void);
 void test_epochs(void);
 void test_lies(void);
+void test_leaks(void);
 
 #endif

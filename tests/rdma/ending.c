@@ -6,7 +6,9 @@
 #include "base/fd.h"
 #include "link.h"
 
+#include <dirent.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/wait.h>
 
 #define SMALL 4096
@@ -229,6 +231,131 @@ static void receive_epochs(int other)
 void test_epochs(void)
 {
     run_both(send_epochs, receive_epochs);
+}
+
+/* --- what is left ------------------------------------------------------------------------------
+ */
+
+#define LIVES 30
+
+struct left {
+    unsigned fds, threads, pages;
+    char card[256]; /* what the kernel has for all processes: queue pairs, registrations, ids */
+};
+
+static unsigned count_entries(const char *path)
+{
+    unsigned count = 0;
+    DIR *dir = opendir(path);
+    while (dir && readdir(dir))
+        count++;
+    if (dir)
+        closedir(dir);
+    return count;
+}
+
+/* card: nobody else is at work. */
+static struct left look(bool card)
+{
+    struct left left = {.fds = count_entries("/proc/self/fd"),
+                        .threads = count_entries("/proc/self/task")};
+    char line[512];
+    FILE *file = fopen("/proc/self/maps", "re");
+    while (file && fgets(line, sizeof(line), file))
+        left.pages += strstr(line, "/dev/zero") != NULL;
+    if (file)
+        fclose(file);
+    file = card ? popen("rdma resource show", "re") : NULL;
+    CHECK(!card || (file && fgets(left.card, sizeof(left.card), file) && strstr(left.card, "mr ")),
+          "rdma resource show says \"%s\"", left.card);
+    if (file)
+        pclose(file);
+    return left;
+}
+
+static bool is_same(const struct left *a, const struct left *b)
+{
+    return a->fds == b->fds && a->threads == b->threads && a->pages == b->pages &&
+           strcmp(a->card, b->card) == 0;
+}
+
+static void check_left(const struct left *before)
+{
+    int64_t deadline = gpud_deadline(PATIENCE / 4);
+    bool card = before->card[0];
+    struct left now = look(card);
+    while (!is_same(before, &now) && gpud_now() < deadline) {
+        usleep(20000);
+        now = look(card);
+    }
+    CHECK(is_same(before, &now), "descriptors %u → %u, threads %u → %u, pages %u → %u; %s → %s",
+          before->fds, now.fds, before->threads, now.threads, before->pages, now.pages,
+          before->card, now.card);
+}
+
+/* In each life another end: told, hung up on, let go in the middle, refused, never accepted. */
+static void send_lives(int other)
+{
+    struct left before;
+    for (int life = 0; life < LIVES; life++) {
+        struct tx_link link = {.channel = NULL};
+        struct gpud_channel *channel;
+        struct gpud_peer peer;
+        begin_tx(&link, accept_from(other, 7036), SMALL);
+        for (int i = 0; i < ENTRIES; i++)
+            CHECK(send_frame(&link), "the link failed");
+        if (life % 3 == 0)
+            gpud_channel_hang_up(link.channel);
+        end_tx(&link);
+        struct gpud_listener *listener = listen_on(address_of(7036, "/other"), NULL);
+        say(other, 1);
+        while (gpud_fd_wait(other, gpud_now() + 5 * GPUD_MSEC, NULL) != GPUD_OK)
+            CHECK(gpud_listener_accept(listener, &channel, &peer, NULL) == GPUD_AGAIN, "let in");
+        hear(other);
+        hear(other); /* that it gave up who was never accepted */
+        gpud_listener_close(&listener);
+        if (life == 0)
+            before = look(true);
+        else
+            check_left(&before);
+        say(other, 2);
+    }
+}
+
+static void receive_lives(int other)
+{
+    struct left before;
+    for (int life = 0; life < LIVES; life++) {
+        struct rx_link link = {.channel = NULL};
+        uint32_t entry;
+        begin_rx(&link, connect_from(other, 7036), SMALL);
+        while (life % 3 == 1 && link.sequence < ENTRIES && take_frame(&link, &entry))
+            ;
+        end_rx(&link);
+        hear(other);
+        struct gpud_channel *refused = begin_to_connect(address_of(7036, "/none"), NULL);
+        expect_end(refused, GPUD_CLOSED, "no channel");
+        gpud_channel_unref(&refused);
+        say(other, 1);
+        struct gpud_channel *waiting = begin_to_connect(address_of(7036, "/other"), NULL);
+        for (int i = 0; i < 5; i++) {
+            struct gpud_message message;
+            CHECK(gpud_channel_receive(waiting, &message, NULL) == GPUD_AGAIN, "let in");
+            usleep(2000);
+        }
+        gpud_channel_unref(&waiting);
+        say(other, 2);
+        hear(other);
+        if (life == 0)
+            before = look(false);
+        else
+            check_left(&before);
+    }
+}
+
+void test_leaks(void)
+{
+    run_both(send_lives, receive_lives);
 }
 
 /* --- lies --------------------------------------------------------------------------------------

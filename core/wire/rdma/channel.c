@@ -298,20 +298,24 @@ static bool is_dead(const struct gpud_channel *base)
 static void hang_up(struct gpud_channel *base)
 {
     struct rdma_channel *channel = (struct rdma_channel *)base;
+    bool later = false;
     struct gpud_error why;
     pthread_mutex_lock(&channel->lock);
-    if (!channel->hung_up && channel->phase < RDMA_PROVING) {
+    bool first = !channel->hung_up;
+    if (first && channel->phase < RDMA_PROVING) {
         gpud_fail(&why, GPUD_CLOSED, "this side hung up");
         gpud_rdma_end_locked(channel, &why);
         gpud_rdma_drop_id_locked(channel);
-    } else if (!channel->hung_up && gpud_rdma_has_arrived_locked(channel)) {
+    } else if (first && gpud_rdma_has_arrived_locked(channel)) {
         gpud_rdma_disconnect_locked(channel, "this side hung up");
-    } else if (!channel->hung_up) {
-        gpud_rdma_disconnect_later_locked(channel);
+    } else if (first) {
+        later = true;
     }
     channel->hung_up = true;
     gpud_event_raise(channel->event);
     pthread_mutex_unlock(&channel->lock);
+    if (later)
+        gpud_rdma_disconnect_later(channel);
 }
 
 const struct gpud_channel_ops gpud_rdma_channel_ops = {

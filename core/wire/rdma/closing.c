@@ -3,8 +3,8 @@
 
 /* The end of a connection, behind the last words: disconnecting takes back what the card has not
  * sent yet, and whoever hangs up behind a REFUSE or a BYE wants it heard. Nobody waits for that: a
- * thread looks after all connections that end. A process that exits right away gives it the time.
- */
+ * thread looks after all connections that end, as long as there are any. A process that exits right
+ * away gives it the time. */
 #include "base/clock.h"
 #include "wire/rdma/internal.h"
 
@@ -12,33 +12,11 @@
 
 #define LOOK GPUD_MSEC
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static struct gpud_worker worker;
-static pid_t started_by; /* a child has the record, and no thread */
-
-static void init_worker(void)
-{
-    gpud_worker_init(&worker);
-    if (gpud_worker_start(&worker, NULL) == GPUD_OK)
-        started_by = getpid();
-}
-
-static bool has_worker(void)
-{
-    pthread_once(&once, init_worker);
-    return started_by == getpid();
-}
-
-__attribute__((destructor)) static void finish_worker(void)
-{
-    if (started_by != getpid())
-        return;
-    int64_t deadline = gpud_deadline(RDMA_LINGER);
-    while (!gpud_worker_is_idle(&worker) && gpud_now() < deadline)
-        clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = LOOK}, NULL);
-    started_by = 0;
-    gpud_worker_finish(&worker);
-}
+static pthread_mutex_t closing_lock = PTHREAD_MUTEX_INITIALIZER; /* for all below */
+static struct rdma_channel *closing;
+static pthread_t thread;
+static bool is_running, is_joinable;
+static pid_t started_by; /* a child has these, and no thread */
 
 bool gpud_rdma_has_arrived_locked(struct rdma_channel *channel)
 {
@@ -46,66 +24,117 @@ bool gpud_rdma_has_arrived_locked(struct rdma_channel *channel)
            gpud_rdma_is_done(channel->rdma, gpud_rdma_posted(channel->rdma));
 }
 
-static void begin(struct rdma_channel *channel)
+/* Also where the other side has ended it meanwhile. */
+static bool is_over(struct rdma_channel *channel)
 {
-    channel->last_posted = gpud_rdma_posted(channel->rdma);
-    channel->linger = gpud_deadline(RDMA_LINGER);
-}
-
-static bool is_over(const struct rdma_channel *channel)
-{
+    pthread_mutex_lock(&channel->lock);
+    gpud_rdma_drive_locked(channel);
+    pthread_mutex_unlock(&channel->lock);
     return gpud_rdma_has_failed(channel->rdma, NULL) ||
            gpud_rdma_is_done(channel->rdma, channel->last_posted) || gpud_now() >= channel->linger;
 }
 
-/* Where there is no thread. */
-static void wait_here(const struct rdma_channel *channel)
+static void finish(struct rdma_channel *channel)
 {
-    while (!is_over(channel))
-        clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = LOOK}, NULL);
-}
-
-static int64_t disconnect(void *arg)
-{
-    struct rdma_channel *channel = arg;
     struct gpud_channel *base = &channel->base;
-    if (!is_over(channel))
-        return LOOK;
+    if (atomic_load(&base->references) == 0) {
+        gpud_rdma_channel_destroy(channel);
+        return;
+    }
     pthread_mutex_lock(&channel->lock);
     gpud_rdma_disconnect_locked(channel, "this side hung up");
     pthread_mutex_unlock(&channel->lock);
     gpud_channel_unref(&base);
-    return -1;
 }
 
-void gpud_rdma_disconnect_later_locked(struct rdma_channel *channel)
+static struct rdma_channel *take_over(void)
 {
-    begin(channel);
-    if (has_worker()) {
-        gpud_channel_ref(&channel->base);
-        gpud_worker_add(&worker, &channel->closing, disconnect, channel);
-        return;
+    struct rdma_channel *over = NULL, **link = &closing;
+    while (*link) {
+        struct rdma_channel *one = *link;
+        if (!is_over(one)) {
+            link = &one->next_closing;
+            continue;
+        }
+        *link = one->next_closing;
+        one->next_closing = over;
+        over = one;
     }
-    wait_here(channel);
-    gpud_rdma_disconnect_locked(channel, "this side hung up");
+    return over;
 }
 
-static int64_t destroy(void *arg)
+static void nap(void)
 {
-    struct rdma_channel *channel = arg;
-    if (!is_over(channel))
-        return LOOK;
-    gpud_rdma_channel_destroy(channel);
-    return -1;
+    clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = LOOK}, NULL);
+}
+
+static void *run(void *arg)
+{
+    pthread_mutex_lock(&closing_lock);
+    while (closing) {
+        struct rdma_channel *over = take_over();
+        pthread_mutex_unlock(&closing_lock);
+        if (!over)
+            nap();
+        while (over) {
+            struct rdma_channel *one = over;
+            over = one->next_closing;
+            finish(one); /* which may add another */
+        }
+        pthread_mutex_lock(&closing_lock);
+    }
+    is_running = false;
+    pthread_mutex_unlock(&closing_lock);
+    return NULL;
+}
+
+static bool start(void)
+{
+    if (is_running && started_by == getpid())
+        return true;
+    if (is_joinable && started_by == getpid())
+        pthread_join(thread, NULL); /* it has nothing left to do but to return */
+    is_joinable = is_running = pthread_create(&thread, NULL, run, NULL) == 0;
+    started_by = getpid();
+    return is_running;
+}
+
+static void add(struct rdma_channel *channel)
+{
+    channel->last_posted = gpud_rdma_posted(channel->rdma);
+    channel->linger = gpud_deadline(RDMA_LINGER);
+    pthread_mutex_lock(&closing_lock);
+    if (started_by != getpid())
+        closing = NULL; /* a parent's */
+    channel->next_closing = closing;
+    closing = channel;
+    bool started = start();
+    if (!started)
+        closing = channel->next_closing;
+    pthread_mutex_unlock(&closing_lock);
+    if (started)
+        return;
+    while (!is_over(channel)) /* there is no thread to be had */
+        nap();
+    finish(channel);
+}
+
+void gpud_rdma_disconnect_later(struct rdma_channel *channel)
+{
+    gpud_channel_ref(&channel->base);
+    add(channel);
 }
 
 void gpud_rdma_destroy_later(struct rdma_channel *channel)
 {
-    begin(channel);
-    if (has_worker()) {
-        gpud_worker_add(&worker, &channel->closing, destroy, channel);
-        return;
-    }
-    wait_here(channel);
-    gpud_rdma_channel_destroy(channel);
+    add(channel);
+}
+
+__attribute__((destructor)) static void await_thread(void)
+{
+    pthread_mutex_lock(&closing_lock);
+    bool join = is_joinable && started_by == getpid();
+    pthread_mutex_unlock(&closing_lock);
+    if (join) /* RDMA_LINGER at most */
+        pthread_join(thread, NULL);
 }

@@ -293,7 +293,9 @@ static void handle_end(struct rdma_channel *channel, const char *reason)
 static void handle(struct rdma_channel *channel, const struct gpud_rdma_event *event)
 {
     char reason[GPUD_REASON_MAX];
-    if (event->id != channel->id || channel->phase == RDMA_ENDED)
+    if (event->id != channel->id)
+        return;
+    if (channel->phase == RDMA_ENDED && event->type != RDMA_CM_EVENT_DISCONNECTED)
         return;
     switch (event->type) {
     case RDMA_CM_EVENT_ADDR_RESOLVED:
@@ -374,7 +376,7 @@ void gpud_rdma_drive_locked(struct rdma_channel *channel)
     struct gpud_rdma_event event;
     if (channel->phase == RDMA_LOOKING_UP)
         look_up(channel);
-    while (channel->phase != RDMA_ENDED && gpud_rdma_next_event(channel->events, &event))
+    while (gpud_rdma_next_event(channel->events, &event))
         handle(channel, &event);
     if (channel->phase < RDMA_OPEN && gpud_now() >= channel->deadline)
         time_out(channel);
@@ -416,11 +418,15 @@ static enum gpud_status accept_request(struct rdma_channel *channel, struct gpud
 enum gpud_status gpud_rdma_channel_accept(struct rdma_channel *channel, struct rdma_cm_id *id,
                                           struct gpud_error *error)
 {
+    struct gpud_rdma_event event;
     pthread_mutex_lock(&channel->lock);
     set_deadline(channel, RDMA_CONNECT_DEADLINE);
     channel->phase = RDMA_ROUTING;
     channel->id = id;
     enum gpud_status status = accept_request(channel, error);
+    /* What fails because the other end gave up meanwhile is nobody's fault. */
+    if (status != GPUD_OK && gpud_rdma_next_event(channel->events, &event))
+        status = GPUD_AGAIN;
     pthread_mutex_unlock(&channel->lock);
     return status;
 }

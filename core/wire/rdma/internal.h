@@ -5,7 +5,6 @@
 #ifndef GPUD_WIRE_RDMA_INTERNAL_H
 #define GPUD_WIRE_RDMA_INTERNAL_H
 
-#include "device/device.h"
 #include "device/rdma/connection.h"
 #include "wire/auth.h"
 #include "wire/rdma/channel.h"
@@ -62,7 +61,7 @@ struct rdma_channel {
     bool has_key;
     struct gpud_auth_key key;
     struct gpud_auth auth;
-    struct gpud_work closing; /* see closing.c */
+    struct rdma_channel *next_closing; /* see closing.c */
     uint64_t last_posted;
     int64_t linger;
 
@@ -99,7 +98,8 @@ bool gpud_rdma_channel_watch(const struct rdma_channel *channel, int fd);
 /* Begins to connect; *channel is not connected yet. */
 enum gpud_status gpud_rdma_channel_connect(struct rdma_channel *channel, struct gpud_error *error);
 
-/* Takes the request, whose id is the channel's from now on, and reports to channel->events. */
+/* Takes the request, whose id is the channel's from now on, and reports to channel->events.
+ * GPUD_AGAIN: whoever asked has given up. */
 enum gpud_status gpud_rdma_channel_accept(struct rdma_channel *channel, struct rdma_cm_id *id,
                                           struct gpud_error *error);
 
@@ -123,8 +123,9 @@ void gpud_rdma_drop_id_locked(struct rdma_channel *channel);
 /* Whether what was sent has arrived, or never will. */
 bool gpud_rdma_has_arrived_locked(struct rdma_channel *channel);
 
-/* Disconnects when it has; or destroys the channel, which nobody has any more. */
-void gpud_rdma_disconnect_later_locked(struct rdma_channel *channel);
+/* Disconnects when it has, which is asked once; or destroys the channel, which nobody has any more.
+ * Not under its lock. */
+void gpud_rdma_disconnect_later(struct rdma_channel *channel);
 void gpud_rdma_destroy_later(struct rdma_channel *channel);
 
 /* --- wake.c -------------------------------------------------------------------------------- */

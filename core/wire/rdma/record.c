@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #define DRAIN_MAX GPUD_SEC
+#define DRAIN_SLICE (5 * GPUD_MSEC)
 
 /* --- all records of a channel -------------------------------------------------------------- */
 
@@ -338,13 +339,20 @@ static void detach(struct gpud_remote *base)
     gpud_rdma_stop_publishing((struct rdma_remote *)base);
 }
 
-/* The card reads nothing of this side's memory any more. */
+/* The card reads nothing of this side's memory any more. That the peer has closed the connection
+ * comes by rdma_cm, long before its card is given up for not answering. */
 static void drain(struct rdma_remote *remote)
 {
     struct rdma_channel *channel = remote->channel;
     uint64_t posted = gpud_rdma_posted(remote->rdma);
-    if (gpud_rdma_drain(remote->rdma, posted, gpud_deadline(DRAIN_MAX), NULL) != GPUD_TIMEOUT)
-        return;
+    int64_t deadline = gpud_deadline(DRAIN_MAX);
+    while (gpud_now() < deadline) {
+        if (gpud_rdma_drain(remote->rdma, posted, gpud_deadline(DRAIN_SLICE), NULL) != GPUD_TIMEOUT)
+            return;
+        pthread_mutex_lock(&channel->lock);
+        gpud_rdma_drive_locked(channel);
+        pthread_mutex_unlock(&channel->lock);
+    }
     pthread_mutex_lock(&channel->lock);
     gpud_rdma_disconnect_locked(channel, "the peer took more than a second to take what was sent");
     gpud_rdma_end(remote->rdma);

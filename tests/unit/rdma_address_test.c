@@ -1,0 +1,165 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Addresses of network cards: what they mean, how they are written out, and what is none. */
+#include "support/check.h"
+#include "wire/rdma/address.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+static void test_meanings(void)
+{
+    static const struct {
+        const char *text, *canonical;
+        int family;
+        const char *host;
+        unsigned port;
+        const char *name;
+        bool wildcard;
+    } good[] = {
+        {"rdma://10.0.0.2", "rdma://10.0.0.2:7174", AF_INET, "10.0.0.2", 7174, "", false},
+        {"rdma://10.0.0.2/", "rdma://10.0.0.2:7174", AF_INET, "10.0.0.2", 7174, "", false},
+        {"rdma://10.0.0.2:1", "rdma://10.0.0.2:1", AF_INET, "10.0.0.2", 1, "", false},
+        {"rdma://10.0.0.2:00080/a", "rdma://10.0.0.2:80/a", AF_INET, "10.0.0.2", 80, "a", false},
+        {"rdma://studio-1.example:65535/Cam_1.b", "rdma://studio-1.example:65535/Cam_1.b",
+         AF_UNSPEC, "studio-1.example", 65535, "Cam_1.b", false},
+        {"rdma://4k", "rdma://4k:7174", AF_UNSPEC, "4k", 7174, "", false},
+        {"rdma://[fd00::2]", "rdma://[fd00::2]:7174", AF_INET6, "fd00::2", 7174, "", false},
+        {"rdma://[fe80::1%eth0]:9/x", "rdma://[fe80::1%eth0]:9/x", AF_INET6, "fe80::1%eth0", 9, "x",
+         false},
+        {"rdma://[::ffff:10.0.0.2]", "rdma://[::ffff:10.0.0.2]:7174", AF_INET6, "::ffff:10.0.0.2",
+         7174, "", false},
+        {"rdma://0.0.0.0/cam1", "rdma://0.0.0.0:7174/cam1", AF_INET, "0.0.0.0", 7174, "cam1", true},
+        {"rdma://[::]", "rdma://[::]:7174", AF_INET6, "::", 7174, "", true},
+        {"rdma://[0:0::0]", "rdma://[0:0::0]:7174", AF_INET6, "0:0::0", 7174, "", true},
+    };
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        struct gpud_rdma_place place;
+        char canonical[GPUD_ADDRESS_MAX];
+        WORKS(gpud_rdma_parse(good[i].text, &place, canonical, &e));
+        CHECK(strcmp(canonical, good[i].canonical) == 0, "%s is written %s", good[i].text,
+              canonical);
+        CHECK(place.family == good[i].family && place.port == good[i].port &&
+                  strcmp(place.host, good[i].host) == 0 && strcmp(place.name, good[i].name) == 0,
+              "%s: family %d, host \"%s\", port %u, name \"%s\"", good[i].text, place.family,
+              place.host, place.port, place.name);
+        CHECK(gpud_rdma_is_wildcard(&place) == good[i].wildcard, "%s: every address?",
+              good[i].text);
+        WORKS(gpud_rdma_resolve(good[i].text, canonical, &e));
+        CHECK(strcmp(canonical, good[i].canonical) == 0, "%s is at %s", good[i].text, canonical);
+    }
+}
+
+static void test_nonsense(void)
+{
+    static const struct {
+        const char *text, *says;
+    } bad[] = {
+        {NULL, "no address"},
+        {"", "write rdma://host"},
+        {"rdma:", "write rdma://host"},
+        {"rdma:/host", "write rdma://host"},
+        {"rdma://", "write rdma://host"},
+        {"rdma://:7174", "write rdma://host"},
+        {"rdma:///cam1", "write rdma://host"},
+        {"rdma://a b", "write rdma://host"},
+        {"rdma://-a", "write rdma://host"},
+        {"rdma://.", "write rdma://host"},
+        {"rdma://h\xc3\xb6st", "write rdma://host"},
+        {"rdma://user@host", "write rdma://host"},
+        {"rdma://300.0.0.1", "write rdma://host"},
+        {"rdma://10.0.1", "write rdma://host"}, /* which is 10.0.0.1 to some */
+        {"rdma://123", "write rdma://host"},
+        {"rdma://::1", "brackets"},
+        {"rdma://fd00::2:7174/x", "brackets"},
+        {"rdma://[", "not an IPv6 address"},
+        {"rdma://[]", "not an IPv6 address"},
+        {"rdma://[::1", "not an IPv6 address"},
+        {"rdma://[10.0.0.2]", "not an IPv6 address"},
+        {"rdma://[fe80::1%]", "not an IPv6 address"},
+        {"rdma://[fe80::1%eth0:1]", "not an IPv6 address"},
+        {"rdma://[fe80::1%abcdefghijklmnopq]", "not an IPv6 address"},
+        {"rdma://[::1]x", "behind the port"},
+        {"rdma://h:", "a port is a number"},
+        {"rdma://h:0", "a port is a number"},
+        {"rdma://h:65536", "a port is a number"},
+        {"rdma://h:000080", "a port is a number"},
+        {"rdma://h:-1", "a port is a number"},
+        {"rdma://h:x", "a port is a number"},
+        {"rdma://h:1x", "behind the port"},
+        {"rdma://h/a/b", "behind the port"},
+        {"rdma://h/a b", "behind the port"},
+        {"rdma://h/\xc3\xa4", "behind the port"},
+    };
+    struct gpud_rdma_place place;
+    char canonical[GPUD_ADDRESS_MAX] = "untouched", text[400];
+    memset(&place, 0x5a, sizeof(place));
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        EXPECT(GPUD_INVALID, bad[i].says, gpud_rdma_parse(bad[i].text, &place, canonical, &e));
+
+    strcpy(text, "rdma://h/");
+    memset(text + 9, 'n', 48);
+    text[57] = '\0';
+    WORKS(gpud_rdma_parse(text, NULL, NULL, &e));
+    strcat(text, "n");
+    EXPECT(GPUD_INVALID, "at most 48", gpud_rdma_parse(text, &place, canonical, &e));
+    strcpy(text, "rdma://");
+    memset(text + 7, 'h', 390);
+    text[sizeof(text) - 1] = '\0';
+    EXPECT(GPUD_INVALID, "too long", gpud_rdma_parse(text, &place, canonical, &e));
+    text[GPUD_ADDRESS_MAX - 1] = '\0'; /* it would fit, but not with its port */
+    EXPECT(GPUD_INVALID, "too long", gpud_rdma_parse(text, &place, canonical, &e));
+    CHECK(strcmp(canonical, "untouched") == 0 && place.family == 0x5a5a5a5a,
+          "an output was written by a call that failed");
+    text[GPUD_ADDRESS_MAX - 6] = '\0';
+    WORKS(gpud_rdma_parse(text, &place, canonical, &e));
+    CHECK_EQUAL(strlen(canonical), GPUD_ADDRESS_MAX - 1);
+
+    EXPECT(GPUD_NO_DEVICE, "without rdma", gpud_rdma_refuse("rdma://h", canonical, &e));
+}
+
+static void check_number(const char *text, const char *printed)
+{
+    struct gpud_rdma_place place;
+    struct sockaddr_storage address;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+    char host[64];
+    WORKS(gpud_rdma_parse(text, &place, NULL, &e));
+    CHECK(gpud_rdma_to_sockaddr(&place, &address), "%s is no number", text);
+    memcpy(&v4, &address, sizeof(v4));
+    memcpy(&v6, &address, sizeof(v6));
+    CHECK_EQUAL(ntohs(address.ss_family == AF_INET ? v4.sin_port : v6.sin6_port), 99);
+    gpud_rdma_print_host((const struct sockaddr *)&address, host, sizeof(host));
+    CHECK(strcmp(host, printed) == 0, "%s is printed as \"%s\"", text, host);
+}
+
+static void test_numbers(void)
+{
+    struct gpud_rdma_place place;
+    struct sockaddr_storage address;
+    struct sockaddr other = {.sa_family = AF_UNIX};
+    char host[64];
+    check_number("rdma://10.0.0.2:99", "10.0.0.2");
+    check_number("rdma://[FD00:0::2]:99", "fd00::2");
+    check_number("rdma://[::ffff:10.0.0.2]:99", "10.0.0.2");
+    check_number("rdma://[fe80::1%lo]:99", "fe80::1%lo");
+    check_number("rdma://[fe80::1%1]:99", "fe80::1%lo");
+    WORKS(gpud_rdma_parse("rdma://host.example", &place, NULL, &e));
+    CHECK(!gpud_rdma_to_sockaddr(&place, &address), "a name is a number");
+    CHECK(!gpud_rdma_is_wildcard(&place), "a name is every address");
+    gpud_rdma_print_host(&other, host, sizeof(host));
+    CHECK(strcmp(host, "?") == 0, "\"%s\"", host);
+}
+
+int main(void)
+{
+    SAY("what addresses mean");
+    test_meanings();
+    SAY("what is none");
+    test_nonsense();
+    SAY("numbers");
+    test_numbers();
+    return 0;
+}

@@ -1,0 +1,185 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What rdma_cm carries along with connections: there and back, longer than it was, cut, bent; and
+ * refusals as sentences. */
+#include "support/check.h"
+#include "wire/rdma/private_data.h"
+
+#define ROOM 256
+
+static uint8_t bytes[ROOM];
+
+/* As it may arrive: with zeros, or with whatever, behind it. */
+static void pad(size_t size, int with)
+{
+    memset(bytes + size, with, sizeof(bytes) - size);
+}
+
+static void test_requests(void)
+{
+    struct gpud_rdma_request request = {.receives = 96}, got;
+    size_t size;
+    for (size_t length = 0; length <= GPUD_RDMA_NAME_MAX; length++) {
+        memset(request.name, 'n', length);
+        request.name[length] = '\0';
+        size = gpud_rdma_write_request(&request, bytes);
+        CHECK(size <= GPUD_RDMA_REQUEST_MAX, "%zu bytes", size);
+        for (int with = 0; with < 256; with += 51) {
+            pad(size, with);
+            memset(&got, 0x5a, sizeof(got));
+            WORKS(gpud_rdma_read_request(bytes, ROOM, &got, &e));
+            CHECK(got.receives == 96 && strcmp(got.name, request.name) == 0, "\"%s\"", got.name);
+        }
+        WORKS(gpud_rdma_read_request(bytes, size, &got, &e));
+        for (size_t cut = 0; cut < size; cut++)
+            EXPECT(GPUD_PEER, "", gpud_rdma_read_request(bytes, cut, &got, &e));
+    }
+    gpud_print(request.name, "cam1");
+    size = gpud_rdma_write_request(&request, bytes);
+    CHECK(size == 12 && memcmp(bytes, "GPUR\x01\x0c\x60\0cam1", 12) == 0, "other bytes");
+
+    bytes[4] = 2;
+    EXPECT(GPUD_UNSUPPORTED, "version 2", gpud_rdma_read_request(bytes, size, &got, &e));
+    bytes[4] = 1;
+    bytes[0] = 'g';
+    EXPECT(GPUD_PEER, "no gpudirect program", gpud_rdma_read_request(bytes, size, &got, &e));
+    bytes[0] = 'G';
+    bytes[9] = '/';
+    EXPECT(GPUD_PEER, "malformed", gpud_rdma_read_request(bytes, size, &got, &e));
+    bytes[9] = '\0';
+    EXPECT(GPUD_PEER, "malformed", gpud_rdma_read_request(bytes, size, &got, &e));
+    bytes[9] = 'a';
+    bytes[6] = GPUD_RDMA_RECEIVES_MIN - 1;
+    EXPECT(GPUD_PEER, "malformed", gpud_rdma_read_request(bytes, size, &got, &e));
+    bytes[6] = GPUD_RDMA_RECEIVES_MIN;
+    WORKS(gpud_rdma_read_request(bytes, size, &got, &e));
+    memset(bytes + 8, 'n', ROOM - 8);
+    bytes[5] = 8 + GPUD_RDMA_NAME_MAX + 1;
+    EXPECT(GPUD_PEER, "malformed", gpud_rdma_read_request(bytes, ROOM, &got, &e));
+    bytes[5] = 7;
+    EXPECT(GPUD_PEER, "malformed", gpud_rdma_read_request(bytes, ROOM, &got, &e));
+}
+
+static void test_replies(void)
+{
+    uint32_t receives = 7;
+    size_t size = gpud_rdma_write_reply(0x1234, bytes);
+    CHECK(size == 8 && memcmp(bytes, "GPUR\x01\x08\x34\x12", 8) == 0, "other bytes");
+    pad(size, 0xff);
+    WORKS(gpud_rdma_read_reply(bytes, ROOM, &receives, &e));
+    CHECK_EQUAL(receives, 0x1234);
+    for (size_t cut = 0; cut < size; cut++)
+        EXPECT(GPUD_PEER, "", gpud_rdma_read_reply(bytes, cut, &receives, &e));
+    bytes[5] = 9; /* a name is for who asks */
+    EXPECT(GPUD_PEER, "malformed", gpud_rdma_read_reply(bytes, ROOM, &receives, &e));
+    bytes[5] = 8;
+    bytes[4] = 77;
+    EXPECT(GPUD_UNSUPPORTED, "version 77", gpud_rdma_read_reply(bytes, ROOM, &receives, &e));
+    CHECK_EQUAL(receives, 0x1234);
+}
+
+/* --- refusals ----------------------------------------------------------------------------------
+ */
+
+static void send_refusal(const struct gpud_rdma_refusal *refusal, struct gpud_rdma_refusal *got)
+{
+    size_t size = gpud_rdma_write_refusal(refusal, bytes);
+    CHECK(size <= GPUD_RDMA_REFUSAL_MAX, "%zu bytes", size);
+    pad(size, 0);
+    memset(got, 0x5a, sizeof(*got));
+    WORKS(gpud_rdma_read_refusal(bytes, ROOM, got, &e));
+    CHECK(got->reason == refusal->reason && strcmp(got->names, refusal->names) == 0 &&
+              got->version == GPUD_RDMA_VERSION,
+          "reason %d, version %u, \"%s\"", got->reason, got->version, got->names);
+}
+
+static void test_refusals(void)
+{
+    struct gpud_rdma_place place;
+    struct gpud_rdma_refusal refusal = {.reason = GPUD_RDMA_UNKNOWN_NAME}, got;
+    WORKS(gpud_rdma_parse("rdma://10.0.0.2/cam9", &place, NULL, &e));
+    send_refusal(&refusal, &got);
+    EXPECT(GPUD_CLOSED, "no channel \"cam9\" at 10.0.0.2, port 7174; there is one without a name",
+           gpud_rdma_explain_refusal(&got, &place, &e));
+    gpud_rdma_add_name(&refusal, "cam1");
+    gpud_rdma_add_name(&refusal, ""); /* has nothing to be told by */
+    send_refusal(&refusal, &got);
+    EXPECT(GPUD_CLOSED, "there are: cam1", gpud_rdma_explain_refusal(&got, &place, &e));
+    gpud_rdma_add_name(&refusal, "cam2");
+    send_refusal(&refusal, &got);
+    EXPECT(GPUD_CLOSED, "there are: cam1, cam2", gpud_rdma_explain_refusal(&got, &place, &e));
+
+    /* As many as fit, whatever their lengths are. */
+    for (size_t length = 1; length <= GPUD_RDMA_NAME_MAX; length++) {
+        char name[GPUD_RDMA_NAME_MAX + 1] = "";
+        refusal = (struct gpud_rdma_refusal){.reason = GPUD_RDMA_NAME_WANTED};
+        for (int i = 0; i < 200; i++) {
+            memset(name, 'a' + i % 26, length);
+            gpud_rdma_add_name(&refusal, name);
+        }
+        send_refusal(&refusal, &got);
+        EXPECT(GPUD_CLOSED, "put /NAME behind the port",
+               gpud_rdma_explain_refusal(&got, &place, &e));
+        EXPECT(GPUD_CLOSED, " and more", gpud_rdma_explain_refusal(&got, &place, &e));
+    }
+
+    static const struct {
+        enum gpud_rdma_refusal_reason reason;
+        enum gpud_status status;
+        const char *says;
+    } others[] = {
+        {GPUD_RDMA_OTHER_VERSION, GPUD_UNSUPPORTED, "by version 1 of the protocol"},
+        {GPUD_RDMA_MALFORMED, GPUD_PEER, "malformed"},
+        {GPUD_RDMA_BUSY, GPUD_CLOSED, "too many"},
+        {GPUD_RDMA_UNABLE, GPUD_CLOSED, "its log says why"},
+    };
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        refusal = (struct gpud_rdma_refusal){.reason = others[i].reason};
+        send_refusal(&refusal, &got);
+        EXPECT(others[i].status, others[i].says, gpud_rdma_explain_refusal(&got, &place, &e));
+    }
+}
+
+static void test_bent_refusals(void)
+{
+    static const char *const names[] = {",", "a,,b", ",a", "a/b", "a\x1b[31m", "a,b,,"};
+    struct gpud_rdma_refusal refusal = {.reason = GPUD_RDMA_UNKNOWN_NAME}, got;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        gpud_print(refusal.names, "%s", names[i]);
+        size_t size = gpud_rdma_write_refusal(&refusal, bytes);
+        EXPECT(GPUD_PEER, "malformed", gpud_rdma_read_refusal(bytes, size, &got, &e));
+    }
+    memset(bytes + 8, 'n', ROOM - 8);
+    for (unsigned length = 0; length < 256; length++) {
+        bytes[5] = (uint8_t)length;
+        enum gpud_status status = gpud_rdma_read_refusal(bytes, ROOM, &got, NULL);
+        CHECK(status == (length >= 8 && length <= 8 + GPUD_RDMA_NAME_MAX ? GPUD_OK : GPUD_PEER),
+              "%u bytes: %s", length, gpud_status_string(status));
+    }
+    bytes[5] = 8;
+    for (unsigned reason = 0; reason < 256; reason++) {
+        bytes[6] = (uint8_t)reason;
+        enum gpud_status status = gpud_rdma_read_refusal(bytes, ROOM, &got, NULL);
+        CHECK(status == (reason >= 1 && reason <= GPUD_RDMA_UNABLE ? GPUD_OK : GPUD_PEER),
+              "reason %u: %s", reason, gpud_status_string(status));
+    }
+    /* Of another version everything but the first bytes may mean something else. */
+    bytes[4] = 9;
+    bytes[5] = 200;
+    WORKS(gpud_rdma_read_refusal(bytes, ROOM, &got, &e));
+    CHECK(got.reason == GPUD_RDMA_OTHER_VERSION && got.version == 9 && !got.names[0],
+          "reason %d, version %u, \"%s\"", got.reason, got.version, got.names);
+}
+
+int main(void)
+{
+    SAY("requests");
+    test_requests();
+    SAY("replies");
+    test_replies();
+    SAY("refusals");
+    test_refusals();
+    test_bent_refusals();
+    return 0;
+}
