@@ -15,8 +15,8 @@
 #include <sys/wait.h>
 
 #define CAPS "video/x-raw,format=GRAY8,width=16,height=16,framerate=50/1"
-#define FRAMES 60 /* of which so many have settled: */
-#define LAST 20
+#define FRAMES 60 /* at least; and in their place, of those that have one, in a row: */
+#define IN_PLACE 20
 #define SENDER_HOST "192.0.2.1"
 #define RECEIVER_HOST "192.0.2.2"
 #define GRANDMASTER G_GUINT64_CONSTANT(0x001b19fffe000001)
@@ -243,11 +243,11 @@ static void play_sender(struct board *board)
 
 struct seen {
     GstElement *src;
-    guint frames; /* atomic */
+    guint frames, in_place; /* atomic */
     guint back, submit_times;
     GstClockTime last;
-    gint64 off[FRAMES];  /* from the place in time that the sender's clock gives it */
-    gint64 late[FRAMES]; /* behind the clock */
+    gint64 off;  /* the last one, from the place in time that the sender's clock gives it */
+    gint64 late; /* behind the clock: the most that one was, either way */
 };
 
 static GstClockTime time_meta(GstBuffer *buffer, const gchar *name)
@@ -266,29 +266,16 @@ static GstPadProbeReturn see_frame(GstPad *pad, GstPadProbeInfo *info, gpointer 
     guint at = g_atomic_int_get(&seen->frames);
     GstClockTime pts = GST_BUFFER_PTS(buffer), there = time_meta(buffer, "timestamp/x-test");
 
-    if (at == FRAMES)
-        return GST_PAD_PROBE_OK;
     seen->back += at > 0 && pts < seen->last;
     seen->last = pts;
     seen->submit_times +=
         GST_CLOCK_TIME_IS_VALID(time_meta(buffer, "timestamp/x-gpudirect-submit"));
-    seen->off[at] = (gint64)(pts + gst_element_get_base_time(seen->src) - there);
-    seen->late[at] = GST_CLOCK_DIFF(pts, gst_element_get_current_running_time(seen->src));
+    seen->off = (gint64)(pts + gst_element_get_base_time(seen->src) - there);
+    gint64 late = GST_CLOCK_DIFF(pts, gst_element_get_current_running_time(seen->src));
+    seen->late = MAX(seen->late, ABS(late));
+    g_atomic_int_set(&seen->in_place, seen->off == 0 ? seen->in_place + 1 : 0);
     g_atomic_int_set(&seen->frames, at + 1);
     return GST_PAD_PROBE_OK;
-}
-
-static void check_place(const struct scene *scene, const struct seen *seen)
-{
-    CHECK_EQUAL(seen->back, 0);
-    for (guint i = FRAMES - LAST; i < FRAMES; i++) {
-        if (scene->exact)
-            CHECK(seen->off[i] == 0, "frame %u is %" G_GINT64_FORMAT " ns off its place", i,
-                  seen->off[i]);
-        /* Frames of now, be it of a busy machine's. */
-        CHECK(ABS(seen->late[i]) < 10 * (gint64)GST_SECOND,
-              "frame %u is %" G_GINT64_FORMAT " ns late", i, seen->late[i]);
-    }
 }
 
 static void check_stats(const struct scene *scene, const struct seen *seen, gint port)
@@ -307,7 +294,9 @@ static void check_stats(const struct scene *scene, const struct seen *seen, gint
     if (known)
         CHECK(p50 > 0 && p50 <= max && max < 60 * GST_SECOND,
               "a latency of %" G_GUINT64_FORMAT " to %" G_GUINT64_FORMAT " ns", p50, max);
-    CHECK_EQUAL(seen->submit_times, scene->two_hosts ? 0 : FRAMES);
+    guint frames = g_atomic_int_get(&seen->frames); /* of which one is seen just now */
+    CHECK(scene->two_hosts ? seen->submit_times == 0 : seen->submit_times + 1 >= frames,
+          "%u of %u frames have a time of submit", seen->submit_times, frames);
     gst_structure_free(stats);
     g_free(relation);
     g_free(host);
@@ -353,14 +342,18 @@ static void play_scene(guint number, gint port)
     pid_t pid = peer_spawn("--sender", fd);
     PEER_UNTIL("half of the frames", 30000, g_atomic_int_get(&seen.frames) >= FRAMES / 2);
     atomic_store(&board->half, true);
-    PEER_UNTIL("frames", 30000, g_atomic_int_get(&seen.frames) == FRAMES);
-    check_place(scene, &seen);
+    PEER_UNTIL("frames", 30000, g_atomic_int_get(&seen.frames) >= FRAMES);
+    if (scene->exact)
+        PEER_UNTIL("frames in their place", 30000, g_atomic_int_get(&seen.in_place) >= IN_PLACE);
     check_stats(scene, &seen, port);
     atomic_store(&board->leave, true);
     CHECK(waitpid(pid, &state, 0) == pid && WIFEXITED(state) && WEXITSTATUS(state) == 0,
           "the sender failed");
     check_sender(scene, board);
     gst_element_set_state(pipeline, GST_STATE_NULL);
+    CHECK_EQUAL(seen.back, 0);
+    CHECK(seen.late < 20 * (gint64)GST_SECOND, "a frame is %" G_GINT64_FORMAT " ns off the clock",
+          seen.late); /* be it a busy machine's */
     gst_object_unref(seen.src);
     gst_object_unref(pipeline);
 }
