@@ -44,9 +44,10 @@ enum gpud_status gpud_sender_create(struct gpud_context *context,
         status = gpud_access_parse(params->access, &access, error);
     if (status == GPUD_OK)
         status = gpud_access_set_key(&access, params->psk_file, error);
-    access.allow_unauthenticated = params->allow_unauthenticated;
-    if (status == GPUD_OK)
+    if (status == GPUD_OK) {
+        access.allow_unauthenticated = params->allow_unauthenticated;
         status = gpud_access_check(&access, gpud_address_is_network(&address), error);
+    }
     if (status != GPUD_OK)
         return status;
     struct gpud_sender *made = calloc(1, sizeof(*made));
