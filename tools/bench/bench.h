@@ -26,7 +26,7 @@
  *        |----- GO -------->|                 |   the sender may end
  *
  *     main.c       the role of this process, and the runs that were asked for
- *     options.c    the command line
+ *     options.c    the command line; descriptions.c of elements; help.c what --help says
  *     run.c        one run, as above; children.c its processes; control.c the messages
  *     sender.c     the sender's loop; outputcore.c, outputgst.c: what it sends through
  *     receivercore.c, receivergst.c   the receivers; counters.c what they count
@@ -34,7 +34,7 @@
  *     submittimes.c   when frames were submitted, where neither the frame nor the core says
  *     ceiling.c    what the machine can do at best; rawceiling.c what the CUDA driver can
  *     rawcuda.c    that driver; gstcuda.c GStreamer's CUDA memory
- *     report.c, stats.c, text.c, json.c   the report */
+ *     figures.c    the figures of a run; report.c, stats.c, text.c, json.c the report */
 #ifndef GPUD_TOOLS_BENCH_H
 #define GPUD_TOOLS_BENCH_H
 

@@ -28,53 +28,6 @@
 #define ELEMENT_SLOTS_MIN 2 /* the least that the elements' property `slots` allows */
 #define NOT_GIVEN G_MININT
 
-static const char summary[] =
-    "Sends frames from one process to others and measures it: throughput, latency, the\n"
-    "processors' time, copies and wakes a frame, and whether every frame arrives whole. What the\n"
-    "machine can do at best is measured in the same run, and the ratio to it is given.";
-
-static const char description[] =
-    "Without --fps the sender goes as fast as its receivers let it, and throughput is compared\n"
-    "with memcpy of the same frame in one thread. With --fps latency is compared with waking a\n"
-    "process through an eventfd.\n"
-    "\n"
-    "Latency is from submit to acquire where both ends are the host, from submit to mapped and\n"
-    "readable where a device takes part, and from the push into the sink to the mapped buffer\n"
-    "for elements. Where a CUDA device receives, it ends when work that its stream does after\n"
-    "the frame was waited for begins, which needs --fps; latency_cpu is until the CPU had it.\n"
-    "With CUDA devices what the driver itself reaches is measured in the same run, and frames\n"
-    "are marked by work on a stream: in four lines each, and eight frames to the last byte.\n"
-    " Jitter is the mean difference from one frame to the next. Frames carry a\n"
-    "number and a checksum in their first and last bytes and in eight places between; lost are\n"
-    "those that nobody reported as dropped, torn those that do not check.\n"
-    "\n"
-    "With --join, the times from one frame to the next show whether a receiver that connects\n"
-    "delays the others' frames: between returns of submit, and between hand-overs to each of\n"
-    "--receivers. Frames of the receivers that join are checked, too.\n"
-    "\n"
-    "Several receivers may be on several devices: --receivers 3 --to cuda:1,cuda:2,cuda:3.\n"
-    "\n"
-    "Elements: --sink and --src take gst-launch descriptions. Frames are pushed into the sink,\n"
-    "in memory of the pool or allocator that it proposes, or with --source foreign in plain\n"
-    "memory. In descriptions and in --compare\n"
-    "  {dir}     is a private directory for sockets\n"
-    "  {caps}    is the format, as in video/x-raw,format=UYVY,width=3840,…\n"
-    "            with --from or --to cuda:N in CUDA memory: video/x-raw(memory:CUDAMemory),…\n"
-    "  {device}  in a source: the receiver's own device\n"
-    "  {bytes}   is the size of twice as many frames as there are slots\n"
-    "\n"
-    "Exit status: 0 all frames arrived; 1 the measurement failed; 2 wrong usage; 3 frames were\n"
-    "lost or torn.\n"
-    "\n"
-    "Examples:\n"
-    "  gpudirect-bench --receivers 4\n"
-    "  gpudirect-bench --fps 60 --json\n"
-    "  gpudirect-bench --fps 1000 --join 50\n"
-    "  gpudirect-bench --from cuda:0 --to cuda:1 --runs 5\n"
-    "  gpudirect-bench --from opencl:0 --to opencl:0 --route staged --source foreign\n"
-    "  gpudirect-bench --elements --compare 'shmsink socket-path={dir}/shm shm-size={bytes} |\n"
-    "    shmsrc socket-path={dir}/shm is-live=true ! {caps}'";
-
 /* As GOption parsed them. */
 struct arguments {
     gchar *from, *to, *route, *format, *fps, *slow_receiver, *source, *verify, *sink, *src,
@@ -83,9 +36,7 @@ struct arguments {
     gboolean json, elements, isolated, version;
 };
 
-static bool usage_error(const char *format, ...) G_GNUC_PRINTF(1, 2);
-
-static bool usage_error(const char *format, ...)
+bool bench_usage_error(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -98,17 +49,17 @@ static bool usage_error(const char *format, ...)
 
 /* --- one option ------------------------------------------------------------------------------- */
 
-static bool parse_text(char *field, size_t size, const char *option, const char *value)
+bool bench_usage_text(char *field, size_t size, const char *option, const char *value)
 {
     if (g_strlcpy(field, value ? value : "", size) < size)
         return true;
-    return usage_error("%s \"%.40s…\" is too long", option, value);
+    return bench_usage_error("%s \"%.40s…\" is too long", option, value);
 }
 
 static bool parse_number(uint32_t *field, const char *option, gint value, gint min, gint max)
 {
     if (value < min || value > max)
-        return usage_error("%s %d: %d to %d are possible", option, value, min, max);
+        return bench_usage_error("%s %d: %d to %d are possible", option, value, min, max);
     *field = (uint32_t)value;
     return true;
 }
@@ -120,7 +71,7 @@ static bool parse_word(int *index, const char *option, const char *value, const 
         if (!value || strcmp(words[*index], value) == 0)
             return true;
     char *all = g_strjoinv(", ", (char **)words);
-    usage_error("%s \"%s\": one of %s is possible", option, value, all);
+    bench_usage_error("%s \"%s\": one of %s is possible", option, value, all);
     g_free(all);
     return false;
 }
@@ -142,7 +93,7 @@ static bool parse_rate(struct bench_job *job, const char *value)
     }
     if (end == value || *end || !isfinite(num) || !(den >= 1 && den <= 1e6) || !(num > 0) ||
         num / den > 1e5 || num / den < 0.1)
-        return usage_error(
+        return bench_usage_error(
             "--fps \"%s\": a number such as 60, 59.94 or 60000/1001 is needed, from 0.1 to 100000",
             value);
     bool whole = num == floor(num) && den == floor(den);
@@ -157,32 +108,32 @@ static bool parse_picture(struct bench_job *job, const struct arguments *args)
 {
     struct gpud_layout layout;
     struct gpud_error error;
-    if (!parse_text(job->format, sizeof(job->format), "--format", args->format) ||
+    if (!bench_usage_text(job->format, sizeof(job->format), "--format", args->format) ||
         !parse_number(&job->width, "--width", args->width, 1, GPUD_DIMENSION_MAX) ||
         !parse_number(&job->height, "--height", args->height, 1, GPUD_DIMENSION_MAX))
         return false;
     enum gpud_status status =
         gpud_layout_init(&layout, job->format, job->width, job->height, 0, &error);
     if (status == GPUD_UNSUPPORTED)
-        return usage_error(
+        return bench_usage_error(
             "--format \"%s\": not known; UYVY, v210, NV12, P010_10LE, I420, BGRx, RGBA and "
             "others that GStreamer names are possible",
             job->format);
     if (status != GPUD_OK)
-        return usage_error("--format %s --width %u --height %u: %s", job->format, job->width,
-                           job->height, error.reason);
+        return bench_usage_error("--format %s --width %u --height %u: %s", job->format, job->width,
+                                 job->height, error.reason);
     if (layout.size < BENCH_FRAME_MIN)
-        return usage_error(
+        return bench_usage_error(
             "--width %u --height %u: a frame of %u bytes is too small to be marked: give "
             "it %d at least",
             job->width, job->height, (unsigned)layout.size, BENCH_FRAME_MIN);
     if (layout.size > UINT64_C(1) << 30)
-        return usage_error(
+        return bench_usage_error(
             "--width %u --height %u: a frame of %.1f GiB is too large to be measured: 1 "
             "GiB is the most",
             job->width, job->height, (double)layout.size / (UINT64_C(1) << 30));
     if (bench_uses_rows(job) && !bench_rows_fit(&layout))
-        return usage_error(
+        return bench_usage_error(
             "--width %u --height %u: too small to be marked by a GPU: 4 lines of 16 bytes "
             "are needed",
             job->width, job->height);
@@ -198,12 +149,13 @@ static bool parse_joins(struct bench_job *job, const struct arguments *args)
     if (!parse_number(&job->joins, "--join", args->join, 0, 10000))
         return false;
     if (job->joins && !job->fps_num)
-        return usage_error("--join needs --fps: frames that follow a pace show what delays them");
+        return bench_usage_error(
+            "--join needs --fps: frames that follow a pace show what delays them");
     if (job->joins && (args->elements || args->sink || args->src || args->compare))
-        return usage_error("--join is for the core's own link: it does not go with elements");
+        return bench_usage_error("--join is for the core's own link: it does not go with elements");
     if (job->joins && job->receivers == GPUD_RECEIVERS_MAX)
-        return usage_error("--receivers %u: with --join 1 to %d are possible", job->receivers,
-                           GPUD_RECEIVERS_MAX - 1);
+        return bench_usage_error("--receivers %u: with --join 1 to %d are possible", job->receivers,
+                                 GPUD_RECEIVERS_MAX - 1);
     return true;
 }
 
@@ -227,78 +179,31 @@ static bool parse_frames(struct bench_job *job, const struct arguments *args)
                         2, FRAMES_MAX);
 }
 
-/* The caps, with CUDA's memory feature for a CUDA device. */
-static char *with_memory(const char *caps, const char *device)
-{
-    const char *fields = strchr(caps, ',');
-    if (!g_str_has_prefix(device, "cuda") || !fields)
-        return g_strdup(caps);
-    return g_strdup_printf("video/x-raw(memory:CUDAMemory)%s", fields);
-}
-
-static bool fill_in_elements(struct bench_job *job, const char *sink, const char *src)
-{
-    struct gpud_layout layout;
-    char bytes[32];
-    char *fields[] = {job->sink, job->src};
-    const char *texts[] = {sink, src}, *names[] = {"the sink", "the source"};
-    gpud_layout_init(&layout, job->format, job->width, job->height, 0, NULL);
-    g_snprintf(bytes, sizeof(bytes), "%llu",
-               (unsigned long long)(layout.size + 4096) * 2 * job->slots);
-    for (int i = 0; i < 2; i++) {
-        GString *text = g_string_new(texts[i]);
-        g_strstrip(text->str);
-        text->len = strlen(text->str);
-        /* The sink takes the sender's memory, the source delivers the receivers'. */
-        const char *device = i == 0 ? job->from : job->to;
-        char *caps = with_memory(job->caps, device);
-        g_string_replace(text, "{caps}", caps, 0);
-        g_free(caps);
-        g_string_replace(text, "{bytes}", bytes, 0);
-        bool fits = parse_text(fields[i], sizeof(job->sink), names[i], text->str);
-        if (fits && !fields[i][0])
-            fits = usage_error("%s is empty", names[i]);
-        g_string_free(text, TRUE);
-        if (!fits)
-            return false;
-    }
-    return true;
-}
-
 static bool parse_elements(struct bench_options *options, const struct arguments *args)
 {
     struct bench_job *ours = &options->ours;
     options->peer = *ours;
     if (args->elements && (args->sink || args->src))
-        return usage_error("--elements stands for --sink and --src: give the one or the others");
+        return bench_usage_error(
+            "--elements stands for --sink and --src: give the one or the others");
     if (!args->sink != !args->src)
-        return usage_error("--sink and --src belong together");
-    if (args->sink && !fill_in_elements(ours, args->sink, args->src))
+        return bench_usage_error("--sink and --src belong together");
+    if (args->sink && !bench_describe(ours, args->sink, args->src))
         return false;
     if (args->elements && ours->slots < ELEMENT_SLOTS_MIN)
-        return usage_error("--slots %u: with --elements %d to %d are possible", ours->slots,
-                           ELEMENT_SLOTS_MIN, GPUD_SLOTS_MAX);
-    if (args->elements) {
-        char *sink =
-            g_strdup_printf("gpudirectsink address=unix:{dir}/link device=%s slots=%u sync=false",
-                            ours->from, ours->slots);
-        char *src = g_strdup_printf("gpudirectsrc address=unix:{dir}/link device={device} "
-                                    "slots=%u%s",
-                                    ours->slots, strstr(ours->to, "cuda") ? " ! {caps}" : "");
-        bool filled = fill_in_elements(ours, sink, src);
-        g_free(sink);
-        g_free(src);
-        if (!filled)
-            return false;
-    }
+        return bench_usage_error("--slots %u: with --elements %d to %d are possible", ours->slots,
+                                 ELEMENT_SLOTS_MIN, GPUD_SLOTS_MAX);
+    if (args->elements && !bench_describe_ours(ours))
+        return false;
     if (bench_uses_elements(ours) && ours->route[0])
-        return usage_error("--route is for the core's own link: elements choose by themselves");
+        return bench_usage_error(
+            "--route is for the core's own link: elements choose by themselves");
     options->compare = args->compare != NULL;
     if (!options->compare)
         return true;
     char **parts = g_strsplit(args->compare, "|", 2);
-    bool filled = parts[0] && parts[1] ? fill_in_elements(&options->peer, parts[0], parts[1])
-                                       : usage_error("--compare needs \"SINK | SOURCE\"");
+    bool filled = parts[0] && parts[1] ? bench_describe(&options->peer, parts[0], parts[1])
+                                       : bench_usage_error("--compare needs \"SINK | SOURCE\"");
     g_strfreev(parts);
     return filled;
 }
@@ -311,9 +216,10 @@ static bool parse_all(struct bench_options *options, const struct arguments *arg
     gint usual = args->compare ? RUNS_COMPARED : 1;
     int policy, verify;
     uint32_t seconds = 0;
-    if (!parse_text(job->from, sizeof(job->from), "--from", args->from ? args->from : "host") ||
-        !parse_text(job->to, sizeof(job->to), "--to", args->to ? args->to : "host") ||
-        !parse_text(job->route, sizeof(job->route), "--route", args->route) ||
+    if (!bench_usage_text(job->from, sizeof(job->from), "--from",
+                          args->from ? args->from : "host") ||
+        !bench_usage_text(job->to, sizeof(job->to), "--to", args->to ? args->to : "host") ||
+        !bench_usage_text(job->route, sizeof(job->route), "--route", args->route) ||
         !parse_rate(job, args->fps) || !parse_picture(job, args) ||
         !parse_number(&job->warmup, "--warmup", args->warmup, 0, 1000000) ||
         !parse_number(&job->receivers, "--receivers", args->receivers, 1, GPUD_RECEIVERS_MAX) ||
@@ -403,17 +309,17 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
     };
     GOptionContext *context =
         g_option_context_new("— measures the way of frames between processes");
-    g_option_context_set_summary(context, summary);
-    g_option_context_set_description(context, description);
+    g_option_context_set_summary(context, bench_help_summary);
+    g_option_context_set_description(context, bench_help_description);
     g_option_context_add_main_entries(context, entries, NULL);
     GError *error = NULL;
     bool good = g_option_context_parse(context, &argc, &argv, &error);
     g_option_context_free(context);
     if (!good)
-        usage_error("%s", error->message);
+        bench_usage_error("%s", error->message);
     g_clear_error(&error);
     if (good && argc > 1)
-        good = usage_error("\"%s\": there are no arguments, only options", argv[1]);
+        good = bench_usage_error("\"%s\": there are no arguments, only options", argv[1]);
     if (good && args.version)
         printf("gpudirect-bench %s\n", gpud_version_string());
     else if (good)

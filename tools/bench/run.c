@@ -4,23 +4,15 @@
 /* The coordinator of one run, as bench.h draws it. Sockets lie in a directory made for the run. */
 #include "run.h"
 
-#include "children.h"
+#include "figures.h"
 #include "rows.h"
 #include "submittimes.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-struct processes {
-    struct bench_child
-        child[1 + GPUD_RECEIVERS_MAX]; /* the sender, the receivers, the joiner if any */
-    size_t count;
-    size_t receivers;
-};
 
 /* --- the directory ---------------------------------------------------------------------------- */
 
@@ -98,7 +90,7 @@ static bool all_finished(struct bench_child *children, size_t count)
     return true;
 }
 
-static bool start_process(struct processes *processes, const char *role,
+static bool start_process(struct bench_processes *processes, const char *role,
                           const struct bench_job *job, struct bench_failure *failure)
 {
     struct bench_child *child = &processes->child[processes->count++];
@@ -114,7 +106,7 @@ static bool joins_finished(struct bench_child *children, size_t count)
 
 /* Lets receivers join from the start of the measured section. The sender goes on until all have
  * left, so that a slow machine changes figures, not counts. */
-static bool follow_joins(struct processes *processes, int64_t deadline,
+static bool follow_joins(struct bench_processes *processes, int64_t deadline,
                          struct bench_failure *failure)
 {
     processes->child[0].ready = false;
@@ -129,8 +121,8 @@ static bool follow_joins(struct processes *processes, int64_t deadline,
     return true;
 }
 
-static bool run_processes(struct processes *processes, struct bench_job *job, const char *directory,
-                          int64_t deadline, struct bench_failure *failure)
+static bool run_processes(struct bench_processes *processes, struct bench_job *job,
+                          const char *directory, int64_t deadline, struct bench_failure *failure)
 {
     struct bench_child *sender = &processes->child[0];
     if (!start_process(processes, "sender", job, failure) ||
@@ -167,7 +159,7 @@ static bool run_processes(struct processes *processes, struct bench_job *job, co
     return true;
 }
 
-static bool end_processes(struct processes *processes, bool good, bool elements,
+static bool end_processes(struct bench_processes *processes, bool good, bool elements,
                           struct bench_failure *failure)
 {
     if (!good && !bench_caught_signal())
@@ -189,154 +181,7 @@ static bool end_processes(struct processes *processes, bool good, bool elements,
     return good;
 }
 
-/* --- the result ------------------------------------------------------------------------------- */
-
-static double per_frame(int64_t counter, uint64_t frames)
-{
-    return counter == BENCH_UNKNOWN || frames == 0 ? NAN : (double)counter / (double)frames;
-}
-
-/* Told apart for marks on a GPU only: those by the CPU stand for what an application does anyway.
- */
-static double marking(const struct bench_result *result)
-{
-    return result->marking_ns ? per_frame(result->marking_ns, result->frames) / 1e3 : NAN;
-}
-
-static void add_receiver(struct bench_run *run, const struct bench_child *child, uint64_t sent)
-{
-    const struct bench_result *result = &child->result;
-    struct bench_receiver_run *receiver = &run->receiver[run->receivers++];
-    receiver->frames = result->frames;
-    receiver->missing = sent > result->all ? sent - result->all : 0;
-    receiver->dropped = result->reported_drops;
-    receiver->torn = result->torn;
-    receiver->fps = result->end > result->start
-                        ? (double)(result->frames - 1) * 1e9 / (double)(result->end - result->start)
-                        : NAN;
-    receiver->cpu_us = per_frame(result->cpu_ns, result->frames) / 1e3;
-    receiver->latency = bench_latency_of(child->latencies, result->latencies);
-    receiver->latency_cpu =
-        bench_latency_of(child->latencies + result->latencies, result->latencies_cpu);
-    run->lost += receiver->missing;
-    run->torn += receiver->torn;
-    run->cpu_receiver += receiver->cpu_us;
-    run->marking_receiver += marking(result);
-    run->copies_cpu += per_frame(result->copies_cpu, run->frames);
-    run->copies_gpu += per_frame(result->copies_gpu, run->frames);
-    run->kicks_receiver += per_frame(result->kicks, result->frames);
-    run->waits_receiver += per_frame(result->waits, result->frames);
-    run->waits_device_receiver += per_frame(result->waits_device, result->frames);
-    run->latency.jitter += receiver->latency.jitter;
-    run->latency_cpu.jitter += receiver->latency_cpu.jitter;
-}
-
-/* Jitter, from one sample to the next, is computed within each receiver and then averaged. */
-static void replace_latency(struct bench_latency *latency, const GArray *all, uint32_t receivers)
-{
-    double jitter = latency->jitter / receivers;
-    *latency = bench_latency_of((const int64_t *)(void *)all->data, all->len);
-    latency->jitter = jitter;
-}
-
-static void join_latencies(const struct processes *processes, struct bench_run *run)
-{
-    GArray *all = g_array_new(FALSE, FALSE, sizeof(int64_t));
-    GArray *cpu = g_array_new(FALSE, FALSE, sizeof(int64_t));
-    for (size_t i = 1; i <= processes->receivers; i++) {
-        const struct bench_child *child = &processes->child[i];
-        g_array_append_vals(all, child->latencies, (guint)child->result.latencies);
-        g_array_append_vals(cpu, child->latencies + child->result.latencies,
-                            (guint)child->result.latencies_cpu);
-    }
-    replace_latency(&run->latency, all, run->receivers);
-    replace_latency(&run->latency_cpu, cpu, run->receivers);
-    g_array_unref(all);
-    g_array_unref(cpu);
-}
-
-static void join_intervals(const struct processes *processes, struct bench_run *run)
-{
-    const struct bench_child *sender = &processes->child[0];
-    GArray *all = g_array_new(FALSE, FALSE, sizeof(int64_t));
-    run->interval_sender = bench_latency_of(sender->latencies, sender->result.intervals);
-    for (size_t i = 1; i <= processes->receivers; i++) {
-        const struct bench_result *result = &processes->child[i].result;
-        const int64_t *own =
-            processes->child[i].latencies + result->latencies + result->latencies_cpu;
-        run->interval_receiver.jitter += bench_latency_of(own, result->intervals).jitter;
-        g_array_append_vals(all, own, (guint)result->intervals);
-    }
-    replace_latency(&run->interval_receiver, all, run->receivers);
-    g_array_unref(all);
-}
-
-static void add_joins(const struct processes *processes, struct bench_run *run)
-{
-    const struct bench_result *result = &processes->child[1 + processes->receivers].result;
-    run->joined = result->joined;
-    run->left = result->left;
-    run->joins_measured = result->measured;
-    run->torn += result->torn;
-    run->lost += result->missing;
-}
-
-static void sum_up(const struct processes *processes, const struct bench_job *job,
-                   struct bench_run *run)
-{
-    const struct bench_result *sender = &processes->child[0].result,
-                              *first = &processes->child[1].result;
-    int64_t end = sender->end;
-    double received = 0;
-    g_strlcpy(run->route, sender->route[0] ? sender->route : first->route, sizeof(run->route));
-    g_strlcpy(run->fallback_reason, sender->fallback_reason, sizeof(run->fallback_reason));
-    run->frames = sender->frames;
-    run->joins = job->joins;
-    run->cpu_sender = per_frame(sender->cpu_ns, sender->frames) / 1e3;
-    run->marking_sender = marking(sender);
-    run->copies_cpu = per_frame(sender->copies_cpu, sender->frames);
-    run->copies_gpu = per_frame(sender->copies_gpu, sender->frames);
-    run->kicks_sender = per_frame(sender->kicks, sender->frames);
-    run->waits_sender = per_frame(sender->waits, sender->frames);
-    run->waits_device_sender = per_frame(sender->waits_device, sender->frames);
-    run->lent = per_frame((int64_t)sender->lent, sender->frames);
-    for (size_t i = 1; i <= processes->receivers; i++) {
-        add_receiver(run, &processes->child[i], sender->all);
-        end = MAX(end, processes->child[i].result.end);
-        received += (double)processes->child[i].result.frames;
-    }
-    run->cpu_receiver /= run->receivers;
-    run->marking_receiver /= run->receivers;
-    run->kicks_receiver /= run->receivers;
-    run->waits_receiver /= run->receivers;
-    run->waits_device_receiver /= run->receivers;
-    run->fps = received / run->receivers * 1e9 / (double)(end - sender->start);
-    run->gigabytes_per_second = run->fps * run->receivers * (double)bench_frame_bytes(job) / 1e9;
-    if (job->joins)
-        add_joins(processes, run);
-    run->dropped = (uint64_t)sender->dropped;
-    run->lost = run->lost > run->dropped ? run->lost - run->dropped : 0;
-    join_latencies(processes, run);
-    join_intervals(processes, run);
-}
-
-/* A rate is compared with rates, a latency with times. */
-static double ratio_to(const struct bench_job *job, const struct bench_run *run,
-                       const struct bench_ceiling *ceiling)
-{
-    bool rate = strcmp(ceiling->unit, "frames/s") == 0;
-    if (rate != (job->fps_num == 0))
-        return NAN;
-    return (rate ? run->fps : run->latency.p50) / ceiling->value;
-}
-
-static void compare(const struct bench_job *job, struct bench_run *run)
-{
-    for (unsigned i = 0; i < run->ceilings.count; i++)
-        run->ceiling_ratios[i] = ratio_to(job, run, &run->ceilings.ceiling[i]);
-    run->ceiling_ratio = run->ceiling_ratios[run->ceilings.main];
-    run->ceiling_ratio_p99 = job->fps_num ? run->latency.p99 / run->ceiling.p99 : NAN;
-}
+/* --- all -------------------------------------------------------------------------------------- */
 
 bool bench_run(const struct bench_job *wanted, int64_t timeout, struct bench_run *run,
                struct bench_failure *failure)
@@ -354,17 +199,17 @@ bool bench_run(const struct bench_job *wanted, int64_t timeout, struct bench_run
             close(job.page);
         return false;
     }
-    struct processes *processes = g_new0(struct processes, 1);
+    struct bench_processes *processes = g_new0(struct bench_processes, 1);
     bool good = fill_in_directory(&job, directory, failure) &&
                 run_processes(processes, &job, directory, bench_now() + timeout, failure);
     if (good)
-        sum_up(processes, &job, run);
+        bench_figures_sum_up(processes, &job, run);
     good = end_processes(processes, good, bench_uses_elements(&job), failure);
     remove_directory(directory);
     g_free(processes);
     g_free(directory);
     if (job.page >= 0)
         close(job.page);
-    compare(&job, run);
+    bench_figures_compare(&job, run);
     return good;
 }

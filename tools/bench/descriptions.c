@@ -1,0 +1,59 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The descriptions of elements that frames go through. */
+#include "options.h"
+
+#include <string.h>
+
+/* The caps, with CUDA's memory feature for a CUDA device. */
+static char *with_memory(const char *caps, const char *device)
+{
+    const char *fields = strchr(caps, ',');
+    if (!g_str_has_prefix(device, "cuda") || !fields)
+        return g_strdup(caps);
+    return g_strdup_printf("video/x-raw(memory:CUDAMemory)%s", fields);
+}
+
+bool bench_describe(struct bench_job *job, const char *sink, const char *src)
+{
+    struct gpud_layout layout;
+    char bytes[32];
+    char *fields[] = {job->sink, job->src};
+    const char *texts[] = {sink, src}, *names[] = {"the sink", "the source"};
+    gpud_layout_init(&layout, job->format, job->width, job->height, 0, NULL);
+    g_snprintf(bytes, sizeof(bytes), "%llu",
+               (unsigned long long)(layout.size + 4096) * 2 * job->slots);
+    for (int i = 0; i < 2; i++) {
+        GString *text = g_string_new(texts[i]);
+        g_strstrip(text->str);
+        text->len = strlen(text->str);
+        /* The sink takes the sender's memory, the source delivers the receivers'. */
+        const char *device = i == 0 ? job->from : job->to;
+        char *caps = with_memory(job->caps, device);
+        g_string_replace(text, "{caps}", caps, 0);
+        g_free(caps);
+        g_string_replace(text, "{bytes}", bytes, 0);
+        bool fits = bench_usage_text(fields[i], sizeof(job->sink), names[i], text->str);
+        if (fits && !fields[i][0])
+            fits = bench_usage_error("%s is empty", names[i]);
+        g_string_free(text, TRUE);
+        if (!fits)
+            return false;
+    }
+    return true;
+}
+
+bool bench_describe_ours(struct bench_job *job)
+{
+    char *sink =
+        g_strdup_printf("gpudirectsink address=unix:{dir}/link device=%s slots=%u sync=false",
+                        job->from, job->slots);
+    char *src = g_strdup_printf("gpudirectsrc address=unix:{dir}/link device={device} "
+                                "slots=%u%s",
+                                job->slots, strstr(job->to, "cuda") ? " ! {caps}" : "");
+    bool filled = bench_describe(job, sink, src);
+    g_free(sink);
+    g_free(src);
+    return filled;
+}
