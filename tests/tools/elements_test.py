@@ -32,6 +32,13 @@ check("push" in result["latency_us"]["of"] and result["latency_us"]["p50"] > 0, 
 result = run_json(BENCH, *SMALL, *PAIR, "--frames", "100", "--source", "foreign", "--verify", "full")
 check(result["lost"] == 0 and result["torn"] == 0 and result["lent"] == 0, f"foreign: {result}")
 
+# A receiver that works though it gets no frames is told from one that sleeps.
+busy = "videotestsrc ! fakesink " + PAIR[3]
+for source, works in ((PAIR[3], False), (busy, True)):
+    result = run_json(BENCH, *SMALL, "--sink", SINK, "--src", source, "--frames", "20", "--idle", "2")
+    percent = result["idle"]["cpu_percent"]["receiver"]
+    check((percent > 3) == works and result["lost"] == 0, f"{source}: {percent} % of a processor without frames")
+
 # Damage is seen, counted, and is an exit status.
 result = run_json(BENCH, *SMALL, "--sink", SINK, "--src", SRC + " ! identity drop-probability=0.3 ! {caps}",
                   "--frames", "300", status=3)

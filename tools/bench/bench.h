@@ -25,11 +25,14 @@
  *        |<--- RESULT --------------------------|   they have all left
  *        |----- GO -------->|                 |   the sender may end
  *
+ * With --idle the sender stops before its end: READY, nothing for so long, GO.
+ *
  *     main.c       the role of this process, and the runs that were asked for
  *     options.c    the command line; descriptions.c of elements; help.c what --help says
  *     run.c        one run, as above; children.c its processes; control.c the messages
  *     sender.c     the sender's loop; outputcore.c, outputgst.c: what it sends through
  *     receivercore.c, receivergst.c   the receivers; counters.c what they count
+ *     idle.c       what they cost without frames
  *     frames.c     how a frame is marked and checked; rows.c, cudamarks.c the same on a GPU
  *     submittimes.c   when frames were submitted, where neither the frame nor the core says
  *     ceiling.c    what the machine can do at best; rawceiling.c what the CUDA driver can
@@ -66,6 +69,7 @@ struct bench_job {
     char address[128];          /* where the core's receivers connect */
     char sink[2048], src[2048]; /* GStreamer elements instead of the core; "": none */
     char caps[256];
+    int64_t idle;    /* after the frames, ns without any; 0: none */
     uint32_t number; /* of a receiver, from 1 */
     /* Inherited descriptors; -1: none. ping and pong wake the echo process and the one that waits
      * for it. page is shared memory: the echo's, or the submit times of frames. */

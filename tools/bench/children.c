@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <math.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -126,7 +127,8 @@ bool bench_child_start(struct bench_child *child, const char *role, uint32_t num
                        const int *inherited, size_t inherited_count, struct bench_failure *failure)
 {
     int ends[2];
-    *child = (struct bench_child){.role = role, .number = number, .pid = -1, .fd = -1};
+    *child = (struct bench_child){
+        .role = role, .number = number, .pid = -1, .fd = -1, .idle_percent = NAN};
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) {
         fail(failure, GPUD_IO, "no control socket: %s", g_strerror(errno));
         return false;

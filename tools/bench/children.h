@@ -16,6 +16,8 @@ struct bench_child {
     pid_t pid;
     int fd;
     bool ready, finished; /* sent READY; sent its result */
+    double idle_percent;  /* of one CPU, without frames; NAN: not known */
+    int64_t cpu_time;     /* when measuring that began */
     struct bench_result result;
     int64_t *latencies;
 };

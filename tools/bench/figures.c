@@ -120,7 +120,10 @@ void bench_figures_sum_up(const struct bench_processes *processes, const struct 
         add_receiver(run, &processes->child[i], sender->all);
         end = MAX(end, processes->child[i].result.end);
         received += (double)processes->child[i].result.frames;
+        run->idle_receiver += processes->child[i].idle_percent;
     }
+    run->idle_sender = processes->child[0].idle_percent;
+    run->idle_receiver /= run->receivers;
     run->cpu_receiver /= run->receivers;
     run->marking_receiver /= run->receivers;
     run->kicks_receiver /= run->receivers;

@@ -159,6 +159,19 @@ static void add_join(JsonBuilder *builder, const struct bench_run *run)
     json_builder_end_object(builder);
 }
 
+/* null without --idle */
+static void add_idle(JsonBuilder *builder, const struct bench_job *job, const struct bench_run *run)
+{
+    if (job->idle == 0) {
+        add_string(builder, "idle", NULL);
+        return;
+    }
+    begin(builder, "idle");
+    add_number(builder, "seconds", (double)job->idle / GPUD_SEC);
+    add_pair(builder, "cpu_percent", "sender", run->idle_sender, "receiver", run->idle_receiver);
+    json_builder_end_object(builder);
+}
+
 static void add_run(JsonBuilder *builder, const struct bench_job *job, const struct bench_run *run)
 {
     const char *meaning = bench_latency_meaning(job);
@@ -204,6 +217,7 @@ static void add_run(JsonBuilder *builder, const struct bench_job *job, const str
         add_receiver(builder, &run->receiver[i], meaning);
     json_builder_end_array(builder);
     add_join(builder, run);
+    add_idle(builder, job, run);
     add_parameters(builder, job);
     add_machine(builder);
     json_builder_end_object(builder);

@@ -32,7 +32,7 @@
 struct arguments {
     gchar *from, *to, *route, *format, *fps, *slow_receiver, *source, *verify, *sink, *src,
         *compare;
-    gint width, height, frames, warmup, receivers, slots, runs, timeout, join;
+    gint width, height, frames, warmup, receivers, slots, runs, timeout, join, idle;
     gboolean json, elements, isolated, version;
 };
 
@@ -215,7 +215,7 @@ static bool parse_all(struct bench_options *options, const struct arguments *arg
     struct bench_job *job = &options->ours;
     gint usual = args->compare ? RUNS_COMPARED : 1;
     int policy, verify;
-    uint32_t seconds = 0;
+    uint32_t seconds = 0, idle = 0;
     if (!bench_usage_text(job->from, sizeof(job->from), "--from",
                           args->from ? args->from : "host") ||
         !bench_usage_text(job->to, sizeof(job->to), "--to", args->to ? args->to : "host") ||
@@ -228,6 +228,7 @@ static bool parse_all(struct bench_options *options, const struct arguments *arg
         !parse_number(&options->runs, "--runs", args->runs != NOT_GIVEN ? args->runs : usual, 1,
                       1000) ||
         !parse_number(&seconds, "--timeout", args->timeout, 1, 86400) ||
+        !parse_number(&idle, "--idle", args->idle, 0, 3600) ||
         !parse_word(&policy, "--slow-receiver", args->slow_receiver, policies) ||
         !parse_word(&verify, "--verify", args->verify, verifies))
         return false;
@@ -235,7 +236,8 @@ static bool parse_all(struct bench_options *options, const struct arguments *arg
     job->full = verify == 1;
     options->json = args->json;
     options->isolated = args->isolated;
-    options->timeout = seconds * GPUD_SEC;
+    job->idle = idle * GPUD_SEC;
+    options->timeout = seconds * GPUD_SEC + job->idle;
     if (job->fps_num)
         options->timeout += bench_paced_time(job, (double)job->warmup + job->frames);
     return parse_elements(options, args);
@@ -283,6 +285,9 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
          "While it is measured, N more receivers connect one after the other, take a few frames "
          "and leave (0)",
          "N"},
+        {"idle", 0, 0, G_OPTION_ARG_INT, &args.idle,
+         "Stay connected for so long without frames, and measure the processors' time (0)",
+         "SECONDS"},
         {"slots", 0, 0, G_OPTION_ARG_INT, &args.slots, "Frames in flight per receiver (4)", "N"},
         {"slow-receiver", 0, 0, G_OPTION_ARG_STRING, &args.slow_receiver,
          "block, drop-newest or drop-oldest (block)", "POLICY"},

@@ -197,16 +197,16 @@ void bench_run_receiver_core(int control, const struct bench_job *job)
 
     for (;;) {
         struct gpud_frame *frame;
-        enum gpud_status status =
-            gpud_receiver_acquire(self.receiver, 3 * BENCH_STEP_TIMEOUT, &frame, &error);
+        enum gpud_status status = gpud_receiver_acquire(
+            self.receiver, 3 * BENCH_STEP_TIMEOUT + job->idle, &frame, &error);
         if (status == GPUD_CLOSED)
             break;
         if (status != GPUD_OK)
             bench_child_fail(control, status, "%s", error.reason);
         take_frame(&self, frame);
-        if (job->joins && self.counters.complete && !counted) {
-            count(&self,
-                  &self.counters.result); /* later frames are for receivers that joined late */
+        if ((job->joins || job->idle) && self.counters.complete && !counted) {
+            /* Later frames are for receivers that joined late. */
+            count(&self, &self.counters.result);
             counted = true;
         }
     }

@@ -28,7 +28,7 @@ struct receiver {
     bool said_ready;
     struct bench_mark_reader *reader; /* of frames in GPU memory; NULL: the CPU reads them */
     GQueue unread;                    /* buffers that the GPU may not have read yet, oldest first */
-    int done;                         /* eventfd: the last frame or EOS came */
+    int done;                         /* eventfd: EOS came, or, without --idle, the last frame */
 };
 
 static void signal_done(struct receiver *self)
@@ -79,7 +79,7 @@ static GstFlowReturn chain(GstPad *pad, GstObject *parent, GstBuffer *buffer)
         read_by_gpu(self, buffer);
     else
         read_by_cpu(self, buffer);
-    if (self->counters.complete && !before)
+    if (self->counters.complete && !before && !self->counters.job->idle)
         signal_done(self);
     return GST_FLOW_OK;
 }

@@ -32,6 +32,8 @@ const struct bench_metric bench_metrics[] = {
     METRIC("latency_cpu_us_p99", "until the CPU p99", "us", latency_cpu.p99),
     METRIC("cpu_us_per_frame_sender", "CPU sender", "us/frame", cpu_sender),
     METRIC("cpu_us_per_frame_receiver", "CPU receiver", "us/frame", cpu_receiver),
+    METRIC("idle_percent_sender", "CPU idle sender", "%", idle_sender),
+    METRIC("idle_percent_receiver", "CPU idle receiver", "%", idle_receiver),
     METRIC("marking_us_per_frame_sender", "of it marking", "us/frame", marking_sender),
     METRIC("marking_us_per_frame_receiver", "of it marking, receiver", "us/frame",
            marking_receiver),

@@ -5,6 +5,7 @@
 #include "run.h"
 
 #include "figures.h"
+#include "idle.h"
 #include "rows.h"
 #include "submittimes.h"
 
@@ -109,7 +110,6 @@ static bool joins_finished(struct bench_child *children, size_t count)
 static bool follow_joins(struct bench_processes *processes, int64_t deadline,
                          struct bench_failure *failure)
 {
-    processes->child[0].ready = false;
     if (!bench_children_wait(processes->child, processes->count, deadline, sender_ready,
                              "the warm-up", failure))
         return false;
@@ -117,6 +117,19 @@ static bool follow_joins(struct bench_processes *processes, int64_t deadline,
     if (!bench_children_wait(processes->child, processes->count, deadline, joins_finished,
                              "joining and leaving", failure))
         return false;
+    processes->child[0].ready = false;
+    bench_send(processes->child[0].fd, BENCH_GO, NULL, 0);
+    return true;
+}
+
+/* Measures the sender and the receivers between the last frame and the end of the stream. */
+static bool follow_idle(struct bench_processes *processes, const struct bench_job *job,
+                        int64_t deadline, struct bench_failure *failure)
+{
+    if (!bench_children_wait(processes->child, processes->count, deadline, sender_ready, "sending",
+                             failure))
+        return false;
+    bench_idle_measure(processes->child, 1 + processes->receivers, job->idle);
     bench_send(processes->child[0].fd, BENCH_GO, NULL, 0);
     return true;
 }
@@ -144,8 +157,11 @@ static bool run_processes(struct bench_processes *processes, struct bench_job *j
      * nothing behind. With --join somebody connects until the end. */
     if (!job->joins)
         remove_directory(directory);
+    sender->ready = false;
     bench_send(sender->fd, BENCH_GO, NULL, 0);
     if (job->joins && !follow_joins(processes, deadline, failure))
+        return false;
+    if (job->idle && !follow_idle(processes, job, deadline, failure))
         return false;
     if (!bench_children_wait(sender, processes->count, deadline, sender_finished, "sending",
                              failure))

@@ -40,6 +40,7 @@ struct bench_run {
     uint32_t joins; /* without any, what follows is 0 or NAN */
     uint64_t joined, left, joins_measured;
     struct bench_latency interval_sender, interval_receiver;
+    double idle_sender, idle_receiver; /* % of one CPU; the mean of the receivers */
     uint32_t receivers;
     struct bench_receiver_run receiver[GPUD_RECEIVERS_MAX];
 };

@@ -116,6 +116,16 @@ static void send_to_late(struct sender *self, struct bench_result *result)
     result->dropped = end.dropped;
 }
 
+/* Everybody stays connected. */
+static void stand_still(struct sender *self, struct bench_result *result)
+{
+    if (!self->job->joins)
+        self->ops->count(self->output, result);
+    bench_send(self->control, BENCH_READY, NULL, 0);
+    bench_child_expect(self->control, BENCH_GO,
+                       bench_now() + self->job->idle + 6 * BENCH_STEP_TIMEOUT, NULL, 0);
+}
+
 void bench_run_sender(int control)
 {
     struct bench_job job;
@@ -135,8 +145,10 @@ void bench_run_sender(int control)
     send_all(&self, &result, &before);
     if (job.joins)
         send_to_late(&self, &result);
+    if (job.idle)
+        stand_still(&self, &result);
     self.ops->end(self.output);
-    if (!job.joins)
+    if (!job.joins && !job.idle)
         self.ops->count(self.output, &result);
     bench_result_subtract(&result, &before);
     bench_send_result(control, &result, self.intervals);

@@ -210,6 +210,9 @@ void bench_print_text(const struct bench_series *ours, const struct bench_series
     printf("  latency: %s\n", bench_latency_meaning(ours->job));
     if (peer && bench_uses_elements(ours->job) != bench_uses_elements(peer->job))
         printf("  latency of the peer: %s\n", bench_latency_meaning(peer->job));
+    if (ours->job->idle)
+        printf("  idle: connected for %g s after the frames, %% of one CPU\n",
+               (double)ours->job->idle / GPUD_SEC);
     if (ours->job->joins)
         puts("  intervals: from one frame to the next, between returns of submit and between"
              " hand-overs to a receiver");

@@ -1,0 +1,45 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "idle.h"
+
+#include <math.h>
+#include <time.h>
+
+/* What follows the last frame (its credits, a thread that was still looking for the next one) is no
+ * part of it. */
+#define SETTLE (500 * GPUD_MSEC)
+#define STEP (20 * GPUD_MSEC)
+
+/* In all its threads; -1: it has ended. */
+static int64_t cpu_time_of(const struct bench_child *child)
+{
+    clockid_t clock;
+    struct timespec t;
+    if (child->pid <= 0 || clock_getcpuclockid(child->pid, &clock) != 0 ||
+        clock_gettime(clock, &t) != 0)
+        return -1;
+    return t.tv_sec * GPUD_SEC + t.tv_nsec;
+}
+
+/* Until then, or a signal to this process. */
+static void rest(int64_t until)
+{
+    while (bench_now() < until && !bench_caught_signal())
+        bench_sleep_until(MIN(until, bench_now() + STEP));
+}
+
+void bench_idle_measure(struct bench_child *children, size_t count, int64_t duration)
+{
+    rest(bench_now() + SETTLE);
+    int64_t start = bench_now();
+    for (size_t i = 0; i < count; i++)
+        children[i].cpu_time = cpu_time_of(&children[i]);
+    rest(start + duration);
+    for (size_t i = 0; i < count; i++) {
+        struct bench_child *child = &children[i];
+        int64_t now = cpu_time_of(child), passed = bench_now() - start;
+        if (now >= 0 && child->cpu_time >= 0)
+            child->idle_percent = (double)(now - child->cpu_time) * 100 / (double)passed;
+    }
+}
