@@ -35,7 +35,8 @@
  *     idle.c       what they cost without frames
  *     frames.c     how a frame is marked and checked; rows.c, cudamarks.c the same on a GPU
  *     submittimes.c   when frames were submitted, where neither the frame nor the core says
- *     ceiling.c    what the machine can do at best; rawceiling.c what the CUDA driver can
+ *     ceiling.c    what the machine can do at best; rawceiling.c what the CUDA driver can;
+ *                  ceilingrdma.c, rawrdma.c what a network card can
  *     rawcuda.c    that driver; gstcuda.c GStreamer's CUDA memory
  *     figures.c    the figures of a run; report.c, stats.c, text.c, json.c the report */
 #ifndef GPUD_TOOLS_BENCH_H
@@ -66,20 +67,30 @@ struct bench_job {
         foreign; /* frames lie in the application's own memory, not in slots that the sender lent */
     bool full;   /* every byte is written and checked, not only the marks */
     uint32_t foreign_buffers;
-    char address[128];          /* where the core's receivers connect */
+    char network[256]; /* the address, where frames go over a network; else "" */
+    char psk_file[256];
+    bool allow_unauthenticated;
+    bool remote;                /* the receivers are on other hosts */
+    char address[256];          /* where the core's receivers connect */
     char sink[2048], src[2048]; /* GStreamer elements instead of the core; "": none */
     char caps[256];
-    int64_t idle;    /* after the frames, ns without any; 0: none */
-    uint32_t number; /* of a receiver, from 1 */
+    uint16_t raw_port; /* where the raw writer listens */
+    int64_t idle;      /* after the frames, ns without any; 0: none */
+    uint32_t number;   /* of a receiver, from 1 */
     /* Inherited descriptors; -1: none. ping and pong wake the echo process and the one that waits
      * for it. page is shared memory: the echo's, or the submit times of frames. */
     int ping, pong, page;
 };
 
+/* In the directory of a run. */
+#define BENCH_KEY_FILE "key"
+
 #define BENCH_UNKNOWN (-1)
 
-/* What the CUDA driver achieves without gpudirect. 0: not measured. */
+/* What drivers achieve without gpudirect, the CUDA driver but where it says otherwise. 0: not
+ * measured. */
 struct bench_raw {
+    double write;            /* frames a second, by plain RDMA writes */
     double copy, peer;       /* frames a second: within the sender's GPU, to the first receiver's */
     double fan_out;          /* to each receiver, when copies to all run at once */
     double download, upload; /* to and from pinned memory */

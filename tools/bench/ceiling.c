@@ -293,6 +293,14 @@ bool bench_ceilings_measure(const struct bench_job *job, struct bench_ceilings *
     *ceilings = (struct bench_ceilings){.count = 0};
     if (bench_uses_rows(job) && !measure_raw(job, &raw, failure))
         return false;
+    if (job->network[0]) {
+        ceilings->count = 1;
+        if (!bench_ceiling_rdma(job, &ceilings->ceiling[0], failure))
+            return false;
+        add_copies(ceilings, &raw);
+        add_marks(ceilings, &raw);
+        return true;
+    }
     if (job->fps_num) {
         ceilings->count = 1;
         if (!bench_ceiling_wake(job, &ceilings->ceiling[0], failure))

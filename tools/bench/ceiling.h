@@ -37,4 +37,17 @@ bool bench_ceiling_memcpy(uint64_t size, struct bench_ceiling *ceiling,
 bool bench_ceiling_wake(const struct bench_job *job, struct bench_ceiling *ceiling,
                         struct bench_failure *failure);
 
+/* Plain RDMA writes of the same frame over the card of the job's network; at a pace, until they
+ * wake the other process. */
+bool bench_ceiling_rdma(const struct bench_job *job, struct bench_ceiling *ceiling,
+                        struct bench_failure *failure);
+
+/* Of that: how many frames are written one after the other, at a pace; the first ones are not
+ * counted. */
+#define BENCH_RAW_WARMUP 10
+static inline uint32_t bench_raw_pings(const struct bench_job *job)
+{
+    return MIN(job->frames, 600) + BENCH_RAW_WARMUP;
+}
+
 #endif

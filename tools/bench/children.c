@@ -245,6 +245,8 @@ static bool handle(struct bench_child *child, struct bench_packet *packet,
                    struct bench_failure *failure)
 {
     char name[32];
+    if (packet->type == BENCH_LISTENING && packet->size == sizeof(child->port))
+        memcpy(&child->port, packet->data, sizeof(child->port));
     if (packet->type == BENCH_LISTENING || packet->type == BENCH_READY) {
         child->ready = true;
         return true;

@@ -15,7 +15,8 @@ struct bench_child {
     uint32_t number;  /* of a receiver, from 1; else 0 */
     pid_t pid;
     int fd;
-    bool ready, finished; /* sent READY; sent its result */
+    bool ready, finished; /* sent READY or LISTENING; sent its result */
+    uint16_t port;        /* where it listens, if it said so */
     double idle_percent;  /* of one CPU, without frames; NAN: not known */
     int64_t cpu_time;     /* when measuring that began */
     struct bench_result result;

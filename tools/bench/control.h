@@ -9,7 +9,7 @@
 
 enum bench_message {
     BENCH_JOB = 1,
-    BENCH_LISTENING,
+    BENCH_LISTENING, /* a port, or nothing */
     BENCH_READY,
     BENCH_GO,
     BENCH_STOP,

@@ -44,16 +44,45 @@ bool bench_describe(struct bench_job *job, const char *sink, const char *src)
     return true;
 }
 
+/* As the parser of descriptions takes it. */
+static void add_quoted(GString *text, const char *value)
+{
+    g_string_append_c(text, '"');
+    for (; *value; value++) {
+        if (*value == '"' || *value == '\\')
+            g_string_append_c(text, '\\');
+        g_string_append_c(text, *value);
+    }
+    g_string_append_c(text, '"');
+}
+
+/* The address, and what goes with it. */
+static void add_address(GString *text, const struct bench_job *job, bool sink)
+{
+    if (!job->network[0]) {
+        g_string_append(text, " address=unix:{dir}/link");
+        return;
+    }
+    g_string_append(text, " address=");
+    add_quoted(text, job->network);
+    if (job->allow_unauthenticated)
+        g_string_append(text, sink ? " allow-unauthenticated=true" : "");
+    if (job->allow_unauthenticated && !job->psk_file[0])
+        return;
+    g_string_append(text, " psk-file=");
+    add_quoted(text, job->psk_file[0] ? job->psk_file : "{dir}/" BENCH_KEY_FILE);
+}
+
 bool bench_describe_ours(struct bench_job *job)
 {
-    char *sink =
-        g_strdup_printf("gpudirectsink address=unix:{dir}/link device=%s slots=%u sync=false",
-                        job->from, job->slots);
-    char *src = g_strdup_printf("gpudirectsrc address=unix:{dir}/link device={device} "
-                                "slots=%u%s",
-                                job->slots, strstr(job->to, "cuda") ? " ! {caps}" : "");
-    bool filled = bench_describe(job, sink, src);
-    g_free(sink);
-    g_free(src);
+    GString *sink = g_string_new("gpudirectsink"), *src = g_string_new("gpudirectsrc");
+    add_address(sink, job, true);
+    g_string_append_printf(sink, " device=%s slots=%u sync=false", job->from, job->slots);
+    add_address(src, job, false);
+    g_string_append_printf(src, " device={device} slots=%u%s", job->slots,
+                           strstr(job->to, "cuda") ? " ! {caps}" : "");
+    bool filled = bench_describe(job, sink->str, src->str);
+    g_string_free(sink, TRUE);
+    g_string_free(src, TRUE);
     return filled;
 }

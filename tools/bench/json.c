@@ -77,6 +77,7 @@ static void add_parameters(JsonBuilder *builder, const struct bench_job *job)
         bench_uses_rows(job); /* with elements: only where these say in whose memory frames are */
     add_string(builder, "from", named ? job->from : NULL);
     add_string(builder, "to", named ? job->to : NULL);
+    add_string(builder, "network", job->network);
     add_string(builder, "route", job->route);
     add_string(builder, "sink", job->sink);
     add_string(builder, "src", job->src);

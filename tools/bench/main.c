@@ -28,6 +28,12 @@ static int run_role(const char *role, int control)
         bench_run_echo(control);
     } else if (strcmp(role, "raw") == 0) {
         bench_run_raw(control);
+#ifdef GPUD_WITH_RDMA /* without, the library refuses the network before */
+    } else if (strcmp(role, "raw-writer") == 0) {
+        bench_run_raw_writer(control);
+    } else if (strcmp(role, "raw-target") == 0) {
+        bench_run_raw_target(control);
+#endif
     } else {
         return BENCH_EXIT_USAGE;
     }

@@ -6,6 +6,7 @@
 #include "bench/rawcuda.h"
 #include "ceiling.h"
 #include "frames.h"
+#include "network.h"
 #include "rows.h"
 
 #include <math.h>
@@ -30,10 +31,10 @@
 
 /* As GOption parsed them. */
 struct arguments {
-    gchar *from, *to, *route, *format, *fps, *slow_receiver, *source, *verify, *sink, *src,
-        *compare;
+    gchar *from, *to, *device, *psk_file, *route, *format, *fps, *slow_receiver, *source, *verify,
+        *sink, *src, *compare;
     gint width, height, frames, warmup, receivers, slots, runs, timeout, join, idle;
-    gboolean json, elements, isolated, version;
+    gboolean json, elements, allow_unauthenticated, isolated, version;
 };
 
 bool bench_usage_error(const char *format, ...)
@@ -208,6 +209,29 @@ static bool parse_elements(struct bench_options *options, const struct arguments
     return filled;
 }
 
+/* --to may be an address over a network; then --device says where frames arrive. */
+static bool parse_ends(struct bench_job *job, const struct arguments *args)
+{
+    bool network = args->to && bench_is_network(args->to);
+    const char *to = network ? args->device : args->to;
+    if (!network && args->device)
+        return bench_usage_error(
+            "--device goes with --to rdma://…: else --to is the receivers' device");
+    if (!network && (args->psk_file || args->allow_unauthenticated))
+        return bench_usage_error("%s goes with --to rdma://…",
+                                 args->psk_file ? "--psk-file" : "--allow-unauthenticated");
+    if (network && (args->sink || args->src))
+        return bench_usage_error(
+            "--to %s: --sink and --src have the address among their properties", args->to);
+    job->allow_unauthenticated = args->allow_unauthenticated;
+    return bench_usage_text(job->from, sizeof(job->from), "--from",
+                            args->from ? args->from : "host") &&
+           bench_usage_text(job->to, sizeof(job->to), network ? "--device" : "--to",
+                            to ? to : "host") &&
+           bench_usage_text(job->network, sizeof(job->network), "--to", network ? args->to : "") &&
+           bench_usage_text(job->psk_file, sizeof(job->psk_file), "--psk-file", args->psk_file);
+}
+
 static bool parse_all(struct bench_options *options, const struct arguments *args)
 {
     static const char *const policies[] = {"block", "drop-newest", "drop-oldest", NULL};
@@ -216,9 +240,7 @@ static bool parse_all(struct bench_options *options, const struct arguments *arg
     gint usual = args->compare ? RUNS_COMPARED : 1;
     int policy, verify;
     uint32_t seconds = 0, idle = 0;
-    if (!bench_usage_text(job->from, sizeof(job->from), "--from",
-                          args->from ? args->from : "host") ||
-        !bench_usage_text(job->to, sizeof(job->to), "--to", args->to ? args->to : "host") ||
+    if (!parse_ends(job, args) ||
         !bench_usage_text(job->route, sizeof(job->route), "--route", args->route) ||
         !parse_rate(job, args->fps) || !parse_picture(job, args) ||
         !parse_number(&job->warmup, "--warmup", args->warmup, 0, 1000000) ||
@@ -247,9 +269,9 @@ static bool parse_all(struct bench_options *options, const struct arguments *arg
 
 static void free_arguments(struct arguments *args)
 {
-    gchar *texts[] = {args->from,          args->to,     args->route,  args->format, args->fps,
-                      args->slow_receiver, args->source, args->verify, args->sink,   args->src,
-                      args->compare};
+    gchar *texts[] = {args->from,   args->to,  args->device,        args->psk_file, args->route,
+                      args->format, args->fps, args->slow_receiver, args->source,   args->verify,
+                      args->sink,   args->src, args->compare};
     for (size_t i = 0; i < G_N_ELEMENTS(texts); i++)
         g_free(texts[i]);
 }
@@ -268,9 +290,18 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
     const GOptionEntry entries[] = {
         {"from", 0, 0, G_OPTION_ARG_STRING, &args.from, "The sender's device (host)", "DEVICE"},
         {"to", 0, 0, G_OPTION_ARG_STRING, &args.to,
-         "The receivers' device, or a list that they go round (host)", "DEVICE[,…]"},
+         "The receivers' device, or a list that they go round; or an address of this host, "
+         "rdma://ADDRESS:PORT: over its network card (host)",
+         "DEVICE[,…]"},
+        {"device", 0, 0, G_OPTION_ARG_STRING, &args.device,
+         "The receivers' device, or a list, with --to rdma:// (host)", "DEVICE[,…]"},
+        {"psk-file", 0, 0, G_OPTION_ARG_FILENAME, &args.psk_file,
+         "The key of both ends, with --to rdma:// (one for this run alone)", "FILE"},
+        {"allow-unauthenticated", 0, 0, G_OPTION_ARG_NONE, &args.allow_unauthenticated,
+         "With --to rdma://: no key", NULL},
         {"route", 0, 0, G_OPTION_ARG_STRING, &args.route,
-         "map, peer, directgma or staged (the best)", "ROUTE"},
+         "map, peer, directgma, staged, rdma-dmabuf, rdma-peermem or rdma-host (the best)",
+         "ROUTE"},
         {"width", 0, 0, G_OPTION_ARG_INT, &args.width, "Of the picture (3840)", "PIXELS"},
         {"height", 0, 0, G_OPTION_ARG_INT, &args.height, "Of the picture (2160)", "PIXELS"},
         {"format", 0, 0, G_OPTION_ARG_STRING, &args.format, "As GStreamer names it (UYVY)",

@@ -195,6 +195,8 @@ static void *open_core(const struct bench_job *job, int control)
     params.slots = job->slots;
     params.slow_receiver = job->slow_receiver;
     params.route = job->route[0] ? job->route : NULL;
+    params.psk_file = job->psk_file[0] ? job->psk_file : NULL;
+    params.allow_unauthenticated = job->allow_unauthenticated;
     check(output, gpud_sender_create(output->context, &params, &output->sender, &error), &error);
     check(output, gpud_sender_configure(output->sender, &output->layout, NULL, 0, &error), &error);
     if (job->foreign)

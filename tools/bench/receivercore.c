@@ -149,6 +149,7 @@ static void open_receiver(struct receiver *self, struct gpud_context *context, u
     params.device = bench_device_of(job, number, device, sizeof(device));
     params.slots = job->slots;
     params.route = job->route[0] ? job->route : NULL;
+    params.psk_file = job->psk_file[0] ? job->psk_file : NULL;
     params.on_event = on_event;
     params.user = self;
     enum gpud_status status = gpud_receiver_create(context, &params, &self->receiver, &error);

@@ -21,4 +21,8 @@ void bench_run_echo(int control);
 /* The CUDA driver without gpudirect. */
 void bench_run_raw(int control);
 
+/* A network card without gpudirect: who writes, and who is written to. */
+void bench_run_raw_writer(int control);
+void bench_run_raw_target(int control);
+
 #endif

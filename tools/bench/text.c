@@ -88,7 +88,8 @@ static void print_path(const char *who, const struct bench_series *series)
         if (last->route[0])
             printf("%*sroute %s\n", (int)g_utf8_strlen(who, -1), "", last->route);
     } else {
-        printf("%s%s → %s, route %s\n", who, job->from, job->to, last->route);
+        printf("%s%s → %s%s%s, route %s\n", who, job->from, job->to,
+               job->network[0] ? " over " : "", job->network, last->route);
     }
     if (last->fallback_reason[0])
         printf("%*s(%s)\n", (int)g_utf8_strlen(who, -1), "", last->fallback_reason);

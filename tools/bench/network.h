@@ -1,0 +1,23 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Addresses over a network, rdma://host:port/name, as far as the library does not look at them: for
+ * what goes beside its links. */
+#ifndef GPUD_TOOLS_BENCH_NETWORK_H
+#define GPUD_TOOLS_BENCH_NETWORK_H
+
+#include "bench.h"
+
+#include <sys/socket.h>
+
+bool bench_is_network(const char *text);
+
+/* The port on which the benches of two hosts speak with each other: the one after the address's.
+ * 0: there is none. */
+uint16_t bench_network_control_port(const char *address);
+
+/* The address's host, with another port. */
+bool bench_network_resolve(const char *address, uint16_t port, struct sockaddr_storage *found,
+                           struct bench_failure *failure);
+
+#endif

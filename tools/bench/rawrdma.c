@@ -1,0 +1,457 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What a network card achieves without gpudirect: frames written from registered host memory into
+ * another process's by plain RDMA WRITEs, as many at once as there are slots, each with a
+ * completion of its own. Two processes, either of which any failure ends:
+ *
+ *     writer                                    target
+ *     listens, says where to its coordinator
+ *        |<-- connects, with address and key of its memory --|
+ *        |==== frames ======================================>|
+ *        |---- disconnects --------------------------------->|
+ *
+ * At a pace each frame ends with a notification (WRITE_WITH_IMM), and the target measures how long
+ * after the write was asked for it was woken. */
+#include "ceiling.h"
+#include "control.h"
+#include "network.h"
+#include "roles.h"
+#include "stats.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <infiniband/verbs.h>
+#include <poll.h>
+#include <rdma/rdma_cma.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define ROUNDS 5
+#define ROUND (100 * GPUD_MSEC)
+#define RESOLVE_MS 5000
+#define RECEIVES 64
+#define SPIN (20 * GPUD_USEC) /* how long a completion is looked for before sleeping */
+#define IS_RECEIVE 1          /* wr_id */
+#define MAGIC UINT64_C(0x6770756472617731)
+
+/* What the target tells: where its memory is. Big endian; private data may arrive longer. */
+struct invitation {
+    uint64_t magic, address, size; /* of one slot */
+    uint32_t key, slots;
+};
+
+struct raw {
+    int control;
+    const struct bench_job *job;
+    uint64_t size;  /* of a frame */
+    uint32_t slots; /* frames in the memory */
+    uint64_t piece; /* the largest single write */
+    struct rdma_event_channel *events;
+    struct rdma_cm_id *id;
+    struct ibv_pd *pd;
+    struct ibv_comp_channel *channel;
+    struct ibv_cq *cq;
+    struct ibv_mr *region;
+    char *memory;
+    uint64_t remote_address; /* writer: the target's memory */
+    uint32_t remote_key;
+    uint64_t posted, done; /* writer: frames */
+};
+
+G_NORETURN static void fail(struct raw *raw, const char *what, int error)
+{
+    bench_child_fail(raw->control, GPUD_IO, "measuring what the network card reaches: %s: %s", what,
+                     g_strerror(error));
+}
+
+static void check(struct raw *raw, const char *what, bool works)
+{
+    if (!works)
+        fail(raw, what, errno);
+}
+
+/* --- the connection --------------------------------------------------------------------------- */
+
+static void init(struct raw *raw, int control, const struct bench_job *job)
+{
+    *raw = (struct raw){
+        .control = control, .job = job, .size = bench_frame_bytes(job), .slots = job->slots};
+    raw->events = rdma_create_event_channel();
+    check(raw, "rdma_create_event_channel", raw->events);
+    fcntl(raw->events->fd, F_SETFL, O_NONBLOCK);
+}
+
+/* The address of this host, or, to connect to, the other one's. */
+static void resolve(struct raw *raw, uint16_t port, struct sockaddr_storage *address)
+{
+    struct bench_failure failure;
+    if (!bench_network_resolve(raw->job->network, port, address, &failure))
+        bench_child_fail(raw->control, failure.status, "%s", failure.reason);
+}
+
+/* The next event of the connection, which must be this one; to be acknowledged. */
+static struct rdma_cm_event *expect(struct raw *raw, enum rdma_cm_event_type type)
+{
+    int64_t deadline = bench_now() + 2 * BENCH_STEP_TIMEOUT;
+    struct rdma_cm_event *event = NULL;
+    while (rdma_get_cm_event(raw->events, &event) != 0) {
+        struct pollfd ready = {.fd = raw->events->fd, .events = POLLIN};
+        check(raw, "rdma_get_cm_event", errno == EAGAIN || errno == EINTR);
+        if (bench_now() > deadline)
+            bench_child_fail(raw->control, GPUD_TIMEOUT,
+                             "measuring what the network card reaches: %s did not come in time",
+                             rdma_event_str(type));
+        poll(&ready, 1, 100);
+    }
+    if (event->event != type)
+        bench_child_fail(raw->control, GPUD_PEER,
+                         "measuring what the network card reaches: %s instead of %s, status %d",
+                         rdma_event_str(event->event), rdma_event_str(type), event->status);
+    return event;
+}
+
+static void expect_only(struct raw *raw, enum rdma_cm_event_type type)
+{
+    rdma_ack_cm_event(expect(raw, type));
+}
+
+static void create_memory(struct raw *raw, int access)
+{
+    uint64_t size = raw->size * raw->slots;
+    raw->memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    check(raw, "memory for the frames", raw->memory != MAP_FAILED);
+    memset(raw->memory, 1, size);
+    raw->region = ibv_reg_mr(raw->pd, raw->memory, size, access);
+    if (!raw->region)
+        bench_child_fail(raw->control, GPUD_NO_MEMORY,
+                         "measuring what the network card reaches: %.1f MiB cannot be registered: "
+                         "%s (ulimit -l, which limits it, is to be raised)",
+                         (double)size / (1 << 20), g_strerror(errno));
+}
+
+/* On the card that the id is bound to. writes, receives: that may be under way. */
+static void create_queue_pair(struct raw *raw, uint32_t writes, uint32_t receives)
+{
+    struct ibv_context *card = raw->id->verbs;
+    raw->pd = ibv_alloc_pd(card);
+    check(raw, "ibv_alloc_pd", raw->pd);
+    raw->channel = ibv_create_comp_channel(card);
+    check(raw, "ibv_create_comp_channel", raw->channel);
+    fcntl(raw->channel->fd, F_SETFL, O_NONBLOCK);
+    raw->cq = ibv_create_cq(card, (int)(writes + receives), NULL, raw->channel, 0);
+    check(raw, "ibv_create_cq", raw->cq);
+    struct ibv_qp_init_attr attributes = {
+        .send_cq = raw->cq,
+        .recv_cq = raw->cq,
+        .cap = {.max_send_wr = writes,
+                .max_recv_wr = receives,
+                .max_send_sge = 1,
+                .max_recv_sge = 1},
+        .qp_type = IBV_QPT_RC,
+    };
+    check(raw, "rdma_create_qp", rdma_create_qp(raw->id, raw->pd, &attributes) == 0);
+}
+
+static const struct rdma_conn_param usual = {
+    .responder_resources = 1, .initiator_depth = 1, .retry_count = 7, .rnr_retry_count = 7};
+
+static void destroy(struct raw *raw)
+{
+    rdma_destroy_qp(raw->id);
+    ibv_dereg_mr(raw->region);
+    ibv_destroy_cq(raw->cq);
+    ibv_destroy_comp_channel(raw->channel);
+    ibv_dealloc_pd(raw->pd);
+    rdma_destroy_id(raw->id);
+    rdma_destroy_event_channel(raw->events);
+    munmap(raw->memory, raw->size * raw->slots);
+}
+
+/* --- completions ------------------------------------------------------------------------------ */
+
+/* false: there is none. Receives that are left when the writer disconnects are no failure. */
+static bool poll_once(struct raw *raw, struct ibv_wc *completion)
+{
+    int got = ibv_poll_cq(raw->cq, 1, completion);
+    if (got < 0)
+        fail(raw, "ibv_poll_cq", -got);
+    if (got > 0 && completion->status == IBV_WC_WR_FLUSH_ERR && completion->wr_id == IS_RECEIVE)
+        return false;
+    if (got > 0 && completion->status != IBV_WC_SUCCESS)
+        bench_child_fail(raw->control, GPUD_PEER, "measuring what the network card reaches: %s",
+                         ibv_wc_status_str(completion->status));
+    return got > 0;
+}
+
+static void take_notification(struct raw *raw)
+{
+    struct ibv_cq *cq;
+    void *user;
+    if (ibv_get_cq_event(raw->channel, &cq, &user) == 0)
+        ibv_ack_cq_events(cq, 1);
+}
+
+/* Spins for a moment, as a fast card is worth, then sleeps: software cards need the processor. */
+static void wait_for_completion(struct raw *raw, struct ibv_wc *completion)
+{
+    int64_t start = bench_now(), deadline = start + 6 * BENCH_STEP_TIMEOUT;
+    bool armed = false;
+    while (!poll_once(raw, completion)) {
+        struct pollfd ready = {.fd = raw->channel->fd, .events = POLLIN};
+        int64_t now = bench_now();
+        if (now > deadline)
+            bench_child_fail(raw->control, GPUD_TIMEOUT,
+                             "measuring what the network card reaches: a frame of %.1f MiB was not "
+                             "written within %d s",
+                             (double)raw->size / (1 << 20), (int)((deadline - start) / GPUD_SEC));
+        if (armed) {
+            poll(&ready, 1, 1000);
+            take_notification(raw);
+            armed = false;
+        } else if (now - start > SPIN) {
+            check(raw, "ibv_req_notify_cq", ibv_req_notify_cq(raw->cq, 0) == 0);
+            armed = true; /* and looked at once more */
+        }
+    }
+}
+
+/* --- the writer ------------------------------------------------------------------------------- */
+
+/* The next frame, in pieces that the card takes, the last one signalled. */
+static void post_frame(struct raw *raw, bool notify)
+{
+    uint64_t offset = raw->posted % raw->slots * raw->size;
+    for (uint64_t at = 0; at < raw->size; at += raw->piece) {
+        uint64_t size = MIN(raw->piece, raw->size - at);
+        bool last = at + size == raw->size;
+        struct ibv_sge part = {.addr = (uintptr_t)raw->memory + offset + at,
+                               .length = (uint32_t)size,
+                               .lkey = raw->region->lkey};
+        struct ibv_send_wr request = {
+            .sg_list = &part,
+            .num_sge = 1,
+            .opcode = last && notify ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE,
+            .send_flags = last ? IBV_SEND_SIGNALED : 0,
+            .wr.rdma = {.remote_addr = raw->remote_address + offset + at, .rkey = raw->remote_key},
+        };
+        struct ibv_send_wr *bad;
+        int error = ibv_post_send(raw->id->qp, &request, &bad);
+        if (error)
+            fail(raw, "ibv_post_send", error);
+    }
+    raw->posted++;
+}
+
+static void complete_frame(struct raw *raw)
+{
+    struct ibv_wc completion;
+    wait_for_completion(raw, &completion);
+    raw->done++;
+}
+
+/* Frames a second; `window` of them are under way all the time, also from round to round. */
+static double write_for_a_while(struct raw *raw, uint32_t window)
+{
+    int64_t start = bench_now(), now = start;
+    uint64_t first = raw->done;
+    while (now - start < ROUND || raw->done - first < 2 * window) {
+        while (raw->posted - raw->done < window)
+            post_frame(raw, false);
+        complete_frame(raw);
+        now = bench_now();
+    }
+    return (double)(raw->done - first) * 1e9 / (double)(now - start);
+}
+
+static double write_rate(struct raw *raw, uint32_t window)
+{
+    double rates[ROUNDS];
+    for (uint32_t i = 0; i < window; i++)
+        post_frame(raw, false);
+    complete_frame(raw);
+    for (int i = 0; i < ROUNDS; i++)
+        rates[i] = write_for_a_while(raw, window);
+    while (raw->done < raw->posted)
+        complete_frame(raw);
+    return bench_median(rates, ROUNDS);
+}
+
+/* One at a time. A frame begins with the time at which it was asked for. */
+static void write_at_pace(struct raw *raw)
+{
+    const struct bench_job *job = raw->job;
+    int64_t first = bench_now();
+    for (uint32_t i = 1; i <= bench_raw_pings(job); i++) {
+        bench_sleep_until(first + bench_paced_time(job, i));
+        int64_t now = bench_now();
+        memcpy(raw->memory + raw->posted % raw->slots * raw->size, &now, sizeof(now));
+        post_frame(raw, true);
+        complete_frame(raw);
+    }
+}
+
+/* How many frames can be under way; and the size of the pieces. */
+static uint32_t fit_window(struct raw *raw)
+{
+    struct ibv_device_attr card;
+    struct ibv_port_attr port;
+    int error = ibv_query_device(raw->id->verbs, &card);
+    if (!error)
+        error = ibv_query_port(raw->id->verbs, raw->id->port_num, &port);
+    if (error)
+        fail(raw, "ibv_query_port", error);
+    raw->piece = MIN(raw->size, port.max_msg_sz);
+    uint64_t pieces = (raw->size + raw->piece - 1) / raw->piece;
+    return (uint32_t)CLAMP((uint64_t)card.max_qp_wr / pieces, 1, raw->slots);
+}
+
+static void accept_target(struct raw *raw, uint32_t *window)
+{
+    struct invitation invitation = {0};
+    struct rdma_cm_event *event = expect(raw, RDMA_CM_EVENT_CONNECT_REQUEST);
+    struct rdma_cm_id *listener = raw->id;
+    raw->id = event->id;
+    if (event->param.conn.private_data && event->param.conn.private_data_len >= sizeof(invitation))
+        memcpy(&invitation, event->param.conn.private_data, sizeof(invitation));
+    rdma_ack_cm_event(event);
+    if (be64toh(invitation.magic) != MAGIC || be64toh(invitation.size) != raw->size ||
+        be32toh(invitation.slots) != raw->slots)
+        bench_child_fail(raw->control, GPUD_PEER,
+                         "measuring what the network card reaches: whoever connected is no "
+                         "gpudirect-bench, or has frames of another size");
+    raw->remote_address = be64toh(invitation.address);
+    raw->remote_key = be32toh(invitation.key);
+    *window = fit_window(raw);
+    create_queue_pair(raw, (uint32_t)(*window * ((raw->size + raw->piece - 1) / raw->piece)), 1);
+    create_memory(raw, 0);
+    struct rdma_conn_param param = usual;
+    check(raw, "rdma_accept", rdma_accept(raw->id, &param) == 0);
+    expect_only(raw, RDMA_CM_EVENT_ESTABLISHED);
+    rdma_destroy_id(listener);
+}
+
+static void listen_for_target(struct raw *raw)
+{
+    struct sockaddr_storage address;
+    resolve(raw, 0, &address);
+    check(raw, "rdma_create_id", rdma_create_id(raw->events, &raw->id, NULL, RDMA_PS_TCP) == 0);
+    check(raw, "rdma_bind_addr", rdma_bind_addr(raw->id, (struct sockaddr *)&address) == 0);
+    check(raw, "rdma_listen", rdma_listen(raw->id, 1) == 0);
+    uint16_t port = be16toh(rdma_get_src_port(raw->id));
+    bench_send(raw->control, BENCH_LISTENING, &port, sizeof(port));
+}
+
+void bench_run_raw_writer(int control)
+{
+    struct raw raw;
+    struct bench_job job;
+    struct bench_result result = {0};
+    uint32_t window;
+    bench_child_expect(control, BENCH_JOB, bench_now() + BENCH_STEP_TIMEOUT, &job, sizeof(job));
+    init(&raw, control, &job);
+    listen_for_target(&raw);
+    accept_target(&raw, &window);
+    if (job.fps_num)
+        write_at_pace(&raw);
+    else
+        result.raw.write = write_rate(&raw, window);
+    result.frames = raw.done;
+    rdma_disconnect(raw.id);
+    bench_send_result(control, &result, NULL);
+    destroy(&raw);
+}
+
+/* --- the target ------------------------------------------------------------------------------- */
+
+static void post_receive(struct raw *raw)
+{
+    struct ibv_recv_wr request = {.wr_id = IS_RECEIVE}, *bad;
+    int error = ibv_post_recv(raw->id->qp, &request, &bad);
+    if (error)
+        fail(raw, "ibv_post_recv", error);
+}
+
+static void connect_to_writer(struct raw *raw)
+{
+    struct sockaddr_storage address;
+    resolve(raw, raw->job->raw_port, &address);
+    check(raw, "rdma_create_id", rdma_create_id(raw->events, &raw->id, NULL, RDMA_PS_TCP) == 0);
+    check(raw, "rdma_resolve_addr",
+          rdma_resolve_addr(raw->id, NULL, (struct sockaddr *)&address, RESOLVE_MS) == 0);
+    expect_only(raw, RDMA_CM_EVENT_ADDR_RESOLVED);
+    check(raw, "rdma_resolve_route", rdma_resolve_route(raw->id, RESOLVE_MS) == 0);
+    expect_only(raw, RDMA_CM_EVENT_ROUTE_RESOLVED);
+    create_queue_pair(raw, 1, RECEIVES);
+    create_memory(raw, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+    for (int i = 0; i < RECEIVES; i++)
+        post_receive(raw);
+    const struct invitation invitation = {.magic = htobe64(MAGIC),
+                                          .address = htobe64((uintptr_t)raw->memory),
+                                          .size = htobe64(raw->size),
+                                          .key = htobe32(raw->region->rkey),
+                                          .slots = htobe32(raw->slots)};
+    struct rdma_conn_param param = usual;
+    param.private_data = &invitation;
+    param.private_data_len = sizeof(invitation);
+    check(raw, "rdma_connect", rdma_connect(raw->id, &param) == 0);
+    expect_only(raw, RDMA_CM_EVENT_ESTABLISHED);
+}
+
+/* Those that have come; the first ones find cold caches and are not counted. */
+static void take_frames(struct raw *raw, uint64_t *frames, int64_t *latencies)
+{
+    struct ibv_wc completion;
+    while (poll_once(raw, &completion)) {
+        int64_t now = bench_now(), sent;
+        memcpy(&sent, raw->memory + *frames % raw->slots * raw->size, sizeof(sent));
+        if (*frames >= BENCH_RAW_WARMUP && *frames < bench_raw_pings(raw->job))
+            latencies[*frames - BENCH_RAW_WARMUP] = now - sent;
+        (*frames)++;
+        post_receive(raw);
+    }
+}
+
+/* Until the writer disconnects, or the coordinator is gone. */
+static void receive_all(struct raw *raw, uint64_t *frames, int64_t *latencies)
+{
+    struct rdma_cm_event *event = NULL;
+    while (rdma_get_cm_event(raw->events, &event) != 0) {
+        struct pollfd fds[] = {{.fd = raw->events->fd, .events = POLLIN},
+                               {.fd = raw->channel->fd, .events = POLLIN},
+                               {.fd = raw->control, .events = POLLIN}};
+        check(raw, "rdma_get_cm_event", errno == EAGAIN || errno == EINTR);
+        check(raw, "ibv_req_notify_cq", ibv_req_notify_cq(raw->cq, 0) == 0);
+        take_frames(raw, frames, latencies);
+        poll(fds, G_N_ELEMENTS(fds), 1000);
+        take_notification(raw);
+        take_frames(raw, frames, latencies);
+        if (fds[2].revents)
+            _exit(EXIT_FAILURE);
+    }
+    bool ended = event->event == RDMA_CM_EVENT_DISCONNECTED;
+    if (!ended)
+        bench_child_fail(raw->control, GPUD_PEER, "measuring what the network card reaches: %s",
+                         rdma_event_str(event->event));
+    rdma_ack_cm_event(event);
+}
+
+void bench_run_raw_target(int control)
+{
+    struct raw raw;
+    struct bench_job job;
+    struct bench_result result = {0};
+    uint64_t frames = 0;
+    bench_child_expect(control, BENCH_JOB, bench_now() + BENCH_STEP_TIMEOUT, &job, sizeof(job));
+    init(&raw, control, &job);
+    connect_to_writer(&raw);
+    int64_t *latencies = g_new0(int64_t, bench_raw_pings(&job));
+    receive_all(&raw, &frames, latencies);
+    result.frames = frames;
+    if (frames > BENCH_RAW_WARMUP)
+        result.latencies = MIN(frames, bench_raw_pings(&job)) - BENCH_RAW_WARMUP;
+    bench_send_result(control, &result, latencies);
+    g_free(latencies);
+    destroy(&raw);
+}
