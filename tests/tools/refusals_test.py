@@ -49,4 +49,24 @@ refused(2, "--device goes with --to rdma://", "--device", "host")
 refused(2, "--psk-file goes with --to rdma://", "--psk-file", "/etc/hostname")
 refused(2, "--allow-unauthenticated goes with", "--allow-unauthenticated", "--to", "host")
 refused(2, "have the address among", "--to", "rdma://127.0.0.1", "--sink", "fakesink", "--src", "fakesrc")
+refused(2, "--remote goes with --to rdma://", "--remote")
+refused(2, "an option of the other host's --receive", "--to", "rdma://127.0.0.1", "--remote", "--device", "host")
+refused(2, "--join is for one host", "--to", "rdma://127.0.0.1", "--remote", "--join", "2", "--fps", "50")
+refused(2, "--compare is for one host", "--to", "rdma://127.0.0.1", "--remote", "--compare", "a | b")
+for port in ("0", "65535", "70000", "x"):
+    refused(2, "a port from 1 to 65534", "--to", f"rdma://127.0.0.1:{port}", "--remote")
+refused(2, "a port from 1 to 65534", "--receive", "rdma://[::1]:65535")
+refused(2, "the sending host's address is needed", "--receive", "127.0.0.1")
+refused(2, "there is one", "--receive", "rdma://127.0.0.1", "--device", "host,host")
+for more in (["--from", "host"], ["--to", "host"], ["--frames", "10"], ["--runs", "2"], ["--idle", "1"], ["--elements"],
+             ["--remote"], ["--allow-unauthenticated"], ["--fps", "50"], ["--verify", "full"]):
+    refused(2, "all else is said to the sending gpudirect-bench", "--receive", "rdma://127.0.0.1", *more)
+refused(1, 'the host "nowhere.invalid"', "--receive", "rdma://nowhere.invalid")
+if os.environ["GPUDIRECT_RDMA"] == "yes":
+    refused(2, "an IPv6 address stands in brackets", "--to", "rdma://1:2:3")
+else:
+    refused(1, "built without rdma", "--to", "rdma://127.0.0.1")
+if os.environ["GPUDIRECT_RDMA"] == "yes" and not os.path.exists("/sys/class/infiniband"):
+    for more in ([], ["--remote", "--allow-unauthenticated"], ["--elements"], ["--fps", "50"]):
+        refused(1, "no RDMA device", "--to", "rdma://127.0.0.1:7174", *SMALL, *more)
 refused(1, "took too long", "--timeout", "1", "--frames", "10000000", "--source", "foreign")

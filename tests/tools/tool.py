@@ -30,16 +30,16 @@ def skip(reason):
     sys.exit(77)
 
 
-def run(tool, *args, status=0, env=None):
+def run(tool, *args, status=0, env=None, deadline=DEADLINE):
     """Standard output and standard error of a tool that must end with this status."""
-    done = subprocess.run([tool, *args], env=os.environ | (env or {}), capture_output=True, text=True, timeout=DEADLINE)
+    done = subprocess.run([tool, *args], env=os.environ | (env or {}), capture_output=True, text=True, timeout=deadline)
     check(done.returncode == status,
           f"{' '.join([tool, *args])} ends with {done.returncode}, should be {status}:\n{done.stdout}{done.stderr}")
     return done.stdout, done.stderr
 
 
-def run_json(tool, *args, status=0, env=None):
-    return json.loads(run(tool, "--json", *args, status=status, env=env)[0])
+def run_json(tool, *args, status=0, env=None, deadline=DEADLINE):
+    return json.loads(run(tool, "--json", *args, status=status, env=env, deadline=deadline)[0])
 
 
 def refused(status, text, *args):

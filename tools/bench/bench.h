@@ -33,6 +33,8 @@
  *     sender.c     the sender's loop; outputcore.c, outputgst.c: what it sends through
  *     receivercore.c, receivergst.c   the receivers; counters.c what they count
  *     idle.c       what they cost without frames
+ *     hosts.c      two benches on two hosts; remotes.c the sending one's part, receive.c the
+ *                  receiving one's; network.c the address
  *     frames.c     how a frame is marked and checked; rows.c, cudamarks.c the same on a GPU
  *     submittimes.c   when frames were submitted, where neither the frame nor the core says
  *     ceiling.c    what the machine can do at best; rawceiling.c what the CUDA driver can;
@@ -70,12 +72,13 @@ struct bench_job {
     char network[256]; /* the address, where frames go over a network; else "" */
     char psk_file[256];
     bool allow_unauthenticated;
-    bool remote;                /* the receivers are on other hosts */
-    char address[256];          /* where the core's receivers connect */
+    bool remote;       /* sender and receivers are started by benches of their own: hosts.h */
+    char address[256]; /* where the core's receivers connect */
     char sink[2048], src[2048]; /* GStreamer elements instead of the core; "": none */
     char caps[256];
     uint16_t raw_port; /* where the raw writer listens */
     int64_t idle;      /* after the frames, ns without any; 0: none */
+    int64_t patience;  /* how long starting may take, and connecting, and waiting for other hosts */
     uint32_t number;   /* of a receiver, from 1 */
     /* Inherited descriptors; -1: none. ping and pong wake the echo process and the one that waits
      * for it. page is shared memory: the echo's, or the submit times of frames. */

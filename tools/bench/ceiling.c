@@ -284,18 +284,18 @@ static void choose(struct bench_ceilings *list, const char *key)
             list->main = i;
 }
 
-bool bench_ceilings_measure(const struct bench_job *job, struct bench_ceilings *ceilings,
-                            struct bench_failure *failure)
+bool bench_ceilings_measure(const struct bench_job *job, struct bench_remotes *remotes,
+                            struct bench_ceilings *ceilings, struct bench_failure *failure)
 {
     struct gpud_layout layout;
     struct gpud_error error;
     struct bench_raw raw = {0};
     *ceilings = (struct bench_ceilings){.count = 0};
-    if (bench_uses_rows(job) && !measure_raw(job, &raw, failure))
+    if (bench_uses_rows(job) && !remotes && !measure_raw(job, &raw, failure))
         return false;
     if (job->network[0]) {
         ceilings->count = 1;
-        if (!bench_ceiling_rdma(job, &ceilings->ceiling[0], failure))
+        if (!bench_ceiling_rdma(job, remotes, &ceilings->ceiling[0], failure))
             return false;
         add_copies(ceilings, &raw);
         add_marks(ceilings, &raw);

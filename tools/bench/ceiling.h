@@ -26,8 +26,13 @@ struct bench_ceilings {
 /* How many buffers of this size exceed the processor's caches together. */
 uint32_t bench_ceiling_buffers(uint64_t size);
 
-bool bench_ceilings_measure(const struct bench_job *job, struct bench_ceilings *ceilings,
-                            struct bench_failure *failure);
+struct bench_remotes;
+bool bench_ceilings_measure(const struct bench_job *job, struct bench_remotes *remotes,
+                            struct bench_ceilings *ceilings, struct bench_failure *failure);
+
+/* Those of a run whose ceiling was measured by the bench on another host: frames a second. */
+void bench_ceilings_set_rdma(const struct bench_job *job, double write,
+                             struct bench_ceilings *ceilings);
 
 /* Copying frames of this size by one thread. */
 bool bench_ceiling_memcpy(uint64_t size, struct bench_ceiling *ceiling,
@@ -37,10 +42,10 @@ bool bench_ceiling_memcpy(uint64_t size, struct bench_ceiling *ceiling,
 bool bench_ceiling_wake(const struct bench_job *job, struct bench_ceiling *ceiling,
                         struct bench_failure *failure);
 
-/* Plain RDMA writes of the same frame over the card of the job's network; at a pace, until they
- * wake the other process. */
-bool bench_ceiling_rdma(const struct bench_job *job, struct bench_ceiling *ceiling,
-                        struct bench_failure *failure);
+/* Plain RDMA writes of the same frame over the card of the job's network; at a pace, and within one
+ * host, which has one clock, until they wake the other process. */
+bool bench_ceiling_rdma(const struct bench_job *job, struct bench_remotes *remotes,
+                        struct bench_ceiling *ceiling, struct bench_failure *failure);
 
 /* Of that: how many frames are written one after the other, at a pace; the first ones are not
  * counted. */

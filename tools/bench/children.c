@@ -3,6 +3,8 @@
 
 #include "children.h"
 
+#include "hosts.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -21,23 +23,12 @@
 #include <unistd.h>
 
 #define CHILDREN_MAX (GPUD_RECEIVERS_MAX + 1)
+#define CHILD_NAME 128
 #define ROLE_PREFIX "@" /* no option, and hardly a file name */
 
 static volatile sig_atomic_t caught;
 static bool isolated;
 static char program[PATH_MAX] = "/proc/self/exe";
-
-static void fail(struct bench_failure *failure, enum gpud_status status, const char *format, ...)
-    G_GNUC_PRINTF(3, 4);
-
-static void fail(struct bench_failure *failure, enum gpud_status status, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    failure->status = status;
-    vsnprintf(failure->reason, sizeof(failure->reason), format, args);
-    va_end(args);
-}
 
 static void on_signal(int number)
 {
@@ -130,7 +121,7 @@ bool bench_child_start(struct bench_child *child, const char *role, uint32_t num
     *child = (struct bench_child){
         .role = role, .number = number, .pid = -1, .fd = -1, .idle_percent = NAN};
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) {
-        fail(failure, GPUD_IO, "no control socket: %s", g_strerror(errno));
+        bench_fail(failure, GPUD_IO, "no control socket: %s", g_strerror(errno));
         return false;
     }
     char *mark = g_strconcat(ROLE_PREFIX, role, NULL);
@@ -142,8 +133,8 @@ bool bench_child_start(struct bench_child *child, const char *role, uint32_t num
     close(ends[1]);
     child->fd = ends[0];
     if (child->pid < 0) {
-        fail(failure, GPUD_IO, "no process for the %s: %s%s", role, g_strerror(errno),
-             isolated && errno == EPERM ? " (--pid-namespaces is for root)" : "");
+        bench_fail(failure, GPUD_IO, "no process for the %s: %s%s", role, g_strerror(errno),
+                   isolated && errno == EPERM ? " (--pid-namespaces is for root)" : "");
         return false;
     }
     return true;
@@ -196,12 +187,15 @@ bool bench_child_stop(struct bench_child *child, int64_t deadline)
     return by_itself;
 }
 
-static const char *name_of(const struct bench_child *child, char text[32])
+static const char *name_of(const struct bench_child *child, char text[CHILD_NAME])
 {
+    g_strlcpy(text, child->role, CHILD_NAME);
     if (child->number)
-        g_snprintf(text, 32, "%s %u", child->role, child->number);
-    else
-        g_strlcpy(text, child->role, 32);
+        g_snprintf(text, CHILD_NAME, "%s %u", child->role, child->number);
+    if (child->host) {
+        g_strlcat(text, " on ", CHILD_NAME);
+        g_strlcat(text, child->host, CHILD_NAME);
+    }
     return text;
 }
 
@@ -212,13 +206,13 @@ bool bench_children_find_death(struct bench_child *children, size_t count,
     do {
         for (size_t i = 0; i < count; i++) {
             int status = 0;
-            char name[32];
+            char name[CHILD_NAME];
             pid_t pid = children[i].pid;
             if (pid <= 0 || !reap(&children[i], 0, &status) || !WIFSIGNALED(status))
                 continue;
-            fail(failure, GPUD_PEER, "the %s (process %d) was killed by signal %d (%s)",
-                 name_of(&children[i], name), (int)pid, WTERMSIG(status),
-                 g_strsignal(WTERMSIG(status)));
+            bench_fail(failure, GPUD_PEER, "the %s (process %d) was killed by signal %d (%s)",
+                       name_of(&children[i], name), (int)pid, WTERMSIG(status),
+                       g_strsignal(WTERMSIG(status)));
             return true;
         }
         g_usleep(2000);
@@ -234,17 +228,30 @@ static bool take_result(struct bench_child *child, struct bench_packet *packet)
         return false;
     memcpy(&child->result, packet->data, sizeof(child->result));
     size_t samples = packet->size - sizeof(child->result);
-    if (bench_sample_count(&child->result) * sizeof(int64_t) != samples)
+    const struct bench_result *result = &child->result;
+    if (MAX(MAX(result->latencies, result->latencies_cpu), result->intervals) > samples ||
+        bench_sample_count(&child->result) * sizeof(int64_t) != samples)
         return false;
     child->latencies = g_memdup2((char *)packet->data + sizeof(child->result), samples);
     child->finished = true;
+    if (child->host)
+        bench_hosts_clean_result(&child->result);
     return true;
 }
 
-static bool handle(struct bench_child *child, struct bench_packet *packet,
-                   struct bench_failure *failure)
+static bool take_idle(struct bench_child *child, const struct bench_packet *packet)
 {
-    char name[32];
+    if (packet->size != sizeof(child->idle_percent))
+        return false;
+    memcpy(&child->idle_percent, packet->data, sizeof(child->idle_percent));
+    child->idle_known = true;
+    return true;
+}
+
+bool bench_child_handle(struct bench_child *child, struct bench_packet *packet,
+                        struct bench_failure *failure)
+{
+    char name[CHILD_NAME];
     if (packet->type == BENCH_LISTENING && packet->size == sizeof(child->port))
         memcpy(&child->port, packet->data, sizeof(child->port));
     if (packet->type == BENCH_LISTENING || packet->type == BENCH_READY) {
@@ -253,28 +260,34 @@ static bool handle(struct bench_child *child, struct bench_packet *packet,
     }
     if (packet->type == BENCH_RESULT && take_result(child, packet))
         return true;
+    if (packet->type == BENCH_IDLE && child->host && take_idle(child, packet))
+        return true;
     if (packet->type == BENCH_FAILED && packet->size == sizeof(struct bench_failure)) {
-        const struct bench_failure *reported = packet->data;
-        fail(failure, reported->status, "%s: %s", name_of(child, name), reported->reason);
+        struct bench_failure *reported = packet->data;
+        if (child->host)
+            bench_hosts_clean(reported->reason, sizeof(reported->reason));
+        bench_fail(failure, child->host ? GPUD_PEER : reported->status, "%s: %s",
+                   name_of(child, name), reported->reason);
         return false;
     }
-    fail(failure, GPUD_PEER, "the %s sent nonsense", name_of(child, name));
+    bench_fail(failure, GPUD_PEER, "the %s sent nonsense", name_of(child, name));
     return false;
 }
 
 static bool read_child(struct bench_child *child, struct bench_failure *failure)
 {
     struct bench_packet packet;
-    char name[32];
-    enum bench_receipt got = bench_receive(child->fd, bench_now() + GPUD_SEC, &packet);
+    char name[CHILD_NAME];
+    uint64_t max = child->message_max ? child->message_max : BENCH_MESSAGE_MAX;
+    enum bench_receipt got = bench_receive(child->fd, bench_now() + GPUD_SEC, max, &packet);
     if (got == BENCH_RECEIVED) {
-        bool good = handle(child, &packet, failure);
+        bool good = bench_child_handle(child, &packet, failure);
         g_free(packet.data);
         return good;
     }
     if (got == BENCH_TIMED_OUT)
         return true;
-    fail(failure, GPUD_PEER, "the %s ended without a result", name_of(child, name));
+    bench_fail(failure, GPUD_PEER, "the %s ended without a result", name_of(child, name));
     return false;
 }
 
@@ -287,10 +300,10 @@ bool bench_children_wait(struct bench_child *children, size_t count, int64_t dea
         int64_t left = deadline - bench_now();
         if (caught || left <= 0) {
             if (caught)
-                fail(failure, GPUD_AGAIN, "interrupted by signal %d (%s)", (int)caught,
-                     g_strsignal(caught));
+                bench_fail(failure, GPUD_AGAIN, "interrupted by signal %d (%s)", (int)caught,
+                           g_strsignal(caught));
             else
-                fail(failure, GPUD_TIMEOUT, "%s took too long: see --timeout", what);
+                bench_fail(failure, GPUD_TIMEOUT, "%s took too long: see --timeout", what);
             return false;
         }
         for (size_t i = 0; i < count; i++)

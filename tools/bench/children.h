@@ -11,12 +11,15 @@
 #include <sys/types.h>
 
 struct bench_child {
-    const char *role; /* "sender", "receiver", "joiner", "echo", "raw" */
+    const char *role; /* as main.c knows them */
     uint32_t number;  /* of a receiver, from 1; else 0 */
-    pid_t pid;
+    const char *host; /* the other host that it is on, and is not to be trusted; NULL: this one */
+    uint64_t message_max; /* of it; 0: the usual */
+    pid_t pid;            /* -1: none here */
     int fd;
     bool ready, finished; /* sent READY or LISTENING; sent its result */
     uint16_t port;        /* where it listens, if it said so */
+    bool idle_known;      /* on another host: it said */
     double idle_percent;  /* of one CPU, without frames; NAN: not known */
     int64_t cpu_time;     /* when measuring that began */
     struct bench_result result;
@@ -46,6 +49,10 @@ bool bench_children_find_death(struct bench_child *children, size_t count,
 bool bench_children_wait(struct bench_child *children, size_t count, int64_t deadline,
                          bool (*done)(struct bench_child *children, size_t count), const char *what,
                          struct bench_failure *failure);
+
+/* Handles one message. false: it failed, or the message is none. */
+bool bench_child_handle(struct bench_child *child, struct bench_packet *packet,
+                        struct bench_failure *failure);
 
 /* SIGINT, SIGTERM and SIGHUP end the run, not this process at once: it cleans up first. */
 void bench_catch_signals(void);

@@ -13,7 +13,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MESSAGE_MAX (UINT64_C(1) << 28)
 #define WRITE_DEADLINE_S 10
 
 struct header {
@@ -84,18 +83,20 @@ bool bench_send_result(int fd, const struct bench_result *result, const int64_t 
 
 /* --- receiving -------------------------------------------------------------------------------- */
 
+/* What stays half a message is as good as none. */
 static enum bench_receipt receive_all(int fd, int64_t deadline, void *data, size_t size)
 {
     char *at = data;
     while (size > 0) {
         int64_t left = deadline - bench_now();
+        enum bench_receipt missed = at == data ? BENCH_TIMED_OUT : BENCH_GONE;
         struct pollfd ready = {.fd = fd, .events = POLLIN};
         int polled = poll(&ready, 1, left > 0 ? (int)MIN(left / GPUD_MSEC + 1, 1000) : 0);
         if (polled < 0)
-            return BENCH_TIMED_OUT; /* interrupted by a signal: the caller checks for one */
+            return missed; /* interrupted by a signal: the caller checks for one */
         if (polled == 0) {
             if (left <= 0)
-                return BENCH_TIMED_OUT;
+                return missed;
             continue;
         }
         ssize_t got = recv(fd, at, size, 0);
@@ -109,13 +110,14 @@ static enum bench_receipt receive_all(int fd, int64_t deadline, void *data, size
     return BENCH_RECEIVED;
 }
 
-enum bench_receipt bench_receive(int fd, int64_t deadline, struct bench_packet *packet)
+enum bench_receipt bench_receive(int fd, int64_t deadline, uint64_t max,
+                                 struct bench_packet *packet)
 {
     struct header header;
     enum bench_receipt got = receive_all(fd, deadline, &header, sizeof(header));
     if (got != BENCH_RECEIVED)
         return got;
-    if (header.size > MESSAGE_MAX)
+    if (header.size > max)
         return BENCH_GONE;
     /* A message that has begun is read to its end, or the next one could not be found. */
     void *data = g_malloc(header.size + 1);
@@ -127,6 +129,16 @@ enum bench_receipt bench_receive(int fd, int64_t deadline, struct bench_packet *
     *packet = (struct bench_packet){
         .type = (enum bench_message)header.type, .size = header.size, .data = data};
     return BENCH_RECEIVED;
+}
+
+bool bench_fail(struct bench_failure *failure, enum gpud_status status, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    failure->status = status;
+    vsnprintf(failure->reason, sizeof(failure->reason), format, args);
+    va_end(args);
+    return false;
 }
 
 /* --- in a child ------------------------------------------------------------------------------- */
@@ -145,7 +157,7 @@ void bench_child_fail(int fd, enum gpud_status status, const char *format, ...)
 void bench_child_expect(int fd, enum bench_message type, int64_t deadline, void *data, size_t size)
 {
     struct bench_packet packet;
-    enum bench_receipt got = bench_receive(fd, deadline, &packet);
+    enum bench_receipt got = bench_receive(fd, deadline, BENCH_MESSAGE_MAX, &packet);
     if (got == BENCH_GONE)
         _exit(EXIT_FAILURE);
     if (got == BENCH_TIMED_OUT)

@@ -15,6 +15,12 @@ enum bench_message {
     BENCH_STOP,
     BENCH_RESULT, /* struct bench_result, then its samples */
     BENCH_FAILED, /* struct bench_failure */
+    /* Between two hosts: hosts.h. */
+    BENCH_HELLO,
+    BENCH_ORDER,
+    BENCH_IDLE, /* to a receiving bench: nothing; back: a double, % of one CPU */
+    BENCH_RAW,  /* a port */
+    BENCH_SUMMARY,
 };
 
 struct bench_packet {
@@ -32,7 +38,14 @@ bool bench_send(int fd, enum bench_message type, const void *data, size_t size);
 bool bench_send_result(int fd, const struct bench_result *result, const int64_t *latencies);
 
 enum bench_receipt { BENCH_RECEIVED, BENCH_GONE, BENCH_TIMED_OUT };
-enum bench_receipt bench_receive(int fd, int64_t deadline, struct bench_packet *packet);
+/* max: bytes of a message; one that is longer is as good as none (BENCH_GONE). */
+#define BENCH_MESSAGE_MAX (UINT64_C(1) << 28)
+enum bench_receipt bench_receive(int fd, int64_t deadline, uint64_t max,
+                                 struct bench_packet *packet);
+
+/* Fills in a failure; false. */
+bool bench_fail(struct bench_failure *failure, enum gpud_status status, const char *format, ...)
+    G_GNUC_PRINTF(3, 4);
 
 /* --- in a child ------------------------------------------------------------------------------- */
 

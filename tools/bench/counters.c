@@ -102,7 +102,7 @@ void bench_counters_check(struct bench_counters *counters, const void *data, uin
 {
     const struct bench_job *job = counters->job;
     uint64_t index;
-    int64_t marked = 0;
+    int64_t marked = 0; /* by the sender's clock */
     bool whole;
     if (bench_uses_rows(job))
         whole = size >= counters->layout.size &&
@@ -111,7 +111,7 @@ void bench_counters_check(struct bench_counters *counters, const void *data, uin
         whole = bench_frame_check(data, size, job->full, &index, &marked);
     bench_counters_add(counters, whole, whole ? index : 0,
                        &(struct bench_frame_times){
-                           .submitted = submitted ? submitted : marked,
+                           .submitted = submitted || job->remote ? submitted : marked,
                            .seen = now,
                            .counted = now,
                        },

@@ -15,6 +15,13 @@ static char *with_memory(const char *caps, const char *device)
     return g_strdup_printf("video/x-raw(memory:CUDAMemory)%s", fields);
 }
 
+void bench_describe_caps(struct bench_job *job)
+{
+    g_snprintf(job->caps, sizeof(job->caps),
+               "video/x-raw,format=%s,width=%u,height=%u,framerate=%u/%u", job->format, job->width,
+               job->height, job->fps_num ? job->fps_num : 60, job->fps_num ? job->fps_den : 1);
+}
+
 bool bench_describe(struct bench_job *job, const char *sink, const char *src)
 {
     struct gpud_layout layout;
@@ -67,10 +74,12 @@ static void add_address(GString *text, const struct bench_job *job, bool sink)
     add_quoted(text, job->network);
     if (job->allow_unauthenticated)
         g_string_append(text, sink ? " allow-unauthenticated=true" : "");
-    if (job->allow_unauthenticated && !job->psk_file[0])
+    const char *own = job->remote || job->allow_unauthenticated ? "" : "{dir}/" BENCH_KEY_FILE;
+    const char *key = job->psk_file[0] ? job->psk_file : own;
+    if (!key[0])
         return;
     g_string_append(text, " psk-file=");
-    add_quoted(text, job->psk_file[0] ? job->psk_file : "{dir}/" BENCH_KEY_FILE);
+    add_quoted(text, key);
 }
 
 bool bench_describe_ours(struct bench_job *job)

@@ -97,6 +97,15 @@ static void add_joins(const struct bench_processes *processes, struct bench_run 
     run->lost += result->missing;
 }
 
+/* Without the sender's clock, which is another one. */
+static double mean_rate(const struct bench_run *run)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < run->receivers; i++)
+        sum += run->receiver[i].fps;
+    return sum / run->receivers;
+}
+
 void bench_figures_sum_up(const struct bench_processes *processes, const struct bench_job *job,
                           struct bench_run *run)
 {
@@ -129,7 +138,8 @@ void bench_figures_sum_up(const struct bench_processes *processes, const struct 
     run->kicks_receiver /= run->receivers;
     run->waits_receiver /= run->receivers;
     run->waits_device_receiver /= run->receivers;
-    run->fps = received / run->receivers * 1e9 / (double)(end - sender->start);
+    run->fps = job->remote ? mean_rate(run)
+                           : received / run->receivers * 1e9 / (double)(end - sender->start);
     run->gigabytes_per_second = run->fps * run->receivers * (double)bench_frame_bytes(job) / 1e9;
     if (job->joins)
         add_joins(processes, run);

@@ -78,6 +78,8 @@ static void add_parameters(JsonBuilder *builder, const struct bench_job *job)
     add_string(builder, "from", named ? job->from : NULL);
     add_string(builder, "to", named ? job->to : NULL);
     add_string(builder, "network", job->network);
+    json_builder_set_member_name(builder, "remote");
+    json_builder_add_boolean_value(builder, job->remote);
     add_string(builder, "route", job->route);
     add_string(builder, "sink", job->sink);
     add_string(builder, "src", job->src);

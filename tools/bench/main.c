@@ -3,6 +3,8 @@
 
 /* gpudirect-bench. One program plays all roles: see bench.h. */
 #include "children.h"
+#include "receive.h"
+#include "remotes.h"
 #include "report.h"
 #include "roles.h"
 
@@ -41,15 +43,16 @@ static int run_role(const char *role, int control)
 }
 
 static bool run_once(const struct bench_options *options, const struct bench_job *job,
-                     struct bench_run *run, int *status)
+                     struct bench_remotes *remotes, struct bench_run *run, int *status)
 {
     struct bench_failure failure = {.status = GPUD_IO};
-    if (bench_run(job, options->timeout, run, &failure)) {
+    if (bench_run(job, options->timeout, job->remote ? remotes : NULL, run, &failure)) {
         if (run->lost || run->torn)
             *status = BENCH_EXIT_DAMAGE;
         return true;
     }
     fprintf(stderr, "gpudirect-bench: %s\n", failure.reason);
+    bench_remotes_close(remotes, &failure);
     *status = failure.status == GPUD_INVALID ? BENCH_EXIT_USAGE : EXIT_FAILURE;
     return false;
 }
@@ -63,9 +66,13 @@ static int run_all(const struct bench_options *options)
                         theirs = {&options->peer, peer, options->runs};
     int status = EXIT_SUCCESS;
     bool good = true;
+    struct bench_remotes remotes;
+    bench_remotes_init(&remotes, options->runs);
     for (uint32_t i = 0; i < options->runs && good; i++)
-        good = run_once(options, &options->ours, &ours[i], &status) &&
-               (!options->compare || run_once(options, &options->peer, &peer[i], &status));
+        good =
+            run_once(options, &options->ours, &remotes, &ours[i], &status) &&
+            (!options->compare || run_once(options, &options->peer, &remotes, &peer[i], &status));
+    bench_remotes_close(&remotes, NULL);
     if (good && options->json)
         bench_print_json(&mine, options->compare ? &theirs : NULL);
     else if (good)
@@ -90,7 +97,7 @@ int main(int argc, char **argv)
         bench_catch_signals();
         if (options->isolated)
             bench_children_isolate();
-        status = run_all(options);
+        status = options->receive ? bench_receive_all(options) : run_all(options);
     }
     g_free(options);
     return fflush(stdout) == 0 ? status : EXIT_FAILURE;

@@ -55,3 +55,9 @@ bool bench_network_resolve(const char *address, uint16_t port, struct sockaddr_s
     freeaddrinfo(list);
     return true;
 }
+
+socklen_t bench_network_length(const struct sockaddr_storage *address)
+{
+    return address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+                                          : sizeof(struct sockaddr_in);
+}

@@ -20,4 +20,7 @@ uint16_t bench_network_control_port(const char *address);
 bool bench_network_resolve(const char *address, uint16_t port, struct sockaddr_storage *found,
                            struct bench_failure *failure);
 
+/* Of the address. */
+socklen_t bench_network_length(const struct sockaddr_storage *address);
+
 #endif

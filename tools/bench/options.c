@@ -18,7 +18,6 @@
 #define FRAMES_LENT 10000
 #define FRAMES_FOREIGN 1000
 #define FRAMES_PACED 300
-#define FRAMES_MAX 10000000
 #define RUNS_COMPARED 3
 
 /* The default run gives each receiver of --join this many frames, and at least 1/10 s to connect.
@@ -31,10 +30,10 @@
 
 /* As GOption parsed them. */
 struct arguments {
-    gchar *from, *to, *device, *psk_file, *route, *format, *fps, *slow_receiver, *source, *verify,
-        *sink, *src, *compare;
+    gchar *from, *to, *receive, *device, *psk_file, *route, *format, *fps, *slow_receiver, *source,
+        *verify, *sink, *src, *compare;
     gint width, height, frames, warmup, receivers, slots, runs, timeout, join, idle;
-    gboolean json, elements, allow_unauthenticated, isolated, version;
+    gboolean json, elements, remote, allow_unauthenticated, isolated, version;
 };
 
 bool bench_usage_error(const char *format, ...)
@@ -93,7 +92,7 @@ static bool parse_rate(struct bench_job *job, const char *value)
             den = 0;
     }
     if (end == value || *end || !isfinite(num) || !(den >= 1 && den <= 1e6) || !(num > 0) ||
-        num / den > 1e5 || num / den < 0.1)
+        num / den > BENCH_RATE_MAX || num / den < BENCH_RATE_MIN)
         return bench_usage_error(
             "--fps \"%s\": a number such as 60, 59.94 or 60000/1001 is needed, from 0.1 to 100000",
             value);
@@ -128,20 +127,15 @@ static bool parse_picture(struct bench_job *job, const struct arguments *args)
             "--width %u --height %u: a frame of %u bytes is too small to be marked: give "
             "it %d at least",
             job->width, job->height, (unsigned)layout.size, BENCH_FRAME_MIN);
-    if (layout.size > UINT64_C(1) << 30)
+    if (layout.size > BENCH_FRAME_MAX)
         return bench_usage_error(
             "--width %u --height %u: a frame of %.1f GiB is too large to be measured: 1 "
             "GiB is the most",
             job->width, job->height, (double)layout.size / (UINT64_C(1) << 30));
     if (bench_uses_rows(job) && !bench_rows_fit(&layout))
-        return bench_usage_error(
-            "--width %u --height %u: too small to be marked by a GPU: 4 lines of 16 bytes "
-            "are needed",
-            job->width, job->height);
+        return bench_usage_error(BENCH_ROWS_UNFIT, job->width, job->height);
     job->foreign_buffers = bench_ceiling_buffers(layout.size);
-    g_snprintf(job->caps, sizeof(job->caps),
-               "video/x-raw,format=%s,width=%u,height=%u,framerate=%u/%u", job->format, job->width,
-               job->height, job->fps_num ? job->fps_num : 60, job->fps_num ? job->fps_den : 1);
+    bench_describe_caps(job);
     return true;
 }
 
@@ -165,7 +159,7 @@ static gint usual_paced(const struct bench_job *job)
 {
     double each = (double)job->fps_num / job->fps_den / JOINS_PER_SECOND;
     double all = job->joins * MAX(each, JOIN_FRAMES_MIN);
-    return (gint)CLAMP(all, FRAMES_PACED, FRAMES_MAX);
+    return (gint)CLAMP(all, FRAMES_PACED, BENCH_FRAMES_MAX);
 }
 
 static bool parse_frames(struct bench_job *job, const struct arguments *args)
@@ -177,7 +171,7 @@ static bool parse_frames(struct bench_job *job, const struct arguments *args)
     job->foreign = source == 1;
     gint usual = job->fps_num ? usual_paced(job) : job->foreign ? FRAMES_FOREIGN : FRAMES_LENT;
     return parse_number(&job->frames, "--frames", args->frames != NOT_GIVEN ? args->frames : usual,
-                        2, FRAMES_MAX);
+                        BENCH_FRAMES_MIN, BENCH_FRAMES_MAX);
 }
 
 static bool parse_elements(struct bench_options *options, const struct arguments *args)
@@ -209,6 +203,30 @@ static bool parse_elements(struct bench_options *options, const struct arguments
     return filled;
 }
 
+/* The benches speak on the port after the link's. */
+static bool check_port(const char *address)
+{
+    return bench_network_control_port(address) != 0 ||
+           bench_usage_error("%s: a port from 1 to 65534 is needed, since the benches of two hosts "
+                             "speak on the one after it",
+                             address);
+}
+
+static bool check_remote(const struct bench_job *job, const struct arguments *args)
+{
+    if (!args->remote)
+        return true;
+    if (!job->network[0])
+        return bench_usage_error("--remote goes with --to rdma://…");
+    if (args->device)
+        return bench_usage_error(
+            "--device with --remote: it is an option of the other host's --receive");
+    if (args->join || args->compare)
+        return bench_usage_error("%s is for one host: it does not go with --remote",
+                                 args->join ? "--join" : "--compare");
+    return check_port(job->network);
+}
+
 /* --to may be an address over a network; then --device says where frames arrive. */
 static bool parse_ends(struct bench_job *job, const struct arguments *args)
 {
@@ -224,12 +242,51 @@ static bool parse_ends(struct bench_job *job, const struct arguments *args)
         return bench_usage_error(
             "--to %s: --sink and --src have the address among their properties", args->to);
     job->allow_unauthenticated = args->allow_unauthenticated;
+    job->remote = args->remote;
     return bench_usage_text(job->from, sizeof(job->from), "--from",
                             args->from ? args->from : "host") &&
            bench_usage_text(job->to, sizeof(job->to), network ? "--device" : "--to",
                             to ? to : "host") &&
            bench_usage_text(job->network, sizeof(job->network), "--to", network ? args->to : "") &&
-           bench_usage_text(job->psk_file, sizeof(job->psk_file), "--psk-file", args->psk_file);
+           bench_usage_text(job->psk_file, sizeof(job->psk_file), "--psk-file", args->psk_file) &&
+           check_remote(job, args);
+}
+
+/* The receiving one of two benches: what it receives, the sending one says. */
+static bool parse_receiving(struct bench_options *options, const struct arguments *args)
+{
+    struct bench_job *job = &options->ours;
+    uint32_t seconds = 0;
+    const char *device = args->device ? args->device : "host";
+    const gchar *others[] = {args->from,          args->to,     args->route,  args->fps,
+                             args->slow_receiver, args->source, args->verify, args->sink,
+                             args->src,           args->compare};
+    bool other = args->frames != NOT_GIVEN || args->runs != NOT_GIVEN || args->join || args->idle ||
+                 args->elements || args->remote || args->allow_unauthenticated;
+    for (size_t i = 0; i < G_N_ELEMENTS(others); i++)
+        other = other || others[i];
+    if (other)
+        return bench_usage_error("--receive goes with --device, --psk-file, --timeout and --json "
+                                 "alone: all else is said to the sending gpudirect-bench");
+    if (!bench_is_network(args->receive))
+        return bench_usage_error(
+            "--receive \"%s\": the sending host's address is needed, rdma://ADDRESS:PORT",
+            args->receive);
+    if (strchr(device, ','))
+        return bench_usage_error("--device %s: with --receive there is one", device);
+    options->receive = job->remote = true;
+    options->json = args->json;
+    options->isolated = args->isolated;
+    job->page = -1;
+    if (!check_port(args->receive) ||
+        !parse_number(&seconds, "--timeout", args->timeout, 1, 86400) ||
+        !bench_usage_text(job->network, sizeof(job->network), "--receive", args->receive) ||
+        !bench_usage_text(job->to, 32, "--device", device) ||
+        !bench_usage_text(job->psk_file, sizeof(job->psk_file), "--psk-file", args->psk_file))
+        return false;
+    memcpy(job->address, job->network, sizeof(job->address));
+    options->timeout = seconds * GPUD_SEC;
+    return true;
 }
 
 static bool parse_all(struct bench_options *options, const struct arguments *args)
@@ -243,14 +300,14 @@ static bool parse_all(struct bench_options *options, const struct arguments *arg
     if (!parse_ends(job, args) ||
         !bench_usage_text(job->route, sizeof(job->route), "--route", args->route) ||
         !parse_rate(job, args->fps) || !parse_picture(job, args) ||
-        !parse_number(&job->warmup, "--warmup", args->warmup, 0, 1000000) ||
+        !parse_number(&job->warmup, "--warmup", args->warmup, 0, BENCH_WARMUP_MAX) ||
         !parse_number(&job->receivers, "--receivers", args->receivers, 1, GPUD_RECEIVERS_MAX) ||
         !parse_joins(job, args) || !parse_frames(job, args) ||
         !parse_number(&job->slots, "--slots", args->slots, 1, GPUD_SLOTS_MAX) ||
         !parse_number(&options->runs, "--runs", args->runs != NOT_GIVEN ? args->runs : usual, 1,
-                      1000) ||
+                      BENCH_RUNS_MAX) ||
         !parse_number(&seconds, "--timeout", args->timeout, 1, 86400) ||
-        !parse_number(&idle, "--idle", args->idle, 0, 3600) ||
+        !parse_number(&idle, "--idle", args->idle, 0, BENCH_IDLE_MAX) ||
         !parse_word(&policy, "--slow-receiver", args->slow_receiver, policies) ||
         !parse_word(&verify, "--verify", args->verify, verifies))
         return false;
@@ -259,6 +316,7 @@ static bool parse_all(struct bench_options *options, const struct arguments *arg
     options->json = args->json;
     options->isolated = args->isolated;
     job->idle = idle * GPUD_SEC;
+    job->patience = MAX(seconds * GPUD_SEC, 2 * BENCH_STEP_TIMEOUT);
     options->timeout = seconds * GPUD_SEC + job->idle;
     if (job->fps_num)
         options->timeout += bench_paced_time(job, (double)job->warmup + job->frames);
@@ -269,9 +327,9 @@ static bool parse_all(struct bench_options *options, const struct arguments *arg
 
 static void free_arguments(struct arguments *args)
 {
-    gchar *texts[] = {args->from,   args->to,  args->device,        args->psk_file, args->route,
-                      args->format, args->fps, args->slow_receiver, args->source,   args->verify,
-                      args->sink,   args->src, args->compare};
+    gchar *texts[] = {args->receive, args->from,   args->to,  args->device,        args->psk_file,
+                      args->route,   args->format, args->fps, args->slow_receiver, args->source,
+                      args->verify,  args->sink,   args->src, args->compare};
     for (size_t i = 0; i < G_N_ELEMENTS(texts); i++)
         g_free(texts[i]);
 }
@@ -293,12 +351,18 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
          "The receivers' device, or a list that they go round; or an address of this host, "
          "rdma://ADDRESS:PORT: over its network card (host)",
          "DEVICE[,…]"},
+        {"remote", 0, 0, G_OPTION_ARG_NONE, &args.remote,
+         "With --to rdma://: other hosts receive, by gpudirect-bench --receive", NULL},
+        {"receive", 0, 0, G_OPTION_ARG_STRING, &args.receive,
+         "Receive what gpudirect-bench --to rdma://… --remote sends on another host",
+         "rdma://ADDRESS:PORT"},
         {"device", 0, 0, G_OPTION_ARG_STRING, &args.device,
-         "The receivers' device, or a list, with --to rdma:// (host)", "DEVICE[,…]"},
+         "The receivers' device, with --receive or --to rdma:// (host)", "DEVICE[,…]"},
         {"psk-file", 0, 0, G_OPTION_ARG_FILENAME, &args.psk_file,
-         "The key of both ends, with --to rdma:// (one for this run alone)", "FILE"},
+         "The key of both ends, with --receive or --to rdma:// (on one host one for this run)",
+         "FILE"},
         {"allow-unauthenticated", 0, 0, G_OPTION_ARG_NONE, &args.allow_unauthenticated,
-         "With --to rdma://: no key", NULL},
+         "With --to rdma://: whoever reaches the address may receive", NULL},
         {"route", 0, 0, G_OPTION_ARG_STRING, &args.route,
          "map, peer, directgma, staged, rdma-dmabuf, rdma-peermem or rdma-host (the best)",
          "ROUTE"},
@@ -359,7 +423,7 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
     if (good && args.version)
         printf("gpudirect-bench %s\n", gpud_version_string());
     else if (good)
-        good = parse_all(options, &args);
+        good = args.receive ? parse_receiving(options, &args) : parse_all(options, &args);
     *status = good ? EXIT_SUCCESS : BENCH_EXIT_USAGE;
     good = good && !args.version;
     free_arguments(&args);

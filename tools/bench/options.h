@@ -7,10 +7,23 @@
 
 #include "bench.h"
 
+/* What is possible, also for a bench on another host. */
+#define BENCH_FRAMES_MIN 2
+#define BENCH_FRAMES_MAX 10000000
+#define BENCH_FRAME_MAX (UINT64_C(1) << 30) /* bytes */
+#define BENCH_WARMUP_MAX 1000000
+#define BENCH_RUNS_MAX 1000
+#define BENCH_RATE_MIN 0.1
+#define BENCH_RATE_MAX 1e5
+#define BENCH_IDLE_MAX 3600 /* s */
+#define BENCH_ROWS_UNFIT \
+    "--width %u --height %u: too small to be marked by a GPU: 4 lines of 16 bytes are needed"
+
 struct bench_options {
     struct bench_job ours;
     struct bench_job peer; /* with --compare */
     bool compare;
+    bool receive; /* `ours` is the receiver's part of a job that the sending bench completes */
     uint32_t runs;
     bool json;
     bool isolated;   /* each process in a PID namespace of its own */
@@ -25,6 +38,9 @@ bool bench_usage_error(const char *format, ...) G_GNUC_PRINTF(1, 2);
 
 /* Copies an option's value; false: it is too long. */
 bool bench_usage_text(char *field, size_t size, const char *option, const char *value);
+
+/* The caps of a job. */
+void bench_describe_caps(struct bench_job *job);
 
 /* Sink and source as gst-launch descriptions, with what stands in braces filled in, all but {dir}
  * and {device}. */

@@ -209,7 +209,8 @@ static void wait_core(void *user)
     struct output *output = user;
     struct gpud_error error;
     check(output,
-          gpud_sender_wait(output->sender, output->job->receivers, 2 * BENCH_STEP_TIMEOUT, &error),
+          gpud_sender_wait(output->sender, output->job->receivers,
+                           (output->job->remote ? 2 : 1) * output->job->patience, &error),
           &error);
     bench_send(output->control, BENCH_READY, NULL, 0);
     bench_child_expect(output->control, BENCH_GO, bench_now() + 3 * BENCH_STEP_TIMEOUT, NULL, 0);

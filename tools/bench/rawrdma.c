@@ -29,7 +29,7 @@
 #include <sys/mman.h>
 
 #define ROUNDS 5
-#define ROUND (100 * GPUD_MSEC)
+#define ROUND (400 * GPUD_MSEC)
 #define RESOLVE_MS 5000
 #define RECEIVES 64
 #define SPIN (20 * GPUD_USEC) /* how long a completion is looked for before sleeping */

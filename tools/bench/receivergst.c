@@ -18,6 +18,7 @@
 
 /* Once the sender has ended: after this long without a frame, no more are expected. */
 #define GRACE (500 * GPUD_MSEC)
+#define GRACE_NETWORK (5 * GPUD_SEC) /* a frame may be on its way for so long */
 
 struct receiver {
     int control;
@@ -118,7 +119,7 @@ static void wait_for_end(struct receiver *self)
             break;
         if (left <= 0) {
             seen = __atomic_load_n(&self->seen, __ATOMIC_RELAXED);
-            until = bench_now() + GRACE;
+            until = bench_now() + (self->counters.job->network[0] ? GRACE_NETWORK : GRACE);
             continue;
         }
         if (poll(fds, G_N_ELEMENTS(fds), (int)(left / GPUD_MSEC) + 1) > 0 && fds[0].revents)

@@ -4,8 +4,9 @@
 /* The coordinator of one run, as bench.h draws it. Sockets lie in a directory made for the run. */
 #include "run.h"
 
-#include "figures.h"
+#include "hosts.h"
 #include "idle.h"
+#include "remotes.h"
 #include "rows.h"
 #include "submittimes.h"
 
@@ -152,6 +153,14 @@ static bool follow_joins(struct bench_processes *processes, int64_t deadline,
     return true;
 }
 
+static bool all_idle_known(struct bench_child *children, size_t count)
+{
+    for (size_t i = 1; i < count; i++)
+        if (!children[i].idle_known)
+            return false;
+    return true;
+}
+
 /* Measures the sender and the receivers between the last frame and the end of the stream. */
 static bool follow_idle(struct bench_processes *processes, const struct bench_job *job,
                         int64_t deadline, struct bench_failure *failure)
@@ -159,29 +168,52 @@ static bool follow_idle(struct bench_processes *processes, const struct bench_jo
     if (!bench_children_wait(processes->child, processes->count, deadline, sender_ready, "sending",
                              failure))
         return false;
+    if (job->remote)
+        for (size_t i = 1; i < processes->count; i++)
+            bench_send(processes->child[i].fd, BENCH_IDLE, NULL, 0);
     bench_idle_measure(processes->child, 1 + processes->receivers, job->idle);
+    if (job->remote &&
+        !bench_children_wait(processes->child, processes->count, bench_now() + BENCH_STEP_TIMEOUT,
+                             all_idle_known, "the time without frames", failure))
+        return false;
     bench_send(processes->child[0].fd, BENCH_GO, NULL, 0);
     return true;
 }
 
-static bool run_processes(struct bench_processes *processes, struct bench_job *job,
-                          const char *directory, int64_t deadline, struct bench_failure *failure)
+static bool start_receivers(struct bench_processes *processes, struct bench_job *job,
+                            struct bench_remotes *remotes, struct bench_failure *failure)
 {
-    struct bench_child *sender = &processes->child[0];
-    if (!start_process(processes, "sender", job, failure) ||
-        !bench_children_wait(sender, 1, bench_now() + 2 * BENCH_STEP_TIMEOUT, sender_ready,
-                             "starting the sender", failure))
-        return false;
-    sender->ready = false;
+    processes->receivers = job->receivers;
+    if (remotes) {
+        if (!bench_remotes_gather(remotes, job, &processes->child[0], bench_now() + job->patience,
+                                  failure))
+            return false;
+        bench_remotes_start(remotes, job, processes);
+        return true;
+    }
     for (job->number = 1; job->number <= job->receivers; job->number++)
         if (!start_process(processes, "receiver", job, failure))
             return false;
-    processes->receivers = job->receivers;
     job->number = 0;
-    if (job->joins && !start_process(processes, "joiner", job, failure))
+    return !job->joins || start_process(processes, "joiner", job, failure);
+}
+
+static bool run_processes(struct bench_processes *processes, struct bench_job *job,
+                          struct bench_remotes *remotes, const char *directory, int64_t timeout,
+                          struct bench_failure *failure)
+{
+    struct bench_child *sender = &processes->child[0];
+    if (!start_process(processes, "sender", job, failure) ||
+        !bench_children_wait(sender, 1, bench_now() + job->patience, sender_ready,
+                             "starting the sender", failure))
         return false;
-    if (!bench_children_wait(sender, processes->count, bench_now() + 3 * BENCH_STEP_TIMEOUT,
-                             all_ready, "connecting the receivers", failure))
+    sender->ready = false;
+    if (!start_receivers(processes, job, remotes, failure))
+        return false;
+    int64_t deadline = bench_now() + timeout;
+    if (!bench_children_wait(sender, processes->count,
+                             bench_now() + job->patience + BENCH_STEP_TIMEOUT, all_ready,
+                             "connecting the receivers", failure))
         return false;
     /* Removed as soon as nobody connects any more: then even a coordinator that is killed leaves
      * nothing behind. With --join somebody connects until the end. */
@@ -229,7 +261,8 @@ static bool end_processes(struct bench_processes *processes, bool good, bool ele
 
 /* --- all -------------------------------------------------------------------------------------- */
 
-static bool run_link(struct bench_job *job, int64_t timeout, struct bench_run *run,
+static bool run_link(struct bench_job *job, int64_t timeout, struct bench_remotes *remotes,
+                     struct bench_run *run, struct bench_result *sender,
                      struct bench_failure *failure)
 {
     job->page = bench_uses_rows(job) && bench_uses_elements(job) ? bench_submit_times_create() : -1;
@@ -241,9 +274,12 @@ static bool run_link(struct bench_job *job, int64_t timeout, struct bench_run *r
     }
     struct bench_processes *processes = g_new0(struct bench_processes, 1);
     bool good = fill_in_directory(job, directory, failure) &&
-                run_processes(processes, job, directory, bench_now() + timeout, failure);
+                run_processes(processes, job, remotes, directory, timeout, failure);
     if (good)
         bench_figures_sum_up(processes, job, run);
+    *sender = processes->child[0].result;
+    if (remotes)
+        bench_remotes_release(processes);
     good = end_processes(processes, good, bench_uses_elements(job), failure);
     remove_directory(directory);
     g_free(processes);
@@ -253,19 +289,25 @@ static bool run_link(struct bench_job *job, int64_t timeout, struct bench_run *r
     return good;
 }
 
-bool bench_run(const struct bench_job *wanted, int64_t timeout, struct bench_run *run,
-               struct bench_failure *failure)
+bool bench_run(const struct bench_job *wanted, int64_t timeout, struct bench_remotes *remotes,
+               struct bench_run *run, struct bench_failure *failure)
 {
     struct bench_job job = *wanted;
+    struct bench_result sender;
     *run = (struct bench_run){.route = ""};
     /* A network comes last: what keeps the library from using it, the library says best. */
     bool last = job.network[0] != '\0';
-    bool good = (last || bench_ceilings_measure(wanted, &run->ceilings, failure)) &&
-                run_link(&job, timeout, run, failure) &&
-                (!last || bench_ceilings_measure(wanted, &run->ceilings, failure));
-    if (!good)
+    if (!last && !bench_ceilings_measure(&job, remotes, &run->ceilings, failure))
+        return false;
+    if (!run_link(&job, timeout, remotes, run, &sender, failure))
+        return false;
+    if (last && !bench_ceilings_measure(&job, remotes, &run->ceilings, failure))
         return false;
     run->ceiling = run->ceilings.ceiling[run->ceilings.main];
     bench_figures_compare(&job, run);
+    if (remotes)
+        bench_remotes_sum_up(remotes, &(struct bench_summary){.sender = sender,
+                                                              .idle_percent = run->idle_sender,
+                                                              .write = run->ceiling.value});
     return true;
 }

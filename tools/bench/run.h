@@ -45,7 +45,10 @@ struct bench_run {
     struct bench_receiver_run receiver[GPUD_RECEIVERS_MAX];
 };
 
-bool bench_run(const struct bench_job *job, int64_t timeout, struct bench_run *run,
-               struct bench_failure *failure);
+struct bench_remotes;
+
+/* remotes: the benches on other hosts; NULL: everything is here. */
+bool bench_run(const struct bench_job *job, int64_t timeout, struct bench_remotes *remotes,
+               struct bench_run *run, struct bench_failure *failure);
 
 #endif

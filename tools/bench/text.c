@@ -208,7 +208,10 @@ void bench_print_text(const struct bench_series *ours, const struct bench_series
     }
     printf("  ceiling: %s\n", ours->runs[0].ceiling.what);
     print_ceilings(ours);
-    printf("  latency: %s\n", bench_latency_meaning(ours->job));
+    if (ours->job->remote && isnan(ours->runs[0].latency.p50))
+        puts("  latency: unknown, the hosts have a clock each");
+    else
+        printf("  latency: %s\n", bench_latency_meaning(ours->job));
     if (peer && bench_uses_elements(ours->job) != bench_uses_elements(peer->job))
         printf("  latency of the peer: %s\n", bench_latency_meaning(peer->job));
     if (ours->job->idle)

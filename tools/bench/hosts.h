@@ -1,0 +1,62 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Two benches on two hosts. They speak by TCP, on the port after the link's, in the messages that
+ * processes of one bench use. The sending one listens, as its sender does; the receiving one is to
+ * it what a receiver's process is on one host.
+ *
+ *     --to rdma://A:7174 --remote            --receive rdma://A:7174
+ *        |<-------------- HELLO -------------->|   on connecting
+ *        |--------------- ORDER -------------->|   for each run; its receiver starts
+ *        |   READY, IDLE, STOP, RESULT, as on one host
+ *        |--------------- RAW ---------------->|   its raw target starts
+ *        |<-------------- RESULT --------------|
+ *        |--------------- SUMMARY ------------>|   both print the whole report
+ *
+ * FAILED in either direction ends both, and so does a connection that is lost. Nothing that the
+ * other side says is trusted: it is checked here. Numbers have the byte order of the machine: hosts
+ * of the other one are refused. */
+#ifndef GPUD_TOOLS_BENCH_HOSTS_H
+#define GPUD_TOOLS_BENCH_HOSTS_H
+
+#include "children.h"
+
+/* The most that one message of the other side may need, but for a result's samples. */
+#define BENCH_HOSTS_MESSAGE_MAX 8192
+
+/* One run, as a receiver needs to know it. */
+struct bench_order {
+    uint32_t runs;
+    char from[32], format[16], route[32];
+    uint32_t width, height, fps_num, fps_den, frames, warmup, slots, slow_receiver;
+    uint32_t foreign, full, elements;
+    int64_t idle;
+};
+
+struct bench_summary {
+    struct bench_result sender;
+    double idle_percent; /* of the sender */
+    double write;        /* the ceiling, frames a second; 0: not measured */
+};
+
+/* Tells and hears who is there. *device: the receivers' one, which the receiving side tells. */
+bool bench_hosts_greet(int fd, char device[32], struct bench_failure *failure);
+
+void bench_hosts_order(const struct bench_job *job, uint32_t runs, struct bench_order *order);
+
+/* Fills in a job from the other side's order; what this side chose itself stays. */
+bool bench_hosts_take_order(struct bench_order *order, struct bench_job *job,
+                            struct bench_failure *failure);
+
+/* How large a result of this job may be. */
+size_t bench_hosts_result_max(const struct bench_job *job);
+
+/* Text of the other side: ends somewhere, and has nothing in it that a terminal obeys. */
+void bench_hosts_clean(char *text, size_t size);
+void bench_hosts_clean_result(struct bench_result *result);
+
+/* The other side's FAILED. */
+void bench_hosts_take_failure(const struct bench_packet *packet, const char *who,
+                              struct bench_failure *failure);
+
+#endif
