@@ -14,7 +14,9 @@ int main(int argc, char **argv)
         {"nobody", test_nobody},
         {"names", test_names},
         {"versions", test_versions},
-        {"ipv6", test_ipv6},
+        {"silence", test_silence},
+        {"no-card", test_no_card},
+        {"addresses", test_addresses},
         {"early-messages", test_early_messages},
         {"messages", test_messages},
         {"local-memory", test_local_memory},
@@ -30,6 +32,7 @@ int main(int argc, char **argv)
         {"epochs", test_epochs},
         {"lies", test_lies},
         {"leaks", test_leaks},
+        {"removal", test_removal},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         bool wanted = argc == 1;

@@ -71,7 +71,7 @@ void send_one(struct gpud_channel *channel, struct gpud_message *message);
 void test_nobody(void);
 void test_names(void);
 void test_versions(void);
-void test_ipv6(void);
+void test_silence(void);
 void test_early_messages(void);
 void test_messages(void);
 void test_local_memory(void);
@@ -88,5 +88,9 @@ void test_killed(void);
 void test_epochs(void);
 void test_lies(void);
 void test_leaks(void);
+
+void test_no_card(void);
+void test_addresses(void);
+void test_removal(void);
 
 #endif

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <rdma/rdma_cma.h>
+#include <rdma/rdma_verbs.h>
 #include <sys/stat.h>
 
 /* --- nobody ------------------------------------------------------------------------------------
@@ -176,34 +177,11 @@ void test_names(void)
     run_both(send_names, receive_names);
 }
 
-void test_ipv6(void)
-{
-    struct gpud_listener *listener = listen_on(address6_of(7003, "/six"), NULL);
-    struct gpud_channel *receiver = begin_to_connect(address6_of(7003, "/six"), NULL);
-    struct gpud_message message;
-    CHECK(gpud_channel_receive(receiver, &message, NULL) == GPUD_AGAIN, "too early");
-    while (gpud_fd_wait(listener->fd, gpud_now() + GPUD_MSEC, NULL) != GPUD_OK)
-        CHECK(gpud_channel_receive(receiver, &message, NULL) == GPUD_AGAIN, "too early");
-    struct gpud_channel *sender = accept_one(listener);
-    CHECK(strcmp(sender->peer.host, getenv("GPUDIRECT_ADDRESS6")) == 0, "accepted \"%s\"",
-          sender->peer.host);
-    while (!atomic_load(&receiver->connected) || !atomic_load(&sender->connected)) {
-        CHECK(gpud_channel_receive(receiver, &message, NULL) == GPUD_AGAIN, "an end");
-        CHECK(gpud_channel_receive(sender, &message, NULL) == GPUD_AGAIN, "an end");
-    }
-    greet(receiver, 6);
-    expect_greeting(sender, 6);
-    gpud_channel_unref(&receiver);
-    expect_end(sender, GPUD_CLOSED, "closed");
-    gpud_channel_unref(&sender);
-    gpud_listener_close(&listener);
-}
-
 /* --- strangers ---------------------------------------------------------------------------------
  */
 
-/* Connects with this private data, by rdma_cm alone; what the answer carries. */
-static int connect_raw(const char *data, uint8_t size, uint8_t answer[256])
+/* A connection by rdma_cm alone, with this private data. */
+static struct rdma_cm_id *open_raw(struct rdma_conn_param *param, const char *data, uint8_t size)
 {
     struct rdma_cm_id *id;
     struct rdma_addrinfo *found, hints = {.ai_port_space = RDMA_PS_TCP};
@@ -211,18 +189,26 @@ static int connect_raw(const char *data, uint8_t size, uint8_t answer[256])
         .qp_type = IBV_QPT_RC,
         .cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1},
     };
-    struct rdma_conn_param param = {.private_data = data, .private_data_len = size};
     char host[64];
+    *param = (struct rdma_conn_param){.private_data = data, .private_data_len = size};
     snprintf(host, sizeof(host), "%s", getenv("GPUDIRECT_ADDRESS"));
     CHECK(rdma_getaddrinfo(host, "7004", &hints, &found) == 0, "rdma_getaddrinfo: %m");
     CHECK(rdma_create_ep(&id, found, NULL, &attr) == 0, "rdma_create_ep: %m");
+    rdma_freeaddrinfo(found);
+    return id;
+}
+
+/* Connects, and is refused; what the answer carries. */
+static int connect_raw(const char *data, uint8_t size, uint8_t answer[256])
+{
+    struct rdma_conn_param param;
+    struct rdma_cm_id *id = open_raw(&param, data, size);
     int failed = rdma_connect(id, &param);
     CHECK(failed && id->event && id->event->event == RDMA_CM_EVENT_REJECTED,
           "not rejected, but %d: %m", failed);
     int length = id->event->param.conn.private_data_len;
     memcpy(answer, id->event->param.conn.private_data, (size_t)length);
     rdma_destroy_ep(id);
-    rdma_freeaddrinfo(found);
     return length;
 }
 
@@ -274,6 +260,70 @@ static void receive_versions(int other)
 void test_versions(void)
 {
     run_both(send_versions, receive_versions);
+}
+
+/* --- who says nothing --------------------------------------------------------------------------
+ */
+
+static void send_to_silent(int other)
+{
+    struct gpud_listener *listener = listen_on(address_of(7004, ""), NULL);
+    say(other, 1);
+    struct gpud_channel *silent = accept_one(listener);
+    expect_end(silent, GPUD_CLOSED, "did not prove for 2 s");
+    gpud_channel_unref(&silent);
+    struct gpud_channel *garbler = accept_one(listener);
+    expect_end(garbler, GPUD_CLOSED, "does not say how many receives");
+    gpud_channel_unref(&garbler);
+    say(other, 2);
+    hear(other); /* who would be accepted by now, if anybody did */
+    gpud_listener_close(&listener);
+}
+
+/* A stranger that has receives, and a request that could be one of ours. */
+static struct rdma_cm_id *connect_silently(char buffer[4096], struct ibv_mr **mr)
+{
+    struct rdma_conn_param param;
+    struct rdma_cm_id *id = open_raw(&param, "GPUR\x01\x08\x60\x00", 8);
+    *mr = rdma_reg_msgs(id, buffer, 4096);
+    CHECK(*mr, "rdma_reg_msgs: %m");
+    for (int i = 0; i < 4; i++)
+        CHECK(rdma_post_recv(id, NULL, buffer + i * 1024, 1024, *mr) == 0, "rdma_post_recv: %m");
+    CHECK(rdma_connect(id, &param) == 0, "rdma_connect: %m");
+    return id;
+}
+
+static void receive_silently(int other)
+{
+    static char buffer[4096];
+    struct ibv_mr *mr;
+    struct ibv_wc wc;
+    struct rdma_cm_event *event;
+    hear(other);
+    struct rdma_cm_id *id = connect_silently(buffer, &mr);
+    CHECK(rdma_get_recv_comp(id, &wc) == 1 && wc.status == IBV_WC_SUCCESS, "no challenge: %m");
+    CHECK(memcmp(buffer, "GPUA", 4) == 0, "something else than a challenge");
+    CHECK(rdma_get_cm_event(id->channel, &event) == 0 && event->event == RDMA_CM_EVENT_DISCONNECTED,
+          "not disconnected");
+    rdma_ack_cm_event(event);
+    rdma_dereg_mr(mr);
+    rdma_destroy_ep(id);
+
+    id = connect_silently(buffer, &mr);
+    CHECK(rdma_post_send(id, NULL, buffer, 80, mr, IBV_SEND_SIGNALED) == 0, "rdma_post_send: %m");
+    hear(other);
+    rdma_dereg_mr(mr);
+    rdma_destroy_ep(id);
+
+    struct gpud_channel *channel = begin_to_connect(address_of(7004, ""), NULL);
+    expect_end(channel, GPUD_CLOSED, "does not answer for 5 s");
+    gpud_channel_unref(&channel);
+    say(other, 1);
+}
+
+void test_silence(void)
+{
+    run_both(send_to_silent, receive_silently);
 }
 
 /* --- keys --------------------------------------------------------------------------------------

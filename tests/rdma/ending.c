@@ -37,7 +37,7 @@ static void expect_nothing(struct gpud_channel *channel)
 static void send_kicks(int other)
 {
     struct tx_link link = {.channel = NULL};
-    begin_tx(&link, accept_from(other, 7031), SMALL);
+    begin_tx(&link, accept_from(other, 7031), SMALL, NULL);
     for (int i = 0; i < KICKS; i++) {
         hear(other); /* it polls */
         CHECK(send_frame(&link), "the link failed");
@@ -116,7 +116,7 @@ void test_stopped(void)
     int other;
     struct tx_link link = {.channel = NULL};
     pid_t child = run_apart(receive_for_ever, &other);
-    begin_tx(&link, accept_from(other, 7032), SMALL);
+    begin_tx(&link, accept_from(other, 7032), SMALL, NULL);
     send_to(&link, other, 100);
     reap(&link);
     kill(child, SIGSTOP);
@@ -150,7 +150,7 @@ void test_stopped(void)
 static void send_for_ever(int other)
 {
     struct tx_link link = {.channel = NULL};
-    begin_tx(&link, accept_from(other, 7033), SMALL);
+    begin_tx(&link, accept_from(other, 7033), SMALL, NULL);
     while (send_frame(&link))
         ;
     FAIL("the link failed first");
@@ -191,10 +191,10 @@ static void send_epochs(int other)
     struct gpud_channel *channel = accept_from(other, 7034);
     for (int epoch = 0; epoch < EPOCHS; epoch++) {
         struct tx_link *link = &links[epoch % 2], *before = &links[(epoch + 1) % 2];
-        begin_tx(link, channel, SMALL * (unsigned)(1 + epoch % 3));
+        begin_tx(link, channel, SMALL * (unsigned)(1 + epoch % 3), epoch ? before : NULL);
         for (int i = 0; i < HELD; i++)
             CHECK(send_frame(link), "the link failed");
-        if (epoch > 0) { /* whose words were published as late as could be */
+        if (epoch > 0) { /* which goes nowhere any more */
             gpud_page_count_message(&before->page);
             end_tx_epoch(before->remote, &before->frames);
         }
@@ -233,10 +233,9 @@ void test_epochs(void)
     run_both(send_epochs, receive_epochs);
 }
 
-/* --- what is left ------------------------------------------------------------------------------
- */
+/* --- what is left ---------------------------------------------------------------------------- */
 
-#define LIVES 30
+#define LIVES 20
 
 struct left {
     unsigned fds, threads, pages;
@@ -301,7 +300,7 @@ static void send_lives(int other)
         struct tx_link link = {.channel = NULL};
         struct gpud_channel *channel;
         struct gpud_peer peer;
-        begin_tx(&link, accept_from(other, 7036), SMALL);
+        begin_tx(&link, accept_from(other, 7036), SMALL, NULL);
         for (int i = 0; i < ENTRIES; i++)
             CHECK(send_frame(&link), "the link failed");
         if (life % 3 == 0)
@@ -312,7 +311,8 @@ static void send_lives(int other)
         while (gpud_fd_wait(other, gpud_now() + 5 * GPUD_MSEC, NULL) != GPUD_OK)
             CHECK(gpud_listener_accept(listener, &channel, &peer, NULL) == GPUD_AGAIN, "let in");
         hear(other);
-        hear(other); /* that it gave up who was never accepted */
+        say(other, 2); /* nobody is let in from now on */
+        hear(other);
         gpud_listener_close(&listener);
         if (life == 0)
             before = look(true);
@@ -337,6 +337,7 @@ static void receive_lives(int other)
         expect_end(refused, GPUD_CLOSED, "no channel");
         gpud_channel_unref(&refused);
         say(other, 1);
+        hear(other);
         struct gpud_channel *waiting = begin_to_connect(address_of(7036, "/other"), NULL);
         for (int i = 0; i < 5; i++) {
             struct gpud_message message;

@@ -43,7 +43,8 @@ static uint32_t *slot_of(const struct frames_of *frames, uint32_t entry)
 /* --- beginning ---------------------------------------------------------------------------------
  */
 
-void begin_tx(struct tx_link *link, struct gpud_channel *channel, uint64_t frame_size)
+void begin_tx(struct tx_link *link, struct gpud_channel *channel, uint64_t frame_size,
+              struct tx_link *before)
 {
     struct gpud_message message = {.type = GPUD_MESSAGE_OFFER};
     const struct gpud_remote_ops *ops = channel->ops->remote;
@@ -56,6 +57,8 @@ void begin_tx(struct tx_link *link, struct gpud_channel *channel, uint64_t frame
         WORKS(ops->add_source(link->remote, link->frames.ring.memory[i], &e)); /* does nothing */
     }
     send_one(channel, &message);
+    if (before) /* counted where the receiver looks at that moment */
+        gpud_page_count_message(&before->page);
 
     receive_one(channel, &message, GPUD_MESSAGE_ACCEPT);
     WORKS(ops->attach(link->remote, &message.accept.page, &e));

@@ -40,9 +40,9 @@ struct rx_link {
     uint64_t sequence;
 };
 
-/* The channel is the link's from then on, which may have had one before: only the epoch is new
- * then. */
-void begin_tx(struct tx_link *link, struct gpud_channel *channel, uint64_t frame_size);
+/* The channel is the link's from then on. before: the epoch that this one follows, or NULL. */
+void begin_tx(struct tx_link *link, struct gpud_channel *channel, uint64_t frame_size,
+              struct tx_link *before);
 void begin_rx(struct rx_link *link, struct gpud_channel *channel, uint64_t frame_size);
 
 /* What is left of an epoch; and of the link. */

@@ -37,7 +37,7 @@ static void stream_in(struct rx_link *link, unsigned frames)
 static void send_frames(int other)
 {
     struct tx_link link = {.channel = NULL};
-    begin_tx(&link, accept_from(other, 7021), SMALL);
+    begin_tx(&link, accept_from(other, 7021), SMALL, NULL);
     stream_out(&link, FRAMES);
     hear(other);
     end_tx(&link);
@@ -56,7 +56,7 @@ static void receive_frames(int other)
 static void send_large_frames(int other)
 {
     struct tx_link link = {.channel = NULL};
-    begin_tx(&link, accept_from(other, 7022), LARGE);
+    begin_tx(&link, accept_from(other, 7022), LARGE, NULL);
     stream_out(&link, LARGE_FRAMES);
     hear(other);
     end_tx(&link);
@@ -150,7 +150,7 @@ static void send_in_turn(int other)
 {
     struct tx_link link = {.channel = NULL};
     struct gpud_message message;
-    begin_tx(&link, accept_from(other, 7023), SMALL);
+    begin_tx(&link, accept_from(other, 7023), SMALL, NULL);
     rouse_own(&link.page.end);
     int64_t start = gpud_now();
     gpud_page_sleep(&link.page.end, never, NULL, start + 100 * GPUD_MSEC);
@@ -212,7 +212,7 @@ static void send_beside_poller(int other)
 {
     struct tx_link link = {.channel = NULL};
     pthread_t thread;
-    begin_tx(&link, accept_from(other, 7024), SMALL);
+    begin_tx(&link, accept_from(other, 7024), SMALL, NULL);
     CHECK(pthread_create(&thread, NULL, poll_channel, link.channel) == 0, "no thread");
     for (int i = 0; i < POLLED_TURNS; i++) {
         CHECK(send_frame(&link), "the link failed");

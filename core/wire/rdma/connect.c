@@ -224,6 +224,7 @@ static void send_proof(struct rdma_channel *channel)
     struct gpud_error why;
     while (gpud_auth_next(&channel->auth, bytes))
         if (gpud_rdma_send(channel->rdma, bytes, sizeof(bytes), &why) != GPUD_OK) {
+            why.status = GPUD_CLOSED; /* as who receives would find it */
             gpud_rdma_end_locked(channel, &why);
             return;
         }

@@ -24,9 +24,8 @@ struct rdma_hub {
     struct rdma_hub *next;
     struct sockaddr_storage address;
     struct rdma_event_channel *events;
-    struct rdma_cm_id *id;
+    struct rdma_cm_id *id; /* NULL: its network card was taken out */
     struct rdma_port *ports;
-    bool broken; /* its network card was taken out */
 };
 
 static pthread_mutex_t hubs_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -113,28 +112,50 @@ static void take_events(struct rdma_hub *hub)
         } else if (event.id != hub->id) {
             forget(hub, event.id);
         } else if (event.type == RDMA_CM_EVENT_DEVICE_REMOVAL) {
-            hub->broken = true;
+            rdma_destroy_id(hub->id); /* the card goes when nothing of it is in use */
+            hub->id = NULL;
         }
     }
 }
 
+/* 0, or the errno of what failed. */
+static int listen_on(struct rdma_hub *hub)
+{
+    struct sockaddr_storage bound = hub->address; /* rdma_cm takes one that it might change */
+    if (rdma_create_id(hub->events, &hub->id, NULL, RDMA_PS_TCP) < 0)
+        return errno;
+    if (rdma_bind_addr(hub->id, (struct sockaddr *)&bound) == 0 &&
+        rdma_listen(hub->id, BACKLOG) == 0)
+        return 0;
+    int number = errno;
+    rdma_destroy_id(hub->id);
+    hub->id = NULL;
+    return number;
+}
+
+/* Readable as long as there is something to take, or the card to be looked for again. */
 static void settle_event(const struct rdma_port *port)
 {
     uint64_t ignored;
-    ssize_t got = port->count ? 0 : read(port->event, &ignored, sizeof(ignored));
+    ssize_t got = port->count || !port->hub->id ? 0 : read(port->event, &ignored, sizeof(ignored));
     (void)got; /* non-blocking; what it counts does not matter */
 }
 
 enum gpud_status gpud_rdma_look_for_request(struct rdma_port *port, struct gpud_error *error)
 {
+    enum gpud_status status = GPUD_AGAIN;
     pthread_mutex_lock(&hubs_lock);
-    take_events(port->hub);
-    enum gpud_status status = port->count ? GPUD_OK : GPUD_AGAIN;
-    settle_event(port);
-    if (port->count == 0 && port->hub->broken)
+    struct rdma_hub *hub = port->hub;
+    take_events(hub);
+    if (port->count)
+        status = GPUD_OK;
+    else if (!hub->id && listen_on(hub) != 0)
         status = gpud_fail(error, GPUD_IO,
-                           "nobody can connect any more: the network card that has the address was "
-                           "taken out of the system");
+                           "nobody can connect: the network card that has the address was taken "
+                           "out of the system; this is over when it is back");
+    for (struct rdma_port *one = hub->ports; !hub->id && one; one = one->next)
+        gpud_event_raise(one->event);
+    settle_event(port);
     pthread_mutex_unlock(&hubs_lock);
     return status;
 }
@@ -191,16 +212,13 @@ static bool is_of_this_host(const struct sockaddr_storage *address)
 static enum gpud_status create_hub(const struct sockaddr_storage *address, const char *where,
                                    struct rdma_hub **hub, struct gpud_error *error)
 {
-    struct sockaddr_storage bound = *address; /* rdma_cm takes one that it might change */
     struct rdma_hub *made = calloc(1, sizeof(*made));
     if (!made)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory to listen on %s", where);
     made->address = *address;
     enum gpud_status status = gpud_rdma_open_events(&made->events, error);
-    if (status == GPUD_OK && (rdma_create_id(made->events, &made->id, NULL, RDMA_PS_TCP) < 0 ||
-                              rdma_bind_addr(made->id, (struct sockaddr *)&bound) < 0 ||
-                              rdma_listen(made->id, BACKLOG) < 0)) {
-        int number = errno;
+    int number = status == GPUD_OK ? listen_on(made) : 0;
+    if (number) {
         if (number == EADDRINUSE || (number == EADDRNOTAVAIL && is_of_this_host(address)))
             status = gpud_fail_native(error, GPUD_IO, "errno", EADDRINUSE,
                                       "somebody else listens on the port of %s: stop that, or "

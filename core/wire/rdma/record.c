@@ -173,6 +173,19 @@ static bool is_writable(const struct gpud_handle *handle, uint64_t size)
            handle->word[1] <= UINT32_MAX;
 }
 
+/* From now on the other side may find out that this page is used, and take back the ones before it:
+ * a sender writes into those no more. A receiver says when it does not, by detaching. */
+static void turn_to(struct rdma_remote *remote)
+{
+    struct rdma_channel *channel = remote->channel;
+    pthread_mutex_lock(&channel->records_lock);
+    remote->was_attached = true;
+    for (struct rdma_remote *one = channel->records; remote->is_sender && one; one = one->next)
+        if (one->number < remote->number)
+            gpud_rdma_stop_publishing(one);
+    pthread_mutex_unlock(&channel->records_lock);
+}
+
 static enum gpud_status attach(struct gpud_remote *base, const struct gpud_handle *page,
                                struct gpud_error *error)
 {
@@ -184,9 +197,7 @@ static enum gpud_status attach(struct gpud_remote *base, const struct gpud_handl
     remote->remote_key = (uint32_t)page->word[1];
     remote->attached = true;
     pthread_mutex_unlock(&remote->lock);
-    pthread_mutex_lock(&remote->channel->records_lock);
-    remote->was_attached = true;
-    pthread_mutex_unlock(&remote->channel->records_lock);
+    turn_to(remote);
     gpud_rdma_collect_records(remote->channel, false);
     return GPUD_OK;
 }
