@@ -270,7 +270,7 @@ static void send_to_silent(int other)
     struct gpud_listener *listener = listen_on(address_of(7004, ""), NULL);
     say(other, 1);
     struct gpud_channel *silent = accept_one(listener);
-    expect_end(silent, GPUD_CLOSED, "did not prove for 2 s");
+    expect_end(silent, GPUD_CLOSED, "did not prove for 5 s");
     gpud_channel_unref(&silent);
     struct gpud_channel *garbler = accept_one(listener);
     expect_end(garbler, GPUD_CLOSED, "does not say how many receives");

@@ -15,7 +15,7 @@
 /* From the first look-up of a name to the connection: rdma_cm itself would try for a minute. */
 #define RDMA_CONNECT_DEADLINE (5 * GPUD_SEC)
 #define RDMA_RESOLVE_MS 2000
-#define RDMA_PROOF_DEADLINE (2 * GPUD_SEC)
+#define RDMA_PROOF_DEADLINE (5 * GPUD_SEC)
 /* What was sent before the end has so long to arrive. */
 #define RDMA_LINGER GPUD_SEC
 
