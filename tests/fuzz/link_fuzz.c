@@ -5,6 +5,7 @@
  * honestly or not, while the sender submits frames and changes its format. One thread: the sender's
  * own has been stopped, and this program does its work. */
 #include "device/device.h"
+#include "network.h"
 #include "route/route.h"
 #include "stateful.h"
 #include "stream/sender/sender.h"
@@ -21,6 +22,8 @@ static struct gpud_sender *sender;
 static struct gpud_layout layout[2];
 /* A receiver's own ring on the sender's device, where that is one that others write. */
 static struct gpud_ring_description ring;
+/* Between hosts a ring that the sender's card writes. */
+static struct gpud_ring own_ring;
 
 static void prepare(void)
 {
@@ -31,6 +34,7 @@ static void prepare(void)
     if (!mkdtemp(directory) || gpud_context_create(&quiet, &context, NULL) != GPUD_OK)
         abort();
     fuzz_need_device(context);
+    fuzz_network_prepare();
     watch_start();
     setenv("XDG_RUNTIME_DIR", directory, 1);
     struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
@@ -52,6 +56,11 @@ static void prepare(void)
         ring = (struct gpud_ring_description){
             .slot_size = 4096, .slots_per_memory = ENTRIES, .memories = 1};
         fuzz_share(sender->device, ENTRIES * 4096, GPUD_USAGE_TARGET, &ring.handle[0]);
+    }
+    if (FUZZ_BETWEEN_HOSTS) {
+        gpud_ring_init(&own_ring, sender->host, GPUD_USAGE_LOCAL, 4096, ENTRIES);
+        if (gpud_ring_grow(&own_ring, NULL) != GPUD_OK)
+            abort();
     }
     gpud_sender_configure(sender, &layout[0], NULL, 0, NULL);
 }
@@ -100,6 +109,7 @@ static void submit(void)
 struct player {
     int fd, page_fd;
     struct gpud_page *page;
+    struct fuzz_network network;
     struct gpud_page_rx view;
     uint32_t epoch;
     bool ring_is_ours; /* by the last offer */
@@ -108,13 +118,26 @@ struct player {
 /* A page is good once: each session has its own. */
 static void drop_page(struct player *player)
 {
+    if (FUZZ_BETWEEN_HOSTS) {
+        fuzz_network_close(&player->network);
+        return;
+    }
     gpud_fd_close(&player->page_fd);
     munmap(player->page, sizeof(*player->page));
 }
 
-static void make_page(struct player *player)
+static void make_page(struct player *player, const struct gpud_handle *theirs)
 {
     void *page;
+    if (FUZZ_BETWEEN_HOSTS) {
+        fuzz_network_open(&player->network);
+        player->page = player->network.remote->page;
+        player->page_fd = player->network.page.fd;
+        if (theirs)
+            fuzz_network_attach(&player->network, theirs);
+        gpud_page_rx_init(&player->view, player->page, player->network.remote, ENTRIES);
+        return;
+    }
     if (player->page)
         drop_page(player);
     if (gpud_memfd_create("page", sizeof(*player->page), GPUD_SHARE_WRITABLE, &player->page_fd,
@@ -122,6 +145,15 @@ static void make_page(struct player *player)
         abort();
     player->page = page;
     gpud_page_rx_init(&player->view, page, NULL, ENTRIES);
+}
+
+/* What a receiver on another host answers. */
+static void expose(struct player *player, struct gpud_accept *accept)
+{
+    const struct gpud_remote_ops *ops = player->network.remote->ops;
+    accept->page = player->network.page;
+    if (ops->expose(player->network.remote, &own_ring, &accept->ring, NULL) != GPUD_OK)
+        abort();
 }
 
 static void say(struct player *player, struct fuzz_input *input)
@@ -135,9 +167,11 @@ static void say(struct player *player, struct fuzz_input *input)
         message.type = (enum gpud_message_type)(GPUD_MESSAGE_QUERY + choice - 252);
     switch (message.type) {
     case GPUD_MESSAGE_HELLO: {
-        static const char *const routes[] = {"", "map", "peer", "staged"};
+        static const char *const routes[] = {"", FUZZ_BETWEEN_HOSTS ? "" : "map",
+                                             FUZZ_BETWEEN_HOSTS ? "rdma-host" : "peer", "staged"};
         choice = fuzz_number(input, 1);
         gpud_endpoint_describe(&message.hello, sender->device, "fuzz");
+        fuzz_network_describe(sender->device, &message.hello);
         message.hello.token = 1;
         message.hello.slots = ENTRIES;
         /* One that blocks is the sender's to allow. */
@@ -149,11 +183,13 @@ static void say(struct player *player, struct fuzz_input *input)
     case GPUD_MESSAGE_ACCEPT:
         choice = fuzz_number(input, 1);
         if (choice & 1)
-            make_page(player);
+            make_page(player, NULL);
         message.accept.epoch = player->epoch;
         message.accept.entries = ENTRIES;
         message.accept.page = encode_page(player->page_fd);
-        if (player->ring_is_ours)
+        if (FUZZ_BETWEEN_HOSTS)
+            expose(player, &message.accept);
+        else if (player->ring_is_ours)
             message.accept.ring = ring;
         if (choice & 2)
             message.accept.ring.handle[0] = fuzz_forged_handle(ring.handle[0].size);
@@ -178,6 +214,8 @@ static void listen_to(struct player *player)
         if (message.type == GPUD_MESSAGE_OFFER) {
             player->epoch = message.offer.epoch;
             player->ring_is_ours = message.offer.ring.memories == 0;
+            if (FUZZ_BETWEEN_HOSTS)
+                make_page(player, &message.offer.page);
         }
         gpud_message_close(&message);
     }
@@ -278,7 +316,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0)
         abort();
     player.fd = ends[0];
-    make_page(&player);
+    make_page(&player, NULL);
     gpud_sender_lock(sender);
     memset(&sender->admission, 0, sizeof(sender->admission)); /* inputs come more often than that */
     let_in(ends[1], size % 2);
@@ -303,7 +341,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             use_frame(&player, !(turn & 0x80));
             break;
         case 6:
-            fuzz_scribble(player.page, &input);
+            if (!FUZZ_BETWEEN_HOSTS)
+                fuzz_scribble(player.page, FUZZ_BOTH_HALVES, &input);
+            else if (player.network.theirs)
+                fuzz_scribble(player.network.theirs, FUZZ_RECEIVER_HALF, &input);
             break;
         case 7:
             if (fuzz_number(&input, 1) % 8 == 0)

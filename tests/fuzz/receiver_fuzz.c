@@ -4,6 +4,7 @@
 /* A sender, as the receiver sees it: the input plays one over a real socket with real descriptors,
  * honestly or not, while the receiver acquires. */
 #include "device/device.h"
+#include "network.h"
 #include "route/route.h"
 #include "stateful.h"
 #include "stream/shared/pattern.h"
@@ -22,6 +23,8 @@ static struct gpud_receiver *receiver;
  * in it, and queues of the player and of an application. */
 static struct gpud_handle shared;
 static struct gpud_queue *painter, *application;
+/* Between hosts: a sender's own ring, with the pattern in it. */
+static struct gpud_memory *source;
 
 /* The pattern of the test frame, in every slot. */
 static void paint(uint8_t *slots, uint64_t size)
@@ -50,6 +53,7 @@ static void prepare(void)
     if (gpud_context_create(&quiet, &context, NULL) != GPUD_OK)
         abort();
     fuzz_need_device(context);
+    fuzz_network_prepare();
     watch_start();
     struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
     params.address = "unix:/nonexistent/nobody";
@@ -57,6 +61,12 @@ static void prepare(void)
     params.slots = SLOTS;
     if (gpud_receiver_create(context, &params, &receiver, NULL) != GPUD_OK)
         abort();
+    if (FUZZ_BETWEEN_HOSTS) {
+        if (gpud_memory_alloc_for(receiver->host, SLOTS * SLOT_SIZE, GPUD_USAGE_LOCAL, &source,
+                                  NULL) != GPUD_OK)
+            abort();
+        paint(source->host, 2048);
+    }
     if (!fuzz_signals(receiver->device))
         return;
     if (gpud_queue_create(receiver->device, &painter, NULL) != GPUD_OK ||
@@ -70,12 +80,23 @@ struct player {
     uint8_t *ring;
     struct gpud_page *page;
     struct gpud_page_tx view;
+    struct fuzz_network network;
+    bool writes; /* between hosts: knows where the receiver's ring is */
     struct gpud_layout layout;
     struct gpud_ring_description offered;
     bool words_in_memory; /* by the last offer */
     uint32_t epoch, value;
     uint64_t sequence;
 };
+
+/* What the card does, between hosts. */
+static void write_slot(struct player *player, uint32_t entry)
+{
+    const struct gpud_remote_ops *ops = player->network.remote->ops;
+    if (player->writes)
+        ops->write(player->network.remote, entry, source, entry % SLOTS * SLOT_SIZE,
+                   player->layout.size, NULL);
+}
 
 static void publish(struct player *player, uint32_t flags, bool done)
 {
@@ -94,7 +115,25 @@ static void publish(struct player *player, uint32_t flags, bool done)
     descriptor->flags = flags;
     if (done)
         atomic_store(&player->page->sender.ready[entry].word, player->value);
+    if (player->network.remote)
+        write_slot(player, entry);
     gpud_page_publish(&player->view, entry);
+}
+
+/* Takes the receiver's page and ring, between hosts. */
+static void reach(struct player *player, const struct gpud_accept *accept)
+{
+    struct fuzz_network *network = &player->network;
+    fuzz_network_attach(network, &accept->page);
+    const struct gpud_remote_ops *ops = network->remote->ops;
+    player->page = NULL;
+    if (gpud_page_tx_init(&player->view, network->remote->page, network->remote, accept->entries,
+                          accept->entries, NULL) != GPUD_OK)
+        return; /* the input's offer was answered by another's */
+    player->page = network->remote->page;
+    player->writes = ops->attach_ring(network->remote, &accept->ring, accept->entries,
+                                      player->layout.size, NULL) == GPUD_OK &&
+                     ops->add_source(network->remote, source, NULL) == GPUD_OK;
 }
 
 /* What the receiver answers; its ACCEPT brings the page. */
@@ -103,7 +142,9 @@ static void listen_to(struct player *player)
     static struct gpud_message message;
     void *page;
     while (gpud_socket_receive(player->fd, &message, NULL) == GPUD_OK) {
-        if (message.type == GPUD_MESSAGE_ACCEPT) {
+        if (message.type == GPUD_MESSAGE_ACCEPT && player->network.remote) {
+            reach(player, &message.accept);
+        } else if (message.type == GPUD_MESSAGE_ACCEPT) {
             gpud_memory_unmap_pages(player->page, sizeof(*player->page));
             player->page = NULL;
             if (gpud_memfd_map(message.accept.page.fd, sizeof(*player->page), true, &page, NULL) !=
@@ -128,6 +169,16 @@ static void listen_to(struct player *player)
     }
 }
 
+static void drop_page(struct player *player)
+{
+    if (player->network.remote)
+        fuzz_network_close(&player->network);
+    else
+        gpud_memory_unmap_pages(player->page, sizeof(*player->page));
+    player->page = NULL;
+    player->writes = false;
+}
+
 /* A route with what belongs to it, but for a signal that the input may choose. */
 static void choose_route(struct player *player, struct gpud_offer *offer, uint32_t choice)
 {
@@ -147,6 +198,14 @@ static void choose_route(struct player *player, struct gpud_offer *offer, uint32
         offer->ring.handle[0] = shared;
     if (choice & 0x80)
         offer->ring.handle[0] = fuzz_forged_handle(SLOTS * SLOT_SIZE);
+    if (FUZZ_BETWEEN_HOSTS && choice & 3) { /* else one of this host */
+        drop_page(player);
+        fuzz_network_open(&player->network);
+        offer->page = player->network.page;
+        gpud_print(offer->route, "rdma-host");
+        offer->signal = choice & 0x30 ? offer->signal : GPUD_SIGNAL_NONE;
+        memset(&offer->ring, 0, choice & 0x80 ? 0 : sizeof(offer->ring));
+    }
     player->words_in_memory = offer->signal == GPUD_SIGNAL_MEMORY;
     player->offered = offer->ring;
 }
@@ -163,6 +222,7 @@ static void say(struct player *player, struct fuzz_input *input)
     switch (message.type) {
     case GPUD_MESSAGE_HELLO:
         gpud_endpoint_describe(&message.hello, receiver->host, "fuzz");
+        fuzz_network_describe(receiver->host, &message.hello);
         break;
     case GPUD_MESSAGE_OFFER:
         message.offer.epoch = ++player->epoch;
@@ -305,8 +365,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             acquire(joins);
             break;
         case 4:
-            if (player.page)
-                fuzz_scribble(player.page, &input);
+            if (player.network.theirs)
+                fuzz_scribble(player.network.theirs, FUZZ_SENDER_HALF, &input);
+            else if (player.page && !player.network.remote)
+                fuzz_scribble(player.page, FUZZ_BOTH_HALVES, &input);
             acquire(joins);
             break;
         case 5:
@@ -318,7 +380,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     close(player.fd);
     close(player.ring_fd);
     munmap(player.ring, SLOTS * SLOT_SIZE);
-    gpud_memory_unmap_pages(player.page, sizeof(*player.page));
+    drop_page(&player);
     expect_end();
     gpud_receiver_disconnect(receiver, INT64_C(3600) * GPUD_SEC, "the input is over");
     fuzz_expect_fds(fds, nothing);

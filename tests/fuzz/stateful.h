@@ -154,10 +154,15 @@ static inline void fuzz_send(int socket, struct gpud_message *message, struct fu
         close(fds[i]);
 }
 
-/* Bends a word of a shared page. */
-static inline void fuzz_scribble(struct gpud_page *page, struct fuzz_input *input)
+enum fuzz_halves { FUZZ_BOTH_HALVES, FUZZ_RECEIVER_HALF, FUZZ_SENDER_HALF };
+
+/* Bends a word of a page, in the halves that the player can write. */
+static inline void fuzz_scribble(struct gpud_page *page, enum fuzz_halves halves,
+                                 struct fuzz_input *input)
 {
     uint32_t at = fuzz_number(input, 2), by = fuzz_number(input, 1);
+    if (halves != FUZZ_BOTH_HALVES)
+        at = (at & 0x5fff & ~0x2000u) | (halves == FUZZ_SENDER_HALF ? 0x2000 : 0);
     bool sender = at & 0x2000;
     size_t words = at & 0x8000 ? sizeof(*page) / 4
                    : sender    ? offsetof(struct gpud_sender_half, ready) / 4

@@ -9,6 +9,7 @@
 #include "wire/channel.h"
 #include "wire/unix/channel.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -25,7 +26,50 @@ struct copies {
     struct gpud_memory *source[GPUD_RING_MEMORIES_MAX];
     _Atomic uint32_t sources;
     atomic_bool detached;
+    const struct gpud_ring *exposed; /* the receiver's own */
+    struct copies *next;             /* of this process */
 };
+
+/* --- what is registered ------------------------------------------------------------------------
+ */
+
+static struct copies *registered; /* whose rings may be written */
+static pthread_mutex_t registered_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void register_ring(struct copies *copies, const struct gpud_ring *ring)
+{
+    pthread_mutex_lock(&registered_lock);
+    if (!copies->exposed) {
+        copies->next = registered;
+        registered = copies;
+    }
+    copies->exposed = ring;
+    pthread_mutex_unlock(&registered_lock);
+}
+
+static void unregister_ring(struct copies *copies)
+{
+    pthread_mutex_lock(&registered_lock);
+    struct copies **at = &registered;
+    while (*at && *at != copies)
+        at = &(*at)->next;
+    if (*at)
+        *at = copies->next;
+    pthread_mutex_unlock(&registered_lock);
+}
+
+/* Whether a card of this process would let it be written: with registered_lock held. */
+static bool may_write(uint64_t address, uint64_t size)
+{
+    for (const struct copies *copies = registered; copies; copies = copies->next)
+        for (uint32_t i = 0; i < copies->exposed->memories; i++) {
+            const struct gpud_memory *memory = copies->exposed->memory[i];
+            uint64_t at = address - (uintptr_t)memory->host;
+            if (at <= memory->size && size <= memory->size - at)
+                return true;
+        }
+    return false;
+}
 
 /* --- the page --------------------------------------------------------------------------------- */
 
@@ -34,13 +78,13 @@ static void publish(const struct gpud_page_end *end, size_t offset, size_t size)
     const struct copies *copies = (const struct copies *)end->remote;
     struct gpud_page *page = copies->base.page;
     bool sends = end->half == &page->sender;
-    char *to = sends ? (char *)&copies->theirs->sender : (char *)&copies->theirs->receiver;
     const char *from = (const char *)end->half + offset;
     CHECK(offset + size <= (sends ? sizeof(page->sender) : sizeof(page->receiver)),
           "%zu bytes at %zu of a half", size, offset);
-    if (atomic_load(&copies->detached))
+    if (atomic_load(&copies->detached) || !copies->theirs)
         return;
-    to += offset;
+    char *to =
+        (sends ? (char *)&copies->theirs->sender : (char *)&copies->theirs->receiver) + offset;
     if (size > 64) {
         memcpy(to, from, size);
         return;
@@ -57,7 +101,7 @@ static bool notify(struct gpud_page_end *end)
     const struct copies *copies = (const struct copies *)end->remote;
     struct gpud_page *page = copies->base.page;
     bool sends = end->half == &page->sender;
-    if (atomic_load(&copies->detached))
+    if (atomic_load(&copies->detached) || !copies->theirs)
         return false;
     _Atomic uint32_t *kicks =
         sends ? &copies->theirs->sender.kicks : &copies->theirs->receiver.kicks;
@@ -141,6 +185,7 @@ static enum gpud_status expose(struct gpud_remote *remote, const struct gpud_rin
             .word = {(uintptr_t)ring->memory[i]->host, (uint64_t)getpid()},
         };
     }
+    register_ring((struct copies *)remote, ring);
     return GPUD_OK;
 }
 
@@ -149,9 +194,13 @@ static enum gpud_status attach_ring(struct gpud_remote *remote,
                                     uint32_t entries, uint64_t frame_size, struct gpud_error *error)
 {
     struct copies *copies = (struct copies *)remote;
-    if (description->memories * description->slots_per_memory < entries ||
+    uint32_t slots = description->slots_per_memory;
+    if (slots > GPUD_RING_SLOTS_MAX || description->memories * slots < entries ||
         description->slot_size < frame_size)
         return gpud_fail(error, GPUD_PEER, "too small a ring");
+    for (uint32_t i = 0; i < description->memories; i++)
+        if (description->handle[i].type != GPUD_HANDLE_NETWORK)
+            return gpud_fail(error, GPUD_PEER, "no ring to write to");
     copies->ring = *description;
     return GPUD_OK;
 }
@@ -188,7 +237,13 @@ static enum gpud_status write_slot(struct gpud_remote *remote, uint32_t entry,
     CHECK(known, "written from a memory that was not registered");
     uint64_t at = handle->word[0] + entry % ring->slots_per_memory * ring->slot_size;
     struct iovec from = {(char *)memory->host + offset, size}, to = {(void *)(uintptr_t)at, size};
-    if (process_vm_writev((pid_t)handle->word[1], &from, 1, &to, 1, 0) == (ssize_t)size)
+    pid_t pid = (pid_t)handle->word[1];
+    errno = EFAULT;
+    pthread_mutex_lock(&registered_lock);
+    bool written = (pid != getpid() || may_write(at, size)) &&
+                   process_vm_writev(pid, &from, 1, &to, 1, 0) == (ssize_t)size;
+    pthread_mutex_unlock(&registered_lock);
+    if (written)
         return GPUD_OK;
     gpud_channel_hang_up(copies->channel);
     return gpud_fail_errno(error, "cannot write into the other process");
@@ -202,6 +257,7 @@ static void detach(struct gpud_remote *remote)
 static void destroy(struct gpud_remote *remote)
 {
     struct copies *gone = (struct copies *)remote;
+    unregister_ring(gone);
     for (uint32_t i = 0; i < atomic_load(&gone->sources); i++)
         gpud_memory_unref(&gone->source[i]);
     gpud_memory_unmap_pages(gone->theirs, sizeof(struct gpud_page));
