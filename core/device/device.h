@@ -109,6 +109,16 @@ enum gpud_status gpud_memory_import(struct gpud_device *device, const struct gpu
                                     uint64_t size, enum gpud_usage usage,
                                     struct gpud_memory **memory, struct gpud_error *error);
 
+/* A dma-buf of a part of a memory: gpud_memory_export_dmabuf() is one of all of it. */
+enum gpud_status gpud_memory_export_dmabuf_part(struct gpud_memory *memory, uint64_t from,
+                                                uint64_t size, int *fd, uint64_t *offset,
+                                                struct gpud_error *error);
+
+/* Around the CPU's access to memory->host. Costs nothing where the memory needs nothing. */
+enum gpud_status gpud_memory_begin_access(struct gpud_memory *memory, unsigned access,
+                                          struct gpud_error *error);
+void gpud_memory_end_access(struct gpud_memory *memory, unsigned access);
+
 /* Before what a card or a peer wrote into one's own memory is read: a device may see the word that
  * says so earlier than the bytes. Costs nothing where the device keeps the order by itself. */
 enum gpud_status gpud_memory_flush_remote(struct gpud_memory *memory, struct gpud_error *error);

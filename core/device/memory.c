@@ -44,11 +44,20 @@ static enum gpud_status check_size(uint64_t size, struct gpud_error *error)
     return GPUD_OK;
 }
 
+static enum gpud_status no_dmabuf(const struct gpud_device *device, struct gpud_error *error)
+{
+    return gpud_fail(error, GPUD_UNSUPPORTED,
+                     "memory of %s has no dma-buf: that of the host and of a cuda device may",
+                     device->info.name);
+}
+
 enum gpud_status gpud_memory_alloc_for(struct gpud_device *device, uint64_t size,
                                        enum gpud_usage usage, struct gpud_memory **memory,
                                        struct gpud_error *error)
 {
     enum gpud_status status = check_size(size, error);
+    if (status == GPUD_OK && usage == GPUD_USAGE_DMABUF && !device->ops->memory->export_dmabuf)
+        status = no_dmabuf(device, error);
     if (status != GPUD_OK)
         return status;
     struct gpud_memory *made = new_memory(device, size, usage);
@@ -293,7 +302,8 @@ enum gpud_status gpud_memory_export(struct gpud_memory *memory, struct gpud_hand
 {
     if (memory->imported)
         return gpud_fail(error, GPUD_INVALID, "imported memory cannot be exported again");
-    if (!memory->device->ops->memory->export_handle || memory->usage == GPUD_USAGE_LOCAL)
+    if (!memory->device->ops->memory->export_handle || memory->usage == GPUD_USAGE_LOCAL ||
+        memory->usage == GPUD_USAGE_DMABUF)
         return gpud_fail(error, GPUD_UNSUPPORTED, "this memory of %s was not made to be exported",
                          memory->device->info.name);
     *handle = (struct gpud_handle){.fd = -1, .size = memory->size};
@@ -329,15 +339,68 @@ enum gpud_status gpud_memory_import(struct gpud_device *device, const struct gpu
     return GPUD_OK;
 }
 
+/* --- dma-bufs ------------------------------------------------------------------------------ */
+
+enum gpud_status gpud_memory_export_dmabuf_part(struct gpud_memory *memory, uint64_t from,
+                                                uint64_t size, int *fd, uint64_t *offset,
+                                                struct gpud_error *error)
+{
+    if (!memory->device->ops->memory->export_dmabuf)
+        return no_dmabuf(memory->device, error);
+    if (memory->imported)
+        return gpud_fail(error, GPUD_INVALID, "imported memory cannot be exported again");
+    if (size == 0 || from > memory->size || size > memory->size - from)
+        return gpud_fail(error, GPUD_INVALID, "%llu bytes at %llu are not in a memory of %llu",
+                         (unsigned long long)size, (unsigned long long)from,
+                         (unsigned long long)memory->size);
+    return memory->device->ops->memory->export_dmabuf(memory, from, size, fd, offset, error);
+}
+
 enum gpud_status gpud_memory_export_dmabuf(struct gpud_memory *memory, int *fd, uint64_t *offset,
                                            struct gpud_error *error)
 {
-    if (!memory->device->ops->memory->export_dmabuf)
-        return gpud_fail(error, GPUD_UNSUPPORTED, "memory of %s has no dma-buf: use a cuda device",
-                         memory->device->info.name);
-    if (memory->imported)
-        return gpud_fail(error, GPUD_INVALID, "imported memory cannot be exported again");
-    return memory->device->ops->memory->export_dmabuf(memory, fd, offset, error);
+    return gpud_memory_export_dmabuf_part(memory, 0, memory->size, fd, offset, error);
+}
+
+enum gpud_status gpud_memory_import_dmabuf(struct gpud_device *device, int fd, uint64_t offset,
+                                           uint64_t size, struct gpud_memory **memory,
+                                           struct gpud_error *error)
+{
+    enum gpud_status status = check_size(size, error);
+    if (status != GPUD_OK)
+        return status;
+    if (!device->ops->memory->import_dmabuf)
+        return gpud_fail(error, GPUD_UNSUPPORTED,
+                         "%s takes no dma-bufs of others: import them on \"host\"",
+                         device->info.name);
+    struct gpud_memory *made = new_memory(device, size, GPUD_USAGE_LOCAL);
+    if (!made)
+        return no_room(error);
+    made->imported = true;
+    status = device->ops->memory->import_dmabuf(made, fd, offset, error);
+    if (status != GPUD_OK) {
+        discard(made);
+        return status;
+    }
+    *memory = made;
+    return GPUD_OK;
+}
+
+enum gpud_status gpud_memory_begin_access(struct gpud_memory *memory, unsigned access,
+                                          struct gpud_error *error)
+{
+    if (!memory->synced)
+        return GPUD_OK;
+    return memory->device->ops->memory->sync(memory, access, false, error);
+}
+
+void gpud_memory_end_access(struct gpud_memory *memory, unsigned access)
+{
+    struct gpud_error error;
+    if (!memory->synced ||
+        memory->device->ops->memory->sync(memory, access, true, &error) == GPUD_OK)
+        return;
+    gpud_log_error(&memory->device->context->log, memory->device->info.name, "%s", error.reason);
 }
 
 enum gpud_status gpud_memory_flush_remote(struct gpud_memory *memory, struct gpud_error *error)

@@ -27,6 +27,7 @@ enum gpud_usage {
     GPUD_USAGE_LOCAL,  /* this device writes and reads it; the CPU can map it */
     GPUD_USAGE_SHARE,  /* exported, so that others map it and read it where it is */
     GPUD_USAGE_TARGET, /* exported, so that others write it; has a signal that they post */
+    GPUD_USAGE_DMABUF, /* as LOCAL, and has dma-bufs, which a driver of another card writes */
 };
 
 /* A range of a memory that the CPU can reach at the moment, however many asked for it. */
@@ -45,6 +46,7 @@ struct gpud_memory {
     enum gpud_usage usage;
     bool imported; /* somebody else's: never exported again */
     bool read_only;
+    bool synced;   /* the CPU's access to host stands between calls of sync */
     void *native;  /* what gpud_memory_get_native() gives: a host pointer, a cl_mem, an address */
     void *host;    /* the CPU's address, where there is one all the time; else NULL */
     void *backend; /* the backend's own record, or NULL */
@@ -108,9 +110,17 @@ struct gpud_memory_ops {
      * handle->fd stays the caller's. */
     enum gpud_status (*import_handle)(struct gpud_memory *memory, const struct gpud_handle *handle,
                                       struct gpud_error *error);
-    /* A dma-buf of the memory; *fd is the caller's to close. */
-    enum gpud_status (*export_dmabuf)(struct gpud_memory *memory, int *fd, uint64_t *offset,
+    /* A dma-buf that has the `size` bytes from `from` on, at *offset in it; *fd is the caller's to
+     * close. */
+    enum gpud_status (*export_dmabuf)(struct gpud_memory *memory, uint64_t from, uint64_t size,
+                                      int *fd, uint64_t *offset, struct gpud_error *error);
+    /* Memory that is behind somebody's dma-buf, from offset on. fd stays the caller's. Sets native,
+     * host, synced, backend. */
+    enum gpud_status (*import_dmabuf)(struct gpud_memory *memory, int fd, uint64_t offset,
                                       struct gpud_error *error);
+    /* For memory that is synced: the CPU is about to access it, or has done so (end). */
+    enum gpud_status (*sync)(struct gpud_memory *memory, unsigned access, bool end,
+                             struct gpud_error *error);
     /* What others wrote into the memory over the bus, and have said so, is seen by all that reads
      * it on this device from now on. By the owner of the memory; waits for no queue. */
     enum gpud_status (*flush_remote)(struct gpud_memory *memory, struct gpud_error *error);
@@ -226,8 +236,10 @@ struct gpud_device {
                             missing; "" if it is there */
     uint32_t reach_count;
     uint8_t reach[GPUD_REACH_MAX][16]; /* filled by open; the device itself is among them */
-    uint32_t host_rate; /* MB/s to and from the host's memory, by the vendor's figures; filled by
-                           open; 0: unknown */
+    bool dmabuf_pci_only; /* its dma-bufs are for drivers of PCI devices alone: its exporter takes
+                             every other device for one */
+    uint32_t host_rate;   /* MB/s to and from the host's memory, by the vendor's figures; filled by
+                             open; 0: unknown */
     struct gpud_device_info info;
     void *backend;
 };

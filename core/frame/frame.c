@@ -111,6 +111,8 @@ enum gpud_status gpud_frame_map(struct gpud_frame *frame, unsigned access, int64
     if (frame->memory->host) {
         if (frame->maps == 0 && frame->queue) /* which maps nothing here, and orders the bytes */
             status = gpud_queue_finish(frame->queue, deadline, error);
+        if (status == GPUD_OK && frame->maps == 0) /* for whatever the inner maps will ask for */
+            status = gpud_memory_begin_access(frame->memory, GPUD_READ | GPUD_WRITE, error);
         if (status != GPUD_OK)
             return status;
         frame->maps++;
@@ -140,7 +142,11 @@ enum gpud_status gpud_frame_map(struct gpud_frame *frame, unsigned access, int64
 
 void gpud_frame_unmap(struct gpud_frame *frame)
 {
-    if (frame->maps == 0 || --frame->maps > 0 || !frame->mapped)
+    if (frame->maps == 0 || --frame->maps > 0)
+        return;
+    if (frame->memory->host)
+        gpud_memory_end_access(frame->memory, GPUD_READ | GPUD_WRITE);
+    if (!frame->mapped)
         return;
     struct gpud_error error;
     enum gpud_status status = gpud_queue_unmap(frame->queue, frame->memory, frame->mapped, &error);

@@ -161,9 +161,20 @@ GPUD_API struct gpud_device *gpud_memory_get_device(const struct gpud_memory *me
 
 /* A dma-buf of a memory of "cuda:N", for a driver that imports such (a network or capture card). On
  * success *fd is the caller's to close, and the memory begins at *offset in it.
- * GPUD_UNSUPPORTED, with the reason, where device or driver cannot. */
+ * GPUD_UNSUPPORTED, with the reason, where device or driver cannot. Those of "cuda:N" are for
+ * drivers of PCI devices alone: NVIDIA's exporter takes whoever attaches for one. */
 GPUD_API enum gpud_status gpud_memory_export_dmabuf(struct gpud_memory *memory, int *fd,
                                                     uint64_t *offset, struct gpud_error *error);
+
+/* The memory behind a dma-buf that somebody else made, from its byte `offset` on: on "host", for
+ * the CPU. fd stays the caller's. A frame in it is mapped by gpud_frame_map(), which keeps the
+ * caches right (DMA_BUF_IOCTL_SYNC); who uses the pointer of gpud_memory_get_native() does so by
+ * itself. GPUD_INVALID: fd is no dma-buf, or ends before; GPUD_UNSUPPORTED, with the reason, where
+ * the device cannot. */
+GPUD_API enum gpud_status gpud_memory_import_dmabuf(struct gpud_device *device, int fd,
+                                                    uint64_t offset, uint64_t size,
+                                                    struct gpud_memory **memory,
+                                                    struct gpud_error *error);
 
 GPUD_API void gpud_memory_unref(struct gpud_memory **memory);
 

@@ -199,6 +199,8 @@ static void probe(struct gpud_device *device)
     }
     info->available = info->direct_writes = true;
     device->caps = GPUD_CAP_SHARE | GPUD_CAP_SIGNALS | GPUD_CAP_PAGE_SIGNALS | GPUD_CAP_FENCES;
+    device->dmabuf_pci_only =
+        true; /* NVIDIA's exporter looks at the importer's PCI device unasked */
     probe_reach(device, id);
 }
 

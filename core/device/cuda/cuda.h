@@ -118,8 +118,8 @@ enum gpud_status gpud_cuda_export(struct gpud_memory *memory, struct gpud_handle
                                   struct gpud_error *error);
 enum gpud_status gpud_cuda_import(struct gpud_memory *memory, const struct gpud_handle *handle,
                                   struct gpud_error *error);
-enum gpud_status gpud_cuda_export_dmabuf(struct gpud_memory *memory, int *fd, uint64_t *offset,
-                                         struct gpud_error *error);
+enum gpud_status gpud_cuda_export_dmabuf(struct gpud_memory *memory, uint64_t from, uint64_t bytes,
+                                         int *fd, uint64_t *offset, struct gpud_error *error);
 void gpud_cuda_ipc_close(struct cuda_device *device, CUdeviceptr base);
 
 /* Host memory as the device addresses it. *pinned is NULL where somebody else has pinned it.

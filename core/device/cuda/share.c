@@ -56,8 +56,8 @@ enum gpud_status gpud_cuda_export(struct gpud_memory *memory, struct gpud_handle
     return status;
 }
 
-enum gpud_status gpud_cuda_export_dmabuf(struct gpud_memory *memory, int *fd, uint64_t *offset,
-                                         struct gpud_error *error)
+enum gpud_status gpud_cuda_export_dmabuf(struct gpud_memory *memory, uint64_t from, uint64_t bytes,
+                                         int *fd, uint64_t *offset, struct gpud_error *error)
 {
     const struct cuda_memory *record = memory->backend;
     struct cuda_device *device = gpud_cuda_device(memory->device);
@@ -71,8 +71,8 @@ enum gpud_status gpud_cuda_export_dmabuf(struct gpud_memory *memory, int *fd, ui
     if (record->kind > CUDA_MEMORY_PLAIN && record->kind != CUDA_MEMORY_WRAPPED)
         return gpud_fail(error, GPUD_INVALID, "only memory of %s itself has a dma-buf", name);
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    CUdeviceptr start = record->address / page * page;
-    uint64_t size = (record->address - start + memory->size + page - 1) / page * page;
+    CUdeviceptr wanted = record->address + from, start = wanted / page * page;
+    uint64_t size = (wanted - start + bytes + page - 1) / page * page;
     gpud_cuda_enter(device);
     CUresult result = gpud_cu.mem_get_handle_for_address_range(
         &made, start, size, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
@@ -81,7 +81,7 @@ enum gpud_status gpud_cuda_export_dmabuf(struct gpud_memory *memory, int *fd, ui
         return gpud_cuda_fail(error, result, "no dma-buf for %llu bytes of %s",
                               (unsigned long long)size, name);
     *fd = made;
-    *offset = record->address - start;
+    *offset = wanted - start;
     return GPUD_OK;
 }
 

@@ -8,6 +8,30 @@
 
 #include "device/device.h"
 
+struct host_memory {
+    int fd;          /* a memfd; -1: none */
+    int dmabuf;      /* of all of it; -1: none */
+    void *base;      /* what is mapped */
+    uint64_t mapped; /* bytes */
+};
+
+/* --- dmabuf.c ------------------------------------------------------------------------------ */
+
+/* A dma-buf of whole pages of a sealed memfd; -1: errno says why not. */
+int gpud_host_udmabuf(int memfd, uint64_t from, uint64_t size);
+
+/* Zeroed memory that has a dma-buf. GPUD_UNSUPPORTED: nothing here makes one. Sets fd, dmabuf,
+ * mapped. */
+enum gpud_status gpud_host_alloc_dmabuf(struct host_memory *made, uint64_t size, void **data,
+                                        struct gpud_error *error);
+/* As the ops say. */
+enum gpud_status gpud_host_export_dmabuf(struct gpud_memory *memory, uint64_t from, uint64_t size,
+                                         int *fd, uint64_t *offset, struct gpud_error *error);
+enum gpud_status gpud_host_import_dmabuf(struct gpud_memory *memory, int fd, uint64_t offset,
+                                         struct gpud_error *error);
+enum gpud_status gpud_host_sync(struct gpud_memory *memory, unsigned access, bool end,
+                                struct gpud_error *error);
+
 extern const struct gpud_memory_ops gpud_host_memory_ops;
 extern const struct gpud_queue_ops gpud_host_queue_ops;
 extern const struct gpud_signal_ops gpud_host_signal_ops;

@@ -11,18 +11,21 @@
 #include <string.h>
 #include <sys/mman.h>
 
-struct host_memory {
-    int fd; /* -1: anonymous */
-};
-
 static enum gpud_status alloc_host(struct gpud_memory *memory, struct gpud_error *error)
 {
     struct host_memory *host = malloc(sizeof(*host));
     if (!host)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a memory's record");
-    host->fd = -1;
+    *host = (struct host_memory){.fd = -1, .dmabuf = -1, .mapped = memory->size};
     void *data;
-    if (memory->usage == GPUD_USAGE_LOCAL) {
+    if (memory->usage == GPUD_USAGE_DMABUF) {
+        enum gpud_status status = gpud_host_alloc_dmabuf(host, memory->size, &data, error);
+        if (status != GPUD_OK) {
+            free(host);
+            return status;
+        }
+        memory->synced = true;
+    } else if (memory->usage == GPUD_USAGE_LOCAL) {
         data = mmap(NULL, memory->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (data == MAP_FAILED) {
             free(host);
@@ -39,7 +42,7 @@ static enum gpud_status alloc_host(struct gpud_memory *memory, struct gpud_error
             return status;
         }
     }
-    memory->native = memory->host = data;
+    memory->native = memory->host = host->base = data;
     memory->backend = host;
     return GPUD_OK;
 }
@@ -60,10 +63,11 @@ static void free_host(struct gpud_memory *memory)
 {
     struct host_memory *host = memory->backend;
     if (host) { /* else wrapped: somebody else's pages */
-        if (!gpud_memory_unmap_pages(memory->host, memory->size))
+        if (!gpud_memory_unmap_pages(host->base, host->mapped))
             gpud_log_error(&memory->device->context->log, "host",
                            "cannot unmap %llu bytes, which this process keeps: %s",
-                           (unsigned long long)memory->size, strerror(errno));
+                           (unsigned long long)host->mapped, strerror(errno));
+        gpud_fd_close(&host->dmabuf);
         gpud_fd_close(&host->fd);
         free(host);
     }
@@ -90,14 +94,14 @@ static enum gpud_status import_handle(struct gpud_memory *memory, const struct g
     struct host_memory *host = malloc(sizeof(*host));
     if (!host)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a memory's record");
-    host->fd = -1; /* the mapping is enough */
+    *host = (struct host_memory){.fd = -1, .dmabuf = -1, .mapped = memory->size};
     enum gpud_status status = gpud_memfd_map(
         handle->fd, memory->size, memory->usage == GPUD_USAGE_TARGET, &memory->host, error);
     if (status != GPUD_OK) {
         free(host);
         return status;
     }
-    memory->native = memory->host;
+    memory->native = host->base = memory->host; /* the mapping is enough */
     memory->backend = host;
     return GPUD_OK;
 }
@@ -114,5 +118,8 @@ const struct gpud_memory_ops gpud_host_memory_ops = {
     .free = free_host,
     .export_handle = export_handle,
     .import_handle = import_handle,
+    .export_dmabuf = gpud_host_export_dmabuf,
+    .import_dmabuf = gpud_host_import_dmabuf,
+    .sync = gpud_host_sync,
     .flush_remote = flush_remote,
 };

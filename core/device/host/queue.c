@@ -15,19 +15,32 @@ static void destroy(struct gpud_queue *queue)
 {
 }
 
-static enum gpud_status copy(struct gpud_queue *queue, const struct gpud_copy *copy,
-                             struct gpud_error *error)
+static void copy_rows(const struct gpud_copy *copy)
 {
     char *to = (char *)copy->to->host + copy->to_offset;
     const char *from = (const char *)copy->from->host + copy->from_offset;
     if (copy->to_stride == copy->from_stride && copy->row_bytes == copy->to_stride) {
         memcpy(to, from, copy->row_bytes * copy->rows);
-        return GPUD_OK;
+        return;
     }
     for (uint32_t row = 0; row < copy->rows; row++)
         memcpy(to + (size_t)row * copy->to_stride, from + (size_t)row * copy->from_stride,
                copy->row_bytes);
-    return GPUD_OK;
+}
+
+static enum gpud_status copy(struct gpud_queue *queue, const struct gpud_copy *copy,
+                             struct gpud_error *error)
+{
+    enum gpud_status status = gpud_memory_begin_access(copy->from, GPUD_READ, error);
+    if (status != GPUD_OK)
+        return status;
+    status = gpud_memory_begin_access(copy->to, GPUD_WRITE, error);
+    if (status == GPUD_OK) {
+        copy_rows(copy);
+        gpud_memory_end_access(copy->to, GPUD_WRITE);
+    }
+    gpud_memory_end_access(copy->from, GPUD_READ);
+    return status;
 }
 
 static enum gpud_status flush(struct gpud_queue *queue, struct gpud_error *error)
@@ -52,12 +65,13 @@ static enum gpud_status map(struct gpud_queue *queue, struct gpud_memory *memory
                             struct gpud_error *error)
 {
     *data = (char *)memory->host + offset;
-    return GPUD_OK;
+    return gpud_memory_begin_access(memory, access, error);
 }
 
 static enum gpud_status unmap(struct gpud_queue *queue, struct gpud_memory *memory, void *data,
                               struct gpud_error *error)
 {
+    gpud_memory_end_access(memory, GPUD_READ | GPUD_WRITE);
     return GPUD_OK;
 }
 

@@ -1,0 +1,271 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Where the host's dma-bufs come from, on a made-up /dev: what opens a file of it, and what the
+ * kernel says to it, is the test's. A memfd stands for a dma-buf. */
+#include "device/device.h"
+#include "support/check.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/dma-buf.h>
+#include <linux/dma-heap.h>
+#include <linux/udmabuf.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Wrapped. */
+int __real_open64(const char *path, int flags, ...);
+int __wrap_open64(const char *path, int flags, ...);
+DIR *__real_opendir(const char *path);
+DIR *__wrap_opendir(const char *path);
+ssize_t __real_readlink(const char *path, char *text, size_t size);
+ssize_t __wrap_readlink(const char *path, char *text, size_t size);
+int __wrap_ioctl(int fd, unsigned long request, ...);
+
+static char root[] = "/tmp/gpudirect-dmabuf-XXXXXX";
+static unsigned starts, ends, masters_dropped, dumbs;
+static bool udmabuf_refuses;
+static char opened[64]; /* the last file of the made-up /dev */
+
+static const char *inside(const char *path, char *changed, size_t size)
+{
+    if (strncmp(path, "/dev/", 5) != 0 && strncmp(path, "/sys/class/drm/", 15) != 0)
+        return path;
+    snprintf(changed, size, "%s%s", root, path);
+    return changed;
+}
+
+int __wrap_open64(const char *path, int flags, ...)
+{
+    char changed[256];
+    const char *to = inside(path, changed, sizeof(changed));
+    int fd = __real_open64(to, flags, 0);
+    if (fd >= 0 && to == changed)
+        snprintf(opened, sizeof(opened), "%.60s", path);
+    return fd;
+}
+
+DIR *__wrap_opendir(const char *path)
+{
+    char changed[256];
+    return __real_opendir(inside(path, changed, sizeof(changed)));
+}
+
+ssize_t __wrap_readlink(const char *path, char *text, size_t size)
+{
+    char changed[256];
+    return __real_readlink(inside(path, changed, sizeof(changed)), text, size);
+}
+
+static int new_dmabuf(uint64_t size)
+{
+    int fd = memfd_create("a dma-buf", MFD_CLOEXEC);
+    CHECK(fd >= 0 && ftruncate(fd, (off_t)size) == 0, "no memfd");
+    return fd;
+}
+
+/* A part of the memfd, which is seen from its own beginning on, would need the kernel: it is copied
+ * here, and its size tells which it is. */
+static int make_udmabuf(const struct udmabuf_create *create)
+{
+    struct stat st;
+    CHECK(fcntl((int)create->memfd, F_GET_SEALS) & F_SEAL_SHRINK, "not sealed against shrinking");
+    CHECK(fstat((int)create->memfd, &st) == 0, "not a memfd");
+    CHECK(create->offset % 4096 == 0 && create->size % 4096 == 0 && create->size > 0 &&
+              create->offset + create->size <= (uint64_t)st.st_size,
+          "%llu bytes at %llu of %lld", (unsigned long long)create->size,
+          (unsigned long long)create->offset, (long long)st.st_size);
+    CHECK(create->flags == UDMABUF_FLAGS_CLOEXEC, "it would be inherited");
+    return new_dmabuf(create->size);
+}
+
+int __wrap_ioctl(int fd, unsigned long request, ...)
+{
+    va_list args;
+    va_start(args, request);
+    void *argument = va_arg(args, void *);
+    va_end(args);
+    switch (_IOC_TYPE(request) << 8 | _IOC_NR(request)) {
+    case 'b' << 8 | 0: { /* DMA_BUF_IOCTL_SYNC */
+        const struct dma_buf_sync *sync = argument;
+        CHECK(fcntl(fd, F_GETFD) >= 0, "a descriptor that is closed");
+        CHECK(sync->flags & DMA_BUF_SYNC_RW, "access of no kind");
+        *(sync->flags & DMA_BUF_SYNC_END ? &ends : &starts) += 1;
+        return 0;
+    }
+    case 'u' << 8 | 0x42:
+        if (!udmabuf_refuses)
+            return make_udmabuf(argument);
+        errno = EINVAL;
+        return -1;
+    case 'H' << 8 | 0: { /* DMA_HEAP_IOCTL_ALLOC */
+        struct dma_heap_allocation_data *data = argument;
+        CHECK(data->fd_flags == (O_RDWR | O_CLOEXEC) && data->len % 4096 == 0, "flags %x",
+              data->fd_flags);
+        data->fd = (uint32_t)new_dmabuf(data->len);
+        return 0;
+    }
+    case 'd' << 8 | 0x1f:
+        masters_dropped++;
+        return 0;
+    case 'd' << 8 | 0xb2: {
+        uint32_t *dumb = argument; /* height, width, bpp, flags, handle, pitch, size */
+        CHECK(dumb[2] == 8 && dumb[3] == 0, "%u bits, flags %x", dumb[2], dumb[3]);
+        dumb[4] = 5;
+        dumb[5] = dumb[1];
+        *(uint64_t *)(dumb + 6) = (uint64_t)dumb[0] * dumb[1];
+        dumbs++;
+        return 0;
+    }
+    case 'd' << 8 | 0x2d: {
+        int *prime = argument; /* handle, flags, fd */
+        CHECK(prime[0] == 5 && prime[1] == (O_RDWR | O_CLOEXEC), "handle %d, flags %x", prime[0],
+              prime[1]);
+        prime[2] = new_dmabuf(1 << 20);
+        return 0;
+    }
+    case 'd' << 8 | 0x09:
+        CHECK(*(uint32_t *)argument == 5, "another handle is closed");
+        dumbs--;
+        return 0;
+    default:
+        errno = ENOTTY;
+        return -1;
+    }
+}
+
+static void add(const char *path, const char *link)
+{
+    char command[1024], at[256];
+    snprintf(at, sizeof(at), "%s%s", root, path);
+    snprintf(command, sizeof(command), "mkdir -p $(dirname %s) && %s %s %s", at,
+             link ? "ln -s" : "touch", link ? link : "", at);
+    CHECK(system(command) == 0, "%s", command);
+}
+
+static unsigned count_descriptors(void)
+{
+    unsigned count = 0;
+    DIR *folder = opendir("/proc/self/fd");
+    while (readdir(folder))
+        count++;
+    closedir(folder);
+    return count;
+}
+
+static struct gpud_device *host;
+static struct gpud_queue *queue;
+
+/* The CPU's access is bracketed, in whatever way it comes. */
+static void use(struct gpud_memory *memory)
+{
+    struct gpud_memory *plain;
+    void *data;
+    starts = ends = 0;
+    WORKS(gpud_queue_map(queue, memory, 0, memory->size, GPUD_READ, GPUD_SEC, &data, &e));
+    CHECK_EQUAL(starts, 1);
+    WORKS(gpud_queue_unmap(queue, memory, data, &e));
+    CHECK_EQUAL(ends, 1);
+    WORKS(gpud_memory_alloc(host, memory->size, &plain, &e));
+    struct gpud_copy copy = {.to = memory, .from = plain, .row_bytes = memory->size, .rows = 1};
+    WORKS(gpud_queue_copy(queue, &copy, &e));
+    CHECK_EQUAL(starts, 2);
+    CHECK_EQUAL(ends, 2);
+    copy = (struct gpud_copy){.to = plain, .from = memory, .row_bytes = 9, .rows = 1};
+    WORKS(gpud_queue_copy(queue, &copy, &e));
+    CHECK_EQUAL(starts, 3);
+    CHECK_EQUAL(ends, 3);
+    gpud_memory_unref(&plain);
+}
+
+static void check_from(const char *path, bool parts)
+{
+    struct gpud_memory *memory = NULL;
+    int fd = -1;
+    uint64_t offset = 7;
+    WORKS(gpud_memory_alloc_for(host, 10000, GPUD_USAGE_DMABUF, &memory, &e));
+    CHECK(strcmp(opened, path) == 0, "of %s, not of %s", opened, path);
+    use(memory);
+    WORKS(gpud_memory_export_dmabuf(memory, &fd, &offset, &e));
+    CHECK_EQUAL(offset, 0);
+    CHECK(lseek(fd, 0, SEEK_END) >= 10000, "it is smaller");
+    CHECK(fcntl(fd, F_GETFD) & FD_CLOEXEC, "it would be inherited");
+    close(fd);
+    WORKS(gpud_memory_export_dmabuf_part(memory, 4096, 5000, &fd, &offset, &e));
+    CHECK_EQUAL(offset, parts ? 0 : 4096);
+    if (parts)
+        CHECK_EQUAL(lseek(fd, 0, SEEK_END), 8192);
+    close(fd);
+    gpud_memory_unref(&memory);
+}
+
+static void expect_none(const char *text)
+{
+    struct gpud_memory *memory = NULL;
+    struct gpud_error error = {.reason = ""};
+    CHECK(gpud_memory_alloc_for(host, 10000, GPUD_USAGE_DMABUF, &memory, &error) ==
+              GPUD_UNSUPPORTED,
+          "something made one");
+    CHECK(strstr(error.reason, text) && strstr(error.reason, "load udmabuf"), "%s", error.reason);
+}
+
+/* Only what the test opens is counted: the descriptors of the context are there before. */
+int main(void)
+{
+    struct gpud_context *context;
+    CHECK(mkdtemp(root), "no folder");
+    WORKS(gpud_context_create(NULL, &context, &e));
+    WORKS(gpud_device_open(context, "host", &host, &e));
+    WORKS(gpud_queue_create(host, &queue, &e));
+    unsigned before = count_descriptors();
+
+    expect_none("udmabuf: No such file or directory");
+    add("/dev/dri/card0", NULL);
+    add("/sys/class/drm/card0/device/subsystem", "../../bus/pci");
+    expect_none("no PCI card: No such device");
+    CHECK_EQUAL(dumbs + masters_dropped, 0);
+    add("/dev/dri/card1", NULL); /* and nobody says where that one is */
+    add("/dev/dri/renderD128", NULL);
+    expect_none("no PCI card: No such device");
+    add("/sys/class/drm/card1/device/subsystem", "../../bus/platform");
+    check_from("/dev/dri/card1", false);
+    CHECK_EQUAL(masters_dropped, 1);
+    CHECK_EQUAL(dumbs, 0); /* handles that are left */
+    add("/dev/dma_heap/linux,cma", NULL);
+    check_from("/dev/dma_heap/linux,cma", false);
+    add("/dev/dma_heap/system", NULL);
+    check_from("/dev/dma_heap/system", false);
+    add("/dev/udmabuf", NULL);
+    check_from("/dev/udmabuf", true);
+    udmabuf_refuses = true;
+    check_from("/dev/dma_heap/system", false);
+
+    /* Memory of another kind has none, or is exported by its own way. */
+    struct gpud_memory *memory;
+    int fd = -1;
+    uint64_t offset;
+    WORKS(gpud_memory_alloc(host, 10000, &memory, &e));
+    EXPECT(GPUD_UNSUPPORTED, "not made to", gpud_memory_export_dmabuf(memory, &fd, &offset, &e));
+    gpud_memory_unref(&memory);
+    udmabuf_refuses = false;
+    WORKS(gpud_memory_alloc_for(host, 8192, GPUD_USAGE_SHARE, &memory, &e));
+    WORKS(gpud_memory_export_dmabuf(memory, &fd, &offset, &e)); /* a ring's slot */
+    close(fd);
+    gpud_memory_unref(&memory);
+
+    CHECK_EQUAL(count_descriptors(), before);
+    gpud_queue_unref(&queue);
+    gpud_device_close(&host);
+    gpud_context_destroy(&context);
+    char command[64];
+    snprintf(command, sizeof(command), "rm -r %s", root);
+    CHECK(system(command) == 0, "%s is left", root);
+    puts("ok");
+    return 0;
+}
