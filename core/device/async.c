@@ -51,7 +51,8 @@ unsigned gpud_async_count(struct gpud_async *async)
 static bool is_at_rest(struct gpud_async_queue *queue)
 {
     long result;
-    enum gpud_progress state = queue->async->ops->state(queue->handle, &result);
+    enum gpud_progress state =
+        queue->async->ops->state(queue->async->device, queue->handle, &result);
     if (state == GPUD_PROGRESS_FAILED)
         gpud_completions_fail(queue->completions);
     return state != GPUD_PROGRESS_BUSY && gpud_completions_are_told(queue->completions);
@@ -114,14 +115,14 @@ enum gpud_progress gpud_async_wait(struct gpud_async *async, void *queue, int64_
 {
     const struct gpud_async_ops *ops = async->ops;
     void *event = NULL;
-    if (ops->state(queue, result) == GPUD_PROGRESS_DONE)
+    if (ops->state(async->device, queue, result) == GPUD_PROGRESS_DONE)
         return GPUD_PROGRESS_DONE;
     /* Without an event, wait for the whole queue: what is on it still uses memory. */
     ops->mark(async->device, queue, &event);
     int64_t start = gpud_now();
     enum gpud_progress state;
-    while ((state = event ? ops->query(event, result) : ops->state(queue, result)) ==
-               GPUD_PROGRESS_BUSY &&
+    while ((state = event ? ops->query(async->device, event, result)
+                          : ops->state(async->device, queue, result)) == GPUD_PROGRESS_BUSY &&
            gpud_now() < deadline)
         gpud_pause(start);
     if (event)

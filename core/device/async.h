@@ -31,10 +31,10 @@ struct gpud_async_ops {
      * memory. FAILED: nothing is known, ask again. */
     enum gpud_progress (*mark)(struct gpud_device *device, void *queue, void **event);
     /* How far the work before an event is. */
-    enum gpud_progress (*query)(void *event, long *result);
+    enum gpud_progress (*query)(struct gpud_device *device, void *event, long *result);
     void (*drop)(struct gpud_device *device, void *event);
     /* How far all work on a queue is. */
-    enum gpud_progress (*state)(void *queue, long *result);
+    enum gpud_progress (*state)(struct gpud_device *device, void *queue, long *result);
     /* Frees an idle queue, and its record. */
     void (*release)(struct gpud_async_queue *queue);
 };
@@ -107,6 +107,7 @@ bool gpud_completion_thread_finish(struct gpud_completion_thread *thread);
 
 /* thread: of the queue's device, or NULL where the driver calls back. NULL: out of memory. */
 struct gpud_completions *gpud_completions_create(const struct gpud_async_ops *ops,
+                                                 struct gpud_device *device,
                                                  struct gpud_completion_thread *thread);
 void gpud_completions_unref(struct gpud_completions *completions);
 

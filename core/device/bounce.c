@@ -60,7 +60,8 @@ void gpud_bounces_finish(struct gpud_bounces *bounces)
 static bool is_at_rest(const struct gpud_bounces *bounces, const struct gpud_bounce *bounce)
 {
     long result;
-    return !bounce->busy || bounces->async->ops->query(bounce->busy, &result) == GPUD_PROGRESS_DONE;
+    return !bounce->busy || bounces->async->ops->query(bounces->async->device, bounce->busy,
+                                                       &result) == GPUD_PROGRESS_DONE;
 }
 
 static struct gpud_bounce *find_idle(struct gpud_bounces *bounces, uint64_t size)

@@ -25,6 +25,7 @@ struct gpud_completion {
 
 struct gpud_completions {
     const struct gpud_async_ops *ops;
+    struct gpud_device *device;
     struct gpud_completion_thread *thread;
     pthread_mutex_t own_lock;
     pthread_mutex_t *lock; /* of what follows, and of the completions: its own, or the thread's */
@@ -38,12 +39,14 @@ struct gpud_completions {
 };
 
 struct gpud_completions *gpud_completions_create(const struct gpud_async_ops *ops,
+                                                 struct gpud_device *device,
                                                  struct gpud_completion_thread *thread)
 {
     struct gpud_completions *made = calloc(1, sizeof(*made));
     if (!made)
         return NULL;
     made->ops = ops;
+    made->device = device;
     made->thread = thread;
     made->last = &made->first;
     made->references = 1;
@@ -90,7 +93,7 @@ static void completion_unref(struct gpud_completion *completion)
     const struct gpud_completions *all = completion->completions;
     if (--completion->references > 0)
         return;
-    all->ops->drop(all->thread ? all->thread->device : NULL, completion->event);
+    all->ops->drop(all->device, completion->event);
     if (all->thread)
         all->thread->outstanding--;
     free(completion);
@@ -111,10 +114,10 @@ static void mark_done(struct gpud_completion *completion, long failure)
 /* The driver's error for this event; 0: none. The driver may still report it as running. */
 static long failure_of(const struct gpud_completion *completion)
 {
+    const struct gpud_completions *all = completion->completions;
     long result = 0;
-    return completion->completions->ops->query(completion->event, &result) == GPUD_PROGRESS_FAILED
-               ? result
-               : 0;
+    return all->ops->query(all->device, completion->event, &result) == GPUD_PROGRESS_FAILED ? result
+                                                                                            : 0;
 }
 
 /* Takes the leading completions that are done off the list. */
@@ -224,7 +227,8 @@ static bool look(struct gpud_completions *completions)
     for (; each; each = each->next) {
         long result = 0;
         enum gpud_progress state =
-            each->done ? GPUD_PROGRESS_DONE : completions->ops->query(each->event, &result);
+            each->done ? GPUD_PROGRESS_DONE
+                       : completions->ops->query(completions->device, each->event, &result);
         if (state == GPUD_PROGRESS_BUSY)
             break;
         mark_done(each, state == GPUD_PROGRESS_FAILED ? result : 0);

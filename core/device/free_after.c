@@ -61,8 +61,8 @@ static bool all_passed(struct gpud_free_after *after)
     long result;
     if (!after->fenced)
         after->fenced = set_fences(after);
-    while (after->count &&
-           async->ops->query(after->fences[after->count - 1], &result) != GPUD_PROGRESS_BUSY)
+    while (after->count && async->ops->query(async->device, after->fences[after->count - 1],
+                                             &result) != GPUD_PROGRESS_BUSY)
         async->ops->drop(async->device, after->fences[--after->count]);
     return after->fenced && after->count == 0;
 }

@@ -76,13 +76,13 @@ static enum gpud_progress progress(CUresult state, long *result)
 
 /* Asked twice: a stream that has failed says so again; an error that is gone was one of the query.
  */
-static enum gpud_progress query_event(void *event, long *result)
+static enum gpud_progress query_event(struct gpud_device *device, void *event, long *result)
 {
     enum gpud_progress state = progress(gpud_cu.event_query(event), result);
     return state == GPUD_PROGRESS_FAILED ? progress(gpud_cu.event_query(event), result) : state;
 }
 
-static enum gpud_progress query_stream(void *stream, long *result)
+static enum gpud_progress query_stream(struct gpud_device *device, void *stream, long *result)
 {
     enum gpud_progress state = progress(gpud_cu.stream_query(stream), result);
     return state == GPUD_PROGRESS_FAILED ? progress(gpud_cu.stream_query(stream), result) : state;
@@ -127,7 +127,7 @@ static enum gpud_status create(struct gpud_queue *queue, struct gpud_error *erro
     struct cuda_queue *made = calloc(1, sizeof(*made));
     if (made)
         made->async.completions =
-            gpud_completions_create(&gpud_cuda_async_ops, &device->completions);
+            gpud_completions_create(&gpud_cuda_async_ops, queue->device, &device->completions);
     if (!made || !made->async.completions) {
         free(made);
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a queue");

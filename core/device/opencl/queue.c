@@ -13,7 +13,8 @@ enum gpud_status gpud_opencl_queue_new(struct opencl_device *device, struct open
 {
     struct opencl_queue *made = calloc(1, sizeof(*made));
     if (made)
-        made->async.completions = gpud_completions_create(&gpud_opencl_async_ops, NULL);
+        made->async.completions =
+            gpud_completions_create(&gpud_opencl_async_ops, device->async.device, NULL);
     if (!made || !made->async.completions) {
         free(made);
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a queue");
@@ -102,7 +103,7 @@ static enum gpud_progress mark_queue(struct gpud_device *device, void *handle, v
     return marked;
 }
 
-static enum gpud_progress query_event(void *event, long *result)
+static enum gpud_progress query_event(struct gpud_device *device, void *event, long *result)
 {
     return progress(gpud_opencl_state(event), result);
 }
@@ -112,7 +113,7 @@ static void drop_event(struct gpud_device *device, void *event)
     clReleaseEvent(event);
 }
 
-static enum gpud_progress query_queue(void *handle, long *result)
+static enum gpud_progress query_queue(struct gpud_device *device, void *handle, long *result)
 {
     return progress(state_of_last(handle), result);
 }

@@ -197,15 +197,16 @@ static enum gpud_status add_watch(struct gpud_signal *signal, struct opencl_watc
 /* The pending watch for this value, or NULL. A wait that timed out is still pending and is used
  * again, by any thread: there are never more watches than values waited for at one time. Under the
  * lock; *idle: a watch whose wait is over, or NULL. */
-static struct opencl_watch *find_watch(struct opencl_signal *record, uint32_t value,
+static struct opencl_watch *find_watch(struct gpud_signal *signal, uint32_t value,
                                        struct opencl_watch **idle)
 {
+    struct opencl_signal *record = signal->backend;
     struct opencl_watch *found = NULL;
     *idle = NULL;
     for (struct opencl_watch **link = &record->watches; *link;) {
         struct opencl_watch *watch = *link;
         long result;
-        switch (gpud_opencl_async_ops.state(watch->queue, &result)) {
+        switch (gpud_opencl_async_ops.state(signal->device, watch->queue, &result)) {
         case GPUD_PROGRESS_FAILED:
             drop_watch(link);
             continue;
@@ -228,7 +229,7 @@ static enum gpud_status watch_for(struct gpud_signal *signal, uint32_t value, cl
                                   bool *fresh, struct gpud_error *error)
 {
     struct opencl_signal *record = signal->backend;
-    struct opencl_watch *idle, *watch = find_watch(record, value, &idle);
+    struct opencl_watch *idle, *watch = find_watch(signal, value, &idle);
     enum gpud_status status = GPUD_OK;
     if (value <= record->reached)
         return GPUD_OK;
