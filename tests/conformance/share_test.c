@@ -5,7 +5,7 @@
  * that others tell of theirs. */
 #include "conformance.h"
 
-#include "device/cuda/cuda.h"
+#include "device/gpu.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -250,8 +250,8 @@ static void test_lies_of_allocations(struct side *side)
     const uint64_t sizes[] = {
         0,         PAGE, good.word[0] - 1, good.word[0] + 1, good.word[0] * 64, UINT64_C(1) << 60,
         UINT64_MAX};
-    for (size_t i = 0; good.type == GPUD_HANDLE_CUDA_FD && i < sizeof(sizes) / sizeof(sizes[0]);
-         i++) {
+    CHECK(good.fd >= 0, "what can be mapped by others has a descriptor");
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         bad = good;
         bad.word[0] = sizes[i];
         refuse(side, GPUD_PEER, bad, 5 * PAGE);
@@ -261,7 +261,7 @@ static void test_lies_of_allocations(struct side *side)
         bad.type = type;
         memset(bad.word, 0x5a, sizeof(bad.word));
         struct gpud_memory *none = NULL;
-        if (type == GPUD_HANDLE_CUDA_FD)
+        if (type == good.type)
             continue;
         CHECK(gpud_memory_import(side->device, &bad, 5 * PAGE, GPUD_USAGE_TARGET, &none, NULL) !=
                   GPUD_OK,
@@ -280,12 +280,12 @@ static void test_lies_of_allocations(struct side *side)
 static void test_legacy(struct side *side, const char *device)
 {
     say("another process reads, and writes, memory of the driver's plain allocator");
-    const struct cuda_device *cuda = gpud_cuda_device(side->device);
-    CUdeviceptr address;
+    struct gpud_gpu *gpu = gpud_gpu(side->device);
+    uint64_t address;
     struct gpud_memory *memory[2], *near = NULL;
-    gpud_cuda_enter(cuda);
-    CHECK(gpud_cu.mem_alloc(&address, 1 << 20) == CUDA_SUCCESS, "cuMemAlloc");
-    gpud_cuda_leave();
+    gpu->ops->enter(gpu);
+    CHECK(gpu->ops->memory->alloc(&address, 1 << 20) == 0, "%s", gpu->ops->allocator);
+    gpu->ops->leave(gpu);
     for (int i = 0; i < 2; i++) {
         struct order order = {.task = i ? PEER_WRITES : PEER_READS, .size = 3 * PAGE, .seed = 21};
         void *place = (void *)(uintptr_t)(address + (1 + 5 * (unsigned)i) * PAGE);
@@ -294,7 +294,7 @@ static void test_legacy(struct side *side, const char *device)
                                    &e));
         write_pattern(side, memory[i], i ? 1 : 21);
         WORKS(gpud_memory_export(memory[i], &order.memory, &e));
-        CHECK(order.memory.type == GPUD_HANDLE_CUDA_IPC && order.memory.fd < 0,
+        CHECK(order.memory.type == gpu->ops->share->ipc_type && order.memory.fd < 0,
               "a handle of type %u", order.memory.type);
         PEER_FINISH(peer_start(device, &order));
         READ_PATTERN(side, memory[i], 21);
@@ -310,9 +310,9 @@ static void test_legacy(struct side *side, const char *device)
     }
     for (int64_t deadline = SOON; !gpud_worker_is_idle(&side->context->later); usleep(1000))
         CHECK(gpud_now() < deadline, "memory is not given back");
-    gpud_cuda_enter(cuda);
-    CHECK(gpud_cu.mem_free(address) == CUDA_SUCCESS, "cuMemFree");
-    gpud_cuda_leave();
+    gpu->ops->enter(gpu);
+    gpu->ops->memory->free(address);
+    gpu->ops->leave(gpu);
 }
 
 /* --- all of it -------------------------------------------------------------------------------- */
@@ -330,7 +330,7 @@ static void everything(const char *device)
         test_lies_of_addresses(&side);
     else if (side.device->caps & GPUD_CAP_SHARE)
         test_lies_of_allocations(&side);
-    if (strcmp(gpud_device_kind(side.device), "cuda") == 0)
+    if (side.device->ops->memory == &gpud_gpu_memory_ops)
         test_legacy(&side, device);
     side_close(&side);
 }

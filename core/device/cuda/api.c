@@ -2,13 +2,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* CUDA devices: finding the driver, and what its devices can do. */
-#include "base/text.h"
 #include "device/backends.h"
 #include "device/cuda/cuda.h"
 
 #include <dlfcn.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,9 +13,9 @@ struct cuda_driver gpud_cu;
 
 /* --- errors -------------------------------------------------------------------------------- */
 
-static enum gpud_status status_of(CUresult result)
+static enum gpud_status error_status(long result)
 {
-    switch ((int)result) {
+    switch (result) {
     case CUDA_ERROR_OUT_OF_MEMORY:
         return GPUD_NO_MEMORY;
     case CUDA_ERROR_NO_DEVICE:
@@ -36,35 +33,12 @@ static enum gpud_status status_of(CUresult result)
     }
 }
 
-static enum gpud_status fail(struct gpud_error *error, enum gpud_status status, CUresult result,
-                             const char *format, va_list args)
+static const char *error_name(long result)
 {
-    char text[160];
     const char *name = NULL;
-    gpud_text_format(text, sizeof(text), format, args);
-    if (!gpud_cu.get_error_name || gpud_cu.get_error_name(result, &name) != CUDA_SUCCESS || !name)
-        name = "a CUDA error";
-    return gpud_fail_native(error, status, "cuda", (long)result, "%s: %s (%d)", text, name,
-                            (int)result);
-}
-
-enum gpud_status gpud_cuda_fail(struct gpud_error *error, CUresult result, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    enum gpud_status status = fail(error, status_of(result), result, format, args);
-    va_end(args);
-    return status;
-}
-
-enum gpud_status gpud_cuda_fail_as(struct gpud_error *error, enum gpud_status status,
-                                   CUresult result, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    fail(error, status, result, format, args);
-    va_end(args);
-    return status;
+    if (!gpud_cu.get_error_name || gpud_cu.get_error_name((CUresult)result, &name) != CUDA_SUCCESS)
+        return NULL;
+    return name;
 }
 
 /* --- the driver ---------------------------------------------------------------------------- */
@@ -99,9 +73,10 @@ static void load(void)
         loaded = true;
         return;
     }
-    gpud_cuda_fail(&error, result == CUDA_SUCCESS ? CUDA_ERROR_NO_DEVICE : result,
-                   "the NVIDIA driver finds no GPU that it may use (look at nvidia-smi and "
-                   "CUDA_VISIBLE_DEVICES)");
+    gpud_gpu_fail(&gpud_cuda_gpu_ops, &error,
+                  result == CUDA_SUCCESS ? CUDA_ERROR_NO_DEVICE : result,
+                  "the NVIDIA driver finds no GPU that it may use (look at nvidia-smi and "
+                  "CUDA_VISIBLE_DEVICES)");
     gpud_print(why_not, "%s", error.reason);
 }
 
@@ -115,19 +90,35 @@ const struct cuda_driver *gpud_cuda_driver(void)
  * shutting down takes none, and popping then would remove the application's. */
 static _Thread_local uint64_t entered;
 
-void gpud_cuda_enter(const struct cuda_device *device)
+static void enter(struct gpud_gpu *gpu)
 {
-    bool pushed = gpud_cu.ctx_push_current(device->context) == CUDA_SUCCESS;
-    entered = entered << 1 | pushed;
+    CUcontext context = ((struct cuda_device *)gpu)->context;
+    entered = entered << 1 | (gpud_cu.ctx_push_current(context) == CUDA_SUCCESS);
 }
 
-void gpud_cuda_leave(void)
+static void leave(struct gpud_gpu *gpu)
 {
     CUcontext context;
     if (entered & 1)
         gpud_cu.ctx_pop_current(&context);
     entered >>= 1;
 }
+
+const struct gpud_gpu_ops gpud_cuda_gpu_ops = {
+    .vendor = "CUDA",
+    .origin = "cuda",
+    .allocator = "cuMemAlloc",
+    .not_ready = CUDA_ERROR_NOT_READY,
+    .no_memory = CUDA_ERROR_OUT_OF_MEMORY,
+    .error_name = error_name,
+    .error_status = error_status,
+    .enter = enter,
+    .leave = leave,
+    .stream = &gpud_cuda_stream_ops,
+    .memory = &gpud_cuda_memory_ops,
+    .share = &gpud_cuda_share_ops,
+    .signal = &gpud_cuda_signal_ops,
+};
 
 /* --- devices ------------------------------------------------------------------------------- */
 
@@ -148,19 +139,20 @@ static bool has_vmm(CUdevice id)
            attribute(id, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
 }
 
-static void probe_reach(struct gpud_device *device, CUdevice id)
+static bool reaches(int from, int to)
 {
-    memcpy(device->reach[device->reach_count++], device->uuid, sizeof(device->uuid));
-    for (int i = 0; i < device_count && device->reach_count < GPUD_REACH_MAX; i++) {
-        CUdevice peer;
-        CUuuid uuid;
-        int can = 0;
-        if (gpud_cu.device_get(&peer, i) != CUDA_SUCCESS || peer == id ||
-            gpud_cu.device_can_access_peer(&can, id, peer) != CUDA_SUCCESS || !can ||
-            gpud_cu.device_get_uuid(&uuid, peer) != CUDA_SUCCESS)
-            continue;
-        memcpy(device->reach[device->reach_count++], uuid.bytes, sizeof(uuid.bytes));
-    }
+    CUdevice a, b;
+    int can = 0;
+    return gpud_cu.device_get(&a, from) == CUDA_SUCCESS &&
+           gpud_cu.device_get(&b, to) == CUDA_SUCCESS &&
+           gpud_cu.device_can_access_peer(&can, a, b) == CUDA_SUCCESS && can;
+}
+
+static bool read_uuid(int ordinal, uint8_t uuid[16])
+{
+    CUdevice id;
+    return gpud_cu.device_get(&id, ordinal) == CUDA_SUCCESS &&
+           gpud_cu.device_get_uuid((CUuuid *)uuid, id) == CUDA_SUCCESS;
 }
 
 static void probe(struct gpud_device *device)
@@ -180,7 +172,8 @@ static void probe(struct gpud_device *device)
         result = gpud_cu.device_get_uuid(&uuid, id);
     if (result != CUDA_SUCCESS) {
         struct gpud_error error;
-        gpud_cuda_fail(&error, result, "the driver does not describe %s", info->name);
+        gpud_gpu_fail(&gpud_cuda_gpu_ops, &error, result, "the driver does not describe %s",
+                      info->name);
         gpud_print(info->reason, "%s", error.reason);
         return;
     }
@@ -199,9 +192,9 @@ static void probe(struct gpud_device *device)
     }
     info->available = info->direct_writes = true;
     device->caps = GPUD_CAP_SHARE | GPUD_CAP_SIGNALS | GPUD_CAP_PAGE_SIGNALS | GPUD_CAP_FENCES;
-    device->dmabuf_pci_only =
-        true; /* NVIDIA's exporter looks at the importer's PCI device unasked */
-    probe_reach(device, id);
+    /* NVIDIA's exporter looks at the importer's PCI device unasked. */
+    device->dmabuf_pci_only = true;
+    gpud_gpu_probe_reach(device, device_count, reaches, read_uuid);
 }
 
 static enum gpud_status make_context(struct cuda_device *cuda, const struct gpud_device *device,
@@ -211,8 +204,8 @@ static enum gpud_status make_context(struct cuda_device *cuda, const struct gpud
     if (result == CUDA_SUCCESS)
         result = gpud_cu.device_primary_ctx_retain(&cuda->context, cuda->id);
     if (result != CUDA_SUCCESS)
-        return gpud_cuda_fail(error, result, "no CUDA context on %s", device->info.name);
-    cuda->vmm = has_vmm(cuda->id);
+        return gpud_gpu_fail(&gpud_cuda_gpu_ops, error, result, "no CUDA context on %s",
+                             device->info.name);
     cuda->rdma = attribute(cuda->id, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
     cuda->writes_ordered =
         attribute(cuda->id, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING) >=
@@ -225,10 +218,12 @@ static enum gpud_status make_context(struct cuda_device *cuda, const struct gpud
         .location = {CU_MEM_LOCATION_TYPE_DEVICE, (int)device->index},
         .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
     };
-    if (cuda->vmm &&
-        gpud_cu.mem_get_allocation_granularity(&cuda->granularity, &prop,
-                                               CU_MEM_ALLOC_GRANULARITY_MINIMUM) != CUDA_SUCCESS)
-        cuda->vmm = false;
+    size_t granularity;
+    if (has_vmm(cuda->id) &&
+        gpud_cu.mem_get_allocation_granularity(&granularity, &prop,
+                                               CU_MEM_ALLOC_GRANULARITY_MINIMUM) == CUDA_SUCCESS)
+        cuda->gpu.granularity = granularity;
+    cuda->gpu.context = cuda->context;
     return GPUD_OK;
 }
 
@@ -237,38 +232,19 @@ static enum gpud_status open_cuda(struct gpud_device *device, struct gpud_error 
     struct cuda_device *cuda = calloc(1, sizeof(*cuda));
     if (!cuda)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a device");
-    /* The watchdog of the words that streams wait for runs on it. */
-    enum gpud_status status = gpud_worker_start(&device->context->watch, error);
-    if (status == GPUD_OK)
-        status = gpud_async_init(&cuda->async, &gpud_cuda_async_ops, device, error);
-    if (status != GPUD_OK) {
-        free(cuda);
-        return status;
-    }
-    CUresult result = CUDA_SUCCESS;
-    status = make_context(cuda, device, error);
+    cuda->gpu.ops = &gpud_cuda_gpu_ops;
+    enum gpud_status status = make_context(cuda, device, error);
     if (status == GPUD_OK) {
-        gpud_cuda_enter(cuda);
-        result = gpud_cu.stream_create(&cuda->service, CU_STREAM_NON_BLOCKING);
-        gpud_cuda_leave();
-    }
-    if (result != CUDA_SUCCESS) {
-        gpud_cu.device_primary_ctx_release(cuda->id);
-        status = gpud_cuda_fail(error, result, "no stream on %s", device->info.name);
+        status = gpud_gpu_open(&cuda->gpu, device, error);
+        if (status != GPUD_OK)
+            gpud_cu.device_primary_ctx_release(cuda->id);
     }
     if (status != GPUD_OK) {
-        gpud_async_finish(&cuda->async);
         free(cuda);
         return status;
     }
-    if (!cuda->vmm)
-        device->caps &= ~(uint32_t)GPUD_CAP_SHARE;
-    gpud_completion_thread_init(&cuda->completions, &gpud_cuda_async_ops, device);
-    gpud_events_init(&cuda->events, gpud_cuda_event_create, gpud_cuda_event_destroy);
-    gpud_bounces_init(&cuda->bounces, &gpud_cuda_bounce_ops, &cuda->async);
     gpud_cuda_identify_by((CUdevice)device->index, cuda->context);
     device->host_rate = gpud_cuda_host_rate(device);
-    device->backend = cuda;
     return GPUD_OK;
 }
 
@@ -276,20 +252,10 @@ static enum gpud_status open_cuda(struct gpud_device *device, struct gpud_error 
 static void close_cuda(struct gpud_device *device)
 {
     struct cuda_device *cuda = gpud_cuda_device(device);
-    if (!gpud_completion_thread_finish(&cuda->completions) || gpud_async_count(&cuda->async)) {
-        gpud_log_error(&device->context->log, "cuda",
-                       "%s: work is stuck on it and its context cannot be released",
-                       device->info.name);
+    if (!gpud_gpu_close(&cuda->gpu))
         return;
-    }
     gpud_cuda_identify_by((CUdevice)device->index, NULL);
-    gpud_cuda_enter(cuda);
-    gpud_bounces_finish(&cuda->bounces);
-    gpud_cu.stream_destroy(cuda->service);
-    gpud_events_finish(&cuda->events);
-    gpud_cuda_leave();
     gpud_cu.device_primary_ctx_release(cuda->id);
-    gpud_async_finish(&cuda->async);
     free(cuda);
 }
 
@@ -314,7 +280,7 @@ const struct gpud_device_ops gpud_cuda_ops = {
     .identify = gpud_cuda_identify,
     .handles = handles,
     .handle_count = sizeof(handles) / sizeof(handles[0]),
-    .memory = &gpud_cuda_memory_ops,
-    .queue = &gpud_cuda_queue_ops,
-    .signal = &gpud_cuda_signal_ops,
+    .memory = &gpud_gpu_memory_ops,
+    .queue = &gpud_gpu_queue_ops,
+    .signal = &gpud_gpu_signal_ops,
 };

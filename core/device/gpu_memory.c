@@ -1,0 +1,230 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Device memory: mapped from physical allocations that can be passed on as descriptors, also into
+ * another container; plain where the driver has no such thing. */
+#include "device/gpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* How long the driver may take for work that depends on nobody else, as zeroing. */
+#define SERVICE_TIMEOUT (5 * GPUD_SEC)
+
+/* Freeing memory that another process has open by a legacy handle is undefined, and nothing says
+ * when it was closed: a peer has this long after the end of the link. */
+#define HANDLE_GRACE (GPUD_SEC / 2)
+
+static enum gpud_status no_room(struct gpud_error *error)
+{
+    return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a memory's record");
+}
+
+/* --- mapping ------------------------------------------------------------------------------- */
+
+enum gpud_status gpud_gpu_map(struct gpud_gpu *gpu, uint64_t allocation, uint64_t size,
+                              bool read_only, uint64_t *address, long *result)
+{
+    const struct gpud_gpu_memory_ops *ops = gpu->ops->memory;
+    uint64_t at = 0;
+    *result = ops->reserve(&at, size);
+    if (*result)
+        return GPUD_NO_MEMORY;
+    *result = ops->map(at, size, allocation);
+    if (*result == 0) {
+        *result = ops->allow(gpu, at, size, read_only);
+        if (*result && read_only)
+            *result = ops->allow(gpu, at, size, false); /* not every GPU has read-only mappings */
+        if (*result == 0) {
+            *address = at;
+            return GPUD_OK;
+        }
+        if (ops->unmap(at, size))
+            return GPUD_IO; /* the address range is leaked */
+    }
+    ops->unreserve(at, size);
+    return GPUD_IO;
+}
+
+static long create_physical(struct gpud_gpu *gpu, struct gpud_gpu_memory *record)
+{
+    const struct gpud_gpu_memory_ops *ops = gpu->ops->memory;
+    long result = ops->create(gpu, record->mapped, &record->allocation);
+    if (result)
+        return result;
+    if (gpud_gpu_map(gpu, record->allocation, record->mapped, false, &record->address, &result) !=
+        GPUD_OK)
+        ops->release(record->allocation);
+    return result;
+}
+
+/* Gives back what a record holds. After enter; no stream uses it any more. */
+static void give_back(struct gpud_gpu *gpu, struct gpud_gpu_memory *record)
+{
+    const struct gpud_gpu_memory_ops *ops = gpu->ops->memory;
+    switch (record->kind) {
+    case GPUD_GPU_PHYSICAL:
+        if (ops->unmap(record->address, record->mapped) == 0)
+            ops->unreserve(record->address, record->mapped);
+        ops->release(record->allocation);
+        break;
+    case GPUD_GPU_PLAIN:
+        ops->free(record->address);
+        break;
+    case GPUD_GPU_IPC:
+        gpud_gpu_close_ipc(gpu, record->base);
+        break;
+    case GPUD_GPU_PINNED:
+        gpud_pins_remove(gpu->ops->share->pins, record->pinned);
+        break;
+    case GPUD_GPU_WRAPPED:
+    case GPUD_GPU_PAGEABLE:
+        break;
+    }
+}
+
+/* --- our own ------------------------------------------------------------------------------- */
+
+/* Zeroes the whole mapping: an importer sees all of it, and must not see old data. */
+static enum gpud_status zero(struct gpud_gpu *gpu, const struct gpud_gpu_memory *record,
+                             struct gpud_error *error)
+{
+    long result = gpu->ops->stream->clear(gpu->service, record->address, record->mapped);
+    if (result)
+        return gpud_gpu_fail(gpu->ops, error, result, "new memory cannot be cleared");
+    return gpud_gpu_wait(gpu, gpu->service, gpud_deadline(SERVICE_TIMEOUT), error);
+}
+
+static long allocate(struct gpud_gpu *gpu, uint64_t size, struct gpud_gpu_memory *record)
+{
+    uint64_t unit = gpu->granularity;
+    if (unit) {
+        record->kind = GPUD_GPU_PHYSICAL;
+        record->mapped = (size + unit - 1) / unit * unit;
+        return create_physical(gpu, record);
+    }
+    record->kind = GPUD_GPU_PLAIN;
+    record->mapped = size;
+    return gpu->ops->memory->alloc(&record->address, size);
+}
+
+static enum gpud_status alloc(struct gpud_memory *memory, struct gpud_error *error)
+{
+    struct gpud_gpu *gpu = gpud_gpu(memory->device);
+    struct gpud_gpu_memory *record = calloc(1, sizeof(*record));
+    if (!record)
+        return no_room(error);
+    gpu->ops->enter(gpu);
+    long result = allocate(gpu, memory->size, record);
+    if (result) {
+        gpu->ops->leave(gpu);
+        free(record);
+        return gpud_gpu_fail(gpu->ops, error, result,
+                             "no %llu bytes on %s: smaller or fewer slots need less",
+                             (unsigned long long)memory->size, memory->device->info.name);
+    }
+    enum gpud_status status = zero(gpu, record, error);
+    if (status == GPUD_TIMEOUT) {
+        gpu->ops->leave(gpu);
+        return status; /* leaked: the driver may still write to it */
+    }
+    if (status != GPUD_OK)
+        give_back(gpu, record);
+    gpu->ops->leave(gpu);
+    if (status != GPUD_OK) {
+        free(record);
+        return status;
+    }
+    memory->backend = record;
+    memory->native = (void *)(uintptr_t)record->address;
+    return GPUD_OK;
+}
+
+/* --- freeing ------------------------------------------------------------------------------- */
+
+static void give_back_memory(struct gpud_memory *memory)
+{
+    struct gpud_gpu_memory *record = memory->backend;
+    give_back(gpud_gpu(memory->device), record);
+    free(record);
+}
+
+static void free_memory(struct gpud_memory *memory)
+{
+    struct gpud_gpu_memory *record = memory->backend;
+    gpud_free_after(&gpud_gpu(memory->device)->async, &record->after, memory, give_back_memory,
+                    record->by_handle ? gpud_deadline(HANDLE_GRACE) : 0, false);
+}
+
+/* --- somebody else's ------------------------------------------------------------------------ */
+
+static enum gpud_status wrap(struct gpud_memory *memory, struct gpud_error *error)
+{
+    struct gpud_pointer_info info = {0};
+    const struct gpud_device *device = memory->device;
+    const char *name = device->info.name;
+    if (!device->ops->identify(memory->native, &info) || info.kind == GPUD_POINTER_PINNED)
+        return gpud_fail(error, GPUD_INVALID,
+                         "the pointer is host memory: wrap it on the device \"host\"");
+    if (info.kind == GPUD_POINTER_MANAGED)
+        return gpud_fail(error, GPUD_UNSUPPORTED,
+                         "managed memory moves by itself: copy it, or allocate with %s",
+                         gpud_gpu(device)->ops->allocator);
+    if (strcmp(info.device, name) != 0)
+        return gpud_fail(error, GPUD_INVALID, "the pointer lies on %s, not on %s", info.device,
+                         name);
+    uint64_t before = (uint64_t)((char *)memory->native - (char *)info.base);
+    if (info.base && (before > info.length || memory->size > info.length - before))
+        return gpud_fail(
+            error, GPUD_INVALID, "the allocation ends %llu bytes after the pointer, not %llu",
+            (unsigned long long)(info.length - before), (unsigned long long)memory->size);
+    struct gpud_gpu_memory *record = calloc(1, sizeof(*record));
+    if (!record)
+        return no_room(error);
+    record->kind = GPUD_GPU_WRAPPED;
+    record->address = (uint64_t)(uintptr_t)memory->native;
+    memory->backend = record;
+    return GPUD_OK;
+}
+
+static enum gpud_status wrap_host(struct gpud_memory *memory, struct gpud_error *error)
+{
+    struct gpud_gpu *gpu = gpud_gpu(memory->device);
+    struct gpud_gpu_memory *record = calloc(1, sizeof(*record));
+    if (!record)
+        return no_room(error);
+    gpu->ops->enter(gpu);
+    enum gpud_status status = gpud_gpu_pin(gpu, memory->host, memory->size, memory->read_only,
+                                           &record->pinned, &record->address);
+    gpu->ops->leave(gpu);
+    record->kind = GPUD_GPU_PINNED;
+    if (status == GPUD_UNSUPPORTED) {
+        record->kind = GPUD_GPU_PAGEABLE;
+    } else if (status != GPUD_OK) {
+        free(record);
+        return no_room(error);
+    }
+    memory->backend = record;
+    memory->native = memory->host;
+    return GPUD_OK;
+}
+
+/* --- what others wrote --------------------------------------------------------------------- */
+
+static enum gpud_status flush_remote(struct gpud_memory *memory, struct gpud_error *error)
+{
+    if (gpud_gpu_record(memory)->kind >= GPUD_GPU_PINNED)
+        return GPUD_OK;
+    return gpud_gpu(memory->device)->ops->memory->flush_remote(memory, error);
+}
+
+const struct gpud_memory_ops gpud_gpu_memory_ops = {
+    .alloc = alloc,
+    .wrap = wrap,
+    .wrap_host = wrap_host,
+    .free = free_memory,
+    .export_handle = gpud_gpu_export,
+    .import_handle = gpud_gpu_import,
+    .export_dmabuf = gpud_gpu_export_dmabuf,
+    .flush_remote = flush_remote,
+};
