@@ -20,6 +20,13 @@ static void send_kick(void *arg)
     gpud_channel_send(session->channel, &kick, NULL);
 }
 
+static void init_view(struct gpud_session *session, struct gpud_page *page)
+{
+    gpud_page_rx_init(&session->view, page, session->remote, session->entries);
+    session->view.end.send_kick = send_kick;
+    session->view.end.send_kick_arg = session;
+}
+
 /* A page of our own, which the sender's card writes; and the sender's, which ours does. */
 static enum gpud_status make_remote_page(struct gpud_session *session,
                                          const struct gpud_remote_ops *ops,
@@ -30,7 +37,7 @@ static enum gpud_status make_remote_page(struct gpud_session *session,
     if (status == GPUD_OK)
         status = ops->attach(session->remote, theirs, error);
     if (status == GPUD_OK)
-        gpud_page_rx_init(&session->view, session->remote->page, session->remote, session->entries);
+        init_view(session, session->remote->page);
     return status;
 }
 
@@ -43,9 +50,7 @@ static enum gpud_status make_page(struct gpud_session *session, struct gpud_erro
                           &session->page_fd, &page, error);
     if (status != GPUD_OK)
         return status;
-    gpud_page_rx_init(&session->view, page, NULL, session->entries);
-    session->view.end.send_kick = send_kick;
-    session->view.end.send_kick_arg = session;
+    init_view(session, page);
     if (session->place == GPUD_SIGNAL_PAGE)
         status = gpud_watchdog_create(session->device, page, session->entries, session->channel,
                                       GPUD_SIDE_RECEIVER, &session->watchdog, error);
