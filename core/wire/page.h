@@ -149,7 +149,9 @@ struct gpud_page_carrier {
     const char *name;
 
     /* `claimed` can be moved by both sides: a sender takes back what was not claimed. Where it
-     * cannot, there is never anything to take back, and drop-oldest drops the newest. */
+     * cannot, there is never anything to take back, and drop-oldest keeps the newest frame at the
+     * sender, until an entry comes back or the next frame takes its place: see
+     * stream/sender/waiting.c, and waiting.pml of the models. */
     bool can_take_back;
 
     /* The other side's `asleep` can be believed: a store that is followed by a fence is seen by

@@ -25,12 +25,22 @@ GPUD_BEGIN_DECLS
 
 struct gpud_sender;
 
-/* What happens to a frame for a receiver whose ring is full. Each receiver is judged alone. */
+/* What happens to a frame for a receiver whose ring is full. Each receiver is judged alone.
+ *
+ * Over a network nothing that was sent can be taken back. There, with DROP_OLDEST, the frame waits
+ * at the sender until the receiver gives one back, and goes then by itself; the next frame takes
+ * its place, and it is lost. Events keep their order among the frames. What waits is lost, too,
+ * when the application needs its slot (see gpud_sender_acquire()), by gpud_sender_interrupt(), with
+ * the receiver or the sender, and when the end of the stream or a new format has waited for it for
+ * 5 s.
+ */
 enum gpud_slow_receiver {
     GPUD_SLOW_DEFAULT = 0, /* sender: BLOCK; receiver: whatever the sender says */
     GPUD_SLOW_BLOCK,       /* wait for it */
     GPUD_SLOW_DROP_NEWEST, /* it does not get this frame */
-    GPUD_SLOW_DROP_OLDEST, /* it loses the oldest that it has not taken yet, and gets this one */
+    /* it loses the oldest that it has not taken yet, and gets this one; over a network it loses one
+     * that waits, and this one waits */
+    GPUD_SLOW_DROP_OLDEST,
 };
 
 #define GPUD_SLOTS_MAX 64
@@ -116,7 +126,8 @@ GPUD_API enum gpud_status gpud_sender_wait(struct gpud_sender *sender, uint32_t 
                                            int64_t timeout_ns, struct gpud_error *error);
 
 /* Lends a slot to write the next frame into; submitted, it costs no copy where the route shares
- * memory. Lent frames count against the ring: hold few. */
+ * memory. Lent frames count against the ring: hold few. If none is free, a frame that waits for a
+ * slow receiver on a network gives its slot up. */
 GPUD_API enum gpud_status gpud_sender_acquire(struct gpud_sender *sender, int64_t timeout_ns,
                                               struct gpud_frame **frame, struct gpud_error *error);
 
@@ -202,7 +213,8 @@ GPUD_API enum gpud_status gpud_sender_set_slow_receiver(struct gpud_sender *send
                                                         enum gpud_slow_receiver slow_receiver,
                                                         struct gpud_error *error);
 
-/* true: waiting calls return GPUD_AGAIN at once, until false is set. */
+/* true: waiting calls return GPUD_AGAIN at once, until false is set, and frames that wait for slow
+ * receivers are dropped. */
 GPUD_API void gpud_sender_interrupt(struct gpud_sender *sender, bool interrupted);
 
 GPUD_END_DECLS

@@ -28,6 +28,8 @@ const struct point points[] = {
     {"sender: reaped", BY_FRAMES, ALL},
     {"sender: wait enqueued", BY_A_HELD_GPU, BY_QUEUE},
     {"sender: revoked", BY_SLOWNESS, TAKES_BACK},
+    {"sender: frame waits", BY_SLOWNESS, WAY_RDMA},
+    {"sender: waiting frame published", BY_SLOWNESS, WAY_RDMA},
     {"sender: message sent, not counted", BY_EVENTS, ALL},
     {"sender: event sent", BY_EVENTS, ALL},
     {"sender: EOS sent", BY_ENDS, ALL},

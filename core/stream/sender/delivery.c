@@ -26,6 +26,7 @@ struct gpud_pending_delivery {
     enum gpud_status status;
     struct gpud_sender *sender;
     struct gpud_delivery delivery;
+    struct gpud_frame_info info; /* of the frame, if a target has no entry */
 };
 
 /* --- what each receiver needs -------------------------------------------------------------- */
@@ -125,7 +126,7 @@ static enum gpud_status enqueue(struct gpud_sender *sender, struct gpud_pending_
                                 struct gpud_error *error)
 {
     struct gpud_queue *queue = sender->queue;
-    const struct gpud_delivery *delivery = &pending->delivery;
+    struct gpud_delivery *delivery = &pending->delivery;
     const struct gpud_frame *frame = delivery->frame;
     const struct gpud_layout *layout = &frame->info.layout;
     struct gpud_memory *source;
@@ -170,9 +171,12 @@ static struct gpud_slot *slot_for(const struct gpud_delivery *delivery,
 }
 
 /* The frame is handed over, or, where it is lost on the way, its place is. */
-static void publish(struct gpud_sender *sender, const struct gpud_delivery *delivery,
-                    struct gpud_target *target, bool lost)
+static void publish_entry(struct gpud_sender *sender, const struct gpud_delivery *delivery,
+                          const struct gpud_target *target, bool lost)
 {
+    if (delivery->corrupted)
+        gpud_page_descriptor(&target->transport->page, target->entry)->flags |=
+            GPUD_FRAME_CORRUPTED;
     bool kicked = lost ? gpud_transport_cancel(target->transport, target->entry)
                        : gpud_transport_publish(target->transport, target->entry);
     if (kicked)
@@ -181,24 +185,39 @@ static void publish(struct gpud_sender *sender, const struct gpud_delivery *deli
         *(lost ? &target->link->dropped : &target->link->delivered) += 1;
         *(lost ? &sender->dropped : &sender->delivered) += 1;
     }
+}
+
+static void publish(struct gpud_pending_delivery *pending, struct gpud_target *target, bool lost)
+{
+    const struct gpud_delivery *delivery = &pending->delivery;
+    if (target->entry == GPUD_NO_ENTRY) {
+        if (delivery->corrupted)
+            pending->info.flags |= GPUD_FRAME_CORRUPTED;
+        gpud_waiting_put(target, &pending->info, slot_for(delivery, target->transport),
+                         delivery->sequence, lost);
+    } else {
+        publish_entry(pending->sender, delivery, target, lost);
+    }
     gpud_transport_unref(&target->transport);
     gpud_link_unref(target->link);
 }
 
-static void cancel_all(struct gpud_sender *sender, struct gpud_delivery *delivery)
+static void cancel_all(struct gpud_pending_delivery *pending)
 {
+    struct gpud_delivery *delivery = &pending->delivery;
     for (uint32_t i = 0; i < delivery->count; i++)
-        publish(sender, delivery, &delivery->target[i], true);
+        publish(pending, &delivery->target[i], true);
     delivery->count = 0;
 }
 
 /* Publishes the targets that wait (or, with all, every one) and keeps the others. */
-static void publish_targets(struct gpud_sender *sender, struct gpud_delivery *delivery, bool all)
+static void publish_targets(struct gpud_pending_delivery *pending, bool all)
 {
+    struct gpud_delivery *delivery = &pending->delivery;
     uint32_t kept = 0;
     for (uint32_t i = 0; i < delivery->count; i++) {
         if (all || !waits(&delivery->target[i]))
-            publish(sender, delivery, &delivery->target[i], false);
+            publish(pending, &delivery->target[i], false);
         else
             delivery->target[kept++] = delivery->target[i];
     }
@@ -257,11 +276,8 @@ static struct gpud_pending_delivery *publish_completed(struct gpud_sender *sende
         oldest = pending;
     }
     for (struct gpud_pending_delivery *pending = oldest; pending; pending = pending->next) {
-        struct gpud_delivery *delivery = &pending->delivery;
-        for (uint32_t i = 0; pending->status != GPUD_OK && i < delivery->count; i++)
-            gpud_page_descriptor(&delivery->target[i].transport->page, delivery->target[i].entry)
-                ->flags |= GPUD_FRAME_CORRUPTED;
-        publish_targets(sender, delivery, true);
+        pending->delivery.corrupted |= pending->status != GPUD_OK;
+        publish_targets(pending, true);
     }
     return oldest;
 }
@@ -320,9 +336,9 @@ static enum gpud_status deliver_now(struct gpud_sender *sender,
         gpud_sender_lock(sender);
     }
     if (status == GPUD_OK)
-        publish_targets(sender, &pending->delivery, true);
+        publish_targets(pending, true);
     else
-        cancel_all(sender, &pending->delivery);
+        cancel_all(pending);
     release_parts(&pending->delivery);
     return status;
 }
@@ -342,28 +358,30 @@ static enum gpud_status wait_for_copies(struct gpud_sender *sender,
 }
 
 static enum gpud_status deliver_later(struct gpud_sender *sender,
-                                      const struct gpud_pending_delivery *prepared,
+                                      struct gpud_pending_delivery *prepared, bool is_late,
                                       struct gpud_error *error)
 {
     struct gpud_pending_delivery *pending = take_record(sender);
     enum gpud_status status = GPUD_NO_MEMORY;
-    struct gpud_pending_delivery fallback = *prepared;
     if (!pending) {
         gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a frame's record");
-        pending = &fallback;
+        pending = prepared;
     } else {
-        *pending = *prepared;
+        pending->sender = sender;
+        pending->delivery = prepared->delivery;
+        if (is_late)
+            pending->info = prepared->info;
         gpud_sender_unlock(sender);
         status = enqueue(sender, pending, error);
         gpud_sender_lock(sender);
     }
     if (status != GPUD_OK)
-        cancel_all(sender, &pending->delivery);
+        cancel_all(pending);
     else
-        publish_targets(sender, &pending->delivery, false);
+        publish_targets(pending, false);
     atomic_fetch_add(&sender->references, 1);
     gpud_sender_unlock(sender);
-    if (pending == &fallback) {
+    if (pending == prepared) {
         release_parts(&pending->delivery);
         gpud_sender_unref(sender);
     } else if (gpud_queue_on_complete(sender->queue, on_copied, pending, NULL) != GPUD_OK) {
@@ -400,16 +418,27 @@ static void announce(struct gpud_sender *sender, const struct gpud_delivery *del
 enum gpud_status gpud_deliver(struct gpud_sender *sender, const struct gpud_delivery *delivery,
                               struct gpud_error *error)
 {
-    struct gpud_pending_delivery pending = {.sender = sender, .delivery = *delivery};
+    struct gpud_pending_delivery pending; /* not all of it is written for every frame */
+    pending.sender = sender;
+    pending.delivery = *delivery;
+    bool is_late = false;
     bool copies = delivery->host_slot ||
                   (delivery->device_slot && &delivery->device_slot->frame != delivery->frame);
     for (uint32_t i = 0; i < delivery->count; i++) {
         const struct gpud_target *target = &delivery->target[i];
+        if (target->entry == GPUD_NO_ENTRY) {
+            is_late = true;
+            continue;
+        }
         gpud_transport_describe(target->transport, target->entry, &delivery->frame->info,
                                 slot_for(delivery, target->transport), delivery->sequence,
                                 target->link->dropped);
         GPUD_STOP_POINT("sender: described");
         copies |= target->transport->route->ring == GPUD_RING_RECEIVER;
+    }
+    if (is_late) {
+        pending.info = delivery->frame->info;
+        pending.info.submit_time = (uint64_t)gpud_now();
     }
     if (sender->device->caps & GPUD_CAP_SYNCHRONOUS)
         return deliver_now(sender, &pending, copies, error);
@@ -418,5 +447,5 @@ enum gpud_status gpud_deliver(struct gpud_sender *sender, const struct gpud_deli
         announce(sender, delivery);
         return deliver_now(sender, &pending, delivery->count > 0, error);
     }
-    return deliver_later(sender, &pending, error);
+    return deliver_later(sender, &pending, is_late, error);
 }

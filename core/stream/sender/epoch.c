@@ -62,7 +62,12 @@ void gpud_sender_start_epoch(struct gpud_sender *sender)
         link->trials.failed = 0; /* what was measured stays true */
         /* No frame goes by the old ring, whoever gets the lock meanwhile. */
         link->state = GPUD_LINK_IDLE;
+        bool later = gpud_waiting_delays_offer(link);
+        if (link->state != GPUD_LINK_IDLE)
+            continue;
         link->deadline = INT64_MAX;
+        if (later)
+            continue;
         links[count++] = link;
         link->references++;
     }

@@ -89,6 +89,7 @@ void gpud_link_kill(struct gpud_link *link, enum gpud_log_level level, const cha
         return;
     end(link, level, why);
     link->state = GPUD_LINK_DEAD;
+    gpud_waiting_clear(link);
     /* A receiver that maps our ring can only read, and where the ring is the receiver's nothing of
      * ours is left there. It is told before the connection ends, and before a slot is written anew.
      * Model (tests/model): evict, end.1 in ring.pml. */
@@ -118,6 +119,7 @@ static void leave(struct gpud_link *link, const char *why)
     end(link, GPUD_LOG_INFO, why);
     link->state = GPUD_LINK_LEAVING;
     link->deadline = INT64_MAX;
+    gpud_waiting_clear(link);
     wake_all(link);
 }
 
@@ -225,6 +227,8 @@ static enum gpud_status take_canary_slot(struct gpud_link *link, struct gpud_del
 {
     struct gpud_pool *pool = link->transport->pool;
     struct gpud_slot *slot = pool ? gpud_pool_take(pool) : NULL;
+    if (pool && !slot && gpud_waiting_give_way(link->sender, pool))
+        slot = gpud_pool_take(pool);
     if (pool && !slot)
         return gpud_fail(error, GPUD_NO_MEMORY, "no slot is free for the test of the link");
     if (slot && pool == link->sender->device_pool) {
@@ -424,6 +428,7 @@ static bool is_answer(enum gpud_message_type type)
 #define STRAY_KICKS_MAX 64
 static void handle_kick(struct gpud_link *link)
 {
+    link->waiting.is_armed = false; /* this turn of the thread sees what came back */
     if (!gpud_sender_poll_kick(link) && ++link->stray_kicks > STRAY_KICKS_MAX)
         gpud_link_kill(link, GPUD_LOG_WARNING, "broke the protocol: KICKs that nobody asked for");
 }

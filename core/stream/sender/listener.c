@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The sender's thread: it accepts newcomers, reads what they and the receivers say, and notices who
- * is silent, dead or gone. Frames do not pass here. */
+ * is silent, dead or gone. Frames do not pass here, but for those that waited (waiting.c). */
 #include "base/fd.h"
 #include "base/stop.h"
 #include "stream/sender/sender.h"
@@ -163,6 +163,9 @@ static int64_t next_deadline(const struct gpud_sender *sender)
     for (uint32_t i = 0; i < sender->link_count; i++)
         if (sender->links[i]->state != GPUD_LINK_DEAD && sender->links[i]->deadline < next)
             next = sender->links[i]->deadline;
+    for (uint32_t i = 0; i < sender->link_count; i++)
+        if (gpud_waiting_deadline(sender->links[i]) < next)
+            next = gpud_waiting_deadline(sender->links[i]);
     for (uint32_t i = 0; i < sender->newcomer_count; i++)
         if (sender->newcomers[i].deadline < next)
             next = sender->newcomers[i].deadline;
@@ -207,6 +210,7 @@ static void *run(void *arg)
         gpud_newcomers_read(sender, fds + 2 + count, newcomers);
         if (fds[1].revents)
             accept_newcomers(sender);
+        gpud_waiting_turn(sender, gpud_now());
         check_deadlines(sender, gpud_now());
         check_hosts(sender);
         gpud_sender_sample(sender, gpud_now());

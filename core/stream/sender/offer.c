@@ -313,10 +313,13 @@ static enum gpud_status send_offer(struct gpud_link *link, const struct gpud_rou
     link->transport = transport;
     gpud_transport_unref(&old);
     link->state = GPUD_LINK_OFFERED;
+    link->epoch = sender->epoch;
+    link->waiting.is_armed = false;
     link->offer_by = 0;
     /* A receiver that is paused in mid-stream answers when it goes on; a new one has no reason to
      * wait. */
     link->deadline = link->streamed ? INT64_MAX : gpud_deadline(GPUD_IMPORT_DEADLINE);
+    gpud_waiting_advance(link); /* what is held for this epoch */
     return GPUD_OK;
 }
 

@@ -36,6 +36,14 @@ static bool has_slots(const struct gpud_sender *sender)
            (sender->host_pool && gpud_pool_has_free(sender->host_pool));
 }
 
+void gpud_sender_poll_ask(struct gpud_link *link)
+{
+    struct gpud_page_tx *page = &link->transport->page;
+    link->kicks_due++;
+    atomic_store_explicit(&page->page->sender.wanted, 1, memory_order_relaxed);
+    gpud_page_poll_begin(&page->end);
+}
+
 /* Whether something came back before the link was armed. */
 static bool arm_link(struct gpud_link *link, bool *device_reads)
 {
@@ -43,9 +51,7 @@ static bool arm_link(struct gpud_link *link, bool *device_reads)
     if (!transport || !transport->page.page)
         return false;
     *device_reads |= transport->releasing_count > 0;
-    link->kicks_due++;
-    atomic_store_explicit(&transport->page.page->sender.wanted, 1, memory_order_relaxed);
-    gpud_page_poll_begin(&transport->page.end);
+    gpud_sender_poll_ask(link);
     return gpud_page_has_returns(&transport->page);
 }
 
@@ -71,9 +77,13 @@ void gpud_sender_poll_disarm(struct gpud_sender *sender)
         return;
     sender->polls = false;
     watch_pools(sender, -1);
-    for (uint32_t i = 0; i < sender->link_count; i++)
-        if (sender->links[i]->transport && sender->links[i]->transport->page.page)
-            gpud_page_poll_end(&sender->links[i]->transport->page.end);
+    for (uint32_t i = 0; i < sender->link_count; i++) {
+        struct gpud_link *link = sender->links[i];
+        if (!link->transport || !link->transport->page.page || link->waiting.slot)
+            continue;
+        gpud_page_poll_end(&link->transport->page.end);
+        link->waiting.is_armed = false;
+    }
 }
 
 bool gpud_sender_poll_kick(struct gpud_link *link)
@@ -81,6 +91,7 @@ bool gpud_sender_poll_kick(struct gpud_link *link)
     if (link->kicks_due == 0)
         return false;
     link->kicks_due--;
-    gpud_event_raise(link->sender->loop.event);
+    if (link->sender->polls)
+        gpud_event_raise(link->sender->loop.event);
     return true;
 }

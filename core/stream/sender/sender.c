@@ -149,6 +149,7 @@ void gpud_sender_destroy(struct gpud_sender **sender)
         struct gpud_link *link = gone->links[i];
         struct gpud_message message = {.type = GPUD_MESSAGE_BYE};
         gpud_print(message.refuse.reason, "the sender stopped");
+        gpud_waiting_drop(link);
         if (link->state != GPUD_LINK_DEAD)
             gpud_link_send(link, &message);
         GPUD_STOP_POINT("sender: BYE sent");
@@ -266,7 +267,7 @@ enum gpud_status gpud_sender_take_slot(struct gpud_sender *sender, struct gpud_p
         reap_all(sender);
         if ((*slot = gpud_pool_take(pool)))
             return GPUD_OK;
-        if (await_releases(sender))
+        if (await_releases(sender) || gpud_waiting_give_way(sender, pool))
             continue;
         if (atomic_load(&sender->interrupted))
             return gpud_sender_interrupted(error);
@@ -319,7 +320,7 @@ static void send_to_all(struct gpud_sender *sender, struct gpud_message *message
 {
     for (uint32_t i = 0; i < sender->link_count; i++)
         if (gpud_link_takes_frames(sender->links[i]))
-            gpud_link_send(sender->links[i], message);
+            gpud_waiting_send(sender->links[i], message);
 }
 
 static enum gpud_status keep_sticky(struct gpud_sender *sender,
@@ -414,6 +415,8 @@ void gpud_sender_interrupt(struct gpud_sender *sender, bool interrupted)
     if (!interrupted)
         return;
     gpud_sender_lock(sender);
+    for (uint32_t i = 0; i < sender->link_count; i++)
+        gpud_waiting_drop(sender->links[i]);
     wake_waiting(sender);
     gpud_sender_unlock(sender);
 }

@@ -1,12 +1,13 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The inside of a sender. Twelve files:
+/* The inside of a sender. Thirteen files:
  *   sender.c    the public object: lending, events, looking
  *   epoch.c     formats, and the rings that are made for them
  *   submit.c    a frame gets its credits, by each receiver's policy
  *   delivery.c  one frame on its way to several receivers: copies, signals, publishing
  *   source.c    where a frame's bytes come from, and when they are there
+ *   waiting.c   the newest frame of a receiver that is slow, where none can be taken back
  *   link.c      one receiver: the handshake as a state machine, its policy, its end
  *   offer.c     which route a receiver is offered, and its room in the ring
  *   rate.c      how fast a link's copies are, where the choice of its route depends on that
@@ -45,6 +46,21 @@ enum gpud_link_state {
     GPUD_LINK_DEAD,
 };
 
+/* See waiting.c. */
+struct gpud_held_message;
+struct gpud_waiting {
+    struct gpud_slot *slot; /* of the frame that waits, one of its users; NULL: none does */
+    uint64_t sequence;
+    struct gpud_frame_info info;
+    uint32_t late; /* frames that found no credit, and whose copies are under way */
+    struct gpud_held_message *first, *last; /* messages that have their place behind these */
+    uint32_t held;
+    bool is_armed;   /* a KICK comes for the next entry */
+    bool owes_offer; /* the new epoch's follows */
+    int64_t give_up; /* the frame is dropped then; 0: it has time */
+    int64_t look;    /* whether the card has room; 0: it is not what is missing */
+};
+
 struct gpud_link {
     uint32_t references;
     struct gpud_sender *sender;
@@ -54,6 +70,7 @@ struct gpud_link {
     int64_t deadline; /* of the state; INT64_MAX: none. IDLE: when it is to be offered a route */
     int64_t offer_by; /* IDLE: no later than that; 0: nothing stood in the way yet */
     uint32_t offers;  /* begun so far: the latest counts */
+    uint32_t epoch;   /* of the last that was sent */
     bool streamed;    /* has been STREAMING: its frames are promised, and counted */
     bool told;        /* the application knows of it */
     bool told_end;    /* and of its end */
@@ -65,6 +82,7 @@ struct gpud_link {
     struct gpud_route_trials trials;
     char fallback_reason[GPUD_REASON_MAX]; /* the better routes */
     struct gpud_transport *transport;      /* from OFFERED on */
+    struct gpud_waiting waiting;
     struct gpud_spin spin;
     uint64_t delivered, dropped;
     uint32_t kicks_due;   /* that were asked for; see poll.c */
@@ -190,10 +208,11 @@ void gpud_sender_start_epoch(struct gpud_sender *sender);
 
 /* --- delivery.c ---------------------------------------------------------------------------- */
 
+#define GPUD_NO_ENTRY UINT32_MAX
 struct gpud_target {
     struct gpud_link *link;
     struct gpud_transport *transport; /* a reference */
-    uint32_t entry;                   /* taken */
+    uint32_t entry;                   /* taken, or GPUD_NO_ENTRY: there was none, see waiting.c */
 };
 
 struct gpud_delivery {
@@ -201,6 +220,7 @@ struct gpud_delivery {
         *frame; /* the caller's until the delivery is done; then released if `consume` */
     bool consume;
     bool canary;                   /* the test of a link: not counted */
+    bool corrupted;                /* it turned out that the bytes never came, or got lost */
     struct gpud_slot *device_slot; /* the slot that the shared routes publish: the frame's own, or
                                       one to copy into */
     struct gpud_slot *host_slot;   /* likewise for host pages, where the device is not the host */
@@ -233,12 +253,12 @@ enum gpud_status gpud_source_find(struct gpud_sender *sender, const struct gpud_
 
 /* What is put on the queue from now on comes after the frame's bytes. */
 enum gpud_status gpud_source_order(struct gpud_sender *sender, struct gpud_queue *queue,
-                                   const struct gpud_delivery *delivery, struct gpud_error *error);
+                                   struct gpud_delivery *delivery, struct gpud_error *error);
 
 /* Whether the sender is on the host and the frame is not, and what is done then: the frame's device
  * has copied it into the delivery's slot. */
 bool gpud_source_is_elsewhere(const struct gpud_sender *sender, const struct gpud_frame *frame);
-enum gpud_status gpud_source_fetch(struct gpud_sender *sender, const struct gpud_delivery *delivery,
+enum gpud_status gpud_source_fetch(struct gpud_sender *sender, struct gpud_delivery *delivery,
                                    struct gpud_error *error);
 
 /* After the copies were enqueued: a kept frame of somebody else's may be given back as soon as the
@@ -251,6 +271,9 @@ enum gpud_status gpud_source_finish(struct gpud_sender *sender,
 /* A call found no slot or no credit; the next one begins. */
 void gpud_sender_poll_arm(struct gpud_sender *sender);
 void gpud_sender_poll_disarm(struct gpud_sender *sender);
+
+/* The next entry that comes back is told by a KICK. Look once more after the call. */
+void gpud_sender_poll_ask(struct gpud_link *link);
 
 /* A receiver says that it gave something back. false: nobody had asked. */
 bool gpud_sender_poll_kick(struct gpud_link *link);
@@ -276,6 +299,12 @@ static inline enum gpud_slow_receiver gpud_link_policy(const struct gpud_link *l
 static inline bool gpud_link_takes_frames(const struct gpud_link *link)
 {
     return link->streamed && link->state != GPUD_LINK_LEAVING && link->state != GPUD_LINK_DEAD;
+}
+
+/* Whether a frame waits for an entry, or will. */
+static inline bool gpud_link_is_behind(const struct gpud_link *link)
+{
+    return link->waiting.slot || link->waiting.late;
 }
 
 /* The connection ended, or the peer lied: DEAD from now on, and hung up. Frames that the receiver
@@ -320,6 +349,39 @@ void gpud_link_offer(struct gpud_link *link);
 
 /* The route that was offered does not work: the next one. */
 void gpud_link_try_next(struct gpud_link *link, const char *reason);
+
+/* --- waiting.c; all under the lock ----------------------------------------------------------- */
+
+/* Whether a frame can wait for the link, which has a transport. */
+bool gpud_waiting_is_possible(const struct gpud_link *link);
+
+/* Writes what waits, if there is an entry, and what follows it. May end the link. */
+void gpud_waiting_advance(struct gpud_link *link);
+
+/* A target without an entry, which submit counted in `late`: its frame is complete, or lost; or it
+ * is not delivered after all. Its references stay the caller's. */
+void gpud_waiting_put(const struct gpud_target *target, const struct gpud_frame_info *info,
+                      struct gpud_slot *slot, uint64_t sequence, bool lost);
+void gpud_waiting_forget(const struct gpud_target *target);
+
+/* gpud_link_send() for an EVENT or EOS of the application's: now, or in its turn. */
+void gpud_waiting_send(struct gpud_link *link, struct gpud_message *message);
+
+/* The frame that waits is dropped, if it cannot be written; what waited for it is sent. */
+void gpud_waiting_drop(struct gpud_link *link);
+
+/* Drops a frame of which nobody else uses the slot. false: there is none in this pool. */
+bool gpud_waiting_give_way(struct gpud_sender *sender, const struct gpud_pool *pool);
+
+/* The link ends. */
+void gpud_waiting_clear(struct gpud_link *link);
+
+/* Whether the OFFER of a new epoch has to wait, too: the link is offered it later. */
+bool gpud_waiting_delays_offer(struct gpud_link *link);
+
+/* In the thread: when it looks at the link at the latest, and its look at all of them. */
+int64_t gpud_waiting_deadline(const struct gpud_link *link);
+void gpud_waiting_turn(struct gpud_sender *sender, int64_t now);
 
 /* --- rate.c -------------------------------------------------------------------------------- */
 

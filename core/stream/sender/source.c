@@ -71,19 +71,9 @@ static enum gpud_status not_filled(const struct gpud_error *why, struct gpud_err
                             "the frame that is to be sent on is not complete: %s", why->reason);
 }
 
-/* The bytes never came: that is told, as it was told to us. */
-static void mark_corrupted(const struct gpud_delivery *delivery)
-{
-    for (uint32_t i = 0; i < delivery->count; i++) {
-        const struct gpud_target *target = &delivery->target[i];
-        gpud_page_descriptor(&target->transport->page, target->entry)->flags |=
-            GPUD_FRAME_CORRUPTED;
-    }
-}
-
 /* What is put on the queue from now on comes after the frame's bytes, whoever owns the frame. */
 enum gpud_status gpud_source_order(struct gpud_sender *sender, struct gpud_queue *queue,
-                                   const struct gpud_delivery *delivery, struct gpud_error *error)
+                                   struct gpud_delivery *delivery, struct gpud_error *error)
 {
     struct gpud_frame *frame = delivery->frame;
     struct gpud_error why = {0};
@@ -91,8 +81,8 @@ enum gpud_status gpud_source_order(struct gpud_sender *sender, struct gpud_queue
     if (gpud_pool_orders(frame, queue))
         return GPUD_OK;
     status = gpud_frame_order(frame, queue, gpud_deadline(FILLED_DEADLINE), &why);
-    if (status == GPUD_PEER) {
-        mark_corrupted(delivery);
+    if (status == GPUD_PEER) { /* the bytes never came: that is told, as it was told to us */
+        delivery->corrupted = true;
         status = GPUD_OK;
     }
     return status == GPUD_OK ? GPUD_OK : not_filled(&why, error);
@@ -105,7 +95,7 @@ bool gpud_source_is_elsewhere(const struct gpud_sender *sender, const struct gpu
 }
 
 /* The device that has the frame writes it into the host's slot by itself. */
-enum gpud_status gpud_source_fetch(struct gpud_sender *sender, const struct gpud_delivery *delivery,
+enum gpud_status gpud_source_fetch(struct gpud_sender *sender, struct gpud_delivery *delivery,
                                    struct gpud_error *error)
 {
     struct gpud_frame *frame = delivery->frame;

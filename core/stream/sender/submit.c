@@ -27,6 +27,15 @@ static uint32_t snapshot(struct gpud_sender *sender, struct gpud_link *links[GPU
     return count;
 }
 
+static void take_target(struct gpud_link *link, uint32_t entry, struct gpud_target *target)
+{
+    target->link = link;
+    target->transport = link->transport;
+    target->entry = entry;
+    link->references++;
+    link->transport->references++;
+}
+
 /* Model (tests/model): credit.1 to credit.4 in ring.pml.
  *
  * A credit of one receiver, by its policy. GPUD_OK with *target filled; GPUD_CLOSED: it gets
@@ -48,17 +57,25 @@ static enum gpud_status take_credit(struct gpud_link *link, int64_t deadline,
             gpud_link_kill(link, GPUD_LOG_WARNING, reason.reason);
             continue;
         }
+        if (ready && link->waiting.slot) {
+            gpud_waiting_advance(link);
+            if (link->state != GPUD_LINK_STREAMING)
+                continue;
+        }
         enum gpud_slow_receiver policy = gpud_link_policy(link);
         bool blocks = policy == GPUD_SLOW_BLOCK;
-        if (ready && gpud_transport_has_room(link->transport) &&
-            (gpud_page_take(&link->transport->page, &target->entry) ||
+        uint32_t entry;
+        if (ready && !gpud_link_is_behind(link) && gpud_transport_has_room(link->transport) &&
+            (gpud_page_take(&link->transport->page, &entry) ||
              (blocks && gpud_transport_await_release(link->transport, sender->queue) &&
-              gpud_page_take(&link->transport->page, &target->entry)))) {
-            target->link = link;
-            target->transport = link->transport;
-            link->references++;
-            link->transport->references++;
+              gpud_page_take(&link->transport->page, &entry)))) {
+            take_target(link, entry, target);
             GPUD_STOP_POINT("sender: credit taken");
+            return GPUD_OK;
+        }
+        if (ready && policy == GPUD_SLOW_DROP_OLDEST && gpud_waiting_is_possible(link)) {
+            take_target(link, GPUD_NO_ENTRY, target);
+            link->waiting.late++;
             return GPUD_OK;
         }
         if (ready && policy == GPUD_SLOW_DROP_OLDEST) {
@@ -94,6 +111,7 @@ static enum gpud_status take_credit(struct gpud_link *link, int64_t deadline,
         gpud_sender_unlock(sender);
         gpud_transport_sleep(&wait, &link->spin, deadline);
         gpud_sender_lock(sender);
+        link->waiting.is_armed = false; /* whoever sleeps on a page asks for no KICK any more */
         gpud_transport_unref(&transport);
     }
 }
@@ -102,7 +120,10 @@ static void give_up(struct gpud_delivery *delivery)
 {
     for (uint32_t i = 0; i < delivery->count; i++) {
         struct gpud_target *target = &delivery->target[i];
-        gpud_transport_untake(target->transport, target->entry);
+        if (target->entry == GPUD_NO_ENTRY)
+            gpud_waiting_forget(target);
+        else
+            gpud_transport_untake(target->transport, target->entry);
         gpud_transport_unref(&target->transport);
         gpud_link_unref(target->link);
     }
@@ -173,7 +194,7 @@ static enum gpud_status submit(struct gpud_sender *sender, struct gpud_frame *fr
     struct gpud_delivery delivery;
     delivery.frame = frame;
     delivery.consume = !keep;
-    delivery.canary = false;
+    delivery.canary = delivery.corrupted = false;
     delivery.device_slot = delivery.host_slot = NULL;
     delivery.count = 0;
 
