@@ -159,6 +159,11 @@ struct gpud_page_carrier {
      * is awake. Where it cannot, the carrier is asked every time. */
     bool can_elide;
 
+    /* Whoever sleeps by this carrier is also woken by the end of the connection, and is told of no
+     * end at all only where the other host has vanished. So long it may sleep before it asks
+     * whether that is there (ns); 0: it is told of nothing, and has to ask often. */
+    int64_t ask_after;
+
     /* These bytes of our half, as they are now. Whatever was published before them is seen before
      * them. NULL: stores are seen as they are; words are stored with release order. */
     void (*publish)(const struct gpud_page_end *end, size_t offset, size_t size);
@@ -202,6 +207,14 @@ static inline bool gpud_page_notify(struct gpud_page_end *end)
         return end->carrier->notify(end);
     uint32_t sleep = gpud_waker_look(&end->waker);
     return sleep && gpud_page_wake(end, sleep);
+}
+
+/* Before a receiver sleeps: wakes a sender that was left asleep when something was given back, as
+ * it wishes for more at once; nothing more will come back while the receiver waits. Carriers that
+ * cannot elide have notified of everything already. */
+static inline bool gpud_page_notify_of_little(struct gpud_page_end *end)
+{
+    return end->carrier->can_elide && gpud_page_notify(end);
 }
 
 /* Sleeps until the other side notifies, this side is roused, or the deadline passes, unless

@@ -30,8 +30,9 @@ struct copies {
     struct copies *next;             /* of this process */
 };
 
-/* --- what is registered ------------------------------------------------------------------------
- */
+struct copies_counts copies_of_receivers;
+
+/* --- what is registered ----------------------------------------------------------------------- */
 
 static struct copies *registered; /* whose rings may be written */
 static pthread_mutex_t registered_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -83,6 +84,8 @@ static void publish(const struct gpud_page_end *end, size_t offset, size_t size)
           "%zu bytes at %zu of a half", size, offset);
     if (atomic_load(&copies->detached) || !copies->theirs)
         return;
+    if (!sends)
+        atomic_fetch_add(&copies_of_receivers.published, 1);
     char *to =
         (sends ? (char *)&copies->theirs->sender : (char *)&copies->theirs->receiver) + offset;
     if (size > 64) {
@@ -106,6 +109,8 @@ static bool notify(struct gpud_page_end *end)
     _Atomic uint32_t *kicks =
         sends ? &copies->theirs->sender.kicks : &copies->theirs->receiver.kicks;
     const _Atomic uint32_t *asleep = end->waker.asleep;
+    if (!sends)
+        atomic_fetch_add(&copies_of_receivers.notices, 1);
     atomic_fetch_add(end->waker.kicks, 1);
     atomic_fetch_add(kicks, 1);
     gpud_futex_wake(kicks);
@@ -122,7 +127,7 @@ static void poll_begin(struct gpud_page_end *end)
     atomic_thread_fence(memory_order_seq_cst);
 }
 
-static const struct gpud_page_carrier carrier = {
+static struct gpud_page_carrier carrier = {
     .name = "copies",
     .publish = publish,
     .notify = notify,
@@ -301,6 +306,11 @@ void copies_install(void)
     ops = gpud_unix_channel_ops;
     ops.remote = &remote_ops;
     gpud_unix_channel = &ops;
+}
+
+void copies_set_ask_after(int64_t ask_after)
+{
+    carrier.ask_after = ask_after;
 }
 
 void copies_install_if_asked(void)

@@ -7,6 +7,9 @@
 #ifndef GPUD_TESTS_COPIES_H
 #define GPUD_TESTS_COPIES_H
 
+#include <stdatomic.h>
+#include <stdint.h>
+
 /* From now on, and in this process, for every channel; the other process must do so, too. */
 void copies_install(void);
 
@@ -16,5 +19,16 @@ void copies_install_if_asked(void);
 /* The same, and that other host is not this one: it has this address, and clocks of its own. The
  * boot id that this process has from now on is made of `self`. */
 void copies_install_hosts(const char *self, const char *other);
+
+/* What was published, and how often the other side was notified, by all receivers of this process.
+ */
+struct copies_counts {
+    atomic_uint published, notices;
+};
+extern struct copies_counts copies_of_receivers;
+
+/* From now on whoever sleeps asks that seldom whether the other side lives, as with a card, which
+ * would tell of its end. Here nothing does. */
+void copies_set_ask_after(int64_t ask_after);
 
 #endif

@@ -23,8 +23,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* A peer that was silent for so long is asked. */
-#define SILENCE GPUD_SEC
 /* No card needs as long for what it tries again: 7 times 4 times the ACK timeout is 30 s. */
 #define ANSWER (40 * GPUD_SEC)
 
@@ -84,7 +82,7 @@ bool gpud_rdma_is_alive(struct gpud_rdma *rdma)
                                       "the network card %s has been waiting for the peer's for "
                                       "too long",
                                       rdma->card);
-        } else if (now - rdma->heard_at > SILENCE && rdma_room(rdma) > 0) {
+        } else if (now - rdma->heard_at > GPUD_RDMA_SILENCE && rdma_room(rdma) > 0) {
             gpud_rdma_post_marker_locked(rdma);
             rdma->asked = rdma->posted;
             rdma->asked_at = now;

@@ -64,9 +64,10 @@ void gpud_rdma_end(struct gpud_rdma *rdma);
 void gpud_rdma_fail(struct gpud_rdma *rdma, const char *reason);
 bool gpud_rdma_has_failed(struct gpud_rdma *rdma, struct gpud_error *error); /* error may be NULL */
 
-/* Whether the peer can be reached, as far as is known. Now and then it asks the peer's card by a
+/* Whether the peer can be reached, as far as is known. After a silence it asks the peer's card by a
  * write of no bytes, which needs nobody's processor there: one that vanished is noticed when that
- * is not answered. */
+ * is not answered. Whoever asks more often than that finds out no sooner. */
+#define GPUD_RDMA_SILENCE GPUD_SEC
 bool gpud_rdma_is_alive(struct gpud_rdma *rdma);
 
 /* The card's name ("mlx5_0"). */

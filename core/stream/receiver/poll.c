@@ -67,7 +67,7 @@ static void sleep_on_page(struct gpud_receiver *receiver)
     struct gpud_session *session = receiver->session;
     atomic_store(&session->idle, true);
     gpud_page_poll_begin(&session->view.end);
-    if (gpud_page_notify(&session->view.end))
+    if (gpud_page_notify_of_little(&session->view.end))
         atomic_fetch_add_explicit(&session->kicks, 1, memory_order_relaxed);
     if (gpud_receiver_has_something(receiver))
         gpud_event_raise(receiver->poll.loop.event);

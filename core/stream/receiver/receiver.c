@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A sender that died cannot wake anybody: look at the connection this often. */
+/* A sender that died cannot wake anybody who sleeps on shared memory: look at the connection this
+ * often. */
 #define SLICE (50 * GPUD_MSEC)
 
 #define BUSY_POLL (250 * GPUD_USEC)
@@ -246,6 +247,14 @@ static enum gpud_status take_next(struct gpud_receiver *receiver, struct gpud_fr
 
 /* --- waiting ------------------------------------------------------------------------------- */
 
+/* How long one may sleep without asking whether the sender lives, and its device works. */
+static int64_t slice_until(const struct gpud_session *session, int64_t deadline)
+{
+    int64_t ask_after = session->view.end.carrier->ask_after;
+    int64_t slice = gpud_now() + (ask_after && !session->watchdog ? ask_after : SLICE);
+    return slice < deadline ? slice : deadline;
+}
+
 static bool has_something(void *arg)
 {
     struct gpud_receiver *receiver = arg;
@@ -297,11 +306,9 @@ static void wait_for_frames(struct gpud_receiver *receiver, int64_t deadline)
         return;
 
     int64_t start = gpud_now();
-    int64_t slice = start + SLICE < deadline ? start + SLICE : deadline;
+    int64_t slice = slice_until(session, deadline);
     atomic_store(&session->idle, true);
-    /* What came back so far may be less than the sender wished to be woken for; nothing more will
-     * while we wait. */
-    if (gpud_page_notify(&session->view.end))
+    if (gpud_page_notify_of_little(&session->view.end))
         atomic_fetch_add_explicit(&session->kicks, 1, memory_order_relaxed);
     wait_for_due(receiver, slice);
     if (!has_something(receiver))
@@ -313,7 +320,8 @@ static void wait_for_frames(struct gpud_receiver *receiver, int64_t deadline)
     pthread_mutex_lock(&receiver->lock);
     receiver->info.waits_cpu++;
     pthread_mutex_unlock(&receiver->lock);
-    if (end >= slice && gpud_channel_is_dead(receiver->channel))
+    /* Woken for nothing, it was the connection, perhaps. */
+    if ((end >= slice || !has_something(receiver)) && gpud_channel_is_dead(receiver->channel))
         receiver->unread = true;
 }
 
@@ -345,9 +353,8 @@ static void wait_for_sender(struct gpud_receiver *receiver, int64_t deadline)
     if (receiver->deadline < deadline)
         deadline = receiver->deadline;
     if (receiver->state == GPUD_RECEIVER_TESTING) {
-        int64_t slice = gpud_now() + SLICE;
         gpud_page_sleep(&receiver->session->view.end, has_test_frame, receiver,
-                        slice < deadline ? slice : deadline);
+                        slice_until(receiver->session, deadline));
         return;
     }
     gpud_channel_wait(receiver->channel, deadline, &receiver->interrupted);

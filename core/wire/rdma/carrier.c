@@ -266,6 +266,7 @@ static void poll_begin(struct gpud_page_end *end)
 
 const struct gpud_page_carrier gpud_rdma_carrier = {
     .name = "a network card",
+    .ask_after = GPUD_RDMA_SILENCE,
     .publish = publish,
     .notify = notify,
     .sleep = sleep_on,

@@ -1,0 +1,126 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A receiver between frames: over a network card it writes and says nothing, and is not up again
+ * and again to see whether the sender lives, as the connection would tell it. */
+#include "base/clock.h"
+#include "support/check.h"
+#include "support/copies.h"
+#include "support/peer.h"
+
+#define ADDRESS "idle"
+#define FRAMES 10
+#define IDLE (500 * GPUD_MSEC)
+/* A receiver that asks every 50 ms sleeps ten times in that. */
+#define SLEEPS_MAX 3
+
+static struct gpud_context *contexts[2];
+static struct gpud_sender *sender;
+static struct gpud_receiver *receiver;
+
+static struct gpud_receiver_info receiver_info(void)
+{
+    struct gpud_receiver_info info = GPUD_INFO_INIT(info);
+    gpud_receiver_get_info(receiver, &info);
+    return info;
+}
+
+static void expect_nothing(int64_t timeout)
+{
+    struct gpud_frame *frame;
+    EXPECT(GPUD_TIMEOUT, "no frame came", gpud_receiver_acquire(receiver, timeout, &frame, &e));
+}
+
+static void open_ends(void)
+{
+    struct gpud_layout layout;
+    struct gpud_sender_params sends = GPUD_PARAMS_INIT(sends);
+    struct gpud_receiver_params receives = GPUD_PARAMS_INIT(receives);
+    struct gpud_frame *frame;
+    sends.address = receives.address = ADDRESS;
+    for (int i = 0; i < 2; i++)
+        WORKS(gpud_context_create(NULL, &contexts[i], &e));
+    WORKS(gpud_sender_create(contexts[0], &sends, &sender, &e));
+    WORKS(gpud_layout_init(&layout, "UYVY", 64, 32, 0, &e));
+    WORKS(gpud_sender_configure(sender, &layout, NULL, 0, &e));
+    WORKS(gpud_receiver_create(contexts[1], &receives, &receiver, &e));
+    PEER_UNTIL(
+        "a connection", 30000,
+        (gpud_receiver_acquire(receiver, GPUD_MSEC, &frame, NULL), receiver_info().connected));
+    WORKS(gpud_sender_wait(sender, 1, 30 * GPUD_SEC, &e));
+    CHECK(strcmp(receiver_info().path, "rdma-host") == 0, "the path is %s", receiver_info().path);
+}
+
+static void close_ends(void)
+{
+    gpud_receiver_destroy(&receiver);
+    gpud_sender_destroy(&sender);
+    for (int i = 0; i < 2; i++)
+        gpud_context_destroy(&contexts[i]);
+}
+
+static void send_frames(void)
+{
+    for (int i = 0; i < FRAMES; i++) {
+        struct gpud_frame *frame;
+        WORKS(gpud_sender_acquire(sender, 30 * GPUD_SEC, &frame, &e));
+        WORKS(gpud_sender_submit(sender, &frame, false, 30 * GPUD_SEC, &e));
+        WORKS(gpud_receiver_acquire(receiver, 30 * GPUD_SEC, &frame, &e));
+        gpud_frame_release(&frame);
+    }
+}
+
+/* What the receiver has told the sender since: of the frames, but of nothing else. */
+static void check_silent(unsigned published, unsigned notices)
+{
+    CHECK_EQUAL(atomic_load(&copies_of_receivers.published), published);
+    CHECK_EQUAL(atomic_load(&copies_of_receivers.notices), notices);
+}
+
+/* In calls that wait, then by the descriptor. */
+static void test_silence(void)
+{
+    send_frames();
+    unsigned published = atomic_load(&copies_of_receivers.published);
+    unsigned notices = atomic_load(&copies_of_receivers.notices);
+    CHECK(published >= FRAMES && notices >= FRAMES, "%u notices for %d frames", notices, FRAMES);
+    expect_nothing(IDLE);
+    expect_nothing(GPUD_MSEC);
+    check_silent(published, notices);
+    SAY("  in calls that wait");
+
+    int fd;
+    WORKS(gpud_receiver_get_fd(receiver, &fd, &e));
+    published += 3; /* that it polls now is what this stand-in's receivers write */
+    for (int i = 0; i < 3; i++)
+        expect_nothing(0);
+    check_silent(published, notices);
+    SAY("  in a loop of the application's");
+}
+
+static void test_sleeps(void)
+{
+    send_frames();
+    copies_set_ask_after(100 * GPUD_SEC);
+    uint64_t before = receiver_info().waits_cpu;
+    expect_nothing(IDLE);
+    uint64_t sleeps = receiver_info().waits_cpu - before;
+    copies_set_ask_after(0);
+    CHECK(sleeps >= 1 && sleeps <= SLEEPS_MAX, "it slept %llu times", (unsigned long long)sleeps);
+    send_frames();
+}
+
+int main(void)
+{
+    alarm(110);
+    runtime_make();
+    copies_install();
+    open_ends();
+    SAY("a receiver that waits says nothing");
+    test_silence();
+    SAY("and sleeps through");
+    test_sleeps();
+    close_ends();
+    runtime_done();
+    return 0;
+}
