@@ -210,6 +210,14 @@ bool gpud_page_announce(struct gpud_page_tx *view, uint32_t more)
     return more && gpud_page_notify(&view->end);
 }
 
+/* By what the receiver says. */
+static bool is_unclaimed(const struct gpud_page_tx *view, uint32_t entry)
+{
+    uint32_t waiting =
+        view->head - atomic_load_explicit(&view->page->receiver.claimed, memory_order_relaxed);
+    return waiting > view->entries || view->head - view->position[entry] <= waiting;
+}
+
 /* Model: reap.1 (returned), reap.2 (given_back), reap.3 (claimed) in link.pml and liar.pml. */
 int gpud_page_reap(struct gpud_page_tx *view, uint32_t *entry)
 {
@@ -222,10 +230,8 @@ int gpud_page_reap(struct gpud_page_tx *view, uint32_t *entry)
                                           memory_order_relaxed);
     if (index >= view->entries || !view->out[index])
         return -1; /* not an entry, or not one that is out */
-    uint32_t waiting =
-        view->head - atomic_load_explicit(&view->page->receiver.claimed, memory_order_relaxed);
-    if (waiting > view->entries || view->head - view->position[index] <= waiting)
-        return -1; /* given back, but never taken */
+    if (view->end.carrier->can_take_back && is_unclaimed(view, index))
+        return -1; /* given back, but never taken: it would come back twice */
     view->out[index] = 0;
     view->returned++;
     view->free[view->free_count++] = (uint8_t)index;
@@ -373,7 +379,7 @@ static bool move_claimed(const struct gpud_page_rx *view, uint32_t claimed)
     _Atomic uint32_t *word = &view->page->receiver.claimed;
     if (view->end.carrier->can_take_back)
         return atomic_compare_exchange_strong(word, &claimed, claimed + 1);
-    publish_word(&view->end, word, claimed + 1);
+    atomic_store_explicit(word, claimed + 1, memory_order_relaxed);
     return true;
 }
 

@@ -39,7 +39,7 @@
 #include <gpudirect/sender.h>
 
 #define GPUD_PAGE_MAGIC UINT64_C(0x6567615064757067) /* "gpudPage" */
-#define GPUD_PAGE_VERSION 3
+#define GPUD_PAGE_VERSION 4
 #define GPUD_PAGE_ENTRIES GPUD_SLOTS_MAX /* a power of two */
 
 struct gpud_descriptor {
@@ -87,7 +87,8 @@ struct gpud_page_signal {
 struct gpud_receiver_half {
     struct gpud_page_identity identity;
 
-    _Atomic uint32_t claimed; /* frames taken; the sender may move it, too: can_take_back */
+    /* Frames taken. The sender may move it, too: can_take_back. Else it is not published. */
+    _Atomic uint32_t claimed;
     uint8_t padding_claimed[60];
 
     _Atomic uint32_t returned; /* entries given back */
@@ -149,9 +150,9 @@ struct gpud_page_carrier {
     const char *name;
 
     /* `claimed` can be moved by both sides: a sender takes back what was not claimed. Where it
-     * cannot, there is never anything to take back, and drop-oldest keeps the newest frame at the
-     * sender, until an entry comes back or the next frame takes its place: see
-     * stream/sender/waiting.c, and waiting.pml of the models. */
+     * cannot, there is never anything to take back, `claimed` is the receiver's alone, and
+     * drop-oldest keeps the newest frame at the sender, until an entry comes back or the next frame
+     * takes its place: see stream/sender/waiting.c, and waiting.pml of the models. */
     bool can_take_back;
 
     /* The other side's `asleep` can be believed: a store that is followed by a fence is seen by

@@ -69,7 +69,12 @@ static void check_halves(void)
 {
     const struct gpud_receiver_half *theirs = &page_of_sender->receiver,
                                     *receivers = &page_of_receiver->receiver;
-    CHECK(memcmp(theirs, receivers, sizeof(*theirs)) == 0, "the sender wrote the receiver's half");
+    size_t behind = offsetof(struct gpud_receiver_half, padding_claimed);
+    CHECK(memcmp(&theirs->identity, &receivers->identity, sizeof(theirs->identity)) == 0 &&
+              memcmp((const char *)theirs + behind, (const char *)receivers + behind,
+                     sizeof(*theirs) - behind) == 0,
+          "the sender wrote the receiver's half");
+    CHECK_EQUAL(atomic_load(&theirs->claimed), 0); /* nobody's business there */
     const struct gpud_sender_half *ours = &page_of_sender->sender,
                                   *seen = &page_of_receiver->sender;
     CHECK(memcmp(ours, seen, offsetof(struct gpud_sender_half, descriptor)) == 0,

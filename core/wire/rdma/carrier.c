@@ -6,13 +6,14 @@
  * What is published of our half is copied behind the page, and the card writes it from there: words
  * at once, as they are then; a descriptor a little later, which it can because nobody changes it
  * until its entry comes back. So that the other side's copy is ours as it once was: a range is
- * never seen before one that was published earlier.
+ * never seen before one that was published earlier. Words that are there already are not written
+ * again: in a steady stream that is true of most of published[] and given_back[].
  *
  * Where the card's queue has no room the record is behind. Then ranges are only copied, and when
  * there is room again the half is written anew, in an order in which no word that counts is seen
  * before what it counts:
  *
- *     receiver    identity, given_back, claimed, then returned
+ *     receiver    identity, given_back, then returned
  *     sender      identity, descriptors, published, start, taken_back, messages, then head
  *
  * That shows a later state than some of the ranges were published in, but of a word that is looked
@@ -45,7 +46,6 @@ struct part {
 static const struct part receiver_parts[] = {
     PART(gpud_receiver_half, identity),
     PART(gpud_receiver_half, given_back),
-    PART(gpud_receiver_half, claimed),
     {offsetof(struct gpud_receiver_half, returned), 2 * sizeof(uint32_t)}, /* and latency */
 };
 
@@ -162,13 +162,17 @@ void gpud_rdma_stop_publishing(struct rdma_remote *remote)
     pthread_mutex_unlock(&remote->lock);
 }
 
-/* Words of ours that other threads of this side may store at this moment. */
-static void copy_words(char *to, const char *from, size_t size)
+/* Words of ours that other threads of this side may store at this moment. Whether any is another
+ * than before. */
+static bool copy_words(char *to, const char *from, size_t size)
 {
+    bool changed = false;
     for (size_t at = 0; at < size; at += sizeof(uint32_t)) {
         uint32_t word = atomic_load((const _Atomic uint32_t *)(const void *)(from + at));
+        changed |= memcmp(to + at, &word, sizeof(word)) != 0;
         memcpy(to + at, &word, sizeof(word));
     }
+    return changed;
 }
 
 static void publish(const struct gpud_page_end *end, size_t offset, size_t size)
@@ -178,8 +182,8 @@ static void publish(const struct gpud_page_end *end, size_t offset, size_t size)
     pthread_mutex_lock(&remote->lock);
     if (remote->attached && !remote->detached) {
         size = (size + 3) & ~(size_t)3;
-        copy_words(published + offset, rdma_own_half(remote) + offset, size);
-        if (remote->is_behind || write_range(remote, offset, size) == GPUD_AGAIN) {
+        bool changed = copy_words(published + offset, rdma_own_half(remote) + offset, size);
+        if (changed && (remote->is_behind || write_range(remote, offset, size) == GPUD_AGAIN)) {
             fall_behind(remote, offset);
             catch_up_locked(remote);
         }
