@@ -45,6 +45,16 @@ static inline void publish_word(const struct gpud_page_end *end, _Atomic uint32_
     publish_range(end, word, sizeof(*word));
 }
 
+/* The other side is to look at this range. */
+static bool publish_and_notify(struct gpud_page_end *end, const volatile void *from, size_t size)
+{
+    if (end->carrier->publish_and_notify)
+        return end->carrier->publish_and_notify(
+            end, (size_t)((const volatile char *)from - (const char *)end->half), size);
+    publish_range(end, from, size);
+    return gpud_page_notify(end);
+}
+
 bool gpud_page_wake(struct gpud_page_end *end, uint32_t sleep)
 {
     if (!gpud_waker_claim(&end->waker, sleep))
@@ -187,8 +197,8 @@ void gpud_page_untake(struct gpud_page_tx *view, uint32_t entry)
     view->free[view->free_count++] = (uint8_t)entry;
 }
 
-/* Model: publish.1 (index), publish.2 (head) in link.pml. */
-void gpud_page_publish(struct gpud_page_tx *view, uint32_t entry)
+/* Model: publish.1 (index) in link.pml. */
+static void publish_entry(struct gpud_page_tx *view, uint32_t entry)
 {
     uint32_t position = view->head++;
     view->out[entry] = 1;
@@ -201,7 +211,24 @@ void gpud_page_publish(struct gpud_page_tx *view, uint32_t entry)
                       ? sizeof(*descriptor)
                       : offsetof(struct gpud_descriptor, meta) + descriptor->meta_size);
     publish_word(&view->end, &half->published[INDEX(position)], entry);
-    publish_word(&view->end, &half->head, view->head);
+}
+
+/* Model, of this and the next: publish.2 (head) in link.pml. */
+void gpud_page_publish(struct gpud_page_tx *view, uint32_t entry)
+{
+    publish_entry(view, entry);
+    publish_word(&view->end, &view->page->sender.head, view->head);
+}
+
+bool gpud_page_hand_over(struct gpud_page_tx *view, uint32_t entry)
+{
+    struct gpud_sender_half *half = &view->page->sender;
+    publish_entry(view, entry);
+    atomic_store_explicit(&half->head, view->head, memory_order_release);
+    GPUD_STOP_POINT(half->descriptor[entry].flags & GPUD_FRAME_CANARY
+                        ? "sender: test frame published"
+                        : "sender: published");
+    return publish_and_notify(&view->end, &half->head, sizeof(half->head));
 }
 
 bool gpud_page_announce(struct gpud_page_tx *view, uint32_t more)
@@ -442,11 +469,11 @@ bool gpud_page_give_back(struct gpud_page_rx *view, uint32_t entry, const atomic
     publish_word(&view->end, &half->given_back[INDEX(view->returned)], entry);
     view->returned++;
     atomic_store_explicit(&half->returned, view->returned, memory_order_release);
-    publish_range(&view->end, &half->returned, sizeof(half->returned) + sizeof(half->latency));
     GPUD_STOP_POINT("receiver: given back");
-
     if (!view->end.carrier->can_elide)
-        return gpud_page_notify(&view->end);
+        return publish_and_notify(&view->end, &half->returned,
+                                  sizeof(half->returned) + sizeof(half->latency));
+    publish_range(&view->end, &half->returned, sizeof(half->returned) + sizeof(half->latency));
     uint32_t sleep = gpud_waker_look(&view->end.waker);
     if (sleep == 0)
         return false;

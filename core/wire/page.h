@@ -172,6 +172,9 @@ struct gpud_page_carrier {
     /* The other side looks again, if it sleeps. Returns whether that took a system call. */
     bool (*notify)(struct gpud_page_end *end);
 
+    /* Both, in one go. NULL: one after the other. */
+    bool (*publish_and_notify)(struct gpud_page_end *end, size_t offset, size_t size);
+
     /* gpud_page_sleep(), gpud_page_rouse(), gpud_page_poll_begin(). NULL: by the words `asleep` and
      * `kicks` of the page, see base/sleep.h. */
     void (*sleep)(struct gpud_page_end *end, bool (*ready)(void *arg), void *arg, int64_t deadline);
@@ -274,6 +277,9 @@ static inline struct gpud_descriptor *gpud_page_descriptor(const struct gpud_pag
 
 /* The descriptor, then its place in the queue. */
 void gpud_page_publish(struct gpud_page_tx *view, uint32_t entry);
+
+/* The same, and gpud_page_notify(). */
+bool gpud_page_hand_over(struct gpud_page_tx *view, uint32_t entry);
 
 /* So many more frames will be published in a moment: a receiver that sleeps is woken now, so that
  * its waking up and the sender's work go on side by side. 0: none after all. Returns whether it was

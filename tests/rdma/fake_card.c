@@ -220,12 +220,12 @@ bool fake_deliver(struct rdma_cm_id *id)
         break_pair(pair->peer);
         return true;
     }
+    if (read && size > 0)
+        memcpy(local, remote, size);
+    else if (!send && size > 0)
+        memcpy(remote, local, size);
     if (send || request->wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
         take_receive(pair->peer, request, local);
-    else if (read && size > 0)
-        memcpy(local, remote, size);
-    else if (size > 0)
-        memcpy(remote, local, size);
     return true;
 }
 

@@ -86,12 +86,14 @@ static void write_word(struct side *side, const struct side *other, bool urgent)
         .remote_key = gpud_rdma_region_key(other->region),
         .size = 4,
     };
-    enum gpud_status status = gpud_rdma_write(side->rdma, &transfer, NULL);
+    bool in_one = any(2);
+    enum gpud_status status = in_one
+                                  ? gpud_rdma_write_and_notify(side->rdma, &transfer, urgent, NULL)
+                                  : gpud_rdma_write(side->rdma, &transfer, NULL);
     CHECK(status == GPUD_OK || status == GPUD_AGAIN, "a write");
-    if (status == GPUD_OK) {
-        side->written++;
+    side->written += status == GPUD_OK;
+    if (status == GPUD_OK && !in_one)
         gpud_rdma_notify(side->rdma, urgent);
-    }
 }
 
 /* Most are too large to travel with their request. */

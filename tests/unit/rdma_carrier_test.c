@@ -32,9 +32,9 @@ struct side {
     uint32_t capacity; /* writes that the queue takes now */
     uint32_t first, count;
     struct operation queue[OPERATIONS];
-    uint64_t writes, notices; /* delivered */
-    uint32_t told;            /* of frames, or of credits, by a notice that was delivered */
-    unsigned refused;         /* for want of room */
+    uint64_t requests, notices; /* delivered; the latter are among the former */
+    uint32_t told;              /* of frames, or of credits, by a notice that was delivered */
+    unsigned refused;           /* for want of room */
 };
 
 static struct side sides[2];
@@ -52,14 +52,9 @@ static struct operation *push(struct side *side)
     return &side->queue[(side->first + side->count++) % OPERATIONS];
 }
 
-enum gpud_status __wrap_gpud_rdma_write(struct gpud_rdma *rdma,
-                                        const struct gpud_rdma_transfer *transfer,
-                                        struct gpud_error *error);
-enum gpud_status __wrap_gpud_rdma_write(struct gpud_rdma *rdma,
-                                        const struct gpud_rdma_transfer *transfer,
-                                        struct gpud_error *error)
+static enum gpud_status post(struct side *side, const struct gpud_rdma_transfer *transfer,
+                             bool is_notice)
 {
-    struct side *side = side_of(rdma);
     CHECK(transfer->local == side->remote.published &&
               transfer->local_offset + transfer->size <= rdma_own_size(&side->remote) &&
               transfer->remote_address == side->remote.remote_address + transfer->local_offset,
@@ -69,7 +64,8 @@ enum gpud_status __wrap_gpud_rdma_write(struct gpud_rdma *rdma,
         return GPUD_AGAIN;
     }
     struct operation *operation = push(side);
-    *operation = (struct operation){.offset = transfer->local_offset, .size = transfer->size};
+    *operation = (struct operation){
+        .is_notice = is_notice, .offset = transfer->local_offset, .size = transfer->size};
     const char *from = rdma_published_half(&side->remote) + transfer->local_offset;
     if (transfer->size <= INLINE_MAX)
         memcpy(operation->bytes, from, transfer->size);
@@ -78,12 +74,34 @@ enum gpud_status __wrap_gpud_rdma_write(struct gpud_rdma *rdma,
     return GPUD_OK;
 }
 
+enum gpud_status __wrap_gpud_rdma_write(struct gpud_rdma *rdma,
+                                        const struct gpud_rdma_transfer *transfer,
+                                        struct gpud_error *error);
+enum gpud_status __wrap_gpud_rdma_write(struct gpud_rdma *rdma,
+                                        const struct gpud_rdma_transfer *transfer,
+                                        struct gpud_error *error)
+{
+    return post(side_of(rdma), transfer, false);
+}
+
+enum gpud_status __wrap_gpud_rdma_write_and_notify(struct gpud_rdma *rdma,
+                                                   const struct gpud_rdma_transfer *transfer,
+                                                   bool urgent, struct gpud_error *error);
+enum gpud_status __wrap_gpud_rdma_write_and_notify(struct gpud_rdma *rdma,
+                                                   const struct gpud_rdma_transfer *transfer,
+                                                   bool urgent, struct gpud_error *error)
+{
+    struct side *side = side_of(rdma);
+    CHECK(urgent == side->remote.is_sender, "only what a sender says is urgent");
+    return post(side, transfer, true);
+}
+
 void __wrap_gpud_rdma_notify(struct gpud_rdma *rdma, bool urgent);
 void __wrap_gpud_rdma_notify(struct gpud_rdma *rdma, bool urgent)
 {
     struct side *side = side_of(rdma);
     CHECK(urgent == side->remote.is_sender, "only what a sender says is urgent");
-    push(side)->is_notice = true;
+    *push(side) = (struct operation){.is_notice = true};
 }
 
 bool __wrap_gpud_rdma_progress(struct gpud_rdma *rdma);
@@ -99,19 +117,16 @@ static void deliver(struct side *side)
         return;
     side->first = (side->first + 1) % OPERATIONS;
     side->count--;
-    if (operation->is_notice) {
-        const struct gpud_page *there = side->other->remote.base.page;
-        operation->is_notice = false;
-        side->notices++;
-        side->told =
-            atomic_load(side->remote.is_sender ? &there->sender.head : &there->receiver.returned);
-        return;
-    }
-    side->writes++;
     struct gpud_page *page = side->other->remote.base.page;
     char *half = side->remote.is_sender ? (char *)&page->sender : (char *)&page->receiver;
     memcpy(half + operation->offset, operation->from ? operation->from : operation->bytes,
            operation->size);
+    side->requests++;
+    if (operation->is_notice) {
+        side->notices++;
+        side->told =
+            atomic_load(side->remote.is_sender ? &page->sender.head : &page->receiver.returned);
+    }
 }
 
 /* --- both sides --------------------------------------------------------------------------------
@@ -186,8 +201,7 @@ static void publish_frame(struct scene *scene, uint32_t entry)
     descriptor->meta_size = (uint32_t)(scene->sent % (GPUD_FRAME_META_MAX + 1));
     memset(descriptor->meta, (int)(scene->sent & 0xff), descriptor->meta_size);
     scene->messages_before[scene->sent % SEQUENCES] = scene->tx.messages;
-    gpud_page_publish(&scene->tx, entry);
-    gpud_page_notify(&scene->tx.end);
+    gpud_page_hand_over(&scene->tx, entry);
 }
 
 /* As a sender does that asks for room; now and then it does not ask, or finds less than it was
@@ -374,11 +388,11 @@ static void test_detach(void)
     CHECK(!gpud_rdma_catch_up_record(&sides[1].remote), "caught up without room");
     gpud_rdma_stop_publishing(&sides[1].remote);
     CHECK_EQUAL(atomic_load(&sides[1].channel.behind), 0);
-    uint64_t writes = sides[1].writes, notices = sides[1].notices;
+    uint64_t requests = sides[1].requests, notices = sides[1].notices;
     settle();
     gpud_page_notify(&scene.rx.end);
     settle();
-    CHECK(sides[1].writes == writes && sides[1].notices == notices, "written after all");
+    CHECK(sides[1].requests == requests && sides[1].notices == notices, "written after all");
     CHECK(!gpud_page_has_returns(&scene.tx), "given back to an old page");
     close_side(&sides[0]);
     close_side(&sides[1]);
@@ -393,7 +407,7 @@ static void test_economy(void)
     for (uint32_t frame = 0; frame < 3 * GPUD_PAGE_ENTRIES; frame++) {
         if (frame == 2 * GPUD_PAGE_ENTRIES)
             for (int i = 0; i < 2; i++)
-                before[i] = sides[i].writes;
+                before[i] = sides[i].requests;
         CHECK(gpud_page_take(&scene.tx, &scene.held[0]), "no credit");
         publish_frame(&scene, scene.held[0]);
         settle();
@@ -401,8 +415,10 @@ static void test_economy(void)
         settle();
         reap(&scene);
     }
-    CHECK_EQUAL(sides[0].writes - before[0], 2 * GPUD_PAGE_ENTRIES); /* descriptor, head */
-    CHECK_EQUAL(sides[1].writes - before[1], GPUD_PAGE_ENTRIES);     /* returned */
+    CHECK_EQUAL(sides[0].requests - before[0], 2 * GPUD_PAGE_ENTRIES); /* descriptor, head */
+    CHECK_EQUAL(sides[1].requests - before[1], GPUD_PAGE_ENTRIES);     /* returned */
+    CHECK(sides[0].notices >= GPUD_PAGE_ENTRIES && sides[1].notices >= GPUD_PAGE_ENTRIES,
+          "frames, or credits, that nobody was told of");
     close_side(&sides[0]);
     close_side(&sides[1]);
 }

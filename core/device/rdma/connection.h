@@ -169,6 +169,12 @@ enum gpud_status gpud_rdma_read(struct gpud_rdma *rdma, const struct gpud_rdma_t
  * the card's queue are used up, it follows when there is room again, before anything else. */
 void gpud_rdma_notify(struct gpud_rdma *rdma, bool urgent);
 
+/* Both: the notice comes along with the last bytes, where the peer has a receive for it by now, and
+ * else as a request of its own. */
+enum gpud_status gpud_rdma_write_and_notify(struct gpud_rdma *rdma,
+                                            const struct gpud_rdma_transfer *transfer, bool urgent,
+                                            struct gpud_error *error);
+
 /* Whether so many bytes in a write, and some words behind it, have room in the card's queue. */
 bool gpud_rdma_has_room(struct gpud_rdma *rdma, uint64_t size);
 

@@ -161,6 +161,14 @@ bool gpud_rdma_post_marker_locked(struct gpud_rdma *rdma);
 void gpud_rdma_take_message_locked(struct gpud_rdma *rdma, uint32_t index, const struct ibv_wc *wc);
 void gpud_rdma_take_notice_locked(struct gpud_rdma *rdma, uint32_t index, const struct ibv_wc *wc);
 
+/* gpud_rdma_notify(). */
+void gpud_rdma_notify_locked(struct gpud_rdma *rdma, bool urgent);
+
+/* Whether a notice would have room at this moment; and the request, a write, as one. It is the
+ * notice, too, that had none before. */
+bool gpud_rdma_may_notify_locked(const struct gpud_rdma *rdma);
+void gpud_rdma_post_notice_locked(struct gpud_rdma *rdma, struct ibv_send_wr *request, bool urgent);
+
 /* Posts the free receives anew. */
 void gpud_rdma_post_receives_locked(struct gpud_rdma *rdma);
 

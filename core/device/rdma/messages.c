@@ -3,7 +3,7 @@
 
 /* Messages, notices, and the credits that both carry.
  *
- * Immediate data, of messages (SEND) and notices (a WRITE of no bytes):
+ * Immediate data, of messages (SEND) and notices (a WRITE, perhaps of no bytes):
  *
  *     bit 31        nothing but credits: no notice
  *     bits 15 – 29  receives that had messages and were posted anew
@@ -162,14 +162,26 @@ static bool post_with_credits(struct gpud_rdma *rdma, struct ibv_send_wr *reques
     return true;
 }
 
-static void post_notice(struct gpud_rdma *rdma, bool urgent, uint32_t flag)
+static void post_notice(struct gpud_rdma *rdma, struct ibv_send_wr *request, bool urgent,
+                        uint32_t flag)
 {
-    /* Of no bytes: the peer's card looks at neither address nor key. */
-    struct ibv_send_wr request = {.opcode = IBV_WR_RDMA_WRITE_WITH_IMM};
+    request->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
     if (urgent)
-        request.send_flags = IBV_SEND_SOLICITED;
-    if (post_with_credits(rdma, &request, flag))
+        request->send_flags |= IBV_SEND_SOLICITED;
+    if (post_with_credits(rdma, request, flag))
         rdma->notices.out++;
+}
+
+bool gpud_rdma_may_notify_locked(const struct gpud_rdma *rdma)
+{
+    return available(&rdma->notices) >= 2 && rdma_room(rdma) > 0;
+}
+
+void gpud_rdma_post_notice_locked(struct gpud_rdma *rdma, struct ibv_send_wr *request, bool urgent)
+{
+    urgent |= rdma->pending && rdma->pending_urgent;
+    rdma->pending = false;
+    post_notice(rdma, request, urgent, 0);
 }
 
 void gpud_rdma_send_pending_locked(struct gpud_rdma *rdma)
@@ -178,9 +190,11 @@ void gpud_rdma_send_pending_locked(struct gpud_rdma *rdma)
     rdma->unfinished = false;
     if (rdma->failed || !rdma->connected)
         return;
-    if (rdma->pending && available(notices) >= 2 && rdma_room(rdma) > 0) {
-        rdma->pending = false;
-        post_notice(rdma, rdma->pending_urgent, 0);
+    /* Of no bytes: the peer's card looks at neither address nor key. */
+    struct ibv_send_wr nothing = {.send_flags = 0};
+    if (rdma->pending && gpud_rdma_may_notify_locked(rdma)) {
+        struct ibv_send_wr request = nothing;
+        gpud_rdma_post_notice_locked(rdma, &request, false);
     }
     bool tell_notices = notices->owed >= GPUD_RDMA_NOTICES / 2;
     /* The peer knows of no more free ones than these. */
@@ -189,7 +203,7 @@ void gpud_rdma_send_pending_locked(struct gpud_rdma *rdma)
     if (tell_notices || tell_messages) {
         uint32_t wanted = tell_notices ? 1 : 2;
         if (available(notices) >= wanted && rdma_room(rdma) > 0)
-            post_notice(rdma, false, ONLY_CREDITS);
+            post_notice(rdma, &nothing, false, ONLY_CREDITS);
         else
             rdma->unfinished = true;
     }
@@ -197,14 +211,19 @@ void gpud_rdma_send_pending_locked(struct gpud_rdma *rdma)
         rdma->unfinished = true;
 }
 
-void gpud_rdma_notify(struct gpud_rdma *rdma, bool urgent)
+void gpud_rdma_notify_locked(struct gpud_rdma *rdma, bool urgent)
 {
-    pthread_mutex_lock(&rdma->lock);
     rdma->pending_urgent = urgent || (rdma->pending && rdma->pending_urgent);
     rdma->pending = true;
     gpud_rdma_send_pending_locked(rdma);
     if (rdma->unfinished)
         gpud_rdma_poll_locked(rdma);
+}
+
+void gpud_rdma_notify(struct gpud_rdma *rdma, bool urgent)
+{
+    pthread_mutex_lock(&rdma->lock);
+    gpud_rdma_notify_locked(rdma, urgent);
     pthread_mutex_unlock(&rdma->lock);
 }
 

@@ -52,11 +52,15 @@ static enum gpud_status check(const struct gpud_rdma *rdma, const struct gpud_rd
     return GPUD_OK;
 }
 
-static void post(struct gpud_rdma *rdma, const struct gpud_rdma_transfer *wanted,
-                 enum ibv_wr_opcode opcode)
+/* What a transfer is besides. */
+enum kind { WRITE, READ, NOTICE, URGENT_NOTICE };
+
+/* The notice is the last piece; where it has no room as such, it follows. */
+static void post(struct gpud_rdma *rdma, const struct gpud_rdma_transfer *wanted, enum kind kind)
 {
     const struct gpud_rdma_region *local = wanted->local;
-    bool is_inline = opcode == IBV_WR_RDMA_WRITE && local->host && wanted->size <= rdma->inline_max;
+    bool is_inline = kind != READ && local->host && wanted->size <= rdma->inline_max;
+    bool is_notice = kind >= NOTICE, goes_along = is_notice && gpud_rdma_may_notify_locked(rdma);
     for (uint64_t done = 0; done < wanted->size;) {
         uint64_t left = wanted->size - done;
         uint32_t size = left < rdma->piece_max ? (uint32_t)left : rdma->piece_max;
@@ -67,22 +71,26 @@ static void post(struct gpud_rdma *rdma, const struct gpud_rdma_transfer *wanted
             .lkey = local->local_key,
         };
         struct ibv_send_wr request = {
-            .opcode = opcode,
+            .opcode = kind == READ ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE,
             .sg_list = &place,
             .num_sge = 1,
             .send_flags = is_inline ? IBV_SEND_INLINE : 0,
             .wr.rdma = {.remote_addr = wanted->remote_address + done, .rkey = wanted->remote_key},
         };
-        if (!gpud_rdma_post_locked(rdma, &request))
-            return;
         done += size;
+        if (done == wanted->size && goes_along)
+            gpud_rdma_post_notice_locked(rdma, &request, kind == URGENT_NOTICE);
+        else if (!gpud_rdma_post_locked(rdma, &request))
+            return;
     }
+    if (is_notice && !goes_along)
+        gpud_rdma_notify_locked(rdma, kind == URGENT_NOTICE);
 }
 
 static enum gpud_status transfer(struct gpud_rdma *rdma, const struct gpud_rdma_transfer *wanted,
-                                 enum ibv_wr_opcode opcode, struct gpud_error *error)
+                                 enum kind kind, struct gpud_error *error)
 {
-    enum gpud_status status = check(rdma, wanted, opcode == IBV_WR_RDMA_READ, error);
+    enum gpud_status status = check(rdma, wanted, kind == READ, error);
     if (status != GPUD_OK)
         return status;
     uint64_t pieces = count_pieces(rdma, wanted->size);
@@ -94,7 +102,7 @@ static enum gpud_status transfer(struct gpud_rdma *rdma, const struct gpud_rdma_
             gpud_fail(error, GPUD_AGAIN, "the queue of the network card %s is full", rdma->card);
     } else {
         if (!rdma->failed)
-            post(rdma, wanted, opcode);
+            post(rdma, wanted, kind);
         status = gpud_rdma_check_locked(rdma, error);
     }
     pthread_mutex_unlock(&rdma->lock);
@@ -104,11 +112,18 @@ static enum gpud_status transfer(struct gpud_rdma *rdma, const struct gpud_rdma_
 enum gpud_status gpud_rdma_write(struct gpud_rdma *rdma, const struct gpud_rdma_transfer *wanted,
                                  struct gpud_error *error)
 {
-    return transfer(rdma, wanted, IBV_WR_RDMA_WRITE, error);
+    return transfer(rdma, wanted, WRITE, error);
+}
+
+enum gpud_status gpud_rdma_write_and_notify(struct gpud_rdma *rdma,
+                                            const struct gpud_rdma_transfer *wanted, bool urgent,
+                                            struct gpud_error *error)
+{
+    return transfer(rdma, wanted, urgent ? URGENT_NOTICE : NOTICE, error);
 }
 
 enum gpud_status gpud_rdma_read(struct gpud_rdma *rdma, const struct gpud_rdma_transfer *wanted,
                                 struct gpud_error *error)
 {
-    return transfer(rdma, wanted, IBV_WR_RDMA_READ, error);
+    return transfer(rdma, wanted, READ, error);
 }

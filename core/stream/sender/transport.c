@@ -358,11 +358,7 @@ bool gpud_transport_publish(struct gpud_transport *transport, uint32_t entry)
     transport->pending--;
     if (transport->remote)
         write_slot(transport, entry);
-    gpud_page_publish(&transport->page, entry);
-    GPUD_STOP_POINT(gpud_page_descriptor(&transport->page, entry)->flags & GPUD_FRAME_CANARY
-                        ? "sender: test frame published"
-                        : "sender: published");
-    return gpud_page_notify(&transport->page.end);
+    return gpud_page_hand_over(&transport->page, entry);
 }
 
 bool gpud_transport_announce(struct gpud_transport *transport, uint32_t more)

@@ -75,15 +75,21 @@ static const struct part *parts_of(const struct rdma_remote *remote, uint32_t *c
 
 /* --- publishing ---------------------------------------------------------------------------- */
 
-static enum gpud_status write_range(const struct rdma_remote *remote, size_t offset, size_t size)
+static struct gpud_rdma_transfer transfer_of(const struct rdma_remote *remote, size_t offset,
+                                             size_t size)
 {
-    struct gpud_rdma_transfer transfer = {
+    return (struct gpud_rdma_transfer){
         .local = remote->published,
         .local_offset = offset,
         .remote_address = remote->remote_address + offset,
         .remote_key = remote->remote_key,
         .size = size,
     };
+}
+
+static enum gpud_status write_range(const struct rdma_remote *remote, size_t offset, size_t size)
+{
+    struct gpud_rdma_transfer transfer = transfer_of(remote, offset, size);
     return gpud_rdma_write(remote->rdma, &transfer, NULL);
 }
 
@@ -175,20 +181,31 @@ static bool copy_words(char *to, const char *from, size_t size)
     return changed;
 }
 
+/* Into the copy. Whether the other side has another one. */
+static bool copy_range(struct rdma_remote *remote, size_t offset, size_t *size)
+{
+    *size = (*size + 3) & ~(size_t)3;
+    return copy_words(rdma_published_half(remote) + offset, rdma_own_half(remote) + offset, *size);
+}
+
 static void publish(const struct gpud_page_end *end, size_t offset, size_t size)
 {
     struct rdma_remote *remote = (struct rdma_remote *)end->remote;
-    char *published = rdma_published_half(remote);
     pthread_mutex_lock(&remote->lock);
-    if (remote->attached && !remote->detached) {
-        size = (size + 3) & ~(size_t)3;
-        bool changed = copy_words(published + offset, rdma_own_half(remote) + offset, size);
-        if (changed && (remote->is_behind || write_range(remote, offset, size) == GPUD_AGAIN)) {
-            fall_behind(remote, offset);
-            catch_up_locked(remote);
-        }
+    if (remote->attached && !remote->detached && copy_range(remote, offset, &size) &&
+        (remote->is_behind || write_range(remote, offset, size) == GPUD_AGAIN)) {
+        fall_behind(remote, offset);
+        catch_up_locked(remote);
     }
     pthread_mutex_unlock(&remote->lock);
+}
+
+static void notify_locked(struct rdma_remote *remote)
+{
+    if (remote->is_behind)
+        remote->owes_notice = true;
+    else
+        send_notice(remote);
 }
 
 /* Once a frame at least, on either side: here receives are posted anew, too, and others told. */
@@ -197,10 +214,38 @@ static bool notify(struct gpud_page_end *end)
     struct rdma_remote *remote = (struct rdma_remote *)end->remote;
     pthread_mutex_lock(&remote->lock);
     bool published = remote->attached && !remote->detached;
-    if (published && remote->is_behind)
-        remote->owes_notice = true;
-    else if (published)
-        send_notice(remote);
+    if (published)
+        notify_locked(remote);
+    pthread_mutex_unlock(&remote->lock);
+    gpud_rdma_look_around(remote->channel);
+    return published;
+}
+
+static void publish_and_notify_locked(struct rdma_remote *remote, size_t offset, size_t size)
+{
+    enum gpud_status status = GPUD_AGAIN;
+    if (!copy_range(remote, offset, &size)) {
+        notify_locked(remote);
+        return;
+    }
+    if (!remote->is_behind) {
+        struct gpud_rdma_transfer transfer = transfer_of(remote, offset, size);
+        status = gpud_rdma_write_and_notify(remote->rdma, &transfer, remote->is_sender, NULL);
+    }
+    if (status != GPUD_AGAIN)
+        return;
+    fall_behind(remote, offset);
+    remote->owes_notice = true;
+    catch_up_locked(remote);
+}
+
+static bool publish_and_notify(struct gpud_page_end *end, size_t offset, size_t size)
+{
+    struct rdma_remote *remote = (struct rdma_remote *)end->remote;
+    pthread_mutex_lock(&remote->lock);
+    bool published = remote->attached && !remote->detached;
+    if (published)
+        publish_and_notify_locked(remote, offset, size);
     pthread_mutex_unlock(&remote->lock);
     gpud_rdma_look_around(remote->channel);
     return published;
@@ -273,6 +318,7 @@ const struct gpud_page_carrier gpud_rdma_carrier = {
     .ask_after = GPUD_RDMA_SILENCE,
     .publish = publish,
     .notify = notify,
+    .publish_and_notify = publish_and_notify,
     .sleep = sleep_on,
     .rouse = rouse,
     .poll_begin = poll_begin,
