@@ -133,7 +133,9 @@ enum gpud_status gpud_listener_open(const struct gpud_address *address,
                                     struct gpud_listener **listener, struct gpud_error *error);
 void gpud_listener_close(struct gpud_listener **listener);
 
-/* GPUD_AGAIN: nobody waits. GPUD_NO_ACCESS: *peer does who is not let in, and was told why. */
+/* GPUD_AGAIN: nobody waits. GPUD_NO_ACCESS: *peer does who is not let in, and was told why. Where
+ * the other end has to prove itself first, the channel is not `connected` yet; if that takes too
+ * long, gpud_channel_receive() gives GPUD_CLOSED. */
 enum gpud_status gpud_listener_accept(struct gpud_listener *listener, struct gpud_channel **channel,
                                       struct gpud_peer *peer, struct gpud_error *error);
 

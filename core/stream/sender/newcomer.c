@@ -84,11 +84,18 @@ static struct gpud_newcomer *who_waits_most(struct gpud_sender *sender)
     return chosen;
 }
 
+/* What comes before it is connected (the proof of a key, over a network) has a deadline of its own,
+ * which the channel keeps. */
+static void start_waiting(struct gpud_newcomer *newcomer, int64_t now)
+{
+    if (newcomer->deadline == INT64_MAX && atomic_load(&newcomer->channel->connected))
+        newcomer->deadline = gpud_deadline_from(now, GPUD_HELLO_DEADLINE);
+}
+
 void gpud_newcomer_add(struct gpud_sender *sender, struct gpud_channel *channel)
 {
     int64_t key = key_of(channel);
-    struct gpud_newcomer newcomer = {.channel = channel,
-                                     .deadline = gpud_deadline(GPUD_HELLO_DEADLINE)};
+    struct gpud_newcomer newcomer = {.channel = channel, .deadline = INT64_MAX};
     bool told = false;
     if (!gpud_admission_count(&sender->admission, key, gpud_now(), &told)) {
         sender->refused++;
@@ -109,6 +116,7 @@ void gpud_newcomer_add(struct gpud_sender *sender, struct gpud_channel *channel)
                   "it said nothing, and others come");
         remove_gone(sender);
     }
+    start_waiting(&newcomer, gpud_now());
     sender->newcomers[sender->newcomer_count++] = newcomer;
     GPUD_STOP_POINT("sender: connection accepted");
 }
@@ -250,6 +258,8 @@ void gpud_newcomers_read(struct gpud_sender *sender, const struct pollfd *fds, u
         struct gpud_newcomer *newcomer = &sender->newcomers[i];
         if (i < count && fds[i].revents)
             read_message(sender, newcomer);
+        if (newcomer->channel)
+            start_waiting(newcomer, now);
         if (newcomer->channel && now >= newcomer->deadline)
             turn_away(sender, newcomer, GPUD_LOG_WARNING,
                       "said nothing for 2 s after it connected");

@@ -97,7 +97,7 @@ struct gpud_link {
 #define GPUD_NEWCOMERS_MAX 32
 struct gpud_newcomer {
     struct gpud_channel *channel; /* NULL: it is none any more */
-    int64_t deadline;
+    int64_t deadline;             /* to say so; INT64_MAX: it is not connected yet */
 };
 
 /* How many frames there were at the last one submitted before the sample; a sample a second. */
