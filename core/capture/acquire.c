@@ -22,7 +22,8 @@ static enum gpud_status end_stream(struct gpud_capture *capture, const struct gp
                                    struct gpud_error *error)
 {
     capture->failure = *failure;
-    gpud_capture_ring_end(capture->ring);
+    if (capture->ring) /* else another method was to take its place, and none did */
+        gpud_capture_ring_end(capture->ring);
     capture->gone = failure->status == GPUD_NO_DEVICE;
     if (error)
         *error = *failure;
@@ -164,6 +165,25 @@ static void describe(struct gpud_capture *capture, const struct gpud_v4l2_buffer
 
 /* --- waiting ------------------------------------------------------------------------------- */
 
+/* What the card wrote into a device's memory is there for all who read it, and not elsewhere.
+ * flags: of a frame that is not whole the canary may be left. */
+static bool check_memory(struct gpud_capture *capture, uint32_t index, uint32_t flags,
+                         struct gpud_error *why)
+{
+    struct gpud_capture_ring *ring = capture->ring;
+    bool proven = ring->proven;
+    if (ring->method->on_device &&
+        gpud_memory_flush_remote(ring->buffers[index].memory, why) != GPUD_OK)
+        return false;
+    if (!(ring->unproven >> index & 1) || flags & GPUD_FRAME_CORRUPTED)
+        return true;
+    if (gpud_capture_ring_prove(ring, index, why) != GPUD_OK)
+        return false;
+    if (!proven)
+        gpud_capture_publish_path(capture);
+    return true;
+}
+
 /* One buffer, if the driver has one. *frame stays NULL if there is none to acquire; *idle: nor was
  * there one to drop. */
 static enum gpud_status dequeue(struct gpud_capture *capture, struct gpud_frame **frame, bool *idle,
@@ -203,6 +223,14 @@ static enum gpud_status dequeue(struct gpud_capture *capture, struct gpud_frame 
     }
     struct gpud_error why;
     struct gpud_frame *taken;
+    if (!check_memory(capture, raw.index, arrival.flags, &why)) {
+        count(capture, &arrival, false);
+        gpud_capture_ring_drop(ring, raw.index);
+        struct gpud_error refused = why;
+        return gpud_capture_fall_back(capture, &refused, &why) == GPUD_OK
+                   ? GPUD_OK
+                   : end_stream(capture, &why, error);
+    }
     if (gpud_capture_ring_acquire(ring, &raw, &taken, &why) != GPUD_OK)
         return end_stream(capture, &why, error);
     count(capture, &arrival, true);
@@ -240,8 +268,8 @@ static bool poll_fails(struct gpud_capture *capture)
 static enum gpud_status acquire(struct gpud_capture *capture, int64_t deadline,
                                 struct gpud_frame **frame, struct gpud_error *error)
 {
-    struct gpud_capture_ring *ring = capture->ring;
     for (;;) {
+        struct gpud_capture_ring *ring = capture->ring; /* which a dequeue may have replaced */
         if (atomic_load(&capture->interrupted))
             return gpud_fail(error, GPUD_AGAIN, "the capture was interrupted");
         gpud_capture_ring_wait_begin(
@@ -258,6 +286,8 @@ static enum gpud_status acquire(struct gpud_capture *capture, int64_t deadline,
             *frame = found;
             return GPUD_OK;
         }
+        if (capture->ring != ring)
+            continue;
         if (gpud_now() >= deadline && !(idle && poll_fails(capture)))
             return gpud_capture_ring_has_room(ring)
                        ? gpud_fail(error, GPUD_TIMEOUT,
@@ -276,7 +306,7 @@ enum gpud_status gpud_capture_acquire(struct gpud_capture *capture, int64_t time
 {
     if (timeout_ns < 0)
         return gpud_fail(error, GPUD_INVALID, "a negative timeout: every wait needs an end");
-    if (!capture->ring)
+    if (!capture->ring && capture->failure.status == GPUD_OK)
         return gpud_fail(error, GPUD_INVALID,
                          "the capture is not configured: it has no format to stream");
     if (capture->failure.status != GPUD_OK) {
@@ -285,6 +315,7 @@ enum gpud_status gpud_capture_acquire(struct gpud_capture *capture, int64_t time
         return capture->failure.status;
     }
     enum gpud_status status = acquire(capture, gpud_deadline(timeout_ns), frame, error);
-    gpud_capture_ring_wait_end(capture->ring);
+    if (capture->ring)
+        gpud_capture_ring_wait_end(capture->ring);
     return status;
 }

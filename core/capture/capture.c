@@ -39,8 +39,8 @@ static enum gpud_status check_params(const struct gpud_capture_params *params,
     for (size_t i = 0; gpud_capture_methods[i]; i++)
         if (strcmp(gpud_capture_methods[i]->name, params->method) == 0)
             return GPUD_OK;
-    return gpud_fail(error, GPUD_INVALID, "\"%s\" is not a capture method: use userptr or mmap",
-                     params->method);
+    return gpud_fail(error, GPUD_INVALID,
+                     "\"%s\" is not a capture method: use dmabuf, userptr or mmap", params->method);
 }
 
 static enum gpud_status read_params(struct gpud_capture_params *own,
@@ -73,6 +73,7 @@ enum gpud_status gpud_capture_open(struct gpud_device *device, struct gpud_devic
     made->device = gpud_device_ref(device);
     made->host = gpud_device_ref(host);
     made->slots = params->slots ? params->slots : SLOTS_DEFAULT;
+    made->direct = params->require_direct;
     gpud_print(made->method, "%s", params->method ? params->method : "");
     gpud_print(made->info.path, "none");
     made->info.fps_den = 1;
@@ -208,6 +209,19 @@ static bool stamps_monotonic(const struct gpud_capture_ring *ring)
            (raw.flags & V4L2_BUF_FLAG_TIMESTAMP_MASK) == V4L2_BUF_FLAG_TIMESTAMP_MONOTONIC;
 }
 
+void gpud_capture_publish_path(struct gpud_capture *capture)
+{
+    const struct gpud_capture_ring *ring = capture->ring;
+    pthread_mutex_lock(&capture->lock);
+    if (ring->proven)
+        gpud_print(capture->info.path, "v4l2-%s", ring->method->name);
+    gpud_print(capture->info.fallback_reason, "%s", ring->fallback_reason);
+    pthread_mutex_unlock(&capture->lock);
+    if (ring->proven)
+        gpud_log_info(&capture->context->log, "capture", "%s: frames arrive by v4l2-%s",
+                      capture->node.path, ring->method->name);
+}
+
 /* The new configuration, as get_info tells it. */
 static void publish(struct gpud_capture *capture, uint32_t fps_num, uint32_t fps_den)
 {
@@ -215,8 +229,6 @@ static void publish(struct gpud_capture *capture, uint32_t fps_num, uint32_t fps
     bool monotonic = stamps_monotonic(ring);
     pthread_mutex_lock(&capture->lock);
     struct gpud_capture_info *info = &capture->info;
-    gpud_print(info->path, "v4l2-%s", ring->method->name);
-    gpud_print(info->fallback_reason, "%s", ring->fallback_reason);
     gpud_print(info->driver, "%s", capture->node.driver);
     gpud_print(info->card, "%s", capture->node.card);
     info->layout = ring->placement.layout;
@@ -231,6 +243,7 @@ static void publish(struct gpud_capture *capture, uint32_t fps_num, uint32_t fps
                   ring->placement.layout.height, ring->method->name, ring->buffer_count);
     if (ring->fallback_reason[0])
         gpud_log_warning(log, "capture", "%s: %s", capture->node.path, ring->fallback_reason);
+    gpud_capture_publish_path(capture);
 }
 
 static void unpublish(struct gpud_capture *capture)
@@ -251,7 +264,9 @@ static enum gpud_status start_over(struct gpud_capture *capture, struct gpud_err
     unpublish(capture);
     bool open = !capture->gone && capture->node.fd >= 0;
     enum gpud_status status = drop_ring(capture, !open, &capture->failure);
-    if (status != GPUD_OK)
+    if (status == GPUD_OK)
+        capture->failure.status = GPUD_OK; /* of a stream that is no more */
+    else
         gpud_capture_ring_end(capture->ring);
     if (status != GPUD_OK && error)
         *error = capture->failure;
@@ -263,6 +278,56 @@ static enum gpud_status start_over(struct gpud_capture *capture, struct gpud_err
     pthread_mutex_unlock(&capture->node_lock);
     capture->gone = status != GPUD_OK;
     return status;
+}
+
+/* Streams by the best of the methods that may be taken. */
+static enum gpud_status begin(struct gpud_capture *capture, const struct gpud_placement *placement,
+                              const struct gpud_capture_choice *choice, struct gpud_error *error)
+{
+    enum gpud_status status =
+        gpud_capture_ring_create(&capture->node, capture->device, capture->host, placement,
+                                 capture->slots, choice, &capture->ring, error);
+    if (status != GPUD_OK)
+        return status;
+    status = gpud_capture_ring_start(capture->ring, error);
+    if (status == GPUD_OK && capture->watch_fd >= 0)
+        status = gpud_capture_ring_watch(capture->ring, capture->watch_fd, error);
+    if (status != GPUD_OK)
+        drop_ring(capture, true, NULL);
+    return status;
+}
+
+static struct gpud_capture_choice choice_of(const struct gpud_capture *capture)
+{
+    return (struct gpud_capture_choice){
+        .method = capture->method[0] ? capture->method : NULL,
+        .direct = capture->direct,
+    };
+}
+
+enum gpud_status gpud_capture_fall_back(struct gpud_capture *capture, const struct gpud_error *why,
+                                        struct gpud_error *error)
+{
+    const struct gpud_capture_ring *ring = capture->ring;
+    struct gpud_placement placement = ring->placement;
+    struct gpud_capture_choice choice = choice_of(capture);
+    char reasons[GPUD_REASON_MAX];
+    gpud_print(reasons, "%s%sv4l2-%s: %s", ring->fallback_reason,
+               ring->fallback_reason[0] ? "; " : "", ring->method->name, why->reason);
+    choice.below = ring->method;
+    choice.reason = reasons;
+    uint32_t fps_num = capture->info.fps_num, fps_den = capture->info.fps_den;
+
+    unpublish(capture);
+    enum gpud_status status = drop_ring(capture, false, error);
+    if (status == GPUD_OK)
+        status = begin(capture, &placement, &choice, error);
+    if (status != GPUD_OK)
+        return status;
+    capture->numbered = capture->poll_failed = false;
+    capture->discontinuity = true;
+    publish(capture, fps_num, fps_den);
+    return GPUD_OK;
 }
 
 enum gpud_status gpud_capture_configure(struct gpud_capture *capture, const char *format,
@@ -283,16 +348,8 @@ enum gpud_status gpud_capture_configure(struct gpud_capture *capture, const char
         status = set_format(capture, format, width, height, &placement, error);
     if (status == GPUD_OK) {
         gpud_v4l2_rate(&capture->node, &fps_num, &fps_den);
-        status = gpud_capture_ring_create(
-            &capture->node, capture->device, capture->host, &placement, capture->slots,
-            capture->method[0] ? capture->method : NULL, &capture->ring, error);
-    }
-    if (status == GPUD_OK) {
-        status = gpud_capture_ring_start(capture->ring, error);
-        if (status == GPUD_OK && capture->watch_fd >= 0)
-            status = gpud_capture_ring_watch(capture->ring, capture->watch_fd, error);
-        if (status != GPUD_OK)
-            drop_ring(capture, true, NULL);
+        struct gpud_capture_choice choice = choice_of(capture);
+        status = begin(capture, &placement, &choice, error);
     }
     if (status != GPUD_OK)
         return status;

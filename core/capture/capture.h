@@ -18,6 +18,7 @@ struct gpud_capture {
     pthread_mutex_t node_lock; /* around closing and opening it, and what other threads ask it */
     uint32_t slots;
     char method[16]; /* the only one to take, or "" */
+    bool direct;     /* only methods that need no copy */
 
     pthread_mutex_t interrupt_lock; /* around changing both, so that they agree */
     atomic_bool interrupted;
@@ -51,6 +52,14 @@ enum gpud_status gpud_capture_open(struct gpud_device *device, struct gpud_devic
                                    const struct gpud_capture_params *params,
                                    const struct gpud_v4l2_system *system,
                                    struct gpud_capture **capture, struct gpud_error *error);
+
+/* The ring's method turned out not to work, as why says: the stream goes on by the next one. On
+ * failure there is no ring, or one that has ended. */
+enum gpud_status gpud_capture_fall_back(struct gpud_capture *capture, const struct gpud_error *why,
+                                        struct gpud_error *error);
+
+/* The ring's method is known to work: info says which it is. */
+void gpud_capture_publish_path(struct gpud_capture *capture);
 
 /* Whether the driver has the format at all. */
 bool gpud_capture_offers(const struct gpud_v4l2 *node, uint32_t fourcc);

@@ -4,7 +4,9 @@
 #include "capture/method.h"
 
 const struct gpud_capture_method *const gpud_capture_methods[] = {
+    &gpud_capture_dmabuf,
     &gpud_capture_userptr,
     &gpud_capture_mmap,
+    &gpud_capture_mmap_by_cpu,
     NULL,
 };

@@ -16,13 +16,19 @@ struct gpud_capture_method {
                             anything */
     const char *refusal; /* the sentence when it says that it cannot */
     bool on_device;      /* the memory is the device's own, whichever it is: frames need no copy */
+    bool by_name;        /* on the host only if asked for: other methods copy as little there */
+    bool canary;         /* a driver may take the memory and write elsewhere: it is believed when a
+                            pattern in each buffer has been seen gone */
+    bool by_cpu;         /* the device need not see the memory: the CPU carries each frame */
     /* Gives each of ring->buffers its memory, of placement.layout.size bytes, and completes raw. On
      * failure the caller drops the memories. */
     enum gpud_status (*setup)(struct gpud_capture_ring *ring, struct gpud_error *error);
 };
 
+extern const struct gpud_capture_method gpud_capture_dmabuf;
 extern const struct gpud_capture_method gpud_capture_userptr;
 extern const struct gpud_capture_method gpud_capture_mmap;
+extern const struct gpud_capture_method gpud_capture_mmap_by_cpu; /* of the same name */
 
 /* Best first, NULL at the end. */
 extern const struct gpud_capture_method *const gpud_capture_methods[];

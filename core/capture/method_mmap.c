@@ -104,3 +104,12 @@ const struct gpud_capture_method gpud_capture_mmap = {
     .refusal = "the driver does not let its buffers be mapped",
     .setup = setup,
 };
+
+const struct gpud_capture_method gpud_capture_mmap_by_cpu = {
+    .name = "mmap",
+    .memory = V4L2_MEMORY_MMAP,
+    .capability = V4L2_BUF_CAP_SUPPORTS_MMAP,
+    .refusal = "the driver does not let its buffers be mapped",
+    .by_cpu = true,
+    .setup = setup,
+};

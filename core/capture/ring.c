@@ -19,6 +19,8 @@
 
 static void drop_buffer(struct gpud_capture_buffer *buffer)
 {
+    for (uint32_t area = 0; area < GPUD_PLANES_MAX; area++)
+        gpud_fd_close(&buffer->dmabuf[area]);
     gpud_memory_unref(&buffer->bounce);
     gpud_memory_unref(&buffer->memory);
 }
@@ -62,29 +64,29 @@ static enum gpud_status make_buffers(struct gpud_capture_ring *ring, struct gpud
         buffer->raw.index = i;
         buffer->raw.memory = ring->method->memory;
         buffer->raw.planes = ring->placement.areas;
+        for (uint32_t area = 0; area < GPUD_PLANES_MAX; area++)
+            buffer->dmabuf[area] = -1;
     }
     return ring->method->setup(ring, error);
 }
 
-/* The pages of a buffer as the copying device sees them. Where it cannot see the driver's own, the
- * CPU carries each frame into pages that it can. */
+/* The pages of a buffer as the copying device sees them; for a method of that kind the CPU carries
+ * each frame into pages that it can see. */
 static enum gpud_status show_to_device(struct gpud_capture_ring *ring,
                                        struct gpud_capture_buffer *buffer, struct gpud_error *error)
 {
-    uint64_t size = ring->placement.layout.size;
-    struct gpud_error why;
-    if (gpud_memory_view(buffer->memory, ring->device, &buffer->source, &why) == GPUD_OK)
-        return GPUD_OK;
-    enum gpud_status status =
-        gpud_memory_alloc_for(ring->host, size, GPUD_USAGE_LOCAL, &buffer->bounce, error);
-    if (status != GPUD_OK)
-        return status;
-    status = gpud_memory_view(buffer->bounce, ring->device, &buffer->source, error);
-    if (status == GPUD_OK && buffer == &ring->buffers[0])
-        gpud_log_warning(
-            ring->log, "capture",
-            "the CPU copies every frame of %s, because %s cannot read the driver's memory: %s",
-            ring->node->path, ring->device->info.name, why.reason);
+    struct gpud_memory *shown = buffer->memory;
+    if (ring->method->by_cpu) {
+        enum gpud_status status = gpud_memory_alloc_for(ring->host, ring->placement.layout.size,
+                                                        GPUD_USAGE_LOCAL, &buffer->bounce, error);
+        if (status != GPUD_OK)
+            return status;
+        shown = buffer->bounce;
+    }
+    enum gpud_status status = gpud_memory_view(shown, ring->device, &buffer->source, error);
+    if (status == GPUD_OK && buffer->source->unpinned && !ring->method->by_cpu)
+        return gpud_fail(error, GPUD_UNSUPPORTED, "%s cannot register the driver's memory",
+                         ring->device->info.name);
     return status;
 }
 
@@ -96,13 +98,18 @@ static int queue_buffer(struct gpud_capture_ring *ring, uint32_t index)
 
 static enum gpud_status try_method(struct gpud_capture_ring *ring,
                                    const struct gpud_capture_method *method, uint32_t capabilities,
-                                   struct gpud_error *error)
+                                   bool direct, struct gpud_error *error)
 {
     if (capabilities && !(capabilities & method->capability))
         return gpud_fail(error, GPUD_UNSUPPORTED, "%s", method->refusal);
     ring->method = method;
     ring->in_place = ring->device == ring->host || method->on_device;
+    if (direct && !ring->in_place)
+        return gpud_fail(error, GPUD_UNSUPPORTED,
+                         "each frame would be copied, and a direct path is required");
     enum gpud_status status = make_buffers(ring, error);
+    if (status == GPUD_OK && method->canary)
+        status = gpud_capture_ring_set_canaries(ring, error);
     for (uint32_t i = 0; i < ring->buffer_count && status == GPUD_OK && !ring->in_place; i++)
         status = show_to_device(ring, &ring->buffers[i], error);
     for (uint32_t i = 0; i < ring->buffer_count && status == GPUD_OK; i++)
@@ -112,27 +119,48 @@ static enum gpud_status try_method(struct gpud_capture_ring *ring,
         undo_buffers(ring);
         return status;
     }
+    ring->proven = !method->canary;
     ring->queued = ring->buffer_count == 64 ? UINT64_MAX : (UINT64_C(1) << ring->buffer_count) - 1;
     return GPUD_OK;
 }
 
-static enum gpud_status try_methods(struct gpud_capture_ring *ring, const char *wanted,
+/* Whether a method is to be looked at. */
+static bool is_wanted(const struct gpud_capture_ring *ring,
+                      const struct gpud_capture_choice *choice,
+                      const struct gpud_capture_method *method)
+{
+    bool host = ring->device == ring->host;
+    if (choice->method)
+        return strcmp(choice->method, method->name) == 0 && !(host && method->by_cpu);
+    return !(host && (method->by_name || method->by_cpu));
+}
+
+static void add_reason(char *reasons, size_t size, const char *method, const char *reason)
+{
+    size_t used = strlen(reasons);
+    gpud_print_n(reasons + used, size - used, "%sv4l2-%s: %s", used ? "; " : "", method, reason);
+}
+
+static enum gpud_status try_methods(struct gpud_capture_ring *ring,
+                                    const struct gpud_capture_choice *choice,
                                     struct gpud_error *error)
 {
     uint32_t capabilities = gpud_v4l2_memories(ring->node);
     char reasons[sizeof(ring->fallback_reason)] = "";
-    struct gpud_error why = {.status = GPUD_INVALID};
+    struct gpud_error why = {.status = GPUD_UNSUPPORTED};
+    bool below = !choice->below;
+    if (choice->below)
+        gpud_print(reasons, "%s", choice->reason);
     for (size_t i = 0; gpud_capture_methods[i]; i++) {
         const struct gpud_capture_method *method = gpud_capture_methods[i];
-        if (wanted && strcmp(wanted, method->name) != 0)
-            continue;
-        if (try_method(ring, method, capabilities, &why) == GPUD_OK) {
-            gpud_print(ring->fallback_reason, "%s", reasons);
-            return GPUD_OK;
+        if (below && is_wanted(ring, choice, method)) {
+            if (try_method(ring, method, capabilities, choice->direct, &why) == GPUD_OK) {
+                gpud_print(ring->fallback_reason, "%s", reasons);
+                return GPUD_OK;
+            }
+            add_reason(reasons, sizeof(reasons), method->name, why.reason);
         }
-        size_t used = strlen(reasons);
-        gpud_print_n(reasons + used, sizeof(reasons) - used, "%sv4l2-%s: %s", used ? "; " : "",
-                     method->name, why.reason);
+        below |= method == choice->below;
     }
     return gpud_fail_native(error, why.status, why.origin, why.native, "%s", reasons);
 }
@@ -216,8 +244,8 @@ void gpud_capture_ring_unref(struct gpud_capture_ring *ring)
 enum gpud_status gpud_capture_ring_create(struct gpud_v4l2 *node, struct gpud_device *device,
                                           struct gpud_device *host,
                                           const struct gpud_placement *placement, uint32_t slots,
-                                          const char *method, struct gpud_capture_ring **ring,
-                                          struct gpud_error *error)
+                                          const struct gpud_capture_choice *choice,
+                                          struct gpud_capture_ring **ring, struct gpud_error *error)
 {
     struct gpud_capture_ring *made = calloc(1, sizeof(*made));
     if (!made)
@@ -239,7 +267,7 @@ enum gpud_status gpud_capture_ring_create(struct gpud_v4l2 *node, struct gpud_de
     if (made->wake_fd < 0)
         status = gpud_fail_errno(error, "cannot create an eventfd");
     if (status == GPUD_OK)
-        status = try_methods(made, method, error);
+        status = try_methods(made, choice, error);
     if (status == GPUD_OK)
         status = made->in_place ? make_frames_of_buffers(made, error) : make_slots(made, error);
     if (status != GPUD_OK) {

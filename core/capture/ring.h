@@ -34,6 +34,7 @@ struct gpud_capture_buffer {
     bool posted; /* in place: the frame's queue comes after one of the application's */
     struct gpud_v4l2_buffer raw; /* as it is queued */
     struct gpud_memory *memory;  /* that the driver writes */
+    int dmabuf[GPUD_PLANES_MAX]; /* of each area of memory, as the driver was given it; -1: none */
     struct gpud_memory
         *bounce; /* pages that the device can read where it cannot read the driver's; else NULL */
     struct gpud_memory
@@ -51,6 +52,8 @@ struct gpud_capture_ring {
 
     uint32_t buffer_count;
     struct gpud_capture_buffer *buffers;
+    uint64_t unproven; /* a bit a buffer: the canary was not yet seen gone from it */
+    bool proven;       /* it was, from one at least, or the method needs none */
     bool in_place;
     uint32_t frame_count; /* in place: one a buffer; copied: one a slot */
     /* Each slot has a queue of its own, for a queue is one thread's at a time: the application
@@ -86,12 +89,22 @@ struct gpud_capture_ring {
     uint32_t watched_events;
 };
 
-/* The buffers in the first way that works, all of them queued. method: the only way to take, or
- * NULL. fallback_reason says what speaks against the better ways. */
+/* Which methods may be taken. */
+struct gpud_capture_choice {
+    const char *method;                      /* the only one; NULL: any */
+    bool direct;                             /* only those that need no copy */
+    const struct gpud_capture_method *below; /* only those after this one, which was found not to
+                                                work; NULL: all */
+    const char *reason;                      /* why that one does not */
+};
+
+/* The buffers in the first way that works, all of them queued. fallback_reason says what speaks
+ * against the better ways. */
 enum gpud_status gpud_capture_ring_create(struct gpud_v4l2 *node, struct gpud_device *device,
                                           struct gpud_device *host,
                                           const struct gpud_placement *placement, uint32_t slots,
-                                          const char *method, struct gpud_capture_ring **ring,
+                                          const struct gpud_capture_choice *choice,
+                                          struct gpud_capture_ring **ring,
                                           struct gpud_error *error);
 enum gpud_status gpud_capture_ring_start(struct gpud_capture_ring *ring, struct gpud_error *error);
 
@@ -135,7 +148,16 @@ void gpud_capture_ring_end(struct gpud_capture_ring *ring);
 /* The driver gave this buffer. False: it never had it. */
 bool gpud_capture_ring_dequeued(struct gpud_capture_ring *ring, uint32_t index);
 
-/* --- between ring.c, frames.c and watch.c -------------------------------------------------- */
+/* A frame in place, whole by the driver's word, whose buffer is unproven: is it there? */
+enum gpud_status gpud_capture_ring_prove(struct gpud_capture_ring *ring, uint32_t index,
+                                         struct gpud_error *error);
+
+/* --- between ring.c, canary.c, frames.c and watch.c
+ * -------------------------------------------------- */
+
+/* Before the buffers are queued. */
+enum gpud_status gpud_capture_ring_set_canaries(struct gpud_capture_ring *ring,
+                                                struct gpud_error *error);
 
 /* With driver_lock held: the epoll watches what it should now. False: it cannot (watch_error), and
  * is readable, so that an acquire comes that says so. */

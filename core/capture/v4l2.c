@@ -8,9 +8,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/videodev2.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 static int kernel_open(const char *path, int flags)
@@ -23,12 +26,30 @@ static int kernel_ioctl(int fd, unsigned long request, void *argument)
     return ioctl(fd, request, argument);
 }
 
+static void kernel_bus(int fd, char *bus, size_t size)
+{
+    struct stat st;
+    char path[64], target[256];
+    bus[0] = '\0';
+    if (fstat(fd, &st) < 0)
+        return;
+    snprintf(path, sizeof(path), "/sys/dev/char/%u:%u/device/subsystem", major(st.st_rdev),
+             minor(st.st_rdev));
+    ssize_t length = readlink(path, target, sizeof(target) - 1);
+    if (length <= 0)
+        return;
+    target[length] = '\0';
+    const char *last = strrchr(target, '/');
+    gpud_print_n(bus, size, "%s", last ? last + 1 : target);
+}
+
 const struct gpud_v4l2_system gpud_v4l2_kernel = {
     .open = kernel_open,
     .close = close,
     .ioctl = kernel_ioctl,
     .mmap = mmap,
     .ppoll = ppoll,
+    .bus = kernel_bus,
 };
 
 int gpud_v4l2_call(const struct gpud_v4l2 *node, unsigned long request, void *argument)
@@ -101,6 +122,7 @@ enum gpud_status gpud_v4l2_open(struct gpud_v4l2 *node, struct gpud_error *error
     gpud_print(node->driver, "%.*s", (int)sizeof(capability.driver),
                (const char *)capability.driver);
     gpud_print(node->card, "%.*s", (int)sizeof(capability.card), (const char *)capability.card);
+    node->system->bus(node->fd, node->bus, sizeof(node->bus));
     gpud_text_clean(node->card, strlen(node->card)); /* a device names itself, and was cut */
     return GPUD_OK;
 fail:

@@ -23,6 +23,9 @@ struct gpud_v4l2_system {
     void *(*mmap)(void *address, size_t length, int protection, int flags, int fd, off_t offset);
     int (*ppoll)(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
                  const sigset_t *mask);
+    /* The name of the bus that the node's device is on, as sysfs has it: "pci", "usb", "platform";
+     * "" where it does not say. */
+    void (*bus)(int fd, char *bus, size_t size);
 };
 extern const struct gpud_v4l2_system gpud_v4l2_kernel;
 
@@ -32,6 +35,7 @@ struct gpud_v4l2 {
     uint32_t type; /* enum v4l2_buf_type: one plane of memory a buffer, or several */
     char path[108];
     char driver[32], card[64];
+    char bus[16]; /* that the card is on: "pci" */
 };
 
 /* One plane of memory may hold several planes of picture. */

@@ -200,6 +200,7 @@ static enum gpud_status wrap_host(struct gpud_memory *memory, struct gpud_error 
     record->kind = GPUD_GPU_PINNED;
     if (status == GPUD_UNSUPPORTED) {
         record->kind = GPUD_GPU_PAGEABLE;
+        memory->unpinned = true;
     } else if (status != GPUD_OK) {
         free(record);
         return no_room(error);

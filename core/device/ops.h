@@ -46,6 +46,7 @@ struct gpud_memory {
     enum gpud_usage usage;
     bool imported; /* somebody else's: never exported again */
     bool read_only;
+    bool unpinned; /* host pages that the device could not pin: the CPU carries what is copied */
     bool synced;   /* the CPU's access to host stands between calls of sync */
     void *native;  /* what gpud_memory_get_native() gives: a host pointer, a cl_mem, an address */
     void *host;    /* the CPU's address, where there is one all the time; else NULL */

@@ -28,7 +28,10 @@ struct gpud_capture_params {
     const char *address; /* required: "v4l2:///dev/video0" */
     const char *device;  /* where the frames shall arrive; NULL: "auto" */
     uint32_t slots;      /* 0: 4 */
-    const char *method;  /* "userptr" or "mmap"; NULL: the best that works */
+    /* "dmabuf", "userptr" or "mmap"; NULL: the best that works, in this order. On "host", where the
+     * others copy as little, dmabuf is taken only if it is asked for. */
+    const char *method;
+    bool require_direct; /* fail rather than copy each frame to the device */
 };
 
 /* One format in one size, or in a range of sizes (min and max differ then, and step is not 0). */
@@ -42,7 +45,9 @@ struct gpud_capture_mode {
 
 struct gpud_capture_info {
     size_t size;
-    char path[32]; /* "v4l2-userptr", "v4l2-mmap", or "none" */
+    /* "v4l2-dmabuf", "v4l2-userptr", "v4l2-mmap", or "none": that includes dma-bufs until a first
+     * frame has shown that the driver writes into them. */
+    char path[32];
     char fallback_reason[GPUD_REASON_MAX];
     char driver[32], card[64];
     struct gpud_layout layout;
@@ -80,6 +85,9 @@ GPUD_API enum gpud_status gpud_capture_configure(struct gpud_capture *capture, c
  *   GPUD_TIMEOUT    no frame until then, or all are held
  *   GPUD_AGAIN      gpud_capture_interrupt() is in effect
  *   GPUD_NO_DEVICE  the card was unplugged: configure again when it is back
+ *   GPUD_UNSUPPORTED
+ *                   the driver wrote elsewhere than into the memory that it took, and no other
+ *                   method may be taken
  *   GPUD_IO         the driver failed: configure again, or destroy
  */
 /* clang-format on */

@@ -16,6 +16,7 @@ struct bench {
     struct fake_gpu gpu;
     bool use_gpu; /* frames shall arrive on the fake GPU, else on the host */
     const char *method;
+    bool direct; /* require_direct */
     uint32_t slots;
     struct gpud_context *context;
     struct gpud_device *host;
@@ -27,6 +28,7 @@ static inline enum gpud_status bench_create(struct bench *bench, struct gpud_err
     struct gpud_capture_params params = GPUD_PARAMS_INIT(params);
     params.address = "v4l2:///dev/fake";
     params.method = bench->method;
+    params.require_direct = bench->direct;
     params.slots = bench->slots;
     return gpud_capture_open(bench->use_gpu ? bench->gpu.device : bench->host, bench->host, &params,
                              &fake_system, &bench->capture, error);

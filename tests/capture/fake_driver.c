@@ -186,12 +186,14 @@ static int request(struct v4l2_requestbuffers *raw)
 {
     uint32_t needed = raw->memory == V4L2_MEMORY_USERPTR ? V4L2_BUF_CAP_SUPPORTS_USERPTR
                       : raw->memory == V4L2_MEMORY_MMAP  ? V4L2_BUF_CAP_SUPPORTS_MMAP
+                      : driver->takes_dmabufs            ? V4L2_BUF_CAP_SUPPORTS_DMABUF
                                                          : 0;
     raw->capabilities = driver->memories;
     if (raw->type != type() || !needed || (driver->memories && !(driver->memories & needed)))
         return EINVAL;
     if (driver->streaming || (driver->count && driver->keeps_mapped && driver->mapped))
         return EBUSY;
+    fake_detach(driver);
     memset(driver->buffers, 0, sizeof(driver->buffers));
     driver->queue_length = driver->done_length = 0;
     if (raw->count)
@@ -267,6 +269,12 @@ static int queue(struct v4l2_buffer *raw)
             if (length < driver->format.plane[i].size || address % 4096)
                 return EINVAL;
             buffer->area[i] = (unsigned char *)address;
+        } else if (driver->memory == V4L2_MEMORY_DMABUF) {
+            uint32_t length = driver->multiplanar ? raw->m.planes[i].length : raw->length;
+            int fd = driver->multiplanar ? raw->m.planes[i].m.fd : raw->m.fd;
+            error = fake_attach(driver, raw->index, i, fd, length);
+            if (error)
+                return error;
         }
     }
     buffer->queued = true;
@@ -411,6 +419,7 @@ static int fake_ioctl(int fd, unsigned long request_code, void *argument)
     }
     pthread_mutex_lock(&driver->lock);
     driver->calls++;
+    driver->dequeues += request_code == VIDIOC_DQBUF;
     driver->inside++;
     stop_here(request_code);
     driver->inside--;
@@ -441,6 +450,7 @@ static int fake_close(int fd)
     CHECK(driver->inside == 0, "closed while another thread calls the driver");
     pthread_mutex_unlock(&driver->lock);
     stream(false);
+    fake_detach(driver);
     driver->count = 0;
     driver->opened = 0;
     driver->fd = -1;
@@ -466,10 +476,25 @@ static void *fake_mmap(void *address, size_t length, int protection, int flags, 
     return mmap(address, length, protection, flags, driver->memfd, offset);
 }
 
+static int fake_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
+                      const sigset_t *mask)
+{
+    pthread_mutex_lock(&driver->lock);
+    driver->polls++;
+    pthread_mutex_unlock(&driver->lock);
+    return ppoll(fds, count, timeout, mask);
+}
+
+static void fake_bus(int fd, char *bus, size_t size)
+{
+    snprintf(bus, size, "%s", driver->bus ? driver->bus : "pci");
+}
+
 const struct gpud_v4l2_system fake_system = {
     .open = fake_open,
     .close = fake_close,
     .ioctl = fake_ioctl,
     .mmap = fake_mmap,
-    .ppoll = ppoll,
+    .ppoll = fake_ppoll,
+    .bus = fake_bus,
 };

@@ -35,6 +35,7 @@ struct fake_buffer {
     uint32_t flags, sequence, bytesused[GPUD_PLANES_MAX], data_offset[GPUD_PLANES_MAX];
     uint64_t timestamp;
     unsigned char *area[GPUD_PLANES_MAX]; /* where the driver writes */
+    uint32_t attached[GPUD_PLANES_MAX];   /* bytes of a dma-buf that are mapped there; 0: none */
 };
 
 struct fake_driver {
@@ -47,7 +48,11 @@ struct fake_driver {
     uint32_t fewer;    /* buffers than asked for */
     bool keeps_mapped; /* REQBUFS(0) is refused while buffers are mapped (no
                           V4L2_BUF_CAP_SUPPORTS_ORPHANED_BUFS) */
-    bool substitutes;  /* S_FMT gives UYVY whatever is asked for */
+    bool takes_dmabufs;
+    bool writes_elsewhere; /* than into the dma-bufs that it takes; from the buffer on that: */
+    uint32_t elsewhere_from;
+    const char *bus;  /* NULL: "pci" */
+    bool substitutes; /* S_FMT gives UYVY whatever is asked for */
     uint32_t field;
     uint32_t stamp; /* V4L2_BUF_FLAG_TIMESTAMP_… */
     int open_error;
@@ -68,9 +73,9 @@ struct fake_driver {
     uint32_t memory, count, mapped;
     struct fake_buffer buffers[FAKE_BUFFERS];
     uint32_t queue[FAKE_BUFFERS], queue_length, done[FAKE_BUFFERS], done_length;
-    uint32_t calls;
-    uint32_t inside; /* calls under way */
-    bool stopped;    /* one is, at stop_at */
+    uint32_t calls, polls, dequeues; /* system calls; of these, to wait, and DQBUF */
+    uint32_t inside;                 /* calls under way */
+    bool stopped;                    /* one is, at stop_at */
     pthread_cond_t change;
 };
 
@@ -105,6 +110,12 @@ void fake_unplug(struct fake_driver *driver, bool unplugged);
 /* Makes poll() show what the driver is in: an error if it is unplugged or does not stream, and, as
  * older kernels have it, while it has no buffer. With the lock held. */
 void fake_show(struct fake_driver *driver);
+
+/* What a buffer's area of dma-buf memory is to the card's DMA engine, which keeps its way to it
+ * when the descriptor is closed, until all are detached. Gives an errno or 0. With the lock held.
+ */
+int fake_attach(struct fake_driver *driver, uint32_t index, uint32_t area, int fd, uint32_t length);
+void fake_detach(struct fake_driver *driver);
 
 uint32_t fake_queued(struct fake_driver *driver);
 

@@ -6,6 +6,8 @@
 #include "base/clock.h"
 #include "support/check.h"
 
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static struct fake_gpu *gpu_of(const struct gpud_device *device)
@@ -15,8 +17,29 @@ static struct fake_gpu *gpu_of(const struct gpud_device *device)
 
 /* --- memory: its bytes are behind native, not behind host ---------------------------------- */
 
+/* Memory that has dma-bufs. */
+struct shared {
+    int fd;
+    uint64_t size;
+};
+
 static enum gpud_status alloc(struct gpud_memory *memory, struct gpud_error *error)
 {
+    if (memory->usage == GPUD_USAGE_DMABUF && gpu_of(memory->device)->no_dmabufs)
+        return gpud_fail(error, GPUD_UNSUPPORTED, "this driver makes no dma-bufs");
+    if (memory->usage == GPUD_USAGE_DMABUF) {
+        struct shared *shared = calloc(1, sizeof(*shared));
+        CHECK(shared, "out of memory");
+        shared->fd = memfd_create("fake GPU", MFD_CLOEXEC);
+        shared->size = (memory->size + 4095) & ~4095ul;
+        CHECK(shared->fd >= 0 && ftruncate(shared->fd, (off_t)shared->size) == 0, "no memfd");
+        memory->native =
+            mmap(NULL, shared->size, PROT_READ | PROT_WRITE, MAP_SHARED, shared->fd, 0);
+        CHECK(memory->native != MAP_FAILED, "no memory");
+        memory->backend = shared;
+        gpu_of(memory->device)->memories++;
+        return GPUD_OK;
+    }
     memory->native = memory->backend = aligned_alloc(4096, (memory->size + 4095) & ~4095ul);
     CHECK(memory->native, "out of memory");
     memset(memory->native, 0, memory->size);
@@ -32,6 +55,7 @@ static enum gpud_status wrap_host(struct gpud_memory *memory, struct gpud_error 
         return gpud_fail(error, GPUD_UNSUPPORTED, "these pages cannot be pinned");
     }
     memory->native = memory->host;
+    memory->unpinned = gpu->no_pins;
     gpu->memories++;
     return GPUD_OK;
 }
@@ -46,8 +70,35 @@ static void free_memory(struct gpud_memory *memory)
               "memory freed that a copy uses");
     gpu->memories--;
     pthread_mutex_unlock(&gpu->lock);
+    if (memory->usage == GPUD_USAGE_DMABUF) {
+        struct shared *shared = memory->backend;
+        munmap(memory->native, shared->size);
+        close(shared->fd);
+    }
     free(memory->backend);
     gpud_memory_freed(memory);
+}
+
+static enum gpud_status export_dmabuf(struct gpud_memory *memory, uint64_t from, uint64_t size,
+                                      int *fd, uint64_t *offset, struct gpud_error *error)
+{
+    const struct fake_gpu *gpu = gpu_of(memory->device);
+    const struct shared *shared = memory->backend;
+    CHECK(memory->usage == GPUD_USAGE_DMABUF, "memory that was not made for that");
+    if (from)
+        return gpud_fail(error, GPUD_UNSUPPORTED, "no dma-buf begins in the middle");
+    *fd = fcntl(shared->fd, F_DUPFD_CLOEXEC, 3);
+    CHECK(*fd >= 0, "no descriptor");
+    CHECK(ftruncate(*fd, (off_t)(shared->size - gpu->dmabuf_missing)) == 0, "ftruncate");
+    *offset = gpu->dmabuf_offset;
+    return GPUD_OK;
+}
+
+static enum gpud_status flush_remote(struct gpud_memory *memory, struct gpud_error *error)
+{
+    struct fake_gpu *gpu = gpu_of(memory->device);
+    gpu->flushes++;
+    return gpu->no_flush ? gpud_fail(error, GPUD_UNSUPPORTED, "this GPU cannot flush") : GPUD_OK;
 }
 
 const unsigned char *fake_gpu_bytes(const struct gpud_memory *memory)
@@ -228,7 +279,12 @@ static void close_gpu(struct gpud_device *device)
 }
 
 static const struct gpud_memory_ops memory_ops = {
-    .alloc = alloc, .wrap_host = wrap_host, .free = free_memory};
+    .alloc = alloc,
+    .wrap_host = wrap_host,
+    .free = free_memory,
+    .export_dmabuf = export_dmabuf,
+    .flush_remote = flush_remote,
+};
 #define QUEUE_OPS                                                       \
     .create = create, .destroy = destroy, .copy = copy, .flush = flush, \
     .on_complete = on_complete, .finish = finish, .map = map, .unmap = unmap

@@ -16,6 +16,12 @@ struct fake_gpu {
     uint32_t refused_wraps;     /* that many wrap_host calls fail */
     int fail_copies;            /* that many copies are refused */
     int fail_completes;         /* that many on_complete calls are refused */
+    bool no_pins;               /* host pages are seen, but none can be pinned */
+    bool no_dmabufs, no_flush;  /* what it cannot do */
+    uint64_t dmabuf_offset;     /* where it says that memory begins in its dma-bufs */
+    uint32_t dmabuf_missing;    /* bytes that are not in them */
+
+    uint32_t flushes; /* of what others wrote */
 
     pthread_mutex_t lock;
     struct fake_command {

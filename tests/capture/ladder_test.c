@@ -330,6 +330,7 @@ static void test_every_call_fails(bool use_gpu, bool multiplanar, const char *me
     for (; reached; n++) {
         struct bench bench = {
             .use_gpu = use_gpu, .method = method, .driver.multiplanar = multiplanar};
+        bench.driver.takes_dmabufs = use_gpu;
         bench.driver.fault = (struct fake_fault){0, 0, n, 1, error_number};
         bench_prepare(&bench);
         struct gpud_error error = {.reason = ""};
