@@ -1,9 +1,10 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Captures from the kernel's test card: vivid_test SINGLE MULTI, the nodes of a single- and of a
- * multi-planar vivid with error injection. Runs as root in tests/vm/guest; every frame is checked
- * by its content. */
+/* Captures from the kernel's test card: vivid_test SINGLE MULTI CONTIGUOUS, the nodes of a single-
+ * and of a multi-planar vivid with error injection, and of one whose memory is contiguous (its
+ * allocator is dma-contig); vgem makes the dma-bufs. Runs as root in tests/vm/guest; every frame is
+ * checked by its content. */
 #include "support/check.h"
 #include "support/vivid_picture.h"
 
@@ -20,7 +21,7 @@
 #define WAIT (20 * GPUD_SEC) /* the guest is emulated, and slow */
 
 static struct gpud_context *context;
-static const char *single, *multi;
+static const char *single, *multi, *contiguous;
 
 static int64_t now(void)
 {
@@ -185,6 +186,67 @@ static unsigned test_formats(const char *node, const char *method)
     CHECK_EQUAL(info.copies_cpu + info.copies_gpu + info.corrupted, 0);
     gpud_capture_destroy(&capture);
     return formats;
+}
+
+/* --- dma-bufs ------------------------------------------------------------------------------ */
+
+/* Every format; those of several areas need a dma-buf of each, which vgem's memory does not have.
+ */
+static void test_dmabuf(const char *node, unsigned *direct, unsigned *refused)
+{
+    static struct gpud_capture_mode modes[MODES_MAX] = {GPUD_INFO_INIT(modes[0])};
+    struct gpud_capture *capture = create(node, "host", "dmabuf");
+    size_t count = gpud_capture_list_modes(capture, modes, MODES_MAX);
+    *direct = *refused = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct gpud_error error = {.reason = ""};
+        if (modes[i].width_min != 320)
+            continue;
+        if (gpud_capture_configure(capture, modes[i].format, 320, 180, 60, 1, &error) != GPUD_OK) {
+            CHECK(strstr(error.reason, "v4l2-dmabuf: ") &&
+                      strstr(error.reason, "V4L2 cannot say so"),
+                  "%s", error.reason);
+            *refused += 1;
+            continue;
+        }
+        expect_path(capture, "none", "");
+        pass_frames(capture, 3);
+        expect_path(capture, "v4l2-dmabuf", "");
+        *direct += 1;
+    }
+    struct gpud_capture_info info = info_of(capture);
+    CHECK_EQUAL(info.frames, 3 * *direct);
+    CHECK_EQUAL(info.copies_cpu + info.copies_gpu + info.corrupted, 0);
+    gpud_capture_destroy(&capture);
+}
+
+static void write_to(const char *path, const char *text)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    CHECK(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text), "%s", path);
+    close(fd);
+}
+
+/* A card that takes contiguous memory alone: vgem's pages are not, unless the kernel makes huge
+ * ones of them. */
+static void test_contiguous(void)
+{
+    struct gpud_capture *capture = stream(contiguous, "host", NULL, "UYVY");
+    expect_path(capture, "v4l2-mmap", "v4l2-userptr: the driver does not take user pointers");
+    pass_frames(capture, 6);
+    gpud_capture_destroy(&capture);
+
+    capture = create(contiguous, "host", "dmabuf");
+    EXPECT(GPUD_IO, "v4l2-dmabuf: the driver refuses the buffer: Bad address",
+           gpud_capture_configure(capture, "UYVY", 320, 180, 60, 1, &e));
+    write_to("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "force");
+    WORKS(gpud_capture_configure(capture, "UYVY", 320, 180, 60, 1, &e));
+    pass_frames(capture, 6);
+    expect_path(capture, "v4l2-dmabuf", "");
+    struct gpud_capture_info info = info_of(capture);
+    CHECK_EQUAL(info.copies_cpu + info.copies_gpu, 0);
+    gpud_capture_destroy(&capture);
+    write_to("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "never");
 }
 
 static bool test_device(const char *name, const char *node, const char *method, const char *format)
@@ -380,9 +442,11 @@ static unsigned count_descriptors(void)
 
 int main(int argc, char **argv)
 {
-    CHECK(argc == 3, "usage: vivid_test SINGLE MULTI");
+    unsigned direct, refused;
+    CHECK(argc == 4, "usage: vivid_test SINGLE MULTI CONTIGUOUS");
     single = argv[1];
     multi = argv[2];
+    contiguous = argv[3];
     WORKS(gpud_context_create(NULL, &context, &e));
     unsigned before = count_descriptors();
     test_modes();
@@ -395,6 +459,14 @@ int main(int argc, char **argv)
     say("every multi-planar format by userptr");
     CHECK(test_formats(multi, "mmap") >= 20, "few formats");
     say("every multi-planar format by mmap");
+    test_dmabuf(single, &direct, &refused);
+    CHECK(direct >= 20 && refused == 0, "%u formats, %u refused", direct, refused);
+    say("every format by dmabuf");
+    test_dmabuf(multi, &direct, &refused);
+    CHECK(direct >= 15 && refused > 0, "%u formats, %u refused", direct, refused);
+    say("every multi-planar format by dmabuf");
+    test_contiguous();
+    say("contiguous memory");
     test_drops();
     test_wrap();
     test_flagged();
@@ -402,9 +474,11 @@ int main(int argc, char **argv)
     test_refusals();
     test_ends("userptr");
     test_ends("mmap");
+    test_ends("dmabuf");
     say("refusals and ends");
     test_held("userptr");
     test_held("mmap");
+    test_held("dmabuf");
     say("held frames");
     CHECK_EQUAL(count_descriptors(), before);
     bool opencl = test_device("opencl:0", single, "userptr", "UYVY") &&
