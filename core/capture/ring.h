@@ -152,8 +152,7 @@ bool gpud_capture_ring_dequeued(struct gpud_capture_ring *ring, uint32_t index);
 enum gpud_status gpud_capture_ring_prove(struct gpud_capture_ring *ring, uint32_t index,
                                          struct gpud_error *error);
 
-/* --- between ring.c, canary.c, frames.c and watch.c
- * -------------------------------------------------- */
+/* --- between ring.c, canary.c, frames.c and watch.c ---------------------------------------- */
 
 /* Before the buffers are queued. */
 enum gpud_status gpud_capture_ring_set_canaries(struct gpud_capture_ring *ring,
