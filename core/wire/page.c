@@ -438,7 +438,7 @@ int gpud_page_claim(struct gpud_page_rx *view, uint32_t limit, uint32_t *entry,
     GPUD_STOP_POINT("receiver: claimed, descriptor not read");
     if (index >= view->entries)
         return violation(error, "an entry that does not exist");
-    if (view->held[index])
+    if (atomic_load_explicit(&view->held[index], memory_order_acquire))
         return violation(error, "an entry that is still held here");
 
     /* Once into our own memory: the sender can change the words under our eyes. */
@@ -453,8 +453,8 @@ int gpud_page_claim(struct gpud_page_rx *view, uint32_t limit, uint32_t *entry,
     if (counts)
         view->last_sequence = descriptor->sequence;
     GPUD_STOP_POINT("receiver: descriptor read");
-    view->held[index] = 1;
-    view->held_count++;
+    atomic_store_explicit(&view->held[index], 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&view->held_count, 1, memory_order_relaxed);
     *entry = index;
     return 1;
 }
@@ -464,8 +464,8 @@ bool gpud_page_give_back(struct gpud_page_rx *view, uint32_t entry, const atomic
 {
     struct gpud_receiver_half *half = &view->page->receiver;
     const struct gpud_sender_half *sender = &view->page->sender;
-    view->held[entry] = 0;
-    view->held_count--;
+    atomic_store_explicit(&view->held[entry], 0, memory_order_release);
+    uint32_t held = atomic_fetch_sub_explicit(&view->held_count, 1, memory_order_relaxed) - 1;
     publish_word(&view->end, &half->given_back[INDEX(view->returned)], entry);
     view->returned++;
     atomic_store_explicit(&half->returned, view->returned, memory_order_release);
@@ -483,7 +483,7 @@ bool gpud_page_give_back(struct gpud_page_rx *view, uint32_t entry, const atomic
     uint32_t waiting = atomic_load_explicit(&sender->head, memory_order_relaxed) -
                        atomic_load_explicit(&half->claimed, memory_order_relaxed);
     if (!atomic_load_explicit(idle, memory_order_relaxed) &&
-        view->entries - view->held_count < waiting + wanted)
+        view->entries - held < waiting + wanted)
         return false;
     return gpud_page_wake(&view->end, sleep);
 }

@@ -317,14 +317,16 @@ void gpud_page_take_all_back(struct gpud_page_tx *view);
 
 /* --- the receiver's view ------------------------------------------------------------------- */
 
+/* One thread at a time claims, and one gives back, which may be another one. */
 struct gpud_page_rx {
     struct gpud_page *page;
     struct gpud_page_end end;
     uint32_t entries;
     uint32_t returned;
-    uint32_t held_count;
     uint64_t last_sequence;
-    uint8_t held[GPUD_PAGE_ENTRIES];
+    _Atomic uint32_t held_count;
+    /* Cleared by who gives back, after the last that it did with the entry. */
+    _Atomic uint8_t held[GPUD_PAGE_ENTRIES];
 };
 
 void gpud_page_rx_init(struct gpud_page_rx *view, struct gpud_page *page,

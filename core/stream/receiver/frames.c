@@ -213,7 +213,7 @@ void gpud_session_poison(struct gpud_session *session)
     /* Words in the page have their own watch. */
     for (uint32_t i = 0; session->place == GPUD_SIGNAL_MEMORY && i < session->entries; i++) {
         pthread_mutex_lock(&session->lock);
-        bool out = session->view.held[i];
+        bool out = atomic_load(&session->view.held[i]);
         struct gpud_rx_frame *rx = session->frame_of[i];
         pthread_mutex_unlock(&session->lock);
         if (!out || atomic_load(&rx->poisoned))
@@ -293,16 +293,31 @@ void gpud_session_make_frames(struct gpud_session *session)
 
 /* --- claiming ------------------------------------------------------------------------------ */
 
-bool gpud_session_has_work(struct gpud_session *session)
+/* Whether the next frame has somewhere to go. Nobody but who claims takes what is free. */
+static bool has_room(struct gpud_session *session)
 {
-    if (!gpud_page_has_frames(&session->view))
-        return false;
     if (!session->uploads)
         return true;
     pthread_mutex_lock(&session->lock);
     bool room = session->upload_free_count > 0;
     pthread_mutex_unlock(&session->lock);
     return room;
+}
+
+bool gpud_session_has_work(struct gpud_session *session)
+{
+    return gpud_page_has_frames(&session->view) && has_room(session);
+}
+
+static struct gpud_rx_frame *frame_for(struct gpud_session *session, uint32_t entry)
+{
+    if (!session->uploads)
+        return &session->frames[entry];
+    pthread_mutex_lock(&session->lock);
+    uint32_t slot = session->upload_free[--session->upload_free_count];
+    session->frame_of[entry] = &session->frames[slot];
+    pthread_mutex_unlock(&session->lock);
+    return &session->frames[slot];
 }
 
 static void fill_info(struct gpud_session *session, struct gpud_frame_info *info,
@@ -403,21 +418,13 @@ int gpud_session_next_frame(struct gpud_session *session, uint32_t limit,
                             struct gpud_rx_frame **claimed, struct gpud_error *error)
 {
     struct gpud_descriptor descriptor;
-    struct gpud_rx_frame *rx = NULL;
     uint32_t entry;
-    pthread_mutex_lock(&session->lock);
-    int got = 0;
-    if (!session->uploads || session->upload_free_count) {
-        got = gpud_page_claim(&session->view, limit, &entry, &descriptor, error);
-        if (got > 0)
-            rx = session->frame_of[entry] =
-                session->uploads
-                    ? &session->frames[session->upload_free[--session->upload_free_count]]
-                    : &session->frames[entry];
-    }
-    pthread_mutex_unlock(&session->lock);
+    if (!has_room(session))
+        return 0;
+    int got = gpud_page_claim(&session->view, limit, &entry, &descriptor, error);
     if (got <= 0)
         return got;
+    struct gpud_rx_frame *rx = frame_for(session, entry);
 
     bool own = gpud_session_owns_ring(session);
     if (!own && descriptor.slot >= gpud_ring_slots(&session->ring))

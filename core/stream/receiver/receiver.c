@@ -171,6 +171,14 @@ static enum gpud_status handle_pending(struct gpud_receiver *receiver, struct gp
     return status;
 }
 
+/* To a word that this thread alone writes; its new value. */
+static uint64_t add(atomic_uint_fast64_t *word, uint64_t more)
+{
+    more += atomic_load_explicit(word, memory_order_relaxed);
+    atomic_store_explicit(word, more, memory_order_relaxed);
+    return more;
+}
+
 static void count_frame(struct gpud_receiver *receiver, struct gpud_frame_info *info)
 {
     if (!receiver->counting) {
@@ -190,15 +198,16 @@ static void count_frame(struct gpud_receiver *receiver, struct gpud_frame_info *
                            latency <= UINT32_MAX ? (uint32_t)latency : UINT32_MAX);
     gpud_pace_learn(&receiver->pace, now);
 
-    pthread_mutex_lock(&receiver->lock);
-    receiver->info.frames++;
-    receiver->info.dropped += gap;
-    info->dropped = receiver->info.dropped;
+    add(&receiver->frames, 1);
+    info->dropped = add(&receiver->dropped, gap);
     if (info->flags & GPUD_FRAME_CORRUPTED)
-        receiver->info.corrupted++;
-    if (latency && latency <= UINT32_MAX)
-        receiver->latency[receiver->latency_count++ % GPUD_LATENCIES] = (uint32_t)latency;
-    pthread_mutex_unlock(&receiver->lock);
+        add(&receiver->corrupted, 1);
+    if (latency && latency <= UINT32_MAX) {
+        uint64_t place = atomic_load_explicit(&receiver->latency_count, memory_order_relaxed);
+        atomic_store_explicit(&receiver->latency[place % GPUD_LATENCIES], (uint32_t)latency,
+                              memory_order_relaxed);
+        atomic_store_explicit(&receiver->latency_count, place + 1, memory_order_release);
+    }
     if (gap || receiver->discontinuity)
         info->flags |= GPUD_FRAME_DISCONTINUITY;
     receiver->discontinuity = false;
@@ -444,12 +453,17 @@ void gpud_receiver_get_info(struct gpud_receiver *receiver, struct gpud_receiver
     size_t count = 0;
     pthread_mutex_lock(&receiver->lock);
     struct gpud_receiver_info now = receiver->info;
+    now.frames = atomic_load(&receiver->frames);
+    now.dropped = atomic_load(&receiver->dropped);
+    now.corrupted = atomic_load(&receiver->corrupted);
     gpud_receiver_collect(receiver, &now);
     if (receiver->queue)
         now.waits_device += atomic_load(&receiver->queue->waits);
     if (sorted) {
-        count = receiver->latency_count < GPUD_LATENCIES ? receiver->latency_count : GPUD_LATENCIES;
-        memcpy(sorted, receiver->latency, count * sizeof(*sorted));
+        uint64_t latencies = atomic_load(&receiver->latency_count);
+        count = latencies < GPUD_LATENCIES ? latencies : GPUD_LATENCIES;
+        for (size_t i = 0; i < count; i++)
+            sorted[i] = atomic_load_explicit(&receiver->latency[i], memory_order_relaxed);
     }
     pthread_mutex_unlock(&receiver->lock);
     if (count) {

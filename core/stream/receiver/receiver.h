@@ -84,10 +84,11 @@ struct gpud_receiver {
     int64_t busy_poll; /* ns awake for a frame, at most; negative: never */
     struct gpud_receiver_poll poll;
 
-    pthread_mutex_t lock; /* of what get_info reads */
+    pthread_mutex_t lock; /* of what get_info reads, but for what a frame changes */
     struct gpud_receiver_info info;
-    uint32_t latency[GPUD_LATENCIES];
-    uint64_t latency_count;
+    atomic_uint_fast64_t frames, dropped, corrupted; /* by the thread that acquires, and below */
+    _Atomic uint32_t latency[GPUD_LATENCIES];
+    atomic_uint_fast64_t latency_count;
 };
 
 /* --- receiver.c ---------------------------------------------------------------------------- */

@@ -50,7 +50,8 @@ struct gpud_session {
     struct gpud_page *page;
     struct gpud_remote *remote;     /* between hosts: what the frames and the page come by */
     struct gpud_handle remote_page; /* for the sender to write */
-    pthread_mutex_t lock; /* of view and upload_free; never held while work is put on a queue */
+    /* Of giving back, upload_free and frame_of; never held while work is put on a queue. */
+    pthread_mutex_t lock;
     struct gpud_page_rx view;
     _Atomic int wake; /* eventfd of who polls, for what this side brings about; -1: nobody does */
     atomic_bool idle; /* the acquiring thread sleeps: nobody else will wake the sender */
