@@ -65,6 +65,8 @@ int main(void)
     }
     SAY("%d frames: acquire %u, submit %u; receive %u, release %u", FRAMES, acquires, submits,
         receives, releases);
+    CHECK_EQUAL(acquires, FRAMES);
+    CHECK_EQUAL(submits, FRAMES);
     CHECK_EQUAL(receives, 0);
     CHECK_EQUAL(releases, FRAMES);
     gpud_receiver_destroy(&receiver);

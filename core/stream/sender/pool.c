@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/sleep.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,22 @@ static void release_lent(struct gpud_frame *frame)
 static void put_free(struct gpud_pool *pool, struct gpud_slot *slot)
 {
     pool->free[(pool->free_first + pool->free_count++) % GPUD_RING_SLOTS_MAX] = slot;
+}
+
+/* What came back joins the others, in the order in which it did. */
+static void collect(struct gpud_pool *pool)
+{
+    struct gpud_slot *oldest = NULL;
+    if (!atomic_load(&pool->back))
+        return;
+    for (struct gpud_slot *latest = atomic_exchange(&pool->back, NULL); latest;) {
+        struct gpud_slot *next = latest->next;
+        latest->next = oldest;
+        oldest = latest;
+        latest = next;
+    }
+    for (; oldest; oldest = oldest->next)
+        put_free(pool, oldest);
 }
 
 static struct gpud_slot *take_free(struct gpud_pool *pool)
@@ -43,10 +60,9 @@ enum gpud_status gpud_pool_create(struct gpud_device *device, struct gpud_queue 
     struct gpud_pool *made = calloc(1, sizeof(*made));
     if (!made)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a pool of slots");
-    pthread_mutex_init(&made->lock, NULL);
-    gpud_cond_init(&made->freed);
-    made->references = 1;
-    made->wake = -1;
+    pthread_mutex_init(&made->wake_lock, NULL);
+    atomic_init(&made->references, 1);
+    atomic_init(&made->wake, -1);
     made->epoch = epoch;
     made->layout = *layout;
     made->device = gpud_device_ref(device);
@@ -158,12 +174,10 @@ enum gpud_status gpud_pool_describe(struct gpud_pool *pool, uint32_t first, bool
 
 void gpud_pool_open(struct gpud_pool *pool)
 {
-    pthread_mutex_lock(&pool->lock);
     for (; pool->opened < pool->ring.memories; pool->opened++)
         for (uint32_t i = pool->ring.slots_per_memory; i > 0; i--)
             put_free(pool, &pool->slots[pool->opened][i - 1]);
-    pthread_cond_broadcast(&pool->freed);
-    pthread_mutex_unlock(&pool->lock);
+    gpud_pool_wake(pool);
 }
 
 static void destroy(struct gpud_pool *pool)
@@ -180,16 +194,13 @@ static void destroy(struct gpud_pool *pool)
     gpud_ring_finish(&pool->ring);
     gpud_device_close(&pool->viewer);
     gpud_device_close(&pool->device);
-    pthread_cond_destroy(&pool->freed);
-    pthread_mutex_destroy(&pool->lock);
+    pthread_mutex_destroy(&pool->wake_lock);
     free(pool);
 }
 
 void gpud_pool_ref(struct gpud_pool *pool)
 {
-    pthread_mutex_lock(&pool->lock);
-    pool->references++;
-    pthread_mutex_unlock(&pool->lock);
+    atomic_fetch_add(&pool->references, 1);
 }
 
 void gpud_pool_unref(struct gpud_pool **pool)
@@ -198,10 +209,7 @@ void gpud_pool_unref(struct gpud_pool **pool)
         return;
     struct gpud_pool *gone = *pool;
     *pool = NULL;
-    pthread_mutex_lock(&gone->lock);
-    bool last = --gone->references == 0;
-    pthread_mutex_unlock(&gone->lock);
-    if (last)
+    if (atomic_fetch_sub(&gone->references, 1) == 1)
         destroy(gone);
 }
 
@@ -224,17 +232,13 @@ void gpud_slot_add_read(struct gpud_slot *slot, const struct gpud_fence *fence)
 
 struct gpud_slot *gpud_pool_take(struct gpud_pool *pool)
 {
-    struct gpud_slot *slot = NULL;
-    pthread_mutex_lock(&pool->lock);
-    if (pool->free_count) {
-        slot = take_free(pool);
-        atomic_store_explicit(&slot->users, 1, memory_order_relaxed);
-        slot->written = ++pool->lent;
-        pool->references++;
-    }
-    pthread_mutex_unlock(&pool->lock);
-    if (!slot)
+    collect(pool);
+    if (!pool->free_count)
         return NULL;
+    struct gpud_slot *slot = take_free(pool);
+    atomic_store_explicit(&slot->users, 1, memory_order_relaxed);
+    slot->written = ++pool->lent;
+    gpud_pool_ref(pool);
     await_reads(slot);
     struct gpud_frame_info *info = &slot->frame.info;
     info->pts = info->dts = info->duration = GPUD_TIME_NONE;
@@ -246,7 +250,7 @@ struct gpud_slot *gpud_pool_take(struct gpud_pool *pool)
 struct gpud_slot *gpud_pool_take_old(struct gpud_pool *pool, uint64_t lent)
 {
     struct gpud_slot *slot = NULL;
-    pthread_mutex_lock(&pool->lock);
+    collect(pool);
     for (uint32_t i = 0; i < pool->free_count && !slot; i++) {
         struct gpud_slot **place = &pool->free[(pool->free_first + i) % GPUD_RING_SLOTS_MAX];
         struct gpud_slot **first = &pool->free[pool->free_first % GPUD_RING_SLOTS_MAX];
@@ -259,11 +263,9 @@ struct gpud_slot *gpud_pool_take_old(struct gpud_pool *pool, uint64_t lent)
         pool->free_first++;
         pool->free_count--;
         atomic_store_explicit(&slot->users, 1, memory_order_relaxed);
-        pool->references++;
-    }
-    pthread_mutex_unlock(&pool->lock);
-    if (slot)
+        gpud_pool_ref(pool);
         await_reads(slot);
+    }
     return slot;
 }
 
@@ -285,33 +287,30 @@ enum gpud_status gpud_slot_clear(struct gpud_slot *slot, struct gpud_error *erro
 
 bool gpud_pool_has_free(struct gpud_pool *pool)
 {
-    pthread_mutex_lock(&pool->lock);
-    bool any = pool->free_count > 0;
-    pthread_mutex_unlock(&pool->lock);
-    return any;
+    collect(pool);
+    return pool->free_count > 0;
 }
 
 void gpud_pool_set_wake(struct gpud_pool *pool, int fd)
 {
-    pthread_mutex_lock(&pool->lock);
-    pool->wake = fd;
-    pthread_mutex_unlock(&pool->lock);
+    pthread_mutex_lock(&pool->wake_lock);
+    atomic_store(&pool->wake, fd);
+    pthread_mutex_unlock(&pool->wake_lock);
 }
 
 void gpud_pool_wait(struct gpud_pool *pool, int64_t deadline)
 {
-    struct timespec until = gpud_timespec(deadline);
-    pthread_mutex_lock(&pool->lock);
-    if (pool->free_count == 0)
-        pthread_cond_timedwait(&pool->freed, &pool->lock, &until);
-    pthread_mutex_unlock(&pool->lock);
+    atomic_fetch_add(&pool->waiters, 1); /* before the look: one of the two sees the other */
+    uint32_t freed = atomic_load(&pool->freed);
+    if (!atomic_load(&pool->back))
+        gpud_futex_wait(&pool->freed, freed, deadline);
+    atomic_fetch_sub(&pool->waiters, 1);
 }
 
 void gpud_pool_wake(struct gpud_pool *pool)
 {
-    pthread_mutex_lock(&pool->lock);
-    pthread_cond_broadcast(&pool->freed);
-    pthread_mutex_unlock(&pool->lock);
+    atomic_fetch_add(&pool->freed, 1);
+    gpud_futex_wake(&pool->freed);
 }
 
 void gpud_slot_hold(struct gpud_slot *slot)
@@ -324,14 +323,18 @@ void gpud_slot_drop(struct gpud_slot *slot)
     struct gpud_pool *pool = slot->pool;
     if (atomic_fetch_sub_explicit(&slot->users, 1, memory_order_acq_rel) != 1)
         return;
-    pthread_mutex_lock(&pool->lock);
-    put_free(pool, slot);
-    bool last = --pool->references == 0;
-    pthread_cond_signal(&pool->freed);
-    gpud_event_raise(pool->wake);
-    pthread_mutex_unlock(&pool->lock);
-    if (last)
-        destroy(pool);
+    slot->next = atomic_load(&pool->back);
+    while (!atomic_compare_exchange_weak(&pool->back, &slot->next, slot))
+        ;
+    /* The slot is another's from here on; the pool is there for our reference. */
+    if (atomic_load(&pool->waiters) > 0)
+        gpud_pool_wake(pool);
+    if (atomic_load(&pool->wake) >= 0) {
+        pthread_mutex_lock(&pool->wake_lock);
+        gpud_event_raise(atomic_load(&pool->wake));
+        pthread_mutex_unlock(&pool->wake_lock);
+    }
+    gpud_pool_unref(&pool);
 }
 
 bool gpud_pool_orders(const struct gpud_frame *frame, const struct gpud_queue *queue)

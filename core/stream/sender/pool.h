@@ -5,9 +5,9 @@
  * receivers that map them. A slot is free again when the application and every receiver are
  * finished with it.
  *
- * Slots are taken and come back under a lock of the pool's own, because lent frames may come back
- * from any thread, even after the sender and the epoch are gone: the pool lives until its last slot
- * is back. The ring is under the lock of its owner. */
+ * Slots are taken, and the ring is, under the lock of the pool's owner. They come back without one
+ * and from any thread, even after the sender and the epoch are gone: the pool lives until its last
+ * slot is back. */
 #ifndef GPUD_STREAM_SENDER_POOL_H
 #define GPUD_STREAM_SENDER_POOL_H
 
@@ -24,6 +24,7 @@ struct gpud_slot {
     struct gpud_memory *view; /* the memory as pool->viewer sees it; NULL without a viewer */
     atomic_uint users;        /* who writes or reads it; 0: it is free */
     uint64_t written;         /* when it was lent last, by pool->lent; 0: it is clear */
+    struct gpud_slot *next;   /* among those that came back */
     /* What other queues than the pool's still have to read in the slot: whoever gets it next comes
      * after them. */
     struct gpud_fence reads[GPUD_SLOT_READS];
@@ -31,9 +32,10 @@ struct gpud_slot {
 };
 
 struct gpud_pool {
-    pthread_mutex_t lock;
-    pthread_cond_t freed;
-    uint32_t references; /* the owner's, and one for each slot in use */
+    atomic_uint references;         /* the owner's, and one for each slot in use */
+    struct gpud_slot *_Atomic back; /* slots that came back, latest first: free, too */
+    _Atomic uint32_t freed;         /* moves when one did and somebody waited */
+    atomic_uint waiters;
     uint32_t epoch;
     struct gpud_layout layout;
     struct gpud_device *device;
@@ -50,8 +52,9 @@ struct gpud_pool {
      * on a device the one that came first, it is the one that nobody copies from any more. */
     struct gpud_slot *free[GPUD_RING_SLOTS_MAX];
     uint32_t free_first, free_count;
-    uint64_t lent; /* slots so far */
-    int wake;      /* eventfd of who polls for a free one; -1: nobody */
+    uint64_t lent;             /* slots so far */
+    pthread_mutex_t wake_lock; /* whose descriptor it is lives as long as it stands here */
+    atomic_int wake;           /* eventfd of who polls for a free one; -1: nobody */
 };
 
 /* A pool with `slots` slots, which are lent; it grows by as many at a time. queue: of the device,
@@ -107,7 +110,7 @@ bool gpud_pool_has_free(struct gpud_pool *pool);
 /* An eventfd to be raised whenever a slot comes back; -1: none. */
 void gpud_pool_set_wake(struct gpud_pool *pool, int fd);
 
-/* Waits until one may be free. */
+/* Waits until one may be free; without the owner's lock, and with a reference. */
 void gpud_pool_wait(struct gpud_pool *pool, int64_t deadline);
 void gpud_pool_wake(struct gpud_pool *pool);
 
