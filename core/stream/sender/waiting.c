@@ -24,8 +24,9 @@
 #define PATIENCE (5 * GPUD_SEC)
 /* Nobody is told when a card has room again. */
 #define ROOM_LOOK (2 * GPUD_MSEC)
-/* More messages than that behind one frame: it is dropped for them. */
-#define HELD_MAX 64
+/* More messages than that behind one frame: it is dropped for them. They go at once when the frame
+ * has gone, and a card takes 32 before the first must have arrived. */
+#define HELD_MAX 16
 
 struct gpud_held_message {
     struct gpud_held_message *next;
