@@ -67,6 +67,7 @@ static void fail_by(struct gpud_rdma *rdma, const struct ibv_wc *wc)
         gpud_rdma_fail_locked(rdma, "the peer had no receive where it had promised one");
         break;
     case IBV_WC_REM_ACCESS_ERR:
+        rdma->refused |= !rdma->failed;
         gpud_rdma_fail_locked(rdma, "the peer's network card refused what was to be written or "
                                     "read: its key or range is wrong, or has been taken back");
         break;
@@ -97,6 +98,8 @@ static void handle(struct gpud_rdma *rdma, const struct ibv_wc *wc)
     bool is_receive = wc->wr_id & RDMA_IS_RECEIVE;
     if (!is_receive)
         complete(rdma, wc->wr_id);
+    if (!is_receive && wc->status == IBV_WC_SUCCESS)
+        rdma->succeeded = rdma->completed;
     if (wc->status != IBV_WC_SUCCESS)
         fail_by(rdma, wc);
     else if (is_receive && !(wc->wc_flags & IBV_WC_WITH_IMM))
@@ -201,6 +204,15 @@ bool gpud_rdma_is_done(struct gpud_rdma *rdma, uint64_t number)
     bool done = is_done(rdma, number);
     pthread_mutex_unlock(&rdma->lock);
     return done;
+}
+
+uint64_t gpud_rdma_succeeded(struct gpud_rdma *rdma, bool *refused)
+{
+    pthread_mutex_lock(&rdma->lock);
+    uint64_t succeeded = rdma->succeeded;
+    *refused = rdma->refused;
+    pthread_mutex_unlock(&rdma->lock);
+    return succeeded;
 }
 
 enum gpud_status gpud_rdma_drain(struct gpud_rdma *rdma, uint64_t number, int64_t deadline,

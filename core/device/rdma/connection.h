@@ -153,6 +153,7 @@ struct gpud_rdma_transfer {
     uint64_t remote_address;
     uint32_t remote_key;
     uint64_t size;
+    bool tells; /* when it is done, without being asked: see gpud_rdma_is_done() */
 };
 
 /* Into the peer's memory, behind whatever was posted before; in as many pieces as the card wants.
@@ -185,5 +186,9 @@ uint64_t gpud_rdma_posted(struct gpud_rdma *rdma);
 bool gpud_rdma_is_done(struct gpud_rdma *rdma, uint64_t number);
 enum gpud_status gpud_rdma_drain(struct gpud_rdma *rdma, uint64_t number, int64_t deadline,
                                  struct gpud_error *error);
+
+/* Everything up to this number was done without failing, as far as is known. *refused: the peer's
+ * card would not do what came then: its key or range is wrong. */
+uint64_t gpud_rdma_succeeded(struct gpud_rdma *rdma, bool *refused);
 
 #endif

@@ -85,11 +85,13 @@ struct gpud_rdma {
 
     pthread_mutex_t lock; /* for all below */
     bool connected, failed;
+    bool refused; /* by the peer's card */
     char reason[GPUD_REASON_MAX];
     struct gpud_rdma_region *regions;
 
     /* Numbers of requests, which complete in order. */
     uint64_t posted, completed;
+    uint64_t succeeded; /* of the completed ones; what came behind has failed */
     uint64_t signalled; /* the last that was asked to say when it is done */
     uint64_t asked;     /* the peer's card, to answer */
     int64_t asked_at, heard_at;

@@ -78,6 +78,8 @@ static void post(struct gpud_rdma *rdma, const struct gpud_rdma_transfer *wanted
             .wr.rdma = {.remote_addr = wanted->remote_address + done, .rkey = wanted->remote_key},
         };
         done += size;
+        if (done == wanted->size && wanted->tells)
+            request.send_flags |= IBV_SEND_SIGNALED;
         if (done == wanted->size && goes_along)
             gpud_rdma_post_notice_locked(rdma, &request, kind == URGENT_NOTICE);
         else if (!gpud_rdma_post_locked(rdma, &request))
