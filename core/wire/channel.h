@@ -16,6 +16,7 @@
 #include "wire/access.h"
 #include "wire/message.h"
 #include "wire/remote.h"
+#include "wire/verbs.h"
 #include <stdatomic.h>
 #include <sys/types.h>
 
@@ -89,7 +90,7 @@ struct gpud_listener {
     char note[GPUD_REASON_MAX]; /* what does not work although it listens, or "" */
 };
 
-/* All but the last are mandatory. connect and accept fill a new channel's fd and peer, listen a
+/* All but the last two are mandatory. connect and accept fill a new channel's fd and peer, listen a
  * listener's fd.
  */
 struct gpud_channel_ops {
@@ -122,6 +123,8 @@ struct gpud_channel_ops {
     /* How frames get across where the ends share no memory. NULL: they are on one host, and
      * attachments travel. */
     const struct gpud_remote_ops *remote;
+    /* For an application's own bytes; NULL: there is no card that moves them. */
+    const struct gpud_verbs_ops *verbs;
 };
 
 /* --- listening ----------------------------------------------------------------------------- */

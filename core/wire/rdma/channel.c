@@ -7,6 +7,7 @@
 #include "wire/rdma/events.h"
 #include "wire/rdma/internal.h"
 #include "wire/rdma/listen.h"
+#include "wire/rdma/verbs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -329,4 +330,5 @@ const struct gpud_channel_ops gpud_rdma_channel_ops = {
     .hang_up = hang_up,
     .close = close_channel,
     .remote = &gpud_rdma_remote_ops,
+    .verbs = &gpud_rdma_verbs,
 };
