@@ -1,0 +1,237 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What the files of this folder share.
+ *
+ *     gpud_transfer              listener, thread
+ *       └─ gpud_connection …     channel, operations: a record each, in one list at a time
+ *            free ──▶ waiting (for a GPU's queue, or the card) ──▶ posted ──▶ completion queue ──▶
+ * free free ──▶ receives ─────────────────────────────────▶ completion queue ──▶ free
+ *
+ * Locks, in this order: transfer, connection, completion queue. Functions that end with _locked
+ * want connection->lock. */
+#ifndef GPUD_STREAM_TRANSFER_TRANSFER_H
+#define GPUD_STREAM_TRANSFER_TRANSFER_H
+
+#include "base/clock.h"
+#include "device/device.h"
+#include "stream/transfer/message.h"
+#include "wire/channel.h"
+
+/* Messages that wait for the peer to read. It can make this side say that a region is no longer
+ * used; else nothing is said without being asked for here. */
+#define TRANSFER_OUTBOX_MAX 512
+/* Regions that the peer takes back at a time. */
+#define TRANSFER_REVOCATIONS_MAX 64
+/* From the connection to the other side's HELLO. */
+#define TRANSFER_HELLO_DEADLINE (5 * GPUD_SEC)
+/* What is said at the end has so long to arrive. */
+#define TRANSFER_LINGER GPUD_SEC
+
+struct operation {
+    struct operation *next;
+    struct gpud_connection *connection;
+    struct operation_list *home; /* the free ones that it belongs to; NULL: there is just one */
+    struct gpud_completion completion;
+    const struct gpud_memory *memory; /* that the bytes arrive in; or NULL */
+    struct transfer_message target;   /* the peer's region, or its receive */
+    bool notify, written, busy;       /* busy: in the completion queue */
+    atomic_int ready;                 /* enum operation_order: of work on a GPU's queue */
+    /* Of the card's request behind which it is done; of a receive, which one it is. */
+    uint64_t number;
+};
+
+enum operation_order { OPERATION_WAITS, OPERATION_READY, OPERATION_FAILED };
+
+struct operation_list {
+    struct operation *first, *last;
+};
+
+static inline void gpud_operation_append(struct operation_list *list, struct operation *operation)
+{
+    operation->next = NULL;
+    if (list->last)
+        list->last->next = operation;
+    else
+        list->first = operation;
+    list->last = operation;
+}
+
+static inline struct operation *gpud_operation_take(struct operation_list *list)
+{
+    struct operation *taken = list->first;
+    if (taken) {
+        list->first = taken->next;
+        if (!list->first)
+            list->last = NULL;
+    }
+    return taken;
+}
+
+struct gpud_completion_queue {
+    atomic_uint references;
+    pthread_mutex_t lock; /* for all below */
+    struct operation_list list;
+    bool abandoned;
+    int event; /* readable: there is something in the list */
+    atomic_bool interrupted;
+};
+
+struct gpud_region {
+    struct gpud_connection *connection;
+    struct gpud_verbs_region verbs;
+    struct gpud_memory *memory;
+    struct gpud_queue *queue; /* of its device, made when first needed; under the lock */
+    uint32_t slot, generation;
+    unsigned access;
+    unsigned uses;         /* operations that name it; under the lock */
+    bool closing, revoked; /* revoked: by the peer's word; under the lock */
+};
+
+enum connection_phase {
+    CONNECTION_CONNECTING,
+    CONNECTION_GREETING, /* the channel stands */
+    CONNECTION_OPEN,
+    CONNECTION_ENDED,
+};
+
+struct revocation {
+    uint32_t slot, generation;
+    uint64_t number; /* what was posted by then */
+};
+
+struct gpud_connection {
+    atomic_uint references;
+    atomic_uint callbacks; /* that a GPU's queue owes */
+    struct gpud_transfer *transfer;
+    struct gpud_channel *channel;
+    int event; /* the thread is to look at it */
+
+    pthread_mutex_t lock;   /* for all below */
+    pthread_cond_t changed; /* something was completed, revoked or ended; the phase changed */
+    enum connection_phase phase;
+    bool accepted; /* it came by the listener */
+    bool leaving;  /* this side ends it */
+    bool closed;   /* nobody but the thread and records have it */
+    bool stalled;  /* there is a message for which no record was free */
+    bool wants_operation, wants_receive, wants_target; /* what a call was refused for want of */
+    int64_t deadline;
+    struct gpud_error end;
+    struct gpud_completion_queue *queue;
+    uint64_t nonce, peer_nonce;
+    struct gpud_verbs_state state;
+
+    struct gpud_region *regions[GPUD_REGIONS_MAX];
+    uint32_t generations[GPUD_REGIONS_MAX]; /* of the last region there */
+    uint32_t revoked[GPUD_REGIONS_MAX];     /* of the peer's: up to this one they are gone */
+
+    struct operation operations[GPUD_OPERATIONS_MAX], receives[GPUD_RECEIVES_MAX],
+        arrivals[GPUD_RECEIVES_MAX], room, last;
+    struct operation_list free_operations, free_receives, free_arrivals;
+    struct operation_list waiting, posted, receiving;
+    uint32_t receive_number; /* of the last RECEIVE */
+
+    struct transfer_message peer_receives[GPUD_RECEIVES_MAX]; /* that it posted */
+    uint32_t peer_receive_first, peer_receive_count, peer_receive_number;
+    struct revocation revocations[TRANSFER_REVOCATIONS_MAX];
+    uint32_t revocation_first, revocation_count;
+    struct transfer_message outbox[TRANSFER_OUTBOX_MAX];
+    uint32_t outbox_first, outbox_count;
+};
+
+struct gpud_transfer {
+    atomic_uint references;
+    struct gpud_context *context;
+    struct gpud_access_rule access;
+    struct gpud_listener *listener; /* or NULL */
+    pthread_t thread;
+    int wake;    /* the thread is to look around */
+    int waiting; /* readable: somebody is to be accepted */
+    atomic_bool stopping, interrupted;
+
+    pthread_mutex_t lock; /* for all below */
+    struct gpud_connection *connections[GPUD_CONNECTIONS_MAX];
+    uint32_t count;
+    int64_t accept_pause;
+};
+
+/* --- endpoint.c ---------------------------------------------------------------------------- */
+
+struct gpud_transfer *gpud_transfer_ref(struct gpud_transfer *transfer);
+void gpud_transfer_unref(struct gpud_transfer *transfer);
+
+/* --- thread.c ------------------------------------------------------------------------------ */
+
+/* The thread that looks after the connections of one gpud_transfer: its pthread function. */
+void *gpud_transfer_run(void *transfer);
+
+/* For the list, whose the reference is from then on; false: there is no place. */
+bool gpud_transfer_add(struct gpud_transfer *transfer, struct gpud_connection *connection);
+
+/* Takes those from the list that nobody has any more. */
+void gpud_transfer_collect(struct gpud_transfer *transfer);
+
+/* --- connection.c -------------------------------------------------------------------------- */
+
+/* Takes the channel, also on failure. */
+enum gpud_status gpud_connection_create(struct gpud_transfer *transfer,
+                                        struct gpud_channel *channel, bool accepted,
+                                        struct gpud_connection **connection,
+                                        struct gpud_error *error);
+struct gpud_connection *gpud_connection_ref(struct gpud_connection *connection);
+void gpud_connection_unref(struct gpud_connection *connection);
+
+/* Before it is open: goes on with what the channel has. */
+void gpud_connection_advance_locked(struct gpud_connection *connection);
+
+/* Says goodbye, for which the peer has a moment, and ends it. */
+void gpud_connection_leave_locked(struct gpud_connection *connection);
+
+/* Goes on with everything. */
+void gpud_connection_progress_locked(struct gpud_connection *connection);
+
+/* No card touches this process's memory for it any more; completes everything. Twice is once. */
+void gpud_connection_end_locked(struct gpud_connection *connection, enum gpud_status status,
+                                const char *reason);
+
+/* GPUD_OK, or why it has ended. */
+enum gpud_status gpud_connection_check_locked(const struct gpud_connection *connection,
+                                              struct gpud_error *error);
+
+/* Waits for something to change. GPUD_TIMEOUT, GPUD_AGAIN. */
+enum gpud_status gpud_connection_wait_locked(struct gpud_connection *connection, int64_t deadline,
+                                             struct gpud_error *error);
+
+/* --- exchange.c ---------------------------------------------------------------------------- */
+
+/* Says it as soon as the peer reads. */
+void gpud_connection_say_locked(struct gpud_connection *connection,
+                                const struct transfer_message *message);
+void gpud_connection_flush_locked(struct gpud_connection *connection);
+
+/* Takes what the peer said. */
+void gpud_connection_hear_locked(struct gpud_connection *connection);
+
+/* Tells the peer of what it may count on as gone. */
+void gpud_connection_confirm_locked(struct gpud_connection *connection);
+
+/* --- operation.c --------------------------------------------------------------------------- */
+
+void gpud_operation_post_locked(struct gpud_connection *connection);
+void gpud_operation_reap_locked(struct gpud_connection *connection);
+
+/* Into the completion queue. */
+void gpud_operation_complete_locked(struct operation *operation, enum gpud_status status);
+
+/* The same of bytes that arrived: what a GPU reads from now on sees them. */
+void gpud_operation_arrive_locked(struct operation *operation);
+
+/* --- queue.c ------------------------------------------------------------------------------- */
+
+struct gpud_completion_queue *gpud_completion_queue_ref(struct gpud_completion_queue *queue);
+void gpud_completion_queue_unref(struct gpud_completion_queue *queue);
+
+/* false: nobody wants it, and the record stays the caller's. */
+bool gpud_completion_queue_push(struct gpud_completion_queue *queue, struct operation *operation);
+
+#endif

@@ -1,0 +1,261 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Operations of transfers, where a GPU's queue is not done yet, and where the card fails in
+ * mid-stream.
+ */
+#include "lines.h"
+
+#include <poll.h>
+
+static char here[SIZE], there[SIZE];
+
+/* --- a GPU's memory, and its queue -------------------------------------------------------------
+ */
+
+/* A word that a queue waits for. */
+struct hold {
+    void *page;
+    struct gpud_memory *words;
+    struct gpud_signal *signal;
+};
+
+static void hold_queue(struct gpud_queue *queue, struct hold *hold)
+{
+    hold->page = aligned_alloc(4096, 4096);
+    CHECK(hold->page, "out of memory");
+    WORKS(gpud_memory_wrap_host(queue->device, hold->page, 4096, false, free, hold->page,
+                                &hold->words, &e));
+    WORKS(gpud_signal_create(hold->words, 64, &hold->signal, &e));
+    WORKS(gpud_signal_wait_queue(hold->signal, 1, queue, &e));
+}
+
+static void release_queue(struct hold *hold)
+{
+    WORKS(gpud_signal_poison(hold->signal, 1, &e));
+    gpud_signal_destroy(&hold->signal);
+    gpud_memory_unref(&hold->words);
+}
+
+static void set_bytes(struct gpud_queue *queue, struct gpud_memory *memory, int value)
+{
+    void *mapped;
+    int64_t deadline = gpud_deadline(30 * GPUD_SEC);
+    WORKS(gpud_queue_map(queue, memory, 0, SIZE, GPUD_WRITE, deadline, &mapped, &e));
+    memset(mapped, value, SIZE);
+    WORKS(gpud_queue_unmap(queue, memory, mapped, &e));
+}
+
+static void await_callbacks(const struct gpud_connection *connection)
+{
+    int64_t deadline = gpud_deadline(30 * GPUD_SEC);
+    while (atomic_load(&connection->callbacks) > 0)
+        CHECK(gpud_now() < deadline && usleep(1000) == 0, "the queue does not say that it is done");
+}
+
+/* What the queue has yet to write is what arrives, and what was asked for later comes later. */
+static void test_order_after_queue(struct gpud_device *cuda)
+{
+    struct ends ends;
+    struct gpud_memory *memory, *next;
+    struct gpud_queue *queue;
+    struct hold hold;
+    struct gpud_region_info info = GPUD_INFO_INIT(info);
+    struct gpud_region_params params = GPUD_PARAMS_INIT(params);
+    struct gpud_region *source, *target;
+    struct gpud_region_key key;
+    open_ends(&ends, false);
+    WORKS(gpud_memory_alloc(cuda, SIZE, &memory, &e));
+    WORKS(gpud_memory_alloc(cuda, SIZE, &next, &e));
+    WORKS(gpud_queue_create(cuda, &queue, &e));
+    set_bytes(queue, memory, 1);
+    set_bytes(queue, next, 2);
+
+    params.address = gpud_memory_get_native(memory); /* whose it is, the driver says */
+    params.length = SIZE;
+    WORKS(gpud_region_register(ends.a.connection, &params, &source, &e));
+    gpud_region_get_info(source, &info);
+    CHECK(strcmp(info.device, "cuda:0") == 0 && strcmp(info.way, "dmabuf") == 0, "%s, by %s",
+          info.device, info.way);
+    memset(there, 0, SIZE);
+    target = register_bytes(&ends.b, there, GPUD_REGION_REMOTE_WRITE);
+    WORKS(gpud_region_export_key(target, &key, &e));
+
+    /* The application's queue stands still, with a copy behind that. */
+    hold_queue(queue, &hold);
+    struct gpud_copy copy = {.to = memory, .from = next, .row_bytes = SIZE, .rows = 1};
+    WORKS(gpud_queue_copy(queue, &copy, &e));
+    struct gpud_operation_params put = {
+        .size = sizeof(put),
+        .region = source,
+        .length = SIZE / 2,
+        .key = &key,
+        .user = &put,
+        .after_queue = true,
+        .native_queue = queue->native,
+        .notify = true,
+        .value = 5,
+    };
+    WORKS(gpud_connection_put(ends.a.connection, &put, &e));
+    put.after_queue = false;
+    put.user = &key;
+    put.offset = put.key_offset = SIZE / 2;
+    put.length = 16;
+    put.value = 6;
+    WORKS(gpud_connection_put(ends.a.connection, &put, &e));
+    uint64_t posted = gpud_rdma_posted(ends.a.rdma);
+    settle(&ends);
+    CHECK_EQUAL(gpud_rdma_posted(ends.a.rdma), posted);
+    CHECK(there[0] == 0 && there[SIZE / 2] == 0, "it came before the queue's work");
+    expect_nothing(&ends.a);
+    EXPECT(GPUD_TIMEOUT, "2 operations", gpud_region_deregister(&source, 0, &e));
+
+    release_queue(&hold);
+    struct pollfd told = {.fd = ends.a.connection->event, .events = POLLIN};
+    await_callbacks(ends.a.connection);
+    CHECK(poll(&told, 1, 0) == 1, "the thread is not told");
+    settle(&ends);
+    CHECK(there[0] == 2 && there[SIZE / 2 - 1] == 2 && there[SIZE / 2] == 2 &&
+              there[SIZE / 2 + 16] == 0,
+          "what was written before the queue's work, or beside it");
+    expect_completion(&ends.a, GPUD_COMPLETION_PUT, GPUD_OK, &put);
+    expect_completion(&ends.a, GPUD_COMPLETION_PUT, GPUD_OK, &key);
+    expect_completion(&ends.b, GPUD_COMPLETION_NOTIFICATION, GPUD_OK, NULL);
+    expect_completion(&ends.b, GPUD_COMPLETION_NOTIFICATION, GPUD_OK, NULL);
+
+    /* The connection ends before the queue is done: nothing is posted any more. */
+    hold_queue(queue, &hold);
+    put.after_queue = true;
+    put.user = &put;
+    WORKS(gpud_connection_put(ends.a.connection, &put, &e));
+    pthread_mutex_lock(&ends.a.connection->lock);
+    gpud_connection_end_locked(ends.a.connection, GPUD_CLOSED, "this side closed the connection");
+    pthread_mutex_unlock(&ends.a.connection->lock);
+    expect_completion(&ends.a, GPUD_COMPLETION_PUT, GPUD_CLOSED, &put);
+    expect_completion(&ends.a, GPUD_COMPLETION_END, GPUD_CLOSED, NULL);
+    release_queue(&hold);
+    await_callbacks(ends.a.connection);
+    progress(&ends.a);
+    expect_nothing(&ends.a);
+
+    drop_region(&ends, &source);
+    drop_region(&ends, &target);
+    gpud_memory_unref(&memory);
+    gpud_memory_unref(&next);
+    gpud_queue_unref(&queue);
+    close_ends(&ends);
+}
+
+/* Into a GPU's memory, by get and recv. */
+static void test_into_device(struct gpud_device *cuda)
+{
+    struct ends ends;
+    struct gpud_memory *memory;
+    struct gpud_queue *queue;
+    struct gpud_region_params params = GPUD_PARAMS_INIT(params);
+    struct gpud_region *source, *target;
+    struct gpud_region_key key;
+    char *mapped;
+    fake_card.message_max = 10000 + 16384; /* in pieces; messages are whole */
+    open_ends(&ends, false);
+    WORKS(gpud_memory_alloc(cuda, SIZE, &memory, &e));
+    WORKS(gpud_queue_create(cuda, &queue, &e));
+    for (uint64_t i = 0; i < SIZE; i++)
+        here[i] = (char)(i * 5 + i / 256);
+    source = register_bytes(&ends.b, here, GPUD_REGION_REMOTE_READ);
+    WORKS(gpud_region_export_key(source, &key, &e));
+    params.memory = memory;
+    params.access = GPUD_REGION_REMOTE_WRITE;
+    WORKS(gpud_region_register(ends.a.connection, &params, &target, &e));
+    struct gpud_operation_params get = {
+        .size = sizeof(get), .region = target, .length = 30001, .key = &key, .key_offset = 5};
+    WORKS(gpud_connection_get(ends.a.connection, &get, &e));
+    struct gpud_operation_params recv = {
+        .size = sizeof(recv), .region = target, .offset = 40000, .length = 20000};
+    WORKS(gpud_connection_recv(ends.a.connection, &recv, &e));
+    settle(&ends);
+    expect_completion(&ends.a, GPUD_COMPLETION_GET, GPUD_OK, NULL);
+    struct gpud_operation_params send = {
+        .size = sizeof(send), .region = source, .offset = 1, .length = 10001};
+    WORKS(gpud_connection_send(ends.b.connection, &send, &e));
+    settle(&ends);
+    expect_completion(&ends.b, GPUD_COMPLETION_SEND, GPUD_OK, NULL);
+    expect_completion(&ends.a, GPUD_COMPLETION_RECV, GPUD_OK, NULL);
+    WORKS(gpud_queue_map(queue, memory, 0, SIZE, GPUD_READ, gpud_deadline(30 * GPUD_SEC),
+                         (void **)&mapped, &e));
+    CHECK(memcmp(mapped, here + 5, 30001) == 0 && mapped[30001] == 0 && mapped[39999] == 0 &&
+              memcmp(mapped + 40000, here + 1, 10001) == 0 && mapped[50001] == 0,
+          "what arrived in the device's memory");
+    WORKS(gpud_queue_unmap(queue, memory, mapped, &e));
+    drop_region(&ends, &target);
+    drop_region(&ends, &source);
+    gpud_queue_unref(&queue);
+    gpud_memory_unref(&memory);
+    close_ends(&ends);
+    fake_card_reset();
+}
+
+/* --- failures ----------------------------------------------------------------------------------
+ */
+
+/* What had succeeded by then is told so; the rest is completed once, and nothing after the end. */
+static void test_failure(bool refused)
+{
+    struct ends ends;
+    struct gpud_region_key key;
+    open_ends(&ends, false);
+    struct gpud_region *source = register_bytes(&ends.a, here, 0);
+    struct gpud_region *target = register_bytes(&ends.b, there, GPUD_REGION_REMOTE_WRITE);
+    WORKS(gpud_region_export_key(target, &key, &e));
+    struct gpud_operation_params put = {
+        .size = sizeof(put), .region = source, .length = 512, .key = &key};
+    for (int i = 0; i < 10; i++) {
+        put.user = here + i;
+        if (i == 4)
+            settle(&ends); /* these are done; the others are not delivered yet */
+        if (i == 4 && refused)
+            key.bytes[40] ^= 1;
+        WORKS(gpud_connection_put(ends.a.connection, &put, &e));
+    }
+    int done = 0;
+    if (refused)
+        settle(&ends);
+    else
+        gpud_rdma_fail(ends.a.rdma, "the peer does not answer any more");
+    progress(&ends.a);
+    struct gpud_completion got = {.size = sizeof(got)};
+    size_t count;
+    for (int i = 0; i < 10; i++) {
+        WORKS(gpud_completion_queue_wait(ends.a.queue, 0, &got, 1, &count, &e));
+        CHECK(got.kind == GPUD_COMPLETION_PUT && got.user == here + i, "put %d", i);
+        done += got.status == GPUD_OK;
+        enum gpud_status wanted = i < 4                 ? GPUD_OK
+                                  : (i == 4 && refused) ? GPUD_NO_ACCESS
+                                                        : GPUD_PEER;
+        CHECK(got.status == wanted, "put %d: %s", i, gpud_status_string(got.status));
+    }
+    CHECK_EQUAL(done, 4);
+    expect_completion(&ends.a, GPUD_COMPLETION_END, refused ? GPUD_NO_ACCESS : GPUD_PEER, NULL);
+    expect_nothing(&ends.a);
+    EXPECT(refused ? GPUD_NO_ACCESS : GPUD_PEER, refused ? "refused" : "does not answer",
+           gpud_connection_put(ends.a.connection, &put, &e));
+    drop_region(&ends, &source);
+    drop_region(&ends, &target);
+    close_ends(&ends);
+}
+
+int main(void)
+{
+    struct gpud_context *context;
+    struct gpud_device *cuda;
+    WORKS(gpud_context_create(NULL, &context, &e));
+    WORKS(gpud_device_open(context, "cuda:0", &cuda, &e));
+    lines_begin(context);
+    test_order_after_queue(cuda);
+    test_into_device(cuda);
+    test_failure(false);
+    test_failure(true);
+    gpud_device_close(&cuda);
+    gpud_context_destroy(&context);
+    return 0;
+}

@@ -1,0 +1,233 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What is left of a connection that ends, and what can be registered. */
+#include "transfer_ends.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+#define SIZE UINT64_C(65536)
+#define LARGE (UINT64_C(1) << 20) /* takes soft-RoCE tens of milliseconds */
+
+/* --- the end --------------------------------------------------------------------------------- */
+
+static void be_killed(int other)
+{
+    struct side side;
+    struct buffer target;
+    meet_as_listener(&side, other, 7118);
+    make_buffer(&side, LARGE, GPUD_REGION_REMOTE_WRITE | GPUD_REGION_REMOTE_READ, &target);
+    struct gpud_operation_params recv = range_of(&target, 0, 64);
+    WORKS(gpud_connection_recv(side.connection, &recv, &e));
+    say_key(other, target.region);
+    hear(other); /* nothing is said any more */
+    FAIL("not killed");
+}
+
+/* Counts it, unless it is the end. */
+static unsigned check_completion(const struct gpud_completion *done, uintptr_t posted, bool *seen,
+                                 uintptr_t *failed)
+{
+    uintptr_t which = (uintptr_t)done->user;
+    if (done->kind == GPUD_COMPLETION_END)
+        return 0;
+    CHECK(which < posted && !seen[which], "operation %d is completed again", (int)which);
+    CHECK(done->status == GPUD_OK || done->status == GPUD_PEER, "%s",
+          gpud_status_string(done->status));
+    seen[which] = true;
+    *failed += done->status == GPUD_PEER;
+    return 1;
+}
+
+/* Each operation is completed, once, and the end comes behind them. */
+void test_killed_peer(void)
+{
+    struct side side;
+    struct buffer source;
+    int other, status;
+    pid_t child = run_apart(be_killed, &other);
+    meet_as_caller(&side, other, 7118);
+    make_buffer(&side, LARGE, GPUD_REGION_REMOTE_WRITE, &source);
+    struct gpud_region_key key = hear_key(other);
+    struct gpud_operation_params move = range_of(&source, 0, LARGE);
+    move.key = &key;
+    static bool seen[1 << 20];
+    uintptr_t posted = 1, completed = 1, failed = 0;
+    struct gpud_operation_params recv = range_of(&source, 0, 64);
+    recv.user = (void *)posted++;
+    WORKS(gpud_connection_recv(side.connection, &recv, &e));
+    struct gpud_completion done = {.size = sizeof(done)};
+    struct gpud_error error = {.reason = ""};
+    enum gpud_status got = GPUD_OK;
+    size_t count;
+    /* Operations go on until one is refused. */
+    for (int i = 0; got != GPUD_PEER; i++) {
+        if (i == 40)
+            CHECK(kill(child, SIGKILL) == 0, "kill: %m");
+        move.user = (void *)posted;
+        move.timeout = PATIENCE;
+        got = i % 2 ? gpud_connection_put(side.connection, &move, &error)
+                    : gpud_connection_get(side.connection, &move, &error);
+        CHECK(got == GPUD_OK || (got == GPUD_PEER && i >= 40), "operation %d: %s: %s", i,
+              gpud_status_string(got), error.reason);
+        posted += got == GPUD_OK;
+        CHECK(posted < sizeof(seen), "the death is not noticed");
+        while (i % 32 == 31 && completed + 20 < posted) {
+            done = next_completion(&side);
+            completed += check_completion(&done, posted, seen, &failed);
+            if (done.kind == GPUD_COMPLETION_END)
+                break;
+        }
+        if (done.kind == GPUD_COMPLETION_END)
+            break;
+    }
+    CHECK(waitpid(child, &status, 0) == child, "waitpid: %m");
+    while (done.kind != GPUD_COMPLETION_END) {
+        done = next_completion(&side);
+        completed += check_completion(&done, posted, seen, &failed);
+    }
+    CHECK(done.status == GPUD_PEER && completed == posted && seen[1] && failed >= 1,
+          "%d completed, %d of them failed, of %d", (int)completed, (int)failed, (int)posted);
+    EXPECT(GPUD_TIMEOUT, "", gpud_completion_queue_wait(side.queue, 0, &done, 1, &count, &e));
+    SAY("%d operations, %d failed", (int)posted - 1, (int)failed);
+    drop_buffer(&source);
+    close_side(&side);
+}
+
+static void write_on(int other)
+{
+    struct side side;
+    struct buffer source;
+    meet_as_caller(&side, other, 7119);
+    make_buffer(&side, SIZE, GPUD_REGION_LOCAL, &source);
+    struct gpud_region_key key = hear_key(other);
+    struct gpud_operation_params put = range_of(&source, 0, SIZE);
+    struct gpud_completion done = {.size = sizeof(done)};
+    struct gpud_error error;
+    enum gpud_status status;
+    size_t count;
+    uint64_t posted = 0, completed = 0;
+    memset(source.bytes, 1, SIZE);
+    put.key = &key;
+    put.timeout = PATIENCE;
+    put.notify = true;
+    while ((status = gpud_connection_put(side.connection, &put, &error)) == GPUD_OK) {
+        posted++;
+        put.notify = false;
+        while (gpud_completion_queue_wait(side.queue, 0, &done, 1, &count, NULL) == GPUD_OK)
+            completed += done.kind == GPUD_COMPLETION_PUT;
+    }
+    CHECK(status == GPUD_CLOSED, "%s: %s", gpud_status_string(status), error.reason);
+    while (done.kind != GPUD_COMPLETION_END) {
+        WORKS(gpud_completion_queue_wait(side.queue, PATIENCE, &done, 1, &count, &e));
+        completed += done.kind == GPUD_COMPLETION_PUT;
+    }
+    CHECK(done.status == GPUD_CLOSED && completed == posted, "%llu of %llu completed",
+          (unsigned long long)completed, (unsigned long long)posted);
+    drop_buffer(&source);
+    close_side(&side);
+}
+
+static void close_early(int other)
+{
+    struct side side;
+    struct buffer target;
+    meet_as_listener(&side, other, 7119);
+    make_buffer(&side, SIZE, GPUD_REGION_REMOTE_WRITE, &target);
+    struct gpud_operation_params recv = range_of(&target, 0, 64);
+    WORKS(gpud_connection_recv(side.connection, &recv, &e));
+    say_key(other, target.region);
+    await_completion(&side, GPUD_COMPLETION_NOTIFICATION, GPUD_OK);
+    struct gpud_connection *gone = side.connection;
+    gpud_connection_close(&side.connection);
+    /* The pages are somebody else's from here on, and the other side writes all the time. */
+    memset(target.bytes, 2, SIZE);
+    struct gpud_completion done[2] = {{.size = sizeof(done[0])}};
+    size_t count;
+    WORKS(gpud_completion_queue_wait(side.queue, 0, done, 2, &count, &e));
+    CHECK(count == 2 && done[0].kind == GPUD_COMPLETION_RECV && done[0].status == GPUD_CLOSED &&
+              done[1].kind == GPUD_COMPLETION_END && done[1].status == GPUD_CLOSED &&
+              done[1].connection == gone,
+          "what was under way, and the end");
+    for (int i = 0; i < 100; i++) {
+        CHECK(is_all(target.bytes, SIZE, 2), "written after the end");
+        usleep(1000);
+    }
+    drop_buffer(&target);
+    close_side(&side);
+}
+
+void test_closing(void)
+{
+    run_both(close_early, write_on);
+}
+
+/* --- registering ----------------------------------------------------------------------------- */
+
+static void wait_for_word(int other)
+{
+    struct side side;
+    meet_as_listener(&side, other, 7120);
+    hear(other);
+    close_side(&side);
+}
+
+static void register_all(int other)
+{
+    struct side side;
+    struct gpud_device *host, *cuda;
+    struct gpud_memory *memory;
+    struct gpud_region *region = NULL;
+    struct gpud_region_info info = GPUD_INFO_INIT(info);
+    struct gpud_region_params params = GPUD_PARAMS_INIT(params);
+    meet_as_caller(&side, other, 7120);
+    WORKS(gpud_device_open(side.context, "host", &host, &e));
+    WORKS(gpud_memory_alloc(host, SIZE, &memory, &e));
+    EXPECT(GPUD_INVALID, "no memory", gpud_region_register(side.connection, &params, &region, &e));
+    params.memory = memory;
+    params.access = 1u << 7;
+    EXPECT(GPUD_INVALID, "no access 0x80",
+           gpud_region_register(side.connection, &params, &region, &e));
+    params.access = GPUD_REGION_REMOTE_READ;
+    params.length = 5;
+    EXPECT(GPUD_INVALID, "either a memory",
+           gpud_region_register(side.connection, &params, &region, &e));
+    params.length = 0;
+    WORKS(gpud_region_register(side.connection, &params, &region, &e));
+    gpud_region_get_info(region, &info);
+    CHECK(info.length == SIZE && info.access == GPUD_REGION_REMOTE_READ &&
+              strcmp(info.device, "host") == 0 && strcmp(info.way, "host") == 0,
+          "%s by %s", info.device, info.way);
+    gpud_memory_unref(&memory); /* kept by the region */
+    WORKS(gpud_region_deregister(&region, 0, &e));
+    gpud_device_close(&host);
+
+    /* Soft-RoCE takes no GPU's memory: each way says why not. */
+    WORKS(gpud_device_open(side.context, "cuda:0", &cuda, &e));
+    WORKS(gpud_memory_alloc(cuda, SIZE, &memory, &e));
+    params = (struct gpud_region_params)GPUD_PARAMS_INIT(params);
+    params.memory = memory;
+    EXPECT(GPUD_UNSUPPORTED,
+           "dma-buf: ", gpud_region_register(side.connection, &params, &region, &e));
+    params.memory = NULL;
+    params.address = gpud_memory_get_native(memory);
+    params.length = SIZE;
+    EXPECT(GPUD_UNSUPPORTED, "peermem: ", /* detected */
+           gpud_region_register(side.connection, &params, &region, &e));
+    params.device = "cuda:0";
+    EXPECT(GPUD_UNSUPPORTED, "memory of cuda:0 cannot be registered",
+           gpud_region_register(side.connection, &params, &region, &e));
+    params.device = "abacus:0";
+    EXPECT(GPUD_INVALID, "not a device",
+           gpud_region_register(side.connection, &params, &region, &e));
+    gpud_memory_unref(&memory);
+    gpud_device_close(&cuda);
+    say(other, 1);
+    close_side(&side);
+}
+
+void test_registration(void)
+{
+    run_both(wait_for_word, register_all);
+}

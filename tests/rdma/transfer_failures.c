@@ -1,0 +1,496 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What is refused, and what that costs: nothing. */
+#include "transfer_ends.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/stat.h>
+
+#define SIZE UINT64_C(65536)
+
+/* --- connecting ------------------------------------------------------------------------------ */
+
+static void expect_no_connection(struct gpud_transfer *transfer, const char *address,
+                                 enum gpud_status status, const char *says)
+{
+    struct gpud_completion_queue *queue;
+    struct gpud_connection *connection;
+    struct gpud_context *context;
+    WORKS(gpud_context_create(NULL, &context, &e));
+    WORKS(gpud_completion_queue_create(context, &queue, &e));
+    EXPECT(status, says,
+           gpud_transfer_connect(transfer, address, queue, PATIENCE, &connection, &e));
+    gpud_completion_queue_destroy(&queue);
+    gpud_context_destroy(&context);
+}
+
+static void write_key(const char *path, const char *key)
+{
+    FILE *file = fopen(path, "w");
+    CHECK(file && fchmod(fileno(file), 0600) == 0 && fputs(key, file) >= 0 && fclose(file) == 0,
+          "%s: %m", path);
+}
+
+static struct gpud_transfer *with_file(struct gpud_context *context, const char *address,
+                                       const char *file)
+{
+    struct gpud_transfer_params params = GPUD_PARAMS_INIT(params);
+    struct gpud_transfer *transfer;
+    params.address = address;
+    params.psk_file = file;
+    WORKS(gpud_transfer_create(context, &params, &transfer, &e));
+    return transfer;
+}
+
+void test_connecting(void)
+{
+    struct side side;
+    struct gpud_transfer_params params = GPUD_PARAMS_INIT(params);
+    struct gpud_transfer *transfer, *right, *wrong;
+    struct gpud_connection *connection = NULL;
+    open_side(&side, 0);
+    expect_no_connection(side.transfer, address_of(7110, ""), GPUD_CLOSED, "nobody listens");
+    expect_no_connection(side.transfer, "cam1", GPUD_UNSUPPORTED, "network cards");
+    expect_no_connection(side.transfer, "rdma://10.0.0.1:bad", GPUD_INVALID, "");
+    EXPECT(GPUD_INVALID, "without an address",
+           gpud_transfer_accept(side.transfer, side.queue, 0, &connection, &e));
+
+    params.address = address_of(7111, "");
+    EXPECT(GPUD_NO_ACCESS, "", gpud_transfer_create(side.context, &params, &transfer, &e));
+    params.address = "unix:/tmp/none";
+    EXPECT(GPUD_UNSUPPORTED, "network cards",
+           gpud_transfer_create(side.context, &params, &transfer, &e));
+
+    /* Keys, as streams have them. */
+    write_key("/tmp/right", "0123456789abcdef");
+    write_key("/tmp/wrong", "0123456789abcdeg");
+    transfer = with_file(side.context, address_of(7112, ""), "/tmp/right");
+    right = with_file(side.context, NULL, "/tmp/right");
+    wrong = with_file(side.context, NULL, "/tmp/wrong");
+    expect_no_connection(wrong, address_of(7112, ""), GPUD_NO_ACCESS, "key");
+    expect_no_connection(side.transfer, address_of(7112, ""), GPUD_NO_ACCESS, "key");
+    struct pollfd waits = {.fd = gpud_transfer_get_fd(transfer), .events = POLLIN};
+    CHECK(poll(&waits, 1, 0) == 0, "somebody without the key is there");
+    WORKS(gpud_transfer_connect(right, address_of(7112, ""), side.queue, PATIENCE, &side.connection,
+                                &e));
+    CHECK(poll(&waits, 1, 60000) == 1, "nobody is there");
+    WORKS(gpud_transfer_accept(transfer, side.queue, PATIENCE, &connection, &e));
+    CHECK(poll(&waits, 1, 0) == 0, "somebody else is there");
+    EXPECT(GPUD_TIMEOUT, "nobody connected",
+           gpud_transfer_accept(transfer, side.queue, 0, &connection, &e));
+    gpud_transfer_interrupt(transfer, true);
+    EXPECT(GPUD_AGAIN, "interrupted",
+           gpud_transfer_accept(transfer, side.queue, PATIENCE, &connection, &e));
+    gpud_connection_close(&connection);
+    gpud_connection_close(&side.connection);
+    gpud_transfer_destroy(&wrong);
+    gpud_transfer_destroy(&right);
+
+    /* Who receives frames is none that transfers. */
+    struct gpud_receiver_params wanted = GPUD_PARAMS_INIT(wanted);
+    struct gpud_receiver *receiver;
+    struct gpud_frame *frame;
+    wanted.address = address_of(7112, "");
+    wanted.psk_file = "/tmp/right";
+    gpud_transfer_interrupt(transfer, false);
+    WORKS(gpud_receiver_create(side.context, &wanted, &receiver, &e));
+    struct gpud_error error = {.reason = ""};
+    enum gpud_status status = gpud_receiver_acquire(receiver, GPUD_SEC, &frame, &error);
+    CHECK(status == GPUD_PEER || status == GPUD_TIMEOUT, "%s: %s", gpud_status_string(status),
+          error.reason);
+    EXPECT(GPUD_TIMEOUT, "nobody connected",
+           gpud_transfer_accept(transfer, side.queue, 0, &connection, &e));
+    gpud_receiver_destroy(&receiver);
+    gpud_transfer_destroy(&transfer);
+    close_side(&side);
+}
+
+/* --- keys and rights ------------------------------------------------------------------------- */
+
+#define PUT(side, put) gpud_connection_put((side)->connection, put, &e)
+#define GET(side, get) gpud_connection_get((side)->connection, get, &e)
+
+static void give_keys(int other)
+{
+    struct side side, second;
+    struct buffer written, read, elsewhere;
+    meet_as_listener(&side, other, 7113);
+    second = side;
+    say(other, 1);
+    accept_side(&second);
+    make_buffer(&side, SIZE, GPUD_REGION_REMOTE_WRITE, &written);
+    make_buffer(&side, SIZE, GPUD_REGION_REMOTE_READ, &read);
+    make_buffer(&second, SIZE, GPUD_REGION_REMOTE_WRITE | GPUD_REGION_REMOTE_READ, &elsewhere);
+    fill_pattern(read.bytes, SIZE, 3);
+    say_key(other, written.region);
+    say_key(other, read.region);
+    say_key(other, elsewhere.region);
+    hear(other);
+    CHECK(is_all(written.bytes, SIZE, 0) && has_pattern(read.bytes, SIZE, 3) &&
+              is_all(elsewhere.bytes, SIZE, 0),
+          "something was written all the same");
+    drop_buffer(&written);
+    drop_buffer(&read);
+    drop_buffer(&elsewhere);
+    say(other, 1);
+    gpud_connection_close(&second.connection);
+    close_side(&side);
+}
+
+/* All of it is refused here, and costs the connections nothing. */
+static void use_keys(int other)
+{
+    struct side side, second;
+    struct buffer local, foreign;
+    struct gpud_region_key none;
+    meet_as_caller(&side, other, 7113);
+    second = side;
+    hear(other);
+    connect_side(&second, 7113);
+    make_buffer(&side, SIZE, GPUD_REGION_LOCAL, &local);
+    make_buffer(&second, SIZE, GPUD_REGION_LOCAL, &foreign);
+    struct gpud_region_key written = hear_key(other), read = hear_key(other),
+                           elsewhere = hear_key(other);
+    struct gpud_operation_params move = range_of(&local, 0, 1);
+    move.key = &read;
+    EXPECT(GPUD_NO_ACCESS, "GPUD_REGION_REMOTE_WRITE", PUT(&side, &move));
+    move.key = &written;
+    EXPECT(GPUD_NO_ACCESS, "GPUD_REGION_REMOTE_READ", GET(&side, &move));
+    EXPECT(GPUD_NO_ACCESS, "GPUD_REGION_REMOTE_WRITE",
+           gpud_connection_recv(side.connection, &move, &e));
+    move.key = &elsewhere;
+    EXPECT(GPUD_INVALID, "not registered with this connection", PUT(&side, &move));
+    memset(&none, 0x5a, sizeof(none));
+    move.key = &none;
+    EXPECT(GPUD_INVALID, "no key of a region", PUT(&side, &move));
+    none = written;
+    none.bytes[6] = 2; /* a message, not a key */
+    EXPECT(GPUD_INVALID, "no key of a region", GET(&side, &move));
+    move.key = NULL;
+    EXPECT(GPUD_INVALID, "no key", PUT(&side, &move));
+
+    static const struct {
+        uint64_t own, peers, length;
+    } outside[] = {
+        {SIZE, 0, 1},       {0, SIZE, 1},       {SIZE - 1, 0, 2},
+        {0, SIZE - 1, 2},   {0, 0, SIZE + 1},   {UINT64_MAX, 0, 2},
+        {0, UINT64_MAX, 2}, {1, 0, UINT64_MAX}, {0, 1, UINT64_MAX},
+    };
+    for (size_t i = 0; i < sizeof(outside) / sizeof(outside[0]); i++) {
+        struct gpud_operation_params put = range_of(&local, outside[i].own, outside[i].length);
+        put.key = &written;
+        put.key_offset = outside[i].peers;
+        EXPECT(GPUD_INVALID, "not inside", PUT(&side, &put));
+    }
+    move.key = &written;
+    move.length = 0;
+    EXPECT(GPUD_INVALID, "no bytes", PUT(&side, &move));
+    move.length = 1;
+    move.region = foreign.region;
+    EXPECT(GPUD_INVALID, "another connection", PUT(&side, &move));
+    move.region = NULL;
+    EXPECT(GPUD_INVALID, "no region", PUT(&side, &move));
+    move.region = local.region;
+    move.timeout = -1;
+    EXPECT(GPUD_INVALID, "timeout", PUT(&side, &move));
+    move.timeout = 0;
+    move.after_queue = true;
+    EXPECT(GPUD_UNSUPPORTED, "no queue of the application", PUT(&side, &move));
+    move.after_queue = false;
+    move.notify = true;
+    EXPECT(GPUD_INVALID, "only a put", GET(&side, &move));
+    struct gpud_region_key key;
+    EXPECT(GPUD_INVALID, "is local", gpud_region_export_key(local.region, &key, &e));
+    say(other, 1);
+    hear(other);
+    drop_buffer(&local);
+    drop_buffer(&foreign);
+    gpud_connection_close(&second.connection);
+    close_side(&side);
+}
+
+void test_rights(void)
+{
+    run_both(give_keys, use_keys);
+}
+
+/* --- a region that is taken back -------------------------------------------------------------- */
+
+static void take_back(int other)
+{
+    struct side side;
+    struct buffer first, second;
+    meet_as_listener(&side, other, 7114);
+    make_buffer(&side, SIZE, GPUD_REGION_REMOTE_WRITE, &first);
+    make_buffer(&side, SIZE, GPUD_REGION_REMOTE_WRITE, &second);
+    say_key(other, first.region);
+    say_key(other, second.region);
+    hear(other);
+    /* The other side writes there all the time, until it learns of this. */
+    drop_buffer(&first);
+    struct buffer third;
+    make_buffer(&side, SIZE, GPUD_REGION_REMOTE_WRITE, &third); /* in its place */
+    say(other, 1);
+    struct gpud_completion got = await_completion(&side, GPUD_COMPLETION_NOTIFICATION, GPUD_OK);
+    CHECK(got.region == second.region && got.value == 2 && has_pattern(second.bytes, SIZE, 4),
+          "the other region, and the connection");
+    CHECK(is_all(third.bytes, SIZE, 0), "the new region was written by the old key");
+    drop_buffer(&second);
+    drop_buffer(&third);
+    say(other, 1);
+    await_completion(&side, GPUD_COMPLETION_END, GPUD_CLOSED);
+    close_side(&side);
+}
+
+static void use_stale(int other)
+{
+    struct side side;
+    struct buffer source;
+    meet_as_caller(&side, other, 7114);
+    make_buffer(&side, SIZE, GPUD_REGION_LOCAL, &source);
+    struct gpud_region_key first = hear_key(other), second = hear_key(other);
+    struct gpud_operation_params put = range_of(&source, 0, SIZE);
+    struct gpud_completion done = {.size = sizeof(done)};
+    struct gpud_error error = {.reason = ""};
+    enum gpud_status status;
+    size_t count;
+    uint64_t posted = 0, completed = 0, refused = 0;
+    put.key = &first;
+    while ((status = gpud_connection_put(side.connection, &put, &error)) == GPUD_OK ||
+           status == GPUD_TIMEOUT) {
+        posted += status == GPUD_OK;
+        if (posted == 20 && status == GPUD_OK)
+            say(other, 1);
+        while (gpud_completion_queue_wait(side.queue, 0, &done, 1, &count, NULL) == GPUD_OK) {
+            completed += done.kind == GPUD_COMPLETION_PUT;
+            refused += done.status == GPUD_NO_ACCESS;
+            CHECK(done.status == GPUD_OK || done.status == GPUD_NO_ACCESS, "a put: %s",
+                  gpud_status_string(done.status));
+        }
+    }
+    CHECK(status == GPUD_NO_ACCESS && strstr(error.reason, "took the region back"), "%s: %s",
+          gpud_status_string(status), error.reason);
+    while (completed < posted) {
+        WORKS(gpud_completion_queue_wait(side.queue, PATIENCE, &done, 1, &count, &e));
+        completed += done.kind == GPUD_COMPLETION_PUT;
+        refused += done.status == GPUD_NO_ACCESS;
+        CHECK(done.status == GPUD_OK || done.status == GPUD_NO_ACCESS, "a put: %s",
+              gpud_status_string(done.status));
+    }
+    SAY("%llu puts until the region was gone, %llu of them refused", (unsigned long long)posted,
+        (unsigned long long)refused);
+    hear(other);
+    EXPECT(GPUD_NO_ACCESS, "took the region back", PUT(&side, &put));
+    put.key = &second;
+    put.notify = true;
+    put.value = 2;
+    fill_pattern(source.bytes, SIZE, 4);
+    WORKS(PUT(&side, &put));
+    do
+        done = next_completion(&side);
+    while (done.kind == GPUD_COMPLETION_ROOM);
+    CHECK(done.kind == GPUD_COMPLETION_PUT && done.status == GPUD_OK, "the other region");
+    hear(other);
+    drop_buffer(&source);
+    close_side(&side);
+}
+
+void test_stale_keys(void)
+{
+    run_both(take_back, use_stale);
+}
+
+/* --- who forges a key ------------------------------------------------------------------------- */
+
+static void be_attacked(int other)
+{
+    struct side side, good;
+    struct buffer target, beside;
+    open_side(&side, 7115);
+    say(other, 1);
+    accept_side(&side);
+    say(other, 1);
+    good = side;
+    accept_side(&good);
+    make_buffer(&side, SIZE, GPUD_REGION_REMOTE_WRITE, &target);
+    make_buffer(&good, SIZE, GPUD_REGION_REMOTE_WRITE, &beside);
+    say_key(other, target.region);
+    say_key(other, beside.region);
+    /* Its card refuses, and that connection is over; the other one is not. */
+    struct gpud_completion ended = next_completion(&side);
+    CHECK(ended.kind == GPUD_COMPLETION_END && ended.status == GPUD_PEER, "it is attacked: %d %s",
+          ended.kind, gpud_status_string(ended.status));
+    await_completion(&good, GPUD_COMPLETION_NOTIFICATION, GPUD_OK);
+    CHECK(has_pattern(beside.bytes, SIZE, 8) && is_all(target.bytes, SIZE, 0),
+          "memory of the other connection");
+    drop_buffer(&target);
+    drop_buffer(&beside);
+    say(other, 1);
+    gpud_connection_close(&good.connection);
+    close_side(&side);
+}
+
+static void attack(int other)
+{
+    struct side side, good;
+    struct buffer source, good_source;
+    open_side(&side, 0);
+    hear(other);
+    connect_side(&side, 7115);
+    good = side;
+    hear(other);
+    connect_side(&good, 7115);
+    make_buffer(&side, SIZE, GPUD_REGION_LOCAL, &source);
+    make_buffer(&good, SIZE, GPUD_REGION_LOCAL, &good_source);
+    struct gpud_region_key key = hear_key(other), good_key = hear_key(other);
+    fill_pattern(good_source.bytes, SIZE, 8);
+    /* As if it were larger: what this side checks says yes. */
+    struct gpud_region_key forged = key;
+    forged.bytes[34] = 0x10;
+    struct gpud_operation_params put = range_of(&source, 0, SIZE);
+    put.key = &forged;
+    put.key_offset = SIZE;
+    WORKS(PUT(&side, &put));
+    await_completion(&side, GPUD_COMPLETION_PUT, GPUD_NO_ACCESS);
+    await_completion(&side, GPUD_COMPLETION_END, GPUD_NO_ACCESS);
+    put.key = &key;
+    put.key_offset = 0;
+    EXPECT(GPUD_NO_ACCESS, "refused", PUT(&side, &put));
+    put = range_of(&good_source, 0, SIZE);
+    put.key = &good_key;
+    put.notify = true;
+    WORKS(PUT(&good, &put));
+    await_completion(&good, GPUD_COMPLETION_PUT, GPUD_OK);
+    hear(other);
+    drop_buffer(&source);
+    drop_buffer(&good_source);
+    gpud_connection_close(&good.connection);
+    close_side(&side);
+}
+
+void test_forged_keys(void)
+{
+    run_both(be_attacked, attack);
+}
+
+/* --- room ------------------------------------------------------------------------------------ */
+
+static void hold_still(int other)
+{
+    struct side side;
+    struct buffer target;
+    meet_as_listener(&side, other, 7116);
+    make_buffer(&side, SIZE, GPUD_REGION_REMOTE_WRITE, &target);
+    say_key(other, target.region);
+    hear(other);
+    /* Its notifications wait here, none is lost, and then their puts go on. */
+    for (uint32_t i = 0; i < 4 * GPUD_RECEIVES_MAX; i++)
+        CHECK_EQUAL(await_completion(&side, GPUD_COMPLETION_NOTIFICATION, GPUD_OK).value, i);
+    drop_buffer(&target);
+    say(other, 1);
+    await_completion(&side, GPUD_COMPLETION_END, GPUD_CLOSED);
+    close_side(&side);
+}
+
+static void fill_up(int other)
+{
+    struct side side;
+    struct buffer source;
+    meet_as_caller(&side, other, 7116);
+    make_buffer(&side, SIZE, GPUD_REGION_LOCAL, &source);
+    struct gpud_region_key key = hear_key(other);
+    struct gpud_operation_params put = range_of(&source, 0, 16);
+    put.key = &key;
+    put.notify = true;
+    for (put.value = 0; put.value < GPUD_OPERATIONS_MAX; put.value++)
+        WORKS(PUT(&side, &put));
+    EXPECT(GPUD_TIMEOUT, "256 operations", PUT(&side, &put));
+    say(other, 1);
+    bool has_room = false;
+    for (uint32_t i = 0; i < GPUD_OPERATIONS_MAX || !has_room;) {
+        struct gpud_completion done = next_completion(&side);
+        if (done.kind == GPUD_COMPLETION_ROOM)
+            has_room = true;
+        else
+            CHECK(done.kind == GPUD_COMPLETION_PUT && done.status == GPUD_OK && done.value == i++,
+                  "put %u", i);
+    }
+    hear(other);
+    drop_buffer(&source);
+    close_side(&side);
+}
+
+void test_depth(void)
+{
+    _Static_assert(GPUD_OPERATIONS_MAX == 4 * GPUD_RECEIVES_MAX, "the other side counts on it");
+    run_both(hold_still, fill_up);
+}
+
+/* --- descriptors, interrupting -----------------------------------------------------------------
+ */
+
+static void *interrupt_soon(void *arg)
+{
+    struct side *side = arg;
+    usleep(20000);
+    gpud_completion_queue_interrupt(side->queue, true);
+    gpud_transfer_interrupt(side->transfer, true);
+    return NULL;
+}
+
+static void watch_events(int other)
+{
+    struct side side;
+    struct gpud_completion got[4] = {{.size = sizeof(got[0])}};
+    size_t count;
+    pthread_t thread;
+    meet_as_listener(&side, other, 7117);
+    int fd = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event event = {.events = EPOLLIN};
+    CHECK(epoll_ctl(fd, EPOLL_CTL_ADD, gpud_completion_queue_get_fd(side.queue), &event) == 0,
+          "epoll: %m");
+    CHECK(epoll_wait(fd, &event, 1, 0) == 0, "readable, and nothing is there");
+    for (uint32_t i = 0; i < 3; i++) {
+        say(other, i);
+        CHECK(epoll_wait(fd, &event, 1, 60000) == 1, "nothing comes");
+        WORKS(gpud_completion_queue_wait(side.queue, 0, got, 4, &count, &e));
+        CHECK(count == 1 && got[0].kind == GPUD_COMPLETION_NOTIFICATION && got[0].value == i,
+              "notification %u", i);
+        CHECK(epoll_wait(fd, &event, 1, 0) == 0, "readable, and all was taken");
+    }
+    EXPECT(GPUD_TIMEOUT, "nothing was completed",
+           gpud_completion_queue_wait(side.queue, 0, got, 4, &count, &e));
+    CHECK(pthread_create(&thread, NULL, interrupt_soon, &side) == 0, "no thread");
+    EXPECT(GPUD_AGAIN, "interrupted",
+           gpud_completion_queue_wait(side.queue, PATIENCE, got, 4, &count, &e));
+    pthread_join(thread, NULL);
+    struct gpud_operation_params send = range_of(&(struct buffer){0}, 0, 0);
+    send.timeout = PATIENCE;
+    EXPECT(GPUD_AGAIN, "interrupted", gpud_connection_send(side.connection, &send, &e));
+    close(fd);
+    say(other, 4);
+    close_side(&side);
+}
+
+static void cause_events(int other)
+{
+    struct side side;
+    meet_as_caller(&side, other, 7117);
+    struct gpud_operation_params put = range_of(&(struct buffer){0}, 0, 0);
+    put.notify = true;
+    uint64_t word;
+    while ((word = hear(other)) < 4) {
+        put.value = (uint32_t)word;
+        WORKS(PUT(&side, &put));
+        await_completion(&side, GPUD_COMPLETION_PUT, GPUD_OK);
+    }
+    close_side(&side);
+}
+
+void test_events(void)
+{
+    run_both(watch_events, cause_events);
+}
