@@ -6,6 +6,7 @@
  */
 #include "lines.h"
 
+#include <dlfcn.h>
 #include <poll.h>
 
 static char here[SIZE], there[SIZE];
@@ -110,8 +111,11 @@ static void test_order_after_queue(struct gpud_device *cuda)
     expect_nothing(&ends.a);
     EXPECT(GPUD_TIMEOUT, "2 operations", gpud_region_deregister(&source, 0, &e));
 
-    release_queue(&hold);
     struct pollfd told = {.fd = ends.a.connection->event, .events = POLLIN};
+    uint64_t before;
+    CHECK(read(told.fd, &before, sizeof(before)) == sizeof(before) && poll(&told, 1, 0) == 0,
+          "the thread has nothing to do");
+    release_queue(&hold);
     await_callbacks(ends.a.connection);
     CHECK(poll(&told, 1, 0) == 1, "the thread is not told");
     settle(&ends);
@@ -195,6 +199,32 @@ static void test_into_device(struct gpud_device *cuda)
     fake_card_reset();
 }
 
+/* No card can follow memory that moves by itself. */
+static void test_managed(struct gpud_device *cuda)
+{
+    struct ends ends;
+    struct gpud_region *region;
+    struct gpud_region_params params = GPUD_PARAMS_INIT(params);
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW), *context;
+    int (*push)(void *) = (int (*)(void *))dlsym(driver, "cuCtxPushCurrent_v2");
+    int (*pop)(void **) = (int (*)(void **))dlsym(driver, "cuCtxPopCurrent_v2");
+    int (*alloc)(unsigned long long *, size_t, unsigned) =
+        (int (*)(unsigned long long *, size_t, unsigned))dlsym(driver, "cuMemAllocManaged");
+    int (*give_back)(unsigned long long) =
+        (int (*)(unsigned long long))dlsym(driver, "cuMemFree_v2");
+    unsigned long long address = 0;
+    CHECK(push && pop && alloc && give_back, "no driver: %s", dlerror());
+    CHECK(push(gpud_device_get_native(cuda)) == 0 && alloc(&address, SIZE, 1) == 0, "no memory");
+    open_ends(&ends, false);
+    params.address = (void *)(uintptr_t)address;
+    params.length = SIZE;
+    EXPECT(GPUD_UNSUPPORTED, "managed memory",
+           gpud_region_register(ends.a.connection, &params, &region, &e));
+    close_ends(&ends);
+    CHECK(give_back(address) == 0 && pop(&context) == 0, "the driver");
+    dlclose(driver);
+}
+
 /* --- failures ----------------------------------------------------------------------------------
  */
 
@@ -253,6 +283,7 @@ int main(void)
     lines_begin(context);
     test_order_after_queue(cuda);
     test_into_device(cuda);
+    test_managed(cuda);
     test_failure(false);
     test_failure(true);
     gpud_device_close(&cuda);

@@ -197,15 +197,20 @@ void gpud_connection_end_locked(struct gpud_connection *connection, enum gpud_st
     gpud_event_raise(connection->transfer->wake);
 }
 
-void gpud_connection_leave_locked(struct gpud_connection *connection)
+void gpud_connection_say_bye_locked(struct gpud_connection *connection)
 {
     const struct transfer_message bye = {.type = TRANSFER_BYE};
+    if (connection->phase == CONNECTION_OPEN && !connection->leaving) {
+        connection->leaving = true;
+        gpud_connection_say_locked(connection, &bye);
+    }
+}
+
+void gpud_connection_leave_locked(struct gpud_connection *connection, int64_t deadline)
+{
     const struct gpud_verbs_ops *verbs = connection->channel->ops->verbs;
     struct gpud_verbs_state *state = &connection->state;
-    int64_t deadline = gpud_deadline(TRANSFER_LINGER);
-    connection->leaving = true;
-    if (connection->phase == CONNECTION_OPEN)
-        gpud_connection_say_locked(connection, &bye);
+    gpud_connection_say_bye_locked(connection);
     while (connection->phase == CONNECTION_OPEN && gpud_now() < deadline) {
         gpud_connection_flush_locked(connection);
         verbs->look(connection->channel, state);
@@ -224,7 +229,7 @@ void gpud_connection_close(struct gpud_connection **connection)
     struct gpud_connection *gone = *connection;
     *connection = NULL;
     pthread_mutex_lock(&gone->lock);
-    gpud_connection_leave_locked(gone);
+    gpud_connection_leave_locked(gone, gpud_deadline(TRANSFER_LINGER));
     gone->closed = true;
     pthread_mutex_unlock(&gone->lock);
     gpud_event_raise(gone->transfer->wake);

@@ -134,6 +134,14 @@ void gpud_transfer_destroy(struct gpud_transfer **transfer)
     gpud_event_raise(gone->wake);
     pthread_join(gone->thread, NULL);
     gpud_listener_close(&gone->listener);
+    int64_t deadline = gpud_deadline(TRANSFER_LINGER);
+    pthread_mutex_lock(&gone->lock);
+    for (uint32_t i = 0; i < gone->count; i++) {
+        pthread_mutex_lock(&gone->connections[i]->lock);
+        gpud_connection_say_bye_locked(gone->connections[i]);
+        pthread_mutex_unlock(&gone->connections[i]->lock);
+    }
+    pthread_mutex_unlock(&gone->lock);
     for (;;) {
         pthread_mutex_lock(&gone->lock);
         struct gpud_connection *last = gone->count ? gone->connections[--gone->count] : NULL;
@@ -141,7 +149,7 @@ void gpud_transfer_destroy(struct gpud_transfer **transfer)
         if (!last)
             break;
         pthread_mutex_lock(&last->lock);
-        gpud_connection_leave_locked(last);
+        gpud_connection_leave_locked(last, deadline);
         pthread_mutex_unlock(&last->lock);
         await_callbacks(last);
     }

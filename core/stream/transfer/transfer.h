@@ -184,8 +184,10 @@ void gpud_connection_unref(struct gpud_connection *connection);
 /* Before it is open: goes on with what the channel has. */
 void gpud_connection_advance_locked(struct gpud_connection *connection);
 
-/* Says goodbye, for which the peer has a moment, and ends it. */
-void gpud_connection_leave_locked(struct gpud_connection *connection);
+/* Says goodbye, for which there is time until the deadline, and ends it. Who leaves several says it
+ * to all before it waits for the first. */
+void gpud_connection_say_bye_locked(struct gpud_connection *connection);
+void gpud_connection_leave_locked(struct gpud_connection *connection, int64_t deadline);
 
 /* Goes on with everything. */
 void gpud_connection_progress_locked(struct gpud_connection *connection);
