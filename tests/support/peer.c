@@ -109,6 +109,7 @@ static void on_event(void *user, enum gpud_event event, const void *data)
 {
     uint64_t value = 0;
     if (event == GPUD_EVENT_CONNECTED) {
+        atomic_store(&own->first, 0); /* another sender counts anew */
         atomic_fetch_add(&own->connected, 1);
         note(event, 0, 0, 0);
     } else if (event == GPUD_EVENT_FORMAT) {
@@ -327,7 +328,7 @@ void *peer_board_open(const char *word, int argc, char **argv, size_t size)
         return NULL;
     signal(SIGPIPE, SIG_DFL);
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* never longer than the test, and a hang ends here */
-    alarm(240);
+    alarm(getenv("GPUD_TEST_LONG") ? 3600 : 240);
     int fd = atoi(argv[2]);
     void *board = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     CHECK(board != MAP_FAILED, "no board");
@@ -462,16 +463,16 @@ void send_lent_at(const char *file, int line, struct gpud_sender *sender,
     struct gpud_frame *frame;
     struct gpud_error error = {.reason = ""};
     void *data;
-    if (gpud_sender_acquire(sender, 10 * GPUD_SEC, &frame, &error) != GPUD_OK)
+    if (gpud_sender_acquire(sender, 60 * GPUD_SEC, &frame, &error) != GPUD_OK)
         FAIL("(%s:%d) no slot is lent for frame %llu: %s", file, line, (unsigned long long)number,
              error.reason);
     peer_order();
-    WORKS(gpud_frame_map(frame, GPUD_WRITE, 10 * GPUD_SEC, &data, &e));
+    WORKS(gpud_frame_map(frame, GPUD_WRITE, 60 * GPUD_SEC, &data, &e));
     picture_write(layout, data, number);
     gpud_frame_unmap(frame);
     tell(frame, number);
     peer_order();
-    if (gpud_sender_submit(sender, &frame, false, 10 * GPUD_SEC, &error) != GPUD_OK)
+    if (gpud_sender_submit(sender, &frame, false, 60 * GPUD_SEC, &error) != GPUD_OK)
         FAIL("(%s:%d) frame %llu is not taken: %s", file, line, (unsigned long long)number,
              error.reason);
     CHECK(!frame, "a submitted frame is still there");
@@ -493,7 +494,7 @@ void send_foreign_at(const char *file, int line, struct gpud_sender *sender,
     WORKS(gpud_frame_wrap(memory, 0, &other, &frame, &e));
     gpud_memory_unref(&memory);
     tell(frame, number);
-    if (gpud_sender_submit(sender, &frame, false, 10 * GPUD_SEC, &error) != GPUD_OK)
+    if (gpud_sender_submit(sender, &frame, false, 60 * GPUD_SEC, &error) != GPUD_OK)
         FAIL("(%s:%d) frame %llu is not taken: %s", file, line, (unsigned long long)number,
              error.reason);
 }
