@@ -326,6 +326,7 @@ enum gpud_status gpud_capture_fall_back(struct gpud_capture *capture, const stru
         return status;
     capture->numbered = capture->poll_failed = false;
     capture->discontinuity = true;
+    capture->epoch++; /* other memory */
     publish(capture, fps_num, fps_den);
     return GPUD_OK;
 }

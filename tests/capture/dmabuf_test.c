@@ -234,6 +234,7 @@ static void test_elsewhere(uint32_t from)
         CHECK(poll(&watch, 1, 0) == 1, "an event loop sees no frame");
         frame = bench_acquire(&bench);
         CHECK(!(bench_info_of(frame).flags & GPUD_FRAME_DISCONTINUITY) == (i > 0), "frame %u", i);
+        CHECK_EQUAL(bench_info_of(frame).epoch, 2);
         bench_check_plane(frame, 0, (unsigned char)(100 + i));
         gpud_frame_release(&frame);
     }

@@ -36,12 +36,13 @@ static void on_frame(GstElement *sink, GstBuffer *buffer, GstPad *pad, struct wa
 }
 
 /* Runs until 20 frames came; returns the message that ended it. */
-static GstMessageType run(const gchar *filter, gint *width, gchar **path)
+static GstMessageType run_with(const gchar *properties, const gchar *filter, gint *width,
+                               gchar **path)
 {
     gchar *launch =
-        g_strdup_printf("gpudirectsrc name=src address=v4l2:///dev/video0 num-buffers=20 ! %s ! "
+        g_strdup_printf("gpudirectsrc name=src address=v4l2:///dev/video0 num-buffers=20 %s ! %s ! "
                         "fakesink name=sink signal-handoffs=true",
-                        filter);
+                        properties, filter);
     GstElement *pipeline = gst_parse_launch(launch, NULL);
     GstElement *sink = gst_bin_get_by_name(GST_BIN(pipeline), "sink");
     struct watch watch = {gst_bin_get_by_name(GST_BIN(pipeline), "src"), 0, 0, TRUE, TRUE, TRUE};
@@ -65,6 +66,14 @@ static GstMessageType run(const gchar *filter, gint *width, gchar **path)
         gst_caps_unref(caps);
         gst_object_unref(pad);
     }
+    if (type == GST_MESSAGE_ERROR) {
+        GError *error;
+        gchar *debug;
+        gst_message_parse_error(message, &error, &debug);
+        *path = g_strdup_printf("%s; %s", error->message, debug);
+        g_error_free(error);
+        g_free(debug);
+    }
     gst_element_set_state(pipeline, GST_STATE_NULL);
     g_clear_pointer(&message, gst_message_unref);
     gst_object_unref(watch.src);
@@ -73,6 +82,39 @@ static GstMessageType run(const gchar *filter, gint *width, gchar **path)
     gst_object_unref(pipeline);
     g_free(launch);
     return type;
+}
+
+static GstMessageType run(const gchar *filter, gint *width, gchar **path)
+{
+    return run_with("", filter, width, path);
+}
+
+/* Each way of getting at the card's buffers, and what is said where it is none. */
+static void check_io_modes(void)
+{
+    static const gchar *const modes[] = {"mmap", "userptr", "dmabuf"};
+    const gchar *filter = "video/x-raw,format=UYVY,width=320,height=180";
+    gchar *path = NULL;
+    gint width = 0;
+
+    for (guint i = 0; i < G_N_ELEMENTS(modes); i++) {
+        gchar *properties = g_strdup_printf("io-mode=%s require-direct=true", modes[i]);
+        gchar *wanted = g_strdup_printf("v4l2-%s", modes[i]);
+        check(run_with(properties, filter, &width, &path) == GST_MESSAGE_EOS, properties);
+        check(g_strcmp0(path, wanted) == 0, wanted);
+        g_clear_pointer(&path, g_free);
+        g_free(properties);
+        g_free(wanted);
+    }
+    check(run_with("io-mode=dmabuf device=opencl:0", filter, &width, &path) == GST_MESSAGE_ERROR,
+          "a device without dma-bufs");
+    check(strstr(path, "memory of opencl:0 has no dma-buf") != NULL, path);
+    g_clear_pointer(&path, g_free);
+    check(run_with("require-direct=true device=opencl:0", filter, &width, &path) ==
+              GST_MESSAGE_ERROR,
+          "a device that every path copies to");
+    check(strstr(path, "v4l2-userptr: each frame would be copied") != NULL, path);
+    g_clear_pointer(&path, g_free);
 }
 
 static void check_monitor(void)
@@ -114,5 +156,7 @@ int main(int argc, char **argv)
     g_clear_pointer(&path, g_free);
     check(run("video/x-raw,width=17,height=9999", &width, &path) == GST_MESSAGE_ERROR,
           "a mode that no card has is an error");
+    g_clear_pointer(&path, g_free);
+    check_io_modes();
     return failures ? 1 : 0;
 }

@@ -24,6 +24,8 @@ static enum gpud_status capture_open(const struct input_params *params, struct i
     capture.address = params->address;
     capture.device = params->device;
     capture.slots = params->slots;
+    capture.method = params->method;
+    capture.require_direct = params->require_direct;
 
     struct capture_input *self = g_new0(struct capture_input, 1);
     enum gpud_status status = gpud_capture_create(context, &capture, &self->capture, error);

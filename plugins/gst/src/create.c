@@ -144,16 +144,30 @@ static GstFlowReturn refuse_layout(GstGpudirectSrc *self, const struct gpud_layo
 }
 
 /* A card's driver may put a picture elsewhere in its buffer than it did before (V4L2 calls it
- * data_offset): the pool is made anew for that. */
-static gboolean follow_card(GstGpudirectSrc *self, const struct gpud_layout *layout)
+ * data_offset), and the core may have gone on with other buffers, by another method: the pool,
+ * which knows each slot's memory, is made anew for that. */
+static gboolean follow_card(GstGpudirectSrc *self, const struct gpud_frame_info *info)
 {
-    if (!self->input->ops->configure || !layout_is_moved(layout, &self->layout) ||
-        gpud_layout_check(layout, NULL) != GPUD_OK)
+    const struct gpud_layout *layout = &info->layout;
+    gboolean moved = !layout_is_equal(layout, &self->layout);
+
+    if (!self->input->ops->configure)
+        return !moved;
+    if (moved &&
+        (!layout_is_moved(layout, &self->layout) || gpud_layout_check(layout, NULL) != GPUD_OK))
         return FALSE;
-    GstCaps *caps = gst_pad_get_current_caps(GST_BASE_SRC_PAD(self));
-    gboolean followed = caps && gst_gpudirect_src_set_format(self, caps, layout);
-    gst_clear_caps(&caps);
-    return followed;
+    if (moved || (self->card_epoch != 0 && self->card_epoch != info->epoch)) {
+        GstCaps *caps = gst_pad_get_current_caps(GST_BASE_SRC_PAD(self));
+        gboolean followed = caps && gst_gpudirect_src_set_format(self, caps, layout);
+        gst_clear_caps(&caps);
+        if (!followed)
+            return FALSE;
+    }
+    if (self->card_epoch != info->epoch) {
+        self->card_epoch = info->epoch;
+        g_object_notify(G_OBJECT(self), "active-path"); /* the first frame proves it */
+    }
+    return TRUE;
 }
 
 static GstFlowReturn deliver(GstGpudirectSrc *self, struct gpud_frame *frame, GstBuffer **buffer)
@@ -168,7 +182,7 @@ static GstFlowReturn deliver(GstGpudirectSrc *self, struct gpud_frame *frame, Gs
         return GST_FLOW_ERROR;
     }
     gpud_frame_get_info(frame, &info);
-    if (!layout_is_equal(&info.layout, &self->layout) && !follow_card(self, &info.layout)) {
+    if (!follow_card(self, &info)) {
         gpud_frame_release(&frame);
         return refuse_layout(self, &info.layout);
     }

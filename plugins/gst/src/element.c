@@ -74,6 +74,7 @@ enum {
     PROP_PROCESSING_DEADLINE,
     PROP_BUSY_POLL,
     PROP_ADD_REFERENCE_TIMESTAMP_META,
+    PROP_IO_MODE,
     PROP_ACTIVE_PATH,
     PROP_FALLBACK_REASON,
     PROP_SIGNAL,
@@ -175,19 +176,14 @@ static void get_property(GObject *object, guint id, GValue *value, GParamSpec *p
     case PROP_ADD_REFERENCE_TIMESTAMP_META:
         g_value_set_boolean(value, self->options.tells_submit_time);
         break;
+    case PROP_IO_MODE:
+        g_value_set_enum(value, self->options.io_mode);
+        break;
     default:
         if (!settings_get(&self->settings, id, value))
             G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
     }
     GST_OBJECT_UNLOCK(self);
-}
-
-struct src_options gst_gpudirect_src_get_options(GstGpudirectSrc *self)
-{
-    GST_OBJECT_LOCK(self);
-    struct src_options options = self->options;
-    GST_OBJECT_UNLOCK(self);
-    return options;
 }
 
 /* Under the object lock. */
@@ -214,6 +210,9 @@ static void set_unlocked(GstGpudirectSrc *self, guint id, const GValue *value, G
         break;
     case PROP_ADD_REFERENCE_TIMESTAMP_META:
         self->options.tells_submit_time = g_value_get_boolean(value);
+        break;
+    case PROP_IO_MODE:
+        self->options.io_mode = (enum io_mode)g_value_get_enum(value);
         break;
     default:
         if (!settings_set(&self->settings, id, value))
@@ -345,7 +344,7 @@ static void install_properties(GObjectClass *klass)
         .slow_receiver = "What shall happen when this element does not keep up; a wish to block is "
                          "heard only by a sender that blocks by itself",
         .slow_receiver_when = (GParamFlags)GST_PARAM_MUTABLE_READY,
-        .require_direct = "Fail rather than receive by a copy through host memory",
+        .require_direct = "Fail rather than receive by a copy through host memory, a card's, too",
         .access = "Whose pictures are taken, besides root's: user (of senders of this user alone), "
                   "group:NAME (and of those in that group) or all",
         .psk_file = "Between hosts: a file with the sender's key, which nobody else can read",
@@ -400,6 +399,7 @@ static void install_properties(GObjectClass *klass)
                              "with, when it was submitted: timestamp/x-gpudirect-submit, by the "
                              "monotonic clock that both ends have on one host",
                              FALSE, playing));
+    io_mode_install(klass, PROP_IO_MODE);
     g_object_class_install_property(klass, PROP_ACTIVE_PATH,
                                     g_param_spec_string("active-path", "Active path",
                                                         "The route that frames take now, or none",

@@ -70,6 +70,7 @@ gboolean gst_gpudirect_src_set_format(GstGpudirectSrc *self, GstCaps *caps,
         return FALSE;
     }
     self->pool = pool;
+    self->card_epoch = 0;
     self->layout = *layout;
     GST_OBJECT_LOCK(self);
     self->frame_duration = layout_interval(&self->info);

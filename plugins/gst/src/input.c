@@ -5,6 +5,14 @@
 #include "errors.h"
 #include "src/src.h"
 
+struct src_options gst_gpudirect_src_get_options(GstGpudirectSrc *self)
+{
+    GST_OBJECT_LOCK(self);
+    struct src_options options = self->options;
+    GST_OBJECT_UNLOCK(self);
+    return options;
+}
+
 /* --- counting ----------------------------------------------------------------------------- */
 
 static void add_counters(struct input_info *info, const struct input_info *more)
@@ -123,6 +131,7 @@ static enum gpud_status make_input(GstGpudirectSrc *self, const gchar *device, s
         .slots = self->running.slots,
         .slow_receiver = self->running.slow_receiver,
         .require_direct = self->running.require_direct,
+        .method = io_mode_method(gst_gpudirect_src_get_options(self).io_mode),
         .busy_poll = gst_gpudirect_src_get_options(self).busy_poll,
         .on_event = gst_gpudirect_src_on_event,
         .user = self,

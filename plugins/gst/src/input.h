@@ -15,7 +15,8 @@ struct input_params {
     guint slots;
     enum gpud_slow_receiver slow_receiver;
     gboolean require_direct;
-    guint busy_poll; /* µs; waiting for a capture card's frames always sleeps */
+    const gchar *method; /* a capture card's; NULL: the best that works */
+    guint busy_poll;     /* µs; waiting for a capture card's frames always sleeps */
     /* Events of a link, called inside acquire; a capture card has none. */
     void (*on_event)(void *user, enum gpud_event event, const void *data);
     void *user;

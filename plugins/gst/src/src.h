@@ -11,6 +11,7 @@
  *   times.c     when: the times of buffers, and the latency
  *   format.c    caps, the pool, allocation
  *   events.c    what the link says beside frames: bounded, in order, mapped in time
+ *   iomode.c    how a capture card's buffers are had
  *   input.h     where frames come from: link.c, a sender; capture.c, a capture card */
 #ifndef GPUD_GST_SRC_SRC_H
 #define GPUD_GST_SRC_SRC_H
@@ -18,6 +19,7 @@
 #include "memory/gpu.h"
 #include "settings.h"
 #include "src/input.h"
+#include "src/iomode.h"
 #include "src/latencies.h"
 #include "wire/arrivals.h"
 #include "wire/caps.h"
@@ -65,6 +67,7 @@ struct src_options {
     GstClockTime processing_deadline;
     guint busy_poll; /* µs */
     gboolean tells_submit_time;
+    enum io_mode io_mode; /* does not change while the element runs */
 };
 
 /* Whether pictures come; the streaming thread's. */
@@ -130,6 +133,7 @@ struct _GstGpudirectSrc {
     GstVideoInfo info;
     struct gpud_layout layout; /* for which caps and pool were made */
     GstBufferPool *pool;       /* wraps frames of the current epoch; NULL: no format yet */
+    guint32 card_epoch;        /* of the card's frames that the pool has wrapped; 0: none yet */
     gboolean planes_default;
     gboolean downstream_video_meta;
     struct time_map map;
@@ -168,11 +172,6 @@ struct _GstGpudirectSrc {
     struct src_latency latency;
     GstClockTime frame_duration;
 };
-
-/* --- element.c ---------------------------------------------------------------------------- */
-
-/* As they are now: all but busy_poll may change at any time. */
-struct src_options gst_gpudirect_src_get_options(GstGpudirectSrc *self);
 
 /* --- device.c ----------------------------------------------------------------------------- */
 
@@ -282,6 +281,9 @@ void gst_gpudirect_src_break_times(GstGpudirectSrc *self);
 void gst_gpudirect_src_reset_times(GstGpudirectSrc *self);
 
 /* --- input.c ------------------------------------------------------------------------------ */
+
+/* As they are now: all but busy_poll and io_mode may change at any time. */
+struct src_options gst_gpudirect_src_get_options(GstGpudirectSrc *self);
 
 /* Opens an input on a device by the properties, and closes it. FALSE: an error was posted. */
 gboolean gst_gpudirect_src_open(GstGpudirectSrc *self);
