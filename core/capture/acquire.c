@@ -240,10 +240,10 @@ static enum gpud_status dequeue(struct gpud_capture *capture, struct gpud_frame 
     return GPUD_OK;
 }
 
-/* A driver that has no buffer shows poll() an error, which is none: it is not asked then. */
-static void wait_for_news(struct gpud_capture *capture, int64_t deadline)
+/* A driver that has no buffer shows poll() an error, which is none: it is not asked then. False:
+ * something else came, and the driver need not be asked for a frame. */
+static bool wait_for_news(struct gpud_capture *capture, bool fed, int64_t deadline)
 {
-    bool fed = gpud_capture_ring_is_fed(capture->ring);
     struct pollfd fds[] = {
         {.fd = fed ? capture->node.fd : -1, .events = POLLIN},
         {.fd = capture->ring->wake_fd, .events = POLLIN},
@@ -251,9 +251,11 @@ static void wait_for_news(struct gpud_capture *capture, int64_t deadline)
     };
     int64_t left = deadline - gpud_now();
     struct timespec slice = gpud_timespec(left < SLICE ? left : SLICE);
-    if (capture->node.system->ppoll(fds, 3, &slice, NULL) < 0)
-        return; /* a signal: the caller looks again */
+    int count = capture->node.system->ppoll(fds, 3, &slice, NULL);
+    if (count < 0)
+        return false; /* a signal: the caller looks again */
     capture->poll_failed = fds[0].revents & (POLLERR | POLLHUP | POLLNVAL);
+    return fds[0].revents || count == 0;
 }
 
 /* Whether poll() shows an error that no dequeue has explained. An event loop that sees it, too,
@@ -261,43 +263,47 @@ static void wait_for_news(struct gpud_capture *capture, int64_t deadline)
 static bool poll_fails(struct gpud_capture *capture)
 {
     if (capture->watch_fd >= 0)
-        wait_for_news(capture, 0);
+        wait_for_news(capture, gpud_capture_ring_wait_begin(capture->ring), 0);
     return capture->poll_failed;
 }
 
-static enum gpud_status acquire(struct gpud_capture *capture, int64_t deadline,
+static enum gpud_status no_frame(struct gpud_capture *capture, struct gpud_error *error)
+{
+    return gpud_capture_ring_has_room(capture->ring)
+               ? gpud_fail(error, GPUD_TIMEOUT,
+                           "no frame from %s by the deadline: is there a signal?",
+                           capture->node.path)
+               : gpud_fail(error, GPUD_TIMEOUT,
+                           "the application holds all %u frames of %s: release one",
+                           capture->ring->limit, capture->node.path);
+}
+
+/* A frame costs one poll, one DQBUF and, with what came back, one QBUF; without a wait no poll. */
+static enum gpud_status acquire(struct gpud_capture *capture, bool wait, int64_t deadline,
                                 struct gpud_frame **frame, struct gpud_error *error)
 {
     for (;;) {
         struct gpud_capture_ring *ring = capture->ring; /* which a dequeue may have replaced */
         if (atomic_load(&capture->interrupted))
             return gpud_fail(error, GPUD_AGAIN, "the capture was interrupted");
-        gpud_capture_ring_wait_begin(
-            ring); /* before the looks below, so that nothing comes unseen after them */
         struct gpud_error why;
         if (gpud_capture_ring_requeue(ring, &why) != GPUD_OK)
             return end_stream(capture, &why, error);
-        bool idle;
-        struct gpud_frame *found = NULL;
-        enum gpud_status status = dequeue(capture, &found, &idle, error);
-        if (status != GPUD_OK)
-            return status;
-        if (found) {
-            *frame = found;
-            return GPUD_OK;
+        bool idle = true, ask = true;
+        if (wait) {
+            bool fed = gpud_capture_ring_wait_begin(ring);
+            /* What came back before that has woken nobody. */
+            if (gpud_capture_ring_requeue(ring, &why) != GPUD_OK)
+                return end_stream(capture, &why, error);
+            ask = wait_for_news(capture, fed, deadline);
         }
-        if (capture->ring != ring)
-            continue;
-        if (gpud_now() >= deadline && !(idle && poll_fails(capture)))
-            return gpud_capture_ring_has_room(ring)
-                       ? gpud_fail(error, GPUD_TIMEOUT,
-                                   "no frame from %s by the deadline: is there a signal?",
-                                   capture->node.path)
-                       : gpud_fail(error, GPUD_TIMEOUT,
-                                   "the application holds all %u frames of %s: release one",
-                                   ring->limit, capture->node.path);
-        if (idle)
-            wait_for_news(capture, deadline);
+        if (ask) {
+            enum gpud_status status = dequeue(capture, frame, &idle, error);
+            if (status != GPUD_OK || *frame)
+                return status;
+        }
+        if (capture->ring == ring && gpud_now() >= deadline && !(idle && poll_fails(capture)))
+            return no_frame(capture, error);
     }
 }
 
@@ -314,7 +320,11 @@ enum gpud_status gpud_capture_acquire(struct gpud_capture *capture, int64_t time
             *error = capture->failure;
         return capture->failure.status;
     }
-    enum gpud_status status = acquire(capture, gpud_deadline(timeout_ns), frame, error);
+    struct gpud_frame *found = NULL;
+    enum gpud_status status =
+        acquire(capture, timeout_ns > 0, gpud_deadline(timeout_ns), &found, error);
+    if (status == GPUD_OK)
+        *frame = found;
     if (capture->ring)
         gpud_capture_ring_wait_end(capture->ring);
     return status;

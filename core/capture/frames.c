@@ -14,19 +14,26 @@ static uint64_t bit(uint32_t index)
     return UINT64_C(1) << index;
 }
 
-/* With the lock held. */
-static void wake(struct gpud_capture_ring *ring)
+/* With the lock held. by_device: nobody but the one who waits can give the driver the buffer. That
+ * can wait for the next frame as long as the driver has enough of them: most wait for a frame by
+ * the node alone, and are not woken for every frame that is done with. */
+static void wake(struct gpud_capture_ring *ring, bool by_device)
 {
-    if (ring->waiting || gpud_capture_ring_is_due(ring))
+    uint32_t queued = (uint32_t)__builtin_popcountll(ring->queued);
+    bool low = queued < GPUD_CAPTURE_SPARE || 2 * queued < ring->buffer_count;
+    if ((ring->waiting && (ring->blind || (by_device && low))) || gpud_capture_ring_is_due(ring))
         gpud_capture_ring_set_woken(ring, true);
 }
 
-void gpud_capture_ring_wait_begin(struct gpud_capture_ring *ring)
+bool gpud_capture_ring_wait_begin(struct gpud_capture_ring *ring)
 {
     pthread_mutex_lock(&ring->lock);
     ring->waiting = true;
+    bool fed = ring->queued;
+    ring->blind = !fed;
     gpud_capture_ring_set_woken(ring, false);
     pthread_mutex_unlock(&ring->lock);
+    return fed;
 }
 
 void gpud_capture_ring_wait_end(struct gpud_capture_ring *ring)
@@ -82,7 +89,7 @@ static void on_complete(void *arg, enum gpud_status status)
     ring->to_queue |= bit(buffer->raw.index);
     ring->failed |= status != GPUD_OK;
     ring->returned = true;
-    wake(ring);
+    wake(ring, true);
     pthread_cond_signal(&ring->complete);
     pthread_mutex_unlock(&ring->lock);
 }
@@ -161,7 +168,7 @@ static void release_in_place(struct gpud_frame *frame)
         ring->pending++;
     else
         ring->to_queue |= bit(frame->slot);
-    wake(ring);
+    wake(ring, false);
     pthread_mutex_unlock(&ring->lock);
     if (pending)
         queue_when_complete(ring, frame);
@@ -266,7 +273,7 @@ static void release_copied(struct gpud_frame *frame)
     pthread_mutex_lock(&ring->lock);
     ring->acquired &=
         ~bit(frame->slot); /* what the queue still does with the slot comes before the next copy */
-    wake(ring);
+    wake(ring, false);
     pthread_mutex_unlock(&ring->lock);
     gpud_capture_ring_requeue(ring, NULL);
     gpud_capture_ring_unref(ring);

@@ -339,8 +339,20 @@ enum gpud_status gpud_capture_ring_stop(struct gpud_capture_ring *ring, struct g
 
 /* --- buffers that came back ---------------------------------------------------------------- */
 
+/* Whether there is nothing to give, nor an event loop's epoll to keep right: then a thread that
+ * looks for a frame does not wait for one that is in a call to the driver. */
+static bool has_nothing_back(struct gpud_capture_ring *ring)
+{
+    pthread_mutex_lock(&ring->lock);
+    bool nothing = !ring->to_queue && ring->watch_fd < 0;
+    pthread_mutex_unlock(&ring->lock);
+    return nothing;
+}
+
 enum gpud_status gpud_capture_ring_requeue(struct gpud_capture_ring *ring, struct gpud_error *error)
 {
+    if (has_nothing_back(ring))
+        return GPUD_OK;
     pthread_mutex_lock(&ring->driver_lock);
     if (!ring->streaming) {
         pthread_mutex_unlock(&ring->driver_lock);
@@ -385,14 +397,6 @@ enum gpud_status gpud_capture_ring_requeue(struct gpud_capture_ring *ring, struc
                        ring->node->path, strerror(number));
     pthread_mutex_unlock(&ring->driver_lock); /* the node may be gone after this */
     return status;
-}
-
-bool gpud_capture_ring_is_fed(struct gpud_capture_ring *ring)
-{
-    pthread_mutex_lock(&ring->lock);
-    bool fed = ring->queued;
-    pthread_mutex_unlock(&ring->lock);
-    return fed;
 }
 
 bool gpud_capture_ring_dequeued(struct gpud_capture_ring *ring, uint32_t index)

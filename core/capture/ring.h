@@ -76,7 +76,8 @@ struct gpud_capture_ring {
     uint32_t pending;        /* buffers that nobody has, and a device still works on */
     bool failed;             /* a device did not do what was enqueued */
     bool stopped;            /* for good; nobody waits for what becomes pending */
-    bool waiting, woken;     /* somebody wants to be woken; wake_fd was written */
+    bool waiting, woken;     /* somebody waits for a frame; wake_fd was written */
+    bool blind;              /* and not for the node, for the driver had no buffer then */
     bool returned; /* a device was done with a buffer since buffers were last queued, or the driver
                       took none and has none: an acquire shall come */
     bool ended;    /* acquire gives nothing but an error */
@@ -121,9 +122,6 @@ enum gpud_status gpud_capture_ring_requeue(struct gpud_capture_ring *ring,
 /* Whether another frame can be acquired; the answer stays true until one is. */
 bool gpud_capture_ring_has_room(struct gpud_capture_ring *ring);
 
-/* Whether the driver has a buffer. */
-bool gpud_capture_ring_is_fed(struct gpud_capture_ring *ring);
-
 /* The frame of a dequeued buffer, the caller's; info is not filled. data_offset: where the
  * driver says that each area's picture begins. On failure the buffer comes back by itself. */
 enum gpud_status gpud_capture_ring_acquire(struct gpud_capture_ring *ring,
@@ -132,8 +130,10 @@ enum gpud_status gpud_capture_ring_acquire(struct gpud_capture_ring *ring,
 /* Gives a dequeued buffer back unseen. */
 void gpud_capture_ring_drop(struct gpud_capture_ring *ring, uint32_t index);
 
-/* From begin, which may be called again, to end, what comes back makes wake_fd readable. */
-void gpud_capture_ring_wait_begin(struct gpud_capture_ring *ring);
+/* From begin, which may be called again, to end, what comes back makes wake_fd readable if somebody
+ * must come for the driver to have buffers. True: the driver has one, so its node is worth a poll.
+ */
+bool gpud_capture_ring_wait_begin(struct gpud_capture_ring *ring);
 void gpud_capture_ring_wait_end(struct gpud_capture_ring *ring);
 
 /* From now on the epoll watch_fd is readable when an acquire without a wait would have something to
