@@ -16,6 +16,9 @@
 /* How long downstream has to give a slot back before it gets a copy instead. */
 #define HOARD_TIMEOUT (20 * G_TIME_SPAN_MILLISECOND)
 
+/* An acquire that took so long has slept: none that finds a frame takes nearly that. */
+#define SLEPT 200 /* µs */
+
 /* --- what is known about the picture ------------------------------------------------------ */
 
 static void note_drops(GstGpudirectSrc *self, guint64 dropped, GstBuffer *buffer)
@@ -249,15 +252,13 @@ static enum gpud_status take(GstGpudirectSrc *self, struct gpud_frame **frame,
                              struct gpud_error *error)
 {
     const struct input_ops *ops = self->input->ops;
-    gint64 max_wait = gst_gpudirect_src_max_wait(self);
-    enum gpud_status status = GPUD_TIMEOUT;
+    gint64 max_wait = gst_gpudirect_src_max_wait(self), before = g_get_monotonic_time();
 
     if (ops->count_frames)
         self->waited = ops->count_frames(self->input) == 0;
-    else
-        self->waited = (status = ops->acquire(self->input, 0, frame, error)) == GPUD_TIMEOUT;
-    if (status == GPUD_TIMEOUT)
-        status = ops->acquire(self->input, max_wait, frame, error);
+    enum gpud_status status = ops->acquire(self->input, max_wait, frame, error);
+    if (!ops->count_frames) /* to ask for one first would be a call to the driver for each frame */
+        self->waited = g_get_monotonic_time() - before >= SLEPT;
     if (status == GPUD_OK)
         gst_gpudirect_src_note_taken(self);
     return status;
