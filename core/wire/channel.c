@@ -4,6 +4,7 @@
 /* What channels of all kinds share, and which kind an address is of. */
 #include "wire/channel.h"
 
+#include "base/directory.h"
 #include "base/fd.h"
 #include "wire/rdma/address.h"
 #include "wire/unix/channel.h"

@@ -6,6 +6,7 @@
  * another user; its sender is dead. */
 #include "wire/unix/hint.h"
 
+#include "base/directory.h"
 #include "base/error.h"
 #include "wire/unix/access.h"
 #include "wire/unix/socket.h"

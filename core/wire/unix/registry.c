@@ -4,6 +4,7 @@
 #include "wire/unix/registry.h"
 
 #include "base/clock.h"
+#include "base/directory.h"
 #include "base/fd.h"
 #include "wire/unix/channel.h"
 #include "wire/unix/socket.h"
@@ -58,7 +59,7 @@ static const char *bare_name(const char *directory, const char *path)
 {
     size_t length = strlen(directory);
     if (strncmp(path, directory, length) != 0 || path[length] != '/' ||
-        !gpud_socket_is_name(path + length + 1))
+        !gpud_is_name(path + length + 1))
         return NULL;
     return path + length + 1;
 }
@@ -162,7 +163,7 @@ static bool read_entry(int fd, const char *directory, const char *entry, struct 
         gpud_print(found->text, "unix:%s", found->place);
         return true;
     }
-    if (!S_ISSOCK(st.st_mode) || !gpud_socket_is_name(entry))
+    if (!S_ISSOCK(st.st_mode) || !gpud_is_name(entry))
         return false;
     gpud_print(found->text, "%s", entry);
     int length = gpud_print_n(found->place, GPUD_SOCKET_PATH_MAX, "%s/%s", directory, entry);

@@ -16,14 +16,4 @@
 enum gpud_status gpud_socket_resolve(const char *address, char path[GPUD_SOCKET_PATH_MAX],
                                      struct gpud_error *error);
 
-/* The directory of the sockets of bare names: $XDG_RUNTIME_DIR/gpudirect, or /tmp/gpudirect-UID. It
- * need not exist. */
-enum gpud_status gpud_runtime_directory(char *path, size_t size, struct gpud_error *error);
-
-/* The same, made if need be. Nobody else can enter it, so nobody else can put a socket there. */
-enum gpud_status gpud_private_directory(char *path, size_t size, struct gpud_error *error);
-
-/* Whether an address is a bare name. */
-bool gpud_socket_is_name(const char *address);
-
 #endif
