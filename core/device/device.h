@@ -178,6 +178,9 @@ enum gpud_status gpud_signal_wait_queue(struct gpud_signal *signal, uint32_t val
                                         struct gpud_queue *queue, struct gpud_error *error);
 enum gpud_status gpud_signal_wait_host(struct gpud_signal *signal, uint32_t value, int64_t deadline,
                                        struct gpud_error *error);
+/* *reached: whether the word stands at value or above; waits for nothing. */
+enum gpud_status gpud_signal_look(struct gpud_signal *signal, uint32_t value, bool *reached,
+                                  struct gpud_error *error);
 enum gpud_status gpud_signal_poison(struct gpud_signal *signal, uint32_t value,
                                     struct gpud_error *error);
 

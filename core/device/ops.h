@@ -180,9 +180,9 @@ void gpud_signal_raise_word(struct gpud_signal *signal, uint32_t value);
  * is done.
  *
  * create, import and destroy have a signal to themselves: whoever calls them sees to it that no
- * other op is under way. wait_queue, wait_host and poison may run at once, in any number of threads
- * and for any values: one waits for a frame while another finds that its writer has died. post may
- * run beside those, by one thread at a time, for values grow. */
+ * other op is under way. wait_queue, wait_host, look and poison may run at once, in any number of
+ * threads and for any values: one waits for a frame while another finds that its writer has died.
+ * post may run beside those, by one thread at a time, for values grow. */
 struct gpud_signal_ops {
     /* The word starts at 0. memory is TARGET memory of this device, or wrapped host memory with a
      * word at offset. */
@@ -203,6 +203,11 @@ struct gpud_signal_ops {
     /* The calling thread waits for word >= value. */
     enum gpud_status (*wait_host)(struct gpud_signal *signal, uint32_t value, int64_t deadline,
                                   struct gpud_error *error);
+    /* Whether word >= value, without waiting. NULL: wait_host with a deadline that is over tells.
+     * Where only the device can look at the word, the answer is what it has seen since it was first
+     * asked about this value. */
+    enum gpud_status (*look)(struct gpud_signal *signal, uint32_t value, bool *reached,
+                             struct gpud_error *error);
     /* Raises one's own word from the CPU, to release whoever waits for a writer that died. value is
      * one that is waited for: a writer that turns out to live posts no less. */
     enum gpud_status (*poison)(struct gpud_signal *signal, uint32_t value,

@@ -92,6 +92,19 @@ enum gpud_status gpud_signal_wait_host(struct gpud_signal *signal, uint32_t valu
     return signal->device->ops->signal->wait_host(signal, value, deadline, error);
 }
 
+enum gpud_status gpud_signal_look(struct gpud_signal *signal, uint32_t value, bool *reached,
+                                  struct gpud_error *error)
+{
+    const struct gpud_signal_ops *ops = signal->device->ops->signal;
+    if (ops->look)
+        return ops->look(signal, value, reached, error);
+    enum gpud_status status = ops->wait_host(signal, value, 0, error);
+    if (status != GPUD_OK && status != GPUD_TIMEOUT)
+        return status;
+    *reached = status == GPUD_OK;
+    return GPUD_OK;
+}
+
 enum gpud_status gpud_signal_poison(struct gpud_signal *signal, uint32_t value,
                                     struct gpud_error *error)
 {

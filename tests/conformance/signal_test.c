@@ -95,6 +95,28 @@ static void test_wait_host(struct ends *ends)
         CHECK(gpud_now() < deadline, "polls do not see what is there");
 }
 
+static bool look(struct ends *ends, uint32_t value)
+{
+    bool reached = false;
+    WORKS(gpud_signal_look(ends->signal, value, &reached, &e));
+    return reached;
+}
+
+static void test_look(struct ends *ends)
+{
+    say("a look waits for nothing, and sees what has come soon after");
+    CHECK(!look(ends, 1) && !look(ends, 4) && !look(ends, 1), "nothing was posted");
+    post(ends, 1);
+    for (int64_t deadline = SOON; !look(ends, 1); usleep(500))
+        CHECK(gpud_now() < deadline, "looks do not see what is there");
+    CHECK(look(ends, 1) && look(ends, 0) && !look(ends, 4), "the word stands at 1");
+    WORKS(gpud_signal_wait_host(ends->signal, 1, IN(0), &e));
+    post(ends, 9);
+    for (int64_t deadline = SOON; !look(ends, 4) || !look(ends, 9); usleep(500))
+        CHECK(gpud_now() < deadline, "looks do not see what is there");
+    CHECK(!look(ends, 10), "the word stands at 9");
+}
+
 static void test_create_resets(struct ends *ends)
 {
     say("a signal made anew on the same memory starts at 0 again");
@@ -393,6 +415,7 @@ static void with(void (*test)(struct ends *ends), const char *device)
 static void everything(const char *device, bool synchronous)
 {
     with(test_wait_host, device);
+    with(test_look, device);
     with(test_create_resets, device);
     with(test_large_values, device);
     with(test_wakes, device);

@@ -248,6 +248,13 @@ static enum gpud_status watch_for(struct gpud_signal *signal, uint32_t value, cl
     return gpud_opencl_queue_start(watch->queue, error);
 }
 
+static void note_reached(struct opencl_signal *record, uint32_t value)
+{
+    pthread_mutex_lock(&record->lock);
+    record->reached = value > record->reached ? value : record->reached;
+    pthread_mutex_unlock(&record->lock);
+}
+
 static enum gpud_status wait_host(struct gpud_signal *signal, uint32_t value, int64_t deadline,
                                   struct gpud_error *error)
 {
@@ -266,12 +273,33 @@ static enum gpud_status wait_host(struct gpud_signal *signal, uint32_t value, in
     clReleaseEvent(event);
     if (status == GPUD_TIMEOUT)
         return gpud_fail(error, status, "the signal does not stand at %u yet", value);
-    if (status == GPUD_OK) {
-        pthread_mutex_lock(&record->lock);
-        record->reached = value > record->reached ? value : record->reached;
-        pthread_mutex_unlock(&record->lock);
-    }
+    if (status == GPUD_OK)
+        note_reached(record, value);
     return status;
+}
+
+static enum gpud_status look(struct gpud_signal *signal, uint32_t value, bool *reached,
+                             struct gpud_error *error)
+{
+    struct opencl_signal *record = signal->backend;
+    cl_event event = NULL;
+    bool fresh = false;
+    pthread_mutex_lock(&record->lock);
+    enum gpud_status status = watch_for(signal, value, &event, &fresh, error);
+    pthread_mutex_unlock(&record->lock);
+    cl_int state = CL_COMPLETE;
+    if (event) {
+        state = gpud_opencl_state(event);
+        clReleaseEvent(event);
+    }
+    if (status != GPUD_OK)
+        return status;
+    if (state < 0)
+        return gpud_opencl_say_failed(state, error);
+    *reached = state == CL_COMPLETE;
+    if (*reached)
+        note_reached(record, value);
+    return GPUD_OK;
 }
 
 const struct gpud_signal_ops gpud_opencl_signal_ops = {
@@ -281,5 +309,6 @@ const struct gpud_signal_ops gpud_opencl_signal_ops = {
     .post = post,
     .wait_queue = wait_queue,
     .wait_host = wait_host,
+    .look = look,
     .poison = poison,
 };
