@@ -88,12 +88,43 @@ void gpud_context_drain(struct gpud_context *context)
     }
 }
 
+void gpud_context_keep(struct gpud_context *context, struct gpud_kept *kept)
+{
+    pthread_mutex_lock(&context->lock);
+    kept->next = context->kept;
+    context->kept = kept;
+    pthread_mutex_unlock(&context->lock);
+}
+
+struct gpud_kept *gpud_context_take_kept(struct gpud_context *context,
+                                         bool (*fits)(const struct gpud_kept *kept,
+                                                      const void *arg),
+                                         const void *arg)
+{
+    pthread_mutex_lock(&context->lock);
+    struct gpud_kept **link = &context->kept;
+    while (*link && !fits(*link, arg))
+        link = &(*link)->next;
+    struct gpud_kept *found = *link;
+    if (found)
+        *link = found->next;
+    pthread_mutex_unlock(&context->lock);
+    return found;
+}
+
+static bool fits_any(const struct gpud_kept *kept, const void *arg)
+{
+    return true;
+}
+
 void gpud_context_destroy(struct gpud_context **context)
 {
     if (!context || !*context)
         return;
     struct gpud_context *gone = *context;
     *context = NULL;
+    for (struct gpud_kept *kept; (kept = gpud_context_take_kept(gone, fits_any, NULL));)
+        kept->end(kept);
     /* A frame that was released a moment ago may still be in a driver's thread. */
     int64_t deadline = gpud_deadline(GPUD_SEC);
     gpud_worker_hurry(&gone->watch);

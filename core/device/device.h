@@ -29,6 +29,14 @@ struct gpud_worker {
     struct gpud_work *list;
 };
 
+/* What stays although its owner is gone, because somebody else may still write it. Embedded in it.
+ */
+struct gpud_kept {
+    struct gpud_kept *next;
+    /* The context ends. Called once, after the record has left the list. */
+    void (*end)(struct gpud_kept *kept);
+};
+
 struct gpud_context {
     struct gpud_log log;
     uint64_t token; /* random: tells whether a peer lives in this very context */
@@ -39,6 +47,7 @@ struct gpud_context {
     size_t local_count;
     struct gpud_worker watch; /* never calls a driver, so that nothing blocks it */
     struct gpud_worker later; /* tears down what devices may still be using */
+    struct gpud_kept *kept;   /* under the lock */
     atomic_uint ending;       /* links on their way from watch to later */
 };
 
@@ -52,6 +61,14 @@ const char *gpud_device_kind(const struct gpud_device *device);
 /* What the vendor says of the way between two devices of one kind. */
 void gpud_device_ask_link(const struct gpud_device *from, const struct gpud_device *to,
                           struct gpud_device_link *link);
+
+/* Adds a record to what the context keeps, and takes one out for which fits(kept, arg), which is
+ * called under the context's lock. NULL: there is none. */
+void gpud_context_keep(struct gpud_context *context, struct gpud_kept *kept);
+struct gpud_kept *gpud_context_take_kept(struct gpud_context *context,
+                                         bool (*fits)(const struct gpud_kept *kept,
+                                                      const void *arg),
+                                         const void *arg);
 
 /* Waits briefly until deferred teardown is done: after the end of a link nothing of it is left,
  * unless a device is stuck. Not under a lock. */
@@ -87,6 +104,10 @@ enum gpud_status gpud_memory_alloc_for(struct gpud_device *device, uint64_t size
 enum gpud_status gpud_memory_wrap_host(struct gpud_device *device, void *data, uint64_t size,
                                        bool read_only, void (*destroy)(void *user), void *user,
                                        struct gpud_memory **memory, struct gpud_error *error);
+
+/* Instead of the last unref: the driver keeps the memory until the process ends, because somebody
+ * may write it for ever by an address that cannot be taken back. */
+void gpud_memory_abandon(struct gpud_memory **memory);
 
 struct gpud_memory *gpud_memory_ref(struct gpud_memory *memory);
 

@@ -214,6 +214,21 @@ void gpud_memory_unref(struct gpud_memory **memory)
     let_go(gone);
 }
 
+/* Nothing looks at these any more; the list is there for those who search for leaks. */
+static struct gpud_memory *abandoned;
+static pthread_mutex_t abandoned_lock = PTHREAD_MUTEX_INITIALIZER;
+
+void gpud_memory_abandon(struct gpud_memory **memory)
+{
+    struct gpud_memory *gone = *memory;
+    *memory = NULL;
+    gpud_device_close(&gone->device);
+    pthread_mutex_lock(&abandoned_lock);
+    gone->next_view = abandoned;
+    abandoned = gone;
+    pthread_mutex_unlock(&abandoned_lock);
+}
+
 void gpud_memory_freed(struct gpud_memory *memory)
 {
     if (memory->destroy)
