@@ -14,6 +14,7 @@
 #include <gpudirect/receiver.h>
 #include <gpudirect/route.h>
 #include <gpudirect/sender.h>
+#include <gpudirect/target.h>
 #include <gpudirect/transfer.h>
 #include <gpudirect/types.h>
 #include <gpudirect/version.h>
