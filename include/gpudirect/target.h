@@ -52,8 +52,9 @@
  * thread.
  *
  * The file for a writer in another process, `NAME.target`, has a line `key=value` each, numbers
- * in decimal but for addresses (0x…). It is whole when it is there, and stale when nobody holds a
- * lock (flock) on it; keys that are not known are to be skipped.
+ * in decimal but for addresses (0x…). It is whole when it is there. A writer keeps it open: once it
+ * can have a shared lock on it (flock), the target is gone or its process died, and the file, if
+ * another one is there, is to be read anew. Keys that are not known are to be skipped.
  *
  *   gpudirect-target      1: the version of these rules
  *   name, process         of the target, and the process that has it
