@@ -201,9 +201,17 @@ void gst_gpudirect_sink_close_sender(GstGpudirectSink *self)
 static gboolean check_address(GstGpudirectSink *self)
 {
     const gchar *address = self->running.address ? self->running.address : "";
-    gboolean is_card = g_str_has_prefix(address, "v4l2:"), good = address[0] && !is_card;
+    gboolean is_card = g_str_has_prefix(address, "v4l2:");
+    gboolean is_target = g_str_has_prefix(address, "target:");
+    gboolean good = address[0] && !is_card && !is_target;
 
-    if (is_card)
+    if (is_target)
+        GST_ELEMENT_ERROR(self, RESOURCE, NOT_FOUND,
+                          ("\"%s\" is a ring that somebody outside writes: that is an address for "
+                           "gpudirectsrc. Set this one to a name such as cam1.",
+                           address),
+                          (NULL));
+    else if (is_card)
         GST_ELEMENT_ERROR(self, RESOURCE, NOT_FOUND,
                           ("\"%s\" is a capture card, which frames come from: that is an address "
                            "for gpudirectsrc. Set this one to a name such as cam1.",

@@ -16,7 +16,8 @@
  * elements use as it lies there; the GPU waits for a picture where it must, no thread does.
  *
  * With an address that begins with v4l2:// the frames come from a capture card instead. Players
- * take both as URIs: gpudirect://cam1?slots=8 and gpudirect+v4l2:///dev/video0.
+ * take both as URIs: gpudirect://cam1?slots=8 and gpudirect+v4l2:///dev/video0. With target:cam1 a
+ * ring is made for the caps downstream, which somebody outside writes by himself, an SDI card say.
  *
  * ## Example launch lines
  * |[
@@ -335,7 +336,8 @@ static void install_properties(GObjectClass *klass)
 {
     static const struct setting_texts texts = {
         .address = "What to connect to: the sink's address (rdma://host:port on another host), or "
-                   "v4l2:///dev/videoN for a capture card",
+                   "v4l2:///dev/videoN for a capture card, or target:NAME for a ring that somebody "
+                   "outside writes (an SDI card)",
         .device =
             "Where the frames shall arrive: auto (the GPU if downstream would rather have CUDA "
             "memory, or takes it and the sender has its frames there; else the host), host, "

@@ -120,8 +120,35 @@ static gint distance_from_hd(const GstStructure *fixed)
     return ABS(width - 1920) + ABS(height - 1080);
 }
 
+/* A writer outside cannot be asked what it writes. */
+static GstCaps *fixate_told(GstGpudirectSrc *self, GstCaps *caps)
+{
+    GstStructure *structure = NULL;
+
+    caps = gst_caps_truncate(gst_caps_make_writable(caps));
+    if (!gst_caps_is_empty(caps))
+        structure = gst_caps_get_structure(caps, 0);
+    if (!structure || !gst_structure_has_field_typed(structure, "format", G_TYPE_STRING) ||
+        !gst_structure_has_field_typed(structure, "width", G_TYPE_INT) ||
+        !gst_structure_has_field_typed(structure, "height", G_TYPE_INT)) {
+        GST_ELEMENT_ERROR(self, STREAM, FORMAT,
+                          ("What will be written to \"%s\" is not said: put a capsfilter behind "
+                           "this element, as in video/x-raw,format=UYVY,width=1920,height=1080,"
+                           "framerate=50/1.",
+                           self->running.address),
+                          ("%" GST_PTR_FORMAT, caps));
+        gst_caps_unref(caps);
+        return gst_caps_new_empty();
+    }
+    gst_structure_fixate_field_nearest_fraction(structure, "framerate", 0, 1);
+    return gst_caps_fixate(caps);
+}
+
 static GstCaps *src_fixate(GstBaseSrc *base, GstCaps *caps)
 {
+    GstGpudirectSrc *self = GST_GPUDIRECT_SRC(base);
+    if (self->input && self->input->ops->is_told_format)
+        return fixate_told(self, caps);
     GstStructure *best = NULL;
 
     for (guint i = 0; i < gst_caps_get_size(caps); i++) {
@@ -157,8 +184,9 @@ static gboolean src_set_caps(GstBaseSrc *base, GstCaps *caps)
     if (!self->input || !self->input->ops->configure)
         return TRUE;
     if (self->input->ops->configure(self->input, caps, &layout, &error) != GPUD_OK) {
-        gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_OPEN_SOURCE, &error,
-                            "The capture card cannot be set up");
+        gchar *what = g_strdup_printf("Frames of %s cannot be had", self->input->ops->what);
+        gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_OPEN_SOURCE, &error, what);
+        g_free(what);
         return FALSE;
     }
     return gst_gpudirect_src_set_format(self, caps, &layout);

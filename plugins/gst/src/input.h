@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Where gpudirectsrc's frames come from: a link to a sender (link.c), or a capture card
- * (capture.c). */
+/* Where gpudirectsrc's frames come from: a link to a sender (link.c), a capture card
+ * (capture.c), or a writer outside (target.c). */
 #ifndef GPUD_GST_SRC_INPUT_H
 #define GPUD_GST_SRC_INPUT_H
 
@@ -55,9 +55,14 @@ struct input_ops {
     GstCaps *(*get_caps)(struct input *input);
     enum gpud_status (*configure)(struct input *input, GstCaps *caps, struct gpud_layout *layout,
                                   struct gpud_error *error);
+    /* It offers nothing by itself: downstream has to say which format and size it shall be. */
+    gboolean is_told_format;
 };
 
-extern const struct input_ops link_input_ops, capture_input_ops;
+extern const struct input_ops link_input_ops, capture_input_ops, target_input_ops;
+
+/* Before the name of a ring that a writer outside fills. */
+#define TARGET_SCHEME "target:"
 
 /* By the address's scheme. */
 const struct input_ops *input_ops_for(const gchar *address);

@@ -317,7 +317,8 @@ void gst_gpudirect_src_reset_times(GstGpudirectSrc *self)
     arrivals_clear(&self->arrivals);
     GST_OBJECT_LOCK(self);
     /* A card's driver always needs one to write into. */
-    gboolean card = self->running.address && g_str_has_prefix(self->running.address, "v4l2:");
+    gboolean card =
+        self->running.address && input_ops_for(self->running.address)->configure != NULL;
     memset(&self->latency, 0, sizeof(self->latency));
     self->latency.slots = self->running.slots - (card ? 1 : 0);
     self->latency.least = self->latency.most = card ? 0 : LATENESS_GUESS;
