@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "device/device.h"
 #include "device/rdma/internal.h"
-#include "device/rdma/sysfs.h"
+#include "base/sysfs.h"
 #include "support/check.h"
 
 #include <errno.h>
@@ -228,7 +228,7 @@ static void test_peermem(struct gpud_device *cuda, struct gpud_device *host)
     struct gpud_rdma_region *region;
     enum gpud_rdma_way way = GPUD_RDMA_HOST;
     CHECK(mkdtemp(sysfs), "mkdtemp: %m");
-    gpud_rdma_root = sysfs;
+    gpud_sysfs_root = sysfs;
     fake_card_reset();
     fake_card.dmabuf_errno = EPROTONOSUPPORT;
     open_pair(&pair);
@@ -255,7 +255,7 @@ static void test_peermem(struct gpud_device *cuda, struct gpud_device *host)
         CHECK(rmdir(path) == 0, "rmdir: %m");
     }
     CHECK(rmdir(sysfs) == 0, "rmdir: %m");
-    gpud_rdma_root = "";
+    gpud_sysfs_root = "";
 }
 
 /* --- failures ------------------------------------------------------------------------------ */

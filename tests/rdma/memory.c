@@ -5,7 +5,7 @@
 #include "cases.h"
 
 #include "device/device.h"
-#include "device/rdma/sysfs.h"
+#include "base/sysfs.h"
 
 #include <sys/stat.h>
 
@@ -64,7 +64,7 @@ void test_device_memory(void)
 
     char root[] = "/tmp/sysfs-XXXXXX", path[100];
     CHECK(mkdtemp(root), "mkdtemp: %m");
-    gpud_rdma_root = root;
+    gpud_sysfs_root = root;
     CHECK(!gpud_rdma_has_peermem(pair.a.rdma, cuda, why), "there is no module");
     CHECK(strstr(why, "nvidia-peermem is not loaded"), "peermem: %s", why);
     EXPECT(GPUD_UNSUPPORTED, "dma-buf: the driver of rxe0",
@@ -81,7 +81,7 @@ void test_device_memory(void)
     }
     EXPECT(GPUD_UNSUPPORTED, "peermem: rxe0 cannot register 1048576 bytes of cuda:0",
            gpud_rdma_register_memory(pair.a.rdma, memory, 0, &region, &way, &e));
-    gpud_rdma_root = "";
+    gpud_sysfs_root = "";
     gpud_memory_unref(&memory);
     drop_pair(&pair);
     gpud_device_close(&cuda);

@@ -3,7 +3,7 @@
 
 /* Linked with the objects of gpudirect-info: it then sees the network cards of a made-up host, the
  * files of which lie below $GPUDIRECT_HOST. */
-#include "device/rdma/sysfs.h"
+#include "base/sysfs.h"
 
 #include <stdlib.h>
 
@@ -11,5 +11,5 @@ __attribute__((constructor)) static void use_host(void)
 {
     const char *folder = getenv("GPUDIRECT_HOST");
     if (folder)
-        gpud_rdma_root = folder;
+        gpud_sysfs_root = folder;
 }

@@ -7,7 +7,7 @@
 
 #include "device/rdma/ability.h"
 #include "device/rdma/host.h"
-#include "device/rdma/sysfs.h"
+#include "base/sysfs.h"
 #include "support/check.h"
 #include "support/network.h"
 #include "wire/channel.h"
@@ -380,7 +380,7 @@ int main(int argc, char **argv)
     description = argv[1];
     snprintf(folder, sizeof(folder), "/tmp/gpud-network-XXXXXX");
     CHECK(mkdtemp(folder) && chmod(folder, 0755) == 0, "%s", strerror(errno));
-    gpud_rdma_root = folder;
+    gpud_sysfs_root = folder;
     test_no_device();
     test_lacks();
     test_list();
