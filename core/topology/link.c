@@ -3,16 +3,19 @@
 
 /* The way from one device into the memory of another: the buses' name for it from hwloc, the rest
  * from the vendor, who alone knows his own links. */
+#include "topology/topology.h"
+
 #include "base/sized.h"
-#include "device/device.h"
+#include "topology/kfd.h"
 
 #include <string.h>
 
-static const char *name_of(enum gpud_distance distance)
+const char *gpud_topology_distance_name(enum gpud_distance distance)
 {
     static const char *const names[] = {
-        [GPUD_DISTANCE_UNKNOWN] = "?", [GPUD_DISTANCE_SELF] = "X",    [GPUD_DISTANCE_PIX] = "PIX",
-        [GPUD_DISTANCE_PHB] = "PHB",   [GPUD_DISTANCE_NODE] = "NODE", [GPUD_DISTANCE_SYS] = "SYS",
+        [GPUD_DISTANCE_UNKNOWN] = "?", [GPUD_DISTANCE_SELF] = "X",  [GPUD_DISTANCE_PIX] = "PIX",
+        [GPUD_DISTANCE_PXB] = "PXB",   [GPUD_DISTANCE_PHB] = "PHB", [GPUD_DISTANCE_NODE] = "NODE",
+        [GPUD_DISTANCE_SYS] = "SYS",
     };
     return names[distance];
 }
@@ -23,11 +26,41 @@ static bool is_one_card(const struct gpud_device *from, const struct gpud_device
     return from != to && from->info.pci[0] && strcmp(from->info.pci, to->info.pci) == 0;
 }
 
+#define VENDOR_AMD 0x1002
+
+static bool is_amd(const char *pci)
+{
+    hwloc_obj_t card = gpud_topology_find(pci);
+    return gpud_kfd_find(gpud_kfd_get(), pci) ||
+           (card && card->attr->pcidev.vendor_id == VENDOR_AMD);
+}
+
+bool gpud_link_add_kfd(const char *from, const char *to, struct gpud_device_link *link)
+{
+    struct gpud_kfd_reach reach;
+    if (!is_amd(from) || !is_amd(to) || strcmp(from, to) == 0)
+        return false;
+    gpud_kfd_explain(gpud_kfd_get(), from, to, &reach);
+    if (!reach.known)
+        return false;
+    if (reach.link && reach.hops > 1)
+        gpud_print(link->name, "XGMI%u", reach.hops);
+    else if (reach.link && reach.hops)
+        gpud_print(link->name, "XGMI");
+    link->hops = reach.hops;
+    link->weight = reach.link ? reach.link->weight : 0;
+    if (link->bandwidth <= 0)
+        link->bandwidth = reach.bandwidth;
+    if (!link->direct && !reach.direct)
+        gpud_print(link->reason, "%s", reach.reason);
+    return reach.direct;
+}
+
 void gpud_device_get_link(const struct gpud_device *from, const struct gpud_device *to,
                           struct gpud_device_link *link)
 {
     struct gpud_device_link found = {.rank = -1};
-    gpud_print(found.name, "%s", name_of(gpud_device_distance(from, to)));
+    gpud_print(found.name, "%s", gpud_topology_distance_name(gpud_device_distance(from, to)));
     if (from == to)
         found.direct = true;
     else if (strcmp(gpud_device_kind(from), gpud_device_kind(to)) == 0)
@@ -42,5 +75,6 @@ void gpud_device_get_link(const struct gpud_device *from, const struct gpud_devi
                    "%s and %s are driven by different drivers, which do not open their memory to "
                    "each other: use devices of one kind",
                    from->info.name, to->info.name);
+    gpud_link_add_kfd(from->info.pci, to->info.pci, &found);
     gpud_sized_copy(link, link->size, &found, sizeof(found));
 }

@@ -3,10 +3,9 @@
 
 /* Where devices are on the machine's buses: hwloc knows. Reading the machine costs some
  * milliseconds, so it is done when somebody asks for the first time, and once. */
-#include "base/sized.h"
-#include "device/device.h"
+#include "topology/topology.h"
 
-#include <hwloc.h>
+#include "base/sized.h"
 
 static hwloc_topology_t topology; /* NULL: the machine cannot be read */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -29,8 +28,7 @@ static bool is_host(const struct gpud_device *device)
     return device->caps & GPUD_CAP_HOST;
 }
 
-/* A function's place in the tree, or NULL. */
-static hwloc_obj_t find_pci(const char *pci)
+hwloc_obj_t gpud_topology_find(const char *pci)
 {
     pthread_once(&once, load);
     return topology && pci[0] ? hwloc_get_pcidev_by_busidstring(topology, pci) : NULL;
@@ -38,11 +36,16 @@ static hwloc_obj_t find_pci(const char *pci)
 
 static hwloc_obj_t find(const struct gpud_device *device)
 {
-    return find_pci(device->info.pci);
+    return gpud_topology_find(device->info.pci);
 }
 
-/* The only NUMA node that an object is local to, or -1. */
-static int numa_node_of(hwloc_obj_t object)
+hwloc_topology_t gpud_topology_hwloc(void)
+{
+    pthread_once(&once, load);
+    return topology;
+}
+
+int gpud_topology_numa_node(hwloc_obj_t object)
 {
     hwloc_obj_t parent = object ? hwloc_get_non_io_ancestor_obj(topology, object) : NULL;
     if (!parent || !parent->nodeset || hwloc_bitmap_weight(parent->nodeset) != 1)
@@ -52,10 +55,10 @@ static int numa_node_of(hwloc_obj_t object)
 
 int gpud_device_numa_node(const struct gpud_device *device)
 {
-    return numa_node_of(find(device));
+    return gpud_topology_numa_node(find(device));
 }
 
-static bool is_host_bridge(hwloc_obj_t object)
+bool gpud_topology_is_host_bridge(hwloc_obj_t object)
 {
     return object->type == HWLOC_OBJ_BRIDGE &&
            object->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_HOST;
@@ -71,17 +74,38 @@ static hwloc_obj_t common_ancestor(hwloc_obj_t a, hwloc_obj_t b)
     return NULL;
 }
 
-static enum gpud_distance distance_between(hwloc_obj_t a, hwloc_obj_t b)
+/* A switch is a port upwards, below which there are several ports downwards. Cards bring bridges of
+ * their own, which have one. */
+static bool is_switch(hwloc_obj_t object)
+{
+    int ports = 0;
+    for (hwloc_obj_t child = object->io_first_child; child; child = child->next_sibling)
+        ports += child->type == HWLOC_OBJ_BRIDGE;
+    return ports > 1;
+}
+
+static bool is_behind_switch(hwloc_obj_t object, hwloc_obj_t above)
+{
+    for (object = object->parent; object != above; object = object->parent)
+        if (is_switch(object))
+            return true;
+    return false;
+}
+
+enum gpud_distance gpud_topology_distance(hwloc_obj_t a, hwloc_obj_t b)
 {
     if (!a || !b)
         return GPUD_DISTANCE_UNKNOWN;
     if (a == b)
         return GPUD_DISTANCE_SELF;
     hwloc_obj_t above = common_ancestor(a, b);
+    if (above && gpud_topology_is_host_bridge(above))
+        return GPUD_DISTANCE_PHB;
     if (above && above->type == HWLOC_OBJ_BRIDGE)
-        return is_host_bridge(above) ? GPUD_DISTANCE_PHB : GPUD_DISTANCE_PIX;
-    int node = numa_node_of(a);
-    return node >= 0 && node == numa_node_of(b) ? GPUD_DISTANCE_NODE : GPUD_DISTANCE_SYS;
+        return is_behind_switch(a, above) || is_behind_switch(b, above) ? GPUD_DISTANCE_PXB
+                                                                        : GPUD_DISTANCE_PIX;
+    int node = gpud_topology_numa_node(a);
+    return node >= 0 && node == gpud_topology_numa_node(b) ? GPUD_DISTANCE_NODE : GPUD_DISTANCE_SYS;
 }
 
 /* The host's memory is everywhere: near, if there is one node only. */
@@ -99,23 +123,28 @@ enum gpud_distance gpud_device_distance(const struct gpud_device *a, const struc
         return GPUD_DISTANCE_SELF;
     if (is_host(a) || is_host(b))
         return distance_from_host(find(is_host(a) ? b : a));
-    return distance_between(find(a), find(b));
+    return gpud_topology_distance(find(a), find(b));
 }
 
 enum gpud_distance gpud_device_distance_to_pci(const struct gpud_device *device, const char *pci)
 {
-    hwloc_obj_t object = pci ? find_pci(pci) : NULL;
-    return is_host(device) ? distance_from_host(object) : distance_between(find(device), object);
+    hwloc_obj_t object = pci ? gpud_topology_find(pci) : NULL;
+    return is_host(device) ? distance_from_host(object)
+                           : gpud_topology_distance(find(device), object);
 }
 
-void gpud_device_get_cpus(const struct gpud_device *device, char *list, size_t size)
+void gpud_topology_get_cpus(hwloc_obj_t object, char *list, size_t size)
 {
-    hwloc_obj_t object = find(device);
     hwloc_obj_t parent = object ? hwloc_get_non_io_ancestor_obj(topology, object) : NULL;
     if (size > 0)
         list[0] = '\0';
     if (size > 0 && parent && parent->cpuset)
         hwloc_bitmap_list_snprintf(list, size, parent->cpuset);
+}
+
+void gpud_device_get_cpus(const struct gpud_device *device, char *list, size_t size)
+{
+    gpud_topology_get_cpus(find(device), list, size);
 }
 
 /* --- cards --------------------------------------------------------------------------------- */
@@ -129,7 +158,7 @@ struct cards {
 static void add_card(struct cards *cards, hwloc_obj_t card, const char *name, const char *kind)
 {
     const struct hwloc_pcidev_attr_s *pci = &card->attr->pcidev;
-    struct gpud_card_info info = {.distance = distance_between(cards->from, card)};
+    struct gpud_card_info info = {.distance = gpud_topology_distance(cards->from, card)};
     gpud_print(info.name, "%s", name);
     gpud_print(info.kind, "%s", kind);
     gpud_print(info.pci, "%04x:%02x:%02x.%x", pci->domain, pci->bus, pci->dev, pci->func);

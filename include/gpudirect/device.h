@@ -69,6 +69,7 @@ enum gpud_distance {
     GPUD_DISTANCE_UNKNOWN, /* one of them does not say where it is */
     GPUD_DISTANCE_SELF,    /* the same device, or both are the host's processors and memory */
     GPUD_DISTANCE_PIX,     /* behind one PCIe bridge or switch */
+    GPUD_DISTANCE_PXB,     /* behind several PCIe switches, below one port of the host's */
     GPUD_DISTANCE_PHB,     /* behind one PCIe host bridge */
     GPUD_DISTANCE_NODE,    /* in one NUMA node */
     GPUD_DISTANCE_SYS,     /* across NUMA nodes */
@@ -103,14 +104,16 @@ GPUD_API size_t gpud_device_list_cards(const struct gpud_device *device,
 /* What is known of the way from one device's copy engine into another's memory. */
 struct gpud_device_link {
     size_t size;
-    /* As `nvidia-smi topo -m` has it: "NV18", "PIX", "PHB", "NODE", "SYS"; "X": one device; "?":
-     * unknown. */
+    /* As `nvidia-smi topo -m` has it: "NV18", "PIX", "PXB", "PHB", "NODE", "SYS"; "XGMI": AMD's
+     * link between GPUs, "XGMI2" over two hops; "X": one device; "?": unknown. */
     char name[16];
     bool direct;      /* `from` writes into the memory of `to` without the host */
     bool atomics;     /* and atomic operations work across */
     int rank;         /* the vendor's order of preference, 0 the fastest; -1: it does not say */
     double bandwidth; /* bytes per second, one way, as attributed by the vendor; 0: unknown */
     char reason[GPUD_REASON_MAX]; /* if not direct: why, and what would change that */
+    unsigned hops;                /* over xGMI; 0: another link, or unknown */
+    unsigned weight; /* amdkfd's figure for it, as in rocm-smi --showtopoweight; 0: none */
 };
 GPUD_API void gpud_device_get_link(const struct gpud_device *from, const struct gpud_device *to,
                                    struct gpud_device_link *link);

@@ -15,6 +15,7 @@
 #include <gpudirect/route.h>
 #include <gpudirect/sender.h>
 #include <gpudirect/target.h>
+#include <gpudirect/topology.h>
 #include <gpudirect/transfer.h>
 #include <gpudirect/types.h>
 #include <gpudirect/version.h>

@@ -1,0 +1,196 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A snapshot of the machine: its parts, and each link between two of them. */
+#include "base/sized.h"
+#include "topology/kfd.h"
+#include "topology/parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+struct gpud_topology {
+    struct gpud_parts parts;
+    struct gpud_device_link *links; /* from part × to part */
+    struct gpud_topology_info info;
+};
+
+#define DEVICES_MAX 64
+
+struct devices {
+    struct gpud_device *open[DEVICES_MAX];
+    size_t count;
+};
+
+static void open_devices(struct gpud_context *context, struct gpud_topology *topology,
+                         struct devices *devices)
+{
+    struct gpud_device_info infos[DEVICES_MAX] = {GPUD_INFO_INIT(infos[0])};
+    size_t count = gpud_device_list(context, infos, DEVICES_MAX);
+    for (size_t i = 0; i < count && i < DEVICES_MAX; i++) {
+        if (!infos[i].available || !infos[i].pci[0] ||
+            gpud_device_open(context, infos[i].name, &devices->open[devices->count], NULL) !=
+                GPUD_OK)
+            continue;
+        gpud_parts_add_device(&topology->parts, &infos[i]);
+        devices->count++;
+    }
+}
+
+/* --- links ------------------------------------------------------------------------------------ */
+
+/* Of two devices of one driver, the one that says most. */
+static bool ask_devices(const struct devices *devices, const struct gpud_part_info *from,
+                        const struct gpud_part_info *to, struct gpud_device_link *link)
+{
+    bool asked = false;
+    for (size_t i = 0; i < devices->count; i++) {
+        for (size_t j = 0; j < devices->count; j++) {
+            const struct gpud_device *a = devices->open[i], *b = devices->open[j];
+            struct gpud_device_link found = GPUD_INFO_INIT(found);
+            if (strcasecmp(a->info.pci, from->pci) != 0 || strcasecmp(b->info.pci, to->pci) != 0 ||
+                strcmp(gpud_device_kind(a), gpud_device_kind(b)) != 0)
+                continue;
+            gpud_device_get_link(a, b, &found);
+            if (!asked || (found.direct && !link->direct))
+                *link = found;
+            asked = true;
+        }
+    }
+    return asked;
+}
+
+/* No driver of both is here: what the kernel knows. */
+static void ask_kernel(const struct gpud_part_info *from, const struct gpud_part_info *to,
+                       struct gpud_device_link *link)
+{
+    gpud_print(link->reason,
+               "the two have no driver in common that lets one write the other's memory: frames go "
+               "through the host's");
+    if (gpud_link_add_kfd(from->pci, to->pci, link))
+        gpud_print(link->reason,
+                   "%s would carry it, but no HIP device was found on both: install ROCm's runtime "
+                   "(libamdhip64), and see gpudirect-info",
+                   link->hops ? "xGMI" : "PCIe peer-to-peer");
+}
+
+static void find_link(const struct devices *devices, const struct gpud_part_info *from,
+                      const struct gpud_part_info *to, struct gpud_device_link *link)
+{
+    *link = (struct gpud_device_link){.size = sizeof(*link), .rank = -1};
+    hwloc_obj_t a = gpud_topology_find(from->pci), b = gpud_topology_find(to->pci);
+    gpud_print(link->name, "%s", gpud_topology_distance_name(gpud_topology_distance(a, b)));
+    if (from == to) {
+        gpud_print(link->name, "X");
+        link->direct = true;
+        return;
+    }
+    if (from->kind != GPUD_PART_GPU || to->kind != GPUD_PART_GPU)
+        return;
+    if (!ask_devices(devices, from, to, link))
+        ask_kernel(from, to, link);
+}
+
+static void find_links(struct gpud_topology *topology, const struct devices *devices)
+{
+    size_t count = topology->parts.count;
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < count; j++)
+            find_link(devices, &topology->parts.list[i], &topology->parts.list[j],
+                      &topology->links[i * count + j]);
+}
+
+/* --- the object ------------------------------------------------------------------------------- */
+
+static void note_gaps(struct gpud_topology *topology)
+{
+    const struct gpud_kfd *kfd = gpud_kfd_get();
+    if (!gpud_topology_hwloc())
+        gpud_print(
+            topology->info.reason,
+            "hwloc cannot read this machine, so that places are not known: is /sys mounted?");
+    else if (kfd->denied)
+        gpud_print(topology->info.reason,
+                   "the kernel shows this process nothing of %zu of amdkfd's nodes: give the "
+                   "container or service its devices (docker --device /dev/kfd --device /dev/dri, "
+                   "DeviceAllow=)",
+                   kfd->denied);
+    else
+        gpud_print(topology->info.reason, "%s", kfd->ignored);
+}
+
+enum gpud_status gpud_topology_create(struct gpud_context *context, struct gpud_topology **topology,
+                                      struct gpud_error *error)
+{
+    struct devices devices = {.count = 0};
+    struct gpud_topology *made = calloc(1, sizeof(*made));
+    if (!made)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a picture of the machine");
+    open_devices(context, made, &devices);
+    gpud_parts_find(&made->parts);
+    size_t count = made->parts.count;
+    made->links = calloc(count ? count : 1, (count ? count : 1) * sizeof(*made->links));
+    bool enough = made->links && !made->parts.cut;
+    if (enough)
+        find_links(made, &devices);
+    for (size_t i = 0; i < devices.count; i++)
+        gpud_device_close(&devices.open[i]);
+    if (!enough) {
+        gpud_topology_destroy(&made);
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for the links of %zu cards", count);
+    }
+    note_gaps(made);
+    *topology = made;
+    return GPUD_OK;
+}
+
+void gpud_topology_destroy(struct gpud_topology **topology)
+{
+    if (!topology || !*topology)
+        return;
+    free((*topology)->parts.list);
+    free((*topology)->links);
+    free(*topology);
+    *topology = NULL;
+}
+
+void gpud_topology_get_info(const struct gpud_topology *topology, struct gpud_topology_info *info)
+{
+    gpud_sized_copy(info, info->size, &topology->info, sizeof(topology->info));
+}
+
+size_t gpud_topology_list_parts(const struct gpud_topology *topology, struct gpud_part_info *parts,
+                                size_t max)
+{
+    for (size_t i = 0; i < topology->parts.count; i++)
+        gpud_sized_entry(parts, max, i, &topology->parts.list[i], sizeof(topology->parts.list[i]));
+    return topology->parts.count;
+}
+
+size_t gpud_topology_list_nodes(const struct gpud_topology *topology, struct gpud_node_info *nodes,
+                                size_t max)
+{
+    hwloc_topology_t machine = gpud_topology_hwloc();
+    size_t count = 0;
+    for (hwloc_obj_t node = NULL;
+         machine && (node = hwloc_get_next_obj_by_type(machine, HWLOC_OBJ_NUMANODE, node));
+         count++) {
+        struct gpud_node_info info = {.number = (int)node->os_index,
+                                      .memory = node->attr->numanode.local_memory};
+        if (node->cpuset)
+            hwloc_bitmap_list_snprintf(info.cpus, sizeof(info.cpus), node->cpuset);
+        gpud_sized_entry(nodes, max, count, &info, sizeof(info));
+    }
+    return count;
+}
+
+void gpud_topology_get_link(const struct gpud_topology *topology, size_t from, size_t to,
+                            struct gpud_device_link *link)
+{
+    size_t count = topology->parts.count;
+    struct gpud_device_link unknown = {.name = "?", .rank = -1};
+    const struct gpud_device_link *found =
+        from < count && to < count ? &topology->links[from * count + to] : &unknown;
+    gpud_sized_copy(link, link->size, found, sizeof(*found));
+}
