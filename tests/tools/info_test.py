@@ -39,7 +39,8 @@ def check_network(network):
 
 
 def check_report(report):
-    check(set(report) == {"version", "devices", "routes", "links", "captures", "network", "dgma_layer"},
+    check(set(report) == {"version", "devices", "routes", "links", "captures", "network", "topology",
+                          "dgma_layer"},
           f"keys are {sorted(report)}")
     for device in report["devices"]:
         check_device(device)

@@ -8,28 +8,13 @@ import os
 import pathlib
 import tempfile
 
+import machines
 from tool import check, run, run_json
 
 INFO = os.environ["GPUDIRECT_NETWORK_INFO"]
 # Nothing that a test's runner adds.
 os.environ["LD_LIBRARY_PATH"] = os.environ["GPUDIRECT_FAKE_CUDA"]
 os.environ["GPUD_FAKE_CUDA_DEVICES"] = "4"
-
-
-def make_host(folder):
-    """As tests/support/network.c does."""
-    for line in pathlib.Path(os.environ["GPUDIRECT_NETWORK"]).read_text().splitlines():
-        if not line.startswith(("sys/", "dev/")):
-            continue
-        path, arrow, target = line.partition(" -> ")
-        if not arrow:
-            path, _, text = (line + " ").partition(": ")
-        path = folder / path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if arrow:
-            path.symlink_to(target)
-        else:
-            path.write_text(text.strip() + "\n")
 
 
 def make_topology(folder):
@@ -42,7 +27,7 @@ def make_topology(folder):
 
 with tempfile.TemporaryDirectory() as name:
     folder = pathlib.Path(name)
-    make_host(folder)
+    machines.make_host(folder, os.environ["GPUDIRECT_NETWORK"])
     make_topology(folder)
     env = {"GPUDIRECT_HOST": name, "HWLOC_XMLFILE": f"{name}/topology.xml", "HWLOC_THISSYSTEM": "0"}
     report, text = run_json(INFO, env=env), run(INFO, env=env)[0]

@@ -164,6 +164,8 @@ enum gpud_status info_collect(struct info_report *report, bool measure, struct g
     report->links = g_array_new(FALSE, FALSE, sizeof(struct info_link));
     status = collect_devices(report, context, measure, error);
     collect_captures(report, context);
+    if (status == GPUD_OK)
+        status = info_collect_topology(report, context, error);
     info_find_layer(report);
     gpud_context_destroy(&context);
     if (status != GPUD_OK)
@@ -177,6 +179,9 @@ void info_free(struct info_report *report)
     g_array_unref(report->links);
     g_array_unref(report->captures);
     info_free_network(&report->network);
+    gpud_topology_destroy(&report->topology);
+    g_free(report->part);
+    g_free(report->node);
     g_ptr_array_unref(report->layer.helps);
     g_free(report->layer.path);
     g_free(report->layer.loaded);
@@ -187,8 +192,9 @@ const char *info_distance_name(enum gpud_distance distance)
 {
     static const char *const names[] = {
         [GPUD_DISTANCE_UNKNOWN] = "unknown", [GPUD_DISTANCE_SELF] = "self",
-        [GPUD_DISTANCE_PIX] = "pix",         [GPUD_DISTANCE_PHB] = "phb",
-        [GPUD_DISTANCE_NODE] = "node",       [GPUD_DISTANCE_SYS] = "sys",
+        [GPUD_DISTANCE_PIX] = "pix",         [GPUD_DISTANCE_PXB] = "pxb",
+        [GPUD_DISTANCE_PHB] = "phb",         [GPUD_DISTANCE_NODE] = "node",
+        [GPUD_DISTANCE_SYS] = "sys",
     };
     return (size_t)distance < G_N_ELEMENTS(names) ? names[distance] : "unknown";
 }

@@ -10,6 +10,10 @@
  *     measure.c      how fast they do
  *     network.c      network cards, as text too
  *     networkjson.c  these as JSON
+ *     topology.c     --topology: all on the buses, how each is linked with each
+ *     topologyjson.c the same as JSON
+ *     plot.c         --plot: the same as a picture, described for graphviz
+ *     draw.c         which draws it
  *     layer.c        the software DirectGMA layer: where it is, and which devices need it
  *     text.c         all of it as text
  *     json.c         as JSON
@@ -99,6 +103,11 @@ struct info_report {
     GArray *captures;                     /* struct info_capture */
     struct info_network network;
     struct info_layer layer;
+    struct gpud_topology *topology;
+    struct gpud_part_info *part;
+    size_t parts;
+    struct gpud_node_info *node;
+    size_t nodes;
 };
 
 enum gpud_status info_collect(struct info_report *report, bool measure, struct gpud_error *error);
@@ -111,8 +120,8 @@ const struct info_link *info_find_link(const struct info_report *report,
                                        const struct gpud_device_info *from,
                                        const struct gpud_device_info *to);
 
-/* Whether it is NVLink rather than PCI. */
-bool info_is_nvlink(const struct info_link *link);
+/* Whether a link of this name joins GPUs (NVLink, xGMI), rather than PCI. */
+bool info_is_gpu_link(const char *name);
 
 /* What connects the two, as in "nvlink NV18" or "pcie PHB"; NULL: unknown. To be freed with
  * g_free(). */
@@ -148,6 +157,43 @@ bool info_choices_differ(const struct info_choice *a, const struct info_choice *
 
 void info_print_text(const struct info_report *report);
 void info_print_json(const struct info_report *report);
+
+/* --- topology.c ---------------------------------------------------------------------------- */
+
+enum gpud_status info_collect_topology(struct info_report *report, struct gpud_context *context,
+                                       struct gpud_error *error);
+void info_print_topology(const struct info_report *report);
+
+/* What a part is called where there is little room: "cuda:0", "video0", "63:00.0". */
+const char *info_part_name(const struct gpud_part_info *part);
+
+/* The pair of devices, both of which are open; NULL: there is none. */
+const struct info_pair *info_find_pair(const struct info_report *report, size_t from, size_t to);
+
+/* A sentence against a better route, and how many pairs of different GPUs it concerns. */
+struct info_objection {
+    const char *from, *to; /* the first of them */
+    const char *route, *reason;
+    unsigned pairs;
+};
+/* Each once; struct info_objection, to be freed by the caller. */
+GArray *info_collect_objections(const struct info_report *report);
+
+/* --- plot.c, draw.c ------------------------------------------------------------------------ */
+
+/* The picture, in graphviz's language. To be freed with g_free(). */
+char *info_describe_plot(const struct info_report *report);
+
+/* "svg" or "png", by the name of the file; NULL: another. */
+const char *info_plot_format(const char *file);
+
+/* Draws it. GPUD_UNSUPPORTED: graphviz is not installed. */
+enum gpud_status info_draw_plot(const char *description, const char *file,
+                                struct gpud_error *error);
+
+/* The name of the chosen route, or "none". */
+const char *info_chosen_route(const struct info_choice *choice);
+int info_longest_name(const struct info_report *report);
 
 const char *info_distance_name(enum gpud_distance distance);
 

@@ -177,6 +177,7 @@ static void add_report(JsonBuilder *builder, const struct info_report *report)
     for (guint i = 0; i < report->captures->len; i++)
         add_capture(builder, &g_array_index(report->captures, struct info_capture, i));
     json_builder_end_array(builder);
+    info_add_topology(builder, report);
     info_add_network(builder, report);
     add_layer(builder, &report->layer);
     json_builder_end_object(builder);

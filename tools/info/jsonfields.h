@@ -53,4 +53,7 @@ struct info_report;
 /* In networkjson.c: the member "network". */
 void info_add_network(JsonBuilder *builder, const struct info_report *report);
 
+/* In topologyjson.c: the member "topology". */
+void info_add_topology(JsonBuilder *builder, const struct info_report *report);
+
 #endif

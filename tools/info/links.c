@@ -48,16 +48,21 @@ const struct info_link *info_find_link(const struct info_report *report,
     return NULL;
 }
 
-bool info_is_nvlink(const struct info_link *link)
+bool info_is_gpu_link(const char *name)
 {
-    return g_str_has_prefix(link->link.name, "NV");
+    return g_str_has_prefix(name, "NV") || g_str_has_prefix(name, "XGMI");
+}
+
+static const char *link_family(const char *name)
+{
+    return g_str_has_prefix(name, "NV") ? "nvlink" : info_is_gpu_link(name) ? "xgmi" : "pcie";
 }
 
 char *info_link_path(const struct info_link *link)
 {
     if (strcmp(link->link.name, "?") == 0 || strcmp(link->link.name, "X") == 0)
         return NULL;
-    return g_strdup_printf("%s %s", info_is_nvlink(link) ? "nvlink" : "pcie", link->link.name);
+    return g_strdup_printf("%s %s", link_family(link->link.name), link->link.name);
 }
 
 static bool has_links(const struct info_report *report, const struct gpud_device_info *device)
@@ -87,7 +92,9 @@ void info_print_legend(bool (*is_used)(const struct info_report *report, const c
 {
     static const char *const legend[][2] = {
         {"NV", "NV#: so many NVLinks"},
+        {"XGMI", "XGMI: AMD's link between GPUs; XGMI#: over so many of them in turn"},
         {"PIX", "PIX: behind one PCIe bridge or switch"},
+        {"PXB", "PXB: behind several PCIe switches, below one port of the host's"},
         {"PHB", "PHB: behind one PCIe host bridge"},
         {"NODE", "NODE: in one NUMA node, across its host bridges"},
         {"SYS", "SYS: across NUMA nodes"},
@@ -123,7 +130,7 @@ static void print_access(const struct info_link *link, int names)
         char *path = info_link_path(link);
         if (path)
             g_string_append(text, path);
-        if (info_is_nvlink(link))
+        if (info_is_gpu_link(link->link.name))
             g_string_append_printf(text, " (PCI: %s)", info_distance_name(link->distance));
         g_string_append(text, path ? ": writes directly" : "writes directly");
         g_free(path);

@@ -36,17 +36,54 @@ static const char description[] =
     "\n"
     "Examples:\n"
     "  gpudirect-info\n"
+    "  gpudirect-info --plot machine.svg\n"
     "  gpudirect-info --channels --watch\n"
     "  gpudirect-info --json | jq '.routes[] | {from, to, route: .two_processes.route}'";
 
+struct options {
+    bool channels, watch, measure, topology;
+    const char *plot;
+};
+
+/* What is wrong with the options together; NULL: nothing. */
+static const char *find_contradiction(const struct options *options)
+{
+    if (options->watch && !options->channels)
+        return "--watch goes with --channels";
+    if (options->channels && (options->measure || options->topology || options->plot))
+        return "--measure, --topology and --plot do not go with --channels";
+    if (options->plot && !info_plot_format(options->plot))
+        return "--plot draws FILE.svg or FILE.png";
+    return NULL;
+}
+
+static int draw(const struct info_report *report, const char *file)
+{
+    struct gpud_error error;
+    char *picture = info_describe_plot(report);
+    enum gpud_status status = info_draw_plot(picture, file, &error);
+    g_free(picture);
+    if (status == GPUD_OK)
+        return EXIT_SUCCESS;
+    fprintf(stderr, "gpudirect-info: %s\n", error.reason);
+    return EXIT_FAILURE;
+}
+
 int main(int argc, char **argv)
 {
+    gboolean topology = FALSE;
+    char *plot = NULL;
     gboolean json = FALSE, measure = FALSE, version = FALSE, channels = FALSE, watch = FALSE;
     const GOptionEntry entries[] = {
         {"channels", 0, 0, G_OPTION_ARG_NONE, &channels,
          "Show the channels on which this user's programs send, and their receivers", NULL},
         {"watch", 0, 0, G_OPTION_ARG_NONE, &watch,
          "With --channels: once a second, until Ctrl-C; with --json one object a line", NULL},
+        {"topology", 0, 0, G_OPTION_ARG_NONE, &topology,
+         "Show GPUs, network cards and capture cards, what links each with each, and the routes",
+         NULL},
+        {"plot", 0, 0, G_OPTION_ARG_FILENAME, &plot,
+         "Draw the same into FILE, as SVG or PNG by its name (needs graphviz)", "FILE"},
         {"json", 0, 0, G_OPTION_ARG_NONE, &json, "Print JSON, for programs", NULL},
         {"measure", 0, 0, G_OPTION_ARG_NONE, &measure,
          "Copy between each two CUDA devices, for a second in all, and say how fast it goes", NULL},
@@ -73,10 +110,14 @@ int main(int argc, char **argv)
         return EXIT_SUCCESS;
     }
 
-    if ((watch && !channels) || (measure && channels)) {
-        fprintf(stderr, "gpudirect-info: %s (see --help)\n",
-                watch && !channels ? "--watch goes with --channels"
-                                   : "--measure does not go with --channels");
+    const char *contradiction = find_contradiction(&(struct options){.channels = channels,
+                                                                     .watch = watch,
+                                                                     .measure = measure,
+                                                                     .topology = topology,
+                                                                     .plot = plot});
+    if (contradiction) {
+        fprintf(stderr, "gpudirect-info: %s (see --help)\n", contradiction);
+        g_free(plot);
         return EXIT_USAGE;
     }
     if (channels)
@@ -89,11 +130,17 @@ int main(int argc, char **argv)
         g_free(report);
         return EXIT_FAILURE;
     }
+    int result = EXIT_SUCCESS;
+    if (plot)
+        result = draw(report, plot);
     if (json)
         info_print_json(report);
-    else
+    else if (topology)
+        info_print_topology(report);
+    else if (!plot)
         info_print_text(report);
     info_free(report);
     g_free(report);
-    return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    g_free(plot);
+    return fflush(stdout) == 0 ? result : EXIT_FAILURE;
 }

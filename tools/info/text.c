@@ -31,7 +31,7 @@ void info_print_wrapped(const char *text, int at)
     g_free(valid);
 }
 
-static int longest_name(const struct info_report *report)
+int info_longest_name(const struct info_report *report)
 {
     size_t longest = 4;
     for (size_t i = 0; i < report->devices; i++)
@@ -74,7 +74,7 @@ static void print_devices(const struct info_report *report, int names)
 
 /* --- routes ----------------------------------------------------------------------------------- */
 
-static const char *chosen(const struct info_choice *choice)
+const char *info_chosen_route(const struct info_choice *choice)
 {
     return choice->chosen < choice->count ? choice->route[choice->chosen].name : "none";
 }
@@ -94,10 +94,12 @@ static void print_distance(const struct info_report *report, const struct info_p
 {
     const struct info_link *link = info_find_link(report, pair->from, pair->to);
     const char *distance = info_distance_name(pair->distance);
-    if (link && info_is_nvlink(link))
-        printf(" (nvlink %s; PCI distance %s)", link->link.name, distance);
+    char *path = link && info_is_gpu_link(link->link.name) ? info_link_path(link) : NULL;
+    if (path)
+        printf(" (%s; PCI distance %s)", path, distance);
     else if (pair->distance > GPUD_DISTANCE_SELF)
         printf(" (distance %s)", distance);
+    g_free(path);
 }
 
 static void print_routes(const struct info_report *report, int names)
@@ -107,7 +109,7 @@ static void print_routes(const struct info_report *report, int names)
     for (guint i = 0; i < report->pairs->len; i++) {
         const struct info_pair *pair = &g_array_index(report->pairs, struct info_pair, i);
         printf("  %-*s → %-*s  %s", names, pair->from->name, names, pair->to->name,
-               chosen(&pair->between));
+               info_chosen_route(&pair->between));
         print_distance(report, pair);
         putchar('\n');
         print_reasons(&pair->between, at);
@@ -120,7 +122,7 @@ static void print_routes(const struct info_report *report, int names)
             continue;
         differ = true;
         printf("  %-*s → %-*s  %s\n", names, pair->from->name, names, pair->to->name,
-               chosen(&pair->within));
+               info_chosen_route(&pair->within));
         print_reasons(&pair->within, at);
     }
     puts(differ ? "  all others are the same" : "  the same");
@@ -203,7 +205,7 @@ static void print_layer(const struct info_layer *layer)
 
 void info_print_text(const struct info_report *report)
 {
-    int names = longest_name(report);
+    int names = info_longest_name(report);
     printf("gpudirect %s\n", gpud_version_string());
     print_devices(report, names);
     info_print_links(report, names);

@@ -1,0 +1,476 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* clang-format off */
+/* The machine as a picture, in graphviz's language:
+ *
+ *     processors         of each NUMA node, joined with each other
+ *     PCIe roots         host bridges
+ *     PCIe switches      bridges that several cards share; others would say nothing
+ *     cards              GPUs, network cards, capture cards
+ *     NVLink, xGMI       between GPUs: one node where it joins each with each
+ *     a table            of the routes, with what speaks against the better ones */
+/* clang-format on */
+#include "info.h"
+
+#include <string.h>
+
+#define FONT "DejaVu Sans"
+#define DEVICES_MAX 12 /* of the table: with more nobody reads it */
+#define REASONS_MAX 6
+#define REASON_COLUMNS 110
+
+struct plot {
+    const struct info_report *report;
+    GString *text;
+    GHashTable *drawn; /* names of bridges that have a node already */
+};
+
+static char *escape(const char *text)
+{
+    return g_markup_escape_text(text, -1);
+}
+
+/* --- bridges ---------------------------------------------------------------------------------- */
+
+/* What is below a bridge on the way to a part: the next bridge, or the card. Functions of one card
+ * are one. */
+static char *next_below(const struct gpud_part_info *part, const char *bridge)
+{
+    char **bridges = g_strsplit(part->bridges, " ", -1);
+    char *next = NULL;
+    for (char **each = bridges; *each && !next; each++)
+        if (strcmp(*each, bridge) == 0)
+            next = each[1] ? g_strdup(each[1]) : g_strndup(part->pci, strcspn(part->pci, "."));
+    g_strfreev(bridges);
+    return next;
+}
+
+static bool is_root(const char *bridge)
+{
+    return g_str_has_prefix(bridge, "pci");
+}
+
+static bool is_shared(const struct plot *plot, const char *bridge)
+{
+    char *first = NULL;
+    bool shared = false;
+    for (size_t i = 0; i < plot->report->parts && !shared; i++) {
+        char *next = next_below(&plot->report->part[i], bridge);
+        if (next && first && strcmp(next, first) != 0)
+            shared = true;
+        if (next && !first)
+            first = g_steal_pointer(&next);
+        g_free(next);
+    }
+    g_free(first);
+    return shared;
+}
+
+static void draw_bridge(struct plot *plot, const char *bridge, const char *above)
+{
+    if (g_hash_table_contains(plot->drawn, bridge))
+        return;
+    g_hash_table_add(plot->drawn, g_strdup(bridge));
+    g_string_append_printf(plot->text,
+                           "  \"%s\" [label=\"%s\\n%s\", fillcolor=\"#eef1f4\", fontsize=10];\n",
+                           bridge, is_root(bridge) ? "PCIe root" : "PCIe switch",
+                           is_root(bridge) ? bridge + strlen("pci") : bridge);
+    g_string_append_printf(plot->text, "  \"%s\" -- \"%s\";\n", above, bridge);
+}
+
+/* Draws what is above a part, and returns the name of the last. */
+static char *draw_bridges(struct plot *plot, const struct gpud_part_info *part)
+{
+    char **bridges = g_strsplit(part->bridges, " ", -1);
+    char *above = g_strdup_printf("node%d", part->numa_node);
+    for (char **each = bridges; *each; each++) {
+        if (!**each || (!is_root(*each) && !is_shared(plot, *each)))
+            continue;
+        draw_bridge(plot, *each, above);
+        g_free(above);
+        above = g_strdup(*each);
+    }
+    g_strfreev(bridges);
+    return above;
+}
+
+/* --- what is nearest -------------------------------------------------------------------------- */
+
+/* How near a link of this name is; the less, the nearer. */
+static size_t rank_of(const char *name)
+{
+    static const char *const order[] = {"PIX", "PXB", "PHB", "NODE", "SYS"};
+    size_t rank = 0;
+    while (rank < G_N_ELEMENTS(order) && strcmp(name, order[rank]) != 0)
+        rank++;
+    return rank;
+}
+
+static void get_link(const struct plot *plot, size_t from, size_t to, struct gpud_device_link *link)
+{
+    *link = (struct gpud_device_link)GPUD_INFO_INIT(*link);
+    gpud_topology_get_link(plot->report->topology, from, to, link);
+}
+
+/* The GPUs that a card's frames come to soonest, as in "nearest: cuda:0 (PIX)"; NULL: there is
+ * none. To be freed with g_free(). */
+static char *find_nearest(const struct plot *plot, size_t card)
+{
+    const struct info_report *report = plot->report;
+    struct gpud_device_link link, best = {.name = "?"};
+    size_t nearest = report->parts, equals = 0;
+    for (size_t i = 0; i < report->parts; i++) {
+        get_link(plot, card, i, &link);
+        if (report->part[i].kind != GPUD_PART_GPU || rank_of(link.name) > rank_of(best.name))
+            continue;
+        bool equal = nearest < report->parts && rank_of(link.name) == rank_of(best.name);
+        equals = equal ? equals + 1 : 0;
+        if (equal)
+            continue;
+        best = link;
+        nearest = i;
+    }
+    if (nearest == report->parts || strcmp(best.name, "?") == 0)
+        return NULL;
+    const char *name = info_part_name(&report->part[nearest]);
+    return equals ? g_strdup_printf("nearest: %s, %zu more (%s)", name, equals, best.name)
+                  : g_strdup_printf("nearest: %s (%s)", name, best.name);
+}
+
+/* --- parts ------------------------------------------------------------------------------------ */
+
+static const char *color_of(const struct gpud_part_info *part)
+{
+    switch (part->kind) {
+    case GPUD_PART_NETWORK:
+        return "#e4dcf5";
+    case GPUD_PART_CAPTURE:
+        return "#fff3c4";
+    default:
+        return "#cfe8fc";
+    }
+}
+
+static void append_line(GString *text, const char *line)
+{
+    char *escaped = escape(line);
+    g_string_append_printf(text, "<br/><font point-size=\"9\">%s</font>", escaped);
+    g_free(escaped);
+}
+
+/* As much of a vendor's name as fits a box. */
+static char *shorten(const char *text)
+{
+    if (g_utf8_strlen(text, -1) <= 26)
+        return g_strdup(text);
+    char *start = g_utf8_substring(text, 0, 25), *cut = g_strconcat(start, "…", NULL);
+    g_free(start);
+    return cut;
+}
+
+/* Of GPUs: none of this library's devices is on it. */
+static bool is_idle(const struct gpud_part_info *part)
+{
+    return part->kind == GPUD_PART_GPU && strcmp(part->name, part->pci) == 0;
+}
+
+static void draw_part(struct plot *plot, size_t index)
+{
+    const struct gpud_part_info *part = &plot->report->part[index];
+    char *above = draw_bridges(plot, part), *name = escape(info_part_name(part));
+    char *valid = g_utf8_make_valid(part->description, -1), *what = shorten(valid);
+    GString *label = g_string_new(NULL);
+    g_string_printf(label, "<b>%s</b>", name);
+    if (part->others[0])
+        append_line(label, part->others);
+    if (what[0])
+        append_line(label, what);
+    if (strcmp(part->name, part->pci) != 0)
+        append_line(label,
+                    g_str_has_prefix(part->pci, "0000:") ? part->pci + strlen("0000:") : part->pci);
+    if (part->memory) {
+        char *memory = part->memory > part->visible
+                           ? g_strdup_printf("%.0f GB, %.2f on the bus", (double)part->memory / 1e9,
+                                             (double)part->visible / 1e9)
+                           : g_strdup_printf("%.0f GB", (double)part->memory / 1e9);
+        append_line(label, memory);
+        g_free(memory);
+    }
+    if (is_idle(part))
+        append_line(label, "no device here");
+    char *nearest = part->kind == GPUD_PART_GPU ? NULL : find_nearest(plot, index);
+    if (nearest)
+        append_line(label, nearest);
+    g_free(nearest);
+    g_string_append_printf(plot->text, "  \"%s\" [label=<%s>, fillcolor=\"%s\"%s];\n", part->pci,
+                           label->str, color_of(part),
+                           is_idle(part) ? ", style=\"filled,rounded,dashed\"" : "");
+    g_string_append_printf(plot->text, "  \"%s\" -- \"%s\";\n", above, part->pci);
+    g_string_free(label, TRUE);
+    g_free(what);
+    g_free(valid);
+    g_free(name);
+    g_free(above);
+}
+
+/* --- processors ------------------------------------------------------------------------------- */
+
+static bool has_parts(const struct plot *plot, int node)
+{
+    for (size_t i = 0; i < plot->report->parts; i++)
+        if (plot->report->part[i].numa_node == node)
+            return true;
+    return false;
+}
+
+static void draw_node(struct plot *plot, int number, const char *label)
+{
+    g_string_append_printf(
+        plot->text,
+        "subgraph \"cluster%d\" {\n  color=\"#c5ccd3\"; style=rounded; margin=12;\n"
+        "  \"node%d\" [label=<%s>, fillcolor=\"#ffffff\", penwidth=1.5];\n",
+        number, number, label);
+    for (size_t i = 0; i < plot->report->parts; i++)
+        if (plot->report->part[i].numa_node == number)
+            draw_part(plot, i);
+    g_string_append(plot->text, "}\n");
+}
+
+static void draw_nodes(struct plot *plot)
+{
+    const struct info_report *report = plot->report;
+    for (size_t i = 0; i < report->nodes; i++) {
+        char *label = g_strdup_printf(
+            "<b>NUMA node %d</b><br/><font point-size=\"9\">CPUs %s</font><br/>"
+            "<font point-size=\"9\">%.0f GB</font>",
+            report->node[i].number, report->node[i].cpus, (double)report->node[i].memory / 1e9);
+        draw_node(plot, report->node[i].number, label);
+        g_free(label);
+    }
+    if (has_parts(plot, -1))
+        draw_node(plot, -1, "place unknown");
+    for (size_t i = 1; i < report->nodes; i++)
+        g_string_append_printf(plot->text,
+                               "\"node%d\" -- \"node%d\" [constraint=false, penwidth=2, "
+                               "color=\"#57606a\"];\n",
+                               report->node[i - 1].number, report->node[i].number);
+}
+
+/* --- links between GPUs ----------------------------------------------------------------------- */
+
+static bool is_joined(const struct plot *plot, size_t from, size_t to, const char *name)
+{
+    struct gpud_device_link link;
+    get_link(plot, from, to, &link);
+    return strcmp(link.name, name) == 0;
+}
+
+static char *describe_link(const struct gpud_device_link *link)
+{
+    GString *text = g_string_new(link->name);
+    if (link->bandwidth > 0)
+        g_string_append_printf(text, ", %.0f GB/s", link->bandwidth / 1e9);
+    return g_string_free(text, FALSE);
+}
+
+#define LINK_COLOR "#0a7d33"
+
+/* Where a group is drawn: in the box of its NUMA node, if it has but one. */
+static char *find_cluster(const struct plot *plot, const size_t *member, size_t size)
+{
+    int node = plot->report->part[member[0]].numa_node;
+    for (size_t i = 1; i < size; i++)
+        if (plot->report->part[member[i]].numa_node != node)
+            return g_strdup("groups");
+    return g_strdup_printf("cluster%d", node);
+}
+
+/* All that the first is joined with by links of one name, and that are so with each other. */
+static void draw_group(struct plot *plot, size_t first, const struct gpud_device_link *link,
+                       bool *done)
+{
+    size_t count = plot->report->parts, size = 0;
+    size_t *member = g_new0(size_t, count);
+    member[size++] = first;
+    for (size_t i = first + 1; i < count; i++) {
+        bool each = true;
+        for (size_t k = 0; k < size; k++)
+            each = each && !done[member[k] * count + i] &&
+                   is_joined(plot, member[k], i, link->name) &&
+                   is_joined(plot, i, member[k], link->name);
+        if (each)
+            member[size++] = i;
+    }
+    char *text = describe_link(link);
+    if (size > 1) {
+        char *place = find_cluster(plot, member, size);
+        g_string_append_printf(plot->text, "subgraph \"%s\" {\n", place);
+        g_free(place);
+        g_string_append_printf(plot->text,
+                               "\"link%zu %s\" [label=\"%s%s\", shape=hexagon, "
+                               "fillcolor=\"#d7f5dd\", color=\"" LINK_COLOR "\", fontsize=10];\n",
+                               first, link->name, text, size > 2 ? "\\neach with each" : "");
+        g_string_append(plot->text, "}\n");
+    }
+    for (size_t i = 0; i < size && size > 1; i++) {
+        g_string_append_printf(plot->text,
+                               "\"%s\" -- \"link%zu %s\" [color=\"" LINK_COLOR "\", penwidth=3];\n",
+                               plot->report->part[member[i]].pci, first, link->name);
+        for (size_t k = 0; k < size; k++)
+            done[member[i] * count + member[k]] = true;
+    }
+    g_free(text);
+    g_free(member);
+}
+
+static void draw_links(struct plot *plot)
+{
+    size_t count = plot->report->parts;
+    bool *done = g_new0(bool, count *count + 1);
+    for (size_t i = 0; i < count; i++) {
+        for (size_t j = i + 1; j < count; j++) {
+            struct gpud_device_link link;
+            get_link(plot, i, j, &link);
+            if (info_is_gpu_link(link.name) && !done[i * count + j])
+                draw_group(plot, i, &link, done);
+        }
+    }
+    g_free(done);
+}
+
+/* --- routes ----------------------------------------------------------------------------------- */
+
+static const char *color_of_route(const char *route)
+{
+    if (strcmp(route, "staged") == 0)
+        return "#fde2c8";
+    return strcmp(route, "none") == 0 ? "#f8d0d0" : "#d7f5dd";
+}
+
+static void append_row(struct plot *plot, size_t from)
+{
+    const struct info_report *report = plot->report;
+    g_string_append_printf(plot->text, "<tr><td align=\"left\"><b>%s</b></td>",
+                           report->device[from].name);
+    for (size_t to = 0; to < report->devices; to++) {
+        const struct info_pair *pair = info_find_pair(report, from, to);
+        if (!report->device[to].available)
+            continue;
+        const char *route = pair ? info_chosen_route(&pair->between) : "none";
+        g_string_append_printf(plot->text, "<td bgcolor=\"%s\">%s</td>", color_of_route(route),
+                               route);
+    }
+    g_string_append(plot->text, "</tr>");
+}
+
+static void append_reason(GString *text, const struct info_objection *one)
+{
+    GString *line = g_string_new(NULL);
+    g_string_printf(line, "%s to %s", one->from, one->to);
+    if (one->pairs > 1)
+        g_string_append_printf(line, " and %u more", one->pairs - 1);
+    g_string_append_printf(line, ", not %s: %s", one->route, one->reason);
+    char **words = g_strsplit(line->str, " ", -1);
+    glong column = 0;
+    for (char **word = words; *word; word++) {
+        char *valid = g_utf8_make_valid(*word, -1), *escaped = escape(valid);
+        bool wrap = column + g_utf8_strlen(valid, -1) > REASON_COLUMNS;
+        g_string_append_printf(text, "%s%s",
+                               wrap     ? "<br align=\"left\"/>    "
+                               : column ? " "
+                                        : "",
+                               escaped);
+        column = (wrap ? 4 : column + 1) + g_utf8_strlen(valid, -1);
+        g_free(escaped);
+        g_free(valid);
+    }
+    g_string_append(text, "<br align=\"left\"/>");
+    g_strfreev(words);
+    g_string_free(line, TRUE);
+}
+
+static size_t count_available(const struct info_report *report)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < report->devices; i++)
+        count += report->device[i].available;
+    return count;
+}
+
+static void append_reasons(struct plot *plot, size_t columns)
+{
+    GArray *objections = info_collect_objections(plot->report);
+    if (objections->len > 0)
+        g_string_append_printf(plot->text,
+                               "<tr><td colspan=\"%zu\" align=\"left\" balign=\"left\" "
+                               "border=\"0\"><font point-size=\"9\">",
+                               columns);
+    for (guint i = 0; i < objections->len && i < REASONS_MAX; i++)
+        append_reason(plot->text, &g_array_index(objections, struct info_objection, i));
+    if (objections->len > REASONS_MAX)
+        g_string_append(plot->text, "gpudirect-info --topology says the rest<br align=\"left\"/>");
+    if (objections->len > 0)
+        g_string_append(plot->text, "</font></td></tr>");
+    g_array_unref(objections);
+}
+
+static void append_table(struct plot *plot, size_t available)
+{
+    const struct info_report *report = plot->report;
+    g_string_append_printf(plot->text,
+                           "<table border=\"0\" cellborder=\"1\" cellspacing=\"0\" "
+                           "cellpadding=\"4\" color=\"#c5ccd3\"><tr><td border=\"0\" "
+                           "colspan=\"%zu\" align=\"left\">Routes of frames between two "
+                           "processes, from the left to the top</td></tr><tr><td></td>",
+                           available + 1);
+    for (size_t i = 0; i < report->devices; i++)
+        if (report->device[i].available)
+            g_string_append_printf(plot->text, "<td><b>%s</b></td>", report->device[i].name);
+    g_string_append(plot->text, "</tr>");
+    for (size_t i = 0; i < report->devices; i++)
+        if (report->device[i].available)
+            append_row(plot, i);
+    append_reasons(plot, available + 1);
+    g_string_append(plot->text, "</table>");
+}
+
+/* What the colours mean, and the routes. */
+static void append_label(struct plot *plot)
+{
+    size_t available = count_available(plot->report);
+    g_string_append_printf(
+        plot->text,
+        "label=<<table border=\"0\" cellspacing=\"4\"><tr><td align=\"left\"><table border=\"0\" "
+        "cellspacing=\"0\" cellpadding=\"4\"><tr><td bgcolor=\"%s\">GPU</td><td "
+        "bgcolor=\"%s\">network card</td><td bgcolor=\"%s\">capture card</td><td "
+        "bgcolor=\"#d7f5dd\">NVLink, xGMI</td></tr></table></td></tr><tr><td align=\"left\">",
+        color_of(&(struct gpud_part_info){.kind = GPUD_PART_GPU}),
+        color_of(&(struct gpud_part_info){.kind = GPUD_PART_NETWORK}),
+        color_of(&(struct gpud_part_info){.kind = GPUD_PART_CAPTURE}));
+    if (available > DEVICES_MAX)
+        g_string_append_printf(plot->text,
+                               "%zu devices: gpudirect-info --topology has the routes between them",
+                               available);
+    else
+        append_table(plot, available);
+    g_string_append(plot->text, "</td></tr></table>>;\n");
+}
+
+char *info_describe_plot(const struct info_report *report)
+{
+    struct plot plot = {.report = report, .text = g_string_new("graph machine {\n")};
+    plot.drawn = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+    g_string_append(
+        plot.text, "graph [fontname=\"" FONT "\", fontsize=11, labelloc=b, labeljust=l, "
+                   "ranksep=0.4, nodesep=0.2, margin=0, pad=0.15, bgcolor=white];\n"
+                   "node [fontname=\"" FONT "\", fontsize=11, shape=box, style=\"filled,rounded\", "
+                   "color=\"#57606a\", margin=\"0.14,0.08\"];\n"
+                   "edge [fontname=\"" FONT "\", color=\"#8c959f\", penwidth=1.2];\n");
+    draw_nodes(&plot);
+    draw_links(&plot);
+    append_label(&plot); /* last: what is drawn before it would have its label, too */
+    g_string_append(plot.text, "}\n");
+    g_hash_table_destroy(plot.drawn);
+    return g_string_free(plot.text, FALSE);
+}

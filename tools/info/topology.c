@@ -1,0 +1,279 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What is on this machine's buses, how each is linked with each, and the routes that follow, in the
+ * shape of `nvidia-smi topo -m` and `rocm-smi --showtopo`. */
+#include "info.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* --- collecting ------------------------------------------------------------------------------- */
+
+enum gpud_status info_collect_topology(struct info_report *report, struct gpud_context *context,
+                                       struct gpud_error *error)
+{
+    enum gpud_status status = gpud_topology_create(context, &report->topology, error);
+    if (status != GPUD_OK)
+        return status;
+    report->parts = gpud_topology_list_parts(report->topology, NULL, 0);
+    report->part = g_new0(struct gpud_part_info, report->parts + 1);
+    report->part[0].size = sizeof(report->part[0]);
+    gpud_topology_list_parts(report->topology, report->part, report->parts);
+    report->nodes = gpud_topology_list_nodes(report->topology, NULL, 0);
+    report->node = g_new0(struct gpud_node_info, report->nodes + 1);
+    report->node[0].size = sizeof(report->node[0]);
+    gpud_topology_list_nodes(report->topology, report->node, report->nodes);
+    return GPUD_OK;
+}
+
+const char *info_part_name(const struct gpud_part_info *part)
+{
+    const char *name = part->name;
+    if (g_str_has_prefix(name, "/dev/"))
+        return name + strlen("/dev/");
+    return g_str_has_prefix(name, "0000:") ? name + strlen("0000:") : name;
+}
+
+const struct info_pair *info_find_pair(const struct info_report *report, size_t from, size_t to)
+{
+    for (guint i = 0; i < report->pairs->len; i++) {
+        const struct info_pair *pair = &g_array_index(report->pairs, struct info_pair, i);
+        if (pair->from == &report->device[from] && pair->to == &report->device[to])
+            return pair;
+    }
+    return NULL;
+}
+
+static void add_objection(GArray *found, const struct info_pair *pair,
+                          const struct gpud_route_info *route)
+{
+    for (guint i = 0; i < found->len; i++) {
+        struct info_objection *known = &g_array_index(found, struct info_objection, i);
+        if (strcmp(known->route, route->name) == 0 && strcmp(known->reason, route->reason) == 0) {
+            known->pairs++;
+            return;
+        }
+    }
+    struct info_objection made = {.from = pair->from->name,
+                                  .to = pair->to->name,
+                                  .route = route->name,
+                                  .reason = route->reason,
+                                  .pairs = 1};
+    g_array_append_val(found, made);
+}
+
+GArray *info_collect_objections(const struct info_report *report)
+{
+    GArray *found = g_array_new(FALSE, FALSE, sizeof(struct info_objection));
+    for (guint i = 0; i < report->pairs->len; i++) {
+        const struct info_pair *pair = &g_array_index(report->pairs, struct info_pair, i);
+        /* That frames are on another device is no objection, but the question. */
+        for (size_t k = 0; k < pair->between.chosen; k++)
+            if (pair->from != pair->to && info_is_on_bus(pair->from) && info_is_on_bus(pair->to) &&
+                strcmp(pair->between.route[k].name, "map") != 0)
+                add_objection(found, pair, &pair->between.route[k]);
+    }
+    return found;
+}
+
+/* --- the matrix ------------------------------------------------------------------------------- */
+
+static int column_width(const struct info_report *report)
+{
+    size_t longest = strlen("XGMI2");
+    for (size_t i = 0; i < report->parts; i++)
+        longest = MAX(longest, strlen(info_part_name(&report->part[i])));
+    return (int)longest + 2;
+}
+
+static void print_place(const struct gpud_part_info *part)
+{
+    if (part->numa_node >= 0)
+        printf("%-6d", part->numa_node);
+    else
+        printf("%-6s", "-");
+    puts(part->cpus[0] ? part->cpus : "-");
+}
+
+static void print_matrix(const struct info_report *report)
+{
+    int width = column_width(report);
+    printf("  %-*s", width, "");
+    for (size_t i = 0; i < report->parts; i++)
+        printf("%-*s", width, info_part_name(&report->part[i]));
+    puts("NUMA  CPUs");
+    for (size_t i = 0; i < report->parts; i++) {
+        printf("  %-*s", width, info_part_name(&report->part[i]));
+        for (size_t j = 0; j < report->parts; j++) {
+            struct gpud_device_link link = GPUD_INFO_INIT(link);
+            gpud_topology_get_link(report->topology, i, j, &link);
+            printf("%-*s", width, link.name);
+        }
+        print_place(&report->part[i]);
+    }
+    puts("");
+}
+
+static bool is_name_used(const struct info_report *report, const char *name)
+{
+    for (size_t i = 0; i < report->parts; i++) {
+        for (size_t j = 0; j < report->parts; j++) {
+            struct gpud_device_link link = GPUD_INFO_INIT(link);
+            gpud_topology_get_link(report->topology, i, j, &link);
+            if (g_str_has_prefix(link.name, name))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* --- parts ------------------------------------------------------------------------------------ */
+
+static void print_part(const struct gpud_part_info *part, int width)
+{
+    static const char *const kinds[] = {
+        [GPUD_PART_GPU] = "GPU",
+        [GPUD_PART_NETWORK] = "network card",
+        [GPUD_PART_CAPTURE] = "capture card",
+    };
+    GString *line = g_string_new(kinds[part->kind]);
+    if (part->description[0])
+        g_string_append_printf(line, ", %s", part->description);
+    g_string_append_printf(line, ", at %s", part->pci);
+    if (part->others[0])
+        g_string_append_printf(line, ", also %s", part->others);
+    if (part->hive)
+        g_string_append_printf(line, ", xGMI hive %" G_GINT64_MODIFIER "x", part->hive);
+    if (part->memory > part->visible)
+        g_string_append_printf(line, ", small BAR: %.2f of %.1f GB on the bus",
+                               (double)part->visible / 1e9, (double)part->memory / 1e9);
+    else if (part->memory)
+        g_string_append_printf(line, ", %.0f GB, all on the bus", (double)part->memory / 1e9);
+    printf("  %-*s", width, info_part_name(part));
+    info_print_wrapped(line->str, width + 2);
+    g_string_free(line, TRUE);
+}
+
+static void print_nodes(const struct info_report *report)
+{
+    for (size_t i = 0; i < report->nodes; i++)
+        printf("  NUMA node %d: CPUs %s, %.1f GB\n", report->node[i].number,
+               report->node[i].cpus[0] ? report->node[i].cpus : "none",
+               (double)report->node[i].memory / 1e9);
+}
+
+/* --- why GPUs do not reach each other --------------------------------------------------------- */
+
+struct gap {
+    size_t from, to;
+    char reason[GPUD_REASON_MAX];
+    unsigned pairs;
+};
+
+static void add_gap(GArray *gaps, size_t from, size_t to, const char *reason)
+{
+    for (guint i = 0; i < gaps->len; i++) {
+        struct gap *known = &g_array_index(gaps, struct gap, i);
+        if (strcmp(known->reason, reason) == 0) {
+            known->pairs++;
+            return;
+        }
+    }
+    struct gap made = {.from = from, .to = to, .pairs = 1};
+    g_strlcpy(made.reason, reason, sizeof(made.reason));
+    g_array_append_val(gaps, made);
+}
+
+static void print_first(const char *from, const char *to, unsigned pairs, const char *reason)
+{
+    GString *line = g_string_new(NULL);
+    g_string_printf(line, "%s → %s", from, to);
+    if (pairs > 1)
+        g_string_append_printf(line, " and %u more", pairs - 1);
+    g_string_append_printf(line, ": %s", reason);
+    fputs("  ", stdout);
+    info_print_wrapped(line->str, 4);
+    g_string_free(line, TRUE);
+}
+
+static void print_gaps(const struct info_report *report)
+{
+    GArray *gaps = g_array_new(FALSE, FALSE, sizeof(struct gap));
+    for (size_t i = 0; i < report->parts; i++) {
+        for (size_t j = 0; j < report->parts; j++) {
+            struct gpud_device_link link = GPUD_INFO_INIT(link);
+            gpud_topology_get_link(report->topology, i, j, &link);
+            if (link.reason[0])
+                add_gap(gaps, i, j, link.reason);
+        }
+    }
+    if (gaps->len > 0)
+        puts("\nGPUs that do not write each other's memory");
+    for (guint i = 0; i < gaps->len; i++) {
+        const struct gap *gap = &g_array_index(gaps, struct gap, i);
+        print_first(info_part_name(&report->part[gap->from]),
+                    info_part_name(&report->part[gap->to]), gap->pairs, gap->reason);
+    }
+    g_array_unref(gaps);
+}
+
+/* --- routes ----------------------------------------------------------------------------------- */
+
+static void print_routes(const struct info_report *report)
+{
+    int width = MAX(info_longest_name(report), (int)strlen("directgma")) + 2;
+    puts("\nRoutes between two processes, from the left to the top");
+    for (size_t from = 0; from <= report->devices; from++) {
+        const struct gpud_device_info *row = from ? &report->device[from - 1] : NULL;
+        if (row && !row->available)
+            continue;
+        GString *line = g_string_new(NULL);
+        g_string_printf(line, "  %-*s", width, row ? row->name : "");
+        for (size_t to = 0; to < report->devices; to++) {
+            if (!report->device[to].available)
+                continue;
+            const struct info_pair *pair = row ? info_find_pair(report, from - 1, to) : NULL;
+            g_string_append_printf(line, "%-*s", width,
+                                   !row   ? report->device[to].name
+                                   : pair ? info_chosen_route(&pair->between)
+                                          : "?");
+        }
+        puts(g_strchomp(line->str));
+        g_string_free(line, TRUE);
+    }
+    GArray *objections = info_collect_objections(report);
+    if (objections->len > 0)
+        puts("");
+    for (guint i = 0; i < objections->len; i++) {
+        const struct info_objection *one = &g_array_index(objections, struct info_objection, i);
+        char *text = g_strdup_printf("not %s: %s", one->route, one->reason);
+        print_first(one->from, one->to, one->pairs, text);
+        g_free(text);
+    }
+    g_array_unref(objections);
+}
+
+void info_print_topology(const struct info_report *report)
+{
+    struct gpud_topology_info info = GPUD_INFO_INIT(info);
+    gpud_topology_get_info(report->topology, &info);
+    printf("gpudirect %s\n\nTopology\n", gpud_version_string());
+    if (report->parts > 0)
+        print_matrix(report);
+    else
+        puts("  no GPU, network card or capture card is on a bus here");
+    for (size_t i = 0; i < report->parts; i++)
+        print_part(&report->part[i], column_width(report));
+    print_nodes(report);
+    if (report->parts > 1) {
+        puts("");
+        info_print_legend(is_name_used, report);
+    }
+    if (info.reason[0]) {
+        fputs("\nNot known: ", stdout);
+        info_print_wrapped(info.reason, 11);
+    }
+    print_gaps(report);
+    print_routes(report);
+}
