@@ -22,6 +22,7 @@ struct gpud_route_ops {
     /* Where the words lie that the devices hand frames over by. PAGE: where both can, see
      * gpud_route_signal(); without them the host publishes what the sender's queue is done with. */
     enum gpud_signal_place signal;
+    bool by_link; /* the devices' own link decides whether it is possible, and knows best why not */
     bool memory_per_slot; /* each slot is a memory of its own */
     /* Between hosts: the receiver has a ring of its own, on a device as `ring` says of the
      * sender's, and a network card writes what the sender's slots hold into it. */

@@ -43,5 +43,6 @@ const struct gpud_route_ops gpud_peer_route = {
     .ring = GPUD_RING_RECEIVER,
     .direct = true,
     .signal = GPUD_SIGNAL_PAGE,
+    .by_link = true,
     .can_connect = can_connect,
 };

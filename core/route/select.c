@@ -6,6 +6,7 @@
 #include "base/host.h"
 #include "base/sized.h"
 #include "device/device.h"
+#include "topology/kfd.h"
 
 #include <errno.h>
 #include <string.h>
@@ -31,6 +32,8 @@ void gpud_endpoint_describe(struct gpud_endpoint *endpoint, const struct gpud_de
     endpoint->token = device->context->token;
     memcpy(endpoint->uuid, device->uuid, sizeof(endpoint->uuid));
     endpoint->host_rate = device->host_rate;
+    if (endpoint->host_rate == 0) /* the driver does not say; of AMD's GPUs the kernel does */
+        endpoint->host_rate = gpud_kfd_host_rate(gpud_kfd_get(), device->info.pci);
     endpoint->reach_count = device->reach_count;
     memcpy(endpoint->reach, device->reach, sizeof(endpoint->reach));
     gpud_host_read_id(endpoint->host);
@@ -242,6 +245,18 @@ enum gpud_status gpud_route_check_params(uint32_t slots, enum gpud_slow_receiver
     return GPUD_OK;
 }
 
+/* What the buses and drivers say of two cards, where a route only knows that it is not possible. */
+static void explain_link(const struct gpud_device *from, const struct gpud_device *to,
+                         char reason[GPUD_REASON_MAX])
+{
+    struct gpud_device_link link = GPUD_INFO_INIT(link);
+    if (!from->info.pci[0] || !to->info.pci[0] || from == to)
+        return;
+    gpud_device_get_link(from, to, &link);
+    if (!link.direct && link.reason[0])
+        gpud_print_n(reason, GPUD_REASON_MAX, "%s", link.reason);
+}
+
 size_t gpud_route_explain(struct gpud_device *from, struct gpud_device *to, bool same_process,
                           struct gpud_route_info *infos, size_t max)
 {
@@ -254,6 +269,8 @@ size_t gpud_route_explain(struct gpud_device *from, struct gpud_device *to, bool
         struct gpud_route_info info = {0};
         gpud_print(info.name, "%s", routes[i]->name);
         info.possible = connects(routes[i], &sender, &receiver, info.reason);
+        if (!info.possible && routes[i]->by_link)
+            explain_link(from, to, info.reason);
         gpud_sized_entry(infos, max, i, &info, sizeof(info));
     }
     return ROUTES;

@@ -122,6 +122,9 @@ struct gpud_kfd_reach {
     char reason[GPUD_REASON_MAX]; /* if not direct: why, and what would change that */
 };
 
+/* MB/s between the GPU there and the host's memory, one way; 0: unknown. */
+uint32_t gpud_kfd_host_rate(const struct gpud_kfd *kfd, const char *pci);
+
 void gpud_kfd_explain(const struct gpud_kfd *kfd, const char *from, const char *to,
                       struct gpud_kfd_reach *reach);
 

@@ -161,3 +161,18 @@ void gpud_kfd_explain(const struct gpud_kfd *kfd, const char *from, const char *
     else
         explain_absence(kfd, a, b, reach->reason);
 }
+
+/* The best of its links to processors: the nearest ones'. */
+uint32_t gpud_kfd_host_rate(const struct gpud_kfd *kfd, const char *pci)
+{
+    const struct gpud_kfd_node *node = gpud_kfd_find(kfd, pci);
+    uint32_t rate = 0;
+    for (size_t i = 0; node && i < kfd->link_count; i++) {
+        const struct gpud_kfd_link *link = &kfd->links[i];
+        const struct gpud_kfd_node *to = find_number(kfd, link->to);
+        if (link->from == node->number && to && !to->gpu && link->flags & GPUD_KFD_ENABLED &&
+            link->max_bandwidth > rate)
+            rate = link->max_bandwidth;
+    }
+    return rate;
+}

@@ -213,6 +213,12 @@ check("no driver in common" in mixed.link("cuda:0", "0000:c3:00.0")["reason"], "
 mixed.check_row("cuda:1", "SYS", "SYS", "NV18", "X", "SYS", "SYS", "PIX", "PIX", "0", "0-31")
 mixed.check_row("cuda:0", "staged", "map", "peer", "peer", "peer")
 
+# What the buses and the driver say of a pair stands in the reasons of routes, too.
+alone = run_json(INFO, env=mixed.env | {"GPUD_FAKE_CUDA_PEERS": "0"})
+ways = next(route for route in alone["routes"] if (route["from"], route["to"]) == ("cuda:0", "cuda:2"))["two_processes"]
+reasons = {each["route"]: each["reason"] for each in ways["against_better"]}
+check(ways["route"] == "staged" and "there is no NVLink between them" in reasons["peer"], f"without peers: {ways}")
+
 # --- pictures
 
 with tempfile.TemporaryDirectory() as name:

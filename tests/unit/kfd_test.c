@@ -6,6 +6,9 @@
  * that the kernel keeps from this process. */
 #include "topology/kfd.h"
 
+#include "device/device.h"
+#include "route/route.h"
+
 #include "support/check.h"
 #include "support/host.h"
 
@@ -105,6 +108,8 @@ static void check_tree(void)
     CHECK(!gpud_kfd_find(&kfd, "0000:00:00.0") && !gpud_kfd_find(&kfd, "") &&
               !gpud_kfd_find(&kfd, "0001:63:00.0"),
           "what is no GPU of AMD's is not found");
+    CHECK_EQUAL(gpud_kfd_host_rate(&kfd, FIRST), 32000);
+    CHECK_EQUAL(gpud_kfd_host_rate(&kfd, "0000:00:00.0"), 0);
     gpud_kfd_clear(&kfd);
     gpud_kfd_clear(&kfd);
 
@@ -115,6 +120,27 @@ static void check_tree(void)
     CHECK(reach.known && reach.direct && reach.hops == 0 && reach.bandwidth == 0, "PCIe beyond");
     reach = explain(FIRST, FIRST);
     CHECK(reach.direct, "itself");
+}
+
+static void check_endpoint(void)
+{
+    SAY("the choice of a route knows the way to the host, where the driver does not say");
+    fresh();
+    CHECK_EQUAL(gpud_kfd_get()->node_count, 10);
+    static struct gpud_device_ops ops = {.name = "hip"};
+    struct gpud_context context = {.token = 1};
+    struct gpud_device device = {.ops = &ops, .context = &context};
+    struct gpud_endpoint end;
+    gpud_print(device.info.pci, "%s", FIRST);
+    gpud_endpoint_describe(&end, &device, "a GPU");
+    CHECK_EQUAL(end.host_rate, 32000);
+    device.host_rate = 12345;
+    gpud_endpoint_describe(&end, &device, "a GPU");
+    CHECK_EQUAL(end.host_rate, 12345);
+    device.host_rate = 0;
+    gpud_print(device.info.pci, "0000:01:00.0");
+    gpud_endpoint_describe(&end, &device, "a GPU of others");
+    CHECK_EQUAL(end.host_rate, 0);
 }
 
 static void check_hops(void)
@@ -249,7 +275,6 @@ static void check_absent(void)
     CHECK(kfd.node_count == 0 && kfd.link_count == 0 && !kfd.ignored[0], "nothing");
     gpud_kfd_clear(&kfd);
     CHECK(!explain(FIRST, SECOND).known, "nothing is known");
-    CHECK_EQUAL(gpud_kfd_get()->node_count, 0);
 }
 
 static void check_malformed(void)
@@ -321,6 +346,7 @@ int main(int argc, char **argv)
     mi210 = argv[1];
     CHECK(mkdtemp(folder), "mkdtemp: %s", strerror(errno));
     gpud_sysfs_root = folder;
+    check_endpoint();
     check_tree();
     check_hops();
     check_configuration();
