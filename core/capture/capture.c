@@ -6,9 +6,12 @@
 
 #include "base/fd.h"
 #include "base/sized.h"
+#include "base/sysfs.h"
 #include "capture/method.h"
+#include "topology/near.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <linux/videodev2.h>
 #include <stdlib.h>
 #include <string.h>
@@ -91,10 +94,19 @@ enum gpud_status gpud_capture_open(struct gpud_device *device, struct gpud_devic
         gpud_capture_destroy(&made);
         return status;
     }
+    gpud_print(made->info.device, "%s", device->info.name);
     gpud_print(made->info.driver, "%s", made->node.driver);
     gpud_print(made->info.card, "%s", made->node.card);
     *capture = made;
     return GPUD_OK;
+}
+
+void gpud_capture_find_card(const char *node, char *pci, size_t size)
+{
+    char resolved[PATH_MAX], link[GPUD_SYSFS_PATH_MAX];
+    const char *name = realpath(node, resolved) ? strrchr(resolved, '/') : strrchr(node, '/');
+    gpud_print(link, "/sys/class/video4linux/%.64s/device", name + 1);
+    gpud_sysfs_find_pci(pci, size, link);
 }
 
 enum gpud_status gpud_capture_create(struct gpud_context *context,
@@ -104,12 +116,18 @@ enum gpud_status gpud_capture_create(struct gpud_context *context,
     struct gpud_capture_params own;
     struct gpud_device *device = NULL, *host = NULL;
     enum gpud_status status = read_params(&own, params, error);
-    if (status == GPUD_OK)
-        status = gpud_device_open(context, own.device, &device, error);
+    char reason[GPUD_REASON_MAX] = "", pci[GPUD_SYSFS_PCI_MAX] = "";
+    if (status == GPUD_OK) {
+        const char *node = own.address + strlen(SCHEME);
+        gpud_capture_find_card(node, pci, sizeof(pci));
+        status = gpud_device_open_near(context, own.device, pci, node, &device, reason, error);
+    }
     if (status == GPUD_OK)
         status = gpud_device_open(context, "host", &host, error);
     if (status == GPUD_OK)
         status = gpud_capture_open(device, host, &own, &gpud_v4l2_kernel, capture, error);
+    if (status == GPUD_OK)
+        gpud_print((*capture)->info.device_reason, "%s", reason);
     gpud_device_close(&device);
     gpud_device_close(&host);
     return status;

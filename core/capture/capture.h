@@ -46,6 +46,9 @@ struct gpud_capture {
     struct gpud_capture_info info;
 };
 
+/* The card behind a node, "/dev/video0": its place on the PCI bus; "": it has none. */
+void gpud_capture_find_card(const char *node, char *pci, size_t size);
+
 /* What gpud_capture_create() does with the devices opened and the kernel as the system. Takes
  * references. */
 enum gpud_status gpud_capture_open(struct gpud_device *device, struct gpud_device *host,

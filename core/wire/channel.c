@@ -14,6 +14,7 @@
 #ifdef GPUD_WITH_RDMA
 #include "wire/rdma/channel.h"
 #include "wire/rdma/hint.h"
+#include "wire/rdma/near.h"
 #endif
 
 #include <string.h>
@@ -28,10 +29,13 @@ static const struct kind {
     enum gpud_status (*resolve)(const char *text, char place[GPUD_ADDRESS_MAX],
                                 struct gpud_error *error);
     void (*hint)(const char *place, char *hint, size_t size);
+    /* NULL: there is none. */
+    void (*find_card)(const char *place, char *pci, size_t size);
 } kinds[] = {
     {"unix:", &gpud_unix_channel_ops, gpud_socket_resolve, gpud_socket_hint},
 #ifdef GPUD_WITH_RDMA
-    {GPUD_RDMA_SCHEME, &gpud_rdma_channel_ops, gpud_rdma_resolve, gpud_rdma_hint},
+    {GPUD_RDMA_SCHEME, &gpud_rdma_channel_ops, gpud_rdma_resolve, gpud_rdma_hint,
+     gpud_rdma_find_card},
 #else
     {GPUD_RDMA_SCHEME, NULL, gpud_rdma_refuse, NULL},
 #endif
@@ -67,6 +71,14 @@ void gpud_address_hint(const struct gpud_address *address, char *hint, size_t si
     for (size_t i = 0; i < KINDS; i++)
         if (kinds[i].ops == address->ops)
             kinds[i].hint(address->place, hint, size);
+}
+
+void gpud_address_find_card(const struct gpud_address *address, char *pci, size_t size)
+{
+    pci[0] = '\0';
+    for (size_t i = 0; i < KINDS; i++)
+        if (kinds[i].ops == address->ops && kinds[i].find_card)
+            kinds[i].find_card(address->place, pci, size);
 }
 
 /* Only sockets can be found: they are files. */

@@ -43,6 +43,10 @@ bool gpud_address_is_network(const struct gpud_address *address);
  * nothing to say. Connects to nobody. */
 void gpud_address_hint(const struct gpud_address *address, char *hint, size_t size);
 
+/* The network card of this host that an address leads over: its place on the PCI bus, "" where it
+ * leads over none, or that is not known. Connects to nobody. */
+void gpud_address_find_card(const struct gpud_address *address, char *pci, size_t size);
+
 /* The addresses of this user's senders on this host, by name, and the directory where they were
  * looked for; there may be nobody behind one. At most max. */
 enum gpud_status gpud_address_list(struct gpud_address *found, size_t max, size_t *count,

@@ -26,8 +26,10 @@ struct gpud_capture;
 struct gpud_capture_params {
     size_t size;
     const char *address; /* required: "v4l2:///dev/video0" */
-    const char *device;  /* where the frames shall arrive; NULL: "auto" */
-    uint32_t slots;      /* 0: 4 */
+    /* Where the frames shall arrive; a kind alone, "cuda": on that one of them which is nearest to
+     * the card; NULL: "auto". */
+    const char *device;
+    uint32_t slots; /* 0: 4 */
     /* "dmabuf", "userptr" or "mmap"; NULL: the best that works, in this order. On "host", where the
      * others copy as little, dmabuf is taken only if it is asked for. */
     const char *method;
@@ -57,6 +59,8 @@ struct gpud_capture_info {
     uint64_t dropped;   /* gaps in the driver's sequence */
     uint64_t corrupted; /* buffers the driver flagged as such; they are handed on with CORRUPTED */
     uint64_t copies_cpu, copies_gpu;
+    char device[32];                     /* where the frames arrive */
+    char device_reason[GPUD_REASON_MAX]; /* why that one of its kind; "": it was named */
 };
 
 GPUD_API enum gpud_status gpud_capture_create(struct gpud_context *context,

@@ -43,7 +43,7 @@ struct gpud_user_event {
 struct gpud_receiver_params {
     size_t size;
     const char *address; /* required: as the sender's */
-    const char *device;  /* where the frames shall arrive; NULL: "auto" */
+    const char *device;  /* where the frames shall arrive, as the sender's; NULL: "auto" */
     const char *name;    /* shown to the sender; NULL: the process's name */
     uint32_t slots; /* frames that may be in flight or held at once; 0: 4; at most GPUD_SLOTS_MAX */
     /* When this receiver is slow. DEFAULT: the sender's policy; a wish to BLOCK is heard only by a

@@ -63,9 +63,11 @@ struct gpud_sender_params {
     /* required: a bare name, "unix:/absolute/path", or, to be reached from other hosts,
      * "rdma://address-of-this-host:port" or "rdma://…:port/name" (several share a port) */
     const char *address;
-    const char *device; /* NULL: "auto" */
-    const char *name;   /* shown to the peers; NULL: the process's name */
-    uint32_t slots;     /* frames in flight per receiver; 0: 4; at most GPUD_SLOTS_MAX */
+    /* NULL: "auto"; a kind alone, "cuda", on a network address: that one of them which is nearest
+     * to the card that the address leads over. */
+    const char *device;
+    const char *name; /* shown to the peers; NULL: the process's name */
+    uint32_t slots;   /* frames in flight per receiver; 0: 4; at most GPUD_SLOTS_MAX */
     enum gpud_slow_receiver slow_receiver; /* default: BLOCK */
     bool require_direct; /* refuse a receiver that only the staged route can reach */
     /* take only this: "map", "peer", "directgma", "staged", "rdma-dmabuf", "rdma-peermem",

@@ -6,6 +6,7 @@
 
 #include "base/sized.h"
 #include "base/stop.h"
+#include "stream/shared/device.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -68,7 +69,8 @@ enum gpud_status gpud_receiver_create(struct gpud_context *context,
     if (status == GPUD_OK)
         status = gpud_access_check(&made->access, gpud_address_is_network(&made->address), error);
     if (status == GPUD_OK)
-        status = gpud_device_open(context, params->device, &made->device, error);
+        status =
+            gpud_address_open_device(context, params->device, &made->address, &made->device, error);
     if (status == GPUD_OK) {
         gpud_endpoint_describe(&self, made->device, params->name);
         memcpy(made->name, self.name, sizeof(made->name));

@@ -7,6 +7,7 @@
 #include "base/sized.h"
 #include "base/fd.h"
 #include "base/stop.h"
+#include "stream/shared/device.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -69,7 +70,7 @@ enum gpud_status gpud_sender_create(struct gpud_context *context,
     gpud_print(made->route, "%s", params->route ? params->route : "");
     struct gpud_endpoint self;
 
-    status = gpud_device_open(context, params->device, &made->device, error);
+    status = gpud_address_open_device(context, params->device, &address, &made->device, error);
     if (status == GPUD_OK) {
         gpud_endpoint_describe(&self, made->device, params->name);
         memcpy(made->name, self.name, sizeof(made->name));

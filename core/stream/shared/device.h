@@ -1,0 +1,16 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#ifndef GPUD_STREAM_SHARED_DEVICE_H
+#define GPUD_STREAM_SHARED_DEVICE_H
+
+#include "device/device.h"
+#include "wire/channel.h"
+
+/* gpud_device_open(); a kind alone, "cuda", is that one of them which is nearest to the network
+ * card that the address leads over. */
+enum gpud_status gpud_address_open_device(struct gpud_context *context, const char *name,
+                                          const struct gpud_address *address,
+                                          struct gpud_device **device, struct gpud_error *error);
+
+#endif

@@ -1,0 +1,141 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Of several GPUs of a kind the one is taken that is nearest to a card: the machine of
+ * topology.xml, with cuda:0 on the second socket, cuda:1 beside a switch on the first, and cuda:2
+ * and cuda:3 behind it, as is a network card. */
+#include "topology/near.h"
+
+#include "base/sysfs.h"
+#include "capture/capture.h"
+#include "support/check.h"
+#include "support/host.h"
+#include "wire/channel.h"
+
+#include <errno.h>
+
+#define NETWORK "0000:03:00.1" /* behind the switch */
+#define CAPTURE "0000:04:00.1" /* beside it */
+
+/* Puts GPUs where the machine has cards; both addresses are of one length. */
+static void make_machine(const char *from, const char *to)
+{
+    static const char *const places[][2] = {{"0000:82:00.0", "face:01:00.0"},
+                                            {"0000:04:00.0", "face:02:00.0"},
+                                            {"0000:03:00.0", "face:03:00.0"},
+                                            {"0000:02:00.0", "face:04:00.0"}};
+    char text[16384];
+    FILE *file = fopen(from, "re");
+    CHECK(file, "%s: %s", from, strerror(errno));
+    size_t size = fread(text, 1, sizeof(text) - 1, file);
+    text[size] = '\0';
+    CHECK(feof(file), "%s is too long for this test", from);
+    fclose(file);
+    for (int i = 0; i < 4; i++) {
+        char *found = strstr(text, places[i][0]);
+        CHECK(found, "there is nothing at %s", places[i][0]);
+        memcpy(found, places[i][1], strlen(places[i][1]));
+    }
+    file = fopen(to, "we");
+    CHECK(file && fwrite(text, 1, size, file) == size && fclose(file) == 0, "%s: %s", to,
+          strerror(errno));
+}
+
+static void check_near(struct gpud_context *context, const char *name, const char *pci,
+                       const char *wanted, const char *says)
+{
+    struct gpud_device *device = NULL;
+    char reason[GPUD_REASON_MAX] = "untouched";
+    WORKS(gpud_device_open_near(context, name, pci, "the card", &device, reason, &e));
+    CHECK(strcmp(device->info.name, wanted) == 0, "%s near \"%s\" is %s, not %s",
+          name ? name : "auto", pci, device->info.name, wanted);
+    CHECK(says[0] ? strstr(reason, says) != NULL : !reason[0], "it says \"%s\"", reason);
+    gpud_device_close(&device);
+}
+
+static void check_refused(struct gpud_context *context, const char *name)
+{
+    struct gpud_device *device = NULL;
+    char reason[GPUD_REASON_MAX] = "untouched";
+    struct gpud_error e = {.reason = ""};
+    CHECK(gpud_device_open_near(context, name, NETWORK, "the card", &device, reason, &e) !=
+                  GPUD_OK &&
+              !device && strlen(e.reason) > 10 && strcmp(reason, "untouched") == 0,
+          "%s is refused with \"%s\"", name, e.reason);
+}
+
+static void check_cards(const char *folder)
+{
+    SAY("which card is behind a capture node, and behind an address");
+    char pci[GPUD_SYSFS_PCI_MAX], node[64];
+    set_file(folder, "sys/devices/pci0000:00/0000:00:01.0/" NETWORK "/vendor", "0x15b3");
+    set_file(folder, "sys/devices/pci0000:00/" CAPTURE "/vendor", "0xbdbd");
+    set_link(folder, "sys/class/video4linux/video7/device", "../../../devices/pci0000:00/" CAPTURE);
+    gpud_capture_find_card("/dev/video7", pci, sizeof(pci));
+    CHECK(strcmp(pci, CAPTURE) == 0, "/dev/video7 is \"%s\"", pci);
+    gpud_capture_find_card("/dev/video8", pci, sizeof(pci));
+    CHECK(!pci[0], "/dev/video8 is \"%s\"", pci);
+    set_file(folder, "video7", "");
+    set_link(folder, "by-id-of-the-card", "video7"); /* as udev's names are */
+    gpud_print(node, "%s/by-id-of-the-card", folder);
+    gpud_capture_find_card(node, pci, sizeof(pci));
+    CHECK(strcmp(pci, CAPTURE) == 0, "%s is \"%s\"", node, pci);
+
+    struct gpud_address address;
+    WORKS(gpud_address_resolve("cam1", &address, &e));
+    gpud_address_find_card(&address, pci, sizeof(pci));
+    CHECK(!pci[0], "a name on this host leads over \"%s\"", pci);
+#ifdef GPUD_WITH_RDMA
+    set_link(folder, "sys/class/net/lo/device",
+             "../../../devices/pci0000:00/0000:00:01.0/" NETWORK);
+    static const struct {
+        const char *text, *pci;
+    } addresses[] = {{"rdma://127.0.0.1", NETWORK},
+                     {"rdma://127.0.0.1:7175/cam1", NETWORK},
+                     {"rdma://0.0.0.0", ""},
+                     {"rdma://host.example", ""}};
+    for (size_t i = 0; i < sizeof(addresses) / sizeof(addresses[0]); i++) {
+        WORKS(gpud_address_resolve(addresses[i].text, &address, &e));
+        gpud_address_find_card(&address, pci, sizeof(pci));
+        CHECK(strcmp(pci, addresses[i].pci) == 0, "%s leads over \"%s\"", addresses[i].text, pci);
+    }
+#endif
+}
+
+int main(int argc, char **argv)
+{
+    char folder[] = "/tmp/gpud-near-XXXXXX", machine[64], command[96];
+    CHECK(argc == 2, "give the machine's description");
+    CHECK(mkdtemp(folder), "mkdtemp: %s", strerror(errno));
+    gpud_print(machine, "%s/machine.xml", folder);
+    make_machine(argv[1], machine);
+    setenv("HWLOC_XMLFILE", machine, 1);
+    setenv("HWLOC_THISSYSTEM", "0", 1);
+    setenv("GPUD_FAKE_CUDA_DEVICES", "4", 1);
+    gpud_sysfs_root = folder;
+
+    struct gpud_context *context;
+    WORKS(gpud_context_create(NULL, &context, &e));
+    SAY("behind the same switch before beside it before across sockets");
+    check_near(context, "cuda", NETWORK, "cuda:2",
+               "cuda:2 is behind the same PCIe switch as the card (PIX); cuda:");
+    check_near(context, "cuda", CAPTURE, "cuda:1",
+               "cuda:1 is below the same PCIe host bridge as the card (PHB); cuda:0 is in another "
+               "NUMA node than it (SYS)");
+    SAY("what is not known is no reason for another one than the first");
+    check_near(context, "cuda", "", "cuda:0", "it is not known how near");
+    check_near(context, "cuda", "0000:77:00.0", "cuda:0", "it is not known how near");
+    SAY("a device that is named is taken");
+    check_near(context, "cuda:1", NETWORK, "cuda:1", "");
+    check_near(context, "host", NETWORK, "host", "");
+    check_near(context, "auto", NETWORK, "host", "");
+    check_near(context, NULL, NETWORK, "host", "");
+    check_refused(context, "cuda:9");
+    check_refused(context, "cud");
+    check_refused(context, "");
+    gpud_context_destroy(&context);
+    check_cards(folder);
+    gpud_print(command, "rm -r %s", folder);
+    CHECK(system(command) == 0, "%s", command);
+    return 0;
+}
