@@ -10,7 +10,8 @@
 
 #define DEVICES_MAX 64
 
-unsigned gpud_distance_rank(enum gpud_distance distance)
+/* For a choice: the less, the nearer; what is unknown is the farthest. */
+static unsigned rank_of(enum gpud_distance distance)
 {
     return distance == GPUD_DISTANCE_UNKNOWN ? UINT_MAX : distance;
 }
@@ -37,7 +38,7 @@ static bool is_kind(const char *name, const char *device)
 }
 
 struct candidate {
-    char name[32];
+    struct gpud_device_info info;
     enum gpud_distance distance;
 };
 
@@ -51,14 +52,13 @@ static size_t choose(struct gpud_context *context, const char *kind, const char 
     for (size_t i = 0; i < count && i < DEVICES_MAX; i++) {
         if (!infos[i].available || !is_kind(kind, infos[i].name))
             continue;
-        struct candidate one = {.distance =
+        struct candidate one = {.info = infos[i],
+                                .distance =
                                     gpud_topology_distance(gpud_topology_find(infos[i].pci), card)};
-        gpud_print(one.name, "%s", infos[i].name);
-        bool nearer =
-            found > 0 && gpud_distance_rank(one.distance) < gpud_distance_rank(nearest->distance);
+        bool nearer = found > 0 && rank_of(one.distance) < rank_of(nearest->distance);
         if (nearer)
             *farther = *nearest;
-        else if (found > 0 && !farther->name[0] && one.distance != nearest->distance)
+        else if (found > 0 && !farther->info.name[0] && one.distance != nearest->distance)
             *farther = one;
         if (nearer || found == 0)
             *nearest = one;
@@ -72,16 +72,45 @@ static void explain(const struct candidate *nearest, const struct candidate *far
 {
     if (nearest->distance == GPUD_DISTANCE_UNKNOWN)
         gpud_print_n(reason, GPUD_REASON_MAX,
-                     "%s is the first: it is not known how near each is to %s", nearest->name,
+                     "%s is the first: it is not known how near each is to %s", nearest->info.name,
                      what);
-    else if (!farther->name[0])
-        gpud_print_n(reason, GPUD_REASON_MAX, "%s is %s %s, as near as the others", nearest->name,
-                     describe(nearest->distance), what);
+    else if (!farther->info.name[0])
+        gpud_print_n(reason, GPUD_REASON_MAX, "%s is %s %s, as near as the others",
+                     nearest->info.name, describe(nearest->distance), what);
     else
-        gpud_print_n(reason, GPUD_REASON_MAX, "%s is %s %s (%s); %s is %s it (%s)", nearest->name,
-                     describe(nearest->distance), what,
-                     gpud_topology_distance_name(nearest->distance), farther->name,
+        gpud_print_n(reason, GPUD_REASON_MAX, "%s is %s %s (%s); %s is %s it (%s)",
+                     nearest->info.name, describe(nearest->distance), what,
+                     gpud_topology_distance_name(nearest->distance), farther->info.name,
                      describe(farther->distance), gpud_topology_distance_name(farther->distance));
+}
+
+/* How many there are. */
+static size_t find(struct gpud_context *context, const char *kind, const char *pci,
+                   const char *what, struct gpud_device_info *info, char reason[GPUD_REASON_MAX])
+{
+    struct candidate nearest = {.distance = GPUD_DISTANCE_UNKNOWN}, farther = nearest;
+    size_t found = choose(context, kind, pci, &nearest, &farther);
+    reason[0] = '\0';
+    if (found > 1)
+        explain(&nearest, &farther, what, reason);
+    *info = nearest.info;
+    return found;
+}
+
+enum gpud_status gpud_topology_find_near(struct gpud_context *context, const char *kind,
+                                         const char *pci, const char *what,
+                                         struct gpud_device_info *found,
+                                         char reason[GPUD_REASON_MAX], struct gpud_error *error)
+{
+    struct gpud_device_info info;
+    char why[GPUD_REASON_MAX];
+    if (find(context, kind, pci, what, &info, why) == 0)
+        return gpud_fail(error, GPUD_NO_DEVICE,
+                         "this machine has no device \"%s:0\": gpudirect-info says what there is",
+                         kind);
+    *found = info;
+    gpud_print_n(reason, GPUD_REASON_MAX, "%s", why);
+    return GPUD_OK;
 }
 
 enum gpud_status gpud_device_open_near(struct gpud_context *context, const char *name,
@@ -89,16 +118,15 @@ enum gpud_status gpud_device_open_near(struct gpud_context *context, const char 
                                        struct gpud_device **device, char reason[GPUD_REASON_MAX],
                                        struct gpud_error *error)
 {
-    struct candidate nearest = {.name = ""}, farther = {.name = ""};
-    size_t found = name ? choose(context, name, pci, &nearest, &farther) : 0;
+    struct gpud_device_info info;
+    char why[GPUD_REASON_MAX] = "";
+    size_t found = name ? find(context, name, pci, what, &info, why) : 0;
     enum gpud_status status =
-        gpud_device_open(context, found > 0 ? nearest.name : name, device, error);
+        gpud_device_open(context, found > 0 ? info.name : name, device, error);
     if (status != GPUD_OK)
         return status;
-    reason[0] = '\0';
-    if (found > 1) {
-        explain(&nearest, &farther, what, reason);
-        gpud_log_info(&context->log, "device", "%s of %zu: %s", name, found, reason);
-    }
+    gpud_print_n(reason, GPUD_REASON_MAX, "%s", why);
+    if (why[0])
+        gpud_log_info(&context->log, "device", "%s of %zu: %s", name, found, why);
     return GPUD_OK;
 }

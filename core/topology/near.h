@@ -17,7 +17,10 @@ enum gpud_status gpud_device_open_near(struct gpud_context *context, const char 
                                        struct gpud_device **device, char reason[GPUD_REASON_MAX],
                                        struct gpud_error *error);
 
-/* How near, for a choice: the less, the nearer; what is unknown is the farthest. */
-unsigned gpud_distance_rank(enum gpud_distance distance);
+/* The same without opening it. GPUD_NO_DEVICE: there is none of the kind. */
+enum gpud_status gpud_topology_find_near(struct gpud_context *context, const char *kind,
+                                         const char *pci, const char *what,
+                                         struct gpud_device_info *found,
+                                         char reason[GPUD_REASON_MAX], struct gpud_error *error);
 
 #endif

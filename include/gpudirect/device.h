@@ -88,6 +88,18 @@ GPUD_API int gpud_device_numa_node(const struct gpud_device *device);
  * feeds it runs best there. "": unknown, or all of them (the host). */
 GPUD_API void gpud_device_get_cpus(const struct gpud_device *device, char *list, size_t size);
 
+/* Of the devices of a kind, "cuda", the one that is nearest to the card that an address leads over
+ * ("rdma://10.0.0.2", "v4l2:///dev/video0"), by the buses: behind the same switch, below the same
+ * host bridge, in the same NUMA node, across them; of equals, and where there is no card, the
+ * first. It is what the kind alone means as the device of a sender, receiver or capture with that
+ * address. found: as gpud_device_list() has it. reason says why that one; "": there was nothing to
+ * choose. GPUD_NO_DEVICE: this machine has none of that kind. */
+GPUD_API enum gpud_status gpud_device_find_nearest(struct gpud_context *context, const char *kind,
+                                                   const char *address,
+                                                   struct gpud_device_info *found,
+                                                   char reason[GPUD_REASON_MAX],
+                                                   struct gpud_error *error);
+
 /* Cards on the machine's buses that are no devices of this library, and may be beside one. */
 struct gpud_card_info {
     size_t size;

@@ -64,6 +64,33 @@ static void check_refused(struct gpud_context *context, const char *name)
           "%s is refused with \"%s\"", name, e.reason);
 }
 
+static void check_nearest(struct gpud_context *context, const char *address, const char *wanted)
+{
+    struct gpud_device_info info = GPUD_INFO_INIT(info);
+    char reason[GPUD_REASON_MAX] = "untouched";
+    WORKS(gpud_device_find_nearest(context, "cuda", address, &info, reason, &e));
+    CHECK(strcmp(info.name, wanted) == 0 && info.pci[0] && strstr(reason, wanted),
+          "near %s is %s: \"%s\"", address, info.name, reason);
+}
+
+static void check_addresses(struct gpud_context *context)
+{
+    SAY("the nearest to what an address leads over");
+    struct gpud_device_info info = GPUD_INFO_INIT(info);
+    char reason[GPUD_REASON_MAX];
+    check_nearest(context, "v4l2:///dev/video7", "cuda:1");
+    check_nearest(context, "v4l2:///dev/video8", "cuda:0");
+    check_nearest(context, "cam1", "cuda:0");
+#ifdef GPUD_WITH_RDMA
+    check_nearest(context, "rdma://127.0.0.1", "cuda:2");
+#endif
+    EXPECT(GPUD_NO_DEVICE, "no device \"none:0\"",
+           gpud_device_find_nearest(context, "none", "cam1", &info, reason, &e));
+    EXPECT(GPUD_INVALID, "give a kind",
+           gpud_device_find_nearest(context, "", "cam1", &info, reason, &e));
+    EXPECT(GPUD_INVALID, "", gpud_device_find_nearest(context, "cuda", "a/b", &info, reason, &e));
+}
+
 static void check_cards(const char *folder)
 {
     SAY("which card is behind a capture node, and behind an address");
@@ -133,8 +160,9 @@ int main(int argc, char **argv)
     check_refused(context, "cuda:9");
     check_refused(context, "cud");
     check_refused(context, "");
-    gpud_context_destroy(&context);
     check_cards(folder);
+    check_addresses(context);
+    gpud_context_destroy(&context);
     gpud_print(command, "rm -r %s", folder);
     CHECK(system(command) == 0, "%s", command);
     return 0;

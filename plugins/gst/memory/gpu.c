@@ -280,10 +280,27 @@ static GstObject *ask_neighbour(const struct gpu_vendor *vendor, GstElement *ele
     return found;
 }
 
-gint gpu_find(const struct gpu_vendor *vendor, GstElement *element, GstPad *pad,
-              struct gpu_contexts *contexts)
+/* The one that is nearest to the card that the address leads over, if it leads over one. */
+static gint find_nearest(const struct gpu_vendor *vendor, GstElement *element, const gchar *address)
 {
-    gint ordinal = 0;
+    struct gpud_context *context = gpud_gst_context_get(NULL);
+    struct gpud_device_info found = GPUD_INFO_INIT(found);
+    gchar reason[GPUD_REASON_MAX], *kind = g_strndup(vendor->prefix, strcspn(vendor->prefix, ":"));
+    gint number = -1;
+
+    if (context && address &&
+        gpud_device_find_nearest(context, kind, address, &found, reason, NULL) == GPUD_OK)
+        number = gpu_of_name(found.name);
+    if (number >= 0 && reason[0])
+        GST_CAT_INFO_OBJECT(gpud_gst_debug, element, "device=auto: %s", reason);
+    g_free(kind);
+    return number >= 0 ? number : number_of(vendor, 0);
+}
+
+gint gpu_find(const struct gpu_vendor *vendor, GstElement *element, GstPad *pad,
+              struct gpu_contexts *contexts, const gchar *address)
+{
+    gint ordinal;
 
     if (!vendor->is_available())
         return number_of(vendor, 0);
@@ -295,8 +312,9 @@ gint gpu_find(const struct gpu_vendor *vendor, GstElement *element, GstPad *pad,
             element, gst_message_new_need_context(GST_OBJECT(element), vendor->context_type));
         context = get_given(vendor, element, contexts);
     }
-    if (context)
-        ordinal = vendor->get_ordinal(context);
+    if (!context)
+        return find_nearest(vendor, element, address);
+    ordinal = vendor->get_ordinal(context);
     g_clear_object(&context);
     return number_of(vendor, CLAMP(ordinal, 0, GPUS_MAX - 1));
 }

@@ -135,9 +135,10 @@ void gpu_contexts_clear(struct gpu_contexts *contexts);
 void gpu_take_context(GstElement *element, GstContext *context, struct gpu_contexts *contexts);
 
 /* The GPU that the pipeline already works on: by the context that was given, by that of the
- * neighbour on this pad, or by that of the application; else the vendor's first. */
+ * neighbour on this pad, or by that of the application; else the vendor's that is nearest to the
+ * card that the element's address (which may be NULL) leads over; else the vendor's first. */
 gint gpu_find(const struct gpu_vendor *vendor, GstElement *element, GstPad *pad,
-              struct gpu_contexts *contexts);
+              struct gpu_contexts *contexts, const gchar *address);
 
 /* Answers a GST_QUERY_CONTEXT for a vendor's context. use, number: as of gpu_use_of_device();
  * opened_on: the GPU that the element works on, or -1. FALSE: it asks for something else. */

@@ -31,7 +31,14 @@ static enum gpu_use get_use(GstGpudirectSink *self, gint *number)
 
 static gint find_gpu(GstGpudirectSink *self, const struct gpu_vendor *vendor)
 {
-    return gpu_find(vendor, GST_ELEMENT(self), GST_BASE_SINK_PAD(self), &self->contexts);
+    GST_OBJECT_LOCK(self);
+    gchar *address = g_strdup(self->settings.address);
+    GST_OBJECT_UNLOCK(self);
+    gint number =
+        gpu_find(vendor, GST_ELEMENT(self), GST_BASE_SINK_PAD(self), &self->contexts, address);
+
+    g_free(address);
+    return number;
 }
 
 gchar *gst_gpudirect_sink_choose_device(GstGpudirectSink *self)

@@ -26,7 +26,14 @@ static enum gpu_use get_use(GstGpudirectSrc *self, gint *number)
 
 static gint find_gpu(GstGpudirectSrc *self, const struct gpu_vendor *vendor)
 {
-    return gpu_find(vendor, GST_ELEMENT(self), GST_BASE_SRC_PAD(self), &self->contexts);
+    GST_OBJECT_LOCK(self);
+    gchar *address = g_strdup(self->settings.address);
+    GST_OBJECT_UNLOCK(self);
+    gint number =
+        gpu_find(vendor, GST_ELEMENT(self), GST_BASE_SRC_PAD(self), &self->contexts, address);
+
+    g_free(address);
+    return number;
 }
 
 static gint choose_gpu(GstGpudirectSrc *self)
