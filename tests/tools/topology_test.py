@@ -219,6 +219,11 @@ ways = next(route for route in alone["routes"] if (route["from"], route["to"]) =
 reasons = {each["route"]: each["reason"] for each in ways["against_better"]}
 check(ways["route"] == "staged" and "there is no NVLink between them" in reasons["peer"], f"without peers: {ways}")
 
+text = " ".join(run(INFO, "--topology", env=mixed.env | {"GPUD_FAKE_CUDA_PEERS": "0"})[0].split())
+for line in ("cuda:0 → cuda:1 and 11 more: the driver lets cuda:0 not write to cuda:1",
+             "cuda:0 → cuda:1 and 11 more: not peer: the driver lets cuda:0 not write to cuda:1"):
+    check(text.count(line) == 1 and text.count("the driver lets") == 2, f"{line!r} once for all pairs in\n{text}")
+
 # --- pictures
 
 with tempfile.TemporaryDirectory() as name:

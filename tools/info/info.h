@@ -174,6 +174,7 @@ const struct info_pair *info_find_pair(const struct info_report *report, size_t 
 struct info_objection {
     const char *from, *to; /* the first of them */
     const char *route, *reason;
+    char *shape; /* the reason without the two names: it is the same for other pairs */
     unsigned pairs;
 };
 /* Each once; struct info_objection, to be freed by the caller. */

@@ -45,13 +45,29 @@ const struct info_pair *info_find_pair(const struct info_report *report, size_t 
     return NULL;
 }
 
+/* What a sentence says, whichever pair it says it of. To be freed with g_free(). */
+static char *find_shape(const char *reason, const char *from, const char *to)
+{
+    GString *shape = g_string_new(reason);
+    g_string_replace(shape, from, "\1", 0);
+    g_string_replace(shape, to, "\2", 0);
+    return g_string_free(shape, FALSE);
+}
+
+static void clear_objection(gpointer objection)
+{
+    g_free(((struct info_objection *)objection)->shape);
+}
+
 static void add_objection(GArray *found, const struct info_pair *pair,
                           const struct gpud_route_info *route)
 {
+    char *shape = find_shape(route->reason, pair->from->name, pair->to->name);
     for (guint i = 0; i < found->len; i++) {
         struct info_objection *known = &g_array_index(found, struct info_objection, i);
-        if (strcmp(known->route, route->name) == 0 && strcmp(known->reason, route->reason) == 0) {
+        if (strcmp(known->route, route->name) == 0 && strcmp(known->shape, shape) == 0) {
             known->pairs++;
+            g_free(shape);
             return;
         }
     }
@@ -59,6 +75,7 @@ static void add_objection(GArray *found, const struct info_pair *pair,
                                   .to = pair->to->name,
                                   .route = route->name,
                                   .reason = route->reason,
+                                  .shape = shape,
                                   .pairs = 1};
     g_array_append_val(found, made);
 }
@@ -66,6 +83,7 @@ static void add_objection(GArray *found, const struct info_pair *pair,
 GArray *info_collect_objections(const struct info_report *report)
 {
     GArray *found = g_array_new(FALSE, FALSE, sizeof(struct info_objection));
+    g_array_set_clear_func(found, clear_objection);
     for (guint i = 0; i < report->pairs->len; i++) {
         const struct info_pair *pair = &g_array_index(report->pairs, struct info_pair, i);
         /* That frames are on another device is no objection, but the question. */
@@ -168,19 +186,38 @@ static void print_nodes(const struct info_report *report)
 struct gap {
     size_t from, to;
     char reason[GPUD_REASON_MAX];
+    char *shape;
     unsigned pairs;
 };
 
-static void add_gap(GArray *gaps, size_t from, size_t to, const char *reason)
+static void clear_gap(gpointer gap)
 {
+    g_free(((struct gap *)gap)->shape);
+}
+
+/* Some sentences name devices, some places on the bus. */
+static char *find_shape_of_gap(const struct gpud_part_info *from, const struct gpud_part_info *to,
+                               const char *reason)
+{
+    char *named = find_shape(reason, from->name, to->name);
+    char *shape = find_shape(named, from->pci, to->pci);
+    g_free(named);
+    return shape;
+}
+
+static void add_gap(GArray *gaps, const struct info_report *report, size_t from, size_t to,
+                    const char *reason)
+{
+    char *shape = find_shape_of_gap(&report->part[from], &report->part[to], reason);
     for (guint i = 0; i < gaps->len; i++) {
         struct gap *known = &g_array_index(gaps, struct gap, i);
-        if (strcmp(known->reason, reason) == 0) {
+        if (strcmp(known->shape, shape) == 0) {
             known->pairs++;
+            g_free(shape);
             return;
         }
     }
-    struct gap made = {.from = from, .to = to, .pairs = 1};
+    struct gap made = {.from = from, .to = to, .shape = shape, .pairs = 1};
     g_strlcpy(made.reason, reason, sizeof(made.reason));
     g_array_append_val(gaps, made);
 }
@@ -200,12 +237,13 @@ static void print_first(const char *from, const char *to, unsigned pairs, const 
 static void print_gaps(const struct info_report *report)
 {
     GArray *gaps = g_array_new(FALSE, FALSE, sizeof(struct gap));
+    g_array_set_clear_func(gaps, clear_gap);
     for (size_t i = 0; i < report->parts; i++) {
         for (size_t j = 0; j < report->parts; j++) {
             struct gpud_device_link link = GPUD_INFO_INIT(link);
             gpud_topology_get_link(report->topology, i, j, &link);
             if (link.reason[0])
-                add_gap(gaps, i, j, link.reason);
+                add_gap(gaps, report, i, j, link.reason);
         }
     }
     if (gaps->len > 0)
