@@ -138,6 +138,9 @@ static void test_overwritten(void)
 static void expect_lie(struct ends *ends, const char *text)
 {
     struct gpud_frame *frame = NULL;
+    /* What a device sees first of a marker that jumped is its slot's next frame. */
+    if (ends->writer.on_bus && gpud_target_acquire(ends->target, LONG, &frame, NULL) == GPUD_OK)
+        gpud_frame_release(&frame);
     EXPECT(GPUD_PEER, text, gpud_target_acquire(ends->target, LONG, &frame, &e));
     for (unsigned i = 0; i < 3; i++)
         EXPECT(GPUD_PEER, text, gpud_target_acquire(ends->target, 0, &frame, &e));
