@@ -226,8 +226,7 @@ static enum gpud_status check_signal(const struct gpud_offer *offer,
                                      const struct gpud_route_ops *route,
                                      const struct gpud_device *device, struct gpud_error *error)
 {
-    bool none = offer->signal == GPUD_SIGNAL_NONE && route->signal != GPUD_SIGNAL_MEMORY &&
-                route->ring != GPUD_RING_RECEIVER;
+    bool none = offer->signal == GPUD_SIGNAL_NONE && route->signal != GPUD_SIGNAL_MEMORY;
     bool page = offer->signal == GPUD_SIGNAL_PAGE && (device->caps & GPUD_CAP_PAGE_SIGNALS);
     if (none || (offer->signal == route->signal && (page || offer->signal == GPUD_SIGNAL_MEMORY)))
         return GPUD_OK;
