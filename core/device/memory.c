@@ -47,7 +47,7 @@ static enum gpud_status check_size(uint64_t size, struct gpud_error *error)
 static enum gpud_status no_dmabuf(const struct gpud_device *device, struct gpud_error *error)
 {
     return gpud_fail(error, GPUD_UNSUPPORTED,
-                     "memory of %s has no dma-buf: that of the host and of a cuda device may",
+                     "memory of %s has no dma-buf: that of the host, of a cuda or of a hip device may",
                      device->info.name);
 }
 

@@ -24,15 +24,16 @@ static bool can_connect(const struct gpud_endpoint *sender, const struct gpud_en
         return false;
     }
     if (strcmp(sender->kind, receiver->kind) != 0 || sender->reach_count == 0) {
-        gpud_print_n(why, GPUD_REASON_MAX, "only between CUDA GPUs");
+        gpud_print_n(why, GPUD_REASON_MAX, "only between GPUs of one vendor, by CUDA or by HIP");
         return false;
     }
     if (!reaches(sender, receiver)) {
-        gpud_print_n(why, GPUD_REASON_MAX,
-                     "the sender's driver cannot write the receiver's GPU (%s): is it visible to "
-                     "the sender (CUDA_VISIBLE_DEVICES, the container), and peer access possible "
-                     "(nvidia-smi topo -p2p w)?",
-                     receiver->device);
+        gpud_print_n(
+            why, GPUD_REASON_MAX,
+            "the sender's driver cannot write the receiver's GPU (%s): is it visible to "
+            "the sender (CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES, the container), and peer "
+            "access possible (nvidia-smi topo -p2p w, rocm-smi --showtopo)?",
+            receiver->device);
         return false;
     }
     return true;

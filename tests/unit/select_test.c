@@ -126,7 +126,7 @@ static void test_peers(void)
     SAYS(against_of(&a, &b, NULL, "peer"),
          "map: the frames are on cuda:0 and are wanted on cuda:1");
     SAYS(against_of(&b, &a, NULL, "staged"), "peer: "); /* one way says nothing of the other */
-    SAYS(against_of(&a, &host, NULL, "staged"), "peer: only between CUDA GPUs");
+    SAYS(against_of(&a, &host, NULL, "staged"), "peer: only between GPUs of one vendor");
     memset(b.host, 2, sizeof(b.host));
     SAYS(against_of(&a, &b, NULL, "none"), "peer: the two ends run on different machines");
 
@@ -261,7 +261,7 @@ static void test_explain(void)
     count = gpud_route_explain(host, host, true, routes, GPUD_ROUTES_MAX);
     CHECK(routes[0].possible && !routes[1].possible && !routes[2].possible && routes[3].possible,
           "wrong verdicts");
-    SAYS(routes[1].reason, "only between CUDA GPUs");
+    SAYS(routes[1].reason, "only between GPUs of one vendor");
     SAYS(routes[2].reason, "only between OpenCL devices");
     CHECK(routes[0].reason[0] == '\0' && routes[3].reason[0] == '\0',
           "a reason against what is possible");
