@@ -3,7 +3,7 @@
 
 /* Compiled twice, see headers_values.h; GPUD_CUDA_VENDOR_HEADER tells driver.h which time it is. */
 
-#include "headers_values.h"
+#include "support/headers_values.h"
 
 #include "device/cuda/driver.h"
 

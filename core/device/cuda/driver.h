@@ -4,7 +4,7 @@
 /* What we use of the CUDA driver API (libcuda.so.1), declared by ourselves, so that the backend
  * compiles without the Toolkit and runs where there is no driver.
  *
- * tests/fakes/headers_test.c compares every line of this file with the vendor's <cuda.h> where that
+ * tests/support/headers.c compares every line of this file with the vendor's <cuda.h> where that
  * is installed: it defines GPUD_CUDA_VENDOR_HEADER and gets the types from there. */
 #ifndef GPUD_CUDA_DRIVER_H
 #define GPUD_CUDA_DRIVER_H

@@ -1,10 +1,10 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Every number of driver.h by its name, as it was compiled with our declarations or the
+/* Every number of a driver.h by its name, as it was compiled with our declarations or the
  * vendor's. */
-#ifndef FAKE_CUDA_HEADERS_VALUES_H
-#define FAKE_CUDA_HEADERS_VALUES_H
+#ifndef GPUD_SUPPORT_HEADERS_VALUES_H
+#define GPUD_SUPPORT_HEADERS_VALUES_H
 
 #include <stddef.h>
 
