@@ -9,6 +9,7 @@
 
 extern const struct gpud_device_ops gpud_host_ops;
 extern const struct gpud_device_ops gpud_cuda_ops;
+extern const struct gpud_device_ops gpud_hip_ops;
 extern const struct gpud_device_ops gpud_opencl_ops;
 extern const struct gpud_device_ops gpud_test_ops; /* in tests/toy */
 

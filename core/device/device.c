@@ -17,6 +17,9 @@ static const struct gpud_device_ops *const backends[] = {
 #ifdef GPUD_WITH_CUDA
     &gpud_cuda_ops,
 #endif
+#ifdef GPUD_WITH_HIP
+    &gpud_hip_ops,
+#endif
 #ifdef GPUD_WITH_OPENCL
     &gpud_opencl_ops,
 #endif
@@ -30,6 +33,9 @@ static const struct gpud_device_ops *const backends[] = {
 static const char *const left_out[] = {
 #ifndef GPUD_WITH_CUDA
     "cuda",
+#endif
+#ifndef GPUD_WITH_HIP
+    "hip",
 #endif
 #ifndef GPUD_WITH_OPENCL
     "opencl",
@@ -192,9 +198,9 @@ static enum gpud_status parse(const char *name, const struct gpud_device_ops **o
                              "this libgpudirect is built without %s: configure it with "
                              "-D%s=enabled",
                              left_out[i], left_out[i]);
-    return gpud_fail(error, GPUD_INVALID,
-                     "\"%s\" is not a device: use auto, host, or cuda:0, opencl:0, opencl:1…",
-                     name);
+    return gpud_fail(
+        error, GPUD_INVALID,
+        "\"%s\" is not a device: use auto, host, or cuda:0, hip:0, opencl:0, opencl:1…", name);
 }
 
 enum gpud_status gpud_device_open(struct gpud_context *context, const char *name,

@@ -20,6 +20,8 @@ enum gpud_handle_type {
     GPUD_HANDLE_CUDA_FD = 4,     /* fd of a physical allocation; word[0] = its size */
     GPUD_HANDLE_CUDA_IPC = 5,    /* word[0] = offset from the base; word[1…8] = the IPC handle */
     GPUD_HANDLE_NETWORK = 6,     /* word[0] = address, word[1] = key: for a network card to write */
+    GPUD_HANDLE_HIP_FD = 7,      /* as CUDA_FD */
+    GPUD_HANDLE_HIP_IPC = 8,     /* as CUDA_IPC */
     GPUD_HANDLE_TYPES
 };
 

@@ -55,8 +55,8 @@ GPUD_API void gpud_device_close(struct gpud_device **device);
 GPUD_API void gpud_device_get_info(const struct gpud_device *device, struct gpud_device_info *info);
 
 /* The driver's own object, for an application that works on the device itself: the primary
- * CUcontext on "cuda:N", the cl_context on "opencl:N", NULL on "host". Borrowed: lives as long as
- * the device is open. */
+ * CUcontext on "cuda:N", the cl_context on "opencl:N", NULL on "host" and on "hip:N", whose number
+ * N is all that hipSetDevice() needs. Borrowed: lives as long as the device is open. */
 GPUD_API void *gpud_device_get_native(const struct gpud_device *device);
 
 /* Everything that was looked for, what is absent included (available = false, with the reason).
@@ -139,7 +139,7 @@ GPUD_API enum gpud_status gpud_memory_alloc(struct gpud_device *device, uint64_t
                                             struct gpud_memory **memory, struct gpud_error *error);
 
 /* Memory that somebody else allocated. native: a host pointer on "host", a cl_mem of the device's
- * context on "opencl:N", a CUdeviceptr (cast) that lies on the device on "cuda:N". On success the
+ * context on "opencl:N", an address of the device on "cuda:N" and "hip:N". On success the
  * library keeps using it until it calls destroy(user) (may be NULL), from any thread; on failure
  * destroy is not called and nothing is kept. */
 GPUD_API enum gpud_status gpud_memory_wrap(struct gpud_device *device, void *native, uint64_t size,
@@ -151,7 +151,7 @@ enum gpud_pointer_kind {
     GPUD_POINTER_HOST,    /* ordinary host memory, or nothing that a driver knows */
     GPUD_POINTER_PINNED,  /* host memory that a device has registered: copied at full speed */
     GPUD_POINTER_DEVICE,  /* memory of a device, from its plain allocator */
-    GPUD_POINTER_MAPPED,  /* memory of a device, mapped from a handle (CUDA's VMM) */
+    GPUD_POINTER_MAPPED,  /* memory of a device, mapped from a handle (VMM) */
     GPUD_POINTER_POOL,    /* memory of a device, from a pool or a stream-ordered allocator */
     GPUD_POINTER_MANAGED, /* moves between host and device by itself: copied, never shared */
 };
@@ -166,7 +166,7 @@ struct gpud_pointer_info {
 
 GPUD_API void gpud_pointer_identify(const void *pointer, struct gpud_pointer_info *info);
 
-/* The vendor's own object for a memory: a host pointer, a cl_mem, a CUdeviceptr (cast). Borrowed:
+/* The vendor's own object for a memory: a host pointer, a cl_mem, an address of the GPU. Borrowed:
  * lives as long as the memory. */
 GPUD_API void *gpud_memory_get_native(const struct gpud_memory *memory);
 

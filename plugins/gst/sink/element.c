@@ -321,7 +321,7 @@ static void install_properties(GObjectClass *klass)
             "Where receivers connect: a name (cam1: a socket in the user's runtime directory), "
             "unix:/absolute/path, or, from other hosts, rdma://address:port",
         .device = "Where the ring and the copies live: auto (the host, or the GPU whose CUDA "
-                  "memory comes), host, opencl:N or cuda:N",
+                  "memory comes), host, opencl:N, cuda:N or hip:N",
         .slots = "Frames in flight per receiver",
         .slow_receiver = "What happens to a frame for a receiver whose ring is full (auto: a live "
                          "upstream drops the oldest, so that nothing stalls; another one blocks, "

@@ -341,7 +341,7 @@ static void install_properties(GObjectClass *klass)
         .device =
             "Where the frames shall arrive: auto (the GPU if downstream would rather have CUDA "
             "memory, or takes it and the sender has its frames there; else the host), host, "
-            "opencl:N or cuda:N",
+            "opencl:N, cuda:N or hip:N",
         .slots = "Frames that may be in flight or held at once",
         .slow_receiver = "What shall happen when this element does not keep up; a wish to block is "
                          "heard only by a sender that blocks by itself",
