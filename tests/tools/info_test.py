@@ -79,6 +79,8 @@ for env in ({}, BARE):
     check_report(report)
     check_text(run(INFO, env=env)[0], report)
 
+hip = [device for device in report["devices"] if device["name"].startswith("hip")]
+check(hip and all(device["available"] or "HIP" in device["reason"] for device in hip), f"HIP devices are {hip}")
 opencl = [device for device in report["devices"] if device["name"].startswith("opencl")]
 check(opencl and not any(device["available"] for device in opencl), "opencl works without a driver")
 check("install" in opencl[0]["reason"], f"without a driver it says {opencl[0]['reason']!r}")
