@@ -18,6 +18,8 @@ const struct way ways[WAYS] = {
     {"peer", WAY_PEER, "cuda:0", "cuda:1", "peer"},
     {"staged", WAY_STAGED, "cuda:0", "cuda:1", "staged"},
     {"directgma", WAY_DIRECTGMA, "opencl:0", "opencl:0", "directgma"},
+    {"map hip", WAY_HIP, "hip:0", "hip:0", "map"},
+    {"peer hip", WAY_HIP_PEER, "hip:0", "hip:1", "peer"},
     {"rdma host", WAY_RDMA, "host", "host", "rdma-host"},
 };
 
@@ -62,7 +64,7 @@ static size_t gpu_memory(const struct way *way)
 {
     const char *names[] = {way->from, way->to};
     size_t used = 0;
-    if (strncmp(way->from, "cuda", 4) != 0)
+    if (!gpu_is_behind(way->from))
         return 0;
     struct gpud_context *context;
     WORKS(gpud_context_create(NULL, &context, &e));

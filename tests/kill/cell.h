@@ -11,8 +11,8 @@
 #include "view.h"
 #include <pthread.h>
 
-#define KILL_NAME "kill" /* of the stream; see peer_address() */
-#define START_MAX (30 * GPUD_SEC)   /* until processes that were started just now stream */
+#define KILL_NAME "kill"          /* of the stream; see peer_address() */
+#define START_MAX (30 * GPUD_SEC) /* until processes that were started just now stream */
 /* Until a stream goes on after a death; the guest that soft-RoCE runs in is slow. */
 #define AGAIN_MAX ((getenv("GPUD_TEST_HOST") ? 30 : 5) * GPUD_SEC)
 #define REACHED_MAX (20 * GPUD_SEC) /* until a point is reached */

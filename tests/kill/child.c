@@ -169,10 +169,10 @@ void child_main(int argc, char **argv)
     struct gpud_context *context;
     struct gpud_device *device;
     struct gpu gpu;
-    bool cuda = strncmp(own->orders.device, "cuda", 4) == 0;
+    bool on_gpu = gpu_is_behind(own->orders.device);
     WORKS(gpud_context_create(NULL, &context, &e));
     WORKS(gpud_device_open(context, own->orders.device, &device, &e));
-    if (cuda)
+    if (on_gpu)
         gpu_open(&gpu, own->orders.device, VIEW_FRAME_MIN);
     atomic_store(&own->ready, true);
     while (!atomic_load(&own->go))
@@ -180,8 +180,8 @@ void child_main(int argc, char **argv)
     if (own->orders.sends)
         play_sender(context);
     else
-        play_receiver(context, cuda ? &gpu : NULL);
-    if (cuda)
+        play_receiver(context, on_gpu ? &gpu : NULL);
+    if (on_gpu)
         gpu_close(&gpu);
     gpud_device_close(&device);
     gpud_context_destroy(&context);

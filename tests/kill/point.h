@@ -16,8 +16,10 @@ enum way_bit {
     WAY_STAGED = 1 << 3,    /* staged, from one GPU to another */
     WAY_DIRECTGMA = 1 << 4, /* directgma */
     WAY_RDMA = 1 << 5,      /* rdma-host, both ends on the host; see support/copies.h */
+    WAY_HIP = 1 << 6,       /* as WAY_CUDA, by another vendor's driver */
+    WAY_HIP_PEER = 1 << 7,  /* as WAY_PEER */
 };
-#define WAYS 6
+#define WAYS 8
 
 /* What makes a process pass the point, besides frames. */
 enum provoke {

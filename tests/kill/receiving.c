@@ -167,10 +167,10 @@ int64_t survive_receiving(const struct cell *cell, int kills, enum gpud_slow_rec
 {
     struct receiving r = {.cell = cell};
     int64_t worst = 0;
-    bool cuda = strncmp(cell->way->to, "cuda", 4) == 0;
+    bool on_gpu = gpu_is_behind(cell->way->to);
     WORKS(gpud_context_create(NULL, &r.context, &e));
     connect_anew(&r);
-    if (cuda) {
+    if (on_gpu) {
         struct gpud_device *device;
         WORKS(gpud_device_open(r.context, cell->way->to, &device, &e));
         gpu_open(&r.gpu, cell->way->to, VIEW_FRAME_MIN);
@@ -198,7 +198,7 @@ int64_t survive_receiving(const struct cell *cell, int kills, enum gpud_slow_rec
     check_honest(&r, kills);
     view_finish(&r.view);
     gpud_receiver_destroy(&r.receiver);
-    if (cuda)
+    if (on_gpu)
         gpu_close(&r.gpu);
     CHECK(!r.view.wrong[0], "%s", r.view.wrong);
     children_close(&r.children);

@@ -10,6 +10,7 @@
 #include "device/cuda/driver.h"
 #include <gpudirect/gpudirect.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #define GPU_PLACES 32 /* frames that are kept for a look at them */
 
@@ -25,7 +26,15 @@ struct gpu {
     uint32_t gates; /* the value that lets the stream go */
 };
 
-/* name: "cuda:N". The driver and the device are there: the library has opened it before. */
+/* Whether a device by this name has a GPU that gpu_open() opens: one of CUDA's, or of the HIP
+ * runtime of the tests, whose streams and addresses are CUDA's. */
+static inline bool gpu_is_behind(const char *name)
+{
+    return strncmp(name, "cuda:", 5) == 0 || strncmp(name, "hip:", 4) == 0;
+}
+
+/* name: "cuda:N" or "hip:N". The driver and the device are there: the library has opened it before.
+ */
 void gpu_open(struct gpu *gpu, const char *name, size_t frame_size);
 void gpu_close(struct gpu *gpu);
 
