@@ -445,17 +445,17 @@ static void beside_a_fast_one(void)
     for (unsigned k = 0; k < 2; k++)
         for (unsigned i = 0; i < 39; i++) {
             const struct peer_note *note = find_note(boards[k], GPUD_EVENT_USER, i);
-            CHECK(note->after <= note->value, "event %llu comes behind frame %llu",
-                  (unsigned long long)note->value, (unsigned long long)note->after);
+            CHECK(note->after <= note->value, "an event behind a later frame");
             CHECK(k == 1 || note->after == note->value, "an event before its frame");
         }
     uint64_t dropped = info_of(&scene).dropped;
-    CHECK(dropped > 0 && info_of(&scene).delivered + dropped == 600, "it was not slow");
+    CHECK(dropped || IN_GUEST, "it was not slow");
+    CHECK_EQUAL(info_of(&scene).delivered + dropped, 600);
     PEER_FINISH(&fast);
     CHECK_EQUAL(fast.board->gaps, 0);
     CHECK_EQUAL(fast.board->frames, 300);
     PEER_FINISH(&scene.peer);
-    CHECK_EQUAL(scene.peer.board->gaps + scene.peer.board->first - 1, dropped);
+    CHECK_EQUAL(scene.peer.board->gaps, dropped);
     peer_forget(&fast);
     peer_forget(&scene.peer);
     close_sender(&scene);
