@@ -7,6 +7,7 @@
 #include "base/fd.h"
 #include "base/sized.h"
 #include "base/sysfs.h"
+#include "capture/colorimetry.h"
 #include "capture/method.h"
 #include "topology/near.h"
 
@@ -197,7 +198,7 @@ static enum gpud_status check_field(const struct gpud_capture *capture, uint32_t
 
 static enum gpud_status set_format(struct gpud_capture *capture, const char *name, uint32_t width,
                                    uint32_t height, struct gpud_placement *placement,
-                                   struct gpud_error *error)
+                                   struct gpud_colorimetry *colorimetry, struct gpud_error *error)
 {
     struct gpud_v4l2_format format = {.width = width, .height = height};
     enum gpud_status status = choose_format(capture, name, &format.fourcc, error);
@@ -217,6 +218,8 @@ static enum gpud_status set_format(struct gpud_capture *capture, const char *nam
     if (status == GPUD_OK && strcmp(placement->layout.format, name) != 0)
         status = gpud_fail(error, GPUD_UNSUPPORTED, "%s offers %s, but gives %s instead",
                            capture->node.path, name, placement->layout.format);
+    if (status == GPUD_OK)
+        gpud_capture_read_colors(&format, colorimetry);
     return status;
 }
 
@@ -241,10 +244,13 @@ void gpud_capture_publish_path(struct gpud_capture *capture)
 }
 
 /* The new configuration, as get_info tells it. */
-static void publish(struct gpud_capture *capture, uint32_t fps_num, uint32_t fps_den)
+static void publish(struct gpud_capture *capture, uint32_t fps_num, uint32_t fps_den,
+                    const struct gpud_colorimetry *colorimetry)
 {
     const struct gpud_capture_ring *ring = capture->ring;
     bool monotonic = stamps_monotonic(ring);
+    struct gpud_hdr_metadata hdr;
+    gpud_capture_read_hdr(&capture->node, &hdr);
     pthread_mutex_lock(&capture->lock);
     struct gpud_capture_info *info = &capture->info;
     gpud_print(info->driver, "%s", capture->node.driver);
@@ -253,6 +259,8 @@ static void publish(struct gpud_capture *capture, uint32_t fps_num, uint32_t fps
     info->fps_num = fps_num;
     info->fps_den = fps_den;
     info->monotonic = monotonic;
+    info->colorimetry = *colorimetry;
+    info->hdr = hdr;
     pthread_mutex_unlock(&capture->lock);
 
     const struct gpud_log *log = &capture->context->log;
@@ -273,6 +281,8 @@ static void unpublish(struct gpud_capture *capture)
     capture->info.fps_num = 0;
     capture->info.fps_den = 1;
     capture->info.monotonic = false;
+    memset(&capture->info.colorimetry, 0, sizeof(capture->info.colorimetry));
+    memset(&capture->info.hdr, 0, sizeof(capture->info.hdr));
     pthread_mutex_unlock(&capture->lock);
 }
 
@@ -335,6 +345,7 @@ enum gpud_status gpud_capture_fall_back(struct gpud_capture *capture, const stru
     choice.below = ring->method;
     choice.reason = reasons;
     uint32_t fps_num = capture->info.fps_num, fps_den = capture->info.fps_den;
+    struct gpud_colorimetry colorimetry = capture->info.colorimetry;
 
     unpublish(capture);
     enum gpud_status status = drop_ring(capture, false, error);
@@ -345,7 +356,7 @@ enum gpud_status gpud_capture_fall_back(struct gpud_capture *capture, const stru
     capture->numbered = capture->poll_failed = false;
     capture->discontinuity = true;
     capture->epoch++; /* other memory */
-    publish(capture, fps_num, fps_den);
+    publish(capture, fps_num, fps_den, &colorimetry);
     return GPUD_OK;
 }
 
@@ -362,9 +373,10 @@ enum gpud_status gpud_capture_configure(struct gpud_capture *capture, const char
         return gpud_fail(error, GPUD_INVALID, "a rate of %u/%u frames a second", fps_num, fps_den);
 
     struct gpud_placement placement;
+    struct gpud_colorimetry colorimetry;
     enum gpud_status status = start_over(capture, error);
     if (status == GPUD_OK)
-        status = set_format(capture, format, width, height, &placement, error);
+        status = set_format(capture, format, width, height, &placement, &colorimetry, error);
     if (status == GPUD_OK) {
         gpud_v4l2_rate(&capture->node, &fps_num, &fps_den);
         struct gpud_capture_choice choice = choice_of(capture);
@@ -373,7 +385,7 @@ enum gpud_status gpud_capture_configure(struct gpud_capture *capture, const char
     if (status != GPUD_OK)
         return status;
 
-    publish(capture, fps_num, fps_den);
+    publish(capture, fps_num, fps_den, &colorimetry);
     capture->frame_duration =
         fps_num ? (uint64_t)fps_den * UINT64_C(1000000000) / fps_num : GPUD_TIME_NONE;
     capture->failure = (struct gpud_error){.status = GPUD_OK};

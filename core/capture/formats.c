@@ -82,6 +82,19 @@ const char *gpud_format_name(uint32_t fourcc)
     return known ? known->name : NULL;
 }
 
+enum gpud_samples gpud_format_samples(const char *name)
+{
+    static const char *const full[] = {"NV24", "NV42", "Y444", "AYUV", "GRAY"};
+    if (!name)
+        return GPUD_SAMPLES_RAW;
+    if (strstr(name, "RGB") || strstr(name, "BGR"))
+        return GPUD_SAMPLES_RGB;
+    for (size_t i = 0; i < sizeof(full) / sizeof(full[0]); i++)
+        if (strncmp(name, full[i], 4) == 0)
+            return GPUD_SAMPLES_YUV;
+    return GPUD_SAMPLES_SUBSAMPLED;
+}
+
 uint32_t gpud_format_fourcc(const char *name, size_t place)
 {
     for (size_t i = 0; i < FORMATS; i++)

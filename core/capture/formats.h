@@ -22,6 +22,15 @@ struct gpud_placement {
     uint8_t area_of[GPUD_PLANES_MAX]; /* a plane's */
 };
 
+/* What the samples of a format are. */
+enum gpud_samples {
+    GPUD_SAMPLES_RGB,
+    GPUD_SAMPLES_YUV,        /* luma alone, or as many samples of colour */
+    GPUD_SAMPLES_SUBSAMPLED, /* fewer samples of colour than of luma */
+    GPUD_SAMPLES_RAW,        /* a sensor's, behind a mosaic of filters */
+};
+enum gpud_samples gpud_format_samples(const char *name);
+
 /* "UYVY"; NULL: a format that is compressed, or that we have no name for. */
 const char *gpud_format_name(uint32_t fourcc);
 

@@ -4,6 +4,7 @@
 /* What the driver offers: its formats, each with its sizes, each with its fastest rate. */
 #include "base/sized.h"
 #include "capture/capture.h"
+#include "capture/colorimetry.h"
 
 #include <string.h>
 
@@ -59,9 +60,33 @@ static void add(struct mode_list *list, const struct gpud_capture_mode *mode)
     gpud_sized_entry(list->modes, list->max, list->count++, mode, sizeof(*mode));
 }
 
+/* What the driver would make of one size. */
+static void try_size(const struct gpud_v4l2 *node, uint32_t fourcc, uint32_t width, uint32_t height,
+                     struct gpud_v4l2_format *format)
+{
+    *format = (struct gpud_v4l2_format){.fourcc = fourcc, .width = width, .height = height};
+    if (gpud_v4l2_try_format(node, format) < 0 || format->fourcc != fourcc)
+        *format = (struct gpud_v4l2_format){.fourcc = fourcc};
+}
+
+/* Colours may depend on the size: of a range nothing is said that is not so at both ends. */
+static void complete(const struct gpud_v4l2 *node, uint32_t fourcc, struct gpud_capture_mode *mode)
+{
+    struct gpud_v4l2_format format, least;
+    try_size(node, fourcc, mode->width_max, mode->height_max, &format);
+    gpud_capture_read_colors(&format, &mode->colorimetry);
+    if (mode->width_min == mode->width_max && mode->height_min == mode->height_max)
+        return;
+    struct gpud_colorimetry other;
+    try_size(node, fourcc, mode->width_min, mode->height_min, &least);
+    gpud_capture_read_colors(&least, &other);
+    if (memcmp(&other, &mode->colorimetry, sizeof(other)) != 0)
+        gpud_capture_read_colors(&(struct gpud_v4l2_format){.fourcc = fourcc}, &mode->colorimetry);
+}
+
 /* A card that follows its signal lists no sizes: it has the one that it has. */
-static void add_current(struct gpud_capture *capture, struct gpud_capture_mode *mode,
-                        struct mode_list *list)
+static void add_current(struct gpud_capture *capture, uint32_t fourcc,
+                        struct gpud_capture_mode *mode, struct mode_list *list)
 {
     struct gpud_v4l2_format format;
     if (gpud_v4l2_get_format(&capture->node, &format) < 0)
@@ -70,6 +95,7 @@ static void add_current(struct gpud_capture *capture, struct gpud_capture_mode *
     mode->height_min = mode->height_max = format.height;
     mode->fps_num = 0;
     gpud_v4l2_rate(&capture->node, &mode->fps_num, &mode->fps_den);
+    complete(&capture->node, fourcc, mode);
     add(list, mode);
 }
 
@@ -88,10 +114,11 @@ static void list_all(struct gpud_capture *capture, struct mode_list *list)
         uint32_t sizes = 0;
         for (; sizes < LIST_MAX && gpud_v4l2_enum_size(node, fourcc, sizes, &mode); sizes++) {
             gpud_v4l2_fastest(node, fourcc, mode.width_min, mode.height_min, &mode);
+            complete(node, fourcc, &mode);
             add(list, &mode);
         }
         if (sizes == 0)
-            add_current(capture, &mode, list);
+            add_current(capture, fourcc, &mode, list);
     }
 }
 

@@ -155,6 +155,7 @@ static int format_call(const struct gpud_v4l2 *node, unsigned long request,
         one->height = format->height;
         one->pixelformat = format->fourcc;
         one->field = format->field;
+        one->priv = V4L2_PIX_FMT_PRIV_MAGIC;
     }
     if (gpud_v4l2_call(node, request, &raw) < 0)
         return -1;
@@ -169,6 +170,10 @@ static int format_call(const struct gpud_v4l2 *node, unsigned long request,
         got.width = many->width;
         got.height = many->height;
         got.field = many->field;
+        got.colorspace = many->colorspace;
+        got.transfer = many->xfer_func;
+        got.encoding = many->ycbcr_enc;
+        got.quantization = many->quantization;
         got.planes = many->num_planes;
         for (uint32_t i = 0; i < got.planes; i++) {
             got.plane[i].stride = many->plane_fmt[i].bytesperline;
@@ -179,6 +184,12 @@ static int format_call(const struct gpud_v4l2 *node, unsigned long request,
         got.width = one->width;
         got.height = one->height;
         got.field = one->field;
+        got.colorspace = one->colorspace;
+        if (one->priv == V4L2_PIX_FMT_PRIV_MAGIC) { /* else there is nothing behind it */
+            got.transfer = one->xfer_func;
+            got.encoding = one->ycbcr_enc;
+            got.quantization = one->quantization;
+        }
         got.planes = 1;
         got.plane[0].stride = one->bytesperline;
         got.plane[0].size = one->sizeimage;
@@ -191,6 +202,11 @@ int gpud_v4l2_get_format(const struct gpud_v4l2 *node, struct gpud_v4l2_format *
 {
     *format = (struct gpud_v4l2_format){0};
     return format_call(node, VIDIOC_G_FMT, format);
+}
+
+int gpud_v4l2_try_format(const struct gpud_v4l2 *node, struct gpud_v4l2_format *format)
+{
+    return format_call(node, VIDIOC_TRY_FMT, format);
 }
 
 int gpud_v4l2_set_format(const struct gpud_v4l2 *node, struct gpud_v4l2_format *format)

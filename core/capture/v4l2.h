@@ -42,6 +42,8 @@ struct gpud_v4l2 {
 struct gpud_v4l2_format {
     uint32_t fourcc, width, height;
     uint32_t field; /* enum v4l2_field */
+    /* enum v4l2_colorspace, _xfer_func, _ycbcr_encoding, _quantization; from the driver only */
+    uint32_t colorspace, transfer, encoding, quantization;
     uint32_t planes;
     struct {
         uint32_t stride; /* bytesperline */
@@ -75,6 +77,8 @@ void gpud_v4l2_close(struct gpud_v4l2 *node);
 /* These give 0, or -1 with errno. */
 int gpud_v4l2_call(const struct gpud_v4l2 *node, unsigned long request, void *argument);
 int gpud_v4l2_get_format(const struct gpud_v4l2 *node, struct gpud_v4l2_format *format);
+/* What set_format would give. */
+int gpud_v4l2_try_format(const struct gpud_v4l2 *node, struct gpud_v4l2_format *format);
 /* The driver may change all of it. */
 int gpud_v4l2_set_format(const struct gpud_v4l2 *node, struct gpud_v4l2_format *format);
 int gpud_v4l2_query(const struct gpud_v4l2 *node, struct gpud_v4l2_buffer *buffer);

@@ -36,13 +36,52 @@ struct gpud_capture_params {
     bool require_direct; /* fail rather than copy each frame to the device */
 };
 
+/* How samples become light: code points of ITU-T H.273 (which ISO/IEC 23091-2, AVIF, ffmpeg and
+ * libplacebo use, too), and GPUD_COLOR_UNKNOWN where the driver does not say. */
+#define GPUD_COLOR_UNKNOWN 2
+#define GPUD_COLOR_OPRGB                                                    \
+    200 /* Adobe's opRGB, as primaries and as transfer: H.273 has no number \
+         */
+
+enum gpud_range {
+    GPUD_RANGE_UNKNOWN,
+    GPUD_RANGE_FULL,
+    GPUD_RANGE_LIMITED,
+};
+
+/* Where the samples of colour lie between those of luma, in formats that have fewer of them. */
+enum gpud_chroma_site {
+    GPUD_CHROMA_UNKNOWN, /* or the format has as many */
+    GPUD_CHROMA_CENTER,  /* of the pixels that share one */
+    GPUD_CHROMA_LEFT,    /* in line with every second pixel, between rows where those share, too */
+};
+
+struct gpud_colorimetry {
+    uint8_t primaries;   /* ColourPrimaries */
+    uint8_t transfer;    /* TransferCharacteristics */
+    uint8_t matrix;      /* MatrixCoefficients; 0: the samples are R, G, B */
+    uint8_t range;       /* enum gpud_range */
+    uint8_t chroma_site; /* enum gpud_chroma_site */
+};
+
+/* Static metadata of a signal with a high dynamic range, in the units of SMPTE ST 2086 and CTA-861:
+ * 0.00002 of a CIE 1931 coordinate, 0.0001 cd/m² for the display, 1 cd/m² for the content. */
+struct gpud_hdr_metadata {
+    bool has_display, has_light_level;
+    uint16_t display_x[3], display_y[3]; /* red, green, blue */
+    uint16_t white_x, white_y;
+    uint32_t max_luminance, min_luminance;
+    uint16_t max_content_light, max_frame_average_light;
+};
+
 /* One format in one size, or in a range of sizes (min and max differ then, and step is not 0). */
 struct gpud_capture_mode {
     size_t size;
     char format[16];
     uint32_t width_min, width_max, width_step;
     uint32_t height_min, height_max, height_step;
-    uint32_t fps_num, fps_den; /* the fastest; 0/1: the driver does not say */
+    uint32_t fps_num, fps_den;           /* the fastest; 0/1: the driver does not say */
+    struct gpud_colorimetry colorimetry; /* unknown where it depends on the size */
 };
 
 struct gpud_capture_info {
@@ -61,6 +100,8 @@ struct gpud_capture_info {
     uint64_t copies_cpu, copies_gpu;
     char device[32];                     /* where the frames arrive */
     char device_reason[GPUD_REASON_MAX]; /* why that one of its kind; "": it was named */
+    struct gpud_colorimetry colorimetry; /* of the frames from now on */
+    struct gpud_hdr_metadata hdr;
 };
 
 GPUD_API enum gpud_status gpud_capture_create(struct gpud_context *context,

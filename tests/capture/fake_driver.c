@@ -3,6 +3,8 @@
 
 #include "fake_driver.h"
 
+#include "fake_input.h"
+
 #include "support/check.h"
 
 #include <errno.h>
@@ -101,20 +103,24 @@ static void round_format(struct gpud_v4l2_format *format)
     *format = made;
 }
 
-static int format_call(bool set, struct v4l2_format *raw)
+static int format_call(unsigned long request_code, struct v4l2_format *raw)
 {
+    bool set = request_code == VIDIOC_S_FMT, ask = request_code == VIDIOC_TRY_FMT;
     if (raw->type != type() || (set && driver->count))
         return raw->type != type() ? EINVAL : EBUSY;
+    bool extended =
+        driver->multiplanar || raw->fmt.pix.priv == V4L2_PIX_FMT_PRIV_MAGIC || !(set || ask);
     struct v4l2_pix_format *one = &raw->fmt.pix;
     struct v4l2_pix_format_mplane *many = &raw->fmt.pix_mp;
     struct gpud_v4l2_format format = driver->format;
-    if (set) {
+    if (set || ask) {
         format.fourcc = driver->multiplanar ? many->pixelformat : one->pixelformat;
         format.width = driver->multiplanar ? many->width : one->width;
         format.height = driver->multiplanar ? many->height : one->height;
         round_format(&format);
-        driver->format = format;
     }
+    if (set)
+        driver->format = format;
     memset(&raw->fmt, 0, sizeof(raw->fmt));
     if (driver->multiplanar) {
         many->pixelformat = format.fourcc;
@@ -122,6 +128,10 @@ static int format_call(bool set, struct v4l2_format *raw)
         many->height = format.height;
         many->field = format.field;
         many->num_planes = (uint8_t)format.planes;
+        many->colorspace = driver->colors.space;
+        many->xfer_func = (uint8_t)driver->colors.transfer;
+        many->ycbcr_enc = (uint8_t)driver->colors.encoding;
+        many->quantization = (uint8_t)driver->colors.quantization;
         for (uint32_t i = 0; i < format.planes; i++) {
             many->plane_fmt[i].bytesperline = format.plane[i].stride;
             many->plane_fmt[i].sizeimage = format.plane[i].size;
@@ -131,6 +141,11 @@ static int format_call(bool set, struct v4l2_format *raw)
         one->width = format.width;
         one->height = format.height;
         one->field = format.field;
+        one->colorspace = driver->colors.space;
+        one->priv = extended ? V4L2_PIX_FMT_PRIV_MAGIC : 0;
+        one->xfer_func = extended ? driver->colors.transfer : 0;
+        one->ycbcr_enc = extended ? driver->colors.encoding : 0;
+        one->quantization = extended ? driver->colors.quantization : 0;
         one->bytesperline = format.plane[0].stride;
         one->sizeimage = format.plane[0].size;
     }
@@ -350,7 +365,10 @@ static int dispatch(unsigned long request_code, void *argument)
         return driver->sizes == FAKE_SILENT ? ENOTTY : enum_interval(argument);
     case VIDIOC_G_FMT:
     case VIDIOC_S_FMT:
-        return format_call(request_code == VIDIOC_S_FMT, argument);
+    case VIDIOC_TRY_FMT:
+        return format_call(request_code, argument);
+    case VIDIOC_G_EXT_CTRLS:
+        return fake_get_controls(driver, argument);
     case VIDIOC_G_PARM:
     case VIDIOC_S_PARM:
         return parameters(request_code == VIDIOC_S_PARM, argument);

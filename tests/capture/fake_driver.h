@@ -54,6 +54,10 @@ struct fake_driver {
     const char *bus;  /* NULL: "pci" */
     bool substitutes; /* S_FMT gives UYVY whatever is asked for */
     uint32_t field;
+    struct {
+        uint32_t space, transfer, encoding, quantization;
+    } colors;
+    bool has_hdr;   /* the controls for it */
     uint32_t stamp; /* V4L2_BUF_FLAG_TIMESTAMP_… */
     int open_error;
     unsigned long stop_at; /* the next call of this request stops until fake_go_on() */
