@@ -79,14 +79,15 @@ static GstCaps *capture_get_caps(struct input *input)
     return capture_caps(((struct capture_input *)input)->capture);
 }
 
-static enum gpud_status capture_configure(struct input *input, GstCaps *caps,
+static enum gpud_status capture_configure(struct input *input, GstCaps **caps,
                                           struct gpud_layout *layout, struct gpud_error *error)
 {
     struct capture_input *self = (struct capture_input *)input;
     struct gpud_capture_info got = GPUD_INFO_INIT(got);
     GstVideoInfo info;
+    gchar *reason = NULL;
 
-    if (!gst_video_info_from_caps(&info, caps)) {
+    if (!gst_video_info_from_caps(&info, *caps)) {
         *error = (struct gpud_error){.status = GPUD_INVALID};
         g_strlcpy(error->reason, "the negotiated caps describe no raw video",
                   sizeof(error->reason));
@@ -105,6 +106,12 @@ static enum gpud_status capture_configure(struct input *input, GstCaps *caps,
                    "capsfilter",
                    got.layout.width, got.layout.height, got.layout.format, info.width, info.height,
                    GST_VIDEO_INFO_NAME(&info));
+        return GPUD_UNSUPPORTED;
+    }
+    if (!capture_caps_complete(caps, &got, &reason)) {
+        *error = (struct gpud_error){.status = GPUD_UNSUPPORTED};
+        g_strlcpy(error->reason, reason, sizeof(error->reason));
+        g_free(reason);
         return GPUD_UNSUPPORTED;
     }
     *layout = got.layout;

@@ -35,7 +35,46 @@ static GstStructure *mode_structure(const struct gpud_capture_mode *mode)
     else
         gst_structure_set(structure, "framerate", GST_TYPE_FRACTION_RANGE, 0, 1,
                           (gint)mode->fps_num, (gint)mode->fps_den, NULL);
+    capture_colors_to_structure(&mode->colorimetry, structure);
     return structure;
+}
+
+/* What was negotiated may lack a field that is known now; none of them may be another one. */
+static gboolean agrees(const GstStructure *wanted, const GstStructure *made, const gchar *field)
+{
+    const GValue *a = gst_structure_get_value(wanted, field);
+    const GValue *b = gst_structure_get_value(made, field);
+
+    return !a || !b || gst_value_compare(a, b) == GST_VALUE_EQUAL;
+}
+
+gboolean capture_caps_complete(GstCaps **caps, const struct gpud_capture_info *info, gchar **reason)
+{
+    static const gchar *const fields[] = {"colorimetry", "chroma-site"};
+    GstStructure *made = gst_structure_new_empty("video/x-raw");
+
+    *caps = gst_caps_make_writable(*caps);
+    GstStructure *structure = gst_caps_get_structure(*caps, 0);
+    capture_colors_to_structure(&info->colorimetry, made);
+    capture_hdr_to_structure(&info->hdr, made);
+    for (guint i = 0; i < G_N_ELEMENTS(fields) && !*reason; i++) {
+        if (agrees(structure, made, fields[i]))
+            continue;
+        gchar *wanted = gst_value_serialize(gst_structure_get_value(structure, fields[i]));
+        gchar *has = gst_value_serialize(gst_structure_get_value(made, fields[i]));
+        *reason =
+            g_strdup_printf("its driver makes %s %s of %s: ask for that with a capsfilter, or for "
+                            "none",
+                            fields[i], has, wanted);
+        g_free(wanted);
+        g_free(has);
+    }
+    for (gint i = 0; i < gst_structure_n_fields(made); i++) {
+        const gchar *name = gst_structure_nth_field_name(made, (guint)i);
+        gst_structure_set_value(structure, name, gst_structure_get_value(made, name));
+    }
+    gst_structure_free(made);
+    return !*reason;
 }
 
 GstCaps *capture_caps(struct gpud_capture *capture)

@@ -11,4 +11,13 @@
 /* All modes that GStreamer has a format for; empty caps when there are none. */
 GstCaps *capture_caps(struct gpud_capture *capture);
 
+/* Adds to caps that were negotiated what the driver says of the frames it makes. FALSE: it
+ * contradicts them, *reason says how (g_free it). */
+gboolean capture_caps_complete(GstCaps **caps, const struct gpud_capture_info *info,
+                               gchar **reason);
+
+/* What is known of these, as fields of caps; what is not known is left out. */
+void capture_colors_to_structure(const struct gpud_colorimetry *from, GstStructure *structure);
+void capture_hdr_to_structure(const struct gpud_hdr_metadata *hdr, GstStructure *structure);
+
 #endif

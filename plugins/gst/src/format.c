@@ -165,31 +165,57 @@ static GstCaps *src_fixate(GstBaseSrc *base, GstCaps *caps)
     return gst_caps_new_full(best, NULL);
 }
 
+/* What both sides can do, fixated; NULL: nothing. */
+static GstCaps *choose_caps(GstGpudirectSrc *self)
+{
+    GstBaseSrc *base = GST_BASE_SRC(self);
+    GstPad *pad = GST_BASE_SRC_PAD(base);
+    GstCaps *caps = gst_pad_query_caps(pad, NULL);
+    GstCaps *common = gst_pad_peer_query_caps(pad, caps);
+
+    if (gst_caps_is_empty(common)) {
+        GST_ELEMENT_ERROR(self, STREAM, FORMAT,
+                          ("The elements downstream take no format of %s: put a videoconvert after "
+                           "gpudirectsrc, or ask for one that there is.",
+                           self->input->ops->what),
+                          ("there is %" GST_PTR_FORMAT, caps));
+    } else {
+        common = src_fixate(base, gst_caps_make_writable(common));
+    }
+    gst_caps_unref(caps);
+    if (gst_caps_is_empty(common)) /* and that was said */
+        gst_clear_caps(&common);
+    return common;
+}
+
+/* The driver has the last word on what the negotiated caps become. */
+static gboolean set_up_card(GstGpudirectSrc *self)
+{
+    struct gpud_layout layout;
+    struct gpud_error error;
+    GstCaps *caps = choose_caps(self);
+
+    if (!caps)
+        return FALSE;
+    gboolean done = FALSE;
+    if (self->input->ops->configure(self->input, &caps, &layout, &error) != GPUD_OK) {
+        gchar *what = g_strdup_printf("Frames of %s cannot be had", self->input->ops->what);
+        gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_OPEN_SOURCE, &error, what);
+        g_free(what);
+    } else {
+        done = gst_gpudirect_src_set_format(self, caps, &layout) &&
+               gst_base_src_set_caps(GST_BASE_SRC(self), caps);
+    }
+    gst_caps_unref(caps);
+    return done;
+}
+
 /* A link's caps come in band; a card's are negotiated. */
 static gboolean src_negotiate(GstBaseSrc *base)
 {
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(base);
 
-    if (!self->input || !self->input->ops->configure)
-        return TRUE;
-    return parent_class->negotiate(base);
-}
-
-static gboolean src_set_caps(GstBaseSrc *base, GstCaps *caps)
-{
-    GstGpudirectSrc *self = GST_GPUDIRECT_SRC(base);
-    struct gpud_layout layout;
-    struct gpud_error error;
-
-    if (!self->input || !self->input->ops->configure)
-        return TRUE;
-    if (self->input->ops->configure(self->input, caps, &layout, &error) != GPUD_OK) {
-        gchar *what = g_strdup_printf("Frames of %s cannot be had", self->input->ops->what);
-        gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_OPEN_SOURCE, &error, what);
-        g_free(what);
-        return FALSE;
-    }
-    return gst_gpudirect_src_set_format(self, caps, &layout);
+    return !self->input || !self->input->ops->configure || set_up_card(self);
 }
 
 static gboolean src_decide_allocation(GstBaseSrc *base, GstQuery *query)
@@ -214,7 +240,6 @@ void gst_gpudirect_src_class_init_format(GstBaseSrcClass *klass)
     klass->get_caps = src_get_caps;
     klass->fixate = src_fixate;
     klass->negotiate = src_negotiate;
-    klass->set_caps = src_set_caps;
     klass->decide_allocation = src_decide_allocation;
 }
 

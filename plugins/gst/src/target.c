@@ -158,13 +158,13 @@ static GstCaps *target_get_caps(struct input *input)
     return gst_caps_from_string(SLOT_VIDEO_CAPS);
 }
 
-static enum gpud_status target_configure(struct input *input, GstCaps *caps,
+static enum gpud_status target_configure(struct input *input, GstCaps **caps,
                                          struct gpud_layout *layout, struct gpud_error *error)
 {
     struct target_input *self = to_self(input);
     GstVideoInfo info;
 
-    if (!gst_video_info_from_caps(&info, caps) || !layout_from_info(&self->layout, &info)) {
+    if (!gst_video_info_from_caps(&info, *caps) || !layout_from_info(&self->layout, &info)) {
         *error = (struct gpud_error){.status = GPUD_INVALID};
         g_strlcpy(error->reason, "the negotiated caps describe no raw video that a ring can hold",
                   sizeof(error->reason));
