@@ -46,9 +46,10 @@ static enum gpud_status check_size(uint64_t size, struct gpud_error *error)
 
 static enum gpud_status no_dmabuf(const struct gpud_device *device, struct gpud_error *error)
 {
-    return gpud_fail(error, GPUD_UNSUPPORTED,
-                     "memory of %s has no dma-buf: that of the host, of a cuda or of a hip device may",
-                     device->info.name);
+    return gpud_fail(
+        error, GPUD_UNSUPPORTED,
+        "memory of %s has no dma-buf: that of the host, of a cuda or of a hip device may",
+        device->info.name);
 }
 
 enum gpud_status gpud_memory_alloc_for(struct gpud_device *device, uint64_t size,

@@ -393,30 +393,6 @@ static int dispatch(unsigned long request_code, void *argument)
     }
 }
 
-static uint32_t memory_of(unsigned long request_code, const void *argument)
-{
-    if (request_code == VIDIOC_REQBUFS)
-        return ((const struct v4l2_requestbuffers *)argument)->memory;
-    if (request_code == VIDIOC_QUERYBUF || request_code == VIDIOC_QBUF ||
-        request_code == VIDIOC_DQBUF)
-        return ((const struct v4l2_buffer *)argument)->memory;
-    return 0;
-}
-
-static bool fault_hits(unsigned long request_code, const void *argument)
-{
-    struct fake_fault *fault = &driver->fault;
-    if (!fault->times || (fault->request && fault->request != request_code) ||
-        (fault->memory && fault->memory != memory_of(request_code, argument)))
-        return false;
-    if (fault->after) {
-        fault->after--;
-        return false;
-    }
-    fault->times--;
-    return true;
-}
-
 /* With the lock held. */
 static void stop_here(unsigned long request_code)
 {
@@ -441,9 +417,10 @@ static int fake_ioctl(int fd, unsigned long request_code, void *argument)
     driver->inside++;
     stop_here(request_code);
     driver->inside--;
-    int error = driver->unplugged                    ? ENODEV
-                : fault_hits(request_code, argument) ? driver->fault.error
-                                                     : dispatch(request_code, argument);
+    int error = driver->unplugged ? ENODEV
+                : fake_fault_hits(driver, request_code, argument)
+                    ? driver->fault.error
+                    : dispatch(request_code, argument);
     pthread_mutex_unlock(&driver->lock);
     errno = error;
     return error ? -1 : 0;
@@ -486,7 +463,7 @@ static void *fake_mmap(void *address, size_t length, int protection, int flags, 
         errno = EINVAL;
         return MAP_FAILED;
     }
-    if (fault_hits(1, NULL)) {
+    if (fake_fault_hits(driver, 1, NULL)) {
         errno = driver->fault.error;
         return MAP_FAILED;
     }

@@ -85,10 +85,10 @@ struct fake_driver {
 
 extern const struct gpud_v4l2_system fake_system;
 
-/* Makes this the driver behind fake_system. */
 /* Where in memfd a buffer's area lies. */
 uint32_t fake_area_offset(uint32_t index, uint32_t area);
 
+/* Makes this the driver behind fake_system. */
 void fake_install(struct fake_driver *driver);
 void fake_remove(struct fake_driver *driver);
 
@@ -120,6 +120,9 @@ void fake_show(struct fake_driver *driver);
  */
 int fake_attach(struct fake_driver *driver, uint32_t index, uint32_t area, int fd, uint32_t length);
 void fake_detach(struct fake_driver *driver);
+
+/* Whether this call is one that fails, which is counted. With the lock held. */
+bool fake_fault_hits(struct fake_driver *driver, unsigned long request_code, const void *argument);
 
 uint32_t fake_queued(struct fake_driver *driver);
 

@@ -88,3 +88,27 @@ void fake_go_on(struct fake_driver *driver)
     pthread_cond_broadcast(&driver->change);
     pthread_mutex_unlock(&driver->lock);
 }
+
+static uint32_t memory_of(unsigned long request_code, const void *argument)
+{
+    if (request_code == VIDIOC_REQBUFS)
+        return ((const struct v4l2_requestbuffers *)argument)->memory;
+    if (request_code == VIDIOC_QUERYBUF || request_code == VIDIOC_QBUF ||
+        request_code == VIDIOC_DQBUF)
+        return ((const struct v4l2_buffer *)argument)->memory;
+    return 0;
+}
+
+bool fake_fault_hits(struct fake_driver *driver, unsigned long request_code, const void *argument)
+{
+    struct fake_fault *fault = &driver->fault;
+    if (!fault->times || (fault->request && fault->request != request_code) ||
+        (fault->memory && fault->memory != memory_of(request_code, argument)))
+        return false;
+    if (fault->after) {
+        fault->after--;
+        return false;
+    }
+    fault->times--;
+    return true;
+}
