@@ -24,7 +24,7 @@ static enum gpud_status end_stream(struct gpud_capture *capture, const struct gp
     capture->failure = *failure;
     if (capture->ring) /* else another method was to take its place, and none did */
         gpud_capture_ring_end(capture->ring);
-    capture->gone = failure->status == GPUD_NO_DEVICE;
+    capture->gone = capture->gone || failure->status == GPUD_NO_DEVICE;
     if (error)
         *error = *failure;
     return failure->status;
@@ -64,20 +64,31 @@ struct arrival {
     uint32_t flags;   /* enum gpud_frame_flags */
 };
 
-/* Frames missing between the last and this one. The driver's number has 32 bits and wraps. */
-static uint64_t count_missing(struct gpud_capture *capture, uint32_t sequence)
+/* Frames missing between the last and this one. The driver's number has 32 bits and wraps, and
+ * counts pictures: its two fields have one number. */
+static uint64_t count_missing(struct gpud_capture *capture, const struct gpud_v4l2_buffer *raw)
 {
-    uint32_t step = sequence - capture->driver_sequence;
+    uint32_t first = capture->source.bottom_first ? V4L2_FIELD_BOTTOM : V4L2_FIELD_TOP;
+    uint32_t second = capture->alternate && raw->field != first;
+    uint32_t pictures = raw->sequence - capture->driver_sequence;
+    int64_t step = pictures;
+    if (capture->alternate)
+        step = 2 * step + second - capture->driver_second;
     bool numbered = capture->numbered;
-    capture->driver_sequence = sequence;
+    capture->driver_sequence = raw->sequence;
+    capture->driver_second = second;
     capture->numbered = true;
+    if (!numbered)
+        capture->driver_count = raw->sequence;
     if (!numbered || step == 0)
         return 0; /* the first one, or a driver that does not count */
-    if (step > UINT32_MAX / 2) {
+    if (step < 0 || pictures > UINT32_MAX / 2) {
         capture->discontinuity = true; /* backwards: it began anew */
+        capture->driver_count = raw->sequence;
         return 0;
     }
-    return step - 1;
+    capture->driver_count += pictures;
+    return (uint64_t)step - 1;
 }
 
 /* Whether each area holds a whole picture. An impossible data_offset is made 0: the frame stays
@@ -98,6 +109,30 @@ static bool complete(const struct gpud_capture_ring *ring, struct gpud_v4l2_buff
     return whole;
 }
 
+/* Where the driver says no more than "interlaced", the signal's standard tells which field is the
+ * first. */
+static uint32_t field_flags(const struct gpud_capture *capture, uint32_t field)
+{
+    bool bottom_first = capture->source.bottom_first;
+    uint32_t first = bottom_first ? 0 : GPUD_FRAME_TOP_FIRST;
+    if (capture->alternate)
+        return GPUD_FRAME_INTERLACED | first |
+               (field == V4L2_FIELD_BOTTOM ? GPUD_FRAME_BOTTOM_FIELD : GPUD_FRAME_TOP_FIELD);
+    if (capture->info.scan != GPUD_SCAN_INTERLEAVED) /* written by this thread alone */
+        return 0;
+    switch (field) {
+    case V4L2_FIELD_NONE: /* this one is progressive */
+        return 0;
+    case V4L2_FIELD_INTERLACED_TB:
+        return GPUD_FRAME_INTERLACED | GPUD_FRAME_TOP_FIRST;
+    case V4L2_FIELD_INTERLACED_BT:
+        return GPUD_FRAME_INTERLACED;
+    default:
+        return GPUD_FRAME_INTERLACED |
+               (capture->info.bottom_first ? 0 : (uint32_t)GPUD_FRAME_TOP_FIRST);
+    }
+}
+
 static struct arrival inspect(struct gpud_capture *capture, struct gpud_v4l2_buffer *raw)
 {
     struct arrival arrival = {.time = gpud_now(), .pts = GPUD_TIME_NONE};
@@ -115,13 +150,14 @@ static struct arrival inspect(struct gpud_capture *capture, struct gpud_v4l2_buf
         capture->said_clock = true;
     }
 
-    arrival.missing = count_missing(capture, raw->sequence);
+    arrival.missing = count_missing(capture, raw);
     capture->sequence += 1 + arrival.missing;
     bool corrupted = raw->flags & V4L2_BUF_FLAG_ERROR;
     if (!complete(capture->ring, raw))
         corrupted = true;
     if (corrupted)
         arrival.flags |= GPUD_FRAME_CORRUPTED;
+    arrival.flags |= field_flags(capture, raw->field);
     if (capture->discontinuity || arrival.missing)
         arrival.flags |= GPUD_FRAME_DISCONTINUITY;
     return arrival;
@@ -151,7 +187,7 @@ static void describe(struct gpud_capture *capture, const struct gpud_v4l2_buffer
     info->pts = arrival->pts;
     info->dts = GPUD_TIME_NONE;
     info->duration = capture->frame_duration;
-    info->offset = UINT64_MAX;
+    info->offset = capture->driver_count;
     info->flags = arrival->flags;
     info->meta_size = 0;
     info->sequence = capture->sequence;
@@ -210,6 +246,12 @@ static enum gpud_status dequeue(struct gpud_capture *capture, struct gpud_frame 
     }
 
     struct arrival arrival = inspect(capture, &raw);
+    if (!capture->source.present) { /* noise, or what the card shows instead */
+        gpud_capture_ring_drop(ring, raw.index);
+        count(capture, &arrival, false);
+        capture->discontinuity = true;
+        return GPUD_OK;
+    }
     if (!gpud_capture_ring_has_room(ring)) {
         gpud_capture_ring_drop(ring, raw.index);
         count(capture, &arrival, false);
@@ -236,6 +278,7 @@ static enum gpud_status dequeue(struct gpud_capture *capture, struct gpud_frame 
     count(capture, &arrival, true);
     describe(capture, &raw, &arrival, taken);
     capture->discontinuity = false;
+    capture->last_frame = arrival.time;
     *frame = taken;
     return GPUD_OK;
 }
@@ -244,8 +287,9 @@ static enum gpud_status dequeue(struct gpud_capture *capture, struct gpud_frame 
  * something else came, and the driver need not be asked for a frame. */
 static bool wait_for_news(struct gpud_capture *capture, bool fed, int64_t deadline)
 {
+    short events = capture->tells ? POLLIN | POLLPRI : POLLIN;
     struct pollfd fds[] = {
-        {.fd = fed ? capture->node.fd : -1, .events = POLLIN},
+        {.fd = fed ? capture->node.fd : -1, .events = events},
         {.fd = capture->ring->wake_fd, .events = POLLIN},
         {.fd = capture->interrupt_fd, .events = POLLIN},
     };
@@ -254,56 +298,99 @@ static bool wait_for_news(struct gpud_capture *capture, bool fed, int64_t deadli
     int count = capture->node.system->ppoll(fds, 3, &slice, NULL);
     if (count < 0)
         return false; /* a signal: the caller looks again */
-    capture->poll_failed = fds[0].revents & (POLLERR | POLLHUP | POLLNVAL);
-    return fds[0].revents || count == 0;
+    bool told = fds[0].revents & POLLPRI;
+    bool failed = fds[0].revents & (POLLERR | POLLHUP | POLLNVAL);
+    capture->told = capture->told || told;
+    capture->poll_failed = failed;
+    /* Another signal may be why it failed: that is looked at first. */
+    return fds[0].revents & POLLIN || (failed && !told) || count == 0;
 }
 
-/* Whether poll() shows an error that no dequeue has explained. An event loop that sees it, too,
- * must not be told GPUD_TIMEOUT for ever. */
-static bool poll_fails(struct gpud_capture *capture)
+/* Whether the signal shall be looked at though poll() does not say so: while it is lost, and where
+ * no frame comes, if the driver has no event for it or nobody polls. */
+static bool is_look_due(const struct gpud_capture *capture, bool wait, bool idle)
 {
-    if (capture->watch_fd >= 0)
+    int64_t now = gpud_now();
+    if (now < capture->look_at)
+        return false;
+    if (!capture->source.present)
+        return true;
+    bool silent = now - capture->last_frame > SLICE || (capture->tells && !wait);
+    return idle && silent;
+}
+
+/* Whether there is something to see to before the answer is that no frame came. An event loop that
+ * sees an error or an event, too, must not be told GPUD_TIMEOUT for ever. */
+static bool has_news(struct gpud_capture *capture, bool idle)
+{
+    if (idle && capture->watch_fd >= 0)
         wait_for_news(capture, gpud_capture_ring_wait_begin(capture->ring), 0);
-    return capture->poll_failed;
+    return capture->told || (idle && capture->poll_failed);
 }
 
-static enum gpud_status no_frame(struct gpud_capture *capture, struct gpud_error *error)
+static enum gpud_status no_frame(struct gpud_capture *capture, bool held, struct gpud_error *error)
 {
-    return gpud_capture_ring_has_room(capture->ring)
-               ? gpud_fail(error, GPUD_TIMEOUT,
-                           "no frame from %s by the deadline: is there a signal?",
-                           capture->node.path)
-               : gpud_fail(error, GPUD_TIMEOUT,
-                           "the application holds all %u frames of %s: release one",
-                           capture->ring->limit, capture->node.path);
+    struct gpud_capture_ring *ring = capture->ring;
+    if (held)
+        return gpud_fail(error, GPUD_TIMEOUT,
+                         "the driver of %s waits for the frames that are held, for its signal has "
+                         "changed: release them",
+                         capture->node.path);
+    if (!capture->source.present)
+        return gpud_fail(error, GPUD_TIMEOUT, "%s", capture->source.reason);
+    if (gpud_capture_ring_has_room(ring))
+        return gpud_fail(error, GPUD_TIMEOUT,
+                         "no frame from %s by the deadline: is there a signal?",
+                         capture->node.path);
+    return gpud_fail(error, GPUD_TIMEOUT, "the application holds all %u frames of %s: release one",
+                     ring->limit, capture->node.path);
+}
+
+/* Keeps up with the signal. *held: it has changed, and the driver waits for frames. */
+static enum gpud_status follow(struct gpud_capture *capture, bool *held, struct gpud_error *error)
+{
+    struct gpud_error why;
+    *held = false;
+    if (!capture->told && !capture->changed)
+        return GPUD_OK;
+    capture->told = false;
+    enum gpud_status status = gpud_capture_follow(capture, held, &why);
+    return status == GPUD_OK || *held ? GPUD_OK : end_stream(capture, &why, error);
 }
 
 /* A frame costs one poll, one DQBUF and, with what came back, one QBUF; without a wait no poll. */
 static enum gpud_status acquire(struct gpud_capture *capture, bool wait, int64_t deadline,
                                 struct gpud_frame **frame, struct gpud_error *error)
 {
-    for (;;) {
-        struct gpud_capture_ring *ring = capture->ring; /* which a dequeue may have replaced */
+    for (bool last = false;;) {
         if (atomic_load(&capture->interrupted))
             return gpud_fail(error, GPUD_AGAIN, "the capture was interrupted");
         struct gpud_error why;
+        bool held, idle = true, ask = true;
+        enum gpud_status status = follow(capture, &held, error);
+        if (status != GPUD_OK)
+            return status;
+        struct gpud_capture_ring *ring = capture->ring; /* which a dequeue may replace */
         if (gpud_capture_ring_requeue(ring, &why) != GPUD_OK)
             return end_stream(capture, &why, error);
-        bool idle = true, ask = true;
-        if (wait) {
+        if (wait && (held || !capture->poll_failed)) {
             bool fed = gpud_capture_ring_wait_begin(ring);
             /* What came back before that has woken nobody. */
             if (gpud_capture_ring_requeue(ring, &why) != GPUD_OK)
                 return end_stream(capture, &why, error);
             ask = wait_for_news(capture, fed, deadline);
         }
-        if (ask) {
-            enum gpud_status status = dequeue(capture, frame, &idle, error);
+        if (ask && !held) {
+            status = dequeue(capture, frame, &idle, error);
             if (status != GPUD_OK || *frame)
                 return status;
         }
-        if (capture->ring == ring && gpud_now() >= deadline && !(idle && poll_fails(capture)))
-            return no_frame(capture, error);
+        capture->told = capture->told || is_look_due(capture, wait, idle);
+        if (capture->ring != ring || gpud_now() < deadline)
+            continue;
+        if (last || held || !has_news(capture, idle))
+            return no_frame(capture, held, error);
+        last = true;
     }
 }
 
@@ -312,14 +399,14 @@ enum gpud_status gpud_capture_acquire(struct gpud_capture *capture, int64_t time
 {
     if (timeout_ns < 0)
         return gpud_fail(error, GPUD_INVALID, "a negative timeout: every wait needs an end");
-    if (!capture->ring && capture->failure.status == GPUD_OK)
-        return gpud_fail(error, GPUD_INVALID,
-                         "the capture is not configured: it has no format to stream");
     if (capture->failure.status != GPUD_OK) {
         if (error)
             *error = capture->failure;
         return capture->failure.status;
     }
+    if (!capture->ring)
+        return gpud_fail(error, GPUD_INVALID,
+                         "the capture is not configured: it has no format to stream");
     struct gpud_frame *found = NULL;
     enum gpud_status status =
         acquire(capture, timeout_ns > 0, gpud_deadline(timeout_ns), &found, error);

@@ -1,13 +1,14 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The inside of a capture. capture.c makes, configures and ends it, acquire.c waits for frames and
- * judges them, watch.c shows them to an event loop, modes.c lists what the driver offers; ring.h is
- * one configuration's buffers. */
+/* The inside of a capture. capture.c makes, and ends it, configure.c sets it up, follow.c keeps up
+ * with its signal, acquire.c waits for frames and judges them, watch.c shows them to an event loop,
+ * modes.c lists what the driver offers; ring.h is one configuration's buffers. */
 #ifndef GPUD_CAPTURE_CAPTURE_H
 #define GPUD_CAPTURE_CAPTURE_H
 
 #include "capture/ring.h"
+#include "capture/input.h"
 #include <gpudirect/capture.h>
 
 struct gpud_capture {
@@ -26,8 +27,17 @@ struct gpud_capture {
     int watch_fd;     /* an epoll, for event loops; -1: nobody has asked */
 
     /* The configuration. One thread at a time is here. */
-    struct gpud_capture_ring *ring; /* NULL: not configured */
-    uint64_t frame_duration;        /* ns, or GPUD_TIME_NONE */
+    struct gpud_capture_mode wanted; /* the last configure; a size of 0x0: the signal's own */
+    struct gpud_input source;        /* as it was detected last */
+    bool tells;                      /* the driver has an event for a change of it */
+    bool told;                       /* something, by poll(); or else a look is due */
+    int64_t last_frame;              /* when the last frame was acquired */
+    bool changed;                    /* it told of one, and that is not followed yet */
+    int64_t look_at;                 /* when the signal is looked at next without an event */
+    bool alternate;                  /* frames are single fields */
+    uint32_t driver_second;          /* the last frame was the second field of its two */
+    struct gpud_capture_ring *ring;  /* NULL: not configured */
+    uint64_t frame_duration;         /* ns, or GPUD_TIME_NONE */
     struct gpud_error
         failure;      /* what ended the stream: every acquire says so until the next configure */
     bool poll_failed; /* poll() saw an error that the next dequeue shall explain */
@@ -38,6 +48,7 @@ struct gpud_capture {
     /* The stream so far. */
     uint64_t sequence;        /* of the last frame, counted from 1 */
     uint32_t driver_sequence; /* the driver's number for it */
+    uint64_t driver_count;    /* the same, beyond 32 bits */
     bool numbered;            /* driver_sequence is known */
     bool discontinuity;       /* the next frame does not follow the last one */
     uint32_t epoch;
@@ -63,6 +74,27 @@ enum gpud_status gpud_capture_fall_back(struct gpud_capture *capture, const stru
 
 /* The ring's method is known to work: info says which it is. */
 void gpud_capture_publish_path(struct gpud_capture *capture);
+
+/* Held frames live on. GPUD_IO: the driver keeps its buffers, and the ring is still there. must:
+ * drop it whatever the driver says. */
+enum gpud_status gpud_capture_drop_ring(struct gpud_capture *capture, bool must,
+                                        struct gpud_error *error);
+
+/* Sets the card to its signal and to what is wanted, and starts streaming. The ring is NULL, and is
+ * again on failure. */
+enum gpud_status gpud_capture_begin(struct gpud_capture *capture, struct gpud_error *error);
+
+/* What was detected, for get_info. */
+void gpud_capture_publish_signal(struct gpud_capture *capture);
+/* What the driver says now of the colours and rate of what it captures. True: something else. */
+bool gpud_capture_publish_format(struct gpud_capture *capture);
+
+/* Looks at the signal, and follows it if it has changed. Where the driver tells of a change, and
+ * has told of none, it is only looked at while it is lost. *held: the driver keeps buffers that the
+ * application holds, and it is not followed before they are released. On another failure there is
+ * no ring. */
+enum gpud_status gpud_capture_follow(struct gpud_capture *capture, bool *held,
+                                     struct gpud_error *error);
 
 /* Whether the driver has the format at all. */
 bool gpud_capture_offers(const struct gpud_v4l2 *node, uint32_t fourcc);

@@ -311,6 +311,9 @@ enum gpud_status gpud_capture_ring_stop(struct gpud_capture_ring *ring, struct g
     ring->streaming = false;
     gpud_capture_ring_update_watch(ring);
     gpud_v4l2_stream(ring->node, false);
+    pthread_mutex_lock(&ring->lock);
+    ring->queued = 0;
+    pthread_mutex_unlock(&ring->lock);
     pthread_mutex_unlock(&ring->driver_lock);
 
     uint32_t stuck = wait_for_devices(ring);

@@ -247,25 +247,42 @@ bool gpud_v4l2_enum_size(const struct gpud_v4l2 *node, uint32_t fourcc, uint32_t
 
 /* --- rates: V4L2 speaks of the time of a frame, we of frames a second ---------------------- */
 
-void gpud_v4l2_fastest(const struct gpud_v4l2 *node, uint32_t fourcc, uint32_t width,
-                       uint32_t height, struct gpud_capture_mode *mode)
+static struct gpud_capture_rate rate_of(struct v4l2_fract interval)
 {
-    mode->fps_num = 0;
+    bool sane = interval.numerator && interval.denominator && interval.numerator <= INT32_MAX &&
+                interval.denominator <= INT32_MAX;
+    return sane ? (struct gpud_capture_rate){.num = interval.denominator, .den = interval.numerator}
+                : (struct gpud_capture_rate){.num = 0, .den = 1};
+}
+
+static void note_fastest(struct gpud_capture_mode *mode, struct gpud_capture_rate rate)
+{
+    if ((uint64_t)rate.num * mode->fps_den <= (uint64_t)mode->fps_num * rate.den)
+        return;
+    mode->fps_num = rate.num;
+    mode->fps_den = rate.den;
+}
+
+void gpud_v4l2_enum_rates(const struct gpud_v4l2 *node, uint32_t fourcc, uint32_t width,
+                          uint32_t height, struct gpud_capture_mode *mode)
+{
+    mode->fps_num = mode->rate_count = 0;
     mode->fps_den = 1;
+    mode->slowest = (struct gpud_capture_rate){.num = 0, .den = 1};
     for (uint32_t place = 0; place < 256; place++) {
         struct v4l2_frmivalenum raw = {
             .index = place, .pixel_format = fourcc, .width = width, .height = height};
         if (gpud_v4l2_call(node, VIDIOC_ENUM_FRAMEINTERVALS, &raw) < 0)
             return;
         bool discrete = raw.type == V4L2_FRMIVAL_TYPE_DISCRETE;
-        struct v4l2_fract shortest = discrete ? raw.discrete : raw.stepwise.min;
-        if (shortest.numerator && (uint64_t)shortest.denominator * mode->fps_den >
-                                      (uint64_t)mode->fps_num * shortest.numerator) {
-            mode->fps_num = shortest.denominator;
-            mode->fps_den = shortest.numerator;
-        }
-        if (!discrete)
+        struct gpud_capture_rate rate = rate_of(discrete ? raw.discrete : raw.stepwise.min);
+        note_fastest(mode, rate);
+        if (!discrete) {
+            mode->slowest = rate_of(raw.stepwise.max);
             return;
+        }
+        if (rate.num && mode->rate_count < GPUD_CAPTURE_RATES_MAX)
+            mode->rates[mode->rate_count++] = rate;
     }
 }
 
@@ -320,6 +337,7 @@ static void from_raw(const struct gpud_v4l2 *node, const struct v4l2_buffer *raw
         .memory = raw->memory,
         .flags = raw->flags,
         .sequence = raw->sequence,
+        .field = raw->field,
         .timestamp = (uint64_t)raw->timestamp.tv_sec * UINT64_C(1000000000) +
                      (uint64_t)raw->timestamp.tv_usec * 1000,
     };

@@ -56,6 +56,7 @@ struct gpud_v4l2_buffer {
     uint32_t memory; /* enum v4l2_memory */
     uint32_t flags;
     uint32_t sequence;
+    uint32_t field;     /* enum v4l2_field */
     uint64_t timestamp; /* ns of the clock that flags name */
     uint32_t planes;
     struct {
@@ -98,9 +99,9 @@ uint32_t gpud_v4l2_enum_format(const struct gpud_v4l2 *node, uint32_t place);
 /* The sizes at this place of the format's list, into mode; false: no more. */
 bool gpud_v4l2_enum_size(const struct gpud_v4l2 *node, uint32_t fourcc, uint32_t place,
                          struct gpud_capture_mode *mode);
-/* The fastest rate at this size, into mode; 0/1 where the driver does not say. */
-void gpud_v4l2_fastest(const struct gpud_v4l2 *node, uint32_t fourcc, uint32_t width,
-                       uint32_t height, struct gpud_capture_mode *mode);
+/* The rates at this size, into mode; none where the driver does not say. */
+void gpud_v4l2_enum_rates(const struct gpud_v4l2 *node, uint32_t fourcc, uint32_t width,
+                          uint32_t height, struct gpud_capture_mode *mode);
 
 /* Sets the rate where *num is not 0 and the driver can, and gives what it is; 0/1 where the driver
  * does not say. */

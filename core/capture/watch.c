@@ -30,7 +30,9 @@ bool gpud_capture_ring_is_due(const struct gpud_capture_ring *ring)
     if (ring->watch_fd < 0)
         return false;
     bool low = __builtin_popcountll(ring->queued) < GPUD_CAPTURE_SPARE;
-    return ring->ended || ring->watch_error || (ring->returned && low);
+    /* Stopped, and not replaced: the driver waited for frames that are released now. */
+    bool due = ring->stopped ? ring->in_place && !ring->acquired : ring->returned && low;
+    return ring->ended || ring->watch_error || due;
 }
 
 static int watch_node(struct gpud_capture_ring *ring, bool watch, uint32_t events)
@@ -58,7 +60,7 @@ bool gpud_capture_ring_update_watch(struct gpud_capture_ring *ring)
     pthread_mutex_unlock(&ring->lock);
 
     /* Not with that lock held: the kernel asks the driver at once, which may have to wait. */
-    int number = watch_node(ring, watch, room ? EPOLLIN : 0);
+    int number = watch_node(ring, watch, room ? EPOLLIN | EPOLLPRI : 0);
     pthread_mutex_lock(&ring->lock);
     ring->watch_error = number;
     if (!ring->waiting)

@@ -74,6 +74,20 @@ struct gpud_hdr_metadata {
     uint16_t max_content_light, max_frame_average_light;
 };
 
+/* How the rows of a picture come. */
+enum gpud_scan {
+    GPUD_SCAN_ANY, /* asked for: as the card does it by itself; else: not known */
+    GPUD_SCAN_PROGRESSIVE,
+    GPUD_SCAN_INTERLEAVED, /* a frame has both fields, row by row in turn */
+    GPUD_SCAN_ALTERNATE,   /* a frame is one field, and has half of the rows */
+};
+
+#define GPUD_CAPTURE_RATES_MAX 32
+
+struct gpud_capture_rate {
+    uint32_t num, den; /* pictures a second */
+};
+
 /* One format in one size, or in a range of sizes (min and max differ then, and step is not 0). */
 struct gpud_capture_mode {
     size_t size;
@@ -82,6 +96,14 @@ struct gpud_capture_mode {
     uint32_t height_min, height_max, height_step;
     uint32_t fps_num, fps_den;           /* the fastest; 0/1: the driver does not say */
     struct gpud_colorimetry colorimetry; /* unknown where it depends on the size */
+    enum gpud_scan scan;
+    uint32_t aspect_x, aspect_y; /* of a pixel */
+    /* The rates that the driver has at this size, or at the largest of a range; of more than fit
+     * the last ones are missing. 0 of them, and slowest known: any from that to the fastest. 0 and
+     * 0/1: the driver does not say. */
+    uint32_t rate_count;
+    struct gpud_capture_rate rates[GPUD_CAPTURE_RATES_MAX];
+    struct gpud_capture_rate slowest;
 };
 
 struct gpud_capture_info {
@@ -102,6 +124,15 @@ struct gpud_capture_info {
     char device_reason[GPUD_REASON_MAX]; /* why that one of its kind; "": it was named */
     struct gpud_colorimetry colorimetry; /* of the frames from now on */
     struct gpud_hdr_metadata hdr;
+    enum gpud_scan scan;
+    bool bottom_first;           /* of the two fields, where a frame does not say it */
+    uint32_t aspect_x, aspect_y; /* of a pixel */
+    /* The signal at the input: whether it is there (true as well where the driver cannot tell), why
+     * it is not, and what a picture of it has; 0x0: the card makes pictures of any size. */
+    bool signal;
+    char signal_reason[160];
+    uint32_t signal_width, signal_height;
+    uint64_t signal_changes; /* how often another one came since create */
 };
 
 GPUD_API enum gpud_status gpud_capture_create(struct gpud_context *context,
@@ -122,10 +153,21 @@ GPUD_API enum gpud_status gpud_capture_configure(struct gpud_capture *capture, c
                                                  uint32_t width, uint32_t height, uint32_t fps_num,
                                                  uint32_t fps_den, struct gpud_error *error);
 
+/* The same with an entry of the list, whose _min are taken where it is a range, and whose fps may
+ * be 0/1; its scan counts, too. Sizes are those of pictures, both fields together. A size of 0x0 is
+ * the signal's own. */
+GPUD_API enum gpud_status gpud_capture_configure_mode(struct gpud_capture *capture,
+                                                      const struct gpud_capture_mode *mode,
+                                                      struct gpud_error *error);
+
 /* clang-format off */
 /* The next frame; pts is the driver's monotonic time. It is the driver's own buffer where that is
  * memory of the device that the frames shall arrive on: released, it goes back to the driver after
  * the queues that gpud_frame_post() was called for.
+ *
+ * Another signal at the input is followed: the frame's epoch is another one, its layout may be, and
+ * get_info tells the rest. While there is no signal there are no frames, whatever the driver
+ * captures.
  *
  *   GPUD_TIMEOUT    no frame until then, or all are held
  *   GPUD_AGAIN      gpud_capture_interrupt() is in effect

@@ -25,6 +25,13 @@ enum gpud_frame_flags {
     GPUD_FRAME_DISCONTINUITY = 1 << 1,
     /* Shared with others: mapping it for writing is refused. */
     GPUD_FRAME_READ_ONLY = 1 << 2,
+    /* Written by a capture; on a frame of the application's they mean the same. The picture was
+     * made of two fields, which lie row by row in turn, the top one's row first; the top one came
+     * first. Or it is one field alone, which has half the rows. */
+    GPUD_FRAME_INTERLACED = 1 << 3,
+    GPUD_FRAME_TOP_FIRST = 1 << 4,
+    GPUD_FRAME_TOP_FIELD = 1 << 5,
+    GPUD_FRAME_BOTTOM_FIELD = 1 << 6,
     /* From this bit up the bits are the application's and travel as they are. */
     GPUD_FRAME_USER = 1 << 16,
 };

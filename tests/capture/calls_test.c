@@ -89,9 +89,10 @@ static void *give_back(void *arg)
     return NULL;
 }
 
-static void test_waited(bool with_gpu, const char *method)
+static void test_waited(bool with_gpu, const char *method, bool tells)
 {
-    struct bench bench = {.use_gpu = with_gpu, .method = method, .driver.takes_dmabufs = true};
+    struct bench bench = {
+        .use_gpu = with_gpu, .method = method, .driver = {.takes_dmabufs = true, .tells = tells}};
     bench_stream(&bench);
     bench.gpu.manual = with_gpu;
     struct counts before = count(&bench);
@@ -118,10 +119,10 @@ static void test_waited(bool with_gpu, const char *method)
 
 /* --- a frame that is there ----------------------------------------------------------------- */
 
-/* As an event loop takes it: no poll at all. */
-static void test_there(void)
+/* As an event loop takes it: no poll at all, nor a question after events. */
+static void test_there(bool tells)
 {
-    struct bench bench = {0};
+    struct bench bench = {.driver.tells = tells};
     bench_stream(&bench);
     struct counts before = count(&bench);
     for (uint32_t i = 0; i < FRAMES; i++) {
@@ -136,11 +137,13 @@ static void test_there(void)
 
 int main(void)
 {
-    test_there();
-    test_waited(false, "userptr");
-    test_waited(false, "mmap");
-    test_waited(true, "userptr");
-    test_waited(true, "dmabuf");
+    test_there(false);
+    test_there(true);
+    test_waited(false, "userptr", false);
+    test_waited(false, "userptr", true);
+    test_waited(false, "mmap", true);
+    test_waited(true, "userptr", true);
+    test_waited(true, "dmabuf", true);
     puts("ok");
     return 0;
 }

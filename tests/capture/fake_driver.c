@@ -81,6 +81,12 @@ static void round_format(struct gpud_v4l2_format *format)
         width = format->width > 640 ? 640 : (format->width + 15) & ~15u;
         height = format->height > 360 ? 360 : (format->height + 3) & ~3u;
     }
+    if (driver->digital) {
+        width = driver->timings.width;
+        height = driver->timings.height;
+        if (driver->field == V4L2_FIELD_ALTERNATE)
+            height /= 2;
+    }
     if (driver->substitutes)
         format->fourcc = V4L2_PIX_FMT_UYVY;
     struct gpud_v4l2_format made = {.fourcc = format->fourcc, .width = width, .height = height};
@@ -162,39 +168,6 @@ static int enum_format(struct v4l2_fmtdesc *raw)
     return 0;
 }
 
-static int enum_size(struct v4l2_frmsizeenum *raw)
-{
-    if (driver->sizes == FAKE_SILENT)
-        return ENOTTY;
-    if (driver->sizes == FAKE_STEPWISE) {
-        raw->type = V4L2_FRMSIZE_TYPE_STEPWISE;
-        raw->stepwise = (struct v4l2_frmsize_stepwise){64, 640, 16, 32, 360, 4};
-        return raw->index ? EINVAL : 0;
-    }
-    raw->type = V4L2_FRMSIZE_TYPE_DISCRETE;
-    raw->discrete.width = raw->index ? 640 : 320;
-    raw->discrete.height = raw->index ? 360 : 180;
-    return raw->index > 1 ? EINVAL : 0;
-}
-
-static int enum_interval(struct v4l2_frmivalenum *raw)
-{
-    if (driver->sizes == FAKE_STEPWISE) {
-        raw->type = V4L2_FRMIVAL_TYPE_CONTINUOUS;
-        raw->stepwise.min = (struct v4l2_fract){1, 120};
-        raw->stepwise.max = (struct v4l2_fract){1, 1};
-        return raw->index ? EINVAL : 0;
-    }
-    /* Slow first, and the fastest in the middle: no order is promised. */
-    static const uint32_t rates[] = {5, 60, 30};
-    uint32_t scale = raw->width == 320 ? 1 : 2;
-    if (raw->index >= 3)
-        return EINVAL;
-    raw->type = V4L2_FRMIVAL_TYPE_DISCRETE;
-    raw->discrete = (struct v4l2_fract){scale, rates[raw->index]};
-    return 0;
-}
-
 /* --- buffers ------------------------------------------------------------------------------- */
 
 static int request(struct v4l2_requestbuffers *raw)
@@ -238,6 +211,7 @@ static void tell(uint32_t index, struct v4l2_buffer *raw)
     raw->index = index;
     raw->flags = buffer->flags | driver->stamp;
     raw->sequence = buffer->sequence;
+    raw->field = driver->buffer_field ? driver->buffer_field : driver->format.field;
     raw->timestamp.tv_sec = (time_t)(buffer->timestamp / 1000000000);
     raw->timestamp.tv_usec = (suseconds_t)(buffer->timestamp % 1000000000 / 1000);
     if (!driver->multiplanar) {
@@ -318,6 +292,7 @@ static int dequeue(struct v4l2_buffer *raw)
 static int stream(bool on)
 {
     driver->streaming = on;
+    driver->poll_error = driver->poll_error && on; /* as in videobuf2 */
     fake_show(driver);
     if (on)
         return 0;
@@ -360,9 +335,9 @@ static int dispatch(unsigned long request_code, void *argument)
     case VIDIOC_ENUM_FMT:
         return enum_format(argument);
     case VIDIOC_ENUM_FRAMESIZES:
-        return enum_size(argument);
+        return fake_enum_size(driver, argument);
     case VIDIOC_ENUM_FRAMEINTERVALS:
-        return driver->sizes == FAKE_SILENT ? ENOTTY : enum_interval(argument);
+        return driver->sizes == FAKE_SILENT ? ENOTTY : fake_enum_interval(driver, argument);
     case VIDIOC_G_FMT:
     case VIDIOC_S_FMT:
     case VIDIOC_TRY_FMT:
@@ -388,8 +363,10 @@ static int dispatch(unsigned long request_code, void *argument)
     case VIDIOC_STREAMOFF:
         CHECK(*(uint32_t *)argument == type(), "the wrong type");
         return stream(request_code == VIDIOC_STREAMON);
-    default:
-        return ENOTTY;
+    default: {
+        int answer = fake_input_call(driver, request_code, argument);
+        return answer < 0 ? ENOTTY : answer;
+    }
     }
 }
 
@@ -471,13 +448,20 @@ static void *fake_mmap(void *address, size_t length, int protection, int flags, 
     return mmap(address, length, protection, flags, driver->memfd, offset);
 }
 
+/* An event shows at once; as in v4l2_poll(), so does one where there is no device any more. */
 static int fake_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
                       const sigset_t *mask)
 {
     pthread_mutex_lock(&driver->lock);
     driver->polls++;
+    bool told =
+        (driver->events || driver->unplugged) && fds[0].fd == driver->fd && fds[0].events & POLLPRI;
     pthread_mutex_unlock(&driver->lock);
-    return ppoll(fds, count, timeout, mask);
+    int ready = ppoll(fds, count, told ? &(struct timespec){0} : timeout, mask);
+    if (!told || ready < 0)
+        return ready;
+    fds[0].revents |= POLLPRI;
+    return ready + 1;
 }
 
 static void fake_bus(int fd, char *bus, size_t size)

@@ -57,8 +57,16 @@ struct fake_driver {
     struct {
         uint32_t space, transfer, encoding, quantization;
     } colors;
-    bool has_hdr;   /* the controls for it */
-    uint32_t stamp; /* V4L2_BUF_FLAG_TIMESTAMP_… */
+    bool has_hdr; /* the controls for it */
+    /* A digital input: pictures have the size of the timings that are set. */
+    bool digital, tells; /* by an event when the signal changes */
+    int detects;         /* errno of QUERY_DV_TIMINGS, or 0: */
+    struct v4l2_bt_timings detected, timings;
+    v4l2_std_id standard; /* an analogue one's; 0: it is none */
+    struct v4l2_fract aspect;
+    uint32_t events;       /* that wait */
+    uint32_t buffer_field; /* of each buffer; 0: the format's */
+    uint32_t stamp;        /* V4L2_BUF_FLAG_TIMESTAMP_… */
     int open_error;
     unsigned long stop_at; /* the next call of this request stops until fake_go_on() */
     struct fake_fault fault;
@@ -104,6 +112,10 @@ struct fake_word {
 };
 bool fake_frame_with(struct fake_driver *driver, uint32_t sequence, unsigned char byte,
                      const struct fake_word *word);
+
+/* Another signal is there; width 0: none, and this is why. The driver tells, if it can. */
+void fake_signal(struct fake_driver *driver, uint32_t width, uint32_t height, bool interlaced,
+                 int why);
 
 /* poll() shows an error that no call explains. */
 void fake_fail_poll(struct fake_driver *driver);

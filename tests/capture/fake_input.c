@@ -26,3 +26,89 @@ int fake_get_controls(const struct fake_driver *driver, struct v4l2_ext_controls
         memcpy(control->ptr, &display, sizeof(display));
     return 0;
 }
+
+int fake_input_call(struct fake_driver *driver, unsigned long request, void *argument)
+{
+    struct v4l2_dv_timings *timings = argument;
+    v4l2_std_id *standard = argument;
+    switch (request) {
+    case VIDIOC_QUERY_DV_TIMINGS:
+        if (!driver->digital)
+            return ENOTTY;
+        timings->bt = driver->detected;
+        return driver->detects;
+    case VIDIOC_G_DV_TIMINGS:
+        timings->bt = driver->timings;
+        return driver->digital ? 0 : ENODATA;
+    case VIDIOC_S_DV_TIMINGS:
+        if (!driver->digital || driver->count)
+            return driver->digital ? EBUSY : ENODATA;
+        driver->timings = timings->bt;
+        return 0;
+    case VIDIOC_G_STD:
+        *standard = driver->standard;
+        return driver->standard ? 0 : ENODATA;
+    case VIDIOC_CROPCAP:
+        ((struct v4l2_cropcap *)argument)->pixelaspect = driver->aspect;
+        return driver->aspect.numerator ? 0 : ENODATA;
+    case VIDIOC_SUBSCRIBE_EVENT:
+        return driver->tells ? 0 : EINVAL;
+    case VIDIOC_DQEVENT:
+        if (!driver->events)
+            return ENOENT;
+        driver->events--;
+        ((struct v4l2_event *)argument)->type = V4L2_EVENT_SOURCE_CHANGE;
+        return 0;
+    default:
+        return -1;
+    }
+}
+
+void fake_signal(struct fake_driver *to, uint32_t width, uint32_t height, bool interlaced, int why)
+{
+    pthread_mutex_lock(&to->lock);
+    to->detects = width ? 0 : why;
+    to->detected = (struct v4l2_bt_timings){
+        .width = width,
+        .height = height,
+        .interlaced = interlaced,
+        .hsync = 80,
+        .vsync = 20,
+        .pixelclock = (uint64_t)(width + 80) * (height + 20) * 30000 / 1001,
+    };
+    to->events += to->tells;
+    pthread_mutex_unlock(&to->lock);
+}
+
+int fake_enum_size(const struct fake_driver *driver, struct v4l2_frmsizeenum *raw)
+{
+    if (driver->sizes == FAKE_SILENT)
+        return ENOTTY;
+    if (driver->sizes == FAKE_STEPWISE) {
+        raw->type = V4L2_FRMSIZE_TYPE_STEPWISE;
+        raw->stepwise = (struct v4l2_frmsize_stepwise){64, 640, 16, 32, 360, 4};
+        return raw->index ? EINVAL : 0;
+    }
+    raw->type = V4L2_FRMSIZE_TYPE_DISCRETE;
+    raw->discrete.width = raw->index ? 640 : 320;
+    raw->discrete.height = raw->index ? 360 : 180;
+    return raw->index > 1 ? EINVAL : 0;
+}
+
+int fake_enum_interval(const struct fake_driver *driver, struct v4l2_frmivalenum *raw)
+{
+    if (driver->sizes == FAKE_STEPWISE) {
+        raw->type = V4L2_FRMIVAL_TYPE_CONTINUOUS;
+        raw->stepwise.min = (struct v4l2_fract){1, 120};
+        raw->stepwise.max = (struct v4l2_fract){1, 1};
+        return raw->index ? EINVAL : 0;
+    }
+    /* Slow first, and the fastest in the middle: no order is promised. */
+    static const uint32_t rates[] = {5, 60, 30};
+    uint32_t scale = raw->width == 320 ? 1 : 2;
+    if (raw->index >= 3)
+        return EINVAL;
+    raw->type = V4L2_FRMIVAL_TYPE_DISCRETE;
+    raw->discrete = (struct v4l2_fract){scale, rates[raw->index]};
+    return 0;
+}

@@ -10,4 +10,10 @@
 
 int fake_get_controls(const struct fake_driver *driver, struct v4l2_ext_controls *raw);
 
+/* A request about the input; -1: it is none of these. */
+int fake_input_call(struct fake_driver *driver, unsigned long request, void *argument);
+
+int fake_enum_size(const struct fake_driver *driver, struct v4l2_frmsizeenum *raw);
+int fake_enum_interval(const struct fake_driver *driver, struct v4l2_frmivalenum *raw);
+
 #endif

@@ -198,7 +198,7 @@ static void test_formats(void)
     CHECK_EQUAL(bench_info_of(frame).duration, 33366666);
     gpud_frame_release(&frame);
 
-    bench.driver.field = V4L2_FIELD_ALTERNATE;
+    bench.driver.field = V4L2_FIELD_SEQ_TB;
     EXPECT(GPUD_UNSUPPORTED, "progressive",
            gpud_capture_configure(bench.capture, "UYVY", 320, 180, 0, 1, &e));
     bench.driver.field = V4L2_FIELD_INTERLACED;

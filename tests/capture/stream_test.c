@@ -20,7 +20,7 @@ static void test_what_is_said(void)
     CHECK_EQUAL(info.pts, UINT64_C(1000000000) + 12 * UINT64_C(40000000));
     CHECK_EQUAL(info.dts, GPUD_TIME_NONE);
     CHECK_EQUAL(info.duration, 40000000);
-    CHECK_EQUAL(info.offset, UINT64_MAX);
+    CHECK_EQUAL(info.offset, 12); /* the driver's number */
     CHECK_EQUAL(info.flags, 0);
     CHECK_EQUAL(info.epoch, 1);
     CHECK(info.submit_time >= before && info.submit_time <= (uint64_t)gpud_now(),

@@ -1,0 +1,48 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The signal at a card's input: what it is, whether it is there, and how the driver tells that it
+ * has become another one. */
+#ifndef GPUD_CAPTURE_INPUT_H
+#define GPUD_CAPTURE_INPUT_H
+
+#include "capture/v4l2.h"
+
+#include <linux/videodev2.h>
+
+struct gpud_input {
+    bool present;                /* true as well where the driver cannot tell */
+    char reason[160];            /* why not */
+    uint32_t width, height;      /* of a picture, both fields; 0: there is no size of its own */
+    uint32_t fps_num, fps_den;   /* pictures a second; 0/1: not known */
+    bool interlaced;             /* not progressive */
+    bool bottom_first;           /* of the two fields, where the driver does not say it */
+    uint32_t aspect_x, aspect_y; /* of a pixel; 1/1 where nobody says */
+    bool digital;                /* timings hold what was detected */
+    struct v4l2_dv_timings timings;
+    v4l2_std_id standard; /* of an analogue input; 0: it has none */
+};
+
+/* What the driver detects. Nothing is set. */
+void gpud_input_detect(const struct gpud_v4l2 *node, struct gpud_input *signal);
+
+/* Whether the card is set to another signal than this one, and setting it: no buffers may exist.
+ * Not being able to is no error: the card then goes on as it is. */
+bool gpud_input_is_set(const struct gpud_v4l2 *node, const struct gpud_input *signal);
+void gpud_input_set(const struct gpud_v4l2 *node, const struct gpud_input *signal);
+
+/* V4L2's fields as a scan; GPUD_SCAN_ANY: no frame can be that. A card that delivers only top or
+ * only bottom fields makes progressive pictures of half the height. */
+enum gpud_scan gpud_scan_of_field(uint32_t field);
+uint32_t gpud_field_of_scan(enum gpud_scan scan);
+
+/* The aspect of a pixel where the card scales the signal's picture to this format's size. */
+void gpud_input_aspect(const struct gpud_input *signal, const struct gpud_v4l2_format *format,
+                       uint32_t *x, uint32_t *y);
+
+/* From now on the driver tells when the signal changes. False: it has no event for that. */
+bool gpud_input_subscribe(const struct gpud_v4l2 *node);
+/* Takes what it told; true: there was something. */
+bool gpud_input_take_events(const struct gpud_v4l2 *node);
+
+#endif
