@@ -6,6 +6,7 @@
 #include "card.h"
 
 #include <gst/video/video.h>
+#include <linux/videodev2.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -145,20 +146,258 @@ static void test_colors(void)
     g_free(text);
 }
 
+/* --- fields ------------------------------------------------------------------------------- */
+
+static void check_field(const struct picture *picture, const gchar *name, const gchar *value)
+{
+    const GValue *has = gst_structure_get_value(gst_caps_get_structure(picture->caps, 0), name);
+    gchar *text = has ? gst_value_serialize(has) : g_strdup("(none)");
+
+    check(g_str_equal(text, value), "%s is %s where %s is right", name, text, value);
+    g_free(text);
+}
+
+static void check_picture(const struct picture *picture, const gchar *const *fields, guint flags)
+{
+    const guint all = GST_VIDEO_BUFFER_FLAG_INTERLACED | GST_VIDEO_BUFFER_FLAG_TFF |
+                      GST_VIDEO_BUFFER_FLAG_ONEFIELD;
+    gchar *text = gst_caps_to_string(picture->caps);
+
+    g_print("  %s, flags %x\n", text, picture->flags & all);
+    for (guint i = 0; fields[i]; i += 2)
+        check_field(picture, fields[i], fields[i + 1]);
+    check((picture->flags & all) == flags, "flags %x where %x is right", picture->flags & all,
+          flags);
+    g_free(text);
+}
+
+static void test_fields(void)
+{
+    static const gchar *const pal[] = {"width",
+                                       "720",
+                                       "height",
+                                       "576",
+                                       "interlace-mode",
+                                       "interleaved",
+                                       "field-order",
+                                       "top-field-first",
+                                       "framerate",
+                                       "25/1",
+                                       "pixel-aspect-ratio",
+                                       "59/54",
+                                       NULL};
+    static const gchar *const ntsc[] = {"width",
+                                        "720",
+                                        "height",
+                                        "480",
+                                        "interlace-mode",
+                                        "interleaved",
+                                        "field-order",
+                                        "bottom-field-first",
+                                        "framerate",
+                                        "30000/1001",
+                                        "pixel-aspect-ratio",
+                                        "10/11",
+                                        NULL};
+    static const gchar *const alternate[] = {"width",          "720",       "height", "576",
+                                             "interlace-mode", "alternate", NULL};
+
+    card_select(CARD_TV);
+    card_set_standard(V4L2_STD_PAL);
+    struct picture picture = take(OURS, "video/x-raw,format=UYVY");
+    check_picture(&picture, pal, GST_VIDEO_BUFFER_FLAG_INTERLACED | GST_VIDEO_BUFFER_FLAG_TFF);
+    picture_clear(&picture);
+
+    picture = take(OURS, "video/x-raw(format:Interlaced),format=UYVY");
+    guint field = picture.flags & GST_VIDEO_BUFFER_FLAG_TOP_FIELD;
+    check_picture(&picture, alternate, GST_VIDEO_BUFFER_FLAG_INTERLACED | field);
+    check(field & GST_VIDEO_BUFFER_FLAG_ONEFIELD, "no field");
+    check(g_bytes_get_size(picture.bytes) == 720 * 288 * 2, "%" G_GSIZE_FORMAT " bytes of a field",
+          g_bytes_get_size(picture.bytes));
+    picture_clear(&picture);
+
+    card_set_standard(V4L2_STD_NTSC_M);
+    picture = take(OURS, "video/x-raw,format=UYVY");
+    check_picture(&picture, ntsc, GST_VIDEO_BUFFER_FLAG_INTERLACED);
+    picture_clear(&picture);
+
+    gchar *text;
+    check(
+        !card_take(OURS, "video/x-raw,format=UYVY,interlace-mode=progressive", 1, &picture, &text),
+        "interlaced pictures as progressive ones");
+    g_free(text);
+    card_set_standard(V4L2_STD_PAL);
+    card_select(CARD_WEBCAM);
+}
+
+/* --- rates -------------------------------------------------------------------------------- */
+
+static void test_rates(void)
+{
+    static const gchar *const never[] = {"7/1", "13/2", "30000/1001"};
+
+    card_select(CARD_WEBCAM);
+    for (guint i = 0; i < G_N_ELEMENTS(never); i++) {
+        gchar *rest = g_strdup_printf("video/x-raw,format=UYVY," SMALL ",framerate=%s", never[i]),
+              *text;
+        struct picture picture;
+        if (card_take(OURS, rest, 1, &picture, &text)) {
+            check_field(&picture, "framerate", never[i]);
+            picture_clear(&picture);
+        } else {
+            g_print("  %s: %s\n", never[i], text);
+        }
+        g_free(text);
+        g_free(rest);
+    }
+}
+
+/* --- another signal ------------------------------------------------------------------------ */
+
+struct live {
+    GMutex lock;
+    GCond cond;
+    guint pictures, width, back, discont;
+    GstClockTime last;
+};
+
+static void on_live(GstElement *sink, GstBuffer *buffer, GstPad *pad, struct live *live)
+{
+    GstCaps *caps = gst_pad_get_current_caps(pad);
+    gint width = 0;
+
+    gst_structure_get_int(gst_caps_get_structure(caps, 0), "width", &width);
+    gst_caps_unref(caps);
+    g_mutex_lock(&live->lock);
+    live->pictures++;
+    live->width = (guint)width;
+    if (GST_CLOCK_TIME_IS_VALID(live->last) && GST_BUFFER_PTS(buffer) <= live->last)
+        live->back++;
+    live->discont += GST_BUFFER_FLAG_IS_SET(buffer, GST_BUFFER_FLAG_DISCONT);
+    live->last = GST_BUFFER_PTS(buffer);
+    g_cond_broadcast(&live->cond);
+    g_mutex_unlock(&live->lock);
+}
+
+/* That many pictures more, the last of them of this width (0: any). */
+static void await(struct live *live, guint more, guint width)
+{
+    gint64 end = g_get_monotonic_time() + 60 * G_TIME_SPAN_SECOND;
+
+    g_mutex_lock(&live->lock);
+    guint wanted = live->pictures + more;
+    while (live->pictures < wanted || (width && live->width != width))
+        check(g_cond_wait_until(&live->cond, &live->lock, end),
+              "no more pictures of width %u after %u of %u", width, live->pictures, live->width);
+    g_mutex_unlock(&live->lock);
+}
+
+static void await_signal(GstElement *src, gboolean wanted)
+{
+    gint64 end = g_get_monotonic_time() + 60 * G_TIME_SPAN_SECOND;
+    gboolean present = !wanted;
+
+    while (present != wanted) {
+        check(g_get_monotonic_time() < end, "signal stays %s", wanted ? "away" : "there");
+        g_usleep(20000);
+        g_object_get(src, "signal", &present, NULL);
+    }
+}
+
+static GstElement *play(struct live *live, GstElement **src)
+{
+    GstElement *pipeline = gst_parse_launch(
+        OURS
+        " name=src ! video/x-raw,format=UYVY ! fakesink name=sink sync=false signal-handoffs=true",
+        NULL);
+    GstElement *sink = gst_bin_get_by_name(GST_BIN(pipeline), "sink");
+
+    *live = (struct live){.last = GST_CLOCK_TIME_NONE};
+    g_mutex_init(&live->lock);
+    g_cond_init(&live->cond);
+    g_signal_connect(sink, "handoff", G_CALLBACK(on_live), live);
+    *src = gst_bin_get_by_name(GST_BIN(pipeline), "src");
+    gst_object_unref(sink);
+    gst_element_set_state(pipeline, GST_STATE_PLAYING);
+    return pipeline;
+}
+
+static void stop(GstElement *pipeline, GstElement *src)
+{
+    GstBus *bus = gst_element_get_bus(pipeline);
+    GstMessage *message = gst_bus_pop_filtered(bus, GST_MESSAGE_ERROR | GST_MESSAGE_EOS);
+
+    check(!message, "the pipeline ended");
+    gst_element_set_state(pipeline, GST_STATE_NULL);
+    gst_object_unref(bus);
+    gst_object_unref(src);
+    gst_object_unref(pipeline);
+}
+
+/* vivid's list of timings: 2 is 720x480p59.94, 7 is 1280x720p30, 12 is 1080p30. */
+static void test_signal(void)
+{
+    struct live live;
+    GstElement *src;
+
+    card_select(CARD_HDMI);
+    card_set("DV Timings Signal Mode", 4);
+    card_set("DV Timings", 7);
+    GstElement *pipeline = play(&live, &src);
+    await(&live, 3, 1280);
+    for (guint i = 0; i < 3; i++) {
+        card_set("DV Timings", 12);
+        await(&live, 3, 1920);
+        card_set("DV Timings", 7);
+        await(&live, 3, 1280);
+    }
+    for (gint mode = 1; mode <= 3; mode++) {
+        card_set("DV Timings Signal Mode", mode);
+        await_signal(src, FALSE);
+        card_set("DV Timings Signal Mode", 4);
+        await_signal(src, TRUE);
+        await(&live, 3, 1280);
+    }
+    check(live.back == 0, "PTS went back %u times", live.back);
+    stop(pipeline, src);
+    card_select(CARD_WEBCAM);
+}
+
+static void test_pause(void)
+{
+    struct live live;
+    GstElement *src;
+    GstElement *pipeline = play(&live, &src);
+
+    card_select(CARD_WEBCAM);
+    await(&live, 5, 0);
+    for (guint i = 0; i < 3; i++) {
+        gst_element_set_state(pipeline, GST_STATE_PAUSED);
+        g_usleep(500000);
+        guint disconts = live.discont;
+        gst_element_set_state(pipeline, GST_STATE_PLAYING);
+        await(&live, 5, 0);
+        check(live.discont > disconts, "no DISCONT after a pause");
+    }
+    check(live.back == 0, "PTS went back %u times", live.back);
+    stop(pipeline, src);
+}
+
 /* ------------------------------------------------------------------------------------------ */
 
 static const struct {
     const gchar *name;
     void (*run)(void);
 } tests[] = {
-    {"colors", test_colors},
+    {"colors", test_colors}, {"fields", test_fields}, {"rates", test_rates},
+    {"signal", test_signal}, {"pause", test_pause},
 };
 
 int main(int argc, char **argv)
 {
     gst_init(&argc, &argv);
     for (guint i = 0; i < G_N_ELEMENTS(tests); i++) {
-        if (argc > 1 && !g_str_equal(argv[1], tests[i].name))
+        if (argc > 1 && !g_strv_contains((const gchar *const *)argv + 1, tests[i].name))
             continue;
         g_print("-- %s\n", tests[i].name);
         tests[i].run();

@@ -69,7 +69,9 @@ static void capture_get_info(struct input *input, struct input_info *info)
         .corrupted = from.corrupted,
         .copies_cpu = from.copies_cpu,
         .copies_gpu = from.copies_gpu,
+        .no_signal = !from.signal,
     };
+    g_strlcpy(info->signal_reason, from.signal_reason, sizeof(info->signal_reason));
     g_strlcpy(info->path, from.path, sizeof(info->path));
     g_strlcpy(info->fallback_reason, from.fallback_reason, sizeof(info->fallback_reason));
 }
@@ -77,6 +79,47 @@ static void capture_get_info(struct input *input, struct input_info *info)
 static GstCaps *capture_get_caps(struct input *input)
 {
     return capture_caps(((struct capture_input *)input)->capture);
+}
+
+/* Caps that do not say leave it to the card. */
+static enum gpud_scan scan_of(const GstVideoInfo *info, GstCaps *caps)
+{
+    if (!gst_structure_has_field(gst_caps_get_structure(caps, 0), "interlace-mode"))
+        return GPUD_SCAN_ANY;
+    switch (GST_VIDEO_INFO_INTERLACE_MODE(info)) {
+    case GST_VIDEO_INTERLACE_MODE_PROGRESSIVE:
+        return GPUD_SCAN_PROGRESSIVE;
+    case GST_VIDEO_INTERLACE_MODE_ALTERNATE:
+        return GPUD_SCAN_ALTERNATE;
+    default:
+        return GPUD_SCAN_INTERLEAVED;
+    }
+}
+
+static GstCaps *capture_get_current(struct input *input, struct gpud_layout *layout, gchar **reason)
+{
+    struct gpud_capture_info now = GPUD_INFO_INIT(now);
+    GstVideoInfo info;
+
+    gpud_capture_get_info(((struct capture_input *)input)->capture, &now);
+    GstCaps *caps = capture_caps_current(&now);
+    if (!gst_video_info_from_caps(&info, caps) || !layout_fits_info(&now.layout, &info)) {
+        *reason = g_strdup_printf("the card makes %ux%u %s of it, which is no raw video here",
+                                  now.layout.width, now.layout.height, now.layout.format);
+        gst_clear_caps(&caps);
+    }
+    *layout = now.layout;
+    return caps;
+}
+
+static gboolean capture_get_size(struct input *input, gint *width, gint *height)
+{
+    struct gpud_capture_info info = GPUD_INFO_INIT(info);
+
+    gpud_capture_get_info(((struct capture_input *)input)->capture, &info);
+    *width = (gint)info.signal_width;
+    *height = (gint)info.signal_height;
+    return *width > 0 && *height > 0;
 }
 
 static enum gpud_status capture_configure(struct input *input, GstCaps **caps,
@@ -93,9 +136,16 @@ static enum gpud_status capture_configure(struct input *input, GstCaps **caps,
                   sizeof(error->reason));
         return GPUD_INVALID;
     }
-    enum gpud_status status = gpud_capture_configure(
-        self->capture, GST_VIDEO_INFO_NAME(&info), (uint32_t)info.width, (uint32_t)info.height,
-        (uint32_t)info.fps_n, (uint32_t)info.fps_d, error);
+    struct gpud_capture_mode mode = {
+        .size = sizeof(mode),
+        .width_min = (uint32_t)info.width,
+        .height_min = (uint32_t)info.height,
+        .fps_num = (uint32_t)info.fps_n,
+        .fps_den = (uint32_t)info.fps_d,
+        .scan = scan_of(&info, *caps),
+    };
+    g_strlcpy(mode.format, GST_VIDEO_INFO_NAME(&info), sizeof(mode.format));
+    enum gpud_status status = gpud_capture_configure_mode(self->capture, &mode, error);
     if (status != GPUD_OK)
         return status;
     gpud_capture_get_info(self->capture, &got);
@@ -127,4 +177,7 @@ const struct input_ops capture_input_ops = {
     .get_info = capture_get_info,
     .get_caps = capture_get_caps,
     .configure = capture_configure,
+    .has_signal = TRUE,
+    .get_current = capture_get_current,
+    .get_size = capture_get_size,
 };

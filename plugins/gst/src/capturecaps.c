@@ -21,6 +21,50 @@ static void set_size(GstStructure *structure, const char *name, uint32_t min, ui
     gst_structure_take_value(structure, name, &range);
 }
 
+/* The rates that the driver has, and no other. */
+static void set_rates(GstStructure *structure, const struct gpud_capture_mode *mode)
+{
+    GValue list = G_VALUE_INIT, rate = G_VALUE_INIT;
+
+    if (mode->rate_count == 0 && mode->fps_num > 0 && mode->slowest.num > 0) {
+        gst_structure_set(structure, "framerate", GST_TYPE_FRACTION_RANGE, (gint)mode->slowest.num,
+                          (gint)mode->slowest.den, (gint)mode->fps_num, (gint)mode->fps_den, NULL);
+        return;
+    }
+    if (mode->rate_count < 2) { /* 0/1: the driver does not say */
+        gst_structure_set(structure, "framerate", GST_TYPE_FRACTION, (gint)mode->fps_num,
+                          (gint)MAX(mode->fps_den, 1), NULL);
+        return;
+    }
+    g_value_init(&list, GST_TYPE_LIST);
+    g_value_init(&rate, GST_TYPE_FRACTION);
+    for (guint i = 0; i < mode->rate_count; i++) {
+        gst_value_set_fraction(&rate, (gint)mode->rates[i].num, (gint)mode->rates[i].den);
+        gst_value_list_append_value(&list, &rate);
+    }
+    g_value_unset(&rate);
+    gst_structure_take_value(structure, "framerate", &list);
+}
+
+static void set_scan(GstStructure *structure, enum gpud_scan scan)
+{
+    static const gchar *const names[] = {
+        [GPUD_SCAN_PROGRESSIVE] = "progressive",
+        [GPUD_SCAN_INTERLEAVED] = "interleaved",
+        [GPUD_SCAN_ALTERNATE] = "alternate",
+    };
+
+    if (scan < G_N_ELEMENTS(names) && names[scan])
+        gst_structure_set(structure, "interlace-mode", G_TYPE_STRING, names[scan], NULL);
+}
+
+static GstCapsFeatures *features_of(enum gpud_scan scan)
+{
+    return scan == GPUD_SCAN_ALTERNATE
+               ? gst_caps_features_new(GST_CAPS_FEATURE_FORMAT_INTERLACED, NULL)
+               : NULL;
+}
+
 static GstStructure *mode_structure(const struct gpud_capture_mode *mode)
 {
     if (gst_video_format_from_string(mode->format) <= GST_VIDEO_FORMAT_ENCODED ||
@@ -30,11 +74,11 @@ static GstStructure *mode_structure(const struct gpud_capture_mode *mode)
         gst_structure_new("video/x-raw", "format", G_TYPE_STRING, mode->format, NULL);
     set_size(structure, "width", mode->width_min, mode->width_max, mode->width_step);
     set_size(structure, "height", mode->height_min, mode->height_max, mode->height_step);
-    if (mode->fps_num == 0 || mode->fps_den == 0)
-        gst_structure_set(structure, "framerate", GST_TYPE_FRACTION_RANGE, 0, 1, G_MAXINT, 1, NULL);
-    else
-        gst_structure_set(structure, "framerate", GST_TYPE_FRACTION_RANGE, 0, 1,
-                          (gint)mode->fps_num, (gint)mode->fps_den, NULL);
+    set_rates(structure, mode);
+    set_scan(structure, mode->scan);
+    if (mode->aspect_x && mode->aspect_y)
+        gst_structure_set(structure, "pixel-aspect-ratio", GST_TYPE_FRACTION, (gint)mode->aspect_x,
+                          (gint)mode->aspect_y, NULL);
     capture_colors_to_structure(&mode->colorimetry, structure);
     return structure;
 }
@@ -48,33 +92,58 @@ static gboolean agrees(const GstStructure *wanted, const GstStructure *made, con
     return !a || !b || gst_value_compare(a, b) == GST_VALUE_EQUAL;
 }
 
+/* What is known beside format and size. */
+static void describe(const struct gpud_capture_info *info, GstStructure *structure)
+{
+    capture_colors_to_structure(&info->colorimetry, structure);
+    capture_hdr_to_structure(&info->hdr, structure);
+    set_scan(structure, info->scan);
+    if (info->scan == GPUD_SCAN_INTERLEAVED)
+        gst_structure_set(structure, "field-order", G_TYPE_STRING,
+                          info->bottom_first ? "bottom-field-first" : "top-field-first", NULL);
+    gst_structure_set(structure, "framerate", GST_TYPE_FRACTION, (gint)info->fps_num,
+                      (gint)MAX(info->fps_den, 1), NULL);
+    if (info->aspect_x && info->aspect_y)
+        gst_structure_set(structure, "pixel-aspect-ratio", GST_TYPE_FRACTION, (gint)info->aspect_x,
+                          (gint)info->aspect_y, NULL);
+}
+
 gboolean capture_caps_complete(GstCaps **caps, const struct gpud_capture_info *info, gchar **reason)
 {
-    static const gchar *const fields[] = {"colorimetry", "chroma-site"};
     GstStructure *made = gst_structure_new_empty("video/x-raw");
 
     *caps = gst_caps_make_writable(*caps);
     GstStructure *structure = gst_caps_get_structure(*caps, 0);
-    capture_colors_to_structure(&info->colorimetry, made);
-    capture_hdr_to_structure(&info->hdr, made);
-    for (guint i = 0; i < G_N_ELEMENTS(fields) && !*reason; i++) {
-        if (agrees(structure, made, fields[i]))
-            continue;
-        gchar *wanted = gst_value_serialize(gst_structure_get_value(structure, fields[i]));
-        gchar *has = gst_value_serialize(gst_structure_get_value(made, fields[i]));
-        *reason =
-            g_strdup_printf("its driver makes %s %s of %s: ask for that with a capsfilter, or for "
-                            "none",
-                            fields[i], has, wanted);
-        g_free(wanted);
-        g_free(has);
-    }
+    describe(info, made);
     for (gint i = 0; i < gst_structure_n_fields(made); i++) {
         const gchar *name = gst_structure_nth_field_name(made, (guint)i);
-        gst_structure_set_value(structure, name, gst_structure_get_value(made, name));
+        const GValue *value = gst_structure_get_value(made, name);
+        if (!*reason && !agrees(structure, made, name)) {
+            gchar *wanted = gst_value_serialize(gst_structure_get_value(structure, name));
+            gchar *has = gst_value_serialize(value);
+            *reason = g_strdup_printf("its driver makes %s %s of %s: ask for that with a "
+                                      "capsfilter, or for none",
+                                      name, has, wanted);
+            g_free(wanted);
+            g_free(has);
+        }
+        gst_structure_set_value(structure, name, value);
     }
     gst_structure_free(made);
     return !*reason;
+}
+
+GstCaps *capture_caps_current(const struct gpud_capture_info *info)
+{
+    guint fields = info->scan == GPUD_SCAN_ALTERNATE ? 2 : 1;
+    GstStructure *structure = gst_structure_new(
+        "video/x-raw", "format", G_TYPE_STRING, info->layout.format, "width", G_TYPE_INT,
+        (gint)info->layout.width, "height", G_TYPE_INT, (gint)(info->layout.height * fields), NULL);
+    GstCaps *caps = gst_caps_new_empty();
+
+    describe(info, structure);
+    gst_caps_append_structure_full(caps, structure, features_of(info->scan));
+    return caps;
 }
 
 GstCaps *capture_caps(struct gpud_capture *capture)
@@ -88,7 +157,7 @@ GstCaps *capture_caps(struct gpud_capture *capture)
     for (size_t i = 0; i < count; i++) {
         GstStructure *structure = mode_structure(&modes[i]);
         if (structure)
-            gst_caps_append_structure(caps, structure);
+            gst_caps_append_structure_full(caps, structure, features_of(modes[i].scan));
     }
     g_free(modes);
     return gst_caps_simplify(caps);

@@ -11,6 +11,9 @@
 /* All modes that GStreamer has a format for; empty caps when there are none. */
 GstCaps *capture_caps(struct gpud_capture *capture);
 
+/* Of frames as they are captured now, without what a structure made by mode has not. */
+GstCaps *capture_caps_current(const struct gpud_capture_info *info);
+
 /* Adds to caps that were negotiated what the driver says of the frames it makes. FALSE: it
  * contradicts them, *reason says how (g_free it). */
 gboolean capture_caps_complete(GstCaps **caps, const struct gpud_capture_info *info,

@@ -51,12 +51,26 @@ static void describe_linked(GstGpudirectSrc *self, const struct gpud_frame_info 
     gst_gpudirect_src_stamp_linked(self, info, &head, buffer);
 }
 
+static void set_fields(uint32_t flags, GstBuffer *buffer)
+{
+    if (flags & GPUD_FRAME_INTERLACED)
+        GST_BUFFER_FLAG_SET(buffer, GST_VIDEO_BUFFER_FLAG_INTERLACED);
+    if (flags & GPUD_FRAME_TOP_FIELD)
+        GST_BUFFER_FLAG_SET(buffer, GST_VIDEO_BUFFER_FLAG_TOP_FIELD);
+    else if (flags & GPUD_FRAME_BOTTOM_FIELD)
+        GST_BUFFER_FLAG_SET(buffer, GST_VIDEO_BUFFER_FLAG_BOTTOM_FIELD);
+    else if (flags & GPUD_FRAME_TOP_FIRST)
+        GST_BUFFER_FLAG_SET(buffer, GST_VIDEO_BUFFER_FLAG_TFF);
+}
+
 static void describe(GstGpudirectSrc *self, const struct gpud_frame_info *info, GstBuffer *buffer)
 {
     frame_flags_to_buffer(info->flags, buffer);
     GST_BUFFER_DURATION(buffer) = wire_time(info->duration);
     GST_BUFFER_OFFSET(buffer) = info->offset;
     GST_BUFFER_OFFSET_END(buffer) = GST_BUFFER_OFFSET_NONE;
+    if (self->input->ops->has_signal)
+        set_fields(info->flags, buffer);
     if (self->input->ops->configure)
         gst_gpudirect_src_stamp_captured(self, info, buffer);
     else
@@ -147,30 +161,32 @@ static GstFlowReturn refuse_layout(GstGpudirectSrc *self, const struct gpud_layo
 }
 
 /* A card's driver may put a picture elsewhere in its buffer than it did before (V4L2 calls it
- * data_offset), and the core may have gone on with other buffers, by another method: the pool,
- * which knows each slot's memory, is made anew for that. */
-static gboolean follow_card(GstGpudirectSrc *self, const struct gpud_frame_info *info)
+ * data_offset), and a frame of another epoch is of another signal, or in other buffers: the core
+ * may have gone on by another method. The pool, which knows each slot's memory, is made anew. */
+static GstFlowReturn follow_card(GstGpudirectSrc *self, const struct gpud_frame_info *info)
 {
     const struct gpud_layout *layout = &info->layout;
-    gboolean moved = !layout_is_equal(layout, &self->layout);
+    const struct input_ops *ops = self->input->ops;
+    gboolean other = ops->configure && self->card_epoch && self->card_epoch != info->epoch;
 
-    if (!self->input->ops->configure)
-        return !moved;
-    if (moved &&
-        (!layout_is_moved(layout, &self->layout) || gpud_layout_check(layout, NULL) != GPUD_OK))
-        return FALSE;
-    if (moved || (self->card_epoch != 0 && self->card_epoch != info->epoch)) {
+    if (other && ops->has_signal && !gst_gpudirect_src_follow_signal(self))
+        return g_atomic_int_get(&self->flushing) ? GST_FLOW_FLUSHING : GST_FLOW_NOT_NEGOTIATED;
+    gboolean moved = !layout_is_equal(layout, &self->layout);
+    if (moved && (!ops->configure || !layout_is_moved(layout, &self->layout) ||
+                  gpud_layout_check(layout, NULL) != GPUD_OK))
+        return refuse_layout(self, layout);
+    if (moved || (other && !ops->has_signal)) {
         GstCaps *caps = gst_pad_get_current_caps(GST_BASE_SRC_PAD(self));
         gboolean followed = caps && gst_gpudirect_src_set_format(self, caps, layout);
         gst_clear_caps(&caps);
         if (!followed)
-            return FALSE;
+            return refuse_layout(self, layout);
     }
-    if (self->card_epoch != info->epoch) {
+    if (ops->configure && self->card_epoch != info->epoch) {
         self->card_epoch = info->epoch;
         g_object_notify(G_OBJECT(self), "active-path"); /* the first frame proves it */
     }
-    return TRUE;
+    return GST_FLOW_OK;
 }
 
 static GstFlowReturn deliver(GstGpudirectSrc *self, struct gpud_frame *frame, GstBuffer **buffer)
@@ -185,12 +201,13 @@ static GstFlowReturn deliver(GstGpudirectSrc *self, struct gpud_frame *frame, Gs
         return GST_FLOW_ERROR;
     }
     gpud_frame_get_info(frame, &info);
-    if (!follow_card(self, &info)) {
+    GstFlowReturn flow = follow_card(self, &info);
+    if (flow != GST_FLOW_OK) {
         gpud_frame_release(&frame);
-        return refuse_layout(self, &info.layout);
+        return flow;
     }
     gboolean copy = must_copy(self);
-    GstFlowReturn flow = gst_gpudirect_pool_wrap(self->pool, frame, buffer);
+    flow = gst_gpudirect_pool_wrap(self->pool, frame, buffer);
     if (flow == GST_FLOW_OK && copy) {
         GstBuffer *slot = g_steal_pointer(buffer);
         flow = gst_gpudirect_src_copy_picture(self, slot, buffer);
@@ -223,6 +240,8 @@ static gboolean is_stale(GstGpudirectSrc *self, struct gpud_frame *frame)
         self->starting = TRUE;
         gst_gpudirect_src_break_times(self);
     }
+    if (self->input->ops->has_signal)
+        return gst_gpudirect_src_is_stale_capture(self, frame);
     if (!self->starting)
         return FALSE;
     gpud_frame_get_info(frame, &info);

@@ -290,8 +290,10 @@ static gboolean src_unlock_stop(GstBaseSrc *base)
 
 static GstStateChangeReturn src_change_state(GstElement *element, GstStateChange transition)
 {
-    if (transition == GST_STATE_CHANGE_PAUSED_TO_PLAYING)
+    if (transition == GST_STATE_CHANGE_PAUSED_TO_PLAYING) {
+        GST_GPUDIRECT_SRC(element)->resumed_at = monotonic_now(); /* before anybody reads it */
         g_atomic_int_set(&GST_GPUDIRECT_SRC(element)->resumed, TRUE);
+    }
     GstStateChangeReturn result =
         GST_ELEMENT_CLASS(gst_gpudirect_src_parent_class)->change_state(element, transition);
 

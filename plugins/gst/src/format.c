@@ -97,27 +97,44 @@ static GstCaps *src_get_caps(GstBaseSrc *base, GstCaps *filter)
     return caps;
 }
 
+/* What a mode is measured by: the signal's own size, which is scaled only if somebody asks for it;
+ * else what a viewer most likely wants. */
+struct size {
+    gint width, height;
+};
+
+static struct size get_best_size(GstGpudirectSrc *self)
+{
+    struct size size = {1920, 1080}, own;
+
+    g_mutex_lock(&self->input_lock);
+    if (self->input && self->input->ops->get_size &&
+        self->input->ops->get_size(self->input, &own.width, &own.height))
+        size = own;
+    g_mutex_unlock(&self->input_lock);
+    return size;
+}
+
 /* One of a card's modes, fixated. */
-static GstStructure *fixate_mode(const GstStructure *mode)
+static GstStructure *fixate_mode(const GstStructure *mode, const struct size *best)
 {
     GstStructure *fixed = gst_structure_copy(mode);
 
-    gst_structure_fixate_field_nearest_int(fixed, "width", 1920);
-    gst_structure_fixate_field_nearest_int(fixed, "height", 1080);
+    gst_structure_fixate_field_nearest_int(fixed, "width", best->width);
+    gst_structure_fixate_field_nearest_int(fixed, "height", best->height);
     gst_structure_fixate_field_nearest_fraction(fixed, "framerate", G_MAXINT, 1);
     gst_structure_fixate(fixed);
     return fixed;
 }
 
-/* How far a mode is from what a viewer most likely wants; the card's own order decides between
- * equals. */
-static gint distance_from_hd(const GstStructure *fixed)
+/* The card's own order decides between equals. */
+static gint distance(const GstStructure *fixed, const struct size *best)
 {
     gint width = 0, height = 0;
 
     gst_structure_get_int(fixed, "width", &width);
     gst_structure_get_int(fixed, "height", &height);
-    return ABS(width - 1920) + ABS(height - 1080);
+    return ABS(width - best->width) + ABS(height - best->height);
 }
 
 /* A writer outside cannot be asked what it writes. */
@@ -147,22 +164,29 @@ static GstCaps *fixate_told(GstGpudirectSrc *self, GstCaps *caps)
 static GstCaps *src_fixate(GstBaseSrc *base, GstCaps *caps)
 {
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(base);
+
     if (self->input && self->input->ops->is_told_format)
         return fixate_told(self, caps);
+    struct size size = get_best_size(self);
     GstStructure *best = NULL;
+    guint place = 0;
 
     for (guint i = 0; i < gst_caps_get_size(caps); i++) {
-        GstStructure *fixed = fixate_mode(gst_caps_get_structure(caps, i));
-        if (!best || distance_from_hd(fixed) < distance_from_hd(best)) {
+        GstStructure *fixed = fixate_mode(gst_caps_get_structure(caps, i), &size);
+        if (!best || distance(fixed, &size) < distance(best, &size)) {
             g_clear_pointer(&best, gst_structure_free);
             best = g_steal_pointer(&fixed);
+            place = i;
         }
         g_clear_pointer(&fixed, gst_structure_free);
     }
     if (!best)
         return caps;
+    GstCaps *fixated = gst_caps_new_empty();
+    gst_caps_append_structure_full(fixated, best,
+                                   gst_caps_features_copy(gst_caps_get_features(caps, place)));
     gst_caps_unref(caps);
-    return gst_caps_new_full(best, NULL);
+    return fixated;
 }
 
 /* What both sides can do, fixated; NULL: nothing. */
@@ -210,12 +234,55 @@ static gboolean set_up_card(GstGpudirectSrc *self)
     return done;
 }
 
+static gboolean take_signal(GstGpudirectSrc *self, GstCaps *caps, const struct gpud_layout *layout)
+{
+    GST_INFO_OBJECT(self, "the signal is now %" GST_PTR_FORMAT, caps);
+    if (!gst_pad_peer_query_accept_caps(GST_BASE_SRC_PAD(self), caps)) {
+        if (!g_atomic_int_get(&self->flushing))
+            GST_ELEMENT_ERROR(
+                self, CORE, NEGOTIATION,
+                ("The signal became another one, which the elements downstream do not take: put a "
+                 "videoscale and a videoconvert after gpudirectsrc."),
+                ("%" GST_PTR_FORMAT, caps));
+        return FALSE;
+    }
+    self->follows_signal = TRUE;
+    gboolean taken = gst_gpudirect_src_set_format(self, caps, layout) &&
+                     gst_base_src_set_caps(GST_BASE_SRC(self), caps) &&
+                     gst_base_src_negotiate(GST_BASE_SRC(self));
+    self->follows_signal = FALSE;
+    return taken;
+}
+
+gboolean gst_gpudirect_src_follow_signal(GstGpudirectSrc *self)
+{
+    struct gpud_layout layout;
+    gchar *reason = NULL;
+    GstCaps *now = self->input->ops->get_current(self->input, &layout, &reason);
+
+    if (!now) {
+        GST_ELEMENT_ERROR(self, STREAM, FORMAT, ("The signal became another one: %s.", reason),
+                          (NULL));
+        g_free(reason);
+        return FALSE;
+    }
+    GstCaps *before = gst_pad_get_current_caps(GST_BASE_SRC_PAD(self));
+    /* The same signal in other buffers: downstream is told nothing. */
+    gboolean same = before && gst_caps_is_subset(before, now);
+    gboolean taken = same ? gst_gpudirect_src_set_format(self, before, &layout)
+                          : take_signal(self, now, &layout);
+    gst_clear_caps(&before);
+    gst_caps_unref(now);
+    return taken;
+}
+
 /* A link's caps come in band; a card's are negotiated. */
 static gboolean src_negotiate(GstBaseSrc *base)
 {
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(base);
 
-    return !self->input || !self->input->ops->configure || set_up_card(self);
+    return !self->input || !self->input->ops->configure || self->follows_signal ||
+           set_up_card(self);
 }
 
 static gboolean src_decide_allocation(GstBaseSrc *base, GstQuery *query)

@@ -30,6 +30,8 @@ struct input_info {
     guint64 frames, dropped, corrupted, connects, disconnects;
     guint64 copies_cpu, copies_gpu, waits_cpu, waits_device, kicks;
     guint64 latency_p50, latency_p99, latency_max;
+    gboolean no_signal; /* at a card's input, and why */
+    gchar signal_reason[160];
     guint slots; /* of a link's ring; 0: not connected yet */
 };
 
@@ -58,6 +60,13 @@ struct input_ops {
                                   struct gpud_error *error);
     /* It offers nothing by itself: downstream has to say which format and size it shall be. */
     gboolean is_told_format;
+    /* A card: the signal may be lost, or become another one, by another frame's epoch. */
+    gboolean has_signal;
+    /* The caps, and layout, of frames of the signal as it is now; NULL: *reason says why GStreamer
+     * has none (g_free it). */
+    GstCaps *(*get_current)(struct input *input, struct gpud_layout *layout, gchar **reason);
+    /* The size of a picture of the signal; FALSE: it has none of its own. */
+    gboolean (*get_size)(struct input *input, gint *width, gint *height);
 };
 
 extern const struct input_ops link_input_ops, capture_input_ops, target_input_ops;

@@ -72,6 +72,8 @@ void gst_gpudirect_src_signal_here(GstGpudirectSrc *self, GstBuffer *buffer)
 
     signal->seen = monotonic_now();
     signal->due = NEVER;
+    self->silent_since = 0;
+    self->silence_told = FALSE;
     gst_clear_buffer(&signal->stand_in);
     gst_buffer_replace(&signal->last, get_mode(self) == ON_DISCONNECT_FREEZE ? buffer : NULL);
     if (GST_BUFFER_PTS_IS_VALID(buffer)) {
@@ -106,6 +108,7 @@ void gst_gpudirect_src_watch_signal(GstGpudirectSrc *self)
 void gst_gpudirect_src_signal_resume(GstGpudirectSrc *self)
 {
     self->signal.seen = monotonic_now();
+    self->silent_since = 0;
 }
 
 void gst_gpudirect_src_forget_signal(GstGpudirectSrc *self)

@@ -143,6 +143,10 @@ struct _GstGpudirectSrc {
     GstClockTime taken; /* and when it was taken, by CLOCK_MONOTONIC */
     struct arrivals arrivals;
     gboolean discont;
+    gboolean follows_signal;    /* the caps are another signal's: nothing is to be negotiated */
+    GstClockTime resumed_at;    /* monotonic: what was captured before is stale */
+    GstClockTime silent_since;  /* monotonic: a card gives no frames; 0: it does */
+    gboolean silence_told;      /* that a card gives no frames */
     gboolean starting;          /* the next frame is the first one, or the first after a pause */
     guint skipped_in_row;       /* frames that were skipped since then */
     guint64 skipped_unreported; /* of these, not yet in a QoS message */
@@ -270,6 +274,9 @@ void gst_gpudirect_src_stamp_linked(GstGpudirectSrc *self, const struct gpud_fra
 void gst_gpudirect_src_stamp_captured(GstGpudirectSrc *self, const struct gpud_frame_info *info,
                                       GstBuffer *buffer);
 
+/* Whether a card's frame was captured before the pipeline played. */
+gboolean gst_gpudirect_src_is_stale_capture(GstGpudirectSrc *self, struct gpud_frame *frame);
+
 /* For a LATENCY query. */
 void gst_gpudirect_src_get_latency(GstGpudirectSrc *self, GstClockTime *min, GstClockTime *max);
 
@@ -337,6 +344,10 @@ void gst_gpudirect_src_drop_updates(GstGpudirectSrc *self);
 /* --- format.c ----------------------------------------------------------------------------- */
 
 GstFlowReturn gst_gpudirect_src_take_format(GstGpudirectSrc *self, const struct src_format *format);
+
+/* A card's signal became another one: frames of other caps come. FALSE: an error was posted, or
+ * downstream flushes. */
+gboolean gst_gpudirect_src_follow_signal(GstGpudirectSrc *self);
 
 /* From now on frames of this shape come. */
 gboolean gst_gpudirect_src_set_format(GstGpudirectSrc *self, GstCaps *caps,

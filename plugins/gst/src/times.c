@@ -269,6 +269,25 @@ void gst_gpudirect_src_stamp_linked(GstGpudirectSrc *self, const struct gpud_fra
 
 /* --- frames of a capture card ------------------------------------------------------------- */
 
+/* What was captured before PLAYING waited at the driver: the pipeline's time did not run then. A
+ * driver without a clock has no more of these than it has buffers. */
+gboolean gst_gpudirect_src_is_stale_capture(GstGpudirectSrc *self, struct gpud_frame *frame)
+{
+    struct gpud_frame_info info;
+
+    if (!self->starting)
+        return FALSE;
+    info.size = sizeof(info);
+    gpud_frame_get_info(frame, &info);
+    if (info.pts != GPUD_TIME_NONE)
+        self->starting = info.pts < self->resumed_at;
+    else
+        self->starting = !self->waited && self->skipped_in_row++ < self->running.slots + 2;
+    if (!self->starting)
+        self->skipped_in_row = 0;
+    return self->starting;
+}
+
 /* A card's times are of the monotonic clock, and say when the picture came: do-timestamp changes
  * nothing. */
 void gst_gpudirect_src_stamp_captured(GstGpudirectSrc *self, const struct gpud_frame_info *info,

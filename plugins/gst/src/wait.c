@@ -15,6 +15,9 @@
 /* How long there has to be no sender until a message says so. */
 #define WAITING_TOLD_AFTER (1 * G_TIME_SPAN_SECOND)
 
+/* The same for a card that gives no frames. */
+#define SILENCE_TOLD_AFTER (2 * GST_SECOND)
+
 /* The base class asked create() to return, and will not ask again. */
 static gboolean must_leave(GstGpudirectSrc *self)
 {
@@ -124,6 +127,24 @@ static GstFlowReturn not_connected(GstGpudirectSrc *self, const struct gpud_erro
     return check_timeout(self, error);
 }
 
+/* Once in each silence of a card's. */
+static void tell_silence(GstGpudirectSrc *self, const struct gpud_error *error)
+{
+    struct input_info info;
+    GstClockTime now = monotonic_now();
+
+    gst_gpudirect_src_get_info(self, &info);
+    if (info.no_signal)
+        gst_gpudirect_src_signal_gone(self, info.signal_reason);
+    if (!self->silent_since)
+        self->silent_since = now;
+    if (self->silence_told || now - self->silent_since < SILENCE_TOLD_AFTER)
+        return;
+    self->silence_told = TRUE;
+    gpud_gst_error_warn(GST_ELEMENT(self), GPUD_GST_READ, error,
+                        "The capture card gives no frames");
+}
+
 /* The sender ended its stream, and has left, or will begin another one. */
 static GstFlowReturn stream_ended(GstGpudirectSrc *self)
 {
@@ -191,6 +212,8 @@ GstFlowReturn gst_gpudirect_src_no_frame(GstGpudirectSrc *self, enum gpud_status
     switch (status) {
     case GPUD_TIMEOUT:
         gst_gpudirect_src_watch_signal(self);
+        if (self->input->ops->has_signal)
+            tell_silence(self, error);
         return check_timeout(self, error);
     case GPUD_CLOSED:
         self->discont = TRUE;
