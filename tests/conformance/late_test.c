@@ -300,6 +300,50 @@ static void held_by_two(struct relay *relay)
     gpud_queue_unref(&second);
 }
 
+/* A queue still reads a frame that was given back. The next one in its entry of the page, which the
+ * sender's queue may not write before, is given back unread. */
+static void replaced_unread(struct relay *relay)
+{
+    struct gpud_device *device = relay->between->device;
+    struct gpud_memory *copied = new_memory(relay, device, 1);
+    struct gpud_frame *frame, *other;
+    struct gpud_queue *queue;
+    struct held held;
+    uint64_t offset;
+    fill_rings(relay, 109);
+    relay_send(relay, 109);
+    WORKS(gpud_receiver_acquire(relay->between, 20 * GPUD_SEC, &frame, &e));
+    WORKS(gpud_queue_create(device, &queue, &e));
+    hold(&held, queue);
+    struct gpud_memory *from = gpud_frame_get_memory(frame, &offset);
+    const struct gpud_copy all = {.to = copied,
+                                  .from = from,
+                                  .from_offset = offset,
+                                  .row_bytes = relay->layout.size,
+                                  .rows = 1};
+    WORKS(frame->ops->wait(frame, queue, &e));
+    WORKS(gpud_queue_copy(queue, &all, &e));
+    WORKS(gpud_queue_flush(queue, &e));
+    WORKS(frame->ops->post(frame, queue, &e));
+    gpud_frame_release(&frame);
+
+    relay_send(relay, 110); /* in the other entry, which is kept */
+    WORKS(gpud_receiver_acquire(relay->between, 20 * GPUD_SEC, &other, &e));
+    relay_send(relay, 111);
+    WORKS(gpud_receiver_acquire(relay->between, 20 * GPUD_SEC, &frame, &e));
+    gpud_frame_release(&frame);
+    EXPECT(GPUD_TIMEOUT, "", gpud_queue_finish(relay->first->queue, gpud_deadline(LOOK), &e));
+    conformance_release_queue(held.hold, false);
+    WORKS(gpud_queue_finish(queue, gpud_deadline(20 * GPUD_SEC), &e));
+    gpud_frame_release(&other);
+    frame = wrap(relay, copied, 109);
+    submit(relay->next, &frame);
+    expect_picture(relay, relay->last, NULL, 109);
+    fill_rings(relay, 129); /* both entries go on */
+    gpud_memory_unref(&copied);
+    gpud_queue_unref(&queue);
+}
+
 int main(int argc, char **argv)
 {
     struct relay relay;
@@ -316,6 +360,9 @@ int main(int argc, char **argv)
     if (gpud_device_has_fences(relay.between->device) &&
         relay.between->device == relay.next->device)
         held_by_two(&relay);
+    if (relay.between->device->caps & GPUD_CAP_PAGE_SIGNALS &&
+        relay.first->device == relay.between->device)
+        replaced_unread(&relay);
     relay_close(&relay);
     return 0;
 }

@@ -8,14 +8,15 @@
 
 #include <stddef.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 /* A peer that died is noticed this late; one that lives costs a look at its socket. */
 #define TURN (20 * GPUD_MSEC)
 #define TURN_ENDING GPUD_MSEC
 /* However much of our own stands still, or seems to. */
 #define PATIENCE_MAX (4 * GPUD_WATCHDOG_TIMEOUT)
-/* Words of our own that a stuck queue never posts are given up after so long. */
-#define POSTS_PATIENCE (10 * GPUD_SEC)
+/* So long it is looked again and again at what has ended. */
+#define ENDING_MAX (10 * GPUD_SEC)
 
 struct gpud_watchdog {
     struct gpud_device *device;
@@ -25,13 +26,18 @@ struct gpud_watchdog {
     enum gpud_side side;
     struct gpud_channel *channel;
     struct gpud_signal *theirs[GPUD_PAGE_ENTRIES], *ours[GPUD_PAGE_ENTRIES];
+    /* A receiver's queues say a second time what they post, where nobody else can write: a sender
+     * that frees its own queue writes the words in the page, and those queues may still read. */
+    struct gpud_memory *record;
+    struct gpud_signal *passed[GPUD_PAGE_ENTRIES];
     _Atomic uint32_t waited[GPUD_PAGE_ENTRIES]; /* what a queue of ours waits for; 0: nothing */
     _Atomic int64_t began[GPUD_PAGE_ENTRIES], since[GPUD_PAGE_ENTRIES];
     _Atomic uint64_t before[GPUD_PAGE_ENTRIES]; /* the last post ahead of that */
     _Atomic uint32_t posted[GPUD_PAGE_ENTRIES]; /* the last value put on a queue */
     _Atomic uint64_t order[GPUD_PAGE_ENTRIES];  /* its number among all posts */
     atomic_uint_fast64_t posts;
-    _Atomic uint32_t poison[GPUD_PAGE_ENTRIES]; /* the value that the watchdog wrote; 0: none */
+    _Atomic uint64_t deferred[GPUD_PAGE_ENTRIES]; /* see defer() */
+    _Atomic uint32_t poison[GPUD_PAGE_ENTRIES];   /* the value that the watchdog wrote; 0: none */
     atomic_bool broken, ending;
     int64_t ended;
     struct gpud_work work; /* to watch, and then to finish */
@@ -51,11 +57,24 @@ static _Atomic uint32_t *our_word(const struct gpud_watchdog *watchdog, uint32_t
                                                 : &watchdog->page->sender.ready[entry].word;
 }
 
+/* Where it is seen how far a queue of ours is. */
+static _Atomic uint32_t *passed_word(const struct gpud_watchdog *watchdog, uint32_t entry)
+{
+    return watchdog->record ? gpud_signal_word(watchdog->passed[entry]) : our_word(watchdog, entry);
+}
+
 /* --- making and unmaking ------------------------------------------------------------------- */
+
+#define RECORD_SIZE (GPUD_PAGE_ENTRIES * sizeof(struct gpud_page_signal))
 
 static void unmap_page(void *page)
 {
     gpud_memory_unmap_pages(page, sizeof(struct gpud_page));
+}
+
+static void unmap_record(void *record)
+{
+    gpud_memory_unmap_pages(record, RECORD_SIZE);
 }
 
 static void destroy(struct gpud_watchdog *watchdog)
@@ -63,7 +82,9 @@ static void destroy(struct gpud_watchdog *watchdog)
     for (uint32_t i = 0; i < GPUD_PAGE_ENTRIES; i++) {
         gpud_signal_destroy(&watchdog->theirs[i]);
         gpud_signal_destroy(&watchdog->ours[i]);
+        gpud_signal_destroy(&watchdog->passed[i]);
     }
+    gpud_memory_unref(&watchdog->record);
     if (watchdog->words)
         gpud_memory_unref(&watchdog->words); /* and the mapping with it */
     else
@@ -78,6 +99,23 @@ static enum gpud_status make_signal(struct gpud_watchdog *watchdog, const _Atomi
 {
     uint64_t offset = (uint64_t)((const char *)word - (const char *)watchdog->page);
     return gpud_signal_import(watchdog->words, offset, signal, error);
+}
+
+static enum gpud_status make_record(struct gpud_watchdog *watchdog, struct gpud_error *error)
+{
+    /* Shared, so that a child process which is forked gets no copy of what a device writes. */
+    void *record =
+        mmap(NULL, RECORD_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (record == MAP_FAILED)
+        return gpud_fail_errno(error, "no page for what queues have posted");
+    enum gpud_status status = gpud_memory_wrap_host(watchdog->device, record, RECORD_SIZE, false,
+                                                    unmap_record, record, &watchdog->record, error);
+    if (status != GPUD_OK)
+        unmap_record(record);
+    for (uint32_t i = 0; i < watchdog->entries && status == GPUD_OK; i++)
+        status = gpud_signal_create(watchdog->record, i * sizeof(struct gpud_page_signal),
+                                    &watchdog->passed[i], error);
+    return status;
 }
 
 static int64_t watch(void *arg);
@@ -104,6 +142,8 @@ enum gpud_status gpud_watchdog_create(struct gpud_device *device, struct gpud_pa
         if (status == GPUD_OK)
             status = make_signal(made, our_word(made, i), &made->ours[i], error);
     }
+    if (status == GPUD_OK && side == GPUD_SIDE_RECEIVER)
+        status = make_record(made, error);
     if (status != GPUD_OK) {
         destroy(made);
         return status;
@@ -187,10 +227,24 @@ enum gpud_status gpud_watchdog_wait_host(struct gpud_watchdog *watchdog, uint32_
     return GPUD_OK;
 }
 
+/* Whether the last value that was put on a queue for the entry is in its word. */
+static bool is_posted(const struct gpud_watchdog *watchdog, uint32_t entry)
+{
+    return is_at(passed_word(watchdog, entry), atomic_load(&watchdog->posted[entry]));
+}
+
 enum gpud_status gpud_watchdog_post(struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value,
                                     struct gpud_queue *queue, struct gpud_error *error)
 {
-    enum gpud_status status = gpud_signal_post(watchdog->ours[entry], value, queue, error);
+    enum gpud_status status = GPUD_OK;
+    /* Another queue may yet post that an earlier frame was read: this one's bytes come after that,
+     * so whoever waits for them does not overtake it. */
+    if (watchdog->side == GPUD_SIDE_RECEIVER && !is_posted(watchdog, entry))
+        status = gpud_watchdog_wait(watchdog, entry, value, queue, error);
+    if (status == GPUD_OK)
+        status = gpud_signal_post(watchdog->ours[entry], value, queue, error);
+    if (status == GPUD_OK && watchdog->record)
+        status = gpud_signal_post(watchdog->passed[entry], value, queue, error);
     if (status == GPUD_OK) {
         atomic_store(&watchdog->order[entry], atomic_fetch_add(&watchdog->posts, 1) + 1);
         atomic_store(&watchdog->posted[entry], value);
@@ -200,9 +254,37 @@ enum gpud_status gpud_watchdog_post(struct gpud_watchdog *watchdog, uint32_t ent
     return status;
 }
 
+/* Words only grow, whoever writes them. */
+static void raise_word(_Atomic uint32_t *word, uint32_t value)
+{
+    uint32_t seen = atomic_load(word);
+    while (!is_past(seen, value) && !atomic_compare_exchange_weak(word, &seen, value))
+        ;
+}
+
+/* The value is for the watchdog to write, when what was posted before it is in the word. */
+static void defer(struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value)
+{
+    uint64_t before = atomic_load(&watchdog->posted[entry]);
+    atomic_store(&watchdog->deferred[entry], before << 32 | value);
+}
+
+static void post_deferred(struct gpud_watchdog *watchdog)
+{
+    for (uint32_t i = 0; i < watchdog->entries; i++) {
+        uint64_t deferred = atomic_load(&watchdog->deferred[i]);
+        if (deferred && is_at(passed_word(watchdog, i), (uint32_t)(deferred >> 32)) &&
+            atomic_compare_exchange_strong(&watchdog->deferred[i], &deferred, 0))
+            raise_word(our_word(watchdog, i), (uint32_t)deferred);
+    }
+}
+
 void gpud_watchdog_post_now(struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value)
 {
-    atomic_store_explicit(our_word(watchdog, entry), value, memory_order_release);
+    if (is_posted(watchdog, entry))
+        raise_word(our_word(watchdog, entry), value);
+    else
+        defer(watchdog, entry, value);
 }
 
 bool gpud_watchdog_is_broken(const struct gpud_watchdog *watchdog)
@@ -212,23 +294,15 @@ bool gpud_watchdog_is_broken(const struct gpud_watchdog *watchdog)
 
 /* --- the watchdog -------------------------------------------------------------------------- */
 
-/* Words only grow, whoever writes them. */
-static void raise_word(_Atomic uint32_t *word, uint32_t value)
-{
-    uint32_t seen = atomic_load(word);
-    while (!is_past(seen, value) && !atomic_compare_exchange_weak(word, &seen, value))
-        ;
-}
-
-/* The words are the peer's to write as well: one that it lowers would hold the page for as long as
- * our patience. A sender posts from queues of the library's own, and memory outlives the work on
- * those by itself; only an application's queue must be seen to be done. */
+/* Whether nothing that was put on an application's queue still uses what goes with us. A sender
+ * posts from queues of the library's own, and memory outlives the work on those by itself; only an
+ * application's queue must be seen to be done. */
 static bool posts_are_done(const struct gpud_watchdog *watchdog)
 {
     if (watchdog->side == GPUD_SIDE_SENDER)
         return true;
     for (uint32_t i = 0; i < watchdog->entries; i++)
-        if (!is_at(our_word(watchdog, i), atomic_load(&watchdog->posted[i])))
+        if (!is_posted(watchdog, i))
             return false;
     return true;
 }
@@ -241,8 +315,7 @@ static bool is_held_up_here(const struct gpud_watchdog *watchdog, uint32_t entry
 {
     uint64_t before = atomic_load(&watchdog->before[entry]);
     for (uint32_t i = 0; i < watchdog->entries; i++)
-        if (!is_at(our_word(watchdog, i), atomic_load(&watchdog->posted[i])) &&
-            atomic_load(&watchdog->order[i]) <= before)
+        if (!is_posted(watchdog, i) && atomic_load(&watchdog->order[i]) <= before)
             return true;
     return false;
 }
@@ -299,12 +372,15 @@ static int64_t finish(void *arg)
 static int64_t watch(void *arg)
 {
     struct gpud_watchdog *watchdog = arg;
+    post_deferred(watchdog);
     release_waits(watchdog);
     if (!atomic_load(&watchdog->ending))
         return TURN;
-    if (!(waits_are_over(watchdog) && posts_are_done(watchdog)) &&
-        gpud_now() - watchdog->ended < POSTS_PATIENCE)
-        return TURN_ENDING;
+    bool late = gpud_now() - watchdog->ended > ENDING_MAX;
+    /* What an application's queue reads stays, however long that takes it: the driver would end all
+     * that the application does on that GPU. */
+    if (!posts_are_done(watchdog) || (!waits_are_over(watchdog) && !late))
+        return late ? TURN : TURN_ENDING;
     gpud_worker_add(&watchdog->device->context->later, &watchdog->work, finish, watchdog);
     return -1;
 }

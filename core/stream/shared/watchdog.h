@@ -53,7 +53,9 @@ enum gpud_status gpud_watchdog_wait_host(struct gpud_watchdog *watchdog, uint32_
 bool gpud_watchdog_is_poisoned(const struct gpud_watchdog *watchdog, uint32_t entry,
                                uint32_t value);
 
-/* Posts our own word, in the order of the queue, or at once. */
+/* Posts our own word, in the order of the queue, or at once; either behind what other queues have
+ * yet to post for the entry: a frame may be given back unread while the one that was in its place
+ * before is still being read. */
 enum gpud_status gpud_watchdog_post(struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value,
                                     struct gpud_queue *queue, struct gpud_error *error);
 void gpud_watchdog_post_now(struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value);

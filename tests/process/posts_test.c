@@ -1,0 +1,111 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A receiver leaves while its application's stream still reads frames that were handed back. The
+ * sender lives: it frees its own queue, which waits for those frames, by writing the words that
+ * they were to be handed back with. The receiver must not take that for its own stream's work, and
+ * unmap what it reads: the driver of tests/fakes ends a process that does.
+ *
+ * posts_test [device of the sender] [device of the receiver] */
+#include "base/clock.h"
+#include "support/check.h"
+#include "support/gpu.h"
+#include "support/peer.h"
+
+#define ADDRESS "posts"
+#define SLOTS 2
+#define ROUNDS 3
+
+static struct gpud_layout layout;
+
+static struct gpud_receiver *open_receiver(struct gpud_context *context, const char *device)
+{
+    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
+    struct gpud_receiver *receiver;
+    params.address = ADDRESS;
+    params.device = device;
+    params.slots = SLOTS;
+    WORKS(gpud_receiver_create(context, &params, &receiver, &e));
+    return receiver;
+}
+
+static void send_one(struct gpud_sender *sender)
+{
+    struct gpud_frame *frame;
+    WORKS(gpud_sender_acquire(sender, 10 * GPUD_SEC, &frame, &e));
+    WORKS(gpud_sender_submit(sender, &frame, false, 10 * GPUD_SEC, &e));
+}
+
+static void read_by_stream(struct gpud_receiver *receiver, struct gpu *gpu, unsigned place)
+{
+    struct gpud_frame *frame;
+    WORKS(gpud_receiver_acquire(receiver, 10 * GPUD_SEC, &frame, &e));
+    WORKS(gpud_frame_wait(frame, gpu->stream, &e));
+    gpu_take(gpu, frame, place);
+    WORKS(gpud_frame_post(frame, gpu->stream, &e));
+    gpud_frame_release(&frame);
+}
+
+static void round_trip(struct gpud_sender *sender, struct gpud_context *context,
+                       const char *receiver_device, struct gpu *gpu)
+{
+    struct gpud_receiver *receiver = open_receiver(context, receiver_device);
+    struct gpud_frame *frame;
+    struct gpud_error error;
+    CHECK(gpud_receiver_acquire(receiver, 0, &frame, &error) == GPUD_TIMEOUT, "a frame");
+    while (gpud_sender_wait(sender, 1, 0, &error) != GPUD_OK)
+        CHECK(gpud_receiver_acquire(receiver, GPUD_MSEC, &frame, &error) == GPUD_TIMEOUT, "%s",
+              error.reason);
+    gpu_hold(gpu);
+    for (unsigned i = 0; i < SLOTS; i++) {
+        send_one(sender);
+        read_by_stream(receiver, gpu, i);
+    }
+    for (unsigned i = 0; i < SLOTS; i++)
+        send_one(sender); /* its queue waits for those that the stream reads */
+    gpud_receiver_destroy(&receiver);
+
+    struct gpud_sender_info info = GPUD_INFO_INIT(info);
+    int64_t until = gpud_test_now() + 10 * GPUD_SEC;
+    do {
+        gpud_sender_get_info(sender, &info);
+        CHECK(gpud_test_now() < until, "the sender does not see that its receiver is gone");
+        gpud_test_nap(1);
+    } while (info.receivers > 0);
+    gpud_test_nap(200); /* in which both ends see to what is left of the link */
+    CHECK(!gpu_is_idle(gpu), "the stream is not held up");
+    gpu_let_go(gpu);
+    CHECK(gpu_ends(gpu, 10000) && gpu_works(gpu), "the stream does not come to its end");
+}
+
+int main(int argc, char **argv)
+{
+    const char *from = argc > 1 ? argv[1] : "cuda:0", *to = argc > 2 ? argv[2] : "cuda:0";
+    struct gpud_context *sending, *receiving;
+    struct gpud_device *device;
+    struct gpud_sender *sender;
+    struct gpu gpu;
+    runtime_make();
+    setenv("GPUDIRECT_LOG", "error", 0);
+    WORKS(gpud_layout_init(&layout, "UYVY", 320, 180, 0, &e));
+    WORKS(gpud_context_create(NULL, &sending, &e));
+    WORKS(gpud_context_create(NULL, &receiving, &e));
+    WORKS(gpud_device_open(receiving, to, &device, &e));
+    gpu_open(&gpu, to, layout.size);
+
+    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
+    params.address = ADDRESS;
+    params.device = from;
+    params.slots = SLOTS;
+    WORKS(gpud_sender_create(sending, &params, &sender, &e));
+    WORKS(gpud_sender_configure(sender, &layout, NULL, 0, &e));
+    for (unsigned i = 0; i < ROUNDS; i++)
+        round_trip(sender, receiving, to, &gpu);
+    gpud_sender_destroy(&sender);
+    gpu_close(&gpu);
+    gpud_device_close(&device);
+    gpud_context_destroy(&receiving);
+    gpud_context_destroy(&sending);
+    runtime_done();
+    return 0;
+}
