@@ -33,9 +33,11 @@ enum gpud_status gpud_memfd_create(const char *name, uint64_t size, enum gpud_sh
                                    void **data, struct gpud_error *error)
 {
     enum gpud_status status;
-    int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+    int seals = F_SEAL_SHRINK | F_SEAL_GROW;
     if (share == GPUD_SHARE_READ_ONLY)
         seals |= F_SEAL_FUTURE_WRITE; /* does not touch the mapping made below */
+    if (share != GPUD_SHARE_LATER)
+        seals |= F_SEAL_SEAL;
 
     uint64_t limit;
     if (!gpud_file_fits(size, &limit))
@@ -68,6 +70,16 @@ enum gpud_status gpud_memfd_create(const char *name, uint64_t size, enum gpud_sh
 fail:
     close(new_fd);
     return status;
+}
+
+enum gpud_status gpud_memfd_close_writing(int fd, struct gpud_error *error)
+{
+    int seals = fcntl(fd, F_GET_SEALS);
+    if (seals >= 0 && seals & F_SEAL_FUTURE_WRITE)
+        return GPUD_OK;
+    if (seals < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) < 0)
+        return gpud_fail_errno(error, "cannot seal shared memory (Linux 5.1 or later is needed)");
+    return GPUD_OK;
 }
 
 /* Ordinary pages come from all of the machine's memory. Huge ones come from a pool: where it is

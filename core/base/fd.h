@@ -11,7 +11,11 @@
 enum gpud_share {
     GPUD_SHARE_READ_ONLY, /* others can map it for reading only (F_SEAL_FUTURE_WRITE) */
     GPUD_SHARE_WRITABLE,  /* others can write it too */
+    GPUD_SHARE_LATER,     /* not shared before gpud_memfd_close_writing(), then as READ_ONLY */
 };
+
+/* From now on nobody maps it for writing who has not already. Again does no harm. */
+enum gpud_status gpud_memfd_close_writing(int fd, struct gpud_error *error);
 
 /* Whether this process may make a file as large (ulimit -f); *limit is what it may. To try is no
  * way to find out: beyond the limit the kernel sends SIGXFSZ, which kills. */

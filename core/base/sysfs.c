@@ -103,8 +103,7 @@ struct gpud_sysfs_name *gpud_sysfs_list(size_t *count, const char *format, ...)
 
 /* --- PCI ----------------------------------------------------------------------------------- */
 
-/* "0000:63:00.0"; domains of virtual buses have more digits. */
-static bool is_pci(const char *text)
+bool gpud_sysfs_is_pci(const char *text)
 {
     size_t domain = strspn(text, "0123456789abcdef");
     unsigned bus, device, function;
@@ -121,7 +120,7 @@ void gpud_sysfs_find_pci(char *pci, size_t size, const char *link)
     gpud_sysfs_path(path, "%s", link);
     char *resolved = realpath(path, NULL);
     for (char *slash; resolved && (slash = strrchr(resolved, '/')); *slash = '\0') {
-        if (!is_pci(slash + 1))
+        if (!gpud_sysfs_is_pci(slash + 1))
             continue;
         gpud_print_n(pci, size, "%s", slash + 1);
         break;

@@ -29,6 +29,10 @@ struct gpud_sysfs_name {
 };
 struct gpud_sysfs_name *gpud_sysfs_list(size_t *count, const char *format, ...) GPUD_PRINTF(2, 3);
 
+/* Whether a name is that of a PCI function below /sys/devices, "0000:63:00.0"; domains of virtual
+ * buses have more digits. */
+bool gpud_sysfs_is_pci(const char *name);
+
 /* The nearest PCI function above what a link leads to, as in "0000:63:00.0": some drivers put a
  * device of their own between it and the card. "": there is none. */
 #define GPUD_SYSFS_PCI_MAX 16

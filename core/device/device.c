@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/random.h>
 
 static const struct gpud_device_ops *const backends[] = {
@@ -79,8 +80,8 @@ static size_t devices_in_use(struct gpud_context *context)
     return count;
 }
 
-/* A device that takes longer is most likely stuck. */
-#define SETTLING_MAX (200 * GPUD_MSEC)
+/* A device that takes longer is most likely stuck; a busy machine may need some of it. */
+#define SETTLING_MAX GPUD_SEC
 
 void gpud_context_drain(struct gpud_context *context)
 {
@@ -261,6 +262,22 @@ fail:
     return status;
 }
 
+struct gpud_device *gpud_context_find_device(struct gpud_context *context, const char *name)
+{
+    struct gpud_device *found = NULL;
+    pthread_mutex_lock(&context->lock);
+    for (size_t i = 0; i < context->device_count && !found; i++)
+        if (strcmp(context->devices[i]->info.name, name) == 0)
+            found = gpud_device_ref(context->devices[i]);
+    pthread_mutex_unlock(&context->lock);
+    return found;
+}
+
+bool gpud_devices_have_common_memory(const struct gpud_device *a, const struct gpud_device *b)
+{
+    return a->common && a->common == b->common && a->context == b->context;
+}
+
 struct gpud_device *gpud_device_ref(struct gpud_device *device)
 {
     atomic_fetch_add_explicit(&device->references, 1, memory_order_relaxed);
@@ -312,20 +329,52 @@ void gpud_pointer_identify(const void *pointer, struct gpud_pointer_info *info)
     gpud_sized_copy(info, info->size, &found, sizeof(found));
 }
 
-size_t gpud_device_list(struct gpud_context *context, struct gpud_device_info *infos, size_t max)
+void gpud_device_each(struct gpud_context *context,
+                      void (*fn)(const struct gpud_device *device, void *arg), void *arg)
 {
-    size_t found = 0;
     for (size_t i = 0; i < BACKENDS; i++) {
         unsigned count = backends[i]->count();
-        for (unsigned index = 0; index < count; index++, found++) {
-            if (found >= max)
-                continue;
+        for (unsigned index = 0; index < count; index++) {
             struct gpud_device probed = {.context = context};
             probe(&probed, backends[i], index);
-            gpud_sized_entry(infos, max, found, &probed.info, sizeof(probed.info));
+            fn(&probed, arg);
         }
     }
-    return found;
+}
+
+struct device_list {
+    struct gpud_device_info *infos;
+    size_t max, count;
+};
+
+static void add_info(const struct gpud_device *device, void *arg)
+{
+    struct device_list *list = arg;
+    size_t at = list->count++;
+    if (at < list->max)
+        gpud_sized_entry(list->infos, list->max, at, &device->info, sizeof(device->info));
+}
+
+size_t gpud_device_list(struct gpud_context *context, struct gpud_device_info *infos, size_t max)
+{
+    struct device_list list = {.infos = infos, .max = max};
+    gpud_device_each(context, add_info, &list);
+    return list.count;
+}
+
+bool gpud_device_probe_at(struct gpud_context *context, const char *kind, const char *pci,
+                          struct gpud_device *probed)
+{
+    for (size_t i = 0; i < BACKENDS; i++) {
+        unsigned count = strcmp(backends[i]->name, kind) == 0 ? backends[i]->count() : 0;
+        for (unsigned index = 0; index < count; index++) {
+            *probed = (struct gpud_device){.context = context};
+            probe(probed, backends[i], index);
+            if (probed->info.available && strcasecmp(probed->info.pci, pci) == 0)
+                return true;
+        }
+    }
+    return false;
 }
 
 /* --- handles ------------------------------------------------------------------------------- */

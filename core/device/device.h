@@ -55,12 +55,33 @@ struct gpud_context {
 
 struct gpud_device *gpud_device_ref(struct gpud_device *device);
 
+/* Calls fn for each device that is looked for, the absent ones, too, in the order of
+ * gpud_device_list(): probed and not opened. The record is gone afterwards. */
+void gpud_device_each(struct gpud_context *context,
+                      void (*fn)(const struct gpud_device *device, void *arg), void *arg);
+
+/* Whether memory of a device that was probed may have a dma-buf, as far as can be told without any.
+ * GPUD_UNSUPPORTED, with the reason. */
+enum gpud_status gpud_device_check_dmabuf(const struct gpud_device *device,
+                                          struct gpud_error *error);
+
 /* "host", "opencl": the part of the name before the colon. */
 const char *gpud_device_kind(const struct gpud_device *device);
+
+/* The device that is open under this name; NULL: none is. */
+struct gpud_device *gpud_context_find_device(struct gpud_context *context, const char *name);
+
+/* Whether the queues of both take the memories of both, without a copy. */
+bool gpud_devices_have_common_memory(const struct gpud_device *a, const struct gpud_device *b);
 
 /* What the vendor says of the way between two devices of one kind. */
 void gpud_device_ask_link(const struct gpud_device *from, const struct gpud_device *to,
                           struct gpud_device_link *link);
+
+/* The device of a kind at a place on the bus ("0000:63:00.0"), to ask its driver about: probed, not
+ * opened, and nothing to close. false: none is available there. */
+bool gpud_device_probe_at(struct gpud_context *context, const char *kind, const char *pci,
+                          struct gpud_device *probed);
 
 /* Adds a record to what the context keeps, and takes one out for which fits(kept, arg), which is
  * called under the context's lock. NULL: there is none. */
@@ -117,7 +138,8 @@ enum gpud_status gpud_memory_wrap_for(struct gpud_device *device, void *native, 
                                       void *user, struct gpud_memory **memory,
                                       struct gpud_error *error);
 
-/* Host memory as another device sees it: made at the first call, then kept as long as the memory
+/* Host memory, or memory of a device that has it in common, as another device sees it, which only
+ * reads the latter: made at the first call, then kept as long as the memory
  * itself, because pinning pages costs more than a copy. Borrowed. */
 enum gpud_status gpud_memory_view(struct gpud_memory *memory, struct gpud_device *device,
                                   struct gpud_memory **view, struct gpud_error *error);
@@ -129,6 +151,9 @@ enum gpud_status gpud_memory_export(struct gpud_memory *memory, struct gpud_hand
 enum gpud_status gpud_memory_import(struct gpud_device *device, const struct gpud_handle *handle,
                                     uint64_t size, enum gpud_usage usage,
                                     struct gpud_memory **memory, struct gpud_error *error);
+
+/* To be called before a memory is registered with another card by its address (peermem). */
+enum gpud_status gpud_memory_before_dma(struct gpud_memory *memory, struct gpud_error *error);
 
 /* A dma-buf of a part of a memory: gpud_memory_export_dmabuf() is one of all of it. */
 enum gpud_status gpud_memory_export_dmabuf_part(struct gpud_memory *memory, uint64_t from,
@@ -162,6 +187,11 @@ enum gpud_status gpud_queue_map(struct gpud_queue *queue, struct gpud_memory *me
                                 void **data, struct gpud_error *error);
 enum gpud_status gpud_queue_unmap(struct gpud_queue *queue, struct gpud_memory *memory, void *data,
                                   struct gpud_error *error);
+
+/* Moves a memory that the queue's device has in common with the memory's, see the op. */
+enum gpud_status gpud_queue_migrate(struct gpud_queue *queue, struct gpud_memory *memory,
+                                    struct gpud_queue *after, bool discard,
+                                    struct gpud_error *error);
 
 /* The application's own queue as one of ours, in a record of the caller's that needs no destroy. */
 enum gpud_status gpud_queue_wrap(struct gpud_device *device, void *native, struct gpud_queue *queue,

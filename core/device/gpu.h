@@ -63,6 +63,10 @@ struct gpud_gpu_share_ops {
     long (*import_fd)(int fd, uint64_t *allocation);
     /* Whether an imported allocation lies on a GPU at all. */
     long (*check_imported)(uint64_t allocation, bool *on_gpu);
+    /* Synchronous operations on what was allocated at this address are done when they return, which
+     * others are not: a card waits for no stream. not_supported: the driver knows that of no memory
+     * of this kind. NULL: there is no such thing. */
+    long (*make_synchronous)(uint64_t address, bool *not_supported);
     /* Page aligned; *offset is that of the address in the dma-buf. */
     enum gpud_status (*export_dmabuf)(struct gpud_device *device, uint64_t address, uint64_t size,
                                       int *fd, uint64_t *offset, struct gpud_error *error);
@@ -181,6 +185,7 @@ enum gpud_status gpud_gpu_import(struct gpud_memory *memory, const struct gpud_h
                                  struct gpud_error *error);
 enum gpud_status gpud_gpu_export_dmabuf(struct gpud_memory *memory, uint64_t from, uint64_t bytes,
                                         int *fd, uint64_t *offset, struct gpud_error *error);
+enum gpud_status gpud_gpu_before_dma(struct gpud_memory *memory, struct gpud_error *error);
 void gpud_gpu_close_ipc(struct gpud_gpu *gpu, uint64_t base);
 
 /* Host memory as the GPU addresses it. *pinned is NULL where somebody else has pinned it.

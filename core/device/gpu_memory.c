@@ -227,5 +227,6 @@ const struct gpud_memory_ops gpud_gpu_memory_ops = {
     .export_handle = gpud_gpu_export,
     .import_handle = gpud_gpu_import,
     .export_dmabuf = gpud_gpu_export_dmabuf,
+    .before_dma = gpud_gpu_before_dma,
     .flush_remote = flush_remote,
 };

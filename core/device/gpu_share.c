@@ -57,6 +57,32 @@ enum gpud_status gpud_gpu_export(struct gpud_memory *memory, struct gpud_handle 
     return status;
 }
 
+/* For the allocator's memory, ours or the application's: of physical allocations and pools drivers
+ * do not know it. Ours are written by streams alone; whoever gives others to a card comes after a
+ * stream, too (gpudirect/transfer.h). After enter. */
+static enum gpud_status make_synchronous(struct gpud_gpu *gpu, const struct gpud_gpu_memory *record,
+                                         struct gpud_error *error)
+{
+    bool not_supported = false;
+    if (!gpu->ops->share->make_synchronous ||
+        (record->kind != GPUD_GPU_PLAIN && record->kind != GPUD_GPU_WRAPPED))
+        return GPUD_OK;
+    long result = gpu->ops->share->make_synchronous(record->address, &not_supported);
+    return result == 0 || not_supported
+               ? GPUD_OK
+               : gpud_gpu_fail(gpu->ops, error, result,
+                               "the driver does not order copies of this memory before a card's");
+}
+
+enum gpud_status gpud_gpu_before_dma(struct gpud_memory *memory, struct gpud_error *error)
+{
+    struct gpud_gpu *gpu = gpud_gpu(memory->device);
+    gpu->ops->enter(gpu);
+    enum gpud_status status = make_synchronous(gpu, memory->backend, error);
+    gpu->ops->leave(gpu);
+    return status;
+}
+
 enum gpud_status gpud_gpu_export_dmabuf(struct gpud_memory *memory, uint64_t from, uint64_t bytes,
                                         int *fd, uint64_t *offset, struct gpud_error *error)
 {
@@ -70,8 +96,10 @@ enum gpud_status gpud_gpu_export_dmabuf(struct gpud_memory *memory, uint64_t fro
     uint64_t size = (in_page + bytes + page - 1) / page * page;
     int made = -1;
     gpu->ops->enter(gpu);
-    enum gpud_status status = gpu->ops->share->export_dmabuf(memory->device, address - in_page,
-                                                             size, &made, &start, error);
+    enum gpud_status status = make_synchronous(gpu, record, error);
+    if (status == GPUD_OK)
+        status = gpu->ops->share->export_dmabuf(memory->device, address - in_page, size, &made,
+                                                &start, error);
     gpu->ops->leave(gpu);
     if (status != GPUD_OK)
         return status;

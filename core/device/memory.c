@@ -44,12 +44,17 @@ static enum gpud_status check_size(uint64_t size, struct gpud_error *error)
     return GPUD_OK;
 }
 
-static enum gpud_status no_dmabuf(const struct gpud_device *device, struct gpud_error *error)
+enum gpud_status gpud_device_check_dmabuf(const struct gpud_device *device,
+                                          struct gpud_error *error)
 {
-    return gpud_fail(
-        error, GPUD_UNSUPPORTED,
-        "memory of %s has no dma-buf: that of the host, of a cuda or of a hip device may",
-        device->info.name);
+    if (device->no_dmabuf[0])
+        return gpud_fail(error, GPUD_UNSUPPORTED, "%s", device->no_dmabuf);
+    if (!device->ops->memory->export_dmabuf)
+        return gpud_fail(
+            error, GPUD_UNSUPPORTED,
+            "memory of %s has no dma-buf: that of the host, of a cuda or of a hip device may",
+            device->info.name);
+    return GPUD_OK;
 }
 
 enum gpud_status gpud_memory_alloc_for(struct gpud_device *device, uint64_t size,
@@ -57,8 +62,8 @@ enum gpud_status gpud_memory_alloc_for(struct gpud_device *device, uint64_t size
                                        struct gpud_error *error)
 {
     enum gpud_status status = check_size(size, error);
-    if (status == GPUD_OK && usage == GPUD_USAGE_DMABUF && !device->ops->memory->export_dmabuf)
-        status = no_dmabuf(device, error);
+    if (status == GPUD_OK && usage == GPUD_USAGE_DMABUF)
+        status = gpud_device_check_dmabuf(device, error);
     if (status != GPUD_OK)
         return status;
     struct gpud_memory *made = new_memory(device, size, usage);
@@ -163,7 +168,8 @@ enum gpud_status gpud_memory_view(struct gpud_memory *memory, struct gpud_device
         *view = memory;
         return GPUD_OK;
     }
-    if (!memory->host)
+    bool common = !memory->host && gpud_devices_have_common_memory(memory->device, device);
+    if (!memory->host && !common)
         return gpud_fail(error, GPUD_INVALID, "memory of %s cannot be seen by %s",
                          memory->device->info.name, device->info.name);
     enum gpud_status status = GPUD_OK;
@@ -173,9 +179,12 @@ enum gpud_status gpud_memory_view(struct gpud_memory *memory, struct gpud_device
         found = found->next_view;
     if (!found) {
         atomic_fetch_add(&memory->holds, 1);
-        status = gpud_memory_wrap_host(device, memory->host, memory->size, memory->read_only,
-                                       let_go, memory, &found, error);
+        status = common ? gpud_memory_wrap(device, memory->native, memory->size, let_go, memory,
+                                           &found, error)
+                        : gpud_memory_wrap_host(device, memory->host, memory->size,
+                                                memory->read_only, let_go, memory, &found, error);
         if (status == GPUD_OK) {
+            found->read_only |= common;
             found->next_view = memory->views;
             memory->views = found;
         } else {
@@ -298,7 +307,8 @@ static enum gpud_status import_local(struct gpud_device *device, const struct gp
     uint64_t id = handle->word[1];
     struct gpud_memory *found =
         id >= 1 && id <= context->local_count ? context->local[id - 1] : NULL;
-    if (found && found->device == device && found->size >= size)
+    if (found && found->size >= size &&
+        (found->device == device || gpud_devices_have_common_memory(found->device, device)))
         gpud_memory_ref(found);
     else
         found = NULL;
@@ -307,8 +317,12 @@ static enum gpud_status import_local(struct gpud_device *device, const struct gp
         return gpud_fail(error, GPUD_PEER,
                          "the peer offers memory that this process does not have on %s",
                          device->info.name);
-    *memory = found;
-    return GPUD_OK;
+    struct gpud_memory *view = NULL;
+    enum gpud_status status = gpud_memory_view(found, device, &view, error);
+    if (status == GPUD_OK)
+        *memory = gpud_memory_ref(view);
+    gpud_memory_unref(&found);
+    return status;
 }
 
 /* --- sharing with other processes ---------------------------------------------------------- */
@@ -357,12 +371,19 @@ enum gpud_status gpud_memory_import(struct gpud_device *device, const struct gpu
 
 /* --- dma-bufs ------------------------------------------------------------------------------ */
 
+enum gpud_status gpud_memory_alloc_dmabuf(struct gpud_device *device, uint64_t size,
+                                          struct gpud_memory **memory, struct gpud_error *error)
+{
+    return gpud_memory_alloc_for(device, size, GPUD_USAGE_DMABUF, memory, error);
+}
+
 enum gpud_status gpud_memory_export_dmabuf_part(struct gpud_memory *memory, uint64_t from,
                                                 uint64_t size, int *fd, uint64_t *offset,
                                                 struct gpud_error *error)
 {
-    if (!memory->device->ops->memory->export_dmabuf)
-        return no_dmabuf(memory->device, error);
+    enum gpud_status status = gpud_device_check_dmabuf(memory->device, error);
+    if (status != GPUD_OK)
+        return status;
     if (memory->imported)
         return gpud_fail(error, GPUD_INVALID, "imported memory cannot be exported again");
     if (size == 0 || from > memory->size || size > memory->size - from)
@@ -376,6 +397,12 @@ enum gpud_status gpud_memory_export_dmabuf(struct gpud_memory *memory, int *fd, 
                                            struct gpud_error *error)
 {
     return gpud_memory_export_dmabuf_part(memory, 0, memory->size, fd, offset, error);
+}
+
+enum gpud_status gpud_memory_before_dma(struct gpud_memory *memory, struct gpud_error *error)
+{
+    const struct gpud_memory_ops *ops = memory->device->ops->memory;
+    return ops->before_dma ? ops->before_dma(memory, error) : GPUD_OK;
 }
 
 enum gpud_status gpud_memory_import_dmabuf(struct gpud_device *device, int fd, uint64_t offset,

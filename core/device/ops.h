@@ -115,6 +115,9 @@ struct gpud_memory_ops {
      * close. */
     enum gpud_status (*export_dmabuf)(struct gpud_memory *memory, uint64_t from, uint64_t size,
                                       int *fd, uint64_t *offset, struct gpud_error *error);
+    /* Another card is about to be given the memory by its address, as export_dmabuf gives it: what
+     * the driver has to know of that. NULL: nothing. */
+    enum gpud_status (*before_dma)(struct gpud_memory *memory, struct gpud_error *error);
     /* Memory that is behind somebody's dma-buf, from offset on. fd stays the caller's. Sets native,
      * host, synced, backend. */
     enum gpud_status (*import_dmabuf)(struct gpud_memory *memory, int fd, uint64_t offset,
@@ -156,6 +159,11 @@ struct gpud_queue_ops {
     /* The application's own queue (a CUstream) as one of ours, for signals and joins; it stays the
      * application's. Fills a record of the caller's, which needs no destroy. */
     enum gpud_status (*wrap)(struct gpud_queue *queue, void *native, struct gpud_error *error);
+    /* With gpud_device.common. Starts to move a memory of a device that has its own in common with
+     * this queue's to this queue's device, after what is on `after` now, a queue of such a device
+     * (NULL: after nothing else). discard: what the memory holds need not come along. */
+    enum gpud_status (*migrate)(struct gpud_queue *queue, struct gpud_memory *memory,
+                                struct gpud_queue *after, bool discard, struct gpud_error *error);
     /* With GPUD_CAP_FENCES. A fence behind what is on the queue now; await: what is enqueued from
      * now on runs after it, on any queue of the device, as often as one likes; drop: at any time.
      */
@@ -225,6 +233,8 @@ enum gpud_device_caps {
     GPUD_CAP_CPU_ADDRESSABLE = 1 << 5, /* all its memory has a CPU address, all the time */
     GPUD_CAP_SYNCHRONOUS = 1 << 6,     /* the CPU copies: done when the call returns */
     GPUD_CAP_FENCES = 1 << 7,          /* its queues can wait for one another */
+    GPUD_CAP_IMPORT = 1 << 8,          /* takes memory that another driver of the same GPU exports
+                                          by descriptor, to read and to write */
 };
 
 /* Devices whose memory a device can write by itself, by their uuid. */
@@ -242,6 +252,11 @@ struct gpud_device {
                             missing; "" if it is there */
     uint32_t reach_count;
     uint8_t reach[GPUD_REACH_MAX][16]; /* filled by open; the device itself is among them */
+    char no_dmabuf[GPUD_REASON_MAX];   /* why none of its memory has a dma-buf, as far as probe can
+                                          tell; "": it may */
+    /* What its memories lie in: where two devices of one gpud_context have the same here, the
+     * queues of each take the other's memory. Filled by open; NULL: it has nothing in common. */
+    const void *common;
     bool dmabuf_pci_only; /* its dma-bufs are for drivers of PCI devices alone: its exporter takes
                              every other device for one */
     uint32_t host_rate;   /* MB/s to and from the host's memory, by the vendor's figures; filled by
@@ -255,8 +270,9 @@ struct gpud_device_ops {
     bool single;      /* there is only one, and its name has no index */
     /* How many there are; at least 1, so that probe can say why there is none. Loads the driver. */
     unsigned (*count)(void);
-    /* Fills caps, uuid, aperture, no_direct and info's description, available, direct_writes and
-     * reason. Never fails: an absent device is available = false with the reason. */
+    /* Fills caps, uuid, aperture, no_direct, no_dmabuf and info's description, available,
+     * direct_writes and reason. Never fails: an absent device is available = false with the reason.
+     */
     void (*probe)(struct gpud_device *device);
     enum gpud_status (*open)(struct gpud_device *device, struct gpud_error *error);
     void (*close)(struct gpud_device *device);
@@ -267,7 +283,7 @@ struct gpud_device_ops {
                  struct gpud_device_link *link);
     /* Whose memory a pointer is; false: this driver does not know it. */
     bool (*identify)(const void *pointer, struct gpud_pointer_info *info);
-    /* The kinds of handles that its memories are exported as. */
+    /* The kinds of handles that its memories are exported as, or that it imports. */
     const struct gpud_handle_kind *handles;
     unsigned handle_count;
     const struct gpud_memory_ops *memory;

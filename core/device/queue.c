@@ -105,6 +105,18 @@ enum gpud_status gpud_queue_wrap(struct gpud_device *device, void *native, struc
     return device->ops->queue->wrap(queue, native, error);
 }
 
+enum gpud_status gpud_queue_migrate(struct gpud_queue *queue, struct gpud_memory *memory,
+                                    struct gpud_queue *after, bool discard,
+                                    struct gpud_error *error)
+{
+    const struct gpud_device *device = queue->device;
+    if (!gpud_devices_have_common_memory(device, memory->device) ||
+        (after && !gpud_devices_have_common_memory(device, after->device)))
+        return gpud_fail(error, GPUD_INVALID, "memory of %s cannot move to %s",
+                         memory->device->info.name, device->info.name);
+    return device->ops->queue->migrate(queue, memory, after, discard, error);
+}
+
 bool gpud_device_has_fences(const struct gpud_device *device)
 {
     return device->caps & GPUD_CAP_FENCES;

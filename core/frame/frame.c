@@ -67,6 +67,13 @@ struct gpud_memory *gpud_frame_get_memory(const struct gpud_frame *frame, uint64
     return frame->memory;
 }
 
+enum gpud_status gpud_frame_export_dmabuf(const struct gpud_frame *frame, int *fd, uint64_t *offset,
+                                          struct gpud_error *error)
+{
+    return gpud_memory_export_dmabuf_part(frame->memory, frame->offset, frame->info.layout.size, fd,
+                                          offset, error);
+}
+
 uint32_t gpud_frame_get_slot(const struct gpud_frame *frame)
 {
     return frame->slot;

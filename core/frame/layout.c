@@ -33,6 +33,7 @@ static const struct format formats[] = {
     {"NV16", {{1, 1, 1}, {2, 2, 1}}},
     {"NV61", {{1, 1, 1}, {2, 2, 1}}},
     {"NV24", {{1, 1, 1}, {1, 2, 1}}},
+    {"NV42", {{1, 1, 1}, {1, 2, 1}}},
     {"P010_10LE", {{1, 2, 1}, {2, 4, 2}}},
     {"P012_LE", {{1, 2, 1}, {2, 4, 2}}},
     {"P016_LE", {{1, 2, 1}, {2, 4, 2}}},
@@ -60,8 +61,12 @@ static const struct format formats[] = {
     {"BGR", {{1, 3, 1}}},
     {"RGB16", {{1, 2, 1}}},
     {"BGR16", {{1, 2, 1}}},
+    {"RGB15", {{1, 2, 1}}},
+    {"BGR15", {{1, 2, 1}}},
     {"GRAY8", {{1, 1, 1}}},
     {"GRAY16_LE", {{1, 2, 1}}},
+    {"GRAY16_BE", {{1, 2, 1}}},
+    {"GRAY10_LE16", {{1, 2, 1}}},
 };
 
 static enum gpud_status check_dimensions(uint32_t width, uint32_t height, struct gpud_error *error)

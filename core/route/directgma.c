@@ -8,19 +8,25 @@
 
 #include <string.h>
 
-static bool can_write(const struct gpud_endpoint *end, const char *role, char why[GPUD_REASON_MAX])
+static bool is_opencl(const struct gpud_endpoint *end, char why[GPUD_REASON_MAX])
 {
-    if (strcmp(end->kind, "opencl") != 0) {
-        gpud_print_n(why, GPUD_REASON_MAX, "only between OpenCL devices, not %s", end->device);
-        return false;
-    }
-    if (!(end->caps & GPUD_CAP_BUS_ADDRESSABLE)) {
-        gpud_print_n(why, GPUD_REASON_MAX, "%s: %s", role, end->no_direct);
-        return false;
-    }
-    return true;
+    if (strcmp(end->kind, "opencl") == 0)
+        return true;
+    gpud_print_n(why, GPUD_REASON_MAX, "only between OpenCL devices, not %s", end->device);
+    return false;
 }
 
+static bool has_directgma(const struct gpud_endpoint *end, const char *role,
+                          char why[GPUD_REASON_MAX])
+{
+    if (end->caps & GPUD_CAP_BUS_ADDRESSABLE)
+        return true;
+    gpud_print_n(why, GPUD_REASON_MAX, "%s: %s", role, end->no_direct);
+    return false;
+}
+
+/* What nobody can change comes first: a layer for one end is no help where the other has no OpenCL.
+ */
 static bool can_connect(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver,
                         char why[GPUD_REASON_MAX])
 {
@@ -28,7 +34,8 @@ static bool can_connect(const struct gpud_endpoint *sender, const struct gpud_en
         gpud_print_n(why, GPUD_REASON_MAX, "the two ends run on different machines");
         return false;
     }
-    return can_write(sender, "sender", why) && can_write(receiver, "receiver", why);
+    return is_opencl(sender, why) && is_opencl(receiver, why) &&
+           has_directgma(sender, "sender", why) && has_directgma(receiver, "receiver", why);
 }
 
 const struct gpud_route_ops gpud_directgma_route = {

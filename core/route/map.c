@@ -1,7 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* map: the receivers map the sender's ring and read the frames where they are. */
+/* map: the receivers map the sender's ring and read the frames where they are, also by another
+ * driver of the same GPU. */
 #include "device/ops.h"
 #include "route/route.h"
 
@@ -12,6 +13,14 @@ static bool can_connect(const struct gpud_endpoint *sender, const struct gpud_en
 {
     if (memcmp(sender->host, receiver->host, sizeof(sender->host)) != 0) {
         gpud_print_n(why, GPUD_REASON_MAX, "the two ends run on different machines");
+        return false;
+    }
+    if (gpud_endpoints_are_of_two_drivers(sender, receiver)) {
+        char clause[GPUD_REASON_MAX];
+        if (gpud_endpoint_imports(receiver, sender, clause))
+            return true;
+        gpud_print_n(why, GPUD_REASON_MAX, "the frames are on %s and are wanted on %s: %s",
+                     sender->device, receiver->device, clause);
         return false;
     }
     if (!gpud_endpoints_share_device(sender, receiver) &&

@@ -24,6 +24,9 @@ struct gpud_route_ops {
     enum gpud_signal_place signal;
     bool by_link; /* the devices' own link decides whether it is possible, and knows best why not */
     bool memory_per_slot; /* each slot is a memory of its own */
+    /* SENDER_DEVICE: each slot moves to the receiver's device, in the same context, when its frame
+     * is submitted, and back when it is written anew. */
+    bool moves;
     /* Between hosts: the receiver has a ring of its own, on a device as `ring` says of the
      * sender's, and a network card writes what the sender's slots hold into it. */
     bool network;
@@ -37,6 +40,7 @@ struct gpud_route_ops {
 };
 
 extern const struct gpud_route_ops gpud_map_route, gpud_peer_route, gpud_directgma_route,
-    gpud_staged_route, gpud_rdma_dmabuf_route, gpud_rdma_peermem_route, gpud_rdma_host_route;
+    gpud_migrate_route, gpud_staged_route, gpud_rdma_dmabuf_route, gpud_rdma_peermem_route,
+    gpud_rdma_host_route;
 
 #endif

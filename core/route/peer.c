@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* peer: the sender's copy engine writes into memory of the receiver's GPU, over NVLink or PCIe or
- * inside one GPU. */
+ * inside one GPU, there also from one driver to another. */
 #include "device/ops.h"
-#include "route/ops.h"
+#include "route/route.h"
 
 #include <string.h>
 
@@ -23,6 +23,16 @@ static bool can_connect(const struct gpud_endpoint *sender, const struct gpud_en
         gpud_print_n(why, GPUD_REASON_MAX, "the two ends run on different machines");
         return false;
     }
+    if (gpud_endpoints_are_of_two_drivers(sender, receiver)) {
+        char clause[GPUD_REASON_MAX];
+        if (gpud_endpoint_imports(sender, receiver, clause))
+            return true;
+        gpud_print_n(why, GPUD_REASON_MAX,
+                     "only between GPUs of one vendor, by CUDA or by HIP, or into the same GPU by "
+                     "another driver: %s",
+                     clause);
+        return false;
+    }
     if (strcmp(sender->kind, receiver->kind) != 0 || sender->reach_count == 0) {
         gpud_print_n(why, GPUD_REASON_MAX, "only between GPUs of one vendor, by CUDA or by HIP");
         return false;
@@ -34,6 +44,7 @@ static bool can_connect(const struct gpud_endpoint *sender, const struct gpud_en
             "the sender (CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES, the container), and peer "
             "access possible (nvidia-smi topo -p2p w, rocm-smi --showtopo)?",
             receiver->device);
+        gpud_endpoints_add_places(sender, receiver, why);
         return false;
     }
     return true;

@@ -16,10 +16,38 @@ void gpud_endpoint_describe(struct gpud_endpoint *endpoint, const struct gpud_de
 /* Whether both ends work on one piece of hardware, whatever each calls it. */
 bool gpud_endpoints_share_device(const struct gpud_endpoint *a, const struct gpud_endpoint *b);
 
+/* Whether both ends are devices of drivers, and of different kinds. */
+bool gpud_endpoints_are_of_two_drivers(const struct gpud_endpoint *a,
+                                       const struct gpud_endpoint *b);
+
+/* Whether one end's driver can take memory that the other's, of another kind, exports: they are of
+ * the same GPU, proved by its UUID. On refusal *why is a clause. */
+bool gpud_endpoint_imports(const struct gpud_endpoint *importer,
+                           const struct gpud_endpoint *exporter, char why[GPUD_REASON_MAX]);
+
 /* Whether CLOCK_MONOTONIC shows both ends the same time. one_host: the system says that both are on
- * this machine, which may be one that has no name. */
+ * this machine; their words, of boot and time namespace, only speak against it. */
 bool gpud_endpoints_share_clock(const struct gpud_endpoint *a, const struct gpud_endpoint *b,
                                 bool one_host);
+
+/* --- place.c ---------------------------------------------------------------------------------- */
+
+/* How far apart their devices are on the buses; unknown between machines. */
+enum gpud_distance gpud_endpoints_distance(const struct gpud_endpoint *a,
+                                           const struct gpud_endpoint *b);
+
+/* Adds where both are to a sentence, as in "; cuda:0 (0000:63:00.0) and the receiver's cuda:0
+ * (0000:e3:00.0) are in different NUMA nodes (SYS)", if that is known. */
+void gpud_endpoints_add_places(const struct gpud_endpoint *sender,
+                               const struct gpud_endpoint *receiver, char why[GPUD_REASON_MAX]);
+
+/* For gpud_route_trials.link: why the device cannot write the receiver's by itself, and where both
+ * are; "" where it can, or where nothing more than the routes themselves say is known. Asks the
+ * device's driver. */
+void gpud_route_explain_link(const struct gpud_device *from, const struct gpud_endpoint *to,
+                             char why[GPUD_REASON_MAX]);
+
+/* --- select.c --------------------------------------------------------------------------------- */
 
 /* Where the signals of a link by this route lie. */
 enum gpud_signal_place gpud_route_signal(const struct gpud_route_ops *route,
@@ -37,6 +65,7 @@ struct gpud_route_trials {
     unsigned failed;
     char reason[GPUD_ROUTES_MAX][GPUD_REASON_MAX];
     double rate[GPUD_ROUTES_MAX];
+    char link[GPUD_REASON_MAX]; /* by gpud_route_explain_link(); "": nothing */
 };
 const struct gpud_route_ops *gpud_route_select(const struct gpud_endpoint *sender,
                                                const struct gpud_endpoint *receiver,

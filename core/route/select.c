@@ -1,6 +1,23 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
+/* The choice of a route, by the order of the table below: fewer copies first, then the shorter way,
+ * from which a later route departs only where it is known to be much faster:
+ *
+ *   - A route that copies from device to device is measured before the first frame, and gives way
+ *     where the detour through the host's memory should be half as fast again.
+ *   - What the detour should reach is for figures to say: the driver's, or amdkfd's. With them
+ *     every such copy is measured.
+ *   - Where there are none, the distance of the two devices decides whether to ask further. In
+ *     different NUMA nodes (SYS) the kernel's figures of the PCIe links stand in, and the copy is
+ *     measured: many a processor passes writes from card to card on to another one at a fraction of
+ *     the bus's speed. Behind one switch, below one host bridge or in one node (PIX, PXB, PHB,
+ *     NODE) the detour has nothing to avoid, and the copy is taken as it is; so it is where nothing
+ *     is known.
+ *   - A distance alone never changes the order: NVLink and xGMI join cards of different nodes, and
+ *     the bus between those does not matter then.
+ *
+ * Distances stand in the reasons, where they matter, with both places. */
 #include "route/route.h"
 
 #include "base/host.h"
@@ -8,13 +25,14 @@
 #include "device/device.h"
 #include "topology/kfd.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <string.h>
 
 /* Best first: fewer copies, then the shorter way. A later one overtakes where it is much faster. */
 static const struct gpud_route_ops *const routes[] = {
-    &gpud_map_route,         &gpud_peer_route,         &gpud_directgma_route, &gpud_staged_route,
-    &gpud_rdma_dmabuf_route, &gpud_rdma_peermem_route, &gpud_rdma_host_route,
+    &gpud_map_route,    &gpud_peer_route,        &gpud_directgma_route,    &gpud_migrate_route,
+    &gpud_staged_route, &gpud_rdma_dmabuf_route, &gpud_rdma_peermem_route, &gpud_rdma_host_route,
 };
 #define ROUTES (sizeof(routes) / sizeof(routes[0]))
 _Static_assert(ROUTES <= GPUD_ROUTES_MAX, "trials have room for every route");
@@ -29,8 +47,11 @@ void gpud_endpoint_describe(struct gpud_endpoint *endpoint, const struct gpud_de
     gpud_print(endpoint->no_direct, "%s", device->no_direct);
     endpoint->caps = device->caps;
     endpoint->aperture = device->aperture;
+    endpoint->common = device->common;
     endpoint->token = device->context->token;
     memcpy(endpoint->uuid, device->uuid, sizeof(endpoint->uuid));
+    for (size_t i = 0; i + 1 < sizeof(endpoint->pci) && device->info.pci[i]; i++)
+        endpoint->pci[i] = (char)tolower((unsigned char)device->info.pci[i]); /* CUDA's capitals */
     endpoint->host_rate = device->host_rate;
     if (endpoint->host_rate == 0) /* the driver does not say; of AMD's GPUs the kernel does */
         endpoint->host_rate = gpud_kfd_host_rate(gpud_kfd_get(), device->info.pci);
@@ -54,10 +75,8 @@ bool gpud_endpoints_share_device(const struct gpud_endpoint *a, const struct gpu
 bool gpud_endpoints_share_clock(const struct gpud_endpoint *a, const struct gpud_endpoint *b,
                                 bool one_host)
 {
-    static const uint8_t unknown[16];
-    if (memcmp(a->host, b->host, sizeof(a->host)) != 0 || a->time_namespace != b->time_namespace)
-        return false;
-    return one_host || memcmp(a->host, unknown, sizeof(unknown)) != 0;
+    return one_host && memcmp(a->host, b->host, sizeof(a->host)) == 0 &&
+           a->time_namespace == b->time_namespace;
 }
 
 enum gpud_signal_place gpud_route_signal(const struct gpud_route_ops *route,
@@ -88,9 +107,9 @@ static bool connects(const struct gpud_route_ops *route, const struct gpud_endpo
     return false;
 }
 
-/* What the users of both ends allow, on top of what the route itself can do. */
-static bool possible(const struct gpud_route_ops *route, const struct gpud_endpoint *sender,
-                     const struct gpud_endpoint *receiver, char why[GPUD_REASON_MAX])
+/* What the users of both ends allow. */
+static bool allowed(const struct gpud_route_ops *route, const struct gpud_endpoint *sender,
+                    const struct gpud_endpoint *receiver, char why[GPUD_REASON_MAX])
 {
     const struct gpud_endpoint *ends[] = {sender, receiver};
     for (int i = 0; i < 2; i++) {
@@ -107,7 +126,20 @@ static bool possible(const struct gpud_route_ops *route, const struct gpud_endpo
         gpud_print_n(why, GPUD_REASON_MAX, "require-direct forbids the detour through host memory");
         return false;
     }
-    return connects(route, sender, receiver, why);
+    return true;
+}
+
+static bool possible(const struct gpud_route_ops *route, const struct gpud_endpoint *sender,
+                     const struct gpud_endpoint *receiver, const struct gpud_route_trials *trials,
+                     char why[GPUD_REASON_MAX])
+{
+    if (!allowed(route, sender, receiver, why))
+        return false;
+    if (connects(route, sender, receiver, why))
+        return true;
+    if (route->by_link && trials->link[0])
+        gpud_print_n(why, GPUD_REASON_MAX, "%s", trials->link);
+    return false;
 }
 
 /* "map: …; directgma: …", as much as fits. */
@@ -150,7 +182,8 @@ static size_t find_rival(size_t place, const struct gpud_endpoint *sender,
     for (size_t i = place + 1; i < ROUTES; i++) {
         char why[GPUD_REASON_MAX];
         double its = rate_of(i, sender, receiver, trials);
-        if (its <= *rate || trials->failed & 1u << i || !possible(routes[i], sender, receiver, why))
+        if (its <= *rate || trials->failed & 1u << i ||
+            !possible(routes[i], sender, receiver, trials, why))
             continue;
         *rate = its;
         found = i;
@@ -186,6 +219,7 @@ static size_t overtake(size_t place, const struct gpud_endpoint *sender,
         return place;
     gpud_print(why, "only %.1f GB/s were measured, where %s should reach %.1f", own / 1e9,
                routes[rival]->name, rate / 1e9);
+    gpud_endpoints_add_places(sender, receiver, why);
     add_reason(fallback_reason, routes[place]->name, why);
     return rival;
 }
@@ -204,7 +238,7 @@ const struct gpud_route_ops *gpud_route_select(const struct gpud_endpoint *sende
             continue; /* nothing that a user would expect there */
         if (trials->failed & 1u << i)
             add_reason(fallback_reason, routes[i]->name, trials->reason[i]);
-        else if (possible(routes[i], sender, receiver, why))
+        else if (possible(routes[i], sender, receiver, trials, why))
             return routes[overtake(i, sender, receiver, trials, fallback_reason)];
         else
             add_reason(fallback_reason, routes[i]->name, why);
@@ -238,10 +272,11 @@ enum gpud_status gpud_route_check_params(uint32_t slots, enum gpud_slow_receiver
         return gpud_fail(error, GPUD_INVALID, "slow_receiver %d does not exist",
                          (int)slow_receiver);
     if (route && !gpud_route_find(route))
-        return gpud_fail(error, GPUD_INVALID,
-                         "there is no route \"%.31s\": map, peer, directgma, staged, rdma-dmabuf, "
-                         "rdma-peermem and rdma-host exist",
-                         route);
+        return gpud_fail(
+            error, GPUD_INVALID,
+            "there is no route \"%.31s\": map, peer, directgma, migrate, staged, rdma-dmabuf, "
+            "rdma-peermem and rdma-host exist",
+            route);
     return GPUD_OK;
 }
 

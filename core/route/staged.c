@@ -4,7 +4,8 @@
 /* staged: through host pages of the sender that both devices read and write; at an end that is the
  * host itself nothing is copied. */
 #include "device/ops.h"
-#include "route/ops.h"
+#include "route/route.h"
+#include "topology/place.h"
 
 #include <string.h>
 
@@ -19,22 +20,28 @@ static bool can_connect(const struct gpud_endpoint *sender, const struct gpud_en
     return true;
 }
 
-/* Seconds for a byte between a device and the host's memory, which the host is in already. */
-static bool add_time(const struct gpud_endpoint *end, double *time)
+/* Seconds for a byte between a device and the host's memory, which the host is in already. far: the
+ * kernel's figure will do where there is none of the driver's; see select.c. */
+static bool add_time(const struct gpud_endpoint *end, bool far, double *time)
 {
+    uint32_t rate = end->host_rate;
     if (end->caps & GPUD_CAP_HOST)
         return true;
-    if (end->host_rate == 0)
+    if (rate == 0 && far)
+        rate = gpud_place_bus_rate(end->pci);
+    if (rate == 0)
         return false;
-    *time += 1 / (end->host_rate * 1e6);
+    *time += 1 / (rate * 1e6);
     return true;
 }
 
 /* Down, and then up. */
 static double rate(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver)
 {
+    bool far = gpud_endpoints_distance(sender, receiver) == GPUD_DISTANCE_SYS;
     double time = 0;
-    return add_time(sender, &time) && add_time(receiver, &time) && time > 0 ? 1 / time : 0;
+    return add_time(sender, far, &time) && add_time(receiver, far, &time) && time > 0 ? 1 / time
+                                                                                      : 0;
 }
 
 const struct gpud_route_ops gpud_staged_route = {

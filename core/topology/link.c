@@ -9,6 +9,7 @@
 #include "topology/kfd.h"
 
 #include <string.h>
+#include <strings.h>
 
 const char *gpud_topology_distance_name(enum gpud_distance distance)
 {
@@ -20,10 +21,19 @@ const char *gpud_topology_distance_name(enum gpud_distance distance)
     return names[distance];
 }
 
-/* Two names of one GPU, as with OpenCL and CUDA on the same card. */
+/* Two names of one GPU, as with OpenCL and CUDA on the same card. CUDA writes A to F large. */
 static bool is_one_card(const struct gpud_device *from, const struct gpud_device *to)
 {
-    return from != to && from->info.pci[0] && strcmp(from->info.pci, to->info.pci) == 0;
+    return from != to && from->info.pci[0] && strcasecmp(from->info.pci, to->info.pci) == 0;
+}
+
+/* On one card: whether the driver of `from` takes what that of `to` exports. */
+static bool imports(const struct gpud_device *from, const struct gpud_device *to)
+{
+    static const uint8_t none[16];
+    return from->caps & GPUD_CAP_IMPORT && to->caps & GPUD_CAP_SHARE &&
+           memcmp(from->uuid, none, sizeof(none)) != 0 &&
+           memcmp(from->uuid, to->uuid, sizeof(from->uuid)) == 0;
 }
 
 #define VENDOR_AMD 0x1002
@@ -65,11 +75,14 @@ void gpud_device_get_link(const struct gpud_device *from, const struct gpud_devi
         found.direct = true;
     else if (strcmp(gpud_device_kind(from), gpud_device_kind(to)) == 0)
         gpud_device_ask_link(from, to, &found);
+    else if (is_one_card(from, to) && imports(from, to))
+        found.direct = true;
     else if (is_one_card(from, to))
-        gpud_print(found.reason,
-                   "they are one GPU under two drivers' names, which share no memory: use %s at "
-                   "both ends",
-                   from->info.name);
+        gpud_print(
+            found.reason,
+            "they are one GPU under two drivers' names, and the driver of %s writes no memory "
+            "that %s exports: use %s at both ends",
+            from->info.name, to->info.name, from->info.name);
     else
         gpud_print(found.reason,
                    "%s and %s are driven by different drivers, which do not open their memory to "

@@ -3,6 +3,7 @@
 
 #include "topology/near.h"
 
+#include "topology/place.h"
 #include "topology/topology.h"
 
 #include <limits.h>
@@ -16,20 +17,6 @@ static unsigned rank_of(enum gpud_distance distance)
     return distance == GPUD_DISTANCE_UNKNOWN ? UINT_MAX : distance;
 }
 
-static const char *describe(enum gpud_distance distance)
-{
-    static const char *const texts[] = {
-        [GPUD_DISTANCE_UNKNOWN] = "an unknown way from",
-        [GPUD_DISTANCE_SELF] = "in one piece with",
-        [GPUD_DISTANCE_PIX] = "behind the same PCIe switch as",
-        [GPUD_DISTANCE_PXB] = "below the same PCIe port as",
-        [GPUD_DISTANCE_PHB] = "below the same PCIe host bridge as",
-        [GPUD_DISTANCE_NODE] = "in the same NUMA node as",
-        [GPUD_DISTANCE_SYS] = "in another NUMA node than",
-    };
-    return texts[distance];
-}
-
 /* "cuda", not "cuda:1", "auto" or "host". */
 static bool is_kind(const char *name, const char *device)
 {
@@ -37,64 +24,106 @@ static bool is_kind(const char *name, const char *device)
     return strncmp(device, name, length) == 0 && device[length] == ':';
 }
 
+static bool is_auto(const char *kind)
+{
+    return kind && strcmp(kind, "auto") == 0;
+}
+
+/* "auto" is any card that others write by themselves; of two drivers' names for one card the first
+ * in the list is that of the one that shares memory. */
+static bool suits(const struct gpud_device_info *info, const char *kind)
+{
+    if (!info->available)
+        return false;
+    return is_auto(kind) ? info->pci[0] && info->direct_writes : is_kind(kind, info->name);
+}
+
 struct candidate {
     struct gpud_device_info info;
     enum gpud_distance distance;
 };
 
+struct choice {
+    struct gpud_device_info host; /* the library's first */
+    struct candidate nearest, farther;
+    size_t count;
+};
+
 /* How many there are of the kind; the nearest, and one that is farther away than that. */
-static size_t choose(struct gpud_context *context, const char *kind, const char *pci,
-                     struct candidate *nearest, struct candidate *farther)
+static void choose(struct gpud_context *context, const char *kind, const char *pci,
+                   struct choice *choice)
 {
     struct gpud_device_info infos[DEVICES_MAX] = {GPUD_INFO_INIT(infos[0])};
-    size_t count = gpud_device_list(context, infos, DEVICES_MAX), found = 0;
-    hwloc_obj_t card = gpud_topology_find(pci);
+    size_t count = gpud_device_list(context, infos, DEVICES_MAX);
+    struct candidate *nearest = &choice->nearest, *farther = &choice->farther;
+    *choice = (struct choice){.host = infos[0]};
     for (size_t i = 0; i < count && i < DEVICES_MAX; i++) {
-        if (!infos[i].available || !is_kind(kind, infos[i].name))
+        if (!suits(&infos[i], kind))
             continue;
         struct candidate one = {.info = infos[i],
-                                .distance =
-                                    gpud_topology_distance(gpud_topology_find(infos[i].pci), card)};
-        bool nearer = found > 0 && rank_of(one.distance) < rank_of(nearest->distance);
+                                .distance = gpud_place_distance(infos[i].pci, pci)};
+        bool nearer = choice->count > 0 && rank_of(one.distance) < rank_of(nearest->distance);
         if (nearer)
             *farther = *nearest;
-        else if (found > 0 && !farther->info.name[0] && one.distance != nearest->distance)
+        else if (choice->count > 0 && !farther->info.name[0] && one.distance != nearest->distance)
             *farther = one;
-        if (nearer || found == 0)
+        if (nearer || choice->count == 0)
             *nearest = one;
-        found++;
+        choice->count++;
     }
-    return found;
 }
 
-static void explain(const struct candidate *nearest, const struct candidate *farther,
-                    const char *what, char reason[GPUD_REASON_MAX])
+/* One of several, or the only one instead of the host. */
+static void explain(const struct choice *choice, const char *what, char reason[GPUD_REASON_MAX])
 {
+    const struct candidate *nearest = &choice->nearest, *farther = &choice->farther;
     if (nearest->distance == GPUD_DISTANCE_UNKNOWN)
         gpud_print_n(reason, GPUD_REASON_MAX,
                      "%s is the first: it is not known how near each is to %s", nearest->info.name,
                      what);
     else if (!farther->info.name[0])
-        gpud_print_n(reason, GPUD_REASON_MAX, "%s is %s %s, as near as the others",
-                     nearest->info.name, describe(nearest->distance), what);
+        gpud_print_n(reason, GPUD_REASON_MAX, "%s is %s %s (%s)%s", nearest->info.name,
+                     gpud_place_relation_to(nearest->distance), what,
+                     gpud_topology_distance_name(nearest->distance),
+                     choice->count > 1 ? ", as near as the others" : "");
     else
         gpud_print_n(reason, GPUD_REASON_MAX, "%s is %s %s (%s); %s is %s it (%s)",
-                     nearest->info.name, describe(nearest->distance), what,
+                     nearest->info.name, gpud_place_relation_to(nearest->distance), what,
                      gpud_topology_distance_name(nearest->distance), farther->info.name,
-                     describe(farther->distance), gpud_topology_distance_name(farther->distance));
+                     gpud_place_relation_to(farther->distance),
+                     gpud_topology_distance_name(farther->distance));
 }
 
-/* How many there are. */
+/* Why "auto" is the host; "": it is not. */
+static void explain_host(const struct choice *choice, const char *pci, const char *what,
+                         char reason[GPUD_REASON_MAX])
+{
+    reason[0] = '\0';
+    if (!pci[0])
+        gpud_print_n(reason, GPUD_REASON_MAX,
+                     "host: %s leads over no card that a GPU could be near to", what);
+    else if (choice->count == 0)
+        gpud_print_n(reason, GPUD_REASON_MAX,
+                     "host: there is no GPU here that cards write into by themselves; "
+                     "gpudirect-info says what there is");
+    else if (choice->nearest.distance == GPUD_DISTANCE_UNKNOWN)
+        gpud_print_n(reason, GPUD_REASON_MAX, "host: it is not known how near a GPU is to %s",
+                     what);
+}
+
+/* How many there are; for "auto" always one at least. */
 static size_t find(struct gpud_context *context, const char *kind, const char *pci,
                    const char *what, struct gpud_device_info *info, char reason[GPUD_REASON_MAX])
 {
-    struct candidate nearest = {.distance = GPUD_DISTANCE_UNKNOWN}, farther = nearest;
-    size_t found = choose(context, kind, pci, &nearest, &farther);
+    struct choice choice;
+    choose(context, kind, pci, &choice);
     reason[0] = '\0';
-    if (found > 1)
-        explain(&nearest, &farther, what, reason);
-    *info = nearest.info;
-    return found;
+    if (is_auto(kind))
+        explain_host(&choice, pci, what, reason);
+    *info = reason[0] ? choice.host : choice.nearest.info;
+    if (!reason[0] && (choice.count > 1 || is_auto(kind)))
+        explain(&choice, what, reason);
+    return is_auto(kind) && choice.count == 0 ? 1 : choice.count;
 }
 
 enum gpud_status gpud_topology_find_near(struct gpud_context *context, const char *kind,
@@ -119,14 +148,19 @@ enum gpud_status gpud_device_open_near(struct gpud_context *context, const char 
                                        struct gpud_error *error)
 {
     struct gpud_device_info info;
+    struct gpud_error failed;
     char why[GPUD_REASON_MAX] = "";
     size_t found = name ? find(context, name, pci, what, &info, why) : 0;
     enum gpud_status status =
-        gpud_device_open(context, found > 0 ? info.name : name, device, error);
+        gpud_device_open(context, found > 0 ? info.name : name, device, &failed);
+    if (status != GPUD_OK && is_auto(name)) { /* whoever leaves it to us wants frames */
+        gpud_print(why, "host: %s cannot be opened: %s", info.name, failed.reason);
+        status = gpud_device_open(context, "host", device, &failed);
+    }
     if (status != GPUD_OK)
-        return status;
+        return gpud_fail_native(error, status, failed.origin, failed.native, "%s", failed.reason);
     gpud_print_n(reason, GPUD_REASON_MAX, "%s", why);
     if (why[0])
-        gpud_log_info(&context->log, "device", "%s of %zu: %s", name, found, why);
+        gpud_log_info(&context->log, "device", "%s: %s", name, why);
     return GPUD_OK;
 }

@@ -10,12 +10,22 @@
 static hwloc_topology_t topology; /* NULL: the machine cannot be read */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+/* What hwloc would learn of GPUs from their drivers is not asked for: these would be loaded, begin
+ * threads of their own, and open every GPU (or X display) that there is. */
+static void leave_drivers_alone(void)
+{
+    static const char *const parts[] = {"opencl", "cuda", "nvml", "rsmi", "levelzero", "gl"};
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) /* one may not be built in */
+        hwloc_topology_set_components(topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, parts[i]);
+}
+
 static void load(void)
 {
     if (hwloc_topology_init(&topology) < 0) {
         topology = NULL;
         return;
     }
+    leave_drivers_alone();
     if (hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_ALL) < 0 ||
         hwloc_topology_load(topology) < 0) {
         hwloc_topology_destroy(topology);

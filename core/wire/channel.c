@@ -136,6 +136,12 @@ void gpud_listener_close(struct gpud_listener **listener)
         gone->ops->unlisten(gone);
 }
 
+void gpud_listener_tell(struct gpud_listener *listener)
+{
+    if (listener && listener->ops->tell) /* a sender that is put together by hand has none */
+        listener->ops->tell(listener);
+}
+
 enum gpud_status gpud_listener_accept(struct gpud_listener *listener, struct gpud_channel **channel,
                                       struct gpud_peer *peer, struct gpud_error *error)
 {

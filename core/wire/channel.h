@@ -62,12 +62,20 @@ void gpud_address_forget(const struct gpud_address *address);
 
 /* By the word of the system, never the peer's own. */
 struct gpud_peer {
-    pid_t pid;     /* 0: not known, as of another container or host */
-    char host[64]; /* the other host's address; "": it is on this one */
+    pid_t pid;        /* 0: not known, as of another container or host */
+    char host[64];    /* where it is, by its address; "": on this host, as it has none */
+    bool own_address; /* and that is an address of this host, too */
     uid_t uid;
     bool foreign;      /* of neither this process's user nor root */
     bool same_process; /* it is this very process */
 };
+
+/* Whether it is on this machine. What it says of itself proves nothing: virtual machines that were
+ * made of one snapshot have one boot id, and clocks that are years apart. */
+static inline bool gpud_peer_is_here(const struct gpud_peer *peer)
+{
+    return !peer->host[0] || peer->own_address;
+}
 
 /* "process 123", "10.0.0.2": for people. */
 #define GPUD_PEER_TEXT_MAX 80
@@ -94,8 +102,8 @@ struct gpud_listener {
     char note[GPUD_REASON_MAX]; /* what does not work although it listens, or "" */
 };
 
-/* All but the last two are mandatory. connect and accept fill a new channel's fd and peer, listen a
- * listener's fd.
+/* All but the last three are mandatory. connect and accept fill a new channel's fd and peer, listen
+ * a listener's fd.
  */
 struct gpud_channel_ops {
     /* gpud_listener_open() */
@@ -124,6 +132,8 @@ struct gpud_channel_ops {
     void (*hang_up)(struct gpud_channel *channel);
     /* The last reference went: frees the channel, and whoever is there sees the end. */
     void (*close)(struct gpud_channel *channel);
+    /* gpud_listener_tell(); NULL: there is no list of these. */
+    void (*tell)(struct gpud_listener *listener);
     /* How frames get across where the ends share no memory. NULL: they are on one host, and
      * attachments travel. */
     const struct gpud_remote_ops *remote;
@@ -139,6 +149,10 @@ enum gpud_status gpud_listener_open(const struct gpud_address *address,
                                     const struct gpud_access_rule *access,
                                     struct gpud_listener **listener, struct gpud_error *error);
 void gpud_listener_close(struct gpud_listener **listener);
+
+/* What is sent there is another thing now: whoever watches the directory of gpud_address_list()
+ * (inotify) sees an event, and asks. Listening, and its end, are events, too. */
+void gpud_listener_tell(struct gpud_listener *listener);
 
 /* GPUD_AGAIN: nobody waits. GPUD_NO_ACCESS: *peer does who is not let in, and was told why. Where
  * the other end has to prove itself first, the channel is not `connected` yet; if that takes too

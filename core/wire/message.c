@@ -144,11 +144,14 @@ static void endpoint(struct codec *codec, struct gpud_endpoint *endpoint)
     text(codec, endpoint->kind, sizeof(endpoint->kind));
     u32(codec, &endpoint->caps);
     raw(codec, endpoint->uuid, sizeof(endpoint->uuid));
+    text(codec, endpoint->pci, sizeof(endpoint->pci));
     u64(codec, &endpoint->aperture);
     text(codec, endpoint->no_direct, sizeof(endpoint->no_direct));
     uint32_t reaches = count(codec, &endpoint->reach_count, GPUD_REACH_MAX);
     for (uint32_t i = 0; i < reaches; i++)
         raw(codec, endpoint->reach[i], sizeof(endpoint->reach[i]));
+    if (!codec->writing)
+        endpoint->common = NULL;
     u32(codec, &endpoint->host_rate);
     u64(codec, &endpoint->token);
     raw(codec, endpoint->host, sizeof(endpoint->host));

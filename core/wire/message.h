@@ -38,7 +38,7 @@
 #include <gpudirect/sender.h>
 
 #define GPUD_MESSAGE_MAGIC UINT32_C(0x44555047) /* "GPUD" */
-#define GPUD_MESSAGE_VERSION 5
+#define GPUD_MESSAGE_VERSION 6
 #define GPUD_MESSAGE_MAX 16384
 #define GPUD_MESSAGE_HANDLES (1 + GPUD_RING_MEMORIES_MAX)
 
@@ -75,19 +75,24 @@ struct gpud_network {
 
 /* What one side says about itself: what routes are chosen by. */
 struct gpud_endpoint {
-    char name[64];     /* of the application */
-    char device[32];   /* "opencl:0" */
-    char kind[16];     /* "opencl" */
-    uint32_t caps;     /* enum gpud_device_caps */
-    uint8_t uuid[16];  /* of the device */
+    char name[64];    /* of the application */
+    char device[32];  /* "opencl:0" */
+    char kind[16];    /* "opencl" */
+    uint32_t caps;    /* enum gpud_device_caps */
+    uint8_t uuid[16]; /* of the device */
+    /* Its place on the bus of its host, "0000:63:00.0"; "": not said. Only for reasons and for the
+     * order of routes: who lies here gets a slower link, and nothing else. */
+    char pci[16];
     uint64_t aperture; /* bytes of the device that others can write at once; 0: no limit known */
     char no_direct[GPUD_REASON_MAX]; /* why others cannot write its memory */
     uint32_t reach_count;
     uint8_t reach[GPUD_REACH_MAX][16]; /* the devices that its copy engine can write */
-    uint32_t host_rate;                /* MB/s between it and the host's memory; 0: unknown */
-    uint64_t token;                    /* of the context: equal = the same process and context */
-    uint8_t host[16];                  /* the machine's boot id */
-    uint64_t time_namespace;           /* whose CLOCK_MONOTONIC it has; see base/host.h */
+    const void *common; /* of the device, see ops.h; does not travel: of a peer it is known only
+                           where that lives in the same context */
+    uint32_t host_rate; /* MB/s between it and the host's memory; 0: unknown */
+    uint64_t token;     /* of the context: equal = the same process and context */
+    uint8_t host[16];   /* the machine's boot id */
+    uint64_t time_namespace; /* whose CLOCK_MONOTONIC it has; see base/host.h */
     struct gpud_network network;
     char route[32]; /* the only one wanted, or "" */
     uint32_t slots;

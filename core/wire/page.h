@@ -214,7 +214,7 @@ static inline bool gpud_page_notify(struct gpud_page_end *end)
 }
 
 /* Before a receiver sleeps: wakes a sender that was left asleep when something was given back, as
- * it wishes for more at once; nothing more will come back while the receiver waits. Carriers that
+ * it asks for more at once; nothing more will come back while the receiver waits. Carriers that
  * cannot elide have notified of everything already. */
 static inline bool gpud_page_notify_of_little(struct gpud_page_end *end)
 {

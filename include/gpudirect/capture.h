@@ -7,12 +7,13 @@
  *   gpud_capture_create
  *     → gpud_capture_list_modes → gpud_capture_configure
  *     → { gpud_capture_acquire → use → gpud_frame_release }…
+ *             GPUD_NO_DEVICE: gpud_capture_wait, and on
  *     → gpud_capture_destroy
  *
- * Thread-safety: acquire, configure and get_fd come from one thread at a time; list_modes, get_info
- * and interrupt may be called from any thread, also during those, and the descriptor of get_fd be
- * watched in any; frames may be released from any thread, also after destroy, which comes when no
- * other call is under way. */
+ * Thread-safety: acquire, configure, configure_mode, configure_input, stop, wait and get_fd come
+ * from one thread at a time; list_modes, configure_controls, get_info and interrupt may be called
+ * from any thread, also during those, and the descriptor of get_fd be watched in any; frames may be
+ * released from any thread, also after destroy, which comes when no other call is under way. */
 /* clang-format on */
 #ifndef GPUDIRECT_CAPTURE_H
 #define GPUDIRECT_CAPTURE_H
@@ -23,17 +24,33 @@ GPUD_BEGIN_DECLS
 
 struct gpud_capture;
 
+#define GPUD_CAPTURE_CONTROLS_MAX 64
+
+/* A control of the card's, and what it shall be set to. */
+struct gpud_capture_control {
+    /* As the driver or v4l2-ctl calls it: "Exposure, Auto" is exposure_auto, too; or its number. */
+    const char *name;
+    int64_t value;
+    const char *text; /* of a control that takes a text, or the name of a menu's entry; else NULL */
+};
+
 struct gpud_capture_params {
     size_t size;
     const char *address; /* required: "v4l2:///dev/video0" */
     /* Where the frames shall arrive; a kind alone, "cuda": on that one of them which is nearest to
-     * the card; NULL: "auto". */
+     * the card; "auto": on the nearest GPU of any kind, or on "host" where there is none that
+     * others write directly; NULL: "host". */
     const char *device;
     uint32_t slots; /* 0: 4 */
     /* "dmabuf", "userptr" or "mmap"; NULL: the best that works, in this order. On "host", where the
      * others copy as little, dmabuf is taken only if it is asked for. */
     const char *method;
     bool require_direct; /* fail rather than copy each frame to the device */
+    const char *input;   /* its number, or its name; NULL: the one that the card is set to */
+    /* Set in this order, but for those that another one of them switches on; again after the card
+     * was unplugged, too. */
+    const struct gpud_capture_control *controls;
+    uint32_t control_count;
 };
 
 /* How samples become light: code points of ITU-T H.273 (which ISO/IEC 23091-2, AVIF, ffmpeg and
@@ -115,7 +132,8 @@ struct gpud_capture_info {
     char driver[32], card[64];
     struct gpud_layout layout;
     uint32_t fps_num, fps_den;
-    bool monotonic; /* the driver stamps with the monotonic clock; else frames carry no pts */
+    bool monotonic; /* the driver stamps with the monotonic clock, as far as its stamps are
+                       possible; else frames carry no pts */
     uint64_t frames;
     uint64_t dropped;   /* gaps in the driver's sequence */
     uint64_t corrupted; /* buffers the driver flagged as such; they are handed on with CORRUPTED */
@@ -133,6 +151,11 @@ struct gpud_capture_info {
     char signal_reason[160];
     uint32_t signal_width, signal_height;
     uint64_t signal_changes; /* how often another one came since create */
+    bool unplugged;          /* the card is gone: see gpud_capture_wait() */
+    uint64_t returns;        /* how often it came back since create */
+    uint64_t started;  /* monotonic, ns: when the driver was last told to stream; 0: not yet */
+    bool stamps_start; /* a frame's pts is when its exposure began, else when it had ended */
+    char input[32];    /* the name of the one that is selected; "": it has none */
 };
 
 GPUD_API enum gpud_status gpud_capture_create(struct gpud_context *context,
@@ -160,6 +183,28 @@ GPUD_API enum gpud_status gpud_capture_configure_mode(struct gpud_capture *captu
                                                       const struct gpud_capture_mode *mode,
                                                       struct gpud_error *error);
 
+/* Stops capturing: everything is as before configure, and held frames live on. */
+GPUD_API void gpud_capture_stop(struct gpud_capture *capture);
+
+/* Selects another input, by its number or name, before configure or while frames are captured: that
+ * is another signal then, which is followed as one, in its own size unless the card was asked to
+ * scale. Where a
+ * driver waits for frames that are held, it is done when they are released; acquire says so
+ * meanwhile. Where it is refused the card stays at the input that it had; where the new signal
+ * cannot be captured in the format that was asked for, the stream ends. */
+GPUD_API enum gpud_status gpud_capture_configure_input(struct gpud_capture *capture,
+                                                       const char *input, struct gpud_error *error);
+
+/* Sets controls, as params say; any thread may do it, also while frames are captured: the driver
+ * decides what can be changed then. Those before one that is refused stay set.
+ *
+ *   GPUD_INVALID      the card has none of this name, or it does not take this value
+ *   GPUD_UNSUPPORTED  it can only be read, or another control switches it off
+ *   GPUD_NO_DEVICE    the card is unplugged */
+GPUD_API enum gpud_status gpud_capture_configure_controls(
+    struct gpud_capture *capture, const struct gpud_capture_control *controls, uint32_t count,
+    struct gpud_error *error);
+
 /* clang-format off */
 /* The next frame; pts is the driver's monotonic time. It is the driver's own buffer where that is
  * memory of the device that the frames shall arrive on: released, it goes back to the driver after
@@ -171,7 +216,7 @@ GPUD_API enum gpud_status gpud_capture_configure_mode(struct gpud_capture *captu
  *
  *   GPUD_TIMEOUT    no frame until then, or all are held
  *   GPUD_AGAIN      gpud_capture_interrupt() is in effect
- *   GPUD_NO_DEVICE  the card was unplugged: configure again when it is back
+ *   GPUD_NO_DEVICE  the card was unplugged: wait for it, or configure again when it is back
  *   GPUD_UNSUPPORTED
  *                   the driver wrote elsewhere than into the memory that it took, and no other
  *                   method may be taken
@@ -182,11 +227,29 @@ GPUD_API enum gpud_status gpud_capture_acquire(struct gpud_capture *capture, int
                                                struct gpud_frame **frame, struct gpud_error *error);
 
 /* clang-format off */
+/* After an acquire that gave GPUD_NO_DEVICE, and while nothing is captured: where the card is gone,
+ * lets go of it, waits for it to come back, at the node that it had or at another one (known by
+ * where V4L2 says that it is), or for another card at that node, and streams again what was
+ * configured last; frames are of another epoch then. Nobody need tell that it is back: the kernel
+ * tells when nodes appear.
+ *
+ *   GPUD_OK           it is there, and was perhaps never gone
+ *   GPUD_TIMEOUT      not yet
+ *   GPUD_AGAIN        gpud_capture_interrupt() is in effect
+ *   GPUD_UNSUPPORTED, GPUD_INVALID
+ *                     a card is there that cannot do what was configured: configure anew
+ */
+/* clang-format on */
+GPUD_API enum gpud_status gpud_capture_wait(struct gpud_capture *capture, int64_t timeout_ns,
+                                            struct gpud_error *error);
+
+/* clang-format off */
 /* A descriptor for an event loop (epoll, GMainLoop, io_uring), readable when acquire with timeout 0
  * would not give GPUD_TIMEOUT:
  *
  *   a frame waits, and the application may take another one
- *   the driver failed, or the card was unplugged: until configure
+ *   the driver failed, or the card was unplugged: until configure, or wait
+ *   after wait has said GPUD_TIMEOUT: the card may be back, call wait again
  *   gpud_capture_interrupt() is in effect: until it is cleared
  *
  * It is readable, too, when the driver runs out of buffers and a device has finished with some:

@@ -61,7 +61,9 @@ GPUD_API void gpud_channels_destroy(struct gpud_channels **channels);
 
 GPUD_API size_t gpud_channels_count(const struct gpud_channels *channels);
 
-/* Where bare names were looked for. */
+/* Where bare names were looked for. Entries of this directory come, go and change their attributes
+ * (inotify) as channels come, go and change their format; not where a process is killed, whose end
+ * its pid tells of (pidfd_open). */
 GPUD_API const char *gpud_channels_get_directory(const struct gpud_channels *channels);
 
 /* By address. GPUD_INVALID: there are not so many. */

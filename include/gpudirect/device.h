@@ -47,8 +47,9 @@ struct gpud_device_info {
     char reason[GPUD_REASON_MAX];
 };
 
-/* Opens a device by name; "auto" is "host". The same name gives the same device, once more; it
- * stays open, ready for the next one, until the context is destroyed. */
+/* Opens a device by name; NULL is "host", and so is "auto", for here is no address that a GPU could
+ * be near to. The same name gives the same device, once more; it stays open, ready for the next
+ * one, until the context is destroyed. */
 GPUD_API enum gpud_status gpud_device_open(struct gpud_context *context, const char *name,
                                            struct gpud_device **device, struct gpud_error *error);
 GPUD_API void gpud_device_close(struct gpud_device **device);
@@ -89,11 +90,14 @@ GPUD_API int gpud_device_numa_node(const struct gpud_device *device);
 GPUD_API void gpud_device_get_cpus(const struct gpud_device *device, char *list, size_t size);
 
 /* Of the devices of a kind, "cuda", the one that is nearest to the card that an address leads over
- * ("rdma://10.0.0.2", "v4l2:///dev/video0"), by the buses: behind the same switch, below the same
+ * ("rdma://10.0.0.2", "v4l2:///dev/video0", or the card's own on the bus, "0000:63:00.0"), by the
+ * buses: behind the same switch, below the same
  * host bridge, in the same NUMA node, across them; of equals, and where there is no card, the
- * first. It is what the kind alone means as the device of a sender, receiver or capture with that
- * address. found: as gpud_device_list() has it. reason says why that one; "": there was nothing to
- * choose. GPUD_NO_DEVICE: this machine has none of that kind. */
+ * first. Of "auto" the nearest GPU of any kind, if others write it directly (direct_writes); "host"
+ * where there is no such GPU, or no card that it could be near to. It is what the kind alone, or
+ * "auto", means as the device of a sender, receiver or capture with that address. found: as
+ * gpud_device_list() has it. reason says why that one; "": there was nothing to choose.
+ * GPUD_NO_DEVICE: this machine has none of that kind. */
 GPUD_API enum gpud_status gpud_device_find_nearest(struct gpud_context *context, const char *kind,
                                                    const char *address,
                                                    struct gpud_device_info *found,
@@ -138,6 +142,13 @@ enum gpud_access { GPUD_READ = 1, GPUD_WRITE = 2 };
 GPUD_API enum gpud_status gpud_memory_alloc(struct gpud_device *device, uint64_t size,
                                             struct gpud_memory **memory, struct gpud_error *error);
 
+/* The same, of which gpud_memory_export_dmabuf() gives a dma-buf for other drivers to write. On
+ * "host" it comes from udmabuf, a dma-buf heap or a DRM node that is on no PCI card, whichever
+ * there is. GPUD_UNSUPPORTED, with the reason, where device or driver cannot. */
+GPUD_API enum gpud_status gpud_memory_alloc_dmabuf(struct gpud_device *device, uint64_t size,
+                                                   struct gpud_memory **memory,
+                                                   struct gpud_error *error);
+
 /* Memory that somebody else allocated. native: a host pointer on "host", a cl_mem of the device's
  * context on "opencl:N", an address of the device on "cuda:N" and "hip:N". On success the
  * library keeps using it until it calls destroy(user) (may be NULL), from any thread; on failure
@@ -174,10 +185,10 @@ GPUD_API void *gpud_memory_get_native(const struct gpud_memory *memory);
  * where their pointers are. */
 GPUD_API struct gpud_device *gpud_memory_get_device(const struct gpud_memory *memory);
 
-/* A dma-buf of a memory of "cuda:N", for a driver that imports such (a network or capture card). On
- * success *fd is the caller's to close, and the memory begins at *offset in it.
- * GPUD_UNSUPPORTED, with the reason, where device or driver cannot. Those of "cuda:N" are for
- * drivers of PCI devices alone: NVIDIA's exporter takes whoever attaches for one. */
+/* A dma-buf of a memory, for a driver that imports such (a network or capture card). On success *fd
+ * is the caller's to close, and the memory begins at *offset in it. GPUD_UNSUPPORTED, with the
+ * reason, where device or driver cannot. Those of "cuda:N" are for drivers of PCI devices alone:
+ * NVIDIA's exporter takes whoever attaches for one. */
 GPUD_API enum gpud_status gpud_memory_export_dmabuf(struct gpud_memory *memory, int *fd,
                                                     uint64_t *offset, struct gpud_error *error);
 

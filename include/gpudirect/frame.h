@@ -87,6 +87,13 @@ GPUD_API enum gpud_status gpud_frame_map(struct gpud_frame *frame, unsigned acce
                                          int64_t timeout_ns, void **data, struct gpud_error *error);
 GPUD_API void gpud_frame_unmap(struct gpud_frame *frame);
 
+/* A dma-buf of the frame's bytes, for a driver that writes (a lent frame) or reads them: the frame
+ * begins at *offset in it. On success *fd is the caller's to close, and stays valid; it is of the
+ * place, not of the frame: another frame in it has the same bytes. GPUD_UNSUPPORTED, with the
+ * reason, where there is none; see gpud_sender_set_dmabufs(). */
+GPUD_API enum gpud_status gpud_frame_export_dmabuf(const struct gpud_frame *frame, int *fd,
+                                                   uint64_t *offset, struct gpud_error *error);
+
 /* For an application that works on the device itself. native_queue: a CUstream of the device's
  * primary context on "cuda:N" (NULL: the default stream). GPUD_UNSUPPORTED, with the reason, where
  * the device has no such queue or the driver cannot join it; then gpud_frame_map() is the way.
@@ -95,8 +102,9 @@ GPUD_API void gpud_frame_unmap(struct gpud_frame *frame);
  * wait: what is put on native_queue afterwards sees the frame's bytes, or, on a lent frame, may
  * write them.
  * post: the frame is handed on (released to where it came from, or submitted) only after what was
- * put on native_queue before. Call it once, before release or submit; of several holders each may,
- * once there are several (gpud_frame_ref() comes before it). */
+ * put on native_queue before; a queue that waited for a frame must post it, too. Call it once,
+ * before release or submit; of several holders each may, once there are several (gpud_frame_ref()
+ * comes before it). */
 GPUD_API enum gpud_status gpud_frame_wait(struct gpud_frame *frame, void *native_queue,
                                           struct gpud_error *error);
 GPUD_API enum gpud_status gpud_frame_post(struct gpud_frame *frame, void *native_queue,

@@ -6,6 +6,7 @@
 #define GPUDIRECT_GPUDIRECT_H
 
 #include <gpudirect/capture.h>
+#include <gpudirect/cards.h>
 #include <gpudirect/channel.h>
 #include <gpudirect/device.h>
 #include <gpudirect/frame.h>

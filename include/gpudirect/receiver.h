@@ -43,7 +43,7 @@ struct gpud_user_event {
 struct gpud_receiver_params {
     size_t size;
     const char *address; /* required: as the sender's */
-    const char *device;  /* where the frames shall arrive, as the sender's; NULL: "auto" */
+    const char *device;  /* where the frames shall arrive, as the sender's; NULL: "host" */
     const char *name;    /* shown to the sender; NULL: the process's name */
     uint32_t slots; /* frames that may be in flight or held at once; 0: 4; at most GPUD_SLOTS_MAX */
     /* When this receiver is slow. DEFAULT: the sender's policy; a wish to BLOCK is heard only by a
@@ -101,7 +101,9 @@ struct gpud_receiver_info {
     /* From submit to acquire, over the last 4096 frames, ns; 0: not known, as of frames of a sender
      * that has another clock. */
     uint64_t latency_p50, latency_p99, latency_max;
-    uint32_t slots; /* that may be in flight or held at once, as both sides asked; 0: not known */
+    uint32_t slots;  /* that may be in flight or held at once, as both sides asked; 0: not known */
+    char device[32]; /* where the frames arrive */
+    char device_reason[GPUD_REASON_MAX]; /* why there; "": it was named */
 };
 
 GPUD_API enum gpud_status gpud_receiver_create(struct gpud_context *context,
@@ -141,6 +143,13 @@ GPUD_API enum gpud_status gpud_receiver_get_fd(struct gpud_receiver *receiver, i
 /* How many frames of the same format wait to be acquired: with none, what was acquired last is the
  * newest. */
 GPUD_API uint32_t gpud_receiver_count_frames(struct gpud_receiver *receiver);
+
+/* How long the frame that was acquired last took, ns from submit, by a clock that both ends follow
+ * though they are on two hosts (PTP, say), which only the application knows. Before it is released:
+ * the sender is told then (gpud_link_info.latency), and what is said of no frame is not known.
+ * Ignored where the library knows it (gpud_peer_info.same_clock), and without a connection. For the
+ * thread that acquires. */
+GPUD_API void gpud_receiver_set_latency(struct gpud_receiver *receiver, uint64_t latency);
 
 GPUD_API void gpud_receiver_get_info(struct gpud_receiver *receiver,
                                      struct gpud_receiver_info *info);

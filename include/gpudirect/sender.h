@@ -63,15 +63,18 @@ struct gpud_sender_params {
     /* required: a bare name, "unix:/absolute/path", or, to be reached from other hosts,
      * "rdma://address-of-this-host:port" or "rdma://…:port/name" (several share a port) */
     const char *address;
-    /* NULL: "auto"; a kind alone, "cuda", on a network address: that one of them which is nearest
-     * to the card that the address leads over. */
+    /* Where the ring lies: a device's name, "cuda:1"; NULL: "host". A kind alone, "cuda": that one
+     * of them which is nearest to the network card that the address leads over. "auto": the nearest
+     * GPU of any kind; "host" where the address leads over no card, as a bare name does, or there
+     * is no GPU that others write directly. See gpud_device_find_nearest(), and
+     * gpud_sender_info.device_reason for what came of it. */
     const char *device;
     const char *name; /* shown to the peers; NULL: the process's name */
     uint32_t slots;   /* frames in flight per receiver; 0: 4; at most GPUD_SLOTS_MAX */
     enum gpud_slow_receiver slow_receiver; /* default: BLOCK */
     bool require_direct; /* refuse a receiver that only the staged route can reach */
-    /* take only this: "map", "peer", "directgma", "staged", "rdma-dmabuf", "rdma-peermem",
-     * "rdma-host"; NULL: the best */
+    /* take only this: "map", "peer", "directgma", "migrate", "staged", "rdma-dmabuf",
+     * "rdma-peermem", "rdma-host"; NULL: the best */
     const char *route;
     /* Called from a thread of the sender; must not call back into it. May be NULL. */
     void (*on_connect)(void *user, const struct gpud_peer_info *peer);
@@ -101,6 +104,8 @@ struct gpud_sender_info {
     uint64_t waits_cpu;              /* times a call slept until a receiver gave a credit back */
     uint64_t waits_device;           /* times the CPU waited for a device to finish its work */
     uint64_t kicks;                  /* system calls made to wake a receiver */
+    char device[32];                 /* where the ring lies */
+    char device_reason[GPUD_REASON_MAX]; /* why there; "": it was named */
 };
 
 /* Listens at once. GPUD_NO_ACCESS, or GPUD_IO with EADDRINUSE when another live sender has the
@@ -132,6 +137,11 @@ GPUD_API enum gpud_status gpud_sender_wait(struct gpud_sender *sender, uint32_t 
  * slow receiver on a network gives its slot up. */
 GPUD_API enum gpud_status gpud_sender_acquire(struct gpud_sender *sender, int64_t timeout_ns,
                                               struct gpud_frame **frame, struct gpud_error *error);
+
+/* Whether each lent frame shall have a dma-buf (gpud_frame_export_dmabuf()), from the next
+ * configure on: for a driver of a card that writes pictures straight into the ring. Where the
+ * sender's device cannot, frames are lent all the same, and the export says why. */
+GPUD_API void gpud_sender_set_dmabufs(struct gpud_sender *sender, bool wanted);
 
 /* A frame will be submitted in a moment, some tens of microseconds: receivers that sleep begin to
  * wake up while the caller still describes it. A hint, for streams with pauses between frames, from
@@ -199,7 +209,7 @@ struct gpud_link_info {
     uint64_t delivered;                    /* frames that were handed to it */
     uint64_t dropped;                      /* frames that it lost by the policy */
     uint64_t latency; /* ns from submit to acquire, of the last frame that it took, by its own word;
-                         0: not known, as between two clocks */
+                         0: not known, as between two clocks: gpud_receiver_set_latency() */
     char host[64];    /* its address; "": it is on this host */
 };
 

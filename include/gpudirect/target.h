@@ -93,7 +93,7 @@ enum gpud_target_pace {
 struct gpud_target_params {
     size_t size;
     const struct gpud_layout *layout; /* required; copied */
-    const char *device;               /* where the ring lies; NULL: "auto" */
+    const char *device;               /* where the ring lies; NULL: "host" */
     uint32_t slots;                   /* 2 to GPUD_TARGET_SLOTS_MAX; 0: 4 */
     enum gpud_target_pace pace;
     uint32_t fps_num, fps_den; /* for the frames' duration and the file; 0/0: not known */
@@ -179,6 +179,36 @@ GPUD_API enum gpud_status gpud_target_acquire(struct gpud_target *target, int64_
 
 GPUD_API void gpud_target_get_info(struct gpud_target *target, struct gpud_target_info *info);
 GPUD_API void gpud_target_interrupt(struct gpud_target *target, bool interrupted);
+
+/* --- which targets there are --------------------------------------------------------------- */
+
+/* The targets of this user that have a name, by their files: a snapshot, which any threads may read
+ * at once. The files come and go in the directory that gpud_channels_get_directory() names, too. */
+struct gpud_targets;
+
+struct gpud_target_entry {
+    size_t size;
+    char name[64];
+    int64_t pid;      /* of the process that has it, and shows what is written */
+    char program[64]; /* the name of that process; "" where it is not known */
+    enum gpud_target_kind kind;
+    enum gpud_target_pace pace;
+    char format[16];
+    uint32_t width, height;
+    uint32_t fps_num, fps_den; /* 0/0: not known */
+    uint32_t slots;
+};
+
+GPUD_API enum gpud_status gpud_targets_create(struct gpud_targets **targets,
+                                              struct gpud_error *error);
+GPUD_API void gpud_targets_destroy(struct gpud_targets **targets);
+
+GPUD_API size_t gpud_targets_count(const struct gpud_targets *targets);
+
+/* By name. GPUD_INVALID: there are not so many. */
+GPUD_API enum gpud_status gpud_targets_get_info(const struct gpud_targets *targets, size_t index,
+                                                struct gpud_target_entry *entry,
+                                                struct gpud_error *error);
 
 GPUD_END_DECLS
 

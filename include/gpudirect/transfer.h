@@ -204,7 +204,11 @@ struct gpud_region_params {
  * its driver, or by its address where there is a module for that (nvidia-peermem).
  * GPUD_UNSUPPORTED: neither does, with the reason against each; registering pinned host memory, and
  * copying, is the way then. GPUD_NO_MEMORY: with the limit to raise. Takes its time: once for each
- * buffer, not for each operation. */
+ * buffer, not for each operation.
+ *
+ * Once it is registered, synchronous copies to memory of cuMemAlloc() are done when they return
+ * (CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, as GPUDirect RDMA's manual demands). Of memory of
+ * cuMemCreate() and of pools CUDA does not promise that: wait for the stream, or put behind it. */
 GPUD_API enum gpud_status gpud_region_register(struct gpud_connection *connection,
                                                const struct gpud_region_params *params,
                                                struct gpud_region **region,

@@ -3,12 +3,15 @@
 
 /* The route suite: what every way between two devices must do. route_test.c holds the ways and the
  * cases in which frames simply flow, route_change.c those in which something changes meanwhile,
- * route_refuse.c those in which nothing may flow. */
+ * route_refuse.c those in which nothing may flow; route_pairs.c which way is taken from where to
+ * where. */
 #ifndef GPUD_CONFORMANCE_ROUTE_H
 #define GPUD_CONFORMANCE_ROUTE_H
 
 #include "support/check.h"
 #include "support/peer.h"
+
+#include <pthread.h>
 
 struct way {
     const char *name;
@@ -41,6 +44,20 @@ void scene_send(struct scene *scene, unsigned frames);
 
 /* The receiver takes and gives back nothing any more, until `paused` is false. */
 void scene_rest(struct peer *peer);
+
+/* A receiver in this process and the scene's context, on a thread that takes frames until the end
+ * of the stream. */
+struct inside {
+    struct gpud_receiver *receiver;
+    pthread_t thread;
+    uint64_t frames, wrong, ends;
+    struct gpud_receiver_info info; /* at the end */
+};
+void inside_start(struct scene *scene, struct inside *inside);
+void inside_finish(struct inside *inside);
+
+/* Without a way: of all of them. */
+void test_pairs(bool with_directgma);
 
 void test_events(const struct way *way);
 void test_reconnect(const struct way *way);

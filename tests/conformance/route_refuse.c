@@ -5,15 +5,13 @@
 #include "route.h"
 #include "support/picture.h"
 
-#include <pthread.h>
-
 /* --- what cannot be had ---------------------------------------------------------------------- */
 
 /* A sender and a receiver that ask for this: by this route, or refused with this in the reason on
  * both sides. */
-static void try_wishes(const struct way *way, const char *sender_route, bool sender_direct,
-                       const char *receiver_route, bool receiver_direct, const char *path,
-                       const char *says)
+static void try_demands(const struct way *way, const char *sender_route, bool sender_direct,
+                        const char *receiver_route, bool receiver_direct, const char *path,
+                        const char *says)
 {
     struct gpud_context *context;
     struct gpud_sender *sender;
@@ -66,29 +64,31 @@ void test_refusals(const struct way *way)
     bool network = strncmp(way->path, "rdma", 4) == 0;
     bool hosts = strcmp(way->from, "host") == 0 && strcmp(way->to, "host") == 0;
     bool direct = network ? hosts : strcmp(way->path, "staged") != 0;
-    /* One that is not possible between these two. */
-    const char *other =
-        strcmp(way->path, "map") == 0 || strcmp(way->path, "peer") == 0 ? "directgma" : "map";
-    try_wishes(way, way->path, false, NULL, false, way->path, "");
-    try_wishes(way, NULL, false, way->path, false, way->path, "");
-    try_wishes(way, way->path, false, other, false, NULL, "only the route");
-    try_wishes(way, other, false, NULL, false, NULL, other);
-    try_wishes(way, NULL, false, other, false, NULL, other);
+    /* One that is not possible between these two, whatever their drivers can. */
+    bool alike = strncmp(way->from, way->to, strcspn(way->from, ":")) == 0;
+    const char *other = !alike || strcmp(way->path, "map") == 0 || strcmp(way->path, "peer") == 0
+                            ? "directgma"
+                            : "map";
+    try_demands(way, way->path, false, NULL, false, way->path, "");
+    try_demands(way, NULL, false, way->path, false, way->path, "");
+    try_demands(way, way->path, false, other, false, NULL, "only the route");
+    try_demands(way, other, false, NULL, false, NULL, other);
+    try_demands(way, NULL, false, other, false, NULL, other);
     if (direct) {
-        try_wishes(way, way->path, true, NULL, true, way->path, "");
+        try_demands(way, way->path, true, NULL, true, way->path, "");
     }
     if (direct && !network) {
-        try_wishes(way, "staged", false, NULL, false, "staged",
-                   "map: only the route \"staged\" was asked for");
-        try_wishes(way, NULL, true, "staged", false, NULL, "staged: require-direct");
+        try_demands(way, "staged", false, NULL, false, "staged",
+                    "map: only the route \"staged\" was asked for");
+        try_demands(way, NULL, true, "staged", false, NULL, "staged: require-direct");
     } else if (network && !direct) {
-        try_wishes(way, NULL, true, NULL, false, NULL, "rdma-host: require-direct");
-        try_wishes(way, NULL, false, NULL, true, NULL, "rdma-host: require-direct");
-        try_wishes(way, NULL, false, NULL, false, "rdma-host", "no memory of devices");
+        try_demands(way, NULL, true, NULL, false, NULL, "rdma-host: require-direct");
+        try_demands(way, NULL, false, NULL, true, NULL, "rdma-host: require-direct");
+        try_demands(way, NULL, false, NULL, false, "rdma-host", "no memory of devices");
     } else if (!direct && !way->force) {
-        try_wishes(way, NULL, true, NULL, false, NULL, "staged: require-direct");
-        try_wishes(way, NULL, false, NULL, true, NULL, "staged: require-direct");
-        try_wishes(way, NULL, false, NULL, false, "staged", "map: the frames are on");
+        try_demands(way, NULL, true, NULL, false, NULL, "staged: require-direct");
+        try_demands(way, NULL, false, NULL, true, NULL, "staged: require-direct");
+        try_demands(way, NULL, false, NULL, false, "staged", "map: the frames are on");
     }
 
     struct gpud_context *context;
@@ -118,13 +118,6 @@ void test_refusals(const struct way *way)
 }
 
 /* --- one process ------------------------------------------------------------------------------ */
-
-struct inside {
-    struct gpud_receiver *receiver;
-    uint64_t frames, wrong, ends;
-    char path[32];
-    struct gpud_receiver_info info;
-};
 
 static void *receive_inside(void *arg)
 {
@@ -156,6 +149,23 @@ static void *receive_inside(void *arg)
     return NULL;
 }
 
+void inside_start(struct scene *scene, struct inside *inside)
+{
+    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
+    *inside = (struct inside){0};
+    params.address = peer_address("route");
+    params.psk_file = peer_key();
+    params.device = scene->way->to;
+    WORKS(gpud_receiver_create(scene->context, &params, &inside->receiver, &e));
+    CHECK(pthread_create(&inside->thread, NULL, receive_inside, inside) == 0, "no thread");
+}
+
+void inside_finish(struct inside *inside)
+{
+    pthread_join(inside->thread, NULL);
+    gpud_receiver_destroy(&inside->receiver);
+}
+
 /* The order between a stream of the fake CUDA driver and a thread that touches the same pages
  * stands in words of a ring page, which two sides in one process map at two addresses: the thread
  * sanitizer cannot see it. */
@@ -178,16 +188,9 @@ void test_same_process(const struct way *way)
     }
     scene_open(&scene, way, GPUD_SLOW_BLOCK);
     scene_format(&scene, "NV12", 366, 181);
-    struct inside inside[2] = {0};
-    pthread_t threads[2];
-    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
-    params.address = peer_address("route");
-    params.psk_file = peer_key();
-    params.device = way->to;
-    for (int i = 0; i < 2; i++) {
-        WORKS(gpud_receiver_create(scene.context, &params, &inside[i].receiver, &e));
-        CHECK(pthread_create(&threads[i], NULL, receive_inside, &inside[i]) == 0, "no thread");
-    }
+    struct inside inside[2];
+    for (int i = 0; i < 2; i++)
+        inside_start(&scene, &inside[i]);
     WORKS(gpud_sender_wait(scene.sender, 2, 30 * GPUD_SEC, &e));
     scene_send(&scene, 100);
     scene_format(&scene, "UYVY", 640, 360);
@@ -195,13 +198,12 @@ void test_same_process(const struct way *way)
     WORKS(gpud_sender_send_eos(scene.sender, &e));
     const char *path = way->remote_only ? "map" : way->path; /* the same device: the pointer */
     for (int i = 0; i < 2; i++) {
-        pthread_join(threads[i], NULL);
+        inside_finish(&inside[i]);
         CHECK_EQUAL(inside[i].frames, 200);
         CHECK_EQUAL(inside[i].wrong, 0);
         CHECK_EQUAL(inside[i].info.dropped, 0);
         CHECK(strcmp(inside[i].info.path, path) == 0, "the route inside a process is %s (%s)",
               inside[i].info.path, inside[i].info.fallback_reason);
-        gpud_receiver_destroy(&inside[i].receiver);
     }
     scene_close(&scene);
 }

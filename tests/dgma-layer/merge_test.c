@@ -4,6 +4,7 @@
 /* An owner whose device keeps a copy: what a WaitSignal brings into it is what the writers wrote,
  * and nothing else of it changes. */
 
+#define CL_ENABLE_BETA_EXTENSIONS /* command buffers, in newer headers */
 #include "common.h"
 
 #include <CL/cl_ext.h>
@@ -292,15 +293,34 @@ static void another_process(bool in_place)
     close(to[1]);
 }
 
+/* As it was, and as it is from version 0.9.5 of the extension on. The runtime is taken to be as new
+ * as its headers. */
+typedef cl_int(CL_API_CALL *fill_plain)(cl_command_buffer_khr, cl_command_queue, cl_mem,
+                                        const void *, size_t, size_t, size_t, cl_uint,
+                                        const cl_sync_point_khr *, cl_sync_point_khr *,
+                                        cl_mutable_command_khr *);
+typedef cl_int(CL_API_CALL *fill_with_properties)(cl_command_buffer_khr, cl_command_queue,
+                                                  const void *, cl_mem, const void *, size_t,
+                                                  size_t, size_t, cl_uint,
+                                                  const cl_sync_point_khr *, cl_sync_point_khr *,
+                                                  cl_mutable_command_khr *);
+
+static cl_int record_fill(void *fill, cl_command_buffer_khr commands, const unsigned char *byte)
+{
+    if (__builtin_types_compatible_p(clCommandFillBufferKHR_fn, fill_plain))
+        return ((fill_plain)fill)(commands, NULL, external, byte, 1, 0, SIZE, 0, NULL, NULL, NULL);
+    return ((fill_with_properties)fill)(commands, NULL, NULL, external, byte, 1, 0, SIZE, 0, NULL,
+                                        NULL, NULL);
+}
+
 /* Commands that the layer does not see: from the look-up on, a signal sends the whole buffer. */
 static void command_buffer(void)
 {
     clCreateCommandBufferKHR_fn create =
         (clCreateCommandBufferKHR_fn)clGetExtensionFunctionAddressForPlatform(
             writer.platform, "clCreateCommandBufferKHR");
-    clCommandFillBufferKHR_fn fill =
-        (clCommandFillBufferKHR_fn)clGetExtensionFunctionAddressForPlatform(
-            writer.platform, "clCommandFillBufferKHR");
+    void *fill =
+        clGetExtensionFunctionAddressForPlatform(writer.platform, "clCommandFillBufferKHR");
     clFinalizeCommandBufferKHR_fn finalize =
         (clFinalizeCommandBufferKHR_fn)clGetExtensionFunctionAddressForPlatform(
             writer.platform, "clFinalizeCommandBufferKHR");
@@ -319,7 +339,7 @@ static void command_buffer(void)
     CHECK_CL(CL_SUCCESS, status);
     cl_command_buffer_khr commands = create(1, &queue, NULL, &status);
     CHECK_CL(CL_SUCCESS, status);
-    CHECK_CL(CL_SUCCESS, fill(commands, NULL, external, &byte, 1, 0, SIZE, 0, NULL, NULL, NULL));
+    CHECK_CL(CL_SUCCESS, record_fill(fill, commands, &byte));
     CHECK_CL(CL_SUCCESS, finalize(commands));
     CHECK_CL(CL_SUCCESS, enqueue(1, &queue, commands, 0, NULL, NULL));
     memset(expected, byte, SIZE);

@@ -110,6 +110,11 @@ CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
     return leave(CUDA_SUCCESS);
 }
 
+CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
+{
+    return cuDeviceGetUuid_v2(uuid, device);
+}
+
 /* A domain that no machine has, so that nothing real is taken for ours. */
 CUresult cuDeviceGetPCIBusId(char *text, int size, CUdevice device)
 {
@@ -168,6 +173,10 @@ static int attribute(int which, CUdevice device)
         return 2147483647;
     case 14: /* texture alignment */
         return 512;
+    case 22: /* width and height of a texture */
+        return 131072;
+    case 23:
+        return 65536;
     case 16: /* multiprocessors */
         return 132;
     case 19: /* can map host memory */

@@ -24,7 +24,8 @@
  * Stricter where, and not the driver's answer: a context other than the memory's device's or the
  * stream's or event's own; pinned pages have another address for the device (attribute 91 is 0);
  * small allocations do not begin at a page; a second open of an IPC handle, or one of another PID
- * namespace; IPC handles of addresses within an allocation; dma-bufs of parts of one.
+ * namespace; IPC handles of addresses within an allocation; dma-bufs of parts of one, or of one of
+ * cuMemAlloc without CU_POINTER_ATTRIBUTE_SYNC_MEMOPS.
  *
  * fakeCudaHold() makes the copies of a stream, or of all, late until it lets them go.
  *

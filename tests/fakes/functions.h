@@ -18,6 +18,7 @@ typedef void (*fake_host_function)(void *data);
     FUNCTION(cuGetProcAddress, (const char *symbol, void **function, int version, uint64_t flags)) \
     FUNCTION(cuGetProcAddress_v2, (const char *symbol, void **function, int version,               \
                                    uint64_t flags, CUdriverProcAddressQueryResult *found))         \
+    FUNCTION(cuDeviceGetUuid, (CUuuid * uuid, CUdevice device))                                    \
     FUNCTION(cuDeviceGetByPCIBusId, (CUdevice * device, const char *text))                         \
     FUNCTION(cuDeviceComputeCapability, (int *major, int *minor, CUdevice device))                 \
     FUNCTION(cuDevicePrimaryCtxGetState, (CUdevice device, unsigned *flags, int *active))          \

@@ -172,6 +172,11 @@ CUresult cuMemGetHandleForAddressRange(void *handle, CUdeviceptr address, size_t
     if (range->cpu + (address - range->start) != range->backing->cpu)
         return leave(
             refuse(CUDA_ERROR_NOT_SUPPORTED, "%#llx is not the allocation's start", address));
+    if (range->kind == RANGE_ALLOC && !range->sync_memops)
+        return leave(report(CUDA_ERROR_NOT_PERMITTED,
+                            "a dma-buf of %#llx, whose synchronous operations may be asynchronous: "
+                            "CU_POINTER_ATTRIBUTE_SYNC_MEMOPS is not set",
+                            address));
     char path[64];
     snprintf(path, sizeof path, "/proc/self/fd/%d", range->backing->fd);
     int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);

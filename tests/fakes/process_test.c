@@ -149,7 +149,15 @@ static void owner_dmabuf(void)
     CUmemGenericAllocationHandle handle;
     CUdeviceptr memory = alloc_filled(SIZE, 0x6b);
     int fd, supported;
+    const unsigned one = 1;
     DO(device_get_attribute(&supported, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 0));
+    if (supported && cuda.fake) {
+        unsigned before = reports();
+        REFUSED(mem_get_handle_for_address_range(&fd, memory, SIZE,
+                                                 CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0));
+        CHECK_EQUAL(reports(), before + 1); /* its synchronous operations may be asynchronous */
+    }
+    DO(pointer_set_attribute(&one, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, memory));
     if (supported) {
         const CUmemRangeHandleType type = CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD;
         REFUSED(mem_get_handle_for_address_range(&fd, memory + 512, 4096, type, 0));

@@ -28,6 +28,7 @@
 #define DEVICES_MAX 16
 
 struct cuda_driver shim_cu;
+void *shim_library;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static hipError_t state = hipErrorNoDevice;
@@ -39,13 +40,13 @@ static _Thread_local int current;
 static void load(void)
 {
     const char *text = getenv("GPUD_HIP_SHIM_VERSION");
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    shim_library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (text)
         version = atoi(text);
-    if (!library)
+    if (!shim_library)
         return;
-#define RESOLVE(member, symbol, arguments)                      \
-    if (!(*(void **)&shim_cu.member = dlsym(library, #symbol))) \
+#define RESOLVE(member, symbol, arguments)                           \
+    if (!(*(void **)&shim_cu.member = dlsym(shim_library, #symbol))) \
         return;
     CUDA_DRIVER_FUNCTIONS(RESOLVE)
 #undef RESOLVE
@@ -144,6 +145,8 @@ const char *hipGetErrorName(hipError_t result)
         return "hipErrorInvalidContext";
     case hipErrorNotReady:
         return "hipErrorNotReady";
+    case RAW_HIP_PEER_ALREADY_ENABLED:
+        return "hipErrorPeerAccessAlreadyEnabled";
     case hipErrorNotSupported:
         return "hipErrorNotSupported";
     default:
@@ -228,6 +231,15 @@ hipError_t hipDeviceGetAttribute(int *value, hipDeviceAttribute_t attribute, int
     case hipDeviceAttributeIntegrated:
         *value = ask(device, CU_DEVICE_ATTRIBUTE_INTEGRATED);
         return hipSuccess;
+    case HIP_ATTRIBUTE_TEXTURE_WIDTH:
+        *value = ask(device, (CUdevice_attribute)22);
+        return hipSuccess;
+    case HIP_ATTRIBUTE_TEXTURE_HEIGHT:
+        *value = ask(device, (CUdevice_attribute)23);
+        return hipSuccess;
+    case HIP_ATTRIBUTE_TEXTURE_ALIGNMENT:
+        *value = ask(device, (CUdevice_attribute)14);
+        return hipSuccess;
     case hipDeviceAttributeCanUseStreamWaitValue:
         *value = !shim_waits("none");
         return hipSuccess;
@@ -255,6 +267,16 @@ hipError_t hipDeviceCanAccessPeer(int *can, int device, int peer)
     if (shim_cu.device_get(&a, device) || shim_cu.device_get(&b, peer))
         return hipErrorInvalidDevice;
     return (hipError_t)shim_cu.device_can_access_peer(can, a, b);
+}
+
+hipError_t hipDeviceEnablePeerAccess(int peer, unsigned flags)
+{
+    CUcontext context;
+    START_WITH(peer);
+    hipError_t result = find_context(peer, &context);
+    if (result != hipSuccess)
+        return result;
+    SHIM_IN_CONTEXT(shim_cu.ctx_enable_peer_access(context, flags));
 }
 
 hipError_t hipDeviceGetP2PAttribute(int *value, hipDeviceP2PAttr attribute, int from, int to)

@@ -7,9 +7,17 @@
 #include "device/cuda/driver.h"
 #include "device/hip/driver.h"
 
+#include "bench/rawhip.h"
+
 #include <stdbool.h>
 
 extern struct cuda_driver shim_cu;
+extern void *shim_library; /* libcuda's, for what the table has not */
+
+/* Of hipDeviceAttribute_t, what only GStreamer asks for. */
+#define HIP_ATTRIBUTE_TEXTURE_WIDTH 43
+#define HIP_ATTRIBUTE_TEXTURE_HEIGHT 44
+#define HIP_ATTRIBUTE_TEXTURE_ALIGNMENT 81
 
 /* Loads the driver at the first call. */
 hipError_t shim_start(void);
@@ -29,6 +37,9 @@ bool shim_waits(const char *how);
     __attribute__((visibility("default"))) hipError_t symbol arguments;
 HIP_DRIVER_FUNCTIONS(SHIM_DECLARE)
 HIP_DRIVER_OPTIONAL(SHIM_DECLARE)
+/* What gpudirect-bench calls, mostly the same: the two declare it alike, or this does not compile.
+ */
+RAW_HIP_FUNCTIONS(SHIM_DECLARE)
 #undef SHIM_DECLARE
 __attribute__((visibility("default"))) const char *hipGetErrorName(hipError_t result);
 __attribute__((visibility("default"))) hipError_t hipMemGetHandleForAddressRange(

@@ -3,7 +3,8 @@
 
 /* Whose clock a time is of: a receiver on the sender's host knows how old its frames are, also
  * where they come by a network card; one on another host, or in a container with a time of its own,
- * does not, and nobody is told a number. Each end says on which host the other is. */
+ * does not, nor does one on a host of the same boot id, and nobody is told a number but the
+ * receiver's own. Each end says on which host the other is. */
 #include "support/check.h"
 #include "support/copies.h"
 #include "support/peer.h"
@@ -16,12 +17,13 @@
 #define FRAMES 20
 #define SENDER_HOST "192.0.2.1"
 #define RECEIVER_HOST "192.0.2.2"
+#define TOLD 54321 /* ns: a latency that a receiver knows by a clock of its own */
 
 #ifndef CLONE_NEWTIME
 #define CLONE_NEWTIME 0x80
 #endif
 
-enum place { HERE, BY_CARD, CONTAINER, OTHER_HOST };
+enum place { HERE, BY_CARD, CONTAINER, OTHER_HOST, SNAPSHOT };
 
 struct board {
     enum place place;
@@ -58,6 +60,8 @@ static void receive_frames(struct board *board)
         if (gpud_receiver_acquire(receiver, 100 * GPUD_MSEC, &frame, NULL) != GPUD_OK)
             continue;
         gpud_frame_get_info(frame, &info);
+        if (board->place != OTHER_HOST)
+            gpud_receiver_set_latency(receiver, TOLD);
         gpud_frame_release(&frame);
         uint64_t age = (uint64_t)gpud_test_now() - info.submit_time;
         board->timed += info.submit_time != 0;
@@ -116,6 +120,8 @@ static void play_receiver(struct board *board)
         copies_install();
     else if (board->place == OTHER_HOST)
         copies_install_hosts(RECEIVER_HOST, SENDER_HOST);
+    else if (board->place == SNAPSHOT) /* with the sender's boot id */
+        copies_install_hosts(SENDER_HOST, SENDER_HOST);
     if (board->place == CONTAINER)
         receive_in_container(board);
     else
@@ -140,7 +146,8 @@ static void check_known(const struct board *board, const struct gpud_link_info *
           "%u frames have a time, the oldest is %llu ns old", board->timed,
           (unsigned long long)board->oldest);
     CHECK(board->info.latency_p50 > 0 && board->info.latency_max > 0, "no latency");
-    CHECK(link->latency > 0, "the sender knows no latency");
+    CHECK(link->latency > 0 && link->latency != TOLD, "the sender knows of %llu ns",
+          (unsigned long long)link->latency);
     CHECK(!board->sender.host[0] && !told.host[0] && !link->host[0],
           "\"%s\" and \"%s\" for one host", board->sender.host, told.host);
 }
@@ -165,8 +172,8 @@ static void check_unknown(const struct board *board, const struct gpud_link_info
     CHECK(board->info.latency_p50 == 0 && board->info.latency_p99 == 0 &&
               board->info.latency_max == 0,
           "a latency of %llu ns", (unsigned long long)board->info.latency_p50);
-    CHECK_EQUAL(link->latency, 0);
-    bool other = board->place == OTHER_HOST;
+    CHECK_EQUAL(link->latency, board->place == OTHER_HOST ? 0 : TOLD);
+    bool other = board->place != CONTAINER;
     CHECK(strcmp(board->sender.host, other ? SENDER_HOST : "") == 0, "a sender on \"%s\"",
           board->sender.host);
     CHECK(strcmp(told.host, other ? RECEIVER_HOST : "") == 0 && strcmp(link->host, told.host) == 0,
@@ -237,6 +244,8 @@ int main(int argc, char **argv)
     copies_install_hosts(SENDER_HOST, RECEIVER_HOST);
     SAY("two hosts");
     send_to(OTHER_HOST, "rdma-host");
+    SAY("two that were made of one snapshot");
+    send_to(SNAPSHOT, "rdma-host");
     runtime_done();
     return 0;
 }

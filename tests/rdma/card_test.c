@@ -5,6 +5,7 @@
 #include "fake_card.h"
 
 #include "base/clock.h"
+#include "device/cuda/cuda.h"
 #include "device/device.h"
 #include "device/rdma/internal.h"
 #include "base/sysfs.h"
@@ -95,7 +96,7 @@ static void test_queues(void)
     fake_card.completions_max = 200;
     expect_refusal(GPUD_UNSUPPORTED, "200 completions");
     fake_card.transport = IBV_TRANSPORT_IWARP;
-    expect_refusal(GPUD_UNSUPPORTED, "iWARP");
+    expect_refusal(GPUD_UNSUPPORTED, "rdma link add rxe0 type rxe netdev");
     fake_card.register_errno = EINVAL;
     expect_refusal(GPUD_IO, "cannot register 2097152 bytes: Invalid argument");
     expect_descriptors(before);
@@ -211,6 +212,34 @@ static void test_dmabuf(struct gpud_device *cuda)
     expect_descriptors(before);
 }
 
+/* What an application allocated is registered with a card: its driver is told, once at least, that
+ * synchronous copies are to be just that. way: that it is registered by. */
+static void expect_synchronous(struct gpud_device *cuda, enum gpud_rdma_way way)
+{
+    struct pair pair;
+    struct gpud_memory *memory;
+    struct gpud_rdma_region *region;
+    enum gpud_rdma_way taken = GPUD_RDMA_HOST;
+    CUdeviceptr own;
+    CUcontext context;
+    unsigned synchronous = 0;
+    CUresult result = gpud_cu.ctx_push_current(gpud_device_get_native(cuda));
+    CHECK(result == CUDA_SUCCESS && gpud_cu.mem_alloc(&own, FRAME) == CUDA_SUCCESS, "no memory");
+    open_pair(&pair);
+    WORKS(gpud_memory_wrap(cuda, (void *)(uintptr_t)own, FRAME, NULL, NULL, &memory, &e));
+    WORKS(gpud_rdma_register_memory(pair.a, memory, 0, &region, &taken, &e));
+    CHECK_EQUAL(taken, way);
+    result = gpud_cu.pointer_get_attribute(&synchronous, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS,
+                                           own + FRAME - 1);
+    CHECK(result == CUDA_SUCCESS && synchronous, "copies to what a card reads may be asynchronous");
+    gpud_rdma_unregister(&region);
+    gpud_memory_unref(&memory);
+    close_pair(&pair);
+    CHECK(gpud_cu.mem_free(own) == CUDA_SUCCESS &&
+              gpud_cu.ctx_pop_current(&context) == CUDA_SUCCESS,
+          "the memory is in use");
+}
+
 /* Where the card takes no dma-bufs, and a module is there, the device's address is registered. */
 static void test_peermem(struct gpud_device *cuda, struct gpud_device *host)
 {
@@ -248,6 +277,7 @@ static void test_peermem(struct gpud_device *cuda, struct gpud_device *host)
     CHECK(gpud_rdma_region_address(region) == (uint64_t)(uintptr_t)memory->native, "its address");
     gpud_rdma_unregister(&region);
     gpud_memory_unref(&memory);
+    expect_synchronous(cuda, GPUD_RDMA_PEERMEM);
     close_pair(&pair);
     check_nothing_left();
     for (size_t i = sizeof(folders) / sizeof(folders[0]); i-- > 0;) {
@@ -432,6 +462,7 @@ int main(void)
     WORKS(gpud_device_open(context, "host", &host, &e));
     test_queues();
     test_dmabuf(cuda);
+    expect_synchronous(cuda, GPUD_RDMA_DMABUF);
     test_peermem(cuda, host);
     test_breaking();
     test_limits();

@@ -184,9 +184,8 @@ static void run(const char *command)
     CHECK(system(command) == 0, "%s failed", command);
 }
 
-/* What arrives is lost, acknowledgements too. A link that is set down would be much the same to a
- * card; but Linux 6.1's soft-RoCE stops sending for good where that happens in the middle of a
- * packet, on the queue pair of the connection manager as well. */
+/* What arrives is lost, acknowledgements too: no card of a host is hurt by that, while a link that
+ * is set down may stop soft-RoCE for good (down_test.c). */
 static void cut_network(void)
 {
     run("tc qdisc add dev eth0 clsact");

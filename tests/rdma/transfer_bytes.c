@@ -248,6 +248,7 @@ static void make_messages(int other)
         struct gpud_operation_params send = range_of(&source, 1024 * i, i);
         fill_pattern(source.bytes + 1024 * i, i, i);
         send.value = i;
+        send.timeout = PATIENCE; /* the last receives are told when the first have been taken */
         WORKS(gpud_connection_send(side.connection, &send, &e));
     }
     for (uint32_t i = 0; i < GPUD_RECEIVES_MAX; i++)

@@ -46,6 +46,26 @@ void set_link(const char *folder, const char *path, const char *target)
     CHECK(symlink(target, whole) == 0, "%s: %s", whole, strerror(errno));
 }
 
+void move_cards(const char *from, const char *to, const char *const places[][2])
+{
+    char text[16384];
+    FILE *file = fopen(from, "re");
+    CHECK(file, "%s: %s", from, strerror(errno));
+    size_t size = fread(text, 1, sizeof(text) - 1, file);
+    text[size] = '\0';
+    CHECK(feof(file), "%s is too long for this", from);
+    fclose(file);
+    for (; (*places)[0]; places++) {
+        char *found = strstr(text, (*places)[0]);
+        CHECK(found, "there is nothing at %s", (*places)[0]);
+        CHECK_EQUAL(strlen((*places)[0]), strlen((*places)[1]));
+        memcpy(found, (*places)[1], strlen((*places)[1]));
+    }
+    file = fopen(to, "we");
+    CHECK(file && fwrite(text, 1, size, file) == size && fclose(file) == 0, "%s: %s", to,
+          strerror(errno));
+}
+
 /* In place: " | " becomes the end of a line. */
 static void break_lines(char *text)
 {

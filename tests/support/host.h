@@ -15,4 +15,8 @@ void make_host(const char *description, const char *folder, const char *prefix);
 void set_file(const char *folder, const char *path, const char *text);
 void set_link(const char *folder, const char *path, const char *target);
 
+/* A copy of a machine's description for hwloc, with cards in other places: pairs of an address that
+ * is there and the one that it gets, both of one length; NULL ends them. */
+void move_cards(const char *from, const char *to, const char *const places[][2]);
+
 #endif

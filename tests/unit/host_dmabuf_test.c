@@ -31,6 +31,7 @@ int __wrap_ioctl(int fd, unsigned long request, ...);
 static char root[] = "/tmp/gpudirect-dmabuf-XXXXXX";
 static unsigned starts, ends, masters_dropped, dumbs;
 static bool udmabuf_refuses;
+static unsigned udmabufs;
 static char opened[64]; /* the last file of the made-up /dev */
 
 static const char *inside(const char *path, char *changed, size_t size)
@@ -82,6 +83,12 @@ static int make_udmabuf(const struct udmabuf_create *create)
           "%llu bytes at %llu of %lld", (unsigned long long)create->size,
           (unsigned long long)create->offset, (long long)st.st_size);
     CHECK(create->flags == UDMABUF_FLAGS_CLOEXEC, "it would be inherited");
+    /* As newer kernels do: of what nobody may map for writing any more they make none. */
+    if (fcntl((int)create->memfd, F_GET_SEALS) & F_SEAL_FUTURE_WRITE) {
+        errno = EINVAL;
+        return -1;
+    }
+    udmabufs++;
     return new_dmabuf(create->size);
 }
 
@@ -254,9 +261,25 @@ int main(void)
     EXPECT(GPUD_UNSUPPORTED, "not made to", gpud_memory_export_dmabuf(memory, &fd, &offset, &e));
     gpud_memory_unref(&memory);
     udmabuf_refuses = false;
-    WORKS(gpud_memory_alloc_for(host, 8192, GPUD_USAGE_SHARE, &memory, &e));
-    WORKS(gpud_memory_export_dmabuf(memory, &fd, &offset, &e)); /* a ring's slot */
-    close(fd);
+    /* A ring's slots: made before others have the memory, who can never write it. */
+    struct gpud_handle handle;
+    WORKS(gpud_memory_alloc_for(host, 3 * 4096, GPUD_USAGE_SHARE, &memory, &e));
+    unsigned made = udmabufs;
+    for (unsigned round = 0; round < 2; round++) {
+        for (uint64_t from = 0; from < 8192; from += 4096) {
+            WORKS(gpud_memory_export_dmabuf_part(memory, from, 4000, &fd, &offset, &e));
+            CHECK_EQUAL(offset, 0);
+            CHECK_EQUAL(lseek(fd, 0, SEEK_END), 4096);
+            close(fd);
+        }
+        CHECK_EQUAL(udmabufs, made + 2);
+        WORKS(gpud_memory_export(memory, &handle, &e));
+        CHECK(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, handle.fd, 0) == MAP_FAILED,
+              "whoever gets it can write it");
+        close(handle.fd);
+    }
+    EXPECT(GPUD_UNSUPPORTED, "load udmabuf",
+           gpud_memory_export_dmabuf_part(memory, 8192, 4096, &fd, &offset, &e));
     gpud_memory_unref(&memory);
 
     CHECK_EQUAL(count_descriptors(), before);

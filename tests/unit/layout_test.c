@@ -7,12 +7,13 @@
 #include "support/check.h"
 
 static const char *const names[] = {
-    "UYVY",      "YUY2",      "YVYU", "VYUY",  "v210",  "v216",       "Y210",
-    "UYVP",      "NV12",      "NV21", "NV16",  "NV61",  "NV24",       "P010_10LE",
-    "P012_LE",   "P016_LE",   "I420", "YV12",  "Y42B",  "Y444",       "I420_10LE",
-    "I422_10LE", "Y444_10LE", "BGRx", "BGRA",  "RGBx",  "RGBA",       "xRGB",
-    "ARGB",      "xBGR",      "ABGR", "AYUV",  "r210",  "RGB10A2_LE", "BGR10A2_LE",
-    "RGBA64_LE", "RGB",       "BGR",  "RGB16", "BGR16", "GRAY8",      "GRAY16_LE",
+    "UYVY",      "YUY2",        "YVYU", "VYUY",  "v210",  "v216",       "Y210",
+    "UYVP",      "NV12",        "NV21", "NV16",  "NV61",  "NV24",       "P010_10LE",
+    "P012_LE",   "P016_LE",     "I420", "YV12",  "Y42B",  "Y444",       "I420_10LE",
+    "I422_10LE", "Y444_10LE",   "BGRx", "BGRA",  "RGBx",  "RGBA",       "xRGB",
+    "ARGB",      "xBGR",        "ABGR", "AYUV",  "r210",  "RGB10A2_LE", "BGR10A2_LE",
+    "RGBA64_LE", "RGB",         "BGR",  "RGB16", "BGR16", "GRAY8",      "GRAY16_LE",
+    "GRAY16_BE", "GRAY10_LE16", "NV42", "RGB15", "BGR15",
 };
 
 /* Row bytes and rows of each plane, worked out from the definition of the format. */

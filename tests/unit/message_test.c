@@ -47,7 +47,7 @@ static void check_sane(const struct gpud_message *message)
     switch (message->type) {
     case GPUD_MESSAGE_HELLO:
         CHECK(memchr(message->hello.name, 0, 64) && memchr(message->hello.device, 0, 32) &&
-                  memchr(message->hello.kind, 0, 16) &&
+                  memchr(message->hello.kind, 0, 16) && memchr(message->hello.pci, 0, 16) &&
                   memchr(message->hello.no_direct, 0, GPUD_REASON_MAX) &&
                   memchr(message->hello.route, 0, 32),
               "a text without an end");
@@ -333,10 +333,10 @@ static void headers(void)
     EXPECT(GPUD_PEER, "does not speak", decode(&got, &wire, wire.size, &e));
     wire.bytes[0]--;
     wire.bytes[4]++;
-    EXPECT(GPUD_UNSUPPORTED, "speaks version 6 of the protocol, this library 5",
+    EXPECT(GPUD_UNSUPPORTED, "speaks version 7 of the protocol, this library 6",
            decode(&got, &wire, wire.size, &e));
     wire.bytes[4] -= 2;
-    EXPECT(GPUD_UNSUPPORTED, "speaks version 4 of the protocol, this library 5",
+    EXPECT(GPUD_UNSUPPORTED, "speaks version 5 of the protocol, this library 6",
            decode(&got, &wire, wire.size, &e));
     wire.bytes[4]++;
     const uint8_t types[] = {0, GPUD_MESSAGE_KICK + 1, 127, 255};

@@ -124,6 +124,7 @@ static void make(struct gpud_message *message, enum gpud_message_type type, bool
         message->hello.network.ways = UINT32_MAX;
         message->hello.caps = UINT32_MAX;
         memset(message->hello.uuid, 0xa5, 16);
+        fill_text(message->hello.pci, sizeof(message->hello.pci), 'f');
         memset(message->hello.host, 0x5a, 16);
         message->hello.time_namespace = UINT64_MAX - 2;
         message->hello.aperture = message->hello.token = UINT64_MAX - 1;

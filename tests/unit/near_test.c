@@ -10,36 +10,21 @@
 #include "capture/capture.h"
 #include "support/check.h"
 #include "support/host.h"
+#include "support/peer.h"
 #include "wire/channel.h"
+#include <gpudirect/receiver.h>
 
 #include <errno.h>
 
 #define NETWORK "0000:03:00.1" /* behind the switch */
 #define CAPTURE "0000:04:00.1" /* beside it */
 
-/* Puts GPUs where the machine has cards; both addresses are of one length. */
-static void make_machine(const char *from, const char *to)
-{
-    static const char *const places[][2] = {{"0000:82:00.0", "face:01:00.0"},
-                                            {"0000:04:00.0", "face:02:00.0"},
-                                            {"0000:03:00.0", "face:03:00.0"},
-                                            {"0000:02:00.0", "face:04:00.0"}};
-    char text[16384];
-    FILE *file = fopen(from, "re");
-    CHECK(file, "%s: %s", from, strerror(errno));
-    size_t size = fread(text, 1, sizeof(text) - 1, file);
-    text[size] = '\0';
-    CHECK(feof(file), "%s is too long for this test", from);
-    fclose(file);
-    for (int i = 0; i < 4; i++) {
-        char *found = strstr(text, places[i][0]);
-        CHECK(found, "there is nothing at %s", places[i][0]);
-        memcpy(found, places[i][1], strlen(places[i][1]));
-    }
-    file = fopen(to, "we");
-    CHECK(file && fwrite(text, 1, size, file) == size && fclose(file) == 0, "%s: %s", to,
-          strerror(errno));
-}
+/* Where the GPUs of the driver in host memory are. */
+static const char *const places[][2] = {{"0000:82:00.0", "face:01:00.0"},
+                                        {"0000:04:00.0", "face:02:00.0"},
+                                        {"0000:03:00.0", "face:03:00.0"},
+                                        {"0000:02:00.0", "face:04:00.0"},
+                                        {NULL, NULL}};
 
 static void check_near(struct gpud_context *context, const char *name, const char *pci,
                        const char *wanted, const char *says)
@@ -48,7 +33,7 @@ static void check_near(struct gpud_context *context, const char *name, const cha
     char reason[GPUD_REASON_MAX] = "untouched";
     WORKS(gpud_device_open_near(context, name, pci, "the card", &device, reason, &e));
     CHECK(strcmp(device->info.name, wanted) == 0, "%s near \"%s\" is %s, not %s",
-          name ? name : "auto", pci, device->info.name, wanted);
+          name ? name : "host", pci, device->info.name, wanted);
     CHECK(says[0] ? strstr(reason, says) != NULL : !reason[0], "it says \"%s\"", reason);
     gpud_device_close(&device);
 }
@@ -64,13 +49,46 @@ static void check_refused(struct gpud_context *context, const char *name)
           "%s is refused with \"%s\"", name, e.reason);
 }
 
-static void check_nearest(struct gpud_context *context, const char *address, const char *wanted)
+static void check_nearest(struct gpud_context *context, const char *kind, const char *address,
+                          const char *wanted)
 {
     struct gpud_device_info info = GPUD_INFO_INIT(info);
     char reason[GPUD_REASON_MAX] = "untouched";
-    WORKS(gpud_device_find_nearest(context, "cuda", address, &info, reason, &e));
-    CHECK(strcmp(info.name, wanted) == 0 && info.pci[0] && strstr(reason, wanted),
-          "near %s is %s: \"%s\"", address, info.name, reason);
+    WORKS(gpud_device_find_nearest(context, kind, address, &info, reason, &e));
+    CHECK(strcmp(info.name, wanted) == 0 && strstr(reason, wanted), "near %s is %s: \"%s\"",
+          address, info.name, reason);
+    CHECK(info.available && (info.pci[0] || strcmp(wanted, "host") == 0), "%s is at \"%s\"",
+          info.name, info.pci);
+}
+
+/* What a sender and a receiver make of it, and say. */
+static void check_opened(struct gpud_context *context, const char *device, const char *address,
+                         const char *wanted, const char *says)
+{
+    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
+    struct gpud_receiver_info got = GPUD_INFO_INIT(got);
+    struct gpud_receiver *receiver;
+    params.address = address;
+    params.device = device;
+    WORKS(gpud_receiver_create(context, &params, &receiver, &e));
+    gpud_receiver_get_info(receiver, &got);
+    CHECK(strcmp(got.device, wanted) == 0 && !got.device_reason[0] == !says[0] &&
+              strstr(got.device_reason, says),
+          "a receiver from %s has %s: \"%s\"", address, got.device, got.device_reason);
+    gpud_receiver_destroy(&receiver);
+    if (strstr(address, "://"))
+        return;
+    struct gpud_sender_params sends = GPUD_PARAMS_INIT(sends);
+    struct gpud_sender_info sent = GPUD_INFO_INIT(sent);
+    struct gpud_sender *sender;
+    sends.address = address;
+    sends.device = device;
+    WORKS(gpud_sender_create(context, &sends, &sender, &e));
+    gpud_sender_get_info(sender, &sent);
+    CHECK(strcmp(sent.device, wanted) == 0 && !sent.device_reason[0] == !says[0] &&
+              strstr(sent.device_reason, says),
+          "a sender on %s has %s: \"%s\"", address, sent.device, sent.device_reason);
+    gpud_sender_destroy(&sender);
 }
 
 static void check_addresses(struct gpud_context *context)
@@ -78,11 +96,26 @@ static void check_addresses(struct gpud_context *context)
     SAY("the nearest to what an address leads over");
     struct gpud_device_info info = GPUD_INFO_INIT(info);
     char reason[GPUD_REASON_MAX];
-    check_nearest(context, "v4l2:///dev/video7", "cuda:1");
-    check_nearest(context, "v4l2:///dev/video8", "cuda:0");
-    check_nearest(context, "cam1", "cuda:0");
+    check_nearest(context, "cuda", "v4l2:///dev/video7", "cuda:1");
+    check_nearest(context, "cuda", "v4l2:///dev/video8", "cuda:0");
+    check_nearest(context, "cuda", "cam1", "cuda:0");
+    check_nearest(context, "auto", "v4l2:///dev/video7", "cuda:1");
+    check_nearest(context, "auto", "v4l2:///dev/video8", "host");
+    check_nearest(context, "auto", "cam1", "host");
+    check_nearest(context, "auto", NETWORK, "cuda:2");
+    check_nearest(context, "cuda", CAPTURE, "cuda:1");
+    check_nearest(context, "auto", "0000:77:00.0", "host");
+    check_opened(context, "auto", "cam1", "host", "host: cam1 leads over no card");
+    check_opened(context, "cuda", "cam1", "cuda:0", "");
+    check_opened(context, NULL, "cam1", "host", "");
+    check_opened(context, "cuda:3", "cam1", "cuda:3", "");
 #ifdef GPUD_WITH_RDMA
-    check_nearest(context, "rdma://127.0.0.1", "cuda:2");
+    check_nearest(context, "cuda", "rdma://127.0.0.1", "cuda:2");
+    check_nearest(context, "auto", "rdma://127.0.0.1", "cuda:2");
+    check_opened(context, "auto", "rdma://127.0.0.1", "cuda:2",
+                 "cuda:2 is behind the same PCIe switch as rdma://127.0.0.1 (PIX); cuda:");
+    check_opened(context, "cuda", "rdma://127.0.0.1", "cuda:2", "cuda:2 is behind");
+    check_opened(context, NULL, "rdma://127.0.0.1", "host", "");
 #endif
     EXPECT(GPUD_NO_DEVICE, "no device \"none:0\"",
            gpud_device_find_nearest(context, "none", "cam1", &info, reason, &e));
@@ -132,17 +165,32 @@ static void check_cards(const char *folder)
 int main(int argc, char **argv)
 {
     char folder[] = "/tmp/gpud-near-XXXXXX", machine[64], command[96];
-    CHECK(argc == 2, "give the machine's description");
+    CHECK(argc >= 2, "give the machine's description");
+    const char *trouble = argc > 2 ? argv[2] : "";
     CHECK(mkdtemp(folder), "mkdtemp: %s", strerror(errno));
     gpud_print(machine, "%s/machine.xml", folder);
-    make_machine(argv[1], machine);
+    move_cards(argv[1], machine, places);
     setenv("HWLOC_XMLFILE", machine, 1);
     setenv("HWLOC_THISSYSTEM", "0", 1);
     setenv("GPUD_FAKE_CUDA_DEVICES", "4", 1);
     gpud_sysfs_root = folder;
+    if (strcmp(trouble, "none") == 0)
+        setenv("CUDA_VISIBLE_DEVICES", "", 1);
+    if (strcmp(trouble, "refused") == 0)
+        setenv("GPUD_FAKE_CUDA_FAIL", "cuDevicePrimaryCtxRetain:1+", 1);
+    runtime_make();
 
     struct gpud_context *context;
     WORKS(gpud_context_create(NULL, &context, &e));
+    if (trouble[0]) {
+        SAY("where there is no GPU to be had, what is left to us is the host");
+        check_near(context, "auto", NETWORK, "host",
+                   strcmp(trouble, "none") == 0 ? "host: there is no GPU here"
+                                                : "host: cuda:2 cannot be opened: ");
+        check_refused(context, "cuda");
+        gpud_context_destroy(&context);
+        goto done;
+    }
     SAY("behind the same switch before beside it before across sockets");
     check_near(context, "cuda", NETWORK, "cuda:2",
                "cuda:2 is behind the same PCIe switch as the card (PIX); cuda:");
@@ -155,7 +203,12 @@ int main(int argc, char **argv)
     SAY("a device that is named is taken");
     check_near(context, "cuda:1", NETWORK, "cuda:1", "");
     check_near(context, "host", NETWORK, "host", "");
-    check_near(context, "auto", NETWORK, "host", "");
+    SAY("left to us, it is the nearest GPU, and the host where none is near");
+    check_near(context, "auto", NETWORK, "cuda:2",
+               "cuda:2 is behind the same PCIe switch as the card (PIX); cuda:");
+    check_near(context, "auto", CAPTURE, "cuda:1", "cuda:1 is below the same PCIe host bridge as");
+    check_near(context, "auto", "", "host", "host: the card leads over no card");
+    check_near(context, "auto", "0000:77:00.0", "host", "host: it is not known how near a GPU is");
     check_near(context, NULL, NETWORK, "host", "");
     check_refused(context, "cuda:9");
     check_refused(context, "cud");
@@ -163,6 +216,8 @@ int main(int argc, char **argv)
     check_cards(folder);
     check_addresses(context);
     gpud_context_destroy(&context);
+done:
+    runtime_done();
     gpud_print(command, "rm -r %s", folder);
     CHECK(system(command) == 0, "%s", command);
     return 0;

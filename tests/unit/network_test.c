@@ -219,6 +219,7 @@ static void check_others(const struct gpud_network_cards *cards)
     check_text(card.name, "siw0");
     CHECK(!card.available, "iWARP is available");
     check_says(card.reason, "not for InfiniBand or RoCE");
+    check_says(card.reason, "modprobe rdma_rxe && rdma link add rxe0 type rxe netdev");
     check_says(card.no_dmabuf, "siw0 cannot be asked: ");
     CHECK_EQUAL(gpud_network_cards_list_ports(cards, 2, &port, 1), 1);
     CHECK(port.active && !port.netdev[0], "siw0 is on %s", port.netdev);

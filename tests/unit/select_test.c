@@ -42,17 +42,18 @@ static const char *against_of(const struct gpud_endpoint *sender,
     return against;
 }
 
-/* Of one boot, in one time namespace; and a host that has no name is known by its address alone. */
+/* On one machine, by the system's word, of one boot, in one time namespace. */
 static void test_clocks(void)
 {
     struct gpud_endpoint a = host_end(), b = host_end();
-    CHECK(gpud_endpoints_share_clock(&a, &b, false), "two processes of one host");
+    CHECK(gpud_endpoints_share_clock(&a, &b, true), "two processes of one host");
+    CHECK(!gpud_endpoints_share_clock(&a, &b, false), "two hosts made of one snapshot");
     a.time_namespace = 4026531834;
     CHECK(!gpud_endpoints_share_clock(&a, &b, true), "a container with a time of its own");
     b.time_namespace = a.time_namespace;
     CHECK(gpud_endpoints_share_clock(&a, &b, true), "two processes of such a container");
     b.host[15]++;
-    CHECK(!gpud_endpoints_share_clock(&a, &b, false), "two hosts");
+    CHECK(!gpud_endpoints_share_clock(&a, &b, true), "a peer of another boot");
     memset(a.host, 0, sizeof(a.host));
     memset(b.host, 0, sizeof(b.host));
     CHECK(!gpud_endpoints_share_clock(&a, &b, false), "hosts of which nothing is known");
@@ -139,6 +140,34 @@ static void test_peers(void)
     CHECK_EQUAL(gpud_route_signal(gpud_route_find("staged"), &a, &b), GPUD_SIGNAL_NONE);
 }
 
+/* Two drivers of one GPU, which is proved by nothing but its UUID. */
+static void test_two_drivers(void)
+{
+    struct gpud_endpoint cuda = cuda_end("cuda:0", 10), opencl = gpu_end("opencl:3", false);
+    const char *why = against_of(&cuda, &opencl, NULL, "staged");
+    SAYS(why, "map: the frames are on cuda:0 and are wanted on opencl:3: the driver of opencl:3 "
+              "imports no memory");
+    opencl.caps |= GPUD_CAP_IMPORT;
+    SAYS(against_of(&cuda, &opencl, NULL, "staged"), "the driver of opencl:3 does not tell which");
+    memset(opencl.uuid, 20, sizeof(opencl.uuid));
+    SAYS(against_of(&cuda, &opencl, NULL, "staged"), "cuda:0 and opencl:3 are different GPUs");
+    SAYS(against_of(&opencl, &cuda, NULL, "staged"), "cuda:0 and opencl:3 are different GPUs");
+    memset(opencl.uuid, 10, sizeof(opencl.uuid));
+    CHECK(strcmp(against_of(&cuda, &opencl, NULL, "map"), "") == 0, "a reason against the best");
+    opencl.token = cuda.token; /* in one process, too, it goes by descriptor */
+    CHECK(strcmp(against_of(&cuda, &opencl, NULL, "map"), "") == 0, "a reason against the best");
+    CHECK_EQUAL(gpud_route_signal(gpud_route_find("map"), &cuda, &opencl), GPUD_SIGNAL_NONE);
+    SAYS(against_of(&opencl, &cuda, NULL, "peer"), "map: the frames are on opencl:3");
+    CHECK_EQUAL(gpud_route_signal(gpud_route_find("peer"), &opencl, &cuda), GPUD_SIGNAL_NONE);
+
+    memset(cuda.uuid, 0, sizeof(cuda.uuid));
+    SAYS(against_of(&cuda, &opencl, NULL, "staged"), "the driver of cuda:0 does not tell which");
+    memset(cuda.uuid, 10, sizeof(cuda.uuid));
+    cuda.caps &= ~(uint32_t)GPUD_CAP_SHARE;
+    SAYS(against_of(&cuda, &opencl, NULL, "staged"), "the driver of cuda:0 exports no memory");
+    SAYS(against_of(&opencl, &cuda, NULL, "staged"), "the driver of cuda:0 exports no memory");
+}
+
 static void test_machines(void)
 {
     struct gpud_endpoint here = host_end(), there = host_end();
@@ -151,7 +180,7 @@ static void test_machines(void)
     against_of(&gpu, &far, NULL, "none");
 }
 
-static void test_wishes(void)
+static void test_demands(void)
 {
     struct gpud_endpoint host = host_end(), gpu = gpu_end("opencl:0", false);
     host.token = 1;
@@ -197,8 +226,8 @@ static void test_trials(void)
     memset(longest, 'y', sizeof(longest));
     longest[399] = '\0';
     trials = (struct gpud_route_trials){0};
-    const char *names[] = {"map", "peer", "directgma", "staged"};
-    for (int i = 0; i < 4; i++)
+    const char *names[] = {"map", "peer", "directgma", "migrate", "staged"};
+    for (int i = 0; i < 5; i++)
         gpud_route_failed(&trials, gpud_route_find(names[i]), longest);
     against_of(&s, &r, &trials, "none");
 }
@@ -245,6 +274,36 @@ static void test_rates(void)
     against_of(&a, &again, &trials, "map");
 }
 
+/* Between two devices of one process that have a context in common, and for nobody else. */
+static void test_migrate(void)
+{
+    static const int one, other;
+    struct gpud_endpoint a = gpu_end("opencl:0", false), b = gpu_end("opencl:1", false);
+    const struct gpud_endpoint host = host_end();
+    a.common = b.common = &one;
+    SAYS(against_of(&a, &b, NULL, "migrate"),
+         "map: the frames are on opencl:0 and are wanted on opencl:1; peer: only between GPUs of "
+         "one vendor, by CUDA or by HIP; directgma: sender: no cl_amd_bus_addressable_memory");
+    a.require_direct = true;
+    against_of(&a, &b, NULL, "migrate");
+    a.require_direct = false;
+    b.common = &other;
+    SAYS(against_of(&a, &b, NULL, "staged"),
+         "migrate: no common context: opencl:0 and opencl:1 belong to different OpenCL drivers");
+    a.common = b.common = NULL;
+    SAYS(against_of(&a, &b, NULL, "staged"), "migrate: no common context");
+    a.common = b.common = &one;
+    b.token = 1;
+    SAYS(against_of(&a, &b, NULL, "staged"), "migrate: not the same process");
+    b.token = 0;
+    b.caps |= GPUD_CAP_BUS_ADDRESSABLE;
+    SAYS(against_of(&a, &b, NULL, "staged"), "migrate: no common context: opencl:1 has DirectGMA");
+    SAYS(against_of(&a, &host, NULL, "staged"), "migrate: only between OpenCL devices, not host");
+    struct gpud_endpoint same = a;
+    gpud_print(same.route, "migrate");
+    SAYS(against_of(&a, &same, NULL, "none"), "migrate: both ends are on opencl:0");
+}
+
 static void test_explain(void)
 {
     struct gpud_context *context;
@@ -255,17 +314,37 @@ static void test_explain(void)
     memset(routes, 0xee, sizeof(routes));
     routes[0].size = sizeof(routes[0]);
     size_t count = gpud_route_explain(host, host, false, routes, 1);
-    CHECK(count == 7 && routes[0].possible && strcmp(routes[0].name, "map") == 0,
+    CHECK(count == 8 && routes[0].possible && strcmp(routes[0].name, "map") == 0,
           "the best of %zu is %s", count, routes[0].name);
     CHECK((unsigned char)routes[1].name[0] == 0xee, "more was written than there was room for");
     count = gpud_route_explain(host, host, true, routes, GPUD_ROUTES_MAX);
-    CHECK(routes[0].possible && !routes[1].possible && !routes[2].possible && routes[3].possible,
+    CHECK(routes[0].possible && !routes[1].possible && !routes[2].possible && !routes[3].possible &&
+              routes[4].possible,
           "wrong verdicts");
     SAYS(routes[1].reason, "only between GPUs of one vendor");
     SAYS(routes[2].reason, "only between OpenCL devices");
-    CHECK(routes[0].reason[0] == '\0' && routes[3].reason[0] == '\0',
+    SAYS(routes[3].reason, "only between OpenCL devices, not host");
+    CHECK(routes[0].reason[0] == '\0' && routes[4].reason[0] == '\0',
           "a reason against what is possible");
     CHECK(gpud_route_explain(host, host, false, NULL, 0) == count, "counting needs no room");
+    gpud_device_close(&host);
+    gpud_context_destroy(&context);
+}
+
+/* Where a device is, in the letters of sysfs, whatever its driver's are. */
+static void test_places(void)
+{
+    struct gpud_context *context;
+    struct gpud_device *host;
+    struct gpud_endpoint end;
+    WORKS(gpud_context_create(NULL, &context, &e));
+    WORKS(gpud_device_open(context, "host", &host, &e));
+    gpud_endpoint_describe(&end, host, "");
+    CHECK(strcmp(end.pci, "") == 0, "the host is at %s", end.pci);
+    struct gpud_device card = *host;
+    gpud_print(card.info.pci, "FACE:E3:00.0");
+    gpud_endpoint_describe(&end, &card, "");
+    CHECK(strcmp(end.pci, "face:e3:00.0") == 0, "the card is at %s", end.pci);
     gpud_device_close(&host);
     gpud_context_destroy(&context);
 }
@@ -311,12 +390,15 @@ int main(void)
     SAY("which route, and what speaks against the better ones");
     test_table();
     test_peers();
+    test_two_drivers();
     test_machines();
     test_network();
     test_clocks();
-    test_wishes();
+    test_demands();
     test_trials();
     test_rates();
+    test_migrate();
     test_explain();
+    test_places();
     return 0;
 }

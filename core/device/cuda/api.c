@@ -194,6 +194,9 @@ static void probe(struct gpud_device *device)
     device->caps = GPUD_CAP_SHARE | GPUD_CAP_SIGNALS | GPUD_CAP_PAGE_SIGNALS | GPUD_CAP_FENCES;
     /* NVIDIA's exporter looks at the importer's PCI device unasked. */
     device->dmabuf_pci_only = true;
+    if (!attribute(id, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED))
+        gpud_print(device->no_dmabuf,
+                   "the driver of %s makes no dma-bufs: the open kernel modules do", info->name);
     gpud_gpu_probe_reach(device, device_count, reaches, read_uuid);
 }
 

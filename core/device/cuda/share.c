@@ -70,16 +70,22 @@ static long check_imported(uint64_t allocation, bool *on_gpu)
     return result;
 }
 
+/* GPUDirect RDMA's manual, "Synchronization and Memory Ordering": cuMemcpy() between GPUs' memory
+ * and cuMemset() may return before they are done, and a third party's card does not wait for the
+ * rest; with this attribute they do not. Memory of cuMemCreate() cannot have it
+ * (CUDA_ERROR_NOT_SUPPORTED), nor what is no memory of the allocator. */
+static long make_synchronous(uint64_t address, bool *not_supported)
+{
+    const unsigned one = 1;
+    CUresult result =
+        gpud_cu.pointer_set_attribute(&one, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, address);
+    *not_supported = result == CUDA_ERROR_NOT_SUPPORTED || result == CUDA_ERROR_INVALID_VALUE;
+    return result;
+}
+
 static enum gpud_status export_dmabuf(struct gpud_device *device, uint64_t address, uint64_t size,
                                       int *fd, uint64_t *offset, struct gpud_error *error)
 {
-    int has = 0;
-    if (gpud_cu.device_get_attribute(&has, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED,
-                                     gpud_cuda_device(device)->id) != CUDA_SUCCESS ||
-        !has)
-        return gpud_fail(error, GPUD_UNSUPPORTED,
-                         "the driver of %s makes no dma-bufs: the open kernel modules do",
-                         device->info.name);
     CUresult result = gpud_cu.mem_get_handle_for_address_range(
         fd, address, size, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
     if (result != CUDA_SUCCESS)
@@ -139,6 +145,7 @@ const struct gpud_gpu_share_ops gpud_cuda_share_ops = {
     .export_fd = export_fd,
     .import_fd = import_fd,
     .check_imported = check_imported,
+    .make_synchronous = make_synchronous,
     .export_dmabuf = export_dmabuf,
     .find_pinned = find_pinned,
     .alloc_host = alloc_host,

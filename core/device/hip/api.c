@@ -215,6 +215,10 @@ static void probe(struct gpud_device *device)
     device->caps = GPUD_CAP_SHARE | GPUD_CAP_FENCES;
     if (attribute(ordinal, hipDeviceAttributeCanUseStreamWaitValue))
         device->caps |= GPUD_CAP_SIGNALS | GPUD_CAP_PAGE_SIGNALS;
+    if (!gpud_hip.get_handle_for_range && !gpud_hip.export_dmabuf)
+        gpud_print(device->no_dmabuf,
+                   "the HIP runtime of %s makes no dma-bufs: ROCm 5.6 and newer ones do",
+                   info->name);
     gpud_gpu_probe_reach(device, device_count, reaches, read_uuid);
 }
 

@@ -95,10 +95,6 @@ static enum gpud_status export_dmabuf(struct gpud_device *device, uint64_t addre
                                  "no dma-buf for %llu bytes of %s", (unsigned long long)size,
                                  device->info.name);
     }
-    if (!gpud_hip.export_dmabuf)
-        return gpud_fail(error, GPUD_UNSUPPORTED,
-                         "the HIP runtime of %s makes no dma-bufs: ROCm 5.6 and newer ones do",
-                         device->info.name);
     int result = gpud_hip.export_dmabuf(pointer(address), size, fd, offset);
     if (result)
         return gpud_fail_native(

@@ -218,14 +218,78 @@ enum gpud_status gpud_host_alloc_dmabuf(struct host_memory *made, uint64_t size,
         (unsigned long long)size, texts[0], texts[1], texts[2]);
 }
 
+static enum gpud_status duplicate(int dmabuf, int *fd, struct gpud_error *error)
+{
+    int made = fcntl(dmabuf, F_DUPFD_CLOEXEC, 3);
+    if (made < 0)
+        return gpud_fail_errno(error, "cannot duplicate a descriptor");
+    *fd = made;
+    return GPUD_OK;
+}
+
+/* -1: errno says why not. */
+static int make_part(const struct host_memory *host, uint64_t from, uint64_t size)
+{
+    uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    return gpud_host_udmabuf(host->fd, from, (size + page - 1) / page * page);
+}
+
+/* The part that was made of these bytes, or is made now. */
+static enum gpud_status find_part(struct host_memory *host, uint64_t from, uint64_t size,
+                                  struct host_part **part, struct gpud_error *error)
+{
+    for (*part = host->parts; *part; *part = (*part)->next)
+        if ((*part)->from == from && (*part)->size >= size)
+            return GPUD_OK;
+    struct host_part *made = malloc(sizeof(*made));
+    if (!made)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a dma-buf's record");
+    *made = (struct host_part){.next = host->parts, .from = from, .size = size};
+    made->dmabuf = make_part(host, from, size);
+    if (made->dmabuf < 0) {
+        int number = errno;
+        free(made);
+        return gpud_fail_native(error, GPUD_UNSUPPORTED, "errno", number,
+                                "the host cannot make a dma-buf of %llu bytes that others read: "
+                                "load udmabuf, and let this user open /dev/udmabuf (%s)",
+                                (unsigned long long)size, strerror(number));
+    }
+    *part = host->parts = made;
+    return GPUD_OK;
+}
+
+void gpud_host_drop_parts(struct host_memory *host)
+{
+    while (host->parts) {
+        struct host_part *gone = host->parts;
+        host->parts = gone->next;
+        gpud_fd_close(&gone->dmabuf);
+        free(gone);
+    }
+}
+
+static enum gpud_status export_part(struct gpud_memory *memory, uint64_t from, uint64_t size,
+                                    int *fd, struct gpud_error *error)
+{
+    struct host_part *part;
+    pthread_mutex_lock(&memory->map_lock);
+    enum gpud_status status = find_part(memory->backend, from, size, &part, error);
+    if (status == GPUD_OK)
+        status = duplicate(part->dmabuf, fd, error);
+    pthread_mutex_unlock(&memory->map_lock);
+    return status;
+}
+
 enum gpud_status gpud_host_export_dmabuf(struct gpud_memory *memory, uint64_t from, uint64_t size,
                                          int *fd, uint64_t *offset, struct gpud_error *error)
 {
     const struct host_memory *host = memory->backend;
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    *offset = 0;
+    if (host && host->fd >= 0 && from % page == 0 && memory->usage == GPUD_USAGE_SHARE)
+        return export_part(memory, from, size, fd, error);
     if (host && host->fd >= 0 && from % page == 0) {
-        *fd = gpud_host_udmabuf(host->fd, from, (size + page - 1) / page * page);
-        *offset = 0;
+        *fd = make_part(host, from, size);
         if (*fd < 0)
             return gpud_fail_errno(error, "/dev/udmabuf makes no dma-buf of %llu bytes",
                                    (unsigned long long)size);
@@ -234,12 +298,8 @@ enum gpud_status gpud_host_export_dmabuf(struct gpud_memory *memory, uint64_t fr
     if (!host || host->dmabuf < 0)
         return gpud_fail(error, GPUD_UNSUPPORTED,
                          "this memory of the host was not made to have a dma-buf");
-    int made = fcntl(host->dmabuf, F_DUPFD_CLOEXEC, 3);
-    if (made < 0)
-        return gpud_fail_errno(error, "cannot duplicate a descriptor");
-    *fd = made;
     *offset = from;
-    return GPUD_OK;
+    return duplicate(host->dmabuf, fd, error);
 }
 
 enum gpud_status gpud_host_import_dmabuf(struct gpud_memory *memory, int fd, uint64_t offset,

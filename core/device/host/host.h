@@ -8,11 +8,20 @@
 
 #include "device/device.h"
 
+struct host_part {
+    struct host_part *next;
+    uint64_t from, size;
+    int dmabuf;
+};
+
 struct host_memory {
     int fd;          /* a memfd; -1: none */
     int dmabuf;      /* of all of it; -1: none */
     void *base;      /* what is mapped */
     uint64_t mapped; /* bytes */
+    /* Memory that is shared for reading: its parts that have a dma-buf. The kernel makes none any
+     * more once others have it, so they are made before, and kept; under map_lock. */
+    struct host_part *parts;
 };
 
 /* --- dmabuf.c ------------------------------------------------------------------------------ */
@@ -24,6 +33,7 @@ int gpud_host_udmabuf(int memfd, uint64_t from, uint64_t size);
  * mapped. */
 enum gpud_status gpud_host_alloc_dmabuf(struct host_memory *made, uint64_t size, void **data,
                                         struct gpud_error *error);
+void gpud_host_drop_parts(struct host_memory *host);
 /* As the ops say. */
 enum gpud_status gpud_host_export_dmabuf(struct gpud_memory *memory, uint64_t from, uint64_t size,
                                          int *fd, uint64_t *offset, struct gpud_error *error);

@@ -34,7 +34,7 @@ static enum gpud_status alloc_host(struct gpud_memory *memory, struct gpud_error
         }
     } else {
         enum gpud_share share =
-            memory->usage == GPUD_USAGE_TARGET ? GPUD_SHARE_WRITABLE : GPUD_SHARE_READ_ONLY;
+            memory->usage == GPUD_USAGE_TARGET ? GPUD_SHARE_WRITABLE : GPUD_SHARE_LATER;
         enum gpud_status status =
             gpud_memfd_create("gpudirect-ring", memory->size, share, &host->fd, &data, error);
         if (status != GPUD_OK) {
@@ -67,6 +67,7 @@ static void free_host(struct gpud_memory *memory)
             gpud_log_error(&memory->device->context->log, "host",
                            "cannot unmap %llu bytes, which this process keeps: %s",
                            (unsigned long long)host->mapped, strerror(errno));
+        gpud_host_drop_parts(host);
         gpud_fd_close(&host->dmabuf);
         gpud_fd_close(&host->fd);
         free(host);
@@ -78,6 +79,10 @@ static enum gpud_status export_handle(struct gpud_memory *memory, struct gpud_ha
                                       struct gpud_error *error)
 {
     const struct host_memory *host = memory->backend;
+    enum gpud_status status =
+        memory->usage == GPUD_USAGE_SHARE ? gpud_memfd_close_writing(host->fd, error) : GPUD_OK;
+    if (status != GPUD_OK)
+        return status;
     int fd = fcntl(host->fd, F_DUPFD_CLOEXEC, 3);
     if (fd < 0)
         return gpud_fail_errno(error, "cannot duplicate a descriptor");

@@ -170,8 +170,7 @@ static char *get_text(cl_device_id id, cl_device_info what)
     return text;
 }
 
-/* Whole words only: an extension's name may begin with another's. */
-static bool has_extension(cl_device_id id, const char *wanted)
+bool gpud_opencl_has_extension(cl_device_id id, const char *wanted)
 {
     char *all = get_text(id, CL_DEVICE_EXTENSIONS);
     bool found = false;
@@ -187,15 +186,22 @@ static void get_pci(cl_device_id id, struct gpud_device_info *info)
 {
     cl_device_pci_bus_info_khr bus;
     cl_device_topology_amd amd;
-    if (has_extension(id, "cl_khr_pci_bus_info") &&
+    if (gpud_opencl_has_extension(id, "cl_khr_pci_bus_info") &&
         clGetDeviceInfo(id, CL_DEVICE_PCI_BUS_INFO_KHR, sizeof(bus), &bus, NULL) == CL_SUCCESS)
         gpud_print(info->pci, "%04x:%02x:%02x.%x", bus.pci_domain, bus.pci_bus, bus.pci_device,
                    bus.pci_function);
-    else if (has_extension(id, "cl_amd_device_attribute_query") &&
+    else if (gpud_opencl_has_extension(id, "cl_amd_device_attribute_query") &&
              clGetDeviceInfo(id, CL_DEVICE_TOPOLOGY_AMD, sizeof(amd), &amd, NULL) == CL_SUCCESS &&
              amd.raw.type == CL_DEVICE_TOPOLOGY_TYPE_PCIE_AMD)
         gpud_print(info->pci, "0000:%02x:%02x.%x", (cl_uchar)amd.pcie.bus,
                    (cl_uchar)amd.pcie.device, (cl_uchar)amd.pcie.function);
+}
+
+static bool is_available(cl_device_id id)
+{
+    cl_bool available = CL_FALSE;
+    clGetDeviceInfo(id, CL_DEVICE_AVAILABLE, sizeof(available), &available, NULL);
+    return available;
 }
 
 static bool is_recent(cl_device_id id, struct gpud_device_info *info)
@@ -234,21 +240,24 @@ static void probe(struct gpud_device *device)
     free(name);
     if (!is_recent(place.id, info))
         return;
-    cl_bool available = CL_FALSE;
-    clGetDeviceInfo(place.id, CL_DEVICE_AVAILABLE, sizeof(available), &available, NULL);
-    if (!available) {
+    if (!is_available(place.id)) {
         gpud_print(info->reason, "%s is switched off by its driver (CL_DEVICE_AVAILABLE is false)",
                    info->name);
         return;
     }
     info->available = true;
     get_pci(place.id, info);
-    if (has_extension(place.id, "cl_khr_device_uuid"))
+    if (gpud_opencl_has_extension(place.id, "cl_khr_device_uuid"))
         clGetDeviceInfo(place.id, CL_DEVICE_UUID_KHR, sizeof(device->uuid), device->uuid, NULL);
+
+    struct opencl_external external;
+    gpud_opencl_external_find(place.platform, place.id, &external);
+    if (external.acquire)
+        device->caps |= GPUD_CAP_IMPORT;
 
     /* By the extension string alone: some drivers without it hand out the function pointers all the
      * same. */
-    if (has_extension(place.id, extension)) {
+    if (gpud_opencl_has_extension(place.id, extension)) {
         device->caps |= GPUD_CAP_BUS_ADDRESSABLE | GPUD_CAP_SIGNALS;
         info->direct_writes = true;
     } else {
@@ -337,6 +346,67 @@ static void withdraw(struct gpud_device *device, const char *reason)
     gpud_log_warning(&device->context->log, "opencl", "%s", device->no_direct);
 }
 
+/* The devices of a driver are in one context, so that frames move from one to the other. Those with
+ * DirectGMA are not: what is behind a bus address would be mapped for all of them. */
+static cl_uint list_companions(const struct gpud_device *device, const struct place *place,
+                               cl_device_id ids[DEVICES_MAX])
+{
+    cl_device_id all[DEVICES_MAX];
+    cl_uint listed = 0, count = 1;
+    ids[0] = place->id;
+    if (device->caps & GPUD_CAP_BUS_ADDRESSABLE ||
+        clGetDeviceIDs(place->platform, CL_DEVICE_TYPE_ALL, DEVICES_MAX, all, &listed) !=
+            CL_SUCCESS)
+        return 1;
+    for (cl_uint i = 0; i < listed && i < DEVICES_MAX; i++) {
+        struct gpud_device_info unused = {0};
+        if (all[i] != place->id && is_available(all[i]) && is_recent(all[i], &unused) &&
+            !gpud_opencl_has_extension(all[i], extension))
+            ids[count++] = all[i];
+    }
+    return count;
+}
+
+/* The context of a companion that is open already, with a reference; or NULL. */
+static cl_context find_context(const struct gpud_device *device, cl_device_id id)
+{
+    const struct gpud_context *all = device->context; /* whose lock is held */
+    for (size_t i = 0; i < all->device_count; i++) {
+        const struct gpud_device *open = all->devices[i];
+        cl_device_id ids[DEVICES_MAX];
+        size_t size = 0;
+        if (open->ops != device->ops || !open->common ||
+            clGetContextInfo(gpud_opencl_device(open)->context, CL_CONTEXT_DEVICES, sizeof(ids),
+                             ids, &size) != CL_SUCCESS)
+            continue;
+        for (size_t k = 0; k < size / sizeof(ids[0]); k++)
+            if (ids[k] == id && clRetainContext(gpud_opencl_device(open)->context) == CL_SUCCESS)
+                return gpud_opencl_device(open)->context;
+    }
+    return NULL;
+}
+
+static cl_context make_context(struct gpud_device *device, const struct place *place, cl_int *code)
+{
+    const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM,
+                                                (cl_context_properties)place->platform, 0};
+    cl_device_id ids[DEVICES_MAX];
+    cl_uint count = list_companions(device, place, ids);
+    cl_context context = count > 1 ? find_context(device, place->id) : NULL;
+    if (!context)
+        context = clCreateContext(properties, count, ids, NULL, NULL, code);
+    if (!context && count > 1) {
+        gpud_log_warning(&device->context->log, "opencl",
+                         "%s gets a context of its own, its driver refuses one for all its "
+                         "devices: %s (%d)",
+                         device->info.name, name_of(*code), *code);
+        count = 1;
+        context = clCreateContext(properties, 1, ids, NULL, NULL, code);
+    }
+    device->common = count > 1 ? context : NULL;
+    return context;
+}
+
 static enum gpud_status open_opencl(struct gpud_device *device, struct gpud_error *error)
 {
     struct place place;
@@ -346,12 +416,13 @@ static enum gpud_status open_opencl(struct gpud_device *device, struct gpud_erro
     struct opencl_device *opencl = calloc(1, sizeof(*opencl));
     if (!opencl)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a device");
-    const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM,
-                                                (cl_context_properties)place.platform, 0};
     cl_int code;
     opencl->id = place.id;
-    opencl->context = clCreateContext(properties, 1, &place.id, NULL, NULL, &code);
+    pthread_mutex_init(&opencl->external_lock, NULL);
+    gpud_opencl_external_find(place.platform, place.id, &opencl->external);
+    opencl->context = make_context(device, &place, &code);
     if (!opencl->context) {
+        pthread_mutex_destroy(&opencl->external_lock);
         free(opencl);
         return gpud_opencl_fail(error, code, "no OpenCL context on %s", device->info.name);
     }
@@ -364,6 +435,7 @@ static enum gpud_status open_opencl(struct gpud_device *device, struct gpud_erro
     }
     if (status != GPUD_OK) {
         clReleaseContext(opencl->context);
+        pthread_mutex_destroy(&opencl->external_lock);
         free(opencl);
         return status;
     }
@@ -396,11 +468,14 @@ static void close_opencl(struct gpud_device *device)
     gpud_opencl_queue_free(opencl->service);
     clReleaseContext(opencl->context);
     gpud_async_finish(&opencl->async);
+    pthread_mutex_destroy(&opencl->external_lock);
     free(opencl);
 }
 
 static const struct gpud_handle_kind handles[] = {
     {.type = GPUD_HANDLE_BUS_ADDRESS, .words = 2},
+    {.type = GPUD_HANDLE_CUDA_FD, .words = 1, .attachment = true},
+    {.type = GPUD_HANDLE_HIP_FD, .words = 1, .attachment = true},
 };
 
 const struct gpud_device_ops gpud_opencl_ops = {

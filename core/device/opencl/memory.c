@@ -14,6 +14,9 @@ static enum gpud_status no_room(struct gpud_error *error)
 
 static void free_record(struct opencl_memory *record)
 {
+    gpud_opencl_free_bounces(record);
+    if (record->used)
+        clReleaseEvent(record->used);
     if (record->view)
         clReleaseMemObject(record->view);
     if (record->memory)
@@ -153,12 +156,13 @@ void gpud_opencl_memory_undo(struct gpud_memory *memory)
         free_record(memory->backend);
 }
 
-/* The driver keeps a buffer until its commands are done. It knows nothing of host pages, and an
- * application reuses its own buffer as soon as destroy is called: both wait for the queues. */
+/* The driver keeps a buffer until its commands are done. It knows nothing of host pages, whether
+ * they are the memory or where the CPU sees it, and an application reuses its own buffer as soon as
+ * destroy is called: these wait for the queues. */
 static void free_memory(struct gpud_memory *memory)
 {
     struct opencl_memory *record = memory->backend;
-    if (!record->memory || memory->destroy) {
+    if (!record->memory || record->bounces || memory->destroy) {
         gpud_free_after(&gpud_opencl_device(memory->device)->async, &record->after, memory,
                         gpud_opencl_memory_undo, 0, true);
     } else {
@@ -223,13 +227,12 @@ static enum gpud_status export_handle(struct gpud_memory *memory, struct gpud_ha
     return GPUD_OK;
 }
 
-static enum gpud_status import_handle(struct gpud_memory *memory, const struct gpud_handle *handle,
-                                      struct gpud_error *error)
+static enum gpud_status import_bus_address(struct gpud_memory *memory,
+                                           const struct gpud_handle *handle,
+                                           struct gpud_error *error)
 {
     struct opencl_device *device = gpud_opencl_device(memory->device);
     struct opencl_bus_address bus = {handle->word[0], handle->word[1]};
-    if (handle->type != GPUD_HANDLE_BUS_ADDRESS)
-        return gpud_fail(error, GPUD_PEER, "the peer's handle is not a bus address");
     if (memory->usage != GPUD_USAGE_TARGET)
         return gpud_fail(error, GPUD_UNSUPPORTED,
                          "memory behind a bus address can be written, not read");
@@ -262,6 +265,21 @@ static enum gpud_status import_handle(struct gpud_memory *memory, const struct g
     memory->backend = record;
     memory->native = record->memory;
     return GPUD_OK;
+}
+
+static enum gpud_status import_handle(struct gpud_memory *memory, const struct gpud_handle *handle,
+                                      struct gpud_error *error)
+{
+    switch (handle->type) {
+    case GPUD_HANDLE_BUS_ADDRESS:
+        return import_bus_address(memory, handle, error);
+    case GPUD_HANDLE_CUDA_FD:
+    case GPUD_HANDLE_HIP_FD:
+        return gpud_opencl_import_external(memory, handle, error);
+    default:
+        return gpud_fail(error, GPUD_PEER,
+                         "the peer's handle is neither a bus address nor a GPU's memory");
+    }
 }
 
 static enum gpud_status flush_remote(struct gpud_memory *memory, struct gpud_error *error)

@@ -13,7 +13,8 @@
 #include "device/async.h"
 
 #ifndef CL_TARGET_OPENCL_VERSION
-#define CL_TARGET_OPENCL_VERSION 120
+#define CL_TARGET_OPENCL_VERSION 300
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #endif
 #include <CL/cl.h>
 #include <CL/cl_ext.h>
@@ -43,6 +44,33 @@ struct opencl_amd {
                                        cl_uint events, const cl_event *after, cl_event *event);
 };
 
+/* --- cl_khr_external_memory: not in headers before 2021 ------------------------------------- */
+
+#ifndef CL_DEVICE_EXTERNAL_MEMORY_IMPORT_HANDLE_TYPES_KHR
+#define CL_DEVICE_EXTERNAL_MEMORY_IMPORT_HANDLE_TYPES_KHR 0x204F
+#endif
+#ifndef CL_MEM_DEVICE_HANDLE_LIST_KHR /* an older name: CL_DEVICE_HANDLE_LIST_KHR */
+#define CL_MEM_DEVICE_HANDLE_LIST_KHR 0x2051
+#define CL_MEM_DEVICE_HANDLE_LIST_END_KHR 0
+#endif
+#ifndef CL_EXTERNAL_MEMORY_HANDLE_OPAQUE_FD_KHR
+#define CL_EXTERNAL_MEMORY_HANDLE_OPAQUE_FD_KHR 0x2060
+#endif
+#ifndef CL_EXTERNAL_MEMORY_HANDLE_DMA_BUF_KHR
+#define CL_EXTERNAL_MEMORY_HANDLE_DMA_BUF_KHR 0x2067
+#endif
+
+/* clEnqueueAcquireExternalMemObjectsKHR, and …Release… */
+typedef cl_int(CL_API_CALL *opencl_hand_over)(cl_command_queue queue, cl_uint count,
+                                              const cl_mem *memories, cl_uint events,
+                                              const cl_event *after, cl_event *event);
+
+/* What the extension gives; all 0 where it is missing. */
+struct opencl_external {
+    bool opaque_fd, dma_buf; /* the kinds of descriptors that the device imports */
+    opencl_hand_over acquire, release;
+};
+
 /* The unit that bus addresses are mapped in; the marker is addressed by its page and an offset into
  * it. */
 #define OPENCL_PAGE UINT64_C(4096)
@@ -66,14 +94,19 @@ struct opencl_device {
     cl_device_id id;
     cl_context context;
     struct opencl_amd amd;
-    struct opencl_queue *service; /* never waits for a signal: poison always gets through */
-    struct gpud_async async;      /* all other queues */
+    struct opencl_external external;
+    pthread_mutex_t external_lock; /* of used and bounces; taken under a queue's lock */
+    struct opencl_queue *service;  /* never waits for a signal: poison always gets through */
+    struct gpud_async async;       /* all other queues */
 };
 
 struct opencl_memory {
     cl_mem memory; /* NULL: host memory, which has none */
     cl_mem view;   /* of our own TARGET memory, as a peer sees it; needed to write the marker */
     struct opencl_bus_address bus; /* TARGET memory, own and imported */
+    bool external;                 /* another driver's, imported */
+    cl_event used; /* external: its latest release, on whatever queue; NULL: there was none */
+    struct opencl_bounce *bounces; /* external: where the CPU sees it */
     struct gpud_free_after after;
 };
 
@@ -95,10 +128,21 @@ static inline struct opencl_device *gpud_opencl_device(const struct gpud_device 
     return device->backend;
 }
 
+static inline struct opencl_memory *gpud_opencl_record(const struct gpud_memory *memory)
+{
+    return memory->backend;
+}
+
 /* NULL for wrapped host memory. */
 static inline cl_mem gpud_opencl_mem(const struct gpud_memory *memory)
 {
-    return ((const struct opencl_memory *)memory->backend)->memory;
+    return gpud_opencl_record(memory)->memory;
+}
+
+/* Memory behind a peer's bus address can be written, and nothing else. */
+static inline bool gpud_opencl_is_write_only(const struct gpud_memory *memory)
+{
+    return memory->imported && !gpud_opencl_record(memory)->external;
 }
 
 extern const struct gpud_memory_ops gpud_opencl_memory_ops;
@@ -115,10 +159,42 @@ enum gpud_status gpud_opencl_fail(struct gpud_error *error, cl_int code, const c
 enum gpud_status gpud_opencl_fail_as(struct gpud_error *error, enum gpud_status status, cl_int code,
                                      const char *format, ...) GPUD_PRINTF(4, 5);
 
+/* Whole words only: an extension's name may begin with another's. */
+bool gpud_opencl_has_extension(cl_device_id id, const char *wanted);
+
 /* --- memory.c ------------------------------------------------------------------------------ */
 
 /* Frees what the ops made, for a memory that was never handed out. */
 void gpud_opencl_memory_undo(struct gpud_memory *memory);
+
+/* --- external.c: memory of other drivers ---------------------------------------------------- */
+
+/* What the device can do with it. */
+void gpud_opencl_external_find(cl_platform_id platform, cl_device_id id,
+                               struct opencl_external *external);
+
+/* import_handle for descriptors of other drivers' memory. */
+enum gpud_status gpud_opencl_import_external(struct gpud_memory *memory,
+                                             const struct gpud_handle *handle,
+                                             struct gpud_error *error);
+
+/* Around the command that uses these memories (one of them may be NULL), under the queue's lock:
+ * what is another driver's is acquired before and released after; all else costs nothing. After
+ * begin comes end, whatever it says. */
+cl_int gpud_opencl_begin_use(struct opencl_device *device, struct opencl_queue *queue,
+                             struct opencl_memory *const memories[2]);
+cl_int gpud_opencl_end_use(struct opencl_device *device, struct opencl_queue *queue,
+                           struct opencl_memory *const memories[2]);
+
+/* map and unmap for it. */
+enum gpud_status gpud_opencl_map_external(struct opencl_queue *queue, struct gpud_memory *memory,
+                                          uint64_t offset, uint64_t size, unsigned access,
+                                          int64_t deadline, void **data, struct gpud_error *error);
+enum gpud_status gpud_opencl_unmap_external(struct opencl_queue *queue, struct gpud_memory *memory,
+                                            void *data, struct gpud_error *error);
+
+/* No command uses the memory any more. */
+void gpud_opencl_free_bounces(struct opencl_memory *memory);
 
 /* --- event.c --------------------------------------------------------------------------------- */
 
@@ -152,6 +228,9 @@ void gpud_opencl_queue_retire(struct opencl_queue *queue);
  * latest (NULL: the driver refused it). */
 enum gpud_status gpud_opencl_queue_begin(struct opencl_queue *queue, struct gpud_error *error);
 void gpud_opencl_queue_end(struct opencl_queue *queue, cl_event event);
+
+/* As end, for a command that more follow: the lock is kept. */
+void gpud_opencl_queue_push(struct opencl_queue *queue, cl_event event);
 
 enum gpud_status gpud_opencl_queue_start(struct opencl_queue *queue, struct gpud_error *error);
 

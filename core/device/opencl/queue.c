@@ -166,6 +166,13 @@ void gpud_opencl_queue_end(struct opencl_queue *queue, cl_event event)
         clReleaseEvent(before);
 }
 
+void gpud_opencl_queue_push(struct opencl_queue *queue, cl_event event)
+{
+    if (queue->last)
+        clReleaseEvent(queue->last);
+    queue->last = event;
+}
+
 cl_event gpud_opencl_queue_last(struct opencl_queue *queue)
 {
     pthread_mutex_lock(&queue->lock);
@@ -284,26 +291,64 @@ static cl_int copy_rows(struct opencl_queue *queue, const struct gpud_copy *copy
 static enum gpud_status copy_op(struct gpud_queue *queue, const struct gpud_copy *copy,
                                 struct gpud_error *error)
 {
-    if (copy->from->imported)
+    if (gpud_opencl_is_write_only(copy->from))
         return gpud_fail(error, GPUD_UNSUPPORTED,
                          "a peer's memory behind a bus address can only be written");
     if (!gpud_opencl_mem(copy->to) && !gpud_opencl_mem(copy->from))
         return gpud_fail(error, GPUD_UNSUPPORTED,
                          "%s does not copy between two host memories: use the host's queue",
                          queue->device->info.name);
+    struct opencl_device *device = gpud_opencl_device(queue->device);
     struct opencl_queue *opencl = queue->backend;
+    struct opencl_memory *const memories[2] = {gpud_opencl_record(copy->to),
+                                               gpud_opencl_record(copy->from)};
     enum gpud_status status = gpud_opencl_queue_begin(opencl, error);
     if (status != GPUD_OK)
         return status;
     cl_event event = NULL;
-    cl_int code =
-        linear(copy) ? copy_linear(opencl, copy, &event) : copy_rows(opencl, copy, &event);
-    gpud_opencl_queue_end(opencl, code == CL_SUCCESS ? event : NULL);
+    cl_int code = gpud_opencl_begin_use(device, opencl, memories);
+    if (code == CL_SUCCESS)
+        code = linear(copy) ? copy_linear(opencl, copy, &event) : copy_rows(opencl, copy, &event);
+    if (code == CL_SUCCESS)
+        gpud_opencl_queue_push(opencl, event);
+    cl_int ended = gpud_opencl_end_use(device, opencl, memories);
+    code = code == CL_SUCCESS ? ended : code;
+    gpud_opencl_queue_end(opencl, NULL);
     if (code != CL_SUCCESS)
         return gpud_opencl_fail(error, code, "%s refused a copy of %u rows of %llu bytes",
                                 queue->device->info.name, copy->rows,
                                 (unsigned long long)copy->row_bytes);
     return GPUD_OK;
+}
+
+/* Both are flushed: a command that waits for another queue's is never reached otherwise. */
+static enum gpud_status migrate(struct gpud_queue *queue, struct gpud_memory *memory,
+                                struct gpud_queue *after, bool discard, struct gpud_error *error)
+{
+    struct opencl_queue *opencl = queue->backend, *earlier = after ? after->backend : NULL;
+    cl_mem mem = gpud_opencl_mem(memory);
+    cl_event before[2], event = NULL;
+    cl_uint count = 0;
+    before[0] = earlier ? gpud_opencl_queue_last(earlier) : NULL;
+    if (before[0])
+        count++;
+    enum gpud_status status = earlier ? gpud_opencl_queue_start(earlier, error) : GPUD_OK;
+    if (status == GPUD_OK)
+        status = gpud_opencl_queue_begin(opencl, error);
+    if (status == GPUD_OK) {
+        if (opencl->last)
+            before[count++] = opencl->last;
+        cl_int code = clEnqueueMigrateMemObjects(
+            opencl->queue, 1, &mem, discard ? CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED : 0, count,
+            count ? before : NULL, &event);
+        gpud_opencl_queue_end(opencl, code == CL_SUCCESS ? event : NULL);
+        if (code != CL_SUCCESS)
+            status = gpud_opencl_fail(error, code, "%s refused to take a memory of %s",
+                                      queue->device->info.name, memory->device->info.name);
+    }
+    if (earlier && before[0])
+        clReleaseEvent(before[0]);
+    return status == GPUD_OK ? gpud_opencl_queue_start(opencl, error) : status;
 }
 
 static enum gpud_status flush(struct gpud_queue *queue, struct gpud_error *error)
@@ -378,9 +423,12 @@ static enum gpud_status map(struct gpud_queue *queue, struct gpud_memory *memory
                             struct gpud_error *error)
 {
     struct opencl_queue *opencl = queue->backend;
-    if (memory->imported)
+    if (gpud_opencl_is_write_only(memory))
         return gpud_fail(error, GPUD_UNSUPPORTED,
                          "a peer's memory behind a bus address cannot be mapped");
+    if (gpud_opencl_record(memory)->external)
+        return gpud_opencl_map_external(opencl, memory, offset, size, access, deadline, data,
+                                        error);
     cl_mem mem = gpud_opencl_mem(memory);
     enum gpud_status status;
     if (!mem) {
@@ -418,6 +466,8 @@ static enum gpud_status unmap(struct gpud_queue *queue, struct gpud_memory *memo
                               struct gpud_error *error)
 {
     cl_mem mem = gpud_opencl_mem(memory);
+    if (gpud_opencl_record(memory)->external)
+        return gpud_opencl_unmap_external(queue->backend, memory, data, error);
     return mem ? enqueue_unmap(queue->backend, mem, data, error) : GPUD_OK;
 }
 
@@ -430,4 +480,5 @@ const struct gpud_queue_ops gpud_opencl_queue_ops = {
     .finish = finish,
     .map = map,
     .unmap = unmap,
+    .migrate = migrate,
 };

@@ -14,6 +14,16 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+void gpud_rdma_explain_transport(const char *card, char why[GPUD_REASON_MAX])
+{
+    gpud_print_n(why, GPUD_REASON_MAX,
+                 "%s is not for InfiniBand or RoCE: others (iWARP, say) have no way to notify the "
+                 "peer of a write; soft-RoCE has, at the speed of the CPU, on the same Ethernet "
+                 "interface, which `rdma link` names: modprobe rdma_rxe && rdma link add rxe0 type "
+                 "rxe netdev INTERFACE (if %s is software, rdma link del %s first)",
+                 card, card, card);
+}
+
 /* --- dma-buf ------------------------------------------------------------------------------- */
 
 int gpud_rdma_ask_dmabuf(struct ibv_pd *domain)

@@ -9,6 +9,9 @@
 #include "base/error.h"
 #include <infiniband/verbs.h>
 
+/* The sentence for a card that is for iWARP, or another network still. */
+void gpud_rdma_explain_transport(const char *card, char why[GPUD_REASON_MAX]);
+
 /* Asks a card's driver whether it takes dma-bufs, by giving it none: EBADF, as far as it looked at
  * it, where it does; EOPNOTSUPP or EPROTONOSUPPORT where it does not; another errno: who knows. */
 int gpud_rdma_ask_dmabuf(struct ibv_pd *domain);

@@ -129,10 +129,7 @@ static void explain_card(struct gpud_network_card_info *info)
 {
     char node[GPUD_SYSFS_PATH_MAX];
     if (!gpud_rdma_is_channel_adapter(info->name))
-        gpud_print(info->reason,
-                   "%s is not for InfiniBand or RoCE: others (iWARP, say) have no "
-                   "way to notify the peer of a write",
-                   info->name);
+        gpud_rdma_explain_transport(info->name, info->reason);
     else if (!gpud_rdma_find_uverbs(info->name, node, sizeof(node)))
         gpud_print(info->reason, "programs cannot use %s: modprobe ib_uverbs", info->name);
     else

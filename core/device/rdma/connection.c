@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/text.h"
+#include "device/rdma/ability.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -163,11 +164,11 @@ static enum gpud_status check_card(struct gpud_rdma *rdma, struct ibv_device_att
 {
     struct ibv_context *verbs = rdma->id->verbs;
     struct ibv_port_attr port;
-    if (verbs->device->transport_type != IBV_TRANSPORT_IB)
-        return gpud_fail(error, GPUD_UNSUPPORTED,
-                         "the network card %s is not for InfiniBand or RoCE: others (iWARP, say) "
-                         "have no way to notify the peer of a write",
-                         rdma->card);
+    if (verbs->device->transport_type != IBV_TRANSPORT_IB) {
+        char why[GPUD_REASON_MAX];
+        gpud_rdma_explain_transport(rdma->card, why);
+        return gpud_fail(error, GPUD_UNSUPPORTED, "%s", why);
+    }
     errno = ibv_query_device(verbs, limits);
     if (errno != 0)
         return gpud_fail_errno(error, "the network card %s does not say what it can do",

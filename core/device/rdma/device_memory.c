@@ -72,6 +72,8 @@ static enum gpud_status register_peermem(struct gpud_rdma *rdma, struct gpud_mem
                                          struct gpud_error *error)
 {
     enum gpud_status status = gpud_rdma_check_peermem(gpud_device_kind(memory->device), error);
+    if (status == GPUD_OK)
+        status = gpud_memory_before_dma(memory, error);
     if (status != GPUD_OK)
         return status;
     /* Always to be written: for reading, kernels before 6.2 pin whatever page lies at such an

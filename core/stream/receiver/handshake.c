@@ -297,7 +297,7 @@ static enum gpud_status test_link(struct gpud_receiver *receiver, struct gpud_er
     bool first = !receiver->info.connected;
     receiver->info.connected = true;
     receiver->info.connects += first;
-    receiver->info.slots = gpud_session_slots(receiver->session);
+    receiver->info.slots = gpud_session_slots(receiver->session, receiver->share);
     pthread_mutex_unlock(&receiver->lock);
     if (first) {
         gpud_print(receiver->peer.path, "%s", receiver->info.path);
@@ -335,9 +335,10 @@ static void take_hello(struct gpud_receiver *receiver, const struct gpud_endpoin
     struct gpud_endpoint self;
     gpud_endpoint_describe(&self, receiver->device, receiver->name);
     receiver->peer.pid = peer->pid;
+    receiver->share = hello->slots;
     gpud_print(receiver->peer.host, "%s", peer->host);
     gpud_print(receiver->peer.name, "%s", hello->name);
-    receiver->peer.same_clock = gpud_endpoints_share_clock(hello, &self, !peer->host[0]);
+    receiver->peer.same_clock = gpud_endpoints_share_clock(hello, &self, gpud_peer_is_here(peer));
     if (!receiver->peer.same_clock) { /* what was counted is of another sender */
         pthread_mutex_lock(&receiver->lock);
         receiver->latency_count = 0;

@@ -69,11 +69,12 @@ enum gpud_status gpud_receiver_create(struct gpud_context *context,
     if (status == GPUD_OK)
         status = gpud_access_check(&made->access, gpud_address_is_network(&made->address), error);
     if (status == GPUD_OK)
-        status =
-            gpud_address_open_device(context, params->device, &made->address, &made->device, error);
+        status = gpud_address_open_device(context, params->device, &made->address, &made->device,
+                                          made->info.device_reason, error);
     if (status == GPUD_OK) {
         gpud_endpoint_describe(&self, made->device, params->name);
         memcpy(made->name, self.name, sizeof(made->name));
+        gpud_print(made->info.device, "%s", made->device->info.name);
         status = gpud_device_open(context, "host", &made->host, error);
     }
     if (status == GPUD_OK)
@@ -125,6 +126,7 @@ static enum gpud_status read_messages(struct gpud_receiver *receiver, struct gpu
         } else if (status == GPUD_CLOSED) {
             receiver->unread = false;
             receiver->eof = true;
+            gpud_print(receiver->end, "%s", receiver->channel->ops->remote ? error->reason : "");
         } else {
             return status;
         }
@@ -196,8 +198,7 @@ static void count_frame(struct gpud_receiver *receiver, struct gpud_frame_info *
         info->submit_time = 0;
     /* The sender's word: it may lie in the future, or anywhere. */
     uint64_t latency = info->submit_time ? (uint64_t)now - info->submit_time : 0;
-    gpud_page_tell_latency(&receiver->session->view,
-                           latency <= UINT32_MAX ? (uint32_t)latency : UINT32_MAX);
+    gpud_receiver_tell_latency(receiver, latency);
     gpud_pace_learn(&receiver->pace, now);
 
     add(&receiver->frames, 1);
@@ -252,7 +253,8 @@ static enum gpud_status take_next(struct gpud_receiver *receiver, struct gpud_fr
         return GPUD_OK;
     }
     if (receiver->eof && !gpud_session_has_work(session))
-        return gpud_fail(error, GPUD_PEER, "the sender vanished without a goodbye");
+        return gpud_fail(error, GPUD_PEER, "the sender vanished without a goodbye%s%.400s",
+                         receiver->end[0] ? ": " : "", receiver->end);
     return GPUD_AGAIN;
 }
 
@@ -439,43 +441,6 @@ uint32_t gpud_receiver_count_frames(struct gpud_receiver *receiver)
     if (receiver->state != GPUD_RECEIVER_STREAMING || !gpud_session_has_work(receiver->session))
         return 0;
     return gpud_page_count_waiting(&receiver->session->view);
-}
-
-/* --- looking ------------------------------------------------------------------------------- */
-
-static int compare(const void *a, const void *b)
-{
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return x < y ? -1 : x > y;
-}
-
-void gpud_receiver_get_info(struct gpud_receiver *receiver, struct gpud_receiver_info *info)
-{
-    uint32_t *sorted = malloc(sizeof(receiver->latency));
-    size_t count = 0;
-    pthread_mutex_lock(&receiver->lock);
-    struct gpud_receiver_info now = receiver->info;
-    now.frames = atomic_load(&receiver->frames);
-    now.dropped = atomic_load(&receiver->dropped);
-    now.corrupted = atomic_load(&receiver->corrupted);
-    gpud_receiver_collect(receiver, &now);
-    if (receiver->queue)
-        now.waits_device += atomic_load(&receiver->queue->waits);
-    if (sorted) {
-        uint64_t latencies = atomic_load(&receiver->latency_count);
-        count = latencies < GPUD_LATENCIES ? latencies : GPUD_LATENCIES;
-        for (size_t i = 0; i < count; i++)
-            sorted[i] = atomic_load_explicit(&receiver->latency[i], memory_order_relaxed);
-    }
-    pthread_mutex_unlock(&receiver->lock);
-    if (count) {
-        qsort(sorted, count, sizeof(*sorted), compare);
-        now.latency_p50 = sorted[count / 2];
-        now.latency_p99 = sorted[count * 99 / 100];
-        now.latency_max = sorted[count - 1];
-    }
-    gpud_sized_copy(info, info->size, &now, sizeof(now));
-    free(sorted);
 }
 
 void gpud_receiver_interrupt(struct gpud_receiver *receiver, bool interrupted)

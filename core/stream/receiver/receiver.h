@@ -67,13 +67,15 @@ struct gpud_receiver {
     struct gpud_channel *channel;
     struct gpud_peer_info peer; /* same_clock: the sender's submit times mean something here */
     struct gpud_session *session;
+    uint32_t share; /* of a ring of the sender's: slots for each receiver */
     uint64_t nonce; /* of the test frame: TESTING */
 
-    bool refused;      /* by the sender, which will not think better of it at once */
-    bool eof;          /* the sender's end is closed: what it left behind is still read */
-    bool unread;       /* there may be messages */
-    uint32_t messages; /* of the session's page, as last seen */
-    bool pending;      /* `message` waits for its place among the frames */
+    bool refused;              /* by the sender, which will not think better of it at once */
+    bool eof;                  /* the sender's end is closed: what it left behind is still read */
+    char end[GPUD_REASON_MAX]; /* why, where a network knows more than that it is; or "" */
+    bool unread;               /* there may be messages */
+    uint32_t messages;         /* of the session's page, as last seen */
+    bool pending;              /* `message` waits for its place among the frames */
     struct gpud_message message;
     bool discontinuity; /* for the next frame */
     bool counting;      /* a frame came since the connection was made */
@@ -121,6 +123,9 @@ enum gpud_status gpud_receiver_handle(struct gpud_receiver *receiver, struct gpu
 /* Ends the connection, and tells the sender why. Frames that are held live on, and the connection
  * with them: its end tells the sender that the last one is back. */
 void gpud_receiver_disconnect(struct gpud_receiver *receiver, int64_t retry_in, const char *why);
+
+/* To the sender, with the release of the frame that was acquired last; 0: not known. */
+void gpud_receiver_tell_latency(const struct gpud_receiver *receiver, uint64_t latency);
 
 /* The session's counters into the receiver's. Under receiver->lock. */
 void gpud_receiver_collect(struct gpud_receiver *receiver, struct gpud_receiver_info *info);

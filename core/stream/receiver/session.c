@@ -105,10 +105,9 @@ static enum gpud_status make_ring(struct gpud_session *session, const struct gpu
     return make_views(session, 0, error);
 }
 
-uint32_t gpud_session_slots(const struct gpud_session *session)
+uint32_t gpud_session_slots(const struct gpud_session *session, uint32_t share)
 {
     bool shared = !gpud_session_owns_ring(session);
-    uint32_t share = session->ring.slots_per_memory; /* of each receiver */
     return shared && share < session->entries ? share : session->entries;
 }
 

@@ -96,8 +96,9 @@ static inline bool gpud_session_owns_ring(const struct gpud_session *session)
  * their holders. */
 void gpud_session_detach(struct gpud_session *session);
 
-/* How many frames may be in flight or held at once. */
-uint32_t gpud_session_slots(const struct gpud_session *session);
+/* How many frames may be in flight or held at once. share: slots of a ring of the sender's that
+ * each receiver has room for. */
+uint32_t gpud_session_slots(const struct gpud_session *session, uint32_t share);
 
 /* The sender's ring grew. */
 enum gpud_status gpud_session_grow(struct gpud_session *session,

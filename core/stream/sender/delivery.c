@@ -5,6 +5,7 @@
  *
  *   route            copy                          published
  *   map              none, or frame → slot         when the sender's queue is done
+ *   migrate          the same; the slot moves      when it has moved, by the queue that moves it
  *   staged           none, or frame → host slot    when the sender's queue is done
  *   into the ring    frame → the receiver's slot   at once: the receiver's queue waits for
  *   of the receiver                                the signal
@@ -28,132 +29,6 @@ struct gpud_pending_delivery {
     struct gpud_delivery delivery;
     struct gpud_frame_info info; /* of the frame, if a target has no entry */
 };
-
-/* --- what each receiver needs -------------------------------------------------------------- */
-
-/* What lies in host memory need not see the device on its way through the host. */
-static enum gpud_status copy_to_staging(struct gpud_sender *sender, const struct gpud_frame *frame,
-                                        struct gpud_memory *source, const struct gpud_slot *staging,
-                                        struct gpud_error *error)
-{
-    if (frame->memory->device == sender->host)
-        return gpud_source_copy(sender, sender->host_queue, &frame->info.layout, frame->memory,
-                                frame->offset, staging->frame.memory, staging->frame.offset, error);
-    return gpud_source_copy(sender, sender->queue, &frame->info.layout, source, frame->offset,
-                            staging->view, staging->frame.offset, error);
-}
-
-/* Whether a target must wait until the queue is done. */
-static bool waits(const struct gpud_target *target)
-{
-    return target->transport->place == GPUD_SIGNAL_NONE;
-}
-
-/* Whether what is delivered can be forgotten as soon as it is on the queue: the receivers' devices
- * wait for signals, and whoever writes the slot next does so in the order of the same queue. */
-static struct gpud_slot *orders_itself(const struct gpud_sender *sender,
-                                       const struct gpud_delivery *delivery)
-{
-    struct gpud_slot *slot =
-        sender->device_pool ? gpud_pool_slot_of(sender->device_pool, delivery->frame) : NULL;
-    /* Without fences an application's own queue cannot come after ours. */
-    if (!slot || delivery->frame->memory->host || delivery->host_slot ||
-        !gpud_device_has_fences(sender->device))
-        return NULL;
-    for (uint32_t i = 0; i < delivery->count; i++)
-        if (waits(&delivery->target[i]))
-            return NULL;
-    return slot;
-}
-
-/* A copy into one receiver's ring, on the link's own lanes, and its word. */
-static enum gpud_status send_on_own_queues(struct gpud_sender *sender,
-                                           const struct gpud_delivery *delivery,
-                                           const struct gpud_target *target,
-                                           struct gpud_memory *source, struct gpud_error *error)
-{
-    const struct gpud_frame *frame = delivery->frame;
-    struct gpud_transport *transport = target->transport;
-    const struct gpud_link_queues *queues = &transport->queues;
-    struct gpud_slot *slot = orders_itself(sender, delivery);
-    struct gpud_fence copied;
-    uint64_t offset;
-    struct gpud_memory *memory = gpud_ring_slot(&transport->ring, target->entry, &offset);
-    enum gpud_status status = gpud_queue_join(queues->copy, sender->queue, error);
-    if (status == GPUD_OK)
-        status = gpud_source_copy(sender, queues->copy, &frame->info.layout, source, frame->offset,
-                                  memory, offset, error);
-    if (status == GPUD_OK)
-        status = gpud_queue_mark(queues->copy, &copied, error);
-    if (status != GPUD_OK)
-        return status;
-    status = gpud_queue_await(queues->post, &copied, error);
-    if (status == GPUD_OK)
-        status = gpud_transport_post(transport, target->entry, queues->post, error);
-    /* Whoever writes the frame's memory next comes after the copy. */
-    if (slot) {
-        gpud_slot_add_read(slot, &copied);
-        return status;
-    }
-    enum gpud_status awaited = gpud_queue_await(sender->queue, &copied, error);
-    gpud_fence_drop(&copied);
-    return status == GPUD_OK ? awaited : status;
-}
-
-/* What one receiver needs. */
-static enum gpud_status send(struct gpud_sender *sender, const struct gpud_delivery *delivery,
-                             const struct gpud_target *target, struct gpud_memory *source,
-                             struct gpud_error *error)
-{
-    const struct gpud_frame *frame = delivery->frame;
-    struct gpud_transport *transport = target->transport;
-    enum gpud_status status = GPUD_OK;
-    if (transport->queues.copy)
-        return send_on_own_queues(sender, delivery, target, source, error);
-    if (transport->route->ring == GPUD_RING_RECEIVER) {
-        uint64_t offset;
-        struct gpud_memory *memory = gpud_ring_slot(&transport->ring, target->entry, &offset);
-        status = gpud_source_copy(sender, sender->queue, &frame->info.layout, source, frame->offset,
-                                  memory, offset, error);
-    }
-    if (status == GPUD_OK && transport->place != GPUD_SIGNAL_NONE)
-        status = gpud_transport_post(transport, target->entry, sender->queue, error);
-    return status;
-}
-
-/* Puts all copies of a delivery on the queue. */
-static enum gpud_status enqueue(struct gpud_sender *sender, struct gpud_pending_delivery *pending,
-                                struct gpud_error *error)
-{
-    struct gpud_queue *queue = sender->queue;
-    struct gpud_delivery *delivery = &pending->delivery;
-    const struct gpud_frame *frame = delivery->frame;
-    const struct gpud_layout *layout = &frame->info.layout;
-    struct gpud_memory *source;
-    if (gpud_source_is_elsewhere(sender, frame))
-        return gpud_source_fetch(sender, delivery, error);
-    enum gpud_status status = gpud_source_find(sender, frame, &source, error);
-    if (status == GPUD_OK)
-        status = gpud_source_order(sender, queue, delivery, error);
-    if (status != GPUD_OK)
-        return status;
-
-    if (delivery->device_slot && &delivery->device_slot->frame != frame)
-        status = gpud_source_copy(sender, queue, layout, source, frame->offset,
-                                  delivery->device_slot->frame.memory,
-                                  delivery->device_slot->frame.offset, error);
-    if (delivery->host_slot && status == GPUD_OK)
-        status = copy_to_staging(sender, frame, source, delivery->host_slot, error);
-    for (uint32_t i = 0; i < delivery->count && status == GPUD_OK; i++) {
-        status = send(sender, delivery, &delivery->target[i], source, error);
-        if (!waits(&delivery->target[i]))
-            GPUD_STOP_POINT("sender: signal posted");
-    }
-    GPUD_STOP_POINT("sender: copy enqueued");
-    if (status == GPUD_OK)
-        status = gpud_queue_flush(queue, error);
-    return status == GPUD_OK ? gpud_source_finish(sender, delivery, error) : status;
-}
 
 /* --- publishing; under the lock ------------------------------------------------------------ */
 
@@ -216,7 +91,7 @@ static void publish_targets(struct gpud_pending_delivery *pending, bool all)
     struct gpud_delivery *delivery = &pending->delivery;
     uint32_t kept = 0;
     for (uint32_t i = 0; i < delivery->count; i++) {
-        if (all || !waits(&delivery->target[i]))
+        if (all || !gpud_target_waits(&delivery->target[i]))
             publish(pending, &delivery->target[i], false);
         else
             delivery->target[kept++] = delivery->target[i];
@@ -332,7 +207,7 @@ static enum gpud_status deliver_now(struct gpud_sender *sender,
     enum gpud_status status = GPUD_OK;
     if (copies) {
         gpud_sender_unlock(sender);
-        status = enqueue(sender, pending, error);
+        status = gpud_copies_enqueue(sender, &pending->delivery, error);
         gpud_sender_lock(sender);
     }
     if (status == GPUD_OK)
@@ -343,18 +218,63 @@ static enum gpud_status deliver_now(struct gpud_sender *sender,
     return status;
 }
 
-/* The driver does not even tell when it is done: this thread waits for it, with an end. */
-static enum gpud_status wait_for_copies(struct gpud_sender *sender,
-                                        struct gpud_pending_delivery *pending,
-                                        struct gpud_error *error)
+/* Completes it when the queue is done. Where a driver does not even tell when that is, this thread
+ * waits for it, with an end. */
+static enum gpud_status complete_with(struct gpud_queue *queue,
+                                      struct gpud_pending_delivery *pending,
+                                      struct gpud_error *error)
 {
     struct gpud_error why;
-    if (gpud_queue_finish(sender->queue, gpud_deadline(GPUD_SEC), &why) == GPUD_OK) {
-        on_copied(pending, GPUD_OK);
+    if (gpud_queue_on_complete(queue, on_copied, pending, NULL) == GPUD_OK)
         return GPUD_OK;
+    bool done = gpud_queue_finish(queue, gpud_deadline(GPUD_SEC), &why) == GPUD_OK;
+    on_copied(pending, done ? GPUD_OK : GPUD_IO);
+    return done ? GPUD_OK
+                : gpud_fail_native(error, GPUD_IO, why.origin, why.native, "%s", why.reason);
+}
+
+/* Takes those targets out whose slot moves, each as a delivery of its own: it is handed over when
+ * the slot has moved, whatever becomes of the others, and holds none of them up. Under the lock. */
+static struct gpud_pending_delivery *split_moving(struct gpud_pending_delivery *pending)
+{
+    struct gpud_sender *sender = pending->sender;
+    struct gpud_delivery *delivery = &pending->delivery;
+    struct gpud_pending_delivery *moving = NULL;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < delivery->count; i++) {
+        struct gpud_target *target = &delivery->target[i];
+        if (!target->transport->queues.move) {
+            delivery->target[kept++] = *target;
+            continue;
+        }
+        struct gpud_pending_delivery *made = take_record(sender);
+        if (!made || target->failed) {
+            gpud_link_kill(target->link, GPUD_LOG_WARNING,
+                           made ? "its device takes no frames any more"
+                                : "out of memory for a frame's record");
+            publish(pending, target, true);
+            if (made)
+                put_record(sender, made);
+            continue;
+        }
+        made->sender = sender;
+        made->delivery = (struct gpud_delivery){
+            .canary = delivery->canary,
+            .corrupted = delivery->corrupted,
+            .device_slot = delivery->device_slot,
+            .sequence = delivery->sequence,
+            .count = 1,
+            .target[0] = *target,
+        };
+        if (target->entry == GPUD_NO_ENTRY)
+            made->info = pending->info;
+        made->next = moving;
+        moving = made;
+        gpud_slot_hold(delivery->device_slot);
+        atomic_fetch_add(&sender->references, 1);
     }
-    on_copied(pending, GPUD_IO);
-    return gpud_fail_native(error, GPUD_IO, why.origin, why.native, "%s", why.reason);
+    delivery->count = kept;
+    return moving;
 }
 
 static enum gpud_status deliver_later(struct gpud_sender *sender,
@@ -372,22 +292,27 @@ static enum gpud_status deliver_later(struct gpud_sender *sender,
         if (is_late)
             pending->info = prepared->info;
         gpud_sender_unlock(sender);
-        status = enqueue(sender, pending, error);
+        status = gpud_copies_enqueue(sender, &pending->delivery, error);
         gpud_sender_lock(sender);
     }
     if (status != GPUD_OK)
         cancel_all(pending);
     else
         publish_targets(pending, false);
+    struct gpud_pending_delivery *moving = split_moving(pending);
     atomic_fetch_add(&sender->references, 1);
     gpud_sender_unlock(sender);
+    for (struct gpud_pending_delivery *next; moving; moving = next) {
+        next = moving->next;
+        complete_with(moving->delivery.target[0].transport->queues.move, moving, NULL);
+    }
     if (pending == prepared) {
         release_parts(&pending->delivery);
         gpud_sender_unref(sender);
-    } else if (gpud_queue_on_complete(sender->queue, on_copied, pending, NULL) != GPUD_OK) {
-        enum gpud_status waited =
-            wait_for_copies(sender, pending, status == GPUD_OK ? error : NULL);
-        status = status == GPUD_OK ? waited : status;
+    } else {
+        enum gpud_status told =
+            complete_with(sender->queue, pending, status == GPUD_OK ? error : NULL);
+        status = status == GPUD_OK ? told : status;
     }
     gpud_sender_lock(sender);
     return status;
@@ -442,7 +367,7 @@ enum gpud_status gpud_deliver(struct gpud_sender *sender, const struct gpud_deli
     }
     if (sender->device->caps & GPUD_CAP_SYNCHRONOUS)
         return deliver_now(sender, &pending, copies, error);
-    if (orders_itself(sender, delivery)) {
+    if (gpud_copies_order_themselves(sender, delivery)) {
         pace(sender, delivery);
         announce(sender, delivery);
         return deliver_now(sender, &pending, delivery->count > 0, error);

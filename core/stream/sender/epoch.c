@@ -24,11 +24,12 @@ enum gpud_status gpud_sender_get_pool(struct gpud_sender *sender, enum gpud_ring
     bool shareable = device->caps & GPUD_CAP_SHARE;
     struct gpud_layout layout = sender->layout;
     uint32_t epoch = sender->epoch;
+    bool dmabufs = sender->dmabufs;
     gpud_sender_unlock(sender);
     enum gpud_status status = gpud_pool_create(
         device, device->caps & GPUD_CAP_SYNCHRONOUS ? NULL : sender->queue,
-        shareable ? GPUD_USAGE_SHARE : GPUD_USAGE_LOCAL, staging ? sender->device : NULL, &layout,
-        epoch, sender->slots, &made, error);
+        shareable ? GPUD_USAGE_SHARE : GPUD_USAGE_LOCAL, dmabufs, staging ? sender->device : NULL,
+        &layout, epoch, sender->slots, device->common != NULL, &made, error);
     gpud_sender_lock(sender);
     if (status != GPUD_OK)
         return status;
@@ -78,6 +79,13 @@ void gpud_sender_start_epoch(struct gpud_sender *sender)
     }
 }
 
+void gpud_sender_set_dmabufs(struct gpud_sender *sender, bool wanted)
+{
+    gpud_sender_lock(sender);
+    sender->dmabufs_wanted = wanted;
+    gpud_sender_unlock(sender);
+}
+
 enum gpud_status gpud_sender_configure(struct gpud_sender *sender, const struct gpud_layout *layout,
                                        const void *media, size_t media_size,
                                        struct gpud_error *error)
@@ -94,7 +102,9 @@ enum gpud_status gpud_sender_configure(struct gpud_sender *sender, const struct 
     sender->media_size = media_size;
     sender->configured = true;
     sender->ended = false;
+    sender->dmabufs = sender->dmabufs_wanted;
     gpud_sender_start_epoch(sender);
     gpud_sender_unlock(sender);
+    gpud_listener_tell(sender->listener);
     return GPUD_OK;
 }

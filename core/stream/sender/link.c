@@ -41,6 +41,7 @@ void gpud_link_unref(struct gpud_link *link)
     if (--link->references)
         return;
     gpud_transport_unref(&link->transport);
+    gpud_device_close(&link->there);
     gpud_channel_unref(&link->channel);
     free(link);
 }
@@ -164,17 +165,22 @@ static void handle_hello(struct gpud_link *link, const struct gpud_endpoint *hel
     /* Every peer learns our token: only the channel's word says who is this process. */
     if (!link->channel->peer.same_process)
         link->peer.token = 0;
+    if (gpud_link_is_same_process(link))
+        link->there = gpud_context_find_device(sender->context, hello->device);
+    if (link->there)
+        link->peer.common = link->there->common;
     if (hello->slow_receiver > GPUD_SLOW_DROP_OLDEST || hello->slots < 1 ||
         hello->slots > GPUD_SLOTS_MAX) {
         gpud_link_refuse(link, GPUD_INVALID, "its HELLO asks for what does not exist");
         return;
     }
     GPUD_STOP_POINT("sender: HELLO read");
+    gpud_route_explain_link(sender->device, hello, link->trials.link);
     link->requested_policy = (enum gpud_slow_receiver)hello->slow_receiver;
     struct gpud_message message = {.type = GPUD_MESSAGE_HELLO};
     gpud_link_describe(link, &message.hello);
     link->same_clock =
-        gpud_endpoints_share_clock(hello, &message.hello, !link->channel->peer.host[0]);
+        gpud_endpoints_share_clock(hello, &message.hello, gpud_peer_is_here(&link->channel->peer));
     gpud_link_send(link, &message);
     if (link->state == GPUD_LINK_DEAD)
         return;
@@ -317,8 +323,11 @@ static enum gpud_status connect_transport(struct gpud_link *link, const struct g
     if (status != GPUD_OK)
         return status;
     gpud_sender_unlock(sender);
-    status = gpud_transport_connect(*transport, sender->device, link->channel, offered->remote,
-                                    accept, gpud_link_is_same_process(link), frame_size, error);
+    if (offered->route->moves)
+        status = gpud_queue_create(link->there, &(*transport)->queues.move, error);
+    if (status == GPUD_OK)
+        status = gpud_transport_connect(*transport, sender->device, link->channel, offered->remote,
+                                        accept, gpud_link_is_same_process(link), frame_size, error);
     gpud_sender_lock(sender);
     if (status != GPUD_OK)
         gpud_transport_unref(transport);

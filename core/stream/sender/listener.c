@@ -48,6 +48,15 @@ static void accept_newcomers(struct gpud_sender *sender)
     }
 }
 
+/* A network knows more than that the other end is closed. */
+static void handle_end(struct gpud_link *link, const char *why)
+{
+    char reason[GPUD_REASON_MAX];
+    bool remote = link->channel->ops->remote;
+    gpud_print(reason, "vanished without a goodbye%s%.400s", remote ? ": " : "", remote ? why : "");
+    gpud_link_kill(link, link->streamed ? GPUD_LOG_WARNING : GPUD_LOG_INFO, reason);
+}
+
 static void read_messages(struct gpud_link *link)
 {
     static const struct gpud_error no_error;
@@ -61,8 +70,7 @@ static void read_messages(struct gpud_link *link)
             gpud_link_handle(link, &message);
             gpud_message_close(&message);
         } else if (status == GPUD_CLOSED) {
-            gpud_link_kill(link, link->streamed ? GPUD_LOG_WARNING : GPUD_LOG_INFO,
-                           "vanished without a goodbye");
+            handle_end(link, error.reason);
         } else if (status == GPUD_NO_MEMORY) {
             gpud_link_refuse(link, GPUD_AGAIN, error.reason); /* not the peer's fault */
         } else {

@@ -21,6 +21,14 @@ bool gpud_link_is_same_process(const struct gpud_link *link)
     return link->peer.token == link->sender->context->token;
 }
 
+/* Whether the ring can go by pointer. Another driver has to import it, in one process too. */
+static bool goes_by_pointer(const struct gpud_link *link, const struct gpud_route_ops *route)
+{
+    return gpud_link_is_same_process(link) &&
+           (route->ring == GPUD_RING_SENDER_HOST ||
+            strcmp(link->peer.kind, gpud_device_kind(link->sender->device)) == 0);
+}
+
 void gpud_link_describe(const struct gpud_link *link, struct gpud_endpoint *endpoint)
 {
     const struct gpud_sender *sender = link->sender;
@@ -48,8 +56,9 @@ static enum gpud_status tell_growth(struct gpud_link *link, struct gpud_error *e
         return transport->remote && transport->page.page
                    ? gpud_fail(error, GPUD_AGAIN, "a memory of the ring is not registered yet")
                    : GPUD_OK;
-    enum gpud_status status = gpud_pool_describe(
-        pool, transport->known_memories, gpud_link_is_same_process(link), &message.grow, error);
+    enum gpud_status status =
+        gpud_pool_describe(pool, transport->known_memories, goes_by_pointer(link, transport->route),
+                           &message.grow, error);
     if (status != GPUD_OK)
         return status;
     status = gpud_link_try_send(link, &message, error);
@@ -86,7 +95,7 @@ static bool is_too_small(const struct gpud_link *newcomer, const struct gpud_poo
         if (link != newcomer && (maps(link, pool) || will_map(link, pool)))
             shares++;
     }
-    return pool->ring.memories < shares;
+    return gpud_ring_slots(&pool->ring) < shares * pool->share;
 }
 
 static bool is_current(const struct gpud_sender *sender, const struct gpud_pool *pool)
@@ -285,7 +294,7 @@ static enum gpud_status send_offer(struct gpud_link *link, const struct gpud_rou
         status = open_room(sender, pool, error);
         if (status != GPUD_OK)
             return status;
-        if (!route->network && gpud_pool_describe(pool, 0, gpud_link_is_same_process(link),
+        if (!route->network && gpud_pool_describe(pool, 0, goes_by_pointer(link, route),
                                                   &message.offer.ring, error) != GPUD_OK)
             return GPUD_AGAIN;
     }
@@ -341,8 +350,40 @@ static enum gpud_status offer_route(struct gpud_link *link, const struct gpud_ro
     return status;
 }
 
+/* The device whose queues read what the link shares of the device's pool; NULL: it shares nothing.
+ */
+static const struct gpud_device *reader_of(const struct gpud_link *link)
+{
+    const struct gpud_transport *transport = link->transport;
+    if (!transport || !transport->pool || transport->pool != link->sender->device_pool)
+        return NULL;
+    return transport->route->moves ? link->there : link->sender->device;
+}
+
+/* A slot goes to one device and home again. Who else would read it there, or on a third one, gets
+ * its frames by another route. */
+static void forbid_ping_pong(struct gpud_link *link)
+{
+    const struct gpud_sender *sender = link->sender;
+    for (uint32_t i = 0; i < sender->link_count && sender->device->common; i++) {
+        const struct gpud_device *reader = reader_of(sender->links[i]);
+        char why[GPUD_REASON_MAX];
+        if (sender->links[i] == link || sender->links[i]->state == GPUD_LINK_DEAD || !reader)
+            continue;
+        gpud_print(why,
+                   "the slots go to %s for another receiver, and are not moved to and fro between "
+                   "several devices: a sender of its own would serve this one",
+                   reader->info.name);
+        if (reader != sender->device)
+            gpud_route_failed(&link->trials, &gpud_map_route, why);
+        if (reader != link->there)
+            gpud_route_failed(&link->trials, &gpud_migrate_route, why);
+    }
+}
+
 const struct gpud_route_ops *gpud_link_choose_route(struct gpud_link *link)
 {
+    forbid_ping_pong(link);
     struct gpud_endpoint self;
     gpud_link_describe(link, &self);
     /* Host memory is shared for reading alone; a GPU's knows no such thing. */

@@ -53,9 +53,9 @@ static const struct gpud_frame_owner_ops lent_ops = {
 };
 
 enum gpud_status gpud_pool_create(struct gpud_device *device, struct gpud_queue *queue,
-                                  enum gpud_usage usage, struct gpud_device *viewer,
+                                  enum gpud_usage usage, bool dmabufs, struct gpud_device *viewer,
                                   const struct gpud_layout *layout, uint32_t epoch, uint32_t slots,
-                                  struct gpud_pool **pool, struct gpud_error *error)
+                                  bool apart, struct gpud_pool **pool, struct gpud_error *error)
 {
     struct gpud_pool *made = calloc(1, sizeof(*made));
     if (!made)
@@ -64,17 +64,21 @@ enum gpud_status gpud_pool_create(struct gpud_device *device, struct gpud_queue 
     atomic_init(&made->references, 1);
     atomic_init(&made->wake, -1);
     made->epoch = epoch;
+    made->dmabufs = dmabufs;
     made->layout = *layout;
     made->device = gpud_device_ref(device);
     made->viewer = viewer ? gpud_device_ref(viewer) : NULL;
-    gpud_ring_init(&made->ring, device, usage, layout->size, slots);
-
+    made->share = slots;
+    gpud_ring_init(&made->ring, device, usage, layout->size, apart ? 1 : slots);
     made->queue = queue ? gpud_queue_ref(queue) : NULL;
 
-    struct gpud_pool_part part;
-    enum gpud_status status = gpud_pool_make_part(made, &part, error);
-    if (status == GPUD_OK)
-        status = gpud_pool_add_part(made, &part, error);
+    enum gpud_status status = GPUD_OK;
+    while (status == GPUD_OK && gpud_ring_slots(&made->ring) < slots) {
+        struct gpud_pool_part part;
+        status = gpud_pool_make_part(made, &part, error);
+        if (status == GPUD_OK)
+            status = gpud_pool_add_part(made, &part, error);
+    }
     if (status != GPUD_OK) {
         gpud_pool_unref(&made);
         return status;
@@ -82,6 +86,20 @@ enum gpud_status gpud_pool_create(struct gpud_device *device, struct gpud_queue 
     gpud_pool_open(made);
     *pool = made;
     return GPUD_OK;
+}
+
+/* Before anybody else has the memory: afterwards the kernel may not make one any more. */
+static void make_dmabufs(const struct gpud_pool *pool, struct gpud_memory *memory)
+{
+    const struct gpud_ring *ring = &pool->ring;
+    uint64_t offset;
+    int fd;
+    for (uint32_t i = 0; i < ring->slots_per_memory; i++) {
+        if (gpud_memory_export_dmabuf_part(memory, i * ring->slot_size, ring->slot_size, &fd,
+                                           &offset, NULL) != GPUD_OK)
+            return; /* whoever asks for it is told why */
+        gpud_fd_close(&fd);
+    }
 }
 
 enum gpud_status gpud_pool_make_part(const struct gpud_pool *pool, struct gpud_pool_part *part,
@@ -92,6 +110,8 @@ enum gpud_status gpud_pool_make_part(const struct gpud_pool *pool, struct gpud_p
     if (!made.slots)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for slots");
     enum gpud_status status = gpud_ring_alloc(&pool->ring, &made.memory, error);
+    if (status == GPUD_OK && pool->dmabufs)
+        make_dmabufs(pool, made.memory);
     if (status == GPUD_OK && pool->viewer)
         status = gpud_memory_view(made.memory, pool->viewer, &made.view, error);
     if (status != GPUD_OK) {
@@ -213,6 +233,14 @@ void gpud_pool_unref(struct gpud_pool **pool)
         destroy(gone);
 }
 
+/* A slot is about to be written anew, and what is in it does not come back from where it went. That
+ * is only to save the driver the way: whatever happens here, it would move the slot by itself. */
+static void bring_home(struct gpud_slot *slot)
+{
+    if (atomic_exchange(&slot->away, false))
+        gpud_queue_migrate(slot->pool->queue, slot->frame.memory, NULL, true, NULL);
+}
+
 /* The pool's queue runs after everybody who reads the slot. */
 static void await_reads(struct gpud_slot *slot)
 {
@@ -240,6 +268,7 @@ struct gpud_slot *gpud_pool_take(struct gpud_pool *pool)
     slot->written = ++pool->lent;
     gpud_pool_ref(pool);
     await_reads(slot);
+    bring_home(slot);
     struct gpud_frame_info *info = &slot->frame.info;
     info->pts = info->dts = info->duration = GPUD_TIME_NONE;
     info->offset = UINT64_MAX;
@@ -265,6 +294,7 @@ struct gpud_slot *gpud_pool_take_old(struct gpud_pool *pool, uint64_t lent)
         atomic_store_explicit(&slot->users, 1, memory_order_relaxed);
         gpud_pool_ref(pool);
         await_reads(slot);
+        bring_home(slot);
     }
     return slot;
 }

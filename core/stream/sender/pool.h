@@ -22,6 +22,7 @@ struct gpud_slot {
     struct gpud_frame frame; /* first: a lent frame is its slot */
     struct gpud_pool *pool;
     struct gpud_memory *view; /* the memory as pool->viewer sees it; NULL without a viewer */
+    atomic_bool away;         /* it was moved to a receiver's device */
     atomic_uint users;        /* who writes or reads it; 0: it is free */
     uint64_t written;         /* when it was lent last, by pool->lent; 0: it is clear */
     struct gpud_slot *next;   /* among those that came back */
@@ -40,9 +41,11 @@ struct gpud_pool {
     struct gpud_layout layout;
     struct gpud_device *device;
     struct gpud_queue
-        *queue; /* maps the slots where the device's memory has no host address; else NULL */
+        *queue;   /* maps the slots where the device's memory has no host address; else NULL */
+    bool dmabufs; /* each slot has one, where the device can */
     struct gpud_device *viewer; /* another device that copies into the slots; NULL: none */
     struct gpud_ring ring;
+    uint32_t share; /* slots that each user of the pool has room for */
     struct gpud_memory *views[GPUD_RING_MEMORIES_MAX];
     struct gpud_handle handle[GPUD_RING_MEMORIES_MAX]; /* as others import them; made when needed */
     bool exported[GPUD_RING_MEMORIES_MAX];
@@ -57,12 +60,13 @@ struct gpud_pool {
     atomic_int wake;           /* eventfd of who polls for a free one; -1: nobody */
 };
 
-/* A pool with `slots` slots, which are lent; it grows by as many at a time. queue: of the device,
- * or NULL on the host. */
+/* A pool with `slots` slots, which are lent, in one memory or, apart, in one each; it grows by a
+ * memory at a time. queue: of the device, or NULL on the host. dmabufs: each slot shall have one.
+ */
 enum gpud_status gpud_pool_create(struct gpud_device *device, struct gpud_queue *queue,
-                                  enum gpud_usage usage, struct gpud_device *viewer,
+                                  enum gpud_usage usage, bool dmabufs, struct gpud_device *viewer,
                                   const struct gpud_layout *layout, uint32_t epoch, uint32_t slots,
-                                  struct gpud_pool **pool, struct gpud_error *error);
+                                  bool apart, struct gpud_pool **pool, struct gpud_error *error);
 
 /* Another memory for a pool. Making one may take long; adding it does not. */
 struct gpud_pool_part {

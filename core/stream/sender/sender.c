@@ -70,10 +70,13 @@ enum gpud_status gpud_sender_create(struct gpud_context *context,
     gpud_print(made->route, "%s", params->route ? params->route : "");
     struct gpud_endpoint self;
 
-    status = gpud_address_open_device(context, params->device, &address, &made->device, error);
+    status = gpud_address_open_device(context, params->device, &address, &made->device,
+                                      made->device_reason, error);
     if (status == GPUD_OK) {
         gpud_endpoint_describe(&self, made->device, params->name);
         memcpy(made->name, self.name, sizeof(made->name));
+        if (self.pci[0])
+            gpud_device_numa_node(made->device); /* reads the machine: later it is under the lock */
         status = gpud_device_open(context, "host", &made->host, error);
     }
     if (status == GPUD_OK)
@@ -384,6 +387,8 @@ void gpud_sender_get_info(struct gpud_sender *sender, struct gpud_sender_info *i
     now.receivers = streaming(sender);
     gpud_print(now.path, "%s", sender->path);
     gpud_print(now.fallback_reason, "%s", sender->fallback_reason);
+    gpud_print(now.device, "%s", sender->device->info.name);
+    gpud_print(now.device_reason, "%s", sender->device_reason);
     now.frames = sender->sequence;
     now.delivered = sender->delivered;
     now.dropped = sender->dropped;

@@ -1,11 +1,12 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The inside of a sender. Thirteen files:
+/* The inside of a sender. Fourteen files:
  *   sender.c    the public object: lending, events, looking
  *   epoch.c     formats, and the rings that are made for them
  *   submit.c    a frame gets its credits, by each receiver's policy
- *   delivery.c  one frame on its way to several receivers: copies, signals, publishing
+ *   delivery.c  one frame on its way to several receivers, and when it is handed over
+ *   copies.c    what the devices do for each of them
  *   source.c    where a frame's bytes come from, and when they are there
  *   waiting.c   the newest frame of a receiver that is slow, where none can be taken back
  *   link.c      one receiver: the handshake as a state machine, its policy, its end
@@ -77,7 +78,9 @@ struct gpud_link {
     bool started;     /* a frame was meant for it; `start` is the sequence before that frame */
     uint64_t start;
     struct gpud_endpoint peer;
-    bool same_clock;                          /* as in struct gpud_peer_info */
+    struct gpud_device *there; /* the receiver's device, where it is open in the sender's own
+                                  context; else NULL */
+    bool same_clock;           /* as in struct gpud_peer_info */
     enum gpud_slow_receiver requested_policy; /* DEFAULT: as the sender says */
     struct gpud_route_trials trials;
     char fallback_reason[GPUD_REASON_MAX]; /* the better routes */
@@ -133,6 +136,7 @@ struct gpud_sender {
     /* The epoch. */
     bool configured, ended;
     uint32_t epoch;
+    bool dmabufs_wanted, dmabufs; /* each lent frame has one: from the next epoch on; in this one */
     struct gpud_layout layout;
     uint8_t media[GPUD_MEDIA_MAX];
     size_t media_size;
@@ -164,6 +168,7 @@ struct gpud_sender {
     bool closing; /* no slot is written any more */
 
     char path[32], fallback_reason[GPUD_REASON_MAX]; /* of the last link that connected */
+    char device_reason[GPUD_REASON_MAX]; /* why the ring is on that device; never changes */
     uint64_t delivered, dropped, connects, disconnects, refused, waits;
     atomic_uint_fast64_t kicks, copies_cpu, copies_gpu;
 };
@@ -213,6 +218,7 @@ struct gpud_target {
     struct gpud_link *link;
     struct gpud_transport *transport; /* a reference */
     uint32_t entry;                   /* taken, or GPUD_NO_ENTRY: there was none, see waiting.c */
+    bool failed;                      /* its device did not take the frame */
 };
 
 struct gpud_delivery {
@@ -237,6 +243,24 @@ enum gpud_status gpud_deliver(struct gpud_sender *sender, const struct gpud_deli
 
 /* The last thing of a sender. */
 void gpud_delivery_free_records(struct gpud_sender *sender);
+
+/* --- copies.c; without the lock ------------------------------------------------------------ */
+
+/* Puts all that the delivery's targets need on the queues. */
+enum gpud_status gpud_copies_enqueue(struct gpud_sender *sender, struct gpud_delivery *delivery,
+                                     struct gpud_error *error);
+
+/* The frame's slot, if what is delivered can be forgotten as soon as it is on the queues: the
+ * receivers' devices wait for signals, and whoever writes the slot next does so in the order of the
+ * same queue. Else NULL. */
+struct gpud_slot *gpud_copies_order_themselves(const struct gpud_sender *sender,
+                                               const struct gpud_delivery *delivery);
+
+/* Whether a target must wait until a queue is done. */
+static inline bool gpud_target_waits(const struct gpud_target *target)
+{
+    return target->transport->place == GPUD_SIGNAL_NONE;
+}
 
 /* --- source.c; without the lock ------------------------------------------------------------ */
 

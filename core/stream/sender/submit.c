@@ -32,6 +32,7 @@ static void take_target(struct gpud_link *link, uint32_t entry, struct gpud_targ
     target->link = link;
     target->transport = link->transport;
     target->entry = entry;
+    target->failed = false;
     link->references++;
     link->transport->references++;
 }

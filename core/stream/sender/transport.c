@@ -97,7 +97,7 @@ static enum gpud_status open_page(struct gpud_transport *transport, struct gpud_
         return status;
     /* A shared ring has a share for each receiver, as large as the sender's own: more credits would
      * be others' slots. */
-    uint32_t credits = transport->pool ? transport->pool->ring.slots_per_memory : accept->entries;
+    uint32_t credits = transport->pool ? transport->pool->share : accept->entries;
     status = gpud_page_tx_init(&transport->page, remote ? remote->page : page, remote,
                                accept->entries, credits, error);
     if (status != GPUD_OK)
@@ -165,6 +165,7 @@ static void destroy(struct gpud_transport *gone)
     gpud_queue_unref(&gone->queues.copy);
     gpud_queue_unref(&gone->queues.post);
     gpud_queue_unref(&gone->queues.wait);
+    gpud_queue_unref(&gone->queues.move);
     if (gone->watchdog)
         gpud_watchdog_end(&gone->watchdog, NULL, NULL);
     else if (!gone->page.end.remote)

@@ -18,6 +18,7 @@ struct gpud_link_queues {
     struct gpud_queue *copy; /* after `wait`, and after the sender's queue */
     struct gpud_queue *post; /* the words, after each copy */
     struct gpud_queue *wait; /* waits for the receiver's words */
+    struct gpud_queue *move; /* of the receiver's device, where the route moves the slots there */
 };
 
 /* Transports that nobody uses any more. To unmap and to unpin takes its time: a thread that is

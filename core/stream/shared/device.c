@@ -12,11 +12,13 @@
 
 enum gpud_status gpud_address_open_device(struct gpud_context *context, const char *name,
                                           const struct gpud_address *address,
-                                          struct gpud_device **device, struct gpud_error *error)
+                                          struct gpud_device **device, char reason[GPUD_REASON_MAX],
+                                          struct gpud_error *error)
 {
-    char pci[GPUD_SYSFS_PCI_MAX], reason[GPUD_REASON_MAX] = "";
+    char pci[GPUD_SYSFS_PCI_MAX];
     gpud_address_find_card(address, pci, sizeof(pci));
-    if (!pci[0])
+    reason[0] = '\0';
+    if (!name || (!pci[0] && strcmp(name, "auto") != 0)) /* a kind alone is its first */
         return gpud_device_open(context, name, device, error);
     return gpud_device_open_near(context, name, pci, address->text, device, reason, error);
 }
@@ -33,7 +35,9 @@ enum gpud_status gpud_device_find_nearest(struct gpud_context *context, const ch
     enum gpud_status status = GPUD_OK;
     if (!kind || !kind[0] || !address)
         return gpud_fail(error, GPUD_INVALID, "give a kind of devices, \"cuda\", and an address");
-    if (strncmp(address, CAPTURE "/", sizeof(CAPTURE)) == 0)
+    if (gpud_sysfs_is_pci(address))
+        gpud_print(pci, "%s", address);
+    else if (strncmp(address, CAPTURE "/", sizeof(CAPTURE)) == 0)
         gpud_capture_find_card(address + strlen(CAPTURE), pci, sizeof(pci));
     else if ((status = gpud_address_resolve(address, &resolved, error)) == GPUD_OK)
         gpud_address_find_card(&resolved, pci, sizeof(pci));

@@ -8,9 +8,11 @@
 #include "wire/channel.h"
 
 /* gpud_device_open(); a kind alone, "cuda", is that one of them which is nearest to the network
- * card that the address leads over. */
+ * card that the address leads over, "auto" the nearest GPU of any kind, or the host where the
+ * address leads over no card. reason says why that one; "": it was named. */
 enum gpud_status gpud_address_open_device(struct gpud_context *context, const char *name,
                                           const struct gpud_address *address,
-                                          struct gpud_device **device, struct gpud_error *error);
+                                          struct gpud_device **device, char reason[GPUD_REASON_MAX],
+                                          struct gpud_error *error);
 
 #endif

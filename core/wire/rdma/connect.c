@@ -7,6 +7,7 @@
 #include "base/fd.h"
 #include "wire/rdma/events.h"
 #include "wire/rdma/internal.h"
+#include "wire/rdma/near.h"
 
 #include <errno.h>
 #include <endian.h>
@@ -270,6 +271,7 @@ static void handle_established(struct rdma_channel *channel, const struct gpud_r
         gpud_rdma_end_locked(channel, &why);
         return;
     }
+    channel->base.peer.own_address = gpud_rdma_is_own(&channel->id->route.addr.dst_storage);
     gpud_rdma_set_peer_receives(channel->rdma, channel->peer_receives);
     channel->phase = RDMA_PROVING;
     set_deadline(channel, RDMA_PROOF_DEADLINE);

@@ -38,6 +38,18 @@ static bool is_same(const struct sockaddr *a, const struct sockaddr_storage *b)
                   sizeof(struct in6_addr)) == 0;
 }
 
+bool gpud_rdma_is_own(const struct sockaddr_storage *address)
+{
+    struct ifaddrs *list = NULL;
+    bool found = false;
+    if (getifaddrs(&list) != 0)
+        return false;
+    for (const struct ifaddrs *each = list; each && !found; each = each->ifa_next)
+        found = is_same(each->ifa_addr, address);
+    freeifaddrs(list);
+    return found;
+}
+
 void gpud_rdma_find_card(const char *place, char *pci, size_t size)
 {
     struct gpud_rdma_place parsed;

@@ -57,8 +57,14 @@ static enum gpud_status listen_on(const struct gpud_address *address,
     struct gpud_error unlisted; /* nothing but lists of channels needs it */
     if (gpud_registry_add(address->place, &unlisted) != GPUD_OK)
         gpud_print(made->base.note, "not in lists of channels: %s", unlisted.reason);
+    gpud_registry_touch(address->place); /* the socket was there before it was listened on */
     *listener = &made->base;
     return GPUD_OK;
+}
+
+static void tell(struct gpud_listener *listener)
+{
+    gpud_registry_touch(((struct unix_listener *)listener)->socket.path);
 }
 
 static void unlisten(struct gpud_listener *listener)
@@ -152,4 +158,5 @@ const struct gpud_channel_ops gpud_unix_channel_ops = {
     .is_dead = is_dead,
     .hang_up = hang_up,
     .close = close_channel,
+    .tell = tell,
 };

@@ -114,6 +114,20 @@ enum gpud_status gpud_registry_add(const char *path, struct gpud_error *error)
     return status;
 }
 
+void gpud_registry_touch(const char *path)
+{
+    char name[GPUD_SOCKET_PATH_MAX], link[NAME_SIZE];
+    if (gpud_runtime_directory(name, sizeof(name), NULL) != GPUD_OK)
+        return;
+    const char *bare = bare_name(name, path);
+    int directory = open_directory(name, NULL);
+    if (directory < 0)
+        return;
+    link_name(path, link);
+    utimensat(directory, bare ? bare : link, NULL, AT_SYMLINK_NOFOLLOW);
+    gpud_fd_close(&directory);
+}
+
 static void remove_link(const char *path, bool only_if_dead)
 {
     char name[GPUD_SOCKET_PATH_MAX], link[NAME_SIZE];

@@ -9,6 +9,9 @@
  *     cam1.lock                   its lock
  *     .unix!run!studio!cam2       → /run/studio/cam2
  *
+ * Whoever watches the directory sees channels come and go, and their attributes change when a
+ * channel has something else to say of itself.
+ *
  * These links are made and removed under the directory's lock, and only a sender that listens
  * already makes one: whoever holds the lock and finds nobody listening may remove the link. */
 #ifndef GPUD_WIRE_UNIX_REGISTRY_H
@@ -21,6 +24,9 @@ enum gpud_status gpud_registry_add(const char *path, struct gpud_error *error);
 
 /* Removes it. */
 void gpud_registry_remove(const char *path);
+
+/* Sets the time of the socket, or of its link: an event for whoever watches the directory. */
+void gpud_registry_touch(const char *path);
 
 /* Removes it unless somebody listens: for a path where nobody did a moment ago. */
 void gpud_registry_reclaim(const char *path);

@@ -1,0 +1,55 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What a receiver tells: of itself to who asks, and of its latency to the sender. */
+#include "base/sized.h"
+#include "stream/receiver/receiver.h"
+
+#include <stdlib.h>
+
+void gpud_receiver_tell_latency(const struct gpud_receiver *receiver, uint64_t latency)
+{
+    gpud_page_tell_latency(&receiver->session->view,
+                           latency <= UINT32_MAX ? (uint32_t)latency : UINT32_MAX);
+}
+
+void gpud_receiver_set_latency(struct gpud_receiver *receiver, uint64_t latency)
+{
+    if (receiver->state == GPUD_RECEIVER_STREAMING && !receiver->peer.same_clock)
+        gpud_receiver_tell_latency(receiver, latency);
+}
+
+static int compare(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+void gpud_receiver_get_info(struct gpud_receiver *receiver, struct gpud_receiver_info *info)
+{
+    uint32_t *sorted = malloc(sizeof(receiver->latency));
+    size_t count = 0;
+    pthread_mutex_lock(&receiver->lock);
+    struct gpud_receiver_info now = receiver->info;
+    now.frames = atomic_load(&receiver->frames);
+    now.dropped = atomic_load(&receiver->dropped);
+    now.corrupted = atomic_load(&receiver->corrupted);
+    gpud_receiver_collect(receiver, &now);
+    if (receiver->queue)
+        now.waits_device += atomic_load(&receiver->queue->waits);
+    if (sorted) {
+        uint64_t latencies = atomic_load(&receiver->latency_count);
+        count = latencies < GPUD_LATENCIES ? latencies : GPUD_LATENCIES;
+        for (size_t i = 0; i < count; i++)
+            sorted[i] = atomic_load_explicit(&receiver->latency[i], memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&receiver->lock);
+    if (count) {
+        qsort(sorted, count, sizeof(*sorted), compare);
+        now.latency_p50 = sorted[count / 2];
+        now.latency_p99 = sorted[count * 99 / 100];
+        now.latency_max = sorted[count - 1];
+    }
+    gpud_sized_copy(info, info->size, &now, sizeof(now));
+    free(sorted);
+}

@@ -1,0 +1,137 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What each receiver of a frame needs done by devices, put on their queues: copies, moves, words.
+ */
+#include "base/stop.h"
+#include "frame/layout.h"
+#include "stream/sender/sender.h"
+
+/* What lies in host memory need not see the device on its way through the host. */
+static enum gpud_status copy_to_staging(struct gpud_sender *sender, const struct gpud_frame *frame,
+                                        struct gpud_memory *source, const struct gpud_slot *staging,
+                                        struct gpud_error *error)
+{
+    if (frame->memory->device == sender->host)
+        return gpud_source_copy(sender, sender->host_queue, &frame->info.layout, frame->memory,
+                                frame->offset, staging->frame.memory, staging->frame.offset, error);
+    return gpud_source_copy(sender, sender->queue, &frame->info.layout, source, frame->offset,
+                            staging->view, staging->frame.offset, error);
+}
+
+struct gpud_slot *gpud_copies_order_themselves(const struct gpud_sender *sender,
+                                               const struct gpud_delivery *delivery)
+{
+    struct gpud_slot *slot =
+        sender->device_pool ? gpud_pool_slot_of(sender->device_pool, delivery->frame) : NULL;
+    /* Without fences an application's own queue cannot come after ours. */
+    if (!slot || delivery->frame->memory->host || delivery->host_slot ||
+        !gpud_device_has_fences(sender->device))
+        return NULL;
+    for (uint32_t i = 0; i < delivery->count; i++)
+        if (gpud_target_waits(&delivery->target[i]))
+            return NULL;
+    return slot;
+}
+
+/* A copy into one receiver's ring, on the link's own lanes, and its word. */
+static enum gpud_status send_on_own_queues(struct gpud_sender *sender,
+                                           const struct gpud_delivery *delivery,
+                                           const struct gpud_target *target,
+                                           struct gpud_memory *source, struct gpud_error *error)
+{
+    const struct gpud_frame *frame = delivery->frame;
+    struct gpud_transport *transport = target->transport;
+    const struct gpud_link_queues *queues = &transport->queues;
+    struct gpud_slot *slot = gpud_copies_order_themselves(sender, delivery);
+    struct gpud_fence copied;
+    uint64_t offset;
+    struct gpud_memory *memory = gpud_ring_slot(&transport->ring, target->entry, &offset);
+    enum gpud_status status = gpud_queue_join(queues->copy, sender->queue, error);
+    if (status == GPUD_OK)
+        status = gpud_source_copy(sender, queues->copy, &frame->info.layout, source, frame->offset,
+                                  memory, offset, error);
+    if (status == GPUD_OK)
+        status = gpud_queue_mark(queues->copy, &copied, error);
+    if (status != GPUD_OK)
+        return status;
+    status = gpud_queue_await(queues->post, &copied, error);
+    if (status == GPUD_OK)
+        status = gpud_transport_post(transport, target->entry, queues->post, error);
+    /* Whoever writes the frame's memory next comes after the copy. */
+    if (slot) {
+        gpud_slot_add_read(slot, &copied);
+        return status;
+    }
+    enum gpud_status awaited = gpud_queue_await(sender->queue, &copied, error);
+    gpud_fence_drop(&copied);
+    return status == GPUD_OK ? awaited : status;
+}
+
+/* The slot moves behind what the sender's queue has written. A device that does not take it is that
+ * receiver's affair alone. */
+static enum gpud_status start_move(struct gpud_sender *sender, const struct gpud_delivery *delivery,
+                                   struct gpud_target *target, struct gpud_error *error)
+{
+    struct gpud_slot *slot = delivery->device_slot;
+    atomic_store(&slot->away, true);
+    enum gpud_status status = gpud_queue_migrate(target->transport->queues.move, slot->frame.memory,
+                                                 sender->queue, false, error);
+    target->failed = status != GPUD_OK;
+    return delivery->canary ? status : GPUD_OK;
+}
+
+/* What one receiver needs. */
+static enum gpud_status send(struct gpud_sender *sender, const struct gpud_delivery *delivery,
+                             struct gpud_target *target, struct gpud_memory *source,
+                             struct gpud_error *error)
+{
+    const struct gpud_frame *frame = delivery->frame;
+    struct gpud_transport *transport = target->transport;
+    enum gpud_status status = GPUD_OK;
+    if (transport->queues.move)
+        return start_move(sender, delivery, target, error);
+    if (transport->queues.copy)
+        return send_on_own_queues(sender, delivery, target, source, error);
+    if (transport->route->ring == GPUD_RING_RECEIVER) {
+        uint64_t offset;
+        struct gpud_memory *memory = gpud_ring_slot(&transport->ring, target->entry, &offset);
+        status = gpud_source_copy(sender, sender->queue, &frame->info.layout, source, frame->offset,
+                                  memory, offset, error);
+    }
+    if (status == GPUD_OK && transport->place != GPUD_SIGNAL_NONE)
+        status = gpud_transport_post(transport, target->entry, sender->queue, error);
+    return status;
+}
+
+enum gpud_status gpud_copies_enqueue(struct gpud_sender *sender, struct gpud_delivery *delivery,
+                                     struct gpud_error *error)
+{
+    struct gpud_queue *queue = sender->queue;
+    const struct gpud_frame *frame = delivery->frame;
+    const struct gpud_layout *layout = &frame->info.layout;
+    struct gpud_memory *source;
+    if (gpud_source_is_elsewhere(sender, frame))
+        return gpud_source_fetch(sender, delivery, error);
+    enum gpud_status status = gpud_source_find(sender, frame, &source, error);
+    if (status == GPUD_OK)
+        status = gpud_source_order(sender, queue, delivery, error);
+    if (status != GPUD_OK)
+        return status;
+
+    if (delivery->device_slot && &delivery->device_slot->frame != frame)
+        status = gpud_source_copy(sender, queue, layout, source, frame->offset,
+                                  delivery->device_slot->frame.memory,
+                                  delivery->device_slot->frame.offset, error);
+    if (delivery->host_slot && status == GPUD_OK)
+        status = copy_to_staging(sender, frame, source, delivery->host_slot, error);
+    for (uint32_t i = 0; i < delivery->count && status == GPUD_OK; i++) {
+        status = send(sender, delivery, &delivery->target[i], source, error);
+        if (!gpud_target_waits(&delivery->target[i]))
+            GPUD_STOP_POINT("sender: signal posted");
+    }
+    GPUD_STOP_POINT("sender: copy enqueued");
+    if (status == GPUD_OK)
+        status = gpud_queue_flush(queue, error);
+    return status == GPUD_OK ? gpud_source_finish(sender, delivery, error) : status;
+}

@@ -1,0 +1,79 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* clang-format off */
+/* The capture cards of this machine: each node of V4L2, what it offers, and on which devices its
+ * frames can arrive without a copy. Nothing is set, no buffer is made: a program that captures
+ * meanwhile does not notice it.
+ *
+ *   gpud_capture_cards_create
+ *     → gpud_capture_cards_count
+ *     → { gpud_capture_cards_get_info → gpud_capture_cards_list_modes
+ *                                     → gpud_capture_cards_list_paths }…
+ *     → gpud_capture_cards_destroy
+ *
+ * Cards come and go as /dev/video* do: whoever watches that folder (inotify), or udev, makes a new
+ * list then.
+ *
+ * Thread-safety: what was found is a snapshot, which any threads may read at once. */
+/* clang-format on */
+#ifndef GPUDIRECT_CARDS_H
+#define GPUDIRECT_CARDS_H
+
+#include <gpudirect/capture.h>
+#include <gpudirect/device.h>
+
+GPUD_BEGIN_DECLS
+
+struct gpud_capture_cards;
+
+/* Texts are clean UTF-8. */
+struct gpud_capture_card_info {
+    size_t size;
+    char address[64];             /* "v4l2:///dev/video0", as gpud_capture_params has it */
+    bool usable;                  /* it captures video, and this user may open it; else: */
+    char reason[GPUD_REASON_MAX]; /* why not; of what follows nothing is known then */
+    char card[64], driver[32];
+    char bus[16];            /* "pci", "usb"; "": the system does not say */
+    char pci[16];            /* of the card, or of what it is plugged into; "": none */
+    bool signal;             /* at its input: true as well where the driver cannot tell */
+    char signal_reason[160]; /* why there is none */
+};
+
+/* How frames of a card get to one of the devices that there are. */
+struct gpud_capture_card_path {
+    size_t size;
+    char device[32]; /* "host", "cuda:0" */
+    bool direct;     /* the card may write where they shall arrive; no frame has proved it yet */
+    char path[32];   /* the best that may work, as in gpud_capture_info; "": none */
+    char reason[GPUD_REASON_MAX]; /* if not direct: why, and what would change that */
+    enum gpud_distance distance;  /* of the device from the card */
+};
+
+/* Looks at /dev/video*, in the order of their numbers. A machine without any has a list of 0. */
+GPUD_API enum gpud_status gpud_capture_cards_create(struct gpud_context *context,
+                                                    struct gpud_capture_cards **cards,
+                                                    struct gpud_error *error);
+GPUD_API void gpud_capture_cards_destroy(struct gpud_capture_cards **cards);
+
+GPUD_API size_t gpud_capture_cards_count(const struct gpud_capture_cards *cards);
+
+/* GPUD_INVALID: there are not so many. */
+GPUD_API enum gpud_status gpud_capture_cards_get_info(const struct gpud_capture_cards *cards,
+                                                      size_t index,
+                                                      struct gpud_capture_card_info *info,
+                                                      struct gpud_error *error);
+
+/* As gpud_capture_list_modes(), of when the list was made. */
+GPUD_API size_t gpud_capture_cards_list_modes(const struct gpud_capture_cards *cards, size_t index,
+                                              struct gpud_capture_mode *modes, size_t max);
+
+/* One for each device that is available, in the order of gpud_device_list(). Writes up to max
+ * entries and returns how many there are; 0 for a node that is not usable. paths[0].size is that of
+ * each. */
+GPUD_API size_t gpud_capture_cards_list_paths(const struct gpud_capture_cards *cards, size_t index,
+                                              struct gpud_capture_card_path *paths, size_t max);
+
+GPUD_END_DECLS
+
+#endif

@@ -1,0 +1,176 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* distance <machine> <switch|bridge|sockets> <slow|shut> <cuda|hip>: a link from one GPU to another
+ * whose places are behind one switch, below one host bridge or in different NUMA nodes. The driver
+ * in host memory is slow from GPU to GPU, and no NVML says how fast the detour is; or it lets no
+ * GPU write another one. The route, and what is said of it at both ends, follow from the places. */
+#include "base/clock.h"
+#include "base/sysfs.h"
+#include "device/device.h"
+#include "route/route.h"
+#include "support/check.h"
+#include "support/host.h"
+#include "support/peer.h"
+
+#include <gpudirect/gpudirect.h>
+
+#include <errno.h>
+
+struct place {
+    const char *name;
+    const char *cards[3][2]; /* in the machine, and in the driver */
+    bool far;
+    const char *says;
+};
+static const struct place places[] = {
+    {"switch",
+     {{"0000:02:00.0", "face:01:00.0"}, {"0000:03:00.0", "face:02:00.0"}, {NULL, NULL}},
+     false,
+     "are behind the same PCIe switch (PIX)"},
+    {"bridge",
+     {{"0000:02:00.0", "face:01:00.0"}, {"0000:04:00.0", "face:02:00.0"}, {NULL, NULL}},
+     false,
+     "are below the same PCIe host bridge (PHB)"},
+    {"sockets",
+     {{"0000:02:00.0", "face:01:00.0"}, {"0000:82:00.0", "face:02:00.0"}, {NULL, NULL}},
+     true,
+     "are in different NUMA nodes (SYS)"},
+};
+
+/* PCIe 4.0 with 16 lanes: the detour should reach 15.8 GB/s. */
+static void make_links(const char *folder)
+{
+    for (int card = 1; card <= 2; card++) {
+        char path[128], target[128];
+        gpud_print(path, "sys/devices/pciface:0%d/face:0%d:00.0/max_link_speed", card, card);
+        set_file(folder, path, "16.0 GT/s PCIe");
+        gpud_print(path, "sys/devices/pciface:0%d/face:0%d:00.0/max_link_width", card, card);
+        set_file(folder, path, "16");
+        gpud_print(path, "sys/bus/pci/devices/face:0%d:00.0", card);
+        gpud_print(target, "../../../devices/pciface:0%d/face:0%d:00.0", card, card);
+        set_link(folder, path, target);
+    }
+}
+
+static void say(const char *who, const char *path, const char *reason, const char *wanted,
+                const char *says)
+{
+    CHECK(strcmp(path, wanted) == 0, "the %s says %s instead of %s (%s)", who, path, wanted,
+          reason);
+    CHECK(strstr(reason, says), "the %s's reason, \"%s\", does not say \"%s\"", who, reason, says);
+}
+
+/* Large frames are measured, and a link is made again for each format. */
+static void link_two(struct gpud_context *context, const char *kind, const char *wanted,
+                     const char *const says[2])
+{
+    char from[16], to[16];
+    struct gpud_sender_params sends = GPUD_PARAMS_INIT(sends);
+    struct gpud_receiver_params receives = GPUD_PARAMS_INIT(receives);
+    struct gpud_sender *sender;
+    struct gpud_receiver *receiver;
+    struct gpud_layout layout;
+    struct gpud_sender_info sent = GPUD_INFO_INIT(sent);
+    struct gpud_receiver_info got = GPUD_INFO_INIT(got);
+    sends.address = receives.address = "distance";
+    gpud_print(from, "%s:0", kind);
+    gpud_print(to, "%s:1", kind);
+    sends.device = from;
+    receives.device = to;
+    WORKS(gpud_layout_init(&layout, "UYVY", 1920, 1080, 0, &e));
+    WORKS(gpud_sender_create(context, &sends, &sender, &e));
+    WORKS(gpud_sender_configure(sender, &layout, NULL, 0, &e));
+    WORKS(gpud_receiver_create(context, &receives, &receiver, &e));
+    for (int64_t deadline = gpud_deadline(20 * GPUD_SEC); sent.receivers == 0;) {
+        struct gpud_frame *frame;
+        EXPECT(GPUD_TIMEOUT, "", gpud_receiver_acquire(receiver, 20 * GPUD_MSEC, &frame, &e));
+        gpud_sender_get_info(sender, &sent);
+        CHECK(gpud_now() < deadline, "no link is made within 20 s");
+    }
+    gpud_receiver_get_info(receiver, &got);
+    for (int i = 0; i < 2; i++) {
+        say("sender", sent.path, sent.fallback_reason, wanted, says[i]);
+        say("receiver", got.path, got.fallback_reason, wanted, says[i]);
+    }
+    SEND_LENT(sender, &layout, 1);
+    struct gpud_frame *frame;
+    WORKS(gpud_receiver_acquire(receiver, 20 * GPUD_SEC, &frame, &e));
+    gpud_frame_release(&frame);
+    gpud_receiver_destroy(&receiver);
+    gpud_sender_destroy(&sender);
+}
+
+/* What is said of GPUs that the sender's driver does not see, and of what is none: the words of a
+ * peer, who may write there what he likes. */
+static void check_strangers(struct gpud_context *context, const char *kind)
+{
+    static const struct {
+        const char *pci, *says;
+    } strangers[] = {
+        {"face:09:00.0", "the sender's driver does not see the receiver's GPU at face:09:00.0: do "
+                         "not hide it"},
+        {"../../../%n", "does not see the receiver's GPU at ../../../%n: "},
+        {"face:01:00.0", ""}, /* the sender's own */
+        {"", ""},
+    };
+    struct gpud_device *device;
+    struct gpud_endpoint end;
+    char name[16], why[GPUD_REASON_MAX];
+    gpud_print(name, "%s:0", kind);
+    WORKS(gpud_device_open(context, name, &device, &e));
+    for (size_t i = 0; i < sizeof(strangers) / sizeof(strangers[0]); i++) {
+        gpud_endpoint_describe(&end, device, NULL);
+        gpud_print(end.pci, "%s", strangers[i].pci);
+        end.uuid[0] ^= 1;
+        gpud_route_explain_link(device, &end, why);
+        CHECK(!why[0] == !strangers[i].says[0] && strstr(why, strangers[i].says),
+              "of a GPU at \"%s\" it says \"%s\"", end.pci, why);
+        end.host[0] ^= 1;
+        gpud_route_explain_link(device, &end, why);
+        CHECK(!why[0], "of another machine's it says \"%s\"", why);
+    }
+    gpud_device_close(&device);
+}
+
+int main(int argc, char **argv)
+{
+    char folder[] = "/tmp/gpud-distance-XXXXXX", machine[64], command[96], both[256];
+    char driver[64];
+    const struct place *place = NULL;
+    for (size_t i = 0; argc == 5 && i < sizeof(places) / sizeof(places[0]); i++)
+        if (strcmp(places[i].name, argv[2]) == 0)
+            place = &places[i];
+    CHECK(place, "give the machine's description, where the GPUs are, slow or shut, and a kind");
+    const char *kind = argv[4];
+    bool shut = strcmp(argv[3], "shut") == 0;
+    CHECK(mkdtemp(folder), "mkdtemp: %s", strerror(errno));
+    gpud_print(machine, "%s/machine.xml", folder);
+    move_cards(argv[1], machine, place->cards);
+    make_links(folder);
+    setenv("HWLOC_XMLFILE", machine, 1);
+    setenv("HWLOC_THISSYSTEM", "0", 1);
+    setenv(shut ? "GPUD_FAKE_CUDA_PEERS" : "GPUD_FAKE_CUDA_PEER_MBPS", shut ? "0" : "500", 1);
+    gpud_sysfs_root = folder;
+    runtime_make();
+
+    struct gpud_context *context;
+    WORKS(gpud_context_create(NULL, &context, &e));
+    gpud_print(both, "; %s:0 (face:01:00.0) and the receiver's %s:1 (face:02:00.0) %s", kind, kind,
+               place->says);
+    gpud_print(driver, " lets %s:0 not write to %s:1", kind, kind);
+    check_strangers(context, kind);
+    SAY("GPUs that %s", place->says);
+    if (shut)
+        link_two(context, kind, "staged", (const char *[]){driver, both});
+    else if (place->far)
+        link_two(context, kind, "staged",
+                 (const char *[]){"measured, where staged should reach 15.8", both});
+    else
+        link_two(context, kind, "peer", (const char *[]){"map: ", ""});
+    gpud_context_destroy(&context);
+    runtime_done();
+    gpud_print(command, "rm -r %s", folder);
+    CHECK(system(command) == 0, "%s", command);
+    return 0;
+}

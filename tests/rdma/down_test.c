@@ -1,0 +1,357 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* clang-format off */
+/* Two hosts, whose link goes down and comes back, again and again, by turns at the receiver's and
+ * at the sender's. The same receiver and the same sender live on: pictures come again each time, in
+ * order, whole, each gap is one that was told of; and either nobody notices, or each of the two
+ * says why its connection ended.
+ *
+ *     rdma-down COUNT FOLDER SECONDS INTERFACE     FOLDER is one for both, INTERFACE the program
+ *
+ *     host 2: receiver, and the cycles             host 1: sender, and what host 2 asks for
+ *        ask-N: a command ─────────────────────────▶
+ *        ◀───────────────────────── answer-N: what came of it
+ *
+ * Linux 6.1's soft-RoCE may send nothing any more after that, on no connection of no program
+ * (tests/vm/README.md). Where pictures stay away, rping tells: it has no code of ours. If it gets
+ * through, so must we. If it does not, the cycle counts as the card's, of which there may be one in
+ * five: both sides must have said why their connection ended, and once the host has another card
+ * they are to find each other by themselves. */
+/* clang-format on */
+#include "support/check.h"
+#include "support/peer.h"
+
+#include <fcntl.h>
+#include <stdarg.h>
+#include <sys/wait.h>
+
+#define PORT 7174
+#define RPING_PORT 8000 /* the first: each has one of its own */
+#define KEY "/tmp/down-key"
+#define KEY_TEXT "the key of a test, which both hosts know"
+#define FRAMES 10
+/* s: with GPUD_RDMA_RETRIES of GPUD_RDMA_ACK_TIMEOUT a card gives up after 7.5 s. Then the
+ * connection is over. */
+#define CERTAIN 9
+/* ms. A card that neither goes on nor gives up has 40 s; emulated hosts are slow, and share
+ * processors. */
+#define PATIENCE 60000
+#define RECOVERY 120000
+#define ANSWER 120000
+
+static const char *folder, *interface_program;
+
+/* --- the sender, which tells what it was told ------------------------------------------------- */
+
+struct board {
+    char address[108];
+    atomic_bool leave;
+    atomic_uint disconnects, warnings;
+    char reason[GPUD_REASON_MAX]; /* of the last warning */
+};
+
+static void on_log(void *user, enum gpud_log_level level, const char *area, const char *text)
+{
+    struct board *board = user;
+    if (level > GPUD_LOG_WARNING || strcmp(area, "sender") != 0 ||
+        strncmp(text, "receiver ", strlen("receiver ")) != 0)
+        return;
+    snprintf(board->reason, sizeof(board->reason), "%s", text);
+    atomic_fetch_add(&board->warnings, 1);
+}
+
+static void on_disconnect(void *user, const struct gpud_peer_info *peer)
+{
+    struct board *board = user;
+    (void)peer;
+    atomic_fetch_add(&board->disconnects, 1);
+}
+
+static void play_sender(struct board *board)
+{
+    struct gpud_context_params context_params = GPUD_PARAMS_INIT(context_params);
+    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
+    struct gpud_context *context;
+    struct gpud_sender *sender;
+    struct gpud_layout layout;
+    context_params.log = on_log;
+    context_params.log_user = board;
+    params.address = board->address;
+    params.psk_file = KEY;
+    params.on_disconnect = on_disconnect;
+    params.user = board;
+    WORKS(gpud_context_create(&context_params, &context, &e));
+    WORKS(gpud_sender_create(context, &params, &sender, &e));
+    WORKS(gpud_layout_init(&layout, "UYVY", 64, 48, 0, &e));
+    WORKS(gpud_sender_configure(sender, &layout, "m", 1, &e));
+    for (uint64_t number = 1; !atomic_load(&board->leave); number++) {
+        SEND_LENT(sender, &layout, number);
+        gpud_test_nap(1);
+    }
+    WORKS(gpud_sender_send_eos(sender, &e));
+    gpud_sender_destroy(&sender);
+    gpud_context_destroy(&context);
+    exit(0);
+}
+
+/* --- between the hosts ------------------------------------------------------------------------ */
+
+static bool run(const char *format, ...)
+{
+    char command[8192];
+    int at = snprintf(command, sizeof(command), "%s ", interface_program);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(command + at, sizeof(command) - (size_t)at, format, args);
+    va_end(args);
+    return system(command) == 0;
+}
+
+static void name_file(char path[4096], const char *what, int number)
+{
+    snprintf(path, 4096, "%s/%s-%d", folder, what, number);
+}
+
+static void put(const char *what, int number, const char *text)
+{
+    char path[4096], partial[4096 + 8];
+    name_file(path, what, number);
+    snprintf(partial, sizeof(partial), "%s.partial", path);
+    FILE *file = fopen(partial, "we");
+    CHECK(file && fputs(text, file) >= 0 && fclose(file) == 0 && rename(partial, path) == 0,
+          "%s: %m", path);
+}
+
+static bool get(const char *what, int number, char *text, size_t size)
+{
+    char path[4096];
+    name_file(path, what, number);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return false;
+    text[fread(text, 1, size - 1, file)] = '\0';
+    fclose(file);
+    return true;
+}
+
+static int asked;
+
+static void ask(const char *what, char *answer, size_t size)
+{
+    put("ask", ++asked, what);
+    PEER_UNTIL("an answer of the other host", ANSWER, get("answer", asked, answer, size));
+}
+
+/* As run(), on the other host. */
+static bool let_run(const char *format, ...)
+{
+    char command[256], answer[16];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(command, sizeof(command), format, args);
+    va_end(args);
+    ask(command, answer, sizeof(answer));
+    return strcmp(answer, "done") == 0;
+}
+
+/* --- host 1 ----------------------------------------------------------------------------------- */
+
+static void serve(const char *address)
+{
+    int fd, state;
+    char wanted[256], answer[GPUD_REASON_MAX + 64];
+    struct board *board = peer_board_make(sizeof(*board), &fd);
+    snprintf(board->address, sizeof(board->address), "%s", address);
+    pid_t pid = peer_spawn("--sender", fd);
+    for (int number = 1;; number++) {
+        while (!get("ask", number, wanted, sizeof(wanted))) /* the other host has deadlines */
+            gpud_test_nap(50);
+        if (strcmp(wanted, "end") == 0)
+            break;
+        if (strcmp(wanted, "told") == 0)
+            snprintf(answer, sizeof(answer), "%u %u %s", atomic_load(&board->disconnects),
+                     atomic_load(&board->warnings), board->reason);
+        else
+            snprintf(answer, sizeof(answer), "%s", run("%s", wanted) ? "done" : "failed");
+        put("answer", number, answer);
+    }
+    atomic_store(&board->leave, true);
+    CHECK(waitpid(pid, &state, 0) == pid && WIFEXITED(state) && WEXITSTATUS(state) == 0,
+          "the sender failed");
+}
+
+/* --- host 2 ----------------------------------------------------------------------------------- */
+
+static struct peer receiver;
+static int64_t longest; /* ns until pictures came again */
+
+enum outcome { WENT_ON, ENDED, STALLED };
+
+struct told {
+    unsigned disconnects, warnings;
+    char reason[GPUD_REASON_MAX + 64];
+};
+
+static void ask_sender(struct told *told)
+{
+    int at = 0;
+    ask("told", told->reason, sizeof(told->reason));
+    CHECK(sscanf(told->reason, "%u %u %n", &told->disconnects, &told->warnings, &at) == 2,
+          "the other host says \"%s\"", told->reason);
+    memmove(told->reason, told->reason + at, strlen(told->reason + at) + 1);
+}
+
+static bool sender_was_told(const struct told *before, struct told *now)
+{
+    ask_sender(now);
+    return now->disconnects > before->disconnects && now->warnings > before->warnings;
+}
+
+/* Both say that the connection ended, and why. */
+static void expect_ends(unsigned long long lost, const struct told *before, int cycle)
+{
+    struct told now;
+    PEER_UNTIL("the receiver's word about the end of the connection", RECOVERY,
+               atomic_load(&receiver.board->lost) > lost);
+    CHECK(strstr(receiver.board->reason, ": "), "no word about why: %s", receiver.board->reason);
+    PEER_UNTIL("the sender's word about the end of the connection", RECOVERY,
+               sender_was_told(before, &now));
+    CHECK(strstr(now.reason, "goodbye: "), "no word about why: %s", now.reason);
+    SAY("  %d: receiver: \"%s\"; sender: \"%s\"", cycle, receiver.board->reason, now.reason);
+}
+
+static bool rping_gets_through(void)
+{
+    static int port = RPING_PORT;
+    port++;
+    CHECK(let_run("serve %d", port), "rping does not start");
+    return run("reach %d", port);
+}
+
+/* Another card for the host whose link was down; and for the other one, if it was its card. */
+static void replace_card(bool here)
+{
+    for (int i = 0; i < 2; i++, here = !here) {
+        CHECK(here ? run("anew") && let_run("forget") : let_run("anew") && run("forget"),
+              "host %d gets no other card", here ? 2 : 1);
+        if (rping_gets_through())
+            return;
+    }
+    FAIL("rping does not get through by other cards either");
+}
+
+static bool pictures_come(unsigned long long before, int64_t ms)
+{
+    int64_t until = gpud_test_now() + ms * GPUD_MSEC;
+    while (atomic_load(&receiver.board->frames) <= before + FRAMES) {
+        if (gpud_test_now() >= until)
+            return false;
+        gpud_test_nap(1);
+    }
+    return true;
+}
+
+/* Pictures stay away. Whether that is the card's fault; they come again in any case. */
+static bool handle_silence(bool here, unsigned long long lost, const struct told *told, int cycle)
+{
+    unsigned long long before = atomic_load(&receiver.board->frames);
+    if (rping_gets_through() || rping_gets_through()) {
+        CHECK(pictures_come(before, RECOVERY), "rping gets through, pictures do not");
+        return false;
+    }
+    SAY("  %d: rping does not get through: soft-RoCE stalls, and is replaced", cycle);
+    expect_ends(lost, told, cycle);
+    replace_card(here);
+    CHECK(pictures_come(before, RECOVERY), "no pictures by a card that rping gets through");
+    return true;
+}
+
+/* By turns at either end. What happened before the link is back counts: a card may notice at once.
+ */
+static enum outcome run_cycle(int cycle, const char *command, bool certain)
+{
+    bool here = cycle % 2;
+    struct told told, now;
+    unsigned long long lost = atomic_load(&receiver.board->lost);
+    unsigned long long connected = atomic_load(&receiver.board->connected);
+    ask_sender(&told);
+    CHECK(here ? run("%s", command) : let_run("%s", command), "host %d: %s fails", here ? 2 : 1,
+          command);
+    int64_t back_at = gpud_test_now();
+    unsigned long long before = atomic_load(&receiver.board->frames);
+    bool stalled = !pictures_come(before, PATIENCE) && handle_silence(here, lost, &told, cycle);
+    int64_t took = gpud_test_now() - back_at;
+    longest = !stalled && took > longest ? took : longest;
+    PEER_CHECK(&receiver);
+    if (stalled)
+        return STALLED;
+    if (atomic_load(&receiver.board->connected) > connected || certain) {
+        expect_ends(lost, &told, cycle);
+        return ENDED;
+    }
+    ask_sender(&now);
+    CHECK(atomic_load(&receiver.board->lost) == lost && now.disconnects == told.disconnects,
+          "an end of a connection that goes on");
+    return WENT_ON;
+}
+
+static void run_cycles(int count, unsigned seconds)
+{
+    char command[32];
+    int outcomes[3] = {0};
+    int64_t start_at = gpud_test_now();
+    snprintf(command, sizeof(command), "down %u", seconds);
+    for (int cycle = 1; cycle <= count; cycle++) {
+        outcomes[run_cycle(cycle, command, seconds >= CERTAIN)]++;
+        CHECK(outcomes[STALLED] <= (count + 4) / 5,
+              "%d of %d cycles were the card's: nothing is shown by that", outcomes[STALLED],
+              cycle);
+    }
+    SAY("a link that is down for %u s: %d times; %d times the connection went on, %d times it was "
+        "made anew, pictures %lld s after it at the latest; %d times soft-RoCE had stalled for "
+        "rping, too; %lld s",
+        seconds, count, outcomes[WENT_ON], outcomes[ENDED], (long long)(longest / GPUD_SEC),
+        outcomes[STALLED], (long long)((gpud_test_now() - start_at) / GPUD_SEC));
+    /* And one that stalls for certain, at either end. */
+    for (int cycle = count + 1; cycle <= count + 2; cycle++)
+        CHECK(run_cycle(cycle, "stall", true) == STALLED, "rping gets through a card that stalls");
+    SAY("cards that stall: replaced at either end, and pictures come again");
+}
+
+static void receive(int count, unsigned seconds, const char *address)
+{
+    struct peer_orders orders = {.nap = GPUD_MSEC};
+    snprintf(orders.address, sizeof(orders.address), "%s", address);
+    peer_start(&receiver, &orders);
+    CHECK(pictures_come(0, RECOVERY), "no pictures at all");
+    run_cycles(count, seconds);
+    PEER_FINISH(&receiver);
+    peer_forget(&receiver);
+    put("ask", ++asked, "end");
+}
+
+int main(int argc, char **argv)
+{
+    struct board *board = peer_board_open("--sender", argc, argv, sizeof(*board));
+    if (board)
+        play_sender(board);
+    peer_main(argc, argv);
+    const char *host = getenv("GPUDIRECT_HOST");
+    CHECK(argc > 4 && host, "run it by tests/vm/guest --hosts 2");
+    char address[108];
+    snprintf(address, sizeof(address), "rdma://%s:%d/down",
+             getenv(host[0] == '1' ? "GPUDIRECT_ADDRESS" : "GPUDIRECT_PEER"), PORT);
+    setenv("GPUD_TEST_ADDRESS", address, 1); /* there is a network */
+    setenv("GPUD_TEST_KEY", KEY, 1);
+    setenv("GPUD_TEST_LONG", "1", 1);
+    folder = argv[2];
+    interface_program = argv[4];
+    int fd = open(KEY, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    CHECK(fd >= 0 && write(fd, KEY_TEXT, sizeof(KEY_TEXT) - 1) > 0 && close(fd) == 0, "no key");
+    if (host[0] == '1')
+        serve(address);
+    else
+        receive(atoi(argv[1]), (unsigned)atoi(argv[3]), address);
+    return 0;
+}
