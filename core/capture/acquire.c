@@ -15,6 +15,9 @@
 /* A wait looks at the driver again after this long, whatever poll() says. */
 #define SLICE (500 * GPUD_MSEC)
 
+/* How far a stamp may lie outside the time in which its frame was captured. */
+#define STAMP_SLACK (2 * GPUD_SEC)
+
 /* --- when the stream ends ------------------------------------------------------------------ */
 
 /* Every later acquire says the same, until configure. */
@@ -22,9 +25,12 @@ static enum gpud_status end_stream(struct gpud_capture *capture, const struct gp
                                    struct gpud_error *error)
 {
     capture->failure = *failure;
-    if (capture->ring) /* else another method was to take its place, and none did */
+    if (capture->ring)
         gpud_capture_ring_end(capture->ring);
-    capture->gone = capture->gone || failure->status == GPUD_NO_DEVICE;
+    else /* another one was to take its place, and none did */
+        gpud_capture_arm(capture, 0, 0);
+    if (failure->status == GPUD_NO_DEVICE)
+        gpud_capture_note_gone(capture);
     if (error)
         *error = *failure;
     return failure->status;
@@ -60,6 +66,7 @@ static enum gpud_status explain_poll(struct gpud_capture *capture, struct gpud_e
 struct arrival {
     int64_t time;
     uint64_t pts;
+    bool at_start;    /* pts is of the start of exposure */
     uint64_t missing; /* frames that the driver dropped before this one */
     uint32_t flags;   /* enum gpud_frame_flags */
 };
@@ -133,20 +140,31 @@ static uint32_t field_flags(const struct gpud_capture *capture, uint32_t field)
     }
 }
 
+/* Whether the driver's stamp is the monotonic clock's. A frame was not captured before the stream
+ * began, nor after it came, give or take what drivers compute: some say at a frame's start when it
+ * will end. Whatever else is called monotonic is another clock. */
+static bool is_monotonic(const struct gpud_capture *capture, const struct gpud_v4l2_buffer *raw,
+                         int64_t came)
+{
+    if ((raw->flags & V4L2_BUF_FLAG_TIMESTAMP_MASK) != V4L2_BUF_FLAG_TIMESTAMP_MONOTONIC ||
+        raw->timestamp > INT64_MAX)
+        return false;
+    int64_t stamp = (int64_t)raw->timestamp;
+    return stamp >= capture->began - STAMP_SLACK && stamp <= came + STAMP_SLACK;
+}
+
 static struct arrival inspect(struct gpud_capture *capture, struct gpud_v4l2_buffer *raw)
 {
     struct arrival arrival = {.time = gpud_now(), .pts = GPUD_TIME_NONE};
-    bool monotonic =
-        (raw->flags & V4L2_BUF_FLAG_TIMESTAMP_MASK) == V4L2_BUF_FLAG_TIMESTAMP_MONOTONIC;
+    bool monotonic = is_monotonic(capture, raw, arrival.time);
     if (monotonic)
         arrival.pts = raw->timestamp;
+    arrival.at_start = (raw->flags & V4L2_BUF_FLAG_TSTAMP_SRC_MASK) == V4L2_BUF_FLAG_TSTAMP_SRC_SOE;
     if (!capture->said_clock) {
-        bool exposure =
-            (raw->flags & V4L2_BUF_FLAG_TSTAMP_SRC_MASK) == V4L2_BUF_FLAG_TSTAMP_SRC_SOE;
         gpud_log_info(
             &capture->context->log, "capture", "%s stamps frames %s, at %s", capture->node.path,
             monotonic ? "with the monotonic clock" : "with an unknown clock: they carry no pts",
-            exposure ? "the start of exposure" : "their end");
+            arrival.at_start ? "the start of exposure" : "their end");
         capture->said_clock = true;
     }
 
@@ -169,6 +187,7 @@ static void count(struct gpud_capture *capture, const struct arrival *arrival, b
     pthread_mutex_lock(&capture->lock);
     struct gpud_capture_info *info = &capture->info;
     info->monotonic = arrival->pts != GPUD_TIME_NONE;
+    info->stamps_start = arrival->at_start;
     info->dropped += arrival->missing + !acquired;
     if (acquired) {
         info->frames++;
@@ -237,7 +256,8 @@ static enum gpud_status dequeue(struct gpud_capture *capture, struct gpud_frame 
         return GPUD_OK;
     }
     capture->poll_failed = false;
-    if (!gpud_capture_ring_dequeued(ring, raw.index)) {
+    bool room;
+    if (!gpud_capture_ring_dequeued(ring, raw.index, &room)) {
         struct gpud_error why;
         gpud_fail(&why, GPUD_IO,
                   "the driver of %s gave buffer %u, which it did not have: configure again",
@@ -252,7 +272,7 @@ static enum gpud_status dequeue(struct gpud_capture *capture, struct gpud_frame 
         capture->discontinuity = true;
         return GPUD_OK;
     }
-    if (!gpud_capture_ring_has_room(ring)) {
+    if (!room) {
         gpud_capture_ring_drop(ring, raw.index);
         count(capture, &arrival, false);
         capture->discontinuity = true;
@@ -285,12 +305,13 @@ static enum gpud_status dequeue(struct gpud_capture *capture, struct gpud_frame 
 
 /* A driver that has no buffer shows poll() an error, which is none: it is not asked then. False:
  * something else came, and the driver need not be asked for a frame. */
-static bool wait_for_news(struct gpud_capture *capture, bool fed, int64_t deadline)
+static bool wait_for_news(struct gpud_capture *capture, struct gpud_capture_wait wait,
+                          int64_t deadline)
 {
     short events = capture->tells ? POLLIN | POLLPRI : POLLIN;
     struct pollfd fds[] = {
-        {.fd = fed ? capture->node.fd : -1, .events = events},
-        {.fd = capture->ring->wake_fd, .events = POLLIN},
+        {.fd = wait.fed ? capture->node.fd : -1, .events = events},
+        {.fd = wait.out ? capture->ring->wake_fd : -1, .events = POLLIN},
         {.fd = capture->interrupt_fd, .events = POLLIN},
     };
     int64_t left = deadline - gpud_now();
@@ -302,8 +323,9 @@ static bool wait_for_news(struct gpud_capture *capture, bool fed, int64_t deadli
     bool failed = fds[0].revents & (POLLERR | POLLHUP | POLLNVAL);
     capture->told = capture->told || told;
     capture->poll_failed = failed;
-    /* Another signal may be why it failed: that is looked at first. */
-    return fds[0].revents & POLLIN || (failed && !told) || count == 0;
+    /* Another signal may be why it failed, and what is captured now may be of it: that is looked at
+     * first. */
+    return !told && (fds[0].revents & POLLIN || failed || count == 0);
 }
 
 /* Whether the signal shall be looked at though poll() does not say so: while it is lost, and where
@@ -321,9 +343,9 @@ static bool is_look_due(const struct gpud_capture *capture, bool wait, bool idle
 
 /* Whether there is something to see to before the answer is that no frame came. An event loop that
  * sees an error or an event, too, must not be told GPUD_TIMEOUT for ever. */
-static bool has_news(struct gpud_capture *capture, bool idle)
+static bool has_news(struct gpud_capture *capture, bool polled, bool idle)
 {
-    if (idle && capture->watch_fd >= 0)
+    if (idle && !polled && capture->watch_fd >= 0)
         wait_for_news(capture, gpud_capture_ring_wait_begin(capture->ring), 0);
     return capture->told || (idle && capture->poll_failed);
 }
@@ -346,8 +368,8 @@ static enum gpud_status no_frame(struct gpud_capture *capture, bool held, struct
                      ring->limit, capture->node.path);
 }
 
-/* Keeps up with the signal. *held: it has changed, and the driver waits for frames. */
-static enum gpud_status follow(struct gpud_capture *capture, bool *held, struct gpud_error *error)
+enum gpud_status gpud_capture_keep_up(struct gpud_capture *capture, bool *held,
+                                      struct gpud_error *error)
 {
     struct gpud_error why;
     *held = false;
@@ -358,6 +380,18 @@ static enum gpud_status follow(struct gpud_capture *capture, bool *held, struct 
     return status == GPUD_OK || *held ? GPUD_OK : end_stream(capture, &why, error);
 }
 
+static enum gpud_status await_start(struct gpud_capture *capture, int64_t deadline,
+                                    struct gpud_error *error)
+{
+    struct gpud_error why;
+    enum gpud_status status = gpud_capture_await_start(capture, deadline, &why);
+    if (status != GPUD_OK && status != GPUD_TIMEOUT && status != GPUD_AGAIN)
+        return end_stream(capture, &why, error);
+    if (status != GPUD_OK && error)
+        *error = why;
+    return status;
+}
+
 /* A frame costs one poll, one DQBUF and, with what came back, one QBUF; without a wait no poll. */
 static enum gpud_status acquire(struct gpud_capture *capture, bool wait, int64_t deadline,
                                 struct gpud_frame **frame, struct gpud_error *error)
@@ -366,19 +400,28 @@ static enum gpud_status acquire(struct gpud_capture *capture, bool wait, int64_t
         if (atomic_load(&capture->interrupted))
             return gpud_fail(error, GPUD_AGAIN, "the capture was interrupted");
         struct gpud_error why;
-        bool held, idle = true, ask = true;
-        enum gpud_status status = follow(capture, &held, error);
+        bool held, idle = true, ask = true, polled = false;
+        enum gpud_status status = gpud_capture_keep_up(capture, &held, error);
         if (status != GPUD_OK)
             return status;
+        if (capture->unstarted) {
+            status = await_start(capture, deadline, error);
+            if (status != GPUD_OK)
+                return status;
+            continue;
+        }
         struct gpud_capture_ring *ring = capture->ring; /* which a dequeue may replace */
-        if (gpud_capture_ring_requeue(ring, &why) != GPUD_OK)
+        if (gpud_capture_ring_has_back(ring) && gpud_capture_ring_requeue(ring, &why) != GPUD_OK)
             return end_stream(capture, &why, error);
         if (wait && (held || !capture->poll_failed)) {
-            bool fed = gpud_capture_ring_wait_begin(ring);
-            /* What came back before that has woken nobody. */
-            if (gpud_capture_ring_requeue(ring, &why) != GPUD_OK)
+            struct gpud_capture_wait begun = gpud_capture_ring_wait_begin(ring);
+            if (begun.back && gpud_capture_ring_requeue(ring, &why) != GPUD_OK)
                 return end_stream(capture, &why, error);
-            ask = wait_for_news(capture, fed, deadline);
+            ask = wait_for_news(capture, begun, deadline);
+        } else if (capture->watch_fd >= 0 && !held && !capture->poll_failed) {
+            /* An event loop that always finds a frame would never hear of another signal. */
+            ask = wait_for_news(capture, gpud_capture_ring_wait_begin(ring), 0);
+            polled = true;
         }
         if (ask && !held) {
             status = dequeue(capture, frame, &idle, error);
@@ -388,7 +431,7 @@ static enum gpud_status acquire(struct gpud_capture *capture, bool wait, int64_t
         capture->told = capture->told || is_look_due(capture, wait, idle);
         if (capture->ring != ring || gpud_now() < deadline)
             continue;
-        if (last || held || !has_news(capture, idle))
+        if (last || held || !has_news(capture, polled, idle))
             return no_frame(capture, held, error);
         last = true;
     }
@@ -404,7 +447,7 @@ enum gpud_status gpud_capture_acquire(struct gpud_capture *capture, int64_t time
             *error = capture->failure;
         return capture->failure.status;
     }
-    if (!capture->ring)
+    if (!capture->ring && !capture->unstarted)
         return gpud_fail(error, GPUD_INVALID,
                          "the capture is not configured: it has no format to stream");
     struct gpud_frame *found = NULL;

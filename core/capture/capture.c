@@ -34,6 +34,12 @@ static enum gpud_status check_params(const struct gpud_capture_params *params,
                          address ? address : "");
     if (strlen(address) - strlen(SCHEME) >= sizeof(((struct gpud_v4l2 *)0)->path))
         return gpud_fail(error, GPUD_INVALID, "the capture address is too long");
+    if (params->input && strlen(params->input) >= sizeof(((struct gpud_capture *)0)->input))
+        return gpud_fail(error, GPUD_INVALID, "the input's name is too long: \"%.40s…\"",
+                         params->input);
+    enum gpud_status status = gpud_controls_check(params->controls, params->control_count, error);
+    if (status != GPUD_OK)
+        return status;
     if (params->slots > SLOTS_MAX)
         return gpud_fail(error, GPUD_INVALID, "%u slots: up to %d are possible", params->slots,
                          SLOTS_MAX);
@@ -83,22 +89,26 @@ enum gpud_status gpud_capture_open(struct gpud_device *device, struct gpud_devic
     made->node.system = system;
     made->node.fd = -1;
     gpud_print(made->node.path, "%s", params->address + strlen(SCHEME));
+    gpud_print(made->home, "%s", made->node.path);
+    gpud_print(made->input, "%s", params->input ? params->input : "");
 
-    made->watch_fd = -1;
+    made->watch_fd = made->nodes_fd = made->timer_fd = made->next_input = -1;
     made->interrupt_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (made->interrupt_fd < 0)
         status = gpud_fail_errno(error, "cannot create an eventfd");
+    if (!gpud_controls_keep(&made->controls, params->controls, params->control_count))
+        status = gpud_fail(error, GPUD_NO_MEMORY, "out of memory for controls");
     if (status == GPUD_OK)
         status = gpud_v4l2_open(&made->node, error);
+    if (status == GPUD_OK)
+        status = gpud_capture_set_up(made, error);
     if (status != GPUD_OK) {
         gpud_capture_destroy(&made);
         return status;
     }
+    made->known = made->node;
     gpud_print(made->info.device, "%s", device->info.name);
-    made->tells = gpud_input_subscribe(&made->node);
-    gpud_input_detect(&made->node, &made->source);
     gpud_input_set(&made->node, &made->source);
-    gpud_capture_publish_signal(made);
     gpud_print(made->info.driver, "%s", made->node.driver);
     gpud_print(made->info.card, "%s", made->node.card);
     *capture = made;
@@ -159,6 +169,9 @@ void gpud_capture_destroy(struct gpud_capture **capture)
     *capture = NULL;
     gpud_capture_drop_ring(gone, true, NULL);
     gpud_v4l2_close(&gone->node);
+    gone->unstarted = false;
+    gpud_capture_end_wait(gone);
+    gpud_controls_clear(&gone->controls);
     gpud_fd_close(&gone->watch_fd);
     gpud_fd_close(&gone->interrupt_fd);
     gpud_device_close(&gone->device);

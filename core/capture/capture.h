@@ -2,20 +2,27 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The inside of a capture. capture.c makes, and ends it, configure.c sets it up, follow.c keeps up
- * with its signal, acquire.c waits for frames and judges them, watch.c shows them to an event loop,
- * modes.c lists what the driver offers; ring.h is one configuration's buffers. */
+ * with its signal, lost.c waits for a card that was unplugged, acquire.c waits for frames and
+ * judges them, watch.c shows them to an event loop, modes.c lists what the driver offers; ring.h is
+ * one configuration's buffers. */
 #ifndef GPUD_CAPTURE_CAPTURE_H
 #define GPUD_CAPTURE_CAPTURE_H
 
 #include "capture/ring.h"
+#include "capture/controls.h"
 #include "capture/input.h"
 #include <gpudirect/capture.h>
+
+/* How often a driver without an event is asked for its signal, and any while there is none. */
+#define GPUD_CAPTURE_LOOK (500 * GPUD_MSEC)
 
 struct gpud_capture {
     struct gpud_context *context;
     struct gpud_device *device; /* where the frames shall arrive */
     struct gpud_device *host;
     struct gpud_v4l2 node;
+    char home[sizeof(((struct gpud_v4l2 *)0)->path)]; /* the node that was asked for */
+    struct gpud_v4l2 known;                           /* the card when it was opened last */
     pthread_mutex_t node_lock; /* around closing and opening it, and what other threads ask it */
     uint32_t slots;
     char method[16]; /* the only one to take, or "" */
@@ -28,10 +35,17 @@ struct gpud_capture {
 
     /* The configuration. One thread at a time is here. */
     struct gpud_capture_mode wanted; /* the last configure; a size of 0x0: the signal's own */
+    bool scales;                     /* that size is another one than the signal's */
+    bool interlaced;                 /* the signal was, when that scan was asked for */
+    char input[64];                  /* that was asked for; "": none was */
+    int next_input;                  /* to be selected when nobody holds a frame; -1: none */
+    struct gpud_error input_refused; /* why it was not */
+    struct gpud_controls controls;   /* with node_lock held */
     struct gpud_input source;        /* as it was detected last */
     bool tells;                      /* the driver has an event for a change of it */
     bool told;                       /* something, by poll(); or else a look is due */
     int64_t last_frame;              /* when the last frame was acquired */
+    int64_t began;                   /* when the driver was started */
     bool changed;                    /* it told of one, and that is not followed yet */
     int64_t look_at;                 /* when the signal is looked at next without an event */
     bool alternate;                  /* frames are single fields */
@@ -42,8 +56,15 @@ struct gpud_capture {
         failure;      /* what ended the stream: every acquire says so until the next configure */
     bool poll_failed; /* poll() saw an error that the next dequeue shall explain */
     bool gone;        /* unplugged: the node must be opened again */
-    bool said_full;   /* that the application holds all frames */
-    bool said_clock;  /* which clock the driver uses */
+    bool waits;       /* for the card */
+    struct gpud_error absence; /* why it is not there yet */
+    int nodes_fd;              /* an inotify, for nodes that appear; -1 */
+    /* When to look for the card, or the signal, again; expired, too, where there is an error to
+     * tell, and no ring that would show it; -1 */
+    int timer_fd;
+    bool unstarted;  /* configured, and the driver does not start without a signal */
+    bool said_full;  /* that the application holds all frames */
+    bool said_clock; /* which clock the driver uses */
 
     /* The stream so far. */
     uint64_t sequence;        /* of the last frame, counted from 1 */
@@ -96,8 +117,48 @@ bool gpud_capture_publish_format(struct gpud_capture *capture);
 enum gpud_status gpud_capture_follow(struct gpud_capture *capture, bool *held,
                                      struct gpud_error *error);
 
+/* The card was unplugged, as some call has said. */
+void gpud_capture_note_gone(struct gpud_capture *capture);
+
+/* Opens the card again, wherever it is. */
+enum gpud_status gpud_capture_reopen(struct gpud_capture *capture, struct gpud_error *error);
+/* It is back, and nobody waits for it any more. */
+void gpud_capture_note_return(struct gpud_capture *capture);
+
+void gpud_capture_end_wait(struct gpud_capture *capture);
+
+/* timer_fd expires after that long, and then again every so often (0: not again). False: errno. */
+bool gpud_capture_arm(struct gpud_capture *capture, int64_t after, int64_t every);
+/* Whether it has; that is forgotten then. */
+bool gpud_capture_is_time(struct gpud_capture *capture);
+void gpud_capture_disarm(struct gpud_capture *capture);
+/* Event loops see this descriptor as well, until it is closed; -1 is nothing. False: errno. */
+bool gpud_capture_watch_too(struct gpud_capture *capture, int fd);
+void gpud_capture_close_watched(struct gpud_capture *capture, int *fd);
+
+/* Without a ring, for the driver does not start without a signal: waits until it does. */
+enum gpud_status gpud_capture_await_start(struct gpud_capture *capture, int64_t deadline,
+                                          struct gpud_error *error);
+
+/* Selects the input and sets the controls that were asked for; the card was just opened, and its
+ * signal is detected then. */
+enum gpud_status gpud_capture_set_up(struct gpud_capture *capture, struct gpud_error *error);
+
+/* Before each look for a frame: follows the signal. *held: it has changed, and the driver waits for
+ * frames. */
+enum gpud_status gpud_capture_keep_up(struct gpud_capture *capture, bool *held,
+                                      struct gpud_error *error);
+
 /* Whether the driver has the format at all. */
 bool gpud_capture_offers(const struct gpud_v4l2 *node, uint32_t fourcc);
+
+/* The driver's format of this name; 0: it has none. Frames of a card that fills no alpha in are
+ * called by the name without. */
+uint32_t gpud_capture_find_format(const struct gpud_v4l2 *node, const char *name);
+
+/* gpud_capture_list_modes() of an open node with this signal at its input. Nothing is set. */
+size_t gpud_capture_modes_of(const struct gpud_v4l2 *node, const struct gpud_input *source,
+                             struct gpud_capture_mode *modes, size_t max);
 
 /* "UYVY, YUY2, NV12": what the driver has, for a sentence. */
 void gpud_capture_name_formats(const struct gpud_v4l2 *node, char *text, size_t size);

@@ -4,6 +4,7 @@
 /* Setting a card up: its format, fields and rate, what they are then, and the ring for them. */
 #include "capture/capture.h"
 
+#include "base/clock.h"
 #include "base/sized.h"
 #include "capture/colorimetry.h"
 #include "capture/method.h"
@@ -17,9 +18,9 @@
 static enum gpud_status choose_format(struct gpud_capture *capture, const char *format,
                                       uint32_t *fourcc, struct gpud_error *error)
 {
-    for (size_t i = 0; (*fourcc = gpud_format_fourcc(format, i)); i++)
-        if (gpud_capture_offers(&capture->node, *fourcc))
-            return GPUD_OK;
+    *fourcc = gpud_capture_find_format(&capture->node, format);
+    if (*fourcc)
+        return GPUD_OK;
     if (gpud_format_fourcc(format, 0) == 0)
         return gpud_fail(error, GPUD_UNSUPPORTED, "\"%.16s\" is not a format that is captured here",
                          format);
@@ -82,13 +83,14 @@ static enum gpud_status refused(struct gpud_capture *capture, const char *name, 
                                 uint32_t height, struct gpud_error *error)
 {
     int number = errno;
-    capture->gone = number == ENODEV;
     if (number == EBUSY)
         return gpud_fail_native(error, GPUD_IO, "errno", EBUSY, "%s is in use by another program",
                                 capture->node.path);
+    char offered[128];
+    gpud_capture_name_formats(&capture->node, offered, sizeof(offered));
     errno = number;
-    return gpud_fail_errno(error, "%s does not take the format %s %ux%u", capture->node.path, name,
-                           width, height);
+    return gpud_fail_errno(error, "%s does not take the format %s %ux%u; it has %s",
+                           capture->node.path, name, width, height, offered);
 }
 
 static enum gpud_status set_format(struct gpud_capture *capture, struct gpud_v4l2_format *format,
@@ -96,20 +98,39 @@ static enum gpud_status set_format(struct gpud_capture *capture, struct gpud_v4l
 {
     const struct gpud_capture_mode *wanted = &capture->wanted;
     const char *name = wanted->format;
-    uint32_t width = wanted->width_min ? wanted->width_min : capture->source.width;
-    uint32_t height = wanted->height_min ? wanted->height_min : capture->source.height;
+    /* Where another input has no size of its own, the pictures stay as large as they are. */
+    const struct gpud_layout *last = &capture->info.layout; /* written by this thread alone */
+    bool own = capture->source.width && capture->source.height;
+    bool asked = wanted->width_min && (capture->scales || !own);
+    uint32_t width = asked ? wanted->width_min : own ? capture->source.width : last->width;
+    uint32_t height = asked ? wanted->height_min
+                      : own ? capture->source.height
+                            : last->height * (capture->alternate ? 2 : 1);
+    if (!width || !height)
+        return gpud_fail(error, GPUD_INVALID,
+                         "%s has no signal with a size of its own: ask for one of its sizes",
+                         capture->node.path);
     enum gpud_status status = choose_format(capture, name, &format->fourcc, error);
     if (status != GPUD_OK)
         return status;
-    if (ask_for_scan(&capture->node, wanted->scan, width, height, format) < 0)
+    /* Of a signal of the other kind the card makes what it makes. */
+    enum gpud_scan asked_scan =
+        capture->source.interlaced == capture->interlaced ? wanted->scan : GPUD_SCAN_ANY;
+    if (ask_for_scan(&capture->node, asked_scan, width, height, format) < 0)
         return refused(capture, name, width, height, error);
+    gpud_v4l2_reset_compose(&capture->node);
     enum gpud_scan scan = gpud_scan_of_field(format->field);
-    if (scan == GPUD_SCAN_ANY || (wanted->scan != GPUD_SCAN_ANY && scan != wanted->scan))
+    if (scan == GPUD_SCAN_ANY || (asked_scan != GPUD_SCAN_ANY && scan != asked_scan))
         return gpud_fail(error, GPUD_UNSUPPORTED, "%s makes %s of its signal%s", capture->node.path,
                          scan_name(format->field),
                          scan == GPUD_SCAN_ANY ? ": set the source to progressive"
                                                : ": ask for these");
     status = gpud_format_place(format, placement, error);
+    const char *opaque = status == GPUD_OK ? gpud_format_opaque(placement->layout.format) : NULL;
+    if (opaque && strcmp(opaque, name) == 0) /* its alpha is nothing to go by */
+        gpud_print(placement->layout.format, "%s", opaque);
+    else if (gpud_format_has_alpha(name) && !gpud_controls_set_alpha(&capture->controls))
+        gpud_controls_make_opaque(&capture->node);
     if (status == GPUD_OK && strcmp(placement->layout.format, name) != 0)
         status = gpud_fail(error, GPUD_UNSUPPORTED, "%s offers %s, but gives %s instead",
                            capture->node.path, name, placement->layout.format);
@@ -118,11 +139,11 @@ static enum gpud_status set_format(struct gpud_capture *capture, struct gpud_v4l
 
 /* --- what get_info tells ------------------------------------------------------------------- */
 
-static bool stamps_monotonic(const struct gpud_capture_ring *ring)
+/* How buffers will be stamped, by the driver's word for those that it has; 0: it does not say. */
+static uint32_t stamp_flags(const struct gpud_capture_ring *ring)
 {
     struct gpud_v4l2_buffer raw = ring->buffers[0].raw;
-    return gpud_v4l2_query(ring->node, &raw) == 0 &&
-           (raw.flags & V4L2_BUF_FLAG_TIMESTAMP_MASK) == V4L2_BUF_FLAG_TIMESTAMP_MONOTONIC;
+    return gpud_v4l2_query(ring->node, &raw) == 0 ? raw.flags : 0;
 }
 
 void gpud_capture_publish_path(struct gpud_capture *capture)
@@ -193,7 +214,7 @@ static void publish(struct gpud_capture *capture, const struct gpud_v4l2_format 
                     uint32_t fps_num, uint32_t fps_den)
 {
     const struct gpud_capture_ring *ring = capture->ring;
-    bool monotonic = stamps_monotonic(ring);
+    uint32_t stamps = stamp_flags(ring);
     struct gpud_hdr_metadata hdr;
     gpud_capture_read_hdr(&capture->node, &hdr);
     pthread_mutex_lock(&capture->lock);
@@ -201,7 +222,9 @@ static void publish(struct gpud_capture *capture, const struct gpud_v4l2_format 
     gpud_print(info->driver, "%s", capture->node.driver);
     gpud_print(info->card, "%s", capture->node.card);
     info->layout = ring->placement.layout;
-    info->monotonic = monotonic;
+    info->monotonic = (stamps & V4L2_BUF_FLAG_TIMESTAMP_MASK) == V4L2_BUF_FLAG_TIMESTAMP_MONOTONIC;
+    info->started = (uint64_t)capture->began;
+    info->stamps_start = (stamps & V4L2_BUF_FLAG_TSTAMP_SRC_MASK) == V4L2_BUF_FLAG_TSTAMP_SRC_SOE;
     note_format(capture, format, &hdr, fps_num, fps_den);
     pthread_mutex_unlock(&capture->lock);
 
@@ -223,7 +246,7 @@ static void unpublish(struct gpud_capture *capture)
     memset(&info->layout, 0, sizeof(info->layout));
     info->fps_num = 0;
     info->fps_den = 1;
-    info->monotonic = false;
+    info->monotonic = info->stamps_start = false;
     memset(&info->colorimetry, 0, sizeof(info->colorimetry));
     memset(&info->hdr, 0, sizeof(info->hdr));
     info->scan = GPUD_SCAN_ANY;
@@ -233,16 +256,37 @@ static void unpublish(struct gpud_capture *capture)
 
 /* --- beginning ----------------------------------------------------------------------------- */
 
-/* Streams by the best of the methods that may be taken. */
+/* Whether that is why the driver does not start. */
+static bool lacks_signal(struct gpud_capture *capture, long number)
+{
+    struct gpud_input *source = &capture->source;
+    if (number == ENODEV || number == ENXIO ||
+        (source->present && number != ENOLINK && number != ENOLCK))
+        return false;
+    if (source->present)
+        gpud_print(source->reason,
+                   "%s does not start without a signal: is a source connected, and on?",
+                   capture->node.path);
+    source->present = false;
+    gpud_capture_publish_signal(capture);
+    return true;
+}
+
+/* Streams by the best of the methods that may be taken. *refused: to start, by an error that is in
+ * *error, too. */
 static enum gpud_status stream(struct gpud_capture *capture, const struct gpud_placement *placement,
-                               const struct gpud_capture_choice *choice, struct gpud_error *error)
+                               const struct gpud_capture_choice *choice, bool *refused,
+                               struct gpud_error *error)
 {
     enum gpud_status status =
         gpud_capture_ring_create(&capture->node, capture->device, capture->host, placement,
                                  capture->slots, choice, &capture->ring, error);
+    *refused = false;
     if (status != GPUD_OK)
         return status;
+    capture->began = gpud_now();
     status = gpud_capture_ring_start(capture->ring, error);
+    *refused = status != GPUD_OK;
     if (status == GPUD_OK && capture->watch_fd >= 0)
         status = gpud_capture_ring_watch(capture->ring, capture->watch_fd, error);
     if (status != GPUD_OK)
@@ -272,13 +316,14 @@ enum gpud_status gpud_capture_fall_back(struct gpud_capture *capture, const stru
     choice.below = ring->method;
     choice.reason = reasons;
     uint32_t fps_num = capture->info.fps_num, fps_den = capture->info.fps_den;
+    bool refused;
 
     unpublish(capture);
     enum gpud_status status = gpud_capture_drop_ring(capture, false, error);
     if (status == GPUD_OK && gpud_v4l2_get_format(&capture->node, &format) < 0)
         status = gpud_fail_errno(error, "%s does not tell its format", capture->node.path);
     if (status == GPUD_OK)
-        status = stream(capture, &placement, &choice, error);
+        status = stream(capture, &placement, &choice, &refused, error);
     if (status != GPUD_OK)
         return status;
     capture->numbered = capture->poll_failed = false;
@@ -288,26 +333,50 @@ enum gpud_status gpud_capture_fall_back(struct gpud_capture *capture, const stru
     return GPUD_OK;
 }
 
+/* It is configured all the same: frames come when there is a signal. */
+static enum gpud_status stay_unstarted(struct gpud_capture *capture,
+                                       const struct gpud_placement *placement,
+                                       const struct gpud_v4l2_format *format, uint32_t fps_num,
+                                       uint32_t fps_den, struct gpud_error *error)
+{
+    struct gpud_hdr_metadata hdr = {0};
+    if (!gpud_capture_arm(capture, GPUD_CAPTURE_LOOK, GPUD_CAPTURE_LOOK))
+        return gpud_fail_errno(error, "%s cannot be waited for", capture->node.path);
+    unpublish(capture);
+    pthread_mutex_lock(&capture->lock);
+    capture->info.layout = placement->layout;
+    note_format(capture, format, &hdr, fps_num, fps_den);
+    pthread_mutex_unlock(&capture->lock);
+    capture->unstarted = true;
+    return GPUD_OK;
+}
+
 enum gpud_status gpud_capture_begin(struct gpud_capture *capture, struct gpud_error *error)
 {
     struct gpud_placement placement;
     struct gpud_v4l2_format format = {0};
+    struct gpud_error why;
     uint32_t fps_num = capture->wanted.fps_num, fps_den = capture->wanted.fps_den;
+    bool refused = false;
+    capture->unstarted = capture->changed = false;
     gpud_input_set(&capture->node, &capture->source);
-    enum gpud_status status = set_format(capture, &format, &placement, error);
+    enum gpud_status status = set_format(capture, &format, &placement, &why);
     if (status == GPUD_OK) {
         read_rate(capture, &fps_num, &fps_den);
         struct gpud_capture_choice choice = choice_of(capture);
-        status = stream(capture, &placement, &choice, error);
+        status = stream(capture, &placement, &choice, &refused, &why);
     }
-    if (status != GPUD_OK)
-        return status;
-
     capture->alternate = format.field == V4L2_FIELD_ALTERNATE;
+    if (refused && lacks_signal(capture, why.native))
+        return stay_unstarted(capture, &placement, &format, fps_num, fps_den, error);
+    if (status != GPUD_OK) {
+        if (error)
+            *error = why;
+        return status;
+    }
     set_duration(capture, fps_num, fps_den);
     publish(capture, &format, fps_num, fps_den);
     capture->poll_failed = capture->said_full = capture->said_clock = capture->numbered = false;
-    capture->changed = false;
     capture->discontinuity = capture->epoch > 0;
     capture->epoch++;
     return GPUD_OK;
@@ -317,6 +386,8 @@ enum gpud_status gpud_capture_begin(struct gpud_capture *capture, struct gpud_er
 static enum gpud_status start_over(struct gpud_capture *capture, struct gpud_error *error)
 {
     unpublish(capture);
+    capture->unstarted = false;
+    gpud_capture_disarm(capture);
     bool open = !capture->gone && capture->node.fd >= 0;
     enum gpud_status status = gpud_capture_drop_ring(capture, !open, &capture->failure);
     if (status == GPUD_OK)
@@ -327,14 +398,23 @@ static enum gpud_status start_over(struct gpud_capture *capture, struct gpud_err
         *error = capture->failure;
     if (open)
         return status;
-    pthread_mutex_lock(&capture->node_lock);
-    gpud_v4l2_close(&capture->node);
-    status = gpud_v4l2_open(&capture->node, error);
-    pthread_mutex_unlock(&capture->node_lock);
-    capture->gone = status != GPUD_OK;
-    if (status == GPUD_OK)
-        capture->tells = gpud_input_subscribe(&capture->node);
+    status = gpud_capture_reopen(capture, error);
+    if (capture->node.fd >= 0)
+        gpud_capture_note_return(capture);
+    else
+        gpud_capture_note_gone(capture);
     return status;
+}
+
+void gpud_capture_stop(struct gpud_capture *capture)
+{
+    unpublish(capture);
+    gpud_capture_drop_ring(capture, true, NULL);
+    if (!capture->waits)
+        gpud_capture_disarm(capture);
+    capture->unstarted = capture->changed = false;
+    capture->failure.status = GPUD_OK;
+    capture->wanted.format[0] = '\0';
 }
 
 static enum gpud_status check_mode(const struct gpud_capture_mode *mode, struct gpud_error *error)
@@ -373,15 +453,16 @@ enum gpud_status gpud_capture_configure_mode(struct gpud_capture *capture,
     gpud_input_detect(&capture->node, &capture->source);
     gpud_capture_publish_signal(capture);
     const struct gpud_input *source = &capture->source;
-    if (!wanted.width_min && !source->width)
-        return gpud_fail(error, GPUD_INVALID,
-                         "%s has no signal with a size of its own: ask for one of its sizes",
-                         capture->node.path);
     /* Who asks for the signal's size gets that of the next one, too. */
     if (wanted.width_min == source->width && wanted.height_min == source->height)
         wanted.width_min = wanted.height_min = 0;
     capture->wanted = wanted;
-    return gpud_capture_begin(capture, error);
+    capture->scales = wanted.width_min && source->width;
+    capture->interlaced = source->interlaced;
+    status = gpud_capture_begin(capture, error);
+    if (status == GPUD_NO_DEVICE)
+        gpud_capture_note_gone(capture);
+    return status;
 }
 
 enum gpud_status gpud_capture_configure(struct gpud_capture *capture, const char *format,

@@ -40,6 +40,7 @@ static const struct known_format formats[] = {
     {"NV61", V4L2_PIX_FMT_NV61, 1, SAME},
     {"NV61", V4L2_PIX_FMT_NV61M, 2, SAME},
     {"NV24", V4L2_PIX_FMT_NV24, 1, DOUBLE},
+    {"NV42", V4L2_PIX_FMT_NV42, 1, DOUBLE},
     {"P010_10LE", V4L2_PIX_FMT_P010, 1, SAME},
     {"P012_LE", v4l2_fourcc('P', '0', '1', '2'), 1, SAME},
     {"I420", V4L2_PIX_FMT_YUV420, 1, HALF},
@@ -63,8 +64,13 @@ static const struct known_format formats[] = {
     {"RGB", V4L2_PIX_FMT_RGB24, 1, SAME},
     {"BGR", V4L2_PIX_FMT_BGR24, 1, SAME},
     {"RGB16", V4L2_PIX_FMT_RGB565, 1, SAME},
+    {"RGB15", V4L2_PIX_FMT_XRGB555, 1, SAME},
+    {"RGB15", V4L2_PIX_FMT_RGB555, 1, SAME},
+    {"BGR15", v4l2_fourcc('X', 'B', '1', '5'), 1, SAME},
     {"GRAY8", V4L2_PIX_FMT_GREY, 1, SAME},
     {"GRAY16_LE", V4L2_PIX_FMT_Y16, 1, SAME},
+    {"GRAY16_BE", V4L2_PIX_FMT_Y16_BE, 1, SAME},
+    {"GRAY10_LE16", V4L2_PIX_FMT_Y10, 1, SAME},
 };
 #define FORMATS (sizeof(formats) / sizeof(formats[0]))
 
@@ -80,6 +86,21 @@ const char *gpud_format_name(uint32_t fourcc)
 {
     const struct known_format *known = find(fourcc);
     return known ? known->name : NULL;
+}
+
+const char *gpud_format_opaque(const char *name)
+{
+    static const char *const pairs[][2] = {
+        {"BGRA", "BGRx"}, {"RGBA", "RGBx"}, {"ARGB", "xRGB"}, {"ABGR", "xBGR"}};
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++)
+        if (strcmp(pairs[i][0], name) == 0)
+            return pairs[i][1];
+    return NULL;
+}
+
+bool gpud_format_has_alpha(const char *name)
+{
+    return gpud_format_opaque(name) || strcmp(name, "AYUV") == 0;
 }
 
 enum gpud_samples gpud_format_samples(const char *name)

@@ -34,6 +34,11 @@ enum gpud_samples gpud_format_samples(const char *name);
 /* "UYVY"; NULL: a format that is compressed, or that we have no name for. */
 const char *gpud_format_name(uint32_t fourcc);
 
+/* The name of a format with alpha where nobody fills that in: "BGRx" of "BGRA"; NULL: it has no
+ * alpha, or no such name. */
+const char *gpud_format_opaque(const char *name);
+bool gpud_format_has_alpha(const char *name);
+
 /* V4L2 may have several formats of one name: this one, counted from 0, the simplest first; 0: no
  * more. */
 uint32_t gpud_format_fourcc(const char *name, size_t place);

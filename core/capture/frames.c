@@ -25,15 +25,19 @@ static void wake(struct gpud_capture_ring *ring, bool by_device)
         gpud_capture_ring_set_woken(ring, true);
 }
 
-bool gpud_capture_ring_wait_begin(struct gpud_capture_ring *ring)
+struct gpud_capture_wait gpud_capture_ring_wait_begin(struct gpud_capture_ring *ring)
 {
     pthread_mutex_lock(&ring->lock);
+    struct gpud_capture_wait wait = {
+        .fed = ring->queued,
+        .back = ring->to_queue,
+        .out = ring->acquired || ring->pending,
+    };
     ring->waiting = true;
-    bool fed = ring->queued;
-    ring->blind = !fed;
+    ring->blind = !wait.fed;
     gpud_capture_ring_set_woken(ring, false);
     pthread_mutex_unlock(&ring->lock);
-    return fed;
+    return wait;
 }
 
 void gpud_capture_ring_wait_end(struct gpud_capture_ring *ring)
@@ -50,12 +54,29 @@ void gpud_capture_ring_wait_end(struct gpud_capture_ring *ring)
     pthread_mutex_unlock(&ring->driver_lock);
 }
 
+/* With the lock held. */
+static bool has_room(const struct gpud_capture_ring *ring)
+{
+    return (uint32_t)__builtin_popcountll(ring->acquired) < ring->limit;
+}
+
 bool gpud_capture_ring_has_room(struct gpud_capture_ring *ring)
 {
     pthread_mutex_lock(&ring->lock);
-    bool room = (uint32_t)__builtin_popcountll(ring->acquired) < ring->limit;
+    bool room = has_room(ring);
     pthread_mutex_unlock(&ring->lock);
     return room;
+}
+
+bool gpud_capture_ring_dequeued(struct gpud_capture_ring *ring, uint32_t index, bool *room)
+{
+    pthread_mutex_lock(&ring->lock);
+    bool right = index < ring->buffer_count && ring->queued >> index & 1;
+    if (right)
+        ring->queued &= ~bit(index);
+    *room = has_room(ring);
+    pthread_mutex_unlock(&ring->lock);
+    return right;
 }
 
 void gpud_capture_ring_drop(struct gpud_capture_ring *ring, uint32_t index)
@@ -176,7 +197,8 @@ static void release_in_place(struct gpud_frame *frame)
         finish_after_stop(ring, frame);
     /* At once rather than at the next acquire: until then the driver might have nothing left to
      * fill. */
-    gpud_capture_ring_requeue(ring, NULL);
+    if (!pending || gpud_capture_ring_has_back(ring))
+        gpud_capture_ring_requeue(ring, NULL);
     gpud_capture_ring_unref(ring);
 }
 
@@ -275,7 +297,8 @@ static void release_copied(struct gpud_frame *frame)
         ~bit(frame->slot); /* what the queue still does with the slot comes before the next copy */
     wake(ring, false);
     pthread_mutex_unlock(&ring->lock);
-    gpud_capture_ring_requeue(ring, NULL);
+    if (gpud_capture_ring_has_back(ring))
+        gpud_capture_ring_requeue(ring, NULL);
     gpud_capture_ring_unref(ring);
 }
 

@@ -3,11 +3,15 @@
 
 #include "capture/input.h"
 
+#include <ctype.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* A driver that always has one more event does not hold us. */
 #define EVENTS_MAX 64
+#define INPUTS_MAX 64
 
 /* --- digital inputs ------------------------------------------------------------------------ */
 
@@ -144,6 +148,37 @@ static void read_aspect(const struct gpud_v4l2 *node, struct gpud_input *signal)
     }
 }
 
+/* --- which one ----------------------------------------------------------------------------- */
+
+static bool is_meant(const struct v4l2_input *input, const char *wanted)
+{
+    char *end;
+    unsigned long number = strtoul(wanted, &end, 10);
+    return strncasecmp(wanted, (const char *)input->name, sizeof(input->name)) == 0 ||
+           (isdigit((unsigned char)*wanted) && !*end && number == input->index);
+}
+
+enum gpud_status gpud_input_find(const struct gpud_v4l2 *node, const char *wanted, int *number,
+                                 struct gpud_error *error)
+{
+    char offered[300] = "";
+    for (uint32_t i = 0; i < INPUTS_MAX; i++) {
+        struct v4l2_input input = {.index = i};
+        size_t used = strlen(offered);
+        if (gpud_v4l2_call(node, VIDIOC_ENUMINPUT, &input) < 0)
+            break;
+        input.name[sizeof(input.name) - 1] = '\0';
+        gpud_print_n(offered + used, sizeof(offered) - used, "%s%u \"%s\"", used ? ", " : "", i,
+                     (const char *)input.name);
+        if (!is_meant(&input, wanted))
+            continue;
+        *number = (int)i;
+        return GPUD_OK;
+    }
+    return gpud_fail(error, GPUD_INVALID, "%s has no input \"%.40s\"; it has %s", node->path,
+                     wanted, offered[0] ? offered : "none to choose from");
+}
+
 /* --- either -------------------------------------------------------------------------------- */
 
 void gpud_input_detect(const struct gpud_v4l2 *node, struct gpud_input *signal)
@@ -157,7 +192,8 @@ void gpud_input_detect(const struct gpud_v4l2 *node, struct gpud_input *signal)
             input = (struct v4l2_input){.index = (uint32_t)number};
     }
     input.name[sizeof(input.name) - 1] = '\0';
-    const char *name = (const char *)input.name;
+    gpud_print(signal->name, "%s", (const char *)input.name);
+    const char *name = signal->name;
     bool digital = detect_digital(node, input.index, name, signal);
     if (!digital)
         detect_analogue(node, signal);

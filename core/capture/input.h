@@ -11,6 +11,7 @@
 #include <linux/videodev2.h>
 
 struct gpud_input {
+    char name[32];               /* of the input; "": the card has none */
     bool present;                /* true as well where the driver cannot tell */
     char reason[160];            /* why not */
     uint32_t width, height;      /* of a picture, both fields; 0: there is no size of its own */
@@ -25,6 +26,11 @@ struct gpud_input {
 
 /* What the driver detects. Nothing is set. */
 void gpud_input_detect(const struct gpud_v4l2 *node, struct gpud_input *signal);
+
+/* The number of the input that the user means, by number or name; GPUD_INVALID: *error has what
+ * there is. */
+enum gpud_status gpud_input_find(const struct gpud_v4l2 *node, const char *wanted, int *number,
+                                 struct gpud_error *error);
 
 /* Whether the card is set to another signal than this one, and setting it: no buffers may exist.
  * Not being able to is no error: the card then goes on as it is. */

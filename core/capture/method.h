@@ -30,6 +30,11 @@ extern const struct gpud_capture_method gpud_capture_userptr;
 extern const struct gpud_capture_method gpud_capture_mmap;
 extern const struct gpud_capture_method gpud_capture_mmap_by_cpu; /* of the same name */
 
+/* Whether dma-bufs of the device may be shown to a card on this bus ("pci"). GPUD_UNSUPPORTED, with
+ * the reason. */
+enum gpud_status gpud_capture_check_bus(const struct gpud_device *device, const char *bus,
+                                        struct gpud_error *error);
+
 /* Best first, NULL at the end. */
 extern const struct gpud_capture_method *const gpud_capture_methods[];
 

@@ -12,14 +12,14 @@
 
 /* NVIDIA's exporter looks at the PCI device of whoever attaches without asking whether it is one;
  * a kernel may die of that. So the bus is looked at before such a dma-buf is shown to a driver. */
-static enum gpud_status check_bus(const struct gpud_capture_ring *ring, struct gpud_error *error)
+enum gpud_status gpud_capture_check_bus(const struct gpud_device *device, const char *bus,
+                                        struct gpud_error *error)
 {
-    const char *bus = ring->node->bus;
-    if (!ring->device->dmabuf_pci_only || strcmp(bus, "pci") == 0)
+    if (!device->dmabuf_pci_only || strcmp(bus, "pci") == 0)
         return GPUD_OK;
     return gpud_fail(error, GPUD_UNSUPPORTED,
                      "dma-bufs of %s are for cards on the PCI bus alone, and this one is on %s",
-                     ring->device->info.name, bus[0] ? bus : "a bus that the system does not name");
+                     device->info.name, bus[0] ? bus : "a bus that the system does not name");
 }
 
 static enum gpud_status export_area(const struct gpud_capture_ring *ring,
@@ -49,7 +49,7 @@ static enum gpud_status export_area(const struct gpud_capture_ring *ring,
 
 static enum gpud_status setup(struct gpud_capture_ring *ring, struct gpud_error *error)
 {
-    enum gpud_status status = check_bus(ring, error);
+    enum gpud_status status = gpud_capture_check_bus(ring->device, ring->node->bus, error);
     for (uint32_t i = 0; i < ring->buffer_count && status == GPUD_OK; i++) {
         struct gpud_capture_buffer *buffer = &ring->buffers[i];
         status = gpud_memory_alloc_for(ring->device, ring->placement.layout.size, GPUD_USAGE_DMABUF,

@@ -24,15 +24,33 @@ bool gpud_capture_offers(const struct gpud_v4l2 *node, uint32_t fourcc)
     return false;
 }
 
+uint32_t gpud_capture_find_format(const struct gpud_v4l2 *node, const char *name)
+{
+    static const char *const with_alpha[] = {"BGRA", "RGBA", "ARGB", "ABGR"};
+    bool fills = gpud_controls_have_alpha(node);
+    uint32_t fourcc;
+    if (gpud_format_has_alpha(name) && !fills)
+        return 0;
+    for (size_t i = 0; (fourcc = gpud_format_fourcc(name, i)); i++)
+        if (gpud_capture_offers(node, fourcc))
+            return fourcc;
+    for (size_t i = 0; i < sizeof(with_alpha) / sizeof(with_alpha[0]) && !fills; i++)
+        if (strcmp(gpud_format_opaque(with_alpha[i]), name) == 0)
+            for (size_t k = 0; (fourcc = gpud_format_fourcc(with_alpha[i], k)); k++)
+                if (gpud_capture_offers(node, fourcc))
+                    return fourcc;
+    return 0;
+}
+
 /* The name of the format at this place of the driver's list, if it is the one that a user of this
  * name gets. */
 static const char *name_at(const struct gpud_v4l2 *node, uint32_t fourcc)
 {
     const char *name = gpud_format_name(fourcc);
-    for (size_t i = 0; name && gpud_format_fourcc(name, i) != fourcc; i++)
-        if (gpud_capture_offers(node, gpud_format_fourcc(name, i)))
-            return NULL; /* the driver has a simpler one of this name */
-    return name;
+    const char *opaque = name ? gpud_format_opaque(name) : NULL;
+    if (opaque && !gpud_controls_have_alpha(node))
+        name = opaque;
+    return name && gpud_capture_find_format(node, name) == fourcc ? name : NULL;
 }
 
 void gpud_capture_name_formats(const struct gpud_v4l2 *node, char *text, size_t size)
@@ -52,6 +70,8 @@ void gpud_capture_name_formats(const struct gpud_v4l2 *node, char *text, size_t 
 }
 
 struct mode_list {
+    const struct gpud_v4l2 *node;
+    const struct gpud_input *source;
     struct gpud_capture_mode *modes;
     size_t max, count;
 };
@@ -76,36 +96,36 @@ static void try_size(const struct gpud_v4l2 *node, uint32_t fourcc, uint32_t fie
 }
 
 /* Colours may depend on the size: of a range nothing is said that is not so at both ends. */
-static void complete(struct gpud_capture *capture, uint32_t fourcc,
+static void complete(const struct mode_list *list, uint32_t fourcc,
                      const struct gpud_v4l2_format *format, struct gpud_capture_mode *mode)
 {
     gpud_capture_read_colors(format, &mode->colorimetry);
-    mode->aspect_x = capture->source.aspect_x;
-    mode->aspect_y = capture->source.aspect_y;
+    mode->aspect_x = list->source->aspect_x;
+    mode->aspect_y = list->source->aspect_y;
     if (mode->width_min == mode->width_max && mode->height_min == mode->height_max) {
-        gpud_input_aspect(&capture->source, format, &mode->aspect_x, &mode->aspect_y);
+        gpud_input_aspect(list->source, format, &mode->aspect_x, &mode->aspect_y);
         return;
     }
     struct gpud_v4l2_format least;
     struct gpud_colorimetry other;
     mode->aspect_x = mode->aspect_y = 0; /* depends on the size */
-    try_size(&capture->node, fourcc, format->field, mode->width_min, mode->height_min, &least);
+    try_size(list->node, fourcc, format->field, mode->width_min, mode->height_min, &least);
     gpud_capture_read_colors(&least, &other);
     if (memcmp(&other, &mode->colorimetry, sizeof(other)) != 0)
         gpud_capture_read_colors(&(struct gpud_v4l2_format){.fourcc = fourcc}, &mode->colorimetry);
 }
 
 /* Where the driver lists no rates it has the one that it is set to, or the signal has. */
-static void complete_rates(struct gpud_capture *capture, uint32_t fourcc,
+static void complete_rates(const struct mode_list *list, uint32_t fourcc,
                            struct gpud_capture_mode *mode)
 {
-    gpud_v4l2_enum_rates(&capture->node, fourcc, mode->width_max, mode->height_max, mode);
+    gpud_v4l2_enum_rates(list->node, fourcc, mode->width_max, mode->height_max, mode);
     if (mode->fps_num)
         return;
-    gpud_v4l2_rate(&capture->node, &mode->fps_num, &mode->fps_den);
-    if (!mode->fps_num && capture->source.fps_num) {
-        mode->fps_num = capture->source.fps_num;
-        mode->fps_den = capture->source.fps_den;
+    gpud_v4l2_rate(list->node, &mode->fps_num, &mode->fps_den);
+    if (!mode->fps_num && list->source->fps_num) {
+        mode->fps_num = list->source->fps_num;
+        mode->fps_den = list->source->fps_den;
     }
     mode->rate_count = mode->fps_num ? 1 : 0;
     mode->rates[0] = (struct gpud_capture_rate){.num = mode->fps_num, .den = mode->fps_den};
@@ -113,15 +133,14 @@ static void complete_rates(struct gpud_capture *capture, uint32_t fourcc,
 
 /* A size in each of the scans that the driver has: first its own choice. Only where that is not
  * progressive it is asked for others: some drivers need long for an answer. */
-static void add_scans(struct gpud_capture *capture, uint32_t fourcc, struct gpud_capture_mode *mode,
-                      struct mode_list *list)
+static void add_scans(struct mode_list *list, uint32_t fourcc, struct gpud_capture_mode *mode)
 {
     static const uint32_t fields[] = {V4L2_FIELD_ANY, V4L2_FIELD_INTERLACED, V4L2_FIELD_ALTERNATE};
     enum gpud_scan first = GPUD_SCAN_ANY;
-    complete_rates(capture, fourcc, mode);
+    complete_rates(list, fourcc, mode);
     for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
         struct gpud_v4l2_format format;
-        try_size(&capture->node, fourcc, fields[i], mode->width_max, mode->height_max, &format);
+        try_size(list->node, fourcc, fields[i], mode->width_max, mode->height_max, &format);
         mode->scan = gpud_scan_of_field(format.field);
         bool other = mode->scan != first && mode->scan == gpud_scan_of_field(fields[i]);
         if (i > 0 && !other)
@@ -130,7 +149,7 @@ static void add_scans(struct gpud_capture *capture, uint32_t fourcc, struct gpud
             continue; /* two fields one below the other: not without asking for another way */
         if (i == 0)
             first = mode->scan;
-        complete(capture, fourcc, &format, mode);
+        complete(list, fourcc, &format, mode);
         add(list, mode);
         if (mode->scan == GPUD_SCAN_PROGRESSIVE)
             return;
@@ -138,22 +157,21 @@ static void add_scans(struct gpud_capture *capture, uint32_t fourcc, struct gpud
 }
 
 /* A card that follows its signal lists no sizes: it has the one that it has. */
-static void add_current(struct gpud_capture *capture, uint32_t fourcc,
-                        struct gpud_capture_mode *mode, struct mode_list *list)
+static void add_current(struct mode_list *list, uint32_t fourcc, struct gpud_capture_mode *mode)
 {
     struct gpud_v4l2_format format;
-    if (gpud_v4l2_get_format(&capture->node, &format) < 0)
+    if (gpud_v4l2_get_format(list->node, &format) < 0)
         return;
-    bool own = capture->source.width && capture->source.height;
+    bool own = list->source->width && list->source->height;
     uint32_t fields = format.field == V4L2_FIELD_ALTERNATE ? 2 : 1;
-    mode->width_min = mode->width_max = own ? capture->source.width : format.width;
-    mode->height_min = mode->height_max = own ? capture->source.height : format.height * fields;
-    add_scans(capture, fourcc, mode, list);
+    mode->width_min = mode->width_max = own ? list->source->width : format.width;
+    mode->height_min = mode->height_max = own ? list->source->height : format.height * fields;
+    add_scans(list, fourcc, mode);
 }
 
-static void list_all(struct gpud_capture *capture, struct mode_list *list)
+static void list_all(struct mode_list *list)
 {
-    const struct gpud_v4l2 *node = &capture->node;
+    const struct gpud_v4l2 *node = list->node;
     for (uint32_t place = 0; place < LIST_MAX; place++) {
         uint32_t fourcc = gpud_v4l2_enum_format(node, place);
         if (fourcc == 0)
@@ -165,18 +183,25 @@ static void list_all(struct gpud_capture *capture, struct mode_list *list)
         gpud_print(mode.format, "%s", name);
         uint32_t sizes = 0;
         for (; sizes < LIST_MAX && gpud_v4l2_enum_size(node, fourcc, sizes, &mode); sizes++)
-            add_scans(capture, fourcc, &mode, list);
+            add_scans(list, fourcc, &mode);
         if (sizes == 0)
-            add_current(capture, fourcc, &mode, list);
+            add_current(list, fourcc, &mode);
     }
+}
+
+size_t gpud_capture_modes_of(const struct gpud_v4l2 *node, const struct gpud_input *source,
+                             struct gpud_capture_mode *modes, size_t max)
+{
+    struct mode_list list = {.node = node, .source = source, .modes = modes, .max = max};
+    list_all(&list);
+    return list.count;
 }
 
 size_t gpud_capture_list_modes(struct gpud_capture *capture, struct gpud_capture_mode *modes,
                                size_t max)
 {
-    struct mode_list list = {.modes = modes, .max = max};
     pthread_mutex_lock(&capture->node_lock);
-    list_all(capture, &list);
+    size_t count = gpud_capture_modes_of(&capture->node, &capture->source, modes, max);
     pthread_mutex_unlock(&capture->node_lock);
-    return list.count;
+    return count;
 }

@@ -92,8 +92,7 @@ static enum gpud_status show_to_device(struct gpud_capture_ring *ring,
 
 static int queue_buffer(struct gpud_capture_ring *ring, uint32_t index)
 {
-    struct gpud_v4l2_buffer raw = ring->buffers[index].raw;
-    return gpud_v4l2_queue(ring->node, &raw);
+    return gpud_v4l2_queue(ring->node, &ring->buffers[index].raw);
 }
 
 static enum gpud_status try_method(struct gpud_capture_ring *ring,
@@ -284,9 +283,7 @@ enum gpud_status gpud_capture_ring_start(struct gpud_capture_ring *ring, struct 
 {
     if (gpud_v4l2_stream(ring->node, true) < 0)
         return gpud_fail_errno(error, "the driver of %s does not start%s", ring->node->path,
-                               errno == ENOLINK  ? " without a signal"
-                               : errno == ENOSPC ? ": the bus has no bandwidth left"
-                                                 : "");
+                               errno == ENOSPC ? ": the bus has no bandwidth left" : "");
     ring->streaming = true;
     return GPUD_OK;
 }
@@ -342,20 +339,28 @@ enum gpud_status gpud_capture_ring_stop(struct gpud_capture_ring *ring, struct g
 
 /* --- buffers that came back ---------------------------------------------------------------- */
 
-/* Whether there is nothing to give, nor an event loop's epoll to keep right: then a thread that
- * looks for a frame does not wait for one that is in a call to the driver. */
-static bool has_nothing_back(struct gpud_capture_ring *ring)
+bool gpud_capture_ring_has_back(struct gpud_capture_ring *ring)
 {
     pthread_mutex_lock(&ring->lock);
-    bool nothing = !ring->to_queue && ring->watch_fd < 0;
+    bool back = ring->to_queue || ring->watch_fd >= 0;
     pthread_mutex_unlock(&ring->lock);
-    return nothing;
+    return back;
+}
+
+/* The driver refused these. True: it has none, and nobody has one to give it. */
+static bool take_back(struct gpud_capture_ring *ring, uint64_t refused)
+{
+    pthread_mutex_lock(&ring->lock);
+    ring->queued &= ~refused;
+    ring->to_queue |= refused; /* tried again with the next one */
+    bool starved = !ring->queued && !ring->pending && !(ring->in_place && ring->acquired);
+    ring->returned |= starved; /* whoever comes next says so */
+    pthread_mutex_unlock(&ring->lock);
+    return starved;
 }
 
 enum gpud_status gpud_capture_ring_requeue(struct gpud_capture_ring *ring, struct gpud_error *error)
 {
-    if (has_nothing_back(ring))
-        return GPUD_OK;
     pthread_mutex_lock(&ring->driver_lock);
     if (!ring->streaming) {
         pthread_mutex_unlock(&ring->driver_lock);
@@ -379,14 +384,7 @@ enum gpud_status gpud_capture_ring_requeue(struct gpud_capture_ring *ring, struc
         }
     }
 
-    pthread_mutex_lock(&ring->lock);
-    ring->queued &= ~refused;
-    ring->to_queue |= refused; /* tried again with the next one */
-    bool starved =
-        refused && !ring->queued && !ring->pending && !(ring->in_place && ring->acquired);
-    ring->returned |= starved; /* whoever comes next says so */
-    pthread_mutex_unlock(&ring->lock);
-
+    bool starved = refused && take_back(ring, refused);
     enum gpud_status status = GPUD_OK;
     bool watched = gpud_capture_ring_update_watch(ring);
     errno = watched ? number : ring->watch_error;
@@ -400,14 +398,4 @@ enum gpud_status gpud_capture_ring_requeue(struct gpud_capture_ring *ring, struc
                        ring->node->path, strerror(number));
     pthread_mutex_unlock(&ring->driver_lock); /* the node may be gone after this */
     return status;
-}
-
-bool gpud_capture_ring_dequeued(struct gpud_capture_ring *ring, uint32_t index)
-{
-    pthread_mutex_lock(&ring->lock);
-    bool right = index < ring->buffer_count && ring->queued >> index & 1;
-    if (right)
-        ring->queued &= ~(UINT64_C(1) << index);
-    pthread_mutex_unlock(&ring->lock);
-    return right;
 }

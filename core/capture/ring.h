@@ -115,9 +115,16 @@ enum gpud_status gpud_capture_ring_start(struct gpud_capture_ring *ring, struct 
 enum gpud_status gpud_capture_ring_stop(struct gpud_capture_ring *ring, struct gpud_error *error);
 void gpud_capture_ring_unref(struct gpud_capture_ring *ring);
 
+/* Whether there is something for gpud_capture_ring_requeue() to give, or an event loop's epoll for
+ * it to keep right. Else a thread need not wait for one that is in a call to the driver. */
+bool gpud_capture_ring_has_back(struct gpud_capture_ring *ring);
+
 /* Gives the driver what came back. GPUD_IO: it takes none and has none. */
 enum gpud_status gpud_capture_ring_requeue(struct gpud_capture_ring *ring,
                                            struct gpud_error *error);
+
+/* The driver gave this buffer. False: it never had it. *room: what has_room() says. */
+bool gpud_capture_ring_dequeued(struct gpud_capture_ring *ring, uint32_t index, bool *room);
 
 /* Whether another frame can be acquired; the answer stays true until one is. */
 bool gpud_capture_ring_has_room(struct gpud_capture_ring *ring);
@@ -131,9 +138,13 @@ enum gpud_status gpud_capture_ring_acquire(struct gpud_capture_ring *ring,
 void gpud_capture_ring_drop(struct gpud_capture_ring *ring, uint32_t index);
 
 /* From begin, which may be called again, to end, what comes back makes wake_fd readable if somebody
- * must come for the driver to have buffers. True: the driver has one, so its node is worth a poll.
- */
-bool gpud_capture_ring_wait_begin(struct gpud_capture_ring *ring);
+ * must come for the driver to have buffers. */
+struct gpud_capture_wait {
+    bool fed;  /* the driver has a buffer, so its node is worth a poll */
+    bool back; /* something had come back before, which wakes nobody */
+    bool out;  /* something can come back, so wake_fd is worth one */
+};
+struct gpud_capture_wait gpud_capture_ring_wait_begin(struct gpud_capture_ring *ring);
 void gpud_capture_ring_wait_end(struct gpud_capture_ring *ring);
 
 /* From now on the epoll watch_fd is readable when an acquire without a wait would have something to
@@ -144,9 +155,6 @@ enum gpud_status gpud_capture_ring_watch(struct gpud_capture_ring *ring, int wat
 void gpud_capture_ring_unwatch(struct gpud_capture_ring *ring);
 /* The stream has ended, and acquire says why. */
 void gpud_capture_ring_end(struct gpud_capture_ring *ring);
-
-/* The driver gave this buffer. False: it never had it. */
-bool gpud_capture_ring_dequeued(struct gpud_capture_ring *ring, uint32_t index);
 
 /* A frame in place, whole by the driver's word, whose buffer is unproven: is it there? */
 enum gpud_status gpud_capture_ring_prove(struct gpud_capture_ring *ring, uint32_t index,

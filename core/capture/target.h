@@ -4,7 +4,7 @@
 /* clang-format off */
 /* The inside of a target, whose ring somebody outside writes. target.c is the public object,
  * target_ring.c the memory and who keeps it, target_markers.c what the writer says, target_frames.c
- * the frames, target_file.c the file for the writer.
+ * the frames, target_file.c the file for the writer, target_list.c the files that there are.
  *
  *   writer ──bytes──▶ slot ──marker n + 1──▶ seen ──▶ frame = slot ──released──▶ given_back
  *
@@ -144,6 +144,12 @@ enum gpud_status gpud_target_take(struct gpud_target_ring *ring, struct gpud_fra
                                   uint64_t *dropped, struct gpud_error *error);
 
 /* --- target_file.c ------------------------------------------------------------------------- */
+
+#define GPUD_TARGET_FILE_SUFFIX ".target"
+#define GPUD_TARGET_FILE_MAX 8192 /* bytes of it */
+
+/* Whether the file that was opened is still the one with that name. */
+bool gpud_target_file_is_there(int fd, const char *path);
 
 /* The file of a name, written and locked. *fd holds the lock, by which others see that its owner
  * lives. */

@@ -21,7 +21,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SUFFIX ".target"
+#define SUFFIX GPUD_TARGET_FILE_SUFFIX
 #define PATH_MAX_HERE 256
 #define PATIENCE (2 * GPUD_SEC)
 #define PAUSE (5 * GPUD_MSEC)
@@ -29,7 +29,7 @@
 /* --- what stands in it --------------------------------------------------------------------- */
 
 struct text {
-    char bytes[8192];
+    char bytes[GPUD_TARGET_FILE_MAX];
     size_t length;
 };
 
@@ -120,8 +120,7 @@ static enum gpud_status write_new(const struct gpud_target_ring *ring, const cha
     return GPUD_OK;
 }
 
-/* Whether the file that was opened is still the one with that name. */
-static bool is_there(int fd, const char *path)
+bool gpud_target_file_is_there(int fd, const char *path)
 {
     struct stat opened, there;
     return fstat(fd, &opened) == 0 && lstat(path, &there) == 0 && opened.st_ino == there.st_ino &&
@@ -140,7 +139,7 @@ static enum gpud_status try_name(const char *made, const char *path, struct gpud
                    ? GPUD_AGAIN
                    : gpud_fail_errno(error, "the file %s cannot be replaced", path);
     }
-    if (flock(old, LOCK_EX | LOCK_NB) == 0 && is_there(old, path))
+    if (flock(old, LOCK_EX | LOCK_NB) == 0 && gpud_target_file_is_there(old, path))
         status = rename(made, path) == 0
                      ? GPUD_OK
                      : gpud_fail_errno(error, "the file %s cannot be replaced", path);
@@ -180,7 +179,8 @@ static void reclaim(const char *directory)
         struct stat st;
         int written = gpud_print_n(path, sizeof(path), "%s/%s", directory, entry->d_name);
         if (fd >= 0 && written > 0 && (size_t)written < sizeof(path) && fstat(fd, &st) == 0 &&
-            S_ISREG(st.st_mode) && flock(fd, LOCK_EX | LOCK_NB) == 0 && is_there(fd, path))
+            S_ISREG(st.st_mode) && flock(fd, LOCK_EX | LOCK_NB) == 0 &&
+            gpud_target_file_is_there(fd, path))
             unlink(path);
         gpud_fd_close(&fd);
     }
@@ -224,7 +224,7 @@ void gpud_target_file_remove(const char *path, int *fd)
 {
     if (*fd < 0)
         return;
-    if (is_there(*fd, path))
+    if (gpud_target_file_is_there(*fd, path))
         unlink(path);
     gpud_fd_close(fd);
 }

@@ -142,7 +142,7 @@ static enum gpud_status skip_rounds(const struct gpud_target_ring *ring, bool pa
     return GPUD_OK;
 }
 
-/* A frame that is there although one before it is not: so it seems for now. */
+/* A frame that is there although one before it is not; it counts only if that stays so. */
 struct ahead {
     bool found;
     uint32_t number, missing;

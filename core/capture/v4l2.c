@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <linux/videodev2.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -43,13 +44,29 @@ static void kernel_bus(int fd, char *bus, size_t size)
     gpud_print_n(bus, size, "%s", last ? last + 1 : target);
 }
 
+static uint32_t kernel_index(int fd)
+{
+    struct stat st;
+    char path[64], text[16] = "";
+    if (fstat(fd, &st) < 0)
+        return 0;
+    snprintf(path, sizeof(path), "/sys/dev/char/%u:%u/index", major(st.st_rdev), minor(st.st_rdev));
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length = file < 0 ? 0 : read(file, text, sizeof(text) - 1);
+    if (file >= 0)
+        close(file);
+    return length > 0 ? (uint32_t)strtoul(text, NULL, 10) : 0;
+}
+
 const struct gpud_v4l2_system gpud_v4l2_kernel = {
+    .folder = "/dev",
     .open = kernel_open,
     .close = close,
     .ioctl = kernel_ioctl,
     .mmap = mmap,
     .ppoll = ppoll,
     .bus = kernel_bus,
+    .index = kernel_index,
 };
 
 int gpud_v4l2_call(const struct gpud_v4l2 *node, unsigned long request, void *argument)
@@ -122,7 +139,10 @@ enum gpud_status gpud_v4l2_open(struct gpud_v4l2 *node, struct gpud_error *error
     gpud_print(node->driver, "%.*s", (int)sizeof(capability.driver),
                (const char *)capability.driver);
     gpud_print(node->card, "%.*s", (int)sizeof(capability.card), (const char *)capability.card);
+    gpud_print(node->place, "%.*s", (int)sizeof(capability.bus_info),
+               (const char *)capability.bus_info);
     node->system->bus(node->fd, node->bus, sizeof(node->bus));
+    node->index = node->system->index(node->fd);
     gpud_text_clean(node->card, strlen(node->card)); /* a device names itself, and was cut */
     return GPUD_OK;
 fail:
@@ -135,6 +155,12 @@ void gpud_v4l2_close(struct gpud_v4l2 *node)
     if (node->fd >= 0)
         node->system->close(node->fd);
     node->fd = -1;
+}
+
+bool gpud_v4l2_is_same(const struct gpud_v4l2 *a, const struct gpud_v4l2 *b)
+{
+    return a->place[0] && strcmp(a->place, b->place) == 0 && strcmp(a->driver, b->driver) == 0 &&
+           strcmp(a->card, b->card) == 0 && a->index == b->index;
 }
 
 /* --- formats ------------------------------------------------------------------------------- */
@@ -212,6 +238,18 @@ int gpud_v4l2_try_format(const struct gpud_v4l2 *node, struct gpud_v4l2_format *
 int gpud_v4l2_set_format(const struct gpud_v4l2 *node, struct gpud_v4l2_format *format)
 {
     return format_call(node, VIDIOC_S_FMT, format);
+}
+
+/* The type is that of one plane for all: older kernels know no other here. */
+void gpud_v4l2_reset_compose(const struct gpud_v4l2 *node)
+{
+    struct v4l2_selection selection = {.type = V4L2_BUF_TYPE_VIDEO_CAPTURE,
+                                       .target = V4L2_SEL_TGT_COMPOSE_DEFAULT};
+    if (gpud_v4l2_call(node, VIDIOC_G_SELECTION, &selection) < 0)
+        return;
+    selection.target = V4L2_SEL_TGT_COMPOSE;
+    selection.flags = 0;
+    gpud_v4l2_call(node, VIDIOC_S_SELECTION, &selection);
 }
 
 uint32_t gpud_v4l2_enum_format(const struct gpud_v4l2 *node, uint32_t place)
@@ -307,7 +345,6 @@ static void to_raw(const struct gpud_v4l2 *node, const struct gpud_v4l2_buffer *
 {
     *raw =
         (struct v4l2_buffer){.index = buffer->index, .type = node->type, .memory = buffer->memory};
-    memset(planes, 0, GPUD_PLANES_MAX * sizeof(*planes));
     bool pointers = buffer->memory == V4L2_MEMORY_USERPTR,
          handles = buffer->memory == V4L2_MEMORY_DMABUF;
     if (!multiplanar(node)) {
@@ -318,6 +355,7 @@ static void to_raw(const struct gpud_v4l2 *node, const struct gpud_v4l2_buffer *
             raw->m.fd = buffer->plane[0].fd;
         return;
     }
+    memset(planes, 0, GPUD_PLANES_MAX * sizeof(*planes));
     raw->m.planes = planes;
     raw->length = buffer->planes ? buffer->planes : GPUD_PLANES_MAX;
     for (uint32_t i = 0; i < buffer->planes; i++) {
@@ -381,9 +419,12 @@ int gpud_v4l2_query(const struct gpud_v4l2 *node, struct gpud_v4l2_buffer *buffe
     return buffer_call(node, VIDIOC_QUERYBUF, buffer);
 }
 
-int gpud_v4l2_queue(const struct gpud_v4l2 *node, struct gpud_v4l2_buffer *buffer)
+int gpud_v4l2_queue(const struct gpud_v4l2 *node, const struct gpud_v4l2_buffer *buffer)
 {
-    return buffer_call(node, VIDIOC_QBUF, buffer);
+    struct v4l2_buffer raw;
+    struct v4l2_plane planes[GPUD_PLANES_MAX];
+    to_raw(node, buffer, &raw, planes);
+    return gpud_v4l2_call(node, VIDIOC_QBUF, &raw);
 }
 
 int gpud_v4l2_dequeue(const struct gpud_v4l2 *node, struct gpud_v4l2_buffer *buffer)
@@ -410,4 +451,12 @@ uint32_t gpud_v4l2_memories(const struct gpud_v4l2 *node)
 {
     struct v4l2_requestbuffers raw = {.type = node->type, .memory = V4L2_MEMORY_MMAP};
     return gpud_v4l2_call(node, VIDIOC_REQBUFS, &raw) < 0 ? 0 : raw.capabilities;
+}
+
+uint32_t gpud_v4l2_look_memories(const struct gpud_v4l2 *node)
+{
+    struct v4l2_create_buffers raw = {.memory = V4L2_MEMORY_MMAP, .format.type = node->type};
+    if (gpud_v4l2_call(node, VIDIOC_G_FMT, &raw.format) < 0)
+        return 0;
+    return gpud_v4l2_call(node, VIDIOC_CREATE_BUFS, &raw) < 0 ? 0 : raw.capabilities;
 }

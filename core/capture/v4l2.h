@@ -17,6 +17,7 @@
 /* The system calls that reach a driver; tests put a driver of their own behind them. As in libc,
  * errno tells. */
 struct gpud_v4l2_system {
+    const char *folder; /* that nodes appear in: "/dev" */
     int (*open)(const char *path, int flags);
     int (*close)(int fd);
     int (*ioctl)(int fd, unsigned long request, void *argument);
@@ -26,6 +27,8 @@ struct gpud_v4l2_system {
     /* The name of the bus that the node's device is on, as sysfs has it: "pci", "usb", "platform";
      * "" where it does not say. */
     void (*bus)(int fd, char *bus, size_t size);
+    /* Which of its card's nodes this one is. */
+    uint32_t (*index)(int fd);
 };
 extern const struct gpud_v4l2_system gpud_v4l2_kernel;
 
@@ -35,7 +38,9 @@ struct gpud_v4l2 {
     uint32_t type; /* enum v4l2_buf_type: one plane of memory a buffer, or several */
     char path[108];
     char driver[32], card[64];
-    char bus[16]; /* that the card is on: "pci" */
+    char bus[16];   /* that the card is on: "pci" */
+    char place[32]; /* where on it, as the driver says: "PCI:0000:03:00.0"; "": it does not */
+    uint32_t index; /* of the card's nodes */
 };
 
 /* One plane of memory may hold several planes of picture. */
@@ -75,6 +80,9 @@ struct gpud_v4l2_buffer {
 enum gpud_status gpud_v4l2_open(struct gpud_v4l2 *node, struct gpud_error *error);
 void gpud_v4l2_close(struct gpud_v4l2 *node);
 
+/* Whether two nodes, both of which were opened once, are the same one of the same card. */
+bool gpud_v4l2_is_same(const struct gpud_v4l2 *a, const struct gpud_v4l2 *b);
+
 /* These give 0, or -1 with errno. */
 int gpud_v4l2_call(const struct gpud_v4l2 *node, unsigned long request, void *argument);
 int gpud_v4l2_get_format(const struct gpud_v4l2 *node, struct gpud_v4l2_format *format);
@@ -82,8 +90,11 @@ int gpud_v4l2_get_format(const struct gpud_v4l2 *node, struct gpud_v4l2_format *
 int gpud_v4l2_try_format(const struct gpud_v4l2 *node, struct gpud_v4l2_format *format);
 /* The driver may change all of it. */
 int gpud_v4l2_set_format(const struct gpud_v4l2 *node, struct gpud_v4l2_format *format);
+/* The picture fills the whole of its format, where a driver can put it elsewhere: that rectangle
+ * outlives the format that it was of. */
+void gpud_v4l2_reset_compose(const struct gpud_v4l2 *node);
 int gpud_v4l2_query(const struct gpud_v4l2 *node, struct gpud_v4l2_buffer *buffer);
-int gpud_v4l2_queue(const struct gpud_v4l2 *node, struct gpud_v4l2_buffer *buffer);
+int gpud_v4l2_queue(const struct gpud_v4l2 *node, const struct gpud_v4l2_buffer *buffer);
 /* buffer->memory is set. Never waits: EAGAIN. */
 int gpud_v4l2_dequeue(const struct gpud_v4l2 *node, struct gpud_v4l2_buffer *buffer);
 /* Asks for *count buffers and gives how many there are; 0 frees them. */
@@ -92,6 +103,9 @@ int gpud_v4l2_stream(const struct gpud_v4l2 *node, bool on);
 
 /* V4L2_BUF_CAP_SUPPORTS_…; 0 where the driver does not say. */
 uint32_t gpud_v4l2_memories(const struct gpud_v4l2 *node);
+/* The same of a node that another program may be streaming from, which does not notice it: no
+ * buffer is asked for, and none is freed. */
+uint32_t gpud_v4l2_look_memories(const struct gpud_v4l2 *node);
 
 /* The fourcc of the driver's format at this place of its list; 0: no more. Compressed ones are 1.
  */

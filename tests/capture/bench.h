@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "capture/capture.h"
-#include "fake_driver.h"
+#include "support/fake_driver.h"
 #include "fake_gpu.h"
 #include "support/check.h"
 
@@ -18,6 +18,8 @@ struct bench {
     const char *method;
     bool direct; /* require_direct */
     uint32_t slots;
+    struct gpud_capture_params params;     /* the others */
+    const struct gpud_v4l2_system *system; /* NULL: fake_system */
     struct gpud_context *context;
     struct gpud_device *host;
     struct gpud_capture *capture;
@@ -25,13 +27,17 @@ struct bench {
 
 static inline enum gpud_status bench_create(struct bench *bench, struct gpud_error *error)
 {
-    struct gpud_capture_params params = GPUD_PARAMS_INIT(params);
-    params.address = "v4l2:///dev/fake";
+    struct gpud_capture_params params = bench->params;
+    params.size = sizeof(params);
+    char address[128];
+    snprintf(address, sizeof(address), "v4l2://%s",
+             bench->driver.node ? bench->driver.node : "/dev/fake");
+    params.address = address;
     params.method = bench->method;
     params.require_direct = bench->direct;
     params.slots = bench->slots;
     return gpud_capture_open(bench->use_gpu ? bench->gpu.device : bench->host, bench->host, &params,
-                             &fake_system, &bench->capture, error);
+                             bench->system ? bench->system : &fake_system, &bench->capture, error);
 }
 
 /* Up to where a capture can be made. */

@@ -117,6 +117,29 @@ static void test_waited(bool with_gpu, const char *method, bool tells)
     bench_close(&bench);
 }
 
+/* The ring's own descriptor is polled only while somebody holds a frame: else nothing comes back.
+ */
+static void test_held(bool held, uint32_t polled)
+{
+    struct bench bench = {0};
+    struct gpud_frame *kept = NULL;
+    bench_stream(&bench);
+    if (held) {
+        CHECK(fake_frame(&bench.driver, 0, 1), "no buffer");
+        WORKS(gpud_capture_acquire(bench.capture, 0, &kept, &e));
+    }
+    uint32_t before = bench.driver.polled;
+    for (uint32_t i = 1; i <= FRAMES; i++) {
+        struct gpud_frame *frame = NULL;
+        CHECK(fake_frame(&bench.driver, i, 1), "no buffer");
+        WORKS(gpud_capture_acquire(bench.capture, 30 * GPUD_SEC, &frame, &e));
+        gpud_frame_release(&frame);
+    }
+    CHECK_EQUAL(bench.driver.polled - before, FRAMES * polled);
+    gpud_frame_release(&kept);
+    bench_close(&bench);
+}
+
 /* --- a frame that is there ----------------------------------------------------------------- */
 
 /* As an event loop takes it: no poll at all, nor a question after events. */
@@ -144,6 +167,8 @@ int main(void)
     test_waited(false, "mmap", true);
     test_waited(true, "userptr", true);
     test_waited(true, "dmabuf", true);
+    test_held(false, 2);
+    test_held(true, 3);
     puts("ok");
     return 0;
 }

@@ -5,7 +5,7 @@
  * leave one to the default; then on the way to a capture's info and its list of modes. */
 #include "bench.h"
 #include "capture/colorimetry.h"
-#include "fake_driver.h"
+#include "support/fake_driver.h"
 #include "support/check.h"
 
 static struct gpud_colorimetry words(uint32_t fourcc, uint32_t space, uint32_t transfer,

@@ -251,16 +251,21 @@ static void test_elsewhere_alone(bool required)
     struct bench bench = {
         .method = required ? NULL : "dmabuf", .direct = required, .driver.writes_elsewhere = true};
     struct gpud_frame *frame = NULL;
+    struct pollfd loop = {.events = POLLIN};
     prepare(&bench);
     stream(&bench);
+    WORKS(gpud_capture_get_fd(bench.capture, &loop.fd, &e));
     CHECK(fake_frame(&bench.driver, 0, 50), "the driver has no buffer");
     EXPECT(GPUD_UNSUPPORTED, "wrote elsewhere",
            gpud_capture_acquire(bench.capture, GPUD_SEC, &frame, &e));
+    CHECK(poll(&loop, 1, 0) == 1, "an event loop is not told of the end");
     EXPECT(GPUD_UNSUPPORTED, "wrote elsewhere", gpud_capture_acquire(bench.capture, 0, &frame, &e));
+    CHECK(poll(&loop, 1, 0) == 1, "an event loop is told of the end once only");
     CHECK_EQUAL(bench.driver.count, 0);
     check_path(&bench, "none", "");
     bench.driver.writes_elsewhere = false;
     WORKS(gpud_capture_configure(bench.capture, "UYVY", 320, 180, 0, 1, &e));
+    CHECK(poll(&loop, 1, 0) == 0, "an event loop is told of what is over");
     frame = pass(&bench, 0, 51);
     check_path(&bench, "v4l2-dmabuf", "");
     gpud_frame_release(&frame);

@@ -14,16 +14,21 @@ static const struct {
     char fourcc[5];
     uint32_t areas;
 } known[] = {
-    {"UYVY", "UYVY", 1},    {"YUY2", "YUYV", 1},  {"YVYU", "YVYU", 1},  {"VYUY", "VYUY", 1},
-    {"v210", "v210", 1},    {"Y210", "Y210", 1},  {"NV12", "NV12", 1},  {"NV12", "NM12", 2},
-    {"NV21", "NV21", 1},    {"NV21", "NM21", 2},  {"NV16", "NV16", 1},  {"NV16", "NM16", 2},
-    {"NV61", "NV61", 1},    {"NV61", "NM61", 2},  {"NV24", "NV24", 1},  {"P010_10LE", "P010", 1},
-    {"I420", "YU12", 1},    {"I420", "YM12", 3},  {"YV12", "YV12", 1},  {"YV12", "YM21", 3},
-    {"Y42B", "422P", 1},    {"Y42B", "YM16", 3},  {"Y444", "YM24", 3},  {"BGRx", "XR24", 1},
-    {"BGRA", "AR24", 1},    {"RGBx", "XB24", 1},  {"RGBA", "AB24", 1},  {"xRGB", "BX24", 1},
-    {"ARGB", "BA24", 1},    {"xBGR", "RX24", 1},  {"ABGR", "RA24", 1},  {"AYUV", "AYUV", 1},
-    {"RGB", "RGB3", 1},     {"BGR", "BGR3", 1},   {"GRAY8", "GREY", 1}, {"GRAY16_LE", "Y16 ", 1},
-    {"P012_LE", "P012", 1}, {"RGB16", "RGBP", 1}, {"BGRx", "BGR4", 1},  {"xRGB", "RGB4", 1},
+    {"UYVY", "UYVY", 1},      {"YUY2", "YUYV", 1},        {"YVYU", "YVYU", 1},
+    {"VYUY", "VYUY", 1},      {"v210", "v210", 1},        {"Y210", "Y210", 1},
+    {"NV12", "NV12", 1},      {"NV12", "NM12", 2},        {"NV21", "NV21", 1},
+    {"NV21", "NM21", 2},      {"NV16", "NV16", 1},        {"NV16", "NM16", 2},
+    {"NV61", "NV61", 1},      {"NV61", "NM61", 2},        {"NV24", "NV24", 1},
+    {"P010_10LE", "P010", 1}, {"I420", "YU12", 1},        {"I420", "YM12", 3},
+    {"YV12", "YV12", 1},      {"YV12", "YM21", 3},        {"Y42B", "422P", 1},
+    {"Y42B", "YM16", 3},      {"Y444", "YM24", 3},        {"BGRx", "XR24", 1},
+    {"BGRA", "AR24", 1},      {"RGBx", "XB24", 1},        {"RGBA", "AB24", 1},
+    {"xRGB", "BX24", 1},      {"ARGB", "BA24", 1},        {"xBGR", "RX24", 1},
+    {"ABGR", "RA24", 1},      {"AYUV", "AYUV", 1},        {"RGB", "RGB3", 1},
+    {"BGR", "BGR3", 1},       {"GRAY8", "GREY", 1},       {"GRAY16_LE", "Y16 ", 1},
+    {"NV42", "NV42", 1},      {"RGB15", "XR15", 1},       {"RGB15", "RGBO", 1},
+    {"BGR15", "XB15", 1},     {"GRAY10_LE16", "Y10 ", 1}, {"P012_LE", "P012", 1},
+    {"RGB16", "RGBP", 1},     {"BGRx", "BGR4", 1},        {"xRGB", "RGB4", 1},
 };
 #define KNOWN (sizeof(known) / sizeof(known[0]))
 

@@ -91,6 +91,28 @@ static void test_follow(bool use_gpu)
     bench_close(&bench);
 }
 
+/* Who asked for progressive pictures of a progressive signal did so because it was one. */
+static void test_follow_scan(void)
+{
+    struct bench bench = {0};
+    begin(&bench, true);
+    struct gpud_capture_mode mode = {
+        .size = sizeof(mode), .format = "UYVY", .fps_den = 1, .scan = GPUD_SCAN_PROGRESSIVE};
+    WORKS(gpud_capture_configure_mode(bench.capture, &mode, &e));
+    expect_size(&bench, 0, 640, 360, 1);
+    bench.driver.field = V4L2_FIELD_INTERLACED;
+    fake_signal(&bench.driver, 640, 360, true, 0);
+    expect_nothing(&bench, "signal");
+    CHECK_EQUAL(bench_info(&bench).scan, GPUD_SCAN_INTERLEAVED);
+    expect_size(&bench, 1, 640, 360, 2);
+    bench.driver.field = V4L2_FIELD_NONE;
+    fake_signal(&bench.driver, 640, 360, false, 0);
+    expect_nothing(&bench, "signal");
+    CHECK_EQUAL(bench_info(&bench).scan, GPUD_SCAN_PROGRESSIVE);
+    expect_size(&bench, 2, 640, 360, 3);
+    bench_close(&bench);
+}
+
 /* By an event loop, or by somebody who only looks. */
 static void test_without_a_wait(bool watched)
 {
@@ -286,11 +308,98 @@ static void test_fields(void)
     bench_close(&bench);
 }
 
+/* --- no signal at the start ---------------------------------------------------------------- */
+
+static bool will_be_readable(int fd)
+{
+    struct pollfd loop = {.fd = fd, .events = POLLIN};
+    return poll(&loop, 1, 30000) == 1;
+}
+
+static void begin_without(struct bench *bench, int why)
+{
+    bench->driver.needs_signal = true;
+    begin(bench, true);
+    fake_signal(&bench->driver, 0, 0, false, why);
+    stream(bench);
+    CHECK(!bench_info(bench).signal, "there is no signal");
+    CHECK_EQUAL(bench_info(bench).layout.width, 640); /* what the card is set to */
+}
+
+/* A driver that does not start then is configured all the same, and streams the signal that comes.
+ */
+static void test_late_signal(int why, const char *text, bool watched)
+{
+    struct bench bench = {0};
+    struct gpud_frame *frame;
+    int fd = -1;
+    if (watched) {
+        bench.driver.needs_signal = true;
+        begin(&bench, true);
+        WORKS(gpud_capture_get_fd(bench.capture, &fd, &e));
+        fake_signal(&bench.driver, 0, 0, false, why);
+        stream(&bench);
+    } else {
+        begin_without(&bench, why);
+    }
+    expect_nothing(&bench, text);
+    EXPECT(GPUD_TIMEOUT, text, gpud_capture_acquire(bench.capture, 0, &frame, &e));
+    gpud_capture_interrupt(bench.capture, true);
+    EXPECT(GPUD_AGAIN, "", gpud_capture_acquire(bench.capture, GPUD_SEC, &frame, &e));
+    gpud_capture_interrupt(bench.capture, false);
+    fake_signal(&bench.driver, 320, 180, false, 0);
+    if (watched)
+        CHECK(will_be_readable(fd), "an event loop is not told to look");
+    while (!bench.driver.streaming)
+        EXPECT(GPUD_TIMEOUT, "", gpud_capture_acquire(bench.capture, GPUD_SEC, &frame, &e));
+    CHECK(bench_info(&bench).signal, "there is a signal");
+    expect_size(&bench, 0, 320, 180, 1);
+    if (watched)
+        CHECK(!is_readable(fd), "an event loop comes for nothing");
+
+    /* It goes just when another one was to be followed. */
+    fake_signal(&bench.driver, 640, 360, false, 0);
+    bench.driver.fault =
+        (struct fake_fault){.request = VIDIOC_STREAMON, .times = 2, .error = ENOLINK};
+    expect_nothing(&bench, "does not start without a signal");
+    while (!bench.driver.streaming)
+        EXPECT(GPUD_TIMEOUT, "", gpud_capture_acquire(bench.capture, GPUD_SEC, &frame, &e));
+    CHECK_EQUAL(bench.driver.fault.times, 0);
+    expect_size(&bench, 1, 640, 360, 2);
+    bench_close(&bench);
+}
+
+static void test_no_signal_ends(void)
+{
+    struct bench bench = {0};
+    struct gpud_frame *frame;
+    begin_without(&bench, ENOLINK);
+    fake_unplug(&bench.driver, true);
+    EXPECT(GPUD_NO_DEVICE, "unplugged",
+           gpud_capture_acquire(bench.capture, 30 * GPUD_SEC, &frame, &e));
+    CHECK(bench_info(&bench).unplugged, "info does not say so");
+    fake_unplug(&bench.driver, false);
+    bench_close(&bench);
+
+    /* Where it is there, it is no excuse for an error. */
+    bench = (struct bench){0};
+    begin(&bench, true);
+    bench.driver.fault = (struct fake_fault){.request = VIDIOC_STREAMON, .times = 1, .error = EIO};
+    struct gpud_capture_mode mode = {.size = sizeof(mode), .format = "UYVY", .fps_den = 1};
+    EXPECT(GPUD_IO, "does not start", gpud_capture_configure_mode(bench.capture, &mode, &e));
+    EXPECT(GPUD_INVALID, "not configured", gpud_capture_acquire(bench.capture, 0, &frame, &e));
+    bench_close(&bench);
+}
+
 int main(void)
 {
+    test_late_signal(ENOLINK, "connected", false);
+    test_late_signal(ENOLCK, "lock", true);
+    test_no_signal_ends();
     test_start();
     test_follow(false);
     test_follow(true);
+    test_follow_scan();
     test_without_a_wait(false);
     test_without_a_wait(true);
     test_errors();

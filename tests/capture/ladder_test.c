@@ -273,9 +273,9 @@ static void test_ladder(void)
     check_path(&hopeless, "v4l2-userptr", "");
     bench_close(&hopeless);
 
-    struct bench no_start = {.driver.fault = {VIDIOC_STREAMON, 0, 0, 1, ENOLINK}};
+    struct bench no_start = {.driver.fault = {VIDIOC_STREAMON, 0, 0, 1, ENOSPC}};
     bench_open(&no_start);
-    EXPECT(GPUD_IO, "without a signal",
+    EXPECT(GPUD_NO_MEMORY, "no bandwidth",
            gpud_capture_configure(no_start.capture, "UYVY", 320, 180, 0, 1, &e));
     CHECK_EQUAL(no_start.driver.count, 0);
     bench_close(&no_start);

@@ -13,11 +13,13 @@ static void test_what_is_said(void)
     struct bench bench = {0};
     bench_open(&bench);
     WORKS(gpud_capture_configure(bench.capture, "UYVY", 320, 180, 25, 1, &e));
-    uint64_t before = (uint64_t)gpud_now();
+    uint64_t before = (uint64_t)gpud_now(), started = bench_info(&bench).started;
+    CHECK(started && started <= before && before - started < GPUD_SEC, "started at %llu",
+          (unsigned long long)started);
     struct gpud_frame *frame = bench_pass(&bench, 12, 5);
     struct gpud_frame_info info = bench_info_of(frame);
     CHECK_EQUAL(info.sequence, 1);
-    CHECK_EQUAL(info.pts, UINT64_C(1000000000) + 12 * UINT64_C(40000000));
+    CHECK_EQUAL(info.pts, bench.driver.stamped);
     CHECK_EQUAL(info.dts, GPUD_TIME_NONE);
     CHECK_EQUAL(info.duration, 40000000);
     CHECK_EQUAL(info.offset, 12); /* the driver's number */
@@ -35,6 +37,25 @@ static void test_what_is_said(void)
     CHECK_EQUAL(bench_info_of(frame).pts, GPUD_TIME_NONE);
     gpud_frame_release(&frame);
     CHECK(!bench_info(&bench).monotonic, "monotonic");
+
+    /* Nor does one that is called so: before the stream, or in the time to come. */
+    bench.driver.stamp = V4L2_BUF_FLAG_TIMESTAMP_MONOTONIC;
+    static const int64_t shifts[] = {-3600 * GPUD_SEC, 3600 * GPUD_SEC, INT64_MAX / 2, 0};
+    for (uint32_t i = 0; i < 4; i++) {
+        bench.driver.stamp_shift = shifts[i];
+        frame = bench_pass(&bench, 14 + i, 7);
+        CHECK_EQUAL(bench_info_of(frame).pts, shifts[i] ? GPUD_TIME_NONE : bench.driver.stamped);
+        gpud_frame_release(&frame);
+        CHECK_EQUAL(bench_info(&bench).monotonic, !shifts[i]);
+    }
+
+    CHECK(!bench_info(&bench).stamps_start, "no start was stamped");
+    bench.driver.stamp |= V4L2_BUF_FLAG_TSTAMP_SRC_SOE;
+    frame = bench_pass(&bench, 18, 8);
+    gpud_frame_release(&frame);
+    CHECK(bench_info(&bench).stamps_start, "it is the start of exposure");
+    WORKS(gpud_capture_configure(bench.capture, "UYVY", 320, 180, 25, 1, &e));
+    CHECK(bench_info(&bench).stamps_start, "known before the first frame");
     CHECK_EQUAL(bench_info(&bench).copies_cpu + bench_info(&bench).copies_gpu, 0);
     bench_close(&bench);
 }

@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -187,6 +188,50 @@ static void test_file(void)
     closedir(entries);
 }
 
+static void test_list(void)
+{
+    struct ends ends;
+    struct gpud_targets *targets;
+    struct gpud_target_entry entry = GPUD_INFO_INIT(entry);
+    char path[2][256];
+    SAY("targets that somebody has are listed, and no others");
+    start_with(&ends, GPUD_TARGET_PACED, "cam1");
+    snprintf(path[0], sizeof(path[0]), "%s/gpudirect/other.target", runtime);
+    snprintf(path[1], sizeof(path[1]), "%s/gpudirect/wrong.target", runtime);
+    int fds[2];
+    for (unsigned i = 0; i < 2; i++) { /* one that nobody has, and one that says nothing */
+        fds[i] = open(path[i], O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+        CHECK(fds[i] >= 0 && write(fds[i], "gpudirect-target=1\nname=other\n", 30) == 30, "%m");
+    }
+    CHECK(flock(fds[1], LOCK_EX) == 0, "%m");
+    WORKS(gpud_targets_create(&targets, &e));
+    CHECK_EQUAL(gpud_targets_count(targets), 1);
+    WORKS(gpud_targets_get_info(targets, 0, &entry, &e));
+    CHECK(strcmp(entry.name, "cam1") == 0 && entry.pid == getpid() && entry.program[0],
+          "%s of %lld (%s)", entry.name, (long long)entry.pid, entry.program);
+    CHECK(entry.pace == GPUD_TARGET_PACED && entry.slots == SLOTS, "%u slots", entry.slots);
+    CHECK(entry.kind == (ends.writer.on_bus    ? GPUD_TARGET_BUS_ADDRESS
+                         : ends.writer.on_host ? GPUD_TARGET_HOST
+                                               : GPUD_TARGET_DMABUF),
+          "kind %d", entry.kind);
+    CHECK(strcmp(entry.format, ends.layout.format) == 0 && entry.width == ends.layout.width &&
+              entry.height == ends.layout.height,
+          "%s %ux%u", entry.format, entry.width, entry.height);
+    CHECK(entry.fps_num == ends.params.fps_num && entry.fps_den == ends.params.fps_den, "%u/%u",
+          entry.fps_num, entry.fps_den);
+    EXPECT(GPUD_INVALID, "target 1 of 1", gpud_targets_get_info(targets, 1, &entry, &e));
+    gpud_targets_destroy(&targets);
+    gpud_targets_destroy(&targets);
+    for (unsigned i = 0; i < 2; i++) {
+        close(fds[i]);
+        unlink(path[i]);
+    }
+    end(&ends);
+    WORKS(gpud_targets_create(&targets, &e));
+    CHECK_EQUAL(gpud_targets_count(targets), 0);
+    gpud_targets_destroy(&targets);
+}
+
 /* --- a writer in another process ----------------------------------------------------------- */
 
 /* Writes politely until it is killed, or in the middle of frame `half` stands still. */
@@ -248,6 +293,7 @@ static void everything(void)
     test_held_after_destroy();
     test_writer_goes_on();
     test_file();
+    test_list();
     test_killed();
 }
 

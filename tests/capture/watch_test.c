@@ -361,6 +361,36 @@ static void test_driver_keeps_buffers(void)
     bench_close(&bench);
 }
 
+/* --- another signal ------------------------------------------------------------------------ */
+
+/* Frames are always there when the loop comes: it hears of another signal all the same, before it
+ * takes a frame of that for one of the old. */
+static void test_signal_while_busy(void)
+{
+    struct bench bench = {.driver = {.digital = true, .tells = true}};
+    struct gpud_frame *frame;
+    bench_prepare(&bench);
+    fake_signal(&bench.driver, 640, 360, false, 0);
+    WORKS(bench_create(&bench, &e));
+    int fd = fd_of(&bench);
+    bench.driver.events = 0;
+    WORKS(gpud_capture_configure(bench.capture, "UYVY", 640, 360, 0, 1, &e));
+    put(&bench, 0);
+    frame = take(&bench);
+    gpud_frame_release(&frame);
+    fake_signal(&bench.driver, 320, 180, false, 0);
+    for (uint32_t i = 1; fake_frame(&bench.driver, i, 1); i++)
+        ;
+    READABLE(fd);
+    EXPECT(GPUD_TIMEOUT, "", gpud_capture_acquire(bench.capture, 0, &frame, &e));
+    put(&bench, 0);
+    frame = take(&bench);
+    CHECK_EQUAL(bench_info_of(frame).layout.width, 320);
+    gpud_frame_release(&frame);
+    check_quiet(&bench, fd);
+    bench_close(&bench);
+}
+
 /* --- threads ------------------------------------------------------------------------------- */
 
 struct traffic {
@@ -426,6 +456,7 @@ int main(void)
     test_interrupt();
     test_configured_again();
     test_driver_keeps_buffers();
+    test_signal_while_busy();
     test_threads(false);
     test_threads(true);
     puts("ok");

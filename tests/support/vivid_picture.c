@@ -31,6 +31,7 @@ static const struct {
     {"NV16", YUV, {{0, 1, 0, 1, 1}, {1, 2, 0, 2, 1}, {1, 2, 1, 2, 1}}},
     {"NV61", YUV, {{0, 1, 0, 1, 1}, {1, 2, 1, 2, 1}, {1, 2, 0, 2, 1}}},
     {"NV24", YUV, {{0, 1, 0, 1, 1}, {1, 2, 0, 1, 1}, {1, 2, 1, 1, 1}}},
+    {"NV42", YUV, {{0, 1, 0, 1, 1}, {1, 2, 1, 1, 1}, {1, 2, 0, 1, 1}}},
     {"I420", YUV, {{0, 1, 0, 1, 1}, {1, 1, 0, 2, 2}, {2, 1, 0, 2, 2}}},
     {"YV12", YUV, {{0, 1, 0, 1, 1}, {2, 1, 0, 2, 2}, {1, 1, 0, 2, 2}}},
     {"Y42B", YUV, {{0, 1, 0, 1, 1}, {1, 1, 0, 2, 1}, {2, 1, 0, 2, 1}}},
@@ -38,6 +39,7 @@ static const struct {
     {"AYUV", YUV, {{0, 4, 1, 1, 1}, {0, 4, 2, 1, 1}, {0, 4, 3, 1, 1}}},
     {"GRAY8", GREY, {{0, 1, 0, 1, 1}}},
     {"GRAY16_LE", GREY, {{0, 2, 1, 1, 1}}},
+    {"GRAY16_BE", GREY, {{0, 2, 0, 1, 1}}},
     {"BGRx", RGB, {{0, 4, 2, 1, 1}, {0, 4, 1, 1, 1}, {0, 4, 0, 1, 1}}},
     {"BGRA", RGB, {{0, 4, 2, 1, 1}, {0, 4, 1, 1, 1}, {0, 4, 0, 1, 1}}},
     {"RGBx", RGB, {{0, 4, 0, 1, 1}, {0, 4, 1, 1, 1}, {0, 4, 2, 1, 1}}},
@@ -59,16 +61,37 @@ static int sample(const struct gpud_layout *layout, const unsigned char *data,
                 x / of->pixels * of->step + of->byte];
 }
 
-/* GStreamer's RGB16: 5, 6 and 5 bits of a little-endian word. */
-static void sample_565(const struct gpud_layout *layout, const unsigned char *data, uint32_t x,
-                       uint32_t y, int rgb[3])
+/* Those of a little-endian word: GStreamer's RGB16 has 5, 6 and 5 bits of it, RGB15 and BGR15 5 of
+ * each, GRAY10_LE16 the lower 10. */
+static const char *const words[] = {"RGB16", "RGB15", "BGR15", "GRAY10_LE16"};
+
+static bool is_word(const char *format)
+{
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (strcmp(words[i], format) == 0)
+            return true;
+    return false;
+}
+
+static void sample_word(const struct gpud_layout *layout, const unsigned char *data, uint32_t x,
+                        uint32_t y, int rgb[3])
 {
     const unsigned char *at =
         data + layout->plane[0].offset + (uint64_t)y * layout->plane[0].stride + 2 * x;
     int word = at[0] | at[1] << 8;
-    rgb[0] = (word >> 11) << 3;
-    rgb[1] = (word >> 5 & 63) << 2;
-    rgb[2] = (word & 31) << 3;
+    int high = (word >> 10 & 31) << 3, low = (word & 31) << 3;
+    bool swapped = strcmp(layout->format, "BGR15") == 0;
+    if (strcmp(layout->format, "GRAY10_LE16") == 0) {
+        rgb[0] = word >> 2;
+    } else if (strcmp(layout->format, "RGB16") == 0) {
+        rgb[0] = (word >> 11) << 3;
+        rgb[1] = (word >> 5 & 63) << 2;
+        rgb[2] = low;
+    } else {
+        rgb[0] = swapped ? low : high;
+        rgb[1] = (word >> 5 & 31) << 3;
+        rgb[2] = swapped ? high : low;
+    }
 }
 
 /* BT.601, limited range: what vivid makes of its sRGB picture. */
@@ -84,12 +107,12 @@ void check_bars(const struct gpud_layout *layout, const void *data)
 {
     static const char *const names[8] = {"white",   "yellow", "cyan", "green",
                                          "magenta", "red",    "blue", "black"};
-    bool packed_16 = strcmp(layout->format, "RGB16") == 0;
+    bool word = is_word(layout->format), grey = strncmp(layout->format, "GRAY", 4) == 0;
     size_t i = 0;
     while (i < PICTURES && strcmp(pictures[i].name, layout->format) != 0)
         i++;
-    CHECK(i < PICTURES || packed_16, "no picture of %s", layout->format);
-    enum kind kind = packed_16 ? RGB : pictures[i].kind;
+    CHECK(i < PICTURES || word, "no picture of %s", layout->format);
+    enum kind kind = !word ? pictures[i].kind : grey ? GREY : RGB;
     uint32_t components = kind == GREY ? 1 : 3;
 
     for (uint32_t bar = 0; bar < 8; bar++) {
@@ -102,12 +125,12 @@ void check_bars(const struct gpud_layout *layout, const void *data)
         else
             to_yuv(rgb, wanted);
         uint32_t x = (2 * bar + 1) * layout->width / 16, y = layout->height - 3;
-        if (packed_16)
-            sample_565(layout, data, x, y, got);
+        if (word)
+            sample_word(layout, data, x, y, got);
         for (uint32_t c = 0; c < components; c++) {
-            if (!packed_16)
+            if (!word)
                 got[c] = sample(layout, data, &pictures[i].component[c], x, y);
-            CHECK(abs(got[c] - wanted[c]) <= (packed_16 ? 8 : 3),
+            CHECK(abs(got[c] - wanted[c]) <= (word ? 8 : 3),
                   "%s: component %u of the %s bar is %d, not %d", layout->format, c, names[bar],
                   got[c], wanted[c]);
         }

@@ -2,8 +2,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* What happens to the fake driver: frames arrive, the card is pulled out. */
-#include "fake_driver.h"
+#include "support/fake_driver.h"
 
+#include "base/clock.h"
 #include "support/check.h"
 
 #include <unistd.h>
@@ -18,7 +19,7 @@ bool fake_frame_with(struct fake_driver *to, uint32_t sequence, unsigned char by
 {
     static unsigned char bytes[FAKE_AREA_MAX];
     pthread_mutex_lock(&to->lock);
-    bool had = to->streaming && to->queue_length;
+    bool had = to->streaming && !to->unplugged && to->queue_length;
     if (had) {
         uint32_t index = to->queue[0];
         struct fake_buffer *buffer = &to->buffers[index];
@@ -39,7 +40,8 @@ bool fake_frame_with(struct fake_driver *to, uint32_t sequence, unsigned char by
         }
         buffer->sequence = sequence;
         buffer->flags = word->flags;
-        buffer->timestamp = UINT64_C(1000000000) + sequence * UINT64_C(40000000);
+        to->stamped = (uint64_t)(gpud_now() / 1000 * 1000 + to->stamp_shift);
+        buffer->timestamp = to->stamped;
         buffer->queued = false;
         buffer->done = true;
         to->done[to->done_length++] = index;

@@ -38,6 +38,20 @@ struct fake_buffer {
     uint32_t attached[GPUD_PLANES_MAX];   /* bytes of a dma-buf that are mapped there; 0: none */
 };
 
+/* Its controls, in the order of their numbers. */
+enum {
+    FAKE_BRIGHTNESS, /* 0 to 250 in steps of 5 */
+    FAKE_ALPHA,
+    FAKE_BITS,     /* 2 and 4 */
+    FAKE_SERIAL,   /* a text of 1 to 8 */
+    FAKE_LONG,     /* 64 bits */
+    FAKE_GAIN,     /* can only be read */
+    FAKE_TABLE,    /* an array */
+    FAKE_AUTO,     /* a menu, whose entry 2 is missing */
+    FAKE_EXPOSURE, /* inactive unless FAKE_AUTO is 1 */
+    FAKE_CONTROLS,
+};
+
 struct fake_driver {
     /* What it is; set before use. */
     bool multiplanar;
@@ -51,22 +65,34 @@ struct fake_driver {
     bool takes_dmabufs;
     bool writes_elsewhere; /* than into the dma-bufs that it takes; from the buffer on that: */
     uint32_t elsewhere_from;
-    const char *bus;  /* NULL: "pci" */
-    bool substitutes; /* S_FMT gives UYVY whatever is asked for */
+    const char *bus;   /* NULL: "pci" */
+    const char *node;  /* where it is; NULL: "/dev/fake" */
+    const char *place; /* V4L2's bus_info; NULL: "" */
+    const char *other; /* a node of another card, which can be opened and no more; NULL: none */
+    int other_fd;
+    bool substitutes;     /* S_FMT gives UYVY whatever is asked for */
+    uint32_t more_format; /* one that it has beside the others; 0: none */
     uint32_t field;
     struct {
         uint32_t space, transfer, encoding, quantization;
     } colors;
-    bool has_hdr; /* the controls for it */
+    bool has_hdr;                 /* the controls for it */
+    bool has_controls, has_alpha; /* the others */
+    bool old_controls;            /* no VIDIOC_QUERY_EXT_CTRL */
+    const char *inputs[4];        /* their names; the first NULL: it has no inputs */
+    uint32_t widths[4];           /* of their signals, 16:9; 0: the one that is there */
     /* A digital input: pictures have the size of the timings that are set. */
     bool digital, tells; /* by an event when the signal changes */
+    bool needs_signal;   /* to start */
     int detects;         /* errno of QUERY_DV_TIMINGS, or 0: */
     struct v4l2_bt_timings detected, timings;
     v4l2_std_id standard; /* an analogue one's; 0: it is none */
     struct v4l2_fract aspect;
     uint32_t events;       /* that wait */
     uint32_t buffer_field; /* of each buffer; 0: the format's */
-    uint32_t stamp;        /* V4L2_BUF_FLAG_TIMESTAMP_… */
+    uint32_t stamp;        /* V4L2_BUF_FLAG_TIMESTAMP_… and _TSTAMP_SRC_… */
+    int64_t stamp_shift;   /* ns from the monotonic clock to the one that it stamps with */
+    uint64_t stamped;      /* the last frame */
     int open_error;
     unsigned long stop_at; /* the next call of this request stops until fake_go_on() */
     struct fake_fault fault;
@@ -78,14 +104,21 @@ struct fake_driver {
                     forked process would keep it */
     int pipe[2]; /* a byte a frame that is done; [1] is -1 while poll() shows an error */
     int memfd, opened;
+    uint32_t opens; /* so far */
     bool unplugged, poll_error;
     struct gpud_v4l2_format format;
     struct v4l2_fract interval;
+    int64_t controls[FAKE_CONTROLS];
+    uint32_t controls_set; /* how often */
+    char serial[9];
+    int input;
     bool streaming;
     uint32_t memory, count, mapped;
     struct fake_buffer buffers[FAKE_BUFFERS];
     uint32_t queue[FAKE_BUFFERS], queue_length, done[FAKE_BUFFERS], done_length;
     uint32_t calls, polls, dequeues; /* system calls; of these, to wait, and DQBUF */
+    uint32_t polled;                 /* descriptors, in all polls */
+    uint32_t changes;                /* calls that another program with the node would notice */
     uint32_t inside;                 /* calls under way */
     bool stopped;                    /* one is, at stop_at */
     pthread_cond_t change;

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* What the fake driver says of its input and signal. */
-#include "fake_input.h"
+#include "support/fake_input.h"
 
 #include <errno.h>
 #include <string.h>
@@ -27,11 +27,50 @@ int fake_get_controls(const struct fake_driver *driver, struct v4l2_ext_controls
     return 0;
 }
 
+static void detect(struct fake_driver *driver, uint32_t width, uint32_t height, bool interlaced)
+{
+    driver->detected = (struct v4l2_bt_timings){
+        .width = width,
+        .height = height,
+        .interlaced = interlaced,
+        .hsync = 80,
+        .vsync = 20,
+        .pixelclock = (uint64_t)(width + 80) * (height + 20) * 30000 / 1001,
+    };
+}
+
+static int select_input(struct fake_driver *driver, int input)
+{
+    if (input < 0 || input >= 4 || !driver->inputs[input])
+        return EINVAL;
+    if (driver->count)
+        return EBUSY;
+    driver->input = input;
+    if (driver->widths[input])
+        detect(driver, driver->widths[input], driver->widths[input] * 9 / 16, false);
+    return 0;
+}
+
+static int enum_input(const struct fake_driver *driver, struct v4l2_input *input)
+{
+    if (input->index >= 4 || !driver->inputs[input->index])
+        return driver->inputs[0] ? EINVAL : ENOTTY;
+    strncpy((char *)input->name, driver->inputs[input->index], sizeof(input->name) - 1);
+    return 0;
+}
+
 int fake_input_call(struct fake_driver *driver, unsigned long request, void *argument)
 {
     struct v4l2_dv_timings *timings = argument;
     v4l2_std_id *standard = argument;
     switch (request) {
+    case VIDIOC_ENUMINPUT:
+        return enum_input(driver, argument);
+    case VIDIOC_G_INPUT:
+        *(int *)argument = driver->input;
+        return driver->inputs[0] ? 0 : ENOTTY;
+    case VIDIOC_S_INPUT:
+        return driver->inputs[0] ? select_input(driver, *(int *)argument) : ENOTTY;
     case VIDIOC_QUERY_DV_TIMINGS:
         if (!driver->digital)
             return ENOTTY;
@@ -68,14 +107,7 @@ void fake_signal(struct fake_driver *to, uint32_t width, uint32_t height, bool i
 {
     pthread_mutex_lock(&to->lock);
     to->detects = width ? 0 : why;
-    to->detected = (struct v4l2_bt_timings){
-        .width = width,
-        .height = height,
-        .interlaced = interlaced,
-        .hsync = 80,
-        .vsync = 20,
-        .pixelclock = (uint64_t)(width + 80) * (height + 20) * 30000 / 1001,
-    };
+    detect(to, width, height, interlaced);
     to->events += to->tells;
     pthread_mutex_unlock(&to->lock);
 }

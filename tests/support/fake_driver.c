@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "fake_driver.h"
+#include "support/fake_driver.h"
 
-#include "fake_input.h"
+#include "support/fake_input.h"
 
 #include "support/check.h"
 
@@ -14,11 +14,6 @@
 #include <unistd.h>
 
 static struct fake_driver *driver; /* behind fake_system */
-
-static const uint32_t one_area[] = {V4L2_PIX_FMT_UYVY, V4L2_PIX_FMT_MJPEG, V4L2_PIX_FMT_NV12,
-                                    V4L2_PIX_FMT_SBGGR8, V4L2_PIX_FMT_BGR24};
-static const uint32_t more_areas[] = {V4L2_PIX_FMT_UYVY, V4L2_PIX_FMT_NV12M, V4L2_PIX_FMT_NV12,
-                                      V4L2_PIX_FMT_YUV420M};
 
 void fake_install(struct fake_driver *made)
 {
@@ -65,109 +60,6 @@ void fake_show(struct fake_driver *made)
     }
 }
 
-static uint32_t type(void)
-{
-    return driver->multiplanar ? V4L2_BUF_TYPE_VIDEO_CAPTURE_MPLANE : V4L2_BUF_TYPE_VIDEO_CAPTURE;
-}
-
-/* --- formats ------------------------------------------------------------------------------- */
-
-/* The nearest that the driver has. */
-static void round_format(struct gpud_v4l2_format *format)
-{
-    uint32_t width = driver->sizes == FAKE_SILENT ? 320 : format->width < 480 ? 320 : 640;
-    uint32_t height = width == 320 ? 180 : 360;
-    if (driver->sizes == FAKE_STEPWISE) {
-        width = format->width > 640 ? 640 : (format->width + 15) & ~15u;
-        height = format->height > 360 ? 360 : (format->height + 3) & ~3u;
-    }
-    if (driver->digital) {
-        width = driver->timings.width;
-        height = driver->timings.height;
-        if (driver->field == V4L2_FIELD_ALTERNATE)
-            height /= 2;
-    }
-    if (driver->substitutes)
-        format->fourcc = V4L2_PIX_FMT_UYVY;
-    struct gpud_v4l2_format made = {.fourcc = format->fourcc, .width = width, .height = height};
-    made.field = driver->field ? driver->field : V4L2_FIELD_NONE;
-    uint32_t bytes = made.fourcc == V4L2_PIX_FMT_UYVY    ? 2
-                     : made.fourcc == V4L2_PIX_FMT_BGR24 ? 3
-                                                         : 1;
-    made.plane[0].stride = width * bytes + driver->padding;
-    made.plane[0].size = made.plane[0].stride * height;
-    if (made.fourcc == V4L2_PIX_FMT_NV12)
-        made.plane[0].size += made.plane[0].stride * height / 2;
-    bool two = made.fourcc == V4L2_PIX_FMT_NV12M;
-    made.planes = two ? 2 : made.fourcc == V4L2_PIX_FMT_YUV420M ? 3 : 1;
-    for (uint32_t i = 1; i < made.planes; i++) {
-        made.plane[i].stride = (two ? width : width / 2) + driver->padding;
-        made.plane[i].size = made.plane[i].stride * height / 2;
-    }
-    if (driver->multiplanar)
-        made.plane[0].size += 128; /* room for a data_offset */
-    *format = made;
-}
-
-static int format_call(unsigned long request_code, struct v4l2_format *raw)
-{
-    bool set = request_code == VIDIOC_S_FMT, ask = request_code == VIDIOC_TRY_FMT;
-    if (raw->type != type() || (set && driver->count))
-        return raw->type != type() ? EINVAL : EBUSY;
-    bool extended =
-        driver->multiplanar || raw->fmt.pix.priv == V4L2_PIX_FMT_PRIV_MAGIC || !(set || ask);
-    struct v4l2_pix_format *one = &raw->fmt.pix;
-    struct v4l2_pix_format_mplane *many = &raw->fmt.pix_mp;
-    struct gpud_v4l2_format format = driver->format;
-    if (set || ask) {
-        format.fourcc = driver->multiplanar ? many->pixelformat : one->pixelformat;
-        format.width = driver->multiplanar ? many->width : one->width;
-        format.height = driver->multiplanar ? many->height : one->height;
-        round_format(&format);
-    }
-    if (set)
-        driver->format = format;
-    memset(&raw->fmt, 0, sizeof(raw->fmt));
-    if (driver->multiplanar) {
-        many->pixelformat = format.fourcc;
-        many->width = format.width;
-        many->height = format.height;
-        many->field = format.field;
-        many->num_planes = (uint8_t)format.planes;
-        many->colorspace = driver->colors.space;
-        many->xfer_func = (uint8_t)driver->colors.transfer;
-        many->ycbcr_enc = (uint8_t)driver->colors.encoding;
-        many->quantization = (uint8_t)driver->colors.quantization;
-        for (uint32_t i = 0; i < format.planes; i++) {
-            many->plane_fmt[i].bytesperline = format.plane[i].stride;
-            many->plane_fmt[i].sizeimage = format.plane[i].size;
-        }
-    } else {
-        one->pixelformat = format.fourcc;
-        one->width = format.width;
-        one->height = format.height;
-        one->field = format.field;
-        one->colorspace = driver->colors.space;
-        one->priv = extended ? V4L2_PIX_FMT_PRIV_MAGIC : 0;
-        one->xfer_func = extended ? driver->colors.transfer : 0;
-        one->ycbcr_enc = extended ? driver->colors.encoding : 0;
-        one->quantization = extended ? driver->colors.quantization : 0;
-        one->bytesperline = format.plane[0].stride;
-        one->sizeimage = format.plane[0].size;
-    }
-    return 0;
-}
-
-static int enum_format(struct v4l2_fmtdesc *raw)
-{
-    size_t count = driver->multiplanar ? sizeof(more_areas) / 4 : sizeof(one_area) / 4;
-    if (raw->type != type() || raw->index >= count)
-        return EINVAL;
-    raw->pixelformat = (driver->multiplanar ? more_areas : one_area)[raw->index];
-    raw->flags = raw->pixelformat == V4L2_PIX_FMT_MJPEG ? V4L2_FMT_FLAG_COMPRESSED : 0;
-    return 0;
-}
-
 /* --- buffers ------------------------------------------------------------------------------- */
 
 static int request(struct v4l2_requestbuffers *raw)
@@ -177,7 +69,8 @@ static int request(struct v4l2_requestbuffers *raw)
                       : driver->takes_dmabufs            ? V4L2_BUF_CAP_SUPPORTS_DMABUF
                                                          : 0;
     raw->capabilities = driver->memories;
-    if (raw->type != type() || !needed || (driver->memories && !(driver->memories & needed)))
+    if (raw->type != fake_type(driver) || !needed ||
+        (driver->memories && !(driver->memories & needed)))
         return EINVAL;
     if (driver->streaming || (driver->count && driver->keeps_mapped && driver->mapped))
         return EBUSY;
@@ -235,7 +128,7 @@ static void tell(uint32_t index, struct v4l2_buffer *raw)
 
 static int check_buffer(const struct v4l2_buffer *raw)
 {
-    if (raw->type != type() || raw->index >= driver->count)
+    if (raw->type != fake_type(driver) || raw->index >= driver->count)
         return EINVAL;
     if (driver->multiplanar && (!raw->m.planes || raw->length < driver->format.planes))
         return EINVAL;
@@ -276,7 +169,7 @@ static int queue(struct v4l2_buffer *raw)
 static int dequeue(struct v4l2_buffer *raw)
 {
     char one;
-    if (raw->type != type() || raw->memory != driver->memory || !driver->streaming)
+    if (raw->type != fake_type(driver) || raw->memory != driver->memory || !driver->streaming)
         return EINVAL;
     if (read(driver->pipe[0], &one, 1) != 1)
         return EAGAIN;
@@ -306,7 +199,7 @@ static int stream(bool on)
 
 static int parameters(bool set, struct v4l2_streamparm *raw)
 {
-    if (raw->type != type())
+    if (raw->type != fake_type(driver))
         return EINVAL;
     if (set)
         driver->interval = raw->parm.capture.timeperframe;
@@ -330,10 +223,12 @@ static int dispatch(unsigned long request_code, void *argument)
         /* No room for the NUL, and cut within a character, as names of USB devices are. */
         memset(raw->card, 'x', sizeof(raw->card));
         raw->card[sizeof(raw->card) - 1] = 0xc3;
+        snprintf((char *)raw->bus_info, sizeof(raw->bus_info), "%s",
+                 driver->place ? driver->place : "");
         return 0;
     }
     case VIDIOC_ENUM_FMT:
-        return enum_format(argument);
+        return fake_enum_format(driver, argument);
     case VIDIOC_ENUM_FRAMESIZES:
         return fake_enum_size(driver, argument);
     case VIDIOC_ENUM_FRAMEINTERVALS:
@@ -341,7 +236,7 @@ static int dispatch(unsigned long request_code, void *argument)
     case VIDIOC_G_FMT:
     case VIDIOC_S_FMT:
     case VIDIOC_TRY_FMT:
-        return format_call(request_code, argument);
+        return fake_format_call(driver, request_code, argument);
     case VIDIOC_G_EXT_CTRLS:
         return fake_get_controls(driver, argument);
     case VIDIOC_G_PARM:
@@ -349,6 +244,10 @@ static int dispatch(unsigned long request_code, void *argument)
         return parameters(request_code == VIDIOC_S_PARM, argument);
     case VIDIOC_REQBUFS:
         return request(argument);
+    case VIDIOC_CREATE_BUFS:
+        CHECK(((struct v4l2_create_buffers *)argument)->count == 0, "it makes none");
+        ((struct v4l2_create_buffers *)argument)->capabilities = driver->memories;
+        return driver->memories ? 0 : ENOTTY; /* older drivers do not have it */
     case VIDIOC_QUERYBUF: {
         int error = check_buffer(argument);
         if (!error)
@@ -361,10 +260,14 @@ static int dispatch(unsigned long request_code, void *argument)
         return dequeue(argument);
     case VIDIOC_STREAMON:
     case VIDIOC_STREAMOFF:
-        CHECK(*(uint32_t *)argument == type(), "the wrong type");
+        CHECK(*(uint32_t *)argument == fake_type(driver), "the wrong type");
+        if (request_code == VIDIOC_STREAMON && driver->needs_signal && driver->detects)
+            return driver->detects;
         return stream(request_code == VIDIOC_STREAMON);
     default: {
-        int answer = fake_input_call(driver, request_code, argument);
+        int answer = fake_control_call(driver, request_code, argument);
+        if (answer < 0)
+            answer = fake_input_call(driver, request_code, argument);
         return answer < 0 ? ENOTTY : answer;
     }
     }
@@ -382,8 +285,35 @@ static void stop_here(unsigned long request_code)
         pthread_cond_wait(&driver->change, &driver->lock);
 }
 
+static int other_ioctl(unsigned long request_code, void *argument)
+{
+    if (request_code == VIDIOC_QUERYCAP) {
+        struct v4l2_capability *raw = argument;
+        raw->capabilities = V4L2_CAP_VIDEO_CAPTURE | V4L2_CAP_STREAMING;
+        memcpy(raw->bus_info, "elsewhere", 10);
+        return 0;
+    }
+    errno = ENOTTY;
+    return -1;
+}
+
+/* What another program would notice. */
+static bool changes_something(unsigned long request_code)
+{
+    static const unsigned long changes[] = {
+        VIDIOC_S_FMT,    VIDIOC_S_PARM,  VIDIOC_S_STD,     VIDIOC_S_INPUT, VIDIOC_S_DV_TIMINGS,
+        VIDIOC_STREAMON, VIDIOC_REQBUFS, VIDIOC_STREAMOFF, VIDIOC_QBUF,    VIDIOC_DQBUF,
+    };
+    for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++)
+        if (request_code == changes[i])
+            return true;
+    return false;
+}
+
 static int fake_ioctl(int fd, unsigned long request_code, void *argument)
 {
+    if (driver && driver->other_fd && fd == driver->other_fd)
+        return other_ioctl(request_code, argument);
     if (!driver || fd != driver->fd || !driver->opened) {
         errno = EBADF;
         return -1;
@@ -391,6 +321,7 @@ static int fake_ioctl(int fd, unsigned long request_code, void *argument)
     pthread_mutex_lock(&driver->lock);
     driver->calls++;
     driver->dequeues += request_code == VIDIOC_DQBUF;
+    driver->changes += changes_something(request_code);
     driver->inside++;
     stop_here(request_code);
     driver->inside--;
@@ -403,19 +334,39 @@ static int fake_ioctl(int fd, unsigned long request_code, void *argument)
     return error ? -1 : 0;
 }
 
-static int fake_open(const char *path, int flags)
+static int open_node(const char *path)
 {
-    errno = strcmp(path, "/dev/fake") != 0 || driver->unplugged ? ENOENT : driver->open_error;
+    if (driver->other && strcmp(path, driver->other) == 0) {
+        CHECK(!driver->other_fd, "opened twice");
+        driver->other_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+        return driver->other_fd;
+    }
+    const char *node = driver->node ? driver->node : "/dev/fake";
+    errno = strcmp(path, node) != 0 || driver->unplugged ? ENOENT : driver->open_error;
     if (errno)
         return -1;
     driver->opened++;
+    driver->opens++;
     driver->fd = fcntl(driver->pipe[0], F_DUPFD_CLOEXEC, 0);
     CHECK(driver->fd >= 0, "no descriptor");
     return driver->fd;
 }
 
+static int fake_open(const char *path, int flags)
+{
+    pthread_mutex_lock(&driver->lock);
+    int fd = open_node(path), number = errno;
+    pthread_mutex_unlock(&driver->lock);
+    errno = number;
+    return fd;
+}
+
 static int fake_close(int fd)
 {
+    if (driver->other_fd && fd == driver->other_fd) {
+        driver->other_fd = 0;
+        return close(fd);
+    }
     pthread_mutex_lock(&driver->lock);
     CHECK(fd == driver->fd && driver->opened == 1, "closed twice");
     /* The number may be another file's by the time that the call takes effect. */
@@ -454,6 +405,8 @@ static int fake_ppoll(struct pollfd *fds, nfds_t count, const struct timespec *t
 {
     pthread_mutex_lock(&driver->lock);
     driver->polls++;
+    for (nfds_t i = 0; i < count; i++)
+        driver->polled += fds[i].fd >= 0;
     bool told =
         (driver->events || driver->unplugged) && fds[0].fd == driver->fd && fds[0].events & POLLPRI;
     pthread_mutex_unlock(&driver->lock);
@@ -469,11 +422,18 @@ static void fake_bus(int fd, char *bus, size_t size)
     snprintf(bus, size, "%s", driver->bus ? driver->bus : "pci");
 }
 
+static uint32_t fake_index(int fd)
+{
+    return 0;
+}
+
 const struct gpud_v4l2_system fake_system = {
+    .folder = "/nowhere",
     .open = fake_open,
     .close = fake_close,
     .ioctl = fake_ioctl,
     .mmap = fake_mmap,
     .ppoll = fake_ppoll,
     .bus = fake_bus,
+    .index = fake_index,
 };

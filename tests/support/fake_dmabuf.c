@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The fake driver's way to dma-bufs. A memfd stands for one. */
-#include "fake_driver.h"
+#include "support/fake_driver.h"
 
 #include "support/check.h"
 

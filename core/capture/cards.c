@@ -1,0 +1,240 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Which capture cards there are. A node is only asked: its format, its signal's timings and its
+ * buffers belong to whoever captures from it just now. */
+#include "capture/cards.h"
+
+#include "base/sized.h"
+#include "base/sysfs.h"
+#include "capture/capture.h"
+#include "capture/method.h"
+#include "topology/topology.h"
+
+#include <linux/videodev2.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SCHEME "v4l2://"
+
+struct card {
+    struct gpud_capture_card_info info;
+    struct gpud_capture_mode *modes;
+    size_t mode_count;
+    struct gpud_capture_card_path *paths;
+    size_t path_count;
+};
+
+struct gpud_capture_cards {
+    struct card *card;
+    size_t count;
+};
+
+/* --- ways to the devices ------------------------------------------------------------------- */
+
+struct path_list {
+    struct card *card;
+    uint32_t memories; /* V4L2_BUF_CAP_SUPPORTS_…; 0: the driver does not say */
+    bool failed;       /* there is no memory for it */
+};
+
+static bool may_take(uint32_t memories, const struct gpud_capture_method *method)
+{
+    return !memories || memories & method->capability;
+}
+
+/* Whether frames may arrive in the device's own memory by dma-bufs, as method_dmabuf.c does it. */
+static enum gpud_status check_dmabuf(const struct path_list *list, const struct gpud_device *device,
+                                     struct gpud_error *error)
+{
+    if (!may_take(list->memories, &gpud_capture_dmabuf))
+        return gpud_fail(error, GPUD_UNSUPPORTED, "%s", gpud_capture_dmabuf.refusal);
+    enum gpud_status status = gpud_device_check_dmabuf(device, error);
+    if (status == GPUD_OK)
+        status = gpud_capture_check_bus(device, list->card->info.bus, error);
+    return status;
+}
+
+static void describe_path(const struct path_list *list, const struct gpud_device *device,
+                          struct gpud_capture_card_path *path)
+{
+    struct gpud_error why;
+    bool host = device->caps & GPUD_CAP_HOST;
+    const struct gpud_capture_method *method = &gpud_capture_dmabuf;
+    *path = (struct gpud_capture_card_path){.size = sizeof(*path)};
+    gpud_print(path->device, "%s", device->info.name);
+    path->distance = gpud_topology_distance(gpud_topology_find(device->info.pci),
+                                            gpud_topology_find(list->card->info.pci));
+    path->direct = host || check_dmabuf(list, device, &why) == GPUD_OK;
+    if (!path->direct)
+        gpud_print(path->reason, "%s", why.reason);
+    if (host || !path->direct) {
+        method = &gpud_capture_userptr;
+        if (!may_take(list->memories, method))
+            method = &gpud_capture_mmap;
+    }
+    gpud_print(path->path, "v4l2-%s", method->name);
+}
+
+static void add_path(const struct gpud_device *device, void *arg)
+{
+    struct path_list *list = arg;
+    struct card *card = list->card;
+    if (!device->info.available || list->failed)
+        return;
+    struct gpud_capture_card_path *grown =
+        realloc(card->paths, (card->path_count + 1) * sizeof(*grown));
+    if (!grown) {
+        list->failed = true;
+        return;
+    }
+    card->paths = grown;
+    describe_path(list, device, &grown[card->path_count++]);
+}
+
+/* --- one card ------------------------------------------------------------------------------ */
+
+static enum gpud_status no_room(struct gpud_error *error)
+{
+    return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a list of capture cards");
+}
+
+static enum gpud_status describe_card(struct gpud_context *context, const struct gpud_v4l2 *node,
+                                      struct card *card, struct gpud_error *error)
+{
+    struct gpud_input source;
+    struct path_list list = {.card = card, .memories = gpud_v4l2_look_memories(node)};
+    struct gpud_capture_card_info *info = &card->info;
+    gpud_print(info->card, "%s", node->card);
+    gpud_print(info->driver, "%s", node->driver);
+    gpud_print(info->bus, "%s", node->bus);
+    gpud_capture_find_card(node->path, info->pci, sizeof(info->pci));
+    gpud_input_detect(node, &source);
+    info->signal = source.present;
+    gpud_print(info->signal_reason, "%s", source.reason);
+    size_t count = gpud_capture_modes_of(node, &source, NULL, 0);
+    card->modes = calloc(count + 1, sizeof(*card->modes));
+    if (!card->modes)
+        return no_room(error);
+    card->modes[0].size = sizeof(card->modes[0]);
+    /* The signal may be another one by now. */
+    size_t again = gpud_capture_modes_of(node, &source, card->modes, count);
+    card->mode_count = again < count ? again : count;
+    gpud_device_each(context, add_path, &list);
+    return list.failed ? no_room(error) : GPUD_OK;
+}
+
+static enum gpud_status look_at(struct gpud_context *context, const struct gpud_v4l2_system *system,
+                                const char *name, struct card *card, struct gpud_error *error)
+{
+    struct gpud_v4l2 node = {.system = system, .fd = -1};
+    struct gpud_error why;
+    enum gpud_status status = GPUD_OK;
+    *card = (struct card){.info.size = sizeof(card->info)};
+    gpud_print(node.path, "/dev/%s", name);
+    gpud_print(card->info.address, SCHEME "%s", node.path);
+    card->info.usable = gpud_v4l2_open(&node, &why) == GPUD_OK;
+    if (card->info.usable)
+        status = describe_card(context, &node, card, error);
+    else
+        gpud_print(card->info.reason, "%s", why.reason);
+    gpud_v4l2_close(&node);
+    return status;
+}
+
+/* --- all of them --------------------------------------------------------------------------- */
+
+/* "video0", and not "video-codec" or "video0.old" */
+static bool is_node(const char *name)
+{
+    static const char prefix[] = "video";
+    const char *number = name + sizeof(prefix) - 1;
+    return strncmp(name, prefix, sizeof(prefix) - 1) == 0 && number[0] && strlen(number) < 10 &&
+           number[strspn(number, "0123456789")] == '\0';
+}
+
+enum gpud_status gpud_capture_cards_look(struct gpud_context *context,
+                                         const struct gpud_v4l2_system *system,
+                                         struct gpud_capture_cards **cards,
+                                         struct gpud_error *error)
+{
+    size_t count;
+    struct gpud_sysfs_name *names = gpud_sysfs_list(&count, "/dev");
+    struct gpud_capture_cards *made = calloc(1, sizeof(*made));
+    enum gpud_status status = GPUD_OK;
+    if (made)
+        made->card = calloc(count + 1, sizeof(*made->card));
+    if (!made || !made->card)
+        status = no_room(error);
+    for (size_t i = 0; i < count && status == GPUD_OK; i++)
+        if (is_node(names[i].text))
+            status = look_at(context, system, names[i].text, &made->card[made->count++], error);
+    free(names);
+    if (status == GPUD_OK)
+        *cards = made;
+    else
+        gpud_capture_cards_destroy(&made);
+    return status;
+}
+
+enum gpud_status gpud_capture_cards_create(struct gpud_context *context,
+                                           struct gpud_capture_cards **cards,
+                                           struct gpud_error *error)
+{
+    return gpud_capture_cards_look(context, &gpud_v4l2_kernel, cards, error);
+}
+
+void gpud_capture_cards_destroy(struct gpud_capture_cards **cards)
+{
+    if (!cards || !*cards)
+        return;
+    for (size_t i = 0; i < (*cards)->count; i++) {
+        free((*cards)->card[i].modes);
+        free((*cards)->card[i].paths);
+    }
+    free((*cards)->card);
+    free(*cards);
+    *cards = NULL;
+}
+
+/* --- what was found ------------------------------------------------------------------------ */
+
+size_t gpud_capture_cards_count(const struct gpud_capture_cards *cards)
+{
+    return cards->count;
+}
+
+enum gpud_status gpud_capture_cards_get_info(const struct gpud_capture_cards *cards, size_t index,
+                                             struct gpud_capture_card_info *info,
+                                             struct gpud_error *error)
+{
+    if (index >= cards->count)
+        return gpud_fail(error, GPUD_INVALID, "capture card %zu of %zu", index, cards->count);
+    if (info->size < sizeof(info->size))
+        return gpud_fail(error, GPUD_INVALID,
+                         "gpud_capture_card_info.size is not set: use GPUD_INFO_INIT");
+    gpud_sized_copy(info, info->size, &cards->card[index].info, sizeof(cards->card[index].info));
+    return GPUD_OK;
+}
+
+size_t gpud_capture_cards_list_modes(const struct gpud_capture_cards *cards, size_t index,
+                                     struct gpud_capture_mode *modes, size_t max)
+{
+    if (index >= cards->count)
+        return 0;
+    const struct card *card = &cards->card[index];
+    for (size_t i = 0; i < card->mode_count; i++)
+        gpud_sized_entry(modes, max, i, &card->modes[i], sizeof(card->modes[i]));
+    return card->mode_count;
+}
+
+size_t gpud_capture_cards_list_paths(const struct gpud_capture_cards *cards, size_t index,
+                                     struct gpud_capture_card_path *paths, size_t max)
+{
+    if (index >= cards->count)
+        return 0;
+    const struct card *card = &cards->card[index];
+    for (size_t i = 0; i < card->path_count; i++)
+        gpud_sized_entry(paths, max, i, &card->paths[i], sizeof(card->paths[i]));
+    return card->path_count;
+}

@@ -1,0 +1,16 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#ifndef GPUD_CAPTURE_CARDS_H
+#define GPUD_CAPTURE_CARDS_H
+
+#include "capture/v4l2.h"
+#include <gpudirect/cards.h>
+
+/* What gpud_capture_cards_create() does with the kernel as the system. */
+enum gpud_status gpud_capture_cards_look(struct gpud_context *context,
+                                         const struct gpud_v4l2_system *system,
+                                         struct gpud_capture_cards **cards,
+                                         struct gpud_error *error);
+
+#endif

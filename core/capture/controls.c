@@ -1,0 +1,398 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A card's controls, by their names: found, checked against what the driver says of them, set. */
+#include "capture/controls.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A driver that always has one more does not hold us. */
+#define CONTROLS_MAX 1024
+#define MENU_MAX 256
+
+struct control {
+    uint32_t id, type, flags;
+    uint32_t element_size; /* of a string: with its NUL */
+    int64_t minimum, maximum;
+    uint64_t step;
+    char name[32];
+};
+
+/* --- names --------------------------------------------------------------------------------- */
+
+/* As v4l2-ctl and v4l2src call it: "Exposure, Auto" is exposure_auto. */
+static void normalise(const char *name, char *text, size_t size)
+{
+    size_t used = 0;
+    bool gap = false;
+    for (; *name && used + 2 < size; name++) {
+        if (!isalnum((unsigned char)*name)) {
+            gap = used > 0;
+            continue;
+        }
+        if (gap)
+            text[used++] = '_';
+        gap = false;
+        text[used++] = (char)tolower((unsigned char)*name);
+    }
+    text[used] = '\0';
+}
+
+/* The first control after this id; false: there is none. Drivers of old know 32-bit ones only. */
+static bool next_control(const struct gpud_v4l2 *node, uint32_t after, struct control *control)
+{
+    struct v4l2_query_ext_ctrl query = {
+        .id = after | V4L2_CTRL_FLAG_NEXT_CTRL,
+    };
+    if (gpud_v4l2_call(node, VIDIOC_QUERY_EXT_CTRL, &query) == 0) {
+        *control = (struct control){
+            .id = query.id,
+            .type = query.type,
+            .flags = query.flags,
+            .element_size = query.elem_size,
+            .minimum = query.minimum,
+            .maximum = query.maximum,
+            .step = query.step,
+        };
+        gpud_print(control->name, "%.*s", (int)sizeof(query.name), query.name);
+        return control->id > after;
+    }
+    if (errno != ENOTTY)
+        return false;
+    struct v4l2_queryctrl old = {.id = after | V4L2_CTRL_FLAG_NEXT_CTRL};
+    if (gpud_v4l2_call(node, VIDIOC_QUERYCTRL, &old) < 0)
+        return false;
+    *control = (struct control){
+        .id = old.id,
+        .type = old.type,
+        .flags = old.flags,
+        .minimum = old.minimum,
+        .maximum = old.maximum,
+        .step = (uint64_t)(old.step > 0 ? old.step : 1),
+    };
+    gpud_print(control->name, "%.*s", (int)sizeof(old.name), (const char *)old.name);
+    return control->id > after;
+}
+
+static bool can_be_set(const struct control *control)
+{
+    if (control->flags & V4L2_CTRL_FLAG_DISABLED)
+        return false;
+    switch (control->type) {
+    case V4L2_CTRL_TYPE_INTEGER:
+    case V4L2_CTRL_TYPE_BOOLEAN:
+    case V4L2_CTRL_TYPE_MENU:
+    case V4L2_CTRL_TYPE_INTEGER_MENU:
+    case V4L2_CTRL_TYPE_BUTTON:
+    case V4L2_CTRL_TYPE_INTEGER64:
+    case V4L2_CTRL_TYPE_BITMASK:
+        return !(control->flags & V4L2_CTRL_FLAG_HAS_PAYLOAD); /* an array */
+    case V4L2_CTRL_TYPE_STRING:
+        return true;
+    default:
+        return false; /* the title of a class, or a struct */
+    }
+}
+
+/* Those whose names the user may have meant first: the list is cut where it gets too long. */
+static void name_controls(const struct gpud_v4l2 *node, char *text, size_t size)
+{
+    struct control control;
+    text[0] = '\0';
+    for (uint32_t id = 0, i = 0; i < CONTROLS_MAX && next_control(node, id, &control); i++) {
+        char name[sizeof(control.name) + 1];
+        size_t used = strlen(text);
+        id = control.id;
+        if (!can_be_set(&control) || control.flags & V4L2_CTRL_FLAG_READ_ONLY)
+            continue;
+        normalise(control.name, name, sizeof(name));
+        if (used + strlen(name) + 6 > size) {
+            gpud_print_n(text + used, size - used, "…");
+            return;
+        }
+        gpud_print_n(text + used, size - used, "%s%s", used ? ", " : "", name);
+    }
+    if (!text[0])
+        gpud_print_n(text, size, "none");
+}
+
+static enum gpud_status find(const struct gpud_v4l2 *node, const char *wanted,
+                             struct control *control, struct gpud_error *error)
+{
+    char name[sizeof(control->name) + 1], own[64], offered[300];
+    char *end;
+    unsigned long number = strtoul(wanted, &end, 0);
+    normalise(wanted, own, sizeof(own));
+    for (uint32_t id = 0, i = 0; i < CONTROLS_MAX && next_control(node, id, control); i++) {
+        id = control->id;
+        normalise(control->name, name, sizeof(name));
+        bool named = strcmp(name, own) == 0 || (!*end && end != wanted && number == control->id);
+        if (named && can_be_set(control))
+            return GPUD_OK;
+    }
+    name_controls(node, offered, sizeof(offered));
+    return gpud_fail(error, GPUD_INVALID, "%s has no control \"%.40s\"; it has %s", node->path,
+                     wanted, offered);
+}
+
+/* --- values -------------------------------------------------------------------------------- */
+
+static bool is_menu(const struct control *control)
+{
+    return control->type == V4L2_CTRL_TYPE_MENU || control->type == V4L2_CTRL_TYPE_INTEGER_MENU;
+}
+
+/* An entry of a menu as a text; false: there is none of this number. */
+static bool menu_entry(const struct gpud_v4l2 *node, const struct control *control, int64_t number,
+                       char text[40])
+{
+    struct v4l2_querymenu entry = {.id = control->id, .index = (uint32_t)number};
+    if (gpud_v4l2_call(node, VIDIOC_QUERYMENU, &entry) < 0)
+        return false;
+    if (control->type == V4L2_CTRL_TYPE_INTEGER_MENU)
+        gpud_print_n(text, 40, "%lld", (long long)entry.value);
+    else
+        gpud_print_n(text, 40, "%.*s", (int)sizeof(entry.name), (const char *)entry.name);
+    return true;
+}
+
+static enum gpud_status refuse_entry(const struct gpud_v4l2 *node, const struct control *control,
+                                     const char *wanted, struct gpud_error *error)
+{
+    char offered[300] = "", text[40];
+    for (int64_t i = control->minimum; i <= control->maximum && i < MENU_MAX; i++) {
+        size_t used = strlen(offered);
+        if (menu_entry(node, control, i, text))
+            gpud_print_n(offered + used, sizeof(offered) - used, "%s%lld \"%s\"", used ? ", " : "",
+                         (long long)i, text);
+    }
+    return gpud_fail(error, GPUD_INVALID, "the control \"%s\" of %s has no entry %.40s; it has %s",
+                     control->name, node->path, wanted, offered);
+}
+
+/* What is to be set, of what the user said. */
+static enum gpud_status read_value(const struct gpud_v4l2 *node, const struct control *control,
+                                   const struct gpud_capture_control *wanted, int64_t *value,
+                                   struct gpud_error *error)
+{
+    char text[40], number[24];
+    *value = wanted->value;
+    if (control->type == V4L2_CTRL_TYPE_STRING) {
+        size_t length = wanted->text ? strlen(wanted->text) : 0;
+        if (!wanted->text)
+            return gpud_fail(error, GPUD_INVALID, "the control \"%s\" of %s takes a text",
+                             control->name, node->path);
+        if ((int64_t)length < control->minimum || (int64_t)length > control->maximum)
+            return gpud_fail(error, GPUD_INVALID,
+                             "the control \"%s\" of %s takes a text of %lld to %lld characters",
+                             control->name, node->path, (long long)control->minimum,
+                             (long long)control->maximum);
+        return GPUD_OK;
+    }
+    if (is_menu(control)) {
+        for (int64_t i = control->minimum; i <= control->maximum && i < MENU_MAX; i++) {
+            bool meant = menu_entry(node, control, i, text) &&
+                         (wanted->text ? strcmp(wanted->text, text) == 0 : wanted->value == i);
+            if (!meant)
+                continue;
+            *value = i;
+            return GPUD_OK;
+        }
+        gpud_print(number, "%lld", (long long)wanted->value);
+        return refuse_entry(node, control, wanted->text ? wanted->text : number, error);
+    }
+    if (wanted->text)
+        return gpud_fail(error, GPUD_INVALID, "the control \"%s\" of %s takes a number",
+                         control->name, node->path);
+    bool bits = control->type == V4L2_CTRL_TYPE_BITMASK;
+    if (control->type == V4L2_CTRL_TYPE_BUTTON)
+        return GPUD_OK;
+    if (bits && !(wanted->value & ~control->maximum))
+        return GPUD_OK;
+    uint64_t step = control->step ? control->step : 1;
+    if (bits || wanted->value < control->minimum || wanted->value > control->maximum ||
+        ((uint64_t)wanted->value - (uint64_t)control->minimum) % step)
+        return gpud_fail(error, GPUD_INVALID,
+                         "the control \"%s\" of %s takes %lld to %lld in steps of %llu, not %lld",
+                         control->name, node->path, (long long)control->minimum,
+                         (long long)control->maximum, (unsigned long long)step,
+                         (long long)wanted->value);
+    return GPUD_OK;
+}
+
+/* --- setting ------------------------------------------------------------------------------- */
+
+static int set(const struct gpud_v4l2 *node, const struct control *control, int64_t value,
+               const char *text)
+{
+    bool plain =
+        control->type != V4L2_CTRL_TYPE_STRING && control->type != V4L2_CTRL_TYPE_INTEGER64;
+    if (plain) { /* which every driver knows */
+        struct v4l2_control old = {.id = control->id, .value = (int32_t)value};
+        return gpud_v4l2_call(node, VIDIOC_S_CTRL, &old);
+    }
+    struct v4l2_ext_control one = {.id = control->id, .value64 = value};
+    char *copy = NULL;
+    if (control->type == V4L2_CTRL_TYPE_STRING) {
+        copy = calloc(1, (size_t)control->maximum + 1);
+        if (!copy) {
+            errno = ENOMEM;
+            return -1;
+        }
+        memcpy(copy, text, strlen(text));
+        one.size = (uint32_t)control->maximum + 1;
+        one.string = copy;
+    }
+    struct v4l2_ext_controls all = {
+        .ctrl_class = V4L2_CTRL_ID2CLASS(control->id), .count = 1, .controls = &one};
+    int result = gpud_v4l2_call(node, VIDIOC_S_EXT_CTRLS, &all), number = errno;
+    free(copy);
+    errno = number;
+    return result;
+}
+
+static enum gpud_status set_refused(const struct gpud_v4l2 *node, const struct control *control,
+                                    struct gpud_error *error)
+{
+    if (errno == EBUSY)
+        return gpud_fail_native(error, GPUD_IO, "errno", EBUSY,
+                                "the control \"%s\" of %s cannot be changed now: another program "
+                                "holds it, or it has to be set before frames are captured",
+                                control->name, node->path);
+    return gpud_fail_errno(error, "%s does not take its control \"%s\"", node->path, control->name);
+}
+
+/* *asleep: another control switches it off, and may be set yet. */
+static enum gpud_status set_one(const struct gpud_v4l2 *node,
+                                const struct gpud_capture_control *wanted, bool *asleep,
+                                struct gpud_error *error)
+{
+    struct control control;
+    int64_t value;
+    *asleep = false;
+    enum gpud_status status = find(node, wanted->name, &control, error);
+    if (status != GPUD_OK)
+        return status;
+    if (control.flags & V4L2_CTRL_FLAG_READ_ONLY)
+        return gpud_fail(error, GPUD_UNSUPPORTED, "the control \"%s\" of %s can only be read",
+                         control.name, node->path);
+    status = read_value(node, &control, wanted, &value, error);
+    if (status != GPUD_OK)
+        return status;
+    *asleep = control.flags & V4L2_CTRL_FLAG_INACTIVE;
+    if (*asleep)
+        return gpud_fail(error, GPUD_UNSUPPORTED,
+                         "the control \"%s\" of %s has no effect now: another one, such as its "
+                         "automatic, switches it off",
+                         control.name, node->path);
+    return set(node, &control, value, wanted->text) < 0 ? set_refused(node, &control, error)
+                                                        : GPUD_OK;
+}
+
+enum gpud_status gpud_controls_set(const struct gpud_v4l2 *node,
+                                   const struct gpud_capture_control *controls, uint32_t count,
+                                   struct gpud_error *error)
+{
+    uint64_t later = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        bool asleep;
+        enum gpud_status status = set_one(node, &controls[i], &asleep, error);
+        if (asleep)
+            later |= UINT64_C(1) << i;
+        else if (status != GPUD_OK)
+            return status;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        bool asleep;
+        enum gpud_status status =
+            later >> i & 1 ? set_one(node, &controls[i], &asleep, error) : GPUD_OK;
+        if (status != GPUD_OK)
+            return status;
+    }
+    return GPUD_OK;
+}
+
+static bool find_alpha(const struct gpud_v4l2 *node, struct control *control)
+{
+    return next_control(node, V4L2_CID_ALPHA_COMPONENT - 1, control) &&
+           control->id == V4L2_CID_ALPHA_COMPONENT && can_be_set(control) &&
+           !(control->flags & V4L2_CTRL_FLAG_READ_ONLY);
+}
+
+bool gpud_controls_have_alpha(const struct gpud_v4l2 *node)
+{
+    struct control control;
+    return find_alpha(node, &control);
+}
+
+bool gpud_controls_make_opaque(const struct gpud_v4l2 *node)
+{
+    struct control control;
+    return find_alpha(node, &control) && set(node, &control, control.maximum, NULL) == 0;
+}
+
+/* --- what is kept of them ------------------------------------------------------------------ */
+
+enum gpud_status gpud_controls_check(const struct gpud_capture_control *controls, uint32_t count,
+                                     struct gpud_error *error)
+{
+    if (count > GPUD_CAPTURE_CONTROLS_MAX || (count && !controls))
+        return gpud_fail(error, GPUD_INVALID, "%u controls: up to %d are possible", count,
+                         GPUD_CAPTURE_CONTROLS_MAX);
+    for (uint32_t i = 0; i < count; i++)
+        if (!controls[i].name || !controls[i].name[0])
+            return gpud_fail(error, GPUD_INVALID, "control %u has no name", i);
+    return GPUD_OK;
+}
+
+static void drop(struct gpud_capture_control *control)
+{
+    free((char *)control->name);
+    free((char *)control->text);
+}
+
+void gpud_controls_clear(struct gpud_controls *kept)
+{
+    for (uint32_t i = 0; i < kept->count; i++)
+        drop(&kept->control[i]);
+    kept->count = 0;
+}
+
+bool gpud_controls_keep(struct gpud_controls *kept, const struct gpud_capture_control *controls,
+                        uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct gpud_capture_control copy = {.name = strdup(controls[i].name),
+                                            .value = controls[i].value};
+        copy.text = controls[i].text ? strdup(controls[i].text) : NULL;
+        uint32_t place = 0;
+        while (copy.name && place < kept->count &&
+               strcmp(kept->control[place].name, copy.name) != 0)
+            place++;
+        if (!copy.name || (controls[i].text && !copy.text) || place == GPUD_CAPTURE_CONTROLS_MAX) {
+            drop(&copy);
+            return false;
+        }
+        if (place < kept->count)
+            drop(&kept->control[place]);
+        else
+            kept->count++;
+        kept->control[place] = copy;
+    }
+    return true;
+}
+
+bool gpud_controls_set_alpha(const struct gpud_controls *kept)
+{
+    char name[64];
+    for (uint32_t i = 0; i < kept->count; i++) {
+        normalise(kept->control[i].name, name, sizeof(name));
+        if (strcmp(name, "alpha_component") == 0 ||
+            strtoul(kept->control[i].name, NULL, 0) == V4L2_CID_ALPHA_COMPONENT)
+            return true;
+    }
+    return false;
+}
