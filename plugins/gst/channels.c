@@ -45,16 +45,20 @@ static struct channel *channel_new(const struct gpud_channel_info *info)
     return channel;
 }
 
-GPtrArray *channels_ask(gint64 timeout)
+GPtrArray *channels_ask(gint64 timeout, gchar **directory)
 {
     GPtrArray *list = g_ptr_array_new_with_free_func(channel_free);
     struct gpud_channels *channels;
     struct gpud_error error;
 
+    if (directory)
+        *directory = NULL;
     if (gpud_channels_create(NULL, timeout, &channels, &error) != GPUD_OK) {
         GST_CAT_DEBUG(gpud_gst_debug, "no channels: %s", error.reason);
         return list;
     }
+    if (directory)
+        *directory = g_strdup(gpud_channels_get_directory(channels));
     for (size_t i = 0; i < gpud_channels_count(channels); i++) {
         struct gpud_channel_info info = GPUD_INFO_INIT(info);
         if (gpud_channels_get_info(channels, i, &info, &error) == GPUD_OK)

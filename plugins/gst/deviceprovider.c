@@ -1,78 +1,27 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The devices that gpudirectsrc can show: capture cards with their modes, and the channels of
- * running senders. While an application monitors, the channels are asked once a second: nothing
- * else reports a change of format. */
+/* The devices that gpudirectsrc can show: capture cards with their modes, the channels of running
+ * senders, and targets. While an application monitors they are followed by events; only a sender
+ * that does not answer, or whose process is not known here, is asked again once a second. */
 #include "deviceprovider.h"
-#include "channels.h"
 #include "context.h"
-#include "src/capturecaps.h"
-#include "wire/caps.h"
+#include "device.h"
+#include "devicewatch.h"
 
 #include <string.h>
 
 /* A sender that has not answered by then is listed without its caps. */
 #define ANSWER_TIMEOUT GPUD_SEC
-#define PERIOD G_TIME_SPAN_SECOND
-
-/* --- one device --------------------------------------------------------------------------- */
-
-struct _GstGpudirectDevice {
-    GstDevice parent;
-    gchar *address;
-};
-
-G_DEFINE_TYPE(GstGpudirectDevice, gst_gpudirect_device, GST_TYPE_DEVICE)
-
-static GstElement *create_element(GstDevice *device, const gchar *name)
-{
-    GstElement *element = gst_element_factory_make("gpudirectsrc", name);
-
-    if (element)
-        g_object_set(element, "address", GST_GPUDIRECT_DEVICE(device)->address, NULL);
-    return element;
-}
-
-static void device_finalize(GObject *object)
-{
-    g_free(GST_GPUDIRECT_DEVICE(object)->address);
-    G_OBJECT_CLASS(gst_gpudirect_device_parent_class)->finalize(object);
-}
-
-static void gst_gpudirect_device_class_init(GstGpudirectDeviceClass *klass)
-{
-    GST_DEVICE_CLASS(klass)->create_element = create_element;
-    G_OBJECT_CLASS(klass)->finalize = device_finalize;
-}
-
-static void gst_gpudirect_device_init(GstGpudirectDevice *self)
-{
-}
-
-/* Takes caps and properties. */
-static GstDevice *device_new(const gchar *address, const gchar *name, GstCaps *caps,
-                             GstStructure *properties)
-{
-    gst_structure_set(properties, "address", G_TYPE_STRING, address, NULL);
-    GstGpudirectDevice *self =
-        g_object_new(GST_TYPE_GPUDIRECT_DEVICE, "display-name", name, "device-class",
-                     "Video/Source", "caps", caps, "properties", properties, NULL);
-    self->address = g_strdup(address);
-    gst_structure_free(properties);
-    gst_caps_unref(caps);
-    return GST_DEVICE(self);
-}
-
-/* --- the provider ------------------------------------------------------------------------- */
+#define PERIOD 1000 /* ms */
 
 struct _GstGpudirectDeviceProvider {
     GstDeviceProvider parent;
-    GThread *watch; /* while somebody monitors */
-    GMutex lock;    /* of stopping */
-    GCond stop;
-    gboolean stopping;
-    GHashTable *channels; /* by address, the GstDevice of each; the watch's */
+    /* While somebody monitors. */
+    struct device_watch *watch; /* NULL: nothing can be followed */
+    GThread *thread;
+    GHashTable *cards, *channels, *targets; /* by address, the GstDevice of each; the thread's */
+    gboolean unsure;                        /* the thread's: not all that may happen is an event */
 };
 
 G_DEFINE_TYPE(GstGpudirectDeviceProvider, gst_gpudirect_device_provider, GST_TYPE_DEVICE_PROVIDER)
@@ -80,177 +29,211 @@ G_DEFINE_TYPE(GstGpudirectDeviceProvider, gst_gpudirect_device_provider, GST_TYP
 GST_DEVICE_PROVIDER_REGISTER_DEFINE(gpudirectdeviceprovider, "gpudirectdeviceprovider",
                                     GST_RANK_MARGINAL, GST_TYPE_GPUDIRECT_DEVICE_PROVIDER)
 
-static GstDevice *probe_card(struct gpud_context *context, const gchar *node)
+/* --- what there is now -------------------------------------------------------------------- */
+
+/* Of GstDevice. */
+static GPtrArray *devices_new(void)
 {
-    struct gpud_capture_params params = GPUD_PARAMS_INIT(params);
-    struct gpud_capture *capture;
-    struct gpud_capture_info info = GPUD_INFO_INIT(info);
+    return g_ptr_array_new_with_free_func(gst_object_unref);
+}
+
+/* Takes a floating reference, or NULL. */
+static void add(GPtrArray *devices, GstDevice *device)
+{
+    if (device)
+        g_ptr_array_add(devices, gst_object_ref_sink(device));
+}
+
+static GPtrArray *find_cards(void)
+{
+    GPtrArray *devices = devices_new();
+    struct gpud_capture_cards *cards;
     struct gpud_error error;
-    GstDevice *device = NULL;
-    gchar *address = g_strdup_printf("v4l2:///dev/%s", node);
+    struct gpud_context *context = gpud_gst_context_get(&error);
 
-    params.address = address;
-    if (gpud_capture_create(context, &params, &capture, &error) == GPUD_OK) {
-        GstCaps *caps = capture_caps(capture);
-        gpud_capture_get_info(capture, &info);
-        if (gst_caps_is_empty(caps)) /* compressed pictures only, or no pictures */
-            gst_caps_unref(caps);
+    if (!context || gpud_capture_cards_create(context, &cards, &error) != GPUD_OK) {
+        GST_CAT_WARNING(gpud_gst_debug, "no capture cards: %s", error.reason);
+        return devices;
+    }
+    for (size_t i = 0; i < gpud_capture_cards_count(cards); i++)
+        add(devices, gst_gpudirect_device_new_card(cards, i));
+    gpud_capture_cards_destroy(&cards);
+    return devices;
+}
+
+static GPtrArray *find_targets(void)
+{
+    GPtrArray *devices = devices_new();
+    struct gpud_targets *targets;
+    struct gpud_error error;
+
+    if (gpud_targets_create(&targets, &error) != GPUD_OK) {
+        GST_CAT_DEBUG(gpud_gst_debug, "no targets: %s", error.reason);
+        return devices;
+    }
+    for (size_t i = 0; i < gpud_targets_count(targets); i++) {
+        struct gpud_target_entry entry = GPUD_INFO_INIT(entry);
+        gpud_targets_get_info(targets, i, &entry, NULL);
+        add(devices, gst_gpudirect_device_new_target(&entry));
+    }
+    gpud_targets_destroy(&targets);
+    return devices;
+}
+
+/* A channel that does not answer stays as it was known. */
+static GPtrArray *devices_of_channels(const GPtrArray *channels, GHashTable *known)
+{
+    GPtrArray *devices = devices_new();
+
+    for (guint i = 0; i < channels->len; i++) {
+        const struct channel *channel = channels->pdata[i];
+        GstDevice *before = known ? g_hash_table_lookup(known, channel->address) : NULL;
+        if (before && !channel->answered)
+            g_ptr_array_add(devices, gst_object_ref(before));
         else
-            device = device_new(
-                address, info.card, caps,
-                gst_structure_new("gpudirect-capture", "driver", G_TYPE_STRING, info.driver, NULL));
-        gpud_capture_destroy(&capture);
-    } else {
-        GST_CAT_DEBUG(gpud_gst_debug, "%s: %s", address, error.reason);
+            add(devices, gst_gpudirect_device_new_channel(channel));
     }
-    g_free(address);
-    return device;
+    return devices;
 }
 
-static gboolean is_video_node(const gchar *name)
+static GList *list_all(GList *list, GPtrArray *devices)
 {
-    return g_str_has_prefix(name, "video") && name[5] &&
-           strspn(name + 5, "0123456789") == strlen(name + 5);
-}
-
-static GList *probe_cards(GList *list)
-{
-    struct gpud_context *context = gpud_gst_context_get(NULL);
-    GDir *nodes = context ? g_dir_open("/dev", 0, NULL) : NULL;
-    const gchar *name;
-
-    while (nodes && (name = g_dir_read_name(nodes))) {
-        GstDevice *device = is_video_node(name) ? probe_card(context, name) : NULL;
-        if (device)
-            list = g_list_append(list, device);
-    }
-    if (nodes)
-        g_dir_close(nodes);
+    for (guint i = 0; i < devices->len; i++) /* a list takes floating references */
+        list = g_list_append(list, gst_object_ref(devices->pdata[i]));
+    g_ptr_array_unref(devices);
     return list;
-}
-
-static GstDevice *channel_device(const struct channel *channel)
-{
-    gchar *shown = g_strdup_printf("gpudirect channel %s", channel->address);
-    GstStructure *properties = gst_structure_new_empty("gpudirect-channel");
-
-    if (channel->pid > 0)
-        gst_structure_set(properties, "pid", G_TYPE_INT64, channel->pid, NULL);
-    if (channel->program)
-        gst_structure_set(properties, "program", G_TYPE_STRING, channel->program, NULL);
-    GstDevice *device = device_new(channel->address, shown,
-                                   channel->caps ? gst_caps_ref(channel->caps)
-                                                 : gst_caps_from_string(SLOT_VIDEO_CAPS),
-                                   properties);
-    g_free(shown);
-    return device;
 }
 
 static GList *probe(GstDeviceProvider *provider)
 {
-    GList *list = probe_cards(NULL);
-    GPtrArray *channels = channels_ask(ANSWER_TIMEOUT);
+    GPtrArray *channels = channels_ask(ANSWER_TIMEOUT, NULL);
 
-    for (guint i = 0; i < channels->len; i++)
-        list = g_list_append(list, channel_device(channels->pdata[i]));
+    GList *list = list_all(NULL, find_cards());
+    list = list_all(list, devices_of_channels(channels, NULL));
+    list = list_all(list, find_targets());
     g_ptr_array_unref(channels);
     return list;
 }
 
 /* --- monitoring --------------------------------------------------------------------------- */
 
-static gboolean devices_are_equal(GstDevice *a, GstDevice *b)
+static gboolean is_among(const GPtrArray *devices, const gchar *address)
 {
-    GstCaps *caps[] = {gst_device_get_caps(a), gst_device_get_caps(b)};
-    GstStructure *properties[] = {gst_device_get_properties(a), gst_device_get_properties(b)};
-    gboolean equal =
-        gst_caps_is_equal(caps[0], caps[1]) && gst_structure_is_equal(properties[0], properties[1]);
-
-    for (guint i = 0; i < 2; i++) {
-        gst_caps_unref(caps[i]);
-        gst_structure_free(properties[i]);
-    }
-    return equal;
-}
-
-/* One that does not answer stays as it was. */
-static void follow_channel(GstGpudirectDeviceProvider *self, const struct channel *channel)
-{
-    GstDeviceProvider *provider = GST_DEVICE_PROVIDER(self);
-    GstDevice *known = g_hash_table_lookup(self->channels, channel->address);
-
-    if (known && !channel->answered)
-        return;
-    GstDevice *device = gst_object_ref_sink(channel_device(channel));
-    if (!known)
-        gst_device_provider_device_add(provider, device);
-    else if (!devices_are_equal(known, device))
-        gst_device_provider_device_changed(provider, device, known);
-    else
-        gst_clear_object(&device);
-    if (device)
-        g_hash_table_replace(self->channels, g_strdup(channel->address), device);
-}
-
-static gboolean is_listed(const GPtrArray *channels, const gchar *address)
-{
-    for (guint i = 0; i < channels->len; i++)
-        if (g_str_equal(((struct channel *)channels->pdata[i])->address, address))
+    for (guint i = 0; i < devices->len; i++)
+        if (g_str_equal(gst_gpudirect_device_address(devices->pdata[i]), address))
             return TRUE;
     return FALSE;
 }
 
+/* Takes devices. */
+static void follow(GstGpudirectDeviceProvider *self, GHashTable *known, GPtrArray *devices)
+{
+    GstDeviceProvider *provider = GST_DEVICE_PROVIDER(self);
+    GHashTableIter iter;
+    gpointer address, before;
+
+    g_hash_table_iter_init(&iter, known);
+    while (g_hash_table_iter_next(&iter, &address, &before)) {
+        if (is_among(devices, address))
+            continue;
+        gst_device_provider_device_remove(provider, before);
+        g_hash_table_iter_remove(&iter);
+    }
+    for (guint i = 0; i < devices->len; i++) {
+        GstDevice *device = devices->pdata[i];
+        before = g_hash_table_lookup(known, gst_gpudirect_device_address(device));
+        if (before && gst_gpudirect_device_is_same(before, device))
+            continue;
+        if (before)
+            gst_device_provider_device_changed(provider, device, before);
+        else
+            gst_device_provider_device_add(provider, device);
+        g_hash_table_replace(known, g_strdup(gst_gpudirect_device_address(device)),
+                             gst_object_ref(device));
+    }
+    g_ptr_array_unref(devices);
+}
+
+/* gone: nodes. A card that was away and is back is another one, however alike. */
+static void follow_cards(GstGpudirectDeviceProvider *self, const GPtrArray *gone)
+{
+    for (guint i = 0; i < gone->len; i++) {
+        gchar *address = g_strconcat("v4l2:///dev/", gone->pdata[i], NULL);
+        GstDevice *before = g_hash_table_lookup(self->cards, address);
+        if (before)
+            gst_device_provider_device_remove(GST_DEVICE_PROVIDER(self), before);
+        g_hash_table_remove(self->cards, address);
+        g_free(address);
+    }
+    follow(self, self->cards, find_cards());
+}
+
+static void watch_senders(GstGpudirectDeviceProvider *self, const GPtrArray *channels)
+{
+    GArray *pids = g_array_new(FALSE, FALSE, sizeof(pid_t));
+
+    self->unsure = FALSE;
+    for (guint i = 0; i < channels->len; i++) {
+        const struct channel *channel = channels->pdata[i];
+        pid_t pid = (pid_t)channel->pid;
+        if (pid > 0)
+            g_array_append_val(pids, pid);
+        self->unsure |= pid <= 0 || !channel->answered;
+    }
+    if (self->watch && !device_watch_processes(self->watch, pids))
+        self->unsure = TRUE;
+    g_array_unref(pids);
+}
+
 static void follow_channels(GstGpudirectDeviceProvider *self)
 {
-    GPtrArray *channels = channels_ask(ANSWER_TIMEOUT);
-    GHashTableIter known;
-    gpointer address, device;
+    GPtrArray *channels = channels_ask(ANSWER_TIMEOUT, NULL);
 
-    g_hash_table_iter_init(&known, self->channels);
-    while (g_hash_table_iter_next(&known, &address, &device)) {
-        if (is_listed(channels, address))
-            continue;
-        gst_device_provider_device_remove(GST_DEVICE_PROVIDER(self), device);
-        g_hash_table_iter_remove(&known);
-    }
-    for (guint i = 0; i < channels->len; i++)
-        follow_channel(self, channels->pdata[i]);
+    watch_senders(self, channels);
+    follow(self, self->channels, devices_of_channels(channels, self->channels));
+    follow(self, self->targets, find_targets());
     g_ptr_array_unref(channels);
 }
 
-static gboolean wait_for_turn(GstGpudirectDeviceProvider *self)
-{
-    gint64 until = g_get_monotonic_time() + PERIOD;
-
-    g_mutex_lock(&self->lock);
-    while (!self->stopping && g_cond_wait_until(&self->stop, &self->lock, until))
-        ;
-    gboolean goes_on = !self->stopping;
-    g_mutex_unlock(&self->lock);
-    return goes_on;
-}
-
-static gpointer watch(gpointer data)
+static gpointer run(gpointer data)
 {
     GstGpudirectDeviceProvider *self = data;
+    GPtrArray *gone = g_ptr_array_new_with_free_func(g_free);
+    guint changes = 0;
 
-    while (wait_for_turn(self))
-        follow_channels(self);
+    while (!(changes & DEVICE_CHANGE_STOP)) {
+        changes = device_watch_wait(self->watch, self->unsure ? PERIOD : -1, gone);
+        if (changes & DEVICE_CHANGE_CARDS)
+            follow_cards(self, gone);
+        if (changes & DEVICE_CHANGE_CHANNELS || (self->unsure && !changes))
+            follow_channels(self);
+        g_ptr_array_set_size(gone, 0);
+    }
+    g_ptr_array_unref(gone);
     return NULL;
+}
+
+static GHashTable *known_new(void)
+{
+    return g_hash_table_new_full(g_str_hash, g_str_equal, g_free, gst_object_unref);
 }
 
 static gboolean start(GstDeviceProvider *provider)
 {
     GstGpudirectDeviceProvider *self = GST_GPUDIRECT_DEVICE_PROVIDER(provider);
-    GList *cards = probe_cards(NULL);
+    gchar *directory;
 
-    for (GList *at = cards; at; at = at->next)
-        gst_device_provider_device_add(provider, at->data); /* takes it */
-    g_list_free(cards);
-    self->channels = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, gst_object_unref);
+    self->cards = known_new();
+    self->channels = known_new();
+    self->targets = known_new();
+    g_ptr_array_unref(channels_ask(0, &directory));
+    /* Watched first: what comes while the rest is looked at is an event. */
+    self->watch = device_watch_new(directory);
+    g_free(directory);
+    follow(self, self->cards, find_cards());
     follow_channels(self);
-    self->stopping = FALSE;
-    self->watch = g_thread_new("gpudirect-devices", watch, self);
+    if (self->watch)
+        self->thread = g_thread_new("gpudirect-devices", run, self);
     return TRUE;
 }
 
@@ -258,38 +241,40 @@ static void stop(GstDeviceProvider *provider)
 {
     GstGpudirectDeviceProvider *self = GST_GPUDIRECT_DEVICE_PROVIDER(provider);
 
-    g_mutex_lock(&self->lock);
-    self->stopping = TRUE;
-    g_cond_signal(&self->stop);
-    g_mutex_unlock(&self->lock);
-    g_thread_join(g_steal_pointer(&self->watch));
+    if (self->watch) {
+        device_watch_stop(self->watch);
+        g_thread_join(g_steal_pointer(&self->thread));
+        device_watch_free(g_steal_pointer(&self->watch));
+    }
+    g_clear_pointer(&self->cards, g_hash_table_unref);
     g_clear_pointer(&self->channels, g_hash_table_unref);
-}
-
-static void provider_finalize(GObject *object)
-{
-    GstGpudirectDeviceProvider *self = GST_GPUDIRECT_DEVICE_PROVIDER(object);
-
-    g_mutex_clear(&self->lock);
-    g_cond_clear(&self->stop);
-    G_OBJECT_CLASS(gst_gpudirect_device_provider_parent_class)->finalize(object);
+    g_clear_pointer(&self->targets, g_hash_table_unref);
 }
 
 static void gst_gpudirect_device_provider_class_init(GstGpudirectDeviceProviderClass *klass)
 {
     GstDeviceProviderClass *provider_class = GST_DEVICE_PROVIDER_CLASS(klass);
 
-    G_OBJECT_CLASS(klass)->finalize = provider_finalize;
     provider_class->probe = probe;
     provider_class->start = start;
     provider_class->stop = stop;
     gst_device_provider_class_set_static_metadata(
         provider_class, "GPU-direct device provider", "Source/Video",
-        "Lists capture cards and the channels of running senders", "gpudirect authors");
+        "Lists capture cards, the channels of running senders, and targets", "gpudirect authors");
 }
 
+static guint rank_of(const gchar *name)
+{
+    GstPluginFeature *feature = gst_registry_lookup_feature(gst_registry_get(), name);
+    guint rank = feature ? gst_plugin_feature_get_rank(feature) : GST_RANK_NONE;
+
+    gst_clear_object(&feature);
+    return rank;
+}
+
+/* Whoever ranks this provider above that of v4l2src wants each card once. */
 static void gst_gpudirect_device_provider_init(GstGpudirectDeviceProvider *self)
 {
-    g_mutex_init(&self->lock);
-    g_cond_init(&self->stop);
+    if (rank_of("gpudirectdeviceprovider") > rank_of("v4l2deviceprovider"))
+        gst_device_provider_hide_provider(GST_DEVICE_PROVIDER(self), "v4l2deviceprovider");
 }

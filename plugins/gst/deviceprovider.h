@@ -12,7 +12,4 @@ G_DECLARE_FINAL_TYPE(GstGpudirectDeviceProvider, gst_gpudirect_device_provider, 
                      GPUDIRECT_DEVICE_PROVIDER, GstDeviceProvider)
 GST_DEVICE_PROVIDER_REGISTER_DECLARE(gpudirectdeviceprovider)
 
-#define GST_TYPE_GPUDIRECT_DEVICE (gst_gpudirect_device_get_type())
-G_DECLARE_FINAL_TYPE(GstGpudirectDevice, gst_gpudirect_device, GST, GPUDIRECT_DEVICE, GstDevice)
-
 #endif

@@ -365,6 +365,53 @@ GST_START_TEST(test_receiver_outlives_senders)
 }
 GST_END_TEST
 
+/* --- a pipeline that does not say whether it is live ---------------------------------------- */
+
+static gint asked, answers; /* atomic */
+
+static gboolean answer(GstPad *pad, GstObject *parent, GstQuery *query)
+{
+    if (GST_QUERY_TYPE(query) != GST_QUERY_LATENCY)
+        return gst_pad_query_default(pad, parent, query);
+    g_atomic_int_inc(&asked);
+    gst_query_set_latency(query, TRUE, 0, GST_CLOCK_TIME_NONE);
+    return g_atomic_int_get(&answers);
+}
+
+static gint push_frames(GstHarness *sink, guint count)
+{
+    gint before = g_atomic_int_get(&asked);
+
+    for (guint i = 0; i < count; i++)
+        fail_unless_equals_int(gst_harness_push(sink, ends_picture(CAPS_SMALL, i)), GST_FLOW_OK);
+    return g_atomic_int_get(&asked) - before;
+}
+
+/* It is asked soon, and ever more seldom, until it says so. */
+GST_START_TEST(test_silent_upstream)
+{
+    gchar *address = ends_address();
+    GstHarness *sink = ends_sink(address, "wait-for-connection=false");
+    GstElement *element = ends_element(sink);
+    GstStructure *stats;
+    gboolean live;
+
+    gst_pad_set_query_function(sink->srcpad, answer);
+    gst_harness_set_src_caps_str(sink, CAPS_SMALL);
+    gint soon = push_frames(sink, 4), later = push_frames(sink, 60), then = push_frames(sink, 64);
+    fail_unless(soon >= 3 && later <= 4 && then <= 1,
+                "asked %d times in 4 frames, %d in 60, %d in 64", soon, later, then);
+    g_atomic_int_set(&answers, TRUE);
+    push_frames(sink, 64);
+    fail_unless_equals_int(push_frames(sink, 64), 0); /* it is known */
+    g_object_get(element, "stats", &stats, NULL);
+    fail_unless(gst_structure_get_boolean(stats, "live", &live) && live);
+    gst_structure_free(stats);
+    gst_harness_teardown(sink);
+    g_free(address);
+}
+GST_END_TEST
+
 static Suite *air_suite(void)
 {
     Suite *suite = suite_create("air");
@@ -377,6 +424,7 @@ static Suite *air_suite(void)
     tcase_add_test(tc, test_start_after_a_pause);
     tcase_add_test(tc, test_receiver_outlives_senders);
     tcase_add_loop_test(tc, test_end_ends_every_wait, 0, 4);
+    tcase_add_test(tc, test_silent_upstream);
     return suite;
 }
 

@@ -117,25 +117,163 @@ static void check_io_modes(void)
     g_clear_pointer(&path, g_free);
 }
 
+/* --- the monitor -------------------------------------------------------------------------- */
+
+static gboolean is_card(GstDevice *device)
+{
+    GstStructure *properties = gst_device_get_properties(device);
+    gboolean is = properties && gst_structure_has_name(properties, "gpudirect-capture");
+
+    g_clear_pointer(&properties, gst_structure_free);
+    return is;
+}
+
+static GstDevice *find_card(GstDeviceMonitor *monitor)
+{
+    GList *devices = gst_device_monitor_get_devices(monitor);
+    GstDevice *card = NULL;
+
+    for (GList *at = devices; at; at = at->next)
+        if (is_card(at->data))
+            gst_object_replace((GstObject **)&card, at->data);
+    g_list_free_full(devices, gst_object_unref);
+    return card;
+}
+
+/* The device's text of the ways, which begins so. */
+static gboolean has_way(GstDevice *card, const gchar *way)
+{
+    GstStructure *properties = gst_device_get_properties(card);
+    const GValue *ways = gst_structure_get_value(properties, "direct-path");
+    gboolean found = FALSE;
+
+    for (guint i = 0; ways && i < gst_value_array_get_size(ways); i++)
+        found |= g_str_has_prefix(g_value_get_string(gst_value_array_get_value(ways, i)), way);
+    gst_structure_free(properties);
+    return found;
+}
+
+static GstDevice *next_message(GstDeviceMonitor *monitor, GstMessageType type)
+{
+    GstBus *bus = gst_device_monitor_get_bus(monitor);
+    GstDevice *device = NULL;
+
+    while (!device) {
+        GstMessage *message = gst_bus_timed_pop_filtered(bus, 60 * GST_SECOND, type);
+        if (!message)
+            break;
+        if (type == GST_MESSAGE_DEVICE_ADDED)
+            gst_message_parse_device_added(message, &device);
+        else
+            gst_message_parse_device_removed(message, &device);
+        gst_message_unref(message);
+        if (!is_card(device))
+            gst_clear_object(&device);
+    }
+    gst_object_unref(bus);
+    return device;
+}
+
 static void check_monitor(void)
 {
     GstDeviceMonitor *monitor = gst_device_monitor_new();
-    gboolean found = FALSE;
 
     gst_device_monitor_add_filter(monitor, "Video/Source", NULL);
     gst_device_monitor_start(monitor);
-    GList *devices = gst_device_monitor_get_devices(monitor);
-    for (GList *at = devices; at; at = at->next) {
-        GstStructure *properties = gst_device_get_properties(at->data);
-        GstCaps *caps = gst_device_get_caps(at->data);
-        if (properties && gst_structure_has_name(properties, "gpudirect-capture") &&
-            !gst_caps_is_empty(caps))
-            found = TRUE;
-        g_clear_pointer(&properties, gst_structure_free);
-        gst_caps_unref(caps);
+    GstDevice *card = find_card(monitor);
+    check(card != NULL, "the card is in the device monitor");
+    GstCaps *caps = gst_device_get_caps(card), *wanted;
+    wanted = gst_caps_from_string("video/x-raw,format=UYVY,width=640,height=360,framerate=40/1");
+    check(gst_caps_can_intersect(wanted, caps), "with its modes");
+    gst_caps_unref(wanted);
+    wanted = gst_caps_from_string("video/x-raw,format=UYVY,width=640,height=360,framerate=7/1");
+    check(!gst_caps_can_intersect(wanted, caps), "and no others");
+    gst_caps_unref(wanted);
+    gst_caps_unref(caps);
+    check(has_way(card, "host: yes (v4l2-userptr)"), "and a way to the host");
+    check(has_way(card, "opencl:0: no, by v4l2-userptr: memory of opencl:0 has no dma-buf"),
+          "and why there is none to OpenCL");
+    gst_clear_object(&card);
+    gst_device_monitor_stop(monitor);
+    gst_object_unref(monitor);
+}
+
+/* The card is looked at again and again while it captures. */
+static void check_undisturbed(void)
+{
+    GstElement *pipeline =
+        gst_parse_launch("gpudirectsrc address=v4l2:///dev/video0 num-buffers=300 ! "
+                         "video/x-raw,format=UYVY,width=320,height=180 ! fakesink name=sink",
+                         NULL);
+    GstElement *sink = gst_bin_get_by_name(GST_BIN(pipeline), "sink");
+    GstBus *bus = gst_element_get_bus(pipeline);
+    GstMessage *message = NULL;
+    guint looks = 0;
+
+    gst_element_set_state(pipeline, GST_STATE_PLAYING);
+    while (!(message = gst_bus_pop_filtered(bus, GST_MESSAGE_EOS | GST_MESSAGE_ERROR)) &&
+           looks < 5000) {
+        GstDeviceProvider *provider =
+            gst_device_provider_factory_get_by_name("gpudirectdeviceprovider");
+        GList *devices = gst_device_provider_get_devices(provider);
+        looks++;
+        check(devices && is_card(devices->data), "the card is listed while it captures");
+        g_list_free_full(devices, gst_object_unref);
+        gst_object_unref(provider);
     }
-    check(found, "the card is in the device monitor, with caps");
-    g_list_free_full(devices, gst_object_unref);
+    g_print("# looked %u times\n", looks);
+    check(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_EOS && looks > 3,
+          "and captures on while it is looked at");
+    g_clear_pointer(&message, gst_message_unref);
+    gst_element_set_state(pipeline, GST_STATE_NULL);
+    gst_object_unref(bus);
+    gst_object_unref(sink);
+    gst_object_unref(pipeline);
+}
+
+static gboolean run_command(const gchar *command)
+{
+    gint status = -1;
+
+    return g_spawn_command_line_sync(command, NULL, NULL, &status, NULL) && status == 0;
+}
+
+/* The card is pulled out and put in again, twice. */
+static void check_hotplug(void)
+{
+    GstDeviceMonitor *monitor = gst_device_monitor_new();
+
+    gst_device_monitor_add_filter(monitor, "Video/Source", NULL);
+    gst_device_monitor_start(monitor);
+    gst_object_unref(next_message(monitor, GST_MESSAGE_DEVICE_ADDED)); /* what is there */
+    for (guint i = 0; i < 2; i++) {
+        check(run_command("modprobe -r vivid"), "the card is pulled out");
+        GstDevice *card = next_message(monitor, GST_MESSAGE_DEVICE_REMOVED);
+        check(card != NULL, "the monitor says so");
+        gst_clear_object(&card);
+        card = find_card(monitor);
+        check(card == NULL, "and lists it no more");
+        check(run_command("modprobe vivid n_devs=1 node_types=0x1 num_inputs=1 input_types=0"),
+              "it is put in again");
+        card = next_message(monitor, GST_MESSAGE_DEVICE_ADDED);
+        check(card != NULL, "the monitor says so");
+        GstElement *element = gst_device_create_element(card, "src");
+        GstElement *pipeline = gst_pipeline_new(NULL);
+        GstElement *sink = gst_element_factory_make("fakesink", NULL);
+        GstBus *bus = gst_element_get_bus(pipeline);
+        g_object_set(element, "num-buffers", 3, NULL);
+        gst_bin_add_many(GST_BIN(pipeline), element, sink, NULL);
+        gst_element_link(element, sink);
+        gst_element_set_state(pipeline, GST_STATE_PLAYING);
+        GstMessage *message =
+            gst_bus_timed_pop_filtered(bus, 30 * GST_SECOND, GST_MESSAGE_EOS | GST_MESSAGE_ERROR);
+        check(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_EOS, "and an element of it runs");
+        g_clear_pointer(&message, gst_message_unref);
+        gst_element_set_state(pipeline, GST_STATE_NULL);
+        gst_object_unref(bus);
+        gst_object_unref(pipeline);
+        gst_clear_object(&card);
+    }
     gst_device_monitor_stop(monitor);
     gst_object_unref(monitor);
 }
@@ -158,5 +296,7 @@ int main(int argc, char **argv)
           "a mode that no card has is an error");
     g_clear_pointer(&path, g_free);
     check_io_modes();
+    check_undisturbed();
+    check_hotplug();
     return failures ? 1 : 0;
 }

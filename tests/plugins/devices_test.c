@@ -5,6 +5,9 @@
  * go. */
 #include "ends.h"
 
+#include <signal.h>
+#include <sys/wait.h>
+
 #define DEADLINE (30 * GST_SECOND)
 #define CAPS_OTHER "video/x-raw,format=NV12,width=32,height=32,framerate=50/1"
 
@@ -69,8 +72,11 @@ static GstDevice *wait_for(GstDeviceMonitor *monitor, GstMessageType type, const
         GstMessage *message = gst_bus_timed_pop_filtered(bus, GST_SECOND, type);
         fail_if(g_get_monotonic_time() > end, "no %s about %s", gst_message_type_get_name(type),
                 address);
-        if (!message)
+        /* The types of devices' messages are no bits: a bus that filters lets others through. */
+        if (!message || GST_MESSAGE_TYPE(message) != type) {
+            gst_clear_message(&message);
             continue;
+        }
         if (type == GST_MESSAGE_DEVICE_ADDED)
             gst_message_parse_device_added(message, &device);
         else if (type == GST_MESSAGE_DEVICE_REMOVED)
@@ -163,6 +169,72 @@ GST_START_TEST(test_monitor)
 }
 GST_END_TEST
 
+/* Nothing in the directory changes when a sender is killed. */
+GST_START_TEST(test_killed)
+{
+    gchar *argv[] = {(gchar *)g_getenv("GPUDIRECT_TEST_PEER"),
+                     "videotestsrc",
+                     "is-live=true",
+                     "!",
+                     CAPS_OTHER,
+                     "!",
+                     "gpudirectsink",
+                     "address=victim",
+                     NULL};
+    GstDeviceMonitor *monitor = monitor_new();
+    GPid pid = 0;
+
+    fail_unless(argv[0] != NULL, "GPUDIRECT_TEST_PEER is not set: run by meson test");
+    for (guint i = 0; i < 3; i++) {
+        fail_unless(
+            g_spawn_async(NULL, argv, NULL, G_SPAWN_DO_NOT_REAP_CHILD, NULL, NULL, &pid, NULL));
+        GstDevice *device = wait_for(monitor, GST_MESSAGE_DEVICE_ADDED, "victim");
+        while (!has_caps(device, CAPS_OTHER)) {
+            gst_object_unref(device);
+            device = wait_for(monitor, GST_MESSAGE_DEVICE_CHANGED, "victim");
+        }
+        gst_object_unref(device);
+        kill(pid, SIGKILL);
+        gst_object_unref(wait_for(monitor, GST_MESSAGE_DEVICE_REMOVED, "victim"));
+        waitpid(pid, NULL, 0);
+        g_spawn_close_pid(pid);
+    }
+    monitor_free(monitor);
+}
+GST_END_TEST
+
+/* A ring that waits for its writer. */
+GST_START_TEST(test_target)
+{
+    GstDeviceMonitor *monitor = monitor_new();
+    gint64 pid = 0;
+
+    for (guint i = 0; i < 3; i++) {
+        GstElement *pipeline = gst_parse_launch(
+            "gpudirectsrc address=target:sdi device=host ! " CAPS_OTHER " ! fakesink", NULL);
+        gst_element_set_state(pipeline, GST_STATE_PLAYING);
+        GstDevice *device = wait_for(monitor, GST_MESSAGE_DEVICE_ADDED, "target:sdi");
+        fail_unless(has_caps(device, CAPS_OTHER));
+        GstStructure *properties = gst_device_get_properties(device);
+        fail_unless_equals_string(gst_structure_get_name(properties), "gpudirect-target");
+        fail_unless_equals_string(gst_structure_get_string(properties, "kind"), "host");
+        fail_unless(gst_structure_get_int64(properties, "pid", &pid) && pid == getpid());
+        gst_structure_free(properties);
+        GstElement *element = gst_device_create_element(device, NULL);
+        gchar *address;
+        g_object_get(element, "address", &address, NULL);
+        fail_unless_equals_string(address, "target:sdi");
+        g_free(address);
+        gst_object_unref(element);
+        gst_object_unref(device);
+        gst_element_set_state(pipeline, GST_STATE_NULL);
+        gst_object_unref(wait_for(monitor, GST_MESSAGE_DEVICE_REMOVED, "target:sdi"));
+        gst_object_unref(pipeline);
+    }
+    monitor_free(monitor);
+}
+GST_END_TEST
+
 /* A monitor may be started again. */
 GST_START_TEST(test_again)
 {
@@ -193,6 +265,8 @@ static Suite *devices_suite(void)
     suite_add_tcase(suite, tc);
     tcase_add_test(tc, test_probe);
     tcase_add_test(tc, test_monitor);
+    tcase_add_test(tc, test_killed);
+    tcase_add_test(tc, test_target);
     tcase_add_test(tc, test_again);
     return suite;
 }

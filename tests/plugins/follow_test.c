@@ -34,7 +34,17 @@ static void expect_place(struct line *src, const gchar *device, const gchar *pat
 
 static gboolean is_cuda(GstBuffer *buffer)
 {
-    return gst_memory_is_type(gst_buffer_peek_memory(buffer, 0), CUDA_MEMORY);
+    return gst_memory_is_type(gst_buffer_peek_memory(buffer, 0), GPU_MEMORY);
+}
+
+/* NULL: the user named the device, and there is nothing to tell. */
+static void expect_reason(struct line *end, const gchar *says)
+{
+    gchar *is = text_of(end, "device-reason");
+
+    fail_unless(says ? is && strstr(is, says) != NULL : !is, "the reason is \"%s\", not \"%s\"", is,
+                says);
+    g_free(is);
 }
 
 /* Pictures through a pair; whether they come in CUDA memory. The CPU reads them either way. */
@@ -57,21 +67,23 @@ static void open_sink(struct line *sink, const gchar *address, const gchar *devi
     line_wait_clients(sink, 1);
 }
 
+#define HOST "host: the elements downstream prefer no GPU's memory"
 static const struct {
     const gchar *sender, *behind; /* the receiver */
     const gchar *device, *path;
     gboolean cuda;
+    const gchar *says;
 } cases[] = {
-    {"cuda:0", "", "cuda:0", "map", TRUE},
-    {"cuda:0", "! queue", "cuda:0", "map", TRUE},
-    {"cuda:0", "! videoconvert", "cuda:0", "map", TRUE},
-    {"host", "", "host", "map", FALSE},
-    {"auto", "! queue", "host", "map", FALSE},
-    {"cuda:0", "! capsfilter caps=video/x-raw", "host", "staged", FALSE},
-    {"cuda:0", "! videoconvert ! capsfilter caps=video/x-raw", "host", "staged", FALSE},
-    {"cuda:0", "device=host", "host", "staged", FALSE},
-    {"host", "device=cuda:0", "cuda:0", "staged", TRUE},
-    {"cuda:1", "", "cuda:1", "map", TRUE},
+    {"cuda:0", "", "cuda:0", "map", TRUE, "cuda:0: the sender has its frames there"},
+    {"cuda:0", "! queue", "cuda:0", "map", TRUE, "cuda:0: the sender has its frames there"},
+    {"cuda:0", "! videoconvert", "cuda:0", "map", TRUE, "cuda:0: the sender has its frames there"},
+    {"host", "", "host", "map", FALSE, HOST},
+    {"auto", "! queue", "host", "map", FALSE, HOST},
+    {"cuda:0", "! capsfilter caps=video/x-raw", "host", "staged", FALSE, HOST},
+    {"cuda:0", "! videoconvert ! capsfilter caps=video/x-raw", "host", "staged", FALSE, HOST},
+    {"cuda:0", "device=host", "host", "staged", FALSE, NULL},
+    {"host", "device=cuda:0", "cuda:0", "staged", TRUE, NULL},
+    {"cuda:1", "", "cuda:1", "map", TRUE, "cuda:1: the sender has its frames there"},
 };
 
 GST_START_TEST(test_place)
@@ -84,6 +96,10 @@ GST_START_TEST(test_place)
     open_sink(&sink, address, cases[__i__].sender);
     exchange(&sink, &src, 0, FRAMES, cases[__i__].cuda);
     expect_place(&src, cases[__i__].device, cases[__i__].path);
+    expect_reason(&src, cases[__i__].says);
+    expect_reason(&sink, strcmp(cases[__i__].sender, "auto") == 0
+                             ? "host: the elements upstream prefer no GPU's memory"
+                             : NULL);
     fail_unless_equals_uint64(line_stat(&src, "frames"), FRAMES);
     if (strcmp(cases[__i__].path, "map") == 0) {
         fail_unless_equals_uint64(line_stat(&src, "copies-gpu"), 0);

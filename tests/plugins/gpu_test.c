@@ -7,8 +7,22 @@
 #include "ends.h"
 
 #include <gpudirect/device.h>
+#include <gpudirect/route.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+static gboolean is_possible(struct gpud_device *from, struct gpud_device *to, const gchar *route)
+{
+    struct gpud_route_info routes[16] = {{.size = sizeof(routes[0])}};
+    size_t count = gpud_route_explain(from, to, true, routes, G_N_ELEMENTS(routes));
+
+    for (size_t i = 0; i < count; i++)
+        if (g_str_equal(routes[i].name, route))
+            return routes[i].possible;
+    return FALSE;
+}
+
+static gboolean can_migrate;
 
 /* Looks in a child: an OpenCL runtime does not survive the fork that gst-check makes for each test.
  */
@@ -19,16 +33,22 @@ static gboolean have_device(void)
 
     if (child == 0) {
         struct gpud_context *context;
-        struct gpud_device *device;
+        struct gpud_device *device, *other;
         struct gpud_error error;
-        if (gpud_context_create(NULL, &context, &error) == GPUD_OK &&
-            gpud_device_open(context, "opencl:0", &device, &error) == GPUD_OK)
-            _exit(0);
-        g_print("skipped: %s\n", error.reason);
-        _exit(1);
+        if (gpud_context_create(NULL, &context, &error) != GPUD_OK ||
+            gpud_device_open(context, "opencl:0", &device, &error) != GPUD_OK) {
+            g_print("skipped: %s\n", error.reason);
+            _exit(2);
+        }
+        _exit(gpud_device_open(context, "opencl:1", &other, &error) == GPUD_OK &&
+                      is_possible(device, other, "migrate")
+                  ? 0
+                  : 1);
     }
-    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
-           WEXITSTATUS(status) == 0;
+    if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status))
+        return FALSE;
+    can_migrate = WEXITSTATUS(status) == 0;
+    return WEXITSTATUS(status) < 2;
 }
 
 static void exchange(GstHarness *sink, GstHarness *src, GstBuffer *buffer, guint seed)
@@ -40,13 +60,17 @@ static void exchange(GstHarness *sink, GstHarness *src, GstBuffer *buffer, guint
 }
 
 /* 20 lent buffers and 20 foreign ones; copies: by the CPU, of both. */
-static void run(const gchar *sink_device, const gchar *src_device, guint copies)
+static void run(const gchar *sink_device, const gchar *src_device, const gchar *path, guint copies)
 {
+    gchar *active;
     gchar *address = ends_address();
     GstHarness *sink = ends_sink(address, sink_device), *src = ends_src(address, src_device);
 
     gst_harness_set_src_caps_str(sink, CAPS_SMALL);
     ends_wait_clients(sink, 1);
+    g_object_get(ends_element(sink), "active-path", &active, NULL);
+    fail_unless_equals_string(active, path);
+    g_free(active);
     GstBufferPool *pool = ends_pool(sink, CAPS_SMALL);
     for (guint i = 0; i < 20; i++) {
         GstBuffer *lent = NULL;
@@ -66,13 +90,19 @@ static void run(const gchar *sink_device, const gchar *src_device, guint copies)
 
 GST_START_TEST(test_device_to_host)
 {
-    run("device=opencl:0", NULL, 20); /* into the host memory that both share */
+    run("device=opencl:0", NULL, "staged", 20); /* into the host memory that both share */
 }
 GST_END_TEST
 
 GST_START_TEST(test_device_to_device)
 {
-    run("device=opencl:0", "device=opencl:0", 0);
+    run("device=opencl:0", "device=opencl:0", "map", 0);
+}
+GST_END_TEST
+
+GST_START_TEST(test_device_to_another)
+{
+    run("device=opencl:0", "device=opencl:1", "migrate", 0);
 }
 GST_END_TEST
 
@@ -180,6 +210,8 @@ static Suite *gpu_suite(void)
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, test_device_to_host);
     tcase_add_test(tc, test_device_to_device);
+    if (can_migrate)
+        tcase_add_test(tc, test_device_to_another);
     tcase_add_test(tc, test_mapped_elsewhere);
     tcase_add_test(tc, test_mapped_at_the_last_moment);
     tcase_add_test(tc, test_require_direct);
@@ -189,6 +221,7 @@ static Suite *gpu_suite(void)
 int main(int argc, char **argv)
 {
     ends_init_environment();
+    g_setenv("POCL_DEVICES", "pthread pthread", FALSE);
     if (!have_device())
         return 77;
     gst_check_init(&argc, &argv);

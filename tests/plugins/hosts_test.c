@@ -3,7 +3,8 @@
 
 /* The elements on two hosts, as tests/support/copies.h makes them of two processes: pictures keep
  * their place in time where both pipelines follow one clock, and only there is a latency told; else
- * running times go on, and the stats say that nothing more is known. */
+ * running times go on, and the stats say that nothing more is known. The sender is told the
+ * latency, too. */
 #include "context.h"
 #include "sink/sink.h"
 #include "src/src.h"
@@ -132,6 +133,7 @@ struct board {
     gint port;
     atomic_bool leave, half;
     gchar clock[CLOCK_NAME_MAX], receiver_host[64];
+    guint64 latency; /* 0: the sender has none in its stats */
 };
 
 static GstClock *make_clock(const struct end *end, gint port)
@@ -213,6 +215,17 @@ static void note_client(GstElement *sink, guint64 id, GstStructure *peer, struct
               sizeof(board->receiver_host));
 }
 
+static guint64 get_latency(GstElement *sink)
+{
+    GstStructure *stats;
+    guint64 latency = 0;
+
+    g_object_get(sink, "stats", &stats, NULL);
+    CHECK(gst_structure_get_uint64(stats, "latency", &latency) == (latency > 0), "a latency of 0");
+    gst_structure_free(stats);
+    return latency;
+}
+
 static void play_sender(struct board *board)
 {
     const struct scene *scene = &scenes[board->scene];
@@ -233,6 +246,9 @@ static void play_sender(struct board *board)
         gst_object_unref(clock);
         g_usleep(10000);
     }
+    if (strcmp(scene->relation, "unknown") != 0) /* of the last frame, not of each */
+        PEER_UNTIL("a latency", 30000, get_latency(sink) > 0);
+    board->latency = get_latency(sink);
     gchar *clock = stat_text(sink, "clock");
     g_strlcpy(board->clock, clock, sizeof(board->clock));
     gst_element_set_state(pipeline, GST_STATE_NULL);
@@ -311,6 +327,9 @@ static void check_sender(const struct scene *scene, const struct board *board)
     CHECK(strcmp(board->clock, clock->str) == 0, "the sender's clock is \"%s\"", board->clock);
     CHECK(strcmp(board->receiver_host, scene->two_hosts ? RECEIVER_HOST : "") == 0,
           "the receiver is on \"%s\"", board->receiver_host);
+    CHECK(strcmp(scene->relation, "unknown") == 0 ? board->latency == 0
+                                                  : board->latency < 60 * GST_SECOND,
+          "the sender has a latency of %" G_GUINT64_FORMAT " ns", board->latency);
     g_string_free(clock, TRUE);
     g_free(port);
 }

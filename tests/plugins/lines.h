@@ -2,31 +2,31 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Several elements in a row in a harness, one of them ours and named `end`; and pipelines in
- * processes of their own. */
+ * processes of their own. Compiled for one vendor's memory: lines_cuda.h or, with LINES_HIP,
+ * lines_hip.h says what his elements are called. */
 #ifndef GPUD_TESTS_PLUGINS_LINES_H
 #define GPUD_TESTS_PLUGINS_LINES_H
 
 #include <gst/check/gstcheck.h>
 #include <gst/check/gstharness.h>
-#include <gst/cuda/gstcudabufferpool.h>
-#include <gst/cuda/gstcudacontext.h>
-#include <gst/cuda/gstcudaloader.h>
-#include <gst/cuda/gstcudamemory.h>
-#include <gst/cuda/gstcudautils.h>
 #include <gst/video/video.h>
+#ifdef LINES_HIP
+#include "lines_hip.h"
+#else
+#include "lines_cuda.h"
+#endif
 
 #define FRAMES 12
-#define UPLOAD "cudaupload ! " ONLY_CUDA
+#define ON_GPU "device=" GPU_0
+#define UPLOAD UPLOADER " ! " ONLY_GPU
 #define FOREIGN UPLOAD " ! identity drop-allocation=true"
-#define RECEIVE "gpudirectsrc name=end device=cuda:0"
-#define TO_CPU "cudadownload ! capsfilter caps=video/x-raw"
-#define ONLY_CUDA "capsfilter caps=\"" CAPS_CUDA "\""
+#define RECEIVE "gpudirectsrc name=end " ON_GPU
+#define TO_CPU DOWNLOADER " ! capsfilter caps=video/x-raw"
+#define ONLY_GPU "capsfilter caps=\"" CAPS_GPU "\""
 #define CAPS_NV12 "video/x-raw,format=NV12,width=322,height=34,framerate=25/1"
 #define CAPS_I420 "video/x-raw,format=I420,width=66,height=18,framerate=25/1"
 #define CAPS_BGRA "video/x-raw,format=BGRA,width=100,height=10,framerate=25/1"
-#define CAPS_CUDA "video/x-raw(memory:CUDAMemory)"
-#define CUDA_NV12 "video/x-raw(memory:CUDAMemory),format=NV12,width=322,height=34,framerate=25/1"
-#define CUDA_MEMORY "gst.cuda.memory"
+#define GPU_NV12 CAPS_GPU ",format=NV12,width=322,height=34,framerate=25/1"
 
 struct line {
     GstHarness *harness;
@@ -58,9 +58,38 @@ void lines_run(const gchar *before, const gchar *sink_device, const gchar *after
 /* The pictures with these numbers through an open pair. */
 void lines_exchange(struct line *sink, struct line *src, const gchar *caps, guint from, guint to);
 
-/* How many GPUs GStreamer's CUDA elements can use here; 0, and a reason is printed: none. Before
- * gst_check_init(). It looks in a child: a driver that is in use does not survive the fork that
- * gst-check makes for each test. */
+/* How many GPUs the vendor's elements of GStreamer can use here; 0, and a reason is printed: none.
+ * Before gst_check_init(). It looks in a child: a driver that is in use does not survive the fork
+ * that gst-check makes for each test. */
 guint lines_count_gpus(int *argc, char ***argv);
+
+/* Holds copies on a stream, NULL: on all, where the driver is the one in host memory. FALSE: it is
+ * another. */
+gboolean lines_hold_copies(gpointer stream, gboolean hold);
+
+/* --- the vendor's: lines_cuda.c, lines_hip.c -------------------------------------------------- */
+
+/* Of lines_count_gpus(), in the child. */
+guint lines_vendor_count(void);
+
+/* A context of the first GPU as an application makes one, that is not the elements' own. */
+GstObject *lines_vendor_context(void);
+GstContext *lines_vendor_share(GstObject *context);
+
+/* What is free of the first GPU's memory. */
+guint64 lines_vendor_free_memory(GstObject *context);
+
+/* Fails unless it is the vendor's memory through and through: methods of his library that look at
+ * it work. The layout that the memory says it has. */
+const GstVideoInfo *lines_vendor_check(GstMemory *memory);
+
+/* The stream of a memory, NULL: the default one. */
+gpointer lines_vendor_stream(GstMemory *memory);
+
+/* What an element does that works on another stream than the memory's, before it reads. */
+void lines_vendor_sync(GstMemory *memory);
+
+/* What an element does that writes: on the stream of `to`, without waiting for the end. */
+void lines_vendor_copy(GstMemory *from, GstMemory *to);
 
 #endif

@@ -3,9 +3,11 @@
 
 /* The list of vendors of GPUs: each entry is whole, none is taken for another, and caps and numbers
  * go by the list alone. Needs no GPU and no driver. */
+#include "context.h"
 #include "ends.h"
 #include "memory/gpu.h"
 
+#include <gpudirect/device.h>
 #include <string.h>
 
 GST_START_TEST(test_entries_are_whole)
@@ -14,11 +16,14 @@ GST_START_TEST(test_entries_are_whole)
         const struct gpu_vendor *vendor = gpu_vendors[i];
         const struct slot_kind *kind = vendor->slot_kind;
         fail_unless(vendor->feature && vendor->prefix && vendor->context_type);
-        fail_unless(vendor->memory && vendor->maker && vendor->driver && vendor->download);
+        fail_unless(vendor->memory && vendor->maker && vendor->driver && vendor->upload &&
+                    vendor->download);
         fail_unless(g_str_has_suffix(vendor->prefix, ":"));
         fail_unless(vendor->is_available && vendor->wrap_context && vendor->read_context &&
                     vendor->get_ordinal && vendor->answer_query && vendor->get_stride_align &&
-                    vendor->new_pool && vendor->wrap_buffer && vendor->copy_picture);
+                    vendor->new_pool && vendor->map_flag && vendor->look_into &&
+                    vendor->get_stream && vendor->set_pending && vendor->await_writes &&
+                    vendor->enter && vendor->leave && vendor->finish && vendor->copy_rows);
         fail_unless(kind && kind->new_allocator && kind->new_memory && kind->arrived &&
                     kind->leaving);
         for (guint k = 0; k < i; k++)
@@ -87,6 +92,56 @@ GST_START_TEST(test_caps)
 }
 GST_END_TEST
 
+static GstMemory *no_memory(struct slot_store *store, struct gpud_frame *frame,
+                            const struct gpud_layout *layout, const struct video_planes *planes)
+{
+    return NULL;
+}
+
+static void note_end(void *user)
+{
+    *(gboolean *)user = TRUE;
+}
+
+/* A vendor's library may have no memory left for a slot: the frame goes back, and nobody is told
+ * that it is out. */
+GST_START_TEST(test_no_memory)
+{
+    struct slot_kind kind = plain_slot_kind;
+    struct gpud_device *device;
+    struct gpud_memory *memory;
+    struct gpud_frame *frame;
+    struct gpud_layout layout;
+    struct gpud_error error;
+    gboolean ended = FALSE;
+    GstVideoInfo info;
+
+    gpud_gst_context_init();
+    kind.new_memory = no_memory;
+    fail_unless(gst_video_info_set_format(&info, GST_VIDEO_FORMAT_GRAY8, 64, 16));
+    fail_unless(layout_from_info(&layout, &info));
+    guint8 *bytes = g_malloc0((gsize)layout.size);
+    fail_unless_equals_int(gpud_device_open(gpud_gst_context_get(NULL), "host", &device, &error),
+                           GPUD_OK);
+    fail_unless_equals_int(
+        gpud_memory_wrap(device, bytes, layout.size, note_end, &ended, &memory, &error), GPUD_OK);
+    fail_unless_equals_int(gpud_frame_wrap(memory, 0, &layout, &frame, &error), GPUD_OK);
+    gpud_memory_unref(&memory);
+    struct slot_store_params params = {
+        .kind = &kind, .info = &info, .outstanding = outstanding_new(), .counters = counters_new()};
+    struct slot_store *store = slot_store_new(&params);
+    fail_unless(slot_store_wrap(store, frame) == NULL);
+    fail_unless_equals_int(outstanding_count(params.outstanding), 0);
+    fail_unless(ended, "the frame is still held");
+    slot_store_close(store);
+    slot_store_unref(store);
+    outstanding_unref(params.outstanding);
+    counters_unref(params.counters);
+    gpud_device_close(&device);
+    g_free(bytes);
+}
+GST_END_TEST
+
 static Suite *vendors_suite(void)
 {
     Suite *suite = suite_create("vendors");
@@ -96,6 +151,7 @@ static Suite *vendors_suite(void)
     tcase_add_test(tc, test_entries_are_whole);
     tcase_add_test(tc, test_numbers);
     tcase_add_test(tc, test_caps);
+    tcase_add_test(tc, test_no_memory);
     return suite;
 }
 

@@ -280,30 +280,36 @@ static GstObject *ask_neighbour(const struct gpu_vendor *vendor, GstElement *ele
     return found;
 }
 
-/* The one that is nearest to the card that the address leads over, if it leads over one. */
-static gint find_nearest(const struct gpu_vendor *vendor, GstElement *element, const gchar *address)
+/* What the core takes of the vendor's for this address. */
+static gint ask_core(const struct gpu_vendor *vendor, const gchar *address, gchar **reason)
 {
     struct gpud_context *context = gpud_gst_context_get(NULL);
     struct gpud_device_info found = GPUD_INFO_INIT(found);
-    gchar reason[GPUD_REASON_MAX], *kind = g_strndup(vendor->prefix, strcspn(vendor->prefix, ":"));
+    gchar why[GPUD_REASON_MAX] = "",
+          *kind = g_strndup(vendor->prefix, strcspn(vendor->prefix, ":"));
     gint number = -1;
 
-    if (context && address &&
-        gpud_device_find_nearest(context, kind, address, &found, reason, NULL) == GPUD_OK)
+    if (context && gpud_device_find_nearest(context, kind, address ? address : "", &found, why,
+                                            NULL) == GPUD_OK)
         number = gpu_of_name(found.name);
-    if (number >= 0 && reason[0])
-        GST_CAT_INFO_OBJECT(gpud_gst_debug, element, "device=auto: %s", reason);
     g_free(kind);
-    return number >= 0 ? number : number_of(vendor, 0);
+    if (number < 0)
+        number = number_of(vendor, 0);
+    gchar *name = gpu_get_name(number);
+    *reason = why[0] ? g_strdup(why) : g_strdup_printf("%s is the first of its kind", name);
+    g_free(name);
+    return number;
 }
 
 gint gpu_find(const struct gpu_vendor *vendor, GstElement *element, GstPad *pad,
-              struct gpu_contexts *contexts, const gchar *address)
+              struct gpu_contexts *contexts, const gchar *address, gchar **reason)
 {
     gint ordinal;
 
-    if (!vendor->is_available())
+    if (!vendor->is_available()) {
+        *reason = g_strdup_printf("%s is not there", vendor->driver);
         return number_of(vendor, 0);
+    }
     GstObject *context = get_given(vendor, element, contexts);
     if (!context)
         context = ask_neighbour(vendor, element, pad);
@@ -313,10 +319,14 @@ gint gpu_find(const struct gpu_vendor *vendor, GstElement *element, GstPad *pad,
         context = get_given(vendor, element, contexts);
     }
     if (!context)
-        return find_nearest(vendor, element, address);
+        return ask_core(vendor, address, reason);
     ordinal = vendor->get_ordinal(context);
     g_clear_object(&context);
-    return number_of(vendor, CLAMP(ordinal, 0, GPUS_MAX - 1));
+    gint number = number_of(vendor, CLAMP(ordinal, 0, GPUS_MAX - 1));
+    gchar *name = gpu_get_name(number);
+    *reason = g_strdup_printf("%s is the GPU that the pipeline works on", name);
+    g_free(name);
+    return number;
 }
 
 gboolean gpu_answer_query(GstElement *element, GstQuery *query, enum gpu_use use, gint number,

@@ -33,6 +33,12 @@ struct gpu {
         *context; /* the vendor's elements know the GPU by it; it wraps the core's own context */
 };
 
+/* So many bytes of each of so many rows, from one place on a GPU to another. */
+struct gpu_rows {
+    gpointer from, to;
+    gsize from_stride, to_stride, bytes, rows;
+};
+
 /* A vendor fills all of it. */
 struct gpu_vendor {
     const gchar *feature;      /* of caps: "memory:CUDAMemory" */
@@ -40,10 +46,11 @@ struct gpu_vendor {
     const gchar *context_type; /* of the GstContext that the vendor's elements share */
 
     /* For messages: the memory, whose GPUs these are, what is missing where there is none, and the
-     * element that brings a picture to the CPU. */
-    const gchar *memory, *maker, *driver, *download;
+     * elements that bring a picture to the GPU and to the CPU. */
+    const gchar *memory, *maker, *driver, *upload, *download;
 
-    const struct slot_kind *slot_kind; /* a slot as such memory */
+    const struct slot_kind
+        *slot_kind; /* a slot as such memory: two ops of its own, see gpuslot.h */
 
     /* Whether the driver is there; asked often. */
     gboolean (*is_available)(void);
@@ -63,14 +70,33 @@ struct gpu_vendor {
     /* A pool that the vendor's elements take: slot_pool_init() made its inside. */
     GstBufferPool *(*new_pool)(const struct slot_pool_params *params);
 
-    /* A frame over a buffer's own memory, from which the core copies; it holds the buffer until
-     * that is done, and is ordered after the work that the GPU still has to do for the buffer.
-     * NULL: *error says why that cannot be. */
-    struct gpud_frame *(*wrap_buffer)(GstBuffer *buffer, struct counters *counters,
-                                      struct gpud_error *error);
+    GstMapFlags map_flag; /* with it the vendor's elements map memory for the GPU */
 
-    /* Puts a copy of a picture, from one slot or extra memory to another, on the GPU's queue. */
-    gboolean (*copy_picture)(const GstVideoInfo *info, GstBuffer *from, GstBuffer *to);
+    /* Whether a frame must be ordered as soon as it is put into a memory, because elements use the
+     * memory's stream without mapping it; else it is done when an element maps it. */
+    gboolean orders_early;
+
+    /* The GPU that such a memory is on, as the core counts the vendor's, and how its planes lie;
+     * ours or another element's. FALSE: it is none. */
+    gboolean (*look_into)(GstMemory *memory, gint *ordinal, const GstVideoInfo **info);
+
+    /* The stream on which everybody who uses a slot's memory is ordered, as the core takes it. */
+    gpointer (*get_stream)(GstMemory *memory);
+
+    /* To be called when work that writes to a slot's memory was put on that stream. */
+    void (*set_pending)(GstMemory *memory);
+
+    /* Work that is put on *stream (of our context) afterwards sees what another element wrote into
+     * its memory. TRUE: the CPU had to wait for that. */
+    gboolean (*await_writes)(GstMemory *memory, const struct gpu *gpu, gpointer *stream);
+
+    /* Makes the GPU the one that the calling thread works on, and the one before that again. */
+    gboolean (*enter)(const struct gpu *gpu);
+    void (*leave)(const struct gpu *gpu);
+
+    /* Between these: waits, on the CPU, for all that is on the stream; puts a copy there. */
+    void (*finish)(const struct gpu *gpu, gpointer stream);
+    gboolean (*copy_rows)(const struct gpu *gpu, gpointer stream, const struct gpu_rows *rows);
 };
 
 #define GPU_VENDORS_MAX 4
@@ -123,6 +149,17 @@ gint gpu_of_pci(const gchar *pci);
  * planes. */
 void gpu_align_info(const struct gpu *gpu, GstVideoInfo *info);
 
+/* --- pictures (gpuframe.c, gpuslot.c) ------------------------------------------------------- */
+
+/* A frame over a buffer's own memory, which another of the vendor's elements allocated and from
+ * which the core copies; it holds the buffer until that is done, and is ordered after the work that
+ * the GPU still has to do for the buffer. NULL: *error says why that cannot be. */
+struct gpud_frame *gpu_wrap_buffer(const struct gpu_vendor *vendor, GstBuffer *buffer,
+                                   struct counters *counters, struct gpud_error *error);
+
+/* Puts a copy of a picture, from one slot or extra memory to another, on the GPU's queue. */
+gboolean gpu_copy_picture(const GstVideoInfo *info, GstBuffer *from, GstBuffer *to);
+
 /* --- contexts ----------------------------------------------------------------------------- */
 
 /* What the application or the pipeline gave to an element, by vendor; under its object lock. */
@@ -135,10 +172,11 @@ void gpu_contexts_clear(struct gpu_contexts *contexts);
 void gpu_take_context(GstElement *element, GstContext *context, struct gpu_contexts *contexts);
 
 /* The GPU that the pipeline already works on: by the context that was given, by that of the
- * neighbour on this pad, or by that of the application; else the vendor's that is nearest to the
- * card that the element's address (which may be NULL) leads over; else the vendor's first. */
+ * neighbour on this pad, or by that of the application; else the one that the core takes of the
+ * vendor's for the element's address (which may be NULL): the nearest, or the first. *reason says
+ * why that one (g_free it). */
 gint gpu_find(const struct gpu_vendor *vendor, GstElement *element, GstPad *pad,
-              struct gpu_contexts *contexts, const gchar *address);
+              struct gpu_contexts *contexts, const gchar *address, gchar **reason);
 
 /* Answers a GST_QUERY_CONTEXT for a vendor's context. use, number: as of gpu_use_of_device();
  * opened_on: the GPU that the element works on, or -1. FALSE: it asks for something else. */

@@ -74,7 +74,7 @@ void slot_memory_unmap(struct slot_memory *self)
 }
 
 /* A part of a memory is mapped as the whole; GStreamer adds the offset. */
-static gpointer slot_map(GstMemory *memory, GstMapInfo *info, gsize maxsize)
+gpointer slot_memory_map_full(GstMemory *memory, GstMapInfo *info, gsize maxsize)
 {
     struct slot_memory *self = slot_memory_of(memory);
 
@@ -86,7 +86,7 @@ static gpointer slot_map(GstMemory *memory, GstMapInfo *info, gsize maxsize)
     return data;
 }
 
-static void slot_unmap(GstMemory *memory, GstMapInfo *info)
+void slot_memory_unmap_full(GstMemory *memory, GstMapInfo *info)
 {
     struct slot_memory *self = slot_memory_of(memory);
 
@@ -109,7 +109,7 @@ static void put_frame(struct slot_memory *self, struct gpud_frame *frame)
         GST_MINI_OBJECT_FLAG_UNSET(memory, GST_MEMORY_FLAG_READONLY);
     /* An element may have narrowed it: gst_buffer_resize() works on the memory. */
     memory->offset = 0;
-    memory->size = memory->maxsize;
+    memory->size = self->size;
     self->store->kind->arrived(self);
 }
 
@@ -204,6 +204,15 @@ static struct slot_memory *slot_new(struct slot_store *store, struct gpud_frame 
         self->host = (uint8_t *)gpud_memory_get_native(native) + offset;
     }
     self->memory = store->kind->new_memory(store, frame, &info.layout, &self->planes);
+    if (!self->memory) {
+        GST_CAT_WARNING(gpud_gst_debug,
+                        "slot %u cannot be had as this kind of memory: there is none left, or look "
+                        "at GST_DEBUG=*allocator:2",
+                        self->slot);
+        slot_free(self);
+        return NULL;
+    }
+    self->size = self->memory->size;
     if (!store->sender)
         GST_MINI_OBJECT_FLAG_SET(self->memory, GST_MEMORY_FLAG_READONLY);
     GST_MINI_OBJECT_CAST(self->memory)->dispose = slot_dispose;
@@ -260,8 +269,8 @@ static void gst_gpudirect_allocator_init(GstGpudirectAllocator *self)
     GstAllocator *allocator = GST_ALLOCATOR(self);
 
     allocator->mem_type = "GpudirectSlot";
-    allocator->mem_map_full = slot_map;
-    allocator->mem_unmap_full = slot_unmap;
+    allocator->mem_map_full = slot_memory_map_full;
+    allocator->mem_unmap_full = slot_memory_unmap_full;
     allocator->mem_share = plain_share;
     GST_OBJECT_FLAG_SET(self, GST_ALLOCATOR_FLAG_CUSTOM_ALLOC);
 }
@@ -367,6 +376,10 @@ GstMemory *slot_store_wrap(struct slot_store *store, struct gpud_frame *frame)
         g_mutex_unlock(&store->lock);
     }
     struct slot_memory *self = memory ? slot_memory_of(memory) : slot_new(store, frame);
+    if (!self) {
+        gpud_frame_release(&frame);
+        return NULL;
+    }
     slot_memory_attach(self, frame);
     return self->memory;
 }
@@ -382,8 +395,26 @@ static GstMemory *take_extra(struct slot_store *store)
         return NULL;
     slot_memory_forget(slot_memory_of(memory));
     memory->offset = 0;
-    memory->size = memory->maxsize;
+    memory->size = slot_memory_of(memory)->size;
     return memory;
+}
+
+static enum gpud_status alloc_memory(struct slot_store *store, uint64_t size,
+                                     struct gpud_memory **memory, struct gpud_error *error)
+{
+    struct gpud_context *context;
+    struct gpud_device *host;
+
+    if (store->gpu)
+        return gpud_memory_alloc(store->gpu->device, size, memory, error);
+    if (!(context = gpud_gst_context_get(error)))
+        return GPUD_IO;
+    enum gpud_status status = gpud_device_open(context, "host", &host, error);
+    if (status != GPUD_OK)
+        return status;
+    status = gpud_memory_alloc_dmabuf(host, size, memory, error);
+    gpud_device_close(&host);
+    return status;
 }
 
 static struct gpud_frame *alloc_extra(struct slot_store *store)
@@ -395,7 +426,7 @@ static struct gpud_frame *alloc_extra(struct slot_store *store)
 
     if (!layout_from_info(&layout, &store->info))
         return NULL;
-    if (gpud_memory_alloc(store->gpu->device, layout.size, &memory, &error) != GPUD_OK ||
+    if (alloc_memory(store, layout.size, &memory, &error) != GPUD_OK ||
         gpud_frame_wrap(memory, 0, &layout, &frame, &error) != GPUD_OK)
         GST_CAT_ERROR(gpud_gst_debug, "no memory to stand in for a slot: %s", error.reason);
     gpud_memory_unref(&memory);
@@ -410,7 +441,12 @@ GstMemory *slot_store_get_extra(struct slot_store *store)
     if (!frame)
         return memory;
     struct slot_memory *self = slot_new(store, frame);
+    if (!self) {
+        gpud_frame_release(&frame);
+        return NULL;
+    }
     self->extra = TRUE;
+    self->host = NULL; /* its caches may be another driver's */
     GST_MINI_OBJECT_FLAG_UNSET(self->memory, GST_MEMORY_FLAG_READONLY);
     put_frame(self, frame);
     return self->memory;
@@ -431,8 +467,8 @@ struct slot_memory *slot_memory_of_buffer(GstBuffer *buffer)
     if (gst_buffer_n_memory(buffer) != 1)
         return NULL;
     GstMemory *memory = gst_buffer_peek_memory(buffer, 0);
-    if (memory->parent || memory->offset != 0 || memory->size != memory->maxsize)
+    struct slot_memory *slot = memory->parent ? NULL : slot_memory_of(memory);
+    if (!slot || memory->offset != 0 || memory->size != slot->size)
         return NULL;
-    struct slot_memory *slot = slot_memory_of(memory);
-    return slot && !slot->extra ? slot : NULL;
+    return slot->extra ? NULL : slot;
 }

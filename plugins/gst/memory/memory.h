@@ -32,7 +32,8 @@ struct slot_store;
 struct slot_kind {
     GstAllocator *(*new_allocator)(void);
 
-    /* A GstMemory for the frame's bytes, of the store's allocator. */
+    /* A GstMemory for the frame's bytes, of the store's allocator. NULL: they cannot be had so, and
+     * the log says why. */
     GstMemory *(*new_memory)(struct slot_store *store, struct gpud_frame *frame,
                              const struct gpud_layout *layout, const struct video_planes *planes);
 
@@ -44,6 +45,12 @@ struct slot_kind {
 };
 
 extern const struct slot_kind plain_slot_kind;
+/* GstMemory with a dma-buf, for a driver that writes it; on the host. */
+extern const struct slot_kind dmabuf_slot_kind;
+
+/* What an allocator does with slots that the CPU maps, of whichever class. */
+gpointer slot_memory_map_full(GstMemory *memory, GstMapInfo *info, gsize maxsize);
+void slot_memory_unmap_full(GstMemory *memory, GstMapInfo *info);
 
 /* What the memories of one pool share. */
 struct slot_store {
@@ -72,6 +79,7 @@ struct slot_memory {
     struct gpud_frame *frame; /* NULL while idle */
     uint32_t slot;
     gboolean extra; /* memory of its own, beyond the ring's: it stands in for a slot */
+    gsize size;     /* of the whole in GStreamer's terms */
     struct video_planes planes;
     void *host;      /* the slot's bytes where the CPU may always touch them; else NULL */
     GMutex lock;     /* of what is done with the frame, from any thread */
@@ -107,7 +115,7 @@ void slot_store_close(struct slot_store *store);
 void slot_store_open(struct slot_store *store);
 
 /* The memory for the frame's slot, with the frame in it: the idle one or a new one. Takes the
- * frame. */
+ * frame, which goes back where there is no such memory to be had (NULL), as the log says. */
 GstMemory *slot_store_wrap(struct slot_store *store, struct gpud_frame *frame);
 
 /* Memory of the store's kind and shape, on its GPU, that is no slot. When its last reference goes

@@ -5,6 +5,8 @@
 #include "memory/pool.h"
 #include "context.h"
 
+#include <unistd.h>
+
 struct _GstGpudirectPool {
     GstBufferPool parent;
     struct slot_pool slots;
@@ -96,6 +98,8 @@ static GstBuffer *wrap_frame(struct slot_pool *self, struct gpud_frame *frame)
         slot_memory_attach(slot, frame);
     } else {
         GstMemory *memory = slot_store_wrap(self->store, frame);
+        if (!memory)
+            return NULL;
         slot = slot_memory_of(memory);
         buffer = gst_buffer_new();
         gst_buffer_append_memory(buffer, memory);
@@ -109,7 +113,7 @@ static GstBuffer *wrap_frame(struct slot_pool *self, struct gpud_frame *frame)
 
 static GstBuffer *new_stand_in(struct slot_pool *self)
 {
-    if (!self->gpu)
+    if (!self->gpu && !self->dmabufs)
         return gst_buffer_new_allocate(NULL, self->info.size, NULL);
     GstMemory *memory = slot_store_get_extra(self->store);
     if (!memory)
@@ -131,7 +135,7 @@ static GstBuffer *take_stand_in(struct slot_pool *self)
     }
     if (!buffer)
         return NULL;
-    if (self->gpu)
+    if (self->gpu || self->dmabufs)
         slot_memory_forget(slot_memory_of(gst_buffer_peek_memory(buffer, 0)));
     struct video_planes planes = {.count = GST_VIDEO_INFO_N_PLANES(&self->info)};
     for (guint i = 0; i < planes.count; i++) {
@@ -140,6 +144,16 @@ static GstBuffer *take_stand_in(struct slot_pool *self)
     }
     GST_BUFFER_FLAG_UNSET(buffer, GST_BUFFER_FLAG_TAG_MEMORY);
     set_video_meta(self, buffer, &planes);
+    return buffer;
+}
+
+/* A slot that cannot be had as this pool gives them goes back, and no other is tried. */
+static GstBuffer *lend(struct slot_pool *self, struct gpud_frame *frame)
+{
+    GstBuffer *buffer = wrap_frame(self, frame);
+
+    if (!buffer)
+        g_atomic_int_set(&self->no_slots, TRUE);
     return buffer;
 }
 
@@ -152,19 +166,24 @@ GstFlowReturn slot_pool_acquire(struct slot_pool *self, GstBuffer **buffer,
 
     if (params && (params->flags & ACQUIRE_FLAG_FRAME)) {
         *buffer = wrap_frame(self, g_steal_pointer(&((struct wrap_params *)params)->frame));
-        return GST_FLOW_OK;
+        return *buffer ? GST_FLOW_OK : GST_FLOW_ERROR;
     }
     if (!self->sender)
         return GST_FLOW_NOT_SUPPORTED;
 
     gboolean may_wait = !params || !(params->flags & GST_BUFFER_POOL_ACQUIRE_FLAG_DONTWAIT);
-    enum gpud_status status = shared_sender_acquire(self->sender, self->epoch, may_wait, &frame);
+    enum gpud_status status =
+        g_atomic_int_get(&self->no_slots)
+            ? GPUD_TIMEOUT
+            : shared_sender_acquire(self->sender, self->epoch, may_wait, &frame);
     if (GST_BUFFER_POOL_IS_FLUSHING(self->pool)) {
         if (status == GPUD_OK)
             gpud_frame_release(&frame);
         return GST_FLOW_FLUSHING;
     }
-    *buffer = status == GPUD_OK ? wrap_frame(self, frame) : take_stand_in(self);
+    *buffer = status == GPUD_OK ? lend(self, frame) : NULL;
+    if (!*buffer)
+        *buffer = take_stand_in(self);
     return *buffer ? GST_FLOW_OK : GST_FLOW_ERROR;
 }
 
@@ -232,6 +251,16 @@ static const struct gpu_vendor *pool_vendor(const struct gpu *gpu)
     return gpu ? gpu->vendor : NULL;
 }
 
+/* A driver that writes pictures by itself says how large they are: larger ones have other strides,
+ * unless they are whole pages, as dma-bufs are. */
+static gboolean is_size(const struct slot_pool *self, guint size)
+{
+    gsize page = (gsize)getpagesize();
+    gsize pages = (self->info.size + page - 1) / page * page;
+
+    return size <= self->info.size || (self->dmabufs && size == pages);
+}
+
 /* A pool of one format: whoever wants another, or more room around the picture, uses a pool of its
  * own, and the sink copies. */
 gboolean slot_pool_accepts(struct slot_pool *self, GstStructure *config)
@@ -245,7 +274,7 @@ gboolean slot_pool_accepts(struct slot_pool *self, GstStructure *config)
         return FALSE;
     if (GST_VIDEO_INFO_FORMAT(&info) != GST_VIDEO_INFO_FORMAT(&self->info) ||
         info.width != self->info.width || info.height != self->info.height ||
-        size > self->info.size || gpu_vendor_of_caps(caps) != pool_vendor(self->gpu)) {
+        !is_size(self, size) || gpu_vendor_of_caps(caps) != pool_vendor(self->gpu)) {
         GST_CAT_DEBUG_OBJECT(gpud_gst_debug, self->pool,
                              "has no slots of %u bytes for %" GST_PTR_FORMAT, size, caps);
         return FALSE;
@@ -258,7 +287,9 @@ void slot_pool_init(struct slot_pool *self, GstBufferPool *pool,
 {
     struct shared_sender *sender = params->sender;
     struct slot_store_params store = {
-        .kind = params->gpu ? params->gpu->vendor->slot_kind : &plain_slot_kind,
+        .kind = params->gpu       ? params->gpu->vendor->slot_kind
+                : params->dmabufs ? &dmabuf_slot_kind
+                                  : &plain_slot_kind,
         .info = params->info,
         .gpu = params->gpu,
         .sender = sender,
@@ -273,6 +304,7 @@ void slot_pool_init(struct slot_pool *self, GstBufferPool *pool,
     self->pool = pool;
     self->info = *params->info;
     self->gpu = params->gpu;
+    self->dmabufs = params->dmabufs;
     self->sender = sender ? shared_sender_ref(sender) : NULL;
     self->epoch = store.epoch;
     self->outstanding = store.outstanding;

@@ -23,6 +23,8 @@ struct slot_pool {
     GstBufferPool *pool;          /* whose inside this is */
     GstVideoInfo info;            /* with the slots' strides */
     struct gpu *gpu;              /* NULL: memory that the CPU maps */
+    gboolean dmabufs;             /* all buffers have one */
+    gint no_slots;                /* atomic: slots have none, all buffers are stand-ins */
     struct shared_sender *sender; /* NULL: a receiving pool */
     guint epoch;
     struct outstanding *outstanding;
@@ -37,6 +39,7 @@ struct slot_pool {
 struct slot_pool_params {
     const GstVideoInfo *info;
     struct gpu *gpu;              /* NULL: memory that the CPU maps */
+    gboolean dmabufs;             /* and that has dma-bufs */
     struct shared_sender *sender; /* NULL: a receiving pool */
     struct counters *counters;
 };

@@ -121,14 +121,41 @@ gboolean shared_sender_is_interrupted(struct shared_sender *sender)
     return g_atomic_int_get(&sender->interrupted);
 }
 
+static guint64 longest_latency(struct gpud_sender *core)
+{
+    gsize count = gpud_sender_list_links(core, NULL, 0);
+    struct gpud_link_info *links = g_new0(struct gpud_link_info, count + 1);
+    guint64 longest = 0;
+
+    links[0].size = sizeof(*links);
+    count = MIN(count, gpud_sender_list_links(core, links, count));
+    for (gsize i = 0; i < count; i++)
+        longest = MAX(longest, links[i].latency);
+    g_free(links);
+    return longest;
+}
+
+guint64 shared_sender_latency(struct shared_sender *sender)
+{
+    guint64 longest = 0;
+
+    g_mutex_lock(&sender->core_lock);
+    if (sender->core)
+        longest = longest_latency(sender->core);
+    g_mutex_unlock(&sender->core_lock);
+    return longest;
+}
+
 enum gpud_status shared_sender_configure(struct shared_sender *sender,
-                                         const struct gpud_layout *layout, const void *media,
-                                         size_t media_size, struct gpud_error *error)
+                                         const struct gpud_layout *layout, gboolean dmabufs,
+                                         const void *media, size_t media_size,
+                                         struct gpud_error *error)
 {
     /* Somebody upstream may be waiting for a slot of the old epoch. */
     gpud_sender_interrupt(sender->core, true);
     g_rw_lock_writer_lock(&sender->lock);
     apply_interrupted(sender);
+    gpud_sender_set_dmabufs(sender->core, dmabufs);
     enum gpud_status status = gpud_sender_configure(sender->core, layout, media, media_size, error);
     if (status == GPUD_OK) {
         sender->epoch++;

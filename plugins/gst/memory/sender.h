@@ -35,10 +35,14 @@ gboolean shared_sender_is_host(struct shared_sender *sender);
 /* From any thread; leaves *info as it is after close. */
 void shared_sender_get_info(struct shared_sender *sender, struct gpud_sender_info *info);
 
-/* Starts a new epoch; slots of the older ones can only go back. */
+/* The longest that a receiver's last frame took, ns; 0: none knows. From any thread. */
+guint64 shared_sender_latency(struct shared_sender *sender);
+
+/* Starts a new epoch; slots of the older ones can only go back. dmabufs: slots shall have them. */
 enum gpud_status shared_sender_configure(struct shared_sender *sender,
-                                         const struct gpud_layout *layout, const void *media,
-                                         size_t media_size, struct gpud_error *error);
+                                         const struct gpud_layout *layout, gboolean dmabufs,
+                                         const void *media, size_t media_size,
+                                         struct gpud_error *error);
 
 /* Counts the epochs from 1; 0 before the first. */
 guint shared_sender_epoch(struct shared_sender *sender);

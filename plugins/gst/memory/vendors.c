@@ -6,10 +6,14 @@
 #include "memory/gpu.h"
 
 extern const struct gpu_vendor gpu_vendor_cuda;
+extern const struct gpu_vendor gpu_vendor_hip;
 
 const struct gpu_vendor *const gpu_vendors[GPU_VENDORS_MAX + 1] = {
 #ifdef GPU_VENDOR_CUDA
     &gpu_vendor_cuda,
+#endif
+#ifdef GPU_VENDOR_HIP
+    &gpu_vendor_hip,
 #endif
     NULL,
 };

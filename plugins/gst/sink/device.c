@@ -29,28 +29,58 @@ static enum gpu_use get_use(GstGpudirectSink *self, gint *number)
     return use;
 }
 
+/* Takes the reason; NULL: the user named the device. */
+static void set_reason(GstGpudirectSink *self, gchar *reason)
+{
+    if (reason)
+        GST_INFO_OBJECT(self, "device=auto: %s", reason);
+    GST_OBJECT_LOCK(self);
+    g_free(self->device_reason);
+    self->device_reason = reason;
+    GST_OBJECT_UNLOCK(self);
+}
+
 static gint find_gpu(GstGpudirectSink *self, const struct gpu_vendor *vendor)
 {
     GST_OBJECT_LOCK(self);
-    gchar *address = g_strdup(self->settings.address);
+    gchar *address = g_strdup(self->settings.address), *reason = NULL;
     GST_OBJECT_UNLOCK(self);
-    gint number =
-        gpu_find(vendor, GST_ELEMENT(self), GST_BASE_SINK_PAD(self), &self->contexts, address);
+    gint number = gpu_find(vendor, GST_ELEMENT(self), GST_BASE_SINK_PAD(self), &self->contexts,
+                           address, &reason);
 
     g_free(address);
+    set_reason(self, reason);
     return number;
+}
+
+static gchar *choose_host(GstGpudirectSink *self)
+{
+    set_reason(self, g_strdup("host: the elements upstream prefer no GPU's memory"));
+    return g_strdup("host");
+}
+
+/* The core's "auto" is another one: it knows an address, and no caps. */
+static gchar *get_named(GstGpudirectSink *self)
+{
+    gchar *device = get_device(self);
+
+    if (!g_str_equal(device, "auto"))
+        return device;
+    g_free(device);
+    return choose_host(self);
 }
 
 gchar *gst_gpudirect_sink_choose_device(GstGpudirectSink *self)
 {
     gint number;
 
+    set_reason(self, NULL);
     if (get_use(self, &number) != GPU_USE_ANY)
-        return get_device(self);
+        return get_named(self);
     GstCaps *caps = gst_pad_peer_query_caps(GST_BASE_SINK_PAD(self), NULL);
     const struct gpu_vendor *preferred = gpu_vendor_of_caps(caps);
     gst_caps_unref(caps);
-    return preferred ? gpu_get_name(find_gpu(self, preferred)) : g_strdup("auto");
+    return preferred ? gpu_get_name(find_gpu(self, preferred)) : choose_host(self);
 }
 
 static gboolean move(GstGpudirectSink *self, const gchar *device)
@@ -105,7 +135,7 @@ gboolean gst_gpudirect_sink_follow(GstGpudirectSink *self, const struct gpu_vend
     if (vendor)
         return follow_to_gpu(self, vendor);
     /* A ring on a GPU takes what the CPU writes, too. */
-    gchar *device = self->sender ? NULL : get_device(self);
+    gchar *device = self->sender ? NULL : get_named(self);
     gboolean there = self->sender || move(self, device);
     g_free(device);
     return there;

@@ -129,7 +129,7 @@ static void set_property(GObject *object, guint id, const GValue *value, GParamS
 
 static gboolean device_is_host(const gchar *device)
 {
-    return !device || g_str_equal(device, "auto") || g_str_equal(device, "host");
+    return g_str_equal(device, "host");
 }
 
 static enum gpud_status create_sender(GstGpudirectSink *self, const gchar *device,
@@ -175,6 +175,7 @@ gboolean gst_gpudirect_sink_open_sender(GstGpudirectSink *self, const gchar *dev
     g_atomic_int_set(&self->opened_on, gpu_of_name(device));
     self->reads_buffers = g_str_has_prefix(device, "opencl:");
     g_ptr_array_set_size(self->sticky_names, 0);
+    self->broken_off = FALSE;
     GST_OBJECT_LOCK(self);
     self->sender = sender;
     GST_OBJECT_UNLOCK(self);
@@ -400,6 +401,7 @@ static void finalize(GObject *object)
     g_ptr_array_unref(self->sticky_names);
     settings_clear(&self->settings);
     settings_clear(&self->running);
+    g_free(self->device_reason);
     G_OBJECT_CLASS(gst_gpudirect_sink_parent_class)->finalize(object);
 }
 

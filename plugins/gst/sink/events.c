@@ -119,11 +119,21 @@ static gboolean sink_event(GstBaseSink *base, GstEvent *event)
 
     switch (GST_EVENT_TYPE(event)) {
     case GST_EVENT_EOS:
-        if (self->sender)
+        if (self->sender && !self->broken_off)
             gpud_sender_send_eos(shared_sender_core(self->sender), NULL);
         gst_gpudirect_sink_set_ending(self, FALSE);
         break;
+    case GST_EVENT_STREAM_START:
+        self->broken_off = FALSE;
+        break;
+    case GST_EVENT_CUSTOM_DOWNSTREAM:
+        if (event_is_broken_off(event))
+            self->broken_off = TRUE;
+        else
+            send_event(self, event);
+        break;
     case GST_EVENT_FLUSH_STOP:
+        self->broken_off = FALSE;
         gst_gpudirect_sink_set_ending(self, FALSE);
         gst_gpudirect_sink_drop_prepared(self);
         send_event(self, event);

@@ -19,6 +19,9 @@
 /* How often drops by slow receivers are looked up, in frames. */
 #define FRAMES_BETWEEN_QOS 32
 
+/* How often upstream is asked whether it is live, when it did not answer for so many frames. */
+#define FRAMES_BETWEEN_QUERIES 64
+
 void gst_gpudirect_sink_reset_stream(GstGpudirectSink *self)
 {
     gst_gpudirect_sink_drop_prepared(self);
@@ -33,11 +36,13 @@ void gst_gpudirect_sink_reset_stream(GstGpudirectSink *self)
 
 /* --- caps and allocation ------------------------------------------------------------------ */
 
-static GstBufferPool *new_pool(GstGpudirectSink *self, GstCaps *caps)
+/* lent: to upstream. */
+static GstBufferPool *new_pool(GstGpudirectSink *self, GstCaps *caps, gboolean lent)
 {
     struct slot_pool_params params = {
         .info = &self->slot_info,
         .gpu = self->gpu,
+        .dmabufs = self->dmabufs && lent,
         .sender = self->sender,
         .counters = self->counters,
     };
@@ -68,8 +73,12 @@ static gboolean configure(GstGpudirectSink *self, const struct gpud_layout *layo
     memcpy(told, media, size);
     size_t told_size = pci ? media_add_gpu(told, size, pci) : size;
     g_free(pci);
-    if (shared_sender_configure(self->sender, layout, told, told_size, &error) == GPUD_OK)
+    self->dmabufs = gst_gpudirect_sink_wants_dmabufs(self);
+    if (shared_sender_configure(self->sender, layout, self->dmabufs, told, told_size, &error) ==
+        GPUD_OK) {
+        gst_gpudirect_sink_tell_dmabufs(self);
         return TRUE;
+    }
     gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, &error, "The new format cannot be sent");
     return FALSE;
 }
@@ -109,7 +118,7 @@ static gboolean sink_set_caps(GstBaseSink *base, GstCaps *caps)
     self->live_known = gst_gpudirect_sink_query_live(self);
     GST_DEBUG_OBJECT(self, "slots of %" G_GSIZE_FORMAT " bytes on %s for %" GST_PTR_FORMAT,
                      self->slot_info.size, self->gpu ? "a GPU" : "the host", caps);
-    self->copies = new_pool(self, caps);
+    self->copies = new_pool(self, caps, FALSE);
     self->configured = self->copies && gst_buffer_pool_set_active(self->copies, TRUE);
     return self->configured;
 }
@@ -128,7 +137,7 @@ static gboolean sink_propose_allocation(GstBaseSink *base, GstQuery *query)
         /* Slots exist for the current caps only; upstream may ask before it sends others. */
         gboolean current = self->configured && gst_video_info_is_equal(&info, &self->info) &&
                            gpu_vendor_of_caps(caps) == gpu_vendor(self);
-        GstBufferPool *pool = current ? new_pool(self, caps) : NULL;
+        GstBufferPool *pool = current ? new_pool(self, caps, TRUE) : NULL;
         gsize size = current ? self->slot_info.size : info.size;
         gst_query_add_allocation_pool(query, pool, (guint)size, 0, 0);
         gst_clear_object(&pool);
@@ -268,7 +277,7 @@ static gboolean copies_itself(GstGpudirectSink *self)
 static GstFlowReturn submit_from_gpu(GstGpudirectSink *self, GstBuffer *buffer)
 {
     struct gpud_error error;
-    struct gpud_frame *frame = self->gpu->vendor->wrap_buffer(buffer, self->counters, &error);
+    struct gpud_frame *frame = gpu_wrap_buffer(self->gpu->vendor, buffer, self->counters, &error);
 
     return frame ? submit_wrapped(self, frame, buffer) : not_submitted(self, &error);
 }
@@ -332,6 +341,14 @@ static GstFlowReturn sink_prepare(GstBaseSink *base, GstBuffer *buffer)
                                                                                : GST_FLOW_ERROR;
 }
 
+/* Upstream may not know whether it is live before its first frames, and some never say. A query
+ * costs more than all else that the sink does for a frame, so it is made ever more seldom. */
+static gboolean may_know_live(guint frames)
+{
+    return frames < FRAMES_BETWEEN_QUERIES ? (frames & (frames - 1)) == 0
+                                           : frames % FRAMES_BETWEEN_QUERIES == 0;
+}
+
 static GstFlowReturn sink_render(GstBaseSink *base, GstBuffer *buffer)
 {
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
@@ -340,8 +357,7 @@ static GstFlowReturn sink_render(GstBaseSink *base, GstBuffer *buffer)
         return GST_FLOW_NOT_NEGOTIATED;
     if (!gst_gpudirect_sink_check(self, buffer))
         return GST_FLOW_OK;
-    /* A source may not know it before its first frame. */
-    if (!self->live_known)
+    if (!self->live_known && may_know_live(self->renders))
         self->live_known = gst_gpudirect_sink_query_live(self);
     GstFlowReturn flow = gst_gpudirect_sink_wait_for_client(self);
     if (flow != GST_FLOW_OK)

@@ -6,6 +6,7 @@
  *   device.c    on which device the ring lies, and what that means for caps and contexts
  *   render.c    a buffer on its way: prepare, render, caps
  *   copy.c      buffers that are no slots: the one copy
+ *   dmabufs.c   buffers that a driver upstream writes by itself
  *   events.c    what travels beside buffers, and who is told of it late
  *   policy.c    whether upstream is live, and what may be waited for
  *   clients.c   receivers that come and go: signals, messages
@@ -52,6 +53,7 @@ struct _GstGpudirectSink {
     gint opened_on;               /* atomic: the GPU that the sender lies on, or -1 */
     gboolean reads_buffers;       /* the ring's device reads what the CPU wrote by itself */
     struct gpu_contexts contexts; /* under the object lock */
+    gchar *device_reason;         /* under it: what device=auto came to, and why; or NULL */
     gint live;     /* atomic: TRUE or FALSE, as upstream answered; -1: not known yet */
     gint ending;   /* atomic: the application asked for EOS, and the event has not come yet */
     gint unlocked; /* atomic: unlock() was called, unlock_stop() not yet */
@@ -64,6 +66,8 @@ struct _GstGpudirectSink {
     size_t media_size;
     gboolean configured;
     gboolean live_known;     /* upstream has answered */
+    gboolean broken_off;     /* an error ended the stream: the EOS behind it is none */
+    gboolean dmabufs;        /* upstream's driver writes into dma-bufs that it is given */
     gboolean moved;          /* to a new sender, which has got no event yet */
     GPtrArray *sticky_names; /* of the custom events that the sender got, by their index */
     GstBufferPool *copies;   /* slots to copy into */
@@ -77,6 +81,7 @@ struct _GstGpudirectSink {
     struct counters *counters;
     struct lost_metas *lost_metas;
     guint64 copies_cpu, malformed; /* relaxed atomics */
+    gint lends_dmabufs;            /* atomic: slots are dma-bufs that upstream's driver writes */
 
     /* Receivers that came or went, still to be signalled to the application. */
     GMutex clients_lock;
@@ -142,6 +147,14 @@ void gst_gpudirect_sink_class_init_render(GstBaseSinkClass *klass);
 
 /* Drops what belongs to the stream: caps, slots, the prepared copy. */
 void gst_gpudirect_sink_reset_stream(GstGpudirectSink *self);
+
+/* --- dmabufs.c ---------------------------------------------------------------------------- */
+
+/* Whether upstream wants dma-bufs, and there are any. */
+gboolean gst_gpudirect_sink_wants_dmabufs(GstGpudirectSink *self);
+
+/* Tells the application whether pictures have to be copied from these. */
+void gst_gpudirect_sink_tell_dmabufs(GstGpudirectSink *self);
 
 /* --- events.c ----------------------------------------------------------------------------- */
 

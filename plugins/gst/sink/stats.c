@@ -16,6 +16,17 @@ void gst_gpudirect_sink_get_info(GstGpudirectSink *self, struct gpud_sender_info
     shared_sender_unref(sender);
 }
 
+/* Of the slowest receiver. Where none knows it there is no field that could be taken for one. */
+static void tell_latency(GstGpudirectSink *self, GstStructure *stats)
+{
+    struct shared_sender *sender = gst_gpudirect_sink_ref_sender(self);
+    guint64 latency = sender ? shared_sender_latency(sender) : 0;
+
+    if (latency)
+        gst_structure_set(stats, "latency", G_TYPE_UINT64, latency, NULL);
+    shared_sender_unref(sender);
+}
+
 /* The one in effect. */
 static const gchar *policy_name(GstGpudirectSink *self)
 {
@@ -42,6 +53,16 @@ static gchar *clock_text(GstGpudirectSink *self)
     return g_strdup(clock_name_text(&name, kind));
 }
 
+/* No reason where the user named it. */
+static void tell_device(GstGpudirectSink *self, const gchar *device, GstStructure *stats)
+{
+    gst_structure_set(stats, "device", G_TYPE_STRING, device[0] ? device : "none", NULL);
+    GST_OBJECT_LOCK(self);
+    if (self->device_reason)
+        gst_structure_set(stats, "device-reason", G_TYPE_STRING, self->device_reason, NULL);
+    GST_OBJECT_UNLOCK(self);
+}
+
 GstStructure *gst_gpudirect_sink_make_stats(GstGpudirectSink *self)
 {
     GstStructure *stats = gst_base_sink_get_stats(GST_BASE_SINK(self));
@@ -62,8 +83,11 @@ GstStructure *gst_gpudirect_sink_make_stats(GstGpudirectSink *self)
         info.kicks, "dropped-malformed", G_TYPE_UINT64,
         __atomic_load_n(&self->malformed, __ATOMIC_RELAXED), "live", G_TYPE_BOOLEAN, live,
         "slow-receiver", G_TYPE_STRING, policy_name(self), "wait-for-connection", G_TYPE_BOOLEAN,
-        waits, "clock", G_TYPE_STRING, clock, NULL);
+        waits, "clock", G_TYPE_STRING, clock, "lends-dmabufs", G_TYPE_BOOLEAN,
+        g_atomic_int_get(&self->lends_dmabufs) == TRUE, NULL);
     g_free(clock);
+    tell_device(self, info.device, stats);
+    tell_latency(self, stats);
     lost_metas_tell(self->lost_metas, stats);
     return stats;
 }

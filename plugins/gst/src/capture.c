@@ -14,13 +14,76 @@ struct capture_input {
     struct gpud_capture *capture;
 };
 
+/* The fields of extra-controls. */
+struct controls {
+    struct gpud_capture_control control[GPUD_CAPTURE_CONTROLS_MAX];
+    guint count;
+};
+
+static gboolean read_number(const GValue *value, gint64 *number)
+{
+    GValue wide = G_VALUE_INIT;
+
+    if (GST_VALUE_HOLDS_BITMASK(value)) {
+        *number = (gint64)gst_value_get_bitmask(value);
+        return TRUE;
+    }
+    g_value_init(&wide, G_TYPE_INT64);
+    gboolean read = !G_VALUE_HOLDS_STRING(value) && !G_VALUE_HOLDS_FLOAT(value) &&
+                    !G_VALUE_HOLDS_DOUBLE(value) && g_value_transform(value, &wide);
+    *number = g_value_get_int64(&wide);
+    g_value_unset(&wide);
+    return read;
+}
+
+static enum gpud_status refuse_controls(struct gpud_error *error, const gchar *format,
+                                        const gchar *name)
+{
+    *error = (struct gpud_error){.status = GPUD_INVALID};
+    g_snprintf(error->reason, sizeof(error->reason), format, name);
+    return GPUD_INVALID;
+}
+
+static enum gpud_status read_controls(const GstStructure *structure, struct controls *controls,
+                                      struct gpud_error *error)
+{
+    gint count = structure ? gst_structure_n_fields(structure) : 0;
+
+    controls->count = 0;
+    for (gint i = 0; i < count; i++) {
+        const gchar *name = gst_structure_nth_field_name(structure, (guint)i);
+        const GValue *value = gst_structure_get_value(structure, name);
+        if (i >= GPUD_CAPTURE_CONTROLS_MAX)
+            return refuse_controls(error,
+                                   "extra-controls has too many fields: %s is beyond the "
+                                   "64th",
+                                   name);
+        struct gpud_capture_control *control = &controls->control[controls->count++];
+        *control = (struct gpud_capture_control){.name = name};
+        if (G_VALUE_HOLDS_STRING(value))
+            control->text = g_value_get_string(value);
+        else if (!read_number(value, &control->value))
+            return refuse_controls(error,
+                                   "the field %s of extra-controls is neither a whole "
+                                   "number nor a text",
+                                   name);
+    }
+    return GPUD_OK;
+}
+
 static enum gpud_status capture_open(const struct input_params *params, struct input **input,
                                      struct gpud_error *error)
 {
     struct gpud_capture_params capture = GPUD_PARAMS_INIT(capture);
     struct gpud_context *context = gpud_gst_context_get(error);
+    struct controls controls;
     if (!context)
         return error->status;
+    if (read_controls(params->card_controls, &controls, error) != GPUD_OK)
+        return error->status;
+    capture.input = params->card_input;
+    capture.controls = controls.control;
+    capture.control_count = controls.count;
     capture.address = params->address;
     capture.device = params->device;
     capture.slots = params->slots;
@@ -52,9 +115,37 @@ static enum gpud_status capture_acquire(struct input *input, gint64 timeout,
     return gpud_capture_acquire(((struct capture_input *)input)->capture, timeout, frame, error);
 }
 
+static enum gpud_status capture_wait(struct input *input, gint64 timeout, struct gpud_error *error)
+{
+    return gpud_capture_wait(((struct capture_input *)input)->capture, timeout, error);
+}
+
 static void capture_interrupt(struct input *input, gboolean interrupted)
 {
     gpud_capture_interrupt(((struct capture_input *)input)->capture, interrupted);
+}
+
+static void capture_stop(struct input *input)
+{
+    gpud_capture_stop(((struct capture_input *)input)->capture);
+}
+
+static enum gpud_status capture_set_input(struct input *input, const gchar *name,
+                                          struct gpud_error *error)
+{
+    return gpud_capture_configure_input(((struct capture_input *)input)->capture, name, error);
+}
+
+static enum gpud_status capture_set_controls(struct input *input, const GstStructure *structure,
+                                             struct gpud_error *error)
+{
+    struct controls controls;
+    enum gpud_status status = read_controls(structure, &controls, error);
+
+    return status == GPUD_OK
+               ? gpud_capture_configure_controls(((struct capture_input *)input)->capture,
+                                                 controls.control, controls.count, error)
+               : status;
 }
 
 static void capture_get_info(struct input *input, struct input_info *info)
@@ -63,15 +154,22 @@ static void capture_get_info(struct input *input, struct input_info *info)
 
     gpud_capture_get_info(((struct capture_input *)input)->capture, &from);
     *info = (struct input_info){
-        .connected = TRUE,
+        .connected = !from.unplugged,
+        .connects = 1 + from.returns,
+        .disconnects = from.returns + from.unplugged,
         .frames = from.frames,
         .dropped = from.dropped,
         .corrupted = from.corrupted,
         .copies_cpu = from.copies_cpu,
         .copies_gpu = from.copies_gpu,
         .no_signal = !from.signal,
+        .stamps = !from.monotonic     ? "unknown"
+                  : from.stamps_start ? "start-of-exposure"
+                                      : "end-of-frame",
+        .stamps_start = from.monotonic && from.stamps_start,
     };
     g_strlcpy(info->signal_reason, from.signal_reason, sizeof(info->signal_reason));
+    g_strlcpy(info->card_input, from.input, sizeof(info->card_input));
     g_strlcpy(info->path, from.path, sizeof(info->path));
     g_strlcpy(info->fallback_reason, from.fallback_reason, sizeof(info->fallback_reason));
 }
@@ -174,10 +272,14 @@ const struct input_ops capture_input_ops = {
     .close = capture_close,
     .acquire = capture_acquire,
     .interrupt = capture_interrupt,
+    .set_input = capture_set_input,
+    .set_controls = capture_set_controls,
     .get_info = capture_get_info,
     .get_caps = capture_get_caps,
     .configure = capture_configure,
     .has_signal = TRUE,
+    .stop = capture_stop,
+    .wait = capture_wait,
     .get_current = capture_get_current,
     .get_size = capture_get_size,
 };

@@ -146,19 +146,26 @@ GstCaps *capture_caps_current(const struct gpud_capture_info *info)
     return caps;
 }
 
-GstCaps *capture_caps(struct gpud_capture *capture)
+GstCaps *capture_caps_of_modes(const struct gpud_capture_mode *modes, gsize count)
 {
     GstCaps *caps = gst_caps_new_empty();
+
+    for (gsize i = 0; i < count; i++) {
+        GstStructure *structure = mode_structure(&modes[i]);
+        if (structure)
+            gst_caps_append_structure_full(caps, structure, features_of(modes[i].scan));
+    }
+    return gst_caps_simplify(caps);
+}
+
+GstCaps *capture_caps(struct gpud_capture *capture)
+{
     size_t count = gpud_capture_list_modes(capture, NULL, 0);
     struct gpud_capture_mode *modes = g_new0(struct gpud_capture_mode, count + 1);
 
     modes[0].size = sizeof(modes[0]);
     count = MIN(count, gpud_capture_list_modes(capture, modes, count));
-    for (size_t i = 0; i < count; i++) {
-        GstStructure *structure = mode_structure(&modes[i]);
-        if (structure)
-            gst_caps_append_structure_full(caps, structure, features_of(modes[i].scan));
-    }
+    GstCaps *caps = capture_caps_of_modes(modes, count);
     g_free(modes);
-    return gst_caps_simplify(caps);
+    return caps;
 }

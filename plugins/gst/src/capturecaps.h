@@ -10,6 +10,7 @@
 
 /* All modes that GStreamer has a format for; empty caps when there are none. */
 GstCaps *capture_caps(struct gpud_capture *capture);
+GstCaps *capture_caps_of_modes(const struct gpud_capture_mode *modes, gsize count);
 
 /* Of frames as they are captured now, without what a structure made by mode has not. */
 GstCaps *capture_caps_current(const struct gpud_capture_info *info);

@@ -8,6 +8,7 @@
 #include "errors.h"
 #include "memory/pool.h"
 #include "src/src.h"
+#include "wire/event.h"
 #include "wire/flags.h"
 #include "wire/meta.h"
 
@@ -17,7 +18,7 @@
 #define HOARD_TIMEOUT (20 * G_TIME_SPAN_MILLISECOND)
 
 /* An acquire that took so long has slept: none that finds a frame takes nearly that. */
-#define SLEPT 200 /* µs */
+#define SLEPT (200 * GST_USECOND)
 
 /* --- what is known about the picture ------------------------------------------------------ */
 
@@ -89,15 +90,14 @@ static void describe(GstGpudirectSrc *self, const struct gpud_frame_info *info, 
 
 static gboolean must_copy(GstGpudirectSrc *self)
 {
-    struct outstanding *outstanding = gst_gpudirect_pool_outstanding(self->pool);
     gint limit = MAX(1, (gint)self->running.slots - 1);
 
     /* Elements that asked for a GPU's memory find the strides in it; those that take anything may
      * not. */
     if ((!self->gpu || self->follows) && !self->planes_default && !self->downstream_video_meta)
         return TRUE;
-    return outstanding_count(outstanding) >= limit &&
-           !outstanding_wait_below(outstanding, limit, HOARD_TIMEOUT);
+    return outstanding_count(self->outstanding) >= limit &&
+           !outstanding_wait_below(self->outstanding, limit, HOARD_TIMEOUT);
 }
 
 GstFlowReturn gst_gpudirect_src_new_picture(GstGpudirectSrc *self, GstBuffer **buffer)
@@ -135,8 +135,7 @@ GstFlowReturn gst_gpudirect_src_copy_picture(GstGpudirectSrc *self, GstBuffer *s
 
     if (flow != GST_FLOW_OK)
         return flow;
-    if (self->gpu ? self->gpu->vendor->copy_picture(&self->info, slot, *buffer)
-                  : copy_by_cpu(self, slot, *buffer))
+    if (self->gpu ? gpu_copy_picture(&self->info, slot, *buffer) : copy_by_cpu(self, slot, *buffer))
         return GST_FLOW_OK;
     gst_clear_buffer(buffer);
     return GST_FLOW_ERROR;
@@ -167,9 +166,13 @@ static GstFlowReturn follow_card(GstGpudirectSrc *self, const struct gpud_frame_
 {
     const struct gpud_layout *layout = &info->layout;
     const struct input_ops *ops = self->input->ops;
-    gboolean other = ops->configure && self->card_epoch && self->card_epoch != info->epoch;
+    gboolean first = ops->configure && !self->card_epoch;
+    gboolean other = ops->configure && !first && self->card_epoch != info->epoch;
 
-    if (other && ops->has_signal && !gst_gpudirect_src_follow_signal(self))
+    /* The signal may have become another one since the caps were negotiated. */
+    bool overtaken =
+        first && !layout_is_equal(layout, &self->layout) && !layout_is_moved(layout, &self->layout);
+    if ((other || overtaken) && ops->has_signal && !gst_gpudirect_src_follow_signal(self))
         return g_atomic_int_get(&self->flushing) ? GST_FLOW_FLUSHING : GST_FLOW_NOT_NEGOTIATED;
     gboolean moved = !layout_is_equal(layout, &self->layout);
     if (moved && (!ops->configure || !layout_is_moved(layout, &self->layout) ||
@@ -271,22 +274,29 @@ static enum gpud_status take(GstGpudirectSrc *self, struct gpud_frame **frame,
                              struct gpud_error *error)
 {
     const struct input_ops *ops = self->input->ops;
-    gint64 max_wait = gst_gpudirect_src_max_wait(self), before = g_get_monotonic_time();
+    GstClockTime before = monotonic_now();
+    gint64 max_wait = gst_gpudirect_src_max_wait(self, before);
 
+    if (self->card_lost) {
+        enum gpud_status back = ops->wait(self->input, max_wait, error);
+        if (back != GPUD_OK)
+            return back;
+        gst_gpudirect_src_card_back(self);
+    }
+    gst_gpudirect_src_select_input(self);
     if (ops->count_frames)
         self->waited = ops->count_frames(self->input) == 0;
     enum gpud_status status = ops->acquire(self->input, max_wait, frame, error);
+    GstClockTime now = monotonic_now();
     if (!ops->count_frames) /* to ask for one first would be a call to the driver for each frame */
-        self->waited = g_get_monotonic_time() - before >= SLEPT;
+        self->waited = now - before >= SLEPT;
     if (status == GPUD_OK)
-        gst_gpudirect_src_note_taken(self);
+        gst_gpudirect_src_note_taken(self, now);
     return status;
 }
 
-GstFlowReturn gst_gpudirect_src_create(GstPushSrc *push, GstBuffer **buffer)
+static GstFlowReturn next(GstGpudirectSrc *self, GstBuffer **buffer)
 {
-    GstGpudirectSrc *self = GST_GPUDIRECT_SRC(push);
-
     for (;;) {
         struct gpud_frame *frame = NULL;
         struct gpud_error error;
@@ -314,4 +324,16 @@ GstFlowReturn gst_gpudirect_src_create(GstPushSrc *push, GstBuffer **buffer)
         if (flow != GST_FLOW_OK)
             return flow;
     }
+}
+
+/* The base class lets an EOS follow an error, which no receiver behind a link of ours shall take
+ * for the end of the stream. */
+GstFlowReturn gst_gpudirect_src_create(GstPushSrc *push, GstBuffer **buffer)
+{
+    GstGpudirectSrc *self = GST_GPUDIRECT_SRC(push);
+    GstFlowReturn flow = next(self, buffer);
+
+    if (flow < GST_FLOW_EOS)
+        gst_pad_push_event(GST_BASE_SRC_PAD(self), event_new_broken_off());
+    return flow;
 }

@@ -9,8 +9,10 @@
  * memory too (a fakesink, a tee, an appsink without caps do); else in host memory. The sender says
  * where it has them while the link is being made; a receiver on another device then replaces this
  * one before the sender relies on it. Plain elements, and machines without a GPU, get what they
- * would get without all this. Frames that arrive on a GPU are pushed as its memory if downstream
- * takes that, else as memory that maps to the CPU on demand. */
+ * would get without all this. A card's frames, and those of a writer outside, are nowhere before:
+ * for them it is the GPU that downstream prefers (of several the one that is nearest to the card),
+ * or the host. Frames that arrive on a GPU are pushed as its memory if downstream takes that, else
+ * as memory that maps to the CPU on demand. */
 #include "context.h"
 #include "src/src.h"
 
@@ -24,13 +26,24 @@ static enum gpu_use get_use(GstGpudirectSrc *self, gint *number)
     return use;
 }
 
-static gint find_gpu(GstGpudirectSrc *self, const struct gpu_vendor *vendor)
+/* Takes the reason; NULL: the user named the device. */
+static void set_reason(GstGpudirectSrc *self, gchar *reason)
+{
+    if (reason)
+        GST_INFO_OBJECT(self, "device=auto: %s", reason);
+    GST_OBJECT_LOCK(self);
+    g_free(self->device_reason);
+    self->device_reason = reason;
+    GST_OBJECT_UNLOCK(self);
+}
+
+static gint find_gpu(GstGpudirectSrc *self, const struct gpu_vendor *vendor, gchar **reason)
 {
     GST_OBJECT_LOCK(self);
     gchar *address = g_strdup(self->settings.address);
     GST_OBJECT_UNLOCK(self);
-    gint number =
-        gpu_find(vendor, GST_ELEMENT(self), GST_BASE_SRC_PAD(self), &self->contexts, address);
+    gint number = gpu_find(vendor, GST_ELEMENT(self), GST_BASE_SRC_PAD(self), &self->contexts,
+                           address, reason);
 
     g_free(address);
     return number;
@@ -38,6 +51,7 @@ static gint find_gpu(GstGpudirectSrc *self, const struct gpu_vendor *vendor)
 
 static gint choose_gpu(GstGpudirectSrc *self)
 {
+    gchar *reason = NULL;
     gint number;
 
     if (get_use(self, &number) != GPU_USE_ANY)
@@ -46,23 +60,34 @@ static gint choose_gpu(GstGpudirectSrc *self)
     const struct gpu_vendor *preferred = gpu_vendor_of_caps(caps);
     gst_caps_unref(caps);
     self->follows = !preferred;
-    return preferred ? find_gpu(self, preferred) : -1;
+    number = preferred ? find_gpu(self, preferred, &reason) : -1;
+    set_reason(self, reason);
+    return number;
+}
+
+/* The core's "auto" is another one: it knows an address, and no caps. */
+static gchar *get_named(GstGpudirectSrc *self)
+{
+    GST_OBJECT_LOCK(self);
+    gchar *device = g_strdup(self->settings.device ? self->settings.device : "auto");
+    GST_OBJECT_UNLOCK(self);
+    if (!g_str_equal(device, "auto"))
+        return device;
+    g_free(device);
+    set_reason(self, g_strdup("host: the elements downstream prefer no GPU's memory"));
+    return g_strdup("host");
 }
 
 gchar *gst_gpudirect_src_choose_device(GstGpudirectSrc *self, const struct input_ops *ops)
 {
     self->follows = FALSE;
     self->moves = 0;
-    /* A capture card's frames lie where its driver puts them. */
-    gint number = ops->configure ? -1 : choose_gpu(self);
-
+    set_reason(self, NULL);
+    gint number = choose_gpu(self);
+    if (ops->configure) /* a card, or a writer outside, has them nowhere before */
+        self->follows = FALSE;
     g_atomic_int_set(&self->opened_on, number);
-    if (number >= 0)
-        return gpu_get_name(number);
-    GST_OBJECT_LOCK(self);
-    gchar *device = g_strdup(self->settings.device);
-    GST_OBJECT_UNLOCK(self);
-    return device;
+    return number >= 0 ? gpu_get_name(number) : get_named(self);
 }
 
 GstCaps *gst_gpudirect_src_offer(GstGpudirectSrc *self, GstCaps *caps)
@@ -91,6 +116,29 @@ static struct gpu *get_gpu(GstGpudirectSrc *self)
     if (!gpu)
         GST_WARNING_OBJECT(self, "no %s: %s", gpu_get_vendor(number)->memory, error.reason);
     return gpu;
+}
+
+GstCaps *gst_gpudirect_src_offer_card(GstGpudirectSrc *self, GstCaps *caps)
+{
+    struct gpu *gpu = get_gpu(self);
+
+    if (!gpu)
+        return caps;
+    GstCaps *both = gst_caps_new_empty();
+    for (guint i = 0; i < gst_caps_get_size(caps); i++) {
+        GstCaps *one = gst_caps_copy_nth(caps, i);
+        GstCaps *on_gpu = gpu_caps_in_memory(one, gpu->vendor);
+        if (on_gpu)
+            gst_caps_append(both, on_gpu);
+        gst_caps_unref(one);
+    }
+    gst_caps_append(both, caps);
+    return both;
+}
+
+struct gpu *gst_gpudirect_src_gpu_of_caps(GstGpudirectSrc *self, const GstCaps *caps)
+{
+    return gpu_vendor_of_caps(caps) ? get_gpu(self) : NULL;
 }
 
 /* Elements that pass memory through accept any, whatever is behind them; the CAPS query asks those,
@@ -145,6 +193,7 @@ static gboolean downstream_works_on(GstGpudirectSrc *self, gint number)
 {
     const struct gpu_vendor *vendor = gpu_get_vendor(number);
     GstCaps *caps = gst_pad_peer_query_caps(GST_BASE_SRC_PAD(self), NULL);
+    gchar *reason = NULL;
     gboolean names_it = FALSE;
 
     for (guint i = 0; !gst_caps_is_any(caps) && i < gst_caps_get_size(caps); i++) {
@@ -153,7 +202,9 @@ static gboolean downstream_works_on(GstGpudirectSrc *self, gint number)
                     gst_caps_features_contains(features, vendor->feature);
     }
     gst_caps_unref(caps);
-    return !names_it || find_gpu(self, vendor) == number;
+    gboolean there = !names_it || find_gpu(self, vendor, &reason) == number;
+    g_free(reason);
+    return there;
 }
 
 /* The GPU that the sender has its frames on, if downstream takes them there; else -1. */
@@ -186,7 +237,7 @@ static gboolean move(GstGpudirectSrc *self, gint number)
 
     self->moves++;
     if (moved) {
-        GST_INFO_OBJECT(self, "device=auto: frames arrive on %s, for the sender's sake", device);
+        set_reason(self, g_strdup_printf("%s: the sender has its frames there", device));
         g_atomic_int_set(&self->opened_on, number);
         self->linked = FALSE;
         self->waiting_since = 0;

@@ -49,6 +49,8 @@
  *
  * Since: 0.1
  */
+#include "src/card.h"
+#include "src/enums.h"
 #include "src/src.h"
 #include "uri.h"
 
@@ -76,60 +78,13 @@ enum {
     PROP_BUSY_POLL,
     PROP_ADD_REFERENCE_TIMESTAMP_META,
     PROP_IO_MODE,
+    PROP_INPUT,
+    PROP_EXTRA_CONTROLS,
     PROP_ACTIVE_PATH,
     PROP_FALLBACK_REASON,
     PROP_SIGNAL,
     PROP_STATS,
 };
-
-#define GST_TYPE_GPUDIRECT_ON_DISCONNECT (gst_gpudirect_on_disconnect_get_type())
-static GType gst_gpudirect_on_disconnect_get_type(void)
-{
-    static const GEnumValue values[] = {
-        {ON_DISCONNECT_WAIT, "Wait for the sender to come back", "wait"},
-        {ON_DISCONNECT_EOS, "End the stream", "eos"},
-        {ON_DISCONNECT_ERROR, "Post an error", "error"},
-        {ON_DISCONNECT_FREEZE, "Wait, and show the last picture meanwhile", "freeze"},
-        {ON_DISCONNECT_BLACK, "Wait, and show black meanwhile", "black"},
-        {0, NULL, NULL},
-    };
-    static gsize type;
-
-    if (g_once_init_enter(&type))
-        g_once_init_leave(&type, g_enum_register_static("GstGpudirectOnDisconnect", values));
-    return type;
-}
-
-#define GST_TYPE_GPUDIRECT_ON_EOS (gst_gpudirect_on_eos_get_type())
-static GType gst_gpudirect_on_eos_get_type(void)
-{
-    static const GEnumValue values[] = {
-        {ON_EOS_EOS, "End the stream", "eos"},
-        {ON_EOS_WAIT, "Wait for the next stream, of this sender or of the next one", "wait"},
-        {0, NULL, NULL},
-    };
-    static gsize type;
-
-    if (g_once_init_enter(&type))
-        g_once_init_leave(&type, g_enum_register_static("GstGpudirectOnEos", values));
-    return type;
-}
-
-#define GST_TYPE_GPUDIRECT_START (gst_gpudirect_start_get_type())
-static GType gst_gpudirect_start_get_type(void)
-{
-    static const GEnumValue values[] = {
-        {START_NEWEST, "With the newest frame of a sender that drops frames for the slow",
-         "newest"},
-        {START_OLDEST, "With the oldest frame that is still there", "oldest"},
-        {0, NULL, NULL},
-    };
-    static gsize type;
-
-    if (g_once_init_enter(&type))
-        g_once_init_leave(&type, g_enum_register_static("GstGpudirectStart", values));
-    return type;
-}
 
 /* --- properties --------------------------------------------------------------------------- */
 
@@ -138,7 +93,7 @@ static void get_property(GObject *object, guint id, GValue *value, GParamSpec *p
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(object);
     struct input_info info;
 
-    if (id == PROP_ACTIVE_PATH || id == PROP_FALLBACK_REASON)
+    if (id == PROP_ACTIVE_PATH || id == PROP_FALLBACK_REASON || id == PROP_INPUT)
         gst_gpudirect_src_get_info(self, &info);
     switch (id) {
     case PROP_ACTIVE_PATH:
@@ -180,6 +135,12 @@ static void get_property(GObject *object, guint id, GValue *value, GParamSpec *p
     case PROP_IO_MODE:
         g_value_set_enum(value, self->options.io_mode);
         break;
+    case PROP_INPUT: /* the card's word, where there is one */
+        g_value_set_string(value, info.card_input[0] ? info.card_input : self->card.input);
+        break;
+    case PROP_EXTRA_CONTROLS:
+        g_value_set_boxed(value, self->card.controls);
+        break;
     default:
         if (!settings_get(&self->settings, id, value))
             G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
@@ -192,7 +153,7 @@ static void set_unlocked(GstGpudirectSrc *self, guint id, const GValue *value, G
 {
     switch (id) {
     case PROP_ON_DISCONNECT:
-        self->options.on_disconnect = (enum on_disconnect)g_value_get_enum(value);
+        g_atomic_int_set(&self->options.on_disconnect, g_value_get_enum(value));
         break;
     case PROP_ON_EOS:
         self->options.on_eos = (enum on_eos)g_value_get_enum(value);
@@ -210,10 +171,16 @@ static void set_unlocked(GstGpudirectSrc *self, guint id, const GValue *value, G
         self->options.busy_poll = g_value_get_uint(value);
         break;
     case PROP_ADD_REFERENCE_TIMESTAMP_META:
-        self->options.tells_submit_time = g_value_get_boolean(value);
+        g_atomic_int_set(&self->options.tells_submit_time, g_value_get_boolean(value));
         break;
     case PROP_IO_MODE:
         self->options.io_mode = (enum io_mode)g_value_get_enum(value);
+        break;
+    case PROP_INPUT:
+        card_take_input(&self->card, value);
+        break;
+    case PROP_EXTRA_CONTROLS:
+        card_take_controls(&self->card, value);
         break;
     default:
         if (!settings_set(&self->settings, id, value))
@@ -234,6 +201,8 @@ static void set_property(GObject *object, guint id, const GValue *value, GParamS
         settings_refuse(GST_ELEMENT(self), pspec);
     else if (id == PROP_PROCESSING_DEADLINE)
         gst_element_post_message(GST_ELEMENT(self), gst_message_new_latency(GST_OBJECT(self)));
+    else if (id == PROP_EXTRA_CONTROLS)
+        gst_gpudirect_src_set_controls(self);
 }
 
 /* --- states ------------------------------------------------------------------------------- */
@@ -251,10 +220,12 @@ static void set_started(GstGpudirectSrc *self, gboolean started)
 static gboolean src_start(GstBaseSrc *base)
 {
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(base);
-    gboolean opened = FALSE;
+    gboolean kept = gst_gpudirect_src_is_kept(self), opened = FALSE;
 
     g_atomic_int_set(&self->ending, FALSE);
     set_started(self, TRUE);
+    if (!kept)
+        gst_gpudirect_src_close(self);
     if (!self->running.address || !self->running.address[0])
         GST_ELEMENT_ERROR(
             self, RESOURCE, NOT_FOUND,
@@ -262,7 +233,8 @@ static gboolean src_start(GstBaseSrc *base)
              "v4l2:///dev/video0."),
             (NULL));
     else
-        opened = settings_check(GST_ELEMENT(self), &self->running) && gst_gpudirect_src_open(self);
+        opened = settings_check(GST_ELEMENT(self), &self->running) &&
+                 (kept ? gst_gpudirect_src_restart(self) : gst_gpudirect_src_open(self));
     if (!opened)
         set_started(self, FALSE);
     return opened;
@@ -271,7 +243,7 @@ static gboolean src_start(GstBaseSrc *base)
 static gboolean src_stop(GstBaseSrc *base)
 {
     /* Buffers that are held downstream keep the pool, and the pool their frames. */
-    gst_gpudirect_src_close(GST_GPUDIRECT_SRC(base));
+    gst_gpudirect_src_stop_input(GST_GPUDIRECT_SRC(base));
     set_started(GST_GPUDIRECT_SRC(base), FALSE);
     return TRUE;
 }
@@ -294,8 +266,13 @@ static GstStateChangeReturn src_change_state(GstElement *element, GstStateChange
         GST_GPUDIRECT_SRC(element)->resumed_at = monotonic_now(); /* before anybody reads it */
         g_atomic_int_set(&GST_GPUDIRECT_SRC(element)->resumed, TRUE);
     }
+    if (transition == GST_STATE_CHANGE_NULL_TO_READY &&
+        !gst_gpudirect_src_open_card(GST_GPUDIRECT_SRC(element)))
+        return GST_STATE_CHANGE_FAILURE;
     GstStateChangeReturn result =
         GST_ELEMENT_CLASS(gst_gpudirect_src_parent_class)->change_state(element, transition);
+    if (transition == GST_STATE_CHANGE_READY_TO_NULL)
+        gst_gpudirect_src_close(GST_GPUDIRECT_SRC(element));
 
     /* create() may be waiting for a frame; in PAUSED a live source shall not. */
     if (transition == GST_STATE_CHANGE_PLAYING_TO_PAUSED)
@@ -361,9 +338,9 @@ static void install_properties(GObjectClass *klass)
     g_object_class_install_property(
         klass, PROP_ON_DISCONNECT,
         g_param_spec_enum("on-disconnect", "On disconnect",
-                          "What to do when the sender vanishes; freeze and black also where it "
-                          "sends nothing for half a second, or three frames if that is longer "
-                          "(freeze keeps one slot)",
+                          "What to do when the sender vanishes, or the card is unplugged; freeze "
+                          "and black also where it sends nothing for half a second, or three "
+                          "frames if that is longer (freeze keeps one slot)",
                           GST_TYPE_GPUDIRECT_ON_DISCONNECT, ON_DISCONNECT_WAIT, playing));
     g_object_class_install_property(
         klass, PROP_ON_EOS,
@@ -399,11 +376,12 @@ static void install_properties(GObjectClass *klass)
     g_object_class_install_property(
         klass, PROP_ADD_REFERENCE_TIMESTAMP_META,
         g_param_spec_boolean("add-reference-timestamp-meta", "Add reference timestamp meta",
-                             "Adds to each buffer, behind the reference timestamps that it came "
-                             "with, when it was submitted: timestamp/x-gpudirect-submit, by the "
-                             "monotonic clock that both ends have on one host",
+                             "Adds to each buffer, behind the reference timestamps that it has, "
+                             "when it was submitted on this host or captured by a card, both by "
+                             "CLOCK_MONOTONIC: timestamp/x-gpudirect-submit, -capture",
                              FALSE, playing));
     io_mode_install(klass, PROP_IO_MODE);
+    card_install(klass, PROP_INPUT, PROP_EXTRA_CONTROLS);
     g_object_class_install_property(klass, PROP_ACTIVE_PATH,
                                     g_param_spec_string("active-path", "Active path",
                                                         "The route that frames take now, or none",
@@ -440,7 +418,10 @@ static void finalize(GObject *object)
     g_ptr_array_unref(self->sticky_names);
     settings_clear(&self->settings);
     settings_clear(&self->running);
+    settings_clear(&self->kept);
     g_free(self->opened);
+    g_free(self->device_reason);
+    card_clear(&self->card);
     G_OBJECT_CLASS(gst_gpudirect_src_parent_class)->finalize(object);
 }
 

@@ -70,11 +70,14 @@ gboolean gst_gpudirect_src_set_format(GstGpudirectSrc *self, GstCaps *caps,
         return FALSE;
     }
     self->pool = pool;
+    self->outstanding = gst_gpudirect_pool_outstanding(pool);
     self->card_epoch = 0;
     self->layout = *layout;
     GST_OBJECT_LOCK(self);
     self->frame_duration = layout_interval(&self->info);
     GST_OBJECT_UNLOCK(self);
+    if (self->input->ops->has_signal)
+        gst_gpudirect_src_note_stamps(self);
     return TRUE;
 }
 
@@ -83,12 +86,17 @@ static GstCaps *src_get_caps(GstBaseSrc *base, GstCaps *filter)
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(base);
     GstCaps *caps = NULL;
 
+    GST_OBJECT_LOCK(self);
+    gboolean started = self->started;
+    GST_OBJECT_UNLOCK(self);
+    gboolean known = started || gst_gpudirect_src_is_kept(self);
     g_mutex_lock(&self->input_lock);
-    if (self->input && self->input->ops->get_caps)
+    if (known && self->input && self->input->ops->get_caps)
         caps = self->input->ops->get_caps(self->input);
     g_mutex_unlock(&self->input_lock);
-    if (!caps)
-        caps = gst_gpudirect_src_offer(self, gst_pad_get_pad_template_caps(GST_BASE_SRC_PAD(base)));
+    caps =
+        caps ? gst_gpudirect_src_offer_card(self, caps)
+             : gst_gpudirect_src_offer(self, gst_pad_get_pad_template_caps(GST_BASE_SRC_PAD(base)));
     if (filter) {
         GstCaps *both = gst_caps_intersect_full(filter, caps, GST_CAPS_INTERSECT_FIRST);
         gst_caps_unref(caps);
@@ -189,6 +197,74 @@ static GstCaps *src_fixate(GstBaseSrc *base, GstCaps *caps)
     return fixated;
 }
 
+/* Texts, each once, "UYVY, NV12", as many as a sentence takes. */
+#define NAMED_MAX 12
+struct names {
+    GString *text;
+    GHashTable *seen;
+};
+
+static void add_name(struct names *names, gchar *name)
+{
+    guint count = g_hash_table_size(names->seen);
+
+    if (!g_hash_table_add(names->seen, name) || count > NAMED_MAX)
+        return;
+    if (count == NAMED_MAX)
+        g_string_append(names->text, "…");
+    else
+        g_string_append_printf(names->text, "%s%s", count ? ", " : "", name);
+}
+
+static void add_format(struct names *names, const GstStructure *structure)
+{
+    const GValue *value = gst_structure_get_value(structure, "format");
+
+    if (value && G_VALUE_HOLDS_STRING(value))
+        add_name(names, g_value_dup_string(value));
+    for (guint i = 0; value && GST_VALUE_HOLDS_LIST(value) && i < gst_value_list_get_size(value);
+         i++)
+        add_name(names, g_value_dup_string(gst_value_list_get_value(value, i)));
+}
+
+static void add_size(struct names *names, const GstStructure *structure)
+{
+    const GValue *width = gst_structure_get_value(structure, "width"),
+                 *height = gst_structure_get_value(structure, "height");
+
+    if (!width || !height)
+        return;
+    gchar *across = gst_value_serialize(width), *down = gst_value_serialize(height);
+    add_name(names, g_strdup_printf("%sx%s", across, down));
+    g_free(across);
+    g_free(down);
+}
+
+static gchar *join(const GstCaps *caps, void (*add)(struct names *, const GstStructure *))
+{
+    struct names names = {g_string_new(NULL),
+                          g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL)};
+
+    for (guint i = 0; i < gst_caps_get_size(caps); i++)
+        add(&names, gst_caps_get_structure(caps, i));
+    g_hash_table_unref(names.seen);
+    return g_string_free(names.text, FALSE);
+}
+
+static void refuse_caps(GstGpudirectSrc *self, const GstCaps *has)
+{
+    gchar *formats = join(has, add_format), *sizes = join(has, add_size);
+
+    GST_ELEMENT_ERROR(self, STREAM, FORMAT,
+                      ("The elements downstream take no format of %s: put a videoconvert after "
+                       "gpudirectsrc, or ask for one that there is: %s, of %s.",
+                       self->input->ops->what, formats[0] ? formats : "none",
+                       sizes[0] ? sizes : "no size"),
+                      ("there is %" GST_PTR_FORMAT, has));
+    g_free(formats);
+    g_free(sizes);
+}
+
 /* What both sides can do, fixated; NULL: nothing. */
 static GstCaps *choose_caps(GstGpudirectSrc *self)
 {
@@ -198,11 +274,7 @@ static GstCaps *choose_caps(GstGpudirectSrc *self)
     GstCaps *common = gst_pad_peer_query_caps(pad, caps);
 
     if (gst_caps_is_empty(common)) {
-        GST_ELEMENT_ERROR(self, STREAM, FORMAT,
-                          ("The elements downstream take no format of %s: put a videoconvert after "
-                           "gpudirectsrc, or ask for one that there is.",
-                           self->input->ops->what),
-                          ("there is %" GST_PTR_FORMAT, caps));
+        refuse_caps(self, caps);
     } else {
         common = src_fixate(base, gst_caps_make_writable(common));
     }
@@ -227,6 +299,7 @@ static gboolean set_up_card(GstGpudirectSrc *self)
         gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_OPEN_SOURCE, &error, what);
         g_free(what);
     } else {
+        self->gpu = gst_gpudirect_src_gpu_of_caps(self, caps);
         done = gst_gpudirect_src_set_format(self, caps, &layout) &&
                gst_base_src_set_caps(GST_BASE_SRC(self), caps);
     }
@@ -236,8 +309,10 @@ static gboolean set_up_card(GstGpudirectSrc *self)
 
 static gboolean take_signal(GstGpudirectSrc *self, GstCaps *caps, const struct gpud_layout *layout)
 {
+    GstCaps *agreed = gst_gpudirect_src_agree(self, gst_caps_ref(caps), &self->gpu);
+
     GST_INFO_OBJECT(self, "the signal is now %" GST_PTR_FORMAT, caps);
-    if (!gst_pad_peer_query_accept_caps(GST_BASE_SRC_PAD(self), caps)) {
+    if (!agreed) {
         if (!g_atomic_int_get(&self->flushing))
             GST_ELEMENT_ERROR(
                 self, CORE, NEGOTIATION,
@@ -247,11 +322,22 @@ static gboolean take_signal(GstGpudirectSrc *self, GstCaps *caps, const struct g
         return FALSE;
     }
     self->follows_signal = TRUE;
-    gboolean taken = gst_gpudirect_src_set_format(self, caps, layout) &&
-                     gst_base_src_set_caps(GST_BASE_SRC(self), caps) &&
+    gboolean taken = gst_gpudirect_src_set_format(self, agreed, layout) &&
+                     gst_base_src_set_caps(GST_BASE_SRC(self), agreed) &&
                      gst_base_src_negotiate(GST_BASE_SRC(self));
     self->follows_signal = FALSE;
+    gst_caps_unref(agreed);
     return taken;
+}
+
+/* Whether downstream knows the signal already, whatever memory its pictures are in. */
+static gboolean is_current(GstGpudirectSrc *self, const GstCaps *before, const GstCaps *now)
+{
+    GstCaps *on_gpu = self->gpu ? gpu_caps_in_memory(now, self->gpu->vendor) : NULL;
+    gboolean same = before && gst_caps_is_subset(before, on_gpu ? on_gpu : now);
+
+    gst_clear_caps(&on_gpu);
+    return same;
 }
 
 gboolean gst_gpudirect_src_follow_signal(GstGpudirectSrc *self)
@@ -268,9 +354,9 @@ gboolean gst_gpudirect_src_follow_signal(GstGpudirectSrc *self)
     }
     GstCaps *before = gst_pad_get_current_caps(GST_BASE_SRC_PAD(self));
     /* The same signal in other buffers: downstream is told nothing. */
-    gboolean same = before && gst_caps_is_subset(before, now);
-    gboolean taken = same ? gst_gpudirect_src_set_format(self, before, &layout)
-                          : take_signal(self, now, &layout);
+    gboolean taken = is_current(self, before, now)
+                         ? gst_gpudirect_src_set_format(self, before, &layout)
+                         : take_signal(self, now, &layout);
     gst_clear_caps(&before);
     gst_caps_unref(now);
     return taken;
@@ -319,7 +405,7 @@ void gst_gpudirect_src_reset_stream(GstGpudirectSrc *self)
     gst_clear_object(&self->pool);
     self->gpu = NULL;
     self->discont = TRUE;
-    self->linked = self->ended = self->refusal_told = FALSE;
+    self->linked = self->ended = self->refusal_told = self->card_lost = FALSE;
     self->waiting_since = self->held_off_until = 0;
     self->waiting_told = FALSE;
     gst_gpudirect_src_forget_signal(self);

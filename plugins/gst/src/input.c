@@ -39,8 +39,6 @@ void gst_gpudirect_src_get_info(GstGpudirectSrc *self, struct input_info *info)
     g_strlcpy(info->device, self->opened ? self->opened : "none", sizeof(info->device));
     add_counters(info, &self->past);
     g_mutex_unlock(&self->input_lock);
-    if (g_str_equal(info->device, "auto")) /* to the core */
-        g_strlcpy(info->device, "host", sizeof(info->device));
 }
 
 /* The pipeline's clock, as it is called now. */
@@ -77,6 +75,15 @@ static void tell_clock(GstGpudirectSrc *self, enum src_relation relation, GstStr
                       clock_name_text(&name, kind), "sender-host", G_TYPE_STRING, host, NULL);
 }
 
+/* No field where the user named it. */
+static void tell_device(GstGpudirectSrc *self, GstStructure *stats)
+{
+    GST_OBJECT_LOCK(self);
+    if (self->device_reason)
+        gst_structure_set(stats, "device-reason", G_TYPE_STRING, self->device_reason, NULL);
+    GST_OBJECT_UNLOCK(self);
+}
+
 /* Where it is not known there are no fields that could be taken for a latency. */
 static void tell_latency(GstGpudirectSrc *self, enum src_relation relation,
                          const struct input_info *info, GstStructure *stats)
@@ -84,7 +91,7 @@ static void tell_latency(GstGpudirectSrc *self, enum src_relation relation,
     guint64 p50 = info->latency_p50, p99 = info->latency_p99, max = info->latency_max;
     gboolean known = relation == RELATION_HERE && max > 0;
 
-    if (relation == RELATION_COMMON)
+    if (!known && (relation == RELATION_COMMON || relation == RELATION_HERE))
         known = latencies_get(self->latencies, &p50, &p99, &max);
     if (known)
         gst_structure_set(stats, "latency-p50", G_TYPE_UINT64, p50, "latency-p99", G_TYPE_UINT64,
@@ -111,8 +118,11 @@ GstStructure *gst_gpudirect_src_make_stats(GstGpudirectSrc *self)
         info.waits_device + counter_read(&self->counters->waits_device), "kicks", G_TYPE_UINT64,
         info.kicks, "stood-in", G_TYPE_UINT64,
         __atomic_load_n(&self->signal.count, __ATOMIC_RELAXED), NULL);
+    tell_device(self, stats);
     tell_clock(self, relation, stats);
     tell_latency(self, relation, &info, stats);
+    if (info.stamps)
+        gst_structure_set(stats, "stamps", G_TYPE_STRING, info.stamps, NULL);
     lost_metas_tell(self->lost_metas, stats);
     return stats;
 }
@@ -123,6 +133,11 @@ static enum gpud_status make_input(GstGpudirectSrc *self, const gchar *device, s
                                    struct gpud_error *error)
 {
     const struct input_ops *ops = input_ops_for(self->running.address);
+    GST_OBJECT_LOCK(self);
+    gchar *card_input = g_strdup(self->card.input);
+    GstStructure *controls = self->card.controls ? gst_structure_copy(self->card.controls) : NULL;
+    g_atomic_int_set(&self->card.input_changed, FALSE);
+    GST_OBJECT_UNLOCK(self);
     struct input_params params = {
         .address = self->running.address,
         .device = device,
@@ -133,11 +148,16 @@ static enum gpud_status make_input(GstGpudirectSrc *self, const gchar *device, s
         .require_direct = self->running.require_direct,
         .method = io_mode_method(gst_gpudirect_src_get_options(self).io_mode),
         .busy_poll = gst_gpudirect_src_get_options(self).busy_poll,
+        .card_input = card_input,
+        .card_controls = controls,
         .on_event = gst_gpudirect_src_on_event,
         .user = self,
     };
 
-    return ops->open(&params, input, error);
+    enum gpud_status status = ops->open(&params, input, error);
+    g_free(card_input);
+    g_clear_pointer(&controls, gst_structure_free);
+    return status;
 }
 
 gboolean gst_gpudirect_src_open(GstGpudirectSrc *self)
@@ -176,6 +196,94 @@ void gst_gpudirect_src_close(GstGpudirectSrc *self)
     gst_gpudirect_src_reset_stream(self);
     if (input)
         input->ops->close(input);
+}
+
+/* --- a card in READY ---------------------------------------------------------------------- */
+
+static gboolean is_card(const struct settings *settings)
+{
+    return settings->address && settings->address[0] && input_ops_for(settings->address)->stop;
+}
+
+gboolean gst_gpudirect_src_open_card(GstGpudirectSrc *self)
+{
+    GST_OBJECT_LOCK(self);
+    settings_copy(&self->kept, &self->settings);
+    self->kept_mode = self->options.io_mode;
+    gboolean card = is_card(&self->settings);
+    if (card)
+        settings_copy(&self->running, &self->settings);
+    GST_OBJECT_UNLOCK(self);
+    return !card ||
+           (settings_check(GST_ELEMENT(self), &self->running) && gst_gpudirect_src_open(self));
+}
+
+gboolean gst_gpudirect_src_is_kept(GstGpudirectSrc *self)
+{
+    gboolean kept = FALSE;
+
+    GST_OBJECT_LOCK(self);
+    const struct settings *now = &self->settings, *then = &self->kept;
+    if (self->input && is_card(now))
+        kept = g_strcmp0(now->address, then->address) == 0 &&
+               g_strcmp0(now->device, then->device) == 0 && now->slots == then->slots &&
+               now->require_direct == then->require_direct &&
+               self->options.io_mode == self->kept_mode;
+    GST_OBJECT_UNLOCK(self);
+    return kept;
+}
+
+/* The card counts on, and the element from 0. */
+static void count_anew(GstGpudirectSrc *self)
+{
+    struct input_info info;
+
+    g_mutex_lock(&self->input_lock);
+    self->input->ops->get_info(self->input, &info);
+    memset(&self->past, 0, sizeof(self->past));
+    self->past.frames = -info.frames;
+    self->past.dropped = -info.dropped;
+    self->past.corrupted = -info.corrupted;
+    self->past.connects = 1 - info.connects;
+    self->past.disconnects = -info.disconnects;
+    self->past.copies_cpu = -info.copies_cpu;
+    self->past.copies_gpu = -info.copies_gpu;
+    self->interrupted = FALSE;
+    self->input->ops->interrupt(self->input, FALSE);
+    g_mutex_unlock(&self->input_lock);
+    self->dropped_seen = info.dropped;
+    __atomic_store_n(&self->skipped, 0, __ATOMIC_RELAXED);
+}
+
+gboolean gst_gpudirect_src_restart(GstGpudirectSrc *self)
+{
+    struct gpud_error error;
+
+    /* Downstream may work on another device than it seemed to in READY. */
+    gchar *device = gst_gpudirect_src_choose_device(self, self->input->ops);
+    gboolean same = g_strcmp0(device, self->opened) == 0;
+    g_free(device);
+    if (!same) {
+        gst_gpudirect_src_close(self);
+        return gst_gpudirect_src_open(self);
+    }
+    gst_gpudirect_src_reset_stream(self);
+    count_anew(self);
+    if (self->input->ops->wait(self->input, 0, &error) == GPUD_OK)
+        return TRUE;
+    gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_OPEN_SOURCE, &error,
+                        "The capture card is not there any more");
+    return FALSE;
+}
+
+void gst_gpudirect_src_stop_input(GstGpudirectSrc *self)
+{
+    if (!self->input || !self->input->ops->stop) {
+        gst_gpudirect_src_close(self);
+        return;
+    }
+    self->input->ops->stop(self->input);
+    gst_gpudirect_src_reset_stream(self);
 }
 
 gboolean gst_gpudirect_src_reopen(GstGpudirectSrc *self, const gchar *elsewhere,

@@ -15,8 +15,10 @@ struct input_params {
     guint slots;
     enum gpud_slow_receiver slow_receiver;
     gboolean require_direct;
-    const gchar *method; /* a capture card's; NULL: the best that works */
-    guint busy_poll;     /* µs; waiting for a capture card's frames always sleeps */
+    const gchar *method;               /* a capture card's; NULL: the best that works */
+    const gchar *card_input;           /* NULL: the one that it is set to */
+    const GstStructure *card_controls; /* NULL: none */
+    guint busy_poll;                   /* µs; waiting for a capture card's frames always sleeps */
     /* Events of a link, called inside acquire; a capture card has none. */
     void (*on_event)(void *user, enum gpud_event event, const void *data);
     void *user;
@@ -32,7 +34,11 @@ struct input_info {
     guint64 latency_p50, latency_p99, latency_max;
     gboolean no_signal; /* at a card's input, and why */
     gchar signal_reason[160];
-    guint slots; /* of a link's ring; 0: not connected yet */
+    gchar card_input[32];  /* a card's, by its name; "": it has none */
+    const gchar *stamps;   /* what a card's driver says to when each frame was captured; NULL: none
+                              has a driver */
+    gboolean stamps_start; /* that is when its exposure began */
+    guint slots;           /* of a link's ring; 0: not connected yet */
 };
 
 struct input {
@@ -49,7 +55,13 @@ struct input_ops {
     enum gpud_status (*acquire)(struct input *input, gint64 timeout, struct gpud_frame **frame,
                                 struct gpud_error *error);
     guint (*count_frames)(struct input *input); /* that wait; NULL: it cannot tell */
-    void (*interrupt)(struct input *input, gboolean interrupted);   /* from any thread */
+    /* What the frame that was acquired last took; NULL: there is nobody to tell. */
+    void (*set_latency)(struct input *input, guint64 latency);
+    void (*interrupt)(struct input *input, gboolean interrupted); /* from any thread */
+    /* A card's, while it captures; the controls from any thread. */
+    enum gpud_status (*set_input)(struct input *input, const gchar *name, struct gpud_error *error);
+    enum gpud_status (*set_controls)(struct input *input, const GstStructure *controls,
+                                     struct gpud_error *error);
     void (*get_info)(struct input *input, struct input_info *info); /* from any thread */
 
     /* The formats that it offers, and the choice of one, *caps, to which it adds what is known of
@@ -62,6 +74,11 @@ struct input_ops {
     gboolean is_told_format;
     /* A card: the signal may be lost, or become another one, by another frame's epoch. */
     gboolean has_signal;
+    /* A card's: it is opened in READY, where its formats are known, and stops capturing there. */
+    void (*stop)(struct input *input);
+    /* After an acquire that gave GPUD_NO_DEVICE, until GPUD_OK: waits for the card that was
+     * unplugged. */
+    enum gpud_status (*wait)(struct input *input, gint64 timeout, struct gpud_error *error);
     /* The caps, and layout, of frames of the signal as it is now; NULL: *reason says why GStreamer
      * has none (g_free it). */
     GstCaps *(*get_current)(struct input *input, struct gpud_layout *layout, gchar **reason);

@@ -58,6 +58,11 @@ static guint link_count_frames(struct input *input)
     return gpud_receiver_count_frames(((struct link_input *)input)->receiver);
 }
 
+static void link_set_latency(struct input *input, guint64 latency)
+{
+    gpud_receiver_set_latency(((struct link_input *)input)->receiver, latency);
+}
+
 static void link_interrupt(struct input *input, gboolean interrupted)
 {
     gpud_receiver_interrupt(((struct link_input *)input)->receiver, interrupted);
@@ -95,6 +100,7 @@ const struct input_ops link_input_ops = {
     .close = link_close,
     .acquire = link_acquire,
     .count_frames = link_count_frames,
+    .set_latency = link_set_latency,
     .interrupt = link_interrupt,
     .get_info = link_get_info,
 };

@@ -15,6 +15,9 @@
 
 #define SIGNAL_TIMEOUT (500 * GST_MSECOND)
 
+/* How often a card that gives no pictures is asked whether it has a signal. */
+#define CARD_LOOK (200 * GST_MSECOND)
+
 /* Between pictures where the caps do not say, and within these bounds where they do. */
 #define INTERVAL_DEFAULT (40 * GST_MSECOND)
 #define INTERVAL_MIN (1 * GST_MSECOND)
@@ -24,12 +27,12 @@
 
 static enum on_disconnect get_mode(GstGpudirectSrc *self)
 {
-    return gst_gpudirect_src_get_options(self).on_disconnect;
+    return (enum on_disconnect)g_atomic_int_get(&self->options.on_disconnect);
 }
 
 static GstClockTime get_interval(GstGpudirectSrc *self)
 {
-    GstClockTime interval = layout_interval(&self->info);
+    GstClockTime interval = self->frame_duration;
 
     return GST_CLOCK_TIME_IS_VALID(interval) ? CLAMP(interval, INTERVAL_MIN, INTERVAL_MAX)
                                              : INTERVAL_DEFAULT;
@@ -58,19 +61,11 @@ static void tell(GstGpudirectSrc *self, gboolean present, const gchar *reason)
                              gst_message_new_element(GST_OBJECT(self), structure));
 }
 
-/* How late pictures arrive: a stand-in is pushed as late as they were. */
-static gint64 get_lag(GstGpudirectSrc *self, GstClockTime pts)
-{
-    GstClockTime running = gst_element_get_current_running_time(GST_ELEMENT(self));
-
-    return GST_CLOCK_TIME_IS_VALID(running) ? GST_CLOCK_DIFF(pts, running) : 0;
-}
-
 void gst_gpudirect_src_signal_here(GstGpudirectSrc *self, GstBuffer *buffer)
 {
     struct src_signal *signal = &self->signal;
 
-    signal->seen = monotonic_now();
+    signal->seen = self->taken;
     signal->due = NEVER;
     self->silent_since = 0;
     self->silence_told = FALSE;
@@ -78,7 +73,9 @@ void gst_gpudirect_src_signal_here(GstGpudirectSrc *self, GstBuffer *buffer)
     gst_buffer_replace(&signal->last, get_mode(self) == ON_DISCONNECT_FREEZE ? buffer : NULL);
     if (GST_BUFFER_PTS_IS_VALID(buffer)) {
         signal->pts = GST_BUFFER_PTS(buffer);
-        signal->lag = get_lag(self, signal->pts);
+        /* How late pictures arrive: a stand-in is pushed as late as they were. */
+        signal->lag =
+            GST_CLOCK_TIME_IS_VALID(self->came) ? GST_CLOCK_DIFF(signal->pts, self->came) : 0;
     }
     if (!g_atomic_int_get(&signal->present))
         tell(self, TRUE, "pictures come");
@@ -92,9 +89,14 @@ void gst_gpudirect_src_signal_gone(GstGpudirectSrc *self, const gchar *reason)
     tell(self, FALSE, reason);
 }
 
+static GstClockTime get_timeout(GstGpudirectSrc *self)
+{
+    return MAX(SIGNAL_TIMEOUT, 3 * get_interval(self));
+}
+
 void gst_gpudirect_src_watch_signal(GstGpudirectSrc *self)
 {
-    GstClockTime timeout = MAX(SIGNAL_TIMEOUT, 3 * get_interval(self));
+    GstClockTime timeout = get_timeout(self);
 
     if (!g_atomic_int_get(&self->signal.present) || monotonic_now() - self->signal.seen < timeout)
         return;
@@ -251,9 +253,11 @@ static void set_field(GstBuffer *buffer, const GstVideoInfo *info, gboolean top)
 gboolean gst_gpudirect_src_stand_in(GstGpudirectSrc *self, GstBuffer **buffer)
 {
     struct src_signal *signal = &self->signal;
-    GstClockTime now = monotonic_now(), interval = get_interval(self);
 
-    if (!stands_in(self) || now < signal->due || !make_stand_in(self))
+    if (!stands_in(self))
+        return FALSE;
+    GstClockTime now = monotonic_now(), interval = get_interval(self);
+    if (now < signal->due || !make_stand_in(self))
         return FALSE;
     signal->due = MAX(signal->due + interval, now);
     signal->pts = timeline_stamp(&self->line, (gint64)next_pts(self, interval), interval, TRUE);
@@ -266,11 +270,17 @@ gboolean gst_gpudirect_src_stand_in(GstGpudirectSrc *self, GstBuffer **buffer)
     return TRUE;
 }
 
-gint64 gst_gpudirect_src_max_wait(GstGpudirectSrc *self)
+GstClockTime gst_gpudirect_src_signal_due(GstGpudirectSrc *self, GstClockTime now)
 {
-    GstClockTime now = monotonic_now();
+    const struct src_signal *signal = &self->signal;
+    GstClockTime due = NEVER;
 
-    if (!stands_in(self) || self->signal.due >= now + SRC_WAIT)
-        return SRC_WAIT;
-    return self->signal.due > now ? (gint64)(self->signal.due - now) : 0;
+    if (stands_in(self))
+        due = signal->due;
+    else if (g_atomic_int_get(&signal->present))
+        due = signal->seen + get_timeout(self);
+    /* It is asked whether there is a signal, until it is known why no picture comes. */
+    if (self->input->ops->has_signal && !self->silence_told)
+        due = MIN(due, now + CARD_LOOK);
+    return due;
 }

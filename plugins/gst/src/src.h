@@ -12,12 +12,15 @@
  *   format.c    caps, the pool, allocation
  *   events.c    what the link says beside frames: bounded, in order, mapped in time
  *   iomode.c    how a capture card's buffers are had
+ *   card.c      what a capture card is set to: its input, its controls
+ *   enums.c     the types of properties that are a choice
  *   input.h     where frames come from: link.c, a sender; capture.c, a capture card */
 #ifndef GPUD_GST_SRC_SRC_H
 #define GPUD_GST_SRC_SRC_H
 
 #include "memory/gpu.h"
 #include "settings.h"
+#include "src/card.h"
 #include "src/input.h"
 #include "src/iomode.h"
 #include "src/latencies.h"
@@ -38,9 +41,6 @@ GST_ELEMENT_REGISTER_DECLARE(gpudirectsrc)
 
 GST_DEBUG_CATEGORY_EXTERN(gst_gpudirect_src_debug);
 
-/* The longest that a call into the core waits before the element checks what else is to be done. */
-#define SRC_WAIT (200 * GPUD_MSEC)
-
 /* A format that came over the link, and is not in use yet. */
 struct src_format {
     struct gpud_layout layout;
@@ -60,14 +60,14 @@ enum on_eos { ON_EOS_EOS, ON_EOS_WAIT };
 
 /* The source's own properties. */
 struct src_options {
-    enum on_disconnect on_disconnect;
+    enum on_disconnect on_disconnect; /* atomic, too: it is read for each frame */
     enum on_eos on_eos;
     enum start start;
     guint connection_timeout; /* s */
     GstClockTime processing_deadline;
-    guint busy_poll; /* µs */
-    gboolean tells_submit_time;
-    enum io_mode io_mode; /* does not change while the element runs */
+    guint busy_poll;            /* µs */
+    gboolean tells_submit_time; /* likewise */
+    enum io_mode io_mode;       /* does not change while the element runs */
 };
 
 /* Whether pictures come; the streaming thread's. */
@@ -100,6 +100,7 @@ struct _GstGpudirectSrc {
     /* Properties; under the object lock. */
     struct settings settings;
     struct src_options options;
+    struct card_settings card;
     gboolean started; /* from the beginning of start() to the end of stop() */
 
     struct settings running; /* the copy of the settings that the element runs by */
@@ -110,9 +111,12 @@ struct _GstGpudirectSrc {
     struct input_info past; /* under input_lock: the counts of the inputs before this one */
     gboolean interrupted;   /* under input_lock: acquire is to return, and not to wait */
     gchar *opened;          /* under input_lock: the device that it was opened on */
+    struct settings kept;   /* of the card that was opened in READY */
+    enum io_mode kept_mode;
 
     gint opened_on;               /* atomic: the GPU that frames arrive on, or -1 */
     struct gpu_contexts contexts; /* under the object lock */
+    gchar *device_reason;         /* under it: what device=auto came to, and why; or NULL */
 
     gint clock_kind; /* atomic: enum clock_kind of the pipeline's clock */
     gint relation;   /* atomic: enum src_relation */
@@ -131,9 +135,10 @@ struct _GstGpudirectSrc {
     gboolean flooded;               /* more events came than may wait: the link is to be cut */
     gboolean yielding;              /* acquire was interrupted by its own callback */
     GstVideoInfo info;
-    struct gpud_layout layout; /* for which caps and pool were made */
-    GstBufferPool *pool;       /* wraps frames of the current epoch; NULL: no format yet */
-    guint32 card_epoch;        /* of the card's frames that the pool has wrapped; 0: none yet */
+    struct gpud_layout layout;       /* for which caps and pool were made */
+    GstBufferPool *pool;             /* wraps frames of the current epoch; NULL: no format yet */
+    struct outstanding *outstanding; /* the pool's */
+    guint32 card_epoch; /* of the card's frames that the pool has wrapped; 0: none yet */
     gboolean planes_default;
     gboolean downstream_video_meta;
     struct time_map map;
@@ -141,12 +146,14 @@ struct _GstGpudirectSrc {
     gboolean here;      /* the sender has this host's clock */
     gboolean waited;    /* the last frame had to be waited for */
     GstClockTime taken; /* and when it was taken, by CLOCK_MONOTONIC */
+    GstClockTime came;  /* when the last frame was stamped, in running time; NONE: not known */
     struct arrivals arrivals;
     gboolean discont;
     gboolean follows_signal;    /* the caps are another signal's: nothing is to be negotiated */
     GstClockTime resumed_at;    /* monotonic: what was captured before is stale */
     GstClockTime silent_since;  /* monotonic: a card gives no frames; 0: it does */
     gboolean silence_told;      /* that a card gives no frames */
+    gboolean card_lost;         /* it was unplugged, and is waited for */
     gboolean starting;          /* the next frame is the first one, or the first after a pause */
     guint skipped_in_row;       /* frames that were skipped since then */
     guint64 skipped_unreported; /* of these, not yet in a QoS message */
@@ -203,8 +210,13 @@ gboolean gst_gpudirect_src_fall_back(GstGpudirectSrc *self);
 /* Those of the pad's caps that the device can provide. Takes the caps. */
 GstCaps *gst_gpudirect_src_offer(GstGpudirectSrc *self, GstCaps *caps);
 
-/* The sender's caps as downstream takes them: of a GPU's memory, in which case *gpu is set, or as
- * they are. Takes the caps. NULL: downstream does not take them. */
+/* What a card or a writer outside can give, in memory of the GPU that frames arrive on first. Takes
+ * the caps. And the GPU whose memory negotiated caps are of; NULL: the CPU's. */
+GstCaps *gst_gpudirect_src_offer_card(GstGpudirectSrc *self, GstCaps *caps);
+struct gpu *gst_gpudirect_src_gpu_of_caps(GstGpudirectSrc *self, const GstCaps *caps);
+
+/* The sender's, or the signal's, caps as downstream takes them: of a GPU's memory, in which case
+ * *gpu is set, or as they are. Takes the caps. NULL: downstream does not take them. */
 GstCaps *gst_gpudirect_src_agree(GstGpudirectSrc *self, GstCaps *caps, struct gpu **gpu);
 
 /* --- create.c ----------------------------------------------------------------------------- */
@@ -218,11 +230,25 @@ GstFlowReturn gst_gpudirect_src_new_picture(GstGpudirectSrc *self, GstBuffer **b
 GstFlowReturn gst_gpudirect_src_copy_picture(GstGpudirectSrc *self, GstBuffer *slot,
                                              GstBuffer **buffer);
 
+/* --- card.c ------------------------------------------------------------------------------- */
+
+/* Sets the card's controls, or posts a warning. */
+void gst_gpudirect_src_set_controls(GstGpudirectSrc *self);
+
+/* Selects another input, if one was asked for, or posts a warning. */
+void gst_gpudirect_src_select_input(GstGpudirectSrc *self);
+
 /* --- wait.c ------------------------------------------------------------------------------- */
+
+/* How long create() may wait for a frame before something else is due, ns. now: monotonic. */
+gint64 gst_gpudirect_src_max_wait(GstGpudirectSrc *self, GstClockTime now);
 
 /* After an acquire that brought no frame: GST_FLOW_OK to call it again. */
 GstFlowReturn gst_gpudirect_src_no_frame(GstGpudirectSrc *self, enum gpud_status status,
                                          const struct gpud_error *error);
+
+/* A card that was unplugged is back. */
+void gst_gpudirect_src_card_back(GstGpudirectSrc *self);
 
 /* Cuts the link to a sender that sends too much; what follows is as when the sender vanishes. */
 GstFlowReturn gst_gpudirect_src_cut_link(GstGpudirectSrc *self);
@@ -233,7 +259,7 @@ gboolean gst_gpudirect_src_is_held_off(GstGpudirectSrc *self);
 
 /* --- signal.c ----------------------------------------------------------------------------- */
 
-/* A picture came. */
+/* The picture that was taken last. */
 void gst_gpudirect_src_signal_here(GstGpudirectSrc *self, GstBuffer *buffer);
 
 /* The signal is lost: the sender is gone, ended its stream, or sends nothing. reason: for people.
@@ -249,8 +275,8 @@ void gst_gpudirect_src_signal_resume(GstGpudirectSrc *self);
 /* A picture that stands in for one that does not come, if one is due. */
 gboolean gst_gpudirect_src_stand_in(GstGpudirectSrc *self, GstBuffer **buffer);
 
-/* The longest that create() may wait before it checks for that, ns. */
-gint64 gst_gpudirect_src_max_wait(GstGpudirectSrc *self);
+/* Monotonic: when the next one is due, or a look whether pictures still come. */
+GstClockTime gst_gpudirect_src_signal_due(GstGpudirectSrc *self, GstClockTime now);
 
 void gst_gpudirect_src_forget_signal(GstGpudirectSrc *self);
 
@@ -264,8 +290,8 @@ void gst_gpudirect_src_time_now(GstGpudirectSrc *self, struct time_now *now);
 /* Another sender is connected. */
 void gst_gpudirect_src_meet_clock(GstGpudirectSrc *self, const struct gpud_peer_info *peer);
 
-/* A frame was taken from the input; and it is not shown. */
-void gst_gpudirect_src_note_taken(GstGpudirectSrc *self);
+/* A frame was taken from the input, at that monotonic time; and it is not shown. */
+void gst_gpudirect_src_note_taken(GstGpudirectSrc *self, GstClockTime now);
 void gst_gpudirect_src_note_skipped(GstGpudirectSrc *self);
 
 /* Sets a buffer's times, which never go back, and pushes the events that waited for it. */
@@ -283,6 +309,9 @@ void gst_gpudirect_src_get_latency(GstGpudirectSrc *self, GstClockTime *min, Gst
 /* How many slots the ring has: both sides asked for a number, and the smaller one counts. */
 void gst_gpudirect_src_note_slots(GstGpudirectSrc *self, guint slots);
 
+/* A card was set up: of when its driver's stamps are. */
+void gst_gpudirect_src_note_stamps(GstGpudirectSrc *self);
+
 /* Another stream follows, or the pipeline was paused. */
 void gst_gpudirect_src_break_times(GstGpudirectSrc *self);
 void gst_gpudirect_src_reset_times(GstGpudirectSrc *self);
@@ -295,6 +324,13 @@ struct src_options gst_gpudirect_src_get_options(GstGpudirectSrc *self);
 /* Opens an input on a device by the properties, and closes it. FALSE: an error was posted. */
 gboolean gst_gpudirect_src_open(GstGpudirectSrc *self);
 void gst_gpudirect_src_close(GstGpudirectSrc *self);
+
+/* A card is opened in READY, and open until NULL. Whether it is, and by the properties as they are;
+ * FALSE of open_card() and restart(): an error was posted. stop_input() closes any other. */
+gboolean gst_gpudirect_src_open_card(GstGpudirectSrc *self);
+gboolean gst_gpudirect_src_is_kept(GstGpudirectSrc *self);
+gboolean gst_gpudirect_src_restart(GstGpudirectSrc *self);
+void gst_gpudirect_src_stop_input(GstGpudirectSrc *self);
 
 /* The counts of this input and of those before it; from any thread. */
 void gst_gpudirect_src_get_info(GstGpudirectSrc *self, struct input_info *info);

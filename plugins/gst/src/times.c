@@ -58,21 +58,36 @@ void gst_gpudirect_src_class_init_times(GstElementClass *klass)
     klass->set_clock = set_clock;
 }
 
-void gst_gpudirect_src_time_now(GstGpudirectSrc *self, struct time_now *now)
+/* The pipeline's clock beside the system's, which it may be: then there is no other to be asked. */
+static struct time_now read_clocks(GstGpudirectSrc *self)
 {
     enum clock_kind kind = (enum clock_kind)g_atomic_int_get(&self->clock_kind);
+    struct time_now now = {
+        .monotonic = kind == CLOCK_KIND_MONOTONIC,
+        .here = self->here,
+        .running = GST_CLOCK_TIME_NONE,
+    };
+
+    GST_OBJECT_LOCK(self);
+    now.base = GST_ELEMENT(self)->base_time;
+    GST_OBJECT_UNLOCK(self);
+    if (!now.monotonic)
+        now.running = gst_element_get_current_running_time(GST_ELEMENT(self));
+    now.system = monotonic_now();
+    if (now.monotonic && now.base <= now.system) /* NONE is later */
+        now.running = now.system - now.base;
+    return now;
+}
+
+void gst_gpudirect_src_time_now(GstGpudirectSrc *self, struct time_now *now)
+{
     struct clock_name name;
 
-    clock_name_of(&name, GST_ELEMENT(self), kind, self->running.common_clock);
-    *now = (struct time_now){
-        .monotonic = kind == CLOCK_KIND_MONOTONIC,
-        .clock = name.id,
-        .local = name.local,
-        .here = self->here,
-        .base = gst_element_get_base_time(GST_ELEMENT(self)),
-        .running = gst_element_get_current_running_time(GST_ELEMENT(self)),
-        .system = monotonic_now(),
-    };
+    *now = read_clocks(self);
+    clock_name_of(&name, GST_ELEMENT(self), (enum clock_kind)g_atomic_int_get(&self->clock_kind),
+                  self->running.common_clock);
+    now->clock = name.id;
+    now->local = name.local;
 }
 
 void gst_gpudirect_src_meet_clock(GstGpudirectSrc *self, const struct gpud_peer_info *peer)
@@ -85,9 +100,9 @@ void gst_gpudirect_src_meet_clock(GstGpudirectSrc *self, const struct gpud_peer_
     GST_OBJECT_UNLOCK(self);
 }
 
-void gst_gpudirect_src_note_taken(GstGpudirectSrc *self)
+void gst_gpudirect_src_note_taken(GstGpudirectSrc *self, GstClockTime now)
 {
-    self->taken = monotonic_now();
+    self->taken = now;
     if (self->waited)
         arrivals_clear(&self->arrivals);
 }
@@ -216,6 +231,13 @@ static GstClockTime note_arrivals(GstGpudirectSrc *self, const struct gpud_frame
     return arrived;
 }
 
+static void note_latency(GstGpudirectSrc *self, gint64 latency)
+{
+    latencies_note(self->latencies, latency);
+    if (latency > 0)
+        self->input->ops->set_latency(self->input, (guint64)latency);
+}
+
 /* What is told of the two clocks, and the latency, if they are one. */
 static void note_clocks(GstGpudirectSrc *self, const struct wire_head *head,
                         const struct time_frame *frame, const struct time_now *now)
@@ -226,7 +248,7 @@ static void note_clocks(GstGpudirectSrc *self, const struct wire_head *head,
     if (!self->here && time_relation(head, now) == TIME_SHARED) {
         relation = RELATION_COMMON;
         if (GST_CLOCK_TIME_IS_VALID(now->running) && time_map_sent(head, frame, now, &sent))
-            latencies_note(self->latencies, time_now_at(now, self->taken) - sent);
+            note_latency(self, time_now_at(now, self->taken) - sent);
     }
     g_atomic_int_set(&self->relation, (gint)relation);
 }
@@ -255,13 +277,14 @@ void gst_gpudirect_src_stamp_linked(GstGpudirectSrc *self, const struct gpud_fra
     struct time_now now;
 
     gst_gpudirect_src_time_now(self, &now);
+    self->came = now.running;
     time_map_update(&self->map, head, &frame, &now);
     if (!stamp_by_arrival(self, &now, time_map_arrival(&self->map, head, &frame, &now), buffer))
         stamp_by_sender(self, head, frame.running, wire_time(info->dts), buffer);
     if (!g_queue_is_empty(&self->waiting))
         gst_gpudirect_src_push_events(self, TRUE);
     if (GST_CLOCK_TIME_IS_VALID(frame.submitted) &&
-        gst_gpudirect_src_get_options(self).tells_submit_time)
+        g_atomic_int_get(&self->options.tells_submit_time))
         meta_add_submit_time(buffer, frame.submitted);
     note_clocks(self, head, &frame, &now);
     measure(self, lateness(head, &frame, &now, GST_BUFFER_PTS(buffer)), !head->drops);
@@ -288,14 +311,32 @@ gboolean gst_gpudirect_src_is_stale_capture(GstGpudirectSrc *self, struct gpud_f
     return self->starting;
 }
 
+/* What is known of a frame's capture: by the driver's stamp, which some compute ahead of the frame,
+ * or no more than that it came. */
+static void note_capture(GstGpudirectSrc *self, const struct gpud_frame_info *info,
+                         const struct time_now *now, GstBuffer *buffer)
+{
+    GstClockTime captured = wire_time(info->pts);
+    gboolean known = GST_CLOCK_TIME_IS_VALID(captured);
+
+    g_atomic_int_set(&self->relation, known ? RELATION_HERE : RELATION_UNKNOWN);
+    if (!known)
+        return;
+    latencies_note(self->latencies,
+                   (gint64)(now->system - MIN(captured, wire_time(info->submit_time))));
+    if (g_atomic_int_get(&self->options.tells_submit_time))
+        meta_add_capture_time(buffer, captured);
+}
+
 /* A card's times are of the monotonic clock, and say when the picture came: do-timestamp changes
  * nothing. */
 void gst_gpudirect_src_stamp_captured(GstGpudirectSrc *self, const struct gpud_frame_info *info,
                                       GstBuffer *buffer)
 {
-    struct time_now now;
+    struct time_now now = read_clocks(self);
 
-    gst_gpudirect_src_time_now(self, &now);
+    self->came = now.running;
+    note_capture(self, info, &now, buffer);
     GST_BUFFER_PTS(buffer) = GST_BUFFER_DTS(buffer) = GST_CLOCK_TIME_NONE;
     if (!GST_CLOCK_TIME_IS_VALID(now.running))
         return;
@@ -323,6 +364,21 @@ void gst_gpudirect_src_note_slots(GstGpudirectSrc *self, guint slots)
     struct src_latency latency = self->latency;
 
     latency.slots = slots;
+    if (replace(self, &latency))
+        gst_element_post_message(GST_ELEMENT(self), gst_message_new_latency(GST_OBJECT(self)));
+}
+
+/* Pictures that have the time at which their exposure began come a picture later at the earliest:
+ * so the first ones are in time, too. */
+void gst_gpudirect_src_note_stamps(GstGpudirectSrc *self)
+{
+    struct src_latency latency = self->latency;
+    struct input_info info;
+
+    self->input->ops->get_info(self->input, &info);
+    if (latency.measured || !info.stamps_start || !GST_CLOCK_TIME_IS_VALID(self->frame_duration))
+        return;
+    latency.least = latency.most = MIN(self->frame_duration, LATENESS_MAX);
     if (replace(self, &latency))
         gst_element_post_message(GST_ELEMENT(self), gst_message_new_latency(GST_OBJECT(self)));
 }

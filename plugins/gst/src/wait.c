@@ -9,6 +9,10 @@
 
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
 
+/* The longest wait where nothing is due: for properties that change meanwhile. Whatever else ends
+ * one wakes it. */
+#define MAX_WAIT (1 * GST_SECOND)
+
 /* For the answers of other channels, which are listed in the message; without an answer, too. */
 #define CHANNELS_TIMEOUT (GPUD_SEC / 4)
 
@@ -40,7 +44,7 @@ static GstFlowReturn interrupted(GstGpudirectSrc *self)
 /* The addresses on which somebody sends now. */
 static gchar *join_channels(void)
 {
-    GPtrArray *channels = channels_ask(CHANNELS_TIMEOUT);
+    GPtrArray *channels = channels_ask(CHANNELS_TIMEOUT, NULL);
     GString *names = g_string_new(NULL);
 
     for (guint i = 0; i < channels->len; i++) {
@@ -67,6 +71,32 @@ static void tell_waiting(GstGpudirectSrc *self, const struct gpud_error *error)
                                    NULL));
     g_free(text);
     g_free(names);
+}
+
+/* Monotonic µs: when check_timeout() has something to say. The time without a sender begins with
+ * the first wait for one. */
+static gint64 sender_due(GstGpudirectSrc *self)
+{
+    gint64 due = G_MAXINT64;
+
+    if (self->linked || self->input->ops->configure)
+        return due;
+    guint timeout = gst_gpudirect_src_get_options(self).connection_timeout;
+    if (!self->waiting_since)
+        self->waiting_since = g_get_monotonic_time();
+    if (!self->waiting_told)
+        due = self->waiting_since + WAITING_TOLD_AFTER;
+    return timeout ? MIN(due, self->waiting_since + (gint64)timeout * G_TIME_SPAN_SECOND) : due;
+}
+
+gint64 gst_gpudirect_src_max_wait(GstGpudirectSrc *self, GstClockTime now)
+{
+    GstClockTime due = MIN(gst_gpudirect_src_signal_due(self, now), now + MAX_WAIT);
+    gint64 sender = sender_due(self);
+
+    if (sender < (gint64)(due / GPUD_USEC))
+        due = (GstClockTime)sender * GPUD_USEC;
+    return due > now ? (gint64)(due - now) : 0;
 }
 
 static GstFlowReturn check_timeout(GstGpudirectSrc *self, const struct gpud_error *error)
@@ -102,8 +132,9 @@ gboolean gst_gpudirect_src_is_held_off(GstGpudirectSrc *self)
 {
     if (self->held_off_until == 0)
         return FALSE;
-    gint64 until = MIN(self->held_off_until,
-                       g_get_monotonic_time() + gst_gpudirect_src_max_wait(self) / GPUD_USEC);
+    GstClockTime now = monotonic_now();
+    gint64 most = (gint64)now + gst_gpudirect_src_max_wait(self, now);
+    gint64 until = MIN(self->held_off_until, most / GPUD_USEC);
 
     g_mutex_lock(&self->pause_lock);
     while (!g_atomic_int_get(&self->flushing) &&
@@ -189,6 +220,42 @@ static GstFlowReturn sender_lost(GstGpudirectSrc *self, const struct gpud_error 
     return GST_FLOW_OK;
 }
 
+static void tell_card(GstGpudirectSrc *self, const gchar *name, const gchar *reason)
+{
+    GstStructure *structure = gst_structure_new(name, "reason", G_TYPE_STRING, reason, NULL);
+
+    gst_element_post_message(GST_ELEMENT(self),
+                             gst_message_new_element(GST_OBJECT(self), structure));
+    g_object_notify(G_OBJECT(self), "active-path");
+}
+
+/* The card was unplugged. */
+static GstFlowReturn card_lost(GstGpudirectSrc *self, const struct gpud_error *error)
+{
+    gst_gpudirect_src_signal_gone(self, error->reason);
+    enum on_disconnect mode = gst_gpudirect_src_get_options(self).on_disconnect;
+    if (mode == ON_DISCONNECT_EOS)
+        return GST_FLOW_EOS;
+    if (mode == ON_DISCONNECT_ERROR) {
+        gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_READ, error, "The capture card is lost");
+        return GST_FLOW_ERROR;
+    }
+    self->card_lost = TRUE;
+    gpud_gst_error_warn(GST_ELEMENT(self), GPUD_GST_READ, error,
+                        "The capture card is lost, waiting for it to come back");
+    tell_card(self, "gpudirect-card-lost", error->reason);
+    return GST_FLOW_OK;
+}
+
+void gst_gpudirect_src_card_back(GstGpudirectSrc *self)
+{
+    self->card_lost = FALSE;
+    self->silent_since = 0;
+    self->silence_told = FALSE;
+    GST_INFO_OBJECT(self, "the capture card is back");
+    tell_card(self, "gpudirect-card-back", "");
+}
+
 /* The statistics of the stream, for those who watch messages (gst-launch-1.0 -m). */
 static void post_stats(GstGpudirectSrc *self)
 {
@@ -212,7 +279,7 @@ GstFlowReturn gst_gpudirect_src_no_frame(GstGpudirectSrc *self, enum gpud_status
     switch (status) {
     case GPUD_TIMEOUT:
         gst_gpudirect_src_watch_signal(self);
-        if (self->input->ops->has_signal)
+        if (self->input->ops->has_signal && !self->card_lost)
             tell_silence(self, error);
         return check_timeout(self, error);
     case GPUD_CLOSED:
@@ -221,6 +288,10 @@ GstFlowReturn gst_gpudirect_src_no_frame(GstGpudirectSrc *self, enum gpud_status
         return stream_ended(self);
     case GPUD_PEER:
         return self->linked ? sender_lost(self, error) : not_connected(self, error);
+    case GPUD_NO_DEVICE:
+        if (self->input->ops->wait)
+            return card_lost(self, error);
+        /* fall through */
     default:
         what = g_strdup_printf("Cannot receive from %s at \"%s\"", self->input->ops->what,
                                self->running.address);

@@ -187,3 +187,18 @@ void wire_event_clear(struct wire_event *event)
     g_clear_pointer(&event->tags, gst_tag_list_unref);
     g_clear_pointer(&event->structure, gst_structure_free);
 }
+
+/* --- inside a pipeline -------------------------------------------------------------------- */
+
+#define BROKEN_OFF "gpudirect-broken-off"
+
+GstEvent *event_new_broken_off(void)
+{
+    return gst_event_new_custom(GST_EVENT_CUSTOM_DOWNSTREAM, gst_structure_new_empty(BROKEN_OFF));
+}
+
+gboolean event_is_broken_off(GstEvent *event)
+{
+    return GST_EVENT_TYPE(event) == GST_EVENT_CUSTOM_DOWNSTREAM &&
+           gst_event_has_name(event, BROKEN_OFF);
+}

@@ -59,4 +59,8 @@ struct wire_event {
 gboolean event_decode(uint32_t said, const void *bytes, size_t size, struct wire_event *event);
 void wire_event_clear(struct wire_event *event);
 
+/* Inside a pipeline alone: the EOS that follows is an error's, and ends no stream. */
+GstEvent *event_new_broken_off(void);
+gboolean event_is_broken_off(GstEvent *event);
+
 #endif

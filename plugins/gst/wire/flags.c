@@ -45,7 +45,9 @@ uint32_t frame_flags_from_buffer(GstBuffer *buffer)
 
 void frame_flags_to_buffer(uint32_t flags, GstBuffer *buffer)
 {
-    for (guint i = 0; i < G_N_ELEMENTS(table); i++)
+    for (guint i = 0; flags && i < G_N_ELEMENTS(table); i++) {
         if (flags & table[i].frame)
             GST_BUFFER_FLAG_SET(buffer, table[i].buffer);
+        flags &= ~table[i].frame;
+    }
 }

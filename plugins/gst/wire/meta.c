@@ -38,14 +38,33 @@ static const struct meta_kind *const kinds[ITEM_COUNT] = {
     [ITEM_ANC] = &meta_anc,
 };
 
+static GstCaps *make_reference(const gchar *name)
+{
+    GstCaps *caps = gst_caps_new_empty_simple(name);
+
+    GST_MINI_OBJECT_FLAG_SET(caps, GST_MINI_OBJECT_FLAG_MAY_BE_LEAKED);
+    return caps;
+}
+
 GstCaps *meta_submit_reference(void)
 {
     static gsize once;
     static GstCaps *caps;
 
     if (g_once_init_enter(&once)) {
-        caps = gst_caps_new_empty_simple("timestamp/x-gpudirect-submit");
-        GST_MINI_OBJECT_FLAG_SET(caps, GST_MINI_OBJECT_FLAG_MAY_BE_LEAKED);
+        caps = make_reference("timestamp/x-gpudirect-submit");
+        g_once_init_leave(&once, 1);
+    }
+    return caps;
+}
+
+static GstCaps *capture_reference(void)
+{
+    static gsize once;
+    static GstCaps *caps;
+
+    if (g_once_init_enter(&once)) {
+        caps = make_reference("timestamp/x-gpudirect-capture");
         g_once_init_leave(&once, 1);
     }
     return caps;
@@ -55,6 +74,11 @@ void meta_add_submit_time(GstBuffer *buffer, GstClockTime time)
 {
     gst_buffer_add_reference_timestamp_meta(buffer, meta_submit_reference(), time,
                                             GST_CLOCK_TIME_NONE);
+}
+
+void meta_add_capture_time(GstBuffer *buffer, GstClockTime time)
+{
+    gst_buffer_add_reference_timestamp_meta(buffer, capture_reference(), time, GST_CLOCK_TIME_NONE);
 }
 
 /* --- writing ------------------------------------------------------------------------------ */

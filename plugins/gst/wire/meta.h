@@ -35,4 +35,8 @@ GstCaps *meta_submit_reference(void);
 /* Adds that timestamp, last. */
 void meta_add_submit_time(GstBuffer *buffer, GstClockTime time);
 
+/* The same for frames of a capture card: timestamp/x-gpudirect-capture, its driver's monotonic time
+ * of the start of exposure, or of the end of the frame. */
+void meta_add_capture_time(GstBuffer *buffer, GstClockTime time);
+
 #endif

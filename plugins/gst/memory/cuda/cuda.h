@@ -17,6 +17,7 @@
 #define GPUD_GST_MEMORY_CUDA_CUDA_H
 
 #include "memory/gpu.h"
+#include "memory/gpuslot.h"
 #include "memory/pool.h"
 
 #include <gst/cuda/gstcudabufferpool.h>
@@ -29,30 +30,32 @@
 
 extern const struct slot_kind cuda_slot_kind;                        /* memory.c */
 GstBufferPool *cuda_new_pool(const struct slot_pool_params *params); /* pool.c */
-struct gpud_frame *cuda_wrap_buffer(GstBuffer *buffer, struct counters *counters,
-                                    struct gpud_error *error);                        /* frame.c */
-gboolean cuda_copy_picture(const GstVideoInfo *info, GstBuffer *from, GstBuffer *to); /* memory.c */
+gint cuda_get_ordinal(GstObject *context);                           /* vendor.c */
+
+gboolean cuda_look_into(GstMemory *memory, gint *ordinal, const GstVideoInfo **info); /* frame.c */
+
+/* memory.c */
+gboolean cuda_enter(const struct gpu *gpu);
+void cuda_leave(const struct gpu *gpu);
+void cuda_finish(const struct gpu *gpu, gpointer stream);
+gboolean cuda_copy_rows(const struct gpu *gpu, gpointer stream, const struct gpu_rows *rows);
 
 /* --- the series --------------------------------------------------------------------------- */
 
-/* Whether a frame must be ordered as soon as it is put into a memory, because elements use the
- * memory's stream without mapping it; else it is done when an element maps it. */
-extern const gboolean cuda_series_orders_early;
+/* As in struct gpu_vendor. */
+#if GPU_CUDA_STREAMS
+#define CUDA_SERIES_ORDERS_EARLY TRUE
+#else
+#define CUDA_SERIES_ORDERS_EARLY FALSE
+#endif
+gpointer cuda_series_get_stream(GstMemory *memory);
+void cuda_series_set_pending(GstMemory *memory);
+gboolean cuda_series_await_writes(GstMemory *memory, const struct gpu *gpu, gpointer *stream);
 
 /* Makes a GstCudaMemory around a device pointer that the slot keeps, and frees it. */
 GstMemory *cuda_series_new_memory(struct slot_store *store, const GstVideoInfo *info,
                                   CUdeviceptr pointer);
 void cuda_series_free_memory(GstAllocator *allocator, GstMemory *memory);
-
-/* The stream on which everybody who uses the memory is ordered. */
-CUstream cuda_series_stream(GstMemory *memory);
-
-/* To be called when work that writes to the memory was put on that stream. */
-void cuda_series_pending(GstMemory *memory);
-
-/* Work that is put on *stream (of the primary context) afterwards sees what others wrote into their
- * memory. TRUE: the CPU had to wait for that. */
-gboolean cuda_series_await_writes(GstCudaMemory *memory, struct gpu *gpu, CUstream *stream);
 
 /* Chooses the stream of a pool's memories: the one that the pool's user asks for, or a new one. */
 void cuda_series_choose_stream(struct slot_store *store, GstStructure *config);

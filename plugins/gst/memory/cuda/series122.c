@@ -6,8 +6,6 @@
  * memory.c replaces all of them. */
 #include "memory/cuda/cuda.h"
 
-const gboolean cuda_series_orders_early = FALSE;
-
 GstMemory *cuda_series_new_memory(struct slot_store *store, const GstVideoInfo *info,
                                   CUdeviceptr pointer)
 {
@@ -26,25 +24,27 @@ void cuda_series_free_memory(GstAllocator *allocator, GstMemory *memory)
     g_free(memory);
 }
 
-CUstream cuda_series_stream(GstMemory *memory)
+gpointer cuda_series_get_stream(GstMemory *memory)
 {
     return NULL;
 }
 
-void cuda_series_pending(GstMemory *memory)
+void cuda_series_set_pending(GstMemory *memory)
 {
 }
 
 /* Elements wait before they hand a buffer on. Work that they did not wait for is on the default
  * stream of the memory's context: in the primary context the GPU orders it, in another one the CPU
  * has to wait. */
-gboolean cuda_series_await_writes(GstCudaMemory *memory, struct gpu *gpu, CUstream *stream)
+gboolean cuda_series_await_writes(GstMemory *memory, const struct gpu *gpu, gpointer *stream)
 {
+    GstCudaContext *context = GST_CUDA_MEMORY_CAST(memory)->context;
+
     *stream = NULL;
-    if (gst_cuda_context_get_handle(memory->context) ==
+    if (gst_cuda_context_get_handle(context) ==
         gst_cuda_context_get_handle((GstCudaContext *)gpu->context))
         return FALSE;
-    if (gst_cuda_context_push(memory->context)) {
+    if (gst_cuda_context_push(context)) {
         CuStreamSynchronize(NULL);
         gst_cuda_context_pop(NULL);
     }

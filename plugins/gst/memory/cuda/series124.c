@@ -4,8 +4,6 @@
 /* GstCudaMemory in GStreamer 1.24 and later, which wraps pointers and gives memories a stream. */
 #include "memory/cuda/cuda.h"
 
-const gboolean cuda_series_orders_early = TRUE;
-
 /* The pointer is the slot's: there is nothing to free with the memory. */
 static void keep(gpointer nothing)
 {
@@ -32,20 +30,22 @@ static CUstream handle_of(GstCudaMemory *memory)
     return stream ? gst_cuda_stream_get_handle(stream) : NULL;
 }
 
-CUstream cuda_series_stream(GstMemory *memory)
+gpointer cuda_series_get_stream(GstMemory *memory)
 {
     return handle_of(GST_CUDA_MEMORY_CAST(memory));
 }
 
-void cuda_series_pending(GstMemory *memory)
+void cuda_series_set_pending(GstMemory *memory)
 {
     if (gst_cuda_memory_get_stream(GST_CUDA_MEMORY_CAST(memory)))
         GST_MINI_OBJECT_FLAG_SET(memory, GST_CUDA_MEMORY_TRANSFER_NEED_SYNC);
 }
 
 /* A stream of the primary context is waited for by the GPU, one of another context by the CPU. */
-gboolean cuda_series_await_writes(GstCudaMemory *memory, struct gpu *gpu, CUstream *stream)
+gboolean cuda_series_await_writes(GstMemory *any, const struct gpu *gpu, gpointer *stream)
 {
+    GstCudaMemory *memory = GST_CUDA_MEMORY_CAST(any);
+
     *stream = NULL;
     if (gst_cuda_context_get_handle(memory->context) ==
         gst_cuda_context_get_handle((GstCudaContext *)gpu->context)) {

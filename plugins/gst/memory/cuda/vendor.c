@@ -47,7 +47,7 @@ static GstObject *cuda_read_context(GstElement *element, GstContext *context)
     return (GstObject *)found;
 }
 
-static gint cuda_get_ordinal(GstObject *context)
+gint cuda_get_ordinal(GstObject *context)
 {
     guint ordinal = 0;
 
@@ -74,6 +74,7 @@ const struct gpu_vendor gpu_vendor_cuda = {
     .memory = "CUDA memory",
     .maker = "NVIDIA",
     .driver = "NVIDIA's driver (libcuda.so.1)",
+    .upload = "cudaupload",
     .download = "cudadownload",
     .slot_kind = &cuda_slot_kind,
     .is_available = cuda_is_available,
@@ -83,6 +84,14 @@ const struct gpu_vendor gpu_vendor_cuda = {
     .answer_query = cuda_answer_query,
     .get_stride_align = cuda_get_stride_align,
     .new_pool = cuda_new_pool,
-    .wrap_buffer = cuda_wrap_buffer,
-    .copy_picture = cuda_copy_picture,
+    .map_flag = (GstMapFlags)GST_MAP_CUDA,
+    .orders_early = CUDA_SERIES_ORDERS_EARLY,
+    .look_into = cuda_look_into,
+    .get_stream = cuda_series_get_stream,
+    .set_pending = cuda_series_set_pending,
+    .await_writes = cuda_series_await_writes,
+    .enter = cuda_enter,
+    .leave = cuda_leave,
+    .finish = cuda_finish,
+    .copy_rows = cuda_copy_rows,
 };

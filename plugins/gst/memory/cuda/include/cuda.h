@@ -71,6 +71,9 @@ typedef enum CUmemAllocationGranularity_flags_enum {
 } CUmemAllocationGranularity_flags;
 typedef enum CUmemPool_attribute_enum { GPUD_MEM_POOL_ATTRIBUTE = 0x7fffffff } CUmemPool_attribute;
 
+typedef struct CUuuid_st {
+    char bytes[16];
+} CUuuid;
 typedef struct CUipcMemHandle_st {
     char reserved[64];
 } CUipcMemHandle;

@@ -1,13 +1,12 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Pictures in CUDA memory, between GStreamer's own CUDA elements and ours: what arrives is what was
- * sent, and what it costs. Runs with a driver in host memory, and as it is on a GPU. */
+/* Pictures in a GPU's memory, between its vendor's elements in GStreamer and ours: what arrives is
+ * what was sent, and what it costs. Runs with a driver in host memory, and as it is on a GPU. */
 #include "ends.h"
 #include "lines.h"
 
 #include <glib/gstdio.h>
-#include <gmodule.h>
 #include <string.h>
 
 /* --- both ends in one process ------------------------------------------------------------- */
@@ -24,7 +23,7 @@ GST_START_TEST(test_lent)
 
     for (guint i = 0; i < G_N_ELEMENTS(caps); i++) {
         struct line sink, src;
-        lines_run(UPLOAD " !", "device=cuda:0", "device=cuda:0 ! " TO_CPU, caps[i], &sink, &src);
+        lines_run(UPLOAD " !", ON_GPU, ON_GPU " ! " TO_CPU, caps[i], &sink, &src);
         fail_unless_equals_uint64(line_stat(&sink, "copies-gpu"), 0);
         fail_unless_equals_uint64(line_stat(&sink, "copies-cpu"), 0);
         fail_unless_equals_uint64(line_stat(&src, "copies-gpu"), 0);
@@ -35,12 +34,12 @@ GST_START_TEST(test_lent)
 }
 GST_END_TEST
 
-/* Somebody else's CUDA memory: one copy, by the GPU. */
+/* Somebody else's memory of the GPU: one copy, by the GPU. */
 GST_START_TEST(test_foreign)
 {
     struct line sink, src;
 
-    lines_run(FOREIGN " !", "device=cuda:0", "device=cuda:0 ! " TO_CPU, CAPS_NV12, &sink, &src);
+    lines_run(FOREIGN " !", ON_GPU, ON_GPU " ! " TO_CPU, CAPS_NV12, &sink, &src);
     fail_unless_equals_uint64(line_stat(&sink, "copies-gpu"), FRAMES);
     fail_unless_equals_uint64(line_stat(&sink, "copies-cpu"), 0);
     line_free(&src);
@@ -53,28 +52,42 @@ GST_START_TEST(test_up_and_down)
 {
     struct line sink, src;
 
-    lines_run("", "device=cuda:0", "device=cuda:0 ! " TO_CPU, CAPS_NV12, &sink, &src);
+    lines_run("", ON_GPU, ON_GPU " ! " TO_CPU, CAPS_NV12, &sink, &src);
     line_free(&src);
     line_free(&sink);
-    lines_run(UPLOAD " !", "device=cuda:0", "", CAPS_NV12, &sink, &src);
+    lines_run(UPLOAD " !", ON_GPU, "", CAPS_NV12, &sink, &src);
     line_free(&src);
     line_free(&sink);
-    lines_run("", "", "device=cuda:0 ! " TO_CPU, CAPS_NV12, &sink, &src);
+    lines_run("", "", ON_GPU " ! " TO_CPU, CAPS_NV12, &sink, &src);
     line_free(&src);
     line_free(&sink);
-    lines_run(UPLOAD " !", "device=cuda:0", "device=cuda:0 ! capsfilter caps=video/x-raw",
-              CAPS_NV12, &sink, &src);
+    lines_run(UPLOAD " !", ON_GPU, ON_GPU " ! capsfilter caps=video/x-raw", CAPS_NV12, &sink, &src);
     line_free(&src);
     line_free(&sink);
 }
 GST_END_TEST
+
+static void expect_on_gpu(struct line *line)
+{
+    GstStructure *stats;
+
+    g_object_get(line->end, "stats", &stats, NULL);
+    const gchar *device = gst_structure_get_string(stats, "device");
+    const gchar *reason = gst_structure_get_string(stats, "device-reason");
+    fail_unless_equals_string(device, GPU_0);
+    fail_unless(reason && g_str_has_prefix(reason, GPU_0 " is the "), "the reason is \"%s\"",
+                reason);
+    gst_structure_free(stats);
+}
 
 /* `auto` follows the caps on both ends: nothing is copied, so both are on the GPU. */
 GST_START_TEST(test_auto)
 {
     struct line sink, src;
 
-    lines_run(UPLOAD " !", "", "! " ONLY_CUDA " ! " TO_CPU, CAPS_NV12, &sink, &src);
+    lines_run(UPLOAD " !", "", "! " ONLY_GPU " ! " TO_CPU, CAPS_NV12, &sink, &src);
+    expect_on_gpu(&sink);
+    expect_on_gpu(&src);
     fail_unless_equals_uint64(line_stat(&sink, "copies-gpu"), 0);
     fail_unless_equals_uint64(line_stat(&src, "copies-gpu"), 0);
     fail_unless_equals_uint64(line_stat(&src, "copies-cpu"), 0);
@@ -83,7 +96,7 @@ GST_START_TEST(test_auto)
 }
 GST_END_TEST
 
-/* Without CUDA in the caps `auto` stays where it was. */
+/* Without a GPU in the caps `auto` stays where it was. */
 GST_START_TEST(test_auto_host)
 {
     struct line sink, src;
@@ -101,9 +114,9 @@ GST_START_TEST(test_relay)
     gchar *one = ends_address(), *two = ends_address();
     struct line src = line_new(RECEIVE " address=%s ! " TO_CPU, two);
     struct line sink =
-        line_new(UPLOAD " ! gpudirectsink name=end sync=false device=cuda:0 address=%s", one);
-    gchar *text = g_strdup_printf("gpudirectsrc address=%s device=cuda:0 ! gpudirectsink name=end "
-                                  "sync=false device=cuda:0 slow-receiver=block "
+        line_new(UPLOAD " ! gpudirectsink name=end sync=false " ON_GPU " address=%s", one);
+    gchar *text = g_strdup_printf("gpudirectsrc address=%s " ON_GPU " ! gpudirectsink name=end "
+                                  "sync=false " ON_GPU " slow-receiver=block "
                                   "wait-for-connection=true address=%s",
                                   one, two);
     GstElement *relay = gst_parse_launch(text, NULL);
@@ -132,7 +145,7 @@ GST_START_TEST(test_renegotiation)
 {
     struct line sink, src;
 
-    lines_run(UPLOAD " !", "device=cuda:0", "device=cuda:0 ! " TO_CPU, CAPS_NV12, &sink, &src);
+    lines_run(UPLOAD " !", ON_GPU, ON_GPU " ! " TO_CPU, CAPS_NV12, &sink, &src);
     gst_harness_set_src_caps_str(sink.harness, CAPS_I420);
     lines_exchange(&sink, &src, CAPS_I420, 20, 24);
     gst_harness_set_src_caps_str(sink.harness, CAPS_NV12);
@@ -143,7 +156,7 @@ GST_START_TEST(test_renegotiation)
 }
 GST_END_TEST
 
-/* System memory, then CUDA memory, in one stream; the ring moves to the GPU and the receiver
+/* System memory, then the GPU's, in one stream; the ring moves to the GPU and the receiver
  * follows it. */
 GST_START_TEST(test_move)
 {
@@ -156,11 +169,11 @@ GST_START_TEST(test_move)
     gst_harness_set_src_caps_str(sink.harness, CAPS_NV12);
     line_wait_clients(&sink, 1);
     lines_exchange(&sink, &src, CAPS_NV12, 0, 3);
-    gst_harness_set_src_caps_str(sink.harness, CUDA_NV12);
+    gst_harness_set_src_caps_str(sink.harness, GPU_NV12);
     gst_harness_set_src_caps_str(upload.harness, CAPS_NV12);
     for (guint i = 3; i < 9; i++) {
-        GstBuffer *cuda = gst_harness_push_and_pull(upload.harness, ends_picture(CAPS_NV12, i));
-        fail_unless_equals_int(gst_harness_push(sink.harness, cuda), GST_FLOW_OK);
+        GstBuffer *on_gpu = gst_harness_push_and_pull(upload.harness, ends_picture(CAPS_NV12, i));
+        fail_unless_equals_int(gst_harness_push(sink.harness, on_gpu), GST_FLOW_OK);
         GstBuffer *got = ends_pull(src.harness);
         ends_check_picture(got, CAPS_NV12, i);
         gst_buffer_unref(got);
@@ -178,7 +191,7 @@ GST_START_TEST(test_states)
 {
     for (guint i = 0; i < 15; i++) {
         struct line sink, src;
-        lines_run(UPLOAD " !", "device=cuda:0", "device=cuda:0 ! " TO_CPU, CAPS_NV12, &sink, &src);
+        lines_run(UPLOAD " !", ON_GPU, ON_GPU " ! " TO_CPU, CAPS_NV12, &sink, &src);
         gst_element_set_state(sink.harness->element, GST_STATE_NULL);
         gst_element_set_state(src.harness->element, GST_STATE_NULL);
         line_free(&src);
@@ -192,10 +205,10 @@ GST_START_TEST(test_up_down)
 {
     gchar *address = ends_address();
     gchar *send = g_strdup_printf("videotestsrc is-live=true ! " CAPS_NV12 " ! " UPLOAD
-                                  " ! gpudirectsink address=%s sync=false device=cuda:0",
+                                  " ! gpudirectsink address=%s sync=false " ON_GPU,
                                   address);
     gchar *receive =
-        g_strdup_printf("gpudirectsrc address=%s device=cuda:0 ! fakesink sync=false", address);
+        g_strdup_printf("gpudirectsrc address=%s " ON_GPU " ! fakesink sync=false", address);
     GstElement *sender = gst_parse_launch(send, NULL), *receiver = gst_parse_launch(receive, NULL);
 
     for (guint i = 0; i < 20; i++) {
@@ -222,7 +235,7 @@ GST_START_TEST(test_from_process)
     gchar *address = ends_address();
     struct line src = line_new(RECEIVE " address=%s ! " TO_CPU, address);
     gchar *text = g_strdup_printf("videotestsrc num-buffers=%d ! " CAPS_NV12 " ! " UPLOAD
-                                  " ! gpudirectsink sync=false device=cuda:0 address=%s",
+                                  " ! gpudirectsink sync=false " ON_GPU " address=%s",
                                   FRAMES, address);
     struct line reference =
         line_new("videotestsrc num-buffers=%d ! capsfilter caps=" CAPS_NV12, FRAMES);
@@ -247,11 +260,11 @@ GST_START_TEST(test_to_process)
 {
     gchar *address = ends_address();
     gchar *file = g_build_filename(g_getenv("XDG_RUNTIME_DIR"), "received.raw", NULL);
-    gchar *text = g_strdup_printf("gpudirectsrc device=cuda:0 address=%s ! " TO_CPU
+    gchar *text = g_strdup_printf("gpudirectsrc " ON_GPU " address=%s ! " TO_CPU
                                   " ! videoconvert ! filesink location=%s",
                                   address, file);
     struct line sink =
-        line_new(UPLOAD " ! gpudirectsink name=end sync=false device=cuda:0 address=%s", address);
+        line_new(UPLOAD " ! gpudirectsink name=end sync=false " ON_GPU " address=%s", address);
     GPid peer = line_spawn(text);
     gchar *content;
     gsize size;
@@ -305,19 +318,6 @@ static guint count_mappings(void)
     return count;
 }
 
-static guint64 free_gpu_memory(void)
-{
-    typedef int (*get_info_fn)(size_t *, size_t *);
-    GModule *driver = g_module_open("libcuda.so.1", G_MODULE_BIND_LAZY);
-    gpointer get_info = NULL;
-    size_t available = 0, total;
-
-    fail_unless(driver && g_module_symbol(driver, "cuMemGetInfo_v2", &get_info));
-    fail_unless_equals_int(((get_info_fn)get_info)(&available, &total), 0);
-    g_module_close(driver);
-    return available;
-}
-
 /* A sink that stops has given everything of its links back: descriptors, mappings, GPU memory. */
 GST_START_TEST(test_nothing_is_left_open)
 {
@@ -326,14 +326,12 @@ GST_START_TEST(test_nothing_is_left_open)
         guint64 memory;
     } first = {0}, now;
 
-    gst_cuda_load_library();
-    GstCudaContext *context = gst_cuda_context_new(0); /* for the questions, and all the while */
+    GstObject *context = lines_vendor_context(); /* for the questions, and all the while */
     for (guint round = 0; round < 4; round++) {
         gchar *address = ends_address();
-        gchar *receive =
-            g_strdup_printf("gpudirectsrc device=cuda:0 address=%s ! fakesink", address);
+        gchar *receive = g_strdup_printf("gpudirectsrc " ON_GPU " address=%s ! fakesink", address);
         struct line sink =
-            line_new(UPLOAD " ! gpudirectsink name=end device=cuda:0 address=%s", address);
+            line_new(UPLOAD " ! gpudirectsink name=end " ON_GPU " address=%s", address);
         GPid peer = line_spawn(receive);
         gst_harness_set_src_caps_str(sink.harness, CAPS_NV12);
         line_wait_clients(&sink, 1);
@@ -343,9 +341,8 @@ GST_START_TEST(test_nothing_is_left_open)
         line_reap(peer);
         line_wait_clients(&sink, 0);
         line_free(&sink);
-        gst_cuda_context_push(context);
-        now = (struct left){count_entries("/proc/self/fd"), count_mappings(), free_gpu_memory()};
-        gst_cuda_context_pop(NULL);
+        now = (struct left){count_entries("/proc/self/fd"), count_mappings(),
+                            lines_vendor_free_memory(context)};
         if (round == 0)
             first = now; /* what lives as long as the process is there by now */
         fail_unless(now.fds <= first.fds && now.mappings <= first.mappings &&
@@ -368,10 +365,10 @@ GST_START_TEST(test_stand_ins)
     for (guint m = 0; m < G_N_ELEMENTS(modes); m++) {
         struct line sink, src;
         gchar *after =
-            g_strdup_printf("device=cuda:0 on-disconnect=%s ! " ONLY_CUDA " ! " TO_CPU, modes[m]);
+            g_strdup_printf(ON_GPU " on-disconnect=%s ! " ONLY_GPU " ! " TO_CPU, modes[m]);
         GstBuffer *buffer = NULL;
 
-        lines_run(UPLOAD " !", "device=cuda:0", after, CAPS_I420, &sink, &src);
+        lines_run(UPLOAD " !", ON_GPU, after, CAPS_I420, &sink, &src);
         line_free(&sink);
         while (line_stat(&src, "stood-in") < 3) {
             gst_clear_buffer(&buffer);
@@ -433,10 +430,10 @@ GST_START_TEST(test_set_while_it_starts)
 }
 GST_END_TEST
 
-static Suite *cuda_suite(void)
+static Suite *pictures_suite(void)
 {
-    Suite *suite = suite_create("cuda");
-    TCase *tc = tcase_create("cuda");
+    Suite *suite = suite_create("gpupictures");
+    TCase *tc = tcase_create("gpupictures");
 
     suite_add_tcase(suite, tc);
     tcase_set_timeout(tc, 120);
@@ -464,5 +461,5 @@ int main(int argc, char **argv)
     if (lines_count_gpus(&argc, &argv) == 0)
         return 77;
     gst_check_init(&argc, &argv);
-    return gst_check_run_suite(cuda_suite(), "cuda", __FILE__);
+    return gst_check_run_suite(pictures_suite(), "gpupictures", __FILE__);
 }

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a buffer in CUDA memory is and costs, whose memory it may be, and on which GPU. Runs with a
- * driver in host memory, and as it is on a GPU. */
+/* What a buffer in a GPU's memory is and costs, whose memory it may be, and on which GPU. Runs with
+ * a driver in host memory, and as it is on a GPU. */
 #include "ends.h"
 #include "lines.h"
 
@@ -10,13 +10,13 @@
 
 /* --- what a buffer is --------------------------------------------------------------------- */
 
-/* A pair whose sending end takes system memory and whose receiving end gives CUDA memory. */
+/* A pair whose sending end takes system memory and whose receiving end gives the GPU's. */
 static void open_pair(struct line *sink, struct line *src, const gchar *src_properties)
 {
     gchar *address = ends_address();
 
-    *src = line_new("gpudirectsrc name=end address=%s device=cuda:0 %s", address, src_properties);
-    *sink = line_new("gpudirectsink name=end sync=false device=cuda:0 address=%s", address);
+    *src = line_new("gpudirectsrc name=end address=%s " ON_GPU " %s", address, src_properties);
+    *sink = line_new("gpudirectsink name=end sync=false " ON_GPU " address=%s", address);
     gst_harness_set_src_caps_str(sink->harness, CAPS_NV12);
     line_wait_clients(sink, 1);
     g_free(address);
@@ -29,7 +29,7 @@ static GstBuffer *send_one(struct line *sink, struct line *src, guint seed)
     GstBuffer *got = ends_pull(src->harness);
 
     fail_unless_equals_int(gst_buffer_n_memory(got), 1);
-    fail_unless(gst_memory_is_type(gst_buffer_peek_memory(got, 0), CUDA_MEMORY));
+    fail_unless(gst_memory_is_type(gst_buffer_peek_memory(got, 0), GPU_MEMORY));
     return got;
 }
 
@@ -42,12 +42,11 @@ GST_START_TEST(test_buffer)
     GstMemory *memory = gst_buffer_peek_memory(got, 0);
     GstVideoMeta *meta = gst_buffer_get_video_meta(got);
 
-    fail_unless(gst_is_cuda_memory(memory));
-    fail_unless(gst_cuda_context_get_handle(((GstCudaMemory *)memory)->context) != NULL);
+    const GstVideoInfo *info = lines_vendor_check(memory);
     fail_unless(meta != NULL);
     for (guint i = 0; i < meta->n_planes; i++) {
-        fail_unless_equals_int(meta->stride[i], ((GstCudaMemory *)memory)->info.stride[i]);
-        fail_unless_equals_uint64(meta->offset[i], ((GstCudaMemory *)memory)->info.offset[i]);
+        fail_unless_equals_int(meta->stride[i], info->stride[i]);
+        fail_unless_equals_uint64(meta->offset[i], info->offset[i]);
     }
     fail_unless(GST_MEMORY_IS_READONLY(memory));
     ends_check_picture(got, CAPS_NV12, 1);
@@ -76,7 +75,7 @@ GST_START_TEST(test_unmapped)
 }
 GST_END_TEST
 
-/* A copy is CUDA memory of the same layout; a part is plain memory. */
+/* A copy is such memory, of the same layout; a part is plain memory. */
 GST_START_TEST(test_copy)
 {
     struct line sink, src;
@@ -86,7 +85,7 @@ GST_START_TEST(test_copy)
     GstBuffer *copy = gst_buffer_copy_deep(got);
     gst_buffer_unref(got);
     gst_buffer_unref(send_one(&sink, &src, 4));
-    fail_unless(gst_memory_is_type(gst_buffer_peek_memory(copy, 0), CUDA_MEMORY));
+    fail_unless(gst_memory_is_type(gst_buffer_peek_memory(copy, 0), GPU_MEMORY));
     ends_check_picture(copy, CAPS_NV12, 3);
     ends_paint(copy, CAPS_NV12, 5);
     ends_check_picture(copy, CAPS_NV12, 5);
@@ -136,23 +135,23 @@ GST_START_TEST(test_outlive)
 }
 GST_END_TEST
 
-/* The proposed pool: CUDA memory that the CPU may write, too, and that is sent without a copy; when
- * it is exhausted, CUDA memory stands in. */
+/* The proposed pool: memory of the GPU that the CPU may write, too, and that is sent without a
+ * copy; when it is exhausted, more of the GPU's memory stands in. */
 GST_START_TEST(test_pool)
 {
     gchar *address = ends_address();
-    struct line src = line_new("gpudirectsrc name=end address=%s device=cuda:0", address);
+    struct line src = line_new("gpudirectsrc name=end address=%s " ON_GPU, address);
     struct line sink =
-        line_new("gpudirectsink name=end sync=false device=cuda:0 slots=3 address=%s", address);
+        line_new("gpudirectsink name=end sync=false " ON_GPU " slots=3 address=%s", address);
     GstBuffer *lent[6];
 
-    gst_harness_set_src_caps_str(sink.harness, CUDA_NV12);
+    gst_harness_set_src_caps_str(sink.harness, GPU_NV12);
     line_wait_clients(&sink, 1);
-    GstBufferPool *pool = ends_pool(sink.harness, CUDA_NV12);
-    fail_unless(GST_IS_CUDA_BUFFER_POOL(pool));
+    GstBufferPool *pool = ends_pool(sink.harness, GPU_NV12);
+    fail_unless(G_TYPE_CHECK_INSTANCE_TYPE(pool, GPU_TYPE_POOL));
     for (guint i = 0; i < G_N_ELEMENTS(lent); i++) {
         fail_unless_equals_int(gst_buffer_pool_acquire_buffer(pool, &lent[i], NULL), GST_FLOW_OK);
-        fail_unless(gst_memory_is_type(gst_buffer_peek_memory(lent[i], 0), CUDA_MEMORY));
+        fail_unless(gst_memory_is_type(gst_buffer_peek_memory(lent[i], 0), GPU_MEMORY));
         ends_paint(lent[i], CAPS_NV12, i);
         ends_check_picture(lent[i], CAPS_NV12, i);
     }
@@ -187,13 +186,13 @@ static guint mark_of(GstBuffer *buffer, guint mark)
 /* What stands in while no slot is free is used again, as slots are: by the sink's pool, … */
 GST_START_TEST(test_stand_ins_of_the_pool_come_again)
 {
-    struct line sink = line_new("gpudirectsink name=end sync=false device=cuda:0 slots=3 "
+    struct line sink = line_new("gpudirectsink name=end sync=false " ON_GPU " slots=3 "
                                 "wait-for-connection=false address=again");
     GstBuffer *lent[6];
     guint fresh = 0;
 
-    gst_harness_set_src_caps_str(sink.harness, CUDA_NV12);
-    GstBufferPool *pool = ends_pool(sink.harness, CUDA_NV12);
+    gst_harness_set_src_caps_str(sink.harness, GPU_NV12);
+    GstBufferPool *pool = ends_pool(sink.harness, GPU_NV12);
     for (guint round = 0; round < 4; round++) {
         for (guint i = 0; i < G_N_ELEMENTS(lent); i++) {
             fail_unless_equals_int(gst_buffer_pool_acquire_buffer(pool, &lent[i], NULL),
@@ -262,13 +261,12 @@ static void write_row(GstBuffer *buffer, guint8 value)
 }
 
 /* Who maps a picture for writing alone, and writes a part of it, keeps the rest: as memory of the
- * CPU does, and GstCudaMemory. */
+ * CPU does, and GStreamer's own of a GPU. */
 GST_START_TEST(test_written_in_part)
 {
-    const gchar *caps = __i__ ? CUDA_NV12 : CAPS_NV12;
+    const gchar *caps = __i__ ? GPU_NV12 : CAPS_NV12;
     gchar *address = ends_address();
-    struct line sink =
-        line_new("gpudirectsink name=end sync=false device=cuda:0 address=%s", address);
+    struct line sink = line_new("gpudirectsink name=end sync=false " ON_GPU " address=%s", address);
     GstBuffer *one, *other, *copy;
     guint8 wanted[ROW];
     GstMapInfo map;
@@ -315,19 +313,18 @@ GST_END_TEST
 
 /* --- contexts and devices ----------------------------------------------------------------- */
 
-/* An application's own context: our pool is none of it, so the GPU copies, and the pictures are
- * right. */
+/* An application's own context: where our pool is none of it the GPU copies; the pictures are
+ * right.
+ */
 GST_START_TEST(test_own_context)
 {
-    fail_unless(gst_cuda_load_library());
-    GstCudaContext *cuda = gst_cuda_context_new(0);
+    GstObject *own = lines_vendor_context();
     gchar *address = ends_address();
     struct line src = line_new(RECEIVE " address=%s ! " TO_CPU, address);
     struct line sink =
-        line_new(UPLOAD " ! gpudirectsink name=end sync=false device=cuda:0 address=%s", address);
+        line_new(UPLOAD " ! gpudirectsink name=end sync=false " ON_GPU " address=%s", address);
 
-    fail_unless(cuda != NULL);
-    GstContext *context = gst_context_new_cuda_context(cuda);
+    GstContext *context = lines_vendor_share(own);
     gst_element_set_state(sink.harness->element, GST_STATE_NULL);
     gst_element_set_context(sink.harness->element, context);
     gst_context_unref(context);
@@ -335,11 +332,11 @@ GST_START_TEST(test_own_context)
     gst_harness_set_src_caps_str(sink.harness, CAPS_NV12);
     line_wait_clients(&sink, 1);
     lines_exchange(&sink, &src, CAPS_NV12, 0, FRAMES);
-    fail_unless_equals_uint64(line_stat(&sink, "copies-gpu"), FRAMES);
+    fail_unless_equals_uint64(line_stat(&sink, "copies-gpu"), GPU_SHARES_POOLS ? 0 : FRAMES);
     fail_unless_equals_uint64(line_stat(&sink, "copies-cpu"), 0);
     line_free(&src);
     line_free(&sink);
-    gst_object_unref(cuda);
+    gst_object_unref(own);
     g_free(address);
 }
 GST_END_TEST
@@ -349,8 +346,8 @@ GST_START_TEST(test_second_gpu)
 {
     struct line sink, src;
 
-    lines_run("cudaupload cuda-device-id=1 ! " ONLY_CUDA " !", "device=cuda:1",
-              "device=cuda:1 ! " TO_CPU, CAPS_NV12, &sink, &src);
+    lines_run(UPLOADER_1 " ! " ONLY_GPU " !", "device=" GPU_1, "device=" GPU_1 " ! " TO_CPU,
+              CAPS_NV12, &sink, &src);
     fail_unless_equals_uint64(line_stat(&sink, "copies-gpu"), 0);
     line_free(&src);
     line_free(&sink);
@@ -363,8 +360,8 @@ GST_START_TEST(test_auto_second_gpu)
     struct line sink, src;
     gchar *path;
 
-    lines_run("cudaupload cuda-device-id=1 ! " ONLY_CUDA " !", "", "device=cuda:1 ! " TO_CPU,
-              CAPS_NV12, &sink, &src);
+    lines_run(UPLOADER_1 " ! " ONLY_GPU " !", "", "device=" GPU_1 " ! " TO_CPU, CAPS_NV12, &sink,
+              &src);
     fail_unless_equals_uint64(line_stat(&sink, "copies-cpu"), 0);
     g_object_get(src.end, "active-path", &path, NULL);
     fail_unless_equals_string(path, "map");
@@ -380,9 +377,9 @@ GST_START_TEST(test_across)
 {
     gchar *address = ends_address();
     struct line src = line_new(RECEIVE " address=%s ! " TO_CPU, address);
-    struct line sink = line_new("cudaupload cuda-device-id=1 ! " ONLY_CUDA
-                                " ! gpudirectsink name=end sync=false device=cuda:0 address=%s",
-                                address);
+    struct line sink = line_new(
+        UPLOADER_1 " ! " ONLY_GPU " ! gpudirectsink name=end sync=false " ON_GPU " address=%s",
+        address);
     GstBus *bus = ends_bus(sink.harness);
 
     gst_harness_set_src_caps_str(sink.harness, CAPS_NV12);
@@ -397,7 +394,7 @@ GST_START_TEST(test_across)
         GError *error = NULL;
         fail_unless(message != NULL);
         gst_message_parse_error(message, &error, NULL);
-        fail_unless(strstr(error->message, "GPU") || strstr(error->message, "cuda:"), "%s",
+        fail_unless(strstr(error->message, "GPU") || strstr(error->message, GPU_0), "%s",
                     error->message);
         g_error_free(error);
         gst_message_unref(message);
@@ -409,27 +406,55 @@ GST_START_TEST(test_across)
 }
 GST_END_TEST
 
-/* A device that is none of NVIDIA's leaves no room for CUDA memory. */
+/* Caps may promise what a buffer does not hold: an error says so, and what to do. */
+GST_START_TEST(test_other_memory)
+{
+    gchar *address = ends_address();
+    struct line src = line_new("gpudirectsrc name=end address=%s " ON_GPU, address);
+    struct line sink = line_new("gpudirectsink name=end sync=false " ON_GPU " address=%s", address);
+    GstBus *bus = ends_bus(sink.harness);
+    GError *error = NULL;
+
+    gst_harness_set_src_caps_str(sink.harness, GPU_NV12);
+    line_wait_clients(&sink, 1);
+    fail_unless_equals_int(gst_harness_push(sink.harness, ends_picture(CAPS_NV12, 1)),
+                           GST_FLOW_ERROR);
+    GstMessage *message = ends_wait_message(bus, GST_MESSAGE_ERROR, 5);
+    fail_unless(message != NULL);
+    gst_message_parse_error(message, &error, NULL);
+    gchar **uploader = g_strsplit(UPLOADER, " ", 2);
+    fail_unless(strstr(error->message, uploader[0]), "the error is \"%s\"", error->message);
+    g_strfreev(uploader);
+    g_error_free(error);
+    gst_message_unref(message);
+    gst_object_unref(bus);
+    line_free(&src);
+    line_free(&sink);
+    g_free(address);
+}
+GST_END_TEST
+
+/* A device that is none of the vendor's leaves no room for his memory. */
 GST_START_TEST(test_not_offered)
 {
-    static const gchar *const device[] = {"host", "auto", "cuda:0"};
+    static const gchar *const device[] = {"host", "auto", GPU_0};
 
     for (guint i = 0; i < G_N_ELEMENTS(device); i++) {
         struct line sink = line_new("gpudirectsink name=end address=offer device=%s", device[i]);
         GstCaps *caps = gst_pad_peer_query_caps(sink.harness->srcpad, NULL);
-        GstCaps *cuda = gst_caps_from_string(CAPS_CUDA);
-        fail_unless_equals_int(gst_caps_can_intersect(caps, cuda), i > 0);
-        gst_caps_unref(cuda);
+        GstCaps *on_gpu = gst_caps_from_string(CAPS_GPU);
+        fail_unless_equals_int(gst_caps_can_intersect(caps, on_gpu), i > 0);
+        gst_caps_unref(on_gpu);
         gst_caps_unref(caps);
         line_free(&sink);
     }
 }
 GST_END_TEST
 
-static Suite *cudamemory_suite(guint gpus)
+static Suite *memory_suite(guint gpus)
 {
-    Suite *suite = suite_create("cudamemory");
-    TCase *tc = tcase_create("cudamemory");
+    Suite *suite = suite_create("gpumemory");
+    TCase *tc = tcase_create("gpumemory");
 
     suite_add_tcase(suite, tc);
     tcase_set_timeout(tc, 120);
@@ -448,6 +473,7 @@ static Suite *cudamemory_suite(guint gpus)
         tcase_add_test(tc, test_auto_second_gpu);
         tcase_add_test(tc, test_across);
     }
+    tcase_add_test(tc, test_other_memory);
     tcase_add_test(tc, test_not_offered);
     return suite;
 }
@@ -459,5 +485,5 @@ int main(int argc, char **argv)
     if (gpus == 0)
         return 77;
     gst_check_init(&argc, &argv);
-    return gst_check_run_suite(cudamemory_suite(gpus), "cudamemory", __FILE__);
+    return gst_check_run_suite(memory_suite(gpus), "gpumemory", __FILE__);
 }

@@ -1,0 +1,260 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What slots are on GPUs of every vendor. */
+#include "memory/gpuslot.h"
+#include "context.h"
+
+#include <string.h>
+
+static const struct gpu_vendor *vendor_of(const struct slot_memory *slot)
+{
+    return slot->store->gpu->vendor;
+}
+
+static gpointer stream_of(const struct slot_memory *slot)
+{
+    return vendor_of(slot)->get_stream(slot->memory);
+}
+
+gpointer gpu_slot_pointer(struct gpud_frame *frame)
+{
+    uint64_t offset;
+    struct gpud_memory *memory = gpud_frame_get_memory(frame, &offset);
+
+    return (guint8 *)gpud_memory_get_native(memory) + offset;
+}
+
+GstVideoInfo gpu_slot_info(const struct slot_store *store, const struct gpud_layout *layout,
+                           const struct video_planes *planes)
+{
+    GstVideoInfo info = store->info;
+
+    for (guint i = 0; i < planes->count; i++) {
+        info.offset[i] = planes->offset[i];
+        info.stride[i] = planes->stride[i];
+    }
+    info.size = (gsize)layout->size;
+    return info;
+}
+
+/* --- order: all under slot->lock ---------------------------------------------------------- */
+
+/* On the stream there may be work of the elements, or a wait for a frame, which ends in any case:
+ * the core releases GPUs that wait for a peer that died. */
+static void wait_on_cpu(struct slot_memory *slot)
+{
+    const struct gpu *gpu = slot->store->gpu;
+
+    counter_add(&slot->store->counters->waits_device);
+    if (!gpu->vendor->enter(gpu))
+        return;
+    gpu->vendor->finish(gpu, stream_of(slot));
+    gpu->vendor->leave(gpu);
+}
+
+/* Work that is put on the memory's stream from now on sees the frame's bytes. */
+static gboolean make_visible(struct slot_memory *slot)
+{
+    gpointer stream = stream_of(slot);
+    struct gpud_error error;
+
+    if (slot->visible)
+        return TRUE;
+    enum gpud_status status = gpud_frame_wait(slot->frame, stream, &error);
+    if (status ==
+        GPUD_PEER) /* the frame is flagged as corrupted now, and can be shown all the same */
+        status = gpud_frame_wait(slot->frame, stream, &error);
+    if (status == GPUD_UNSUPPORTED && slot_memory_map(slot, GST_MAP_READ)) {
+        slot_memory_unmap(slot);
+        counter_add(&slot->store->counters->waits_device);
+        status = GPUD_OK;
+    }
+    if (status != GPUD_OK) {
+        GST_CAT_ERROR(gpud_gst_debug, "slot %u is not to be had for the GPU: %s", slot->slot,
+                      error.reason);
+        return FALSE;
+    }
+    slot->visible = TRUE;
+    return TRUE;
+}
+
+void gpu_slot_arrived(struct slot_memory *slot)
+{
+    g_mutex_lock(&slot->lock);
+    slot->visible = slot->extra;
+    slot->used = slot->written = FALSE;
+    if (vendor_of(slot)->orders_early && make_visible(slot)) {
+        slot->used = TRUE;
+        vendor_of(slot)->set_pending(slot->memory);
+    }
+    g_mutex_unlock(&slot->lock);
+}
+
+void gpu_slot_leaving(struct slot_memory *slot)
+{
+    struct gpud_error error;
+
+    g_mutex_lock(&slot->lock);
+    if (slot->used && slot->extra) {
+        wait_on_cpu(slot); /* its memory is about to be freed */
+    } else if (slot->used && gpud_frame_post(slot->frame, stream_of(slot), &error) != GPUD_OK) {
+        GST_CAT_DEBUG(gpud_gst_debug, "slot %u is waited for: %s", slot->slot, error.reason);
+        wait_on_cpu(slot);
+    }
+    slot->used = FALSE;
+    g_mutex_unlock(&slot->lock);
+}
+
+/* --- mapping ------------------------------------------------------------------------------ */
+
+static gpointer map_for_gpu(struct slot_memory *slot, GstMapFlags flags)
+{
+    if (!make_visible(slot))
+        return NULL;
+    slot->used = TRUE;
+    if (flags & GST_MAP_WRITE) {
+        slot->written = slot->filled = TRUE;
+        vendor_of(slot)->set_pending(slot->memory);
+    }
+    return gpu_slot_pointer(slot->frame);
+}
+
+static gpointer map_for_cpu(struct slot_memory *slot, GstMapFlags flags)
+{
+    if (slot->written)
+        wait_on_cpu(slot);
+    slot->written = FALSE;
+    return slot_memory_map(slot, flags);
+}
+
+static gpointer gpu_slot_map(GstMemory *memory, GstMapInfo *info, gsize maxsize)
+{
+    struct slot_memory *slot = slot_memory_of(memory);
+
+    g_mutex_lock(&slot->lock);
+    gpointer data = info->flags & vendor_of(slot)->map_flag ? map_for_gpu(slot, info->flags)
+                                                            : map_for_cpu(slot, info->flags);
+    g_mutex_unlock(&slot->lock);
+    return data;
+}
+
+static void gpu_slot_unmap(GstMemory *memory, GstMapInfo *info)
+{
+    struct slot_memory *slot = slot_memory_of(memory);
+
+    if (info->flags & vendor_of(slot)->map_flag)
+        return;
+    g_mutex_lock(&slot->lock);
+    slot_memory_unmap(slot);
+    /* What the CPU wrote is uploaded later by the core, so the GPU has to wait for it again. */
+    if (info->flags & GST_MAP_WRITE)
+        slot->visible = FALSE;
+    g_mutex_unlock(&slot->lock);
+}
+
+/* --- copies ------------------------------------------------------------------------------- */
+
+static gboolean copy_rows(const struct slot_memory *slot, const struct gpu_rows *rows, guint count)
+{
+    const struct gpu *gpu = slot->store->gpu;
+    gboolean copied = gpu->vendor->enter(gpu);
+
+    if (!copied)
+        return FALSE;
+    for (guint i = 0; i < count && copied; i++)
+        copied = gpu->vendor->copy_rows(gpu, stream_of(slot), &rows[i]);
+    gpu->vendor->leave(gpu);
+    if (copied)
+        counter_add(&slot->store->counters->copies_gpu);
+    return copied;
+}
+
+static GstMemory *copy_part(GstMemory *memory, gsize offset, gsize size)
+{
+    GstMemory *copy = gst_allocator_alloc(NULL, size, NULL);
+    GstMapInfo from, to;
+
+    if (!gst_memory_map(memory, &from, GST_MAP_READ)) {
+        gst_memory_unref(copy);
+        return NULL;
+    }
+    gst_memory_map(copy, &to, GST_MAP_WRITE);
+    memcpy(to.data, from.data + offset, size);
+    gst_memory_unmap(copy, &to);
+    gst_memory_unmap(memory, &from);
+    return copy;
+}
+
+/* A copy of the whole memory stays on the GPU, and has the same layout: the buffer's GstVideoMeta
+ * is copied, too. */
+static GstMemory *gpu_slot_copy(GstMemory *memory, gssize offset, gssize size)
+{
+    struct slot_memory *slot = slot_memory_of(memory);
+    GstMapFlags for_gpu = vendor_of(slot)->map_flag;
+    GstMapInfo from, to;
+    gboolean copied = FALSE;
+    gsize length = size < 0 ? memory->size - (gsize)offset : (gsize)size;
+
+    if (memory->parent || offset != 0 || length != memory->maxsize)
+        return copy_part(memory, (gsize)offset, length);
+    GstMemory *copy = slot_store_get_extra(slot->store);
+    if (!copy)
+        return NULL;
+    if (copy->maxsize < length) {
+        gst_memory_unref(copy);
+        return copy_part(memory, 0, length);
+    }
+    if (gst_memory_map(memory, &from, GST_MAP_READ | for_gpu)) {
+        if (gst_memory_map(copy, &to, GST_MAP_WRITE | for_gpu)) {
+            const struct gpu_rows all = {from.data, to.data, length, length, length, 1};
+            copied = copy_rows(slot, &all, 1);
+            gst_memory_unmap(copy, &to);
+        }
+        gst_memory_unmap(memory, &from);
+    }
+    if (copied)
+        return copy;
+    gst_memory_unref(copy);
+    return NULL;
+}
+
+gboolean gpu_copy_picture(const GstVideoInfo *info, GstBuffer *from, GstBuffer *to)
+{
+    struct slot_memory *slot = slot_memory_of(gst_buffer_peek_memory(from, 0));
+    GstMapFlags for_gpu = vendor_of(slot)->map_flag;
+    struct gpu_rows rows[GPUD_PLANES_MAX];
+    struct gpud_layout layout;
+    GstVideoFrame source, target;
+    gboolean copied = FALSE;
+
+    if (!layout_from_info(&layout, info) ||
+        !gst_video_frame_map(&source, info, from, GST_MAP_READ | for_gpu))
+        return FALSE;
+    if (gst_video_frame_map(&target, info, to,
+                            GST_MAP_WRITE | for_gpu |
+                                (GstMapFlags)GST_VIDEO_FRAME_MAP_FLAG_NO_REF)) {
+        for (guint i = 0; i < layout.planes; i++)
+            rows[i] = (struct gpu_rows){
+                .from = GST_VIDEO_FRAME_PLANE_DATA(&source, i),
+                .from_stride =
+                    MAX((gsize)GST_VIDEO_FRAME_PLANE_STRIDE(&source, i), layout.plane[i].row_bytes),
+                .to = GST_VIDEO_FRAME_PLANE_DATA(&target, i),
+                .to_stride =
+                    MAX((gsize)GST_VIDEO_FRAME_PLANE_STRIDE(&target, i), layout.plane[i].row_bytes),
+                .bytes = layout.plane[i].row_bytes,
+                .rows = layout.plane[i].rows,
+            };
+        copied = copy_rows(slot, rows, layout.planes);
+        gst_video_frame_unmap(&target);
+    }
+    gst_video_frame_unmap(&source);
+    return copied;
+}
+
+void gpu_slot_init_allocator(GstAllocator *allocator)
+{
+    allocator->mem_map_full = gpu_slot_map;
+    allocator->mem_unmap_full = gpu_slot_unmap;
+    allocator->mem_copy = gpu_slot_copy;
+}

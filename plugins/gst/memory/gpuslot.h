@@ -1,0 +1,29 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A slot as memory of a GPU, for the vendors' kinds of memory: what is the same for all of them.
+ *
+ * Mapped with the vendor's flag a memory shows the device pointer, after the stream on which its
+ * users are ordered was made to wait for the bytes; no CPU waits. Mapped without, the core shows it
+ * to the CPU. When the frame leaves, its next owner waits for that stream. A buffer that nobody
+ * maps costs nothing. */
+#ifndef GPUD_GST_MEMORY_GPUSLOT_H
+#define GPUD_GST_MEMORY_GPUSLOT_H
+
+#include "memory/gpu.h"
+#include "memory/memory.h"
+
+/* Of struct slot_kind; a vendor adds new_allocator() and new_memory(). */
+void gpu_slot_arrived(struct slot_memory *slot);
+void gpu_slot_leaving(struct slot_memory *slot);
+
+/* Replaces the methods that the vendor's own class of allocators has set; the vendor does it with
+ * free() where that is not the right one. */
+void gpu_slot_init_allocator(GstAllocator *allocator);
+
+/* For new_memory(): the frame's bytes on the device, and how they lie. */
+gpointer gpu_slot_pointer(struct gpud_frame *frame);
+GstVideoInfo gpu_slot_info(const struct slot_store *store, const struct gpud_layout *layout,
+                           const struct video_planes *planes);
+
+#endif

@@ -1,0 +1,92 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* AMD's GPUs as GStreamer's HIP elements know them: the entry in the list of vendors. */
+#include "memory/hip/hip.h"
+
+/* A stride that serves as the pitch of a texture on every GPU, should the driver not say. */
+#define STRIDE_ALIGN 256
+
+/* Asked once: a library or a GPU that is not there does not appear while the process runs. AMD's
+ * runtime is installed on machines without such a GPU, too, where nobody wants its memory. */
+static gboolean hip_is_available(void)
+{
+    static gsize answer;
+
+    if (g_once_init_enter(&answer)) {
+        int count = 0;
+        gboolean found = gst_hip_load_library(GST_HIP_VENDOR_AMD) &&
+                         HipGetDeviceCount(GST_HIP_VENDOR_AMD, &count) == hipSuccess && count > 0;
+        g_once_init_leave(&answer, found ? 1 : 2);
+    }
+    return answer == 1;
+}
+
+static GstObject *hip_wrap_context(const struct gpu *gpu, struct gpud_error *error)
+{
+    GstHipDevice *device = gst_hip_device_new(GST_HIP_VENDOR_AMD, (guint)gpu->ordinal);
+
+    if (device)
+        return GST_OBJECT(device);
+    *error = (struct gpud_error){.status = GPUD_NO_DEVICE};
+    g_snprintf(error->reason, sizeof(error->reason),
+               "GStreamer's HIP library cannot use GPU %d: look at GST_DEBUG=hip*:5", gpu->ordinal);
+    return NULL;
+}
+
+static GstObject *hip_read_context(GstElement *element, GstContext *context)
+{
+    GstHipDevice *found = NULL;
+
+    gst_hip_handle_set_context(element, context, GST_HIP_VENDOR_AMD, -1, &found);
+    return (GstObject *)found;
+}
+
+static gint hip_get_ordinal(GstObject *context)
+{
+    return (gint)gst_hip_device_get_device_id((GstHipDevice *)context);
+}
+
+static gboolean hip_answer_query(GstElement *element, GstQuery *query, GstObject *context)
+{
+    return gst_hip_handle_context_query(element, query, (GstHipDevice *)context);
+}
+
+static gint hip_get_stride_align(const struct gpu *gpu)
+{
+    gint said = 0;
+
+    if (gst_hip_device_get_attribute((GstHipDevice *)gpu->context,
+                                     hipDeviceAttributeTextureAlignment, &said) != hipSuccess)
+        said = 0;
+    return MAX(said, STRIDE_ALIGN);
+}
+
+const struct gpu_vendor gpu_vendor_hip = {
+    .feature = GST_CAPS_FEATURE_MEMORY_HIP_MEMORY,
+    .prefix = "hip:",
+    .context_type = GST_HIP_DEVICE_CONTEXT_TYPE,
+    .memory = "HIP memory",
+    .maker = "AMD",
+    .driver = "AMD's HIP runtime (libamdhip64.so.6 or .7)",
+    .upload = "hipupload",
+    .download = "hipdownload",
+    .slot_kind = &hip_slot_kind,
+    .is_available = hip_is_available,
+    .wrap_context = hip_wrap_context,
+    .read_context = hip_read_context,
+    .get_ordinal = hip_get_ordinal,
+    .answer_query = hip_answer_query,
+    .get_stride_align = hip_get_stride_align,
+    .new_pool = hip_new_pool,
+    .map_flag = GST_MAP_HIP,
+    .orders_early = TRUE,
+    .look_into = hip_look_into,
+    .get_stream = hip_get_stream,
+    .set_pending = hip_set_pending,
+    .await_writes = hip_await_writes,
+    .enter = hip_enter,
+    .leave = hip_leave,
+    .finish = hip_finish,
+    .copy_rows = hip_copy_rows,
+};

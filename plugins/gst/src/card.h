@@ -1,0 +1,24 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The properties input and extra-controls: what a capture card is set to. */
+#ifndef GPUD_GST_SRC_CARD_H
+#define GPUD_GST_SRC_CARD_H
+
+#include <gst/gst.h>
+
+struct card_settings {
+    gchar *input;           /* NULL: the one that the card is set to */
+    GstStructure *controls; /* NULL: none */
+    gint input_changed;     /* atomic: the streaming thread is to select it */
+};
+
+void card_install(GObjectClass *klass, guint input_id, guint controls_id);
+
+/* Under the object lock. */
+void card_take_input(struct card_settings *card, const GValue *value);
+void card_take_controls(struct card_settings *card, const GValue *value);
+
+void card_clear(struct card_settings *card);
+
+#endif

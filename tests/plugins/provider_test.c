@@ -1,0 +1,478 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Capture cards in a device monitor, on a machine of the test's own: what is said of them, how they
+ * come and go, and that each is shown once where that is wanted. The core's list of cards and the
+ * folder of nodes are made here; the kernel's events are real. */
+#include "context.h"
+#include "device.h"
+#include "deviceprovider.h"
+#include "ends.h"
+#include "src/src.h"
+
+#include <gpudirect/cards.h>
+#include <fcntl.h>
+#include <glib/gstdio.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#define DEADLINE (30 * GST_SECOND)
+
+/* --- the machine -------------------------------------------------------------------------- */
+
+static gchar *nodes; /* instead of /dev */
+static GMutex lock;
+static guint cards_width; /* of the mode that the cards have; under the lock */
+
+struct gpud_capture_cards {
+    GPtrArray *names;
+    guint width;
+};
+
+static gchar *in_nodes(const gchar *name)
+{
+    return g_build_filename(nodes, name, NULL);
+}
+
+int __real_inotify_add_watch(int fd, const char *path, uint32_t mask);
+int __wrap_inotify_add_watch(int fd, const char *path, uint32_t mask);
+int __wrap_inotify_add_watch(int fd, const char *path, uint32_t mask)
+{
+    return __real_inotify_add_watch(fd, strcmp(path, "/dev") == 0 ? nodes : path, mask);
+}
+
+enum gpud_status __wrap_gpud_capture_cards_create(struct gpud_context *context,
+                                                  struct gpud_capture_cards **cards,
+                                                  struct gpud_error *error);
+enum gpud_status __wrap_gpud_capture_cards_create(struct gpud_context *context,
+                                                  struct gpud_capture_cards **cards,
+                                                  struct gpud_error *error)
+{
+    GDir *folder = g_dir_open(nodes, 0, NULL);
+    const gchar *name;
+
+    *cards = g_new0(struct gpud_capture_cards, 1);
+    (*cards)->names = g_ptr_array_new_with_free_func(g_free);
+    while ((name = g_dir_read_name(folder)))
+        if (g_str_has_prefix(name, "video"))
+            g_ptr_array_add((*cards)->names, g_strdup(name));
+    g_dir_close(folder);
+    g_mutex_lock(&lock);
+    (*cards)->width = cards_width;
+    g_mutex_unlock(&lock);
+    return GPUD_OK;
+}
+
+void __wrap_gpud_capture_cards_destroy(struct gpud_capture_cards **cards);
+void __wrap_gpud_capture_cards_destroy(struct gpud_capture_cards **cards)
+{
+    g_ptr_array_unref((*cards)->names);
+    g_free(*cards);
+}
+
+size_t __wrap_gpud_capture_cards_count(const struct gpud_capture_cards *cards);
+size_t __wrap_gpud_capture_cards_count(const struct gpud_capture_cards *cards)
+{
+    return cards->names->len;
+}
+
+/* One that its user may not open yet has no access for others either. */
+enum gpud_status __wrap_gpud_capture_cards_get_info(const struct gpud_capture_cards *cards,
+                                                    size_t index,
+                                                    struct gpud_capture_card_info *info,
+                                                    struct gpud_error *error);
+enum gpud_status __wrap_gpud_capture_cards_get_info(const struct gpud_capture_cards *cards,
+                                                    size_t index,
+                                                    struct gpud_capture_card_info *info,
+                                                    struct gpud_error *error)
+{
+    const gchar *name = cards->names->pdata[index];
+    gchar *path = in_nodes(name);
+    GStatBuf st;
+
+    g_snprintf(info->address, sizeof(info->address), "v4l2:///dev/%s", name);
+    info->usable = g_stat(path, &st) == 0 && st.st_mode & 0060;
+    g_strlcpy(info->reason, info->usable ? "" : "no permission", sizeof(info->reason));
+    g_strlcpy(info->card, "a card", sizeof(info->card));
+    g_strlcpy(info->driver, "fake", sizeof(info->driver));
+    g_strlcpy(info->bus, "pci", sizeof(info->bus));
+    info->signal = true;
+    g_free(path);
+    return GPUD_OK;
+}
+
+size_t __wrap_gpud_capture_cards_list_modes(const struct gpud_capture_cards *cards, size_t index,
+                                            struct gpud_capture_mode *modes, size_t max);
+size_t __wrap_gpud_capture_cards_list_modes(const struct gpud_capture_cards *cards, size_t index,
+                                            struct gpud_capture_mode *modes, size_t max)
+{
+    if (max > 0)
+        *modes = (struct gpud_capture_mode){
+            .size = sizeof(*modes),
+            .format = "UYVY",
+            .width_min = cards->width,
+            .width_max = cards->width,
+            .height_min = 16,
+            .height_max = 16,
+            .fps_num = 50,
+            .fps_den = 1,
+            .scan = GPUD_SCAN_PROGRESSIVE,
+        };
+    return 1;
+}
+
+size_t __wrap_gpud_capture_cards_list_paths(const struct gpud_capture_cards *cards, size_t index,
+                                            struct gpud_capture_card_path *paths, size_t max);
+size_t __wrap_gpud_capture_cards_list_paths(const struct gpud_capture_cards *cards, size_t index,
+                                            struct gpud_capture_card_path *paths, size_t max)
+{
+    static const struct gpud_capture_card_path all[] = {
+        {.device = "cuda:0", .direct = true, .path = "v4l2-dmabuf"},
+        {.device = "opencl:0", .path = "v4l2-mmap", .reason = "it has no dma-buf"},
+    };
+
+    for (size_t i = 0; i < MIN(max, G_N_ELEMENTS(all)); i++)
+        paths[i] = all[i];
+    return G_N_ELEMENTS(all);
+}
+
+static void plug(const gchar *name, gint mode)
+{
+    gchar *path = in_nodes(name);
+    int fd = g_creat(path, mode);
+
+    fail_unless(fd >= 0);
+    close(fd);
+    g_free(path);
+}
+
+static void unplug(const gchar *name)
+{
+    gchar *path = in_nodes(name);
+
+    fail_unless(g_unlink(path) == 0);
+    g_free(path);
+}
+
+static void set_width(guint width)
+{
+    g_mutex_lock(&lock);
+    cards_width = width;
+    g_mutex_unlock(&lock);
+}
+
+/* --- a monitor ---------------------------------------------------------------------------- */
+
+static GstDeviceMonitor *monitor_new(void)
+{
+    GstDeviceMonitor *monitor = gst_device_monitor_new();
+
+    gst_device_monitor_add_filter(monitor, "Video/Source", NULL);
+    fail_unless(gst_device_monitor_start(monitor));
+    return monitor;
+}
+
+static void monitor_free(GstDeviceMonitor *monitor)
+{
+    gst_device_monitor_stop(monitor);
+    gst_object_unref(monitor);
+}
+
+static gboolean is_card(GstDevice *device, const gchar *node)
+{
+    GstStructure *properties = gst_device_get_properties(device);
+    gchar *path = g_strconcat("/dev/", node, NULL);
+    gboolean is = properties && gst_structure_has_name(properties, "gpudirect-capture") &&
+                  g_strcmp0(gst_structure_get_string(properties, "device.path"), path) == 0;
+
+    g_clear_pointer(&properties, gst_structure_free);
+    g_free(path);
+    return is;
+}
+
+/* How many devices are that card; the last of them in *found. */
+static guint count(GstDeviceMonitor *monitor, const gchar *node, GstDevice **found)
+{
+    GList *devices = gst_device_monitor_get_devices(monitor);
+    guint cards = 0;
+
+    for (GList *at = devices; at; at = at->next) {
+        if (!is_card(at->data, node))
+            continue;
+        cards++;
+        if (found)
+            gst_object_replace((GstObject **)found, at->data);
+    }
+    g_list_free_full(devices, gst_object_unref);
+    return cards;
+}
+
+/* The next message, which has to be of that type and about that card. */
+static GstDevice *expect(GstDeviceMonitor *monitor, GstMessageType type, const gchar *node)
+{
+    GstBus *bus = gst_device_monitor_get_bus(monitor);
+    GstMessage *message = gst_bus_timed_pop_filtered(
+        bus, DEADLINE,
+        GST_MESSAGE_DEVICE_ADDED | GST_MESSAGE_DEVICE_REMOVED | GST_MESSAGE_DEVICE_CHANGED);
+    GstDevice *device = NULL;
+
+    fail_unless(message, "no %s about %s", gst_message_type_get_name(type), node);
+    fail_unless(GST_MESSAGE_TYPE(message) == type, "%s about %s", GST_MESSAGE_TYPE_NAME(message),
+                node);
+    if (type == GST_MESSAGE_DEVICE_ADDED)
+        gst_message_parse_device_added(message, &device);
+    else if (type == GST_MESSAGE_DEVICE_REMOVED)
+        gst_message_parse_device_removed(message, &device);
+    else
+        gst_message_parse_device_changed(message, &device, NULL);
+    fail_unless(is_card(device, node), "about another one than %s", node);
+    gst_message_unref(message);
+    gst_object_unref(bus);
+    return device;
+}
+
+static void expect_caps(GstDevice *device, const gchar *text)
+{
+    GstCaps *caps = gst_device_get_caps(device), *wanted = gst_caps_from_string(text);
+
+    fail_unless(gst_caps_is_equal(caps, wanted), "%" GST_PTR_FORMAT, caps);
+    gst_caps_unref(caps);
+    gst_caps_unref(wanted);
+}
+
+#define CAPS(width) \
+    "video/x-raw,format=UYVY,width=" #width ",height=16,framerate=50/1,interlace-mode=progressive"
+
+/* --- tests -------------------------------------------------------------------------------- */
+
+GST_START_TEST(test_card)
+{
+    GstDevice *device = NULL;
+    gchar *address, *name;
+
+    plug("video3", 0660);
+    GstDeviceMonitor *monitor = monitor_new();
+    fail_unless_equals_int(count(monitor, "video3", &device), 1);
+    expect_caps(device, CAPS(64));
+    GstStructure *properties = gst_device_get_properties(device);
+    const GValue *paths = gst_structure_get_value(properties, "direct-path");
+    fail_unless(paths && gst_value_array_get_size(paths) == 2);
+    fail_unless_equals_string(g_value_get_string(gst_value_array_get_value(paths, 0)),
+                              "cuda:0: yes (v4l2-dmabuf)");
+    fail_unless_equals_string(g_value_get_string(gst_value_array_get_value(paths, 1)),
+                              "opencl:0: no, by v4l2-mmap: it has no dma-buf");
+    gst_structure_free(properties);
+    name = gst_device_get_display_name(device);
+    fail_unless_equals_string(name, "a card");
+
+    GstElement *element = gst_device_create_element(device, NULL);
+    g_object_get(element, "address", &address, NULL);
+    fail_unless_equals_string(address, "v4l2:///dev/video3");
+    gst_object_unref(element);
+    gst_object_unref(device);
+    g_free(address);
+    g_free(name);
+    monitor_free(monitor);
+    unplug("video3");
+}
+GST_END_TEST
+
+GST_START_TEST(test_reconfigure)
+{
+    GstDevice *device = NULL;
+    gchar *address;
+
+    plug("video3", 0660);
+    GstDeviceMonitor *monitor = monitor_new();
+    fail_unless_equals_int(count(monitor, "video3", &device), 1);
+    GstElement *element = gst_element_factory_make("gpudirectsrc", NULL);
+    g_object_set(element, "address", "studio", NULL);
+    fail_unless(gst_device_reconfigure_element(device, element));
+    g_object_get(element, "address", &address, NULL);
+    fail_unless_equals_string(address, "v4l2:///dev/video3");
+    g_free(address);
+    gst_object_unref(element);
+
+    /* One that runs keeps what it has. */
+    GstHarness *running = ends_src("studio", NULL);
+    fail_if(gst_device_reconfigure_element(device, ends_element(running)));
+    gst_harness_teardown(running);
+    element = gst_element_factory_make("identity", NULL);
+    fail_if(gst_device_reconfigure_element(device, element));
+    gst_object_unref(element);
+    gst_object_unref(device);
+    monitor_free(monitor);
+    unplug("video3");
+}
+GST_END_TEST
+
+GST_START_TEST(test_hotplug)
+{
+    GstDeviceMonitor *monitor = monitor_new();
+
+    for (guint i = 0; i < 20; i++) {
+        fail_unless_equals_int(count(monitor, "video3", NULL), 0);
+        plug("video3", 0660);
+        GstDevice *device = expect(monitor, GST_MESSAGE_DEVICE_ADDED, "video3");
+        expect_caps(device, CAPS(64));
+        gst_object_unref(device);
+        fail_unless_equals_int(count(monitor, "video3", NULL), 1);
+        unplug("video3");
+        gst_object_unref(expect(monitor, GST_MESSAGE_DEVICE_REMOVED, "video3"));
+    }
+    monitor_free(monitor);
+}
+GST_END_TEST
+
+/* udev gives a node to its group after it was made. */
+GST_START_TEST(test_permission)
+{
+    gchar *path = in_nodes("video5");
+    GstDeviceMonitor *monitor = monitor_new();
+
+    plug("video5", 0);
+    plug("video4", 0660); /* its events come after those of the other one */
+    gst_object_unref(expect(monitor, GST_MESSAGE_DEVICE_ADDED, "video4"));
+    fail_unless_equals_int(count(monitor, "video5", NULL), 0);
+    fail_unless(g_chmod(path, 0660) == 0);
+    gst_object_unref(expect(monitor, GST_MESSAGE_DEVICE_ADDED, "video5"));
+    unplug("video4");
+    gst_object_unref(expect(monitor, GST_MESSAGE_DEVICE_REMOVED, "video4"));
+    unplug("video5");
+    gst_object_unref(expect(monitor, GST_MESSAGE_DEVICE_REMOVED, "video5"));
+    monitor_free(monitor);
+    g_free(path);
+}
+GST_END_TEST
+
+/* What happens to one makes all be looked at, and nothing else in the folder does. */
+GST_START_TEST(test_others)
+{
+    GstDeviceMonitor *monitor;
+
+    plug("video3", 0660);
+    monitor = monitor_new();
+    gst_object_unref(expect(monitor, GST_MESSAGE_DEVICE_ADDED, "video3"));
+    set_width(128);
+    plug("media0", 0660);
+    plug("video-codec", 0660);
+    unplug("video-codec");
+    unplug("media0");
+    plug("video4", 0660);
+    GstDevice *first = expect(monitor, GST_MESSAGE_DEVICE_CHANGED, "video3");
+    expect_caps(first, CAPS(128));
+    gst_object_unref(first);
+    gst_object_unref(expect(monitor, GST_MESSAGE_DEVICE_ADDED, "video4"));
+    set_width(64);
+    monitor_free(monitor);
+    unplug("video3");
+    unplug("video4");
+}
+GST_END_TEST
+
+/* --- beside the provider of v4l2src ------------------------------------------------------- */
+
+static GType other_get_type(void);
+typedef GstDeviceProvider Other;
+typedef GstDeviceProviderClass OtherClass;
+G_DEFINE_TYPE(Other, other, GST_TYPE_DEVICE_PROVIDER)
+
+static GList *other_probe(GstDeviceProvider *provider)
+{
+    GstStructure *properties =
+        gst_structure_new("other", "device.path", G_TYPE_STRING, "/dev/video3", NULL);
+    GstCaps *caps = gst_caps_new_any();
+    GList *list = g_list_append(NULL, g_object_new(GST_TYPE_GPUDIRECT_DEVICE, "display-name",
+                                                   "other", "device-class", "Video/Source", "caps",
+                                                   caps, "properties", properties, NULL));
+
+    gst_caps_unref(caps);
+    gst_structure_free(properties);
+    return list;
+}
+
+static void other_class_init(OtherClass *klass)
+{
+    klass->probe = other_probe;
+    gst_device_provider_class_set_static_metadata(klass, "Other", "Source/Video", "Other", "test");
+}
+
+static void other_init(Other *self)
+{
+}
+
+static guint count_all(void)
+{
+    GstDeviceMonitor *monitor = gst_device_monitor_new();
+
+    gst_device_monitor_add_filter(monitor, "Video/Source", NULL);
+    GList *devices = gst_device_monitor_get_devices(monitor);
+    guint all = g_list_length(devices);
+    g_list_free_full(devices, gst_object_unref);
+    gst_object_unref(monitor);
+    return all;
+}
+
+/* Before the first monitor: GStreamer sorts providers once. */
+static void beside_other(guint rank, guint devices)
+{
+    GstRegistry *registry = gst_registry_get();
+    GstPluginFeature *other = gst_registry_lookup_feature(registry, "v4l2deviceprovider");
+    GstPluginFeature *own = gst_registry_lookup_feature(registry, "gpudirectdeviceprovider");
+
+    if (other)
+        gst_registry_remove_feature(registry, other);
+    fail_unless(gst_device_provider_register(NULL, "v4l2deviceprovider", GST_RANK_PRIMARY,
+                                             other_get_type()));
+    gst_plugin_feature_set_rank(own, rank);
+    plug("video3", 0660);
+    fail_unless_equals_int(count_all(), devices);
+    unplug("video3");
+    gst_clear_object(&other);
+    gst_object_unref(own);
+}
+
+GST_START_TEST(test_twice)
+{
+    beside_other(GST_RANK_MARGINAL, 2);
+}
+GST_END_TEST
+
+GST_START_TEST(test_once)
+{
+    beside_other(GST_RANK_PRIMARY + 1, 1);
+}
+GST_END_TEST
+
+static Suite *provider_suite(void)
+{
+    Suite *suite = suite_create("provider");
+    TCase *tc = tcase_create("cards");
+
+    suite_add_tcase(suite, tc);
+    tcase_add_test(tc, test_card);
+    tcase_add_test(tc, test_reconfigure);
+    tcase_add_test(tc, test_hotplug);
+    tcase_add_test(tc, test_permission);
+    tcase_add_test(tc, test_others);
+    tcase_add_test(tc, test_twice);
+    tcase_add_test(tc, test_once);
+    return suite;
+}
+
+int main(int argc, char **argv)
+{
+    ends_init_environment();
+    gst_check_init(&argc, &argv);
+    nodes = g_build_filename(g_getenv("XDG_RUNTIME_DIR"), "dev", NULL);
+    cards_width = 64;
+    if (g_mkdir(nodes, 0700) < 0 || !GST_ELEMENT_REGISTER(gpudirectsrc, NULL) ||
+        !GST_DEVICE_PROVIDER_REGISTER(gpudirectdeviceprovider, NULL))
+        return 1;
+    gpud_gst_context_init();
+    int failed = gst_check_run_suite(provider_suite(), "provider", __FILE__);
+    g_rmdir(nodes);
+    g_free(nodes);
+    return failed;
+}
