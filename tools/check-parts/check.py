@@ -12,13 +12,17 @@ import jobs
 from arm64 import arm64
 from builds import Build
 from compilers import CLANG, LTO
-from debian import debian12, debian13
+from debian import debian12, debian13, debian14
 from sanitizers import ASAN, TSAN
 
 # In the order in which they run: with --quick, by default, with --long. tools/check has the same names.
 QUICK = {"build": Build("build", ["-Db_sanitize=none"])}
 ORDINARY = QUICK | {"asan": ASAN, "tsan": TSAN}
-PARTS = ORDINARY | {"clang": CLANG, "lto": LTO, "debian13": debian13, "debian12": debian12, "arm64": arm64}
+PARTS = ORDINARY | {"clang": CLANG, "lto": LTO, "debian14": debian14, "debian13": debian13, "debian12": debian12,
+                    "arm64": arm64}
+
+
+LINES = 40
 
 
 def reason_of_skip(output):
@@ -29,32 +33,40 @@ def reason_of_skip(output):
     return lines[-1] if lines else "no reason given"
 
 
+def show(title, entries):
+    """Each with the end of what it printed: this may be all that is kept of a run on another machine."""
+    if entries:
+        print(f"\n== {title} ==")
+    for part, test, outcome in entries:
+        print(f"{part:12} {jobs.short_name(test)}: {outcome}")
+        printed = (test.get("stdout", "") + test.get("stderr", "")).splitlines()
+        for line in printed[-LINES:]:
+            print(f"    {line}")
+
+
 def summary(runs):
-    passed, failed, skipped = 0, [], []
+    passed, failed, skipped, unsteady = 0, [], [], []
     print("\n== what ran ==")
     for part, tests, seconds in runs:
         by_suite = {}
-        for result in tests:
-            suite = re.sub(r"^.*?:|[+ ].*$", "", result["name"])  # "project:suite+suite / test"
-            counts = by_suite.setdefault(suite, [0, 0, 0])
-            if result["result"] in ("OK", "EXPECTEDFAIL"):
-                counts[0] += 1
-            elif result["result"] == "SKIP":
-                counts[2] += 1
-                skipped.append((part, result["name"].split(" / ")[-1], reason_of_skip(result.get("stdout", ""))))
+        for test in tests:
+            suite = jobs.suites(test)[0]
+            by_suite[suite] = by_suite.get(suite, 0) + 1
+            if test["result"] == "SKIP":
+                skipped.append((part, test, test["result"]))
+            elif test["result"] in ("OK", "EXPECTEDFAIL"):
+                passed += 1
             else:
-                counts[1] += 1
-                failed.append((part, result["name"].split(" / ")[-1], result["result"]))
-        passed += sum(counts[0] for counts in by_suite.values())
-        text = ", ".join(f"{suite} {sum(counts)}" for suite, counts in sorted(by_suite.items()))
+                failed.append((part, test, test["result"]))
+            if "failed_first" in test:
+                unsteady.append((part, test, f"{test['failed_first']}, then OK"))
+        text = ", ".join(f"{suite} {count}" for suite, count in sorted(by_suite.items()))
         print(f"{part:12} {seconds:5.0f} s  {text}")
     print("\n== skipped ==" if skipped else "\nnothing was skipped")
-    for part, name, reason in skipped:
-        print(f"{part:12} {name}: {reason}")
-    if failed:
-        print("\n== failed ==")
-    for part, name, result in failed:
-        print(f"{part:12} {name}: {result}")
+    for part, test, _ in skipped:
+        print(f"{part:12} {jobs.short_name(test)}: {reason_of_skip(test.get('stdout', ''))}")
+    show("passed in the guest when run again", unsteady)
+    show("failed", failed)
     print(f"\n{passed} passed, {len(failed)} failed, {len(skipped)} skipped")
     return 1 if failed or not passed else 0
 

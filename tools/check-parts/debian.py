@@ -34,3 +34,8 @@ def debian12(name, args):
 
 def debian13(name, args):
     return debian(name, "trixie")
+
+
+def debian14(name, args):
+    """Not released yet: newer compilers, and GStreamer 1.28 with HIP memory."""
+    return debian(name, "forky")

@@ -13,6 +13,7 @@ import tempfile
 TOP = pathlib.Path(__file__).resolve().parents[2]
 HOUR = 3600
 CLEAN_UP_TIME = 60
+FAILURES = ["FAIL", "TIMEOUT", "INTERRUPT", "ERROR", "UNEXPECTEDPASS"]
 
 
 def end_with_signals():
@@ -64,3 +65,12 @@ def succeeds(command, **kwargs):
 def result(part, name, outcome, text=""):
     """In the form of Meson's testlog.json."""
     return {"name": f"gpudirect:{part} / {name}", "result": outcome, "stdout": text}
+
+
+def suites(test):
+    """Of an entry, whose name is "project:suite+suite / test"."""
+    return test["name"].split(" / ")[0].split(":")[-1].split("+")
+
+
+def short_name(test):
+    return test["name"].split(" / ")[-1]
