@@ -157,6 +157,11 @@ with tempfile.TemporaryDirectory(prefix="gb-") as scratch:
     out, _ = bundle("-o", made, "--list")
     check("plugins/libgstgpudirect.so" in out and "libgstreamer1.0-0" in out and not made.exists(), f"--list: {out}")
 
+    # A test's stand-in for a driver goes along, in tests/, where no program finds it that does not ask for it.
+    for name in ("libamdhip64.so.5", "libamdhip64.so.7"):
+        out, _ = bundle("-o", made, "--list", "--with", BUILD / "tests/hip" / name)
+        check(f"tests/{name}" in out, f"--list with the HIP runtime of the tests: {out}")
+
     # Refusals, before there is anything and afterwards.
     refused("there is no GStreamer plugin nvcodek", "-o", made, "--plugin", "nvcodek")
     refused("is no build", "-o", made, build=scratch / "nobuild")

@@ -9,14 +9,13 @@ import pathlib
 import subprocess
 import tempfile
 
+from gpus import SMALL, check_run, check_vendor
 from tool import BENCH, INFO, check, refused, run, run_json
 
 # Nothing that a test's runner adds: it would bring the management library to where it shall be missing.
 os.environ["LD_LIBRARY_PATH"] = os.environ["GPUDIRECT_FAKE_CUDA"]
 os.environ["GPUD_FAKE_CUDA_DEVICES"] = "4"
 NVML = {"LD_LIBRARY_PATH": os.environ["GPUDIRECT_FAKE_NVML"] + ":" + os.environ["LD_LIBRARY_PATH"]}
-# Strides of GStreamer's CUDA memory are those of plain memory at this width.
-SMALL = ["--width", "512", "--height", "96"]
 
 
 # --- gpudirect-info
@@ -93,28 +92,7 @@ check("Not measured: this machine has no two CUDA devices" in one, f"one GPU, me
 
 # --- gpudirect-bench
 
-def check_run(result, route, frames, copies, receivers=1):
-    check(result["route"] == route, f"{result['parameters']['from']} goes by {result['route']}, not {route}")
-    check(result["lost"] == 0 and result["torn"] == 0, f"{route}: lost {result['lost']}, torn {result['torn']}")
-    check([line["frames"] for line in result["receivers"]] == [frames] * receivers, f"{route}: {result['receivers']}")
-    # A copy may be counted with the frame before the measured section, or after.
-    check(abs(result["copies"]["gpu"] - copies) < 0.2, f"{route}: {result['copies']} copies")
-    check(result["copies"]["cpu"] == 0, f"{route}: the CPU copies")
-    check(result["device_waits_per_frame"]["sender"] is not None, f"{route}: nobody counts waits for the device")
-
-
-CEILINGS = {"copy", "download", "upload", "marker", "handoff"}
-for to, route, copies, main, all_of_them in (
-        ("cuda:0", "map", 0, "copy", CEILINGS), ("cuda:1", "peer", 1, "peer", CEILINGS | {"peer"}),
-        ("host", "staged", 1, "download", CEILINGS)):
-    result = run_json(BENCH, *SMALL, "--from", "cuda:0", "--to", to, "--frames", "100")
-    check_run(result, route, 100, copies)
-    check(result["lent"] == 1 and result["ceiling"]["key"] == main, f"{to}: {result['ceiling']}")
-    ceilings = {each["key"]: each for each in result["ceilings"]}
-    check(set(ceilings) == all_of_them, f"{to}: ceilings are {sorted(ceilings)}")
-    check(all(each["value"] > 0 and each["what"] for each in ceilings.values()), f"{to}: {ceilings}")
-    check(abs(ceilings[main]["ratio"] * ceilings[main]["value"] / result["fps"] - 1) < 1e-6, f"{to}: {ceilings[main]}")
-    check(ceilings["marker"]["ratio"] is None, "a rate is compared with a time")
+check_vendor("cuda")
 
 # A way from GPU to GPU that is slower than the detour is not taken, and the reason has the figures; where the detour is
 # not wanted, or nobody knows how fast it is, it is taken all the same.
@@ -126,27 +104,6 @@ check("peer: only 0." in result["fallback_reason"] and "staged should reach 31.5
       f"a slow peer: {result['fallback_reason']}")
 check_run(run_json(BENCH, *LARGE, "--route", "peer", env=SLOW), "peer", 20, 1)
 check_run(run_json(BENCH, *LARGE, env={**SLOW, "FAKE_NVML_GENERATION": "0"}), "peer", 20, 1)
-
-# Every byte, foreign memory, and a list of devices.
-result = run_json(BENCH, *SMALL, "--from", "cuda:0", "--to", "cuda:0,cuda:1,cuda:2", "--receivers", "3", "--verify",
-                  "full", "--source", "foreign", "--frames", "40")
-check_run(result, result["route"], 40, 3, 3)
-check(result["ceiling"]["key"] == "fan_out" and result["lent"] == 0, f"fan-out: {result['ceiling']}")
-result = run_json(BENCH, *SMALL, "--from", "host", "--to", "cuda:1", "--verify", "full", "--frames", "40")
-check_run(result, "staged", 40, 1)
-check(result["ceiling"]["key"] == "upload", f"host to GPU: {result['ceiling']}")
-
-# At a pace: when the CPU had it, and when the GPU saw it.
-result = run_json(BENCH, *SMALL, "--from", "cuda:0", "--to", "cuda:1", "--frames", "30", "--fps", "60")
-check_run(result, "peer", 30, 1)
-check(0 < result["latency_cpu_us"]["p50"] <= result["latency_us"]["p50"], f"{result['latency_us']}")
-check([each["key"] for each in result["ceilings"]] == ["wake", "marker", "handoff"], f"{result['ceilings']}")
-
-# Receivers that come and go, on two devices by turns; their frames are checked like the others'.
-result = run_json(BENCH, *SMALL, "--from", "cuda:0", "--to", "cuda:0,cuda:1", "--frames", "200", "--fps", "100",
-                  "--join", "4")
-check_run(result, "map", 200, 0)
-check(result["join"]["joined"] == 4 and result["join"]["left"] == 4, f"4 join: {result['join']}")
 
 # As from container to container, where this process may make such. In a chroot "/" is no mount point to make private.
 if subprocess.run(["unshare", "--pid", "--mount", "--propagation", "unchanged", "--mount-proc", "--fork", "true"],

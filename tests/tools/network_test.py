@@ -31,13 +31,17 @@ with tempfile.TemporaryDirectory() as name:
     make_topology(folder)
     env = {"GPUDIRECT_HOST": name, "HWLOC_XMLFILE": f"{name}/topology.xml", "HWLOC_THISSYSTEM": "0"}
     report, text = run_json(INFO, env=env), run(INFO, env=env)[0]
+    refusing = {**env, "GPUD_FAKE_CUDA_DEVICES": "1", "GPUD_FAKE_CUDA_FAIL": "cuMemGetHandleForAddressRange:1+=801"}
+    refused, text_of_refused = run_json(INFO, env=refusing), run(INFO, env=refusing)[0]
     (folder / "sys/class/net/eth0/flags").write_text("0x1002\n")
     (folder / "sys/class/infiniband/mlx5_0/ports/1/state").write_text("1: DOWN\n")
     (folder / "sys/class/infiniband/siw0/ports/1/state").write_text("1: DOWN\n")
     down, text_of_down = run_json(INFO, env=env), run(INFO, env=env)[0]
 
 network = report["network"]
-check(set(network) == {"usable", "reason", "pin_max", "pin_reason", "cards"}, f"keys are {sorted(network)}")
+check(set(network) == {"usable", "reason", "pin_max", "pin_reason", "cards", "exports"}, f"keys are {sorted(network)}")
+check(network["exports"] == [{"device": f"cuda:{i}", "dmabuf": True, "no_dmabuf": None} for i in range(4)],
+      f"memory that can be exported: {network['exports']}")
 check(network["usable"] and network["reason"] is None, f"the host is not usable: {network['reason']}")
 mlx5, rxe, siw = network["cards"]
 
@@ -48,9 +52,13 @@ check(set(distances["rxe0"].values()) == {"unknown"}, f"rxe0 is {distances['rxe0
 port, other = mlx5.pop("ports")
 mlx5.pop("distances")
 no_peermem = mlx5.pop("no_peermem")
+nearest = ("cuda:0 is behind the same PCIe switch as 0000:03:00.1 (PIX); "
+           "cuda:2 is below the same PCIe host bridge as it (PHB)")
+check(mlx5.pop("auto") == {"device": "cuda:0", "reason": nearest}, f"the nearest to mlx5_0 is not {nearest}")
 check(mlx5 == {"name": "mlx5_0", "model": "MT4129", "driver": "mlx5_core", "firmware": "28.39.1002",
                "pci": "0000:03:00.1", "numa_node": 0, "software": False, "available": True, "reason": None,
                "dmabuf": True, "no_dmabuf": None, "peermem": False}, f"mlx5_0 is {mlx5}")
+check(rxe["auto"] == {"device": None, "reason": None}, f"the nearest to what is on no bus is {rxe['auto']}")
 check("nvidia-peermem" in no_peermem, f"no peermem: {no_peermem}")
 gids = port.pop("gids")
 check(port == {"number": 1, "active": True, "state": "active", "reason": None, "link_layer": "ethernet",
@@ -77,6 +85,14 @@ for line in ("  mlx5_0  MT4129, driver mlx5_core, firmware 28.39.1002, at 0000:0
              "  ?: one of them does not say where it is"):
     check(line in section.splitlines(), f"{line!r} is missing in\n{section}")
 check("not available: siw0 is not for InfiniBand" in section and "NODE:" not in section, f"the section is\n{section}")
+
+check(f"device=auto: {nearest}" in " ".join(section.split()), f"the section is\n{section}")
+for i in range(4):
+    check(f"  memory of cuda:{i} as a dma-buf, for a card: yes" in section.splitlines(), f"the section is\n{section}")
+export, = refused["network"]["exports"]
+check(not export["dmabuf"] and "no dma-buf for" in export["no_dmabuf"]
+      and "memory of cuda:0 as a dma-buf, for a card: no, no dma-buf for" in " ".join(text_of_refused.split()),
+      f"without dma-bufs: {export}\n{text_of_refused}")
 
 network = down["network"]
 lack = "port 1 of mlx5_0 is not active: eth0 is down: ip link set eth0 up"

@@ -4,6 +4,7 @@
 """tools/check, tools/demo and tools/setup on machines that have nothing yet: a PATH of a few programs of the shell, and
 of stand-ins that write down how they are called. And what check makes of a build folder that is there."""
 
+import argparse
 import contextlib
 import io
 import os
@@ -170,7 +171,7 @@ def check_no_root():
     import arm64
     with machine() as bare, contextlib.redirect_stdout(io.StringIO()):
         path, os.environ["PATH"] = os.environ["PATH"], str(bare.bin)
-        for part in (debian.debian12, debian.debian13, arm64.arm64):
+        for part in (debian.debian12, debian.debian13, debian.debian14, arm64.arm64):
             results = part("part", None)
             check([result["result"] for result in results] == ["SKIP"] and
                   "apt install mmdebstrap" in results[0]["stdout"], f"without mmdebstrap {results}")
@@ -178,24 +179,34 @@ def check_no_root():
 
 
 def check_build_folder():
-    """One that was made without -Werror is built with it, and the compiler's words are seen."""
+    """One that was made without -Werror is built with it, and the compiler's words are seen. For some suites no more is
+    built than they need."""
     import builds
     import jobs
+    args = argparse.Namespace(quick=False, long=False)
     with tempfile.TemporaryDirectory() as folder:
         jobs.TOP = pathlib.Path(folder)
         (jobs.TOP / "meson_options.txt").write_text("option('tests', type: 'feature')\n")
         (jobs.TOP / "meson.build").write_text(
-            "project('one', 'c', default_options: 'warning_level=2')\nexecutable('one', 'one.c')\n")
+            "project('one', 'c', default_options: 'warning_level=2')\n"
+            "foreach name, suite : {'one': 'some', 'two': ['some', 'long'], 'three': 'others'}\n"
+            "  test(name, executable(name, 'one.c'), suite: suite)\nendforeach\n")
         (jobs.TOP / "one.c").write_text("int main(void)\n{\n    int unused_by_all;\n    return 0;\n}\n")
         for command in (["meson", "setup", "build"], ["ninja", "-C", "build"]):
             subprocess.run(command, cwd=jobs.TOP, check=True, capture_output=True, timeout=DEADLINE)
         said = io.StringIO()
         with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
-            built = builds.build("build", [])
+            built = builds.build(builds.Build("build", []), args)
         check(not built and "unused_by_all" in said.getvalue(), f"without -Werror it is built: {said.getvalue()!r}")
         (jobs.TOP / "one.c").write_text("int main(void)\n{\n    return 0;\n}\n")
+        some = builds.Build("some", [], ["some"])
         with contextlib.redirect_stdout(io.StringIO()):
-            check(builds.build("build", []) and builds.build("fresh", []), "nothing is built where nothing is wrong")
+            for build in (builds.Build("build", []), builds.Build("fresh", []), some):
+                check(builds.build(build, args), "nothing is built where nothing is wrong")
+            made = {file.name for file in (jobs.TOP / "some").iterdir() if file.is_file() and os.access(file, os.X_OK)}
+            check(made == {"one"}, f"for one suite {made} are built")
+            results = builds.test(some, args)
+            check([result["result"] for result in results] == ["OK"], f"of one suite {results}")
 
 
 check_first_commands()

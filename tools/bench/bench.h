@@ -35,11 +35,14 @@
  *     idle.c       what they cost without frames
  *     hosts.c      two benches on two hosts; remotes.c the sending one's part, receive.c the
  *                  receiving one's; network.c the address
- *     frames.c     how a frame is marked and checked; rows.c, cudamarks.c the same on a GPU
+ *     frames.c     how a frame is marked and checked; rows.c, gpumarks.c the same on a GPU
  *     submittimes.c   when frames were submitted, where neither the frame nor the core says
- *     ceiling.c    what the machine can do at best; rawceiling.c what the CUDA driver can;
+ *     capture.c    a card's frames, without a link; pictureclock.c reads the time in pictures,
+ *                  capturereport.c prints it
+ *     ceiling.c    what the machine can do at best; rawceiling.c what GPUs' drivers can;
  *                  ceilingrdma.c, rawrdma.c what a network card can
- *     rawcuda.c    that driver; gstcuda.c GStreamer's CUDA memory
+ *     moves.c      --migrate: two OpenCL devices in one process; rawmoves.c OpenCL alone
+ *     rawgpu.c     those drivers: rawcuda.c, rawhip.c; gstcuda.c GStreamer's CUDA memory
  *     figures.c    the figures of a run; report.c, stats.c, text.c, json.c the report */
 #ifndef GPUD_TOOLS_BENCH_H
 #define GPUD_TOOLS_BENCH_H
@@ -90,8 +93,7 @@ struct bench_job {
 
 #define BENCH_UNKNOWN (-1)
 
-/* What drivers achieve without gpudirect, the CUDA driver but where it says otherwise. 0: not
- * measured. */
+/* What drivers achieve without gpudirect, GPUs' but where it says otherwise. 0: not measured. */
 struct bench_raw {
     double write;            /* frames a second, by plain RDMA writes */
     double copy, peer;       /* frames a second: within the sender's GPU, to the first receiver's */
@@ -100,6 +102,12 @@ struct bench_raw {
     double marker;  /* us: a word from one GPU's stream to the other's; half of a round trip */
     double handoff; /* us: p50 from the CPU's call, through both GPUs' streams, until the CPU sees
                        it */
+};
+
+/* Two OpenCL devices in one process. */
+struct bench_moves {
+    double early, implicit; /* us: the first use of a frame that was moved early, or not at all */
+    double migrate, staged; /* frames a second, by these routes */
 };
 
 /* What a child has measured. Counters cover the measured section; BENCH_UNKNOWN where elements do
@@ -124,6 +132,7 @@ struct bench_result {
     uint64_t measured;       /* joins: those of them that left while it was measured */
     uint64_t missing; /* joins: frames that did not come between a receiver's first and last */
     struct bench_raw raw;
+    struct bench_moves moves; /* --migrate */
 };
 
 /* How many samples follow a result. */

@@ -3,7 +3,6 @@
 
 #include "ceiling.h"
 
-#include "bench/rawcuda.h"
 #include "children.h"
 #include "roles.h"
 #include "rows.h"
@@ -207,7 +206,16 @@ void bench_run_echo(int control)
     g_free(latencies);
 }
 
-/* --- the CUDA driver -------------------------------------------------------------------------- */
+/* --- GPUs' drivers ---------------------------------------------------------------------------- */
+
+const struct raw_driver *bench_raw_driver_of(const struct bench_job *job)
+{
+    char device[32];
+    const struct raw_driver *driver = raw_driver_of(job->from, NULL);
+    for (uint32_t i = 1; i <= job->receivers && !driver; i++)
+        driver = raw_driver_of(bench_device_of(job, i, device, sizeof(device)), NULL);
+    return driver;
+}
 
 static bool measure_raw(const struct bench_job *job, struct bench_raw *raw,
                         struct bench_failure *failure)
@@ -261,14 +269,16 @@ static void add_marks(struct bench_ceilings *list, const struct bench_raw *raw)
 static const char *needed_copy(const struct bench_job *job)
 {
     bool leaves = false, arrives = false;
-    int from = raw_cuda_ordinal(job->from);
-    for (uint32_t i = 1; i <= job->receivers; i++) {
+    unsigned from, to;
+    const struct raw_driver *driver = raw_driver_of(job->from, &from);
+    for (uint32_t i = 1; driver && i <= job->receivers; i++) {
         char device[32];
-        int to = raw_cuda_ordinal(bench_device_of(job, i, device, sizeof(device)));
-        leaves = leaves || to != from;
-        arrives = arrives || to >= 0;
+        bench_device_of(job, i, device, sizeof(device));
+        bool same = raw_driver_of(device, &to) == driver;
+        leaves = leaves || !same || to != from;
+        arrives = arrives || same;
     }
-    if (from < 0)
+    if (!driver)
         return "upload";
     if (!arrives)
         return "download";

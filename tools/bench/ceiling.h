@@ -6,6 +6,7 @@
 #define GPUD_TOOLS_BENCH_CEILING_H
 
 #include "bench.h"
+#include "bench/rawgpu.h"
 
 struct bench_ceiling {
     const char *key, *what;
@@ -33,6 +34,10 @@ bool bench_ceilings_measure(const struct bench_job *job, struct bench_remotes *r
 /* Those of a run whose ceiling was measured by the bench on another host: frames a second. */
 void bench_ceilings_set_rdma(const struct bench_job *job, double write,
                              struct bench_ceilings *ceilings);
+
+/* Whose copies and words a job's are compared with: the driver of the sender's GPU, else of the
+ * first receiver's that has one. NULL: none has. */
+const struct raw_driver *bench_raw_driver_of(const struct bench_job *job);
 
 /* Copying frames of this size by one thread. */
 bool bench_ceiling_memcpy(uint64_t size, struct bench_ceiling *ceiling,

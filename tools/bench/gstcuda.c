@@ -3,6 +3,7 @@
 
 #include "gstcuda.h"
 
+#include "bench/rawcuda.h"
 #include "control.h"
 
 #include <dlfcn.h>
@@ -27,15 +28,15 @@ static struct library {
     gpointer (*memory_stream)(GstMemory *memory);
     raw_stream (*stream_handle)(gpointer stream);
 } lib;
-static const struct raw_cuda *cu;
-static raw_context latest;
+static bool opened;
+static void *latest; /* context */
 
 void bench_gst_cuda_open(int control)
 {
     char reason[GPUD_REASON_MAX];
-    if (cu)
+    if (opened)
         return;
-    const struct raw_cuda *driver = raw_cuda_open(reason, sizeof(reason));
+    bool driver = raw_cuda.open(reason, sizeof(reason));
     void *library = dlopen("libgstcuda-1.0.so.0", RTLD_NOW | RTLD_GLOBAL);
     if (!driver || !library)
         bench_child_fail(control, GPUD_UNSUPPORTED, "no CUDA memory in GStreamer: %s",
@@ -53,7 +54,7 @@ void bench_gst_cuda_open(int control)
     if (!lib.load())
         bench_child_fail(control, GPUD_UNSUPPORTED,
                          "GStreamer's libgstcuda does not find what it needs in the CUDA driver");
-    cu = driver;
+    opened = true;
 }
 
 GstBufferPool *bench_gst_cuda_pool(int control, unsigned ordinal)
@@ -69,7 +70,7 @@ GstBufferPool *bench_gst_cuda_pool(int control, unsigned ordinal)
 
 bool bench_gst_cuda_is(GstBuffer *buffer)
 {
-    return cu && gst_buffer_n_memory(buffer) > 0 &&
+    return opened && gst_buffer_n_memory(buffer) > 0 &&
            lib.is_memory(gst_buffer_peek_memory(buffer, 0));
 }
 
@@ -92,11 +93,11 @@ bool bench_gst_cuda_map(const struct bench_job *job, GstBuffer *buffer, GstMapFl
                         struct bench_gpu_map *map)
 {
     GstMemory *memory = gst_buffer_peek_memory(buffer, 0);
-    raw_context context = lib.context_handle(((struct cuda_memory *)(void *)memory)->context);
-    if (cu->context_push(context) != 0)
+    void *context = lib.context_handle(((struct cuda_memory *)(void *)memory)->context);
+    if (raw_cuda_push(context) != 0)
         return false;
     if (!gst_buffer_map(buffer, &map->info, flags | MAP_CUDA)) {
-        raw_cuda_leave(cu);
+        raw_cuda.leave();
         return false;
     }
     latest = context;
@@ -113,15 +114,15 @@ bool bench_gst_cuda_map(const struct bench_job *job, GstBuffer *buffer, GstMapFl
 void bench_gst_cuda_unmap(GstBuffer *buffer, struct bench_gpu_map *map)
 {
     gst_buffer_unmap(buffer, &map->info);
-    raw_cuda_leave(cu);
+    raw_cuda.leave();
 }
 
 bool bench_gst_cuda_enter(void)
 {
-    return latest && cu->context_push(latest) == 0;
+    return latest && raw_cuda_push(latest) == 0;
 }
 
 void bench_gst_cuda_leave(void)
 {
-    raw_cuda_leave(cu);
+    raw_cuda.leave();
 }

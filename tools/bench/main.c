@@ -2,7 +2,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* gpudirect-bench. One program plays all roles: see bench.h. */
+#include "capture.h"
 #include "children.h"
+#include "moves.h"
 #include "receive.h"
 #include "remotes.h"
 #include "report.h"
@@ -28,6 +30,8 @@ static int run_role(const char *role, int control)
         bench_run_joiner(control);
     } else if (strcmp(role, "echo") == 0) {
         bench_run_echo(control);
+    } else if (strcmp(role, "moves") == 0) {
+        bench_run_moves(control);
     } else if (strcmp(role, "raw") == 0) {
         bench_run_raw(control);
 #ifdef GPUD_WITH_RDMA /* without, the library refuses the network before */
@@ -97,7 +101,10 @@ int main(int argc, char **argv)
         bench_catch_signals();
         if (options->isolated)
             bench_children_isolate();
-        status = options->receive ? bench_receive_all(options) : run_all(options);
+        status = options->capture   ? bench_capture_run(options)
+                 : options->receive ? bench_receive_all(options)
+                 : options->migrate ? bench_moves_measure(options)
+                                    : run_all(options);
     }
     g_free(options);
     return fflush(stdout) == 0 ? status : EXIT_FAILURE;

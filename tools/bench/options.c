@@ -3,7 +3,6 @@
 
 #include "options.h"
 
-#include "bench/rawcuda.h"
 #include "ceiling.h"
 #include "frames.h"
 #include "network.h"
@@ -30,10 +29,10 @@
 
 /* As GOption parsed them. */
 struct arguments {
-    gchar *from, *to, *receive, *device, *psk_file, *route, *format, *fps, *slow_receiver, *source,
-        *verify, *sink, *src, *compare;
+    gchar *capture, *from, *to, *receive, *device, *psk_file, *route, *format, *fps, *slow_receiver,
+        *source, *verify, *sink, *src, *compare;
     gint width, height, frames, warmup, receivers, slots, runs, timeout, join, idle;
-    gboolean json, elements, remote, allow_unauthenticated, isolated, version;
+    gboolean json, elements, remote, allow_unauthenticated, isolated, migrate, version;
 };
 
 bool bench_usage_error(const char *format, ...)
@@ -108,9 +107,12 @@ static bool parse_picture(struct bench_job *job, const struct arguments *args)
 {
     struct gpud_layout layout;
     struct gpud_error error;
-    if (!bench_usage_text(job->format, sizeof(job->format), "--format", args->format) ||
-        !parse_number(&job->width, "--width", args->width, 1, GPUD_DIMENSION_MAX) ||
-        !parse_number(&job->height, "--height", args->height, 1, GPUD_DIMENSION_MAX))
+    gint width = args->width != NOT_GIVEN ? args->width : 3840;
+    gint height = args->height != NOT_GIVEN ? args->height : 2160;
+    if (!bench_usage_text(job->format, sizeof(job->format), "--format",
+                          args->format ? args->format : "UYVY") ||
+        !parse_number(&job->width, "--width", width, 1, GPUD_DIMENSION_MAX) ||
+        !parse_number(&job->height, "--height", height, 1, GPUD_DIMENSION_MAX))
         return false;
     enum gpud_status status =
         gpud_layout_init(&layout, job->format, job->width, job->height, 0, &error);
@@ -275,7 +277,6 @@ static bool parse_receiving(struct bench_options *options, const struct argument
     if (strchr(device, ','))
         return bench_usage_error("--device %s: with --receive there is one", device);
     options->receive = job->remote = true;
-    options->json = args->json;
     options->isolated = args->isolated;
     job->page = -1;
     if (!check_port(args->receive) ||
@@ -286,6 +287,66 @@ static bool parse_receiving(struct bench_options *options, const struct argument
         return false;
     memcpy(job->address, job->network, sizeof(job->address));
     options->timeout = seconds * GPUD_SEC;
+    return true;
+}
+
+/* A capture card's frames, in this process. What is not said of them is the card's to choose. */
+static bool parse_capturing(struct bench_options *options, const struct arguments *args)
+{
+    struct bench_job *job = &options->ours;
+    uint32_t seconds = 0;
+    const gchar *others[] = {args->from, args->receive,       args->device, args->psk_file,
+                             args->src,  args->slow_receiver, args->source, args->verify,
+                             args->sink, args->compare};
+    bool other = args->runs != NOT_GIVEN || args->join || args->idle || args->elements ||
+                 args->remote || args->allow_unauthenticated || args->receivers != 1 ||
+                 args->migrate,
+         sized = args->width != NOT_GIVEN;
+    for (size_t i = 0; i < G_N_ELEMENTS(others); i++)
+        other = other || others[i];
+    if (other)
+        return bench_usage_error("--capture goes with --to, --route, --format, --width, --height, "
+                                 "--fps, --frames, --warmup, --slots, --timeout and --json alone");
+    if (sized != (args->height != NOT_GIVEN))
+        return bench_usage_error("--width and --height belong together");
+    options->capture = true;
+    if (!bench_usage_text(job->address, sizeof(job->address), "--capture", args->capture) ||
+        !bench_usage_text(job->to, 32, "--to", args->to ? args->to : "host") ||
+        !bench_usage_text(job->route, sizeof(job->route), "--route", args->route) ||
+        !bench_usage_text(job->format, sizeof(job->format), "--format", args->format) ||
+        !parse_rate(job, args->fps) ||
+        (sized && (!parse_number(&job->width, "--width", args->width, 1, GPUD_DIMENSION_MAX) ||
+                   !parse_number(&job->height, "--height", args->height, 1, GPUD_DIMENSION_MAX))) ||
+        !parse_number(&job->frames, "--frames",
+                      args->frames != NOT_GIVEN ? args->frames : FRAMES_PACED, BENCH_FRAMES_MIN,
+                      BENCH_WARMUP_MAX) ||
+        !parse_number(&job->warmup, "--warmup", args->warmup, 0, BENCH_WARMUP_MAX) ||
+        !parse_number(&job->slots, "--slots", args->slots, 1, GPUD_SLOTS_MAX) ||
+        !parse_number(&seconds, "--timeout", args->timeout, 1, 86400))
+        return false;
+    options->timeout = seconds * GPUD_SEC;
+    return true;
+}
+
+/* Two different OpenCL devices, and nothing that needs processes. */
+static bool parse_migrate(struct bench_options *options, const struct arguments *args)
+{
+    const struct bench_job *job = &options->ours;
+    options->migrate = true;
+#ifndef GPUD_WITH_OPENCL
+    return bench_usage_error("--migrate: this gpudirect-bench is built without OpenCL");
+#endif
+    if (!g_str_has_prefix(job->from, "opencl:") || !g_str_has_prefix(job->to, "opencl:") ||
+        strchr(job->to, ',') || strcmp(job->from, job->to) == 0)
+        return bench_usage_error("--migrate --from %s --to %s: two different OpenCL devices are "
+                                 "needed, such as opencl:0 and opencl:1",
+                                 job->from, job->to);
+    if (args->route || args->fps || args->sink || args->src || args->elements || args->compare ||
+        args->join || args->idle || args->receivers != 1 || args->source)
+        return bench_usage_error("--migrate goes with --from, --to, --format, --width, --height, "
+                                 "--frames, --warmup, --slots, --timeout and --json alone");
+    if (args->frames == NOT_GIVEN)
+        options->ours.frames = FRAMES_PACED;
     return true;
 }
 
@@ -313,14 +374,13 @@ static bool parse_all(struct bench_options *options, const struct arguments *arg
         return false;
     job->slow_receiver = (enum gpud_slow_receiver)(GPUD_SLOW_BLOCK + policy);
     job->full = verify == 1;
-    options->json = args->json;
     options->isolated = args->isolated;
     job->idle = idle * GPUD_SEC;
     job->patience = MAX(seconds * GPUD_SEC, 2 * BENCH_STEP_TIMEOUT);
     options->timeout = seconds * GPUD_SEC + job->idle;
     if (job->fps_num)
         options->timeout += bench_paced_time(job, (double)job->warmup + job->frames);
-    return parse_elements(options, args);
+    return (!args->migrate || parse_migrate(options, args)) && parse_elements(options, args);
 }
 
 /* --- all -------------------------------------------------------------------------------------- */
@@ -329,22 +389,21 @@ static void free_arguments(struct arguments *args)
 {
     gchar *texts[] = {args->receive, args->from,   args->to,  args->device,        args->psk_file,
                       args->route,   args->format, args->fps, args->slow_receiver, args->source,
-                      args->verify,  args->sink,   args->src, args->compare};
+                      args->verify,  args->sink,   args->src, args->compare,       args->capture};
     for (size_t i = 0; i < G_N_ELEMENTS(texts); i++)
         g_free(texts[i]);
 }
 
 bool bench_options_parse(int argc, char **argv, struct bench_options *options, int *status)
 {
-    struct arguments args = {.width = 3840,
-                             .height = 2160,
+    struct arguments args = {.width = NOT_GIVEN,
+                             .height = NOT_GIVEN,
                              .frames = NOT_GIVEN,
                              .warmup = 32,
                              .receivers = 1,
                              .slots = 4,
                              .runs = NOT_GIVEN,
                              .timeout = 60};
-    args.format = g_strdup("UYVY");
     const GOptionEntry entries[] = {
         {"from", 0, 0, G_OPTION_ARG_STRING, &args.from, "The sender's device (host)", "DEVICE"},
         {"to", 0, 0, G_OPTION_ARG_STRING, &args.to,
@@ -363,8 +422,11 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
          "FILE"},
         {"allow-unauthenticated", 0, 0, G_OPTION_ARG_NONE, &args.allow_unauthenticated,
          "With --to rdma://: whoever reaches the address may receive", NULL},
+        {"capture", 0, 0, G_OPTION_ARG_STRING, &args.capture,
+         "Instead of a link: a capture card's frames to the device of --to", "v4l2:///dev/videoN"},
         {"route", 0, 0, G_OPTION_ARG_STRING, &args.route,
-         "map, peer, directgma, staged, rdma-dmabuf, rdma-peermem or rdma-host (the best)",
+         "map, peer, directgma, migrate, staged, rdma-dmabuf, rdma-peermem or rdma-host; with "
+         "--capture dmabuf, userptr or mmap (the best)",
          "ROUTE"},
         {"width", 0, 0, G_OPTION_ARG_INT, &args.width, "Of the picture (3840)", "PIXELS"},
         {"height", 0, 0, G_OPTION_ARG_INT, &args.height, "Of the picture (2160)", "PIXELS"},
@@ -391,6 +453,10 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
          "KIND"},
         {"verify", 0, 0, G_OPTION_ARG_STRING, &args.verify, "marks, or full: every byte (marks)",
          "KIND"},
+        {"migrate", 0, 0, G_OPTION_ARG_NONE, &args.migrate,
+         "With --from opencl:N --to opencl:M, in one process: what it is worth that a frame moves "
+         "early",
+         NULL},
         {"elements", 0, 0, G_OPTION_ARG_NONE, &args.elements,
          "Through gpudirectsink and gpudirectsrc", NULL},
         {"sink", 0, 0, G_OPTION_ARG_STRING, &args.sink, "Through this GStreamer sink", "ELEMENTS"},
@@ -420,12 +486,14 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
     g_clear_error(&error);
     if (good && argc > 1)
         good = bench_usage_error("\"%s\": there are no arguments, only options", argv[1]);
+    options->json = args.json;
     if (good && args.version)
         printf("gpudirect-bench %s\n", gpud_version_string());
     else if (good)
-        good = args.receive ? parse_receiving(options, &args) : parse_all(options, &args);
+        good = args.capture   ? parse_capturing(options, &args)
+               : args.receive ? parse_receiving(options, &args)
+                              : parse_all(options, &args);
     *status = good ? EXIT_SUCCESS : BENCH_EXIT_USAGE;
-    good = good && !args.version;
     free_arguments(&args);
-    return good;
+    return good && !args.version;
 }

@@ -23,7 +23,9 @@ struct bench_options {
     struct bench_job ours;
     struct bench_job peer; /* with --compare */
     bool compare;
+    bool capture; /* no link: `ours` says what a card, whose address it has, shall capture */
     bool receive; /* `ours` is the receiver's part of a job that the sending bench completes */
+    bool migrate; /* --migrate, from one OpenCL device to another */
     uint32_t runs;
     bool json;
     bool isolated;   /* each process in a PID namespace of its own */

@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The core's sender. Frames lie in slots that it lends, or in memory of our own ("foreign"), from
- * malloc or cuMemAlloc. On a GPU they are marked by work on a stream of ours. */
+ * malloc or the GPU's driver. On a GPU they are marked by work on a stream of ours. */
 #include "control.h"
-#include "cudamarks.h"
+#include "gpumarks.h"
 #include "output.h"
 
 #include <pthread.h>
@@ -15,8 +15,9 @@ struct output {
     const struct bench_job *job;
     int control;
     struct gpud_context *context;
-    struct gpud_device *device; /* where foreign memory is: the GPU, or the host */
-    const struct raw_cuda *cu;  /* NULL: the CPU writes the frames */
+    struct gpud_device *device;      /* where foreign memory is: the GPU, or the host */
+    const struct raw_driver *driver; /* NULL: the CPU writes the frames */
+    unsigned gpu;
     raw_stream stream;
     struct bench_mark_writer *writer;
     struct gpud_sender *sender;
@@ -43,36 +44,33 @@ static void check(struct output *output, enum gpud_status status, const struct g
 
 /* --- the GPU ---------------------------------------------------------------------------------- */
 
-static void check_cuda(struct output *output, const char *what, int result)
+static void check_gpu(struct output *output, const char *what, int result)
 {
     char reason[GPUD_REASON_MAX];
     if (result == 0)
         return;
-    raw_cuda_say(reason, sizeof(reason), what, result);
+    raw_say(output->driver, reason, sizeof(reason), what, result);
     bench_child_fail(output->control, GPUD_IO, "%s", reason);
 }
 
-/* The device's context stays current: this thread does everything. */
+/* The GPU stays current: this thread does everything. */
 static void open_stream(struct output *output)
 {
     char reason[GPUD_REASON_MAX];
-    output->cu = raw_cuda_open(reason, sizeof(reason));
-    if (!output->cu)
+    if (!output->driver->open(reason, sizeof(reason)) ||
+        !raw_enter(output->driver, output->gpu, reason, sizeof(reason)))
         bench_child_fail(output->control, GPUD_NO_DEVICE, "%s", reason);
-    check_cuda(output, "cuCtxPushCurrent",
-               output->cu->context_push(gpud_device_get_native(output->device)));
-    check_cuda(output, "cuStreamCreate",
-               output->cu->stream_create(&output->stream, RAW_STREAM_NON_BLOCKING));
-    output->writer = bench_mark_writer_create(output->job, output->control);
+    check_gpu(output, "a stream", output->driver->stream_create(&output->stream));
+    output->writer = bench_mark_writer_create(output->driver, output->job, output->control);
 }
 
 static void close_stream(struct output *output)
 {
-    if (!output->cu)
+    if (!output->driver)
         return;
     bench_mark_writer_destroy(output->writer);
-    output->cu->stream_destroy(output->stream);
-    raw_cuda_leave(output->cu);
+    output->driver->stream_destroy(output->stream);
+    output->driver->leave();
 }
 
 static void mark_core(void *user, uint64_t index)
@@ -105,7 +103,7 @@ static void give_back(void *user)
 static void *alloc_on_gpu(struct output *output)
 {
     raw_address address;
-    check_cuda(output, "cuMemAlloc", output->cu->alloc(&address, output->layout.size));
+    check_gpu(output, "memory on the GPU", output->driver->alloc(&address, output->layout.size));
     return (void *)(uintptr_t)address;
 }
 
@@ -114,12 +112,12 @@ static void make_foreign(struct output *output)
     for (uint32_t i = 0; i < output->job->foreign_buffers; i++) {
         struct foreign *made = g_new0(struct foreign, 1);
         made->output = output;
-        made->data = output->cu ? alloc_on_gpu(output) : malloc(output->layout.size);
+        made->data = output->driver ? alloc_on_gpu(output) : malloc(output->layout.size);
         if (!made->data)
             bench_child_fail(output->control, GPUD_NO_MEMORY, "out of memory for %u frames",
                              output->job->foreign_buffers);
         /* Pages never written all map to one page of zeros, which would be read from the caches. */
-        if (!output->cu)
+        if (!output->driver)
             memset(made->data, 1, output->layout.size);
         give_back(made);
     }
@@ -160,8 +158,8 @@ static void free_foreign(struct output *output)
     while (output->free) {
         struct foreign *gone = output->free;
         output->free = gone->next;
-        if (output->cu)
-            output->cu->free((raw_address)(uintptr_t)gone->data);
+        if (output->driver)
+            output->driver->free((raw_address)(uintptr_t)gone->data);
         else
             free(gone->data);
         g_free(gone);
@@ -180,11 +178,12 @@ static void *open_core(const struct bench_job *job, int control)
     pthread_mutex_init(&output->lock, NULL);
     pthread_cond_init(&output->freed, NULL);
     check(output, gpud_context_create(NULL, &output->context, &error), &error);
-    bool on_gpu = raw_cuda_ordinal(job->from) >= 0;
+    output->driver = raw_driver_of(job->from, &output->gpu);
     check(output,
-          gpud_device_open(output->context, on_gpu ? job->from : "host", &output->device, &error),
+          gpud_device_open(output->context, output->driver ? job->from : "host", &output->device,
+                           &error),
           &error);
-    if (on_gpu)
+    if (output->driver)
         open_stream(output);
     check(output,
           gpud_layout_init(&output->layout, job->format, job->width, job->height, 0, &error),
@@ -228,7 +227,7 @@ static void *acquire_core(void *user, uint64_t *size)
               gpud_sender_acquire(output->sender, BENCH_STEP_TIMEOUT, &output->frame, &error),
               &error);
     *size = output->layout.size;
-    if (output->cu) {
+    if (output->driver) {
         if (!output->job->foreign)
             check(output, gpud_frame_wait(output->frame, output->stream, &error), &error);
         return NULL;
@@ -242,7 +241,7 @@ static void send_core(void *user)
 {
     struct output *output = user;
     struct gpud_error error;
-    if (output->cu)
+    if (output->driver)
         check(output, gpud_frame_post(output->frame, output->stream, &error), &error);
     else
         gpud_frame_unmap(output->frame);

@@ -5,9 +5,9 @@
  * proposes, as a decoder would do; "foreign" ones from a pool of plain memory, or of GStreamer's
  * CUDA memory. */
 #include "control.h"
-#include "cudamarks.h"
 #include "elements.h"
 #include "frames.h"
+#include "gpumarks.h"
 #include "gstcuda.h"
 #include "output.h"
 
@@ -30,6 +30,7 @@ struct output {
     GstMapInfo map;
     guint64 lent;
     struct bench_mark_writer *writer; /* of frames in GPU memory; NULL: the CPU writes them */
+    unsigned gpu;
     struct gpud_layout layout;
 };
 
@@ -80,8 +81,7 @@ static void choose_pool(struct output *output, GstCaps *caps)
     /* The sink proposes no pool: one of ours with its allocator, as deep as the core's ring, so
      * that both have as many frames in flight. */
     if (!output->pool) {
-        output->pool = output->writer ? bench_gst_cuda_pool(output->control,
-                                                            (unsigned)raw_cuda_ordinal(job->from))
+        output->pool = output->writer ? bench_gst_cuda_pool(output->control, output->gpu)
                                       : gst_buffer_pool_new();
         max = job->foreign ? 0 : job->slots;
     }
@@ -126,9 +126,10 @@ static void *open_gst(const struct bench_job *job, int control)
     output->control = control;
     gst_init(NULL, NULL);
     gpud_layout_init(&output->layout, job->format, job->width, job->height, 0, NULL);
-    if (raw_cuda_ordinal(job->from) >= 0) {
+    if (bench_works_on_gpu(job, job->from)) {
         bench_gst_cuda_open(control);
-        output->writer = bench_mark_writer_create(job, control);
+        raw_driver_of(job->from, &output->gpu);
+        output->writer = bench_mark_writer_create(&raw_cuda, job, control);
     }
     GstCaps *caps = gst_caps_from_string(job->caps);
     GstVideoInfo info;

@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What the CUDA driver achieves without gpudirect: copies back to back, and words passed from
+/* What a GPU's driver achieves without gpudirect: copies back to back, and words passed from
  * stream to stream. In a process of its own, which any failure ends. */
-#include "bench/rawcuda.h"
+#include "bench/rawgpu.h"
 #include "ceiling.h"
 #include "control.h"
 #include "roles.h"
@@ -19,24 +19,17 @@
 #define MARKS 256
 #define HANDOFFS 200
 
-struct gpu {
-    unsigned ordinal;
-    raw_context context;
-};
-
 struct transfer {
-    struct gpu *from; /* the stream's */
+    unsigned from; /* the stream's GPU */
     raw_stream stream;
     raw_address source, target;
 };
 
 struct raw {
-    const struct raw_cuda *cu;
+    const struct raw_driver *driver;
     int control;
     uint64_t size;    /* of a frame */
     uint32_t buffers; /* frames in a source, and in a target */
-    struct gpu gpu[GPUD_RECEIVERS_MAX + 1];
-    unsigned gpus;
 };
 
 static void check(struct raw *raw, const char *what, int result)
@@ -44,100 +37,89 @@ static void check(struct raw *raw, const char *what, int result)
     char reason[GPUD_REASON_MAX];
     if (result == 0)
         return;
-    raw_cuda_say(reason, sizeof(reason), what, result);
-    bench_child_fail(raw->control, GPUD_IO, "measuring what the CUDA driver reaches: %s", reason);
+    raw_say(raw->driver, reason, sizeof(reason), what, result);
+    bench_child_fail(raw->control, GPUD_IO, "measuring what the %s driver reaches: %s",
+                     raw->driver->vendor, reason);
 }
 
-static void enter(struct raw *raw, const struct gpu *gpu)
+static void enter(struct raw *raw, unsigned gpu)
 {
-    check(raw, "cuCtxPushCurrent", raw->cu->context_push(gpu->context));
+    check(raw, "the GPU", raw->driver->enter(gpu));
 }
 
 static void leave(struct raw *raw)
 {
-    raw_cuda_leave(raw->cu);
+    raw->driver->leave();
 }
 
 static void finish(struct raw *raw, raw_stream stream)
 {
     int result;
-    if (raw_cuda_finish(raw->cu, stream, bench_now() + BENCH_STEP_TIMEOUT, &result))
+    if (raw_finish(raw->driver, stream, bench_now() + BENCH_STEP_TIMEOUT, &result))
         return;
-    if (result == RAW_NOT_READY)
+    if (result == raw->driver->not_ready)
         bench_child_fail(raw->control, GPUD_TIMEOUT, "the GPU did not finish a copy in time");
-    check(raw, "cuStreamQuery", result);
+    check(raw, "a stream", result);
 }
 
-/* A device that takes part; opened when first asked for. */
-static struct gpu *gpu_of(struct raw *raw, unsigned ordinal)
+/* Opens a GPU that takes part. */
+static void open_gpu(struct raw *raw, unsigned gpu)
 {
     char reason[GPUD_REASON_MAX];
-    for (unsigned i = 0; i < raw->gpus; i++)
-        if (raw->gpu[i].ordinal == ordinal)
-            return &raw->gpu[i];
-    struct gpu *made = &raw->gpu[raw->gpus++];
-    made->ordinal = ordinal;
-    if (!raw_cuda_enter(raw->cu, ordinal, &made->context, reason, sizeof(reason)))
+    if (!raw_enter(raw->driver, gpu, reason, sizeof(reason)))
         bench_child_fail(raw->control, GPUD_NO_DEVICE,
                          "%s: gpudirect-info lists what --from and --to can name", reason);
     leave(raw);
-    return made;
 }
 
 /* Without peer access the driver copies through the host, and that is the ceiling then. */
-static void open_peer(struct raw *raw, struct gpu *from, struct gpu *to)
+static void open_peer(struct raw *raw, unsigned from, unsigned to)
 {
-    int can = 0, a, b;
-    if (from == to || raw->cu->device_get(&a, (int)from->ordinal) != 0 ||
-        raw->cu->device_get(&b, (int)to->ordinal) != 0 ||
-        raw->cu->can_access_peer(&can, a, b) != 0 || !can)
+    int can = 0;
+    if (from == to || raw->driver->can_access_peer(&can, from, to) != 0 || !can)
         return;
     enter(raw, from);
-    int result = raw->cu->enable_peer(to->context, 0);
-    if (result != RAW_PEER_ALREADY_ENABLED)
-        check(raw, "cuCtxEnablePeerAccess", result);
+    check(raw, "access to the peer", raw->driver->enable_peer(to));
     leave(raw);
 }
 
 /* --- copies ----------------------------------------------------------------------------------- */
 
-static raw_address device_pool(struct raw *raw, const struct gpu *gpu)
+static raw_address device_pool(struct raw *raw, unsigned gpu)
 {
     raw_address address;
     enter(raw, gpu);
-    check(raw, "cuMemAlloc", raw->cu->alloc(&address, raw->size * raw->buffers));
-    check(raw, "cuMemsetD8Async", raw->cu->fill(address, 1, raw->size * raw->buffers, NULL));
+    check(raw, "memory on the GPU", raw->driver->alloc(&address, raw->size * raw->buffers));
+    check(raw, "filling memory", raw->driver->fill(address, 1, raw->size * raw->buffers, NULL));
     finish(raw, NULL);
     leave(raw);
     return address;
 }
 
-static raw_address host_pool(struct raw *raw, const struct gpu *gpu)
+static raw_address host_pool(struct raw *raw, unsigned gpu)
 {
     void *host;
     raw_address address;
     enter(raw, gpu);
-    check(
-        raw, "cuMemHostAlloc",
-        raw->cu->host_alloc(&host, raw->size * raw->buffers, RAW_HOST_PORTABLE | RAW_HOST_MAPPED));
+    check(raw, "pinned memory", raw->driver->host_alloc(&host, raw->size * raw->buffers));
     memset(host, 1, raw->size * raw->buffers);
-    check(raw, "cuMemHostGetDevicePointer", raw->cu->host_address(&address, host, 0));
+    check(raw, "the address of pinned memory", raw->driver->host_address(&address, host));
     leave(raw);
     return address;
 }
 
-static void free_device(struct raw *raw, const struct gpu *gpu, raw_address address)
+static void free_device(struct raw *raw, unsigned gpu, raw_address address)
 {
     enter(raw, gpu);
-    check(raw, "cuMemFree", raw->cu->free(address));
+    check(raw, "freeing memory", raw->driver->free(address));
     leave(raw);
 }
 
-static raw_stream make_stream(struct raw *raw, const struct gpu *gpu)
+static raw_stream make_stream(struct raw *raw, unsigned gpu)
 {
     raw_stream stream;
     enter(raw, gpu);
-    check(raw, "cuStreamCreate", raw->cu->stream_create(&stream, RAW_STREAM_NON_BLOCKING));
+    check(raw, "a stream", raw->driver->stream_create(&stream));
     leave(raw);
     return stream;
 }
@@ -152,8 +134,9 @@ static double time_copies(struct raw *raw, const struct transfer *transfers, uns
         for (unsigned transfer = 0; transfer < count; transfer++) {
             const struct transfer *at = &transfers[transfer];
             enter(raw, at->from);
-            check(raw, "cuMemcpyAsync",
-                  raw->cu->copy(at->target + offset, at->source + offset, raw->size, at->stream));
+            check(
+                raw, "a copy",
+                raw->driver->copy(at->target + offset, at->source + offset, raw->size, at->stream));
             leave(raw);
         }
     }
@@ -177,17 +160,17 @@ static double copy_rate(struct raw *raw, const struct transfer *transfers, unsig
     return bench_median(rates, ROUNDS);
 }
 
-static double rate_of_one(struct raw *raw, struct gpu *gpu, raw_address source, raw_address target)
+static double rate_of_one(struct raw *raw, unsigned gpu, raw_address source, raw_address target)
 {
     struct transfer transfer = {gpu, make_stream(raw, gpu), source, target};
     double rate = copy_rate(raw, &transfer, 1);
     enter(raw, gpu);
-    check(raw, "cuStreamDestroy", raw->cu->stream_destroy(transfer.stream));
+    check(raw, "destroying a stream", raw->driver->stream_destroy(transfer.stream));
     leave(raw);
     return rate;
 }
 
-static double copies_within(struct raw *raw, struct gpu *gpu)
+static double copies_within(struct raw *raw, unsigned gpu)
 {
     raw_address source = device_pool(raw, gpu), target = device_pool(raw, gpu);
     double rate = rate_of_one(raw, gpu, source, target);
@@ -197,7 +180,7 @@ static double copies_within(struct raw *raw, struct gpu *gpu)
 }
 
 /* The pinned memory is freed by the end of the process. */
-static void copies_across_pcie(struct raw *raw, struct gpu *gpu, struct bench_raw *found)
+static void copies_across_pcie(struct raw *raw, unsigned gpu, struct bench_raw *found)
 {
     raw_address device = device_pool(raw, gpu), host = host_pool(raw, gpu);
     found->download = rate_of_one(raw, gpu, device, host);
@@ -205,8 +188,8 @@ static void copies_across_pcie(struct raw *raw, struct gpu *gpu, struct bench_ra
     free_device(raw, gpu, device);
 }
 
-static void copies_to_peers(struct raw *raw, struct gpu *from, struct gpu *const *to,
-                            unsigned count, struct bench_raw *found)
+static void copies_to_peers(struct raw *raw, unsigned from, const unsigned *to, unsigned count,
+                            struct bench_raw *found)
 {
     struct transfer transfers[GPUD_RECEIVERS_MAX];
     raw_address source = device_pool(raw, from);
@@ -221,7 +204,7 @@ static void copies_to_peers(struct raw *raw, struct gpu *from, struct gpu *const
         found->fan_out = copy_rate(raw, transfers, count);
     for (unsigned i = 0; i < count; i++) {
         enter(raw, from);
-        check(raw, "cuStreamDestroy", raw->cu->stream_destroy(transfers[i].stream));
+        check(raw, "destroying a stream", raw->driver->stream_destroy(transfers[i].stream));
         leave(raw);
         free_device(raw, to[i], transfers[i].target);
     }
@@ -235,15 +218,14 @@ struct words {
     raw_address there_address, back_address, gate_address;
 };
 
-static struct words make_words(struct raw *raw, const struct gpu *gpu)
+static struct words make_words(struct raw *raw, unsigned gpu)
 {
     void *page;
     raw_address address;
     enter(raw, gpu);
-    check(raw, "cuMemHostAlloc",
-          raw->cu->host_alloc(&page, 4096, RAW_HOST_PORTABLE | RAW_HOST_MAPPED));
+    check(raw, "pinned memory", raw->driver->host_alloc(&page, 4096));
     memset(page, 0, 4096);
-    check(raw, "cuMemHostGetDevicePointer", raw->cu->host_address(&address, page, 0));
+    check(raw, "the address of pinned memory", raw->driver->host_address(&address, page));
     leave(raw);
     uint32_t *word = page;
     return (struct words){word, word + 64, word + 128, address, address + 256, address + 512};
@@ -258,29 +240,29 @@ static void await_word(struct raw *raw, const volatile uint32_t *word, uint32_t 
                              "a word that a stream writes did not change in time");
 }
 
-static void enqueue_answers(struct raw *raw, const struct gpu *gpu, raw_stream stream,
+static void enqueue_answers(struct raw *raw, unsigned gpu, raw_stream stream,
                             const struct words *words, uint32_t first, uint32_t count)
 {
     enter(raw, gpu);
     for (uint32_t i = first; i < first + count; i++) {
-        check(raw, "cuStreamWaitValue32", raw->cu->wait_value(stream, words->there_address, i, 0));
-        check(raw, "cuStreamWriteValue32", raw->cu->write_value(stream, words->back_address, i, 0));
+        check(raw, "waiting for a word", raw->driver->wait_value(stream, words->there_address, i));
+        check(raw, "writing a word", raw->driver->write_value(stream, words->back_address, i));
     }
     leave(raw);
 }
 
 /* Two streams answer each other. All is enqueued before the CPU writes the gate word, so that only
  * the GPUs are measured. */
-static double half_round_trip(struct raw *raw, struct gpu *a, struct gpu *b)
+static double half_round_trip(struct raw *raw, unsigned a, unsigned b)
 {
     struct words words = make_words(raw, a);
     raw_stream ping = make_stream(raw, a), pong = make_stream(raw, b);
     enqueue_answers(raw, b, pong, &words, 1, MARKS);
     enter(raw, a);
-    check(raw, "cuStreamWaitValue32", raw->cu->wait_value(ping, words.gate_address, 1, 0));
+    check(raw, "waiting for a word", raw->driver->wait_value(ping, words.gate_address, 1));
     for (uint32_t i = 1; i <= MARKS; i++) {
-        check(raw, "cuStreamWriteValue32", raw->cu->write_value(ping, words.there_address, i, 0));
-        check(raw, "cuStreamWaitValue32", raw->cu->wait_value(ping, words.back_address, i, 0));
+        check(raw, "writing a word", raw->driver->write_value(ping, words.there_address, i));
+        check(raw, "waiting for a word", raw->driver->wait_value(ping, words.back_address, i));
     }
     leave(raw);
     int64_t start = bench_now();
@@ -291,7 +273,7 @@ static double half_round_trip(struct raw *raw, struct gpu *a, struct gpu *b)
 
 /* One at a time: the CPU asks the first GPU to write a word, the second GPU waits for that and
  * writes one for the CPU. The pauses in between are not measured. */
-static double handoff(struct raw *raw, struct gpu *a, struct gpu *b)
+static double handoff(struct raw *raw, unsigned a, unsigned b)
 {
     struct words words = make_words(raw, a);
     raw_stream ping = make_stream(raw, a), pong = make_stream(raw, b);
@@ -301,7 +283,7 @@ static double handoff(struct raw *raw, struct gpu *a, struct gpu *b)
         g_usleep(500);
         enter(raw, a);
         int64_t start = bench_now();
-        check(raw, "cuStreamWriteValue32", raw->cu->write_value(ping, words.there_address, i, 0));
+        check(raw, "writing a word", raw->driver->write_value(ping, words.there_address, i));
         await_word(raw, words.back, i);
         took[i - 1] = bench_now() - start;
         leave(raw);
@@ -311,28 +293,35 @@ static double handoff(struct raw *raw, struct gpu *a, struct gpu *b)
 
 /* --- all -------------------------------------------------------------------------------------- */
 
+/* Devices of another vendor count as the host, through which frames go to them. */
 static void measure(struct raw *raw, const struct bench_job *job, struct bench_raw *found)
 {
-    struct gpu *to[GPUD_RECEIVERS_MAX] = {NULL};
-    unsigned targets = 0;
-    int from = raw_cuda_ordinal(job->from);
+    unsigned to[GPUD_RECEIVERS_MAX], own, gpu, targets = 0;
+    bool sends = raw_driver_of(job->from, &own) != NULL;
+    if (sends)
+        open_gpu(raw, own);
     for (uint32_t i = 1; i <= job->receivers; i++) {
         char device[32];
-        int ordinal = raw_cuda_ordinal(bench_device_of(job, i, device, sizeof(device)));
-        if (ordinal >= 0)
-            to[targets++] = gpu_of(raw, (unsigned)ordinal);
+        bench_device_of(job, i, device, sizeof(device));
+        if (raw_driver_of(device, &gpu) != raw->driver)
+            continue;
+        open_gpu(raw, gpu);
+        to[targets++] = gpu;
     }
-    struct gpu *own = from >= 0 ? gpu_of(raw, (unsigned)from) : to[0];
-    struct gpu *other = targets ? to[0] : own;
-    if (!own)
+    if (!sends && !targets)
         return;
-    found->marker = half_round_trip(raw, own, other);
-    found->handoff = handoff(raw, own, other);
+    if (!sends)
+        own = to[0];
+    unsigned other = targets ? to[0] : own;
+    if (raw->driver->has_words(own) && raw->driver->has_words(other)) {
+        found->marker = half_round_trip(raw, own, other);
+        found->handoff = handoff(raw, own, other);
+    }
     if (job->fps_num)
         return;
     found->copy = copies_within(raw, own);
     copies_across_pcie(raw, own, found);
-    if (from >= 0 && targets)
+    if (sends && targets)
         copies_to_peers(raw, own, to, targets, found);
 }
 
@@ -350,12 +339,13 @@ void bench_run_raw(int control)
         bench_child_fail(control, error.status, "%s", error.reason);
     raw.size = layout.size;
     raw.buffers = (uint32_t)CLAMP(POOL / layout.size, 2, 64);
-    raw.cu = raw_cuda_open(reason, sizeof(reason));
-    if (!raw.cu)
+    raw.driver = bench_raw_driver_of(&job);
+    if (raw.driver && !raw.driver->open(reason, sizeof(reason)))
         bench_child_fail(control, GPUD_NO_DEVICE,
-                         "--from %s --to %s: %s: install NVIDIA's, in a container pass the GPU "
-                         "through, or name other devices",
+                         "--from %s --to %s: %s, in a container pass the GPU through, or name "
+                         "other devices",
                          job.from, job.to, reason);
-    measure(&raw, &job, &result.raw);
+    if (raw.driver)
+        measure(&raw, &job, &result.raw);
     bench_send_result(control, &result, NULL);
 }

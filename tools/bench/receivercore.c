@@ -6,7 +6,7 @@
  */
 #include "control.h"
 #include "counters.h"
-#include "cudamarks.h"
+#include "gpumarks.h"
 #include "roles.h"
 
 #include <string.h>
@@ -20,8 +20,8 @@ struct receiver {
     struct bench_counters counters;
     struct bench_result before; /* counters before the measured section */
     bool on_host; /* both ends are the host: a frame is readable once it is acquired */
-    struct gpud_device *device; /* the GPU that reads the frames; NULL: the CPU does */
-    const struct raw_cuda *cu;
+    struct gpud_device *device;      /* the GPU that reads the frames; NULL: the CPU does */
+    const struct raw_driver *driver; /* of that GPU */
     raw_stream stream;
     struct bench_mark_reader *reader;
     bool joins; /* one of --join */
@@ -74,40 +74,38 @@ static void check_on_cpu(struct receiver *self, struct gpud_frame *frame)
 
 /* --- on a GPU: the CPU only enqueues ----------------------------------------- */
 
-static void check_cuda(struct receiver *self, const char *what, int result)
+static void check_gpu(struct receiver *self, const char *what, int result)
 {
     char reason[GPUD_REASON_MAX];
     if (result == 0)
         return;
-    raw_cuda_say(reason, sizeof(reason), what, result);
+    raw_say(self->driver, reason, sizeof(reason), what, result);
     bench_child_fail(self->control, GPUD_IO, "%s", reason);
 }
 
-static void open_stream(struct receiver *self, struct gpud_context *context, const char *name)
+static void open_stream(struct receiver *self, struct gpud_context *context, const char *name,
+                        unsigned gpu)
 {
     char reason[GPUD_REASON_MAX];
     struct gpud_error error;
     enum gpud_status status = gpud_device_open(context, name, &self->device, &error);
     if (status != GPUD_OK)
         bench_child_fail(self->control, status, "%s", error.reason);
-    self->cu = raw_cuda_open(reason, sizeof(reason));
-    if (!self->cu)
+    if (!self->driver->open(reason, sizeof(reason)) ||
+        !raw_enter(self->driver, gpu, reason, sizeof(reason)))
         bench_child_fail(self->control, GPUD_NO_DEVICE, "%s", reason);
-    check_cuda(self, "cuCtxPushCurrent",
-               self->cu->context_push(gpud_device_get_native(self->device)));
-    check_cuda(self, "cuStreamCreate",
-               self->cu->stream_create(&self->stream, RAW_STREAM_NON_BLOCKING));
-    self->reader =
-        bench_mark_reader_create(self->job, self->control, &self->counters, !self->joins);
+    check_gpu(self, "a stream", self->driver->stream_create(&self->stream));
+    self->reader = bench_mark_reader_create(self->driver, gpu, self->job, self->control,
+                                            &self->counters, !self->joins);
 }
 
 static void close_stream(struct receiver *self)
 {
-    if (!self->cu)
+    if (!self->driver)
         return;
     bench_mark_reader_destroy(self->reader);
-    self->cu->stream_destroy(self->stream);
-    raw_cuda_leave(self->cu);
+    self->driver->stream_destroy(self->stream);
+    self->driver->leave();
     gpud_device_close(&self->device);
 }
 
@@ -134,9 +132,10 @@ static void check_on_gpu(struct receiver *self, struct gpud_frame *frame)
 
 /* --- all -------------------------------------------------------------------------------------- */
 
+/* "auto" may be a GPU: its frames are mapped. */
 static bool is_host(const char *device)
 {
-    return strcmp(device, "host") == 0 || strcmp(device, "auto") == 0;
+    return strcmp(device, "host") == 0;
 }
 
 static void open_receiver(struct receiver *self, struct gpud_context *context, uint32_t number)
@@ -159,8 +158,10 @@ static void open_receiver(struct receiver *self, struct gpud_context *context, u
     bench_counters_init(&self->counters, job);
     self->counters.on_start = on_start;
     self->counters.user = self;
-    if (raw_cuda_ordinal(device) >= 0)
-        open_stream(self, context, device);
+    unsigned gpu;
+    self->driver = raw_driver_of(device, &gpu);
+    if (self->driver)
+        open_stream(self, context, device, gpu);
 }
 
 static void close_receiver(struct receiver *self)

@@ -4,8 +4,8 @@
 /* A receiver by a GStreamer source, which is linked to a pad of ours. */
 #include "control.h"
 #include "counters.h"
-#include "cudamarks.h"
 #include "elements.h"
+#include "gpumarks.h"
 #include "gstcuda.h"
 #include "roles.h"
 
@@ -165,9 +165,11 @@ void bench_run_receiver_gst(int control, const struct bench_job *job)
     self.counters.user = &self;
     char device[32];
     bench_device_of(job, job->number, device, sizeof(device));
-    if (raw_cuda_ordinal(device) >= 0) {
+    if (bench_works_on_gpu(job, device)) {
+        unsigned gpu;
         bench_gst_cuda_open(control);
-        self.reader = bench_mark_reader_create(job, control, &self.counters, true);
+        raw_driver_of(device, &gpu);
+        self.reader = bench_mark_reader_create(&raw_cuda, gpu, job, control, &self.counters, true);
     }
     GString *description = g_string_new(job->src);
     g_string_replace(description, "{device}", device, 0);

@@ -4,6 +4,8 @@
 /* What the text and the JSON report share. */
 #include "report.h"
 
+#include "rows.h"
+
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -73,14 +75,13 @@ struct bench_spread bench_spread_of(const struct bench_series *series,
 
 const char *bench_latency_meaning(const struct bench_job *job)
 {
-    bool gpu = strstr(job->to, "cuda") != NULL;
+    bool gpu = bench_reads_on_gpu(job);
     if (bench_uses_elements(job))
         return gpu ? "push into the sink to the GPU's sight of the buffer behind the source"
                    : "push into the sink to mapped buffer behind the source";
     if (gpu)
         return "submit to the GPU's sight of the frame";
-    bool host = (strcmp(job->from, "host") == 0 || strcmp(job->from, "auto") == 0) &&
-                (strcmp(job->to, "host") == 0 || strcmp(job->to, "auto") == 0);
+    bool host = strcmp(job->from, "host") == 0 && strcmp(job->to, "host") == 0;
     return host ? "submit to acquire" : "submit to mapped and readable";
 }
 

@@ -18,8 +18,11 @@ void bench_run_joiner(int control);
 /* The process that the ceiling of latency wakes. */
 void bench_run_echo(int control);
 
-/* The CUDA driver without gpudirect. */
+/* A GPU's driver without gpudirect. */
 void bench_run_raw(int control);
+
+/* A sender and a receiver on two OpenCL devices, and OpenCL without gpudirect. */
+void bench_run_moves(int control);
 
 /* A network card without gpudirect: who writes, and who is written to. */
 void bench_run_raw_writer(int control);

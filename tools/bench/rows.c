@@ -3,7 +3,7 @@
 
 #include "rows.h"
 
-#include "bench/rawcuda.h"
+#include "bench/rawgpu.h"
 
 #include <string.h>
 
@@ -15,9 +15,25 @@ struct row {
 };
 _Static_assert(sizeof(struct row) == BENCH_ROW, "a mark is as long as it says");
 
+bool bench_works_on_gpu(const struct bench_job *job, const char *device)
+{
+    const struct raw_driver *driver = raw_driver_of(device, NULL);
+    return driver && (!bench_uses_elements(job) || driver == &raw_cuda);
+}
+
+bool bench_reads_on_gpu(const struct bench_job *job)
+{
+    char **list = g_strsplit(job->to, ",", -1);
+    bool found = false;
+    for (char **each = list; *each; each++)
+        found = found || bench_works_on_gpu(job, g_strstrip(*each));
+    g_strfreev(list);
+    return found;
+}
+
 bool bench_uses_rows(const struct bench_job *job)
 {
-    return raw_cuda_ordinal(job->from) >= 0 || strstr(job->to, "cuda");
+    return bench_works_on_gpu(job, job->from) || bench_reads_on_gpu(job);
 }
 
 uint64_t bench_rows_pitch(const struct gpud_layout *layout)

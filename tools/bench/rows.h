@@ -18,7 +18,14 @@
 #define BENCH_ROWS_SIZE (BENCH_ROWS * BENCH_ROW)
 #define BENCH_WHOLE_FRAMES 8 /* of the measured section: so many are checked to the last byte */
 
-/* Whether frames of this job are marked this way. */
+/* Whether frames on this device of the job are worked on by the GPU itself. Elements have CUDA's
+ * memory alone. */
+bool bench_works_on_gpu(const struct bench_job *job, const char *device);
+
+/* The same of any receiver's device. */
+bool bench_reads_on_gpu(const struct bench_job *job);
+
+/* Whether frames of this job are marked this way: the GPU of one end writes or reads them. */
 bool bench_uses_rows(const struct bench_job *job);
 
 /* false: the frame is too small for the marks. */

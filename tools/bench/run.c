@@ -20,7 +20,7 @@
 
 /* --- the directory ---------------------------------------------------------------------------- */
 
-static char *make_directory(struct bench_failure *failure)
+char *bench_make_directory(struct bench_failure *failure)
 {
     GError *error = NULL;
     char *path = g_dir_make_tmp("gpudirect-bench-XXXXXX", &error);
@@ -32,7 +32,7 @@ static char *make_directory(struct bench_failure *failure)
     return path;
 }
 
-static void remove_directory(const char *path)
+void bench_remove_directory(const char *path)
 {
     DIR *directory = opendir(path);
     struct dirent *entry;
@@ -218,7 +218,7 @@ static bool run_processes(struct bench_processes *processes, struct bench_job *j
     /* Removed as soon as nobody connects any more: then even a coordinator that is killed leaves
      * nothing behind. With --join somebody connects until the end. */
     if (!job->joins)
-        remove_directory(directory);
+        bench_remove_directory(directory);
     sender->ready = false;
     bench_send(sender->fd, BENCH_GO, NULL, 0);
     if (job->joins && !follow_joins(processes, deadline, failure))
@@ -266,7 +266,7 @@ static bool run_link(struct bench_job *job, int64_t timeout, struct bench_remote
                      struct bench_failure *failure)
 {
     job->page = bench_uses_rows(job) && bench_uses_elements(job) ? bench_submit_times_create() : -1;
-    char *directory = make_directory(failure);
+    char *directory = bench_make_directory(failure);
     if (!directory) {
         if (job->page >= 0)
             close(job->page);
@@ -281,7 +281,7 @@ static bool run_link(struct bench_job *job, int64_t timeout, struct bench_remote
     if (remotes)
         bench_remotes_release(processes);
     good = end_processes(processes, good, bench_uses_elements(job), failure);
-    remove_directory(directory);
+    bench_remove_directory(directory);
     g_free(processes);
     g_free(directory);
     if (job->page >= 0)

@@ -4,7 +4,6 @@
 /* Collects the report. Devices are opened, not only listed: some show only then what they lack. */
 #include "info.h"
 
-#include <glob.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,7 +90,7 @@ static enum gpud_status collect_devices(struct info_report *report, struct gpud_
     }
     collect_pairs(report, open);
     info_collect_links(report, open);
-    enum gpud_status status = info_collect_network(report, open, error);
+    enum gpud_status status = info_collect_network(report, context, open, error);
     if (measure)
         info_measure_links(report);
     for (size_t i = 0; i < report->devices; i++)
@@ -99,51 +98,51 @@ static enum gpud_status collect_devices(struct info_report *report, struct gpud_
     return status;
 }
 
+void info_find_auto(struct gpud_context *context, const char *address, struct info_auto *found)
+{
+    struct gpud_device_info info = GPUD_INFO_INIT(info);
+    struct gpud_error error;
+    if (gpud_device_find_nearest(context, "auto", address, &info, found->reason, &error) == GPUD_OK)
+        g_strlcpy(found->device, info.name, sizeof(found->device));
+    else
+        g_strlcpy(found->reason, error.reason, sizeof(found->reason));
+}
+
 static void collect_capture(struct info_report *report, struct gpud_context *context,
-                            const char *node)
+                            const struct gpud_capture_cards *cards, size_t index)
 {
     struct info_capture *found = g_new0(struct info_capture, 1);
-    g_strlcpy(found->node, node, sizeof(found->node));
-    char *address = g_strdup_printf("v4l2://%s", node);
-    struct gpud_capture_params params = GPUD_PARAMS_INIT(params);
-    params.address = address;
-    params.device = "host";
-    struct gpud_capture *capture = NULL;
-    struct gpud_error error;
-    found->opened = gpud_capture_create(context, &params, &capture, &error) == GPUD_OK;
-    if (found->opened) {
-        struct gpud_capture_info info = GPUD_INFO_INIT(info);
-        gpud_capture_get_info(capture, &info);
-        g_strlcpy(found->card, info.card, sizeof(found->card));
-        g_strlcpy(found->driver, info.driver, sizeof(found->driver));
-        found->mode[0].size = sizeof(found->mode[0]);
-        size_t modes = gpud_capture_list_modes(capture, found->mode, INFO_MODES_MAX);
-        found->modes = MIN(modes, INFO_MODES_MAX);
-    } else {
-        g_strlcpy(found->reason, error.reason, sizeof(found->reason));
-    }
-    gpud_capture_destroy(&capture);
+    struct gpud_capture_card_info info = GPUD_INFO_INIT(info);
+    gpud_capture_cards_get_info(cards, index, &info, NULL);
+    g_strlcpy(found->node, info.address + strlen("v4l2://"), sizeof(found->node));
+    g_strlcpy(found->reason, info.reason, sizeof(found->reason));
+    g_strlcpy(found->card, info.card, sizeof(found->card));
+    g_strlcpy(found->driver, info.driver, sizeof(found->driver));
+    g_strlcpy(found->signal_reason, info.signal_reason, sizeof(found->signal_reason));
+    found->opened = info.usable;
+    found->signal = info.signal;
+    found->mode[0].size = sizeof(found->mode[0]);
+    found->path[0].size = sizeof(found->path[0]);
+    size_t modes = gpud_capture_cards_list_modes(cards, index, found->mode, INFO_MODES_MAX);
+    size_t paths = gpud_capture_cards_list_paths(cards, index, found->path, INFO_DEVICES_MAX);
+    found->modes = MIN(modes, INFO_MODES_MAX);
+    found->paths = MIN(paths, INFO_DEVICES_MAX);
+    info_find_auto(context, info.address, &found->nearest);
     g_array_append_vals(report->captures, found, 1);
-    g_free(address);
     g_free(found);
 }
 
-static int by_number(const void *a, const void *b)
+static enum gpud_status collect_captures(struct info_report *report, struct gpud_context *context,
+                                         struct gpud_error *error)
 {
-    long x = strtol(*(char *const *)a + strlen("/dev/video"), NULL, 10);
-    long y = strtol(*(char *const *)b + strlen("/dev/video"), NULL, 10);
-    return x < y ? -1 : x > y;
-}
-
-static void collect_captures(struct info_report *report, struct gpud_context *context)
-{
-    glob_t nodes;
-    if (glob("/dev/video[0-9]*", 0, NULL, &nodes) != 0)
-        return;
-    qsort(nodes.gl_pathv, nodes.gl_pathc, sizeof(nodes.gl_pathv[0]), by_number);
-    for (size_t i = 0; i < nodes.gl_pathc; i++)
-        collect_capture(report, context, nodes.gl_pathv[i]);
-    globfree(&nodes);
+    struct gpud_capture_cards *cards;
+    enum gpud_status status = gpud_capture_cards_create(context, &cards, error);
+    if (status != GPUD_OK)
+        return status;
+    for (size_t i = 0; i < gpud_capture_cards_count(cards); i++)
+        collect_capture(report, context, cards, i);
+    gpud_capture_cards_destroy(&cards);
+    return GPUD_OK;
 }
 
 /* The report says what a device cannot do; the log would say it again. */
@@ -163,7 +162,8 @@ enum gpud_status info_collect(struct info_report *report, bool measure, struct g
     report->captures = g_array_new(FALSE, FALSE, sizeof(struct info_capture));
     report->links = g_array_new(FALSE, FALSE, sizeof(struct info_link));
     status = collect_devices(report, context, measure, error);
-    collect_captures(report, context);
+    if (status == GPUD_OK)
+        status = collect_captures(report, context, error);
     if (status == GPUD_OK)
         status = info_collect_topology(report, context, error);
     info_find_layer(report);

@@ -60,13 +60,24 @@ struct info_link {
     double measured;             /* bytes per second; NAN: not measured */
 };
 
+/* What device=auto is for frames over a card, and why; "": the card is on no bus. */
+struct info_auto {
+    char device[32];
+    char reason[GPUD_REASON_MAX];
+};
+
 struct info_capture {
     char node[32]; /* "/dev/video0" */
+    struct info_auto nearest;
     bool opened;
     char reason[GPUD_REASON_MAX]; /* why it was not */
     char card[64], driver[32];
+    bool signal;
+    char signal_reason[160];
     struct gpud_capture_mode mode[INFO_MODES_MAX];
     size_t modes;
+    struct gpud_capture_card_path path[INFO_DEVICES_MAX]; /* to the devices */
+    size_t paths;
 };
 
 struct info_port {
@@ -78,11 +89,21 @@ struct info_card {
     struct gpud_network_card_info info;
     GArray *ports;                                 /* struct info_port */
     enum gpud_distance distance[INFO_DEVICES_MAX]; /* to the device of that index */
+    struct info_auto nearest;
+};
+
+/* Whether a ring in a device's memory can be had as a dma-buf, by which a network card is given it.
+ */
+struct info_export {
+    bool dmabuf;
+    char reason[GPUD_REASON_MAX]; /* if not */
 };
 
 struct info_network {
     struct gpud_network_host_info host;
-    GArray *cards; /* struct info_card */
+    GArray *cards;                               /* struct info_card */
+    struct info_export export[INFO_DEVICES_MAX]; /* of the device of that index, if it is on a bus
+                                                  */
 };
 
 struct info_layer {
@@ -133,9 +154,12 @@ bool info_is_on_bus(const struct gpud_device_info *device);
 /* Copies between each two CUDA devices, for one second altogether. */
 void info_measure_links(struct info_report *report);
 
-/* The cards, and how far each is from each open device. */
-enum gpud_status info_collect_network(struct info_report *report, struct gpud_device *const *open,
-                                      struct gpud_error *error);
+/* address: as of gpud_device_find_nearest(). */
+void info_find_auto(struct gpud_context *context, const char *address, struct info_auto *found);
+
+/* The cards, how far each is from each open device, and what they could be given of its memory. */
+enum gpud_status info_collect_network(struct info_report *report, struct gpud_context *context,
+                                      struct gpud_device *const *open, struct gpud_error *error);
 void info_free_network(struct info_network *network);
 void info_print_network(const struct info_report *report);
 

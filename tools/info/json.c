@@ -121,6 +121,17 @@ static void add_mode(JsonBuilder *builder, const struct gpud_capture_mode *mode)
     json_builder_end_object(builder);
 }
 
+static void add_way(JsonBuilder *builder, const struct gpud_capture_card_path *path)
+{
+    json_builder_begin_object(builder);
+    add_string(builder, "device", path->device);
+    add_bool(builder, "direct", path->direct);
+    add_string(builder, "path", path->path);
+    add_string(builder, "reason", path->direct ? NULL : path->reason);
+    add_string(builder, "distance", info_distance_name(path->distance));
+    json_builder_end_object(builder);
+}
+
 static void add_capture(JsonBuilder *builder, const struct info_capture *capture)
 {
     json_builder_begin_object(builder);
@@ -129,11 +140,19 @@ static void add_capture(JsonBuilder *builder, const struct info_capture *capture
     add_string(builder, "reason", capture->opened ? NULL : capture->reason);
     add_string(builder, "card", capture->opened ? capture->card : NULL);
     add_string(builder, "driver", capture->opened ? capture->driver : NULL);
+    add_bool(builder, "signal", capture->signal);
+    add_string(builder, "signal_reason", capture->signal ? NULL : capture->signal_reason);
     json_builder_set_member_name(builder, "modes");
     json_builder_begin_array(builder);
     for (size_t i = 0; i < capture->modes; i++)
         add_mode(builder, &capture->mode[i]);
     json_builder_end_array(builder);
+    json_builder_set_member_name(builder, "paths");
+    json_builder_begin_array(builder);
+    for (size_t i = 0; i < capture->paths; i++)
+        add_way(builder, &capture->path[i]);
+    json_builder_end_array(builder);
+    add_auto(builder, &capture->nearest);
     json_builder_end_object(builder);
 }
 

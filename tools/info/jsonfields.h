@@ -5,6 +5,8 @@
 #ifndef GPUD_TOOLS_INFO_JSONFIELDS_H
 #define GPUD_TOOLS_INFO_JSONFIELDS_H
 
+#include "info.h"
+
 #include <json-glib/json-glib.h>
 #include <stdbool.h>
 
@@ -46,6 +48,16 @@ static inline void add_rate(JsonBuilder *builder, const char *key, double value)
         json_builder_add_double_value(builder, value);
     else
         json_builder_add_null_value(builder);
+}
+
+/* The member "auto": what device=auto is for frames over a card. */
+static inline void add_auto(JsonBuilder *builder, const struct info_auto *nearest)
+{
+    json_builder_set_member_name(builder, "auto");
+    json_builder_begin_object(builder);
+    add_text(builder, "device", nearest->device);
+    add_text(builder, "reason", nearest->reason);
+    json_builder_end_object(builder);
 }
 
 struct info_report;

@@ -24,6 +24,8 @@ static const char description[] =
     "  map         receivers map the sender's memory: nothing is copied\n"
     "  peer        the sender's GPU writes into the receiver's GPU, by its copy engine\n"
     "  directgma   the sender's GPU writes into the receiver's GPU, over the bus\n"
+    "  migrate     inside one process, the OpenCL driver moves the sender's slot to the other "
+    "device\n"
     "  staged      through host memory that both devices reach\n"
     "A route shown here is possible by what is known without moving a byte; when a link is made,\n"
     "a test frame decides. gpudirect-bench makes links and measures them.\n"

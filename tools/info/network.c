@@ -1,11 +1,16 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Network cards: what they are and lack, and how far they are from each GPU. */
+/* Network cards: what they are and lack, how far they are from each GPU, and whether its memory can
+ * be had as they want it. */
 #include "info.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+
+/* Of a ring, to find out whether its memory has a dma-buf: drivers tell by making one alone. */
+#define TRIAL_SIZE (UINT64_C(1) << 20)
 
 /* --- collecting ------------------------------------------------------------------------------- */
 
@@ -37,8 +42,25 @@ static void collect_ports(const struct gpud_network_cards *cards, size_t index,
     g_free(infos);
 }
 
-enum gpud_status info_collect_network(struct info_report *report, struct gpud_device *const *open,
-                                      struct gpud_error *error)
+static void try_export(struct gpud_device *device, struct info_export *export)
+{
+    struct gpud_memory *memory = NULL;
+    struct gpud_error error;
+    uint64_t offset;
+    int fd;
+    enum gpud_status status = gpud_memory_alloc(device, TRIAL_SIZE, &memory, &error);
+    if (status == GPUD_OK)
+        status = gpud_memory_export_dmabuf(memory, &fd, &offset, &error);
+    export->dmabuf = status == GPUD_OK;
+    if (status == GPUD_OK)
+        close(fd);
+    else
+        g_strlcpy(export->reason, error.reason, sizeof(export->reason));
+    gpud_memory_unref(&memory);
+}
+
+enum gpud_status info_collect_network(struct info_report *report, struct gpud_context *context,
+                                      struct gpud_device *const *open, struct gpud_error *error)
 {
     struct info_network *network = &report->network;
     struct gpud_network_cards *cards;
@@ -54,11 +76,16 @@ enum gpud_status info_collect_network(struct info_report *report, struct gpud_de
         card->info.size = sizeof(card->info);
         gpud_network_cards_get_info(cards, i, &card->info, NULL);
         collect_ports(cards, i, card);
+        if (card->info.pci[0])
+            info_find_auto(context, card->info.pci, &card->nearest);
         for (size_t device = 0; device < report->devices; device++)
             if (open[device])
                 card->distance[device] = gpud_device_distance_to_pci(open[device], card->info.pci);
     }
     gpud_network_cards_destroy(&cards);
+    for (size_t device = 0; device < report->devices; device++)
+        if (open[device] && info_has_location(report, device))
+            try_export(open[device], &network->export[device]);
     return GPUD_OK;
 }
 
@@ -161,6 +188,11 @@ static void print_card(const struct info_card *card, int names)
         print_way("dma-buf", info->dmabuf, info->no_dmabuf, at);
         print_way("peermem", info->peermem, info->no_peermem, at);
     }
+    if (card->nearest.reason[0]) {
+        line = g_string_new(NULL);
+        g_string_printf(line, "device=auto: %s", card->nearest.reason);
+        print_line(at, line);
+    }
 }
 
 /* As in the matrix of links. */
@@ -223,6 +255,20 @@ static void print_sentence(const char *label, const char *text)
     info_print_wrapped(text, (int)strlen(label) + 4);
 }
 
+/* The other half of "GPU memory by dma-buf", which is said of each card. */
+static void print_exports(const struct info_report *report)
+{
+    for (size_t i = 0; i < report->devices; i++) {
+        const struct info_export *export = &report->network.export[i];
+        if (!info_has_location(report, i))
+            continue;
+        GString *line = g_string_new(NULL);
+        g_string_printf(line, "memory of %s as a dma-buf, for a card: %s%s", report->device[i].name,
+                        export->dmabuf ? "yes" : "no, ", export->reason);
+        print_line(2, line);
+    }
+}
+
 void info_print_network(const struct info_report *report)
 {
     const struct info_network *network = &report->network;
@@ -230,6 +276,7 @@ void info_print_network(const struct info_report *report)
     puts("\nNetwork cards");
     if (network->cards->len == 0) {
         print_sentence("none", network->host.reason);
+        print_exports(report);
         return;
     }
     for (guint i = 0; i < network->cards->len; i++)
@@ -240,5 +287,6 @@ void info_print_network(const struct info_report *report)
         print_sentence("none can be used now", network->host.reason);
     if (network->host.pin_reason[0])
         print_sentence("too little memory", network->host.pin_reason);
+    print_exports(report);
     print_distances(report, (int)names);
 }

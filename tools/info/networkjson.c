@@ -97,7 +97,25 @@ static void add_card(JsonBuilder *builder, const struct info_report *report,
         add_port(builder, &g_array_index(card->ports, struct info_port, i));
     json_builder_end_array(builder);
     add_distances(builder, report, card);
+    add_auto(builder, &card->nearest);
     json_builder_end_object(builder);
+}
+
+static void add_exports(JsonBuilder *builder, const struct info_report *report)
+{
+    json_builder_set_member_name(builder, "exports");
+    json_builder_begin_array(builder);
+    for (size_t i = 0; i < report->devices; i++) {
+        const struct info_export *export = &report->network.export[i];
+        if (!info_has_location(report, i))
+            continue;
+        json_builder_begin_object(builder);
+        add_string(builder, "device", report->device[i].name);
+        add_bool(builder, "dmabuf", export->dmabuf);
+        add_text(builder, "no_dmabuf", export->reason);
+        json_builder_end_object(builder);
+    }
+    json_builder_end_array(builder);
 }
 
 void info_add_network(JsonBuilder *builder, const struct info_report *report)
@@ -118,5 +136,6 @@ void info_add_network(JsonBuilder *builder, const struct info_report *report)
     for (guint i = 0; i < network->cards->len; i++)
         add_card(builder, report, &g_array_index(network->cards, struct info_card, i));
     json_builder_end_array(builder);
+    add_exports(builder, report);
     json_builder_end_object(builder);
 }

@@ -138,6 +138,27 @@ static void print_size(const struct gpud_capture_mode *mode)
         printf(" … %ux%u", mode->width_max, mode->height_max);
 }
 
+/* "direct to host, cuda:0", and why not to the others. */
+static void print_paths(const struct info_capture *capture, int at)
+{
+    GString *text = g_string_new("");
+    for (size_t i = 0; i < capture->paths; i++)
+        if (capture->path[i].direct)
+            g_string_append_printf(text, "%s%s by %s", text->len ? ", " : "direct to ",
+                                   capture->path[i].device, capture->path[i].path);
+    printf("%*s", at, "");
+    info_print_wrapped(text->len ? text->str : "direct to no device", at);
+    for (size_t i = 0; i < capture->paths; i++) {
+        const struct gpud_capture_card_path *path = &capture->path[i];
+        if (path->direct)
+            continue;
+        g_string_printf(text, "copied to %s from %s: %s", path->device, path->path, path->reason);
+        printf("%*s", at, "");
+        info_print_wrapped(text->str, at);
+    }
+    g_string_free(text, TRUE);
+}
+
 static void print_capture(const struct info_capture *capture)
 {
     int at = 18;
@@ -149,6 +170,10 @@ static void print_capture(const struct info_capture *capture)
     char *who = g_strdup_printf("%s, driver %s", capture->card, capture->driver);
     info_print_wrapped(who, at);
     g_free(who);
+    if (!capture->signal) {
+        printf("%*s", at, "");
+        info_print_wrapped(capture->signal_reason, at);
+    }
     /* One line per format: a card may offer a dozen formats in a dozen sizes each. */
     for (size_t i = 0; i < capture->modes; i++) {
         const struct gpud_capture_mode *mode = &capture->mode[i];
@@ -165,6 +190,11 @@ static void print_capture(const struct info_capture *capture)
     }
     if (capture->modes == 0)
         printf("%*sit offers no format that is known here\n", at, "");
+    print_paths(capture, at);
+    char *nearest = g_strdup_printf("device=auto: %s", capture->nearest.reason);
+    printf("%*s", at, "");
+    info_print_wrapped(nearest, at);
+    g_free(nearest);
 }
 
 static void print_captures(const struct info_report *report)

@@ -4,10 +4,10 @@
 /* Writes and reads marks of frames in GPU memory by work on a stream, as an application would work
  * on them: the CPU does not wait. For the core and for elements. For child processes: failures end
  * the process. */
-#ifndef GPUD_TOOLS_BENCH_CUDAMARKS_H
-#define GPUD_TOOLS_BENCH_CUDAMARKS_H
+#ifndef GPUD_TOOLS_BENCH_GPUMARKS_H
+#define GPUD_TOOLS_BENCH_GPUMARKS_H
 
-#include "bench/rawcuda.h"
+#include "bench/rawgpu.h"
 #include "counters.h"
 #include "rows.h"
 
@@ -15,13 +15,15 @@
 
 struct bench_mark_writer;
 
-struct bench_mark_writer *bench_mark_writer_create(const struct bench_job *job, int control);
+/* The driver must be open, in both directions. */
+struct bench_mark_writer *bench_mark_writer_create(const struct raw_driver *driver,
+                                                   const struct bench_job *job, int control);
 void bench_mark_writer_destroy(struct bench_mark_writer *writer);
 
 /* Waits until the marks are written, for a receiver that does not come after this stream. */
 void bench_mark_writer_finish(struct bench_mark_writer *writer, raw_stream stream);
 
-/* Enqueues the marks of the frame at `address`. The stream's context must be current. */
+/* Enqueues the marks of the frame at `address`. The stream's GPU must be current. */
 void bench_mark_writer_mark(struct bench_mark_writer *writer, raw_stream stream,
                             raw_address address, const struct gpud_layout *layout, uint64_t index);
 
@@ -31,8 +33,10 @@ void bench_mark_writer_mark(struct bench_mark_writer *writer, raw_stream stream,
  * once they are there, when later frames come or at the end. */
 struct bench_mark_reader;
 
-/* whole: some frames, or all, are also checked to the last byte, as bench_rows_is_whole() says. */
-struct bench_mark_reader *bench_mark_reader_create(const struct bench_job *job, int control,
+/* gpu: where frames are. whole: some, or all, are also checked to the last byte, as
+ * bench_rows_is_whole() says. */
+struct bench_mark_reader *bench_mark_reader_create(const struct raw_driver *driver, unsigned gpu,
+                                                   const struct bench_job *job, int control,
                                                    struct bench_counters *counters, bool whole);
 void bench_mark_reader_destroy(struct bench_mark_reader *reader);
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "cudamarks.h"
+#include "gpumarks.h"
 
 #include "control.h"
 
@@ -9,101 +9,89 @@
 
 #define PENDING_MAX 1024 /* frames whose marks are pending; about as many as a driver queues */
 
-static void check(int control, const char *what, int result)
+/* What both directions need. */
+struct marks {
+    const struct raw_driver *driver;
+    const struct bench_job *job;
+    int control;
+};
+
+static void check(const struct marks *marks, const char *what, int result)
 {
     char reason[GPUD_REASON_MAX];
     if (result == 0)
         return;
-    raw_cuda_say(reason, sizeof(reason), what, result);
-    bench_child_fail(control, GPUD_IO, "marking frames on the GPU: %s", reason);
+    raw_say(marks->driver, reason, sizeof(reason), what, result);
+    bench_child_fail(marks->control, GPUD_IO, "marking frames on the GPU: %s", reason);
 }
 
-static const struct raw_cuda *driver(int control)
-{
-    char reason[GPUD_REASON_MAX];
-    const struct raw_cuda *cu = raw_cuda_open(reason, sizeof(reason));
-    if (!cu)
-        bench_child_fail(control, GPUD_NO_DEVICE, "%s", reason);
-    return cu;
-}
-
-/* Portable, so that it does not matter which context is current. */
-static void *pinned(const struct raw_cuda *cu, int control, size_t size)
+static void *pinned(const struct marks *marks, size_t size, raw_address *address)
 {
     void *host;
-    check(control, "cuMemHostAlloc",
-          cu->host_alloc(&host, size, RAW_HOST_PORTABLE | RAW_HOST_MAPPED));
+    check(marks, "pinned memory", marks->driver->host_alloc(&host, size));
     memset(host, 0, size);
+    check(marks, "the address of pinned memory", marks->driver->host_address(address, host));
     return host;
 }
 
-static void finish(const struct raw_cuda *cu, int control, raw_stream stream)
+static void finish(const struct marks *marks, raw_stream stream)
 {
     int result;
-    if (raw_cuda_finish(cu, stream, bench_now() + BENCH_STEP_TIMEOUT, &result))
+    if (raw_finish(marks->driver, stream, bench_now() + BENCH_STEP_TIMEOUT, &result))
         return;
-    if (result == RAW_NOT_READY)
-        bench_child_fail(control, GPUD_TIMEOUT,
+    if (result == marks->driver->not_ready)
+        bench_child_fail(marks->control, GPUD_TIMEOUT,
                          "the GPU did not come to the end of its work in time");
-    check(control, "cuStreamQuery", result);
+    check(marks, "the stream", result);
 }
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
 struct bench_mark_writer {
-    const struct raw_cuda *cu;
-    const struct bench_job *job;
-    int control;
+    struct marks marks;
     char *rows; /* pinned: PENDING_MAX of them */
+    raw_address address;
     uint64_t made;
 };
 
-struct bench_mark_writer *bench_mark_writer_create(const struct bench_job *job, int control)
+struct bench_mark_writer *bench_mark_writer_create(const struct raw_driver *driver,
+                                                   const struct bench_job *job, int control)
 {
     struct bench_mark_writer *writer = g_new0(struct bench_mark_writer, 1);
-    writer->cu = driver(control);
-    writer->job = job;
-    writer->control = control;
+    writer->marks = (struct marks){driver, job, control};
     return writer;
 }
 
 void bench_mark_writer_destroy(struct bench_mark_writer *writer)
 {
     if (writer && writer->rows)
-        writer->cu->host_free(writer->rows);
+        writer->marks.driver->host_free(writer->rows);
     g_free(writer);
 }
 
 void bench_mark_writer_mark(struct bench_mark_writer *writer, raw_stream stream,
                             raw_address address, const struct gpud_layout *layout, uint64_t index)
 {
-    const struct raw_cuda *cu = writer->cu;
+    const struct marks *marks = &writer->marks;
     if (!writer->rows)
-        writer->rows = pinned(cu, writer->control, PENDING_MAX * BENCH_ROWS_SIZE);
+        writer->rows = pinned(marks, PENDING_MAX * BENCH_ROWS_SIZE, &writer->address);
     /* The copies out of marks must be done before these are overwritten. */
     if (writer->made > 0 && writer->made % (PENDING_MAX / 2) == 0)
-        finish(cu, writer->control, stream);
-    char *rows = writer->rows + writer->made++ % PENDING_MAX * BENCH_ROWS_SIZE;
-    bench_rows_make(rows, index);
-    if (bench_rows_is_whole(writer->job, index))
-        check(writer->control, "cuMemsetD8Async",
-              cu->fill(address, bench_rows_filler(index), layout->size, stream));
-    const struct raw_copy_2d copy = {
-        .from_type = RAW_TYPE_HOST,
-        .from_host = rows,
-        .from_pitch = BENCH_ROW,
-        .to_type = RAW_TYPE_DEVICE,
-        .to_device = address + layout->plane[0].offset,
-        .to_pitch = bench_rows_pitch(layout),
-        .width = BENCH_ROW,
-        .height = BENCH_ROWS,
-    };
-    check(writer->control, "cuMemcpy2DAsync", cu->copy_2d(&copy, stream));
+        finish(marks, stream);
+    uint64_t offset = writer->made++ % PENDING_MAX * BENCH_ROWS_SIZE;
+    bench_rows_make(writer->rows + offset, index);
+    if (bench_rows_is_whole(marks->job, index))
+        check(marks, "filling a frame",
+              marks->driver->fill(address, bench_rows_filler(index), layout->size, stream));
+    check(marks, "copying marks into a frame",
+          marks->driver->copy_rows(address + layout->plane[0].offset, bench_rows_pitch(layout),
+                                   writer->address + offset, BENCH_ROW, BENCH_ROW, BENCH_ROWS,
+                                   stream));
 }
 
 void bench_mark_writer_finish(struct bench_mark_writer *writer, raw_stream stream)
 {
-    finish(writer->cu, writer->control, stream);
+    finish(&writer->marks, stream);
 }
 
 /* --- reading ---------------------------------------------------------------------------------- */
@@ -115,18 +103,19 @@ struct pending {
 
 struct whole {
     char *frame; /* pinned */
+    raw_address address;
     struct gpud_layout layout;
     bool used;
 };
 
 struct bench_mark_reader {
-    const struct raw_cuda *cu;
-    const struct bench_job *job;
-    int control;
+    struct marks marks;
+    unsigned gpu;
     struct bench_counters *counters;
     raw_stream stream; /* the last one */
     char *rows;        /* pinned: PENDING_MAX of them, then a word that the GPU writes */
-    raw_address word;
+    raw_address address;
+    bool has_words;
     uint32_t words;
     struct pending pending[PENDING_MAX];
     uint64_t head, tail; /* frames checked; frames enqueued */
@@ -135,13 +124,13 @@ struct bench_mark_reader {
     bool checks_whole;
 };
 
-struct bench_mark_reader *bench_mark_reader_create(const struct bench_job *job, int control,
+struct bench_mark_reader *bench_mark_reader_create(const struct raw_driver *driver, unsigned gpu,
+                                                   const struct bench_job *job, int control,
                                                    struct bench_counters *counters, bool whole)
 {
     struct bench_mark_reader *reader = g_new0(struct bench_mark_reader, 1);
-    reader->cu = driver(control);
-    reader->job = job;
-    reader->control = control;
+    reader->marks = (struct marks){driver, job, control};
+    reader->gpu = gpu;
     reader->counters = counters;
     reader->checks_whole = whole;
     return reader;
@@ -150,28 +139,29 @@ struct bench_mark_reader *bench_mark_reader_create(const struct bench_job *job, 
 void bench_mark_reader_destroy(struct bench_mark_reader *reader)
 {
     if (reader && reader->rows)
-        reader->cu->host_free(reader->rows);
+        reader->marks.driver->host_free(reader->rows);
     for (unsigned i = 0; reader && i < BENCH_WHOLE_FRAMES; i++)
         if (reader->whole[i].frame)
-            reader->cu->host_free(reader->whole[i].frame);
+            reader->marks.driver->host_free(reader->whole[i].frame);
     g_free(reader);
 }
 
 /* With the first frame, when its size is known, and usually before the measured section. */
 static void prepare(struct bench_mark_reader *reader, const struct gpud_layout *layout)
 {
-    unsigned frames = !reader->checks_whole ? 0 : reader->job->full ? 1 : BENCH_WHOLE_FRAMES;
-    reader->rows = pinned(reader->cu, reader->control, PENDING_MAX * BENCH_ROWS_SIZE + 64);
-    check(reader->control, "cuMemHostGetDevicePointer",
-          reader->cu->host_address(&reader->word, reader->rows + PENDING_MAX * BENCH_ROWS_SIZE, 0));
-    for (unsigned i = 0; i < frames; i++)
-        reader->whole[i] = (struct whole){
-            .frame = pinned(reader->cu, reader->control, layout->size), .layout = *layout};
+    unsigned frames = !reader->checks_whole ? 0 : reader->marks.job->full ? 1 : BENCH_WHOLE_FRAMES;
+    reader->rows = pinned(&reader->marks, PENDING_MAX * BENCH_ROWS_SIZE + 64, &reader->address);
+    reader->has_words = reader->marks.driver->has_words(reader->gpu);
+    for (unsigned i = 0; i < frames; i++) {
+        struct whole *whole = &reader->whole[i];
+        whole->frame = pinned(&reader->marks, layout->size, &whole->address);
+        whole->layout = *layout;
+    }
 }
 
-static char *rows_of(struct bench_mark_reader *reader, uint64_t number)
+static uint64_t rows_of(uint64_t number)
 {
-    return reader->rows + number % PENDING_MAX * BENCH_ROWS_SIZE;
+    return number % PENDING_MAX * BENCH_ROWS_SIZE;
 }
 
 static void take_arrived(struct bench_mark_reader *reader, bool all_there)
@@ -180,7 +170,7 @@ static void take_arrived(struct bench_mark_reader *reader, bool all_there)
         const struct pending *pending = &reader->pending[reader->head % PENDING_MAX];
         char rows[BENCH_ROWS_SIZE];
         uint64_t index;
-        memcpy(rows, rows_of(reader, reader->head), sizeof(rows));
+        memcpy(rows, reader->rows + rows_of(reader->head), sizeof(rows));
         bool good = bench_rows_check(rows, &index);
         if (!good && !all_there)
             return;
@@ -202,12 +192,12 @@ size_t bench_mark_reader_wait(struct bench_mark_reader *reader, size_t most)
     bool waits = reader->tail - reader->head > most;
     while (reader->tail - reader->head > most) {
         /* Marks that are still wrong when the stream is done will never be right. */
-        int result = reader->cu->stream_query(reader->stream);
-        if (result != RAW_NOT_READY)
-            check(reader->control, "cuStreamQuery", result);
+        int result = reader->marks.driver->stream_query(reader->stream);
+        if (result != reader->marks.driver->not_ready)
+            check(&reader->marks, "the stream", result);
         take_arrived(reader, result == 0);
         if (bench_now() - start > BENCH_STEP_TIMEOUT)
-            bench_child_fail(reader->control, GPUD_TIMEOUT,
+            bench_child_fail(reader->marks.control, GPUD_TIMEOUT,
                              "the GPU did not come to the end of its work in time");
     }
     if (waits)
@@ -215,20 +205,28 @@ size_t bench_mark_reader_wait(struct bench_mark_reader *reader, size_t most)
     return (size_t)(reader->tail - reader->head);
 }
 
+static void wait_for_word(struct bench_mark_reader *reader, raw_stream stream)
+{
+    volatile uint32_t *word = (void *)(reader->rows + PENDING_MAX * BENCH_ROWS_SIZE);
+    int64_t start = bench_now();
+    check(&reader->marks, "writing a word",
+          reader->marks.driver->write_value(stream, reader->address + PENDING_MAX * BENCH_ROWS_SIZE,
+                                            ++reader->words));
+    while (*word != reader->words)
+        if (bench_now() - start > BENCH_STEP_TIMEOUT)
+            bench_child_fail(reader->marks.control, GPUD_TIMEOUT,
+                             "the GPU waits for a frame that does not come");
+}
+
 /* Polls: the GPU needs microseconds, and sleeping would take longer. */
 static int64_t wait_for_gpu(struct bench_mark_reader *reader, raw_stream stream)
 {
-    volatile uint32_t *word = (void *)(reader->rows + PENDING_MAX * BENCH_ROWS_SIZE);
-    int64_t start = bench_now(), now = start;
-    check(reader->control, "cuStreamWriteValue32",
-          reader->cu->write_value(stream, reader->word, ++reader->words, 0));
-    while (*word != reader->words) {
-        now = bench_now();
-        if (now - start > BENCH_STEP_TIMEOUT)
-            bench_child_fail(reader->control, GPUD_TIMEOUT,
-                             "the GPU waits for a frame that does not come");
-    }
-    now = bench_now();
+    int64_t start = bench_now();
+    if (reader->has_words)
+        wait_for_word(reader, stream);
+    else
+        finish(&reader->marks, stream);
+    int64_t now = bench_now();
     reader->counters->probe_ns += now - start;
     return now;
 }
@@ -239,7 +237,7 @@ static void check_whole(struct bench_mark_reader *reader, struct whole *whole)
     whole->used = false;
     /* The frame itself says which one it is; a frame that is not filled is not checked. */
     if (bench_rows_check_marks(whole->frame, &whole->layout, &index) &&
-        bench_rows_is_whole(reader->job, index) &&
+        bench_rows_is_whole(reader->marks.job, index) &&
         !bench_rows_check_whole(whole->frame, &whole->layout, index))
         reader->counters->result.torn++;
 }
@@ -248,17 +246,15 @@ static void fetch_whole(struct bench_mark_reader *reader, raw_stream stream, raw
                         const struct gpud_layout *layout)
 {
     struct whole *whole =
-        &reader->whole[reader->job->full ? 0 : reader->wholes++ % BENCH_WHOLE_FRAMES];
-    raw_address to;
+        &reader->whole[reader->marks.job->full ? 0 : reader->wholes++ % BENCH_WHOLE_FRAMES];
     if (layout->size > whole->layout.size)
-        bench_child_fail(reader->control, GPUD_PEER, "the frames have grown in mid-stream");
+        bench_child_fail(reader->marks.control, GPUD_PEER, "the frames have grown in mid-stream");
     whole->layout = *layout;
-    check(reader->control, "cuMemHostGetDevicePointer",
-          reader->cu->host_address(&to, whole->frame, 0));
-    check(reader->control, "cuMemcpyAsync", reader->cu->copy(to, address, layout->size, stream));
+    check(&reader->marks, "copying a frame",
+          reader->marks.driver->copy(whole->address, address, layout->size, stream));
     whole->used = true;
-    if (reader->job->full) {
-        finish(reader->cu, reader->control, stream);
+    if (reader->marks.job->full) {
+        finish(&reader->marks, stream);
         check_whole(reader, whole);
     }
 }
@@ -272,36 +268,29 @@ void bench_mark_reader_add(struct bench_mark_reader *reader, raw_stream stream, 
         prepare(reader, layout);
     take_arrived(reader, false);
     if (reader->tail - reader->head == PENDING_MAX) {
-        finish(reader->cu, reader->control, stream);
+        finish(&reader->marks, stream);
         take_arrived(reader, true);
     }
     uint64_t expected = reader->counters->last + (reader->tail - reader->head) + 1;
     int64_t start = bench_now(), probed = reader->counters->probe_ns;
-    char *rows = rows_of(reader, reader->tail);
-    memset(rows, 0, BENCH_ROWS_SIZE);
+    uint64_t rows = rows_of(reader->tail);
+    memset(reader->rows + rows, 0, BENCH_ROWS_SIZE);
     struct pending *pending = &reader->pending[reader->tail++ % PENDING_MAX];
     *pending = (struct pending){
         .acquired = acquired, .submitted = submitted, .reported_drops = reported_drops};
-    if (reader->job->fps_num)
+    if (reader->marks.job->fps_num)
         pending->seen = wait_for_gpu(reader, stream);
-    const struct raw_copy_2d copy = {
-        .from_type = RAW_TYPE_DEVICE,
-        .from_device = address + layout->plane[0].offset,
-        .from_pitch = bench_rows_pitch(layout),
-        .to_type = RAW_TYPE_HOST,
-        .to_host = rows,
-        .to_pitch = BENCH_ROW,
-        .width = BENCH_ROW,
-        .height = BENCH_ROWS,
-    };
     /* The marks come last: once they are there, nothing reads the frame any more. */
-    if (reader->checks_whole && bench_rows_is_whole(reader->job, expected))
+    if (reader->checks_whole && bench_rows_is_whole(reader->marks.job, expected))
         fetch_whole(reader, stream, address, layout);
-    check(reader->control, "cuMemcpy2DAsync", reader->cu->copy_2d(&copy, stream));
+    check(&reader->marks, "copying marks out of a frame",
+          reader->marks.driver->copy_rows(reader->address + rows, BENCH_ROW,
+                                          address + layout->plane[0].offset,
+                                          bench_rows_pitch(layout), BENCH_ROW, BENCH_ROWS, stream));
     reader->counters->marking_ns += bench_now() - start - (reader->counters->probe_ns - probed);
     /* The last frame ends the measured section, so it is waited for. */
-    if (expected >= (uint64_t)reader->job->warmup + reader->job->frames) {
-        finish(reader->cu, reader->control, stream);
+    if (expected >= (uint64_t)reader->marks.job->warmup + reader->marks.job->frames) {
+        finish(&reader->marks, stream);
         take_arrived(reader, true);
     }
 }
@@ -310,7 +299,7 @@ void bench_mark_reader_finish(struct bench_mark_reader *reader)
 {
     if (!reader->rows)
         return;
-    finish(reader->cu, reader->control, reader->stream);
+    finish(&reader->marks, reader->stream);
     take_arrived(reader, true);
     for (unsigned i = 0; i < BENCH_WHOLE_FRAMES; i++)
         if (reader->whole[i].used)

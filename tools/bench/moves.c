@@ -1,0 +1,218 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "moves.h"
+
+#include "children.h"
+#include "frames.h"
+#include "roles.h"
+#include "run.h"
+#include "stats.h"
+
+#include <inttypes.h>
+#include <json-glib/json-glib.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- the child: a stream inside one process --------------------------------------------------- */
+
+struct stream {
+    int control;
+    const struct bench_job *job;
+    struct gpud_receiver *receiver;
+    uint64_t taken;
+};
+
+static void works(int control, const char *what, enum gpud_status status,
+                  const struct gpud_error *error)
+{
+    if (status != GPUD_OK)
+        bench_child_fail(control, status, "%s: %s", what, error->reason);
+}
+
+/* A frame's first and last byte; the devices have to bring both. */
+static void *take_all(void *arg)
+{
+    struct stream *stream = arg;
+    for (;;) {
+        struct gpud_frame *frame;
+        struct gpud_frame_info info = GPUD_INFO_INIT(info);
+        struct gpud_error error = {.reason = ""};
+        uint8_t *data;
+        enum gpud_status status =
+            gpud_receiver_acquire(stream->receiver, BENCH_STEP_TIMEOUT, &frame, &error);
+        if (status == GPUD_CLOSED)
+            return NULL;
+        works(stream->control, "receiving", status, &error);
+        works(stream->control, "mapping a frame",
+              gpud_frame_map(frame, GPUD_READ, BENCH_STEP_TIMEOUT, (void **)&data, &error), &error);
+        gpud_frame_get_info(frame, &info);
+        if (data[0] != (uint8_t)info.sequence ||
+            data[info.layout.size - 1] != (uint8_t)info.sequence)
+            bench_child_fail(stream->control, GPUD_IO, "frame %" PRIu64 " is another one",
+                             info.sequence);
+        gpud_frame_unmap(frame);
+        gpud_frame_release(&frame);
+        stream->taken++;
+    }
+}
+
+static void send_one(const struct stream *stream, struct gpud_sender *sender, uint64_t size,
+                     uint64_t sequence)
+{
+    struct gpud_error error = {.reason = ""};
+    struct gpud_frame *frame;
+    uint8_t *data;
+    works(stream->control, "a slot",
+          gpud_sender_acquire(sender, BENCH_STEP_TIMEOUT, &frame, &error), &error);
+    works(stream->control, "mapping a slot",
+          gpud_frame_map(frame, GPUD_WRITE, BENCH_STEP_TIMEOUT, (void **)&data, &error), &error);
+    data[0] = data[size - 1] = (uint8_t)sequence;
+    gpud_frame_unmap(frame);
+    works(stream->control, "sending",
+          gpud_sender_submit(sender, &frame, false, BENCH_STEP_TIMEOUT, &error), &error);
+}
+
+/* Frames a second by this route. */
+static double run_stream(int control, const struct bench_job *job, const char *route)
+{
+    struct stream stream = {.control = control, .job = job};
+    struct gpud_context *context;
+    struct gpud_sender *sender;
+    struct gpud_layout layout;
+    struct gpud_error error = {.reason = ""};
+    struct gpud_sender_params to = GPUD_PARAMS_INIT(to);
+    struct gpud_receiver_params from = GPUD_PARAMS_INIT(from);
+    works(control, "a context", gpud_context_create(NULL, &context, &error), &error);
+    to.address = from.address = job->address;
+    to.device = job->from;
+    to.route = route;
+    to.slots = from.slots = job->slots;
+    from.device = job->to;
+    works(control, "the sender", gpud_sender_create(context, &to, &sender, &error), &error);
+    works(control, "the format",
+          gpud_layout_init(&layout, job->format, job->width, job->height, 0, &error), &error);
+    works(control, "the format", gpud_sender_configure(sender, &layout, NULL, 0, &error), &error);
+    works(control, "the receiver", gpud_receiver_create(context, &from, &stream.receiver, &error),
+          &error);
+    GThread *thread = g_thread_new("receiver", take_all, &stream);
+    works(control, "connecting", gpud_sender_wait(sender, 1, BENCH_STEP_TIMEOUT, &error), &error);
+    int64_t start = 0;
+    for (uint32_t i = 1; i <= job->warmup + job->frames; i++) {
+        if (i == job->warmup + 1)
+            start = bench_now();
+        send_one(&stream, sender, layout.size, i);
+    }
+    works(control, "the end", gpud_sender_send_eos(sender, &error), &error);
+    g_thread_join(thread);
+    double took = (double)(bench_now() - start) / 1e9;
+    if (stream.taken != job->warmup + job->frames)
+        bench_child_fail(control, GPUD_IO, "%" PRIu64 " frames of %u arrived by %s", stream.taken,
+                         job->warmup + job->frames, route);
+    gpud_receiver_destroy(&stream.receiver);
+    gpud_sender_destroy(&sender);
+    gpud_context_destroy(&context);
+    return job->frames / took;
+}
+
+void bench_run_moves(int control)
+{
+    struct bench_job job;
+    struct bench_result result = {0};
+    bench_child_expect(control, BENCH_JOB, bench_now() + BENCH_STEP_TIMEOUT, &job, sizeof(job));
+#ifdef GPUD_WITH_OPENCL
+    bench_raw_moves(control, &job, &result.moves);
+#endif
+    result.moves.migrate = run_stream(control, &job, "migrate");
+    result.moves.staged = run_stream(control, &job, "staged");
+    bench_send_result(control, &result, NULL);
+}
+
+/* --- the coordinator -------------------------------------------------------------------------- */
+
+static bool finished(struct bench_child *children, size_t count)
+{
+    return children[0].finished;
+}
+
+static bool run_child(const struct bench_options *options, const char *directory,
+                      struct bench_moves *moves, struct bench_failure *failure)
+{
+    struct bench_job job = options->ours;
+    struct bench_child child;
+    g_snprintf(job.address, sizeof(job.address), "unix:%s/link", directory);
+    bool good = bench_child_start(&child, "moves", 0, NULL, 0, failure) &&
+                bench_send(child.fd, BENCH_JOB, &job, sizeof(job)) &&
+                bench_children_wait(&child, 1, bench_now() + options->timeout, finished,
+                                    "moving frames", failure);
+    if (!good && !bench_caught_signal())
+        bench_children_find_death(&child, 1, failure);
+    *moves = child.result.moves;
+    bench_child_stop(&child, good ? bench_now() + BENCH_STEP_TIMEOUT : 0);
+    return good;
+}
+
+static const struct {
+    const char *key, *what, *unit;
+    size_t offset;
+} rows[] = {
+    {"explicit_us", "first use, explicit early move", "us", offsetof(struct bench_moves, early)},
+    {"implicit_us", "first use, implicit move", "us", offsetof(struct bench_moves, implicit)},
+    {"migrate_fps", "gpudirect by migrate", "frames/s", offsetof(struct bench_moves, migrate)},
+    {"staged_fps", "gpudirect by staged", "frames/s", offsetof(struct bench_moves, staged)},
+};
+
+static double value_of(const struct bench_moves *moves, size_t row)
+{
+    return *(const double *)((const char *)moves + rows[row].offset);
+}
+
+static void print_json(const struct bench_moves *moves)
+{
+    JsonBuilder *builder = json_builder_new();
+    json_builder_begin_object(builder);
+    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++) {
+        json_builder_set_member_name(builder, rows[i].key);
+        json_builder_add_double_value(builder, value_of(moves, i));
+    }
+    json_builder_set_member_name(builder, "explicit_to_implicit");
+    json_builder_add_double_value(builder, moves->early / moves->implicit);
+    json_builder_set_member_name(builder, "migrate_to_staged");
+    json_builder_add_double_value(builder, moves->migrate / moves->staged);
+    json_builder_end_object(builder);
+    JsonNode *root = json_builder_get_root(builder);
+    char *text = json_to_string(root, TRUE);
+    puts(text);
+    g_free(text);
+    json_node_unref(root);
+    g_object_unref(builder);
+}
+
+static void print_text(const struct bench_job *job, const struct bench_moves *moves)
+{
+    printf("%s to %s in one process, %ux%u %s, %.1f MB a frame\n", job->from, job->to, job->width,
+           job->height, job->format, (double)bench_frame_bytes(job) / 1e6);
+    for (size_t i = 0; i < G_N_ELEMENTS(rows); i++)
+        printf("  %-32s%12.1f %s\n", rows[i].what, value_of(moves, i), rows[i].unit);
+    printf("  %-32s%12.2f\n", "explicit to implicit", moves->early / moves->implicit);
+    printf("  %-32s%12.2f\n", "migrate to staged", moves->migrate / moves->staged);
+}
+
+int bench_moves_measure(const struct bench_options *options)
+{
+    struct bench_failure failure = {.status = GPUD_IO};
+    struct bench_moves moves = {0};
+    char *directory = bench_make_directory(&failure);
+    bool good = directory && run_child(options, directory, &moves, &failure);
+    if (directory)
+        bench_remove_directory(directory);
+    g_free(directory);
+    if (!good)
+        fprintf(stderr, "gpudirect-bench: %s\n", failure.reason);
+    else if (options->json)
+        print_json(&moves);
+    else
+        print_text(&options->ours, &moves);
+    return good ? EXIT_SUCCESS : EXIT_FAILURE;
+}
