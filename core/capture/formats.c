@@ -71,6 +71,26 @@ static const struct known_format formats[] = {
     {"GRAY16_LE", V4L2_PIX_FMT_Y16, 1, SAME},
     {"GRAY16_BE", V4L2_PIX_FMT_Y16_BE, 1, SAME},
     {"GRAY10_LE16", V4L2_PIX_FMT_Y10, 1, SAME},
+    {"bggr", V4L2_PIX_FMT_SBGGR8, 1, SAME},
+    {"gbrg", V4L2_PIX_FMT_SGBRG8, 1, SAME},
+    {"grbg", V4L2_PIX_FMT_SGRBG8, 1, SAME},
+    {"rggb", V4L2_PIX_FMT_SRGGB8, 1, SAME},
+    {"bggr10le", V4L2_PIX_FMT_SBGGR10, 1, SAME},
+    {"gbrg10le", V4L2_PIX_FMT_SGBRG10, 1, SAME},
+    {"grbg10le", V4L2_PIX_FMT_SGRBG10, 1, SAME},
+    {"rggb10le", V4L2_PIX_FMT_SRGGB10, 1, SAME},
+    {"bggr12le", V4L2_PIX_FMT_SBGGR12, 1, SAME},
+    {"gbrg12le", V4L2_PIX_FMT_SGBRG12, 1, SAME},
+    {"grbg12le", V4L2_PIX_FMT_SGRBG12, 1, SAME},
+    {"rggb12le", V4L2_PIX_FMT_SRGGB12, 1, SAME},
+    {"bggr14le", V4L2_PIX_FMT_SBGGR14, 1, SAME},
+    {"gbrg14le", V4L2_PIX_FMT_SGBRG14, 1, SAME},
+    {"grbg14le", V4L2_PIX_FMT_SGRBG14, 1, SAME},
+    {"rggb14le", V4L2_PIX_FMT_SRGGB14, 1, SAME},
+    {"bggr16le", V4L2_PIX_FMT_SBGGR16, 1, SAME},
+    {"gbrg16le", V4L2_PIX_FMT_SGBRG16, 1, SAME},
+    {"grbg16le", V4L2_PIX_FMT_SGRBG16, 1, SAME},
+    {"rggb16le", V4L2_PIX_FMT_SRGGB16, 1, SAME},
 };
 #define FORMATS (sizeof(formats) / sizeof(formats[0]))
 
@@ -106,8 +126,12 @@ bool gpud_format_has_alpha(const char *name)
 enum gpud_samples gpud_format_samples(const char *name)
 {
     static const char *const full[] = {"NV24", "NV42", "Y444", "AYUV", "GRAY"};
+    static const char *const mosaics[] = {"bggr", "gbrg", "grbg", "rggb"};
     if (!name)
         return GPUD_SAMPLES_RAW;
+    for (size_t i = 0; i < sizeof(mosaics) / sizeof(mosaics[0]); i++)
+        if (strncmp(name, mosaics[i], 4) == 0)
+            return GPUD_SAMPLES_RAW;
     if (strstr(name, "RGB") || strstr(name, "BGR"))
         return GPUD_SAMPLES_RGB;
     for (size_t i = 0; i < sizeof(full) / sizeof(full[0]); i++)

@@ -2,9 +2,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* How a frame lies in memory. The library moves planes of rows; it interprets no pixel. A format is
- * known by the name that GStreamer gives it ("UYVY", "NV12", "P010_10LE", "v210", "BGRx");
- * gpud_layout_init() knows the geometry of the common ones, and any other raw format may be
- * described plane by plane. */
+ * known by the name that GStreamer gives it ("UYVY", "NV12", "P010_10LE", "v210", "BGRx"; of
+ * video/x-bayer "rggb", "rggb10le"); gpud_layout_init() knows the geometry of the common ones, and
+ * any other raw format may be described plane by plane. */
 #ifndef GPUDIRECT_LAYOUT_H
 #define GPUDIRECT_LAYOUT_H
 

@@ -195,9 +195,10 @@ GstDevice *gst_gpudirect_device_new_target(const struct gpud_target_entry *targe
     };
     gchar *address = g_strconcat(SCHEME_TARGET, target->name, NULL);
     gchar *shown = g_strdup_printf("gpudirect target %s", target->name);
-    GstCaps *caps = gst_caps_new_simple("video/x-raw", "format", G_TYPE_STRING, target->format,
-                                        "width", G_TYPE_INT, (gint)target->width, "height",
-                                        G_TYPE_INT, (gint)target->height, NULL);
+    const gchar *type = video_media_type(target->format);
+    GstCaps *caps = gst_caps_new_simple(type ? type : VIDEO_RAW, "format", G_TYPE_STRING,
+                                        target->format, "width", G_TYPE_INT, (gint)target->width,
+                                        "height", G_TYPE_INT, (gint)target->height, NULL);
     GstStructure *properties =
         gst_structure_new("gpudirect-target", "kind", G_TYPE_STRING, kinds[target->kind], "slots",
                           G_TYPE_UINT, target->slots, NULL);

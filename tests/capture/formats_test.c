@@ -29,6 +29,13 @@ static const struct {
     {"NV42", "NV42", 1},      {"RGB15", "XR15", 1},       {"RGB15", "RGBO", 1},
     {"BGR15", "XB15", 1},     {"GRAY10_LE16", "Y10 ", 1}, {"P012_LE", "P012", 1},
     {"RGB16", "RGBP", 1},     {"BGRx", "BGR4", 1},        {"xRGB", "RGB4", 1},
+    {"bggr", "BA81", 1},      {"gbrg", "GBRG", 1},        {"grbg", "GRBG", 1},
+    {"rggb", "RGGB", 1},      {"bggr10le", "BG10", 1},    {"gbrg10le", "GB10", 1},
+    {"grbg10le", "BA10", 1},  {"rggb10le", "RG10", 1},    {"bggr12le", "BG12", 1},
+    {"gbrg12le", "GB12", 1},  {"grbg12le", "BA12", 1},    {"rggb12le", "RG12", 1},
+    {"bggr14le", "BG14", 1},  {"gbrg14le", "GB14", 1},    {"grbg14le", "GR14", 1},
+    {"rggb14le", "RG14", 1},  {"bggr16le", "BYR2", 1},    {"gbrg16le", "GB16", 1},
+    {"grbg16le", "GR16", 1},  {"rggb16le", "RG16", 1},
 };
 #define KNOWN (sizeof(known) / sizeof(known[0]))
 
@@ -158,8 +165,8 @@ static void test_refusals(void)
     struct gpud_v4l2_format format = good;
     WORKS(gpud_format_place(&format, &placement, &e));
 
-    format.fourcc = V4L2_PIX_FMT_SBGGR8;
-    EXPECT(GPUD_UNSUPPORTED, "BA81", gpud_format_place(&format, &placement, &e));
+    format.fourcc = V4L2_PIX_FMT_SBGGR10P;
+    EXPECT(GPUD_UNSUPPORTED, "pBAA", gpud_format_place(&format, &placement, &e));
     format = good;
     format.planes = 2;
     EXPECT(GPUD_UNSUPPORTED, "2 areas", gpud_format_place(&format, &placement, &e));

@@ -64,7 +64,7 @@ static void test_modes(void)
     struct gpud_capture_mode modes[8] = {GPUD_INFO_INIT(modes[0])};
     struct bench bench = {0};
     bench_open(&bench);
-    /* UYVY, NV12, BGR, two sizes each; the compressed and the Bayer one are not for us. */
+    /* UYVY, NV12, BGR, two sizes each; the compressed and the packed one are not for us. */
     CHECK_EQUAL(gpud_capture_list_modes(bench.capture, modes, 8), 6);
     CHECK(strcmp(modes[0].format, "UYVY") == 0 && strcmp(modes[3].format, "NV12") == 0, "%s %s",
           modes[0].format, modes[3].format);

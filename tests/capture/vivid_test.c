@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MODES_MAX 512
+#define MODES_MAX 1024
 #define WAIT (20 * GPUD_SEC) /* the guest is emulated, and slow */
 
 static struct gpud_context *context;

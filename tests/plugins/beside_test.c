@@ -1,10 +1,10 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Interlaced pictures of the kernel's test card by gpudirectsrc and by v4l2src, byte for byte. The
- * card's bars move, from where they stood when it was started, by a step for each field: so no two
- * pictures are alike for long, and the two fields of one differ. v4l2src is told the signal's size,
- * for by itself it has the card scale to the largest one. */
+/* Pictures of the kernel's test card by gpudirectsrc and by v4l2src, byte for byte: interlaced
+ * ones, and a sensor's. The card's bars move, from where they stood when it was started, by a step
+ * for each field: so no two pictures are alike for long, and the two fields of one differ. v4l2src
+ * is told the signal's size, for by itself it has the card scale to the largest one. */
 #include "card.h"
 
 #include <gst/video/video.h>
@@ -161,6 +161,24 @@ static void compare(const gchar *filter, gboolean single)
     clear(&theirs);
 }
 
+/* A sensor's mosaic, in a picture that stands still. */
+static void compare_mosaic(const gchar *format)
+{
+    gchar *filter =
+        g_strdup_printf("video/x-bayer,format=%s,width=320,height=180,framerate=60/1", format);
+    struct picture our, their;
+    gchar *text = NULL;
+
+    check(card_take("gpudirectsrc address=v4l2://" CARD, filter, 3, &our, &text), "%s", text);
+    check(card_take("v4l2src device=" CARD, filter, 3, &their, &text), "%s", text);
+    check(gst_caps_can_intersect(our.caps, their.caps), "other caps");
+    check(g_bytes_equal(our.bytes, their.bytes), "another picture of %s", format);
+    g_print("%s: v4l2src's picture, byte for byte\n", filter);
+    picture_clear(&our);
+    picture_clear(&their);
+    g_free(filter);
+}
+
 int main(int argc, char **argv)
 {
     gst_init(&argc, &argv);
@@ -176,6 +194,14 @@ int main(int argc, char **argv)
             TRUE);
     card_set_standard(V4L2_STD_NTSC_M);
     compare("video/x-raw,format=UYVY,width=720,height=480,interlace-mode=interleaved", FALSE);
+    card_select(CARD_WEBCAM);
+    card_set("Test Pattern", 0);
+    card_set("OSD Text Mode", 2);
+    card_set("Horizontal Movement", 3);
+    compare_mosaic("bggr");
+    compare_mosaic("gbrg");
+    compare_mosaic("grbg");
+    compare_mosaic("rggb");
     g_print("ok\n");
     return 0;
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 static const uint32_t one_area[] = {V4L2_PIX_FMT_UYVY, V4L2_PIX_FMT_MJPEG, V4L2_PIX_FMT_NV12,
-                                    V4L2_PIX_FMT_SBGGR8, V4L2_PIX_FMT_BGR24};
+                                    V4L2_PIX_FMT_SBGGR10P, V4L2_PIX_FMT_BGR24};
 static const uint32_t more_areas[] = {V4L2_PIX_FMT_UYVY, V4L2_PIX_FMT_NV12M, V4L2_PIX_FMT_NV12,
                                       V4L2_PIX_FMT_YUV420M};
 

@@ -48,7 +48,7 @@ GstCaps *gpu_template_caps(void)
     GString *text = g_string_new(SLOT_VIDEO_CAPS);
 
     for (guint i = 0; gpu_vendors[i]; i++)
-        g_string_append_printf(text, "; video/x-raw(%s)" SLOT_VIDEO_FIELDS,
+        g_string_append_printf(text, "; " VIDEO_RAW "(%s)" SLOT_VIDEO_FIELDS,
                                gpu_vendors[i]->feature);
     GstCaps *caps = gst_caps_from_string(text->str);
     g_string_free(text, TRUE);
@@ -57,7 +57,8 @@ GstCaps *gpu_template_caps(void)
 
 GstCaps *gpu_caps_in_memory(const GstCaps *caps, const struct gpu_vendor *vendor)
 {
-    if (caps_are_fields(caps))
+    if (caps_are_fields(caps) ||
+        !gst_structure_has_name(gst_caps_get_structure(caps, 0), VIDEO_RAW))
         return NULL;
     GstCaps *copy = gst_caps_copy(caps);
 

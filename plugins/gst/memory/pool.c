@@ -270,7 +270,7 @@ gboolean slot_pool_accepts(struct slot_pool *self, GstStructure *config)
     guint size, min, max;
 
     if (!gst_buffer_pool_config_get_params(config, &caps, &size, &min, &max) || !caps ||
-        !gst_video_info_from_caps(&info, caps))
+        !video_info_from_caps(&info, caps))
         return FALSE;
     if (GST_VIDEO_INFO_FORMAT(&info) != GST_VIDEO_INFO_FORMAT(&self->info) ||
         info.width != self->info.width || info.height != self->info.height ||

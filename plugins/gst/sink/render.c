@@ -91,7 +91,7 @@ static gboolean sink_set_caps(GstBaseSink *base, GstCaps *caps)
     struct gpud_layout layout;
     GstVideoInfo info;
 
-    if (!gst_video_info_from_caps(&info, caps))
+    if (!video_info_from_caps(&info, caps))
         return refuse_caps(self, caps);
     size_t media_size = media_from_caps(media, caps);
     if (media_size == 0)
@@ -131,7 +131,7 @@ static gboolean sink_propose_allocation(GstBaseSink *base, GstQuery *query)
     gboolean need_pool;
 
     gst_query_parse_allocation(query, &caps, &need_pool);
-    if (!caps || !gst_video_info_from_caps(&info, caps))
+    if (!caps || !video_info_from_caps(&info, caps))
         return FALSE;
     if (need_pool) {
         /* Slots exist for the current caps only; upstream may ask before it sends others. */

@@ -201,7 +201,7 @@ static GstCaps *capture_get_current(struct input *input, struct gpud_layout *lay
 
     gpud_capture_get_info(((struct capture_input *)input)->capture, &now);
     GstCaps *caps = capture_caps_current(&now);
-    if (!gst_video_info_from_caps(&info, caps) || !layout_fits_info(&now.layout, &info)) {
+    if (!video_info_from_caps(&info, caps) || !layout_fits_info(&now.layout, &info)) {
         *reason = g_strdup_printf("the card makes %ux%u %s of it, which is no raw video here",
                                   now.layout.width, now.layout.height, now.layout.format);
         gst_clear_caps(&caps);
@@ -228,7 +228,7 @@ static enum gpud_status capture_configure(struct input *input, GstCaps **caps,
     GstVideoInfo info;
     gchar *reason = NULL;
 
-    if (!gst_video_info_from_caps(&info, *caps)) {
+    if (!video_info_from_caps(&info, *caps)) {
         *error = (struct gpud_error){.status = GPUD_INVALID};
         g_strlcpy(error->reason, "the negotiated caps describe no raw video",
                   sizeof(error->reason));

@@ -3,6 +3,7 @@
 
 /* A capture card's modes as caps. */
 #include "src/capturecaps.h"
+#include "wire/videoinfo.h"
 
 #include <gst/video/video.h>
 
@@ -46,6 +47,11 @@ static void set_rates(GstStructure *structure, const struct gpud_capture_mode *m
     gst_structure_take_value(structure, "framerate", &list);
 }
 
+static gboolean is_of_fields(enum gpud_scan scan)
+{
+    return scan == GPUD_SCAN_INTERLEAVED || scan == GPUD_SCAN_ALTERNATE;
+}
+
 static void set_scan(GstStructure *structure, enum gpud_scan scan)
 {
     static const gchar *const names[] = {
@@ -54,7 +60,8 @@ static void set_scan(GstStructure *structure, enum gpud_scan scan)
         [GPUD_SCAN_ALTERNATE] = "alternate",
     };
 
-    if (scan < G_N_ELEMENTS(names) && names[scan])
+    /* No sensor's mosaic consists of fields, and its caps say nothing of them. */
+    if (gst_structure_has_name(structure, VIDEO_RAW) && scan < G_N_ELEMENTS(names) && names[scan])
         gst_structure_set(structure, "interlace-mode", G_TYPE_STRING, names[scan], NULL);
 }
 
@@ -67,11 +74,12 @@ static GstCapsFeatures *features_of(enum gpud_scan scan)
 
 static GstStructure *mode_structure(const struct gpud_capture_mode *mode)
 {
-    if (gst_video_format_from_string(mode->format) <= GST_VIDEO_FORMAT_ENCODED ||
-        mode->width_max == 0 || mode->height_max == 0)
+    const gchar *type = video_media_type(mode->format);
+
+    if (!type || mode->width_max == 0 || mode->height_max == 0 ||
+        (g_str_equal(type, VIDEO_BAYER) && is_of_fields(mode->scan)))
         return NULL;
-    GstStructure *structure =
-        gst_structure_new("video/x-raw", "format", G_TYPE_STRING, mode->format, NULL);
+    GstStructure *structure = gst_structure_new(type, "format", G_TYPE_STRING, mode->format, NULL);
     set_size(structure, "width", mode->width_min, mode->width_max, mode->width_step);
     set_size(structure, "height", mode->height_min, mode->height_max, mode->height_step);
     set_rates(structure, mode);
@@ -110,10 +118,10 @@ static void describe(const struct gpud_capture_info *info, GstStructure *structu
 
 gboolean capture_caps_complete(GstCaps **caps, const struct gpud_capture_info *info, gchar **reason)
 {
-    GstStructure *made = gst_structure_new_empty("video/x-raw");
-
     *caps = gst_caps_make_writable(*caps);
     GstStructure *structure = gst_caps_get_structure(*caps, 0);
+    GstStructure *made = gst_structure_new_empty(gst_structure_get_name(structure));
+
     describe(info, made);
     for (gint i = 0; i < gst_structure_n_fields(made); i++) {
         const gchar *name = gst_structure_nth_field_name(made, (guint)i);
@@ -136,8 +144,9 @@ gboolean capture_caps_complete(GstCaps **caps, const struct gpud_capture_info *i
 GstCaps *capture_caps_current(const struct gpud_capture_info *info)
 {
     guint fields = info->scan == GPUD_SCAN_ALTERNATE ? 2 : 1;
+    const gchar *type = video_media_type(info->layout.format);
     GstStructure *structure = gst_structure_new(
-        "video/x-raw", "format", G_TYPE_STRING, info->layout.format, "width", G_TYPE_INT,
+        type ? type : VIDEO_RAW, "format", G_TYPE_STRING, info->layout.format, "width", G_TYPE_INT,
         (gint)info->layout.width, "height", G_TYPE_INT, (gint)(info->layout.height * fields), NULL);
     GstCaps *caps = gst_caps_new_empty();
 

@@ -55,7 +55,7 @@ gboolean gst_gpudirect_src_set_format(GstGpudirectSrc *self, GstCaps *caps,
 {
     struct video_planes planes;
 
-    if (!gst_video_info_from_caps(&self->info, caps))
+    if (!video_info_from_caps(&self->info, caps))
         return FALSE;
     layout_to_planes(layout, &self->info, &planes);
     self->planes_default = planes_are_default(&planes, &self->info);

@@ -164,7 +164,7 @@ static enum gpud_status target_configure(struct input *input, GstCaps **caps,
     struct target_input *self = to_self(input);
     GstVideoInfo info;
 
-    if (!gst_video_info_from_caps(&info, *caps) || !layout_from_info(&self->layout, &info)) {
+    if (!video_info_from_caps(&info, *caps) || !layout_from_info(&self->layout, &info)) {
         *error = (struct gpud_error){.status = GPUD_INVALID};
         g_strlcpy(error->reason, "the negotiated caps describe no raw video that a ring can hold",
                   sizeof(error->reason));

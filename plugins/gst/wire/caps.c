@@ -283,9 +283,10 @@ gchar *media_get_gpu(const void *media, size_t size)
 
 static GstCaps *caps_from_layout(const struct gpud_layout *layout)
 {
-    return gst_caps_new_simple("video/x-raw", "format", G_TYPE_STRING, layout->format, "width",
-                               G_TYPE_INT, (gint)layout->width, "height", G_TYPE_INT,
-                               (gint)layout->height, "framerate", GST_TYPE_FRACTION, 0, 1, NULL);
+    return gst_caps_new_simple(video_media_type(layout->format), "format", G_TYPE_STRING,
+                               layout->format, "width", G_TYPE_INT, (gint)layout->width, "height",
+                               G_TYPE_INT, (gint)layout->height, "framerate", GST_TYPE_FRACTION, 0,
+                               1, NULL);
 }
 
 static gboolean structure_fits_layout(const GstStructure *structure,
@@ -298,7 +299,7 @@ static gboolean structure_fits_layout(const GstStructure *structure,
     gst_structure_get_int(structure, "height", &height);
     if (height > 0 && structure_is_of_fields(structure))
         height = (gint)field_height(height);
-    return gst_structure_has_name(structure, "video/x-raw") && format &&
+    return gst_structure_has_name(structure, video_media_type(layout->format)) && format &&
            strcmp(format, layout->format) == 0 && width == (gint)layout->width &&
            height == (gint)layout->height;
 }
@@ -350,8 +351,7 @@ GstCaps *media_to_caps(const struct gpud_layout *layout, const void *media, size
     const uint8_t *magic = unpack_bytes(&unpack, sizeof(media_magic));
     gboolean ours = magic && memcmp(magic, media_magic, sizeof(media_magic)) == 0;
 
-    if (gpud_layout_check(layout, NULL) != GPUD_OK ||
-        gst_video_format_from_string(layout->format) <= GST_VIDEO_FORMAT_ENCODED) {
+    if (gpud_layout_check(layout, NULL) != GPUD_OK || !video_media_type(layout->format)) {
         gchar *name = layout_format_name(layout);
         *reason = g_strdup_printf("the sender's format \"%s\" is none that GStreamer knows", name);
         g_free(name);
@@ -360,7 +360,7 @@ GstCaps *media_to_caps(const struct gpud_layout *layout, const void *media, size
     GstCaps *caps = ours ? caps_from_media(layout, &unpack, reason) : caps_from_layout(layout);
     if (!caps)
         return NULL;
-    if (!gst_video_info_from_caps(info, caps) || !layout_fits_info(layout, info)) {
+    if (!video_info_from_caps(info, caps) || !layout_fits_info(layout, info)) {
         *reason = g_strdup_printf("the sender's frames have too little room for %ux%u %s",
                                   layout->width, layout->height, layout->format);
         gst_caps_unref(caps);

@@ -12,16 +12,19 @@
 #ifndef GPUD_GST_WIRE_CAPS_H
 #define GPUD_GST_WIRE_CAPS_H
 
+#include "wire/videoinfo.h"
+
 #include <gpudirect/sender.h>
-#include <gst/video/video.h>
 
 /* What both elements take: any raw video that a frame can hold. */
-#define SLOT_VIDEO_FIELDS                                                         \
-    ", format = (string) " GST_VIDEO_FORMATS_ALL ", width = (int) [ 1, 32768 ], " \
-    "height = (int) [ 1, 32768 ], framerate = (fraction) [ 0, max ]"
-#define SLOT_VIDEO_CAPS                                                                 \
-    "video/x-raw" SLOT_VIDEO_FIELDS "; video/x-raw(" GST_CAPS_FEATURE_FORMAT_INTERLACED \
-    ")" SLOT_VIDEO_FIELDS ", interlace-mode = (string) alternate"
+#define SLOT_SIZES \
+    ", width = (int) [ 1, 32768 ], height = (int) [ 1, 32768 ], framerate = (fraction) [ 0, max ]"
+#define SLOT_VIDEO_FIELDS ", format = (string) " GST_VIDEO_FORMATS_ALL SLOT_SIZES
+#define SLOT_VIDEO_CAPS                                                               \
+    VIDEO_RAW SLOT_VIDEO_FIELDS "; " VIDEO_RAW "(" GST_CAPS_FEATURE_FORMAT_INTERLACED \
+                                ")" SLOT_VIDEO_FIELDS                                 \
+                                ", interlace-mode = (string) alternate; " VIDEO_BAYER \
+                                ", format = (string) " VIDEO_BAYER_FORMATS SLOT_SIZES
 G_STATIC_ASSERT(GPUD_DIMENSION_MAX == 32768);
 
 /* Where the planes of a frame lie, in GstVideoMeta's terms. */
