@@ -205,7 +205,7 @@ def check_build_folder():
                 check(builds.build(build, args), "nothing is built where nothing is wrong")
             made = {file.name for file in (jobs.TOP / "some").iterdir() if file.is_file() and os.access(file, os.X_OK)}
             check(made == {"one"}, f"for one suite {made} are built")
-            results = builds.test(some, args)
+            results = builds.test(some, "some", args)
             check([result["result"] for result in results] == ["OK"], f"of one suite {results}")
 
 
