@@ -18,10 +18,13 @@
 #else
 #define SANITIZED 0
 #endif
-/* Until a stream goes on after a death. The guest that soft-RoCE runs in is slow, and so is the
- * start of a process under a sanitizer: 2 s, with nothing else to do. */
-#define AGAIN_MAX ((getenv("GPUD_TEST_HOST") || SANITIZED ? 30 : 5) * GPUD_SEC)
-#define REACHED_MAX (20 * GPUD_SEC) /* until a point is reached */
+/* The guest that soft-RoCE runs in is slow, and so is the start of a process under a sanitizer: 2
+ * s, with nothing else to do. */
+#define SLOW (getenv("GPUD_TEST_HOST") || SANITIZED)
+#define AGAIN_MAX ((SLOW ? 30 : 5) * GPUD_SEC) /* until a stream goes on after a death */
+#define REACHED_MAX (20 * GPUD_SEC)            /* until a point is reached */
+/* s: a cell hangs, where nothing of the above has noticed. */
+#define CELL_MAX(kills) ((SLOW ? 5u : 1u) * (60 + 3 * (unsigned)(kills)))
 
 struct way {
     const char *name; /* of the column */
