@@ -282,6 +282,7 @@ static Suite *lend_suite(void)
     TCase *tc = tcase_create("dmabufs");
 
     suite_add_tcase(suite, tc);
+    tcase_set_timeout(tc, 60);
     tcase_add_test(tc, test_straight);
     tcase_add_test(tc, test_sizes);
     tcase_add_test(tc, test_copied);

@@ -451,6 +451,7 @@ static Suite *provider_suite(void)
     TCase *tc = tcase_create("cards");
 
     suite_add_tcase(suite, tc);
+    tcase_set_timeout(tc, 60);
     tcase_add_test(tc, test_card);
     tcase_add_test(tc, test_reconfigure);
     tcase_add_test(tc, test_hotplug);
