@@ -202,7 +202,8 @@ static enum gpud_status write_pattern(struct gpud_frame *frame, uint64_t *nonce,
                                       struct gpud_error *error)
 {
     void *data;
-    enum gpud_status status = gpud_frame_map(frame, GPUD_READ | GPUD_WRITE, GPUD_SEC, &data, error);
+    enum gpud_status status =
+        gpud_frame_map(frame, GPUD_READ | GPUD_WRITE, GPUD_PATTERN_DEADLINE, &data, error);
     if (status != GPUD_OK)
         return status;
     if (getrandom(nonce, sizeof(*nonce), 0) != sizeof(*nonce))

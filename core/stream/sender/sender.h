@@ -34,6 +34,8 @@
 /* Deadlines of a handshake; the peer is slow, stuck, or no peer at all. */
 #define GPUD_HELLO_DEADLINE (2 * GPUD_SEC)
 #define GPUD_IMPORT_DEADLINE (5 * GPUD_SEC)
+/* Of our own device, which may be busy, to take the test pattern: the receiver waits for longer. */
+#define GPUD_PATTERN_DEADLINE (4 * GPUD_SEC)
 #define GPUD_TEARDOWN_DEADLINE (5 * GPUD_SEC)
 
 enum gpud_link_state {
