@@ -3,6 +3,7 @@
 
 /* Memories: checks and reference counts around a backend's memory ops, and the table of memories
  * that are shared by pointer inside one process. */
+#include "base/clock.h"
 #include "device/device.h"
 
 #include <stdlib.h>
@@ -57,6 +58,25 @@ enum gpud_status gpud_device_check_dmabuf(const struct gpud_device *device,
     return GPUD_OK;
 }
 
+/* Memory that was given up is freed behind the devices' work, by the worker: where there is none
+ * left, it may be there in a moment. A format that changes gives up one ring and makes the next. */
+#define FREED_TIMEOUT (GPUD_SEC / 2)
+#define FREED_PAUSE GPUD_MSEC
+
+static enum gpud_status alloc_when_freed(struct gpud_memory *memory, struct gpud_error *error)
+{
+    struct gpud_worker *later = &memory->device->context->later;
+    int64_t deadline = gpud_deadline(FREED_TIMEOUT);
+    for (;;) {
+        bool idle = gpud_worker_is_idle(later);
+        enum gpud_status status = memory->device->ops->memory->alloc(memory, error);
+        if (status != GPUD_NO_MEMORY || idle || gpud_now() >= deadline)
+            return status;
+        gpud_worker_hurry(later);
+        clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = FREED_PAUSE}, NULL);
+    }
+}
+
 enum gpud_status gpud_memory_alloc_for(struct gpud_device *device, uint64_t size,
                                        enum gpud_usage usage, struct gpud_memory **memory,
                                        struct gpud_error *error)
@@ -69,7 +89,7 @@ enum gpud_status gpud_memory_alloc_for(struct gpud_device *device, uint64_t size
     struct gpud_memory *made = new_memory(device, size, usage);
     if (!made)
         return no_room(error);
-    status = device->ops->memory->alloc(made, error);
+    status = alloc_when_freed(made, error);
     if (status != GPUD_OK) {
         discard(made);
         return status;

@@ -388,6 +388,21 @@ static void test_flush_remote(struct side *side)
 
 /* --- all of it -------------------------------------------------------------------------------- */
 
+/* Two thirds of what the device has: there is room for the next when the last has been freed, which
+ * the worker does behind the queues' work. */
+static void test_room_that_is_given_up(const char *device, const char *size)
+{
+    struct side side;
+    side_open(&side, device);
+    say("memory that was given up makes room for more");
+    for (int i = 0; i < 50; i++) {
+        struct gpud_memory *memory;
+        WORKS(gpud_memory_alloc(side.device, strtoull(size, NULL, 0), &memory, &e));
+        gpud_memory_unref(&memory);
+    }
+    side_close(&side);
+}
+
 static void everything(const char *device)
 {
     struct side side;
@@ -417,8 +432,12 @@ static void everything(const char *device)
 int main(int argc, char **argv)
 {
     peer_main(argc, argv);
-    CHECK(argc == 2, "usage: %s DEVICE", argv[0]);
+    CHECK(argc == 2 || argc == 3, "usage: %s DEVICE [BYTES]", argv[0]);
     say_device(argv[1]);
+    if (argc == 3) {
+        test_room_that_is_given_up(argv[1], argv[2]);
+        return 0;
+    }
     everything(argv[1]);
     /* What a driver keeps for the life of the process it has by now. */
     struct baseline before = baseline_take();
