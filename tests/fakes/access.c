@@ -20,6 +20,9 @@ static CUresult check_access(CUcontext context, const struct range *range, bool 
             return refuse(CUDA_ERROR_INVALID_VALUE,
                           "%p is pinned for another context, without PORTABLE",
                           (void *)range->host);
+        if (write && range->read_only)
+            return refuse(CUDA_ERROR_INVALID_VALUE, "%p is pinned for reading alone",
+                          (void *)range->host);
         return CUDA_SUCCESS;
     case RANGE_MANAGED:
         return CUDA_SUCCESS;

@@ -18,6 +18,7 @@
  *   GPUD_FAKE_CUDA_DELAY_US=n      each operation of a stream takes so much longer
  *   GPUD_FAKE_CUDA_PEER_MBPS=n     a copy from one device to another gets no faster than that
  *   GPUD_FAKE_CUDA_UNORDERED=1     writes over the bus have to be flushed; 2: and cannot be
+ *   GPUD_FAKE_CUDA_READ_ONLY=0     pages that may only be read cannot be pinned
  *   GPUD_FAKE_CUDA_STRICT=abort    abort() where a rule is broken; exit: leave with 86 at the end
  *   GPUD_FAKE_CUDA_VERBOSE=1       say why a call is refused
  *
@@ -122,7 +123,7 @@ struct range {
     unsigned char access[MAX_DEVICES]; /* VMM: CUmemAccess_flags of each device */
     struct allocation *allocation;     /* VMM */
     unsigned char *host;               /* RANGE_HOST: what the program sees */
-    bool host_allocated, device_map, portable;
+    bool host_allocated, device_map, portable, read_only;
     unsigned sync_memops;
     unsigned long long id;
     unsigned queued, running, references;
@@ -137,7 +138,7 @@ struct fake {
     int devices;
     int physical[MAX_DEVICES]; /* of a visible one */
     bool unordered, no_flush;  /* writes over the bus */
-    bool no_peers, verbose, abort_on_report, exit_on_report;
+    bool no_peers, no_read_only, verbose, abort_on_report, exit_on_report;
     size_t memory;
     long delay_us, peer_mbps;
     unsigned reports, failures, flushes;

@@ -11,6 +11,7 @@
 
 #define PORTABLE CU_MEMHOSTREGISTER_PORTABLE
 #define DEVICEMAP CU_MEMHOSTREGISTER_DEVICEMAP
+#define READ_ONLY CU_MEMHOSTREGISTER_READ_ONLY
 #define WRITE_COMBINED 0x4u
 
 static struct range *pin(void *host, size_t size, unsigned flags)
@@ -25,6 +26,7 @@ static struct range *pin(void *host, size_t size, unsigned flags)
     range->device = range->context->device;
     range->portable = flags & PORTABLE;
     range->device_map = flags & DEVICEMAP;
+    range->read_only = flags & READ_ONLY;
     return range;
 }
 
@@ -68,16 +70,16 @@ CUresult cuMemFreeHost(void *host)
     return leave(range_retire(range, "freed"));
 }
 
-/* Are the pages there, and writable? */
-static bool mapped(const void *host, size_t size)
+/* Are the pages there, and writable where that is needed? */
+static bool mapped(const void *host, size_t size, bool writable)
 {
     FILE *maps = fopen("/proc/self/maps", "re");
     uintptr_t next = (uintptr_t)host, end = next + size;
     char line[512], write;
     unsigned long from, to;
     while (maps && next < end && fgets(line, sizeof line, maps)) {
-        if (sscanf(line, "%lx-%lx r%c", &from, &to, &write) == 3 && write == 'w' && next >= from &&
-            next < to)
+        if (sscanf(line, "%lx-%lx r%c", &from, &to, &write) == 3 && (write == 'w' || !writable) &&
+            next >= from && next < to)
             next = to;
     }
     if (maps)
@@ -90,7 +92,7 @@ CUresult cuMemHostRegister_v2(void *host, size_t size, unsigned flags)
     ENTER(NEED_CONTEXT);
     if (!host || size == 0 || (uintptr_t)host + size < size || in_arena((uintptr_t)host))
         return leave(refuse(CUDA_ERROR_INVALID_VALUE, "%p, %zu bytes", host, size));
-    if (flags & ~(PORTABLE | DEVICEMAP))
+    if (flags & ~(PORTABLE | DEVICEMAP | (fake.no_read_only ? 0 : READ_ONLY)))
         return leave(refuse(CUDA_ERROR_INVALID_VALUE, "flags %#x", flags));
     /* What is pinned are pages. */
     size_t offset = (uintptr_t)host % PAGE;
@@ -99,9 +101,10 @@ CUresult cuMemHostRegister_v2(void *host, size_t size, unsigned flags)
     if (host_range_at(first, whole))
         return leave(
             refuse(CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "%p, %zu bytes", host, size));
-    if (!mapped(first, whole))
-        return leave(refuse(CUDA_ERROR_INVALID_VALUE, "%p, %zu bytes, is not all writable memory",
-                            host, size));
+    if (!mapped(first, whole, !(flags & READ_ONLY)))
+        return leave(refuse(CUDA_ERROR_INVALID_VALUE,
+                            "%p, %zu bytes, is not all memory that may be %s", host, size,
+                            flags & READ_ONLY ? "read" : "written"));
     return leave(pin(host, size, flags) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY);
 }
 

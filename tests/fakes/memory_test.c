@@ -253,6 +253,14 @@ static void test_host(void)
     REPORTED(CUDA_ERROR_INVALID_VALUE, driver.memset_d8_async(address, 0, 16, NULL));
     CHECK(mprotect(pages, 4096, PROT_READ) == 0, "mprotect: %s", strerror(errno));
     REFUSED(mem_host_register(pages, 2 * 4096, flags));
+    DO(mem_host_register(pages, 2 * 4096, flags | CU_MEMHOSTREGISTER_READ_ONLY));
+    OK(cuMemcpyHtoD_v2(memory, pages, 4096));
+    CHECK(is_filled(memory, 4096, 0x55), "a page pinned for reading did not arrive");
+    if (cuda.fake) {
+        DO(mem_host_get_device_pointer(&address, pages, 0));
+        REFUSED(memset_d8_async(address, 0, 16, NULL));
+    }
+    DO(mem_host_unregister(pages));
     munmap(pages, 4 * 4096);
     REFUSED(mem_host_register(pages, 4096, flags));
 

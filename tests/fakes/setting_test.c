@@ -6,6 +6,7 @@
 #include "test_common.h"
 
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 
@@ -53,6 +54,15 @@ static void none(void)
     int count;
     DRIVER(CUDA_ERROR_NO_DEVICE, init(0));
     DRIVER(CUDA_ERROR_NOT_INITIALIZED, device_get_count(&count));
+}
+
+static void no_read_only(void)
+{
+    unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
+    void *pages = mmap(NULL, 4096, PROT_READ, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    open_device();
+    REFUSED(mem_host_register(pages, 4096, flags | CU_MEMHOSTREGISTER_READ_ONLY));
+    REFUSED(mem_host_register(pages, 4096, flags));
 }
 
 static void no_peers(void)
@@ -201,9 +211,11 @@ int main(int argc, char **argv)
         const char *name;
         void (*run)(void);
     } settings[] = {
-        {"inject", inject},     {"visible", visible},     {"none", none},
-        {"no-peers", no_peers}, {"memory", memory},       {"arena", arena},
-        {"delay", delay},       {"peer-rate", peer_rate}, {"strict", strict},
+        {"inject", inject}, {"visible", visible},
+        {"none", none},     {"no-peers", no_peers},
+        {"memory", memory}, {"arena", arena},
+        {"delay", delay},   {"peer-rate", peer_rate},
+        {"strict", strict}, {"no-read-only", no_read_only},
     };
     open_driver();
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
