@@ -177,6 +177,10 @@ struct gpud_queue *gpud_queue_ref(struct gpud_queue *queue);
 void gpud_queue_unref(struct gpud_queue **queue);
 enum gpud_status gpud_queue_copy(struct gpud_queue *queue, const struct gpud_copy *copy,
                                  struct gpud_error *error);
+/* Counts a frame's copy, by whom it was made: by both, where the CPU carries what the device cannot
+ * pin. */
+void gpud_queue_count_copy(const struct gpud_queue *queue, const struct gpud_memory *from,
+                           atomic_uint_fast64_t *by_cpu, atomic_uint_fast64_t *by_gpu);
 enum gpud_status gpud_queue_flush(struct gpud_queue *queue, struct gpud_error *error);
 enum gpud_status gpud_queue_on_complete(struct gpud_queue *queue, gpud_complete_fn fn, void *arg,
                                         struct gpud_error *error);

@@ -69,6 +69,8 @@ enum gpud_status gpud_gpu_open(struct gpud_gpu *gpu, struct gpud_device *device,
         gpud_async_finish(&gpu->async);
         return gpud_gpu_fail(gpu->ops, error, result, "no stream on %s", device->info.name);
     }
+    if (!gpud_gpu_pins_what_it_reads(gpu))
+        device->caps |= GPUD_CAP_PINS_WRITABLE;
     if (!gpu->granularity)
         device->caps &= ~(uint32_t)GPUD_CAP_SHARE;
     gpud_completion_thread_init(&gpu->completions, &gpud_gpu_async_ops, device);

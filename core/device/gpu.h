@@ -188,6 +188,9 @@ enum gpud_status gpud_gpu_export_dmabuf(struct gpud_memory *memory, uint64_t fro
 enum gpud_status gpud_gpu_before_dma(struct gpud_memory *memory, struct gpud_error *error);
 void gpud_gpu_close_ipc(struct gpud_gpu *gpu, uint64_t base);
 
+/* Whether pages that this process may only read can be pinned, tried with one. */
+bool gpud_gpu_pins_what_it_reads(struct gpud_gpu *gpu);
+
 /* Host memory as the GPU addresses it. *pinned is NULL where somebody else has pinned it.
  * GPUD_UNSUPPORTED: it cannot be pinned. */
 enum gpud_status gpud_gpu_pin(struct gpud_gpu *gpu, void *data, uint64_t size, bool read_only,

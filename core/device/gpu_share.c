@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Memory that others see: handles to and from other processes, and host pages that GPUs see. */
+#include "base/fd.h"
 #include "device/gpu.h"
 
 #include <stdlib.h>
@@ -195,6 +196,32 @@ enum gpud_status gpud_gpu_import(struct gpud_memory *memory, const struct gpud_h
 }
 
 /* --- pinned pages: registered once, for all devices ---------------------------------------- */
+
+bool gpud_gpu_pins_what_it_reads(struct gpud_gpu *gpu)
+{
+    const struct gpud_gpu_share_ops *ops = gpu->ops->share;
+    const uint64_t size = (uint64_t)sysconf(_SC_PAGESIZE);
+    void *written, *read;
+    uint64_t address;
+    int fd = -1;
+    if (gpud_memfd_create("gpudirect-pin", size, GPUD_SHARE_READ_ONLY, &fd, &written, NULL) !=
+        GPUD_OK)
+        return true; /* nobody knows yet */
+    bool pins = true;
+    if (gpud_memfd_map(fd, size, false, &read, NULL) == GPUD_OK) {
+        gpu->ops->enter(gpu);
+        pins = ops->pins->pin(read, size, true);
+        if (pins) {
+            pins = ops->find_pinned(read, &address) == 0;
+            ops->pins->unpin(read);
+        }
+        gpu->ops->leave(gpu);
+        gpud_memory_unmap_pages(read, size);
+    }
+    gpud_memory_unmap_pages(written, size);
+    gpud_fd_close(&fd);
+    return pins;
+}
 
 enum gpud_status gpud_gpu_pin(struct gpud_gpu *gpu, void *data, uint64_t size, bool read_only,
                               struct gpud_pinned **pinned, uint64_t *address)

@@ -235,6 +235,8 @@ enum gpud_device_caps {
     GPUD_CAP_FENCES = 1 << 7,          /* its queues can wait for one another */
     GPUD_CAP_IMPORT = 1 << 8,          /* takes memory that another driver of the same GPU exports
                                           by descriptor, to read and to write */
+    GPUD_CAP_PINS_WRITABLE = 1 << 9,   /* a restriction: pins only host pages that this process may
+                                          write; what it may only read the CPU has to carry */
 };
 
 /* Devices whose memory a device can write by itself, by their uuid. */

@@ -75,6 +75,16 @@ enum gpud_status gpud_queue_copy(struct gpud_queue *queue, const struct gpud_cop
     return queue->device->ops->queue->copy(queue, copy, error);
 }
 
+void gpud_queue_count_copy(const struct gpud_queue *queue, const struct gpud_memory *from,
+                           atomic_uint_fast64_t *by_cpu, atomic_uint_fast64_t *by_gpu)
+{
+    bool synchronous = queue->device->caps & GPUD_CAP_SYNCHRONOUS;
+    if (synchronous || from->unpinned)
+        atomic_fetch_add_explicit(by_cpu, 1, memory_order_relaxed);
+    if (!synchronous)
+        atomic_fetch_add_explicit(by_gpu, 1, memory_order_relaxed);
+}
+
 enum gpud_status gpud_queue_flush(struct gpud_queue *queue, struct gpud_error *error)
 {
     return queue->device->ops->queue->flush(queue, error);

@@ -114,6 +114,16 @@ enum gpud_status gpud_ring_import(struct gpud_ring *ring,
     return GPUD_OK;
 }
 
+enum gpud_status gpud_ring_view(const struct gpud_ring *ring, struct gpud_device *device,
+                                uint32_t first, struct gpud_memory *views[GPUD_RING_MEMORIES_MAX],
+                                struct gpud_error *error)
+{
+    enum gpud_status status = GPUD_OK;
+    for (uint32_t i = first; status == GPUD_OK && i < ring->memories; i++)
+        status = gpud_memory_view(ring->memory[i], device, &views[i], error);
+    return status;
+}
+
 void gpud_ring_finish(struct gpud_ring *ring)
 {
     while (ring->memories)

@@ -60,6 +60,12 @@ enum gpud_status gpud_ring_import(struct gpud_ring *ring,
                                   const struct gpud_ring_description *description, bool local,
                                   uint64_t frame_size, struct gpud_error *error);
 
+/* The memories from `first` on as another device sees them (its own as they are), which copies from
+ * or to them; borrowed from the ring. */
+enum gpud_status gpud_ring_view(const struct gpud_ring *ring, struct gpud_device *device,
+                                uint32_t first, struct gpud_memory *views[GPUD_RING_MEMORIES_MAX],
+                                struct gpud_error *error);
+
 void gpud_ring_finish(struct gpud_ring *ring);
 
 static inline uint32_t gpud_ring_slots(const struct gpud_ring *ring)

@@ -12,8 +12,19 @@
 enum gpud_ring_place {
     GPUD_RING_SENDER_DEVICE, /* the sender's memory, which the receivers map: no copy */
     GPUD_RING_SENDER_HOST,   /* host pages of the sender, which both devices read and write */
-    GPUD_RING_RECEIVER,      /* the receiver's memory, which the sender's device writes */
+    GPUD_RING_RECEIVER,      /* the receiver's device's memory, which the sender's device writes */
+    GPUD_RING_RECEIVER_HOST, /* host pages of the receiver, which both devices read and write */
 };
+
+static inline bool gpud_ring_is_receivers(enum gpud_ring_place place)
+{
+    return place == GPUD_RING_RECEIVER || place == GPUD_RING_RECEIVER_HOST;
+}
+
+static inline bool gpud_ring_is_on_host(enum gpud_ring_place place)
+{
+    return place == GPUD_RING_SENDER_HOST || place == GPUD_RING_RECEIVER_HOST;
+}
 
 struct gpud_route_ops {
     const char *name;
@@ -40,7 +51,7 @@ struct gpud_route_ops {
 };
 
 extern const struct gpud_route_ops gpud_map_route, gpud_peer_route, gpud_directgma_route,
-    gpud_migrate_route, gpud_staged_route, gpud_rdma_dmabuf_route, gpud_rdma_peermem_route,
-    gpud_rdma_host_route;
+    gpud_migrate_route, gpud_staged_route, gpud_staged_push_route, gpud_rdma_dmabuf_route,
+    gpud_rdma_peermem_route, gpud_rdma_host_route;
 
 #endif

@@ -60,7 +60,7 @@ enum gpud_signal_place gpud_route_signal(const struct gpud_route_ops *route,
  * second. On success *fallback_reason holds the reasons against every better route, on failure
  * against all
  * ("" where there is none). NULL: none. */
-#define GPUD_ROUTES_MAX 8
+#define GPUD_ROUTES_MAX 9
 struct gpud_route_trials {
     unsigned failed;
     char reason[GPUD_ROUTES_MAX][GPUD_REASON_MAX];

@@ -31,8 +31,9 @@
 
 /* Best first: fewer copies, then the shorter way. A later one overtakes where it is much faster. */
 static const struct gpud_route_ops *const routes[] = {
-    &gpud_map_route,    &gpud_peer_route,        &gpud_directgma_route,    &gpud_migrate_route,
-    &gpud_staged_route, &gpud_rdma_dmabuf_route, &gpud_rdma_peermem_route, &gpud_rdma_host_route,
+    &gpud_map_route,         &gpud_peer_route,         &gpud_directgma_route,
+    &gpud_migrate_route,     &gpud_staged_route,       &gpud_staged_push_route,
+    &gpud_rdma_dmabuf_route, &gpud_rdma_peermem_route, &gpud_rdma_host_route,
 };
 #define ROUTES (sizeof(routes) / sizeof(routes[0]))
 _Static_assert(ROUTES <= GPUD_ROUTES_MAX, "trials have room for every route");
@@ -274,8 +275,8 @@ enum gpud_status gpud_route_check_params(uint32_t slots, enum gpud_slow_receiver
     if (route && !gpud_route_find(route))
         return gpud_fail(
             error, GPUD_INVALID,
-            "there is no route \"%.31s\": map, peer, directgma, migrate, staged, rdma-dmabuf, "
-            "rdma-peermem and rdma-host exist",
+            "there is no route \"%.31s\": map, peer, directgma, migrate, staged, staged-push, "
+            "rdma-dmabuf, rdma-peermem and rdma-host exist",
             route);
     return GPUD_OK;
 }

@@ -1,23 +1,56 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* staged: through host pages of the sender that both devices read and write; at an end that is the
- * host itself nothing is copied. */
+/* staged: through host pages that both devices read and write; at an end that is the host itself
+ * nothing is copied.
+ *
+ *     staged         pages of the sender, which all its receivers map: for reading alone
+ *     staged-push    pages of the receiver, which this one sender writes: for receivers whose
+ *                    driver pins no pages that may only be read. hipHostRegister() has no flag for
+ *                    such pages; whether a driver takes them is tried when the device is opened.
+ */
 #include "device/ops.h"
 #include "route/route.h"
 #include "topology/place.h"
 
 #include <string.h>
 
+static bool share_memory(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver,
+                         char why[GPUD_REASON_MAX])
+{
+    if (memcmp(sender->host, receiver->host, sizeof(sender->host)) == 0)
+        return true;
+    gpud_print_n(why, GPUD_REASON_MAX,
+                 "the two ends run on different machines and share no memory");
+    return false;
+}
+
+/* The CPU carries what the receiver's driver does not pin. Of frames that lie on the host it would
+ * have to carry as many for a push, and there it is the sender's. */
 static bool can_connect(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver,
                         char why[GPUD_REASON_MAX])
 {
-    if (memcmp(sender->host, receiver->host, sizeof(sender->host)) != 0) {
-        gpud_print_n(why, GPUD_REASON_MAX,
-                     "the two ends run on different machines and share no memory");
+    if (!share_memory(sender, receiver, why))
         return false;
-    }
-    return true;
+    if (sender->caps & GPUD_CAP_HOST || !(receiver->caps & GPUD_CAP_PINS_WRITABLE))
+        return true;
+    gpud_print_n(why, GPUD_REASON_MAX,
+                 "the receiver's driver (%s) pins only host memory that it may write, and the "
+                 "sender shares its own for reading alone: the CPU would carry each frame",
+                 receiver->device);
+    return false;
+}
+
+static bool can_push(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver,
+                     char why[GPUD_REASON_MAX])
+{
+    if (!share_memory(sender, receiver, why))
+        return false;
+    if (!(receiver->caps & GPUD_CAP_HOST))
+        return true;
+    gpud_print_n(why, GPUD_REASON_MAX,
+                 "the receiver is the host, which reads the sender's memory where it is");
+    return false;
 }
 
 /* Seconds for a byte between a device and the host's memory, which the host is in already. far: the
@@ -48,5 +81,12 @@ const struct gpud_route_ops gpud_staged_route = {
     .name = "staged",
     .ring = GPUD_RING_SENDER_HOST,
     .can_connect = can_connect,
+    .rate = rate,
+};
+
+const struct gpud_route_ops gpud_staged_push_route = {
+    .name = "staged-push",
+    .ring = GPUD_RING_RECEIVER_HOST,
+    .can_connect = can_push,
     .rate = rate,
 };

@@ -49,7 +49,7 @@ struct gpud_receiver_params {
     /* When this receiver is slow. DEFAULT: the sender's policy; a wish to BLOCK is heard only by a
      * sender that blocks by itself. */
     enum gpud_slow_receiver slow_receiver;
-    bool require_direct; /* refuse the staged route */
+    bool require_direct; /* refuse the staged routes */
     const char *route;   /* take only this route; NULL: the best */
     /* Frames that come steadily are expected: the call that waits for one is awake when it is due,
      * and looks for it so long at most (and 1/32 of the time between two), which spares the frame
@@ -75,9 +75,9 @@ struct gpud_receiver_params {
      * call of gpud_receiver_acquire() and the connection; the next call connects, and asks, again.
      *
      * The price is a copy of every frame at the end of its route, by the receiver's device or the
-     * CPU, where `staged` does not upload it anyway; for that the frame is the application's alone,
-     * to write as well (no GPUD_FRAME_READ_ONLY). The test picture with which a link begins is
-     * written into the first memory. */
+     * CPU, where `staged` or `staged-push` does not upload it anyway; for that the frame is the
+     * application's alone, to write as well (no GPUD_FRAME_READ_ONLY). The test picture with which
+     * a link begins is written into the first memory. */
     enum gpud_status (*alloc)(void *user, const struct gpud_layout *layout, uint32_t slot,
                               struct gpud_memory **memory, struct gpud_error *error);
     /* The sender's key (gpud_sender_params.psk_file), for an address over a network. */
@@ -94,10 +94,11 @@ struct gpud_receiver_info {
     uint64_t dropped;   /* by the sender, for this receiver */
     uint64_t corrupted; /* flagged so */
     uint64_t connects, disconnects;
-    uint64_t copies_cpu, copies_gpu; /* of whole frames, on this side */
-    uint64_t waits_cpu;              /* times acquire slept */
-    uint64_t waits_device;           /* times the CPU waited for a device to finish its work */
-    uint64_t kicks;                  /* system calls made to wake the sender */
+    /* Of whole frames, on this side; one that the CPU carries for the GPU counts as both. */
+    uint64_t copies_cpu, copies_gpu;
+    uint64_t waits_cpu;    /* times acquire slept */
+    uint64_t waits_device; /* times the CPU waited for a device to finish its work */
+    uint64_t kicks;        /* system calls made to wake the sender */
     /* From submit to acquire, over the last 4096 frames, ns; 0: not known, as of frames of a sender
      * that has another clock. */
     uint64_t latency_p50, latency_p99, latency_max;

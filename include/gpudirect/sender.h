@@ -72,9 +72,9 @@ struct gpud_sender_params {
     const char *name; /* shown to the peers; NULL: the process's name */
     uint32_t slots;   /* frames in flight per receiver; 0: 4; at most GPUD_SLOTS_MAX */
     enum gpud_slow_receiver slow_receiver; /* default: BLOCK */
-    bool require_direct; /* refuse a receiver that only the staged route can reach */
-    /* take only this: "map", "peer", "directgma", "migrate", "staged", "rdma-dmabuf",
-     * "rdma-peermem", "rdma-host"; NULL: the best */
+    bool require_direct; /* refuse a receiver that only the staged routes can reach */
+    /* take only this: "map", "peer", "directgma", "migrate", "staged", "staged-push",
+     * "rdma-dmabuf", "rdma-peermem", "rdma-host"; NULL: the best */
     const char *route;
     /* Called from a thread of the sender; must not call back into it. May be NULL. */
     void (*on_connect)(void *user, const struct gpud_peer_info *peer);
@@ -100,11 +100,13 @@ struct gpud_sender_info {
     uint64_t delivered; /* hand-offs, summed over receivers */
     uint64_t dropped;   /* by slow-receiver, summed over receivers */
     uint64_t connects, disconnects, refused;
-    uint64_t copies_cpu, copies_gpu; /* of whole frames */
-    uint64_t waits_cpu;              /* times a call slept until a receiver gave a credit back */
-    uint64_t waits_device;           /* times the CPU waited for a device to finish its work */
-    uint64_t kicks;                  /* system calls made to wake a receiver */
-    char device[32];                 /* where the ring lies */
+    /* Of whole frames. One that lies in host memory which the GPU's driver does not pin (it begins
+     * in mid-page, or may only be read) counts as both. */
+    uint64_t copies_cpu, copies_gpu;
+    uint64_t waits_cpu;    /* times a call slept until a receiver gave a credit back */
+    uint64_t waits_device; /* times the CPU waited for a device to finish its work */
+    uint64_t kicks;        /* system calls made to wake a receiver */
+    char device[32];       /* where the ring lies */
     char device_reason[GPUD_REASON_MAX]; /* why there; "": it was named */
 };
 

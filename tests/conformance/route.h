@@ -20,9 +20,11 @@ struct way {
     const char *path;      /* the route that must come out */
     bool remote_only;      /* within one process and context another route is better */
     /* Copies of whole frames, each: */
-    unsigned lent_cpu, lent_gpu;       /* at the sender, of a lent frame */
-    unsigned foreign_cpu, foreign_gpu; /* of one in the application's own memory */
-    unsigned receiver_gpu;
+    unsigned lent_cpu, lent_gpu; /* at the sender, of a lent frame */
+    /* Of one in the application's own memory, which begins in mid-page: a GPU does not pin it, and
+     * the CPU has its part in the copy. */
+    unsigned foreign_cpu, foreign_gpu;
+    unsigned receiver_cpu, receiver_gpu;
 };
 
 /* One test's sender, with what it needs. */

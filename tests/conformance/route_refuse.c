@@ -63,7 +63,7 @@ void test_refusals(const struct way *way)
     /* What goes through host memory is a detour where a GPU is at an end. */
     bool network = strncmp(way->path, "rdma", 4) == 0;
     bool hosts = strcmp(way->from, "host") == 0 && strcmp(way->to, "host") == 0;
-    bool direct = network ? hosts : strcmp(way->path, "staged") != 0;
+    bool direct = network ? hosts : strncmp(way->path, "staged", 6) != 0;
     /* One that is not possible between these two, whatever their drivers can. */
     bool alike = strncmp(way->from, way->to, strcspn(way->from, ":")) == 0;
     const char *other = !alike || strcmp(way->path, "map") == 0 || strcmp(way->path, "peer") == 0
@@ -78,9 +78,14 @@ void test_refusals(const struct way *way)
         try_demands(way, way->path, true, NULL, true, way->path, "");
     }
     if (direct && !network) {
-        try_demands(way, "staged", false, NULL, false, "staged",
-                    "map: only the route \"staged\" was asked for");
-        try_demands(way, NULL, true, "staged", false, NULL, "staged: require-direct");
+        /* HIP pins no pages that may only be read, as those of the sender's. */
+        bool push = strncmp(way->to, "hip", 3) == 0 && strcmp(way->from, "host") != 0;
+        const char *staged = push ? "staged-push" : "staged";
+        char alone[64], direct_only[64];
+        snprintf(alone, sizeof(alone), "map: only the route \"%s\" was asked for", staged);
+        snprintf(direct_only, sizeof(direct_only), "%s: require-direct", staged);
+        try_demands(way, staged, false, NULL, false, staged, alone);
+        try_demands(way, NULL, true, staged, false, NULL, direct_only);
     } else if (network && !direct) {
         try_demands(way, NULL, true, NULL, false, NULL, "rdma-host: require-direct");
         try_demands(way, NULL, false, NULL, true, NULL, "rdma-host: require-direct");
@@ -88,7 +93,7 @@ void test_refusals(const struct way *way)
     } else if (!direct && !way->force) {
         try_demands(way, NULL, true, NULL, false, NULL, "staged: require-direct");
         try_demands(way, NULL, false, NULL, true, NULL, "staged: require-direct");
-        try_demands(way, NULL, false, NULL, false, "staged", "map: the frames are on");
+        try_demands(way, NULL, false, NULL, false, way->path, "map: the frames are on");
     }
 
     struct gpud_context *context;

@@ -22,8 +22,21 @@ static struct gpud_sender *sender;
 static struct gpud_layout layout[2];
 /* A receiver's own ring on the sender's device, where that is one that others write. */
 static struct gpud_ring_description ring;
+/* One in host pages, which a receiver has whose driver pins no others. */
+static struct gpud_ring_description host_ring;
 /* Between hosts a ring that the sender's card writes. */
 static struct gpud_ring own_ring;
+
+static void make_host_ring(void)
+{
+    static struct gpud_memory *memory; /* as long as the program runs */
+    host_ring = (struct gpud_ring_description){
+        .slot_size = 4096, .slots_per_memory = ENTRIES, .memories = 1};
+    if (gpud_memory_alloc_for(sender->host, ENTRIES * 4096, GPUD_USAGE_TARGET, &memory, NULL) !=
+            GPUD_OK ||
+        gpud_memory_export(memory, &host_ring.handle[0], NULL) != GPUD_OK)
+        abort();
+}
 
 static void prepare(void)
 {
@@ -51,6 +64,7 @@ static void prepare(void)
     rmdir(directory);
     gpud_layout_init(&layout[0], "GRAY8", 64, 32, 0, NULL);
     gpud_layout_init(&layout[1], "NV12", 32, 32, 0, NULL);
+    make_host_ring();
     if (fuzz_signals(sender->device)) {
         sender->slow_receiver = GPUD_SLOW_BLOCK;
         ring = (struct gpud_ring_description){
@@ -112,7 +126,7 @@ struct player {
     struct fuzz_network network;
     struct gpud_page_rx view;
     uint32_t epoch;
-    bool ring_is_ours; /* by the last offer */
+    bool ring_is_ours, on_host; /* by the last offer */
 };
 
 /* A page is good once: each session has its own. */
@@ -178,6 +192,12 @@ static void say(struct player *player, struct fuzz_input *input)
         message.hello.slow_receiver =
             (uint8_t)(choice & 8 ? GPUD_SLOW_BLOCK : GPUD_SLOW_DROP_NEWEST + (choice & 1));
         gpud_print(message.hello.route, "%s", routes[choice >> 1 & 3]);
+        if (choice & 16) { /* a GPU whose driver pins only what it may write */
+            message.hello.caps &= ~(uint32_t)GPUD_CAP_HOST;
+            message.hello.caps |= GPUD_CAP_PINS_WRITABLE;
+            if (choice & 32)
+                gpud_print(message.hello.route, "staged-push");
+        }
         break;
     }
     case GPUD_MESSAGE_ACCEPT:
@@ -190,7 +210,7 @@ static void say(struct player *player, struct fuzz_input *input)
         if (FUZZ_BETWEEN_HOSTS)
             expose(player, &message.accept);
         else if (player->ring_is_ours)
-            message.accept.ring = ring;
+            message.accept.ring = player->on_host ? host_ring : ring;
         if (choice & 2)
             message.accept.ring.handle[0] = fuzz_forged_handle(ring.handle[0].size);
         break;
@@ -214,6 +234,7 @@ static void listen_to(struct player *player)
         if (message.type == GPUD_MESSAGE_OFFER) {
             player->epoch = message.offer.epoch;
             player->ring_is_ours = message.offer.ring.memories == 0;
+            player->on_host = strcmp(message.offer.route, "staged-push") == 0;
             if (FUZZ_BETWEEN_HOSTS)
                 make_page(player, &message.offer.page);
         }

@@ -158,10 +158,15 @@ static void listen_to(struct player *player)
             const struct gpud_ring_description *ring = &message.accept.ring;
             struct gpud_memory *memory;
             if (painter && ring->memories) {
-                if (gpud_memory_import(receiver->device, &ring->handle[0], SLOTS * SLOT_SIZE,
-                                       GPUD_USAGE_TARGET, &memory, NULL) != GPUD_OK)
+                bool on_host = ring->handle[0].type == GPUD_HANDLE_MEMFD;
+                if (gpud_memory_import(on_host ? receiver->host : receiver->device,
+                                       &ring->handle[0], SLOTS * SLOT_SIZE, GPUD_USAGE_TARGET,
+                                       &memory, NULL) != GPUD_OK)
                     abort();
-                paint_memory(memory, player->layout.size);
+                if (on_host)
+                    paint(memory->host, player->layout.size);
+                else
+                    paint_memory(memory, player->layout.size);
                 gpud_memory_unref(&memory);
             }
         }
@@ -183,7 +188,8 @@ static void drop_page(struct player *player)
 static void choose_route(struct player *player, struct gpud_offer *offer, uint32_t choice)
 {
     static const char *const names[] = {"map", "staged", "directgma", "peer"};
-    const struct gpud_route_ops *route = gpud_route_find(names[choice & 3]);
+    const struct gpud_route_ops *route =
+        gpud_route_find((choice & 11) == 9 ? "staged-push" : names[choice & 3]);
     bool signals = fuzz_signals(receiver->device);
     gpud_print(offer->route, "%s", route->name);
     offer->signal =
@@ -194,7 +200,7 @@ static void choose_route(struct player *player, struct gpud_offer *offer, uint32
         .slot_size = SLOT_SIZE, .slots_per_memory = SLOTS, .memories = 1};
     offer->ring.handle[0] = (struct gpud_handle){
         .type = GPUD_HANDLE_MEMFD, .fd = player->ring_fd, .size = SLOTS * SLOT_SIZE};
-    if (signals && route->ring != GPUD_RING_SENDER_HOST)
+    if (signals && !gpud_ring_is_on_host(route->ring))
         offer->ring.handle[0] = shared;
     if (choice & 0x80)
         offer->ring.handle[0] = fuzz_forged_handle(SLOTS * SLOT_SIZE);

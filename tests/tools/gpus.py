@@ -10,13 +10,13 @@ SMALL = ["--width", "512", "--height", "96"]
 CEILINGS = {"copy", "download", "upload", "marker", "handoff"}
 
 
-def check_run(result, route, frames, copies, receivers=1):
+def check_run(result, route, frames, copies, receivers=1, by_cpu=0):
     check(result["route"] == route, f"{result['parameters']['from']} goes by {result['route']}, not {route}")
     check(result["lost"] == 0 and result["torn"] == 0, f"{route}: lost {result['lost']}, torn {result['torn']}")
     check([line["frames"] for line in result["receivers"]] == [frames] * receivers, f"{route}: {result['receivers']}")
     # A copy may be counted with the frame before the measured section, or after.
     check(abs(result["copies"]["gpu"] - copies) < 0.2, f"{route}: {result['copies']} copies")
-    check(result["copies"]["cpu"] == 0, f"{route}: the CPU copies")
+    check(abs(result["copies"]["cpu"] - by_cpu) < 0.2, f"{route}: {result['copies']} copies by the CPU")
     check(result["device_waits_per_frame"]["sender"] is not None, f"{route}: nobody counts waits for the device")
 
 
@@ -55,7 +55,8 @@ def check_vendor(vendor, env=None):
     check_run(result, result["route"], 40, 3, 3)
     check(result["ceiling"]["key"] == "fan_out" and result["lent"] == 0, f"fan-out: {result['ceiling']}")
     result = run_json(BENCH, *SMALL, "--from", "host", "--to", second, "--verify", "full", "--frames", "40", env=env)
-    check_run(result, "staged", 40, 1)
+    # HIP pins no pages that may only be read, as the host's ring may.
+    check_run(result, "staged", 40, 1, by_cpu=int(vendor == "hip"))
     check_ceilings(result, "upload", CEILINGS)
 
     # At a pace: when the CPU had it, and when the GPU saw it.

@@ -36,9 +36,9 @@ for how in ("none", "refuse"):
     check(result["latency_us"]["p50"] > 0, f"{how}: {result['latency_us']}")
 
 # From vendor to vendor: each end by its own driver, and the ceilings are the sender's.
-for source, to in (("hip:0", "cuda:1"), ("cuda:0", "hip:1")):
+for source, to, route in (("hip:0", "cuda:1", "staged"), ("cuda:0", "hip:1", "staged-push")):
     result = run_json(BENCH, *SMALL, "--from", source, "--to", to, "--verify", "full", "--frames", "50")
-    check_run(result, "staged", 50, 2)
+    check_run(result, route, 50, 2)
     check_ceilings(result, "download", CEILINGS)
     check(all(result["marking_us_per_frame"][side] > 0 for side in ("sender", "receiver")), f"{source} to {to}")
 

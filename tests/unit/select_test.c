@@ -226,10 +226,28 @@ static void test_trials(void)
     memset(longest, 'y', sizeof(longest));
     longest[399] = '\0';
     trials = (struct gpud_route_trials){0};
-    const char *names[] = {"map", "peer", "directgma", "migrate", "staged"};
-    for (int i = 0; i < 5; i++)
+    const char *names[] = {"map", "peer", "directgma", "migrate", "staged", "staged-push"};
+    for (int i = 0; i < 6; i++)
         gpud_route_failed(&trials, gpud_route_find(names[i]), longest);
     against_of(&s, &r, &trials, "none");
+}
+
+/* A driver that pins only what its process may write: the CPU would carry what it may read. */
+static void test_pins(void)
+{
+    struct gpud_endpoint gpu = cuda_end("cuda:0", 10), other = cuda_end("cuda:1", 20),
+                         host = host_end();
+    against_of(&gpu, &other, NULL, "staged");
+    other.caps |= GPUD_CAP_PINS_WRITABLE;
+    SAYS(against_of(&gpu, &other, NULL, "staged-push"),
+         "staged: the receiver's driver (cuda:1) pins only host memory that it may write");
+    /* What a sender pins is its own; a sender on the host has the CPU carry it either way. */
+    against_of(&other, &gpu, NULL, "staged");
+    against_of(&other, &host, NULL, "staged");
+    against_of(&host, &other, NULL, "staged");
+    host.token = 9;
+    gpud_print(host.route, "staged-push");
+    SAYS(against_of(&gpu, &host, NULL, "none"), "staged-push: the receiver is the host");
 }
 
 /* A copy from GPU to GPU that was measured to be much slower than the detour should be. */
@@ -264,6 +282,8 @@ static void test_rates(void)
     against_of(&direct, &b, &trials, "peer");
     against_of(&wish, &b, &trials, "peer");
     gpud_route_failed(&trials, gpud_route_find("staged"), "out of memory");
+    against_of(&a, &b, &trials, "staged-push");
+    gpud_route_failed(&trials, gpud_route_find("staged-push"), "there neither");
     against_of(&a, &b, &trials, "peer");
 
     /* At an end that is the host nothing is copied; and inside one GPU nothing at all. */
@@ -314,7 +334,7 @@ static void test_explain(void)
     memset(routes, 0xee, sizeof(routes));
     routes[0].size = sizeof(routes[0]);
     size_t count = gpud_route_explain(host, host, false, routes, 1);
-    CHECK(count == 8 && routes[0].possible && strcmp(routes[0].name, "map") == 0,
+    CHECK(count == 9 && routes[0].possible && strcmp(routes[0].name, "map") == 0,
           "the best of %zu is %s", count, routes[0].name);
     CHECK((unsigned char)routes[1].name[0] == 0xee, "more was written than there was room for");
     count = gpud_route_explain(host, host, true, routes, GPUD_ROUTES_MAX);
@@ -396,6 +416,7 @@ int main(void)
     test_clocks();
     test_demands();
     test_trials();
+    test_pins();
     test_rates();
     test_migrate();
     test_explain();

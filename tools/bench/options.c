@@ -425,7 +425,8 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
         {"capture", 0, 0, G_OPTION_ARG_STRING, &args.capture,
          "Instead of a link: a capture card's frames to the device of --to", "v4l2:///dev/videoN"},
         {"route", 0, 0, G_OPTION_ARG_STRING, &args.route,
-         "map, peer, directgma, migrate, staged, rdma-dmabuf, rdma-peermem or rdma-host; with "
+         "map, peer, directgma, migrate, staged, staged-push, rdma-dmabuf, rdma-peermem or "
+         "rdma-host; with "
          "--capture dmabuf, userptr or mmap (the best)",
          "ROUTE"},
         {"width", 0, 0, G_OPTION_ARG_INT, &args.width, "Of the picture (3840)", "PIXELS"},

@@ -343,7 +343,7 @@ static void draw_links(struct plot *plot)
 
 static const char *color_of_route(const char *route)
 {
-    if (strcmp(route, "staged") == 0)
+    if (g_str_has_prefix(route, "staged"))
         return "#fde2c8";
     return strcmp(route, "none") == 0 ? "#f8d0d0" : "#d7f5dd";
 }

@@ -7,6 +7,8 @@
  *   the sender's, mapped     the sender's slot        at release; on another device than the
  *                                                     host, when our queue is done
  *   the sender's host pages  a copy in `upload`       when the upload is done
+ *   the receiver's host      a copy in `upload`       when the upload is done
+ *   pages
  *   the receiver's           our slot; our queue      when our queue is done with it
  *                            waits for the signal
  *   any, with signals in     as above; only who uses  at once; the release word follows in the
@@ -387,9 +389,8 @@ static enum gpud_status upload(struct gpud_session *session, struct gpud_rx_fram
                                uint32_t slot, struct gpud_error *error)
 {
     uint64_t offset;
-    struct gpud_memory *from = gpud_ring_slot(&session->ring, slot, &offset);
-    if (session->ring.device != session->device)
-        from = session->views[slot / session->ring.slots_per_memory];
+    gpud_ring_slot(&session->ring, slot, &offset);
+    struct gpud_memory *from = session->views[slot / session->ring.slots_per_memory];
     struct gpud_copy copy = {
         .to = rx->frame.memory,
         .to_offset = rx->frame.offset,
@@ -404,9 +405,7 @@ static enum gpud_status upload(struct gpud_session *session, struct gpud_rx_fram
     if (status != GPUD_OK)
         return status;
     GPUD_STOP_POINT("receiver: upload enqueued");
-    bool cpu = session->device == session->host;
-    atomic_fetch_add_explicit(cpu ? &session->copies_cpu : &session->copies_gpu, 1,
-                              memory_order_relaxed);
+    gpud_queue_count_copy(session->queue, from, &session->copies_cpu, &session->copies_gpu);
     rx->posted = session->watchdog && gpud_watchdog_post(session->watchdog, rx->entry, rx->value,
                                                          session->queue, NULL) == GPUD_OK;
     atomic_fetch_add_explicit(&session->references, 1, memory_order_relaxed);

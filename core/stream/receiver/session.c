@@ -59,26 +59,13 @@ static enum gpud_status make_page(struct gpud_session *session, struct gpud_erro
     return status;
 }
 
-/* The host's ring as our device sees it, from this memory on. */
-static enum gpud_status make_views(struct gpud_session *session, uint32_t first,
-                                   struct gpud_error *error)
-{
-    enum gpud_status status = GPUD_OK;
-    if (session->ring.device == session->device)
-        return GPUD_OK;
-    for (uint32_t i = first; status == GPUD_OK && i < session->ring.memories; i++)
-        status =
-            gpud_memory_view(session->ring.memory[i], session->device, &session->views[i], error);
-    return status;
-}
-
 /* Our own ring, for the sender to write. An aperture may be too small for all slots: fewer will do.
  */
 static enum gpud_status make_ring(struct gpud_session *session, const struct gpud_log *log,
                                   struct gpud_error *error)
 {
-    bool through_host = session->route->ring == GPUD_RING_SENDER_HOST;
-    struct gpud_device *device = through_host ? session->host : session->device;
+    bool on_host = gpud_ring_is_on_host(session->route->ring);
+    struct gpud_device *device = on_host ? session->host : session->device;
     enum gpud_usage usage = session->route->network ? GPUD_USAGE_LOCAL : GPUD_USAGE_TARGET;
     uint32_t a_memory = session->route->memory_per_slot ? 1 : session->entries;
     uint32_t memories = session->route->memory_per_slot ? session->entries : 1;
@@ -102,7 +89,7 @@ static enum gpud_status make_ring(struct gpud_session *session, const struct gpu
         if (status != GPUD_OK)
             return status;
     }
-    return make_views(session, 0, error);
+    return gpud_ring_view(&session->ring, session->device, 0, session->views, error);
 }
 
 uint32_t gpud_session_slots(const struct gpud_session *session, uint32_t share)
@@ -119,7 +106,7 @@ enum gpud_status gpud_session_grow(struct gpud_session *session,
     enum gpud_status status = gpud_ring_import(
         &session->ring, grown, session->channel->peer.same_process, session->layout.size, error);
     if (status == GPUD_OK)
-        status = make_views(session, before, error);
+        status = gpud_ring_view(&session->ring, session->device, before, session->views, error);
     if (before)
         GPUD_STOP_POINT("receiver: GROW imported");
     return status;
@@ -130,8 +117,8 @@ static enum gpud_status map_ring(struct gpud_session *session,
                                  const struct gpud_ring_description *offered,
                                  struct gpud_error *error)
 {
-    bool through_host = session->route->ring == GPUD_RING_SENDER_HOST;
-    struct gpud_device *device = through_host ? session->host : session->device;
+    bool on_host = gpud_ring_is_on_host(session->route->ring);
+    struct gpud_device *device = on_host ? session->host : session->device;
     gpud_ring_init(&session->ring, device, GPUD_USAGE_SHARE, session->layout.size, 1);
     return gpud_session_grow(session, offered, error);
 }
@@ -266,10 +253,15 @@ enum gpud_status gpud_session_create(const struct gpud_offer *offer,
     if (route->network && !remote)
         status =
             gpud_fail(error, GPUD_PEER, "the sender offers %s, and is on this host", route->name);
-    else if (route->network || route->ring == GPUD_RING_RECEIVER)
+    else if (route->network || gpud_ring_is_receivers(route->ring))
         status = make_ring(made, log, error);
     else
         status = map_ring(made, &offer->ring, error);
+    if (status == GPUD_OK && made->ring.memories && made->views[0]->unpinned)
+        gpud_log_info(log, "receiver",
+                      "the CPU carries each frame: %s does not pin host memory that may only be "
+                      "read",
+                      made->device->info.name);
     made->uploads = own->alloc || made->ring.device != made->device;
     if (status == GPUD_OK && made->uploads)
         status = make_upload(made, own, error);
@@ -338,7 +330,7 @@ enum gpud_status gpud_session_describe(const struct gpud_session *session,
     accept->page = (struct gpud_handle){
         .type = GPUD_HANDLE_MEMFD, .fd = session->page_fd, .size = sizeof(struct gpud_page)};
     accept->ring.memories = 0;
-    if (session->route->ring != GPUD_RING_RECEIVER)
+    if (!gpud_session_owns_ring(session))
         return GPUD_OK;
     /* Its signals are found by the same handles: they belong to the memories. */
     return gpud_ring_describe(&session->ring, 0, false, &accept->ring, error);

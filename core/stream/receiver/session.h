@@ -58,7 +58,7 @@ struct gpud_session {
 
     struct gpud_ring ring; /* imported, or our own that the sender writes */
     struct gpud_memory
-        *views[GPUD_RING_MEMORIES_MAX]; /* the host's ring as another device sees it; borrowed */
+        *views[GPUD_RING_MEMORIES_MAX]; /* the ring's memories as our device sees them; borrowed */
     struct gpud_signal *signal[GPUD_PAGE_ENTRIES]; /* MEMORY */
     struct gpud_watchdog *watchdog;                /* PAGE */
     uint32_t last_value;
@@ -89,7 +89,7 @@ enum gpud_status gpud_session_describe(const struct gpud_session *session,
 /* Whether the sender writes into a ring of this session's own, instead of sharing its ring. */
 static inline bool gpud_session_owns_ring(const struct gpud_session *session)
 {
-    return session->remote || session->route->ring == GPUD_RING_RECEIVER;
+    return session->remote || gpud_ring_is_receivers(session->route->ring);
 }
 
 /* Another session, or none, takes this one's place: frames that are still held concern nobody but

@@ -7,6 +7,7 @@
  *   map              none, or frame → slot         when the sender's queue is done
  *   migrate          the same; the slot moves      when it has moved, by the queue that moves it
  *   staged           none, or frame → host slot    when the sender's queue is done
+ *   staged-push      frame → the receiver's slot   when the sender's queue is done
  *   into the ring    frame → the receiver's slot   at once: the receiver's queue waits for
  *   of the receiver                                the signal
  *   any, with        the same                      at once
@@ -359,7 +360,7 @@ enum gpud_status gpud_deliver(struct gpud_sender *sender, const struct gpud_deli
                                 slot_for(delivery, target->transport), delivery->sequence,
                                 target->link->dropped);
         GPUD_STOP_POINT("sender: described");
-        copies |= target->transport->route->ring == GPUD_RING_RECEIVER;
+        copies |= gpud_ring_is_receivers(target->transport->route->ring);
     }
     if (is_late) {
         pending.info = delivery->frame->info;

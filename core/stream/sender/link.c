@@ -327,8 +327,9 @@ static enum gpud_status connect_transport(struct gpud_link *link, const struct g
     if (offered->route->moves)
         status = gpud_queue_create(link->there, &(*transport)->queues.move, error);
     if (status == GPUD_OK)
-        status = gpud_transport_connect(*transport, sender->device, link->channel, offered->remote,
-                                        accept, gpud_link_is_same_process(link), frame_size, error);
+        status = gpud_transport_connect(*transport, sender->device, sender->host, link->channel,
+                                        offered->remote, accept, gpud_link_is_same_process(link),
+                                        frame_size, error);
     gpud_sender_lock(sender);
     if (status != GPUD_OK)
         gpud_transport_unref(transport);

@@ -214,7 +214,7 @@ enum gpud_status gpud_link_clear_ring(struct gpud_link *link, struct gpud_error 
     struct gpud_sender *sender = link->sender;
     const struct gpud_route_ops *route = gpud_link_choose_route(link);
     enum gpud_status status = GPUD_OK;
-    if (!route || route->ring == GPUD_RING_RECEIVER || route->network)
+    if (!route || gpud_ring_is_receivers(route->ring) || route->network)
         return GPUD_OK;
     if (sender->device_pool)
         status = clear_pool(sender, sender->device_pool, error);
@@ -259,7 +259,7 @@ static enum gpud_status prepare(struct gpud_link *link, const struct gpud_route_
 {
     struct gpud_sender *sender = link->sender;
     enum gpud_status status = GPUD_OK;
-    if (route->ring != GPUD_RING_RECEIVER)
+    if (!gpud_ring_is_receivers(route->ring))
         status = prepare_pool(link, route, &made->pool, error);
     if (status != GPUD_OK || !route->network)
         return status;

@@ -29,7 +29,7 @@ double gpud_transport_measure(struct gpud_transport *transport, struct gpud_queu
     struct gpud_copy copy = {.row_bytes = size, .rows = 1};
     if (size < SIZE_MIN || gpud_memory_alloc(queue->device, size, &copy.from, NULL) != GPUD_OK)
         return 0;
-    copy.to = gpud_ring_slot(&transport->ring, 0, &copy.to_offset);
+    copy.to = gpud_transport_slot(transport, 0, &copy.to_offset);
     if (transport->queues.copy)
         queue = transport->queues.copy;
     int64_t time = 0;

@@ -40,9 +40,7 @@ enum gpud_status gpud_source_copy(struct gpud_sender *sender, struct gpud_queue 
             status = gpud_queue_copy(queue, &copy, error);
         }
     }
-    bool cpu = queue->device->caps & GPUD_CAP_SYNCHRONOUS;
-    atomic_fetch_add_explicit(cpu ? &sender->copies_cpu : &sender->copies_gpu, 1,
-                              memory_order_relaxed);
+    gpud_queue_count_copy(queue, from, &sender->copies_cpu, &sender->copies_gpu);
     return status;
 }
 

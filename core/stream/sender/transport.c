@@ -45,8 +45,8 @@ static void send_kick(void *arg)
 }
 
 static enum gpud_status import_ring(struct gpud_transport *transport, struct gpud_device *device,
-                                    const struct gpud_accept *accept, bool local,
-                                    uint64_t frame_size, struct gpud_error *error)
+                                    struct gpud_device *host, const struct gpud_accept *accept,
+                                    bool local, uint64_t frame_size, struct gpud_error *error)
 {
     struct gpud_ring *ring = &transport->ring;
     struct gpud_queue **queues[] = {&transport->queues.copy, &transport->queues.post,
@@ -56,8 +56,11 @@ static enum gpud_status import_ring(struct gpud_transport *transport, struct gpu
         if (made != GPUD_OK)
             return made;
     }
-    gpud_ring_init(ring, device, GPUD_USAGE_TARGET, frame_size, 1);
+    bool on_host = gpud_ring_is_on_host(transport->route->ring);
+    gpud_ring_init(ring, on_host ? host : device, GPUD_USAGE_TARGET, frame_size, 1);
     enum gpud_status status = gpud_ring_import(ring, &accept->ring, local, frame_size, error);
+    if (status == GPUD_OK)
+        status = gpud_ring_view(ring, device, 0, transport->views, error);
     if (status != GPUD_OK)
         return status;
     if (gpud_ring_slots(ring) < accept->entries ||
@@ -119,8 +122,8 @@ static enum gpud_status open_remote(struct gpud_transport *transport, struct gpu
 }
 
 enum gpud_status gpud_transport_connect(struct gpud_transport *transport,
-                                        struct gpud_device *device, struct gpud_channel *channel,
-                                        struct gpud_remote *remote,
+                                        struct gpud_device *device, struct gpud_device *host,
+                                        struct gpud_channel *channel, struct gpud_remote *remote,
                                         const struct gpud_accept *accept, bool local,
                                         uint64_t frame_size, struct gpud_error *error)
 {
@@ -140,11 +143,18 @@ enum gpud_status gpud_transport_connect(struct gpud_transport *transport,
     }
     if (remote)
         status = open_remote(transport, remote, accept, frame_size, error);
-    else if (transport->route->ring == GPUD_RING_RECEIVER)
-        status = import_ring(transport, device, accept, local, frame_size, error);
+    else if (gpud_ring_is_receivers(transport->route->ring))
+        status = import_ring(transport, device, host, accept, local, frame_size, error);
     else if (accept->ring.memories)
         status = gpud_fail(error, GPUD_PEER, "the receiver sent a ring where ours is used");
     return status;
+}
+
+struct gpud_memory *gpud_transport_slot(const struct gpud_transport *transport, uint32_t entry,
+                                        uint64_t *offset)
+{
+    gpud_ring_slot(&transport->ring, entry, offset);
+    return transport->views[entry / transport->ring.slots_per_memory];
 }
 
 bool gpud_transport_has_room(const struct gpud_transport *transport)

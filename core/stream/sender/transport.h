@@ -39,15 +39,16 @@ struct gpud_transport {
         *pool; /* SENDER_DEVICE, SENDER_HOST: the ring that is shared, or written from */
     struct gpud_remote *remote; /* between hosts: what the frames and the page go by */
     uint32_t known_memories;    /* of the pool's memories */
-    struct gpud_slot *slot_of[GPUD_PAGE_ENTRIES];  /* that an entry holds */
-    struct gpud_ring ring;                         /* RECEIVER: imported */
-    enum gpud_signal_place place;                  /* of the signals */
-    struct gpud_signal *signal[GPUD_PAGE_ENTRIES]; /* MEMORY: imported */
-    struct gpud_watchdog *watchdog;                /* PAGE */
-    struct gpud_link_queues queues;                /* RECEIVER and PAGE */
-    uint32_t value;                                /* of the last signal */
-    uint32_t value_of[GPUD_PAGE_ENTRIES];          /* that an entry's frame was posted with */
-    uint32_t pending;                              /* entries whose copy is under way */
+    struct gpud_slot *slot_of[GPUD_PAGE_ENTRIES];      /* that an entry holds */
+    struct gpud_ring ring;                             /* RECEIVER, RECEIVER_HOST: imported */
+    struct gpud_memory *views[GPUD_RING_MEMORIES_MAX]; /* its memories for our device; borrowed */
+    enum gpud_signal_place place;                      /* of the signals */
+    struct gpud_signal *signal[GPUD_PAGE_ENTRIES];     /* MEMORY: imported */
+    struct gpud_watchdog *watchdog;                    /* PAGE */
+    struct gpud_link_queues queues;                    /* RECEIVER and PAGE */
+    uint32_t value;                                    /* of the last signal */
+    uint32_t value_of[GPUD_PAGE_ENTRIES];              /* that an entry's frame was posted with */
+    uint32_t pending;                                  /* entries whose copy is under way */
     /* PAGE: entries that the receiver gave back and its device still reads, oldest first. */
     uint32_t releasing[GPUD_PAGE_ENTRIES], releasing_count;
 };
@@ -63,10 +64,15 @@ enum gpud_status gpud_transport_create(const struct gpud_route_ops *route,
  * channel: what it came over; remote: the offered transport's, which keeps it. Without the lock:
  * nobody else knows the transport yet. */
 enum gpud_status gpud_transport_connect(struct gpud_transport *transport,
-                                        struct gpud_device *device, struct gpud_channel *channel,
-                                        struct gpud_remote *remote,
+                                        struct gpud_device *device, struct gpud_device *host,
+                                        struct gpud_channel *channel, struct gpud_remote *remote,
                                         const struct gpud_accept *accept, bool local,
                                         uint64_t frame_size, struct gpud_error *error);
+
+/* RECEIVER, RECEIVER_HOST: where an entry's frame goes, as the sender's device sees it; borrowed.
+ */
+struct gpud_memory *gpud_transport_slot(const struct gpud_transport *transport, uint32_t entry,
+                                        uint64_t *offset);
 
 /* Whether one more frame could be put on its way to the receiver now, if there is a credit. */
 bool gpud_transport_has_room(const struct gpud_transport *transport);

@@ -118,7 +118,7 @@ static void mutate_layout(struct gpud_layout *layout, struct fuzz_input *input)
 
 static void mutate_hello(struct gpud_endpoint *hello, struct fuzz_input *input)
 {
-    static const char *const routes[] = {"map", "staged", "peer", "directgma", "pigeon"};
+    static const char *const routes[] = {"map", "staged", "peer", "staged-push", "pigeon"};
     uint32_t which = fuzz_number(input, 1);
     switch (which % 7) {
     case 0:
@@ -147,7 +147,7 @@ static void mutate_hello(struct gpud_endpoint *hello, struct fuzz_input *input)
 
 static void mutate_offer(struct gpud_offer *offer, struct fuzz_input *input)
 {
-    static const char *const routes[] = {"map", "staged", "peer", "directgma", ""};
+    static const char *const routes[] = {"map", "staged", "peer", "staged-push", ""};
     uint32_t which = fuzz_number(input, 1);
     switch (which % 8) {
     case 0:
