@@ -20,6 +20,7 @@ const struct way ways[WAYS] = {
     {"directgma", WAY_DIRECTGMA, "opencl:0", "opencl:0", "directgma"},
     {"map hip", WAY_HIP, "hip:0", "hip:0", "map"},
     {"peer hip", WAY_HIP_PEER, "hip:0", "hip:1", "peer"},
+    {"staged push", WAY_PUSH, "hip:0", "hip:1", "staged-push"},
     {"rdma host", WAY_RDMA, "host", "host", "rdma-host"},
 };
 

@@ -7,7 +7,7 @@
 
 #define MAP_GPU (WAY_CUDA | WAY_HIP)
 #define PEER_GPU (WAY_PEER | WAY_HIP_PEER)
-#define TAKES_BACK (WAY_HOST | MAP_GPU | PEER_GPU | WAY_STAGED | WAY_DIRECTGMA)
+#define TAKES_BACK (WAY_HOST | MAP_GPU | PEER_GPU | WAY_STAGED | WAY_DIRECTGMA | WAY_PUSH)
 #define ALL (TAKES_BACK | WAY_RDMA)
 #define SHARED (WAY_HOST | MAP_GPU | WAY_STAGED)       /* a ring of the sender's */
 #define SIGNALLED (MAP_GPU | PEER_GPU | WAY_DIRECTGMA) /* words that the devices write */
@@ -46,7 +46,7 @@ const struct point points[] = {
     {"receiver: READY sent", BY_CONNECTING, ALL},
     {"receiver: claimed, descriptor not read", BY_FRAMES, ALL},
     {"receiver: descriptor read", BY_FRAMES, ALL},
-    {"receiver: upload enqueued", BY_FRAMES, WAY_STAGED},
+    {"receiver: upload enqueued", BY_FRAMES, WAY_STAGED | WAY_PUSH},
     {"receiver: frame handed out", BY_FRAMES, ALL},
     {"receiver: wait enqueued", BY_FRAMES, SIGNALLED},
     {"receiver: release posted", BY_FRAMES, BY_QUEUE},

@@ -18,8 +18,9 @@ enum way_bit {
     WAY_RDMA = 1 << 5,      /* rdma-host, both ends on the host; see support/copies.h */
     WAY_HIP = 1 << 6,       /* as WAY_CUDA, by another vendor's driver */
     WAY_HIP_PEER = 1 << 7,  /* as WAY_PEER */
+    WAY_PUSH = 1 << 8,      /* staged-push, from one GPU to another */
 };
-#define WAYS 8
+#define WAYS 9
 
 /* What makes a process pass the point, besides frames. */
 enum provoke {
