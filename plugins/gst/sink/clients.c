@@ -61,6 +61,8 @@ static void notify(GstGpudirectSink *self, const struct client_event *event)
     g_object_notify(G_OBJECT(self), "num-clients");
     if (event->connected)
         g_object_notify(G_OBJECT(self), "active-path");
+    if (event->connected && event->peer.fallback_reason[0])
+        g_object_notify(G_OBJECT(self), "fallback-reason");
 }
 
 static void notify_all(GstElement *element, gpointer user)

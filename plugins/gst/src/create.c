@@ -188,6 +188,7 @@ static GstFlowReturn follow_card(GstGpudirectSrc *self, const struct gpud_frame_
     if (ops->configure && self->card_epoch != info->epoch) {
         self->card_epoch = info->epoch;
         g_object_notify(G_OBJECT(self), "active-path"); /* the first frame proves it */
+        g_object_notify(G_OBJECT(self), "fallback-reason");
     }
     return GST_FLOW_OK;
 }
