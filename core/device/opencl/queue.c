@@ -230,7 +230,7 @@ enum gpud_status gpud_opencl_serve(struct opencl_device *device, cl_event event,
 static enum gpud_status create(struct gpud_queue *queue, struct gpud_error *error)
 {
     struct opencl_device *device = gpud_opencl_device(queue->device);
-    struct opencl_queue *made;
+    struct opencl_queue *made = NULL;
     enum gpud_status status = gpud_opencl_queue_new(device, &made, error);
     if (status != GPUD_OK)
         return status;

@@ -100,7 +100,7 @@ enum gpud_status gpud_rdma_register(struct gpud_rdma *rdma, void *data, uint64_t
                                     unsigned access, struct gpud_rdma_region **region,
                                     struct gpud_error *error)
 {
-    struct gpud_rdma_region *made;
+    struct gpud_rdma_region *made = NULL;
     enum gpud_status status;
     pthread_rwlock_rdlock(&rdma->domain_lock);
     if (rdma->ended) {
