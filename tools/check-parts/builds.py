@@ -26,7 +26,8 @@ class Build:
     folder: str
     options: list
     suites: list = None  # None: all that the arguments do not leave out
-    env: dict = dataclasses.field(default_factory=dict)
+    env: dict = dataclasses.field(default_factory=dict)  # to build it
+    test_env: dict = dataclasses.field(default_factory=dict)
     slower: int = 1  # factor for the time limits of its tests
 
     def __call__(self, name, args):
@@ -81,7 +82,8 @@ def run_tests(what, part, log, *arguments):
     command = ["meson", "test", "-C", what.folder, "--no-rebuild", "--print-errorlogs", "--logbase", log, *arguments]
     if what.slower > 1:
         command += ["--timeout-multiplier", str(what.slower)]
-    jobs.run(command, env=os.environ | SANITIZER_ENV | {"GPUDIRECT_LOG": "error"}, limit=12 * jobs.HOUR)
+    env = os.environ | SANITIZER_ENV | {"GPUDIRECT_LOG": "error"} | what.test_env
+    jobs.run(command, env=env, limit=12 * jobs.HOUR)
     return results(path) or [jobs.result(part, f"{log} of {what.folder}", "FAIL", "no test ran")]
 
 
