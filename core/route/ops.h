@@ -41,6 +41,9 @@ struct gpud_route_ops {
     /* Between hosts: the receiver has a ring of its own, on a device as `ring` says of the
      * sender's, and a network card writes what the sender's slots hold into it. */
     bool network;
+    /* Does for some ends better what a later route does for all: where it is not possible, that is
+     * nobody's loss, and no reason against what is taken. */
+    bool substitute;
     /* By what both sides said, without side effects. On refusal *why is a sentence that a user can
      * act on. */
     bool (*can_connect)(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver,

@@ -32,7 +32,7 @@
 /* Best first: fewer copies, then the shorter way. A later one overtakes where it is much faster. */
 static const struct gpud_route_ops *const routes[] = {
     &gpud_map_route,         &gpud_peer_route,         &gpud_directgma_route,
-    &gpud_migrate_route,     &gpud_staged_route,       &gpud_staged_push_route,
+    &gpud_migrate_route,     &gpud_staged_push_route,  &gpud_staged_route,
     &gpud_rdma_dmabuf_route, &gpud_rdma_peermem_route, &gpud_rdma_host_route,
 };
 #define ROUTES (sizeof(routes) / sizeof(routes[0]))
@@ -241,7 +241,7 @@ const struct gpud_route_ops *gpud_route_select(const struct gpud_endpoint *sende
             add_reason(fallback_reason, routes[i]->name, trials->reason[i]);
         else if (possible(routes[i], sender, receiver, trials, why))
             return routes[overtake(i, sender, receiver, trials, fallback_reason)];
-        else
+        else if (!routes[i]->substitute || sender->route[0] || receiver->route[0])
             add_reason(fallback_reason, routes[i]->name, why);
     }
     return NULL;

@@ -1,13 +1,15 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* staged: through host pages that both devices read and write; at an end that is the host itself
- * nothing is copied.
+/* Through host pages that both devices read and write; at an end that is the host itself nothing is
+ * copied.
  *
- *     staged         pages of the sender, which all its receivers map: for reading alone
- *     staged-push    pages of the receiver, which this one sender writes: for receivers whose
- *                    driver pins no pages that may only be read. hipHostRegister() has no flag for
- *                    such pages; whether a driver takes them is tried when the device is opened.
+ *     staged         pages of the sender, which all its receivers map: other processes' for reading
+ *                    alone
+ *     staged-push    pages of the receiver, which this one sender writes: where the receiver's
+ *                    driver pins no pages that may only be read, and the CPU would carry every
+ *                    frame. hipHostRegister() has no flag for such pages; whether a driver takes
+ *                    them is tried when the device is opened.
  */
 #include "device/ops.h"
 #include "route/route.h"
@@ -25,31 +27,25 @@ static bool share_memory(const struct gpud_endpoint *sender, const struct gpud_e
     return false;
 }
 
-/* The CPU carries what the receiver's driver does not pin. Of frames that lie on the host it would
- * have to carry as many for a push, and there it is the sender's. */
 static bool can_connect(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver,
                         char why[GPUD_REASON_MAX])
 {
-    if (!share_memory(sender, receiver, why))
-        return false;
-    if (sender->caps & GPUD_CAP_HOST || !(receiver->caps & GPUD_CAP_PINS_WRITABLE))
-        return true;
-    gpud_print_n(why, GPUD_REASON_MAX,
-                 "the receiver's driver (%s) pins only host memory that it may write, and the "
-                 "sender shares its own for reading alone: the CPU would carry each frame",
-                 receiver->device);
-    return false;
+    return share_memory(sender, receiver, why);
 }
 
+/* Of frames that lie on the host the CPU would carry as many by a push, and there it would be the
+ * sender's. In one process the sender's pages are the receiver's, to write as well. */
 static bool can_push(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver,
                      char why[GPUD_REASON_MAX])
 {
     if (!share_memory(sender, receiver, why))
         return false;
-    if (!(receiver->caps & GPUD_CAP_HOST))
+    if (!((sender->caps | receiver->caps) & GPUD_CAP_HOST) && sender->token != receiver->token &&
+        receiver->caps & GPUD_CAP_PINS_WRITABLE)
         return true;
     gpud_print_n(why, GPUD_REASON_MAX,
-                 "the receiver is the host, which reads the sender's memory where it is");
+                 "only from a device to one of another process whose driver pins no host memory "
+                 "that it may only read: staged does as well");
     return false;
 }
 
@@ -87,6 +83,7 @@ const struct gpud_route_ops gpud_staged_route = {
 const struct gpud_route_ops gpud_staged_push_route = {
     .name = "staged-push",
     .ring = GPUD_RING_RECEIVER_HOST,
+    .substitute = true,
     .can_connect = can_push,
     .rate = rate,
 };

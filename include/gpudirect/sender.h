@@ -73,7 +73,7 @@ struct gpud_sender_params {
     uint32_t slots;   /* frames in flight per receiver; 0: 4; at most GPUD_SLOTS_MAX */
     enum gpud_slow_receiver slow_receiver; /* default: BLOCK */
     bool require_direct; /* refuse a receiver that only the staged routes can reach */
-    /* take only this: "map", "peer", "directgma", "migrate", "staged", "staged-push",
+    /* take only this: "map", "peer", "directgma", "migrate", "staged-push", "staged",
      * "rdma-dmabuf", "rdma-peermem", "rdma-host"; NULL: the best */
     const char *route;
     /* Called from a thread of the sender; must not call back into it. May be NULL. */

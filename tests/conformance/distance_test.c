@@ -161,14 +161,11 @@ int main(int argc, char **argv)
     gpud_print(driver, " lets %s:0 not write to %s:1", kind, kind);
     check_strangers(context, kind);
     SAY("GPUs that %s", place->says);
-    /* The shim's runtime pins no pages that may only be read. */
-    const char *detour = strcmp(kind, "hip") == 0 ? "staged-push" : "staged";
-    char reach[64];
-    gpud_print(reach, "measured, where %s should reach 15.8", detour);
     if (shut)
-        link_two(context, kind, detour, (const char *[]){driver, both});
+        link_two(context, kind, "staged", (const char *[]){driver, both});
     else if (place->far)
-        link_two(context, kind, detour, (const char *[]){reach, both});
+        link_two(context, kind, "staged",
+                 (const char *[]){"measured, where staged should reach 15.8", both});
     else
         link_two(context, kind, "peer", (const char *[]){"map: ", ""});
     gpud_context_destroy(&context);

@@ -425,7 +425,7 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
         {"capture", 0, 0, G_OPTION_ARG_STRING, &args.capture,
          "Instead of a link: a capture card's frames to the device of --to", "v4l2:///dev/videoN"},
         {"route", 0, 0, G_OPTION_ARG_STRING, &args.route,
-         "map, peer, directgma, migrate, staged, staged-push, rdma-dmabuf, rdma-peermem or "
+         "map, peer, directgma, migrate, staged-push, staged, rdma-dmabuf, rdma-peermem or "
          "rdma-host; with "
          "--capture dmabuf, userptr or mmap (the best)",
          "ROUTE"},

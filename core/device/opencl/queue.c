@@ -441,8 +441,10 @@ static enum gpud_status map(struct gpud_queue *queue, struct gpud_memory *memory
     status = gpud_opencl_queue_begin(opencl, error);
     if (status != GPUD_OK)
         return status;
-    cl_map_flags flags =
-        (access & GPUD_READ ? CL_MAP_READ : 0) | (access & GPUD_WRITE ? CL_MAP_WRITE : 0);
+    /* For writing alone nothing need be fetched from the device. */
+    cl_map_flags flags = access == GPUD_WRITE  ? CL_MAP_WRITE_INVALIDATE_REGION
+                         : access & GPUD_WRITE ? CL_MAP_READ | CL_MAP_WRITE
+                                               : CL_MAP_READ;
     cl_event event = NULL;
     cl_int code;
     void *mapped = clEnqueueMapBuffer(opencl->queue, mem, CL_FALSE, flags, offset, size,

@@ -258,10 +258,10 @@ enum gpud_status gpud_session_create(const struct gpud_offer *offer,
     else
         status = map_ring(made, &offer->ring, error);
     if (status == GPUD_OK && made->ring.memories && made->views[0]->unpinned)
-        gpud_log_info(log, "receiver",
-                      "the CPU carries each frame: %s does not pin host memory that may only be "
-                      "read",
-                      made->device->info.name);
+        gpud_log_info(log, "receiver", "the CPU carries each frame: %s does not pin %s",
+                      made->device->info.name,
+                      made->views[0]->read_only ? "host memory that may only be read"
+                                                : "the host memory that frames come by");
     made->uploads = own->alloc || made->ring.device != made->device;
     if (status == GPUD_OK && made->uploads)
         status = make_upload(made, own, error);

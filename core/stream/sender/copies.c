@@ -20,7 +20,8 @@ static enum gpud_status copy_to_host(struct gpud_sender *sender, const struct gp
                             offset, error);
 }
 
-/* Into the receiver's ring, on the sender's queue. */
+/* Into the receiver's ring, on the sender's queue; from host memory into host memory by the CPU, at
+ * once. */
 static enum gpud_status copy_to_receiver(struct gpud_sender *sender, const struct gpud_frame *frame,
                                          const struct gpud_target *target,
                                          struct gpud_memory *source, struct gpud_error *error)

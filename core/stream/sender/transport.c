@@ -58,15 +58,25 @@ static enum gpud_status import_ring(struct gpud_transport *transport, struct gpu
     }
     bool on_host = gpud_ring_is_on_host(transport->route->ring);
     gpud_ring_init(ring, on_host ? host : device, GPUD_USAGE_TARGET, frame_size, 1);
+    /* Host pages are made when they are pinned: no more of them than frames need. */
+    if (on_host && (accept->ring.memories != 1 || accept->ring.slot_size != ring->slot_size ||
+                    accept->ring.slots_per_memory != accept->entries))
+        return gpud_fail(error, GPUD_PEER,
+                         "the receiver offers %u memories of %u slots of %llu bytes, where one of "
+                         "%u slots of %llu bytes is needed",
+                         accept->ring.memories, accept->ring.slots_per_memory,
+                         (unsigned long long)accept->ring.slot_size, accept->entries,
+                         (unsigned long long)ring->slot_size);
     enum gpud_status status = gpud_ring_import(ring, &accept->ring, local, frame_size, error);
-    if (status == GPUD_OK)
-        status = gpud_ring_view(ring, device, 0, transport->views, error);
     if (status != GPUD_OK)
         return status;
     if (gpud_ring_slots(ring) < accept->entries ||
         (transport->route->memory_per_slot && ring->slots_per_memory != 1))
         return gpud_fail(error, GPUD_PEER, "the receiver offers %u entries and %u slots",
                          accept->entries, gpud_ring_slots(ring));
+    status = gpud_ring_view(ring, device, 0, transport->views, error);
+    if (status != GPUD_OK)
+        return status;
     for (uint32_t i = 0; transport->place == GPUD_SIGNAL_MEMORY && i < accept->entries; i++) {
         status = gpud_signal_import(ring->memory[i], 0, &transport->signal[i], error);
         if (status != GPUD_OK)

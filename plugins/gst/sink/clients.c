@@ -59,10 +59,10 @@ static void notify(GstGpudirectSink *self, const struct client_event *event)
                   0, event->peer.id, structure);
     post(self, structure);
     g_object_notify(G_OBJECT(self), "num-clients");
-    if (event->connected)
-        g_object_notify(G_OBJECT(self), "active-path");
-    if (event->connected && event->peer.fallback_reason[0])
-        g_object_notify(G_OBJECT(self), "fallback-reason");
+    if (!event->connected)
+        return;
+    g_object_notify(G_OBJECT(self), "active-path");
+    g_object_notify(G_OBJECT(self), "fallback-reason");
 }
 
 static void notify_all(GstElement *element, gpointer user)

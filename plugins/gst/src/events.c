@@ -197,8 +197,7 @@ static void take_connection(GstGpudirectSrc *self, const struct gpud_peer_info *
     gst_element_post_message(GST_ELEMENT(self),
                              gst_message_new_element(GST_OBJECT(self), structure));
     g_object_notify(G_OBJECT(self), "active-path");
-    if (peer->fallback_reason[0])
-        g_object_notify(G_OBJECT(self), "fallback-reason");
+    g_object_notify(G_OBJECT(self), "fallback-reason");
     self->linked = self->starting = TRUE;
     self->ended = FALSE;
     self->refusal_told = self->waiting_told = FALSE;
