@@ -208,13 +208,25 @@ static guint count(GstDeviceMonitor *monitor, const gchar *node, GstDevice **fou
     return cards;
 }
 
-/* The next message, which has to be of that type and about that card. */
+/* The next message about a device. A filter on the bus would let others through, whose types have
+ * bits in common with these: since 1.28 there is one about the monitor itself. */
+static GstMessage *next_message(GstBus *bus)
+{
+    for (;;) {
+        GstMessage *message = gst_bus_timed_pop(bus, DEADLINE);
+        if (!message || GST_MESSAGE_TYPE(message) == GST_MESSAGE_DEVICE_ADDED ||
+            GST_MESSAGE_TYPE(message) == GST_MESSAGE_DEVICE_REMOVED ||
+            GST_MESSAGE_TYPE(message) == GST_MESSAGE_DEVICE_CHANGED)
+            return message;
+        gst_message_unref(message);
+    }
+}
+
+/* That has to be of this type and about that card. */
 static GstDevice *expect(GstDeviceMonitor *monitor, GstMessageType type, const gchar *node)
 {
     GstBus *bus = gst_device_monitor_get_bus(monitor);
-    GstMessage *message = gst_bus_timed_pop_filtered(
-        bus, DEADLINE,
-        GST_MESSAGE_DEVICE_ADDED | GST_MESSAGE_DEVICE_REMOVED | GST_MESSAGE_DEVICE_CHANGED);
+    GstMessage *message = next_message(bus);
     GstDevice *device = NULL;
 
     fail_unless(message, "no %s about %s", gst_message_type_get_name(type), node);
@@ -402,13 +414,16 @@ static void other_init(Other *self)
 {
 }
 
-static guint count_all(void)
+/* Of ours and of the other: GStreamer may have providers of its own for what is no card. */
+static guint count_both(void)
 {
     GstDeviceMonitor *monitor = gst_device_monitor_new();
+    guint all = 0;
 
     gst_device_monitor_add_filter(monitor, "Video/Source", NULL);
     GList *devices = gst_device_monitor_get_devices(monitor);
-    guint all = g_list_length(devices);
+    for (GList *at = devices; at; at = at->next)
+        all += GST_IS_GPUDIRECT_DEVICE(at->data);
     g_list_free_full(devices, gst_object_unref);
     gst_object_unref(monitor);
     return all;
@@ -427,7 +442,7 @@ static void beside_other(guint rank, guint devices)
                                              other_get_type()));
     gst_plugin_feature_set_rank(own, rank);
     plug("video3", 0660);
-    fail_unless_equals_int(count_all(), devices);
+    fail_unless_equals_int(count_both(), devices);
     unplug("video3");
     gst_clear_object(&other);
     gst_object_unref(own);
