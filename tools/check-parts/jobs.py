@@ -68,9 +68,11 @@ def result(part, name, outcome, text=""):
 
 
 def suites(test):
-    """Of an entry, whose name is "project:suite+suite / test"."""
-    return test["name"].split(" / ")[0].split(":")[-1].split("+")
+    """Of an entry, whose name is "project:suite+suite / test"; with a newer Meson "suite+suite - project:test"."""
+    first, new, _ = test["name"].partition(" - ")
+    return (first if new else first.split(" / ")[0].split(":")[-1]).split("+")
 
 
 def short_name(test):
-    return test["name"].split(" / ")[-1]
+    name = test["name"]
+    return name.partition(" - ")[2].partition(":")[2] if " - " in name else name.split(" / ")[-1]
