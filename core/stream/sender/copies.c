@@ -8,33 +8,37 @@
 #include "stream/sender/sender.h"
 
 /* What lies in host memory need not see the device on its way through the host. */
-static enum gpud_status copy_to_host(struct gpud_sender *sender, const struct gpud_frame *frame,
+static enum gpud_status copy_to_host(struct gpud_sender *sender,
+                                     const struct gpud_delivery *delivery,
                                      struct gpud_memory *source, struct gpud_memory *host,
                                      struct gpud_memory *view, uint64_t offset,
                                      struct gpud_error *error)
 {
+    const struct gpud_frame *frame = delivery->frame;
     if (frame->memory->device == sender->host)
-        return gpud_source_copy(sender, sender->host_queue, &frame->info.layout, frame->memory,
-                                frame->offset, host, offset, error);
-    return gpud_source_copy(sender, sender->queue, &frame->info.layout, source, frame->offset, view,
-                            offset, error);
+        return gpud_source_copy(sender, sender->host_queue, &delivery->layout, &frame->info.layout,
+                                frame->memory, frame->offset, host, offset, error);
+    return gpud_source_copy(sender, sender->queue, &delivery->layout, &frame->info.layout, source,
+                            frame->offset, view, offset, error);
 }
 
 /* Into the receiver's ring, on the sender's queue; from host memory into host memory by the CPU, at
  * once. */
-static enum gpud_status copy_to_receiver(struct gpud_sender *sender, const struct gpud_frame *frame,
+static enum gpud_status copy_to_receiver(struct gpud_sender *sender,
+                                         const struct gpud_delivery *delivery,
                                          const struct gpud_target *target,
                                          struct gpud_memory *source, struct gpud_error *error)
 {
+    const struct gpud_frame *frame = delivery->frame;
     const struct gpud_transport *transport = target->transport;
     uint64_t offset;
     struct gpud_memory *view = gpud_transport_slot(transport, target->entry, &offset);
     if (transport->route->ring == GPUD_RING_RECEIVER_HOST)
-        return copy_to_host(sender, frame, source,
+        return copy_to_host(sender, delivery, source,
                             gpud_ring_slot(&transport->ring, target->entry, &offset), view, offset,
                             error);
-    return gpud_source_copy(sender, sender->queue, &frame->info.layout, source, frame->offset, view,
-                            offset, error);
+    return gpud_source_copy(sender, sender->queue, &delivery->layout, &frame->info.layout, source,
+                            frame->offset, view, offset, error);
 }
 
 struct gpud_slot *gpud_copies_order_themselves(const struct gpud_sender *sender,
@@ -61,14 +65,14 @@ static enum gpud_status send_on_own_queues(struct gpud_sender *sender,
     const struct gpud_frame *frame = delivery->frame;
     struct gpud_transport *transport = target->transport;
     const struct gpud_link_queues *queues = &transport->queues;
-    struct gpud_slot *slot = gpud_copies_order_themselves(sender, delivery);
+    struct gpud_slot *slot = delivery->ordered;
     struct gpud_fence copied;
     uint64_t offset;
     struct gpud_memory *memory = gpud_transport_slot(transport, target->entry, &offset);
     enum gpud_status status = gpud_queue_join(queues->copy, sender->queue, error);
     if (status == GPUD_OK)
-        status = gpud_source_copy(sender, queues->copy, &frame->info.layout, source, frame->offset,
-                                  memory, offset, error);
+        status = gpud_source_copy(sender, queues->copy, &delivery->layout, &frame->info.layout,
+                                  source, frame->offset, memory, offset, error);
     if (status == GPUD_OK)
         status = gpud_queue_mark(queues->copy, &copied, error);
     if (status != GPUD_OK)
@@ -111,7 +115,7 @@ static enum gpud_status send(struct gpud_sender *sender, const struct gpud_deliv
     if (transport->queues.copy)
         return send_on_own_queues(sender, delivery, target, source, error);
     if (gpud_ring_is_receivers(transport->route->ring))
-        status = copy_to_receiver(sender, delivery->frame, target, source, error);
+        status = copy_to_receiver(sender, delivery, target, source, error);
     if (status == GPUD_OK && transport->place != GPUD_SIGNAL_NONE)
         status = gpud_transport_post(transport, target->entry, sender->queue, error);
     return status;
@@ -133,11 +137,11 @@ enum gpud_status gpud_copies_enqueue(struct gpud_sender *sender, struct gpud_del
         return status;
 
     if (delivery->device_slot && &delivery->device_slot->frame != frame)
-        status = gpud_source_copy(sender, queue, layout, source, frame->offset,
+        status = gpud_source_copy(sender, queue, &delivery->layout, layout, source, frame->offset,
                                   delivery->device_slot->frame.memory,
                                   delivery->device_slot->frame.offset, error);
     if (delivery->host_slot && status == GPUD_OK)
-        status = copy_to_host(sender, frame, source, delivery->host_slot->frame.memory,
+        status = copy_to_host(sender, delivery, source, delivery->host_slot->frame.memory,
                               delivery->host_slot->view, delivery->host_slot->frame.offset, error);
     for (uint32_t i = 0; i < delivery->count && status == GPUD_OK; i++) {
         status = send(sender, delivery, &delivery->target[i], source, error);

@@ -347,6 +347,8 @@ enum gpud_status gpud_deliver(struct gpud_sender *sender, const struct gpud_deli
     struct gpud_pending_delivery pending; /* not all of it is written for every frame */
     pending.sender = sender;
     pending.delivery = *delivery;
+    pending.delivery.layout = sender->layout;
+    pending.delivery.ordered = gpud_copies_order_themselves(sender, delivery);
     bool is_late = false;
     bool copies = delivery->host_slot ||
                   (delivery->device_slot && &delivery->device_slot->frame != delivery->frame);
@@ -368,7 +370,7 @@ enum gpud_status gpud_deliver(struct gpud_sender *sender, const struct gpud_deli
     }
     if (sender->device->caps & GPUD_CAP_SYNCHRONOUS)
         return deliver_now(sender, &pending, copies, error);
-    if (gpud_copies_order_themselves(sender, delivery)) {
+    if (pending.delivery.ordered) {
         pace(sender, delivery);
         announce(sender, delivery);
         return deliver_now(sender, &pending, delivery->count > 0, error);

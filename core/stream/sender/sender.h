@@ -232,6 +232,10 @@ struct gpud_delivery {
     struct gpud_slot *device_slot; /* the slot that the shared routes publish: the frame's own, or
                                       one to copy into */
     struct gpud_slot *host_slot;   /* likewise for host pages, where the device is not the host */
+    /* What the copies go by, which are made without the lock: gpud_deliver() fills both. The test
+     * of a link goes on while the application configures the sender anew. */
+    struct gpud_layout layout; /* of the rings */
+    struct gpud_slot *ordered; /* by gpud_copies_order_themselves() */
     uint64_t sequence;
     uint32_t count;
     struct gpud_target target[GPUD_RECEIVERS_MAX];
@@ -254,7 +258,7 @@ enum gpud_status gpud_copies_enqueue(struct gpud_sender *sender, struct gpud_del
 
 /* The frame's slot, if what is delivered can be forgotten as soon as it is on the queues: the
  * receivers' devices wait for signals, and whoever writes the slot next does so in the order of the
- * same queue. Else NULL. */
+ * same queue. Else NULL. Under the lock. */
 struct gpud_slot *gpud_copies_order_themselves(const struct gpud_sender *sender,
                                                const struct gpud_delivery *delivery);
 
@@ -269,6 +273,7 @@ static inline bool gpud_target_waits(const struct gpud_target *target)
 /* Enqueues a copy between the frame's layout and the sender's: plane by plane, or in one go where
  * both sides place every byte alike. */
 enum gpud_status gpud_source_copy(struct gpud_sender *sender, struct gpud_queue *queue,
+                                  const struct gpud_layout *to_layout,
                                   const struct gpud_layout *from_layout, struct gpud_memory *from,
                                   uint64_t from_offset, struct gpud_memory *to, uint64_t to_offset,
                                   struct gpud_error *error);

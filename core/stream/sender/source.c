@@ -9,11 +9,11 @@
 
 /* Plane by plane, or in one go where both sides place every byte alike. */
 enum gpud_status gpud_source_copy(struct gpud_sender *sender, struct gpud_queue *queue,
+                                  const struct gpud_layout *to_layout,
                                   const struct gpud_layout *from_layout, struct gpud_memory *from,
                                   uint64_t from_offset, struct gpud_memory *to, uint64_t to_offset,
                                   struct gpud_error *error)
 {
-    const struct gpud_layout *to_layout = &sender->layout;
     enum gpud_status status = GPUD_OK;
     if (gpud_layout_equal(from_layout, to_layout)) {
         struct gpud_copy copy = {
@@ -108,8 +108,8 @@ enum gpud_status gpud_source_fetch(struct gpud_sender *sender, struct gpud_deliv
     if (status == GPUD_OK)
         status = gpud_source_order(sender, frame->queue, delivery, error);
     if (status == GPUD_OK)
-        status = gpud_source_copy(sender, frame->queue, &frame->info.layout, frame->memory,
-                                  frame->offset, view, slot->frame.offset, error);
+        status = gpud_source_copy(sender, frame->queue, &delivery->layout, &frame->info.layout,
+                                  frame->memory, frame->offset, view, slot->frame.offset, error);
     if (status != GPUD_OK)
         return status;
     status = gpud_queue_finish(frame->queue, gpud_deadline(FILLED_DEADLINE), &why);
