@@ -275,7 +275,7 @@ enum gpud_status gpud_route_check_params(uint32_t slots, enum gpud_slow_receiver
     if (route && !gpud_route_find(route))
         return gpud_fail(
             error, GPUD_INVALID,
-            "there is no route \"%.31s\": map, peer, directgma, migrate, staged, staged-push, "
+            "there is no route \"%.31s\": map, peer, directgma, migrate, staged-push, staged, "
             "rdma-dmabuf, rdma-peermem and rdma-host exist",
             route);
     return GPUD_OK;

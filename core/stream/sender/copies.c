@@ -32,11 +32,10 @@ static enum gpud_status copy_to_receiver(struct gpud_sender *sender,
     const struct gpud_frame *frame = delivery->frame;
     const struct gpud_transport *transport = target->transport;
     uint64_t offset;
+    struct gpud_memory *memory = gpud_ring_slot(&transport->ring, target->entry, &offset);
     struct gpud_memory *view = gpud_transport_slot(transport, target->entry, &offset);
     if (transport->route->ring == GPUD_RING_RECEIVER_HOST)
-        return copy_to_host(sender, delivery, source,
-                            gpud_ring_slot(&transport->ring, target->entry, &offset), view, offset,
-                            error);
+        return copy_to_host(sender, delivery, source, memory, view, offset, error);
     return gpud_source_copy(sender, sender->queue, &delivery->layout, &frame->info.layout, source,
                             frame->offset, view, offset, error);
 }
