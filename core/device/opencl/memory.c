@@ -67,7 +67,13 @@ static enum gpud_status no_direct(const struct gpud_device *device, struct gpud_
     return gpud_fail(error, GPUD_UNSUPPORTED, "%s", device->no_direct);
 }
 
-/* Gives *record its buffer, its addresses and its view of itself. */
+static void CL_CALLBACK free_late(cl_event event, cl_int state, void *record)
+{
+    free_record(record);
+}
+
+/* Gives *record its buffer, its addresses and its view of itself. On failure *record may be NULL:
+ * then the driver still has it, and it is freed when the driver is done. */
 static enum gpud_status make_target(struct gpud_memory *memory, struct opencl_memory **record,
                                     struct gpud_error *error)
 {
@@ -93,11 +99,15 @@ static enum gpud_status make_target(struct gpud_memory *memory, struct opencl_me
         return gpud_opencl_fail(error, code, "%s refused memory that peers can write",
                                 memory->device->info.name);
 
+    clRetainEvent(event);
     enum gpud_status status = gpud_opencl_serve(device, event, "make memory resident", error);
-    if (status != GPUD_OK) {
-        *record = NULL; /* leaked: the driver may still write the addresses into it */
-        return status;
+    if (status != GPUD_OK && gpud_opencl_state(event) > CL_COMPLETE) {
+        *record = NULL; /* the driver will write the addresses into it */
+        clSetEventCallback(event, CL_COMPLETE, free_late, made);
     }
+    clReleaseEvent(event);
+    if (status != GPUD_OK)
+        return status;
     if (!made->bus.surface || !made->bus.marker)
         return gpud_fail(error, GPUD_IO, "%s gave memory for peers no bus address",
                          memory->device->info.name);
