@@ -23,6 +23,7 @@ enum result { NOT_RUN, ABSENT, DONE, FAILED, SKIPPED };
 static struct table {
     struct {
         enum result result;
+        int output; /* of a cell that failed */
         struct cell cell;
     } at[POINTS_MAX][WAYS];
 } * table; /* shared with the cells */
@@ -93,17 +94,6 @@ static void start(int point, int way)
     running++;
 }
 
-static void print_output(int fd)
-{
-    char bytes[4096];
-    ssize_t got;
-    lseek(fd, 0, SEEK_SET);
-    fflush(stdout);
-    while ((got = read(fd, bytes, sizeof(bytes))) > 0)
-        fwrite(bytes, 1, (size_t)got, stdout);
-    fflush(stdout);
-}
-
 static void wait_for_one(void)
 {
     int state = 0;
@@ -115,12 +105,13 @@ static void wait_for_one(void)
         table->at[job->point][job->way].result = good ? DONE : FAILED;
         if (!good) {
             failed++;
-            SAY("FAILED: %s, %s (%s %d):", points[job->point].name, ways[job->way].name,
+            SAY("FAILED: %s, %s (%s %d): see below", points[job->point].name, ways[job->way].name,
                 WIFEXITED(state) ? "status" : "signal",
                 WIFEXITED(state) ? WEXITSTATUS(state) : WTERMSIG(state));
-            print_output(job->output);
+            table->at[job->point][job->way].output = job->output;
+        } else {
+            close(job->output);
         }
-        close(job->output);
         job->pid = 0;
         running--;
     }
@@ -172,6 +163,28 @@ static void print_table(void)
     SAY("%lld kills, each exactly at its point", kills);
 }
 
+static void print_output(int fd)
+{
+    char bytes[4096];
+    ssize_t got;
+    lseek(fd, 0, SEEK_SET);
+    fflush(stdout);
+    while ((got = read(fd, bytes, sizeof(bytes))) > 0)
+        fwrite(bytes, 1, (size_t)got, stdout);
+    fflush(stdout);
+}
+
+/* At the very end: of a long log it is the end that people see. */
+static void print_failures(void)
+{
+    for (int point = 0; point < point_count; point++)
+        for (int way = 0; way < WAYS; way++)
+            if (table->at[point][way].result == FAILED) {
+                SAY("\n%s, %s:", points[point].name, ways[way].name);
+                print_output(table->at[point][way].output);
+            }
+}
+
 /* --- all of it -------------------------------------------------------------------------------- */
 
 static int kills_on(const struct way *way, int on_host, int elsewhere)
@@ -191,7 +204,7 @@ int main(int argc, char **argv)
     /* They wait more than they work. */
     int most = 2 * (int)sysconf(_SC_NPROCESSORS_ONLN);
     most = most < JOBS_MAX ? most : JOBS_MAX;
-    setenv("GPUDIRECT_LOG", "error", 0);
+    setenv("GPUDIRECT_LOG", "info", 0); /* seen only where a cell fails */
     CHECK(point_count <= POINTS_MAX, "the table has room for %d points", POINTS_MAX);
     table = mmap(NULL, sizeof(*table), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(table != MAP_FAILED, "mmap: %s", strerror(errno));
@@ -219,6 +232,7 @@ int main(int argc, char **argv)
     while (running)
         wait_for_one();
     print_table();
+    print_failures();
     if (failed)
         FAIL("%d cells of the matrix failed", failed);
     return 0;

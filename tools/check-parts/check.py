@@ -22,7 +22,7 @@ PARTS = ORDINARY | {"clang": CLANG, "lto": LTO, "debian14": debian14, "debian13"
                     "arm64": arm64}
 
 
-LINES = 40
+LINES = 60
 
 
 def reason_of_skip(output):
