@@ -148,7 +148,7 @@ def runs(pid):
 def check_time_limit():
     """What is not done in time is ended with its children."""
     import jobs
-    jobs.TO_CLEAN_UP = 1
+    jobs.CLEAN_UP_TIME = 1
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()), \
             contextlib.redirect_stderr(io.StringIO()) as said:
         pid = pathlib.Path(folder) / "pid"
