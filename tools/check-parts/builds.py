@@ -98,14 +98,15 @@ def run_again(what, part, tests):
 
 
 def test(what, part, args):
-    """The guests after all others, with the machine to themselves."""
-    # Most tests wait for something most of the time; in the slower builds they compute.
-    processes = (2 if what.slower == 1 else 1) * (os.cpu_count() or 1)
+    """The guests after all others, which they would slow down."""
+    # Most tests wait for something most of the time; in the slower builds, and in emulated guests, they compute.
+    processors = os.cpu_count() or 1
+    processes = (2 if what.slower == 1 else 1) * processors
     choice = [word for suite in what.suites or [] for word in ("--suite", suite)]
     choice += [word for suite in left_out(what, args) for word in ("--no-suite", suite)]
     tests = run_tests(what, part, "testlog", "--num-processes", str(processes), "--no-suite", "vm", *choice)
     if not what.suites and not args.quick:
-        guests = run_tests(what, part, "guests", "--suite", "vm", *choice)
+        guests = run_tests(what, part, "guests", "--num-processes", str(processors), "--suite", "vm", *choice)
         run_again(what, part, guests)
         tests += guests
     return tests
