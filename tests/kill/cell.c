@@ -122,16 +122,16 @@ void cell_run(struct cell *cell)
     snprintf(account, sizeof(account), "%s/account", getenv("XDG_RUNTIME_DIR"));
     setenv("GPUD_FAKE_CUDA_ACCOUNT", account, 1);
 
-    /* Once, for what drivers and allocators keep. */
+    /* What drivers and allocators keep they have after the first one. */
     gpu_memory(cell->way);
-    survive(cell, 1, GPUD_SLOW_BLOCK);
+    cell->worst = survive(cell, 1, GPUD_SLOW_BLOCK);
     struct baseline before = baseline_take();
     size_t used = gpu_memory(cell->way);
     long kib = resident();
-    for (int left = cell->kills, segment = 0; left; segment++) {
+    for (int left = cell->kills - 1, segment = 0; left; segment++) {
         int kills = segment == 0 ? (left + 1) / 2 : left;
         kills = kills < A_SEGMENT ? kills : A_SEGMENT;
-        int64_t took = survive(cell, kills, segment % 2 ? GPUD_SLOW_DROP_OLDEST : GPUD_SLOW_BLOCK);
+        int64_t took = survive(cell, kills, segment % 2 ? GPUD_SLOW_BLOCK : GPUD_SLOW_DROP_OLDEST);
         cell->worst = took > cell->worst ? took : cell->worst;
         left -= kills;
     }

@@ -200,11 +200,12 @@ int main(int argc, char **argv)
     peer_main(argc, argv);
     child_main(argc, argv);
     int on_host = argc > 1 ? atoi(argv[1]) : 50, elsewhere = argc > 2 ? atoi(argv[2]) : 5;
+    CHECK(on_host > 0 && elsewhere > 0, "no kills: give numbers");
     const char *only_way = argc > 3 ? argv[3] : "", *only_point = argc > 4 ? argv[4] : "";
     /* They wait more than they work. */
     int most = 2 * (int)sysconf(_SC_NPROCESSORS_ONLN);
     most = most < JOBS_MAX ? most : JOBS_MAX;
-    setenv("GPUDIRECT_LOG", "info", 0); /* seen only where a cell fails */
+    setenv("GPUDIRECT_LOG", "info", 1); /* seen only where a cell fails */
     CHECK(point_count <= POINTS_MAX, "the table has room for %d points", POINTS_MAX);
     table = mmap(NULL, sizeof(*table), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(table != MAP_FAILED, "mmap: %s", strerror(errno));

@@ -199,7 +199,11 @@ static void check_counts(struct sending *s, int kills)
           (unsigned long long)info.connects, (unsigned long long)info.disconnects);
     if (!twice) {
         CHECK_EQUAL(info.disconnects, children + s->joined);
-        CHECK_EQUAL(info.refused, 0);
+        /* A test of a link that comes too late, on a busy machine, is made again. */
+        const struct peer_board *honest = s->honest.board;
+        CHECK(info.refused == atomic_load(&honest->refusals),
+              "the sender refused %llu links, the honest receiver knows of %llu: %s",
+              (unsigned long long)info.refused, atomic_load(&honest->refusals), honest->reason);
     }
     CHECK(strcmp(info.path, s->cell->way->route) == 0, "the route was %s", info.path);
 }

@@ -99,12 +99,11 @@ def run_again(what, part, tests):
 
 def test(what, part, args):
     """The guests after all others, which they would slow down."""
-    # Most tests wait for something most of the time; in the slower builds, and in emulated guests, they compute.
+    # Most tests wait for something most of the time; emulated guests compute.
     processors = os.cpu_count() or 1
-    processes = (2 if what.slower == 1 else 1) * processors
     choice = [word for suite in what.suites or [] for word in ("--suite", suite)]
     choice += [word for suite in left_out(what, args) for word in ("--no-suite", suite)]
-    tests = run_tests(what, part, "testlog", "--num-processes", str(processes), "--no-suite", "vm", *choice)
+    tests = run_tests(what, part, "testlog", "--num-processes", str(2 * processors), "--no-suite", "vm", *choice)
     if not what.suites and not args.quick:
         guests = run_tests(what, part, "guests", "--num-processes", str(processors), "--suite", "vm", *choice)
         run_again(what, part, guests)
