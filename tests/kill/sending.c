@@ -199,9 +199,11 @@ static void check_counts(struct sending *s, int kills)
           (unsigned long long)info.connects, (unsigned long long)info.disconnects);
     if (!twice) {
         CHECK_EQUAL(info.disconnects, children + s->joined);
-        /* A test of a link that comes too late, on a busy machine, is made again. */
+        /* On a busy machine the first test of the honest receiver's link may come too late: it is
+         * told so, and tries again. */
         const struct peer_board *honest = s->honest.board;
-        CHECK(info.refused == atomic_load(&honest->refusals),
+        CHECK(info.refused == atomic_load(&honest->refusals) &&
+                  (!info.refused || strstr(honest->reason, "the test frame did not arrive within")),
               "the sender refused %llu links, the honest receiver knows of %llu: %s",
               (unsigned long long)info.refused, atomic_load(&honest->refusals), honest->reason);
     }
