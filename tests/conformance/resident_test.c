@@ -6,7 +6,6 @@
 #include "conformance.h"
 
 #include <CL/cl.h>
-#include <stdatomic.h>
 #include <string.h>
 
 #define SIZE 65536

@@ -97,6 +97,9 @@ def run_again(what, part, tests):
                 test |= {"result": "OK", "failed_first": test["result"]}
 
 
+GUESTS = 4  # at a time, at most: each has 2 processors and up to 4 GB of memory
+
+
 def test(what, part, args):
     """The guests after all others, which they would slow down."""
     # Most tests wait for something most of the time; emulated guests compute.
@@ -105,7 +108,8 @@ def test(what, part, args):
     choice += [word for suite in left_out(what, args) for word in ("--no-suite", suite)]
     tests = run_tests(what, part, "testlog", "--num-processes", str(2 * processors), "--no-suite", "vm", *choice)
     if not what.suites and not args.quick:
-        guests = run_tests(what, part, "guests", "--num-processes", str(processors), "--suite", "vm", *choice)
+        at_once = str(min(processors, GUESTS))
+        guests = run_tests(what, part, "guests", "--num-processes", at_once, "--suite", "vm", *choice)
         run_again(what, part, guests)
         tests += guests
     return tests
