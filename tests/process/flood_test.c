@@ -169,6 +169,33 @@ static void let_go(pid_t child)
     CHECK(waitpid(child, NULL, 0) == child, "no such child");
 }
 
+/* A process that has a place gets none of those that are kept for others; *first holds its first.
+ */
+static void expect_refusal_of_second(pid_t *first)
+{
+    struct raw raw;
+    struct gpud_message message;
+    int ready[2];
+    char byte;
+    CHECK(pipe2(ready, O_CLOEXEC) == 0, "pipe: %s", strerror(errno));
+    *first = fork();
+    if (*first == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        raw_open(&raw, BACKGROUND_ADDRESS, RAW_READY_SENT);
+        raw_open(&raw, BACKGROUND_ADDRESS, RAW_HELLO_SENT);
+        CHECK(raw_receive(raw.fd, &message, 5 * GPUD_SEC) && message.type == GPUD_MESSAGE_REFUSE &&
+                  strstr(message.refuse.reason, "kept for processes that have none"),
+              "a process took a second one of the last places");
+        if (write(ready[1], "", 1) != 1)
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    close(ready[1]);
+    CHECK(read(ready[0], &byte, 1) == 1, "a process with one of the last places failed");
+    close(ready[0]);
+}
+
 /* One process cannot have all places; and those of links that do not stream go to newcomers. */
 static void places(void)
 {
@@ -185,8 +212,15 @@ static void places(void)
         raw_close(&many[i]);
     background_goes_on(&background);
 
-    /* All places: 1 + 8 + 8 + 15; whoever does not stream and has the most makes room. */
-    pid_t child[3] = {hoard(8, RAW_READY_SENT), hoard(8, RAW_READY_SENT), hoard(15, RAW_OFFERED)};
+    /* The last places are kept for processes that have none. */
+    pid_t child[3] = {hoard(8, RAW_READY_SENT), hoard(8, RAW_READY_SENT), hoard(7, RAW_OFFERED)};
+    pid_t late[GPUD_PLACES_KEPT];
+    expect_refusal_of_second(late);
+    for (int i = 1; i < GPUD_PLACES_KEPT; i++)
+        late[i] = hoard(1, RAW_READY_SENT);
+
+    /* All places are taken: a link that does not stream, of the process with the most, makes room.
+     */
     raw_log_clear();
     for (int i = 0; i < 3; i++)
         let_go(hoard(1, RAW_READY_SENT));
@@ -194,11 +228,14 @@ static void places(void)
     CHECK(!raw_log_says("all places", 0), "a newcomer was turned away");
     for (int i = 0; i < 3; i++)
         let_go(child[i]);
+    for (int i = 0; i < GPUD_PLACES_KEPT; i++)
+        let_go(late[i]);
     background_goes_on(&background);
 
     /* All of them stream: nobody is put out for a newcomer. */
-    pid_t streaming[4] = {hoard(8, RAW_READY_SENT), hoard(8, RAW_READY_SENT),
-                          hoard(8, RAW_READY_SENT), hoard(7, RAW_READY_SENT)};
+    pid_t streaming[3 + GPUD_PLACES_KEPT];
+    for (int i = 0; i < 3 + GPUD_PLACES_KEPT; i++)
+        streaming[i] = hoard(i < 2 ? 8 : i < 3 ? 7 : 1, RAW_READY_SENT);
     struct raw raw;
     raw_log_clear();
     struct gpud_message message;
@@ -216,7 +253,7 @@ static void places(void)
     gpud_channels_destroy(&channels);
     CHECK(raw_log_says("all places for receivers are taken", 5 * GPUD_SEC), "and nobody says so");
     raw_close(&raw);
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 3 + GPUD_PLACES_KEPT; i++)
         let_go(streaming[i]);
     background_goes_on(&background);
     raw_log_clear();

@@ -197,12 +197,12 @@ static void many_events(void)
     struct scene scene;
     open_scene(&scene, 0);
     send(&scene, SLOTS + 1);
-    for (int i = 0; i < 20; i++) {
-        CHECK_EQUAL(info_of(&scene).dropped, i > 16);
+    for (int i = 0; i < 31; i++) {
+        CHECK_EQUAL(info_of(&scene).dropped, i > 28);
         send_event(&scene);
     }
     resume_peer(&scene.peer);
-    PEER_UNTIL("the events", 20000, atomic_load(&scene.peer.board->notes) == 2 + 20);
+    PEER_UNTIL("the events", 20000, atomic_load(&scene.peer.board->notes) == 2 + 31);
     send(&scene, 1);
     wait_for_last(&scene, SLOTS + 2);
     close_scene(&scene);

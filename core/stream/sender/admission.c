@@ -39,3 +39,25 @@ bool gpud_admission_count(struct gpud_admission *admission, int64_t key, int64_t
     return count(process, key ? GPUD_CONNECTS_A_PROCESS : GPUD_CONNECTS, now) &&
            count(&admission->all, GPUD_CONNECTS, now);
 }
+
+uint32_t gpud_admission_connects(const struct gpud_admission *admission, int64_t key)
+{
+    for (int i = 0; i < GPUD_RECEIVERS_MAX; i++)
+        if (admission->process[i].since && admission->process[i].key == key)
+            return admission->process[i].count;
+    return 0;
+}
+
+/* Each handshake is paid for by a share of a second, and some can be owed. */
+#define SHARE (GPUD_SEC / GPUD_HANDSHAKES)
+
+int64_t gpud_admission_next_handshake(const struct gpud_admission *admission)
+{
+    return admission->handshakes_until - (GPUD_HANDSHAKES_AT_ONCE - 1) * SHARE;
+}
+
+void gpud_admission_count_handshake(struct gpud_admission *admission, int64_t now)
+{
+    int64_t from = admission->handshakes_until > now ? admission->handshakes_until : now;
+    admission->handshakes_until = from + SHARE;
+}

@@ -16,9 +16,22 @@
 #define GPUD_PLACES_A_PROCESS (GPUD_RECEIVERS_MAX / 2)
 #define GPUD_PLACES_UNNAMED (GPUD_RECEIVERS_MAX * 3 / 4)
 
+/* Places that are kept for processes, or other hosts, that have none yet. */
+#define GPUD_PLACES_KEPT (GPUD_RECEIVERS_MAX / 4)
+
+/* Places that all processes of one other user can have, and all other users together, so that
+ * neither keeps another user out. A network's hosts are counted by the limits above. */
+#define GPUD_PLACES_A_USER (GPUD_RECEIVERS_MAX * 3 / 8)
+#define GPUD_PLACES_FOREIGN (GPUD_RECEIVERS_MAX * 3 / 4)
+
 /* Connections in a second. An honest receiver whose handshakes fail tries 50 times. */
 #define GPUD_CONNECTS_A_PROCESS 300
 #define GPUD_CONNECTS 1000
+
+/* Handshakes and queries in a second, of all processes together, and as many at once as a sender
+ * that was restarted has receivers. More of them wait for their turn. */
+#define GPUD_HANDSHAKES 200
+#define GPUD_HANDSHAKES_AT_ONCE (2 * GPUD_RECEIVERS_MAX)
 
 /* Connections of the second that began at `since`. */
 struct gpud_connects {
@@ -30,10 +43,18 @@ struct gpud_connects {
 /* Starts zeroed. */
 struct gpud_admission {
     struct gpud_connects all, process[GPUD_RECEIVERS_MAX];
+    int64_t handshakes_until; /* the time that the handshakes so far are paid for */
 };
 
 /* Counts a connection of the peer with this key. false: it comes too soon; *told is whether that
  * was said for this second already. */
 bool gpud_admission_count(struct gpud_admission *admission, int64_t key, int64_t now, bool *told);
+
+/* Connections of the peer with this key in its current second. */
+uint32_t gpud_admission_connects(const struct gpud_admission *admission, int64_t key);
+
+/* When the next handshake has its turn, and that it had it. */
+int64_t gpud_admission_next_handshake(const struct gpud_admission *admission);
+void gpud_admission_count_handshake(struct gpud_admission *admission, int64_t now);
 
 #endif

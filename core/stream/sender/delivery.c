@@ -178,8 +178,14 @@ void gpud_sender_lock(struct gpud_sender *sender)
 void gpud_sender_unlock(struct gpud_sender *sender)
 {
     pthread_mutex_unlock(&sender->lock);
-    /* A completion that found the lock taken relies on its holder to look here afterwards. */
-    while (atomic_load(&sender->completed) && pthread_mutex_trylock(&sender->lock) == 0) {
+    /* A completion that found the lock taken relies on its holder to look here afterwards. POSIX
+     * promises no order between a trylock that fails and what surrounds it: the two fences make
+     * that either the holder sees the completion, or the trylock sees the lock free. Model
+     * (tests/model): handover.pml. */
+    for (;;) {
+        atomic_thread_fence(memory_order_seq_cst);
+        if (!atomic_load(&sender->completed) || pthread_mutex_trylock(&sender->lock) != 0)
+            return;
         struct gpud_pending_delivery *done = publish_completed(sender);
         pthread_mutex_unlock(&sender->lock);
         finish(done);
@@ -195,6 +201,7 @@ static void on_copied(void *arg, enum gpud_status status)
     pending->next = atomic_load(&sender->completed);
     while (!atomic_compare_exchange_weak(&sender->completed, &pending->next, pending))
         ;
+    atomic_thread_fence(memory_order_seq_cst); /* see gpud_sender_unlock() */
     if (pthread_mutex_trylock(&sender->lock) == 0)
         gpud_sender_unlock(sender);
     gpud_sender_unref(sender);

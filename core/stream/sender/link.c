@@ -3,8 +3,12 @@
 
 /* One receiver, as a state machine over its messages (the sequence stands in wire/message.h).
  * Nothing here waits for a peer: one that says nothing runs into the deadline of its state, which
- * the listener's thread watches. The own device is waited for twice, without the lock and with a
- * deadline: for the test pattern, and where the link is measured. */
+ * the listener's thread watches. The own device is waited for twice, with a deadline: for the test
+ * pattern, and where the link is measured.
+ *
+ * Handlers run in the listener's thread without the lock, and take it for each change of state.
+ * Meanwhile another thread may end the link or begin a new epoch, so every such change first looks
+ * whether the link is still where it was. */
 #include "base/stop.h"
 #include "stream/shared/pattern.h"
 #include "stream/sender/sender.h"
@@ -21,29 +25,85 @@ static const struct gpud_log *log_of(const struct gpud_link *link)
     return &link->sender->context->log;
 }
 
-struct gpud_link *gpud_link_create(struct gpud_sender *sender, struct gpud_channel *channel)
+/* --- beginning ------------------------------------------------------------------------------ */
+
+/* Free of the lock: this may look at drivers and at the machine. */
+static void learn_peer(struct gpud_link *link, const struct gpud_endpoint *hello)
 {
-    struct gpud_link *link = calloc(1, sizeof(*link));
-    if (!link)
-        return NULL;
-    link->references = 1;
-    link->sender = sender;
-    link->id = ++sender->link_ids;
-    link->channel = channel;
-    link->state = GPUD_LINK_HELLO;
-    link->deadline = gpud_deadline(GPUD_HELLO_DEADLINE);
-    gpud_print(link->peer.name, "?");
-    return link;
+    const struct gpud_sender *sender = link->sender;
+    link->peer = *hello;
+    /* Every peer learns our token: only the channel's word says who is this process. */
+    if (!link->channel->peer.same_process)
+        link->peer.token = 0;
+    if (gpud_link_is_same_process(link))
+        link->there = gpud_context_find_device(sender->context, hello->device);
+    if (link->there)
+        link->peer.common = link->there->common;
+    gpud_route_explain_link(sender->device, hello, link->trials.link);
+    link->requested_policy = (enum gpud_slow_receiver)hello->slow_receiver;
+}
+
+static void free_link(struct gpud_link *link)
+{
+    gpud_device_close(&link->there);
+    gpud_channel_unref(&link->channel);
+    free(link);
+}
+
+enum gpud_status gpud_link_create(struct gpud_sender *sender, struct gpud_channel *channel,
+                                  const struct gpud_endpoint *hello, struct gpud_link **link,
+                                  const char **why)
+{
+    *why = "its HELLO asks for what does not exist";
+    if (hello->slow_receiver > GPUD_SLOW_DROP_OLDEST || hello->slots < 1 ||
+        hello->slots > GPUD_SLOTS_MAX)
+        return GPUD_INVALID;
+    struct gpud_link *made = calloc(1, sizeof(*made));
+    *why = "out of memory for a link";
+    if (!made)
+        return GPUD_AGAIN;
+    GPUD_STOP_POINT("sender: HELLO read");
+    made->references = 1;
+    made->sender = sender;
+    made->id = ++sender->link_ids;
+    made->channel = channel;
+    made->state = GPUD_LINK_IDLE;
+    made->deadline = INT64_MAX;
+    learn_peer(made, hello);
+    struct gpud_message message = {.type = GPUD_MESSAGE_HELLO};
+    gpud_link_describe(made, &message.hello);
+    made->same_clock =
+        gpud_endpoints_share_clock(hello, &message.hello, gpud_peer_is_here(&channel->peer));
+    struct gpud_error error;
+    enum gpud_status status = gpud_channel_send(channel, &message, &error);
+    /* A peer that has closed the connection may have said goodbye before. */
+    if (status != GPUD_OK && status != GPUD_PEER) {
+        made->channel = NULL;
+        free_link(made);
+        *why = "its HELLO cannot be answered";
+        return GPUD_AGAIN;
+    }
+    *link = made;
+    return GPUD_OK;
 }
 
 void gpud_link_unref(struct gpud_link *link)
 {
+    struct gpud_sender *sender = link->sender;
     if (--link->references)
         return;
-    gpud_transport_unref(&link->transport);
-    gpud_device_close(&link->there);
-    gpud_channel_unref(&link->channel);
-    free(link);
+    link->next_retired = sender->retired_links;
+    sender->retired_links = link;
+    gpud_sender_wake_listener(sender);
+}
+
+void gpud_links_free(struct gpud_link *first)
+{
+    while (first) {
+        struct gpud_link *gone = first;
+        first = gone->next_retired;
+        free_link(gone);
+    }
 }
 
 void gpud_link_peer_info(const struct gpud_link *link, struct gpud_peer_info *info)
@@ -56,22 +116,24 @@ void gpud_link_peer_info(const struct gpud_link *link, struct gpud_peer_info *in
     info->same_clock = link->same_clock;
 }
 
-/* No more frames are for it, which is logged and counted once. */
-static void end(struct gpud_link *link, enum gpud_log_level level, const char *why)
+/* --- the end --------------------------------------------------------------------------------- */
+
+/* No more frames are for it. */
+static void note_end(struct gpud_link *link, enum gpud_log_level level, const char *why)
 {
     struct gpud_sender *sender = link->sender;
-    if (link->state == GPUD_LINK_LEAVING)
+    if (link->end.is_set)
         return;
-    char who[GPUD_PEER_TEXT_MAX];
-    gpud_log_at(log_of(link), level, AREA, "receiver %" PRIu64 " (%s, %s): %s", link->id,
-                link->peer.name, gpud_peer_text(&link->channel->peer, who), why);
+    link->end.is_set = true;
+    link->end.level = level;
+    gpud_print(link->end.why, "%s", why);
     if (link->streamed)
         sender->disconnects++;
     else
-        sender->refused++;
+        atomic_fetch_add(&sender->refused, 1);
 }
 
-/* Whoever waits for it, or for what it held, looks again. */
+/* Whatever waits for the link, or for what it held, looks again. */
 static void wake_all(struct gpud_link *link)
 {
     struct gpud_sender *sender = link->sender;
@@ -88,7 +150,7 @@ void gpud_link_kill(struct gpud_link *link, enum gpud_log_level level, const cha
     struct gpud_sender *sender = link->sender;
     if (link->state == GPUD_LINK_DEAD)
         return;
-    end(link, level, why);
+    note_end(link, level, why);
     link->state = GPUD_LINK_DEAD;
     gpud_waiting_clear(link);
     /* A receiver that maps our ring can only read, and where the ring is the receiver's nothing of
@@ -97,17 +159,24 @@ void gpud_link_kill(struct gpud_link *link, enum gpud_log_level level, const cha
     if (link->transport && !sender->closing)
         gpud_transport_take_all_back(link->transport);
     wake_all(link);
-    gpud_transport_unref(&link->transport);
-    gpud_channel_hang_up(link->channel); /* now: copies under way may keep it for a while */
+}
+
+void gpud_link_end(struct gpud_link *link, enum gpud_log_level level, const char *why)
+{
+    gpud_sender_lock(link->sender);
+    gpud_link_kill(link, level, why);
+    gpud_sender_unlock(link->sender);
 }
 
 /* It takes no more frames. What it has not taken yet is ours again; what it holds comes back. Model
  * (tests/model): bye.2, bye.3 in ring.pml. */
 static void leave(struct gpud_link *link, const char *why)
 {
-    struct gpud_transport *transport = link->transport;
+    struct gpud_sender *sender = link->sender;
     struct gpud_error error;
     enum gpud_status status = GPUD_OK;
+    gpud_sender_lock(sender);
+    struct gpud_transport *transport = link->transport;
     while (transport && transport->page.page && status == GPUD_OK)
         status = gpud_transport_revoke(transport, &error);
     if (transport && status == GPUD_AGAIN)
@@ -115,14 +184,85 @@ static void leave(struct gpud_link *link, const char *why)
     if (status != GPUD_OK || !transport || transport->remote ||
         !gpud_transport_is_in_use(transport)) {
         gpud_link_kill(link, GPUD_LOG_INFO, why);
-        return;
+    } else if (link->state != GPUD_LINK_DEAD) {
+        note_end(link, GPUD_LOG_INFO, why);
+        link->state = GPUD_LINK_LEAVING;
+        link->deadline = INT64_MAX;
+        gpud_waiting_clear(link);
+        wake_all(link);
     }
-    end(link, GPUD_LOG_INFO, why);
-    link->state = GPUD_LINK_LEAVING;
-    link->deadline = INT64_MAX;
-    gpud_waiting_clear(link);
-    wake_all(link);
+    gpud_sender_unlock(sender);
 }
+
+static void log_end(struct gpud_link *link)
+{
+    char who[GPUD_PEER_TEXT_MAX];
+    link->end_logged = true;
+    gpud_log_at(log_of(link), link->end.level, AREA, "receiver %" PRIu64 " (%s, %s): %s", link->id,
+                link->peer.name, gpud_peer_text(&link->channel->peer, who), link->end.why);
+}
+
+static void report(const struct gpud_link *link,
+                   void (*callback)(void *user, const struct gpud_peer_info *peer))
+{
+    struct gpud_peer_info info;
+    if (!callback)
+        return;
+    gpud_link_peer_info(link, &info);
+    callback(link->sender->user, &info);
+}
+
+/* The application hears of each link that streamed, and of its end. */
+static void report_changes(struct gpud_link *link, bool ended)
+{
+    const struct gpud_sender *sender = link->sender;
+    if (link->streamed && !link->connect_reported) {
+        link->connect_reported = true;
+        report(link, sender->on_connect);
+    }
+    if (ended && !link->end_logged)
+        log_end(link);
+    if (ended && link->connect_reported && !link->end_reported) {
+        link->end_reported = true;
+        report(link, sender->on_disconnect);
+    }
+}
+
+void gpud_links_settle(struct gpud_sender *sender)
+{
+    bool ended[GPUD_RECEIVERS_MAX], dead[GPUD_RECEIVERS_MAX];
+    uint32_t count = sender->link_count, kept = 0;
+    gpud_sender_lock(sender);
+    for (uint32_t i = 0; i < count; i++) {
+        ended[i] = sender->links[i]->end.is_set;
+        dead[i] = sender->links[i]->state == GPUD_LINK_DEAD;
+    }
+    gpud_sender_unlock(sender);
+    for (uint32_t i = 0; i < count; i++)
+        if (dead[i])
+            gpud_channel_hang_up(sender->links[i]->channel); /* before the application is called */
+    for (uint32_t i = 0; i < count; i++)
+        report_changes(sender->links[i], ended[i]);
+    gpud_sender_lock(sender);
+    for (uint32_t i = 0; i < count; i++) {
+        struct gpud_link *link = sender->links[i];
+        if (dead[i]) {
+            gpud_transport_unref(&link->transport);
+            gpud_link_unref(link);
+        } else {
+            sender->links[kept++] = link;
+        }
+    }
+    sender->link_count = kept;
+    struct gpud_transport *transports = gpud_retired_take(&sender->retired);
+    struct gpud_link *links = sender->retired_links;
+    sender->retired_links = NULL;
+    gpud_sender_unlock(sender);
+    gpud_retired_destroy(transports);
+    gpud_links_free(links);
+}
+
+/* --- messages -------------------------------------------------------------------------------- */
 
 enum gpud_status gpud_link_try_send(struct gpud_link *link, struct gpud_message *message,
                                     struct gpud_error *error)
@@ -149,54 +289,17 @@ void gpud_link_send(struct gpud_link *link, struct gpud_message *message)
 void gpud_link_refuse(struct gpud_link *link, enum gpud_status status, const char *reason)
 {
     struct gpud_message message = {.type = GPUD_MESSAGE_REFUSE};
+    gpud_sender_lock(link->sender);
     message.refuse.epoch = link->sender->epoch;
     message.refuse.status = status;
     gpud_print(message.refuse.reason, "%s", reason);
-    gpud_link_send(link, &message);
+    if (link->state != GPUD_LINK_DEAD)
+        gpud_link_send(link, &message);
     gpud_link_kill(link, GPUD_LOG_WARNING, reason);
+    gpud_sender_unlock(link->sender);
 }
 
 /* --- the handshake ------------------------------------------------------------------------- */
-
-static void handle_hello(struct gpud_link *link, const struct gpud_endpoint *hello)
-{
-    struct gpud_sender *sender = link->sender;
-    link->peer = *hello;
-    /* Every peer learns our token: only the channel's word says who is this process. */
-    if (!link->channel->peer.same_process)
-        link->peer.token = 0;
-    if (gpud_link_is_same_process(link))
-        link->there = gpud_context_find_device(sender->context, hello->device);
-    if (link->there)
-        link->peer.common = link->there->common;
-    if (hello->slow_receiver > GPUD_SLOW_DROP_OLDEST || hello->slots < 1 ||
-        hello->slots > GPUD_SLOTS_MAX) {
-        gpud_link_refuse(link, GPUD_INVALID, "its HELLO asks for what does not exist");
-        return;
-    }
-    GPUD_STOP_POINT("sender: HELLO read");
-    gpud_route_explain_link(sender->device, hello, link->trials.link);
-    link->requested_policy = (enum gpud_slow_receiver)hello->slow_receiver;
-    struct gpud_message message = {.type = GPUD_MESSAGE_HELLO};
-    gpud_link_describe(link, &message.hello);
-    link->same_clock =
-        gpud_endpoints_share_clock(hello, &message.hello, gpud_peer_is_here(&link->channel->peer));
-    gpud_link_send(link, &message);
-    if (link->state == GPUD_LINK_DEAD)
-        return;
-    struct gpud_error error;
-    bool cleared = gpud_link_clear_ring(link, &error) == GPUD_OK;
-    if (link->state == GPUD_LINK_DEAD)
-        return; /* the lock was dropped meanwhile */
-    if (!cleared) {
-        gpud_link_refuse(link, GPUD_AGAIN, error.reason);
-        return;
-    }
-    link->state = GPUD_LINK_IDLE;
-    link->deadline = INT64_MAX;
-    if (sender->configured)
-        gpud_link_offer(link);
-}
 
 static enum gpud_status write_pattern(struct gpud_frame *frame, uint64_t *nonce,
                                       struct gpud_error *error)
@@ -228,6 +331,12 @@ static enum gpud_status make_canary(struct gpud_device *device, const struct gpu
     return status;
 }
 
+/* Whether the link still is where the answer to this epoch's offer found it. Under the lock. */
+static bool is_offered(const struct gpud_link *link, uint32_t epoch)
+{
+    return link->state == GPUD_LINK_OFFERED && epoch == link->sender->epoch;
+}
+
 /* The slot that the test frame needs: each link that shares a pool has brought room for its own. */
 static enum gpud_status take_canary_slot(struct gpud_link *link, struct gpud_delivery *delivery,
                                          struct gpud_error *error)
@@ -248,186 +357,216 @@ static enum gpud_status take_canary_slot(struct gpud_link *link, struct gpud_del
     return GPUD_OK;
 }
 
-/* Sends the test frame, by the same way as every frame, to this receiver alone. GPUD_AGAIN: the
- * link changed meanwhile (the lock is dropped), and the test is off. */
-static enum gpud_status send_canary(struct gpud_link *link, uint64_t *nonce,
-                                    struct gpud_error *error)
+static void drop_canary(struct gpud_delivery *delivery)
+{
+    if (delivery->device_slot)
+        gpud_slot_drop(delivery->device_slot);
+    if (delivery->host_slot)
+        gpud_slot_drop(delivery->host_slot);
+    gpud_frame_release(&delivery->frame);
+}
+
+/* Puts the test frame on its way, by the same steps as every frame, to this receiver alone, and the
+ * message with it. GPUD_CLOSED: the test is off, since the link changed meanwhile. */
+static enum gpud_status deliver_canary(struct gpud_link *link, struct gpud_delivery *delivery,
+                                       struct gpud_message *message, struct gpud_error *error)
 {
     struct gpud_sender *sender = link->sender;
-    struct gpud_transport *transport = link->transport;
-    struct gpud_delivery delivery = {.consume = true, .canary = true, .count = 1};
-    enum gpud_status status = take_canary_slot(link, &delivery, error);
-    if (status != GPUD_OK)
-        return status;
-
-    struct gpud_layout layout = sender->layout;
-    transport->references++;
-    gpud_sender_unlock(sender);
-    if (!delivery.frame)
-        status = make_canary(sender->device, &layout, &delivery.frame, error);
-    if (status == GPUD_OK)
-        status = write_pattern(delivery.frame, nonce, error);
-    gpud_sender_lock(sender);
-    struct gpud_target *target = &delivery.target[0];
-    if (status == GPUD_OK && (link->state != GPUD_LINK_OFFERED || link->transport != transport))
-        status = GPUD_AGAIN;
-    if (status == GPUD_OK && !gpud_page_take(&transport->page, &target->entry))
+    struct gpud_target *target = &delivery->target[0];
+    enum gpud_status status = is_offered(link, message->canary.epoch) ? GPUD_OK : GPUD_CLOSED;
+    if (status == GPUD_OK && !gpud_page_take(&link->transport->page, &target->entry))
         status = gpud_fail(error, GPUD_PEER, "the receiver's ring has no free entry");
     if (status != GPUD_OK) {
-        gpud_transport_unref(&transport);
-        if (delivery.device_slot)
-            gpud_slot_drop(delivery.device_slot);
-        if (delivery.host_slot)
-            gpud_slot_drop(delivery.host_slot);
-        gpud_frame_release(&delivery.frame);
+        drop_canary(delivery);
         return status;
     }
     target->link = link;
-    target->transport = transport;
+    target->transport = link->transport;
     link->references++;
-    delivery.sequence = sender->sequence;
-    return gpud_deliver(sender, &delivery, error);
+    link->transport->references++;
+    delivery->sequence = sender->sequence;
+    status = gpud_deliver(sender, delivery, error);
+    if (!is_offered(link, message->canary.epoch))
+        return GPUD_CLOSED;
+    if (status != GPUD_OK)
+        return status;
+    link->state = GPUD_LINK_CANARY;
+    if (!link->streamed)
+        link->deadline = gpud_deadline(GPUD_IMPORT_DEADLINE);
+    gpud_link_send(link, message);
+    return GPUD_OK;
 }
 
-/* Measures the link where the choice of its route depends on that. The lock is dropped meanwhile.
- */
+static enum gpud_status send_canary(struct gpud_link *link, uint32_t epoch,
+                                    struct gpud_error *error)
+{
+    struct gpud_sender *sender = link->sender;
+    struct gpud_delivery delivery = {.consume = true, .canary = true, .count = 1};
+    struct gpud_message message = {.type = GPUD_MESSAGE_CANARY, .canary.epoch = epoch};
+    gpud_sender_lock(sender);
+    enum gpud_status status =
+        is_offered(link, epoch) ? take_canary_slot(link, &delivery, error) : GPUD_CLOSED;
+    struct gpud_layout layout = sender->layout;
+    gpud_sender_unlock(sender);
+    if (status != GPUD_OK)
+        return status;
+    if (!delivery.frame)
+        status = make_canary(sender->device, &layout, &delivery.frame, error);
+    if (status == GPUD_OK)
+        status = write_pattern(delivery.frame, &message.canary.nonce, error);
+    if (status != GPUD_OK) {
+        drop_canary(&delivery);
+        return status;
+    }
+    gpud_sender_lock(sender);
+    status = deliver_canary(link, &delivery, &message, error);
+    gpud_sender_unlock(sender);
+    return status;
+}
+
+/* Measures the link where the choice of its route depends on that. */
 static void measure(struct gpud_link *link)
 {
     struct gpud_sender *sender = link->sender;
-    struct gpud_transport *transport = link->transport;
-    const struct gpud_route_ops *route = transport->route;
-    uint64_t size = sender->layout.size;
+    const struct gpud_route_ops *route = link->transport->route;
     struct gpud_endpoint self;
     gpud_link_describe(link, &self);
     if (!gpud_route_wants_rate(route, &self, &link->peer, &link->trials))
         return;
-    transport->references++;
-    gpud_sender_unlock(sender);
-    double rate = gpud_transport_measure(transport, sender->queue, size);
     gpud_sender_lock(sender);
-    gpud_transport_unref(&transport);
-    gpud_route_measured(&link->trials, route, rate);
+    uint64_t size = sender->layout.size;
+    gpud_sender_unlock(sender);
+    gpud_route_measured(&link->trials, route,
+                        gpud_transport_measure(link->transport, sender->queue, size));
 }
 
-/* The offer's transport, connected to what the receiver made. Mapping, pinning and importing take
- * their time, for which the lock is dropped: it is another transport, which takes the place of the
- * offer's when it is ready. */
+/* The offer's transport, connected to what the receiver made: another transport, which takes the
+ * place of the offer's when it is ready. */
 static enum gpud_status connect_transport(struct gpud_link *link, const struct gpud_accept *accept,
-                                          struct gpud_transport **transport,
+                                          uint64_t frame_size, struct gpud_transport **transport,
                                           struct gpud_error *error)
 {
     struct gpud_sender *sender = link->sender;
-    const struct gpud_transport *offered = link->transport; /* the caller keeps it */
-    uint64_t frame_size = sender->layout.size;
+    const struct gpud_transport *offered = link->transport;
     enum gpud_status status = gpud_transport_create(offered->route, offered->place, offered->pool,
                                                     &sender->retired, transport, error);
     if (status != GPUD_OK)
         return status;
-    gpud_sender_unlock(sender);
     if (offered->route->moves)
         status = gpud_queue_create(link->there, &(*transport)->queues.move, error);
     if (status == GPUD_OK)
         status = gpud_transport_connect(*transport, sender->device, sender->host, link->channel,
                                         offered->remote, accept, gpud_link_is_same_process(link),
                                         frame_size, error);
-    gpud_sender_lock(sender);
-    if (status != GPUD_OK)
+    if (status != GPUD_OK) {
+        gpud_sender_lock(sender);
         gpud_transport_unref(transport);
+        gpud_sender_unlock(sender);
+    }
     return status;
+}
+
+/* The connected transport takes the offered one's place, and its connection. */
+static void use_transport(struct gpud_link *link, struct gpud_transport *connected)
+{
+    struct gpud_transport *offered = link->transport;
+    connected->remote = offered->remote;
+    offered->remote = NULL;
+    if (!connected->remote)
+        connected->known_memories = offered->known_memories;
+    link->transport = connected;
+    gpud_transport_unref(&offered);
 }
 
 static void handle_accept(struct gpud_link *link, const struct gpud_accept *accept)
 {
     struct gpud_sender *sender = link->sender;
-    struct gpud_transport *offered = link->transport, *connected = NULL;
-    struct gpud_error error;
-    if (accept->epoch != sender->epoch)
-        return; /* to an offer that was overtaken by the next one */
-    offered->references++;
-    enum gpud_status status = connect_transport(link, accept, &connected, &error);
-    bool overtaken = link->state != GPUD_LINK_OFFERED || link->transport != offered ||
-                     accept->epoch != sender->epoch;
-    gpud_transport_unref(&offered);
-    if (overtaken) { /* while the lock was dropped */
-        gpud_transport_unref(&connected);
-        return;
-    }
-    if (status != GPUD_OK) {
-        if (error.status == GPUD_PEER)
-            gpud_link_refuse(link, GPUD_PEER, error.reason);
-        else
-            gpud_link_try_next(link, error.reason);
-        return;
-    }
-    connected->remote = link->transport->remote;
-    link->transport->remote = NULL;
-    if (!connected->remote)
-        connected->known_memories = link->transport->known_memories;
-    gpud_transport_unref(&link->transport);
-    link->transport = connected;
-    GPUD_STOP_POINT("sender: ACCEPT read");
     const struct gpud_route_ops *route = link->transport->route;
-    status = gpud_link_register_sources(link, &error);
-    if (status == GPUD_OK)
+    struct gpud_transport *connected = NULL;
+    struct gpud_error error;
+    gpud_sender_lock(sender);
+    bool expected = is_offered(link, accept->epoch);
+    uint64_t frame_size = sender->layout.size;
+    gpud_sender_unlock(sender);
+    if (!expected)
+        return; /* to an offer that was overtaken by the next one */
+    enum gpud_status status = connect_transport(link, accept, frame_size, &connected, &error);
+    gpud_sender_lock(sender);
+    expected = is_offered(link, accept->epoch);
+    if (expected && status == GPUD_OK)
+        use_transport(link, connected);
+    else
+        gpud_transport_unref(&connected);
+    gpud_sender_unlock(sender);
+    if (!expected)
+        return;
+    if (status == GPUD_PEER) {
+        gpud_link_refuse(link, GPUD_PEER, error.reason);
+        return;
+    }
+    if (status == GPUD_OK) {
+        GPUD_STOP_POINT("sender: ACCEPT read");
+        status = gpud_link_register_sources(link, &error);
+    }
+    if (status == GPUD_OK) {
         measure(link);
-    if (link->state != GPUD_LINK_OFFERED || accept->epoch != sender->epoch)
-        return; /* the lock was dropped meanwhile */
-    if (status != GPUD_OK) {
+        if (gpud_link_choose_route(link) != route) {
+            gpud_link_offer(link);
+            return;
+        }
+        status = send_canary(link, accept->epoch, &error);
+    }
+    if (status == GPUD_OK)
+        GPUD_STOP_POINT("sender: CANARY sent");
+    else if (status != GPUD_CLOSED)
         gpud_link_try_next(link, error.reason);
-        return;
+}
+
+/* What a new receiver has to know before its first frame. */
+static void send_sticky(struct gpud_link *link)
+{
+    const struct gpud_sender *sender = link->sender;
+    for (int i = 0; i < GPUD_STICKY_MAX; i++) {
+        if (!sender->sticky[i])
+            continue;
+        struct gpud_message message = {.type = GPUD_MESSAGE_EVENT, .event = *sender->sticky[i]};
+        gpud_link_send(link, &message);
     }
-    if (gpud_link_choose_route(link) != route) {
-        gpud_link_offer(link);
-        return;
+    if (sender->ended) {
+        struct gpud_message message = {.type = GPUD_MESSAGE_EOS, .epoch = sender->epoch};
+        gpud_link_send(link, &message);
     }
-    struct gpud_message message = {.type = GPUD_MESSAGE_CANARY};
-    message.canary.epoch = sender->epoch;
-    status = send_canary(link, &message.canary.nonce, &error);
-    if (link->state != GPUD_LINK_OFFERED || message.canary.epoch != sender->epoch)
-        return; /* the lock was dropped meanwhile */
-    if (status != GPUD_OK) {
-        gpud_link_try_next(link, error.reason);
-        return;
-    }
-    link->state = GPUD_LINK_CANARY;
-    if (!link->streamed)
-        link->deadline = gpud_deadline(GPUD_IMPORT_DEADLINE);
-    gpud_link_send(link, &message);
-    GPUD_STOP_POINT("sender: CANARY sent");
 }
 
 static void handle_ready(struct gpud_link *link, uint32_t epoch)
 {
     struct gpud_sender *sender = link->sender;
-    if (epoch != sender->epoch)
-        return;
-    bool first = !link->streamed;
-    link->state = GPUD_LINK_STREAMING;
-    link->deadline = INT64_MAX;
-    link->streamed = true;
-    gpud_print(sender->path, "%s", link->transport->route->name);
-    gpud_print(sender->fallback_reason, "%s", link->fallback_reason);
-    gpud_page_start(&link->transport->page, link->started ? link->start : sender->sequence);
-    GPUD_STOP_POINT("sender: READY read");
+    gpud_sender_lock(sender);
+    bool expected = link->state == GPUD_LINK_CANARY && epoch == sender->epoch;
+    bool first = expected && !link->streamed;
+    if (expected) {
+        link->state = GPUD_LINK_STREAMING;
+        link->deadline = INT64_MAX;
+        link->streamed = true;
+        gpud_print(sender->path, "%s", link->transport->route->name);
+        gpud_print(sender->fallback_reason, "%s", link->fallback_reason);
+        gpud_page_start(&link->transport->page, link->started ? link->start : sender->sequence);
+        GPUD_STOP_POINT("sender: READY read");
+    }
     if (first) {
         sender->connects++;
-        char who[GPUD_PEER_TEXT_MAX];
-        gpud_log_info(log_of(link), AREA, "receiver %" PRIu64 " (%s, %s) connected by %s%s%s",
-                      link->id, link->peer.name, gpud_peer_text(&link->channel->peer, who),
-                      sender->path, link->fallback_reason[0] ? ", because " : "",
-                      link->fallback_reason);
-        for (int i = 0; i < GPUD_STICKY_MAX; i++) {
-            if (!sender->sticky[i])
-                continue;
-            struct gpud_message message = {.type = GPUD_MESSAGE_EVENT, .event = *sender->sticky[i]};
-            gpud_link_send(link, &message);
-        }
-        if (sender->ended) {
-            struct gpud_message message = {.type = GPUD_MESSAGE_EOS, .epoch = sender->epoch};
-            gpud_link_send(link, &message);
-        }
+        send_sticky(link);
     }
-    gpud_sender_changed(sender);
+    if (expected)
+        gpud_sender_changed(sender);
+    gpud_sender_unlock(sender);
+    if (!first)
+        return;
+    char who[GPUD_PEER_TEXT_MAX];
+    gpud_log_info(log_of(link), AREA, "receiver %" PRIu64 " (%s, %s) connected by %s%s%s", link->id,
+                  link->peer.name, gpud_peer_text(&link->channel->peer, who),
+                  link->transport->route->name, link->fallback_reason[0] ? ", because " : "",
+                  link->fallback_reason);
 }
 
 static bool is_answer(enum gpud_message_type type)
@@ -439,37 +578,48 @@ static bool is_answer(enum gpud_message_type type)
 #define STRAY_KICKS_MAX 64
 static void handle_kick(struct gpud_link *link)
 {
+    gpud_sender_lock(link->sender);
     link->waiting.is_armed = false; /* this turn of the thread sees what came back */
     if (!gpud_sender_poll_kick(link) && ++link->stray_kicks > STRAY_KICKS_MAX)
         gpud_link_kill(link, GPUD_LOG_WARNING, "broke the protocol: KICKs that nobody asked for");
+    gpud_sender_unlock(link->sender);
+}
+
+static void handle_refuse(struct gpud_link *link, const struct gpud_refuse *refuse)
+{
+    gpud_sender_lock(link->sender);
+    bool expected = refuse->epoch == link->sender->epoch && link->state < GPUD_LINK_STREAMING;
+    gpud_sender_unlock(link->sender);
+    if (expected)
+        gpud_link_try_next(link, refuse->reason);
 }
 
 void gpud_link_handle(struct gpud_link *link, struct gpud_message *message)
 {
-    if (message->type == GPUD_MESSAGE_KICK && link->state != GPUD_LINK_HELLO) {
+    enum gpud_link_state state = link->state;
+    if (state == GPUD_LINK_DEAD)
+        return;
+    if (message->type == GPUD_MESSAGE_KICK) {
         handle_kick(link);
-    } else if (message->type == GPUD_MESSAGE_BYE && link->state != GPUD_LINK_LEAVING) {
+    } else if (message->type == GPUD_MESSAGE_BYE && state != GPUD_LINK_LEAVING) {
         char why[GPUD_REASON_MAX];
         gpud_print(why, "said goodbye: %s", message->refuse.reason);
         leave(link, why);
-    } else if (link->state == GPUD_LINK_HELLO && message->type == GPUD_MESSAGE_HELLO) {
-        handle_hello(link, &message->hello);
-    } else if (link->state == GPUD_LINK_OFFERED && message->type == GPUD_MESSAGE_ACCEPT) {
+    } else if (state == GPUD_LINK_OFFERED && message->type == GPUD_MESSAGE_ACCEPT) {
         handle_accept(link, &message->accept);
-    } else if (link->state == GPUD_LINK_CANARY && message->type == GPUD_MESSAGE_READY) {
+    } else if (state == GPUD_LINK_CANARY && message->type == GPUD_MESSAGE_READY) {
         handle_ready(link, message->epoch);
-    } else if ((link->state == GPUD_LINK_OFFERED || link->state == GPUD_LINK_CANARY) &&
+    } else if ((state == GPUD_LINK_OFFERED || state == GPUD_LINK_CANARY) &&
                message->type == GPUD_MESSAGE_REFUSE) {
-        if (message->refuse.epoch == link->sender->epoch)
-            gpud_link_try_next(link, message->refuse.reason);
-    } else if ((link->state == GPUD_LINK_OFFERED && message->type == GPUD_MESSAGE_READY) ||
-               (link->state == GPUD_LINK_IDLE && link->offers && is_answer(message->type))) {
+        handle_refuse(link, &message->refuse);
+    } else if ((state == GPUD_LINK_OFFERED && message->type == GPUD_MESSAGE_READY) ||
+               (state == GPUD_LINK_IDLE && link->epoch && is_answer(message->type))) {
         return; /* to an offer before this one, or before the one that has to wait */
     } else {
         char why[96];
         gpud_print(why, "broke the protocol: a %s that nobody expects",
                    gpud_message_name(message->type));
-        gpud_link_kill(link, GPUD_LOG_WARNING, why);
+        gpud_link_end(link, GPUD_LOG_WARNING, why);
     }
     /* What a message brought along and was used has been duplicated by its user. */
 }

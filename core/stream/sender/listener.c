@@ -1,12 +1,15 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The sender's thread: it accepts newcomers, reads what they and the receivers say, and notices who
- * is silent, dead or gone. Frames do not pass here, but for those that waited (waiting.c). */
+/* The sender's thread: it accepts newcomers, reads what they and the receivers say, offers them the
+ * rings of each new epoch, and notices which of them are silent, dead or gone. Frames do not pass
+ * here, but for those that waited (waiting.c). It has the lock only where application threads look,
+ * see sender.h. */
 #include "base/fd.h"
 #include "base/stop.h"
 #include "stream/sender/sender.h"
 
+#include <inttypes.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -34,7 +37,7 @@ static void accept_newcomers(struct gpud_sender *sender)
             char who[GPUD_PEER_TEXT_MAX];
             gpud_log_warning(log, AREA, "%s turned away: %s", gpud_peer_text(&peer, who),
                              error.reason);
-            sender->refused++;
+            atomic_fetch_add(&sender->refused, 1);
             continue;
         }
         if (status != GPUD_OK) {
@@ -54,7 +57,7 @@ static void handle_end(struct gpud_link *link, const char *why)
     char reason[GPUD_REASON_MAX];
     bool remote = link->channel->ops->remote;
     gpud_print(reason, "vanished without a goodbye%s%.400s", remote ? ": " : "", remote ? why : "");
-    gpud_link_kill(link, link->streamed ? GPUD_LOG_WARNING : GPUD_LOG_INFO, reason);
+    gpud_link_end(link, link->streamed ? GPUD_LOG_WARNING : GPUD_LOG_INFO, reason);
 }
 
 static void read_messages(struct gpud_link *link)
@@ -74,7 +77,7 @@ static void read_messages(struct gpud_link *link)
         } else if (status == GPUD_NO_MEMORY) {
             gpud_link_refuse(link, GPUD_AGAIN, error.reason); /* not the peer's fault */
         } else {
-            gpud_link_kill(link, GPUD_LOG_WARNING, error.reason);
+            gpud_link_end(link, GPUD_LOG_WARNING, error.reason);
         }
     }
 }
@@ -90,94 +93,74 @@ static void check_hosts(struct gpud_sender *sender)
     }
 }
 
-static void check_deadlines(struct gpud_sender *sender, int64_t now)
+/* The state of a handshake that was answered too late, for the log. */
+static const char *late_in(enum gpud_link_state state)
 {
-    static const char *const late[] = {
-        [GPUD_LINK_OFFERED] = "did not answer the offer of a route for 5 s",
-        [GPUD_LINK_CANARY] = "did not confirm the test of the link for 5 s",
-    };
+    return state == GPUD_LINK_CANARY ? "did not confirm the test of the link for 5 s"
+                                     : "did not answer the offer of a route for 5 s";
+}
+
+/* Deadlines of handshakes, and offers whose time has come. */
+static void look_after_links(struct gpud_sender *sender, int64_t now)
+{
     for (uint32_t i = 0; i < sender->link_count; i++) {
         struct gpud_link *link = sender->links[i];
-        if (link->state == GPUD_LINK_DEAD || now < link->deadline)
-            continue;
-        if (link->state == GPUD_LINK_IDLE)
-            gpud_link_offer(link);
-        else
-            gpud_link_kill(link, GPUD_LOG_WARNING, late[link->state]);
+        enum gpud_link_state state = link->state;
+        gpud_link_offer_if_due(link, now);
+        if ((state == GPUD_LINK_OFFERED || state == GPUD_LINK_CANARY) && link->state == state &&
+            now >= link->deadline)
+            gpud_link_end(link, GPUD_LOG_WARNING, late_in(state));
     }
 }
 
-/* --- telling the application --------------------------------------------------------------- */
-
-/* What changed in a turn, gathered under the lock and told without it. */
-struct changes {
-    uint32_t count;
-    struct {
-        bool connected;
-        struct gpud_peer_info peer;
-    } item[2 * GPUD_RECEIVERS_MAX];
-};
-
-static void add_change(struct changes *changes, bool connected, const struct gpud_link *link)
+/* Also for a format that the application has set since the last turn. */
+static void log_epoch(struct gpud_sender *sender)
 {
-    if (changes->count == 2 * GPUD_RECEIVERS_MAX)
+    gpud_sender_lock(sender);
+    uint32_t epoch = sender->epoch;
+    struct gpud_layout layout = sender->layout;
+    gpud_sender_unlock(sender);
+    if (epoch == sender->epoch_logged)
         return;
-    changes->item[changes->count].connected = connected;
-    gpud_link_peer_info(link, &changes->item[changes->count].peer);
-    changes->count++;
-}
-
-/* Who is new since the last turn, and who is dead; the dead leave the table. */
-static void collect_changes(struct gpud_sender *sender, struct changes *changes)
-{
-    uint32_t kept = 0;
-    changes->count = 0;
-    for (uint32_t i = 0; i < sender->link_count; i++) {
-        struct gpud_link *link = sender->links[i];
-        if (link->streamed && !link->told) {
-            link->told = true;
-            add_change(changes, true, link);
-        }
-        bool ended = link->state == GPUD_LINK_LEAVING || link->state == GPUD_LINK_DEAD;
-        if (ended && link->told && !link->told_end) {
-            link->told_end = true;
-            add_change(changes, false, link);
-        }
-        if (link->state == GPUD_LINK_DEAD)
-            gpud_link_unref(link);
-        else
-            sender->links[kept++] = link;
-    }
-    sender->link_count = kept;
-}
-
-static void tell(const struct gpud_sender *sender, const struct changes *changes)
-{
-    for (uint32_t i = 0; i < changes->count; i++) {
-        if (changes->item[i].connected && sender->on_connect)
-            sender->on_connect(sender->user, &changes->item[i].peer);
-        if (!changes->item[i].connected && sender->on_disconnect)
-            sender->on_disconnect(sender->user, &changes->item[i].peer);
-    }
+    sender->epoch_logged = epoch;
+    gpud_log_info(&sender->context->log, AREA, "epoch %u: %ux%u %s, %" PRIu64 " bytes a frame",
+                  epoch, layout.width, layout.height, layout.format, layout.size);
 }
 
 /* --- the thread ---------------------------------------------------------------------------- */
 
-static int64_t next_deadline(const struct gpud_sender *sender)
+static int64_t earlier(int64_t a, int64_t b)
 {
-    int64_t next = gpud_now() + TURN_MAX;
-    if (sender->accept_pause && sender->accept_pause < next)
-        next = sender->accept_pause;
-    for (uint32_t i = 0; i < sender->link_count; i++)
-        if (sender->links[i]->state != GPUD_LINK_DEAD && sender->links[i]->deadline < next)
-            next = sender->links[i]->deadline;
-    for (uint32_t i = 0; i < sender->link_count; i++)
-        if (gpud_waiting_deadline(sender->links[i]) < next)
-            next = gpud_waiting_deadline(sender->links[i]);
-    for (uint32_t i = 0; i < sender->newcomer_count; i++)
-        if (sender->newcomers[i].deadline < next)
-            next = sender->newcomers[i].deadline;
+    return a < b ? a : b;
+}
+
+static int64_t next_deadline(struct gpud_sender *sender)
+{
+    int64_t next = earlier(gpud_now() + TURN_MAX, gpud_newcomers_deadline(sender));
+    if (sender->accept_pause)
+        next = earlier(next, sender->accept_pause);
+    gpud_sender_lock(sender);
+    for (uint32_t i = 0; i < sender->link_count; i++) {
+        const struct gpud_link *link = sender->links[i];
+        if (link->state < GPUD_LINK_LEAVING)
+            next = earlier(next, link->deadline);
+        next = earlier(next, gpud_waiting_deadline(link));
+    }
+    gpud_sender_unlock(sender);
     return next;
+}
+
+void gpud_listener_turn(struct gpud_sender *sender)
+{
+    int64_t now = gpud_now();
+    gpud_sender_lock(sender);
+    gpud_waiting_turn(sender, now);
+    gpud_sender_sample(sender, now);
+    gpud_sender_unlock(sender);
+    log_epoch(sender);
+    look_after_links(sender, now);
+    check_hosts(sender);
+    gpud_links_settle(sender);
 }
 
 static void *run(void *arg)
@@ -185,28 +168,22 @@ static void *run(void *arg)
     struct gpud_sender *sender = arg;
     struct pollfd fds[2 + GPUD_RECEIVERS_MAX + GPUD_NEWCOMERS_MAX];
     struct gpud_link *links[GPUD_RECEIVERS_MAX];
-    struct changes changes;
 
     while (!atomic_load(&sender->stopping)) {
-        gpud_sender_lock(sender);
         uint32_t count = sender->link_count, newcomers = sender->newcomer_count;
+        bool pause = sender->accept_pause > gpud_now() || gpud_newcomers_are_full(sender);
         fds[0] = (struct pollfd){.fd = sender->wake, .events = POLLIN};
-        bool pause = sender->accept_pause > gpud_now();
         fds[1] = (struct pollfd){.fd = pause ? -1 : sender->listener->fd, .events = POLLIN};
         for (uint32_t i = 0; i < count; i++) {
-            links[i] = sender->links[i]; /* only this thread takes links out of the table */
+            links[i] = sender->links[i];
             fds[2 + i] = (struct pollfd){.fd = links[i]->channel->fd, .events = POLLIN};
         }
         for (uint32_t i = 0; i < newcomers; i++)
             fds[2 + count + i] =
-                (struct pollfd){.fd = sender->newcomers[i].channel->fd, .events = POLLIN};
-        int64_t deadline = next_deadline(sender);
-        gpud_sender_unlock(sender);
-
-        struct timespec wait = gpud_time_left(deadline);
+                (struct pollfd){.fd = gpud_newcomer_fd(&sender->newcomers[i]), .events = POLLIN};
+        struct timespec wait = gpud_time_left(next_deadline(sender));
         ppoll(fds, 2 + count + newcomers, &wait, NULL);
 
-        gpud_sender_lock(sender);
         if (fds[0].revents) {
             uint64_t ignored;
             ssize_t got = read(sender->wake, &ignored, sizeof(ignored));
@@ -218,15 +195,7 @@ static void *run(void *arg)
         gpud_newcomers_read(sender, fds + 2 + count, newcomers);
         if (fds[1].revents)
             accept_newcomers(sender);
-        gpud_waiting_turn(sender, gpud_now());
-        check_deadlines(sender, gpud_now());
-        check_hosts(sender);
-        gpud_sender_sample(sender, gpud_now());
-        collect_changes(sender, &changes);
-        struct gpud_transport *retired = gpud_retired_take(&sender->retired);
-        gpud_sender_unlock(sender);
-        gpud_retired_destroy(retired);
-        tell(sender, &changes);
+        gpud_listener_turn(sender);
     }
     return NULL;
 }

@@ -1,8 +1,12 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Who has connected and not said yet what for. A HELLO makes a receiver of it, if there is a place
- * for one; a QUERY is answered, and that is all: it takes no place, and no receiver notices. */
+/* Connections that have not said yet what for. A HELLO makes a receiver of one, if there is a place
+ * for it; a QUERY is answered, and that is all: it takes no place, and no receiver notices.
+ *
+ * A handshake costs a thousand times as much as asking for it, so they are rated: a newcomer that
+ * has spoken waits for its turn, and the process that connected least has it first. Newcomers that
+ * wait fill the table in the end; then connections stay in the system's queue. */
 #include "base/stop.h"
 #include "stream/sender/sender.h"
 
@@ -47,30 +51,28 @@ static void turn_away(struct gpud_sender *sender, struct gpud_newcomer *newcomer
     char who[GPUD_PEER_TEXT_MAX];
     gpud_log_at(&sender->context->log, level, AREA, "%s turned away: %s",
                 gpud_peer_text(&newcomer->channel->peer, who), why);
-    sender->refused++;
+    atomic_fetch_add(&sender->refused, 1);
     gpud_channel_unref(&newcomer->channel);
 }
 
 /* The same, and it is told why. */
 static void refuse(struct gpud_sender *sender, struct gpud_newcomer *newcomer,
-                   enum gpud_status status, const char *why)
+                   enum gpud_status status, const char *name, const char *why)
 {
-    gpud_newcomer_refuse(sender, newcomer->channel, status, why);
-    turn_away(sender, newcomer, GPUD_LOG_WARNING, why);
-}
-
-void gpud_newcomer_refuse(const struct gpud_sender *sender, struct gpud_channel *channel,
-                          enum gpud_status status, const char *why)
-{
+    char text[GPUD_REASON_MAX];
     struct gpud_message message = {.type = GPUD_MESSAGE_REFUSE};
+    gpud_sender_lock(sender);
     message.refuse.epoch = sender->epoch;
+    gpud_sender_unlock(sender);
     message.refuse.status = status;
     gpud_print(message.refuse.reason, "%s", why);
-    gpud_channel_send(channel, &message, NULL); /* whoever is gone already need not know */
+    gpud_channel_send(newcomer->channel, &message, NULL); /* it may be gone already */
+    gpud_print(text, "%s%s%.400s", name, name[0] ? ": " : "", why);
+    turn_away(sender, newcomer, GPUD_LOG_WARNING, text);
 }
 
 /* Of the process that has most of them, the one that came first. */
-static struct gpud_newcomer *who_waits_most(struct gpud_sender *sender)
+static struct gpud_newcomer *find_flooder(struct gpud_sender *sender)
 {
     struct gpud_newcomer *chosen = &sender->newcomers[0];
     uint32_t most = 0;
@@ -88,7 +90,8 @@ static struct gpud_newcomer *who_waits_most(struct gpud_sender *sender)
  * which the channel keeps. */
 static void start_waiting(struct gpud_newcomer *newcomer, int64_t now)
 {
-    if (newcomer->deadline == INT64_MAX && atomic_load(&newcomer->channel->connected))
+    if (newcomer->deadline == INT64_MAX && !newcomer->has_spoken &&
+        atomic_load(&newcomer->channel->connected))
         newcomer->deadline = gpud_deadline_from(now, GPUD_HELLO_DEADLINE);
 }
 
@@ -98,7 +101,7 @@ void gpud_newcomer_add(struct gpud_sender *sender, struct gpud_channel *channel)
     struct gpud_newcomer newcomer = {.channel = channel, .deadline = INT64_MAX};
     bool told = false;
     if (!gpud_admission_count(&sender->admission, key, gpud_now(), &told)) {
-        sender->refused++;
+        atomic_fetch_add(&sender->refused, 1);
         char who[GPUD_PEER_TEXT_MAX];
         if (!told)
             gpud_log_warning(&sender->context->log, AREA, "%s turned away: it connects too often",
@@ -112,7 +115,7 @@ void gpud_newcomer_add(struct gpud_sender *sender, struct gpud_channel *channel)
         return;
     }
     if (sender->newcomer_count == GPUD_NEWCOMERS_MAX) {
-        turn_away(sender, who_waits_most(sender), GPUD_LOG_WARNING,
+        turn_away(sender, find_flooder(sender), GPUD_LOG_WARNING,
                   "it said nothing, and others come");
         remove_gone(sender);
     }
@@ -132,73 +135,86 @@ static uint32_t places_of(const struct gpud_sender *sender, int64_t key)
     return count;
 }
 
-/* Other users together never have all places. */
-static bool are_foreigners_full(const struct gpud_sender *sender)
+/* Why one more receiver of another user is too much; NULL: it is not. */
+static const char *refuse_foreigner(const struct gpud_sender *sender, uid_t uid)
 {
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < sender->link_count; i++)
-        count +=
-            sender->links[i]->channel->peer.foreign && sender->links[i]->state != GPUD_LINK_DEAD;
-    return count >= GPUD_PLACES_UNNAMED;
+    uint32_t all = 0, own = 0;
+    for (uint32_t i = 0; i < sender->link_count; i++) {
+        const struct gpud_peer *peer = &sender->links[i]->channel->peer;
+        if (!peer->foreign || sender->links[i]->state == GPUD_LINK_DEAD)
+            continue;
+        all++;
+        own += peer->uid == uid;
+    }
+    if (own >= GPUD_PLACES_A_USER)
+        return "its user has as many connections as one other user can have";
+    return all >= GPUD_PLACES_FOREIGN ? "other users have as many connections as they can have"
+                                      : NULL;
 }
 
 /* Whose place is given to a newcomer: of one that is gone, but perhaps for frames that it holds, or
  * of one that does not stream and whose process has more places than the newcomer's would have. */
-static struct gpud_link **who_makes_room(struct gpud_sender *sender, int64_t newcomer)
+static struct gpud_link *choose_eviction(struct gpud_sender *sender, int64_t newcomer)
 {
-    struct gpud_link **chosen = NULL;
+    struct gpud_link *chosen = NULL;
     uint32_t most = places_of(sender, newcomer) + 1;
     for (uint32_t i = 0; i < sender->link_count; i++) {
         struct gpud_link *link = sender->links[i];
-        bool gone = link->state == GPUD_LINK_LEAVING || link->state == GPUD_LINK_DEAD;
-        if (gone && link->told == link->told_end)
-            return &sender->links[i];
+        if (link->state >= GPUD_LINK_LEAVING)
+            return link;
         uint32_t places = places_of(sender, key_of(link->channel));
-        if (!gone && !link->streamed && places > most) {
-            chosen = &sender->links[i];
+        if (!link->streamed && places > most) {
+            chosen = link;
             most = places;
         }
     }
     return chosen;
 }
 
-static struct gpud_link **find_place(struct gpud_sender *sender, int64_t newcomer)
+static bool find_place(struct gpud_sender *sender, int64_t newcomer)
 {
     if (sender->link_count < GPUD_RECEIVERS_MAX)
-        return &sender->links[sender->link_count];
-    struct gpud_link **place = who_makes_room(sender, newcomer);
-    if (place)
-        gpud_link_kill(*place, GPUD_LOG_WARNING, "has to make room for a new receiver");
-    return place;
+        return true;
+    struct gpud_link *link = choose_eviction(sender, newcomer);
+    if (!link)
+        return false;
+    gpud_link_end(link, GPUD_LOG_WARNING, "has to make room for a new receiver");
+    gpud_links_settle(sender);
+    return sender->link_count < GPUD_RECEIVERS_MAX;
+}
+
+/* Why a receiver has no place; NULL: it has one. */
+static const char *refuse_place(struct gpud_sender *sender, const struct gpud_peer *peer)
+{
+    int64_t key = gpud_peer_key(peer);
+    uint32_t places = places_of(sender, key);
+    const char *why = peer->foreign ? refuse_foreigner(sender, peer->uid) : NULL;
+    if (why)
+        return why;
+    if (places >= most_of(key))
+        return "it has as many connections as a process can have";
+    if (places > 0 && sender->link_count >= GPUD_RECEIVERS_MAX - GPUD_PLACES_KEPT)
+        return "the last places are kept for processes that have none";
+    return find_place(sender, key) ? NULL : "all places for receivers are taken";
 }
 
 /* Its HELLO was read. */
 static void make_receiver(struct gpud_sender *sender, struct gpud_newcomer *newcomer,
-                          struct gpud_message *hello)
+                          const struct gpud_endpoint *hello)
 {
-    struct gpud_link **place = NULL, *link = NULL;
-    const char *why = NULL;
-    const struct gpud_peer *peer = &newcomer->channel->peer;
-    int64_t key = gpud_peer_key(peer);
-    if (places_of(sender, key) >= most_of(key))
-        why = "it has as many connections as a process can have";
-    else if (peer->foreign && are_foreigners_full(sender))
-        why = "other users have as many connections as they can have";
-    else if (!(place = find_place(sender, key)))
-        why = "all places for receivers are taken";
-    else if (!(link = gpud_link_create(sender, newcomer->channel)))
-        why = "out of memory for a link";
-    if (why) {
-        refuse(sender, newcomer, GPUD_AGAIN, why);
+    struct gpud_link *link;
+    enum gpud_status status = GPUD_AGAIN;
+    const char *why = refuse_place(sender, &newcomer->channel->peer);
+    if (!why)
+        status = gpud_link_create(sender, newcomer->channel, hello, &link, &why);
+    if (status != GPUD_OK) {
+        refuse(sender, newcomer, status, hello->name, why);
         return;
     }
     newcomer->channel = NULL; /* the link's */
-    if (place == &sender->links[sender->link_count])
-        sender->link_count++;
-    else
-        gpud_link_unref(*place);
-    *place = link;
-    gpud_link_handle(link, hello);
+    gpud_sender_lock(sender);
+    sender->links[sender->link_count++] = link;
+    gpud_sender_unlock(sender);
 }
 
 /* --- their first message -------------------------------------------------------------------- */
@@ -209,7 +225,7 @@ static void handle(struct gpud_sender *sender, struct gpud_newcomer *newcomer,
     char why[GPUD_REASON_MAX];
     switch (message->type) {
     case GPUD_MESSAGE_HELLO:
-        make_receiver(sender, newcomer, message);
+        make_receiver(sender, newcomer, &message->hello);
         return;
     case GPUD_MESSAGE_QUERY:
         gpud_sender_answer(sender, newcomer->channel);
@@ -241,14 +257,66 @@ static void read_message(struct gpud_sender *sender, struct gpud_newcomer *newco
         turn_away(sender, newcomer, GPUD_LOG_INFO, "vanished without a goodbye");
         return;
     case GPUD_NO_MEMORY:
-        refuse(sender, newcomer, GPUD_AGAIN, error.reason); /* not the peer's fault */
+        refuse(sender, newcomer, GPUD_AGAIN, "", error.reason); /* not the peer's fault */
         return;
     case GPUD_UNSUPPORTED: /* another release: the header of a message, at least, it understands */
-        refuse(sender, newcomer, GPUD_UNSUPPORTED, error.reason);
+        refuse(sender, newcomer, GPUD_UNSUPPORTED, "", error.reason);
         return;
     default:
         turn_away(sender, newcomer, GPUD_LOG_WARNING, error.reason);
     }
+}
+
+/* Of those that have spoken, the one whose process connected least lately; among equals, the first.
+ * NULL: none has. */
+static struct gpud_newcomer *find_next(struct gpud_sender *sender)
+{
+    struct gpud_newcomer *next = NULL;
+    uint32_t least = UINT32_MAX;
+    for (uint32_t i = 0; i < sender->newcomer_count; i++) {
+        struct gpud_newcomer *newcomer = &sender->newcomers[i];
+        if (!newcomer->channel || !newcomer->has_spoken)
+            continue;
+        uint32_t connects = gpud_admission_connects(&sender->admission, key_of(newcomer->channel));
+        if (connects < least) {
+            next = newcomer;
+            least = connects;
+        }
+    }
+    return next;
+}
+
+bool gpud_newcomers_are_full(const struct gpud_sender *sender)
+{
+    for (uint32_t i = 0; i < sender->newcomer_count; i++)
+        if (!sender->newcomers[i].has_spoken)
+            return false;
+    return sender->newcomer_count == GPUD_NEWCOMERS_MAX;
+}
+
+int gpud_newcomer_fd(const struct gpud_newcomer *newcomer)
+{
+    return newcomer->has_spoken ? -1 : newcomer->channel->fd;
+}
+
+int64_t gpud_newcomers_deadline(const struct gpud_sender *sender)
+{
+    int64_t deadline = INT64_MAX;
+    for (uint32_t i = 0; i < sender->newcomer_count; i++) {
+        int64_t own = sender->newcomers[i].has_spoken
+                          ? gpud_admission_next_handshake(&sender->admission)
+                          : sender->newcomers[i].deadline;
+        if (own < deadline)
+            deadline = own;
+    }
+    return deadline;
+}
+
+/* Reading may find half a proof, or nothing: then it goes on waiting for words. */
+static void have_turn(struct gpud_sender *sender, struct gpud_newcomer *newcomer)
+{
+    newcomer->has_spoken = false;
+    read_message(sender, newcomer);
 }
 
 void gpud_newcomers_read(struct gpud_sender *sender, const struct pollfd *fds, uint32_t count)
@@ -256,8 +324,18 @@ void gpud_newcomers_read(struct gpud_sender *sender, const struct pollfd *fds, u
     int64_t now = gpud_now();
     for (uint32_t i = 0; i < sender->newcomer_count; i++) {
         struct gpud_newcomer *newcomer = &sender->newcomers[i];
-        if (i < count && fds[i].revents)
-            read_message(sender, newcomer);
+        if (i < count && fds[i].revents && newcomer->channel && !newcomer->has_spoken) {
+            newcomer->has_spoken = true;
+            newcomer->deadline = INT64_MAX;
+        }
+    }
+    struct gpud_newcomer *next;
+    while (now >= gpud_admission_next_handshake(&sender->admission) && (next = find_next(sender))) {
+        gpud_admission_count_handshake(&sender->admission, now);
+        have_turn(sender, next);
+    }
+    for (uint32_t i = 0; i < sender->newcomer_count; i++) {
+        struct gpud_newcomer *newcomer = &sender->newcomers[i];
         if (newcomer->channel)
             start_waiting(newcomer, now);
         if (newcomer->channel && now >= newcomer->deadline)

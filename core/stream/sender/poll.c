@@ -32,8 +32,8 @@ static void watch_pools(struct gpud_sender *sender, int fd)
 
 static bool has_slots(const struct gpud_sender *sender)
 {
-    return (sender->device_pool && gpud_pool_has_free(sender->device_pool)) ||
-           (sender->host_pool && gpud_pool_has_free(sender->host_pool));
+    return (sender->device_pool && gpud_pool_count_free(sender->device_pool)) ||
+           (sender->host_pool && gpud_pool_count_free(sender->host_pool));
 }
 
 void gpud_sender_poll_ask(struct gpud_link *link)

@@ -276,6 +276,12 @@ struct gpud_slot *gpud_pool_take(struct gpud_pool *pool)
     return slot;
 }
 
+/* Whether it holds a picture of the time before pool->lent was that. */
+static bool is_old(const struct gpud_slot *slot, uint64_t lent)
+{
+    return slot->written != 0 && slot->written <= lent;
+}
+
 struct gpud_slot *gpud_pool_take_old(struct gpud_pool *pool, uint64_t lent)
 {
     struct gpud_slot *slot = NULL;
@@ -283,7 +289,7 @@ struct gpud_slot *gpud_pool_take_old(struct gpud_pool *pool, uint64_t lent)
     for (uint32_t i = 0; i < pool->free_count && !slot; i++) {
         struct gpud_slot **place = &pool->free[(pool->free_first + i) % GPUD_RING_SLOTS_MAX];
         struct gpud_slot **first = &pool->free[pool->free_first % GPUD_RING_SLOTS_MAX];
-        if ((*place)->written == 0 || (*place)->written > lent)
+        if (!is_old(*place, lent))
             continue;
         slot = *place;
         *place = *first; /* which leaves the circle instead */
@@ -315,10 +321,19 @@ enum gpud_status gpud_slot_clear(struct gpud_slot *slot, struct gpud_error *erro
     return status;
 }
 
-bool gpud_pool_has_free(struct gpud_pool *pool)
+bool gpud_pool_has_old(struct gpud_pool *pool, uint64_t lent)
 {
     collect(pool);
-    return pool->free_count > 0;
+    for (uint32_t i = 0; i < pool->free_count; i++)
+        if (is_old(pool->free[(pool->free_first + i) % GPUD_RING_SLOTS_MAX], lent))
+            return true;
+    return false;
+}
+
+uint32_t gpud_pool_count_free(struct gpud_pool *pool)
+{
+    collect(pool);
+    return pool->free_count;
 }
 
 void gpud_pool_set_wake(struct gpud_pool *pool, int fd)

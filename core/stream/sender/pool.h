@@ -109,7 +109,10 @@ struct gpud_slot *gpud_pool_take_old(struct gpud_pool *pool, uint64_t lent);
 /* Clears a slot that was taken so. */
 enum gpud_status gpud_slot_clear(struct gpud_slot *slot, struct gpud_error *error);
 
-bool gpud_pool_has_free(struct gpud_pool *pool);
+/* Whether there is one. */
+bool gpud_pool_has_old(struct gpud_pool *pool, uint64_t lent);
+
+uint32_t gpud_pool_count_free(struct gpud_pool *pool);
 
 /* An eventfd to be raised whenever a slot comes back; -1: none. */
 void gpud_pool_set_wake(struct gpud_pool *pool, int fd);

@@ -30,6 +30,18 @@ static enum gpud_status read_params(struct gpud_sender_params *own,
                : status;
 }
 
+/* With priority inheritance: a thread of low priority that has the lock, and no processor, must not
+ * keep a submit of high priority waiting. */
+static void init_lock(pthread_mutex_t *lock)
+{
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_setprotocol(&attributes, PTHREAD_PRIO_INHERIT);
+    if (pthread_mutex_init(lock, &attributes)) /* a kernel without it */
+        pthread_mutex_init(lock, NULL);
+    pthread_mutexattr_destroy(&attributes);
+}
+
 enum gpud_status gpud_sender_create(struct gpud_context *context,
                                     const struct gpud_sender_params *params,
                                     struct gpud_sender **sender, struct gpud_error *error)
@@ -55,7 +67,7 @@ enum gpud_status gpud_sender_create(struct gpud_context *context,
     if (!made)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a sender");
 
-    pthread_mutex_init(&made->lock, NULL);
+    init_lock(&made->lock);
     made->context = context;
     atomic_init(&made->references, 1);
     made->wake = made->retired.wake = -1;
@@ -102,6 +114,7 @@ void gpud_sender_unref(struct gpud_sender *sender)
     if (atomic_fetch_sub(&sender->references, 1) != 1)
         return;
     gpud_delivery_free_records(sender);
+    gpud_links_free(sender->retired_links);
     gpud_loop_close(&sender->loop);
     gpud_pool_unref(&sender->host_pool);
     gpud_pool_unref(&sender->device_pool);
@@ -158,10 +171,10 @@ void gpud_sender_destroy(struct gpud_sender **sender)
             gpud_link_send(link, &message);
         GPUD_STOP_POINT("sender: BYE sent");
         gpud_link_kill(link, GPUD_LOG_DEBUG, "the sender stopped");
-        gpud_link_unref(link);
     }
-    gone->link_count = 0;
+    gone->on_connect = gone->on_disconnect = NULL; /* its end is no news to the application */
     gpud_sender_unlock(gone);
+    gpud_links_settle(gone);
     gpud_sender_unref(gone);
     gpud_context_drain(context);
 }
@@ -193,7 +206,7 @@ static uint32_t streaming(const struct gpud_sender *sender)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < sender->link_count; i++)
-        count += sender->links[i]->state == GPUD_LINK_STREAMING;
+        count += gpud_link_is_ready(sender->links[i]);
     return count;
 }
 
@@ -241,7 +254,7 @@ static void reap_all(struct gpud_sender *sender)
     for (uint32_t i = 0; i < sender->link_count; i++) {
         struct gpud_link *link = sender->links[i];
         struct gpud_error error;
-        if (link->transport && link->transport->page.page &&
+        if (link->state != GPUD_LINK_DEAD && link->transport && link->transport->page.page &&
             gpud_transport_reap(link->transport, &error) != GPUD_OK)
             gpud_link_kill(link, GPUD_LOG_WARNING, error.reason);
     }
@@ -254,7 +267,8 @@ static bool await_releases(struct gpud_sender *sender)
     bool some = false;
     for (uint32_t i = 0; i < sender->link_count; i++) {
         struct gpud_link *link = sender->links[i];
-        if (link->transport && gpud_link_policy(link) == GPUD_SLOW_BLOCK)
+        if (link->state != GPUD_LINK_DEAD && link->transport &&
+            gpud_link_policy(link) == GPUD_SLOW_BLOCK)
             some |= gpud_transport_await_release(link->transport, sender->queue);
     }
     return some;
@@ -394,11 +408,11 @@ void gpud_sender_get_info(struct gpud_sender *sender, struct gpud_sender_info *i
     now.dropped = sender->dropped;
     now.connects = sender->connects;
     now.disconnects = sender->disconnects;
-    now.refused = sender->refused;
     now.waits_cpu = sender->waits;
     now.waits_device = atomic_load(&sender->queue->waits);
     gpud_sender_unlock(sender);
     now.kicks = atomic_load(&sender->kicks);
+    now.refused = atomic_load(&sender->refused);
     now.copies_cpu = atomic_load(&sender->copies_cpu);
     now.copies_gpu = atomic_load(&sender->copies_gpu);
     gpud_sized_copy(info, info->size, &now, sizeof(now));

@@ -17,10 +17,21 @@
  *   status.c    what is told to who asks
  *   poll.c      waiting in a loop of the application's
  *
- * One lock, for everything but what says otherwise; links and transports are reference-counted
- * under it. A driver's thread that reports a completion never waits for it: the driver may need
- * that thread for the very work that the lock's holder waits for. It leaves the completion behind,
- * and whoever has the lock, or gets it next, deals with it (gpud_sender_unlock). */
+ * Threads. The application's threads submit frames. The listener's thread, one a sender, makes
+ * connections, runs every handshake and takes apart what has ended; a call of the application's
+ * that needs a handshake (a new format) bumps the epoch and wakes it.
+ *
+ * The lock guards what both sides change, and is held for a few microseconds: whoever submits a
+ * frame may run at a real-time priority, and must never wait for a handshake. So the listener's
+ * thread reads sockets, opens devices, makes and registers memory, clears slots, logs and calls the
+ * application back without it, and takes it for each step that others see. The mutex inherits
+ * priorities, because even a few microseconds last long on a busy processor.
+ * What is the listener's thread's alone is marked so and needs no lock in that thread.
+ *
+ * Links and transports are reference-counted under the lock. A driver's thread that reports a
+ * completion never waits for the lock: the driver may need that thread for the very work that the
+ * lock's holder waits for. It leaves the completion behind, and the lock's holder deals with it
+ * when it unlocks (gpud_sender_unlock). */
 #ifndef GPUD_STREAM_SENDER_SENDER_H
 #define GPUD_STREAM_SENDER_SENDER_H
 
@@ -39,14 +50,13 @@
 #define GPUD_TEARDOWN_DEADLINE (5 * GPUD_SEC)
 
 enum gpud_link_state {
-    GPUD_LINK_HELLO,   /* connected, nothing said yet */
-    GPUD_LINK_IDLE,    /* known; there is no format to offer yet */
+    GPUD_LINK_IDLE,    /* known; there is no format to offer, or the next offer has to wait */
     GPUD_LINK_OFFERED, /* a route was offered */
     GPUD_LINK_CANARY,  /* the ring is there, the test frame is under way */
     GPUD_LINK_STREAMING,
     GPUD_LINK_LEAVING, /* said goodbye, and holds frames: their slots are kept until they are back
                         */
-    GPUD_LINK_DEAD,
+    GPUD_LINK_DEAD,    /* no frame or message is for it; the listener's thread clears it away */
 };
 
 /* See waiting.c. */
@@ -59,32 +69,48 @@ struct gpud_waiting {
     struct gpud_held_message *first, *last; /* messages that have their place behind these */
     uint32_t held;
     bool is_armed;   /* a KICK comes for the next entry */
-    bool owes_offer; /* the new epoch's follows */
+    bool owes_offer; /* the new epoch's follows: wakes the listener's thread */
     int64_t give_up; /* the frame is dropped then; 0: it has time */
     int64_t look;    /* whether the card has room; 0: it is not what is missing */
 };
 
+/* Why a link ended. Set under the lock; the listener's thread logs it. */
+struct gpud_link_end {
+    bool is_set;
+    enum gpud_log_level level;
+    char why[GPUD_REASON_MAX];
+};
+
 struct gpud_link {
-    uint32_t references;
+    /* Fixed before the link is in the table. */
     struct gpud_sender *sender;
     uint64_t id;
     struct gpud_channel *channel;
-    enum gpud_link_state state;
-    int64_t deadline; /* of the state; INT64_MAX: none. IDLE: when it is to be offered a route */
-    int64_t offer_by; /* IDLE: no later than that; 0: nothing stood in the way yet */
-    uint32_t offers;  /* begun so far: the latest counts */
-    uint32_t epoch;   /* of the last that was sent */
-    bool streamed;    /* has been STREAMING: its frames are promised, and counted */
-    bool told;        /* the application knows of it */
-    bool told_end;    /* and of its end */
-    bool started;     /* a frame was meant for it; `start` is the sequence before that frame */
-    uint64_t start;
     struct gpud_endpoint peer;
     struct gpud_device *there; /* the receiver's device, where it is open in the sender's own
                                   context; else NULL */
     bool same_clock;           /* as in struct gpud_peer_info */
     enum gpud_slow_receiver requested_policy; /* DEFAULT: as the sender says */
+
+    /* The listener's thread's. */
     struct gpud_route_trials trials;
+    _Atomic int64_t deadline; /* of the state; INT64_MAX: none. IDLE: when it is to be offered */
+    int64_t offer_by;         /* IDLE: no later than that; 0: nothing stood in the way yet */
+    uint32_t epoch_tried;     /* the last for which an offer was begun */
+    bool connect_reported;    /* to the application */
+    bool end_reported;        /* likewise */
+    bool end_logged;
+
+    /* Under the lock; only the listener's thread changes `transport`, `streamed` and `epoch`, and
+     * reads them without it. */
+    uint32_t references;
+    struct gpud_link *next_retired;
+    _Atomic(enum gpud_link_state) state; /* any thread may make it DEAD */
+    uint32_t epoch;                      /* of the last offer that was sent; 0: none */
+    bool streamed; /* has been STREAMING: its frames are promised, and counted */
+    struct gpud_link_end end;
+    bool started; /* a frame was meant for it; `start` is the sequence before that frame */
+    uint64_t start;
     char fallback_reason[GPUD_REASON_MAX]; /* the better routes */
     struct gpud_transport *transport;      /* from OFFERED on */
     struct gpud_waiting waiting;
@@ -99,10 +125,11 @@ struct gpud_link {
 #define GPUD_STICKY_MAX 16
 
 /* Connections that have not said yet what for. */
-#define GPUD_NEWCOMERS_MAX 32
+#define GPUD_NEWCOMERS_MAX 64
 struct gpud_newcomer {
     struct gpud_channel *channel; /* NULL: it is none any more */
-    int64_t deadline;             /* to say so; INT64_MAX: it is not connected yet */
+    int64_t deadline;             /* to say so; INT64_MAX: it is not connected, or has spoken */
+    bool has_spoken;              /* its message waits for its turn, see newcomer.c */
 };
 
 /* How many frames there were at the last one submitted before the sample; a sample a second. */
@@ -122,14 +149,14 @@ struct gpud_sender {
     struct gpud_queue *host_queue; /* for frames that lie in host memory and go through it */
     char name[64], route[32];
     uint32_t slots;
-    enum gpud_slow_receiver slow_receiver;
+    _Atomic(enum gpud_slow_receiver) slow_receiver;
     bool require_direct;
     void (*on_connect)(void *user, const struct gpud_peer_info *peer);
     void (*on_disconnect)(void *user, const struct gpud_peer_info *peer);
     void *user;
 
     atomic_bool interrupted;
-    pthread_mutex_t lock;
+    pthread_mutex_t lock;     /* inherits priorities */
     _Atomic uint32_t changes; /* of links: whoever waits for one sleeps on it */
     atomic_uint references;   /* the application's, and one for each delivery under way */
     struct gpud_pending_delivery *_Atomic completed; /* whose copies are done, latest first */
@@ -150,16 +177,21 @@ struct gpud_sender {
     struct gpud_rate rate;
     uint32_t unpaced; /* frames that nobody got, lately */
 
+    /* The listener's thread alone adds links and takes them out, under the lock, and reads the
+     * table without it. */
     struct gpud_link *links[GPUD_RECEIVERS_MAX];
     uint32_t link_count;
+    struct gpud_link *retired_links; /* without a reference: that thread frees them */
+    struct gpud_retired retired;     /* transports that it takes apart */
+
+    /* The listener's thread's. */
     uint64_t link_ids;
-    struct gpud_retired retired;                        /* transports that the thread takes apart */
     struct gpud_newcomer newcomers[GPUD_NEWCOMERS_MAX]; /* in the order in which they came */
     uint32_t newcomer_count;
-
     struct gpud_listener *listener;
     struct gpud_admission admission;
     int64_t accept_pause; /* nobody is accepted until then; 0: all is well */
+    uint32_t epoch_logged;
     pthread_t thread;
     bool thread_runs;
     int wake;              /* eventfd: the thread looks at the world anew */
@@ -171,8 +203,8 @@ struct gpud_sender {
 
     char path[32], fallback_reason[GPUD_REASON_MAX]; /* of the last link that connected */
     char device_reason[GPUD_REASON_MAX]; /* why the ring is on that device; never changes */
-    uint64_t delivered, dropped, connects, disconnects, refused, waits;
-    atomic_uint_fast64_t kicks, copies_cpu, copies_gpu;
+    uint64_t delivered, dropped, connects, disconnects, waits;
+    atomic_uint_fast64_t kicks, copies_cpu, copies_gpu, refused;
 };
 
 /* --- delivery.c: the lock ------------------------------------------------------------------ */
@@ -204,14 +236,19 @@ enum gpud_status gpud_sender_bad_timeout(struct gpud_error *error);
 /* --- epoch.c ------------------------------------------------------------------------------- */
 
 /* The pool that a route shares, made when it is first needed. Under the lock, which is dropped
- * meanwhile. GPUD_INVALID: the format changed while it was made. */
+ * while one is made. GPUD_INVALID: the format changed meanwhile. */
 enum gpud_status gpud_sender_get_pool(struct gpud_sender *sender, enum gpud_ring_place place,
                                       struct gpud_pool **pool, struct gpud_error *error);
 
-/* A new ring for everybody, with the layout that is set. Under the lock, which is dropped
- * meanwhile.
- */
-void gpud_sender_start_epoch(struct gpud_sender *sender);
+/* The pools of an epoch that is over; released without the lock, since that may free memory. */
+struct gpud_old_pools {
+    struct gpud_pool *device, *host;
+};
+
+/* A new ring for everybody, with the layout that is set: the listener's thread offers it. Under the
+ * lock. */
+struct gpud_old_pools gpud_sender_start_epoch(struct gpud_sender *sender);
+void gpud_old_pools_release(struct gpud_old_pools *pools);
 
 /* --- delivery.c ---------------------------------------------------------------------------- */
 
@@ -311,11 +348,19 @@ bool gpud_sender_poll_kick(struct gpud_link *link);
 
 /* --- link.c -------------------------------------------------------------------------------- */
 
-/* Takes the channel; NULL: no room for it, and the channel stays the caller's. */
-struct gpud_link *gpud_link_create(struct gpud_sender *sender, struct gpud_channel *channel);
+/* A receiver of this HELLO, which is answered. Takes the channel on success; on failure status and
+ * *why say what it is to be refused with. In the listener's thread, without the lock. */
+enum gpud_status gpud_link_create(struct gpud_sender *sender, struct gpud_channel *channel,
+                                  const struct gpud_endpoint *hello, struct gpud_link **link,
+                                  const char **why);
+
+/* Under the lock. */
 void gpud_link_unref(struct gpud_link *link);
 
-/* A message came. All under the lock. */
+/* Frees links without a reference; without the lock. */
+void gpud_links_free(struct gpud_link *first);
+
+/* A message came. In the listener's thread, without the lock. */
 void gpud_link_handle(struct gpud_link *link, struct gpud_message *message);
 
 /* What happens to a frame that it has no room for. Nobody but the sender's user decides that a
@@ -332,30 +377,45 @@ static inline bool gpud_link_takes_frames(const struct gpud_link *link)
     return link->streamed && link->state != GPUD_LINK_LEAVING && link->state != GPUD_LINK_DEAD;
 }
 
+/* Whether frames go by its transport now: it streams, and by the ring of this epoch. */
+static inline bool gpud_link_is_ready(const struct gpud_link *link)
+{
+    return link->state == GPUD_LINK_STREAMING && link->epoch == link->sender->epoch;
+}
+
 /* Whether a frame waits for an entry, or will. */
 static inline bool gpud_link_is_behind(const struct gpud_link *link)
 {
     return link->waiting.slot || link->waiting.late;
 }
 
-/* The connection ended, or the peer lied: DEAD from now on, and hung up. Frames that the receiver
- * still holds are taken back, and it is told so in the page. */
+/* The connection ended, or the peer lied: DEAD from now on. Frames that the receiver still holds
+ * are taken back, and it is told so in the page. The listener's thread does the rest. Under the
+ * lock. */
 void gpud_link_kill(struct gpud_link *link, enum gpud_log_level level, const char *why);
 
-/* The end of a handshake that cannot succeed; the peer is told why. */
+/* The same, without the lock. */
+void gpud_link_end(struct gpud_link *link, enum gpud_log_level level, const char *why);
+
+/* The end of a handshake that cannot succeed; the peer is told why. Without the lock. */
 void gpud_link_refuse(struct gpud_link *link, enum gpud_status status, const char *reason);
 
 /* Sends a message that has its place among the frames. A peer that has closed the connection may
- * have said goodbye before: that is no failure, whoever reads its messages finds out. */
+ * have said goodbye before: that is no failure, reading its messages shows it. Under the lock. */
 enum gpud_status gpud_link_try_send(struct gpud_link *link, struct gpud_message *message,
                                     struct gpud_error *error);
 
 /* The same; the link ends if it cannot be sent. */
 void gpud_link_send(struct gpud_link *link, struct gpud_message *message);
 
+/* Logs and reports what began and ended since the last call, hangs up and removes what is dead. In
+ * the listener's thread, or after it, without the lock. */
+void gpud_links_settle(struct gpud_sender *sender);
+
+/* By the listener's thread without the lock, by others under it. */
 void gpud_link_peer_info(const struct gpud_link *link, struct gpud_peer_info *info);
 
-/* --- offer.c ------------------------------------------------------------------------------- */
+/* --- offer.c; in the listener's thread, without the lock ------------------------------------ */
 
 /* What this side says of itself. */
 void gpud_link_describe(const struct gpud_link *link, struct gpud_endpoint *endpoint);
@@ -366,17 +426,15 @@ bool gpud_link_is_same_process(const struct gpud_link *link);
 /* The best route that was not tried in vain; NULL: none, link->fallback_reason says why. */
 const struct gpud_route_ops *gpud_link_choose_route(struct gpud_link *link);
 
-/* What free slots still show of pictures from before this receiver is cleared: it may map them. In
- * the listener's thread; the lock is dropped meanwhile. */
-enum gpud_status gpud_link_clear_ring(struct gpud_link *link, struct gpud_error *error);
-
-/* The link's card gets at memories of the pool that are new since it was connected. The lock is
- * dropped meanwhile. */
+/* The link's card gets at memories of the pool that are new since it was connected. */
 enum gpud_status gpud_link_register_sources(struct gpud_link *link, struct gpud_error *error);
 
-/* Offers it; the lock is dropped meanwhile. What the system has none of at the moment (descriptors,
- * say) it may have in a while: the link waits IDLE for that, some seconds at most. */
+/* Offers a route. What the system has none of at the moment (descriptors, say) it may have in a
+ * while: the link waits IDLE for that, some seconds at most. */
 void gpud_link_offer(struct gpud_link *link);
+
+/* The same, where it has not been offered the ring of this epoch yet, or waited long enough. */
+void gpud_link_offer_if_due(struct gpud_link *link, int64_t now);
 
 /* The route that was offered does not work: the next one. */
 void gpud_link_try_next(struct gpud_link *link, const char *reason);
@@ -407,7 +465,8 @@ bool gpud_waiting_give_way(struct gpud_sender *sender, const struct gpud_pool *p
 /* The link ends. */
 void gpud_waiting_clear(struct gpud_link *link);
 
-/* Whether the OFFER of a new epoch has to wait, too: the link is offered it later. */
+/* Whether the OFFER of a new epoch has to wait, too: then the listener's thread is woken when it
+ * may be sent. */
 bool gpud_waiting_delays_offer(struct gpud_link *link);
 
 /* In the thread: when it looks at the link at the latest, and its look at all of them. */
@@ -426,30 +485,40 @@ double gpud_transport_measure(struct gpud_transport *transport, struct gpud_queu
 enum gpud_status gpud_sender_listen(struct gpud_sender *sender, const struct gpud_address *address,
                                     const struct gpud_access_rule *access,
                                     struct gpud_error *error);
+/* What the thread does in each turn after it has read what was said: offers, deadlines, the ends of
+ * links. */
+void gpud_listener_turn(struct gpud_sender *sender);
 /* The thread takes a turn now: something changed that it has to deal with. */
 void gpud_sender_wake_listener(const struct gpud_sender *sender);
 void gpud_sender_stop_listening(struct gpud_sender *sender);
 
-/* --- newcomer.c; all under the lock, in the listener's thread -------------------------------- */
+/* --- newcomer.c; in the listener's thread, without the lock ----------------------------------- */
 
 /* Takes the channel. */
 void gpud_newcomer_add(struct gpud_sender *sender, struct gpud_channel *channel);
 
-/* Tells somebody whose connection is about to be closed why. */
-void gpud_newcomer_refuse(const struct gpud_sender *sender, struct gpud_channel *channel,
-                          enum gpud_status status, const char *why);
+/* Whether connections have to wait in the system's queue: every newcomer here has spoken, and waits
+ * for its turn. */
+bool gpud_newcomers_are_full(const struct gpud_sender *sender);
 
-/* Reads what they say, by what ppoll() said of the first `count`, and ends those that are late. The
- * lock may be dropped meanwhile. */
+/* Where the newcomer's next words are polled for; -1: it has spoken. */
+int gpud_newcomer_fd(const struct gpud_newcomer *newcomer);
+
+/* When the first of them is late, or has its turn. */
+int64_t gpud_newcomers_deadline(const struct gpud_sender *sender);
+
+/* Reads what they say, by what ppoll() said of the first `count`, and ends those that are late. So
+ * many of them a second have their turn, one of the process that connected least first. */
 struct pollfd;
 void gpud_newcomers_read(struct gpud_sender *sender, const struct pollfd *fds, uint32_t count);
 void gpud_newcomers_close(struct gpud_sender *sender);
 
-/* --- status.c; under the lock ---------------------------------------------------------------- */
+/* --- status.c ------------------------------------------------------------------------------- */
 
-/* Tells who asks. */
-void gpud_sender_answer(const struct gpud_sender *sender, struct gpud_channel *channel);
+/* Tells who asks; without the lock. */
+void gpud_sender_answer(struct gpud_sender *sender, struct gpud_channel *channel);
 
+/* Under the lock. */
 /* Notes how many frames there were, where it is time to. */
 void gpud_sender_sample(struct gpud_sender *sender, int64_t now);
 

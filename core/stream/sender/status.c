@@ -117,15 +117,19 @@ static void describe(const struct gpud_sender *sender, struct gpud_report *repor
     report->age = sender->submitted ? (uint64_t)(gpud_now() - sender->submitted) : GPUD_TIME_NONE;
 }
 
-/* They are few enough for a channel's buffer; whoever made that too small gets less. */
-void gpud_sender_answer(const struct gpud_sender *sender, struct gpud_channel *channel)
+/* They are few enough for a channel's buffer; an asker that made that too small gets less. */
+void gpud_sender_answer(struct gpud_sender *sender, struct gpud_channel *channel)
 {
     struct gpud_message message = {.type = GPUD_MESSAGE_STATUS};
+    gpud_sender_lock(sender);
     describe(sender, &message.report);
+    gpud_sender_unlock(sender);
     enum gpud_status status = gpud_channel_send(channel, &message, NULL);
     message.type = GPUD_MESSAGE_LINKS;
     for (uint32_t at = 0; status == GPUD_OK;) {
+        gpud_sender_lock(sender);
         message.links.count = describe_links(sender, &at, message.links.link, GPUD_LINKS_A_MESSAGE);
+        gpud_sender_unlock(sender);
         if (message.links.count == 0)
             return;
         status = gpud_channel_send(channel, &message, NULL);

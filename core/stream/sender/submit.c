@@ -52,7 +52,7 @@ static enum gpud_status take_credit(struct gpud_link *link, int64_t deadline,
     for (;;) {
         if (!gpud_link_takes_frames(link))
             return GPUD_CLOSED;
-        bool ready = link->state == GPUD_LINK_STREAMING;
+        bool ready = gpud_link_is_ready(link);
         struct gpud_error reason;
         if (ready && gpud_transport_reap(link->transport, &reason) != GPUD_OK) {
             gpud_link_kill(link, GPUD_LOG_WARNING, reason.reason);
@@ -60,7 +60,7 @@ static enum gpud_status take_credit(struct gpud_link *link, int64_t deadline,
         }
         if (ready && link->waiting.slot) {
             gpud_waiting_advance(link);
-            if (link->state != GPUD_LINK_STREAMING)
+            if (!gpud_link_is_ready(link))
                 continue;
         }
         enum gpud_slow_receiver policy = gpud_link_policy(link);
@@ -173,8 +173,7 @@ static void announce(struct gpud_sender *sender, struct gpud_link **links, uint3
                      uint32_t more)
 {
     for (uint32_t i = 0; i < count; i++)
-        if (links[i]->state == GPUD_LINK_STREAMING && links[i]->transport &&
-            gpud_transport_announce(links[i]->transport, more))
+        if (gpud_link_is_ready(links[i]) && gpud_transport_announce(links[i]->transport, more))
             atomic_fetch_add_explicit(&sender->kicks, 1, memory_order_relaxed);
 }
 
@@ -185,9 +184,10 @@ void gpud_sender_announce(struct gpud_sender *sender)
     gpud_sender_unlock(sender);
 }
 
-/* Slots, then credits, then the delivery; under the lock. */
+/* Slots, then credits, then the delivery; under the lock. *rearm: a signal nears the end of its
+ * values. */
 static enum gpud_status submit(struct gpud_sender *sender, struct gpud_frame *frame, bool keep,
-                               int64_t deadline, struct gpud_error *error)
+                               int64_t deadline, bool *rearm, struct gpud_error *error)
 {
     struct gpud_link *links[GPUD_RECEIVERS_MAX];
     uint32_t count = snapshot(sender, links), drops = 0;
@@ -226,13 +226,10 @@ static enum gpud_status submit(struct gpud_sender *sender, struct gpud_frame *fr
         announce(sender, links, count, 0);
     }
 
-    bool rearm = false;
     for (uint32_t i = 0; i < count; i++) {
-        rearm |= links[i]->transport && links[i]->transport->value >= GPUD_SIGNAL_LIMIT;
+        *rearm |= gpud_link_is_ready(links[i]) && links[i]->transport->value >= GPUD_SIGNAL_LIMIT;
         gpud_link_unref(links[i]);
     }
-    if (rearm)
-        gpud_sender_start_epoch(sender);
     return status;
 }
 
@@ -264,18 +261,22 @@ enum gpud_status gpud_sender_submit(struct gpud_sender *sender, struct gpud_fram
     if (timeout_ns == 0)
         gpud_sender_poll_disarm(sender);
     enum gpud_status status = check_frame(sender, *frame, error);
-    bool delivered = false;
+    bool delivered = false, rearm = false;
+    struct gpud_old_pools old = {0};
     if (status == GPUD_OK) {
         uint64_t before = sender->sequence;
         int64_t now = gpud_now();
-        status = submit(sender, *frame, keep, gpud_deadline_from(now, timeout_ns), error);
+        status = submit(sender, *frame, keep, gpud_deadline_from(now, timeout_ns), &rearm, error);
         delivered = sender->sequence != before;
         if (delivered)
             sender->submitted = now;
         if (status == GPUD_TIMEOUT && timeout_ns == 0)
             gpud_sender_poll_arm(sender);
     }
+    if (rearm)
+        old = gpud_sender_start_epoch(sender);
     gpud_sender_unlock(sender);
+    gpud_old_pools_release(&old);
     if (delivered && keep)
         (*frame)->info.flags |= GPUD_FRAME_READ_ONLY;
     else if (delivered)

@@ -25,8 +25,8 @@
 /* Nobody is told when a card has room again. */
 #define ROOM_LOOK (2 * GPUD_MSEC)
 /* More messages than that behind one frame: it is dropped for them. They go at once when the frame
- * has gone, and a card takes 32 before the first must have arrived. */
-#define HELD_MAX 16
+ * or the OFFER before them has gone, and a card takes 32 before the first must have arrived. */
+#define HELD_MAX 28
 
 struct gpud_held_message {
     struct gpud_held_message *next;
@@ -197,7 +197,6 @@ static void finish(struct gpud_link *link)
     send_held(link, UINT64_MAX);
     if (waiting->owes_offer && gpud_link_takes_frames(link)) {
         waiting->owes_offer = false;
-        link->deadline = gpud_now(); /* the thread's turn: an offer drops the lock */
         gpud_sender_wake_listener(link->sender);
     }
 }

@@ -1,0 +1,214 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A live stream between a sender and a receiver of real-time priority, and a crowd of processes of
+ * the same user that want something of the sender all the time: connections, handshakes, answers,
+ * or only the processor. The receiver gets every frame. How long its longest gap was is printed,
+ * not judged: the last row shows what the machine alone does to it.
+ *
+ *     process-crowd [DEVICE [PROCESSES [SECONDS]]] */
+#include "support/check.h"
+#include "support/peer.h"
+#include "support/raw.h"
+#include "wire/unix/socket.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#define ADDRESS "crowd"
+#define PERIOD (GPUD_SEC / 30)
+#define PRIORITY 50
+#define PROCESSES_MAX 64
+
+enum wish { CONNECTIONS, HANDSHAKES, ANSWERS, PROCESSOR, WISHES };
+static const char *const wish_names[WISHES] = {"connect", "say HELLO", "ask", "burn"};
+
+struct board {
+    atomic_bool stop;
+    atomic_ullong frames, gaps;
+    atomic_llong last, longest_gap;
+    atomic_bool streams;
+};
+
+static struct board *board;
+static const char *device = "host";
+
+static void be_urgent(void)
+{
+    struct sched_param urgent = {.sched_priority = PRIORITY};
+    if (sched_setscheduler(0, SCHED_FIFO, &urgent) < 0)
+        _exit(77);
+}
+
+/* --- the crowd -------------------------------------------------------------------------------- */
+
+static void want(const struct sockaddr_un *name, enum wish wish)
+{
+    struct gpud_message message;
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0 || connect(fd, (const struct sockaddr *)name, sizeof(*name)) < 0) {
+        close(fd);
+        sched_yield();
+        return;
+    }
+    if (wish == HANDSHAKES)
+        raw_hello(&message);
+    message.type = wish == ANSWERS ? GPUD_MESSAGE_QUERY : GPUD_MESSAGE_HELLO;
+    if (wish != CONNECTIONS && raw_send_message(fd, &message) &&
+        raw_receive(fd, &message, 50 * GPUD_MSEC) && wish == HANDSHAKES)
+        raw_receive(fd, &message, 10 * GPUD_MSEC); /* the OFFER */
+    close(fd);
+}
+
+static void be_one_of_them(const struct sockaddr_un *name, enum wish wish, int64_t until)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    while (!atomic_load(&board->stop) && gpud_test_now() < until)
+        if (wish != PROCESSOR)
+            want(name, wish);
+    _exit(0);
+}
+
+/* --- the receiver ----------------------------------------------------------------------------- */
+
+static void receive(void)
+{
+    struct gpud_context *context;
+    struct gpud_receiver *receiver;
+    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
+    struct gpud_frame *frame;
+    uint64_t last = 0;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    params.address = ADDRESS;
+    params.device = device;
+    WORKS(gpud_context_create(NULL, &context, &e));
+    WORKS(gpud_receiver_create(context, &params, &receiver, &e));
+    be_urgent();
+    while (!atomic_load(&board->stop)) {
+        if (gpud_receiver_acquire(receiver, 100 * GPUD_MSEC, &frame, NULL) != GPUD_OK)
+            continue;
+        struct gpud_frame_info info = GPUD_INFO_INIT(info);
+        gpud_frame_get_info(frame, &info);
+        int64_t now = gpud_test_now(), before = atomic_exchange(&board->last, now);
+        if (before && now - before > atomic_load(&board->longest_gap))
+            atomic_store(&board->longest_gap, now - before);
+        if (last && info.sequence != last + 1)
+            atomic_fetch_add(&board->gaps, info.sequence - last - 1);
+        last = info.sequence;
+        atomic_fetch_add(&board->frames, 1);
+        gpud_frame_release(&frame);
+    }
+    gpud_receiver_destroy(&receiver);
+    gpud_context_destroy(&context);
+    _exit(0);
+}
+
+/* --- the sender ------------------------------------------------------------------------------- */
+
+struct measure {
+    int64_t longest_call, latest_wake;
+    unsigned lost;
+};
+
+static void send_one(struct gpud_sender *sender, struct measure *measure)
+{
+    struct gpud_frame *frame;
+    int64_t before = gpud_test_now();
+    if (gpud_sender_acquire(sender, 0, &frame, NULL) == GPUD_OK)
+        WORKS(gpud_sender_submit(sender, &frame, false, 0, &e));
+    else
+        measure->lost++;
+    int64_t took = gpud_test_now() - before;
+    if (took > measure->longest_call)
+        measure->longest_call = took;
+}
+
+static void send_live(struct gpud_sender *sender, int64_t time, struct measure *measure)
+{
+    int64_t next = gpud_test_now(), end = next + time;
+    while (next < end) {
+        next += PERIOD;
+        struct timespec at = {.tv_sec = next / GPUD_SEC, .tv_nsec = next % GPUD_SEC};
+        while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) != 0)
+            ;
+        int64_t late = gpud_test_now() - next;
+        if (late > measure->latest_wake)
+            measure->latest_wake = late;
+        send_one(sender, measure);
+    }
+}
+
+static void run(struct gpud_sender *sender, enum wish wish, int processes, int64_t time)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    struct measure measure = {0};
+    pid_t crowd[PROCESSES_MAX];
+    WORKS(gpud_socket_resolve(ADDRESS, name.sun_path, &e));
+    uint64_t frames = atomic_load(&board->frames), gaps = atomic_load(&board->gaps);
+    for (int i = 0; i < processes; i++)
+        if ((crowd[i] = fork()) == 0)
+            be_one_of_them(&name, wish, gpud_test_now() + time + GPUD_SEC);
+    atomic_store(&board->last, 0); /* nothing was sent while the crowd was made */
+    atomic_store(&board->longest_gap, 0);
+    send_live(sender, time, &measure);
+    int64_t gap = atomic_load(&board->longest_gap);
+    for (int i = 0; i < processes; i++) {
+        kill(crowd[i], SIGKILL);
+        waitpid(crowd[i], NULL, 0);
+    }
+    frames = atomic_load(&board->frames) - frames;
+    gaps = atomic_load(&board->gaps) - gaps;
+    SAY("  %2d %-10s %4llu frames, %llu missing, %u without a slot; longest gap %6.1f ms; sender: "
+        "woken %6.1f ms late, acquire and submit %6.2f ms",
+        processes, wish_names[wish], (unsigned long long)frames, (unsigned long long)gaps,
+        measure.lost, (double)gap / 1e6, (double)measure.latest_wake / 1e6,
+        (double)measure.longest_call / 1e6);
+    CHECK(gaps == 0 && measure.lost == 0, "the crowd cost the honest receiver frames");
+}
+
+int main(int argc, char **argv)
+{
+    struct gpud_context *context;
+    struct gpud_sender *sender;
+    struct gpud_layout layout;
+    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
+    int processes = argc > 2 ? atoi(argv[2]) : 24, seconds = argc > 3 ? atoi(argv[3]) : 8;
+    device = argc > 1 ? argv[1] : "host";
+    CHECK(processes >= 0 && processes <= PROCESSES_MAX && seconds > 0 && seconds <= 60,
+          "at most %d processes, for 60 s", PROCESSES_MAX);
+    alarm(590);
+    runtime_make();
+    board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(board != MAP_FAILED, "no memory");
+    pid_t receiver = fork();
+    if (receiver == 0)
+        receive();
+    params.address = ADDRESS;
+    params.device = device;
+    params.slow_receiver = GPUD_SLOW_DROP_NEWEST;
+    setenv("GPUDIRECT_LOG", "error", 0);
+    WORKS(gpud_context_create(NULL, &context, &e));
+    WORKS(gpud_sender_create(context, &params, &sender, &e));
+    WORKS(gpud_layout_init(&layout, "UYVY", 1920, 1080, 0, &e));
+    WORKS(gpud_sender_configure(sender, &layout, NULL, 0, &e));
+    WORKS(gpud_sender_wait(sender, 1, 60 * GPUD_SEC, &e));
+    struct sched_param urgent = {.sched_priority = PRIORITY};
+    if (sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &urgent) < 0) {
+        kill(receiver, SIGKILL);
+        SKIP("real-time priority is not permitted here");
+    }
+    SAY("%s, 1080p at 30/s, %d processes:", device, processes);
+    for (int wish = 0; wish < WISHES; wish++)
+        run(sender, (enum wish)wish, processes, seconds * GPUD_SEC);
+    atomic_store(&board->stop, true);
+    waitpid(receiver, NULL, 0);
+    gpud_sender_destroy(&sender);
+    gpud_context_destroy(&context);
+    runtime_done();
+    return 0;
+}
