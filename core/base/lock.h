@@ -1,0 +1,131 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Mutexes with a rank. A thread takes locks in growing order of rank only, so that no two threads
+ * can wait for each other. enum gpud_rank is that order; core/README.md says what each lock guards.
+ *
+ *     struct gpud_lock lock;
+ *     gpud_lock_init(&lock, GPUD_RANK_SENDER);          or GPUD_LOCK_INITIALIZER(rank)
+ *     gpud_lock_take(&lock);
+ *     while (!ready)
+ *         gpud_lock_wait_until(&lock, &condition, deadline);
+ *     gpud_lock_release(&lock);
+ *
+ * With GPUD_LOCK_CHECKS (buildtype=debug, a sanitizer, the core that tests/kill links) each thread
+ * keeps a list of what it holds, and the process aborts with a sentence when a lock is taken out
+ * of order, taken twice, released by a thread that does not hold it, or kept while the thread
+ * sleeps on the condition of another. Without it a gpud_lock is its mutex, and these calls are
+ * those of pthread. */
+#ifndef GPUD_BASE_LOCK_H
+#define GPUD_BASE_LOCK_H
+
+#include "base/clock.h"
+
+/* Outermost first. What is below may be taken while what is above is held, and not the other way
+ * round; two locks of one rank are never held together. */
+enum gpud_rank {
+    GPUD_RANK_SENDER,
+    GPUD_RANK_POOL_WAKE,
+    GPUD_RANK_CONTEXT,
+    GPUD_RANKS,
+};
+
+#ifdef GPUD_LOCK_CHECKS
+
+struct gpud_lock {
+    pthread_mutex_t mutex;
+    enum gpud_rank rank;
+};
+
+#define GPUD_LOCK_INITIALIZER(its_rank)                         \
+    {                                                           \
+        .mutex = PTHREAD_MUTEX_INITIALIZER, .rank = (its_rank), \
+    }
+
+/* gpud_lock_expect aborts unless the lock may be taken now; noted and forgotten keep the list. */
+void gpud_lock_expect(const struct gpud_lock *lock);
+void gpud_lock_noted(const struct gpud_lock *lock);
+void gpud_lock_forgotten(const struct gpud_lock *lock);
+void gpud_lock_expect_alone(const struct gpud_lock *lock);
+
+/* Whether the calling thread holds a lock of that rank. */
+bool gpud_lock_held(enum gpud_rank rank);
+
+/* The calling thread must hold the lock, or none of that rank: nothing in a release build. */
+void gpud_lock_assert_held(const struct gpud_lock *lock);
+void gpud_lock_assert_free(enum gpud_rank rank);
+
+#else
+
+struct gpud_lock {
+    pthread_mutex_t mutex;
+};
+
+#define GPUD_LOCK_INITIALIZER(its_rank)     \
+    {                                       \
+        .mutex = PTHREAD_MUTEX_INITIALIZER, \
+    }
+#define gpud_lock_expect(lock) ((void)0)
+#define gpud_lock_noted(lock) ((void)0)
+#define gpud_lock_forgotten(lock) ((void)0)
+#define gpud_lock_expect_alone(lock) ((void)0)
+#define gpud_lock_assert_held(lock) ((void)0)
+#define gpud_lock_assert_free(rank) ((void)0)
+
+#endif
+
+static inline void gpud_lock_init(struct gpud_lock *lock, enum gpud_rank rank)
+{
+    *lock = (struct gpud_lock)GPUD_LOCK_INITIALIZER(rank);
+    pthread_mutex_init(&lock->mutex, NULL);
+}
+
+/* The holder runs with the priority of the highest thread that waits for the lock: for locks that
+ * real-time threads share with others. Contended calls then always go through the kernel. */
+void gpud_lock_init_inheriting(struct gpud_lock *lock, enum gpud_rank rank);
+
+static inline void gpud_lock_destroy(struct gpud_lock *lock)
+{
+    pthread_mutex_destroy(&lock->mutex);
+}
+
+static inline void gpud_lock_take(struct gpud_lock *lock)
+{
+    gpud_lock_expect(lock);
+    pthread_mutex_lock(&lock->mutex);
+    gpud_lock_noted(lock);
+}
+
+/* Waits for nothing, so that it may be called in any order; what is taken while the lock is held
+ * has to be of a greater rank all the same. */
+static inline bool gpud_lock_try(struct gpud_lock *lock)
+{
+    if (pthread_mutex_trylock(&lock->mutex) != 0)
+        return false;
+    gpud_lock_noted(lock);
+    return true;
+}
+
+static inline void gpud_lock_release(struct gpud_lock *lock)
+{
+    gpud_lock_forgotten(lock);
+    pthread_mutex_unlock(&lock->mutex);
+}
+
+/* The lock is the only one that the thread holds: it is dropped meanwhile, others would not be. */
+static inline void gpud_lock_wait(struct gpud_lock *lock, pthread_cond_t *condition)
+{
+    gpud_lock_expect_alone(lock);
+    pthread_cond_wait(condition, &lock->mutex);
+}
+
+/* The condition is gpud_cond_init()'s. false: the deadline has passed. */
+static inline bool gpud_lock_wait_until(struct gpud_lock *lock, pthread_cond_t *condition,
+                                        int64_t deadline)
+{
+    struct timespec at = gpud_timespec(deadline);
+    gpud_lock_expect_alone(lock);
+    return pthread_cond_timedwait(condition, &lock->mutex, &at) == 0;
+}
+
+#endif

@@ -1,0 +1,173 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The order of locks is checked: each way to break it ends a process with a sentence. And a lock
+ * that inherits priority gives its waiter's to the thread that holds it. */
+#include "base/lock.h"
+#include "support/check.h"
+
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+static struct gpud_lock sender = GPUD_LOCK_INITIALIZER(GPUD_RANK_SENDER);
+static struct gpud_lock other_sender = GPUD_LOCK_INITIALIZER(GPUD_RANK_SENDER);
+static struct gpud_lock context = GPUD_LOCK_INITIALIZER(GPUD_RANK_CONTEXT);
+static pthread_cond_t condition;
+
+static void after_greater(void)
+{
+    gpud_lock_take(&context);
+    gpud_lock_take(&sender);
+}
+
+static void two_of_a_rank(void)
+{
+    gpud_lock_take(&sender);
+    gpud_lock_take(&other_sender);
+}
+
+static void twice(void)
+{
+    gpud_lock_take(&sender);
+    gpud_lock_take(&sender);
+}
+
+static void not_held(void)
+{
+    gpud_lock_release(&sender);
+}
+
+static void waits_with_another(void)
+{
+    gpud_lock_take(&sender);
+    gpud_lock_take(&context);
+    gpud_lock_wait_until(&context, &condition, gpud_deadline(GPUD_MSEC));
+}
+
+static void after_a_try(void)
+{
+    gpud_lock_take(&sender);
+    if (gpud_lock_try(&context))
+        gpud_lock_take(&other_sender);
+}
+
+static void asserts_held(void)
+{
+    gpud_lock_assert_held(&sender);
+}
+
+static void asserts_free(void)
+{
+    gpud_lock_take(&context);
+    gpud_lock_assert_free(GPUD_RANK_CONTEXT);
+}
+
+/* Runs it in a process of its own, which is aborted with that sentence. */
+static void expect_abort(void (*fn)(void), const char *sentence)
+{
+    int ends[2];
+    CHECK(pipe(ends) == 0, "no pipe");
+    pid_t child = fork();
+    if (child == 0) {
+        setrlimit(RLIMIT_CORE, &(struct rlimit){0});
+        dup2(ends[1], STDERR_FILENO);
+        fn();
+        _exit(0);
+    }
+    close(ends[1]);
+    char said[1024] = "";
+    size_t count = 0;
+    for (ssize_t got; (got = read(ends[0], said + count, sizeof(said) - 1 - count)) > 0;)
+        count += (size_t)got;
+    close(ends[0]);
+    int status;
+    CHECK(waitpid(child, &status, 0) == child, "no child");
+    CHECK(strstr(said, sentence), "it does not say \"%s\", but \"%s\"", sentence, said);
+    CHECK(!WIFEXITED(status) || WEXITSTATUS(status) != 0, "it lives on after \"%s\"", said);
+    SAY("%.*s", (int)strcspn(said, "\n"), said);
+}
+
+static void *looks(void *arg)
+{
+    CHECK(!gpud_lock_held(GPUD_RANK_SENDER), "a lock of another thread counts");
+    return NULL;
+}
+
+static void test_order(void)
+{
+    gpud_lock_take(&sender);
+    gpud_lock_take(&context);
+    CHECK(gpud_lock_held(GPUD_RANK_SENDER) && gpud_lock_held(GPUD_RANK_CONTEXT), "not noted");
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, looks, NULL) == 0, "no thread");
+    pthread_join(thread, NULL);
+    gpud_lock_release(&sender); /* in any order */
+    CHECK(!gpud_lock_held(GPUD_RANK_SENDER), "it was released");
+    gpud_lock_assert_held(&context);
+    CHECK(gpud_lock_try(&sender), "a try waits for nothing, and may come in any order");
+    gpud_lock_release(&context);
+    CHECK(!gpud_lock_wait_until(&sender, &condition, gpud_deadline(GPUD_MSEC)), "nobody signals");
+    gpud_lock_release(&sender);
+    gpud_lock_assert_free(GPUD_RANK_SENDER);
+    gpud_lock_assert_free(GPUD_RANK_CONTEXT);
+}
+
+/* The priority at which the kernel runs the thread: 20 + nice, or what it inherits. */
+static int running_priority(pid_t thread)
+{
+    char path[64], text[1024] = "";
+    snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)thread);
+    FILE *file = fopen(path, "re");
+    CHECK(file && fread(text, 1, sizeof(text) - 1, file) > 0, "no %s", path);
+    fclose(file);
+    const char *field = strrchr(text, ')');
+    for (int i = 0; field && i < 16; i++)
+        field = strchr(field + 1, ' ');
+    CHECK(field, "%s is \"%s\"", path, text);
+    return atoi(field);
+}
+
+static void *waits_for_it(void *arg)
+{
+    gpud_lock_take(arg);
+    gpud_lock_release(arg);
+    return NULL;
+}
+
+static void test_inheritance(void)
+{
+    struct gpud_lock lock;
+    gpud_lock_init_inheriting(&lock, GPUD_RANK_SENDER);
+    pthread_t thread;
+    int usual = running_priority(gettid());
+    gpud_lock_take(&lock);
+    CHECK(pthread_create(&thread, NULL, waits_for_it, &lock) == 0, "no thread");
+    CHECK(setpriority(PRIO_PROCESS, (id_t)gettid(), 19) == 0, "no nice");
+    int64_t limit = gpud_deadline(30 * GPUD_SEC);
+    int priority;
+    do
+        priority = running_priority(gettid());
+    while (priority != usual && gpud_now() < limit);
+    gpud_lock_release(&lock);
+    pthread_join(thread, NULL);
+    CHECK(priority == usual, "the holder runs at %d, not at its waiter's %d", priority, usual);
+    CHECK_EQUAL(running_priority(gettid()), 39);
+    gpud_lock_destroy(&lock);
+}
+
+int main(void)
+{
+    alarm(100);
+    gpud_cond_init(&condition);
+    expect_abort(after_greater, "lock \"sender\" is taken after \"context\"");
+    expect_abort(two_of_a_rank, "lock \"sender\" is taken after \"sender\"");
+    expect_abort(twice, "lock \"sender\" is taken twice");
+    expect_abort(not_held, "lock \"sender\" is released, and not held");
+    expect_abort(waits_with_another, "lock \"context\" is waited under while the thread keeps");
+    expect_abort(after_a_try, "lock \"sender\" is taken after \"sender\"");
+    expect_abort(asserts_held, "lock \"sender\" should be held here");
+    expect_abort(asserts_free, "lock \"context\" must not be held here");
+    test_order();
+    test_inheritance();
+    return 0;
+}
