@@ -24,9 +24,47 @@
 /* Outermost first. What is below may be taken while what is above is held, and not the other way
  * round; two locks of one rank are never held together. */
 enum gpud_rank {
+    /* stream: an application's calls, and the threads of a sender, a receiver, a transfer */
+    GPUD_RANK_TRANSFER,
+    GPUD_RANK_TRANSFER_CONNECTION,
     GPUD_RANK_SENDER,
+    GPUD_RANK_RECEIVER,
+    GPUD_RANK_SESSION,
     GPUD_RANK_POOL_WAKE,
+    GPUD_RANK_TRANSFER_COMPLETIONS,
+    /* capture */
+    GPUD_RANK_CAPTURE_NODE,
+    GPUD_RANK_CAPTURE_DRIVER,
+    GPUD_RANK_CAPTURE_RING,
+    GPUD_RANK_CAPTURE_INFO,
+    GPUD_RANK_CAPTURE_INTERRUPT,
+    GPUD_RANK_TARGET,
+    GPUD_RANK_TARGET_RING,
+    /* wire: connections of network cards */
+    GPUD_RANK_RDMA_HUBS,
+    GPUD_RANK_RDMA_CLOSING,
+    GPUD_RANK_RDMA_CHANNEL,
+    GPUD_RANK_RDMA_ARM,
+    GPUD_RANK_RDMA_RECORDS,
+    GPUD_RANK_RDMA_RECORD,
+    /* device */
+    GPUD_RANK_RDMA_WAYS,
+    GPUD_RANK_RDMA_DOMAIN,
+    GPUD_RANK_RDMA_CONNECTION,
+    GPUD_RANK_MAP,
     GPUD_RANK_CONTEXT,
+    GPUD_RANK_OPENCL_SIGNAL,
+    GPUD_RANK_QUEUES,
+    GPUD_RANK_OPENCL_QUEUE,
+    GPUD_RANK_OPENCL_EXTERNAL,
+    GPUD_RANK_COMPLETIONS,
+    GPUD_RANK_BOUNCES,
+    GPUD_RANK_PINS,
+    GPUD_RANK_OPENS,
+    GPUD_RANK_IDENTIFY,
+    GPUD_RANK_EVENTS,
+    GPUD_RANK_WORKER,
+    GPUD_RANK_ABANDONED,
     GPUD_RANKS,
 };
 

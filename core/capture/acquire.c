@@ -184,7 +184,7 @@ static struct arrival inspect(struct gpud_capture *capture, struct gpud_v4l2_buf
 static void count(struct gpud_capture *capture, const struct arrival *arrival, bool acquired)
 {
     const struct gpud_capture_ring *ring = capture->ring;
-    pthread_mutex_lock(&capture->lock);
+    gpud_lock_take(&capture->lock);
     struct gpud_capture_info *info = &capture->info;
     info->monotonic = arrival->pts != GPUD_TIME_NONE;
     info->stamps_start = arrival->at_start;
@@ -195,7 +195,7 @@ static void count(struct gpud_capture *capture, const struct arrival *arrival, b
         info->copies_gpu += !ring->in_place;
         info->copies_cpu += ring->buffers[0].bounce != NULL;
     }
-    pthread_mutex_unlock(&capture->lock);
+    gpud_lock_release(&capture->lock);
 }
 
 static void describe(struct gpud_capture *capture, const struct gpud_v4l2_buffer *raw,

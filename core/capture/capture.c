@@ -75,9 +75,9 @@ enum gpud_status gpud_capture_open(struct gpud_device *device, struct gpud_devic
     struct gpud_capture *made = calloc(1, sizeof(*made));
     if (!made)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a capture");
-    pthread_mutex_init(&made->lock, NULL);
-    pthread_mutex_init(&made->node_lock, NULL);
-    pthread_mutex_init(&made->interrupt_lock, NULL);
+    gpud_lock_init(&made->lock, GPUD_RANK_CAPTURE_INFO);
+    gpud_lock_init(&made->node_lock, GPUD_RANK_CAPTURE_NODE);
+    gpud_lock_init(&made->interrupt_lock, GPUD_RANK_CAPTURE_INTERRUPT);
     made->context = host->context;
     made->device = gpud_device_ref(device);
     made->host = gpud_device_ref(host);
@@ -176,9 +176,9 @@ void gpud_capture_destroy(struct gpud_capture **capture)
     gpud_fd_close(&gone->interrupt_fd);
     gpud_device_close(&gone->device);
     gpud_device_close(&gone->host);
-    pthread_mutex_destroy(&gone->interrupt_lock);
-    pthread_mutex_destroy(&gone->node_lock);
-    pthread_mutex_destroy(&gone->lock);
+    gpud_lock_destroy(&gone->interrupt_lock);
+    gpud_lock_destroy(&gone->node_lock);
+    gpud_lock_destroy(&gone->lock);
     free(gone);
 }
 
@@ -186,9 +186,9 @@ void gpud_capture_destroy(struct gpud_capture **capture)
 
 void gpud_capture_get_info(struct gpud_capture *capture, struct gpud_capture_info *info)
 {
-    pthread_mutex_lock(&capture->lock);
+    gpud_lock_take(&capture->lock);
     gpud_sized_copy(info, info->size, &capture->info, sizeof(capture->info));
-    pthread_mutex_unlock(&capture->lock);
+    gpud_lock_release(&capture->lock);
 }
 
 void gpud_capture_interrupt(struct gpud_capture *capture, bool interrupted)
@@ -197,12 +197,12 @@ void gpud_capture_interrupt(struct gpud_capture *capture, bool interrupted)
      * set. */
     uint64_t count = 1;
     ssize_t done = 0;
-    pthread_mutex_lock(&capture->interrupt_lock);
+    gpud_lock_take(&capture->interrupt_lock);
     if (interrupted && !atomic_exchange(&capture->interrupted, true))
         done = write(capture->interrupt_fd, &count, sizeof(count));
     else if (!interrupted && atomic_load(&capture->interrupted))
         done = read(capture->interrupt_fd, &count, sizeof(count));
     atomic_store(&capture->interrupted, interrupted);
-    pthread_mutex_unlock(&capture->interrupt_lock);
+    gpud_lock_release(&capture->interrupt_lock);
     (void)done; /* an eventfd of 0 takes 1, and one of 1 gives it */
 }

@@ -23,12 +23,12 @@ struct gpud_capture {
     struct gpud_v4l2 node;
     char home[sizeof(((struct gpud_v4l2 *)0)->path)]; /* the node that was asked for */
     struct gpud_v4l2 known;                           /* the card when it was opened last */
-    pthread_mutex_t node_lock; /* around closing and opening it, and what other threads ask it */
+    struct gpud_lock node_lock; /* around closing and opening it, and what other threads ask it */
     uint32_t slots;
     char method[16]; /* the only one to take, or "" */
     bool direct;     /* only methods that need no copy */
 
-    pthread_mutex_t interrupt_lock; /* around changing both, so that they agree */
+    struct gpud_lock interrupt_lock; /* around changing both, so that they agree */
     atomic_bool interrupted;
     int interrupt_fd; /* readable while interrupted */
     int watch_fd;     /* an epoll, for event loops; -1: nobody has asked */
@@ -74,7 +74,7 @@ struct gpud_capture {
     bool discontinuity;       /* the next frame does not follow the last one */
     uint32_t epoch;
 
-    pthread_mutex_t lock; /* around info, which other threads read */
+    struct gpud_lock lock; /* around info, which other threads read */
     struct gpud_capture_info info;
 };
 

@@ -149,11 +149,11 @@ static uint32_t stamp_flags(const struct gpud_capture_ring *ring)
 void gpud_capture_publish_path(struct gpud_capture *capture)
 {
     const struct gpud_capture_ring *ring = capture->ring;
-    pthread_mutex_lock(&capture->lock);
+    gpud_lock_take(&capture->lock);
     if (ring->proven)
         gpud_print(capture->info.path, "v4l2-%s", ring->method->name);
     gpud_print(capture->info.fallback_reason, "%s", ring->fallback_reason);
-    pthread_mutex_unlock(&capture->lock);
+    gpud_lock_release(&capture->lock);
     if (ring->proven)
         gpud_log_info(&capture->context->log, "capture", "%s: frames arrive by v4l2-%s",
                       capture->node.path, ring->method->name);
@@ -202,11 +202,11 @@ bool gpud_capture_publish_format(struct gpud_capture *capture)
     gpud_capture_read_hdr(&capture->node, &hdr);
     read_rate(capture, &fps_num, &fps_den);
     set_duration(capture, fps_num, fps_den);
-    pthread_mutex_lock(&capture->lock);
+    gpud_lock_take(&capture->lock);
     struct gpud_capture_info before = capture->info;
     note_format(capture, &format, &hdr, fps_num, fps_den);
     bool changed = memcmp(&before, &capture->info, sizeof(before)) != 0;
-    pthread_mutex_unlock(&capture->lock);
+    gpud_lock_release(&capture->lock);
     return changed;
 }
 
@@ -217,7 +217,7 @@ static void publish(struct gpud_capture *capture, const struct gpud_v4l2_format 
     uint32_t stamps = stamp_flags(ring);
     struct gpud_hdr_metadata hdr;
     gpud_capture_read_hdr(&capture->node, &hdr);
-    pthread_mutex_lock(&capture->lock);
+    gpud_lock_take(&capture->lock);
     struct gpud_capture_info *info = &capture->info;
     gpud_print(info->driver, "%s", capture->node.driver);
     gpud_print(info->card, "%s", capture->node.card);
@@ -226,7 +226,7 @@ static void publish(struct gpud_capture *capture, const struct gpud_v4l2_format 
     info->started = (uint64_t)capture->began;
     info->stamps_start = (stamps & V4L2_BUF_FLAG_TSTAMP_SRC_MASK) == V4L2_BUF_FLAG_TSTAMP_SRC_SOE;
     note_format(capture, format, &hdr, fps_num, fps_den);
-    pthread_mutex_unlock(&capture->lock);
+    gpud_lock_release(&capture->lock);
 
     const struct gpud_log *log = &capture->context->log;
     gpud_log_info(log, "capture", "%s (%s): %s %ux%u by v4l2-%s, %u buffers", capture->node.path,
@@ -239,7 +239,7 @@ static void publish(struct gpud_capture *capture, const struct gpud_v4l2_format 
 
 static void unpublish(struct gpud_capture *capture)
 {
-    pthread_mutex_lock(&capture->lock);
+    gpud_lock_take(&capture->lock);
     struct gpud_capture_info *info = &capture->info;
     gpud_print(info->path, "none");
     info->fallback_reason[0] = '\0';
@@ -251,7 +251,7 @@ static void unpublish(struct gpud_capture *capture)
     memset(&info->hdr, 0, sizeof(info->hdr));
     info->scan = GPUD_SCAN_ANY;
     info->aspect_x = info->aspect_y = 0;
-    pthread_mutex_unlock(&capture->lock);
+    gpud_lock_release(&capture->lock);
 }
 
 /* --- beginning ----------------------------------------------------------------------------- */
@@ -343,10 +343,10 @@ static enum gpud_status stay_unstarted(struct gpud_capture *capture,
     if (!gpud_capture_arm(capture, GPUD_CAPTURE_LOOK, GPUD_CAPTURE_LOOK))
         return gpud_fail_errno(error, "%s cannot be waited for", capture->node.path);
     unpublish(capture);
-    pthread_mutex_lock(&capture->lock);
+    gpud_lock_take(&capture->lock);
     capture->info.layout = placement->layout;
     note_format(capture, format, &hdr, fps_num, fps_den);
-    pthread_mutex_unlock(&capture->lock);
+    gpud_lock_release(&capture->lock);
     capture->unstarted = true;
     return GPUD_OK;
 }

@@ -14,23 +14,23 @@
 void gpud_capture_publish_signal(struct gpud_capture *capture)
 {
     const struct gpud_input *source = &capture->source;
-    pthread_mutex_lock(&capture->lock);
+    gpud_lock_take(&capture->lock);
     bool was = capture->info.signal;
     capture->info.signal = source->present;
     gpud_print(capture->info.signal_reason, "%s", source->reason);
     capture->info.signal_width = source->width;
     capture->info.signal_height = source->height;
     gpud_print(capture->info.input, "%s", source->name);
-    pthread_mutex_unlock(&capture->lock);
+    gpud_lock_release(&capture->lock);
     if (was && !source->present)
         gpud_log_warning(&capture->context->log, "capture", "%s", source->reason);
 }
 
 static void count_change(struct gpud_capture *capture)
 {
-    pthread_mutex_lock(&capture->lock);
+    gpud_lock_take(&capture->lock);
     capture->info.signal_changes++;
-    pthread_mutex_unlock(&capture->lock);
+    gpud_lock_release(&capture->lock);
 }
 
 /* --- which input --------------------------------------------------------------------------- */
@@ -62,11 +62,11 @@ enum gpud_status gpud_capture_set_up(struct gpud_capture *capture, struct gpud_e
                (gpud_v4l2_call(&capture->node, VIDIOC_G_INPUT, &now) < 0 || now != number);
     if (set)
         status = set_input(capture, number, error);
-    pthread_mutex_lock(&capture->node_lock);
+    gpud_lock_take(&capture->node_lock);
     if (status == GPUD_OK)
         status = gpud_controls_set(&capture->node, capture->controls.control,
                                    capture->controls.count, error);
-    pthread_mutex_unlock(&capture->node_lock);
+    gpud_lock_release(&capture->node_lock);
     if (status == GPUD_OK)
         detect(capture);
     return status;
@@ -123,14 +123,14 @@ enum gpud_status gpud_capture_configure_controls(struct gpud_capture *capture,
     enum gpud_status status = gpud_controls_check(controls, count, error);
     if (status != GPUD_OK)
         return status;
-    pthread_mutex_lock(&capture->node_lock);
+    gpud_lock_take(&capture->node_lock);
     if (capture->node.fd < 0)
         status = gpud_fail(error, GPUD_NO_DEVICE, "%s is unplugged", capture->home);
     else
         status = gpud_controls_set(&capture->node, controls, count, error);
     if (status == GPUD_OK && !gpud_controls_keep(&capture->controls, controls, count))
         status = gpud_fail(error, GPUD_NO_MEMORY, "no room for more controls");
-    pthread_mutex_unlock(&capture->node_lock);
+    gpud_lock_release(&capture->node_lock);
     return status;
 }
 

@@ -27,7 +27,7 @@ static void wake(struct gpud_capture_ring *ring, bool by_device)
 
 struct gpud_capture_wait gpud_capture_ring_wait_begin(struct gpud_capture_ring *ring)
 {
-    pthread_mutex_lock(&ring->lock);
+    gpud_lock_take(&ring->lock);
     struct gpud_capture_wait wait = {
         .fed = ring->queued,
         .back = ring->to_queue,
@@ -36,22 +36,22 @@ struct gpud_capture_wait gpud_capture_ring_wait_begin(struct gpud_capture_ring *
     ring->waiting = true;
     ring->blind = !wait.fed;
     gpud_capture_ring_set_woken(ring, false);
-    pthread_mutex_unlock(&ring->lock);
+    gpud_lock_release(&ring->lock);
     return wait;
 }
 
 void gpud_capture_ring_wait_end(struct gpud_capture_ring *ring)
 {
-    pthread_mutex_lock(&ring->lock);
+    gpud_lock_take(&ring->lock);
     ring->waiting = false;
     gpud_capture_ring_set_woken(ring, gpud_capture_ring_is_due(ring));
     bool watched = ring->watch_fd >= 0;
-    pthread_mutex_unlock(&ring->lock);
+    gpud_lock_release(&ring->lock);
     if (!watched)
         return;
-    pthread_mutex_lock(&ring->driver_lock);
+    gpud_lock_take(&ring->driver_lock);
     gpud_capture_ring_update_watch(ring);
-    pthread_mutex_unlock(&ring->driver_lock);
+    gpud_lock_release(&ring->driver_lock);
 }
 
 /* With the lock held. */
@@ -62,28 +62,28 @@ static bool has_room(const struct gpud_capture_ring *ring)
 
 bool gpud_capture_ring_has_room(struct gpud_capture_ring *ring)
 {
-    pthread_mutex_lock(&ring->lock);
+    gpud_lock_take(&ring->lock);
     bool room = has_room(ring);
-    pthread_mutex_unlock(&ring->lock);
+    gpud_lock_release(&ring->lock);
     return room;
 }
 
 bool gpud_capture_ring_dequeued(struct gpud_capture_ring *ring, uint32_t index, bool *room)
 {
-    pthread_mutex_lock(&ring->lock);
+    gpud_lock_take(&ring->lock);
     bool right = index < ring->buffer_count && ring->queued >> index & 1;
     if (right)
         ring->queued &= ~bit(index);
     *room = has_room(ring);
-    pthread_mutex_unlock(&ring->lock);
+    gpud_lock_release(&ring->lock);
     return right;
 }
 
 void gpud_capture_ring_drop(struct gpud_capture_ring *ring, uint32_t index)
 {
-    pthread_mutex_lock(&ring->lock);
+    gpud_lock_take(&ring->lock);
     ring->to_queue |= bit(index);
-    pthread_mutex_unlock(&ring->lock);
+    gpud_lock_release(&ring->lock);
 }
 
 /* --- both ---------------------------------------------------------------------------------- */
@@ -91,9 +91,9 @@ void gpud_capture_ring_drop(struct gpud_capture_ring *ring, uint32_t index)
 static struct gpud_frame *acquire_slot(struct gpud_capture_ring *ring, uint32_t slot)
 {
     struct gpud_frame *frame = &ring->frames[slot];
-    pthread_mutex_lock(&ring->lock);
+    gpud_lock_take(&ring->lock);
     ring->acquired |= bit(slot);
-    pthread_mutex_unlock(&ring->lock);
+    gpud_lock_release(&ring->lock);
     atomic_fetch_add_explicit(&ring->references, 1, memory_order_relaxed);
     frame->access = 0;
     return frame;
@@ -105,14 +105,14 @@ static void on_complete(void *arg, enum gpud_status status)
 {
     struct gpud_capture_buffer *buffer = arg;
     struct gpud_capture_ring *ring = buffer->ring;
-    pthread_mutex_lock(&ring->lock);
+    gpud_lock_take(&ring->lock);
     ring->pending--;
     ring->to_queue |= bit(buffer->raw.index);
     ring->failed |= status != GPUD_OK;
     ring->returned = true;
     wake(ring, true);
     pthread_cond_signal(&ring->complete);
-    pthread_mutex_unlock(&ring->lock);
+    gpud_lock_release(&ring->lock);
 }
 
 /* --- in place ------------------------------------------------------------------------------ */
@@ -182,7 +182,7 @@ static void release_in_place(struct gpud_frame *frame)
 {
     struct gpud_capture_ring *ring = frame->owner;
     bool used = is_used(frame);
-    pthread_mutex_lock(&ring->lock);
+    gpud_lock_take(&ring->lock);
     bool pending = used && !ring->stopped;
     ring->acquired &= ~bit(frame->slot);
     if (pending)
@@ -190,7 +190,7 @@ static void release_in_place(struct gpud_frame *frame)
     else
         ring->to_queue |= bit(frame->slot);
     wake(ring, false);
-    pthread_mutex_unlock(&ring->lock);
+    gpud_lock_release(&ring->lock);
     if (pending)
         queue_when_complete(ring, frame);
     else if (used)
@@ -258,11 +258,11 @@ static enum gpud_status acquire_copied(struct gpud_capture_ring *ring,
                                        struct gpud_frame **frame, struct gpud_error *error)
 {
     struct gpud_capture_buffer *buffer = &ring->buffers[dequeued->index];
-    pthread_mutex_lock(&ring->lock);
+    gpud_lock_take(&ring->lock);
     uint32_t slot = (uint32_t)__builtin_ctzll(~ring->acquired);
     bool failed = ring->failed;
     ring->pending++;
-    pthread_mutex_unlock(&ring->lock);
+    gpud_lock_release(&ring->lock);
 
     enum gpud_status status =
         failed ? gpud_fail(error, GPUD_IO, "a copy on %s failed: configure again",
@@ -292,11 +292,11 @@ static enum gpud_status acquire_copied(struct gpud_capture_ring *ring,
 static void release_copied(struct gpud_frame *frame)
 {
     struct gpud_capture_ring *ring = frame->owner;
-    pthread_mutex_lock(&ring->lock);
+    gpud_lock_take(&ring->lock);
     ring->acquired &=
         ~bit(frame->slot); /* what the queue still does with the slot comes before the next copy */
     wake(ring, false);
-    pthread_mutex_unlock(&ring->lock);
+    gpud_lock_release(&ring->lock);
     if (gpud_capture_ring_has_back(ring))
         gpud_capture_ring_requeue(ring, NULL);
     gpud_capture_ring_unref(ring);

@@ -26,21 +26,21 @@
 void gpud_capture_note_gone(struct gpud_capture *capture)
 {
     capture->gone = true;
-    pthread_mutex_lock(&capture->lock);
+    gpud_lock_take(&capture->lock);
     capture->info.unplugged = true;
-    pthread_mutex_unlock(&capture->lock);
+    gpud_lock_release(&capture->lock);
 }
 
 void gpud_capture_note_return(struct gpud_capture *capture)
 {
     capture->gone = false;
     gpud_capture_end_wait(capture);
-    pthread_mutex_lock(&capture->lock);
+    gpud_lock_take(&capture->lock);
     capture->info.returns += capture->info.unplugged;
     capture->info.unplugged = false;
     gpud_print(capture->info.driver, "%s", capture->node.driver);
     gpud_print(capture->info.card, "%s", capture->node.card);
-    pthread_mutex_unlock(&capture->lock);
+    gpud_lock_release(&capture->lock);
 }
 
 /* --- finding it ---------------------------------------------------------------------------- */
@@ -72,7 +72,7 @@ static void find_elsewhere(const struct gpud_capture *capture, struct gpud_v4l2 
 /* The same card first, then whatever is at its node. */
 enum gpud_status gpud_capture_reopen(struct gpud_capture *capture, struct gpud_error *error)
 {
-    pthread_mutex_lock(&capture->node_lock);
+    gpud_lock_take(&capture->node_lock);
     struct gpud_v4l2 *node = &capture->node;
     gpud_v4l2_close(node);
     gpud_print(node->path, "%s", capture->home);
@@ -82,7 +82,7 @@ enum gpud_status gpud_capture_reopen(struct gpud_capture *capture, struct gpud_e
         find_elsewhere(capture, node);
     if (node->fd >= 0)
         status = GPUD_OK;
-    pthread_mutex_unlock(&capture->node_lock);
+    gpud_lock_release(&capture->node_lock);
     if (status != GPUD_OK)
         return status;
     if (strcmp(node->path, capture->home) != 0)
@@ -123,9 +123,9 @@ void gpud_capture_end_wait(struct gpud_capture *capture)
 static void let_go(struct gpud_capture *capture)
 {
     gpud_capture_drop_ring(capture, true, NULL);
-    pthread_mutex_lock(&capture->node_lock);
+    gpud_lock_take(&capture->node_lock);
     gpud_v4l2_close(&capture->node);
-    pthread_mutex_unlock(&capture->node_lock);
+    gpud_lock_release(&capture->node_lock);
 }
 
 static enum gpud_status begin_wait(struct gpud_capture *capture, struct gpud_error *error)

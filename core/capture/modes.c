@@ -200,8 +200,8 @@ size_t gpud_capture_modes_of(const struct gpud_v4l2 *node, const struct gpud_inp
 size_t gpud_capture_list_modes(struct gpud_capture *capture, struct gpud_capture_mode *modes,
                                size_t max)
 {
-    pthread_mutex_lock(&capture->node_lock);
+    gpud_lock_take(&capture->node_lock);
     size_t count = gpud_capture_modes_of(&capture->node, &capture->source, modes, max);
-    pthread_mutex_unlock(&capture->node_lock);
+    gpud_lock_release(&capture->node_lock);
     return count;
 }

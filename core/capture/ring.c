@@ -229,8 +229,8 @@ static void destroy(struct gpud_capture_ring *ring)
     gpud_device_close(&ring->device);
     gpud_device_close(&ring->host);
     pthread_cond_destroy(&ring->complete);
-    pthread_mutex_destroy(&ring->lock);
-    pthread_mutex_destroy(&ring->driver_lock);
+    gpud_lock_destroy(&ring->lock);
+    gpud_lock_destroy(&ring->driver_lock);
     free(ring);
 }
 
@@ -257,8 +257,8 @@ enum gpud_status gpud_capture_ring_create(struct gpud_v4l2 *node, struct gpud_de
     made->placement = *placement;
     made->limit = slots;
     made->watch_fd = -1;
-    pthread_mutex_init(&made->driver_lock, NULL);
-    pthread_mutex_init(&made->lock, NULL);
+    gpud_lock_init(&made->driver_lock, GPUD_RANK_CAPTURE_DRIVER);
+    gpud_lock_init(&made->lock, GPUD_RANK_CAPTURE_RING);
     gpud_cond_init(&made->complete);
 
     enum gpud_status status = GPUD_OK;
@@ -291,27 +291,26 @@ enum gpud_status gpud_capture_ring_start(struct gpud_capture_ring *ring, struct 
 /* How many buffers a device still works on after a while; for those the memory must stay. */
 static uint32_t wait_for_devices(struct gpud_capture_ring *ring)
 {
-    struct timespec until = gpud_timespec(gpud_deadline(GPUD_CAPTURE_STOP_TIMEOUT));
-    int waited = 0;
-    pthread_mutex_lock(&ring->lock);
+    int64_t until = gpud_deadline(GPUD_CAPTURE_STOP_TIMEOUT);
+    gpud_lock_take(&ring->lock);
     ring->stopped = true; /* what is released from now on waits by itself */
-    while (ring->pending && waited == 0)
-        waited = pthread_cond_timedwait(&ring->complete, &ring->lock, &until);
+    while (ring->pending && gpud_lock_wait_until(&ring->lock, &ring->complete, until))
+        ;
     uint32_t stuck = ring->pending;
-    pthread_mutex_unlock(&ring->lock);
+    gpud_lock_release(&ring->lock);
     return stuck;
 }
 
 enum gpud_status gpud_capture_ring_stop(struct gpud_capture_ring *ring, struct gpud_error *error)
 {
-    pthread_mutex_lock(&ring->driver_lock);
+    gpud_lock_take(&ring->driver_lock);
     ring->streaming = false;
     gpud_capture_ring_update_watch(ring);
     gpud_v4l2_stream(ring->node, false);
-    pthread_mutex_lock(&ring->lock);
+    gpud_lock_take(&ring->lock);
     ring->queued = 0;
-    pthread_mutex_unlock(&ring->lock);
-    pthread_mutex_unlock(&ring->driver_lock);
+    gpud_lock_release(&ring->lock);
+    gpud_lock_release(&ring->driver_lock);
 
     uint32_t stuck = wait_for_devices(ring);
     if (stuck) {
@@ -322,9 +321,9 @@ enum gpud_status gpud_capture_ring_stop(struct gpud_capture_ring *ring, struct g
     }
 
     /* A driver may keep buffers that are mapped, so those that nobody uses are unmapped first. */
-    pthread_mutex_lock(&ring->lock);
+    gpud_lock_take(&ring->lock);
     uint64_t in_use = stuck ? UINT64_MAX : ring->in_place ? ring->acquired : 0;
-    pthread_mutex_unlock(&ring->lock);
+    gpud_lock_release(&ring->lock);
     for (uint32_t i = 0; i < ring->buffer_count; i++)
         if (!(in_use >> i & 1))
             drop_buffer(&ring->buffers[i]);
@@ -341,38 +340,38 @@ enum gpud_status gpud_capture_ring_stop(struct gpud_capture_ring *ring, struct g
 
 bool gpud_capture_ring_has_back(struct gpud_capture_ring *ring)
 {
-    pthread_mutex_lock(&ring->lock);
+    gpud_lock_take(&ring->lock);
     bool back = ring->to_queue || ring->watch_fd >= 0;
-    pthread_mutex_unlock(&ring->lock);
+    gpud_lock_release(&ring->lock);
     return back;
 }
 
 /* The driver refused these. True: it has none, and nobody has one to give it. */
 static bool take_back(struct gpud_capture_ring *ring, uint64_t refused)
 {
-    pthread_mutex_lock(&ring->lock);
+    gpud_lock_take(&ring->lock);
     ring->queued &= ~refused;
     ring->to_queue |= refused; /* tried again with the next one */
     bool starved = !ring->queued && !ring->pending && !(ring->in_place && ring->acquired);
     ring->returned |= starved; /* whoever comes next says so */
-    pthread_mutex_unlock(&ring->lock);
+    gpud_lock_release(&ring->lock);
     return starved;
 }
 
 enum gpud_status gpud_capture_ring_requeue(struct gpud_capture_ring *ring, struct gpud_error *error)
 {
-    pthread_mutex_lock(&ring->driver_lock);
+    gpud_lock_take(&ring->driver_lock);
     if (!ring->streaming) {
-        pthread_mutex_unlock(&ring->driver_lock);
+        gpud_lock_release(&ring->driver_lock);
         return GPUD_OK;
     }
-    pthread_mutex_lock(&ring->lock);
+    gpud_lock_take(&ring->lock);
     uint64_t back = ring->to_queue;
     ring->to_queue = 0;
     ring->returned = false;
     ring->queued |=
         back; /* before the call: another thread may dequeue it before this one goes on */
-    pthread_mutex_unlock(&ring->lock);
+    gpud_lock_release(&ring->lock);
 
     uint64_t refused = 0;
     int number = 0;
@@ -396,6 +395,6 @@ enum gpud_status gpud_capture_ring_requeue(struct gpud_capture_ring *ring, struc
     else if (refused)
         gpud_log_debug(ring->log, "capture", "%s refused a buffer (%s): it is offered again",
                        ring->node->path, strerror(number));
-    pthread_mutex_unlock(&ring->driver_lock); /* the node may be gone after this */
+    gpud_lock_release(&ring->driver_lock); /* the node may be gone after this */
     return status;
 }

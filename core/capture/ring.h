@@ -16,6 +16,7 @@
 #ifndef GPUD_CAPTURE_RING_H
 #define GPUD_CAPTURE_RING_H
 
+#include "base/lock.h"
 #include "capture/formats.h"
 #include "capture/v4l2.h"
 #include "frame/frame.h"
@@ -64,11 +65,11 @@ struct gpud_capture_ring {
     atomic_uint references; /* the capture, and each acquired frame */
 
     /* Around calls that give the driver buffers or stop it, so that none comes after the stop. */
-    pthread_mutex_t driver_lock;
+    struct gpud_lock driver_lock;
     bool streaming;
 
     /* Never held across a call of anybody else's. */
-    pthread_mutex_t lock;
+    struct gpud_lock lock;
     pthread_cond_t complete; /* a device is done with a buffer */
     uint64_t queued;         /* a bit a buffer: the driver has it */
     uint64_t to_queue;       /* a bit a buffer: ours, to be queued */

@@ -68,7 +68,7 @@ enum gpud_status gpud_target_create(struct gpud_context *context,
     struct gpud_target *made = calloc(1, sizeof(*made));
     if (!made)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a target");
-    pthread_mutex_init(&made->lock, NULL);
+    gpud_lock_init(&made->lock, GPUD_RANK_TARGET);
     made->context = context;
     made->file_fd = -1;
     made->began = gpud_now();
@@ -99,7 +99,7 @@ void gpud_target_destroy(struct gpud_target **target)
     if (gone->ring)
         gpud_target_ring_leave(gone->ring);
     gpud_context_drain(gone->context);
-    pthread_mutex_destroy(&gone->lock);
+    gpud_lock_destroy(&gone->lock);
     free(gone);
 }
 
@@ -157,16 +157,16 @@ void gpud_target_get_info(struct gpud_target *target, struct gpud_target_info *i
     };
     gpud_print(told.path, "%s", paths[ring->kind]);
     gpud_print(told.file, "%s", target->file);
-    pthread_mutex_lock(&ring->lock);
+    gpud_lock_take(&ring->lock);
     told.corrupted = ring->corrupted;
-    pthread_mutex_unlock(&ring->lock);
-    pthread_mutex_lock(&target->lock);
+    gpud_lock_release(&ring->lock);
+    gpud_lock_take(&target->lock);
     told.frames = target->frames;
     told.dropped = target->dropped;
     if (target->last)
         told.age = (uint64_t)(gpud_now() - target->last);
     gpud_print(told.reason, "%s", target->reason);
-    pthread_mutex_unlock(&target->lock);
+    gpud_lock_release(&target->lock);
     gpud_sized_copy(info, info->size, &told, sizeof(told));
 }
 
@@ -177,9 +177,9 @@ void gpud_target_interrupt(struct gpud_target *target, bool interrupted)
 
 static void set_reason(struct gpud_target *target, const char *reason)
 {
-    pthread_mutex_lock(&target->lock);
+    gpud_lock_take(&target->lock);
     gpud_print(target->reason, "%s", reason);
-    pthread_mutex_unlock(&target->lock);
+    gpud_lock_release(&target->lock);
 }
 
 /* --- acquire ------------------------------------------------------------------------------- */
@@ -212,9 +212,9 @@ static enum gpud_status end_of_numbers(struct gpud_target *target, struct gpud_e
 
 static bool holds_all(struct gpud_target_ring *ring)
 {
-    pthread_mutex_lock(&ring->lock);
+    gpud_lock_take(&ring->lock);
     bool all = (uint32_t)__builtin_popcountll(ring->held | ring->pending) == ring->slots;
-    pthread_mutex_unlock(&ring->lock);
+    gpud_lock_release(&ring->lock);
     return all;
 }
 
@@ -250,23 +250,23 @@ static void hand_out(struct gpud_target *target, struct gpud_frame *frame, uint6
     info->pts = info->submit_time = (uint64_t)now;
     info->sequence = target->sequence;
     info->epoch = 1;
-    pthread_mutex_lock(&target->lock);
+    gpud_lock_take(&target->lock);
     target->frames++;
     target->dropped += dropped;
     info->dropped = target->dropped;
     target->last = now;
     target->reason[0] = '\0';
-    pthread_mutex_unlock(&target->lock);
+    gpud_lock_release(&target->lock);
 }
 
 static void note_unseen(struct gpud_target *target, uint64_t dropped)
 {
     target->sequence += dropped;
     target->discontinuity = true;
-    pthread_mutex_lock(&target->lock);
+    gpud_lock_take(&target->lock);
     target->dropped += dropped;
     target->last = gpud_now();
-    pthread_mutex_unlock(&target->lock);
+    gpud_lock_release(&target->lock);
     if (!target->said_full)
         gpud_log_warning(&target->context->log, "target",
                          "frames of \"%s\" are dropped, because the application holds their slots",

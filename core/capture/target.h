@@ -16,6 +16,7 @@
 #ifndef GPUD_CAPTURE_TARGET_H
 #define GPUD_CAPTURE_TARGET_H
 
+#include "base/lock.h"
 #include "frame/frame.h"
 #include <gpudirect/target.h>
 
@@ -70,12 +71,12 @@ struct gpud_target_ring {
     int64_t ahead_since; /* a marker is ahead of one before it since then; 0: none is */
     bool broken;         /* the writer broke the rules, or the device failed */
 
-    pthread_mutex_t lock; /* of what follows */
-    uint32_t next;        /* the number after the last frame that was handed out or dropped */
-    uint64_t held;        /* a bit a slot: the application has it */
-    uint64_t pending;     /* a bit a slot: nobody has it, and a device still works on it */
-    uint64_t corrupted;   /* frames that were overwritten while they were held */
-    bool failed;          /* a device did not do what was enqueued */
+    struct gpud_lock lock; /* of what follows */
+    uint32_t next;         /* the number after the last frame that was handed out or dropped */
+    uint64_t held;         /* a bit a slot: the application has it */
+    uint64_t pending;      /* a bit a slot: nobody has it, and a device still works on it */
+    uint64_t corrupted;    /* frames that were overwritten while they were held */
+    bool failed;           /* a device did not do what was enqueued */
 };
 
 struct gpud_target {
@@ -90,7 +91,7 @@ struct gpud_target {
     uint64_t sequence;
     bool discontinuity, said_full;
 
-    pthread_mutex_t lock; /* of what follows */
+    struct gpud_lock lock; /* of what follows */
     uint64_t frames, dropped;
     int64_t began, last; /* when it was made; when the last frame came, or 0 */
     char reason[GPUD_REASON_MAX];

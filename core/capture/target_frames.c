@@ -56,11 +56,11 @@ static void on_complete(void *arg, enum gpud_status status)
 {
     struct gpud_target_place *place = arg;
     struct gpud_target_ring *ring = place->ring;
-    pthread_mutex_lock(&ring->lock);
+    gpud_lock_take(&ring->lock);
     ring->pending &= ~bit((uint32_t)(place - ring->place));
     ring->failed |= status != GPUD_OK;
     tell_given_back(ring);
-    pthread_mutex_unlock(&ring->lock);
+    gpud_lock_release(&ring->lock);
     gpud_target_ring_unref(ring);
 }
 
@@ -86,13 +86,13 @@ static void release(struct gpud_frame *frame)
 {
     struct gpud_target_ring *ring = frame->owner;
     bool used = is_used(frame), lapped = is_poisoned(frame);
-    pthread_mutex_lock(&ring->lock);
+    gpud_lock_take(&ring->lock);
     ring->held &= ~bit(frame->slot);
     if (used)
         ring->pending |= bit(frame->slot);
     ring->corrupted += lapped;
     tell_given_back(ring);
-    pthread_mutex_unlock(&ring->lock);
+    gpud_lock_release(&ring->lock);
     if (used)
         give_back_when_complete(ring, frame); /* and the reference with it */
     else
@@ -167,7 +167,7 @@ enum gpud_status gpud_target_take(struct gpud_target_ring *ring, struct gpud_fra
                                   uint64_t *dropped, struct gpud_error *error)
 {
     uint32_t number;
-    pthread_mutex_lock(&ring->lock);
+    gpud_lock_take(&ring->lock);
     bool failed = ring->failed, found = !failed && choose(ring, &number);
     /* With none to hand out, what cannot be handed out later either is over. */
     uint32_t from = ring->next;
@@ -179,7 +179,7 @@ enum gpud_status gpud_target_take(struct gpud_target_ring *ring, struct gpud_fra
     }
     if (ring->next != from)
         tell_given_back(ring);
-    pthread_mutex_unlock(&ring->lock);
+    gpud_lock_release(&ring->lock);
     if (failed)
         return gpud_fail(error, GPUD_IO, "work on frames failed on %s: make a new target",
                          ring->device->info.name);

@@ -104,7 +104,7 @@ static enum gpud_status make(struct gpud_context *context, struct gpud_device *d
     if (!made)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a target");
     atomic_init(&made->references, 1);
-    pthread_mutex_init(&made->lock, NULL);
+    gpud_lock_init(&made->lock, GPUD_RANK_TARGET_RING);
     made->context = context;
     made->device = gpud_device_ref(device);
     made->host = gpud_device_ref(host);
@@ -159,7 +159,7 @@ static int64_t finish(void *arg)
     gpud_fd_close(&ring->words_fd);
     gpud_device_close(&ring->host);
     gpud_device_close(&ring->device);
-    pthread_mutex_destroy(&ring->lock);
+    gpud_lock_destroy(&ring->lock);
     free(ring);
     return -1;
 }
@@ -217,9 +217,9 @@ static enum gpud_status take_over(struct gpud_target_ring *ring,
 {
     ring->layout = *params->layout;
     enum gpud_status status = gpud_target_look(ring, error);
-    pthread_mutex_lock(&ring->lock);
+    gpud_lock_take(&ring->lock);
     ring->next = ring->posted;
-    pthread_mutex_unlock(&ring->lock);
+    gpud_lock_release(&ring->lock);
     return status;
 }
 

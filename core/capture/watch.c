@@ -56,18 +56,18 @@ bool gpud_capture_ring_update_watch(struct gpud_capture_ring *ring)
 {
     if (ring->watch_fd < 0)
         return true;
-    pthread_mutex_lock(&ring->lock);
+    gpud_lock_take(&ring->lock);
     bool watch = ring->streaming && !ring->ended && ring->queued;
     bool room = (uint32_t)__builtin_popcountll(ring->acquired) < ring->limit;
-    pthread_mutex_unlock(&ring->lock);
+    gpud_lock_release(&ring->lock);
 
     /* Not with that lock held: the kernel asks the driver at once, which may have to wait. */
     int number = watch_node(ring, watch, room ? EPOLLIN | EPOLLPRI : 0);
-    pthread_mutex_lock(&ring->lock);
+    gpud_lock_take(&ring->lock);
     ring->watch_error = number;
     if (!ring->waiting)
         gpud_capture_ring_set_woken(ring, gpud_capture_ring_is_due(ring));
-    pthread_mutex_unlock(&ring->lock);
+    gpud_lock_release(&ring->lock);
     return number == 0;
 }
 
@@ -77,13 +77,13 @@ enum gpud_status gpud_capture_ring_watch(struct gpud_capture_ring *ring, int wat
     struct epoll_event event = {.events = EPOLLIN};
     if (epoll_ctl(watch_fd, EPOLL_CTL_ADD, ring->wake_fd, &event) < 0)
         return gpud_fail_errno(error, "%s cannot be watched for an event loop", ring->node->path);
-    pthread_mutex_lock(&ring->driver_lock);
-    pthread_mutex_lock(&ring->lock);
+    gpud_lock_take(&ring->driver_lock);
+    gpud_lock_take(&ring->lock);
     ring->watch_fd = watch_fd;
-    pthread_mutex_unlock(&ring->lock);
+    gpud_lock_release(&ring->lock);
     bool watched = gpud_capture_ring_update_watch(ring);
     int number = ring->watch_error;
-    pthread_mutex_unlock(&ring->driver_lock);
+    gpud_lock_release(&ring->driver_lock);
     if (watched)
         return GPUD_OK;
     gpud_capture_ring_unwatch(ring);
@@ -94,26 +94,26 @@ enum gpud_status gpud_capture_ring_watch(struct gpud_capture_ring *ring, int wat
 /* By hand, for an epoll keeps what it watches as long as any process has the file open. */
 void gpud_capture_ring_unwatch(struct gpud_capture_ring *ring)
 {
-    pthread_mutex_lock(&ring->driver_lock);
+    gpud_lock_take(&ring->driver_lock);
     if (ring->watch_fd >= 0) {
         watch_node(ring, false, 0);
         epoll_ctl(ring->watch_fd, EPOLL_CTL_DEL, ring->wake_fd, NULL);
-        pthread_mutex_lock(&ring->lock);
+        gpud_lock_take(&ring->lock);
         ring->watch_fd = -1;
         ring->watch_error = 0;
-        pthread_mutex_unlock(&ring->lock);
+        gpud_lock_release(&ring->lock);
     }
-    pthread_mutex_unlock(&ring->driver_lock);
+    gpud_lock_release(&ring->driver_lock);
 }
 
 void gpud_capture_ring_end(struct gpud_capture_ring *ring)
 {
-    pthread_mutex_lock(&ring->driver_lock);
-    pthread_mutex_lock(&ring->lock);
+    gpud_lock_take(&ring->driver_lock);
+    gpud_lock_take(&ring->lock);
     ring->ended = true;
-    pthread_mutex_unlock(&ring->lock);
+    gpud_lock_release(&ring->lock);
     gpud_capture_ring_update_watch(ring);
-    pthread_mutex_unlock(&ring->driver_lock);
+    gpud_lock_release(&ring->driver_lock);
 }
 
 /* --- the capture's ------------------------------------------------------------------------- */

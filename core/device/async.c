@@ -19,31 +19,31 @@ enum gpud_status gpud_async_init(struct gpud_async *async, const struct gpud_asy
     if (status != GPUD_OK)
         return status;
     *async = (struct gpud_async){.ops = ops, .device = device};
-    pthread_mutex_init(&async->lock, NULL);
+    gpud_lock_init(&async->lock, GPUD_RANK_QUEUES);
     return GPUD_OK;
 }
 
 void gpud_async_finish(struct gpud_async *async)
 {
-    pthread_mutex_destroy(&async->lock);
+    gpud_lock_destroy(&async->lock);
 }
 
 void gpud_async_add(struct gpud_async *async, struct gpud_async_queue *queue)
 {
     queue->async = async;
-    pthread_mutex_lock(&async->lock);
+    gpud_lock_take(&async->lock);
     queue->next = async->queues;
     async->queues = queue;
-    pthread_mutex_unlock(&async->lock);
+    gpud_lock_release(&async->lock);
 }
 
 unsigned gpud_async_count(struct gpud_async *async)
 {
     unsigned count = 0;
-    pthread_mutex_lock(&async->lock);
+    gpud_lock_take(&async->lock);
     for (const struct gpud_async_queue *queue = async->queues; queue; queue = queue->next)
         count++;
-    pthread_mutex_unlock(&async->lock);
+    gpud_lock_release(&async->lock);
     return count;
 }
 
@@ -61,12 +61,12 @@ static bool is_at_rest(struct gpud_async_queue *queue)
 static void remove_from_list(struct gpud_async_queue *queue)
 {
     struct gpud_async *async = queue->async;
-    pthread_mutex_lock(&async->lock);
+    gpud_lock_take(&async->lock);
     struct gpud_async_queue **link = &async->queues;
     while (*link != queue)
         link = &(*link)->next;
     *link = queue->next;
-    pthread_mutex_unlock(&async->lock);
+    gpud_lock_release(&async->lock);
 }
 
 static int64_t release(void *arg)

@@ -44,7 +44,7 @@ struct gpud_async_ops {
 struct gpud_async {
     const struct gpud_async_ops *ops;
     struct gpud_device *device;
-    pthread_mutex_t lock;            /* of the list; never held where the driver may wait */
+    struct gpud_lock lock;           /* of the list; never held where the driver may wait */
     struct gpud_async_queue *queues; /* those destroyed but not yet at rest included */
 };
 
@@ -91,7 +91,7 @@ struct gpud_completion;
 struct gpud_completion_thread {
     const struct gpud_async_ops *ops;
     struct gpud_device *device;
-    pthread_mutex_t lock; /* of what follows, and of all its queues' completions */
+    struct gpud_lock lock; /* of what follows, and of all its queues' completions */
     pthread_cond_t wanted;
     pthread_t thread;
     bool started, stopping;
@@ -165,7 +165,7 @@ void gpud_free_after(struct gpud_async *async, struct gpud_free_after *after,
 struct gpud_events {
     long (*create)(void **event);
     void (*destroy)(void *event);
-    pthread_mutex_t lock;
+    struct gpud_lock lock;
     void *kept[GPUD_EVENTS_KEPT];
     unsigned count;
 };

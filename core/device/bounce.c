@@ -20,7 +20,7 @@ struct gpud_bounce {
 void gpud_bounces_init(struct gpud_gpu *gpu)
 {
     gpu->bounces.idle = gpu->bounces.used = NULL;
-    pthread_mutex_init(&gpu->bounces.lock, NULL);
+    gpud_lock_init(&gpu->bounces.lock, GPUD_RANK_BOUNCES);
 }
 
 static void drop_event(struct gpud_gpu *gpu, struct gpud_bounce *bounce)
@@ -50,7 +50,7 @@ void gpud_bounces_finish(struct gpud_gpu *gpu)
 {
     destroy_all(gpu, gpu->bounces.idle);
     destroy_all(gpu, gpu->bounces.used);
-    pthread_mutex_destroy(&gpu->bounces.lock);
+    gpud_lock_destroy(&gpu->bounces.lock);
 }
 
 /* --- taking and putting back --------------------------------------------------------------- */
@@ -65,7 +65,7 @@ static bool is_at_rest(const struct gpud_gpu *gpu, const struct gpud_bounce *bou
 static struct gpud_bounce *find_idle(struct gpud_gpu *gpu, uint64_t size)
 {
     struct gpud_bounce *found = NULL;
-    pthread_mutex_lock(&gpu->bounces.lock);
+    gpud_lock_take(&gpu->bounces.lock);
     for (struct gpud_bounce **link = &gpu->bounces.idle; *link && !found;) {
         struct gpud_bounce *bounce = *link;
         if (bounce->size >= size && bounce->size / 2 <= size && is_at_rest(gpu, bounce)) {
@@ -75,7 +75,7 @@ static struct gpud_bounce *find_idle(struct gpud_gpu *gpu, uint64_t size)
             link = &bounce->next;
         }
     }
-    pthread_mutex_unlock(&gpu->bounces.lock);
+    gpud_lock_release(&gpu->bounces.lock);
     if (found)
         drop_event(gpu, found);
     return found;
@@ -110,7 +110,7 @@ static void put(struct gpud_gpu *gpu, struct gpud_bounce *bounce)
 {
     struct gpud_bounce *surplus = NULL;
     unsigned count = 0;
-    pthread_mutex_lock(&gpu->bounces.lock);
+    gpud_lock_take(&gpu->bounces.lock);
     bounce->next = gpu->bounces.idle;
     gpu->bounces.idle = bounce;
     for (struct gpud_bounce **link = &gpu->bounces.idle; *link; link = &(*link)->next) {
@@ -120,29 +120,29 @@ static void put(struct gpud_gpu *gpu, struct gpud_bounce *bounce)
             break;
         }
     }
-    pthread_mutex_unlock(&gpu->bounces.lock);
+    gpud_lock_release(&gpu->bounces.lock);
     if (surplus)
         destroy(gpu, surplus);
 }
 
 static void add_used(struct gpud_gpu *gpu, struct gpud_bounce *bounce)
 {
-    pthread_mutex_lock(&gpu->bounces.lock);
+    gpud_lock_take(&gpu->bounces.lock);
     bounce->next = gpu->bounces.used;
     gpu->bounces.used = bounce;
-    pthread_mutex_unlock(&gpu->bounces.lock);
+    gpud_lock_release(&gpu->bounces.lock);
 }
 
 static struct gpud_bounce *take_used(struct gpud_gpu *gpu, const void *pages)
 {
-    pthread_mutex_lock(&gpu->bounces.lock);
+    gpud_lock_take(&gpu->bounces.lock);
     struct gpud_bounce **link = &gpu->bounces.used;
     while (*link && (*link)->pages != pages)
         link = &(*link)->next;
     struct gpud_bounce *bounce = *link;
     if (bounce)
         *link = bounce->next;
-    pthread_mutex_unlock(&gpu->bounces.lock);
+    gpud_lock_release(&gpu->bounces.lock);
     return bounce;
 }
 

@@ -28,7 +28,7 @@ struct gpud_bounce;
 
 /* Those of one GPU. */
 struct gpud_bounces {
-    pthread_mutex_t lock;
+    struct gpud_lock lock;
     struct gpud_bounce *idle, *used;
 };
 

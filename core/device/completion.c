@@ -27,8 +27,8 @@ struct gpud_completions {
     const struct gpud_async_ops *ops;
     struct gpud_device *device;
     struct gpud_completion_thread *thread;
-    pthread_mutex_t own_lock;
-    pthread_mutex_t *lock; /* of what follows, and of the completions: its own, or the thread's */
+    struct gpud_lock own_lock;
+    struct gpud_lock *lock; /* of what follows, and of the completions: its own, or the thread's */
     struct gpud_completion *first, **last;
     bool telling; /* a thread calls completions, and checks for more before it stops */
     bool listed;  /* in the thread's list */
@@ -50,14 +50,14 @@ struct gpud_completions *gpud_completions_create(const struct gpud_async_ops *op
     made->thread = thread;
     made->last = &made->first;
     made->references = 1;
-    pthread_mutex_init(&made->own_lock, NULL);
+    gpud_lock_init(&made->own_lock, GPUD_RANK_COMPLETIONS);
     made->lock = thread ? &thread->lock : &made->own_lock;
     return made;
 }
 
 static void free_completions(struct gpud_completions *completions)
 {
-    pthread_mutex_destroy(&completions->own_lock);
+    gpud_lock_destroy(&completions->own_lock);
     free(completions);
 }
 
@@ -65,14 +65,14 @@ static void free_completions(struct gpud_completions *completions)
 static void unref_and_unlock(struct gpud_completions *completions)
 {
     bool last = --completions->references == 0;
-    pthread_mutex_unlock(completions->lock);
+    gpud_lock_release(completions->lock);
     if (last)
         free_completions(completions);
 }
 
 void gpud_completions_unref(struct gpud_completions *completions)
 {
-    pthread_mutex_lock(completions->lock);
+    gpud_lock_take(completions->lock);
     unref_and_unlock(completions);
 }
 
@@ -144,12 +144,12 @@ static void tell_those_done(struct gpud_completions *completions)
         return;
     completions->telling = true;
     while ((done = take_done(completions))) {
-        pthread_mutex_unlock(completions->lock);
+        gpud_lock_release(completions->lock);
         for (struct gpud_completion *each = done; each; each = each->next) {
             each->fn(each->arg, each->status);
             atomic_fetch_sub(&completions->untold, 1);
         }
-        pthread_mutex_lock(completions->lock);
+        gpud_lock_take(completions->lock);
         while (done) {
             struct gpud_completion *told = done;
             done = told->next;
@@ -164,7 +164,7 @@ static void tell_those_done(struct gpud_completions *completions)
 void gpud_completion_done(struct gpud_completion *completion, bool failed)
 {
     struct gpud_completions *all = completion->completions;
-    pthread_mutex_lock(all->lock);
+    gpud_lock_take(all->lock);
     for (struct gpud_completion *before = all->first; !completion->done && before != completion;
          before = before->next)
         mark_done(before, failure_of(before));
@@ -179,7 +179,7 @@ void gpud_completion_done(struct gpud_completion *completion, bool failed)
 bool gpud_completion_withdraw(struct gpud_completion *completion)
 {
     struct gpud_completions *all = completion->completions;
-    pthread_mutex_lock(all->lock);
+    gpud_lock_take(all->lock);
     bool waits = !completion->done;
     if (waits) {
         struct gpud_completion **link = &all->first;
@@ -198,7 +198,7 @@ bool gpud_completion_withdraw(struct gpud_completion *completion)
 
 void gpud_completions_fail(struct gpud_completions *completions)
 {
-    pthread_mutex_lock(completions->lock);
+    gpud_lock_take(completions->lock);
     completions->references++;
     for (struct gpud_completion *each = completions->first; each; each = each->next) {
         long failure = failure_of(each);
@@ -214,7 +214,7 @@ void gpud_completion_thread_init(struct gpud_completion_thread *thread,
                                  const struct gpud_async_ops *ops, struct gpud_device *device)
 {
     *thread = (struct gpud_completion_thread){.ops = ops, .device = device};
-    pthread_mutex_init(&thread->lock, NULL);
+    gpud_lock_init(&thread->lock, GPUD_RANK_COMPLETIONS);
     gpud_cond_init(&thread->wanted);
     thread->last_busy = &thread->busy;
 }
@@ -273,20 +273,20 @@ static void *run(void *arg)
     struct gpud_completion_thread *thread = arg;
     thread->ops->enter(thread->device);
     int64_t start = gpud_now();
-    pthread_mutex_lock(&thread->lock);
+    gpud_lock_take(&thread->lock);
     while (!thread->stopping) {
         if (!thread->busy) {
-            pthread_cond_wait(&thread->wanted, &thread->lock); /* until there is a completion */
+            gpud_lock_wait(&thread->lock, &thread->wanted); /* until there is a completion */
             start = gpud_now();
         } else if (look_at_all(thread)) {
             start = gpud_now();
         } else {
-            pthread_mutex_unlock(&thread->lock);
+            gpud_lock_release(&thread->lock);
             gpud_pause(start);
-            pthread_mutex_lock(&thread->lock);
+            gpud_lock_take(&thread->lock);
         }
     }
-    pthread_mutex_unlock(&thread->lock);
+    gpud_lock_release(&thread->lock);
     thread->ops->leave(thread->device);
     return NULL;
 }
@@ -313,12 +313,12 @@ bool gpud_completion_thread_finish(struct gpud_completion_thread *thread)
     int64_t deadline = gpud_deadline(GPUD_SEC);
     bool busy = true;
     while (busy) {
-        pthread_mutex_lock(&thread->lock);
+        gpud_lock_take(&thread->lock);
         busy = thread->outstanding > 0;
         thread->stopping = !busy || gpud_now() >= deadline;
         bool stopping = thread->stopping;
         pthread_cond_signal(&thread->wanted);
-        pthread_mutex_unlock(&thread->lock);
+        gpud_lock_release(&thread->lock);
         if (stopping)
             break;
         nanosleep(&(struct timespec){.tv_nsec = GPUD_MSEC}, NULL);
@@ -328,7 +328,7 @@ bool gpud_completion_thread_finish(struct gpud_completion_thread *thread)
     if (busy)
         return false;
     pthread_cond_destroy(&thread->wanted);
-    pthread_mutex_destroy(&thread->lock);
+    gpud_lock_destroy(&thread->lock);
     return true;
 }
 
@@ -343,9 +343,9 @@ enum gpud_status gpud_completions_add(struct gpud_completions *completions, void
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory to be told when a queue is done");
     *made = (struct gpud_completion){
         .completions = completions, .references = 1, .event = event, .fn = fn, .arg = arg};
-    pthread_mutex_lock(completions->lock);
+    gpud_lock_take(completions->lock);
     if (completions->thread && !wake(completions)) {
-        pthread_mutex_unlock(completions->lock);
+        gpud_lock_release(completions->lock);
         free(made);
         return gpud_fail(error, GPUD_NO_MEMORY, "no thread for completions (ulimit -u)");
     }
@@ -358,7 +358,7 @@ enum gpud_status gpud_completions_add(struct gpud_completions *completions, void
     atomic_fetch_add(&completions->untold, 1);
     *completions->last = made;
     completions->last = &made->next;
-    pthread_mutex_unlock(completions->lock);
+    gpud_lock_release(completions->lock);
     if (completion)
         *completion = completions->thread ? NULL : made;
     return GPUD_OK;

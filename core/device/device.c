@@ -63,7 +63,7 @@ enum gpud_status gpud_context_create(const struct gpud_context_params *params,
         return gpud_fail_errno(error, "no random numbers from the system");
     }
     gpud_log_init(&made->log, own.log, own.log_user, own.log_level);
-    pthread_mutex_init(&made->lock, NULL);
+    gpud_lock_init(&made->lock, GPUD_RANK_CONTEXT);
     gpud_worker_init(&made->watch);
     gpud_worker_init(&made->later);
     *context = made;
@@ -73,10 +73,10 @@ enum gpud_status gpud_context_create(const struct gpud_context_params *params,
 static size_t devices_in_use(struct gpud_context *context)
 {
     size_t count = 0;
-    pthread_mutex_lock(&context->lock);
+    gpud_lock_take(&context->lock);
     for (size_t i = 0; i < context->device_count; i++)
         count += atomic_load(&context->devices[i]->references) > 0;
-    pthread_mutex_unlock(&context->lock);
+    gpud_lock_release(&context->lock);
     return count;
 }
 
@@ -97,10 +97,10 @@ void gpud_context_drain(struct gpud_context *context)
 
 void gpud_context_keep(struct gpud_context *context, struct gpud_kept *kept)
 {
-    pthread_mutex_lock(&context->lock);
+    gpud_lock_take(&context->lock);
     kept->next = context->kept;
     context->kept = kept;
-    pthread_mutex_unlock(&context->lock);
+    gpud_lock_release(&context->lock);
 }
 
 struct gpud_kept *gpud_context_take_kept(struct gpud_context *context,
@@ -108,14 +108,14 @@ struct gpud_kept *gpud_context_take_kept(struct gpud_context *context,
                                                       const void *arg),
                                          const void *arg)
 {
-    pthread_mutex_lock(&context->lock);
+    gpud_lock_take(&context->lock);
     struct gpud_kept **link = &context->kept;
     while (*link && !fits(*link, arg))
         link = &(*link)->next;
     struct gpud_kept *found = *link;
     if (found)
         *link = found->next;
-    pthread_mutex_unlock(&context->lock);
+    gpud_lock_release(&context->lock);
     return found;
 }
 
@@ -152,7 +152,7 @@ void gpud_context_destroy(struct gpud_context **context)
         free(device);
     }
     gpud_log_finish(&gone->log);
-    pthread_mutex_destroy(&gone->lock);
+    gpud_lock_destroy(&gone->lock);
     free(gone->devices);
     free(gone->local);
     free(gone);
@@ -215,12 +215,12 @@ enum gpud_status gpud_device_open(struct gpud_context *context, const char *name
     if (status != GPUD_OK)
         return status;
 
-    pthread_mutex_lock(&context->lock);
+    gpud_lock_take(&context->lock);
     for (size_t i = 0; i < context->device_count; i++) {
         struct gpud_device *open = context->devices[i];
         if (open->ops == ops && open->index == index) {
             gpud_device_ref(open);
-            pthread_mutex_unlock(&context->lock);
+            gpud_lock_release(&context->lock);
             *device = open;
             return GPUD_OK;
         }
@@ -253,11 +253,11 @@ enum gpud_status gpud_device_open(struct gpud_context *context, const char *name
     if (status != GPUD_OK)
         goto fail;
     context->devices[context->device_count++] = made;
-    pthread_mutex_unlock(&context->lock);
+    gpud_lock_release(&context->lock);
     *device = made;
     return GPUD_OK;
 fail:
-    pthread_mutex_unlock(&context->lock);
+    gpud_lock_release(&context->lock);
     free(made);
     return status;
 }
@@ -265,11 +265,11 @@ fail:
 struct gpud_device *gpud_context_find_device(struct gpud_context *context, const char *name)
 {
     struct gpud_device *found = NULL;
-    pthread_mutex_lock(&context->lock);
+    gpud_lock_take(&context->lock);
     for (size_t i = 0; i < context->device_count && !found; i++)
         if (strcmp(context->devices[i]->info.name, name) == 0)
             found = gpud_device_ref(context->devices[i]);
-    pthread_mutex_unlock(&context->lock);
+    gpud_lock_release(&context->lock);
     return found;
 }
 

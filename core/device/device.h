@@ -7,7 +7,6 @@
 
 #include "base/log.h"
 #include "device/ops.h"
-#include <pthread.h>
 
 /* A function that is called again after as many ns as it returned, until it returns less than 0.
  * The record is embedded in what it works on, so that teardown never allocates; the last call may
@@ -21,7 +20,7 @@ struct gpud_work {
 
 /* The thread that calls them; it sleeps when there is nothing to do. */
 struct gpud_worker {
-    pthread_mutex_t lock;
+    struct gpud_lock lock;
     pthread_cond_t changed;
     pthread_t thread;
     bool started, stopping, hurried;
@@ -40,7 +39,7 @@ struct gpud_kept {
 struct gpud_context {
     struct gpud_log log;
     uint64_t token; /* random: tells whether a peer lives in this very context */
-    pthread_mutex_t lock;
+    struct gpud_lock lock;
     struct gpud_device **devices; /* those open */
     size_t device_count;
     struct gpud_memory **local; /* memories shared inside the process; index = local_id - 1 */

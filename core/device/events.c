@@ -9,23 +9,23 @@ void gpud_events_init(struct gpud_events *events, long (*create)(void **event),
     events->create = create;
     events->destroy = destroy;
     events->count = 0;
-    pthread_mutex_init(&events->lock, NULL);
+    gpud_lock_init(&events->lock, GPUD_RANK_EVENTS);
 }
 
 void gpud_events_finish(struct gpud_events *events)
 {
     while (events->count)
         events->destroy(events->kept[--events->count]);
-    pthread_mutex_destroy(&events->lock);
+    gpud_lock_destroy(&events->lock);
 }
 
 void *gpud_events_take(struct gpud_events *events, long *result)
 {
     void *event = NULL;
-    pthread_mutex_lock(&events->lock);
+    gpud_lock_take(&events->lock);
     if (events->count)
         event = events->kept[--events->count];
-    pthread_mutex_unlock(&events->lock);
+    gpud_lock_release(&events->lock);
     if (!event && (*result = events->create(&event)) != 0)
         return NULL;
     return event;
@@ -33,11 +33,11 @@ void *gpud_events_take(struct gpud_events *events, long *result)
 
 void gpud_events_put(struct gpud_events *events, void *event)
 {
-    pthread_mutex_lock(&events->lock);
+    gpud_lock_take(&events->lock);
     bool kept = events->count < GPUD_EVENTS_KEPT;
     if (kept)
         events->kept[events->count++] = event;
-    pthread_mutex_unlock(&events->lock);
+    gpud_lock_release(&events->lock);
     if (!kept)
         events->destroy(event);
 }

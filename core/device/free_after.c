@@ -33,7 +33,7 @@ static bool set_fences(struct gpud_free_after *after)
 {
     struct gpud_async *async = after->async;
     bool complete = true;
-    pthread_mutex_lock(&async->lock);
+    gpud_lock_take(&async->lock);
     unsigned count = count_queues(async);
     after->fences = count <= sizeof(after->few) / sizeof(after->few[0])
                         ? after->few
@@ -49,7 +49,7 @@ static bool set_fences(struct gpud_free_after *after)
         else if (marked == GPUD_PROGRESS_FAILED)
             complete = false;
     }
-    pthread_mutex_unlock(&async->lock);
+    gpud_lock_release(&async->lock);
     if (!complete)
         drop_fences(after);
     return complete;

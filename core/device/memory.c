@@ -18,7 +18,7 @@ static struct gpud_memory *new_memory(struct gpud_device *device, uint64_t size,
     memory->device = gpud_device_ref(device);
     atomic_init(&memory->references, 1);
     atomic_init(&memory->holds, 1);
-    pthread_mutex_init(&memory->map_lock, NULL);
+    gpud_lock_init(&memory->map_lock, GPUD_RANK_MAP);
     memory->size = size;
     memory->usage = usage;
     return memory;
@@ -27,7 +27,7 @@ static struct gpud_memory *new_memory(struct gpud_device *device, uint64_t size,
 /* For a memory that its backend refused, or freed. */
 static void discard(struct gpud_memory *memory)
 {
-    pthread_mutex_destroy(&memory->map_lock);
+    gpud_lock_destroy(&memory->map_lock);
     gpud_device_close(&memory->device);
     free(memory);
 }
@@ -193,7 +193,7 @@ enum gpud_status gpud_memory_view(struct gpud_memory *memory, struct gpud_device
         return gpud_fail(error, GPUD_INVALID, "memory of %s cannot be seen by %s",
                          memory->device->info.name, device->info.name);
     enum gpud_status status = GPUD_OK;
-    pthread_mutex_lock(&memory->map_lock);
+    gpud_lock_take(&memory->map_lock);
     struct gpud_memory *found = memory->views;
     while (found && found->device != device)
         found = found->next_view;
@@ -211,7 +211,7 @@ enum gpud_status gpud_memory_view(struct gpud_memory *memory, struct gpud_device
             atomic_fetch_sub(&memory->holds, 1);
         }
     }
-    pthread_mutex_unlock(&memory->map_lock);
+    gpud_lock_release(&memory->map_lock);
     if (status == GPUD_OK)
         *view = found;
     return status;
@@ -226,11 +226,11 @@ void gpud_memory_unref(struct gpud_memory **memory)
     if (gone->local_id) {
         /* An importer may be about to take a reference: the table's lock decides. */
         struct gpud_context *context = gone->device->context;
-        pthread_mutex_lock(&context->lock);
+        gpud_lock_take(&context->lock);
         bool last = atomic_fetch_sub_explicit(&gone->references, 1, memory_order_acq_rel) == 1;
         if (last)
             leave_local_table(gone);
-        pthread_mutex_unlock(&context->lock);
+        gpud_lock_release(&context->lock);
         if (!last)
             return;
     } else if (atomic_fetch_sub_explicit(&gone->references, 1, memory_order_acq_rel) != 1) {
@@ -246,17 +246,17 @@ void gpud_memory_unref(struct gpud_memory **memory)
 
 /* Nothing looks at these any more; the list is there for those who search for leaks. */
 static struct gpud_memory *abandoned;
-static pthread_mutex_t abandoned_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct gpud_lock abandoned_lock = GPUD_LOCK_INITIALIZER(GPUD_RANK_ABANDONED);
 
 void gpud_memory_abandon(struct gpud_memory **memory)
 {
     struct gpud_memory *gone = *memory;
     *memory = NULL;
     gpud_device_close(&gone->device);
-    pthread_mutex_lock(&abandoned_lock);
+    gpud_lock_take(&abandoned_lock);
     gone->next_view = abandoned;
     abandoned = gone;
-    pthread_mutex_unlock(&abandoned_lock);
+    gpud_lock_release(&abandoned_lock);
 }
 
 void gpud_memory_freed(struct gpud_memory *memory)
@@ -288,7 +288,7 @@ void gpud_memory_export_local(struct gpud_memory *memory, struct gpud_handle *ha
 {
     struct gpud_context *context = memory->device->context;
     *handle = (struct gpud_handle){.type = GPUD_HANDLE_NONE, .fd = -1};
-    pthread_mutex_lock(&context->lock);
+    gpud_lock_take(&context->lock);
     if (!memory->local_id) {
         size_t free_place = 0;
         while (free_place < context->local_count && context->local[free_place])
@@ -297,7 +297,7 @@ void gpud_memory_export_local(struct gpud_memory *memory, struct gpud_handle *ha
             struct gpud_memory **grown = reallocarray(context->local, context->local_count + 16,
                                                       sizeof(struct gpud_memory *));
             if (!grown) {
-                pthread_mutex_unlock(&context->lock);
+                gpud_lock_release(&context->lock);
                 return;
             }
             memset(grown + context->local_count, 0, 16 * sizeof(struct gpud_memory *));
@@ -313,7 +313,7 @@ void gpud_memory_export_local(struct gpud_memory *memory, struct gpud_handle *ha
         .size = memory->size,
         .word = {context->token, memory->local_id},
     };
-    pthread_mutex_unlock(&context->lock);
+    gpud_lock_release(&context->lock);
 }
 
 static enum gpud_status import_local(struct gpud_device *device, const struct gpud_handle *handle,
@@ -323,7 +323,7 @@ static enum gpud_status import_local(struct gpud_device *device, const struct gp
     struct gpud_context *context = device->context;
     if (handle->word[0] != context->token)
         return gpud_fail(error, GPUD_PEER, "the peer offers memory of another process by pointer");
-    pthread_mutex_lock(&context->lock);
+    gpud_lock_take(&context->lock);
     uint64_t id = handle->word[1];
     struct gpud_memory *found =
         id >= 1 && id <= context->local_count ? context->local[id - 1] : NULL;
@@ -332,7 +332,7 @@ static enum gpud_status import_local(struct gpud_device *device, const struct gp
         gpud_memory_ref(found);
     else
         found = NULL;
-    pthread_mutex_unlock(&context->lock);
+    gpud_lock_release(&context->lock);
     if (!found)
         return gpud_fail(error, GPUD_PEER,
                          "the peer offers memory that this process does not have on %s",

@@ -12,6 +12,7 @@
 #define GPUD_DEVICE_OPS_H
 
 #include "base/error.h"
+#include "base/lock.h"
 #include "device/handle.h"
 #include <gpudirect/device.h>
 #include <pthread.h>
@@ -52,7 +53,7 @@ struct gpud_memory {
     void *host;    /* the CPU's address, where there is one all the time; else NULL */
     void *backend; /* the backend's own record, or NULL */
     uint64_t local_id; /* in the table of what this process shares with itself; 0: not there */
-    pthread_mutex_t map_lock;
+    struct gpud_lock map_lock;
     struct gpud_mapping *mappings; /* under map_lock */
     struct gpud_memory *views;     /* host memory as other devices see it; under map_lock */
     struct gpud_memory *next_view;

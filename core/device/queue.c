@@ -226,9 +226,9 @@ enum gpud_status gpud_queue_map(struct gpud_queue *queue, struct gpud_memory *me
         return gpud_fail(error, GPUD_INVALID, "mapping %llu bytes at %llu of a memory of %llu",
                          (unsigned long long)size, (unsigned long long)offset,
                          (unsigned long long)memory->size);
-    pthread_mutex_lock(&memory->map_lock);
+    gpud_lock_take(&memory->map_lock);
     enum gpud_status status = map_range(queue, memory, offset, size, access, deadline, data, error);
-    pthread_mutex_unlock(&memory->map_lock);
+    gpud_lock_release(&memory->map_lock);
     return status;
 }
 
@@ -236,7 +236,7 @@ enum gpud_status gpud_queue_unmap(struct gpud_queue *queue, struct gpud_memory *
                                   struct gpud_error *error)
 {
     enum gpud_status status = GPUD_OK;
-    pthread_mutex_lock(&memory->map_lock);
+    gpud_lock_take(&memory->map_lock);
     struct gpud_mapping **link = &memory->mappings;
     while (*link && (*link)->data != data)
         link = &(*link)->next;
@@ -246,6 +246,6 @@ enum gpud_status gpud_queue_unmap(struct gpud_queue *queue, struct gpud_memory *
         status = queue->device->ops->queue->unmap(queue, memory, data, error);
         free(mapping);
     }
-    pthread_mutex_unlock(&memory->map_lock);
+    gpud_lock_release(&memory->map_lock);
     return status;
 }

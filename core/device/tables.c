@@ -28,7 +28,7 @@ bool gpud_pins_add(struct gpud_pins *pins, void *data, uint64_t size, bool read_
         .size = (size + page - 1) / page * page,
         .count = 1,
     };
-    pthread_mutex_lock(&pins->lock);
+    gpud_lock_take(&pins->lock);
     struct gpud_pinned *found = pins->first;
     while (found &&
            (found->start > range->start || found->start + found->size < range->start + range->size))
@@ -40,7 +40,7 @@ bool gpud_pins_add(struct gpud_pins *pins, void *data, uint64_t size, bool read_
         pins->first = found = range;
         range = NULL;
     }
-    pthread_mutex_unlock(&pins->lock);
+    gpud_lock_release(&pins->lock);
     free(range);
     *pinned = found;
     return true;
@@ -50,7 +50,7 @@ void gpud_pins_remove(struct gpud_pins *pins, struct gpud_pinned *pinned)
 {
     if (!pinned)
         return;
-    pthread_mutex_lock(&pins->lock);
+    gpud_lock_take(&pins->lock);
     if (--pinned->count == 0) {
         struct gpud_pinned **link = &pins->first;
         while (*link != pinned)
@@ -59,7 +59,7 @@ void gpud_pins_remove(struct gpud_pins *pins, struct gpud_pinned *pinned)
         pins->unpin(pinned->start);
         free(pinned);
     }
-    pthread_mutex_unlock(&pins->lock);
+    gpud_lock_release(&pins->lock);
 }
 
 /* --- opened handles ------------------------------------------------------------------------ */
@@ -92,7 +92,7 @@ long gpud_opens_add(struct gpud_opens *opens, const void *context, const void *h
                     uint64_t *base)
 {
     long result = 0;
-    pthread_mutex_lock(&opens->lock);
+    gpud_lock_take(&opens->lock);
     struct gpud_opened *found = opens->first;
     while (found &&
            (found->context != context || memcmp(found->handle, handle, sizeof(found->handle)) != 0))
@@ -103,13 +103,13 @@ long gpud_opens_add(struct gpud_opens *opens, const void *context, const void *h
         found->count++;
         *base = found->base;
     }
-    pthread_mutex_unlock(&opens->lock);
+    gpud_lock_release(&opens->lock);
     return result;
 }
 
 void gpud_opens_remove(struct gpud_opens *opens, const void *context, uint64_t base)
 {
-    pthread_mutex_lock(&opens->lock);
+    gpud_lock_take(&opens->lock);
     struct gpud_opened **link = &opens->first;
     while (*link && ((*link)->context != context || (*link)->base != base))
         link = &(*link)->next;
@@ -119,5 +119,5 @@ void gpud_opens_remove(struct gpud_opens *opens, const void *context, uint64_t b
         opens->close(base);
         free(found);
     }
-    pthread_mutex_unlock(&opens->lock);
+    gpud_lock_release(&opens->lock);
 }

@@ -6,7 +6,8 @@
 #ifndef GPUD_DEVICE_TABLES_H
 #define GPUD_DEVICE_TABLES_H
 
-#include <pthread.h>
+#include "base/lock.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -17,7 +18,7 @@ struct gpud_pinned;
 struct gpud_pins {
     bool (*pin)(void *pages, uint64_t size, bool read_only);
     void (*unpin)(void *pages);
-    pthread_mutex_t lock; /* also while the driver is called: it must not be asked twice */
+    struct gpud_lock lock; /* also while the driver is called: it must not be asked twice */
     struct gpud_pinned *first;
 };
 
@@ -41,7 +42,7 @@ struct gpud_opens {
     long (*open)(const void *handle, uint64_t *base);
     void (*close)(uint64_t base);
     long no_memory; /* the driver's number for that */
-    pthread_mutex_t lock;
+    struct gpud_lock lock;
     struct gpud_opened *first;
 };
 

@@ -8,7 +8,7 @@
 void gpud_worker_init(struct gpud_worker *worker)
 {
     *worker = (struct gpud_worker){0};
-    pthread_mutex_init(&worker->lock, NULL);
+    gpud_lock_init(&worker->lock, GPUD_RANK_WORKER);
     gpud_cond_init(&worker->changed);
 }
 
@@ -42,19 +42,18 @@ static int64_t next_due(const struct gpud_worker *worker)
 static void *run(void *arg)
 {
     struct gpud_worker *worker = arg;
-    pthread_mutex_lock(&worker->lock);
+    gpud_lock_take(&worker->lock);
     while (!worker->stopping) {
         struct gpud_work *due = take_due(worker, gpud_now());
         if (!due) {
             int64_t until = next_due(worker);
-            struct timespec at = gpud_timespec(until);
             if (until == INT64_MAX)
-                pthread_cond_wait(&worker->changed, &worker->lock); /* until something is added */
+                gpud_lock_wait(&worker->lock, &worker->changed); /* until something is added */
             else
-                pthread_cond_timedwait(&worker->changed, &worker->lock, &at);
+                gpud_lock_wait_until(&worker->lock, &worker->changed, until);
             continue;
         }
-        pthread_mutex_unlock(&worker->lock);
+        gpud_lock_release(&worker->lock);
         struct gpud_work *again = NULL;
         unsigned finished = 0;
         while (due) {
@@ -69,7 +68,7 @@ static void *run(void *arg)
             work->next = again;
             again = work;
         }
-        pthread_mutex_lock(&worker->lock);
+        gpud_lock_take(&worker->lock);
         worker->outstanding -= finished;
         while (again) {
             struct gpud_work *work = again;
@@ -78,17 +77,17 @@ static void *run(void *arg)
             worker->list = work;
         }
     }
-    pthread_mutex_unlock(&worker->lock);
+    gpud_lock_release(&worker->lock);
     return NULL;
 }
 
 enum gpud_status gpud_worker_start(struct gpud_worker *worker, struct gpud_error *error)
 {
-    pthread_mutex_lock(&worker->lock);
+    gpud_lock_take(&worker->lock);
     if (!worker->started)
         worker->started = pthread_create(&worker->thread, NULL, run, worker) == 0;
     bool started = worker->started;
-    pthread_mutex_unlock(&worker->lock);
+    gpud_lock_release(&worker->lock);
     return started ? GPUD_OK
                    : gpud_fail(error, GPUD_NO_MEMORY, "the system has no thread left (ulimit -u)");
 }
@@ -97,40 +96,40 @@ void gpud_worker_add(struct gpud_worker *worker, struct gpud_work *work, int64_t
                      void *arg)
 {
     *work = (struct gpud_work){.fn = fn, .arg = arg};
-    pthread_mutex_lock(&worker->lock);
+    gpud_lock_take(&worker->lock);
     struct gpud_work **last = &worker->list;
     while (*last)
         last = &(*last)->next;
     *last = work;
     worker->outstanding++;
     pthread_cond_signal(&worker->changed);
-    pthread_mutex_unlock(&worker->lock);
+    gpud_lock_release(&worker->lock);
 }
 
 void gpud_worker_hurry(struct gpud_worker *worker)
 {
-    pthread_mutex_lock(&worker->lock);
+    gpud_lock_take(&worker->lock);
     worker->hurried = true;
     pthread_cond_signal(&worker->changed);
-    pthread_mutex_unlock(&worker->lock);
+    gpud_lock_release(&worker->lock);
 }
 
 bool gpud_worker_is_idle(struct gpud_worker *worker)
 {
-    pthread_mutex_lock(&worker->lock);
+    gpud_lock_take(&worker->lock);
     bool idle = worker->outstanding == 0;
-    pthread_mutex_unlock(&worker->lock);
+    gpud_lock_release(&worker->lock);
     return idle;
 }
 
 void gpud_worker_finish(struct gpud_worker *worker)
 {
-    pthread_mutex_lock(&worker->lock);
+    gpud_lock_take(&worker->lock);
     worker->stopping = true;
     pthread_cond_signal(&worker->changed);
-    pthread_mutex_unlock(&worker->lock);
+    gpud_lock_release(&worker->lock);
     if (worker->started)
         pthread_join(worker->thread, NULL);
     pthread_cond_destroy(&worker->changed);
-    pthread_mutex_destroy(&worker->lock);
+    gpud_lock_destroy(&worker->lock);
 }

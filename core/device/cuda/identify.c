@@ -3,11 +3,12 @@
 
 /* Whose memory is this pointer? The order of the questions matters: memory that was mapped from a
  * handle and memory of a pool both look like plain device memory to the later ones. */
+#include "base/lock.h"
 #include "device/cuda/cuda.h"
 
 /* The driver answers only if some context is current: one of an open device, if the caller's thread
  * has none. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct gpud_lock lock = GPUD_LOCK_INITIALIZER(GPUD_RANK_IDENTIFY);
 static struct {
     CUcontext context;
     unsigned opened; /* times */
@@ -15,13 +16,13 @@ static struct {
 
 void gpud_cuda_identify_by(CUdevice ordinal, CUcontext context)
 {
-    pthread_mutex_lock(&lock);
+    gpud_lock_take(&lock);
     if (ordinal >= 0 && ordinal < 64) {
         known[ordinal].opened += context ? 1u : -1u;
         if (context || known[ordinal].opened == 0)
             known[ordinal].context = context;
     }
-    pthread_mutex_unlock(&lock);
+    gpud_lock_release(&lock);
 }
 
 static bool ask(CUpointer_attribute attribute, void *value, CUdeviceptr address)
@@ -78,13 +79,13 @@ bool gpud_cuda_identify(const void *pointer, struct gpud_pointer_info *info)
     if (gpud_cu.ctx_get_current(&current) == CUDA_SUCCESS && current)
         return identify(pointer, info);
     bool found = false;
-    pthread_mutex_lock(&lock);
+    gpud_lock_take(&lock);
     for (int i = 0; i < 64 && !found; i++) {
         if (!known[i].context || gpud_cu.ctx_push_current(known[i].context) != CUDA_SUCCESS)
             continue;
         found = identify(pointer, info);
         gpud_cu.ctx_pop_current(&current);
     }
-    pthread_mutex_unlock(&lock);
+    gpud_lock_release(&lock);
     return found;
 }

@@ -45,7 +45,7 @@ static struct gpud_opens opens = {
     .open = open_ipc,
     .close = close_ipc,
     .no_memory = CUDA_ERROR_OUT_OF_MEMORY,
-    .lock = PTHREAD_MUTEX_INITIALIZER,
+    .lock = GPUD_LOCK_INITIALIZER(GPUD_RANK_OPENS),
 };
 
 static long export_fd(uint64_t allocation, int *fd)
@@ -114,7 +114,7 @@ static void unpin_range(void *pages)
 static struct gpud_pins pins = {
     .pin = pin_range,
     .unpin = unpin_range,
-    .lock = PTHREAD_MUTEX_INITIALIZER,
+    .lock = GPUD_LOCK_INITIALIZER(GPUD_RANK_PINS),
 };
 
 static long find_pinned(void *host, uint64_t *address)

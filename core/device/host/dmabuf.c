@@ -272,11 +272,11 @@ static enum gpud_status export_part(struct gpud_memory *memory, uint64_t from, u
                                     int *fd, struct gpud_error *error)
 {
     struct host_part *part;
-    pthread_mutex_lock(&memory->map_lock);
+    gpud_lock_take(&memory->map_lock);
     enum gpud_status status = find_part(memory->backend, from, size, &part, error);
     if (status == GPUD_OK)
         status = duplicate(part->dmabuf, fd, error);
-    pthread_mutex_unlock(&memory->map_lock);
+    gpud_lock_release(&memory->map_lock);
     return status;
 }
 

@@ -418,11 +418,11 @@ static enum gpud_status open_opencl(struct gpud_device *device, struct gpud_erro
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a device");
     cl_int code;
     opencl->id = place.id;
-    pthread_mutex_init(&opencl->external_lock, NULL);
+    gpud_lock_init(&opencl->external_lock, GPUD_RANK_OPENCL_EXTERNAL);
     gpud_opencl_external_find(place.platform, place.id, &opencl->external);
     opencl->context = make_context(device, &place, &code);
     if (!opencl->context) {
-        pthread_mutex_destroy(&opencl->external_lock);
+        gpud_lock_destroy(&opencl->external_lock);
         free(opencl);
         return gpud_opencl_fail(error, code, "no OpenCL context on %s", device->info.name);
     }
@@ -435,7 +435,7 @@ static enum gpud_status open_opencl(struct gpud_device *device, struct gpud_erro
     }
     if (status != GPUD_OK) {
         clReleaseContext(opencl->context);
-        pthread_mutex_destroy(&opencl->external_lock);
+        gpud_lock_destroy(&opencl->external_lock);
         free(opencl);
         return status;
     }
@@ -468,7 +468,7 @@ static void close_opencl(struct gpud_device *device)
     gpud_opencl_queue_free(opencl->service);
     clReleaseContext(opencl->context);
     gpud_async_finish(&opencl->async);
-    pthread_mutex_destroy(&opencl->external_lock);
+    gpud_lock_destroy(&opencl->external_lock);
     free(opencl);
 }
 

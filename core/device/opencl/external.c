@@ -200,7 +200,7 @@ cl_int gpud_opencl_begin_use(struct opencl_device *device, struct opencl_queue *
 {
     if (!concerns(memories))
         return CL_SUCCESS;
-    pthread_mutex_lock(&device->external_lock);
+    gpud_lock_take(&device->external_lock);
     return hand_over(device->external.acquire, queue, memories);
 }
 
@@ -210,7 +210,7 @@ cl_int gpud_opencl_end_use(struct opencl_device *device, struct opencl_queue *qu
     if (!concerns(memories))
         return CL_SUCCESS;
     cl_int code = hand_over(device->external.release, queue, memories);
-    pthread_mutex_unlock(&device->external_lock);
+    gpud_lock_release(&device->external_lock);
     return code;
 }
 
@@ -240,7 +240,7 @@ void gpud_opencl_free_bounces(struct opencl_memory *memory)
 static struct opencl_bounce *take_bounce(struct opencl_device *device, struct opencl_memory *memory,
                                          uint64_t size)
 {
-    pthread_mutex_lock(&device->external_lock);
+    gpud_lock_take(&device->external_lock);
     struct opencl_bounce *bounce = memory->bounces;
     while (bounce && (bounce->mapped || bounce->room < size ||
                       (bounce->busy && gpud_opencl_state(bounce->busy) > CL_COMPLETE)))
@@ -258,15 +258,15 @@ static struct opencl_bounce *take_bounce(struct opencl_device *device, struct op
     }
     if (bounce)
         bounce->mapped = true;
-    pthread_mutex_unlock(&device->external_lock);
+    gpud_lock_release(&device->external_lock);
     return bounce;
 }
 
 static void put_bounce(struct opencl_device *device, struct opencl_bounce *bounce)
 {
-    pthread_mutex_lock(&device->external_lock);
+    gpud_lock_take(&device->external_lock);
     bounce->mapped = false;
-    pthread_mutex_unlock(&device->external_lock);
+    gpud_lock_release(&device->external_lock);
 }
 
 /* Enqueues a copy to the host, or from it. */
@@ -335,11 +335,11 @@ enum gpud_status gpud_opencl_unmap_external(struct opencl_queue *queue, struct g
                                             void *data, struct gpud_error *error)
 {
     struct opencl_device *device = gpud_opencl_device(memory->device);
-    pthread_mutex_lock(&device->external_lock);
+    gpud_lock_take(&device->external_lock);
     struct opencl_bounce *bounce = gpud_opencl_record(memory)->bounces;
     while (bounce && !(bounce->mapped && bounce->data == data))
         bounce = bounce->next;
-    pthread_mutex_unlock(&device->external_lock);
+    gpud_lock_release(&device->external_lock);
     if (!bounce)
         return GPUD_OK;
     enum gpud_status status = GPUD_OK;

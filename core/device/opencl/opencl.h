@@ -86,7 +86,7 @@ struct opencl_external {
 struct opencl_queue {
     struct gpud_async_queue async;
     cl_command_queue queue; /* in-order */
-    pthread_mutex_t lock;   /* of what follows */
+    struct gpud_lock lock;  /* of what follows */
     cl_event last;          /* of the latest command; NULL: there was none */
 };
 
@@ -95,9 +95,9 @@ struct opencl_device {
     cl_context context;
     struct opencl_amd amd;
     struct opencl_external external;
-    pthread_mutex_t external_lock; /* of used and bounces; taken under a queue's lock */
-    struct opencl_queue *service;  /* never waits for a signal: poison always gets through */
-    struct gpud_async async;       /* all other queues */
+    struct gpud_lock external_lock; /* of used and bounces; taken under a queue's lock */
+    struct opencl_queue *service;   /* never waits for a signal: poison always gets through */
+    struct gpud_async async;        /* all other queues */
 };
 
 struct opencl_memory {
@@ -118,7 +118,7 @@ struct opencl_watch {
 };
 
 struct opencl_signal {
-    pthread_mutex_t lock; /* of what follows; never held while a thread waits */
+    struct gpud_lock lock; /* of what follows; never held while a thread waits */
     struct opencl_watch *watches;
     uint32_t reached; /* the greatest value that the word is known to have had */
 };

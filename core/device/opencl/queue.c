@@ -27,16 +27,16 @@ enum gpud_status gpud_opencl_queue_new(struct opencl_device *device, struct open
         return gpud_opencl_fail(error, code, "no command queue");
     }
     made->async.handle = made;
-    pthread_mutex_init(&made->lock, NULL);
+    gpud_lock_init(&made->lock, GPUD_RANK_OPENCL_QUEUE);
     *queue = made;
     return GPUD_OK;
 }
 
 static cl_int state_of_last(struct opencl_queue *queue)
 {
-    pthread_mutex_lock(&queue->lock);
+    gpud_lock_take(&queue->lock);
     cl_int state = queue->last ? gpud_opencl_state(queue->last) : CL_COMPLETE;
-    pthread_mutex_unlock(&queue->lock);
+    gpud_lock_release(&queue->lock);
     return state;
 }
 
@@ -50,7 +50,7 @@ static void release_queue(struct opencl_queue *queue)
     if (queue->last)
         clReleaseEvent(queue->last);
     clReleaseCommandQueue(queue->queue);
-    pthread_mutex_destroy(&queue->lock);
+    gpud_lock_destroy(&queue->lock);
     free(queue);
 }
 
@@ -91,13 +91,13 @@ static enum gpud_progress mark_queue(struct gpud_device *device, void *handle, v
 {
     struct opencl_queue *queue = handle;
     enum gpud_progress marked = GPUD_PROGRESS_DONE;
-    pthread_mutex_lock(&queue->lock);
+    gpud_lock_take(&queue->lock);
     if (queue->last && gpud_opencl_state(queue->last) > CL_COMPLETE) {
         clRetainEvent(queue->last);
         *event = queue->last;
         marked = GPUD_PROGRESS_BUSY;
     }
-    pthread_mutex_unlock(&queue->lock);
+    gpud_lock_release(&queue->lock);
     if (marked == GPUD_PROGRESS_BUSY)
         clFlush(queue->queue); /* nobody else may do so */
     return marked;
@@ -145,11 +145,11 @@ enum gpud_status gpud_opencl_queue_start(struct opencl_queue *queue, struct gpud
 /* Some drivers run work behind a failed command, so a queue that has failed takes no more. */
 enum gpud_status gpud_opencl_queue_begin(struct opencl_queue *queue, struct gpud_error *error)
 {
-    pthread_mutex_lock(&queue->lock);
+    gpud_lock_take(&queue->lock);
     cl_int state = queue->last ? gpud_opencl_state(queue->last) : CL_COMPLETE;
     if (state >= CL_COMPLETE)
         return GPUD_OK;
-    pthread_mutex_unlock(&queue->lock);
+    gpud_lock_release(&queue->lock);
     gpud_completions_fail(queue->async.completions);
     return gpud_opencl_say_failed(state, error);
 }
@@ -161,7 +161,7 @@ void gpud_opencl_queue_end(struct opencl_queue *queue, cl_event event)
         before = queue->last;
         queue->last = event;
     }
-    pthread_mutex_unlock(&queue->lock);
+    gpud_lock_release(&queue->lock);
     if (before)
         clReleaseEvent(before);
 }
@@ -175,11 +175,11 @@ void gpud_opencl_queue_push(struct opencl_queue *queue, cl_event event)
 
 cl_event gpud_opencl_queue_last(struct opencl_queue *queue)
 {
-    pthread_mutex_lock(&queue->lock);
+    gpud_lock_take(&queue->lock);
     cl_event last = queue->last;
     if (last)
         clRetainEvent(last);
-    pthread_mutex_unlock(&queue->lock);
+    gpud_lock_release(&queue->lock);
     return last;
 }
 
@@ -213,7 +213,7 @@ enum gpud_status gpud_opencl_serve(struct opencl_device *device, cl_event event,
         status = gpud_opencl_wait(event, gpud_deadline(OPENCL_SERVICE_TIMEOUT), &why);
     if (status == GPUD_TIMEOUT) {
         /* Kept, so that closing the device sees that the driver hangs. */
-        pthread_mutex_lock(&device->service->lock);
+        gpud_lock_take(&device->service->lock);
         gpud_opencl_queue_end(device->service, event);
         return gpud_fail(error, GPUD_IO, "the driver failed to %s within %d s", what,
                          (int)(OPENCL_SERVICE_TIMEOUT / GPUD_SEC));
@@ -374,7 +374,7 @@ static enum gpud_status on_complete(struct gpud_queue *queue, gpud_complete_fn f
     enum gpud_status status = gpud_opencl_queue_start(opencl, error);
     if (status != GPUD_OK)
         return status;
-    pthread_mutex_lock(&opencl->lock);
+    gpud_lock_take(&opencl->lock);
     cl_event event = opencl->last;
     if (event) {
         clRetainEvent(event); /* the completion's */
@@ -382,7 +382,7 @@ static enum gpud_status on_complete(struct gpud_queue *queue, gpud_complete_fn f
         status =
             gpud_completions_add(opencl->async.completions, event, fn, arg, &completion, error);
     }
-    pthread_mutex_unlock(&opencl->lock);
+    gpud_lock_release(&opencl->lock);
     if (!event) {
         fn(arg, GPUD_OK);
         return GPUD_OK;

@@ -27,7 +27,7 @@ static enum gpud_status new_record(struct gpud_signal *signal, struct gpud_error
     struct opencl_signal *record = calloc(1, sizeof(*record));
     if (!record)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a signal");
-    pthread_mutex_init(&record->lock, NULL);
+    gpud_lock_init(&record->lock, GPUD_RANK_OPENCL_SIGNAL);
     signal->backend = record;
     return GPUD_OK;
 }
@@ -35,7 +35,7 @@ static enum gpud_status new_record(struct gpud_signal *signal, struct gpud_error
 static void free_record(struct gpud_signal *signal)
 {
     struct opencl_signal *record = signal->backend;
-    pthread_mutex_destroy(&record->lock);
+    gpud_lock_destroy(&record->lock);
     free(record);
     signal->backend = NULL;
 }
@@ -250,9 +250,9 @@ static enum gpud_status watch_for(struct gpud_signal *signal, uint32_t value, cl
 
 static void note_reached(struct opencl_signal *record, uint32_t value)
 {
-    pthread_mutex_lock(&record->lock);
+    gpud_lock_take(&record->lock);
     record->reached = value > record->reached ? value : record->reached;
-    pthread_mutex_unlock(&record->lock);
+    gpud_lock_release(&record->lock);
 }
 
 static enum gpud_status wait_host(struct gpud_signal *signal, uint32_t value, int64_t deadline,
@@ -261,9 +261,9 @@ static enum gpud_status wait_host(struct gpud_signal *signal, uint32_t value, in
     struct opencl_signal *record = signal->backend;
     cl_event event = NULL;
     bool fresh = false;
-    pthread_mutex_lock(&record->lock);
+    gpud_lock_take(&record->lock);
     enum gpud_status status = watch_for(signal, value, &event, &fresh, error);
-    pthread_mutex_unlock(&record->lock);
+    gpud_lock_release(&record->lock);
     if (!event)
         return status;
     if (fresh && deadline < gpud_deadline(LOOK))
@@ -284,9 +284,9 @@ static enum gpud_status look(struct gpud_signal *signal, uint32_t value, bool *r
     struct opencl_signal *record = signal->backend;
     cl_event event = NULL;
     bool fresh = false;
-    pthread_mutex_lock(&record->lock);
+    gpud_lock_take(&record->lock);
     enum gpud_status status = watch_for(signal, value, &event, &fresh, error);
-    pthread_mutex_unlock(&record->lock);
+    gpud_lock_release(&record->lock);
     cl_int state = CL_COMPLETE;
     if (event) {
         state = gpud_opencl_state(event);

@@ -149,11 +149,11 @@ void gpud_rdma_poll_locked(struct gpud_rdma *rdma)
 
 bool gpud_rdma_progress(struct gpud_rdma *rdma)
 {
-    pthread_mutex_lock(&rdma->lock);
+    gpud_lock_take(&rdma->lock);
     gpud_rdma_poll_locked(rdma);
     bool news = rdma->news;
     rdma->news = false;
-    pthread_mutex_unlock(&rdma->lock);
+    gpud_lock_release(&rdma->lock);
     return news;
 }
 
@@ -165,7 +165,7 @@ void gpud_rdma_arm(struct gpud_rdma *rdma, bool urgent_only)
     struct ibv_cq *queue;
     void *context;
     unsigned events = 0;
-    pthread_mutex_lock(&rdma->lock);
+    gpud_lock_take(&rdma->lock);
     if (!rdma->ended) {
         while (ibv_get_cq_event(rdma->channel, &queue, &context) == 0)
             events++;
@@ -175,16 +175,16 @@ void gpud_rdma_arm(struct gpud_rdma *rdma, bool urgent_only)
         rdma->armed_unfinished = rdma->unfinished;
         gpud_rdma_poll_locked(rdma);
     }
-    pthread_mutex_unlock(&rdma->lock);
+    gpud_lock_release(&rdma->lock);
 }
 
 /* --- waiting ------------------------------------------------------------------------------- */
 
 uint64_t gpud_rdma_posted(struct gpud_rdma *rdma)
 {
-    pthread_mutex_lock(&rdma->lock);
+    gpud_lock_take(&rdma->lock);
     uint64_t posted = rdma->posted;
-    pthread_mutex_unlock(&rdma->lock);
+    gpud_lock_release(&rdma->lock);
     return posted;
 }
 
@@ -200,18 +200,18 @@ static bool is_done(struct gpud_rdma *rdma, uint64_t number)
 
 bool gpud_rdma_is_done(struct gpud_rdma *rdma, uint64_t number)
 {
-    pthread_mutex_lock(&rdma->lock);
+    gpud_lock_take(&rdma->lock);
     bool done = is_done(rdma, number);
-    pthread_mutex_unlock(&rdma->lock);
+    gpud_lock_release(&rdma->lock);
     return done;
 }
 
 uint64_t gpud_rdma_succeeded(struct gpud_rdma *rdma, bool *refused)
 {
-    pthread_mutex_lock(&rdma->lock);
+    gpud_lock_take(&rdma->lock);
     uint64_t succeeded = rdma->succeeded;
     *refused = rdma->refused;
-    pthread_mutex_unlock(&rdma->lock);
+    gpud_lock_release(&rdma->lock);
     return succeeded;
 }
 
@@ -219,14 +219,14 @@ enum gpud_status gpud_rdma_drain(struct gpud_rdma *rdma, uint64_t number, int64_
                                  struct gpud_error *error)
 {
     for (;;) {
-        pthread_mutex_lock(&rdma->lock);
+        gpud_lock_take(&rdma->lock);
         bool done = is_done(rdma, number);
         if (!done) {
             ibv_req_notify_cq(rdma->queue, 0);
             done = is_done(rdma, number);
         }
         enum gpud_status status = gpud_rdma_check_locked(rdma, error);
-        pthread_mutex_unlock(&rdma->lock);
+        gpud_lock_release(&rdma->lock);
         if (done)
             return status;
         int64_t left = deadline - gpud_now();

@@ -48,10 +48,10 @@ void gpud_rdma_fail_locked(struct gpud_rdma *rdma, const char *format, ...)
 
 void gpud_rdma_fail(struct gpud_rdma *rdma, const char *reason)
 {
-    pthread_mutex_lock(&rdma->lock);
+    gpud_lock_take(&rdma->lock);
     gpud_rdma_poll_locked(rdma);
     gpud_rdma_fail_locked(rdma, "%s", reason);
-    pthread_mutex_unlock(&rdma->lock);
+    gpud_lock_release(&rdma->lock);
 }
 
 enum gpud_status gpud_rdma_check_locked(const struct gpud_rdma *rdma, struct gpud_error *error)
@@ -61,9 +61,9 @@ enum gpud_status gpud_rdma_check_locked(const struct gpud_rdma *rdma, struct gpu
 
 bool gpud_rdma_has_failed(struct gpud_rdma *rdma, struct gpud_error *error)
 {
-    pthread_mutex_lock(&rdma->lock);
+    gpud_lock_take(&rdma->lock);
     enum gpud_status status = gpud_rdma_check_locked(rdma, error);
-    pthread_mutex_unlock(&rdma->lock);
+    gpud_lock_release(&rdma->lock);
     return status != GPUD_OK;
 }
 
@@ -72,7 +72,7 @@ bool gpud_rdma_has_failed(struct gpud_rdma *rdma, struct gpud_error *error)
  * have made it for ever; and a card may be broken: this side has a limit of its own, too. */
 bool gpud_rdma_is_alive(struct gpud_rdma *rdma)
 {
-    pthread_mutex_lock(&rdma->lock);
+    gpud_lock_take(&rdma->lock);
     gpud_rdma_poll_locked(rdma);
     if (!rdma->failed && rdma->connected) {
         int64_t now = gpud_now();
@@ -90,7 +90,7 @@ bool gpud_rdma_is_alive(struct gpud_rdma *rdma)
         }
     }
     bool alive = !rdma->failed;
-    pthread_mutex_unlock(&rdma->lock);
+    gpud_lock_release(&rdma->lock);
     return alive;
 }
 
@@ -232,10 +232,10 @@ static enum gpud_status create(struct gpud_rdma *rdma, struct gpud_error *error)
         return status;
     for (uint32_t i = 0; i < GPUD_RDMA_RECEIVES; i++)
         rdma->free_index[rdma->free_count++] = i;
-    pthread_mutex_lock(&rdma->lock);
+    gpud_lock_take(&rdma->lock);
     gpud_rdma_post_receives_locked(rdma);
     status = gpud_rdma_check_locked(rdma, error);
-    pthread_mutex_unlock(&rdma->lock);
+    gpud_lock_release(&rdma->lock);
     return status;
 }
 
@@ -249,9 +249,9 @@ enum gpud_status gpud_rdma_create(struct rdma_cm_id *id, struct gpud_rdma **rdma
     if (!made)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a connection");
     atomic_init(&made->references, 1);
-    pthread_rwlock_init(&made->domain_lock, NULL);
-    pthread_mutex_init(&made->ways_lock, NULL);
-    pthread_mutex_init(&made->lock, NULL);
+    gpud_lock_init(&made->domain_lock, GPUD_RANK_RDMA_DOMAIN);
+    gpud_lock_init(&made->ways_lock, GPUD_RANK_RDMA_WAYS);
+    gpud_lock_init(&made->lock, GPUD_RANK_RDMA_CONNECTION);
     made->fd = made->event = -1;
     made->id = id;
     gpud_print(made->card, "%s", ibv_get_device_name(id->verbs->device));
@@ -265,7 +265,7 @@ enum gpud_status gpud_rdma_create(struct rdma_cm_id *id, struct gpud_rdma **rdma
 
 void gpud_rdma_set_peer_receives(struct gpud_rdma *rdma, uint32_t receives)
 {
-    pthread_mutex_lock(&rdma->lock);
+    gpud_lock_take(&rdma->lock);
     if (receives <= GPUD_RDMA_NOTICES) {
         gpud_rdma_fail_locked(rdma, "the peer says that it has %u receives: %u are the least",
                               receives, GPUD_RDMA_NOTICES + 1);
@@ -276,7 +276,7 @@ void gpud_rdma_set_peer_receives(struct gpud_rdma *rdma, uint32_t receives)
         rdma->messages.limit = receives - GPUD_RDMA_NOTICES;
         gpud_rdma_poll_locked(rdma);
     }
-    pthread_mutex_unlock(&rdma->lock);
+    gpud_lock_release(&rdma->lock);
 }
 
 /* --- ending -------------------------------------------------------------------------------- */
@@ -293,12 +293,12 @@ static void acknowledge_events(struct gpud_rdma *rdma)
 
 void gpud_rdma_end(struct gpud_rdma *rdma)
 {
-    pthread_rwlock_wrlock(&rdma->domain_lock);
-    pthread_mutex_lock(&rdma->lock);
+    gpud_lock_take(&rdma->domain_lock);
+    gpud_lock_take(&rdma->lock);
     bool first = !rdma->ended;
     rdma->ended = true;
     gpud_rdma_fail_locked(rdma, "this side has ended the connection");
-    pthread_mutex_unlock(&rdma->lock);
+    gpud_lock_release(&rdma->lock);
     if (first) {
         /* Nobody else looks at any of these any more. */
         if (rdma->queue) {
@@ -314,7 +314,7 @@ void gpud_rdma_end(struct gpud_rdma *rdma)
         if (rdma->domain)
             ibv_dealloc_pd(rdma->domain);
     }
-    pthread_rwlock_unlock(&rdma->domain_lock);
+    gpud_lock_release(&rdma->domain_lock);
 }
 
 struct gpud_rdma *gpud_rdma_ref(struct gpud_rdma *rdma)
@@ -337,8 +337,8 @@ void gpud_rdma_unref(struct gpud_rdma **rdma)
         munmap(gone->buffers, RDMA_BUFFERS_SIZE);
     gpud_fd_close(&gone->fd);
     gpud_fd_close(&gone->event);
-    pthread_mutex_destroy(&gone->lock);
-    pthread_mutex_destroy(&gone->ways_lock);
-    pthread_rwlock_destroy(&gone->domain_lock);
+    gpud_lock_destroy(&gone->lock);
+    gpud_lock_destroy(&gone->ways_lock);
+    gpud_lock_destroy(&gone->domain_lock);
     free(gone);
 }

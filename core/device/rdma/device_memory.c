@@ -26,15 +26,15 @@
 /* Whether the card takes any: it complains of the descriptor, or of being asked at all. */
 static enum gpud_status ask_card(struct gpud_rdma *rdma, struct gpud_error *error)
 {
-    pthread_mutex_lock(&rdma->lock);
+    gpud_lock_take(&rdma->lock);
     int number = rdma->dmabuf_errno;
-    pthread_mutex_unlock(&rdma->lock);
+    gpud_lock_release(&rdma->lock);
     if (number == 0)
         number = gpud_rdma_ask_dmabuf(rdma->domain);
     if (number == EBADF || number == EOPNOTSUPP || number == EPROTONOSUPPORT) {
-        pthread_mutex_lock(&rdma->lock);
+        gpud_lock_take(&rdma->lock);
         rdma->dmabuf_errno = number;
-        pthread_mutex_unlock(&rdma->lock);
+        gpud_lock_release(&rdma->lock);
     }
     return gpud_rdma_explain_dmabuf(number, rdma->card, error);
 }
@@ -120,9 +120,9 @@ enum gpud_status gpud_rdma_register_memory(struct gpud_rdma *rdma, struct gpud_m
     if (memory->host) {
         status = gpud_rdma_register(rdma, memory->host, memory->size, access, &made, error);
     } else {
-        pthread_rwlock_rdlock(&rdma->domain_lock);
+        gpud_lock_take(&rdma->domain_lock);
         status = register_device(rdma, memory, access, &made, &found, error);
-        pthread_rwlock_unlock(&rdma->domain_lock);
+        gpud_lock_release(&rdma->domain_lock);
     }
     if (status != GPUD_OK)
         return status;
@@ -148,10 +148,10 @@ static void try(struct gpud_rdma *rdma, struct gpud_device *device, register_fn 
     enum gpud_status status =
         gpud_memory_alloc_for(device, TRIAL_SIZE, GPUD_USAGE_LOCAL, &memory, &error);
     if (status == GPUD_OK) {
-        pthread_rwlock_rdlock(&rdma->domain_lock);
+        gpud_lock_take(&rdma->domain_lock);
         status = rdma->ended ? gpud_rdma_fail_ended(&error)
                              : way(rdma, memory, GPUD_RDMA_REMOTE_WRITE, &region, &error);
-        pthread_rwlock_unlock(&rdma->domain_lock);
+        gpud_lock_release(&rdma->domain_lock);
     }
     gpud_rdma_unregister(&region);
     gpud_memory_unref(&memory);
@@ -190,7 +190,7 @@ static bool has(struct gpud_rdma *rdma, struct gpud_device *device, bool dmabuf,
         gpud_print_n(why, GPUD_REASON_MAX, "its memory is the host's");
         return false;
     }
-    pthread_mutex_lock(&rdma->ways_lock);
+    gpud_lock_take(&rdma->ways_lock);
     struct rdma_ways *ways = find_ways(rdma, device);
     if (!ways) {
         gpud_print_n(why, GPUD_REASON_MAX, "out of memory");
@@ -202,7 +202,7 @@ static bool has(struct gpud_rdma *rdma, struct gpud_device *device, bool dmabuf,
         *known = true;
         gpud_print_n(why, GPUD_REASON_MAX, "%s", reason);
     }
-    pthread_mutex_unlock(&rdma->ways_lock);
+    gpud_lock_release(&rdma->ways_lock);
     return !why[0];
 }
 

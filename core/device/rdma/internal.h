@@ -5,8 +5,8 @@
 #ifndef GPUD_DEVICE_RDMA_INTERNAL_H
 #define GPUD_DEVICE_RDMA_INTERNAL_H
 
+#include "base/lock.h"
 #include "device/rdma/connection.h"
-#include <pthread.h>
 #include <stdatomic.h>
 
 /* The send queue: what is asked for, and what makes no sense any more. */
@@ -70,8 +70,7 @@ struct gpud_rdma {
     int fd;    /* epoll: the channel, and the event */
     int event; /* raised for good by a failure */
 
-    /* Read: in use by registrations. Written by the end, under it and under the lock. */
-    pthread_rwlock_t domain_lock;
+    struct gpud_lock domain_lock; /* around registrations; the end writes these under both locks */
     bool ended;
     struct rdma_cm_id *id;
     struct ibv_pd *domain;
@@ -79,11 +78,11 @@ struct gpud_rdma {
     struct ibv_cq *queue;
     struct ibv_mr *buffers_mr;
 
-    pthread_mutex_t ways_lock; /* also while the drivers are asked */
+    struct gpud_lock ways_lock; /* also while the drivers are asked */
     struct rdma_ways *ways;
     int dmabuf_errno; /* of the card: EBADF where it takes dma-bufs; 0: not asked yet */
 
-    pthread_mutex_t lock; /* for all below */
+    struct gpud_lock lock; /* for all below */
     bool connected, failed;
     bool refused; /* by the peer's card */
     char reason[GPUD_REASON_MAX];
@@ -195,7 +194,7 @@ enum gpud_status gpud_rdma_add_region(struct gpud_rdma *rdma, struct ibv_mr *mr,
                                       uint64_t size, unsigned access,
                                       struct gpud_rdma_region **region, struct gpud_error *error);
 
-/* For the end, with domain_lock held for writing: takes every region's registration back. */
+/* For the end, with domain_lock held: takes every region's registration back. */
 void gpud_rdma_drop_regions(struct gpud_rdma *rdma);
 
 /* --- device_memory.c ----------------------------------------------------------------------- */

@@ -75,13 +75,13 @@ enum gpud_status gpud_rdma_add_region(struct gpud_rdma *rdma, struct ibv_mr *mr,
     made->access = access;
     made->local_key = mr->lkey;
     made->remote_key = mr->rkey;
-    pthread_mutex_lock(&rdma->lock);
+    gpud_lock_take(&rdma->lock);
     made->next = rdma->regions;
     made->link = &rdma->regions;
     if (made->next)
         made->next->link = &made->next;
     rdma->regions = made;
-    pthread_mutex_unlock(&rdma->lock);
+    gpud_lock_release(&rdma->lock);
     *region = made;
     return GPUD_OK;
 }
@@ -102,7 +102,7 @@ enum gpud_status gpud_rdma_register(struct gpud_rdma *rdma, void *data, uint64_t
 {
     struct gpud_rdma_region *made = NULL;
     enum gpud_status status;
-    pthread_rwlock_rdlock(&rdma->domain_lock);
+    gpud_lock_take(&rdma->domain_lock);
     if (rdma->ended) {
         status = gpud_rdma_fail_ended(error);
     } else {
@@ -110,7 +110,7 @@ enum gpud_status gpud_rdma_register(struct gpud_rdma *rdma, void *data, uint64_t
         status = mr ? gpud_rdma_add_region(rdma, mr, (uintptr_t)data, size, access, &made, error)
                     : gpud_rdma_fail_register(error, errno, rdma->card, size);
     }
-    pthread_rwlock_unlock(&rdma->domain_lock);
+    gpud_lock_release(&rdma->domain_lock);
     if (status == GPUD_OK) {
         made->host = data;
         *region = made;
@@ -125,13 +125,13 @@ void gpud_rdma_unregister(struct gpud_rdma_region **region)
     struct gpud_rdma_region *gone = *region;
     struct gpud_rdma *rdma = gone->rdma;
     *region = NULL;
-    pthread_rwlock_rdlock(&rdma->domain_lock);
-    pthread_mutex_lock(&rdma->lock);
+    gpud_lock_take(&rdma->domain_lock);
+    gpud_lock_take(&rdma->lock);
     leave_list(gone);
-    pthread_mutex_unlock(&rdma->lock);
+    gpud_lock_release(&rdma->lock);
     if (gone->mr)
         ibv_dereg_mr(gone->mr);
-    pthread_rwlock_unlock(&rdma->domain_lock);
+    gpud_lock_release(&rdma->domain_lock);
     gpud_memory_unref(&gone->memory);
     gpud_rdma_unref(&rdma);
     free(gone);

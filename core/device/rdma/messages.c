@@ -122,7 +122,7 @@ enum gpud_status gpud_rdma_receive(struct gpud_rdma *rdma, const void **bytes, s
                                    struct gpud_error *error)
 {
     enum gpud_status status = GPUD_OK;
-    pthread_mutex_lock(&rdma->lock);
+    gpud_lock_take(&rdma->lock);
     bool polled = rdma->handed_out;
     take_handed_out_back(rdma);
     if (polled || rdma->taken == rdma->received)
@@ -137,16 +137,16 @@ enum gpud_status gpud_rdma_receive(struct gpud_rdma *rdma, const void **bytes, s
     } else {
         status = gpud_fail(error, GPUD_AGAIN, "no message has come");
     }
-    pthread_mutex_unlock(&rdma->lock);
+    gpud_lock_release(&rdma->lock);
     return status;
 }
 
 uint32_t gpud_rdma_received(struct gpud_rdma *rdma)
 {
-    pthread_mutex_lock(&rdma->lock);
+    gpud_lock_take(&rdma->lock);
     gpud_rdma_poll_locked(rdma);
     uint32_t received = rdma->received;
-    pthread_mutex_unlock(&rdma->lock);
+    gpud_lock_release(&rdma->lock);
     return received;
 }
 
@@ -222,9 +222,9 @@ void gpud_rdma_notify_locked(struct gpud_rdma *rdma, bool urgent)
 
 void gpud_rdma_notify(struct gpud_rdma *rdma, bool urgent)
 {
-    pthread_mutex_lock(&rdma->lock);
+    gpud_lock_take(&rdma->lock);
     gpud_rdma_notify_locked(rdma, urgent);
-    pthread_mutex_unlock(&rdma->lock);
+    gpud_lock_release(&rdma->lock);
 }
 
 /* Small ones travel with the request, others from a copy. */
@@ -269,7 +269,7 @@ enum gpud_status gpud_rdma_send(struct gpud_rdma *rdma, const void *bytes, size_
         return gpud_fail(error, GPUD_INVALID, "a message of %zu bytes: 1 to %d are possible", size,
                          GPUD_RDMA_MESSAGE_MAX);
     enum gpud_status status;
-    pthread_mutex_lock(&rdma->lock);
+    gpud_lock_take(&rdma->lock);
     if (rdma->pending || !has_room_for_message(rdma, size))
         gpud_rdma_poll_locked(rdma);
     if (!rdma->failed && !has_room_for_message(rdma, size)) {
@@ -279,6 +279,6 @@ enum gpud_status gpud_rdma_send(struct gpud_rdma *rdma, const void *bytes, size_
             post_message(rdma, bytes, (uint32_t)size);
         status = gpud_rdma_check_locked(rdma, error);
     }
-    pthread_mutex_unlock(&rdma->lock);
+    gpud_lock_release(&rdma->lock);
     return status;
 }

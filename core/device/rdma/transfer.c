@@ -18,12 +18,12 @@ static uint32_t room_for_transfers(const struct gpud_rdma *rdma)
 
 bool gpud_rdma_has_room(struct gpud_rdma *rdma, uint64_t size)
 {
-    pthread_mutex_lock(&rdma->lock);
+    gpud_lock_take(&rdma->lock);
     uint64_t wanted = count_pieces(rdma, size) + RDMA_WORDS;
     if (room_for_transfers(rdma) < wanted)
         gpud_rdma_poll_locked(rdma);
     bool has = room_for_transfers(rdma) >= wanted;
-    pthread_mutex_unlock(&rdma->lock);
+    gpud_lock_release(&rdma->lock);
     return has;
 }
 
@@ -96,7 +96,7 @@ static enum gpud_status transfer(struct gpud_rdma *rdma, const struct gpud_rdma_
     if (status != GPUD_OK)
         return status;
     uint64_t pieces = count_pieces(rdma, wanted->size);
-    pthread_mutex_lock(&rdma->lock);
+    gpud_lock_take(&rdma->lock);
     if (rdma->pending || room_for_transfers(rdma) < pieces)
         gpud_rdma_poll_locked(rdma);
     if (!rdma->failed && (!rdma->connected || room_for_transfers(rdma) < pieces)) {
@@ -107,7 +107,7 @@ static enum gpud_status transfer(struct gpud_rdma *rdma, const struct gpud_rdma_
             post(rdma, wanted, kind);
         status = gpud_rdma_check_locked(rdma, error);
     }
-    pthread_mutex_unlock(&rdma->lock);
+    gpud_lock_release(&rdma->lock);
     return status;
 }
 

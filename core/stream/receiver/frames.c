@@ -30,9 +30,9 @@
 static void give_back(struct gpud_session *session, uint32_t entry)
 {
     GPUD_STOP_POINT("receiver: before giving back");
-    pthread_mutex_lock(&session->lock);
+    gpud_lock_take(&session->lock);
     bool kicked = gpud_page_give_back(&session->view, entry, &session->idle);
-    pthread_mutex_unlock(&session->lock);
+    gpud_lock_release(&session->lock);
     if (kicked)
         atomic_fetch_add_explicit(&session->kicks, 1, memory_order_relaxed);
 }
@@ -50,9 +50,9 @@ static void upload_slot_done(void *arg, enum gpud_status status)
 {
     struct gpud_rx_frame *rx = arg;
     struct gpud_session *session = rx->session;
-    pthread_mutex_lock(&session->lock);
+    gpud_lock_take(&session->lock);
     session->upload_free[session->upload_free_count++] = (uint8_t)(rx - session->frames);
-    pthread_mutex_unlock(&session->lock);
+    gpud_lock_release(&session->lock);
     gpud_page_rouse(&session->view.end); /* our own acquire may wait for the slot */
     gpud_event_raise(atomic_load(&session->wake));
     gpud_session_unref(&session);
@@ -214,10 +214,10 @@ void gpud_session_poison(struct gpud_session *session)
 {
     /* Words in the page have their own watch. */
     for (uint32_t i = 0; session->place == GPUD_SIGNAL_MEMORY && i < session->entries; i++) {
-        pthread_mutex_lock(&session->lock);
+        gpud_lock_take(&session->lock);
         bool out = atomic_load(&session->view.held[i]);
         struct gpud_rx_frame *rx = session->frame_of[i];
-        pthread_mutex_unlock(&session->lock);
+        gpud_lock_release(&session->lock);
         if (!out || atomic_load(&rx->poisoned))
             continue;
         if (gpud_signal_wait_host(session->signal[i], rx->value, gpud_now(), NULL) == GPUD_OK)
@@ -300,9 +300,9 @@ static bool has_room(struct gpud_session *session)
 {
     if (!session->uploads)
         return true;
-    pthread_mutex_lock(&session->lock);
+    gpud_lock_take(&session->lock);
     bool room = session->upload_free_count > 0;
-    pthread_mutex_unlock(&session->lock);
+    gpud_lock_release(&session->lock);
     return room;
 }
 
@@ -315,10 +315,10 @@ static struct gpud_rx_frame *frame_for(struct gpud_session *session, uint32_t en
 {
     if (!session->uploads)
         return &session->frames[entry];
-    pthread_mutex_lock(&session->lock);
+    gpud_lock_take(&session->lock);
     uint32_t slot = session->upload_free[--session->upload_free_count];
     session->frame_of[entry] = &session->frames[slot];
-    pthread_mutex_unlock(&session->lock);
+    gpud_lock_release(&session->lock);
     return &session->frames[slot];
 }
 
@@ -350,9 +350,9 @@ static void give_back_void(struct gpud_session *session, struct gpud_rx_frame *r
                            uint32_t value)
 {
     if (session->uploads) {
-        pthread_mutex_lock(&session->lock);
+        gpud_lock_take(&session->lock);
         session->upload_free[session->upload_free_count++] = (uint8_t)(rx - session->frames);
-        pthread_mutex_unlock(&session->lock);
+        gpud_lock_release(&session->lock);
     }
     if (session->watchdog)
         gpud_watchdog_post_now(session->watchdog, entry, value);

@@ -29,11 +29,11 @@ static void tell(struct gpud_receiver *receiver, enum gpud_event event, const vo
 static void set_path(struct gpud_receiver *receiver, const char *path, const char *reason)
 {
     const char *copied = "the frames are copied into the application's own memory";
-    pthread_mutex_lock(&receiver->lock);
+    gpud_lock_take(&receiver->lock);
     gpud_print(receiver->info.path, "%s", path);
     gpud_print(receiver->info.fallback_reason, "%s%s%s", receiver->own.alloc ? copied : "",
                receiver->own.alloc && reason[0] ? "; " : "", reason);
-    pthread_mutex_unlock(&receiver->lock);
+    gpud_lock_release(&receiver->lock);
 }
 
 /* --- ending -------------------------------------------------------------------------------- */
@@ -53,10 +53,10 @@ static void drop_session(struct gpud_receiver *receiver)
     struct gpud_session *session = receiver->session;
     if (!session)
         return;
-    pthread_mutex_lock(&receiver->lock);
+    gpud_lock_take(&receiver->lock);
     gpud_receiver_collect(receiver, &receiver->info);
     receiver->session = NULL;
-    pthread_mutex_unlock(&receiver->lock);
+    gpud_lock_release(&receiver->lock);
     gpud_session_detach(session);
     gpud_session_unref(&session);
 }
@@ -85,21 +85,21 @@ void gpud_receiver_disconnect(struct gpud_receiver *receiver, int64_t retry_in, 
         gpud_message_close(&receiver->message);
     gpud_receiver_poll_unwatch(receiver);
     gpud_channel_unref(&receiver->channel);
-    pthread_mutex_lock(&receiver->lock);
+    gpud_lock_take(&receiver->lock);
     if (receiver->info.connected)
         receiver->info.disconnects++;
     receiver->info.connected = false;
     gpud_print(receiver->info.path, "none");
-    pthread_mutex_unlock(&receiver->lock);
+    gpud_lock_release(&receiver->lock);
     receiver->pending = receiver->eof = receiver->unread = receiver->refused = false;
     receiver->own.failed = false;
     /* One that failed stays failed: the next session gets a new one. */
-    pthread_mutex_lock(&receiver->lock);
+    gpud_lock_take(&receiver->lock);
     struct gpud_queue *queue = receiver->queue;
     receiver->queue = NULL;
     if (queue)
         receiver->info.waits_device += atomic_load(&queue->waits);
-    pthread_mutex_unlock(&receiver->lock);
+    gpud_lock_release(&receiver->lock);
     gpud_queue_unref(&queue);
     receiver->state = GPUD_RECEIVER_OFFLINE;
     receiver->deadline = INT64_MAX;
@@ -215,9 +215,9 @@ static enum gpud_status accept_offer(struct gpud_receiver *receiver, const struc
     gpud_ring_description_close(&message.accept.ring);
     gpud_fd_close(&session->page_fd); /* the sender has it now; the mapping is enough for us */
 
-    pthread_mutex_lock(&receiver->lock);
+    gpud_lock_take(&receiver->lock);
     receiver->session = session;
-    pthread_mutex_unlock(&receiver->lock);
+    gpud_lock_release(&receiver->lock);
     receiver->messages = 0;
     receiver->state = GPUD_RECEIVER_CANARY;
     receiver->deadline = gpud_deadline(GPUD_IMPORT_DEADLINE);
@@ -293,12 +293,12 @@ static enum gpud_status test_link(struct gpud_receiver *receiver, struct gpud_er
     receiver->deadline = INT64_MAX;
     receiver->failure.status = GPUD_OK;
     receiver->unread = true;
-    pthread_mutex_lock(&receiver->lock);
+    gpud_lock_take(&receiver->lock);
     bool first = !receiver->info.connected;
     receiver->info.connected = true;
     receiver->info.connects += first;
     receiver->info.slots = gpud_session_slots(receiver->session, receiver->share);
-    pthread_mutex_unlock(&receiver->lock);
+    gpud_lock_release(&receiver->lock);
     if (first) {
         gpud_print(receiver->peer.path, "%s", receiver->info.path);
         gpud_print(receiver->peer.fallback_reason, "%s", receiver->info.fallback_reason);
@@ -340,9 +340,9 @@ static void take_hello(struct gpud_receiver *receiver, const struct gpud_endpoin
     gpud_print(receiver->peer.name, "%s", hello->name);
     receiver->peer.same_clock = gpud_endpoints_share_clock(hello, &self, gpud_peer_is_here(peer));
     if (!receiver->peer.same_clock) { /* what was counted is of another sender */
-        pthread_mutex_lock(&receiver->lock);
+        gpud_lock_take(&receiver->lock);
         receiver->latency_count = 0;
-        pthread_mutex_unlock(&receiver->lock);
+        gpud_lock_release(&receiver->lock);
     }
     receiver->state = GPUD_RECEIVER_IDLE;
     receiver->deadline = INT64_MAX;

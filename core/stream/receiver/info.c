@@ -29,7 +29,7 @@ void gpud_receiver_get_info(struct gpud_receiver *receiver, struct gpud_receiver
 {
     uint32_t *sorted = malloc(sizeof(receiver->latency));
     size_t count = 0;
-    pthread_mutex_lock(&receiver->lock);
+    gpud_lock_take(&receiver->lock);
     struct gpud_receiver_info now = receiver->info;
     now.frames = atomic_load(&receiver->frames);
     now.dropped = atomic_load(&receiver->dropped);
@@ -43,7 +43,7 @@ void gpud_receiver_get_info(struct gpud_receiver *receiver, struct gpud_receiver
         for (size_t i = 0; i < count; i++)
             sorted[i] = atomic_load_explicit(&receiver->latency[i], memory_order_relaxed);
     }
-    pthread_mutex_unlock(&receiver->lock);
+    gpud_lock_release(&receiver->lock);
     if (count) {
         qsort(sorted, count, sizeof(*sorted), compare);
         now.latency_p50 = sorted[count / 2];

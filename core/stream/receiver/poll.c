@@ -28,12 +28,12 @@ enum gpud_status gpud_receiver_get_fd(struct gpud_receiver *receiver, int *fd,
                                       struct gpud_error *error)
 {
     enum gpud_status status = GPUD_OK;
-    pthread_mutex_lock(&receiver->lock);
+    gpud_lock_take(&receiver->lock);
     if (receiver->poll.loop.fd < 0)
         status = gpud_loop_open(&receiver->poll.loop, error);
     if (status == GPUD_OK)
         *fd = receiver->poll.loop.fd;
-    pthread_mutex_unlock(&receiver->lock);
+    gpud_lock_release(&receiver->lock);
     return status;
 }
 

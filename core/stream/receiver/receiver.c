@@ -44,7 +44,7 @@ enum gpud_status gpud_receiver_create(struct gpud_context *context,
     struct gpud_receiver *made = calloc(1, sizeof(*made));
     if (!made)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a receiver");
-    pthread_mutex_init(&made->lock, NULL);
+    gpud_lock_init(&made->lock, GPUD_RANK_RECEIVER);
     made->context = context;
     gpud_receiver_poll_init(made);
     made->slots = params->slots ? params->slots : 4;
@@ -100,7 +100,7 @@ void gpud_receiver_destroy(struct gpud_receiver **receiver)
     gpud_queue_unref(&gone->queue);
     gpud_device_close(&gone->host);
     gpud_device_close(&gone->device);
-    pthread_mutex_destroy(&gone->lock);
+    gpud_lock_destroy(&gone->lock);
     gpud_context_drain(gone->context);
     free(gone);
 }
@@ -330,9 +330,9 @@ static void wait_for_frames(struct gpud_receiver *receiver, int64_t deadline)
     int64_t end = gpud_now();
     gpud_spin_learn(&receiver->spin, end - start);
 
-    pthread_mutex_lock(&receiver->lock);
+    gpud_lock_take(&receiver->lock);
     receiver->info.waits_cpu++;
-    pthread_mutex_unlock(&receiver->lock);
+    gpud_lock_release(&receiver->lock);
     /* Woken for nothing, it was the connection, perhaps. */
     if ((end >= slice || !has_something(receiver)) && gpud_channel_is_dead(receiver->channel))
         receiver->unread = true;
@@ -448,9 +448,9 @@ void gpud_receiver_interrupt(struct gpud_receiver *receiver, bool interrupted)
     atomic_store(&receiver->interrupted, interrupted);
     if (!interrupted)
         return;
-    pthread_mutex_lock(&receiver->lock);
+    gpud_lock_take(&receiver->lock);
     gpud_receiver_poll_wake(receiver);
     if (receiver->session)
         gpud_page_rouse(&receiver->session->view.end);
-    pthread_mutex_unlock(&receiver->lock);
+    gpud_lock_release(&receiver->lock);
 }

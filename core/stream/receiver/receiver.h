@@ -10,6 +10,7 @@
 #ifndef GPUD_STREAM_RECEIVER_RECEIVER_H
 #define GPUD_STREAM_RECEIVER_RECEIVER_H
 
+#include "base/lock.h"
 #include "base/pace.h"
 #include "route/route.h"
 #include "stream/receiver/poll.h"
@@ -86,7 +87,7 @@ struct gpud_receiver {
     int64_t busy_poll; /* ns awake for a frame, at most; negative: never */
     struct gpud_receiver_poll poll;
 
-    pthread_mutex_t lock; /* of what get_info reads, but for what a frame changes */
+    struct gpud_lock lock; /* of what get_info reads, but for what a frame changes */
     struct gpud_receiver_info info;
     atomic_uint_fast64_t frames, dropped, corrupted; /* by the thread that acquires, and below */
     _Atomic uint32_t latency[GPUD_LATENCIES];

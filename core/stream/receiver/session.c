@@ -236,7 +236,7 @@ enum gpud_status gpud_session_create(const struct gpud_offer *offer,
     if (!made)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a session");
     atomic_init(&made->references, 1);
-    pthread_mutex_init(&made->lock, NULL);
+    gpud_lock_init(&made->lock, GPUD_RANK_SESSION);
     made->route = route;
     made->place = (enum gpud_signal_place)offer->signal;
     made->channel = gpud_channel_ref(channel);
@@ -293,7 +293,7 @@ static void destroy(void *arg)
     gpud_device_close(&gone->host);
     gpud_device_close(&gone->device);
     gpud_channel_unref(&gone->channel);
-    pthread_mutex_destroy(&gone->lock);
+    gpud_lock_destroy(&gone->lock);
     free(gone);
 }
 

@@ -7,6 +7,7 @@
 #ifndef GPUD_STREAM_RECEIVER_SESSION_H
 #define GPUD_STREAM_RECEIVER_SESSION_H
 
+#include "base/lock.h"
 #include "base/sleep.h"
 #include "frame/frame.h"
 #include "frame/ring.h"
@@ -51,7 +52,7 @@ struct gpud_session {
     struct gpud_remote *remote;     /* between hosts: what the frames and the page come by */
     struct gpud_handle remote_page; /* for the sender to write */
     /* Of giving back, upload_free and frame_of; never held while work is put on a queue. */
-    pthread_mutex_t lock;
+    struct gpud_lock lock;
     struct gpud_page_rx view;
     _Atomic int wake; /* eventfd of who polls, for what this side brings about; -1: nobody does */
     atomic_bool idle; /* the acquiring thread sleeps: nobody else will wake the sender */

@@ -60,7 +60,7 @@ enum gpud_status gpud_pool_create(struct gpud_device *device, struct gpud_queue 
     struct gpud_pool *made = calloc(1, sizeof(*made));
     if (!made)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a pool of slots");
-    pthread_mutex_init(&made->wake_lock, NULL);
+    gpud_lock_init(&made->wake_lock, GPUD_RANK_POOL_WAKE);
     atomic_init(&made->references, 1);
     atomic_init(&made->wake, -1);
     made->epoch = epoch;
@@ -214,7 +214,7 @@ static void destroy(struct gpud_pool *pool)
     gpud_ring_finish(&pool->ring);
     gpud_device_close(&pool->viewer);
     gpud_device_close(&pool->device);
-    pthread_mutex_destroy(&pool->wake_lock);
+    gpud_lock_destroy(&pool->wake_lock);
     free(pool);
 }
 
@@ -338,9 +338,9 @@ uint32_t gpud_pool_count_free(struct gpud_pool *pool)
 
 void gpud_pool_set_wake(struct gpud_pool *pool, int fd)
 {
-    pthread_mutex_lock(&pool->wake_lock);
+    gpud_lock_take(&pool->wake_lock);
     atomic_store(&pool->wake, fd);
-    pthread_mutex_unlock(&pool->wake_lock);
+    gpud_lock_release(&pool->wake_lock);
 }
 
 void gpud_pool_wait(struct gpud_pool *pool, int64_t deadline)
@@ -375,9 +375,9 @@ void gpud_slot_drop(struct gpud_slot *slot)
     if (atomic_load(&pool->waiters) > 0)
         gpud_pool_wake(pool);
     if (atomic_load(&pool->wake) >= 0) {
-        pthread_mutex_lock(&pool->wake_lock);
+        gpud_lock_take(&pool->wake_lock);
         gpud_event_raise(atomic_load(&pool->wake));
-        pthread_mutex_unlock(&pool->wake_lock);
+        gpud_lock_release(&pool->wake_lock);
     }
     gpud_pool_unref(&pool);
 }

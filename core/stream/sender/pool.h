@@ -11,6 +11,7 @@
 #ifndef GPUD_STREAM_SENDER_POOL_H
 #define GPUD_STREAM_SENDER_POOL_H
 
+#include "base/lock.h"
 #include "frame/frame.h"
 #include "frame/ring.h"
 
@@ -55,9 +56,9 @@ struct gpud_pool {
      * on a device the one that came first, it is the one that nobody copies from any more. */
     struct gpud_slot *free[GPUD_RING_SLOTS_MAX];
     uint32_t free_first, free_count;
-    uint64_t lent;             /* slots so far */
-    pthread_mutex_t wake_lock; /* whose descriptor it is lives as long as it stands here */
-    atomic_int wake;           /* eventfd of who polls for a free one; -1: nobody */
+    uint64_t lent;              /* slots so far */
+    struct gpud_lock wake_lock; /* whose descriptor it is lives as long as it stands here */
+    atomic_int wake;            /* eventfd of who polls for a free one; -1: nobody */
 };
 
 /* A pool with `slots` slots, which are lent, in one memory or, apart, in one each; it grows by a

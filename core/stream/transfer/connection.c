@@ -39,7 +39,7 @@ enum gpud_status gpud_connection_create(struct gpud_transfer *transfer,
     made->channel = channel;
     made->accepted = accepted;
     made->deadline = INT64_MAX; /* until it stands the channel has one of its own */
-    pthread_mutex_init(&made->lock, NULL);
+    gpud_lock_init(&made->lock, GPUD_RANK_TRANSFER_CONNECTION);
     gpud_cond_init(&made->changed);
     init_records(made, made->operations, GPUD_OPERATIONS_MAX, &made->free_operations);
     init_records(made, made->receives, GPUD_RECEIVES_MAX, &made->free_receives);
@@ -75,7 +75,7 @@ void gpud_connection_unref(struct gpud_connection *connection)
     gpud_completion_queue_unref(connection->queue);
     gpud_fd_close(&connection->event);
     pthread_cond_destroy(&connection->changed);
-    pthread_mutex_destroy(&connection->lock);
+    gpud_lock_destroy(&connection->lock);
     gpud_transfer_unref(connection->transfer);
     free(connection);
 }
@@ -122,8 +122,7 @@ enum gpud_status gpud_connection_wait_locked(struct gpud_connection *connection,
         return gpud_fail(error, GPUD_AGAIN, "interrupted");
     if (gpud_now() >= deadline)
         return gpud_fail(error, GPUD_TIMEOUT, "the deadline is over");
-    struct timespec until = gpud_timespec(deadline);
-    pthread_cond_timedwait(&connection->changed, &connection->lock, &until);
+    gpud_lock_wait_until(&connection->lock, &connection->changed, deadline);
     return GPUD_OK;
 }
 
@@ -216,8 +215,7 @@ void gpud_connection_leave_locked(struct gpud_connection *connection, int64_t de
         verbs->look(connection->channel, state);
         if (state->failed || (connection->outbox_count == 0 && state->done >= state->posted))
             break;
-        struct timespec look = gpud_timespec(gpud_now() + GPUD_MSEC);
-        pthread_cond_timedwait(&connection->changed, &connection->lock, &look);
+        gpud_lock_wait_until(&connection->lock, &connection->changed, gpud_deadline(GPUD_MSEC));
     }
     gpud_connection_end_locked(connection, GPUD_CLOSED, "this side closed the connection");
 }
@@ -228,10 +226,10 @@ void gpud_connection_close(struct gpud_connection **connection)
         return;
     struct gpud_connection *gone = *connection;
     *connection = NULL;
-    pthread_mutex_lock(&gone->lock);
+    gpud_lock_take(&gone->lock);
     gpud_connection_leave_locked(gone, gpud_deadline(TRANSFER_LINGER));
     gone->closed = true;
-    pthread_mutex_unlock(&gone->lock);
+    gpud_lock_release(&gone->lock);
     gpud_event_raise(gone->transfer->wake);
     gpud_connection_unref(gone);
 }
@@ -240,11 +238,11 @@ void gpud_connection_get_info(struct gpud_connection *connection, struct gpud_co
 {
     struct gpud_connection_info made = {.status = GPUD_OK};
     gpud_print(made.host, "%s", connection->channel->peer.host);
-    pthread_mutex_lock(&connection->lock);
+    gpud_lock_take(&connection->lock);
     if (connection->phase == CONNECTION_ENDED) {
         made.status = connection->end.status;
         gpud_print(made.reason, "%s", connection->end.reason);
     }
-    pthread_mutex_unlock(&connection->lock);
+    gpud_lock_release(&connection->lock);
     gpud_sized_copy(info, info->size, &made, sizeof(made));
 }

@@ -28,7 +28,7 @@ void gpud_transfer_unref(struct gpud_transfer *transfer)
     gpud_listener_close(&transfer->listener);
     gpud_fd_close(&transfer->wake);
     gpud_fd_close(&transfer->waiting);
-    pthread_mutex_destroy(&transfer->lock);
+    gpud_lock_destroy(&transfer->lock);
     free(transfer);
 }
 
@@ -100,7 +100,7 @@ enum gpud_status gpud_transfer_create(struct gpud_context *context,
     made->access.kind = GPUD_ACCESS_USER;
     made->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     made->waiting = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    pthread_mutex_init(&made->lock, NULL);
+    gpud_lock_init(&made->lock, GPUD_RANK_TRANSFER);
     status = start(made, &own, error);
     if (status == GPUD_OK)
         *transfer = made;
@@ -135,22 +135,22 @@ void gpud_transfer_destroy(struct gpud_transfer **transfer)
     pthread_join(gone->thread, NULL);
     gpud_listener_close(&gone->listener);
     int64_t deadline = gpud_deadline(TRANSFER_LINGER);
-    pthread_mutex_lock(&gone->lock);
+    gpud_lock_take(&gone->lock);
     for (uint32_t i = 0; i < gone->count; i++) {
-        pthread_mutex_lock(&gone->connections[i]->lock);
+        gpud_lock_take(&gone->connections[i]->lock);
         gpud_connection_say_bye_locked(gone->connections[i]);
-        pthread_mutex_unlock(&gone->connections[i]->lock);
+        gpud_lock_release(&gone->connections[i]->lock);
     }
-    pthread_mutex_unlock(&gone->lock);
+    gpud_lock_release(&gone->lock);
     for (;;) {
-        pthread_mutex_lock(&gone->lock);
+        gpud_lock_take(&gone->lock);
         struct gpud_connection *last = gone->count ? gone->connections[--gone->count] : NULL;
-        pthread_mutex_unlock(&gone->lock);
+        gpud_lock_release(&gone->lock);
         if (!last)
             break;
-        pthread_mutex_lock(&last->lock);
+        gpud_lock_take(&last->lock);
         gpud_connection_leave_locked(last, deadline);
-        pthread_mutex_unlock(&last->lock);
+        gpud_lock_release(&last->lock);
         await_callbacks(last);
     }
     gpud_transfer_unref(gone);
@@ -164,12 +164,12 @@ static struct gpud_connection *take_newcomer(struct gpud_transfer *transfer,
 {
     struct gpud_connection *found = NULL;
     uint64_t ignored;
-    pthread_mutex_lock(&transfer->lock);
+    gpud_lock_take(&transfer->lock);
     ssize_t got = read(transfer->waiting, &ignored, sizeof(ignored));
     (void)got; /* non-blocking; what it counts does not matter */
     for (uint32_t i = 0; i < transfer->count; i++) {
         struct gpud_connection *one = transfer->connections[i];
-        pthread_mutex_lock(&one->lock);
+        gpud_lock_take(&one->lock);
         bool waits = one->accepted && !one->queue && one->phase == CONNECTION_OPEN;
         if (waits && !found) {
             one->queue = gpud_completion_queue_ref(queue);
@@ -178,9 +178,9 @@ static struct gpud_connection *take_newcomer(struct gpud_transfer *transfer,
         } else if (waits) {
             gpud_event_raise(transfer->waiting);
         }
-        pthread_mutex_unlock(&one->lock);
+        gpud_lock_release(&one->lock);
     }
-    pthread_mutex_unlock(&transfer->lock);
+    gpud_lock_release(&transfer->lock);
     return found;
 }
 
@@ -222,14 +222,14 @@ static enum gpud_status await_open(struct gpud_connection *connection, int64_t t
 {
     int64_t deadline = gpud_deadline(timeout_ns);
     enum gpud_status status = GPUD_OK;
-    pthread_mutex_lock(&connection->lock);
+    gpud_lock_take(&connection->lock);
     while (status == GPUD_OK && connection->phase < CONNECTION_OPEN)
         status = gpud_connection_wait_locked(connection, deadline, error);
     if (status == GPUD_TIMEOUT)
         status = gpud_fail(error, status, "not connected in time");
     if (status == GPUD_OK)
         status = gpud_connection_check_locked(connection, error);
-    pthread_mutex_unlock(&connection->lock);
+    gpud_lock_release(&connection->lock);
     return status;
 }
 
@@ -264,12 +264,12 @@ enum gpud_status gpud_transfer_connect(struct gpud_transfer *transfer, const cha
         gpud_connection_close(&made);
         return status;
     }
-    pthread_mutex_lock(&made->lock);
+    gpud_lock_take(&made->lock);
     made->queue = gpud_completion_queue_ref(queue);
     gpud_event_raise(made->event);       /* what the peer said may be heard now */
     if (made->phase == CONNECTION_ENDED) /* meanwhile */
         gpud_operation_complete_locked(&made->last, made->end.status);
-    pthread_mutex_unlock(&made->lock);
+    gpud_lock_release(&made->lock);
     *connection = made;
     return GPUD_OK;
 }
@@ -277,12 +277,12 @@ enum gpud_status gpud_transfer_connect(struct gpud_transfer *transfer, const cha
 void gpud_transfer_interrupt(struct gpud_transfer *transfer, bool interrupted)
 {
     atomic_store(&transfer->interrupted, interrupted);
-    pthread_mutex_lock(&transfer->lock);
+    gpud_lock_take(&transfer->lock);
     for (uint32_t i = 0; i < transfer->count; i++) {
         struct gpud_connection *one = transfer->connections[i];
-        pthread_mutex_lock(&one->lock);
+        gpud_lock_take(&one->lock);
         pthread_cond_broadcast(&one->changed);
-        pthread_mutex_unlock(&one->lock);
+        gpud_lock_release(&one->lock);
     }
-    pthread_mutex_unlock(&transfer->lock);
+    gpud_lock_release(&transfer->lock);
 }

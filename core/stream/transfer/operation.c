@@ -382,13 +382,13 @@ static enum gpud_status begin(struct gpud_connection *connection, enum gpud_comp
     enum gpud_status status = check_params(connection, kind, params, &own, error);
     if (status != GPUD_OK)
         return status;
-    pthread_mutex_lock(&connection->lock);
+    gpud_lock_take(&connection->lock);
     status = await_room_locked(connection, kind, own.timeout, error);
     if (status == GPUD_OK)
         status = begin_locked(connection, kind, &own, error);
     if (status == GPUD_OK)
         gpud_connection_progress_locked(connection);
-    pthread_mutex_unlock(&connection->lock);
+    gpud_lock_release(&connection->lock);
     return status;
 }
 
@@ -451,10 +451,10 @@ enum gpud_status gpud_connection_recv(struct gpud_connection *connection,
     enum gpud_status status = check_params(connection, GPUD_COMPLETION_RECV, params, &own, error);
     if (status != GPUD_OK)
         return status;
-    pthread_mutex_lock(&connection->lock);
+    gpud_lock_take(&connection->lock);
     status = await_room_locked(connection, GPUD_COMPLETION_RECV, own.timeout, error);
     if (status == GPUD_OK)
         status = receive_locked(connection, &own, error);
-    pthread_mutex_unlock(&connection->lock);
+    gpud_lock_release(&connection->lock);
     return status;
 }

@@ -26,7 +26,7 @@ enum gpud_status gpud_completion_queue_create(struct gpud_context *context,
         return gpud_fail_errno(error, "no descriptor for a completion queue");
     }
     atomic_init(&made->references, 1);
-    pthread_mutex_init(&made->lock, NULL);
+    gpud_lock_init(&made->lock, GPUD_RANK_TRANSFER_COMPLETIONS);
     *queue = made;
     return GPUD_OK;
 }
@@ -42,13 +42,13 @@ void gpud_completion_queue_unref(struct gpud_completion_queue *queue)
     if (!queue || atomic_fetch_sub_explicit(&queue->references, 1, memory_order_acq_rel) != 1)
         return;
     gpud_fd_close(&queue->event);
-    pthread_mutex_destroy(&queue->lock);
+    gpud_lock_destroy(&queue->lock);
     free(queue);
 }
 
 bool gpud_completion_queue_push(struct gpud_completion_queue *queue, struct operation *operation)
 {
-    pthread_mutex_lock(&queue->lock);
+    gpud_lock_take(&queue->lock);
     bool wanted = !queue->abandoned;
     if (wanted) {
         bool was_empty = !queue->list.first;
@@ -57,20 +57,20 @@ bool gpud_completion_queue_push(struct gpud_completion_queue *queue, struct oper
         if (was_empty)
             gpud_event_raise(queue->event);
     }
-    pthread_mutex_unlock(&queue->lock);
+    gpud_lock_release(&queue->lock);
     return wanted;
 }
 
 static struct operation *take(struct gpud_completion_queue *queue)
 {
     uint64_t ignored;
-    pthread_mutex_lock(&queue->lock);
+    gpud_lock_take(&queue->lock);
     struct operation *taken = gpud_operation_take(&queue->list);
     if (taken && !queue->list.first) {
         ssize_t got = read(queue->event, &ignored, sizeof(ignored));
         (void)got; /* non-blocking; what it counts does not matter */
     }
-    pthread_mutex_unlock(&queue->lock);
+    gpud_lock_release(&queue->lock);
     return taken;
 }
 
@@ -78,7 +78,7 @@ static struct operation *take(struct gpud_completion_queue *queue)
 static void give_back(struct operation *operation)
 {
     struct gpud_connection *connection = operation->connection;
-    pthread_mutex_lock(&connection->lock);
+    gpud_lock_take(&connection->lock);
     operation->busy = false;
     if (operation->home)
         gpud_operation_append(operation->home, operation);
@@ -86,7 +86,7 @@ static void give_back(struct operation *operation)
         connection->wants_target)
         gpud_event_raise(connection->event);
     pthread_cond_broadcast(&connection->changed);
-    pthread_mutex_unlock(&connection->lock);
+    gpud_lock_release(&connection->lock);
     gpud_connection_unref(connection);
 }
 
@@ -97,9 +97,9 @@ void gpud_completion_queue_destroy(struct gpud_completion_queue **queue)
     struct gpud_completion_queue *gone = *queue;
     struct operation *operation;
     *queue = NULL;
-    pthread_mutex_lock(&gone->lock);
+    gpud_lock_take(&gone->lock);
     gone->abandoned = true;
-    pthread_mutex_unlock(&gone->lock);
+    gpud_lock_release(&gone->lock);
     while ((operation = take(gone)))
         give_back(operation);
     gpud_completion_queue_unref(gone);

@@ -118,9 +118,9 @@ enum gpud_status gpud_region_register(struct gpud_connection *connection,
         status = connection->channel->ops->verbs->register_memory(connection->channel, made->memory,
                                                                   own.access, &made->verbs, error);
     if (status == GPUD_OK) {
-        pthread_mutex_lock(&connection->lock);
+        gpud_lock_take(&connection->lock);
         status = find_slot_locked(connection, made, error);
-        pthread_mutex_unlock(&connection->lock);
+        gpud_lock_release(&connection->lock);
     }
     if (status == GPUD_OK)
         *region = made;
@@ -208,7 +208,7 @@ enum gpud_status gpud_region_deregister(struct gpud_region **region, int64_t tim
     struct gpud_region *gone = *region;
     struct gpud_connection *connection = gone->connection;
     int64_t now = gpud_now();
-    pthread_mutex_lock(&connection->lock);
+    gpud_lock_take(&connection->lock);
     gone->closing = true;
     enum gpud_status status = await_own_locked(gone, gpud_deadline_from(now, timeout_ns), error);
     gone->closing = status == GPUD_OK;
@@ -217,7 +217,7 @@ enum gpud_status gpud_region_deregister(struct gpud_region **region, int64_t tim
                       gpud_deadline_from(now, timeout_ns < REVOKE_MIN ? REVOKE_MIN : timeout_ns));
         connection->regions[gone->slot] = NULL;
     }
-    pthread_mutex_unlock(&connection->lock);
+    gpud_lock_release(&connection->lock);
     if (status != GPUD_OK)
         return status;
     *region = NULL;

@@ -23,11 +23,11 @@
 
 bool gpud_transfer_add(struct gpud_transfer *transfer, struct gpud_connection *connection)
 {
-    pthread_mutex_lock(&transfer->lock);
+    gpud_lock_take(&transfer->lock);
     bool has_place = transfer->count < GPUD_CONNECTIONS_MAX;
     if (has_place)
         transfer->connections[transfer->count++] = connection;
-    pthread_mutex_unlock(&transfer->lock);
+    gpud_lock_release(&transfer->lock);
     if (has_place)
         gpud_event_raise(transfer->wake);
     return has_place;
@@ -35,10 +35,10 @@ bool gpud_transfer_add(struct gpud_transfer *transfer, struct gpud_connection *c
 
 static bool is_over(struct gpud_connection *connection)
 {
-    pthread_mutex_lock(&connection->lock);
+    gpud_lock_take(&connection->lock);
     bool over = connection->phase == CONNECTION_ENDED &&
                 (connection->closed || (connection->accepted && !connection->queue));
-    pthread_mutex_unlock(&connection->lock);
+    gpud_lock_release(&connection->lock);
     return over && atomic_load(&connection->callbacks) == 0;
 }
 
@@ -46,7 +46,7 @@ void gpud_transfer_collect(struct gpud_transfer *transfer)
 {
     struct gpud_connection *gone[GPUD_CONNECTIONS_MAX];
     uint32_t gone_count = 0, kept = 0;
-    pthread_mutex_lock(&transfer->lock);
+    gpud_lock_take(&transfer->lock);
     for (uint32_t i = 0; i < transfer->count; i++) {
         struct gpud_connection *connection = transfer->connections[i];
         if (is_over(connection))
@@ -55,7 +55,7 @@ void gpud_transfer_collect(struct gpud_transfer *transfer)
             transfer->connections[kept++] = connection;
     }
     transfer->count = kept;
-    pthread_mutex_unlock(&transfer->lock);
+    gpud_lock_release(&transfer->lock);
     while (gone_count > 0)
         gpud_connection_unref(gone[--gone_count]);
 }
@@ -65,14 +65,14 @@ void gpud_transfer_collect(struct gpud_transfer *transfer)
 static uint32_t count_newcomers(struct gpud_transfer *transfer)
 {
     uint32_t count = 0;
-    pthread_mutex_lock(&transfer->lock);
+    gpud_lock_take(&transfer->lock);
     for (uint32_t i = 0; i < transfer->count; i++) {
         struct gpud_connection *connection = transfer->connections[i];
-        pthread_mutex_lock(&connection->lock);
+        gpud_lock_take(&connection->lock);
         count += connection->accepted && !connection->queue;
-        pthread_mutex_unlock(&connection->lock);
+        gpud_lock_release(&connection->lock);
     }
-    pthread_mutex_unlock(&transfer->lock);
+    gpud_lock_release(&transfer->lock);
     return count;
 }
 
@@ -125,18 +125,18 @@ static bool stands(const struct gpud_connection *connection)
 static void look_after(struct gpud_connection *connection)
 {
     drain(connection->event);
-    pthread_mutex_lock(&connection->lock);
+    gpud_lock_take(&connection->lock);
     if (connection->phase == CONNECTION_CONNECTING)
         gpud_connection_advance_locked(connection);
     if (stands(connection))
         connection->channel->ops->verbs->arm(connection->channel);
     gpud_connection_progress_locked(connection);
-    pthread_mutex_unlock(&connection->lock);
+    gpud_lock_release(&connection->lock);
 }
 
 static void check_on(struct gpud_connection *connection)
 {
-    pthread_mutex_lock(&connection->lock);
+    gpud_lock_take(&connection->lock);
     if (stands(connection)) {
         gpud_channel_is_dead(connection->channel); /* asks, and makes it fail */
         gpud_connection_progress_locked(connection);
@@ -144,14 +144,14 @@ static void check_on(struct gpud_connection *connection)
     if (connection->phase == CONNECTION_GREETING && gpud_now() >= connection->deadline)
         gpud_connection_end_locked(connection, GPUD_PEER,
                                    "the peer did not greet: it transfers nothing, or is stopped");
-    pthread_mutex_unlock(&connection->lock);
+    gpud_lock_release(&connection->lock);
 }
 
 static void poll_connection(struct gpud_connection *connection, struct pollfd fds[2])
 {
-    pthread_mutex_lock(&connection->lock);
+    gpud_lock_take(&connection->lock);
     bool lives = connection->phase != CONNECTION_ENDED;
-    pthread_mutex_unlock(&connection->lock);
+    gpud_lock_release(&connection->lock);
     fds[0] = (struct pollfd){.fd = lives ? connection->channel->fd : -1, .events = POLLIN};
     fds[1] = (struct pollfd){.fd = connection->event, .events = POLLIN};
 }
@@ -161,11 +161,11 @@ static void poll_connection(struct gpud_connection *connection, struct pollfd fd
 static uint32_t take_list(struct gpud_transfer *transfer,
                           struct gpud_connection *list[GPUD_CONNECTIONS_MAX])
 {
-    pthread_mutex_lock(&transfer->lock);
+    gpud_lock_take(&transfer->lock);
     uint32_t count = transfer->count;
     for (uint32_t i = 0; i < count; i++)
         list[i] = gpud_connection_ref(transfer->connections[i]);
-    pthread_mutex_unlock(&transfer->lock);
+    gpud_lock_release(&transfer->lock);
     return count;
 }
 

@@ -14,6 +14,7 @@
 #define GPUD_STREAM_TRANSFER_TRANSFER_H
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "device/device.h"
 #include "stream/transfer/message.h"
 #include "wire/channel.h"
@@ -70,7 +71,7 @@ static inline struct operation *gpud_operation_take(struct operation_list *list)
 
 struct gpud_completion_queue {
     atomic_uint references;
-    pthread_mutex_t lock; /* for all below */
+    struct gpud_lock lock; /* for all below */
     struct operation_list list;
     bool abandoned;
     int event; /* readable: there is something in the list */
@@ -107,7 +108,7 @@ struct gpud_connection {
     struct gpud_channel *channel;
     int event; /* the thread is to look at it */
 
-    pthread_mutex_t lock;   /* for all below */
+    struct gpud_lock lock;  /* for all below */
     pthread_cond_t changed; /* something was completed, revoked or ended; the phase changed */
     enum connection_phase phase;
     bool accepted; /* it came by the listener */
@@ -149,7 +150,7 @@ struct gpud_transfer {
     int waiting; /* readable: somebody is to be accepted */
     atomic_bool stopping, interrupted;
 
-    pthread_mutex_t lock; /* for all below */
+    struct gpud_lock lock; /* for all below */
     struct gpud_connection *connections[GPUD_CONNECTIONS_MAX];
     uint32_t count;
     int64_t accept_pause;

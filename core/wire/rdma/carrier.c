@@ -153,19 +153,19 @@ static void catch_up_locked(struct rdma_remote *remote)
 
 bool gpud_rdma_catch_up_record(struct rdma_remote *remote)
 {
-    pthread_mutex_lock(&remote->lock);
+    gpud_lock_take(&remote->lock);
     catch_up_locked(remote);
     bool done = !remote->is_behind;
-    pthread_mutex_unlock(&remote->lock);
+    gpud_lock_release(&remote->lock);
     return done;
 }
 
 void gpud_rdma_stop_publishing(struct rdma_remote *remote)
 {
-    pthread_mutex_lock(&remote->lock);
+    gpud_lock_take(&remote->lock);
     remote->detached = true;
     set_behind(remote, false);
-    pthread_mutex_unlock(&remote->lock);
+    gpud_lock_release(&remote->lock);
 }
 
 /* Words of ours that other threads of this side may store at this moment. Whether any is another
@@ -191,13 +191,13 @@ static bool copy_range(struct rdma_remote *remote, size_t offset, size_t *size)
 static void publish(const struct gpud_page_end *end, size_t offset, size_t size)
 {
     struct rdma_remote *remote = (struct rdma_remote *)end->remote;
-    pthread_mutex_lock(&remote->lock);
+    gpud_lock_take(&remote->lock);
     if (remote->attached && !remote->detached && copy_range(remote, offset, &size) &&
         (remote->is_behind || write_range(remote, offset, size) == GPUD_AGAIN)) {
         fall_behind(remote, offset);
         catch_up_locked(remote);
     }
-    pthread_mutex_unlock(&remote->lock);
+    gpud_lock_release(&remote->lock);
 }
 
 static void notify_locked(struct rdma_remote *remote)
@@ -212,11 +212,11 @@ static void notify_locked(struct rdma_remote *remote)
 static bool notify(struct gpud_page_end *end)
 {
     struct rdma_remote *remote = (struct rdma_remote *)end->remote;
-    pthread_mutex_lock(&remote->lock);
+    gpud_lock_take(&remote->lock);
     bool published = remote->attached && !remote->detached;
     if (published)
         notify_locked(remote);
-    pthread_mutex_unlock(&remote->lock);
+    gpud_lock_release(&remote->lock);
     gpud_rdma_look_around(remote->channel);
     return published;
 }
@@ -242,11 +242,11 @@ static void publish_and_notify_locked(struct rdma_remote *remote, size_t offset,
 static bool publish_and_notify(struct gpud_page_end *end, size_t offset, size_t size)
 {
     struct rdma_remote *remote = (struct rdma_remote *)end->remote;
-    pthread_mutex_lock(&remote->lock);
+    gpud_lock_take(&remote->lock);
     bool published = remote->attached && !remote->detached;
     if (published)
         publish_and_notify_locked(remote, offset, size);
-    pthread_mutex_unlock(&remote->lock);
+    gpud_lock_release(&remote->lock);
     gpud_rdma_look_around(remote->channel);
     return published;
 }
@@ -276,9 +276,9 @@ static void wait_for_events(struct rdma_remote *remote, int64_t deadline)
     struct timespec left = gpud_time_left(deadline);
     ppoll(fds, sizeof(fds) / sizeof(fds[0]), &left, NULL);
     if (fds[2].revents) {
-        pthread_mutex_lock(&channel->lock);
+        gpud_lock_take(&channel->lock);
         gpud_rdma_drive_locked(channel);
-        pthread_mutex_unlock(&channel->lock);
+        gpud_lock_release(&channel->lock);
     }
     gpud_rdma_look_around(channel);
 }

@@ -53,9 +53,9 @@ enum gpud_status gpud_rdma_channel_create(bool is_sender, const struct gpud_rdma
     made->is_sender = is_sender;
     made->place = *place;
     made->deadline = INT64_MAX;
-    pthread_mutex_init(&made->lock, NULL);
-    pthread_mutex_init(&made->arm_lock, NULL);
-    pthread_mutex_init(&made->records_lock, NULL);
+    gpud_lock_init(&made->lock, GPUD_RANK_RDMA_CHANNEL);
+    gpud_lock_init(&made->arm_lock, GPUD_RANK_RDMA_ARM);
+    gpud_lock_init(&made->records_lock, GPUD_RANK_RDMA_RECORDS);
     enum gpud_status status = open_fds(made, error);
     if (status == GPUD_OK)
         *channel = made;
@@ -78,9 +78,9 @@ void gpud_rdma_channel_destroy(struct rdma_channel *channel)
     gpud_fd_close(&channel->timer);
     gpud_fd_close(&channel->event);
     gpud_fd_close(&channel->base.fd);
-    pthread_mutex_destroy(&channel->records_lock);
-    pthread_mutex_destroy(&channel->arm_lock);
-    pthread_mutex_destroy(&channel->lock);
+    gpud_lock_destroy(&channel->records_lock);
+    gpud_lock_destroy(&channel->arm_lock);
+    gpud_lock_destroy(&channel->lock);
     free(channel);
 }
 
@@ -185,7 +185,7 @@ static enum gpud_status send_message(struct gpud_channel *base, struct gpud_mess
     enum gpud_status status = gpud_message_encode(message, bytes, sizeof(bytes), &size, error);
     if (status != GPUD_OK)
         return status;
-    pthread_mutex_lock(&channel->lock);
+    gpud_lock_take(&channel->lock);
     if (channel->phase < RDMA_OPEN)
         gpud_rdma_drive_locked(channel);
     if (channel->hung_up)
@@ -196,7 +196,7 @@ static enum gpud_status send_message(struct gpud_channel *base, struct gpud_mess
         status = gpud_rdma_send(channel->rdma, bytes, size, error);
     else
         status = keep(channel, bytes, size, error);
-    pthread_mutex_unlock(&channel->lock);
+    gpud_lock_release(&channel->lock);
     return status;
 }
 
@@ -241,7 +241,7 @@ static enum gpud_status look_once(struct rdma_channel *channel, struct gpud_mess
 {
     enum gpud_status status = GPUD_AGAIN;
     bool was_connected = atomic_load(&channel->base.connected);
-    pthread_mutex_lock(&channel->lock);
+    gpud_lock_take(&channel->lock);
     gpud_rdma_drive_locked(channel);
     while (channel->phase == RDMA_PROVING && gpud_rdma_prove_locked(channel))
         ;
@@ -250,7 +250,7 @@ static enum gpud_status look_once(struct rdma_channel *channel, struct gpud_mess
         status = gpud_fail(error, GPUD_CLOSED, "this side hung up");
     else if (channel->phase == RDMA_ENDED)
         status = tell_end(&channel->end, error);
-    pthread_mutex_unlock(&channel->lock);
+    gpud_lock_release(&channel->lock);
     if (status == GPUD_AGAIN && was_connected)
         status = take_message(channel, message, error);
     return status;
@@ -288,11 +288,11 @@ static enum gpud_status receive_message(struct gpud_channel *base, struct gpud_m
 static bool is_dead(const struct gpud_channel *base)
 {
     struct rdma_channel *channel = (struct rdma_channel *)base;
-    pthread_mutex_lock(&channel->lock);
+    gpud_lock_take(&channel->lock);
     gpud_rdma_drive_locked(channel);
     bool dead = channel->phase == RDMA_ENDED || channel->hung_up ||
                 (channel->phase >= RDMA_PROVING && !gpud_rdma_is_alive(channel->rdma));
-    pthread_mutex_unlock(&channel->lock);
+    gpud_lock_release(&channel->lock);
     return dead;
 }
 
@@ -301,7 +301,7 @@ static void hang_up(struct gpud_channel *base)
     struct rdma_channel *channel = (struct rdma_channel *)base;
     bool later = false;
     struct gpud_error why;
-    pthread_mutex_lock(&channel->lock);
+    gpud_lock_take(&channel->lock);
     bool first = !channel->hung_up;
     if (first && channel->phase < RDMA_PROVING) {
         gpud_fail(&why, GPUD_CLOSED, "this side hung up");
@@ -314,7 +314,7 @@ static void hang_up(struct gpud_channel *base)
     }
     channel->hung_up = true;
     gpud_event_raise(channel->event);
-    pthread_mutex_unlock(&channel->lock);
+    gpud_lock_release(&channel->lock);
     if (later)
         gpud_rdma_disconnect_later(channel);
 }

@@ -6,13 +6,15 @@
  * thread looks after all connections that end, as long as there are any. A process that exits right
  * away gives it the time. */
 #include "base/clock.h"
+#include "base/lock.h"
 #include "wire/rdma/internal.h"
 
 #include <unistd.h>
 
 #define LOOK GPUD_MSEC
 
-static pthread_mutex_t closing_lock = PTHREAD_MUTEX_INITIALIZER; /* for all below */
+static struct gpud_lock closing_lock =
+    GPUD_LOCK_INITIALIZER(GPUD_RANK_RDMA_CLOSING); /* for all below */
 static struct rdma_channel *closing;
 static pthread_t thread;
 static bool is_running, is_joinable;
@@ -27,9 +29,9 @@ bool gpud_rdma_has_arrived_locked(struct rdma_channel *channel)
 /* Also where the other side has ended it meanwhile. */
 static bool is_over(struct rdma_channel *channel)
 {
-    pthread_mutex_lock(&channel->lock);
+    gpud_lock_take(&channel->lock);
     gpud_rdma_drive_locked(channel);
-    pthread_mutex_unlock(&channel->lock);
+    gpud_lock_release(&channel->lock);
     return gpud_rdma_has_failed(channel->rdma, NULL) ||
            gpud_rdma_is_done(channel->rdma, channel->last_posted) || gpud_now() >= channel->linger;
 }
@@ -41,9 +43,9 @@ static void finish(struct rdma_channel *channel)
         gpud_rdma_channel_destroy(channel);
         return;
     }
-    pthread_mutex_lock(&channel->lock);
+    gpud_lock_take(&channel->lock);
     gpud_rdma_disconnect_locked(channel, "this side hung up");
-    pthread_mutex_unlock(&channel->lock);
+    gpud_lock_release(&channel->lock);
     gpud_channel_unref(&base);
 }
 
@@ -70,10 +72,10 @@ static void nap(void)
 
 static void *run(void *arg)
 {
-    pthread_mutex_lock(&closing_lock);
+    gpud_lock_take(&closing_lock);
     while (closing) {
         struct rdma_channel *over = take_over();
-        pthread_mutex_unlock(&closing_lock);
+        gpud_lock_release(&closing_lock);
         if (!over)
             nap();
         while (over) {
@@ -81,10 +83,10 @@ static void *run(void *arg)
             over = one->next_closing;
             finish(one); /* which may add another */
         }
-        pthread_mutex_lock(&closing_lock);
+        gpud_lock_take(&closing_lock);
     }
     is_running = false;
-    pthread_mutex_unlock(&closing_lock);
+    gpud_lock_release(&closing_lock);
     return NULL;
 }
 
@@ -103,7 +105,7 @@ static void add(struct rdma_channel *channel)
 {
     channel->last_posted = gpud_rdma_posted(channel->rdma);
     channel->linger = gpud_deadline(RDMA_LINGER);
-    pthread_mutex_lock(&closing_lock);
+    gpud_lock_take(&closing_lock);
     if (started_by != getpid())
         closing = NULL; /* a parent's */
     channel->next_closing = closing;
@@ -111,7 +113,7 @@ static void add(struct rdma_channel *channel)
     bool started = start();
     if (!started)
         closing = channel->next_closing;
-    pthread_mutex_unlock(&closing_lock);
+    gpud_lock_release(&closing_lock);
     if (started)
         return;
     while (!is_over(channel)) /* there is no thread to be had */
@@ -132,9 +134,9 @@ void gpud_rdma_destroy_later(struct rdma_channel *channel)
 
 __attribute__((destructor)) static void await_thread(void)
 {
-    pthread_mutex_lock(&closing_lock);
+    gpud_lock_take(&closing_lock);
     bool join = is_joinable && started_by == getpid();
-    pthread_mutex_unlock(&closing_lock);
+    gpud_lock_release(&closing_lock);
     if (join) /* RDMA_LINGER at most */
         pthread_join(thread, NULL);
 }

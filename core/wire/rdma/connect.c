@@ -394,14 +394,14 @@ enum gpud_status gpud_rdma_channel_connect(struct rdma_channel *channel, struct 
         return gpud_rdma_lookup_begin(&channel->place, channel->event, &channel->lookup, error);
     channel->address_count = 1;
     enum gpud_status status = GPUD_OK;
-    pthread_mutex_lock(&channel->lock);
+    gpud_lock_take(&channel->lock);
     connect_next(channel, NULL);
     if (channel->phase == RDMA_ENDED) {
         status = channel->end.status;
         if (error)
             *error = channel->end;
     }
-    pthread_mutex_unlock(&channel->lock);
+    gpud_lock_release(&channel->lock);
     return status;
 }
 
@@ -422,7 +422,7 @@ enum gpud_status gpud_rdma_channel_accept(struct rdma_channel *channel, struct r
                                           struct gpud_error *error)
 {
     struct gpud_rdma_event event;
-    pthread_mutex_lock(&channel->lock);
+    gpud_lock_take(&channel->lock);
     set_deadline(channel, RDMA_CONNECT_DEADLINE);
     channel->phase = RDMA_ROUTING;
     channel->id = id;
@@ -430,6 +430,6 @@ enum gpud_status gpud_rdma_channel_accept(struct rdma_channel *channel, struct r
     /* What fails because the other end gave up meanwhile is nobody's fault. */
     if (status != GPUD_OK && gpud_rdma_next_event(channel->events, &event))
         status = GPUD_AGAIN;
-    pthread_mutex_unlock(&channel->lock);
+    gpud_lock_release(&channel->lock);
     return status;
 }

@@ -5,6 +5,7 @@
  * them, which is never held while anybody waits. */
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/lock.h"
 #include "wire/rdma/events.h"
 #include "wire/rdma/listen.h"
 
@@ -28,7 +29,7 @@ struct rdma_hub {
     struct rdma_port *ports;
 };
 
-static pthread_mutex_t hubs_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct gpud_lock hubs_lock = GPUD_LOCK_INITIALIZER(GPUD_RANK_RDMA_HUBS);
 static struct rdma_hub *hubs;
 
 /* --- requests ------------------------------------------------------------------------------ */
@@ -144,7 +145,7 @@ static void settle_event(const struct rdma_port *port)
 enum gpud_status gpud_rdma_look_for_request(struct rdma_port *port, struct gpud_error *error)
 {
     enum gpud_status status = GPUD_AGAIN;
-    pthread_mutex_lock(&hubs_lock);
+    gpud_lock_take(&hubs_lock);
     struct rdma_hub *hub = port->hub;
     take_events(hub);
     if (port->count)
@@ -156,7 +157,7 @@ enum gpud_status gpud_rdma_look_for_request(struct rdma_port *port, struct gpud_
     for (struct rdma_port *one = hub->ports; !hub->id && one; one = one->next)
         gpud_event_raise(one->event);
     settle_event(port);
-    pthread_mutex_unlock(&hubs_lock);
+    gpud_lock_release(&hubs_lock);
     return status;
 }
 
@@ -164,7 +165,7 @@ enum gpud_status gpud_rdma_take_request(struct rdma_port *port, struct rdma_even
                                         struct rdma_request *request, struct gpud_error *error)
 {
     enum gpud_status status = GPUD_AGAIN;
-    pthread_mutex_lock(&hubs_lock);
+    gpud_lock_take(&hubs_lock);
     if (port->count > 0) {
         struct rdma_request taken = port->queue[port->first];
         port->first = (port->first + 1) % RDMA_QUEUE_MAX;
@@ -179,7 +180,7 @@ enum gpud_status gpud_rdma_take_request(struct rdma_port *port, struct rdma_even
             *request = taken;
         settle_event(port);
     }
-    pthread_mutex_unlock(&hubs_lock);
+    gpud_lock_release(&hubs_lock);
     return status;
 }
 
@@ -274,9 +275,9 @@ enum gpud_status gpud_rdma_join(struct rdma_port *port, const struct sockaddr_st
     struct gpud_error why;
     for (;;) {
         why.native = 0;
-        pthread_mutex_lock(&hubs_lock);
+        gpud_lock_take(&hubs_lock);
         enum gpud_status status = join_locked(port, address, where, &why);
-        pthread_mutex_unlock(&hubs_lock);
+        gpud_lock_release(&hubs_lock);
         bool taken = status == GPUD_IO && why.native == EADDRINUSE;
         if (taken && gpud_now() < deadline) {
             clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = PAUSE}, NULL);
@@ -292,7 +293,7 @@ enum gpud_status gpud_rdma_join(struct rdma_port *port, const struct sockaddr_st
 
 void gpud_rdma_leave(struct rdma_port *port)
 {
-    pthread_mutex_lock(&hubs_lock);
+    gpud_lock_take(&hubs_lock);
     struct rdma_hub *hub = port->hub, **link = &hubs;
     struct rdma_port **place = &hub->ports;
     take_events(hub); /* who gave up is in no queue any more */
@@ -311,7 +312,7 @@ void gpud_rdma_leave(struct rdma_port *port)
         *link = hub->next;
         destroy_hub(hub);
     }
-    pthread_mutex_unlock(&hubs_lock);
+    gpud_lock_release(&hubs_lock);
 }
 
 int gpud_rdma_hub_fd(const struct rdma_port *port)

@@ -5,12 +5,12 @@
 #ifndef GPUD_WIRE_RDMA_INTERNAL_H
 #define GPUD_WIRE_RDMA_INTERNAL_H
 
+#include "base/lock.h"
 #include "device/rdma/connection.h"
 #include "wire/auth.h"
 #include "wire/rdma/channel.h"
 #include "wire/rdma/lookup.h"
 #include "wire/rdma/private_data.h"
-#include <pthread.h>
 
 /* From the first look-up of a name to the connection: rdma_cm itself would try for a minute. */
 #define RDMA_CONNECT_DEADLINE (5 * GPUD_SEC)
@@ -44,7 +44,7 @@ struct rdma_channel {
     char where[GPUD_ADDRESS_MAX]; /* of the other end, for people */
     int event;                    /* whoever polls the channel is to look */
 
-    pthread_mutex_t lock; /* for all until the next lock */
+    struct gpud_lock lock; /* for all until the next lock */
     enum rdma_phase phase;
     struct gpud_error end;
     bool hung_up;
@@ -69,7 +69,7 @@ struct rdma_channel {
     struct gpud_rdma *rdma;
 
     /* See wake.c. */
-    pthread_mutex_t arm_lock;
+    struct gpud_lock arm_lock;
     atomic_uint notices;    /* so often something came, whoever saw it */
     atomic_uint messages;   /* that have come, as last seen */
     atomic_uint sleepers;   /* records whose side sleeps, see carrier.c */
@@ -77,7 +77,7 @@ struct rdma_channel {
     atomic_bool wants_kick; /* the side polls, and was not told yet */
     atomic_uint kick_after; /* notices by then */
 
-    pthread_mutex_t records_lock; /* for the lists, and who is in them */
+    struct gpud_lock records_lock; /* for the lists, and who is in them */
     struct rdma_remote *records, *retired;
     uint64_t record_count; /* ever made */
 };

@@ -34,26 +34,26 @@ static void free_record(struct rdma_remote *remote)
         munmap(remote->pages, sizeof(struct gpud_page) + rdma_own_size(remote));
     gpud_rdma_unref(&remote->rdma);
     gpud_fd_close(&remote->event);
-    pthread_mutex_destroy(&remote->lock);
+    gpud_lock_destroy(&remote->lock);
     free(remote->sources);
     free(remote);
 }
 
 void gpud_rdma_catch_up(struct rdma_channel *channel)
 {
-    pthread_mutex_lock(&channel->records_lock);
+    gpud_lock_take(&channel->records_lock);
     for (struct rdma_remote *one = channel->records; one; one = one->next)
         gpud_rdma_catch_up_record(one);
-    pthread_mutex_unlock(&channel->records_lock);
+    gpud_lock_release(&channel->records_lock);
 }
 
 void gpud_rdma_wake_records(struct rdma_channel *channel)
 {
-    pthread_mutex_lock(&channel->records_lock);
+    gpud_lock_take(&channel->records_lock);
     for (struct rdma_remote *one = channel->records; one; one = one->next)
         if (atomic_load(&one->asleep))
             gpud_event_raise(one->event);
-    pthread_mutex_unlock(&channel->records_lock);
+    gpud_lock_release(&channel->records_lock);
 }
 
 /* Whether the other side has written into its half of the page. */
@@ -77,7 +77,7 @@ static uint64_t last_heard(const struct rdma_remote *list)
 void gpud_rdma_collect_records(struct rdma_channel *channel, bool all)
 {
     struct rdma_remote *gone = NULL, **link = &channel->retired;
-    pthread_mutex_lock(&channel->records_lock);
+    gpud_lock_take(&channel->records_lock);
     uint64_t alive = last_heard(channel->records), retired = last_heard(channel->retired);
     uint64_t last = alive > retired ? alive : retired;
     while (*link) {
@@ -90,7 +90,7 @@ void gpud_rdma_collect_records(struct rdma_channel *channel, bool all)
         one->next = gone;
         gone = one;
     }
-    pthread_mutex_unlock(&channel->records_lock);
+    gpud_lock_release(&channel->records_lock);
     while (gone) {
         struct rdma_remote *one = gone;
         gone = one->next;
@@ -143,7 +143,7 @@ static enum gpud_status create(struct gpud_channel *base, struct gpud_remote **r
     made->channel = channel;
     made->rdma = gpud_rdma_ref(channel->rdma);
     made->is_sender = channel->is_sender;
-    pthread_mutex_init(&made->lock, NULL);
+    gpud_lock_init(&made->lock, GPUD_RANK_RDMA_RECORD);
     made->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     enum gpud_status status = GPUD_OK;
     if (made->event < 0)
@@ -155,11 +155,11 @@ static enum gpud_status create(struct gpud_channel *base, struct gpud_remote **r
         return status;
     }
     gpud_channel_ref(base);
-    pthread_mutex_lock(&channel->records_lock);
+    gpud_lock_take(&channel->records_lock);
     made->number = ++channel->record_count;
     made->next = channel->records;
     channel->records = made;
-    pthread_mutex_unlock(&channel->records_lock);
+    gpud_lock_release(&channel->records_lock);
     *remote = &made->base;
     return GPUD_OK;
 }
@@ -178,12 +178,12 @@ static bool is_writable(const struct gpud_handle *handle, uint64_t size)
 static void turn_to(struct rdma_remote *remote)
 {
     struct rdma_channel *channel = remote->channel;
-    pthread_mutex_lock(&channel->records_lock);
+    gpud_lock_take(&channel->records_lock);
     remote->was_attached = true;
     for (struct rdma_remote *one = channel->records; remote->is_sender && one; one = one->next)
         if (one->number < remote->number)
             gpud_rdma_stop_publishing(one);
-    pthread_mutex_unlock(&channel->records_lock);
+    gpud_lock_release(&channel->records_lock);
 }
 
 static enum gpud_status attach(struct gpud_remote *base, const struct gpud_handle *page,
@@ -192,11 +192,11 @@ static enum gpud_status attach(struct gpud_remote *base, const struct gpud_handl
     struct rdma_remote *remote = (struct rdma_remote *)base;
     if (page->size != rdma_own_size(remote) || !is_writable(page, page->size))
         return gpud_fail(error, GPUD_PEER, "the peer's ring page is none that this side can write");
-    pthread_mutex_lock(&remote->lock);
+    gpud_lock_take(&remote->lock);
     remote->remote_address = page->word[0];
     remote->remote_key = (uint32_t)page->word[1];
     remote->attached = true;
-    pthread_mutex_unlock(&remote->lock);
+    gpud_lock_release(&remote->lock);
     turn_to(remote);
     gpud_rdma_collect_records(remote->channel, false);
     return GPUD_OK;
@@ -272,24 +272,24 @@ static struct gpud_rdma_region *find_source(struct rdma_remote *remote,
                                             const struct gpud_memory *memory)
 {
     struct gpud_rdma_region *found = NULL;
-    pthread_mutex_lock(&remote->lock);
+    gpud_lock_take(&remote->lock);
     for (uint32_t i = 0; i < remote->source_count && !found; i++)
         if (remote->sources[i].memory == memory)
             found = remote->sources[i].region;
-    pthread_mutex_unlock(&remote->lock);
+    gpud_lock_release(&remote->lock);
     return found;
 }
 
 static bool keep_source(struct rdma_remote *remote, const struct rdma_source *source)
 {
-    pthread_mutex_lock(&remote->lock);
+    gpud_lock_take(&remote->lock);
     struct rdma_source *sources =
         realloc(remote->sources, (remote->source_count + 1) * sizeof(*sources));
     if (sources) {
         remote->sources = sources;
         sources[remote->source_count++] = *source;
     }
-    pthread_mutex_unlock(&remote->lock);
+    gpud_lock_release(&remote->lock);
     return sources != NULL;
 }
 
@@ -335,9 +335,9 @@ static enum gpud_status write_frame(struct gpud_remote *base, uint32_t entry,
         .remote_key = (uint32_t)to->word[1],
         .size = size,
     };
-    pthread_mutex_lock(&remote->lock);
+    gpud_lock_take(&remote->lock);
     bool is_behind = remote->is_behind; /* words that come before the frame are not written yet */
-    pthread_mutex_unlock(&remote->lock);
+    gpud_lock_release(&remote->lock);
     if (is_behind)
         return gpud_fail(error, GPUD_AGAIN, "the network card's queue is full");
     return gpud_rdma_write(remote->rdma, &transfer, error);
@@ -360,14 +360,14 @@ static void drain(struct rdma_remote *remote)
     while (gpud_now() < deadline) {
         if (gpud_rdma_drain(remote->rdma, posted, gpud_deadline(DRAIN_SLICE), NULL) != GPUD_TIMEOUT)
             return;
-        pthread_mutex_lock(&channel->lock);
+        gpud_lock_take(&channel->lock);
         gpud_rdma_drive_locked(channel);
-        pthread_mutex_unlock(&channel->lock);
+        gpud_lock_release(&channel->lock);
     }
-    pthread_mutex_lock(&channel->lock);
+    gpud_lock_take(&channel->lock);
     gpud_rdma_disconnect_locked(channel, "the peer took more than a second to take what was sent");
     gpud_rdma_end(remote->rdma);
-    pthread_mutex_unlock(&channel->lock);
+    gpud_lock_release(&channel->lock);
 }
 
 static void destroy(struct gpud_remote *base)
@@ -379,13 +379,13 @@ static void destroy(struct gpud_remote *base)
     drain(remote);
     for (uint32_t i = 0; i < remote->source_count; i++)
         gpud_rdma_unregister(&remote->sources[i].region);
-    pthread_mutex_lock(&channel->records_lock);
+    gpud_lock_take(&channel->records_lock);
     for (link = &channel->records; *link != remote; link = &(*link)->next)
         ;
     *link = remote->next;
     remote->next = channel->retired;
     channel->retired = remote;
-    pthread_mutex_unlock(&channel->records_lock);
+    gpud_lock_release(&channel->records_lock);
     gpud_rdma_collect_records(channel, false);
     gpud_channel_unref(&kept);
 }

@@ -29,7 +29,7 @@ struct rdma_remote {
     struct gpud_rdma_region *theirs;    /* the half of it that the other side writes */
     struct gpud_rdma_region *published; /* what lies behind it */
 
-    pthread_mutex_t lock; /* for publishing */
+    struct gpud_lock lock; /* for publishing */
     bool attached, detached;
     uint64_t remote_address; /* of our half in the other side's page */
     uint32_t remote_key;

@@ -116,19 +116,19 @@ static void arm(struct gpud_channel *base)
     uint64_t ignored;
     ssize_t got = read(channel->event, &ignored, sizeof(ignored));
     (void)got; /* non-blocking; what it counts does not matter */
-    pthread_mutex_lock(&channel->lock);
+    gpud_lock_take(&channel->lock);
     gpud_rdma_drive_locked(channel);
-    pthread_mutex_unlock(&channel->lock);
+    gpud_lock_release(&channel->lock);
     gpud_rdma_arm(channel->rdma, false);
 }
 
 static void end(struct gpud_channel *base, const char *reason)
 {
     struct rdma_channel *channel = (struct rdma_channel *)base;
-    pthread_mutex_lock(&channel->lock);
+    gpud_lock_take(&channel->lock);
     gpud_rdma_disconnect_locked(channel, reason);
     gpud_rdma_end(channel->rdma);
-    pthread_mutex_unlock(&channel->lock);
+    gpud_lock_release(&channel->lock);
 }
 
 const struct gpud_verbs_ops gpud_rdma_verbs = {

@@ -45,11 +45,11 @@ void gpud_rdma_look_around(struct rdma_channel *channel)
 
 static void arm(struct rdma_channel *channel)
 {
-    pthread_mutex_lock(&channel->arm_lock);
+    gpud_lock_take(&channel->arm_lock);
     bool everything = atomic_load(&channel->sleepers) > 0 || atomic_load(&channel->wants_kick) ||
                       atomic_load(&channel->behind) > 0;
     gpud_rdma_arm(channel->rdma, !everything);
-    pthread_mutex_unlock(&channel->arm_lock);
+    gpud_lock_release(&channel->arm_lock);
 }
 
 void gpud_rdma_arm_to_sleep(struct rdma_channel *channel)

@@ -36,7 +36,7 @@ enum gpud_status gpud_socket_listen(struct gpud_socket_listener *listener, const
     memcpy(made.path, path, strlen(path) + 1);
     memcpy(name.sun_path, path, strlen(path) + 1);
 
-    enum gpud_status status = gpud_lock_take(path, &made.lock, error);
+    enum gpud_status status = gpud_lock_file_take(path, &made.lock, error);
     if (status != GPUD_OK)
         return status;
     status = clear_stale(path, error);
@@ -63,7 +63,7 @@ enum gpud_status gpud_socket_listen(struct gpud_socket_listener *listener, const
     return GPUD_OK;
 fail:
     gpud_fd_close(&made.fd);
-    gpud_lock_drop(made.path, &made.lock);
+    gpud_lock_file_drop(made.path, &made.lock);
     return status;
 }
 
@@ -73,5 +73,5 @@ void gpud_socket_unlisten(struct gpud_socket_listener *listener)
         return;
     unlink(listener->path);
     gpud_fd_close(&listener->fd);
-    gpud_lock_drop(listener->path, &listener->lock);
+    gpud_lock_file_drop(listener->path, &listener->lock);
 }

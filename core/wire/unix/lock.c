@@ -130,7 +130,7 @@ static enum gpud_status try_lock(const char *name, int *lock, char *holder, bool
     return status;
 }
 
-enum gpud_status gpud_lock_take(const char *path, int *fd, struct gpud_error *error)
+enum gpud_status gpud_lock_file_take(const char *path, int *fd, struct gpud_error *error)
 {
     char name[GPUD_SOCKET_PATH_MAX + 8], holder[GPUD_LOCK_HOLDER_MAX] = "others come and go";
     int64_t deadline = gpud_deadline(PATIENCE);
@@ -170,7 +170,7 @@ pid_t gpud_lock_find(const char *path)
     return pid;
 }
 
-void gpud_lock_drop(const char *path, int *fd)
+void gpud_lock_file_drop(const char *path, int *fd)
 {
     char name[GPUD_SOCKET_PATH_MAX + 8];
     path_of(path, name, sizeof(name));

@@ -14,10 +14,10 @@
 /* Waits up to 2 s while another process holds it: one that was killed does until its memory is
  * freed, and a child of it for a little longer. EADDRINUSE after that, or at once if this process
  * holds it. */
-enum gpud_status gpud_lock_take(const char *path, int *fd, struct gpud_error *error);
+enum gpud_status gpud_lock_file_take(const char *path, int *fd, struct gpud_error *error);
 
 /* Removes the file and releases the lock. */
-void gpud_lock_drop(const char *path, int *fd);
+void gpud_lock_file_drop(const char *path, int *fd);
 
 /* Who holds the lock, by what the file says: "process 1234 (gst-launch-1.0)". true: this process
  * does. */
