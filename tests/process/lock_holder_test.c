@@ -166,7 +166,7 @@ static void new_formats(void)
 
 static void watch(void)
 {
-    atomic_store(&watched, &background.sender->lock);
+    atomic_store(&watched, &background.sender->lock.mutex);
 }
 
 int main(int argc, char **argv)

@@ -172,22 +172,22 @@ static void finish(struct gpud_pending_delivery *list)
 
 void gpud_sender_lock(struct gpud_sender *sender)
 {
-    pthread_mutex_lock(&sender->lock);
+    gpud_lock_take(&sender->lock);
 }
 
 void gpud_sender_unlock(struct gpud_sender *sender)
 {
-    pthread_mutex_unlock(&sender->lock);
+    gpud_lock_release(&sender->lock);
     /* A completion that found the lock taken relies on its holder to look here afterwards. POSIX
      * promises no order between a trylock that fails and what surrounds it: the two fences make
      * that either the holder sees the completion, or the trylock sees the lock free. Model
      * (tests/model): handover.pml. */
     for (;;) {
         atomic_thread_fence(memory_order_seq_cst);
-        if (!atomic_load(&sender->completed) || pthread_mutex_trylock(&sender->lock) != 0)
+        if (!atomic_load(&sender->completed) || !gpud_lock_try(&sender->lock))
             return;
         struct gpud_pending_delivery *done = publish_completed(sender);
-        pthread_mutex_unlock(&sender->lock);
+        gpud_lock_release(&sender->lock);
         finish(done);
     }
 }
@@ -202,7 +202,7 @@ static void on_copied(void *arg, enum gpud_status status)
     while (!atomic_compare_exchange_weak(&sender->completed, &pending->next, pending))
         ;
     atomic_thread_fence(memory_order_seq_cst); /* see gpud_sender_unlock() */
-    if (pthread_mutex_trylock(&sender->lock) == 0)
+    if (gpud_lock_try(&sender->lock))
         gpud_sender_unlock(sender);
     gpud_sender_unref(sender);
 }

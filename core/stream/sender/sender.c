@@ -30,18 +30,6 @@ static enum gpud_status read_params(struct gpud_sender_params *own,
                : status;
 }
 
-/* With priority inheritance: a thread of low priority that has the lock, and no processor, must not
- * keep a submit of high priority waiting. */
-static void init_lock(pthread_mutex_t *lock)
-{
-    pthread_mutexattr_t attributes;
-    pthread_mutexattr_init(&attributes);
-    pthread_mutexattr_setprotocol(&attributes, PTHREAD_PRIO_INHERIT);
-    if (pthread_mutex_init(lock, &attributes)) /* a kernel without it */
-        pthread_mutex_init(lock, NULL);
-    pthread_mutexattr_destroy(&attributes);
-}
-
 enum gpud_status gpud_sender_create(struct gpud_context *context,
                                     const struct gpud_sender_params *params,
                                     struct gpud_sender **sender, struct gpud_error *error)
@@ -67,7 +55,7 @@ enum gpud_status gpud_sender_create(struct gpud_context *context,
     if (!made)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a sender");
 
-    init_lock(&made->lock);
+    gpud_lock_init_inheriting(&made->lock, GPUD_RANK_SENDER);
     made->context = context;
     atomic_init(&made->references, 1);
     made->wake = made->retired.wake = -1;
@@ -124,7 +112,7 @@ void gpud_sender_unref(struct gpud_sender *sender)
     gpud_device_close(&sender->device);
     for (int i = 0; i < GPUD_STICKY_MAX; i++)
         free(sender->sticky[i]);
-    pthread_mutex_destroy(&sender->lock);
+    gpud_lock_destroy(&sender->lock);
     free(sender);
 }
 

@@ -35,6 +35,7 @@
 #ifndef GPUD_STREAM_SENDER_SENDER_H
 #define GPUD_STREAM_SENDER_SENDER_H
 
+#include "base/lock.h"
 #include "base/sleep.h"
 #include "route/route.h"
 #include "stream/sender/admission.h"
@@ -156,7 +157,7 @@ struct gpud_sender {
     void *user;
 
     atomic_bool interrupted;
-    pthread_mutex_t lock;     /* inherits priorities */
+    struct gpud_lock lock;    /* inherits priorities */
     _Atomic uint32_t changes; /* of links: whoever waits for one sleeps on it */
     atomic_uint references;   /* the application's, and one for each delivery under way */
     struct gpud_pending_delivery *_Atomic completed; /* whose copies are done, latest first */
