@@ -4,6 +4,7 @@
 /* Memories: checks and reference counts around a backend's memory ops, and the table of memories
  * that are shared by pointer inside one process. */
 #include "base/clock.h"
+#include "base/stop.h"
 #include "device/device.h"
 
 #include <stdlib.h>
@@ -170,8 +171,6 @@ struct gpud_memory *gpud_memory_ref(struct gpud_memory *memory)
     return memory;
 }
 
-static void leave_local_table(struct gpud_memory *memory);
-
 /* The pages are freed when neither the memory nor a view needs them: a device may still use its
  * view. */
 static void let_go(void *user)
@@ -217,25 +216,35 @@ enum gpud_status gpud_memory_view(struct gpud_memory *memory, struct gpud_device
     return status;
 }
 
+static void leave_local_table(struct gpud_memory *memory);
+
+/* Whether it was the last. That one goes under the table's lock, where others export the memory
+ * and importers take references to it. */
+static bool drop_reference(struct gpud_memory *memory)
+{
+    struct gpud_context *context = memory->device->context;
+    unsigned count = atomic_load_explicit(&memory->references, memory_order_relaxed);
+    GPUD_STOP_POINT("memory: references read");
+    while (count > 1)
+        if (atomic_compare_exchange_weak_explicit(&memory->references, &count, count - 1,
+                                                  memory_order_release, memory_order_relaxed))
+            return false;
+    gpud_lock_take(&context->lock);
+    bool last = atomic_fetch_sub_explicit(&memory->references, 1, memory_order_acq_rel) == 1;
+    if (last && memory->local_id)
+        leave_local_table(memory);
+    gpud_lock_release(&context->lock);
+    return last;
+}
+
 void gpud_memory_unref(struct gpud_memory **memory)
 {
     if (!memory || !*memory)
         return;
     struct gpud_memory *gone = *memory;
     *memory = NULL;
-    if (gone->local_id) {
-        /* An importer may be about to take a reference: the table's lock decides. */
-        struct gpud_context *context = gone->device->context;
-        gpud_lock_take(&context->lock);
-        bool last = atomic_fetch_sub_explicit(&gone->references, 1, memory_order_acq_rel) == 1;
-        if (last)
-            leave_local_table(gone);
-        gpud_lock_release(&context->lock);
-        if (!last)
-            return;
-    } else if (atomic_fetch_sub_explicit(&gone->references, 1, memory_order_acq_rel) != 1) {
+    if (!drop_reference(gone))
         return;
-    }
     while (gone->views) {
         struct gpud_memory *view = gone->views;
         gone->views = view->next_view;
