@@ -20,6 +20,7 @@ void gpud_lock_init_inheriting(struct gpud_lock *lock, enum gpud_rank rank)
 #ifdef GPUD_LOCK_CHECKS
 
 static const char *const names[GPUD_RANKS] = {
+    [GPUD_RANK_OPENING] = "opening of devices",
     [GPUD_RANK_TRANSFER] = "transfer",
     [GPUD_RANK_TRANSFER_CONNECTION] = "transfer connection",
     [GPUD_RANK_SENDER] = "sender",

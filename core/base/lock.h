@@ -24,6 +24,7 @@
 /* Outermost first. What is below may be taken while what is above is held, and not the other way
  * round; two locks of one rank are never held together. */
 enum gpud_rank {
+    GPUD_RANK_OPENING,
     /* stream: an application's calls, and the threads of a sender, a receiver, a transfer */
     GPUD_RANK_TRANSFER,
     GPUD_RANK_TRANSFER_CONNECTION,

@@ -29,6 +29,7 @@ static const struct gpud_device_ops *const backends[] = {
 #endif
 };
 #define BACKENDS (sizeof(backends) / sizeof(backends[0]))
+_Static_assert(BACKENDS <= GPUD_BACKENDS_MAX, "each has a lock to open its devices under");
 
 /* Backends that this build was configured without. */
 static const char *const left_out[] = {
@@ -63,6 +64,8 @@ enum gpud_status gpud_context_create(const struct gpud_context_params *params,
         return gpud_fail_errno(error, "no random numbers from the system");
     }
     gpud_log_init(&made->log, own.log, own.log_user, own.log_level);
+    for (size_t i = 0; i < GPUD_BACKENDS_MAX; i++)
+        gpud_lock_init(&made->opening[i], GPUD_RANK_OPENING);
     gpud_lock_init(&made->lock, GPUD_RANK_CONTEXT);
     gpud_worker_init(&made->watch);
     gpud_worker_init(&made->later);
@@ -153,6 +156,8 @@ void gpud_context_destroy(struct gpud_context **context)
     }
     gpud_log_finish(&gone->log);
     gpud_lock_destroy(&gone->lock);
+    for (size_t i = 0; i < GPUD_BACKENDS_MAX; i++)
+        gpud_lock_destroy(&gone->opening[i]);
     free(gone->devices);
     free(gone->local);
     free(gone);
@@ -171,8 +176,8 @@ static void probe(struct gpud_device *device, const struct gpud_device_ops *ops,
     ops->probe(device);
 }
 
-/* "opencl:1" → its backend and 1; "opencl" → 0. */
-static enum gpud_status parse(const char *name, const struct gpud_device_ops **ops, unsigned *index,
+/* "opencl:1" → its backend's place in the table and 1; "opencl" → 0. */
+static enum gpud_status parse(const char *name, size_t *backend, unsigned *index,
                               struct gpud_error *error)
 {
     for (size_t i = 0; i < BACKENDS; i++) {
@@ -189,7 +194,7 @@ static enum gpud_status parse(const char *name, const struct gpud_device_ops **o
         } else if (name[length]) {
             continue;
         }
-        *ops = backends[i];
+        *backend = i;
         *index = (unsigned)number;
         return GPUD_OK;
     }
@@ -204,62 +209,104 @@ static enum gpud_status parse(const char *name, const struct gpud_device_ops **o
         "\"%s\" is not a device: use auto, host, or cuda:0, hip:0, opencl:0, opencl:1…", name);
 }
 
+/* A reference to the device if it is open; else NULL. */
+static struct gpud_device *find_open(struct gpud_context *context,
+                                     const struct gpud_device_ops *ops, unsigned index)
+{
+    struct gpud_device *found = NULL;
+    gpud_lock_take(&context->lock);
+    for (size_t i = 0; i < context->device_count && !found; i++)
+        if (context->devices[i]->ops == ops && context->devices[i]->index == index)
+            found = gpud_device_ref(context->devices[i]);
+    gpud_lock_release(&context->lock);
+    return found;
+}
+
+static enum gpud_status start_driver(struct gpud_device *device, const struct gpud_device_ops *ops,
+                                     unsigned index, struct gpud_error *error)
+{
+    unsigned count = ops->count();
+    if (index >= count)
+        return gpud_fail(error, GPUD_NO_DEVICE, "there is no %s:%u: this machine has %s:0 to %s:%u",
+                         ops->name, index, ops->name, ops->name, count - 1);
+    probe(device, ops, index);
+    if (!device->info.available)
+        return gpud_fail(error, GPUD_NO_DEVICE, "%s", device->info.reason);
+    return ops->open(device, error);
+}
+
+static enum gpud_status add_device(struct gpud_context *context, struct gpud_device *device,
+                                   struct gpud_error *error)
+{
+    gpud_lock_take(&context->lock);
+    struct gpud_device **grown =
+        reallocarray(context->devices, context->device_count + 1, sizeof(struct gpud_device *));
+    if (grown) {
+        context->devices = grown;
+        context->devices[context->device_count++] = device;
+    }
+    gpud_lock_release(&context->lock);
+    return grown ? GPUD_OK : gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a device");
+}
+
+/* Under the backend's `opening`. */
+static enum gpud_status open_new(struct gpud_context *context, const struct gpud_device_ops *ops,
+                                 unsigned index, struct gpud_device **device,
+                                 struct gpud_error *error)
+{
+    struct gpud_device *made = calloc(1, sizeof(*made));
+    if (!made)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a device");
+    made->context = context;
+    atomic_init(&made->references, 1);
+    enum gpud_status status = start_driver(made, ops, index, error);
+    if (status == GPUD_OK) {
+        status = add_device(context, made, error);
+        if (status != GPUD_OK)
+            ops->close(made);
+    }
+    if (status != GPUD_OK) {
+        free(made);
+        return status;
+    }
+    *device = made;
+    return GPUD_OK;
+}
+
 enum gpud_status gpud_device_open(struct gpud_context *context, const char *name,
                                   struct gpud_device **device, struct gpud_error *error)
 {
-    const struct gpud_device_ops *ops = NULL;
+    size_t backend = 0;
     unsigned index = 0;
     if (!name || strcmp(name, "auto") == 0)
         name = "host";
-    enum gpud_status status = parse(name, &ops, &index, error);
+    enum gpud_status status = parse(name, &backend, &index, error);
     if (status != GPUD_OK)
         return status;
-
-    gpud_lock_take(&context->lock);
-    for (size_t i = 0; i < context->device_count; i++) {
-        struct gpud_device *open = context->devices[i];
-        if (open->ops == ops && open->index == index) {
-            gpud_device_ref(open);
-            gpud_lock_release(&context->lock);
-            *device = open;
-            return GPUD_OK;
-        }
+    const struct gpud_device_ops *ops = backends[backend];
+    struct gpud_device *found = find_open(context, ops, index);
+    if (!found) {
+        gpud_lock_take(&context->opening[backend]);
+        found = find_open(context, ops, index); /* another thread may have opened it meanwhile */
+        if (!found)
+            status = open_new(context, ops, index, &found, error);
+        gpud_lock_release(&context->opening[backend]);
     }
-
-    struct gpud_device *made = calloc(1, sizeof(*made));
-    struct gpud_device **grown =
-        reallocarray(context->devices, context->device_count + 1, sizeof(struct gpud_device *));
-    if (grown)
-        context->devices = grown;
-    if (!made || !grown) {
-        status = gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a device");
-        goto fail;
-    }
-    made->context = context;
-    atomic_init(&made->references, 1);
-    unsigned count = ops->count();
-    if (index >= count) {
-        status =
-            gpud_fail(error, GPUD_NO_DEVICE, "there is no %s:%u: this machine has %s:0 to %s:%u",
-                      ops->name, index, ops->name, ops->name, count - 1);
-        goto fail;
-    }
-    probe(made, ops, index);
-    if (!made->info.available) {
-        status = gpud_fail(error, GPUD_NO_DEVICE, "%s", made->info.reason);
-        goto fail;
-    }
-    status = ops->open(made, error);
-    if (status != GPUD_OK)
-        goto fail;
-    context->devices[context->device_count++] = made;
-    gpud_lock_release(&context->lock);
-    *device = made;
-    return GPUD_OK;
-fail:
-    gpud_lock_release(&context->lock);
-    free(made);
+    if (status == GPUD_OK)
+        *device = found;
     return status;
+}
+
+size_t gpud_context_list_open(struct gpud_context *context, const struct gpud_device_ops *ops,
+                              const struct gpud_device **list, size_t max)
+{
+    size_t count = 0;
+    gpud_lock_take(&context->lock);
+    for (size_t i = 0; i < context->device_count && count < max; i++)
+        if (context->devices[i]->ops == ops)
+            list[count++] = context->devices[i];
+    gpud_lock_release(&context->lock);
+    return count;
 }
 
 struct gpud_device *gpud_context_find_device(struct gpud_context *context, const char *name)

@@ -36,18 +36,25 @@ struct gpud_kept {
     void (*end)(struct gpud_kept *kept);
 };
 
+/* At least as many as device.c has in its table. */
+#define GPUD_BACKENDS_MAX 8
+
 struct gpud_context {
     struct gpud_log log;
     uint64_t token; /* random: tells whether a peer lives in this very context */
+    /* One for each backend: a device is opened under it, so that no other thread opens it, too. A
+     * driver may take seconds, so nothing else is done under it. */
+    struct gpud_lock opening[GPUD_BACKENDS_MAX];
+    /* Of the lists that follow; no driver is called under it. */
     struct gpud_lock lock;
-    struct gpud_device **devices; /* those open */
+    struct gpud_device **devices; /* those open, until the context ends */
     size_t device_count;
     struct gpud_memory **local; /* memories shared inside the process; index = local_id - 1 */
     size_t local_count;
     struct gpud_worker watch; /* never calls a driver, so that nothing blocks it */
     struct gpud_worker later; /* tears down what devices may still be using */
-    struct gpud_kept *kept;   /* under the lock */
-    atomic_uint ending;       /* links on their way from watch to later */
+    struct gpud_kept *kept;
+    atomic_uint ending; /* links on their way from watch to later */
 };
 
 /* --- device.c ------------------------------------------------------------------------------ */
@@ -69,6 +76,10 @@ const char *gpud_device_kind(const struct gpud_device *device);
 
 /* The device that is open under this name; NULL: none is. */
 struct gpud_device *gpud_context_find_device(struct gpud_context *context, const char *name);
+
+/* The open devices of a backend, at most max; they stay open until the context ends. */
+size_t gpud_context_list_open(struct gpud_context *context, const struct gpud_device_ops *ops,
+                              const struct gpud_device **list, size_t max);
 
 /* Whether the queues of both take the memories of both, without a copy. */
 bool gpud_devices_have_common_memory(const struct gpud_device *a, const struct gpud_device *b);

@@ -9,6 +9,7 @@
 #include "base/sleep.h"
 #include "device/backends.h"
 #include "device/device.h"
+#include "toy.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -245,8 +246,12 @@ static void probe(struct gpud_device *device)
     gpud_print(device->info.description, "a toy");
 }
 
+void (*toy_on_open)(void);
+
 static enum gpud_status open_toy(struct gpud_device *device, struct gpud_error *error)
 {
+    if (toy_on_open)
+        toy_on_open();
     return GPUD_OK;
 }
 

@@ -370,14 +370,15 @@ static cl_uint list_companions(const struct gpud_device *device, const struct pl
 /* The context of a companion that is open already, with a reference; or NULL. */
 static cl_context find_context(const struct gpud_device *device, cl_device_id id)
 {
-    const struct gpud_context *all = device->context; /* whose lock is held */
-    for (size_t i = 0; i < all->device_count; i++) {
-        const struct gpud_device *open = all->devices[i];
+    const struct gpud_device *all[PLATFORMS_MAX * DEVICES_MAX];
+    size_t count =
+        gpud_context_list_open(device->context, device->ops, all, sizeof(all) / sizeof(all[0]));
+    for (size_t i = 0; i < count; i++) {
+        const struct gpud_device *open = all[i];
         cl_device_id ids[DEVICES_MAX];
         size_t size = 0;
-        if (open->ops != device->ops || !open->common ||
-            clGetContextInfo(gpud_opencl_device(open)->context, CL_CONTEXT_DEVICES, sizeof(ids),
-                             ids, &size) != CL_SUCCESS)
+        if (!open->common || clGetContextInfo(gpud_opencl_device(open)->context, CL_CONTEXT_DEVICES,
+                                              sizeof(ids), ids, &size) != CL_SUCCESS)
             continue;
         for (size_t k = 0; k < size / sizeof(ids[0]); k++)
             if (ids[k] == id && clRetainContext(gpud_opencl_device(open)->context) == CL_SUCCESS)
