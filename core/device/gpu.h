@@ -112,6 +112,8 @@ struct gpud_gpu {
     struct gpud_completion_thread completions;
     struct gpud_events events;
     struct gpud_bounces bounces;
+    atomic_uint stuck; /* memories that the driver has not cleared in time: until it has, there are
+                          no more */
 };
 
 enum gpud_gpu_memory_kind {
@@ -132,6 +134,7 @@ struct gpud_gpu_memory {
     struct gpud_pinned *pinned; /* the registration that it shares; NULL: somebody else's */
     bool by_handle;             /* given away by a legacy handle */
     struct gpud_free_after after;
+    struct gpud_device *device; /* whose driver is late to clear it, kept open until it has */
 };
 
 static inline struct gpud_gpu *gpud_gpu(const struct gpud_device *device)

@@ -95,6 +95,34 @@ static enum gpud_status zero(struct gpud_gpu *gpu, const struct gpud_gpu_memory 
     return gpud_gpu_wait(gpu, gpu->service, gpud_deadline(SERVICE_TIMEOUT), error);
 }
 
+static enum gpud_status say_stuck(const struct gpud_device *device, struct gpud_error *error)
+{
+    return gpud_fail(error, GPUD_IO,
+                     "%s has not cleared new memory within %d s: the GPU or its driver is stuck "
+                     "(the kernel's log may say why), and gives no memory until it goes on",
+                     device->info.name, (int)(SERVICE_TIMEOUT / GPUD_SEC));
+}
+
+/* Until then the driver may write into it. */
+static int64_t give_back_when_cleared(void *arg)
+{
+    struct gpud_gpu_memory *record = arg;
+    struct gpud_device *device = record->device;
+    struct gpud_gpu *gpu = gpud_gpu(device);
+    long result;
+    gpu->ops->enter(gpu);
+    bool cleared = gpud_gpu_async_ops.state(device, gpu->service, &result) != GPUD_PROGRESS_BUSY;
+    if (cleared)
+        give_back(gpu, record);
+    gpu->ops->leave(gpu);
+    if (!cleared)
+        return 10 * GPUD_MSEC;
+    free(record);
+    atomic_fetch_sub(&gpu->stuck, 1);
+    gpud_device_close(&device);
+    return -1;
+}
+
 static long allocate(struct gpud_gpu *gpu, uint64_t size, struct gpud_gpu_memory *record)
 {
     uint64_t unit = gpu->granularity;
@@ -111,6 +139,9 @@ static long allocate(struct gpud_gpu *gpu, uint64_t size, struct gpud_gpu_memory
 static enum gpud_status alloc(struct gpud_memory *memory, struct gpud_error *error)
 {
     struct gpud_gpu *gpu = gpud_gpu(memory->device);
+    /* Each try would leave another memory with the driver. */
+    if (atomic_load(&gpu->stuck) > 0)
+        return say_stuck(memory->device, error);
     struct gpud_gpu_memory *record = calloc(1, sizeof(*record));
     if (!record)
         return no_room(error);
@@ -124,13 +155,16 @@ static enum gpud_status alloc(struct gpud_memory *memory, struct gpud_error *err
                              (unsigned long long)memory->size, memory->device->info.name);
     }
     enum gpud_status status = zero(gpu, record, error);
-    if (status == GPUD_TIMEOUT) {
-        gpu->ops->leave(gpu);
-        return status; /* leaked: the driver may still write to it */
-    }
-    if (status != GPUD_OK)
+    if (status != GPUD_OK && status != GPUD_TIMEOUT)
         give_back(gpu, record);
     gpu->ops->leave(gpu);
+    if (status == GPUD_TIMEOUT) {
+        record->device = gpud_device_ref(memory->device);
+        atomic_fetch_add(&gpu->stuck, 1);
+        gpud_worker_add(&memory->device->context->later, &record->after.work,
+                        give_back_when_cleared, record);
+        return say_stuck(memory->device, error);
+    }
     if (status != GPUD_OK) {
         free(record);
         return status;

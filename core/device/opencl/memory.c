@@ -142,12 +142,14 @@ static enum gpud_status alloc(struct gpud_memory *memory, struct gpud_error *err
             error, GPUD_UNSUPPORTED,
             "memory of %s cannot be mapped by other processes: use host memory for the ring",
             memory->device->info.name);
+    enum gpud_status status = gpud_opencl_check_service(memory->device, error);
+    if (status != GPUD_OK)
+        return status;
     struct opencl_memory *record = calloc(1, sizeof(*record));
     if (!record)
         return no_room(error);
-    enum gpud_status status = memory->usage == GPUD_USAGE_TARGET
-                                  ? make_target(memory, &record, error)
-                                  : make_local(memory, record, error);
+    status = memory->usage == GPUD_USAGE_TARGET ? make_target(memory, &record, error)
+                                                : make_local(memory, record, error);
     if (status == GPUD_OK)
         status = zero(gpud_opencl_device(memory->device), record->memory, memory->size, error);
     if (status != GPUD_OK) {
@@ -254,6 +256,9 @@ static enum gpud_status import_bus_address(struct gpud_memory *memory,
         return gpud_fail(error, GPUD_PEER, "the peer's signal is not at the address of a word");
     if (bus.surface > UINT64_MAX - memory->size)
         return gpud_fail(error, GPUD_PEER, "the peer's memory leaves the bus");
+    enum gpud_status status = gpud_opencl_check_service(memory->device, error);
+    if (status != GPUD_OK)
+        return status;
 
     struct opencl_memory *record = calloc(1, sizeof(*record));
     if (!record)
@@ -267,7 +272,7 @@ static enum gpud_status import_bus_address(struct gpud_memory *memory,
                                    "%s cannot reach the bus address that the peer gave",
                                    memory->device->info.name);
     }
-    enum gpud_status status = settle(device, record->memory, error);
+    status = settle(device, record->memory, error);
     if (status != GPUD_OK) {
         free_record(record);
         return status;

@@ -245,6 +245,11 @@ enum gpud_status gpud_opencl_queue_finish(struct opencl_queue *queue, int64_t de
 /* True if nothing is left to be done on it. */
 bool gpud_opencl_queue_idle(struct opencl_queue *queue);
 
+/* GPUD_IO while the service queue still has a command that was not done in time: each further one
+ * would leave the driver another memory. */
+enum gpud_status gpud_opencl_check_service(const struct gpud_device *device,
+                                           struct gpud_error *error);
+
 /* Starts a command that was enqueued on the service queue, waits for its event and releases that.
  * what completes "the driver failed to …". */
 enum gpud_status gpud_opencl_serve(struct opencl_device *device, cl_event event, const char *what,

@@ -204,6 +204,17 @@ enum gpud_status gpud_opencl_queue_finish(struct opencl_queue *queue, int64_t de
     return last ? finish_event(queue, last, deadline, error) : GPUD_OK;
 }
 
+enum gpud_status gpud_opencl_check_service(const struct gpud_device *device,
+                                           struct gpud_error *error)
+{
+    if (gpud_opencl_queue_idle(gpud_opencl_device(device)->service))
+        return GPUD_OK;
+    return gpud_fail(error, GPUD_IO,
+                     "%s has not done what it was asked for within %d s: the device or its driver "
+                     "is stuck, and gives no memory until it goes on",
+                     device->info.name, (int)(OPENCL_SERVICE_TIMEOUT / GPUD_SEC));
+}
+
 enum gpud_status gpud_opencl_serve(struct opencl_device *device, cl_event event, const char *what,
                                    struct gpud_error *error)
 {
