@@ -222,6 +222,8 @@ enum gpud_status gpud_queue_mark(struct gpud_queue *queue, struct gpud_fence *fe
                                  struct gpud_error *error);
 enum gpud_status gpud_queue_await(struct gpud_queue *queue, const struct gpud_fence *fence,
                                   struct gpud_error *error);
+/* Whether what was on the queue has ended, done or failed. */
+bool gpud_fence_is_passed(const struct gpud_fence *fence);
 void gpud_fence_drop(struct gpud_fence *fence);
 
 /* What is enqueued on `later` from now on runs after what is on `earlier`. Where devices have no

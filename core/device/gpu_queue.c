@@ -196,6 +196,16 @@ static enum gpud_status await(struct gpud_queue *queue, void *fence, struct gpud
     return result == 0 ? GPUD_OK : not_joined(queue, result, error);
 }
 
+/* A failure is an end, too: the driver stops what is on a stream that has failed. */
+static bool is_passed(struct gpud_device *device, void *fence)
+{
+    long result;
+    enter(device);
+    enum gpud_progress progress = query_event(device, fence, &result);
+    leave(device);
+    return progress != GPUD_PROGRESS_BUSY;
+}
+
 /* Waits that are enqueued keep the state they were given: the event can be recorded again. */
 static void drop(struct gpud_device *device, void *fence)
 {
@@ -295,5 +305,6 @@ const struct gpud_queue_ops gpud_gpu_queue_ops = {
     .wrap = wrap,
     .mark = mark,
     .await = await,
+    .is_passed = is_passed,
     .drop = drop,
 };

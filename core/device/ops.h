@@ -166,10 +166,11 @@ struct gpud_queue_ops {
     enum gpud_status (*migrate)(struct gpud_queue *queue, struct gpud_memory *memory,
                                 struct gpud_queue *after, bool discard, struct gpud_error *error);
     /* With GPUD_CAP_FENCES. A fence behind what is on the queue now; await: what is enqueued from
-     * now on runs after it, on any queue of the device, as often as one likes; drop: at any time.
-     */
+     * now on runs after it, on any queue of the device, as often as one likes; is_passed: whether
+     * the work before it has ended, without waiting; drop: at any time. */
     enum gpud_status (*mark)(struct gpud_queue *queue, void **fence, struct gpud_error *error);
     enum gpud_status (*await)(struct gpud_queue *queue, void *fence, struct gpud_error *error);
+    bool (*is_passed)(struct gpud_device *device, void *fence);
     void (*drop)(struct gpud_device *device, void *fence);
 };
 

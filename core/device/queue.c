@@ -152,6 +152,11 @@ enum gpud_status gpud_queue_await(struct gpud_queue *queue, const struct gpud_fe
     return queue->device->ops->queue->await(queue, fence->native, error);
 }
 
+bool gpud_fence_is_passed(const struct gpud_fence *fence)
+{
+    return fence->device->ops->queue->is_passed(fence->device, fence->native);
+}
+
 void gpud_fence_drop(struct gpud_fence *fence)
 {
     if (fence->device)

@@ -183,14 +183,17 @@ static enum gpud_status clear_pool(struct gpud_link *link, struct gpud_pool *poo
         bool found = current && gpud_pool_has_old(pool, lent);
         if (found && gpud_pool_count_free(pool) > (patient ? 1 : 0))
             slot = gpud_pool_take_old(pool, lent);
+        enum gpud_status status = GPUD_OK;
+        if (found && !slot && pool->refusal.status != GPUD_OK)
+            status = gpud_pool_explain(pool, error);
+        else if (found && !slot)
+            status =
+                gpud_fail(error, GPUD_AGAIN,
+                          "all slots but one are in use, and those it may see are to be cleared");
         gpud_sender_unlock(sender);
-        if (!found)
-            return GPUD_OK;
         if (!slot)
-            return gpud_fail(
-                error, GPUD_AGAIN,
-                "all slots but one are in use, and those it may see are to be cleared");
-        enum gpud_status status = gpud_slot_clear(slot, error);
+            return status;
+        status = gpud_slot_clear(slot, error);
         gpud_slot_drop(slot);
         if (status != GPUD_OK)
             return status == GPUD_TIMEOUT ? GPUD_AGAIN : status;

@@ -234,40 +234,85 @@ void gpud_pool_unref(struct gpud_pool **pool)
 }
 
 /* A slot is about to be written anew, and what is in it does not come back from where it went. That
- * is only to save the driver the way: whatever happens here, it would move the slot by itself. */
+ * only saves the driver the way. Where it fails the driver moves the slot by itself when it is
+ * written, and a queue that has failed says so then. */
 static void bring_home(struct gpud_slot *slot)
 {
     if (atomic_exchange(&slot->away, false))
         gpud_queue_migrate(slot->pool->queue, slot->frame.memory, NULL, true, NULL);
 }
 
-/* The pool's queue runs after everybody who reads the slot. */
-static void await_reads(struct gpud_slot *slot)
+/* The pool's queue runs after everybody who reads the slot. Where the device refuses to order its
+ * queues so, reads that have ended are forgotten and the others kept, with *error. */
+static enum gpud_status await_reads(struct gpud_slot *slot, struct gpud_error *error)
 {
-    while (slot->read_count) {
-        struct gpud_fence *fence = &slot->reads[--slot->read_count];
-        gpud_queue_await(slot->pool->queue, fence, NULL);
-        gpud_fence_drop(fence);
+    enum gpud_status status = slot->unknown_reads ? GPUD_IO : GPUD_OK;
+    uint32_t kept = 0;
+    if (slot->unknown_reads)
+        gpud_fail(error, status, "a queue may read the slot, and nothing says for how long");
+    for (uint32_t i = 0; i < slot->read_count; i++) {
+        struct gpud_fence *fence = &slot->reads[i];
+        struct gpud_error why;
+        if (gpud_queue_await(slot->pool->queue, fence, &why) == GPUD_OK ||
+            gpud_fence_is_passed(fence)) {
+            gpud_fence_drop(fence);
+        } else {
+            status = gpud_fail_native(error, GPUD_IO, why.origin, why.native, "%s", why.reason);
+            slot->reads[kept++] = *fence;
+        }
     }
+    slot->read_count = kept;
+    return status;
 }
 
 void gpud_slot_add_read(struct gpud_slot *slot, const struct gpud_fence *fence)
 {
+    struct gpud_fence unknown = *fence;
     if (slot->read_count == GPUD_SLOT_READS)
-        await_reads(slot);
-    slot->reads[slot->read_count++] = *fence;
+        await_reads(slot, NULL);
+    if (slot->read_count < GPUD_SLOT_READS) {
+        slot->reads[slot->read_count++] = *fence;
+        return;
+    }
+    slot->unknown_reads = true;
+    gpud_fence_drop(&unknown);
+}
+
+/* A slot that another queue reads, and that the pool's cannot be made to wait for, stays free and
+ * is looked at again the next time. */
+static struct gpud_slot *take_unread(struct gpud_pool *pool)
+{
+    pool->refusal.status = GPUD_OK;
+    for (uint32_t left = pool->free_count; left > 0; left--) {
+        struct gpud_slot *slot = take_free(pool);
+        if (await_reads(slot, &pool->refusal) == GPUD_OK)
+            return slot;
+        put_free(pool, slot);
+    }
+    return NULL;
+}
+
+enum gpud_status gpud_pool_explain(const struct gpud_pool *pool, struct gpud_error *error)
+{
+    const struct gpud_error *why = &pool->refusal;
+    if (why->status != GPUD_OK)
+        return gpud_fail_native(error, why->status, why->origin, why->native,
+                                "no slot can be written, because receivers still read them: %s",
+                                why->reason);
+    return gpud_fail(error, GPUD_TIMEOUT,
+                     "no slot is free: the application and the receivers hold all %u",
+                     gpud_ring_slots(&pool->ring));
 }
 
 struct gpud_slot *gpud_pool_take(struct gpud_pool *pool)
 {
     collect(pool);
-    if (!pool->free_count)
+    struct gpud_slot *slot = take_unread(pool);
+    if (!slot)
         return NULL;
-    struct gpud_slot *slot = take_free(pool);
     atomic_store_explicit(&slot->users, 1, memory_order_relaxed);
     slot->written = ++pool->lent;
     gpud_pool_ref(pool);
-    await_reads(slot);
     bring_home(slot);
     struct gpud_frame_info *info = &slot->frame.info;
     info->pts = info->dts = info->duration = GPUD_TIME_NONE;
@@ -286,10 +331,11 @@ struct gpud_slot *gpud_pool_take_old(struct gpud_pool *pool, uint64_t lent)
 {
     struct gpud_slot *slot = NULL;
     collect(pool);
+    pool->refusal.status = GPUD_OK;
     for (uint32_t i = 0; i < pool->free_count && !slot; i++) {
         struct gpud_slot **place = &pool->free[(pool->free_first + i) % GPUD_RING_SLOTS_MAX];
         struct gpud_slot **first = &pool->free[pool->free_first % GPUD_RING_SLOTS_MAX];
-        if (!is_old(*place, lent))
+        if (!is_old(*place, lent) || await_reads(*place, &pool->refusal) != GPUD_OK)
             continue;
         slot = *place;
         *place = *first; /* which leaves the circle instead */
@@ -299,7 +345,6 @@ struct gpud_slot *gpud_pool_take_old(struct gpud_pool *pool, uint64_t lent)
         pool->free_count--;
         atomic_store_explicit(&slot->users, 1, memory_order_relaxed);
         gpud_pool_ref(pool);
-        await_reads(slot);
         bring_home(slot);
     }
     return slot;

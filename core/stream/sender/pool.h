@@ -31,6 +31,7 @@ struct gpud_slot {
      * after them. */
     struct gpud_fence reads[GPUD_SLOT_READS];
     uint32_t read_count;
+    bool unknown_reads; /* there were more of them than fit here: it is never lent again */
 };
 
 struct gpud_pool {
@@ -56,6 +57,7 @@ struct gpud_pool {
      * on a device the one that came first, it is the one that nobody copies from any more. */
     struct gpud_slot *free[GPUD_RING_SLOTS_MAX];
     uint32_t free_first, free_count;
+    struct gpud_error refusal;  /* why the last take left free slots alone; OK: it did not */
     uint64_t lent;              /* slots so far */
     struct gpud_lock wake_lock; /* whose descriptor it is lives as long as it stands here */
     atomic_int wake;            /* eventfd of who polls for a free one; -1: nobody */
@@ -100,8 +102,12 @@ void gpud_pool_ref(struct gpud_pool *pool);
 /* An owner is done; slots may still be out. */
 void gpud_pool_unref(struct gpud_pool **pool);
 
-/* A free slot with one user, or NULL. */
+/* A free slot with one user, or NULL: gpud_pool_explain() says why. */
 struct gpud_slot *gpud_pool_take(struct gpud_pool *pool);
+
+/* Why the last take gave none. GPUD_TIMEOUT: the slots are in use; else what the device says, whose
+ * queues cannot be made to wait for those that still read free slots. */
+enum gpud_status gpud_pool_explain(const struct gpud_pool *pool, struct gpud_error *error);
 
 /* A free slot that holds a picture of the time before pool->lent was that; with one user. NULL:
  * none. */

@@ -280,9 +280,7 @@ enum gpud_status gpud_sender_take_slot(struct gpud_sender *sender, struct gpud_p
         int64_t now = gpud_now();
         sender->lacks_slot = true;
         if (now >= deadline)
-            return gpud_fail(error, GPUD_TIMEOUT,
-                             "no slot is free: the application and the receivers hold all %u",
-                             gpud_ring_slots(&pool->ring));
+            return gpud_pool_explain(pool, error);
         /* Every receiver has its share of the ring, so what is missing is the application's own. */
         struct gpud_pool *kept = pool;
         gpud_pool_ref(kept);

@@ -1,0 +1,97 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* pool DEVICE: a driver that refuses to make a queue wait for another one (the fake's
+ * GPUD_FAKE_CUDA_FAIL). A slot that the other one still reads is not lent again, and the reason is
+ * the driver's; when the reading has ended it is. */
+#include "conformance.h"
+#include "hold.h"
+
+#include "stream/sender/pool.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#define SLOTS 2
+
+static void expect_none(struct gpud_pool *pool, enum gpud_status wanted, const char *text)
+{
+    struct gpud_error error = {.reason = ""};
+    CHECK(!gpud_pool_take(pool), "a slot is lent that is in use, or that another queue reads");
+    enum gpud_status status = gpud_pool_explain(pool, &error);
+    CHECK(status == wanted && strstr(error.reason, text), "%s: \"%s\" does not say \"%s\"",
+          gpud_status_string(status), error.reason, text);
+}
+
+/* The slot comes back while the reader's queue holds. */
+static void give_back_unread(struct gpud_slot *slot, struct gpud_queue *reader)
+{
+    struct gpud_fence fence;
+    WORKS(gpud_queue_mark(reader, &fence, &e));
+    gpud_slot_add_read(slot, &fence);
+    gpud_slot_drop(slot);
+}
+
+static struct gpud_slot *take_in_time(struct gpud_pool *pool)
+{
+    struct gpud_slot *slot;
+    for (int64_t limit = gpud_deadline(30 * GPUD_SEC); !(slot = gpud_pool_take(pool));)
+        CHECK(gpud_now() < limit, "no slot is lent when nothing reads it any more");
+    return slot;
+}
+
+int main(int argc, char **argv)
+{
+    struct side side;
+    struct gpud_pool *pool;
+    struct gpud_queue *reader;
+    struct gpud_layout layout;
+    CHECK(argc == 2, "usage: pool <device>");
+    alarm(100);
+    say_device(argv[1]);
+    side_open(&side, argv[1]);
+    WORKS(gpud_layout_init(&layout, "UYVY", 64, 32, 0, &e));
+    WORKS(gpud_queue_create(side.device, &reader, &e));
+    WORKS(gpud_pool_create(side.device, side.queue, GPUD_USAGE_LOCAL, false, NULL, &layout, 1,
+                           SLOTS, false, &pool, &e));
+
+    say("a slot that another queue reads is passed over");
+    struct gpud_slot *read = gpud_pool_take(pool), *other = gpud_pool_take(pool);
+    CHECK(read && other, "a new pool lends its slots");
+    expect_none(pool, GPUD_TIMEOUT, "hold all 2");
+    struct conformance_hold *hold = conformance_hold_queue(reader);
+    give_back_unread(read, reader);
+    gpud_slot_drop(other);
+    CHECK(gpud_pool_take(pool) == other, "the slot that nothing reads is lent");
+    for (int i = 0; i < 3; i++)
+        expect_none(pool, GPUD_IO, "receivers still read them: ");
+    CHECK(!gpud_pool_take_old(pool, UINT64_MAX), "it is lent to be cleared");
+    CHECK(gpud_pool_explain(pool, NULL) == GPUD_IO, "it was not cleared, and nothing says so");
+
+    say("and lent when that has ended");
+    conformance_release_queue(hold, false);
+    CHECK(take_in_time(pool) == read, "another slot than the one that was read");
+    gpud_slot_drop(read);
+
+    say("more reads than are counted: it is never lent again");
+    read = take_in_time(pool);
+    hold = conformance_hold_queue(reader);
+    for (int i = 0; i < GPUD_SLOT_READS + 1; i++) {
+        struct gpud_fence fence;
+        WORKS(gpud_queue_mark(reader, &fence, &e));
+        gpud_slot_add_read(read, &fence);
+    }
+    gpud_slot_drop(read);
+    expect_none(pool, GPUD_IO, "receivers still read them: ");
+    conformance_release_queue(hold, false);
+    WORKS(gpud_queue_finish(reader, gpud_deadline(30 * GPUD_SEC), &e));
+    expect_none(pool, GPUD_IO, "nothing says for how long");
+    gpud_slot_drop(other);
+    CHECK(take_in_time(pool) == other, "the other one is lent as before");
+    gpud_slot_drop(other);
+
+    gpud_pool_unref(&pool);
+    gpud_queue_unref(&reader);
+    side_close(&side);
+    return 0;
+}
