@@ -2,7 +2,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Mutexes with a rank. A thread takes locks in growing order of rank only, so that no two threads
- * can wait for each other. enum gpud_rank is that order; core/README.md says what each lock guards.
+ * can wait for each other. enum gpud_rank is that order; core/README.md says what each lock guards,
+ * who takes it, and what is taken under it.
  *
  *     struct gpud_lock lock;
  *     gpud_lock_init(&lock, GPUD_RANK_SENDER);          or GPUD_LOCK_INITIALIZER(rank)
