@@ -287,6 +287,21 @@ static void out_of_turn(void)
     REFUSED("before the test of the link");
 }
 
+/* An EOS ends a stream that began, and before READY none has. */
+static void early_ends(void)
+{
+    static const enum raw_server_step steps[] = {RAW_SERVER_ACCEPTED, RAW_SERVER_HELLO,
+                                                 RAW_SERVER_OFFERED, RAW_SERVER_PAGE};
+    struct gpud_message message = {.type = GPUD_MESSAGE_EOS};
+    unsigned before = acquirer_ends_of_stream(&acquirer);
+    message.epoch = server.epoch;
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+        serve(steps[i]);
+        ENDS("a EOS that nobody expects", raw_send_message(server.fd, &message));
+    }
+    CHECK_EQUAL(acquirer_ends_of_stream(&acquirer), before);
+}
+
 /* --- the shared words, while frames flow ------------------------------------------------------ */
 
 static void forged_words(void)
@@ -421,6 +436,7 @@ int main(int argc, char **argv)
         {"offers of what cannot be", bent_offers},
         {"rings that are none", wrong_rings},
         {"messages out of turn, canaries that lie", out_of_turn},
+        {"ends of streams that did not begin", early_ends},
         {"shared words that lie", forged_words},
         {"floods", floods},
     };

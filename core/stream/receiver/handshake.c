@@ -386,7 +386,7 @@ enum gpud_status gpud_receiver_handle(struct gpud_receiver *receiver, struct gpu
         return GPUD_OK;
     }
     case GPUD_MESSAGE_EOS:
-        if (receiver->state == GPUD_RECEIVER_HELLO)
+        if (!receiver->info.connected) /* nothing began on this connection that could end */
             return unexpected(message, error);
         GPUD_STOP_POINT("receiver: EOS read");
         return gpud_fail(error, GPUD_CLOSED, "the sender ended the stream");
