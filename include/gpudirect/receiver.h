@@ -10,7 +10,7 @@
  *     → gpud_receiver_destroy
  *
  * Thread-safety: acquire and count_frames come from one thread at a time; frames may be released
- * from any thread; get_info and interrupt may be called from any thread. */
+ * from any thread; get_fd, get_info and interrupt may be called from any thread. */
 /* clang-format on */
 #ifndef GPUDIRECT_RECEIVER_H
 #define GPUDIRECT_RECEIVER_H

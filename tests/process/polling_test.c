@@ -107,12 +107,39 @@ static void polling_sender(void)
     gpud_context_destroy(&context);
 }
 
+/* The thread sanitizer watches: another thread acquires when the descriptor is made. */
+static void descriptor_beside_acquire(void)
+{
+    static struct acquirer acquirer;
+    static struct raw_server server;
+    struct gpud_context *context = raw_context();
+    raw_listen(&server, ADDRESS);
+    for (int i = 0; i < 20; i++) {
+        int fd, again;
+        uint32_t entry;
+        acquirer_start(&acquirer, context, ADDRESS);
+        raw_serve(&server, -1, RAW_SERVER_STREAMING);
+        PEER_UNTIL("a frame", 5000, atomic_load(&acquirer.frames) > 0);
+        WORKS(gpud_receiver_get_fd(acquirer.receiver, &fd, &e));
+        unsigned long long frames = atomic_load(&acquirer.frames);
+        CHECK(raw_publish(&server, &entry), "no credit");
+        PEER_UNTIL("the next frame", 5000, atomic_load(&acquirer.frames) > frames);
+        WORKS(gpud_receiver_get_fd(acquirer.receiver, &again, &e));
+        CHECK_EQUAL(again, fd);
+        acquirer_stop(&acquirer);
+        raw_hang_up(&server);
+    }
+    raw_server_close(&server);
+    gpud_context_destroy(&context);
+}
+
 int main(int argc, char **argv)
 {
     static const struct background_test tests[] = {
         {"a receiver that polls is told of frames", polling_receiver},
         {"KICKs that nobody asked for", stray_kicks},
         {"a sender that polls is told of credits", polling_sender},
+        {"a descriptor that is made while another thread acquires", descriptor_beside_acquire},
     };
     return background_main(&background, tests, sizeof(tests) / sizeof(tests[0]), argc, argv);
 }

@@ -24,22 +24,29 @@ void gpud_receiver_poll_finish(struct gpud_receiver *receiver)
     gpud_loop_close(&receiver->poll.loop);
 }
 
+static bool is_open(const struct gpud_receiver_poll *poll)
+{
+    return atomic_load_explicit(&poll->is_open, memory_order_acquire);
+}
+
 enum gpud_status gpud_receiver_get_fd(struct gpud_receiver *receiver, int *fd,
                                       struct gpud_error *error)
 {
     enum gpud_status status = GPUD_OK;
     gpud_lock_take(&receiver->lock);
-    if (receiver->poll.loop.fd < 0)
+    if (!is_open(&receiver->poll))
         status = gpud_loop_open(&receiver->poll.loop, error);
-    if (status == GPUD_OK)
+    if (status == GPUD_OK) {
+        atomic_store_explicit(&receiver->poll.is_open, true, memory_order_release);
         *fd = receiver->poll.loop.fd;
+    }
     gpud_lock_release(&receiver->lock);
     return status;
 }
 
 void gpud_receiver_poll_wake(struct gpud_receiver *receiver)
 {
-    if (receiver->poll.loop.fd >= 0)
+    if (is_open(&receiver->poll))
         gpud_event_raise(receiver->poll.loop.event);
 }
 
@@ -77,7 +84,7 @@ void gpud_receiver_poll_arm(struct gpud_receiver *receiver)
 {
     struct gpud_receiver_poll *poll = &receiver->poll;
     int64_t look = receiver->deadline;
-    if (poll->loop.fd < 0)
+    if (!is_open(poll))
         return;
     poll->is_armed = true;
     bool waits_for_frames = receiver->pending;
@@ -103,7 +110,7 @@ void gpud_receiver_poll_arm(struct gpud_receiver *receiver)
 void gpud_receiver_poll_disarm(struct gpud_receiver *receiver)
 {
     struct gpud_receiver_poll *poll = &receiver->poll;
-    if (poll->loop.fd < 0)
+    if (!is_open(poll))
         return;
     gpud_loop_drain(&poll->loop);
     if (!poll->is_armed)

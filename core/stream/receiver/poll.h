@@ -9,11 +9,16 @@
 
 #include "stream/shared/loop.h"
 
+#include <stdatomic.h>
+
 struct gpud_receiver;
 
 struct gpud_receiver_poll {
     struct gpud_loop loop; /* its timer: a state's deadline, the next try to connect */
-    int watched;           /* the channel's descriptor; -1: not now */
+    /* The loop is made by any thread, under the receiver's lock, and does not change once this is
+     * set: the acquiring thread asks here and takes no lock. */
+    atomic_bool is_open;
+    int watched; /* the channel's descriptor; -1: not now */
     bool is_armed;
 };
 
