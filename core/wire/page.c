@@ -3,6 +3,7 @@
 
 #include "wire/page.h"
 
+#include "base/shared.h"
 #include "base/stop.h"
 #include "wire/remote.h"
 
@@ -110,11 +111,11 @@ static void write_identity(const struct gpud_page_end *end, struct gpud_page_ide
     publish_range(end, identity, sizeof(*identity));
 }
 
-/* Read once: they are a peer's words. */
 static enum gpud_status check_identity(const struct gpud_page_identity *identity, const char *whose,
                                        uint32_t *entries, struct gpud_error *error)
 {
-    struct gpud_page_identity seen = *(const volatile struct gpud_page_identity *)identity;
+    struct gpud_page_identity seen;
+    gpud_shared_read(&seen, identity, sizeof(seen));
     if (seen.magic != GPUD_PAGE_MAGIC)
         return gpud_fail(error, GPUD_PEER, "what the %s shared is not a ring page", whose);
     if (seen.version != GPUD_PAGE_VERSION)
@@ -197,6 +198,13 @@ void gpud_page_untake(struct gpud_page_tx *view, uint32_t entry)
     view->free[view->free_count++] = (uint8_t)entry;
 }
 
+static size_t used_size(const struct gpud_descriptor *descriptor)
+{
+    return descriptor->meta_size > GPUD_FRAME_META_MAX
+               ? sizeof(*descriptor)
+               : offsetof(struct gpud_descriptor, meta) + descriptor->meta_size;
+}
+
 /* Model: publish.1 (index) in link.pml. */
 static void publish_entry(struct gpud_page_tx *view, uint32_t entry)
 {
@@ -205,11 +213,9 @@ static void publish_entry(struct gpud_page_tx *view, uint32_t entry)
     view->position[entry] = position;
     view->order[INDEX(position)] = entry;
     struct gpud_sender_half *half = &view->page->sender;
-    const struct gpud_descriptor *descriptor = &half->descriptor[entry];
-    publish_range(&view->end, descriptor,
-                  descriptor->meta_size > GPUD_FRAME_META_MAX
-                      ? sizeof(*descriptor)
-                      : offsetof(struct gpud_descriptor, meta) + descriptor->meta_size);
+    /* Where the memory is shared nothing is carried, and a peer may write the size. */
+    if (view->end.carrier->publish)
+        publish_range(&view->end, &half->descriptor[entry], used_size(&half->descriptor[entry]));
     publish_word(&view->end, &half->published[INDEX(position)], entry);
 }
 
@@ -441,12 +447,11 @@ int gpud_page_claim(struct gpud_page_rx *view, uint32_t limit, uint32_t *entry,
     if (atomic_load_explicit(&view->held[index], memory_order_acquire))
         return violation(error, "an entry that is still held here");
 
-    /* Once into our own memory: the sender can change the words under our eyes. */
     const struct gpud_descriptor *shared = &sender->descriptor[index];
-    memcpy(descriptor, shared, offsetof(struct gpud_descriptor, meta));
+    gpud_shared_read(descriptor, shared, offsetof(struct gpud_descriptor, meta));
     if (descriptor->meta_size > GPUD_FRAME_META_MAX)
         return violation(error, "more meta than a frame carries");
-    memcpy(descriptor->meta, shared->meta, descriptor->meta_size);
+    gpud_shared_read(descriptor->meta, shared->meta, descriptor->meta_size);
     bool counts = !(descriptor->flags & (GPUD_FRAME_CANARY | GPUD_FRAME_VOID));
     if (counts && descriptor->sequence <= view->last_sequence)
         return violation(error, "a sequence number that went back");
