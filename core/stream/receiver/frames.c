@@ -88,14 +88,17 @@ static void release_paged(struct gpud_frame *frame)
 {
     struct gpud_rx_frame *rx = (struct gpud_rx_frame *)frame;
     struct gpud_session *session = rx->session;
+    enum gpud_status status = GPUD_OK;
     if (rx->joined) {
         if (gpud_watchdog_post(session->watchdog, rx->entry, rx->value, session->queue, NULL) ==
             GPUD_OK)
             rx->posted = true;
         else /* by this thread, then */
-            gpud_queue_finish(session->queue, gpud_deadline(GPUD_SEC), NULL);
+            status = gpud_queue_finish(session->queue, gpud_deadline(GPUD_SEC), NULL);
     }
-    if (!rx->posted)
+    /* A device that is still reading after that keeps the slot: the sender's watchdog ends the
+     * link. */
+    if (!rx->posted && status != GPUD_TIMEOUT)
         gpud_watchdog_post_now(session->watchdog, rx->entry, rx->value);
     entry_done(rx, GPUD_OK);
 }

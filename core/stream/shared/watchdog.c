@@ -195,13 +195,13 @@ enum gpud_status gpud_watchdog_wait(struct gpud_watchdog *watchdog, uint32_t ent
 {
     if (gpud_watchdog_reached(watchdog, entry, value))
         return GPUD_OK;
-    /* Before the driver knows of it: it may not come back from the call. */
+    /* Before the driver knows of it: it may not come back from the call. It stays noted when the
+     * driver refuses: a queue may still wait for an earlier value of the entry, and to write a word
+     * that no queue waits for does no harm. */
     begin_wait(watchdog, entry, value);
     enum gpud_status status = gpud_signal_wait_queue(watchdog->theirs[entry], value, queue, error);
     GPUD_STOP_POINT(watchdog->side == GPUD_SIDE_SENDER ? "sender: wait enqueued"
                                                        : "receiver: wait enqueued");
-    if (status != GPUD_OK)
-        atomic_store(&watchdog->waited[entry], 0);
     return status;
 }
 
@@ -233,6 +233,24 @@ static bool is_posted(const struct gpud_watchdog *watchdog, uint32_t entry)
     return is_at(passed_word(watchdog, entry), atomic_load(&watchdog->posted[entry]));
 }
 
+/* Words only grow, whoever writes them. */
+static void raise_word(_Atomic uint32_t *word, uint32_t value)
+{
+    uint32_t seen = atomic_load(word);
+    while (!is_past(seen, value) && !atomic_compare_exchange_weak(word, &seen, value))
+        ;
+}
+
+/* The driver took the word and refused the record of it. A queue that does not come to its end
+ * leaves the record behind until a later post of the entry passes: nothing is given back or freed
+ * before that. */
+static void record_by_hand(struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value,
+                           struct gpud_queue *queue)
+{
+    if (gpud_queue_finish(queue, gpud_deadline(GPUD_SEC), NULL) == GPUD_OK)
+        raise_word(passed_word(watchdog, entry), value);
+}
+
 enum gpud_status gpud_watchdog_post(struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value,
                                     struct gpud_queue *queue, struct gpud_error *error)
 {
@@ -243,23 +261,17 @@ enum gpud_status gpud_watchdog_post(struct gpud_watchdog *watchdog, uint32_t ent
         status = gpud_watchdog_wait(watchdog, entry, value, queue, error);
     if (status == GPUD_OK)
         status = gpud_signal_post(watchdog->ours[entry], value, queue, error);
-    if (status == GPUD_OK && watchdog->record)
-        status = gpud_signal_post(watchdog->passed[entry], value, queue, error);
-    if (status == GPUD_OK) {
-        atomic_store(&watchdog->order[entry], atomic_fetch_add(&watchdog->posts, 1) + 1);
-        atomic_store(&watchdog->posted[entry], value);
-        if (watchdog->side == GPUD_SIDE_RECEIVER)
-            GPUD_STOP_POINT("receiver: release posted");
-    }
-    return status;
-}
-
-/* Words only grow, whoever writes them. */
-static void raise_word(_Atomic uint32_t *word, uint32_t value)
-{
-    uint32_t seen = atomic_load(word);
-    while (!is_past(seen, value) && !atomic_compare_exchange_weak(word, &seen, value))
-        ;
+    if (status != GPUD_OK)
+        return status;
+    /* The queue will write the word, whatever becomes of the record: from here on it is posted. */
+    atomic_store(&watchdog->order[entry], atomic_fetch_add(&watchdog->posts, 1) + 1);
+    atomic_store(&watchdog->posted[entry], value);
+    if (watchdog->record &&
+        gpud_signal_post(watchdog->passed[entry], value, queue, NULL) != GPUD_OK)
+        record_by_hand(watchdog, entry, value, queue);
+    if (watchdog->side == GPUD_SIDE_RECEIVER)
+        GPUD_STOP_POINT("receiver: release posted");
+    return GPUD_OK;
 }
 
 /* The value is for the watchdog to write, when what was posted before it is in the word. */

@@ -55,7 +55,9 @@ bool gpud_watchdog_is_poisoned(const struct gpud_watchdog *watchdog, uint32_t en
 
 /* Posts our own word, in the order of the queue, or at once; either behind what other queues have
  * yet to post for the entry: a frame may be given back unread while the one that was in its place
- * before is still being read. */
+ * before is still being read. On failure nothing was put on the queue that writes the word. A
+ * driver that takes the word and refuses the second operation, by which this side knows how far
+ * the queue is, costs the caller a wait for the queue, for a second at most. */
 enum gpud_status gpud_watchdog_post(struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value,
                                     struct gpud_queue *queue, struct gpud_error *error);
 void gpud_watchdog_post_now(struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value);
