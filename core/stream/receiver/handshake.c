@@ -111,6 +111,16 @@ void gpud_receiver_disconnect(struct gpud_receiver *receiver, int64_t retry_in, 
     receiver->counting = false;
 }
 
+int64_t gpud_receiver_retry_in(const struct gpud_receiver *receiver, enum gpud_status status)
+{
+    if (receiver->refused || receiver->own.failed || status == GPUD_NO_MEMORY ||
+        status == GPUD_UNSUPPORTED)
+        return GPUD_RETRY_LATER;
+    /* Another sender may have the address already. One that lies will do so again. */
+    bool left = receiver->state == GPUD_RECEIVER_STREAMING && receiver->eof;
+    return left ? 0 : GPUD_RETRY_SOON;
+}
+
 /* --- an offer ------------------------------------------------------------------------------ */
 
 static enum gpud_status refuse_offer(struct gpud_receiver *receiver, uint32_t epoch,
@@ -348,6 +358,21 @@ static void take_hello(struct gpud_receiver *receiver, const struct gpud_endpoin
     receiver->deadline = INT64_MAX;
 }
 
+/* What a sender adds to its ring is its offer, too: whatever fails about it ends this link, and is
+ * no failure of the receiver's own device. */
+static enum gpud_status take_growth(struct gpud_receiver *receiver,
+                                    const struct gpud_ring_description *grown,
+                                    struct gpud_error *error)
+{
+    struct gpud_error why;
+    enum gpud_status status = gpud_session_grow(receiver->session, grown, &why);
+    if (status == GPUD_OK)
+        return GPUD_OK;
+    return gpud_fail_native(error, status == GPUD_PEER ? GPUD_PEER : GPUD_UNSUPPORTED, why.origin,
+                            why.native, "the sender's ring grew, and cannot be used: %s",
+                            why.reason);
+}
+
 enum gpud_status gpud_receiver_handle(struct gpud_receiver *receiver, struct gpud_message *message,
                                       struct gpud_error *error)
 {
@@ -372,7 +397,7 @@ enum gpud_status gpud_receiver_handle(struct gpud_receiver *receiver, struct gpu
     case GPUD_MESSAGE_GROW:
         if (!receiver->session || gpud_session_owns_ring(receiver->session))
             return unexpected(message, error);
-        return gpud_session_grow(receiver->session, &message->grow, error);
+        return take_growth(receiver, &message->grow, error);
     case GPUD_MESSAGE_EVENT: {
         if (receiver->state == GPUD_RECEIVER_HELLO)
             return unexpected(message, error);
@@ -393,6 +418,7 @@ enum gpud_status gpud_receiver_handle(struct gpud_receiver *receiver, struct gpu
     case GPUD_MESSAGE_KICK: /* that it was read is all that it is for */
         return GPUD_OK;
     case GPUD_MESSAGE_BYE:
+        receiver->eof = true;
         return gpud_fail(error, GPUD_PEER, "the sender said goodbye: %s", message->refuse.reason);
     case GPUD_MESSAGE_REFUSE:
         receiver->refused = true;
@@ -438,10 +464,7 @@ enum gpud_status gpud_receiver_step(struct gpud_receiver *receiver, struct gpud_
                            "the sender does not answer: is it stopped, or no gpudirect sender?");
     if (status != GPUD_OK && status != GPUD_AGAIN && status != GPUD_CLOSED) {
         receiver->failure = *error;
-        bool lasts = receiver->refused || receiver->own.failed || status == GPUD_NO_MEMORY ||
-                     status == GPUD_UNSUPPORTED;
-        gpud_receiver_disconnect(receiver, lasts ? GPUD_RETRY_LATER : GPUD_RETRY_SOON,
-                                 error->reason);
+        gpud_receiver_disconnect(receiver, gpud_receiver_retry_in(receiver, status), error->reason);
     }
     return status;
 }

@@ -422,7 +422,8 @@ enum gpud_status gpud_receiver_acquire(struct gpud_receiver *receiver, int64_t t
             continue; /* a message; a flood of them does not hold the caller longer */
         if (status != GPUD_OK && status != GPUD_AGAIN) {
             if (streaming && status != GPUD_CLOSED)
-                gpud_receiver_disconnect(receiver, 0, why.reason);
+                gpud_receiver_disconnect(receiver, gpud_receiver_retry_in(receiver, status),
+                                         why.reason);
             return gpud_fail_native(error, status, why.origin, why.native, "%s", why.reason);
         }
         if (gpud_now() >= deadline) {

@@ -121,6 +121,9 @@ enum gpud_status gpud_receiver_step(struct gpud_receiver *receiver, struct gpud_
 enum gpud_status gpud_receiver_handle(struct gpud_receiver *receiver, struct gpud_message *message,
                                       struct gpud_error *error);
 
+/* When to connect again after this connection failed with that status. */
+int64_t gpud_receiver_retry_in(const struct gpud_receiver *receiver, enum gpud_status status);
+
 /* Ends the connection, and tells the sender why. Frames that are held live on, and the connection
  * with them: its end tells the sender that the last one is back. */
 void gpud_receiver_disconnect(struct gpud_receiver *receiver, int64_t retry_in, const char *why);
