@@ -309,7 +309,8 @@ static GstFlowReturn next(GstGpudirectSrc *self, GstBuffer **buffer)
         gboolean yielded = gst_gpudirect_src_end_yield(self) && status == GPUD_AGAIN, moved;
         GstFlowReturn flow = gst_gpudirect_src_take_updates(self, &moved);
 
-        if (status == GPUD_OK && flow == GST_FLOW_OK && !moved && !self->flooded) {
+        if (status == GPUD_OK && flow == GST_FLOW_OK && !moved &&
+            !gst_gpudirect_src_must_cut(self)) {
             if (!is_stale(self, frame))
                 return deliver(self, frame, buffer);
             skip(self, &frame);
@@ -318,7 +319,7 @@ static GstFlowReturn next(GstGpudirectSrc *self, GstBuffer **buffer)
         gpud_frame_release(&frame);
         if (flow == GST_FLOW_OK && self->waiting.length > 0 && self->frames > 0)
             gst_gpudirect_src_push_events(self, FALSE);
-        if (flow == GST_FLOW_OK && self->flooded)
+        if (flow == GST_FLOW_OK && gst_gpudirect_src_must_cut(self))
             flow = gst_gpudirect_src_cut_link(self);
         else if (flow == GST_FLOW_OK && !yielded && !moved)
             flow = gst_gpudirect_src_no_frame(self, status, &error);

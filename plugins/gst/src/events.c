@@ -47,6 +47,7 @@ void gst_gpudirect_src_drop_updates(GstGpudirectSrc *self)
     clear_waiting(self);
     g_clear_pointer(&self->format, src_format_free);
     g_clear_pointer(&self->arrived, g_free);
+    g_clear_pointer(&self->unusable, g_free);
     self->flooded = self->yielding = FALSE;
 }
 
@@ -227,22 +228,33 @@ GstFlowReturn gst_gpudirect_src_take_updates(GstGpudirectSrc *self, gboolean *mo
     *moved = format && !self->flooded && gst_gpudirect_src_follow(self, format);
     if (format && !*moved && !self->flooded)
         flow = gst_gpudirect_src_take_format(self, format);
-    if (peer && !*moved && flow == GST_FLOW_OK)
+    if (peer && !*moved && flow == GST_FLOW_OK && !self->unusable)
         take_connection(self, peer);
     g_clear_pointer(&format, src_format_free);
     g_free(peer);
     return flow;
 }
 
+gboolean gst_gpudirect_src_must_cut(GstGpudirectSrc *self)
+{
+    return self->flooded || self->unusable;
+}
+
 /* The core cuts a link only with its receiver, so a new receiver is made. */
 gboolean gst_gpudirect_src_cut(GstGpudirectSrc *self, struct gpud_error *why,
                                struct gpud_error *error)
 {
-    *why = (struct gpud_error){.status = GPUD_PEER};
-    g_snprintf(why->reason, sizeof(why->reason),
-               "the sender sent %d events, or %d bytes of them, before a frame: its link is cut",
-               EVENTS_MAX, EVENT_BYTES_MAX);
+    *why = (struct gpud_error){.status = self->unusable ? GPUD_UNSUPPORTED : GPUD_PEER};
+    if (self->unusable)
+        g_snprintf(why->reason, sizeof(why->reason),
+                   "the sender's format cannot be used: %s: its link is cut", self->unusable);
+    else
+        g_snprintf(
+            why->reason, sizeof(why->reason),
+            "the sender sent %d events, or %d bytes of them, before a frame: its link is cut",
+            EVENTS_MAX, EVENT_BYTES_MAX);
     self->flooded = FALSE;
+    g_clear_pointer(&self->unusable, g_free);
     return gst_gpudirect_src_reopen(self, NULL, error);
 }
 

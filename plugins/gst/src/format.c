@@ -10,6 +10,20 @@
 
 static GstBaseSrcClass *parent_class;
 
+/* Where the next sender is waited for, the link to this one is cut. */
+static GstFlowReturn refuse_format(GstGpudirectSrc *self, gchar *reason)
+{
+    if (gst_gpudirect_src_waits_for_senders(self)) {
+        g_free(self->unusable);
+        self->unusable = reason;
+        return GST_FLOW_OK;
+    }
+    GST_ELEMENT_ERROR(self, STREAM, FORMAT, ("The sender's format cannot be used: %s.", reason),
+                      (NULL));
+    g_free(reason);
+    return GST_FLOW_ERROR;
+}
+
 GstFlowReturn gst_gpudirect_src_take_format(GstGpudirectSrc *self, const struct src_format *format)
 {
     gsize size;
@@ -18,12 +32,8 @@ GstFlowReturn gst_gpudirect_src_take_format(GstGpudirectSrc *self, const struct 
     gchar *reason = NULL;
     GstCaps *caps = media_to_caps(&format->layout, media, size, &info, &reason);
 
-    if (!caps) {
-        GST_ELEMENT_ERROR(self, STREAM, FORMAT, ("The sender's format cannot be used: %s.", reason),
-                          (NULL));
-        g_free(reason);
-        return GST_FLOW_ERROR;
-    }
+    if (!caps)
+        return refuse_format(self, reason);
     /* Downstream is asked here, because a refused CAPS event would only show with the next buffer.
      */
     GstCaps *agreed = gst_gpudirect_src_agree(self, gst_caps_ref(caps), &self->gpu);

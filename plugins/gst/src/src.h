@@ -133,6 +133,7 @@ struct _GstGpudirectSrc {
     gsize waiting_bytes;            /* of them, as they travelled */
     GPtrArray *sticky_names;        /* interned: of custom events that the pad keeps */
     gboolean flooded;               /* more events came than may wait: the link is to be cut */
+    gchar *unusable;                /* why the sender's format is of no use: likewise; or NULL */
     gboolean yielding;              /* acquire was interrupted by its own callback */
     GstVideoInfo info;
     struct gpud_layout layout;       /* for which caps and pool were made */
@@ -160,10 +161,11 @@ struct _GstGpudirectSrc {
     gboolean linked; /* a sender is connected, or was and its loss has not been reported */
     gboolean ended;  /* the sender ended its stream; the next one, its own or another sender's, is
                         waited for */
-    gboolean refusal_told; /* since the last connection */
-    gint64 waiting_since;  /* monotonic µs: since when there is no sender */
-    gboolean waiting_told; /* that it waits */
-    gint64 held_off_until; /* monotonic µs: the next attempt to connect */
+    guint refusal_told; /* a hash of the cause that was told last; 0: none since the last link */
+    gint64 refusal_told_at; /* monotonic µs */
+    gint64 waiting_since;   /* monotonic µs: since when there is no sender */
+    gboolean waiting_told;  /* that it waits */
+    gint64 held_off_until;  /* monotonic µs: the next attempt to connect */
     struct src_signal signal;
     guint64 dropped_seen;  /* the count of this input, over its connections */
     guint64 dropped_total; /* of all inputs */
@@ -252,6 +254,9 @@ void gst_gpudirect_src_card_back(GstGpudirectSrc *self);
 
 /* Cuts the link to a sender that sends too much; what follows is as when the sender vanishes. */
 GstFlowReturn gst_gpudirect_src_cut_link(GstGpudirectSrc *self);
+
+/* Whether on-disconnect says to wait for the next sender. */
+gboolean gst_gpudirect_src_waits_for_senders(GstGpudirectSrc *self);
 
 /* TRUE: it is still too early to connect again; this waited until then, or until something else is
  * due. */
@@ -365,8 +370,11 @@ gboolean gst_gpudirect_src_end_yield(GstGpudirectSrc *self);
 /* Applies what came since the last call: a format, a connection. *moved: there is another input. */
 GstFlowReturn gst_gpudirect_src_take_updates(GstGpudirectSrc *self, gboolean *moved);
 
-/* Cuts the link to a sender that sends too many events; *why says so. FALSE: no new receiver can be
- * made, *error says why. */
+/* Whether what came over the link ends it: gst_gpudirect_src_cut_link(). */
+gboolean gst_gpudirect_src_must_cut(GstGpudirectSrc *self);
+
+/* Cuts the link to a sender that sends too many events, or what cannot be used; *why says which.
+ * FALSE: no new receiver can be made, *error says why. */
 gboolean gst_gpudirect_src_cut(GstGpudirectSrc *self, struct gpud_error *why,
                                struct gpud_error *error);
 

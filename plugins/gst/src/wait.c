@@ -19,6 +19,13 @@
 /* How long there has to be no sender until a message says so. */
 #define WAITING_TOLD_AFTER (1 * G_TIME_SPAN_SECOND)
 
+/* Between attempts to connect; the longer one where this side has cut the link, as the next link
+ * most likely ends in the same way. */
+#define HOLD_OFF (100 * G_TIME_SPAN_MILLISECOND)
+#define HOLD_OFF_CUT (500 * G_TIME_SPAN_MILLISECOND)
+
+#define REFUSAL_TOLD_EVERY (10 * G_TIME_SPAN_SECOND)
+
 /* The same for a card that gives no frames. */
 #define SILENCE_TOLD_AFTER (2 * GST_SECOND)
 
@@ -122,9 +129,9 @@ static GstFlowReturn check_timeout(GstGpudirectSrc *self, const struct gpud_erro
 }
 
 /* So that a peer which refuses each attempt at once makes no busy loop. */
-static void hold_off(GstGpudirectSrc *self)
+static void hold_off(GstGpudirectSrc *self, gint64 time)
 {
-    self->held_off_until = g_get_monotonic_time() + 100 * G_TIME_SPAN_MILLISECOND;
+    self->held_off_until = g_get_monotonic_time() + time;
 }
 
 /* TRUE: it is still too early to connect; this waited until something else may be due. */
@@ -147,14 +154,32 @@ gboolean gst_gpudirect_src_is_held_off(GstGpudirectSrc *self)
     return !over;
 }
 
-/* The other side is there, and no connection can be made. The warning is posted once. */
+static guint cause_of(const struct gpud_error *error)
+{
+    return g_str_hash(error->reason) | 1;
+}
+
+/* Each cause is told once, and another one only after a while: a peer may give another reason with
+ * each attempt. */
+static void tell_refusal(GstGpudirectSrc *self, const struct gpud_error *error)
+{
+    guint cause = cause_of(error);
+    gint64 now = g_get_monotonic_time();
+
+    if (self->refusal_told == cause ||
+        (self->refusal_told && now - self->refusal_told_at < REFUSAL_TOLD_EVERY))
+        return;
+    self->refusal_told = cause;
+    self->refusal_told_at = now;
+    gpud_gst_error_warn(GST_ELEMENT(self), GPUD_GST_OPEN_SOURCE, error,
+                        "No connection to the sender, trying again");
+}
+
+/* The other side is there, and no connection can be made. */
 static GstFlowReturn not_connected(GstGpudirectSrc *self, const struct gpud_error *error)
 {
-    if (!self->refusal_told)
-        gpud_gst_error_warn(GST_ELEMENT(self), GPUD_GST_OPEN_SOURCE, error,
-                            "No connection to the sender, trying again");
-    self->refusal_told = TRUE;
-    hold_off(self);
+    tell_refusal(self, error);
+    hold_off(self, HOLD_OFF);
     return check_timeout(self, error);
 }
 
@@ -210,6 +235,8 @@ static GstFlowReturn sender_lost(GstGpudirectSrc *self, const struct gpud_error 
         gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_READ, error, "The sender is lost");
         return GST_FLOW_ERROR;
     }
+    self->refusal_told = cause_of(error); /* by the warning below */
+    self->refusal_told_at = 0;            /* another cause is told at once */
     GstStructure *structure =
         gst_structure_new("gpudirect-sender-lost", "reason", G_TYPE_STRING, error->reason, NULL);
     gpud_gst_error_warn(GST_ELEMENT(self), GPUD_GST_READ, error,
@@ -218,6 +245,26 @@ static GstFlowReturn sender_lost(GstGpudirectSrc *self, const struct gpud_error 
                              gst_message_new_element(GST_OBJECT(self), structure));
     g_object_notify(G_OBJECT(self), "active-path");
     return GST_FLOW_OK;
+}
+
+gboolean gst_gpudirect_src_waits_for_senders(GstGpudirectSrc *self)
+{
+    enum on_disconnect mode = gst_gpudirect_src_get_options(self).on_disconnect;
+
+    return mode != ON_DISCONNECT_EOS && mode != ON_DISCONNECT_ERROR;
+}
+
+/* Whether a sender that refuses this receiver, or cannot be used, is treated as one that is lost:
+ * another one may follow it, or the same one with another format. A receiver that asks for a direct
+ * route, and has never had one here, is told by an error. */
+static gboolean may_follow_refusal(GstGpudirectSrc *self, enum gpud_status status)
+{
+    if (self->input->ops != &link_input_ops ||
+        (status != GPUD_UNSUPPORTED && status != GPUD_NO_ACCESS))
+        return FALSE;
+    if (status == GPUD_UNSUPPORTED && self->running.require_direct && self->frames == 0)
+        return FALSE;
+    return self->linked || gst_gpudirect_src_waits_for_senders(self);
 }
 
 static void tell_card(GstGpudirectSrc *self, const gchar *name, const gchar *reason)
@@ -276,6 +323,8 @@ GstFlowReturn gst_gpudirect_src_no_frame(GstGpudirectSrc *self, enum gpud_status
         return interrupted(self);
     if (status == GPUD_UNSUPPORTED && gst_gpudirect_src_fall_back(self))
         return GST_FLOW_OK;
+    if (may_follow_refusal(self, status))
+        status = GPUD_PEER;
     switch (status) {
     case GPUD_TIMEOUT:
         gst_gpudirect_src_watch_signal(self);
@@ -312,10 +361,8 @@ GstFlowReturn gst_gpudirect_src_cut_link(GstGpudirectSrc *self)
                             "The sender breaks the protocol, and no new link can be made");
         return GST_FLOW_ERROR;
     }
-    if (!self->linked)
-        return not_connected(self, &why);
-    GstFlowReturn flow = sender_lost(self, &why);
+    GstFlowReturn flow = self->linked ? sender_lost(self, &why) : not_connected(self, &why);
     if (flow == GST_FLOW_OK)
-        hold_off(self);
+        hold_off(self, HOLD_OFF_CUT);
     return flow;
 }

@@ -1,0 +1,313 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A sender that refuses gpudirectsrc, or whose offer cannot be used. Where waiting was asked for
+ * (on-disconnect=wait, the default) that is a warning, once for a cause, and the next sender is
+ * shown; with on-disconnect=error it is an error. */
+#include "hostile.h"
+
+#include "support/encode.h"
+
+#include <string.h>
+
+static struct hostile hostile;
+
+/* --- senders that cannot be used ---------------------------------------------------------- */
+
+/* The receiver's next HELLO, unanswered. A receiver that waits also asks, over connections of their
+ * own, who sends: these are left alone. */
+static void meet(void)
+{
+    struct gpud_message message;
+
+    for (;;) {
+        hostile_serve(&hostile, -1, RAW_SERVER_ACCEPTED);
+        if (raw_receive(hostile.server.fd, &message, 5 * GPUD_SEC) &&
+            message.type == GPUD_MESSAGE_HELLO)
+            break;
+        raw_hang_up(&hostile.server);
+    }
+}
+
+static void greet(void)
+{
+    struct gpud_message message;
+
+    meet();
+    raw_hello(&message);
+    fail_unless(raw_send_message(hostile.server.fd, &message));
+}
+
+static void refuse(enum gpud_status status)
+{
+    struct gpud_message message = {.type = GPUD_MESSAGE_REFUSE};
+
+    greet();
+    message.refuse.status = status;
+    gpud_print(message.refuse.reason, "the test refuses you");
+    fail_unless(raw_send_message(hostile.server.fd, &message));
+}
+
+static void refuse_unsupported(void)
+{
+    refuse(GPUD_UNSUPPORTED);
+}
+
+static void refuse_access(void)
+{
+    refuse(GPUD_NO_ACCESS);
+}
+
+static void refuse_again(void)
+{
+    refuse(GPUD_AGAIN);
+}
+
+/* A kind of refusal that this release does not know. */
+static void refuse_oddly(void)
+{
+    refuse((enum gpud_status)99);
+}
+
+/* As an honest sender that has no other route does. */
+static void offer_unknown_route(void)
+{
+    struct gpud_message message;
+
+    greet();
+    raw_offer(&hostile.server, &message);
+    gpud_print(message.offer.route, "pigeon");
+    fail_unless(raw_send_message(hostile.server.fd, &message));
+    fail_unless(raw_receive(hostile.server.fd, &message, 5 * GPUD_SEC));
+    fail_unless_equals_int(message.type, GPUD_MESSAGE_REFUSE);
+    struct gpud_message answer = {.type = GPUD_MESSAGE_REFUSE};
+    answer.refuse.status = GPUD_UNSUPPORTED;
+    gpud_print(answer.refuse.reason, "no route is left; %.400s", message.refuse.reason);
+    fail_unless(raw_send_message(hostile.server.fd, &answer));
+}
+
+static void offer_unknown_format(void)
+{
+    struct gpud_message message;
+
+    greet();
+    raw_offer(&hostile.server, &message);
+    gpud_print(message.offer.layout.format, "PIGEON");
+    fail_unless(raw_send_message(hostile.server.fd, &message));
+}
+
+/* Caps as gpudirectsink describes them, by a version that does not exist. */
+static void spoil_media(struct gpud_message *message)
+{
+    message->offer.media_size = 100;
+    memset(message->offer.media, 0xa5, 100);
+    memcpy(message->offer.media, "GPDC", 4);
+}
+
+static void offer_unreadable_media(void)
+{
+    struct gpud_message message;
+
+    greet();
+    raw_offer(&hostile.server, &message);
+    spoil_media(&message);
+    fail_unless(raw_send_message(hostile.server.fd, &message));
+}
+
+static void speak_another_version(void)
+{
+    struct gpud_message message;
+    uint8_t bytes[GPUD_MESSAGE_MAX];
+    int fds[GPUD_MESSAGE_HANDLES];
+    size_t count;
+
+    meet();
+    raw_hello(&message);
+    size_t size = encode_message(&message, bytes, fds, &count);
+    bytes[4] = GPUD_MESSAGE_VERSION + 1;
+    fail_unless(raw_send(hostile.server.fd, bytes, size, NULL, 0));
+}
+
+/* An end of what did not begin. */
+static void end_too_soon(void)
+{
+    struct gpud_message message = {.type = GPUD_MESSAGE_EOS};
+
+    greet();
+    fail_unless(raw_send_message(hostile.server.fd, &message));
+}
+
+static const struct {
+    void (*attempt)(void);
+    const gchar *says;
+    gboolean waited_for; /* also with on-disconnect=error, as nobody was connected */
+} cases[] = {
+    {refuse_unsupported, "the test refuses you"},
+    {refuse_access, "the test refuses you"},
+    {refuse_again, "the test refuses you", TRUE},
+    {refuse_oddly, "the test refuses you"},
+    {offer_unknown_route, "pigeon"},
+    {offer_unknown_format, "PIGEON"},
+    {offer_unreadable_media, "format cannot be used"},
+    {speak_another_version, "speaks version"},
+    {end_too_soon, "a EOS that nobody expects", TRUE},
+};
+
+/* --- what becomes of it ------------------------------------------------------------------- */
+
+static void expect_complaint(GstMessageType type, const gchar *says)
+{
+    GError *error = NULL;
+
+    fail_unless_equals_int(hostile_complaint(&hostile, &error), type);
+    fail_unless(strstr(error->message, says), "\"%s\" does not say \"%s\"", error->message, says);
+    g_error_free(error);
+}
+
+static void expect_no_more_complaints(void)
+{
+    GstMessage *message =
+        gst_bus_pop_filtered(hostile.bus, GST_MESSAGE_ERROR | GST_MESSAGE_WARNING);
+    GError *error = NULL;
+
+    if (!message)
+        return;
+    if (GST_MESSAGE_TYPE(message) == GST_MESSAGE_ERROR)
+        gst_message_parse_error(message, &error, NULL);
+    else
+        gst_message_parse_warning(message, &error, NULL);
+    fail("another complaint: %s", error->message);
+}
+
+static void expect_picture(void)
+{
+    greet();
+    hostile_serve(&hostile, RAW_SERVER_HELLO, RAW_SERVER_STREAMING);
+    gst_buffer_unref(ends_pull(hostile.src));
+}
+
+/* The receiver has left; what it said before is thrown away. */
+static void await_leaving(void)
+{
+    fail_unless(raw_wait_hangup(hostile.server.fd, 10 * GPUD_SEC), "the link is not given up");
+    raw_hang_up(&hostile.server);
+}
+
+/* Four attempts are one warning, and a sender that is started later with another format is shown.
+ */
+GST_START_TEST(test_waited_for)
+{
+    gint64 start = g_get_monotonic_time();
+
+    hostile_open(&hostile, NULL, 64, 64);
+    for (guint i = 0; i < 4; i++) {
+        cases[__i__].attempt();
+        await_leaving();
+    }
+    expect_complaint(GST_MESSAGE_WARNING, cases[__i__].says);
+    expect_no_more_complaints();
+    expect_picture();
+    g_print("%s: four attempts, and a picture, within %" G_GINT64_FORMAT " ms\n", cases[__i__].says,
+            (g_get_monotonic_time() - start) / 1000);
+    expect_no_more_complaints();
+    hostile_close(&hostile);
+}
+GST_END_TEST
+
+/* The same after a picture: it is the loss of the sender that is told. */
+GST_START_TEST(test_waited_for_again)
+{
+    hostile_open(&hostile, NULL, 64, 64);
+    expect_picture();
+    raw_hang_up(&hostile.server);
+    expect_complaint(GST_MESSAGE_WARNING, "The sender is lost");
+    for (guint i = 0; i < 2; i++) {
+        cases[__i__].attempt();
+        await_leaving();
+    }
+    expect_complaint(GST_MESSAGE_WARNING, cases[__i__].says);
+    expect_picture();
+    expect_no_more_complaints();
+    hostile_close(&hostile);
+}
+GST_END_TEST
+
+/* A sender that is connected, and goes on with a format that cannot be read. */
+GST_START_TEST(test_changed_to_unreadable)
+{
+    struct gpud_message message;
+
+    hostile_open(&hostile, NULL, 64, 64);
+    expect_picture();
+    hostile.server.epoch++;
+    raw_offer(&hostile.server, &message);
+    message.position = hostile.server.view.head;
+    spoil_media(&message);
+    fail_unless(hostile_say(&hostile, &message));
+    expect_complaint(GST_MESSAGE_WARNING, "format cannot be used");
+    raw_hang_up(&hostile.server);
+    offer_unreadable_media();
+    await_leaving();
+    expect_picture();
+    expect_no_more_complaints();
+    hostile_close(&hostile);
+}
+GST_END_TEST
+
+/* One that says something else each time does not fill the bus. */
+GST_START_TEST(test_many_reasons)
+{
+    hostile_open(&hostile, NULL, 64, 64);
+    for (guint i = 0; i < 8; i++) {
+        struct gpud_message message = {.type = GPUD_MESSAGE_REFUSE};
+        greet();
+        message.refuse.status = GPUD_UNSUPPORTED;
+        gpud_print(message.refuse.reason, "reason number %u", i);
+        fail_unless(raw_send_message(hostile.server.fd, &message));
+        await_leaving();
+    }
+    expect_complaint(GST_MESSAGE_WARNING, "reason number 0");
+    guint more = 0;
+    GstMessage *message;
+    while ((message = gst_bus_pop_filtered(hostile.bus, GST_MESSAGE_ERROR | GST_MESSAGE_WARNING))) {
+        fail_unless_equals_int(GST_MESSAGE_TYPE(message), GST_MESSAGE_WARNING);
+        gst_message_unref(message);
+        more++;
+    }
+    g_print("%u more warnings for seven more reasons\n", more);
+    fail_unless(more < 7);
+    hostile_close(&hostile);
+}
+GST_END_TEST
+
+GST_START_TEST(test_error_is_asked_for)
+{
+    hostile_open(&hostile, "on-disconnect=error", 64, 64);
+    cases[__i__].attempt();
+    expect_complaint(cases[__i__].waited_for ? GST_MESSAGE_WARNING : GST_MESSAGE_ERROR,
+                     cases[__i__].says);
+    hostile_close(&hostile);
+}
+GST_END_TEST
+
+static Suite *refusals_suite(void)
+{
+    Suite *suite = suite_create("refusals");
+    TCase *tc = tcase_create("refusals");
+
+    suite_add_tcase(suite, tc);
+    tcase_set_timeout(tc, 60);
+    tcase_add_loop_test(tc, test_waited_for, 0, G_N_ELEMENTS(cases));
+    tcase_add_loop_test(tc, test_waited_for_again, 0, G_N_ELEMENTS(cases));
+    tcase_add_test(tc, test_changed_to_unreadable);
+    tcase_add_test(tc, test_many_reasons);
+    tcase_add_loop_test(tc, test_error_is_asked_for, 0, G_N_ELEMENTS(cases));
+    return suite;
+}
+
+int main(int argc, char **argv)
+{
+    ends_init_environment();
+    gst_check_init(&argc, &argv);
+    return gst_check_run_suite(refusals_suite(), "refusals", __FILE__);
+}
