@@ -6,7 +6,10 @@
 #include "base/error.h"
 #include "base/text.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -37,11 +40,34 @@ bool gpud_process_name(pid_t pid, char *name, size_t size)
     return true;
 }
 
+/* Its state, and the kernel's flags of it (proc(5), stat); 0: it is not to be seen. */
+static char read_state(pid_t pid, unsigned *flags)
+{
+    char text[256], state = 0;
+    if (pid <= 0 || !read_file(pid, "stat", text, sizeof(text)))
+        return 0;
+    const char *behind = strrchr(text, ')'); /* the name before it may hold anything */
+    if (!behind || sscanf(behind, ") %c %*d %*d %*d %*d %*d %u", &state, flags) != 2)
+        return 0;
+    return state;
+}
+
 bool gpud_process_is_stopped(pid_t pid)
 {
-    char text[256];
-    if (pid <= 0 || !read_file(pid, "stat", text, sizeof(text)))
+    unsigned flags;
+    char state = read_state(pid, &flags);
+    return state == 'T' || state == 't';
+}
+
+#define PF_EXITING 0x4 /* of the kernel's flags */
+
+bool gpud_process_has_ended(pid_t pid)
+{
+    unsigned flags;
+    if (pid <= 0)
         return false;
-    const char *behind = strrchr(text, ')'); /* the name before it may hold anything */
-    return behind && behind[1] == ' ' && (behind[2] == 'T' || behind[2] == 't');
+    if (kill(pid, 0) < 0 && errno == ESRCH)
+        return true;
+    char state = read_state(pid, &flags);
+    return state == 'Z' || state == 'X' || (state && flags & PF_EXITING);
 }

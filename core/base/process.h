@@ -15,4 +15,8 @@ bool gpud_process_name(pid_t pid, char *name, size_t size);
 /* Whether somebody stopped it (SIGSTOP, a debugger): it does nothing until it is let go on. */
 bool gpud_process_is_stopped(pid_t pid);
 
+/* Whether it has ended, or is ending: what it had open is closed a moment before it is gone. false
+ * also where that cannot be seen. Its number may be another process's by now. */
+bool gpud_process_has_ended(pid_t pid);
+
 #endif

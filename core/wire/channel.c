@@ -6,6 +6,7 @@
 
 #include "base/directory.h"
 #include "base/fd.h"
+#include "base/process.h"
 #include "wire/rdma/address.h"
 #include "wire/unix/channel.h"
 #include "wire/unix/hint.h"
@@ -107,6 +108,11 @@ const char *gpud_peer_text(const struct gpud_peer *peer, char text[GPUD_PEER_TEX
     else
         gpud_print_n(text, GPUD_PEER_TEXT_MAX, "process %d", (int)peer->pid);
     return text;
+}
+
+bool gpud_peer_has_died(const struct gpud_peer *peer)
+{
+    return !peer->host[0] && !peer->same_process && gpud_process_has_ended(peer->pid);
 }
 
 int64_t gpud_peer_key(const struct gpud_peer *peer)

@@ -81,6 +81,10 @@ static inline bool gpud_peer_is_here(const struct gpud_peer *peer)
 #define GPUD_PEER_TEXT_MAX 80
 const char *gpud_peer_text(const struct gpud_peer *peer, char text[GPUD_PEER_TEXT_MAX]);
 
+/* Whether its process is gone, which by exit() would have said BYE: it was killed, ended by a
+ * signal or by _exit(). false: it lives, or that is not known, as of another host or container. */
+bool gpud_peer_has_died(const struct gpud_peer *peer);
+
 /* Whom connections are counted by: a process, a host, or, as 0, all of whom nothing is known. */
 int64_t gpud_peer_key(const struct gpud_peer *peer);
 

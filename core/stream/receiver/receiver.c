@@ -134,6 +134,16 @@ static enum gpud_status read_messages(struct gpud_receiver *receiver, struct gpu
     return GPUD_OK;
 }
 
+/* Whether the place of the message that waits has come, as gpud_page_reached() says. A goodbye
+ * comes behind every frame: one that a process says at exit() knows of no place. */
+static int is_reached(const struct gpud_receiver *receiver)
+{
+    const struct gpud_page_rx *view = &receiver->session->view;
+    if (receiver->message.type == GPUD_MESSAGE_BYE)
+        return !gpud_page_has_frames(view);
+    return gpud_page_reached(view, receiver->message.position);
+}
+
 #define BY_DEATH 2
 
 /* Whether the turn of the message that waits has come: 1, or BY_DEATH; 0 not yet; −1 never. */
@@ -142,7 +152,7 @@ static int is_due(const struct gpud_receiver *receiver)
     const struct gpud_page_rx *view = &receiver->session->view;
     if (receiver->message.type == GPUD_MESSAGE_GROW || receiver->message.type == GPUD_MESSAGE_KICK)
         return 1;
-    int reached = gpud_page_reached(view, receiver->message.position);
+    int reached = is_reached(receiver);
     /* The frames before it may have died with their sender. First the connection, then the frames:
      * what was published before the end is seen by then. */
     if (reached == 0 && !gpud_page_has_frames(view) && gpud_channel_is_dead(receiver->channel) &&
@@ -216,6 +226,14 @@ static void count_frame(struct gpud_receiver *receiver, struct gpud_frame_info *
     receiver->discontinuity = false;
 }
 
+static enum gpud_status vanished(const struct gpud_receiver *receiver, struct gpud_error *error)
+{
+    if (gpud_peer_has_died(&receiver->channel->peer))
+        return gpud_fail(error, GPUD_PEER, "the sender was ended by a signal or killed");
+    return gpud_fail(error, GPUD_PEER, "the sender vanished without a goodbye%s%.400s",
+                     receiver->end[0] ? ": " : "", receiver->end);
+}
+
 /* The next thing in order: a frame (GPUD_OK, *frame set), a message (GPUD_OK, *frame NULL), nothing
  * (GPUD_AGAIN), or the end of the connection. Model: next.1 to next.5 in link.pml. */
 static enum gpud_status take_next(struct gpud_receiver *receiver, struct gpud_frame **frame,
@@ -231,7 +249,7 @@ static enum gpud_status take_next(struct gpud_receiver *receiver, struct gpud_fr
         status = handle_pending(receiver, error);
     if (status != GPUD_AGAIN)
         return status;
-    if (receiver->pending)
+    if (receiver->pending && receiver->message.type != GPUD_MESSAGE_BYE)
         limit = receiver->message.position;
 
     if (session->watchdog && gpud_watchdog_is_broken(session->watchdog))
@@ -253,8 +271,7 @@ static enum gpud_status take_next(struct gpud_receiver *receiver, struct gpud_fr
         return GPUD_OK;
     }
     if (receiver->eof && !gpud_session_has_work(session))
-        return gpud_fail(error, GPUD_PEER, "the sender vanished without a goodbye%s%.400s",
-                         receiver->end[0] ? ": " : "", receiver->end);
+        return vanished(receiver, error);
     return GPUD_AGAIN;
 }
 
@@ -275,7 +292,7 @@ static bool has_something(void *arg)
     return gpud_session_has_work(receiver->session) ||
            gpud_page_messages(view) != receiver->messages ||
            /* by a void entry, or one that was taken back */
-           (receiver->pending && gpud_page_reached(view, receiver->message.position) != 0) ||
+           (receiver->pending && is_reached(receiver) != 0) ||
            atomic_load_explicit(&receiver->interrupted, memory_order_relaxed);
 }
 

@@ -51,12 +51,16 @@ static void accept_newcomers(struct gpud_sender *sender)
     }
 }
 
-/* A network knows more than that the other end is closed. */
+/* A network knows more than that the other end is closed, and the system whether a process died. */
 static void handle_end(struct gpud_link *link, const char *why)
 {
     char reason[GPUD_REASON_MAX];
     bool remote = link->channel->ops->remote;
-    gpud_print(reason, "vanished without a goodbye%s%.400s", remote ? ": " : "", remote ? why : "");
+    if (gpud_peer_has_died(&link->channel->peer))
+        gpud_print(reason, "was ended by a signal or killed");
+    else
+        gpud_print(reason, "vanished without a goodbye%s%.400s", remote ? ": " : "",
+                   remote ? why : "");
     gpud_link_end(link, link->streamed ? GPUD_LOG_WARNING : GPUD_LOG_INFO, reason);
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/fd.h"
 #include "base/process.h"
+#include "wire/unix/farewell.h"
 #include "wire/unix/lock.h"
 #include "wire/unix/registry.h"
 #include "wire/unix/socket.h"
@@ -15,6 +16,12 @@
 struct unix_listener {
     struct gpud_listener base; /* first */
     struct gpud_socket_listener socket;
+    atomic_int farewell;
+};
+
+struct unix_channel {
+    struct gpud_channel base; /* first */
+    atomic_int farewell;
 };
 
 const struct gpud_channel_ops *gpud_unix_channel = &gpud_unix_channel_ops;
@@ -22,15 +29,16 @@ const struct gpud_channel_ops *gpud_unix_channel = &gpud_unix_channel_ops;
 enum gpud_status gpud_unix_channel_create(int fd, const struct gpud_peer *peer,
                                           struct gpud_channel **channel, struct gpud_error *error)
 {
-    struct gpud_channel *made = malloc(sizeof(*made));
+    struct unix_channel *made = malloc(sizeof(*made));
     if (!made)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a connection");
-    made->ops = gpud_unix_channel;
-    atomic_init(&made->references, 1);
-    atomic_init(&made->connected, true);
-    made->fd = fd;
-    made->peer = *peer;
-    *channel = made;
+    made->base.ops = gpud_unix_channel;
+    atomic_init(&made->base.references, 1);
+    atomic_init(&made->base.connected, true);
+    made->base.fd = fd;
+    made->base.peer = *peer;
+    gpud_farewell_add(fd, GPUD_FAREWELL_BYE, &made->farewell);
+    *channel = &made->base;
     return GPUD_OK;
 }
 
@@ -54,6 +62,7 @@ static enum gpud_status listen_on(const struct gpud_address *address,
     }
     made->base.ops = &gpud_unix_channel_ops;
     made->base.fd = made->socket.fd;
+    gpud_farewell_add(made->base.fd, GPUD_FAREWELL_UNLISTEN, &made->farewell);
     struct gpud_error unlisted; /* nothing but lists of channels needs it */
     if (gpud_registry_add(address->place, &unlisted) != GPUD_OK)
         gpud_print(made->base.note, "not in lists of channels: %s", unlisted.reason);
@@ -71,6 +80,8 @@ static void unlisten(struct gpud_listener *listener)
 {
     struct unix_listener *gone = (struct unix_listener *)listener;
     gpud_registry_remove(gone->socket.path);
+    if (!gpud_farewell_remove(&gone->farewell))
+        return; /* the process ends */
     gpud_socket_unlisten(&gone->socket);
     free(gone);
 }
@@ -123,7 +134,10 @@ static enum gpud_status connect_to(const struct gpud_address *address,
 static enum gpud_status send_message(struct gpud_channel *channel, struct gpud_message *message,
                                      struct gpud_error *error)
 {
-    return gpud_socket_send(channel->fd, message, error);
+    enum gpud_status status = gpud_socket_send(channel->fd, message, error);
+    if (message->type == GPUD_MESSAGE_BYE && status == GPUD_OK) /* it is said once */
+        gpud_farewell_remove(&((struct unix_channel *)channel)->farewell);
+    return status;
 }
 
 static enum gpud_status receive_message(struct gpud_channel *channel, struct gpud_message *message,
@@ -144,6 +158,8 @@ static void hang_up(struct gpud_channel *channel)
 
 static void close_channel(struct gpud_channel *channel)
 {
+    if (!gpud_farewell_remove(&((struct unix_channel *)channel)->farewell))
+        return; /* the process ends */
     gpud_fd_close(&channel->fd);
     free(channel);
 }

@@ -1,0 +1,270 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A process ends with its links open. By exit() it says goodbye on each of them, behind every frame
+ * that it sent, whatever its other threads do at that moment and wherever exit() is called; a child
+ * that it forked says nothing. Where a signal ends it, the other side says that. */
+#include "support/check.h"
+#include "support/peer.h"
+#include "support/raw.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#define ADDRESS "exit"
+#define WIDTH 64
+#define HEIGHT 16
+#define LAST_FRAMES 3
+
+enum way {
+    BY_EXIT,
+    BY_EXIT_IN_CALLBACK,
+    BY_CHILD, /* a child of the process calls exit(), and the process goes on */
+    BY_TERM,
+    BY_KILL,
+};
+
+struct board {
+    bool sends;
+    enum way way;
+    atomic_bool go, child_is_gone;
+    atomic_uint frames; /* that a receiver has */
+};
+
+static struct board *own;
+
+/* --- the process that ends -------------------------------------------------------------------- */
+
+static void end(void)
+{
+    int state;
+    switch (own->way) {
+    case BY_TERM:
+    case BY_KILL:
+        kill(getpid(), own->way == BY_TERM ? SIGTERM : SIGKILL);
+        pause();
+        break;
+    case BY_CHILD: {
+        pid_t child = fork();
+        if (child == 0)
+            exit(0);
+        CHECK(waitpid(child, &state, 0) == child && WIFEXITED(state), "the child is lost");
+        atomic_store(&own->child_is_gone, true);
+        break;
+    }
+    default:
+        exit(0);
+    }
+}
+
+static void await_go(void)
+{
+    while (!atomic_load(&own->go))
+        gpud_test_nap(1);
+}
+
+static void play_sender(struct gpud_context *context)
+{
+    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
+    struct gpud_sender *sender;
+    struct gpud_layout layout;
+    uint64_t number = 0;
+    params.address = ADDRESS;
+    params.slots = LAST_FRAMES + 1;
+    WORKS(gpud_sender_create(context, &params, &sender, &e));
+    WORKS(gpud_layout_init(&layout, "UYVY", WIDTH, HEIGHT, 0, &e));
+    WORKS(gpud_sender_configure(sender, &layout, NULL, 0, &e));
+    WORKS(gpud_sender_wait(sender, 1, 20 * GPUD_SEC, &e));
+    SEND_LENT(sender, &layout, ++number);
+    await_go();
+    if (own->way == BY_CHILD)
+        end();
+    for (int i = 0; i < LAST_FRAMES; i++)
+        SEND_LENT(sender, &layout, ++number);
+    own->way = own->way == BY_CHILD ? BY_EXIT : own->way;
+    end();
+}
+
+static struct gpud_receiver *receiver;
+
+static void *acquire(void *arg)
+{
+    for (;;) {
+        struct gpud_frame *frame;
+        struct gpud_error error = {.reason = ""};
+        enum gpud_status status = gpud_receiver_acquire(receiver, 20 * GPUD_SEC, &frame, &error);
+        CHECK(status == GPUD_OK, "%s: %s", gpud_status_string(status), error.reason);
+        gpud_frame_release(&frame);
+        atomic_fetch_add(&own->frames, 1);
+    }
+    return NULL;
+}
+
+static void on_event(void *user, enum gpud_event event, const void *data)
+{
+    if (event == GPUD_EVENT_CONNECTED && own->way == BY_EXIT_IN_CALLBACK)
+        exit(0);
+}
+
+static void play_receiver(struct gpud_context *context)
+{
+    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
+    pthread_t thread;
+    params.address = ADDRESS;
+    params.on_event = on_event;
+    WORKS(gpud_receiver_create(context, &params, &receiver, &e));
+    CHECK(pthread_create(&thread, NULL, acquire, NULL) == 0, "no thread");
+    await_go();
+    end();
+}
+
+static void play(int argc, char **argv)
+{
+    struct gpud_context *context;
+    own = peer_board_open("--ends", argc, argv, sizeof(*own));
+    if (!own)
+        return;
+    WORKS(gpud_context_create(NULL, &context, &e));
+    if (own->sends)
+        play_sender(context);
+    else
+        play_receiver(context);
+    FAIL("it did not end");
+}
+
+/* --- the one that survives -------------------------------------------------------------------- */
+
+struct ender {
+    pid_t pid;
+    struct board *board;
+};
+
+static void start(struct ender *ender, bool sends, enum way way)
+{
+    int fd;
+    ender->board = peer_board_make(sizeof(*ender->board), &fd);
+    ender->board->sends = sends;
+    ender->board->way = way;
+    ender->pid = peer_spawn("--ends", fd);
+}
+
+static void await_end(struct ender *ender, enum way way)
+{
+    int state = 0, signal = way == BY_TERM ? SIGTERM : way == BY_KILL ? SIGKILL : 0;
+    pid_t got = 0;
+    PEER_UNTIL("the end of the process", 20000,
+               (got = waitpid(ender->pid, &state, WNOHANG)) == ender->pid);
+    if (signal)
+        CHECK(WIFSIGNALED(state) && WTERMSIG(state) == signal, "it ended so: %#x", state);
+    else
+        CHECK(WIFEXITED(state) && WEXITSTATUS(state) == 0, "it ended so: %#x", state);
+    munmap(ender->board, sizeof(*ender->board));
+}
+
+static const char *sentence(enum way way)
+{
+    return way == BY_TERM || way == BY_KILL ? "ended by a signal or killed"
+                                            : "said goodbye: its process ended";
+}
+
+static void take_frame(struct gpud_receiver *from)
+{
+    struct gpud_frame *frame;
+    WORKS(gpud_receiver_acquire(from, 20 * GPUD_SEC, &frame, &e));
+    gpud_frame_release(&frame);
+}
+
+/* reaped: what it said is read when the process is gone; else while it goes. */
+static void sender_ends(enum way way, bool reaped)
+{
+    struct gpud_context *context = raw_context();
+    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
+    struct gpud_receiver *survivor;
+    struct gpud_frame *frame;
+    struct ender ender;
+    params.address = ADDRESS;
+    params.slots = LAST_FRAMES + 1;
+    WORKS(gpud_receiver_create(context, &params, &survivor, &e));
+    start(&ender, true, way);
+    take_frame(survivor);
+    atomic_store(&ender.board->go, true);
+    if (way == BY_CHILD)
+        PEER_UNTIL("the end of the child", 20000, atomic_load(&ender.board->child_is_gone));
+    if (reaped)
+        await_end(&ender, way);
+    for (int i = 0; i < LAST_FRAMES; i++)
+        take_frame(survivor);
+    EXPECT(GPUD_PEER, sentence(way), gpud_receiver_acquire(survivor, 20 * GPUD_SEC, &frame, &e));
+    if (!reaped)
+        await_end(&ender, way);
+    gpud_receiver_destroy(&survivor);
+    gpud_context_destroy(&context);
+}
+
+static void receiver_ends(enum way way)
+{
+    struct gpud_context *context = raw_context();
+    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
+    struct gpud_sender *survivor;
+    struct gpud_layout layout;
+    struct ender ender;
+    raw_log_clear();
+    params.address = ADDRESS;
+    params.slow_receiver = GPUD_SLOW_DROP_OLDEST;
+    WORKS(gpud_sender_create(context, &params, &survivor, &e));
+    WORKS(gpud_layout_init(&layout, "UYVY", WIDTH, HEIGHT, 0, &e));
+    WORKS(gpud_sender_configure(survivor, &layout, NULL, 0, &e));
+    start(&ender, false, way);
+    if (way != BY_EXIT_IN_CALLBACK) {
+        WORKS(gpud_sender_wait(survivor, 1, 20 * GPUD_SEC, &e));
+        SEND_LENT(survivor, &layout, 1);
+        PEER_UNTIL("a frame", 20000, atomic_load(&ender.board->frames) == 1);
+        atomic_store(&ender.board->go, true);
+    }
+    await_end(&ender, way);
+    if (!raw_log_says(sentence(way), 20 * GPUD_SEC)) {
+        raw_log_print();
+        FAIL("the sender does not say \"%s\"", sentence(way));
+    }
+    gpud_sender_destroy(&survivor);
+    gpud_context_destroy(&context);
+}
+
+int main(int argc, char **argv)
+{
+    play(argc, argv);
+    alarm(110);
+    setenv("GPUDIRECT_LOG", "error", 0);
+    runtime_make();
+    struct baseline before = baseline_take();
+    SAY("a sender that ends by exit()");
+    sender_ends(BY_EXIT, true);
+    sender_ends(BY_EXIT, false);
+    SAY("a child of a sender ends by exit(), and then the sender");
+    sender_ends(BY_CHILD, true);
+    SAY("a sender that is ended by a signal");
+    sender_ends(BY_TERM, true);
+    sender_ends(BY_KILL, true);
+    for (int i = 0; i < 10; i++)
+        sender_ends(BY_KILL, false);
+    SAY("a receiver that ends by exit(), while another thread of it acquires");
+    receiver_ends(BY_EXIT);
+    SAY("a receiver that ends by exit() inside a callback");
+    receiver_ends(BY_EXIT_IN_CALLBACK);
+    SAY("a receiver that is ended by a signal");
+    receiver_ends(BY_TERM);
+    receiver_ends(BY_KILL);
+    BASELINE_CHECK(before);
+    /* The files of processes that ended in this way stay until the next one of their name. */
+    struct gpud_context *context = raw_context();
+    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
+    struct gpud_sender *sender;
+    params.address = ADDRESS;
+    WORKS(gpud_sender_create(context, &params, &sender, &e));
+    gpud_sender_destroy(&sender);
+    gpud_context_destroy(&context);
+    runtime_done();
+    return 0;
+}
