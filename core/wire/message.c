@@ -284,6 +284,9 @@ static void body(struct codec *codec, struct gpud_message *message)
     case GPUD_MESSAGE_GROW:
         ring(codec, &message->grow);
         break;
+    case GPUD_MESSAGE_SHRINK:
+        u32(codec, &message->shrink);
+        break;
     case GPUD_MESSAGE_QUERY:
     case GPUD_MESSAGE_KICK:
         break;
@@ -401,6 +404,7 @@ const char *gpud_message_name(enum gpud_message_type type)
         [GPUD_MESSAGE_GROW] = "GROW",     [GPUD_MESSAGE_BYE] = "BYE",
         [GPUD_MESSAGE_QUERY] = "QUERY",   [GPUD_MESSAGE_STATUS] = "STATUS",
         [GPUD_MESSAGE_LINKS] = "LINKS",   [GPUD_MESSAGE_KICK] = "KICK",
+        [GPUD_MESSAGE_SHRINK] = "SHRINK",
     };
     return (unsigned)type < sizeof(names) / sizeof(names[0]) && names[type] ? names[type]
                                                                             : "message";

@@ -15,6 +15,7 @@
  *        READY ────────────────────────────────▶      (or REFUSE: the next route is offered)
  *        ═════ frames: words in the ring page ═════   nothing here
  *        ◀────────────── EVENT, EOS, GROW, OFFER      each with its place among the frames
+ *        ◀─────────────────────────────── SHRINK      the ring's last memories are to be unmapped
  *        ◀─────────────────────────────────▶ KICK     "look again", to a side that polls the
  *                                                     connection (base/sleep.h); without a place
  *        ◀──────────────────────────────────▶ BYE     without it, the end is a crash
@@ -38,7 +39,7 @@
 #include <gpudirect/sender.h>
 
 #define GPUD_MESSAGE_MAGIC UINT32_C(0x44555047) /* "GPUD" */
-#define GPUD_MESSAGE_VERSION 6
+#define GPUD_MESSAGE_VERSION 7
 #define GPUD_MESSAGE_MAX 16384
 #define GPUD_MESSAGE_HANDLES (1 + GPUD_RING_MEMORIES_MAX)
 
@@ -57,6 +58,7 @@ enum gpud_message_type {
     GPUD_MESSAGE_STATUS,
     GPUD_MESSAGE_LINKS,
     GPUD_MESSAGE_KICK,
+    GPUD_MESSAGE_SHRINK,
 };
 
 /* How a network card gets at a device's memory, as bits. */
@@ -173,6 +175,7 @@ struct gpud_message {
         struct gpud_refuse refuse; /* and BYE */
         struct gpud_user_message event;
         struct gpud_ring_description grow;
+        uint32_t shrink; /* SHRINK: memories that are left */
         struct gpud_report report;
         struct gpud_links links;
     };

@@ -222,8 +222,8 @@ static void say(struct player *player, struct fuzz_input *input)
     memset(&message, 0, sizeof(message));
     uint32_t choice = fuzz_number(input, 1);
     message.type = (enum gpud_message_type)(choice % 11);
-    if (choice >= 252) /* what is not part of a handshake */
-        message.type = (enum gpud_message_type)(GPUD_MESSAGE_QUERY + choice - 252);
+    if (choice >= 251) /* what is not part of a handshake */
+        message.type = (enum gpud_message_type)(GPUD_MESSAGE_QUERY + choice - 251);
     message.position = player->page ? player->view.head : 0;
     switch (message.type) {
     case GPUD_MESSAGE_HELLO:
@@ -234,6 +234,9 @@ static void say(struct player *player, struct fuzz_input *input)
         message.offer.epoch = ++player->epoch;
         message.offer.layout = player->layout;
         choose_route(player, &message.offer, fuzz_number(input, 1));
+        break;
+    case GPUD_MESSAGE_SHRINK:
+        message.shrink = fuzz_number(input, 1) % 4;
         break;
     case GPUD_MESSAGE_GROW:
         message.grow = player->offered;

@@ -8,6 +8,7 @@
 #include "base/fd.h"
 #include "support/check.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <sys/socket.h>
 
@@ -117,6 +118,56 @@ static void an_answer_that_is_overtaken(void)
     raw_log_clear();
 }
 
+static unsigned count_fds(void)
+{
+    unsigned count = 0;
+    DIR *folder = opendir("/proc/self/fd");
+    CHECK(folder, "/proc/self/fd: %s", strerror(errno));
+    while (readdir(folder))
+        count++;
+    closedir(folder);
+    return count;
+}
+
+/* Every link that maps the ring hears how many memories are left. */
+static uint32_t hear_shrink(struct raw *raw)
+{
+    struct gpud_message message;
+    do {
+        CHECK(raw_receive(raw->fd, &message, 20 * GPUD_SEC), "no SHRINK comes");
+        gpud_message_close(&message);
+    } while (message.type != GPUD_MESSAGE_SHRINK);
+    return message.shrink;
+}
+
+/* What receivers needed that have left goes back, while others stream on; and it grows again. */
+static void shrinks(void)
+{
+    enum { GUESTS = 10 };
+    struct raw stays, raw[GUESTS];
+    background_configure(&background); /* a new ring, of which `stays` keeps its share */
+    background_goes_on(&background);
+    raw_open(&stays, BACKGROUND_ADDRESS, RAW_READY_SENT);
+    unsigned before = count_fds();
+    unsigned long long at = atomic_load(&background.honest.board->frames);
+    PEER_UNTIL("frames flow", 10000, atomic_load(&background.honest.board->frames) > at + 20);
+    for (int turn = 0; turn < 2; turn++) {
+        for (int i = 0; i < GUESTS; i++)
+            raw_open(&raw[i], BACKGROUND_ADDRESS, RAW_STREAMING);
+        for (int i = 0; i < GUESTS; i++)
+            raw_close(&raw[i]);
+        CHECK(count_fds() > before, "nothing grew");
+        while (hear_shrink(&stays) > 3) /* a share each for the sender and two receivers */
+            ;
+        PEER_UNTIL("the descriptors", 30000, count_fds() <= before);
+        at = atomic_load(&background.honest.board->frames);
+        PEER_UNTIL("frames flow", 10000, atomic_load(&background.honest.board->frames) > at + 20);
+    }
+    raw_close(&stays);
+    background_goes_on(&background);
+    raw_log_clear();
+}
+
 int main(int argc, char **argv)
 {
     static const struct background_test tests[] = {
@@ -124,6 +175,7 @@ int main(int argc, char **argv)
         {"a receiver that cannot be offered anything is refused", refused_in_the_end},
         {"a new epoch is offered later", a_new_epoch},
         {"an answer to the offer before that", an_answer_that_is_overtaken},
+        {"what is spare goes back", shrinks},
     };
     return background_main(&background, tests, sizeof(tests) / sizeof(tests[0]), argc, argv);
 }

@@ -80,7 +80,7 @@ static void bent_bytes(void)
         uint8_t by;
         const char *says;
     } bends[] = {{0, 1, "does not speak"},
-                 {4, 1, "version 7"},
+                 {4, 1, "version 8"},
                  {6, 50, "malformed"},
                  {8, 1, "announced"},
                  {16, 250, "malformed"}};
@@ -287,6 +287,23 @@ static void out_of_turn(void)
     REFUSED("before the test of the link");
 }
 
+/* Memory of a ring goes back only as far as there is some, and nothing is held in it. */
+static void shrinks(void)
+{
+    static const uint32_t left[] = {0, 1, 2, UINT32_MAX};
+    struct gpud_message message = {.type = GPUD_MESSAGE_SHRINK};
+    for (size_t i = 0; i < sizeof(left) / sizeof(left[0]); i++) {
+        serve(RAW_SERVER_STREAMING);
+        message.shrink = left[i];
+        ENDS("is to shrink to", {
+            CHECK(raw_send_message(server.fd, &message), "not sent");
+            gpud_page_count_message(&server.view), gpud_page_notify(&server.view.end);
+        });
+    }
+    serve(RAW_SERVER_HELLO);
+    ENDS("a SHRINK that nobody expects", raw_send_message(server.fd, &message));
+}
+
 /* An EOS ends a stream that began, and before READY none has. */
 static void early_ends(void)
 {
@@ -436,6 +453,7 @@ int main(int argc, char **argv)
         {"offers of what cannot be", bent_offers},
         {"rings that are none", wrong_rings},
         {"messages out of turn, canaries that lie", out_of_turn},
+        {"rings that shrink", shrinks},
         {"ends of streams that did not begin", early_ends},
         {"shared words that lie", forged_words},
         {"floods", floods},

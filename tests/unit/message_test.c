@@ -103,6 +103,7 @@ static void check_sane(const struct gpud_message *message)
     case GPUD_MESSAGE_EOS:
     case GPUD_MESSAGE_QUERY:
     case GPUD_MESSAGE_KICK:
+    case GPUD_MESSAGE_SHRINK:
         break;
     default:
         FAIL("a message of type %d was accepted", (int)message->type);
@@ -333,13 +334,13 @@ static void headers(void)
     EXPECT(GPUD_PEER, "does not speak", decode(&got, &wire, wire.size, &e));
     wire.bytes[0]--;
     wire.bytes[4]++;
-    EXPECT(GPUD_UNSUPPORTED, "speaks version 7 of the protocol, this library 6",
+    EXPECT(GPUD_UNSUPPORTED, "speaks version 8 of the protocol, this library 7",
            decode(&got, &wire, wire.size, &e));
     wire.bytes[4] -= 2;
-    EXPECT(GPUD_UNSUPPORTED, "speaks version 5 of the protocol, this library 6",
+    EXPECT(GPUD_UNSUPPORTED, "speaks version 6 of the protocol, this library 7",
            decode(&got, &wire, wire.size, &e));
     wire.bytes[4]++;
-    const uint8_t types[] = {0, GPUD_MESSAGE_KICK + 1, 127, 255};
+    const uint8_t types[] = {0, GPUD_MESSAGE_SHRINK + 1, 127, 255};
     for (size_t i = 0; i < sizeof(types); i++) {
         wire.bytes[6] = types[i];
         EXPECT(GPUD_PEER, "malformed", decode(&got, &wire, wire.size, &e));
@@ -398,7 +399,7 @@ int main(void)
             corruptions((enum gpud_message_type)type, large);
         }
     }
-    CHECK_EQUAL(types, GPUD_MESSAGE_KICK); /* the last; they are numbered from 1 */
+    CHECK_EQUAL(types, GPUD_MESSAGE_SHRINK); /* the last; they are numbered from 1 */
     SAY("every type there and back, short, long, and bent:");
     SAY("  of the messages with one wrong byte %u were refused, %u decode to something valid",
         refused, accepted);

@@ -181,6 +181,9 @@ static void make(struct gpud_message *message, enum gpud_message_type type, bool
         message->event.size = GPUD_MEDIA_MAX;
         memset(message->event.data, 0x77, GPUD_MEDIA_MAX);
         break;
+    case GPUD_MESSAGE_SHRINK:
+        message->shrink = large ? UINT32_MAX : 1;
+        break;
     case GPUD_MESSAGE_GROW:
         if (large)
             fill_ring(&message->grow, GPUD_RING_MEMORIES_MAX);

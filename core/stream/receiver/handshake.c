@@ -398,6 +398,10 @@ enum gpud_status gpud_receiver_handle(struct gpud_receiver *receiver, struct gpu
         if (!receiver->session || gpud_session_owns_ring(receiver->session))
             return unexpected(message, error);
         return take_growth(receiver, &message->grow, error);
+    case GPUD_MESSAGE_SHRINK:
+        if (!receiver->session || gpud_session_owns_ring(receiver->session))
+            return unexpected(message, error);
+        return gpud_session_shrink(receiver->session, message->shrink, error);
     case GPUD_MESSAGE_EVENT: {
         if (receiver->state == GPUD_RECEIVER_HELLO)
             return unexpected(message, error);

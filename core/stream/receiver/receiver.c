@@ -150,7 +150,9 @@ static int is_reached(const struct gpud_receiver *receiver)
 static int is_due(const struct gpud_receiver *receiver)
 {
     const struct gpud_page_rx *view = &receiver->session->view;
-    if (receiver->message.type == GPUD_MESSAGE_GROW || receiver->message.type == GPUD_MESSAGE_KICK)
+    if (receiver->message.type == GPUD_MESSAGE_GROW ||
+        receiver->message.type == GPUD_MESSAGE_SHRINK ||
+        receiver->message.type == GPUD_MESSAGE_KICK)
         return 1;
     int reached = is_reached(receiver);
     /* The frames before it may have died with their sender. First the connection, then the frames:

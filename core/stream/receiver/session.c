@@ -112,6 +112,38 @@ enum gpud_status gpud_session_grow(struct gpud_session *session,
     return status;
 }
 
+/* Whether a frame that lies behind the first `memories` is not given back yet. */
+static bool holds_frame_behind(struct gpud_session *session, uint32_t memories)
+{
+    bool holds = false;
+    gpud_lock_take(&session->lock);
+    for (uint32_t i = 0; i < session->entries; i++)
+        holds |= atomic_load(&session->view.held[i]) && session->frame_of[i] &&
+                 session->frame_of[i]->frame.slot / session->ring.slots_per_memory >= memories;
+    gpud_lock_release(&session->lock);
+    return holds;
+}
+
+enum gpud_status gpud_session_shrink(struct gpud_session *session, uint32_t memories,
+                                     struct gpud_error *error)
+{
+    struct gpud_ring *ring = &session->ring;
+    if (memories < 1 || memories >= ring->memories)
+        return gpud_fail(error, GPUD_PEER, "the sender's ring of %u memories is to shrink to %u",
+                         ring->memories, memories);
+    /* A device may read a frame that was given back. A sender takes nothing back from one. */
+    if (session->uploads || !(session->device->caps & GPUD_CAP_SYNCHRONOUS) ||
+        holds_frame_behind(session, memories))
+        return gpud_fail(error, GPUD_PEER,
+                         "the sender takes memory back in which frames are still read");
+    while (ring->memories > memories) {
+        session->views[--ring->memories] = NULL;
+        gpud_memory_unref(&ring->memory[ring->memories]);
+    }
+    GPUD_STOP_POINT("receiver: SHRINK done");
+    return GPUD_OK;
+}
+
 /* The sender's ring, mapped. */
 static enum gpud_status map_ring(struct gpud_session *session,
                                  const struct gpud_ring_description *offered,

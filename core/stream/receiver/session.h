@@ -106,6 +106,11 @@ enum gpud_status gpud_session_grow(struct gpud_session *session,
                                    const struct gpud_ring_description *grown,
                                    struct gpud_error *error);
 
+/* It shrank to so many memories. GPUD_PEER: it had no more, or frames in the others are still held.
+ */
+enum gpud_status gpud_session_shrink(struct gpud_session *session, uint32_t memories,
+                                     struct gpud_error *error);
+
 /* The next frame before the position: 1 and *rx with its sequence and times in frame.info, 0
  * none, or no room to put it, −1 a violation or a failed device, with *error. */
 int gpud_session_next_frame(struct gpud_session *session, uint32_t limit, struct gpud_rx_frame **rx,

@@ -165,6 +165,7 @@ void gpud_listener_turn(struct gpud_sender *sender)
     look_after_links(sender, now);
     check_hosts(sender);
     gpud_links_settle(sender);
+    gpud_room_shrink(sender, now);
 }
 
 static void *run(void *arg)

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Which route a receiver is offered, and the room in the sender's ring that it gets with it. All in
- * the listener's thread, without the lock, which is taken where the application's threads look. */
+/* Which route a receiver is offered, and how. In the listener's thread, without the lock, which is
+ * taken where the application's threads look. */
 #include "base/stop.h"
 #include "stream/sender/sender.h"
 
@@ -11,9 +11,6 @@
 
 #define AREA "sender"
 #define OFFER_PAUSE (20 * GPUD_MSEC)
-/* While a slot is cleared nothing else can use it: for so long the last free one is left to the
- * application. */
-#define SPARE_SLOT_PATIENCE (200 * GPUD_MSEC)
 
 static const struct gpud_log *log_of(const struct gpud_link *link)
 {
@@ -25,8 +22,8 @@ bool gpud_link_is_same_process(const struct gpud_link *link)
     return link->peer.token == link->sender->context->token;
 }
 
-/* Whether the ring can go by pointer. Another driver has to import it, in one process too. */
-static bool goes_by_pointer(const struct gpud_link *link, const struct gpud_route_ops *route)
+/* Another driver has to import it, in one process too. */
+bool gpud_link_goes_by_pointer(const struct gpud_link *link, const struct gpud_route_ops *route)
 {
     return gpud_link_is_same_process(link) &&
            (route->ring == GPUD_RING_SENDER_HOST ||
@@ -44,160 +41,6 @@ void gpud_link_describe(const struct gpud_link *link, struct gpud_endpoint *endp
     endpoint->slots = sender->slots;
     endpoint->slow_receiver = (uint8_t)sender->slow_receiver;
     endpoint->require_direct = sender->require_direct;
-}
-
-/* --- room in the ring ---------------------------------------------------------------------- */
-
-static bool maps(const struct gpud_link *link, const struct gpud_pool *pool)
-{
-    return link->state != GPUD_LINK_DEAD && link->transport && link->transport->pool == pool;
-}
-
-/* Whether a link that streamed by a pool of the epoch before will map this one in its turn. Under
- * the lock. */
-static bool will_map(const struct gpud_link *link, const struct gpud_pool *pool)
-{
-    const struct gpud_sender *sender = link->sender;
-    if (!gpud_link_takes_frames(link) || !link->transport || !link->transport->pool)
-        return false;
-    bool staged = link->transport->route->ring == GPUD_RING_SENDER_HOST;
-    return pool ==
-           (staged && sender->host != sender->device ? sender->host_pool : sender->device_pool);
-}
-
-/* Room for the sender's own slots and those of each receiver that maps the pool, the new one
- * included: a slow one can hold its share, and no more. A pool of an epoch that is over needs none.
- * Under the lock. */
-static bool is_too_small(const struct gpud_link *newcomer, const struct gpud_pool *pool)
-{
-    const struct gpud_sender *sender = newcomer->sender;
-    uint32_t shares = 2;
-    if (sender->device_pool != pool && sender->host_pool != pool)
-        return false;
-    for (uint32_t i = 0; i < sender->link_count; i++) {
-        const struct gpud_link *link = sender->links[i];
-        if (link != newcomer && (maps(link, pool) || will_map(link, pool)))
-            shares++;
-    }
-    return gpud_ring_slots(&pool->ring) < shares * pool->share;
-}
-
-/* The pool grows as far as this link needs it. */
-static enum gpud_status grow(struct gpud_link *link, struct gpud_pool *pool,
-                             struct gpud_error *error)
-{
-    struct gpud_sender *sender = link->sender;
-    for (;;) {
-        struct gpud_pool_part part;
-        gpud_sender_lock(sender);
-        bool grows = is_too_small(link, pool);
-        gpud_sender_unlock(sender);
-        if (!grows)
-            return GPUD_OK;
-        enum gpud_status status = gpud_pool_make_part(pool, &part, error);
-        if (status != GPUD_OK)
-            return status;
-        gpud_sender_lock(sender);
-        status = gpud_pool_add_part(pool, &part, error);
-        gpud_sender_unlock(sender);
-        if (status != GPUD_OK)
-            return status;
-    }
-}
-
-/* A card that writes from the pool's slots gets at those that are new. */
-enum gpud_status gpud_link_register_sources(struct gpud_link *link, struct gpud_error *error)
-{
-    struct gpud_transport *transport = link->transport;
-    enum gpud_status status = GPUD_OK;
-    if (!transport || !transport->remote || !transport->page.page)
-        return GPUD_OK;
-    while (status == GPUD_OK && transport->known_memories < transport->pool->ring.memories) {
-        status = transport->remote->ops->add_source(
-            transport->remote, transport->pool->ring.memory[transport->known_memories], error);
-        if (status == GPUD_OK)
-            transport->known_memories++;
-    }
-    return status;
-}
-
-/* Tells a receiver of the memories that it does not know yet. One that maps none of them, between
- * hosts, has its card told instead. */
-static enum gpud_status tell_growth(struct gpud_link *link, struct gpud_error *error)
-{
-    struct gpud_sender *sender = link->sender;
-    struct gpud_transport *transport = link->transport;
-    struct gpud_pool *pool = transport->pool;
-    struct gpud_message message = {.type = GPUD_MESSAGE_GROW};
-    if (transport->known_memories == pool->ring.memories)
-        return GPUD_OK;
-    if (transport->route->network)
-        return gpud_link_register_sources(link, error);
-    enum gpud_status status =
-        gpud_pool_describe(pool, transport->known_memories, goes_by_pointer(link, transport->route),
-                           &message.grow, error);
-    if (status != GPUD_OK)
-        return status;
-    gpud_sender_lock(sender);
-    status = gpud_link_try_send(link, &message, error);
-    gpud_sender_unlock(sender);
-    GPUD_STOP_POINT("sender: GROW sent");
-    if (status == GPUD_OK)
-        transport->known_memories = pool->ring.memories;
-    return status;
-}
-
-/* No slot is used before every link knows of it; where one cannot be told now, the new one waits: a
- * link that streams is never the one that pays. */
-static enum gpud_status open_room(struct gpud_sender *sender, struct gpud_pool *pool,
-                                  struct gpud_error *error)
-{
-    for (uint32_t i = 0; i < sender->link_count; i++) {
-        struct gpud_link *link = sender->links[i];
-        if (maps(link, pool) && link->state != GPUD_LINK_LEAVING &&
-            tell_growth(link, error) != GPUD_OK)
-            return GPUD_AGAIN;
-    }
-    gpud_sender_lock(sender);
-    gpud_pool_open(pool);
-    gpud_sender_unlock(sender);
-    return GPUD_OK;
-}
-
-/* What free slots still show of pictures from before this receiver is cleared: it may map them. A
- * slot at a time, so that the application misses no more than one, and never its last. Slots of a
- * pool whose epoch is over come back while receivers still read them, and are left alone. */
-static enum gpud_status clear_pool(struct gpud_link *link, struct gpud_pool *pool,
-                                   struct gpud_error *error)
-{
-    struct gpud_sender *sender = link->sender;
-    bool patient =
-        !link->offer_by || gpud_now() < link->offer_by - GPUD_IMPORT_DEADLINE + SPARE_SLOT_PATIENCE;
-    gpud_sender_lock(sender);
-    uint64_t lent = pool->lent;
-    gpud_sender_unlock(sender);
-    for (;;) {
-        struct gpud_slot *slot = NULL;
-        gpud_sender_lock(sender);
-        bool current = sender->device_pool == pool || sender->host_pool == pool;
-        bool found = current && gpud_pool_has_old(pool, lent);
-        if (found && gpud_pool_count_free(pool) > (patient ? 1 : 0))
-            slot = gpud_pool_take_old(pool, lent);
-        enum gpud_status status = GPUD_OK;
-        if (found && !slot && pool->refusal.status != GPUD_OK)
-            status = gpud_pool_explain(pool, error);
-        else if (found && !slot)
-            status =
-                gpud_fail(error, GPUD_AGAIN,
-                          "all slots but one are in use, and those it may see are to be cleared");
-        gpud_sender_unlock(sender);
-        if (!slot)
-            return status;
-        status = gpud_slot_clear(slot, error);
-        gpud_slot_drop(slot);
-        if (status != GPUD_OK)
-            return status == GPUD_TIMEOUT ? GPUD_AGAIN : status;
-    }
 }
 
 /* --- the offer ----------------------------------------------------------------------------- */
@@ -223,15 +66,14 @@ static enum gpud_status prepare_pool(struct gpud_link *link, struct offer *offer
         gpud_pool_ref(offer->pool = pool);
     gpud_sender_unlock(sender);
     if (status == GPUD_OK)
-        status = grow(link, pool, error);
-    if (status == GPUD_OK)
-        status = open_room(sender, pool, error);
+        status = gpud_room_make(link, pool, error);
     if (status != GPUD_OK || offer->route->network)
         return status;
     if (!link->streamed)
-        status = clear_pool(link, pool, error);
-    if (status == GPUD_OK && gpud_pool_describe(pool, 0, goes_by_pointer(link, offer->route),
-                                                &offer->message.offer.ring, error) != GPUD_OK)
+        status = gpud_room_clear(link, pool, error);
+    if (status == GPUD_OK &&
+        gpud_pool_describe(pool, 0, gpud_link_goes_by_pointer(link, offer->route),
+                           &offer->message.offer.ring, error) != GPUD_OK)
         status = GPUD_AGAIN;
     return status;
 }

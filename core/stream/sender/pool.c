@@ -15,9 +15,24 @@ static void release_lent(struct gpud_frame *frame)
     gpud_slot_drop((struct gpud_slot *)frame);
 }
 
+/* The slot is free; one of a memory that is closed waits for what becomes of that. */
 static void put_free(struct gpud_pool *pool, struct gpud_slot *slot)
 {
+    if (slot->frame.slot / pool->ring.slots_per_memory >= pool->opened)
+        return;
     pool->free[(pool->free_first + pool->free_count++) % GPUD_RING_SLOTS_MAX] = slot;
+}
+
+/* The same, for a slot that has not been lent yet: it is taken last, so that the ring can shrink to
+ * what is really used. */
+static void put_fresh(struct gpud_pool *pool, struct gpud_slot *slot)
+{
+    if (pool->queue) {
+        put_free(pool, slot);
+        return;
+    }
+    pool->free[--pool->free_first % GPUD_RING_SLOTS_MAX] = slot;
+    pool->free_count++;
 }
 
 /* What came back joins the others, in the order in which it did. */
@@ -194,10 +209,53 @@ enum gpud_status gpud_pool_describe(struct gpud_pool *pool, uint32_t first, bool
 
 void gpud_pool_open(struct gpud_pool *pool)
 {
-    for (; pool->opened < pool->ring.memories; pool->opened++)
+    collect(pool); /* what came back while its memory was closed is free without being listed */
+    while (pool->opened < pool->ring.memories) {
+        struct gpud_slot *slots = pool->slots[pool->opened++];
         for (uint32_t i = pool->ring.slots_per_memory; i > 0; i--)
-            put_free(pool, &pool->slots[pool->opened][i - 1]);
+            if (atomic_load(&slots[i - 1].users) == 0)
+                put_fresh(pool, &slots[i - 1]);
+    }
     gpud_pool_wake(pool);
+}
+
+void gpud_pool_close(struct gpud_pool *pool, uint32_t first)
+{
+    collect(pool);
+    uint32_t count = pool->free_count;
+    pool->free_count = 0;
+    if (first < pool->opened)
+        pool->opened = first;
+    for (uint32_t i = 0; i < count; i++) /* in their order, over the places that were read */
+        put_free(pool, pool->free[(pool->free_first + i) % GPUD_RING_SLOTS_MAX]);
+}
+
+uint32_t gpud_pool_count_needed(struct gpud_pool *pool)
+{
+    uint32_t needed = pool->ring.memories;
+    collect(pool);
+    while (needed > pool->opened) {
+        const struct gpud_slot *slots = pool->slots[needed - 1];
+        for (uint32_t i = 0; i < pool->ring.slots_per_memory; i++)
+            if (atomic_load(&slots[i].users) > 0 || slots[i].read_count > 0)
+                return needed;
+        needed--;
+    }
+    return needed;
+}
+
+void gpud_pool_remove_last(struct gpud_pool *pool, struct gpud_pool_part *part)
+{
+    uint32_t last = --pool->ring.memories;
+    *part = (struct gpud_pool_part){
+        .memory = pool->ring.memory[last],
+        .handle = pool->handle[last],
+        .exported = pool->exported[last],
+        .slots = pool->slots[last],
+    };
+    pool->ring.memory[last] = pool->views[last] = NULL;
+    pool->slots[last] = NULL;
+    pool->exported[last] = false;
 }
 
 static void destroy(struct gpud_pool *pool)

@@ -90,6 +90,15 @@ enum gpud_status gpud_pool_add_part(struct gpud_pool *pool, struct gpud_pool_par
                                     struct gpud_error *error);
 void gpud_pool_open(struct gpud_pool *pool);
 
+/* Slots of the memories from `first` on are lent no more, until gpud_pool_open(). */
+void gpud_pool_close(struct gpud_pool *pool, uint32_t first);
+
+/* How many memories are open, or have slots in use: those behind them can go. */
+uint32_t gpud_pool_count_needed(struct gpud_pool *pool);
+
+/* Takes the last memory out, which has to be one of those; the caller discards it. */
+void gpud_pool_remove_last(struct gpud_pool *pool, struct gpud_pool_part *part);
+
 /* What others are told of the memories from `first` on. The descriptors in it stay the pool's.
  * same_process: by pointer. */
 enum gpud_status gpud_pool_describe(struct gpud_pool *pool, uint32_t first, bool same_process,

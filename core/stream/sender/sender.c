@@ -267,6 +267,8 @@ enum gpud_status gpud_sender_take_slot(struct gpud_sender *sender, struct gpud_p
                                        struct gpud_error *error)
 {
     uint32_t epoch = sender->epoch;
+    enum gpud_ring_place place =
+        pool == sender->device_pool ? GPUD_RING_SENDER_DEVICE : GPUD_RING_SENDER_HOST;
     for (;;) {
         if ((*slot = gpud_pool_take(pool)))
             return GPUD_OK;
@@ -290,6 +292,9 @@ enum gpud_status gpud_sender_take_slot(struct gpud_sender *sender, struct gpud_p
         gpud_pool_unref(&kept);
         if (epoch != sender->epoch)
             return gpud_sender_new_format(error);
+        enum gpud_status status = gpud_sender_get_pool(sender, place, &pool, error);
+        if (status != GPUD_OK)
+            return status;
     }
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The inside of a sender. Fourteen files:
+/* The inside of a sender. Fifteen files:
  *   sender.c    the public object: lending, events, looking
  *   epoch.c     formats, and the rings that are made for them
  *   submit.c    a frame gets its credits, by each receiver's policy
@@ -10,7 +10,8 @@
  *   source.c    where a frame's bytes come from, and when they are there
  *   waiting.c   the newest frame of a receiver that is slow, where none can be taken back
  *   link.c      one receiver: the handshake as a state machine, its policy, its end
- *   offer.c     which route a receiver is offered, and its room in the ring
+ *   offer.c     which route a receiver is offered
+ *   room.c      the room that receivers have in the sender's ring
  *   rate.c      how fast a link's copies are, where the choice of its route depends on that
  *   listener.c  the thread that accepts newcomers, feeds the state machines and notices deaths
  *   newcomer.c  who has connected and not said yet what for
@@ -193,6 +194,7 @@ struct gpud_sender {
     struct gpud_admission admission;
     int64_t accept_pause; /* nobody is accepted until then; 0: all is well */
     uint32_t epoch_logged;
+    int64_t spare_since; /* the ring is larger than its receivers need; 0: it is not */
     pthread_t thread;
     bool thread_runs;
     int wake;              /* eventfd: the thread looks at the world anew */
@@ -427,8 +429,8 @@ bool gpud_link_is_same_process(const struct gpud_link *link);
 /* The best route that was not tried in vain; NULL: none, link->fallback_reason says why. */
 const struct gpud_route_ops *gpud_link_choose_route(struct gpud_link *link);
 
-/* The link's card gets at memories of the pool that are new since it was connected. */
-enum gpud_status gpud_link_register_sources(struct gpud_link *link, struct gpud_error *error);
+/* Whether the ring can go by pointer. */
+bool gpud_link_goes_by_pointer(const struct gpud_link *link, const struct gpud_route_ops *route);
 
 /* Offers a route. What the system has none of at the moment (descriptors, say) it may have in a
  * while: the link waits IDLE for that, some seconds at most. */
@@ -439,6 +441,24 @@ void gpud_link_offer_if_due(struct gpud_link *link, int64_t now);
 
 /* The route that was offered does not work: the next one. */
 void gpud_link_try_next(struct gpud_link *link, const char *reason);
+
+/* --- room.c; in the listener's thread, without the lock ------------------------------------- */
+
+/* Room in the pool for this link; every receiver that maps the pool knows of it then. GPUD_AGAIN:
+ * one cannot be told now. */
+enum gpud_status gpud_room_make(struct gpud_link *link, struct gpud_pool *pool,
+                                struct gpud_error *error);
+
+/* Clears what free slots show of pictures from before this link, which is about to map them.
+ * GPUD_AGAIN: later, too many slots are in use. */
+enum gpud_status gpud_room_clear(struct gpud_link *link, struct gpud_pool *pool,
+                                 struct gpud_error *error);
+
+/* The link's card gets at memories of the pool that are new since it was connected. */
+enum gpud_status gpud_link_register_sources(struct gpud_link *link, struct gpud_error *error);
+
+/* Frees memories that have been spare for some seconds. */
+void gpud_room_shrink(struct gpud_sender *sender, int64_t now);
 
 /* --- waiting.c; all under the lock ----------------------------------------------------------- */
 

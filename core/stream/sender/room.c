@@ -1,0 +1,302 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Room in the sender's ring: a share for the sender and one for each receiver that maps it. The
+ * ring grows by a memory at a time when a receiver joins, is cleared for it, and some seconds after
+ * receivers have left it gives back what is spare. In the listener's thread, without the lock,
+ * which is taken where the application's threads look. */
+#include "base/fd.h"
+#include "base/stop.h"
+#include "stream/sender/sender.h"
+
+#include <string.h>
+
+/* While a slot is cleared nothing else can use it: for so long the last free one is left to the
+ * application. */
+#define SPARE_SLOT_PATIENCE (200 * GPUD_MSEC)
+/* Receivers that reconnect find their room again. */
+#define SHRINK_PATIENCE (5 * GPUD_SEC)
+
+static bool maps(const struct gpud_link *link, const struct gpud_pool *pool)
+{
+    return link->state != GPUD_LINK_DEAD && link->transport && link->transport->pool == pool;
+}
+
+/* Whether a link that streamed by a pool of the epoch before will map this one in its turn. Under
+ * the lock. */
+static bool will_map(const struct gpud_link *link, const struct gpud_pool *pool)
+{
+    const struct gpud_sender *sender = link->sender;
+    if (!gpud_link_takes_frames(link) || !link->transport || !link->transport->pool)
+        return false;
+    bool staged = link->transport->route->ring == GPUD_RING_SENDER_HOST;
+    return pool ==
+           (staged && sender->host != sender->device ? sender->host_pool : sender->device_pool);
+}
+
+static bool is_current(const struct gpud_sender *sender, const struct gpud_pool *pool)
+{
+    return sender->device_pool == pool || sender->host_pool == pool;
+}
+
+/* The links that have a share of the pool, or will have one. Under the lock. */
+static uint32_t count_users(const struct gpud_sender *sender, const struct gpud_pool *pool,
+                            const struct gpud_link *besides)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < sender->link_count; i++) {
+        const struct gpud_link *link = sender->links[i];
+        count += link != besides && (maps(link, pool) || will_map(link, pool));
+    }
+    return count;
+}
+
+/* --- growing -------------------------------------------------------------------------------- */
+
+/* Room for the sender's own slots and those of each receiver that maps the pool, the new one
+ * included: a slow one can hold its share, and no more. A pool of an epoch that is over needs none.
+ * Under the lock. */
+static bool is_too_small(const struct gpud_link *newcomer, const struct gpud_pool *pool)
+{
+    const struct gpud_sender *sender = newcomer->sender;
+    uint32_t shares = 2 + count_users(sender, pool, newcomer);
+    return is_current(sender, pool) && gpud_ring_slots(&pool->ring) < shares * pool->share;
+}
+
+/* The pool grows as far as this link needs it. */
+static enum gpud_status grow(struct gpud_link *link, struct gpud_pool *pool,
+                             struct gpud_error *error)
+{
+    struct gpud_sender *sender = link->sender;
+    for (;;) {
+        struct gpud_pool_part part;
+        gpud_sender_lock(sender);
+        bool grows = is_too_small(link, pool);
+        gpud_sender_unlock(sender);
+        if (!grows)
+            return GPUD_OK;
+        enum gpud_status status = gpud_pool_make_part(pool, &part, error);
+        if (status != GPUD_OK)
+            return status;
+        gpud_sender_lock(sender);
+        status = gpud_pool_add_part(pool, &part, error);
+        gpud_sender_unlock(sender);
+        if (status != GPUD_OK)
+            return status;
+    }
+}
+
+/* A card that writes from the pool's slots gets at those that are new. */
+enum gpud_status gpud_link_register_sources(struct gpud_link *link, struct gpud_error *error)
+{
+    struct gpud_transport *transport = link->transport;
+    enum gpud_status status = GPUD_OK;
+    if (!transport || !transport->remote || !transport->page.page)
+        return GPUD_OK;
+    while (status == GPUD_OK && transport->known_memories < transport->pool->ring.memories) {
+        status = transport->remote->ops->add_source(
+            transport->remote, transport->pool->ring.memory[transport->known_memories], error);
+        if (status == GPUD_OK)
+            transport->known_memories++;
+    }
+    return status;
+}
+
+/* Tells a receiver of the memories that it does not know yet. One that maps none of them, between
+ * hosts, has its card told instead. */
+static enum gpud_status tell_growth(struct gpud_link *link, struct gpud_error *error)
+{
+    struct gpud_sender *sender = link->sender;
+    struct gpud_transport *transport = link->transport;
+    struct gpud_pool *pool = transport->pool;
+    struct gpud_message message = {.type = GPUD_MESSAGE_GROW};
+    if (transport->known_memories == pool->ring.memories)
+        return GPUD_OK;
+    if (transport->route->network)
+        return gpud_link_register_sources(link, error);
+    enum gpud_status status =
+        gpud_pool_describe(pool, transport->known_memories,
+                           gpud_link_goes_by_pointer(link, transport->route), &message.grow, error);
+    if (status != GPUD_OK)
+        return status;
+    gpud_sender_lock(sender);
+    status = gpud_link_try_send(link, &message, error);
+    gpud_sender_unlock(sender);
+    GPUD_STOP_POINT("sender: GROW sent");
+    if (status == GPUD_OK)
+        transport->known_memories = pool->ring.memories;
+    return status;
+}
+
+/* No slot is used before every link knows of it; where one cannot be told now, the new one waits: a
+ * link that streams is never the one that pays. */
+static enum gpud_status open_room(struct gpud_sender *sender, struct gpud_pool *pool,
+                                  struct gpud_error *error)
+{
+    for (uint32_t i = 0; i < sender->link_count; i++) {
+        struct gpud_link *link = sender->links[i];
+        if (maps(link, pool) && link->state != GPUD_LINK_LEAVING &&
+            tell_growth(link, error) != GPUD_OK)
+            return GPUD_AGAIN;
+    }
+    gpud_sender_lock(sender);
+    gpud_pool_open(pool);
+    gpud_sender_unlock(sender);
+    return GPUD_OK;
+}
+
+enum gpud_status gpud_room_make(struct gpud_link *link, struct gpud_pool *pool,
+                                struct gpud_error *error)
+{
+    enum gpud_status status = grow(link, pool, error);
+    return status == GPUD_OK ? open_room(link->sender, pool, error) : status;
+}
+
+/* --- clearing ------------------------------------------------------------------------------- */
+
+/* What free slots still show of pictures from before this receiver is cleared: it may map them. A
+ * slot at a time, so that the application misses no more than one, and never its last. Slots of a
+ * pool whose epoch is over come back while receivers still read them, and are left alone. */
+enum gpud_status gpud_room_clear(struct gpud_link *link, struct gpud_pool *pool,
+                                 struct gpud_error *error)
+{
+    struct gpud_sender *sender = link->sender;
+    bool patient =
+        !link->offer_by || gpud_now() < link->offer_by - GPUD_IMPORT_DEADLINE + SPARE_SLOT_PATIENCE;
+    gpud_sender_lock(sender);
+    uint64_t lent = pool->lent;
+    gpud_sender_unlock(sender);
+    for (;;) {
+        struct gpud_slot *slot = NULL;
+        gpud_sender_lock(sender);
+        bool found = is_current(sender, pool) && gpud_pool_has_old(pool, lent);
+        if (found && gpud_pool_count_free(pool) > (patient ? 1 : 0))
+            slot = gpud_pool_take_old(pool, lent);
+        enum gpud_status status = GPUD_OK;
+        if (found && !slot && pool->refusal.status != GPUD_OK)
+            status = gpud_pool_explain(pool, error);
+        else if (found && !slot)
+            status =
+                gpud_fail(error, GPUD_AGAIN,
+                          "all slots but one are in use, and those it may see are to be cleared");
+        gpud_sender_unlock(sender);
+        if (!slot)
+            return status;
+        status = gpud_slot_clear(slot, error);
+        gpud_slot_drop(slot);
+        if (status != GPUD_OK)
+            return status == GPUD_TIMEOUT ? GPUD_AGAIN : status;
+    }
+}
+
+/* --- shrinking ------------------------------------------------------------------------------ */
+
+/* Memories more than are needed. Under the lock. */
+static uint32_t count_spare(const struct gpud_sender *sender, const struct gpud_pool *pool)
+{
+    uint32_t slots = (1 + count_users(sender, pool, NULL)) * pool->share;
+    uint32_t needed = (slots + pool->ring.slots_per_memory - 1) / pool->ring.slots_per_memory;
+    return pool->ring.memories > needed ? pool->ring.memories - needed : 0;
+}
+
+/* A pool that no receiver maps is replaced by a smaller one, which is made when it is needed. Slots
+ * that the application has stay valid. */
+static void drop_pool(struct gpud_sender *sender, struct gpud_pool **own)
+{
+    gpud_sender_lock(sender);
+    struct gpud_pool *pool = *own;
+    bool unused = pool && count_users(sender, pool, NULL) == 0;
+    if (unused) {
+        gpud_sender_poll_disarm(sender); /* there is another pool to watch soon */
+        gpud_event_raise(sender->loop.event);
+        *own = NULL;
+        gpud_pool_wake(pool);
+    }
+    gpud_sender_unlock(sender);
+    if (unused)
+        gpud_pool_unref(&pool);
+}
+
+/* Whether each receiver that maps the pool can do without a part of it at once. A device reads on
+ * after a frame was given back, and a network card has the memory registered. */
+static bool can_take_back(const struct gpud_sender *sender, const struct gpud_pool *pool)
+{
+    if (!(pool->device->caps & GPUD_CAP_SYNCHRONOUS) || pool->viewer || pool->dmabufs)
+        return false;
+    for (uint32_t i = 0; i < sender->link_count; i++) {
+        const struct gpud_link *link = sender->links[i];
+        if (maps(link, pool) && (link->transport->route != &gpud_map_route ||
+                                 strcmp(link->peer.kind, gpud_device_kind(pool->device)) != 0))
+            return false;
+    }
+    return true;
+}
+
+/* Tells a receiver to unmap the memories behind the first `count`. */
+static bool tell_shrink(struct gpud_link *link, uint32_t count)
+{
+    struct gpud_sender *sender = link->sender;
+    struct gpud_message message = {.type = GPUD_MESSAGE_SHRINK, .shrink = count};
+    if (link->transport->known_memories <= count)
+        return true;
+    gpud_sender_lock(sender);
+    bool sent = gpud_link_try_send(link, &message, NULL) == GPUD_OK;
+    gpud_sender_unlock(sender);
+    GPUD_STOP_POINT("sender: SHRINK sent");
+    if (sent)
+        link->transport->known_memories = count;
+    return sent;
+}
+
+/* Slots of spare memories are lent no more; when all of them are back, receivers unmap the memories
+ * and the sender frees them. */
+static void take_back(struct gpud_sender *sender, struct gpud_pool *pool)
+{
+    gpud_sender_lock(sender);
+    uint32_t spare = is_current(sender, pool) ? count_spare(sender, pool) : 0;
+    if (spare)
+        gpud_pool_close(pool, pool->ring.memories - spare);
+    uint32_t count = gpud_pool_count_needed(pool);
+    gpud_sender_unlock(sender);
+    if (!spare || count == pool->ring.memories)
+        return;
+    for (uint32_t i = 0; i < sender->link_count; i++) {
+        struct gpud_link *link = sender->links[i];
+        if (maps(link, pool) && link->state != GPUD_LINK_LEAVING && !tell_shrink(link, count))
+            return; /* the next turn tries again */
+    }
+    while (pool->ring.memories > count) {
+        struct gpud_pool_part part;
+        gpud_sender_lock(sender);
+        gpud_pool_remove_last(pool, &part);
+        gpud_sender_unlock(sender);
+        gpud_pool_discard_part(&part);
+    }
+}
+
+void gpud_room_shrink(struct gpud_sender *sender, int64_t now)
+{
+    gpud_sender_lock(sender);
+    struct gpud_pool *pool = sender->device_pool, *host = sender->host_pool;
+    if (host == pool)
+        host = NULL;
+    bool spare = (pool && count_spare(sender, pool) > 1) || (host && count_spare(sender, host) > 1);
+    if (!spare)
+        sender->spare_since = 0;
+    else if (!sender->spare_since)
+        sender->spare_since = now;
+    bool due = spare && now - sender->spare_since >= SHRINK_PATIENCE;
+    bool takes_back = due && pool && count_users(sender, pool, NULL) && can_take_back(sender, pool);
+    if (takes_back)
+        gpud_pool_ref(pool);
+    gpud_sender_unlock(sender);
+    if (!due)
+        return;
+    drop_pool(sender, &sender->host_pool);
+    if (takes_back) {
+        take_back(sender, pool);
+        gpud_pool_unref(&pool);
+    } else {
+        drop_pool(sender, &sender->device_pool);
+    }
+}
