@@ -23,7 +23,7 @@
 
 #include <string.h>
 
-#define SLICE (100 * GPUD_MSEC)
+#define SLICE (20 * GPUD_MSEC)
 
 /* --- giving back --------------------------------------------------------------------------- */
 
@@ -139,7 +139,8 @@ static enum gpud_status wait_host_signalled(struct gpud_frame *frame, int64_t de
     for (;;) {
         if (atomic_load(&rx->poisoned))
             return corrupted(rx, error);
-        int64_t slice = gpud_now() + SLICE;
+        /* A dead sender's frames hold nobody up: it may have left as many as the ring has. */
+        int64_t slice = gpud_now() + (atomic_load(&session->poisoned) ? 0 : SLICE);
         enum gpud_status status = gpud_signal_wait_host(session->signal[rx->entry], rx->value,
                                                         slice < deadline ? slice : deadline, error);
         if (status == GPUD_OK)
@@ -215,6 +216,7 @@ static enum gpud_status wait_host_upload(struct gpud_frame *frame, int64_t deadl
 
 void gpud_session_poison(struct gpud_session *session)
 {
+    atomic_store(&session->poisoned, true);
     /* Words in the page have their own watch. */
     for (uint32_t i = 0; session->place == GPUD_SIGNAL_MEMORY && i < session->entries; i++) {
         gpud_lock_take(&session->lock);

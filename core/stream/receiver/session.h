@@ -55,7 +55,8 @@ struct gpud_session {
     struct gpud_lock lock;
     struct gpud_page_rx view;
     _Atomic int wake; /* eventfd of who polls, for what this side brings about; -1: nobody does */
-    atomic_bool idle; /* the acquiring thread sleeps: nobody else will wake the sender */
+    atomic_bool poisoned; /* its writer died: see gpud_session_poison() */
+    atomic_bool idle;     /* the acquiring thread sleeps: nobody else will wake the sender */
 
     struct gpud_ring ring; /* imported, or our own that the sender writes */
     struct gpud_memory

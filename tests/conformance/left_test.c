@@ -1,0 +1,124 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* left DEVICE: a sender is killed with frames published whose copies its device has not made. The
+ * first of them that the receiver looks into tells that the sender is dead. None of the others is
+ * waited for: each wait would cost the next sender's first picture as much time. */
+#include "base/clock.h"
+#include "hold.h"
+#include "stream/sender/sender.h"
+#include "support/check.h"
+#include "support/peer.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+#define LEFT 4
+
+static bool known_dead;
+static unsigned waits; /* for the bytes of a frame, once the sender is known to be dead */
+
+enum gpud_status __real_gpud_signal_wait_host(struct gpud_signal *signal, uint32_t value,
+                                              int64_t deadline, struct gpud_error *error);
+enum gpud_status __wrap_gpud_signal_wait_host(struct gpud_signal *signal, uint32_t value,
+                                              int64_t deadline, struct gpud_error *error);
+enum gpud_status __wrap_gpud_signal_wait_host(struct gpud_signal *signal, uint32_t value,
+                                              int64_t deadline, struct gpud_error *error)
+{
+    waits += known_dead && deadline > gpud_now();
+    return __real_gpud_signal_wait_host(signal, value, deadline, error);
+}
+
+static void submit(struct gpud_sender *sender)
+{
+    struct gpud_frame *frame;
+    WORKS(gpud_sender_acquire(sender, 10 * GPUD_SEC, &frame, &e));
+    WORKS(gpud_sender_submit(sender, &frame, false, 10 * GPUD_SEC, &e));
+}
+
+static _Noreturn void play_sender(const char *device, int tell)
+{
+    struct gpud_context *context;
+    struct gpud_sender *sender;
+    struct gpud_layout layout;
+    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
+    params.address = "left";
+    params.device = device;
+    WORKS(gpud_context_create(NULL, &context, &e));
+    WORKS(gpud_sender_create(context, &params, &sender, &e));
+    WORKS(gpud_layout_init(&layout, "UYVY", 64, 32, 0, &e));
+    WORKS(gpud_sender_configure(sender, &layout, NULL, 0, &e));
+    WORKS(gpud_sender_wait(sender, 1, 30 * GPUD_SEC, &e));
+    submit(sender);
+    conformance_hold_queue(sender->queue);
+    for (int i = 0; i < LEFT; i++)
+        submit(sender);
+    CHECK(write(tell, "", 1) == 1, "nobody to tell");
+    for (;;)
+        pause();
+}
+
+static struct gpud_frame *acquire(struct gpud_receiver *receiver)
+{
+    struct gpud_frame *frame = NULL;
+    struct gpud_error error = {.reason = ""};
+    enum gpud_status status = gpud_receiver_acquire(receiver, 30 * GPUD_SEC, &frame, &error);
+    CHECK(status == GPUD_OK, "no frame: %s: %s", gpud_status_string(status), error.reason);
+    return frame;
+}
+
+/* The dead sender's: the next one takes it over, and removes it when it leaves. */
+static void clear_socket(struct gpud_context *context)
+{
+    struct gpud_sender *next;
+    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
+    params.address = "left";
+    WORKS(gpud_sender_create(context, &params, &next, &e));
+    gpud_sender_destroy(&next);
+}
+
+int main(int argc, char **argv)
+{
+    struct gpud_context *context;
+    struct gpud_receiver *receiver;
+    struct gpud_frame *frame;
+    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
+    int ends[2];
+    char ready;
+    void *data;
+    CHECK(argc == 2, "usage: left <device>");
+    alarm(100);
+    runtime_make();
+    CHECK(pipe(ends) == 0, "no pipe");
+    pid_t child = fork(); /* before there is a driver, which does not like it */
+    CHECK(child >= 0, "no process");
+    if (child == 0)
+        play_sender(argv[1], ends[1]);
+    params.address = "left";
+    params.device = argv[1];
+    params.route = "directgma";
+    WORKS(gpud_context_create(NULL, &context, &e));
+    WORKS(gpud_receiver_create(context, &params, &receiver, &e));
+    frame = acquire(receiver);
+    WORKS(gpud_frame_map(frame, GPUD_READ, 30 * GPUD_SEC, &data, &e));
+    gpud_frame_unmap(frame);
+    gpud_frame_release(&frame);
+    CHECK(read(ends[0], &ready, 1) == 1, "the sender does not get that far");
+    kill(child, SIGKILL);
+    CHECK(waitpid(child, NULL, 0) == child, "no child");
+    for (int i = 0; i < LEFT; i++) {
+        frame = acquire(receiver);
+        EXPECT(GPUD_PEER, "the sender died",
+               gpud_frame_map(frame, GPUD_READ, 30 * GPUD_SEC, &data, &e));
+        known_dead = true;
+        gpud_frame_release(&frame);
+    }
+    EXPECT(GPUD_PEER, "", gpud_receiver_acquire(receiver, 30 * GPUD_SEC, &frame, &e));
+    SAY("%d frames were left behind, %u waits for their bytes", LEFT, waits);
+    CHECK_EQUAL(waits, 0);
+    gpud_receiver_destroy(&receiver);
+    clear_socket(context);
+    gpud_context_destroy(&context);
+    runtime_done();
+    return 0;
+}
