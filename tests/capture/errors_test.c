@@ -108,15 +108,15 @@ static void configure(struct run *run)
 /* Every buffer is somewhere, and at one place. */
 static void check_ring(struct gpud_capture_ring *ring)
 {
-    pthread_mutex_lock(&ring->driver_lock);
-    pthread_mutex_lock(&ring->lock);
+    gpud_lock_take(&ring->driver_lock);
+    gpud_lock_take(&ring->lock);
     CHECK(!(ring->queued & ring->to_queue) && !(ring->queued & ring->acquired) &&
               !(ring->to_queue & ring->acquired),
           "a buffer is at two places");
     uint32_t found = (uint32_t)__builtin_popcountll(ring->queued | ring->to_queue | ring->acquired);
     CHECK_EQUAL(found + ring->pending, ring->buffer_count);
-    pthread_mutex_unlock(&ring->lock);
-    pthread_mutex_unlock(&ring->driver_lock);
+    gpud_lock_release(&ring->lock);
+    gpud_lock_release(&ring->driver_lock);
 }
 
 /* What the capture counted is what the driver said. */

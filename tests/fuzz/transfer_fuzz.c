@@ -142,7 +142,7 @@ static struct gpud_connection *connect_one(struct gpud_completion_queue *queue)
     atomic_init(&transfer->references, 1);
     transfer->context = context;
     transfer->wake = transfer->waiting = -1;
-    pthread_mutex_init(&transfer->lock, NULL);
+    gpud_lock_init(&transfer->lock, GPUD_RANK_TRANSFER);
     channel->ops = &ops;
     atomic_init(&channel->references, 1);
     atomic_init(&channel->connected, true);
@@ -247,9 +247,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memset(completed, 0, sizeof(completed));
     require(gpud_completion_queue_create(context, &queue, NULL) == GPUD_OK);
     struct gpud_connection *connection = connect_one(queue);
-    pthread_mutex_lock(&connection->lock);
+    gpud_lock_take(&connection->lock);
     gpud_connection_advance_locked(connection);
-    pthread_mutex_unlock(&connection->lock);
+    gpud_lock_release(&connection->lock);
     params.address = memory;
     params.length = REGION;
     params.access = fuzz_number(&input, 1) % 4;
@@ -281,13 +281,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             told += take(queue, asked, 1 + what / 8, &has_ended);
             break;
         }
-        pthread_mutex_lock(&connection->lock);
+        gpud_lock_take(&connection->lock);
         gpud_connection_progress_locked(connection);
-        pthread_mutex_unlock(&connection->lock);
+        gpud_lock_release(&connection->lock);
     }
-    pthread_mutex_lock(&connection->lock);
+    gpud_lock_take(&connection->lock);
     gpud_connection_end_locked(connection, GPUD_CLOSED, "this side closed the connection");
-    pthread_mutex_unlock(&connection->lock);
+    gpud_lock_release(&connection->lock);
     told += take(queue, asked, UINT32_MAX, &has_ended);
     require(told == asked && has_ended && region->uses == 0);
     require(gpud_region_deregister(&region, 0, NULL) == GPUD_OK);

@@ -56,7 +56,7 @@ static struct gpud_transfer *make_transfer(void)
     atomic_init(&transfer->references, 1);
     transfer->context = context;
     transfer->wake = transfer->waiting = -1;
-    pthread_mutex_init(&transfer->lock, NULL);
+    gpud_lock_init(&transfer->lock, GPUD_RANK_TRANSFER);
     return transfer;
 }
 
@@ -85,11 +85,11 @@ void progress(const struct end *end)
 {
     if (!end->connection)
         return;
-    pthread_mutex_lock(&end->connection->lock);
+    gpud_lock_take(&end->connection->lock);
     if (end->connection->phase == CONNECTION_CONNECTING)
         gpud_connection_advance_locked(end->connection);
     gpud_connection_progress_locked(end->connection);
-    pthread_mutex_unlock(&end->connection->lock);
+    gpud_lock_release(&end->connection->lock);
 }
 
 bool work(const struct end *end)
@@ -128,9 +128,9 @@ static void close_end(struct end *end)
         close_line(&end->line->channel.base);
         return;
     }
-    pthread_mutex_lock(&end->connection->lock); /* at once: nobody delivers a goodbye */
+    gpud_lock_take(&end->connection->lock); /* at once: nobody delivers a goodbye */
     gpud_connection_end_locked(end->connection, GPUD_CLOSED, "this side closed the connection");
-    pthread_mutex_unlock(&end->connection->lock);
+    gpud_lock_release(&end->connection->lock);
     CHECK_EQUAL(atomic_load(&end->connection->callbacks), 0);
     gpud_completion_queue_destroy(&end->queue);
     CHECK_EQUAL(atomic_load(&end->connection->references), 1);
@@ -180,9 +180,9 @@ void drop_region(const struct ends *ends, struct gpud_region **region)
     bool a_ended = ends->a.connection->phase == CONNECTION_ENDED;
     if (ends->b.connection && a_ended != (ends->b.connection->phase == CONNECTION_ENDED))
         gpud_rdma_fail(a_ended ? ends->b.rdma : ends->a.rdma, "the peer does not answer any more");
-    pthread_mutex_lock(&gone->connection->lock);
+    gpud_lock_take(&gone->connection->lock);
     gone->revoked = true; /* nobody would deliver the question */
-    pthread_mutex_unlock(&gone->connection->lock);
+    gpud_lock_release(&gone->connection->lock);
     WORKS(gpud_region_deregister(region, 0, &e));
     settle(ends);
 }

@@ -132,9 +132,9 @@ static void test_order_after_queue(struct gpud_device *cuda)
     put.after_queue = true;
     put.user = &put;
     WORKS(gpud_connection_put(ends.a.connection, &put, &e));
-    pthread_mutex_lock(&ends.a.connection->lock);
+    gpud_lock_take(&ends.a.connection->lock);
     gpud_connection_end_locked(ends.a.connection, GPUD_CLOSED, "this side closed the connection");
-    pthread_mutex_unlock(&ends.a.connection->lock);
+    gpud_lock_release(&ends.a.connection->lock);
     expect_completion(&ends.a, GPUD_COMPLETION_PUT, GPUD_CLOSED, &put);
     expect_completion(&ends.a, GPUD_COMPLETION_END, GPUD_CLOSED, NULL);
     release_queue(&hold);

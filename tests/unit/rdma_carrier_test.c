@@ -150,8 +150,8 @@ static void open_side(struct side *side, bool is_sender)
     side->channel.event = -1;
     side->channel.records = remote;
     side->channel.rdma = remote->rdma = (struct gpud_rdma *)(void *)side; /* only compared */
-    pthread_mutex_init(&side->channel.records_lock, NULL);
-    pthread_mutex_init(&remote->lock, NULL);
+    gpud_lock_init(&side->channel.records_lock, GPUD_RANK_RDMA_RECORDS);
+    gpud_lock_init(&remote->lock, GPUD_RANK_RDMA_RECORD);
     remote->pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(remote->pages != MAP_FAILED, "no memory");
     remote->base.page = (struct gpud_page *)(void *)remote->pages;
@@ -167,8 +167,8 @@ static void open_side(struct side *side, bool is_sender)
 static void close_side(struct side *side)
 {
     munmap(side->remote.pages, sizeof(struct gpud_page) + sizeof(struct gpud_sender_half));
-    pthread_mutex_destroy(&side->channel.records_lock);
-    pthread_mutex_destroy(&side->remote.lock);
+    gpud_lock_destroy(&side->channel.records_lock);
+    gpud_lock_destroy(&side->remote.lock);
 }
 
 struct scene {
