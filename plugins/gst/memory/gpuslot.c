@@ -38,7 +38,7 @@ GstVideoInfo gpu_slot_info(const struct slot_store *store, const struct gpud_lay
     return info;
 }
 
-/* --- order: all under slot->lock ---------------------------------------------------------- */
+/* --- order -------------------------------------------------------------------------------- */
 
 /* On the stream there may be work of the elements, or a wait for a frame, which ends in any case:
  * the core releases GPUs that wait for a peer that died. */
@@ -53,22 +53,35 @@ static void wait_on_cpu(struct slot_memory *slot)
     gpu->vendor->leave(gpu);
 }
 
-/* Work that is put on the memory's stream from now on sees the frame's bytes. */
-static gboolean make_visible(struct slot_memory *slot)
+/* Under the lock: neither call waits. */
+static enum gpud_status order_stream(struct slot_memory *slot, struct gpud_error *error)
 {
     gpointer stream = stream_of(slot);
+    enum gpud_status status = gpud_frame_wait(slot->frame, stream, error);
+
+    if (status ==
+        GPUD_PEER) /* the frame is flagged as corrupted now, and can be shown all the same */
+        status = gpud_frame_wait(slot->frame, stream, error);
+    return status;
+}
+
+/* Work that is put on the memory's stream from now on sees the frame's bytes. Under the lock, which
+ * is dropped where the CPU has to wait for them. */
+static gboolean make_visible(struct slot_memory *slot)
+{
     struct gpud_error error;
 
     if (slot->visible)
         return TRUE;
-    enum gpud_status status = gpud_frame_wait(slot->frame, stream, &error);
-    if (status ==
-        GPUD_PEER) /* the frame is flagged as corrupted now, and can be shown all the same */
-        status = gpud_frame_wait(slot->frame, stream, &error);
-    if (status == GPUD_UNSUPPORTED && slot_memory_map(slot, GST_MAP_READ)) {
-        slot_memory_unmap(slot);
+    enum gpud_status status = order_stream(slot, &error);
+    if (status == GPUD_UNSUPPORTED) {
+        g_mutex_unlock(&slot->lock);
+        gboolean mapped = slot_memory_map(slot, GST_MAP_READ) != NULL;
+        if (mapped)
+            slot_memory_unmap(slot);
+        g_mutex_lock(&slot->lock);
         counter_add(&slot->store->counters->waits_device);
-        status = GPUD_OK;
+        status = mapped ? GPUD_OK : status;
     }
     if (status != GPUD_OK) {
         GST_CAT_ERROR(gpud_gst_debug, "slot %u is not to be had for the GPU: %s", slot->slot,
@@ -94,49 +107,58 @@ void gpu_slot_arrived(struct slot_memory *slot)
 void gpu_slot_leaving(struct slot_memory *slot)
 {
     struct gpud_error error;
+    gboolean waits = FALSE;
 
     g_mutex_lock(&slot->lock);
     if (slot->used && slot->extra) {
-        wait_on_cpu(slot); /* its memory is about to be freed */
+        waits = TRUE; /* its memory is about to be freed */
     } else if (slot->used && gpud_frame_post(slot->frame, stream_of(slot), &error) != GPUD_OK) {
         GST_CAT_DEBUG(gpud_gst_debug, "slot %u is waited for: %s", slot->slot, error.reason);
-        wait_on_cpu(slot);
+        waits = TRUE;
     }
     slot->used = FALSE;
     g_mutex_unlock(&slot->lock);
+    if (waits)
+        wait_on_cpu(slot);
 }
 
 /* --- mapping ------------------------------------------------------------------------------ */
 
 static gpointer map_for_gpu(struct slot_memory *slot, GstMapFlags flags)
 {
-    if (!make_visible(slot))
-        return NULL;
-    slot->used = TRUE;
-    if (flags & GST_MAP_WRITE) {
+    g_mutex_lock(&slot->lock);
+    gboolean visible = make_visible(slot);
+    slot->used |= visible;
+    if (visible && (flags & GST_MAP_WRITE)) {
         slot->written = slot->filled = TRUE;
         vendor_of(slot)->set_pending(slot->memory);
     }
-    return gpu_slot_pointer(slot->frame);
+    g_mutex_unlock(&slot->lock);
+    return visible ? gpu_slot_pointer(slot->frame) : NULL;
 }
 
-static gpointer map_for_cpu(struct slot_memory *slot, GstMapFlags flags)
+/* Several threads may wait, each for the same work: none shows the bytes before that is done. */
+static void await_written(struct slot_memory *slot)
 {
-    if (slot->written)
-        wait_on_cpu(slot);
+    g_mutex_lock(&slot->lock);
+    gboolean written = slot->written;
+    g_mutex_unlock(&slot->lock);
+    if (!written)
+        return;
+    wait_on_cpu(slot);
+    g_mutex_lock(&slot->lock);
     slot->written = FALSE;
-    return slot_memory_map(slot, flags);
+    g_mutex_unlock(&slot->lock);
 }
 
 static gpointer gpu_slot_map(GstMemory *memory, GstMapInfo *info, gsize maxsize)
 {
     struct slot_memory *slot = slot_memory_of(memory);
 
-    g_mutex_lock(&slot->lock);
-    gpointer data = info->flags & vendor_of(slot)->map_flag ? map_for_gpu(slot, info->flags)
-                                                            : map_for_cpu(slot, info->flags);
-    g_mutex_unlock(&slot->lock);
-    return data;
+    if (info->flags & vendor_of(slot)->map_flag)
+        return map_for_gpu(slot, info->flags);
+    await_written(slot);
+    return slot_memory_map(slot, info->flags);
 }
 
 static void gpu_slot_unmap(GstMemory *memory, GstMapInfo *info)
@@ -145,11 +167,14 @@ static void gpu_slot_unmap(GstMemory *memory, GstMapInfo *info)
 
     if (info->flags & vendor_of(slot)->map_flag)
         return;
-    g_mutex_lock(&slot->lock);
     slot_memory_unmap(slot);
-    /* What the CPU wrote is uploaded later by the core, so the GPU has to wait for it again. */
-    if (info->flags & GST_MAP_WRITE)
-        slot->visible = FALSE;
+    if (!(info->flags & GST_MAP_WRITE))
+        return;
+    /* What the CPU wrote is on its way up by the core: the GPU waits for that again. At once, while
+     * the writer alone has the memory: later the frame may be in a submit. */
+    g_mutex_lock(&slot->lock);
+    slot->visible = FALSE;
+    slot->used |= make_visible(slot);
     g_mutex_unlock(&slot->lock);
 }
 

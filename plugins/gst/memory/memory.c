@@ -6,6 +6,8 @@
 #include "context.h"
 #include "memory/gpu.h"
 
+#include <string.h>
+
 #define GST_TYPE_GPUDIRECT_ALLOCATOR (gst_gpudirect_allocator_get_type())
 G_DECLARE_FINAL_TYPE(GstGpudirectAllocator, gst_gpudirect_allocator, GST, GPUDIRECT_ALLOCATOR,
                      GstAllocator)
@@ -30,71 +32,6 @@ struct slot_memory *slot_memory_of(GstMemory *memory)
     if (memory->parent)
         memory = memory->parent;
     return gst_mini_object_get_qdata(GST_MINI_OBJECT_CAST(memory), slot_quark());
-}
-
-/* --- mapping ------------------------------------------------------------------------------ */
-
-static enum gpud_status map_frame(struct slot_memory *self, unsigned access, void **data,
-                                  struct gpud_error *error)
-{
-    enum gpud_status status = gpud_frame_map(self->frame, access, SLOT_MAP_TIMEOUT, data, error);
-
-    /* The writer died in mid-frame: the frame is flagged as corrupted now, and can be shown all the
-     * same. */
-    if (status == GPUD_PEER)
-        status = gpud_frame_map(self->frame, access, SLOT_MAP_TIMEOUT, data, error);
-    return status;
-}
-
-void *slot_memory_map(struct slot_memory *self, GstMapFlags flags)
-{
-    unsigned access =
-        ((flags & GST_MAP_READ) ? GPUD_READ : 0u) | ((flags & GST_MAP_WRITE) ? GPUD_WRITE : 0u);
-    struct gpud_error error;
-    void *data = NULL;
-
-    /* GStreamer cannot say "all of it will be written": an element that maps for writing and writes
-     * a part keeps the rest, so the rest has to be read. Only before the first write is there
-     * nothing to keep, which saves the copy down. Maps nest, with the access of the first. */
-    if (access == GPUD_WRITE && self->filled && self->maps == 0)
-        access |= GPUD_READ;
-    if (map_frame(self, access, &data, &error) != GPUD_OK) {
-        GST_CAT_ERROR(gpud_gst_debug, "slot %u cannot be mapped: %s", self->slot, error.reason);
-        return NULL;
-    }
-    self->maps++;
-    self->filled |= (flags & GST_MAP_WRITE) != 0;
-    return data;
-}
-
-void slot_memory_unmap(struct slot_memory *self)
-{
-    self->maps--;
-    gpud_frame_unmap(self->frame);
-}
-
-/* A part of a memory is mapped as the whole; GStreamer adds the offset. */
-gpointer slot_memory_map_full(GstMemory *memory, GstMapInfo *info, gsize maxsize)
-{
-    struct slot_memory *self = slot_memory_of(memory);
-
-    if (self->host)
-        return self->host;
-    g_mutex_lock(&self->lock);
-    void *data = slot_memory_map(self, info->flags);
-    g_mutex_unlock(&self->lock);
-    return data;
-}
-
-void slot_memory_unmap_full(GstMemory *memory, GstMapInfo *info)
-{
-    struct slot_memory *self = slot_memory_of(memory);
-
-    if (self->host)
-        return;
-    g_mutex_lock(&self->lock);
-    slot_memory_unmap(self);
-    g_mutex_unlock(&self->lock);
 }
 
 /* --- one memory's life -------------------------------------------------------------------- */
@@ -123,6 +60,7 @@ struct gpud_frame *slot_memory_detach(struct slot_memory *self)
 {
     if (self->frame)
         self->store->kind->leaving(self);
+    gpud_frame_release(&self->reader); /* it is over the bytes of the other */
     return g_steal_pointer(&self->frame);
 }
 
@@ -181,8 +119,17 @@ static void slot_free(gpointer slot)
     struct slot_memory *self = slot;
 
     g_mutex_clear(&self->lock);
+    g_cond_clear(&self->idle);
     slot_store_unref(self->store);
     g_free(self);
+}
+
+static gboolean is_on_device(struct gpud_frame *frame)
+{
+    struct gpud_device_info info = GPUD_INFO_INIT(info);
+
+    gpud_device_get_info(gpud_memory_get_device(gpud_frame_get_memory(frame, NULL)), &info);
+    return strcmp(info.name, "host") != 0;
 }
 
 static struct slot_memory *slot_new(struct slot_store *store, struct gpud_frame *frame)
@@ -193,6 +140,8 @@ static struct slot_memory *slot_new(struct slot_store *store, struct gpud_frame 
     info.size = sizeof(info);
     gpud_frame_get_info(frame, &info);
     g_mutex_init(&self->lock);
+    g_cond_init(&self->idle);
+    self->on_device = is_on_device(frame);
     self->store = slot_store_ref(store);
     self->slot = gpud_frame_get_slot(frame);
     self->sender = store->sender;

@@ -8,8 +8,8 @@
  * slot, so that whatever downstream remembers about a memory stays true and nothing is allocated
  * while frames flow.
  *
- * There are several kinds: memory that the CPU maps (memory.c), and one for each vendor of GPUs (in
- * its folder). */
+ * There are several kinds: memory that the CPU maps (memory.c, map.c), and one for each vendor of
+ * GPUs (in its folder). */
 #ifndef GPUD_GST_MEMORY_MEMORY_H
 #define GPUD_GST_MEMORY_MEMORY_H
 
@@ -48,10 +48,6 @@ extern const struct slot_kind plain_slot_kind;
 /* GstMemory with a dma-buf, for a driver that writes it; on the host. */
 extern const struct slot_kind dmabuf_slot_kind;
 
-/* What an allocator does with slots that the CPU maps, of whichever class. */
-gpointer slot_memory_map_full(GstMemory *memory, GstMapInfo *info, gsize maxsize);
-void slot_memory_unmap_full(GstMemory *memory, GstMapInfo *info);
-
 /* What the memories of one pool share. */
 struct slot_store {
     gatomicrefcount references;
@@ -81,14 +77,20 @@ struct slot_memory {
     gboolean extra; /* memory of its own, beyond the ring's: it stands in for a slot */
     gsize size;     /* of the whole in GStreamer's terms */
     struct video_planes planes;
-    void *host;      /* the slot's bytes where the CPU may always touch them; else NULL */
-    GMutex lock;     /* of what is done with the frame, from any thread */
-    guint maps;      /* under lock: by the CPU */
-    gboolean filled; /* under lock: the frame has content that must be kept */
-    guint epoch;     /* the sender's, when it gave the frame out */
+    void *host;  /* the slot's bytes where the CPU may always touch them; else NULL */
+    guint epoch; /* the sender's, when it gave the frame out */
     struct shared_sender *sender; /* to compare with, not a reference */
+    gboolean on_device;           /* the CPU sees it by maps alone */
 
-    /* On a GPU; under lock. */
+    GMutex lock;               /* of the rest; held over no call that waits */
+    GCond idle;                /* no longer busy */
+    gboolean busy;             /* a thread makes the first map, or ends the last one */
+    guint maps;                /* by the CPU */
+    struct gpud_frame *mapped; /* while there are maps or it is busy: the frame they go by */
+    struct gpud_frame *reader; /* a second frame over the bytes, for readers; or NULL */
+    gboolean filled;           /* the frame has content that must be kept */
+
+    /* On a GPU. */
     gboolean visible; /* the GPU's queue waits for the bytes, or they have arrived */
     gboolean used;    /* mapped for the GPU since the frame was submitted or put in */
     gboolean written; /* by the GPU, since the CPU last waited for it */
@@ -141,8 +143,31 @@ struct slot_memory *slot_memory_of(GstMemory *memory);
 /* The slot that a buffer is, whole and unchanged, or NULL. */
 struct slot_memory *slot_memory_of_buffer(GstBuffer *buffer);
 
-/* Shows the frame to the CPU; under slot->lock. NULL: it cannot be, and the log says why. */
+/* --- map.c -------------------------------------------------------------------------------- */
+
+/* Shows the frame to the CPU. NULL: it cannot be, and the log says why. */
 void *slot_memory_map(struct slot_memory *slot, GstMapFlags flags);
 void slot_memory_unmap(struct slot_memory *slot);
+
+/* What an allocator does with slots that the CPU maps, of whichever class. */
+gpointer slot_memory_map_full(GstMemory *memory, GstMapInfo *info, gsize maxsize);
+void slot_memory_unmap_full(GstMemory *memory, GstMapInfo *info);
+
+enum slot_use {
+    SLOT_FREE,    /* nothing is in the way of the submit */
+    SLOT_READ,    /* a branch of a tee has it mapped: the device copies it, by slot_memory_wrap() */
+    SLOT_WRITTEN, /* it is mapped for writing: what is in the map is copied */
+};
+
+/* Before the slot's frame is submitted, with this info. SLOT_FREE: the memory is read-only from now
+ * on, and may be mapped during the submit, too. shared: others may have the memory. Does not wait.
+ */
+enum slot_use slot_memory_begin_submit(struct slot_memory *slot, gboolean shared,
+                                       const struct gpud_frame_info *info);
+
+/* gpud_frame_wrap_frame() over the slot's frame; NULL: *error says why not. */
+struct gpud_frame *slot_memory_wrap(struct slot_memory *slot, const struct gpud_layout *layout,
+                                    void (*released)(void *user), void *user,
+                                    struct gpud_error *error);
 
 #endif

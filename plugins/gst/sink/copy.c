@@ -162,18 +162,17 @@ static void release_passed(void *buffer)
 struct gpud_frame *gst_gpudirect_sink_pass(GstGpudirectSink *self, GstBuffer *buffer)
 {
     struct slot_memory *slot = slot_memory_of_buffer(buffer);
-    struct gpud_frame *frame = NULL;
+    struct gpud_frame *frame;
     struct gpud_layout layout;
     struct gpud_error error;
 
     if (!layout_from_buffer(&layout, &self->info, buffer, gst_buffer_get_size(buffer)))
         return NULL;
     gst_buffer_ref(buffer);
-    if (gpud_frame_wrap_frame(slot->frame, &layout, release_passed, buffer, &frame, &error) !=
-        GPUD_OK) {
+    frame = slot_memory_wrap(slot, &layout, release_passed, buffer, &error);
+    if (!frame) {
         GST_WARNING_OBJECT(self, "a slot cannot be passed on: %s", error.reason);
         gst_buffer_unref(buffer);
-        return NULL;
     }
     return frame;
 }

@@ -172,25 +172,6 @@ static void describe(GstGpudirectSink *self, GstBuffer *buffer, struct gpud_fram
     info->meta_size = meta_encode(buffer, &head, info->meta, &loss);
 }
 
-/* One attempt. Off the host a slot that a branch of a tee has mapped cannot be submitted: *mapped
- * says so then, and nothing was done. Its lock keeps that from changing while the core works. */
-static enum gpud_status submit_slot_once(GstGpudirectSink *self, struct slot_memory *slot,
-                                         gboolean *mapped, struct gpud_error *error)
-{
-    enum gpud_status status = GPUD_OK;
-
-    g_mutex_lock(&slot->lock);
-    *mapped = slot->maps > 0;
-    if (!*mapped) {
-        /* Receivers look at it from now on. */
-        GST_MINI_OBJECT_FLAG_SET(slot->memory, GST_MEMORY_FLAG_READONLY);
-        status = gpud_sender_submit(shared_sender_core(self->sender), &slot->frame, TRUE, SINK_WAIT,
-                                    error);
-    }
-    g_mutex_unlock(&slot->lock);
-    return status;
-}
-
 static GstFlowReturn not_submitted(GstGpudirectSink *self, const struct gpud_error *error)
 {
     gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, error, "A frame cannot be sent");
@@ -206,7 +187,7 @@ static void wake_receivers_early(GstGpudirectSink *self)
         gpud_sender_announce(shared_sender_core(self->sender));
 }
 
-/* The slot that this buffer is, if it is one of the current epoch and may be submitted. */
+/* The slot that this buffer is, if it is one of the current epoch. */
 static struct slot_memory *own_slot(GstGpudirectSink *self, GstBuffer *buffer)
 {
     struct slot_memory *slot = slot_memory_of_buffer(buffer);
@@ -214,17 +195,21 @@ static struct slot_memory *own_slot(GstGpudirectSink *self, GstBuffer *buffer)
     if (!slot || slot->sender != self->sender || slot->epoch != shared_sender_epoch(self->sender) ||
         !slot->frame)
         return NULL;
-    /* Off the host one that a branch of a tee has mapped is copied. What is mapped after this look
-     * is found out when it is submitted. */
-    g_mutex_lock(&slot->lock);
-    gboolean mapped = slot->maps > 0;
-    g_mutex_unlock(&slot->lock);
-    return mapped ? NULL : slot;
+    return slot;
 }
 
-/* buffer: whose times and metas describe the picture in the slot. *mapped: it is to be copied. */
+/* Whether others may have the slot: branches of a tee, say. A copy is the sink's alone. */
+static gboolean is_shared(const struct slot_memory *slot, GstBuffer *buffer)
+{
+    return gst_buffer_peek_memory(buffer, 0) == slot->memory &&
+           (GST_MINI_OBJECT_REFCOUNT_VALUE(buffer) > 1 ||
+            GST_MINI_OBJECT_REFCOUNT_VALUE(slot->memory) > 1);
+}
+
+/* buffer: whose times and metas describe the picture in the slot. Anything but SLOT_FREE in *use:
+ * nothing was sent, and it is to be copied. */
 static GstFlowReturn submit_slot(GstGpudirectSink *self, struct slot_memory *slot,
-                                 GstBuffer *buffer, gboolean *mapped)
+                                 GstBuffer *buffer, enum slot_use *use)
 {
     GstFlowReturn flow = GST_FLOW_OK;
     struct gpud_frame_info info;
@@ -234,10 +219,13 @@ static GstFlowReturn submit_slot(GstGpudirectSink *self, struct slot_memory *slo
     info.size = sizeof(info);
     wake_receivers_early(self);
     describe(self, buffer, &info);
-    gpud_frame_set_info(slot->frame, &info, NULL);
     slot->store->kind->leaving(slot);
+    *use = slot_memory_begin_submit(slot, is_shared(slot, buffer), &info);
+    if (*use != SLOT_FREE)
+        return GST_FLOW_OK;
     do {
-        status = submit_slot_once(self, slot, mapped, &error);
+        status = gpud_sender_submit(shared_sender_core(self->sender), &slot->frame, TRUE, SINK_WAIT,
+                                    &error);
         if (status != GPUD_OK)
             flow = gst_gpudirect_sink_may_retry(self, status);
     } while (status != GPUD_OK && flow == GST_FLOW_OK);
@@ -282,29 +270,36 @@ static GstFlowReturn submit_from_gpu(GstGpudirectSink *self, GstBuffer *buffer)
     return frame ? submit_wrapped(self, frame, buffer) : not_submitted(self, &error);
 }
 
-static GstFlowReturn submit_foreign(GstGpudirectSink *self, GstBuffer *buffer)
+static GstFlowReturn submit_copy(GstGpudirectSink *self, GstBuffer *buffer)
 {
-    struct gpud_frame *frame = NULL;
-    gboolean mapped; /* nobody else has the copy */
-
-    if (self->gpu)
-        return submit_from_gpu(self, buffer);
-    if (gst_gpudirect_sink_may_pass(self, buffer) &&
-        (frame = gst_gpudirect_sink_pass(self, buffer)))
-        return submit_wrapped(self, frame, buffer);
-    if (!copies_itself(self) && (frame = gst_gpudirect_sink_wrap(self, buffer)))
-        return submit_wrapped(self, frame, buffer);
     GstFlowReturn flow = GST_FLOW_OK;
     enum gpud_status status;
+    enum slot_use use;
+
     while ((status = gst_gpudirect_sink_copy(self, buffer, SINK_WAIT)) != GPUD_OK &&
            (flow = gst_gpudirect_sink_may_retry(self, status)) == GST_FLOW_OK)
         ;
     if (flow != GST_FLOW_OK)
         return flow;
-    flow = submit_slot(self, slot_memory_of(gst_buffer_peek_memory(self->prepared, 0)), buffer,
-                       &mapped);
+    flow =
+        submit_slot(self, slot_memory_of(gst_buffer_peek_memory(self->prepared, 0)), buffer, &use);
     gst_gpudirect_sink_drop_prepared(self);
     return flow;
+}
+
+/* use: of the slot that it is, SLOT_FREE: it is none that can be sent as it is. */
+static GstFlowReturn submit_foreign(GstGpudirectSink *self, GstBuffer *buffer, enum slot_use use)
+{
+    struct gpud_frame *frame = NULL;
+
+    if (self->gpu)
+        return submit_from_gpu(self, buffer);
+    if ((use == SLOT_READ || gst_gpudirect_sink_may_pass(self, buffer)) &&
+        (frame = gst_gpudirect_sink_pass(self, buffer)))
+        return submit_wrapped(self, frame, buffer);
+    if (!copies_itself(self) && (frame = gst_gpudirect_sink_wrap(self, buffer)))
+        return submit_wrapped(self, frame, buffer);
+    return submit_copy(self, buffer);
 }
 
 /* --- before and after a frame ------------------------------------------------------------- */
@@ -363,14 +358,14 @@ static GstFlowReturn sink_render(GstBaseSink *base, GstBuffer *buffer)
     if (flow != GST_FLOW_OK)
         return flow;
     struct slot_memory *slot = own_slot(self, buffer);
-    gboolean copy = !slot;
+    enum slot_use use = SLOT_FREE;
     GST_LOG_OBJECT(self, "%s %" GST_PTR_FORMAT, slot ? "a slot:" : "no slot:", buffer);
     if (slot)
-        flow = submit_slot(self, slot, buffer, &copy);
+        flow = submit_slot(self, slot, buffer, &use);
     /* While nobody receives, the copy is not worth making. */
-    if (copy && flow == GST_FLOW_OK &&
+    if ((!slot || use != SLOT_FREE) && flow == GST_FLOW_OK &&
         (gst_gpudirect_sink_waits(self) || g_atomic_int_get(&self->num_clients) > 0))
-        flow = submit_foreign(self, buffer);
+        flow = submit_foreign(self, buffer, use);
     if (++self->renders % FRAMES_BETWEEN_QOS == 0)
         report_drops(self, buffer);
     return flow;

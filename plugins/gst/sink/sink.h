@@ -181,7 +181,8 @@ enum gpud_status gst_gpudirect_sink_copy(GstGpudirectSink *self, GstBuffer *buff
 struct gpud_frame *gst_gpudirect_sink_wrap(GstGpudirectSink *self, GstBuffer *buffer);
 
 /* Whether the buffer is a slot of another ring in a device's memory, as gpudirectsrc hands it out,
- * so that the device itself can copy it; and a frame over its bytes, which holds the buffer. */
+ * so that the device itself can copy it; and a frame over the bytes of such a slot, or of one of
+ * the sink's own, which holds the buffer. */
 gboolean gst_gpudirect_sink_may_pass(GstGpudirectSink *self, GstBuffer *buffer);
 struct gpud_frame *gst_gpudirect_sink_pass(GstGpudirectSink *self, GstBuffer *buffer);
 

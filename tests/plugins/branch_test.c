@@ -1,0 +1,256 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A tee with gpudirectsink on a device behind one branch, and behind another an element that maps
+ * the same slot: neither waits for what the other waits for in the core. The core's calls are held
+ * here, as a receiver that gives no credit, or a device that is busy, would hold them. */
+#include "context.h"
+#include "ends.h"
+#include "sink/sink.h"
+#include "src/src.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const gchar *device;
+
+/* --- what holds a call of the core's --------------------------------------------------------- */
+
+#define DEADLINE (30 * G_TIME_SPAN_SECOND)
+
+static struct gate {
+    GMutex lock;
+    GCond changed;
+    gboolean closed; /* who comes waits */
+    guint inside, done;
+} submit_gate, map_gate;
+
+static __thread gboolean is_branch;
+
+static void gate_set(struct gate *gate, gboolean closed)
+{
+    g_mutex_lock(&gate->lock);
+    gate->closed = closed;
+    gate->inside = gate->done = 0;
+    g_cond_broadcast(&gate->changed);
+    g_mutex_unlock(&gate->lock);
+}
+
+static void gate_pass(struct gate *gate)
+{
+    g_mutex_lock(&gate->lock);
+    gate->inside++;
+    g_cond_broadcast(&gate->changed);
+    while (gate->closed)
+        g_cond_wait(&gate->changed, &gate->lock);
+    g_mutex_unlock(&gate->lock);
+}
+
+/* FALSE: nobody came. */
+static gboolean gate_wait_inside(struct gate *gate)
+{
+    gint64 deadline = g_get_monotonic_time() + DEADLINE;
+    gboolean in_time = TRUE;
+
+    g_mutex_lock(&gate->lock);
+    while (!gate->inside && in_time)
+        in_time = g_cond_wait_until(&gate->changed, &gate->lock, deadline);
+    g_mutex_unlock(&gate->lock);
+    return in_time;
+}
+
+enum gpud_status __real_gpud_sender_submit(struct gpud_sender *sender, struct gpud_frame **frame,
+                                           bool keep, int64_t timeout, struct gpud_error *error);
+enum gpud_status __wrap_gpud_sender_submit(struct gpud_sender *sender, struct gpud_frame **frame,
+                                           bool keep, int64_t timeout, struct gpud_error *error);
+enum gpud_status __wrap_gpud_sender_submit(struct gpud_sender *sender, struct gpud_frame **frame,
+                                           bool keep, int64_t timeout, struct gpud_error *error)
+{
+    gate_pass(&submit_gate);
+    return __real_gpud_sender_submit(sender, frame, keep, timeout, error);
+}
+
+enum gpud_status __real_gpud_frame_map(struct gpud_frame *frame, unsigned access, int64_t timeout,
+                                       void **data, struct gpud_error *error);
+enum gpud_status __wrap_gpud_frame_map(struct gpud_frame *frame, unsigned access, int64_t timeout,
+                                       void **data, struct gpud_error *error);
+enum gpud_status __wrap_gpud_frame_map(struct gpud_frame *frame, unsigned access, int64_t timeout,
+                                       void **data, struct gpud_error *error)
+{
+    if (is_branch)
+        gate_pass(&map_gate);
+    return __real_gpud_frame_map(frame, access, timeout, data, error);
+}
+
+/* --- the two branches ------------------------------------------------------------------------ */
+
+struct job {
+    GstHarness *sink;
+    GstBuffer *buffer;
+    GMutex lock;
+    GCond changed;
+    gboolean done;
+};
+
+static void job_done(struct job *job)
+{
+    g_mutex_lock(&job->lock);
+    job->done = TRUE;
+    g_cond_broadcast(&job->changed);
+    g_mutex_unlock(&job->lock);
+}
+
+static gboolean job_wait(struct job *job)
+{
+    gint64 deadline = g_get_monotonic_time() + DEADLINE;
+    gboolean in_time = TRUE;
+
+    g_mutex_lock(&job->lock);
+    while (!job->done && in_time)
+        in_time = g_cond_wait_until(&job->changed, &job->lock, deadline);
+    g_mutex_unlock(&job->lock);
+    return in_time;
+}
+
+static gpointer send(gpointer user)
+{
+    struct job *job = user;
+
+    fail_unless_equals_int(gst_harness_push(job->sink, gst_buffer_ref(job->buffer)), GST_FLOW_OK);
+    job_done(job);
+    return NULL;
+}
+
+static gpointer look(gpointer user)
+{
+    struct job *job = user;
+
+    is_branch = TRUE;
+    ends_check_picture(job->buffer, CAPS_SMALL, 1);
+    job_done(job);
+    return NULL;
+}
+
+struct stage {
+    GstHarness *sink, *src;
+    GstBufferPool *pool;
+    struct job sends, looks; /* both of one buffer, a slot */
+};
+
+static void stage_open(struct stage *stage)
+{
+    gchar *address = ends_address(), *properties = g_strdup_printf("device=%s", device);
+
+    *stage = (struct stage){.sink = ends_sink(address, properties), .src = ends_src(address, NULL)};
+    gst_harness_set_src_caps_str(stage->sink, CAPS_SMALL);
+    ends_wait_clients(stage->sink, 1);
+    stage->pool = ends_pool(stage->sink, CAPS_SMALL);
+    fail_unless_equals_int(gst_buffer_pool_acquire_buffer(stage->pool, &stage->sends.buffer, NULL),
+                           GST_FLOW_OK);
+    ends_paint(stage->sends.buffer, CAPS_SMALL, 1);
+    stage->sends.sink = stage->sink;
+    stage->looks.buffer = stage->sends.buffer;
+    g_free(properties);
+    g_free(address);
+}
+
+static void stage_close(struct stage *stage)
+{
+    gst_clear_buffer(&stage->sends.buffer);
+    gst_buffer_pool_set_active(stage->pool, FALSE);
+    gst_object_unref(stage->pool);
+    gst_harness_teardown(stage->src);
+    gst_harness_teardown(stage->sink);
+}
+
+static void expect_picture(struct stage *stage)
+{
+    GstBuffer *got = ends_pull(stage->src);
+
+    ends_check_picture(got, CAPS_SMALL, 1);
+    gst_buffer_unref(got);
+}
+
+GST_START_TEST(test_map_during_submit)
+{
+    struct stage stage;
+
+    stage_open(&stage);
+    gate_set(&submit_gate, TRUE);
+    GThread *sends = g_thread_new("sends", send, &stage.sends);
+    fail_unless(gate_wait_inside(&submit_gate), "nothing is submitted");
+    GThread *looks = g_thread_new("looks", look, &stage.looks);
+    fail_unless(job_wait(&stage.looks), "who maps the slot waits for the submit");
+    fail_if(stage.sends.done);
+    gate_set(&submit_gate, FALSE);
+    expect_picture(&stage);
+    g_thread_join(sends);
+    g_thread_join(looks);
+    fail_unless_equals_uint64(ends_stat(stage.sink, "copies-cpu"), 0);
+    stage_close(&stage);
+}
+GST_END_TEST
+
+GST_START_TEST(test_submit_during_map)
+{
+    struct stage stage;
+
+    stage_open(&stage);
+    gate_set(&map_gate, TRUE);
+    GThread *looks = g_thread_new("looks", look, &stage.looks);
+    fail_unless(gate_wait_inside(&map_gate), "nothing is mapped");
+    GThread *sends = g_thread_new("sends", send, &stage.sends);
+    fail_unless(job_wait(&stage.sends), "the sink waits for who maps the slot");
+    expect_picture(&stage);
+    fail_if(stage.looks.done);
+    gate_set(&map_gate, FALSE);
+    g_thread_join(sends);
+    g_thread_join(looks);
+    fail_unless_equals_uint64(ends_stat(stage.sink, "copies-cpu"), 0);
+    stage_close(&stage);
+}
+GST_END_TEST
+
+/* In a child: a driver that is in use does not survive the fork that gst-check makes for a test. */
+static gboolean have_device(void)
+{
+    int state = -1;
+    pid_t child = fork();
+
+    if (child == 0) {
+        struct gpud_context *context;
+        struct gpud_device *opened;
+        struct gpud_error error;
+        if (gpud_context_create(NULL, &context, &error) == GPUD_OK &&
+            gpud_device_open(context, device, &opened, &error) == GPUD_OK)
+            _exit(0);
+        g_print("SKIP: %s\n", error.reason);
+        _exit(77);
+    }
+    return waitpid(child, &state, 0) == child && WIFEXITED(state) && WEXITSTATUS(state) == 0;
+}
+
+static Suite *branch_suite(void)
+{
+    Suite *suite = suite_create("branch");
+    TCase *tc = tcase_create("branch");
+
+    suite_add_tcase(suite, tc);
+    tcase_set_timeout(tc, 120);
+    tcase_add_test(tc, test_map_during_submit);
+    tcase_add_test(tc, test_submit_during_map);
+    return suite;
+}
+
+int main(int argc, char **argv)
+{
+    device = argc > 1 ? argv[1] : "cuda:0";
+    ends_init_environment();
+    if (!have_device())
+        return 77;
+    gst_check_init(&argc, &argv);
+    gpud_gst_context_init();
+    if (!GST_ELEMENT_REGISTER(gpudirectsink, NULL) || !GST_ELEMENT_REGISTER(gpudirectsrc, NULL))
+        return 1;
+    return gst_check_run_suite(branch_suite(), "branch", __FILE__);
+}
