@@ -12,6 +12,7 @@ struct counters {
     gatomicrefcount references;
     guint64 copies_cpu, copies_gpu; /* of whole pictures */
     guint64 waits_device;           /* a thread waited until a GPU was done */
+    guint64 misuses; /* slots that were written to while mapped for reading, as far as looked at */
 };
 
 static inline struct counters *counters_new(void)

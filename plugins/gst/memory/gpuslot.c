@@ -167,8 +167,7 @@ static void gpu_slot_unmap(GstMemory *memory, GstMapInfo *info)
 
     if (info->flags & vendor_of(slot)->map_flag)
         return;
-    slot_memory_unmap(slot);
-    if (!(info->flags & GST_MAP_WRITE))
+    if (!slot_memory_unmap(slot))
         return;
     /* What the CPU wrote is on its way up by the core: the GPU waits for that again. At once, while
      * the writer alone has the memory: later the frame may be in a submit. */

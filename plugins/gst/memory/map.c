@@ -10,6 +10,8 @@
 #include "context.h"
 #include "memory/memory.h"
 
+#include <string.h>
+
 static enum gpud_status map_frame(struct gpud_frame *frame, unsigned access, void **data,
                                   struct gpud_error *error)
 {
@@ -29,24 +31,115 @@ static gboolean need_reader(struct slot_memory *self, struct gpud_error *error)
            gpud_frame_wrap_frame(self->frame, NULL, NULL, NULL, &self->reader, error) == GPUD_OK;
 }
 
+/* --- who maps for reading, and writes ------------------------------------------------------ */
+
+/* Some elements write into a buffer that they mapped for reading alone (rgb2bayer of GStreamer 1.22
+ * does). In memory of the CPU that works. On a device they write into a copy that nobody looks at
+ * again, and the picture stays black. A checksum before and after such a map finds them, at the
+ * first maps of each slot: from then on what is read in this pool's slots is copied back. A slot
+ * that nothing was written to is not worth reading: what is mapped there is copied back in any
+ * case. */
+#define LOOKS 2
+
+static guint64 checksum(const void *data, gsize size)
+{
+    guint64 sum = size, word = 0;
+
+    for (gsize i = 0; i + sizeof(word) <= size; i += sizeof(word)) {
+        memcpy(&word, (const guint8 *)data + i, sizeof(word));
+        sum = (sum ^ word) * G_GUINT64_CONSTANT(0x9e3779b97f4a7c15);
+        sum ^= sum >> 29;
+    }
+    memcpy(&word, (const guint8 *)data + size / sizeof(word) * sizeof(word), size % sizeof(word));
+    return sum ^ word;
+}
+
+/* Under the lock: whether a map for reading may turn out to be one for writing. A slot that was
+ * submitted is written by nobody. */
+static gboolean may_be_misused(const struct slot_memory *self, unsigned access)
+{
+    return access == GPUD_READ && self->on_device && self->store->sender &&
+           !GST_MINI_OBJECT_FLAG_IS_SET(self->memory, GST_MEMORY_FLAG_READONLY);
+}
+
+static void begin_look(struct slot_memory *self, const void *data)
+{
+    self->looking = self->looks < LOOKS && !g_atomic_int_get(&self->store->misused);
+    if (!self->looking)
+        return;
+    self->looks++;
+    self->seen = checksum(data, self->size);
+}
+
+/* TRUE: it was written to. */
+static gboolean end_look(struct slot_memory *self)
+{
+    gboolean written = self->looking && checksum(self->data, self->size) != self->seen;
+
+    self->looking = FALSE;
+    if (!written)
+        return FALSE;
+    g_atomic_int_set(&self->store->misused, TRUE);
+    counter_add(&self->store->counters->misuses);
+    return TRUE;
+}
+
+/* Into the slot, which nothing else is done with: its user has not handed it on yet. */
+static void write_back(struct slot_memory *self, const void *bytes)
+{
+    struct gpud_error error;
+    void *data;
+
+    if (map_frame(self->frame, GPUD_WRITE, &data, &error) != GPUD_OK) {
+        GST_CAT_ERROR(gpud_gst_debug, "slot %u cannot be written: %s", self->slot, error.reason);
+        return;
+    }
+    memcpy(data, bytes, self->size);
+    gpud_frame_unmap(self->frame);
+}
+
+/* --- mapping ------------------------------------------------------------------------------ */
+
+/* What the core is asked for. GStreamer cannot say "all of it will be written": an element that
+ * maps for writing and writes a part keeps the rest, so the rest has to be read. Only before the
+ * first write is there nothing to keep, which saves the copy down. */
+static unsigned widen(struct slot_memory *self, unsigned access)
+{
+    if (access == GPUD_WRITE && self->filled)
+        return GPUD_READ | GPUD_WRITE;
+    if (may_be_misused(self, access) && (!self->filled || g_atomic_int_get(&self->store->misused)))
+        return GPUD_READ | GPUD_WRITE;
+    return access;
+}
+
 /* Under the lock, which is dropped meanwhile. */
 static enum gpud_status map_first(struct slot_memory *self, unsigned access, void **data,
                                   struct gpud_error *error)
 {
-    gboolean reads = access == GPUD_READ && self->on_device;
+    gboolean looks = may_be_misused(self, access);
 
+    access = widen(self, access);
+    gboolean reads = access == GPUD_READ && self->on_device;
     if (reads && !need_reader(self, error))
         return error->status;
     self->mapped = reads ? self->reader : self->frame;
     self->busy = TRUE;
     g_mutex_unlock(&self->lock);
     enum gpud_status status = map_frame(self->mapped, access, data, error);
+    if (status == GPUD_OK && looks)
+        begin_look(self, *data);
     g_mutex_lock(&self->lock);
     self->busy = FALSE;
     g_cond_broadcast(&self->idle);
+    if (status == GPUD_OK) {
+        self->data = *data;
+        self->goes_up = (access & GPUD_WRITE) != 0;
+        self->filled |= self->goes_up;
+    }
     return status;
 }
 
+/* Maps nest, with the access of the first. */
 void *slot_memory_map(struct slot_memory *self, GstMapFlags flags)
 {
     unsigned access =
@@ -58,45 +151,51 @@ void *slot_memory_map(struct slot_memory *self, GstMapFlags flags)
     g_mutex_lock(&self->lock);
     while (self->busy)
         g_cond_wait(&self->idle, &self->lock);
-    /* GStreamer cannot say "all of it will be written": an element that maps for writing and writes
-     * a part keeps the rest, so the rest has to be read. Only before the first write is there
-     * nothing to keep, which saves the copy down. Maps nest, with the access of the first. */
-    if (access == GPUD_WRITE && self->filled && self->maps == 0)
-        access |= GPUD_READ;
     if (self->maps == 0)
         status = map_first(self, access, &data, &error);
     else
         status = map_frame(self->mapped, access, &data, &error);
-    if (status == GPUD_OK) {
+    if (status == GPUD_OK)
         self->maps++;
-        self->filled |= (flags & GST_MAP_WRITE) != 0;
-    }
     g_mutex_unlock(&self->lock);
     if (status != GPUD_OK)
         GST_CAT_ERROR(gpud_gst_debug, "slot %u cannot be mapped: %s", self->slot, error.reason);
     return data;
 }
 
-/* The last unmap puts work on the device's queue. */
-static void unmap_last(struct slot_memory *self)
+/* Under the lock, which is dropped meanwhile. TRUE: what was written is on its way up. */
+static gboolean unmap_last(struct slot_memory *self)
 {
+    gboolean late = GST_MINI_OBJECT_FLAG_IS_SET(self->memory, GST_MEMORY_FLAG_READONLY);
+    gboolean goes_up = self->goes_up;
+    void *bytes = NULL;
+
     self->busy = TRUE;
     g_mutex_unlock(&self->lock);
+    if (end_look(self) && !goes_up && !late)
+        bytes = g_memdup2(self->data, self->size);
     gpud_frame_unmap(self->mapped);
+    if (bytes)
+        write_back(self, bytes);
     g_mutex_lock(&self->lock);
     self->busy = FALSE;
     g_cond_broadcast(&self->idle);
+    g_free(bytes);
+    return goes_up || bytes;
 }
 
-void slot_memory_unmap(struct slot_memory *self)
+gboolean slot_memory_unmap(struct slot_memory *self)
 {
+    gboolean goes_up = FALSE;
+
     g_mutex_lock(&self->lock);
     if (self->maps == 1)
-        unmap_last(self);
+        goes_up = unmap_last(self);
     else
         gpud_frame_unmap(self->mapped);
     self->maps--;
     g_mutex_unlock(&self->lock);
+    return goes_up;
 }
 
 /* A part of a memory is mapped as the whole; GStreamer adds the offset. */

@@ -62,6 +62,7 @@ struct slot_store {
     gboolean host;
     struct outstanding *outstanding;
     struct counters *counters;
+    gint misused; /* atomic: somebody writes where it said that it would read, see map.c */
 
     GMutex lock;
     gboolean closed;
@@ -88,7 +89,12 @@ struct slot_memory {
     guint maps;                /* by the CPU */
     struct gpud_frame *mapped; /* while there are maps or it is busy: the frame they go by */
     struct gpud_frame *reader; /* a second frame over the bytes, for readers; or NULL */
+    void *data;                /* what the core shows there */
+    gboolean goes_up;          /* it is copied to the device with the last unmap */
     gboolean filled;           /* the frame has content that must be kept */
+    guint looks;               /* at what readers do to the bytes */
+    gboolean looking;          /* while it is mapped: `seen` is the sum of the bytes before */
+    guint64 seen;
 
     /* On a GPU. */
     gboolean visible; /* the GPU's queue waits for the bytes, or they have arrived */
@@ -147,7 +153,8 @@ struct slot_memory *slot_memory_of_buffer(GstBuffer *buffer);
 
 /* Shows the frame to the CPU. NULL: it cannot be, and the log says why. */
 void *slot_memory_map(struct slot_memory *slot, GstMapFlags flags);
-void slot_memory_unmap(struct slot_memory *slot);
+/* TRUE: what was written is on its way to the device. */
+gboolean slot_memory_unmap(struct slot_memory *slot);
 
 /* What an allocator does with slots that the CPU maps, of whichever class. */
 gpointer slot_memory_map_full(GstMemory *memory, GstMapInfo *info, gsize maxsize);

@@ -16,9 +16,6 @@
 
 #define GST_CAT_DEFAULT gst_gpudirect_sink_debug
 
-/* How often drops by slow receivers are looked up, in frames. */
-#define FRAMES_BETWEEN_QOS 32
-
 /* How often upstream is asked whether it is live, when it did not answer for so many frames. */
 #define FRAMES_BETWEEN_QUERIES 64
 
@@ -149,7 +146,7 @@ static gboolean sink_propose_allocation(GstBaseSink *base, GstQuery *query)
 
 /* --- one frame ---------------------------------------------------------------------------- */
 
-static guint64 running_time(GstGpudirectSink *self, GstClockTime time)
+guint64 gst_gpudirect_sink_running_time(GstGpudirectSink *self, GstClockTime time)
 {
     GstBaseSink *base = GST_BASE_SINK(self);
 
@@ -163,8 +160,8 @@ static void describe(GstGpudirectSink *self, GstBuffer *buffer, struct gpud_fram
     struct meta_loss loss = {self->lost_metas, GST_ELEMENT(self)};
     struct wire_head head;
 
-    info->pts = running_time(self, GST_BUFFER_PTS(buffer));
-    info->dts = running_time(self, GST_BUFFER_DTS(buffer));
+    info->pts = gst_gpudirect_sink_running_time(self, GST_BUFFER_PTS(buffer));
+    info->dts = gst_gpudirect_sink_running_time(self, GST_BUFFER_DTS(buffer));
     info->duration = GST_BUFFER_DURATION(buffer);
     info->offset = GST_BUFFER_OFFSET(buffer);
     info->flags = frame_flags_from_buffer(buffer);
@@ -304,24 +301,6 @@ static GstFlowReturn submit_foreign(GstGpudirectSink *self, GstBuffer *buffer, e
 
 /* --- before and after a frame ------------------------------------------------------------- */
 
-static void report_drops(GstGpudirectSink *self, GstBuffer *buffer)
-{
-    struct gpud_sender_info info = GPUD_INFO_INIT(info);
-    GstBaseSink *base = GST_BASE_SINK(self);
-
-    gpud_sender_get_info(shared_sender_core(self->sender), &info);
-    if (info.dropped <= self->drops_reported)
-        return;
-    self->drops_reported = info.dropped;
-    GstClockTime pts = GST_BUFFER_PTS(buffer);
-    GstMessage *message =
-        gst_message_new_qos(GST_OBJECT(self), gst_base_sink_get_sync(base), running_time(self, pts),
-                            gst_segment_to_stream_time(&base->segment, base->segment.format, pts),
-                            pts, GST_BUFFER_DURATION(buffer));
-    gst_message_set_qos_stats(message, GST_FORMAT_BUFFERS, info.delivered, info.dropped);
-    gst_element_post_message(GST_ELEMENT(self), message);
-}
-
 static GstFlowReturn sink_prepare(GstBaseSink *base, GstBuffer *buffer)
 {
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
@@ -366,8 +345,7 @@ static GstFlowReturn sink_render(GstBaseSink *base, GstBuffer *buffer)
     if ((!slot || use != SLOT_FREE) && flow == GST_FLOW_OK &&
         (gst_gpudirect_sink_waits(self) || g_atomic_int_get(&self->num_clients) > 0))
         flow = submit_foreign(self, buffer, use);
-    if (++self->renders % FRAMES_BETWEEN_QOS == 0)
-        report_drops(self, buffer);
+    gst_gpudirect_sink_report(self, buffer);
     return flow;
 }
 

@@ -9,6 +9,7 @@
  *   dmabufs.c   buffers that a driver upstream writes by itself
  *   events.c    what travels beside buffers, and who is told of it late
  *   policy.c    whether upstream is live, and what may be waited for
+ *   report.c    what the application is told while frames go by
  *   clients.c   receivers that come and go: signals, messages
  *   stats.c     what is counted */
 #ifndef GPUD_GST_SINK_SINK_H
@@ -74,6 +75,7 @@ struct _GstGpudirectSink {
     GstBuffer *prepared;     /* a slot with a copy of ... */
     GstBuffer *prepared_of;  /* ... this buffer */
     guint64 drops_reported;
+    gboolean misuse_reported;
     guint renders;
 
     gint clock_kind;  /* atomic: enum clock_kind of the pipeline's clock */
@@ -147,6 +149,14 @@ void gst_gpudirect_sink_class_init_render(GstBaseSinkClass *klass);
 
 /* Drops what belongs to the stream: caps, slots, the prepared copy. */
 void gst_gpudirect_sink_reset_stream(GstGpudirectSink *self);
+
+/* GPUD_TIME_NONE: it has none. */
+guint64 gst_gpudirect_sink_running_time(GstGpudirectSink *self, GstClockTime time);
+
+/* --- report.c ----------------------------------------------------------------------------- */
+
+/* After each frame, which this buffer was. */
+void gst_gpudirect_sink_report(GstGpudirectSink *self, GstBuffer *buffer);
 
 /* --- dmabufs.c ---------------------------------------------------------------------------- */
 

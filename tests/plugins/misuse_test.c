@@ -1,0 +1,185 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Elements that write into a buffer which they mapped for reading, as rgb2bayer does: with a ring
+ * on a device that writes into the CPU's copy alone. The picture arrives all the same, and the
+ * application is told once. */
+#include "ends.h"
+
+#include <string.h>
+
+static const gchar *device;
+
+struct stage {
+    GstHarness *sink, *src;
+    GstBus *bus;
+};
+
+/* before: elements, and " ! ", or nothing. */
+static void stage_open(struct stage *stage, const gchar *before)
+{
+    gchar *address = ends_address();
+    gchar *launch = g_strdup_printf("%s gpudirectsink name=sink address=%s slots=4 sync=false "
+                                    "slow-receiver=block wait-for-connection=true device=%s",
+                                    before, address, device);
+
+    stage->sink = gst_harness_new_parse(launch);
+    gst_harness_use_systemclock(stage->sink);
+    stage->bus = ends_bus(stage->sink);
+    gst_harness_play(stage->sink);
+    stage->src = ends_src(address, NULL);
+    g_free(launch);
+    g_free(address);
+}
+
+static void stage_close(struct stage *stage)
+{
+    gst_harness_teardown(stage->src);
+    gst_element_set_bus(stage->sink->element, NULL);
+    gst_harness_teardown(stage->sink);
+    gst_object_unref(stage->bus);
+}
+
+static guint count_warnings(GstBus *bus, const gchar *says)
+{
+    GstMessage *message;
+    guint count = 0;
+
+    while ((message = gst_bus_pop_filtered(bus, GST_MESSAGE_WARNING | GST_MESSAGE_ERROR))) {
+        GError *error = NULL;
+        if (GST_MESSAGE_TYPE(message) == GST_MESSAGE_ERROR)
+            gst_message_parse_error(message, &error, NULL);
+        else
+            gst_message_parse_warning(message, &error, NULL);
+        fail_unless(strstr(error->message, says) != NULL, "%s", error->message);
+        g_error_free(error);
+        gst_message_unref(message);
+        count++;
+    }
+    return count;
+}
+
+#define WARNING "mapped for reading"
+
+#define CAPS_ARGB "video/x-raw,format=ARGB,width=64,height=16,framerate=25/1"
+#define FRAMES 10
+
+/* The same pictures with and without a link in between. */
+GST_START_TEST(test_rgb2bayer)
+{
+    GstHarness *alone = gst_harness_new_parse("rgb2bayer");
+    struct stage stage;
+
+    stage_open(&stage, "rgb2bayer !");
+    gst_harness_set_src_caps_str(alone, CAPS_ARGB);
+    gst_harness_set_src_caps_str(stage.sink, CAPS_ARGB);
+    for (guint i = 0; i < FRAMES; i++) {
+        GstMapInfo map;
+        GstBuffer *picture = ends_picture(CAPS_ARGB, i);
+        gst_harness_push(alone, gst_buffer_ref(picture));
+        fail_unless_equals_int(gst_harness_push(stage.sink, picture), GST_FLOW_OK);
+        GstBuffer *wanted = gst_harness_pull(alone), *got = ends_pull(stage.src);
+        fail_unless(gst_buffer_map(wanted, &map, GST_MAP_READ));
+        fail_unless(gst_buffer_memcmp(got, 0, map.data, map.size) == 0, "picture %u differs", i);
+        gst_buffer_unmap(wanted, &map);
+        gst_buffer_unref(wanted);
+        gst_buffer_unref(got);
+    }
+    fail_unless_equals_int(count_warnings(stage.bus, WARNING), 1);
+    stage_close(&stage);
+    gst_harness_teardown(alone);
+}
+GST_END_TEST
+
+/* GstVideoFrame's own functions write nothing here: what a picture is made of is. */
+static void scribble(GstBuffer *buffer, guint seed)
+{
+    GstBuffer *picture = ends_picture(CAPS_SMALL, seed);
+    GstVideoMeta *meta = gst_buffer_get_video_meta(buffer);
+    GstMapInfo from, to;
+
+    fail_unless(gst_buffer_map(picture, &from, GST_MAP_READ));
+    fail_unless(gst_buffer_map(buffer, &to, GST_MAP_READ));
+    for (guint row = 0; row < 16; row++)
+        memcpy(to.data + meta->offset[0] + row * (gsize)meta->stride[0], from.data + row * 128,
+               128);
+    gst_buffer_unmap(buffer, &to);
+    gst_buffer_unmap(picture, &from);
+    gst_buffer_unref(picture);
+}
+
+/* A slot that has a picture already is written to as well, from the first frame on. */
+GST_START_TEST(test_second_thoughts)
+{
+    struct stage stage;
+
+    stage_open(&stage, "");
+    gst_harness_set_src_caps_str(stage.sink, CAPS_SMALL);
+    GstBufferPool *pool = ends_pool(stage.sink, CAPS_SMALL);
+    for (guint i = 0; i < FRAMES; i++) {
+        GstBuffer *lent = NULL;
+        gst_buffer_pool_acquire_buffer(pool, &lent, NULL);
+        ends_paint(lent, CAPS_SMALL, i);
+        scribble(lent, i + 100);
+        gst_harness_push(stage.sink, lent);
+        GstBuffer *got = ends_pull(stage.src);
+        ends_check_picture(got, CAPS_SMALL, i + 100);
+        gst_buffer_unref(got);
+    }
+    fail_unless_equals_int(count_warnings(stage.bus, WARNING), 1);
+    gst_buffer_pool_set_active(pool, FALSE);
+    gst_object_unref(pool);
+    stage_close(&stage);
+}
+GST_END_TEST
+
+/* Who only reads is no case for a warning. */
+GST_START_TEST(test_reading)
+{
+    struct stage stage;
+
+    stage_open(&stage, "");
+    gst_harness_set_src_caps_str(stage.sink, CAPS_SMALL);
+    GstBufferPool *pool = ends_pool(stage.sink, CAPS_SMALL);
+    for (guint i = 0; i < FRAMES; i++) {
+        GstBuffer *lent = NULL;
+        gst_buffer_pool_acquire_buffer(pool, &lent, NULL);
+        ends_paint(lent, CAPS_SMALL, i);
+        ends_check_picture(lent, CAPS_SMALL, i);
+        gst_harness_push(stage.sink, lent);
+        GstBuffer *got = ends_pull(stage.src);
+        ends_check_picture(got, CAPS_SMALL, i);
+        gst_buffer_unref(got);
+    }
+    fail_unless_equals_int(count_warnings(stage.bus, WARNING), 0);
+    gst_buffer_pool_set_active(pool, FALSE);
+    gst_object_unref(pool);
+    stage_close(&stage);
+}
+GST_END_TEST
+
+static Suite *misuse_suite(void)
+{
+    Suite *suite = suite_create("misuse");
+    TCase *tc = tcase_create("misuse");
+    GstElementFactory *bayer = gst_element_factory_find("rgb2bayer");
+
+    suite_add_tcase(suite, tc);
+    tcase_set_timeout(tc, 60);
+    if (bayer)
+        tcase_add_test(tc, test_rgb2bayer);
+    else
+        g_print("no rgb2bayer here (gstreamer1.0-plugins-bad)\n");
+    tcase_add_test(tc, test_second_thoughts);
+    tcase_add_test(tc, test_reading);
+    gst_clear_object(&bayer);
+    return suite;
+}
+
+int main(int argc, char **argv)
+{
+    device = argc > 1 ? argv[1] : "cuda:0";
+    ends_init_environment();
+    gst_check_init(&argc, &argv);
+    return gst_check_run_suite(misuse_suite(), "misuse", __FILE__);
+}
