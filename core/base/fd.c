@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <poll.h>
@@ -27,6 +28,22 @@ bool gpud_file_fits(uint64_t size, uint64_t *limit)
         allowed.rlim_cur = RLIM_INFINITY;
     *limit = allowed.rlim_cur;
     return allowed.rlim_cur == RLIM_INFINITY || size <= allowed.rlim_cur;
+}
+
+/* Behind a failed mmap(). Where the address space is limited the limit is named: the machine may
+ * have memory to spare. */
+static enum gpud_status not_mapped(const char *whose, uint64_t size, struct gpud_error *error)
+{
+    int code = errno;
+    struct rlimit allowed;
+    if (code == ENOMEM && getrlimit(RLIMIT_AS, &allowed) == 0 && allowed.rlim_cur != RLIM_INFINITY)
+        return gpud_fail_native(error, GPUD_NO_MEMORY, "errno", code,
+                                "cannot map %s of %llu bytes: process %d may have an address space "
+                                "of %llu MiB: raise its limit (ulimit -v)",
+                                whose, (unsigned long long)size, (int)getpid(),
+                                (unsigned long long)allowed.rlim_cur >> 20);
+    errno = code;
+    return gpud_fail_errno(error, "cannot map %s of %llu bytes", whose, (unsigned long long)size);
 }
 
 enum gpud_status gpud_memfd_create(const char *name, uint64_t size, enum gpud_share share, int *fd,
@@ -55,8 +72,7 @@ enum gpud_status gpud_memfd_create(const char *name, uint64_t size, enum gpud_sh
     }
     void *new_data = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, new_fd, 0);
     if (new_data == MAP_FAILED) {
-        status = gpud_fail_errno(error, "cannot map shared memory of %llu bytes",
-                                 (unsigned long long)size);
+        status = not_mapped("shared memory", size, error);
         goto fail;
     }
     if (fcntl(new_fd, F_ADD_SEALS, seals) < 0) {
@@ -125,8 +141,7 @@ enum gpud_status gpud_memfd_map(int fd, uint64_t size, bool writable, void **dat
                          (long long)st.st_size, (unsigned long long)size);
     void *mapped = mmap(NULL, size, PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED, fd, 0);
     if (mapped == MAP_FAILED)
-        return gpud_fail_errno(error, "cannot map the peer's shared memory of %llu bytes",
-                               (unsigned long long)size);
+        return not_mapped("the peer's shared memory", size, error);
     *data = mapped;
     return GPUD_OK;
 }

@@ -98,6 +98,26 @@ static void test_file_limit(void)
     gpud_fd_close(&fd);
 }
 
+/* A limited address space is named: the machine has memory enough. */
+static void test_address_space(void)
+{
+    const uint64_t size = UINT64_C(1) << 30;
+    struct rlimit before, small;
+    void *data = NULL;
+    int fd = -1, theirs = sealed(0, (off_t)size, SEALS);
+    CHECK(getrlimit(RLIMIT_AS, &before) == 0, "getrlimit");
+    small = before;
+    small.rlim_cur = size;
+    fflush(stdout);
+    CHECK(setrlimit(RLIMIT_AS, &small) == 0, "setrlimit");
+    EXPECT(GPUD_NO_MEMORY, "address space of 1024 MiB: raise its limit (ulimit -v)",
+           gpud_memfd_create("test", size, GPUD_SHARE_WRITABLE, &fd, &data, &e));
+    EXPECT(GPUD_NO_MEMORY, "(ulimit -v)", gpud_memfd_map(theirs, size, false, &data, &e));
+    CHECK(setrlimit(RLIMIT_AS, &before) == 0, "setrlimit");
+    CHECK(fd == -1 && !data, "an output was written by a call that failed");
+    gpud_fd_close(&theirs);
+}
+
 /* --- what is a peer's ------------------------------------------------------------------------- */
 
 static void test_lies(void)
@@ -157,6 +177,8 @@ int main(void)
     test_unmap();
     SAY("files that this process may not make as large");
     test_file_limit();
+    SAY("an address space that is too small");
+    test_address_space();
     SAY("memfds that are none, or not what they should be");
     test_lies();
     SAY("memfds that are not of ordinary pages");

@@ -23,7 +23,14 @@ struct shared_sender {
                          be interrupted may hold it */
     guint epoch;
     struct outstanding *outstanding;
+
+    /* Why there are no slots at all, as the pools found out; told once an epoch. */
+    GMutex lack_lock;
+    struct gpud_error lack;
+    gint lacks; /* atomic: enum lack_state */
 };
+
+enum lack_state { LACK_NONE, LACK_FOUND, LACK_TOLD };
 
 struct shared_sender *shared_sender_new(struct gpud_sender *core, guint slots, gboolean host)
 {
@@ -32,6 +39,7 @@ struct shared_sender *shared_sender_new(struct gpud_sender *core, guint slots, g
     g_atomic_ref_count_init(&sender->references);
     g_rw_lock_init(&sender->lock);
     g_mutex_init(&sender->core_lock);
+    g_mutex_init(&sender->lack_lock);
     sender->core = core;
     sender->slots = slots;
     sender->host = host;
@@ -54,6 +62,7 @@ void shared_sender_unref(struct shared_sender *sender)
     outstanding_unref(sender->outstanding);
     g_rw_lock_clear(&sender->lock);
     g_mutex_clear(&sender->core_lock);
+    g_mutex_clear(&sender->lack_lock);
     g_free(sender);
 }
 
@@ -159,6 +168,7 @@ enum gpud_status shared_sender_configure(struct shared_sender *sender,
     enum gpud_status status = gpud_sender_configure(sender->core, layout, media, media_size, error);
     if (status == GPUD_OK) {
         sender->epoch++;
+        g_atomic_int_set(&sender->lacks, LACK_NONE);
         outstanding_unref(sender->outstanding);
         sender->outstanding = outstanding_new();
     }
@@ -175,16 +185,47 @@ void shared_sender_interrupt(struct shared_sender *sender, gboolean interrupted)
     g_mutex_unlock(&sender->core_lock);
 }
 
+/* Whether the slots themselves are missing: one that is not free, or of another format, is not. */
+static gboolean is_lack(enum gpud_status status)
+{
+    return status == GPUD_NO_MEMORY || status == GPUD_IO || status == GPUD_UNSUPPORTED ||
+           status == GPUD_NO_ACCESS || status == GPUD_NO_DEVICE;
+}
+
+static void note_lack(struct shared_sender *sender, const struct gpud_error *error)
+{
+    g_mutex_lock(&sender->lack_lock);
+    sender->lack = *error;
+    g_atomic_int_compare_and_exchange(&sender->lacks, LACK_NONE, LACK_FOUND);
+    g_mutex_unlock(&sender->lack_lock);
+}
+
+gboolean shared_sender_take_lack(struct shared_sender *sender, struct gpud_error *error)
+{
+    if (g_atomic_int_get(&sender->lacks) != LACK_FOUND)
+        return FALSE;
+    g_mutex_lock(&sender->lack_lock);
+    gboolean taken = g_atomic_int_compare_and_exchange(&sender->lacks, LACK_FOUND, LACK_TOLD);
+    if (taken)
+        *error = sender->lack;
+    g_mutex_unlock(&sender->lack_lock);
+    return taken;
+}
+
 enum gpud_status shared_sender_acquire(struct shared_sender *sender, guint epoch, gboolean may_wait,
                                        struct gpud_frame **frame)
 {
     enum gpud_status status = GPUD_CLOSED;
+    struct gpud_error error;
 
     g_rw_lock_reader_lock(&sender->lock);
     if (sender->core && sender->epoch == epoch) {
         gboolean exhausted = outstanding_count(sender->outstanding) + 1 >= (gint)sender->slots;
         gint64 timeout = may_wait && g_atomic_int_get(&sender->may_block) ? ACQUIRE_TIMEOUT : 0;
-        status = exhausted ? GPUD_TIMEOUT : gpud_sender_acquire(sender->core, timeout, frame, NULL);
+        status =
+            exhausted ? GPUD_TIMEOUT : gpud_sender_acquire(sender->core, timeout, frame, &error);
+        if (is_lack(status))
+            note_lack(sender, &error);
     }
     g_rw_lock_reader_unlock(&sender->lock);
     return status;

@@ -57,4 +57,7 @@ gboolean shared_sender_is_interrupted(struct shared_sender *sender);
 enum gpud_status shared_sender_acquire(struct shared_sender *sender, guint epoch, gboolean may_wait,
                                        struct gpud_frame **frame);
 
+/* TRUE, once an epoch: there are no slots at all, and *error says why. From any thread. */
+gboolean shared_sender_take_lack(struct shared_sender *sender, struct gpud_error *error);
+
 #endif

@@ -145,8 +145,13 @@ GstFlowReturn gst_gpudirect_sink_wait_for_client(GstGpudirectSink *self)
             gpud_sender_wait(shared_sender_core(self->sender), 1, SINK_WAIT, &error);
         if (status == GPUD_OK)
             break;
-        if (status == GPUD_TIMEOUT && ++waits == WAITS_UNTIL_TOLD)
-            tell_waiting(self);
+        if (status == GPUD_TIMEOUT) {
+            struct gpud_sender_info info = GPUD_INFO_INIT(info);
+            gpud_sender_get_info(shared_sender_core(self->sender), &info);
+            gst_gpudirect_sink_report_lack(self, &info);
+            if (++waits == WAITS_UNTIL_TOLD)
+                tell_waiting(self);
+        }
         flow = gst_gpudirect_sink_may_retry(self, status);
         if (flow == GST_FLOW_ERROR)
             gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, &error,

@@ -28,6 +28,7 @@ void gst_gpudirect_sink_reset_stream(GstGpudirectSink *self)
     self->configured = FALSE;
     self->gpu = NULL;
     self->drops_reported = 0;
+    self->lack_reported = FALSE;
     self->renders = 0;
 }
 

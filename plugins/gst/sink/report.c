@@ -6,7 +6,10 @@
 #include "errors.h"
 #include "sink/sink.h"
 
+#include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 
 #define GST_CAT_DEFAULT gst_gpudirect_sink_debug
 
@@ -79,15 +82,70 @@ static void report_misuse(GstGpudirectSink *self)
     gst_clear_object(&peer);
 }
 
-/* ------------------------------------------------------------------------------------------ */
+/* --- no room for receivers ---------------------------------------------------------------- */
+
+/* The ring grows by this for each receiver. FALSE: it cannot, and *error says why. */
+static gboolean has_room(GstGpudirectSink *self, struct gpud_error *error)
+{
+    gsize size = self->slot_info.size * self->running.slots;
+    void *trial = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    struct rlimit allowed = {.rlim_cur = RLIM_INFINITY};
+
+    if (trial != MAP_FAILED) {
+        munmap(trial, size);
+        return TRUE;
+    }
+    getrlimit(RLIMIT_AS, &allowed);
+    *error = (struct gpud_error){.status = GPUD_NO_MEMORY, .origin = "errno", .native = ENOMEM};
+    g_snprintf(error->reason, sizeof(error->reason),
+               "%" G_GSIZE_FORMAT " MiB of slots for it do not fit into the process's address "
+               "space of %llu MiB: raise its limit (ulimit -v), or set slots to less",
+               size >> 20, (unsigned long long)allowed.rlim_cur >> 20);
+    return FALSE;
+}
+
+/* A pool of slots finds out that there are none only when upstream uses it, and the core tells a
+ * receiver alone why it was refused: after a refusal the sink tries for itself. */
+static void look_for_room(GstGpudirectSink *self, struct gpud_error *error, const gchar **what)
+{
+    struct gpud_frame *frame;
+    enum gpud_status status =
+        shared_sender_acquire(self->sender, shared_sender_epoch(self->sender), FALSE, &frame);
+
+    if (status == GPUD_OK)
+        gpud_frame_release(&frame);
+    if (!has_room(self, error))
+        *what = "A receiver was refused";
+}
+
+void gst_gpudirect_sink_report_lack(GstGpudirectSink *self, const struct gpud_sender_info *info)
+{
+    const gchar *what = NULL;
+    struct gpud_error error;
+
+    if (info && info->refused > self->refusals_seen) {
+        self->refusals_seen = info->refused;
+        look_for_room(self, &error, &what);
+    }
+    if (shared_sender_take_lack(self->sender, &error))
+        what = "There are no slots for frames, without which receivers are refused";
+    if (!what || self->lack_reported)
+        return;
+    self->lack_reported = TRUE;
+    gpud_gst_error_warn(GST_ELEMENT(self), GPUD_GST_WRITE, &error, what);
+}
+
+/* --- after each frame --------------------------------------------------------------------- */
 
 void gst_gpudirect_sink_report(GstGpudirectSink *self, GstBuffer *buffer)
 {
     struct gpud_sender_info info = GPUD_INFO_INIT(info);
+    gboolean looks = ++self->renders % FRAMES_BETWEEN_LOOKS == 0;
 
     report_misuse(self);
-    if (++self->renders % FRAMES_BETWEEN_LOOKS != 0)
-        return;
-    gpud_sender_get_info(shared_sender_core(self->sender), &info);
-    report_drops(self, buffer, &info);
+    if (looks) {
+        gpud_sender_get_info(shared_sender_core(self->sender), &info);
+        report_drops(self, buffer, &info);
+    }
+    gst_gpudirect_sink_report_lack(self, looks ? &info : NULL);
 }

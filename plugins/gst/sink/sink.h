@@ -75,7 +75,8 @@ struct _GstGpudirectSink {
     GstBuffer *prepared;     /* a slot with a copy of ... */
     GstBuffer *prepared_of;  /* ... this buffer */
     guint64 drops_reported;
-    gboolean misuse_reported;
+    guint64 refusals_seen;
+    gboolean misuse_reported, lack_reported;
     guint renders;
 
     gint clock_kind;  /* atomic: enum clock_kind of the pipeline's clock */
@@ -157,6 +158,10 @@ guint64 gst_gpudirect_sink_running_time(GstGpudirectSink *self, GstClockTime tim
 
 /* After each frame, which this buffer was. */
 void gst_gpudirect_sink_report(GstGpudirectSink *self, GstBuffer *buffer);
+
+/* Why receivers are refused, if there is no memory for their frames; once a format. info: as it is
+ * now; NULL: the core was not asked. */
+void gst_gpudirect_sink_report_lack(GstGpudirectSink *self, const struct gpud_sender_info *info);
 
 /* --- dmabufs.c ---------------------------------------------------------------------------- */
 

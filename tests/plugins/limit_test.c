@@ -1,0 +1,178 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* gpudirectsink in a process whose address space is limited (ulimit -v), so that a ring does not
+ * fit: nobody gets a frame, and the application is told why, once. */
+#include "ends.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#define CAPS_LARGE "video/x-raw,format=BGRA,width=4096,height=4096,framerate=25/1"
+#define PICTURE (4096 * 4096 * 4)
+#define FRAMES 3000
+#define PAUSE (10 * GST_MSECOND)
+
+/* For two pictures more than there is now: a ring of four does not fit. */
+static void limit(void)
+{
+    struct rlimit allowed;
+    unsigned long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+
+    fail_unless(file && fscanf(file, "%lu", &pages) == 1, "no /proc/self/statm");
+    fclose(file);
+    fail_unless(getrlimit(RLIMIT_AS, &allowed) == 0);
+    allowed.rlim_cur = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + 2 * PICTURE;
+    fail_unless(setrlimit(RLIMIT_AS, &allowed) == 0);
+}
+
+static gchar *take_text(GstMessage *message)
+{
+    GError *error;
+
+    gst_message_parse_warning(message, &error, NULL);
+    gchar *text = g_strdup(error->message);
+    g_error_free(error);
+    gst_message_unref(message);
+    return text;
+}
+
+static void expect_sentence(GstBus *bus, GstMessage *message)
+{
+    fail_unless(message != NULL, "the sink says nothing");
+    gchar *text = take_text(message);
+    fail_unless(strstr(text, "address space") && strstr(text, "ulimit -v"), "%s", text);
+    g_free(text);
+    message = gst_bus_pop_filtered(bus, GST_MESSAGE_WARNING);
+    fail_if(message != NULL, "once more: %s", take_text(message));
+}
+
+/* Upstream takes the pool that the sink proposes. */
+GST_START_TEST(test_pool)
+{
+    GstHarness *sink = ends_sink("limit", "wait-for-connection=false");
+    GstBus *bus = ends_bus(sink);
+    GstBuffer *buffer;
+
+    gst_harness_set_src_caps_str(sink, CAPS_LARGE);
+    GstBufferPool *pool = ends_pool(sink, CAPS_LARGE);
+    limit();
+    for (guint i = 0; i < 3; i++) {
+        fail_unless_equals_int(gst_buffer_pool_acquire_buffer(pool, &buffer, NULL), GST_FLOW_OK);
+        fail_unless_equals_int(gst_harness_push(sink, buffer), GST_FLOW_OK);
+    }
+    expect_sentence(bus, ends_wait_message(bus, GST_MESSAGE_WARNING, 0));
+    gst_buffer_pool_set_active(pool, FALSE);
+    gst_object_unref(pool);
+    gst_element_set_bus(sink->element, NULL);
+    gst_harness_teardown(sink);
+    gst_object_unref(bus);
+}
+GST_END_TEST
+
+/* Frames go by until a receiver was refused. */
+static void expect_refusal(GstHarness *sink, GstBus *bus, GstBuffer *picture)
+{
+    GstHarness *src = ends_src("limit", NULL);
+    GstMessage *told = NULL;
+
+    for (guint i = 0; i < FRAMES && !told; i++) {
+        fail_unless_equals_int(gst_harness_push(sink, gst_buffer_ref(picture)), GST_FLOW_OK);
+        told = gst_bus_timed_pop_filtered(bus, PAUSE, GST_MESSAGE_WARNING);
+    }
+    expect_sentence(bus, told);
+    gst_buffer_unref(picture);
+    gst_harness_teardown(src);
+}
+
+/* Upstream has memory of its own, and all that goes wrong is that a receiver is refused. */
+GST_START_TEST(test_refusal)
+{
+    GstHarness *sink = ends_sink("limit", "wait-for-connection=false");
+    GstBuffer *picture = gst_buffer_new_allocate(NULL, PICTURE, NULL);
+    GstBus *bus = ends_bus(sink);
+
+    gst_harness_set_src_caps_str(sink, CAPS_LARGE);
+    limit();
+    expect_refusal(sink, bus, picture);
+    gst_element_set_bus(sink->element, NULL);
+    gst_harness_teardown(sink);
+    gst_object_unref(bus);
+}
+GST_END_TEST
+
+/* The ring is there, but has no room for a receiver. */
+GST_START_TEST(test_growth)
+{
+    GstHarness *sink = ends_sink("limit", "wait-for-connection=false");
+    GstBus *bus = ends_bus(sink);
+    GstBuffer *picture;
+
+    gst_harness_set_src_caps_str(sink, CAPS_LARGE);
+    GstBufferPool *pool = ends_pool(sink, CAPS_LARGE);
+    fail_unless_equals_int(gst_buffer_pool_acquire_buffer(pool, &picture, NULL), GST_FLOW_OK);
+    limit();
+    expect_refusal(sink, bus, picture);
+    gst_buffer_pool_set_active(pool, FALSE);
+    gst_object_unref(pool);
+    gst_element_set_bus(sink->element, NULL);
+    gst_harness_teardown(sink);
+    gst_object_unref(bus);
+}
+GST_END_TEST
+
+/* A stream that waits for its first receiver says it while it waits. */
+static gpointer push(gpointer harness)
+{
+    gst_harness_push(harness, gst_buffer_new_allocate(NULL, PICTURE, NULL));
+    return NULL;
+}
+
+GST_START_TEST(test_waiting)
+{
+    GstHarness *sink = ends_sink("limit", NULL);
+    GstBus *bus = ends_bus(sink);
+
+    gst_harness_set_src_caps_str(sink, CAPS_LARGE);
+    GThread *pushes = g_thread_new("pushes", push, sink);
+    GstMessage *waiting = ends_wait_message(bus, GST_MESSAGE_INFO, 30);
+    fail_unless(waiting != NULL, "it does not wait");
+    gst_message_unref(waiting);
+    limit();
+    GstHarness *src = ends_src("limit", NULL);
+    expect_sentence(bus, ends_wait_message(bus, GST_MESSAGE_WARNING, 30));
+    gst_harness_teardown(src);
+    gst_element_set_state(ends_element(sink), GST_STATE_NULL);
+    g_thread_join(pushes);
+    gst_element_set_bus(sink->element, NULL);
+    gst_harness_teardown(sink);
+    gst_object_unref(bus);
+}
+GST_END_TEST
+
+static Suite *limit_suite(void)
+{
+    Suite *suite = suite_create("limit");
+    TCase *tc = tcase_create("limit");
+
+    suite_add_tcase(suite, tc);
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, test_pool);
+    tcase_add_test(tc, test_refusal);
+    tcase_add_test(tc, test_growth);
+    tcase_add_test(tc, test_waiting);
+    return suite;
+}
+
+int main(int argc, char **argv)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    g_print("SKIP: a sanitizer needs more address space than there is\n");
+    return 77;
+#endif
+    ends_init_environment();
+    gst_check_init(&argc, &argv);
+    return gst_check_run_suite(limit_suite(), "limit", __FILE__);
+}
