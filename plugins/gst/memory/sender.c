@@ -16,11 +16,12 @@ struct shared_sender {
     gint may_block;   /* atomic: acquiring a slot may */
     gint interrupted; /* atomic: what the sink wants */
 
-    /* Readers use the sender; the writer closes it or starts an epoch. */
+    /* Readers take slots; the writer closes the sender or starts an epoch. */
     GRWLock lock;
     struct gpud_sender *core;
-    GMutex core_lock; /* for who interrupts, and cannot wait for the lock above: a call that is to
-                         be interrupted may hold it */
+    /* Of the core's life alone. Readers look at it, or interrupt a call that holds the lock above;
+     * the writer closes it. So whoever looks never stops the stream, whatever the core does. */
+    GRWLock life;
     guint epoch;
     struct outstanding *outstanding;
 
@@ -38,7 +39,7 @@ struct shared_sender *shared_sender_new(struct gpud_sender *core, guint slots, g
 
     g_atomic_ref_count_init(&sender->references);
     g_rw_lock_init(&sender->lock);
-    g_mutex_init(&sender->core_lock);
+    g_rw_lock_init(&sender->life);
     g_mutex_init(&sender->lack_lock);
     sender->core = core;
     sender->slots = slots;
@@ -61,7 +62,7 @@ void shared_sender_unref(struct shared_sender *sender)
     gpud_sender_destroy(&sender->core);
     outstanding_unref(sender->outstanding);
     g_rw_lock_clear(&sender->lock);
-    g_mutex_clear(&sender->core_lock);
+    g_rw_lock_clear(&sender->life);
     g_mutex_clear(&sender->lack_lock);
     g_free(sender);
 }
@@ -70,9 +71,9 @@ void shared_sender_close(struct shared_sender *sender)
 {
     shared_sender_interrupt(sender, TRUE);
     g_rw_lock_writer_lock(&sender->lock);
-    g_mutex_lock(&sender->core_lock);
+    g_rw_lock_writer_lock(&sender->life);
     struct gpud_sender *core = g_steal_pointer(&sender->core);
-    g_mutex_unlock(&sender->core_lock);
+    g_rw_lock_writer_unlock(&sender->life);
     gpud_sender_destroy(&core);
     g_rw_lock_writer_unlock(&sender->lock);
 }
@@ -85,10 +86,10 @@ struct gpud_sender *shared_sender_core(struct shared_sender *sender)
 void shared_sender_set_slow_receiver(struct shared_sender *sender, enum gpud_slow_receiver policy)
 {
     g_atomic_int_set(&sender->may_block, policy == GPUD_SLOW_BLOCK);
-    g_rw_lock_reader_lock(&sender->lock);
+    g_rw_lock_reader_lock(&sender->life);
     if (sender->core)
         gpud_sender_set_slow_receiver(sender->core, policy, NULL);
-    g_rw_lock_reader_unlock(&sender->lock);
+    g_rw_lock_reader_unlock(&sender->life);
 }
 
 gboolean shared_sender_is_host(struct shared_sender *sender)
@@ -98,10 +99,10 @@ gboolean shared_sender_is_host(struct shared_sender *sender)
 
 void shared_sender_get_info(struct shared_sender *sender, struct gpud_sender_info *info)
 {
-    g_rw_lock_reader_lock(&sender->lock);
+    g_rw_lock_reader_lock(&sender->life);
     if (sender->core)
         gpud_sender_get_info(sender->core, info);
-    g_rw_lock_reader_unlock(&sender->lock);
+    g_rw_lock_reader_unlock(&sender->life);
 }
 
 guint shared_sender_epoch(struct shared_sender *sender)
@@ -148,10 +149,10 @@ guint64 shared_sender_latency(struct shared_sender *sender)
 {
     guint64 longest = 0;
 
-    g_mutex_lock(&sender->core_lock);
+    g_rw_lock_reader_lock(&sender->life);
     if (sender->core)
         longest = longest_latency(sender->core);
-    g_mutex_unlock(&sender->core_lock);
+    g_rw_lock_reader_unlock(&sender->life);
     return longest;
 }
 
@@ -179,10 +180,10 @@ enum gpud_status shared_sender_configure(struct shared_sender *sender,
 void shared_sender_interrupt(struct shared_sender *sender, gboolean interrupted)
 {
     g_atomic_int_set(&sender->interrupted, interrupted);
-    g_mutex_lock(&sender->core_lock);
+    g_rw_lock_reader_lock(&sender->life);
     if (sender->core)
         apply_interrupted(sender);
-    g_mutex_unlock(&sender->core_lock);
+    g_rw_lock_reader_unlock(&sender->life);
 }
 
 /* Whether the slots themselves are missing: one that is not free, or of another format, is not. */

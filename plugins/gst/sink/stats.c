@@ -56,11 +56,13 @@ static gchar *clock_text(GstGpudirectSink *self)
 /* No reason where the user named it. */
 static void tell_device(GstGpudirectSink *self, const gchar *device, GstStructure *stats)
 {
-    gst_structure_set(stats, "device", G_TYPE_STRING, device[0] ? device : "none", NULL);
     GST_OBJECT_LOCK(self);
-    if (self->device_reason)
-        gst_structure_set(stats, "device-reason", G_TYPE_STRING, self->device_reason, NULL);
+    gchar *reason = g_strdup(self->device_reason);
     GST_OBJECT_UNLOCK(self);
+    gst_structure_set(stats, "device", G_TYPE_STRING, device[0] ? device : "none", NULL);
+    if (reason)
+        gst_structure_set(stats, "device-reason", G_TYPE_STRING, reason, NULL);
+    g_free(reason);
 }
 
 GstStructure *gst_gpudirect_sink_make_stats(GstGpudirectSink *self)

@@ -1,9 +1,10 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A tee with gpudirectsink on a device behind one branch, and behind another an element that maps
- * the same slot: neither waits for what the other waits for in the core. The core's calls are held
- * here, as a receiver that gives no credit, or a device that is busy, would hold them. */
+/* The sink's thread and the others wait for nothing that one of them waits for in the core: an
+ * element behind a tee that maps the slot which is being sent, and whoever asks for the sink's
+ * statistics. The core's calls are held here, as a receiver that gives no credit, a device that is
+ * busy or another thread's work would hold them. */
 #include "context.h"
 #include "ends.h"
 #include "sink/sink.h"
@@ -11,6 +12,8 @@
 
 #include <sys/wait.h>
 #include <unistd.h>
+
+#define CAPS_OTHER "video/x-raw,format=UYVY,width=32,height=16,framerate=25/1"
 
 static const gchar *device;
 
@@ -22,16 +25,16 @@ static struct gate {
     GMutex lock;
     GCond changed;
     gboolean closed; /* who comes waits */
-    guint inside, done;
-} submit_gate, map_gate;
+    guint inside;
+} submit_gate, map_gate, look_gate;
 
-static __thread gboolean is_branch;
+static __thread gboolean is_branch, is_watcher;
 
 static void gate_set(struct gate *gate, gboolean closed)
 {
     g_mutex_lock(&gate->lock);
     gate->closed = closed;
-    gate->inside = gate->done = 0;
+    gate->inside = 0;
     g_cond_broadcast(&gate->changed);
     g_mutex_unlock(&gate->lock);
 }
@@ -80,6 +83,15 @@ enum gpud_status __wrap_gpud_frame_map(struct gpud_frame *frame, unsigned access
     if (is_branch)
         gate_pass(&map_gate);
     return __real_gpud_frame_map(frame, access, timeout, data, error);
+}
+
+void __real_gpud_sender_get_info(struct gpud_sender *sender, struct gpud_sender_info *info);
+void __wrap_gpud_sender_get_info(struct gpud_sender *sender, struct gpud_sender_info *info);
+void __wrap_gpud_sender_get_info(struct gpud_sender *sender, struct gpud_sender_info *info)
+{
+    if (is_watcher)
+        gate_pass(&look_gate);
+    __real_gpud_sender_get_info(sender, info);
 }
 
 /* --- the two branches ------------------------------------------------------------------------ */
@@ -211,6 +223,56 @@ GST_START_TEST(test_submit_during_map)
 }
 GST_END_TEST
 
+/* --- who looks ------------------------------------------------------------------------------- */
+
+static gpointer watch(gpointer sink)
+{
+    GstStructure *stats;
+
+    is_watcher = TRUE;
+    g_object_get(sink, "stats", &stats, NULL);
+    gst_structure_free(stats);
+    return NULL;
+}
+
+struct stream {
+    GstHarness *sink;
+    struct job job;
+};
+
+/* Pictures, another format and pictures of it, an interruption. */
+static gpointer stream(gpointer user)
+{
+    struct stream *stream = user;
+
+    gst_harness_push(stream->sink, ends_picture(CAPS_SMALL, 1));
+    gst_harness_set_src_caps_str(stream->sink, CAPS_OTHER);
+    gst_harness_push(stream->sink, ends_picture(CAPS_OTHER, 2));
+    gst_harness_push_event(stream->sink, gst_event_new_flush_start());
+    gst_harness_push_event(stream->sink, gst_event_new_flush_stop(TRUE));
+    job_done(&stream->job);
+    return NULL;
+}
+
+GST_START_TEST(test_stream_during_stats)
+{
+    gchar *properties = g_strdup_printf("device=%s wait-for-connection=false", device);
+    struct stream streams = {.sink = ends_sink("watched", properties)};
+
+    gst_harness_set_src_caps_str(streams.sink, CAPS_SMALL);
+    gate_set(&look_gate, TRUE);
+    GThread *watches = g_thread_new("watches", watch, ends_element(streams.sink));
+    fail_unless(gate_wait_inside(&look_gate), "nobody looks");
+    GThread *thread = g_thread_new("streams", stream, &streams);
+    fail_unless(job_wait(&streams.job), "the stream waits for who looks");
+    gate_set(&look_gate, FALSE);
+    g_thread_join(watches);
+    g_thread_join(thread);
+    gst_harness_teardown(streams.sink);
+    g_free(properties);
+}
+GST_END_TEST
+
 /* In a child: a driver that is in use does not survive the fork that gst-check makes for a test. */
 static gboolean have_device(void)
 {
@@ -230,15 +292,16 @@ static gboolean have_device(void)
     return waitpid(child, &state, 0) == child && WIFEXITED(state) && WEXITSTATUS(state) == 0;
 }
 
-static Suite *branch_suite(void)
+static Suite *held_suite(void)
 {
-    Suite *suite = suite_create("branch");
-    TCase *tc = tcase_create("branch");
+    Suite *suite = suite_create("held");
+    TCase *tc = tcase_create("held");
 
     suite_add_tcase(suite, tc);
     tcase_set_timeout(tc, 120);
     tcase_add_test(tc, test_map_during_submit);
     tcase_add_test(tc, test_submit_during_map);
+    tcase_add_test(tc, test_stream_during_stats);
     return suite;
 }
 
@@ -252,5 +315,5 @@ int main(int argc, char **argv)
     gpud_gst_context_init();
     if (!GST_ELEMENT_REGISTER(gpudirectsink, NULL) || !GST_ELEMENT_REGISTER(gpudirectsrc, NULL))
         return 1;
-    return gst_check_run_suite(branch_suite(), "branch", __FILE__);
+    return gst_check_run_suite(held_suite(), "held", __FILE__);
 }
