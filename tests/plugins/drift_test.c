@@ -115,7 +115,11 @@ static void step(struct sim *sim)
     arrivals_see(&sim->arrivals, sim->waiting, system);
     time_map_update(&sim->map, &head, &frame, &now);
     gint64 mapped = time_map_apply(&sim->map, frame.running);
-    gint64 pts = (gint64)timeline_stamp(&sim->line, mapped, (GstClockTime)PERIOD, head.live);
+    struct timeline_frame placed = {.mapped = mapped,
+                                    .here = waited ? taken : TIMELINE_UNKNOWN,
+                                    .duration = (GstClockTime)PERIOD,
+                                    .live = head.live};
+    gint64 pts = (gint64)timeline_stamp(&sim->line, &placed);
     sim->spacing = pts - sim->pts;
     sim->pts = pts;
     sim->late = arrival - pts;

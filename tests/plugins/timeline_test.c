@@ -372,6 +372,68 @@ GST_START_TEST(test_live)
 }
 GST_END_TEST
 
+/* --- a cold start ------------------------------------------------------------------------- */
+
+#define PERIOD_LIVE (20 * GST_MSECOND)
+#define COLD_FRAMES 12
+
+struct cold {
+    gint frames; /* atomic */
+    GstClockTime pts[COLD_FRAMES];
+};
+
+static GstPadProbeReturn note_pts(GstPad *pad, GstPadProbeInfo *info, gpointer user)
+{
+    struct cold *cold = user;
+
+    if (cold->frames < COLD_FRAMES) {
+        cold->pts[cold->frames] = GST_BUFFER_PTS(GST_PAD_PROBE_INFO_BUFFER(info));
+        g_atomic_int_inc(&cold->frames);
+    }
+    return GST_PAD_PROBE_OK;
+}
+
+static void start_cold(const gchar *address, struct cold *cold)
+{
+    gchar *text = g_strdup_printf("gpudirectsrc name=src address=%s ! fakesink", address);
+    GstElement *pipeline = gst_parse_launch(text, NULL);
+    GstElement *src = gst_bin_get_by_name(GST_BIN(pipeline), "src");
+    GstPad *pad = gst_element_get_static_pad(src, "src");
+
+    cold->frames = 0;
+    use_clock(pipeline, FALSE);
+    gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, note_pts, cold, NULL);
+    gst_element_set_state(pipeline, GST_STATE_PLAYING);
+    for (int i = 0; i < DEADLINE * 100 && g_atomic_int_get(&cold->frames) < COLD_FRAMES; i++)
+        g_usleep(10000);
+    fail_unless_equals_int(g_atomic_int_get(&cold->frames), COLD_FRAMES);
+    stop(pipeline);
+    gst_object_unref(pad);
+    gst_object_unref(src);
+    g_free(text);
+}
+
+/* The first pictures that a receiver gets from a sender that runs, and sends them 200 ms late,
+ * belong before the receiver's own start. Those that it hands on are each at their own time all the
+ * same, to the nanosecond: the sender's are 20 ms apart. */
+GST_START_TEST(test_cold_start)
+{
+    gchar *address = ends_address();
+    gchar *late = g_strdup_printf("%s ts-offset=200000000", address);
+    GstElement *sender = go_live(late, FALSE);
+    struct cold cold;
+
+    for (guint start = 0; start < 10; start++) {
+        start_cold(address, &cold);
+        for (guint i = 1; i < COLD_FRAMES; i++)
+            fail_unless_equals_uint64((cold.pts[i] - cold.pts[0]) % PERIOD_LIVE, 0);
+    }
+    stop(sender);
+    g_free(late);
+    g_free(address);
+}
+GST_END_TEST
+
 static Suite *timeline_suite(void)
 {
     Suite *suite = suite_create("timeline");
@@ -381,6 +443,7 @@ static Suite *timeline_suite(void)
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, test_files, 0, 2 * EVENTS * G_N_ELEMENTS(consumers));
     tcase_add_loop_test(tc, test_live, 0, 8);
+    tcase_add_test(tc, test_cold_start);
     return suite;
 }
 

@@ -67,7 +67,12 @@ static void check_placed(const struct time_map *map, guint seed)
         if (!GST_CLOCK_TIME_IS_VALID(running))
             continue;
         GstClockTime duration = wire_time(said[i / COUNT]), before = last;
-        last = timeline_stamp(&line, time_map_apply(map, running), duration, (seed & 1) != 0);
+        struct timeline_frame frame = {.mapped = time_map_apply(map, running),
+                                       .here = seed & 2 ? TIMELINE_UNKNOWN
+                                                        : (gint64)(said[(i + seed) % COUNT] / 2),
+                                       .duration = duration,
+                                       .live = (seed & 1) != 0};
+        last = timeline_stamp(&line, &frame);
         CHECK(is_time(last) && last >= before,
               "%" G_GUINT64_FORMAT " shifted by %" G_GINT64_FORMAT " is put at %" G_GUINT64_FORMAT
               " behind %" G_GUINT64_FORMAT,
@@ -92,7 +97,8 @@ static void check_segments(const struct time_map *map, gboolean monotonic)
         if (!decode(EVENT_SEGMENT, monotonic, 5, words, 3, &event))
             continue;
         gint64 mapped = time_map_apply(map, event.time);
-        GstClockTime first = timeline_stamp(&line, mapped, GST_CLOCK_TIME_NONE, FALSE);
+        struct timeline_frame frame = {.mapped = mapped, .duration = GST_CLOCK_TIME_NONE};
+        GstClockTime first = timeline_stamp(&line, &frame);
         timeline_segment(&line, mapped, event.stream_time, event.rate, &segment);
         CHECK(segment.start <= first && is_time(segment.base) && is_time(segment.position) &&
                   is_time(segment.time),
@@ -186,7 +192,10 @@ static void events_of_forged_times(void)
 
 static GstClockTime place(struct timeline *line, gint64 at, gboolean live)
 {
-    return timeline_stamp(line, at, 40 * GST_MSECOND, live);
+    struct timeline_frame frame = {
+        .mapped = at, .here = TIMELINE_UNKNOWN, .duration = 40 * GST_MSECOND, .live = live};
+
+    return timeline_stamp(line, &frame);
 }
 
 static void honest_segments(void)
@@ -244,6 +253,74 @@ static void honest_cameras(void)
     } while (line.delay > 0 && ++frames < 1000);
     CHECK(frames < 30, "a delay of 140 ms is made up for in %u frames", frames);
     CHECK_EQUAL(place(&line, at, TRUE), at);
+}
+
+static GstClockTime place_live(struct timeline *line, gint64 mapped, gint64 here)
+{
+    struct timeline_frame frame = {
+        .mapped = mapped, .here = here, .duration = 20 * GST_MSECOND, .live = TRUE};
+
+    return timeline_stamp(line, &frame);
+}
+
+/* Pictures that come 55 s late, of which every tenth is lost: the first is put when it came, the
+ * others at their distance, so that none gets later than the first by more than its way varies. */
+static void senders_out_of_step(void)
+{
+    const gint64 period = 20 * GST_MSECOND, late = 55 * GST_SECOND;
+    struct timeline line = {0};
+    GstClockTime last = 0;
+
+    for (gint64 i = 0; i < 5000; i++) {
+        gint64 way = i % 7 * GST_MSECOND, here = 600 * GST_MSECOND + i * period + way;
+        if (i % 10 == 9)
+            continue;
+        GstClockTime at = place_live(&line, here - way - late, here);
+        CHECK_EQUAL(at, (GstClockTime)(600 * GST_MSECOND + i * period));
+        last = at;
+    }
+    /* It follows the clock again: so do its pictures, and none before or after its time for long.
+     */
+    guint frames = 0;
+    for (gint64 here = (gint64)last + period; line.delay > 0; here += period) {
+        GstClockTime at = place_live(&line, here - 3 * (gint64)GST_MSECOND, here);
+        CHECK(at >= last && at <= (GstClockTime)here,
+              "put %" G_GUINT64_FORMAT " after %" G_GUINT64_FORMAT, at, last);
+        CHECK(++frames < 5, "still %" G_GINT64_FORMAT " ns off", line.delay);
+        last = at;
+    }
+    /* And once more late; the user says that this is right. */
+    gint64 here = (gint64)last + 60 * GST_SECOND;
+    line.late_max = 56 * GST_SECOND;
+    CHECK_EQUAL(place_live(&line, here - late, here), (GstClockTime)(here - late));
+}
+
+/* Pictures from before this pipeline's start: those of a sender that is a little late are left to
+ * the ones that follow, those of one that is out of step are not. */
+static void cold_starts(void)
+{
+    const gint64 ms = GST_MSECOND;
+    static const struct {
+        gint64 mapped, here, late_max; /* ms */
+        gboolean live, past;
+    } cases[] = {
+        {-28, 0, 0, TRUE, TRUE},      {-1, 0, 0, TRUE, TRUE},        {0, 28, 0, TRUE, FALSE},
+        {-900, 100, 0, TRUE, TRUE},   {-28, 0, 0, FALSE, FALSE},     {-900, 101, 0, TRUE, FALSE},
+        {-900, 101, 50, TRUE, FALSE}, {-900, 101, 1001, TRUE, TRUE}, {-3000, 1, 3001, TRUE, TRUE},
+    };
+
+    for (guint i = 0; i < G_N_ELEMENTS(cases); i++) {
+        struct timeline line = {.late_max = cases[i].late_max * ms};
+        struct timeline_frame frame = {.mapped = cases[i].mapped * ms,
+                                       .here = cases[i].here * ms,
+                                       .duration = 20 * GST_MSECOND,
+                                       .live = cases[i].live};
+        CHECK(timeline_is_past(&line, &frame) == cases[i].past, "case %u", i);
+        GstClockTime first = timeline_stamp(&line, &frame);
+        if (cases[i].live && !cases[i].past)
+            CHECK_EQUAL(first,
+                        (GstClockTime)(MAX(frame.mapped < 0 ? frame.here : 0, frame.mapped)));
+    }
 }
 
 static struct time_now now_at(gboolean monotonic, GstClockTime running, GstClockTime system)
@@ -390,6 +467,8 @@ int main(int argc, char **argv)
     honest_segments();
     honest_files();
     honest_cameras();
+    senders_out_of_step();
+    cold_starts();
     honest_clocks();
     followed_clocks();
     named_clocks();

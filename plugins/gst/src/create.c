@@ -231,9 +231,22 @@ static GstFlowReturn deliver(GstGpudirectSrc *self, struct gpud_frame *frame, Gs
 
 /* --- the loop ----------------------------------------------------------------------------- */
 
-/* Whether a frame waited in the ring while nobody took any, and newer ones did, too. Frames of a
- * sender that waits for slow receivers are never stale: whoever receives from it wants each of
- * them. */
+/* Whether a sender's frame is no beginning: newer ones wait behind it, or no right time can be told
+ * for it. */
+static gboolean is_no_beginning(GstGpudirectSrc *self, const struct gpud_frame_info *info,
+                                const struct wire_head *head)
+{
+    /* No more than the ring holds are skipped, so that frames of a sender that is always ahead are
+     * shown. */
+    if ((self->input->ops->count_frames(self->input) > 0 ||
+         gst_gpudirect_src_is_arrival_unknown(self, info, head)) &&
+        self->skipped_in_row++ < self->running.slots)
+        return TRUE;
+    return gst_gpudirect_src_is_past(self, info, head);
+}
+
+/* Whether a frame is to be skipped, after connecting and after a pause. Frames of a sender that
+ * waits for slow receivers never are: whoever receives from it wants each of them. */
 static gboolean is_stale(GstGpudirectSrc *self, struct gpud_frame *frame)
 {
     struct gpud_frame_info info;
@@ -250,12 +263,9 @@ static gboolean is_stale(GstGpudirectSrc *self, struct gpud_frame *frame)
         return FALSE;
     gpud_frame_get_info(frame, &info);
     struct unpack unpack = {.data = info.meta, .left = info.meta_size};
-    /* No more than the ring holds are skipped, so that frames of a sender that is always ahead are
-     * shown. */
     self->starting = gst_gpudirect_src_get_options(self).start == START_NEWEST &&
-                     self->skipped_in_row++ < self->running.slots &&
                      self->input->ops->count_frames && wire_head_unpack(&unpack, &head) &&
-                     head.drops && self->input->ops->count_frames(self->input) > 0;
+                     head.drops && is_no_beginning(self, &info, &head);
     if (!self->starting)
         self->skipped_in_row = 0;
     return self->starting;

@@ -260,7 +260,11 @@ gboolean gst_gpudirect_src_stand_in(GstGpudirectSrc *self, GstBuffer **buffer)
     if (now < signal->due || !make_stand_in(self))
         return FALSE;
     signal->due = MAX(signal->due + interval, now);
-    signal->pts = timeline_stamp(&self->line, (gint64)next_pts(self, interval), interval, TRUE);
+    struct timeline_frame placed = {.mapped = (gint64)next_pts(self, interval),
+                                    .here = TIMELINE_UNKNOWN,
+                                    .duration = interval,
+                                    .live = TRUE};
+    signal->pts = timeline_stamp(&self->line, &placed);
     *buffer = share(signal->stand_in);
     GST_BUFFER_PTS(*buffer) = signal->pts;
     GST_BUFFER_DURATION(*buffer) = interval;

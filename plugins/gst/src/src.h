@@ -299,6 +299,14 @@ void gst_gpudirect_src_meet_clock(GstGpudirectSrc *self, const struct gpud_peer_
 void gst_gpudirect_src_note_taken(GstGpudirectSrc *self, GstClockTime now);
 void gst_gpudirect_src_note_skipped(GstGpudirectSrc *self);
 
+/* Whether a live frame belongs before this pipeline's start; and whether it may have waited, for as
+ * long as nobody knows, where the arrival of frames is all that tells the sender's clock. */
+gboolean gst_gpudirect_src_is_past(GstGpudirectSrc *self, const struct gpud_frame_info *info,
+                                   const struct wire_head *head);
+gboolean gst_gpudirect_src_is_arrival_unknown(GstGpudirectSrc *self,
+                                              const struct gpud_frame_info *info,
+                                              const struct wire_head *head);
+
 /* Sets a buffer's times, which never go back, and pushes the events that waited for it. */
 void gst_gpudirect_src_stamp_linked(GstGpudirectSrc *self, const struct gpud_frame_info *info,
                                     const struct wire_head *head, GstBuffer *buffer);

@@ -198,21 +198,26 @@ static gboolean stamp_by_arrival(GstGpudirectSrc *self, const struct time_now *n
     if (!gst_base_src_get_do_timestamp(GST_BASE_SRC(self)) ||
         !GST_CLOCK_TIME_IS_VALID(now->running))
         return FALSE;
-    GST_BUFFER_PTS(buffer) = GST_BUFFER_DTS(buffer) =
-        timeline_stamp(&self->line, arrived, GST_CLOCK_TIME_NONE, TRUE);
+    struct timeline_frame placed = {
+        .mapped = arrived, .here = arrived, .duration = GST_CLOCK_TIME_NONE, .live = TRUE};
+    GST_BUFFER_PTS(buffer) = GST_BUFFER_DTS(buffer) = timeline_stamp(&self->line, &placed);
     return TRUE;
 }
 
 static void stamp_by_sender(GstGpudirectSrc *self, const struct wire_head *head, GstClockTime pts,
-                            GstClockTime dts, GstBuffer *buffer)
+                            GstClockTime dts, gint64 here, GstBuffer *buffer)
 {
     GstClockTime time = GST_CLOCK_TIME_IS_VALID(pts) ? pts : dts;
 
     GST_BUFFER_PTS(buffer) = GST_BUFFER_DTS(buffer) = GST_CLOCK_TIME_NONE;
     if (!GST_CLOCK_TIME_IS_VALID(time))
         return;
-    GstClockTime stamp = timeline_stamp(&self->line, time_map_apply(&self->map, time),
-                                        GST_BUFFER_DURATION(buffer), head->live);
+    /* One that waits for slow receivers may be late by that. */
+    struct timeline_frame placed = {.mapped = time_map_apply(&self->map, time),
+                                    .here = head->drops ? here : TIMELINE_UNKNOWN,
+                                    .duration = GST_BUFFER_DURATION(buffer),
+                                    .live = head->live};
+    GstClockTime stamp = timeline_stamp(&self->line, &placed);
     if (GST_CLOCK_TIME_IS_VALID(pts))
         GST_BUFFER_PTS(buffer) = stamp;
     if (GST_CLOCK_TIME_IS_VALID(dts)) /* as far before PTS as the sender's; never after it */
@@ -253,41 +258,81 @@ static void note_clocks(GstGpudirectSrc *self, const struct wire_head *head,
     g_atomic_int_set(&self->relation, (gint)relation);
 }
 
-/* By how much a picture was late when it was here, or UNKNOWN. */
-static gint64 lateness(const struct wire_head *head, const struct time_frame *frame,
-                       const struct time_now *now, GstClockTime pts)
+/* When a frame was here, in running time, where that is known for certain. */
+static gint64 time_here(const struct wire_head *head, const struct time_frame *frame,
+                        const struct time_now *now)
 {
     gint64 here = time_now_at(now, frame->arrived);
 
-    if (!GST_CLOCK_TIME_IS_VALID(pts) || !GST_CLOCK_TIME_IS_VALID(now->running) ||
+    if (!GST_CLOCK_TIME_IS_VALID(now->running) ||
         (!frame->waited_for && !time_map_sent(head, frame, now, &here)))
-        return UNKNOWN;
-    return here - (gint64)pts;
+        return TIMELINE_UNKNOWN;
+    return here;
+}
+
+static struct time_frame frame_of(GstGpudirectSrc *self, const struct gpud_frame_info *info,
+                                  GstClockTime arrived)
+{
+    return (struct time_frame){
+        .running = wire_time(info->pts),
+        .submitted = info->submit_time ? wire_time(info->submit_time) : GST_CLOCK_TIME_NONE,
+        .arrived = arrived,
+        .waited_for = self->waited,
+    };
+}
+
+/* Looked at without learning from it: a later frame may tell the sender's clock more exactly. */
+gboolean gst_gpudirect_src_is_past(GstGpudirectSrc *self, const struct gpud_frame_info *info,
+                                   const struct wire_head *head)
+{
+    struct time_frame frame = frame_of(self, info, self->taken);
+    struct time_map map = self->map;
+    struct time_now now;
+
+    gst_gpudirect_src_time_now(self, &now);
+    if (!GST_CLOCK_TIME_IS_VALID(frame.running) || !GST_CLOCK_TIME_IS_VALID(now.running))
+        return FALSE;
+    time_map_update(&map, head, &frame, &now);
+    struct timeline_frame placed = {.mapped = time_map_apply(&map, frame.running),
+                                    .here = time_map_arrival(&map, head, &frame, &now),
+                                    .live = head->live};
+    if (gst_base_src_get_do_timestamp(GST_BASE_SRC(self)))
+        placed.mapped = placed.here;
+    return timeline_is_past(&self->line, &placed);
+}
+
+gboolean gst_gpudirect_src_is_arrival_unknown(GstGpudirectSrc *self,
+                                              const struct gpud_frame_info *info,
+                                              const struct wire_head *head)
+{
+    struct time_frame frame = frame_of(self, info, self->taken);
+    struct time_now now;
+
+    gst_gpudirect_src_time_now(self, &now);
+    return head->live && time_relation(head, &now) == TIME_UNKNOWN &&
+           time_here(head, &frame, &now) == TIMELINE_UNKNOWN;
 }
 
 void gst_gpudirect_src_stamp_linked(GstGpudirectSrc *self, const struct gpud_frame_info *info,
                                     const struct wire_head *head, GstBuffer *buffer)
 {
-    struct time_frame frame = {
-        .running = wire_time(info->pts),
-        .submitted = info->submit_time ? wire_time(info->submit_time) : GST_CLOCK_TIME_NONE,
-        .arrived = note_arrivals(self, info),
-        .waited_for = self->waited,
-    };
+    struct time_frame frame = frame_of(self, info, note_arrivals(self, info));
     struct time_now now;
 
     gst_gpudirect_src_time_now(self, &now);
     self->came = now.running;
     time_map_update(&self->map, head, &frame, &now);
+    gint64 here = time_here(head, &frame, &now);
     if (!stamp_by_arrival(self, &now, time_map_arrival(&self->map, head, &frame, &now), buffer))
-        stamp_by_sender(self, head, frame.running, wire_time(info->dts), buffer);
+        stamp_by_sender(self, head, frame.running, wire_time(info->dts), here, buffer);
     if (!g_queue_is_empty(&self->waiting))
         gst_gpudirect_src_push_events(self, TRUE);
     if (GST_CLOCK_TIME_IS_VALID(frame.submitted) &&
         g_atomic_int_get(&self->options.tells_submit_time))
         meta_add_submit_time(buffer, frame.submitted);
     note_clocks(self, head, &frame, &now);
-    measure(self, lateness(head, &frame, &now, GST_BUFFER_PTS(buffer)), !head->drops);
+    gboolean measurable = here != TIMELINE_UNKNOWN && GST_BUFFER_PTS_IS_VALID(buffer);
+    measure(self, measurable ? here - (gint64)GST_BUFFER_PTS(buffer) : UNKNOWN, !head->drops);
 }
 
 /* --- frames of a capture card ------------------------------------------------------------- */
@@ -341,8 +386,13 @@ void gst_gpudirect_src_stamp_captured(GstGpudirectSrc *self, const struct gpud_f
     if (!GST_CLOCK_TIME_IS_VALID(now.running))
         return;
     gint64 captured = time_now_at(&now, wire_time(info->pts));
-    GST_BUFFER_PTS(buffer) =
-        timeline_stamp(&self->line, captured, GST_BUFFER_DURATION(buffer), TRUE);
+    struct timeline_frame placed = {
+        .mapped = captured,
+        .here = self->waited ? (gint64)now.running : TIMELINE_UNKNOWN,
+        .duration = GST_BUFFER_DURATION(buffer),
+        .live = TRUE,
+    };
+    GST_BUFFER_PTS(buffer) = timeline_stamp(&self->line, &placed);
     if (gst_base_src_get_do_timestamp(GST_BASE_SRC(self)))
         GST_BUFFER_DTS(buffer) =
             GST_BUFFER_PTS(buffer); /* else the base class sets one of its own */

@@ -6,38 +6,80 @@
 #include "wire/timeline.h"
 #include "wire/signedtime.h"
 
-/* A live stream's delay up to this is caught up, by a quarter of the time between frames. A larger
- * one comes of a sender whose times do not follow the clock: it could never be caught up. */
-#define CATCH_UP_MAX (1 * (gint64)GST_SECOND)
+/* How late a live frame may be and still be put at its time, unless the user allows more. Frames
+ * that are later come of a sender whose times do not follow the clock. */
+#define LATE_MAX (1 * (gint64)GST_SECOND)
 
 /* The longest time that counts as the one between frames: longer is a pause. */
 #define SPACING_MAX (1 * (gint64)GST_SECOND)
 
-/* How long after the last frame this one is, where the map is of no use. */
-static gint64 step(const struct timeline *line, gint64 mapped, GstClockTime duration, gboolean live)
+static gint64 late_max(const struct timeline *line)
 {
-    gint64 since = time_difference(mapped, line->mapped);
-    gint64 usual = GST_CLOCK_TIME_IS_VALID(duration) ? signed_time(duration) : 0;
+    return MAX(line->late_max, LATE_MAX);
+}
 
-    if (line->spacing > 0 && (usual == 0 || usual > line->spacing))
-        usual = line->spacing;
+/* Between two frames, as far as that is known. */
+static gint64 usual_step(const struct timeline *line, const struct timeline_frame *frame)
+{
+    gint64 usual = GST_CLOCK_TIME_IS_VALID(frame->duration) ? signed_time(frame->duration) : 0;
+
+    return line->spacing > 0 && (usual == 0 || usual > line->spacing) ? line->spacing : usual;
+}
+
+/* How long after the last frame this one is, where the map is of no use. */
+static gint64 step(const struct timeline *line, const struct timeline_frame *frame)
+{
+    gboolean catches_up = frame->live && line->delay <= late_max(line);
+    gint64 since = time_difference(frame->mapped, line->mapped);
+    gint64 usual = usual_step(line, frame);
+
     if (since <= 0 || line->broken)
         since = usual;
-    else if (live && usual > 0 &&
+    else if (catches_up && usual > 0 &&
              since > usual) /* the stream is late already: it need not wait that long */
         since = usual;
-    if (live && line->delay <= CATCH_UP_MAX)
+    if (catches_up)
         since -= since / 4;
     return since;
 }
 
-GstClockTime timeline_stamp(struct timeline *line, gint64 mapped, GstClockTime duration,
-                            gboolean live)
+/* Whether a live stream is out of step from this frame on: one late frame behind others in time
+ * says nothing, since a process may have been stopped. */
+static gboolean leaves_step(struct timeline *line, const struct timeline_frame *frame, gint64 time)
 {
-    gint64 time = MAX(mapped, line->last);
+    gint64 before = line->late_since;
+    gboolean begins = !line->begun || line->broken;
+
+    line->late_since = 0;
+    if (time_difference(frame->here, time) <= late_max(line))
+        return FALSE;
+    line->late_since = before ? before : frame->here;
+    return begins || time_difference(frame->here, line->late_since) >= LATE_MAX;
+}
+
+/* The first live frame that is out of step is put when it came. The others keep their distance to
+ * it, and those that come earlier than that are put earlier. */
+static gint64 keep_step(struct timeline *line, const struct timeline_frame *frame, gint64 time)
+{
+    gboolean follows = line->begun && !line->broken && line->delay > late_max(line);
+
+    if (!frame->live || frame->here == TIMELINE_UNKNOWN)
+        return time;
+    if (leaves_step(line, frame, follows ? time : frame->mapped))
+        return MAX(frame->here, time);
+    if (!follows || time <= frame->here)
+        return time;
+    gint64 usual = usual_step(line, frame);
+    return MAX(MAX(frame->here, frame->mapped), time_sum(line->last, usual - usual / 4));
+}
+
+GstClockTime timeline_stamp(struct timeline *line, const struct timeline_frame *frame)
+{
+    gint64 mapped = frame->mapped, time = MAX(mapped, line->last);
 
     if (line->begun && (line->delay > 0 || mapped < line->last))
-        time = MAX(mapped, time_sum(line->last, step(line, mapped, duration, live)));
+        time = MAX(mapped, time_sum(line->last, step(line, frame)));
+    time = keep_step(line, frame, time);
     if (line->begun && !line->broken && mapped > line->mapped)
         line->spacing = MIN(time_difference(mapped, line->mapped), SPACING_MAX);
     line->begun = TRUE;
@@ -47,6 +89,12 @@ GstClockTime timeline_stamp(struct timeline *line, gint64 mapped, GstClockTime d
     line->last = time;
     line->delay = time_difference(time, mapped);
     return (GstClockTime)time;
+}
+
+gboolean timeline_is_past(const struct timeline *line, const struct timeline_frame *frame)
+{
+    return frame->live && frame->mapped < 0 &&
+           time_difference(frame->here, frame->mapped) <= late_max(line);
 }
 
 void timeline_break(struct timeline *line)

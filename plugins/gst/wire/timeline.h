@@ -8,7 +8,11 @@
  * finds frames that waited meanwhile, when a sender that is ahead of the clock is flushed or
  * restarted, or when a file's sender had to wait for this receiver. Then frames follow the last one
  * at the distance that they had, later than the map says, until the map's times are later again: a
- * live stream catches up, another one keeps the delay. */
+ * live stream catches up, another one keeps the delay.
+ *
+ * A live stream whose frames come more than a second (or the user's latency) after their time does
+ * not follow this pipeline's clock. Its first frame gets the time at which it came, and the others
+ * follow at their distance. */
 #ifndef GPUD_GST_WIRE_TIMELINE_H
 #define GPUD_GST_WIRE_TIMELINE_H
 
@@ -23,12 +27,26 @@ struct timeline {
     gint64 before;   /* what `last` was before the last frame */
     gint64 delay;    /* how much later than by the map the last frame is; never negative */
     gint64 spacing;  /* between the last two frames; 0: unknown */
+    gint64 late_since; /* since when all live frames are too late; 0: they are not */
+    gint64 late_max;   /* the owner's: how late live ones may be; 1 s at the least */
 };
 
-/* The running time for a frame that the map has at `mapped`. live: a delay is a loss, and
- * is caught up where that takes no more than a moment; otherwise no time between frames is cut. */
-GstClockTime timeline_stamp(struct timeline *line, gint64 mapped, GstClockTime duration,
-                            gboolean live);
+#define TIMELINE_UNKNOWN G_MAXINT64
+
+/* Running times, which may lie before 0. */
+struct timeline_frame {
+    gint64 mapped; /* where the map has the frame */
+    gint64 here;   /* when it was here, or TIMELINE_UNKNOWN */
+    GstClockTime duration;
+    gboolean live; /* a delay is caught up; otherwise no time between frames is cut */
+};
+
+/* The running time to push the frame with. */
+GstClockTime timeline_stamp(struct timeline *line, const struct timeline_frame *frame);
+
+/* Whether a frame belongs before this pipeline's start, so that no running time is right for it,
+ * and those that do not come soon. `here` is known, or a later time. */
+gboolean timeline_is_past(const struct timeline *line, const struct timeline_frame *frame);
 
 /* Another stream follows, or the same one from elsewhere: what there was between its frames and the
  * last one is no part of either. */
