@@ -266,20 +266,107 @@ GST_START_TEST(test_late_picture)
 }
 GST_END_TEST
 
-/* A sender whose own pipeline takes 3 s: what its sink hands on is as late as that, and no sink
- * here may take it for late. */
-GST_START_TEST(test_late_sender)
+static GstClockTime minimum(void)
 {
     GstClockTime min, max;
 
-    /* A harness has played since the machine was started. */
-    open_pair("slow-receiver=drop-oldest", NULL);
-    for (guint i = 0; i < 10; i++)
-        send_at(gst_element_get_current_running_time(ends_element(sink)) - 3 * GST_SECOND);
     ask(ends_element(src), &min, &max);
-    fail_unless(min >= 3 * GST_SECOND, "a latency of %" G_GUINT64_FORMAT, min);
     fail_unless(min + SINK_DEADLINE <= max, "%" G_GUINT64_FORMAT " to %" G_GUINT64_FORMAT, min,
                 max);
+    return min;
+}
+
+/* A sender whose own pipeline takes 3 s, or 55 s: its pictures do not follow the clock. They get
+ * the time at which they come, and nothing else in the pipeline has to wait for them. */
+GST_START_TEST(test_late_sender)
+{
+    const GstClockTime late = __i__ ? 55 * GST_SECOND : 3 * GST_SECOND;
+
+    /* A harness has played since the machine was started. */
+    open_pair("slow-receiver=drop-oldest", NULL);
+    for (guint i = 0; i < 20; i++)
+        send_at(gst_element_get_current_running_time(ends_element(sink)) - late);
+    fail_unless(minimum() < GST_SECOND);
+    close_pair();
+}
+GST_END_TEST
+
+/* Unless the user says that they are right: then they have their own times. */
+GST_START_TEST(test_late_sender_that_is_right)
+{
+    GstClockTime min, max;
+
+    open_pair("slow-receiver=drop-oldest", "latency=4000");
+    for (guint i = 0; i < 10; i++) {
+        GstClockTime now = gst_element_get_current_running_time(ends_element(sink));
+        GstBuffer *buffer = ends_picture(CAPS_SMALL, i);
+        GST_BUFFER_PTS(buffer) = now - 3 * GST_SECOND;
+        fail_unless_equals_int(gst_harness_push(sink, buffer), GST_FLOW_OK);
+        buffer = ends_pull(src);
+        fail_unless_equals_uint64(
+            GST_BUFFER_PTS(buffer) + gst_element_get_base_time(ends_element(src)),
+            now - 3 * GST_SECOND + gst_element_get_base_time(ends_element(sink)));
+        gst_buffer_unref(buffer);
+    }
+    ask(ends_element(src), &min, &max);
+    fail_unless_equals_uint64(min, 4 * GST_SECOND);
+    fail_unless(max >= min);
+    close_pair();
+}
+GST_END_TEST
+
+static guint count_latency_messages(GstBus *bus)
+{
+    GstMessage *message;
+    guint count = 0;
+
+    while ((message = gst_bus_pop_filtered(bus, GST_MESSAGE_LATENCY))) {
+        gst_message_unref(message);
+        count++;
+    }
+    return count;
+}
+
+/* What the user says is reported, however late pictures come, and changed while they do. */
+GST_START_TEST(test_fixed_latency)
+{
+    open_pair("slow-receiver=drop-oldest slots=16", "latency=100 slots=16");
+    GstBus *bus = ends_bus(src);
+    for (guint i = 0; i < 30; i++)
+        send_at(gst_element_get_current_running_time(ends_element(sink)) - i * 10 * GST_MSECOND);
+    fail_unless_equals_uint64(minimum(), 100 * GST_MSECOND);
+    count_latency_messages(bus);
+    g_object_set(ends_element(src), "latency", 250, NULL);
+    fail_unless_equals_int(count_latency_messages(bus), 1);
+    fail_unless_equals_uint64(minimum(), 250 * GST_MSECOND);
+    g_object_set(ends_element(src), "latency", -1, NULL);
+    fail_unless_equals_int(count_latency_messages(bus), 1);
+    fail_unless(minimum() != 250 * GST_MSECOND);
+    gst_object_unref(bus);
+    close_pair();
+}
+GST_END_TEST
+
+/* A machine that was busy, and is no more: so is the latency. */
+GST_START_TEST(test_latency_comes_back)
+{
+    const gint64 until = g_get_monotonic_time() + 80 * G_TIME_SPAN_SECOND;
+    GstClockTime highest, lowest;
+
+    open_pair("slow-receiver=drop-oldest slots=16", "slots=16");
+    send_on_time(20);
+    do {
+        send_at(gst_element_get_current_running_time(ends_element(sink)) - 400 * GST_MSECOND);
+        g_usleep(10000);
+        highest = minimum();
+    } while (highest < 400 * GST_MSECOND && g_get_monotonic_time() < until);
+    fail_unless(highest >= 400 * GST_MSECOND, "it does not rise");
+    do {
+        send_on_time(1);
+        g_usleep(20000);
+        lowest = minimum();
+    } while (lowest >= highest && g_get_monotonic_time() < until);
+    fail_unless(lowest < highest, "it stays at %" G_GUINT64_FORMAT, lowest);
     close_pair();
 }
 GST_END_TEST
@@ -329,7 +416,10 @@ static Suite *latency_suite(void)
     tcase_add_loop_test(tc, test_full_rate, 0, 2);
     tcase_add_test(tc, test_max_is_what_the_ring_holds);
     tcase_add_test(tc, test_late_picture);
-    tcase_add_test(tc, test_late_sender);
+    tcase_add_loop_test(tc, test_late_sender, 0, 2);
+    tcase_add_test(tc, test_late_sender_that_is_right);
+    tcase_add_test(tc, test_fixed_latency);
+    tcase_add_test(tc, test_latency_comes_back);
     tcase_add_test(tc, test_held_thread);
     return suite;
 }

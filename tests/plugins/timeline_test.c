@@ -165,6 +165,7 @@ static GstHarness *send_file(const gchar *address)
 {
     GstHarness *sink = ends_sink(address, NULL);
 
+    gst_harness_set_live(sink, FALSE);
     gst_harness_set_src_caps_str(sink, CAPS_JUMPY);
     return sink;
 }

@@ -75,6 +75,7 @@ enum {
     PROP_START,
     PROP_CONNECTION_TIMEOUT,
     PROP_PROCESSING_DEADLINE,
+    PROP_LATENCY,
     PROP_BUSY_POLL,
     PROP_ADD_REFERENCE_TIMESTAMP_META,
     PROP_IO_MODE,
@@ -126,6 +127,9 @@ static void get_property(GObject *object, guint id, GValue *value, GParamSpec *p
     case PROP_PROCESSING_DEADLINE:
         g_value_set_uint64(value, self->options.processing_deadline);
         break;
+    case PROP_LATENCY:
+        g_value_set_int(value, self->options.latency);
+        break;
     case PROP_BUSY_POLL:
         g_value_set_uint(value, self->options.busy_poll);
         break;
@@ -167,6 +171,9 @@ static void set_unlocked(GstGpudirectSrc *self, guint id, const GValue *value, G
     case PROP_PROCESSING_DEADLINE:
         self->options.processing_deadline = g_value_get_uint64(value);
         break;
+    case PROP_LATENCY:
+        g_atomic_int_set(&self->options.latency, g_value_get_int(value));
+        break;
     case PROP_BUSY_POLL:
         self->options.busy_poll = g_value_get_uint(value);
         break;
@@ -199,7 +206,7 @@ static void set_property(GObject *object, guint id, const GValue *value, GParamS
     GST_OBJECT_UNLOCK(self);
     if (!may)
         settings_refuse(GST_ELEMENT(self), pspec);
-    else if (id == PROP_PROCESSING_DEADLINE)
+    else if (id == PROP_PROCESSING_DEADLINE || id == PROP_LATENCY)
         gst_element_post_message(GST_ELEMENT(self), gst_message_new_latency(GST_OBJECT(self)));
     else if (id == PROP_EXTRA_CONTROLS)
         gst_gpudirect_src_set_controls(self);
@@ -380,6 +387,7 @@ static void install_properties(GObjectClass *klass)
                              "when it was submitted on this host or captured by a card, both by "
                              "CLOCK_MONOTONIC: timestamp/x-gpudirect-submit, -capture",
                              FALSE, playing));
+    latency_install(klass, PROP_LATENCY);
     io_mode_install(klass, PROP_IO_MODE);
     card_install(klass, PROP_INPUT, PROP_EXTRA_CONTROLS);
     g_object_class_install_property(klass, PROP_ACTIVE_PATH,
@@ -461,6 +469,7 @@ static void gst_gpudirect_src_class_init(GstGpudirectSrcClass *klass)
 static void gst_gpudirect_src_init(GstGpudirectSrc *self)
 {
     settings_init(&self->settings);
+    latency_init(self);
     self->options.on_disconnect = ON_DISCONNECT_WAIT;
     self->options.processing_deadline = DEFAULT_PROCESSING_DEADLINE;
     self->options.busy_poll = DEFAULT_BUSY_POLL;

@@ -83,9 +83,7 @@ gboolean gst_gpudirect_src_set_format(GstGpudirectSrc *self, GstCaps *caps,
     self->outstanding = gst_gpudirect_pool_outstanding(pool);
     self->card_epoch = 0;
     self->layout = *layout;
-    GST_OBJECT_LOCK(self);
-    self->frame_duration = layout_interval(&self->info);
-    GST_OBJECT_UNLOCK(self);
+    gst_gpudirect_src_note_interval(self, layout_interval(&self->info));
     if (self->input->ops->has_signal)
         gst_gpudirect_src_note_stamps(self);
     return TRUE;

@@ -8,7 +8,8 @@
  *   create.c    the loop: a frame becomes a buffer
  *   wait.c      what to do when there is none
  *   signal.c    whether pictures come, and what is shown while none do
- *   times.c     when: the times of buffers, and the latency
+ *   times.c     when: the times of buffers
+ *   latency.c   how late they are, and what of that is reported
  *   format.c    caps, the pool, allocation
  *   events.c    what the link says beside frames: bounded, in order, mapped in time
  *   iomode.c    how a capture card's buffers are had
@@ -27,6 +28,7 @@
 #include "wire/arrivals.h"
 #include "wire/caps.h"
 #include "wire/clock.h"
+#include "wire/lateness.h"
 #include "wire/lostmetas.h"
 #include "wire/timeline.h"
 #include "wire/timing.h"
@@ -65,6 +67,7 @@ struct src_options {
     enum start start;
     guint connection_timeout; /* s */
     GstClockTime processing_deadline;
+    gint latency;               /* ms; -1: it is measured; atomic, too */
     guint busy_poll;            /* µs */
     gboolean tells_submit_time; /* likewise */
     enum io_mode io_mode;       /* does not change while the element runs */
@@ -84,8 +87,7 @@ struct src_signal {
 
 /* What the latency is computed from. */
 struct src_latency {
-    GstClockTime least, most; /* lateness of pictures, in steps */
-    gboolean measured;        /* there were any */
+    GstClockTime least, most; /* lateness of pictures */
     gboolean
         sender_waits; /* for slow receivers: no frame is lost, however long it waits in the ring */
     guint slots;      /* of it */
@@ -170,9 +172,10 @@ struct _GstGpudirectSrc {
     guint64 dropped_seen;  /* the count of this input, over its connections */
     guint64 dropped_total; /* of all inputs */
     guint64 frames;
-    gboolean follows;    /* frames arrive where the sender has them, if downstream can take that */
-    guint moves;         /* from device to device since the last frame */
-    guint unmeasured;    /* frames until latency is measured again */
+    gboolean follows; /* frames arrive where the sender has them, if downstream can take that */
+    guint moves;      /* from device to device since the last frame */
+    struct lateness lateness;
+    guint unmeasured;    /* frames until lateness is measured again */
     gint64 latency_told; /* monotonic µs of the last message */
     struct gpu *gpu;     /* buffers are memory of this GPU; NULL: of the CPU's */
     struct counters *counters;
@@ -316,18 +319,37 @@ void gst_gpudirect_src_stamp_captured(GstGpudirectSrc *self, const struct gpud_f
 /* Whether a card's frame was captured before the pipeline played. */
 gboolean gst_gpudirect_src_is_stale_capture(GstGpudirectSrc *self, struct gpud_frame *frame);
 
+/* Another stream follows, or the pipeline was paused. */
+void gst_gpudirect_src_break_times(GstGpudirectSrc *self);
+void gst_gpudirect_src_reset_times(GstGpudirectSrc *self);
+
+/* --- latency.c ---------------------------------------------------------------------------- */
+
+/* The property, and its default. */
+void latency_install(GObjectClass *klass, guint id);
+void latency_init(GstGpudirectSrc *self);
+
+/* How late pictures may be by the property; 0: it says nothing. */
+gint64 gst_gpudirect_src_late_max(GstGpudirectSrc *self);
+
 /* For a LATENCY query. */
 void gst_gpudirect_src_get_latency(GstGpudirectSrc *self, GstClockTime *min, GstClockTime *max);
+
+/* A picture was that late when it was here; TIMELINE_UNKNOWN: nobody knows. */
+void gst_gpudirect_src_measure(GstGpudirectSrc *self, gint64 late, gboolean sender_waits);
 
 /* How many slots the ring has: both sides asked for a number, and the smaller one counts. */
 void gst_gpudirect_src_note_slots(GstGpudirectSrc *self, guint slots);
 
+/* The time between pictures; GST_CLOCK_TIME_NONE: the caps do not say. */
+void gst_gpudirect_src_note_interval(GstGpudirectSrc *self, GstClockTime interval);
+
 /* A card was set up: of when its driver's stamps are. */
 void gst_gpudirect_src_note_stamps(GstGpudirectSrc *self);
 
-/* Another stream follows, or the pipeline was paused. */
-void gst_gpudirect_src_break_times(GstGpudirectSrc *self);
-void gst_gpudirect_src_reset_times(GstGpudirectSrc *self);
+/* Other pictures follow; and: nothing is known any more. */
+void gst_gpudirect_src_break_latency(GstGpudirectSrc *self);
+void gst_gpudirect_src_reset_latency(GstGpudirectSrc *self, gboolean card);
 
 /* --- input.c ------------------------------------------------------------------------------ */
 

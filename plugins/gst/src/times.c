@@ -1,46 +1,11 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The times of gpudirectsrc's buffers, and its latency.
- *
- *     lateness   how far a picture is behind its time when it is here
- *     min        the least lateness that was seen, the jitter above it, and the processing deadline
- *     max        the least lateness, and how long the ring can hold pictures back
- *
- * A picture is here when it is submitted, or when it is taken, if it was waited for. One that waits
- * in the ring because downstream holds this thread (a sink without a queue before it, until the
- * picture before is due) is in time all the same: to reckon with the time at which it is taken
- * would raise the latency, hence the time that downstream holds this thread, and so on. */
+/* The times of gpudirectsrc's buffers. */
 #include "src/src.h"
 #include "wire/meta.h"
 
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
-
-/* A sender may be late because its pipeline has latency of its own; later than this its times do
- * not follow the clock. */
-#define LATENESS_MAX (60 * GST_SECOND)
-
-/* Jitter beyond this means that the sender does not keep up, which no latency can make good. */
-#define JITTER_MAX (1 * GST_SECOND)
-
-/* Latency is told in steps, and not more often than once a second: each time the whole pipeline
- * reconfigures. */
-#define LATENCY_STEP (1 * GST_MSECOND)
-
-/* Until lateness has been measured: a sender's sink delays each picture by 20 ms unless it is set
- * otherwise, and the picture takes a moment to arrive. */
-#define LATENESS_GUESS (25 * GST_MSECOND)
-
-/* The first pictures of a sender, or after a pause, are not measured: they may have waited in the
- * ring. */
-#define UNMEASURED_FRAMES 4
-
-/* What a sink adds to this element's latency by its property processing-deadline: the ring has to
- * hold pictures that long, too. */
-#define SINK_DEADLINE (20 * GST_MSECOND)
-
-/* Bounds for what caps and applications may claim: a frame in 68 years, a deadline in 500. */
-#define LONGEST (3600 * GST_SECOND)
 
 /* --- clocks ------------------------------------------------------------------------------- */
 
@@ -103,6 +68,7 @@ void gst_gpudirect_src_meet_clock(GstGpudirectSrc *self, const struct gpud_peer_
 void gst_gpudirect_src_note_taken(GstGpudirectSrc *self, GstClockTime now)
 {
     self->taken = now;
+    self->line.late_max = gst_gpudirect_src_late_max(self);
     if (self->waited)
         arrivals_clear(&self->arrivals);
 }
@@ -110,81 +76,6 @@ void gst_gpudirect_src_note_taken(GstGpudirectSrc *self, GstClockTime now)
 void gst_gpudirect_src_note_skipped(GstGpudirectSrc *self)
 {
     arrivals_clear(&self->arrivals);
-}
-
-/* --- latency ------------------------------------------------------------------------------ */
-
-/* Under the object lock. Jitter counts only as far as the ring holds a sink's share, too: to wait
- * for a picture that is later would lose those that are in time. */
-static void compute(GstGpudirectSrc *self, GstClockTime *min, GstClockTime *max)
-{
-    const struct src_latency *latency = &self->latency;
-    GstClockTime deadline = MIN(self->options.processing_deadline, LONGEST);
-    GstClockTime jitter = MIN(latency->most - latency->least, JITTER_MAX);
-    GstClockTime hold = GST_CLOCK_TIME_NONE;
-
-    if (GST_CLOCK_TIME_IS_VALID(self->frame_duration) && !latency->sender_waits)
-        hold = latency->slots * MIN(self->frame_duration, LONGEST);
-    if (GST_CLOCK_TIME_IS_VALID(hold))
-        jitter = MIN(jitter, hold > deadline + SINK_DEADLINE ? hold - deadline - SINK_DEADLINE : 0);
-    *min = latency->least + jitter + deadline;
-    *max = GST_CLOCK_TIME_IS_VALID(hold) ? MAX(*min, latency->least + hold) : GST_CLOCK_TIME_NONE;
-}
-
-void gst_gpudirect_src_get_latency(GstGpudirectSrc *self, GstClockTime *min, GstClockTime *max)
-{
-    GST_OBJECT_LOCK(self);
-    compute(self, min, max);
-    GST_OBJECT_UNLOCK(self);
-}
-
-/* Takes another measure than the one that was told; TRUE: that changes the latency. */
-static gboolean replace(GstGpudirectSrc *self, const struct src_latency *with)
-{
-    GstClockTime min, max, new_min, new_max;
-
-    GST_OBJECT_LOCK(self);
-    compute(self, &min, &max);
-    self->latency = *with;
-    compute(self, &new_min, &new_max);
-    GST_OBJECT_UNLOCK(self);
-    return min != new_min || max != new_max;
-}
-
-static void tell(GstGpudirectSrc *self, const struct src_latency *latency)
-{
-    gint64 now = g_get_monotonic_time();
-
-    if (self->latency_told && now - self->latency_told < G_TIME_SPAN_SECOND)
-        return;
-    if (!replace(self, latency))
-        return;
-    self->latency_told = now;
-    GST_INFO_OBJECT(self, "pictures are %" GST_TIME_FORMAT " to %" GST_TIME_FORMAT " late",
-                    GST_TIME_ARGS(latency->least), GST_TIME_ARGS(latency->most));
-    gst_element_post_message(GST_ELEMENT(self), gst_message_new_latency(GST_OBJECT(self)));
-}
-
-/* late: by how much the picture was late when it arrived; more than LATENESS_MAX counts as unknown.
- */
-#define UNKNOWN G_MAXINT64
-static void measure(GstGpudirectSrc *self, gint64 late, gboolean sender_waits)
-{
-    struct src_latency latency = self->latency; /* only this thread writes it */
-    GstClockTime lateness = late > 0 ? (GstClockTime)late : 0;
-
-    latency.sender_waits = sender_waits;
-    if (self->unmeasured > 0) {
-        self->unmeasured--;
-    } else if (lateness <= LATENESS_MAX) {
-        GstClockTime least = lateness / LATENCY_STEP * LATENCY_STEP;
-        GstClockTime most = lateness > 0 ? least + LATENCY_STEP : 0;
-        latency.least = latency.measured ? MIN(latency.least, least) : least;
-        latency.most = latency.measured ? MAX(latency.most, most) : most;
-        latency.measured = TRUE;
-    }
-    if (memcmp(&latency, &self->latency, sizeof(latency)) != 0)
-        tell(self, &latency);
 }
 
 /* --- frames over a link ------------------------------------------------------------------- */
@@ -212,9 +103,8 @@ static void stamp_by_sender(GstGpudirectSrc *self, const struct wire_head *head,
     GST_BUFFER_PTS(buffer) = GST_BUFFER_DTS(buffer) = GST_CLOCK_TIME_NONE;
     if (!GST_CLOCK_TIME_IS_VALID(time))
         return;
-    /* One that waits for slow receivers may be late by that. */
     struct timeline_frame placed = {.mapped = time_map_apply(&self->map, time),
-                                    .here = head->drops ? here : TIMELINE_UNKNOWN,
+                                    .here = here,
                                     .duration = GST_BUFFER_DURATION(buffer),
                                     .live = head->live};
     GstClockTime stamp = timeline_stamp(&self->line, &placed);
@@ -332,7 +222,8 @@ void gst_gpudirect_src_stamp_linked(GstGpudirectSrc *self, const struct gpud_fra
         meta_add_submit_time(buffer, frame.submitted);
     note_clocks(self, head, &frame, &now);
     gboolean measurable = here != TIMELINE_UNKNOWN && GST_BUFFER_PTS_IS_VALID(buffer);
-    measure(self, measurable ? here - (gint64)GST_BUFFER_PTS(buffer) : UNKNOWN, !head->drops);
+    gst_gpudirect_src_measure(
+        self, measurable ? here - (gint64)GST_BUFFER_PTS(buffer) : TIMELINE_UNKNOWN, !head->drops);
 }
 
 /* --- frames of a capture card ------------------------------------------------------------- */
@@ -397,7 +288,7 @@ void gst_gpudirect_src_stamp_captured(GstGpudirectSrc *self, const struct gpud_f
         GST_BUFFER_DTS(buffer) =
             GST_BUFFER_PTS(buffer); /* else the base class sets one of its own */
     if (self->waited)
-        measure(self, (gint64)(now.running - GST_BUFFER_PTS(buffer)), FALSE);
+        gst_gpudirect_src_measure(self, (gint64)(now.running - GST_BUFFER_PTS(buffer)), FALSE);
 }
 
 /* --- beginning ---------------------------------------------------------------------------- */
@@ -406,48 +297,18 @@ void gst_gpudirect_src_break_times(GstGpudirectSrc *self)
 {
     time_map_lose(&self->map);
     timeline_break(&self->line);
-    self->unmeasured = UNMEASURED_FRAMES;
-}
-
-void gst_gpudirect_src_note_slots(GstGpudirectSrc *self, guint slots)
-{
-    struct src_latency latency = self->latency;
-
-    latency.slots = slots;
-    if (replace(self, &latency))
-        gst_element_post_message(GST_ELEMENT(self), gst_message_new_latency(GST_OBJECT(self)));
-}
-
-/* Pictures that have the time at which their exposure began come a picture later at the earliest:
- * so the first ones are in time, too. */
-void gst_gpudirect_src_note_stamps(GstGpudirectSrc *self)
-{
-    struct src_latency latency = self->latency;
-    struct input_info info;
-
-    self->input->ops->get_info(self->input, &info);
-    if (latency.measured || !info.stamps_start || !GST_CLOCK_TIME_IS_VALID(self->frame_duration))
-        return;
-    latency.least = latency.most = MIN(self->frame_duration, LATENESS_MAX);
-    if (replace(self, &latency))
-        gst_element_post_message(GST_ELEMENT(self), gst_message_new_latency(GST_OBJECT(self)));
+    gst_gpudirect_src_break_latency(self);
 }
 
 void gst_gpudirect_src_reset_times(GstGpudirectSrc *self)
 {
     self->map = (struct time_map){0};
     self->line = (struct timeline){0};
-    self->latency_told = 0;
-    self->unmeasured = UNMEASURED_FRAMES;
     arrivals_clear(&self->arrivals);
-    GST_OBJECT_LOCK(self);
-    /* A card's driver always needs one to write into. */
     gboolean card =
         self->running.address && input_ops_for(self->running.address)->configure != NULL;
-    memset(&self->latency, 0, sizeof(self->latency));
-    self->latency.slots = self->running.slots - (card ? 1 : 0);
-    self->latency.least = self->latency.most = card ? 0 : LATENESS_GUESS;
-    self->frame_duration = GST_CLOCK_TIME_NONE;
+    gst_gpudirect_src_reset_latency(self, card);
+    GST_OBJECT_LOCK(self);
     self->sender_host[0] = '\0';
     GST_OBJECT_UNLOCK(self);
     g_atomic_int_set(&self->relation, card ? RELATION_HERE : RELATION_NONE);

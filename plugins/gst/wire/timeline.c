@@ -13,7 +13,7 @@
 /* The longest time that counts as the one between frames: longer is a pause. */
 #define SPACING_MAX (1 * (gint64)GST_SECOND)
 
-static gint64 late_max(const struct timeline *line)
+gint64 timeline_late_max(const struct timeline *line)
 {
     return MAX(line->late_max, LATE_MAX);
 }
@@ -29,7 +29,7 @@ static gint64 usual_step(const struct timeline *line, const struct timeline_fram
 /* How long after the last frame this one is, where the map is of no use. */
 static gint64 step(const struct timeline *line, const struct timeline_frame *frame)
 {
-    gboolean catches_up = frame->live && line->delay <= late_max(line);
+    gboolean catches_up = frame->live && line->delay <= timeline_late_max(line);
     gint64 since = time_difference(frame->mapped, line->mapped);
     gint64 usual = usual_step(line, frame);
 
@@ -51,7 +51,7 @@ static gboolean leaves_step(struct timeline *line, const struct timeline_frame *
     gboolean begins = !line->begun || line->broken;
 
     line->late_since = 0;
-    if (time_difference(frame->here, time) <= late_max(line))
+    if (time_difference(frame->here, time) <= timeline_late_max(line))
         return FALSE;
     line->late_since = before ? before : frame->here;
     return begins || time_difference(frame->here, line->late_since) >= LATE_MAX;
@@ -61,7 +61,7 @@ static gboolean leaves_step(struct timeline *line, const struct timeline_frame *
  * it, and those that come earlier than that are put earlier. */
 static gint64 keep_step(struct timeline *line, const struct timeline_frame *frame, gint64 time)
 {
-    gboolean follows = line->begun && !line->broken && line->delay > late_max(line);
+    gboolean follows = line->begun && !line->broken && line->delay > timeline_late_max(line);
 
     if (!frame->live || frame->here == TIMELINE_UNKNOWN)
         return time;
@@ -94,7 +94,7 @@ GstClockTime timeline_stamp(struct timeline *line, const struct timeline_frame *
 gboolean timeline_is_past(const struct timeline *line, const struct timeline_frame *frame)
 {
     return frame->live && frame->mapped < 0 &&
-           time_difference(frame->here, frame->mapped) <= late_max(line);
+           time_difference(frame->here, frame->mapped) <= timeline_late_max(line);
 }
 
 void timeline_break(struct timeline *line)

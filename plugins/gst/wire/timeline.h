@@ -41,6 +41,9 @@ struct timeline_frame {
     gboolean live; /* a delay is caught up; otherwise no time between frames is cut */
 };
 
+/* How late a live frame may be and still be put at its time. */
+gint64 timeline_late_max(const struct timeline *line);
+
 /* The running time to push the frame with. */
 GstClockTime timeline_stamp(struct timeline *line, const struct timeline_frame *frame);
 
