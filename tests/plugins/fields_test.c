@@ -183,7 +183,7 @@ GST_START_TEST(test_every_format_has_fields)
             fail_unless(layout_fits_info(&layout, &info));
             GstCaps *caps = gst_video_info_to_caps(&info);
             size_t length = media_from_caps(media, caps);
-            GstCaps *back = media_to_caps(&layout, media, length, &got, &reason);
+            GstCaps *back = media_to_caps(&layout, media, length, NULL, &got, &reason);
             fail_unless(back != NULL, "%s: %s", layout.format, reason);
             fail_unless(gst_caps_is_equal(caps, back));
             fail_unless(got.interlace_mode == GST_VIDEO_INTERLACE_MODE_ALTERNATE);
@@ -208,7 +208,7 @@ GST_START_TEST(test_fields_that_contradict_the_layout)
         gpud_layout_init(&layout, "UYVY", 64, 16, 0, NULL);
         gst_caps_set_simple(caps, "height", G_TYPE_INT, heights[i], NULL);
         size_t size = media_from_caps(media, caps);
-        fail_if(media_to_caps(&layout, media, size, &info, &reason), "height %d", heights[i]);
+        fail_if(media_to_caps(&layout, media, size, NULL, &info, &reason), "height %d", heights[i]);
         fail_unless(reason != NULL);
         g_free(reason);
         gst_caps_unref(caps);

@@ -13,7 +13,8 @@
 
 void hostile_open(struct hostile *self, const gchar *properties, guint width, guint height)
 {
-    gchar *address = g_strdup_printf("hostile-%d", (int)getpid()); /* a test is a process */
+    static guint count;
+    gchar *address = g_strdup_printf("hostile-%d-%u", (int)getpid(), count++);
     gchar *directory = g_build_filename(g_getenv("XDG_RUNTIME_DIR"), "gpudirect", NULL);
 
     memset(self, 0, sizeof(*self));

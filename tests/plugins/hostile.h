@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* gpudirectsrc in a harness, and on its address a scripted sender (see support/raw.h) that breaks
- * the protocol on purpose. One of each per test. */
+ * the protocol on purpose. */
 #ifndef GPUD_TESTS_PLUGINS_HOSTILE_H
 #define GPUD_TESTS_PLUGINS_HOSTILE_H
 

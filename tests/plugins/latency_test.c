@@ -332,10 +332,12 @@ GST_START_TEST(test_fixed_latency)
 {
     open_pair("slow-receiver=drop-oldest slots=16", "latency=100 slots=16");
     GstBus *bus = ends_bus(src);
+    send_on_time(1);
+    count_latency_messages(bus);
     for (guint i = 0; i < 30; i++)
         send_at(gst_element_get_current_running_time(ends_element(sink)) - i * 10 * GST_MSECOND);
+    fail_unless_equals_int(count_latency_messages(bus), 0);
     fail_unless_equals_uint64(minimum(), 100 * GST_MSECOND);
-    count_latency_messages(bus);
     g_object_set(ends_element(src), "latency", 250, NULL);
     fail_unless_equals_int(count_latency_messages(bus), 1);
     fail_unless_equals_uint64(minimum(), 250 * GST_MSECOND);

@@ -196,7 +196,7 @@ GST_START_TEST(test_caps_that_cannot_be)
                             NULL);
         size_t size = media_from_caps(media, caps);
         fail_unless(size > 0);
-        fail_if(media_to_caps(&layout, media, size, &info, &reason), "%s = %d/1",
+        fail_if(media_to_caps(&layout, media, size, NULL, &info, &reason), "%s = %d/1",
                 fractions[i].field, fractions[i].numerator);
         fail_unless(reason != NULL);
         g_free(reason);
@@ -214,7 +214,7 @@ GST_START_TEST(test_format_names_are_shown_clean)
 
     gpud_layout_init(&layout, "UYVY", 64, 16, 0, NULL);
     memcpy(layout.format, "\x1b[2J\xff\xc2\x9b", 8);
-    fail_if(media_to_caps(&layout, NULL, 0, &info, &reason));
+    fail_if(media_to_caps(&layout, NULL, 0, NULL, &info, &reason));
     for (const gchar *c = reason; *c; c++)
         fail_unless(g_ascii_isprint(*c), "0x%02x in \"%s\"", (guchar)*c, reason);
     g_free(reason);
@@ -316,6 +316,55 @@ GST_START_TEST(test_names_are_rationed)
 }
 GST_END_TEST
 
+/* Caps with a field of this name. NULL: they are refused. */
+static GstStructure *read_field(struct names *names, const gchar *field)
+{
+    static const gchar name[] = "video/x-raw";
+    uint8_t bytes[256];
+    struct pack pack = {.data = bytes, .size = sizeof(bytes)};
+
+    pack_u8(&pack, sizeof(name) - 1);
+    pack_bytes(&pack, name, sizeof(name) - 1);
+    pack_u16(&pack, 1);
+    pack_u8(&pack, (uint8_t)strlen(field));
+    pack_bytes(&pack, field, strlen(field));
+    pack_u8(&pack, 2); /* an unsigned number */
+    pack_u32(&pack, 7);
+    struct unpack unpack = {.data = bytes, .left = pack.used, .names = names};
+    return unpack_structure(&unpack);
+}
+
+static guint count_fields(struct names *names, const gchar *prefix, guint count)
+{
+    guint fields = 0;
+
+    for (guint i = 0; i < count; i++) {
+        gchar *field = g_strdup_printf("%s-%u", prefix, i);
+        GstStructure *structure = read_field(names, field);
+        fail_unless(structure != NULL, "refused for the name of field %u", i);
+        fields += gst_structure_has_field(structure, field);
+        gst_structure_free(structure);
+        g_free(field);
+    }
+    return fields;
+}
+
+/* Each address has its own ration, which no other can use up, and which it does not get twice. A
+ * name that is known costs nothing, and a field whose name is one too many is left out. */
+GST_START_TEST(test_each_address_has_its_names)
+{
+    struct names *one = names_of("one"), *other = names_of("other");
+
+    fail_unless_equals_int(count_fields(one, "flood", 2000), NAMES_MAX);
+    fail_unless_equals_uint64(names_count_left_out(one), 2000 - NAMES_MAX);
+    fail_unless_equals_int(count_fields(other, "flood", NAMES_MAX), NAMES_MAX);
+    fail_unless_equals_int(count_fields(other, "new", 2000), NAMES_MAX);
+    fail_unless_equals_int(count_fields(one, "new", NAMES_MAX), NAMES_MAX);
+    fail_unless_equals_int(count_fields(names_of("one"), "again", 100), 0);
+    fail_unless_equals_int(count_fields(names_of("third"), "again", 100), 100);
+}
+GST_END_TEST
+
 static Suite *lies_suite(void)
 {
     Suite *suite = suite_create("lies");
@@ -331,6 +380,7 @@ static Suite *lies_suite(void)
     tcase_add_test(tc, test_regions_that_lie);
     tcase_add_test(tc, test_quarks_are_rationed);
     tcase_add_test(tc, test_names_are_rationed);
+    tcase_add_test(tc, test_each_address_has_its_names);
     return suite;
 }
 

@@ -32,12 +32,12 @@ GST_START_TEST(test_every_mosaic)
             fail_if(layout_fits_info(&other, &info), "%s as %s", before, name);
 
             size_t length = media_from_caps(media, caps);
-            GstCaps *back = media_to_caps(&layout, media, length, &got, &reason);
+            GstCaps *back = media_to_caps(&layout, media, length, NULL, &got, &reason);
             fail_unless(back && gst_caps_is_equal(caps, back), "%s: %s", name, reason);
-            fail_if(media_to_caps(&other, media, length, &got, &reason));
+            fail_if(media_to_caps(&other, media, length, NULL, &got, &reason));
             gst_clear_caps(&back);
             g_clear_pointer(&reason, g_free);
-            back = media_to_caps(&core, NULL, 0, &got, &reason);
+            back = media_to_caps(&core, NULL, 0, NULL, &got, &reason);
             fail_unless(back &&
                             gst_structure_has_name(gst_caps_get_structure(back, 0), VIDEO_BAYER),
                         "%s: %s", name, reason);

@@ -53,7 +53,7 @@ static gboolean decode(uint32_t kind, gboolean monotonic, guint64 base, const gu
     wire_head_pack(&pack, &head);
     for (guint i = 0; i < count; i++)
         pack_u64(&pack, words[i]);
-    return event_decode(kind, bytes, pack.used, event);
+    return event_decode(kind, bytes, pack.used, NULL, event);
 }
 
 /* Frames in any order, of any durations: each is put at a time, and none before the one before. */

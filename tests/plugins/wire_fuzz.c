@@ -31,7 +31,7 @@ static void read_event(uint32_t kind, const uint8_t *bytes, size_t size)
 {
     struct wire_event event;
 
-    event_decode(kind, bytes, size, &event);
+    event_decode(kind, bytes, size, NULL, &event);
     wire_event_clear(&event);
 }
 
@@ -42,7 +42,7 @@ static void read_media(const uint8_t *bytes, size_t size)
     gchar *reason = NULL;
 
     gpud_layout_init(&layout, "UYVY", 64, 16, 0, NULL);
-    GstCaps *caps = media_to_caps(&layout, bytes, size, &info, &reason);
+    GstCaps *caps = media_to_caps(&layout, bytes, size, NULL, &info, &reason);
     g_clear_pointer(&caps, gst_caps_unref);
     g_free(reason);
 
@@ -51,7 +51,8 @@ static void read_media(const uint8_t *bytes, size_t size)
         return;
     memcpy(&layout, bytes, sizeof(layout));
     reason = NULL;
-    caps = media_to_caps(&layout, bytes + sizeof(layout), size - sizeof(layout), &info, &reason);
+    caps =
+        media_to_caps(&layout, bytes + sizeof(layout), size - sizeof(layout), NULL, &info, &reason);
     if (caps) {
         struct video_planes planes;
         layout_to_planes(&layout, &info, &planes);

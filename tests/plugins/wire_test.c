@@ -267,7 +267,7 @@ GST_START_TEST(test_every_format_has_a_layout)
 
             GstCaps *caps = gst_video_info_to_caps(&info);
             size_t length = media_from_caps(media, caps);
-            GstCaps *back = media_to_caps(&layout, media, length, &got, &reason);
+            GstCaps *back = media_to_caps(&layout, media, length, NULL, &got, &reason);
             fail_unless(back != NULL, "%s: %s", layout.format, reason);
             fail_unless(gst_caps_is_equal(caps, back));
             gst_caps_unref(back);
@@ -312,7 +312,7 @@ GST_START_TEST(test_a_sender_that_is_no_element)
     gchar *reason = NULL;
 
     gpud_layout_init(&layout, "NV12", 64, 32, 256, NULL);
-    GstCaps *caps = media_to_caps(&layout, "hello", 5, &info, &reason);
+    GstCaps *caps = media_to_caps(&layout, "hello", 5, NULL, &info, &reason);
     fail_unless(caps != NULL, "%s", reason);
     fail_unless_equals_int(info.width, 64);
     fail_unless_equals_int(GST_VIDEO_INFO_FORMAT(&info), GST_VIDEO_FORMAT_NV12);
@@ -324,7 +324,7 @@ GST_START_TEST(test_a_sender_that_is_no_element)
 
     gpud_layout_init(&layout, "NV12", 64, 32, 0, NULL);
     g_strlcpy(layout.format, "XY99", sizeof(layout.format));
-    fail_if(media_to_caps(&layout, NULL, 0, &info, &reason));
+    fail_if(media_to_caps(&layout, NULL, 0, NULL, &info, &reason));
     fail_unless(strstr(reason, "XY99") != NULL);
     g_free(reason);
 }
@@ -342,7 +342,7 @@ GST_START_TEST(test_caps_that_contradict_the_layout)
 
     size_t size = media_from_caps(media, caps);
     gpud_layout_init(&layout, "NV12", 64, 32, 0, NULL);
-    fail_if(media_to_caps(&layout, media, size, &info, &reason));
+    fail_if(media_to_caps(&layout, media, size, NULL, &info, &reason));
     fail_unless(reason != NULL);
     g_free(reason);
     gst_caps_unref(caps);

@@ -43,7 +43,7 @@ static void describe_linked(GstGpudirectSrc *self, const struct gpud_frame_info 
                             GstBuffer *buffer)
 {
     struct wire_head head = {0};
-    struct meta_loss loss = {self->lost_metas, GST_ELEMENT(self)};
+    struct meta_loss loss = {self->lost_metas, GST_ELEMENT(self), self->names};
 
     head.drops = info->meta_size == 0; /* who says nothing may do so */
     if (!meta_decode(info->meta, info->meta_size, &head, buffer, &loss) && info->meta_size > 0)

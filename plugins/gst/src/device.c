@@ -182,7 +182,7 @@ gboolean gst_gpudirect_src_may_follow(GstGpudirectSrc *self, const void *media, 
 {
     if (!self->follows || self->moves >= MOVES_MAX)
         return FALSE;
-    gchar *pci = media_get_gpu(media, size);
+    gchar *pci = media_get_gpu(media, size, self->names);
     gboolean may = pci || g_atomic_int_get(&self->opened_on) >= 0;
     g_free(pci);
     return may;
@@ -212,13 +212,13 @@ static gint find_sender_gpu(GstGpudirectSrc *self, const struct src_format *form
 {
     gsize size;
     const void *media = g_bytes_get_data(format->media, &size);
-    gchar *pci = media_get_gpu(media, size), *reason = NULL;
+    gchar *pci = media_get_gpu(media, size, self->names), *reason = NULL;
     gint number = pci ? gpu_of_pci(pci) : -1;
     GstVideoInfo info;
 
     g_free(pci);
     GstCaps *caps = number >= 0 && gpu_get_vendor(number)->is_available()
-                        ? media_to_caps(&format->layout, media, size, &info, &reason)
+                        ? media_to_caps(&format->layout, media, size, self->names, &info, &reason)
                         : NULL;
     GstCaps *on_gpu = caps ? gpu_caps_in_memory(caps, gpu_get_vendor(number)) : NULL;
     if (!on_gpu || !downstream_takes(self, on_gpu) || !downstream_works_on(self, number))

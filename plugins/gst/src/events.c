@@ -151,8 +151,8 @@ static void note_event(GstGpudirectSrc *self, const struct gpud_user_event *said
     struct waiting *waiting = g_new0(struct waiting, 1);
 
     waiting->size = said->size;
-    if (self->flooded ||
-        !event_decode(said->kind & ~GPUD_EVENT_STICKY, said->data, said->size, &waiting->event)) {
+    if (self->flooded || !event_decode(said->kind & ~GPUD_EVENT_STICKY, said->data, said->size,
+                                       self->names, &waiting->event)) {
         GST_INFO_OBJECT(self, "an event of kind %u from the sender says nothing", said->kind);
         waiting_free(waiting);
         return;

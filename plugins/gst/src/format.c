@@ -30,7 +30,7 @@ GstFlowReturn gst_gpudirect_src_take_format(GstGpudirectSrc *self, const struct 
     const void *media = g_bytes_get_data(format->media, &size);
     GstVideoInfo info;
     gchar *reason = NULL;
-    GstCaps *caps = media_to_caps(&format->layout, media, size, &info, &reason);
+    GstCaps *caps = media_to_caps(&format->layout, media, size, self->names, &info, &reason);
 
     if (!caps)
         return refuse_format(self, reason);

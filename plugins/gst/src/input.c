@@ -124,6 +124,8 @@ GstStructure *gst_gpudirect_src_make_stats(GstGpudirectSrc *self)
     if (info.stamps)
         gst_structure_set(stats, "stamps", G_TYPE_STRING, info.stamps, NULL);
     lost_metas_tell(self->lost_metas, stats);
+    gst_structure_set(stats, "lost-names", G_TYPE_UINT64,
+                      self->names ? names_count_left_out(self->names) : 0, NULL);
     return stats;
 }
 
@@ -168,6 +170,7 @@ gboolean gst_gpudirect_src_open(GstGpudirectSrc *self)
 
     gchar *device = gst_gpudirect_src_choose_device(self, ops);
     gst_gpudirect_src_reset_stream(self);
+    self->names = names_of(self->running.address);
     if (make_input(self, device, &input, &error) != GPUD_OK) {
         gchar *what =
             g_strdup_printf("Cannot receive from %s at \"%s\"", ops->what, self->running.address);

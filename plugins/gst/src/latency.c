@@ -73,10 +73,10 @@ static void compute(GstGpudirectSrc *self, GstClockTime *min, GstClockTime *max)
         hold = latency->slots * MIN(self->frame_duration, LONGEST);
     if (GST_CLOCK_TIME_IS_VALID(hold))
         jitter = MIN(jitter, hold > deadline + SINK_DEADLINE ? hold - deadline - SINK_DEADLINE : 0);
-    *min =
-        deadline + (self->options.latency < 0 ? latency->least + jitter
-                                              : (GstClockTime)self->options.latency * GST_MSECOND);
-    *max = GST_CLOCK_TIME_IS_VALID(hold) ? MAX(*min, latency->least + hold) : GST_CLOCK_TIME_NONE;
+    gboolean fixed = self->options.latency >= 0;
+    GstClockTime least = fixed ? 0 : latency->least;
+    *min = deadline + (fixed ? (GstClockTime)self->options.latency * GST_MSECOND : least + jitter);
+    *max = GST_CLOCK_TIME_IS_VALID(hold) ? MAX(*min, least + hold) : GST_CLOCK_TIME_NONE;
 }
 
 void gst_gpudirect_src_get_latency(GstGpudirectSrc *self, GstClockTime *min, GstClockTime *max)

@@ -180,6 +180,7 @@ struct _GstGpudirectSrc {
     struct gpu *gpu;     /* buffers are memory of this GPU; NULL: of the CPU's */
     struct counters *counters;
     struct lost_metas *lost_metas;
+    struct names *names; /* of the address */
     struct latencies *latencies;
     guint64 copies_cpu, skipped; /* relaxed atomics */
     gchar sender_host[64]; /* under the object lock: where the last one was; "": on this host */

@@ -263,9 +263,9 @@ size_t media_add_gpu(uint8_t media[GPUD_MEDIA_MAX], size_t size, const gchar *pc
     return pack.full ? size : pack.used;
 }
 
-gchar *media_get_gpu(const void *media, size_t size)
+gchar *media_get_gpu(const void *media, size_t size, struct names *names)
 {
-    struct unpack unpack = {.data = media, .left = size};
+    struct unpack unpack = {.data = media, .left = size, .names = names};
     const uint8_t *magic = unpack_bytes(&unpack, sizeof(media_magic));
     gchar *pci = NULL;
 
@@ -345,9 +345,9 @@ static GstCaps *caps_from_media(const struct gpud_layout *layout, struct unpack 
 }
 
 GstCaps *media_to_caps(const struct gpud_layout *layout, const void *media, size_t size,
-                       GstVideoInfo *info, gchar **reason)
+                       struct names *names, GstVideoInfo *info, gchar **reason)
 {
-    struct unpack unpack = {.data = media, .left = size};
+    struct unpack unpack = {.data = media, .left = size, .names = names};
     const uint8_t *magic = unpack_bytes(&unpack, sizeof(media_magic));
     gboolean ours = magic && memcmp(magic, media_magic, sizeof(media_magic)) == 0;
 

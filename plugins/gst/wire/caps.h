@@ -12,6 +12,7 @@
 #ifndef GPUD_GST_WIRE_CAPS_H
 #define GPUD_GST_WIRE_CAPS_H
 
+#include "wire/names.h"
 #include "wire/videoinfo.h"
 
 #include <gpudirect/sender.h>
@@ -78,14 +79,15 @@ size_t media_from_caps(uint8_t media[GPUD_MEDIA_MAX], const GstCaps *caps);
  * there are then: as many as before, if it does not fit. */
 size_t media_add_gpu(uint8_t media[GPUD_MEDIA_MAX], size_t size, const gchar *pci);
 
-/* The PCI address from there; NULL: the sender does not say; g_free it. */
-gchar *media_get_gpu(const void *media, size_t size);
+/* The PCI address from there; NULL: the sender does not say; g_free it. names: what new ones are
+ * charged to. */
+gchar *media_get_gpu(const void *media, size_t size, struct names *names);
 
 /* The caps, and their info, of a stream from its layout and media bytes, both from the peer. Bytes
  * that this plugin did not write (a sender that is no GStreamer element) are ignored, and the
- * layout alone makes the caps. NULL: what the peer said contradicts itself; *reason says how
- * (g_free it). */
+ * layout alone makes the caps. names: what new ones are charged to; fields beyond that are left
+ * out. NULL: what the peer said contradicts itself; *reason says how (g_free it). */
 GstCaps *media_to_caps(const struct gpud_layout *layout, const void *media, size_t size,
-                       GstVideoInfo *info, gchar **reason);
+                       struct names *names, GstVideoInfo *info, gchar **reason);
 
 #endif

@@ -153,9 +153,10 @@ static gboolean read_tags(struct unpack *unpack, struct wire_event *event)
     return TRUE;
 }
 
-gboolean event_decode(uint32_t said, const void *bytes, size_t size, struct wire_event *event)
+gboolean event_decode(uint32_t said, const void *bytes, size_t size, struct names *names,
+                      struct wire_event *event)
 {
-    struct unpack unpack = {.data = bytes, .left = size};
+    struct unpack unpack = {.data = bytes, .left = size, .names = names};
     enum event_kind kind = (enum event_kind)(said & 0xff);
 
     memset(event, 0, sizeof(*event));

@@ -55,8 +55,10 @@ struct wire_event {
     GstStructure *structure; /* custom */
 };
 
-/* said: the kind of the user event. FALSE: of no known kind, or broken. */
-gboolean event_decode(uint32_t said, const void *bytes, size_t size, struct wire_event *event);
+/* said: the kind of the user event; names: what new ones are charged to. FALSE: of no known kind,
+ * or broken, or with a name of its own that is one too many. */
+gboolean event_decode(uint32_t said, const void *bytes, size_t size, struct names *names,
+                      struct wire_event *event);
 void wire_event_clear(struct wire_event *event);
 
 /* Inside a pipeline alone: the EOS that follows is an error's, and ends no stream. */

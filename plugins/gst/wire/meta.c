@@ -191,7 +191,8 @@ static void note_unread(uint16_t kind, struct unpack item, const gchar *why,
     GstStructure *structure = kind == ITEM_CUSTOM ? unpack_structure(&item) : NULL;
     gchar name[META_NAME_MAX + 1];
 
-    if (kind != ITEM_SERIALIZED || !meta_name_serialized(item, name))
+    if (kind != ITEM_SERIALIZED || !meta_name_serialized(item, name) ||
+        !names_take(loss->names, name))
         g_snprintf(name, sizeof(name), "kind-%u", kind);
     if (structure)
         g_strlcpy(name, gst_structure_get_name(structure), sizeof(name));
@@ -204,14 +205,15 @@ static void note_unread(uint16_t kind, struct unpack item, const gchar *why,
 gboolean meta_decode(const uint8_t *bytes, uint32_t size, struct wire_head *head, GstBuffer *buffer,
                      const struct meta_loss *loss)
 {
-    struct unpack unpack = {.data = bytes, .left = size};
+    struct unpack unpack = {.data = bytes, .left = size, .names = loss->names};
 
     if (!wire_head_unpack(&unpack, head))
         return FALSE;
     while (!unpack.bad && unpack.left > 0) {
         uint16_t kind = unpack_u16(&unpack);
         uint16_t length = unpack_u16(&unpack);
-        struct unpack item = {.data = unpack_bytes(&unpack, length), .left = length};
+        struct unpack item = {
+            .data = unpack_bytes(&unpack, length), .left = length, .names = loss->names};
         struct unpack whole = item;
         const gchar *why = "its bytes are broken, or it brings more new names than are taken";
         if (!unpack.bad && !read_item(kind, &item, buffer, &why))

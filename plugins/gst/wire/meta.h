@@ -12,10 +12,12 @@
 #include <gpudirect/frame.h>
 #include <gst/gst.h>
 
-/* Where metas that cannot be transmitted are counted, and the element in the log (may be NULL). */
+/* Where metas that cannot be transmitted are counted, the element in the log (may be NULL), and, on
+ * a receiver, what new names are charged to. */
 struct meta_loss {
     struct lost_metas *lost;
     GstElement *owner;
+    struct names *names;
 };
 
 /* Writes head and the buffer's metas; returns how many bytes. Metas of no known kind, and those

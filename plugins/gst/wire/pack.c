@@ -100,11 +100,9 @@ uint64_t unpack_u64(struct unpack *unpack)
     return GUINT64_FROM_LE(value);
 }
 
-/* --- names: they become quarks, which are never freed, so a peer may bring only so many new ones
- */
+/* --- names -------------------------------------------------------------------------------- */
 
 #define NAME_MAX_LENGTH 128
-#define NEW_NAMES_MAX 256
 
 static void pack_name(struct pack *pack, const char *name)
 {
@@ -127,20 +125,6 @@ static gboolean name_is_wellformed(const char *name)
     return TRUE;
 }
 
-static gboolean name_is_affordable(const char *name)
-{
-    static gint new_names;
-
-    if (g_quark_try_string(name))
-        return TRUE;
-    if (g_atomic_int_add(&new_names, 1) >= NEW_NAMES_MAX)
-        return FALSE;
-    /* From GStreamer 1.26 on a structure makes no quarks of its names: without this one the same
-     * name would count again each time that it comes. */
-    g_quark_from_string(name);
-    return TRUE;
-}
-
 static gboolean unpack_name(struct unpack *unpack, char name[NAME_MAX_LENGTH + 1])
 {
     size_t length = unpack_u8(unpack);
@@ -151,7 +135,7 @@ static gboolean unpack_name(struct unpack *unpack, char name[NAME_MAX_LENGTH + 1
     }
     memcpy(name, at, length);
     name[length] = '\0';
-    if (!name_is_wellformed(name) || !name_is_affordable(name))
+    if (!name_is_wellformed(name))
         unpack->bad = TRUE;
     return !unpack->bad;
 }
@@ -411,7 +395,7 @@ GQuark unpack_quark(struct unpack *unpack)
     GQuark quark = 0;
 
     if (text && text[0]) {
-        unpack->bad = strlen(text) > NAME_MAX_LENGTH || !name_is_affordable(text);
+        unpack->bad = strlen(text) > NAME_MAX_LENGTH || !names_take(unpack->names, text);
         quark = unpack->bad ? 0 : g_quark_from_string(text);
     }
     g_free(text);
@@ -451,23 +435,22 @@ GstStructure *unpack_structure(struct unpack *unpack)
 
     if (!unpack_name(unpack, name))
         return NULL;
-    GstStructure *structure = gst_structure_new_empty(name);
+    GstStructure *structure =
+        names_take(unpack->names, name) ? gst_structure_new_empty(name) : NULL;
     uint16_t fields = unpack_u16(unpack);
     for (uint16_t i = 0; i < fields && !unpack->bad; i++) {
         GValue value = G_VALUE_INIT;
         if (!unpack_name(unpack, name))
             break;
         unpack_value(unpack, &value);
-        if (G_IS_VALUE(&value)) {
-            if (unpack->bad)
-                g_value_unset(&value);
-            else
-                gst_structure_take_value(structure, name, &value);
-        }
+        if (!G_IS_VALUE(&value))
+            continue;
+        if (unpack->bad || !structure || !names_take(unpack->names, name))
+            g_value_unset(&value);
+        else
+            gst_structure_take_value(structure, name, &value);
     }
-    if (unpack->bad) {
-        gst_structure_free(structure);
-        return NULL;
-    }
+    if (unpack->bad)
+        g_clear_pointer(&structure, gst_structure_free);
     return structure;
 }

@@ -7,6 +7,8 @@
 #ifndef GPUD_GST_WIRE_PACK_H
 #define GPUD_GST_WIRE_PACK_H
 
+#include "wire/names.h"
+
 #include <gst/gst.h>
 #include <stdint.h>
 
@@ -19,6 +21,7 @@ struct pack {
 struct unpack {
     const uint8_t *data;
     size_t left;
+    struct names *names; /* what the peer's new names are charged to */
     gboolean bad;
 };
 
@@ -36,8 +39,8 @@ uint64_t unpack_u64(struct unpack *unpack);
 const uint8_t *unpack_bytes(struct unpack *unpack, size_t size);
 
 /* A short text that is to become a quark, such as the type of a region: at most 128 bytes, written
- * and read as a structure's texts are; 0 is the empty one. A reader makes only so many new quarks
- * for all that its peers say, and is bad after that. */
+ * and read as a structure's texts are; 0 is the empty one. A reader whose peer brought too many new
+ * ones is bad. */
 void pack_quark(struct pack *pack, GQuark quark);
 GQuark unpack_quark(struct unpack *unpack);
 
@@ -45,8 +48,10 @@ GQuark unpack_quark(struct unpack *unpack);
  * A field of another type is left out and counted in *skipped (may be NULL). Texts are written and
  * read without control characters: a tab or the end of a line is a space on the other side. */
 void pack_structure(struct pack *pack, const GstStructure *structure, guint *skipped);
-/* NULL, and unpack->bad, when the bytes are no structure. Types are chosen from that list, never by
- * a name; texts are UTF-8 with no control character (C0, DEL, C1), or it is none. */
+/* NULL when the bytes are no structure, in which case unpack->bad is set, or when the peer brought
+ * too many new names for this one to have its own. A field beyond those is left out. Types are
+ * chosen from that list, never by a name; texts are UTF-8 with no control character (C0, DEL, C1),
+ * or it is none. */
 GstStructure *unpack_structure(struct unpack *unpack);
 
 #endif

@@ -1,0 +1,123 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Names that a sender brings, and GLib keeps for ever: what one uses up another does not lack. */
+#include "hostile.h"
+
+#include "wire/caps.h"
+#include "wire/event.h"
+
+#include <string.h>
+
+static struct hostile hostile;
+
+/* Bytes that no writer of ours wrote: that would make the name known here. */
+static void pack_field(struct pack *pack, const gchar *field)
+{
+    pack_u8(pack, (uint8_t)strlen(field));
+    pack_bytes(pack, field, strlen(field));
+    pack_u8(pack, 2); /* an unsigned number */
+    pack_u32(pack, 7);
+}
+
+static void send_names(struct hostile *to, guint count)
+{
+    static const gchar name[] = "taglist";
+    struct wire_head head = {.monotonic = TRUE};
+    uint8_t bytes[GPUD_MEDIA_MAX];
+
+    for (guint i = 0; i < count; i++) {
+        struct pack pack = {.data = bytes, .size = sizeof(bytes)};
+        gchar *field = g_strdup_printf("flood-%u", i);
+        wire_head_pack(&pack, &head);
+        pack_u8(&pack, GST_TAG_SCOPE_STREAM);
+        pack_u8(&pack, sizeof(name) - 1);
+        pack_bytes(&pack, name, sizeof(name) - 1);
+        pack_u16(&pack, 1);
+        pack_field(&pack, field);
+        g_free(field);
+        for (guint tries = 0; !hostile_event(to, EVENT_TAGS, bytes, pack.used); tries++) {
+            fail_unless(tries < 10000, "the receiver reads no events for 10 s");
+            g_usleep(1000);
+        }
+    }
+}
+
+/* Caps with one field more. */
+static size_t write_media(const gchar *field, uint8_t media[GPUD_MEDIA_MAX])
+{
+    GstCaps *caps =
+        gst_caps_from_string("video/x-raw,format=GRAY8,width=64,height=64,framerate=25/1");
+    struct pack pack = {
+        .data = media, .size = GPUD_MEDIA_MAX, .used = media_from_caps(media, caps)};
+    size_t count = 5 + 1 + strlen("video/x-raw"); /* behind the magic, the version and the name */
+
+    gst_caps_unref(caps);
+    pack_field(&pack, field);
+    media[count]++;
+    return pack.used;
+}
+
+/* A picture from a sender whose caps have this field. TRUE: so have the receiver's. */
+static gboolean arrives_with(struct hostile *self, const gchar *field)
+{
+    struct gpud_descriptor plain = {.pts = GPUD_TIME_NONE, .dts = GPUD_TIME_NONE};
+    struct gpud_message message;
+    guint value;
+
+    hostile_serve(self, -1, RAW_SERVER_HELLO);
+    raw_offer(&self->server, &message);
+    message.offer.media_size = (uint32_t)write_media(field, message.offer.media);
+    fail_unless(hostile_say(self, &message));
+    fail_unless(raw_receive(self->server.fd, &message, 5 * GPUD_SEC) &&
+                message.type == GPUD_MESSAGE_ACCEPT);
+    raw_adopt_page(&self->server, &message);
+    hostile_serve(self, RAW_SERVER_PAGE, RAW_SERVER_READY);
+    hostile_publish(self, &plain);
+    gst_buffer_unref(ends_pull(self->src));
+    GstCaps *caps = gst_pad_get_current_caps(self->src->sinkpad);
+    gboolean there = gst_structure_get_uint(gst_caps_get_structure(caps, 0), field, &value);
+    gst_caps_unref(caps);
+    return there;
+}
+
+/* A sender that brings ever new names: its own next format lacks a field, and its pictures come all
+ * the same. A sender on another address does not notice. */
+GST_START_TEST(test_names_without_end)
+{
+    struct hostile honest;
+
+    hostile_open(&hostile, NULL, 64, 64);
+    hostile_serve(&hostile, -1, RAW_SERVER_STREAMING);
+    gst_buffer_unref(ends_pull(hostile.src));
+    send_names(&hostile, 2000);
+    for (guint i = 0; i < 1000 && ends_stat(hostile.src, "lost-names") < 2000 - NAMES_MAX; i++)
+        g_usleep(10000);
+    fail_unless_equals_uint64(ends_stat(hostile.src, "lost-names"), 2000 - NAMES_MAX);
+    hostile_open(&honest, NULL, 64, 64);
+    fail_unless(arrives_with(&honest, "gamut"));
+    fail_unless_equals_uint64(ends_stat(honest.src, "lost-names"), 0);
+    hostile_close(&honest);
+    raw_hang_up(&hostile.server);
+    fail_if(arrives_with(&hostile, "look"));
+    hostile_close(&hostile);
+}
+GST_END_TEST
+
+static Suite *names_suite(void)
+{
+    Suite *suite = suite_create("names");
+    TCase *tc = tcase_create("names");
+
+    suite_add_tcase(suite, tc);
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, test_names_without_end);
+    return suite;
+}
+
+int main(int argc, char **argv)
+{
+    ends_init_environment();
+    gst_check_init(&argc, &argv);
+    return gst_check_run_suite(names_suite(), "names", __FILE__);
+}
