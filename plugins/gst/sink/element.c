@@ -47,6 +47,7 @@
  * Since: 0.1
  */
 #include "context.h"
+#include "endstats.h"
 #include "errors.h"
 #include "sink/sink.h"
 #include "uri.h"
@@ -256,7 +257,9 @@ static gboolean sink_start(GstBaseSink *base)
 
     set_started(self, TRUE);
     gboolean opened = open_by_settings(self);
-    if (!opened)
+    if (opened)
+        end_stats_note(&self->stats_due);
+    else
         set_started(self, FALSE);
     return opened;
 }
@@ -265,6 +268,7 @@ static gboolean sink_stop(GstBaseSink *base)
 {
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
 
+    gst_gpudirect_sink_post_stats(GST_ELEMENT(self));
     gst_gpudirect_sink_reset_stream(self);
     gst_gpudirect_sink_close_sender(self);
     gst_gpudirect_sink_clear_clients(self);

@@ -5,6 +5,7 @@
  * frame, and what of it a receiver that connects late gets. The sender keeps the last event of each
  * of its kinds for that; a sticky event of GStreamer is the last of its name, so each name gets a
  * kind. */
+#include "endstats.h"
 #include "sink/sink.h"
 #include "wire/clock.h"
 #include "wire/event.h"
@@ -119,11 +120,13 @@ static gboolean sink_event(GstBaseSink *base, GstEvent *event)
 
     switch (GST_EVENT_TYPE(event)) {
     case GST_EVENT_EOS:
+        gst_gpudirect_sink_post_stats(GST_ELEMENT(self));
         if (self->sender && !self->broken_off)
             gpud_sender_send_eos(shared_sender_core(self->sender), NULL);
         gst_gpudirect_sink_set_ending(self, FALSE);
         break;
     case GST_EVENT_STREAM_START:
+        end_stats_note(&self->stats_due);
         self->broken_off = FALSE;
         break;
     case GST_EVENT_CUSTOM_DOWNSTREAM:

@@ -84,6 +84,7 @@ struct _GstGpudirectSink {
     struct counters *counters;
     struct lost_metas *lost_metas;
     guint64 copies_cpu, malformed; /* relaxed atomics */
+    gint stats_due;                /* see endstats.h */
     gint lends_dmabufs;            /* atomic: slots are dma-bufs that upstream's driver writes */
 
     /* Receivers that came or went, still to be signalled to the application. */
@@ -222,5 +223,8 @@ void gst_gpudirect_sink_let_post(GstGpudirectSink *self, gboolean let);
 /* From any thread; also where there is no sender. */
 void gst_gpudirect_sink_get_info(GstGpudirectSink *self, struct gpud_sender_info *info);
 GstStructure *gst_gpudirect_sink_make_stats(GstGpudirectSink *self);
+
+/* Posts them as an element message, at the end of the stream. */
+void gst_gpudirect_sink_post_stats(GstElement *element);
 
 #endif

@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The property "stats" of gpudirectsink. */
+#include "endstats.h"
 #include "sink/sink.h"
 #include "wire/clock.h"
 
@@ -92,4 +93,17 @@ GstStructure *gst_gpudirect_sink_make_stats(GstGpudirectSink *self)
     tell_latency(self, stats);
     lost_metas_tell(self->lost_metas, stats);
     return stats;
+}
+
+static GstStructure *make_stats(GstElement *element)
+{
+    GstStructure *stats = gst_gpudirect_sink_make_stats(GST_GPUDIRECT_SINK(element));
+
+    gst_structure_set_name(stats, "gpudirect-stats");
+    return stats;
+}
+
+void gst_gpudirect_sink_post_stats(GstElement *element)
+{
+    end_stats_post(element, &GST_GPUDIRECT_SINK(element)->stats_due, make_stats);
 }

@@ -5,6 +5,7 @@
  *
  * Normally a buffer is the slot itself. Two things force a copy: downstream cannot read strides, or
  * it keeps so many buffers that the ring has no slot left, which would stop the stream for good. */
+#include "endstats.h"
 #include "errors.h"
 #include "memory/pool.h"
 #include "src/src.h"
@@ -81,6 +82,7 @@ static void describe(GstGpudirectSrc *self, const struct gpud_frame_info *info, 
         self->discont = FALSE;
     }
     self->frames++;
+    end_stats_note(&self->stats_due);
     self->ended = FALSE;
     self->moves = 0;
     note_drops(self, info->dropped, buffer);

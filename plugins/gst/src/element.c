@@ -49,6 +49,7 @@
  *
  * Since: 0.1
  */
+#include "endstats.h"
 #include "src/card.h"
 #include "src/enums.h"
 #include "src/src.h"
@@ -242,13 +243,16 @@ static gboolean src_start(GstBaseSrc *base)
     else
         opened = settings_check(GST_ELEMENT(self), &self->running) &&
                  (kept ? gst_gpudirect_src_restart(self) : gst_gpudirect_src_open(self));
-    if (!opened)
+    if (opened)
+        end_stats_note(&self->stats_due);
+    else
         set_started(self, FALSE);
     return opened;
 }
 
 static gboolean src_stop(GstBaseSrc *base)
 {
+    gst_gpudirect_src_post_stats(GST_ELEMENT(base));
     /* Buffers that are held downstream keep the pool, and the pool their frames. */
     gst_gpudirect_src_stop_input(GST_GPUDIRECT_SRC(base));
     set_started(GST_GPUDIRECT_SRC(base), FALSE);
@@ -483,6 +487,7 @@ static void gst_gpudirect_src_init(GstGpudirectSrc *self)
     g_cond_init(&self->pause_cond);
     g_queue_init(&self->waiting);
     self->sticky_names = g_ptr_array_new();
+    end_stats_watch(GST_BASE_SRC_PAD(self), gst_gpudirect_src_post_stats);
     gst_base_src_set_live(GST_BASE_SRC(self), TRUE);
     gst_base_src_set_format(GST_BASE_SRC(self), GST_FORMAT_TIME);
     gst_base_src_set_do_timestamp(GST_BASE_SRC(self), FALSE);

@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* gpudirectsrc's input: opening, replacing, counting and interrupting it. */
+#include "endstats.h"
 #include "errors.h"
 #include "src/src.h"
 
@@ -127,6 +128,16 @@ GstStructure *gst_gpudirect_src_make_stats(GstGpudirectSrc *self)
     gst_structure_set(stats, "lost-names", G_TYPE_UINT64,
                       self->names ? names_count_left_out(self->names) : 0, NULL);
     return stats;
+}
+
+static GstStructure *make_stats(GstElement *element)
+{
+    return gst_gpudirect_src_make_stats(GST_GPUDIRECT_SRC(element));
+}
+
+void gst_gpudirect_src_post_stats(GstElement *element)
+{
+    end_stats_post(element, &GST_GPUDIRECT_SRC(element)->stats_due, make_stats);
 }
 
 /* --- opening and closing ------------------------------------------------------------------ */

@@ -125,6 +125,7 @@ struct _GstGpudirectSrc {
     gint resumed;    /* atomic: PLAYING again, and create() has not noticed yet */
     gint ending;     /* atomic: the application asked for an end of the stream */
     gint flushing;   /* atomic: create() is to return */
+    gint stats_due;  /* see endstats.h */
     GMutex pause_lock;
     GCond pause_cond; /* flushing changed */
 
@@ -371,8 +372,9 @@ void gst_gpudirect_src_stop_input(GstGpudirectSrc *self);
 /* The counts of this input and of those before it; from any thread. */
 void gst_gpudirect_src_get_info(GstGpudirectSrc *self, struct input_info *info);
 
-/* The property "stats"; also posted as an element message when the stream ends. */
+/* The property "stats"; and posts it as an element message, at the end of the stream. */
 GstStructure *gst_gpudirect_src_make_stats(GstGpudirectSrc *self);
+void gst_gpudirect_src_post_stats(GstElement *element);
 
 /* Makes acquire return at once, until FALSE is set. */
 void gst_gpudirect_src_interrupt(GstGpudirectSrc *self, gboolean interrupted);

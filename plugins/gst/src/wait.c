@@ -303,14 +303,6 @@ void gst_gpudirect_src_card_back(GstGpudirectSrc *self)
     tell_card(self, "gpudirect-card-back", "");
 }
 
-/* The statistics of the stream, for those who watch messages (gst-launch-1.0 -m). */
-static void post_stats(GstGpudirectSrc *self)
-{
-    gst_element_post_message(
-        GST_ELEMENT(self),
-        gst_message_new_element(GST_OBJECT(self), gst_gpudirect_src_make_stats(self)));
-}
-
 GstFlowReturn gst_gpudirect_src_no_frame(GstGpudirectSrc *self, enum gpud_status status,
                                          const struct gpud_error *error)
 {
@@ -333,7 +325,7 @@ GstFlowReturn gst_gpudirect_src_no_frame(GstGpudirectSrc *self, enum gpud_status
         return check_timeout(self, error);
     case GPUD_CLOSED:
         self->discont = TRUE;
-        post_stats(self);
+        gst_gpudirect_src_post_stats(GST_ELEMENT(self));
         return stream_ended(self);
     case GPUD_PEER:
         return self->linked ? sender_lost(self, error) : not_connected(self, error);
