@@ -5,6 +5,8 @@
  * ends by EOS, before an application that waits for that has stopped listening. */
 #include "ends.h"
 
+#include <string.h>
+
 #define DEADLINE 40 /* s; of every wait */
 
 struct play {
@@ -87,13 +89,24 @@ static void wait_frames(GstElement *pipeline, gint wanted)
 #define SEND "videotestsrc is-live=true ! " CAPS_SMALL " ! gpudirectsink async=false address=%s"
 #define RECEIVE "gpudirectsrc name=src address=%s ! fakesink"
 
-enum end { BY_NUM_BUFFERS, BY_EOS_HERE, BY_SINK, BY_ERROR, BY_READY, BY_NULL, BY_SENDER, ENDS };
+enum end {
+    BY_NUM_BUFFERS,
+    BY_EOS_HERE,
+    BY_SINK,
+    BY_ERROR,
+    BY_OWN_ERROR,
+    BY_READY,
+    BY_NULL,
+    BY_SENDER,
+    ENDS
+};
 
 static const gchar *const receivers[ENDS] = {
     [BY_NUM_BUFFERS] = "gpudirectsrc num-buffers=5 address=%s ! fakesink",
     [BY_EOS_HERE] = RECEIVE,
     [BY_SINK] = "gpudirectsrc address=%s ! identity eos-after=5 ! fakesink",
     [BY_ERROR] = "gpudirectsrc address=%s ! identity error-after=5 ! fakesink",
+    [BY_OWN_ERROR] = "gpudirectsrc name=src on-disconnect=error address=%s ! fakesink",
     [BY_READY] = RECEIVE,
     [BY_NULL] = RECEIVE,
     [BY_SENDER] = RECEIVE,
@@ -107,10 +120,12 @@ GST_START_TEST(test_end)
 
     play_start(&sender, SEND, address);
     play_start(&receiver, receivers[end], address);
-    if (end == BY_EOS_HERE || end == BY_READY || end == BY_NULL || end == BY_SENDER)
+    if (strstr(receivers[end], "name=src"))
         wait_frames(receiver.pipeline, 5);
     if (end == BY_EOS_HERE)
         gst_element_send_event(receiver.pipeline, gst_event_new_eos());
+    if (end == BY_OWN_ERROR)
+        gst_element_set_state(sender.pipeline, GST_STATE_NULL);
     if (end == BY_SENDER)
         gst_element_send_event(sender.pipeline, gst_event_new_eos());
     if (end == BY_READY)
@@ -125,7 +140,8 @@ GST_START_TEST(test_end)
     fail_unless(end == BY_ERROR || receiver.posted_late == 0, "posted after the end");
     if (end == BY_SENDER)
         play_wait_end(&sender);
-    fail_unless_equals_int(g_atomic_int_get(&sender.posted), end == BY_SENDER);
+    fail_unless_equals_int(g_atomic_int_get(&sender.posted),
+                           end == BY_SENDER || end == BY_OWN_ERROR);
     play_stop(&sender);
     fail_unless_equals_int(sender.posted, 1);
     fail_unless_equals_int(sender.posted_late, 0);

@@ -435,6 +435,7 @@ static void gst_gpudirect_sink_class_init(GstGpudirectSinkClass *klass)
     gst_gpudirect_sink_class_init_device(base_class);
     gst_gpudirect_sink_class_init_render(base_class);
     gst_gpudirect_sink_class_init_events(base_class);
+    gst_gpudirect_sink_class_init_stats(element_class);
 
     gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_WAIT_FOR_CONNECTION, 0);
 }

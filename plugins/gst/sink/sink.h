@@ -226,5 +226,6 @@ GstStructure *gst_gpudirect_sink_make_stats(GstGpudirectSink *self);
 
 /* Posts them as an element message, at the end of the stream. */
 void gst_gpudirect_sink_post_stats(GstElement *element);
+void gst_gpudirect_sink_class_init_stats(GstElementClass *klass);
 
 #endif

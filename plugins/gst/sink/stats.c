@@ -107,3 +107,19 @@ void gst_gpudirect_sink_post_stats(GstElement *element)
 {
     end_stats_post(element, &GST_GPUDIRECT_SINK(element)->stats_due, make_stats);
 }
+
+static GstElementClass *parent_class;
+
+/* Applications stop listening at an error. */
+static gboolean post_message(GstElement *element, GstMessage *message)
+{
+    if (GST_MESSAGE_TYPE(message) == GST_MESSAGE_ERROR)
+        gst_gpudirect_sink_post_stats(element);
+    return parent_class->post_message(element, message);
+}
+
+void gst_gpudirect_sink_class_init_stats(GstElementClass *klass)
+{
+    parent_class = g_type_class_peek_parent(klass);
+    klass->post_message = post_message;
+}

@@ -455,6 +455,7 @@ static void gst_gpudirect_src_class_init(GstGpudirectSrcClass *klass)
         "Receives raw video straight in this process's or a device's memory", "gpudirect authors");
     gst_gpudirect_src_class_init_device(element_class);
     gst_gpudirect_src_class_init_times(element_class);
+    gst_gpudirect_src_class_init_stats(element_class);
 
     base_class->start = src_start;
     base_class->stop = src_stop;

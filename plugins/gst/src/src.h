@@ -375,6 +375,7 @@ void gst_gpudirect_src_get_info(GstGpudirectSrc *self, struct input_info *info);
 /* The property "stats"; and posts it as an element message, at the end of the stream. */
 GstStructure *gst_gpudirect_src_make_stats(GstGpudirectSrc *self);
 void gst_gpudirect_src_post_stats(GstElement *element);
+void gst_gpudirect_src_class_init_stats(GstElementClass *klass);
 
 /* Makes acquire return at once, until FALSE is set. */
 void gst_gpudirect_src_interrupt(GstGpudirectSrc *self, gboolean interrupted);
