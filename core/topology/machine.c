@@ -127,8 +127,11 @@ enum gpud_status gpud_topology_create(struct gpud_context *context, struct gpud_
     struct gpud_topology *made = calloc(1, sizeof(*made));
     if (!made)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a picture of the machine");
+    made->parts.named = gpud_topology_load(true);
     open_devices(context, made, &devices);
     gpud_parts_find(&made->parts);
+    if (made->parts.named)
+        hwloc_topology_destroy(made->parts.named);
     size_t count = made->parts.count;
     made->links = calloc(count ? count : 1, (count ? count : 1) * sizeof(*made->links));
     bool enough = made->links && !made->parts.cut;

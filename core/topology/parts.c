@@ -53,11 +53,12 @@ static void find_bridges(hwloc_obj_t object, char *text, size_t size)
     gpud_print_n(text + used, size - used, "%s%s", used ? " " : "", own);
 }
 
-static void describe(struct gpud_part_info *part, hwloc_obj_t object)
+static void describe(struct gpud_part_info *part, hwloc_obj_t object, hwloc_topology_t names)
 {
     const struct hwloc_pcidev_attr_s *pci = &object->attr->pcidev;
-    const char *vendor = hwloc_obj_get_info_by_name(object, "PCIVendor");
-    const char *model = hwloc_obj_get_info_by_name(object, "PCIDevice");
+    hwloc_obj_t named = names ? hwloc_get_pcidev_by_busidstring(names, part->pci) : NULL;
+    const char *vendor = named ? hwloc_obj_get_info_by_name(named, "PCIVendor") : NULL;
+    const char *model = named ? hwloc_obj_get_info_by_name(named, "PCIDevice") : NULL;
     part->numa_node = gpud_topology_numa_node(object);
     gpud_topology_get_cpus(object, part->cpus, sizeof(part->cpus));
     find_bridges(object, part->bridges, sizeof(part->bridges));
@@ -102,7 +103,7 @@ static struct gpud_part_info *add(struct gpud_parts *parts, enum gpud_part_kind 
     gpud_print(part->description, "%s", description);
     hwloc_obj_t object = gpud_topology_find(pci);
     if (object)
-        describe(part, object);
+        describe(part, object, parts->named);
     if (kind == GPUD_PART_GPU)
         add_memory(part);
     return part;

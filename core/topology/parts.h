@@ -10,7 +10,8 @@
 struct gpud_parts {
     struct gpud_part_info *list;
     size_t count, room;
-    bool cut; /* there was no memory for more */
+    bool cut;               /* there was no memory for more */
+    hwloc_topology_t named; /* what makers and models are called; NULL: not known */
 };
 
 /* Devices first: a card that is one of them is not found twice. */

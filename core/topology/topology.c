@@ -10,27 +10,42 @@
 static hwloc_topology_t topology; /* NULL: the machine cannot be read */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+static void leave_out(hwloc_topology_t made, const char *component)
+{
+    /* Fails where hwloc is built without it. */
+    hwloc_topology_set_components(made, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, component);
+}
+
 /* What hwloc would learn of GPUs from their drivers is not asked for: these would be loaded, begin
  * threads of their own, and open every GPU (or X display) that there is. */
-static void leave_drivers_alone(void)
+static void leave_drivers_alone(hwloc_topology_t made)
 {
     static const char *const parts[] = {"opencl", "cuda", "nvml", "rsmi", "levelzero", "gl"};
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) /* one may not be built in */
-        hwloc_topology_set_components(topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, parts[i]);
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        leave_out(made, parts[i]);
+}
+
+hwloc_topology_t gpud_topology_load(bool names)
+{
+    hwloc_topology_t made;
+    if (hwloc_topology_init(&made) < 0)
+        return NULL;
+    leave_drivers_alone(made);
+    /* The component "pci" reads all of pci.ids for each vendor it meets. Without it "linux" finds
+     * the same tree in sysfs. */
+    if (!names)
+        leave_out(made, "pci");
+    if (hwloc_topology_set_io_types_filter(made, HWLOC_TYPE_FILTER_KEEP_ALL) < 0 ||
+        hwloc_topology_load(made) < 0) {
+        hwloc_topology_destroy(made);
+        return NULL;
+    }
+    return made;
 }
 
 static void load(void)
 {
-    if (hwloc_topology_init(&topology) < 0) {
-        topology = NULL;
-        return;
-    }
-    leave_drivers_alone();
-    if (hwloc_topology_set_io_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_ALL) < 0 ||
-        hwloc_topology_load(topology) < 0) {
-        hwloc_topology_destroy(topology);
-        topology = NULL;
-    }
+    topology = gpud_topology_load(false);
 }
 
 static bool is_host(const struct gpud_device *device)

@@ -9,8 +9,13 @@
 #include <gpudirect/topology.h>
 #include <hwloc.h>
 
-/* Read once for the process. NULL: the machine cannot be read. */
+/* Read once for the process, without the names of makers and models. NULL: the machine cannot be
+ * read. */
 hwloc_topology_t gpud_topology_hwloc(void);
+
+/* Reads it anew; with names for those who show them, which takes half as long again. The caller
+ * destroys it. NULL: the machine cannot be read. */
+hwloc_topology_t gpud_topology_load(bool names);
 
 /* A PCI function's place in the tree, or NULL. */
 hwloc_obj_t gpud_topology_find(const char *pci);

@@ -27,7 +27,6 @@ class Build:
     options: list
     suites: list = None  # None: all that the arguments do not leave out
     env: dict = dataclasses.field(default_factory=dict)  # to build it
-    test_env: dict = dataclasses.field(default_factory=dict)
     slower: int = 1  # factor for the time limits of its tests
 
     def __call__(self, name, args):
@@ -82,7 +81,7 @@ def run_tests(what, part, log, *arguments):
     command = ["meson", "test", "-C", what.folder, "--no-rebuild", "--print-errorlogs", "--logbase", log, *arguments]
     if what.slower > 1:
         command += ["--timeout-multiplier", str(what.slower)]
-    env = os.environ | SANITIZER_ENV | {"GPUDIRECT_LOG": "error"} | what.test_env
+    env = os.environ | SANITIZER_ENV | {"GPUDIRECT_LOG": "error"}
     jobs.run(command, env=env, limit=12 * jobs.HOUR)
     return results(path) or [jobs.result(part, f"{log} of {what.folder}", "FAIL", "no test ran")]
 
