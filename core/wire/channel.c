@@ -83,10 +83,11 @@ void gpud_address_find_card(const struct gpud_address *address, char *pci, size_
 }
 
 /* Only sockets can be found: they are files. */
-enum gpud_status gpud_address_list(struct gpud_address *found, size_t max, size_t *count,
-                                   char directory[GPUD_ADDRESS_MAX], struct gpud_error *error)
+enum gpud_status gpud_address_list(const char *folder, struct gpud_address **found, size_t *count,
+                                   size_t *omitted, char directory[GPUD_ADDRESS_MAX],
+                                   struct gpud_error *error)
 {
-    return gpud_registry_list(found, max, count, directory, error);
+    return gpud_registry_list(folder, found, count, omitted, directory, error);
 }
 
 enum gpud_status gpud_address_directory(char directory[GPUD_ADDRESS_MAX], struct gpud_error *error)

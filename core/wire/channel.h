@@ -30,6 +30,7 @@ struct gpud_address {
     const struct gpud_channel_ops *ops;
     char text[GPUD_ADDRESS_MAX];  /* as a receiver gives it */
     char place[GPUD_ADDRESS_MAX]; /* where its kind finds it; for people: "nobody sends on …" */
+    bool any_owner; /* for a question: another user's sender is asked, too, as somebody named it */
 };
 
 /* GPUD_INVALID: it is none, with what one looks like. */
@@ -47,10 +48,13 @@ void gpud_address_hint(const struct gpud_address *address, char *hint, size_t si
  * leads over none, or that is not known. Connects to nobody. */
 void gpud_address_find_card(const struct gpud_address *address, char *pci, size_t size);
 
-/* The addresses of this user's senders on this host, by name, and the directory where they were
- * looked for; there may be nobody behind one. At most max. */
-enum gpud_status gpud_address_list(struct gpud_address *found, size_t max, size_t *count,
-                                   char directory[GPUD_ADDRESS_MAX], struct gpud_error *error);
+/* The addresses of senders on this host, bare names first: those in this user's runtime directory,
+ * or, with a folder, those in it, whoever owns them. There may be nobody behind one. *found is the
+ * caller's to free; *omitted entries beyond a limit were not looked at; directory is the one that
+ * was searched. */
+enum gpud_status gpud_address_list(const char *folder, struct gpud_address **found, size_t *count,
+                                   size_t *omitted, char directory[GPUD_ADDRESS_MAX],
+                                   struct gpud_error *error);
 
 /* That directory, also where there is nothing in it. */
 enum gpud_status gpud_address_directory(char directory[GPUD_ADDRESS_MAX], struct gpud_error *error);
@@ -173,9 +177,10 @@ enum gpud_status gpud_channel_connect(const struct gpud_address *address,
                                       const struct gpud_access_rule *access,
                                       struct gpud_channel **channel, struct gpud_error *error);
 
-/* For a question, not for frames: to this user's own senders alone, and to none that is known to be
- * stopped. *peer says who is there also where this fails, as far as it is known. GPUD_CLOSED:
- * nobody. GPUD_AGAIN: too many wait there already, or it is stopped. */
+/* For a question, not for frames: to this user's own senders alone unless the address says
+ * any_owner, and to none that is known to be stopped. *peer says who is there also where this
+ * fails, as far as it is known. GPUD_CLOSED: nobody. GPUD_AGAIN: too many wait there already, or it
+ * is stopped. */
 enum gpud_status gpud_channel_ask(const struct gpud_address *address, struct gpud_channel **channel,
                                   struct gpud_peer *peer, struct gpud_error *error);
 

@@ -47,13 +47,17 @@ struct gpud_channel_info {
     uint64_t connects;
     double rate;  /* frames in a second, over the last one or two; 0: none came, or not known yet */
     uint64_t age; /* ns since the last frame; GPUD_TIME_NONE: there was none */
+    int64_t user; /* that the process runs as; -1: not known */
 };
 
 /* Asks all channels of this user at once: those in its runtime directory, and those that listen on
  * a path elsewhere and have this user's runtime directory, too. With an address, that channel
- * alone. Returns when all have answered, and no later than the timeout: who has not answered by
- * then (because it is stopped, say) is listed with a reason. Where nobody listens there is no
- * channel. */
+ * alone; with "unix:/folder/", those in that folder. These are asked whoever sends there; it is the
+ * sender's `access` that says whether they answer. Returns when all have answered, and no later
+ * than the timeout after the last was called (some 20 µs each): who has not answered by then
+ * (because it is stopped, say) is listed with a reason. Where nobody listens there is no channel.
+ *
+ * GPUD_IO, GPUD_NO_ACCESS: there is no such folder, or this user cannot read it. */
 GPUD_API enum gpud_status gpud_channels_create(const char *address, int64_t timeout_ns,
                                                struct gpud_channels **channels,
                                                struct gpud_error *error);
@@ -61,9 +65,17 @@ GPUD_API void gpud_channels_destroy(struct gpud_channels **channels);
 
 GPUD_API size_t gpud_channels_count(const struct gpud_channels *channels);
 
-/* Where bare names were looked for. Entries of this directory come, go and change their attributes
- * (inotify) as channels come, go and change their format; not where a process is killed, whose end
- * its pid tells of (pidfd_open). */
+/* How many are there beyond those that are listed. One process that listens on very many addresses
+ * takes no other's place. */
+GPUD_API size_t gpud_channels_get_omitted(const struct gpud_channels *channels);
+
+/* A sentence on what is missing: how many were left out, or why there may be nobody behind the
+ * address that was asked for; "": there is nothing to say. */
+GPUD_API const char *gpud_channels_get_note(const struct gpud_channels *channels);
+
+/* Where bare names were looked for, or the folder. Entries of this directory come, go and change
+ * their attributes (inotify) as channels come, go and change their format; not where a process is
+ * killed, whose end its pid tells of (pidfd_open). */
 GPUD_API const char *gpud_channels_get_directory(const struct gpud_channels *channels);
 
 /* By address. GPUD_INVALID: there are not so many. */

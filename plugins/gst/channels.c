@@ -65,6 +65,8 @@ GPtrArray *channels_ask(gint64 timeout, gchar **directory)
         if (gpud_channels_get_info(channels, i, &info, &error) == GPUD_OK)
             g_ptr_array_add(list, channel_new(&info));
     }
+    if (gpud_channels_get_omitted(channels) > 0)
+        GST_CAT_WARNING(gpud_gst_debug, "%s", gpud_channels_get_note(channels));
     gpud_channels_destroy(&channels);
     return list;
 }

@@ -5,6 +5,7 @@
  * stopped, hang or lie are told of with a sentence, and hold nobody up; and a stream does not
  * notice that it is asked about. */
 #include "background.h"
+#include "frame/layout.h"
 #include "stream/sender/admission.h"
 #include "support/check.h"
 #include "support/encode.h"
@@ -102,7 +103,7 @@ static void a_stream(void)
     CHECK(info->pid == getpid() && strcmp(info->program, program()) == 0,
           "sent by process %lld (%s)", (long long)info->pid, info->program);
     CHECK(info->configured && !info->ended && info->epoch == 1 &&
-              memcmp(&info->layout, &background.layout, sizeof(info->layout)) == 0,
+              gpud_layout_equal(&info->layout, &background.layout),
           "epoch %u, %s %ux%u", info->epoch, info->layout.format, info->layout.width,
           info->layout.height);
     CHECK(info->media_size == 1 && info->media[0] == 'm', "%u bytes of media", info->media_size);

@@ -22,14 +22,15 @@ static struct gpud_address address;
 
 static bool is_listed(void)
 {
-    static struct gpud_address found[16];
+    struct gpud_address *found;
     char directory[GPUD_ADDRESS_MAX];
-    size_t count = 0;
+    size_t count = 0, omitted = 0;
     bool listed = false;
-    WORKS(gpud_address_list(found, 16, &count, directory, &e));
+    WORKS(gpud_address_list(NULL, &found, &count, &omitted, directory, &e));
     for (size_t i = 0; i < count; i++)
         listed |= strcmp(found[i].text, address.text) == 0 &&
                   strcmp(found[i].place, address.place) == 0 && found[i].ops == address.ops;
+    free(found);
     return listed;
 }
 

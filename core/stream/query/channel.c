@@ -17,16 +17,97 @@
  * looked at. */
 #define SLICE (20 * GPUD_MSEC)
 
-struct channel {
-    bool listed; /* by the system, and not by the caller */
-    struct gpud_query query;
-};
+/* So many a process has for sure. Beyond them it has what others leave, so that one that listens
+ * on ten thousand sockets hides only its own. */
+#define PLACES_A_PROCESS (GPUD_CHANNELS_MAX / 8)
 
 struct gpud_channels {
     char directory[GPUD_ADDRESS_MAX];
+    char note[GPUD_REASON_MAX];
+    size_t omitted;
     size_t count;
-    struct channel *channel[GPUD_CHANNELS_MAX];
+    struct gpud_query *channel[GPUD_CHANNELS_MAX];
+    struct gpud_query *spare; /* for the next call; NULL: none */
 };
+
+/* --- who has a place ----------------------------------------------------------------------- */
+
+static size_t count_places(const struct gpud_channels *channels, pid_t pid)
+{
+    size_t places = 0;
+    for (size_t i = 0; i < channels->count; i++)
+        places += channels->channel[i]->pid == pid;
+    return places;
+}
+
+static void read_answers(struct gpud_channels *channels)
+{
+    for (size_t i = 0; i < channels->count; i++)
+        if (channels->channel[i]->state == GPUD_QUERY_ASKED)
+            gpud_query_read(channels->channel[i]);
+}
+
+/* Of the process with the most places; of equals the one without an answer that was asked first.
+ * Returns its index. */
+static size_t choose_eviction(const struct gpud_channels *channels)
+{
+    size_t chosen = 0, most = 0;
+    for (size_t i = 0; i < channels->count; i++) {
+        const struct gpud_query *query = channels->channel[i];
+        size_t weight = 2 * count_places(channels, query->pid);
+        weight += query->state != GPUD_QUERY_ANSWERED;
+        if (weight > most) {
+            chosen = i;
+            most = weight;
+        }
+    }
+    return chosen;
+}
+
+static void discard(struct gpud_query *query)
+{
+    gpud_query_close(query);
+    free(query);
+}
+
+/* Takes query. */
+static void give_place(struct gpud_channels *channels, struct gpud_query *query)
+{
+    if (channels->count == GPUD_CHANNELS_MAX) {
+        channels->omitted++;
+        if (count_places(channels, query->pid) >= PLACES_A_PROCESS) {
+            discard(query);
+            return;
+        }
+        read_answers(channels);
+        size_t evicted = choose_eviction(channels);
+        discard(channels->channel[evicted]);
+        memmove(&channels->channel[evicted], &channels->channel[evicted + 1],
+                (--channels->count - evicted) * sizeof(channels->channel[0]));
+    }
+    channels->channel[channels->count++] = query;
+}
+
+/* The dead take no place. forget: the system lists the address, and is told where that is wrong. */
+static enum gpud_status call(struct gpud_channels *channels, const struct gpud_address *address,
+                             bool forget, struct gpud_error *error)
+{
+    struct gpud_query *query = channels->spare ? channels->spare : calloc(1, sizeof(*query));
+    if (!query)
+        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a channel");
+    channels->spare = NULL;
+    query->address = *address;
+    gpud_query_call(query);
+    if (query->state != GPUD_QUERY_NOBODY) {
+        give_place(channels, query);
+        return GPUD_OK;
+    }
+    if (forget)
+        gpud_address_forget(address);
+    query->state = GPUD_QUERY_CALLING; /* as new: nothing else was written */
+    channels->spare = query;
+    return GPUD_OK;
+}
 
 /* --- asking -------------------------------------------------------------------------------- */
 
@@ -35,14 +116,14 @@ static bool is_worth_waiting_for(const struct gpud_query *query)
     return gpud_query_is_open(query) && !gpud_process_is_stopped(query->pid);
 }
 
-/* Calls who was not reached yet, and waits for the others until one says something or a slice is
- * over. false: nobody is left. */
+/* Calls those that were not reached yet, and waits for the others until one says something or a
+ * slice is over. false: none is left. */
 static bool ask(struct gpud_channels *channels, int64_t deadline)
 {
     struct pollfd fds[GPUD_CHANNELS_MAX];
     bool waits = false;
     for (size_t i = 0; i < channels->count; i++) {
-        struct gpud_query *query = &channels->channel[i]->query;
+        struct gpud_query *query = channels->channel[i];
         if (query->state == GPUD_QUERY_CALLING)
             gpud_query_call(query);
         bool asked = query->state == GPUD_QUERY_ASKED;
@@ -56,71 +137,96 @@ static bool ask(struct gpud_channels *channels, int64_t deadline)
     ppoll(fds, channels->count, &slice, NULL);
     for (size_t i = 0; i < channels->count; i++)
         if (fds[i].revents)
-            gpud_query_read(&channels->channel[i]->query);
+            gpud_query_read(channels->channel[i]);
     return true;
 }
 
-/* Nobody is there: not told of, and where the system lists it that is set right. */
-static void drop_nobody(struct gpud_channels *channels)
+/* Bare names first. */
+static int compare(const void *a, const void *b)
+{
+    const struct gpud_query *const *x = a, *const *y = b;
+    bool path_x = strchr((*x)->address.text, '/'), path_y = strchr((*y)->address.text, '/');
+    return path_x != path_y ? path_x - path_y : strcmp((*x)->address.text, (*y)->address.text);
+}
+
+static void finish(struct gpud_channels *channels)
 {
     size_t kept = 0;
     for (size_t i = 0; i < channels->count; i++) {
-        struct channel *channel = channels->channel[i];
-        if (channel->query.state != GPUD_QUERY_NOBODY) {
-            channels->channel[kept++] = channel;
-            continue;
-        }
-        if (channel->listed)
-            gpud_address_forget(&channel->query.address);
-        free(channel);
+        struct gpud_query *query = channels->channel[i];
+        gpud_query_give_up(query);
+        if (query->state == GPUD_QUERY_NOBODY) /* it went while its queue was full */
+            discard(query);
+        else
+            channels->channel[kept++] = query;
     }
     channels->count = kept;
+    if (kept > 0)
+        qsort(channels->channel, kept, sizeof(channels->channel[0]), compare);
+    if (channels->omitted > 0)
+        gpud_print(channels->note,
+                   "%zu more are not listed, as there is room for %d: ask for one by its address",
+                   channels->omitted, GPUD_CHANNELS_MAX);
 }
 
 /* --- the public calls ---------------------------------------------------------------------- */
 
-static enum gpud_status add(struct gpud_channels *channels, const struct gpud_address *address,
-                            bool listed, struct gpud_error *error)
+static enum gpud_status call_one(struct gpud_channels *channels, const char *text,
+                                 struct gpud_error *error)
 {
-    struct channel *made = calloc(1, sizeof(*made));
-    if (!made)
-        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a channel");
-    made->query.address = *address;
-    made->listed = listed;
-    channels->channel[channels->count++] = made;
+    struct gpud_address address;
+    char hint[GPUD_REASON_MAX];
+    gpud_address_directory(channels->directory, NULL);
+    enum gpud_status status = gpud_address_resolve(text, &address, error);
+    address.any_owner = true;
+    if (status == GPUD_OK)
+        status = call(channels, &address, false, error);
+    if (status != GPUD_OK || channels->count > 0)
+        return status;
+    gpud_address_hint(&address, hint, sizeof(hint));
+    gpud_print(channels->note, "nobody sends on %s%s%s", address.place, hint[0] ? "; " : "", hint);
     return GPUD_OK;
 }
 
-static enum gpud_status find(struct gpud_channels *channels, const char *address,
-                             struct gpud_error *error)
+static enum gpud_status call_all(struct gpud_channels *channels, const char *folder,
+                                 struct gpud_error *error)
 {
-    struct gpud_address one;
-    enum gpud_status status;
-    if (address) {
-        gpud_address_directory(channels->directory, NULL);
-        status = gpud_address_resolve(address, &one, error);
-        return status == GPUD_OK ? add(channels, &one, false, error) : status;
-    }
-    size_t count = 0;
-    struct gpud_address *found = calloc(GPUD_CHANNELS_MAX, sizeof(*found));
-    if (!found)
-        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a list of channels");
-    status = gpud_address_list(found, GPUD_CHANNELS_MAX, &count, channels->directory, error);
+    struct gpud_address *found;
+    size_t count;
+    enum gpud_status status =
+        gpud_address_list(folder, &found, &count, &channels->omitted, channels->directory, error);
+    if (status != GPUD_OK)
+        return status;
     for (size_t i = 0; i < count && status == GPUD_OK; i++)
-        status = add(channels, &found[i], true, error);
+        status = call(channels, &found[i], !found[i].any_owner, error);
     free(found);
     return status;
+}
+
+/* "unix:/run/studio/": the folder without the slash at its end. false: it is no folder. */
+static bool read_folder(const char *address, char folder[GPUD_ADDRESS_MAX])
+{
+    size_t length = address ? strlen(address) : 0;
+    if (length < strlen("unix:/a/") || length >= GPUD_ADDRESS_MAX ||
+        strncmp(address, "unix:/", 6) != 0 || address[length - 1] != '/')
+        return false;
+    gpud_print_n(folder, GPUD_ADDRESS_MAX, "%.*s", (int)(length - 6), address + 5);
+    return true;
 }
 
 enum gpud_status gpud_channels_create(const char *address, int64_t timeout_ns,
                                       struct gpud_channels **channels, struct gpud_error *error)
 {
+    char folder[GPUD_ADDRESS_MAX];
     if (timeout_ns < 0)
         return gpud_fail(error, GPUD_INVALID, "a negative timeout: every wait needs an end");
     struct gpud_channels *made = calloc(1, sizeof(*made));
     if (!made)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a list of channels");
-    enum gpud_status status = find(made, address, error);
+    bool is_folder = read_folder(address, folder);
+    enum gpud_status status = address && !is_folder
+                                  ? call_one(made, address, error)
+                                  : call_all(made, is_folder ? folder : NULL, error);
     int64_t deadline = gpud_deadline(timeout_ns);
     while (status == GPUD_OK && ask(made, deadline))
         ;
@@ -128,9 +234,7 @@ enum gpud_status gpud_channels_create(const char *address, int64_t timeout_ns,
         gpud_channels_destroy(&made);
         return status;
     }
-    for (size_t i = 0; i < made->count; i++)
-        gpud_query_give_up(&made->channel[i]->query);
-    drop_nobody(made);
+    finish(made);
     *channels = made;
     return GPUD_OK;
 }
@@ -139,10 +243,9 @@ void gpud_channels_destroy(struct gpud_channels **channels)
 {
     if (!channels || !*channels)
         return;
-    for (size_t i = 0; i < (*channels)->count; i++) {
-        gpud_query_close(&(*channels)->channel[i]->query);
-        free((*channels)->channel[i]);
-    }
+    for (size_t i = 0; i < (*channels)->count; i++)
+        discard((*channels)->channel[i]);
+    free((*channels)->spare);
     free(*channels);
     *channels = NULL;
 }
@@ -155,6 +258,16 @@ size_t gpud_channels_count(const struct gpud_channels *channels)
 const char *gpud_channels_get_directory(const struct gpud_channels *channels)
 {
     return channels->directory;
+}
+
+size_t gpud_channels_get_omitted(const struct gpud_channels *channels)
+{
+    return channels->omitted;
+}
+
+const char *gpud_channels_get_note(const struct gpud_channels *channels)
+{
+    return channels->note;
 }
 
 /* --- what was found ------------------------------------------------------------------------ */
@@ -190,9 +303,10 @@ enum gpud_status gpud_channels_get_info(const struct gpud_channels *channels, si
     if (info->size < sizeof(info->size))
         return gpud_fail(error, GPUD_INVALID,
                          "gpud_channel_info.size is not set: use GPUD_INFO_INIT");
-    const struct gpud_query *query = &channels->channel[index]->query;
+    const struct gpud_query *query = channels->channel[index];
     gpud_print(full.address, "%s", query->address.text);
     full.pid = query->pid;
+    full.user = query->user;
     gpud_process_name(query->pid, full.program, sizeof(full.program));
     if (query->state == GPUD_QUERY_ANSWERED)
         fill_report(&full, &query->report);
@@ -205,9 +319,9 @@ enum gpud_status gpud_channels_get_info(const struct gpud_channels *channels, si
 size_t gpud_channels_list_links(const struct gpud_channels *channels, size_t index,
                                 struct gpud_link_info *infos, size_t max)
 {
-    if (index >= channels->count || channels->channel[index]->query.state != GPUD_QUERY_ANSWERED)
+    if (index >= channels->count || channels->channel[index]->state != GPUD_QUERY_ANSWERED)
         return 0;
-    const struct gpud_query *query = &channels->channel[index]->query;
+    const struct gpud_query *query = channels->channel[index];
     for (uint32_t i = 0; i < query->link_count; i++)
         gpud_sized_entry(infos, max, i, &query->link[i], sizeof(query->link[i]));
     return query->link_count;

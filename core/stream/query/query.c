@@ -35,6 +35,7 @@ void gpud_query_call(struct gpud_query *query)
     struct gpud_peer peer;
     enum gpud_status status = gpud_channel_ask(&query->address, &query->channel, &peer, &error);
     query->pid = peer.pid;
+    query->user = status == GPUD_OK ? (int64_t)peer.uid : -1;
     if (status == GPUD_AGAIN) {
         if (gpud_process_is_stopped(query->pid))
             fail_silent(query);

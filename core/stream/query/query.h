@@ -22,6 +22,7 @@ struct gpud_query {
     enum gpud_query_state state;
     struct gpud_channel *channel; /* ASKED */
     pid_t pid;                    /* 0: not known */
+    int64_t user;                 /* -1: not known */
     bool reported;
     struct gpud_report report;
     uint32_t link_count;

@@ -104,13 +104,13 @@ static enum gpud_status accept_one(struct gpud_listener *listener, struct gpud_c
 
 /* A question that nobody reads would take a place in the sender's queue: one that is stopped is not
  * asked. */
-static enum gpud_status reach(const char *path, int *fd, struct gpud_peer *peer,
+static enum gpud_status reach(const struct gpud_address *address, int *fd, struct gpud_peer *peer,
                               struct gpud_error *error)
 {
-    peer->pid = gpud_lock_find(path);
+    peer->pid = gpud_lock_find(address->place, address->any_owner);
     if (gpud_process_is_stopped(peer->pid))
-        return gpud_fail(error, GPUD_AGAIN, "the sender on %s is stopped", path);
-    return gpud_socket_reach(path, fd, peer, error);
+        return gpud_fail(error, GPUD_AGAIN, "the sender on %s is stopped", address->place);
+    return gpud_socket_reach(address->place, address->any_owner, fd, peer, error);
 }
 
 static enum gpud_status connect_to(const struct gpud_address *address,
@@ -120,7 +120,7 @@ static enum gpud_status connect_to(const struct gpud_address *address,
 {
     int fd;
     enum gpud_status status = access ? gpud_socket_connect(address->place, access, &fd, peer, error)
-                                     : reach(address->place, &fd, peer, error);
+                                     : reach(address, &fd, peer, error);
     if (status != GPUD_OK)
         return status;
     status = gpud_unix_channel_create(fd, peer, channel, error);

@@ -3,7 +3,7 @@
 
 /* What a receiver that waits cannot find out by connecting: its sender has another XDG_RUNTIME_DIR
  * (a login shell, a service, sudo), where the same name is another socket; the socket belongs to
- * another user; its sender is dead. */
+ * another user; its sender is dead; the folder is missing. */
 #include "wire/unix/hint.h"
 
 #include "base/directory.h"
@@ -11,6 +11,8 @@
 #include "wire/unix/access.h"
 #include "wire/unix/socket.h"
 
+#include <errno.h>
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +44,27 @@ static bool find_of_user(const char *path, const char *name, unsigned long user,
     return false;
 }
 
+/* Root may look into everybody's. */
+static bool find_of_any_user(const char *name, char found[GPUD_SOCKET_PATH_MAX])
+{
+    static const char *const patterns[] = {"/run/user/*/gpudirect/%s", "/tmp/gpudirect-*/%s"};
+    bool is_found = false;
+    for (size_t i = 0; i < 2 && !is_found; i++) {
+        char pattern[GPUD_SOCKET_PATH_MAX + 32];
+        glob_t paths;
+        uid_t owner;
+        gpud_print(pattern, patterns[i], name);
+        if (glob(pattern, 0, NULL, &paths) != 0)
+            continue;
+        is_found = strlen(paths.gl_pathv[0]) < GPUD_SOCKET_PATH_MAX &&
+                   is_socket(paths.gl_pathv[0], &owner);
+        if (is_found)
+            gpud_print_n(found, GPUD_SOCKET_PATH_MAX, "%s", paths.gl_pathv[0]);
+        globfree(&paths);
+    }
+    return is_found;
+}
+
 /* Only a bare name can mean two sockets; a path is what it is. */
 static bool find_elsewhere(const char *path, char found[GPUD_SOCKET_PATH_MAX])
 {
@@ -53,7 +76,26 @@ static bool find_elsewhere(const char *path, char found[GPUD_SOCKET_PATH_MAX])
         return false;
     const char *name = path + length + 1, *before_sudo = getenv("SUDO_UID");
     return find_of_user(path, name, geteuid(), found) ||
-           (before_sudo && find_of_user(path, name, strtoul(before_sudo, NULL, 10), found));
+           (before_sudo && find_of_user(path, name, strtoul(before_sudo, NULL, 10), found)) ||
+           (geteuid() == 0 && find_of_any_user(name, found));
+}
+
+/* "": it is there, and can be entered. */
+static void explain_folder(const char *path, char *hint, size_t size)
+{
+    char folder[GPUD_SOCKET_PATH_MAX], user[GPUD_USER_MAX];
+    gpud_print(folder, "%s", path);
+    *strrchr(folder, '/') = '\0';
+    if (!folder[0] || access(folder, X_OK) == 0)
+        return;
+    if (errno == ENOENT)
+        gpud_print_n(hint, size,
+                     "there is no folder %s here: make it (mkdir), or, where the sender runs in "
+                     "another container, share its folder with this one",
+                     folder);
+    else
+        gpud_print_n(hint, size, "%s cannot enter the folder %s: %s",
+                     gpud_user_name(geteuid(), user), folder, strerror(errno));
 }
 
 void gpud_socket_hint(const char *path, char *hint, size_t size)
@@ -73,5 +115,7 @@ void gpud_socket_hint(const char *path, char *hint, size_t size)
                      "there is %s, of a process with another XDG_RUNTIME_DIR (a login shell, a "
                      "service, sudo?): set it alike for both, or use address=unix:%s",
                      elsewhere, elsewhere);
+    } else {
+        explain_folder(path, hint, size);
     }
 }

@@ -150,7 +150,7 @@ enum gpud_status gpud_lock_file_take(const char *path, int *fd, struct gpud_erro
     }
 }
 
-pid_t gpud_lock_find(const char *path)
+pid_t gpud_lock_find(const char *path, bool any_owner)
 {
     char name[GPUD_SOCKET_PATH_MAX + 8];
     struct stat st;
@@ -159,7 +159,7 @@ pid_t gpud_lock_find(const char *path)
     int fd = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
         return 0;
-    pid_t pid = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid()
+    pid_t pid = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (any_owner || st.st_uid == geteuid())
                     ? read_signature(fd, &namespace)
                     : 0;
     /* Whoever died has it no more, and its number may be another process's by now. A sender that

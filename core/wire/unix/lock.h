@@ -24,7 +24,8 @@ void gpud_lock_file_drop(const char *path, int *fd);
 bool gpud_lock_holder(int fd, char text[GPUD_LOCK_HOLDER_MAX]);
 
 /* The process that holds the lock of a path now, without taking it. 0: nobody does, or somebody of
- * whom nothing is known (another user, another container). */
-pid_t gpud_lock_find(const char *path);
+ * whom nothing is known (another container; another user, unless any_owner and the file can be
+ * read). */
+pid_t gpud_lock_find(const char *path, bool any_owner);
 
 #endif

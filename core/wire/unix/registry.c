@@ -12,6 +12,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -140,7 +141,7 @@ static void remove_link(const char *path, bool only_if_dead)
         return;
     link_name(path, link);
     if (!only_if_dead ||
-        (lock(directory, 0) && gpud_socket_reach(path, &fd, &peer, NULL) == GPUD_CLOSED))
+        (lock(directory, 0) && gpud_socket_reach(path, false, &fd, &peer, NULL) == GPUD_CLOSED))
         unlinkat(directory, link, 0);
     gpud_fd_close(&fd);
     gpud_fd_close(&directory);
@@ -158,55 +159,150 @@ void gpud_registry_reclaim(const char *path)
 
 /* --- looking ------------------------------------------------------------------------------- */
 
+/* Asking takes some 20 µs each where nobody is behind them. */
+#define ENTRIES_MAX 16384
+
+struct search {
+    const char *directory;
+    int fd;
+    bool own; /* it is this user's runtime directory */
+    struct gpud_address *found;
+    size_t count, room, omitted;
+};
+
+static bool is_bare(const struct gpud_address *address)
+{
+    return strncmp(address->text, "unix:", 5) != 0;
+}
+
 static int compare(const void *a, const void *b)
 {
     const struct gpud_address *x = a, *y = b;
+    if (is_bare(x) != is_bare(y))
+        return is_bare(x) ? -1 : 1;
     return strcmp(x->text, y->text);
 }
 
-/* Whether an entry of the directory is an address. */
-static bool read_entry(int fd, const char *directory, const char *entry, struct gpud_address *found)
+/* In somebody else's folder a link must lead to a socket of the one who made the link: who looks
+ * may be root. */
+static bool leads_to_own(const char *path, uid_t owner)
 {
     struct stat st;
-    if (fstatat(fd, entry, &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_uid != geteuid())
+    return lstat(path, &st) == 0 && S_ISSOCK(st.st_mode) && st.st_uid == owner;
+}
+
+/* In any other folder there may be sockets of other programs. */
+static bool has_lock(const struct search *search, const char *entry)
+{
+    char lock[NAME_MAX + sizeof(".lock")];
+    gpud_print(lock, "%s.lock", entry);
+    return faccessat(search->fd, lock, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+/* Whether an entry of the directory is an address. */
+static bool read_entry(const struct search *search, const char *entry, struct gpud_address *found)
+{
+    struct stat st;
+    if (fstatat(search->fd, entry, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+        (search->own && st.st_uid != geteuid()))
         return false;
     found->ops = &gpud_unix_channel_ops;
+    found->any_owner = !search->own;
     if (S_ISLNK(st.st_mode)) {
-        if (!read_link(fd, entry, found->place))
+        if (!read_link(search->fd, entry, found->place) ||
+            (!search->own && !leads_to_own(found->place, st.st_uid)))
             return false;
         gpud_print(found->text, "unix:%s", found->place);
         return true;
     }
-    if (!S_ISSOCK(st.st_mode) || !gpud_is_name(entry))
+    if (!S_ISSOCK(st.st_mode) || !gpud_is_name(entry) || (!search->own && !has_lock(search, entry)))
         return false;
-    gpud_print(found->text, "%s", entry);
-    int length = gpud_print_n(found->place, GPUD_SOCKET_PATH_MAX, "%s/%s", directory, entry);
-    return length > 0 && (size_t)length < GPUD_SOCKET_PATH_MAX;
+    int length =
+        gpud_print_n(found->place, GPUD_SOCKET_PATH_MAX, "%s/%s", search->directory, entry);
+    if (length < 0 || (size_t)length >= GPUD_SOCKET_PATH_MAX)
+        return false;
+    if (search->own)
+        gpud_print(found->text, "%s", entry);
+    else
+        gpud_print(found->text, "unix:%s", found->place);
+    return true;
 }
 
-enum gpud_status gpud_registry_list(struct gpud_address *found, size_t max, size_t *count,
-                                    char directory[GPUD_ADDRESS_MAX], struct gpud_error *error)
+static bool may_be_address(const char *entry)
 {
-    size_t seen = 0;
+    size_t length = strlen(entry);
+    bool lock = length > 5 && strcmp(entry + length - 5, ".lock") == 0;
+    return !lock && (gpud_is_name(entry) || strncmp(entry, PREFIX, strlen(PREFIX)) == 0);
+}
+
+static enum gpud_status search_entries(struct search *search, DIR *entries,
+                                       struct gpud_error *error)
+{
+    for (struct dirent *entry; (entry = readdir(entries));) {
+        if (!may_be_address(entry->d_name))
+            continue;
+        if (search->count == ENTRIES_MAX) {
+            search->omitted++;
+            continue;
+        }
+        if (search->count == search->room) {
+            size_t room = search->room ? 4 * search->room : 64;
+            void *more = reallocarray(search->found, room, sizeof(*search->found));
+            if (!more)
+                return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a list of channels");
+            search->found = more;
+            search->room = room;
+        }
+        search->count += read_entry(search, entry->d_name, &search->found[search->count]);
+    }
+    if (search->count > 0)
+        qsort(search->found, search->count, sizeof(*search->found), compare);
+    return GPUD_OK;
+}
+
+/* directory: the runtime directory before, the one that is searched afterwards. */
+static enum gpud_status begin_search(struct search *search, const char *folder,
+                                     char directory[GPUD_ADDRESS_MAX], struct gpud_error *error)
+{
+    *search = (struct search){.directory = directory, .fd = -1};
+    search->own = !folder || strcmp(folder, directory) == 0;
+    if (search->own) {
+        search->fd = open_directory(directory, error);
+        if (search->fd < 0 && errno != ENOENT)
+            return GPUD_NO_ACCESS;
+        return GPUD_OK; /* ENOENT: nobody has sent from here yet */
+    }
+    gpud_print_n(directory, GPUD_ADDRESS_MAX, "%s", folder);
+    search->fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return search->fd < 0 ? gpud_fail_errno(error, "cannot look for channels in %s", folder)
+                          : GPUD_OK;
+}
+
+enum gpud_status gpud_registry_list(const char *folder, struct gpud_address **found, size_t *count,
+                                    size_t *omitted, char directory[GPUD_ADDRESS_MAX],
+                                    struct gpud_error *error)
+{
+    struct search search;
     enum gpud_status status = gpud_runtime_directory(directory, GPUD_SOCKET_PATH_MAX, error);
+    if (status == GPUD_OK)
+        status = begin_search(&search, folder, directory, error);
     if (status != GPUD_OK)
         return status;
-    int fd = open_directory(directory, error);
-    if (fd < 0 && errno == ENOENT) {
-        *count = 0; /* nobody has sent from here yet */
-        return GPUD_OK;
+    if (search.fd >= 0) {
+        DIR *entries = fdopendir(search.fd);
+        if (!entries) {
+            gpud_fd_close(&search.fd);
+            return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a directory");
+        }
+        status = search_entries(&search, entries, error);
+        closedir(entries);
     }
-    if (fd < 0)
-        return GPUD_NO_ACCESS;
-    DIR *entries = fdopendir(fd);
-    if (!entries) {
-        gpud_fd_close(&fd);
-        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a directory");
+    if (status != GPUD_OK) {
+        free(search.found);
+        return status;
     }
-    for (struct dirent *entry; seen < max && (entry = readdir(entries));)
-        seen += read_entry(fd, directory, entry->d_name, &found[seen]);
-    closedir(entries);
-    qsort(found, seen, sizeof(*found), compare);
-    *count = seen;
+    *found = search.found;
+    *count = search.count;
+    *omitted = search.omitted;
     return GPUD_OK;
 }

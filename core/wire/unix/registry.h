@@ -31,9 +31,9 @@ void gpud_registry_touch(const char *path);
 /* Removes it unless somebody listens: for a path where nobody did a moment ago. */
 void gpud_registry_reclaim(const char *path);
 
-/* Sorted by address, at most max; nobody may be listening any more. directory: the one that was
- * searched. */
-enum gpud_status gpud_registry_list(struct gpud_address *found, size_t max, size_t *count,
-                                    char directory[GPUD_ADDRESS_MAX], struct gpud_error *error);
+/* gpud_address_list() */
+enum gpud_status gpud_registry_list(const char *folder, struct gpud_address **found, size_t *count,
+                                    size_t *omitted, char directory[GPUD_ADDRESS_MAX],
+                                    struct gpud_error *error);
 
 #endif

@@ -32,6 +32,7 @@ static socklen_t to_sockaddr(struct sockaddr_un *name, const char *path)
 }
 
 static const struct gpud_access_rule own_user = {.kind = GPUD_ACCESS_USER};
+static const struct gpud_access_rule every_user = {.kind = GPUD_ACCESS_ALL};
 
 /* The last word on a connection that ends here. */
 static void send_reason(int fd, enum gpud_message_type type, const struct gpud_error *why)
@@ -112,8 +113,8 @@ enum gpud_status gpud_socket_connect(const char *path, const struct gpud_access_
 }
 
 /* Through the file that was looked at: its name may mean another one a moment later. */
-static enum gpud_status reach(int file, const char *path, int *fd, struct gpud_peer *peer,
-                              struct gpud_error *error)
+static enum gpud_status reach(int file, const char *path, bool any_owner, int *fd,
+                              struct gpud_peer *peer, struct gpud_error *error)
 {
     struct stat st;
     struct sockaddr_un name = {.sun_family = AF_UNIX};
@@ -121,7 +122,7 @@ static enum gpud_status reach(int file, const char *path, int *fd, struct gpud_p
         return gpud_fail_errno(error, "cannot look at %s", path);
     if (!S_ISSOCK(st.st_mode))
         return gpud_fail(error, GPUD_CLOSED, "%s is not a socket", path);
-    if (st.st_uid != geteuid())
+    if (!any_owner && st.st_uid != geteuid())
         return gpud_fail(error, GPUD_NO_ACCESS, "%s belongs to user %u, not %u", path, st.st_uid,
                          geteuid());
     gpud_print(name.sun_path, "/proc/self/fd/%d", file);
@@ -130,11 +131,13 @@ static enum gpud_status reach(int file, const char *path, int *fd, struct gpud_p
         return GPUD_NO_MEMORY;
     enum gpud_status status;
     if (connect(made, (struct sockaddr *)&name, sizeof(name)) == 0)
-        status = check_sender(&own_user, made, path, peer, error);
+        status = check_sender(any_owner ? &every_user : &own_user, made, path, peer, error);
     else if (errno == EAGAIN)
         status = gpud_fail(error, GPUD_AGAIN, "too many wait for %s already", path);
     else if (errno == ECONNREFUSED)
         status = gpud_fail(error, GPUD_CLOSED, "nobody sends on %s", path);
+    else if (errno == EACCES)
+        status = gpud_access_explain_closed(path, error);
     else
         status = gpud_fail_errno(error, "cannot connect to %s", path);
     if (status == GPUD_OK)
@@ -144,16 +147,18 @@ static enum gpud_status reach(int file, const char *path, int *fd, struct gpud_p
     return status;
 }
 
-enum gpud_status gpud_socket_reach(const char *path, int *fd, struct gpud_peer *peer,
-                                   struct gpud_error *error)
+enum gpud_status gpud_socket_reach(const char *path, bool any_owner, int *fd,
+                                   struct gpud_peer *peer, struct gpud_error *error)
 {
     int file = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     if (file < 0) {
         if (errno == ENOENT || errno == ENOTDIR)
             return gpud_fail(error, GPUD_CLOSED, "nobody sends on %s", path);
+        if (errno == EACCES)
+            return gpud_access_explain_closed(path, error);
         return gpud_fail_errno(error, "cannot look at %s", path);
     }
-    enum gpud_status status = reach(file, path, fd, peer, error);
+    enum gpud_status status = reach(file, path, any_owner, fd, peer, error);
     close(file);
     return status;
 }

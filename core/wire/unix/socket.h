@@ -37,10 +37,10 @@ enum gpud_status gpud_socket_accept(struct gpud_socket_listener *listener, int *
 enum gpud_status gpud_socket_connect(const char *path, const struct gpud_access_rule *access,
                                      int *fd, struct gpud_peer *peer, struct gpud_error *error);
 
-/* For questions, not for frames: connects only to a socket file that belongs to this user.
- * GPUD_CLOSED: nobody listens there. GPUD_AGAIN: its queue is full. */
-enum gpud_status gpud_socket_reach(const char *path, int *fd, struct gpud_peer *peer,
-                                   struct gpud_error *error);
+/* For questions, not for frames: connects only to a socket file that belongs to this user, unless
+ * any_owner. GPUD_CLOSED: nobody listens there. GPUD_AGAIN: its queue is full. */
+enum gpud_status gpud_socket_reach(const char *path, bool any_owner, int *fd,
+                                   struct gpud_peer *peer, struct gpud_error *error);
 
 /* GPUD_AGAIN: the peer does not read, its buffer is full. GPUD_PEER: it is gone. */
 enum gpud_status gpud_socket_send(int fd, struct gpud_message *message, struct gpud_error *error);

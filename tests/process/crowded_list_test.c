@@ -1,0 +1,235 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A process of the same user fills the runtime directory with sockets and links, dead and living:
+ * the channels of others are listed all the same, and the list says how many it leaves out. And a
+ * folder, or an address, can be asked for by name, whoever sends there. */
+#include "support/check.h"
+
+#include <gpudirect/gpudirect.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#define DEAD 3000
+#define LINKS 3000
+#define LIVING 1000
+#define TRIES 60
+
+static char base[64], folder[64];
+static struct gpud_context *context;
+
+/* --- the crowd -------------------------------------------------------------------------------- */
+
+static void make_socket(unsigned number, bool lives)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    snprintf(name.sun_path, sizeof(name.sun_path), "%s/gpudirect/%s%u", base,
+             lives ? "living" : "dead", number);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    CHECK(fd >= 0 && bind(fd, (struct sockaddr *)&name, sizeof(name)) == 0, "%s: %s", name.sun_path,
+          strerror(errno));
+    if (lives)
+        CHECK(listen(fd, 8) == 0, "listen: %s", strerror(errno));
+    else
+        close(fd);
+}
+
+static void make_link(unsigned number)
+{
+    char path[128], target[64];
+    snprintf(path, sizeof(path), "%s/gpudirect/.unix!nowhere!%u", base, number);
+    snprintf(target, sizeof(target), "/nowhere/%u", number);
+    CHECK(symlink(target, path) == 0, "symlink: %s", strerror(errno));
+}
+
+/* Returns a descriptor: the crowd goes when that is closed. */
+static int crowd(unsigned living, pid_t *pid)
+{
+    int ready[2], stay[2];
+    char byte;
+    CHECK(pipe2(ready, O_CLOEXEC) == 0 && pipe2(stay, O_CLOEXEC) == 0, "no pipes");
+    *pid = fork();
+    CHECK(*pid >= 0, "fork: %s", strerror(errno));
+    if (*pid == 0) {
+        close(stay[1]);
+        for (unsigned i = 0; i < DEAD; i++)
+            make_socket(i, false);
+        for (unsigned i = 0; i < LINKS; i++)
+            make_link(i);
+        for (unsigned i = 0; i < living; i++)
+            make_socket(i, true);
+        CHECK(write(ready[1], "", 1) == 1 && read(stay[0], &byte, 1) == 0, "pipes");
+        _exit(0);
+    }
+    close(ready[1]);
+    close(stay[0]);
+    CHECK(read(ready[0], &byte, 1) == 1, "the crowd does not come");
+    close(ready[0]);
+    return stay[1];
+}
+
+static struct gpud_sender *start_sender(const char *address)
+{
+    struct gpud_sender *sender;
+    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
+    params.address = address;
+    WORKS(gpud_sender_create(context, &params, &sender, &e));
+    return sender;
+}
+
+/* --- what is listed --------------------------------------------------------------------------- */
+
+static bool has_answered(const struct gpud_channels *channels, const char *address)
+{
+    for (size_t i = 0; i < gpud_channels_count(channels); i++) {
+        struct gpud_channel_info info = GPUD_INFO_INIT(info);
+        WORKS(gpud_channels_get_info(channels, i, &info, &e));
+        if (strcmp(info.address, address) == 0)
+            return info.answered;
+    }
+    return false;
+}
+
+/* Those of the crowd that live say nothing, and are waited for each time. */
+static struct gpud_channels *ask_until_answered(const char *one, const char *other)
+{
+    struct gpud_channels *channels;
+    for (int i = 0; i < TRIES; i++) {
+        WORKS(gpud_channels_create(NULL, GPUD_SEC, &channels, &e));
+        if (has_answered(channels, one) && has_answered(channels, other))
+            return channels;
+        gpud_channels_destroy(&channels);
+    }
+    FAIL("%s and %s are not listed with an answer", one, other);
+}
+
+static void test_crowd(void)
+{
+    char path[128], number[32], link[128];
+    struct rlimit limit;
+    struct stat st;
+    pid_t pid;
+    CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0, "getrlimit");
+    limit.rlim_cur = limit.rlim_max;
+    CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit: %s", strerror(errno));
+    unsigned living = limit.rlim_max < LIVING + 100 ? (unsigned)limit.rlim_max - 100 : LIVING;
+    CHECK(living > GPUD_CHANNELS_MAX, "only %u sockets", living);
+
+    snprintf(path, sizeof(path), "unix:%s/cam2", folder);
+    struct gpud_sender *here = start_sender("cam1");
+    struct gpud_sender *elsewhere = start_sender(path);
+    int stay = crowd(living, &pid);
+
+    struct gpud_channels *channels = ask_until_answered("cam1", path);
+    size_t omitted = gpud_channels_get_omitted(channels);
+    CHECK_EQUAL(gpud_channels_count(channels), GPUD_CHANNELS_MAX);
+    CHECK_EQUAL(omitted, living + 2 - GPUD_CHANNELS_MAX);
+    snprintf(number, sizeof(number), "%zu more are not listed", omitted);
+    CHECK(strstr(gpud_channels_get_note(channels), number), "it says \"%s\"",
+          gpud_channels_get_note(channels));
+    gpud_channels_destroy(&channels);
+    snprintf(link, sizeof(link), "%s/gpudirect/.unix!nowhere!0", base);
+    CHECK(lstat(link, &st) < 0, "links that lead nowhere stay");
+
+    close(stay);
+    CHECK(waitpid(pid, NULL, 0) == pid, "waitpid");
+    channels = ask_until_answered("cam1", path);
+    CHECK(gpud_channels_count(channels) == 2 && gpud_channels_get_omitted(channels) == 0 &&
+              !gpud_channels_get_note(channels)[0],
+          "of the dead %zu are listed", gpud_channels_count(channels) - 2);
+    gpud_channels_destroy(&channels);
+    gpud_sender_destroy(&here);
+    gpud_sender_destroy(&elsewhere);
+}
+
+/* Whose sender is at the one address in that folder; -1: there is none. */
+static int64_t user_in(const char *asked, const char *address)
+{
+    struct gpud_channels *channels;
+    struct gpud_channel_info info = GPUD_INFO_INIT(info);
+    WORKS(gpud_channels_create(asked, 20 * GPUD_SEC, &channels, &e));
+    size_t count = gpud_channels_count(channels);
+    if (count > 0) {
+        CHECK_EQUAL(count, 1);
+        WORKS(gpud_channels_get_info(channels, 0, &info, &e));
+        CHECK(strcmp(info.address, address) == 0 && info.answered, "%s: %s", info.address,
+              info.reason);
+    }
+    gpud_channels_destroy(&channels);
+    return count > 0 ? info.user : -1;
+}
+
+/* As root in another user's folder, too; the sender lives in a process of that user. */
+static void test_folder(uid_t user)
+{
+    char path[100], asked[80], byte;
+    int ready[2], stay[2];
+    snprintf(path, sizeof(path), "unix:%s/cam3", folder);
+    snprintf(asked, sizeof(asked), "unix:%s/", folder);
+    CHECK(pipe2(ready, O_CLOEXEC) == 0 && pipe2(stay, O_CLOEXEC) == 0, "no pipes");
+    CHECK(chown(folder, user, (gid_t)-1) == 0, "chown: %s", strerror(errno));
+    pid_t pid = fork();
+    if (pid == 0) {
+        close(stay[1]);
+        CHECK(setuid(user) == 0, "setuid: %s", strerror(errno));
+        setenv("XDG_RUNTIME_DIR", folder, 1);
+        WORKS(gpud_context_create(NULL, &context, &e));
+        struct gpud_sender *sender = start_sender(path);
+        CHECK(write(ready[1], "", 1) == 1 && read(stay[0], &byte, 1) == 0, "pipes");
+        gpud_sender_destroy(&sender);
+        gpud_context_destroy(&context);
+        snprintf(path, sizeof(path), "%s/gpudirect", folder);
+        _exit(rmdir(path));
+    }
+    close(ready[1]);
+    close(stay[0]);
+    CHECK(read(ready[0], &byte, 1) == 1, "the sender does not come");
+    CHECK(user_in(NULL, "") == -1, "another runtime directory is listed");
+    CHECK_EQUAL(user_in(asked, path), user);
+    CHECK_EQUAL(user_in(path, path), user);
+    close(ready[0]);
+    close(stay[1]);
+    CHECK(waitpid(pid, NULL, 0) == pid, "waitpid");
+    CHECK(user_in(asked, path) == -1, "a sender that is gone is listed");
+}
+
+static void test_nothing_there(void)
+{
+    struct gpud_channels *channels;
+    EXPECT(GPUD_IO, "cannot look for channels in /nowhere/at all: No such file",
+           gpud_channels_create("unix:/nowhere/at all/", 0, &channels, &e));
+    WORKS(gpud_channels_create("unix:/nowhere/cam1", 0, &channels, &e));
+    CHECK(gpud_channels_count(channels) == 0 &&
+              strstr(gpud_channels_get_note(channels), "there is no folder /nowhere here"),
+          "it says \"%s\"", gpud_channels_get_note(channels));
+    gpud_channels_destroy(&channels);
+}
+
+int main(void)
+{
+    char remove[160];
+    snprintf(base, sizeof(base), "/tmp/gpudirect-crowd-XXXXXX");
+    snprintf(folder, sizeof(folder), "/tmp/gpudirect-crowd-XXXXXX");
+    CHECK(mkdtemp(base) && mkdtemp(folder), "no folders: %s", strerror(errno));
+    setenv("XDG_RUNTIME_DIR", base, 1);
+    SAY("an address or a folder where there is nothing");
+    test_nothing_there();
+    SAY("a sender with another runtime directory");
+    test_folder(geteuid());
+    if (geteuid() == 0) {
+        SAY("and of another user, asked by root");
+        test_folder(65534);
+    }
+    WORKS(gpud_context_create(NULL, &context, &e));
+    SAY("a crowd of %d dead sockets, %d dangling links and living ones", DEAD, LINKS);
+    test_crowd();
+    gpud_context_destroy(&context);
+    snprintf(remove, sizeof(remove), "rm -r %s %s", base, folder);
+    return system(remove);
+}
