@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 
 """gpudirect-info --channels: pipelines that send and receive are seen in both forms, once and once a second; those that
-are stopped are told of, and those that are gone are not."""
+are stopped are told of, and those that are gone are not. Those out of sight are found by their address or folder, and
+by root."""
 
 import json
 import os
@@ -32,6 +33,55 @@ def launch(*words):
 
 def send(address):
     return launch("videotestsrc", "is-live=true", "!", CAPS, "!", "gpudirectsink", f"address={address}")
+
+
+def check_out_of_sight(process, address):
+    """Of a program with another XDG_RUNTIME_DIR, as of another login or container."""
+    with tempfile.TemporaryDirectory() as other:
+        env = {"XDG_RUNTIME_DIR": other}
+        out = flowing(run(INFO, "--channels", env=env)[0])
+        check(out.startswith(f"Nobody sends: no channel is in {other}/gpudirect Not seen from here: ") and
+              "--all-users" in out, f"out of sight: {out!r}")
+        for args in ([address], ["--directory", runtime.name]):
+            found = wait_for(f"an answer to {args}", lambda: [
+                channel for channel in run_json(INFO, "--channels", *args, env=env)["channels"] if channel["answered"]])
+            check([(one["address"], one["pid"], one["user"]) for one in found] ==
+                  [(address, process.pid, os.geteuid())], f"{args}: {found}")
+        out = run(INFO, "--channels", "--directory", runtime.name, env=env)[0]
+        check(out.startswith(f"Channels in {runtime.name}\n  {address} "), f"{out}")
+        found = run_json(INFO, "--channels", "--directory", f"{runtime.name}/gpudirect", env=env)["channels"]
+        check({one["address"] for one in found} == {f"unix:{runtime.name}/gpudirect/cam1", address}, f"{found}")
+    out = flowing(run(INFO, "--channels", "unix:/nowhere/cam1")[0])
+    check(out.startswith("Nobody sends on /nowhere/cam1; there is no folder /nowhere here"), f"{out!r}")
+    err = run(INFO, "--channels", "--directory", "/nowhere", status=1)[1]
+    check("/nowhere: No such file" in err, f"{err!r}")
+
+
+def check_all_users():
+    """As root; other users' senders lie in folders of theirs."""
+    nobody = 65534
+    if os.geteuid() != 0:
+        check("needs root" in run(INFO, "--channels", "--all-users", status=1)[1], "who is not root")
+        return
+    with tempfile.TemporaryDirectory() as home:
+        os.chmod(home, 0o777)
+        env = {key: value for key, value in os.environ.items() if key != "XDG_RUNTIME_DIR"}
+        address = f"test-{os.getpid()}"
+        process = subprocess.Popen(["gst-launch-1.0", "-q", "videotestsrc", "is-live=true", "!", CAPS, "!",
+                                    "gpudirectsink", f"address={address}"], user=nobody, group=nobody,
+                                   extra_groups=[], env=env | {"GST_REGISTRY": f"{home}/registry", "HOME": home})
+        started.append(process)
+        found = wait_for("another user's channel", lambda: [
+            one for one in run_json(INFO, "--channels", "--all-users")["channels"]
+            if one["address"].endswith(f"/{address}") and one["answered"]])
+        check(found[0]["user"] == nobody and found[0]["pid"] == process.pid, f"{found}")
+        out = run(INFO, "--channels", "--all-users")[0]
+        check("Channels in /tmp/gpudirect-65534\n" in out and "(gst-launch-1.0) of nobody" in flowing(out) and
+              "\n  cam1 " in out, f"{out}")
+        out = flowing(run(INFO, "--channels", address)[0])
+        check(f"there is /tmp/gpudirect-65534/{address}" in out, f"root is not told where it is: {out}")
+        check(address not in run(INFO, "--channels")[0], "another user's channel without being asked for")
+        end(process)
 
 
 def receive(address):
@@ -85,7 +135,7 @@ def check_watch(*options, terminal):
 
 try:
     out, _ = run(INFO, "--channels")
-    check(out == f"Nobody sends: no channel is in {runtime.name}/gpudirect\n", f"without a sender: {out!r}")
+    check(out.startswith(f"Nobody sends: no channel is in {runtime.name}/gpudirect\n"), f"without a sender: {out!r}")
     check(channels() == {}, "channels from nowhere")
 
     elsewhere = f"unix:{runtime.name}/studio"
@@ -109,10 +159,14 @@ try:
     out = wait_for("both answers", lambda: next((out for out, _ in [run(INFO, "--channels")]
                                                  if "does not answer" not in flowing(out)), None))
     check(out.startswith(f"Channels in {runtime.name}/gpudirect\n  cam1 "), f"{out}")
+    check(f"\nChannels in {runtime.name}\n  {elsewhere} " in out, f"under another folder's name: {out}")
     out = flowing(out)
     check("UYVY 320x180" in out and f"process {first.pid} (gst-launch-1.0)" in out and elsewhere in out and
           f"→ process {receivers[0].pid} (gst-launch-1.0): map" in out, f"{out}")
     check("nobody receives it" in out, f"{out}")
+
+    check_out_of_sight(second, elsewhere)
+    check_all_users()
 
     # Once a second: on a terminal in place, else block by block, for programs line by line.
     check(check_watch(terminal=True).count("\033[H\033[2J") >= 2, "a terminal is not drawn anew")
@@ -138,7 +192,9 @@ try:
     check(set(channels()) == {"cam1"}, f"{set(channels())} are left")
     check(not [name for name in os.listdir(f"{runtime.name}/gpudirect") if name.startswith(".unix")], "a sign is left")
 
-    for args, says in ((["--watch"], "--channels"), (["--channels", "--measure"], "--measure")):
+    for args, says in ((["--watch"], "--channels"), (["--channels", "--measure"], "--measure"),
+                       (["cam1"], "no arguments without --channels"), (["--channels", "cam1", "cam2"], "one address"),
+                       (["--channels", "cam1", "--all-users"], "do not go together")):
         check(says in run(INFO, *args, status=2)[1], f"{args} is not refused with {says}")
 finally:
     for process in started:

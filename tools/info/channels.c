@@ -6,6 +6,7 @@
 #include "info.h"
 
 #include <inttypes.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +14,6 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A sender that does not answer within this hangs. */
-#define ANSWER_TIMEOUT GPUD_SEC
 #define PERIOD GPUD_SEC
 
 const char *info_phase_name(enum gpud_link_phase phase)
@@ -73,6 +72,17 @@ static void append_process(GString *line, int64_t pid, const char *program, cons
         g_string_append_printf(line, "%s in another container", program[0] ? program : "a process");
 }
 
+static void append_user(GString *line, int64_t user)
+{
+    if (user < 0 || user == geteuid())
+        return;
+    const struct passwd *known = getpwuid((uid_t)user);
+    if (known)
+        g_string_append_printf(line, " of %s", known->pw_name);
+    else
+        g_string_append_printf(line, " of user %" PRId64, user);
+}
+
 static void describe_channel(GString *line, const struct gpud_channel_info *info)
 {
     if (info->configured)
@@ -95,6 +105,7 @@ static void describe_channel(GString *line, const struct gpud_channel_info *info
         g_string_append_printf(line, ", %" PRIu64 " dropped for slow receivers", info->dropped);
     g_string_append(line, "; ");
     append_process(line, info->pid, info->program[0] ? info->program : info->name, "");
+    append_user(line, info->user);
     g_string_append_printf(line, ", on %s", info->device);
     if (info->links == 0)
         g_string_append(line, "; nobody receives it");
@@ -142,21 +153,76 @@ static void print_channel(const struct gpud_channels *channels, size_t index, in
     g_string_free(line, TRUE);
 }
 
+/* --- all of them ------------------------------------------------------------------------------ */
+
+/* Where the socket of an address lies; NULL: it is none. To be freed with g_free(). */
+static char *folder_of(const struct gpud_channels *channels, const char *address)
+{
+    if (g_str_has_prefix(address, "unix:"))
+        return g_path_get_dirname(address + strlen("unix:"));
+    return strchr(address, ':') ? NULL : g_strdup(gpud_channels_get_directory(channels));
+}
+
+/* A heading for each folder: channels are sorted by it. */
 static void print_channels(const struct gpud_channels *channels)
 {
     size_t count = gpud_channels_count(channels), names = 4;
-    if (count == 0) {
-        printf("Nobody sends: no channel is in %s\n", gpud_channels_get_directory(channels));
-        return;
-    }
+    char *folder = NULL;
     for (size_t i = 0; i < count; i++) {
         struct gpud_channel_info info = GPUD_INFO_INIT(info);
         gpud_channels_get_info(channels, i, &info, NULL);
         names = MAX(names, strlen(info.address));
     }
-    printf("Channels in %s\n", gpud_channels_get_directory(channels));
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        struct gpud_channel_info info = GPUD_INFO_INIT(info);
+        gpud_channels_get_info(channels, i, &info, NULL);
+        char *own = folder_of(channels, info.address);
+        if (own && g_strcmp0(own, folder) != 0)
+            printf("Channels in %s\n", own);
+        g_free(folder);
+        folder = own;
         print_channel(channels, i, (int)MIN(names, 40));
+    }
+    g_free(folder);
+}
+
+/* One that sends may well be out of sight: then it looks as if there were none. */
+static void print_nothing(const struct info_channels_options *options,
+                          const struct gpud_channels *channels)
+{
+    const char *note = gpud_channels_get_note(channels);
+    if (note[0]) {
+        printf("%c", g_ascii_toupper(note[0]));
+        info_print_wrapped(note + 1, 0);
+        return;
+    }
+    printf("Nobody sends: no channel is in %s\n", gpud_channels_get_directory(channels));
+    if (!options->folder)
+        info_print_wrapped(
+            options->all_users
+                ? "Not seen from here: senders in other containers, with an XDG_RUNTIME_DIR of "
+                  "their own choice, or on the network (rdma://). --channels ADDRESS asks one of "
+                  "them, --directory FOLDER all that have a socket there."
+                : "Not seen from here: senders of other users, in other containers, with another "
+                  "XDG_RUNTIME_DIR, or on the network (rdma://). --channels ADDRESS asks one of "
+                  "them, --directory FOLDER all that have a socket there, and --all-users, as "
+                  "root, those of all users.",
+            0);
+}
+
+static void print_lists(const struct info_channels_options *options, const GPtrArray *lists)
+{
+    size_t count = 0;
+    for (guint i = 0; i < lists->len; i++) {
+        print_channels(lists->pdata[i]);
+        count += gpud_channels_count(lists->pdata[i]);
+    }
+    if (count == 0)
+        print_nothing(options, lists->pdata[0]);
+    for (guint i = 0; i < lists->len; i++)
+        if (gpud_channels_count(lists->pdata[i]) > 0 && gpud_channels_get_note(lists->pdata[i])[0])
+            printf("%s: %s\n", gpud_channels_get_directory(lists->pdata[i]),
+                   gpud_channels_get_note(lists->pdata[i]));
 }
 
 /* --- once, or once a second ------------------------------------------------------------------- */
@@ -180,41 +246,46 @@ static void wait_for_period(struct timespec *next)
         *next = now;
 }
 
-static bool show(bool json, bool watch)
+static bool show(const struct info_channels_options *options)
 {
-    struct gpud_channels *channels;
     struct gpud_error error;
-    bool terminal = watch && !json && isatty(STDOUT_FILENO);
-    if (gpud_channels_create(NULL, ANSWER_TIMEOUT, &channels, &error) != GPUD_OK) {
+    bool terminal = options->watch && !options->json && isatty(STDOUT_FILENO);
+    GPtrArray *lists = info_ask_channels(options, &error);
+    if (!lists) {
         fprintf(stderr, "gpudirect-info: %s\n", error.reason);
         return false;
     }
     if (terminal)
         fputs("\033[H\033[2J", stdout);
-    if (json)
-        info_print_channels_json(channels, !watch);
+    if (options->json)
+        info_print_channels_json(lists, !options->watch);
     else
-        print_channels(channels);
-    if (watch && !json && !terminal)
+        print_lists(options, lists);
+    if (options->watch && !options->json && !terminal)
         putchar('\n');
-    gpud_channels_destroy(&channels);
+    g_ptr_array_unref(lists);
     return fflush(stdout) == 0;
 }
 
-int info_show_channels(bool json, bool watch)
+int info_show_channels(const struct info_channels_options *options)
 {
     struct timespec next;
+    if (options->all_users && geteuid() != 0) {
+        fprintf(stderr, "gpudirect-info: --all-users needs root: the folders of other users are "
+                        "closed to this one (sudo gpudirect-info --channels --all-users)\n");
+        return EXIT_FAILURE;
+    }
     clock_gettime(CLOCK_MONOTONIC, &next);
-    if (watch) {
+    if (options->watch) {
         const struct sigaction action = {.sa_handler = stop};
         sigaction(SIGINT, &action, NULL);
         sigaction(SIGTERM, &action, NULL);
     }
-    bool shown = show(json, watch);
-    while (shown && watch && !stopped) {
+    bool shown = show(options);
+    while (shown && options->watch && !stopped) {
         wait_for_period(&next);
         if (!stopped)
-            shown = show(json, watch);
+            shown = show(options);
     }
     return shown ? EXIT_SUCCESS : EXIT_FAILURE;
 }

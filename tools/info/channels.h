@@ -1,20 +1,34 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* gpudirect-info --channels: this user's senders and their receivers.
+/* gpudirect-info --channels: senders and their receivers.
  *
- *     channels.c      asks them, once or every second, and prints text
- *     channelsjson.c  prints JSON */
+ *     channels.c      prints text, once or every second
+ *     channelsjson.c  prints JSON
+ *     directories.c   asks them: this user's, one, those of a folder, or those of all users */
 #ifndef GPUD_TOOLS_INFO_CHANNELS_H
 #define GPUD_TOOLS_INFO_CHANNELS_H
 
 #include <gpudirect/channel.h>
 
-/* Returns the exit status. watch: every second until Ctrl-C. */
-int info_show_channels(bool json, bool watch);
+#include <glib.h>
+
+struct info_channels_options {
+    bool json, watch;    /* watch: every second until Ctrl-C */
+    bool all_users;      /* root only */
+    const char *address; /* NULL: not one alone */
+    const char *folder;  /* absolute; NULL: the runtime directory */
+};
+
+/* Returns the exit status. */
+int info_show_channels(const struct info_channels_options *options);
+
+/* Of struct gpud_channels, one for each folder, this user's first; a folder of another user's that
+ * cannot be read is left out. NULL: *error says why. To be freed with g_ptr_array_unref(). */
+GPtrArray *info_ask_channels(const struct info_channels_options *options, struct gpud_error *error);
 
 /* pretty: indented, on several lines */
-void info_print_channels_json(const struct gpud_channels *channels, bool pretty);
+void info_print_channels_json(const GPtrArray *lists, bool pretty);
 
 /* The receivers of a channel; to be freed with g_free(). */
 struct gpud_link_info *info_channel_links(const struct gpud_channels *channels, size_t index,

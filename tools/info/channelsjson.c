@@ -87,6 +87,11 @@ static void add_channel(JsonBuilder *builder, const struct gpud_channels *channe
     add_string(builder, "address", info.address);
     add_pid(builder, info.pid);
     add_known(builder, "program", info.program);
+    json_builder_set_member_name(builder, "user");
+    if (info.user >= 0)
+        json_builder_add_int_value(builder, info.user);
+    else
+        json_builder_add_null_value(builder);
     add_bool(builder, "answered", info.answered);
     add_known(builder, "reason", info.reason);
     if (info.answered) {
@@ -102,16 +107,33 @@ static void add_channel(JsonBuilder *builder, const struct gpud_channels *channe
     json_builder_end_object(builder);
 }
 
-void info_print_channels_json(const struct gpud_channels *channels, bool pretty)
+/* All folders that were looked in, with what the lists lack. */
+static void add_folders(JsonBuilder *builder, const GPtrArray *lists)
+{
+    json_builder_set_member_name(builder, "folders");
+    json_builder_begin_array(builder);
+    for (guint i = 0; i < lists->len; i++) {
+        json_builder_begin_object(builder);
+        add_string(builder, "directory", gpud_channels_get_directory(lists->pdata[i]));
+        add_int(builder, "omitted", (gint64)gpud_channels_get_omitted(lists->pdata[i]));
+        add_known(builder, "note", gpud_channels_get_note(lists->pdata[i]));
+        json_builder_end_object(builder);
+    }
+    json_builder_end_array(builder);
+}
+
+void info_print_channels_json(const GPtrArray *lists, bool pretty)
 {
     JsonBuilder *builder = json_builder_new();
     json_builder_begin_object(builder);
     add_string(builder, "version", gpud_version_string());
-    add_string(builder, "directory", gpud_channels_get_directory(channels));
+    add_string(builder, "directory", gpud_channels_get_directory(lists->pdata[0]));
+    add_folders(builder, lists);
     json_builder_set_member_name(builder, "channels");
     json_builder_begin_array(builder);
-    for (size_t i = 0; i < gpud_channels_count(channels); i++)
-        add_channel(builder, channels, i);
+    for (guint i = 0; i < lists->len; i++)
+        for (size_t j = 0; j < gpud_channels_count(lists->pdata[i]); j++)
+            add_channel(builder, lists->pdata[i], j);
     json_builder_end_array(builder);
     json_builder_end_object(builder);
     JsonNode *root = json_builder_get_root(builder);

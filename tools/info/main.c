@@ -5,6 +5,7 @@
 #include "channels.h"
 #include "info.h"
 
+#include <errno.h>
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@ static const char summary[] =
     "for GPUs' memory, the capture cards, and the software DirectGMA layer. Where there are two\n"
     "GPUs or more, also what links them, as nvidia-smi topo -m has it.\n"
     "Moves no frame, and with --measure a second's worth of bytes.\n"
-    "With --channels: who of this user sends what now, and to whom; a stream does not notice.";
+    "With --channels: who sends what now, and to whom; a stream does not notice.";
 
 static const char description[] =
     "Routes, best first:\n"
@@ -41,18 +42,21 @@ static const char description[] =
     "  gpudirect-info\n"
     "  gpudirect-info --plot machine.svg\n"
     "  gpudirect-info --channels --watch\n"
+    "  gpudirect-info --channels unix:/run/studio/cam1\n"
     "  gpudirect-info --json | jq '.routes[] | {from, to, route: .two_processes.route}'";
 
 struct options {
-    bool channels, watch, measure, topology;
-    const char *plot;
+    bool channels, watch, measure, topology, all_users;
+    const char *plot, *folder, *address;
 };
 
 /* What is wrong with the options together; NULL: nothing. */
 static const char *find_contradiction(const struct options *options)
 {
-    if (options->watch && !options->channels)
-        return "--watch goes with --channels";
+    if ((options->watch || options->folder || options->all_users) && !options->channels)
+        return "--watch, --directory and --all-users go with --channels";
+    if (!!options->address + !!options->folder + options->all_users > 1)
+        return "an address, --directory and --all-users do not go together";
     if (options->channels && (options->measure || options->topology || options->plot))
         return "--measure, --topology and --plot do not go with --channels";
     if (options->plot && !info_plot_format(options->plot))
@@ -72,14 +76,39 @@ static int draw(const struct info_report *report, const char *file)
     return EXIT_FAILURE;
 }
 
+static int show_channels(const struct options *options, bool json)
+{
+    char *folder = options->folder ? realpath(options->folder, NULL) : NULL;
+    if (options->folder && !folder) {
+        fprintf(stderr, "gpudirect-info: cannot look for channels in %s: %s\n", options->folder,
+                g_strerror(errno));
+        return EXIT_FAILURE;
+    }
+    int result = info_show_channels(&(struct info_channels_options){
+        .json = json,
+        .watch = options->watch,
+        .all_users = options->all_users,
+        .address = options->address,
+        .folder = folder,
+    });
+    free(folder);
+    return result;
+}
+
 int main(int argc, char **argv)
 {
-    gboolean topology = FALSE;
-    char *plot = NULL;
+    gboolean topology = FALSE, all_users = FALSE;
+    char *plot = NULL, *folder = NULL;
     gboolean json = FALSE, measure = FALSE, version = FALSE, channels = FALSE, watch = FALSE;
     const GOptionEntry entries[] = {
         {"channels", 0, 0, G_OPTION_ARG_NONE, &channels,
-         "Show the channels on which this user's programs send, and their receivers", NULL},
+         "Show the channels on which this user's programs send, and their receivers; with an "
+         "address only that one, whoever sends there",
+         NULL},
+        {"directory", 0, 0, G_OPTION_ARG_FILENAME, &folder,
+         "With --channels: those that have their socket in FOLDER, whoever sends there", "FOLDER"},
+        {"all-users", 0, 0, G_OPTION_ARG_NONE, &all_users,
+         "With --channels, as root: those of all users", NULL},
         {"watch", 0, 0, G_OPTION_ARG_NONE, &watch,
          "With --channels: once a second, until Ctrl-C; with --json one object a line", NULL},
         {"topology", 0, 0, G_OPTION_ARG_NONE, &topology,
@@ -94,17 +123,20 @@ int main(int argc, char **argv)
         {NULL},
     };
     setlocale(LC_CTYPE, ""); /* not LC_NUMERIC: decimal points stay points */
-    GOptionContext *options = g_option_context_new("— devices and routes");
+    GOptionContext *options = g_option_context_new("[--channels [ADDRESS]] — devices and routes");
     g_option_context_set_summary(options, summary);
     g_option_context_set_description(options, description);
     g_option_context_add_main_entries(options, entries, NULL);
     GError *wrong = NULL;
     bool parsed = g_option_context_parse(options, &argc, &argv, &wrong);
     g_option_context_free(options);
-    if (!parsed || argc > 1) {
+    const char *surplus = argc > 1 + channels ? argv[1 + channels] : NULL;
+    if (!parsed || surplus) {
         fprintf(stderr, "gpudirect-info: %s%s (see --help)\n",
-                parsed ? "there are no arguments, only options: " : "",
-                parsed ? argv[1] : wrong->message);
+                !parsed    ? ""
+                : channels ? "there is one address at most, and not also "
+                           : "there are no arguments without --channels, only options: ",
+                parsed ? surplus : wrong->message);
         g_clear_error(&wrong);
         return EXIT_USAGE;
     }
@@ -113,18 +145,26 @@ int main(int argc, char **argv)
         return EXIT_SUCCESS;
     }
 
-    const char *contradiction = find_contradiction(&(struct options){.channels = channels,
-                                                                     .watch = watch,
-                                                                     .measure = measure,
-                                                                     .topology = topology,
-                                                                     .plot = plot});
+    const struct options given = {.channels = channels,
+                                  .watch = watch,
+                                  .measure = measure,
+                                  .topology = topology,
+                                  .all_users = all_users,
+                                  .plot = plot,
+                                  .folder = folder,
+                                  .address = argv[1]};
+    const char *contradiction = find_contradiction(&given);
     if (contradiction) {
         fprintf(stderr, "gpudirect-info: %s (see --help)\n", contradiction);
         g_free(plot);
+        g_free(folder);
         return EXIT_USAGE;
     }
-    if (channels)
-        return info_show_channels(json, watch);
+    if (channels) {
+        int shown = show_channels(&given, json);
+        g_free(folder);
+        return shown;
+    }
 
     struct info_report *report = g_new0(struct info_report, 1);
     struct gpud_error error;
