@@ -176,7 +176,9 @@ with tempfile.TemporaryDirectory(prefix="gb-") as scratch:
     refused("is no bundle", "-o", scratch / "driver")
     check(not made.exists() and sorted(os.listdir(scratch)) == ["driver", "twice"], f"left: {os.listdir(scratch)}")
 
-    bundle("-o", made, "--with", MEMORY, "--tar", archive)
+    out, _ = bundle("-o", made, "--with", MEMORY, "--tar", archive)
+    check(re.search(r"-- copying \d+ files of \d+ packages .* [\d.]+ MB", out) and f"-- writing {archive}" in out,
+          f"it does not say what it does: {out}")
     check(os.listdir(made.parent) == ["bundle"], f"left beside the bundle: {os.listdir(made.parent)}")
     check_contents(made)
     os.mkdir(home)

@@ -27,7 +27,14 @@ DPKG = 'case " $INSTALLED " in *" all "*) echo "install ok installed" ;; *) exit
 APT = f"""echo "apt-get $*" >>"$LOG"
 [ "$1" != "$APT_FAILS" ] || {{ echo "E: no network" >&2; exit 100; }}
 [ "$1" != install ] || printf '#!/bin/sh\\necho "python3 $*" >>"$LOG"; exit {PYTHON_INSTALLED}\\n' >"$BIN/python3"
-[ "$1" != install ] || chmod +x "$BIN/python3" """
+[ "$1" != install ] || chmod +x "$BIN/python3"
+[ "$1" != -s ] || printf '%s\n' "NOTE: This is only a simulation!" "Inst clang (14.0 Debian:12.11 [amd64])" \
+    "Inst libclang (14.0 Debian:12.11 [amd64])" "Conf clang (14.0 Debian:12.11 [amd64])"
+[ "$1" != install ] || printf '%s\n' "Selecting a package" dlstatus:1:3.5:Retrieving dlstatus:2:47.1:Retrieving \
+    pmstatus:clang:51.2:Installing pmstatus:dpkg-exec:100.0:Running """
+APT_CACHE = """[ "$*" = "show --no-all-versions clang libclang" ] || exit 1
+printf '%s\n' "Package: clang" "Size: 98200000" "Installed-Size: 392100" "Package: libclang" "Size: 1000000" \
+    "Installed-Size: 1000" """
 SUDO_NEVER = 'echo "nobody is not in the sudoers file." >&2; exit 1'
 SUDO = 'echo "sudo" >>"$LOG"; [ "$1" != -n ] || shift; exec "$@"'
 
@@ -44,7 +51,7 @@ class Machine:
             (self.bin / name).symlink_to(shutil.which(name))
         programs = {"id": f"echo {user}"}
         if debian:
-            programs |= {"dpkg-query": DPKG, "apt-get": APT}
+            programs |= {"dpkg-query": DPKG, "apt-get": APT, "apt-cache": APT_CACHE}
         if sudo:
             programs["sudo"] = sudo
         for name, text in programs.items():
@@ -58,6 +65,7 @@ class Machine:
                               stdin=subprocess.DEVNULL,
                               env={"PATH": str(self.bin), "BIN": str(self.bin), "LOG": str(self.log)} | env)
         check(done.returncode == status, f"{tool} {args} ends with {done.returncode}: {done.stdout}{done.stderr}")
+        self.said = done.stdout
         return done.stderr, self.log.read_text().splitlines()
 
 
@@ -89,7 +97,14 @@ def check_first_commands():
     with machine() as bare:
         _, calls = bare.run("setup", "demo", status=0)
         few = installed(calls)
-    check(few < everything and "python3" in few, "the demo does not install a part of what check does")
+    check(few < everything and few >= {"python3", "gstreamer1.0-plugins-base-apps"},
+          "the demo does not install a part of what check does")
+    with machine() as bare:
+        _, calls = bare.run("setup", status=0)
+        check(installed(calls) == few, f"setup alone installs {installed(calls) - few} beside what the demo needs")
+        for words in ("with what they need: 2, 99 MB to fetch, 393 MB on the disk", "   fetching 40 %\n",
+                      "   installing 100 %\n"):
+            check(words in bare.said and "Selecting" not in bare.said, f"setup does not say {words!r}: {bare.said!r}")
     check(everything - few >= {"clang", "spin", "qemu-system-x86"}, f"the demo installs all but {everything - few}")
 
 
@@ -113,7 +128,7 @@ def check_setup():
         err, calls = there.run("setup", status=0, INSTALLED="all")
         check(not err and not calls, f"where all is installed setup says {err!r} and does {calls}")
         for step in ("update", "install"):
-            err, calls = there.run("setup", status=1, APT_FAILS=step)
+            err, calls = there.run("setup", "check", status=1, APT_FAILS=step)
             check("no network" in err and "as root" in err and "qemu-system-x86" in err, f"apt-get fails: {err!r}")
     with machine(user=1000, sudo=SUDO) as there:
         _, calls = there.run("setup", status=0)
