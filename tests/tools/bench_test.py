@@ -41,7 +41,11 @@ complete(result, 300)
 check(result["route"] == "map" and result["copies"] == {"cpu": 0, "gpu": 0}, f"copies: {result['copies']}")
 check(result["lent"] == 1 and result["latency_us"]["of"] == "submit to acquire", "lent, on the host")
 ratio = result["fps"] / result["ceiling"]["value"]
-check(abs(result["ceiling_ratio"] / ratio - 1) < 1e-6 and "memcpy" in result["ceiling"]["what"], "ratio to memcpy")
+check(abs(result["ceiling_ratio"] / ratio - 1) < 1e-6 and result["ceiling"]["key"] == "words", "ratio to words")
+# No bytes go across: none are counted, and no copy is what that is compared with.
+ratios = {each["key"]: each["ratio"] for each in result["ceilings"]}
+check(result["gigabytes_per_second"] is None and ratios == {"memcpy": None, "words": result["ceiling_ratio"]},
+      f"{result['gigabytes_per_second']} GB/s where nothing is copied, ratios {ratios}")
 
 # Foreign ones cost one copy, every byte arrives, also in a frame of odd size, and by another route.
 for more in (["--route", "staged"], ["--format", "I420", "--width", "319", "--height", "177"]):
@@ -50,6 +54,7 @@ for more in (["--route", "staged"], ["--format", "I420", "--width", "319", "--he
     complete(result, 200)
     check(result["route"] == ("staged" if "--route" in more else "map"), f"goes by {result['route']}")
     check(result["copies"] == {"cpu": 1, "gpu": 0} and result["lent"] == 0, f"foreign: {result['copies']}")
+    check(result["gigabytes_per_second"] > 0 and result["ceiling"]["key"] == "memcpy", f"foreign: {result['ceiling']}")
 
 # Three receivers get every frame each.
 result = run_json(BENCH, *SMALL, "--frames", "300", "--receivers", "3")
@@ -124,7 +129,8 @@ check(result["summary"]["fps"] == {"median": fps[1], "min": fps[0], "max": fps[2
 
 text = run(BENCH, *SMALL, "--frames", "100", "--receivers", "2")[0]
 for words in ("host → host, route map", "throughput, frames/s", "ratio to it", "latency p99.9, us", "CPU sender",
-              "copies by CPUs", "lost 0, torn 0, dropped 0", "ceiling: memcpy", "machine: "):
+              "copies by CPUs", "lost 0, torn 0, dropped 0", "ceiling: words to another process", "machine: "):
     check(words in text, f"the text lacks {words!r}")
+check("GB/s" not in text, f"GB/s of frames that are not copied:\n{text}")
 check("Exit status" in run(BENCH, "--help")[0], "--help does not explain the exit status")
 check(run(BENCH, "--version")[0].startswith("gpudirect-bench "), "--version")

@@ -7,7 +7,7 @@ from tool import BENCH, check, run_json
 
 # Strides of GStreamer's CUDA memory are those of plain memory at this width.
 SMALL = ["--width", "512", "--height", "96"]
-CEILINGS = {"copy", "download", "upload", "marker", "handoff"}
+CEILINGS = {"copy", "download", "upload", "marker", "handoff", "words"}
 
 
 def check_run(result, route, frames, copies, receivers=1, by_cpu=0):
@@ -36,7 +36,7 @@ def check_vendor(vendor, env=None):
     streams, and no frame comes to a CPU."""
     first, second = f"{vendor}:0", f"{vendor}:1"
     for to, route, copies, main, all_of_them in (
-            (first, "map", 0, "copy", CEILINGS), (second, "peer", 1, "peer", CEILINGS | {"peer"}),
+            (first, "map", 0, "words", CEILINGS), (second, "peer", 1, "peer", CEILINGS | {"peer"}),
             ("host", "staged", 1, "download", CEILINGS)):
         result = run_json(BENCH, *SMALL, "--from", first, "--to", to, "--frames", "100", env=env)
         check_run(result, route, 100, copies)

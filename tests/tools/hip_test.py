@@ -23,13 +23,13 @@ result = run_json(BENCH, *SMALL, "--from", "hip:0", "--to", "hip:0", "--frames",
 check_run(result, "peer", 50, 1)
 check_ceilings(result, "copy", CEILINGS)
 
-# Where streams do not wait for words, there is no ceiling of words; the rest is measured all the same, and the GPU is
-# asked whether it is done.
+# Where streams do not wait for words, the ceiling is that of words between processes; the rest is measured all the
+# same, and the GPU is asked whether it is done.
 for how in ("none", "refuse"):
     env = {"GPUD_HIP_SHIM_WAIT": how}
     result = run_json(BENCH, *SMALL, "--from", "hip:0", "--to", "hip:0", "--frames", "50", env=env)
     check_run(result, result["route"], 50, 0)
-    check_ceilings(result, "copy", CEILINGS - {"marker", "handoff"})
+    check_ceilings(result, "words", CEILINGS - {"marker", "handoff"})
     result = run_json(BENCH, *SMALL, "--from", "hip:0", "--to", "hip:1", "--frames", "30", "--fps", "60", env=env)
     check_run(result, result["route"], 30, 1)
     check([each["key"] for each in result["ceilings"]] == ["wake"], f"{how}: {result['ceilings']}")
@@ -44,7 +44,7 @@ for source, to, route in (("hip:0", "cuda:1", "staged"), ("cuda:0", "hip:1", "st
 
 text = run(BENCH, *SMALL, "--from", "hip:0", "--to", "hip:0", "--frames", "50")[0]
 for words in ("hip:0 → hip:0, route map", "of it marking, us/frame", "raw copies of the same frame within the GPU",
-              "half of a round trip"):
+              "ceiling: words from stream to stream", "half of a round trip"):
     check(words in text, f"the text lacks {words!r}:\n{text}")
 refused(2, "4 lines", "--from", "hip:0", "--width", "512", "--height", "3")
 refused(1, "hip:9", "--from", "hip:9", *SMALL)

@@ -40,6 +40,7 @@
  *     capture.c    a card's frames, without a link; pictureclock.c reads the time in pictures,
  *                  capturereport.c prints it
  *     ceiling.c    what the machine can do at best; rawceiling.c what GPUs' drivers can;
+ *                  words.c what two processes can without copying;
  *                  ceilingrdma.c, rawrdma.c what a network card can
  *     moves.c      --migrate: two OpenCL devices in one process; rawmoves.c OpenCL alone
  *     rawgpu.c     those drivers: rawcuda.c, rawhip.c; gstcuda.c GStreamer's CUDA memory
@@ -100,6 +101,7 @@ struct bench_raw {
     double fan_out;          /* to each receiver, when copies to all run at once */
     double download, upload; /* to and from pinned memory */
     double marker;  /* us: a word from one GPU's stream to the other's; half of a round trip */
+    double words;   /* a second: from one GPU's stream to the other's and back */
     double handoff; /* us: p50 from the CPU's call, through both GPUs' streams, until the CPU sees
                        it */
 };

@@ -264,6 +264,23 @@ static void add_marks(struct bench_ceilings *list, const struct bench_raw *raw)
         raw->handoff, "us");
 }
 
+/* Where GPUs' streams pass no words, processes do. */
+static bool add_words(const struct bench_job *job, struct bench_ceilings *list,
+                      const struct bench_raw *raw, struct bench_failure *failure)
+{
+    double rate;
+    if (raw->words > 0) {
+        add(list, "words", "words from stream to stream and back, one each a frame", raw->words,
+            "frames/s");
+        return true;
+    }
+    if (!bench_ceiling_words(job, &rate, failure))
+        return false;
+    add(list, "words", "words to another process and back, one each a frame, as many as slots",
+        rate, "frames/s");
+    return true;
+}
+
 /* The ceiling for the one copy that a frame of this job needs; within one GPU, which needs none,
  * for the copy that is saved. */
 static const char *needed_copy(const struct bench_job *job)
@@ -287,7 +304,7 @@ static const char *needed_copy(const struct bench_job *job)
     return job->receivers > 1 ? "fan_out" : "peer";
 }
 
-static void choose(struct bench_ceilings *list, const char *key)
+void bench_ceilings_choose(struct bench_ceilings *list, const char *key)
 {
     for (unsigned i = 0; i < list->count; i++)
         if (strcmp(list->ceiling[i].key, key) == 0)
@@ -320,14 +337,17 @@ bool bench_ceilings_measure(const struct bench_job *job, struct bench_remotes *r
     }
     add_copies(ceilings, &raw);
     if (ceilings->count) {
-        choose(ceilings, needed_copy(job));
+        bench_ceilings_choose(ceilings, needed_copy(job));
         add_marks(ceilings, &raw);
-        return true;
+    } else {
+        ceilings->count = 1;
+        if (gpud_layout_init(&layout, job->format, job->width, job->height, 0, &error) != GPUD_OK) {
+            failure->status = error.status;
+            g_strlcpy(failure->reason, error.reason, sizeof(failure->reason));
+            return false;
+        }
+        if (!bench_ceiling_memcpy(layout.size, &ceilings->ceiling[0], failure))
+            return false;
     }
-    ceilings->count = 1;
-    if (gpud_layout_init(&layout, job->format, job->width, job->height, 0, &error) == GPUD_OK)
-        return bench_ceiling_memcpy(layout.size, &ceilings->ceiling[0], failure);
-    failure->status = error.status;
-    g_strlcpy(failure->reason, error.reason, sizeof(failure->reason));
-    return false;
+    return add_words(job, ceilings, &raw, failure);
 }

@@ -15,7 +15,7 @@ struct bench_ceiling {
     double p99; /* of waking, µs; else NAN */
 };
 
-#define BENCH_CEILINGS_MAX 8
+#define BENCH_CEILINGS_MAX 10
 
 /* All that apply to a job. */
 struct bench_ceilings {
@@ -23,6 +23,9 @@ struct bench_ceilings {
     unsigned count;
     unsigned main; /* the one that the report's ratio is to */
 };
+
+/* Takes the one with this key for that, if it is there. */
+void bench_ceilings_choose(struct bench_ceilings *list, const char *key);
 
 /* How many buffers of this size exceed the processor's caches together. */
 uint32_t bench_ceiling_buffers(uint64_t size);
@@ -42,6 +45,9 @@ const struct raw_driver *bench_raw_driver_of(const struct bench_job *job);
 /* Copying frames of this size by one thread. */
 bool bench_ceiling_memcpy(uint64_t size, struct bench_ceiling *ceiling,
                           struct bench_failure *failure);
+
+/* Words a second to another process and back, where nothing is copied. */
+bool bench_ceiling_words(const struct bench_job *job, double *rate, struct bench_failure *failure);
 
 /* Waking another process through an eventfd, at the job's pace. */
 bool bench_ceiling_wake(const struct bench_job *job, struct bench_ceiling *ceiling,

@@ -30,6 +30,8 @@ static int run_role(const char *role, int control)
         bench_run_joiner(control);
     } else if (strcmp(role, "echo") == 0) {
         bench_run_echo(control);
+    } else if (strcmp(role, "words") == 0) {
+        bench_run_words(control);
     } else if (strcmp(role, "moves") == 0) {
         bench_run_moves(control);
     } else if (strcmp(role, "raw") == 0) {

@@ -18,6 +18,9 @@ void bench_run_joiner(int control);
 /* The process that the ceiling of latency wakes. */
 void bench_run_echo(int control);
 
+/* The process that answers words in shared memory. */
+void bench_run_words(int control);
+
 /* A GPU's driver without gpudirect. */
 void bench_run_raw(int control);
 

@@ -303,7 +303,6 @@ bool bench_run(const struct bench_job *wanted, int64_t timeout, struct bench_rem
         return false;
     if (last && !bench_ceilings_measure(&job, remotes, &run->ceilings, failure))
         return false;
-    run->ceiling = run->ceilings.ceiling[run->ceilings.main];
     bench_figures_compare(&job, run);
     if (remotes)
         bench_remotes_sum_up(remotes, &(struct bench_summary){.sender = sender,

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 #define LABEL 30
 
@@ -207,6 +208,8 @@ void bench_print_text(const struct bench_series *ours, const struct bench_series
             print_receivers(&ours->runs[0]);
     }
     printf("  ceiling: %s\n", ours->runs[0].ceiling.what);
+    if (peer && strcmp(peer->runs[0].ceiling.key, ours->runs[0].ceiling.key) != 0)
+        printf("  ceiling of the peer: %s\n", peer->runs[0].ceiling.what);
     print_ceilings(ours);
     if (ours->job->remote && isnan(ours->runs[0].latency.p50))
         puts("  latency: unknown, the hosts have a clock each");
