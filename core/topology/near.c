@@ -142,15 +142,24 @@ enum gpud_status gpud_topology_find_near(struct gpud_context *context, const cha
     return GPUD_OK;
 }
 
+/* Only these are compared: a device that is named is opened, and no other driver is loaded for it,
+ * which would cost time and memory (an OpenCL driver brings a compiler). */
+static bool is_choice(const char *name, const char *pci)
+{
+    return name && (is_auto(name) ? pci[0] : !strchr(name, ':') && strcmp(name, "host") != 0);
+}
+
 enum gpud_status gpud_device_open_near(struct gpud_context *context, const char *name,
                                        const char *pci, const char *what,
                                        struct gpud_device **device, char reason[GPUD_REASON_MAX],
                                        struct gpud_error *error)
 {
-    struct gpud_device_info info;
+    struct gpud_device_info info = {.name = "host"};
     struct gpud_error failed;
     char why[GPUD_REASON_MAX] = "";
-    size_t found = name ? find(context, name, pci, what, &info, why) : 0;
+    size_t found = is_choice(name, pci) ? find(context, name, pci, what, &info, why) : 0;
+    if (is_auto(name) && !pci[0])
+        explain_host(&(struct choice){.count = 0}, pci, what, why);
     enum gpud_status status =
         gpud_device_open(context, found > 0 ? info.name : name, device, &failed);
     if (status != GPUD_OK && is_auto(name)) { /* whoever leaves it to us wants frames */
