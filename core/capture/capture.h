@@ -149,9 +149,6 @@ enum gpud_status gpud_capture_set_up(struct gpud_capture *capture, struct gpud_e
 enum gpud_status gpud_capture_keep_up(struct gpud_capture *capture, bool *held,
                                       struct gpud_error *error);
 
-/* Whether the driver has the format at all. */
-bool gpud_capture_offers(const struct gpud_v4l2 *node, uint32_t fourcc);
-
 /* The driver's format of this name; 0: it has none. Frames of a card that fills no alpha in are
  * called by the name without. */
 uint32_t gpud_capture_find_format(const struct gpud_v4l2 *node, const char *name);
@@ -159,6 +156,9 @@ uint32_t gpud_capture_find_format(const struct gpud_v4l2 *node, const char *name
 /* gpud_capture_list_modes() of an open node with this signal at its input. Nothing is set. */
 size_t gpud_capture_modes_of(const struct gpud_v4l2 *node, const struct gpud_input *source,
                              struct gpud_capture_mode *modes, size_t max);
+
+/* What frames of this format are called; NULL: it is none that is captured here. */
+const char *gpud_capture_name_format(const struct gpud_v4l2 *node, uint32_t fourcc);
 
 /* "UYVY, YUY2, NV12": what the driver has, for a sentence. */
 void gpud_capture_name_formats(const struct gpud_v4l2 *node, char *text, size_t size);

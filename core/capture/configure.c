@@ -222,6 +222,7 @@ static void publish(struct gpud_capture *capture, const struct gpud_v4l2_format 
     gpud_print(info->driver, "%s", capture->node.driver);
     gpud_print(info->card, "%s", capture->node.card);
     info->layout = ring->placement.layout;
+    gpud_print(info->card_format, "%s", info->layout.format);
     info->monotonic = (stamps & V4L2_BUF_FLAG_TIMESTAMP_MASK) == V4L2_BUF_FLAG_TIMESTAMP_MONOTONIC;
     info->started = (uint64_t)capture->began;
     info->stamps_start = (stamps & V4L2_BUF_FLAG_TSTAMP_SRC_MASK) == V4L2_BUF_FLAG_TSTAMP_SRC_SOE;

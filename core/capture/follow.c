@@ -35,11 +35,22 @@ static void count_change(struct gpud_capture *capture)
 
 /* --- which input --------------------------------------------------------------------------- */
 
+static void publish_card_format(struct gpud_capture *capture)
+{
+    struct gpud_v4l2_format format;
+    bool known = gpud_v4l2_get_format(&capture->node, &format) == 0;
+    const char *name = known ? gpud_capture_name_format(&capture->node, format.fourcc) : NULL;
+    pthread_mutex_lock(&capture->lock);
+    gpud_print(capture->info.card_format, "%s", name ? name : "");
+    pthread_mutex_unlock(&capture->lock);
+}
+
 static void detect(struct gpud_capture *capture)
 {
     capture->tells = gpud_input_subscribe(&capture->node);
     gpud_input_detect(&capture->node, &capture->source);
     gpud_capture_publish_signal(capture);
+    publish_card_format(capture);
 }
 
 static enum gpud_status set_input(struct gpud_capture *capture, int number,

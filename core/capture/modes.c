@@ -12,55 +12,79 @@
 /* A driver that never says "no more" does not hold us. */
 #define LIST_MAX 256
 
-bool gpud_capture_offers(const struct gpud_v4l2 *node, uint32_t fourcc)
+/* The driver's list of formats, asked for once: it is looked into for each name. */
+struct offers {
+    uint32_t fourcc[LIST_MAX];
+    size_t count;
+    bool alpha; /* the driver fills it in */
+};
+
+static void read_offers(const struct gpud_v4l2 *node, struct offers *offers)
 {
-    for (uint32_t place = 0; place < LIST_MAX; place++) {
-        uint32_t offered = gpud_v4l2_enum_format(node, place);
-        if (offered == fourcc)
-            return true;
-        if (offered == 0)
-            break;
-    }
-    return false;
+    offers->count = 0;
+    offers->alpha = gpud_controls_have_alpha(node);
+    for (uint32_t fourcc; offers->count < LIST_MAX &&
+                          (fourcc = gpud_v4l2_enum_format(node, (uint32_t)offers->count));)
+        offers->fourcc[offers->count++] = fourcc;
+}
+
+/* The first of the format's fourccs that is offered; 0: none. */
+static uint32_t find_offer(const struct offers *offers, const char *name)
+{
+    uint32_t fourcc;
+    for (size_t place = 0; (fourcc = gpud_format_fourcc(name, place)); place++)
+        for (size_t i = 0; i < offers->count; i++)
+            if (offers->fourcc[i] == fourcc)
+                return fourcc;
+    return 0;
+}
+
+static uint32_t find_format(const struct offers *offers, const char *name)
+{
+    static const char *const with_alpha[] = {"BGRA", "RGBA", "ARGB", "ABGR"};
+    if (gpud_format_has_alpha(name) && !offers->alpha)
+        return 0;
+    uint32_t fourcc = find_offer(offers, name);
+    for (size_t i = 0; i < sizeof(with_alpha) / sizeof(with_alpha[0]) && !fourcc; i++)
+        if (!offers->alpha && strcmp(gpud_format_opaque(with_alpha[i]), name) == 0)
+            fourcc = find_offer(offers, with_alpha[i]);
+    return fourcc;
 }
 
 uint32_t gpud_capture_find_format(const struct gpud_v4l2 *node, const char *name)
 {
-    static const char *const with_alpha[] = {"BGRA", "RGBA", "ARGB", "ABGR"};
-    bool fills = gpud_controls_have_alpha(node);
-    uint32_t fourcc;
-    if (gpud_format_has_alpha(name) && !fills)
-        return 0;
-    for (size_t i = 0; (fourcc = gpud_format_fourcc(name, i)); i++)
-        if (gpud_capture_offers(node, fourcc))
-            return fourcc;
-    for (size_t i = 0; i < sizeof(with_alpha) / sizeof(with_alpha[0]) && !fills; i++)
-        if (strcmp(gpud_format_opaque(with_alpha[i]), name) == 0)
-            for (size_t k = 0; (fourcc = gpud_format_fourcc(with_alpha[i], k)); k++)
-                if (gpud_capture_offers(node, fourcc))
-                    return fourcc;
-    return 0;
+    struct offers offers;
+    read_offers(node, &offers);
+    return find_format(&offers, name);
+}
+
+static const char *name_of(uint32_t fourcc, bool alpha)
+{
+    const char *name = gpud_format_name(fourcc);
+    const char *opaque = name ? gpud_format_opaque(name) : NULL;
+    return opaque && !alpha ? opaque : name;
+}
+
+const char *gpud_capture_name_format(const struct gpud_v4l2 *node, uint32_t fourcc)
+{
+    return name_of(fourcc, gpud_controls_have_alpha(node));
 }
 
 /* The name of the format at this place of the driver's list, if it is the one that a user of this
  * name gets. */
-static const char *name_at(const struct gpud_v4l2 *node, uint32_t fourcc)
+static const char *name_at(const struct offers *offers, size_t place)
 {
-    const char *name = gpud_format_name(fourcc);
-    const char *opaque = name ? gpud_format_opaque(name) : NULL;
-    if (opaque && !gpud_controls_have_alpha(node))
-        name = opaque;
-    return name && gpud_capture_find_format(node, name) == fourcc ? name : NULL;
+    const char *name = name_of(offers->fourcc[place], offers->alpha);
+    return name && find_format(offers, name) == offers->fourcc[place] ? name : NULL;
 }
 
 void gpud_capture_name_formats(const struct gpud_v4l2 *node, char *text, size_t size)
 {
+    struct offers offers;
+    read_offers(node, &offers);
     text[0] = '\0';
-    for (uint32_t place = 0; place < LIST_MAX; place++) {
-        uint32_t fourcc = gpud_v4l2_enum_format(node, place);
-        if (fourcc == 0)
-            break;
-        const char *name = name_at(node, fourcc);
+    for (size_t i = 0; i < offers.count; i++) {
+        const char *name = name_at(&offers, i);
         size_t used = strlen(text);
         if (name)
             gpud_print_n(text + used, size - used, "%s%s", used ? ", " : "", name);
@@ -172,11 +196,11 @@ static void add_current(struct mode_list *list, uint32_t fourcc, struct gpud_cap
 static void list_all(struct mode_list *list)
 {
     const struct gpud_v4l2 *node = list->node;
-    for (uint32_t place = 0; place < LIST_MAX; place++) {
-        uint32_t fourcc = gpud_v4l2_enum_format(node, place);
-        if (fourcc == 0)
-            break;
-        const char *name = name_at(node, fourcc);
+    struct offers offers;
+    read_offers(node, &offers);
+    for (size_t i = 0; i < offers.count; i++) {
+        uint32_t fourcc = offers.fourcc[i];
+        const char *name = name_at(&offers, i);
         if (!name)
             continue;
         struct gpud_capture_mode mode = {.fps_den = 1};

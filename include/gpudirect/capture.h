@@ -156,6 +156,9 @@ struct gpud_capture_info {
     uint64_t started;  /* monotonic, ns: when the driver was last told to stream; 0: not yet */
     bool stamps_start; /* a frame's pts is when its exposure began, else when it had ended */
     char input[32];    /* the name of the one that is selected; "": it has none */
+    /* The format that the card is set to, by the name that configure takes; "": one that is not
+     * captured here, as a compressed one. */
+    char card_format[16];
 };
 
 GPUD_API enum gpud_status gpud_capture_create(struct gpud_context *context,

@@ -230,6 +230,7 @@ static int dispatch(unsigned long request_code, void *argument)
     case VIDIOC_ENUM_FMT:
         return fake_enum_format(driver, argument);
     case VIDIOC_ENUM_FRAMESIZES:
+        driver->size_lists += ((struct v4l2_frmsizeenum *)argument)->index == 0;
         return fake_enum_size(driver, argument);
     case VIDIOC_ENUM_FRAMEINTERVALS:
         return driver->sizes == FAKE_SILENT ? ENOTTY : fake_enum_interval(driver, argument);

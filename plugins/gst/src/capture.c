@@ -210,14 +210,14 @@ static GstCaps *capture_get_current(struct input *input, struct gpud_layout *lay
     return caps;
 }
 
-static gboolean capture_get_size(struct input *input, gint *width, gint *height)
+static void capture_get_wish(struct input *input, struct capture_wish *wish)
 {
     struct gpud_capture_info info = GPUD_INFO_INIT(info);
 
     gpud_capture_get_info(((struct capture_input *)input)->capture, &info);
-    *width = (gint)info.signal_width;
-    *height = (gint)info.signal_height;
-    return *width > 0 && *height > 0;
+    wish->width = (gint)info.signal_width;
+    wish->height = (gint)info.signal_height;
+    g_strlcpy(wish->format, info.card_format, sizeof(wish->format));
 }
 
 static enum gpud_status capture_configure(struct input *input, GstCaps **caps,
@@ -281,5 +281,5 @@ const struct input_ops capture_input_ops = {
     .stop = capture_stop,
     .wait = capture_wait,
     .get_current = capture_get_current,
-    .get_size = capture_get_size,
+    .get_wish = capture_get_wish,
 };

@@ -155,25 +155,67 @@ GstCaps *capture_caps_current(const struct gpud_capture_info *info)
     return caps;
 }
 
+/* Adds a mode to one that differs in the format alone, or as one more: elements downstream compare
+ * each with each of theirs. gst_caps_simplify() would sort, by the name of the media type first. */
+static void add_mode(GstCaps *caps, GstStructure *structure, enum gpud_scan scan)
+{
+    GValue formats = G_VALUE_INIT, both = G_VALUE_INIT;
+    GstCapsFeatures *features = features_of(scan);
+
+    for (guint i = 0; i < gst_caps_get_size(caps) && structure; i++) {
+        GstStructure *other = gst_caps_get_structure(caps, i);
+        if (!gst_structure_has_name(other, gst_structure_get_name(structure)))
+            continue;
+        g_value_init(&formats, G_VALUE_TYPE(gst_structure_get_value(other, "format")));
+        g_value_copy(gst_structure_get_value(other, "format"), &formats);
+        gst_structure_set_value(other, "format", gst_structure_get_value(structure, "format"));
+        gboolean same = gst_structure_is_equal(other, structure);
+        if (same && gst_value_union(&both, &formats, gst_structure_get_value(structure, "format")))
+            gst_structure_take_value(other, "format", &both);
+        else
+            gst_structure_set_value(other, "format", &formats);
+        g_value_unset(&formats);
+        if (same)
+            g_clear_pointer(&structure, gst_structure_free);
+    }
+    if (structure)
+        gst_caps_append_structure_full(caps, structure, features);
+    else
+        g_clear_pointer(&features, gst_caps_features_free);
+}
+
 GstCaps *capture_caps_of_modes(const struct gpud_capture_mode *modes, gsize count)
 {
+    static const gchar *const types[] = {VIDEO_RAW,
+                                         VIDEO_BAYER}; /* what can be shown comes first */
     GstCaps *caps = gst_caps_new_empty();
 
-    for (gsize i = 0; i < count; i++) {
-        GstStructure *structure = mode_structure(&modes[i]);
-        if (structure)
-            gst_caps_append_structure_full(caps, structure, features_of(modes[i].scan));
-    }
-    return gst_caps_simplify(caps);
+    for (guint type = 0; type < G_N_ELEMENTS(types); type++)
+        for (gsize i = 0; i < count; i++) {
+            GstStructure *structure = mode_structure(&modes[i]);
+            if (structure && gst_structure_has_name(structure, types[type]))
+                add_mode(caps, structure, modes[i].scan);
+            else
+                g_clear_pointer(&structure, gst_structure_free);
+        }
+    return caps;
 }
+
+/* Most cards have fewer: then the driver is asked once. */
+#define MODES_USUAL 512
 
 GstCaps *capture_caps(struct gpud_capture *capture)
 {
-    size_t count = gpud_capture_list_modes(capture, NULL, 0);
-    struct gpud_capture_mode *modes = g_new0(struct gpud_capture_mode, count + 1);
+    struct gpud_capture_mode *modes = NULL;
+    gsize count = MODES_USUAL, room;
 
-    modes[0].size = sizeof(modes[0]);
-    count = MIN(count, gpud_capture_list_modes(capture, modes, count));
+    do {
+        room = count;
+        g_free(modes);
+        modes = g_new0(struct gpud_capture_mode, room);
+        modes[0].size = sizeof(modes[0]);
+        count = gpud_capture_list_modes(capture, modes, room);
+    } while (count > room);
     GstCaps *caps = capture_caps_of_modes(modes, count);
     g_free(modes);
     return caps;

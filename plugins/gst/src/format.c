@@ -113,46 +113,6 @@ static GstCaps *src_get_caps(GstBaseSrc *base, GstCaps *filter)
     return caps;
 }
 
-/* What a mode is measured by: the signal's own size, which is scaled only if somebody asks for it;
- * else what a viewer most likely wants. */
-struct size {
-    gint width, height;
-};
-
-static struct size get_best_size(GstGpudirectSrc *self)
-{
-    struct size size = {1920, 1080}, own;
-
-    g_mutex_lock(&self->input_lock);
-    if (self->input && self->input->ops->get_size &&
-        self->input->ops->get_size(self->input, &own.width, &own.height))
-        size = own;
-    g_mutex_unlock(&self->input_lock);
-    return size;
-}
-
-/* One of a card's modes, fixated. */
-static GstStructure *fixate_mode(const GstStructure *mode, const struct size *best)
-{
-    GstStructure *fixed = gst_structure_copy(mode);
-
-    gst_structure_fixate_field_nearest_int(fixed, "width", best->width);
-    gst_structure_fixate_field_nearest_int(fixed, "height", best->height);
-    gst_structure_fixate_field_nearest_fraction(fixed, "framerate", G_MAXINT, 1);
-    gst_structure_fixate(fixed);
-    return fixed;
-}
-
-/* The card's own order decides between equals. */
-static gint distance(const GstStructure *fixed, const struct size *best)
-{
-    gint width = 0, height = 0;
-
-    gst_structure_get_int(fixed, "width", &width);
-    gst_structure_get_int(fixed, "height", &height);
-    return ABS(width - best->width) + ABS(height - best->height);
-}
-
 /* A writer outside cannot be asked what it writes. */
 static GstCaps *fixate_told(GstGpudirectSrc *self, GstCaps *caps)
 {
@@ -183,94 +143,25 @@ static GstCaps *src_fixate(GstBaseSrc *base, GstCaps *caps)
 
     if (self->input && self->input->ops->is_told_format)
         return fixate_told(self, caps);
-    struct size size = get_best_size(self);
-    GstStructure *best = NULL;
-    guint place = 0;
-
-    for (guint i = 0; i < gst_caps_get_size(caps); i++) {
-        GstStructure *fixed = fixate_mode(gst_caps_get_structure(caps, i), &size);
-        if (!best || distance(fixed, &size) < distance(best, &size)) {
-            g_clear_pointer(&best, gst_structure_free);
-            best = g_steal_pointer(&fixed);
-            place = i;
-        }
-        g_clear_pointer(&fixed, gst_structure_free);
-    }
-    if (!best)
-        return caps;
-    GstCaps *fixated = gst_caps_new_empty();
-    gst_caps_append_structure_full(fixated, best,
-                                   gst_caps_features_copy(gst_caps_get_features(caps, place)));
-    gst_caps_unref(caps);
-    return fixated;
-}
-
-/* Texts, each once, "UYVY, NV12", as many as a sentence takes. */
-#define NAMED_MAX 12
-struct names {
-    GString *text;
-    GHashTable *seen;
-};
-
-static void add_name(struct names *names, gchar *name)
-{
-    guint count = g_hash_table_size(names->seen);
-
-    if (!g_hash_table_add(names->seen, name) || count > NAMED_MAX)
-        return;
-    if (count == NAMED_MAX)
-        g_string_append(names->text, "…");
-    else
-        g_string_append_printf(names->text, "%s%s", count ? ", " : "", name);
-}
-
-static void add_format(struct names *names, const GstStructure *structure)
-{
-    const GValue *value = gst_structure_get_value(structure, "format");
-
-    if (value && G_VALUE_HOLDS_STRING(value))
-        add_name(names, g_value_dup_string(value));
-    for (guint i = 0; value && GST_VALUE_HOLDS_LIST(value) && i < gst_value_list_get_size(value);
-         i++)
-        add_name(names, g_value_dup_string(gst_value_list_get_value(value, i)));
-}
-
-static void add_size(struct names *names, const GstStructure *structure)
-{
-    const GValue *width = gst_structure_get_value(structure, "width"),
-                 *height = gst_structure_get_value(structure, "height");
-
-    if (!width || !height)
-        return;
-    gchar *across = gst_value_serialize(width), *down = gst_value_serialize(height);
-    add_name(names, g_strdup_printf("%sx%s", across, down));
-    g_free(across);
-    g_free(down);
-}
-
-static gchar *join(const GstCaps *caps, void (*add)(struct names *, const GstStructure *))
-{
-    struct names names = {g_string_new(NULL),
-                          g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL)};
-
-    for (guint i = 0; i < gst_caps_get_size(caps); i++)
-        add(&names, gst_caps_get_structure(caps, i));
-    g_hash_table_unref(names.seen);
-    return g_string_free(names.text, FALSE);
+    struct capture_wish wish = {0};
+    g_mutex_lock(&self->input_lock);
+    if (self->input && self->input->ops->get_wish)
+        self->input->ops->get_wish(self->input, &wish);
+    g_mutex_unlock(&self->input_lock);
+    return capture_choose(caps, &wish);
 }
 
 static void refuse_caps(GstGpudirectSrc *self, const GstCaps *has)
 {
-    gchar *formats = join(has, add_format), *sizes = join(has, add_size);
+    GstCaps *wanted = gst_pad_peer_query_caps(GST_BASE_SRC_PAD(self), NULL);
+    gchar *reason = capture_explain_refusal(has, wanted);
 
-    GST_ELEMENT_ERROR(self, STREAM, FORMAT,
-                      ("The elements downstream take no format of %s: put a videoconvert after "
-                       "gpudirectsrc, or ask for one that there is: %s, of %s.",
-                       self->input->ops->what, formats[0] ? formats : "none",
-                       sizes[0] ? sizes : "no size"),
-                      ("there is %" GST_PTR_FORMAT, has));
-    g_free(formats);
-    g_free(sizes);
+    GST_ELEMENT_ERROR(
+        self, STREAM, FORMAT,
+        ("The elements downstream take nothing that %s has: %s.", self->input->ops->what, reason),
+        ("there is %" GST_PTR_FORMAT ", and wanted is %" GST_PTR_FORMAT, has, wanted));
+    gst_caps_unref(wanted);
+    g_free(reason);
 }
 
 /* What both sides can do, fixated; NULL: nothing. */

@@ -6,6 +6,8 @@
 #ifndef GPUD_GST_SRC_INPUT_H
 #define GPUD_GST_SRC_INPUT_H
 
+#include "src/capturechoice.h"
+
 #include <gpudirect/receiver.h>
 #include <gst/gst.h>
 
@@ -82,8 +84,8 @@ struct input_ops {
     /* The caps, and layout, of frames of the signal as it is now; NULL: *reason says why GStreamer
      * has none (g_free it). */
     GstCaps *(*get_current)(struct input *input, struct gpud_layout *layout, gchar **reason);
-    /* The size of a picture of the signal; FALSE: it has none of its own. */
-    gboolean (*get_size)(struct input *input, gint *width, gint *height);
+    /* By what one of the formats is chosen. */
+    void (*get_wish)(struct input *input, struct capture_wish *wish);
 };
 
 extern const struct input_ops link_input_ops, capture_input_ops, target_input_ops;
