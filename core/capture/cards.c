@@ -112,13 +112,13 @@ static enum gpud_status describe_card(struct gpud_context *context, const struct
     gpud_input_detect(node, &source);
     info->signal = source.present;
     gpud_print(info->signal_reason, "%s", source.reason);
-    size_t count = gpud_capture_modes_of(node, &source, NULL, 0);
+    size_t count = gpud_capture_modes_of(node, &source, NULL, NULL, 0);
     card->modes = calloc(count + 1, sizeof(*card->modes));
     if (!card->modes)
         return no_room(error);
     card->modes[0].size = sizeof(card->modes[0]);
     /* The signal may be another one by now. */
-    size_t again = gpud_capture_modes_of(node, &source, card->modes, count);
+    size_t again = gpud_capture_modes_of(node, &source, NULL, card->modes, count);
     card->mode_count = again < count ? again : count;
     gpud_device_each(context, add_path, &list);
     return list.failed ? no_room(error) : GPUD_OK;

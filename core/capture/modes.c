@@ -193,7 +193,8 @@ static void add_current(struct mode_list *list, uint32_t fourcc, struct gpud_cap
     add_scans(list, fourcc, mode);
 }
 
-static void list_all(struct mode_list *list)
+/* format: the only one to list; NULL: all. */
+static void list_modes(struct mode_list *list, const char *format)
 {
     const struct gpud_v4l2 *node = list->node;
     struct offers offers;
@@ -201,7 +202,7 @@ static void list_all(struct mode_list *list)
     for (size_t i = 0; i < offers.count; i++) {
         uint32_t fourcc = offers.fourcc[i];
         const char *name = name_at(&offers, i);
-        if (!name)
+        if (!name || (format && strcmp(name, format) != 0))
             continue;
         struct gpud_capture_mode mode = {.fps_den = 1};
         gpud_print(mode.format, "%s", name);
@@ -214,18 +215,24 @@ static void list_all(struct mode_list *list)
 }
 
 size_t gpud_capture_modes_of(const struct gpud_v4l2 *node, const struct gpud_input *source,
-                             struct gpud_capture_mode *modes, size_t max)
+                             const char *format, struct gpud_capture_mode *modes, size_t max)
 {
     struct mode_list list = {.node = node, .source = source, .modes = modes, .max = max};
-    list_all(&list);
+    list_modes(&list, format);
     return list.count;
+}
+
+size_t gpud_capture_list_modes_of(struct gpud_capture *capture, const char *format,
+                                  struct gpud_capture_mode *modes, size_t max)
+{
+    gpud_lock_take(&capture->node_lock);
+    size_t count = gpud_capture_modes_of(&capture->node, &capture->source, format, modes, max);
+    gpud_lock_release(&capture->node_lock);
+    return count;
 }
 
 size_t gpud_capture_list_modes(struct gpud_capture *capture, struct gpud_capture_mode *modes,
                                size_t max)
 {
-    gpud_lock_take(&capture->node_lock);
-    size_t count = gpud_capture_modes_of(&capture->node, &capture->source, modes, max);
-    gpud_lock_release(&capture->node_lock);
-    return count;
+    return gpud_capture_list_modes_of(capture, NULL, modes, max);
 }

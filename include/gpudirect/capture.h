@@ -173,6 +173,11 @@ GPUD_API void gpud_capture_destroy(struct gpud_capture **capture);
 GPUD_API size_t gpud_capture_list_modes(struct gpud_capture *capture,
                                         struct gpud_capture_mode *modes, size_t max);
 
+/* The same of one format. A driver is asked about each size of each format that is listed, and some
+ * need milliseconds for each answer. */
+GPUD_API size_t gpud_capture_list_modes_of(struct gpud_capture *capture, const char *format,
+                                           struct gpud_capture_mode *modes, size_t max);
+
 /* Sets format, size and rate (0/1: the driver's) and starts streaming. The driver may round:
  * get_info tells. */
 GPUD_API enum gpud_status gpud_capture_configure(struct gpud_capture *capture, const char *format,

@@ -174,9 +174,9 @@ static void capture_get_info(struct input *input, struct input_info *info)
     g_strlcpy(info->fallback_reason, from.fallback_reason, sizeof(info->fallback_reason));
 }
 
-static GstCaps *capture_get_caps(struct input *input)
+static GstCaps *capture_get_caps(struct input *input, const GstCaps *filter)
 {
-    return capture_caps(((struct capture_input *)input)->capture);
+    return capture_caps(((struct capture_input *)input)->capture, filter);
 }
 
 /* Caps that do not say leave it to the card. */

@@ -184,39 +184,80 @@ static void add_mode(GstCaps *caps, GstStructure *structure, enum gpud_scan scan
         g_clear_pointer(&features, gst_caps_features_free);
 }
 
+static void add_modes(GstCaps *caps, const struct gpud_capture_mode *modes, gsize count,
+                      const gchar *type)
+{
+    for (gsize i = 0; i < count; i++) {
+        GstStructure *structure = mode_structure(&modes[i]);
+        if (structure && gst_structure_has_name(structure, type))
+            add_mode(caps, structure, modes[i].scan);
+        else
+            g_clear_pointer(&structure, gst_structure_free);
+    }
+}
+
 GstCaps *capture_caps_of_modes(const struct gpud_capture_mode *modes, gsize count)
 {
-    static const gchar *const types[] = {VIDEO_RAW,
-                                         VIDEO_BAYER}; /* what can be shown comes first */
     GstCaps *caps = gst_caps_new_empty();
 
-    for (guint type = 0; type < G_N_ELEMENTS(types); type++)
-        for (gsize i = 0; i < count; i++) {
-            GstStructure *structure = mode_structure(&modes[i]);
-            if (structure && gst_structure_has_name(structure, types[type]))
-                add_mode(caps, structure, modes[i].scan);
-            else
-                g_clear_pointer(&structure, gst_structure_free);
-        }
+    add_modes(caps, modes, count, VIDEO_RAW); /* what can be shown comes first */
+    add_modes(caps, modes, count, VIDEO_BAYER);
     return caps;
 }
 
-/* Most cards have fewer: then the driver is asked once. */
-#define MODES_USUAL 512
-
-GstCaps *capture_caps(struct gpud_capture *capture)
+/* Those of one format, or all: behind the others. */
+static void list_modes(struct gpud_capture *capture, const gchar *format, GArray *modes)
 {
-    struct gpud_capture_mode *modes = NULL;
-    gsize count = MODES_USUAL, room;
+    guint before = modes->len;
+    gsize count = format ? 64 : 512, room; /* of most cards: then it is asked once */
 
     do {
         room = count;
-        g_free(modes);
-        modes = g_new0(struct gpud_capture_mode, room);
-        modes[0].size = sizeof(modes[0]);
-        count = gpud_capture_list_modes(capture, modes, room);
+        g_array_set_size(modes, before + (guint)room);
+        struct gpud_capture_mode *listed = &g_array_index(modes, struct gpud_capture_mode, before);
+        listed->size = sizeof(*listed);
+        count = gpud_capture_list_modes_of(capture, format, listed, room);
     } while (count > room);
-    GstCaps *caps = capture_caps_of_modes(modes, count);
-    g_free(modes);
+    g_array_set_size(modes, before + (guint)count);
+}
+
+/* More formats are not listed one by one: most elements that take many take all. */
+#define FORMATS_FEW 8
+
+/* The formats that the filter names; NULL: any, or too many. */
+static GPtrArray *named_formats(const GstCaps *filter)
+{
+    GPtrArray *formats = g_ptr_array_new();
+    gboolean few = filter && !gst_caps_is_any(filter);
+
+    for (guint i = 0; few && i < gst_caps_get_size(filter); i++) {
+        const GValue *value = gst_structure_get_value(gst_caps_get_structure(filter, i), "format");
+        guint count = value && GST_VALUE_HOLDS_LIST(value) ? gst_value_list_get_size(value) : 1;
+        few = value && formats->len + count <= FORMATS_FEW;
+        for (guint k = 0; few && k < count; k++) {
+            const gchar *format = g_value_get_string(
+                GST_VALUE_HOLDS_LIST(value) ? gst_value_list_get_value(value, k) : value);
+            if (!g_ptr_array_find_with_equal_func(formats, format, g_str_equal, NULL))
+                g_ptr_array_add(formats, (gpointer)format);
+        }
+    }
+    if (!few)
+        g_clear_pointer(&formats, g_ptr_array_unref);
+    return formats;
+}
+
+GstCaps *capture_caps(struct gpud_capture *capture, const GstCaps *filter)
+{
+    GArray *modes = g_array_new(FALSE, TRUE, sizeof(struct gpud_capture_mode));
+    GPtrArray *formats = named_formats(filter);
+
+    for (guint i = 0; formats && i < formats->len; i++)
+        list_modes(capture, formats->pdata[i], modes);
+    if (!formats)
+        list_modes(capture, NULL, modes);
+    GstCaps *caps =
+        capture_caps_of_modes((struct gpud_capture_mode *)(void *)modes->data, modes->len);
+    g_clear_pointer(&formats, g_ptr_array_unref);
+    g_array_unref(modes);
     return caps;
 }

@@ -8,8 +8,9 @@
 #include <gpudirect/capture.h>
 #include <gst/gst.h>
 
-/* All modes that GStreamer has a format for; empty caps when there are none. */
-GstCaps *capture_caps(struct gpud_capture *capture);
+/* All modes that GStreamer has a format for, at least those that filter (NULL: all) has in common
+ * with them; empty caps when there are none. */
+GstCaps *capture_caps(struct gpud_capture *capture, const GstCaps *filter);
 GstCaps *capture_caps_of_modes(const struct gpud_capture_mode *modes, gsize count);
 
 /* Of frames as they are captured now, without what a structure made by mode has not. */

@@ -100,7 +100,7 @@ static GstCaps *src_get_caps(GstBaseSrc *base, GstCaps *filter)
     gboolean known = started || gst_gpudirect_src_is_kept(self);
     g_mutex_lock(&self->input_lock);
     if (known && self->input && self->input->ops->get_caps)
-        caps = self->input->ops->get_caps(self->input);
+        caps = self->input->ops->get_caps(self->input, filter);
     g_mutex_unlock(&self->input_lock);
     caps =
         caps ? gst_gpudirect_src_offer_card(self, caps)
@@ -151,16 +151,16 @@ static GstCaps *src_fixate(GstBaseSrc *base, GstCaps *caps)
     return capture_choose(caps, &wish);
 }
 
-static void refuse_caps(GstGpudirectSrc *self, const GstCaps *has)
+static void refuse_caps(GstGpudirectSrc *self, const GstCaps *wanted)
 {
-    GstCaps *wanted = gst_pad_peer_query_caps(GST_BASE_SRC_PAD(self), NULL);
+    GstCaps *has = gst_pad_query_caps(GST_BASE_SRC_PAD(self), NULL);
     gchar *reason = capture_explain_refusal(has, wanted);
 
     GST_ELEMENT_ERROR(
         self, STREAM, FORMAT,
         ("The elements downstream take nothing that %s has: %s.", self->input->ops->what, reason),
         ("there is %" GST_PTR_FORMAT ", and wanted is %" GST_PTR_FORMAT, has, wanted));
-    gst_caps_unref(wanted);
+    gst_caps_unref(has);
     g_free(reason);
 }
 
@@ -169,15 +169,14 @@ static GstCaps *choose_caps(GstGpudirectSrc *self)
 {
     GstBaseSrc *base = GST_BASE_SRC(self);
     GstPad *pad = GST_BASE_SRC_PAD(base);
-    GstCaps *caps = gst_pad_query_caps(pad, NULL);
-    GstCaps *common = gst_pad_peer_query_caps(pad, caps);
+    GstCaps *wanted = gst_pad_peer_query_caps(pad, NULL);
+    GstCaps *common = gst_pad_query_caps(pad, wanted);
 
-    if (gst_caps_is_empty(common)) {
-        refuse_caps(self, caps);
-    } else {
+    if (gst_caps_is_empty(common))
+        refuse_caps(self, wanted);
+    else
         common = src_fixate(base, gst_caps_make_writable(common));
-    }
-    gst_caps_unref(caps);
+    gst_caps_unref(wanted);
     if (gst_caps_is_empty(common)) /* and that was said */
         gst_clear_caps(&common);
     return common;

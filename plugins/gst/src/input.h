@@ -66,10 +66,11 @@ struct input_ops {
                                      struct gpud_error *error);
     void (*get_info)(struct input *input, struct input_info *info); /* from any thread */
 
-    /* The formats that it offers, and the choice of one, *caps, to which it adds what is known of
+    /* The formats that it offers (filter: only what it has in common with these matters; NULL), and
+     * the choice of one, *caps, to which it adds what is known of
      * the frames that will come, whose layout is *layout. NULL: the other side decides, and says so
      * by GPUD_EVENT_FORMAT. */
-    GstCaps *(*get_caps)(struct input *input);
+    GstCaps *(*get_caps)(struct input *input, const GstCaps *filter);
     enum gpud_status (*configure)(struct input *input, GstCaps **caps, struct gpud_layout *layout,
                                   struct gpud_error *error);
     /* It offers nothing by itself: downstream has to say which format and size it shall be. */

@@ -153,7 +153,7 @@ static void target_get_info(struct input *input, struct input_info *info)
 }
 
 /* Whatever a ring can be made for: downstream chooses. */
-static GstCaps *target_get_caps(struct input *input)
+static GstCaps *target_get_caps(struct input *input, const GstCaps *filter)
 {
     return gst_caps_from_string(SLOT_VIDEO_CAPS);
 }
