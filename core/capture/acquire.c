@@ -45,10 +45,13 @@ static enum gpud_status dequeue_failed(struct gpud_capture *capture, struct gpud
         gpud_fail_native(&why, GPUD_NO_DEVICE, "errno", number,
                          "%s was unplugged, or its driver removed", path);
     else if (number == EIO)
-        gpud_fail_native(&why, GPUD_IO, "errno", number, "the driver of %s failed: configure again",
+        gpud_fail_native(&why, GPUD_IO, "errno", number,
+                         "the driver of %s failed: start the capture again; the kernel's log "
+                         "(dmesg) may say why",
                          path);
     else
-        gpud_fail_errno(&why, "the driver of %s gives no frames any more: configure again", path);
+        gpud_fail_errno(&why, "the driver of %s gives no frames any more: start the capture again",
+                        path);
     return end_stream(capture, &why, error);
 }
 
@@ -260,7 +263,7 @@ static enum gpud_status dequeue(struct gpud_capture *capture, struct gpud_frame 
     if (!gpud_capture_ring_dequeued(ring, raw.index, &room)) {
         struct gpud_error why;
         gpud_fail(&why, GPUD_IO,
-                  "the driver of %s gave buffer %u, which it did not have: configure again",
+                  "the driver of %s gave buffer %u, which it did not have: start the capture again",
                   capture->node.path, raw.index);
         return end_stream(capture, &why, error);
     }

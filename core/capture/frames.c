@@ -265,7 +265,7 @@ static enum gpud_status acquire_copied(struct gpud_capture_ring *ring,
     gpud_lock_release(&ring->lock);
 
     enum gpud_status status =
-        failed ? gpud_fail(error, GPUD_IO, "a copy on %s failed: configure again",
+        failed ? gpud_fail(error, GPUD_IO, "a copy on %s failed: start the capture again",
                            ring->device->info.name)
                : GPUD_OK;
     if (status == GPUD_OK) {

@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* What gpudirectsrc takes of a card when it is asked for nothing, what it says when it is asked for
- * what the card has not, and how often it asks the driver for its list: by caps alone, and on a
- * card of the test's own. */
+ * what the card has not or its driver fails, and how often it asks the driver for its list: by caps
+ * alone, and on a card of the test's own. */
 #include "src/capturecaps.h"
 #include "src/capturechoice.h"
 
@@ -14,6 +14,7 @@
 #include "support/check.h"
 #include "support/fake_driver.h"
 
+#include <errno.h>
 #include <gst/video/video.h>
 
 #define NODE "/dev/fake"
@@ -208,6 +209,25 @@ static void test_card(void)
     stop(pipeline);
 }
 
+/* The user of an element cannot call gpud_capture_configure(). */
+static void test_failure(void)
+{
+    SAY("a driver that fails while it captures");
+    GstElement *pipeline = start("identity");
+    g_free(await_caps(pipeline));
+    pthread_mutex_lock(&driver.lock);
+    driver.fault = (struct fake_fault){.request = VIDIOC_DQBUF, .times = 1, .error = EIO};
+    pthread_mutex_unlock(&driver.lock);
+    fake_frame(&driver, 1, 1);
+    gchar *text = await_error(pipeline);
+    CHECK(strstr(text, "failed: start the capture again; the kernel's log") &&
+              !strstr(text, "configure"),
+          "it says \"%s\"", text);
+    g_free(text);
+    stop(pipeline);
+    driver.fault.times = 0;
+}
+
 static void expect_lists(const char *filter, uint32_t most)
 {
     driver.size_lists = driver.calls = 0;
@@ -242,6 +262,7 @@ int main(int argc, char **argv)
     driver.more_format = V4L2_PIX_FMT_SBGGR8;
     fake_install(&driver);
     test_card();
+    test_failure();
     test_calls();
     fake_remove(&driver);
     return 0;

@@ -323,7 +323,7 @@ static void refuse_start(struct run *run)
 static void fail(struct run *run)
 {
     set_control("Inject Fatal Streaming Error", 1);
-    expect_end(run, GPUD_IO, "configure again");
+    expect_end(run, GPUD_IO, "start the capture again");
     resume(run);
 }
 

@@ -277,8 +277,10 @@ static void test_driver_fails(void)
     bench_stream(&bench);
     struct gpud_frame *frame, *held = bench_pass(&bench, 0, 1);
     bench.driver.fault = (struct fake_fault){VIDIOC_DQBUF, 0, 0, 1, EIO};
-    EXPECT(GPUD_IO, "configure again", gpud_capture_acquire(bench.capture, GPUD_SEC, &frame, &e));
-    EXPECT(GPUD_IO, "configure again", gpud_capture_acquire(bench.capture, GPUD_SEC, &frame, &e));
+    EXPECT(GPUD_IO, "start the capture again",
+           gpud_capture_acquire(bench.capture, GPUD_SEC, &frame, &e));
+    EXPECT(GPUD_IO, "start the capture again",
+           gpud_capture_acquire(bench.capture, GPUD_SEC, &frame, &e));
     bench_check_plane(held, 0, 1);
     WORKS(gpud_capture_configure(bench.capture, "UYVY", 640, 360, 0, 1, &e));
 
@@ -297,7 +299,8 @@ static void test_driver_fails(void)
 
     /* An error that only poll() shows. */
     fake_fail_poll(&bench.driver);
-    EXPECT(GPUD_IO, "configure again", gpud_capture_acquire(bench.capture, GPUD_SEC, &frame, &e));
+    EXPECT(GPUD_IO, "start the capture again",
+           gpud_capture_acquire(bench.capture, GPUD_SEC, &frame, &e));
     bench_close(&bench);
 }
 

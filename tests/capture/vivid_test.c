@@ -383,7 +383,7 @@ static void test_ends(const char *method)
     struct gpud_frame_info info = GPUD_INFO_INIT(info);
     struct gpud_frame *held = acquire(capture, &info);
     set_control(single, "Inject Fatal Streaming Error", 1);
-    expect_end(capture, GPUD_IO, "configure again");
+    expect_end(capture, GPUD_IO, "start the capture again");
     look_at(held);
     WORKS(gpud_capture_configure(capture, "UYVY", 320, 180, 60, 1, &e));
     pass_frames(capture, 3);

@@ -250,7 +250,8 @@ static void test_driver_fails(void)
     bench.driver.fault = (struct fake_fault){VIDIOC_DQBUF, 0, 0, 1, EIO};
     READABLE(fd);
     for (int i = 0; i < 2; i++) {
-        EXPECT(GPUD_IO, "configure again", gpud_capture_acquire(bench.capture, 0, &frame, &e));
+        EXPECT(GPUD_IO, "start the capture again",
+               gpud_capture_acquire(bench.capture, 0, &frame, &e));
         READABLE(fd);
     }
     configure(&bench);
@@ -262,7 +263,8 @@ static void test_driver_fails(void)
     fake_fail_poll(&bench.driver);
     READABLE(fd);
     for (int i = 0; i < 2; i++) {
-        EXPECT(GPUD_IO, "configure again", gpud_capture_acquire(bench.capture, 0, &frame, &e));
+        EXPECT(GPUD_IO, "start the capture again",
+               gpud_capture_acquire(bench.capture, 0, &frame, &e));
         READABLE(fd);
     }
     bench.driver.poll_error = false;
