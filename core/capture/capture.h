@@ -35,6 +35,7 @@ struct gpud_capture {
 
     /* The configuration. One thread at a time is here. */
     struct gpud_capture_mode wanted; /* the last configure; a size of 0x0: the signal's own */
+    uint32_t fourcc;                 /* of that format; 0: to be looked for */
     bool scales;                     /* that size is another one than the signal's */
     bool interlaced;                 /* the signal was, when that scan was asked for */
     char input[64];                  /* that was asked for; "": none was */

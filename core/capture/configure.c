@@ -18,7 +18,9 @@
 static enum gpud_status choose_format(struct gpud_capture *capture, const char *format,
                                       uint32_t *fourcc, struct gpud_error *error)
 {
-    *fourcc = gpud_capture_find_format(&capture->node, format);
+    if (!capture->fourcc) /* another signal changes nothing in it */
+        capture->fourcc = gpud_capture_find_format(&capture->node, format);
+    *fourcc = capture->fourcc;
     if (*fourcc)
         return GPUD_OK;
     if (gpud_format_fourcc(format, 0) == 0)
@@ -458,6 +460,7 @@ enum gpud_status gpud_capture_configure_mode(struct gpud_capture *capture,
     if (wanted.width_min == source->width && wanted.height_min == source->height)
         wanted.width_min = wanted.height_min = 0;
     capture->wanted = wanted;
+    capture->fourcc = 0;
     capture->scales = wanted.width_min && source->width;
     capture->interlaced = source->interlaced;
     status = gpud_capture_begin(capture, error);

@@ -51,6 +51,7 @@ static void detect(struct gpud_capture *capture)
     gpud_input_detect(&capture->node, &capture->source);
     gpud_capture_publish_signal(capture);
     publish_card_format(capture);
+    capture->fourcc = 0;
 }
 
 static enum gpud_status set_input(struct gpud_capture *capture, int number,

@@ -251,6 +251,40 @@ static void test_calls(void)
     expect_lists("video/x-raw,format={NV12,BGR,RGB} ! identity", 2);
 }
 
+/* Frames of this signal come until downstream has it. */
+static void feed_until(GstElement *pipeline, const char *size)
+{
+    static uint32_t sequence = 1000;
+    gchar *text = NULL;
+    for (int64_t deadline = gpud_deadline(20 * GPUD_SEC); !text || !strstr(text, size);) {
+        CHECK(gpud_now() < deadline, "no %s within 20 s", size);
+        if (fake_frame(&driver, sequence, 1))
+            sequence++;
+        g_usleep(1000);
+        g_free(text);
+        text = await_caps(pipeline);
+    }
+    g_free(text);
+}
+
+static void test_change(void)
+{
+    SAY("another signal is followed without asking what the card has, or which format that was");
+    driver.digital = driver.tells = true;
+    fake_signal(&driver, 320, 180, false, 0);
+    GstElement *pipeline = start("video/x-raw,format=NV12 ! identity");
+    feed_until(pipeline, "width=(int)320");
+    pthread_mutex_lock(&driver.lock);
+    driver.size_lists = driver.format_calls = driver.calls = 0;
+    pthread_mutex_unlock(&driver.lock);
+    fake_signal(&driver, 640, 360, false, 0);
+    feed_until(pipeline, "width=(int)640");
+    g_print("%u system calls\n", driver.calls);
+    CHECK_EQUAL(driver.size_lists, 0);
+    CHECK_EQUAL(driver.format_calls, 0);
+    stop(pipeline);
+}
+
 int main(int argc, char **argv)
 {
     gst_init(NULL, NULL);
@@ -264,6 +298,7 @@ int main(int argc, char **argv)
     test_card();
     test_failure();
     test_calls();
+    test_change();
     fake_remove(&driver);
     return 0;
 }

@@ -228,6 +228,7 @@ static int dispatch(unsigned long request_code, void *argument)
         return 0;
     }
     case VIDIOC_ENUM_FMT:
+        driver->format_calls++;
         return fake_enum_format(driver, argument);
     case VIDIOC_ENUM_FRAMESIZES:
         driver->size_lists += ((struct v4l2_frmsizeenum *)argument)->index == 0;

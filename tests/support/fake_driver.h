@@ -119,6 +119,7 @@ struct fake_driver {
     uint32_t calls, polls, dequeues; /* system calls; of these, to wait, and DQBUF */
     uint32_t polled;                 /* descriptors, in all polls */
     uint32_t size_lists;             /* that were asked for from their start */
+    uint32_t format_calls;           /* for an entry of its list of formats */
     uint32_t changes;                /* calls that another program with the node would notice */
     uint32_t inside;                 /* calls under way */
     bool stopped;                    /* one is, at stop_at */
