@@ -68,6 +68,7 @@ static void test_choice(void)
     expect_choice("video/x-raw,format={YUY2,NV12}," HALF "30/1;" YUY2 FULL "60/1", &set,
                   "video/x-raw,format=NV12," HALF "30/1");
     expect_choice(YUY2 FULL "5/1;" YUY2 HALF "{10/1,25/1,40/1}", &none, YUY2 HALF "40/1");
+    expect_choice(YUY2 FULL "30000/1001;" YUY2 HALF "30/1", &none, YUY2 FULL "30000/1001");
     expect_choice(YUY2 FULL "5/1;" YUY2 HALF "25/1", &none, YUY2 HALF "25/1");
     expect_choice(YUY2 "width=1280,height=720,framerate=30/1;" YUY2 HALF "60/1", &none,
                   YUY2 "width=1280,height=720,framerate=30/1");
