@@ -13,6 +13,8 @@
 #define UNIX_PREFIX "unix:"
 #define V4L2_PREFIX "v4l2://"
 
+#define URI_MAX 4096 /* bytes */
+
 /* The characters of a bare address. */
 #define NAME_CHARACTERS                              \
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRST" \
@@ -221,11 +223,27 @@ static gchar *refuse(GError **error, GstURIError code, const gchar *format, ...)
     va_start(arguments, format);
     gchar *text = g_strdup_vprintf(format, arguments);
     va_end(arguments);
-    gchar *shown = g_utf8_make_valid(text, -1); /* percent signs spell any byte */
-    g_set_error_literal(error, GST_URI_ERROR, code, shown);
-    g_free(shown);
+    gchar *valid = g_utf8_make_valid(text, -1); /* percent signs spell any byte */
+    GString *shown = g_string_new(NULL);
+    for (const gchar *at = valid; *at; at = g_utf8_next_char(at)) {
+        gunichar c = g_utf8_get_char(at);
+        g_string_append_unichar(shown, g_unichar_iscntrl(c) ? ' ' : c);
+    }
+    g_set_error_literal(error, GST_URI_ERROR, code, shown->str);
+    g_string_free(shown, TRUE);
+    g_free(valid);
     g_free(text);
     return NULL;
+}
+
+/* Errors of the running element show the path as it is. */
+static gboolean is_printable(const gchar *path)
+{
+    if (!g_utf8_validate(path, -1, NULL))
+        return FALSE;
+    while (*path && !g_unichar_iscntrl(g_utf8_get_char(path)))
+        path = g_utf8_next_char(path);
+    return !*path;
 }
 
 static gboolean is_name(const gchar *host)
@@ -261,6 +279,9 @@ static gchar *read_address(const GstUri *uri, gboolean card, GError **error)
                     : PROTOCOL "://NAME or " PROTOCOL ":///PATH.");
     else if (host)
         address = g_strdup(host);
+    else if (!is_printable(path))
+        refuse(error, GST_URI_ERROR_BAD_REFERENCE,
+               "The path \"%s\" is not UTF-8, or has a control character.", path);
     else
         address = g_strconcat(card ? V4L2_PREFIX : UNIX_PREFIX, path, NULL);
     g_free(path);
@@ -362,10 +383,21 @@ static gboolean is_stopped(GstElement *element)
     return stopped;
 }
 
+/* GStreamer's parser crashes where the name of a query's field is not. */
+static gboolean is_escaped_well(const gchar *text)
+{
+    gchar *unescaped = g_uri_unescape_string(text, NULL);
+    gboolean well = unescaped != NULL;
+
+    g_free(unescaped);
+    return well;
+}
+
 static gboolean set_uri(GstURIHandler *handler, const gchar *text, GError **error)
 {
     GObject *element = G_OBJECT(handler);
-    GstUri *uri = gst_uri_from_string(text);
+    gboolean escaped = strlen(text) <= URI_MAX && is_escaped_well(text);
+    GstUri *uri = escaped ? gst_uri_from_string(text) : NULL;
     gchar *address = NULL;
     GArray *settings = NULL;
 
@@ -373,6 +405,12 @@ static gboolean set_uri(GstURIHandler *handler, const gchar *text, GError **erro
         refuse(error, GST_URI_ERROR_BAD_STATE,
                "The URI of %s cannot be changed while it runs: set it to the state READY first.",
                GST_OBJECT_NAME(handler));
+    else if (strlen(text) > URI_MAX)
+        refuse(error, GST_URI_ERROR_BAD_URI, "A URI of %zu bytes is too long: up to %d are taken.",
+               strlen(text), URI_MAX);
+    else if (!escaped)
+        refuse(error, GST_URI_ERROR_BAD_URI,
+               "\"%s\" has a '%%' without two hexadecimal digits behind it, or a %%00.", text);
     else if (!uri)
         refuse(error, GST_URI_ERROR_BAD_URI, "\"%s\" is no URI: write " PROTOCOL "://NAME.", text);
     else

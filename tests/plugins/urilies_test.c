@@ -1,0 +1,230 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* URIs from a playlist or a web page, written to do harm: an element takes one as a whole or
+ * refuses it with a sentence that is fit for a terminal, and then keeps what it had. */
+#include "ends.h"
+
+#include <string.h>
+
+#define BEFORE "gpudirect://before?slots=5"
+#define OVERLONG 300000
+#define LONG 4000
+
+static GstElement *make_src(void)
+{
+    GstElement *src = gst_element_factory_make("gpudirectsrc", NULL);
+    GError *error = NULL;
+
+    fail_unless(src != NULL);
+    fail_unless(gst_uri_handler_set_uri(GST_URI_HANDLER(src), BEFORE, &error));
+    return gst_object_ref_sink(src);
+}
+
+static gchar *uri_of(GstElement *element)
+{
+    return gst_uri_handler_get_uri(GST_URI_HANDLER(element));
+}
+
+static void expect_printable(const gchar *text)
+{
+    fail_unless(g_utf8_validate(text, -1, NULL));
+    for (const gchar *c = text; *c; c = g_utf8_next_char(c))
+        fail_if(g_unichar_iscntrl(g_utf8_get_char(c)), "U+%04X in \"%s\"", g_utf8_get_char(c),
+                text);
+}
+
+static void expect_refusal(const gchar *text, const gchar *says)
+{
+    GstElement *src = make_src();
+    GError *error = NULL;
+
+    fail_if(gst_uri_handler_set_uri(GST_URI_HANDLER(src), text, &error), "taken: %.80s", text);
+    fail_unless(error != NULL && error->domain == GST_URI_ERROR, "%.80s", text);
+    expect_printable(error->message);
+    fail_unless(strstr(error->message, says) != NULL, "%.80s: \"%s\"", text, error->message);
+    g_clear_error(&error);
+    gchar *kept = uri_of(src);
+    fail_unless_equals_string(kept, BEFORE);
+    g_free(kept);
+    gst_object_unref(src);
+}
+
+/* GStreamer's own parser crashes on some of them, and drops what it cannot read from others. */
+GST_START_TEST(test_broken_escapes)
+{
+    static const gchar *const uris[] = {
+        "gpudirect://cam1?%00=1",
+        "gpudirect://cam1?slots%00=1",
+        "gpudirect://cam1?slots=%00",
+        "gpudirect://cam1?device=host%00evil",
+        "gpudirect://cam1%00",
+        "gpudirect://%00",
+        "gpudirect:///run/%00",
+        "gpudirect:///run/%00/cam1",
+        "gpudirect+v4l2:///dev/video0%00",
+        "gpudirect://cam1?slots=5&%00",
+        "gpudirect://cam1?%zz=1",
+        "gpudirect://cam1?%",
+        "gpudirect://cam1?slots=%",
+        "gpudirect://cam1?slots=%zz",
+        "gpudirect:///run/%4",
+        "gpudirect://cam1#%",
+    };
+
+    for (guint i = 0; i < G_N_ELEMENTS(uris); i++)
+        expect_refusal(uris[i], "hexadecimal digits");
+}
+GST_END_TEST
+
+GST_START_TEST(test_escapes)
+{
+    expect_refusal("gpudirect://%1b%5b2Jcam1", "is not a name");
+    expect_refusal("gpudirect://%c2%9b2Jcam1", "is not a name");
+    expect_refusal("gpudirect://cam1?%1b%5b2J=1", "no property");
+    expect_refusal("gpudirect://cam1?slots=%1b%5b2J", "number from 1 to 64");
+    expect_refusal("gpudirect://cam1/%0d%0aSet:%20x", "three slashes");
+    expect_refusal("gpudirect://%ff%fe", "is not a name");
+    expect_refusal("gpudirect://cam1?device=%ff", "device");
+    expect_refusal("gpudirect://[::1]", "is not a name");
+    expect_refusal("gpudirect://[", "no URI");
+    expect_refusal("gpudirect://u:%1b@cam1", "no user");
+    expect_refusal("gpudirect://cam1:99999999999", "port");
+    expect_refusal("gpudirect://cam1?=1", "no property \"\"");
+    expect_refusal("gpudirect://cam1?slots=-1", "number from 1 to 64");
+    expect_refusal("gpudirect://cam1?slots=18446744073709551621", "number from 1 to 64");
+    expect_refusal("gpudirect://..", "'.' at the beginning");
+}
+GST_END_TEST
+
+/* A path is shown by errors of the running element, too. */
+GST_START_TEST(test_control_characters_in_paths)
+{
+    expect_refusal("gpudirect:///run/%1b%5b2J", "control character");
+    expect_refusal("gpudirect:///run/%c2%9b2J", "control character");
+    expect_refusal("gpudirect:///run/a%0ab", "control character");
+    expect_refusal("gpudirect:///run/%ff", "UTF-8");
+    expect_refusal("gpudirect+v4l2:///dev/%7f", "control character");
+}
+GST_END_TEST
+
+static gchar *repeat(const gchar *before, guint count, gchar c, const gchar *after)
+{
+    gchar *middle = g_strnfill(count, c), *text = g_strconcat(before, middle, after, NULL);
+
+    g_free(middle);
+    return text;
+}
+
+static void expect_long_refusal(const gchar *before, guint count, gchar c, const gchar *after,
+                                const gchar *says)
+{
+    gchar *text = repeat(before, count, c, after);
+
+    expect_refusal(text, says);
+    g_free(text);
+}
+
+/* What is well formed and not too long for a URI fails where it is used, with a sentence. */
+GST_START_TEST(test_overlong)
+{
+    static const gchar *const befores[] = {"gpudirect://", "gpudirect:///run/", "gpudirect:///",
+                                           "gpudirect+v4l2:///dev/"};
+
+    for (guint i = 0; i < G_N_ELEMENTS(befores); i++) {
+        gchar *text = repeat(befores[i], LONG, 'a', "");
+        GstHarness *harness = ends_src("cam1", NULL);
+        GstElement *src = ends_element(harness);
+        GstBus *bus = ends_bus(harness);
+        GError *error = NULL;
+        gst_element_set_state(src, GST_STATE_NULL);
+        fail_unless(gst_uri_handler_set_uri(GST_URI_HANDLER(src), text, &error), "%.80s: %s", text,
+                    error ? error->message : "");
+        gst_element_set_state(src, GST_STATE_PLAYING);
+        GstMessage *message = ends_wait_message(bus, GST_MESSAGE_ERROR, 30);
+        fail_unless(message != NULL, "no error of %.80s", text);
+        gst_message_parse_error(message, &error, NULL);
+        expect_printable(error->message);
+        fail_unless(strlen(error->message) > 10, "\"%s\"", error->message);
+        g_clear_error(&error);
+        gst_message_unref(message);
+        gst_element_set_state(src, GST_STATE_NULL);
+        gst_object_unref(bus);
+        gst_harness_teardown(harness);
+        g_free(text);
+        expect_long_refusal(befores[i], OVERLONG, 'a', "", "300");
+    }
+    expect_long_refusal("gpudirect://cam1?", LONG, 'x', "=1", "no property");
+    expect_long_refusal("gpudirect://cam1?slots=", LONG, '9', "", "number from 1 to 64");
+    expect_long_refusal("gpudirect://cam1?", LONG, '&', "slots=7", "no property");
+    expect_long_refusal("gpudirect://cam1?", OVERLONG, '&', "", "too long");
+}
+GST_END_TEST
+
+/* Bent copies of good ones: refused, or what is set can be said again and means the same. */
+GST_START_TEST(test_mutated)
+{
+    static const gchar *const good[] = {
+        "gpudirect://cam1?slots=8&device=cuda:0&on-disconnect=eos",
+        "gpudirect:///run/studio/cam%201?busy-poll=7&require-direct=true",
+        "gpudirect+v4l2:///dev/video0?device=opencl:0%20%26%20more",
+    };
+    static const gchar bends[] = "%/?#[]@:&=;+ .\xc3\xff"
+                                 "0159afAFxzsu";
+    GRand *random = g_rand_new_with_seed(4711);
+    GstElement *src = make_src();
+    guint taken = 0, refused = 0;
+
+    for (guint round = 0; round < 10000; round++) {
+        gchar *text = g_strdup(good[round % G_N_ELEMENTS(good)]);
+        gint length = (gint)strlen(text), from = (gint)strcspn(text, ":") + 1;
+        for (gint hits = g_rand_int_range(random, 0, 5); hits > 0; hits--)
+            text[g_rand_int_range(random, from, length)] =
+                bends[g_rand_int_range(random, 0, sizeof(bends) - 1)];
+        GError *error = NULL;
+        if (gst_uri_handler_set_uri(GST_URI_HANDLER(src), text, &error)) {
+            gchar *said = uri_of(src), *address, *again;
+            g_object_get(src, "address", &address, NULL);
+            fail_unless(gst_uri_handler_set_uri(GST_URI_HANDLER(src), said, &error), "%s: %s", said,
+                        error ? error->message : "");
+            g_object_get(src, "address", &again, NULL);
+            fail_unless_equals_string(address, again);
+            g_free(address);
+            g_free(again);
+            g_free(said);
+            taken++;
+        } else {
+            fail_unless(error != NULL && strlen(error->message) > 10, "%s", text);
+            expect_printable(error->message);
+            g_clear_error(&error);
+            refused++;
+        }
+        g_free(text);
+    }
+    fail_unless(taken > 500 && refused > 500, "%u taken, %u refused", taken, refused);
+    gst_object_unref(src);
+    g_rand_free(random);
+}
+GST_END_TEST
+
+static Suite *urilies_suite(void)
+{
+    Suite *suite = suite_create("urilies");
+    TCase *tc = tcase_create("urilies");
+
+    suite_add_tcase(suite, tc);
+    tcase_set_timeout(tc, 120);
+    tcase_add_test(tc, test_broken_escapes);
+    tcase_add_test(tc, test_escapes);
+    tcase_add_test(tc, test_control_characters_in_paths);
+    tcase_add_test(tc, test_overlong);
+    tcase_add_test(tc, test_mutated);
+    return suite;
+}
+
+int main(int argc, char **argv)
+{
+    ends_init_environment();
+    gst_check_init(&argc, &argv);
+    return gst_check_run_suite(urilies_suite(), "urilies", __FILE__);
+}
