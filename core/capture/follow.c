@@ -40,9 +40,9 @@ static void publish_card_format(struct gpud_capture *capture)
     struct gpud_v4l2_format format;
     bool known = gpud_v4l2_get_format(&capture->node, &format) == 0;
     const char *name = known ? gpud_capture_name_format(&capture->node, format.fourcc) : NULL;
-    pthread_mutex_lock(&capture->lock);
+    gpud_lock_take(&capture->lock);
     gpud_print(capture->info.card_format, "%s", name ? name : "");
-    pthread_mutex_unlock(&capture->lock);
+    gpud_lock_release(&capture->lock);
 }
 
 static void detect(struct gpud_capture *capture)

@@ -41,6 +41,7 @@ static void watch_signals(void)
     sigaction(SIGABRT, &say, NULL);
     sigaction(SIGBUS, &say, NULL);
     sigaction(SIGALRM, &say, NULL);
+    sigaction(SIGTRAP, &say, NULL);
 }
 
 static uint32_t next(void)

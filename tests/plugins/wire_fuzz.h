@@ -6,9 +6,12 @@
 #ifndef GPUD_TESTS_PLUGINS_WIRE_FUZZ_H
 #define GPUD_TESTS_PLUGINS_WIRE_FUZZ_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "wire/event.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+
+/* What elements downstream do with what was read. */
+void wire_use_metas(GstBuffer *buffer);
+void wire_use_event(const struct wire_event *event);
 
 #endif

@@ -29,6 +29,13 @@ static gboolean write_timecode(struct pack *pack, const GstMeta *meta, guint *sk
     return TRUE;
 }
 
+/* Frames/s. With some hundred thousand GStreamer's reckoning overflows, and its assertions end the
+ * process in the first element that counts on. */
+#define TIMECODE_RATE_MAX 1000
+
+/* 9999-12-29: a day later is still a date. */
+#define JAM_MAX (G_GINT64_CONSTANT(253402300799) - 2 * 86400)
+
 static gboolean read_timecode(struct unpack *item, GstBuffer *buffer, const gchar **why)
 {
     guint fps_n = unpack_u32(item), fps_d = unpack_u32(item), flags = unpack_u32(item);
@@ -37,7 +44,8 @@ static gboolean read_timecode(struct unpack *item, GstBuffer *buffer, const gcha
     gboolean has_jam = unpack_u8(item);
     gint64 jam_seconds = (gint64)unpack_u64(item);
 
-    if (item->bad || fps_n > G_MAXUINT16 * 16u || fps_d > G_MAXUINT16 || flags > 7)
+    if (item->bad || fps_n > G_MAXUINT16 * 16u || fps_d > G_MAXUINT16 || flags > 7 ||
+        fps_n > TIMECODE_RATE_MAX * fps_d || jam_seconds > JAM_MAX)
         return FALSE;
     GDateTime *jam = has_jam ? g_date_time_new_from_unix_utc(jam_seconds) : NULL;
     GstVideoTimeCode *code =

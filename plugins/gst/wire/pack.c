@@ -231,6 +231,35 @@ static double unpack_double(struct unpack *unpack)
     return value;
 }
 
+/* GStreamer reads no time zone beyond these, though Auckland and Apia have them. */
+#define ZONE_MAX 12.0f
+
+/* The same time in UTC; NULL: it has no seconds, and so is none. */
+static GstDateTime *to_utc(const GstDateTime *time)
+{
+    GDateTime *local = gst_date_time_to_g_date_time((GstDateTime *)time);
+    GDateTime *utc = local ? g_date_time_to_utc(local) : NULL;
+
+    g_clear_pointer(&local, g_date_time_unref);
+    return utc ? gst_date_time_new_from_g_date_time(utc) : NULL; /* takes it */
+}
+
+static gboolean pack_date_time(struct pack *pack, GstDateTime *time)
+{
+    gboolean far =
+        gst_date_time_has_time(time) && ABS(gst_date_time_get_time_zone_offset(time)) > ZONE_MAX;
+    GstDateTime *written = far ? to_utc(time) : gst_date_time_ref(time);
+    char *text = written ? gst_date_time_to_iso8601_string(written) : NULL;
+
+    if (text) {
+        pack_u8(pack, VALUE_DATE_TIME);
+        pack_text(pack, text);
+    }
+    g_clear_pointer(&written, gst_date_time_unref);
+    g_free(text);
+    return text != NULL;
+}
+
 static gboolean pack_value(struct pack *pack, const GValue *value)
 {
     GType type = G_VALUE_TYPE(value);
@@ -271,10 +300,7 @@ static gboolean pack_value(struct pack *pack, const GValue *value)
         pack_u32(pack, gst_value_get_flagset_flags(value));
         pack_u32(pack, gst_value_get_flagset_mask(value));
     } else if (type == GST_TYPE_DATE_TIME && g_value_get_boxed(value)) {
-        char *text = gst_date_time_to_iso8601_string(g_value_get_boxed(value));
-        pack_u8(pack, VALUE_DATE_TIME);
-        pack_text(pack, text);
-        g_free(text);
+        return pack_date_time(pack, g_value_get_boxed(value));
     } else {
         return FALSE;
     }
@@ -293,15 +319,27 @@ static void unpack_fraction(struct unpack *unpack, GValue *value)
     gst_value_set_fraction(value, numerator, denominator);
 }
 
-/* "2026-11-22T09:00:00.123456+01:00" is as long as they are. */
-#define DATE_TIME_MAX 40
+/* GStreamer's own parser ends the process on some texts, so it sees these alone. */
+static gboolean is_date_time(const char *text)
+{
+    static GRegex *shape;
+    static gsize once;
+
+    if (g_once_init_enter(&once)) {
+        shape = g_regex_new("^\\d{4}(-\\d\\d(-\\d\\d([T ]([01]\\d|2[0-3]):[0-5]\\d"
+                            "(:[0-5]\\d(\\.\\d{1,9})?)?"
+                            "(Z|[+-](0\\d|1[01]):?[0-5]\\d|[+-]12:?00)?)?)?)?\\z",
+                            G_REGEX_OPTIMIZE, 0, NULL);
+        g_once_init_leave(&once, 1);
+    }
+    return g_regex_match(shape, text, 0, NULL);
+}
 
 static void unpack_date_time(struct unpack *unpack, GValue *value)
 {
     char *text = unpack_text(unpack);
-    GstDateTime *time = text && strlen(text) <= DATE_TIME_MAX && g_str_is_ascii(text)
-                            ? gst_date_time_new_from_iso8601_string(text)
-                            : NULL;
+    GstDateTime *time =
+        text && is_date_time(text) ? gst_date_time_new_from_iso8601_string(text) : NULL;
     g_free(text);
     if (!time) {
         unpack->bad = TRUE;

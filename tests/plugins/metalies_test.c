@@ -1,0 +1,352 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Metas that are well formed and harmful: values that end a process in GStreamer's own reckoning,
+ * or that cost what was sent beside them. What is taken is used as elements do (wire_use.c). */
+#include "ends.h"
+#include "wire/meta.h"
+#include "wire_fuzz.h"
+
+#include <gst/video/video.h>
+#include <string.h>
+
+static const struct wire_head head = {.monotonic = TRUE, .base_time = 123456789};
+
+/* --- date-times --------------------------------------------------------------------------- */
+
+static void begin_structure(struct pack *pack, guint fields)
+{
+    pack_u8(pack, 5);
+    pack_bytes(pack, "x-cue", 5);
+    pack_u16(pack, (uint16_t)fields);
+}
+
+static void pack_field(struct pack *pack, const gchar *name, guint8 type)
+{
+    pack_u8(pack, (uint8_t)strlen(name));
+    pack_bytes(pack, name, strlen(name));
+    pack_u8(pack, type);
+}
+
+static GstStructure *read_date(const gchar *text)
+{
+    uint8_t bytes[4096];
+    struct pack pack = {.data = bytes, .size = sizeof(bytes)};
+
+    begin_structure(&pack, 1);
+    pack_field(&pack, "when", 11);
+    pack_u16(&pack, (uint16_t)strlen(text));
+    pack_bytes(&pack, text, strlen(text));
+    struct unpack unpack = {.data = bytes, .left = pack.used};
+    return unpack_structure(&unpack);
+}
+
+GST_START_TEST(test_dates)
+{
+    static const gchar *const good[] = {
+        "2026",
+        "2026-11",
+        "2026-11-22",
+        "2026-11-22T09:00Z",
+        "2026-11-22T09:00:00Z",
+        "2026-11-22T09:00:00+0100",
+        "2026-11-22 09:00:00.123456+01:00",
+        "2026-11-22T09:00:00-1200",
+        "2026-11-22T09:00",
+    };
+    /* The first one ends the process in gst_date_time_new_from_iso8601_string(). */
+    static const gchar *const bad[] = {
+        "2026-11k22T10:00:00-9959",
+        "2026-11-22T10:00:00-99:00",
+        "2026-11-22T10:00:00-9959",
+        "2026-11-22T10:00:00+-1:-1",
+        "2026-11-22T10:00:00-",
+        "2026-11-22T10:00:00+x",
+        "",
+        "T",
+        "10:00",
+        "0000",
+        "2026-13",
+        "2026-02-31",
+        "2026-11-22T24:00",
+        "2026-11-22T-5:00",
+        "2026-11-22T10:60Z",
+        "2026-11-22T10:00:60Z",
+        "2026-11-22T10:00:nan",
+        "2026-11-22T10:00:1e-300Z",
+        "2026-11-22T10:00:00+1400",
+        "2026-11-22T99999999999999999999:00",
+        "2026-11-22T10:00:00Z\n",
+        " 2026",
+    };
+    gchar longest[3001];
+
+    for (guint i = 0; i < G_N_ELEMENTS(good); i++) {
+        GstStructure *structure = read_date(good[i]);
+        fail_unless(structure != NULL, "refused: %s", good[i]);
+        gst_structure_free(structure);
+    }
+    for (guint i = 0; i < G_N_ELEMENTS(bad); i++)
+        fail_if(read_date(bad[i]) != NULL, "taken: %s", bad[i]);
+    memset(longest, '9', sizeof(longest) - 1);
+    longest[sizeof(longest) - 1] = '\0';
+    fail_if(read_date(longest) != NULL);
+}
+GST_END_TEST
+
+/* GStreamer makes such times where they are local, and cannot read them. */
+GST_START_TEST(test_zones_of_the_far_east)
+{
+    static const gchar *const zones[] = {"+13:00", "+14:00", "+12:45", "-12:00", "+01:00"};
+
+    for (guint i = 0; i < G_N_ELEMENTS(zones); i++) {
+        gchar *text = g_strconcat("2026-11-22T10:00:00", zones[i], NULL);
+        GDateTime *local = g_date_time_new_from_iso8601(text, NULL);
+        GstDateTime *time = gst_date_time_new_from_g_date_time(g_date_time_ref(local)), *got = NULL;
+        GstStructure *sent = gst_structure_new("x-cue", "when", GST_TYPE_DATE_TIME, time, "title",
+                                               G_TYPE_STRING, "x", NULL);
+        uint8_t bytes[256];
+        struct pack pack = {.data = bytes, .size = sizeof(bytes)};
+        pack_structure(&pack, sent, NULL);
+        struct unpack unpack = {.data = bytes, .left = pack.used};
+        GstStructure *read = unpack_structure(&unpack);
+        fail_unless(read != NULL, "nothing arrives with %s", zones[i]);
+        fail_unless(gst_structure_get(read, "when", GST_TYPE_DATE_TIME, &got, NULL));
+        GDateTime *arrived = gst_date_time_to_g_date_time(got);
+        fail_unless(g_date_time_equal(arrived, local), "another time than %s", text);
+        g_date_time_unref(arrived);
+        g_date_time_unref(local);
+        gst_date_time_unref(got);
+        gst_date_time_unref(time);
+        gst_structure_free(read);
+        gst_structure_free(sent);
+        g_free(text);
+    }
+}
+GST_END_TEST
+
+/* --- items -------------------------------------------------------------------------------- */
+
+static void begin_item(struct pack *pack, struct pack *length, guint kind)
+{
+    pack_u16(pack, (uint16_t)kind);
+    *length = *pack;
+    pack_u16(pack, 0);
+}
+
+static void end_item(struct pack *pack, struct pack *length)
+{
+    pack_u16(length, (uint16_t)(pack->used - length->used - sizeof(uint16_t)));
+}
+
+/* Whether the metas are taken; those that are get used. */
+static guint decode(const uint8_t *bytes, size_t size, guint64 *lost)
+{
+    struct meta_loss loss = {lost_metas_new(NULL), NULL};
+    GstBuffer *buffer = gst_buffer_new();
+    gpointer state = NULL;
+    struct wire_head got;
+    guint count = 0;
+
+    uint8_t *exact = g_memdup2(bytes, size);
+    meta_decode(exact, (uint32_t)size, &got, buffer, &loss);
+    g_free(exact);
+    while (gst_buffer_iterate_meta(buffer, &state))
+        count++;
+    wire_use_metas(buffer);
+    *lost = lost_metas_count(loss.lost);
+    lost_metas_free(loss.lost);
+    gst_buffer_unref(buffer);
+    return count;
+}
+
+struct timecode {
+    guint32 numerator, denominator, flags, hours, minutes, seconds, frames, fields;
+    guint8 has_jam;
+    gint64 jam;
+    gboolean good;
+};
+
+GST_START_TEST(test_timecodes)
+{
+    static const struct timecode said[] = {
+        {25, 1, 0, 23, 59, 59, 24, 0, 1, 1795338000, TRUE},
+        {30000, 1001, 1, 23, 59, 59, 29, 0, 1, 0, TRUE},
+        {1000, 1, 0, 23, 59, 59, 999, 0, 0, 0, TRUE},
+        {25, 1, 0, 23, 59, 59, 24, 0, 1, INT64_C(253402300799) - 3 * 86400, TRUE},
+        {1001, 1, 0, 0, 0, 0, 0, 0, 0, 0, FALSE},
+        {1048560, 1, 0, 23, 59, 59, 1048559, 0, 0, 0, FALSE},
+        {1000000, 1, 0, 0, 0, 0, 0, 0, 0, 0, FALSE},
+        {25, 1, 0, 23, 59, 59, 24, 0, 1, INT64_C(253402300799), FALSE},
+        {25, 1, 0, 23, 59, 59, 24, 0, 1, INT64_MAX, FALSE},
+        {25, 1, 8, 0, 0, 0, 0, 0, 0, 0, FALSE},
+        {25, 1, 0, 24, 0, 0, 0, 0, 0, 0, FALSE},
+        {25, 1, 0, 0, 0, 0, 25, 0, 0, 0, FALSE},
+        {25, 1, 1, 0, 0, 0, 0, 0, 0, 0, FALSE},
+        {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, FALSE},
+        {25, 0, 0, 0, 0, 0, 0, 0, 0, 0, FALSE},
+        {0, 1, 0, 1, 2, 3, 0, 0, 0, 0, FALSE},
+        {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX,
+         UINT32_MAX, 255, -1, FALSE},
+    };
+
+    for (guint i = 0; i < G_N_ELEMENTS(said); i++) {
+        uint8_t bytes[256];
+        struct pack pack = {.data = bytes, .size = sizeof(bytes)}, length;
+        guint64 lost;
+        wire_head_pack(&pack, &head);
+        begin_item(&pack, &length, 1);
+        for (guint word = 0; word < 8; word++)
+            pack_u32(&pack, (&said[i].numerator)[word]);
+        pack_u8(&pack, said[i].has_jam);
+        pack_u64(&pack, (guint64)said[i].jam);
+        end_item(&pack, &length);
+        fail_unless(decode(bytes, pack.used, &lost) == (guint)said[i].good, "%u", i);
+        fail_unless_equals_uint64(lost, !said[i].good);
+    }
+}
+GST_END_TEST
+
+#define CUSTOM "GpudLiesMeta"
+
+static GstBuffer *make_nested(void)
+{
+    GstBuffer *buffer = gst_buffer_new();
+    GstCustomMeta *meta = gst_buffer_add_custom_meta(buffer, CUSTOM);
+    GstStructure *structure = gst_custom_meta_get_structure(meta);
+    GstStructure *inner = gst_structure_new("inner", "depth", G_TYPE_INT, 1, NULL);
+    GValue list = G_VALUE_INIT, one = G_VALUE_INIT;
+
+    for (gint depth = 2; depth < 200; depth++) {
+        GstStructure *outer = gst_structure_new("inner", "depth", G_TYPE_INT, depth, "inner",
+                                                GST_TYPE_STRUCTURE, inner, NULL);
+        gst_structure_free(inner);
+        inner = outer;
+    }
+    g_value_init(&list, GST_TYPE_LIST);
+    g_value_init(&one, G_TYPE_INT);
+    gst_value_list_append_value(&list, &one);
+    gst_structure_set(structure, "kept", G_TYPE_INT, 7, "inner", GST_TYPE_STRUCTURE, inner,
+                      "buffer", GST_TYPE_BUFFER, NULL, NULL);
+    gst_structure_take_value(structure, "list", &list);
+    gst_structure_free(inner);
+    gst_buffer_add_video_region_of_interest_meta(buffer, "face", 1, 2, 3, 4);
+    return buffer;
+}
+
+/* What is nested stays behind and is counted; what is plain arrives. */
+GST_START_TEST(test_nested_structures)
+{
+    struct meta_loss loss = {lost_metas_new(NULL), NULL};
+    GstBuffer *buffer = make_nested();
+    uint8_t bytes[GPUD_FRAME_META_MAX];
+    struct wire_head got;
+    gint kept;
+
+    uint32_t size = meta_encode(buffer, &head, bytes, &loss);
+    fail_unless_equals_uint64(lost_metas_count(loss.lost), 3);
+    gst_buffer_unref(buffer);
+    buffer = gst_buffer_new();
+    fail_unless(meta_decode(bytes, size, &got, buffer, &loss));
+    fail_unless(gst_buffer_get_video_region_of_interest_meta(buffer) != NULL);
+    GstCustomMeta *meta = gst_buffer_get_custom_meta(buffer, CUSTOM);
+    fail_unless(meta != NULL);
+    fail_unless(gst_structure_get_int(gst_custom_meta_get_structure(meta), "kept", &kept));
+    fail_unless_equals_int(kept, 7);
+    fail_unless_equals_int(gst_structure_n_fields(gst_custom_meta_get_structure(meta)), 1);
+    gst_buffer_unref(buffer);
+    lost_metas_free(loss.lost);
+}
+GST_END_TEST
+
+/* A peer's nested one, of any code that there is not: that meta is lost, the one behind it is not.
+ */
+GST_START_TEST(test_unknown_types)
+{
+    for (guint type = 0; type < 256; type++) {
+        uint8_t bytes[256];
+        struct pack pack = {.data = bytes, .size = sizeof(bytes)}, length;
+        guint64 lost;
+        if (type >= 1 && type <= 12)
+            continue;
+        wire_head_pack(&pack, &head);
+        begin_item(&pack, &length, 7);
+        pack_u8(&pack, sizeof(CUSTOM) - 1);
+        pack_bytes(&pack, CUSTOM, sizeof(CUSTOM) - 1);
+        pack_u16(&pack, 1);
+        pack_field(&pack, "inner", (guint8)type);
+        begin_structure(&pack, 0);
+        end_item(&pack, &length);
+        begin_item(&pack, &length, 4);
+        for (guint i = 1; i < 5; i++)
+            pack_u32(&pack, i);
+        end_item(&pack, &length);
+        fail_unless(decode(bytes, pack.used, &lost) == 1, "%u", type);
+        fail_unless_equals_uint64(lost, 1);
+    }
+}
+GST_END_TEST
+
+/* All kinds at once, cut at each byte and bent at each byte. */
+GST_START_TEST(test_each_byte)
+{
+    static const guint8 values[] = {0, 1, 0x7f, 0x80, 0xff};
+    struct meta_loss loss = {lost_metas_new(NULL), NULL};
+    GstBuffer *buffer = make_nested();
+    GstVideoTimeCode *code = gst_video_time_code_new(25, 1, NULL, 0, 1, 2, 3, 4, 0);
+    GstCaps *caps = gst_caps_from_string("timestamp/x-ptp, domain=5");
+    GstDateTime *time = gst_date_time_new_from_iso8601_string("2026-11-22T10:00:00+0100");
+    GstVideoRegionOfInterestMeta *roi = gst_buffer_get_video_region_of_interest_meta(buffer);
+    uint8_t whole[GPUD_FRAME_META_MAX], bent[GPUD_FRAME_META_MAX];
+    guint64 lost;
+
+    gst_video_region_of_interest_meta_add_param(
+        roi, gst_structure_new("detection", "when", GST_TYPE_DATE_TIME, time, "score", G_TYPE_FLOAT,
+                               0.5f, NULL));
+    gst_buffer_add_video_time_code_meta(buffer, code);
+    gst_buffer_add_reference_timestamp_meta(buffer, caps, 1, 2);
+    gst_buffer_add_video_caption_meta(buffer, GST_VIDEO_CAPTION_TYPE_CEA608_RAW, values, 4);
+    gst_buffer_add_video_bar_meta(buffer, 0, TRUE, 1, 2);
+    uint32_t size = meta_encode(buffer, &head, whole, &loss);
+    guint all = decode(whole, size, &lost);
+    fail_unless_equals_int(all, 6);
+    for (uint32_t cut = 0; cut < size; cut++)
+        fail_unless(decode(whole, cut, &lost) <= all, "cut at %u", cut);
+    for (uint32_t at = 0; at < size; at++)
+        for (guint i = 0; i < G_N_ELEMENTS(values); i++) {
+            memcpy(bent, whole, size);
+            bent[at] = values[i];
+            fail_unless(decode(bent, size, &lost) <= size / 4, "byte %u", at);
+        }
+    lost_metas_free(loss.lost);
+    gst_video_time_code_free(code);
+    gst_date_time_unref(time);
+    gst_caps_unref(caps);
+    gst_buffer_unref(buffer);
+}
+GST_END_TEST
+
+static Suite *metalies_suite(void)
+{
+    Suite *suite = suite_create("metalies");
+    TCase *tc = tcase_create("metalies");
+    static const gchar *tags[] = {NULL};
+
+    gst_meta_register_custom(CUSTOM, tags, NULL, NULL, NULL);
+    suite_add_tcase(suite, tc);
+    tcase_set_timeout(tc, 120);
+    tcase_add_test(tc, test_dates);
+    tcase_add_test(tc, test_zones_of_the_far_east);
+    tcase_add_test(tc, test_timecodes);
+    tcase_add_test(tc, test_nested_structures);
+    tcase_add_test(tc, test_unknown_types);
+    tcase_add_test(tc, test_each_byte);
+    return suite;
+}
+
+int main(int argc, char **argv)
+{
+    ends_init_environment();
+    gst_check_init(&argc, &argv);
+    return gst_check_run_suite(metalies_suite(), "metalies", __FILE__);
+}
