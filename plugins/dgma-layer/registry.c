@@ -298,6 +298,9 @@ static const char *refuse(int fd, cl_ulong base, size_t *total)
     if (fstat(fd, &st) || st.st_size < (off_t)(2 * DGMA_PAGE) || st.st_size % (off_t)DGMA_PAGE ||
         st.st_size > (off_t)1 << SLOT_SHIFT)
         return "its size is none that a buffer can have";
+    /* An owner reserves all of it. A hole may have no memory left for it: SIGBUS. */
+    if (st.st_blocks * 512 < st.st_size)
+        return "its memory is not all there";
     *total = (size_t)st.st_size;
     return NULL;
 }
