@@ -69,6 +69,17 @@ static bool get_choice(const char *text, const char *key, const char *const *nam
     return false;
 }
 
+/* 0/0 where there is none that can be. */
+static void get_rate(const char *text, uint32_t *num, uint32_t *den)
+{
+    char value[32];
+    if (get_text(text, "framerate", value, sizeof(value)) &&
+        sscanf(value, "%u/%u", num, den) == 2 && *num && *num <= INT32_MAX && *den &&
+        *den <= INT32_MAX)
+        return;
+    *num = *den = 0;
+}
+
 static bool parse(const char *text, struct gpud_target_entry *entry)
 {
     static const char *const kinds[] = {
@@ -82,7 +93,6 @@ static bool parse(const char *text, struct gpud_target_entry *entry)
     };
     uint32_t version, pid;
     unsigned kind, pace;
-    char rate[32];
     *entry = (struct gpud_target_entry){.size = sizeof(*entry)};
     if (!get_number(text, "gpudirect-target", &version) || version != 1 ||
         !get_text(text, "name", entry->name, sizeof(entry->name)) || !gpud_is_name(entry->name) ||
@@ -97,9 +107,7 @@ static bool parse(const char *text, struct gpud_target_entry *entry)
     entry->kind = (enum gpud_target_kind)kind;
     entry->pace = (enum gpud_target_pace)pace;
     gpud_process_name((pid_t)pid, entry->program, sizeof(entry->program));
-    if (get_text(text, "framerate", rate, sizeof(rate)) &&
-        sscanf(rate, "%u/%u", &entry->fps_num, &entry->fps_den) != 2)
-        entry->fps_num = entry->fps_den = 0;
+    get_rate(text, &entry->fps_num, &entry->fps_den);
     return true;
 }
 
