@@ -1,0 +1,242 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Where little is left: an address space that ends at each size while a process connects, and a
+ * runtime directory that is full. What does not fit is refused with a sentence, nothing hangs, no
+ * signal ends the process, and another receiver of the same sender loses no frame. */
+#include "background.h"
+#include "support/check.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#define KIB UINT64_C(1024)
+#define MIB (1024 * KIB)
+#define FRAMES 20
+#define CHILD "--child"
+#define REFUSED 3 /* the exit status of a process that was told why */
+
+static struct background background;
+
+/* --- a process that has little ---------------------------------------------------------------- */
+
+static atomic_uint sentences;
+
+static void on_log(void *user, enum gpud_log_level level, const char *area, const char *text)
+{
+    (void)user;
+    (void)area;
+    if (level <= GPUD_LOG_WARNING && strlen(text) > 10)
+        atomic_fetch_add(&sentences, 1);
+}
+
+static bool is_good(const char *what, enum gpud_status status, const struct gpud_error *error)
+{
+    if (status == GPUD_OK)
+        return true;
+    if (strlen(error->reason) <= 10)
+        FAIL("%s ends with \"%s\" and without a sentence", what, gpud_status_string(status));
+    return false;
+}
+
+static void limit_address_space(uint64_t more)
+{
+    unsigned long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    CHECK(file && fscanf(file, "%lu", &pages) == 1, "statm");
+    fclose(file);
+    struct rlimit limit = {.rlim_cur = pages * 4096 + more, .rlim_max = RLIM_INFINITY};
+    if (more)
+        CHECK(setrlimit(RLIMIT_AS, &limit) == 0, "setrlimit");
+}
+
+static int receive_some(struct gpud_context *context, const char *address)
+{
+    struct gpud_receiver *receiver;
+    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
+    struct gpud_error error = {.reason = ""};
+    unsigned got = 0;
+    params.address = address;
+    if (!is_good("create", gpud_receiver_create(context, &params, &receiver, &error), &error))
+        return REFUSED;
+    /* A sender that could not serve it says so, and it tries again: that is not waited for. */
+    for (unsigned tries = 0; got < FRAMES && tries < 100; tries++) {
+        if (tries > 5 && got == 0 && atomic_load(&sentences) > 0)
+            break;
+        struct gpud_frame *frame;
+        void *data;
+        error = (struct gpud_error){.reason = ""};
+        enum gpud_status status = gpud_receiver_acquire(receiver, 100 * GPUD_MSEC, &frame, &error);
+        if (status == GPUD_TIMEOUT || !is_good("acquire", status, &error)) {
+            atomic_fetch_add(&sentences, strlen(error.reason) > 10);
+            continue;
+        }
+        if (is_good("map", gpud_frame_map(frame, GPUD_READ, GPUD_SEC, &data, &error), &error)) {
+            gpud_frame_unmap(frame);
+            got++;
+        }
+        gpud_frame_release(&frame);
+    }
+    gpud_receiver_destroy(&receiver);
+    CHECK(got == FRAMES || atomic_load(&sentences) > 0, "%u frames, and no sentence", got);
+    return got == FRAMES ? 0 : REFUSED;
+}
+
+static int send_some(struct gpud_context *context, const char *address)
+{
+    struct gpud_sender *sender;
+    struct gpud_layout layout;
+    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
+    struct gpud_error error = {.reason = ""};
+    int result = 0;
+    params.address = address;
+    if (!is_good("create", gpud_sender_create(context, &params, &sender, &error), &error)) {
+        SAY("  %s", error.reason);
+        return REFUSED;
+    }
+    WORKS(gpud_layout_init(&layout, "NV12", 1920, 1080, 0, &e));
+    if (!is_good("configure", gpud_sender_configure(sender, &layout, NULL, 0, &error), &error))
+        result = REFUSED;
+    for (unsigned i = 0; i < FRAMES && result == 0; i++) {
+        struct gpud_frame *frame = NULL;
+        if (!is_good("acquire", gpud_sender_acquire(sender, GPUD_SEC, &frame, &error), &error) ||
+            !is_good("submit", gpud_sender_submit(sender, &frame, false, GPUD_SEC, &error), &error))
+            result = REFUSED;
+        if (frame)
+            gpud_frame_release(&frame);
+    }
+    gpud_sender_destroy(&sender);
+    return result;
+}
+
+/* Ends with 0 or REFUSED, and has everything closed by then. */
+static int be_short(const char *what, uint64_t more)
+{
+    struct gpud_context_params params = GPUD_PARAMS_INIT(params);
+    struct gpud_context *context;
+    struct gpud_error error = {.reason = ""};
+    alarm(60);
+    struct baseline before = baseline_take();
+    limit_address_space(more);
+    params.log = on_log;
+    params.log_level = GPUD_LOG_WARNING;
+    if (!is_good("context", gpud_context_create(&params, &context, &error), &error))
+        return REFUSED;
+    int result = strcmp(what, "receive") == 0 ? receive_some(context, BACKGROUND_ADDRESS)
+                                              : send_some(context, "scarce");
+    gpud_context_destroy(&context);
+    limit_address_space(1 << 30);
+    if (result == 0)
+        BASELINE_CHECK(before);
+    return result;
+}
+
+static pid_t spawn(const char *what, uint64_t more)
+{
+    char number[24];
+    snprintf(number, sizeof(number), "%llu", (unsigned long long)more);
+    pid_t child = fork();
+    if (child == 0) {
+        execl("/proc/self/exe", "scarce", CHILD, what, number, (char *)NULL);
+        _exit(127);
+    }
+    return child;
+}
+
+static int await(pid_t child, const char *what, uint64_t more)
+{
+    int state;
+    CHECK(waitpid(child, &state, 0) == child && WIFEXITED(state) &&
+              (WEXITSTATUS(state) == 0 || WEXITSTATUS(state) == REFUSED),
+          "%s with %llu KiB ends with %x", what, (unsigned long long)(more / KIB), state);
+    return WEXITSTATUS(state);
+}
+
+/* --- address space ---------------------------------------------------------------------------- */
+
+static void each_size(const char *what)
+{
+    unsigned good = 0, refused = 0;
+    /* First in pages, then in what threads and rings take. */
+    for (uint64_t more = 16 * KIB; more <= 96 * MIB; more += more / 2) {
+        int result = await(spawn(what, more), what, more);
+        good += result == 0;
+        refused += result == REFUSED;
+    }
+    CHECK_EQUAL(await(spawn(what, 0), what, 0), 0);
+    SAY("  %u sizes are enough, %u are refused", good, refused);
+    CHECK(good > 0 && refused > 0, "the sizes are not around what is needed");
+}
+
+static void receivers(void)
+{
+    each_size("receive");
+}
+
+static void senders(void)
+{
+    each_size("send");
+}
+
+/* --- the runtime directory ---------------------------------------------------------------------
+ */
+
+static int in_a_small_directory(unsigned inodes)
+{
+    char options[64], folder[] = "/tmp/gpudirect-scarce-XXXXXX";
+    snprintf(options, sizeof(options), "size=4k,nr_inodes=%u,mode=700", inodes);
+    if (!mkdtemp(folder) || unshare(CLONE_NEWNS) < 0 ||
+        mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+        mount("gpudirect-test", folder, "tmpfs", 0, options) < 0)
+        return 77;
+    setenv("XDG_RUNTIME_DIR", folder, 1);
+    int result = be_short("send", 0);
+    umount(folder);
+    rmdir(folder);
+    return result;
+}
+
+static void full_directory(void)
+{
+    unsigned good = 0, refused = 0;
+    for (unsigned inodes = 1; inodes <= 6; inodes++) {
+        char number[16];
+        int state;
+        snprintf(number, sizeof(number), "%u", inodes);
+        pid_t child = fork();
+        if (child == 0) {
+            execl("/proc/self/exe", "scarce", CHILD, "directory", number, (char *)NULL);
+            _exit(127);
+        }
+        CHECK(waitpid(child, &state, 0) == child && WIFEXITED(state), "it ends with %x", state);
+        if (WEXITSTATUS(state) == 77) {
+            SAY("  left out: only root can mount a directory of its own");
+            return;
+        }
+        good += WEXITSTATUS(state) == 0;
+        refused += WEXITSTATUS(state) == REFUSED;
+        CHECK(good + refused == inodes, "with %u files it ends with %x", inodes, state);
+    }
+    SAY("  %u are enough, %u are refused", good, refused);
+    CHECK(good > 0 && refused > 0, "the sizes are not around what is needed");
+}
+
+int main(int argc, char **argv)
+{
+    static const struct background_test tests[] = {
+        {"receivers whose address space ends at each size", receivers},
+        {"senders whose address space ends at each size", senders},
+        {"senders whose runtime directory is full", full_directory},
+    };
+    if (argc == 4 && strcmp(argv[1], CHILD) == 0) {
+        uint64_t number = strtoull(argv[3], NULL, 10);
+        return strcmp(argv[2], "directory") == 0 ? in_a_small_directory((unsigned)number)
+                                                 : be_short(argv[2], number);
+    }
+    return background_main(&background, tests, sizeof(tests) / sizeof(tests[0]), argc, argv);
+}
