@@ -193,7 +193,7 @@ int main(int argc, char **argv)
 {
     device = argc > 1 ? argv[1] : "host";
     if (argc > 1)
-        rounds = 10; /* a driver takes its time to begin and to end */
+        rounds = 5; /* a driver takes its time to begin and to end */
     alarm(280);
     setenv("GPUDIRECT_LOG", "error", 0);
     runtime_make();

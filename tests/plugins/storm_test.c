@@ -1,0 +1,154 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Pipelines of sinks and sources in threads of one process that change their states without pause,
+ * on addresses that they share, and ask for figures and URIs meanwhile: no change of state hangs,
+ * and after so many rounds nothing is left open. */
+#include "ends.h"
+
+#include <dirent.h>
+
+#define ADDRESSES 2
+#define ROUNDS 25
+#define DEADLINE (60 * GST_SECOND)
+
+static gint playing; /* how often a pipeline was */
+
+struct thread {
+    GThread *thread;
+    guint number;
+    GRand *random;
+};
+
+static const gchar *const sinks[] = {
+    "videotestsrc is-live=true ! video/x-raw,format=GRAY8,width=64,height=16,framerate=100/1 ! "
+    "gpudirectsink name=ends device=host wait-for-connection=false async=false address=storm-%u",
+    "videotestsrc is-live=true ! video/x-raw,format=UYVY,width=32,height=16,framerate=100/1 ! "
+    "gpudirectsink name=ends device=host wait-for-connection=false async=false "
+    "address=storm-%u",
+};
+static const gchar *const sources[] = {
+    "gpudirectsrc name=ends device=host address=storm-%u ! fakesink async=false",
+    "gpudirectsrc name=ends device=host on-disconnect=eos address=storm-%u ! queue ! "
+    "fakesink async=false",
+    "gpudirectsrc name=ends device=host on-disconnect=black address=storm-%u ! fakesink sync=true "
+    "async=false",
+};
+
+static void look(GstElement *pipeline)
+{
+    GstElement *element = gst_bin_get_by_name(GST_BIN(pipeline), "ends");
+    GstStructure *stats = NULL;
+
+    g_object_get(element, "stats", &stats, NULL);
+    fail_unless(stats != NULL);
+    gst_structure_free(stats);
+    g_free(gst_uri_handler_get_uri(GST_URI_HANDLER(element)));
+    gst_object_unref(element);
+}
+
+static void run_once(struct thread *self, const gchar *description, guint address)
+{
+    gchar *text = g_strdup_printf(description, address);
+    GError *error = NULL;
+    GstElement *pipeline = gst_parse_launch(text, &error);
+
+    fail_unless(pipeline != NULL && error == NULL, "%s", error ? error->message : text);
+    for (gint changes = g_rand_int_range(self->random, 1, 6); changes > 0; changes--) {
+        GstState state =
+            (GstState)g_rand_int_range(self->random, GST_STATE_NULL, GST_STATE_PLAYING + 1);
+        /* One that has no address, as another sender has it, cannot; that is said on the bus. */
+        if (gst_element_set_state(pipeline, state) == GST_STATE_CHANGE_FAILURE)
+            break;
+        look(pipeline);
+        if (state == GST_STATE_PLAYING) {
+            g_usleep((gulong)g_rand_int_range(self->random, 0, 20000));
+            g_atomic_int_inc(&playing);
+        }
+    }
+    gst_element_set_state(pipeline, GST_STATE_NULL);
+    fail_unless_equals_int(gst_element_get_state(pipeline, NULL, NULL, DEADLINE),
+                           GST_STATE_CHANGE_SUCCESS);
+    gst_object_unref(pipeline);
+    g_free(text);
+}
+
+/* A sink has its address to itself: two at one wait for each other. */
+static gpointer send_often(gpointer data)
+{
+    struct thread *self = data;
+
+    for (guint i = 0; i < ROUNDS; i++)
+        run_once(self, sinks[i % G_N_ELEMENTS(sinks)], self->number);
+    return NULL;
+}
+
+static gpointer receive_often(gpointer data)
+{
+    struct thread *self = data;
+
+    for (guint i = 0; i < ROUNDS; i++)
+        run_once(self, sources[i % G_N_ELEMENTS(sources)],
+                 (guint)g_rand_int_range(self->random, 0, ADDRESSES));
+    return NULL;
+}
+
+static guint count_entries(const gchar *path)
+{
+    guint count = 0;
+    DIR *entries = opendir(path);
+
+    while (readdir(entries))
+        count++;
+    closedir(entries);
+    return count;
+}
+
+static void storm(void)
+{
+    static const GThreadFunc runs[] = {send_often, send_often, receive_often, receive_often,
+                                       receive_often};
+    struct thread threads[G_N_ELEMENTS(runs)];
+
+    for (guint i = 0; i < G_N_ELEMENTS(runs); i++) {
+        threads[i].number = i;
+        threads[i].random = g_rand_new_with_seed(4711 + i);
+        threads[i].thread = g_thread_new("storm", runs[i], &threads[i]);
+    }
+    for (guint i = 0; i < G_N_ELEMENTS(runs); i++) {
+        g_thread_join(threads[i].thread);
+        g_rand_free(threads[i].random);
+    }
+}
+
+GST_START_TEST(test_storm)
+{
+    storm(); /* what is opened once stays open */
+    guint fds = count_entries("/proc/self/fd"), tries = 0;
+    storm();
+    fail_unless(g_atomic_int_get(&playing) > 20, "%d", playing);
+    /* Threads of GStreamer's pools let go of their last elements a little later. */
+    while (count_entries("/proc/self/fd") > fds && tries++ < 2000)
+        g_usleep(10000);
+    fail_unless(count_entries("/proc/self/fd") <= fds, "descriptors %u → %u", fds,
+                count_entries("/proc/self/fd"));
+}
+GST_END_TEST
+
+static Suite *storm_suite(void)
+{
+    Suite *suite = suite_create("storm");
+    TCase *tc = tcase_create("storm");
+
+    suite_add_tcase(suite, tc);
+    tcase_set_timeout(tc, 280);
+    tcase_add_test(tc, test_storm);
+    return suite;
+}
+
+int main(int argc, char **argv)
+{
+    ends_init_environment();
+    gst_check_init(&argc, &argv);
+    return gst_check_run_suite(storm_suite(), "storm", __FILE__);
+}
