@@ -334,6 +334,6 @@ static void everything(void)
 
 int main(int argc, char **argv)
 {
-    alarm(170);
+    alarm(850);
     return run_twice(argc, argv, everything);
 }

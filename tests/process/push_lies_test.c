@@ -314,7 +314,7 @@ int main(int argc, char **argv)
     struct peer_orders orders = {.address = ADDRESS};
     pthread_t thread;
     peer_main(argc, argv);
-    alarm(110);
+    alarm(550);
     setenv("GPUDIRECT_LOG", "error", 0);
     runtime_make();
     context = raw_context();

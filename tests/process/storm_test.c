@@ -194,7 +194,7 @@ int main(int argc, char **argv)
     device = argc > 1 ? argv[1] : "host";
     if (argc > 1)
         rounds = 5; /* a driver takes its time to begin and to end */
-    alarm(280);
+    alarm(1400);
     setenv("GPUDIRECT_LOG", "error", 0);
     runtime_make();
     storm(); /* what a driver opens once stays open */

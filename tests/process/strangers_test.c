@@ -45,7 +45,7 @@ static struct board {
 static void become(uid_t user, gid_t group)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    alarm(100);
+    alarm(500);
     if (setgroups(group ? 1 : 0, &group) < 0 || setresgid(user, user, user) < 0 ||
         setresuid(user, user, user) < 0)
         _exit(255);
@@ -193,7 +193,7 @@ static void member_that_leaves(void)
 {
     gid_t group = GROUP;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    alarm(100);
+    alarm(500);
     prctl(PR_SET_KEEPCAPS, 1);
     if (setgroups(1, &group) < 0 || setresgid(MEMBER, MEMBER, MEMBER) < 0 ||
         setresuid(MEMBER, MEMBER, MEMBER) < 0)
@@ -413,7 +413,7 @@ int main(void)
 {
     if (geteuid() != 0)
         SKIP("only root can be another user for a moment");
-    alarm(110);
+    alarm(550);
     setenv("GPUDIRECT_LOG", "error", 0);
     board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     CHECK(board != MAP_FAILED && mkdtemp(folder) && chmod(folder, 0755) == 0 &&

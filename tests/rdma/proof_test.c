@@ -361,7 +361,7 @@ int main(void)
     char folder[] = "/tmp/gpudirect-proof-XXXXXX";
     struct gpud_address address = {.place = "rdma://127.0.0.1:7174/" NAME};
     struct gpud_access_rule access = {.kind = GPUD_ACCESS_ALL};
-    alarm(110);
+    alarm(550);
     fake_card_reset();
     CHECK(mkdtemp(folder), "a folder");
     snprintf(access.key_file, sizeof(access.key_file), "%s/key", folder);
