@@ -4,10 +4,14 @@
 /* clang-format off */
 /* Two hosts, whose link goes down and comes back, again and again, by turns at the receiver's and
  * at the sender's. The same receiver and the same sender live on: pictures come again each time, in
- * order, whole, each gap is one that was told of; and either nobody notices, or each of the two
- * says why its connection ended.
+ * order, whole, each gap is one that was told of; and either the connection goes on, or each of the
+ * two says why it ended. How soon they noticed, and streamed again, is printed. A network that only
+ * loses packets ends nothing.
  *
- *     rdma-down COUNT FOLDER SECONDS INTERFACE     FOLDER is one for both, INTERFACE the program
+ *     rdma-down COUNT FOLDER SECONDS INTERFACE [LOSS [stall]]
+ *
+ *     FOLDER is one for both, INTERFACE the program, LOSS of how many per cent; stall: last, a card
+ *     that stalls at either end
  *
  *     host 2: receiver, and the cycles             host 1: sender, and what host 2 asks for
  *        ask-N: a command ─────────────────────────▶
@@ -31,11 +35,11 @@
 #define KEY "/tmp/down-key"
 #define KEY_TEXT "the key of a test, which both hosts know"
 #define FRAMES 10
-/* s: with GPUD_RDMA_RETRIES of GPUD_RDMA_ACK_TIMEOUT a card gives up after 7.5 s. Then the
- * connection is over. */
-#define CERTAIN 9
-/* ms. A card that neither goes on nor gives up has 40 s; emulated hosts are slow, and share
- * processors. */
+/* s: with GPUD_RDMA_RETRIES of GPUD_RDMA_ACK_TIMEOUT soft-RoCE gives up after 0.94 s; this side
+ * does after GPUD_RDMA_ANSWER. Then the connection is over. */
+#define CERTAIN 3
+#define LOSSY_FRAMES 200
+/* ms. Emulated hosts are slow, and share processors. */
 #define PATIENCE 60000
 #define RECOVERY 120000
 #define ANSWER 120000
@@ -135,6 +139,30 @@ static bool get(const char *what, int number, char *text, size_t size)
     return true;
 }
 
+/* In the background; one at a time. */
+static pid_t background;
+
+static void begin(const char *command)
+{
+    background = fork();
+    CHECK(background >= 0, "no process: %m");
+    if (background == 0)
+        _exit(run("%s", command) ? 0 : 1);
+}
+
+/* Whether it has ended, as it must. */
+static bool has_ended(void)
+{
+    int state;
+    if (background == 0)
+        return true;
+    if (waitpid(background, &state, WNOHANG) != background)
+        return false;
+    CHECK(WIFEXITED(state) && WEXITSTATUS(state) == 0, "a command about the network fails");
+    background = 0;
+    return true;
+}
+
 static int asked;
 
 static void ask(const char *what, char *answer, size_t size)
@@ -166,12 +194,14 @@ static void serve(const char *address)
     pid_t pid = peer_spawn("--sender", fd);
     for (int number = 1;; number++) {
         while (!get("ask", number, wanted, sizeof(wanted))) /* the other host has deadlines */
-            gpud_test_nap(50);
+            gpud_test_nap(20);
         if (strcmp(wanted, "end") == 0)
             break;
         if (strcmp(wanted, "told") == 0)
-            snprintf(answer, sizeof(answer), "%u %u %s", atomic_load(&board->disconnects),
-                     atomic_load(&board->warnings), board->reason);
+            snprintf(answer, sizeof(answer), "%u %u %d %s", atomic_load(&board->disconnects),
+                     atomic_load(&board->warnings), has_ended(), board->reason);
+        else if (strncmp(wanted, "begin ", 6) == 0)
+            begin(wanted + 6), snprintf(answer, sizeof(answer), "begun");
         else
             snprintf(answer, sizeof(answer), "%s", run("%s", wanted) ? "done" : "failed");
         put("answer", number, answer);
@@ -190,6 +220,7 @@ enum outcome { WENT_ON, ENDED, STALLED };
 
 struct told {
     unsigned disconnects, warnings;
+    int has_ended;
     char reason[GPUD_REASON_MAX + 64];
 };
 
@@ -197,7 +228,8 @@ static void ask_sender(struct told *told)
 {
     int at = 0;
     ask("told", told->reason, sizeof(told->reason));
-    CHECK(sscanf(told->reason, "%u %u %n", &told->disconnects, &told->warnings, &at) == 2,
+    CHECK(sscanf(told->reason, "%u %u %d %n", &told->disconnects, &told->warnings, &told->has_ended,
+                 &at) == 3,
           "the other host says \"%s\"", told->reason);
     memmove(told->reason, told->reason + at, strlen(told->reason + at) + 1);
 }
@@ -267,6 +299,40 @@ static bool handle_silence(bool here, unsigned long long lost, const struct told
     return true;
 }
 
+static long long ms_between(int64_t from, int64_t to)
+{
+    return to ? (long long)((to - from) / GPUD_MSEC) : -1;
+}
+
+/* Does it at one of the ends, until it is over; says when which of the two noticed. */
+static void disturb(bool here, const char *command, unsigned long long lost,
+                    const struct told *before, int cycle)
+{
+    struct told now;
+    char begin_there[64], answer[16];
+    int64_t start = 0, receiver_at = 0, sender_at = 0; /* start: the last picture before it */
+    snprintf(begin_there, sizeof(begin_there), "begin %s", command);
+    if (here)
+        begin(command);
+    else
+        ask(begin_there, answer, sizeof(answer));
+    bool over = false;
+    while (!over) {
+        over = here && has_ended();
+        ask_sender(&now);
+        over |= !here && now.has_ended;
+        if (!sender_at && !receiver_at)
+            start = atomic_load(&receiver.board->last_time);
+        if (!sender_at && now.disconnects > before->disconnects)
+            sender_at = gpud_test_now();
+        if (!receiver_at && atomic_load(&receiver.board->lost) > lost)
+            receiver_at = gpud_test_now();
+    }
+    SAY("  %d: %s at the %s; the receiver noticed after %lld ms, the sender after %lld ms", cycle,
+        command, here ? "receiver" : "sender", ms_between(start, receiver_at),
+        ms_between(start, sender_at));
+}
+
 /* By turns at either end. What happened before the link is back counts: a card may notice at once.
  */
 static enum outcome run_cycle(int cycle, const char *command, bool certain)
@@ -276,8 +342,7 @@ static enum outcome run_cycle(int cycle, const char *command, bool certain)
     unsigned long long lost = atomic_load(&receiver.board->lost);
     unsigned long long connected = atomic_load(&receiver.board->connected);
     ask_sender(&told);
-    CHECK(here ? run("%s", command) : let_run("%s", command), "host %d: %s fails", here ? 2 : 1,
-          command);
+    disturb(here, command, lost, &told, cycle);
     int64_t back_at = gpud_test_now();
     unsigned long long before = atomic_load(&receiver.board->frames);
     bool stalled = !pictures_come(before, PATIENCE) && handle_silence(here, lost, &told, cycle);
@@ -296,6 +361,32 @@ static enum outcome run_cycle(int cycle, const char *command, bool certain)
     return WENT_ON;
 }
 
+static void run_lossy(unsigned percent)
+{
+    struct told told, now;
+    unsigned long long lost = atomic_load(&receiver.board->lost);
+    ask_sender(&told);
+    CHECK(run("lose %u", percent) && let_run("lose %u", percent), "no packets can be lost");
+    unsigned long long before = atomic_load(&receiver.board->frames), seen = before;
+    int64_t start = gpud_test_now(), last = start, gap = 0;
+    while (seen < before + LOSSY_FRAMES) {
+        unsigned long long frames = atomic_load(&receiver.board->frames);
+        int64_t now_at = gpud_test_now();
+        CHECK(now_at - last < RECOVERY * GPUD_MSEC, "no pictures over a lossy network");
+        gap = now_at - last > gap ? now_at - last : gap;
+        last = frames > seen ? now_at : last;
+        seen = frames;
+        gpud_test_nap(1);
+    }
+    int64_t took = gpud_test_now() - start;
+    CHECK(run("mend") && let_run("mend"), "the network stays lossy");
+    ask_sender(&now);
+    CHECK(atomic_load(&receiver.board->lost) == lost && now.disconnects == told.disconnects,
+          "lost packets end a connection: %s", receiver.board->reason);
+    SAY("%u %% of all packets lost: %d pictures in %lld ms, none for %lld ms at most", percent,
+        LOSSY_FRAMES, (long long)(took / GPUD_MSEC), (long long)(gap / GPUD_MSEC));
+}
+
 static void run_cycles(int count, unsigned seconds)
 {
     char command[32];
@@ -309,23 +400,31 @@ static void run_cycles(int count, unsigned seconds)
               cycle);
     }
     SAY("a link that is down for %u s: %d times; %d times the connection went on, %d times it was "
-        "made anew, pictures %lld s after it at the latest; %d times soft-RoCE had stalled for "
+        "made anew, pictures %lld ms after it at the latest; %d times soft-RoCE had stalled for "
         "rping, too; %lld s",
-        seconds, count, outcomes[WENT_ON], outcomes[ENDED], (long long)(longest / GPUD_SEC),
+        seconds, count, outcomes[WENT_ON], outcomes[ENDED], (long long)(longest / GPUD_MSEC),
         outcomes[STALLED], (long long)((gpud_test_now() - start_at) / GPUD_SEC));
-    /* And one that stalls for certain, at either end. */
-    for (int cycle = count + 1; cycle <= count + 2; cycle++)
+}
+
+/* One that stalls for certain, at either end. */
+static void run_stalls(void)
+{
+    for (int cycle = 1; cycle <= 2; cycle++)
         CHECK(run_cycle(cycle, "stall", true) == STALLED, "rping gets through a card that stalls");
     SAY("cards that stall: replaced at either end, and pictures come again");
 }
 
-static void receive(int count, unsigned seconds, const char *address)
+static void receive(int count, unsigned seconds, const char *address, unsigned loss, bool stalls)
 {
     struct peer_orders orders = {.nap = GPUD_MSEC};
     snprintf(orders.address, sizeof(orders.address), "%s", address);
     peer_start(&receiver, &orders);
     CHECK(pictures_come(0, RECOVERY), "no pictures at all");
+    if (loss)
+        run_lossy(loss);
     run_cycles(count, seconds);
+    if (stalls)
+        run_stalls();
     PEER_FINISH(&receiver);
     peer_forget(&receiver);
     put("ask", ++asked, "end");
@@ -352,6 +451,7 @@ int main(int argc, char **argv)
     if (host[0] == '1')
         serve(address);
     else
-        receive(atoi(argv[1]), (unsigned)atoi(argv[3]), address);
+        receive(atoi(argv[1]), (unsigned)atoi(argv[3]), address,
+                argc > 5 ? (unsigned)atoi(argv[5]) : 0, argc > 6 && strcmp(argv[6], "stall") == 0);
     return 0;
 }

@@ -16,13 +16,27 @@
 
 /* --- posting ------------------------------------------------------------------------------- */
 
+static void note_signalled(struct gpud_rdma *rdma)
+{
+    if (rdma->signalled <= rdma->completed) {
+        rdma->asked_at = gpud_now();
+        rdma->stretch = 0;
+    }
+    if (rdma->unsignalled > rdma->stretch)
+        rdma->stretch = rdma->unsignalled;
+    rdma->unsignalled = 0;
+    rdma->signalled = rdma->posted;
+}
+
 bool gpud_rdma_post_locked(struct gpud_rdma *rdma, struct ibv_send_wr *request)
 {
     struct ibv_send_wr *bad;
     if (rdma->failed)
         return false;
     request->wr_id = rdma->posted + 1;
-    if (request->wr_id % RDMA_SIGNAL_EVERY == 0)
+    for (int i = 0; i < request->num_sge; i++)
+        rdma->unsignalled += request->sg_list[i].length;
+    if (request->wr_id % RDMA_SIGNAL_EVERY == 0 || rdma->unsignalled >= RDMA_SIGNAL_BYTES)
         request->send_flags |= IBV_SEND_SIGNALED;
     int number = ibv_post_send(rdma->id->qp, request, &bad);
     if (number != 0) {
@@ -32,7 +46,7 @@ bool gpud_rdma_post_locked(struct gpud_rdma *rdma, struct ibv_send_wr *request)
     }
     rdma->posted++;
     if (request->send_flags & IBV_SEND_SIGNALED)
-        rdma->signalled = rdma->posted;
+        note_signalled(rdma);
     return true;
 }
 

@@ -24,8 +24,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* No card needs as long for what it tries again: 7 times 4 times the ACK timeout is 30 s. */
-#define ANSWER (40 * GPUD_SEC)
+/* No network is slower than 4 MB/s: a card needs no longer for a byte. */
+#define ANSWER_A_BYTE INT64_C(250)
 
 /* --- failing ------------------------------------------------------------------------------- */
 
@@ -67,28 +67,33 @@ bool gpud_rdma_has_failed(struct gpud_rdma *rdma, struct gpud_error *error)
     return status != GPUD_OK;
 }
 
-/* Whatever completes shows that the peer's card answers; where nothing does, a write of no bytes is
- * posted, which the card tries as often as rdma_cm was told. The peer has a say in that, and may
- * have made it for ever; and a card may be broken: this side has a limit of its own, too. */
+/* How long the peer's card has left unanswered what it is to acknowledge. */
+static int64_t silent_for(const struct gpud_rdma *rdma, int64_t now)
+{
+    return now - (rdma->asked_at > rdma->heard_at ? rdma->asked_at : rdma->heard_at);
+}
+
+/* Every completion shows that the peer's card answers; without any, a write of no bytes asks it.
+ * The card gives up by itself after GPUD_RDMA_RETRIES, but not always: the peer has a say in that
+ * number, real cards stretch the time, and soft-RoCE may lose track of what it is to send again. So
+ * this side has a limit of its own. */
 bool gpud_rdma_is_alive(struct gpud_rdma *rdma)
 {
     gpud_lock_take(&rdma->lock);
     gpud_rdma_poll_locked(rdma);
-    if (!rdma->failed && rdma->connected) {
-        int64_t now = gpud_now();
-        if (rdma->asked > rdma->completed) {
-            int64_t since = rdma->asked_at > rdma->heard_at ? rdma->asked_at : rdma->heard_at;
-            if (now - since > ANSWER)
-                gpud_rdma_fail_locked(rdma,
-                                      "the network card %s has been waiting for the peer's for "
-                                      "too long",
-                                      rdma->card);
-        } else if (now - rdma->heard_at > GPUD_RDMA_SILENCE && rdma_room(rdma) > 0) {
-            gpud_rdma_post_marker_locked(rdma);
-            rdma->asked = rdma->posted;
-            rdma->asked_at = now;
-        }
-    }
+    int64_t now = gpud_now();
+    bool waits = rdma->signalled > rdma->completed;
+    if (rdma->failed || !rdma->connected)
+        ;
+    else if (waits &&
+             silent_for(rdma, now) > GPUD_RDMA_ANSWER + (int64_t)rdma->stretch * ANSWER_A_BYTE)
+        gpud_rdma_fail_locked(rdma,
+                              "the peer does not answer any more: the network card %s has heard "
+                              "nothing for %lld ms, so the peer's machine has ended, or the "
+                              "network between is broken",
+                              rdma->card, (long long)(silent_for(rdma, now) / GPUD_MSEC));
+    else if (!waits && now - rdma->heard_at >= GPUD_RDMA_SILENCE && rdma_room(rdma) > 0)
+        gpud_rdma_post_marker_locked(rdma);
     bool alive = !rdma->failed;
     gpud_lock_release(&rdma->lock);
     return alive;

@@ -31,10 +31,12 @@
 #define GPUD_RDMA_RECEIVES 96
 #define GPUD_RDMA_NOTICES 32 /* of these; part of the protocol */
 
-/* For whoever connects. RDMA_OPTION_ID_ACK_TIMEOUT: 4.096 us * 2^18 = 1.07 s, up to four times that
- * on some cards; retry_count: a link may be down for 5 s (7 is for ever with soft-RoCE);
- * rnr_retry_count: a peer without receives has broken the protocol (7 is for ever). */
-#define GPUD_RDMA_ACK_TIMEOUT 18
+/* For the end that connects. RDMA_OPTION_ID_ACK_TIMEOUT: 4.096 us * 2^15 = 134 ms, up to four times
+ * that on some cards. retry_count (7 means for ever with soft-RoCE): a card gives up when seven
+ * packets in a row are lost, after 0.94 s on soft-RoCE. A lossy network does that to nobody (at 3 %
+ * once in 10^8 losses); a link that is down does it each time. rnr_retry_count: a peer without
+ * receives has broken the protocol (7 means for ever). */
+#define GPUD_RDMA_ACK_TIMEOUT 15
 #define GPUD_RDMA_RETRIES 6
 #define GPUD_RDMA_RNR_RETRIES 3
 
@@ -65,9 +67,11 @@ void gpud_rdma_fail(struct gpud_rdma *rdma, const char *reason);
 bool gpud_rdma_has_failed(struct gpud_rdma *rdma, struct gpud_error *error); /* error may be NULL */
 
 /* Whether the peer can be reached, as far as is known. After a silence it asks the peer's card by a
- * write of no bytes, which needs nobody's processor there: one that vanished is noticed when that
- * is not answered. Whoever asks more often than that finds out no sooner. */
-#define GPUD_RDMA_SILENCE GPUD_SEC
+ * write of no bytes, which needs no process there: the connection fails if that is not answered in
+ * GPUD_RDMA_ANSWER. Call it every GPUD_RDMA_SILENCE: a peer that vanished is noticed in 2 s,
+ * also where the card itself neither goes on nor gives up. */
+#define GPUD_RDMA_SILENCE (400 * GPUD_MSEC)
+#define GPUD_RDMA_ANSWER (1500 * GPUD_MSEC)
 bool gpud_rdma_is_alive(struct gpud_rdma *rdma);
 
 /* The card's name ("mlx5_0"). */

@@ -15,8 +15,12 @@
 /* Of it, what transfers leave to messages and notices; what messages leave to notices. */
 #define RDMA_KEPT_FROM_TRANSFERS 64
 #define RDMA_KEPT_FROM_MESSAGES 16
-/* Every so many requests one is signalled, so that the queue is never full of others. */
+/* Every so many requests, and every so many bytes, one is signalled: so that the queue is never
+ * full of others, and a card that moves a large transfer is seen to make progress. */
 #define RDMA_SIGNAL_EVERY 16
+#define RDMA_SIGNAL_BYTES (UINT64_C(1) << 20)
+/* Larger transfers are cut into pieces of RDMA_SIGNAL_BYTES, but not into more than this. */
+#define RDMA_PIECES_MAX 16
 /* A transfer, and what goes with it: a descriptor, words. */
 #define RDMA_WORDS 16
 
@@ -90,10 +94,11 @@ struct gpud_rdma {
 
     /* Numbers of requests, which complete in order. */
     uint64_t posted, completed;
-    uint64_t succeeded; /* of the completed ones; what came behind has failed */
-    uint64_t signalled; /* the last that was asked to say when it is done */
-    uint64_t asked;     /* the peer's card, to answer */
-    int64_t asked_at, heard_at;
+    uint64_t succeeded;            /* of the completed ones; what came behind has failed */
+    uint64_t signalled;            /* the last that was asked to say when it is done */
+    int64_t heard_at;              /* the last success of any request or receive */
+    int64_t asked_at;              /* since then requests are signalled and not completed */
+    uint64_t unsignalled, stretch; /* bytes: since the last signalled request; the most of these */
 
     struct rdma_credits messages, notices;
     bool news;

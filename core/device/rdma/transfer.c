@@ -4,9 +4,19 @@
 /* Writes into the peer's memory, and reads from it. */
 #include "device/rdma/internal.h"
 
+/* Bytes of each piece of a transfer. */
+static uint32_t piece_of(const struct gpud_rdma *rdma, uint64_t size)
+{
+    uint64_t piece = size / RDMA_PIECES_MAX + (size % RDMA_PIECES_MAX != 0);
+    if (piece < RDMA_SIGNAL_BYTES)
+        piece = RDMA_SIGNAL_BYTES;
+    return piece < rdma->piece_max ? (uint32_t)piece : rdma->piece_max;
+}
+
 static uint64_t count_pieces(const struct gpud_rdma *rdma, uint64_t size)
 {
-    return size / rdma->piece_max + (size % rdma->piece_max != 0);
+    uint32_t piece = piece_of(rdma, size);
+    return size / piece + (size % piece != 0);
 }
 
 /* Requests that transfers may post now. */
@@ -61,9 +71,10 @@ static void post(struct gpud_rdma *rdma, const struct gpud_rdma_transfer *wanted
     const struct gpud_rdma_region *local = wanted->local;
     bool is_inline = kind != READ && local->host && wanted->size <= rdma->inline_max;
     bool is_notice = kind >= NOTICE, goes_along = is_notice && gpud_rdma_may_notify_locked(rdma);
+    uint32_t piece = piece_of(rdma, wanted->size);
     for (uint64_t done = 0; done < wanted->size;) {
         uint64_t left = wanted->size - done;
-        uint32_t size = left < rdma->piece_max ? (uint32_t)left : rdma->piece_max;
+        uint32_t size = left < piece ? (uint32_t)left : piece;
         uint64_t offset = wanted->local_offset + done;
         struct ibv_sge place = {
             .addr = is_inline ? (uintptr_t)(local->host + offset) : local->address + offset,

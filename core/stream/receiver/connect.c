@@ -79,7 +79,8 @@ enum gpud_status gpud_receiver_connect(struct gpud_receiver *receiver, struct gp
         receiver->failure = *error;
         if (status == GPUD_AGAIN)
             receiver->failure.status = GPUD_OK;
-        return status;
+        /* A network may come up later, and its cards and their modules with it. */
+        return status == GPUD_NO_DEVICE ? GPUD_AGAIN : status;
     }
     receiver->peer = (struct gpud_peer_info){.name = ""};
     if (atomic_load(&receiver->channel->connected))

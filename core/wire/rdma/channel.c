@@ -52,7 +52,7 @@ enum gpud_status gpud_rdma_channel_create(bool is_sender, const struct gpud_rdma
     gpud_print(made->base.peer.host, "%s", place->host);
     made->is_sender = is_sender;
     made->place = *place;
-    made->deadline = INT64_MAX;
+    made->deadline = made->ask_again = INT64_MAX;
     gpud_lock_init(&made->lock, GPUD_RANK_RDMA_CHANNEL);
     gpud_lock_init(&made->arm_lock, GPUD_RANK_RDMA_ARM);
     gpud_lock_init(&made->records_lock, GPUD_RANK_RDMA_RECORDS);
@@ -87,7 +87,8 @@ void gpud_rdma_channel_destroy(struct rdma_channel *channel)
 static void close_channel(struct gpud_channel *base)
 {
     struct rdma_channel *channel = (struct rdma_channel *)base;
-    if (gpud_rdma_has_arrived_locked(channel)) /* nobody else has it */
+    /* Without the lock: there is no other reference. */
+    if (gpud_rdma_has_arrived_locked(channel) && gpud_rdma_has_route_locked(channel))
         gpud_rdma_channel_destroy(channel);
     else
         gpud_rdma_destroy_later(channel);
@@ -307,7 +308,8 @@ static void hang_up(struct gpud_channel *base)
         gpud_fail(&why, GPUD_CLOSED, "this side hung up");
         gpud_rdma_end_locked(channel, &why);
         gpud_rdma_drop_id_locked(channel);
-    } else if (first && gpud_rdma_has_arrived_locked(channel)) {
+    } else if (first && gpud_rdma_has_arrived_locked(channel) &&
+               gpud_rdma_has_route_locked(channel)) {
         gpud_rdma_disconnect_locked(channel, "this side hung up");
     } else if (first) {
         later = true;

@@ -2,28 +2,59 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The end of a connection, behind the last words: disconnecting takes back what the card has not
- * sent yet, and whoever hangs up behind a REFUSE or a BYE wants it heard. Nobody waits for that: a
- * thread looks after all connections that end, as long as there are any. A process that exits right
- * away gives it the time. */
+ * sent yet, and a side that hangs up behind a REFUSE or a BYE wants it heard. A thread looks after
+ * all connections that end, as long as there are any; a process that exits gives it a second.
+ *
+ * Ending an id makes the kernel send a message of rdma_cm. With soft-RoCE one that finds no route
+ * stops the queue pair that all such messages of the host take, for good: no program of the host
+ * connects by that card any more. So an id is kept while its route is missing. */
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/lock.h"
 #include "wire/rdma/internal.h"
 
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define LOOK GPUD_MSEC
+#define ROUTE_LOOK (50 * GPUD_MSEC)
+/* A route that does not come back, as after a change of addresses, is given up. */
+#define ROUTE_PATIENCE (600 * GPUD_SEC)
 
 static struct gpud_lock closing_lock =
     GPUD_LOCK_INITIALIZER(GPUD_RANK_RDMA_CLOSING); /* for all below */
 static struct rdma_channel *closing;
 static pthread_t thread;
-static bool is_running, is_joinable;
+static bool is_running, is_joinable, is_exiting;
 static pid_t started_by; /* a child has these, and no thread */
 
 bool gpud_rdma_has_arrived_locked(struct rdma_channel *channel)
 {
     return !channel->rdma || gpud_rdma_has_failed(channel->rdma, NULL) ||
            gpud_rdma_is_done(channel->rdma, gpud_rdma_posted(channel->rdma));
+}
+
+static socklen_t size_of(const struct sockaddr *address)
+{
+    return address->sa_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+}
+
+bool gpud_rdma_has_route_locked(const struct rdma_channel *channel)
+{
+    if (channel->phase < RDMA_PROVING || !channel->id || channel->card_gone)
+        return true;
+    struct sockaddr_storage own = channel->id->route.addr.src_storage;
+    const struct sockaddr *peer = rdma_get_peer_addr(channel->id);
+    if (own.ss_family == AF_INET)
+        ((struct sockaddr_in *)&own)->sin_port = 0;
+    else
+        ((struct sockaddr_in6 *)&own)->sin6_port = 0;
+    int fd = socket(own.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    bool has =
+        fd < 0 || (bind(fd, (struct sockaddr *)&own, size_of((struct sockaddr *)&own)) == 0 &&
+                   connect(fd, peer, size_of(peer)) == 0);
+    gpud_fd_close(&fd);
+    return has;
 }
 
 /* Also where the other side has ended it meanwhile. */
@@ -34,6 +65,16 @@ static bool is_over(struct rdma_channel *channel)
     gpud_lock_release(&channel->lock);
     return gpud_rdma_has_failed(channel->rdma, NULL) ||
            gpud_rdma_is_done(channel->rdma, channel->last_posted) || gpud_now() >= channel->linger;
+}
+
+/* Whether its id can be ended now. */
+static bool may_end(struct rdma_channel *channel)
+{
+    gpud_lock_take(&channel->lock);
+    bool may = is_exiting || gpud_now() >= channel->linger + ROUTE_PATIENCE ||
+               gpud_rdma_has_route_locked(channel);
+    gpud_lock_release(&channel->lock);
+    return may;
 }
 
 static void finish(struct rdma_channel *channel)
@@ -49,12 +90,17 @@ static void finish(struct rdma_channel *channel)
     gpud_channel_unref(&base);
 }
 
-static struct rdma_channel *take_over(void)
+/* *pause: how long those that are left may wait. */
+static struct rdma_channel *take_over(int64_t *pause)
 {
     struct rdma_channel *over = NULL, **link = &closing;
+    *pause = ROUTE_LOOK;
     while (*link) {
         struct rdma_channel *one = *link;
-        if (!is_over(one)) {
+        bool has_ended = is_over(one);
+        if (!has_ended)
+            *pause = LOOK;
+        if (!has_ended || !may_end(one)) {
             link = &one->next_closing;
             continue;
         }
@@ -65,19 +111,20 @@ static struct rdma_channel *take_over(void)
     return over;
 }
 
-static void nap(void)
+static void nap(int64_t pause)
 {
-    clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = LOOK}, NULL);
+    clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = pause}, NULL);
 }
 
 static void *run(void *arg)
 {
     gpud_lock_take(&closing_lock);
     while (closing) {
-        struct rdma_channel *over = take_over();
+        int64_t pause;
+        struct rdma_channel *over = take_over(&pause);
         gpud_lock_release(&closing_lock);
         if (!over)
-            nap();
+            nap(pause);
         while (over) {
             struct rdma_channel *one = over;
             over = one->next_closing;
@@ -117,7 +164,7 @@ static void add(struct rdma_channel *channel)
     if (started)
         return;
     while (!is_over(channel)) /* there is no thread to be had */
-        nap();
+        nap(LOOK);
     finish(channel);
 }
 
@@ -136,6 +183,7 @@ __attribute__((destructor)) static void await_thread(void)
 {
     gpud_lock_take(&closing_lock);
     bool join = is_joinable && started_by == getpid();
+    is_exiting = true;
     gpud_lock_release(&closing_lock);
     if (join) /* RDMA_LINGER at most */
         pthread_join(thread, NULL);

@@ -42,23 +42,32 @@ void gpud_rdma_disconnect_locked(struct rdma_channel *channel, const char *why)
     if (!channel->rdma)
         return;
     gpud_rdma_fail(channel->rdma, why);
-    rdma_disconnect(channel->id);
+    if (gpud_rdma_has_route_locked(channel)) /* else it is told when the id ends, see closing.c */
+        rdma_disconnect(channel->id);
+}
+
+static void set_timer(struct rdma_channel *channel)
+{
+    bool sooner = channel->ask_again < channel->deadline;
+    struct itimerspec until = {0};
+    until.it_value = gpud_timespec(sooner ? channel->ask_again : channel->deadline);
+    timerfd_settime(channel->timer, TFD_TIMER_ABSTIME, &until, NULL);
 }
 
 static void set_deadline(struct rdma_channel *channel, int64_t timeout)
 {
-    struct itimerspec until = {0};
     channel->deadline = gpud_deadline(timeout);
-    until.it_value = gpud_timespec(channel->deadline);
-    timerfd_settime(channel->timer, TFD_TIMER_ABSTIME, &until, NULL);
+    set_timer(channel);
 }
 
-/* Nothing is due any more, and whoever polls the channel may look. */
+/* The connection stands, or never will: the side that polls the channel is to look. */
 static void finish(struct rdma_channel *channel, enum rdma_phase phase)
 {
     channel->phase = phase;
-    channel->deadline = INT64_MAX;
-    gpud_fd_close(&channel->timer);
+    if (phase == RDMA_OPEN)
+        set_deadline(channel, GPUD_RDMA_SILENCE);
+    else
+        gpud_fd_close(&channel->timer);
     gpud_rdma_lookup_end(&channel->lookup);
     gpud_auth_wipe_key(&channel->key);
     gpud_event_raise(channel->event);
@@ -68,6 +77,17 @@ void gpud_rdma_end_locked(struct rdma_channel *channel, const struct gpud_error 
 {
     channel->end = *why;
     finish(channel, RDMA_ENDED);
+}
+
+/* A side that waits for messages alone learns by this that the peer's host has gone. */
+static void check_peer(struct rdma_channel *channel)
+{
+    if (gpud_rdma_is_alive(channel->rdma)) {
+        set_deadline(channel, GPUD_RDMA_SILENCE);
+        return;
+    }
+    channel->deadline = INT64_MAX;
+    gpud_fd_close(&channel->timer);
 }
 
 /* --- to the sender ------------------------------------------------------------------------- */
@@ -147,8 +167,24 @@ static void request(struct rdma_channel *channel)
     }
     gpud_print(wanted.name, "%s", channel->place.name);
     fill_params(&params, bytes, gpud_rdma_write_request(&wanted, bytes));
-    if (rdma_connect(channel->id, &params) < 0)
+    if (rdma_connect(channel->id, &params) < 0) {
         fail_call(channel, errno, "connect to");
+        return;
+    }
+    if (!channel->asked)
+        channel->ask_again = gpud_deadline(RDMA_ASK_AGAIN);
+    channel->asked = true;
+    set_timer(channel);
+}
+
+/* To the same address once more: the request, or the answer, was lost. */
+static void ask_again(struct rdma_channel *channel)
+{
+    channel->ask_again = INT64_MAX;
+    set_timer(channel);
+    channel->address_next--;
+    gpud_rdma_drop_id_locked(channel);
+    connect_next(channel, NULL);
 }
 
 static void handle_rejection(struct rdma_channel *channel, const struct gpud_rdma_event *event)
@@ -274,6 +310,7 @@ static void handle_established(struct rdma_channel *channel, const struct gpud_r
     channel->base.peer.own_address = gpud_rdma_is_own(&channel->id->route.addr.dst_storage);
     gpud_rdma_set_peer_receives(channel->rdma, channel->peer_receives);
     channel->phase = RDMA_PROVING;
+    channel->ask_again = INT64_MAX;
     set_deadline(channel, RDMA_PROOF_DEADLINE);
     send_proof(channel);
     gpud_event_raise(channel->event); /* what came before this may be there already */
@@ -334,6 +371,7 @@ static void handle(struct rdma_channel *channel, const struct gpud_rdma_event *e
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
         gpud_print(reason, "the network card %s was taken out of the system",
                    channel->rdma ? gpud_rdma_card(channel->rdma) : "that it came by");
+        channel->card_gone = true;
         handle_end(channel, reason);
         break;
     default: /* multicast, and the end of the time for which the numbers are not used again */
@@ -381,8 +419,13 @@ void gpud_rdma_drive_locked(struct rdma_channel *channel)
         look_up(channel);
     while (gpud_rdma_next_event(channel->events, &event))
         handle(channel, &event);
-    if (channel->phase < RDMA_OPEN && gpud_now() >= channel->deadline)
+    int64_t now = gpud_now();
+    if (channel->phase < RDMA_OPEN && now >= channel->deadline)
         time_out(channel);
+    else if (channel->phase == RDMA_ROUTING && now >= channel->ask_again)
+        ask_again(channel);
+    else if (channel->phase == RDMA_OPEN && now >= channel->deadline)
+        check_peer(channel);
 }
 
 /* --- beginning ----------------------------------------------------------------------------- */
@@ -393,16 +436,10 @@ enum gpud_status gpud_rdma_channel_connect(struct rdma_channel *channel, struct 
     if (!gpud_rdma_to_sockaddr(&channel->place, &channel->addresses[0]))
         return gpud_rdma_lookup_begin(&channel->place, channel->event, &channel->lookup, error);
     channel->address_count = 1;
-    enum gpud_status status = GPUD_OK;
     gpud_lock_take(&channel->lock);
-    connect_next(channel, NULL);
-    if (channel->phase == RDMA_ENDED) {
-        status = channel->end.status;
-        if (error)
-            *error = channel->end;
-    }
+    connect_next(channel, NULL); /* whatever fails is told by receiving, at once or later */
     gpud_lock_release(&channel->lock);
-    return status;
+    return GPUD_OK;
 }
 
 static enum gpud_status accept_request(struct rdma_channel *channel, struct gpud_error *error)

@@ -15,6 +15,9 @@
 /* From the first look-up of a name to the connection: rdma_cm itself would try for a minute. */
 #define RDMA_CONNECT_DEADLINE (5 * GPUD_SEC)
 #define RDMA_RESOLVE_MS 2000
+/* A request that was lost with its link is repeated by the kernel after 4.3 s only: the first one
+ * has so long for an answer, then a new one is sent. */
+#define RDMA_ASK_AGAIN (3 * GPUD_SEC / 2)
 #define RDMA_PROOF_DEADLINE (5 * GPUD_SEC)
 /* What was sent before the end has so long to arrive. */
 #define RDMA_LINGER GPUD_SEC
@@ -48,8 +51,13 @@ struct rdma_channel {
     enum rdma_phase phase;
     struct gpud_error end;
     bool hung_up;
-    int64_t deadline; /* of all that comes before RDMA_OPEN */
-    int timer;        /* which tells of it */
+    bool card_gone; /* the card was taken out, and takes no message any more */
+    /* Of all that comes before RDMA_OPEN; from then on of the next look at whether the peer lives.
+     */
+    int64_t deadline;
+    int64_t ask_again; /* when the request is sent anew; INT64_MAX: no more */
+    bool asked;        /* a request was sent */
+    int timer;         /* tells of the earlier of these two */
     struct gpud_rdma_lookup *lookup;
     struct sockaddr_storage addresses[GPUD_RDMA_ADDRESSES_MAX];
     size_t address_count, address_next;
@@ -123,8 +131,12 @@ void gpud_rdma_drop_id_locked(struct rdma_channel *channel);
 /* Whether what was sent has arrived, or never will. */
 bool gpud_rdma_has_arrived_locked(struct rdma_channel *channel);
 
-/* Disconnects when it has, which is asked once; or destroys the channel, which nobody has any more.
- * Not under its lock. */
+/* Whether the peer can be told of the end: a message of rdma_cm would find its way. Also where none
+ * would be sent. */
+bool gpud_rdma_has_route_locked(const struct rdma_channel *channel);
+
+/* Disconnects when both hold, which is asked once; or destroys the channel, to which there is no
+ * reference any more. Not under its lock. */
 void gpud_rdma_disconnect_later(struct rdma_channel *channel);
 void gpud_rdma_destroy_later(struct rdma_channel *channel);
 
