@@ -100,7 +100,9 @@ struct gpud_channel {
     /* The other end is there. Nothing is received before that, nor by the call that finds it out.
      */
     atomic_bool connected;
-    int fd; /* to poll for POLLIN: there is something to receive, or the end */
+    /* To poll for POLLIN: there is something to receive, or the end. Over a network also now and
+     * then with nothing: receiving looks then whether the peer can be reached. */
+    int fd;
     struct gpud_peer peer;
 };
 

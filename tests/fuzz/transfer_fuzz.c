@@ -191,9 +191,10 @@ static uintptr_t ask(struct fuzz_input *input, struct gpud_connection *connectio
         .generation = 1,
         .size = REGION,
         .value = fuzz_number(input, 1) % 4,
-        .nonce = fuzz_number(input, 1) ? 5 : 6,
     };
-    gpud_transfer_encode(&peers, key.bytes);
+    const struct transfer_secret secret = {fuzz_number(input, 1) ? connection->peer_nonce : 6,
+                                           connection->nonce};
+    gpud_transfer_seal(&peers, &secret, key.bytes);
     unsigned what = fuzz_number(input, 1);
     struct gpud_operation_params params = {
         .size = sizeof(params),

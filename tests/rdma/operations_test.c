@@ -228,6 +228,16 @@ static void test_managed(struct gpud_device *cuda)
 /* --- failures ----------------------------------------------------------------------------------
  */
 
+/* What bypasses the library gets as far as the card. */
+static void forge(const struct gpud_connection *connection, struct gpud_region_key *key)
+{
+    const struct transfer_secret secret = {connection->peer_nonce, connection->nonce};
+    struct transfer_message said;
+    WORKS(gpud_transfer_unseal(key->bytes, &secret, &said, &e));
+    said.key ^= 1;
+    gpud_transfer_seal(&said, &secret, key->bytes);
+}
+
 /* What had succeeded by then is told so; the rest is completed once, and nothing after the end. */
 static void test_failure(bool refused)
 {
@@ -244,7 +254,7 @@ static void test_failure(bool refused)
         if (i == 4)
             settle(&ends); /* these are done; the others are not delivered yet */
         if (i == 4 && refused)
-            key.bytes[40] ^= 1;
+            forge(ends.a.connection, &key);
         WORKS(gpud_connection_put(ends.a.connection, &put, &e));
     }
     int done = 0;
@@ -274,6 +284,45 @@ static void test_failure(bool refused)
     close_ends(&ends);
 }
 
+/* --- keys ------------------------------------------------------------------------------------ */
+
+/* Each bit of a key, and each byte, is told from what it was: nothing reaches the card. */
+static void test_damaged_keys(void)
+{
+    struct ends ends;
+    open_ends(&ends, false);
+    struct gpud_region *own = register_bytes(&ends.a, here, GPUD_REGION_LOCAL);
+    struct gpud_region *peers =
+        register_bytes(&ends.b, there, GPUD_REGION_REMOTE_WRITE | GPUD_REGION_REMOTE_READ);
+    struct gpud_region_key right, key;
+    struct gpud_operation_params params = {
+        .size = sizeof(params), .region = own, .length = SIZE, .key = &key};
+    WORKS(gpud_region_export_key(peers, &right, &e));
+    uint64_t posted = gpud_rdma_posted(ends.a.rdma);
+    for (unsigned i = 0; i < sizeof(right.bytes); i++) {
+        for (unsigned mask = 1; mask < 256; mask++) {
+            key = right;
+            key.bytes[i] ^= (uint8_t)mask;
+            EXPECT(GPUD_INVALID, "key", gpud_connection_put(ends.a.connection, &params, &e));
+            EXPECT(GPUD_INVALID, "key", gpud_connection_get(ends.a.connection, &params, &e));
+        }
+    }
+    CHECK_EQUAL(gpud_rdma_posted(ends.a.rdma), posted);
+    /* What this end exports is sealed otherwise: the two are not each other's. */
+    struct gpud_region *mine = register_bytes(&ends.a, here, GPUD_REGION_REMOTE_WRITE);
+    WORKS(gpud_region_export_key(mine, &key, &e));
+    EXPECT(GPUD_INVALID, "not registered with this connection",
+           gpud_connection_put(ends.a.connection, &params, &e));
+    key = right;
+    WORKS(gpud_connection_put(ends.a.connection, &params, &e));
+    settle(&ends);
+    expect_completion(&ends.a, GPUD_COMPLETION_PUT, GPUD_OK, NULL);
+    drop_region(&ends, &mine);
+    drop_region(&ends, &own);
+    drop_region(&ends, &peers);
+    close_ends(&ends);
+}
+
 int main(void)
 {
     struct gpud_context *context;
@@ -281,6 +330,7 @@ int main(void)
     WORKS(gpud_context_create(NULL, &context, &e));
     WORKS(gpud_device_open(context, "cuda:0", &cuda, &e));
     lines_begin(context);
+    test_damaged_keys();
     test_order_after_queue(cuda);
     test_into_device(cuda);
     test_managed(cuda);

@@ -4,6 +4,8 @@
 /* What is left of a connection that ends, and what can be registered. */
 #include "transfer_ends.h"
 
+#include <dirent.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -230,4 +232,72 @@ static void register_all(int other)
 void test_registration(void)
 {
     run_both(wait_for_word, register_all);
+}
+
+/* --- idle ------------------------------------------------------------------------------------ */
+
+static void *accept_in_vain(void *arg)
+{
+    struct side *side = arg;
+    EXPECT(GPUD_AGAIN, "interrupted",
+           gpud_transfer_accept(side->transfer, side->queue, PATIENCE, &side->connection, &e));
+    return NULL;
+}
+
+static void *complete_in_vain(void *arg)
+{
+    const struct side *side = arg;
+    struct gpud_completion completion = {.size = sizeof(completion)};
+    size_t count;
+    EXPECT(GPUD_AGAIN, "interrupted",
+           gpud_completion_queue_wait(side->queue, PATIENCE, &completion, 1, &count, &e));
+    return NULL;
+}
+
+/* How often threads of this process, but for this one, have gone to sleep. */
+static unsigned long count_sleeps(void)
+{
+    unsigned long count = 0, one;
+    char path[300], line[256];
+    DIR *threads = opendir("/proc/self/task");
+    CHECK(threads, "/proc/self/task: %m");
+    for (struct dirent *thread; (thread = readdir(threads));) {
+        if (atoi(thread->d_name) == getpid())
+            continue;
+        snprintf(path, sizeof(path), "/proc/self/task/%s/status", thread->d_name);
+        FILE *file = fopen(path, "re");
+        while (file && fgets(line, sizeof(line), file))
+            if (sscanf(line, "voluntary_ctxt_switches: %lu", &one) == 1)
+                count += one;
+        if (file)
+            fclose(file);
+    }
+    closedir(threads);
+    return count;
+}
+
+/* A server without connections sleeps, and so do the calls that wait; an interrupt wakes them. */
+void test_idle(void)
+{
+    struct side side = {.connection = NULL};
+    pthread_t threads[2];
+    open_side(&side, 7121);
+    CHECK(pthread_create(&threads[0], NULL, accept_in_vain, &side) == 0 &&
+              pthread_create(&threads[1], NULL, complete_in_vain, &side) == 0,
+          "no threads");
+    /* Until they sleep. */
+    unsigned long before, after = count_sleeps();
+    int64_t deadline = gpud_deadline(PATIENCE);
+    do {
+        before = after;
+        usleep(1000000);
+        after = count_sleeps();
+        SAY("in a second %lu wakings", after - before);
+    } while (after - before > 0 && gpud_now() < deadline);
+    CHECK_EQUAL(after, before);
+    gpud_completion_queue_interrupt(side.queue, true);
+    gpud_transfer_interrupt(side.transfer, true);
+    pthread_join(threads[0], NULL);
+    pthread_join(threads[1], NULL);
+    close_side(&side);
 }

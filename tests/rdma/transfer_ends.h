@@ -69,5 +69,6 @@ void test_events(void);
 void test_killed_peer(void);
 void test_closing(void);
 void test_registration(void);
+void test_idle(void);
 
 #endif

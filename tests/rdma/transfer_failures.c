@@ -4,6 +4,8 @@
 /* What is refused, and what that costs: nothing. */
 #include "transfer_ends.h"
 
+#include "stream/transfer/transfer.h"
+
 #include <poll.h>
 #include <pthread.h>
 #include <sys/epoll.h>
@@ -347,9 +349,13 @@ static void attack(int other)
     make_buffer(&good, SIZE, GPUD_REGION_LOCAL, &good_source);
     struct gpud_region_key key = hear_key(other), good_key = hear_key(other);
     fill_pattern(good_source.bytes, SIZE, 8);
-    /* As if it were larger: what this side checks says yes. */
-    struct gpud_region_key forged = key;
-    forged.bytes[34] = 0x10;
+    /* As if it were larger, and sealed by a peer that bypasses the library. */
+    struct gpud_region_key forged;
+    const struct transfer_secret secret = {side.connection->peer_nonce, side.connection->nonce};
+    struct transfer_message said;
+    WORKS(gpud_transfer_unseal(key.bytes, &secret, &said, &e));
+    said.size |= 0x100000;
+    gpud_transfer_seal(&said, &secret, forged.bytes);
     struct gpud_operation_params put = range_of(&source, 0, SIZE);
     put.key = &forged;
     put.key_offset = SIZE;

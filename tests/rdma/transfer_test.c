@@ -24,6 +24,7 @@ int main(int argc, char **argv)
         {"killed-peer", test_killed_peer},
         {"closing", test_closing},
         {"registration", test_registration},
+        {"idle", test_idle},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         bool wanted = argc == 1;

@@ -7,11 +7,36 @@
 #include "base/fd.h"
 #include "base/sized.h"
 
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #define AREA "transfer"
+
+/* --- waiting ------------------------------------------------------------------------------- */
+
+enum gpud_status gpud_transfer_await(int fd, int interrupt, int64_t deadline)
+{
+    struct pollfd fds[] = {{.fd = fd, .events = POLLIN}, {.fd = interrupt, .events = POLLIN}};
+    for (;;) {
+        struct timespec left = gpud_time_left(deadline);
+        int ready = ppoll(fds, 2, &left, NULL);
+        if (ready > 0)
+            return fds[1].revents ? GPUD_AGAIN : GPUD_OK;
+        if (gpud_now() >= deadline) /* else a signal */
+            return GPUD_TIMEOUT;
+    }
+}
+
+void gpud_transfer_set_interrupt(int interrupt, bool interrupted)
+{
+    uint64_t ignored;
+    if (interrupted)
+        gpud_event_raise(interrupt);
+    else if (read(interrupt, &ignored, sizeof(ignored)) < 0)
+        return; /* it was not set */
+}
 
 /* --- creating ------------------------------------------------------------------------------ */
 
@@ -28,6 +53,7 @@ void gpud_transfer_unref(struct gpud_transfer *transfer)
     gpud_listener_close(&transfer->listener);
     gpud_fd_close(&transfer->wake);
     gpud_fd_close(&transfer->waiting);
+    gpud_fd_close(&transfer->interrupt);
     gpud_lock_destroy(&transfer->lock);
     free(transfer);
 }
@@ -61,7 +87,7 @@ static enum gpud_status start(struct gpud_transfer *transfer,
 {
     enum gpud_status status = GPUD_OK;
     transfer->access.allow_unauthenticated = params->allow_unauthenticated;
-    if (transfer->wake < 0 || transfer->waiting < 0)
+    if (transfer->wake < 0 || transfer->waiting < 0 || transfer->interrupt < 0)
         status = gpud_fail_errno(error, "no descriptors for transfers");
     if (status == GPUD_OK)
         status = gpud_access_set_key(&transfer->access, params->psk_file, error);
@@ -100,7 +126,8 @@ enum gpud_status gpud_transfer_create(struct gpud_context *context,
     made->access.kind = GPUD_ACCESS_USER;
     made->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     made->waiting = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    gpud_lock_init(&made->lock, GPUD_RANK_TRANSFER);
+    made->interrupt = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    gpud_lock_init(&made->lock, GPUD_RANK_RDMA_CHANNEL);
     status = start(made, &own, error);
     if (status == GPUD_OK)
         *transfer = made;
@@ -202,7 +229,8 @@ enum gpud_status gpud_transfer_accept(struct gpud_transfer *transfer,
             *connection = found;
             return GPUD_OK;
         }
-        enum gpud_status status = gpud_fd_wait(transfer->waiting, deadline, &transfer->interrupted);
+        enum gpud_status status =
+            gpud_transfer_await(transfer->waiting, transfer->interrupt, deadline);
         if (status == GPUD_TIMEOUT)
             return gpud_fail(error, status, "nobody connected in time");
         if (status != GPUD_OK)
@@ -277,6 +305,7 @@ enum gpud_status gpud_transfer_connect(struct gpud_transfer *transfer, const cha
 void gpud_transfer_interrupt(struct gpud_transfer *transfer, bool interrupted)
 {
     atomic_store(&transfer->interrupted, interrupted);
+    gpud_transfer_set_interrupt(transfer->interrupt, interrupted);
     gpud_lock_take(&transfer->lock);
     for (uint32_t i = 0; i < transfer->count; i++) {
         struct gpud_connection *one = transfer->connections[i];

@@ -4,10 +4,14 @@
 #include "stream/transfer/message.h"
 
 #include <endian.h>
+#include <nettle/hmac.h>
+#include <nettle/memops.h>
 #include <string.h>
 
 #define MAGIC "GPUT"
 #define MAGIC_OF_FRAMES "GPUD"
+#define SEAL_AT 56
+#define SEAL_SIZE (TRANSFER_MESSAGE_SIZE - SEAL_AT)
 
 static void put16(uint8_t *bytes, uint16_t number)
 {
@@ -100,6 +104,51 @@ enum gpud_status gpud_transfer_decode(const void *data, size_t size,
     if (made.slot >= GPUD_REGIONS_MAX || __builtin_add_overflow(made.address, made.size, &end) ||
         __builtin_add_overflow(made.offset, made.size, &end))
         return gpud_fail(error, GPUD_PEER, "a message of a transfer, or a key, makes no sense");
+    *message = made;
+    return GPUD_OK;
+}
+
+static void compute_seal(const uint8_t bytes[TRANSFER_MESSAGE_SIZE],
+                         const struct transfer_secret *secret, uint8_t seal[SEAL_SIZE])
+{
+    struct hmac_sha256_ctx hmac;
+    uint8_t key[16], digest[SHA256_DIGEST_SIZE];
+    put64(key, secret->own);
+    put64(key + 8, secret->peer);
+    hmac_sha256_set_key(&hmac, sizeof(key), key);
+    hmac_sha256_update(&hmac, SEAL_AT, bytes);
+    hmac_sha256_digest(&hmac, sizeof(digest), digest);
+    memcpy(seal, digest, SEAL_SIZE);
+}
+
+void gpud_transfer_seal(const struct transfer_message *message,
+                        const struct transfer_secret *secret, uint8_t bytes[TRANSFER_MESSAGE_SIZE])
+{
+    gpud_transfer_encode(message, bytes);
+    compute_seal(bytes, secret, bytes + SEAL_AT);
+}
+
+enum gpud_status gpud_transfer_unseal(const uint8_t bytes[TRANSFER_MESSAGE_SIZE],
+                                      const struct transfer_secret *secret,
+                                      struct transfer_message *message, struct gpud_error *error)
+{
+    const unsigned all = GPUD_REGION_REMOTE_WRITE | GPUD_REGION_REMOTE_READ;
+    uint8_t own[TRANSFER_MESSAGE_SIZE], seal[SEAL_SIZE];
+    struct transfer_message made;
+    memcpy(own, bytes, sizeof(own)); /* the application may write what it gave */
+    if (gpud_transfer_decode(own, sizeof(own), &made, NULL) != GPUD_OK ||
+        made.type != TRANSFER_KEY || made.generation == 0 || made.size == 0 || made.offset != 0 ||
+        made.number != 0 || made.value == 0 || (made.value & ~all))
+        return gpud_fail(error, GPUD_INVALID,
+                         "these bytes are no key of a region: give those of "
+                         "gpud_region_export_key() as they are");
+    compute_seal(own, secret, seal);
+    if (!memeql_sec(seal, own + SEAL_AT, SEAL_SIZE))
+        return gpud_fail(error, GPUD_INVALID,
+                         "the key is of a region that was not registered with this connection (the "
+                         "peer has to register it there, too), or was damaged on its way here: "
+                         "give the bytes of gpud_region_export_key() as they are");
+    made.nonce = 0;
     *message = made;
     return GPUD_OK;
 }

@@ -86,7 +86,6 @@ static enum gpud_status tell_peer(struct gpud_connection *connection,
     message.type = is_send ? TRANSFER_SENT : TRANSFER_NOTIFY;
     message.address = 0;
     message.key = 0;
-    message.nonce = 0;
     message.size = operation->completion.length;
     message.value = operation->completion.value;
     gpud_transfer_encode(&message, bytes);
@@ -230,15 +229,10 @@ static enum gpud_status read_key(const struct gpud_connection *connection,
     }
     if (!params->key)
         return gpud_fail(error, GPUD_INVALID, "no key of the peer's memory");
-    if (gpud_transfer_decode(params->key, sizeof(*params->key), &key, NULL) != GPUD_OK ||
-        key.type != TRANSFER_KEY || key.generation == 0)
-        return gpud_fail(error, GPUD_INVALID,
-                         "these bytes are no key of a region: give those of "
-                         "gpud_region_export_key() as they are");
-    if (key.nonce != connection->peer_nonce)
-        return gpud_fail(error, GPUD_INVALID,
-                         "the key is of a region that was not registered with this connection: the "
-                         "peer has to register it there, too");
+    const struct transfer_secret secret = {connection->peer_nonce, connection->nonce};
+    enum gpud_status status = gpud_transfer_unseal(params->key->bytes, &secret, &key, error);
+    if (status != GPUD_OK)
+        return status;
     if (!(key.value & wanted))
         return gpud_fail(error, GPUD_NO_ACCESS,
                          "the peer did not open the region for this: it has to register it with %s",

@@ -21,9 +21,13 @@ enum gpud_status gpud_completion_queue_create(struct gpud_context *context,
     if (!made)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a completion queue");
     made->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (made->event < 0) {
+    made->interrupt = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (made->event < 0 || made->interrupt < 0) {
+        enum gpud_status status = gpud_fail_errno(error, "no descriptors for a completion queue");
+        gpud_fd_close(&made->event);
+        gpud_fd_close(&made->interrupt);
         free(made);
-        return gpud_fail_errno(error, "no descriptor for a completion queue");
+        return status;
     }
     atomic_init(&made->references, 1);
     gpud_lock_init(&made->lock, GPUD_RANK_TRANSFER_COMPLETIONS);
@@ -42,6 +46,7 @@ void gpud_completion_queue_unref(struct gpud_completion_queue *queue)
     if (!queue || atomic_fetch_sub_explicit(&queue->references, 1, memory_order_acq_rel) != 1)
         return;
     gpud_fd_close(&queue->event);
+    gpud_fd_close(&queue->interrupt);
     gpud_lock_destroy(&queue->lock);
     free(queue);
 }
@@ -127,7 +132,7 @@ enum gpud_status gpud_completion_queue_wait(struct gpud_completion_queue *queue,
             *count = taken;
             return GPUD_OK;
         }
-        enum gpud_status status = gpud_fd_wait(queue->event, deadline, &queue->interrupted);
+        enum gpud_status status = gpud_transfer_await(queue->event, queue->interrupt, deadline);
         if (status == GPUD_TIMEOUT)
             return gpud_fail(error, status, "nothing was completed in time");
         if (status != GPUD_OK)
@@ -143,4 +148,5 @@ int gpud_completion_queue_get_fd(const struct gpud_completion_queue *queue)
 void gpud_completion_queue_interrupt(struct gpud_completion_queue *queue, bool interrupted)
 {
     atomic_store(&queue->interrupted, interrupted);
+    gpud_transfer_set_interrupt(queue->interrupt, interrupted);
 }

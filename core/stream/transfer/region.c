@@ -154,9 +154,12 @@ enum gpud_status gpud_region_export_key(const struct gpud_region *region,
         .size = region->memory->size,
         .key = region->verbs.key,
         .value = region->access,
-        .nonce = region->connection->nonce,
     };
-    gpud_transfer_encode(&message, key->bytes);
+    struct gpud_connection *connection = region->connection;
+    pthread_mutex_lock(&connection->lock);
+    const struct transfer_secret secret = {connection->nonce, connection->peer_nonce};
+    pthread_mutex_unlock(&connection->lock);
+    gpud_transfer_seal(&message, &secret, key->bytes);
     return GPUD_OK;
 }
 

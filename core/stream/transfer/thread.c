@@ -188,7 +188,8 @@ void *gpud_transfer_run(void *arg)
         if (transfer->accept_pause > now && transfer->accept_pause < until)
             until = transfer->accept_pause;
         struct timespec left = gpud_time_left(until);
-        ppoll(fds, 2 + 2 * count, &left, NULL);
+        bool is_idle = count == 0 && transfer->accept_pause <= now;
+        ppoll(fds, 2 + 2 * count, is_idle ? NULL : &left, NULL);
         drain(transfer->wake);
         if (fds[1].revents)
             accept_newcomers(transfer);

@@ -74,7 +74,8 @@ struct gpud_completion_queue {
     struct gpud_lock lock; /* for all below */
     struct operation_list list;
     bool abandoned;
-    int event; /* readable: there is something in the list */
+    int event;     /* readable: there is something in the list */
+    int interrupt; /* readable: waiting calls return */
     atomic_bool interrupted;
 };
 
@@ -146,8 +147,9 @@ struct gpud_transfer {
     struct gpud_access_rule access;
     struct gpud_listener *listener; /* or NULL */
     pthread_t thread;
-    int wake;    /* the thread is to look around */
-    int waiting; /* readable: somebody is to be accepted */
+    int wake;      /* the thread is to look around */
+    int waiting;   /* readable: somebody is to be accepted */
+    int interrupt; /* readable: waiting calls return */
     atomic_bool stopping, interrupted;
 
     struct gpud_lock lock; /* for all below */
@@ -228,6 +230,10 @@ void gpud_operation_complete_locked(struct operation *operation, enum gpud_statu
 
 /* The same of bytes that arrived: what a GPU reads from now on sees them. */
 void gpud_operation_arrive_locked(struct operation *operation);
+
+/* Waits for the descriptor, asleep. GPUD_TIMEOUT. GPUD_AGAIN: interrupted. */
+enum gpud_status gpud_transfer_await(int fd, int interrupt, int64_t deadline);
+void gpud_transfer_set_interrupt(int interrupt, bool interrupted);
 
 /* --- queue.c ------------------------------------------------------------------------------- */
 
