@@ -262,7 +262,7 @@ static unsigned long count_sleeps(void)
     DIR *threads = opendir("/proc/self/task");
     CHECK(threads, "/proc/self/task: %m");
     for (struct dirent *thread; (thread = readdir(threads));) {
-        if (atoi(thread->d_name) == getpid())
+        if (thread->d_name[0] == '.' || atoi(thread->d_name) == getpid())
             continue;
         snprintf(path, sizeof(path), "/proc/self/task/%s/status", thread->d_name);
         FILE *file = fopen(path, "re");
