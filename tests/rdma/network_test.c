@@ -1,0 +1,139 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A network that is not there for a while: a receiver that was started before its network is up,
+ * and an address that leaves and returns under both ends. Both wait, and say what is missing. To be
+ * run by tests/vm/guest --rdma. */
+#include "support/check.h"
+#include "support/peer.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#define HOST "192.168.88.1"
+#define ADDRESS "rdma://" HOST ":7174/net"
+#define KEY "/tmp/network-key"
+#define KEY_TEXT "the key of a test, which both ends know"
+#define PATIENCE (120 * GPUD_SEC)
+#define SLICE (100 * GPUD_MSEC)
+#define ROUNDS 2
+
+static void run(const char *command)
+{
+    CHECK(system(command) == 0, "%s failed", command);
+}
+
+static void add_address(void)
+{
+    run("ip address add " HOST "/24 dev v0");
+}
+
+static void remove_address(void)
+{
+    run("ip address delete " HOST "/24 dev v0");
+}
+
+/* --- the sender ------------------------------------------------------------------------------- */
+
+static struct gpud_context *context;
+static atomic_bool leave;
+
+/* As soon as its address is there for RDMA, too, which is a moment later. */
+static struct gpud_sender *create_sender(void)
+{
+    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
+    struct gpud_sender *sender;
+    struct gpud_error error;
+    int64_t deadline = gpud_test_now() + PATIENCE;
+    params.address = ADDRESS;
+    params.psk_file = KEY;
+    while (gpud_sender_create(context, &params, &sender, &error) != GPUD_OK) {
+        CHECK(gpud_test_now() < deadline, "no sender: %s", error.reason);
+        gpud_test_nap(10);
+    }
+    return sender;
+}
+
+static void *play_sender(void *arg)
+{
+    struct gpud_sender *sender = arg;
+    struct gpud_layout layout;
+    WORKS(gpud_layout_init(&layout, "UYVY", 64, 48, 0, &e));
+    WORKS(gpud_sender_configure(sender, &layout, "m", 1, &e));
+    for (uint64_t number = 1; !atomic_load(&leave); number++) {
+        SEND_LENT(sender, &layout, number);
+        gpud_test_nap(5);
+    }
+    return NULL;
+}
+
+/* --- the receiver ----------------------------------------------------------------------------- */
+
+/* Acquires until the outcome is this one; every other one is a time-out, or, if that may be, the
+ * loss of the sender. The reason of the last time-out says so. */
+static void acquire_until(struct gpud_receiver *receiver, enum gpud_status wanted, const char *says,
+                          bool may_lose)
+{
+    struct gpud_error error = {.reason = ""};
+    struct gpud_frame *frame = NULL;
+    int64_t deadline = gpud_test_now() + PATIENCE;
+    for (;;) {
+        enum gpud_status status = gpud_receiver_acquire(receiver, SLICE, &frame, &error);
+        if (status == GPUD_OK)
+            gpud_frame_release(&frame);
+        if (status == wanted && (status == GPUD_OK || strstr(error.reason, says)))
+            return;
+        CHECK(status == GPUD_OK || status == GPUD_TIMEOUT || (may_lose && status == GPUD_PEER),
+              "a receiver that waits ends with \"%s\": %s", gpud_status_string(status),
+              error.reason);
+        CHECK(gpud_test_now() < deadline, "no \"%s\" (%s), but \"%s\"", gpud_status_string(wanted),
+              says, error.reason);
+    }
+}
+
+static struct gpud_receiver *create_receiver(void)
+{
+    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
+    struct gpud_receiver *receiver;
+    params.address = ADDRESS;
+    params.psk_file = KEY;
+    WORKS(gpud_receiver_create(context, &params, &receiver, &e));
+    return receiver;
+}
+
+int main(void)
+{
+    pthread_t thread;
+    int fd = open(KEY, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    CHECK(fd >= 0 && write(fd, KEY_TEXT, sizeof(KEY_TEXT) - 1) > 0 && close(fd) == 0, "no key");
+    CHECK(getenv("GPUDIRECT_HOST"), "run it by tests/vm/guest --rdma");
+    WORKS(gpud_context_create(NULL, &context, &e));
+
+    struct gpud_receiver *receiver = create_receiver();
+    acquire_until(receiver, GPUD_TIMEOUT, "no route leads there", false);
+    SAY("before the network is up: waits, and says what is missing");
+
+    add_address();
+    struct gpud_sender *sender = create_sender();
+    CHECK(pthread_create(&thread, NULL, play_sender, sender) == 0, "no thread");
+    acquire_until(receiver, GPUD_OK, "", false);
+    SAY("the network comes up, and pictures come");
+
+    for (int i = 0; i < ROUNDS; i++) {
+        remove_address();
+        acquire_until(receiver, GPUD_PEER, "", false);
+        acquire_until(receiver, GPUD_TIMEOUT, "no route leads there", true);
+        add_address();
+        int64_t start = gpud_test_now();
+        acquire_until(receiver, GPUD_OK, "", true);
+        SAY("the address leaves and returns: pictures after %lld ms",
+            (long long)((gpud_test_now() - start) / GPUD_MSEC));
+    }
+    atomic_store(&leave, true);
+    pthread_join(thread, NULL);
+    gpud_receiver_destroy(&receiver);
+    gpud_sender_destroy(&sender);
+    gpud_context_destroy(&context);
+    return 0;
+}
