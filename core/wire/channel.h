@@ -142,7 +142,7 @@ struct gpud_channel_ops {
     void (*hang_up)(struct gpud_channel *channel);
     /* The last reference went: frees the channel, and whoever is there sees the end. */
     void (*close)(struct gpud_channel *channel);
-    /* gpud_listener_tell(); NULL: there is no list of these. */
+    /* gpud_listener_tell() */
     void (*tell)(struct gpud_listener *listener);
     /* How frames get across where the ends share no memory. NULL: they are on one host, and
      * attachments travel. */

@@ -87,7 +87,7 @@ static void send_names(int other)
 {
     struct gpud_listener *cam1 = listen_on(address_of(7002, "/cam1"), NULL);
     expect_taken(address_of(7002, "/cam1"), "this process itself");
-    expect_taken("rdma://0.0.0.0:7002/cam1", "somebody else listens on the port");
+    expect_taken("rdma://0.0.0.0:7002/cam1", "listens on the port");
 
     say(other, 1); /* one channel: also without a name */
     struct gpud_channel *first = accept_one(cam1);
@@ -134,7 +134,7 @@ static void send_names(int other)
 static void receive_names(int other)
 {
     hear(other);
-    expect_taken(address_of(7002, "/cam3"), "somebody else listens on the port");
+    expect_taken(address_of(7002, "/cam3"), "(rdma-channel) listens on the port");
     struct gpud_channel *first = connect_to(address_of(7002, ""));
     expect_greeting(first, 1);
 

@@ -48,6 +48,8 @@ static struct gpud_sender *create_sender(void)
     int64_t deadline = gpud_test_now() + PATIENCE;
     params.address = ADDRESS;
     params.psk_file = KEY;
+    params.slow_receiver =
+        GPUD_SLOW_DROP_NEWEST; /* nothing is received while channels are listed */
     while (gpud_sender_create(context, &params, &sender, &error) != GPUD_OK) {
         CHECK(gpud_test_now() < deadline, "no sender: %s", error.reason);
         gpud_test_nap(10);
@@ -102,6 +104,37 @@ static struct gpud_receiver *create_receiver(void)
     return receiver;
 }
 
+/* It is listed to this user, who needs no key to ask; and gets no frames without one. */
+static void check_list(void)
+{
+    struct gpud_channels *channels;
+    struct gpud_channel_info info = GPUD_INFO_INIT(info);
+    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
+    struct gpud_receiver *receiver;
+    struct gpud_frame *frame;
+    char address[256];
+    WORKS(gpud_channels_create(NULL, PATIENCE, &channels, &e));
+    CHECK_EQUAL(gpud_channels_count(channels), 1);
+    WORKS(gpud_channels_get_info(channels, 0, &info, &e));
+    CHECK(strcmp(info.address, ADDRESS) == 0 && info.answered && info.pid == getpid() &&
+              info.links == 1,
+          "%s, of %d, with %u receivers: %s", info.address, (int)info.pid, info.links, info.reason);
+    snprintf(address, sizeof(address), "unix:%s/.rdma!" HOST ":7174!net",
+             gpud_channels_get_directory(channels));
+    gpud_channels_destroy(&channels);
+
+    params.address = address;
+    WORKS(gpud_receiver_create(context, &params, &receiver, &e));
+    enum gpud_status status = GPUD_TIMEOUT;
+    struct gpud_error error = {.reason = ""};
+    for (int i = 0; i < 10 && status == GPUD_TIMEOUT; i++)
+        status = gpud_receiver_acquire(receiver, SLICE, &frame, &error);
+    CHECK(status == GPUD_UNSUPPORTED && strstr(error.reason, "only answers questions"),
+          "frames without the key: %s", error.reason);
+    gpud_receiver_destroy(&receiver);
+    SAY("it is in the list of channels, where only questions are answered: \"%s\"", error.reason);
+}
+
 int main(void)
 {
     pthread_t thread;
@@ -130,6 +163,7 @@ int main(void)
         SAY("the address leaves and returns: pictures after %lld ms",
             (long long)((gpud_test_now() - start) / GPUD_MSEC));
     }
+    check_list();
     atomic_store(&leave, true);
     pthread_join(thread, NULL);
     gpud_receiver_destroy(&receiver);

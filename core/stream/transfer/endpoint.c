@@ -127,7 +127,7 @@ enum gpud_status gpud_transfer_create(struct gpud_context *context,
     made->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     made->waiting = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     made->interrupt = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    gpud_lock_init(&made->lock, GPUD_RANK_RDMA_CHANNEL);
+    gpud_lock_init(&made->lock, GPUD_RANK_TRANSFER);
     status = start(made, &own, error);
     if (status == GPUD_OK)
         *transfer = made;

@@ -156,9 +156,9 @@ enum gpud_status gpud_region_export_key(const struct gpud_region *region,
         .value = region->access,
     };
     struct gpud_connection *connection = region->connection;
-    pthread_mutex_lock(&connection->lock);
+    gpud_lock_take(&connection->lock);
     const struct transfer_secret secret = {connection->nonce, connection->peer_nonce};
-    pthread_mutex_unlock(&connection->lock);
+    gpud_lock_release(&connection->lock);
     gpud_transfer_seal(&message, &secret, key->bytes);
     return GPUD_OK;
 }

@@ -331,6 +331,7 @@ const struct gpud_channel_ops gpud_rdma_channel_ops = {
     .is_dead = is_dead,
     .hang_up = hang_up,
     .close = close_channel,
+    .tell = gpud_rdma_tell,
     .remote = &gpud_rdma_remote_ops,
     .verbs = &gpud_rdma_verbs,
 };

@@ -8,6 +8,7 @@
 #include "base/lock.h"
 #include "wire/rdma/events.h"
 #include "wire/rdma/listen.h"
+#include "wire/rdma/local.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -221,11 +222,7 @@ static enum gpud_status create_hub(const struct sockaddr_storage *address, const
     int number = status == GPUD_OK ? listen_on(made) : 0;
     if (number) {
         if (number == EADDRINUSE || (number == EADDRNOTAVAIL && is_of_this_host(address)))
-            status = gpud_fail_native(error, GPUD_IO, "errno", EADDRINUSE,
-                                      "somebody else listens on the port of %s: stop that, or "
-                                      "choose another port (channels of one port are of one "
-                                      "process, and on one address)",
-                                      where);
+            status = gpud_fail_native(error, GPUD_IO, "errno", EADDRINUSE, "the port is taken");
         else
             status = gpud_rdma_fail_call(error, number, "listen on", where);
     }
@@ -268,6 +265,20 @@ static enum gpud_status join_locked(struct rdma_port *port, const struct sockadd
     return GPUD_OK;
 }
 
+static enum gpud_status fail_taken(const struct sockaddr_storage *address, const char *where,
+                                   struct gpud_error *error)
+{
+    char who[GPUD_PEER_TEXT_MAX];
+    in_port_t port = address->ss_family == AF_INET
+                         ? ((const struct sockaddr_in *)address)->sin_port
+                         : ((const struct sockaddr_in6 *)address)->sin6_port;
+    gpud_rdma_local_find(ntohs(port), who, sizeof(who));
+    return gpud_fail_native(error, GPUD_IO, "errno", EADDRINUSE,
+                            "%s listens on the port of %s: stop that, or choose another port "
+                            "(channels share a port if one process sends them, on one address)",
+                            who[0] ? who : "another process, no sender of this user,", where);
+}
+
 enum gpud_status gpud_rdma_join(struct rdma_port *port, const struct sockaddr_storage *address,
                                 const char *where, struct gpud_error *error)
 {
@@ -283,6 +294,8 @@ enum gpud_status gpud_rdma_join(struct rdma_port *port, const struct sockaddr_st
             clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = PAUSE}, NULL);
             continue;
         }
+        if (taken)
+            return fail_taken(address, where, error);
         if (status == GPUD_IO && why.native == EEXIST)
             why.native = EADDRINUSE;
         if (status != GPUD_OK && error)

@@ -6,6 +6,7 @@
 #include "base/fd.h"
 #include "wire/rdma/hint.h"
 #include "wire/rdma/internal.h"
+#include "wire/rdma/local.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,11 +18,15 @@ struct rdma_listener {
     struct rdma_port port;
     struct gpud_rdma_place place;
     bool joined, has_key;
+    bool is_local; /* has `local` */
+    struct gpud_socket_listener local;
     struct gpud_auth_key key;
 };
 
 static void destroy(struct rdma_listener *listener)
 {
+    if (listener->is_local)
+        gpud_socket_unlisten(&listener->local);
     if (listener->joined)
         gpud_rdma_leave(&listener->port);
     gpud_fd_close(&listener->base.fd);
@@ -97,8 +102,21 @@ enum gpud_status gpud_rdma_listen(const struct gpud_address *address,
     gpud_rdma_hint(address->place, hint, sizeof(hint));
     if (hint[0])
         gpud_print(made->base.note, "nobody can connect yet: %.480s", hint);
+    struct gpud_error unlisted; /* nothing but lists of channels needs it */
+    made->is_local = gpud_rdma_local_open(&made->local, address->place, &unlisted) == GPUD_OK;
+    if (made->is_local)
+        watch(made, made->local.fd);
+    else if (!made->base.note[0])
+        gpud_print(made->base.note, "not in lists of channels: %.470s", unlisted.reason);
     *listener = &made->base;
     return GPUD_OK;
+}
+
+void gpud_rdma_tell(struct gpud_listener *base)
+{
+    const struct rdma_listener *listener = (const struct rdma_listener *)base;
+    if (listener->is_local)
+        gpud_rdma_local_tell(&listener->local);
 }
 
 void gpud_rdma_unlisten(struct gpud_listener *listener)
@@ -141,6 +159,9 @@ enum gpud_status gpud_rdma_accept(struct gpud_listener *base, struct gpud_channe
     struct rdma_listener *listener = (struct rdma_listener *)base;
     struct rdma_channel *made;
     enum gpud_status status = gpud_rdma_look_for_request(&listener->port, error);
+    if (status != GPUD_OK && listener->is_local &&
+        gpud_rdma_local_accept(&listener->local, channel, peer, NULL) == GPUD_OK)
+        return GPUD_OK;
     if (status == GPUD_OK)
         status = gpud_rdma_channel_create(true, &listener->place, &made, error);
     if (status != GPUD_OK)

@@ -19,6 +19,7 @@ enum gpud_status gpud_rdma_listen(const struct gpud_address *address,
                                   const struct gpud_access_rule *access,
                                   struct gpud_listener **listener, struct gpud_error *error);
 void gpud_rdma_unlisten(struct gpud_listener *listener);
+void gpud_rdma_tell(struct gpud_listener *listener);
 enum gpud_status gpud_rdma_accept(struct gpud_listener *listener, struct gpud_channel **channel,
                                   struct gpud_peer *peer, struct gpud_error *error);
 

@@ -183,6 +183,29 @@ static int compare(const void *a, const void *b)
     return strcmp(x->text, y->text);
 }
 
+void gpud_registry_rdma_entry(const char *place, char *entry, size_t size)
+{
+    gpud_print_n(entry, size, GPUD_REGISTRY_RDMA "%s", place + strlen("rdma://"));
+    for (char *c = entry; *c; c++)
+        if (*c == '/')
+            *c = '!';
+}
+
+/* The name of a socket as an address: its own, or that of a place on a network. */
+static bool read_name(const char *entry, char text[GPUD_ADDRESS_MAX])
+{
+    const size_t prefix = strlen(GPUD_REGISTRY_RDMA);
+    bool is_rdma = strncmp(entry, GPUD_REGISTRY_RDMA, prefix) == 0;
+    if (is_rdma ? entry[strspn(entry, GPUD_NAME_CHARACTERS "!:[]%")] != '\0' : !gpud_is_name(entry))
+        return false;
+    gpud_print_n(text, GPUD_ADDRESS_MAX, "%s%s", is_rdma ? "rdma://" : "",
+                 is_rdma ? entry + prefix : entry);
+    for (char *c = text; is_rdma && *c; c++)
+        if (*c == '!')
+            *c = '/';
+    return true;
+}
+
 /* In somebody else's folder a link must lead to a socket of the one who made the link: who looks
  * may be root. */
 static bool leads_to_own(const char *path, uid_t owner)
@@ -215,15 +238,14 @@ static bool read_entry(const struct search *search, const char *entry, struct gp
         gpud_print(found->text, "unix:%s", found->place);
         return true;
     }
-    if (!S_ISSOCK(st.st_mode) || !gpud_is_name(entry) || (!search->own && !has_lock(search, entry)))
+    if (!S_ISSOCK(st.st_mode) || !read_name(entry, found->text) ||
+        (!search->own && !has_lock(search, entry)))
         return false;
     int length =
         gpud_print_n(found->place, GPUD_SOCKET_PATH_MAX, "%s/%s", search->directory, entry);
     if (length < 0 || (size_t)length >= GPUD_SOCKET_PATH_MAX)
         return false;
-    if (search->own)
-        gpud_print(found->text, "%s", entry);
-    else
+    if (!search->own && gpud_is_name(entry))
         gpud_print(found->text, "unix:%s", found->place);
     return true;
 }
@@ -232,7 +254,8 @@ static bool may_be_address(const char *entry)
 {
     size_t length = strlen(entry);
     bool lock = length > 5 && strcmp(entry + length - 5, ".lock") == 0;
-    return !lock && (gpud_is_name(entry) || strncmp(entry, PREFIX, strlen(PREFIX)) == 0);
+    return !lock && (gpud_is_name(entry) || strncmp(entry, PREFIX, strlen(PREFIX)) == 0 ||
+                     strncmp(entry, GPUD_REGISTRY_RDMA, strlen(GPUD_REGISTRY_RDMA)) == 0);
 }
 
 static enum gpud_status search_entries(struct search *search, DIR *entries,

@@ -8,6 +8,7 @@
  *     cam1                        a socket
  *     cam1.lock                   its lock
  *     .unix!run!studio!cam2       → /run/studio/cam2
+ *     .rdma!10.0.0.1:7174!cam3    a socket for questions about rdma://10.0.0.1:7174/cam3
  *
  * Whoever watches the directory sees channels come and go, and their attributes change when a
  * channel has something else to say of itself.
@@ -18,6 +19,10 @@
 #define GPUD_WIRE_UNIX_REGISTRY_H
 
 #include "wire/channel.h"
+
+/* The entry of a place on a network: "rdma://…", of which neither host nor name has a '!'. */
+#define GPUD_REGISTRY_RDMA ".rdma!"
+void gpud_registry_rdma_entry(const char *place, char *entry, size_t size);
 
 /* Makes the link for a path that this process listens on. A bare name needs none. */
 enum gpud_status gpud_registry_add(const char *path, struct gpud_error *error);

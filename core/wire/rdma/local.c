@@ -1,0 +1,129 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "wire/rdma/local.h"
+
+#include "base/directory.h"
+#include "base/fd.h"
+#include "base/process.h"
+#include "wire/unix/channel.h"
+#include "wire/unix/lock.h"
+#include "wire/unix/registry.h"
+
+#include <gpudirect/channel.h>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* --- channels that questions come by ------------------------------------------------------- */
+
+static enum gpud_status send_message(struct gpud_channel *channel, struct gpud_message *message,
+                                     struct gpud_error *error)
+{
+    return gpud_unix_channel_ops.send(channel, message, error);
+}
+
+/* Frames go over the network, whose key decides who gets them. */
+static enum gpud_status receive_question(struct gpud_channel *channel, struct gpud_message *message,
+                                         struct gpud_error *error)
+{
+    enum gpud_status status = gpud_unix_channel_ops.receive(channel, message, error);
+    if (status != GPUD_OK || message->type == GPUD_MESSAGE_QUERY)
+        return status;
+    gpud_message_close(message);
+    return gpud_fail(error, GPUD_UNSUPPORTED,
+                     "this socket only answers questions: receive from the rdma:// address, with "
+                     "its key");
+}
+
+static bool is_dead(const struct gpud_channel *channel)
+{
+    return gpud_unix_channel_ops.is_dead(channel);
+}
+
+static void hang_up(struct gpud_channel *channel)
+{
+    gpud_unix_channel_ops.hang_up(channel);
+}
+
+static void close_channel(struct gpud_channel *channel)
+{
+    gpud_unix_channel_ops.close(channel);
+}
+
+static const struct gpud_channel_ops question_ops = {
+    .send = send_message,
+    .receive = receive_question,
+    .is_dead = is_dead,
+    .hang_up = hang_up,
+    .close = close_channel,
+};
+
+/* --- listening ----------------------------------------------------------------------------- */
+
+enum gpud_status gpud_rdma_local_open(struct gpud_socket_listener *local, const char *place,
+                                      struct gpud_error *error)
+{
+    char path[GPUD_SOCKET_PATH_MAX], entry[GPUD_ADDRESS_MAX + sizeof(GPUD_REGISTRY_RDMA)];
+    char directory[GPUD_SOCKET_PATH_MAX];
+    enum gpud_status status = gpud_private_directory(directory, sizeof(directory), error);
+    if (status != GPUD_OK)
+        return status;
+    gpud_registry_rdma_entry(place, entry, sizeof(entry));
+    int length = gpud_print_n(path, sizeof(path), "%s/%s", directory, entry);
+    if (length < 0 || (size_t)length >= sizeof(path))
+        return gpud_fail(error, GPUD_INVALID, "%s/%s is too long for a socket", directory, entry);
+    status = gpud_socket_listen(local, path, NULL, error);
+    if (status == GPUD_OK)
+        gpud_rdma_local_tell(local); /* the socket was there before it was listened on */
+    return status;
+}
+
+enum gpud_status gpud_rdma_local_accept(struct gpud_socket_listener *local,
+                                        struct gpud_channel **channel, struct gpud_peer *peer,
+                                        struct gpud_error *error)
+{
+    int fd;
+    enum gpud_status status = gpud_socket_accept(local, &fd, peer, error);
+    if (status != GPUD_OK)
+        return status;
+    status = gpud_unix_channel_create(fd, peer, channel, error);
+    if (status == GPUD_OK)
+        (*channel)->ops = &question_ops;
+    else
+        gpud_fd_close(&fd);
+    return status;
+}
+
+void gpud_rdma_local_tell(const struct gpud_socket_listener *local)
+{
+    utimensat(AT_FDCWD, local->path, NULL, AT_SYMLINK_NOFOLLOW);
+}
+
+/* --- others -------------------------------------------------------------------------------- */
+
+void gpud_rdma_local_find(uint16_t port, char *text, size_t size)
+{
+    char directory[GPUD_ADDRESS_MAX], wanted[8], name[64];
+    size_t count = 0;
+    struct gpud_address *found = calloc(GPUD_CHANNELS_MAX, sizeof(*found));
+    text[0] = '\0';
+    gpud_print(wanted, ":%u", port);
+    if (found && gpud_registry_list(found, GPUD_CHANNELS_MAX, &count, directory, NULL) != GPUD_OK)
+        count = 0;
+    for (size_t i = 0; i < count && !text[0]; i++) {
+        const char *at = strrchr(found[i].text, ':');
+        size_t length = strlen(wanted);
+        if (strncmp(found[i].text, "rdma://", 7) != 0 || !at || strncmp(at, wanted, length) != 0 ||
+            (at[length] && at[length] != '/'))
+            continue;
+        pid_t pid = gpud_lock_find(found[i].place);
+        if (pid > 0 && pid != getpid() && gpud_process_name(pid, name, sizeof(name)))
+            gpud_print_n(text, size, "process %d (%s)", (int)pid, name);
+    }
+    free(found);
+}
