@@ -61,7 +61,8 @@ struct gpud_peer_info {
 struct gpud_sender_params {
     size_t size;
     /* required: a bare name, "unix:/absolute/path", or, to be reached from other hosts,
-     * "rdma://address-of-this-host:port" or "rdma://…:port/name" (several share a port) */
+     * "rdma://address-of-this-host:port" or "rdma://…:port/name" (several of one process share a
+     * port) */
     const char *address;
     /* Where the ring lies: a device's name, "cuda:1"; NULL: "host". A kind alone, "cuda": that one
      * of them which is nearest to the network card that the address leads over. "auto": the nearest

@@ -112,8 +112,8 @@ GPUD_API void gpud_completion_queue_interrupt(struct gpud_completion_queue *queu
 
 struct gpud_transfer_params {
     size_t size;
-    /* "rdma://address-of-this-host:port", with or without "/name" (several share a port), to listen
-     * on at once; NULL: only to connect. */
+    /* "rdma://address-of-this-host:port", with or without "/name" (several of one process share a
+     * port), to listen on at once; NULL: only to connect. */
     const char *address;
     /* A file with a key that both ends have, as in gpud_sender_params; for listening and connecting
      * alike. NULL: no key, and then only addresses of this host itself can be listened on, unless
@@ -225,7 +225,8 @@ GPUD_API void gpud_region_get_info(const struct gpud_region *region, struct gpud
 
 /* What the peer needs to reach it: to be carried to it by gpud_connection_send(), or by whatever
  * the application has. A secret where the network is not trusted, and of no use to anybody but this
- * connection's peer; the same bytes on every machine. */
+ * connection's peer; the same bytes on every machine. A checksum that both ends of the connection
+ * alone can make covers all of it: a key that was damaged is GPUD_INVALID where it is used. */
 #define GPUD_REGION_KEY_SIZE 64
 struct gpud_region_key {
     uint8_t bytes[GPUD_REGION_KEY_SIZE];

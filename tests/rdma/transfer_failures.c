@@ -5,7 +5,6 @@
 #include "transfer_ends.h"
 
 #include "stream/transfer/transfer.h"
-
 #include <poll.h>
 #include <pthread.h>
 #include <sys/epoll.h>
@@ -347,10 +346,9 @@ static void attack(int other)
     connect_side(&good, 7115);
     make_buffer(&side, SIZE, GPUD_REGION_LOCAL, &source);
     make_buffer(&good, SIZE, GPUD_REGION_LOCAL, &good_source);
-    struct gpud_region_key key = hear_key(other), good_key = hear_key(other);
+    struct gpud_region_key key = hear_key(other), good_key = hear_key(other), forged;
     fill_pattern(good_source.bytes, SIZE, 8);
     /* As if it were larger, and sealed by a peer that bypasses the library. */
-    struct gpud_region_key forged;
     const struct transfer_secret secret = {side.connection->peer_nonce, side.connection->nonce};
     struct transfer_message said;
     WORKS(gpud_transfer_unseal(key.bytes, &secret, &said, &e));
