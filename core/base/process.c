@@ -66,8 +66,8 @@ bool gpud_process_has_ended(pid_t pid)
     unsigned flags;
     if (pid <= 0)
         return false;
-    if (kill(pid, 0) < 0 && errno == ESRCH)
-        return true;
     char state = read_state(pid, &flags);
-    return state == 'Z' || state == 'X' || (state && flags & PF_EXITING);
+    if (state)
+        return state == 'Z' || state == 'X' || flags & PF_EXITING;
+    return kill(pid, 0) < 0 && errno == ESRCH; /* it may be there, and hidden */
 }
