@@ -109,19 +109,19 @@ void gpud_rdma_local_tell(const struct gpud_socket_listener *local)
 void gpud_rdma_local_find(uint16_t port, char *text, size_t size)
 {
     char directory[GPUD_ADDRESS_MAX], wanted[8], name[64];
-    size_t count = 0;
-    struct gpud_address *found = calloc(GPUD_CHANNELS_MAX, sizeof(*found));
+    size_t count = 0, omitted;
+    struct gpud_address *found = NULL;
     text[0] = '\0';
     gpud_print(wanted, ":%u", port);
-    if (found && gpud_registry_list(found, GPUD_CHANNELS_MAX, &count, directory, NULL) != GPUD_OK)
-        count = 0;
+    if (gpud_registry_list(NULL, &found, &count, &omitted, directory, NULL) != GPUD_OK)
+        return;
     for (size_t i = 0; i < count && !text[0]; i++) {
         const char *at = strrchr(found[i].text, ':');
         size_t length = strlen(wanted);
         if (strncmp(found[i].text, "rdma://", 7) != 0 || !at || strncmp(at, wanted, length) != 0 ||
             (at[length] && at[length] != '/'))
             continue;
-        pid_t pid = gpud_lock_find(found[i].place);
+        pid_t pid = gpud_lock_find(found[i].place, false);
         if (pid > 0 && pid != getpid() && gpud_process_name(pid, name, sizeof(name)))
             gpud_print_n(text, size, "process %d (%s)", (int)pid, name);
     }
