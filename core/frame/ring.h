@@ -3,8 +3,8 @@
 
 /* A ring: slots of one size, in one or more memories of one device. Its owner allocates it and
  * describes it once; the other side imports the description. It can grow while it is in use (a
- * sender's ring does, by one memory for each receiver that maps it), and lose its last memories when
- * none of their slots is in use. */
+ * sender's ring does, by one memory for each receiver that maps it), and lose its last memories
+ * when none of their slots is in use. */
 #ifndef GPUD_FRAME_RING_H
 #define GPUD_FRAME_RING_H
 
