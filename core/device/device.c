@@ -5,6 +5,7 @@
 #include "device/device.h"
 
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/sized.h"
 #include "device/backends.h"
 
@@ -173,6 +174,7 @@ static void probe(struct gpud_device *device, const struct gpud_device_ops *ops,
         gpud_print(device->info.name, "%s", ops->name);
     else
         gpud_print(device->info.name, "%s:%u", ops->name, index);
+    gpud_lock_assert_free(GPUD_RANK_SENDER); /* a driver may take seconds, a submit has none */
     ops->probe(device);
 }
 

@@ -161,7 +161,7 @@ static void test_hints(void)
     bool made = mkdir(directory, 0700) == 0;
     leave_socket(other);
     check_hint(path, other);
-    check_hint("/tmp/elsewhere/x", "");
+    check_hint("/tmp/elsewhere/x", "there is no folder /tmp/elsewhere here");
     unlink(other);
     if (made)
         rmdir(directory);

@@ -220,7 +220,8 @@ enum gpud_status gpud_sender_listen(struct gpud_sender *sender, const struct gpu
     int failed = pthread_create(&sender->thread, NULL, run, sender);
     if (failed)
         return gpud_fail_native(error, GPUD_NO_MEMORY, "errno", failed,
-                                "cannot start the sender's thread");
+                                "cannot start the sender's thread: raise the limits of this "
+                                "process's memory (ulimit -v) or threads (ulimit -u)");
     sender->thread_runs = true;
     return GPUD_OK;
 }

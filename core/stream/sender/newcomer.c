@@ -254,7 +254,9 @@ static void read_message(struct gpud_sender *sender, struct gpud_newcomer *newco
     case GPUD_AGAIN:
         return;
     case GPUD_CLOSED:
-        turn_away(sender, newcomer, GPUD_LOG_INFO, "vanished without a goodbye");
+        turn_away(sender, newcomer, GPUD_LOG_INFO,
+                  gpud_peer_has_died(&newcomer->channel->peer) ? "was ended by a signal or killed"
+                                                               : "vanished without a goodbye");
         return;
     case GPUD_NO_MEMORY:
         refuse(sender, newcomer, GPUD_AGAIN, "", error.reason); /* not the peer's fault */

@@ -122,7 +122,8 @@ static void wait_for_deliveries(struct gpud_sender *sender)
 {
     gpud_sender_lock(sender);
     for (uint32_t i = 0; i < sender->link_count; i++)
-        if (sender->links[i]->transport && sender->links[i]->transport->queues.post)
+        if (sender->links[i]->state != GPUD_LINK_DEAD && sender->links[i]->transport &&
+            sender->links[i]->transport->queues.post)
             gpud_queue_join(sender->queue, sender->links[i]->transport->queues.post, NULL);
     gpud_sender_unlock(sender);
     if (!(sender->device->caps & GPUD_CAP_SYNCHRONOUS))

@@ -236,6 +236,7 @@ void gpud_waiting_put(const struct gpud_target *target, const struct gpud_frame_
     struct gpud_waiting *waiting = &link->waiting;
     uint32_t entry;
     waiting->late--;
+    lost |= link->state == GPUD_LINK_DEAD;
     if (!lost && link->transport == target->transport && write_waiting(link)) {
         if (waiting->slot)
             drop_frame(link);
