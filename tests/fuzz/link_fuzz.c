@@ -257,11 +257,10 @@ static void use_frame(struct player *player, bool done)
     gpud_page_give_back(&player->view, entry, &is_idle);
 }
 
-/* What devices have finished is taken notice of by whoever has the lock. */
+/* What devices have finished is noticed under the lock, and freed by the listener's turn. */
 static void look_after_sender(void)
 {
-    gpud_sender_lock(sender);
-    gpud_sender_unlock(sender);
+    gpud_listener_turn(sender);
 }
 
 /* The application gets as many as it asked for, now that nobody else has any. */
