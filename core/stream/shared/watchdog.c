@@ -247,7 +247,7 @@ static void raise_word(_Atomic uint32_t *word, uint32_t value)
 static void record_by_hand(struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value,
                            struct gpud_queue *queue)
 {
-    if (gpud_queue_finish(queue, gpud_deadline(GPUD_SEC), NULL) == GPUD_OK)
+    if (gpud_queue_finish(queue, gpud_deadline(GPUD_SEC / 4), NULL) == GPUD_OK)
         raise_word(passed_word(watchdog, entry), value);
 }
 
