@@ -6,6 +6,8 @@
 #include "base/lock.h"
 #include "support/check.h"
 
+#include <sched.h>
+#include <stdatomic.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -127,8 +129,13 @@ static int running_priority(pid_t thread)
     return atoi(field);
 }
 
+/* The holder is nice by then: a change of that while a thread waits undoes what was inherited. */
+static atomic_bool may_wait;
+
 static void *waits_for_it(void *arg)
 {
+    while (!atomic_load(&may_wait))
+        sched_yield();
     gpud_lock_take(arg);
     gpud_lock_release(arg);
     return NULL;
@@ -143,6 +150,7 @@ static void test_inheritance(void)
     gpud_lock_take(&lock);
     CHECK(pthread_create(&thread, NULL, waits_for_it, &lock) == 0, "no thread");
     CHECK(setpriority(PRIO_PROCESS, (id_t)gettid(), 19) == 0, "no nice");
+    atomic_store(&may_wait, true);
     int64_t limit = gpud_deadline(30 * GPUD_SEC);
     int priority;
     do
