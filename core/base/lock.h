@@ -3,7 +3,7 @@
 
 /* Mutexes with a rank. A thread takes locks in growing order of rank only, so that no two threads
  * can wait for each other. enum gpud_rank is that order; core/README.md says what each lock guards,
- * who takes it, and what is taken under it.
+ * which threads take it, and what is taken under it.
  *
  *     struct gpud_lock lock;
  *     gpud_lock_init(&lock, GPUD_RANK_SENDER);          or GPUD_LOCK_INITIALIZER(rank)

@@ -159,7 +159,7 @@ uint32_t gpud_capture_find_format(const struct gpud_v4l2 *node, const char *name
 size_t gpud_capture_modes_of(const struct gpud_v4l2 *node, const struct gpud_input *source,
                              const char *format, struct gpud_capture_mode *modes, size_t max);
 
-/* What frames of this format are called; NULL: it is none that is captured here. */
+/* What frames of this format are called; NULL: frames of it cannot be captured. */
 const char *gpud_capture_name_format(const struct gpud_v4l2 *node, uint32_t fourcc);
 
 /* "UYVY, YUY2, NV12": what the driver has, for a sentence. */

@@ -74,7 +74,7 @@ struct gpud_target_ring {
     struct gpud_lock lock; /* of what follows */
     uint32_t next;         /* the number after the last frame that was handed out or dropped */
     uint64_t held;         /* a bit a slot: the application has it */
-    uint64_t pending;      /* a bit a slot: nobody has it, and a device still works on it */
+    uint64_t pending;      /* a bit a slot: it is free, but a device still works on it */
     uint64_t corrupted;    /* frames that were overwritten while they were held */
     bool failed;           /* a device did not do what was enqueued */
 };

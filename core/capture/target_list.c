@@ -69,7 +69,7 @@ static bool get_choice(const char *text, const char *key, const char *const *nam
     return false;
 }
 
-/* 0/0 where there is none that can be. */
+/* 0/0 where the file states an impossible rate. */
 static void get_rate(const char *text, uint32_t *num, uint32_t *den)
 {
     char value[32];

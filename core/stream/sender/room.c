@@ -218,13 +218,16 @@ static void drop_pool(struct gpud_sender *sender, struct gpud_pool **own)
 }
 
 /* Whether each receiver that maps the pool can do without a part of it at once. A device reads on
- * after a frame was given back, and a network card has the memory registered. */
+ * after a frame was given back, a network card has the memory registered, and a receiver that is
+ * still in its handshake may have refused the ring. */
 static bool can_take_back(const struct gpud_sender *sender, const struct gpud_pool *pool)
 {
     if (!(pool->device->caps & GPUD_CAP_SYNCHRONOUS) || pool->viewer || pool->dmabufs)
         return false;
     for (uint32_t i = 0; i < sender->link_count; i++) {
         const struct gpud_link *link = sender->links[i];
+        if (maps(link, pool) && link->state != GPUD_LINK_LEAVING && !gpud_link_is_ready(link))
+            return false;
         if (maps(link, pool) && (link->transport->route != &gpud_map_route ||
                                  strcmp(link->peer.kind, gpud_device_kind(pool->device)) != 0))
             return false;
