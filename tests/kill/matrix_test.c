@@ -222,8 +222,16 @@ static int kills_on(const struct way *way, int on_host, int elsewhere)
     return way->bit == WAY_HOST ? on_host : elsewhere;
 }
 
+/* A sample has every point on the host and, where it exists there, on one way in four, another four
+ * at each point: all points and all ways are met. */
+static bool is_in_sample(int point, int way)
+{
+    return ways[way].bit == WAY_HOST || (point + way) % 4 == 0;
+}
+
 /* kill-matrix [kills on the host [kills on other ways [part of a way's name [part of a point's
  * name]]]]
+ * kill-matrix sample     two kills in each cell of a sample
  *
  * With GPUD_TEST_AGAIN_MS set, and nothing else to do on the machine, one cell at a time, and none
  * may take longer than that until frames come again. */
@@ -233,6 +241,9 @@ int main(int argc, char **argv)
     peer_main(argc, argv);
     child_main(argc, argv);
     int on_host = argc > 1 ? atoi(argv[1]) : 50, elsewhere = argc > 2 ? atoi(argv[2]) : 5;
+    bool sample = argc > 1 && strcmp(argv[1], "sample") == 0;
+    if (sample)
+        on_host = elsewhere = 2;
     CHECK(on_host > 0 && elsewhere > 0, "no kills: give numbers");
     const char *only_way = argc > 3 ? argv[3] : "", *only_point = argc > 4 ? argv[4] : "";
     /* They wait more than they work. */
@@ -259,7 +270,8 @@ int main(int argc, char **argv)
             }
             if (!there && wanted)
                 table->at[point][way].result = SKIPPED;
-            if (!there || !strstr(points[point].name, only_point))
+            if (!there || !strstr(points[point].name, only_point) ||
+                (sample && !is_in_sample(point, way)))
                 continue;
             if (running == most)
                 wait_for_one();
