@@ -435,14 +435,21 @@ void pack_structure(struct pack *pack, const GstStructure *structure, guint *ski
     }
 }
 
+/* GStreamer 0.10 named raw formats so, and newer ones warn of each structure of that name. */
+static gboolean is_obsolete(const char *name)
+{
+    return g_str_has_prefix(name, "video/x-raw-") || g_str_has_prefix(name, "audio/x-raw-");
+}
+
 GstStructure *unpack_structure(struct unpack *unpack)
 {
     char name[NAME_MAX_LENGTH + 1];
 
     if (!unpack_name(unpack, name))
         return NULL;
-    GstStructure *structure =
-        names_take(unpack->names, name) ? gst_structure_new_empty(name) : NULL;
+    GstStructure *structure = !is_obsolete(name) && names_take(unpack->names, name)
+                                  ? gst_structure_new_empty(name)
+                                  : NULL;
     uint16_t fields = unpack_u16(unpack);
     for (uint16_t i = 0; i < fields && !unpack->bad; i++) {
         GValue value = G_VALUE_INIT;
