@@ -277,13 +277,21 @@ static void take_back(struct gpud_sender *sender, struct gpud_pool *pool)
     }
 }
 
+/* One memory more than needed stays for the next receiver, unless its slots were closed already: a
+ * receiver that held a frame in it has left a shrinking unfinished. Under the lock. */
+static bool has_spare(const struct gpud_sender *sender, const struct gpud_pool *pool)
+{
+    uint32_t spare = count_spare(sender, pool);
+    return spare > 1 || (spare && pool->opened < pool->ring.memories);
+}
+
 void gpud_room_shrink(struct gpud_sender *sender, int64_t now)
 {
     gpud_sender_lock(sender);
     struct gpud_pool *pool = sender->device_pool, *host = sender->host_pool;
     if (host == pool)
         host = NULL;
-    bool spare = (pool && count_spare(sender, pool) > 1) || (host && count_spare(sender, host) > 1);
+    bool spare = (pool && has_spare(sender, pool)) || (host && has_spare(sender, host));
     if (!spare)
         sender->spare_since = 0;
     else if (!sender->spare_since)
