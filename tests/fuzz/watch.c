@@ -28,7 +28,8 @@ void watch_fail(const char *format, ...)
 
 /* --- time ------------------------------------------------------------------------------------- */
 
-#define TICK 10 /* ms */
+#define TICK 10     /* ms */
+#define GRACE 10000 /* ms: a call that hangs never comes back, a starved thread does */
 
 static atomic_llong passed; /* ms */
 
@@ -47,8 +48,8 @@ static void *watch(void *arg)
         for (int i = 0; i < WATCH_CALLERS; i++) {
             pthread_mutex_lock(&call[i].lock);
             if (call[i].what && now > call[i].until)
-                watch_fail("%s of %lld ms has not come back a second after that", call[i].what,
-                           (long long)call[i].timeout);
+                watch_fail("%s of %lld ms has not come back %d s after that", call[i].what,
+                           (long long)call[i].timeout, GRACE / 1000);
             pthread_mutex_unlock(&call[i].lock);
         }
     }
@@ -75,7 +76,7 @@ void watch_begin(enum watch_caller caller, const char *what, int64_t timeout_ns)
     pthread_mutex_lock(&call[caller].lock);
     call[caller].what = what;
     call[caller].timeout = timeout_ns / GPUD_MSEC;
-    call[caller].until = watch_time() + call[caller].timeout + 1000 + 2 * TICK;
+    call[caller].until = watch_time() + call[caller].timeout + GRACE + 2 * TICK;
     pthread_mutex_unlock(&call[caller].lock);
 }
 
