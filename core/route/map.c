@@ -4,7 +4,8 @@
 /* map: the receivers map the sender's ring and read the frames where they are, also by another
  * driver of the same GPU. */
 #include "device/ops.h"
-#include "route/route.h"
+#include "route/endpoint.h"
+#include "route/ops.h"
 
 #include <string.h>
 
@@ -39,10 +40,20 @@ static bool can_connect(const struct gpud_endpoint *sender, const struct gpud_en
     return true;
 }
 
+/* Host memory is shared for reading alone; a GPU's knows no such thing. */
+static const char *refuse_foreign(const struct gpud_endpoint *sender)
+{
+    return sender->caps & GPUD_CAP_HOST
+               ? NULL
+               : "who maps a GPU's memory can write it, and the receiver belongs to another user";
+}
+
 const struct gpud_route_ops gpud_map_route = {
     .name = "map",
     .ring = GPUD_RING_SENDER_DEVICE,
     .direct = true,
     .signal = GPUD_SIGNAL_PAGE,
+    .shrinks = true,
     .can_connect = can_connect,
+    .refuse_foreign = refuse_foreign,
 };

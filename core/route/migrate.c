@@ -4,8 +4,8 @@
 /* migrate: both ends are in one process and their devices in one OpenCL context, so that the
  * sender's slots are the receiver's, too: the runtime moves each to the receiver's device, from the
  * moment on at which its frame is submitted, and back when it is written anew. */
-#include "device/ops.h"
-#include "route/route.h"
+#include "device/device.h"
+#include "route/ops.h"
 
 #include <string.h>
 
@@ -50,10 +50,43 @@ static bool can_connect(const struct gpud_endpoint *sender, const struct gpud_en
     return true;
 }
 
+/* --- the moves ----------------------------------------------------------------------------- */
+
+static bool is_possible(const struct gpud_device *from)
+{
+    return from->common != NULL;
+}
+
+static enum gpud_status open_queue(struct gpud_device *to, struct gpud_queue **queue,
+                                   struct gpud_error *error)
+{
+    return gpud_queue_create(to, queue, error);
+}
+
+static enum gpud_status start(struct gpud_queue *queue, struct gpud_memory *slot,
+                              struct gpud_queue *written, struct gpud_error *error)
+{
+    return gpud_queue_migrate(queue, slot, written, false, error);
+}
+
+/* That only saves the driver the way. Where it fails the driver moves the slot by itself when it is
+ * written, and a queue that has failed says so then. */
+static void migrate_back(struct gpud_queue *queue, struct gpud_memory *slot)
+{
+    gpud_queue_migrate(queue, slot, NULL, true, NULL);
+}
+
+static const struct gpud_route_moves moves = {
+    .is_possible = is_possible,
+    .open = open_queue,
+    .start = start,
+    .end = migrate_back,
+};
+
 const struct gpud_route_ops gpud_migrate_route = {
     .name = "migrate",
     .ring = GPUD_RING_SENDER_DEVICE,
     .direct = true,
-    .moves = true,
+    .moves = &moves,
     .can_connect = can_connect,
 };

@@ -4,7 +4,9 @@
 /* peer: the sender's copy engine writes into memory of the receiver's GPU, over NVLink or PCIe or
  * inside one GPU, there also from one driver to another. */
 #include "device/ops.h"
-#include "route/route.h"
+#include "route/endpoint.h"
+#include "route/ops.h"
+#include "route/place.h"
 
 #include <string.h>
 

@@ -1,11 +1,10 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What the places of the two ends' devices mean for their routes. */
-#include "topology/place.h"
+#include "route/place.h"
 
 #include "device/device.h"
-#include "route/route.h"
+#include "route/endpoint.h"
 
 #include <string.h>
 

@@ -20,65 +20,49 @@
  * Distances stand in the reasons, where they matter, with both places. */
 #include "route/route.h"
 
-#include "base/host.h"
 #include "base/sized.h"
 #include "device/device.h"
-#include "topology/kfd.h"
+#include "route/endpoint.h"
+#include "route/place.h"
 
-#include <ctype.h>
-#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
+#ifndef GPUD_TEST_ROUTE /* of the tests' own, see tests/toy */
+#define GPUD_TEST_ROUTE(X)
+#endif
+
 /* Best first: fewer copies, then the shorter way. A later one overtakes where it is much faster. */
-static const struct gpud_route_ops *const routes[] = {
-    &gpud_map_route,         &gpud_peer_route,         &gpud_directgma_route,
-    &gpud_migrate_route,     &gpud_staged_push_route,  &gpud_staged_route,
-    &gpud_rdma_dmabuf_route, &gpud_rdma_peermem_route, &gpud_rdma_host_route,
-};
+// clang-format off
+#define TABLE(X)                \
+    X(gpud_map_route)           \
+    X(gpud_peer_route)          \
+    X(gpud_directgma_route)     \
+    X(gpud_migrate_route)       \
+    X(gpud_staged_push_route)   \
+    X(gpud_staged_route)        \
+    X(gpud_rdma_dmabuf_route)   \
+    X(gpud_rdma_peermem_route)  \
+    X(gpud_rdma_host_route)     \
+    GPUD_TEST_ROUTE(X)
+// clang-format on
+
+#define DECLARE(route) extern const struct gpud_route_ops route;
+#define POINT_TO(route) &route,
+TABLE(DECLARE)
+static const struct gpud_route_ops *const routes[] = {TABLE(POINT_TO)};
 #define ROUTES (sizeof(routes) / sizeof(routes[0]))
-_Static_assert(ROUTES <= GPUD_ROUTES_MAX, "trials have room for every route");
 
-void gpud_endpoint_describe(struct gpud_endpoint *endpoint, const struct gpud_device *device,
-                            const char *name)
-{
-    memset(endpoint, 0, sizeof(*endpoint));
-    gpud_print(endpoint->name, "%s", name ? name : program_invocation_short_name);
-    gpud_print(endpoint->device, "%s", device->info.name);
-    gpud_print(endpoint->kind, "%s", gpud_device_kind(device));
-    gpud_print(endpoint->no_direct, "%s", device->no_direct);
-    endpoint->caps = device->caps;
-    endpoint->aperture = device->aperture;
-    endpoint->common = device->common;
-    endpoint->token = device->context->token;
-    memcpy(endpoint->uuid, device->uuid, sizeof(endpoint->uuid));
-    for (size_t i = 0; i + 1 < sizeof(endpoint->pci) && device->info.pci[i]; i++)
-        endpoint->pci[i] = (char)tolower((unsigned char)device->info.pci[i]); /* CUDA's capitals */
-    endpoint->host_rate = device->host_rate;
-    if (endpoint->host_rate == 0) /* the driver does not say; of AMD's GPUs the kernel does */
-        endpoint->host_rate = gpud_kfd_host_rate(gpud_kfd_get(), device->info.pci);
-    endpoint->reach_count = device->reach_count;
-    memcpy(endpoint->reach, device->reach, sizeof(endpoint->reach));
-    gpud_host_read_id(endpoint->host);
-    endpoint->time_namespace = gpud_host_time_namespace();
-}
+struct gpud_route_trials {
+    char link[GPUD_REASON_MAX]; /* why the devices have none; "": not known */
+    struct {
+        bool failed;
+        char reason[GPUD_REASON_MAX]; /* if it failed */
+        double rate;                  /* bytes per second, as measured; 0: it was not */
+    } route[ROUTES];                  /* by place in the table */
+};
 
-bool gpud_endpoints_share_device(const struct gpud_endpoint *a, const struct gpud_endpoint *b)
-{
-    static const uint8_t none[16];
-    if (strcmp(a->kind, b->kind) != 0)
-        return false;
-    /* An index is each process's own affair: CUDA_VISIBLE_DEVICES renumbers. */
-    if (memcmp(a->uuid, none, sizeof(none)) != 0 || memcmp(b->uuid, none, sizeof(none)) != 0)
-        return memcmp(a->uuid, b->uuid, sizeof(a->uuid)) == 0;
-    return strcmp(a->device, b->device) == 0;
-}
-
-bool gpud_endpoints_share_clock(const struct gpud_endpoint *a, const struct gpud_endpoint *b,
-                                bool one_host)
-{
-    return one_host && memcmp(a->host, b->host, sizeof(a->host)) == 0 &&
-           a->time_namespace == b->time_namespace;
-}
+/* --- what follows from a route's description ------------------------------------------------ */
 
 enum gpud_signal_place gpud_route_signal(const struct gpud_route_ops *route,
                                          const struct gpud_endpoint *sender,
@@ -89,6 +73,30 @@ enum gpud_signal_place gpud_route_signal(const struct gpud_route_ops *route,
         return GPUD_SIGNAL_NONE;
     return route->signal;
 }
+
+bool gpud_route_has_signal(const struct gpud_route_ops *route, enum gpud_signal_place signal,
+                           uint32_t receiver_caps)
+{
+    if (signal == GPUD_SIGNAL_NONE)
+        return route->signal != GPUD_SIGNAL_MEMORY;
+    return signal == route->signal &&
+           (signal == GPUD_SIGNAL_MEMORY || receiver_caps & GPUD_CAP_PAGE_SIGNALS);
+}
+
+bool gpud_route_is_detour(const struct gpud_route_ops *route, uint32_t caps)
+{
+    return !route->direct && !(route->network && caps & GPUD_CAP_HOST);
+}
+
+bool gpud_route_moves_slots(const struct gpud_device *device)
+{
+    for (size_t i = 0; i < ROUTES; i++)
+        if (routes[i]->moves && routes[i]->moves->is_possible(device))
+            return true;
+    return false;
+}
+
+/* --- what can connect ------------------------------------------------------------------------ */
 
 static bool is_by_network(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver)
 {
@@ -120,10 +128,8 @@ static bool allowed(const struct gpud_route_ops *route, const struct gpud_endpoi
             return false;
         }
     }
-    /* Between hosts nothing goes round by way of the host where that is both ends. */
-    bool detour =
-        !route->direct && !(route->network && sender->caps & receiver->caps & GPUD_CAP_HOST);
-    if (detour && (sender->require_direct || receiver->require_direct)) {
+    if (gpud_route_is_detour(route, sender->caps & receiver->caps) &&
+        (sender->require_direct || receiver->require_direct)) {
         gpud_print_n(why, GPUD_REASON_MAX, "require-direct forbids the detour through host memory");
         return false;
     }
@@ -159,6 +165,62 @@ static size_t place_of(const struct gpud_route_ops *route)
     return place;
 }
 
+/* --- what was tried ------------------------------------------------------------------------- */
+
+struct gpud_route_trials *gpud_route_trials_create(void)
+{
+    return calloc(1, sizeof(struct gpud_route_trials));
+}
+
+void gpud_route_trials_destroy(struct gpud_route_trials **trials)
+{
+    free(*trials);
+    *trials = NULL;
+}
+
+void gpud_route_note_link(struct gpud_route_trials *trials, const char *why)
+{
+    gpud_print(trials->link, "%s", why);
+}
+
+void gpud_route_failed(struct gpud_route_trials *trials, const struct gpud_route_ops *route,
+                       const char *reason)
+{
+    size_t place = place_of(route);
+    trials->route[place].failed = true;
+    gpud_print(trials->route[place].reason, "%s", reason);
+}
+
+void gpud_route_forget_failures(struct gpud_route_trials *trials)
+{
+    for (size_t i = 0; i < ROUTES; i++)
+        trials->route[i].failed = false;
+}
+
+void gpud_route_exclude_foreign(struct gpud_route_trials *trials,
+                                const struct gpud_endpoint *sender)
+{
+    for (size_t i = 0; i < ROUTES; i++) {
+        const char *why = routes[i]->refuse_foreign ? routes[i]->refuse_foreign(sender) : NULL;
+        if (why)
+            gpud_route_failed(trials, routes[i], why);
+    }
+}
+
+void gpud_route_exclude_readers(struct gpud_route_trials *trials, const struct gpud_device *from,
+                                const struct gpud_device *to, const struct gpud_device *reader)
+{
+    char why[GPUD_REASON_MAX];
+    gpud_print(why,
+               "the slots go to %s for another receiver, and are not moved to and fro between "
+               "several devices: a sender of its own would serve this one",
+               reader->info.name);
+    for (size_t i = 0; i < ROUTES; i++)
+        if (routes[i]->ring == GPUD_RING_SENDER_DEVICE && !routes[i]->network &&
+            gpud_route_reader(routes[i], from, to) != reader)
+            gpud_route_failed(trials, routes[i], why);
+}
+
 /* --- speed --------------------------------------------------------------------------------- */
 
 /* What a detour must be faster by: it takes the host's memory from others, and vendors' figures are
@@ -168,8 +230,8 @@ static size_t place_of(const struct gpud_route_ops *route)
 static double rate_of(size_t place, const struct gpud_endpoint *sender,
                       const struct gpud_endpoint *receiver, const struct gpud_route_trials *trials)
 {
-    if (trials->rate[place] > 0)
-        return trials->rate[place];
+    if (trials->route[place].rate > 0)
+        return trials->route[place].rate;
     return routes[place]->rate ? routes[place]->rate(sender, receiver) : 0;
 }
 
@@ -183,7 +245,7 @@ static size_t find_rival(size_t place, const struct gpud_endpoint *sender,
     for (size_t i = place + 1; i < ROUTES; i++) {
         char why[GPUD_REASON_MAX];
         double its = rate_of(i, sender, receiver, trials);
-        if (its <= *rate || trials->failed & 1u << i ||
+        if (its <= *rate || trials->route[i].failed ||
             !possible(routes[i], sender, receiver, trials, why))
             continue;
         *rate = its;
@@ -198,14 +260,14 @@ bool gpud_route_wants_rate(const struct gpud_route_ops *route, const struct gpud
 {
     size_t place = place_of(route);
     double rate;
-    return route->ring == GPUD_RING_RECEIVER && trials->rate[place] <= 0 &&
+    return route->ring == GPUD_RING_RECEIVER && trials->route[place].rate <= 0 &&
            find_rival(place, sender, receiver, trials, &rate) < ROUTES;
 }
 
 void gpud_route_measured(struct gpud_route_trials *trials, const struct gpud_route_ops *route,
                          double rate)
 {
-    trials->rate[place_of(route)] = rate;
+    trials->route[place_of(route)].rate = rate;
 }
 
 /* The route that overtakes this one, or the one itself. */
@@ -237,8 +299,8 @@ const struct gpud_route_ops *gpud_route_select(const struct gpud_endpoint *sende
         char why[GPUD_REASON_MAX] = "";
         if (routes[i]->network != is_by_network(sender, receiver))
             continue; /* nothing that a user would expect there */
-        if (trials->failed & 1u << i)
-            add_reason(fallback_reason, routes[i]->name, trials->reason[i]);
+        if (trials->route[i].failed)
+            add_reason(fallback_reason, routes[i]->name, trials->route[i].reason);
         else if (possible(routes[i], sender, receiver, trials, why))
             return routes[overtake(i, sender, receiver, trials, fallback_reason)];
         else if (!routes[i]->substitute || sender->route[0] || receiver->route[0])
@@ -247,20 +309,24 @@ const struct gpud_route_ops *gpud_route_select(const struct gpud_endpoint *sende
     return NULL;
 }
 
-void gpud_route_failed(struct gpud_route_trials *trials, const struct gpud_route_ops *route,
-                       const char *reason)
-{
-    size_t place = place_of(route);
-    trials->failed |= 1u << place;
-    gpud_print(trials->reason[place], "%s", reason);
-}
-
 const struct gpud_route_ops *gpud_route_find(const char *name)
 {
     for (size_t i = 0; i < ROUTES; i++)
         if (strcmp(routes[i]->name, name) == 0)
             return routes[i];
     return NULL;
+}
+
+static enum gpud_status fail_unknown(const char *name, struct gpud_error *error)
+{
+    char known[GPUD_REASON_MAX] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < ROUTES && used < sizeof(known); i++) {
+        const char *before = i == 0 ? "" : i + 1 < ROUTES ? ", " : " and ";
+        gpud_print_n(known + used, sizeof(known) - used, "%s%s", before, routes[i]->name);
+        used = strlen(known);
+    }
+    return gpud_fail(error, GPUD_INVALID, "there is no route \"%.31s\": %s exist", name, known);
 }
 
 enum gpud_status gpud_route_check_params(uint32_t slots, enum gpud_slow_receiver slow_receiver,
@@ -273,11 +339,7 @@ enum gpud_status gpud_route_check_params(uint32_t slots, enum gpud_slow_receiver
         return gpud_fail(error, GPUD_INVALID, "slow_receiver %d does not exist",
                          (int)slow_receiver);
     if (route && !gpud_route_find(route))
-        return gpud_fail(
-            error, GPUD_INVALID,
-            "there is no route \"%.31s\": map, peer, directgma, migrate, staged-push, staged, "
-            "rdma-dmabuf, rdma-peermem and rdma-host exist",
-            route);
+        return fail_unknown(route, error);
     return GPUD_OK;
 }
 

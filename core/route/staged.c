@@ -12,8 +12,8 @@
  *                    them is tried when the device is opened.
  */
 #include "device/ops.h"
-#include "route/route.h"
-#include "topology/place.h"
+#include "route/ops.h"
+#include "route/place.h"
 
 #include <string.h>
 

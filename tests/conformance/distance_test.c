@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/sysfs.h"
 #include "device/device.h"
+#include "route/place.h"
 #include "route/route.h"
 #include "support/check.h"
 #include "support/host.h"

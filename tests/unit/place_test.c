@@ -7,6 +7,7 @@
 
 #include "base/sysfs.h"
 #include "device/device.h"
+#include "route/place.h"
 #include "route/route.h"
 #include "support/check.h"
 #include "support/host.h"
@@ -97,7 +98,7 @@ static void test_order(const char *kind, const char *direct)
     struct gpud_endpoint one = gpu_at(kind, ONE), far = gpu_at(kind, FAR);
     const char *const near[] = {TWO, BESIDE, "", "0000:77:00.0"};
     const struct gpud_route_ops *route = gpud_route_find(direct);
-    struct gpud_route_trials trials = {0};
+    struct gpud_route_trials *trials = gpud_route_trials_create();
     SAY("%s: what is near is taken as it is", direct);
     for (size_t i = 0; i < sizeof(near) / sizeof(near[0]); i++) {
         struct gpud_endpoint other = gpu_at(kind, near[i][0] ? near[i] : ONE);
@@ -105,39 +106,40 @@ static void test_order(const char *kind, const char *direct)
         other.token = 7;
         memcpy(one.reach[1], other.uuid, sizeof(other.uuid));
         one.reach_count += strcmp(kind, "cuda") == 0;
-        CHECK(!gpud_route_wants_rate(route, &one, &other, &trials), "%s is to be measured",
-              near[i]);
+        CHECK(!gpud_route_wants_rate(route, &one, &other, trials), "%s is to be measured", near[i]);
         one.reach_count = strcmp(kind, "cuda") == 0;
     }
 
     SAY("%s: what is far is measured, and is taken where it is fast", direct);
     memcpy(one.reach[1], far.uuid, sizeof(far.uuid));
     one.reach_count *= 2;
-    CHECK(gpud_route_wants_rate(route, &one, &far, &trials), "a way across nodes is not measured");
-    check_choice(&one, &far, &trials, direct, "");
+    CHECK(gpud_route_wants_rate(route, &one, &far, trials), "a way across nodes is not measured");
+    check_choice(&one, &far, trials, direct, "");
     /* Down at 31.5 GB/s and up at 15.8: 10.5. */
-    gpud_route_measured(&trials, route, 7.1e9);
-    check_choice(&one, &far, &trials, direct, "");
-    gpud_route_measured(&trials, route, 6.9e9);
+    gpud_route_measured(trials, route, 7.1e9);
+    check_choice(&one, &far, trials, direct, "");
+    gpud_route_measured(trials, route, 6.9e9);
     char says[GPUD_REASON_MAX];
     gpud_print(says,
                "%s: only 6.9 GB/s were measured, where staged should reach 10.5; %s:0 (" ONE
                ") and the receiver's %s:0 (" FAR ") are in different NUMA nodes (SYS)",
                direct, kind, kind);
-    check_choice(&one, &far, &trials, "staged", says);
+    check_choice(&one, &far, trials, "staged", says);
 
     SAY("%s: a distance alone, and another machine's addresses, change nothing", direct);
     struct gpud_endpoint silent = far;
     gpud_print(silent.pci, "0000:82:00.1"); /* nobody is there */
-    check_choice(&one, &silent, &trials, direct, "");
-    trials = (struct gpud_route_trials){0};
+    check_choice(&one, &silent, trials, direct, "");
+    gpud_route_trials_destroy(&trials);
+    trials = gpud_route_trials_create();
     set_file(folder, "sys/devices/pci0000:80/" FAR "/max_link_speed", "Unknown");
-    CHECK(!gpud_route_wants_rate(route, &one, &far, &trials), "there is nothing to compare with");
+    CHECK(!gpud_route_wants_rate(route, &one, &far, trials), "there is nothing to compare with");
     set_file(folder, "sys/devices/pci0000:80/" FAR "/max_link_speed", "16.0 GT/s PCIe");
     struct gpud_endpoint direct_only = one;
     direct_only.require_direct = 1;
-    gpud_route_measured(&trials, route, 1e9);
-    check_choice(&direct_only, &far, &trials, direct, "");
+    gpud_route_measured(trials, route, 1e9);
+    check_choice(&direct_only, &far, trials, direct, "");
+    gpud_route_trials_destroy(&trials);
 }
 
 /* Where there is no way, both places are in the sentence. */
@@ -146,32 +148,34 @@ static void test_sentences(void)
     SAY("a reason says where both are");
     struct gpud_endpoint one = gpu_at("cuda", ONE), two = gpu_at("cuda", TWO),
                          beside = gpu_at("cuda", BESIDE), far = gpu_at("cuda", FAR);
-    struct gpud_route_trials trials = {0};
+    struct gpud_route_trials *trials = gpud_route_trials_create();
     check_choice(
-        &one, &two, &trials, "staged",
+        &one, &two, trials, "staged",
         "peer: the sender's driver cannot write the receiver's GPU (cuda:0): is it visible");
-    check_choice(&one, &two, &trials, "staged",
+    check_choice(&one, &two, trials, "staged",
                  "; cuda:0 (" ONE ") and the receiver's cuda:0 (" TWO
                  ") are behind the same PCIe switch (PIX)");
-    check_choice(&two, &beside, &trials, "staged", "are below the same PCIe host bridge (PHB)");
-    check_choice(&beside, &far, &trials, "staged", "are in different NUMA nodes (SYS)");
-    gpud_print(trials.link, "the driver has something better to say");
-    check_choice(&one, &two, &trials, "staged", "peer: the driver has something better to say");
+    check_choice(&two, &beside, trials, "staged", "are below the same PCIe host bridge (PHB)");
+    check_choice(&beside, &far, trials, "staged", "are in different NUMA nodes (SYS)");
+    gpud_route_note_link(trials, "the driver has something better to say");
+    check_choice(&one, &two, trials, "staged", "peer: the driver has something better to say");
     gpud_print(one.route, "staged");
-    check_choice(&one, &two, &trials, "staged", "peer: only the route \"staged\" was asked for");
+    check_choice(&one, &two, trials, "staged", "peer: only the route \"staged\" was asked for");
 
     /* What a peer writes there is no more than a place that is unknown. */
     static const char *const lies[] = {"../../../../", "%s%s%n%n", "0000:2:0.0:::::", "ffffffff:f"};
     one = gpu_at("cuda", ONE);
-    trials = (struct gpud_route_trials){0};
+    gpud_route_trials_destroy(&trials);
+    trials = gpud_route_trials_create();
     for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
         gpud_print(two.pci, "%s", lies[i]);
         CHECK_EQUAL(gpud_endpoints_distance(&one, &two), GPUD_DISTANCE_UNKNOWN);
-        check_choice(&one, &two, &trials, "staged", "is it visible");
+        check_choice(&one, &two, trials, "staged", "is it visible");
     }
     gpud_print(two.pci, FAR);
     memset(two.host, 2, sizeof(two.host));
     CHECK_EQUAL(gpud_endpoints_distance(&one, &two), GPUD_DISTANCE_UNKNOWN);
+    gpud_route_trials_destroy(&trials);
 }
 
 int main(int argc, char **argv)

@@ -30,10 +30,11 @@ static const char *against_of(const struct gpud_endpoint *sender,
                               const struct gpud_route_trials *trials, const char *wanted)
 {
     static char against[GPUD_REASON_MAX];
-    static const struct gpud_route_trials none;
+    struct gpud_route_trials *none = gpud_route_trials_create();
     memset(against, 'x', sizeof(against));
     const struct gpud_route_ops *route =
-        gpud_route_select(sender, receiver, trials ? trials : &none, against);
+        gpud_route_select(sender, receiver, trials ? trials : none, against);
+    gpud_route_trials_destroy(&none);
     CHECK(memchr(against, '\0', sizeof(against)), "the reasons have no end");
     const char *got = route ? route->name : "none";
     if (strcmp(got, wanted) != 0)
@@ -211,11 +212,11 @@ static void test_trials(void)
 {
     struct gpud_endpoint s = host_end(), r = host_end();
     r.token = 9;
-    struct gpud_route_trials trials = {0};
-    gpud_route_failed(&trials, gpud_route_find("map"), "the pattern did not arrive");
-    SAYS(against_of(&s, &r, &trials, "staged"), "map: the pattern did not arrive");
-    gpud_route_failed(&trials, gpud_route_find("staged"), "nor here");
-    const char *why = against_of(&s, &r, &trials, "none");
+    struct gpud_route_trials *trials = gpud_route_trials_create();
+    gpud_route_failed(trials, gpud_route_find("map"), "the pattern did not arrive");
+    SAYS(against_of(&s, &r, trials, "staged"), "map: the pattern did not arrive");
+    gpud_route_failed(trials, gpud_route_find("staged"), "nor here");
+    const char *why = against_of(&s, &r, trials, "none");
     SAYS(why, "map: the pattern did not arrive");
     SAYS(why, "staged: nor here");
     CHECK(!gpud_route_find("") && !gpud_route_find("MAP") && !gpud_route_find("peerless"),
@@ -225,11 +226,13 @@ static void test_trials(void)
     char longest[400];
     memset(longest, 'y', sizeof(longest));
     longest[399] = '\0';
-    trials = (struct gpud_route_trials){0};
+    gpud_route_trials_destroy(&trials);
+    trials = gpud_route_trials_create();
     const char *names[] = {"map", "peer", "directgma", "migrate", "staged"};
     for (int i = 0; i < 5; i++)
-        gpud_route_failed(&trials, gpud_route_find(names[i]), longest);
-    against_of(&s, &r, &trials, "none");
+        gpud_route_failed(trials, gpud_route_find(names[i]), longest);
+    against_of(&s, &r, trials, "none");
+    gpud_route_trials_destroy(&trials);
 }
 
 /* A driver that pins only what its process may write: the CPU would carry what it may read. */
@@ -237,7 +240,7 @@ static void test_pins(void)
 {
     struct gpud_endpoint gpu = cuda_end("cuda:0", 10), other = cuda_end("cuda:1", 20),
                          host = host_end();
-    struct gpud_route_trials trials = {0};
+    struct gpud_route_trials *trials = gpud_route_trials_create();
     gpu.token = 7;
     host.token = 9;
     CHECK(!strstr(against_of(&gpu, &other, NULL, "staged"), "staged"), "a reason that is none");
@@ -252,12 +255,13 @@ static void test_pins(void)
     inside.token = gpu.token;
     against_of(&gpu, &inside, NULL, "staged");
     /* Where the push fails, or is not wanted, the CPU carries the frames. */
-    gpud_route_failed(&trials, gpud_route_find("staged-push"), "no memory for the ring");
-    SAYS(against_of(&gpu, &other, &trials, "staged"), "staged-push: no memory for the ring");
+    gpud_route_failed(trials, gpud_route_find("staged-push"), "no memory for the ring");
+    SAYS(against_of(&gpu, &other, trials, "staged"), "staged-push: no memory for the ring");
     gpud_print(gpu.route, "staged");
     against_of(&gpu, &other, NULL, "staged");
     gpud_print(host.route, "staged-push");
     SAYS(against_of(&host, &other, NULL, "none"), "staged-push: only from a device to one of");
+    gpud_route_trials_destroy(&trials);
 }
 
 /* A copy from GPU to GPU that was measured to be much slower than the detour should be. */
@@ -265,22 +269,22 @@ static void test_rates(void)
 {
     struct gpud_endpoint a = cuda_end("cuda:0", 10), b = cuda_end("cuda:1", 20), host = host_end();
     const struct gpud_route_ops *peer = gpud_route_find("peer"), *map = gpud_route_find("map");
-    struct gpud_route_trials trials = {0};
+    struct gpud_route_trials *trials = gpud_route_trials_create();
     memcpy(a.reach[a.reach_count++], b.uuid, sizeof(b.uuid));
-    CHECK(!gpud_route_wants_rate(peer, &a, &b, &trials), "there is nothing to compare with");
+    CHECK(!gpud_route_wants_rate(peer, &a, &b, trials), "there is nothing to compare with");
     a.host_rate = 30000;
-    CHECK(!gpud_route_wants_rate(peer, &a, &b, &trials), "half of the detour is unknown");
+    CHECK(!gpud_route_wants_rate(peer, &a, &b, trials), "half of the detour is unknown");
     b.host_rate = 15000;
-    CHECK(gpud_route_wants_rate(peer, &a, &b, &trials), "nothing is to be measured");
-    CHECK(!gpud_route_wants_rate(map, &a, &b, &trials), "what is not copied is to be measured");
-    against_of(&a, &b, &trials, "peer");
+    CHECK(gpud_route_wants_rate(peer, &a, &b, trials), "nothing is to be measured");
+    CHECK(!gpud_route_wants_rate(map, &a, &b, trials), "what is not copied is to be measured");
+    against_of(&a, &b, trials, "peer");
 
     /* Down at 30 GB/s and up at 15: a frame gets across at 10. */
-    gpud_route_measured(&trials, peer, 6.8e9);
-    CHECK(!gpud_route_wants_rate(peer, &a, &b, &trials), "measured twice");
-    CHECK(strstr(against_of(&a, &b, &trials, "peer"), "peer") == NULL, "a reason against itself");
-    gpud_route_measured(&trials, peer, 6.5e9);
-    const char *why = against_of(&a, &b, &trials, "staged");
+    gpud_route_measured(trials, peer, 6.8e9);
+    CHECK(!gpud_route_wants_rate(peer, &a, &b, trials), "measured twice");
+    CHECK(strstr(against_of(&a, &b, trials, "peer"), "peer") == NULL, "a reason against itself");
+    gpud_route_measured(trials, peer, 6.5e9);
+    const char *why = against_of(&a, &b, trials, "staged");
     SAYS(why, "map: the frames are on cuda:0");
     SAYS(why, "peer: only 6.5 GB/s were measured, where staged should reach 10.0");
     CHECK(strstr(why, "directgma") == NULL, "a reason against a worse route");
@@ -289,17 +293,19 @@ static void test_rates(void)
     struct gpud_endpoint direct = a, wish = a;
     direct.require_direct = 1;
     gpud_print(wish.route, "peer");
-    against_of(&direct, &b, &trials, "peer");
-    against_of(&wish, &b, &trials, "peer");
-    gpud_route_failed(&trials, gpud_route_find("staged"), "out of memory");
-    against_of(&a, &b, &trials, "peer");
+    against_of(&direct, &b, trials, "peer");
+    against_of(&wish, &b, trials, "peer");
+    gpud_route_failed(trials, gpud_route_find("staged"), "out of memory");
+    against_of(&a, &b, trials, "peer");
 
     /* At an end that is the host nothing is copied; and inside one GPU nothing at all. */
     CHECK(gpud_route_find("staged")->rate(&a, &host) == 30e9, "down alone");
     CHECK(gpud_route_find("staged")->rate(&host, &host) == 0, "no copy has no rate");
     struct gpud_endpoint again = a;
-    trials = (struct gpud_route_trials){0};
-    against_of(&a, &again, &trials, "map");
+    gpud_route_trials_destroy(&trials);
+    trials = gpud_route_trials_create();
+    against_of(&a, &again, trials, "map");
+    gpud_route_trials_destroy(&trials);
 }
 
 /* Between two devices of one process that have a context in common, and for nobody else. */
@@ -338,14 +344,15 @@ static void test_explain(void)
     struct gpud_device *host;
     WORKS(gpud_context_create(NULL, &context, &e));
     WORKS(gpud_device_open(context, "host", &host, &e));
-    struct gpud_route_info routes[GPUD_ROUTES_MAX + 1];
+    enum { ROUTES = 9 };
+    struct gpud_route_info routes[ROUTES + 1];
     memset(routes, 0xee, sizeof(routes));
     routes[0].size = sizeof(routes[0]);
     size_t count = gpud_route_explain(host, host, false, routes, 1);
-    CHECK(count == 9 && routes[0].possible && strcmp(routes[0].name, "map") == 0,
+    CHECK(count == ROUTES && routes[0].possible && strcmp(routes[0].name, "map") == 0,
           "the best of %zu is %s", count, routes[0].name);
     CHECK((unsigned char)routes[1].name[0] == 0xee, "more was written than there was room for");
-    count = gpud_route_explain(host, host, true, routes, GPUD_ROUTES_MAX);
+    count = gpud_route_explain(host, host, true, routes, ROUTES);
     CHECK(routes[0].possible && !routes[1].possible && !routes[2].possible && !routes[3].possible &&
               !routes[4].possible && routes[5].possible,
           "wrong verdicts");

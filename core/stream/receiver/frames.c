@@ -63,7 +63,7 @@ static void upload_done(void *arg, enum gpud_status status)
 {
     struct gpud_rx_frame *rx = arg;
     struct gpud_session *session = rx->session;
-    bool theirs = !gpud_session_owns_ring(session);
+    bool theirs = !session->owns_ring;
     if (status != GPUD_OK || (theirs && gpud_page_is_taken_back_after(&session->view)))
         atomic_store(&rx->poisoned, true);
     if (session->watchdog && (status != GPUD_OK || !rx->posted))
@@ -194,7 +194,7 @@ static bool is_poisoned(const struct gpud_frame *frame)
 {
     const struct gpud_rx_frame *rx = (const struct gpud_rx_frame *)frame;
     const struct gpud_session *session = rx->session;
-    bool in_place = !gpud_session_owns_ring(session) && !session->uploads;
+    bool in_place = !session->owns_ring && !session->uploads;
     if (in_place && gpud_page_is_taken_back_after(&session->view))
         return true; /* the sender writes there again */
     if (session->watchdog && gpud_watchdog_is_poisoned(session->watchdog, rx->entry, rx->value))
@@ -293,7 +293,7 @@ void gpud_session_make_frames(struct gpud_session *session)
         rx->frame.info.epoch = session->epoch;
         if (session->uploads)
             rx->frame.memory = gpud_ring_slot(&session->upload, i, &rx->frame.offset);
-        else if (gpud_session_owns_ring(session))
+        else if (session->owns_ring)
             rx->frame.memory = gpud_ring_slot(&session->ring, i, &rx->frame.offset);
     }
 }
@@ -430,7 +430,7 @@ int gpud_session_next_frame(struct gpud_session *session, uint32_t limit,
         return got;
     struct gpud_rx_frame *rx = frame_for(session, entry);
 
-    bool own = gpud_session_owns_ring(session);
+    bool own = session->owns_ring;
     if (!own && descriptor.slot >= gpud_ring_slots(&session->ring))
         return refuse(error, "a slot that its ring does not have");
     if (own && descriptor.slot != entry)

@@ -144,9 +144,7 @@ static enum gpud_status make_session(struct gpud_receiver *receiver, const struc
     if (!route)
         return gpud_fail(error, GPUD_UNSUPPORTED, "the route \"%s\" is not known here",
                          offer->route);
-    /* At an end that is the host, nothing goes round by way of it. */
-    bool detour = !route->direct && !(route->network && receiver->device->caps & GPUD_CAP_HOST);
-    if ((receiver->require_direct && detour) ||
+    if ((receiver->require_direct && gpud_route_is_detour(route, receiver->device->caps)) ||
         (receiver->route[0] && strcmp(receiver->route, route->name) != 0))
         return gpud_fail(error, GPUD_UNSUPPORTED,
                          "the route \"%s\" is not what this receiver asked for", route->name);
@@ -395,11 +393,11 @@ enum gpud_status gpud_receiver_handle(struct gpud_receiver *receiver, struct gpu
         receiver->deadline = gpud_deadline(GPUD_CANARY_DEADLINE);
         return GPUD_OK;
     case GPUD_MESSAGE_GROW:
-        if (!receiver->session || gpud_session_owns_ring(receiver->session))
+        if (!receiver->session || receiver->session->owns_ring)
             return unexpected(message, error);
         return take_growth(receiver, &message->grow, error);
     case GPUD_MESSAGE_SHRINK:
-        if (!receiver->session || gpud_session_owns_ring(receiver->session))
+        if (!receiver->session || receiver->session->owns_ring)
             return unexpected(message, error);
         return gpud_session_shrink(receiver->session, message->shrink, error);
     case GPUD_MESSAGE_EVENT: {

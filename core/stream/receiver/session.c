@@ -6,6 +6,7 @@
 
 #include "base/fd.h"
 #include "base/stop.h"
+#include "route/route.h"
 #include "stream/receiver/frames.h"
 
 #include <stdlib.h>
@@ -64,8 +65,7 @@ static enum gpud_status make_page(struct gpud_session *session, struct gpud_erro
 static enum gpud_status make_ring(struct gpud_session *session, const struct gpud_log *log,
                                   struct gpud_error *error)
 {
-    bool on_host = gpud_ring_is_on_host(session->route->ring);
-    struct gpud_device *device = on_host ? session->host : session->device;
+    struct gpud_device *device = session->on_host ? session->host : session->device;
     enum gpud_usage usage = session->route->network ? GPUD_USAGE_LOCAL : GPUD_USAGE_TARGET;
     uint32_t a_memory = session->route->memory_per_slot ? 1 : session->entries;
     uint32_t memories = session->route->memory_per_slot ? session->entries : 1;
@@ -94,7 +94,7 @@ static enum gpud_status make_ring(struct gpud_session *session, const struct gpu
 
 uint32_t gpud_session_slots(const struct gpud_session *session, uint32_t share)
 {
-    bool shared = !gpud_session_owns_ring(session);
+    bool shared = !session->owns_ring;
     return shared && share < session->entries ? share : session->entries;
 }
 
@@ -149,8 +149,7 @@ static enum gpud_status map_ring(struct gpud_session *session,
                                  const struct gpud_ring_description *offered,
                                  struct gpud_error *error)
 {
-    bool on_host = gpud_ring_is_on_host(session->route->ring);
-    struct gpud_device *device = on_host ? session->host : session->device;
+    struct gpud_device *device = session->on_host ? session->host : session->device;
     gpud_ring_init(&session->ring, device, GPUD_USAGE_SHARE, session->layout.size, 1);
     return gpud_session_grow(session, offered, error);
 }
@@ -244,9 +243,7 @@ static enum gpud_status check_signal(const struct gpud_offer *offer,
                                      const struct gpud_route_ops *route,
                                      const struct gpud_device *device, struct gpud_error *error)
 {
-    bool none = offer->signal == GPUD_SIGNAL_NONE && route->signal != GPUD_SIGNAL_MEMORY;
-    bool page = offer->signal == GPUD_SIGNAL_PAGE && (device->caps & GPUD_CAP_PAGE_SIGNALS);
-    if (none || (offer->signal == route->signal && (page || offer->signal == GPUD_SIGNAL_MEMORY)))
+    if (gpud_route_has_signal(route, (enum gpud_signal_place)offer->signal, device->caps))
         return GPUD_OK;
     return gpud_fail(error, GPUD_PEER, "the sender offers %s with signals that %s has not",
                      route->name, device->info.name);
@@ -270,6 +267,8 @@ enum gpud_status gpud_session_create(const struct gpud_offer *offer,
     atomic_init(&made->references, 1);
     gpud_lock_init(&made->lock, GPUD_RANK_SESSION);
     made->route = route;
+    made->owns_ring = route->network || gpud_ring_is_receivers(route->ring);
+    made->on_host = gpud_ring_is_on_host(route->ring);
     made->place = (enum gpud_signal_place)offer->signal;
     made->channel = gpud_channel_ref(channel);
     made->device = gpud_device_ref(queue->device);
@@ -285,7 +284,7 @@ enum gpud_status gpud_session_create(const struct gpud_offer *offer,
     if (route->network && !remote)
         status =
             gpud_fail(error, GPUD_PEER, "the sender offers %s, and is on this host", route->name);
-    else if (route->network || gpud_ring_is_receivers(route->ring))
+    else if (made->owns_ring)
         status = make_ring(made, log, error);
     else
         status = map_ring(made, &offer->ring, error);
@@ -362,7 +361,7 @@ enum gpud_status gpud_session_describe(const struct gpud_session *session,
     accept->page = (struct gpud_handle){
         .type = GPUD_HANDLE_MEMFD, .fd = session->page_fd, .size = sizeof(struct gpud_page)};
     accept->ring.memories = 0;
-    if (!gpud_session_owns_ring(session))
+    if (!session->owns_ring)
         return GPUD_OK;
     /* Its signals are found by the same handles: they belong to the memories. */
     return gpud_ring_describe(&session->ring, 0, false, &accept->ring, error);

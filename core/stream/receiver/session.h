@@ -39,6 +39,8 @@ struct gpud_rx_frame {
 struct gpud_session {
     atomic_uint references;
     const struct gpud_route_ops *route;
+    bool owns_ring; /* the sender writes into this session's own ring, instead of sharing its own */
+    bool on_host;   /* the ring: in host pages, which both devices read and write */
     struct gpud_channel *channel; /* held frames ask it whether their writer lives */
     struct gpud_device *device, *host;
     struct gpud_queue *queue;
@@ -87,12 +89,6 @@ void gpud_session_unref(struct gpud_session **session);
  * ring's handles, which the caller closes with the message. */
 enum gpud_status gpud_session_describe(const struct gpud_session *session,
                                        struct gpud_accept *accept, struct gpud_error *error);
-
-/* Whether the sender writes into a ring of this session's own, instead of sharing its ring. */
-static inline bool gpud_session_owns_ring(const struct gpud_session *session)
-{
-    return session->remote || gpud_ring_is_receivers(session->route->ring);
-}
 
 /* Another session, or none, takes this one's place: frames that are still held concern nobody but
  * their holders. */

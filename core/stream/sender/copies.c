@@ -34,7 +34,7 @@ static enum gpud_status copy_to_receiver(struct gpud_sender *sender,
     uint64_t offset;
     struct gpud_memory *memory = gpud_ring_slot(&transport->ring, target->entry, &offset);
     struct gpud_memory *view = gpud_transport_slot(transport, target->entry, &offset);
-    if (transport->route->ring == GPUD_RING_RECEIVER_HOST)
+    if (transport->on_host)
         return copy_to_host(sender, delivery, source, memory, view, offset, error);
     return gpud_source_copy(sender, sender->queue, &delivery->layout, &frame->info.layout, source,
                             frame->offset, view, offset, error);
@@ -95,9 +95,10 @@ static enum gpud_status start_move(struct gpud_sender *sender, const struct gpud
                                    struct gpud_target *target, struct gpud_error *error)
 {
     struct gpud_slot *slot = delivery->device_slot;
-    atomic_store(&slot->away, true);
-    enum gpud_status status = gpud_queue_migrate(target->transport->queues.move, slot->frame.memory,
-                                                 sender->queue, false, error);
+    const struct gpud_route_moves *moves = target->transport->route->moves;
+    atomic_store(&slot->moved_by, moves);
+    enum gpud_status status =
+        moves->start(target->transport->queues.move, slot->frame.memory, sender->queue, error);
     target->failed = status != GPUD_OK;
     return delivery->canary ? status : GPUD_OK;
 }
@@ -113,7 +114,7 @@ static enum gpud_status send(struct gpud_sender *sender, const struct gpud_deliv
         return start_move(sender, delivery, target, error);
     if (transport->queues.copy)
         return send_on_own_queues(sender, delivery, target, source, error);
-    if (gpud_ring_is_receivers(transport->route->ring))
+    if (!transport->pool)
         status = copy_to_receiver(sender, delivery, target, source, error);
     if (status == GPUD_OK && transport->place != GPUD_SIGNAL_NONE)
         status = gpud_transport_post(transport, target->entry, sender->queue, error);

@@ -36,14 +36,9 @@ struct gpud_pending_delivery {
 static struct gpud_slot *slot_for(const struct gpud_delivery *delivery,
                                   const struct gpud_transport *transport)
 {
-    switch (transport->route->ring) {
-    case GPUD_RING_SENDER_DEVICE:
-        return delivery->device_slot;
-    case GPUD_RING_SENDER_HOST:
-        return delivery->host_slot ? delivery->host_slot : delivery->device_slot;
-    default:
+    if (!transport->pool)
         return NULL;
-    }
+    return transport->on_host && delivery->host_slot ? delivery->host_slot : delivery->device_slot;
 }
 
 /* The frame is handed over, or, where it is lost on the way, its place is. */
@@ -369,7 +364,7 @@ enum gpud_status gpud_deliver(struct gpud_sender *sender, const struct gpud_deli
                                 slot_for(delivery, target->transport), delivery->sequence,
                                 target->link->dropped);
         GPUD_STOP_POINT("sender: described");
-        copies |= gpud_ring_is_receivers(target->transport->route->ring);
+        copies |= !target->transport->pool;
     }
     if (is_late) {
         pending.info = delivery->frame->info;

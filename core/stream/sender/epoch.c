@@ -23,7 +23,7 @@ enum gpud_status gpud_sender_get_pool(struct gpud_sender *sender, enum gpud_ring
             gpud_pool_create(device, device->caps & GPUD_CAP_SYNCHRONOUS ? NULL : sender->queue,
                              device->caps & GPUD_CAP_SHARE ? GPUD_USAGE_SHARE : GPUD_USAGE_LOCAL,
                              dmabufs, staging ? sender->device : NULL, &layout, epoch,
-                             sender->slots, device->common != NULL, &made, error);
+                             sender->slots, gpud_route_moves_slots(device), &made, error);
         gpud_sender_lock(sender);
         if (status != GPUD_OK)
             return status;

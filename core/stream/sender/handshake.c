@@ -157,12 +157,12 @@ static void measure(struct gpud_link *link)
     const struct gpud_route_ops *route = link->transport->route;
     struct gpud_endpoint self;
     gpud_link_describe(link, &self);
-    if (!gpud_route_wants_rate(route, &self, &link->peer, &link->trials))
+    if (!gpud_route_wants_rate(route, &self, &link->peer, link->trials))
         return;
     gpud_sender_lock(sender);
     uint64_t size = sender->layout.size;
     gpud_sender_unlock(sender);
-    gpud_route_measured(&link->trials, route,
+    gpud_route_measured(link->trials, route,
                         gpud_transport_measure(link->transport, sender->queue, size));
 }
 
@@ -179,7 +179,7 @@ static enum gpud_status connect_transport(struct gpud_link *link, const struct g
     if (status != GPUD_OK)
         return status;
     if (offered->route->moves)
-        status = gpud_queue_create(link->there, &(*transport)->queues.move, error);
+        status = offered->route->moves->open(link->peer_device, &(*transport)->queues.move, error);
     if (status == GPUD_OK)
         status = gpud_transport_connect(*transport, sender->device, sender->host, link->channel,
                                         offered->remote, accept, gpud_link_is_same_process(link),

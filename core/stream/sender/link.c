@@ -5,6 +5,7 @@
  * thread then logs that, tells the application and takes the link apart. The handshake stands in
  * handshake.c. */
 #include "base/stop.h"
+#include "route/place.h"
 #include "stream/sender/sender.h"
 
 #include <inttypes.h>
@@ -28,17 +29,20 @@ static void learn_peer(struct gpud_link *link, const struct gpud_endpoint *hello
     if (!link->channel->peer.same_process)
         link->peer.token = 0;
     if (gpud_link_is_same_process(link))
-        link->there = gpud_context_find_device(sender->context, hello->device);
-    if (link->there)
-        link->peer.common = link->there->common;
-    gpud_route_explain_link(sender->device, hello, link->trials.link);
+        link->peer_device = gpud_context_find_device(sender->context, hello->device);
+    if (link->peer_device)
+        link->peer.common = link->peer_device->common;
+    char why[GPUD_REASON_MAX];
+    gpud_route_explain_link(sender->device, hello, why);
+    gpud_route_note_link(link->trials, why);
     link->requested_policy = (enum gpud_slow_receiver)hello->slow_receiver;
 }
 
 static void free_link(struct gpud_link *link)
 {
-    gpud_device_close(&link->there);
+    gpud_device_close(&link->peer_device);
     gpud_channel_unref(&link->channel);
+    gpud_route_trials_destroy(&link->trials);
     free(link);
 }
 
@@ -51,9 +55,13 @@ enum gpud_status gpud_link_create(struct gpud_sender *sender, struct gpud_channe
         hello->slots > GPUD_SLOTS_MAX)
         return GPUD_INVALID;
     struct gpud_link *made = calloc(1, sizeof(*made));
-    *why = "out of memory for a link";
-    if (!made)
+    if (made)
+        made->trials = gpud_route_trials_create();
+    if (!made || !made->trials) {
+        *why = "out of memory for a link";
+        free(made);
         return GPUD_AGAIN;
+    }
     GPUD_STOP_POINT("sender: HELLO read");
     made->references = 1;
     made->sender = sender;

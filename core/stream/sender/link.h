@@ -52,13 +52,13 @@ struct gpud_link {
     uint64_t id;
     struct gpud_channel *channel;
     struct gpud_endpoint peer;
-    struct gpud_device *there; /* the receiver's device, where it is open in the sender's own
-                                  context; else NULL */
-    bool same_clock;           /* as in struct gpud_peer_info */
+    struct gpud_device *peer_device; /* the receiver's, if it is open in the sender's own context;
+                                        else NULL */
+    bool same_clock;                 /* as in struct gpud_peer_info */
     enum gpud_slow_receiver requested_policy; /* DEFAULT: as the sender says */
 
     /* The listener's thread's. */
-    struct gpud_route_trials trials;
+    struct gpud_route_trials *trials;
     _Atomic int64_t deadline; /* of the state; INT64_MAX: none. IDLE: when it is to be offered */
     int64_t offer_by;         /* IDLE: no later than that; 0: nothing stood in the way yet */
     uint32_t epoch_tried;     /* the last for which an offer was begun */
@@ -143,8 +143,8 @@ bool gpud_link_is_same_process(const struct gpud_link *link);
 /* The best route that was not tried in vain; NULL: none, link->fallback_reason says why. */
 const struct gpud_route_ops *gpud_link_choose_route(struct gpud_link *link);
 
-/* Whether the ring can go by pointer. */
-bool gpud_link_goes_by_pointer(const struct gpud_link *link, const struct gpud_route_ops *route);
+/* Whether the pool's memory can go by pointer. */
+bool gpud_link_goes_by_pointer(const struct gpud_link *link, const struct gpud_pool *pool);
 
 /* Offers a route. What the system has none of at the moment (descriptors, say) it may have in a
  * while: the link waits IDLE for that, some seconds at most. */

@@ -22,12 +22,12 @@ bool gpud_link_is_same_process(const struct gpud_link *link)
     return link->peer.token == link->sender->context->token;
 }
 
-/* Another driver has to import it, in one process too. */
-bool gpud_link_goes_by_pointer(const struct gpud_link *link, const struct gpud_route_ops *route)
+/* Another driver has to import a device's memory, in one process too. */
+bool gpud_link_goes_by_pointer(const struct gpud_link *link, const struct gpud_pool *pool)
 {
     return gpud_link_is_same_process(link) &&
-           (route->ring == GPUD_RING_SENDER_HOST ||
-            strcmp(link->peer.kind, gpud_device_kind(link->sender->device)) == 0);
+           (pool->device == link->sender->host ||
+            strcmp(link->peer.kind, gpud_device_kind(pool->device)) == 0);
 }
 
 void gpud_link_describe(const struct gpud_link *link, struct gpud_endpoint *endpoint)
@@ -71,9 +71,8 @@ static enum gpud_status prepare_pool(struct gpud_link *link, struct offer *offer
         return status;
     if (!link->streamed)
         status = gpud_room_clear(link, pool, error);
-    if (status == GPUD_OK &&
-        gpud_pool_describe(pool, 0, gpud_link_goes_by_pointer(link, offer->route),
-                           &offer->message.offer.ring, error) != GPUD_OK)
+    if (status == GPUD_OK && gpud_pool_describe(pool, 0, gpud_link_goes_by_pointer(link, pool),
+                                                &offer->message.offer.ring, error) != GPUD_OK)
         status = GPUD_AGAIN;
     return status;
 }
@@ -164,7 +163,7 @@ static const struct gpud_device *reader_of(const struct gpud_link *link)
     const struct gpud_transport *transport = link->transport;
     if (!transport || !transport->pool || transport->pool != link->sender->device_pool)
         return NULL;
-    return transport->route->moves ? link->there : link->sender->device;
+    return gpud_route_reader(transport->route, link->sender->device, link->peer_device);
 }
 
 /* A slot goes to one device and home again. A link that would read it there, or on a third one,
@@ -172,22 +171,13 @@ static const struct gpud_device *reader_of(const struct gpud_link *link)
 static void exclude_multi_reader(struct gpud_link *link)
 {
     struct gpud_sender *sender = link->sender;
-    if (!sender->device->common)
+    if (!gpud_route_moves_slots(sender->device))
         return;
     gpud_sender_lock(sender);
     for (uint32_t i = 0; i < sender->link_count; i++) {
         const struct gpud_device *reader = reader_of(sender->links[i]);
-        char why[GPUD_REASON_MAX];
-        if (sender->links[i] == link || sender->links[i]->state == GPUD_LINK_DEAD || !reader)
-            continue;
-        gpud_print(why,
-                   "the slots go to %s for another receiver, and are not moved to and fro between "
-                   "several devices: a sender of its own would serve this one",
-                   reader->info.name);
-        if (reader != sender->device)
-            gpud_route_failed(&link->trials, &gpud_map_route, why);
-        if (reader != link->there)
-            gpud_route_failed(&link->trials, &gpud_migrate_route, why);
+        if (sender->links[i] != link && sender->links[i]->state != GPUD_LINK_DEAD && reader)
+            gpud_route_exclude_readers(link->trials, sender->device, link->peer_device, reader);
     }
     gpud_sender_unlock(sender);
 }
@@ -198,13 +188,10 @@ const struct gpud_route_ops *gpud_link_choose_route(struct gpud_link *link)
     struct gpud_endpoint self;
     exclude_multi_reader(link);
     gpud_link_describe(link, &self);
-    /* Host memory is shared for reading alone; a GPU's knows no such thing. */
-    if (link->channel->peer.foreign && !(self.caps & GPUD_CAP_HOST))
-        gpud_route_failed(&link->trials, &gpud_map_route,
-                          "who maps a GPU's memory can write it, and the receiver belongs to "
-                          "another user");
+    if (link->channel->peer.foreign)
+        gpud_route_exclude_foreign(link->trials, &self);
     const struct gpud_route_ops *route =
-        gpud_route_select(&self, &link->peer, &link->trials, reason);
+        gpud_route_select(&self, &link->peer, link->trials, reason);
     gpud_sender_lock(link->sender);
     gpud_print(link->fallback_reason, "%s", reason);
     gpud_sender_unlock(link->sender);
@@ -256,7 +243,7 @@ void gpud_link_offer(struct gpud_link *link)
             return;
         gpud_log_info(log_of(link), AREA, "receiver %" PRIu64 ": no %s: %s", link->id, route->name,
                       error.reason);
-        gpud_route_failed(&link->trials, route, error.reason);
+        gpud_route_failed(link->trials, route, error.reason);
     }
 }
 
@@ -275,7 +262,7 @@ void gpud_link_offer_if_due(struct gpud_link *link, int64_t now)
         link->deadline = INT64_MAX;
         link->offer_by = 0;
         link->epoch_tried = epoch;
-        link->trials.failed = 0; /* what was measured stays true */
+        gpud_route_forget_failures(link->trials); /* what was measured stays true */
         due = true;
     }
     gpud_sender_unlock(sender);
@@ -288,6 +275,6 @@ void gpud_link_try_next(struct gpud_link *link, const char *reason)
     const struct gpud_route_ops *route = link->transport->route;
     gpud_log_info(log_of(link), AREA, "receiver %" PRIu64 ": %s does not work: %s", link->id,
                   route->name, reason);
-    gpud_route_failed(&link->trials, route, reason);
+    gpud_route_failed(link->trials, route, reason);
     gpud_link_offer(link);
 }

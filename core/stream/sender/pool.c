@@ -291,13 +291,12 @@ void gpud_pool_unref(struct gpud_pool **pool)
         destroy(gone);
 }
 
-/* A slot is about to be written anew, and what is in it does not come back from where it went. That
- * only saves the driver the way. Where it fails the driver moves the slot by itself when it is
- * written, and a queue that has failed says so then. */
-static void bring_home(struct gpud_slot *slot)
+/* A slot is about to be written anew. */
+static void end_move(struct gpud_slot *slot)
 {
-    if (atomic_exchange(&slot->away, false))
-        gpud_queue_migrate(slot->pool->queue, slot->frame.memory, NULL, true, NULL);
+    const struct gpud_route_moves *moves = atomic_exchange(&slot->moved_by, NULL);
+    if (moves)
+        moves->end(slot->pool->queue, slot->frame.memory);
 }
 
 /* The pool's queue runs after everybody who reads the slot. Where the device refuses to order its
@@ -371,7 +370,7 @@ struct gpud_slot *gpud_pool_take(struct gpud_pool *pool)
     atomic_store_explicit(&slot->users, 1, memory_order_relaxed);
     slot->written = ++pool->lent;
     gpud_pool_ref(pool);
-    bring_home(slot);
+    end_move(slot);
     struct gpud_frame_info *info = &slot->frame.info;
     info->pts = info->dts = info->duration = GPUD_TIME_NONE;
     info->offset = UINT64_MAX;
@@ -403,7 +402,7 @@ struct gpud_slot *gpud_pool_take_old(struct gpud_pool *pool, uint64_t lent)
         pool->free_count--;
         atomic_store_explicit(&slot->users, 1, memory_order_relaxed);
         gpud_pool_ref(pool);
-        bring_home(slot);
+        end_move(slot);
     }
     return slot;
 }

@@ -14,6 +14,7 @@
 #include "base/lock.h"
 #include "frame/frame.h"
 #include "frame/ring.h"
+#include "route/ops.h"
 
 struct gpud_pool;
 
@@ -23,10 +24,10 @@ struct gpud_slot {
     struct gpud_frame frame; /* first: a lent frame is its slot */
     struct gpud_pool *pool;
     struct gpud_memory *view; /* the memory as pool->viewer sees it; NULL without a viewer */
-    atomic_bool away;         /* it was moved to a receiver's device */
-    atomic_uint users;        /* who writes or reads it; 0: it is free */
-    uint64_t written;         /* when it was lent last, by pool->lent; 0: it is clear */
-    struct gpud_slot *next;   /* among those that came back */
+    _Atomic(const struct gpud_route_moves *) moved_by; /* to a receiver's device; NULL: not */
+    atomic_uint users;                                 /* who writes or reads it; 0: it is free */
+    uint64_t written;       /* when it was lent last, by pool->lent; 0: it is clear */
+    struct gpud_slot *next; /* among those that came back */
     /* What other queues than the pool's still have to read in the slot: whoever gets it next comes
      * after them. */
     struct gpud_fence reads[GPUD_SLOT_READS];

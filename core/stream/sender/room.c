@@ -29,9 +29,8 @@ static bool will_map(const struct gpud_link *link, const struct gpud_pool *pool)
     const struct gpud_sender *sender = link->sender;
     if (!gpud_link_takes_frames(link) || !link->transport || !link->transport->pool)
         return false;
-    bool staged = link->transport->route->ring == GPUD_RING_SENDER_HOST;
-    return pool ==
-           (staged && sender->host != sender->device ? sender->host_pool : sender->device_pool);
+    bool staged = link->transport->on_host && sender->host != sender->device;
+    return pool == (staged ? sender->host_pool : sender->device_pool);
 }
 
 static bool is_current(const struct gpud_sender *sender, const struct gpud_pool *pool)
@@ -112,11 +111,11 @@ static enum gpud_status tell_growth(struct gpud_link *link, struct gpud_error *e
     struct gpud_message message = {.type = GPUD_MESSAGE_GROW};
     if (transport->known_memories == pool->ring.memories)
         return GPUD_OK;
-    if (transport->route->network)
+    if (transport->remote)
         return gpud_link_register_sources(link, error);
     enum gpud_status status =
-        gpud_pool_describe(pool, transport->known_memories,
-                           gpud_link_goes_by_pointer(link, transport->route), &message.grow, error);
+        gpud_pool_describe(pool, transport->known_memories, gpud_link_goes_by_pointer(link, pool),
+                           &message.grow, error);
     if (status != GPUD_OK)
         return status;
     gpud_sender_lock(sender);
@@ -228,7 +227,7 @@ static bool can_take_back(const struct gpud_sender *sender, const struct gpud_po
         const struct gpud_link *link = sender->links[i];
         if (maps(link, pool) && link->state != GPUD_LINK_LEAVING && !gpud_link_is_ready(link))
             return false;
-        if (maps(link, pool) && (link->transport->route != &gpud_map_route ||
+        if (maps(link, pool) && (!link->transport->route->shrinks ||
                                  strcmp(link->peer.kind, gpud_device_kind(pool->device)) != 0))
             return false;
     }

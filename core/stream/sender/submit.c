@@ -141,11 +141,12 @@ static enum gpud_status take_slots(struct gpud_sender *sender, struct gpud_link 
 {
     bool local = false, staging = false;
     for (uint32_t i = 0; i < count; i++) {
-        enum gpud_ring_place place =
-            links[i]->transport ? links[i]->transport->route->ring : GPUD_RING_RECEIVER;
-        local |= place == GPUD_RING_SENDER_DEVICE ||
-                 (place == GPUD_RING_SENDER_HOST && sender->device == sender->host);
-        staging |= place == GPUD_RING_SENDER_HOST && sender->device != sender->host;
+        const struct gpud_transport *transport = links[i]->transport;
+        if (!transport || !transport->pool)
+            continue; /* its ring is the receiver's */
+        bool staged = transport->on_host && sender->device != sender->host;
+        local |= !staged;
+        staging |= staged;
     }
     enum gpud_status status = GPUD_OK;
     if (local) {

@@ -25,6 +25,7 @@ enum gpud_status gpud_transport_create(const struct gpud_route_ops *route,
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a link");
     made->references = 1;
     made->route = route;
+    made->on_host = gpud_ring_is_on_host(route->ring);
     made->place = place;
     made->retired = retired;
     if (pool) {
@@ -56,11 +57,11 @@ static enum gpud_status import_ring(struct gpud_transport *transport, struct gpu
         if (made != GPUD_OK)
             return made;
     }
-    bool on_host = gpud_ring_is_on_host(transport->route->ring);
-    gpud_ring_init(ring, on_host ? host : device, GPUD_USAGE_TARGET, frame_size, 1);
+    gpud_ring_init(ring, transport->on_host ? host : device, GPUD_USAGE_TARGET, frame_size, 1);
     /* Host pages are made when they are pinned: no more of them than frames need. */
-    if (on_host && (accept->ring.memories != 1 || accept->ring.slot_size != ring->slot_size ||
-                    accept->ring.slots_per_memory != accept->entries))
+    if (transport->on_host &&
+        (accept->ring.memories != 1 || accept->ring.slot_size != ring->slot_size ||
+         accept->ring.slots_per_memory != accept->entries))
         return gpud_fail(error, GPUD_PEER,
                          "the receiver offers %u memories of %u slots of %llu bytes, where one of "
                          "%u slots of %llu bytes is needed",
@@ -153,7 +154,7 @@ enum gpud_status gpud_transport_connect(struct gpud_transport *transport,
     }
     if (remote)
         status = open_remote(transport, remote, accept, frame_size, error);
-    else if (gpud_ring_is_receivers(transport->route->ring))
+    else if (!transport->pool)
         status = import_ring(transport, device, host, accept, local, frame_size, error);
     else if (accept->ring.memories)
         status = gpud_fail(error, GPUD_PEER, "the receiver sent a ring where ours is used");

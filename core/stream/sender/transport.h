@@ -18,7 +18,7 @@ struct gpud_link_queues {
     struct gpud_queue *copy; /* after `wait`, and after the sender's queue */
     struct gpud_queue *post; /* the words, after each copy */
     struct gpud_queue *wait; /* waits for the receiver's words */
-    struct gpud_queue *move; /* of the receiver's device, where the route moves the slots there */
+    struct gpud_queue *move; /* the route's own, where it moves slots */
 };
 
 /* Transports that nobody uses any more. To unmap and to unpin takes its time: a thread that is
@@ -34,6 +34,7 @@ struct gpud_transport {
     struct gpud_retired *retired; /* where it goes in the end */
     struct gpud_transport *next_retired;
     const struct gpud_route_ops *route;
+    bool on_host; /* the ring: in host pages, which both devices read and write */
     struct gpud_page_tx page;
     struct gpud_pool
         *pool; /* SENDER_DEVICE, SENDER_HOST: the ring that is shared, or written from */
