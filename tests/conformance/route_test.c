@@ -42,6 +42,7 @@ static const struct way ways[] = {
     {"map-toy", "toy:0", "toy:0", NULL, "map", false, 0, 0, 1, 0, 0, 0},
     {"staged-toy-up", "host", "toy:0", NULL, "staged", false, 0, 0, 1, 0, 1, 0},
     {"staged-toy-down", "toy:0", "host", NULL, "staged", false, 1, 0, 1, 0, 0, 0},
+    {"toy", "toy:0", "host", "toy", "toy", false, 1, 0, 1, 0, 0, 0},
     {"rdma-host", "host", "host", NULL, "rdma-host", false, 0, 0, 1, 0, 0, 0},
     {"rdma-host-cuda-up", "host", "cuda:0", NULL, "rdma-host", false, 0, 0, 1, 0, 0, 1},
     {"rdma-host-cuda-down", "cuda:0", "host", NULL, "rdma-host", false, 0, 1, 1, 0, 0, 0},
