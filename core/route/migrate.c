@@ -63,8 +63,8 @@ static enum gpud_status open_queue(struct gpud_device *to, struct gpud_queue **q
     return gpud_queue_create(to, queue, error);
 }
 
-static enum gpud_status start(struct gpud_queue *queue, struct gpud_memory *slot,
-                              struct gpud_queue *written, struct gpud_error *error)
+static enum gpud_status migrate(struct gpud_queue *queue, struct gpud_memory *slot,
+                                struct gpud_queue *written, struct gpud_error *error)
 {
     return gpud_queue_migrate(queue, slot, written, false, error);
 }
@@ -76,17 +76,17 @@ static void migrate_back(struct gpud_queue *queue, struct gpud_memory *slot)
     gpud_queue_migrate(queue, slot, NULL, true, NULL);
 }
 
-static const struct gpud_route_moves moves = {
+static const struct gpud_route_slot_ops slots = {
     .is_possible = is_possible,
     .open = open_queue,
-    .start = start,
-    .end = migrate_back,
+    .give = migrate,
+    .take_back = migrate_back,
 };
 
 const struct gpud_route_ops gpud_migrate_route = {
     .name = "migrate",
     .ring = GPUD_RING_SENDER_DEVICE,
     .direct = true,
-    .moves = &moves,
+    .slots = &slots,
     .can_connect = can_connect,
 };

@@ -30,20 +30,20 @@ static inline bool gpud_ring_is_on_host(enum gpud_ring_place place)
     return place == GPUD_RING_SENDER_HOST || place == GPUD_RING_RECEIVER_HOST;
 }
 
-/* How a slot of the sender's gets to the receiver's device when its frame is submitted, and back.
- * Each link has a queue of its own for that, and the frame is handed over when the queue is done.
- */
-struct gpud_route_moves {
-    /* Whether slots on this device may be moved. */
+/* What a route does by itself with a slot of the sender's: gives it to the receiver's device when
+ * its frame is submitted, and takes it back. Each link has a queue of its own for that, and a frame
+ * is handed over when that queue is done. */
+struct gpud_route_slot_ops {
+    /* Whether slots on this device may be given away; each is a memory of its own then. */
     bool (*is_possible)(const struct gpud_device *from);
     /* Makes a link's queue. to: the receiver's device, which is open in the sender's context. */
     enum gpud_status (*open)(struct gpud_device *to, struct gpud_queue **queue,
                              struct gpud_error *error);
-    /* Puts the move on that queue, behind all that is on the queue `written`. */
-    enum gpud_status (*start)(struct gpud_queue *queue, struct gpud_memory *slot,
-                              struct gpud_queue *written, struct gpud_error *error);
+    /* On that queue, behind all that is on the queue `written`. */
+    enum gpud_status (*give)(struct gpud_queue *queue, struct gpud_memory *slot,
+                             struct gpud_queue *written, struct gpud_error *error);
     /* The slot will be written anew by `queue`: its bytes need not come back. */
-    void (*end)(struct gpud_queue *queue, struct gpud_memory *slot);
+    void (*take_back)(struct gpud_queue *queue, struct gpud_memory *slot);
 };
 
 struct gpud_route_ops {
@@ -64,8 +64,8 @@ struct gpud_route_ops {
     /* Does for some ends better what a later route does for all: where it is not possible, that is
      * no reason against what is taken. */
     bool substitute;
-    /* SENDER_DEVICE: the slots move to the receiver's device; NULL: they stay. */
-    const struct gpud_route_moves *moves;
+    /* SENDER_DEVICE: the receiver's device gets the slots; NULL: they stay. */
+    const struct gpud_route_slot_ops *slots;
     /* By what both sides said, without side effects. On refusal *why is a sentence that a user can
      * act on. */
     bool (*can_connect)(const struct gpud_endpoint *sender, const struct gpud_endpoint *receiver,

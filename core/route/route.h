@@ -32,15 +32,15 @@ bool gpud_route_has_signal(const struct gpud_route_ops *route, enum gpud_signal_
  * in common; between hosts nothing is a detour where both ends are the host. */
 bool gpud_route_is_detour(const struct gpud_route_ops *route, uint32_t caps);
 
-/* Whether slots on this device may move, and so have to be memories of their own. */
-bool gpud_route_moves_slots(const struct gpud_device *device);
+/* Whether a route may give slots on this device away: each has to be a memory of its own then. */
+bool gpud_route_gives_slots(const struct gpud_device *device);
 
 /* The device whose queues read a ring that the sender shares by this route. */
 static inline const struct gpud_device *gpud_route_reader(const struct gpud_route_ops *route,
                                                           const struct gpud_device *from,
                                                           const struct gpud_device *to)
 {
-    return route->moves ? to : from;
+    return route->slots ? to : from;
 }
 
 /* --- what is known of one link's routes ---------------------------------------------------- */

@@ -88,10 +88,10 @@ bool gpud_route_is_detour(const struct gpud_route_ops *route, uint32_t caps)
     return !route->direct && !(route->network && caps & GPUD_CAP_HOST);
 }
 
-bool gpud_route_moves_slots(const struct gpud_device *device)
+bool gpud_route_gives_slots(const struct gpud_device *device)
 {
     for (size_t i = 0; i < ROUTES; i++)
-        if (routes[i]->moves && routes[i]->moves->is_possible(device))
+        if (routes[i]->slots && routes[i]->slots->is_possible(device))
             return true;
     return false;
 }

@@ -6,7 +6,7 @@
  * waited for: each wait would cost the next sender's first picture as much time. */
 #include "base/clock.h"
 #include "hold.h"
-#include "stream/sender/sender.h"
+#include "stream/sender/state.h"
 #include "support/check.h"
 #include "support/peer.h"
 

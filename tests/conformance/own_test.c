@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "stream/receiver/receiver.h"
-#include "stream/sender/sender.h"
+#include "stream/sender/state.h"
 #include "support/copies.h"
 #include "support/check.h"
 #include "support/peer.h"

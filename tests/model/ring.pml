@@ -281,7 +281,7 @@ active proctype Sender()
     byte s;
 end_sender:
     do
-    /* acquire.1: gpud_sender_take_slot(), the application writes; submit.1: snapshot() */
+    /* acquire.1: take_slot() in submit.c, the application writes; submit.1: snapshot() */
     :: d_step { at == ACQUIRES && sequence < FRAMES && SLOT_FREE ->
         if
         :: users[0] == 0 -> write_slot(0)

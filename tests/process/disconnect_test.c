@@ -5,7 +5,7 @@
  * its owner said before must still arrive. Also, a peer of another process cannot pass for one of
  * this process. */
 #include "base/fd.h"
-#include "stream/sender/sender.h"
+#include "stream/sender/state.h"
 #include "support/check.h"
 #include "support/peer.h"
 #include "support/raw.h"

@@ -30,11 +30,12 @@ static struct gpud_connects *find(struct gpud_admission *admission, int64_t key)
     return oldest;
 }
 
-bool gpud_admission_count(struct gpud_admission *admission, int64_t key, int64_t now, bool *told)
+bool gpud_admission_count(struct gpud_admission *admission, int64_t key, int64_t now,
+                          bool *already_logged)
 {
     struct gpud_connects *process = find(admission, key);
-    *told = process->since && now - process->since < GPUD_SEC &&
-            process->count > GPUD_CONNECTS_A_PROCESS;
+    *already_logged = process->since && now - process->since < GPUD_SEC &&
+                      process->count > GPUD_CONNECTS_A_PROCESS;
     /* Each is asked: whoever is over its own limit does not use up that of all. */
     return count(process, key ? GPUD_CONNECTS_A_PROCESS : GPUD_CONNECTS, now) &&
            count(&admission->all, GPUD_CONNECTS, now);

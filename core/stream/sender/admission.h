@@ -46,9 +46,10 @@ struct gpud_admission {
     int64_t handshakes_until; /* the time that the handshakes so far are paid for */
 };
 
-/* Counts a connection of the peer with this key. false: it comes too soon; *told is whether that
- * was said for this second already. */
-bool gpud_admission_count(struct gpud_admission *admission, int64_t key, int64_t now, bool *told);
+/* Counts a connection of the peer with this key. false: it comes too soon; *already_logged is
+ * whether that was said for this second already. */
+bool gpud_admission_count(struct gpud_admission *admission, int64_t key, int64_t now,
+                          bool *already_logged);
 
 /* Connections of the peer with this key in its current second. */
 uint32_t gpud_admission_connects(const struct gpud_admission *admission, int64_t key);

@@ -1,11 +1,14 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What each receiver of a frame needs done by devices, put on their queues: copies, moves, words.
+/* What each receiver of a frame needs done by devices, put on their queues: copies, words, and what
+ * a route does by itself.
  */
+#include "stream/sender/copies.h"
+
 #include "base/stop.h"
 #include "frame/layout.h"
-#include "stream/sender/sender.h"
+#include "stream/sender/source.h"
 
 /* What lies in host memory need not see the device on its way through the host. */
 static enum gpud_status copy_to_host(struct gpud_sender *sender,
@@ -26,7 +29,7 @@ static enum gpud_status copy_to_host(struct gpud_sender *sender,
  * once. */
 static enum gpud_status copy_to_receiver(struct gpud_sender *sender,
                                          const struct gpud_delivery *delivery,
-                                         const struct gpud_target *target,
+                                         const struct gpud_delivery_target *target,
                                          struct gpud_memory *source, struct gpud_error *error)
 {
     const struct gpud_frame *frame = delivery->frame;
@@ -40,8 +43,8 @@ static enum gpud_status copy_to_receiver(struct gpud_sender *sender,
                             frame->offset, view, offset, error);
 }
 
-struct gpud_slot *gpud_copies_order_themselves(const struct gpud_sender *sender,
-                                               const struct gpud_delivery *delivery)
+struct gpud_slot *gpud_copies_are_stream_ordered(const struct gpud_sender *sender,
+                                                 const struct gpud_delivery *delivery)
 {
     struct gpud_slot *slot =
         sender->device_pool ? gpud_pool_slot_of(sender->device_pool, delivery->frame) : NULL;
@@ -58,7 +61,7 @@ struct gpud_slot *gpud_copies_order_themselves(const struct gpud_sender *sender,
 /* A copy into one receiver's ring, on the link's own lanes, and its word. */
 static enum gpud_status send_on_own_queues(struct gpud_sender *sender,
                                            const struct gpud_delivery *delivery,
-                                           const struct gpud_target *target,
+                                           const struct gpud_delivery_target *target,
                                            struct gpud_memory *source, struct gpud_error *error)
 {
     const struct gpud_frame *frame = delivery->frame;
@@ -89,29 +92,29 @@ static enum gpud_status send_on_own_queues(struct gpud_sender *sender,
     return status == GPUD_OK ? awaited : status;
 }
 
-/* The slot moves behind what the sender's queue has written. A device that does not take it is that
+/* Behind what the sender's queue has written. A device that does not take the slot is that
  * receiver's affair alone. */
-static enum gpud_status start_move(struct gpud_sender *sender, const struct gpud_delivery *delivery,
-                                   struct gpud_target *target, struct gpud_error *error)
+static enum gpud_status give_slot(struct gpud_sender *sender, const struct gpud_delivery *delivery,
+                                  struct gpud_delivery_target *target, struct gpud_error *error)
 {
     struct gpud_slot *slot = delivery->device_slot;
-    const struct gpud_route_moves *moves = target->transport->route->moves;
-    atomic_store(&slot->moved_by, moves);
+    const struct gpud_route_slot_ops *route = target->transport->route->slots;
+    atomic_store(&slot->given_by, route);
     enum gpud_status status =
-        moves->start(target->transport->queues.move, slot->frame.memory, sender->queue, error);
+        route->give(target->transport->queues.own, slot->frame.memory, sender->queue, error);
     target->failed = status != GPUD_OK;
     return delivery->canary ? status : GPUD_OK;
 }
 
 /* What one receiver needs. */
 static enum gpud_status send(struct gpud_sender *sender, const struct gpud_delivery *delivery,
-                             struct gpud_target *target, struct gpud_memory *source,
+                             struct gpud_delivery_target *target, struct gpud_memory *source,
                              struct gpud_error *error)
 {
     struct gpud_transport *transport = target->transport;
     enum gpud_status status = GPUD_OK;
-    if (transport->queues.move)
-        return start_move(sender, delivery, target, error);
+    if (transport->queues.own)
+        return give_slot(sender, delivery, target, error);
     if (transport->queues.copy)
         return send_on_own_queues(sender, delivery, target, source, error);
     if (!transport->pool)

@@ -5,7 +5,8 @@
  *
  *   route            copy                          published
  *   map              none, or frame → slot         when the sender's queue is done
- *   migrate          the same; the slot moves      when it has moved, by the queue that moves it
+ *   with a queue     the same; the route gives     when that queue is done
+ *   of its own       the slot away
  *   staged           none, or frame → host slot    when the sender's queue is done
  *   staged-push      frame → the receiver's slot   when the sender's queue is done
  *   into the ring    frame → the receiver's slot   at once: the receiver's queue waits for
@@ -16,11 +17,17 @@
  * The host's queue is done when a call returns. On another device what must wait for it is
  * published by the queue's completion, in the order of the queue, which is the order of the frames.
  */
+#include "stream/sender/delivery.h"
+
 #include "base/stop.h"
 #include "frame/layout.h"
-#include "stream/sender/sender.h"
+#include "stream/sender/copies.h"
+#include "stream/sender/waiting.h"
 
 #include <stdlib.h>
+
+/* A call that waits for a link looks at the world this often. */
+#define SLICE (50 * GPUD_MSEC)
 
 /* What the queue's completion needs to know; it outlives the call. */
 struct gpud_pending_delivery {
@@ -43,7 +50,7 @@ static struct gpud_slot *slot_for(const struct gpud_delivery *delivery,
 
 /* The frame is handed over, or, where it is lost on the way, its place is. */
 static void publish_entry(struct gpud_sender *sender, const struct gpud_delivery *delivery,
-                          const struct gpud_target *target, bool lost)
+                          const struct gpud_delivery_target *target, bool lost)
 {
     if (delivery->corrupted)
         gpud_page_descriptor(&target->transport->page, target->entry)->flags |=
@@ -58,7 +65,8 @@ static void publish_entry(struct gpud_sender *sender, const struct gpud_delivery
     }
 }
 
-static void publish(struct gpud_pending_delivery *pending, struct gpud_target *target, bool lost)
+static void publish(struct gpud_pending_delivery *pending, struct gpud_delivery_target *target,
+                    bool lost)
 {
     const struct gpud_delivery *delivery = &pending->delivery;
     if (target->entry == GPUD_NO_ENTRY) {
@@ -124,7 +132,7 @@ static void put_record(struct gpud_sender *sender, struct gpud_pending_delivery 
         ;
 }
 
-void gpud_delivery_free_records(struct gpud_sender *sender)
+static void free_records(struct gpud_sender *sender)
 {
     struct gpud_pending_delivery *spare = atomic_exchange(&sender->spare, NULL);
     while (spare) {
@@ -132,6 +140,26 @@ void gpud_delivery_free_records(struct gpud_sender *sender)
         spare = gone->next;
         free(gone);
     }
+}
+
+/* The last reference: the application's, or that of the last delivery under way. */
+void gpud_sender_unref(struct gpud_sender *sender)
+{
+    if (atomic_fetch_sub(&sender->references, 1) != 1)
+        return;
+    free_records(sender);
+    gpud_links_free(sender->retired_links);
+    gpud_loop_close(&sender->loop);
+    gpud_pool_unref(&sender->host_pool);
+    gpud_pool_unref(&sender->device_pool);
+    gpud_queue_unref(&sender->host_queue);
+    gpud_queue_unref(&sender->queue);
+    gpud_device_close(&sender->host);
+    gpud_device_close(&sender->device);
+    for (int i = 0; i < GPUD_STICKY_MAX; i++)
+        free(sender->sticky[i]);
+    gpud_lock_destroy(&sender->lock);
+    free(sender);
 }
 
 /* Publishes what waited for the copies of those that have been copied, oldest first, and returns
@@ -187,6 +215,15 @@ void gpud_sender_unlock(struct gpud_sender *sender)
     }
 }
 
+void gpud_sender_wait_for_change(struct gpud_sender *sender, int64_t deadline)
+{
+    int64_t slice = gpud_now() + SLICE;
+    uint32_t seen = atomic_load(&sender->changes);
+    gpud_sender_unlock(sender);
+    gpud_futex_wait(&sender->changes, seen, slice < deadline ? slice : deadline);
+    gpud_sender_lock(sender);
+}
+
 static void on_copied(void *arg, enum gpud_status status)
 {
     struct gpud_pending_delivery *pending = arg;
@@ -236,17 +273,18 @@ static enum gpud_status complete_with(struct gpud_queue *queue,
                 : gpud_fail_native(error, GPUD_IO, why.origin, why.native, "%s", why.reason);
 }
 
-/* Takes those targets out whose slot moves, each as a delivery of its own: it is handed over when
- * the slot has moved, whatever becomes of the others, and holds none of them up. Under the lock. */
-static struct gpud_pending_delivery *split_moving(struct gpud_pending_delivery *pending)
+/* Takes those targets out whose route has a queue of its own, each as a delivery of its own: it is
+ * handed over when that queue is done, whatever becomes of the others, and holds none of them up.
+ * Under the lock. */
+static struct gpud_pending_delivery *split_given(struct gpud_pending_delivery *pending)
 {
     struct gpud_sender *sender = pending->sender;
     struct gpud_delivery *delivery = &pending->delivery;
-    struct gpud_pending_delivery *moving = NULL;
+    struct gpud_pending_delivery *given = NULL;
     uint32_t kept = 0;
     for (uint32_t i = 0; i < delivery->count; i++) {
-        struct gpud_target *target = &delivery->target[i];
-        if (!target->transport->queues.move) {
+        struct gpud_delivery_target *target = &delivery->target[i];
+        if (!target->transport->queues.own) {
             delivery->target[kept++] = *target;
             continue;
         }
@@ -271,13 +309,13 @@ static struct gpud_pending_delivery *split_moving(struct gpud_pending_delivery *
         };
         if (target->entry == GPUD_NO_ENTRY)
             made->info = pending->info;
-        made->next = moving;
-        moving = made;
+        made->next = given;
+        given = made;
         gpud_slot_hold(delivery->device_slot);
         atomic_fetch_add(&sender->references, 1);
     }
     delivery->count = kept;
-    return moving;
+    return given;
 }
 
 static enum gpud_status deliver_later(struct gpud_sender *sender,
@@ -302,12 +340,12 @@ static enum gpud_status deliver_later(struct gpud_sender *sender,
         cancel_all(pending);
     else
         publish_targets(pending, false);
-    struct gpud_pending_delivery *moving = split_moving(pending);
+    struct gpud_pending_delivery *given = split_given(pending);
     atomic_fetch_add(&sender->references, 1);
     gpud_sender_unlock(sender);
-    for (struct gpud_pending_delivery *next; moving; moving = next) {
-        next = moving->next;
-        complete_with(moving->delivery.target[0].transport->queues.move, moving, NULL);
+    for (struct gpud_pending_delivery *next; given; given = next) {
+        next = given->next;
+        complete_with(given->delivery.target[0].transport->queues.own, given, NULL);
     }
     if (pending == prepared) {
         release_parts(&pending->delivery);
@@ -326,10 +364,10 @@ static enum gpud_status deliver_later(struct gpud_sender *sender,
 #define UNPACED_MAX 64
 static void pace(struct gpud_sender *sender, const struct gpud_delivery *delivery)
 {
-    sender->unpaced = delivery->count ? 0 : sender->unpaced + 1;
-    if (sender->unpaced < UNPACED_MAX)
+    sender->undelivered_run = delivery->count ? 0 : sender->undelivered_run + 1;
+    if (sender->undelivered_run < UNPACED_MAX)
         return;
-    sender->unpaced = 0;
+    sender->undelivered_run = 0;
     gpud_sender_unlock(sender);
     gpud_queue_finish(sender->queue, gpud_deadline(GPUD_SEC), NULL);
     gpud_sender_lock(sender);
@@ -350,12 +388,12 @@ enum gpud_status gpud_deliver(struct gpud_sender *sender, const struct gpud_deli
     pending.sender = sender;
     pending.delivery = *delivery;
     pending.delivery.layout = sender->layout;
-    pending.delivery.ordered = gpud_copies_order_themselves(sender, delivery);
+    pending.delivery.ordered = gpud_copies_are_stream_ordered(sender, delivery);
     bool is_late = false;
     bool copies = delivery->host_slot ||
                   (delivery->device_slot && &delivery->device_slot->frame != delivery->frame);
     for (uint32_t i = 0; i < delivery->count; i++) {
-        const struct gpud_target *target = &delivery->target[i];
+        const struct gpud_delivery_target *target = &delivery->target[i];
         if (target->entry == GPUD_NO_ENTRY) {
             is_late = true;
             continue;

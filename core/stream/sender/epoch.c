@@ -2,10 +2,19 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* Epochs: a format, and the rings that are made for it. */
-#include "base/fd.h"
-#include "stream/sender/sender.h"
+#include "stream/sender/epoch.h"
+
+#include "frame/layout.h"
+#include "route/route.h"
+#include "stream/sender/delivery.h"
+#include "stream/sender/poll.h"
 
 #include <string.h>
+
+enum gpud_status gpud_sender_new_format(struct gpud_error *error)
+{
+    return gpud_fail(error, GPUD_INVALID, "the format changed meanwhile");
+}
 
 enum gpud_status gpud_sender_get_pool(struct gpud_sender *sender, enum gpud_ring_place place,
                                       struct gpud_pool **pool, struct gpud_error *error)
@@ -23,7 +32,7 @@ enum gpud_status gpud_sender_get_pool(struct gpud_sender *sender, enum gpud_ring
             gpud_pool_create(device, device->caps & GPUD_CAP_SYNCHRONOUS ? NULL : sender->queue,
                              device->caps & GPUD_CAP_SHARE ? GPUD_USAGE_SHARE : GPUD_USAGE_LOCAL,
                              dmabufs, staging ? sender->device : NULL, &layout, epoch,
-                             sender->slots, gpud_route_moves_slots(device), &made, error);
+                             sender->slots, gpud_route_gives_slots(device), &made, error);
         gpud_sender_lock(sender);
         if (status != GPUD_OK)
             return status;

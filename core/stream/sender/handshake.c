@@ -9,9 +9,16 @@
  * Handlers run in the listener's thread without the lock, and take it for each change of state.
  * Meanwhile another thread may end the link or begin a new epoch, so every such change first looks
  * whether the link is still where it was. */
+#include "stream/sender/handshake.h"
+
 #include "base/stop.h"
+#include "stream/sender/delivery.h"
+#include "stream/sender/offer.h"
+#include "stream/sender/poll.h"
+#include "stream/sender/receivers.h"
+#include "stream/sender/room.h"
+#include "stream/sender/waiting.h"
 #include "stream/shared/pattern.h"
-#include "stream/sender/sender.h"
 
 #include <inttypes.h>
 #include <sys/random.h>
@@ -67,7 +74,7 @@ static enum gpud_status take_canary_slot(struct gpud_link *link, struct gpud_del
 {
     struct gpud_pool *pool = link->transport->pool;
     struct gpud_slot *slot = pool ? gpud_pool_take(pool) : NULL;
-    if (pool && !slot && gpud_waiting_give_way(link->sender, pool))
+    if (pool && !slot && gpud_waiting_reclaim_slot(link->sender, pool))
         slot = gpud_pool_take(pool);
     if (pool && !slot)
         return gpud_fail(error, GPUD_NO_MEMORY, "no slot is free for the test of the link");
@@ -96,7 +103,7 @@ static enum gpud_status deliver_canary(struct gpud_link *link, struct gpud_deliv
                                        struct gpud_message *message, struct gpud_error *error)
 {
     struct gpud_sender *sender = link->sender;
-    struct gpud_target *target = &delivery->target[0];
+    struct gpud_delivery_target *target = &delivery->target[0];
     enum gpud_status status = is_offered(link, message->canary.epoch) ? GPUD_OK : GPUD_CLOSED;
     if (status == GPUD_OK && !gpud_page_take(&link->transport->page, &target->entry))
         status = gpud_fail(error, GPUD_PEER, "the receiver's ring has no free entry");
@@ -178,8 +185,8 @@ static enum gpud_status connect_transport(struct gpud_link *link, const struct g
                                                     &sender->retired, transport, error);
     if (status != GPUD_OK)
         return status;
-    if (offered->route->moves)
-        status = offered->route->moves->open(link->peer_device, &(*transport)->queues.move, error);
+    if (offered->route->slots)
+        status = offered->route->slots->open(link->peer_device, &(*transport)->queues.own, error);
     if (status == GPUD_OK)
         status = gpud_transport_connect(*transport, sender->device, sender->host, link->channel,
                                         offered->remote, accept, gpud_link_is_same_process(link),
@@ -330,7 +337,9 @@ void gpud_link_handle(struct gpud_link *link, struct gpud_message *message)
     } else if (message->type == GPUD_MESSAGE_BYE && state != GPUD_LINK_LEAVING) {
         char why[GPUD_REASON_MAX];
         gpud_print(why, "said goodbye: %s", message->refuse.reason);
+        gpud_sender_lock(link->sender);
         gpud_link_leave(link, why);
+        gpud_sender_unlock(link->sender);
     } else if (state == GPUD_LINK_OFFERED && message->type == GPUD_MESSAGE_ACCEPT) {
         handle_accept(link, &message->accept);
     } else if (state == GPUD_LINK_CANARY && message->type == GPUD_MESSAGE_READY) {

@@ -1,18 +1,15 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* One receiver as its sender sees it: link.c, handshake.c, offer.c, room.c and waiting.c. */
+/* One receiver as its sender sees it. */
 #ifndef GPUD_STREAM_SENDER_LINK_H
 #define GPUD_STREAM_SENDER_LINK_H
 
 #include "base/log.h"
 #include "base/sleep.h"
 #include "route/route.h"
+#include "stream/sender/state.h"
 #include "stream/sender/transport.h"
-#include "wire/channel.h"
-
-struct gpud_sender;
-struct gpud_target;
 
 enum gpud_link_state {
     GPUD_LINK_IDLE,    /* known; there is no format to offer, or the next offer has to wait */
@@ -24,8 +21,17 @@ enum gpud_link_state {
     GPUD_LINK_DEAD,    /* no frame or message is for it; the listener's thread clears it away */
 };
 
-/* See waiting.c. */
-struct gpud_held_message;
+/* A message that has its place behind a frame that waits. */
+struct gpud_held_message {
+    struct gpud_held_message *next;
+    uint64_t after; /* the sequence of the last frame before it */
+    uint32_t epoch; /* in which it was sent */
+    enum gpud_message_type type;
+    uint32_t eos_epoch;
+    struct gpud_user_message event; /* of its data as much as there is */
+};
+
+/* What waits for a link: see waiting.c. */
 struct gpud_waiting {
     struct gpud_slot *slot; /* of the frame that waits, one of its users; NULL: none does */
     uint64_t sequence;
@@ -85,127 +91,69 @@ struct gpud_link {
     uint32_t stray_kicks; /* that nobody asked for */
 };
 
-/* --- link.c -------------------------------------------------------------------------------- */
+/* What happens to a frame that it has no room for. Only the sender's user decides that a
+ * receiver may hold the sender up. */
+static inline enum gpud_slow_receiver gpud_link_policy(const struct gpud_link *link)
+{
+    return link->requested_policy > GPUD_SLOW_BLOCK ? link->requested_policy
+                                                    : link->sender->slow_receiver;
+}
 
-/* A receiver of this HELLO, which is answered. Takes the channel on success; on failure status and
- * *why say what it is to be refused with. In the listener's thread, without the lock. */
-enum gpud_status gpud_link_create(struct gpud_sender *sender, struct gpud_channel *channel,
-                                  const struct gpud_endpoint *hello, struct gpud_link **link,
-                                  const char **why);
+/* Whether frames and events are for it. */
+static inline bool gpud_link_takes_frames(const struct gpud_link *link)
+{
+    return link->streamed && link->state != GPUD_LINK_LEAVING && link->state != GPUD_LINK_DEAD;
+}
 
-/* Under the lock. */
+/* Whether frames go by its transport now: it streams, and by the ring of this epoch. */
+static inline bool gpud_link_is_ready(const struct gpud_link *link)
+{
+    return link->state == GPUD_LINK_STREAMING && link->epoch == link->sender->epoch;
+}
+
+/* Whether a frame waits for an entry, or will. */
+static inline bool gpud_link_is_behind(const struct gpud_link *link)
+{
+    return link->waiting.slot || link->waiting.late;
+}
+
+/* The receiver lives in this process and context: it gets memory by pointer. */
+bool gpud_link_is_same_process(const struct gpud_link *link);
+
+/* Whether the pool's memory can go by pointer. */
+bool gpud_link_goes_by_pointer(const struct gpud_link *link, const struct gpud_pool *pool);
+
+/* By the listener's thread without the lock, by others under it. */
+void gpud_link_peer_info(const struct gpud_link *link, struct gpud_peer_info *info);
+
+/* --- under the lock ------------------------------------------------------------------------ */
+
 void gpud_link_unref(struct gpud_link *link);
 
-/* Frees links without a reference; without the lock. */
-void gpud_links_free(struct gpud_link *first);
-
-/* A message came; see handshake.c. In the listener's thread, without the lock. */
-void gpud_link_handle(struct gpud_link *link, struct gpud_message *message);
-
-/* The connection ended, or the peer lied: DEAD from now on. Frames that the receiver still holds
- * are taken back, and it is told so in the page. The listener's thread does the rest. Under the
- * lock. */
-void gpud_link_kill(struct gpud_link *link, enum gpud_log_level level, const char *why);
-
-/* The same, without the lock. */
-void gpud_link_end(struct gpud_link *link, enum gpud_log_level level, const char *why);
-
-/* The receiver said goodbye: it takes no more frames. In the listener's thread, without the lock.
- */
-void gpud_link_leave(struct gpud_link *link, const char *why);
-
-/* The end of a handshake that cannot succeed; the peer is told why. Without the lock. */
-void gpud_link_refuse(struct gpud_link *link, enum gpud_status status, const char *reason);
+/* A link's state is another: threads that wait for one look again. */
+void gpud_sender_changed(struct gpud_sender *sender);
 
 /* Sends a message that has its place among the frames. A peer that has closed the connection may
- * have said goodbye before: that is no failure, reading its messages shows it. Under the lock. */
+ * have said goodbye before: that is no failure, reading its messages shows it. */
 enum gpud_status gpud_link_try_send(struct gpud_link *link, struct gpud_message *message,
                                     struct gpud_error *error);
 
 /* The same; the link ends if it cannot be sent. */
 void gpud_link_send(struct gpud_link *link, struct gpud_message *message);
 
-/* Logs and reports what began and ended since the last call, hangs up and removes what is dead. In
- * the listener's thread, or after it, without the lock. */
-void gpud_links_settle(struct gpud_sender *sender);
+/* Drops the frame that waits; there is one. */
+void gpud_link_drop_waiting(struct gpud_link *link);
 
-/* By the listener's thread without the lock, by others under it. */
-void gpud_link_peer_info(const struct gpud_link *link, struct gpud_peer_info *info);
+/* The connection ended, or the peer lied: DEAD from now on. Frames that the receiver still holds
+ * are taken back, and it is told so in the page. The listener's thread does the rest. */
+void gpud_link_kill(struct gpud_link *link, enum gpud_log_level level, const char *why);
 
-/* --- offer.c; in the listener's thread, without the lock ------------------------------------ */
+/* The receiver said goodbye: it takes no more frames. */
+void gpud_link_leave(struct gpud_link *link, const char *why);
 
-/* What this side says of itself. */
-void gpud_link_describe(const struct gpud_link *link, struct gpud_endpoint *endpoint);
+/* --- without the lock ---------------------------------------------------------------------- */
 
-/* The receiver lives in this process and context: it gets memory by pointer. */
-bool gpud_link_is_same_process(const struct gpud_link *link);
-
-/* The best route that was not tried in vain; NULL: none, link->fallback_reason says why. */
-const struct gpud_route_ops *gpud_link_choose_route(struct gpud_link *link);
-
-/* Whether the pool's memory can go by pointer. */
-bool gpud_link_goes_by_pointer(const struct gpud_link *link, const struct gpud_pool *pool);
-
-/* Offers a route. What the system has none of at the moment (descriptors, say) it may have in a
- * while: the link waits IDLE for that, some seconds at most. */
-void gpud_link_offer(struct gpud_link *link);
-
-/* The same, where it has not been offered the ring of this epoch yet, or waited long enough. */
-void gpud_link_offer_if_due(struct gpud_link *link, int64_t now);
-
-/* The route that was offered does not work: the next one. */
-void gpud_link_try_next(struct gpud_link *link, const char *reason);
-
-/* --- room.c; in the listener's thread, without the lock ------------------------------------- */
-
-/* Room in the pool for this link; every receiver that maps the pool knows of it then. GPUD_AGAIN:
- * one cannot be told now. */
-enum gpud_status gpud_room_make(struct gpud_link *link, struct gpud_pool *pool,
-                                struct gpud_error *error);
-
-/* Clears what free slots show of pictures from before this link, which is about to map them.
- * GPUD_AGAIN: later, too many slots are in use. */
-enum gpud_status gpud_room_clear(struct gpud_link *link, struct gpud_pool *pool,
-                                 struct gpud_error *error);
-
-/* The link's card gets at memories of the pool that are new since it was connected. */
-enum gpud_status gpud_link_register_sources(struct gpud_link *link, struct gpud_error *error);
-
-/* Frees memories that have been spare for some seconds. */
-void gpud_room_shrink(struct gpud_sender *sender, int64_t now);
-
-/* --- waiting.c; all under the lock ----------------------------------------------------------- */
-
-/* Whether a frame can wait for the link, which has a transport. */
-bool gpud_waiting_is_possible(const struct gpud_link *link);
-
-/* Writes what waits, if there is an entry, and what follows it. May end the link. */
-void gpud_waiting_advance(struct gpud_link *link);
-
-/* A target without an entry, which submit counted in `late`: its frame is complete, or lost; or it
- * is not delivered after all. Its references stay the caller's. */
-void gpud_waiting_put(const struct gpud_target *target, const struct gpud_frame_info *info,
-                      struct gpud_slot *slot, uint64_t sequence, bool lost);
-void gpud_waiting_forget(const struct gpud_target *target);
-
-/* gpud_link_send() for an EVENT or EOS of the application's: now, or in its turn. */
-void gpud_waiting_send(struct gpud_link *link, struct gpud_message *message);
-
-/* The frame that waits is dropped, if it cannot be written; what waited for it is sent. */
-void gpud_waiting_drop(struct gpud_link *link);
-
-/* Drops a frame of which nobody else uses the slot. false: there is none in this pool. */
-bool gpud_waiting_give_way(struct gpud_sender *sender, const struct gpud_pool *pool);
-
-/* The link ends. */
-void gpud_waiting_clear(struct gpud_link *link);
-
-/* Whether the OFFER of a new epoch has to wait, too: then the listener's thread is woken when it
- * may be sent. */
-bool gpud_waiting_delays_offer(struct gpud_link *link);
-
-/* In the thread: when it looks at the link at the latest, and its look at all of them. */
-int64_t gpud_waiting_deadline(const struct gpud_link *link);
-void gpud_waiting_turn(struct gpud_sender *sender, int64_t now);
+/* Frees links that have no reference any more, as they are listed in `next_retired`. */
+void gpud_links_free(struct gpud_link *first);
 
 #endif

@@ -4,10 +4,18 @@
 /* The sender's thread: it accepts newcomers, reads what they and the receivers say, offers them the
  * rings of each new epoch, and notices which of them are silent, dead or gone. Frames do not pass
  * here, but for those that waited (waiting.c). It has the lock only where application threads look,
- * see sender.h. */
-#include "base/fd.h"
+ * see state.h. */
+#include "stream/sender/listener.h"
+
 #include "base/stop.h"
-#include "stream/sender/sender.h"
+#include "stream/sender/delivery.h"
+#include "stream/sender/handshake.h"
+#include "stream/sender/newcomer.h"
+#include "stream/sender/offer.h"
+#include "stream/sender/receivers.h"
+#include "stream/sender/room.h"
+#include "stream/sender/status.h"
+#include "stream/sender/waiting.h"
 
 #include <inttypes.h>
 #include <poll.h>
@@ -224,11 +232,6 @@ enum gpud_status gpud_sender_listen(struct gpud_sender *sender, const struct gpu
                                 "process's memory (ulimit -v) or threads (ulimit -u)");
     sender->thread_runs = true;
     return GPUD_OK;
-}
-
-void gpud_sender_wake_listener(const struct gpud_sender *sender)
-{
-    gpud_event_raise(sender->wake);
 }
 
 void gpud_sender_stop_listening(struct gpud_sender *sender)

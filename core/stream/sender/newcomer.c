@@ -7,8 +7,12 @@
  * A handshake costs a thousand times as much as asking for it, so they are rated: a newcomer that
  * has spoken waits for its turn, and the process that connected least has it first. Newcomers that
  * wait fill the table in the end; then connections stay in the system's queue. */
+#include "stream/sender/newcomer.h"
+
 #include "base/stop.h"
-#include "stream/sender/sender.h"
+#include "stream/sender/delivery.h"
+#include "stream/sender/receivers.h"
+#include "stream/sender/status.h"
 
 #include <poll.h>
 
@@ -99,11 +103,11 @@ void gpud_newcomer_add(struct gpud_sender *sender, struct gpud_channel *channel)
 {
     int64_t key = key_of(channel);
     struct gpud_newcomer newcomer = {.channel = channel, .deadline = INT64_MAX};
-    bool told = false;
-    if (!gpud_admission_count(&sender->admission, key, gpud_now(), &told)) {
+    bool already_logged = false;
+    if (!gpud_admission_count(&sender->admission, key, gpud_now(), &already_logged)) {
         atomic_fetch_add(&sender->refused, 1);
         char who[GPUD_PEER_TEXT_MAX];
-        if (!told)
+        if (!already_logged)
             gpud_log_warning(&sender->context->log, AREA, "%s turned away: it connects too often",
                              gpud_peer_text(&channel->peer, who));
         gpud_channel_unref(&channel);

@@ -3,8 +3,14 @@
 
 /* Which route a receiver is offered, and how. In the listener's thread, without the lock, which is
  * taken where the application's threads look. */
+#include "stream/sender/offer.h"
+
 #include "base/stop.h"
-#include "stream/sender/sender.h"
+#include "stream/sender/delivery.h"
+#include "stream/sender/epoch.h"
+#include "stream/sender/receivers.h"
+#include "stream/sender/room.h"
+#include "stream/sender/waiting.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -15,32 +21,6 @@
 static const struct gpud_log *log_of(const struct gpud_link *link)
 {
     return &link->sender->context->log;
-}
-
-bool gpud_link_is_same_process(const struct gpud_link *link)
-{
-    return link->peer.token == link->sender->context->token;
-}
-
-/* Another driver has to import a device's memory, in one process too. */
-bool gpud_link_goes_by_pointer(const struct gpud_link *link, const struct gpud_pool *pool)
-{
-    return gpud_link_is_same_process(link) &&
-           (pool->device == link->sender->host ||
-            strcmp(link->peer.kind, gpud_device_kind(pool->device)) == 0);
-}
-
-void gpud_link_describe(const struct gpud_link *link, struct gpud_endpoint *endpoint)
-{
-    const struct gpud_sender *sender = link->sender;
-    const struct gpud_remote_ops *remote = link->channel->ops->remote;
-    gpud_endpoint_describe(endpoint, sender->device, sender->name);
-    if (remote)
-        remote->describe(link->channel, sender->device, &endpoint->network);
-    gpud_print(endpoint->route, "%s", sender->route);
-    endpoint->slots = sender->slots;
-    endpoint->slow_receiver = (uint8_t)sender->slow_receiver;
-    endpoint->require_direct = sender->require_direct;
 }
 
 /* --- the offer ----------------------------------------------------------------------------- */
@@ -166,12 +146,12 @@ static const struct gpud_device *reader_of(const struct gpud_link *link)
     return gpud_route_reader(transport->route, link->sender->device, link->peer_device);
 }
 
-/* A slot goes to one device and home again. A link that would read it there, or on a third one,
- * gets its frames by another route. */
+/* Slots that routes may give away are read by one device. A link that would read them on another
+ * one gets its frames by another route. */
 static void exclude_multi_reader(struct gpud_link *link)
 {
     struct gpud_sender *sender = link->sender;
-    if (!gpud_route_moves_slots(sender->device))
+    if (!gpud_route_gives_slots(sender->device))
         return;
     gpud_sender_lock(sender);
     for (uint32_t i = 0; i < sender->link_count; i++) {

@@ -1,26 +1,13 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A descriptor for who submits in a loop of their own, armed when a call found no slot or no
- * credit. Receivers then say over their channels that they gave something back, which the
- * listener's thread reads. All under the lock. */
-#include "base/fd.h"
-#include "stream/sender/sender.h"
+/* A descriptor for applications that submit in a loop of their own, armed when a call found no slot
+ * or no credit. Receivers then say over their channels that they gave something back, which the
+ * listener's thread reads. */
+#include "stream/sender/poll.h"
 
 /* A device tells nobody when it has read a frame. */
 #define DEVICE_LOOK (100 * GPUD_USEC)
-
-enum gpud_status gpud_sender_get_fd(struct gpud_sender *sender, int *fd, struct gpud_error *error)
-{
-    enum gpud_status status = GPUD_OK;
-    gpud_sender_lock(sender);
-    if (sender->loop.fd < 0)
-        status = gpud_loop_open(&sender->loop, error);
-    if (status == GPUD_OK)
-        *fd = sender->loop.fd;
-    gpud_sender_unlock(sender);
-    return status;
-}
 
 static void watch_pools(struct gpud_sender *sender, int fd)
 {

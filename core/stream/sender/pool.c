@@ -292,11 +292,11 @@ void gpud_pool_unref(struct gpud_pool **pool)
 }
 
 /* A slot is about to be written anew. */
-static void end_move(struct gpud_slot *slot)
+static void take_back(struct gpud_slot *slot)
 {
-    const struct gpud_route_moves *moves = atomic_exchange(&slot->moved_by, NULL);
-    if (moves)
-        moves->end(slot->pool->queue, slot->frame.memory);
+    const struct gpud_route_slot_ops *route = atomic_exchange(&slot->given_by, NULL);
+    if (route)
+        route->take_back(slot->pool->queue, slot->frame.memory);
 }
 
 /* The pool's queue runs after everybody who reads the slot. Where the device refuses to order its
@@ -370,7 +370,7 @@ struct gpud_slot *gpud_pool_take(struct gpud_pool *pool)
     atomic_store_explicit(&slot->users, 1, memory_order_relaxed);
     slot->written = ++pool->lent;
     gpud_pool_ref(pool);
-    end_move(slot);
+    take_back(slot);
     struct gpud_frame_info *info = &slot->frame.info;
     info->pts = info->dts = info->duration = GPUD_TIME_NONE;
     info->offset = UINT64_MAX;
@@ -402,7 +402,7 @@ struct gpud_slot *gpud_pool_take_old(struct gpud_pool *pool, uint64_t lent)
         pool->free_count--;
         atomic_store_explicit(&slot->users, 1, memory_order_relaxed);
         gpud_pool_ref(pool);
-        end_move(slot);
+        take_back(slot);
     }
     return slot;
 }

@@ -24,8 +24,8 @@ struct gpud_slot {
     struct gpud_frame frame; /* first: a lent frame is its slot */
     struct gpud_pool *pool;
     struct gpud_memory *view; /* the memory as pool->viewer sees it; NULL without a viewer */
-    _Atomic(const struct gpud_route_moves *) moved_by; /* to a receiver's device; NULL: not */
-    atomic_uint users;                                 /* who writes or reads it; 0: it is free */
+    _Atomic(const struct gpud_route_slot_ops *) given_by; /* to a receiver's device; NULL: not */
+    atomic_uint users;      /* who writes or reads it; 0: it is free */
     uint64_t written;       /* when it was lent last, by pool->lent; 0: it is clear */
     struct gpud_slot *next; /* among those that came back */
     /* What other queues than the pool's still have to read in the slot: whoever gets it next comes

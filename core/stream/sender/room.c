@@ -5,9 +5,11 @@
  * ring grows by a memory at a time when a receiver joins, is cleared for it, and some seconds after
  * receivers have left it gives back what is spare. In the listener's thread, without the lock,
  * which is taken where the application's threads look. */
-#include "base/fd.h"
+#include "stream/sender/room.h"
+
 #include "base/stop.h"
-#include "stream/sender/sender.h"
+#include "stream/sender/delivery.h"
+#include "stream/sender/poll.h"
 
 #include <string.h>
 

@@ -1,12 +1,16 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The public sender: epochs, lending, events; submitting stands in submit.c. */
-#include "stream/sender/sender.h"
-
+/* The public sender: its beginning and its end, events, looking. Frames stand in submit.c, formats
+ * in epoch.c. */
 #include "base/sized.h"
-#include "base/fd.h"
 #include "base/stop.h"
+#include "route/route.h"
+#include "stream/sender/delivery.h"
+#include "stream/sender/listener.h"
+#include "stream/sender/poll.h"
+#include "stream/sender/receivers.h"
+#include "stream/sender/waiting.h"
 #include "stream/shared/device.h"
 
 #include <inttypes.h>
@@ -14,7 +18,6 @@
 #include <string.h>
 
 #define AREA "sender"
-#define SLICE (50 * GPUD_MSEC)
 
 /* --- creating and destroying --------------------------------------------------------------- */
 
@@ -96,26 +99,6 @@ enum gpud_status gpud_sender_create(struct gpud_context *context,
     return GPUD_OK;
 }
 
-/* The last reference: the application's, or that of the last delivery under way. */
-void gpud_sender_unref(struct gpud_sender *sender)
-{
-    if (atomic_fetch_sub(&sender->references, 1) != 1)
-        return;
-    gpud_delivery_free_records(sender);
-    gpud_links_free(sender->retired_links);
-    gpud_loop_close(&sender->loop);
-    gpud_pool_unref(&sender->host_pool);
-    gpud_pool_unref(&sender->device_pool);
-    gpud_queue_unref(&sender->host_queue);
-    gpud_queue_unref(&sender->queue);
-    gpud_device_close(&sender->host);
-    gpud_device_close(&sender->device);
-    for (int i = 0; i < GPUD_STICKY_MAX; i++)
-        free(sender->sticky[i]);
-    gpud_lock_destroy(&sender->lock);
-    free(sender);
-}
-
 /* Lets the deliveries under way end, and what devices have yet to post: afterwards receivers take
  * a missing signal for a crash. */
 static void wait_for_deliveries(struct gpud_sender *sender)
@@ -170,49 +153,12 @@ void gpud_sender_destroy(struct gpud_sender **sender)
 
 /* --- waiting for receivers ----------------------------------------------------------------- */
 
-enum gpud_status gpud_sender_not_configured(struct gpud_error *error)
-{
-    return gpud_fail(error, GPUD_INVALID,
-                     "the sender has no format yet: call gpud_sender_configure() first");
-}
-
-enum gpud_status gpud_sender_new_format(struct gpud_error *error)
-{
-    return gpud_fail(error, GPUD_INVALID, "the format changed meanwhile");
-}
-
-enum gpud_status gpud_sender_interrupted(struct gpud_error *error)
-{
-    return gpud_fail(error, GPUD_AGAIN, "interrupted");
-}
-
-enum gpud_status gpud_sender_bad_timeout(struct gpud_error *error)
-{
-    return gpud_fail(error, GPUD_INVALID, "a negative timeout: every wait needs an end");
-}
-
 static uint32_t streaming(const struct gpud_sender *sender)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < sender->link_count; i++)
         count += gpud_link_is_ready(sender->links[i]);
     return count;
-}
-
-void gpud_sender_changed(struct gpud_sender *sender)
-{
-    atomic_fetch_add(&sender->changes, 1);
-    gpud_futex_wake(&sender->changes);
-    gpud_event_raise(sender->loop.event);
-}
-
-void gpud_sender_wait_for_change(struct gpud_sender *sender, int64_t deadline)
-{
-    int64_t slice = gpud_now() + SLICE;
-    uint32_t seen = atomic_load(&sender->changes);
-    gpud_sender_unlock(sender);
-    gpud_futex_wait(&sender->changes, seen, slice < deadline ? slice : deadline);
-    gpud_sender_lock(sender);
 }
 
 enum gpud_status gpud_sender_wait(struct gpud_sender *sender, uint32_t count, int64_t timeout_ns,
@@ -233,94 +179,6 @@ enum gpud_status gpud_sender_wait(struct gpud_sender *sender, uint32_t count, in
             gpud_sender_wait_for_change(sender, deadline);
     }
     gpud_sender_unlock(sender);
-    return status;
-}
-
-/* --- lending ------------------------------------------------------------------------------- */
-
-static void reap_all(struct gpud_sender *sender)
-{
-    for (uint32_t i = 0; i < sender->link_count; i++) {
-        struct gpud_link *link = sender->links[i];
-        struct gpud_error error;
-        if (link->state != GPUD_LINK_DEAD && link->transport && link->transport->page.page &&
-            gpud_transport_reap(link->transport, &error) != GPUD_OK)
-            gpud_link_kill(link, GPUD_LOG_WARNING, error.reason);
-    }
-}
-
-/* Slots that devices of receivers still read: the sender's queue waits for those that it may be
- * held up by. */
-static bool await_releases(struct gpud_sender *sender)
-{
-    bool some = false;
-    for (uint32_t i = 0; i < sender->link_count; i++) {
-        struct gpud_link *link = sender->links[i];
-        if (link->state != GPUD_LINK_DEAD && link->transport &&
-            gpud_link_policy(link) == GPUD_SLOW_BLOCK)
-            some |= gpud_transport_await_release(link->transport, sender->queue);
-    }
-    return some;
-}
-
-enum gpud_status gpud_sender_take_slot(struct gpud_sender *sender, struct gpud_pool *pool,
-                                       int64_t deadline, struct gpud_slot **slot,
-                                       struct gpud_error *error)
-{
-    uint32_t epoch = sender->epoch;
-    enum gpud_ring_place place =
-        pool == sender->device_pool ? GPUD_RING_SENDER_DEVICE : GPUD_RING_SENDER_HOST;
-    for (;;) {
-        if ((*slot = gpud_pool_take(pool)))
-            return GPUD_OK;
-        reap_all(sender);
-        if ((*slot = gpud_pool_take(pool)))
-            return GPUD_OK;
-        if (await_releases(sender) || gpud_waiting_give_way(sender, pool))
-            continue;
-        if (atomic_load(&sender->interrupted))
-            return gpud_sender_interrupted(error);
-        int64_t now = gpud_now();
-        sender->lacks_slot = true;
-        if (now >= deadline)
-            return gpud_pool_explain(pool, error);
-        /* Every receiver has its share of the ring, so what is missing is the application's own. */
-        struct gpud_pool *kept = pool;
-        gpud_pool_ref(kept);
-        gpud_sender_unlock(sender);
-        gpud_pool_wait(kept, now + GPUD_MSEC < deadline ? now + GPUD_MSEC : deadline);
-        gpud_sender_lock(sender);
-        gpud_pool_unref(&kept);
-        if (epoch != sender->epoch)
-            return gpud_sender_new_format(error);
-        enum gpud_status status = gpud_sender_get_pool(sender, place, &pool, error);
-        if (status != GPUD_OK)
-            return status;
-    }
-}
-
-enum gpud_status gpud_sender_acquire(struct gpud_sender *sender, int64_t timeout_ns,
-                                     struct gpud_frame **frame, struct gpud_error *error)
-{
-    if (timeout_ns < 0)
-        return gpud_sender_bad_timeout(error);
-    struct gpud_slot *slot = NULL;
-    gpud_sender_lock(sender);
-    if (timeout_ns == 0)
-        gpud_sender_poll_disarm(sender);
-    enum gpud_status status = GPUD_OK;
-    struct gpud_pool *pool;
-    if (!sender->configured)
-        status = gpud_sender_not_configured(error);
-    else
-        status = gpud_sender_get_pool(sender, GPUD_RING_SENDER_DEVICE, &pool, error);
-    if (status == GPUD_OK)
-        status = gpud_sender_take_slot(sender, pool, gpud_deadline(timeout_ns), &slot, error);
-    if (status == GPUD_TIMEOUT && timeout_ns == 0)
-        gpud_sender_poll_arm(sender);
-    gpud_sender_unlock(sender);
-    if (status == GPUD_OK)
-        *frame = &slot->frame;
     return status;
 }
 
@@ -382,6 +240,18 @@ enum gpud_status gpud_sender_send_eos(struct gpud_sender *sender, struct gpud_er
     GPUD_STOP_POINT("sender: EOS sent");
     gpud_sender_unlock(sender);
     return GPUD_OK;
+}
+
+enum gpud_status gpud_sender_get_fd(struct gpud_sender *sender, int *fd, struct gpud_error *error)
+{
+    enum gpud_status status = GPUD_OK;
+    gpud_sender_lock(sender);
+    if (sender->loop.fd < 0)
+        status = gpud_loop_open(&sender->loop, error);
+    if (status == GPUD_OK)
+        *fd = sender->loop.fd;
+    gpud_sender_unlock(sender);
+    return status;
 }
 
 /* --- looking ------------------------------------------------------------------------------- */

@@ -4,8 +4,10 @@
 /* Where the bytes of a frame that is submitted come from: a slot of the sender's, memory of the
  * application's, or a frame of somebody else's, of a receiver or a capture, which may still be on
  * its way, and which goes back when it was copied. */
+#include "stream/sender/source.h"
+
 #include "frame/layout.h"
-#include "stream/sender/sender.h"
+#include "stream/sender/pool.h"
 
 /* Plane by plane, or in one go where both sides place every byte alike. */
 enum gpud_status gpud_source_copy(struct gpud_sender *sender, struct gpud_queue *queue,

@@ -3,8 +3,10 @@
 
 /* What a sender tells of itself to who asks: what is counted already, and what can be read when it
  * is asked for. A frame costs nothing more. */
+#include "stream/sender/status.h"
+
 #include "base/sized.h"
-#include "stream/sender/sender.h"
+#include "stream/sender/delivery.h"
 
 #include <string.h>
 

@@ -1,13 +1,113 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Submitting: a credit of every receiver, by its policy, and slots where a route needs them; then
- * the delivery. */
+/* The application's frames. Lending one takes a slot; submitting it takes a credit of every
+ * receiver, by its policy, and slots where a route needs them, and then delivers it. */
 #include "base/stop.h"
 #include "frame/layout.h"
-#include "stream/sender/sender.h"
+#include "stream/sender/delivery.h"
+#include "stream/sender/epoch.h"
+#include "stream/sender/poll.h"
+#include "stream/sender/waiting.h"
 
-/* Who takes part, with a reference each: a link that comes later is not owed this frame. */
+/* --- lending ------------------------------------------------------------------------------- */
+
+static enum gpud_status not_configured(struct gpud_error *error)
+{
+    return gpud_fail(error, GPUD_INVALID,
+                     "the sender has no format yet: call gpud_sender_configure() first");
+}
+
+static void reap_all(struct gpud_sender *sender)
+{
+    for (uint32_t i = 0; i < sender->link_count; i++) {
+        struct gpud_link *link = sender->links[i];
+        struct gpud_error error;
+        if (link->state != GPUD_LINK_DEAD && link->transport && link->transport->page.page &&
+            gpud_transport_reap(link->transport, &error) != GPUD_OK)
+            gpud_link_kill(link, GPUD_LOG_WARNING, error.reason);
+    }
+}
+
+/* Slots that devices of receivers still read: the sender's queue waits for those that it may be
+ * held up by. */
+static bool await_releases(struct gpud_sender *sender)
+{
+    bool some = false;
+    for (uint32_t i = 0; i < sender->link_count; i++) {
+        struct gpud_link *link = sender->links[i];
+        if (link->state != GPUD_LINK_DEAD && link->transport &&
+            gpud_link_policy(link) == GPUD_SLOW_BLOCK)
+            some |= gpud_transport_await_release(link->transport, sender->queue);
+    }
+    return some;
+}
+
+/* A free slot of a pool, waiting for one (the lock is dropped meanwhile). */
+static enum gpud_status take_slot(struct gpud_sender *sender, struct gpud_pool *pool,
+                                  int64_t deadline, struct gpud_slot **slot,
+                                  struct gpud_error *error)
+{
+    uint32_t epoch = sender->epoch;
+    enum gpud_ring_place place =
+        pool == sender->device_pool ? GPUD_RING_SENDER_DEVICE : GPUD_RING_SENDER_HOST;
+    for (;;) {
+        if ((*slot = gpud_pool_take(pool)))
+            return GPUD_OK;
+        reap_all(sender);
+        if ((*slot = gpud_pool_take(pool)))
+            return GPUD_OK;
+        if (await_releases(sender) || gpud_waiting_reclaim_slot(sender, pool))
+            continue;
+        if (atomic_load(&sender->interrupted))
+            return gpud_sender_interrupted(error);
+        int64_t now = gpud_now();
+        sender->lacks_slot = true;
+        if (now >= deadline)
+            return gpud_pool_explain(pool, error);
+        /* Every receiver has its share of the ring, so what is missing is the application's own. */
+        struct gpud_pool *kept = pool;
+        gpud_pool_ref(kept);
+        gpud_sender_unlock(sender);
+        gpud_pool_wait(kept, now + GPUD_MSEC < deadline ? now + GPUD_MSEC : deadline);
+        gpud_sender_lock(sender);
+        gpud_pool_unref(&kept);
+        if (epoch != sender->epoch)
+            return gpud_sender_new_format(error);
+        enum gpud_status status = gpud_sender_get_pool(sender, place, &pool, error);
+        if (status != GPUD_OK)
+            return status;
+    }
+}
+
+enum gpud_status gpud_sender_acquire(struct gpud_sender *sender, int64_t timeout_ns,
+                                     struct gpud_frame **frame, struct gpud_error *error)
+{
+    if (timeout_ns < 0)
+        return gpud_sender_bad_timeout(error);
+    struct gpud_slot *slot = NULL;
+    gpud_sender_lock(sender);
+    if (timeout_ns == 0)
+        gpud_sender_poll_disarm(sender);
+    enum gpud_status status = GPUD_OK;
+    struct gpud_pool *pool;
+    if (!sender->configured)
+        status = not_configured(error);
+    else
+        status = gpud_sender_get_pool(sender, GPUD_RING_SENDER_DEVICE, &pool, error);
+    if (status == GPUD_OK)
+        status = take_slot(sender, pool, gpud_deadline(timeout_ns), &slot, error);
+    if (status == GPUD_TIMEOUT && timeout_ns == 0)
+        gpud_sender_poll_arm(sender);
+    gpud_sender_unlock(sender);
+    if (status == GPUD_OK)
+        *frame = &slot->frame;
+    return status;
+}
+
+/* --- submitting ---------------------------------------------------------------------------- */
+
+/* The links that take part, with a reference each: one that comes later is not owed this frame. */
 static uint32_t snapshot(struct gpud_sender *sender, struct gpud_link *links[GPUD_RECEIVERS_MAX])
 {
     uint32_t count = 0;
@@ -27,7 +127,7 @@ static uint32_t snapshot(struct gpud_sender *sender, struct gpud_link *links[GPU
     return count;
 }
 
-static void take_target(struct gpud_link *link, uint32_t entry, struct gpud_target *target)
+static void take_target(struct gpud_link *link, uint32_t entry, struct gpud_delivery_target *target)
 {
     target->link = link;
     target->transport = link->transport;
@@ -43,7 +143,7 @@ static void take_target(struct gpud_link *link, uint32_t entry, struct gpud_targ
  * nothing (it is dead, or the frame is dropped for it: *drop); GPUD_AGAIN, GPUD_TIMEOUT: it blocks.
  */
 static enum gpud_status take_credit(struct gpud_link *link, int64_t deadline,
-                                    struct gpud_target *target, bool *drop,
+                                    struct gpud_delivery_target *target, bool *drop,
                                     struct gpud_error *error)
 {
     struct gpud_sender *sender = link->sender;
@@ -120,7 +220,7 @@ static enum gpud_status take_credit(struct gpud_link *link, int64_t deadline,
 static void give_up(struct gpud_delivery *delivery)
 {
     for (uint32_t i = 0; i < delivery->count; i++) {
-        struct gpud_target *target = &delivery->target[i];
+        struct gpud_delivery_target *target = &delivery->target[i];
         if (target->entry == GPUD_NO_ENTRY)
             gpud_waiting_forget(target);
         else
@@ -157,14 +257,14 @@ static enum gpud_status take_slots(struct gpud_sender *sender, struct gpud_link 
             gpud_slot_hold(own);
             delivery->device_slot = own;
         } else if (status == GPUD_OK) {
-            status = gpud_sender_take_slot(sender, pool, deadline, &delivery->device_slot, error);
+            status = take_slot(sender, pool, deadline, &delivery->device_slot, error);
         }
     }
     if (staging && status == GPUD_OK) {
         struct gpud_pool *pool;
         status = gpud_sender_get_pool(sender, GPUD_RING_SENDER_HOST, &pool, error);
         if (status == GPUD_OK)
-            status = gpud_sender_take_slot(sender, pool, deadline, &delivery->host_slot, error);
+            status = take_slot(sender, pool, deadline, &delivery->host_slot, error);
     }
     return status;
 }
@@ -238,7 +338,7 @@ static enum gpud_status check_frame(const struct gpud_sender *sender, struct gpu
                                     struct gpud_error *error)
 {
     if (!sender->configured)
-        return gpud_sender_not_configured(error);
+        return not_configured(error);
     if (frame->maps)
         return gpud_fail(error, GPUD_INVALID,
                          "the frame is still mapped: gpud_frame_unmap() it first");

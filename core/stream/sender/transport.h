@@ -9,6 +9,7 @@
 
 #include "route/ops.h"
 #include "stream/sender/pool.h"
+#include "stream/sender/state.h"
 #include "stream/shared/watchdog.h"
 
 /* A link's own queues for copies into the receiver's memory. Nothing but copies is on `copy`, so
@@ -18,14 +19,7 @@ struct gpud_link_queues {
     struct gpud_queue *copy; /* after `wait`, and after the sender's queue */
     struct gpud_queue *post; /* the words, after each copy */
     struct gpud_queue *wait; /* waits for the receiver's words */
-    struct gpud_queue *move; /* the route's own, where it moves slots */
-};
-
-/* Transports that nobody uses any more. To unmap and to unpin takes its time: a thread that is
- * woken for it takes them apart, without the lock. */
-struct gpud_retired {
-    struct gpud_transport *first;
-    int wake; /* eventfd of that thread; -1: there is none, and they are taken apart at once */
+    struct gpud_queue *own;  /* the route's, for what it does with slots by itself */
 };
 
 struct gpud_transport {
@@ -134,6 +128,11 @@ static inline uint32_t gpud_transport_position(const struct gpud_transport *tran
 
 /* Tells the receiver that a message was sent. */
 void gpud_transport_count_message(struct gpud_transport *transport);
+
+/* Bytes per second of whole frames into the receiver's ring, which is connected and not yet in use;
+ * 0: unknown. Takes a few frames' time. queue: the sender's. Without the lock, with a reference. */
+double gpud_transport_measure(struct gpud_transport *transport, struct gpud_queue *queue,
+                              uint64_t size);
 
 /* What a wait for credits needs to know of a transport. */
 struct gpud_credit_wait {

@@ -15,8 +15,10 @@
  * where one is missing for anybody else, as it does to an interrupt and to the end of the sender.
  * EOS and OFFER wait for it for 5 s at most, because a receiver may give nothing back before it has
  * seen them. All under the lock. Model: tests/model/waiting.pml. */
+#include "stream/sender/waiting.h"
+
 #include "base/stop.h"
-#include "stream/sender/sender.h"
+#include "stream/sender/poll.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,15 +29,6 @@
 /* More messages than that behind one frame: it is dropped for them. They go at once when the frame
  * or the OFFER before them has gone, and a card takes 32 before the first must have arrived. */
 #define HELD_MAX 28
-
-struct gpud_held_message {
-    struct gpud_held_message *next;
-    uint64_t after; /* the sequence of the last frame before it */
-    uint32_t epoch; /* in which it was sent */
-    enum gpud_message_type type;
-    uint32_t eos_epoch;
-    struct gpud_user_message event; /* of its data as much as there is */
-};
 
 bool gpud_waiting_is_possible(const struct gpud_link *link)
 {
@@ -141,14 +134,6 @@ static void count_drop(struct gpud_link *link)
     link->sender->dropped++;
 }
 
-static void drop_frame(struct gpud_link *link)
-{
-    struct gpud_slot *slot = link->waiting.slot;
-    link->waiting.slot = NULL;
-    count_drop(link);
-    gpud_slot_drop(slot);
-}
-
 static bool take_entry(struct gpud_link *link, uint32_t *entry)
 {
     return gpud_transport_has_room(link->transport) &&
@@ -229,7 +214,7 @@ void gpud_waiting_advance(struct gpud_link *link)
 }
 
 /* Model: put.1. */
-void gpud_waiting_put(const struct gpud_target *target, const struct gpud_frame_info *info,
+void gpud_waiting_put(const struct gpud_delivery_target *target, const struct gpud_frame_info *info,
                       struct gpud_slot *slot, uint64_t sequence, bool lost)
 {
     struct gpud_link *link = target->link;
@@ -239,7 +224,7 @@ void gpud_waiting_put(const struct gpud_target *target, const struct gpud_frame_
     lost |= link->state == GPUD_LINK_DEAD;
     if (!lost && link->transport == target->transport && write_waiting(link)) {
         if (waiting->slot)
-            drop_frame(link);
+            gpud_link_drop_waiting(link);
         send_held(link, sequence);
     }
     if (lost || link->transport != target->transport) {
@@ -256,7 +241,7 @@ void gpud_waiting_put(const struct gpud_target *target, const struct gpud_frame_
     gpud_waiting_advance(link);
 }
 
-void gpud_waiting_forget(const struct gpud_target *target)
+void gpud_waiting_forget(const struct gpud_delivery_target *target)
 {
     target->link->waiting.late--;
     gpud_waiting_advance(target->link);
@@ -270,11 +255,11 @@ void gpud_waiting_drop(struct gpud_link *link)
     gpud_waiting_advance(link);
     if (!link->waiting.slot)
         return;
-    drop_frame(link);
+    gpud_link_drop_waiting(link);
     gpud_waiting_advance(link);
 }
 
-bool gpud_waiting_give_way(struct gpud_sender *sender, const struct gpud_pool *pool)
+bool gpud_waiting_reclaim_slot(struct gpud_sender *sender, const struct gpud_pool *pool)
 {
     for (uint32_t i = 0; i < sender->link_count; i++) {
         struct gpud_link *link = sender->links[i];
@@ -285,17 +270,6 @@ bool gpud_waiting_give_way(struct gpud_sender *sender, const struct gpud_pool *p
         return true;
     }
     return false;
-}
-
-void gpud_waiting_clear(struct gpud_link *link)
-{
-    struct gpud_waiting *waiting = &link->waiting;
-    while (waiting->first)
-        free(pop(waiting));
-    if (waiting->slot)
-        drop_frame(link);
-    waiting->owes_offer = false;
-    waiting->give_up = waiting->look = 0;
 }
 
 /* --- epochs and the thread ----------------------------------------------------------------- */

@@ -9,7 +9,7 @@
 #define GPUD_TESTS_FUZZ_SESSION_ENDS_H
 
 #include "stream/receiver/receiver.h"
-#include "stream/sender/sender.h"
+#include "stream/sender/delivery.h"
 
 #define ENDS_LAYOUTS 4
 #define ENDS_HOLD_MAX 8

@@ -1,0 +1,22 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The sender's thread. */
+#ifndef GPUD_STREAM_SENDER_LISTENER_H
+#define GPUD_STREAM_SENDER_LISTENER_H
+
+#include "stream/sender/state.h"
+
+/* Listens, and starts the thread. After a failure gpud_sender_stop_listening() is due, too. */
+enum gpud_status gpud_sender_listen(struct gpud_sender *sender, const struct gpud_address *address,
+                                    const struct gpud_access_rule *access,
+                                    struct gpud_error *error);
+
+/* What the thread does in each turn after it has read what was said: offers, deadlines, the ends of
+ * links. */
+void gpud_listener_turn(struct gpud_sender *sender);
+
+/* Ends the thread; nothing is accepted any more. */
+void gpud_sender_stop_listening(struct gpud_sender *sender);
+
+#endif

@@ -1,0 +1,16 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What a sender tells of itself. */
+#ifndef GPUD_STREAM_SENDER_STATUS_H
+#define GPUD_STREAM_SENDER_STATUS_H
+
+#include "stream/sender/state.h"
+
+/* Answers a QUERY; without the lock. */
+void gpud_sender_answer(struct gpud_sender *sender, struct gpud_channel *channel);
+
+/* Notes how many frames there were, where it is time to. Under the lock. */
+void gpud_sender_sample(struct gpud_sender *sender, int64_t now);
+
+#endif

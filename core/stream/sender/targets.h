@@ -1,0 +1,43 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* One frame on its way to several receivers, as submit.c fills it in. It belongs to the thread that
+ * delivers it, and then to the completion of its copies: no lock is needed. */
+#ifndef GPUD_STREAM_SENDER_TARGETS_H
+#define GPUD_STREAM_SENDER_TARGETS_H
+
+#include "stream/sender/link.h"
+
+#define GPUD_NO_ENTRY UINT32_MAX
+struct gpud_delivery_target {
+    struct gpud_link *link;
+    struct gpud_transport *transport; /* a reference */
+    uint32_t entry;                   /* taken, or GPUD_NO_ENTRY: there was none, see waiting.c */
+    bool failed;                      /* its device did not take the frame */
+};
+
+struct gpud_delivery {
+    struct gpud_frame
+        *frame; /* the caller's until the delivery is done; then released if `consume` */
+    bool consume;
+    bool canary;                   /* the test of a link: not counted */
+    bool corrupted;                /* it turned out that the bytes never came, or got lost */
+    struct gpud_slot *device_slot; /* the slot that the shared routes publish: the frame's own, or
+                                      one to copy into */
+    struct gpud_slot *host_slot;   /* likewise for host pages, where the device is not the host */
+    /* What the copies go by, which are made without the lock: gpud_deliver() fills both. The test
+     * of a link goes on while the application configures the sender anew. */
+    struct gpud_layout layout; /* of the rings */
+    struct gpud_slot *ordered; /* by gpud_copies_are_stream_ordered() */
+    uint64_t sequence;
+    uint32_t count;
+    struct gpud_delivery_target target[GPUD_RECEIVERS_MAX];
+};
+
+/* Whether a target must wait until a queue is done. */
+static inline bool gpud_target_waits(const struct gpud_delivery_target *target)
+{
+    return target->transport->place == GPUD_SIGNAL_NONE;
+}
+
+#endif
