@@ -9,7 +9,7 @@
 #include "relay.h"
 
 #include "base/clock.h"
-#include "stream/receiver/receiver.h"
+#include "stream/receiver/state.h"
 #include "stream/sender/state.h"
 #include "support/copies.h"
 #include "support/check.h"

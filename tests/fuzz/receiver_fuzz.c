@@ -8,7 +8,7 @@
 #include "route/route.h"
 #include "stateful.h"
 #include "stream/shared/pattern.h"
-#include "stream/receiver/receiver.h"
+#include "stream/receiver/connect.h"
 #include "watch.h"
 #include "wire/unix/channel.h"
 #include "wire/unix/socket.h"

@@ -1,9 +1,23 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* From nobody to a connection on which the receiver has said who it is. */
+/* From OFFLINE to a connection on which the receiver has said who it is; and the end of every
+ * connection. */
+#include "stream/receiver/connect.h"
+
 #include "base/stop.h"
-#include "stream/receiver/receiver.h"
+#include "route/route.h"
+#include "stream/receiver/frames.h"
+#include "stream/receiver/poll.h"
+
+#include <stdlib.h>
+
+#define AREA "receiver"
+
+static const struct gpud_log *log_of(const struct gpud_receiver *receiver)
+{
+    return &receiver->context->log;
+}
 
 enum gpud_status gpud_receiver_send(struct gpud_receiver *receiver, struct gpud_message *message,
                                     struct gpud_error *error)
@@ -12,6 +26,108 @@ enum gpud_status gpud_receiver_send(struct gpud_receiver *receiver, struct gpud_
     if (status == GPUD_OK || status == GPUD_INVALID)
         return status;
     return gpud_fail(error, GPUD_PEER, "the sender vanished during the handshake");
+}
+
+/* What the caller is told: AGAIN would mean that nothing is wrong. */
+static enum gpud_status refusal_status(uint32_t said)
+{
+    if (said == GPUD_AGAIN)
+        return GPUD_PEER;
+    return said == GPUD_NO_ACCESS ? GPUD_NO_ACCESS : GPUD_UNSUPPORTED;
+}
+
+enum gpud_status gpud_receiver_take_refusal(struct gpud_receiver *receiver,
+                                            const struct gpud_refuse *refuse,
+                                            struct gpud_error *error)
+{
+    receiver->refused = true;
+    return gpud_fail(error, refusal_status(refuse->status), "the sender refused: %s",
+                     refuse->reason);
+}
+
+/* --- ending -------------------------------------------------------------------------------- */
+
+void gpud_receiver_collect(struct gpud_receiver *receiver, struct gpud_receiver_info *info)
+{
+    if (!receiver->session)
+        return;
+    info->kicks += atomic_load(&receiver->session->kicks);
+    info->copies_cpu += atomic_load(&receiver->session->copies_cpu);
+    info->copies_gpu += atomic_load(&receiver->session->copies_gpu);
+    info->waits_device += atomic_load(&receiver->session->waits_device);
+}
+
+void gpud_receiver_drop_session(struct gpud_receiver *receiver)
+{
+    struct gpud_session *session = receiver->session;
+    if (!session)
+        return;
+    gpud_lock_take(&receiver->lock);
+    gpud_receiver_collect(receiver, &receiver->info);
+    receiver->session = NULL;
+    gpud_lock_release(&receiver->lock);
+    gpud_session_detach(session);
+    gpud_session_unref(&session);
+}
+
+static void say_goodbye(const struct gpud_receiver *receiver, const char *why)
+{
+    struct gpud_message message = {.type = GPUD_MESSAGE_BYE};
+    gpud_print(message.refuse.reason, "%s", why);
+    /* One that cannot even be told shall see the end, though held frames keep it open here. */
+    if (gpud_channel_send(receiver->channel, &message, NULL) != GPUD_OK)
+        gpud_channel_hang_up(receiver->channel);
+    GPUD_STOP_POINT("receiver: BYE sent");
+}
+
+void gpud_receiver_disconnect(struct gpud_receiver *receiver, int64_t retry_in, const char *why)
+{
+    if (receiver->channel)
+        gpud_log_info(log_of(receiver), AREA, "the link to %s is over: %s",
+                      receiver->peer.name[0] ? receiver->peer.name : receiver->address.place, why);
+    if (receiver->channel)
+        say_goodbye(receiver, why);
+    if (receiver->session)
+        gpud_session_poison(receiver->session);
+    gpud_receiver_drop_session(receiver);
+    if (receiver->pending)
+        gpud_message_close(&receiver->message);
+    gpud_receiver_poll_unwatch(receiver);
+    gpud_channel_unref(&receiver->channel);
+    gpud_lock_take(&receiver->lock);
+    if (receiver->info.connected)
+        receiver->info.disconnects++;
+    receiver->info.connected = false;
+    gpud_print(receiver->info.path, "none");
+    gpud_lock_release(&receiver->lock);
+    receiver->pending = receiver->eof = receiver->unread = receiver->refused = false;
+    receiver->own.failed = false;
+    /* One that failed stays failed: the next session gets a new one. */
+    gpud_lock_take(&receiver->lock);
+    struct gpud_queue *queue = receiver->queue;
+    receiver->queue = NULL;
+    if (queue)
+        receiver->info.waits_device += atomic_load(&queue->waits);
+    gpud_lock_release(&receiver->lock);
+    gpud_queue_unref(&queue);
+    receiver->state = GPUD_RECEIVER_OFFLINE;
+    receiver->deadline = INT64_MAX;
+    receiver->retry = gpud_now() + retry_in;
+    receiver->discontinuity = true;
+    free(receiver->told);
+    receiver->told = NULL;
+    receiver->last_sequence = 0;
+    receiver->counting = false;
+}
+
+int64_t gpud_receiver_retry_in(const struct gpud_receiver *receiver, enum gpud_status status)
+{
+    if (receiver->refused || receiver->own.failed || status == GPUD_NO_MEMORY ||
+        status == GPUD_UNSUPPORTED)
+        return GPUD_RETRY_LATER;
+    /* Another sender may have the address already. One that lies will do so again. */
+    bool left = receiver->state == GPUD_RECEIVER_STREAMING && receiver->eof;
+    return left ? 0 : GPUD_RETRY_SOON;
 }
 
 /* --- connecting ---------------------------------------------------------------------------- */
@@ -38,7 +154,7 @@ static bool was_refused(struct gpud_receiver *receiver, struct gpud_error *error
         return false;
     bool refused = message.type == GPUD_MESSAGE_REFUSE;
     if (refused)
-        gpud_receiver_handle(receiver, &message, error);
+        gpud_receiver_take_refusal(receiver, &message.refuse, error);
     gpud_message_close(&message);
     return refused;
 }

@@ -2,12 +2,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The receiver's side of the handshake; the sequence stands in wire/message.h. */
-#include "stream/shared/pattern.h"
-#include "stream/receiver/receiver.h"
+#include "stream/receiver/handshake.h"
 
 #include "base/fd.h"
-#include "frame/layout.h"
 #include "base/stop.h"
+#include "frame/layout.h"
+#include "route/route.h"
+#include "stream/receiver/connect.h"
+#include "stream/receiver/frames.h"
+#include "stream/shared/pattern.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -36,91 +39,6 @@ static void set_path(struct gpud_receiver *receiver, const char *path, const cha
     gpud_lock_release(&receiver->lock);
 }
 
-/* --- ending -------------------------------------------------------------------------------- */
-
-void gpud_receiver_collect(struct gpud_receiver *receiver, struct gpud_receiver_info *info)
-{
-    if (!receiver->session)
-        return;
-    info->kicks += atomic_load(&receiver->session->kicks);
-    info->copies_cpu += atomic_load(&receiver->session->copies_cpu);
-    info->copies_gpu += atomic_load(&receiver->session->copies_gpu);
-    info->waits_device += atomic_load(&receiver->session->waits_device);
-}
-
-static void drop_session(struct gpud_receiver *receiver)
-{
-    struct gpud_session *session = receiver->session;
-    if (!session)
-        return;
-    gpud_lock_take(&receiver->lock);
-    gpud_receiver_collect(receiver, &receiver->info);
-    receiver->session = NULL;
-    gpud_lock_release(&receiver->lock);
-    gpud_session_detach(session);
-    gpud_session_unref(&session);
-}
-
-static void say_goodbye(const struct gpud_receiver *receiver, const char *why)
-{
-    struct gpud_message message = {.type = GPUD_MESSAGE_BYE};
-    gpud_print(message.refuse.reason, "%s", why);
-    /* One that cannot even be told shall see the end, though held frames keep it open here. */
-    if (gpud_channel_send(receiver->channel, &message, NULL) != GPUD_OK)
-        gpud_channel_hang_up(receiver->channel);
-    GPUD_STOP_POINT("receiver: BYE sent");
-}
-
-void gpud_receiver_disconnect(struct gpud_receiver *receiver, int64_t retry_in, const char *why)
-{
-    if (receiver->channel)
-        gpud_log_info(log_of(receiver), AREA, "the link to %s is over: %s",
-                      receiver->peer.name[0] ? receiver->peer.name : receiver->address.place, why);
-    if (receiver->channel)
-        say_goodbye(receiver, why);
-    if (receiver->session)
-        gpud_session_poison(receiver->session);
-    drop_session(receiver);
-    if (receiver->pending)
-        gpud_message_close(&receiver->message);
-    gpud_receiver_poll_unwatch(receiver);
-    gpud_channel_unref(&receiver->channel);
-    gpud_lock_take(&receiver->lock);
-    if (receiver->info.connected)
-        receiver->info.disconnects++;
-    receiver->info.connected = false;
-    gpud_print(receiver->info.path, "none");
-    gpud_lock_release(&receiver->lock);
-    receiver->pending = receiver->eof = receiver->unread = receiver->refused = false;
-    receiver->own.failed = false;
-    /* One that failed stays failed: the next session gets a new one. */
-    gpud_lock_take(&receiver->lock);
-    struct gpud_queue *queue = receiver->queue;
-    receiver->queue = NULL;
-    if (queue)
-        receiver->info.waits_device += atomic_load(&queue->waits);
-    gpud_lock_release(&receiver->lock);
-    gpud_queue_unref(&queue);
-    receiver->state = GPUD_RECEIVER_OFFLINE;
-    receiver->deadline = INT64_MAX;
-    receiver->retry = gpud_now() + retry_in;
-    receiver->discontinuity = true;
-    free(receiver->told);
-    receiver->told = NULL;
-    receiver->last_sequence = 0;
-    receiver->counting = false;
-}
-
-int64_t gpud_receiver_retry_in(const struct gpud_receiver *receiver, enum gpud_status status)
-{
-    if (receiver->refused || receiver->own.failed || status == GPUD_NO_MEMORY ||
-        status == GPUD_UNSUPPORTED)
-        return GPUD_RETRY_LATER;
-    /* Another sender may have the address already. One that lies will do so again. */
-    bool left = receiver->state == GPUD_RECEIVER_STREAMING && receiver->eof;
-    return left ? 0 : GPUD_RETRY_SOON;
-}
-
 /* --- an offer ------------------------------------------------------------------------------ */
 
 static enum gpud_status refuse_offer(struct gpud_receiver *receiver, uint32_t epoch,
@@ -131,7 +49,7 @@ static enum gpud_status refuse_offer(struct gpud_receiver *receiver, uint32_t ep
     message.refuse.status = why->status;
     gpud_print(message.refuse.reason, "%s", why->reason);
     gpud_log_info(log_of(receiver), AREA, "refused what the sender offered: %s", why->reason);
-    drop_session(receiver);
+    gpud_receiver_drop_session(receiver);
     receiver->state = GPUD_RECEIVER_IDLE;
     receiver->deadline = gpud_deadline(GPUD_IMPORT_DEADLINE);
     return gpud_receiver_send(receiver, &message, error);
@@ -150,8 +68,12 @@ static enum gpud_status make_session(struct gpud_receiver *receiver, const struc
                          "the route \"%s\" is not what this receiver asked for", route->name);
     if (route->ring == GPUD_RING_SENDER_DEVICE && !route->network && offer->ring.memories == 0)
         return gpud_fail(error, GPUD_PEER, "the sender offers to share a ring and sends none");
-    return gpud_session_create(offer, route, receiver->channel, receiver->queue, receiver->host,
-                               receiver->slots, &receiver->own, log_of(receiver), session, error);
+    enum gpud_status status =
+        gpud_session_create(offer, route, receiver->channel, receiver->queue, receiver->host,
+                            receiver->slots, &receiver->own, log_of(receiver), session, error);
+    if (status == GPUD_OK)
+        gpud_session_make_frames(*session);
+    return status;
 }
 
 /* An epoch has one format, whatever routes are offered for it: frames are read by what the
@@ -206,7 +128,7 @@ static enum gpud_status accept_offer(struct gpud_receiver *receiver, const struc
         return status;
     GPUD_STOP_POINT(receiver->info.connected ? "receiver: new epoch's OFFER read"
                                              : "receiver: OFFER read");
-    drop_session(receiver);
+    gpud_receiver_drop_session(receiver);
     if (make_session(receiver, offer, &session, &why) != GPUD_OK) {
         if (receiver->own.failed) /* no other route would help */
             return gpud_fail_native(error, why.status, why.origin, why.native, "%s", why.reason);
@@ -329,14 +251,6 @@ static enum gpud_status unexpected(const struct gpud_message *message, struct gp
                      gpud_message_name(message->type));
 }
 
-/* What the caller is told: AGAIN would mean that nothing is wrong. */
-static enum gpud_status refusal_status(uint32_t said)
-{
-    if (said == GPUD_AGAIN)
-        return GPUD_PEER;
-    return said == GPUD_NO_ACCESS ? GPUD_NO_ACCESS : GPUD_UNSUPPORTED;
-}
-
 static void take_hello(struct gpud_receiver *receiver, const struct gpud_endpoint *hello)
 {
     const struct gpud_peer *peer = &receiver->channel->peer;
@@ -423,9 +337,7 @@ enum gpud_status gpud_receiver_handle(struct gpud_receiver *receiver, struct gpu
         receiver->eof = true;
         return gpud_fail(error, GPUD_PEER, "the sender said goodbye: %s", message->refuse.reason);
     case GPUD_MESSAGE_REFUSE:
-        receiver->refused = true;
-        return gpud_fail(error, refusal_status(message->refuse.status), "the sender refused: %s",
-                         message->refuse.reason);
+        return gpud_receiver_take_refusal(receiver, &message->refuse, error);
     default:
         return unexpected(message, error);
     }

@@ -1,23 +1,11 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a receiver tells: of itself to who asks, and of its latency to the sender. */
+/* What a receiver counts, and how late frames are. */
 #include "base/sized.h"
-#include "stream/receiver/receiver.h"
+#include "stream/receiver/connect.h"
 
 #include <stdlib.h>
-
-void gpud_receiver_tell_latency(const struct gpud_receiver *receiver, uint64_t latency)
-{
-    gpud_page_tell_latency(&receiver->session->view,
-                           latency <= UINT32_MAX ? (uint32_t)latency : UINT32_MAX);
-}
-
-void gpud_receiver_set_latency(struct gpud_receiver *receiver, uint64_t latency)
-{
-    if (receiver->state == GPUD_RECEIVER_STREAMING && !receiver->peer.same_clock)
-        gpud_receiver_tell_latency(receiver, latency);
-}
 
 static int compare(const void *a, const void *b)
 {

@@ -4,7 +4,6 @@
 #include "stream/receiver/poll.h"
 
 #include "base/fd.h"
-#include "stream/receiver/receiver.h"
 
 #include <fcntl.h>
 
@@ -76,16 +75,14 @@ static void sleep_on_page(struct gpud_receiver *receiver)
     gpud_page_poll_begin(&session->view.end);
     if (gpud_page_notify_of_little(&session->view.end))
         atomic_fetch_add_explicit(&session->kicks, 1, memory_order_relaxed);
-    if (gpud_receiver_has_something(receiver))
-        gpud_event_raise(receiver->poll.loop.event);
 }
 
-void gpud_receiver_poll_arm(struct gpud_receiver *receiver)
+bool gpud_receiver_poll_arm(struct gpud_receiver *receiver)
 {
     struct gpud_receiver_poll *poll = &receiver->poll;
     int64_t look = receiver->deadline;
     if (!is_open(poll))
-        return;
+        return false;
     poll->is_armed = true;
     bool waits_for_frames = receiver->pending;
     if (receiver->channel && !waits_for_frames && poll->watched < 0 &&
@@ -101,10 +98,13 @@ void gpud_receiver_poll_arm(struct gpud_receiver *receiver)
     else if (receiver->session && receiver->session->watchdog && look == INT64_MAX)
         look = gpud_now() + DEVICE_LOOK;
     gpud_loop_set_timer(&poll->loop, look);
-    if (receiver->state == GPUD_RECEIVER_TESTING || receiver->state == GPUD_RECEIVER_STREAMING)
+    bool by_page =
+        receiver->state == GPUD_RECEIVER_TESTING || receiver->state == GPUD_RECEIVER_STREAMING;
+    if (by_page)
         sleep_on_page(receiver);
     if (atomic_load(&receiver->interrupted))
         gpud_event_raise(poll->loop.event);
+    return by_page;
 }
 
 void gpud_receiver_poll_disarm(struct gpud_receiver *receiver)

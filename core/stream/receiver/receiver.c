@@ -2,10 +2,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The public receiver: the loop that connects, keeps messages and frames in order, and waits. */
-#include "stream/receiver/receiver.h"
-
 #include "base/sized.h"
 #include "base/stop.h"
+#include "route/route.h"
+#include "stream/receiver/connect.h"
+#include "stream/receiver/frames.h"
+#include "stream/receiver/handshake.h"
+#include "stream/receiver/poll.h"
 #include "stream/shared/device.h"
 
 #include <sched.h>
@@ -195,6 +198,13 @@ static uint64_t add(atomic_uint_fast64_t *word, uint64_t more)
     return more;
 }
 
+/* To the sender, with the release of the frame that was acquired last; 0: not known. */
+static void tell_latency(const struct gpud_receiver *receiver, uint64_t latency)
+{
+    gpud_page_tell_latency(&receiver->session->view,
+                           latency <= UINT32_MAX ? (uint32_t)latency : UINT32_MAX);
+}
+
 static void count_frame(struct gpud_receiver *receiver, struct gpud_frame_info *info)
 {
     if (!receiver->counting) {
@@ -210,7 +220,7 @@ static void count_frame(struct gpud_receiver *receiver, struct gpud_frame_info *
         info->submit_time = 0;
     /* The sender's word: it may lie in the future, or anywhere. */
     uint64_t latency = info->submit_time ? (uint64_t)now - info->submit_time : 0;
-    gpud_receiver_tell_latency(receiver, latency);
+    tell_latency(receiver, latency);
     gpud_pace_learn(&receiver->pace, now);
 
     add(&receiver->frames, 1);
@@ -364,10 +374,13 @@ static bool has_test_frame(void *arg)
            atomic_load_explicit(&receiver->interrupted, memory_order_relaxed);
 }
 
-bool gpud_receiver_has_something(struct gpud_receiver *receiver)
+/* For the application's loop; once more after it was armed. */
+static void arm_poll(struct gpud_receiver *receiver)
 {
-    return receiver->state == GPUD_RECEIVER_STREAMING ? has_something(receiver)
-                                                      : has_test_frame(receiver);
+    bool streaming = receiver->state == GPUD_RECEIVER_STREAMING;
+    if (gpud_receiver_poll_arm(receiver) &&
+        (streaming ? has_something(receiver) : has_test_frame(receiver)))
+        gpud_receiver_poll_wake(receiver);
 }
 
 /* Waits for the connection, or for the next try to make one. */
@@ -446,7 +459,7 @@ enum gpud_status gpud_receiver_acquire(struct gpud_receiver *receiver, int64_t t
             return gpud_fail_native(error, status, why.origin, why.native, "%s", why.reason);
         }
         if (gpud_now() >= deadline) {
-            gpud_receiver_poll_arm(receiver);
+            arm_poll(receiver);
             return timed_out(receiver, error);
         }
         if (streaming)
@@ -473,4 +486,10 @@ void gpud_receiver_interrupt(struct gpud_receiver *receiver, bool interrupted)
     if (receiver->session)
         gpud_page_rouse(&receiver->session->view.end);
     gpud_lock_release(&receiver->lock);
+}
+
+void gpud_receiver_set_latency(struct gpud_receiver *receiver, uint64_t latency)
+{
+    if (receiver->state == GPUD_RECEIVER_STREAMING && !receiver->peer.same_clock)
+        tell_latency(receiver, latency);
 }

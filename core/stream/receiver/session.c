@@ -1,13 +1,11 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Making and unmaking a session; its frames stand in frames.c. */
 #include "stream/receiver/session.h"
 
 #include "base/fd.h"
 #include "base/stop.h"
 #include "route/route.h"
-#include "stream/receiver/frames.h"
 
 #include <stdlib.h>
 
@@ -303,7 +301,6 @@ enum gpud_status gpud_session_create(const struct gpud_offer *offer,
         gpud_session_unref(&made);
         return status;
     }
-    gpud_session_make_frames(made);
     *session = made;
     return GPUD_OK;
 }

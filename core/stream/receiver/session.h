@@ -75,8 +75,8 @@ struct gpud_session {
     atomic_uint_fast64_t kicks, copies_cpu, copies_gpu, waits_device;
 };
 
-/* Makes what an OFFER asks for. The offer is a peer's word; own->failed tells a refusal of the
- * application's from one of the offer. */
+/* Makes what an OFFER asks for, but for its frames (frames.h). The offer is a peer's word;
+ * own->failed tells a refusal of the application's from one of the offer. */
 enum gpud_status gpud_session_create(const struct gpud_offer *offer,
                                      const struct gpud_route_ops *route,
                                      struct gpud_channel *channel, struct gpud_queue *queue,
@@ -107,17 +107,5 @@ enum gpud_status gpud_session_grow(struct gpud_session *session,
  */
 enum gpud_status gpud_session_shrink(struct gpud_session *session, uint32_t memories,
                                      struct gpud_error *error);
-
-/* The next frame before the position: 1 and *rx with its sequence and times in frame.info, 0
- * none, or no room to put it, −1 a violation or a failed device, with *error. */
-int gpud_session_next_frame(struct gpud_session *session, uint32_t limit, struct gpud_rx_frame **rx,
-                            struct gpud_error *error);
-
-/* Whether gpud_session_next_frame() has anything to do. */
-bool gpud_session_has_work(struct gpud_session *session);
-
-/* The writer died: queues that wait for its signals are released, and those frames count as
- * corrupted. */
-void gpud_session_poison(struct gpud_session *session);
 
 #endif

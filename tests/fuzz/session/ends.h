@@ -8,7 +8,7 @@
 #ifndef GPUD_TESTS_FUZZ_SESSION_ENDS_H
 #define GPUD_TESTS_FUZZ_SESSION_ENDS_H
 
-#include "stream/receiver/receiver.h"
+#include "stream/receiver/state.h"
 #include "stream/sender/delivery.h"
 
 #define ENDS_LAYOUTS 4

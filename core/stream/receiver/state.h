@@ -1,20 +1,24 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The inside of a receiver. It has no thread: everything happens in the thread that acquires.
- *   receiver.c   the public object, the loop, waiting, statistics
- *   poll.c       waiting in a loop of the application's
- *   connect.c    from nobody to a connection
- *   handshake.c  from there to a session that has proved itself: a state machine over messages
- *   session.c    one epoch of a link; frames.c its frames */
-#ifndef GPUD_STREAM_RECEIVER_RECEIVER_H
-#define GPUD_STREAM_RECEIVER_RECEIVER_H
+/* What the files of a receiver share. It has no thread: everything happens in the thread that
+ * acquires, but for what is under the lock. Each file has a header of its own and uses those before
+ * it alone:
+ *
+ *     state.h       the receiver
+ *     session.c     one epoch of a link; frames.c its frames
+ *     poll.c        waiting in a loop of the application's
+ *     connect.c     from OFFLINE to a connection, and its end
+ *     handshake.c   from there to a session that has proved itself: a state machine over messages
+ *     info.c        what a receiver counts
+ *     receiver.c    the public object, the loop, waiting */
+#ifndef GPUD_STREAM_RECEIVER_STATE_H
+#define GPUD_STREAM_RECEIVER_STATE_H
 
 #include "base/lock.h"
 #include "base/pace.h"
-#include "route/route.h"
-#include "stream/receiver/poll.h"
 #include "stream/receiver/session.h"
+#include "stream/shared/loop.h"
 #include "wire/channel.h"
 #include <gpudirect/receiver.h>
 
@@ -44,6 +48,16 @@ struct gpud_told {
     uint32_t epoch, media_size;
     struct gpud_layout layout;
     uint8_t media[GPUD_MEDIA_MAX];
+};
+
+/* See poll.h. All the acquiring thread's, but for what says otherwise. */
+struct gpud_receiver_poll {
+    struct gpud_loop loop; /* its timer: a state's deadline, the next try to connect */
+    /* The loop is made by any thread, under the receiver's lock, and does not change once this is
+     * set: the acquiring thread asks here and takes no lock. */
+    atomic_bool is_open;
+    int watched; /* the channel's descriptor; -1: not now */
+    bool is_armed;
 };
 
 struct gpud_receiver {
@@ -93,45 +107,5 @@ struct gpud_receiver {
     _Atomic uint32_t latency[GPUD_LATENCIES];
     atomic_uint_fast64_t latency_count;
 };
-
-/* --- receiver.c ---------------------------------------------------------------------------- */
-
-/* Whether acquiring has something to do, or was interrupted. With a session. */
-bool gpud_receiver_has_something(struct gpud_receiver *receiver);
-
-/* --- connect.c ----------------------------------------------------------------------------- */
-
-/* Steps from OFFLINE, and from CONNECTING, towards HELLO; as gpud_receiver_step(). */
-enum gpud_status gpud_receiver_connect(struct gpud_receiver *receiver, struct gpud_error *error);
-enum gpud_status gpud_receiver_await_channel(struct gpud_receiver *receiver,
-                                             struct gpud_error *error);
-
-/* GPUD_PEER: the sender is gone. GPUD_INVALID: this message cannot be said. */
-enum gpud_status gpud_receiver_send(struct gpud_receiver *receiver, struct gpud_message *message,
-                                    struct gpud_error *error);
-
-/* --- handshake.c --------------------------------------------------------------------------- */
-
-/* One step towards STREAMING: connects, or handles a message. GPUD_OK: go on. GPUD_AGAIN: nothing
- * to do until the connection has something to read (or, OFFLINE, until `retry`). Everything else
- * ends the call. error: not NULL. */
-enum gpud_status gpud_receiver_step(struct gpud_receiver *receiver, struct gpud_error *error);
-
-/* A message that came in its place. GPUD_CLOSED: EOS. */
-enum gpud_status gpud_receiver_handle(struct gpud_receiver *receiver, struct gpud_message *message,
-                                      struct gpud_error *error);
-
-/* When to connect again after this connection failed with that status. */
-int64_t gpud_receiver_retry_in(const struct gpud_receiver *receiver, enum gpud_status status);
-
-/* Ends the connection, and tells the sender why. Frames that are held live on, and the connection
- * with them: its end tells the sender that the last one is back. */
-void gpud_receiver_disconnect(struct gpud_receiver *receiver, int64_t retry_in, const char *why);
-
-/* To the sender, with the release of the frame that was acquired last; 0: not known. */
-void gpud_receiver_tell_latency(const struct gpud_receiver *receiver, uint64_t latency);
-
-/* The session's counters into the receiver's. Under receiver->lock. */
-void gpud_receiver_collect(struct gpud_receiver *receiver, struct gpud_receiver_info *info);
 
 #endif
