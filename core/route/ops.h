@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The contract of a route. A route says between which ends it is possible and where its ring lies;
- * what follows from that (who allocates, who imports, who copies, who posts) is the same for all
+ * what follows from that (which side allocates, imports, copies and posts) is the same for all
  * and stands in stream/. A new route is one file here and one line in the table of select.c. */
 #ifndef GPUD_ROUTE_OPS_H
 #define GPUD_ROUTE_OPS_H

@@ -30,7 +30,7 @@ struct gpud_channels {
     struct gpud_query *spare; /* for the next call; NULL: none */
 };
 
-/* --- who has a place ----------------------------------------------------------------------- */
+/* --- which senders have a place ------------------------------------------------------------ */
 
 static size_t count_places(const struct gpud_channels *channels, pid_t pid)
 {

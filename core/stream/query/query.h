@@ -13,7 +13,7 @@ enum gpud_query_state {
     GPUD_QUERY_ASKED,    /* the answer is not there, or not all of it */
     GPUD_QUERY_ANSWERED, /* report and link[] hold it */
     GPUD_QUERY_FAILED,   /* reason says why */
-    GPUD_QUERY_NOBODY,   /* nobody listens */
+    GPUD_QUERY_NOBODY,   /* no sender listens */
 };
 
 /* Starts zeroed but for the address. */
@@ -31,7 +31,7 @@ struct gpud_query {
 };
 
 /* CALLING: connects and asks, unless the sender is stopped, which fails at once: a question that
- * nobody reads would take a place in its queue. */
+ * is not read would take a place in its queue. */
 void gpud_query_call(struct gpud_query *query);
 
 /* ASKED: reads what is there. */

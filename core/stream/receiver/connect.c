@@ -206,8 +206,8 @@ enum gpud_status gpud_receiver_connect(struct gpud_receiver *receiver, struct gp
     return GPUD_OK;
 }
 
-/* What stands in the way may go away by itself: another try follows, and whoever waits for that in
- * vain is told. GPUD_NO_ACCESS does not. */
+/* What stands in the way may go away by itself: another try follows, and a caller that waits for
+ * that in vain is told. GPUD_NO_ACCESS does not. */
 static enum gpud_status give_up(struct gpud_receiver *receiver, struct gpud_error *error)
 {
     struct gpud_error why = *error;
@@ -227,7 +227,7 @@ enum gpud_status gpud_receiver_await_channel(struct gpud_receiver *receiver,
     enum gpud_status status = gpud_channel_receive(channel, &message, error);
     if (atomic_load(&channel->connected) && status == GPUD_AGAIN)
         return greet(receiver, error);
-    if (status == GPUD_OK) { /* nobody speaks before we have said who we are */
+    if (status == GPUD_OK) { /* a sender speaks when it is spoken to */
         gpud_message_close(&message);
         status = gpud_fail(error, GPUD_PEER, "%.120s is no gpudirect sender: it speaks unasked",
                            receiver->address.place);

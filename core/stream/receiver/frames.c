@@ -125,7 +125,7 @@ static void release_upload(struct gpud_frame *frame)
 static enum gpud_status corrupted(struct gpud_rx_frame *rx, struct gpud_error *error)
 {
     if (rx->frame.info.flags & GPUD_FRAME_CORRUPTED)
-        return GPUD_OK; /* said once; whoever maps it again wants what is there */
+        return GPUD_OK; /* said once; a caller that maps it again wants what is there */
     rx->frame.info.flags |= GPUD_FRAME_CORRUPTED;
     return gpud_fail(error, GPUD_PEER,
                      "the frame is incomplete: the sender died, or a device failed, in mid-copy");
@@ -139,7 +139,7 @@ static enum gpud_status wait_host_signalled(struct gpud_frame *frame, int64_t de
     for (;;) {
         if (atomic_load(&rx->poisoned))
             return corrupted(rx, error);
-        /* A dead sender's frames hold nobody up: it may have left as many as the ring has. */
+        /* A dead sender's frames hold up no caller: it may have left as many as the ring has. */
         int64_t slice = gpud_now() + (atomic_load(&session->poisoned) ? 0 : SLICE);
         enum gpud_status status = gpud_signal_wait_host(session->signal[rx->entry], rx->value,
                                                         slice < deadline ? slice : deadline, error);
@@ -207,7 +207,7 @@ static enum gpud_status wait_host_upload(struct gpud_frame *frame, int64_t deadl
 {
     struct gpud_rx_frame *rx = (struct gpud_rx_frame *)frame;
     enum gpud_status status = GPUD_OK;
-    if (rx->session->place == GPUD_SIGNAL_MEMORY) /* nobody else asks whether the sender lives */
+    if (rx->session->place == GPUD_SIGNAL_MEMORY) /* no watchdog asks whether the sender lives */
         status = wait_host_signalled(frame, deadline, error);
     if (status == GPUD_OK)
         status = gpud_queue_finish(rx->session->queue, deadline, error);
@@ -300,7 +300,7 @@ void gpud_session_make_frames(struct gpud_session *session)
 
 /* --- claiming ------------------------------------------------------------------------------ */
 
-/* Whether the next frame has somewhere to go. Nobody but who claims takes what is free. */
+/* Whether the next frame has somewhere to go. Only the claiming thread consumes free slots. */
 static bool has_room(struct gpud_session *session)
 {
     if (!session->uploads)
@@ -350,7 +350,7 @@ static int refuse(struct gpud_error *error, const char *what)
     return -1;
 }
 
-/* What was lost on the way goes back at once; nobody reads it. */
+/* What was lost on the way goes back at once, unread. */
 static void give_back_void(struct gpud_session *session, struct gpud_rx_frame *rx, uint32_t entry,
                            uint32_t value)
 {
@@ -441,7 +441,7 @@ int gpud_session_next_frame(struct gpud_session *session, uint32_t limit,
     session->last_value = descriptor.value;
     if (descriptor.flags & GPUD_FRAME_VOID) {
         give_back_void(session, rx, entry, descriptor.value);
-        return 0; /* whoever looks again finds the next */
+        return 0; /* the next look finds the next frame */
     }
     rx->entry = entry;
     rx->value = descriptor.value;

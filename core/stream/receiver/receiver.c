@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A sender that died cannot wake anybody who sleeps on shared memory: look at the connection this
+/* A sender that died cannot wake a thread that sleeps on shared memory: look at the connection this
  * often. */
 #define SLICE (50 * GPUD_MSEC)
 
@@ -362,7 +362,7 @@ static void wait_for_frames(struct gpud_receiver *receiver, int64_t deadline)
     gpud_lock_take(&receiver->lock);
     receiver->info.waits_cpu++;
     gpud_lock_release(&receiver->lock);
-    /* Woken for nothing, it was the connection, perhaps. */
+    /* A spurious wake-up may be the end of the connection. */
     if ((end >= slice || !has_something(receiver)) && gpud_channel_is_dead(receiver->channel))
         receiver->unread = true;
 }

@@ -56,9 +56,9 @@ struct gpud_session {
     /* Of giving back, upload_free and frame_of; never held while work is put on a queue. */
     struct gpud_lock lock;
     struct gpud_page_rx view;
-    _Atomic int wake; /* eventfd of who polls, for what this side brings about; -1: nobody does */
+    _Atomic int wake; /* eventfd of a loop that polls, for what this side brings about; -1: none */
     atomic_bool poisoned; /* its writer died: see gpud_session_poison() */
-    atomic_bool idle;     /* the acquiring thread sleeps: nobody else will wake the sender */
+    atomic_bool idle;     /* the acquiring thread sleeps: it will not wake the sender */
 
     struct gpud_ring ring; /* imported, or our own that the sender writes */
     struct gpud_memory
@@ -90,8 +90,8 @@ void gpud_session_unref(struct gpud_session **session);
 enum gpud_status gpud_session_describe(const struct gpud_session *session,
                                        struct gpud_accept *accept, struct gpud_error *error);
 
-/* Another session, or none, takes this one's place: frames that are still held concern nobody but
- * their holders. */
+/* Another session, or none, takes this one's place: frames that are still held concern their
+ * holders alone. */
 void gpud_session_detach(struct gpud_session *session);
 
 /* How many frames may be in flight or held at once. share: slots of a ring of the sender's that

@@ -28,14 +28,14 @@
 #define GPUD_CANARY_DEADLINE (2 * GPUD_SEC)
 #define GPUD_LATENCIES 4096
 
-/* Between two tries to connect: nobody was there; somebody was, and the next try would end alike.
+/* Between two tries to connect: no sender was there; or one was, and the next try would end alike.
  */
 #define GPUD_RETRY_SOON (20 * GPUD_MSEC)
 #define GPUD_RETRY_LATER (500 * GPUD_MSEC)
 
 enum gpud_receiver_state {
     GPUD_RECEIVER_OFFLINE,
-    GPUD_RECEIVER_CONNECTING, /* there is a channel, and nobody at its other end yet */
+    GPUD_RECEIVER_CONNECTING, /* there is a channel, and no sender at its other end yet */
     GPUD_RECEIVER_HELLO,      /* said HELLO, waits for the sender's */
     GPUD_RECEIVER_IDLE,       /* waits for an offer; the sender may have no format yet */
     GPUD_RECEIVER_CANARY,     /* accepted; waits for word of the test frame */
@@ -78,7 +78,7 @@ struct gpud_receiver {
     enum gpud_receiver_state state;
     int64_t deadline;          /* of the state; INT64_MAX: none */
     int64_t retry;             /* not to be tried again before */
-    struct gpud_error failure; /* of the last attempt to connect; GPUD_OK: nobody was there */
+    struct gpud_error failure; /* of the last attempt to connect; GPUD_OK: no sender was there */
     struct gpud_channel *channel;
     struct gpud_peer_info peer; /* same_clock: the sender's submit times mean something here */
     struct gpud_session *session;

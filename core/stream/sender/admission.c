@@ -36,7 +36,7 @@ bool gpud_admission_count(struct gpud_admission *admission, int64_t key, int64_t
     struct gpud_connects *process = find(admission, key);
     *already_logged = process->since && now - process->since < GPUD_SEC &&
                       process->count > GPUD_CONNECTS_A_PROCESS;
-    /* Each is asked: whoever is over its own limit does not use up that of all. */
+    /* Each is asked: a process over its own limit does not use up that of all. */
     return count(process, key ? GPUD_CONNECTS_A_PROCESS : GPUD_CONNECTS, now) &&
            count(&admission->all, GPUD_CONNECTS, now);
 }

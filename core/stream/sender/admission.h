@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Who may connect to a sender, so that no process can keep others out: not by holding all places,
- * not by connecting without end. */
+/* Which processes may connect to a sender, so that none can keep others out: not by holding all
+ * places, not by connecting without end. */
 #ifndef GPUD_STREAM_SENDER_ADMISSION_H
 #define GPUD_STREAM_SENDER_ADMISSION_H
 

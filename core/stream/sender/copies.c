@@ -82,7 +82,7 @@ static enum gpud_status send_on_own_queues(struct gpud_sender *sender,
     status = gpud_queue_await(queues->post, &copied, error);
     if (status == GPUD_OK)
         status = gpud_transport_post(transport, target->entry, queues->post, error);
-    /* Whoever writes the frame's memory next comes after the copy. */
+    /* The next writer of the frame's memory comes after the copy. */
     if (slot) {
         gpud_slot_add_read(slot, &copied);
         return status;

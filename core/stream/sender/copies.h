@@ -12,7 +12,7 @@ enum gpud_status gpud_copies_enqueue(struct gpud_sender *sender, struct gpud_del
                                      struct gpud_error *error);
 
 /* The frame's slot, if what is delivered can be forgotten as soon as it is on the queues: the
- * receivers' devices wait for signals, and whoever writes the slot next does so in the order of the
+ * receivers' devices wait for signals, and the next writer of the slot comes in the order of the
  * same queue. Else NULL. Under the lock. */
 struct gpud_slot *gpud_copies_are_stream_ordered(const struct gpud_sender *sender,
                                                  const struct gpud_delivery *delivery);

@@ -373,7 +373,7 @@ static void pace(struct gpud_sender *sender, const struct gpud_delivery *deliver
     gpud_sender_lock(sender);
 }
 
-/* Talking to the driver takes as long as waking somebody up. */
+/* Receivers wake up while this thread talks to the driver, which takes about as long. */
 static void announce(struct gpud_sender *sender, const struct gpud_delivery *delivery)
 {
     for (uint32_t i = 0; i < delivery->count; i++)

@@ -307,7 +307,7 @@ static bool is_answer(enum gpud_message_type type)
     return type == GPUD_MESSAGE_ACCEPT || type == GPUD_MESSAGE_READY || type == GPUD_MESSAGE_REFUSE;
 }
 
-/* A KICK is for who polls the connection, once. One may be late; more of them are a flood. */
+/* A KICK answers one request of a sender that polls. One may be late; more of them are a flood. */
 #define STRAY_KICKS_MAX 64
 static void handle_kick(struct gpud_link *link)
 {

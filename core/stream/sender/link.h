@@ -88,11 +88,11 @@ struct gpud_link {
     struct gpud_spin spin;
     uint64_t delivered, dropped;
     uint32_t kicks_due;   /* that were asked for; see poll.c */
-    uint32_t stray_kicks; /* that nobody asked for */
+    uint32_t stray_kicks; /* that were not asked for */
 };
 
-/* What happens to a frame that it has no room for. Only the sender's user decides that a
- * receiver may hold the sender up. */
+/* What happens to a frame that it has no room for. Only the sender's user decides that a receiver
+ * may hold the sender up. */
 static inline enum gpud_slow_receiver gpud_link_policy(const struct gpud_link *link)
 {
     return link->requested_policy > GPUD_SLOW_BLOCK ? link->requested_policy

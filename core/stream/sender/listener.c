@@ -94,7 +94,7 @@ static void read_messages(struct gpud_link *link)
     }
 }
 
-/* No descriptor tells of a host that lost its power: who is on another one is asked, each turn. */
+/* No descriptor tells of a host that lost its power: links to other hosts are checked each turn. */
 static void check_hosts(struct gpud_sender *sender)
 {
     for (uint32_t i = 0; i < sender->link_count; i++) {

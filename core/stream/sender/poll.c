@@ -6,7 +6,7 @@
  * listener's thread reads. */
 #include "stream/sender/poll.h"
 
-/* A device tells nobody when it has read a frame. */
+/* A device that has read a frame raises no descriptor: it is looked at this often. */
 #define DEVICE_LOOK (100 * GPUD_USEC)
 
 static void watch_pools(struct gpud_sender *sender, int fd)

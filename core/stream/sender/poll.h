@@ -14,7 +14,7 @@ void gpud_sender_poll_disarm(struct gpud_sender *sender);
 /* The next entry that comes back is told by a KICK. Look once more after the call. */
 void gpud_sender_poll_ask(struct gpud_link *link);
 
-/* A receiver says that it gave something back. false: nobody had asked. */
+/* A receiver says that it gave something back. false: it was not asked to. */
 bool gpud_sender_poll_kick(struct gpud_link *link);
 
 #endif

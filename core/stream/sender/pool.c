@@ -112,7 +112,7 @@ static void make_dmabufs(const struct gpud_pool *pool, struct gpud_memory *memor
     for (uint32_t i = 0; i < ring->slots_per_memory; i++) {
         if (gpud_memory_export_dmabuf_part(memory, i * ring->slot_size, ring->slot_size, &fd,
                                            &offset, NULL) != GPUD_OK)
-            return; /* whoever asks for it is told why */
+            return; /* the call that asks for it says why */
         gpud_fd_close(&fd);
     }
 }
@@ -133,7 +133,7 @@ enum gpud_status gpud_pool_make_part(const struct gpud_pool *pool, struct gpud_p
         gpud_pool_discard_part(&made);
         return status;
     }
-    /* Who needs the handle says what is wrong if there is none. */
+    /* The call that needs the handle says what is wrong if there is none. */
     made.exported = pool->ring.usage == GPUD_USAGE_SHARE &&
                     gpud_memory_export(made.memory, &made.handle, NULL) == GPUD_OK;
     *part = made;
@@ -299,7 +299,7 @@ static void take_back(struct gpud_slot *slot)
         route->take_back(slot->pool->queue, slot->frame.memory);
 }
 
-/* The pool's queue runs after everybody who reads the slot. Where the device refuses to order its
+/* The pool's queue runs after all that read the slot. Where the device refuses to order its
  * queues so, reads that have ended are forgotten and the others kept, with *error. */
 static enum gpud_status await_reads(struct gpud_slot *slot, struct gpud_error *error)
 {
@@ -410,7 +410,7 @@ struct gpud_slot *gpud_pool_take_old(struct gpud_pool *pool, uint64_t lent)
 enum gpud_status gpud_slot_clear(struct gpud_slot *slot, struct gpud_error *error)
 {
     void *data;
-    slot->frame.info.flags = 0; /* it may have been read-only for who had it before */
+    slot->frame.info.flags = 0; /* it may have been read-only before */
     enum gpud_status status = gpud_frame_map(&slot->frame, GPUD_WRITE, GPUD_SEC, &data, error);
     if (status != GPUD_OK)
         return status;

@@ -25,10 +25,10 @@ struct gpud_slot {
     struct gpud_pool *pool;
     struct gpud_memory *view; /* the memory as pool->viewer sees it; NULL without a viewer */
     _Atomic(const struct gpud_route_slot_ops *) given_by; /* to a receiver's device; NULL: not */
-    atomic_uint users;      /* who writes or reads it; 0: it is free */
+    atomic_uint users;                                    /* that write or read it; 0: it is free */
     uint64_t written;       /* when it was lent last, by pool->lent; 0: it is clear */
     struct gpud_slot *next; /* among those that came back */
-    /* What other queues than the pool's still have to read in the slot: whoever gets it next comes
+    /* What other queues than the pool's still have to read in the slot: its next user comes
      * after them. */
     struct gpud_fence reads[GPUD_SLOT_READS];
     uint32_t read_count;
@@ -38,7 +38,7 @@ struct gpud_slot {
 struct gpud_pool {
     atomic_uint references;         /* the owner's, and one for each slot in use */
     struct gpud_slot *_Atomic back; /* slots that came back, latest first: free, too */
-    _Atomic uint32_t freed;         /* moves when one did and somebody waited */
+    _Atomic uint32_t freed;         /* counted up when one did and a thread waited */
     atomic_uint waiters;
     uint32_t epoch;
     struct gpud_layout layout;
@@ -55,13 +55,13 @@ struct gpud_pool {
     struct gpud_slot *slots[GPUD_RING_MEMORIES_MAX]; /* by memory */
     uint32_t opened;                                 /* memories whose slots are lent */
     /* Round a circle. On the host the slot that came last goes first, it is the one in the caches;
-     * on a device the one that came first, it is the one that nobody copies from any more. */
+     * on a device the one that came first: no queue copies from it any more. */
     struct gpud_slot *free[GPUD_RING_SLOTS_MAX];
     uint32_t free_first, free_count;
     struct gpud_error refusal;  /* why the last take left free slots alone; OK: it did not */
     uint64_t lent;              /* slots so far */
     struct gpud_lock wake_lock; /* whose descriptor it is lives as long as it stands here */
-    atomic_int wake;            /* eventfd of who polls for a free one; -1: nobody */
+    atomic_int wake;            /* eventfd of a loop that polls for a free one; -1: none */
 };
 
 /* A pool with `slots` slots, which are lent, in one memory or, apart, in one each; it grows by a
@@ -85,8 +85,8 @@ enum gpud_status gpud_pool_make_part(const struct gpud_pool *pool, struct gpud_p
                                      struct gpud_error *error);
 void gpud_pool_discard_part(struct gpud_pool_part *part);
 
-/* Adds it; on failure it is discarded. Its slots are not lent yet: first everybody who maps the
- * ring must know of it. */
+/* Adds it; on failure it is discarded. Its slots are not lent yet: first every receiver that
+ * maps the ring must know of it. */
 enum gpud_status gpud_pool_add_part(struct gpud_pool *pool, struct gpud_pool_part *part,
                                     struct gpud_error *error);
 void gpud_pool_open(struct gpud_pool *pool);

@@ -39,7 +39,7 @@ static void learn_peer(struct gpud_link *link, const struct gpud_endpoint *hello
 {
     const struct gpud_sender *sender = link->sender;
     link->peer = *hello;
-    /* Every peer learns our token: only the channel's word says who is this process. */
+    /* Every peer learns our token: only the channel knows which peer is this process. */
     if (!link->channel->peer.same_process)
         link->peer.token = 0;
     if (gpud_link_is_same_process(link))

@@ -280,7 +280,7 @@ void gpud_sender_get_info(struct gpud_sender *sender, struct gpud_sender_info *i
     gpud_sized_copy(info, info->size, &now, sizeof(now));
 }
 
-/* Whoever waits, for a receiver or for a slot, looks again. */
+/* Threads that wait, for a receiver or for a slot, look again. */
 static void wake_waiting(struct gpud_sender *sender)
 {
     gpud_sender_changed(sender);

@@ -61,7 +61,7 @@ enum gpud_status gpud_source_find(struct gpud_sender *sender, const struct gpud_
 
 /* --- frames that are somebody else's ------------------------------------------------------- */
 
-/* Whoever gave a frame to the application may still be writing it. */
+/* The owner of a frame may still be writing it: it gets this long. */
 #define FILLED_DEADLINE GPUD_SEC
 
 static enum gpud_status not_filled(const struct gpud_error *why, struct gpud_error *error)

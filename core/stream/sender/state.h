@@ -71,7 +71,7 @@ struct gpud_transport;
 /* Connections that have not said yet what for. */
 #define GPUD_NEWCOMERS_MAX 64
 struct gpud_newcomer {
-    struct gpud_channel *channel; /* NULL: it is none any more */
+    struct gpud_channel *channel; /* NULL: it has been dealt with */
     int64_t deadline;             /* to say so; INT64_MAX: it is not connected, or has spoken */
     bool has_spoken;              /* its message waits for its turn, see newcomer.c */
 };
@@ -86,7 +86,7 @@ struct gpud_rate {
     struct gpud_rate_sample before, last;
 };
 
-/* Transports that nobody uses any more. To unmap and to unpin takes its time: a thread that is
+/* Transports without a user. To unmap and to unpin takes its time: a thread that is
  * woken for it takes them apart, without the lock. */
 struct gpud_retired {
     struct gpud_transport *first;
@@ -108,7 +108,7 @@ struct gpud_sender {
 
     atomic_bool interrupted;
     struct gpud_lock lock;    /* inherits priorities */
-    _Atomic uint32_t changes; /* of links: whoever waits for one sleeps on it */
+    _Atomic uint32_t changes; /* of links: threads that wait for one sleep on it */
     atomic_uint references;   /* the application's, and one for each delivery under way */
     struct gpud_pending_delivery *_Atomic completed; /* whose copies are done, latest first */
     struct gpud_pending_delivery *_Atomic spare;     /* records that are free */
@@ -141,13 +141,13 @@ struct gpud_sender {
     uint32_t newcomer_count;
     struct gpud_listener *listener;
     struct gpud_admission admission;
-    int64_t accept_pause; /* nobody is accepted until then; 0: all is well */
+    int64_t accept_pause; /* no connection is accepted until then; 0: all is well */
     uint32_t epoch_logged;
     int64_t spare_since; /* the ring is larger than its receivers need; 0: it is not */
     pthread_t thread;
     bool thread_runs;
     int wake;              /* eventfd: the thread looks at the world anew */
-    struct gpud_loop loop; /* for who waits in a loop of their own; see poll.c */
+    struct gpud_loop loop; /* for an application with a loop of its own; see poll.c */
     bool polls;            /* it is armed */
     bool lacks_slot;       /* the call that gave GPUD_TIMEOUT found none */
     atomic_bool stopping;

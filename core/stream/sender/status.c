@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a sender tells of itself to who asks: what is counted already, and what can be read when it
+/* What a sender tells of itself: what is counted already, and what can be read when it
  * is asked for. A frame costs nothing more. */
 #include "stream/sender/status.h"
 
@@ -25,8 +25,8 @@ void gpud_sender_sample(struct gpud_sender *sender, int64_t now)
     rate->last.time = sender->submitted;
 }
 
-/* Frames in 1000 s, from the last but one sample to the last frame. 0: none came since, or nobody
- * knows yet. */
+/* Frames in 1000 s, from the last but one sample to the last frame. 0: none came since, or it
+ * is not known yet. */
 static uint64_t rate_of(const struct gpud_sender *sender)
 {
     const struct gpud_rate_sample *since = &sender->rate.before;

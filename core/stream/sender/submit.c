@@ -212,7 +212,7 @@ static enum gpud_status take_credit(struct gpud_link *link, int64_t deadline,
         gpud_sender_unlock(sender);
         gpud_transport_sleep(&wait, &link->spin, deadline);
         gpud_sender_lock(sender);
-        link->waiting.is_armed = false; /* whoever sleeps on a page asks for no KICK any more */
+        link->waiting.is_armed = false; /* a thread that sleeps on a page asks for no KICK */
         gpud_transport_unref(&transport);
     }
 }

@@ -24,7 +24,7 @@ struct gpud_link_queues {
 
 struct gpud_transport {
     uint32_t references;
-    struct gpud_channel *channel; /* borrowed: whoever publishes holds the link, too */
+    struct gpud_channel *channel; /* borrowed: a thread that publishes holds the link, too */
     struct gpud_retired *retired; /* where it goes in the end */
     struct gpud_transport *next_retired;
     const struct gpud_route_ops *route;
@@ -57,7 +57,7 @@ enum gpud_status gpud_transport_create(const struct gpud_route_ops *route,
 
 /* With the receiver's ACCEPT: maps its page, imports its ring. Everything in it is a peer's word.
  * channel: what it came over; remote: the offered transport's, which keeps it. Without the lock:
- * nobody else knows the transport yet. */
+ * no other thread knows the transport yet. */
 enum gpud_status gpud_transport_connect(struct gpud_transport *transport,
                                         struct gpud_device *device, struct gpud_device *host,
                                         struct gpud_channel *channel, struct gpud_remote *remote,
@@ -81,7 +81,7 @@ void gpud_retired_destroy(struct gpud_transport *first);
 /* Whether the receiver, or its device, still has frames. */
 bool gpud_transport_is_in_use(const struct gpud_transport *transport);
 
-/* The slots of a shared ring will be written anew, whoever still reads them. */
+/* The slots of a shared ring will be written anew, even if the receiver still reads them. */
 void gpud_transport_take_all_back(struct gpud_transport *transport);
 
 /* Frees what the receiver gave back. GPUD_PEER: it lied. */

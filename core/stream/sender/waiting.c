@@ -24,7 +24,7 @@
 #include <string.h>
 
 #define PATIENCE (5 * GPUD_SEC)
-/* Nobody is told when a card has room again. */
+/* A card does not say when it has room again: it is looked at this often. */
 #define ROOM_LOOK (2 * GPUD_MSEC)
 /* More messages than that behind one frame: it is dropped for them. They go at once when the frame
  * or the OFFER before them has gone, and a card takes 32 before the first must have arrived. */

@@ -26,7 +26,7 @@ void gpud_waiting_send(struct gpud_link *link, struct gpud_message *message);
 /* The frame that waits is dropped, if it cannot be written; what waited for it is sent. */
 void gpud_waiting_drop(struct gpud_link *link);
 
-/* Drops a frame of which nobody else uses the slot. false: there is none in this pool. */
+/* Drops a frame whose slot has no other user. false: there is none in this pool. */
 bool gpud_waiting_reclaim_slot(struct gpud_sender *sender, const struct gpud_pool *pool);
 
 /* Whether the OFFER of a new epoch has to wait, too: then the listener's thread is woken when it

@@ -10,14 +10,14 @@
 #include "base/error.h"
 
 struct gpud_loop {
-    int fd;    /* an epoll of the two below, and of what its side adds; -1: nobody asked */
+    int fd;    /* an epoll of the two below, and of what its side adds; -1: not asked for */
     int event; /* an eventfd: look now */
     int timer; /* look then */
 };
 
 #define GPUD_LOOP_NONE ((struct gpud_loop){-1, -1, -1})
 
-/* Readable at once: nobody knows yet. */
+/* Readable at once: what there is to do is not known yet. */
 enum gpud_status gpud_loop_open(struct gpud_loop *loop, struct gpud_error *error);
 void gpud_loop_close(struct gpud_loop *loop);
 

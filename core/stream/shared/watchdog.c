@@ -26,7 +26,7 @@ struct gpud_watchdog {
     enum gpud_side side;
     struct gpud_channel *channel;
     struct gpud_signal *theirs[GPUD_PAGE_ENTRIES], *ours[GPUD_PAGE_ENTRIES];
-    /* A receiver's queues say a second time what they post, where nobody else can write: a sender
+    /* A receiver's queues say a second time what they post, where only they write: a sender
      * that frees its own queue writes the words in the page, and those queues may still read. */
     struct gpud_memory *record;
     struct gpud_signal *passed[GPUD_PAGE_ENTRIES];
@@ -155,8 +155,8 @@ enum gpud_status gpud_watchdog_create(struct gpud_device *device, struct gpud_pa
 
 /* --- waiting and posting ------------------------------------------------------------------- */
 
-/* As a device compares, cyclically: a word that a liar sets far beyond all values releases nobody.
- */
+/* As a device compares, cyclically: a word that a liar sets far beyond all values releases no
+ * queue. */
 static bool is_past(uint32_t seen, uint32_t value)
 {
     return (int32_t)(seen - value) >= 0;
@@ -177,8 +177,7 @@ bool gpud_watchdog_is_free(const struct gpud_watchdog *watchdog, uint32_t entry)
     return gpud_watchdog_reached(watchdog, entry, atomic_load(&watchdog->waited[entry]));
 }
 
-/* The value last: it is what the watchdog looks at. Who asks again does not start the clock anew.
- */
+/* The value last: it is what the watchdog looks at. A later call does not restart the clock. */
 static void begin_wait(struct gpud_watchdog *watchdog, uint32_t entry, uint32_t value)
 {
     if (atomic_load(&watchdog->waited[entry]) == value)
@@ -233,7 +232,7 @@ static bool is_posted(const struct gpud_watchdog *watchdog, uint32_t entry)
     return is_at(passed_word(watchdog, entry), atomic_load(&watchdog->posted[entry]));
 }
 
-/* Words only grow, whoever writes them. */
+/* Words only grow, whichever side writes them. */
 static void raise_word(_Atomic uint32_t *word, uint32_t value)
 {
     uint32_t seen = atomic_load(word);
@@ -256,7 +255,7 @@ enum gpud_status gpud_watchdog_post(struct gpud_watchdog *watchdog, uint32_t ent
 {
     enum gpud_status status = GPUD_OK;
     /* Another queue may yet post that an earlier frame was read: this one's bytes come after that,
-     * so whoever waits for them does not overtake it. */
+     * so a wait for them does not overtake it. */
     if (watchdog->side == GPUD_SIDE_RECEIVER && !is_posted(watchdog, entry))
         status = gpud_watchdog_wait(watchdog, entry, value, queue, error);
     if (status == GPUD_OK)
