@@ -33,7 +33,7 @@
 #endif
 
 /* Best first: fewer copies, then the shorter way. A later one overtakes where it is much faster. */
-// clang-format off
+/* clang-format off */
 #define TABLE(X)                \
     X(gpud_map_route)           \
     X(gpud_peer_route)          \
@@ -45,7 +45,7 @@
     X(gpud_rdma_peermem_route)  \
     X(gpud_rdma_host_route)     \
     GPUD_TEST_ROUTE(X)
-// clang-format on
+/* clang-format on */
 
 #define DECLARE(route) extern const struct gpud_route_ops route;
 #define POINT_TO(route) &route,
