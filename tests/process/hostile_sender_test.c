@@ -304,6 +304,27 @@ static void shrinks(void)
     ENDS("a SHRINK that nobody expects", raw_send_message(server.fd, &message));
 }
 
+/* A sender may tell of more memory before it has read that its ring was refused. */
+static void growth_of_a_refused_ring(void)
+{
+    struct gpud_message offer, growth = {.type = GPUD_MESSAGE_GROW}, answer;
+    serve(RAW_SERVER_HELLO);
+    raw_offer(&server, &offer);
+    growth.grow = offer.offer.ring;
+    strcpy(offer.offer.route, "pigeon");
+    unsigned ended = ends();
+    CHECK(raw_send_message(server.fd, &offer) && raw_send_message(server.fd, &growth), "not sent");
+    CHECK(raw_receive(server.fd, &answer, 5 * GPUD_SEC) && answer.type == GPUD_MESSAGE_REFUSE,
+          "no REFUSE");
+    unsigned long long frames = atomic_load(&acquirer.frames);
+    raw_serve(&server, RAW_SERVER_HELLO, RAW_SERVER_STREAMING);
+    PEER_UNTIL("a frame by the next offer", 10000, atomic_load(&acquirer.frames) > frames);
+    CHECK_EQUAL(ends(), ended);
+    ENDS("", raw_hang_up(&server));
+    serve(RAW_SERVER_HELLO);
+    ENDS("a GROW that nobody expects", CHECK(raw_send_message(server.fd, &growth), "not sent"));
+}
+
 /* An EOS ends a stream that began, and before READY none has. */
 static void early_ends(void)
 {
@@ -454,6 +475,7 @@ int main(int argc, char **argv)
         {"rings that are none", wrong_rings},
         {"messages out of turn, canaries that lie", out_of_turn},
         {"rings that shrink", shrinks},
+        {"a ring that grows when it was refused", growth_of_a_refused_ring},
         {"ends of streams that did not begin", early_ends},
         {"shared words that lie", forged_words},
         {"floods", floods},

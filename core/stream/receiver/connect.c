@@ -100,7 +100,8 @@ void gpud_receiver_disconnect(struct gpud_receiver *receiver, int64_t retry_in, 
     receiver->info.connected = false;
     gpud_print(receiver->info.path, "none");
     gpud_lock_release(&receiver->lock);
-    receiver->pending = receiver->eof = receiver->unread = receiver->refused = false;
+    receiver->pending = receiver->eof = receiver->unread = false;
+    receiver->refused = receiver->has_refused = false;
     receiver->own.failed = false;
     /* One that failed stays failed: the next session gets a new one. */
     gpud_lock_take(&receiver->lock);

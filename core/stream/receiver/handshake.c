@@ -52,6 +52,7 @@ static enum gpud_status refuse_offer(struct gpud_receiver *receiver, uint32_t ep
     gpud_receiver_drop_session(receiver);
     receiver->state = GPUD_RECEIVER_IDLE;
     receiver->deadline = gpud_deadline(GPUD_IMPORT_DEADLINE);
+    receiver->has_refused = true;
     return gpud_receiver_send(receiver, &message, error);
 }
 
@@ -129,6 +130,7 @@ static enum gpud_status accept_offer(struct gpud_receiver *receiver, const struc
     GPUD_STOP_POINT(receiver->info.connected ? "receiver: new epoch's OFFER read"
                                              : "receiver: OFFER read");
     gpud_receiver_drop_session(receiver);
+    receiver->has_refused = false;
     if (make_session(receiver, offer, &session, &why) != GPUD_OK) {
         if (receiver->own.failed) /* no other route would help */
             return gpud_fail_native(error, why.status, why.origin, why.native, "%s", why.reason);
@@ -307,6 +309,8 @@ enum gpud_status gpud_receiver_handle(struct gpud_receiver *receiver, struct gpu
         receiver->deadline = gpud_deadline(GPUD_CANARY_DEADLINE);
         return GPUD_OK;
     case GPUD_MESSAGE_GROW:
+        if (!receiver->session && receiver->has_refused)
+            return GPUD_OK; /* of the ring that was refused: both messages were on their way */
         if (!receiver->session || receiver->session->owns_ring)
             return unexpected(message, error);
         return take_growth(receiver, &message->grow, error);

@@ -85,7 +85,8 @@ struct gpud_receiver {
     uint32_t share; /* of a ring of the sender's: slots for each receiver */
     uint64_t nonce; /* of the test frame: TESTING */
 
-    bool refused;              /* by the sender, which will not think better of it at once */
+    bool refused;              /* by the sender, which would not decide otherwise at once */
+    bool has_refused;          /* an offer, of whose ring the sender may still speak */
     bool eof;                  /* the sender's end is closed: what it left behind is still read */
     char end[GPUD_REASON_MAX]; /* why, where a network knows more than that it is; or "" */
     bool unread;               /* there may be messages */
