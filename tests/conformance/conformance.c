@@ -308,7 +308,7 @@ static void obey(const char *device, struct order *order)
 void peer_main(int argc, char **argv)
 {
     struct order order;
-    alarm(60); /* a hang ends here, whatever the harness does */
+    alarm(400); /* a hang ends here, whatever the harness does */
     if (argc < 3 || strcmp(argv[2], "peer") != 0)
         return;
     CHECK(read(STDIN_FILENO, &order, sizeof(order)) == sizeof(order), "no order for the peer");

@@ -13,4 +13,4 @@ ASAN = Build("build-asan", ["-Db_sanitize=address,undefined", *OPTIONS],
              ["unit", "conformance", "process", "fuzz", "fakes", "capture", "dgma-layer"], slower=5)
 # Without OpenCL: its runtime is not built for this sanitizer, which then misses its locks and reports false races.
 TSAN = Build("build-tsan", ["-Db_sanitize=thread", *OPTIONS],
-             ["unit", "host", "cuda", "fakes", "capture", "process"], slower=5)
+             ["threads", "host", "cuda", "fakes", "capture", "process"], slower=5)
