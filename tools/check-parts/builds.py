@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 
+import changed
 import jobs
 
 OPTIONS = ["-Dwerror=true", "-Dtests=enabled"]
@@ -30,9 +31,15 @@ class Build:
     slower: int = 1  # factor for the time limits of its tests
 
     def __call__(self, name, args):
-        if not build(self, args):
+        what = self
+        if args.changed:
+            if not configure(self):
+                return [jobs.result(name, f"{self.folder} is configured", "FAIL")]
+            what = dataclasses.replace(self, suites=changed.suites(known_suites(self)))
+            print("check: of what changed, the suites", ", ".join(what.suites), flush=True)
+        if not build(what, args):
             return [jobs.result(name, f"{self.folder} builds", "FAIL")]
-        return test(self, name, args)
+        return [*lint(self, name), *test(what, name, args)]
 
 
 def left_out(what, args):
@@ -57,13 +64,27 @@ def needed(what, args):
     return sorted(names)
 
 
-def build(what, args):
-    """Configures again where the folder exists: the demo or the user may have made it with other options, or before
-    the setup installed what Meson looks for."""
-    env = os.environ | what.env
+def known_suites(what):
+    tests = json.loads((jobs.TOP / what.folder / "meson-info/intro-tests.json").read_text())
+    return {suite.split(":")[-1] for test in tests for suite in test["suite"]}
+
+
+def lint(what, part):
+    """Once, in the ordinary build."""
+    return [changed.format_result(part), changed.tidy_result(part, what.folder)] if part == "build" else []
+
+
+def configure(what):
+    """Again where the folder exists: the demo or the user may have made it with other options, or before the setup
+    installed what Meson looks for."""
     configured = (jobs.TOP / what.folder / "meson-private" / "coredata.dat").exists()
     again = ["--reconfigure"] if configured else []
-    return (jobs.succeeds(["meson", "setup", *again, what.folder, *OPTIONS, *what.options], env=env) and
+    return jobs.succeeds(["meson", "setup", *again, what.folder, *OPTIONS, *what.options], env=os.environ | what.env)
+
+
+def build(what, args):
+    env = os.environ | what.env
+    return (configure(what) and
             jobs.succeeds(["ninja", "-C", what.folder, *needed(what, args)], env=env, limit=2 * jobs.HOUR,
                           say=f"ninja -C {what.folder}"))
 

@@ -44,6 +44,17 @@ def show(title, entries):
             print(f"    {line}")
 
 
+LONGEST = 10
+
+
+def show_longest(runs):
+    """Where the time goes."""
+    took = [(test.get("duration", 0), part, jobs.short_name(test)) for part, tests, _ in runs for test in tests]
+    print("\n== the longest tests ==")
+    for seconds, part, name in sorted(took, reverse=True)[:LONGEST]:
+        print(f"{part:12} {seconds:5.0f} s  {name}")
+
+
 def summary(runs):
     passed, failed, skipped, unsteady = 0, [], [], []
     print("\n== what ran ==")
@@ -62,6 +73,7 @@ def summary(runs):
                 unsteady.append((part, test, f"{test['failed_first']}, then OK"))
         text = ", ".join(f"{suite} {count}" for suite, count in sorted(by_suite.items()))
         print(f"{part:12} {seconds:5.0f} s  {text}")
+    show_longest(runs)
     print("\n== skipped ==" if skipped else "\nnothing was skipped")
     for part, test, _ in skipped:
         print(f"{part:12} {jobs.short_name(test)}: {reason_of_skip(test.get('stdout', ''))}")
@@ -75,12 +87,13 @@ def main():
     parser = argparse.ArgumentParser(prog="check", description=__doc__)
     parser.add_argument("--long", action="store_true", help="also the long runs")
     parser.add_argument("--quick", action="store_true", help="the ordinary build only, without the guest")
+    parser.add_argument("--changed", action="store_true", help="the suites of what changed, in the ordinary build")
     parser.add_argument("--only", action="append", choices=PARTS, help="these parts alone")
     args = parser.parse_args()
 
     jobs.end_with_signals()
     runs = []
-    for name in args.only or (QUICK if args.quick else PARTS if args.long else ORDINARY):
+    for name in args.only or (QUICK if args.quick or args.changed else PARTS if args.long else ORDINARY):
         start = time.monotonic()
         runs.append((name, PARTS[name](name, args), time.monotonic() - start))
         if name == "build" and len(runs[0][1]) == 1:
