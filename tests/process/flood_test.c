@@ -196,6 +196,29 @@ static void expect_refusal_of_second(pid_t *first)
     close(ready[0]);
 }
 
+/* Takes all places, the last of which are kept for processes that have none, and then three more:
+ * a link that does not stream, of the process with the most, makes room. false: those have timed
+ * out by themselves before, on a busy machine. */
+static bool take_all_places(void)
+{
+    pid_t child[3] = {hoard(8, RAW_READY_SENT), hoard(8, RAW_READY_SENT), hoard(7, RAW_OFFERED)};
+    pid_t late[GPUD_PLACES_KEPT];
+    expect_refusal_of_second(late);
+    for (int i = 1; i < GPUD_PLACES_KEPT; i++)
+        late[i] = hoard(1, RAW_READY_SENT);
+    raw_log_clear();
+    for (int i = 0; i < 3; i++)
+        let_go(hoard(1, RAW_READY_SENT));
+    bool squeezed = raw_log_says("has to make room for a new receiver", 0);
+    CHECK(!raw_log_says("all places", 0), "a newcomer was turned away");
+    for (int i = 0; i < 3; i++)
+        let_go(child[i]);
+    for (int i = 0; i < GPUD_PLACES_KEPT; i++)
+        let_go(late[i]);
+    background_goes_on(&background);
+    return squeezed;
+}
+
 /* One process cannot have all places; and those of links that do not stream go to newcomers. */
 static void places(void)
 {
@@ -212,25 +235,10 @@ static void places(void)
         raw_close(&many[i]);
     background_goes_on(&background);
 
-    /* The last places are kept for processes that have none. */
-    pid_t child[3] = {hoard(8, RAW_READY_SENT), hoard(8, RAW_READY_SENT), hoard(7, RAW_OFFERED)};
-    pid_t late[GPUD_PLACES_KEPT];
-    expect_refusal_of_second(late);
-    for (int i = 1; i < GPUD_PLACES_KEPT; i++)
-        late[i] = hoard(1, RAW_READY_SENT);
-
-    /* All places are taken: a link that does not stream, of the process with the most, makes room.
-     */
-    raw_log_clear();
-    for (int i = 0; i < 3; i++)
-        let_go(hoard(1, RAW_READY_SENT));
-    CHECK(raw_log_says("has to make room for a new receiver", 0), "there was room all the time");
-    CHECK(!raw_log_says("all places", 0), "a newcomer was turned away");
-    for (int i = 0; i < 3; i++)
-        let_go(child[i]);
-    for (int i = 0; i < GPUD_PLACES_KEPT; i++)
-        let_go(late[i]);
-    background_goes_on(&background);
+    bool squeezed = false;
+    for (int i = 0; i < 5 && !squeezed; i++)
+        squeezed = take_all_places();
+    CHECK(squeezed, "there was room all the time");
 
     /* All of them stream: nobody is put out for a newcomer. */
     pid_t streaming[3 + GPUD_PLACES_KEPT];
