@@ -6,12 +6,6 @@
 
 #include "base/clock.h"
 
-#include <sched.h>
-
-#define SPIN (30 * GPUD_USEC)
-#define NAP_MIN (20 * GPUD_USEC)
-#define NAP_MAX (200 * GPUD_USEC)
-
 enum gpud_status gpud_async_init(struct gpud_async *async, const struct gpud_async_ops *ops,
                                  struct gpud_device *device, struct gpud_error *error)
 {
@@ -97,18 +91,6 @@ void gpud_async_retire(struct gpud_async_queue *queue, bool here)
 }
 
 /* --- waiting ------------------------------------------------------------------------------- */
-
-void gpud_pause(int64_t start)
-{
-    int64_t waited = gpud_now() - start;
-    if (waited < SPIN) {
-        sched_yield();
-        return;
-    }
-    int64_t nap = waited / 8;
-    nap = nap < NAP_MIN ? NAP_MIN : nap > NAP_MAX ? NAP_MAX : nap;
-    nanosleep(&(struct timespec){.tv_nsec = nap}, NULL);
-}
 
 enum gpud_progress gpud_async_wait(struct gpud_async *async, void *queue, int64_t deadline,
                                    long *result)

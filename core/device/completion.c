@@ -5,7 +5,7 @@
  * OpenCL uses five threads). With others a callback stops the queue while it runs and must not call
  * the driver, but releasing a frame does call it: for those, a thread polls the events. Either way
  * the completions of a queue are called one after the other, in the order of the queue. */
-#include "device/async.h"
+#include "device/completion.h"
 
 #include "base/clock.h"
 

@@ -3,7 +3,7 @@
 
 /* Memory is freed after all work that may use it, without blocking the caller: an event is recorded
  * on each queue of the device, and the worker waits for them. */
-#include "device/async.h"
+#include "device/free_after.h"
 
 #include "base/clock.h"
 

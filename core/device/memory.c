@@ -54,7 +54,8 @@ enum gpud_status gpud_device_check_dmabuf(const struct gpud_device *device,
     if (!device->ops->memory->export_dmabuf)
         return gpud_fail(
             error, GPUD_UNSUPPORTED,
-            "memory of %s has no dma-buf: that of the host, of a cuda or of a hip device may",
+            "memory of %s has no dma-buf: that of the host may, and that of GPUs whose "
+            "driver exports it",
             device->info.name);
     return GPUD_OK;
 }

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The contract of a vendor. A backend is a folder with api.c, memory.c, queue.c and signal.c, one
- * line in device.c and one in meson.build.
+/* The contract of a vendor. A backend is a folder, one line in device/backends.h and one in
+ * core/meson.build.
  *
  * The wrappers of device.h check arguments and count references; an op trusts what it is given. An
  * op that fails has changed nothing. NULL = unsupported, unless it says otherwise. Ops of one
@@ -290,6 +290,13 @@ struct gpud_device_ops {
     /* The kinds of handles that its memories are exported as, or that it imports. */
     const struct gpud_handle_kind *handles;
     unsigned handle_count;
+    /* Files, as patterns, that show that a kernel module gives network cards' drivers the pages
+     * behind this driver's addresses; NULL at the end. NULL: no module does. */
+    const char *const *peermem;
+    const char *no_peermem; /* what to say where none of them is there */
+    /* hwloc's plugins that would load the driver, beside one of the backend's name; NULL at the
+     * end. NULL: none. */
+    const char *const *hwloc_plugins;
     const struct gpud_memory_ops *memory;
     const struct gpud_queue_ops *queue;
     const struct gpud_signal_ops *signal;

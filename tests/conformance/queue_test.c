@@ -4,7 +4,7 @@
 /* queue@DEVICE: what every device promises about when things happen, and that no wait is endless.
  */
 #include "conformance.h"
-#include "device/gpu.h"
+#include "device/gpu/gpu.h"
 
 #include "device/opencl/opencl.h"
 

@@ -5,7 +5,7 @@
  * that others tell of theirs. */
 #include "conformance.h"
 
-#include "device/gpu.h"
+#include "device/gpu/gpu.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -283,9 +283,9 @@ static void test_legacy(struct side *side, const char *device)
     struct gpud_gpu *gpu = gpud_gpu(side->device);
     uint64_t address;
     struct gpud_memory *memory[2], *near = NULL;
-    gpu->ops->enter(gpu);
-    CHECK(gpu->ops->memory->alloc(&address, 1 << 20) == 0, "%s", gpu->ops->allocator);
-    gpu->ops->leave(gpu);
+    gpu->driver->enter(gpu);
+    CHECK(gpu->driver->mem_alloc(&address, 1 << 20) == 0, "%s", gpu->driver->allocator);
+    gpu->driver->leave(gpu);
     for (int i = 0; i < 2; i++) {
         struct order order = {.task = i ? PEER_WRITES : PEER_READS, .size = 3 * PAGE, .seed = 21};
         void *place = (void *)(uintptr_t)(address + (1 + 5 * (unsigned)i) * PAGE);
@@ -294,7 +294,7 @@ static void test_legacy(struct side *side, const char *device)
                                    &e));
         write_pattern(side, memory[i], i ? 1 : 21);
         WORKS(gpud_memory_export(memory[i], &order.memory, &e));
-        CHECK(order.memory.type == gpu->ops->share->ipc_type && order.memory.fd < 0,
+        CHECK(order.memory.type == gpu->driver->ipc_type && order.memory.fd < 0,
               "a handle of type %u", order.memory.type);
         PEER_FINISH(peer_start(device, &order));
         READ_PATTERN(side, memory[i], 21);
@@ -310,9 +310,9 @@ static void test_legacy(struct side *side, const char *device)
     }
     for (int64_t deadline = SOON; !gpud_worker_is_idle(&side->context->later); usleep(1000))
         CHECK(gpud_now() < deadline, "memory is not given back");
-    gpu->ops->enter(gpu);
-    gpu->ops->memory->free(address);
-    gpu->ops->leave(gpu);
+    gpu->driver->enter(gpu);
+    gpu->driver->mem_free(address);
+    gpu->driver->leave(gpu);
 }
 
 /* --- all of it -------------------------------------------------------------------------------- */

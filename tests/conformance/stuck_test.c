@@ -7,8 +7,8 @@
 #include "conformance.h"
 #include "hold.h"
 
-#include "device/cuda/cuda.h"
-#include "device/gpu.h"
+#include "device/cuda/api.h"
+#include "device/gpu/gpu.h"
 #include "device/opencl/opencl.h"
 
 #include <stdlib.h>
@@ -68,9 +68,9 @@ static size_t used_memory(const struct gpud_device *device)
     if (!is_cuda(device))
         return 0;
     struct gpud_gpu *gpu = gpud_gpu(device);
-    gpu->ops->enter(gpu);
+    gpu->driver->enter(gpu);
     CHECK(gpud_cu.mem_get_info(&free, &total) == CUDA_SUCCESS, "no cuMemGetInfo");
-    gpu->ops->leave(gpu);
+    gpu->driver->leave(gpu);
     return total - free;
 }
 

@@ -6,6 +6,7 @@
 
 #include "support/headers_values.h"
 
+#include "device/gpu/calls.h"
 #include "device/hip/driver.h"
 
 #include "bench/rawhip.h"
@@ -48,8 +49,8 @@ _Static_assert(HIP_MEMORY_DEVICE(HIP_VERSION) == hipMemoryTypeDevice, "device me
 #if HIP_VERSION_MAJOR >= 6
 _Static_assert(HIP_ATTRIBUTE_VIRTUAL_MEMORY == hipDeviceAttributeVirtualMemoryManagementSupported,
                "the attribute");
-_Static_assert(sizeof(struct hip_allocation_prop) == sizeof(hipMemAllocationProp), "its size");
-_Static_assert(offsetof(struct hip_allocation_prop, location) ==
+_Static_assert(sizeof(struct gpud_gpu_allocation) == sizeof(hipMemAllocationProp), "its size");
+_Static_assert(offsetof(struct gpud_gpu_allocation, location) ==
                    offsetof(hipMemAllocationProp, location),
                "its members");
 #endif

@@ -5,6 +5,7 @@
 #define GPUD_HIP_SHIM_H
 
 #include "device/cuda/driver.h"
+#include "device/gpu/calls.h"
 #include "device/hip/driver.h"
 
 #include "bench/rawhip.h"

@@ -141,11 +141,11 @@ hipError_t hipIpcCloseMemHandle(void *address)
 
 static CUmemAllocationProp translate(const hipMemAllocationProp *prop)
 {
-    const struct hip_allocation_prop *own = (const void *)prop;
+    const struct gpud_gpu_allocation *own = (const void *)prop;
     return (CUmemAllocationProp){
-        .type = (CUmemAllocationType)(int)own->type,
-        .requestedHandleTypes = (CUmemAllocationHandleType)(int)own->handle_types,
-        .location = {(CUmemLocationType)(int)own->location.type, own->location.id},
+        .type = (CUmemAllocationType)own->type,
+        .requestedHandleTypes = (CUmemAllocationHandleType)own->handles,
+        .location = {(CUmemLocationType)own->location.type, own->location.id},
         .allocFlags = {.gpuDirectRDMACapable = own->flags.rdma},
     };
 }
@@ -182,16 +182,16 @@ hipError_t hipMemRetainAllocationHandle(hipMemGenericAllocationHandle_t *handle,
         put_handle(shim_cu.mem_retain_allocation_handle(&found, address), &found, handle));
 }
 
-static CUresult get_properties(struct hip_allocation_prop *prop,
+static CUresult get_properties(struct gpud_gpu_allocation *prop,
                                CUmemGenericAllocationHandle handle)
 {
     CUmemAllocationProp cuda = {.location = {.id = 0}};
     CUresult result = shim_cu.mem_get_allocation_properties(&cuda, handle);
     if (result == CUDA_SUCCESS)
-        *prop = (struct hip_allocation_prop){
-            .type = (hipMemAllocationType)(int)cuda.type,
-            .handle_types = (hipMemAllocationHandleType)(int)cuda.requestedHandleTypes,
-            .location = {(hipMemLocationType)(int)cuda.location.type, cuda.location.id},
+        *prop = (struct gpud_gpu_allocation){
+            .type = (int)cuda.type,
+            .handles = (int)cuda.requestedHandleTypes,
+            .location = {(int)cuda.location.type, cuda.location.id},
         };
     return result;
 }

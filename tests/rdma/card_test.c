@@ -5,7 +5,7 @@
 #include "fake_card.h"
 
 #include "base/clock.h"
-#include "device/cuda/cuda.h"
+#include "device/cuda/api.h"
 #include "device/device.h"
 #include "device/rdma/internal.h"
 #include "base/sysfs.h"

@@ -1,39 +1,17 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* CUDA devices: finding the driver, and what its devices can do. */
-#include "device/backends.h"
-#include "device/cuda/cuda.h"
+/* The NVIDIA driver's library, and what CUDA does in its own way. */
+#include "device/cuda/api.h"
 
 #include <dlfcn.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct cuda_driver gpud_cu;
 
-/* --- errors -------------------------------------------------------------------------------- */
+/* --- what is CUDA's own -------------------------------------------------------------------- */
 
-static enum gpud_status error_status(long result)
-{
-    switch (result) {
-    case CUDA_ERROR_OUT_OF_MEMORY:
-        return GPUD_NO_MEMORY;
-    case CUDA_ERROR_NO_DEVICE:
-    case CUDA_ERROR_INVALID_DEVICE:
-    case CUDA_ERROR_STUB_LIBRARY:
-    case CUDA_ERROR_SYSTEM_NOT_READY:
-    case CUDA_ERROR_SYSTEM_DRIVER_MISMATCH:
-        return GPUD_NO_DEVICE;
-    case CUDA_ERROR_NOT_PERMITTED:
-        return GPUD_NO_ACCESS;
-    case CUDA_ERROR_NOT_SUPPORTED:
-        return GPUD_UNSUPPORTED;
-    default:
-        return GPUD_IO;
-    }
-}
-
-static const char *error_name(long result)
+static const char *error_name(int result)
 {
     const char *name = NULL;
     if (!gpud_cu.get_error_name || gpud_cu.get_error_name((CUresult)result, &name) != CUDA_SUCCESS)
@@ -41,7 +19,119 @@ static const char *error_name(long result)
     return name;
 }
 
-/* --- the driver ---------------------------------------------------------------------------- */
+/* One bit for each enter, the latest lowest: 1 if the driver took the context. A driver that is
+ * shutting down takes none, and popping then would remove the application's. */
+static _Thread_local uint64_t entered;
+
+static void enter(struct gpud_gpu *gpu)
+{
+    CUcontext context = ((struct cuda_device *)gpu)->context;
+    entered = entered << 1 | (gpud_cu.ctx_push_current(context) == CUDA_SUCCESS);
+}
+
+static void leave(struct gpud_gpu *gpu)
+{
+    CUcontext context;
+    if (entered & 1)
+        gpud_cu.ctx_pop_current(&context);
+    entered >>= 1;
+}
+
+static int copy(void *stream, const struct gpud_rows *rows, bool on_gpu)
+{
+    if (on_gpu)
+        return (int)gpud_cu.memcpy_dtod_async(rows->to, rows->from, rows->row_bytes, stream);
+    if (gpud_rows_are_linear(rows))
+        return (int)gpud_cu.memcpy_async(rows->to, rows->from, rows->row_bytes * rows->rows,
+                                         stream);
+    const CUDA_MEMCPY2D copy = {
+        .srcMemoryType = CU_MEMORYTYPE_UNIFIED,
+        .srcDevice = rows->from,
+        .srcPitch = rows->from_stride,
+        .dstMemoryType = CU_MEMORYTYPE_UNIFIED,
+        .dstDevice = rows->to,
+        .dstPitch = rows->to_stride,
+        .WidthInBytes = rows->row_bytes,
+        .Height = rows->rows,
+    };
+    return (int)gpud_cu.memcpy_2d_async(&copy, stream);
+}
+
+/* The driver compares cyclically. */
+static int wait_value(void *stream, uint64_t address, uint32_t value)
+{
+    return (int)gpud_cu.stream_wait_value(stream, address, value, CU_STREAM_WAIT_VALUE_GEQ);
+}
+
+/* GPUDirect RDMA's manual, "Synchronization and Memory Ordering": cuMemcpy() between GPUs' memory
+ * and cuMemset() may return before they are done, and a third party's card does not wait for the
+ * rest; with this attribute they do not. Memory of cuMemCreate() cannot have it
+ * (CUDA_ERROR_NOT_SUPPORTED), nor what is no memory of the allocator. */
+static int make_synchronous(uint64_t address)
+{
+    const unsigned one = 1;
+    return (int)gpud_cu.pointer_set_attribute(&one, CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, address);
+}
+
+static enum gpud_status export_dmabuf(struct gpud_device *device, uint64_t address, uint64_t size,
+                                      int *fd, uint64_t *offset, struct gpud_error *error)
+{
+    CUresult result = gpud_cu.mem_get_handle_for_address_range(
+        fd, address, size, CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+    if (result != CUDA_SUCCESS)
+        return gpud_gpu_fail(&gpud_cuda_gpu_driver, error, (int)result,
+                             "no dma-buf for %llu bytes of %s", (unsigned long long)size,
+                             device->info.name);
+    *offset = 0;
+    return GPUD_OK;
+}
+
+static enum gpud_status flush_remote(struct gpud_memory *memory, struct gpud_error *error)
+{
+    struct cuda_device *device = gpud_cuda_device(memory->device);
+    if (device->writes_ordered)
+        return GPUD_OK;
+    if (!device->can_flush)
+        return gpud_fail(error, GPUD_UNSUPPORTED,
+                         "%s neither keeps the order of writes over the bus nor flushes them: let "
+                         "the card write to host memory",
+                         memory->device->info.name);
+    enter(&device->gpu);
+    CUresult result =
+        gpud_cu.flush_remote_writes(CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX,
+                                    CU_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER);
+    leave(&device->gpu);
+    if (result != CUDA_SUCCESS)
+        return gpud_gpu_fail(device->gpu.driver, error, (int)result, "writes to %s are not flushed",
+                             memory->device->info.name);
+    return GPUD_OK;
+}
+
+struct gpud_gpu_driver gpud_cuda_gpu_driver = {
+    .vendor = "CUDA",
+    .origin = "cuda",
+    .allocator = "cuMemAlloc",
+    .fd_type = GPUD_HANDLE_CUDA_FD,
+    .ipc_type = GPUD_HANDLE_CUDA_IPC,
+    .p2p_rank = CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK,
+    .p2p_atomics = CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED,
+    .read_only_flag = CU_MEMHOSTREGISTER_READ_ONLY, /* without it, read-only pages are refused */
+    .pools_have_no_context = true,
+    .host_memory_type = CU_MEMORYTYPE_HOST,
+    .ipc_flags = CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS,
+    .pins = {.lock = GPUD_LOCK_INITIALIZER(GPUD_RANK_PINS)},
+    .opens = {.lock = GPUD_LOCK_INITIALIZER(GPUD_RANK_OPENS)},
+    .error_name = error_name,
+    .enter = enter,
+    .leave = leave,
+    .copy = copy,
+    .wait_value = wait_value,
+    .make_synchronous = make_synchronous,
+    .export_dmabuf = export_dmabuf,
+    .flush_remote = flush_remote,
+};
+
+/* --- the library --------------------------------------------------------------------------- */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool loaded;
@@ -65,6 +155,10 @@ static void load(void)
     }
     CUDA_DRIVER_FUNCTIONS(RESOLVE)
 #undef RESOLVE
+#define TAKE(member, arguments) \
+    memcpy(&gpud_cuda_gpu_driver.member, &gpud_cu.member, sizeof(gpud_cu.member));
+    GPUD_GPU_CALLS(TAKE)
+#undef TAKE
     struct gpud_error error;
     CUresult result = gpud_cu.init(0);
     if (result == CUDA_SUCCESS)
@@ -73,8 +167,8 @@ static void load(void)
         loaded = true;
         return;
     }
-    gpud_gpu_fail(&gpud_cuda_gpu_ops, &error,
-                  result == CUDA_SUCCESS ? CUDA_ERROR_NO_DEVICE : result,
+    gpud_gpu_fail(&gpud_cuda_gpu_driver, &error,
+                  (int)(result == CUDA_SUCCESS ? CUDA_ERROR_NO_DEVICE : result),
                   "the NVIDIA driver finds no GPU that it may use (look at nvidia-smi and "
                   "CUDA_VISIBLE_DEVICES)");
     gpud_print(why_not, "%s", error.reason);
@@ -86,204 +180,12 @@ const struct cuda_driver *gpud_cuda_driver(void)
     return loaded ? &gpud_cu : NULL;
 }
 
-/* One bit for each enter, the latest lowest: 1 if the driver took the context. A driver that is
- * shutting down takes none, and popping then would remove the application's. */
-static _Thread_local uint64_t entered;
-
-static void enter(struct gpud_gpu *gpu)
+int gpud_cuda_count(void)
 {
-    CUcontext context = ((struct cuda_device *)gpu)->context;
-    entered = entered << 1 | (gpud_cu.ctx_push_current(context) == CUDA_SUCCESS);
+    return gpud_cuda_driver() ? device_count : 0;
 }
 
-static void leave(struct gpud_gpu *gpu)
+const char *gpud_cuda_why_none(void)
 {
-    CUcontext context;
-    if (entered & 1)
-        gpud_cu.ctx_pop_current(&context);
-    entered >>= 1;
+    return why_not;
 }
-
-const struct gpud_gpu_ops gpud_cuda_gpu_ops = {
-    .vendor = "CUDA",
-    .origin = "cuda",
-    .allocator = "cuMemAlloc",
-    .not_ready = CUDA_ERROR_NOT_READY,
-    .no_memory = CUDA_ERROR_OUT_OF_MEMORY,
-    .error_name = error_name,
-    .error_status = error_status,
-    .enter = enter,
-    .leave = leave,
-    .stream = &gpud_cuda_stream_ops,
-    .memory = &gpud_cuda_memory_ops,
-    .share = &gpud_cuda_share_ops,
-    .signal = &gpud_cuda_signal_ops,
-};
-
-/* --- devices ------------------------------------------------------------------------------- */
-
-static unsigned count(void)
-{
-    return gpud_cuda_driver() ? (unsigned)device_count : 1;
-}
-
-static int attribute(CUdevice id, CUdevice_attribute which)
-{
-    int value = 0;
-    return gpud_cu.device_get_attribute(&value, which, id) == CUDA_SUCCESS ? value : 0;
-}
-
-static bool has_vmm(CUdevice id)
-{
-    return attribute(id, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) &&
-           attribute(id, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
-}
-
-static bool reaches(int from, int to)
-{
-    CUdevice a, b;
-    int can = 0;
-    return gpud_cu.device_get(&a, from) == CUDA_SUCCESS &&
-           gpud_cu.device_get(&b, to) == CUDA_SUCCESS &&
-           gpud_cu.device_can_access_peer(&can, a, b) == CUDA_SUCCESS && can;
-}
-
-static bool read_uuid(int ordinal, uint8_t uuid[16])
-{
-    CUdevice id;
-    return gpud_cu.device_get(&id, ordinal) == CUDA_SUCCESS &&
-           gpud_cu.device_get_uuid((CUuuid *)uuid, id) == CUDA_SUCCESS;
-}
-
-static void probe(struct gpud_device *device)
-{
-    struct gpud_device_info *info = &device->info;
-    if (!gpud_cuda_driver()) {
-        gpud_print(info->description, "NVIDIA GPU");
-        gpud_print(info->reason, "%s", why_not);
-        return;
-    }
-    CUdevice id;
-    CUuuid uuid;
-    CUresult result = gpud_cu.device_get(&id, (int)device->index);
-    if (result == CUDA_SUCCESS)
-        result = gpud_cu.device_get_name(info->description, sizeof(info->description), id);
-    if (result == CUDA_SUCCESS)
-        result = gpud_cu.device_get_uuid(&uuid, id);
-    if (result != CUDA_SUCCESS) {
-        struct gpud_error error;
-        gpud_gpu_fail(&gpud_cuda_gpu_ops, &error, result, "the driver does not describe %s",
-                      info->name);
-        gpud_print(info->reason, "%s", error.reason);
-        return;
-    }
-    memcpy(device->uuid, uuid.bytes, sizeof(device->uuid));
-    if (gpud_cu.device_get_pci_bus_id(info->pci, sizeof(info->pci), id) != CUDA_SUCCESS)
-        info->pci[0] = '\0';
-    if (!attribute(id, CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING)) {
-        gpud_print(info->reason, "%s has no unified addressing: a 64-bit driver is needed",
-                   info->name);
-        return;
-    }
-    if (attribute(id, CU_DEVICE_ATTRIBUTE_COMPUTE_MODE) == 2) {
-        gpud_print(info->reason, "%s is in compute mode \"prohibited\": nvidia-smi -c DEFAULT",
-                   info->name);
-        return;
-    }
-    info->available = info->direct_writes = true;
-    device->caps = GPUD_CAP_SHARE | GPUD_CAP_SIGNALS | GPUD_CAP_PAGE_SIGNALS | GPUD_CAP_FENCES;
-    /* NVIDIA's exporter looks at the importer's PCI device unasked. */
-    device->dmabuf_pci_only = true;
-    if (!attribute(id, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED))
-        gpud_print(device->no_dmabuf,
-                   "the driver of %s makes no dma-bufs: the open kernel modules do", info->name);
-    gpud_gpu_probe_reach(device, device_count, reaches, read_uuid);
-}
-
-static enum gpud_status make_context(struct cuda_device *cuda, const struct gpud_device *device,
-                                     struct gpud_error *error)
-{
-    CUresult result = gpud_cu.device_get(&cuda->id, (int)device->index);
-    if (result == CUDA_SUCCESS)
-        result = gpud_cu.device_primary_ctx_retain(&cuda->context, cuda->id);
-    if (result != CUDA_SUCCESS)
-        return gpud_gpu_fail(&gpud_cuda_gpu_ops, error, result, "no CUDA context on %s",
-                             device->info.name);
-    cuda->rdma = attribute(cuda->id, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
-    cuda->writes_ordered =
-        attribute(cuda->id, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING) >=
-        CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER;
-    cuda->can_flush =
-        attribute(cuda->id, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS) &
-        CU_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST;
-    CUmemAllocationProp prop = {
-        .type = CU_MEM_ALLOCATION_TYPE_PINNED,
-        .location = {CU_MEM_LOCATION_TYPE_DEVICE, (int)device->index},
-        .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
-    };
-    size_t granularity;
-    if (has_vmm(cuda->id) &&
-        gpud_cu.mem_get_allocation_granularity(&granularity, &prop,
-                                               CU_MEM_ALLOC_GRANULARITY_MINIMUM) == CUDA_SUCCESS)
-        cuda->gpu.granularity = granularity;
-    cuda->gpu.context = cuda->context;
-    return GPUD_OK;
-}
-
-static enum gpud_status open_cuda(struct gpud_device *device, struct gpud_error *error)
-{
-    struct cuda_device *cuda = calloc(1, sizeof(*cuda));
-    if (!cuda)
-        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a device");
-    cuda->gpu.ops = &gpud_cuda_gpu_ops;
-    enum gpud_status status = make_context(cuda, device, error);
-    if (status == GPUD_OK) {
-        status = gpud_gpu_open(&cuda->gpu, device, error);
-        if (status != GPUD_OK)
-            gpud_cu.device_primary_ctx_release(cuda->id);
-    }
-    if (status != GPUD_OK) {
-        free(cuda);
-        return status;
-    }
-    gpud_cuda_identify_by((CUdevice)device->index, cuda->context);
-    device->host_rate = gpud_cuda_host_rate(device);
-    return GPUD_OK;
-}
-
-/* All queues are gone: they would have kept the context alive. */
-static void close_cuda(struct gpud_device *device)
-{
-    struct cuda_device *cuda = gpud_cuda_device(device);
-    if (!gpud_gpu_close(&cuda->gpu))
-        return;
-    gpud_cuda_identify_by((CUdevice)device->index, NULL);
-    gpud_cu.device_primary_ctx_release(cuda->id);
-    free(cuda);
-}
-
-static void *native(const struct gpud_device *device)
-{
-    return gpud_cuda_device(device)->context;
-}
-
-static const struct gpud_handle_kind handles[] = {
-    {.type = GPUD_HANDLE_CUDA_FD, .words = 1, .attachment = true},
-    {.type = GPUD_HANDLE_CUDA_IPC, .words = 9},
-};
-
-const struct gpud_device_ops gpud_cuda_ops = {
-    .name = "cuda",
-    .count = count,
-    .probe = probe,
-    .open = open_cuda,
-    .close = close_cuda,
-    .native = native,
-    .link = gpud_cuda_link,
-    .identify = gpud_cuda_identify,
-    .handles = handles,
-    .handle_count = sizeof(handles) / sizeof(handles[0]),
-    .memory = &gpud_gpu_memory_ops,
-    .queue = &gpud_gpu_queue_ops,
-    .signal = &gpud_gpu_signal_ops,
-};

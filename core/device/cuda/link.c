@@ -4,7 +4,10 @@
 /* The link from one GPU into the memory of another: the CUDA driver says what it can do, NVML what
  * it is made of. NVML comes with the driver, but a container may lack it: then the name is that of
  * the bus, and the bandwidth is unknown. */
-#include "device/cuda/cuda.h"
+#include "device/cuda/link.h"
+
+#include "device/cuda/api.h"
+#include "device/gpu/api.h"
 
 #include <dlfcn.h>
 #include <string.h>
@@ -213,28 +216,17 @@ static void ask_driver(const struct gpud_device *from, const struct gpud_device 
 {
     const struct cuda_driver *cu = gpud_cuda_driver();
     CUdevice a, b;
-    int can = 0, value;
     if (!cu || cu->device_get(&a, (int)from->index) != CUDA_SUCCESS ||
-        cu->device_get(&b, (int)to->index) != CUDA_SUCCESS) {
+        cu->device_get(&b, (int)to->index) != CUDA_SUCCESS ||
+        !gpud_gpu_ask_link(&gpud_cuda_gpu_driver, a, b, link))
         gpud_print(link->reason, "the CUDA driver does not answer for %s and %s", from->info.name,
                    to->info.name);
-        return;
-    }
-    link->direct = cu->device_can_access_peer(&can, a, b) == CUDA_SUCCESS && can;
-    if (!link->direct) {
+    else if (!link->direct)
         gpud_print(link->reason,
                    "the driver lets %s not write to %s: there is no NVLink between them, and PCIe "
                    "peer-to-peer is off (by the IOMMU, by ACS, or because the card's class has "
                    "none)",
                    from->info.name, to->info.name);
-        return;
-    }
-    if (cu->device_get_p2p_attribute(&value, CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, a,
-                                     b) == CUDA_SUCCESS)
-        link->atomics = value != 0;
-    if (cu->device_get_p2p_attribute(&value, CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK, a, b) ==
-        CUDA_SUCCESS)
-        link->rank = value;
 }
 
 void gpud_cuda_link(const struct gpud_device *from, const struct gpud_device *to,

@@ -1,42 +1,131 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* HIP devices: finding the runtime, and what its devices can do. */
-#include "device/backends.h"
-#include "device/hip/hip.h"
+/* The HIP runtime's library, and what HIP does in its own way. */
+#include "device/hip/api.h"
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 struct hip_driver gpud_hip;
 
-/* --- errors -------------------------------------------------------------------------------- */
+/* --- what is HIP's own --------------------------------------------------------------------- */
 
-static enum gpud_status error_status(long result)
+static void *pointer(uint64_t address)
 {
-    switch (result) {
-    case hipErrorOutOfMemory:
-        return GPUD_NO_MEMORY;
-    case hipErrorInsufficientDriver:
-    case hipErrorNoDevice:
-    case hipErrorInvalidDevice:
-        return GPUD_NO_DEVICE;
-    case hipErrorNotSupported:
-        return GPUD_UNSUPPORTED;
-    default:
-        return GPUD_IO;
-    }
+    return (void *)(uintptr_t)address;
 }
 
-static const char *error_name(long result)
+static const char *error_name(int result)
 {
     return gpud_hip.get_error_name ? gpud_hip.get_error_name((hipError_t)result) : NULL;
 }
 
-/* --- the runtime --------------------------------------------------------------------------- */
+/* The runtime has a current device for each thread, which is the application's: it gets its own
+ * back. -1: nothing to give back. */
+#define NESTED_MAX 16
+static _Thread_local int before[NESTED_MAX];
+static _Thread_local unsigned nested;
+
+static void enter(struct gpud_gpu *gpu)
+{
+    int ordinal = gpu->ordinal, current = -1;
+    if (gpud_hip.get_device(&current) != hipSuccess || current == ordinal)
+        current = -1;
+    else
+        gpud_hip.set_device(ordinal);
+    before[nested++ % NESTED_MAX] = current;
+}
+
+static void leave(struct gpud_gpu *gpu)
+{
+    int current = before[--nested % NESTED_MAX];
+    if (current >= 0)
+        gpud_hip.set_device(current);
+}
+
+static int copy(void *stream, const struct gpud_rows *rows, bool on_gpu)
+{
+    if (on_gpu || gpud_rows_are_linear(rows))
+        return (int)gpud_hip.memcpy_async(pointer(rows->to), pointer(rows->from),
+                                          rows->row_bytes * rows->rows, hipMemcpyDefault, stream);
+    return (int)gpud_hip.memcpy_2d_async(pointer(rows->to), rows->to_stride, pointer(rows->from),
+                                         rows->from_stride, rows->row_bytes, rows->rows,
+                                         hipMemcpyDefault, stream);
+}
+
+/* The runtime waits for (word & mask) >= value, and does not wrap. */
+static int wait_value(void *stream, uint64_t address, uint32_t value)
+{
+    return (int)gpud_hip.stream_wait_value(stream, pointer(address), value, hipStreamWaitValueGte,
+                                           UINT32_MAX);
+}
+
+static enum gpud_status export_dmabuf(struct gpud_device *device, uint64_t address, uint64_t size,
+                                      int *fd, uint64_t *offset, struct gpud_error *error)
+{
+    if (gpud_hip.get_handle_for_range) {
+        *offset = 0;
+        hipError_t result =
+            gpud_hip.get_handle_for_range(fd, pointer(address), size, HIP_RANGE_HANDLE_DMA_BUF, 0);
+        if (result == hipSuccess)
+            return GPUD_OK;
+        if (result != hipErrorNotSupported || !gpud_hip.export_dmabuf)
+            return gpud_gpu_fail(&gpud_hip_gpu_driver, error, (int)result,
+                                 "no dma-buf for %llu bytes of %s", (unsigned long long)size,
+                                 device->info.name);
+    }
+    int result = gpud_hip.export_dmabuf(pointer(address), size, fd, offset);
+    if (result)
+        return gpud_fail_native(
+            error, GPUD_UNSUPPORTED, "hsa", result,
+            "no dma-buf for %llu bytes of %s: the HSA runtime answers %#x "
+            "(the kernel needs CONFIG_PCI_P2PDMA and CONFIG_DMABUF_MOVE_NOTIFY)",
+            (unsigned long long)size, device->info.name, (unsigned)result);
+    return GPUD_OK;
+}
+
+/* Writes over the bus go through the GPU's host data path, which keeps some back until its register
+ * is written. */
+static enum gpud_status flush_remote(struct gpud_memory *memory, struct gpud_error *error)
+{
+    const struct hip_device *device = gpud_hip_device(memory->device);
+    if (device->coherent)
+        return GPUD_OK;
+    if (!device->flush)
+        return gpud_fail(error, GPUD_UNSUPPORTED,
+                         "the HIP runtime gives no access to the register that flushes what a "
+                         "network card wrote to %s: let the card write to host memory",
+                         memory->device->info.name);
+    atomic_thread_fence(memory_order_seq_cst);
+    *device->flush = 1;
+    atomic_thread_fence(memory_order_seq_cst);
+    return GPUD_OK;
+}
+
+/* There is no flag for pages that are mapped for reading: some kernels pin them, others refuse. */
+struct gpud_gpu_driver gpud_hip_gpu_driver = {
+    .vendor = "HIP",
+    .origin = "hip",
+    .allocator = "hipMalloc",
+    .fd_type = GPUD_HANDLE_HIP_FD,
+    .ipc_type = GPUD_HANDLE_HIP_IPC,
+    .p2p_rank = hipDevP2PAttrPerformanceRank,
+    .p2p_atomics = hipDevP2PAttrNativeAtomicSupported,
+    .pins = {.lock = GPUD_LOCK_INITIALIZER(GPUD_RANK_PINS)},
+    .opens = {.lock = GPUD_LOCK_INITIALIZER(GPUD_RANK_OPENS)},
+    .error_name = error_name,
+    .enter = enter,
+    .leave = leave,
+    .copy = copy,
+    .wait_value = wait_value,
+    .export_dmabuf = export_dmabuf,
+    .flush_remote = flush_remote,
+};
+
+/* --- the library --------------------------------------------------------------------------- */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool loaded;
@@ -59,6 +148,10 @@ static bool resolve(void *library)
     HIP_DRIVER_OPTIONAL(RESOLVE)
 #undef REQUIRE
 #undef RESOLVE
+#define TAKE(member, arguments) \
+    memcpy(&gpud_hip_gpu_driver.member, &gpud_hip.member, sizeof(gpud_hip.member));
+    GPUD_GPU_CALLS(TAKE)
+#undef TAKE
     gpud_hip.get_error_name = (const char *(*)(hipError_t))dlsym(library, "hipGetErrorName");
     gpud_hip.get_handle_for_range =
         (hip_get_handle_for_range)dlsym(library, "hipMemGetHandleForAddressRange");
@@ -97,11 +190,15 @@ static void load(void)
         result = gpud_hip.runtime_get_version(&gpud_hip.version);
     if (result == hipSuccess)
         result = gpud_hip.get_device_count(&device_count);
+    gpud_hip_gpu_driver.host_memory_type = HIP_MEMORY_HOST(gpud_hip.version);
+    gpud_hip_gpu_driver.ipc_flags = HIP_IPC_LAZY_PEER_ACCESS(gpud_hip.version);
+    gpud_hip_gpu_driver.imports_by_address = gpud_hip.version < HIP_VERSION_7_1;
     if (result == hipSuccess && device_count > 0) {
         loaded = true;
         return;
     }
-    gpud_gpu_fail(&gpud_hip_gpu_ops, &error, result == hipSuccess ? hipErrorNoDevice : result,
+    gpud_gpu_fail(&gpud_hip_gpu_driver, &error,
+                  (int)(result == hipSuccess ? hipErrorNoDevice : result),
                   "the HIP runtime finds no AMD GPU that it may use (%s)", look_at_kernel());
     gpud_print(why_not, "%s", error.reason);
 }
@@ -112,170 +209,12 @@ const struct hip_driver *gpud_hip_driver(void)
     return loaded ? &gpud_hip : NULL;
 }
 
-/* The runtime has a current device for each thread, which is the application's: it gets its own
- * back. -1: nothing to give back. */
-#define NESTED_MAX 16
-static _Thread_local int before[NESTED_MAX];
-static _Thread_local unsigned nested;
-
-static void enter(struct gpud_gpu *gpu)
+int gpud_hip_count(void)
 {
-    int ordinal = ((const struct hip_device *)gpu)->ordinal, current = -1;
-    if (gpud_hip.get_device(&current) != hipSuccess || current == ordinal)
-        current = -1;
-    else
-        gpud_hip.set_device(ordinal);
-    before[nested++ % NESTED_MAX] = current;
+    return gpud_hip_driver() ? device_count : 0;
 }
 
-static void leave(struct gpud_gpu *gpu)
+const char *gpud_hip_why_none(void)
 {
-    int current = before[--nested % NESTED_MAX];
-    if (current >= 0)
-        gpud_hip.set_device(current);
+    return why_not;
 }
-
-const struct gpud_gpu_ops gpud_hip_gpu_ops = {
-    .vendor = "HIP",
-    .origin = "hip",
-    .allocator = "hipMalloc",
-    .not_ready = hipErrorNotReady,
-    .no_memory = hipErrorOutOfMemory,
-    .error_name = error_name,
-    .error_status = error_status,
-    .enter = enter,
-    .leave = leave,
-    .stream = &gpud_hip_stream_ops,
-    .memory = &gpud_hip_memory_ops,
-    .share = &gpud_hip_share_ops,
-    .signal = &gpud_hip_signal_ops,
-};
-
-/* --- devices ------------------------------------------------------------------------------- */
-
-static unsigned count(void)
-{
-    return gpud_hip_driver() ? (unsigned)device_count : 1;
-}
-
-static int attribute(int ordinal, hipDeviceAttribute_t which)
-{
-    int value = 0;
-    return gpud_hip.device_get_attribute(&value, which, ordinal) == hipSuccess ? value : 0;
-}
-
-static bool reaches(int from, int to)
-{
-    int can = 0;
-    return gpud_hip.device_can_access_peer(&can, from, to) == hipSuccess && can;
-}
-
-/* Not every GPU has one, and not every runtime tells it: then the place on the bus, which is the
- * same in every process. */
-static bool read_uuid(int ordinal, uint8_t uuid[16])
-{
-    static const hipUUID none;
-    char pci[32] = "";
-    memset(uuid, 0, 16);
-    if (gpud_hip.device_get_uuid &&
-        gpud_hip.device_get_uuid((hipUUID *)uuid, ordinal) == hipSuccess &&
-        memcmp(uuid, &none, sizeof(none)) != 0)
-        return true;
-    if (gpud_hip.device_get_pci_bus_id(pci, sizeof(pci), ordinal) != hipSuccess)
-        return false;
-    memcpy(uuid, pci, strnlen(pci, 16));
-    return true;
-}
-
-static void probe(struct gpud_device *device)
-{
-    struct gpud_device_info *info = &device->info;
-    int ordinal = (int)device->index;
-    if (!gpud_hip_driver()) {
-        gpud_print(info->description, "AMD GPU");
-        gpud_print(info->reason, "%s", why_not);
-        return;
-    }
-    hipError_t result =
-        gpud_hip.device_get_name(info->description, sizeof(info->description), ordinal);
-    if (result != hipSuccess || !read_uuid(ordinal, device->uuid)) {
-        struct gpud_error error;
-        gpud_gpu_fail(&gpud_hip_gpu_ops, &error, result, "the runtime does not describe %s",
-                      info->name);
-        gpud_print(info->reason, "%s", error.reason);
-        return;
-    }
-    if (gpud_hip.device_get_pci_bus_id(info->pci, sizeof(info->pci), ordinal) != hipSuccess)
-        info->pci[0] = '\0';
-    if (attribute(ordinal, hipDeviceAttributeComputeMode) == 2) {
-        gpud_print(info->reason, "%s is in compute mode \"prohibited\"", info->name);
-        return;
-    }
-    info->available = info->direct_writes = true;
-    device->caps = GPUD_CAP_SHARE | GPUD_CAP_FENCES;
-    if (attribute(ordinal, hipDeviceAttributeCanUseStreamWaitValue))
-        device->caps |= GPUD_CAP_SIGNALS | GPUD_CAP_PAGE_SIGNALS;
-    if (!gpud_hip.get_handle_for_range && !gpud_hip.export_dmabuf)
-        gpud_print(device->no_dmabuf,
-                   "the HIP runtime of %s makes no dma-bufs: ROCm 5.6 and newer ones do",
-                   info->name);
-    gpud_gpu_probe_reach(device, device_count, reaches, read_uuid);
-}
-
-static enum gpud_status open_hip(struct gpud_device *device, struct gpud_error *error)
-{
-    struct hip_device *hip = calloc(1, sizeof(*hip));
-    char why[GPUD_REASON_MAX];
-    if (!hip)
-        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a device");
-    hip->ordinal = (int)device->index;
-    hip->gpu.ops = &gpud_hip_gpu_ops;
-    hip->gpu.context = (void *)(intptr_t)(hip->ordinal + 1);
-    hip->coherent = attribute(hip->ordinal, hipDeviceAttributeIntegrated);
-    /* The runtime fills a pointer, whatever the type of the argument says. */
-    if (gpud_hip.device_get_attribute((int *)(void *)&hip->flush, hipDeviceAttributeHdpMemFlushCntl,
-                                      hip->ordinal) != hipSuccess)
-        hip->flush = NULL;
-    enter(&hip->gpu);
-    hip->gpu.granularity = gpud_hip_find_granularity(hip);
-    leave(&hip->gpu);
-    enum gpud_status status = gpud_gpu_open(&hip->gpu, device, error);
-    if (status != GPUD_OK) {
-        free(hip);
-        return status;
-    }
-    if (device->caps & GPUD_CAP_SIGNALS && !gpud_hip_prove_signals(&hip->gpu, why)) {
-        device->caps &= ~(uint32_t)(GPUD_CAP_SIGNALS | GPUD_CAP_PAGE_SIGNALS);
-        gpud_log_warning(&device->context->log, "hip", "%s: %s: the CPU waits and posts instead",
-                         device->info.name, why);
-    }
-    return GPUD_OK;
-}
-
-/* All queues are gone. */
-static void close_hip(struct gpud_device *device)
-{
-    struct hip_device *hip = gpud_hip_device(device);
-    if (gpud_gpu_close(&hip->gpu))
-        free(hip);
-}
-
-static const struct gpud_handle_kind handles[] = {
-    {.type = GPUD_HANDLE_HIP_FD, .words = 1, .attachment = true},
-    {.type = GPUD_HANDLE_HIP_IPC, .words = 9},
-};
-
-const struct gpud_device_ops gpud_hip_ops = {
-    .name = "hip",
-    .count = count,
-    .probe = probe,
-    .open = open_hip,
-    .close = close_hip,
-    .link = gpud_hip_link,
-    .identify = gpud_hip_identify,
-    .handles = handles,
-    .handle_count = sizeof(handles) / sizeof(handles[0]),
-    .memory = &gpud_gpu_memory_ops,
-    .queue = &gpud_gpu_queue_ops,
-    .signal = &gpud_gpu_signal_ops,
-};

@@ -27,7 +27,7 @@ typedef void *hipDeviceptr_t;
 typedef struct ihipStream_t *hipStream_t;
 typedef struct ihipEvent_t *hipEvent_t;
 typedef struct ihipMemGenericAllocationHandle *hipMemGenericAllocationHandle_t;
-typedef struct hipMemAllocationProp hipMemAllocationProp; /* see struct hip_allocation_prop */
+typedef struct hipMemAllocationProp hipMemAllocationProp; /* see struct gpud_gpu_allocation */
 
 typedef struct hipUUID_t {
     char bytes[16];
@@ -109,53 +109,54 @@ typedef struct hipMemAccessDesc {
 #endif /* GPUD_HIP_VENDOR_HEADER */
 
 /* FUNCTION(member of the table, symbol in the library, arguments); all return hipError_t. */
-#define HIP_DRIVER_FUNCTIONS(FUNCTION)                                                             \
-    FUNCTION(init, hipInit, (unsigned flags))                                                      \
-    FUNCTION(runtime_get_version, hipRuntimeGetVersion, (int *version))                            \
-    FUNCTION(get_device_count, hipGetDeviceCount, (int *count))                                    \
-    FUNCTION(device_get_name, hipDeviceGetName, (char *name, int size, hipDevice_t device))        \
-    FUNCTION(device_get_pci_bus_id, hipDeviceGetPCIBusId, (char *text, int size, int device))      \
-    FUNCTION(device_get_attribute, hipDeviceGetAttribute,                                          \
-             (int *value, hipDeviceAttribute_t attribute, int device))                             \
-    FUNCTION(device_can_access_peer, hipDeviceCanAccessPeer, (int *can, int device, int peer))     \
-    FUNCTION(device_get_p2p_attribute, hipDeviceGetP2PAttribute,                                   \
-             (int *value, hipDeviceP2PAttr attribute, int from, int to))                           \
-    FUNCTION(set_device, hipSetDevice, (int device))                                               \
-    FUNCTION(get_device, hipGetDevice, (int *device))                                              \
-    FUNCTION(malloc, hipMalloc, (void **address, size_t size))                                     \
-    FUNCTION(free, hipFree, (void *address))                                                       \
-    FUNCTION(mem_get_address_range, hipMemGetAddressRange,                                         \
-             (hipDeviceptr_t * base, size_t * size, hipDeviceptr_t address))                       \
-    FUNCTION(host_malloc, hipHostMalloc, (void **host, size_t size, unsigned flags))               \
-    FUNCTION(host_free, hipHostFree, (void *host))                                                 \
-    FUNCTION(host_register, hipHostRegister, (void *host, size_t size, unsigned flags))            \
-    FUNCTION(host_unregister, hipHostUnregister, (void *host))                                     \
-    FUNCTION(host_get_device_pointer, hipHostGetDevicePointer,                                     \
-             (void **address, void *host, unsigned flags))                                         \
-    FUNCTION(ipc_get_mem_handle, hipIpcGetMemHandle, (hipIpcMemHandle_t * handle, void *address))  \
-    FUNCTION(ipc_open_mem_handle, hipIpcOpenMemHandle,                                             \
-             (void **address, hipIpcMemHandle_t handle, unsigned flags))                           \
-    FUNCTION(ipc_close_mem_handle, hipIpcCloseMemHandle, (void *address))                          \
-    FUNCTION(pointer_get_attribute, hipPointerGetAttribute,                                        \
-             (void *value, hipPointer_attribute attribute, hipDeviceptr_t address))                \
-    FUNCTION(memset_async, hipMemsetAsync, (void *to, int value, size_t size, hipStream_t stream)) \
-    FUNCTION(memcpy_async, hipMemcpyAsync,                                                         \
-             (void *to, const void *from, size_t size, hipMemcpyKind kind, hipStream_t stream))    \
-    FUNCTION(memcpy_2d_async, hipMemcpy2DAsync,                                                    \
-             (void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,        \
-              size_t height, hipMemcpyKind kind, hipStream_t stream))                              \
-    FUNCTION(stream_create, hipStreamCreateWithFlags, (hipStream_t * stream, unsigned flags))      \
-    FUNCTION(stream_destroy, hipStreamDestroy, (hipStream_t stream))                               \
-    FUNCTION(stream_query, hipStreamQuery, (hipStream_t stream))                                   \
-    FUNCTION(stream_wait_event, hipStreamWaitEvent,                                                \
-             (hipStream_t stream, hipEvent_t event, unsigned flags))                               \
-    FUNCTION(stream_wait_value, hipStreamWaitValue32,                                              \
-             (hipStream_t stream, void *address, uint32_t value, unsigned flags, uint32_t mask))   \
-    FUNCTION(stream_write_value, hipStreamWriteValue32,                                            \
-             (hipStream_t stream, void *address, uint32_t value, unsigned flags))                  \
-    FUNCTION(event_create, hipEventCreateWithFlags, (hipEvent_t * event, unsigned flags))          \
-    FUNCTION(event_destroy, hipEventDestroy, (hipEvent_t event))                                   \
-    FUNCTION(event_record, hipEventRecord, (hipEvent_t event, hipStream_t stream))                 \
+#define HIP_DRIVER_FUNCTIONS(FUNCTION)                                                            \
+    FUNCTION(init, hipInit, (unsigned flags))                                                     \
+    FUNCTION(runtime_get_version, hipRuntimeGetVersion, (int *version))                           \
+    FUNCTION(get_device_count, hipGetDeviceCount, (int *count))                                   \
+    FUNCTION(device_get_name, hipDeviceGetName, (char *name, int size, hipDevice_t device))       \
+    FUNCTION(device_get_pci_bus_id, hipDeviceGetPCIBusId, (char *text, int size, int device))     \
+    FUNCTION(device_get_attribute, hipDeviceGetAttribute,                                         \
+             (int *value, hipDeviceAttribute_t attribute, int device))                            \
+    FUNCTION(device_can_access_peer, hipDeviceCanAccessPeer, (int *can, int device, int peer))    \
+    FUNCTION(device_get_p2p_attribute, hipDeviceGetP2PAttribute,                                  \
+             (int *value, hipDeviceP2PAttr attribute, int from, int to))                          \
+    FUNCTION(set_device, hipSetDevice, (int device))                                              \
+    FUNCTION(get_device, hipGetDevice, (int *device))                                             \
+    FUNCTION(mem_alloc, hipMalloc, (void **address, size_t size))                                 \
+    FUNCTION(mem_free, hipFree, (void *address))                                                  \
+    FUNCTION(mem_get_address_range, hipMemGetAddressRange,                                        \
+             (hipDeviceptr_t * base, size_t * size, hipDeviceptr_t address))                      \
+    FUNCTION(mem_host_alloc, hipHostMalloc, (void **host, size_t size, unsigned flags))           \
+    FUNCTION(mem_free_host, hipHostFree, (void *host))                                            \
+    FUNCTION(mem_host_register, hipHostRegister, (void *host, size_t size, unsigned flags))       \
+    FUNCTION(mem_host_unregister, hipHostUnregister, (void *host))                                \
+    FUNCTION(mem_host_get_device_pointer, hipHostGetDevicePointer,                                \
+             (void **address, void *host, unsigned flags))                                        \
+    FUNCTION(ipc_get_mem_handle, hipIpcGetMemHandle, (hipIpcMemHandle_t * handle, void *address)) \
+    FUNCTION(ipc_open_mem_handle, hipIpcOpenMemHandle,                                            \
+             (void **address, hipIpcMemHandle_t handle, unsigned flags))                          \
+    FUNCTION(ipc_close_mem_handle, hipIpcCloseMemHandle, (void *address))                         \
+    FUNCTION(pointer_get_attribute, hipPointerGetAttribute,                                       \
+             (void *value, hipPointer_attribute attribute, hipDeviceptr_t address))               \
+    FUNCTION(memset_d8_async, hipMemsetD8Async,                                                   \
+             (hipDeviceptr_t to, unsigned char value, size_t size, hipStream_t stream))           \
+    FUNCTION(memcpy_async, hipMemcpyAsync,                                                        \
+             (void *to, const void *from, size_t size, hipMemcpyKind kind, hipStream_t stream))   \
+    FUNCTION(memcpy_2d_async, hipMemcpy2DAsync,                                                   \
+             (void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,       \
+              size_t height, hipMemcpyKind kind, hipStream_t stream))                             \
+    FUNCTION(stream_create, hipStreamCreateWithFlags, (hipStream_t * stream, unsigned flags))     \
+    FUNCTION(stream_destroy, hipStreamDestroy, (hipStream_t stream))                              \
+    FUNCTION(stream_query, hipStreamQuery, (hipStream_t stream))                                  \
+    FUNCTION(stream_wait_event, hipStreamWaitEvent,                                               \
+             (hipStream_t stream, hipEvent_t event, unsigned flags))                              \
+    FUNCTION(stream_wait_value, hipStreamWaitValue32,                                             \
+             (hipStream_t stream, void *address, uint32_t value, unsigned flags, uint32_t mask))  \
+    FUNCTION(stream_write_value, hipStreamWriteValue32,                                           \
+             (hipStream_t stream, void *address, uint32_t value, unsigned flags))                 \
+    FUNCTION(event_create, hipEventCreateWithFlags, (hipEvent_t * event, unsigned flags))         \
+    FUNCTION(event_destroy, hipEventDestroy, (hipEvent_t event))                                  \
+    FUNCTION(event_record, hipEventRecord, (hipEvent_t event, hipStream_t stream))                \
     FUNCTION(event_query, hipEventQuery, (hipEvent_t event))
 
 /* Those that not every runtime of these versions has: NULL, then. */
@@ -198,18 +199,6 @@ typedef hipError_t (*hip_get_handle_for_range)(void *handle, hipDeviceptr_t addr
 
 /* Their attribute that says whether the GPU has such allocations; the 5.2 headers lack it. */
 #define HIP_ATTRIBUTE_VIRTUAL_MEMORY ((hipDeviceAttribute_t)89)
-
-/* hipMemAllocationProp from 6.0 on; before, its members stand in another order. */
-struct hip_allocation_prop {
-    hipMemAllocationType type;
-    hipMemAllocationHandleType handle_types;
-    hipMemLocation location;
-    void *meta_data;
-    struct {
-        unsigned char compression, rdma;
-        unsigned short usage;
-    } flags;
-};
 
 /* Numbers that changed at 6.0, by the version of the runtime. */
 #define HIP_VERSION_6 60000000

@@ -1,35 +1,25 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Stream memory operations. The wait is for (word & mask) >= value, and does not wrap. */
-#include "device/hip/hip.h"
+/* A proof that stream memory operations work on pinned pages. */
+#include "device/hip/signal.h"
+
+#include "device/gpu/share.h"
+#include "device/gpu/tables.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
-
-static long write_value(void *stream, uint64_t address, uint32_t value)
-{
-    return gpud_hip.stream_write_value(stream, (void *)(uintptr_t)address, value, 0);
-}
-
-static long wait_value(void *stream, uint64_t address, uint32_t value)
-{
-    return gpud_hip.stream_wait_value(stream, (void *)(uintptr_t)address, value,
-                                      hipStreamWaitValueGte, UINT32_MAX);
-}
-
-const struct gpud_gpu_signal_ops gpud_hip_signal_ops = {
-    .write = write_value,
-    .wait = wait_value,
-};
-
-/* --- whether they do it -------------------------------------------------------------------- */
 
 #define PATIENCE (5 * GPUD_SEC)
 #define GATE 0   /* what the stream waits for ... */
 #define DONE 16  /* ... before it writes this */
 #define TICK 32  /* what another stream writes meanwhile, */
 #define TICKS 16 /* so often */
+
+static int write_value(const struct gpud_gpu *gpu, void *stream, uint64_t address, uint32_t value)
+{
+    return gpu->driver->stream_write_value(stream, address, value, 0);
+}
 
 /* Until the word has the value. */
 static bool comes_to(_Atomic uint32_t *word, uint32_t value)
@@ -45,7 +35,7 @@ static bool comes_to(_Atomic uint32_t *word, uint32_t value)
 static bool tick(struct gpud_gpu *gpu, uint64_t address, _Atomic uint32_t *words)
 {
     for (uint32_t value = atomic_load(&words[TICK]) + 1, end = value + TICKS; value < end; value++)
-        if (write_value(gpu->service, address + TICK * sizeof(*words), value) ||
+        if (write_value(gpu, gpu->service, address + TICK * sizeof(*words), value) ||
             !comes_to(&words[TICK], value))
             return false;
     return true;
@@ -54,10 +44,10 @@ static bool tick(struct gpud_gpu *gpu, uint64_t address, _Atomic uint32_t *words
 static const char *try_signals(struct gpud_gpu *gpu, void *stream, uint64_t address,
                                _Atomic uint32_t *words)
 {
-    if (wait_value(stream, address + GATE * sizeof(*words), 5))
+    if (gpu->driver->wait_value(stream, address + GATE * sizeof(*words), 5))
         return "the runtime refuses to wait for a word in pinned memory (is "
                "GPU_STREAMOPS_CP_WAIT set?)";
-    if (write_value(stream, address + DONE * sizeof(*words), 7))
+    if (write_value(gpu, stream, address + DONE * sizeof(*words), 7))
         return "the runtime refuses to write a word in pinned memory";
     if (!tick(gpu, address, words))
         return "what a stream writes into pinned memory is not seen by the CPU";
@@ -84,28 +74,28 @@ bool gpud_hip_prove_signals(struct gpud_gpu *gpu, char why[GPUD_REASON_MAX])
         gpud_print_n(why, GPUD_REASON_MAX, "%s", reason);
         return false;
     }
-    gpu->ops->enter(gpu);
+    gpu->driver->enter(gpu);
     if (gpud_gpu_pin(gpu, page, size, false, &pinned, &address) == GPUD_OK) {
         reason = "the runtime makes no stream";
         bool idle = true;
-        if (gpu->ops->stream->create(&stream) == 0) {
+        if (gpu->driver->stream_create(&stream, GPUD_GPU_STREAM_NON_BLOCKING) == 0) {
             _Atomic uint32_t *words = page;
             reason = try_signals(gpu, stream, address, words);
             atomic_store(&words[GATE], UINT32_MAX >> 1); /* whatever it waits for */
             int64_t start = gpud_now();
-            while (gpu->ops->stream->query(stream) == hipErrorNotReady &&
+            while (gpu->driver->stream_query(stream) == GPUD_GPU_NOT_READY &&
                    gpud_now() - start < PATIENCE)
                 gpud_pause(start);
-            idle = gpu->ops->stream->query(stream) != hipErrorNotReady;
+            idle = gpu->driver->stream_query(stream) != GPUD_GPU_NOT_READY;
             if (idle)
-                gpu->ops->stream->destroy(stream);
+                gpu->driver->stream_destroy(stream);
         }
         if (idle)
-            gpud_pins_remove(gpu->ops->share->pins, pinned);
+            gpud_pins_remove(gpu->driver, pinned);
         else
             page = NULL; /* the stream, its words and the page are leaked */
     }
-    gpu->ops->leave(gpu);
+    gpu->driver->leave(gpu);
     if (page)
         munmap(page, size);
     if (reason)

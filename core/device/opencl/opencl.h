@@ -10,7 +10,7 @@
 #define GPUD_OPENCL_OPENCL_H
 
 #include "base/clock.h"
-#include "device/async.h"
+#include "device/free_after.h"
 
 #ifndef CL_TARGET_OPENCL_VERSION
 #define CL_TARGET_OPENCL_VERSION 300

@@ -3,34 +3,11 @@
 
 /* CPU access to device memory: pinned pages beside it. What is read is copied down by one DMA
  * before the map returns; what was written goes up by one DMA, in the order of the queue, without
- * anybody waiting. */
-#ifndef GPUD_DEVICE_BOUNCE_H
-#define GPUD_DEVICE_BOUNCE_H
+ * a wait. */
+#ifndef GPUD_DEVICE_GPU_BOUNCE_H
+#define GPUD_DEVICE_GPU_BOUNCE_H
 
-#include "device/async.h"
-
-/* Rows between two addresses, of which the driver knows by itself which lies where. */
-struct gpud_rows {
-    uint64_t to, from;
-    uint32_t to_stride, from_stride;
-    uint64_t row_bytes;
-    uint32_t rows;
-};
-
-static inline bool gpud_rows_are_linear(const struct gpud_rows *rows)
-{
-    return rows->rows == 1 ||
-           (rows->to_stride == rows->row_bytes && rows->from_stride == rows->row_bytes);
-}
-
-struct gpud_gpu;
-struct gpud_bounce;
-
-/* Those of one GPU. */
-struct gpud_bounces {
-    struct gpud_lock lock;
-    struct gpud_bounce *idle, *used;
-};
+#include "device/gpu/gpu.h"
 
 void gpud_bounces_init(struct gpud_gpu *gpu);
 void gpud_bounces_finish(struct gpud_gpu *gpu);

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "device/tables.h"
+#include "device/gpu/tables.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,9 +16,20 @@ struct gpud_pinned {
     unsigned count;
 };
 
-bool gpud_pins_add(struct gpud_pins *pins, void *data, uint64_t size, bool read_only,
+bool gpud_pins_register(const struct gpud_gpu_driver *driver, void *pages, uint64_t size,
+                        bool read_only)
+{
+    unsigned flags = GPUD_GPU_REGISTER_PORTABLE | GPUD_GPU_REGISTER_MAPPED;
+    if (read_only && driver->read_only_flag &&
+        driver->mem_host_register(pages, size, flags | driver->read_only_flag) == 0)
+        return true;
+    return driver->mem_host_register(pages, size, flags) == 0;
+}
+
+bool gpud_pins_add(struct gpud_gpu_driver *driver, void *data, uint64_t size, bool read_only,
                    struct gpud_pinned **pinned)
 {
+    struct gpud_pins *pins = &driver->pins;
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     struct gpud_pinned *range = malloc(sizeof(*range));
     if (!range)
@@ -35,7 +46,8 @@ bool gpud_pins_add(struct gpud_pins *pins, void *data, uint64_t size, bool read_
         found = found->next;
     if (found) {
         found->count++;
-    } else if ((uintptr_t)data % page == 0 && pins->pin(range->start, range->size, read_only)) {
+    } else if ((uintptr_t)data % page == 0 &&
+               gpud_pins_register(driver, range->start, range->size, read_only)) {
         range->next = pins->first;
         pins->first = found = range;
         range = NULL;
@@ -46,8 +58,9 @@ bool gpud_pins_add(struct gpud_pins *pins, void *data, uint64_t size, bool read_
     return true;
 }
 
-void gpud_pins_remove(struct gpud_pins *pins, struct gpud_pinned *pinned)
+void gpud_pins_remove(struct gpud_gpu_driver *driver, struct gpud_pinned *pinned)
 {
+    struct gpud_pins *pins = &driver->pins;
     if (!pinned)
         return;
     gpud_lock_take(&pins->lock);
@@ -56,7 +69,7 @@ void gpud_pins_remove(struct gpud_pins *pins, struct gpud_pinned *pinned)
         while (*link != pinned)
             link = &(*link)->next;
         *link = pinned->next;
-        pins->unpin(pinned->start);
+        driver->mem_host_unregister(pinned->start);
         free(pinned);
     }
     gpud_lock_release(&pins->lock);
@@ -67,38 +80,40 @@ void gpud_pins_remove(struct gpud_pins *pins, struct gpud_pinned *pinned)
 struct gpud_opened {
     struct gpud_opened *next;
     const void *context;
-    unsigned char handle[GPUD_OPEN_HANDLE_SIZE];
+    struct gpud_gpu_ipc handle;
     uint64_t base;
     unsigned count;
 };
 
-static struct gpud_opened *open_new(struct gpud_opens *opens, const void *context,
-                                    const void *handle, long *result)
+static struct gpud_opened *open_new(struct gpud_gpu_driver *driver, const void *context,
+                                    const struct gpud_gpu_ipc *handle, int *result)
 {
     struct gpud_opened *made = calloc(1, sizeof(*made));
-    *result = made ? opens->open(handle, &made->base) : opens->no_memory;
+    *result = made ? driver->ipc_open_mem_handle(&made->base, *handle, driver->ipc_flags)
+                   : GPUD_GPU_OUT_OF_MEMORY;
     if (*result) {
         free(made);
         return NULL;
     }
     made->context = context;
-    memcpy(made->handle, handle, sizeof(made->handle));
-    made->next = opens->first;
-    opens->first = made;
+    made->handle = *handle;
+    made->next = driver->opens.first;
+    driver->opens.first = made;
     return made;
 }
 
-long gpud_opens_add(struct gpud_opens *opens, const void *context, const void *handle,
-                    uint64_t *base)
+int gpud_opens_add(struct gpud_gpu_driver *driver, const void *context,
+                   const struct gpud_gpu_ipc *handle, uint64_t *base)
 {
-    long result = 0;
+    struct gpud_opens *opens = &driver->opens;
+    int result = 0;
     gpud_lock_take(&opens->lock);
     struct gpud_opened *found = opens->first;
     while (found &&
-           (found->context != context || memcmp(found->handle, handle, sizeof(found->handle)) != 0))
+           (found->context != context || memcmp(&found->handle, handle, sizeof(*handle)) != 0))
         found = found->next;
     if (!found)
-        found = open_new(opens, context, handle, &result);
+        found = open_new(driver, context, handle, &result);
     if (found) {
         found->count++;
         *base = found->base;
@@ -107,8 +122,9 @@ long gpud_opens_add(struct gpud_opens *opens, const void *context, const void *h
     return result;
 }
 
-void gpud_opens_remove(struct gpud_opens *opens, const void *context, uint64_t base)
+void gpud_opens_remove(struct gpud_gpu_driver *driver, const void *context, uint64_t base)
 {
+    struct gpud_opens *opens = &driver->opens;
     gpud_lock_take(&opens->lock);
     struct gpud_opened **link = &opens->first;
     while (*link && ((*link)->context != context || (*link)->base != base))
@@ -116,7 +132,7 @@ void gpud_opens_remove(struct gpud_opens *opens, const void *context, uint64_t b
     struct gpud_opened *found = *link;
     if (found && --found->count == 0) {
         *link = found->next;
-        opens->close(base);
+        driver->ipc_close_mem_handle(base);
         free(found);
     }
     gpud_lock_release(&opens->lock);

@@ -6,7 +6,7 @@
  *
  * Some drivers compare cyclically, some not, and we do not: values stay below 2^31 (a ring gets a
  * new epoch long before). A write has a system-wide fence for the work before it on its stream. */
-#include "device/gpu.h"
+#include "device/gpu/gpu.h"
 
 static uint64_t address_of(const struct gpud_signal *signal)
 {
@@ -48,11 +48,11 @@ static enum gpud_status post(struct gpud_signal *signal, uint32_t value, struct 
                              struct gpud_error *error)
 {
     struct gpud_gpu *gpu = gpud_gpu(signal->device);
-    gpu->ops->enter(gpu);
-    long result = gpu->ops->signal->write(queue->native, address_of(signal), value);
-    gpu->ops->leave(gpu);
+    gpu->driver->enter(gpu);
+    int result = gpu->driver->stream_write_value(queue->native, address_of(signal), value, 0);
+    gpu->driver->leave(gpu);
     if (result)
-        return gpud_gpu_fail(gpu->ops, error, result, "%s cannot post a signal",
+        return gpud_gpu_fail(gpu->driver, error, result, "%s cannot post a signal",
                              signal->device->info.name);
     return GPUD_OK;
 }
@@ -61,11 +61,11 @@ static enum gpud_status wait_queue(struct gpud_signal *signal, uint32_t value,
                                    struct gpud_queue *queue, struct gpud_error *error)
 {
     struct gpud_gpu *gpu = gpud_gpu(signal->device);
-    gpu->ops->enter(gpu);
-    long result = gpu->ops->signal->wait(queue->native, address_of(signal), value);
-    gpu->ops->leave(gpu);
+    gpu->driver->enter(gpu);
+    int result = gpu->driver->wait_value(queue->native, address_of(signal), value);
+    gpu->driver->leave(gpu);
     if (result)
-        return gpud_gpu_fail(gpu->ops, error, result, "%s cannot wait for a signal",
+        return gpud_gpu_fail(gpu->driver, error, result, "%s cannot wait for a signal",
                              signal->device->info.name);
     return GPUD_OK;
 }

@@ -3,7 +3,10 @@
 
 /* Device memory: mapped from physical allocations that can be passed on as descriptors, also into
  * another container; plain where the driver has no such thing. */
-#include "device/gpu.h"
+#include "device/gpu/map.h"
+#include "device/gpu/share.h"
+#include "device/gpu/stream.h"
+#include "device/gpu/tables.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,62 +23,21 @@ static enum gpud_status no_room(struct gpud_error *error)
     return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a memory's record");
 }
 
-/* --- mapping ------------------------------------------------------------------------------- */
-
-enum gpud_status gpud_gpu_map(struct gpud_gpu *gpu, uint64_t allocation, uint64_t size,
-                              bool read_only, uint64_t *address, long *result)
-{
-    const struct gpud_gpu_memory_ops *ops = gpu->ops->memory;
-    uint64_t at = 0;
-    *result = ops->reserve(&at, size);
-    if (*result)
-        return GPUD_NO_MEMORY;
-    *result = ops->map(at, size, allocation);
-    if (*result == 0) {
-        *result = ops->allow(gpu, at, size, read_only);
-        if (*result && read_only)
-            *result = ops->allow(gpu, at, size, false); /* not every GPU has read-only mappings */
-        if (*result == 0) {
-            *address = at;
-            return GPUD_OK;
-        }
-        if (ops->unmap(at, size))
-            return GPUD_IO; /* the address range is leaked */
-    }
-    ops->unreserve(at, size);
-    return GPUD_IO;
-}
-
-static long create_physical(struct gpud_gpu *gpu, struct gpud_gpu_memory *record)
-{
-    const struct gpud_gpu_memory_ops *ops = gpu->ops->memory;
-    long result = ops->create(gpu, record->mapped, &record->allocation);
-    if (result)
-        return result;
-    if (gpud_gpu_map(gpu, record->allocation, record->mapped, false, &record->address, &result) !=
-        GPUD_OK)
-        ops->release(record->allocation);
-    return result;
-}
-
 /* Gives back what a record holds. After enter; no stream uses it any more. */
 static void give_back(struct gpud_gpu *gpu, struct gpud_gpu_memory *record)
 {
-    const struct gpud_gpu_memory_ops *ops = gpu->ops->memory;
     switch (record->kind) {
     case GPUD_GPU_PHYSICAL:
-        if (ops->unmap(record->address, record->mapped) == 0)
-            ops->unreserve(record->address, record->mapped);
-        ops->release(record->allocation);
+        gpud_gpu_unmap(gpu, record);
         break;
     case GPUD_GPU_PLAIN:
-        ops->free(record->address);
+        gpu->driver->mem_free(record->address);
         break;
     case GPUD_GPU_IPC:
-        gpud_gpu_close_ipc(gpu, record->base);
+        gpud_opens_remove(gpu->driver, gpu->context, record->base);
         break;
     case GPUD_GPU_PINNED:
-        gpud_pins_remove(gpu->ops->share->pins, record->pinned);
+        gpud_pins_remove(gpu->driver, record->pinned);
         break;
     case GPUD_GPU_WRAPPED:
     case GPUD_GPU_PAGEABLE:
@@ -89,9 +51,9 @@ static void give_back(struct gpud_gpu *gpu, struct gpud_gpu_memory *record)
 static enum gpud_status zero(struct gpud_gpu *gpu, const struct gpud_gpu_memory *record,
                              struct gpud_error *error)
 {
-    long result = gpu->ops->stream->clear(gpu->service, record->address, record->mapped);
+    int result = gpu->driver->memset_d8_async(record->address, 0, record->mapped, gpu->service);
     if (result)
-        return gpud_gpu_fail(gpu->ops, error, result, "new memory cannot be cleared");
+        return gpud_gpu_fail(gpu->driver, error, result, "new memory cannot be cleared");
     return gpud_gpu_wait(gpu, gpu->service, gpud_deadline(SERVICE_TIMEOUT), error);
 }
 
@@ -110,11 +72,11 @@ static int64_t give_back_when_cleared(void *arg)
     struct gpud_device *device = record->device;
     struct gpud_gpu *gpu = gpud_gpu(device);
     long result;
-    gpu->ops->enter(gpu);
+    gpu->driver->enter(gpu);
     bool cleared = gpud_gpu_async_ops.state(device, gpu->service, &result) != GPUD_PROGRESS_BUSY;
     if (cleared)
         give_back(gpu, record);
-    gpu->ops->leave(gpu);
+    gpu->driver->leave(gpu);
     if (!cleared)
         return 10 * GPUD_MSEC;
     free(record);
@@ -123,17 +85,17 @@ static int64_t give_back_when_cleared(void *arg)
     return -1;
 }
 
-static long allocate(struct gpud_gpu *gpu, uint64_t size, struct gpud_gpu_memory *record)
+static int allocate(struct gpud_gpu *gpu, uint64_t size, struct gpud_gpu_memory *record)
 {
     uint64_t unit = gpu->granularity;
     if (unit) {
         record->kind = GPUD_GPU_PHYSICAL;
         record->mapped = (size + unit - 1) / unit * unit;
-        return create_physical(gpu, record);
+        return gpud_gpu_create(gpu, record);
     }
     record->kind = GPUD_GPU_PLAIN;
     record->mapped = size;
-    return gpu->ops->memory->alloc(&record->address, size);
+    return gpu->driver->mem_alloc(&record->address, size);
 }
 
 static enum gpud_status alloc(struct gpud_memory *memory, struct gpud_error *error)
@@ -145,19 +107,19 @@ static enum gpud_status alloc(struct gpud_memory *memory, struct gpud_error *err
     struct gpud_gpu_memory *record = calloc(1, sizeof(*record));
     if (!record)
         return no_room(error);
-    gpu->ops->enter(gpu);
-    long result = allocate(gpu, memory->size, record);
+    gpu->driver->enter(gpu);
+    int result = allocate(gpu, memory->size, record);
     if (result) {
-        gpu->ops->leave(gpu);
+        gpu->driver->leave(gpu);
         free(record);
-        return gpud_gpu_fail(gpu->ops, error, result,
+        return gpud_gpu_fail(gpu->driver, error, result,
                              "no %llu bytes on %s: smaller or fewer slots need less",
                              (unsigned long long)memory->size, memory->device->info.name);
     }
     enum gpud_status status = zero(gpu, record, error);
     if (status != GPUD_OK && status != GPUD_TIMEOUT)
         give_back(gpu, record);
-    gpu->ops->leave(gpu);
+    gpu->driver->leave(gpu);
     if (status == GPUD_TIMEOUT) {
         record->device = gpud_device_ref(memory->device);
         atomic_fetch_add(&gpu->stuck, 1);
@@ -203,7 +165,7 @@ static enum gpud_status wrap(struct gpud_memory *memory, struct gpud_error *erro
     if (info.kind == GPUD_POINTER_MANAGED)
         return gpud_fail(error, GPUD_UNSUPPORTED,
                          "managed memory moves by itself: copy it, or allocate with %s",
-                         gpud_gpu(device)->ops->allocator);
+                         gpud_gpu(device)->driver->allocator);
     if (strcmp(info.device, name) != 0)
         return gpud_fail(error, GPUD_INVALID, "the pointer lies on %s, not on %s", info.device,
                          name);
@@ -227,10 +189,10 @@ static enum gpud_status wrap_host(struct gpud_memory *memory, struct gpud_error 
     struct gpud_gpu_memory *record = calloc(1, sizeof(*record));
     if (!record)
         return no_room(error);
-    gpu->ops->enter(gpu);
+    gpu->driver->enter(gpu);
     enum gpud_status status = gpud_gpu_pin(gpu, memory->host, memory->size, memory->read_only,
                                            &record->pinned, &record->address);
-    gpu->ops->leave(gpu);
+    gpu->driver->leave(gpu);
     record->kind = GPUD_GPU_PINNED;
     if (status == GPUD_UNSUPPORTED) {
         record->kind = GPUD_GPU_PAGEABLE;
@@ -250,7 +212,7 @@ static enum gpud_status flush_remote(struct gpud_memory *memory, struct gpud_err
 {
     if (gpud_gpu_record(memory)->kind >= GPUD_GPU_PINNED)
         return GPUD_OK;
-    return gpud_gpu(memory->device)->ops->memory->flush_remote(memory, error);
+    return gpud_gpu(memory->device)->driver->flush_remote(memory, error);
 }
 
 const struct gpud_memory_ops gpud_gpu_memory_ops = {

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-#include "device/gpu.h"
+#include "device/gpu/bounce.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,7 @@ static void drop_event(struct gpud_gpu *gpu, struct gpud_bounce *bounce)
 static void destroy(struct gpud_gpu *gpu, struct gpud_bounce *bounce)
 {
     drop_event(gpu, bounce);
-    gpu->ops->share->free_host(bounce->pages);
+    gpu->driver->mem_free_host(bounce->pages);
     free(bounce);
 }
 
@@ -87,10 +87,10 @@ static enum gpud_status make(struct gpud_gpu *gpu, uint64_t size, struct gpud_bo
     struct gpud_bounce *made = calloc(1, sizeof(*made));
     if (!made)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a mapping's record");
-    long result = gpu->ops->share->alloc_host(&made->pages, size);
+    int result = gpu->driver->mem_host_alloc(&made->pages, size, GPUD_GPU_HOST_PORTABLE);
     if (result) {
         free(made);
-        return gpud_gpu_fail(gpu->ops, error, result, "no %llu bytes of pinned memory for %s",
+        return gpud_gpu_fail(gpu->driver, error, result, "no %llu bytes of pinned memory for %s",
                              (unsigned long long)size, gpu->async.device->info.name);
     }
     made->size = size;
@@ -165,28 +165,28 @@ static uint64_t address_of(const struct gpud_bounce *bounce)
     return (uint64_t)(uintptr_t)bounce->pages;
 }
 
-static long copy_linear(struct gpud_gpu *gpu, void *queue, uint64_t to, uint64_t from,
-                        uint64_t size)
+static int copy_linear(struct gpud_gpu *gpu, void *queue, uint64_t to, uint64_t from, uint64_t size)
 {
     const struct gpud_rows rows = {.to = to, .from = from, .row_bytes = size, .rows = 1};
-    return gpu->ops->stream->copy(queue, &rows, false);
+    return gpu->driver->copy(queue, &rows, false);
 }
 
 static enum gpud_status download(struct gpud_gpu *gpu, void *queue,
                                  const struct gpud_memory *memory, struct gpud_bounce *bounce,
                                  int64_t deadline, struct gpud_error *error)
 {
-    long result = copy_linear(gpu, queue, address_of(bounce),
-                              gpud_gpu_record(memory)->address + bounce->offset, bounce->length);
+    long failure = 0;
+    int result = copy_linear(gpu, queue, address_of(bounce),
+                             gpud_gpu_record(memory)->address + bounce->offset, bounce->length);
     if (result)
-        return gpud_gpu_fail(gpu->ops, error, result, "a copy from %s to the host",
+        return gpud_gpu_fail(gpu->driver, error, result, "a copy from %s to the host",
                              gpu->async.device->info.name);
-    switch (gpud_async_wait(&gpu->async, queue, deadline, &result)) {
+    switch (gpud_async_wait(&gpu->async, queue, deadline, &failure)) {
     case GPUD_PROGRESS_BUSY:
         return gpud_fail(error, GPUD_TIMEOUT, "%s is still busy with what was enqueued",
                          gpu->async.device->info.name);
     case GPUD_PROGRESS_FAILED:
-        return gpud_gpu_fail(gpu->ops, error, result, "work on %s failed",
+        return gpud_gpu_fail(gpu->driver, error, (int)failure, "work on %s failed",
                              gpu->async.device->info.name);
     default:
         return GPUD_OK;
@@ -212,10 +212,11 @@ enum gpud_status gpud_bounce_copy(struct gpud_gpu *gpu, void *queue, const struc
         .row_bytes = copy->row_bytes,
         .rows = copy->rows,
     };
-    long result = gpu->ops->stream->copy(queue, &rows, false);
+    int result = gpu->driver->copy(queue, &rows, false);
     if (result) {
         put(gpu, bounce);
-        return gpud_gpu_fail(gpu->ops, error, result, "a copy on %s", gpu->async.device->info.name);
+        return gpud_gpu_fail(gpu->driver, error, result, "a copy on %s",
+                             gpu->async.device->info.name);
     }
     if (!put_busy(gpu, queue, bounce))
         return gpud_fail(error, GPUD_IO, "a copy on %s: the driver takes no more work",
@@ -230,7 +231,7 @@ enum gpud_status gpud_bounce_map(struct gpud_gpu *gpu, void *queue, struct gpud_
                                  void **data, struct gpud_error *error)
 {
     struct gpud_bounce *bounce;
-    gpu->ops->enter(gpu);
+    gpu->driver->enter(gpu);
     enum gpud_status status = take(gpu, size, &bounce, error);
     if (status == GPUD_OK) {
         bounce->access = access;
@@ -243,7 +244,7 @@ enum gpud_status gpud_bounce_map(struct gpud_gpu *gpu, void *queue, struct gpud_
         else
             put_busy(gpu, queue, bounce);
     }
-    gpu->ops->leave(gpu);
+    gpu->driver->leave(gpu);
     if (status == GPUD_OK)
         *data = bounce->pages;
     return status;
@@ -253,11 +254,11 @@ enum gpud_status gpud_bounce_unmap(struct gpud_gpu *gpu, void *queue, struct gpu
                                    void *data, struct gpud_error *error)
 {
     struct gpud_bounce *bounce = take_used(gpu, data);
-    long result = 0;
+    int result = 0;
     if (!bounce)
         return GPUD_OK;
     bool written = bounce->access & GPUD_WRITE;
-    gpu->ops->enter(gpu);
+    gpu->driver->enter(gpu);
     if (written)
         result = copy_linear(gpu, queue, gpud_gpu_record(memory)->address + bounce->offset,
                              address_of(bounce), bounce->length);
@@ -265,9 +266,9 @@ enum gpud_status gpud_bounce_unmap(struct gpud_gpu *gpu, void *queue, struct gpu
         put_busy(gpu, queue, bounce);
     else
         put(gpu, bounce);
-    gpu->ops->leave(gpu);
+    gpu->driver->leave(gpu);
     return result == 0
                ? GPUD_OK
-               : gpud_gpu_fail(gpu->ops, error, result, "what was written does not get to %s",
+               : gpud_gpu_fail(gpu->driver, error, result, "what was written does not get to %s",
                                gpu->async.device->info.name);
 }

@@ -1,0 +1,100 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The driver of a vendor's GPUs, for all that device/gpu/ does with it. A vendor's api.c has one:
+ * it fills the calls of calls.h from the library, and has a hook of its own for what its driver
+ * does in another way. */
+#ifndef GPUD_DEVICE_GPU_DRIVER_H
+#define GPUD_DEVICE_GPU_DRIVER_H
+
+#include "base/error.h"
+#include "base/lock.h"
+#include "device/gpu/calls.h"
+
+#include <stdbool.h>
+
+struct gpud_device;
+struct gpud_gpu;
+struct gpud_memory;
+
+/* Rows between two addresses, of which the driver knows by itself which lies where. */
+struct gpud_rows {
+    uint64_t to, from;
+    uint32_t to_stride, from_stride;
+    uint64_t row_bytes;
+    uint32_t rows;
+};
+
+static inline bool gpud_rows_are_linear(const struct gpud_rows *rows)
+{
+    return rows->rows == 1 ||
+           (rows->to_stride == rows->row_bytes && rows->from_stride == rows->row_bytes);
+}
+
+/* What the driver does only once a process, counted; see tables.h. */
+struct gpud_pins {
+    struct gpud_lock lock; /* also while the driver is called: it must not be asked twice */
+    struct gpud_pinned *first;
+};
+
+struct gpud_opens {
+    struct gpud_lock lock; /* as that of the pins */
+    struct gpud_opened *first;
+};
+
+#define GPUD_GPU_MEMBER(member, arguments) int(*member) arguments;
+
+/* One for each vendor, for the process. Complete once the library was found, and not changed from
+ * then on, but for pins and opens. */
+struct gpud_gpu_driver {
+    const char *vendor;         /* "CUDA": in messages */
+    const char *origin;         /* "cuda": of errors */
+    const char *allocator;      /* "cuMemAlloc": whose memory can be given away by handle */
+    uint32_t fd_type, ipc_type; /* enum gpud_handle_type */
+    int p2p_rank, p2p_atomics;  /* the attributes' numbers */
+    unsigned read_only_flag;    /* of mem_host_register, for pages that this process may only read;
+                                   0: there is none */
+    bool pools_have_no_context; /* memory of a pool is known by that */
+
+    /* What the library's version decides. */
+    unsigned host_memory_type; /* the number of pinned memory; the next one is a device's */
+    unsigned ipc_flags;        /* of ipc_open_mem_handle: access between peers as needed */
+    bool imports_by_address;   /* mem_import takes the address of the descriptor */
+
+    struct gpud_pins pins;
+    struct gpud_opens opens;
+
+    GPUD_GPU_CALLS(GPUD_GPU_MEMBER)
+
+    /* NULL: the driver has no name for the result. */
+    const char *(*error_name)(int result);
+    /* Around all use of the driver by a thread; they nest. */
+    void (*enter)(struct gpud_gpu *gpu);
+    void (*leave)(struct gpud_gpu *gpu);
+    /* on_gpu: both ends are memory of GPUs, and it is one row. */
+    int (*copy)(void *stream, const struct gpud_rows *rows, bool on_gpu);
+    /* What is enqueued later waits for word >= value, which are below 2^31. */
+    int (*wait_value)(void *stream, uint64_t address, uint32_t value);
+    /* Synchronous operations on what was allocated at this address are done when they return, which
+     * others are not: a card waits for no stream. NULL: there is no such thing. Results that say
+     * that the driver knows it of no such memory: GPUD_GPU_NOT_SUPPORTED, GPUD_GPU_INVALID_VALUE.
+     */
+    int (*make_synchronous)(uint64_t address);
+    /* Page aligned; *offset is that of the address in the dma-buf. */
+    enum gpud_status (*export_dmabuf)(struct gpud_device *device, uint64_t address, uint64_t size,
+                                      int *fd, uint64_t *offset, struct gpud_error *error);
+    /* As gpud_memory_ops.flush_remote. */
+    enum gpud_status (*flush_remote)(struct gpud_memory *memory, struct gpud_error *error);
+};
+#undef GPUD_GPU_MEMBER
+
+/* Fills *error with the text and the driver's name for the result. The status follows from it. */
+enum gpud_status gpud_gpu_fail(const struct gpud_gpu_driver *driver, struct gpud_error *error,
+                               int result, const char *format, ...) GPUD_PRINTF(4, 5);
+
+/* The same with the status chosen by the caller: for what a peer's word made the driver say. */
+enum gpud_status gpud_gpu_fail_as(const struct gpud_gpu_driver *driver, struct gpud_error *error,
+                                  enum gpud_status status, int result, const char *format, ...)
+    GPUD_PRINTF(5, 6);
+
+#endif

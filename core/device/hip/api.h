@@ -1,0 +1,25 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The HIP runtime: found once, and kept. */
+#ifndef GPUD_HIP_API_H
+#define GPUD_HIP_API_H
+
+#include "device/hip/hip.h"
+
+/* The runtime's functions; NULL where there is no runtime, or no GPU that this process may use. */
+const struct hip_driver *gpud_hip_driver(void);
+
+/* The same inside the backend, once a device was found. */
+extern struct hip_driver gpud_hip;
+
+/* For device/gpu/; its calls are there once a device was found. */
+extern struct gpud_gpu_driver gpud_hip_gpu_driver;
+
+/* How many devices there are. */
+int gpud_hip_count(void);
+
+/* Why there is none. */
+const char *gpud_hip_why_none(void);
+
+#endif
