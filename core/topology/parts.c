@@ -122,19 +122,7 @@ static void add_name(struct gpud_part_info *part, const char *name)
 
 /* --- devices ---------------------------------------------------------------------------------- */
 
-/* A driver that shares memory names the card, rather than OpenCL, which most of them speak, too. */
-static void prefer(struct gpud_part_info *part, const char *name)
-{
-    char old[sizeof(part->name)];
-    if (strncmp(part->name, "opencl:", 7) != 0 || strncmp(name, "opencl:", 7) == 0) {
-        add_name(part, name);
-        return;
-    }
-    gpud_print(old, "%s", part->name);
-    gpud_print(part->name, "%s", name);
-    add_name(part, old);
-}
-
+/* Of several drivers of a card the first names it: see device/backends.h. */
 void gpud_parts_add_device(struct gpud_parts *parts, const struct gpud_device_info *info)
 {
     struct gpud_part_info *part = gpud_parts_at(parts, info->pci);
@@ -143,7 +131,7 @@ void gpud_parts_add_device(struct gpud_parts *parts, const struct gpud_device_in
     if (!part)
         part = add(parts, GPUD_PART_GPU, info->pci, info->description);
     if (part)
-        prefer(part, info->name);
+        add_name(part, info->name);
 }
 
 /* --- what hwloc knows ------------------------------------------------------------------------- */

@@ -6,6 +6,7 @@
 #include "topology/topology.h"
 
 #include "base/sized.h"
+#include "device/backends.h"
 
 static hwloc_topology_t topology; /* NULL: the machine cannot be read */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -20,9 +21,15 @@ static void leave_out(hwloc_topology_t made, const char *component)
  * threads of their own, and open every GPU (or X display) that there is. */
 static void leave_drivers_alone(hwloc_topology_t made)
 {
-    static const char *const parts[] = {"opencl", "cuda", "nvml", "rsmi", "levelzero", "gl"};
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-        leave_out(made, parts[i]);
+    static const char *const others[] = {"levelzero", "gl"}; /* of no backend */
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        leave_out(made, others[i]);
+    for (const struct gpud_backend *each = gpud_backends; each->name; each++) {
+        leave_out(made, each->name);
+        const char *const *plugins = each->ops ? each->ops->hwloc_plugins : NULL;
+        for (; plugins && *plugins; plugins++)
+            leave_out(made, *plugins);
+    }
 }
 
 hwloc_topology_t gpud_topology_load(bool names)

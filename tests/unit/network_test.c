@@ -5,6 +5,7 @@
  * process from using them. */
 #include <gpudirect/network.h>
 
+#include "device/backends.h"
 #include "device/rdma/ability.h"
 #include "device/rdma/host.h"
 #include "base/sysfs.h"
@@ -322,15 +323,15 @@ static void test_peermem(void)
 {
     SAY("modules for memory by its address");
     start_host(NULL);
-    EXPECT(GPUD_UNSUPPORTED, "modprobe nvidia-peermem", gpud_rdma_check_peermem("cuda", &e));
-    EXPECT(GPUD_UNSUPPORTED, "ROCm", gpud_rdma_check_peermem("hip", &e));
-    EXPECT(GPUD_UNSUPPORTED, "such devices", gpud_rdma_check_peermem("opencl", &e));
+    EXPECT(GPUD_UNSUPPORTED, "modprobe nvidia-peermem", gpud_rdma_check_peermem(&gpud_cuda_ops, &e));
+    EXPECT(GPUD_UNSUPPORTED, "ROCm", gpud_rdma_check_peermem(&gpud_hip_ops, &e));
+    EXPECT(GPUD_UNSUPPORTED, "such devices", gpud_rdma_check_peermem(&gpud_opencl_ops, &e));
     set_file(folder, "sys/kernel/mm/memory_peers/nv_mem_nc/version", "1");
-    WORKS(gpud_rdma_check_peermem("cuda", &e));
-    EXPECT(GPUD_UNSUPPORTED, "ROCm", gpud_rdma_check_peermem("hip", &e));
+    WORKS(gpud_rdma_check_peermem(&gpud_cuda_ops, &e));
+    EXPECT(GPUD_UNSUPPORTED, "ROCm", gpud_rdma_check_peermem(&gpud_hip_ops, &e));
     start_host(NULL);
     set_file(folder, "sys/module/nvidia_peermem/version", "550.1");
-    WORKS(gpud_rdma_check_peermem("cuda", &e));
+    WORKS(gpud_rdma_check_peermem(&gpud_cuda_ops, &e));
     struct gpud_network_cards *cards = list();
     struct gpud_network_card_info card = get(cards, 0);
     CHECK(card.peermem && !card.no_peermem[0], "no peermem: %s", card.no_peermem);

@@ -51,19 +51,6 @@ enum gpud_status gpud_rdma_explain_dmabuf(int number, const char *card, struct g
 
 /* --- peermem ------------------------------------------------------------------------------- */
 
-/* Modules that give a card's driver the pages behind a device's addresses. The native pointer of
- * any other device is no such address. */
-static const struct {
-    const char *device, *path, *missing;
-} modules[] = {
-    {"cuda", "/sys/module/nvidia_peermem/version",
-     "nvidia-peermem is not loaded (modprobe nvidia-peermem)"},
-    {"cuda", "/sys/kernel/mm/memory_peers/nv_mem*/version", NULL},
-    {"hip", "/sys/kernel/mm/memory_peers/amdkfd/version",
-     "amdgpu's driver knows no peer memory (the one of ROCm, with the network card's own driver "
-     "package, does)"},
-};
-
 static bool is_there(const char *pattern)
 {
     char path[GPUD_SYSFS_PATH_MAX];
@@ -74,19 +61,16 @@ static bool is_there(const char *pattern)
     return there;
 }
 
-enum gpud_status gpud_rdma_check_peermem(const char *kind, struct gpud_error *error)
+enum gpud_status gpud_rdma_check_peermem(const struct gpud_device_ops *backend,
+                                         struct gpud_error *error)
 {
-    const char *missing = NULL;
-    for (size_t i = 0; i < sizeof(modules) / sizeof(modules[0]); i++) {
-        if (strcmp(modules[i].device, kind) != 0)
-            continue;
-        if (is_there(modules[i].path))
+    if (!backend->peermem)
+        return gpud_fail(error, GPUD_UNSUPPORTED,
+                         "no driver gives network cards memory of such devices");
+    for (const char *const *each = backend->peermem; *each; each++)
+        if (is_there(*each))
             return GPUD_OK;
-        if (!missing)
-            missing = modules[i].missing;
-    }
-    return gpud_fail(error, GPUD_UNSUPPORTED, "%s",
-                     missing ? missing : "no driver gives network cards memory of such devices");
+    return gpud_fail(error, GPUD_UNSUPPORTED, "%s", backend->no_peermem);
 }
 
 /* --- how much ------------------------------------------------------------------------------ */

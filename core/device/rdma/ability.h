@@ -6,7 +6,7 @@
 #ifndef GPUD_DEVICE_RDMA_ABILITY_H
 #define GPUD_DEVICE_RDMA_ABILITY_H
 
-#include "base/error.h"
+#include "device/ops.h"
 #include <infiniband/verbs.h>
 
 /* The sentence for a card that is for iWARP, or another network still. */
@@ -19,9 +19,10 @@ int gpud_rdma_ask_dmabuf(struct ibv_pd *domain);
 /* GPUD_OK for EBADF, else the sentence for such a number. */
 enum gpud_status gpud_rdma_explain_dmabuf(int number, const char *card, struct gpud_error *error);
 
-/* Whether the driver of such devices ("cuda", "hip") has a module that gives network cards' drivers
- * the pages behind an address. */
-enum gpud_status gpud_rdma_check_peermem(const char *kind, struct gpud_error *error);
+/* Whether the module is loaded that gives network cards' drivers the pages behind an address of the
+ * backend's devices. */
+enum gpud_status gpud_rdma_check_peermem(const struct gpud_device_ops *backend,
+                                         struct gpud_error *error);
 
 /* What the process has registered so far, with whichever card. */
 uint64_t gpud_rdma_pinned_bytes(void);

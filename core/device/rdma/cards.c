@@ -5,6 +5,7 @@
  * is opened. */
 #include "device/network.h"
 
+#include "device/backends.h"
 #include "device/rdma/ability.h"
 #include "device/rdma/host.h"
 #include "device/rdma/sysfs.h"
@@ -110,18 +111,22 @@ static void ask_dmabuf(struct gpud_network_card_info *info, struct ibv_context *
     gpud_print(info->no_dmabuf, "%s", error.reason);
 }
 
-/* For whichever GPUs there are: a module is loaded for those only. */
+/* For GPUs of any backend: a module is loaded for those only. Where none is, the first that could
+ * be is named. */
 static void check_peermem(struct gpud_network_card_info *info)
 {
-    struct gpud_error error = {0};
-    if (info->software)
+    struct gpud_error first = {0};
+    if (info->software) {
         gpud_print(info->no_peermem, "%s is software: it has no DMA engine that could reach a GPU",
                    info->name);
-    else
-        info->peermem = gpud_rdma_check_peermem("hip", NULL) == GPUD_OK ||
-                        gpud_rdma_check_peermem("cuda", &error) == GPUD_OK;
-    if (error.reason[0])
-        gpud_print(info->no_peermem, "%s", error.reason);
+        return;
+    }
+    for (const struct gpud_backend *each = gpud_backends; each->name && !info->peermem; each++)
+        if (each->ops && each->ops->peermem)
+            info->peermem =
+                gpud_rdma_check_peermem(each->ops, first.reason[0] ? NULL : &first) == GPUD_OK;
+    if (!info->peermem)
+        gpud_print(info->no_peermem, "%s", first.reason);
 }
 
 /* Why nobody can use this one; "": nothing known speaks against it. */

@@ -71,7 +71,7 @@ static enum gpud_status register_peermem(struct gpud_rdma *rdma, struct gpud_mem
                                          unsigned access, struct gpud_rdma_region **region,
                                          struct gpud_error *error)
 {
-    enum gpud_status status = gpud_rdma_check_peermem(gpud_device_kind(memory->device), error);
+    enum gpud_status status = gpud_rdma_check_peermem(memory->device->ops, error);
     if (status == GPUD_OK)
         status = gpud_memory_before_dma(memory, error);
     if (status != GPUD_OK)
