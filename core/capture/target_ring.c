@@ -84,7 +84,7 @@ static enum gpud_status make_memory(struct gpud_target_ring *ring, struct gpud_e
         return make_host(ring, error);
     if (device->caps & GPUD_CAP_BUS_ADDRESSABLE)
         return make_bus_address(ring, error);
-    if (device->ops->memory->export_dmabuf)
+    if (device->ops->dmabuf)
         return make_dmabuf(ring, error);
     return gpud_fail(error, GPUD_UNSUPPORTED,
                      "nobody outside can write memory of %s%s%s; use device=host",

@@ -7,28 +7,9 @@
 
 #include "base/log.h"
 #include "device/ops.h"
+#include "device/worker.h"
 
-/* A function that is called again after as many ns as it returned, until it returns less than 0.
- * The record is embedded in what it works on, so that teardown never allocates; the last call may
- * free it. */
-struct gpud_work {
-    struct gpud_work *next;
-    int64_t (*fn)(void *arg);
-    void *arg;
-    int64_t due;
-};
-
-/* The thread that calls them; it sleeps when there is nothing to do. */
-struct gpud_worker {
-    struct gpud_lock lock;
-    pthread_cond_t changed;
-    pthread_t thread;
-    bool started, stopping, hurried;
-    unsigned outstanding; /* counts those being called, too */
-    struct gpud_work *list;
-};
-
-/* What stays although its owner is gone, because somebody else may still write it. Embedded in it.
+/* A record that outlives its owner, because a peer may still write what it names. Embedded in it.
  */
 struct gpud_kept {
     struct gpud_kept *next;
@@ -105,26 +86,6 @@ struct gpud_kept *gpud_context_take_kept(struct gpud_context *context,
  * unless a device is stuck. Not under a lock. */
 void gpud_context_drain(struct gpud_context *context);
 
-/* --- worker.c ------------------------------------------------------------------------------ */
-
-void gpud_worker_init(struct gpud_worker *worker);
-
-/* Before anything is added; again does no harm. */
-enum gpud_status gpud_worker_start(struct gpud_worker *worker, struct gpud_error *error);
-
-/* Ends the thread; unfinished work is never called again. */
-void gpud_worker_finish(struct gpud_worker *worker);
-
-/* Calls fn(arg) soon. In its last call, work may be added to another worker. */
-void gpud_worker_add(struct gpud_worker *worker, struct gpud_work *work, int64_t (*fn)(void *arg),
-                     void *arg);
-
-/* Makes everything due now. */
-void gpud_worker_hurry(struct gpud_worker *worker);
-
-/* Whether everything is finished. */
-bool gpud_worker_is_idle(struct gpud_worker *worker);
-
 /* --- memory.c ------------------------------------------------------------------------------ */
 
 enum gpud_status gpud_memory_alloc_for(struct gpud_device *device, uint64_t size,
@@ -136,7 +97,7 @@ enum gpud_status gpud_memory_wrap_host(struct gpud_device *device, void *data, u
                                        bool read_only, void (*destroy)(void *user), void *user,
                                        struct gpud_memory **memory, struct gpud_error *error);
 
-/* Instead of the last unref: the driver keeps the memory until the process ends, because somebody
+/* Instead of the last unref: the driver keeps the memory until the process ends, because a peer
  * may write it for ever by an address that cannot be taken back. */
 void gpud_memory_abandon(struct gpud_memory **memory);
 
@@ -239,16 +200,18 @@ enum gpud_status gpud_signal_create(struct gpud_memory *memory, uint64_t offset,
 enum gpud_status gpud_signal_import(struct gpud_memory *memory, uint64_t offset,
                                     struct gpud_signal **signal, struct gpud_error *error);
 void gpud_signal_destroy(struct gpud_signal **signal);
-enum gpud_status gpud_signal_post(struct gpud_signal *signal, uint32_t value,
+
+/* What follows takes values up to GPUD_SIGNAL_WORD_MAX; else GPUD_INVALID. */
+enum gpud_status gpud_signal_post(struct gpud_signal *signal, uint64_t value,
                                   struct gpud_queue *queue, struct gpud_error *error);
-enum gpud_status gpud_signal_wait_queue(struct gpud_signal *signal, uint32_t value,
+enum gpud_status gpud_signal_wait_queue(struct gpud_signal *signal, uint64_t value,
                                         struct gpud_queue *queue, struct gpud_error *error);
-enum gpud_status gpud_signal_wait_host(struct gpud_signal *signal, uint32_t value, int64_t deadline,
+enum gpud_status gpud_signal_wait_host(struct gpud_signal *signal, uint64_t value, int64_t deadline,
                                        struct gpud_error *error);
 /* *reached: whether the word stands at value or above; waits for nothing. */
-enum gpud_status gpud_signal_look(struct gpud_signal *signal, uint32_t value, bool *reached,
+enum gpud_status gpud_signal_look(struct gpud_signal *signal, uint64_t value, bool *reached,
                                   struct gpud_error *error);
-enum gpud_status gpud_signal_poison(struct gpud_signal *signal, uint32_t value,
+enum gpud_status gpud_signal_poison(struct gpud_signal *signal, uint64_t value,
                                     struct gpud_error *error);
 
 #endif

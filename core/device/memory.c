@@ -51,7 +51,7 @@ enum gpud_status gpud_device_check_dmabuf(const struct gpud_device *device,
 {
     if (device->no_dmabuf[0])
         return gpud_fail(error, GPUD_UNSUPPORTED, "%s", device->no_dmabuf);
-    if (!device->ops->memory->export_dmabuf)
+    if (!device->ops->dmabuf)
         return gpud_fail(
             error, GPUD_UNSUPPORTED,
             "memory of %s has no dma-buf: that of the host may, and that of GPUs whose "
@@ -254,7 +254,7 @@ void gpud_memory_unref(struct gpud_memory **memory)
     let_go(gone);
 }
 
-/* Nothing looks at these any more; the list is there for those who search for leaks. */
+/* Kept reachable, so that leak checkers do not report them. */
 static struct gpud_memory *abandoned;
 static struct gpud_lock abandoned_lock = GPUD_LOCK_INITIALIZER(GPUD_RANK_ABANDONED);
 
@@ -420,7 +420,7 @@ enum gpud_status gpud_memory_export_dmabuf_part(struct gpud_memory *memory, uint
         return gpud_fail(error, GPUD_INVALID, "%llu bytes at %llu are not in a memory of %llu",
                          (unsigned long long)size, (unsigned long long)from,
                          (unsigned long long)memory->size);
-    return memory->device->ops->memory->export_dmabuf(memory, from, size, fd, offset, error);
+    return memory->device->ops->dmabuf->export_part(memory, from, size, fd, offset, error);
 }
 
 enum gpud_status gpud_memory_export_dmabuf(struct gpud_memory *memory, int *fd, uint64_t *offset,
@@ -442,7 +442,7 @@ enum gpud_status gpud_memory_import_dmabuf(struct gpud_device *device, int fd, u
     enum gpud_status status = check_size(size, error);
     if (status != GPUD_OK)
         return status;
-    if (!device->ops->memory->import_dmabuf)
+    if (!device->ops->dmabuf || !device->ops->dmabuf->import)
         return gpud_fail(error, GPUD_UNSUPPORTED,
                          "%s takes no dma-bufs of others: import them on \"host\"",
                          device->info.name);
@@ -450,7 +450,7 @@ enum gpud_status gpud_memory_import_dmabuf(struct gpud_device *device, int fd, u
     if (!made)
         return no_room(error);
     made->imported = true;
-    status = device->ops->memory->import_dmabuf(made, fd, offset, error);
+    status = device->ops->dmabuf->import(made, fd, offset, error);
     if (status != GPUD_OK) {
         discard(made);
         return status;
@@ -464,14 +464,14 @@ enum gpud_status gpud_memory_begin_access(struct gpud_memory *memory, unsigned a
 {
     if (!memory->synced)
         return GPUD_OK;
-    return memory->device->ops->memory->sync(memory, access, false, error);
+    return memory->device->ops->dmabuf->sync(memory, access, false, error);
 }
 
 void gpud_memory_end_access(struct gpud_memory *memory, unsigned access)
 {
     struct gpud_error error;
     if (!memory->synced ||
-        memory->device->ops->memory->sync(memory, access, true, &error) == GPUD_OK)
+        memory->device->ops->dmabuf->sync(memory, access, true, &error) == GPUD_OK)
         return;
     gpud_log_error(&memory->device->context->log, memory->device->info.name, "%s", error.reason);
 }

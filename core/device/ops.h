@@ -45,7 +45,7 @@ struct gpud_memory {
     atomic_uint holds; /* what keeps the pages: the memory itself, and each of its views */
     uint64_t size;
     enum gpud_usage usage;
-    bool imported; /* somebody else's: never exported again */
+    bool imported; /* another process's: never exported again */
     bool read_only;
     bool unpinned; /* host pages that the device could not pin: the CPU carries what is copied */
     bool synced;   /* the CPU's access to host stands between calls of sync */
@@ -66,10 +66,14 @@ struct gpud_queue {
     atomic_uint references;
     atomic_uint_fast64_t waits; /* times the CPU waited for it */
     void *native;  /* the driver's own queue, where a handle is all that it is (CUstream) */
-    void *backend; /* NULL: the application's own (see wrap) */
+    void *backend; /* NULL: the application's own (see gpud_fence_ops.wrap) */
 };
 
-/* A 32-bit word that only grows. It belongs to a memory: DirectGMA waits on the memory object. */
+/* A point on a time line that only grows. Values have 64 bits in the calls of device.h; this kind
+ * is a 32-bit word, and values end at GPUD_SIGNAL_WORD_MAX. It belongs to a memory: DirectGMA waits
+ * on the memory object. */
+#define GPUD_SIGNAL_WORD_MAX UINT32_MAX
+
 struct gpud_signal {
     struct gpud_device *device;
     struct gpud_memory *memory;
@@ -95,7 +99,7 @@ typedef void (*gpud_complete_fn)(void *arg, enum gpud_status status);
 struct gpud_memory_ops {
     /* Zeroed memory. Sets native, host, backend. */
     enum gpud_status (*alloc)(struct gpud_memory *memory, struct gpud_error *error);
-    /* Memory that somebody else allocated: memory->native is the vendor's object. Sets host,
+    /* Memory that the application allocated: memory->native is the vendor's object. Sets host,
      * backend. */
     enum gpud_status (*wrap)(struct gpud_memory *memory, struct gpud_error *error);
     /* Host memory (memory->host, memory->size, memory->read_only) as this device sees it; the pages
@@ -112,23 +116,27 @@ struct gpud_memory_ops {
      * handle->fd stays the caller's. */
     enum gpud_status (*import_handle)(struct gpud_memory *memory, const struct gpud_handle *handle,
                                       struct gpud_error *error);
-    /* A dma-buf that has the `size` bytes from `from` on, at *offset in it; *fd is the caller's to
-     * close. */
-    enum gpud_status (*export_dmabuf)(struct gpud_memory *memory, uint64_t from, uint64_t size,
-                                      int *fd, uint64_t *offset, struct gpud_error *error);
-    /* Another card is about to be given the memory by its address, as export_dmabuf gives it: what
-     * the driver has to know of that. NULL: nothing. */
+    /* Another card is about to be given the memory by its address, as gpud_dmabuf_ops.export_part
+     * gives it: what the driver has to know of that. NULL: nothing. */
     enum gpud_status (*before_dma)(struct gpud_memory *memory, struct gpud_error *error);
-    /* Memory that is behind somebody's dma-buf, from offset on. fd stays the caller's. Sets native,
-     * host, synced, backend. */
-    enum gpud_status (*import_dmabuf)(struct gpud_memory *memory, int fd, uint64_t offset,
-                                      struct gpud_error *error);
-    /* For memory that is synced: the CPU is about to access it, or has done so (end). */
-    enum gpud_status (*sync)(struct gpud_memory *memory, unsigned access, bool end,
-                             struct gpud_error *error);
     /* What others wrote into the memory over the bus, and have said so, is seen by all that reads
      * it on this device from now on. By the owner of the memory; waits for no queue. */
     enum gpud_status (*flush_remote)(struct gpud_memory *memory, struct gpud_error *error);
+};
+
+/* dma-bufs, where the memory of a device has any. */
+struct gpud_dmabuf_ops {
+    /* A dma-buf that has the `size` bytes from `from` on, at *offset in it; *fd is the caller's to
+     * close. */
+    enum gpud_status (*export_part)(struct gpud_memory *memory, uint64_t from, uint64_t size,
+                                    int *fd, uint64_t *offset, struct gpud_error *error);
+    /* Memory that is behind another driver's dma-buf, from offset on. fd stays the caller's. Sets
+     * native, host, synced, backend. */
+    enum gpud_status (*import)(struct gpud_memory *memory, int fd, uint64_t offset,
+                               struct gpud_error *error);
+    /* For memory that is synced: the CPU is about to access it, or has done so (end). */
+    enum gpud_status (*sync)(struct gpud_memory *memory, unsigned access, bool end,
+                             struct gpud_error *error);
 };
 
 /* For a backend that is done with a memory: calls destroy, and frees the record. */
@@ -140,7 +148,7 @@ struct gpud_queue_ops {
     /* Enqueues; both memories are this device's. */
     enum gpud_status (*copy)(struct gpud_queue *queue, const struct gpud_copy *copy,
                              struct gpud_error *error);
-    /* Starts what was enqueued; nothing to do where enqueueing starts it. */
+    /* Starts what was enqueued. NULL: enqueueing starts it. */
     enum gpud_status (*flush)(struct gpud_queue *queue, struct gpud_error *error);
     /* Calls fn when all that was enqueued before is done. A queue's completions are called one at a
      * time, in the order in which they were asked for. On failure fn is not called. */
@@ -157,21 +165,21 @@ struct gpud_queue_ops {
                             struct gpud_error *error);
     enum gpud_status (*unmap)(struct gpud_queue *queue, struct gpud_memory *memory, void *data,
                               struct gpud_error *error);
-    /* The application's own queue (a CUstream) as one of ours, for signals and joins; it stays the
-     * application's. Fills a record of the caller's, which needs no destroy. */
-    enum gpud_status (*wrap)(struct gpud_queue *queue, void *native, struct gpud_error *error);
-    /* With gpud_device.common. Starts to move a memory of a device that has its own in common with
-     * this queue's to this queue's device, after what is on `after` now, a queue of such a device
-     * (NULL: after nothing else). discard: what the memory holds need not come along. */
-    enum gpud_status (*migrate)(struct gpud_queue *queue, struct gpud_memory *memory,
-                                struct gpud_queue *after, bool discard, struct gpud_error *error);
-    /* With GPUD_CAP_FENCES. A fence behind what is on the queue now; await: what is enqueued from
-     * now on runs after it, on any queue of the device, as often as one likes; is_passed: whether
-     * the work before it has ended, without waiting; drop: at any time. */
+};
+
+/* With GPUD_CAP_FENCES: points in a queue's work that other queues of the device, and the
+ * application's own, can wait for. */
+struct gpud_fence_ops {
+    /* A fence behind what is on the queue now; await: what is enqueued from now on runs after it,
+     * on any queue of the device, as often as one likes; is_passed: whether the work before it has
+     * ended, without waiting; drop: at any time. */
     enum gpud_status (*mark)(struct gpud_queue *queue, void **fence, struct gpud_error *error);
     enum gpud_status (*await)(struct gpud_queue *queue, void *fence, struct gpud_error *error);
     bool (*is_passed)(struct gpud_device *device, void *fence);
     void (*drop)(struct gpud_device *device, void *fence);
+    /* The application's own queue (a CUstream) as one of ours, for signals and joins; it stays the
+     * application's. Fills a record of the caller's, which needs no destroy. */
+    enum gpud_status (*wrap)(struct gpud_queue *queue, void *native, struct gpud_error *error);
 };
 
 /* For backends whose signals are words in memory with a host address. */
@@ -189,7 +197,7 @@ void gpud_signal_raise_word(struct gpud_signal *signal, uint32_t value);
 /* With GPUD_CAP_SIGNALS. Without it, hand-overs are posted by the host when the queue says that it
  * is done.
  *
- * create, import and destroy have a signal to themselves: whoever calls them sees to it that no
+ * create, import and destroy have a signal to themselves: the caller makes sure that no
  * other op is under way. wait_queue, wait_host, look and poison may run at once, in any number of
  * threads and for any values: one waits for a frame while another finds that its writer has died.
  * post may run beside those, by one thread at a time, for values grow. */
@@ -197,10 +205,10 @@ struct gpud_signal_ops {
     /* The word starts at 0. memory is TARGET memory of this device, or wrapped host memory with a
      * word at offset. */
     enum gpud_status (*create)(struct gpud_signal *signal, struct gpud_error *error);
-    /* A word that somebody else made, and that is not set to 0. memory is imported TARGET memory,
+    /* A word that another process made, and that is not set to 0. memory is imported TARGET memory,
      * or wrapped host memory with a word at offset, which may be a peer's word. */
     enum gpud_status (*import)(struct gpud_signal *signal, struct gpud_error *error);
-    /* Releases queues that still wait (up to signal->waited): nobody could do so later. */
+    /* Releases queues that still wait (up to signal->waited): later nothing could. */
     void (*destroy)(struct gpud_signal *signal);
     /* word = value, after what was enqueued before it. Only an imported signal, or one on host
      * memory. */
@@ -218,7 +226,7 @@ struct gpud_signal_ops {
      * asked about this value. */
     enum gpud_status (*look)(struct gpud_signal *signal, uint32_t value, bool *reached,
                              struct gpud_error *error);
-    /* Raises one's own word from the CPU, to release whoever waits for a writer that died. value is
+    /* Raises one's own word from the CPU, to release waits for a writer that died. value is
      * one that is waited for: a writer that turns out to live posts no less. */
     enum gpud_status (*poison)(struct gpud_signal *signal, uint32_t value,
                                struct gpud_error *error);
@@ -287,6 +295,12 @@ struct gpud_device_ops {
                  struct gpud_device_link *link);
     /* Whose memory a pointer is; false: this driver does not know it. */
     bool (*identify)(const void *pointer, struct gpud_pointer_info *info);
+    /* With gpud_device.common. NULL elsewhere. Starts to move a memory of a device that has its own
+     * in common with this queue's to this queue's device, after what is on `after` now, a queue of
+     * such a device (NULL: after nothing else). discard: what the memory holds need not come along.
+     */
+    enum gpud_status (*migrate)(struct gpud_queue *queue, struct gpud_memory *memory,
+                                struct gpud_queue *after, bool discard, struct gpud_error *error);
     /* The kinds of handles that its memories are exported as, or that it imports. */
     const struct gpud_handle_kind *handles;
     unsigned handle_count;
@@ -298,7 +312,9 @@ struct gpud_device_ops {
      * end. NULL: none. */
     const char *const *hwloc_plugins;
     const struct gpud_memory_ops *memory;
+    const struct gpud_dmabuf_ops *dmabuf; /* NULL: none of its memory has a dma-buf */
     const struct gpud_queue_ops *queue;
+    const struct gpud_fence_ops *fence; /* NULL without GPUD_CAP_FENCES */
     const struct gpud_signal_ops *signal;
 };
 

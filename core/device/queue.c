@@ -87,7 +87,8 @@ void gpud_queue_count_copy(const struct gpud_queue *queue, const struct gpud_mem
 
 enum gpud_status gpud_queue_flush(struct gpud_queue *queue, struct gpud_error *error)
 {
-    return queue->device->ops->queue->flush(queue, error);
+    const struct gpud_queue_ops *ops = queue->device->ops->queue;
+    return ops->flush ? ops->flush(queue, error) : GPUD_OK;
 }
 
 enum gpud_status gpud_queue_on_complete(struct gpud_queue *queue, gpud_complete_fn fn, void *arg,
@@ -107,12 +108,12 @@ enum gpud_status gpud_queue_finish(struct gpud_queue *queue, int64_t deadline,
 enum gpud_status gpud_queue_wrap(struct gpud_device *device, void *native, struct gpud_queue *queue,
                                  struct gpud_error *error)
 {
-    if (!device->ops->queue->wrap)
+    if (!device->ops->fence || !device->ops->fence->wrap)
         return gpud_fail(error, GPUD_UNSUPPORTED,
                          "%s has no queue of the application's that can be joined: map the frame",
                          device->info.name);
     *queue = (struct gpud_queue){.device = device};
-    return device->ops->queue->wrap(queue, native, error);
+    return device->ops->fence->wrap(queue, native, error);
 }
 
 enum gpud_status gpud_queue_migrate(struct gpud_queue *queue, struct gpud_memory *memory,
@@ -124,7 +125,7 @@ enum gpud_status gpud_queue_migrate(struct gpud_queue *queue, struct gpud_memory
         (after && !gpud_devices_have_common_memory(device, after->device)))
         return gpud_fail(error, GPUD_INVALID, "memory of %s cannot move to %s",
                          memory->device->info.name, device->info.name);
-    return device->ops->queue->migrate(queue, memory, after, discard, error);
+    return device->ops->migrate(queue, memory, after, discard, error);
 }
 
 bool gpud_device_has_fences(const struct gpud_device *device)
@@ -140,7 +141,7 @@ enum gpud_status gpud_queue_mark(struct gpud_queue *queue, struct gpud_fence *fe
                          "the queues of %s cannot wait for one another: wait for the queue itself",
                          queue->device->info.name);
     struct gpud_fence made = {.device = queue->device};
-    enum gpud_status status = queue->device->ops->queue->mark(queue, &made.native, error);
+    enum gpud_status status = queue->device->ops->fence->mark(queue, &made.native, error);
     if (status == GPUD_OK)
         *fence = made;
     return status;
@@ -149,18 +150,18 @@ enum gpud_status gpud_queue_mark(struct gpud_queue *queue, struct gpud_fence *fe
 enum gpud_status gpud_queue_await(struct gpud_queue *queue, const struct gpud_fence *fence,
                                   struct gpud_error *error)
 {
-    return queue->device->ops->queue->await(queue, fence->native, error);
+    return queue->device->ops->fence->await(queue, fence->native, error);
 }
 
 bool gpud_fence_is_passed(const struct gpud_fence *fence)
 {
-    return fence->device->ops->queue->is_passed(fence->device, fence->native);
+    return fence->device->ops->fence->is_passed(fence->device, fence->native);
 }
 
 void gpud_fence_drop(struct gpud_fence *fence)
 {
     if (fence->device)
-        fence->device->ops->queue->drop(fence->device, fence->native);
+        fence->device->ops->fence->drop(fence->device, fence->native);
     *fence = (struct gpud_fence){0};
 }
 

@@ -69,46 +69,69 @@ void gpud_signal_destroy(struct gpud_signal **signal)
     free(gone);
 }
 
-enum gpud_status gpud_signal_post(struct gpud_signal *signal, uint32_t value,
+static enum gpud_status check_value(uint64_t value, struct gpud_error *error)
+{
+    if (value > GPUD_SIGNAL_WORD_MAX)
+        return gpud_fail(error, GPUD_INVALID, "a signal cannot reach %llu: its word ends at %u",
+                         (unsigned long long)value, GPUD_SIGNAL_WORD_MAX);
+    return GPUD_OK;
+}
+
+enum gpud_status gpud_signal_post(struct gpud_signal *signal, uint64_t value,
                                   struct gpud_queue *queue, struct gpud_error *error)
 {
-    return signal->device->ops->signal->post(signal, value, queue, error);
+    enum gpud_status status = check_value(value, error);
+    return status == GPUD_OK
+               ? signal->device->ops->signal->post(signal, (uint32_t)value, queue, error)
+               : status;
 }
 
 /* Recorded before the driver is called: a call that failed may have enqueued the wait all the same,
  * and releasing a wait that is not there does no harm. */
-enum gpud_status gpud_signal_wait_queue(struct gpud_signal *signal, uint32_t value,
+enum gpud_status gpud_signal_wait_queue(struct gpud_signal *signal, uint64_t value,
                                         struct gpud_queue *queue, struct gpud_error *error)
 {
+    enum gpud_status status = check_value(value, error);
+    if (status != GPUD_OK)
+        return status;
     uint32_t waited = atomic_load_explicit(&signal->waited, memory_order_relaxed);
-    while (waited < value && !atomic_compare_exchange_weak(&signal->waited, &waited, value))
+    while (waited < value &&
+           !atomic_compare_exchange_weak(&signal->waited, &waited, (uint32_t)value))
         ;
-    return signal->device->ops->signal->wait_queue(signal, value, queue, error);
+    return signal->device->ops->signal->wait_queue(signal, (uint32_t)value, queue, error);
 }
 
-enum gpud_status gpud_signal_wait_host(struct gpud_signal *signal, uint32_t value, int64_t deadline,
+enum gpud_status gpud_signal_wait_host(struct gpud_signal *signal, uint64_t value, int64_t deadline,
                                        struct gpud_error *error)
 {
-    return signal->device->ops->signal->wait_host(signal, value, deadline, error);
+    enum gpud_status status = check_value(value, error);
+    return status == GPUD_OK
+               ? signal->device->ops->signal->wait_host(signal, (uint32_t)value, deadline, error)
+               : status;
 }
 
-enum gpud_status gpud_signal_look(struct gpud_signal *signal, uint32_t value, bool *reached,
+enum gpud_status gpud_signal_look(struct gpud_signal *signal, uint64_t value, bool *reached,
                                   struct gpud_error *error)
 {
     const struct gpud_signal_ops *ops = signal->device->ops->signal;
+    enum gpud_status status = check_value(value, error);
+    if (status != GPUD_OK)
+        return status;
     if (ops->look)
-        return ops->look(signal, value, reached, error);
-    enum gpud_status status = ops->wait_host(signal, value, 0, error);
+        return ops->look(signal, (uint32_t)value, reached, error);
+    status = ops->wait_host(signal, (uint32_t)value, 0, error);
     if (status != GPUD_OK && status != GPUD_TIMEOUT)
         return status;
     *reached = status == GPUD_OK;
     return GPUD_OK;
 }
 
-enum gpud_status gpud_signal_poison(struct gpud_signal *signal, uint32_t value,
+enum gpud_status gpud_signal_poison(struct gpud_signal *signal, uint64_t value,
                                     struct gpud_error *error)
 {
-    return signal->device->ops->signal->poison(signal, value, error);
+    enum gpud_status status = check_value(value, error);
+    return status == GPUD_OK ? signal->device->ops->signal->poison(signal, (uint32_t)value, error)
+                             : status;
 }
 
 /* --- words with a host address --------------------------------------------------------------- */

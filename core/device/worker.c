@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Deferred work: functions that are called again until a device or a peer is done. */
+#include "device/worker.h"
+
 #include "base/clock.h"
-#include "device/device.h"
 
 void gpud_worker_init(struct gpud_worker *worker)
 {

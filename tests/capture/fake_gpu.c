@@ -282,20 +282,27 @@ static const struct gpud_memory_ops memory_ops = {
     .alloc = alloc,
     .wrap_host = wrap_host,
     .free = free_memory,
-    .export_dmabuf = export_dmabuf,
     .flush_remote = flush_remote,
 };
-#define QUEUE_OPS                                                       \
-    .create = create, .destroy = destroy, .copy = copy, .flush = flush, \
-    .on_complete = on_complete, .finish = finish, .map = map, .unmap = unmap
-static const struct gpud_queue_ops queue_ops = {QUEUE_OPS};
-static const struct gpud_queue_ops fenced_queue_ops = {QUEUE_OPS, .wrap = wrap, .mark = mark,
-                                                       .await = await, .drop = drop};
+static const struct gpud_dmabuf_ops dmabuf_ops = {.export_part = export_dmabuf};
+static const struct gpud_queue_ops queue_ops = {
+    .create = create,
+    .destroy = destroy,
+    .copy = copy,
+    .flush = flush,
+    .on_complete = on_complete,
+    .finish = finish,
+    .map = map,
+    .unmap = unmap,
+};
+static const struct gpud_fence_ops fence_ops = {
+    .mark = mark, .await = await, .drop = drop, .wrap = wrap};
 static const struct gpud_signal_ops signal_ops;
 static const struct gpud_device_ops ops = {
     .name = "fake",
     .close = close_gpu,
     .memory = &memory_ops,
+    .dmabuf = &dmabuf_ops,
     .queue = &queue_ops,
     .signal = &signal_ops,
 };
@@ -303,7 +310,9 @@ static const struct gpud_device_ops fenced_ops = {
     .name = "fake",
     .close = close_gpu,
     .memory = &memory_ops,
-    .queue = &fenced_queue_ops,
+    .dmabuf = &dmabuf_ops,
+    .queue = &queue_ops,
+    .fence = &fence_ops,
     .signal = &signal_ops,
 };
 

@@ -18,11 +18,11 @@
 static bool known_dead;
 static unsigned waits; /* for the bytes of a frame, once the sender is known to be dead */
 
-enum gpud_status __real_gpud_signal_wait_host(struct gpud_signal *signal, uint32_t value,
+enum gpud_status __real_gpud_signal_wait_host(struct gpud_signal *signal, uint64_t value,
                                               int64_t deadline, struct gpud_error *error);
-enum gpud_status __wrap_gpud_signal_wait_host(struct gpud_signal *signal, uint32_t value,
+enum gpud_status __wrap_gpud_signal_wait_host(struct gpud_signal *signal, uint64_t value,
                                               int64_t deadline, struct gpud_error *error);
-enum gpud_status __wrap_gpud_signal_wait_host(struct gpud_signal *signal, uint32_t value,
+enum gpud_status __wrap_gpud_signal_wait_host(struct gpud_signal *signal, uint64_t value,
                                               int64_t deadline, struct gpud_error *error)
 {
     waits += known_dead && deadline > gpud_now();

@@ -18,14 +18,14 @@
 
 #define ENTRIES 2
 
-enum gpud_status __real_gpud_signal_post(struct gpud_signal *signal, uint32_t value,
+enum gpud_status __real_gpud_signal_post(struct gpud_signal *signal, uint64_t value,
                                          struct gpud_queue *queue, struct gpud_error *error);
-enum gpud_status __wrap_gpud_signal_post(struct gpud_signal *signal, uint32_t value,
+enum gpud_status __wrap_gpud_signal_post(struct gpud_signal *signal, uint64_t value,
                                          struct gpud_queue *queue, struct gpud_error *error);
 
 static unsigned posts, refused_post;
 
-enum gpud_status __wrap_gpud_signal_post(struct gpud_signal *signal, uint32_t value,
+enum gpud_status __wrap_gpud_signal_post(struct gpud_signal *signal, uint64_t value,
                                          struct gpud_queue *queue, struct gpud_error *error)
 {
     if (++posts == refused_post)

@@ -133,11 +133,6 @@ static enum gpud_status copy(struct gpud_queue *queue, const struct gpud_copy *c
     return GPUD_OK;
 }
 
-static enum gpud_status flush(struct gpud_queue *queue, struct gpud_error *error)
-{
-    return GPUD_OK;
-}
-
 static enum gpud_status on_complete(struct gpud_queue *queue, gpud_complete_fn fn, void *arg,
                                     struct gpud_error *error)
 {
@@ -168,7 +163,6 @@ static const struct gpud_queue_ops queue_ops = {
     .create = create_queue,
     .destroy = destroy_queue,
     .copy = copy,
-    .flush = flush,
     .on_complete = on_complete,
     .finish = finish,
     .map = map,

@@ -323,7 +323,8 @@ static void test_peermem(void)
 {
     SAY("modules for memory by its address");
     start_host(NULL);
-    EXPECT(GPUD_UNSUPPORTED, "modprobe nvidia-peermem", gpud_rdma_check_peermem(&gpud_cuda_ops, &e));
+    EXPECT(GPUD_UNSUPPORTED, "modprobe nvidia-peermem",
+           gpud_rdma_check_peermem(&gpud_cuda_ops, &e));
     EXPECT(GPUD_UNSUPPORTED, "ROCm", gpud_rdma_check_peermem(&gpud_hip_ops, &e));
     EXPECT(GPUD_UNSUPPORTED, "such devices", gpud_rdma_check_peermem(&gpud_opencl_ops, &e));
     set_file(folder, "sys/kernel/mm/memory_peers/nv_mem_nc/version", "1");

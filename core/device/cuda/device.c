@@ -178,6 +178,8 @@ const struct gpud_device_ops gpud_cuda_ops = {
     .no_peermem = "nvidia-peermem is not loaded (modprobe nvidia-peermem)",
     .hwloc_plugins = hwloc_plugins,
     .memory = &gpud_gpu_memory_ops,
+    .dmabuf = &gpud_gpu_dmabuf_ops,
     .queue = &gpud_gpu_queue_ops,
+    .fence = &gpud_gpu_fence_ops,
     .signal = &gpud_gpu_signal_ops,
 };

@@ -71,7 +71,9 @@ static inline struct gpud_gpu_memory *gpud_gpu_record(const struct gpud_memory *
 
 /* What a vendor's gpud_device_ops point to; in memory.c, queue.c and signal.c. */
 extern const struct gpud_memory_ops gpud_gpu_memory_ops;
+extern const struct gpud_dmabuf_ops gpud_gpu_dmabuf_ops;
 extern const struct gpud_queue_ops gpud_gpu_queue_ops;
+extern const struct gpud_fence_ops gpud_gpu_fence_ops;
 extern const struct gpud_signal_ops gpud_gpu_signal_ops;
 
 #endif

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How long the driver may take for work that depends on nobody else, as zeroing. */
+/* How long the driver may take for work that depends on no peer, as zeroing. */
 #define SERVICE_TIMEOUT (5 * GPUD_SEC)
 
 /* Freeing memory that another process has open by a legacy handle is undefined, and nothing says
@@ -152,7 +152,7 @@ static void free_memory(struct gpud_memory *memory)
                     record->by_handle ? gpud_deadline(HANDLE_GRACE) : 0, false);
 }
 
-/* --- somebody else's ------------------------------------------------------------------------ */
+/* --- the application's ------------------------------------------------------------------------ */
 
 static enum gpud_status wrap(struct gpud_memory *memory, struct gpud_error *error)
 {
@@ -215,6 +215,10 @@ static enum gpud_status flush_remote(struct gpud_memory *memory, struct gpud_err
     return gpud_gpu(memory->device)->driver->flush_remote(memory, error);
 }
 
+const struct gpud_dmabuf_ops gpud_gpu_dmabuf_ops = {
+    .export_part = gpud_gpu_export_dmabuf,
+};
+
 const struct gpud_memory_ops gpud_gpu_memory_ops = {
     .alloc = alloc,
     .wrap = wrap,
@@ -222,7 +226,6 @@ const struct gpud_memory_ops gpud_gpu_memory_ops = {
     .free = free_memory,
     .export_handle = gpud_gpu_export,
     .import_handle = gpud_gpu_import,
-    .export_dmabuf = gpud_gpu_export_dmabuf,
     .before_dma = gpud_gpu_before_dma,
     .flush_remote = flush_remote,
 };

@@ -115,11 +115,6 @@ static void drop(struct gpud_device *device, void *fence)
     gpud_gpu_async_ops.leave(device);
 }
 
-static enum gpud_status flush(struct gpud_queue *queue, struct gpud_error *error)
-{
-    return GPUD_OK; /* a stream starts work when it is enqueued */
-}
-
 /* --- copies -------------------------------------------------------------------------------- */
 
 static bool is_pageable(const struct gpud_memory *memory)
@@ -198,14 +193,16 @@ const struct gpud_queue_ops gpud_gpu_queue_ops = {
     .create = create,
     .destroy = destroy,
     .copy = copy,
-    .flush = flush,
     .on_complete = on_complete,
     .finish = finish,
     .map = map,
     .unmap = unmap,
-    .wrap = wrap,
+};
+
+const struct gpud_fence_ops gpud_gpu_fence_ops = {
     .mark = mark,
     .await = await,
     .is_passed = is_passed,
     .drop = drop,
+    .wrap = wrap,
 };

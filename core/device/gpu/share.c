@@ -63,8 +63,8 @@ enum gpud_status gpud_gpu_export(struct gpud_memory *memory, struct gpud_handle 
 }
 
 /* For the allocator's memory, ours or the application's: of physical allocations and pools drivers
- * do not know it. Ours are written by streams alone; whoever gives others to a card comes after a
- * stream, too (gpudirect/transfer.h). After enter. */
+ * do not know it. Ours are written by streams alone; an application that gives others to a card
+ * comes after a stream, too (gpudirect/transfer.h). After enter. */
 static enum gpud_status make_synchronous(struct gpud_gpu *gpu, const struct gpud_gpu_memory *record,
                                          struct gpud_error *error)
 {
@@ -209,7 +209,7 @@ bool gpud_gpu_pins_what_it_reads(struct gpud_gpu *gpu)
     int fd = -1;
     if (gpud_memfd_create("gpudirect-pin", size, GPUD_SHARE_READ_ONLY, &fd, &written, NULL) !=
         GPUD_OK)
-        return true; /* nobody knows yet */
+        return true; /* not known: assume so */
     bool pins = true;
     if (gpud_memfd_map(fd, size, false, &read, NULL) == GPUD_OK) {
         gpu->driver->enter(gpu);

@@ -179,6 +179,8 @@ const struct gpud_device_ops gpud_hip_ops = {
         "driver package, does)",
     .hwloc_plugins = hwloc_plugins,
     .memory = &gpud_gpu_memory_ops,
+    .dmabuf = &gpud_gpu_dmabuf_ops,
     .queue = &gpud_gpu_queue_ops,
+    .fence = &gpud_gpu_fence_ops,
     .signal = &gpud_gpu_signal_ops,
 };

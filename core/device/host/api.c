@@ -63,6 +63,7 @@ const struct gpud_device_ops gpud_host_ops = {
     .handles = handles,
     .handle_count = sizeof(handles) / sizeof(handles[0]),
     .memory = &gpud_host_memory_ops,
+    .dmabuf = &gpud_host_dmabuf_ops,
     .queue = &gpud_host_queue_ops,
     .signal = &gpud_host_signal_ops,
 };

@@ -126,7 +126,7 @@ static bool is_on_pci(const char *name)
     snprintf(path, sizeof(path), "/sys/class/drm/%s/device/subsystem", name);
     ssize_t length = readlink(path, bus, sizeof(bus) - 1);
     if (length <= 0)
-        return true; /* nobody knows: left alone */
+        return true; /* not known: left alone */
     bus[length] = '\0';
     const char *last = strrchr(bus, '/');
     return strcmp(last ? last + 1 : bus, "pci") == 0;
@@ -152,7 +152,7 @@ static int try_card(const char *path, struct host_memory *made, uint64_t size, v
     int node = open(path, O_RDWR | O_CLOEXEC);
     if (node < 0)
         return -1;
-    call(node, DRM_DROP_MASTER, NULL); /* who opens it first becomes the display's master */
+    call(node, DRM_DROP_MASTER, NULL); /* the first to open it becomes the display's master */
     int dmabuf = make_dumb(node, size);
     int number = errno;
     close(node);
@@ -280,8 +280,8 @@ static enum gpud_status export_part(struct gpud_memory *memory, uint64_t from, u
     return status;
 }
 
-enum gpud_status gpud_host_export_dmabuf(struct gpud_memory *memory, uint64_t from, uint64_t size,
-                                         int *fd, uint64_t *offset, struct gpud_error *error)
+static enum gpud_status export_dmabuf(struct gpud_memory *memory, uint64_t from, uint64_t size,
+                                      int *fd, uint64_t *offset, struct gpud_error *error)
 {
     const struct host_memory *host = memory->backend;
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -302,8 +302,8 @@ enum gpud_status gpud_host_export_dmabuf(struct gpud_memory *memory, uint64_t fr
     return duplicate(host->dmabuf, fd, error);
 }
 
-enum gpud_status gpud_host_import_dmabuf(struct gpud_memory *memory, int fd, uint64_t offset,
-                                         struct gpud_error *error)
+static enum gpud_status import_dmabuf(struct gpud_memory *memory, int fd, uint64_t offset,
+                                      struct gpud_error *error)
 {
     struct dma_buf_sync nothing = {.flags = DMA_BUF_SYNC_READ | DMA_BUF_SYNC_START};
     if (call(fd, DMA_BUF_IOCTL_SYNC, &nothing) < 0)
@@ -340,8 +340,8 @@ enum gpud_status gpud_host_import_dmabuf(struct gpud_memory *memory, int fd, uin
     return GPUD_OK;
 }
 
-enum gpud_status gpud_host_sync(struct gpud_memory *memory, unsigned access, bool end,
-                                struct gpud_error *error)
+static enum gpud_status sync_dmabuf(struct gpud_memory *memory, unsigned access, bool end,
+                                    struct gpud_error *error)
 {
     const struct host_memory *host = memory->backend;
     struct dma_buf_sync sync = {.flags = end ? DMA_BUF_SYNC_END : DMA_BUF_SYNC_START};
@@ -353,3 +353,9 @@ enum gpud_status gpud_host_sync(struct gpud_memory *memory, unsigned access, boo
         return gpud_fail_errno(error, "the CPU's access to a dma-buf cannot be ordered");
     return GPUD_OK;
 }
+
+const struct gpud_dmabuf_ops gpud_host_dmabuf_ops = {
+    .export_part = export_dmabuf,
+    .import = import_dmabuf,
+    .sync = sync_dmabuf,
+};

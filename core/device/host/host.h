@@ -34,15 +34,9 @@ int gpud_host_udmabuf(int memfd, uint64_t from, uint64_t size);
 enum gpud_status gpud_host_alloc_dmabuf(struct host_memory *made, uint64_t size, void **data,
                                         struct gpud_error *error);
 void gpud_host_drop_parts(struct host_memory *host);
-/* As the ops say. */
-enum gpud_status gpud_host_export_dmabuf(struct gpud_memory *memory, uint64_t from, uint64_t size,
-                                         int *fd, uint64_t *offset, struct gpud_error *error);
-enum gpud_status gpud_host_import_dmabuf(struct gpud_memory *memory, int fd, uint64_t offset,
-                                         struct gpud_error *error);
-enum gpud_status gpud_host_sync(struct gpud_memory *memory, unsigned access, bool end,
-                                struct gpud_error *error);
 
 extern const struct gpud_memory_ops gpud_host_memory_ops;
+extern const struct gpud_dmabuf_ops gpud_host_dmabuf_ops;
 extern const struct gpud_queue_ops gpud_host_queue_ops;
 extern const struct gpud_signal_ops gpud_host_signal_ops;
 

@@ -62,7 +62,7 @@ static enum gpud_status wrap_host(struct gpud_memory *memory, struct gpud_error 
 static void free_host(struct gpud_memory *memory)
 {
     struct host_memory *host = memory->backend;
-    if (host) { /* else wrapped: somebody else's pages */
+    if (host) { /* else wrapped: the application's pages */
         if (!gpud_memory_unmap_pages(host->base, host->mapped))
             gpud_log_error(&memory->device->context->log, "host",
                            "cannot unmap %llu bytes, which this process keeps: %s",
@@ -123,8 +123,5 @@ const struct gpud_memory_ops gpud_host_memory_ops = {
     .free = free_host,
     .export_handle = export_handle,
     .import_handle = import_handle,
-    .export_dmabuf = gpud_host_export_dmabuf,
-    .import_dmabuf = gpud_host_import_dmabuf,
-    .sync = gpud_host_sync,
     .flush_remote = flush_remote,
 };

@@ -43,11 +43,6 @@ static enum gpud_status copy(struct gpud_queue *queue, const struct gpud_copy *c
     return status;
 }
 
-static enum gpud_status flush(struct gpud_queue *queue, struct gpud_error *error)
-{
-    return GPUD_OK;
-}
-
 static enum gpud_status on_complete(struct gpud_queue *queue, gpud_complete_fn fn, void *arg,
                                     struct gpud_error *error)
 {
@@ -79,7 +74,6 @@ const struct gpud_queue_ops gpud_host_queue_ops = {
     .create = create,
     .destroy = destroy,
     .copy = copy,
-    .flush = flush,
     .on_complete = on_complete,
     .finish = finish,
     .map = map,

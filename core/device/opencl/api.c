@@ -1,24 +1,14 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* OpenCL devices: finding them through the ICD loader, and finding out whether peers can write
- * their memory. */
+/* What the OpenCL API says: its errors, and texts about a device. */
 #include "device/opencl/opencl.h"
 
 #include "base/text.h"
-#include "device/backends.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define PLATFORMS_MAX 16
-#define DEVICES_MAX 32 /* of one platform */
-
-static const char extension[] = "cl_amd_bus_addressable_memory";
-
-/* --- errors -------------------------------------------------------------------------------- */
 
 #define CODE(code)  \
     {               \
@@ -54,7 +44,7 @@ static const struct {
     CODE(CL_PLATFORM_NOT_FOUND_KHR),
 };
 
-static const char *name_of(cl_int code)
+const char *gpud_opencl_error_name(cl_int code)
 {
     for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
         if (codes[i].code == code)
@@ -83,8 +73,8 @@ static enum gpud_status fail(struct gpud_error *error, enum gpud_status status, 
 {
     char text[160];
     gpud_text_format(text, sizeof(text), format, args);
-    return gpud_fail_native(error, status, "opencl", code, "%s: %s (%d)", text, name_of(code),
-                            code);
+    return gpud_fail_native(error, status, "opencl", code, "%s: %s (%d)", text,
+                            gpud_opencl_error_name(code), code);
 }
 
 enum gpud_status gpud_opencl_fail(struct gpud_error *error, cl_int code, const char *format, ...)
@@ -106,55 +96,8 @@ enum gpud_status gpud_opencl_fail_as(struct gpud_error *error, enum gpud_status 
     return status;
 }
 
-/* --- finding devices ----------------------------------------------------------------------- */
-
-struct place {
-    cl_platform_id platform;
-    cl_device_id id; /* NULL: there is no device with that index */
-};
-
-/* Counts all devices in the loader's order and fills *place for the one with this index. */
-static unsigned enumerate(unsigned index, struct place *place, struct gpud_error *why)
-{
-    cl_platform_id platforms[PLATFORMS_MAX];
-    cl_uint platform_count = 0;
-    unsigned found = 0;
-    *place = (struct place){0};
-    cl_int code = clGetPlatformIDs(PLATFORMS_MAX, platforms, &platform_count);
-    if (code == CL_PLATFORM_NOT_FOUND_KHR || (code == CL_SUCCESS && platform_count == 0)) {
-        gpud_fail(why, GPUD_NO_DEVICE, "no OpenCL driver: install one, e.g. pocl-opencl-icd");
-        return 0;
-    }
-    if (code != CL_SUCCESS) {
-        gpud_opencl_fail(why, code, "the OpenCL drivers cannot be listed");
-        return 0;
-    }
-    for (cl_uint p = 0; p < platform_count && p < PLATFORMS_MAX; p++) {
-        cl_device_id ids[DEVICES_MAX];
-        cl_uint count = 0;
-        code = clGetDeviceIDs(platforms[p], CL_DEVICE_TYPE_ALL, DEVICES_MAX, ids, &count);
-        if (code != CL_SUCCESS)
-            continue; /* a driver whose hardware is not there */
-        for (cl_uint d = 0; d < count && d < DEVICES_MAX; d++, found++)
-            if (found == index)
-                *place = (struct place){platforms[p], ids[d]};
-    }
-    if (found == 0)
-        gpud_fail(why, GPUD_NO_DEVICE,
-                  "an OpenCL driver is installed but finds no device: is the GPU there, and may "
-                  "this user use it?");
-    return found;
-}
-
-static unsigned count(void)
-{
-    struct place place;
-    unsigned found = enumerate(0, &place, NULL);
-    return found ? found : 1;
-}
-
-/* To be freed; NULL if the driver does not say. No fixed length is long enough for all vendors. */
-static char *get_text(cl_device_id id, cl_device_info what)
+/* No fixed length is long enough for all vendors. */
+char *gpud_opencl_get_text(cl_device_id id, cl_device_info what)
 {
     size_t size = 0;
     if (clGetDeviceInfo(id, what, 0, NULL, &size) != CL_SUCCESS || size == 0)
@@ -172,7 +115,7 @@ static char *get_text(cl_device_id id, cl_device_info what)
 
 bool gpud_opencl_has_extension(cl_device_id id, const char *wanted)
 {
-    char *all = get_text(id, CL_DEVICE_EXTENSIONS);
+    char *all = gpud_opencl_get_text(id, CL_DEVICE_EXTENSIONS);
     bool found = false;
     char *rest = all, *word;
     while (all && !found && (word = strtok_r(rest, " ", &rest)))
@@ -180,314 +123,3 @@ bool gpud_opencl_has_extension(cl_device_id id, const char *wanted)
     free(all);
     return found;
 }
-
-/* "0000:63:00.0", asked for in the standard's way, and in AMD's: DirectGMA's drivers are older. */
-static void get_pci(cl_device_id id, struct gpud_device_info *info)
-{
-    cl_device_pci_bus_info_khr bus;
-    cl_device_topology_amd amd;
-    if (gpud_opencl_has_extension(id, "cl_khr_pci_bus_info") &&
-        clGetDeviceInfo(id, CL_DEVICE_PCI_BUS_INFO_KHR, sizeof(bus), &bus, NULL) == CL_SUCCESS)
-        gpud_print(info->pci, "%04x:%02x:%02x.%x", bus.pci_domain, bus.pci_bus, bus.pci_device,
-                   bus.pci_function);
-    else if (gpud_opencl_has_extension(id, "cl_amd_device_attribute_query") &&
-             clGetDeviceInfo(id, CL_DEVICE_TOPOLOGY_AMD, sizeof(amd), &amd, NULL) == CL_SUCCESS &&
-             amd.raw.type == CL_DEVICE_TOPOLOGY_TYPE_PCIE_AMD)
-        gpud_print(info->pci, "0000:%02x:%02x.%x", (cl_uchar)amd.pcie.bus,
-                   (cl_uchar)amd.pcie.device, (cl_uchar)amd.pcie.function);
-}
-
-static bool is_available(cl_device_id id)
-{
-    cl_bool available = CL_FALSE;
-    clGetDeviceInfo(id, CL_DEVICE_AVAILABLE, sizeof(available), &available, NULL);
-    return available;
-}
-
-static bool is_recent(cl_device_id id, struct gpud_device_info *info)
-{
-    unsigned major = 0, minor = 0;
-    char *version = get_text(id, CL_DEVICE_VERSION);
-    bool recent =
-        version && sscanf(version, "OpenCL %u.%u", &major, &minor) == 2 && major * 10 + minor >= 12;
-    if (!recent)
-        gpud_print(info->reason, "%s speaks \"%.40s\": OpenCL 1.2 or later is needed", info->name,
-                   version ? version : "");
-    free(version);
-    return recent;
-}
-
-static void probe(struct gpud_device *device)
-{
-    struct gpud_device_info *info = &device->info;
-    struct gpud_error why = {0};
-    struct place place;
-    unsigned found = enumerate(device->index, &place, &why);
-    if (!place.id) {
-        if (found)
-            gpud_fail(&why, GPUD_NO_DEVICE, "there is no %s: the last OpenCL device is opencl:%u",
-                      info->name, found - 1);
-        gpud_print(info->reason, "%s", why.reason);
-        return;
-    }
-
-    char *name = get_text(place.id, CL_DEVICE_NAME);
-    char platform[64] = "an unknown driver";
-    clGetPlatformInfo(place.platform, CL_PLATFORM_NAME, sizeof(platform), platform, NULL);
-    platform[sizeof(platform) - 1] = '\0';
-    /* Two drivers may offer the same GPU. */
-    gpud_print(info->description, "%.60s, by %.60s", name ? name : "a nameless device", platform);
-    free(name);
-    if (!is_recent(place.id, info))
-        return;
-    if (!is_available(place.id)) {
-        gpud_print(info->reason, "%s is switched off by its driver (CL_DEVICE_AVAILABLE is false)",
-                   info->name);
-        return;
-    }
-    info->available = true;
-    get_pci(place.id, info);
-    if (gpud_opencl_has_extension(place.id, "cl_khr_device_uuid"))
-        clGetDeviceInfo(place.id, CL_DEVICE_UUID_KHR, sizeof(device->uuid), device->uuid, NULL);
-
-    struct opencl_external external;
-    gpud_opencl_external_find(place.platform, place.id, &external);
-    if (external.acquire)
-        device->caps |= GPUD_CAP_IMPORT;
-
-    /* By the extension string alone: some drivers without it hand out the function pointers all the
-     * same. */
-    if (gpud_opencl_has_extension(place.id, extension)) {
-        device->caps |= GPUD_CAP_BUS_ADDRESSABLE | GPUD_CAP_SIGNALS;
-        info->direct_writes = true;
-    } else {
-        gpud_print(device->no_direct,
-                   "%s has no %s (DirectGMA); on this device the software layer adds it: "
-                   "set OPENCL_LAYERS=<path of>/libgpudirect-dgma-layer.so",
-                   info->name, extension);
-        gpud_print(info->reason, "%s", device->no_direct);
-    }
-}
-
-/* --- opening ------------------------------------------------------------------------------- */
-
-static bool resolve(cl_platform_id platform, struct opencl_amd *amd)
-{
-    void *wait_signal =
-        clGetExtensionFunctionAddressForPlatform(platform, "clEnqueueWaitSignalAMD");
-    void *write_signal =
-        clGetExtensionFunctionAddressForPlatform(platform, "clEnqueueWriteSignalAMD");
-    void *make_resident =
-        clGetExtensionFunctionAddressForPlatform(platform, "clEnqueueMakeBuffersResidentAMD");
-    if (!wait_signal || !write_signal || !make_resident)
-        return false;
-    memcpy(&amd->wait_signal, &wait_signal, sizeof(wait_signal));
-    memcpy(&amd->write_signal, &write_signal, sizeof(write_signal));
-    memcpy(&amd->make_resident, &make_resident, sizeof(make_resident));
-    return true;
-}
-
-/* Sends a word to ourselves exactly as a peer would. If the driver has the extension in name only,
- * the wait returns too early, or never. */
-static enum gpud_status prove(struct gpud_device *device, struct gpud_error *error)
-{
-    const struct gpud_memory_ops *memories = device->ops->memory;
-    const struct gpud_signal_ops *signals = device->ops->signal;
-    const struct gpud_queue_ops *queues = device->ops->queue;
-    struct gpud_memory own = {.device = device, .size = OPENCL_PAGE, .usage = GPUD_USAGE_TARGET};
-    struct gpud_memory far = {.device = device, .size = OPENCL_PAGE, .usage = GPUD_USAGE_TARGET};
-    struct gpud_signal mine = {.device = device, .memory = &own};
-    struct gpud_signal theirs = {.device = device, .memory = &far};
-    struct gpud_queue waiter = {.device = device}, writer = {.device = device};
-    struct gpud_handle memory_handle = {.fd = -1};
-
-    enum gpud_status status = queues->create(&waiter, error);
-    if (status == GPUD_OK)
-        status = queues->create(&writer, error);
-    if (status == GPUD_OK)
-        status = memories->alloc(&own, error);
-    if (status == GPUD_OK)
-        status = signals->create(&mine, error);
-    if (status == GPUD_OK)
-        status = memories->export_handle(&own, &memory_handle, error);
-    if (status == GPUD_OK)
-        status = memories->import_handle(&far, &memory_handle, error);
-    if (status == GPUD_OK)
-        status = signals->import(&theirs, error);
-    if (status == GPUD_OK)
-        status = gpud_signal_wait_queue(&mine, 1, &waiter, error);
-    if (status == GPUD_OK &&
-        queues->finish(&waiter, gpud_deadline(2 * GPUD_MSEC), NULL) != GPUD_TIMEOUT)
-        status = gpud_fail(error, GPUD_IO, "a wait for a signal ended before the signal came");
-    if (status == GPUD_OK)
-        status = signals->post(&theirs, 1, &writer, error);
-    if (status == GPUD_OK)
-        status = queues->finish(&writer, gpud_deadline(GPUD_SEC), error);
-    if (status == GPUD_OK && queues->finish(&waiter, gpud_deadline(GPUD_SEC), error) != GPUD_OK)
-        status = gpud_fail(error, GPUD_IO, "a signal was written but the wait for it did not end");
-
-    signals->destroy(&theirs);
-    signals->destroy(&mine);
-    gpud_opencl_memory_undo(&far);
-    gpud_opencl_memory_undo(&own);
-    queues->destroy(&writer);
-    queues->destroy(&waiter);
-    return status;
-}
-
-static void withdraw(struct gpud_device *device, const char *reason)
-{
-    device->caps &= ~(uint32_t)(GPUD_CAP_BUS_ADDRESSABLE | GPUD_CAP_SIGNALS);
-    device->info.direct_writes = false;
-    gpud_print(device->no_direct, "%s has %s in name only: %s", device->info.name, extension,
-               reason);
-    gpud_print(device->info.reason, "%s", device->no_direct);
-    gpud_opencl_device(device)->amd = (struct opencl_amd){0};
-    gpud_log_warning(&device->context->log, "opencl", "%s", device->no_direct);
-}
-
-/* The devices of a driver are in one context, so that frames move from one to the other. Those with
- * DirectGMA are not: what is behind a bus address would be mapped for all of them. */
-static cl_uint list_companions(const struct gpud_device *device, const struct place *place,
-                               cl_device_id ids[DEVICES_MAX])
-{
-    cl_device_id all[DEVICES_MAX];
-    cl_uint listed = 0, count = 1;
-    ids[0] = place->id;
-    if (device->caps & GPUD_CAP_BUS_ADDRESSABLE ||
-        clGetDeviceIDs(place->platform, CL_DEVICE_TYPE_ALL, DEVICES_MAX, all, &listed) !=
-            CL_SUCCESS)
-        return 1;
-    for (cl_uint i = 0; i < listed && i < DEVICES_MAX; i++) {
-        struct gpud_device_info unused = {0};
-        if (all[i] != place->id && is_available(all[i]) && is_recent(all[i], &unused) &&
-            !gpud_opencl_has_extension(all[i], extension))
-            ids[count++] = all[i];
-    }
-    return count;
-}
-
-/* The context of a companion that is open already, with a reference; or NULL. */
-static cl_context find_context(const struct gpud_device *device, cl_device_id id)
-{
-    const struct gpud_device *all[PLATFORMS_MAX * DEVICES_MAX];
-    size_t count =
-        gpud_context_list_open(device->context, device->ops, all, sizeof(all) / sizeof(all[0]));
-    for (size_t i = 0; i < count; i++) {
-        const struct gpud_device *open = all[i];
-        cl_device_id ids[DEVICES_MAX];
-        size_t size = 0;
-        if (!open->common || clGetContextInfo(gpud_opencl_device(open)->context, CL_CONTEXT_DEVICES,
-                                              sizeof(ids), ids, &size) != CL_SUCCESS)
-            continue;
-        for (size_t k = 0; k < size / sizeof(ids[0]); k++)
-            if (ids[k] == id && clRetainContext(gpud_opencl_device(open)->context) == CL_SUCCESS)
-                return gpud_opencl_device(open)->context;
-    }
-    return NULL;
-}
-
-static cl_context make_context(struct gpud_device *device, const struct place *place, cl_int *code)
-{
-    const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM,
-                                                (cl_context_properties)place->platform, 0};
-    cl_device_id ids[DEVICES_MAX];
-    cl_uint count = list_companions(device, place, ids);
-    cl_context context = count > 1 ? find_context(device, place->id) : NULL;
-    if (!context)
-        context = clCreateContext(properties, count, ids, NULL, NULL, code);
-    if (!context && count > 1) {
-        gpud_log_warning(&device->context->log, "opencl",
-                         "%s gets a context of its own, its driver refuses one for all its "
-                         "devices: %s (%d)",
-                         device->info.name, name_of(*code), *code);
-        count = 1;
-        context = clCreateContext(properties, 1, ids, NULL, NULL, code);
-    }
-    device->common = count > 1 ? context : NULL;
-    return context;
-}
-
-static enum gpud_status open_opencl(struct gpud_device *device, struct gpud_error *error)
-{
-    struct place place;
-    enumerate(device->index, &place, NULL);
-    if (!place.id)
-        return gpud_fail(error, GPUD_NO_DEVICE, "%s has just vanished", device->info.name);
-    struct opencl_device *opencl = calloc(1, sizeof(*opencl));
-    if (!opencl)
-        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a device");
-    cl_int code;
-    opencl->id = place.id;
-    gpud_lock_init(&opencl->external_lock, GPUD_RANK_OPENCL_EXTERNAL);
-    gpud_opencl_external_find(place.platform, place.id, &opencl->external);
-    opencl->context = make_context(device, &place, &code);
-    if (!opencl->context) {
-        gpud_lock_destroy(&opencl->external_lock);
-        free(opencl);
-        return gpud_opencl_fail(error, code, "no OpenCL context on %s", device->info.name);
-    }
-    enum gpud_status status =
-        gpud_async_init(&opencl->async, &gpud_opencl_async_ops, device, error);
-    if (status == GPUD_OK) {
-        status = gpud_opencl_queue_new(opencl, &opencl->service, error);
-        if (status != GPUD_OK)
-            gpud_async_finish(&opencl->async);
-    }
-    if (status != GPUD_OK) {
-        clReleaseContext(opencl->context);
-        gpud_lock_destroy(&opencl->external_lock);
-        free(opencl);
-        return status;
-    }
-    device->backend = opencl;
-
-    if (device->caps & GPUD_CAP_BUS_ADDRESSABLE) {
-        struct gpud_error why = {0};
-        if (!resolve(place.platform, &opencl->amd))
-            withdraw(device, "its functions cannot be found");
-        else if (prove(device, &why) != GPUD_OK)
-            withdraw(device, why.reason);
-    }
-    return GPUD_OK;
-}
-
-/* All other queues are gone: they would have kept the context alive. */
-static void close_opencl(struct gpud_device *device)
-{
-    struct opencl_device *opencl = gpud_opencl_device(device);
-    for (int64_t deadline = gpud_deadline(GPUD_SEC); !gpud_opencl_queue_idle(opencl->service);
-         nanosleep(&(struct timespec){.tv_nsec = GPUD_MSEC}, NULL)) {
-        if (gpud_now() < deadline)
-            continue;
-        /* Releasing it could block for ever, so it is leaked. */
-        gpud_log_error(&device->context->log, "opencl",
-                       "%s: its driver is stuck and its context cannot be released",
-                       device->info.name);
-        return;
-    }
-    gpud_opencl_queue_free(opencl->service);
-    clReleaseContext(opencl->context);
-    gpud_async_finish(&opencl->async);
-    gpud_lock_destroy(&opencl->external_lock);
-    free(opencl);
-}
-
-static const struct gpud_handle_kind handles[] = {
-    {.type = GPUD_HANDLE_BUS_ADDRESS, .words = 2},
-    {.type = GPUD_HANDLE_CUDA_FD, .words = 1, .attachment = true},
-    {.type = GPUD_HANDLE_HIP_FD, .words = 1, .attachment = true},
-};
-
-const struct gpud_device_ops gpud_opencl_ops = {
-    .name = "opencl",
-    .count = count,
-    .probe = probe,
-    .open = open_opencl,
-    .close = close_opencl,
-    .handles = handles,
-    .handle_count = sizeof(handles) / sizeof(handles[0]),
-    .memory = &gpud_opencl_memory_ops,
-    .queue = &gpud_opencl_queue_ops,
-    .signal = &gpud_opencl_signal_ops,
-};

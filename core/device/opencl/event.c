@@ -11,7 +11,7 @@
 /* Some drivers (PoCL 3.1) call back for success only: failures have to be polled for. */
 #define LOOK_AGAIN (100 * GPUD_MSEC)
 
-/* Shared by the waiting thread and the driver's callback; whoever is last frees it. */
+/* Shared by the waiting thread and the driver's callback; the last to drop it frees it. */
 struct wake {
     _Atomic uint32_t done;
     atomic_uint references;

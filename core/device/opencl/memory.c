@@ -183,7 +183,7 @@ static void free_memory(struct gpud_memory *memory)
     }
 }
 
-/* --- memory that somebody else allocated --------------------------------------------------- */
+/* --- the application's memory -------------------------------------------------------------- */
 
 static enum gpud_status wrap(struct gpud_memory *memory, struct gpud_error *error)
 {

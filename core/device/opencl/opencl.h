@@ -75,7 +75,7 @@ struct opencl_external {
  * it. */
 #define OPENCL_PAGE UINT64_C(4096)
 
-/* How long the driver may take for work that depends on nobody else: zeroing, residency, mapping a
+/* How long the driver may take for work that depends on no peer: zeroing, residency, mapping a
  * peer's address. */
 #define OPENCL_SERVICE_TIMEOUT (5 * GPUD_SEC)
 
@@ -159,6 +159,11 @@ enum gpud_status gpud_opencl_fail(struct gpud_error *error, cl_int code, const c
 enum gpud_status gpud_opencl_fail_as(struct gpud_error *error, enum gpud_status status, cl_int code,
                                      const char *format, ...) GPUD_PRINTF(4, 5);
 
+const char *gpud_opencl_error_name(cl_int code);
+
+/* To be freed; NULL if the driver does not say. */
+char *gpud_opencl_get_text(cl_device_id id, cl_device_info what);
+
 /* Whole words only: an extension's name may begin with another's. */
 bool gpud_opencl_has_extension(cl_device_id id, const char *wanted);
 
@@ -209,6 +214,13 @@ enum gpud_status gpud_opencl_wait(cl_event event, int64_t deadline, struct gpud_
 
 /* --- queue.c ------------------------------------------------------------------------------- */
 
+/* As gpud_device_ops.migrate. */
+enum gpud_status gpud_opencl_migrate(struct gpud_queue *queue, struct gpud_memory *memory,
+                                     struct gpud_queue *after, bool discard,
+                                     struct gpud_error *error);
+
+/* --- command.c ----------------------------------------------------------------------------- */
+
 extern const struct gpud_async_ops gpud_opencl_async_ops;
 
 /* Not in the device's list yet. */
@@ -241,6 +253,14 @@ cl_event gpud_opencl_queue_last(struct opencl_queue *queue);
  * something failed. */
 enum gpud_status gpud_opencl_queue_finish(struct opencl_queue *queue, int64_t deadline,
                                           struct gpud_error *error);
+
+/* Starts everything, waits for one command of it, and drops the reference on its event. */
+enum gpud_status gpud_opencl_queue_wait(struct opencl_queue *queue, cl_event event,
+                                        int64_t deadline, struct gpud_error *error);
+
+/* As gpud_queue_ops.on_complete. */
+enum gpud_status gpud_opencl_queue_on_complete(struct opencl_queue *queue, gpud_complete_fn fn,
+                                               void *arg, struct gpud_error *error);
 
 /* True if nothing is left to be done on it. */
 bool gpud_opencl_queue_idle(struct opencl_queue *queue);

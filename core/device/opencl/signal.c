@@ -68,7 +68,7 @@ static enum gpud_status create(struct gpud_signal *signal, struct gpud_error *er
     enum gpud_status status = new_record(signal, error);
     if (status != GPUD_OK)
         return status;
-    /* Nobody else resets it, and a value left from before would end the first wait at once. */
+    /* Nothing else resets it, and a value left from before would end the first wait at once. */
     status = poison(signal, 0, error);
     if (status != GPUD_OK)
         free_record(signal);
