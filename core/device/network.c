@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* What was found out about network cards, as a snapshot. */
-#include "device/network.h"
+#include "device/network_cards.h"
 
 #include "base/sized.h"
 

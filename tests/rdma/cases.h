@@ -6,7 +6,7 @@
 #define GPUD_TESTS_RDMA_CASES_H
 
 #include "base/clock.h"
-#include "device/rdma/connection.h"
+#include "device/rdma/rdma.h"
 #include "support/check.h"
 
 /* Emulated machines are slow, and others work beside them. */

@@ -8,7 +8,7 @@
 #ifndef GPUD_TESTS_RDMA_FAKE_CARD_H
 #define GPUD_TESTS_RDMA_FAKE_CARD_H
 
-#include "device/rdma/connection.h"
+#include "device/rdma/rdma.h"
 
 struct fake_card {
     enum ibv_transport_type transport;

@@ -138,3 +138,27 @@ void gpud_rdma_explain_pin_room(uint64_t room, char why[GPUD_REASON_MAX])
                  (unsigned long long)room / 1024,
                  (unsigned long long)(RING_SIZE + BESIDE_SIZE) / 1024);
 }
+
+/* What the queues of a connection may take, as far as a driver pins them, too. */
+#define QUEUES_SIZE (UINT64_C(1) << 19)
+
+enum gpud_status gpud_rdma_fail_register(struct gpud_error *error, int number, const char *card,
+                                         uint64_t size)
+{
+    struct rlimit limit = {.rlim_cur = RLIM_INFINITY};
+    uint64_t bytes = size ? size : QUEUES_SIZE, wanted = gpud_rdma_pinned_bytes() + bytes;
+    if (number == ENOMEM)
+        getrlimit(RLIMIT_MEMLOCK, &limit);
+    if (wanted > limit.rlim_cur)
+        return gpud_fail_native(
+            error, GPUD_NO_MEMORY, "errno", number,
+            "%s cannot register %llu bytes: this process may lock %llu kB, %llu are needed at "
+            "least; raise that limit (ulimit -l unlimited, memlock in /etc/security/limits.conf, "
+            "LimitMEMLOCK=infinity of a systemd service)",
+            card, (unsigned long long)bytes, (unsigned long long)limit.rlim_cur / 1024,
+            (unsigned long long)wanted / 1024 + 1);
+    errno = number;
+    return size ? gpud_fail_errno(error, "%s cannot register %llu bytes", card,
+                                  (unsigned long long)size)
+                : gpud_fail_errno(error, "%s has no queues for another connection", card);
+}

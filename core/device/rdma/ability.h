@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* What a network card and the system can do for GPUs' memory, and how much memory a process may
- * register: for connections, and for those who only want to know. */
+ * register: for connections, and for listings. */
 #ifndef GPUD_DEVICE_RDMA_ABILITY_H
 #define GPUD_DEVICE_RDMA_ABILITY_H
 
@@ -13,7 +13,7 @@
 void gpud_rdma_explain_transport(const char *card, char why[GPUD_REASON_MAX]);
 
 /* Asks a card's driver whether it takes dma-bufs, by giving it none: EBADF, as far as it looked at
- * it, where it does; EOPNOTSUPP or EPROTONOSUPPORT where it does not; another errno: who knows. */
+ * it, where it does; EOPNOTSUPP or EPROTONOSUPPORT where it does not; another errno: not known. */
 int gpud_rdma_ask_dmabuf(struct ibv_pd *domain);
 
 /* GPUD_OK for EBADF, else the sentence for such a number. */
@@ -33,5 +33,9 @@ uint64_t gpud_rdma_pin_room(void);
 /* A sentence if that is too little for a connection with a ring of 4 slots of 3840x2160 at 4 bytes
  * a pixel, else "". */
 void gpud_rdma_explain_pin_room(uint64_t room, char why[GPUD_REASON_MAX]);
+
+/* A sentence for a registration of so many bytes, or of queues (0), that failed with this errno. */
+enum gpud_status gpud_rdma_fail_register(struct gpud_error *error, int number, const char *card,
+                                         uint64_t size);
 
 #endif

@@ -3,7 +3,7 @@
 
 /* Lists network cards: what the kernel shows of each to everybody, and what it says itself once it
  * is opened. */
-#include "device/network.h"
+#include "device/network_cards.h"
 
 #include "device/backends.h"
 #include "device/rdma/ability.h"
@@ -129,7 +129,7 @@ static void check_peermem(struct gpud_network_card_info *info)
         gpud_print(info->no_peermem, "%s", first.reason);
 }
 
-/* Why nobody can use this one; "": nothing known speaks against it. */
+/* Why this one cannot be used; "": as far as is known it can. */
 static void explain_card(struct gpud_network_card_info *info)
 {
     char node[GPUD_SYSFS_PATH_MAX];

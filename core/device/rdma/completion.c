@@ -1,61 +1,17 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What is posted, what has completed, and how one waits for that. */
+/* What has completed, and how one waits for that. */
 #include "device/rdma/internal.h"
 
 #include "base/clock.h"
 
 #include <poll.h>
-#include <string.h>
 
 #define POLL_COMPLETIONS 32
-/* Between two looks of who drains: others may take the events. */
+/* Between two looks while draining: other threads may take the events. */
 #define DRAIN_SLICE (10 * GPUD_MSEC)
 #define DRAIN_PAUSE (200 * GPUD_USEC)
-
-/* --- posting ------------------------------------------------------------------------------- */
-
-static void note_signalled(struct gpud_rdma *rdma)
-{
-    if (rdma->signalled <= rdma->completed) {
-        rdma->asked_at = gpud_now();
-        rdma->stretch = 0;
-    }
-    if (rdma->unsignalled > rdma->stretch)
-        rdma->stretch = rdma->unsignalled;
-    rdma->unsignalled = 0;
-    rdma->signalled = rdma->posted;
-}
-
-bool gpud_rdma_post_locked(struct gpud_rdma *rdma, struct ibv_send_wr *request)
-{
-    struct ibv_send_wr *bad;
-    if (rdma->failed)
-        return false;
-    request->wr_id = rdma->posted + 1;
-    for (int i = 0; i < request->num_sge; i++)
-        rdma->unsignalled += request->sg_list[i].length;
-    if (request->wr_id % RDMA_SIGNAL_EVERY == 0 || rdma->unsignalled >= RDMA_SIGNAL_BYTES)
-        request->send_flags |= IBV_SEND_SIGNALED;
-    int number = ibv_post_send(rdma->id->qp, request, &bad);
-    if (number != 0) {
-        gpud_rdma_fail_locked(rdma, "the network card %s takes no request: %s", rdma->card,
-                              strerror(number));
-        return false;
-    }
-    rdma->posted++;
-    if (request->send_flags & IBV_SEND_SIGNALED)
-        note_signalled(rdma);
-    return true;
-}
-
-bool gpud_rdma_post_marker_locked(struct gpud_rdma *rdma)
-{
-    /* Of no bytes: the peer's card looks at neither address nor key. */
-    struct ibv_send_wr request = {.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
-    return gpud_rdma_post_locked(rdma, &request);
-}
 
 /* --- completions --------------------------------------------------------------------------- */
 
@@ -251,7 +207,7 @@ enum gpud_status gpud_rdma_drain(struct gpud_rdma *rdma, uint64_t number, int64_
         struct pollfd wait = {.fd = rdma->fd, .events = POLLIN};
         struct timespec slice = gpud_timespec(left < DRAIN_SLICE ? left : DRAIN_SLICE);
         struct timespec pause = gpud_timespec(DRAIN_PAUSE);
-        /* Readable for another's sake, perhaps, who has not come to see yet. */
+        /* It may be readable for another thread, which has not read it yet. */
         if (ppoll(&wait, 1, &slice, NULL) > 0)
             nanosleep(&pause, NULL);
     }

@@ -4,19 +4,17 @@
 /* How a connection begins and ends, and whether it lives.
  *
  * The card's asynchronous events are not read: rdma_cm opens a card once for all ids of the
- * process, so that reading would take events from whoever else has a queue pair there. What ends a
+ * process, so that reading would take the events of other queue pairs there. What ends a
  * queue pair flushes its receives, which is seen without them; a card that says nothing any more is
  * noticed by its not answering; and rdma_cm tells its users of a card that is taken away. */
 #include "device/rdma/internal.h"
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/text.h"
 #include "device/rdma/ability.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -29,34 +27,12 @@
 
 /* --- failing ------------------------------------------------------------------------------- */
 
-void gpud_rdma_fail_locked(struct gpud_rdma *rdma, const char *format, ...)
-{
-    if (rdma->failed)
-        return;
-    rdma->failed = true;
-    va_list args;
-    va_start(args, format);
-    gpud_text_format(rdma->reason, sizeof(rdma->reason), format, args);
-    va_end(args);
-    if (!rdma->ended) {
-        /* Flushes what is under way. What cannot be moved is in that state, or has no card. */
-        struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
-        ibv_modify_qp(rdma->id->qp, &attr, IBV_QP_STATE);
-    }
-    gpud_event_raise(rdma->event);
-}
-
 void gpud_rdma_fail(struct gpud_rdma *rdma, const char *reason)
 {
     gpud_lock_take(&rdma->lock);
     gpud_rdma_poll_locked(rdma);
     gpud_rdma_fail_locked(rdma, "%s", reason);
     gpud_lock_release(&rdma->lock);
-}
-
-enum gpud_status gpud_rdma_check_locked(const struct gpud_rdma *rdma, struct gpud_error *error)
-{
-    return rdma->failed ? gpud_fail(error, GPUD_PEER, "%s", rdma->reason) : GPUD_OK;
 }
 
 bool gpud_rdma_has_failed(struct gpud_rdma *rdma, struct gpud_error *error)
@@ -296,6 +272,18 @@ static void acknowledge_events(struct gpud_rdma *rdma)
     ibv_ack_cq_events(rdma->queue, events);
 }
 
+/* For the end, with domain_lock held, without which no other thread uses the list. */
+static void drop_regions(struct gpud_rdma *rdma)
+{
+    while (rdma->regions) {
+        struct gpud_rdma_region *region = rdma->regions;
+        rdma->regions = region->next;
+        region->link = NULL;
+        ibv_dereg_mr(region->mr);
+        region->mr = NULL;
+    }
+}
+
 void gpud_rdma_end(struct gpud_rdma *rdma)
 {
     gpud_lock_take(&rdma->domain_lock);
@@ -305,7 +293,7 @@ void gpud_rdma_end(struct gpud_rdma *rdma)
     gpud_rdma_fail_locked(rdma, "this side has ended the connection");
     gpud_lock_release(&rdma->lock);
     if (first) {
-        /* Nobody else looks at any of these any more. */
+        /* No other thread uses these from here on. */
         if (rdma->queue) {
             rdma_destroy_qp(rdma->id);
             acknowledge_events(rdma);
@@ -313,13 +301,22 @@ void gpud_rdma_end(struct gpud_rdma *rdma)
         }
         if (rdma->channel)
             ibv_destroy_comp_channel(rdma->channel);
-        gpud_rdma_drop_regions(rdma);
+        drop_regions(rdma);
         if (rdma->buffers_mr)
             ibv_dereg_mr(rdma->buffers_mr);
         if (rdma->domain)
             ibv_dealloc_pd(rdma->domain);
     }
     gpud_lock_release(&rdma->domain_lock);
+}
+
+static void free_ways(struct gpud_rdma *rdma)
+{
+    while (rdma->ways) {
+        struct rdma_ways *gone = rdma->ways;
+        rdma->ways = gone->next;
+        free(gone);
+    }
 }
 
 struct gpud_rdma *gpud_rdma_ref(struct gpud_rdma *rdma)
@@ -337,7 +334,7 @@ void gpud_rdma_unref(struct gpud_rdma **rdma)
     if (atomic_fetch_sub_explicit(&gone->references, 1, memory_order_acq_rel) != 1)
         return;
     gpud_rdma_end(gone);
-    gpud_rdma_free_ways(gone);
+    free_ways(gone);
     if (gone->buffers)
         munmap(gone->buffers, RDMA_BUFFERS_SIZE);
     gpud_fd_close(&gone->fd);

@@ -15,7 +15,7 @@
 #include <string.h>
 
 /* Where the peer sees device memory, beside the offset in its dma-buf: as aligned as any page, so
- * that the card can use large ones, and not the device's own address, which is nobody's business.
+ * that the card can use large ones, and not the device's own address, which stays private.
  */
 #define DMABUF_ADDRESS (UINT64_C(1) << 32)
 /* To find out whether a device's memory can be registered. */
@@ -172,15 +172,6 @@ static struct rdma_ways *find_ways(struct gpud_rdma *rdma, const struct gpud_dev
         rdma->ways = ways;
     }
     return ways;
-}
-
-void gpud_rdma_free_ways(struct gpud_rdma *rdma)
-{
-    while (rdma->ways) {
-        struct rdma_ways *gone = rdma->ways;
-        rdma->ways = gone->next;
-        free(gone);
-    }
 }
 
 static bool has(struct gpud_rdma *rdma, struct gpud_device *device, bool dmabuf,

@@ -6,7 +6,7 @@
 #define GPUD_DEVICE_RDMA_INTERNAL_H
 
 #include "base/lock.h"
-#include "device/rdma/connection.h"
+#include "device/rdma/rdma.h"
 #include <stdatomic.h>
 
 /* The send queue: what is asked for, and what makes no sense any more. */
@@ -136,7 +136,19 @@ static inline char *rdma_send_buffer(const struct gpud_rdma *rdma, uint32_t inde
     return rdma_receive_buffer(rdma, GPUD_RDMA_RECEIVES + index);
 }
 
-/* --- connection.c -------------------------------------------------------------------------- */
+/* Requests that the send queue has room for. */
+static inline uint32_t rdma_room(const struct gpud_rdma *rdma)
+{
+    return rdma->depth - (uint32_t)(rdma->posted - rdma->completed);
+}
+
+/* Receives that the peer has for what is sent. */
+static inline uint32_t rdma_available(const struct rdma_credits *credits)
+{
+    return credits->limit - credits->out;
+}
+
+/* --- post.c -------------------------------------------------------------------------------- */
 
 /* The first reason is kept. */
 void gpud_rdma_fail_locked(struct gpud_rdma *rdma, const char *format, ...) GPUD_PRINTF(2, 3);
@@ -144,49 +156,46 @@ void gpud_rdma_fail_locked(struct gpud_rdma *rdma, const char *format, ...) GPUD
 /* GPUD_PEER with the reason, where it has failed. */
 enum gpud_status gpud_rdma_check_locked(const struct gpud_rdma *rdma, struct gpud_error *error);
 
-/* --- completion.c -------------------------------------------------------------------------- */
-
-/* Deals with what has completed, and with what waited for that. */
-void gpud_rdma_poll_locked(struct gpud_rdma *rdma);
-
-/* Requests that the send queue has room for. */
-static inline uint32_t rdma_room(const struct gpud_rdma *rdma)
-{
-    return rdma->depth - (uint32_t)(rdma->posted - rdma->completed);
-}
-
 /* The caller has seen to it that there is room. false: the connection failed. */
 bool gpud_rdma_post_locked(struct gpud_rdma *rdma, struct ibv_send_wr *request);
 
 /* A write of no bytes, behind everything, which says when it is done. */
 bool gpud_rdma_post_marker_locked(struct gpud_rdma *rdma);
 
-/* --- messages.c ---------------------------------------------------------------------------- */
+/* --- credits.c ----------------------------------------------------------------------------- */
 
 /* A receive has completed with so many bytes. */
 void gpud_rdma_take_message_locked(struct gpud_rdma *rdma, uint32_t index, const struct ibv_wc *wc);
 void gpud_rdma_take_notice_locked(struct gpud_rdma *rdma, uint32_t index, const struct ibv_wc *wc);
 
-/* gpud_rdma_notify(). */
-void gpud_rdma_notify_locked(struct gpud_rdma *rdma, bool urgent);
+/* Posts the free receives anew. */
+void gpud_rdma_post_receives_locked(struct gpud_rdma *rdma);
+
+/* Posts a request together with the credits that the peer is to be told of; flag: 0, for a message.
+ * false: the connection failed. */
+bool gpud_rdma_post_with_credits_locked(struct gpud_rdma *rdma, struct ibv_send_wr *request,
+                                        uint32_t flag);
 
 /* Whether a notice would have room at this moment; and the request, a write, as one. It is the
  * notice, too, that had none before. */
 bool gpud_rdma_may_notify_locked(const struct gpud_rdma *rdma);
 void gpud_rdma_post_notice_locked(struct gpud_rdma *rdma, struct ibv_send_wr *request, bool urgent);
 
-/* Posts the free receives anew. */
-void gpud_rdma_post_receives_locked(struct gpud_rdma *rdma);
-
 /* Sends the notice that had no room, and tells the peer of receives that were posted anew, as far
  * as there is room now. */
 void gpud_rdma_send_pending_locked(struct gpud_rdma *rdma);
 
-/* --- memory.c ------------------------------------------------------------------------------ */
+/* --- completion.c -------------------------------------------------------------------------- */
 
-/* A sentence for a registration of so many bytes, or of queues (0), that failed with this errno. */
-enum gpud_status gpud_rdma_fail_register(struct gpud_error *error, int number, const char *card,
-                                         uint64_t size);
+/* Deals with what has completed, and with what waited for that. */
+void gpud_rdma_poll_locked(struct gpud_rdma *rdma);
+
+/* --- messages.c ---------------------------------------------------------------------------- */
+
+/* gpud_rdma_notify(). */
+void gpud_rdma_notify_locked(struct gpud_rdma *rdma, bool urgent);
+
+/* --- memory.c ------------------------------------------------------------------------------ */
 
 enum gpud_status gpud_rdma_fail_ended(struct gpud_error *error);
 
@@ -198,12 +207,5 @@ int gpud_rdma_flags(unsigned access);
 enum gpud_status gpud_rdma_add_region(struct gpud_rdma *rdma, struct ibv_mr *mr, uint64_t address,
                                       uint64_t size, unsigned access,
                                       struct gpud_rdma_region **region, struct gpud_error *error);
-
-/* For the end, with domain_lock held: takes every region's registration back. */
-void gpud_rdma_drop_regions(struct gpud_rdma *rdma);
-
-/* --- device_memory.c ----------------------------------------------------------------------- */
-
-void gpud_rdma_free_ways(struct gpud_rdma *rdma);
 
 #endif

@@ -10,33 +10,8 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/resource.h>
-
-/* What the queues of a connection may take, as far as a driver pins them, too. */
-#define QUEUES_SIZE (UINT64_C(1) << 19)
 
 /* --- failures ------------------------------------------------------------------------------ */
-
-enum gpud_status gpud_rdma_fail_register(struct gpud_error *error, int number, const char *card,
-                                         uint64_t size)
-{
-    struct rlimit limit = {.rlim_cur = RLIM_INFINITY};
-    uint64_t bytes = size ? size : QUEUES_SIZE, wanted = gpud_rdma_pinned_bytes() + bytes;
-    if (number == ENOMEM)
-        getrlimit(RLIMIT_MEMLOCK, &limit);
-    if (wanted > limit.rlim_cur)
-        return gpud_fail_native(
-            error, GPUD_NO_MEMORY, "errno", number,
-            "%s cannot register %llu bytes: this process may lock %llu kB, %llu are needed at "
-            "least; raise that limit (ulimit -l unlimited, memlock in /etc/security/limits.conf, "
-            "LimitMEMLOCK=infinity of a systemd service)",
-            card, (unsigned long long)bytes, (unsigned long long)limit.rlim_cur / 1024,
-            (unsigned long long)wanted / 1024 + 1);
-    errno = number;
-    return size ? gpud_fail_errno(error, "%s cannot register %llu bytes", card,
-                                  (unsigned long long)size)
-                : gpud_fail_errno(error, "%s has no queues for another connection", card);
-}
 
 enum gpud_status gpud_rdma_fail_ended(struct gpud_error *error)
 {
@@ -135,17 +110,6 @@ void gpud_rdma_unregister(struct gpud_rdma_region **region)
     gpud_memory_unref(&gone->memory);
     gpud_rdma_unref(&rdma);
     free(gone);
-}
-
-void gpud_rdma_drop_regions(struct gpud_rdma *rdma)
-{
-    /* The list is nobody else's: they would hold domain_lock. */
-    while (rdma->regions) {
-        struct gpud_rdma_region *region = rdma->regions;
-        leave_list(region);
-        ibv_dereg_mr(region->mr);
-        region->mr = NULL;
-    }
 }
 
 uint64_t gpud_rdma_region_address(const struct gpud_rdma_region *region)

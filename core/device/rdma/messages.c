@@ -1,113 +1,12 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Messages, notices, and the credits that both carry.
- *
- * Immediate data, of messages (SEND) and notices (a WRITE, perhaps of no bytes):
- *
- *     bit 31        nothing but credits: no notice
- *     bits 15 – 29  receives that had messages and were posted anew
- *     bits 0 – 14   the same of notices
- *
- * Why nothing waits for ever: a notice wants two credits and leaves one. The last one is spent on
- * telling the peer of at least half of its own, and comes back with whatever the peer says then. So
- * never have both sides none: who has spent its last one has given the other sixteen, and gets one
- * back before it owes as many again. Messages that are read are told of as soon as the peer knows
- * of no more than that; it says nothing to that, so that the two never answer each other's answers.
- */
+/* Messages and notices, as the layers above send and receive them; see credits.c. */
 #include "device/rdma/internal.h"
 
-#include <arpa/inet.h>
 #include <string.h>
 
-#define ONLY_CREDITS (UINT32_C(1) << 31)
-#define UNUSED (UINT32_C(1) << 30)
-#define CREDITS UINT32_C(0x7fff)
-
-static uint32_t available(const struct rdma_credits *credits)
-{
-    return credits->limit - credits->out;
-}
-
 /* --- receives ------------------------------------------------------------------------------ */
-
-void gpud_rdma_post_receives_locked(struct gpud_rdma *rdma)
-{
-    struct ibv_recv_wr list[GPUD_RDMA_RECEIVES], *bad;
-    struct ibv_sge place[GPUD_RDMA_RECEIVES];
-    uint32_t count = rdma->free_count;
-    if (count == 0 || rdma->failed)
-        return;
-    for (uint32_t i = 0; i < count; i++) {
-        place[i] = (struct ibv_sge){
-            .addr = (uintptr_t)rdma_receive_buffer(rdma, rdma->free_index[i]),
-            .length = GPUD_RDMA_MESSAGE_MAX,
-            .lkey = rdma->buffers_mr->lkey,
-        };
-        list[i] = (struct ibv_recv_wr){
-            .wr_id = RDMA_IS_RECEIVE | rdma->free_index[i],
-            .next = i + 1 < count ? &list[i + 1] : NULL,
-            .sg_list = &place[i],
-            .num_sge = 1,
-        };
-    }
-    rdma->free_count = 0;
-    int number = ibv_post_recv(rdma->id->qp, list, &bad);
-    if (number != 0)
-        gpud_rdma_fail_locked(rdma, "the network card %s takes no receive: %s", rdma->card,
-                              strerror(number));
-}
-
-/* What the peer gives back is at most what it was sent. */
-static bool take_back(struct rdma_credits *credits, uint32_t count)
-{
-    if (count > credits->out)
-        return false;
-    credits->out -= count;
-    return true;
-}
-
-static bool take_credits(struct gpud_rdma *rdma, uint32_t said)
-{
-    if (!(said & UNUSED) && take_back(&rdma->notices, said & CREDITS) &&
-        take_back(&rdma->messages, said >> 15 & CREDITS))
-        return true;
-    gpud_rdma_fail_locked(rdma, "the peer broke the protocol: it gave back more receives than were "
-                                "used");
-    return false;
-}
-
-void gpud_rdma_take_notice_locked(struct gpud_rdma *rdma, uint32_t index, const struct ibv_wc *wc)
-{
-    uint32_t said = ntohl(wc->imm_data);
-    if (!take_credits(rdma, said))
-        return;
-    rdma->free_index[rdma->free_count++] = index;
-    rdma->notices.owed++;
-    if (!(said & ONLY_CREDITS))
-        rdma->news = true;
-}
-
-void gpud_rdma_take_message_locked(struct gpud_rdma *rdma, uint32_t index, const struct ibv_wc *wc)
-{
-    uint32_t said = ntohl(wc->imm_data);
-    if (said & ONLY_CREDITS || wc->byte_len == 0) {
-        gpud_rdma_fail_locked(rdma, "the peer broke the protocol: a message is empty, or is none");
-        return;
-    }
-    if (!take_credits(rdma, said))
-        return;
-    uint32_t place = rdma->received++ % RDMA_ARRIVED;
-    rdma->arrived[place].index = index;
-    rdma->arrived[place].size = wc->byte_len;
-    rdma->news = true;
-}
-
-/* Messages that lie here: not taken, or handed out. */
-static uint32_t held(const struct gpud_rdma *rdma)
-{
-    return rdma->received - rdma->taken + rdma->handed_out;
-}
 
 static void take_handed_out_back(struct gpud_rdma *rdma)
 {
@@ -152,65 +51,6 @@ uint32_t gpud_rdma_received(struct gpud_rdma *rdma)
 
 /* --- sending ------------------------------------------------------------------------------- */
 
-/* What there is to tell goes with it. */
-static bool post_with_credits(struct gpud_rdma *rdma, struct ibv_send_wr *request, uint32_t flag)
-{
-    request->imm_data = htonl(flag | rdma->messages.owed << 15 | rdma->notices.owed);
-    if (!gpud_rdma_post_locked(rdma, request))
-        return false;
-    rdma->messages.owed = rdma->notices.owed = 0;
-    return true;
-}
-
-static void post_notice(struct gpud_rdma *rdma, struct ibv_send_wr *request, bool urgent,
-                        uint32_t flag)
-{
-    request->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
-    if (urgent)
-        request->send_flags |= IBV_SEND_SOLICITED;
-    if (post_with_credits(rdma, request, flag))
-        rdma->notices.out++;
-}
-
-bool gpud_rdma_may_notify_locked(const struct gpud_rdma *rdma)
-{
-    return available(&rdma->notices) >= 2 && rdma_room(rdma) > 0;
-}
-
-void gpud_rdma_post_notice_locked(struct gpud_rdma *rdma, struct ibv_send_wr *request, bool urgent)
-{
-    urgent |= rdma->pending && rdma->pending_urgent;
-    rdma->pending = false;
-    post_notice(rdma, request, urgent, 0);
-}
-
-void gpud_rdma_send_pending_locked(struct gpud_rdma *rdma)
-{
-    const struct rdma_credits *notices = &rdma->notices, *messages = &rdma->messages;
-    rdma->unfinished = false;
-    if (rdma->failed || !rdma->connected)
-        return;
-    /* Of no bytes: the peer's card looks at neither address nor key. */
-    struct ibv_send_wr nothing = {.send_flags = 0};
-    if (rdma->pending && gpud_rdma_may_notify_locked(rdma)) {
-        struct ibv_send_wr request = nothing;
-        gpud_rdma_post_notice_locked(rdma, &request, false);
-    }
-    bool tell_notices = notices->owed >= GPUD_RDMA_NOTICES / 2;
-    /* The peer knows of no more free ones than these. */
-    bool tell_messages = messages->owed > 0 &&
-                         2 * messages->owed + held(rdma) >= GPUD_RDMA_RECEIVES - GPUD_RDMA_NOTICES;
-    if (tell_notices || tell_messages) {
-        uint32_t wanted = tell_notices ? 1 : 2;
-        if (available(notices) >= wanted && rdma_room(rdma) > 0)
-            post_notice(rdma, &nothing, false, ONLY_CREDITS);
-        else
-            rdma->unfinished = true;
-    }
-    if (rdma->pending)
-        rdma->unfinished = true;
-}
-
 void gpud_rdma_notify_locked(struct gpud_rdma *rdma, bool urgent)
 {
     rdma->pending_urgent = urgent || (rdma->pending && rdma->pending_urgent);
@@ -239,7 +79,7 @@ static void post_message(struct gpud_rdma *rdma, const void *bytes, uint32_t siz
     };
     if (size <= rdma->inline_max) {
         request.send_flags |= IBV_SEND_INLINE;
-        if (post_with_credits(rdma, &request, 0))
+        if (gpud_rdma_post_with_credits_locked(rdma, &request, 0))
             rdma->messages.out++;
         return;
     }
@@ -249,7 +89,7 @@ static void post_message(struct gpud_rdma *rdma, const void *bytes, uint32_t siz
     place.addr = (uintptr_t)copy;
     place.lkey = rdma->buffers_mr->lkey;
     request.send_flags |= IBV_SEND_SIGNALED;
-    if (post_with_credits(rdma, &request, 0)) {
+    if (gpud_rdma_post_with_credits_locked(rdma, &request, 0)) {
         rdma->messages.out++;
         rdma->send_number[index] = rdma->posted;
         rdma->send_count++;
@@ -258,7 +98,7 @@ static void post_message(struct gpud_rdma *rdma, const void *bytes, uint32_t siz
 
 static bool has_room_for_message(const struct gpud_rdma *rdma, size_t size)
 {
-    return available(&rdma->messages) > 0 && rdma_room(rdma) > RDMA_KEPT_FROM_MESSAGES &&
+    return rdma_available(&rdma->messages) > 0 && rdma_room(rdma) > RDMA_KEPT_FROM_MESSAGES &&
            (size <= rdma->inline_max || rdma->send_count < RDMA_SENDS);
 }
 

@@ -5,8 +5,9 @@
 #ifndef GPUD_DEVICE_RDMA_SYSFS_H
 #define GPUD_DEVICE_RDMA_SYSFS_H
 
+#include "base/error.h"
 #include "base/sysfs.h"
-#include "device/network.h"
+#include <gpudirect/network.h>
 
 /* Name, model, driver, firmware, PCI address, NUMA node, and whether it is software. */
 void gpud_rdma_read_card(const char *name, struct gpud_network_card_info *info);

@@ -6,7 +6,7 @@
 #define GPUD_WIRE_RDMA_INTERNAL_H
 
 #include "base/lock.h"
-#include "device/rdma/connection.h"
+#include "device/rdma/rdma.h"
 #include "wire/auth.h"
 #include "wire/rdma/channel.h"
 #include "wire/rdma/lookup.h"

@@ -25,7 +25,7 @@
 #define GPUD_RDMA_REFUSAL_MAX 148
 #define GPUD_RDMA_NAMES_MAX (GPUD_RDMA_REFUSAL_MAX - GPUD_RDMA_REPLY_SIZE)
 
-/* With fewer nothing could ever be sent: see device/rdma/connection.h. */
+/* With fewer nothing could ever be sent: see device/rdma/rdma.h. */
 #define GPUD_RDMA_RECEIVES_MIN 33
 
 struct gpud_rdma_request {

@@ -12,15 +12,15 @@
  * posted anew. So a peer that stands still costs this side GPUD_AGAIN, never a connection.
  *
  * Waking up. The descriptor is readable when something was announced to be looked at. A notice is
- * `urgent` (a frame is there) or not (a credit came back): the latter wakes only who asked for
- * everything. The card tells of the next event alone after gpud_rdma_arm(); whoever sleeps arms,
- * looks once more, and then sleeps. Whoever arms takes what would have woken others: one thread
- * sleeps here, and tells them.
+ * `urgent` (a frame is there) or not (a credit came back): the latter wakes only a sleeper that
+ * asked for everything. The card tells of the next event alone after gpud_rdma_arm(); whoever
+ * sleeps arms, looks once more, and then sleeps. Whoever arms takes what would have woken others:
+ * one thread sleeps here, and tells them.
  *
  * Nothing here blocks, but for gpud_rdma_drain(); what calls the kernel (create, end, register,
  * unregister) takes its time. Thread-safe: one lock, which is held for posting and polling only. */
-#ifndef GPUD_DEVICE_RDMA_CONNECTION_H
-#define GPUD_DEVICE_RDMA_CONNECTION_H
+#ifndef GPUD_DEVICE_RDMA_RDMA_H
+#define GPUD_DEVICE_RDMA_RDMA_H
 
 #include "base/error.h"
 #include <infiniband/verbs.h>
@@ -104,7 +104,7 @@ int gpud_rdma_get_fd(const struct gpud_rdma *rdma);
 void gpud_rdma_arm(struct gpud_rdma *rdma, bool urgent_only);
 
 /* Deals with what the card has completed: receives are posted anew, credits counted. Returns
- * whether a notice or a message came since the last call of anybody. */
+ * whether a notice or a message came since the last call by any thread. */
 bool gpud_rdma_progress(struct gpud_rdma *rdma);
 
 /* --- memory -------------------------------------------------------------------------------- */

@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What was found out about network cards, as <gpudirect/network.h> gives it away. */
-#ifndef GPUD_DEVICE_NETWORK_H
-#define GPUD_DEVICE_NETWORK_H
+/* Lists network cards, as <gpudirect/network.h> gives them away. */
+#ifndef GPUD_DEVICE_NETWORK_CARDS_H
+#define GPUD_DEVICE_NETWORK_CARDS_H
 
 #include "base/error.h"
 #include <gpudirect/network.h>
@@ -27,7 +27,7 @@ struct gpud_network_cards {
 };
 
 /* Fills a record that is all zero; what it has put there is the caller's to free, also on failure.
- * In device/rdma/. */
+ * In rdma/cards.c; without RDMA in network.c. */
 enum gpud_status gpud_rdma_find_cards(struct gpud_network_cards *cards, struct gpud_error *error);
 
 #endif
