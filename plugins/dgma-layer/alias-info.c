@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "disguise.h"
+#include "alias-info.h"
+#include "card.h"
+#include "give.h"
 
 static CL_API_ENTRY cl_int CL_API_CALL get_context_info(cl_context context, cl_context_info name,
                                                         size_t size, void *value, size_t *size_ret)

@@ -9,28 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "disguise.h"
+#include "alias.h"
+#include "alias-info.h"
+#include "card.h"
 
 typedef void(CL_CALLBACK *context_notify)(const char *, const void *, size_t, void *);
 typedef void(CL_CALLBACK *program_notify)(cl_program, void *);
-
-void dgma_cards_remember(struct dgma_table *table, const void *key, cl_uint count,
-                         const cl_device_id *devices)
-{
-    free(dgma_table_take(table, key)); /* of an object that is gone and had the same handle */
-    struct dgma_cards *cards = NULL;
-    if (count == 0)
-        return;
-    cards = malloc(sizeof *cards + count * sizeof devices[0]);
-    if (cards) {
-        cards->count = count;
-        memcpy(cards->devices, devices, count * sizeof devices[0]);
-        if (dgma_table_put(table, key, cards))
-            return;
-        free(cards);
-    }
-    dgma_log("out of memory: an object shows fewer cards than it was made for");
-}
 
 /* What the driver gets for a list of cards. */
 struct real_list {

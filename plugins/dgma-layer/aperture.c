@@ -8,7 +8,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "dgma.h"
+#include "aperture.h"
+#include "next.h"
 
 #define MIB ((size_t)1 << 20)
 #define DEFAULT_APERTURE (96 * MIB)

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "bring.h"
 #include "written.h"
 
 struct dgma_copy_queue {

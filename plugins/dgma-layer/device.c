@@ -6,7 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "disguise.h"
+#include "card.h"
+#include "device.h"
+
+static struct dgma_table devices_known = DGMA_TABLE_INIT;
 
 bool dgma_list_has(const char *list, const char *name)
 {
@@ -68,7 +71,7 @@ const struct dgma_device *dgma_device_get(cl_device_id device)
 {
     static const struct dgma_device unknown;
     device = dgma_card_device(device);
-    struct dgma_device *info = dgma_table_get(&dgma_devices, device);
+    struct dgma_device *info = dgma_table_get(&devices_known, device);
     if (info)
         return info;
     info = calloc(1, sizeof *info);
@@ -76,7 +79,7 @@ const struct dgma_device *dgma_device_get(cl_device_id device)
         return &unknown;
     ask(device, info);
     /* Two threads may both get here: the later record hides the earlier, which says the same. */
-    if (!dgma_table_put(&dgma_devices, device, info)) {
+    if (!dgma_table_put(&devices_known, device, info)) {
         free(info);
         return &unknown;
     }

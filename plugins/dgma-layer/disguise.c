@@ -13,6 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alias.h"
+#include "card.h"
+#include "device.h"
+
 enum { MAX_CARDS = 8, MAX_DEVICES = 64 };
 
 struct platform {
@@ -58,7 +62,7 @@ static void choose(struct platform *platform)
         cl_device_id handle = is_alias ? (cl_device_id)card : device;
         if (card)
             *card = (struct dgma_card){*(void **)device, device, cards};
-        if (!card || !dgma_table_put(&dgma_card_table, handle, card)) {
+        if (!card || !dgma_card_put(handle, card)) {
             free(card);
             dgma_log("out of memory: a card is missing");
             return;
@@ -99,17 +103,6 @@ static const struct platform *get_platform(cl_platform_id id)
     }
     pthread_mutex_unlock(&lock);
     return platform && platform->count ? platform : NULL;
-}
-
-const struct dgma_card *dgma_card_get(cl_device_id device)
-{
-    return dgma_table_get(&dgma_card_table, device);
-}
-
-cl_device_id dgma_card_device(cl_device_id device)
-{
-    const struct dgma_card *card = dgma_card_get(device);
-    return card ? card->device : device;
 }
 
 bool dgma_platform_is_disguised(cl_platform_id platform)

@@ -8,7 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dgma.h"
+#include "event.h"
+#include "next.h"
+#include "table.h"
+
+static struct dgma_table events = DGMA_TABLE_INIT;
 
 struct tracked {
     cl_command_type type;
@@ -21,7 +25,7 @@ void dgma_event_track(cl_event event, cl_command_type type)
     if (tracked) {
         tracked->type = type;
         atomic_init(&tracked->refs, 1);
-        if (dgma_table_put(&dgma_events, event, tracked))
+        if (dgma_table_put(&events, event, tracked))
             return;
         free(tracked);
     }
@@ -30,7 +34,7 @@ void dgma_event_track(cl_event event, cl_command_type type)
 
 static CL_API_ENTRY cl_int CL_API_CALL retain_event(cl_event event)
 {
-    struct tracked *tracked = dgma_table_get(&dgma_events, event);
+    struct tracked *tracked = dgma_table_get(&events, event);
     cl_int status = dgma_next.clRetainEvent(event);
     if (tracked && status == CL_SUCCESS)
         atomic_fetch_add(&tracked->refs, 1);
@@ -39,10 +43,10 @@ static CL_API_ENTRY cl_int CL_API_CALL retain_event(cl_event event)
 
 static CL_API_ENTRY cl_int CL_API_CALL release_event(cl_event event)
 {
-    struct tracked *tracked = dgma_table_get(&dgma_events, event);
+    struct tracked *tracked = dgma_table_get(&events, event);
     /* Forgotten before the driver can hand the same handle out again. */
     if (tracked && atomic_fetch_sub(&tracked->refs, 1) == 1)
-        free(dgma_table_take(&dgma_events, event));
+        free(dgma_table_take(&events, event));
     return dgma_next.clReleaseEvent(event);
 }
 
@@ -52,7 +56,7 @@ static CL_API_ENTRY cl_int CL_API_CALL get_event_info(cl_event event, cl_event_i
     cl_int status = dgma_next.clGetEventInfo(event, name, size, value, size_ret);
     if (status || name != CL_EVENT_COMMAND_TYPE || !value)
         return status;
-    const struct tracked *tracked = dgma_table_get(&dgma_events, event);
+    const struct tracked *tracked = dgma_table_get(&events, event);
     if (tracked)
         memcpy(value, &tracked->type, sizeof tracked->type);
     return CL_SUCCESS;

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "disguise.h"
+#include "firepro.h"
 
 /* cl_amd_device_attribute_query; not every CL/cl_ext.h has all of them. */
 enum {

@@ -3,7 +3,9 @@
 
 /* Images cannot be bus addressable or external, nor be made from a buffer that is. */
 
-#include "dgma.h"
+#include "buffer.h"
+#include "device.h"
+#include "image.h"
 
 static bool refuse(cl_context context, cl_mem_flags flags, const cl_image_desc *desc,
                    cl_int *status)

@@ -6,19 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "dgma.h"
+#include "buffer.h"
+#include "device.h"
 #include "disguise.h"
-
-cl_int dgma_give(const void *answer, size_t answer_size, size_t size, void *value, size_t *size_ret)
-{
-    if (value && size < answer_size)
-        return CL_INVALID_VALUE;
-    if (value)
-        memcpy(value, answer, answer_size);
-    if (size_ret)
-        *size_ret = answer_size;
-    return CL_SUCCESS;
-}
+#include "firepro.h"
+#include "give.h"
+#include "info.h"
 
 /* Asks below, for a device or for a platform. */
 struct question {

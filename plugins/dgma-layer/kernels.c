@@ -8,7 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "written.h"
+#include "buffer.h"
+#include "kernels.h"
+#include "unfollowed.h"
+
+static struct dgma_table kernels = DGMA_TABLE_INIT;
 
 struct argument {
     cl_uint index;
@@ -29,23 +33,23 @@ static bool is_external(cl_mem mem)
 
 static void put(cl_kernel handle, struct kernel *kernel)
 {
-    free(dgma_table_take(&dgma_kernels, handle));
-    if (kernel && !dgma_table_put(&dgma_kernels, handle, kernel)) {
+    free(dgma_table_take(&kernels, handle));
+    if (kernel && !dgma_table_put(&kernels, handle, kernel)) {
         free(kernel);
-        dgma_writes_unknown("a kernel (out of memory)");
+        dgma_unfollowed_note("a kernel (out of memory)");
     }
 }
 
 /* The kernel's arguments, with this one instead of what it had at that place. */
 static void set(cl_kernel handle, cl_uint index, cl_mem mem)
 {
-    const struct kernel *old = dgma_table_get(&dgma_kernels, handle);
+    const struct kernel *old = dgma_table_get(&kernels, handle);
     unsigned count = old ? old->count : 0;
     if (!old && !mem)
         return;
     struct kernel *kernel = malloc(sizeof *kernel + (count + 1) * sizeof kernel->arguments[0]);
     if (!kernel) {
-        dgma_writes_unknown("a kernel (out of memory)");
+        dgma_unfollowed_note("a kernel (out of memory)");
         return;
     }
     kernel->count = 0;
@@ -73,7 +77,7 @@ static CL_API_ENTRY cl_int CL_API_CALL set_kernel_arg(cl_kernel kernel, cl_uint 
 static CL_API_ENTRY cl_kernel CL_API_CALL clone_kernel(cl_kernel from, cl_int *status)
 {
     cl_kernel to = dgma_next.clCloneKernel(from, status);
-    const struct kernel *kernel = to ? dgma_table_get(&dgma_kernels, from) : NULL;
+    const struct kernel *kernel = to ? dgma_table_get(&kernels, from) : NULL;
     for (unsigned i = 0; kernel && i < kernel->count; i++)
         set(to, kernel->arguments[i].index, kernel->arguments[i].mem);
     return to;
@@ -82,7 +86,7 @@ static CL_API_ENTRY cl_kernel CL_API_CALL clone_kernel(cl_kernel from, cl_int *s
 static CL_API_ENTRY cl_int CL_API_CALL release_kernel(cl_kernel kernel)
 {
     cl_uint refs = 0;
-    if (dgma_table_get(&dgma_kernels, kernel) &&
+    if (dgma_table_get(&kernels, kernel) &&
         dgma_next.clGetKernelInfo(kernel, CL_KERNEL_REFERENCE_COUNT, sizeof refs, &refs, NULL) ==
             CL_SUCCESS &&
         refs == 1)
@@ -93,7 +97,7 @@ static CL_API_ENTRY cl_int CL_API_CALL release_kernel(cl_kernel kernel)
 void dgma_kernel_externals(cl_kernel handle, void (*give)(void *user_data, cl_mem mem),
                            void *user_data)
 {
-    const struct kernel *kernel = dgma_table_get(&dgma_kernels, handle);
+    const struct kernel *kernel = dgma_table_get(&kernels, handle);
     for (unsigned i = 0; kernel && i < kernel->count; i++)
         if (is_external(kernel->arguments[i].mem))
             give(user_data, kernel->arguments[i].mem);

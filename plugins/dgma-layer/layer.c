@@ -6,14 +6,20 @@
  * call clInitLayerWithProperties and, at the end, clDeinitLayer. */
 
 #include <CL/cl_layer.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "dgma.h"
 #include "disguise.h"
-#include "written.h"
+#include "event.h"
+#include "give.h"
+#include "image.h"
+#include "info.h"
+#include "memobject.h"
+#include "next.h"
+#include "poller.h"
+#include "registry.h"
+#include "commands.h"
+#include "unfollowed.h"
+#include "writes.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define LAYER_NAME "gpudirect software DirectGMA"
@@ -25,21 +31,7 @@ EXPORT CL_API_ENTRY cl_int CL_API_CALL clInitLayerWithProperties(cl_uint num_ent
                                                                  const void *properties);
 EXPORT CL_API_ENTRY cl_int CL_API_CALL clDeinitLayer(void);
 
-cl_icd_dispatch dgma_next;
 static cl_icd_dispatch layer;
-
-void dgma_log(const char *format, ...)
-{
-    const char *wanted = getenv("GPUDIRECT_DGMA_LOG");
-    if (!wanted || strcmp(wanted, "0") == 0)
-        return;
-    char line[512];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
-    va_end(args);
-    fprintf(stderr, "gpudirect-dgma: %s\n", line);
-}
 
 static void *extension_function(const char *name)
 {
@@ -63,7 +55,7 @@ static void note_writer(const char *name)
 {
     if (name && strncmp(name, "clEnqueue", strlen("clEnqueue")) == 0 && !strstr(name, "Acquire") &&
         !strstr(name, "Release"))
-        dgma_writes_unknown(name);
+        dgma_unfollowed_note(name);
 }
 
 /* Always ours, whatever the platform (NULL too, it is resolved below us): they pass devices that
@@ -117,7 +109,7 @@ EXPORT CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint num_entries,
     layer.clGetExtensionFunctionAddress = get_function;
     layer.clGetExtensionFunctionAddressForPlatform = get_function_for_platform;
     dgma_info_install(&layer);
-    dgma_buffer_install(&layer);
+    dgma_memobject_install(&layer);
     dgma_image_install(&layer);
     dgma_event_install(&layer);
     dgma_writes_install(&layer);

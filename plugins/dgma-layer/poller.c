@@ -22,7 +22,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "written.h"
+#include "bring.h"
+#include "poller.h"
 
 #ifndef SYS_futex_waitv
 #define SYS_futex_waitv 449

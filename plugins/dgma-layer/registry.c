@@ -28,7 +28,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "dgma.h"
+#include "next.h"
+#include "registry.h"
 #include "slot.h"
 #include "written.h"
 

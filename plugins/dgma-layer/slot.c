@@ -21,7 +21,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "dgma.h"
+#include "next.h"
 
 static int lock_fd = -1;
 

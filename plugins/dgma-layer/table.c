@@ -1,47 +1,18 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A hash table from handles to records. Handles come and go with every frame's events, so the locks
- * are striped and held for a few instructions only, never across a call of the driver. */
+#include "table.h"
 
-#include <pthread.h>
+#include <stdint.h>
 #include <stdlib.h>
 
-#include "disguise.h"
-
-enum { STRIPES = 64 };
-
-struct entry {
+struct dgma_table_entry {
     const void *key;
     void *value;
-    struct entry *next;
+    struct dgma_table_entry *next;
 };
 
-struct stripe {
-    pthread_mutex_t lock;
-    struct entry *entries;
-};
-
-struct dgma_table {
-    atomic_uint count; /* lets the common case, nothing of ours, leave without a lock */
-    struct stripe stripes[STRIPES];
-};
-
-#define STRIPES_INIT                                              \
-    {                                                             \
-        [0 ... STRIPES - 1] = { PTHREAD_MUTEX_INITIALIZER, NULL } \
-    }
-
-struct dgma_table dgma_buffers = {.stripes = STRIPES_INIT};
-struct dgma_table dgma_events = {.stripes = STRIPES_INIT};
-struct dgma_table dgma_devices = {.stripes = STRIPES_INIT};
-struct dgma_table dgma_kernels = {.stripes = STRIPES_INIT};
-struct dgma_table dgma_card_table = {.stripes = STRIPES_INIT};
-struct dgma_table dgma_context_cards = {.stripes = STRIPES_INIT};
-struct dgma_table dgma_queue_cards = {.stripes = STRIPES_INIT};
-struct dgma_table dgma_program_cards = {.stripes = STRIPES_INIT};
-
-static struct stripe *stripe_of(struct dgma_table *table, const void *key)
+static struct dgma_table_stripe *stripe_of(struct dgma_table *table, const void *key)
 {
     uint64_t bits = (uint64_t)(uintptr_t)key * 0x9E3779B97F4A7C15u;
     return &table->stripes[bits >> 58];
@@ -49,10 +20,10 @@ static struct stripe *stripe_of(struct dgma_table *table, const void *key)
 
 bool dgma_table_put(struct dgma_table *table, const void *key, void *value)
 {
-    struct entry *entry = malloc(sizeof *entry);
+    struct dgma_table_entry *entry = malloc(sizeof *entry);
     if (!entry)
         return false;
-    struct stripe *stripe = stripe_of(table, key);
+    struct dgma_table_stripe *stripe = stripe_of(table, key);
     entry->key = key;
     entry->value = value;
     pthread_mutex_lock(&stripe->lock);
@@ -67,9 +38,9 @@ void *dgma_table_get(struct dgma_table *table, const void *key)
 {
     if (atomic_load(&table->count) == 0)
         return NULL;
-    struct stripe *stripe = stripe_of(table, key);
+    struct dgma_table_stripe *stripe = stripe_of(table, key);
     pthread_mutex_lock(&stripe->lock);
-    struct entry *entry = stripe->entries;
+    struct dgma_table_entry *entry = stripe->entries;
     while (entry && entry->key != key)
         entry = entry->next;
     void *value = entry ? entry->value : NULL;
@@ -82,12 +53,12 @@ static void *take(struct dgma_table *table, const void *key, const void *only)
 {
     if (atomic_load(&table->count) == 0)
         return NULL;
-    struct stripe *stripe = stripe_of(table, key);
+    struct dgma_table_stripe *stripe = stripe_of(table, key);
     pthread_mutex_lock(&stripe->lock);
-    struct entry **at = &stripe->entries;
+    struct dgma_table_entry **at = &stripe->entries;
     while (*at && ((*at)->key != key || (only && (*at)->value != only)))
         at = &(*at)->next;
-    struct entry *entry = *at;
+    struct dgma_table_entry *entry = *at;
     if (entry)
         *at = entry->next;
     pthread_mutex_unlock(&stripe->lock);

@@ -9,6 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "buffer.h"
+#include "kernels.h"
+#include "poller.h"
+#include "unfollowed.h"
+#include "writes.h"
 #include "written.h"
 
 enum { MOST_WRITES = 4096 }; /* of a buffer and not sent yet; more count as the whole of it */
@@ -21,14 +26,6 @@ struct dgma_write {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* every buffer's writes */
-static atomic_bool unknown;
-
-void dgma_writes_unknown(const char *function)
-{
-    if (!atomic_exchange(&unknown, true))
-        dgma_log("what %s writes is not followed: each WriteSignal sends its whole buffer",
-                 function);
-}
 
 static struct dgma_box whole_of(const struct dgma_buffer *buffer)
 {
@@ -136,7 +133,7 @@ static cl_int take(struct dgma_buffer *buffer, cl_command_queue queue, cl_uint n
     cl_uint count = 0;
     for (const struct dgma_write *write = buffer->writes; write; write = write->next)
         count++;
-    bool all = buffer->all_written || atomic_load(&unknown);
+    bool all = buffer->all_written || dgma_unfollowed_any();
     op->boxes = calloc(all ? 1 : count + 1, sizeof op->boxes[0]);
     if (!op->boxes)
         status = CL_OUT_OF_HOST_MEMORY;

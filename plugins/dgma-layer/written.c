@@ -14,6 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "next.h"
+
 struct dgma_written {
     _Atomic uint32_t begun, done; /* WriteSignals; different: one is being executed, or died */
     _Atomic uint32_t value;       /* that the last one writes */

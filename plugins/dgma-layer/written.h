@@ -18,7 +18,9 @@
 #ifndef DGMA_LAYER_WRITTEN_H
 #define DGMA_LAYER_WRITTEN_H
 
-#include "dgma.h"
+#include <stdbool.h>
+
+#include "object.h"
 
 /* Rows of bytes, as a command writes them; one row: contiguous. */
 struct dgma_box {
@@ -26,8 +28,6 @@ struct dgma_box {
     size_t rows, row_pitch;
     size_t slices, slice_pitch;
 };
-
-/* ---- written.c: the map, beside the object that it is about ---- */
 
 /* 0, or an errno. `path`: of the object, whose slot this process owns. */
 int dgma_written_create(struct dgma_object *object, const char *path);
@@ -51,31 +51,5 @@ bool dgma_written_is_empty(const struct dgma_object *object, const _Atomic uint3
 cl_int dgma_written_take(struct dgma_object *object,
                          cl_int (*give)(void *user_data, size_t offset, size_t length),
                          void *user_data);
-
-/* ---- writes.c: what the program's commands write into external buffers ---- */
-
-/* What a WriteSignal has to send is enqueued, and `op` gets its gate and what to declare. */
-cl_int dgma_writes_send(cl_command_queue queue, cl_mem mem, struct dgma_buffer *buffer,
-                        cl_uint num_events, const cl_event *wait_list, struct dgma_op *op);
-/* The program can write in ways that are not followed: everything counts as written from now on. */
-void dgma_writes_unknown(const char *function);
-void dgma_writes_free(struct dgma_buffer *buffer);
-void dgma_writes_install(cl_icd_dispatch *table);
-
-/* ---- kernels.c: the external buffers that kernels have as arguments ---- */
-
-/* Calls `give` for each of them. */
-void dgma_kernel_externals(cl_kernel kernel, void (*give)(void *user_data, cl_mem mem),
-                           void *user_data);
-void dgma_kernels_install(cl_icd_dispatch *table);
-
-/* ---- bring.c: an owner's copy gets what was written ---- */
-
-/* A queue for it, that the caller releases; the program's own stands still meanwhile. */
-cl_command_queue dgma_bring_queue(struct dgma_buffer *buffer, cl_device_id device, cl_int *status);
-void dgma_bring_free(struct dgma_buffer *buffer);
-/* `*gate`: the last of its commands, NULL: nothing was written. */
-cl_int dgma_bring_in(struct dgma_buffer *buffer, cl_mem mem, cl_command_queue queue,
-                     cl_event *gate);
 
 #endif

@@ -20,8 +20,13 @@
 #include <string.h>
 #include <time.h>
 
-#include "disguise.h"
-#include "written.h"
+#include "bring.h"
+#include "card.h"
+#include "device.h"
+#include "event.h"
+#include "poller.h"
+#include "commands.h"
+#include "writes.h"
 
 struct queue {
     cl_command_queue handle;
