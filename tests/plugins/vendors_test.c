@@ -6,6 +6,7 @@
 #include "context.h"
 #include "ends.h"
 #include "memory/gpu.h"
+#include "memory/slot.h"
 
 #include <gpudirect/device.h>
 #include <string.h>

@@ -3,8 +3,10 @@
 
 /* Slots as GstMemory with a dma-buf, which a driver writes that imports them (v4l2src
  * io-mode=dmabuf-import). The CPU maps them as it maps any slot. */
+#include "memory/dmabuf.h"
+
 #include "context.h"
-#include "memory/memory.h"
+#include "memory/map.h"
 
 #include <errno.h>
 #include <gst/allocators/gstdmabuf.h>

@@ -4,6 +4,7 @@
 /* GPUs of all vendors: their numbers, caps and contexts. */
 #include "memory/gpu.h"
 #include "context.h"
+#include "wire/caps.h"
 
 #include <string.h>
 

@@ -5,6 +5,8 @@
  *
  * The pointer is wrapped again for each picture, because only the end of the wrapping says that the
  * core's copy is done and the buffer may go back to its pool. */
+#include "memory/gpuframe.h"
+
 #include "memory/gpu.h"
 #include "wire/caps.h"
 

@@ -3,7 +3,10 @@
 
 /* What slots are on GPUs of every vendor. */
 #include "memory/gpuslot.h"
+
 #include "context.h"
+#include "memory/map.h"
+#include "memory/memory.h"
 
 #include <string.h>
 

@@ -10,8 +10,8 @@
 #ifndef GPUD_GST_MEMORY_GPUSLOT_H
 #define GPUD_GST_MEMORY_GPUSLOT_H
 
-#include "memory/gpu.h"
-#include "memory/memory.h"
+#include "memory/gpuvendor.h"
+#include "memory/slot.h"
 
 /* Of struct slot_kind; a vendor adds new_allocator() and new_memory(). */
 void gpu_slot_arrived(struct slot_memory *slot);
@@ -25,5 +25,8 @@ void gpu_slot_init_allocator(GstAllocator *allocator);
 gpointer gpu_slot_pointer(struct gpud_frame *frame);
 GstVideoInfo gpu_slot_info(const struct slot_store *store, const struct gpud_layout *layout,
                            const struct video_planes *planes);
+
+/* Puts a copy of a picture, from one slot or extra memory to another, on the GPU's queue. */
+gboolean gpu_copy_picture(const GstVideoInfo *info, GstBuffer *from, GstBuffer *to);
 
 #endif

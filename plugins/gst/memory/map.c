@@ -7,8 +7,9 @@
  * submit for a receiver. So that a reader and the sink never wait for each other, a reader of a
  * device's slot maps a second frame over the same bytes (slot->reader), and the slot's own frame
  * stays free. The lock is held over no call that waits: `busy` stands for it meanwhile. */
+#include "memory/map.h"
+
 #include "context.h"
-#include "memory/memory.h"
 
 #include <string.h>
 

@@ -3,8 +3,10 @@
 
 /* A GstMemory that is a slot. See the header for who owns what. */
 #include "memory/memory.h"
+
 #include "context.h"
-#include "memory/gpu.h"
+#include "memory/gpuvendor.h"
+#include "memory/map.h"
 
 #include <string.h>
 
@@ -17,22 +19,6 @@ struct _GstGpudirectAllocator {
 };
 
 G_DEFINE_TYPE(GstGpudirectAllocator, gst_gpudirect_allocator, GST_TYPE_ALLOCATOR)
-
-static GQuark slot_quark(void)
-{
-    static GQuark quark;
-
-    if (!quark)
-        quark = g_quark_from_static_string("GpudirectSlot");
-    return quark;
-}
-
-struct slot_memory *slot_memory_of(GstMemory *memory)
-{
-    if (memory->parent)
-        memory = memory->parent;
-    return gst_mini_object_get_qdata(GST_MINI_OBJECT_CAST(memory), slot_quark());
-}
 
 /* --- one memory's life -------------------------------------------------------------------- */
 
@@ -165,7 +151,7 @@ static struct slot_memory *slot_new(struct slot_store *store, struct gpud_frame 
     if (!store->sender)
         GST_MINI_OBJECT_FLAG_SET(self->memory, GST_MEMORY_FLAG_READONLY);
     GST_MINI_OBJECT_CAST(self->memory)->dispose = slot_dispose;
-    gst_mini_object_set_qdata(GST_MINI_OBJECT_CAST(self->memory), slot_quark(), self, slot_free);
+    slot_memory_bind(self->memory, self, slot_free);
     return self;
 }
 
@@ -409,15 +395,4 @@ void slot_memory_forget(struct slot_memory *self)
      */
     self->written |= self->used;
     g_mutex_unlock(&self->lock);
-}
-
-struct slot_memory *slot_memory_of_buffer(GstBuffer *buffer)
-{
-    if (gst_buffer_n_memory(buffer) != 1)
-        return NULL;
-    GstMemory *memory = gst_buffer_peek_memory(buffer, 0);
-    struct slot_memory *slot = memory->parent ? NULL : slot_memory_of(memory);
-    if (!slot || memory->offset != 0 || memory->size != slot->size)
-        return NULL;
-    return slot->extra ? NULL : slot;
 }

@@ -3,7 +3,9 @@
 
 /* Buffers that are slots. See the header for the two uses. */
 #include "memory/pool.h"
+
 #include "context.h"
+#include "memory/dmabuf.h"
 
 #include <unistd.h>
 
@@ -246,9 +248,21 @@ const gchar **slot_pool_get_options(GstBufferPool *pool)
     return options;
 }
 
-static const struct gpu_vendor *pool_vendor(const struct gpu *gpu)
+/* Whether pictures of these caps lie in memory of this GPU's kind, or (NULL) of the CPU's. */
+static gboolean is_memory_of(const struct gpu *gpu, const GstCaps *caps)
 {
-    return gpu ? gpu->vendor : NULL;
+    const GstCapsFeatures *features = gst_caps_get_features(caps, 0);
+
+    if (gpu)
+        return !gst_caps_features_is_any(features) &&
+               gst_caps_features_contains(features, gpu->vendor->feature);
+    for (guint i = 0; i < gst_caps_features_get_size(features); i++) {
+        const gchar *feature = gst_caps_features_get_nth(features, i);
+        if (g_str_has_prefix(feature, "memory:") &&
+            !g_str_equal(feature, GST_CAPS_FEATURE_MEMORY_SYSTEM_MEMORY))
+            return FALSE;
+    }
+    return TRUE;
 }
 
 /* A driver that writes pictures by itself says how large they are: larger ones have other strides,
@@ -274,7 +288,7 @@ gboolean slot_pool_accepts(struct slot_pool *self, GstStructure *config)
         return FALSE;
     if (GST_VIDEO_INFO_FORMAT(&info) != GST_VIDEO_INFO_FORMAT(&self->info) ||
         info.width != self->info.width || info.height != self->info.height ||
-        !is_size(self, size) || gpu_vendor_of_caps(caps) != pool_vendor(self->gpu)) {
+        !is_size(self, size) || !is_memory_of(self->gpu, caps)) {
         GST_CAT_DEBUG_OBJECT(gpud_gst_debug, self->pool,
                              "has no slots of %u bytes for %" GST_PTR_FORMAT, size, caps);
         return FALSE;

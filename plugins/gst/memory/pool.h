@@ -14,7 +14,7 @@
 #ifndef GPUD_GST_MEMORY_POOL_H
 #define GPUD_GST_MEMORY_POOL_H
 
-#include "memory/gpu.h"
+#include "memory/gpuvendor.h"
 #include "memory/memory.h"
 #include "memory/sender.h"
 

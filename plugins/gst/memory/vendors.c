@@ -3,7 +3,7 @@
 
 /* The vendors whose memory GStreamer knows here, in the order in which caps offer it. Each has a
  * folder beside this file, whose meson.build says whether it is built. */
-#include "memory/gpu.h"
+#include "memory/vendors.h"
 
 extern const struct gpu_vendor gpu_vendor_cuda;
 extern const struct gpu_vendor gpu_vendor_hip;

@@ -9,11 +9,14 @@
  * bin, whose bus would still pass a message on, so after stop() no message is posted. Stopping
  * waits for a message that is being posted, as it does in streaming threads, and never for a signal
  * handler. */
-#include "sink/sink.h"
+#include "sink/clients.h"
+
+#include "sink/debug.h"
 
 #define GST_CAT_DEFAULT gst_gpudirect_sink_debug
 
-guint gst_gpudirect_sink_signals[SIGNAL_COUNT];
+enum { SIGNAL_CLIENT_CONNECTED, SIGNAL_CLIENT_DISCONNECTED, SIGNAL_COUNT };
+static guint signals[SIGNAL_COUNT];
 
 struct client_event {
     gboolean connected;
@@ -28,94 +31,128 @@ static GstStructure *peer_structure(const char *name, const struct gpud_peer_inf
                              peer->fallback_reason, NULL);
 }
 
-static void post(GstGpudirectSink *self, GstStructure *structure)
+static void post(struct sink_clients *clients, GstStructure *structure)
 {
-    GstMessage *message = gst_message_new_element(GST_OBJECT(self), structure);
+    GstMessage *message = gst_message_new_element(GST_OBJECT(clients->element), structure);
 
-    g_mutex_lock(&self->post_lock);
-    if (self->may_post)
-        gst_element_post_message(GST_ELEMENT(self), g_steal_pointer(&message));
-    g_mutex_unlock(&self->post_lock);
+    g_mutex_lock(&clients->post_lock);
+    if (clients->may_post)
+        gst_element_post_message(clients->element, g_steal_pointer(&message));
+    g_mutex_unlock(&clients->post_lock);
     g_clear_pointer(&message, gst_message_unref);
 }
 
-void gst_gpudirect_sink_let_post(GstGpudirectSink *self, gboolean let)
+void sink_clients_let_post(struct sink_clients *clients, gboolean let)
 {
-    g_mutex_lock(&self->post_lock);
-    self->may_post = let;
-    g_mutex_unlock(&self->post_lock);
+    g_mutex_lock(&clients->post_lock);
+    clients->may_post = let;
+    g_mutex_unlock(&clients->post_lock);
 }
 
-static void notify(GstGpudirectSink *self, const struct client_event *event)
+static void notify(struct sink_clients *clients, const struct client_event *event)
 {
     static const char *const names[] = {"gpudirect-client-disconnected",
                                         "gpudirect-client-connected"};
     GstStructure *structure = peer_structure(names[event->connected], &event->peer);
 
-    GST_INFO_OBJECT(self, "%" GST_PTR_FORMAT, structure);
-    g_signal_emit(self,
-                  gst_gpudirect_sink_signals[event->connected ? SIGNAL_CLIENT_CONNECTED
-                                                              : SIGNAL_CLIENT_DISCONNECTED],
+    GST_INFO_OBJECT(clients->element, "%" GST_PTR_FORMAT, structure);
+    g_signal_emit(clients->element,
+                  signals[event->connected ? SIGNAL_CLIENT_CONNECTED : SIGNAL_CLIENT_DISCONNECTED],
                   0, event->peer.id, structure);
-    post(self, structure);
-    g_object_notify(G_OBJECT(self), "num-clients");
+    post(clients, structure);
+    g_object_notify(G_OBJECT(clients->element), "num-clients");
     if (!event->connected)
         return;
-    g_object_notify(G_OBJECT(self), "active-path");
-    g_object_notify(G_OBJECT(self), "fallback-reason");
+    g_object_notify(G_OBJECT(clients->element), "active-path");
+    g_object_notify(G_OBJECT(clients->element), "fallback-reason");
 }
 
 static void notify_all(GstElement *element, gpointer user)
 {
-    GstGpudirectSink *self = GST_GPUDIRECT_SINK(element);
+    struct sink_clients *clients = user;
 
-    g_mutex_lock(&self->clients_lock);
+    g_mutex_lock(&clients->lock);
     struct client_event *event;
-    while ((event = g_queue_pop_head(&self->client_events))) {
-        g_mutex_unlock(&self->clients_lock);
-        notify(self, event);
+    while ((event = g_queue_pop_head(&clients->changes))) {
+        g_mutex_unlock(&clients->lock);
+        notify(clients, event);
         g_free(event);
-        g_mutex_lock(&self->clients_lock);
+        g_mutex_lock(&clients->lock);
     }
-    self->notifying = FALSE;
-    g_mutex_unlock(&self->clients_lock);
+    clients->notifying = FALSE;
+    g_mutex_unlock(&clients->lock);
 }
 
-static void enqueue(GstGpudirectSink *self, gboolean connected, const struct gpud_peer_info *peer)
+static void enqueue(struct sink_clients *clients, gboolean connected,
+                    const struct gpud_peer_info *peer)
 {
     struct client_event *event = g_new(struct client_event, 1);
 
     event->connected = connected;
     event->peer = *peer;
-    g_mutex_lock(&self->clients_lock);
-    g_queue_push_tail(&self->client_events, event);
-    gboolean start = !self->notifying;
-    self->notifying = TRUE;
-    g_mutex_unlock(&self->clients_lock);
+    g_mutex_lock(&clients->lock);
+    g_queue_push_tail(&clients->changes, event);
+    gboolean start = !clients->notifying;
+    clients->notifying = TRUE;
+    g_mutex_unlock(&clients->lock);
     if (start)
-        gst_element_call_async(GST_ELEMENT(self), notify_all, NULL, NULL);
+        gst_element_call_async(clients->element, notify_all, clients, NULL);
 }
 
-void gst_gpudirect_sink_on_connect(void *user, const struct gpud_peer_info *peer)
+void sink_clients_on_connect(void *user, const struct gpud_peer_info *peer)
 {
-    GstGpudirectSink *self = user;
+    struct sink_clients *clients = user;
 
-    g_atomic_int_inc(&self->num_clients);
-    enqueue(self, TRUE, peer);
+    g_atomic_int_inc(&clients->count);
+    enqueue(clients, TRUE, peer);
 }
 
-void gst_gpudirect_sink_on_disconnect(void *user, const struct gpud_peer_info *peer)
+void sink_clients_on_disconnect(void *user, const struct gpud_peer_info *peer)
 {
-    GstGpudirectSink *self = user;
+    struct sink_clients *clients = user;
 
-    g_atomic_int_add(&self->num_clients, -1);
-    enqueue(self, FALSE, peer);
+    g_atomic_int_add(&clients->count, -1);
+    enqueue(clients, FALSE, peer);
 }
 
-void gst_gpudirect_sink_clear_clients(GstGpudirectSink *self)
+void sink_clients_clear(struct sink_clients *clients)
 {
-    g_mutex_lock(&self->clients_lock);
-    g_queue_clear_full(&self->client_events, g_free);
-    g_mutex_unlock(&self->clients_lock);
-    g_atomic_int_set(&self->num_clients, 0);
+    g_mutex_lock(&clients->lock);
+    g_queue_clear_full(&clients->changes, g_free);
+    g_mutex_unlock(&clients->lock);
+    g_atomic_int_set(&clients->count, 0);
+}
+
+void sink_clients_init(struct sink_clients *clients, GstElement *element)
+{
+    clients->element = element;
+    g_mutex_init(&clients->lock);
+    g_mutex_init(&clients->post_lock);
+    g_queue_init(&clients->changes);
+}
+
+void sink_clients_finish(struct sink_clients *clients)
+{
+    sink_clients_clear(clients);
+    g_mutex_clear(&clients->lock);
+    g_mutex_clear(&clients->post_lock);
+}
+
+/**
+ * GstGpudirectSink::client-connected:
+ * @id: counts the connections from 1
+ * @peer: id, pid, host, name, path and fallback-reason
+ *
+ * A receiver is connected and streams. Emitted from a thread that may call anything. */
+void sink_clients_install_signals(GObjectClass *klass)
+{
+    static const gchar *const names[SIGNAL_COUNT] = {
+        [SIGNAL_CLIENT_CONNECTED] = "client-connected",
+        [SIGNAL_CLIENT_DISCONNECTED] = "client-disconnected",
+    };
+
+    for (guint i = 0; i < SIGNAL_COUNT; i++)
+        signals[i] = g_signal_new(names[i], G_OBJECT_CLASS_TYPE(klass), G_SIGNAL_RUN_LAST, 0, NULL,
+                                  NULL, NULL, G_TYPE_NONE, 2, G_TYPE_UINT64,
+                                  GST_TYPE_STRUCTURE | G_SIGNAL_TYPE_STATIC_SCOPE);
 }

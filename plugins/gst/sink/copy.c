@@ -7,10 +7,12 @@
  * buffer's own memory when the frame is submitted. What lies in a device's memory already, in a
  * slot that gpudirectsrc received or captured, is copied by that device and never seen by the CPU.
  */
-#include "context.h"
+#include "sink/copy.h"
+
+#include "base/picture.h"
 #include "errors.h"
+#include "memory/map.h"
 #include "memory/pool.h"
-#include "sink/sink.h"
 #include "wire/caps.h"
 
 #define GST_CAT_DEFAULT gst_gpudirect_sink_debug
@@ -39,27 +41,21 @@ gboolean gst_gpudirect_sink_check(GstGpudirectSink *self, GstBuffer *buffer)
 
 static gboolean copy_picture(GstGpudirectSink *self, GstBuffer *from, GstBuffer *to)
 {
-    GstVideoFrame source, target;
-    gboolean copied = FALSE;
-
-    if (!gst_video_frame_map(&source, &self->info, from, GST_MAP_READ)) {
+    switch (picture_copy(&self->info, from, to, self->endpoint.counters)) {
+    case PICTURE_COPIED:
+        return TRUE;
+    case PICTURE_UNREADABLE:
         GST_ELEMENT_ERROR(
             self, STREAM, FORMAT,
             ("A buffer does not hold a picture of the caps: look at the element upstream."),
             ("%" G_GSIZE_FORMAT " bytes", gst_buffer_get_size(from)));
         return FALSE;
-    }
-    if (gst_video_frame_map(&target, &self->info, to,
-                            GST_MAP_WRITE | (GstMapFlags)GST_VIDEO_FRAME_MAP_FLAG_NO_REF)) {
-        copied = gst_video_frame_copy(&target, &source);
-        gst_video_frame_unmap(&target);
-    }
-    gst_video_frame_unmap(&source);
-    if (!copied)
+    default:
         GST_ELEMENT_ERROR(
             self, RESOURCE, WRITE,
             ("A slot of the ring cannot be written: look at the log of gpudirectcore."), (NULL));
-    return copied;
+        return FALSE;
+    }
 }
 
 static enum gpud_status take_slot(GstGpudirectSink *self, gint64 timeout, GstBuffer **buffer)
@@ -91,7 +87,6 @@ enum gpud_status gst_gpudirect_sink_copy(GstGpudirectSink *self, GstBuffer *buff
         gst_buffer_unref(slot);
         return GPUD_IO;
     }
-    __atomic_fetch_add(&self->copies_cpu, 1, __ATOMIC_RELAXED);
     self->prepared = slot;
     self->prepared_of = gst_buffer_ref(buffer);
     return GPUD_OK;

@@ -6,8 +6,9 @@
  * sink looks who is there. Its slots then have dma-bufs, where the kernel makes such of memory that
  * receivers map (udmabuf): the card writes straight into the ring. Where it does not, and while no
  * slot is free, other dma-bufs stand in, and the CPU copies. */
+#include "sink/dmabufs.h"
+
 #include "errors.h"
-#include "sink/sink.h"
 
 #include <unistd.h>
 

@@ -46,15 +46,15 @@
  *
  * Since: 0.1
  */
-#include "context.h"
-#include "endstats.h"
-#include "errors.h"
-#include "sink/sink.h"
+#include "sink/device.h"
+#include "sink/events.h"
+#include "sink/open.h"
+#include "sink/policy.h"
+#include "sink/render.h"
+#include "sink/stats.h"
 #include "uri.h"
 
 #define GST_CAT_DEFAULT gst_gpudirect_sink_debug
-
-GST_DEBUG_CATEGORY(gst_gpudirect_sink_debug);
 
 G_DEFINE_TYPE_WITH_CODE(GstGpudirectSink, gst_gpudirect_sink, GST_TYPE_BASE_SINK,
                         GST_DEBUG_CATEGORY_INIT(gst_gpudirect_sink_debug, "gpudirectsink", 0,
@@ -65,145 +65,56 @@ GST_ELEMENT_REGISTER_DEFINE(gpudirectsink, "gpudirectsink", GST_RANK_NONE, GST_T
 enum {
     PROP_WAIT_FOR_CONNECTION = SETTING_COUNT,
     PROP_NUM_CLIENTS,
-    PROP_ACTIVE_PATH,
-    PROP_FALLBACK_REASON,
-    PROP_STATS,
 };
 
 /* --- properties --------------------------------------------------------------------------- */
 
-struct shared_sender *gst_gpudirect_sink_ref_sender(GstGpudirectSink *self)
+static gboolean get_report(GstElement *element, guint id, GValue *value)
 {
-    GST_OBJECT_LOCK(self);
-    struct shared_sender *sender = self->sender ? shared_sender_ref(self->sender) : NULL;
-    GST_OBJECT_UNLOCK(self);
-    return sender;
-}
-
-static void get_property(GObject *object, guint id, GValue *value, GParamSpec *pspec)
-{
-    GstGpudirectSink *self = GST_GPUDIRECT_SINK(object);
-    struct gpud_sender_info info = GPUD_INFO_INIT(info);
-
-    if (id == PROP_ACTIVE_PATH || id == PROP_FALLBACK_REASON)
-        gst_gpudirect_sink_get_info(self, &info);
-    switch (id) {
-    case PROP_NUM_CLIENTS:
-        g_value_set_uint(value, (guint)MAX(0, g_atomic_int_get(&self->num_clients)));
-        return;
-    case PROP_ACTIVE_PATH:
-        g_value_set_string(value, info.path);
-        return;
-    case PROP_FALLBACK_REASON:
-        g_value_set_string(value, info.fallback_reason);
-        return;
-    case PROP_STATS:
-        g_value_take_boxed(value, gst_gpudirect_sink_make_stats(self));
-        return;
-    }
-    GST_OBJECT_LOCK(self);
-    if (id == PROP_WAIT_FOR_CONNECTION)
-        g_value_set_enum(value, (gint)self->wait_for_connection);
-    else if (!settings_get(&self->settings, id, value))
-        G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
-    GST_OBJECT_UNLOCK(self);
-}
-
-static void set_property(GObject *object, guint id, const GValue *value, GParamSpec *pspec)
-{
-    GstGpudirectSink *self = GST_GPUDIRECT_SINK(object);
-
-    GST_OBJECT_LOCK(self);
-    gboolean may = settings_may_set(pspec, self->started);
-    if (may && id == PROP_WAIT_FOR_CONNECTION)
-        self->wait_for_connection = (enum wait_for_connection)g_value_get_enum(value);
-    else if (may && !settings_set(&self->settings, id, value))
-        G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
-    GST_OBJECT_UNLOCK(self);
-    if (!may)
-        settings_refuse(GST_ELEMENT(self), pspec);
-    else if (id == SETTING_SLOW_RECEIVER)
-        gst_gpudirect_sink_apply_policy(self);
-}
-
-/* --- states ------------------------------------------------------------------------------- */
-
-static gboolean device_is_host(const gchar *device)
-{
-    return g_str_equal(device, "host");
-}
-
-static enum gpud_status create_sender(GstGpudirectSink *self, const gchar *device,
-                                      struct gpud_sender **core, struct gpud_error *error)
-{
-    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    struct gpud_context *context = gpud_gst_context_get(error);
-
-    params.address = self->running.address;
-    params.device = device;
-    params.slots = self->running.slots;
-    params.slow_receiver = gst_gpudirect_sink_policy(self);
-    params.require_direct = self->running.require_direct;
-    params.access = self->running.access;
-    params.psk_file = self->running.psk_file;
-    params.allow_unauthenticated = self->running.allow_unauthenticated;
-    params.on_connect = gst_gpudirect_sink_on_connect;
-    params.on_disconnect = gst_gpudirect_sink_on_disconnect;
-    params.user = self;
-    enum gpud_status status =
-        context ? gpud_device_open(context, "host", &self->host, error) : error->status;
-    if (status == GPUD_OK)
-        status = gpud_device_open(context, device, &self->ring_device, error);
-    return status == GPUD_OK ? gpud_sender_create(context, &params, core, error) : status;
-}
-
-gboolean gst_gpudirect_sink_open_sender(GstGpudirectSink *self, const gchar *device)
-{
-    struct gpud_sender *core;
-    struct gpud_error error;
-
-    if (create_sender(self, device, &core, &error) != GPUD_OK) {
-        gchar *what = g_strdup_printf("Cannot send on the address \"%s\"", self->running.address);
-        gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_OPEN_SINK, &error, what);
-        g_free(what);
-        gpud_device_close(&self->ring_device);
-        gpud_device_close(&self->host);
+    if (id != PROP_NUM_CLIENTS)
         return FALSE;
-    }
-    struct shared_sender *sender =
-        shared_sender_new(core, self->running.slots, device_is_host(device));
-    shared_sender_set_slow_receiver(sender, gst_gpudirect_sink_policy(self));
-    g_atomic_int_set(&self->opened_on, gpu_of_name(device));
-    self->reads_buffers = g_str_has_prefix(device, "opencl:");
-    g_ptr_array_set_size(self->sticky_names, 0);
-    self->broken_off = FALSE;
-    self->refusals_seen = 0;
-    GST_OBJECT_LOCK(self);
-    self->sender = sender;
-    GST_OBJECT_UNLOCK(self);
-    /* unlock() may have met no sender, or the one before. */
-    if (g_atomic_int_get(&self->unlocked))
-        shared_sender_interrupt(sender, TRUE);
+    g_value_set_uint(value, sink_clients_count(&GST_GPUDIRECT_SINK(element)->clients));
     return TRUE;
 }
 
-void gst_gpudirect_sink_close_sender(GstGpudirectSink *self)
+static gboolean get_property(GstElement *element, guint id, GValue *value)
 {
-    GST_OBJECT_LOCK(self);
-    struct shared_sender *sender = g_steal_pointer(&self->sender);
-    GST_OBJECT_UNLOCK(self);
-    if (sender)
-        shared_sender_close(sender);
-    shared_sender_unref(sender);
-    g_atomic_int_set(&self->opened_on, -1);
-    gpud_device_close(&self->ring_device);
-    gpud_device_close(&self->host);
+    if (id != PROP_WAIT_FOR_CONNECTION)
+        return FALSE;
+    g_value_set_enum(value, (gint)GST_GPUDIRECT_SINK(element)->wait_for_connection);
+    return TRUE;
 }
+
+static gboolean set_property(GstElement *element, guint id, const GValue *value)
+{
+    if (id != PROP_WAIT_FOR_CONNECTION)
+        return FALSE;
+    GST_GPUDIRECT_SINK(element)->wait_for_connection =
+        (enum wait_for_connection)g_value_get_enum(value);
+    return TRUE;
+}
+
+static void property_changed(GstElement *element, guint id)
+{
+    if (id == SETTING_SLOW_RECEIVER)
+        gst_gpudirect_sink_apply_policy(GST_GPUDIRECT_SINK(element));
+}
+
+static const struct endpoint_ops endpoint_ops = {
+    .get_report = get_report,
+    .get_property = get_property,
+    .set_property = set_property,
+    .changed = property_changed,
+    .get_route = gst_gpudirect_sink_get_route,
+    .make_stats = gst_gpudirect_sink_make_stats,
+};
+
+/* --- states ------------------------------------------------------------------------------- */
 
 /* FALSE: an error was posted. */
 static gboolean check_address(GstGpudirectSink *self)
 {
-    const gchar *address = self->running.address ? self->running.address : "";
+    const gchar *address = self->endpoint.running.address ? self->endpoint.running.address : "";
     gboolean is_card = g_str_has_prefix(address, "v4l2:");
     gboolean is_target = g_str_has_prefix(address, "target:");
     gboolean good = address[0] && !is_card && !is_target;
@@ -227,25 +138,16 @@ static gboolean check_address(GstGpudirectSink *self)
     return good;
 }
 
-/* From here on only those properties change that may do so while the element runs. */
-static void set_started(GstGpudirectSink *self, gboolean started)
-{
-    GST_OBJECT_LOCK(self);
-    self->started = started;
-    if (started)
-        settings_copy(&self->running, &self->settings);
-    GST_OBJECT_UNLOCK(self);
-}
-
 static gboolean open_by_settings(GstGpudirectSink *self)
 {
-    if (!settings_check(GST_ELEMENT(self), &self->running) || !check_address(self))
+    if (!settings_check(GST_ELEMENT(self), &self->endpoint.running) || !check_address(self))
         return FALSE;
     g_atomic_int_set(&self->unlocked, FALSE);
     g_atomic_int_set(&self->live, -1);
     g_atomic_int_set(&self->ending, FALSE);
-    gst_gpudirect_sink_let_post(self, TRUE);
-    gchar *device = gst_gpudirect_sink_choose_device(self);
+    sink_clients_let_post(&self->clients, TRUE);
+    gint number;
+    gchar *device = device_choice_choose(&self->endpoint.device, &number, NULL);
     gboolean opened = gst_gpudirect_sink_open_sender(self, device);
     g_free(device);
     return opened;
@@ -255,12 +157,12 @@ static gboolean sink_start(GstBaseSink *base)
 {
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
 
-    set_started(self, TRUE);
+    endpoint_start(&self->endpoint);
     gboolean opened = open_by_settings(self);
     if (opened)
-        end_stats_note(&self->stats_due);
+        endpoint_note_stats(&self->endpoint);
     else
-        set_started(self, FALSE);
+        endpoint_stop(&self->endpoint);
     return opened;
 }
 
@@ -268,12 +170,12 @@ static gboolean sink_stop(GstBaseSink *base)
 {
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
 
-    gst_gpudirect_sink_post_stats(GST_ELEMENT(self));
+    endpoint_post_stats(&self->endpoint);
     gst_gpudirect_sink_reset_stream(self);
     gst_gpudirect_sink_close_sender(self);
-    gst_gpudirect_sink_clear_clients(self);
-    gst_gpudirect_sink_let_post(self, FALSE);
-    set_started(self, FALSE);
+    sink_clients_clear(&self->clients);
+    sink_clients_let_post(&self->clients, FALSE);
+    endpoint_stop(&self->endpoint);
     return TRUE;
 }
 
@@ -320,9 +222,11 @@ static gboolean sink_send_event(GstElement *element, GstEvent *event)
 
 /* --- class -------------------------------------------------------------------------------- */
 
-static void install_properties(GObjectClass *klass)
+static void install_properties(GstElementClass *element_class)
 {
     static const struct setting_texts texts = {
+        .pad = "sink",
+        .direction = GST_PAD_SINK,
         .address =
             "Where receivers connect: a name (cam1: a socket in the user's runtime directory), "
             "unix:/absolute/path, or, from other hosts, rdma://address:port",
@@ -341,10 +245,14 @@ static void install_properties(GObjectClass *klass)
                     "read (16 to 1024 bytes)",
         .allow_unauthenticated = "Between hosts: whoever reaches the address may receive, without "
                                  "a psk-file",
+        .active_path = "The route to the receiver that connected last, or none",
+        .stats = "Frames, drops by reason, copies, waits, the clock's name, and what every sink "
+                 "counts",
     };
-    const GParamFlags report = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
 
-    settings_install(klass, &texts);
+    GObjectClass *klass = G_OBJECT_CLASS(element_class);
+
+    endpoint_class_init(element_class, &texts);
     g_object_class_install_property(
         klass, PROP_WAIT_FOR_CONNECTION,
         g_param_spec_enum("wait-for-connection", "Wait for connection",
@@ -352,61 +260,19 @@ static void install_properties(GObjectClass *klass)
                           "is live)",
                           GST_TYPE_GPUDIRECT_WAIT_FOR_CONNECTION, WAIT_AUTO,
                           G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_PLAYING));
-    g_object_class_install_property(klass, PROP_NUM_CLIENTS,
-                                    g_param_spec_uint("num-clients", "Number of clients",
-                                                      "Receivers that are connected", 0, G_MAXUINT,
-                                                      0, report));
     g_object_class_install_property(
-        klass, PROP_ACTIVE_PATH,
-        g_param_spec_string("active-path", "Active path",
-                            "The route to the receiver that connected last, or none", "none",
-                            report));
-    g_object_class_install_property(
-        klass, PROP_FALLBACK_REASON,
-        g_param_spec_string("fallback-reason", "Fallback reason",
-                            "Why the active path is no better one; empty where there is none", "",
-                            report));
-    g_object_class_install_property(
-        klass, PROP_STATS,
-        g_param_spec_boxed(
-            "stats", "Statistics",
-            "Frames, drops by reason, copies, waits, the clock's name, and what every sink counts",
-            GST_TYPE_STRUCTURE, report));
-}
-
-/**
- * GstGpudirectSink::client-connected:
- * @id: counts the connections from 1
- * @peer: id, pid, host, name, path and fallback-reason
- *
- * A receiver is connected and streams. Emitted from a thread that may call anything. */
-static void install_signals(GObjectClass *klass)
-{
-    static const gchar *const names[SIGNAL_COUNT] = {
-        [SIGNAL_CLIENT_CONNECTED] = "client-connected",
-        [SIGNAL_CLIENT_DISCONNECTED] = "client-disconnected",
-    };
-
-    for (guint i = 0; i < SIGNAL_COUNT; i++)
-        gst_gpudirect_sink_signals[i] = g_signal_new(
-            names[i], G_OBJECT_CLASS_TYPE(klass), G_SIGNAL_RUN_LAST, 0, NULL, NULL, NULL,
-            G_TYPE_NONE, 2, G_TYPE_UINT64, GST_TYPE_STRUCTURE | G_SIGNAL_TYPE_STATIC_SCOPE);
+        klass, PROP_NUM_CLIENTS,
+        g_param_spec_uint("num-clients", "Number of clients", "Receivers that are connected", 0,
+                          G_MAXUINT, 0, G_PARAM_READABLE | G_PARAM_STATIC_STRINGS));
 }
 
 static void finalize(GObject *object)
 {
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(object);
 
-    gst_gpudirect_sink_clear_clients(self);
-    g_mutex_clear(&self->clients_lock);
-    g_mutex_clear(&self->post_lock);
-    gpu_contexts_clear(&self->contexts);
-    counters_unref(self->counters);
-    lost_metas_free(self->lost_metas);
+    sink_clients_finish(&self->clients);
+    endpoint_clear(&self->endpoint);
     g_ptr_array_unref(self->sticky_names);
-    settings_clear(&self->settings);
-    settings_clear(&self->running);
-    g_free(self->device_reason);
     G_OBJECT_CLASS(gst_gpudirect_sink_parent_class)->finalize(object);
 }
 
@@ -416,11 +282,9 @@ static void gst_gpudirect_sink_class_init(GstGpudirectSinkClass *klass)
     GstElementClass *element_class = GST_ELEMENT_CLASS(klass);
     GstBaseSinkClass *base_class = GST_BASE_SINK_CLASS(klass);
 
-    object_class->set_property = set_property;
-    object_class->get_property = get_property;
     object_class->finalize = finalize;
-    install_properties(object_class);
-    install_signals(object_class);
+    install_properties(element_class);
+    sink_clients_install_signals(object_class);
 
     element_class->change_state = sink_change_state;
     element_class->send_event = sink_send_event;
@@ -435,23 +299,19 @@ static void gst_gpudirect_sink_class_init(GstGpudirectSinkClass *klass)
     gst_gpudirect_sink_class_init_device(base_class);
     gst_gpudirect_sink_class_init_render(base_class);
     gst_gpudirect_sink_class_init_events(base_class);
-    gst_gpudirect_sink_class_init_stats(element_class);
 
     gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_WAIT_FOR_CONNECTION, 0);
 }
 
 static void gst_gpudirect_sink_init(GstGpudirectSink *self)
 {
-    settings_init(&self->settings);
+    endpoint_init(&self->endpoint, GST_ELEMENT(self), GST_BASE_SINK_PAD(self),
+                  gst_gpudirect_sink_debug, &endpoint_ops);
+    sink_clients_init(&self->clients, GST_ELEMENT(self));
     self->wait_for_connection = WAIT_AUTO;
     GST_OBJECT_FLAG_SET(self, GST_ELEMENT_FLAG_SOURCE); /* see sink_send_event() */
-    self->opened_on = self->live = -1;
-    self->counters = counters_new();
-    self->lost_metas = lost_metas_new(gst_gpudirect_sink_debug);
+    self->live = -1;
     self->sticky_names = g_ptr_array_new_with_free_func(g_free);
-    g_mutex_init(&self->clients_lock);
-    g_mutex_init(&self->post_lock);
-    g_queue_init(&self->client_events);
     /* The last sample would keep a slot for good. */
     gst_base_sink_set_last_sample_enabled(GST_BASE_SINK(self), FALSE);
 }

@@ -5,9 +5,10 @@
  * frame, and what of it a receiver that connects late gets. The sender keeps the last event of each
  * of its kinds for that; a sticky event of GStreamer is the last of its name, so each name gets a
  * kind. */
-#include "endstats.h"
-#include "sink/sink.h"
-#include "wire/clock.h"
+#include "sink/events.h"
+
+#include "sink/copy.h"
+#include "sink/policy.h"
 #include "wire/event.h"
 
 #include <string.h>
@@ -16,19 +17,20 @@
 
 static GstBaseSinkClass *parent_class;
 
-static gboolean sink_set_clock(GstElement *element, GstClock *clock)
+guint64 gst_gpudirect_sink_running_time(GstGpudirectSink *self, GstClockTime time)
 {
-    g_atomic_int_set(&GST_GPUDIRECT_SINK(element)->clock_kind, (gint)clock_kind_of(clock));
-    return GST_ELEMENT_CLASS(parent_class)->set_clock(element, clock);
+    GstBaseSink *base = GST_BASE_SINK(self);
+
+    if (!GST_CLOCK_TIME_IS_VALID(time) || base->segment.format != GST_FORMAT_TIME)
+        return GPUD_TIME_NONE;
+    return gst_segment_to_running_time(&base->segment, GST_FORMAT_TIME, time);
 }
 
 static void fill_clock(GstGpudirectSink *self, struct wire_head *head)
 {
-    enum clock_kind kind = (enum clock_kind)g_atomic_int_get(&self->clock_kind);
     struct clock_name name;
 
-    clock_name_of(&name, GST_ELEMENT(self), kind, self->running.common_clock);
-    head->monotonic = kind == CLOCK_KIND_MONOTONIC;
+    head->monotonic = endpoint_get_clock(&self->endpoint, &name) == CLOCK_KIND_MONOTONIC;
     head->clock = name.id;
     GstClock *clock = name.id ? gst_element_get_clock(GST_ELEMENT(self)) : NULL;
     head->sent = clock ? gst_clock_get_time(clock) : GST_CLOCK_TIME_NONE;
@@ -120,13 +122,13 @@ static gboolean sink_event(GstBaseSink *base, GstEvent *event)
 
     switch (GST_EVENT_TYPE(event)) {
     case GST_EVENT_EOS:
-        gst_gpudirect_sink_post_stats(GST_ELEMENT(self));
+        endpoint_post_stats(&self->endpoint);
         if (self->sender && !self->broken_off)
             gpud_sender_send_eos(shared_sender_core(self->sender), NULL);
         gst_gpudirect_sink_set_ending(self, FALSE);
         break;
     case GST_EVENT_STREAM_START:
-        end_stats_note(&self->stats_due);
+        endpoint_note_stats(&self->endpoint);
         self->broken_off = FALSE;
         break;
     case GST_EVENT_CUSTOM_DOWNSTREAM:
@@ -151,5 +153,4 @@ void gst_gpudirect_sink_class_init_events(GstBaseSinkClass *klass)
 {
     parent_class = g_type_class_peek_parent(klass);
     klass->event = sink_event;
-    GST_ELEMENT_CLASS(klass)->set_clock = sink_set_clock;
 }

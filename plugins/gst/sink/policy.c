@@ -10,13 +10,9 @@
  *
  * Whether upstream is live is known by its answer to a LATENCY query, which it may not have before
  * it has caps, or even frames. The properties overrule all but the last column. */
-#include "errors.h"
-#include "sink/sink.h"
+#include "sink/policy.h"
 
 #define GST_CAT_DEFAULT gst_gpudirect_sink_debug
-
-/* After about a second without a receiver an INFO message says so. */
-#define WAITS_UNTIL_TOLD 5
 
 /* --- the property ------------------------------------------------------------------------- */
 
@@ -54,7 +50,7 @@ static gboolean is_live(GstGpudirectSink *self)
 enum gpud_slow_receiver gst_gpudirect_sink_policy(GstGpudirectSink *self)
 {
     GST_OBJECT_LOCK(self);
-    enum gpud_slow_receiver policy = self->settings.slow_receiver;
+    enum gpud_slow_receiver policy = self->endpoint.settings.slow_receiver;
     GST_OBJECT_UNLOCK(self);
     if (policy != GPUD_SLOW_DEFAULT)
         return policy;
@@ -101,63 +97,6 @@ gboolean gst_gpudirect_sink_query_live(GstGpudirectSink *self)
                     policy == GPUD_SLOW_BLOCK ? "is waited for" : "loses frames",
                     gst_gpudirect_sink_waits(self) ? "waited for" : "not waited for");
     return TRUE;
-}
-
-/* --- waiting ------------------------------------------------------------------------------ */
-
-GstFlowReturn gst_gpudirect_sink_may_retry(GstGpudirectSink *self, enum gpud_status status)
-{
-    if (status != GPUD_AGAIN && status != GPUD_TIMEOUT)
-        return GST_FLOW_ERROR;
-    if (status == GPUD_AGAIN || shared_sender_is_interrupted(self->sender))
-        return gst_base_sink_wait_preroll(GST_BASE_SINK(self));
-    if (g_atomic_int_get(&self->ending)) {
-        GST_INFO_OBJECT(self, "the stream is to end, and a receiver does not take its frames: "
-                              "they are dropped");
-        apply(self, GPUD_SLOW_DROP_NEWEST);
-    }
-    return GST_FLOW_OK;
-}
-
-/* So that a user sees why a file does not play. */
-static void tell_waiting(GstGpudirectSink *self)
-{
-    gchar *text = g_strdup_printf("Waiting for the first receiver on \"%s\", so that it gets "
-                                  "every frame: start gpudirectsrc with this address, or set "
-                                  "wait-for-connection=false.",
-                                  self->running.address);
-
-    /* Twice: gst-launch-1.0 prints the second one of these only. */
-    GST_ELEMENT_INFO_WITH_DETAILS(self, RESOURCE, OPEN_WRITE, ("%s", text), ("%s", text),
-                                  ("address", G_TYPE_STRING, self->running.address, NULL));
-    g_free(text);
-}
-
-GstFlowReturn gst_gpudirect_sink_wait_for_client(GstGpudirectSink *self)
-{
-    GstFlowReturn flow = GST_FLOW_OK;
-    guint waits = 0;
-
-    while (flow == GST_FLOW_OK && gst_gpudirect_sink_waits(self) &&
-           !g_atomic_int_get(&self->ending) && g_atomic_int_get(&self->num_clients) <= 0) {
-        struct gpud_error error;
-        enum gpud_status status =
-            gpud_sender_wait(shared_sender_core(self->sender), 1, SINK_WAIT, &error);
-        if (status == GPUD_OK)
-            break;
-        if (status == GPUD_TIMEOUT) {
-            struct gpud_sender_info info = GPUD_INFO_INIT(info);
-            gpud_sender_get_info(shared_sender_core(self->sender), &info);
-            gst_gpudirect_sink_report_lack(self, &info);
-            if (++waits == WAITS_UNTIL_TOLD)
-                tell_waiting(self);
-        }
-        flow = gst_gpudirect_sink_may_retry(self, status);
-        if (flow == GST_FLOW_ERROR)
-            gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, &error,
-                                "Nobody can be waited for");
-    }
-    return flow;
 }
 
 void gst_gpudirect_sink_set_ending(GstGpudirectSink *self, gboolean ending)

@@ -7,10 +7,19 @@
  * the frame, because others may still hold the buffer (tee), or push it once more (imagefreeze,
  * videorate); the frame goes back with the last reference on its memory. Receivers hold the slot
  * independently of that. */
-#include "context.h"
+#include "sink/render.h"
+
 #include "errors.h"
+#include "memory/gpuframe.h"
+#include "memory/map.h"
 #include "memory/pool.h"
-#include "sink/sink.h"
+#include "sink/copy.h"
+#include "sink/device.h"
+#include "sink/dmabufs.h"
+#include "sink/events.h"
+#include "sink/policy.h"
+#include "sink/report.h"
+#include "sink/wait.h"
 #include "wire/flags.h"
 #include "wire/meta.h"
 
@@ -42,7 +51,7 @@ static GstBufferPool *new_pool(GstGpudirectSink *self, GstCaps *caps, gboolean l
         .gpu = self->gpu,
         .dmabufs = self->dmabufs && lent,
         .sender = self->sender,
-        .counters = self->counters,
+        .counters = self->endpoint.counters,
     };
     return gst_gpudirect_pool_new(&params, caps);
 }
@@ -63,7 +72,7 @@ static const struct gpu_vendor *gpu_vendor(const GstGpudirectSink *self)
 static gboolean configure(GstGpudirectSink *self, const struct gpud_layout *layout,
                           const uint8_t *media, size_t size)
 {
-    gint number = g_atomic_int_get(&self->opened_on);
+    gint number = g_atomic_int_get(&self->endpoint.device.opened_on);
     gchar *pci = number >= 0 ? gpu_get_pci(number) : NULL;
     uint8_t told[GPUD_MEDIA_MAX];
     struct gpud_error error;
@@ -147,18 +156,9 @@ static gboolean sink_propose_allocation(GstBaseSink *base, GstQuery *query)
 
 /* --- one frame ---------------------------------------------------------------------------- */
 
-guint64 gst_gpudirect_sink_running_time(GstGpudirectSink *self, GstClockTime time)
-{
-    GstBaseSink *base = GST_BASE_SINK(self);
-
-    if (!GST_CLOCK_TIME_IS_VALID(time) || base->segment.format != GST_FORMAT_TIME)
-        return GPUD_TIME_NONE;
-    return gst_segment_to_running_time(&base->segment, GST_FORMAT_TIME, time);
-}
-
 static void describe(GstGpudirectSink *self, GstBuffer *buffer, struct gpud_frame_info *info)
 {
-    struct meta_loss loss = {self->lost_metas, GST_ELEMENT(self)};
+    struct meta_loss loss = {self->endpoint.lost_metas, GST_ELEMENT(self)};
     struct wire_head head;
 
     info->pts = gst_gpudirect_sink_running_time(self, GST_BUFFER_PTS(buffer));
@@ -263,7 +263,8 @@ static gboolean copies_itself(GstGpudirectSink *self)
 static GstFlowReturn submit_from_gpu(GstGpudirectSink *self, GstBuffer *buffer)
 {
     struct gpud_error error;
-    struct gpud_frame *frame = gpu_wrap_buffer(self->gpu->vendor, buffer, self->counters, &error);
+    struct gpud_frame *frame =
+        gpu_wrap_buffer(self->gpu->vendor, buffer, self->endpoint.counters, &error);
 
     return frame ? submit_wrapped(self, frame, buffer) : not_submitted(self, &error);
 }
@@ -307,7 +308,7 @@ static GstFlowReturn sink_prepare(GstBaseSink *base, GstBuffer *buffer)
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
 
     if (!self->configured || own_slot(self, buffer) || !copies_itself(self) ||
-        gst_gpudirect_sink_may_pass(self, buffer) || g_atomic_int_get(&self->num_clients) <= 0 ||
+        gst_gpudirect_sink_may_pass(self, buffer) || sink_clients_count(&self->clients) == 0 ||
         !layout_buffer_holds_picture(&self->info, buffer))
         return GST_FLOW_OK;
     /* No slot at once: render() has the time to wait for one. */
@@ -344,7 +345,7 @@ static GstFlowReturn sink_render(GstBaseSink *base, GstBuffer *buffer)
         flow = submit_slot(self, slot, buffer, &use);
     /* While nobody receives, the copy is not worth making. */
     if ((!slot || use != SLOT_FREE) && flow == GST_FLOW_OK &&
-        (gst_gpudirect_sink_waits(self) || g_atomic_int_get(&self->num_clients) > 0))
+        (gst_gpudirect_sink_waits(self) || sink_clients_count(&self->clients) > 0))
         flow = submit_foreign(self, buffer, use);
     gst_gpudirect_sink_report(self, buffer);
     return flow;

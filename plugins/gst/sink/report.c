@@ -3,8 +3,10 @@
 
 /* What the application is told while frames go by: what slow receivers lost, an element upstream
  * that writes where it said that it would read, and why nobody gets a frame. */
+#include "sink/report.h"
+
 #include "errors.h"
-#include "sink/sink.h"
+#include "sink/events.h"
 
 #include <errno.h>
 #include <string.h>
@@ -65,7 +67,7 @@ static gchar *name_of_parent(GstPad *pad)
 
 static void report_misuse(GstGpudirectSink *self)
 {
-    if (self->misuse_reported || counter_read(&self->counters->misuses) == 0)
+    if (self->misuse_reported || counter_read(&self->endpoint.counters->misuses) == 0)
         return;
     self->misuse_reported = TRUE;
     GstPad *peer = gst_pad_get_peer(GST_BASE_SINK_PAD(self));
@@ -87,7 +89,7 @@ static void report_misuse(GstGpudirectSink *self)
 /* The ring grows by this for each receiver. FALSE: it cannot, and *error says why. */
 static gboolean has_room(GstGpudirectSink *self, struct gpud_error *error)
 {
-    gsize size = self->slot_info.size * self->running.slots;
+    gsize size = self->slot_info.size * self->endpoint.running.slots;
     void *trial = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     struct rlimit allowed = {.rlim_cur = RLIM_INFINITY};
 

@@ -3,6 +3,7 @@
 
 /* A capture card's modes as caps. */
 #include "src/capturecaps.h"
+#include "src/capturecolors.h"
 #include "wire/videoinfo.h"
 
 #include <gst/video/video.h>

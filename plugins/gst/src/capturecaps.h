@@ -21,8 +21,4 @@ GstCaps *capture_caps_current(const struct gpud_capture_info *info);
 gboolean capture_caps_complete(GstCaps **caps, const struct gpud_capture_info *info,
                                gchar **reason);
 
-/* What is known of these, as fields of caps; what is not known is left out. */
-void capture_colors_to_structure(const struct gpud_colorimetry *from, GstStructure *structure);
-void capture_hdr_to_structure(const struct gpud_hdr_metadata *hdr, GstStructure *structure);
-
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* H.273's numbers in GStreamer's words. */
-#include "src/capturecaps.h"
+#include "src/capturecolors.h"
 
 #include <gst/video/video.h>
 

@@ -7,7 +7,7 @@
 #include "src/card.h"
 
 #include "errors.h"
-#include "src/src.h"
+#include "src/debug.h"
 
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
 
@@ -51,37 +51,36 @@ void card_clear(struct card_settings *card)
     g_clear_pointer(&card->controls, gst_structure_free);
 }
 
-void gst_gpudirect_src_set_controls(GstGpudirectSrc *self)
+void card_apply_controls(struct card_settings *card, struct feed *feed, GstElement *element)
 {
     struct gpud_error error;
     enum gpud_status status = GPUD_OK;
 
-    GST_OBJECT_LOCK(self);
-    GstStructure *controls = self->card.controls ? gst_structure_copy(self->card.controls) : NULL;
-    GST_OBJECT_UNLOCK(self);
-    g_mutex_lock(&self->input_lock);
-    if (controls && self->input && self->input->ops->set_controls)
-        status = self->input->ops->set_controls(self->input, controls, &error);
-    g_mutex_unlock(&self->input_lock);
+    GST_OBJECT_LOCK(element);
+    GstStructure *controls = card->controls ? gst_structure_copy(card->controls) : NULL;
+    GST_OBJECT_UNLOCK(element);
+    g_mutex_lock(&feed->lock);
+    if (controls && feed->input && feed->input->ops->set_controls)
+        status = feed->input->ops->set_controls(feed->input, controls, &error);
+    g_mutex_unlock(&feed->lock);
     if (status != GPUD_OK)
-        gpud_gst_error_warn(GST_ELEMENT(self), GPUD_GST_READ, &error,
+        gpud_gst_error_warn(element, GPUD_GST_READ, &error,
                             "The card's controls are not all as they were asked for");
     g_clear_pointer(&controls, gst_structure_free);
 }
 
-void gst_gpudirect_src_select_input(GstGpudirectSrc *self)
+void card_select_input(struct card_settings *card, struct feed *feed, GstElement *element)
 {
     struct gpud_error error;
 
-    if (!g_atomic_int_compare_and_exchange(&self->card.input_changed, TRUE, FALSE) ||
-        !self->input->ops->set_input)
+    if (!g_atomic_int_compare_and_exchange(&card->input_changed, TRUE, FALSE) ||
+        !feed->input->ops->set_input)
         return;
-    GST_OBJECT_LOCK(self);
-    gchar *input = g_strdup(self->card.input);
-    GST_OBJECT_UNLOCK(self);
-    if (self->input->ops->set_input(self->input, input, &error) != GPUD_OK)
-        gpud_gst_error_warn(GST_ELEMENT(self), GPUD_GST_READ, &error,
-                            "The card's input stays as it is");
-    g_object_notify(G_OBJECT(self), "input");
+    GST_OBJECT_LOCK(element);
+    gchar *input = g_strdup(card->input);
+    GST_OBJECT_UNLOCK(element);
+    if (feed->input->ops->set_input(feed->input, input, &error) != GPUD_OK)
+        gpud_gst_error_warn(element, GPUD_GST_READ, &error, "The card's input stays as it is");
+    g_object_notify(G_OBJECT(element), "input");
     g_free(input);
 }

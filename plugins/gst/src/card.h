@@ -5,7 +5,7 @@
 #ifndef GPUD_GST_SRC_CARD_H
 #define GPUD_GST_SRC_CARD_H
 
-#include <gst/gst.h>
+#include "src/feed.h"
 
 struct card_settings {
     gchar *input;           /* NULL: the one that the card is set to */
@@ -20,5 +20,12 @@ void card_take_input(struct card_settings *card, const GValue *value);
 void card_take_controls(struct card_settings *card, const GValue *value);
 
 void card_clear(struct card_settings *card);
+
+/* Sets the open card's controls, or posts a warning. From any thread. */
+void card_apply_controls(struct card_settings *card, struct feed *feed, GstElement *element);
+
+/* Selects the input that was asked for since the last call, or posts a warning. For the streaming
+ * thread: the buffers go with the old input. */
+void card_select_input(struct card_settings *card, struct feed *feed, GstElement *element);
 
 #endif

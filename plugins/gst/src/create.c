@@ -1,22 +1,19 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* gpudirectsrc's loop: a frame becomes a buffer.
- *
- * Normally a buffer is the slot itself. Two things force a copy: downstream cannot read strides, or
- * it keeps so many buffers that the ring has no slot left, which would stop the stream for good. */
-#include "endstats.h"
+/* gpudirectsrc's loop: a frame becomes a buffer. */
+#include "src/create.h"
+
 #include "errors.h"
-#include "memory/pool.h"
-#include "src/src.h"
-#include "wire/event.h"
+#include "src/apply.h"
+#include "src/events.h"
+#include "src/format.h"
+#include "src/wait.h"
+#include "wire/caps.h"
 #include "wire/flags.h"
 #include "wire/meta.h"
 
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
-
-/* How long downstream has to give a slot back before it gets a copy instead. */
-#define HOARD_TIMEOUT (20 * G_TIME_SPAN_MILLISECOND)
 
 /* An acquire that took so long has slept: none that finds a frame takes nearly that. */
 #define SLEPT (200 * GST_USECOND)
@@ -25,32 +22,58 @@
 
 static void note_drops(GstGpudirectSrc *self, guint64 dropped, GstBuffer *buffer)
 {
-    guint64 lost = dropped > self->dropped_seen ? dropped - self->dropped_seen : 0;
+    guint64 lost = feed_count_lost(&self->feed, dropped) + self->skipped_unreported;
 
-    self->dropped_seen = dropped;
-    lost += self->skipped_unreported;
     self->skipped_unreported = 0;
     if (lost == 0)
         return;
-    self->dropped_total += lost;
+    self->dropped += lost;
     GstClockTime pts = GST_BUFFER_PTS(buffer);
     GstMessage *message =
         gst_message_new_qos(GST_OBJECT(self), TRUE, pts, pts, pts, GST_BUFFER_DURATION(buffer));
-    gst_message_set_qos_stats(message, GST_FORMAT_BUFFERS, self->frames, self->dropped_total);
+    gst_message_set_qos_stats(message, GST_FORMAT_BUFFERS, self->frames, self->dropped);
     gst_element_post_message(GST_ELEMENT(self), message);
+}
+
+static gboolean adds_submit_time(GstGpudirectSrc *self)
+{
+    return g_atomic_int_get(&self->options.adds_submit_time);
+}
+
+static void measure(GstGpudirectSrc *self, gint64 late, gboolean sender_waits)
+{
+    latency_measure(&self->latency, late, timeline_late_max(&self->times.line),
+                    self->times.acquired_at, sender_waits);
 }
 
 static void describe_linked(GstGpudirectSrc *self, const struct gpud_frame_info *info,
                             GstBuffer *buffer)
 {
     struct wire_head head = {0};
-    struct meta_loss loss = {self->lost_metas, GST_ELEMENT(self), self->names};
+    struct times_frame came;
+    struct meta_loss loss = {self->endpoint.lost_metas, GST_ELEMENT(self), self->names};
 
     head.drops = info->meta_size == 0; /* who says nothing may do so */
     if (!meta_decode(info->meta, info->meta_size, &head, buffer, &loss) && info->meta_size > 0)
-        lost_metas_note(self->lost_metas, GST_ELEMENT(self), "unreadable",
+        lost_metas_note(self->endpoint.lost_metas, GST_ELEMENT(self), "unreadable",
                         "the sender's bytes are of no release that is known here");
-    gst_gpudirect_src_stamp_linked(self, info, &head, buffer);
+    times_stamp_linked(&self->times, self->feed.input, info, &head, buffer, &came);
+    gst_gpudirect_src_push_events(self, TRUE);
+    if (GST_CLOCK_TIME_IS_VALID(came.frame.submitted) && adds_submit_time(self))
+        meta_add_submit_time(buffer, came.frame.submitted);
+    measure(self, times_learn(&self->times, self->feed.input, &head, &came, buffer), !head.drops);
+}
+
+static void describe_captured(GstGpudirectSrc *self, const struct gpud_frame_info *info,
+                              GstBuffer *buffer)
+{
+    GstClockTime captured = wire_time(info->pts);
+    gint64 late;
+
+    if (GST_CLOCK_TIME_IS_VALID(captured) && adds_submit_time(self))
+        meta_add_capture_time(buffer, captured);
+    if (times_stamp_captured(&self->times, info, buffer, &late))
+        measure(self, late, FALSE);
 }
 
 static void set_fields(uint32_t flags, GstBuffer *buffer)
@@ -71,10 +94,10 @@ static void describe(GstGpudirectSrc *self, const struct gpud_frame_info *info, 
     GST_BUFFER_DURATION(buffer) = wire_time(info->duration);
     GST_BUFFER_OFFSET(buffer) = info->offset;
     GST_BUFFER_OFFSET_END(buffer) = GST_BUFFER_OFFSET_NONE;
-    if (self->input->ops->has_signal)
+    if (self->feed.input->ops->has_signal)
         set_fields(info->flags, buffer);
-    if (self->input->ops->configure)
-        gst_gpudirect_src_stamp_captured(self, info, buffer);
+    if (self->feed.input->ops->configure)
+        describe_captured(self, info, buffer);
     else
         describe_linked(self, info, buffer);
     if (self->discont) {
@@ -82,72 +105,19 @@ static void describe(GstGpudirectSrc *self, const struct gpud_frame_info *info, 
         self->discont = FALSE;
     }
     self->frames++;
-    end_stats_note(&self->stats_due);
-    self->ended = FALSE;
-    self->moves = 0;
+    endpoint_note_stats(&self->endpoint);
+    self->link.ended = FALSE;
+    self->follow.moves = 0;
     note_drops(self, info->dropped, buffer);
 }
 
 /* --- a frame becomes a buffer ------------------------------------------------------------- */
 
-static gboolean must_copy(GstGpudirectSrc *self)
-{
-    gint limit = MAX(1, (gint)self->running.slots - 1);
-
-    /* Elements that asked for a GPU's memory find the strides in it; those that take anything may
-     * not. */
-    if ((!self->gpu || self->follows) && !self->planes_default && !self->downstream_video_meta)
-        return TRUE;
-    return outstanding_count(self->outstanding) >= limit &&
-           !outstanding_wait_below(self->outstanding, limit, HOARD_TIMEOUT);
-}
-
-GstFlowReturn gst_gpudirect_src_new_picture(GstGpudirectSrc *self, GstBuffer **buffer)
-{
-    GstBaseSrc *base = GST_BASE_SRC(self);
-
-    if (!self->gpu)
-        return GST_BASE_SRC_GET_CLASS(base)->alloc(base, 0, (guint)self->info.size, buffer);
-    *buffer = gst_gpudirect_pool_stand_in(self->pool);
-    return *buffer ? GST_FLOW_OK : GST_FLOW_ERROR;
-}
-
-static gboolean copy_by_cpu(GstGpudirectSrc *self, GstBuffer *slot, GstBuffer *to_buffer)
-{
-    GstVideoFrame from, to;
-    gboolean copied = FALSE;
-
-    if (gst_video_frame_map(&from, &self->info, slot, GST_MAP_READ)) {
-        if (gst_video_frame_map(&to, &self->info, to_buffer,
-                                GST_MAP_WRITE | (GstMapFlags)GST_VIDEO_FRAME_MAP_FLAG_NO_REF)) {
-            copied = gst_video_frame_copy(&to, &from);
-            gst_video_frame_unmap(&to);
-        }
-        gst_video_frame_unmap(&from);
-    }
-    if (copied)
-        __atomic_fetch_add(&self->copies_cpu, 1, __ATOMIC_RELAXED);
-    return copied;
-}
-
-GstFlowReturn gst_gpudirect_src_copy_picture(GstGpudirectSrc *self, GstBuffer *slot,
-                                             GstBuffer **buffer)
-{
-    GstFlowReturn flow = gst_gpudirect_src_new_picture(self, buffer);
-
-    if (flow != GST_FLOW_OK)
-        return flow;
-    if (self->gpu ? gpu_copy_picture(&self->info, slot, *buffer) : copy_by_cpu(self, slot, *buffer))
-        return GST_FLOW_OK;
-    gst_clear_buffer(buffer);
-    return GST_FLOW_ERROR;
-}
-
 /* Caps and pool say how large a buffer is, so a frame of another layout must never become one,
  * whatever the sender said, or did not say, before it. */
 static GstFlowReturn refuse_layout(GstGpudirectSrc *self, const struct gpud_layout *layout)
 {
-    const struct gpud_layout *wanted = &self->layout;
+    const struct gpud_layout *wanted = &self->pictures.layout;
     gchar *name = layout_format_name(layout);
 
     GST_ELEMENT_ERROR(
@@ -167,17 +137,17 @@ static GstFlowReturn refuse_layout(GstGpudirectSrc *self, const struct gpud_layo
 static GstFlowReturn follow_card(GstGpudirectSrc *self, const struct gpud_frame_info *info)
 {
     const struct gpud_layout *layout = &info->layout;
-    const struct input_ops *ops = self->input->ops;
-    gboolean first = ops->configure && !self->card_epoch;
-    gboolean other = ops->configure && !first && self->card_epoch != info->epoch;
+    const struct input_ops *ops = self->feed.input->ops;
+    gboolean first = ops->configure && !self->pictures.epoch;
+    gboolean other = ops->configure && !first && self->pictures.epoch != info->epoch;
 
     /* The signal may have become another one since the caps were negotiated. */
-    bool overtaken =
-        first && !layout_is_equal(layout, &self->layout) && !layout_is_moved(layout, &self->layout);
+    bool overtaken = first && !layout_is_equal(layout, &self->pictures.layout) &&
+                     !layout_is_moved(layout, &self->pictures.layout);
     if ((other || overtaken) && ops->has_signal && !gst_gpudirect_src_follow_signal(self))
-        return g_atomic_int_get(&self->flushing) ? GST_FLOW_FLUSHING : GST_FLOW_NOT_NEGOTIATED;
-    gboolean moved = !layout_is_equal(layout, &self->layout);
-    if (moved && (!ops->configure || !layout_is_moved(layout, &self->layout) ||
+        return feed_is_flushing(&self->feed) ? GST_FLOW_FLUSHING : GST_FLOW_NOT_NEGOTIATED;
+    gboolean moved = !layout_is_equal(layout, &self->pictures.layout);
+    if (moved && (!ops->configure || !layout_is_moved(layout, &self->pictures.layout) ||
                   gpud_layout_check(layout, NULL) != GPUD_OK))
         return refuse_layout(self, layout);
     if (moved || (other && !ops->has_signal)) {
@@ -187,8 +157,8 @@ static GstFlowReturn follow_card(GstGpudirectSrc *self, const struct gpud_frame_
         if (!followed)
             return refuse_layout(self, layout);
     }
-    if (ops->configure && self->card_epoch != info->epoch) {
-        self->card_epoch = info->epoch;
+    if (ops->configure && self->pictures.epoch != info->epoch) {
+        self->pictures.epoch = info->epoch;
         g_object_notify(G_OBJECT(self), "active-path"); /* the first frame proves it */
         g_object_notify(G_OBJECT(self), "fallback-reason");
     }
@@ -200,7 +170,7 @@ static GstFlowReturn deliver(GstGpudirectSrc *self, struct gpud_frame *frame, Gs
     struct gpud_frame_info info;
 
     info.size = sizeof(info);
-    if (!self->pool) {
+    if (!self->pictures.pool) {
         gpud_frame_release(&frame);
         GST_ELEMENT_ERROR(self, STREAM, FORMAT,
                           ("A frame came before its format: restart the sender."), (NULL));
@@ -212,11 +182,12 @@ static GstFlowReturn deliver(GstGpudirectSrc *self, struct gpud_frame *frame, Gs
         gpud_frame_release(&frame);
         return flow;
     }
-    gboolean copy = must_copy(self);
-    flow = gst_gpudirect_pool_wrap(self->pool, frame, buffer);
+    gboolean copy =
+        pictures_need_copy(&self->pictures, self->endpoint.running.slots, self->follow.enabled);
+    flow = gst_gpudirect_pool_wrap(self->pictures.pool, frame, buffer);
     if (flow == GST_FLOW_OK && copy) {
         GstBuffer *slot = g_steal_pointer(buffer);
-        flow = gst_gpudirect_src_copy_picture(self, slot, buffer);
+        flow = pictures_copy(&self->pictures, slot, buffer);
         gst_buffer_unref(slot);
         if (flow == GST_FLOW_ERROR)
             GST_ELEMENT_ERROR(self, RESOURCE, READ,
@@ -227,7 +198,7 @@ static GstFlowReturn deliver(GstGpudirectSrc *self, struct gpud_frame *frame, Gs
         return flow;
     describe(self, &info, *buffer);
     GST_LOG_OBJECT(self, "%s %" GST_PTR_FORMAT, copy ? "a copy:" : "a slot:", *buffer);
-    gst_gpudirect_src_signal_here(self, *buffer);
+    src_signal_here(&self->signal, *buffer);
     return GST_FLOW_OK;
 }
 
@@ -240,11 +211,31 @@ static gboolean is_no_beginning(GstGpudirectSrc *self, const struct gpud_frame_i
 {
     /* No more than the ring holds are skipped, so that frames of a sender that is always ahead are
      * shown. */
-    if ((self->input->ops->count_frames(self->input) > 0 ||
-         gst_gpudirect_src_is_arrival_unknown(self, info, head)) &&
-        self->skipped_in_row++ < self->running.slots)
+    if ((self->feed.input->ops->count_frames(self->feed.input) > 0 ||
+         times_is_arrival_unknown(&self->times, info, head)) &&
+        self->beginning.skipped_in_row++ < self->endpoint.running.slots)
         return TRUE;
-    return gst_gpudirect_src_is_past(self, info, head);
+    return times_is_past(&self->times, info, head);
+}
+
+/* What was captured before PLAYING waited at the driver: the pipeline's time did not run then. A
+ * driver without a clock has no more of these than it has buffers. */
+static gboolean is_stale_capture(GstGpudirectSrc *self, struct gpud_frame *frame)
+{
+    struct gpud_frame_info info;
+
+    if (!self->beginning.pending)
+        return FALSE;
+    info.size = sizeof(info);
+    gpud_frame_get_info(frame, &info);
+    if (info.pts != GPUD_TIME_NONE)
+        self->beginning.pending = info.pts < self->beginning.resumed_at;
+    else
+        self->beginning.pending = !self->times.waited && self->beginning.skipped_in_row++ <
+                                                             self->endpoint.running.slots + 2;
+    if (!self->beginning.pending)
+        self->beginning.skipped_in_row = 0;
+    return self->beginning.pending;
 }
 
 /* Whether a frame is to be skipped, after connecting and after a pause. Frames of a sender that
@@ -255,56 +246,57 @@ static gboolean is_stale(GstGpudirectSrc *self, struct gpud_frame *frame)
     struct wire_head head;
 
     info.size = sizeof(info);
-    if (g_atomic_int_compare_and_exchange(&self->resumed, TRUE, FALSE)) {
-        self->starting = TRUE;
-        gst_gpudirect_src_break_times(self);
+    if (g_atomic_int_compare_and_exchange(&self->beginning.resumed, TRUE, FALSE)) {
+        self->beginning.pending = TRUE;
+        gst_gpudirect_src_break_stream(self);
     }
-    if (self->input->ops->has_signal)
-        return gst_gpudirect_src_is_stale_capture(self, frame);
-    if (!self->starting)
+    if (self->feed.input->ops->has_signal)
+        return is_stale_capture(self, frame);
+    if (!self->beginning.pending)
         return FALSE;
     gpud_frame_get_info(frame, &info);
     struct unpack unpack = {.data = info.meta, .left = info.meta_size};
-    self->starting = gst_gpudirect_src_get_options(self).start == START_NEWEST &&
-                     self->input->ops->count_frames && wire_head_unpack(&unpack, &head) &&
-                     head.drops && is_no_beginning(self, &info, &head);
-    if (!self->starting)
-        self->skipped_in_row = 0;
-    return self->starting;
+    self->beginning.pending = src_options_read(&self->options, self).start == START_NEWEST &&
+                              self->feed.input->ops->count_frames &&
+                              wire_head_unpack(&unpack, &head) && head.drops &&
+                              is_no_beginning(self, &info, &head);
+    if (!self->beginning.pending)
+        self->beginning.skipped_in_row = 0;
+    return self->beginning.pending;
 }
 
 static void skip(GstGpudirectSrc *self, struct gpud_frame **frame)
 {
     gpud_frame_release(frame);
-    gst_gpudirect_src_note_skipped(self);
+    times_note_skipped(&self->times);
     self->discont = TRUE;
     self->skipped_unreported++;
-    __atomic_fetch_add(&self->skipped, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&self->feed.skipped, 1, __ATOMIC_RELAXED);
 }
 
 /* Takes the next frame, and notes whether it had to be waited for. */
 static enum gpud_status take(GstGpudirectSrc *self, struct gpud_frame **frame,
                              struct gpud_error *error)
 {
-    const struct input_ops *ops = self->input->ops;
+    const struct input_ops *ops = self->feed.input->ops;
     GstClockTime before = monotonic_now();
     gint64 max_wait = gst_gpudirect_src_max_wait(self, before);
 
-    if (self->card_lost) {
-        enum gpud_status back = ops->wait(self->input, max_wait, error);
+    if (self->link.card_lost) {
+        enum gpud_status back = ops->wait(self->feed.input, max_wait, error);
         if (back != GPUD_OK)
             return back;
         gst_gpudirect_src_card_back(self);
     }
-    gst_gpudirect_src_select_input(self);
+    card_select_input(&self->card, &self->feed, GST_ELEMENT(self));
     if (ops->count_frames)
-        self->waited = ops->count_frames(self->input) == 0;
-    enum gpud_status status = ops->acquire(self->input, max_wait, frame, error);
+        self->times.waited = ops->count_frames(self->feed.input) == 0;
+    enum gpud_status status = ops->acquire(self->feed.input, max_wait, frame, error);
     GstClockTime now = monotonic_now();
     if (!ops->count_frames) /* to ask for one first would be a call to the driver for each frame */
-        self->waited = now - before >= SLEPT;
+        self->times.waited = now - before >= SLEPT;
     if (status == GPUD_OK)
-        gst_gpudirect_src_note_taken(self, now);
+        times_note_acquired(&self->times, now, src_options_late_max(&self->options));
     return status;
 }
 
@@ -313,7 +305,7 @@ static GstFlowReturn next(GstGpudirectSrc *self, GstBuffer **buffer)
     for (;;) {
         struct gpud_frame *frame = NULL;
         struct gpud_error error;
-        if (gst_gpudirect_src_stand_in(self, buffer))
+        if (src_signal_stand_in(&self->signal, buffer))
             return GST_FLOW_OK;
         if (gst_gpudirect_src_is_held_off(self))
             continue;
@@ -322,16 +314,16 @@ static GstFlowReturn next(GstGpudirectSrc *self, GstBuffer **buffer)
         GstFlowReturn flow = gst_gpudirect_src_take_updates(self, &moved);
 
         if (status == GPUD_OK && flow == GST_FLOW_OK && !moved &&
-            !gst_gpudirect_src_must_cut(self)) {
+            !updates_end_link(&self->updates)) {
             if (!is_stale(self, frame))
                 return deliver(self, frame, buffer);
             skip(self, &frame);
             continue;
         }
         gpud_frame_release(&frame);
-        if (flow == GST_FLOW_OK && self->waiting.length > 0 && self->frames > 0)
+        if (flow == GST_FLOW_OK && self->frames > 0)
             gst_gpudirect_src_push_events(self, FALSE);
-        if (flow == GST_FLOW_OK && gst_gpudirect_src_must_cut(self))
+        if (flow == GST_FLOW_OK && updates_end_link(&self->updates))
             flow = gst_gpudirect_src_cut_link(self);
         else if (flow == GST_FLOW_OK && !yielded && !moved)
             flow = gst_gpudirect_src_no_frame(self, status, &error);

@@ -13,101 +13,40 @@
  * for them it is the GPU that downstream prefers (of several the one that is nearest to the card),
  * or the host. Frames that arrive on a GPU are pushed as its memory if downstream takes that, else
  * as memory that maps to the CPU on demand. */
-#include "context.h"
-#include "src/src.h"
+#include "src/device.h"
 
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
 
-static enum gpu_use get_use(GstGpudirectSrc *self, gint *number)
-{
-    GST_OBJECT_LOCK(self);
-    enum gpu_use use = gpu_use_of_device(self->settings.device, number);
-    GST_OBJECT_UNLOCK(self);
-    return use;
-}
-
-/* Takes the reason; NULL: the user named the device. */
-static void set_reason(GstGpudirectSrc *self, gchar *reason)
-{
-    if (reason)
-        GST_INFO_OBJECT(self, "device=auto: %s", reason);
-    GST_OBJECT_LOCK(self);
-    g_free(self->device_reason);
-    self->device_reason = reason;
-    GST_OBJECT_UNLOCK(self);
-}
-
-static gint find_gpu(GstGpudirectSrc *self, const struct gpu_vendor *vendor, gchar **reason)
-{
-    GST_OBJECT_LOCK(self);
-    gchar *address = g_strdup(self->settings.address);
-    GST_OBJECT_UNLOCK(self);
-    gint number = gpu_find(vendor, GST_ELEMENT(self), GST_BASE_SRC_PAD(self), &self->contexts,
-                           address, reason);
-
-    g_free(address);
-    return number;
-}
-
-static gint choose_gpu(GstGpudirectSrc *self)
-{
-    gchar *reason = NULL;
-    gint number;
-
-    if (get_use(self, &number) != GPU_USE_ANY)
-        return number;
-    GstCaps *caps = gst_pad_peer_query_caps(GST_BASE_SRC_PAD(self), NULL);
-    const struct gpu_vendor *preferred = gpu_vendor_of_caps(caps);
-    gst_caps_unref(caps);
-    self->follows = !preferred;
-    number = preferred ? find_gpu(self, preferred, &reason) : -1;
-    set_reason(self, reason);
-    return number;
-}
-
-/* The core's "auto" is another one: it knows an address, and no caps. */
-static gchar *get_named(GstGpudirectSrc *self)
-{
-    GST_OBJECT_LOCK(self);
-    gchar *device = g_strdup(self->settings.device ? self->settings.device : "auto");
-    GST_OBJECT_UNLOCK(self);
-    if (!g_str_equal(device, "auto"))
-        return device;
-    g_free(device);
-    set_reason(self, g_strdup("host: the elements downstream prefer no GPU's memory"));
-    return g_strdup("host");
-}
-
 gchar *gst_gpudirect_src_choose_device(GstGpudirectSrc *self, const struct input_ops *ops)
 {
-    self->follows = FALSE;
-    self->moves = 0;
-    set_reason(self, NULL);
-    gint number = choose_gpu(self);
-    if (ops->configure) /* a card, or a writer outside, has them nowhere before */
-        self->follows = FALSE;
-    g_atomic_int_set(&self->opened_on, number);
-    return number >= 0 ? gpu_get_name(number) : get_named(self);
+    gint number;
+    gchar *device = device_choice_choose(&self->endpoint.device, &number, &self->follow.enabled);
+
+    self->follow.moves = 0;
+    if (ops->configure) /* before they come, frames of a card or of another writer are nowhere */
+        self->follow.enabled = FALSE;
+    g_atomic_int_set(&self->endpoint.device.opened_on, number);
+    return device;
 }
 
 GstCaps *gst_gpudirect_src_offer(GstGpudirectSrc *self, GstCaps *caps)
 {
     gint number;
-    enum gpu_use use = get_use(self, &number);
+    enum gpu_use use = device_choice_get_use(&self->endpoint.device, &number);
 
-    g_mutex_lock(&self->input_lock);
-    if (self->input) {
-        number = g_atomic_int_get(&self->opened_on);
+    g_mutex_lock(&self->feed.lock);
+    if (self->feed.input) {
+        number = g_atomic_int_get(&self->endpoint.device.opened_on);
         use = number >= 0 ? GPU_USE_NAMED : GPU_USE_NONE;
     }
-    g_mutex_unlock(&self->input_lock);
+    g_mutex_unlock(&self->feed.lock);
     return gpu_filter_caps(caps, use, number);
 }
 
 /* No GPU for GStreamer is no reason to stop: the core maps its frames for the CPU. */
 static struct gpu *get_gpu(GstGpudirectSrc *self)
 {
-    gint number = g_atomic_int_get(&self->opened_on);
+    gint number = g_atomic_int_get(&self->endpoint.device.opened_on);
     struct gpud_error error;
 
     if (number < 0)
@@ -180,10 +119,10 @@ GstCaps *gst_gpudirect_src_agree(GstGpudirectSrc *self, GstCaps *caps, struct gp
 
 gboolean gst_gpudirect_src_may_follow(GstGpudirectSrc *self, const void *media, size_t size)
 {
-    if (!self->follows || self->moves >= MOVES_MAX)
+    if (!self->follow.enabled || self->follow.moves >= MOVES_MAX)
         return FALSE;
     gchar *pci = media_get_gpu(media, size, self->names);
-    gboolean may = pci || g_atomic_int_get(&self->opened_on) >= 0;
+    gboolean may = pci || g_atomic_int_get(&self->endpoint.device.opened_on) >= 0;
     g_free(pci);
     return may;
 }
@@ -202,7 +141,8 @@ static gboolean downstream_works_on(GstGpudirectSrc *self, gint number)
                     gst_caps_features_contains(features, vendor->feature);
     }
     gst_caps_unref(caps);
-    gboolean there = !names_it || find_gpu(self, vendor, &reason) == number;
+    gboolean there =
+        !names_it || device_choice_find_gpu(&self->endpoint.device, vendor, &reason) == number;
     g_free(reason);
     return there;
 }
@@ -233,18 +173,19 @@ static gboolean move(GstGpudirectSrc *self, gint number)
 {
     gchar *device = number < 0 ? g_strdup("host") : gpu_get_name(number);
     struct gpud_error error;
-    gboolean moved = gst_gpudirect_src_reopen(self, device, &error);
+    gboolean moved = feed_replace(&self->feed, device, &error);
 
-    self->moves++;
+    self->follow.moves++;
     if (moved) {
-        set_reason(self, g_strdup_printf("%s: the sender has its frames there", device));
-        g_atomic_int_set(&self->opened_on, number);
-        self->linked = FALSE;
-        self->waiting_since = 0;
+        updates_clear(&self->updates);
+        device_choice_set_reason(&self->endpoint.device,
+                                 g_strdup_printf("%s: the sender has its frames there", device));
+        g_atomic_int_set(&self->endpoint.device.opened_on, number);
+        link_state_renew(&self->link);
     } else {
         GST_WARNING_OBJECT(self, "frames cannot arrive on %s, where the sender has them: %s",
                            device, error.reason);
-        self->follows = FALSE;
+        self->follow.enabled = FALSE;
     }
     g_free(device);
     return moved;
@@ -252,16 +193,16 @@ static gboolean move(GstGpudirectSrc *self, gint number)
 
 gboolean gst_gpudirect_src_follow(GstGpudirectSrc *self, const struct src_format *format)
 {
-    if (!self->follows || self->moves >= MOVES_MAX)
+    if (!self->follow.enabled || self->follow.moves >= MOVES_MAX)
         return FALSE;
     gint number = find_sender_gpu(self, format);
-    return number != g_atomic_int_get(&self->opened_on) && move(self, number);
+    return number != g_atomic_int_get(&self->endpoint.device.opened_on) && move(self, number);
 }
 
 gboolean gst_gpudirect_src_fall_back(GstGpudirectSrc *self)
 {
-    return self->follows && self->moves < MOVES_MAX && g_atomic_int_get(&self->opened_on) >= 0 &&
-           move(self, -1);
+    return self->follow.enabled && self->follow.moves < MOVES_MAX &&
+           g_atomic_int_get(&self->endpoint.device.opened_on) >= 0 && move(self, -1);
 }
 
 gchar *gst_gpudirect_src_advice(GstGpudirectSrc *self, const GstCaps *caps)
@@ -275,31 +216,4 @@ gchar *gst_gpudirect_src_advice(GstGpudirectSrc *self, const GstCaps *caps)
                                    gpu_vendors[i]->memory, gpu_vendors[i]->prefix);
     }
     return g_strdup("put a videoconvert after gpudirectsrc");
-}
-
-gboolean gst_gpudirect_src_share_context(GstGpudirectSrc *self, GstQuery *query)
-{
-    gint number;
-    enum gpu_use use = get_use(self, &number);
-
-    return gpu_answer_query(GST_ELEMENT(self), query, use, number,
-                            g_atomic_int_get(&self->opened_on), &self->contexts);
-}
-
-static void src_set_context(GstElement *element, GstContext *context)
-{
-    GstElementClass *parent = g_type_class_peek(GST_TYPE_PUSH_SRC);
-
-    gpu_take_context(element, context, &GST_GPUDIRECT_SRC(element)->contexts);
-    parent->set_context(element, context);
-}
-
-void gst_gpudirect_src_class_init_device(GstElementClass *klass)
-{
-    GstCaps *caps = gpu_template_caps();
-
-    gst_element_class_add_pad_template(
-        klass, gst_pad_template_new("src", GST_PAD_SRC, GST_PAD_ALWAYS, caps));
-    gst_caps_unref(caps);
-    klass->set_context = src_set_context;
 }

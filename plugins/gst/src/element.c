@@ -49,15 +49,14 @@
  *
  * Since: 0.1
  */
-#include "endstats.h"
-#include "src/card.h"
-#include "src/enums.h"
+#include "src/create.h"
+#include "src/format.h"
+#include "src/open.h"
 #include "src/src.h"
+#include "src/stats.h"
 #include "uri.h"
 
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
-
-GST_DEBUG_CATEGORY(gst_gpudirect_src_debug);
 
 G_DEFINE_TYPE_WITH_CODE(GstGpudirectSrc, gst_gpudirect_src, GST_TYPE_PUSH_SRC,
                         GST_DEBUG_CATEGORY_INIT(gst_gpudirect_src_debug, "gpudirectsrc", 0,
@@ -65,229 +64,151 @@ G_DEFINE_TYPE_WITH_CODE(GstGpudirectSrc, gst_gpudirect_src, GST_TYPE_PUSH_SRC,
                         G_IMPLEMENT_INTERFACE(GST_TYPE_URI_HANDLER, uri_handler_init_source))
 GST_ELEMENT_REGISTER_DEFINE(gpudirectsrc, "gpudirectsrc", GST_RANK_NONE, GST_TYPE_GPUDIRECT_SRC)
 
-/* Sinks reckon with 20 ms of their own; no other time is needed than a picture's on its way, and
- * that is measured. */
-#define DEFAULT_PROCESSING_DEADLINE 0
-#define DEFAULT_BUSY_POLL 250
-
 enum {
-    PROP_ON_DISCONNECT = SETTING_COUNT,
-    PROP_ON_EOS,
-    PROP_START,
-    PROP_CONNECTION_TIMEOUT,
-    PROP_PROCESSING_DEADLINE,
-    PROP_LATENCY,
-    PROP_BUSY_POLL,
-    PROP_ADD_REFERENCE_TIMESTAMP_META,
-    PROP_IO_MODE,
-    PROP_INPUT,
+    PROP_INPUT = OPTION_COUNT,
     PROP_EXTRA_CONTROLS,
-    PROP_ACTIVE_PATH,
-    PROP_FALLBACK_REASON,
-    PROP_SIGNAL,
-    PROP_STATS,
+    PROP_SIGNAL = ENDPOINT_REPORT,
 };
 
 /* --- properties --------------------------------------------------------------------------- */
 
-static void get_property(GObject *object, guint id, GValue *value, GParamSpec *pspec)
+/* By the card's own name of it, where there is one. */
+static void get_input(GstGpudirectSrc *self, GValue *value)
 {
-    GstGpudirectSrc *self = GST_GPUDIRECT_SRC(object);
     struct input_info info;
 
-    if (id == PROP_ACTIVE_PATH || id == PROP_FALLBACK_REASON || id == PROP_INPUT)
-        gst_gpudirect_src_get_info(self, &info);
-    switch (id) {
-    case PROP_ACTIVE_PATH:
-        g_value_set_string(value, info.path);
-        return;
-    case PROP_FALLBACK_REASON:
-        g_value_set_string(value, info.fallback_reason);
-        return;
-    case PROP_SIGNAL:
+    feed_get_info(&self->feed, &info);
+    GST_OBJECT_LOCK(self);
+    g_value_set_string(value, info.card_input[0] ? info.card_input : self->card.input);
+    GST_OBJECT_UNLOCK(self);
+}
+
+static gboolean get_report(GstElement *element, guint id, GValue *value)
+{
+    GstGpudirectSrc *self = GST_GPUDIRECT_SRC(element);
+
+    if (id == PROP_INPUT)
+        get_input(self, value);
+    else if (id == PROP_SIGNAL)
         g_value_set_boolean(value, g_atomic_int_get(&self->signal.present));
-        return;
-    case PROP_STATS:
-        g_value_take_boxed(value, gst_gpudirect_src_make_stats(self));
-        return;
-    }
-    GST_OBJECT_LOCK(self);
-    switch (id) {
-    case PROP_ON_DISCONNECT:
-        g_value_set_enum(value, self->options.on_disconnect);
-        break;
-    case PROP_ON_EOS:
-        g_value_set_enum(value, self->options.on_eos);
-        break;
-    case PROP_START:
-        g_value_set_enum(value, self->options.start);
-        break;
-    case PROP_CONNECTION_TIMEOUT:
-        g_value_set_uint(value, self->options.connection_timeout);
-        break;
-    case PROP_PROCESSING_DEADLINE:
-        g_value_set_uint64(value, self->options.processing_deadline);
-        break;
-    case PROP_LATENCY:
-        g_value_set_int(value, self->options.latency);
-        break;
-    case PROP_BUSY_POLL:
-        g_value_set_uint(value, self->options.busy_poll);
-        break;
-    case PROP_ADD_REFERENCE_TIMESTAMP_META:
-        g_value_set_boolean(value, self->options.tells_submit_time);
-        break;
-    case PROP_IO_MODE:
-        g_value_set_enum(value, self->options.io_mode);
-        break;
-    case PROP_INPUT: /* the card's word, where there is one */
-        g_value_set_string(value, info.card_input[0] ? info.card_input : self->card.input);
-        break;
-    case PROP_EXTRA_CONTROLS:
-        g_value_set_boxed(value, self->card.controls);
-        break;
-    default:
-        if (!settings_get(&self->settings, id, value))
-            G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
-    }
-    GST_OBJECT_UNLOCK(self);
+    else
+        return FALSE;
+    return TRUE;
 }
 
-/* Under the object lock. */
-static void set_unlocked(GstGpudirectSrc *self, guint id, const GValue *value, GParamSpec *pspec)
+static gboolean get_property(GstElement *element, guint id, GValue *value)
 {
-    switch (id) {
-    case PROP_ON_DISCONNECT:
-        g_atomic_int_set(&self->options.on_disconnect, g_value_get_enum(value));
-        break;
-    case PROP_ON_EOS:
-        self->options.on_eos = (enum on_eos)g_value_get_enum(value);
-        break;
-    case PROP_START:
-        self->options.start = (enum start)g_value_get_enum(value);
-        break;
-    case PROP_CONNECTION_TIMEOUT:
-        self->options.connection_timeout = g_value_get_uint(value);
-        break;
-    case PROP_PROCESSING_DEADLINE:
-        self->options.processing_deadline = g_value_get_uint64(value);
-        break;
-    case PROP_LATENCY:
-        g_atomic_int_set(&self->options.latency, g_value_get_int(value));
-        break;
-    case PROP_BUSY_POLL:
-        self->options.busy_poll = g_value_get_uint(value);
-        break;
-    case PROP_ADD_REFERENCE_TIMESTAMP_META:
-        g_atomic_int_set(&self->options.tells_submit_time, g_value_get_boolean(value));
-        break;
-    case PROP_IO_MODE:
-        self->options.io_mode = (enum io_mode)g_value_get_enum(value);
-        break;
-    case PROP_INPUT:
+    GstGpudirectSrc *self = GST_GPUDIRECT_SRC(element);
+
+    if (id != PROP_EXTRA_CONTROLS)
+        return src_options_get(&self->options, id, value);
+    g_value_set_boxed(value, self->card.controls);
+    return TRUE;
+}
+
+static gboolean set_property(GstElement *element, guint id, const GValue *value)
+{
+    GstGpudirectSrc *self = GST_GPUDIRECT_SRC(element);
+
+    if (id == PROP_INPUT)
         card_take_input(&self->card, value);
-        break;
-    case PROP_EXTRA_CONTROLS:
-        card_take_controls(&self->card, value);
-        break;
-    default:
-        if (!settings_set(&self->settings, id, value))
-            G_OBJECT_WARN_INVALID_PROPERTY_ID(self, id, pspec);
-    }
-}
-
-static void set_property(GObject *object, guint id, const GValue *value, GParamSpec *pspec)
-{
-    GstGpudirectSrc *self = GST_GPUDIRECT_SRC(object);
-
-    GST_OBJECT_LOCK(self);
-    gboolean may = settings_may_set(pspec, self->started);
-    if (may)
-        set_unlocked(self, id, value, pspec);
-    GST_OBJECT_UNLOCK(self);
-    if (!may)
-        settings_refuse(GST_ELEMENT(self), pspec);
-    else if (id == PROP_PROCESSING_DEADLINE || id == PROP_LATENCY)
-        gst_element_post_message(GST_ELEMENT(self), gst_message_new_latency(GST_OBJECT(self)));
     else if (id == PROP_EXTRA_CONTROLS)
-        gst_gpudirect_src_set_controls(self);
+        card_take_controls(&self->card, value);
+    else
+        return src_options_set(&self->options, id, value);
+    return TRUE;
 }
+
+static void property_changed(GstElement *element, guint id)
+{
+    GstGpudirectSrc *self = GST_GPUDIRECT_SRC(element);
+
+    if (id == OPTION_PROCESSING_DEADLINE || id == OPTION_LATENCY)
+        gst_element_post_message(element, gst_message_new_latency(GST_OBJECT(self)));
+    else if (id == PROP_EXTRA_CONTROLS)
+        card_apply_controls(&self->card, &self->feed, element);
+}
+
+static const struct endpoint_ops endpoint_ops = {
+    .get_report = get_report,
+    .get_property = get_property,
+    .set_property = set_property,
+    .changed = property_changed,
+    .get_route = gst_gpudirect_src_get_route,
+    .make_stats = gst_gpudirect_src_make_stats,
+};
 
 /* --- states ------------------------------------------------------------------------------- */
-
-/* From here on only those properties change that may do so while the element runs. */
-static void set_started(GstGpudirectSrc *self, gboolean started)
-{
-    GST_OBJECT_LOCK(self);
-    self->started = started;
-    if (started)
-        settings_copy(&self->running, &self->settings);
-    GST_OBJECT_UNLOCK(self);
-}
 
 static gboolean src_start(GstBaseSrc *base)
 {
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(base);
-    gboolean kept = gst_gpudirect_src_is_kept(self), opened = FALSE;
+    gboolean opened = FALSE;
 
+    GST_OBJECT_LOCK(self);
+    gboolean kept = gst_gpudirect_src_keeps_card(self);
+    GST_OBJECT_UNLOCK(self);
     g_atomic_int_set(&self->ending, FALSE);
-    set_started(self, TRUE);
+    endpoint_start(&self->endpoint);
     if (!kept)
         gst_gpudirect_src_close(self);
-    if (!self->running.address || !self->running.address[0])
+    if (!self->endpoint.running.address || !self->endpoint.running.address[0])
         GST_ELEMENT_ERROR(
             self, RESOURCE, NOT_FOUND,
             ("No address to receive from: set the property address, to the sink's or to "
              "v4l2:///dev/video0."),
             (NULL));
     else
-        opened = settings_check(GST_ELEMENT(self), &self->running) &&
-                 (kept ? gst_gpudirect_src_restart(self) : gst_gpudirect_src_open(self));
+        opened = settings_check(GST_ELEMENT(self), &self->endpoint.running) &&
+                 gst_gpudirect_src_start_input(self, kept);
     if (opened)
-        end_stats_note(&self->stats_due);
+        endpoint_note_stats(&self->endpoint);
     else
-        set_started(self, FALSE);
+        endpoint_stop(&self->endpoint);
     return opened;
 }
 
 static gboolean src_stop(GstBaseSrc *base)
 {
-    gst_gpudirect_src_post_stats(GST_ELEMENT(base));
+    GstGpudirectSrc *self = GST_GPUDIRECT_SRC(base);
+
+    endpoint_post_stats(&self->endpoint);
     /* Buffers that are held downstream keep the pool, and the pool their frames. */
-    gst_gpudirect_src_stop_input(GST_GPUDIRECT_SRC(base));
-    set_started(GST_GPUDIRECT_SRC(base), FALSE);
+    gst_gpudirect_src_stop_input(self);
+    endpoint_stop(&self->endpoint);
     return TRUE;
 }
 
 static gboolean src_unlock(GstBaseSrc *base)
 {
-    gst_gpudirect_src_set_flushing(GST_GPUDIRECT_SRC(base), TRUE);
+    feed_set_flushing(&GST_GPUDIRECT_SRC(base)->feed, TRUE);
     return TRUE;
 }
 
 static gboolean src_unlock_stop(GstBaseSrc *base)
 {
-    gst_gpudirect_src_set_flushing(GST_GPUDIRECT_SRC(base), FALSE);
+    feed_set_flushing(&GST_GPUDIRECT_SRC(base)->feed, FALSE);
     return TRUE;
 }
 
 static GstStateChangeReturn src_change_state(GstElement *element, GstStateChange transition)
 {
+    GstGpudirectSrc *self = GST_GPUDIRECT_SRC(element);
+
     if (transition == GST_STATE_CHANGE_PAUSED_TO_PLAYING) {
-        GST_GPUDIRECT_SRC(element)->resumed_at = monotonic_now(); /* before anybody reads it */
-        g_atomic_int_set(&GST_GPUDIRECT_SRC(element)->resumed, TRUE);
+        self->beginning.resumed_at = monotonic_now(); /* read once `resumed` is set */
+        g_atomic_int_set(&self->beginning.resumed, TRUE);
     }
-    if (transition == GST_STATE_CHANGE_NULL_TO_READY &&
-        !gst_gpudirect_src_open_card(GST_GPUDIRECT_SRC(element)))
+    if (transition == GST_STATE_CHANGE_NULL_TO_READY && !gst_gpudirect_src_open_card(self))
         return GST_STATE_CHANGE_FAILURE;
     GstStateChangeReturn result =
         GST_ELEMENT_CLASS(gst_gpudirect_src_parent_class)->change_state(element, transition);
     if (transition == GST_STATE_CHANGE_READY_TO_NULL)
-        gst_gpudirect_src_close(GST_GPUDIRECT_SRC(element));
+        gst_gpudirect_src_close(self);
 
     /* create() may be waiting for a frame; in PAUSED a live source shall not. */
     if (transition == GST_STATE_CHANGE_PLAYING_TO_PAUSED)
-        gst_gpudirect_src_interrupt(GST_GPUDIRECT_SRC(element), TRUE);
+        feed_interrupt(&self->feed, TRUE);
     return result;
 }
 
@@ -305,12 +226,12 @@ static gboolean src_query(GstBaseSrc *base, GstQuery *query)
 {
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(base);
 
-    if (GST_QUERY_TYPE(query) == GST_QUERY_CONTEXT && gst_gpudirect_src_share_context(self, query))
+    if (device_choice_answer_query(&self->endpoint.device, query))
         return TRUE;
     if (GST_QUERY_TYPE(query) != GST_QUERY_LATENCY)
         return GST_BASE_SRC_CLASS(gst_gpudirect_src_parent_class)->query(base, query);
     GstClockTime min, max;
-    gst_gpudirect_src_get_latency(self, &min, &max);
+    latency_get(&self->latency, &min, &max);
     gst_query_set_latency(query, TRUE, min, max);
     return TRUE;
 }
@@ -322,9 +243,11 @@ static gboolean src_is_seekable(GstBaseSrc *base)
 
 /* --- class -------------------------------------------------------------------------------- */
 
-static void install_properties(GObjectClass *klass)
+static void install_properties(GstElementClass *element_class)
 {
     static const struct setting_texts texts = {
+        .pad = "src",
+        .direction = GST_PAD_SRC,
         .address = "What to connect to: the sink's address (rdma://host:port on another host), or "
                    "v4l2:///dev/videoN for a capture card, or target:NAME for a ring that somebody "
                    "outside writes (an SDI card)",
@@ -340,100 +263,32 @@ static void install_properties(GObjectClass *klass)
         .access = "Whose pictures are taken, besides root's: user (of senders of this user alone), "
                   "group:NAME (and of those in that group) or all",
         .psk_file = "Between hosts: a file with the sender's key, which nobody else can read",
+        .active_path = "The route that frames take now, or none",
+        .stats = "Frames, drops, copies, waits, the sender's clock and latency (ns)",
     };
-    const GParamFlags playing =
-        G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_PLAYING;
-    const GParamFlags report = G_PARAM_READABLE | G_PARAM_STATIC_STRINGS;
+    GObjectClass *klass = G_OBJECT_CLASS(element_class);
 
-    settings_install(klass, &texts);
-    g_object_class_install_property(
-        klass, PROP_ON_DISCONNECT,
-        g_param_spec_enum("on-disconnect", "On disconnect",
-                          "What to do when the sender vanishes, or the card is unplugged; freeze "
-                          "and black also where it sends nothing for half a second, or three "
-                          "frames if that is longer (freeze keeps one slot)",
-                          GST_TYPE_GPUDIRECT_ON_DISCONNECT, ON_DISCONNECT_WAIT, playing));
-    g_object_class_install_property(
-        klass, PROP_ON_EOS,
-        g_param_spec_enum("on-eos", "On EOS",
-                          "What to do when the sender ends its stream (wait: go on with the next "
-                          "one, of this sender or of the next)",
-                          GST_TYPE_GPUDIRECT_ON_EOS, ON_EOS_EOS, playing));
-    g_object_class_install_property(
-        klass, PROP_START,
-        g_param_spec_enum("start", "Start",
-                          "Where to begin in what waits after connecting and after a pause; what "
-                          "is older counts as dropped",
-                          GST_TYPE_GPUDIRECT_START, START_NEWEST, playing));
-    g_object_class_install_property(
-        klass, PROP_CONNECTION_TIMEOUT,
-        g_param_spec_uint("connection-timeout", "Connection timeout",
-                          "Seconds without a sender until an error is posted (0 = wait for ever)",
-                          0, G_MAXINT, 0, playing));
-    g_object_class_install_property(
-        klass, PROP_PROCESSING_DEADLINE,
-        g_param_spec_uint64(
-            "processing-deadline", "Processing deadline",
-            "Time, in nanoseconds, that downstream has for a buffer beside what its "
-            "sink asks for",
-            0, G_MAXUINT64, DEFAULT_PROCESSING_DEADLINE, playing));
-    g_object_class_install_property(
-        klass, PROP_BUSY_POLL,
-        g_param_spec_uint("busy-poll", "Busy poll",
-                          "Microseconds, at most, that a wait for a picture that is due is awake, "
-                          "so that the picture need not wake it (0 = it always sleeps)",
-                          0, G_USEC_PER_SEC, DEFAULT_BUSY_POLL,
-                          G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY));
-    g_object_class_install_property(
-        klass, PROP_ADD_REFERENCE_TIMESTAMP_META,
-        g_param_spec_boolean("add-reference-timestamp-meta", "Add reference timestamp meta",
-                             "Adds to each buffer, behind the reference timestamps that it has, "
-                             "when it was submitted on this host or captured by a card, both by "
-                             "CLOCK_MONOTONIC: timestamp/x-gpudirect-submit, -capture",
-                             FALSE, playing));
-    latency_install(klass, PROP_LATENCY);
-    io_mode_install(klass, PROP_IO_MODE);
+    endpoint_class_init(element_class, &texts);
+    src_options_install(klass);
     card_install(klass, PROP_INPUT, PROP_EXTRA_CONTROLS);
-    g_object_class_install_property(klass, PROP_ACTIVE_PATH,
-                                    g_param_spec_string("active-path", "Active path",
-                                                        "The route that frames take now, or none",
-                                                        "none", report));
-    g_object_class_install_property(
-        klass, PROP_FALLBACK_REASON,
-        g_param_spec_string("fallback-reason", "Fallback reason",
-                            "Why the active path is no better one; empty where there is none", "",
-                            report));
     g_object_class_install_property(
         klass, PROP_SIGNAL,
         g_param_spec_boolean("signal", "Signal",
                              "Whether pictures come: not before the first one, and not while the "
                              "sender is gone or sends nothing for half a second (or three frames)",
-                             FALSE, report));
-    g_object_class_install_property(
-        klass, PROP_STATS,
-        g_param_spec_boxed("stats", "Statistics",
-                           "Frames, drops, copies, waits, the sender's clock and latency (ns)",
-                           GST_TYPE_STRUCTURE, report));
+                             FALSE, G_PARAM_READABLE | G_PARAM_STATIC_STRINGS));
 }
 
 static void finalize(GObject *object)
 {
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(object);
 
-    g_mutex_clear(&self->input_lock);
-    g_mutex_clear(&self->pause_lock);
-    g_cond_clear(&self->pause_cond);
-    gpu_contexts_clear(&self->contexts);
-    counters_unref(self->counters);
-    lost_metas_free(self->lost_metas);
-    latencies_free(self->latencies);
-    g_ptr_array_unref(self->sticky_names);
-    settings_clear(&self->settings);
-    settings_clear(&self->running);
-    settings_clear(&self->kept);
-    g_free(self->opened);
-    g_free(self->device_reason);
+    feed_finish(&self->feed);
+    times_finish(&self->times);
+    kept_card_clear(&self->kept);
     card_clear(&self->card);
+    endpoint_clear(&self->endpoint);
+    g_ptr_array_unref(self->sticky_names);
     G_OBJECT_CLASS(gst_gpudirect_src_parent_class)->finalize(object);
 }
 
@@ -443,19 +298,14 @@ static void gst_gpudirect_src_class_init(GstGpudirectSrcClass *klass)
     GstElementClass *element_class = GST_ELEMENT_CLASS(klass);
     GstBaseSrcClass *base_class = GST_BASE_SRC_CLASS(klass);
 
-    object_class->set_property = set_property;
-    object_class->get_property = get_property;
     object_class->finalize = finalize;
-    install_properties(object_class);
+    install_properties(element_class);
 
     element_class->send_event = src_send_event;
     element_class->change_state = src_change_state;
     gst_element_class_set_static_metadata(
         element_class, "GPU-direct source", "Source/Video/Hardware",
         "Receives raw video straight in this process's or a device's memory", "gpudirect authors");
-    gst_gpudirect_src_class_init_device(element_class);
-    gst_gpudirect_src_class_init_times(element_class);
-    gst_gpudirect_src_class_init_stats(element_class);
 
     base_class->start = src_start;
     base_class->stop = src_stop;
@@ -465,31 +315,26 @@ static void gst_gpudirect_src_class_init(GstGpudirectSrcClass *klass)
     base_class->is_seekable = src_is_seekable;
     gst_gpudirect_src_class_init_format(base_class);
     GST_PUSH_SRC_CLASS(klass)->create = gst_gpudirect_src_create;
-
-    gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_ON_DISCONNECT, 0);
-    gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_ON_EOS, 0);
-    gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_START, 0);
 }
 
 static void gst_gpudirect_src_init(GstGpudirectSrc *self)
 {
-    settings_init(&self->settings);
-    latency_init(self);
-    self->options.on_disconnect = ON_DISCONNECT_WAIT;
-    self->options.processing_deadline = DEFAULT_PROCESSING_DEADLINE;
-    self->options.busy_poll = DEFAULT_BUSY_POLL;
-    self->frame_duration = GST_CLOCK_TIME_NONE;
-    self->opened_on = -1;
-    self->counters = counters_new();
-    self->lost_metas = lost_metas_new(gst_gpudirect_src_debug);
-    self->latencies = latencies_new();
-    g_mutex_init(&self->input_lock);
-    g_mutex_init(&self->pause_lock);
-    g_cond_init(&self->pause_cond);
-    g_queue_init(&self->waiting);
+    GstBaseSrc *base = GST_BASE_SRC(self);
+
+    endpoint_init(&self->endpoint, GST_ELEMENT(self), GST_BASE_SRC_PAD(self),
+                  gst_gpudirect_src_debug, &endpoint_ops);
+    endpoint_post_stats_at_eos(&self->endpoint);
+    src_options_init(&self->options);
+    feed_init(&self->feed, gst_gpudirect_src_open_input, self);
+    updates_init(&self->updates);
+    times_init(&self->times, &self->endpoint);
+    latency_init(&self->latency, GST_ELEMENT(self), &self->options);
+    self->pictures.src = base;
+    self->pictures.counters = self->endpoint.counters;
+    src_signal_init(&self->signal, GST_ELEMENT(self), &self->options, &self->pictures, &self->times,
+                    &self->latency);
     self->sticky_names = g_ptr_array_new();
-    end_stats_watch(GST_BASE_SRC_PAD(self), gst_gpudirect_src_post_stats);
-    gst_base_src_set_live(GST_BASE_SRC(self), TRUE);
-    gst_base_src_set_format(GST_BASE_SRC(self), GST_FORMAT_TIME);
-    gst_base_src_set_do_timestamp(GST_BASE_SRC(self), FALSE);
+    gst_base_src_set_live(base, TRUE);
+    gst_base_src_set_format(base, GST_FORMAT_TIME);
+    gst_base_src_set_do_timestamp(base, FALSE);
 }

@@ -2,9 +2,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* gpudirectsrc's caps, pool and allocation. */
+#include "src/format.h"
+
 #include "errors.h"
-#include "memory/pool.h"
-#include "src/src.h"
+#include "src/device.h"
 
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
 
@@ -13,9 +14,9 @@ static GstBaseSrcClass *parent_class;
 /* Where the next sender is waited for, the link to this one is cut. */
 static GstFlowReturn refuse_format(GstGpudirectSrc *self, gchar *reason)
 {
-    if (gst_gpudirect_src_waits_for_senders(self)) {
-        g_free(self->unusable);
-        self->unusable = reason;
+    if (src_options_wait_for_senders(&self->options)) {
+        g_free(self->updates.unusable);
+        self->updates.unusable = reason;
         return GST_FLOW_OK;
     }
     GST_ELEMENT_ERROR(self, STREAM, FORMAT, ("The sender's format cannot be used: %s.", reason),
@@ -36,14 +37,14 @@ GstFlowReturn gst_gpudirect_src_take_format(GstGpudirectSrc *self, const struct 
         return refuse_format(self, reason);
     /* Downstream is asked here, because a refused CAPS event would only show with the next buffer.
      */
-    GstCaps *agreed = gst_gpudirect_src_agree(self, gst_caps_ref(caps), &self->gpu);
+    GstCaps *agreed = gst_gpudirect_src_agree(self, gst_caps_ref(caps), &self->pictures.gpu);
     if (agreed)
         gst_caps_replace(&caps, agreed);
     GST_DEBUG_OBJECT(self, "the sender's format: %" GST_PTR_FORMAT, caps);
     gboolean taken = agreed && gst_gpudirect_src_set_format(self, caps, &format->layout) &&
                      gst_base_src_set_caps(GST_BASE_SRC(self), caps) &&
                      gst_base_src_negotiate(GST_BASE_SRC(self));
-    if (!taken && !g_atomic_int_get(&self->flushing)) {
+    if (!taken && !feed_is_flushing(&self->feed)) {
         gchar *advice = gst_gpudirect_src_advice(self, caps);
         GST_ELEMENT_ERROR(
             self, CORE, NEGOTIATION,
@@ -53,9 +54,9 @@ GstFlowReturn gst_gpudirect_src_take_format(GstGpudirectSrc *self, const struct 
     }
     gst_clear_caps(&agreed);
     gst_caps_unref(caps);
-    return taken                               ? GST_FLOW_OK
-           : g_atomic_int_get(&self->flushing) ? GST_FLOW_FLUSHING
-                                               : GST_FLOW_NOT_NEGOTIATED;
+    return taken                           ? GST_FLOW_OK
+           : feed_is_flushing(&self->feed) ? GST_FLOW_FLUSHING
+                                           : GST_FLOW_NOT_NEGOTIATED;
 }
 
 /* --- caps and allocation ------------------------------------------------------------------ */
@@ -63,29 +64,17 @@ GstFlowReturn gst_gpudirect_src_take_format(GstGpudirectSrc *self, const struct 
 gboolean gst_gpudirect_src_set_format(GstGpudirectSrc *self, GstCaps *caps,
                                       const struct gpud_layout *layout)
 {
-    struct video_planes planes;
+    struct input *input = self->feed.input;
+    struct input_info info;
 
-    if (!video_info_from_caps(&self->info, caps))
+    if (!pictures_set_format(&self->pictures, caps, layout))
         return FALSE;
-    layout_to_planes(layout, &self->info, &planes);
-    self->planes_default = planes_are_default(&planes, &self->info);
-    if (self->pool)
-        gst_buffer_pool_set_active(self->pool, FALSE);
-    gst_clear_object(&self->pool);
-    struct slot_pool_params params = {
-        .info = &self->info, .gpu = self->gpu, .counters = self->counters};
-    GstBufferPool *pool = gst_gpudirect_pool_new(&params, caps);
-    if (!pool || !gst_buffer_pool_set_active(pool, TRUE)) {
-        gst_clear_object(&pool);
-        return FALSE;
-    }
-    self->pool = pool;
-    self->outstanding = gst_gpudirect_pool_outstanding(pool);
-    self->card_epoch = 0;
-    self->layout = *layout;
-    gst_gpudirect_src_note_interval(self, layout_interval(&self->info));
-    if (self->input->ops->has_signal)
-        gst_gpudirect_src_note_stamps(self);
+    latency_note_interval(&self->latency, layout_interval(&self->pictures.info));
+    if (!input->ops->has_signal)
+        return TRUE;
+    input->ops->get_info(input, &info);
+    if (info.stamps_start)
+        latency_expect_exposure(&self->latency, timeline_late_max(&self->times.line));
     return TRUE;
 }
 
@@ -95,22 +84,16 @@ static GstCaps *src_get_caps(GstBaseSrc *base, GstCaps *filter)
     GstCaps *caps = NULL;
 
     GST_OBJECT_LOCK(self);
-    gboolean started = self->started;
+    gboolean known = self->endpoint.started || gst_gpudirect_src_keeps_card(self);
     GST_OBJECT_UNLOCK(self);
-    gboolean known = started || gst_gpudirect_src_is_kept(self);
-    g_mutex_lock(&self->input_lock);
-    if (known && self->input && self->input->ops->get_caps)
-        caps = self->input->ops->get_caps(self->input, filter);
-    g_mutex_unlock(&self->input_lock);
+    g_mutex_lock(&self->feed.lock);
+    if (known && self->feed.input && self->feed.input->ops->get_caps)
+        caps = self->feed.input->ops->get_caps(self->feed.input, filter);
+    g_mutex_unlock(&self->feed.lock);
     caps =
         caps ? gst_gpudirect_src_offer_card(self, caps)
              : gst_gpudirect_src_offer(self, gst_pad_get_pad_template_caps(GST_BASE_SRC_PAD(base)));
-    if (filter) {
-        GstCaps *both = gst_caps_intersect_full(filter, caps, GST_CAPS_INTERSECT_FIRST);
-        gst_caps_unref(caps);
-        caps = both;
-    }
-    return caps;
+    return endpoint_filter_caps(caps, filter);
 }
 
 /* A writer outside cannot be asked what it writes. */
@@ -128,7 +111,7 @@ static GstCaps *fixate_told(GstGpudirectSrc *self, GstCaps *caps)
                           ("What will be written to \"%s\" is not said: put a capsfilter behind "
                            "this element, as in video/x-raw,format=UYVY,width=1920,height=1080,"
                            "framerate=50/1.",
-                           self->running.address),
+                           self->endpoint.running.address),
                           ("%" GST_PTR_FORMAT, caps));
         gst_caps_unref(caps);
         return gst_caps_new_empty();
@@ -141,13 +124,13 @@ static GstCaps *src_fixate(GstBaseSrc *base, GstCaps *caps)
 {
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(base);
 
-    if (self->input && self->input->ops->is_told_format)
+    if (self->feed.input && self->feed.input->ops->is_told_format)
         return fixate_told(self, caps);
     struct capture_wish wish = {0};
-    g_mutex_lock(&self->input_lock);
-    if (self->input && self->input->ops->get_wish)
-        self->input->ops->get_wish(self->input, &wish);
-    g_mutex_unlock(&self->input_lock);
+    g_mutex_lock(&self->feed.lock);
+    if (self->feed.input && self->feed.input->ops->get_wish)
+        self->feed.input->ops->get_wish(self->feed.input, &wish);
+    g_mutex_unlock(&self->feed.lock);
     return capture_choose(caps, &wish);
 }
 
@@ -158,7 +141,8 @@ static void refuse_caps(GstGpudirectSrc *self, const GstCaps *wanted)
 
     GST_ELEMENT_ERROR(
         self, STREAM, FORMAT,
-        ("The elements downstream take nothing that %s has: %s.", self->input->ops->what, reason),
+        ("The elements downstream take nothing that %s has: %s.", self->feed.input->ops->what,
+         reason),
         ("there is %" GST_PTR_FORMAT ", and wanted is %" GST_PTR_FORMAT, has, wanted));
     gst_caps_unref(has);
     g_free(reason);
@@ -192,12 +176,12 @@ static gboolean set_up_card(GstGpudirectSrc *self)
     if (!caps)
         return FALSE;
     gboolean done = FALSE;
-    if (self->input->ops->configure(self->input, &caps, &layout, &error) != GPUD_OK) {
-        gchar *what = g_strdup_printf("Frames of %s cannot be had", self->input->ops->what);
+    if (self->feed.input->ops->configure(self->feed.input, &caps, &layout, &error) != GPUD_OK) {
+        gchar *what = g_strdup_printf("Frames of %s cannot be had", self->feed.input->ops->what);
         gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_OPEN_SOURCE, &error, what);
         g_free(what);
     } else {
-        self->gpu = gst_gpudirect_src_gpu_of_caps(self, caps);
+        self->pictures.gpu = gst_gpudirect_src_gpu_of_caps(self, caps);
         done = gst_gpudirect_src_set_format(self, caps, &layout) &&
                gst_base_src_set_caps(GST_BASE_SRC(self), caps);
     }
@@ -207,11 +191,11 @@ static gboolean set_up_card(GstGpudirectSrc *self)
 
 static gboolean take_signal(GstGpudirectSrc *self, GstCaps *caps, const struct gpud_layout *layout)
 {
-    GstCaps *agreed = gst_gpudirect_src_agree(self, gst_caps_ref(caps), &self->gpu);
+    GstCaps *agreed = gst_gpudirect_src_agree(self, gst_caps_ref(caps), &self->pictures.gpu);
 
     GST_INFO_OBJECT(self, "the signal is now %" GST_PTR_FORMAT, caps);
     if (!agreed) {
-        if (!g_atomic_int_get(&self->flushing))
+        if (!feed_is_flushing(&self->feed))
             GST_ELEMENT_ERROR(
                 self, CORE, NEGOTIATION,
                 ("The signal became another one, which the elements downstream do not take: put a "
@@ -231,7 +215,8 @@ static gboolean take_signal(GstGpudirectSrc *self, GstCaps *caps, const struct g
 /* Whether downstream knows the signal already, whatever memory its pictures are in. */
 static gboolean is_current(GstGpudirectSrc *self, const GstCaps *before, const GstCaps *now)
 {
-    GstCaps *on_gpu = self->gpu ? gpu_caps_in_memory(now, self->gpu->vendor) : NULL;
+    GstCaps *on_gpu =
+        self->pictures.gpu ? gpu_caps_in_memory(now, self->pictures.gpu->vendor) : NULL;
     gboolean same = before && gst_caps_is_subset(before, on_gpu ? on_gpu : now);
 
     gst_clear_caps(&on_gpu);
@@ -242,7 +227,7 @@ gboolean gst_gpudirect_src_follow_signal(GstGpudirectSrc *self)
 {
     struct gpud_layout layout;
     gchar *reason = NULL;
-    GstCaps *now = self->input->ops->get_current(self->input, &layout, &reason);
+    GstCaps *now = self->feed.input->ops->get_current(self->feed.input, &layout, &reason);
 
     if (!now) {
         GST_ELEMENT_ERROR(self, STREAM, FORMAT, ("The signal became another one: %s.", reason),
@@ -265,7 +250,7 @@ static gboolean src_negotiate(GstBaseSrc *base)
 {
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(base);
 
-    return !self->input || !self->input->ops->configure || self->follows_signal ||
+    return !self->feed.input || !self->feed.input->ops->configure || self->follows_signal ||
            set_up_card(self);
 }
 
@@ -273,15 +258,15 @@ static gboolean src_decide_allocation(GstBaseSrc *base, GstQuery *query)
 {
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(base);
 
-    self->downstream_video_meta =
+    self->pictures.reads_strides =
         gst_query_find_allocation_meta(query, GST_VIDEO_META_API_TYPE, NULL);
     /* Buffers are slots. A pool from downstream would only serve when each frame has to be copied.
      */
-    if (self->gpu || self->downstream_video_meta || self->planes_default)
+    if (self->pictures.gpu || self->pictures.reads_strides || self->pictures.is_default)
         while (gst_query_get_n_allocation_pools(query) > 0)
             gst_query_remove_nth_allocation_pool(query, 0);
     GST_DEBUG_OBJECT(self, "downstream %s strides: %" GST_PTR_FORMAT,
-                     self->downstream_video_meta ? "reads" : "does not read", query);
+                     self->pictures.reads_strides ? "reads" : "does not read", query);
     return parent_class->decide_allocation(base, query);
 }
 
@@ -292,21 +277,4 @@ void gst_gpudirect_src_class_init_format(GstBaseSrcClass *klass)
     klass->fixate = src_fixate;
     klass->negotiate = src_negotiate;
     klass->decide_allocation = src_decide_allocation;
-}
-
-void gst_gpudirect_src_reset_stream(GstGpudirectSrc *self)
-{
-    gst_gpudirect_src_drop_updates(self);
-    g_ptr_array_set_size(self->sticky_names, 0);
-    if (self->pool)
-        gst_buffer_pool_set_active(self->pool, FALSE);
-    gst_clear_object(&self->pool);
-    self->gpu = NULL;
-    self->discont = TRUE;
-    self->linked = self->ended = self->refusal_told = self->card_lost = FALSE;
-    self->waiting_since = self->held_off_until = 0;
-    self->waiting_told = FALSE;
-    gst_gpudirect_src_forget_signal(self);
-    self->dropped_seen = self->dropped_total = self->frames = self->skipped_unreported = 0;
-    gst_gpudirect_src_reset_times(self);
 }

@@ -104,10 +104,3 @@ const struct input_ops link_input_ops = {
     .interrupt = link_interrupt,
     .get_info = link_get_info,
 };
-
-const struct input_ops *input_ops_for(const gchar *address)
-{
-    if (g_str_has_prefix(address, TARGET_SCHEME))
-        return &target_input_ops;
-    return g_str_has_prefix(address, "v4l2:") ? &capture_input_ops : &link_input_ops;
-}

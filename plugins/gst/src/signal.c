@@ -1,15 +1,10 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Whether pictures come, and what downstream gets while none do.
- *
- * The signal is there from a picture on until the sender is lost, ends its stream, or sends nothing
- * for SIGNAL_TIMEOUT (or three frames, if that is longer). With on-disconnect=freeze or black the
- * stream then goes on at its last rate, in real time, with the last picture or a black one.
- *
- * Nobody knows which picture is the last, so for `freeze` each is kept until the next one comes:
- * one slot of the ring. Once the signal is gone the picture is copied, and the slot given back. */
-#include "src/src.h"
+#include "src/signal.h"
+
+#include "src/debug.h"
+#include "wire/timing.h"
 
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
 
@@ -23,106 +18,131 @@
 #define INTERVAL_MIN (1 * GST_MSECOND)
 #define INTERVAL_MAX (10 * GST_SECOND)
 
+/* Until a card that gives no frames is reported. */
+#define SILENCE_REPORTED_AFTER (2 * GST_SECOND)
+
 #define NEVER G_MAXUINT64
 
-static enum on_disconnect get_mode(GstGpudirectSrc *self)
+void src_signal_init(struct src_signal *signal, GstElement *element,
+                     const struct src_options *options, struct pictures *pictures,
+                     struct times *times, const struct latency *latency)
 {
-    return (enum on_disconnect)g_atomic_int_get(&self->options.on_disconnect);
+    signal->element = element;
+    signal->options = options;
+    signal->pictures = pictures;
+    signal->times = times;
+    signal->latency = latency;
 }
 
-static GstClockTime get_interval(GstGpudirectSrc *self)
+static GstClockTime get_interval(const struct src_signal *signal)
 {
-    GstClockTime interval = self->frame_duration;
+    GstClockTime interval = signal->latency->interval;
 
     return GST_CLOCK_TIME_IS_VALID(interval) ? CLAMP(interval, INTERVAL_MIN, INTERVAL_MAX)
                                              : INTERVAL_DEFAULT;
 }
 
 /* Whether pictures of ours stand in for the sender's. */
-static gboolean stands_in(GstGpudirectSrc *self)
+static gboolean stands_in(const struct src_signal *signal)
 {
-    enum on_disconnect mode = get_mode(self);
+    enum on_disconnect mode = src_options_on_disconnect(signal->options);
 
-    return !g_atomic_int_get(&self->signal.present) &&
+    return !g_atomic_int_get(&signal->present) &&
            (mode == ON_DISCONNECT_FREEZE || mode == ON_DISCONNECT_BLACK);
 }
 
 /* --- there or not ------------------------------------------------------------------------- */
 
-static void tell(GstGpudirectSrc *self, gboolean present, const gchar *reason)
+static void report(struct src_signal *signal, gboolean present, const gchar *reason)
 {
     GstStructure *structure = gst_structure_new("gpudirect-signal", "signal", G_TYPE_BOOLEAN,
                                                 present, "reason", G_TYPE_STRING, reason, NULL);
 
-    GST_INFO_OBJECT(self, "the signal is %s: %s", present ? "there" : "lost", reason);
-    g_atomic_int_set(&self->signal.present, present);
-    g_object_notify(G_OBJECT(self), "signal");
-    gst_element_post_message(GST_ELEMENT(self),
-                             gst_message_new_element(GST_OBJECT(self), structure));
+    GST_INFO_OBJECT(signal->element, "the signal is %s: %s", present ? "there" : "lost", reason);
+    g_atomic_int_set(&signal->present, present);
+    g_object_notify(G_OBJECT(signal->element), "signal");
+    gst_element_post_message(signal->element,
+                             gst_message_new_element(GST_OBJECT(signal->element), structure));
 }
 
-void gst_gpudirect_src_signal_here(GstGpudirectSrc *self, GstBuffer *buffer)
+void src_signal_here(struct src_signal *signal, GstBuffer *buffer)
 {
-    struct src_signal *signal = &self->signal;
-
-    signal->seen = self->taken;
+    signal->seen = signal->times->acquired_at;
     signal->due = NEVER;
-    self->silent_since = 0;
-    self->silence_told = FALSE;
+    src_signal_end_silence(signal);
     gst_clear_buffer(&signal->stand_in);
-    gst_buffer_replace(&signal->last, get_mode(self) == ON_DISCONNECT_FREEZE ? buffer : NULL);
+    gst_buffer_replace(&signal->last,
+                       src_options_on_disconnect(signal->options) == ON_DISCONNECT_FREEZE ? buffer
+                                                                                          : NULL);
     if (GST_BUFFER_PTS_IS_VALID(buffer)) {
         signal->pts = GST_BUFFER_PTS(buffer);
         /* How late pictures arrive: a stand-in is pushed as late as they were. */
-        signal->lag =
-            GST_CLOCK_TIME_IS_VALID(self->came) ? GST_CLOCK_DIFF(signal->pts, self->came) : 0;
+        signal->lag = GST_CLOCK_TIME_IS_VALID(signal->times->stamped_at)
+                          ? GST_CLOCK_DIFF(signal->pts, signal->times->stamped_at)
+                          : 0;
     }
     if (!g_atomic_int_get(&signal->present))
-        tell(self, TRUE, "pictures come");
+        report(signal, TRUE, "pictures come");
 }
 
-void gst_gpudirect_src_signal_gone(GstGpudirectSrc *self, const gchar *reason)
+void src_signal_gone(struct src_signal *signal, const gchar *reason)
 {
-    if (!g_atomic_int_get(&self->signal.present))
+    if (!g_atomic_int_get(&signal->present))
         return;
-    self->signal.due = monotonic_now();
-    tell(self, FALSE, reason);
+    signal->due = monotonic_now();
+    report(signal, FALSE, reason);
 }
 
-static GstClockTime get_timeout(GstGpudirectSrc *self)
+static GstClockTime get_timeout(const struct src_signal *signal)
 {
-    return MAX(SIGNAL_TIMEOUT, 3 * get_interval(self));
+    return MAX(SIGNAL_TIMEOUT, 3 * get_interval(signal));
 }
 
-void gst_gpudirect_src_watch_signal(GstGpudirectSrc *self)
+void src_signal_watch(struct src_signal *signal, const gchar *what)
 {
-    GstClockTime timeout = get_timeout(self);
+    GstClockTime timeout = get_timeout(signal);
 
-    if (!g_atomic_int_get(&self->signal.present) || monotonic_now() - self->signal.seen < timeout)
+    if (!g_atomic_int_get(&signal->present) || monotonic_now() - signal->seen < timeout)
         return;
     gchar *reason = g_strdup_printf("no picture for %" G_GUINT64_FORMAT " ms: %s is there, and "
                                     "sends nothing",
-                                    timeout / GST_MSECOND, self->input->ops->what);
-    gst_gpudirect_src_signal_gone(self, reason);
+                                    timeout / GST_MSECOND, what);
+    src_signal_gone(signal, reason);
     g_free(reason);
 }
 
-void gst_gpudirect_src_signal_resume(GstGpudirectSrc *self)
+void src_signal_resume(struct src_signal *signal)
 {
-    self->signal.seen = monotonic_now();
-    self->silent_since = 0;
+    signal->seen = monotonic_now();
+    signal->silent_since = 0;
 }
 
-void gst_gpudirect_src_forget_signal(GstGpudirectSrc *self)
+void src_signal_forget(struct src_signal *signal)
 {
-    struct src_signal *signal = &self->signal;
-
     g_atomic_int_set(&signal->present, FALSE);
     gst_clear_buffer(&signal->last);
     gst_clear_buffer(&signal->stand_in);
     signal->due = NEVER;
     signal->pts = 0;
     signal->lag = 0;
+}
+
+gboolean src_signal_note_silence(struct src_signal *signal)
+{
+    GstClockTime now = monotonic_now();
+
+    if (!signal->silent_since)
+        signal->silent_since = now;
+    if (signal->silence_reported || now - signal->silent_since < SILENCE_REPORTED_AFTER)
+        return FALSE;
+    signal->silence_reported = TRUE;
+    return TRUE;
+}
+
+void src_signal_end_silence(struct src_signal *signal)
+{
+    signal->silent_since = 0;
+    signal->silence_reported = FALSE;
 }
 
 /* --- a picture to stand in ---------------------------------------------------------------- */
@@ -165,14 +185,14 @@ static gboolean paint_black(GstVideoFrame *to)
     return painted;
 }
 
-static GstBuffer *make_black(GstGpudirectSrc *self)
+static GstBuffer *make_black(struct src_signal *signal)
 {
     GstBuffer *buffer = NULL;
     GstVideoFrame frame;
     gboolean painted = FALSE;
 
-    if (gst_gpudirect_src_new_picture(self, &buffer) == GST_FLOW_OK &&
-        gst_video_frame_map(&frame, &self->info, buffer, GST_MAP_WRITE)) {
+    if (pictures_alloc(signal->pictures, &buffer) == GST_FLOW_OK &&
+        gst_video_frame_map(&frame, &signal->pictures->info, buffer, GST_MAP_WRITE)) {
         painted = paint_black(&frame);
         gst_video_frame_unmap(&frame);
     }
@@ -181,13 +201,13 @@ static GstBuffer *make_black(GstGpudirectSrc *self)
     return buffer;
 }
 
-static GstBuffer *make_frozen(GstGpudirectSrc *self)
+static GstBuffer *make_frozen(struct src_signal *signal)
 {
     const GstBufferFlags unwanted =
         GST_BUFFER_FLAG_DISCONT | GST_BUFFER_FLAG_CORRUPTED | GST_BUFFER_FLAG_TAG_MEMORY;
-    GstBuffer *last = g_steal_pointer(&self->signal.last), *copy = NULL;
+    GstBuffer *last = g_steal_pointer(&signal->last), *copy = NULL;
 
-    if (gst_gpudirect_src_copy_picture(self, last, &copy) == GST_FLOW_OK) {
+    if (pictures_copy(signal->pictures, last, &copy) == GST_FLOW_OK) {
         gst_buffer_copy_into(copy, last, GST_BUFFER_COPY_FLAGS, 0, (gsize)-1);
         GST_BUFFER_FLAG_UNSET(copy, unwanted);
     }
@@ -209,18 +229,17 @@ static GstBuffer *share(GstBuffer *stand_in)
     return buffer;
 }
 
-static gboolean make_stand_in(GstGpudirectSrc *self)
+static gboolean make_stand_in(struct src_signal *signal)
 {
-    struct src_signal *signal = &self->signal;
-
-    if (!signal->stand_in && self->pool)
-        signal->stand_in = signal->last && get_mode(self) == ON_DISCONNECT_FREEZE
-                               ? make_frozen(self)
-                               : make_black(self);
+    if (!signal->stand_in && signal->pictures->pool)
+        signal->stand_in =
+            signal->last && src_options_on_disconnect(signal->options) == ON_DISCONNECT_FREEZE
+                ? make_frozen(signal)
+                : make_black(signal);
     if (signal->stand_in)
         return TRUE;
     signal->due = NEVER;
-    GST_ELEMENT_WARNING(self, STREAM, FORMAT,
+    GST_ELEMENT_WARNING(signal->element, STREAM, FORMAT,
                         ("No picture of this format can be made to show while there is no signal: "
                          "the stream stands still until the sender is back."),
                         (NULL));
@@ -229,14 +248,14 @@ static gboolean make_stand_in(GstGpudirectSrc *self)
 
 /* In step with the pictures before it; by the clock again where some were left out, as in a pause.
  */
-static GstClockTime next_pts(GstGpudirectSrc *self, GstClockTime interval)
+static GstClockTime next_pts(struct src_signal *signal, GstClockTime interval)
 {
-    GstClockTime next = self->signal.pts + interval;
-    GstClockTime running = gst_element_get_current_running_time(GST_ELEMENT(self));
+    GstClockTime next = signal->pts + interval;
+    GstClockTime running = gst_element_get_current_running_time(signal->element);
 
     if (!GST_CLOCK_TIME_IS_VALID(running))
         return next;
-    gint64 now = (gint64)running - self->signal.lag;
+    gint64 now = (gint64)running - signal->lag;
     return now > (gint64)(next + interval) ? (GstClockTime)now : next;
 }
 
@@ -250,41 +269,38 @@ static void set_field(GstBuffer *buffer, const GstVideoInfo *info, gboolean top)
                         top ? GST_VIDEO_BUFFER_FLAG_TOP_FIELD : GST_VIDEO_BUFFER_FLAG_BOTTOM_FIELD);
 }
 
-gboolean gst_gpudirect_src_stand_in(GstGpudirectSrc *self, GstBuffer **buffer)
+gboolean src_signal_stand_in(struct src_signal *signal, GstBuffer **buffer)
 {
-    struct src_signal *signal = &self->signal;
-
-    if (!stands_in(self))
+    if (!stands_in(signal))
         return FALSE;
-    GstClockTime now = monotonic_now(), interval = get_interval(self);
-    if (now < signal->due || !make_stand_in(self))
+    GstClockTime now = monotonic_now(), interval = get_interval(signal);
+    if (now < signal->due || !make_stand_in(signal))
         return FALSE;
     signal->due = MAX(signal->due + interval, now);
-    struct timeline_frame placed = {.mapped = (gint64)next_pts(self, interval),
+    struct timeline_frame placed = {.mapped = (gint64)next_pts(signal, interval),
                                     .here = TIMELINE_UNKNOWN,
                                     .duration = interval,
                                     .live = TRUE};
-    signal->pts = timeline_stamp(&self->line, &placed);
+    signal->pts = timeline_stamp(&signal->times->line, &placed);
     *buffer = share(signal->stand_in);
     GST_BUFFER_PTS(*buffer) = signal->pts;
     GST_BUFFER_DURATION(*buffer) = interval;
     guint64 count = __atomic_fetch_add(&signal->count, 1, __ATOMIC_RELAXED);
-    set_field(*buffer, &self->info, count % 2 == 0);
-    GST_LOG_OBJECT(self, "it stands in: %" GST_PTR_FORMAT, *buffer);
+    set_field(*buffer, &signal->pictures->info, count % 2 == 0);
+    GST_LOG_OBJECT(signal->element, "it stands in: %" GST_PTR_FORMAT, *buffer);
     return TRUE;
 }
 
-GstClockTime gst_gpudirect_src_signal_due(GstGpudirectSrc *self, GstClockTime now)
+GstClockTime src_signal_next(const struct src_signal *signal, GstClockTime now, gboolean card)
 {
-    const struct src_signal *signal = &self->signal;
     GstClockTime due = NEVER;
 
-    if (stands_in(self))
+    if (stands_in(signal))
         due = signal->due;
     else if (g_atomic_int_get(&signal->present))
-        due = signal->seen + get_timeout(self);
+        due = signal->seen + get_timeout(signal);
     /* It is asked whether there is a signal, until it is known why no picture comes. */
-    if (self->input->ops->has_signal && !self->silence_told)
+    if (card && !signal->silence_reported)
         due = MIN(due, now + CARD_LOOK);
     return due;
 }

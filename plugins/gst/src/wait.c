@@ -3,9 +3,11 @@
 
 /* What gpudirectsrc does when there is no frame: it waits for the sender to come or to come back,
  * and says so; it ends; or it fails. */
+#include "src/wait.h"
+
 #include "channels.h"
 #include "errors.h"
-#include "src/src.h"
+#include "src/device.h"
 
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
 
@@ -17,17 +19,14 @@
 #define CHANNELS_TIMEOUT (GPUD_SEC / 4)
 
 /* How long there has to be no sender until a message says so. */
-#define WAITING_TOLD_AFTER (1 * G_TIME_SPAN_SECOND)
+#define WAIT_REPORTED_AFTER (1 * G_TIME_SPAN_SECOND)
 
 /* Between attempts to connect; the longer one where this side has cut the link, as the next link
  * most likely ends in the same way. */
 #define HOLD_OFF (100 * G_TIME_SPAN_MILLISECOND)
 #define HOLD_OFF_CUT (500 * G_TIME_SPAN_MILLISECOND)
 
-#define REFUSAL_TOLD_EVERY (10 * G_TIME_SPAN_SECOND)
-
-/* The same for a card that gives no frames. */
-#define SILENCE_TOLD_AFTER (2 * GST_SECOND)
+#define REFUSAL_REPORTED_EVERY (10 * G_TIME_SPAN_SECOND)
 
 /* The base class asked create() to return, and will not ask again. */
 static gboolean must_leave(GstGpudirectSrc *self)
@@ -40,11 +39,11 @@ static gboolean must_leave(GstGpudirectSrc *self)
  * again (GStreamer 1.26 interrupts here too, 1.22 does not). */
 static GstFlowReturn interrupted(GstGpudirectSrc *self)
 {
-    gst_gpudirect_src_set_flushing(self, FALSE);
+    feed_set_flushing(&self->feed, FALSE);
     if (must_leave(self)) /* asked for meanwhile */
         return GST_FLOW_FLUSHING;
     GstFlowReturn flow = gst_base_src_wait_playing(GST_BASE_SRC(self));
-    gst_gpudirect_src_signal_resume(self);
+    src_signal_resume(&self->signal);
     return flow;
 }
 
@@ -68,14 +67,14 @@ static void tell_waiting(GstGpudirectSrc *self, const struct gpud_error *error)
     gchar *names = join_channels();
     gchar *text =
         g_strdup_printf("Waiting for a sender on \"%s\": %s; sending now: %s.",
-                        self->running.address, error->reason, names[0] ? names : "nobody");
+                        self->endpoint.running.address, error->reason, names[0] ? names : "nobody");
 
-    self->waiting_told = TRUE;
+    self->link.wait_reported = TRUE;
     /* Twice: gst-launch-1.0 prints the second one of these only. */
     GST_ELEMENT_INFO_WITH_DETAILS(self, RESOURCE, OPEN_READ, ("%s", text), ("%s", text),
-                                  ("address", G_TYPE_STRING, self->running.address, "reason",
-                                   G_TYPE_STRING, error->reason, "sending", G_TYPE_STRING, names,
-                                   NULL));
+                                  ("address", G_TYPE_STRING, self->endpoint.running.address,
+                                   "reason", G_TYPE_STRING, error->reason, "sending", G_TYPE_STRING,
+                                   names, NULL));
     g_free(text);
     g_free(names);
 }
@@ -86,19 +85,21 @@ static gint64 sender_due(GstGpudirectSrc *self)
 {
     gint64 due = G_MAXINT64;
 
-    if (self->linked || self->input->ops->configure)
+    if (self->link.linked || self->feed.input->ops->configure)
         return due;
-    guint timeout = gst_gpudirect_src_get_options(self).connection_timeout;
-    if (!self->waiting_since)
-        self->waiting_since = g_get_monotonic_time();
-    if (!self->waiting_told)
-        due = self->waiting_since + WAITING_TOLD_AFTER;
-    return timeout ? MIN(due, self->waiting_since + (gint64)timeout * G_TIME_SPAN_SECOND) : due;
+    guint timeout = src_options_read(&self->options, self).connection_timeout;
+    if (!self->link.waiting_since)
+        self->link.waiting_since = g_get_monotonic_time();
+    if (!self->link.wait_reported)
+        due = self->link.waiting_since + WAIT_REPORTED_AFTER;
+    return timeout ? MIN(due, self->link.waiting_since + (gint64)timeout * G_TIME_SPAN_SECOND)
+                   : due;
 }
 
 gint64 gst_gpudirect_src_max_wait(GstGpudirectSrc *self, GstClockTime now)
 {
-    GstClockTime due = MIN(gst_gpudirect_src_signal_due(self, now), now + MAX_WAIT);
+    GstClockTime due =
+        MIN(src_signal_next(&self->signal, now, self->feed.input->ops->has_signal), now + MAX_WAIT);
     gint64 sender = sender_due(self);
 
     if (sender < (gint64)(due / GPUD_USEC))
@@ -109,21 +110,21 @@ gint64 gst_gpudirect_src_max_wait(GstGpudirectSrc *self, GstClockTime now)
 static GstFlowReturn check_timeout(GstGpudirectSrc *self, const struct gpud_error *error)
 {
     gint64 now = g_get_monotonic_time();
-    guint timeout = gst_gpudirect_src_get_options(self).connection_timeout;
+    guint timeout = src_options_read(&self->options, self).connection_timeout;
 
-    if (self->linked || self->input->ops->configure)
+    if (self->link.linked || self->feed.input->ops->configure)
         return GST_FLOW_OK;
-    if (!self->waiting_since)
-        self->waiting_since = now;
-    if (!self->waiting_told && now - self->waiting_since >= WAITING_TOLD_AFTER)
+    if (!self->link.waiting_since)
+        self->link.waiting_since = now;
+    if (!self->link.wait_reported && now - self->link.waiting_since >= WAIT_REPORTED_AFTER)
         tell_waiting(self, error);
-    if (timeout == 0 || now - self->waiting_since < (gint64)timeout * G_TIME_SPAN_SECOND)
+    if (timeout == 0 || now - self->link.waiting_since < (gint64)timeout * G_TIME_SPAN_SECOND)
         return GST_FLOW_OK;
     GST_ELEMENT_ERROR(
         self, RESOURCE, OPEN_READ,
         ("No sender on \"%s\" within %u s: start gpudirectsink with this address, or raise "
          "connection-timeout.",
-         self->running.address, timeout),
+         self->endpoint.running.address, timeout),
         ("%s", error->reason));
     return GST_FLOW_ERROR;
 }
@@ -131,26 +132,20 @@ static GstFlowReturn check_timeout(GstGpudirectSrc *self, const struct gpud_erro
 /* So that a peer which refuses each attempt at once makes no busy loop. */
 static void hold_off(GstGpudirectSrc *self, gint64 time)
 {
-    self->held_off_until = g_get_monotonic_time() + time;
+    self->link.held_off_until = g_get_monotonic_time() + time;
 }
 
-/* TRUE: it is still too early to connect; this waited until something else may be due. */
 gboolean gst_gpudirect_src_is_held_off(GstGpudirectSrc *self)
 {
-    if (self->held_off_until == 0)
+    if (self->link.held_off_until == 0)
         return FALSE;
     GstClockTime now = monotonic_now();
     gint64 most = (gint64)now + gst_gpudirect_src_max_wait(self, now);
-    gint64 until = MIN(self->held_off_until, most / GPUD_USEC);
+    gint64 until = MIN(self->link.held_off_until, most / GPUD_USEC);
 
-    g_mutex_lock(&self->pause_lock);
-    while (!g_atomic_int_get(&self->flushing) &&
-           g_cond_wait_until(&self->pause_cond, &self->pause_lock, until))
-        ;
-    gboolean over = g_atomic_int_get(&self->flushing) || until == self->held_off_until;
-    g_mutex_unlock(&self->pause_lock);
+    gboolean over = feed_sleep_until(&self->feed, until) || until == self->link.held_off_until;
     if (over)
-        self->held_off_until = 0;
+        self->link.held_off_until = 0;
     return !over;
 }
 
@@ -166,11 +161,11 @@ static void tell_refusal(GstGpudirectSrc *self, const struct gpud_error *error)
     guint cause = cause_of(error);
     gint64 now = g_get_monotonic_time();
 
-    if (self->refusal_told == cause ||
-        (self->refusal_told && now - self->refusal_told_at < REFUSAL_TOLD_EVERY))
+    if (self->link.refusal_cause == cause ||
+        (self->link.refusal_cause && now - self->link.refusal_at < REFUSAL_REPORTED_EVERY))
         return;
-    self->refusal_told = cause;
-    self->refusal_told_at = now;
+    self->link.refusal_cause = cause;
+    self->link.refusal_at = now;
     gpud_gst_error_warn(GST_ELEMENT(self), GPUD_GST_OPEN_SOURCE, error,
                         "No connection to the sender, trying again");
 }
@@ -187,28 +182,23 @@ static GstFlowReturn not_connected(GstGpudirectSrc *self, const struct gpud_erro
 static void tell_silence(GstGpudirectSrc *self, const struct gpud_error *error)
 {
     struct input_info info;
-    GstClockTime now = monotonic_now();
 
-    gst_gpudirect_src_get_info(self, &info);
+    feed_get_info(&self->feed, &info);
     if (info.no_signal)
-        gst_gpudirect_src_signal_gone(self, info.signal_reason);
-    if (!self->silent_since)
-        self->silent_since = now;
-    if (self->silence_told || now - self->silent_since < SILENCE_TOLD_AFTER)
-        return;
-    self->silence_told = TRUE;
-    gpud_gst_error_warn(GST_ELEMENT(self), GPUD_GST_READ, error,
-                        "The capture card gives no frames");
+        src_signal_gone(&self->signal, info.signal_reason);
+    if (src_signal_note_silence(&self->signal))
+        gpud_gst_error_warn(GST_ELEMENT(self), GPUD_GST_READ, error,
+                            "The capture card gives no frames");
 }
 
 /* The sender ended its stream, and has left, or will begin another one. */
 static GstFlowReturn stream_ended(GstGpudirectSrc *self)
 {
-    gst_gpudirect_src_signal_gone(self, "the sender ended its stream");
-    if (gst_gpudirect_src_get_options(self).on_eos == ON_EOS_EOS)
+    src_signal_gone(&self->signal, "the sender ended its stream");
+    if (src_options_read(&self->options, self).on_eos == ON_EOS_EOS)
         return GST_FLOW_EOS;
-    self->ended = TRUE;
-    gst_gpudirect_src_break_times(self); /* the next stream has times of its own */
+    self->link.ended = TRUE;
+    gst_gpudirect_src_break_stream(self); /* the next stream has times of its own */
     GST_INFO_OBJECT(self, "the sender ended its stream, waiting for the next one");
     gst_element_post_message(
         GST_ELEMENT(self),
@@ -220,23 +210,22 @@ static GstFlowReturn stream_ended(GstGpudirectSrc *self)
 /* The sender vanished, which is no end of its stream. */
 static GstFlowReturn sender_lost(GstGpudirectSrc *self, const struct gpud_error *error)
 {
-    self->linked = FALSE;
-    self->waiting_since = 0;
-    self->waiting_told = FALSE;
-    gst_gpudirect_src_signal_gone(self, error->reason);
-    if (self->ended) { /* and nothing is lost with it */
+    link_state_renew(&self->link);
+    self->link.wait_reported = FALSE;
+    src_signal_gone(&self->signal, error->reason);
+    if (self->link.ended) { /* and nothing is lost with it */
         g_object_notify(G_OBJECT(self), "active-path");
         return GST_FLOW_OK;
     }
-    enum on_disconnect mode = gst_gpudirect_src_get_options(self).on_disconnect;
+    enum on_disconnect mode = src_options_read(&self->options, self).on_disconnect;
     if (mode == ON_DISCONNECT_EOS)
         return GST_FLOW_EOS;
     if (mode == ON_DISCONNECT_ERROR) {
         gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_READ, error, "The sender is lost");
         return GST_FLOW_ERROR;
     }
-    self->refusal_told = cause_of(error); /* by the warning below */
-    self->refusal_told_at = 0;            /* another cause is told at once */
+    self->link.refusal_cause = cause_of(error); /* by the warning below */
+    self->link.refusal_at = 0;                  /* another cause is told at once */
     GstStructure *structure =
         gst_structure_new("gpudirect-sender-lost", "reason", G_TYPE_STRING, error->reason, NULL);
     gpud_gst_error_warn(GST_ELEMENT(self), GPUD_GST_READ, error,
@@ -247,24 +236,17 @@ static GstFlowReturn sender_lost(GstGpudirectSrc *self, const struct gpud_error 
     return GST_FLOW_OK;
 }
 
-gboolean gst_gpudirect_src_waits_for_senders(GstGpudirectSrc *self)
-{
-    enum on_disconnect mode = gst_gpudirect_src_get_options(self).on_disconnect;
-
-    return mode != ON_DISCONNECT_EOS && mode != ON_DISCONNECT_ERROR;
-}
-
 /* Whether a sender that refuses this receiver, or cannot be used, is treated as one that is lost:
  * another one may follow it, or the same one with another format. A receiver that asks for a direct
  * route, and has never had one here, is told by an error. */
 static gboolean may_follow_refusal(GstGpudirectSrc *self, enum gpud_status status)
 {
-    if (self->input->ops != &link_input_ops ||
+    if (self->feed.input->ops != &link_input_ops ||
         (status != GPUD_UNSUPPORTED && status != GPUD_NO_ACCESS))
         return FALSE;
-    if (status == GPUD_UNSUPPORTED && self->running.require_direct && self->frames == 0)
+    if (status == GPUD_UNSUPPORTED && self->endpoint.running.require_direct && self->frames == 0)
         return FALSE;
-    return self->linked || gst_gpudirect_src_waits_for_senders(self);
+    return self->link.linked || src_options_wait_for_senders(&self->options);
 }
 
 static void tell_card(GstGpudirectSrc *self, const gchar *name, const gchar *reason)
@@ -279,15 +261,15 @@ static void tell_card(GstGpudirectSrc *self, const gchar *name, const gchar *rea
 /* The card was unplugged. */
 static GstFlowReturn card_lost(GstGpudirectSrc *self, const struct gpud_error *error)
 {
-    gst_gpudirect_src_signal_gone(self, error->reason);
-    enum on_disconnect mode = gst_gpudirect_src_get_options(self).on_disconnect;
+    src_signal_gone(&self->signal, error->reason);
+    enum on_disconnect mode = src_options_read(&self->options, self).on_disconnect;
     if (mode == ON_DISCONNECT_EOS)
         return GST_FLOW_EOS;
     if (mode == ON_DISCONNECT_ERROR) {
         gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_READ, error, "The capture card is lost");
         return GST_FLOW_ERROR;
     }
-    self->card_lost = TRUE;
+    self->link.card_lost = TRUE;
     gpud_gst_error_warn(GST_ELEMENT(self), GPUD_GST_READ, error,
                         "The capture card is lost, waiting for it to come back");
     tell_card(self, "gpudirect-card-lost", error->reason);
@@ -296,9 +278,8 @@ static GstFlowReturn card_lost(GstGpudirectSrc *self, const struct gpud_error *e
 
 void gst_gpudirect_src_card_back(GstGpudirectSrc *self)
 {
-    self->card_lost = FALSE;
-    self->silent_since = 0;
-    self->silence_told = FALSE;
+    self->link.card_lost = FALSE;
+    src_signal_end_silence(&self->signal);
     GST_INFO_OBJECT(self, "the capture card is back");
     tell_card(self, "gpudirect-card-back", "");
 }
@@ -319,23 +300,23 @@ GstFlowReturn gst_gpudirect_src_no_frame(GstGpudirectSrc *self, enum gpud_status
         status = GPUD_PEER;
     switch (status) {
     case GPUD_TIMEOUT:
-        gst_gpudirect_src_watch_signal(self);
-        if (self->input->ops->has_signal && !self->card_lost)
+        src_signal_watch(&self->signal, self->feed.input->ops->what);
+        if (self->feed.input->ops->has_signal && !self->link.card_lost)
             tell_silence(self, error);
         return check_timeout(self, error);
     case GPUD_CLOSED:
         self->discont = TRUE;
-        gst_gpudirect_src_post_stats(GST_ELEMENT(self));
+        endpoint_post_stats(&self->endpoint);
         return stream_ended(self);
     case GPUD_PEER:
-        return self->linked ? sender_lost(self, error) : not_connected(self, error);
+        return self->link.linked ? sender_lost(self, error) : not_connected(self, error);
     case GPUD_NO_DEVICE:
-        if (self->input->ops->wait)
+        if (self->feed.input->ops->wait)
             return card_lost(self, error);
         /* fall through */
     default:
-        what = g_strdup_printf("Cannot receive from %s at \"%s\"", self->input->ops->what,
-                               self->running.address);
+        what = g_strdup_printf("Cannot receive from %s at \"%s\"", self->feed.input->ops->what,
+                               self->endpoint.running.address);
         gpud_gst_error_post(GST_ELEMENT(self), self->frames ? GPUD_GST_READ : GPUD_GST_OPEN_SOURCE,
                             error, what);
         g_free(what);
@@ -343,17 +324,20 @@ GstFlowReturn gst_gpudirect_src_no_frame(GstGpudirectSrc *self, enum gpud_status
     }
 }
 
-/* Cuts the link; it is handled as if the sender had vanished. */
+/* The core cuts a link only with its receiver, so a new receiver is made. */
 GstFlowReturn gst_gpudirect_src_cut_link(GstGpudirectSrc *self)
 {
     struct gpud_error why, error;
 
-    if (!gst_gpudirect_src_cut(self, &why, &error)) {
+    updates_take_reason(&self->updates, &why);
+    gboolean renewed = feed_replace(&self->feed, NULL, &error);
+    if (!renewed) {
         gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_OPEN_SOURCE, &error,
                             "The sender breaks the protocol, and no new link can be made");
         return GST_FLOW_ERROR;
     }
-    GstFlowReturn flow = self->linked ? sender_lost(self, &why) : not_connected(self, &why);
+    updates_clear(&self->updates);
+    GstFlowReturn flow = self->link.linked ? sender_lost(self, &why) : not_connected(self, &why);
     if (flow == GST_FLOW_OK)
         hold_off(self, HOLD_OFF_CUT);
     return flow;

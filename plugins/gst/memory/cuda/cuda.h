@@ -16,8 +16,8 @@
 #ifndef GPUD_GST_MEMORY_CUDA_CUDA_H
 #define GPUD_GST_MEMORY_CUDA_CUDA_H
 
-#include "memory/gpu.h"
 #include "memory/gpuslot.h"
+#include "memory/gpuvendor.h"
 #include "memory/pool.h"
 
 #include <gst/cuda/gstcudabufferpool.h>
@@ -30,9 +30,10 @@
 
 extern const struct slot_kind cuda_slot_kind;                        /* memory.c */
 GstBufferPool *cuda_new_pool(const struct slot_pool_params *params); /* pool.c */
-gint cuda_get_ordinal(GstObject *context);                           /* vendor.c */
 
-gboolean cuda_look_into(GstMemory *memory, gint *ordinal, const GstVideoInfo **info); /* frame.c */
+/* frame.c */
+gint cuda_get_ordinal(GstObject *context);
+gboolean cuda_look_into(GstMemory *memory, gint *ordinal, const GstVideoInfo **info);
 
 /* memory.c */
 gboolean cuda_enter(const struct gpu *gpu);

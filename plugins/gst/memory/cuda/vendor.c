@@ -47,14 +47,6 @@ static GstObject *cuda_read_context(GstElement *element, GstContext *context)
     return (GstObject *)found;
 }
 
-gint cuda_get_ordinal(GstObject *context)
-{
-    guint ordinal = 0;
-
-    g_object_get(context, "cuda-device-id", &ordinal, NULL);
-    return (gint)ordinal;
-}
-
 static gboolean cuda_answer_query(GstElement *element, GstQuery *query, GstObject *context)
 {
     return gst_cuda_handle_context_query(element, query, (GstCudaContext *)context);

@@ -17,8 +17,8 @@
 #ifndef GPUD_GST_MEMORY_HIP_HIP_H
 #define GPUD_GST_MEMORY_HIP_HIP_H
 
-#include "memory/gpu.h"
 #include "memory/gpuslot.h"
+#include "memory/gpuvendor.h"
 #include "memory/pool.h"
 
 #include <gst/hip/gsthip.h>

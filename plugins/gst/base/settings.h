@@ -2,8 +2,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The properties that both elements have: what a user may set about a link at either end. */
-#ifndef GPUD_GST_SETTINGS_H
-#define GPUD_GST_SETTINGS_H
+#ifndef GPUD_GST_BASE_SETTINGS_H
+#define GPUD_GST_BASE_SETTINGS_H
 
 #include <gpudirect/sender.h>
 #include <gst/gst.h>
@@ -38,6 +38,9 @@ struct setting_texts {
     const gchar *address, *device, *slots, *slow_receiver, *require_direct, *access, *psk_file;
     const gchar *allow_unauthenticated; /* NULL: it has no such property */
     GParamFlags slow_receiver_when;     /* GST_PARAM_MUTABLE_… */
+    const gchar *active_path, *stats;   /* of the reports, see endpoint.h */
+    const gchar *pad;                   /* its name and direction */
+    GstPadDirection direction;
 };
 
 void settings_init(struct settings *settings);

@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The properties that both elements have. */
-#include "settings.h"
+#include "base/settings.h"
 
 /* A sink without a queue holds pictures back for 20 ms: 5 of them at 240 a second. One more is for
  * their jitter. */

@@ -1,0 +1,16 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#ifndef GPUD_GST_SINK_DEVICE_H
+#define GPUD_GST_SINK_DEVICE_H
+
+#include "sink/sink.h"
+
+void gst_gpudirect_sink_class_init_device(GstBaseSinkClass *klass);
+
+/* Pictures in memory of this vendor's GPUs, or (NULL) in the CPU's, are about to come: sees to it
+ * that the sender lies where they can be sent from, and sets self->gpu. FALSE: it cannot, and an
+ * error was posted. */
+gboolean gst_gpudirect_sink_follow(GstGpudirectSink *self, const struct gpu_vendor *vendor);
+
+#endif

@@ -1,0 +1,20 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#ifndef GPUD_GST_SINK_EVENTS_H
+#define GPUD_GST_SINK_EVENTS_H
+
+#include "sink/sink.h"
+
+/* GPUD_TIME_NONE: it has none. */
+guint64 gst_gpudirect_sink_running_time(GstGpudirectSink *self, GstClockTime time);
+
+void gst_gpudirect_sink_class_init_events(GstBaseSinkClass *klass);
+
+/* The head of everything that travels. */
+void gst_gpudirect_sink_fill_head(GstGpudirectSink *self, struct wire_head *head);
+
+/* Tells a new sender the sticky events that the one before it was told. */
+void gst_gpudirect_sink_repeat_events(GstGpudirectSink *self);
+
+#endif

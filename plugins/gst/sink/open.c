@@ -1,0 +1,84 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* gpudirectsink's sender: opened on a device, and closed. */
+#include "sink/open.h"
+
+#include "context.h"
+#include "errors.h"
+#include "sink/policy.h"
+
+#define GST_CAT_DEFAULT gst_gpudirect_sink_debug
+
+static gboolean device_is_host(const gchar *device)
+{
+    return g_str_equal(device, "host");
+}
+
+static enum gpud_status create_sender(GstGpudirectSink *self, const gchar *device,
+                                      struct gpud_sender **core, struct gpud_error *error)
+{
+    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
+    struct gpud_context *context = gpud_gst_context_get(error);
+
+    params.address = self->endpoint.running.address;
+    params.device = device;
+    params.slots = self->endpoint.running.slots;
+    params.slow_receiver = gst_gpudirect_sink_policy(self);
+    params.require_direct = self->endpoint.running.require_direct;
+    params.access = self->endpoint.running.access;
+    params.psk_file = self->endpoint.running.psk_file;
+    params.allow_unauthenticated = self->endpoint.running.allow_unauthenticated;
+    params.on_connect = sink_clients_on_connect;
+    params.on_disconnect = sink_clients_on_disconnect;
+    params.user = &self->clients;
+    enum gpud_status status =
+        context ? gpud_device_open(context, "host", &self->host, error) : error->status;
+    if (status == GPUD_OK)
+        status = gpud_device_open(context, device, &self->ring_device, error);
+    return status == GPUD_OK ? gpud_sender_create(context, &params, core, error) : status;
+}
+
+gboolean gst_gpudirect_sink_open_sender(GstGpudirectSink *self, const gchar *device)
+{
+    struct gpud_sender *core;
+    struct gpud_error error;
+
+    if (create_sender(self, device, &core, &error) != GPUD_OK) {
+        gchar *what =
+            g_strdup_printf("Cannot send on the address \"%s\"", self->endpoint.running.address);
+        gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_OPEN_SINK, &error, what);
+        g_free(what);
+        gpud_device_close(&self->ring_device);
+        gpud_device_close(&self->host);
+        return FALSE;
+    }
+    struct shared_sender *sender =
+        shared_sender_new(core, self->endpoint.running.slots, device_is_host(device));
+    shared_sender_set_slow_receiver(sender, gst_gpudirect_sink_policy(self));
+    g_atomic_int_set(&self->endpoint.device.opened_on, gpu_of_name(device));
+    self->reads_buffers = g_str_has_prefix(device, "opencl:");
+    g_ptr_array_set_size(self->sticky_names, 0);
+    self->broken_off = FALSE;
+    self->refusals_seen = 0;
+    GST_OBJECT_LOCK(self);
+    self->sender = sender;
+    GST_OBJECT_UNLOCK(self);
+    /* unlock() may have met no sender, or the one before. */
+    if (g_atomic_int_get(&self->unlocked))
+        shared_sender_interrupt(sender, TRUE);
+    return TRUE;
+}
+
+void gst_gpudirect_sink_close_sender(GstGpudirectSink *self)
+{
+    GST_OBJECT_LOCK(self);
+    struct shared_sender *sender = g_steal_pointer(&self->sender);
+    GST_OBJECT_UNLOCK(self);
+    if (sender)
+        shared_sender_close(sender);
+    shared_sender_unref(sender);
+    g_atomic_int_set(&self->endpoint.device.opened_on, -1);
+    gpud_device_close(&self->ring_device);
+    gpud_device_close(&self->host);
+}

@@ -1,0 +1,69 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* gpudirectsink waits for receivers: for the first one, and for slow ones. */
+#include "sink/wait.h"
+
+#include "errors.h"
+#include "sink/policy.h"
+#include "sink/report.h"
+
+#define GST_CAT_DEFAULT gst_gpudirect_sink_debug
+
+/* After about a second without a receiver an INFO message says so. */
+#define WAITS_UNTIL_TOLD 5
+
+GstFlowReturn gst_gpudirect_sink_may_retry(GstGpudirectSink *self, enum gpud_status status)
+{
+    if (status != GPUD_AGAIN && status != GPUD_TIMEOUT)
+        return GST_FLOW_ERROR;
+    if (status == GPUD_AGAIN || shared_sender_is_interrupted(self->sender))
+        return gst_base_sink_wait_preroll(GST_BASE_SINK(self));
+    if (g_atomic_int_get(&self->ending)) {
+        GST_INFO_OBJECT(self, "the stream is to end, and a receiver does not take its frames: "
+                              "they are dropped");
+        shared_sender_set_slow_receiver(self->sender, GPUD_SLOW_DROP_NEWEST);
+    }
+    return GST_FLOW_OK;
+}
+
+/* So that a user sees why a file does not play. */
+static void tell_waiting(GstGpudirectSink *self)
+{
+    gchar *text = g_strdup_printf("Waiting for the first receiver on \"%s\", so that it gets "
+                                  "every frame: start gpudirectsrc with this address, or set "
+                                  "wait-for-connection=false.",
+                                  self->endpoint.running.address);
+
+    /* Twice: gst-launch-1.0 prints the second one of these only. */
+    GST_ELEMENT_INFO_WITH_DETAILS(self, RESOURCE, OPEN_WRITE, ("%s", text), ("%s", text),
+                                  ("address", G_TYPE_STRING, self->endpoint.running.address, NULL));
+    g_free(text);
+}
+
+GstFlowReturn gst_gpudirect_sink_wait_for_client(GstGpudirectSink *self)
+{
+    GstFlowReturn flow = GST_FLOW_OK;
+    guint waits = 0;
+
+    while (flow == GST_FLOW_OK && gst_gpudirect_sink_waits(self) &&
+           !g_atomic_int_get(&self->ending) && sink_clients_count(&self->clients) == 0) {
+        struct gpud_error error;
+        enum gpud_status status =
+            gpud_sender_wait(shared_sender_core(self->sender), 1, SINK_WAIT, &error);
+        if (status == GPUD_OK)
+            break;
+        if (status == GPUD_TIMEOUT) {
+            struct gpud_sender_info info = GPUD_INFO_INIT(info);
+            gpud_sender_get_info(shared_sender_core(self->sender), &info);
+            gst_gpudirect_sink_report_lack(self, &info);
+            if (++waits == WAITS_UNTIL_TOLD)
+                tell_waiting(self);
+        }
+        flow = gst_gpudirect_sink_may_retry(self, status);
+        if (flow == GST_FLOW_ERROR)
+            gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, &error,
+                                "Nobody can be waited for");
+    }
+    return flow;
+}

@@ -1,0 +1,19 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#ifndef GPUD_GST_SINK_WAIT_H
+#define GPUD_GST_SINK_WAIT_H
+
+#include "sink/sink.h"
+
+/* The longest that a call into the core waits before the element checks what else is to be done. */
+#define SINK_WAIT (200 * GPUD_MSEC)
+
+/* Waits for a receiver, where one is to be waited for. */
+GstFlowReturn gst_gpudirect_sink_wait_for_client(GstGpudirectSink *self);
+
+/* After a call into the core that timed out, was interrupted or failed: GST_FLOW_OK means that it
+ * may be made again. After an interruption this waits for PLAYING, as GstBaseSink requires. */
+GstFlowReturn gst_gpudirect_sink_may_retry(GstGpudirectSink *self, enum gpud_status status);
+
+#endif

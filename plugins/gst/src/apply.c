@@ -1,0 +1,87 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What came over the link beside frames: noted inside acquire, applied after it. */
+#include "src/apply.h"
+
+#include "src/device.h"
+#include "src/format.h"
+
+#define GST_CAT_DEFAULT gst_gpudirect_src_debug
+
+static void note_format(GstGpudirectSrc *self, const struct gpud_format_event *said)
+{
+    updates_note_format(&self->updates, said);
+    /* Before the sender relies on this link: a frame would be lost with it. */
+    if (gst_gpudirect_src_may_follow(self, said->media, said->media_size))
+        updates_yield(&self->updates, self->feed.input);
+}
+
+void gst_gpudirect_src_on_event(void *user, enum gpud_event event, const void *data)
+{
+    GstGpudirectSrc *self = user;
+
+    switch (event) {
+    case GPUD_EVENT_FORMAT:
+        note_format(self, data);
+        break;
+    case GPUD_EVENT_CONNECTED:
+        updates_note_peer(&self->updates, data);
+        break;
+    case GPUD_EVENT_USER:
+        if (updates_note_event(&self->updates, GST_ELEMENT(self), data, self->names,
+                               self->frames > 0))
+            updates_yield(&self->updates, self->feed.input);
+        break;
+    }
+}
+
+static void take_connection(GstGpudirectSrc *self, const struct gpud_peer_info *peer)
+{
+    struct input_info info;
+
+    feed_get_info(&self->feed, &info);
+    GstStructure *structure = gst_structure_new(
+        "gpudirect-sender-connected", "device", G_TYPE_STRING, info.device, "id", G_TYPE_UINT64,
+        peer->id, "pid", G_TYPE_INT64, peer->pid, "host", G_TYPE_STRING, peer->host, "name",
+        G_TYPE_STRING, peer->name, "path", G_TYPE_STRING, peer->path, "fallback-reason",
+        G_TYPE_STRING, peer->fallback_reason, NULL);
+
+    GST_INFO_OBJECT(self, "%" GST_PTR_FORMAT, structure);
+    gst_element_post_message(GST_ELEMENT(self),
+                             gst_message_new_element(GST_OBJECT(self), structure));
+    g_object_notify(G_OBJECT(self), "active-path");
+    g_object_notify(G_OBJECT(self), "fallback-reason");
+    link_state_connect(&self->link);
+    self->beginning.pending = TRUE;
+    self->discont = TRUE;
+    gst_gpudirect_src_break_stream(self);
+    times_meet_sender(&self->times, peer);
+    latency_note_slots(&self->latency, MIN(info.slots, self->endpoint.running.slots));
+}
+
+gboolean gst_gpudirect_src_end_yield(GstGpudirectSrc *self)
+{
+    gboolean yielded = self->updates.yielding;
+
+    if (yielded)
+        feed_resume(&self->feed);
+    self->updates.yielding = FALSE;
+    return yielded;
+}
+
+GstFlowReturn gst_gpudirect_src_take_updates(GstGpudirectSrc *self, gboolean *moved)
+{
+    struct src_format *format = g_steal_pointer(&self->updates.format);
+    struct gpud_peer_info *peer = g_steal_pointer(&self->updates.peer);
+    GstFlowReturn flow = GST_FLOW_OK;
+
+    *moved = format && !self->updates.flooded && gst_gpudirect_src_follow(self, format);
+    if (format && !*moved && !self->updates.flooded)
+        flow = gst_gpudirect_src_take_format(self, format);
+    if (peer && !*moved && flow == GST_FLOW_OK && !self->updates.unusable)
+        take_connection(self, peer);
+    g_clear_pointer(&format, src_format_free);
+    g_free(peer);
+    return flow;
+}

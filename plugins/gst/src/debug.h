@@ -1,0 +1,12 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#ifndef GPUD_GST_SRC_DEBUG_H
+#define GPUD_GST_SRC_DEBUG_H
+
+#include <gst/gst.h>
+
+/* What gpudirectsrc logs to; made with its class. */
+GST_DEBUG_CATEGORY_EXTERN(gst_gpudirect_src_debug);
+
+#endif

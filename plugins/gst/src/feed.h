@@ -1,0 +1,70 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The input that frames come from now: opened, replaced, counted and interrupted. */
+#ifndef GPUD_GST_SRC_FEED_H
+#define GPUD_GST_SRC_FEED_H
+
+#include "src/input.h"
+
+/* Opens an input on a device. */
+typedef enum gpud_status (*feed_open_input)(void *user, const gchar *device, struct input **input,
+                                            struct gpud_error *error);
+
+struct feed {
+    feed_open_input open_input;
+    void *user;
+    /* NULL: it is closed. Replaced by the streaming thread, and between states; other threads hold
+     * the lock to use it. */
+    struct input *input;
+    gchar *device; /* that it was opened on; under the lock, too */
+
+    GMutex lock;
+    GCond flushed;
+    struct input_info past; /* under the lock: the counts of the inputs before this one */
+    gboolean interrupted;   /* under it: acquire is to return, and not to wait */
+    gint flushing;          /* atomic: create() is to return from wherever it waits */
+    guint64 skipped;        /* relaxed atomic: frames that came and are not shown */
+    guint64 dropped_seen;   /* the streaming thread's: this input's count, up to the last frame */
+};
+
+void feed_init(struct feed *feed, feed_open_input open_input, void *user);
+void feed_finish(struct feed *feed);
+
+/* Opens the input on a device and counts from 0. FALSE: *error says why not. */
+gboolean feed_open(struct feed *feed, const gchar *device, struct gpud_error *error);
+void feed_close(struct feed *feed);
+
+/* Replaces the input by a new one; the old one's link ends, and its frames stay valid. device:
+ * NULL: the same as before. FALSE: *error says why there is none, and the old one is still there.
+ */
+gboolean feed_replace(struct feed *feed, const gchar *device, struct gpud_error *error);
+
+/* The input counts on, and the element from 0. */
+void feed_count_anew(struct feed *feed);
+
+/* The counts of this input and of those before it; from any thread. */
+void feed_get_info(struct feed *feed, struct input_info *info);
+
+/* How many frames were lost since the last one, by the count that came with this one. */
+guint64 feed_count_lost(struct feed *feed, guint64 dropped);
+
+/* Makes acquire return at once, until FALSE is set. From any thread. */
+void feed_interrupt(struct feed *feed, gboolean interrupted);
+
+/* After the element interrupted its own acquire: allows it to wait again, unless others interrupted
+ * it, too. */
+void feed_resume(struct feed *feed);
+
+/* From any thread: create() is to return from wherever it waits, or may wait again. */
+void feed_set_flushing(struct feed *feed, gboolean flushing);
+
+static inline gboolean feed_is_flushing(struct feed *feed)
+{
+    return g_atomic_int_get(&feed->flushing);
+}
+
+/* Sleeps until that time, in monotonic µs. TRUE: it is flushing now. */
+gboolean feed_sleep_until(struct feed *feed, gint64 time);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* A capture card is opened in READY, where its formats are asked for, and stays open until NULL: by
+ * which properties it was opened, so that it is opened again where others count. */
+#ifndef GPUD_GST_SRC_KEPT_H
+#define GPUD_GST_SRC_KEPT_H
+
+#include "base/settings.h"
+#include "src/iomode.h"
+
+struct kept_card {
+    struct settings settings;
+    enum io_mode io_mode;
+};
+
+/* Whether the settings are a capture card's. */
+gboolean kept_card_is_card(const struct settings *settings);
+
+void kept_card_note(struct kept_card *kept, const struct settings *settings, enum io_mode io_mode);
+void kept_card_clear(struct kept_card *kept);
+
+/* Whether the card serves these properties as it was opened. */
+gboolean kept_card_serves(const struct kept_card *kept, const struct settings *settings,
+                          enum io_mode io_mode);
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#ifndef GPUD_GST_SRC_OPEN_H
+#define GPUD_GST_SRC_OPEN_H
+
+#include "src/src.h"
+
+/* The feed's: opens an input by the properties. user: the element. */
+enum gpud_status gst_gpudirect_src_open_input(void *user, const gchar *device, struct input **input,
+                                              struct gpud_error *error);
+
+/* Opens the input, on a device by the properties. FALSE: an error was posted. */
+gboolean gst_gpudirect_src_open(GstGpudirectSrc *self);
+void gst_gpudirect_src_close(GstGpudirectSrc *self);
+
+/* A card is opened in READY, and open until NULL: where the address is a card's, opens it. FALSE:
+ * an error was posted. */
+gboolean gst_gpudirect_src_open_card(GstGpudirectSrc *self);
+
+/* In PAUSED: goes on with the card that is open, if the properties are still the same, or opens the
+ * input. FALSE: an error was posted. */
+gboolean gst_gpudirect_src_start_input(GstGpudirectSrc *self, gboolean kept);
+
+/* A card stops, and stays open; any other input is closed. */
+void gst_gpudirect_src_stop_input(GstGpudirectSrc *self);
+
+#endif

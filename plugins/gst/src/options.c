@@ -1,0 +1,216 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#include "src/options.h"
+
+/* Sinks reckon with 20 ms of their own; no other time is needed than a picture's on its way, and
+ * that is measured. */
+#define DEFAULT_PROCESSING_DEADLINE 0
+#define DEFAULT_BUSY_POLL 250
+#define LATENCY_AUTO (-1)
+
+#define GST_TYPE_GPUDIRECT_ON_DISCONNECT (gst_gpudirect_on_disconnect_get_type())
+static GType gst_gpudirect_on_disconnect_get_type(void)
+{
+    static const GEnumValue values[] = {
+        {ON_DISCONNECT_WAIT, "Wait for the sender to come back", "wait"},
+        {ON_DISCONNECT_EOS, "End the stream", "eos"},
+        {ON_DISCONNECT_ERROR, "Post an error", "error"},
+        {ON_DISCONNECT_FREEZE, "Wait, and show the last picture meanwhile", "freeze"},
+        {ON_DISCONNECT_BLACK, "Wait, and show black meanwhile", "black"},
+        {0, NULL, NULL},
+    };
+    static gsize type;
+
+    if (g_once_init_enter(&type))
+        g_once_init_leave(&type, g_enum_register_static("GstGpudirectOnDisconnect", values));
+    return type;
+}
+
+#define GST_TYPE_GPUDIRECT_ON_EOS (gst_gpudirect_on_eos_get_type())
+static GType gst_gpudirect_on_eos_get_type(void)
+{
+    static const GEnumValue values[] = {
+        {ON_EOS_EOS, "End the stream", "eos"},
+        {ON_EOS_WAIT, "Wait for the next stream, of this sender or of the next one", "wait"},
+        {0, NULL, NULL},
+    };
+    static gsize type;
+
+    if (g_once_init_enter(&type))
+        g_once_init_leave(&type, g_enum_register_static("GstGpudirectOnEos", values));
+    return type;
+}
+
+#define GST_TYPE_GPUDIRECT_START (gst_gpudirect_start_get_type())
+static GType gst_gpudirect_start_get_type(void)
+{
+    static const GEnumValue values[] = {
+        {START_NEWEST, "With the newest frame of a sender that drops frames for the slow",
+         "newest"},
+        {START_OLDEST, "With the oldest frame that is still there", "oldest"},
+        {0, NULL, NULL},
+    };
+    static gsize type;
+
+    if (g_once_init_enter(&type))
+        g_once_init_leave(&type, g_enum_register_static("GstGpudirectStart", values));
+    return type;
+}
+
+void src_options_install(GObjectClass *klass)
+{
+    const GParamFlags playing =
+        G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_PLAYING;
+
+    g_object_class_install_property(
+        klass, OPTION_ON_DISCONNECT,
+        g_param_spec_enum("on-disconnect", "On disconnect",
+                          "What to do when the sender vanishes, or the card is unplugged; freeze "
+                          "and black also where it sends nothing for half a second, or three "
+                          "frames if that is longer (freeze keeps one slot)",
+                          GST_TYPE_GPUDIRECT_ON_DISCONNECT, ON_DISCONNECT_WAIT, playing));
+    g_object_class_install_property(
+        klass, OPTION_ON_EOS,
+        g_param_spec_enum("on-eos", "On EOS",
+                          "What to do when the sender ends its stream (wait: go on with the next "
+                          "one, of this sender or of the next)",
+                          GST_TYPE_GPUDIRECT_ON_EOS, ON_EOS_EOS, playing));
+    g_object_class_install_property(
+        klass, OPTION_START,
+        g_param_spec_enum("start", "Start",
+                          "Where to begin in what waits after connecting and after a pause; what "
+                          "is older counts as dropped",
+                          GST_TYPE_GPUDIRECT_START, START_NEWEST, playing));
+    g_object_class_install_property(
+        klass, OPTION_CONNECTION_TIMEOUT,
+        g_param_spec_uint("connection-timeout", "Connection timeout",
+                          "Seconds without a sender until an error is posted (0 = wait for ever)",
+                          0, G_MAXINT, 0, playing));
+    g_object_class_install_property(
+        klass, OPTION_PROCESSING_DEADLINE,
+        g_param_spec_uint64(
+            "processing-deadline", "Processing deadline",
+            "Time, in nanoseconds, that downstream has for a buffer beside what its "
+            "sink asks for",
+            0, G_MAXUINT64, DEFAULT_PROCESSING_DEADLINE, playing));
+    g_object_class_install_property(
+        klass, OPTION_BUSY_POLL,
+        g_param_spec_uint("busy-poll", "Busy poll",
+                          "Microseconds, at most, that a wait for a picture that is due is awake, "
+                          "so that the picture need not wake it (0 = it always sleeps)",
+                          0, G_USEC_PER_SEC, DEFAULT_BUSY_POLL,
+                          G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY));
+    g_object_class_install_property(
+        klass, OPTION_ADD_REFERENCE_TIMESTAMP_META,
+        g_param_spec_boolean("add-reference-timestamp-meta", "Add reference timestamp meta",
+                             "Adds to each buffer, behind the reference timestamps that it has, "
+                             "when it was submitted on this host or captured by a card, both by "
+                             "CLOCK_MONOTONIC: timestamp/x-gpudirect-submit, -capture",
+                             FALSE, playing));
+    g_object_class_install_property(
+        klass, OPTION_LATENCY,
+        g_param_spec_int("latency", "Latency",
+                         "Milliseconds that pictures may be late, as in rtpjitterbuffer: what is "
+                         "reported as the latency whatever is measured (-1 = what is measured, up "
+                         "to a second and what the ring holds)",
+                         LATENCY_AUTO, 3600 * 1000, LATENCY_AUTO,
+                         G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_PLAYING));
+    io_mode_install(klass, OPTION_IO_MODE);
+    gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_ON_DISCONNECT, 0);
+    gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_ON_EOS, 0);
+    gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_START, 0);
+}
+
+void src_options_init(struct src_options *options)
+{
+    options->on_disconnect = ON_DISCONNECT_WAIT;
+    options->processing_deadline = DEFAULT_PROCESSING_DEADLINE;
+    options->latency = LATENCY_AUTO;
+    options->busy_poll = DEFAULT_BUSY_POLL;
+}
+
+gboolean src_options_get(const struct src_options *options, guint id, GValue *value)
+{
+    switch (id) {
+    case OPTION_ON_DISCONNECT:
+        g_value_set_enum(value, options->on_disconnect);
+        return TRUE;
+    case OPTION_ON_EOS:
+        g_value_set_enum(value, options->on_eos);
+        return TRUE;
+    case OPTION_START:
+        g_value_set_enum(value, options->start);
+        return TRUE;
+    case OPTION_CONNECTION_TIMEOUT:
+        g_value_set_uint(value, options->connection_timeout);
+        return TRUE;
+    case OPTION_PROCESSING_DEADLINE:
+        g_value_set_uint64(value, options->processing_deadline);
+        return TRUE;
+    case OPTION_LATENCY:
+        g_value_set_int(value, options->latency);
+        return TRUE;
+    case OPTION_BUSY_POLL:
+        g_value_set_uint(value, options->busy_poll);
+        return TRUE;
+    case OPTION_ADD_REFERENCE_TIMESTAMP_META:
+        g_value_set_boolean(value, options->adds_submit_time);
+        return TRUE;
+    case OPTION_IO_MODE:
+        g_value_set_enum(value, options->io_mode);
+        return TRUE;
+    default:
+        return FALSE;
+    }
+}
+
+gboolean src_options_set(struct src_options *options, guint id, const GValue *value)
+{
+    switch (id) {
+    case OPTION_ON_DISCONNECT:
+        g_atomic_int_set(&options->on_disconnect, g_value_get_enum(value));
+        return TRUE;
+    case OPTION_ON_EOS:
+        options->on_eos = (enum on_eos)g_value_get_enum(value);
+        return TRUE;
+    case OPTION_START:
+        options->start = (enum start)g_value_get_enum(value);
+        return TRUE;
+    case OPTION_CONNECTION_TIMEOUT:
+        options->connection_timeout = g_value_get_uint(value);
+        return TRUE;
+    case OPTION_PROCESSING_DEADLINE:
+        options->processing_deadline = g_value_get_uint64(value);
+        return TRUE;
+    case OPTION_LATENCY:
+        g_atomic_int_set(&options->latency, g_value_get_int(value));
+        return TRUE;
+    case OPTION_BUSY_POLL:
+        options->busy_poll = g_value_get_uint(value);
+        return TRUE;
+    case OPTION_ADD_REFERENCE_TIMESTAMP_META:
+        g_atomic_int_set(&options->adds_submit_time, g_value_get_boolean(value));
+        return TRUE;
+    case OPTION_IO_MODE:
+        options->io_mode = (enum io_mode)g_value_get_enum(value);
+        return TRUE;
+    default:
+        return FALSE;
+    }
+}
+
+struct src_options src_options_read(const struct src_options *options, gpointer owner)
+{
+    GST_OBJECT_LOCK(owner);
+    struct src_options copy = *options;
+    GST_OBJECT_UNLOCK(owner);
+    return copy;
+}
+
+gboolean src_options_wait_for_senders(const struct src_options *options)
+{
+    enum on_disconnect mode = src_options_on_disconnect(options);
+
+    return mode != ON_DISCONNECT_EOS && mode != ON_DISCONNECT_ERROR;
+}

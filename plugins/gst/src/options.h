@@ -1,0 +1,73 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What a user sets about gpudirectsrc, beside what both elements have and what a capture card has.
+ */
+#ifndef GPUD_GST_SRC_OPTIONS_H
+#define GPUD_GST_SRC_OPTIONS_H
+
+#include "base/settings.h"
+#include "src/iomode.h"
+
+/* Ids of the properties. */
+enum {
+    OPTION_ON_DISCONNECT = SETTING_COUNT,
+    OPTION_ON_EOS,
+    OPTION_START,
+    OPTION_CONNECTION_TIMEOUT,
+    OPTION_PROCESSING_DEADLINE,
+    OPTION_LATENCY,
+    OPTION_BUSY_POLL,
+    OPTION_ADD_REFERENCE_TIMESTAMP_META,
+    OPTION_IO_MODE,
+    OPTION_COUNT,
+};
+
+enum on_disconnect {
+    ON_DISCONNECT_WAIT,
+    ON_DISCONNECT_EOS,
+    ON_DISCONNECT_ERROR,
+    ON_DISCONNECT_FREEZE,
+    ON_DISCONNECT_BLACK,
+};
+enum start { START_NEWEST, START_OLDEST };
+enum on_eos { ON_EOS_EOS, ON_EOS_WAIT };
+
+/* Under the object lock. Those that are read for each frame are atomic, too. */
+struct src_options {
+    enum on_disconnect on_disconnect; /* atomic */
+    enum on_eos on_eos;
+    enum start start;
+    guint connection_timeout; /* s */
+    GstClockTime processing_deadline;
+    gint latency;              /* ms, atomic; -1: it is measured */
+    guint busy_poll;           /* µs; does not change while the element runs */
+    gboolean adds_submit_time; /* atomic */
+    enum io_mode io_mode;      /* does not change while the element runs */
+};
+
+void src_options_install(GObjectClass *klass);
+void src_options_init(struct src_options *options);
+
+/* FALSE: the id is none of these. Under the object lock. */
+gboolean src_options_get(const struct src_options *options, guint id, GValue *value);
+gboolean src_options_set(struct src_options *options, guint id, const GValue *value);
+
+/* A copy of them, as they are now. Takes the owner's object lock. */
+struct src_options src_options_read(const struct src_options *options, gpointer owner);
+
+/* Whether the next sender is waited for when one is lost. */
+gboolean src_options_wait_for_senders(const struct src_options *options);
+
+static inline enum on_disconnect src_options_on_disconnect(const struct src_options *options)
+{
+    return (enum on_disconnect)g_atomic_int_get(&options->on_disconnect);
+}
+
+/* How late pictures may be, ns; 0: the user does not say. */
+static inline gint64 src_options_late_max(const struct src_options *options)
+{
+    return MAX(0, g_atomic_int_get(&options->latency)) * (gint64)GST_MSECOND;
+}
+
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The times of gpudirectsrc's buffers, and what the sender's clock is to the pipeline's. */
+#ifndef GPUD_GST_SRC_TIMES_H
+#define GPUD_GST_SRC_TIMES_H
+
+#include "base/endpoint.h"
+#include "src/input.h"
+#include "src/latencies.h"
+#include "wire/arrivals.h"
+#include "wire/timeline.h"
+#include "wire/timing.h"
+
+/* What the clock of the last sender, or of the capture card, is to ours, for people. */
+enum clock_relation { RELATION_NONE, RELATION_UNKNOWN, RELATION_SAME_HOST, RELATION_COMMON };
+
+struct times {
+    struct endpoint *endpoint;
+    gint relation;               /* atomic: enum clock_relation */
+    struct latencies *latencies; /* of frames, where the core does not count them */
+    gchar sender_host[64];       /* under the object lock: the last sender's; "": this host */
+    /* The streaming thread's. */
+    struct time_map map;
+    struct timeline line;
+    struct arrivals arrivals;
+    gboolean same_clock;      /* the sender has this host's clock */
+    gboolean waited;          /* the last frame had to be waited for */
+    GstClockTime acquired_at; /* and was acquired then, by CLOCK_MONOTONIC */
+    GstClockTime stamped_at;  /* when it was stamped, in running time; NONE: not known */
+};
+
+/* How one frame of a link came. */
+struct times_frame {
+    struct time_frame frame;
+    struct time_now now;
+    gint64 here; /* when it was here, in running time; or TIMELINE_UNKNOWN */
+};
+
+void times_init(struct times *times, struct endpoint *endpoint);
+void times_finish(struct times *times);
+
+/* The pipeline's clock, now, beside that of the sender of frames and events. */
+void times_now(struct times *times, struct time_now *now);
+
+/* Another sender is connected. */
+void times_meet_sender(struct times *times, const struct gpud_peer_info *peer);
+
+/* A frame was acquired at that monotonic time; late_max: how late live ones may be. */
+void times_note_acquired(struct times *times, GstClockTime now, gint64 late_max);
+/* It is not shown. */
+void times_note_skipped(struct times *times);
+
+/* Whether a live frame belongs before this pipeline's start. */
+gboolean times_is_past(struct times *times, const struct gpud_frame_info *info,
+                       const struct wire_head *head);
+
+/* Whether a live frame may have waited for an unknown time, where the arrival of frames is all that
+ * tells the sender's clock. */
+gboolean times_is_arrival_unknown(struct times *times, const struct gpud_frame_info *info,
+                                  const struct wire_head *head);
+
+/* Sets a buffer's times, which never go back. */
+void times_stamp_linked(struct times *times, struct input *input,
+                        const struct gpud_frame_info *info, const struct wire_head *head,
+                        GstBuffer *buffer, struct times_frame *frame);
+
+/* After that, and after events were pushed: what the frame tells of the clocks. How late the frame
+ * was; TIMELINE_UNKNOWN: that is not known. */
+gint64 times_learn(struct times *times, struct input *input, const struct wire_head *head,
+                   const struct times_frame *frame, const GstBuffer *buffer);
+
+/* The same for a frame of a card. FALSE: its lateness cannot be told. */
+gboolean times_stamp_captured(struct times *times, const struct gpud_frame_info *info,
+                              GstBuffer *buffer, gint64 *late);
+
+/* Another stream follows, or the pipeline was paused. */
+void times_break(struct times *times);
+
+/* Nothing was pushed yet. */
+void times_reset(struct times *times, gboolean card);
+
+#endif
