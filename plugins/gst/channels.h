@@ -15,7 +15,7 @@ struct channel {
 };
 
 /* Asks all channels of the user, for so many ns at most; free with g_ptr_array_unref(). *directory
- * (NULL: nobody wants it) is where bare names were looked for, or NULL; g_free it. */
+ * (may be NULL) is where bare names were looked for, or NULL; g_free it. */
 GPtrArray *channels_ask(gint64 timeout, gchar **directory);
 
 #endif

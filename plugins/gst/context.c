@@ -3,7 +3,7 @@
 
 /* One gpud_context for the whole process: devices are opened once however many elements use them,
  * and frames that outlive their element stay valid. It lives until the process ends, because
- * nothing tells a plugin when the last buffer that points into it is gone. */
+ * a plugin is not notified when the last buffer that points into it is gone. */
 #include "context.h"
 
 GST_DEBUG_CATEGORY(gpud_gst_debug);
@@ -22,7 +22,7 @@ static void log_core(void *user, enum gpud_log_level level, const char *area, co
     GST_CAT_LEVEL_LOG(gpud_gst_core_debug, mapped, NULL, "%s: %s", area, text);
 }
 
-/* The core's log level is read once: formatting lines that nobody reads costs time. */
+/* The core's log level is read once: formatting lines that are not logged costs time. */
 static enum gpud_log_level wanted_level(void)
 {
     GstDebugLevel threshold = gst_debug_category_get_threshold(gpud_gst_core_debug);

@@ -17,7 +17,7 @@
 
 struct _GstGpudirectDeviceProvider {
     GstDeviceProvider parent;
-    /* While somebody monitors. */
+    /* While the provider is monitored. */
     struct device_watch *watch; /* NULL: nothing can be followed */
     GThread *thread;
     GHashTable *cards, *channels, *targets; /* by address, the GstDevice of each; the thread's */
@@ -272,7 +272,7 @@ static guint rank_of(const gchar *name)
     return rank;
 }
 
-/* Whoever ranks this provider above that of v4l2src wants each card once. */
+/* A user who ranks this provider above that of v4l2src wants each card once. */
 static void gst_gpudirect_device_provider_init(GstGpudirectDeviceProvider *self)
 {
     if (rank_of("gpudirectdeviceprovider") > rank_of("v4l2deviceprovider"))

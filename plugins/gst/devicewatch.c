@@ -113,7 +113,7 @@ static guint read_events(struct device_watch *watch, GPtrArray *gone)
         for (gssize at = 0; at < length; at += size) {
             const struct inotify_event *event = (const void *)(buffer + at);
             size = (gssize)sizeof(*event) + (gssize)event->len;
-            if (event->mask & IN_Q_OVERFLOW) /* more happened than is told */
+            if (event->mask & IN_Q_OVERFLOW) /* events were lost */
                 changes |= DEVICE_CHANGE_CARDS | DEVICE_CHANGE_CHANNELS;
             else if (event->wd == watch->nodes)
                 changes |= node_event(event, gone);

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What tells that capture cards, channels or targets have come, gone or changed: events of /dev and
+/* Notices that capture cards, channels or targets have come, gone or changed: events of /dev and
  * of the directory of channels (inotify), and the ends of processes (pidfd). What came at once is
  * told at once: a card's node is made, gets its owner and its mode by separate events. */
 #ifndef GPUD_GST_DEVICEWATCH_H

@@ -116,7 +116,7 @@ static void maps_of_forged_heads(void)
             .monotonic = (i & 4) == 0,
             .clock = i & 4 ? 77 : 0,
             .local = i % 5 == 0,
-            .here = (i & 16) != 0,
+            .same_clock = (i & 16) != 0,
             .base = i & 1 ? 0 : GST_SECOND,
             .running = 5 * GST_SECOND,
             .system = 6 * GST_SECOND,
@@ -141,7 +141,7 @@ static void maps_of_forged_heads(void)
         for (guint k = 0; k < COUNT; k++) {
             struct time_frame frame = {
                 .running = wire_time(said[(at / COUNT + k) % COUNT]),
-                .submitted = now.here ? said[k] : GST_CLOCK_TIME_NONE,
+                .submitted = now.same_clock ? said[k] : GST_CLOCK_TIME_NONE,
                 .arrived = now.system,
                 .waited_for = k % 2 == 0,
             };
@@ -326,7 +326,7 @@ static void cold_starts(void)
 static struct time_now now_at(gboolean monotonic, GstClockTime running, GstClockTime system)
 {
     return (struct time_now){.monotonic = monotonic,
-                             .here = TRUE,
+                             .same_clock = TRUE,
                              .base = 2 * GST_SECOND,
                              .running = running,
                              .system = system};
@@ -429,9 +429,9 @@ static void named_clocks(void)
     now.clock = 77;
     now.local = TRUE;
     CHECK_EQUAL(time_relation(&head, &now), TIME_UNKNOWN);
-    now.here = TRUE;
+    now.same_clock = TRUE;
     CHECK_EQUAL(time_relation(&head, &now), TIME_SHARED);
-    now.local = now.here = FALSE;
+    now.local = now.same_clock = FALSE;
 
     /* The monotonic clocks of two hosts are two. */
     struct wire_head other = {.monotonic = TRUE, .live = TRUE, .base_time = 3 * GST_SECOND};
@@ -440,7 +440,7 @@ static void named_clocks(void)
                            .system = 9 * GST_SECOND,
                            .running = 7 * GST_SECOND};
     CHECK_EQUAL(time_relation(&other, &own), TIME_UNKNOWN);
-    own.here = TRUE;
+    own.same_clock = TRUE;
     CHECK_EQUAL(time_relation(&other, &own), TIME_SHARED);
     own.monotonic = FALSE;
     CHECK_EQUAL(time_relation(&other, &own), TIME_FOLLOWED);

@@ -23,7 +23,7 @@ enum {
 };
 
 /* Each element has two: the values of its properties, under its object lock, and the copy that it
- * takes when it starts and runs by. Between start and stop nobody writes to the copy, so it is read
+ * takes when it starts and runs by. The copy does not change between start and stop, so it is read
  * without a lock. */
 struct settings {
     gchar *address, *device, *access, *psk_file, *common_clock;
@@ -57,7 +57,7 @@ gboolean settings_check(GstElement *element, const struct settings *settings);
 gboolean settings_may_set(const GParamSpec *pspec, gboolean started);
 void settings_refuse(GstElement *element, const GParamSpec *pspec);
 
-/* FALSE: the id is none of these. */
+/* FALSE: another property's id. */
 gboolean settings_get(const struct settings *settings, guint id, GValue *value);
 gboolean settings_set(struct settings *settings, guint id, const GValue *value);
 

@@ -9,10 +9,10 @@
  * not in the list; its devices can be used all the same, as the core's, with memory of the CPU.
  *
  * The core works in one context of a GPU, the vendor's primary one. The elements give just that to
- * whoever asks for the vendor's context, so that all of a pipeline works in it and no two contexts
- * have to be kept in step. Where an application or another element brought a context of its own,
- * pointers are still good (one address space for the whole process), but such an element takes no
- * pool of ours: each picture then costs one copy by the GPU. */
+ * every element that asks for the vendor's context, so that all of a pipeline works in it and no
+ * two contexts have to be kept in step. Where an application or another element brought a context
+ * of its own, pointers are still good (one address space for the whole process), but such an
+ * element takes no pool of ours: each picture then costs one copy by the GPU. */
 #ifndef GPUD_GST_MEMORY_GPU_H
 #define GPUD_GST_MEMORY_GPU_H
 
@@ -47,7 +47,7 @@ GstCaps *gpu_put_first(GstCaps *caps, const struct gpu_vendor *vendor);
 
 /* --- GPUs --------------------------------------------------------------------------------- */
 
-/* A number for each GPU of all vendors, by the core's name of it; -1: it is none of theirs. */
+/* A number for each GPU of all vendors, by the core's name of it; -1: another device. */
 gint gpu_of_name(const gchar *device);
 
 /* The other way round; g_free it. */

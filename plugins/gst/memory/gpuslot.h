@@ -5,8 +5,8 @@
  *
  * Mapped with the vendor's flag a memory shows the device pointer, after the stream on which its
  * users are ordered was made to wait for the bytes; no CPU waits. Mapped without, the core shows it
- * to the CPU. When the frame leaves, its next owner waits for that stream. A buffer that nobody
- * maps costs nothing. */
+ * to the CPU. When the frame leaves, its next owner waits for that stream. A buffer that is
+ * not mapped costs nothing. */
 #ifndef GPUD_GST_MEMORY_GPUSLOT_H
 #define GPUD_GST_MEMORY_GPUSLOT_H
 

@@ -66,7 +66,7 @@ struct gpu_vendor {
     gboolean orders_early;
 
     /* The GPU that such a memory is on, as the core counts the vendor's, and how its planes lie;
-     * ours or another element's. FALSE: it is none. */
+     * ours or another element's. FALSE: it is other memory. */
     gboolean (*look_into)(GstMemory *memory, gint *ordinal, const GstVideoInfo **info);
 
     /* The stream on which everybody who uses a slot's memory is ordered, as the core takes it. */

@@ -32,10 +32,10 @@ static gboolean need_reader(struct slot_memory *self, struct gpud_error *error)
            gpud_frame_wrap_frame(self->frame, NULL, NULL, NULL, &self->reader, error) == GPUD_OK;
 }
 
-/* --- who maps for reading, and writes ------------------------------------------------------ */
+/* --- elements that write into maps for reading --------------------------------------------- */
 
 /* Some elements write into a buffer that they mapped for reading alone (rgb2bayer of GStreamer 1.22
- * does). In memory of the CPU that works. On a device they write into a copy that nobody looks at
+ * does). In memory of the CPU that works. On a device they write into a copy that is never read
  * again, and the picture stays black. A checksum before and after such a map finds them, at the
  * first maps of each slot: from then on what is read in this pool's slots is copied back. A slot
  * that nothing was written to is not worth reading: what is mapped there is copied back in any
@@ -55,8 +55,8 @@ static guint64 checksum(const void *data, gsize size)
     return sum ^ word;
 }
 
-/* Under the lock: whether a map for reading may turn out to be one for writing. A slot that was
- * submitted is written by nobody. */
+/* Under the lock: whether a map for reading may turn out to be one for writing. A submitted
+ * slot is not written any more. */
 static gboolean may_be_misused(const struct slot_memory *self, unsigned access)
 {
     return access == GPUD_READ && self->on_device && self->store->sender &&

@@ -38,10 +38,10 @@ GstMemory *slot_store_wrap(struct slot_store *store, struct gpud_frame *frame);
  * is none left, as the log says. */
 GstMemory *slot_store_get_extra(struct slot_store *store);
 
-/* Puts another frame of the same slot into a memory that nobody else holds. Takes the frame. */
+/* Puts another frame of the same slot into a memory that has no other owner. Takes the frame. */
 void slot_memory_attach(struct slot_memory *slot, struct gpud_frame *frame);
 
-/* Takes the frame out of a memory that nobody else holds. */
+/* Takes the frame out of a memory that has no other owner. */
 struct gpud_frame *slot_memory_detach(struct slot_memory *slot);
 
 /* It gets a new user: what is in it need not be kept when the next one writes to it. */

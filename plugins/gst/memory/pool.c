@@ -189,7 +189,8 @@ GstFlowReturn slot_pool_acquire(struct slot_pool *self, GstBuffer **buffer,
     return *buffer ? GST_FLOW_OK : GST_FLOW_ERROR;
 }
 
-/* TRUE: nobody else holds the buffer's memory, and it is as the pool made it: it can be used again.
+/* TRUE: the buffer's memory has no other owner, and it is as the pool made it: it can be used
+ * again.
  */
 static gboolean is_intact(GstBuffer *buffer, GstMemory **memory)
 {
@@ -275,8 +276,8 @@ static gboolean is_size(const struct slot_pool *self, guint size)
     return size <= self->info.size || (self->dmabufs && size == pages);
 }
 
-/* A pool of one format: whoever wants another, or more room around the picture, uses a pool of its
- * own, and the sink copies. */
+/* A pool of one format: an element that wants another, or more room around the picture, uses a pool
+ * of its own, and the sink copies. */
 gboolean slot_pool_accepts(struct slot_pool *self, GstStructure *config)
 {
     GstCaps *caps;

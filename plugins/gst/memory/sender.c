@@ -20,12 +20,12 @@ struct shared_sender {
     GRWLock lock;
     struct gpud_sender *core;
     /* Of the core's life alone. Readers look at it, or interrupt a call that holds the lock above;
-     * the writer closes it. So whoever looks never stops the stream, whatever the core does. */
+     * the writer closes it. So a look never stops the stream, whatever the core does. */
     GRWLock life;
     guint epoch;
     struct outstanding *outstanding;
 
-    /* Why there are no slots at all, as the pools found out; told once an epoch. */
+    /* Why there are no slots at all, as the pools found out; reported once per epoch. */
     GMutex lack_lock;
     struct gpud_error lack;
     gint lacks; /* atomic: enum lack_state */
@@ -161,7 +161,7 @@ enum gpud_status shared_sender_configure(struct shared_sender *sender,
                                          const void *media, size_t media_size,
                                          struct gpud_error *error)
 {
-    /* Somebody upstream may be waiting for a slot of the old epoch. */
+    /* An element upstream may be waiting for a slot of the old epoch. */
     gpud_sender_interrupt(sender->core, true);
     g_rw_lock_writer_lock(&sender->lock);
     apply_interrupted(sender);

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A GstMemory that is a slot: it owns a gpud_frame, shows it to whoever maps it, and gives it back
- * when the last reference on the memory (not on a buffer: think of tee) is gone.
+/* A GstMemory that is a slot: it owns a gpud_frame, shows it to users that map it, and gives it
+ * back when the last reference on the memory (not on a buffer: think of tee) is gone.
  *
  * The GstMemory objects are kept, one for each slot, and used again for the next frame in that
  * slot, so that whatever downstream remembers about a memory stays true and nothing is allocated
@@ -58,7 +58,7 @@ struct slot_store {
     gboolean host;
     struct outstanding *outstanding;
     struct counters *counters;
-    gint misused; /* atomic: somebody writes where it said that it would read, see map.c */
+    gint misused; /* atomic: an element writes into maps for reading, see map.c */
 
     GMutex lock;
     gboolean closed;

@@ -14,7 +14,7 @@ void gst_gpudirect_sink_class_init_events(GstBaseSinkClass *klass);
 /* The head of everything that travels. */
 void gst_gpudirect_sink_fill_head(GstGpudirectSink *self, struct wire_head *head);
 
-/* Tells a new sender the sticky events that the one before it was told. */
+/* Sends a new sender the sticky events that the previous one got. */
 void gst_gpudirect_sink_repeat_events(GstGpudirectSink *self);
 
 #endif

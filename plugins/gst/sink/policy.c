@@ -5,7 +5,7 @@
  *
  *     upstream      nobody connected     a receiver is slow     the application asked for an end
  *     live          frames go by         it loses the oldest    as before
- *     not live      waits                waits for it           waits for nobody to come, and for a
+ *     not live      waits                waits for it           does not wait for one, and for a
  *                                                               slow one no more than SINK_WAIT
  *
  * Whether upstream is live is known by its answer to a LATENCY query, which it may not have before

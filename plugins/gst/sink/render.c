@@ -286,7 +286,7 @@ static GstFlowReturn submit_copy(GstGpudirectSink *self, GstBuffer *buffer)
     return flow;
 }
 
-/* use: of the slot that it is, SLOT_FREE: it is none that can be sent as it is. */
+/* use: of the slot that the buffer is; SLOT_FREE: it is no slot that can be sent as it is. */
 static GstFlowReturn submit_foreign(GstGpudirectSink *self, GstBuffer *buffer, enum slot_use use)
 {
     struct gpud_frame *frame = NULL;
@@ -343,7 +343,7 @@ static GstFlowReturn sink_render(GstBaseSink *base, GstBuffer *buffer)
     GST_LOG_OBJECT(self, "%s %" GST_PTR_FORMAT, slot ? "a slot:" : "no slot:", buffer);
     if (slot)
         flow = submit_slot(self, slot, buffer, &use);
-    /* While nobody receives, the copy is not worth making. */
+    /* Without a receiver the copy is not worth making. */
     if ((!slot || use != SLOT_FREE) && flow == GST_FLOW_OK &&
         (gst_gpudirect_sink_waits(self) || sink_clients_count(&self->clients) > 0))
         flow = submit_foreign(self, buffer, use);

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What the application is told while frames go by: what slow receivers lost, an element upstream
- * that writes where it said that it would read, and why nobody gets a frame. */
+/* Messages to the application while frames go by: what slow receivers lost, an element upstream
+ * that writes into buffers mapped for reading, and why no receiver gets a frame. */
 #include "sink/report.h"
 
 #include "errors.h"
@@ -106,8 +106,8 @@ static gboolean has_room(GstGpudirectSink *self, struct gpud_error *error)
     return FALSE;
 }
 
-/* A pool of slots finds out that there are none only when upstream uses it, and the core tells a
- * receiver alone why it was refused: after a refusal the sink tries for itself. */
+/* A pool of slots finds out that there are none only when upstream uses it, and the core gives the
+ * reason of a refusal to the receiver only: after a refusal the sink tries for itself. */
 static void look_for_room(GstGpudirectSink *self, struct gpud_error *error, const gchar **what)
 {
     struct gpud_frame *frame;

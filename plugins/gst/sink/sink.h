@@ -7,7 +7,7 @@
  *   device.c    on which device the ring lies, and what that means for caps
  *   open.c      the sender: opened on a device, and closed
  *   wait.c      waiting for receivers
- *   report.c    what the application is told while frames go by
+ *   report.c    messages to the application while frames go by
  *   events.c    what travels beside buffers, also to receivers that connect late
  *   copy.c      buffers that are no slots: the one copy
  *   dmabufs.c   buffers that a driver upstream writes by itself
@@ -58,9 +58,9 @@ struct _GstGpudirectSink {
     size_t media_size;
     gboolean configured;
     gboolean live_known;     /* upstream has answered */
-    gboolean broken_off;     /* an error ended the stream: the EOS behind it is none */
+    gboolean broken_off;     /* an error ended the stream: ignore the EOS that follows it */
     gboolean dmabufs;        /* upstream's driver writes into dma-bufs that it is given */
-    gboolean moved;          /* to a new sender, which has got no event yet */
+    gboolean moved;          /* to a new sender, which has no events yet */
     GPtrArray *sticky_names; /* of the custom events that the sender got, by their index */
     GstBufferPool *copies;   /* slots to copy into */
     GstBuffer *prepared;     /* a slot with a copy of ... */

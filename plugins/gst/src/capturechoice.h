@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Which of a capture card's modes is taken, and what the user is told when none can be. */
+/* Which of a capture card's modes is chosen, and the message when none can be. */
 #ifndef GPUD_GST_SRC_CAPTURECHOICE_H
 #define GPUD_GST_SRC_CAPTURECHOICE_H
 

@@ -53,7 +53,7 @@ static void describe_linked(GstGpudirectSrc *self, const struct gpud_frame_info 
     struct times_frame came;
     struct meta_loss loss = {self->endpoint.lost_metas, GST_ELEMENT(self), self->names};
 
-    head.drops = info->meta_size == 0; /* who says nothing may do so */
+    head.drops = info->meta_size == 0; /* a sender that says nothing may drop */
     if (!meta_decode(info->meta, info->meta_size, &head, buffer, &loss) && info->meta_size > 0)
         lost_metas_note(self->endpoint.lost_metas, GST_ELEMENT(self), "unreadable",
                         "the sender's bytes are of no release that is known here");
@@ -204,8 +204,8 @@ static GstFlowReturn deliver(GstGpudirectSrc *self, struct gpud_frame *frame, Gs
 
 /* --- the loop ----------------------------------------------------------------------------- */
 
-/* Whether a sender's frame is no beginning: newer ones wait behind it, or no right time can be told
- * for it. */
+/* Whether to skip a sender's frame at the beginning: newer ones wait behind it, or its time cannot
+ * be determined. */
 static gboolean is_no_beginning(GstGpudirectSrc *self, const struct gpud_frame_info *info,
                                 const struct wire_head *head)
 {
@@ -239,7 +239,7 @@ static gboolean is_stale_capture(GstGpudirectSrc *self, struct gpud_frame *frame
 }
 
 /* Whether a frame is to be skipped, after connecting and after a pause. Frames of a sender that
- * waits for slow receivers never are: whoever receives from it wants each of them. */
+ * waits for slow receivers never are, as its receivers want every frame. */
 static gboolean is_stale(GstGpudirectSrc *self, struct gpud_frame *frame)
 {
     struct gpud_frame_info info;

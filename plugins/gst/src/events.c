@@ -86,8 +86,8 @@ static void push_event(GstGpudirectSrc *self, struct wire_event *event, gboolean
     }
 }
 
-/* A segment waits for its first frame, which tells where it begins here. Events that do not wait
- * with it do not need it: all times are running times. */
+/* A segment waits for its first frame, which determines where it begins here. Events that do not
+ * wait with it do not need it: all times are running times. */
 void gst_gpudirect_src_push_events(GstGpudirectSrc *self, gboolean with_frame)
 {
     struct update_event *waiting;

@@ -236,7 +236,7 @@ gboolean gst_gpudirect_src_follow_signal(GstGpudirectSrc *self)
         return FALSE;
     }
     GstCaps *before = gst_pad_get_current_caps(GST_BASE_SRC_PAD(self));
-    /* The same signal in other buffers: downstream is told nothing. */
+    /* The same signal in other buffers: downstream need not know. */
     gboolean taken = is_current(self, before, now)
                          ? gst_gpudirect_src_set_format(self, before, &layout)
                          : take_signal(self, now, &layout);

@@ -14,7 +14,7 @@ struct latencies;
 struct latencies *latencies_new(void);
 void latencies_free(struct latencies *latencies);
 
-/* One of less than nothing, by clocks that are not that exact, or of more than 4 s is none. */
+/* Ignores latencies that are negative, as inexact clocks give, or longer than 4 s. */
 void latencies_note(struct latencies *latencies, gint64 latency);
 
 void latencies_clear(struct latencies *latencies);

@@ -25,8 +25,8 @@
 /* Bounds for what caps and applications may claim: a frame in 68 years, a deadline in 500. */
 #define LONGEST (3600 * GST_SECOND)
 
-/* Between two messages, whatever a sender does. */
-#define TELL (1 * G_TIME_SPAN_SECOND)
+/* The shortest time between two messages, whatever a sender does. */
+#define REPORT_INTERVAL (1 * G_TIME_SPAN_SECOND)
 
 void latency_init(struct latency *latency, GstElement *element, const struct src_options *options)
 {
@@ -62,7 +62,7 @@ void latency_get(struct latency *latency, GstClockTime *min, GstClockTime *max)
     GST_OBJECT_UNLOCK(latency->element);
 }
 
-/* Takes other figures than those that were told; posts a message where that changes the latency. */
+/* Replaces the reported figures; posts a message if that changes the latency. */
 static gboolean replace(struct latency *latency, const struct latency_figures *with,
                         GstClockTime interval)
 {
@@ -88,7 +88,7 @@ static void report(struct latency *latency, const struct latency_figures *figure
 {
     gint64 now = g_get_monotonic_time();
 
-    if (latency->reported_at && now - latency->reported_at < TELL)
+    if (latency->reported_at && now - latency->reported_at < REPORT_INTERVAL)
         return;
     if (replace(latency, figures, latency->interval))
         latency->reported_at = now;

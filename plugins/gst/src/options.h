@@ -49,7 +49,7 @@ struct src_options {
 void src_options_install(GObjectClass *klass);
 void src_options_init(struct src_options *options);
 
-/* FALSE: the id is none of these. Under the object lock. */
+/* FALSE: another property's id. Under the object lock. */
 gboolean src_options_get(const struct src_options *options, guint id, GValue *value);
 gboolean src_options_set(struct src_options *options, guint id, const GValue *value);
 

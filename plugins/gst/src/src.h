@@ -6,7 +6,7 @@
  *   element.c   class, properties, states, queries
  *   open.c      the input: opened and closed, and a card kept open in READY
  *   create.c    the loop: a frame becomes a buffer
- *   wait.c      what to do when there is none
+ *   wait.c      what to do when no frame comes
  *   apply.c     what the link says beside frames is applied
  *   events.c    the sender's events go downstream
  *   format.c    caps and allocation

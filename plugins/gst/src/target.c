@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Frames from a writer outside, who is told by a file where his slots lie. The ring is made for the
- * caps that were negotiated, and made anew when he breaks the rules. */
+/* Frames from a third-party writer, which learns from a file where its slots lie. The ring is made
+ * for the negotiated caps, and made anew when the writer breaks the rules. */
 #include "context.h"
 #include "src/input.h"
 #include "wire/caps.h"
@@ -124,7 +124,7 @@ static enum gpud_status target_acquire(struct input *input, gint64 timeout,
     enum gpud_status status = gpud_target_acquire(self->target, timeout, frame, error);
     if (status != GPUD_PEER && status != GPUD_CLOSED)
         return status;
-    /* It is over with this ring, and not with the stream: the writer finds another one. */
+    /* This ring has ended, not the stream: the writer finds a new one. */
     if (make_target(self, &why) != GPUD_OK) {
         self->missing = *error = why;
         return why.status;

@@ -31,7 +31,7 @@ static struct time_now read_clocks(struct times *times)
     enum clock_kind kind = (enum clock_kind)g_atomic_int_get(&times->endpoint->clock_kind);
     struct time_now now = {
         .monotonic = kind == CLOCK_KIND_MONOTONIC,
-        .here = times->same_clock,
+        .same_clock = times->same_clock,
         .running = GST_CLOCK_TIME_NONE,
     };
 
@@ -122,7 +122,7 @@ static GstClockTime note_arrivals(struct times *times, struct input *input,
                                   const struct gpud_frame_info *info)
 {
     if (info->submit_time)
-        return times->acquired_at; /* that tells more */
+        return times->acquired_at; /* the submit time is more precise */
     if (info->flags & GPUD_FRAME_DISCONTINUITY)
         arrivals_clear(&times->arrivals);
     GstClockTime arrived = arrivals_take(&times->arrivals, times->acquired_at);
@@ -137,7 +137,7 @@ static void note_latency(struct times *times, struct input *input, gint64 latenc
         input->ops->set_latency(input, (guint64)latency);
 }
 
-/* What is told of the two clocks, and the latency, if they are one. */
+/* Notes how the two clocks are related, and the latency if they are one. */
 static void note_clocks(struct times *times, struct input *input, const struct wire_head *head,
                         const struct time_frame *frame, const struct time_now *now)
 {

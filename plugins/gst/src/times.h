@@ -55,8 +55,8 @@ void times_note_skipped(struct times *times);
 gboolean times_is_past(struct times *times, const struct gpud_frame_info *info,
                        const struct wire_head *head);
 
-/* Whether a live frame may have waited for an unknown time, where the arrival of frames is all that
- * tells the sender's clock. */
+/* Whether a live frame may have waited for an unknown time, where the sender's clock is known
+ * by the arrival of frames only. */
 gboolean times_is_arrival_unknown(struct times *times, const struct gpud_frame_info *info,
                                   const struct wire_head *head);
 
@@ -65,12 +65,12 @@ void times_stamp_linked(struct times *times, struct input *input,
                         const struct gpud_frame_info *info, const struct wire_head *head,
                         GstBuffer *buffer, struct times_frame *frame);
 
-/* After that, and after events were pushed: what the frame tells of the clocks. How late the frame
- * was; TIMELINE_UNKNOWN: that is not known. */
+/* Called after that, and after events were pushed: learns about the clocks. Returns how late the
+ * frame was; TIMELINE_UNKNOWN: that is not known. */
 gint64 times_learn(struct times *times, struct input *input, const struct wire_head *head,
                    const struct times_frame *frame, const GstBuffer *buffer);
 
-/* The same for a frame of a card. FALSE: its lateness cannot be told. */
+/* Stamps a frame of a card. FALSE: its lateness is not known. */
 gboolean times_stamp_captured(struct times *times, const struct gpud_frame_info *info,
                               GstBuffer *buffer, gint64 *late);
 

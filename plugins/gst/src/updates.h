@@ -3,7 +3,7 @@
 
 /* What comes over the link beside frames: noted inside acquire, applied after it.
  *
- * Of formats and connections only the last one counts. Events wait until a frame tells the time,
+ * Of formats and connections only the last one counts. Events wait until a frame gives the time,
  * and a later one replaces an earlier one:
  *
  *     segment, flush   the last one
@@ -64,7 +64,7 @@ gboolean updates_note_event(struct updates *updates, GstElement *element,
 /* Makes acquire return, to be called again after feed_resume(). */
 void updates_yield(struct updates *updates, struct input *input);
 
-/* The first event for which there is no reason to wait; NULL: there is none. All events may go with
+/* The first event that need not wait; NULL if there is none. All events may go with
  * a frame, and without one those that need no time; a segment begins with its frame. The caller
  * frees it. */
 struct update_event *updates_take_event(struct updates *updates, gboolean with_frame);

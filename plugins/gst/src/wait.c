@@ -47,7 +47,7 @@ static GstFlowReturn interrupted(GstGpudirectSrc *self)
     return flow;
 }
 
-/* The addresses on which somebody sends now. */
+/* The addresses on which senders listen now. */
 static gchar *join_channels(void)
 {
     GPtrArray *channels = channels_ask(CHANNELS_TIMEOUT, NULL);
@@ -61,7 +61,7 @@ static gchar *join_channels(void)
     return g_string_free(names, FALSE);
 }
 
-/* Once in each wait, so that a user in front of a black window sees why. */
+/* Posted once per wait, so that a user in front of a black window sees why. */
 static void tell_waiting(GstGpudirectSrc *self, const struct gpud_error *error)
 {
     gchar *names = join_channels();
@@ -129,7 +129,7 @@ static GstFlowReturn check_timeout(GstGpudirectSrc *self, const struct gpud_erro
     return GST_FLOW_ERROR;
 }
 
-/* So that a peer which refuses each attempt at once makes no busy loop. */
+/* Avoids a busy loop when a peer refuses every attempt at once. */
 static void hold_off(GstGpudirectSrc *self, gint64 time)
 {
     self->link.held_off_until = g_get_monotonic_time() + time;
@@ -154,7 +154,7 @@ static guint cause_of(const struct gpud_error *error)
     return g_str_hash(error->reason) | 1;
 }
 
-/* Each cause is told once, and another one only after a while: a peer may give another reason with
+/* Reports each cause once, and another one only after a while: a peer may give another reason at
  * each attempt. */
 static void tell_refusal(GstGpudirectSrc *self, const struct gpud_error *error)
 {
@@ -170,7 +170,7 @@ static void tell_refusal(GstGpudirectSrc *self, const struct gpud_error *error)
                         "No connection to the sender, trying again");
 }
 
-/* The other side is there, and no connection can be made. */
+/* A sender listens, but refuses the connection. */
 static GstFlowReturn not_connected(GstGpudirectSrc *self, const struct gpud_error *error)
 {
     tell_refusal(self, error);
@@ -178,7 +178,7 @@ static GstFlowReturn not_connected(GstGpudirectSrc *self, const struct gpud_erro
     return check_timeout(self, error);
 }
 
-/* Once in each silence of a card's. */
+/* Reports each silence of a card once. */
 static void tell_silence(GstGpudirectSrc *self, const struct gpud_error *error)
 {
     struct input_info info;
@@ -207,7 +207,7 @@ static GstFlowReturn stream_ended(GstGpudirectSrc *self)
     return GST_FLOW_OK;
 }
 
-/* The sender vanished, which is no end of its stream. */
+/* The sender vanished, which does not end its stream. */
 static GstFlowReturn sender_lost(GstGpudirectSrc *self, const struct gpud_error *error)
 {
     link_state_renew(&self->link);
@@ -225,7 +225,7 @@ static GstFlowReturn sender_lost(GstGpudirectSrc *self, const struct gpud_error 
         return GST_FLOW_ERROR;
     }
     self->link.refusal_cause = cause_of(error); /* by the warning below */
-    self->link.refusal_at = 0;                  /* another cause is told at once */
+    self->link.refusal_at = 0;                  /* report another cause at once */
     GstStructure *structure =
         gst_structure_new("gpudirect-sender-lost", "reason", G_TYPE_STRING, error->reason, NULL);
     gpud_gst_error_warn(GST_ELEMENT(self), GPUD_GST_READ, error,
@@ -238,7 +238,7 @@ static GstFlowReturn sender_lost(GstGpudirectSrc *self, const struct gpud_error 
 
 /* Whether a sender that refuses this receiver, or cannot be used, is treated as one that is lost:
  * another one may follow it, or the same one with another format. A receiver that asks for a direct
- * route, and has never had one here, is told by an error. */
+ * route, and has never had one here, gets an error. */
 static gboolean may_follow_refusal(GstGpudirectSrc *self, enum gpud_status status)
 {
     if (self->feed.input->ops != &link_input_ops ||

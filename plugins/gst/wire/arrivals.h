@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* When frames came that nobody waited for: each time one is taken, how many there are behind it
- * tells which came since the last time. Times are CLOCK_MONOTONIC's. */
+/* When frames came that were not waited for: each time one is acquired, the number of frames behind
+ * it shows which came since the last time. Times are CLOCK_MONOTONIC's. */
 #ifndef GPUD_GST_WIRE_ARRIVALS_H
 #define GPUD_GST_WIRE_ARRIVALS_H
 

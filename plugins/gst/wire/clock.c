@@ -46,7 +46,7 @@ static gboolean is_local(const gchar *address)
     return IN6_IS_ADDR_LOOPBACK(&v6) || IN6_IS_ADDR_UNSPECIFIED(&v6) || IN6_IS_ADDR_LINKLOCAL(&v6);
 }
 
-/* One that is too long to be told whole is none. */
+/* A name that is too long counts as none. */
 G_GNUC_PRINTF(3, 4)
 static void set_name(struct clock_name *name, gboolean local, const gchar *format, ...)
 {
@@ -85,7 +85,7 @@ void clock_name_set_server(struct clock_name *name, const gchar *scheme, const g
 
 /* --- clocks ------------------------------------------------------------------------------- */
 
-/* Somebody changed its times, or had it follow another clock. */
+/* The application changed its times, or slaved it to another clock. */
 static gboolean is_calibrated(GstClock *clock)
 {
     GstClockTime internal, external, numerator, denominator;

@@ -9,8 +9,8 @@
  *     ntp:ntp.example.org:123         GstNtpClock: the server's
  *     named:studio                    any, by the user's word (the property common-clock)
  *
- * A clock that follows nobody yet has no name, nor has any other: the system's is one host's alone,
- * and so is that of a sound card. */
+ * A clock that follows no other yet has no name, nor has any other: the system's is one host's
+ * alone, and so is that of a sound card. */
 #ifndef GPUD_GST_WIRE_CLOCK_H
 #define GPUD_GST_WIRE_CLOCK_H
 

@@ -10,7 +10,7 @@
 /* To be freed; NULL: it cannot be written. */
 gchar *date_time_to_text(GstDateTime *time);
 
-/* A peer's text. NULL: it is none. */
+/* Parses a peer's text. NULL: it is no date. */
 GstDateTime *date_time_from_text(const gchar *text);
 
 #endif

@@ -92,12 +92,12 @@ gint64 time_now_at(const struct time_now *now, GstClockTime then)
 
 static gboolean is_of_name(const struct wire_head *head, const struct time_now *now)
 {
-    return head->clock && head->clock == now->clock && (now->here || !now->local);
+    return head->clock && head->clock == now->clock && (now->same_clock || !now->local);
 }
 
 enum time_relation time_relation(const struct wire_head *head, const struct time_now *now)
 {
-    gboolean seen_here = head->monotonic && now->here;
+    gboolean seen_here = head->monotonic && now->same_clock;
 
     if (is_of_name(head, now) || (seen_here && now->monotonic))
         return TIME_SHARED;

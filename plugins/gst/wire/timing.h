@@ -33,7 +33,7 @@ struct wire_head {
 
 void wire_head_pack(struct pack *pack, const struct wire_head *head);
 
-/* FALSE: it is none, and *head says nothing. */
+/* FALSE: the bytes are no head, and *head is undefined. */
 gboolean wire_head_unpack(struct unpack *unpack, struct wire_head *head);
 
 /* CLOCK_MONOTONIC, now. */
@@ -48,7 +48,7 @@ struct time_now {
     gboolean monotonic;   /* they are the same */
     guint64 clock;        /* clock_name.id of the former; 0: it has none */
     gboolean local;       /* that name says something on this host alone */
-    gboolean here;        /* the sender's CLOCK_MONOTONIC is this one: it is on this host */
+    gboolean same_clock;  /* the sender is on this host: its CLOCK_MONOTONIC is this one */
     GstClockTime base;    /* its pipeline's base time, by its own clock */
     GstClockTime running; /* its pipeline's running time; NONE: it has none */
     GstClockTime system;  /* CLOCK_MONOTONIC at that moment */
@@ -91,7 +91,7 @@ void time_map_lose(struct time_map *map);
 /* The sender's running time on the receiver's time line, where it may lie before the start. */
 gint64 time_map_apply(const struct time_map *map, GstClockTime running);
 
-/* When a frame was submitted, on the receiver's time line. FALSE: nobody knows. */
+/* When a frame was submitted, on the receiver's time line. FALSE: that is not known. */
 gboolean time_map_sent(const struct wire_head *head, const struct time_frame *frame,
                        const struct time_now *now, gint64 *running);
 

@@ -5,7 +5,7 @@
  *
  * It shares the private part of the GPU's ordinary GstHipDevice, so that whatever is asked of it
  * (number, vendor, stream, whether two are equal) has the same answer; only the property is its
- * own. The part that the parent class made is kept beside it and serves nobody. */
+ * own. The part that the parent class made is kept beside it, unused. */
 #include "memory/hip/hip.h"
 
 typedef struct {

@@ -4,7 +4,7 @@
 /* Any element's GstHipMemory. */
 #include "memory/hip/hip.h"
 
-/* HIP reaches NVIDIA's GPUs, too, by CUDA. Their memory is none of the core's hip devices. */
+/* HIP reaches NVIDIA's GPUs, too, by CUDA. Their memory belongs to no hip device of the core. */
 gboolean hip_look_into(GstMemory *memory, gint *ordinal, const GstVideoInfo **info)
 {
     if (!gst_is_hip_memory(memory))
@@ -17,7 +17,7 @@ gboolean hip_look_into(GstMemory *memory, gint *ordinal, const GstVideoInfo **in
     return TRUE;
 }
 
-/* Whoever wrote did it on the memory's stream, or has waited for the end. */
+/* The writer used the memory's stream, or has waited until it was done. */
 gboolean hip_await_writes(GstMemory *memory, const struct gpu *gpu, gpointer *stream)
 {
     *stream = hip_get_stream(memory);

@@ -8,7 +8,7 @@
 #define STRIDE_ALIGN 256
 
 /* Asked once: a library or a GPU that is not there does not appear while the process runs. AMD's
- * runtime is installed on machines without such a GPU, too, where nobody wants its memory. */
+ * runtime is installed on machines without such a GPU, too, where its memory is of no use. */
 static gboolean hip_is_available(void)
 {
     static gsize answer;
