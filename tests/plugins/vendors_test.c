@@ -6,6 +6,8 @@
 #include "context.h"
 #include "ends.h"
 #include "memory/gpu.h"
+#include "memory/sender.h"
+#include "memory/memory.h"
 #include "memory/slot.h"
 
 #include <gpudirect/device.h>
