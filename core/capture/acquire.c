@@ -1,12 +1,15 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Waiting for frames, and judging what the driver says of them: nothing in it is believed unseen.
- */
-#include "capture/capture.h"
-
+/* Waiting for frames. Everything that the driver reports of them is checked. */
 #include "base/clock.h"
+#include "capture/canary.h"
+#include "capture/feed.h"
+#include "capture/follow.h"
+#include "capture/frames.h"
 #include "capture/method.h"
+#include "capture/publish.h"
+#include "capture/stream.h"
 
 #include <errno.h>
 #include <linux/videodev2.h>
@@ -18,23 +21,7 @@
 /* How far a stamp may lie outside the time in which its frame was captured. */
 #define STAMP_SLACK (2 * GPUD_SEC)
 
-/* --- when the stream ends ------------------------------------------------------------------ */
-
-/* Every later acquire says the same, until configure. */
-static enum gpud_status end_stream(struct gpud_capture *capture, const struct gpud_error *failure,
-                                   struct gpud_error *error)
-{
-    capture->failure = *failure;
-    if (capture->ring)
-        gpud_capture_ring_end(capture->ring);
-    else /* another one was to take its place, and none did */
-        gpud_capture_arm(capture, 0, 0);
-    if (failure->status == GPUD_NO_DEVICE)
-        gpud_capture_note_gone(capture);
-    if (error)
-        *error = *failure;
-    return failure->status;
-}
+/* --- when the driver fails ----------------------------------------------------------------- */
 
 static enum gpud_status dequeue_failed(struct gpud_capture *capture, struct gpud_error *error)
 {
@@ -52,7 +39,7 @@ static enum gpud_status dequeue_failed(struct gpud_capture *capture, struct gpud
     else
         gpud_fail_errno(&why, "the driver of %s gives no frames any more: start the capture again",
                         path);
-    return end_stream(capture, &why, error);
+    return gpud_capture_end_stream(capture, &why, error);
 }
 
 /* poll() says that something is wrong, and the driver has no buffer that would tell what. */
@@ -265,7 +252,7 @@ static enum gpud_status dequeue(struct gpud_capture *capture, struct gpud_frame 
         gpud_fail(&why, GPUD_IO,
                   "the driver of %s gave buffer %u, which it did not have: start the capture again",
                   capture->node.path, raw.index);
-        return end_stream(capture, &why, error);
+        return gpud_capture_end_stream(capture, &why, error);
     }
 
     struct arrival arrival = inspect(capture, &raw);
@@ -294,10 +281,10 @@ static enum gpud_status dequeue(struct gpud_capture *capture, struct gpud_frame 
         struct gpud_error refused = why;
         return gpud_capture_fall_back(capture, &refused, &why) == GPUD_OK
                    ? GPUD_OK
-                   : end_stream(capture, &why, error);
+                   : gpud_capture_end_stream(capture, &why, error);
     }
     if (gpud_capture_ring_acquire(ring, &raw, &taken, &why) != GPUD_OK)
-        return end_stream(capture, &why, error);
+        return gpud_capture_end_stream(capture, &why, error);
     count(capture, &arrival, true);
     describe(capture, &raw, &arrival, taken);
     capture->discontinuity = false;
@@ -311,7 +298,7 @@ static enum gpud_status dequeue(struct gpud_capture *capture, struct gpud_frame 
 static bool wait_for_news(struct gpud_capture *capture, struct gpud_capture_wait wait,
                           int64_t deadline)
 {
-    short events = capture->tells ? POLLIN | POLLPRI : POLLIN;
+    short events = capture->has_change_event ? POLLIN | POLLPRI : POLLIN;
     struct pollfd fds[] = {
         {.fd = wait.fed ? capture->node.fd : -1, .events = events},
         {.fd = wait.out ? capture->ring->wake_fd : -1, .events = POLLIN},
@@ -322,13 +309,13 @@ static bool wait_for_news(struct gpud_capture *capture, struct gpud_capture_wait
     int count = capture->node.system->ppoll(fds, 3, &slice, NULL);
     if (count < 0)
         return false; /* a signal: the caller looks again */
-    bool told = fds[0].revents & POLLPRI;
+    bool event = fds[0].revents & POLLPRI;
     bool failed = fds[0].revents & (POLLERR | POLLHUP | POLLNVAL);
-    capture->told = capture->told || told;
+    capture->event_pending = capture->event_pending || event;
     capture->poll_failed = failed;
     /* Another signal may be why it failed, and what is captured now may be of it: that is looked at
      * first. */
-    return !told && (fds[0].revents & POLLIN || failed || count == 0);
+    return !event && (fds[0].revents & POLLIN || failed || count == 0);
 }
 
 /* Whether the signal shall be looked at though poll() does not say so: while it is lost, and where
@@ -340,7 +327,7 @@ static bool is_look_due(const struct gpud_capture *capture, bool wait, bool idle
         return false;
     if (!capture->source.present)
         return true;
-    bool silent = now - capture->last_frame > SLICE || (capture->tells && !wait);
+    bool silent = now - capture->last_frame > SLICE || (capture->has_change_event && !wait);
     return idle && silent;
 }
 
@@ -350,7 +337,7 @@ static bool has_news(struct gpud_capture *capture, bool polled, bool idle)
 {
     if (idle && !polled && capture->watch_fd >= 0)
         wait_for_news(capture, gpud_capture_ring_wait_begin(capture->ring), 0);
-    return capture->told || (idle && capture->poll_failed);
+    return capture->event_pending || (idle && capture->poll_failed);
 }
 
 static enum gpud_status no_frame(struct gpud_capture *capture, bool held, struct gpud_error *error)
@@ -371,30 +358,6 @@ static enum gpud_status no_frame(struct gpud_capture *capture, bool held, struct
                      ring->limit, capture->node.path);
 }
 
-enum gpud_status gpud_capture_keep_up(struct gpud_capture *capture, bool *held,
-                                      struct gpud_error *error)
-{
-    struct gpud_error why;
-    *held = false;
-    if (!capture->told && !capture->changed)
-        return GPUD_OK;
-    capture->told = false;
-    enum gpud_status status = gpud_capture_follow(capture, held, &why);
-    return status == GPUD_OK || *held ? GPUD_OK : end_stream(capture, &why, error);
-}
-
-static enum gpud_status await_start(struct gpud_capture *capture, int64_t deadline,
-                                    struct gpud_error *error)
-{
-    struct gpud_error why;
-    enum gpud_status status = gpud_capture_await_start(capture, deadline, &why);
-    if (status != GPUD_OK && status != GPUD_TIMEOUT && status != GPUD_AGAIN)
-        return end_stream(capture, &why, error);
-    if (status != GPUD_OK && error)
-        *error = why;
-    return status;
-}
-
 /* A frame costs one poll, one DQBUF and, with what came back, one QBUF; without a wait no poll. */
 static enum gpud_status acquire(struct gpud_capture *capture, bool wait, int64_t deadline,
                                 struct gpud_frame **frame, struct gpud_error *error)
@@ -407,19 +370,19 @@ static enum gpud_status acquire(struct gpud_capture *capture, bool wait, int64_t
         enum gpud_status status = gpud_capture_keep_up(capture, &held, error);
         if (status != GPUD_OK)
             return status;
-        if (capture->unstarted) {
-            status = await_start(capture, deadline, error);
+        if (capture->start_deferred) {
+            status = gpud_capture_await_start(capture, deadline, error);
             if (status != GPUD_OK)
                 return status;
             continue;
         }
         struct gpud_capture_ring *ring = capture->ring; /* which a dequeue may replace */
         if (gpud_capture_ring_has_back(ring) && gpud_capture_ring_requeue(ring, &why) != GPUD_OK)
-            return end_stream(capture, &why, error);
+            return gpud_capture_end_stream(capture, &why, error);
         if (wait && (held || !capture->poll_failed)) {
             struct gpud_capture_wait begun = gpud_capture_ring_wait_begin(ring);
             if (begun.back && gpud_capture_ring_requeue(ring, &why) != GPUD_OK)
-                return end_stream(capture, &why, error);
+                return gpud_capture_end_stream(capture, &why, error);
             ask = wait_for_news(capture, begun, deadline);
         } else if (capture->watch_fd >= 0 && !held && !capture->poll_failed) {
             /* An event loop that always finds a frame would never hear of another signal. */
@@ -431,7 +394,7 @@ static enum gpud_status acquire(struct gpud_capture *capture, bool wait, int64_t
             if (status != GPUD_OK || *frame)
                 return status;
         }
-        capture->told = capture->told || is_look_due(capture, wait, idle);
+        capture->event_pending = capture->event_pending || is_look_due(capture, wait, idle);
         if (capture->ring != ring || gpud_now() < deadline)
             continue;
         if (last || held || !has_news(capture, polled, idle))
@@ -450,7 +413,7 @@ enum gpud_status gpud_capture_acquire(struct gpud_capture *capture, int64_t time
             *error = capture->failure;
         return capture->failure.status;
     }
-    if (!capture->ring && !capture->unstarted)
+    if (!capture->ring && !capture->start_deferred)
         return gpud_fail(error, GPUD_INVALID,
                          "the capture is not configured: it has no format to stream");
     struct gpud_frame *found = NULL;

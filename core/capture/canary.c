@@ -1,10 +1,10 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The canary: a driver may take a buffer's memory and write elsewhere without an error (an exporter
- * that moves its memory for who attaches, AMD's for one). A pattern is in each buffer before its
- * first capture; a frame in which all of it still stands was never written. */
-#include "capture/ring.h"
+/* The canary: a driver may take a buffer's memory and write elsewhere without an error (AMD's
+ * exporter moves its memory when a device attaches). Each buffer holds a pattern before its first
+ * capture; a frame in which all of it still stands was never written. */
+#include "capture/canary.h"
 
 #include "base/clock.h"
 
@@ -37,8 +37,8 @@ static uint32_t place(const struct gpud_layout *layout, uint32_t number, uint64_
     return plane->row_bytes < SPOT ? (uint32_t)plane->row_bytes : SPOT;
 }
 
-static enum gpud_status look(struct gpud_memory *memory, struct gpud_queue *queue, uint64_t offset,
-                             uint32_t size, unsigned access, void **data, struct gpud_error *error)
+static enum gpud_status map(struct gpud_memory *memory, struct gpud_queue *queue, uint64_t offset,
+                            uint32_t size, unsigned access, void **data, struct gpud_error *error)
 {
     if (!memory->host)
         return gpud_queue_map(queue, memory, offset, size, access, gpud_deadline(LOOK_TIMEOUT),
@@ -47,8 +47,8 @@ static enum gpud_status look(struct gpud_memory *memory, struct gpud_queue *queu
     return gpud_memory_begin_access(memory, access, error);
 }
 
-static enum gpud_status look_away(struct gpud_memory *memory, struct gpud_queue *queue, void *data,
-                                  unsigned access, struct gpud_error *error)
+static enum gpud_status unmap(struct gpud_memory *memory, struct gpud_queue *queue, void *data,
+                              unsigned access, struct gpud_error *error)
 {
     if (!memory->host)
         return gpud_queue_unmap(queue, memory, data, error);
@@ -68,11 +68,11 @@ static enum gpud_status set(const struct gpud_capture_ring *ring, struct gpud_me
         if (!size)
             continue;
         paint(spot, number);
-        status = look(memory, queue, offset, size, GPUD_WRITE, &data, error);
+        status = map(memory, queue, offset, size, GPUD_WRITE, &data, error);
         if (status != GPUD_OK)
             return status;
         memcpy(data, spot, size);
-        status = look_away(memory, queue, data, GPUD_WRITE, error);
+        status = unmap(memory, queue, data, GPUD_WRITE, error);
     }
     if (status == GPUD_OK && queue)
         status = gpud_queue_finish(queue, gpud_deadline(LOOK_TIMEOUT), error);
@@ -110,12 +110,12 @@ enum gpud_status gpud_capture_ring_prove(struct gpud_capture_ring *ring, uint32_
         if (!size)
             continue;
         paint(spot, number);
-        enum gpud_status status = look(memory, queue, offset, size, GPUD_READ, &data, error);
+        enum gpud_status status = map(memory, queue, offset, size, GPUD_READ, &data, error);
         if (status != GPUD_OK)
             return status;
         looked = true;
         written = memcmp(data, spot, size) != 0;
-        status = look_away(memory, queue, data, GPUD_READ, error);
+        status = unmap(memory, queue, data, GPUD_READ, error);
         if (status != GPUD_OK)
             return status;
     }

@@ -7,12 +7,13 @@
 #include "base/fd.h"
 #include "base/sized.h"
 #include "base/sysfs.h"
+#include "capture/cards.h"
+#include "capture/lost.h"
 #include "capture/method.h"
+#include "capture/setup.h"
+#include "capture/stream.h"
 #include "topology/near.h"
 
-#include <errno.h>
-#include <limits.h>
-#include <linux/videodev2.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -115,14 +116,6 @@ enum gpud_status gpud_capture_open(struct gpud_device *device, struct gpud_devic
     return GPUD_OK;
 }
 
-void gpud_capture_find_card(const char *node, char *pci, size_t size)
-{
-    char resolved[PATH_MAX], link[GPUD_SYSFS_PATH_MAX];
-    const char *name = realpath(node, resolved) ? strrchr(resolved, '/') : strrchr(node, '/');
-    gpud_print(link, "/sys/class/video4linux/%.64s/device", name + 1);
-    gpud_sysfs_find_pci(pci, size, link);
-}
-
 enum gpud_status gpud_capture_create(struct gpud_context *context,
                                      const struct gpud_capture_params *params,
                                      struct gpud_capture **capture, struct gpud_error *error)
@@ -147,20 +140,6 @@ enum gpud_status gpud_capture_create(struct gpud_context *context,
     return status;
 }
 
-enum gpud_status gpud_capture_drop_ring(struct gpud_capture *capture, bool must,
-                                        struct gpud_error *error)
-{
-    if (!capture->ring)
-        return GPUD_OK;
-    enum gpud_status status = gpud_capture_ring_stop(capture->ring, error);
-    if (status != GPUD_OK && !must)
-        return status;
-    gpud_capture_ring_unwatch(capture->ring);
-    gpud_capture_ring_unref(capture->ring);
-    capture->ring = NULL;
-    return GPUD_OK;
-}
-
 void gpud_capture_destroy(struct gpud_capture **capture)
 {
     if (!capture || !*capture)
@@ -169,7 +148,7 @@ void gpud_capture_destroy(struct gpud_capture **capture)
     *capture = NULL;
     gpud_capture_drop_ring(gone, true, NULL);
     gpud_v4l2_close(&gone->node);
-    gone->unstarted = false;
+    gone->start_deferred = false;
     gpud_capture_end_wait(gone);
     gpud_controls_clear(&gone->controls);
     gpud_fd_close(&gone->watch_fd);

@@ -7,15 +7,24 @@
 
 #include "base/sized.h"
 #include "base/sysfs.h"
-#include "capture/capture.h"
 #include "capture/method.h"
+#include "capture/modes.h"
 #include "topology/topology.h"
 
+#include <limits.h>
 #include <linux/videodev2.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define SCHEME "v4l2://"
+
+void gpud_capture_find_card(const char *node, char *pci, size_t size)
+{
+    char resolved[PATH_MAX], link[GPUD_SYSFS_PATH_MAX];
+    const char *name = realpath(node, resolved) ? strrchr(resolved, '/') : strrchr(node, '/');
+    gpud_print(link, "/sys/class/video4linux/%.64s/device", name + 1);
+    gpud_sysfs_find_pci(pci, size, link);
+}
 
 struct card {
     struct gpud_capture_card_info info;

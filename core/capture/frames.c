@@ -2,89 +2,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* What becomes of a dequeued buffer: it is the frame itself, or the device copies it into a slot;
- * and how frames and buffers come back. Nothing here allocates. */
-#include "capture/ring.h"
+ * and how frames come back. Nothing here allocates. */
+#include "capture/frames.h"
 
 #include "base/clock.h"
+#include "capture/buffers.h"
+#include "capture/feed.h"
 
 #include <string.h>
-
-static uint64_t bit(uint32_t index)
-{
-    return UINT64_C(1) << index;
-}
-
-/* With the lock held. by_device: nobody but the one who waits can give the driver the buffer. That
- * can wait for the next frame as long as the driver has enough of them: most wait for a frame by
- * the node alone, and are not woken for every frame that is done with. */
-static void wake(struct gpud_capture_ring *ring, bool by_device)
-{
-    uint32_t queued = (uint32_t)__builtin_popcountll(ring->queued);
-    bool low = queued < GPUD_CAPTURE_SPARE || 2 * queued < ring->buffer_count;
-    if ((ring->waiting && (ring->blind || (by_device && low))) || gpud_capture_ring_is_due(ring))
-        gpud_capture_ring_set_woken(ring, true);
-}
-
-struct gpud_capture_wait gpud_capture_ring_wait_begin(struct gpud_capture_ring *ring)
-{
-    gpud_lock_take(&ring->lock);
-    struct gpud_capture_wait wait = {
-        .fed = ring->queued,
-        .back = ring->to_queue,
-        .out = ring->acquired || ring->pending,
-    };
-    ring->waiting = true;
-    ring->blind = !wait.fed;
-    gpud_capture_ring_set_woken(ring, false);
-    gpud_lock_release(&ring->lock);
-    return wait;
-}
-
-void gpud_capture_ring_wait_end(struct gpud_capture_ring *ring)
-{
-    gpud_lock_take(&ring->lock);
-    ring->waiting = false;
-    gpud_capture_ring_set_woken(ring, gpud_capture_ring_is_due(ring));
-    bool watched = ring->watch_fd >= 0;
-    gpud_lock_release(&ring->lock);
-    if (!watched)
-        return;
-    gpud_lock_take(&ring->driver_lock);
-    gpud_capture_ring_update_watch(ring);
-    gpud_lock_release(&ring->driver_lock);
-}
-
-/* With the lock held. */
-static bool has_room(const struct gpud_capture_ring *ring)
-{
-    return (uint32_t)__builtin_popcountll(ring->acquired) < ring->limit;
-}
-
-bool gpud_capture_ring_has_room(struct gpud_capture_ring *ring)
-{
-    gpud_lock_take(&ring->lock);
-    bool room = has_room(ring);
-    gpud_lock_release(&ring->lock);
-    return room;
-}
-
-bool gpud_capture_ring_dequeued(struct gpud_capture_ring *ring, uint32_t index, bool *room)
-{
-    gpud_lock_take(&ring->lock);
-    bool right = index < ring->buffer_count && ring->queued >> index & 1;
-    if (right)
-        ring->queued &= ~bit(index);
-    *room = has_room(ring);
-    gpud_lock_release(&ring->lock);
-    return right;
-}
-
-void gpud_capture_ring_drop(struct gpud_capture_ring *ring, uint32_t index)
-{
-    gpud_lock_take(&ring->lock);
-    ring->to_queue |= bit(index);
-    gpud_lock_release(&ring->lock);
-}
 
 /* --- both ---------------------------------------------------------------------------------- */
 
@@ -92,7 +17,7 @@ static struct gpud_frame *acquire_slot(struct gpud_capture_ring *ring, uint32_t 
 {
     struct gpud_frame *frame = &ring->frames[slot];
     gpud_lock_take(&ring->lock);
-    ring->acquired |= bit(slot);
+    ring->acquired |= gpud_capture_bit(slot);
     gpud_lock_release(&ring->lock);
     atomic_fetch_add_explicit(&ring->references, 1, memory_order_relaxed);
     frame->access = 0;
@@ -107,10 +32,10 @@ static void on_complete(void *arg, enum gpud_status status)
     struct gpud_capture_ring *ring = buffer->ring;
     gpud_lock_take(&ring->lock);
     ring->pending--;
-    ring->to_queue |= bit(buffer->raw.index);
+    ring->to_queue |= gpud_capture_bit(buffer->raw.index);
     ring->failed |= status != GPUD_OK;
     ring->returned = true;
-    wake(ring, true);
+    gpud_capture_ring_wake(ring, true);
     pthread_cond_signal(&ring->complete);
     gpud_lock_release(&ring->lock);
 }
@@ -184,12 +109,12 @@ static void release_in_place(struct gpud_frame *frame)
     bool used = is_used(frame);
     gpud_lock_take(&ring->lock);
     bool pending = used && !ring->stopped;
-    ring->acquired &= ~bit(frame->slot);
+    ring->acquired &= ~gpud_capture_bit(frame->slot);
     if (pending)
         ring->pending++;
     else
-        ring->to_queue |= bit(frame->slot);
-    wake(ring, false);
+        ring->to_queue |= gpud_capture_bit(frame->slot);
+    gpud_capture_ring_wake(ring, false);
     gpud_lock_release(&ring->lock);
     if (pending)
         queue_when_complete(ring, frame);
@@ -293,9 +218,9 @@ static void release_copied(struct gpud_frame *frame)
 {
     struct gpud_capture_ring *ring = frame->owner;
     gpud_lock_take(&ring->lock);
-    ring->acquired &=
-        ~bit(frame->slot); /* what the queue still does with the slot comes before the next copy */
-    wake(ring, false);
+    ring->acquired &= ~gpud_capture_bit(
+        frame->slot); /* what the queue still does with the slot comes before the next copy */
+    gpud_capture_ring_wake(ring, false);
     gpud_lock_release(&ring->lock);
     if (gpud_capture_ring_has_back(ring))
         gpud_capture_ring_requeue(ring, NULL);

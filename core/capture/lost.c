@@ -7,9 +7,13 @@
  * The card is known by its place on its bus: who holds a frame in the driver's memory keeps the
  * node's old number in use, and the card returns with another one. A card whose node is there and
  * that cannot be used yet (its permissions, its firmware) is tried again after a while. */
-#include "capture/capture.h"
+#include "capture/lost.h"
 
 #include "base/clock.h"
+#include "capture/publish.h"
+#include "capture/setup.h"
+#include "capture/stream.h"
+#include "capture/watch.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -22,14 +26,6 @@
 
 /* A folder with more nodes than the kernel can number does not hold us. */
 #define NODES_MAX 4096
-
-void gpud_capture_note_gone(struct gpud_capture *capture)
-{
-    capture->gone = true;
-    gpud_lock_take(&capture->lock);
-    capture->info.unplugged = true;
-    gpud_lock_release(&capture->lock);
-}
 
 void gpud_capture_note_return(struct gpud_capture *capture)
 {
@@ -115,9 +111,9 @@ static bool watch_folders(const struct gpud_capture *capture)
 void gpud_capture_end_wait(struct gpud_capture *capture)
 {
     gpud_capture_close_watched(capture, &capture->nodes_fd);
-    if (!capture->unstarted) /* else it is waited for the signal now */
+    if (!capture->start_deferred) /* else it is waited for the signal now */
         gpud_capture_disarm(capture);
-    capture->waits = false;
+    capture->awaiting_replug = false;
 }
 
 static void let_go(struct gpud_capture *capture)
@@ -130,7 +126,7 @@ static void let_go(struct gpud_capture *capture)
 
 static enum gpud_status begin_wait(struct gpud_capture *capture, struct gpud_error *error)
 {
-    if (capture->waits)
+    if (capture->awaiting_replug)
         return GPUD_OK;
     capture->nodes_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     if (capture->nodes_fd < 0)
@@ -144,7 +140,7 @@ static enum gpud_status begin_wait(struct gpud_capture *capture, struct gpud_err
         return status;
     }
     let_go(capture);
-    capture->waits = true;
+    capture->awaiting_replug = true;
     return GPUD_OK;
 }
 
@@ -215,7 +211,7 @@ enum gpud_status gpud_capture_wait(struct gpud_capture *capture, int64_t timeout
     int64_t deadline = gpud_deadline(timeout_ns);
     if (timeout_ns < 0)
         return gpud_fail(error, GPUD_INVALID, "a negative timeout: every wait needs an end");
-    if (!capture->ring && !capture->unstarted && !capture->gone && !is_alive(capture))
+    if (!capture->ring && !capture->start_deferred && !capture->gone && !is_alive(capture))
         gpud_capture_note_gone(capture);
     while (capture->gone) {
         enum gpud_status status = begin_wait(capture, error);

@@ -3,11 +3,11 @@
 
 /* The ways in which a driver's DMA engine is given memory to write to. The best comes first, and
  * the first that works is taken: a driver decides about a kind of memory at the first buffer that
- * it is given. A method is a file, and a line in method.c. */
+ * it is given. A method is a file, and a line in methods.c. */
 #ifndef GPUD_CAPTURE_METHOD_H
 #define GPUD_CAPTURE_METHOD_H
 
-#include "capture/ring.h"
+#include "capture/ring_state.h"
 
 struct gpud_capture_method {
     const char *name;

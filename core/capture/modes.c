@@ -2,9 +2,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* What the driver offers: its formats, each with its sizes, each with its fastest rate. */
+#include "capture/modes.h"
+
 #include "base/sized.h"
-#include "capture/capture.h"
 #include "capture/colorimetry.h"
+#include "capture/state.h"
 
 #include <linux/videodev2.h>
 #include <string.h>

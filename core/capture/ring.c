@@ -1,13 +1,15 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A ring's life with its driver: made by the first method that works, started, fed with buffers,
- * stopped. What becomes of a dequeued buffer is in frames.c. */
+/* A ring's life with its driver: made by the first method that works, started, stopped. */
 #include "capture/ring.h"
 
 #include "base/clock.h"
-#include "base/fd.h"
-#include "capture/method.h"
+#include "capture/buffers.h"
+#include "capture/canary.h"
+#include "capture/feed.h"
+#include "capture/frames.h"
+#include "capture/ring_watch.h"
 
 #include <errno.h>
 #include <linux/videodev2.h>
@@ -15,85 +17,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-/* --- buffers ------------------------------------------------------------------------------- */
-
-static void drop_buffer(struct gpud_capture_buffer *buffer)
-{
-    for (uint32_t area = 0; area < GPUD_PLANES_MAX; area++)
-        gpud_fd_close(&buffer->dmabuf[area]);
-    gpud_memory_unref(&buffer->bounce);
-    gpud_memory_unref(&buffer->memory);
-}
-
-static void drop_buffers(struct gpud_capture_ring *ring)
-{
-    for (uint32_t i = 0; i < ring->buffer_count; i++)
-        drop_buffer(&ring->buffers[i]);
-    free(ring->buffers);
-    ring->buffers = NULL;
-    ring->buffer_count = 0;
-}
-
-/* For buffers that were never streamed into. Their memory goes first: a driver may keep what is
- * mapped. */
-static void undo_buffers(struct gpud_capture_ring *ring)
-{
-    uint32_t none = 0;
-    drop_buffers(ring);
-    gpud_v4l2_request(ring->node, ring->method->memory, &none);
-}
-
-static enum gpud_status make_buffers(struct gpud_capture_ring *ring, struct gpud_error *error)
-{
-    uint32_t count = ring->limit + GPUD_CAPTURE_SPARE;
-    if (gpud_v4l2_request(ring->node, ring->method->memory, &count) < 0)
-        return errno == EBUSY
-                   ? gpud_fail_native(error, GPUD_IO, "errno", EBUSY,
-                                      "%s is in use by another program", ring->node->path)
-                   : gpud_fail_errno(error, "the driver makes no buffers of this kind");
-    if (count < 2 || count > GPUD_CAPTURE_BUFFERS_MAX)
-        return gpud_fail(error, GPUD_IO, "the driver made %u buffers: 2 to %d can be used", count,
-                         GPUD_CAPTURE_BUFFERS_MAX);
-    ring->buffers = calloc(count, sizeof(*ring->buffers));
-    if (!ring->buffers)
-        return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for %u buffers", count);
-    ring->buffer_count = count;
-    for (uint32_t i = 0; i < count; i++) {
-        struct gpud_capture_buffer *buffer = &ring->buffers[i];
-        buffer->ring = ring;
-        buffer->raw.index = i;
-        buffer->raw.memory = ring->method->memory;
-        buffer->raw.planes = ring->placement.areas;
-        for (uint32_t area = 0; area < GPUD_PLANES_MAX; area++)
-            buffer->dmabuf[area] = -1;
-    }
-    return ring->method->setup(ring, error);
-}
-
-/* The pages of a buffer as the copying device sees them; for a method of that kind the CPU carries
- * each frame into pages that it can see. */
-static enum gpud_status show_to_device(struct gpud_capture_ring *ring,
-                                       struct gpud_capture_buffer *buffer, struct gpud_error *error)
-{
-    struct gpud_memory *shown = buffer->memory;
-    if (ring->method->by_cpu) {
-        enum gpud_status status = gpud_memory_alloc_for(ring->host, ring->placement.layout.size,
-                                                        GPUD_USAGE_LOCAL, &buffer->bounce, error);
-        if (status != GPUD_OK)
-            return status;
-        shown = buffer->bounce;
-    }
-    enum gpud_status status = gpud_memory_view(shown, ring->device, &buffer->source, error);
-    if (status == GPUD_OK && buffer->source->unpinned && !ring->method->by_cpu)
-        return gpud_fail(error, GPUD_UNSUPPORTED, "%s cannot register the driver's memory",
-                         ring->device->info.name);
-    return status;
-}
-
-static int queue_buffer(struct gpud_capture_ring *ring, uint32_t index)
-{
-    return gpud_v4l2_queue(ring->node, &ring->buffers[index].raw);
-}
+/* --- methods ------------------------------------------------------------------------------- */
 
 static enum gpud_status try_method(struct gpud_capture_ring *ring,
                                    const struct gpud_capture_method *method, uint32_t capabilities,
@@ -106,16 +30,16 @@ static enum gpud_status try_method(struct gpud_capture_ring *ring,
     if (direct && !ring->in_place)
         return gpud_fail(error, GPUD_UNSUPPORTED,
                          "each frame would be copied, and a direct path is required");
-    enum gpud_status status = make_buffers(ring, error);
+    enum gpud_status status = gpud_capture_buffers_create(ring, error);
     if (status == GPUD_OK && method->canary)
         status = gpud_capture_ring_set_canaries(ring, error);
-    for (uint32_t i = 0; i < ring->buffer_count && status == GPUD_OK && !ring->in_place; i++)
-        status = show_to_device(ring, &ring->buffers[i], error);
+    if (status == GPUD_OK && !ring->in_place)
+        status = gpud_capture_buffers_show(ring, error);
     for (uint32_t i = 0; i < ring->buffer_count && status == GPUD_OK; i++)
-        if (queue_buffer(ring, i) < 0)
+        if (gpud_capture_ring_queue(ring, i) < 0)
             status = gpud_fail_errno(error, "the driver refuses the buffer");
     if (status != GPUD_OK) {
-        undo_buffers(ring);
+        gpud_capture_buffers_undo(ring);
         return status;
     }
     ring->proven = !method->canary;
@@ -216,30 +140,6 @@ static enum gpud_status make_frames_of_buffers(struct gpud_capture_ring *ring,
 
 /* --- life ---------------------------------------------------------------------------------- */
 
-static void destroy(struct gpud_capture_ring *ring)
-{
-    for (uint32_t i = 0; i < ring->frame_count; i++) {
-        gpud_queue_unref(&ring->frames[i].queue);
-        if (!ring->in_place)
-            gpud_memory_unref(&ring->frames[i].memory);
-    }
-    free(ring->frames);
-    drop_buffers(ring);
-    gpud_fd_close(&ring->wake_fd);
-    gpud_device_close(&ring->device);
-    gpud_device_close(&ring->host);
-    pthread_cond_destroy(&ring->complete);
-    gpud_lock_destroy(&ring->lock);
-    gpud_lock_destroy(&ring->driver_lock);
-    free(ring);
-}
-
-void gpud_capture_ring_unref(struct gpud_capture_ring *ring)
-{
-    if (atomic_fetch_sub_explicit(&ring->references, 1, memory_order_acq_rel) == 1)
-        destroy(ring);
-}
-
 enum gpud_status gpud_capture_ring_create(struct gpud_v4l2 *node, struct gpud_device *device,
                                           struct gpud_device *host,
                                           const struct gpud_placement *placement, uint32_t slots,
@@ -271,8 +171,8 @@ enum gpud_status gpud_capture_ring_create(struct gpud_v4l2 *node, struct gpud_de
         status = made->in_place ? make_frames_of_buffers(made, error) : make_slots(made, error);
     if (status != GPUD_OK) {
         if (made->buffer_count)
-            undo_buffers(made);
-        destroy(made);
+            gpud_capture_buffers_undo(made);
+        gpud_capture_ring_unref(made);
         return status;
     }
     *ring = made;
@@ -326,7 +226,7 @@ enum gpud_status gpud_capture_ring_stop(struct gpud_capture_ring *ring, struct g
     gpud_lock_release(&ring->lock);
     for (uint32_t i = 0; i < ring->buffer_count; i++)
         if (!(in_use >> i & 1))
-            drop_buffer(&ring->buffers[i]);
+            gpud_capture_buffer_drop(&ring->buffers[i]);
     uint32_t none = 0;
     if (gpud_v4l2_request(ring->node, ring->method->memory, &none) < 0 && errno == EBUSY)
         return gpud_fail_native(
@@ -334,67 +234,4 @@ enum gpud_status gpud_capture_ring_stop(struct gpud_capture_ring *ring, struct g
             "the driver of %s waits for the frames that are still held: release them first",
             ring->node->path);
     return GPUD_OK;
-}
-
-/* --- buffers that came back ---------------------------------------------------------------- */
-
-bool gpud_capture_ring_has_back(struct gpud_capture_ring *ring)
-{
-    gpud_lock_take(&ring->lock);
-    bool back = ring->to_queue || ring->watch_fd >= 0;
-    gpud_lock_release(&ring->lock);
-    return back;
-}
-
-/* The driver refused these. True: it has none, and nobody has one to give it. */
-static bool take_back(struct gpud_capture_ring *ring, uint64_t refused)
-{
-    gpud_lock_take(&ring->lock);
-    ring->queued &= ~refused;
-    ring->to_queue |= refused; /* tried again with the next one */
-    bool starved = !ring->queued && !ring->pending && !(ring->in_place && ring->acquired);
-    ring->returned |= starved; /* whoever comes next says so */
-    gpud_lock_release(&ring->lock);
-    return starved;
-}
-
-enum gpud_status gpud_capture_ring_requeue(struct gpud_capture_ring *ring, struct gpud_error *error)
-{
-    gpud_lock_take(&ring->driver_lock);
-    if (!ring->streaming) {
-        gpud_lock_release(&ring->driver_lock);
-        return GPUD_OK;
-    }
-    gpud_lock_take(&ring->lock);
-    uint64_t back = ring->to_queue;
-    ring->to_queue = 0;
-    ring->returned = false;
-    ring->queued |=
-        back; /* before the call: another thread may dequeue it before this one goes on */
-    gpud_lock_release(&ring->lock);
-
-    uint64_t refused = 0;
-    int number = 0;
-    for (uint64_t left = back; left; left &= left - 1) {
-        uint32_t index = (uint32_t)__builtin_ctzll(left);
-        if (queue_buffer(ring, index) < 0) {
-            refused |= UINT64_C(1) << index;
-            number = errno;
-        }
-    }
-
-    bool starved = refused && take_back(ring, refused);
-    enum gpud_status status = GPUD_OK;
-    bool watched = gpud_capture_ring_update_watch(ring);
-    errno = watched ? number : ring->watch_error;
-    if (!watched)
-        status = gpud_fail_errno(error, "%s cannot be watched for an event loop", ring->node->path);
-    else if (starved)
-        status = gpud_fail_errno(error, "the driver of %s takes none of its buffers back",
-                                 ring->node->path);
-    else if (refused)
-        gpud_log_debug(ring->log, "capture", "%s refused a buffer (%s): it is offered again",
-                       ring->node->path, strerror(number));
-    gpud_lock_release(&ring->driver_lock); /* the node may be gone after this */
-    return status;
 }

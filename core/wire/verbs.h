@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* What a channel between hosts offers beside messages of links: the verbs of its card, for who
- * moves an application's own bytes (stream/transfer). Whoever uses them on a channel that is
+ * moves an application's own bytes (transfer/). Whoever uses them on a channel that is
  * connected has it to itself: gpud_channel_send() and _receive() are not called any more, and one
  * thread at a time calls these. Nothing here blocks.
  *

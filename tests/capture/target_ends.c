@@ -3,7 +3,8 @@
 
 #include "target_ends.h"
 
-#include "capture/target.h"
+#include "target/markers.h"
+#include "target/target.h"
 
 #include <dirent.h>
 

@@ -3,7 +3,7 @@
 
 /* target-ends@DEVICE: a writer that dies, goes on when this side has gone, or comes back; and the
  * file that it reads. */
-#include "capture/target.h"
+#include "target/target.h"
 #include "support/spawn_again.h"
 #include "target_ends.h"
 

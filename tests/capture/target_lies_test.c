@@ -4,7 +4,7 @@
 /* target-lies@DEVICE: a writer outside that writes anything into each word of its page, at any
  * time, also when this side has gone; and forged files in the folder where the writers look.
  * Another target of the same context loses no frame by it. */
-#include "capture/target.h"
+#include "target/target.h"
 #include "target_ends.h"
 
 #include <fcntl.h>

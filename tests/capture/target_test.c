@@ -3,7 +3,7 @@
 
 /* target@DEVICE: rings that somebody outside writes, who follows the rules, waits for nobody,
  * breaks the rules, or does not write. */
-#include "capture/target.h"
+#include "target/target.h"
 #include "target_ends.h"
 
 #include <pthread.h>

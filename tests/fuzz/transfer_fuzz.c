@@ -6,7 +6,9 @@
  * operation is completed exactly once, what is said to have arrived lies where it may, and behind
  * the end there is nothing. */
 #include "fuzz.h"
-#include "stream/transfer/transfer.h"
+#include "transfer/completion.h"
+#include "transfer/connection.h"
+#include "transfer/references.h"
 
 #include <stdlib.h>
 #include <string.h>

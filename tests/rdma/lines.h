@@ -8,8 +8,10 @@
 
 #include "fake_card.h"
 
-#include "stream/transfer/transfer.h"
 #include "support/check.h"
+#include "transfer/completion.h"
+#include "transfer/connection.h"
+#include "transfer/references.h"
 
 #define SIZE UINT64_C(65536)
 

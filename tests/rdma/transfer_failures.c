@@ -4,7 +4,7 @@
 /* What is refused, and what that costs: nothing. */
 #include "transfer_ends.h"
 
-#include "stream/transfer/transfer.h"
+#include "transfer/transfer.h"
 #include <poll.h>
 #include <pthread.h>
 #include <sys/epoll.h>

@@ -7,7 +7,7 @@
 #include "topology/near.h"
 
 #include "base/sysfs.h"
-#include "capture/capture.h"
+#include "capture/cards.h"
 #include "support/check.h"
 #include "support/host.h"
 #include "support/peer.h"

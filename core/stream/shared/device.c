@@ -5,7 +5,7 @@
 
 #include "base/sized.h"
 #include "base/sysfs.h"
-#include "capture/capture.h"
+#include "capture/cards.h"
 #include "topology/near.h"
 
 #include <string.h>

@@ -1,0 +1,18 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#ifndef GPUD_CAPTURE_WATCH_H
+#define GPUD_CAPTURE_WATCH_H
+
+#include "capture/state.h"
+
+/* timer_fd expires after that long, and then again every so often (0: not again). False: errno. */
+bool gpud_capture_arm(struct gpud_capture *capture, int64_t after, int64_t every);
+/* Whether it has; that is forgotten then. */
+bool gpud_capture_is_time(struct gpud_capture *capture);
+void gpud_capture_disarm(struct gpud_capture *capture);
+/* Event loops see this descriptor as well, until it is closed; -1 is nothing. False: errno. */
+bool gpud_capture_watch_too(struct gpud_capture *capture, int fd);
+void gpud_capture_close_watched(struct gpud_capture *capture, int *fd);
+
+#endif

@@ -1,0 +1,18 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#ifndef GPUD_TARGET_MARKERS_H
+#define GPUD_TARGET_MARKERS_H
+
+#include "target/state.h"
+
+/* Brings ring->posted up to date. GPUD_PEER: the writer lies. */
+enum gpud_status gpud_target_look(struct gpud_target_ring *ring, struct gpud_error *error);
+
+/* Sleeps until the next marker is written, or the deadline, or a little while. */
+void gpud_target_wait(struct gpud_target_ring *ring, int64_t began, int64_t deadline);
+
+/* Whether the writer has overwritten frame `number`, or may be doing so. From any thread. */
+bool gpud_target_is_lapped(const struct gpud_target_ring *ring, uint32_t number);
+
+#endif

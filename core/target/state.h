@@ -1,0 +1,97 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* clang-format off */
+/* A target: a ring that a writer outside of this library fills. What its files share.
+ *
+ *   writer ──bytes──▶ slot ──marker n + 1──▶ seen ──▶ frame = slot ──released──▶ given_back
+ *
+ * The words, each in a line of its own of one page of host memory:
+ *
+ *   given_back, next   this side writes     stopped, marker 0, marker 1…   the writer does
+ *
+ * memory.c owns the ring's memory, markers.c reads what the writer says, frames.c hands slots out,
+ * ring.c makes a ring or takes a kept one over, file.c tells a writer in another process where the
+ * ring is, target.c is the public object, and list.c finds the files. */
+/* clang-format on */
+#ifndef GPUD_TARGET_STATE_H
+#define GPUD_TARGET_STATE_H
+
+#include "base/lock.h"
+#include "frame/frame.h"
+#include <gpudirect/target.h>
+
+#define GPUD_TARGET_WORDS_SIZE 4096
+#define GPUD_TARGET_GIVEN_BACK 0
+#define GPUD_TARGET_NEXT 64
+#define GPUD_TARGET_STOPPED 128
+#define GPUD_TARGET_MARKER(slot) (192 + 64 * (uint64_t)(slot))
+#define GPUD_TARGET_NAME_MAX 64
+
+struct gpud_target_ring;
+
+/* What a frame's owner knows of its slot. */
+struct gpud_target_place {
+    struct gpud_target_ring *ring;
+    uint32_t number; /* the writer's, of the frame that is held */
+    bool posted;     /* the frame's queue comes after one of the application's */
+    /* What this side knows that the marker reached; any thread raises it. */
+    _Atomic uint32_t seen;
+    struct gpud_signal *signal; /* the marker, where only a device can look at it; else NULL */
+    struct gpud_handle bus;     /* where the writer finds slot and marker on the bus */
+};
+
+struct gpud_target_ring {
+    struct gpud_kept kept;  /* first */
+    struct gpud_work work;  /* its end */
+    atomic_uint references; /* the target, or its context, and each acquired frame */
+    struct gpud_context *context;
+    struct gpud_device *device, *host;
+    char name[GPUD_TARGET_NAME_MAX]; /* "": no later target takes the ring over */
+    enum gpud_target_kind kind;
+    enum gpud_target_pace pace;
+    struct gpud_layout layout;
+    uint32_t fps_num, fps_den;
+    uint32_t slots;
+    uint64_t slot_size;
+
+    struct gpud_memory *words;
+    int words_fd;
+    uint32_t memories; /* one a slot, or one for all */
+    struct gpud_memory *memory[GPUD_TARGET_SLOTS_MAX];
+    int memory_fd; /* -1: none */
+    uint64_t memory_fd_offset;
+    atomic_bool exposed; /* a bus address was handed out */
+
+    struct gpud_target_place place[GPUD_TARGET_SLOTS_MAX];
+    struct gpud_frame frames[GPUD_TARGET_SLOTS_MAX];
+
+    /* The acquiring thread's. */
+    uint32_t posted;   /* frames that the writer has written, as far as was seen */
+    int64_t looked;    /* when that was found out */
+    int64_t gap_since; /* when a marker was first seen ahead of one before it; 0: none is */
+    bool broken;       /* the writer broke the rules, or the device failed */
+
+    struct gpud_lock lock; /* of what follows */
+    uint32_t next;         /* the number after the last frame that was handed out or dropped */
+    uint64_t held;         /* a bit a slot: the application has it */
+    uint64_t pending;      /* a bit a slot: it is free, but a device still works on it */
+    uint64_t corrupted;    /* frames that were overwritten while they were held */
+    bool failed;           /* a device did not do what was enqueued */
+};
+
+static inline _Atomic uint32_t *gpud_target_word(const struct gpud_target_ring *ring,
+                                                 uint64_t offset)
+{
+    return (_Atomic uint32_t *)(void *)((char *)ring->words->host + offset);
+}
+
+/* Where a slot lies. */
+static inline struct gpud_memory *gpud_target_slot_memory(const struct gpud_target_ring *ring,
+                                                          uint32_t slot, uint64_t *offset)
+{
+    *offset = ring->memories == 1 ? slot * ring->slot_size : 0;
+    return ring->memory[ring->memories == 1 ? 0 : slot];
+}
+
+#endif

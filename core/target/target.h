@@ -1,0 +1,27 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+#ifndef GPUD_TARGET_TARGET_H
+#define GPUD_TARGET_TARGET_H
+
+#include "target/state.h"
+
+struct gpud_target {
+    struct gpud_context *context;
+    struct gpud_target_ring *ring;
+    char file[256];
+    int file_fd;
+    atomic_bool interrupted;
+
+    /* The acquiring thread's. */
+    struct gpud_error failure; /* what ended it */
+    uint64_t sequence;
+    bool discontinuity, said_full;
+
+    struct gpud_lock lock; /* of what follows */
+    uint64_t frames, dropped;
+    int64_t began, last; /* when it was made; when the last frame came, or 0 */
+    char reason[GPUD_REASON_MAX];
+};
+
+#endif
