@@ -90,7 +90,7 @@ bool gpud_kfd_parse_link(const char *text, size_t size, struct gpud_kfd_link *li
 bool gpud_kfd_parse_bank(const char *text, size_t size, struct gpud_kfd_node *node,
                          char why[GPUD_REASON_MAX]);
 
-/* --- kfd.c: the whole ------------------------------------------------------------------------- */
+/* --- kfd_read.c: the whole ------------------------------------------------------------------- */
 
 /* Reads what is below gpud_sysfs_root now. A machine without amdkfd has no nodes: that is
  * GPUD_OK. Fails only for want of memory. */

@@ -1,104 +1,11 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What channels of all kinds share, and which kind an address is of. */
+/* What channels of all kinds share. */
 #include "wire/channel.h"
 
-#include "base/directory.h"
 #include "base/fd.h"
 #include "base/process.h"
-#include "wire/rdma/address.h"
-#include "wire/unix/channel.h"
-#include "wire/unix/hint.h"
-#include "wire/unix/registry.h"
-#include "wire/unix/resolve.h"
-#ifdef GPUD_WITH_RDMA
-#include "wire/rdma/channel.h"
-#include "wire/rdma/hint.h"
-#include "wire/rdma/near.h"
-#endif
-
-#include <string.h>
-
-/* --- addresses ----------------------------------------------------------------------------- */
-
-/* The first kind is that of bare names, and says what an address looks like where no scheme fits.
- */
-static const struct kind {
-    const char *scheme;
-    const struct gpud_channel_ops *ops;
-    enum gpud_status (*resolve)(const char *text, char place[GPUD_ADDRESS_MAX],
-                                struct gpud_error *error);
-    void (*hint)(const char *place, char *hint, size_t size);
-    /* NULL: there is none. */
-    void (*find_card)(const char *place, char *pci, size_t size);
-} kinds[] = {
-    {"unix:", &gpud_unix_channel_ops, gpud_socket_resolve, gpud_socket_hint},
-#ifdef GPUD_WITH_RDMA
-    {GPUD_RDMA_SCHEME, &gpud_rdma_channel_ops, gpud_rdma_resolve, gpud_rdma_hint,
-     gpud_rdma_find_card},
-#else
-    {GPUD_RDMA_SCHEME, NULL, gpud_rdma_refuse, NULL},
-#endif
-};
-#define KINDS (sizeof(kinds) / sizeof(kinds[0]))
-
-_Static_assert(GPUD_ADDRESS_MAX >= sizeof("unix:") + GPUD_SOCKET_PATH_MAX, "every path fits");
-
-enum gpud_status gpud_address_resolve(const char *text, struct gpud_address *address,
-                                      struct gpud_error *error)
-{
-    const struct kind *kind = &kinds[0];
-    for (size_t i = 1; text && i < KINDS; i++)
-        if (strncmp(text, kinds[i].scheme, strlen(kinds[i].scheme)) == 0)
-            kind = &kinds[i];
-    struct gpud_address made = {.ops = kind->ops};
-    enum gpud_status status = kind->resolve(text, made.place, error);
-    if (status != GPUD_OK)
-        return status;
-    gpud_print(made.text, "%s", text);
-    *address = made;
-    return GPUD_OK;
-}
-
-bool gpud_address_is_network(const struct gpud_address *address)
-{
-    return address->ops->remote != NULL;
-}
-
-void gpud_address_hint(const struct gpud_address *address, char *hint, size_t size)
-{
-    hint[0] = '\0';
-    for (size_t i = 0; i < KINDS; i++)
-        if (kinds[i].ops == address->ops)
-            kinds[i].hint(address->place, hint, size);
-}
-
-void gpud_address_find_card(const struct gpud_address *address, char *pci, size_t size)
-{
-    pci[0] = '\0';
-    for (size_t i = 0; i < KINDS; i++)
-        if (kinds[i].ops == address->ops && kinds[i].find_card)
-            kinds[i].find_card(address->place, pci, size);
-}
-
-/* Only sockets can be found: they are files. */
-enum gpud_status gpud_address_list(const char *folder, struct gpud_address **found, size_t *count,
-                                   size_t *omitted, char directory[GPUD_ADDRESS_MAX],
-                                   struct gpud_error *error)
-{
-    return gpud_registry_list(folder, found, count, omitted, directory, error);
-}
-
-enum gpud_status gpud_address_directory(char directory[GPUD_ADDRESS_MAX], struct gpud_error *error)
-{
-    return gpud_runtime_directory(directory, GPUD_SOCKET_PATH_MAX, error);
-}
-
-void gpud_address_forget(const struct gpud_address *address)
-{
-    gpud_registry_reclaim(address->place);
-}
 
 /* --- who is there -------------------------------------------------------------------------- */
 

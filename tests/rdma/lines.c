@@ -3,7 +3,7 @@
 
 #include "lines.h"
 
-#include "wire/rdma/internal.h"
+#include "wire/rdma/state.h"
 #include "wire/rdma/verbs.h"
 
 static struct gpud_context *context;

@@ -11,6 +11,7 @@
 #include "support/check.h"
 #include "wire/auth.h"
 #include "wire/rdma/listen.h"
+#include "wire/rdma/private_data.h"
 
 #include <dirent.h>
 #include <fcntl.h>

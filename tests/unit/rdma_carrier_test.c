@@ -5,7 +5,8 @@
  * side is ever taken for a liar, no message comes behind a frame that it was counted before, and a
  * notice follows what it is about. The card is this test's: it delivers as it pleases, in order. */
 #include "support/check.h"
-#include "wire/rdma/record.h"
+#include "wire/rdma/publish.h"
+#include "wire/rdma/wake.h"
 
 #include <sys/mman.h>
 

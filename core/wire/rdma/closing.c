@@ -8,12 +8,13 @@
  * Ending an id makes the kernel send a message of rdma_cm. With soft-RoCE one that finds no route
  * stops the queue pair that all such messages of the host take, for good: no program of the host
  * connects by that card any more. So an id is kept while its route is missing. */
-#include "base/clock.h"
-#include "base/fd.h"
-#include "base/lock.h"
-#include "wire/rdma/internal.h"
+#include "wire/rdma/closing.h"
 
-#include <sys/socket.h>
+#include "base/clock.h"
+#include "wire/rdma/connect.h"
+#include "wire/rdma/ending.h"
+#include "wire/rdma/lifetime.h"
+
 #include <unistd.h>
 
 #define LOOK GPUD_MSEC
@@ -27,35 +28,6 @@ static struct rdma_channel *closing;
 static pthread_t thread;
 static bool is_running, is_joinable, is_exiting;
 static pid_t started_by; /* a child has these, and no thread */
-
-bool gpud_rdma_has_arrived_locked(struct rdma_channel *channel)
-{
-    return !channel->rdma || gpud_rdma_has_failed(channel->rdma, NULL) ||
-           gpud_rdma_is_done(channel->rdma, gpud_rdma_posted(channel->rdma));
-}
-
-static socklen_t size_of(const struct sockaddr *address)
-{
-    return address->sa_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
-}
-
-bool gpud_rdma_has_route_locked(const struct rdma_channel *channel)
-{
-    if (channel->phase < RDMA_PROVING || !channel->id || channel->card_gone)
-        return true;
-    struct sockaddr_storage own = channel->id->route.addr.src_storage;
-    const struct sockaddr *peer = rdma_get_peer_addr(channel->id);
-    if (own.ss_family == AF_INET)
-        ((struct sockaddr_in *)&own)->sin_port = 0;
-    else
-        ((struct sockaddr_in6 *)&own)->sin6_port = 0;
-    int fd = socket(own.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    bool has =
-        fd < 0 || (bind(fd, (struct sockaddr *)&own, size_of((struct sockaddr *)&own)) == 0 &&
-                   connect(fd, peer, size_of(peer)) == 0);
-    gpud_fd_close(&fd);
-    return has;
-}
 
 /* Also where the other side has ended it meanwhile. */
 static bool is_over(struct rdma_channel *channel)

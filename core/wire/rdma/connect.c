@@ -3,10 +3,13 @@
 
 /* How a connection comes about, step by step, by what rdma_cm tells. Each of a host's addresses is
  * tried in turn; the last reason is the one that is told. */
+#include "wire/rdma/connect.h"
+
 #include "base/clock.h"
 #include "base/fd.h"
+#include "wire/rdma/ending.h"
 #include "wire/rdma/events.h"
-#include "wire/rdma/internal.h"
+#include "wire/rdma/lifetime.h"
 #include "wire/rdma/near.h"
 
 #include <errno.h>
@@ -25,26 +28,6 @@ _Static_assert(GPUD_RDMA_RECEIVES_MIN > GPUD_RDMA_NOTICES, "messages have receiv
 _Static_assert(GPUD_RDMA_MESSAGE_MAX >= GPUD_MESSAGE_MAX, "every message fits");
 
 /* --- ending -------------------------------------------------------------------------------- */
-
-void gpud_rdma_drop_id_locked(struct rdma_channel *channel)
-{
-    if (channel->rdma) {
-        gpud_rdma_end(channel->rdma);
-        gpud_rdma_unref(&channel->rdma);
-    }
-    if (channel->id)
-        rdma_destroy_id(channel->id);
-    channel->id = NULL;
-}
-
-void gpud_rdma_disconnect_locked(struct rdma_channel *channel, const char *why)
-{
-    if (!channel->rdma)
-        return;
-    gpud_rdma_fail(channel->rdma, why);
-    if (gpud_rdma_has_route_locked(channel)) /* else it is told when the id ends, see closing.c */
-        rdma_disconnect(channel->id);
-}
 
 static void set_timer(struct rdma_channel *channel)
 {

@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-/* As a kind's hint in wire/channel.c: a sentence with the command that helps, or "". */
+/* As a kind's hint in wire/address.c: a sentence with the command that helps, or "". */
 void gpud_rdma_hint(const char *place, char *hint, size_t size);
 
 #endif

@@ -3,11 +3,12 @@
 
 /* One id that listens for each address and port that this process listens on. One lock for all of
  * them, which is never held while anybody waits. */
+#include "wire/rdma/hub.h"
+
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/lock.h"
 #include "wire/rdma/events.h"
-#include "wire/rdma/listen.h"
 #include "wire/rdma/local.h"
 
 #include <errno.h>

@@ -4,8 +4,10 @@
 #include "wire/rdma/listen.h"
 
 #include "base/fd.h"
+#include "wire/rdma/connect.h"
 #include "wire/rdma/hint.h"
-#include "wire/rdma/internal.h"
+#include "wire/rdma/hub.h"
+#include "wire/rdma/lifetime.h"
 #include "wire/rdma/local.h"
 
 #include <stdlib.h>

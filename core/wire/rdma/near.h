@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <sys/socket.h>
 
-/* As a kind's find_card in wire/channel.c: the place on the PCI bus, or "". Sends nothing, and
+/* As a kind's find_card in wire/address.c: the place on the PCI bus, or "". Sends nothing, and
  * looks no name up. */
 void gpud_rdma_find_card(const char *place, char *pci, size_t size);
 

@@ -1,102 +1,21 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a link registers, and when that is taken back.
- *
- * A card that writes where nothing is registered any more ends the connection, and with it the
- * links of later epochs. So what the other side may write is kept, after its record was destroyed,
- * until it is known to have turned to a later one: that one's page is attached here, and what the
- * other side wrote into its own half of that page has come. */
+/* A link's record from its page to its end: what is registered for it, and the frames that are
+ * written. When that is taken back is in records.c. */
 #include "base/clock.h"
-#include "base/fd.h"
-#include "wire/rdma/record.h"
+#include "wire/rdma/connect.h"
+#include "wire/rdma/ending.h"
+#include "wire/rdma/publish.h"
+#include "wire/rdma/records.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #define DRAIN_MAX GPUD_SEC
 #define DRAIN_SLICE (5 * GPUD_MSEC)
-
-/* --- all records of a channel -------------------------------------------------------------- */
-
-static void free_record(struct rdma_remote *remote)
-{
-    for (uint32_t i = 0; i < GPUD_RING_MEMORIES_MAX; i++)
-        gpud_rdma_unregister(&remote->exposed[i]);
-    for (uint32_t i = 0; i < remote->source_count; i++)
-        gpud_rdma_unregister(&remote->sources[i].region);
-    gpud_rdma_unregister(&remote->theirs);
-    gpud_rdma_unregister(&remote->published);
-    if (remote->pages)
-        munmap(remote->pages, sizeof(struct gpud_page) + rdma_own_size(remote));
-    gpud_rdma_unref(&remote->rdma);
-    gpud_fd_close(&remote->event);
-    gpud_lock_destroy(&remote->lock);
-    free(remote->sources);
-    free(remote);
-}
-
-void gpud_rdma_catch_up(struct rdma_channel *channel)
-{
-    gpud_lock_take(&channel->records_lock);
-    for (struct rdma_remote *one = channel->records; one; one = one->next)
-        gpud_rdma_catch_up_record(one);
-    gpud_lock_release(&channel->records_lock);
-}
-
-void gpud_rdma_wake_records(struct rdma_channel *channel)
-{
-    gpud_lock_take(&channel->records_lock);
-    for (struct rdma_remote *one = channel->records; one; one = one->next)
-        if (atomic_load(&one->asleep))
-            gpud_event_raise(one->event);
-    gpud_lock_release(&channel->records_lock);
-}
-
-/* Whether the other side has written into its half of the page. */
-static bool has_heard(const struct rdma_remote *remote)
-{
-    const struct gpud_page *page = remote->base.page;
-    const struct gpud_page_identity *identity =
-        remote->is_sender ? &page->receiver.identity : &page->sender.identity;
-    return remote->was_attached && *(const volatile uint64_t *)&identity->magic != 0;
-}
-
-static uint64_t last_heard(const struct rdma_remote *list)
-{
-    uint64_t last = 0;
-    for (; list; list = list->next)
-        if (list->number > last && has_heard(list))
-            last = list->number;
-    return last;
-}
-
-void gpud_rdma_collect_records(struct rdma_channel *channel, bool all)
-{
-    struct rdma_remote *gone = NULL, **link = &channel->retired;
-    gpud_lock_take(&channel->records_lock);
-    uint64_t alive = last_heard(channel->records), retired = last_heard(channel->retired);
-    uint64_t last = alive > retired ? alive : retired;
-    while (*link) {
-        struct rdma_remote *one = *link;
-        if (!all && one->number >= last) {
-            link = &one->next;
-            continue;
-        }
-        *link = one->next;
-        one->next = gone;
-        gone = one;
-    }
-    gpud_lock_release(&channel->records_lock);
-    while (gone) {
-        struct rdma_remote *one = gone;
-        gone = one->next;
-        free_record(one);
-    }
-}
 
 /* --- the page ------------------------------------------------------------------------------ */
 
@@ -151,7 +70,7 @@ static enum gpud_status create(struct gpud_channel *base, struct gpud_remote **r
     if (status == GPUD_OK)
         status = make_page(made, page, error);
     if (status != GPUD_OK) {
-        free_record(made);
+        gpud_rdma_free_record(made);
         return status;
     }
     gpud_channel_ref(base);

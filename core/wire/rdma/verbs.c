@@ -4,7 +4,8 @@
 /* A connection's card, for who moves bytes of the application's own; see wire/verbs.h. */
 #include "wire/rdma/verbs.h"
 
-#include "wire/rdma/internal.h"
+#include "wire/rdma/connect.h"
+#include "wire/rdma/ending.h"
 
 #include <unistd.h>
 

@@ -20,8 +20,10 @@
  *
  * The card's events are taken away by arming alone, and what is asked of the card is what all that
  * wait now want together, under a lock: the last who arms asks for no less than the one before. */
+#include "wire/rdma/wake.h"
+
 #include "base/fd.h"
-#include "wire/rdma/internal.h"
+#include "wire/rdma/records.h"
 
 static void look(struct rdma_channel *channel, bool tell_receiver)
 {

@@ -5,9 +5,7 @@
 #ifndef GPUD_WIRE_UNIX_CHANNEL_H
 #define GPUD_WIRE_UNIX_CHANNEL_H
 
-#include "wire/channel.h"
-
-extern const struct gpud_channel_ops gpud_unix_channel_ops;
+#include "wire/unix/kind.h"
 
 /* What channels of this kind are made with. Tests put one here that has remote ops. */
 extern const struct gpud_channel_ops *gpud_unix_channel;

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/directory.h"
 #include "base/fd.h"
-#include "wire/unix/channel.h"
+#include "wire/unix/kind.h"
 #include "wire/unix/socket.h"
 
 #include <dirent.h>

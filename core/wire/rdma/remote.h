@@ -3,10 +3,10 @@
 
 /* A link's record: a ring page of this side's, where the other one's page and ring are, and what is
  * registered for that. */
-#ifndef GPUD_WIRE_RDMA_RECORD_H
-#define GPUD_WIRE_RDMA_RECORD_H
+#ifndef GPUD_WIRE_RDMA_REMOTE_H
+#define GPUD_WIRE_RDMA_REMOTE_H
 
-#include "wire/rdma/internal.h"
+#include "wire/rdma/state.h"
 
 struct rdma_source {
     struct gpud_memory *memory; /* the region keeps it */
@@ -52,6 +52,7 @@ struct rdma_remote {
 };
 
 extern const struct gpud_page_carrier gpud_rdma_carrier;
+extern const struct gpud_remote_ops gpud_rdma_remote_ops;
 
 static inline size_t rdma_own_size(const struct rdma_remote *remote)
 {
@@ -68,13 +69,5 @@ static inline char *rdma_published_half(const struct rdma_remote *remote)
 {
     return remote->pages + sizeof(struct gpud_page);
 }
-
-/* --- carrier.c ----------------------------------------------------------------------------- */
-
-/* Writes what had no room. Whether nothing is left. */
-bool gpud_rdma_catch_up_record(struct rdma_remote *remote);
-
-/* Nothing is published any more. */
-void gpud_rdma_stop_publishing(struct rdma_remote *remote);
 
 #endif

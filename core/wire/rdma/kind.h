@@ -15,8 +15,8 @@
  * asked for is not `connected` yet, and goes on whenever somebody uses it; its descriptor says when
  * that is worth it. */
 /* clang-format on */
-#ifndef GPUD_WIRE_RDMA_CHANNEL_H
-#define GPUD_WIRE_RDMA_CHANNEL_H
+#ifndef GPUD_WIRE_RDMA_KIND_H
+#define GPUD_WIRE_RDMA_KIND_H
 
 #include "wire/channel.h"
 
