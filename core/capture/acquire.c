@@ -3,6 +3,7 @@
 
 /* Waiting for frames. Everything that the driver reports of them is checked. */
 #include "base/clock.h"
+#include "capture/arrival.h"
 #include "capture/canary.h"
 #include "capture/feed.h"
 #include "capture/follow.h"
@@ -17,9 +18,6 @@
 
 /* A wait looks at the driver again after this long, whatever poll() says. */
 #define SLICE (500 * GPUD_MSEC)
-
-/* How far a stamp may lie outside the time in which its frame was captured. */
-#define STAMP_SLACK (2 * GPUD_SEC)
 
 /* --- when the driver fails ----------------------------------------------------------------- */
 
@@ -51,163 +49,6 @@ static enum gpud_status explain_poll(struct gpud_capture *capture, struct gpud_e
     return dequeue_failed(capture, error);
 }
 
-/* --- judging a buffer ---------------------------------------------------------------------- */
-
-struct arrival {
-    int64_t time;
-    uint64_t pts;
-    bool at_start;    /* pts is of the start of exposure */
-    uint64_t missing; /* frames that the driver dropped before this one */
-    uint32_t flags;   /* enum gpud_frame_flags */
-};
-
-/* Frames missing between the last and this one. The driver's number has 32 bits and wraps, and
- * counts pictures: its two fields have one number. */
-static uint64_t count_missing(struct gpud_capture *capture, const struct gpud_v4l2_buffer *raw)
-{
-    uint32_t first = capture->source.bottom_first ? V4L2_FIELD_BOTTOM : V4L2_FIELD_TOP;
-    uint32_t second = capture->alternate && raw->field != first;
-    uint32_t pictures = raw->sequence - capture->driver_sequence;
-    int64_t step = pictures;
-    if (capture->alternate)
-        step = 2 * step + second - capture->driver_second;
-    bool numbered = capture->numbered;
-    capture->driver_sequence = raw->sequence;
-    capture->driver_second = second;
-    capture->numbered = true;
-    if (!numbered)
-        capture->driver_count = raw->sequence;
-    if (!numbered || step == 0)
-        return 0; /* the first one, or a driver that does not count */
-    if (step < 0 || pictures > UINT32_MAX / 2) {
-        capture->discontinuity = true; /* backwards: it began anew */
-        capture->driver_count = raw->sequence;
-        return 0;
-    }
-    capture->driver_count += pictures;
-    return (uint64_t)step - 1;
-}
-
-/* Whether each area holds a whole picture. An impossible data_offset is made 0: the frame stays
- * inside its memory. */
-static bool complete(const struct gpud_capture_ring *ring, struct gpud_v4l2_buffer *raw)
-{
-    const struct gpud_placement *placement = &ring->placement;
-    bool whole = raw->planes == placement->areas;
-    for (uint32_t i = 0; i < placement->areas; i++) {
-        uint64_t end = (uint64_t)raw->plane[i].data_offset + placement->area[i].filled;
-        if (i >= raw->planes || end > placement->area[i].size) {
-            raw->plane[i].data_offset = 0;
-            whole = false;
-        } else if (raw->plane[i].bytesused < end) {
-            whole = false;
-        }
-    }
-    return whole;
-}
-
-/* Where the driver says no more than "interlaced", the signal's standard tells which field is the
- * first. */
-static uint32_t field_flags(const struct gpud_capture *capture, uint32_t field)
-{
-    bool bottom_first = capture->source.bottom_first;
-    uint32_t first = bottom_first ? 0 : GPUD_FRAME_TOP_FIRST;
-    if (capture->alternate)
-        return GPUD_FRAME_INTERLACED | first |
-               (field == V4L2_FIELD_BOTTOM ? GPUD_FRAME_BOTTOM_FIELD : GPUD_FRAME_TOP_FIELD);
-    if (capture->info.scan != GPUD_SCAN_INTERLEAVED) /* written by this thread alone */
-        return 0;
-    switch (field) {
-    case V4L2_FIELD_NONE: /* this one is progressive */
-        return 0;
-    case V4L2_FIELD_INTERLACED_TB:
-        return GPUD_FRAME_INTERLACED | GPUD_FRAME_TOP_FIRST;
-    case V4L2_FIELD_INTERLACED_BT:
-        return GPUD_FRAME_INTERLACED;
-    default:
-        return GPUD_FRAME_INTERLACED |
-               (capture->info.bottom_first ? 0 : (uint32_t)GPUD_FRAME_TOP_FIRST);
-    }
-}
-
-/* Whether the driver's stamp is the monotonic clock's. A frame was not captured before the stream
- * began, nor after it came, give or take what drivers compute: some say at a frame's start when it
- * will end. Whatever else is called monotonic is another clock. */
-static bool is_monotonic(const struct gpud_capture *capture, const struct gpud_v4l2_buffer *raw,
-                         int64_t came)
-{
-    if ((raw->flags & V4L2_BUF_FLAG_TIMESTAMP_MASK) != V4L2_BUF_FLAG_TIMESTAMP_MONOTONIC ||
-        raw->timestamp > INT64_MAX)
-        return false;
-    int64_t stamp = (int64_t)raw->timestamp;
-    return stamp >= capture->began - STAMP_SLACK && stamp <= came + STAMP_SLACK;
-}
-
-static struct arrival inspect(struct gpud_capture *capture, struct gpud_v4l2_buffer *raw)
-{
-    struct arrival arrival = {.time = gpud_now(), .pts = GPUD_TIME_NONE};
-    bool monotonic = is_monotonic(capture, raw, arrival.time);
-    if (monotonic)
-        arrival.pts = raw->timestamp;
-    arrival.at_start = (raw->flags & V4L2_BUF_FLAG_TSTAMP_SRC_MASK) == V4L2_BUF_FLAG_TSTAMP_SRC_SOE;
-    if (!capture->said_clock) {
-        gpud_log_info(
-            &capture->context->log, "capture", "%s stamps frames %s, at %s", capture->node.path,
-            monotonic ? "with the monotonic clock" : "with an unknown clock: they carry no pts",
-            arrival.at_start ? "the start of exposure" : "their end");
-        capture->said_clock = true;
-    }
-
-    arrival.missing = count_missing(capture, raw);
-    capture->sequence += 1 + arrival.missing;
-    bool corrupted = raw->flags & V4L2_BUF_FLAG_ERROR;
-    if (!complete(capture->ring, raw))
-        corrupted = true;
-    if (corrupted)
-        arrival.flags |= GPUD_FRAME_CORRUPTED;
-    arrival.flags |= field_flags(capture, raw->field);
-    if (capture->discontinuity || arrival.missing)
-        arrival.flags |= GPUD_FRAME_DISCONTINUITY;
-    return arrival;
-}
-
-static void count(struct gpud_capture *capture, const struct arrival *arrival, bool acquired)
-{
-    const struct gpud_capture_ring *ring = capture->ring;
-    gpud_lock_take(&capture->lock);
-    struct gpud_capture_info *info = &capture->info;
-    info->monotonic = arrival->pts != GPUD_TIME_NONE;
-    info->stamps_start = arrival->at_start;
-    info->dropped += arrival->missing + !acquired;
-    if (acquired) {
-        info->frames++;
-        info->corrupted += arrival->flags & GPUD_FRAME_CORRUPTED ? 1 : 0;
-        info->copies_gpu += !ring->in_place;
-        info->copies_cpu += ring->buffers[0].bounce != NULL;
-    }
-    gpud_lock_release(&capture->lock);
-}
-
-static void describe(struct gpud_capture *capture, const struct gpud_v4l2_buffer *raw,
-                     const struct arrival *arrival, struct gpud_frame *frame)
-{
-    const struct gpud_placement *placement = &capture->ring->placement;
-    struct gpud_frame_info *info = &frame->info;
-    info->pts = arrival->pts;
-    info->dts = GPUD_TIME_NONE;
-    info->duration = capture->frame_duration;
-    info->offset = capture->driver_count;
-    info->flags = arrival->flags;
-    info->meta_size = 0;
-    info->sequence = capture->sequence;
-    info->dropped = capture->info.dropped; /* written by this thread alone */
-    info->submit_time = (uint64_t)arrival->time;
-    info->epoch = capture->epoch;
-    info->layout = placement->layout;
-    for (uint32_t i = 0; capture->ring->in_place && i < placement->layout.planes; i++)
-        info->layout.plane[i].offset += raw->plane[placement->area_of[i]].data_offset;
-}
-
 /* --- waiting ------------------------------------------------------------------------------- */
 
 /* What the card wrote into a device's memory is there for all who read it, and not elsewhere.
@@ -227,6 +68,19 @@ static bool check_memory(struct gpud_capture *capture, uint32_t index, uint32_t 
     if (!proven)
         gpud_capture_publish_path(capture);
     return true;
+}
+
+static void drop(struct gpud_capture *capture, uint32_t index, const struct gpud_arrival *arrival)
+{
+    bool full = arrival->action == GPUD_ARRIVAL_OVERRUN;
+    gpud_capture_ring_drop(capture->ring, index);
+    gpud_capture_count(capture, arrival, false);
+    capture->discontinuity = true;
+    if (full && !capture->said_full)
+        gpud_log_warning(&capture->context->log, "capture",
+                         "frames of %s are dropped, because the application holds all %u",
+                         capture->node.path, capture->ring->limit);
+    capture->said_full |= full;
 }
 
 /* One buffer, if the driver has one. *frame stays NULL if there is none to acquire; *idle: nor was
@@ -255,28 +109,15 @@ static enum gpud_status dequeue(struct gpud_capture *capture, struct gpud_frame 
         return gpud_capture_end_stream(capture, &why, error);
     }
 
-    struct arrival arrival = inspect(capture, &raw);
-    if (!capture->source.present) { /* noise, or what the card shows instead */
-        gpud_capture_ring_drop(ring, raw.index);
-        count(capture, &arrival, false);
-        capture->discontinuity = true;
-        return GPUD_OK;
-    }
-    if (!room) {
-        gpud_capture_ring_drop(ring, raw.index);
-        count(capture, &arrival, false);
-        capture->discontinuity = true;
-        if (!capture->said_full)
-            gpud_log_warning(&capture->context->log, "capture",
-                             "frames of %s are dropped, because the application holds all %u",
-                             capture->node.path, ring->limit);
-        capture->said_full = true;
+    struct gpud_arrival arrival = gpud_capture_judge(capture, &raw, room);
+    if (arrival.action != GPUD_ARRIVAL_ACQUIRE) {
+        drop(capture, raw.index, &arrival);
         return GPUD_OK;
     }
     struct gpud_error why;
     struct gpud_frame *taken;
     if (!check_memory(capture, raw.index, arrival.flags, &why)) {
-        count(capture, &arrival, false);
+        gpud_capture_count(capture, &arrival, false);
         gpud_capture_ring_drop(ring, raw.index);
         struct gpud_error refused = why;
         return gpud_capture_fall_back(capture, &refused, &why) == GPUD_OK
@@ -285,8 +126,8 @@ static enum gpud_status dequeue(struct gpud_capture *capture, struct gpud_frame 
     }
     if (gpud_capture_ring_acquire(ring, &raw, &taken, &why) != GPUD_OK)
         return gpud_capture_end_stream(capture, &why, error);
-    count(capture, &arrival, true);
-    describe(capture, &raw, &arrival, taken);
+    gpud_capture_count(capture, &arrival, true);
+    gpud_capture_describe(capture, &raw, &arrival, taken);
     capture->discontinuity = false;
     capture->last_frame = arrival.time;
     *frame = taken;
@@ -358,6 +199,45 @@ static enum gpud_status no_frame(struct gpud_capture *capture, bool held, struct
                      ring->limit, capture->node.path);
 }
 
+/* What acquire does next. held: the signal has changed, and the driver waits for frames. */
+enum step {
+    STEP_AWAIT_START, /* there is no ring before there is a signal */
+    STEP_SLEEP,       /* until the node, a buffer that comes back, or an interrupt */
+    STEP_PEEK, /* an event loop that always finds a frame would never hear of another signal */
+    STEP_DEQUEUE,
+    STEP_HOLD, /* nothing can be done before frames are released */
+};
+
+static enum step next_step(const struct gpud_capture *capture, bool wait, bool held)
+{
+    if (capture->start_deferred)
+        return STEP_AWAIT_START;
+    if (wait && (held || !capture->poll_failed))
+        return STEP_SLEEP;
+    if (held)
+        return STEP_HOLD;
+    return capture->watch_fd >= 0 && !capture->poll_failed ? STEP_PEEK : STEP_DEQUEUE;
+}
+
+static enum gpud_status requeue(struct gpud_capture *capture, struct gpud_error *error)
+{
+    struct gpud_error why;
+    return gpud_capture_ring_requeue(capture->ring, &why) == GPUD_OK
+               ? GPUD_OK
+               : gpud_capture_end_stream(capture, &why, error);
+}
+
+/* *ask: the driver is to be asked for a frame. */
+static enum gpud_status sleep_for_news(struct gpud_capture *capture, int64_t deadline, bool *ask,
+                                       struct gpud_error *error)
+{
+    struct gpud_capture_wait begun = gpud_capture_ring_wait_begin(capture->ring);
+    enum gpud_status status = begun.back ? requeue(capture, error) : GPUD_OK;
+    if (status == GPUD_OK)
+        *ask = wait_for_news(capture, begun, deadline);
+    return status;
+}
+
 /* A frame costs one poll, one DQBUF and, with what came back, one QBUF; without a wait no poll. */
 static enum gpud_status acquire(struct gpud_capture *capture, bool wait, int64_t deadline,
                                 struct gpud_frame **frame, struct gpud_error *error)
@@ -365,39 +245,32 @@ static enum gpud_status acquire(struct gpud_capture *capture, bool wait, int64_t
     for (bool last = false;;) {
         if (atomic_load(&capture->interrupted))
             return gpud_fail(error, GPUD_AGAIN, "the capture was interrupted");
-        struct gpud_error why;
-        bool held, idle = true, ask = true, polled = false;
+        bool held, idle = true, ask = true;
         enum gpud_status status = gpud_capture_keep_up(capture, &held, error);
         if (status != GPUD_OK)
             return status;
-        if (capture->start_deferred) {
+        enum step step = next_step(capture, wait, held);
+        if (step == STEP_AWAIT_START) {
             status = gpud_capture_await_start(capture, deadline, error);
             if (status != GPUD_OK)
                 return status;
             continue;
         }
         struct gpud_capture_ring *ring = capture->ring; /* which a dequeue may replace */
-        if (gpud_capture_ring_has_back(ring) && gpud_capture_ring_requeue(ring, &why) != GPUD_OK)
-            return gpud_capture_end_stream(capture, &why, error);
-        if (wait && (held || !capture->poll_failed)) {
-            struct gpud_capture_wait begun = gpud_capture_ring_wait_begin(ring);
-            if (begun.back && gpud_capture_ring_requeue(ring, &why) != GPUD_OK)
-                return gpud_capture_end_stream(capture, &why, error);
-            ask = wait_for_news(capture, begun, deadline);
-        } else if (capture->watch_fd >= 0 && !held && !capture->poll_failed) {
-            /* An event loop that always finds a frame would never hear of another signal. */
+        if (gpud_capture_ring_has_back(ring))
+            status = requeue(capture, error);
+        if (status == GPUD_OK && step == STEP_SLEEP)
+            status = sleep_for_news(capture, deadline, &ask, error);
+        else if (status == GPUD_OK && step == STEP_PEEK)
             ask = wait_for_news(capture, gpud_capture_ring_wait_begin(ring), 0);
-            polled = true;
-        }
-        if (ask && !held) {
+        if (status == GPUD_OK && ask && !held)
             status = dequeue(capture, frame, &idle, error);
-            if (status != GPUD_OK || *frame)
-                return status;
-        }
+        if (status != GPUD_OK || *frame)
+            return status;
         capture->event_pending = capture->event_pending || is_look_due(capture, wait, idle);
         if (capture->ring != ring || gpud_now() < deadline)
             continue;
-        if (last || held || !has_news(capture, polled, idle))
+        if (last || held || !has_news(capture, step == STEP_PEEK, idle))
             return no_frame(capture, held, error);
         last = true;
     }
@@ -408,12 +281,13 @@ enum gpud_status gpud_capture_acquire(struct gpud_capture *capture, int64_t time
 {
     if (timeout_ns < 0)
         return gpud_fail(error, GPUD_INVALID, "a negative timeout: every wait needs an end");
-    if (capture->failure.status != GPUD_OK) {
+    enum gpud_capture_phase phase = gpud_capture_phase(capture);
+    if (phase == GPUD_CAPTURE_FAILED) {
         if (error)
             *error = capture->failure;
         return capture->failure.status;
     }
-    if (!capture->ring && !capture->start_deferred)
+    if (phase == GPUD_CAPTURE_IDLE)
         return gpud_fail(error, GPUD_INVALID,
                          "the capture is not configured: it has no format to stream");
     struct gpud_frame *found = NULL;

@@ -136,7 +136,7 @@ enum gpud_status gpud_capture_configure_input(struct gpud_capture *capture, cons
     if (gpud_v4l2_call(&capture->node, VIDIOC_G_INPUT, &now) < 0 || now != number) {
         capture->next_input = number;
         capture->input_refused.status = GPUD_OK;
-        if (capture->ring && capture->failure.status == GPUD_OK) {
+        if (gpud_capture_phase(capture) == GPUD_CAPTURE_STREAMING) {
             capture->change_pending = true;
             status = gpud_capture_keep_up(capture, &held, error);
         } else {

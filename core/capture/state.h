@@ -86,4 +86,31 @@ struct gpud_capture {
     struct gpud_capture_info info;
 };
 
+/* clang-format off */
+/* What a capture is. A card that was unplugged (gone) is in one of these as well.
+ *
+ *   from        to          when
+ *   IDLE        STREAMING   configure
+ *   IDLE        DEFERRED    configure, and the driver does not start without a signal
+ *   DEFERRED    STREAMING   the signal comes
+ *   STREAMING   STREAMING   another signal, or another method: a new ring
+ *   STREAMING   DEFERRED    the signal is lost again before the driver starts with it
+ *   any         FAILED      the driver, a device, or a new ring fails
+ *   any         IDLE        stop; configure begins there */
+/* clang-format on */
+enum gpud_capture_phase {
+    GPUD_CAPTURE_IDLE,      /* not configured: no ring */
+    GPUD_CAPTURE_DEFERRED,  /* configured; the driver does not start without a signal: no ring */
+    GPUD_CAPTURE_STREAMING, /* there is a ring */
+    GPUD_CAPTURE_FAILED,    /* every acquire reports why; a ring, if there is one, has ended */
+};
+
+static inline enum gpud_capture_phase gpud_capture_phase(const struct gpud_capture *capture)
+{
+    return capture->failure.status != GPUD_OK ? GPUD_CAPTURE_FAILED
+           : capture->start_deferred          ? GPUD_CAPTURE_DEFERRED
+           : capture->ring                    ? GPUD_CAPTURE_STREAMING
+                                              : GPUD_CAPTURE_IDLE;
+}
+
 #endif

@@ -1,0 +1,164 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Judging a dequeued buffer. Everything that the driver reports of it is checked. */
+#include "capture/arrival.h"
+
+#include "base/clock.h"
+
+#include <linux/videodev2.h>
+
+/* How far a stamp may lie outside the time in which its frame was captured. */
+#define STAMP_SLACK (2 * GPUD_SEC)
+
+/* Frames missing between the last and this one. The driver's number has 32 bits and wraps, and
+ * counts pictures: its two fields have one number. */
+static uint64_t count_missing(struct gpud_capture *capture, const struct gpud_v4l2_buffer *raw)
+{
+    uint32_t first = capture->source.bottom_first ? V4L2_FIELD_BOTTOM : V4L2_FIELD_TOP;
+    uint32_t second = capture->alternate && raw->field != first;
+    uint32_t pictures = raw->sequence - capture->driver_sequence;
+    int64_t step = pictures;
+    if (capture->alternate)
+        step = 2 * step + second - capture->driver_second;
+    bool numbered = capture->numbered;
+    capture->driver_sequence = raw->sequence;
+    capture->driver_second = second;
+    capture->numbered = true;
+    if (!numbered)
+        capture->driver_count = raw->sequence;
+    if (!numbered || step == 0)
+        return 0; /* the first one, or a driver that does not count */
+    if (step < 0 || pictures > UINT32_MAX / 2) {
+        capture->discontinuity = true; /* backwards: it began anew */
+        capture->driver_count = raw->sequence;
+        return 0;
+    }
+    capture->driver_count += pictures;
+    return (uint64_t)step - 1;
+}
+
+/* Whether each area holds a whole picture. An impossible data_offset is made 0: the frame stays
+ * inside its memory. */
+static bool complete(const struct gpud_capture_ring *ring, struct gpud_v4l2_buffer *raw)
+{
+    const struct gpud_placement *placement = &ring->placement;
+    bool whole = raw->planes == placement->areas;
+    for (uint32_t i = 0; i < placement->areas; i++) {
+        uint64_t end = (uint64_t)raw->plane[i].data_offset + placement->area[i].filled;
+        if (i >= raw->planes || end > placement->area[i].size) {
+            raw->plane[i].data_offset = 0;
+            whole = false;
+        } else if (raw->plane[i].bytesused < end) {
+            whole = false;
+        }
+    }
+    return whole;
+}
+
+/* If the driver says no more than "interlaced", the signal's standard decides which field is first.
+ */
+static uint32_t field_flags(const struct gpud_capture *capture, uint32_t field)
+{
+    bool bottom_first = capture->source.bottom_first;
+    uint32_t first = bottom_first ? 0 : GPUD_FRAME_TOP_FIRST;
+    if (capture->alternate)
+        return GPUD_FRAME_INTERLACED | first |
+               (field == V4L2_FIELD_BOTTOM ? GPUD_FRAME_BOTTOM_FIELD : GPUD_FRAME_TOP_FIELD);
+    if (capture->info.scan != GPUD_SCAN_INTERLEAVED) /* written by this thread alone */
+        return 0;
+    switch (field) {
+    case V4L2_FIELD_NONE: /* this one is progressive */
+        return 0;
+    case V4L2_FIELD_INTERLACED_TB:
+        return GPUD_FRAME_INTERLACED | GPUD_FRAME_TOP_FIRST;
+    case V4L2_FIELD_INTERLACED_BT:
+        return GPUD_FRAME_INTERLACED;
+    default:
+        return GPUD_FRAME_INTERLACED |
+               (capture->info.bottom_first ? 0 : (uint32_t)GPUD_FRAME_TOP_FIRST);
+    }
+}
+
+/* Whether the driver's stamp is the monotonic clock's. A frame was not captured before the stream
+ * began, nor after it came, give or take what drivers compute: some say at a frame's start when it
+ * will end. Whatever else is called monotonic is another clock. */
+static bool is_monotonic(const struct gpud_capture *capture, const struct gpud_v4l2_buffer *raw,
+                         int64_t came)
+{
+    if ((raw->flags & V4L2_BUF_FLAG_TIMESTAMP_MASK) != V4L2_BUF_FLAG_TIMESTAMP_MONOTONIC ||
+        raw->timestamp > INT64_MAX)
+        return false;
+    int64_t stamp = (int64_t)raw->timestamp;
+    return stamp >= capture->began - STAMP_SLACK && stamp <= came + STAMP_SLACK;
+}
+
+struct gpud_arrival gpud_capture_judge(struct gpud_capture *capture, struct gpud_v4l2_buffer *raw,
+                                       bool room)
+{
+    struct gpud_arrival arrival = {.time = gpud_now(), .pts = GPUD_TIME_NONE};
+    arrival.action = !capture->source.present ? GPUD_ARRIVAL_NO_SIGNAL
+                     : !room                  ? GPUD_ARRIVAL_OVERRUN
+                                              : GPUD_ARRIVAL_ACQUIRE;
+    bool monotonic = is_monotonic(capture, raw, arrival.time);
+    if (monotonic)
+        arrival.pts = raw->timestamp;
+    arrival.at_start = (raw->flags & V4L2_BUF_FLAG_TSTAMP_SRC_MASK) == V4L2_BUF_FLAG_TSTAMP_SRC_SOE;
+    if (!capture->said_clock) {
+        gpud_log_info(
+            &capture->context->log, "capture", "%s stamps frames %s, at %s", capture->node.path,
+            monotonic ? "with the monotonic clock" : "with an unknown clock: they carry no pts",
+            arrival.at_start ? "the start of exposure" : "their end");
+        capture->said_clock = true;
+    }
+
+    arrival.missing = count_missing(capture, raw);
+    capture->sequence += 1 + arrival.missing;
+    bool corrupted = raw->flags & V4L2_BUF_FLAG_ERROR;
+    if (!complete(capture->ring, raw))
+        corrupted = true;
+    if (corrupted)
+        arrival.flags |= GPUD_FRAME_CORRUPTED;
+    arrival.flags |= field_flags(capture, raw->field);
+    if (capture->discontinuity || arrival.missing)
+        arrival.flags |= GPUD_FRAME_DISCONTINUITY;
+    return arrival;
+}
+
+void gpud_capture_count(struct gpud_capture *capture, const struct gpud_arrival *arrival,
+                        bool acquired)
+{
+    const struct gpud_capture_ring *ring = capture->ring;
+    gpud_lock_take(&capture->lock);
+    struct gpud_capture_info *info = &capture->info;
+    info->monotonic = arrival->pts != GPUD_TIME_NONE;
+    info->stamps_start = arrival->at_start;
+    info->dropped += arrival->missing + !acquired;
+    if (acquired) {
+        info->frames++;
+        info->corrupted += arrival->flags & GPUD_FRAME_CORRUPTED ? 1 : 0;
+        info->copies_gpu += !ring->in_place;
+        info->copies_cpu += ring->buffers[0].bounce != NULL;
+    }
+    gpud_lock_release(&capture->lock);
+}
+
+void gpud_capture_describe(struct gpud_capture *capture, const struct gpud_v4l2_buffer *raw,
+                           const struct gpud_arrival *arrival, struct gpud_frame *frame)
+{
+    const struct gpud_placement *placement = &capture->ring->placement;
+    struct gpud_frame_info *info = &frame->info;
+    info->pts = arrival->pts;
+    info->dts = GPUD_TIME_NONE;
+    info->duration = capture->frame_duration;
+    info->offset = capture->driver_count;
+    info->flags = arrival->flags;
+    info->meta_size = 0;
+    info->sequence = capture->sequence;
+    info->dropped = capture->info.dropped; /* written by this thread alone */
+    info->submit_time = (uint64_t)arrival->time;
+    info->epoch = capture->epoch;
+    info->layout = placement->layout;
+    for (uint32_t i = 0; capture->ring->in_place && i < placement->layout.planes; i++)
+        info->layout.plane[i].offset += raw->plane[placement->area_of[i]].data_offset;
+}
