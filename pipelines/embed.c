@@ -27,8 +27,9 @@ static void on_event(void *user, enum gpud_event event, const void *data)
         printf("connected to %s by %s\n", peer->name, peer->path);
     } else if (event == GPUD_EVENT_FORMAT) {
         const struct gpud_format_event *format = data;
-        printf("format %s %ux%u\n", format->layout.format, format->layout.width,
-               format->layout.height);
+        char text[GPUD_MEDIA_TEXT_MAX];
+        if (gpud_media_to_string(&format->media, text, sizeof(text), NULL) == GPUD_OK)
+            printf("format %s\n", text);
     }
 }
 

@@ -65,7 +65,8 @@ static uint32_t field_flags(const struct gpud_capture *capture, uint32_t field)
     if (capture->alternate)
         return GPUD_FRAME_INTERLACED | first |
                (field == V4L2_FIELD_BOTTOM ? GPUD_FRAME_BOTTOM_FIELD : GPUD_FRAME_TOP_FIELD);
-    if (capture->info.scan != GPUD_SCAN_INTERLEAVED) /* written by this thread alone */
+    const struct gpud_picture *picture = &capture->info.media.picture; /* this thread's alone */
+    if (picture->scan != GPUD_SCAN_INTERLEAVED)
         return 0;
     switch (field) {
     case V4L2_FIELD_NONE: /* this one is progressive */
@@ -76,7 +77,9 @@ static uint32_t field_flags(const struct gpud_capture *capture, uint32_t field)
         return GPUD_FRAME_INTERLACED;
     default:
         return GPUD_FRAME_INTERLACED |
-               (capture->info.bottom_first ? 0 : (uint32_t)GPUD_FRAME_TOP_FIRST);
+               (picture->field_order == GPUD_FIELD_ORDER_BOTTOM_FIRST
+                    ? 0
+                    : (uint32_t)GPUD_FRAME_TOP_FIRST);
     }
 }
 

@@ -86,7 +86,7 @@ enum gpud_status gpud_capture_open(struct gpud_device *device, struct gpud_devic
     made->direct = params->require_direct;
     gpud_print(made->method, "%s", params->method ? params->method : "");
     gpud_print(made->info.path, "none");
-    made->info.fps_den = 1;
+    made->info.media.picture.rate.den = 1;
     made->node.system = system;
     made->node.fd = -1;
     gpud_print(made->node.path, "%s", params->address + strlen(SCHEME));

@@ -9,50 +9,52 @@
 #include <linux/videodev2.h>
 #include <string.h>
 
-static uint8_t primaries_of(uint32_t colorspace)
+static enum gpud_primaries primaries_of(uint32_t colorspace)
 {
     switch (colorspace) {
     case V4L2_COLORSPACE_SMPTE170M:
     case V4L2_COLORSPACE_BT878:
-        return 6;
+        return GPUD_PRIMARIES_SMPTE170M;
     case V4L2_COLORSPACE_SMPTE240M:
-        return 7;
+        return GPUD_PRIMARIES_SMPTE240M;
     case V4L2_COLORSPACE_REC709:
     case V4L2_COLORSPACE_SRGB:
     case V4L2_COLORSPACE_JPEG:
-        return 1;
+        return GPUD_PRIMARIES_BT709;
     case V4L2_COLORSPACE_470_SYSTEM_M:
-        return 4;
+        return GPUD_PRIMARIES_BT470M;
     case V4L2_COLORSPACE_470_SYSTEM_BG:
-        return 5;
+        return GPUD_PRIMARIES_BT470BG;
     case V4L2_COLORSPACE_OPRGB:
-        return GPUD_COLOR_OPRGB;
+        return GPUD_PRIMARIES_OPRGB;
     case V4L2_COLORSPACE_BT2020:
-        return 9;
+        return GPUD_PRIMARIES_BT2020;
     case V4L2_COLORSPACE_DCI_P3:
-        return 11; /* V4L2 means the theatre's white point: SMPTE RP 431-2 */
+        return GPUD_PRIMARIES_SMPTE431; /* V4L2 means the theatre's white point: SMPTE RP 431-2 */
     default:
-        return GPUD_COLOR_UNKNOWN;
+        return GPUD_PRIMARIES_UNKNOWN;
     }
 }
 
 /* H.273 has four numbers for the one curve of BT.709: the system's own is given. */
-static uint8_t curve_709(uint32_t colorspace, const char *name)
+static enum gpud_transfer_function curve_709(uint32_t colorspace, const char *name)
 {
     switch (colorspace) {
     case V4L2_COLORSPACE_SMPTE170M:
     case V4L2_COLORSPACE_BT878:
     case V4L2_COLORSPACE_470_SYSTEM_M:
     case V4L2_COLORSPACE_470_SYSTEM_BG:
-        return 6;
+        return GPUD_TRANSFER_BT601;
     case V4L2_COLORSPACE_BT2020:
-        return strstr(name, "012") ? 15 : 14; /* P012_LE, Y012… have 12 bits */
+        /* P012_LE, Y012… have 12 bits */
+        return strstr(name, "012") ? GPUD_TRANSFER_BT2020_12 : GPUD_TRANSFER_BT2020_10;
     default:
-        return 1;
+        return GPUD_TRANSFER_BT709;
     }
 }
 
-static uint8_t transfer_of(const struct gpud_v4l2_format *format, const char *name)
+static enum gpud_transfer_function transfer_of(const struct gpud_v4l2_format *format,
+                                               const char *name)
 {
     uint32_t transfer = format->transfer;
     if (transfer == V4L2_XFER_FUNC_DEFAULT)
@@ -61,24 +63,24 @@ static uint8_t transfer_of(const struct gpud_v4l2_format *format, const char *na
     case V4L2_XFER_FUNC_709:
         return curve_709(format->colorspace, name);
     case V4L2_XFER_FUNC_SRGB:
-        return 13;
+        return GPUD_TRANSFER_SRGB;
     case V4L2_XFER_FUNC_OPRGB:
-        return GPUD_COLOR_OPRGB;
+        return GPUD_TRANSFER_OPRGB;
     case V4L2_XFER_FUNC_SMPTE240M:
-        return 7;
+        return GPUD_TRANSFER_SMPTE240M;
     case V4L2_XFER_FUNC_NONE:
-        return 8;
+        return GPUD_TRANSFER_LINEAR;
     case V4L2_XFER_FUNC_DCI_P3:
-        return 17;
+        return GPUD_TRANSFER_SMPTE428;
     case V4L2_XFER_FUNC_SMPTE2084:
-        return 16;
+        return GPUD_TRANSFER_PQ;
     default:
-        return GPUD_COLOR_UNKNOWN;
+        return GPUD_TRANSFER_UNKNOWN;
     }
 }
 
 /* V4L2's xvYCC encodings have the matrices of 601 and 709. */
-static uint8_t matrix_of(const struct gpud_v4l2_format *format)
+static enum gpud_matrix matrix_of(const struct gpud_v4l2_format *format)
 {
     uint32_t encoding = format->encoding;
     if (encoding == V4L2_YCBCR_ENC_DEFAULT)
@@ -87,22 +89,22 @@ static uint8_t matrix_of(const struct gpud_v4l2_format *format)
     case V4L2_YCBCR_ENC_601:
     case V4L2_YCBCR_ENC_XV601:
     case V4L2_YCBCR_ENC_SYCC:
-        return 6;
+        return GPUD_MATRIX_BT601;
     case V4L2_YCBCR_ENC_709:
     case V4L2_YCBCR_ENC_XV709:
-        return 1;
+        return GPUD_MATRIX_BT709;
     case V4L2_YCBCR_ENC_BT2020:
-        return 9;
+        return GPUD_MATRIX_BT2020;
     case V4L2_YCBCR_ENC_BT2020_CONST_LUM:
-        return 10;
+        return GPUD_MATRIX_BT2020_CL;
     case V4L2_YCBCR_ENC_SMPTE240M:
-        return 7;
+        return GPUD_MATRIX_SMPTE240M;
     default:
-        return GPUD_COLOR_UNKNOWN;
+        return GPUD_MATRIX_UNKNOWN;
     }
 }
 
-static uint8_t range_of(const struct gpud_v4l2_format *format, bool rgb)
+static enum gpud_range range_of(const struct gpud_v4l2_format *format, bool rgb)
 {
     uint32_t range = format->quantization;
     if (range == V4L2_QUANTIZATION_DEFAULT)
@@ -118,10 +120,7 @@ void gpud_capture_read_colors(const struct gpud_v4l2_format *format,
     const char *name = gpud_format_name(format->fourcc);
     enum gpud_samples samples = gpud_format_samples(name);
     *colorimetry = (struct gpud_colorimetry){
-        .primaries = GPUD_COLOR_UNKNOWN,
-        .transfer = GPUD_COLOR_UNKNOWN,
-        .matrix = samples == GPUD_SAMPLES_RGB ? 0 : GPUD_COLOR_UNKNOWN,
-        .range = GPUD_RANGE_UNKNOWN,
+        .matrix = samples == GPUD_SAMPLES_RGB ? GPUD_MATRIX_RGB : GPUD_MATRIX_UNKNOWN,
         /* The drivers' documentation says so of all formats with fewer samples of colour. */
         .chroma_site =
             samples == GPUD_SAMPLES_SUBSAMPLED ? GPUD_CHROMA_CENTER : GPUD_CHROMA_UNKNOWN,

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What V4L2 says of colours, in the numbers of ITU-T H.273. */
+/* What V4L2 says of colours. */
 #ifndef GPUD_CAPTURE_COLORIMETRY_H
 #define GPUD_CAPTURE_COLORIMETRY_H
 

@@ -36,7 +36,7 @@ static const char *scan_name(uint32_t field)
         return "interleaved fields";
     case GPUD_SCAN_ALTERNATE:
         return "single fields";
-    case GPUD_SCAN_ANY:
+    default:
         break;
     }
     return "two fields one below the other, which no frame can be";
@@ -97,7 +97,8 @@ enum gpud_status gpud_capture_negotiate(struct gpud_capture *capture,
     const struct gpud_capture_mode *wanted = &capture->wanted;
     const char *name = wanted->format;
     /* Where another input has no size of its own, the pictures stay as large as they are. */
-    const struct gpud_layout *last = &capture->info.layout; /* written by this thread alone */
+    const struct gpud_layout *last =
+        &capture->info.media.picture.layout; /* written by this thread alone */
     bool own = capture->source.width && capture->source.height;
     bool asked = wanted->width_min && (capture->scales || !own);
     uint32_t width = asked ? wanted->width_min : own ? capture->source.width : last->width;

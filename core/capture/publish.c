@@ -76,16 +76,18 @@ void gpud_capture_note_format(struct gpud_capture *capture, const struct gpud_v4
                               const struct gpud_hdr_metadata *hdr, uint32_t fps_num,
                               uint32_t fps_den)
 {
-    struct gpud_capture_info *info = &capture->info;
-    gpud_capture_read_colors(format, &info->colorimetry);
-    info->hdr = *hdr;
-    info->fps_num = fps_num;
-    info->fps_den = fps_den;
-    info->scan = gpud_scan_of_field(format->field);
-    info->bottom_first =
-        format->field == V4L2_FIELD_INTERLACED_BT ||
-        (format->field != V4L2_FIELD_INTERLACED_TB && capture->source.bottom_first);
-    gpud_input_aspect(&capture->source, format, &info->aspect_x, &info->aspect_y);
+    struct gpud_picture *picture = &capture->info.media.picture;
+    bool bottom_first = format->field == V4L2_FIELD_INTERLACED_BT ||
+                        (format->field != V4L2_FIELD_INTERLACED_TB && capture->source.bottom_first);
+    gpud_capture_read_colors(format, &picture->colorimetry);
+    picture->hdr = *hdr;
+    picture->rate = (struct gpud_fraction){fps_num, fps_den};
+    picture->scan = gpud_scan_of_field(format->field);
+    picture->field_order = picture->scan != GPUD_SCAN_INTERLEAVED ? GPUD_FIELD_ORDER_UNKNOWN
+                           : bottom_first                         ? GPUD_FIELD_ORDER_BOTTOM_FIRST
+                                                                  : GPUD_FIELD_ORDER_TOP_FIRST;
+    gpud_input_aspect(&capture->source, format, &picture->pixel_aspect.num,
+                      &picture->pixel_aspect.den);
 }
 
 /* The driver's rate, else the signal's. */
@@ -134,8 +136,8 @@ void gpud_capture_publish(struct gpud_capture *capture, const struct gpud_v4l2_f
     struct gpud_capture_info *info = &capture->info;
     gpud_print(info->driver, "%s", capture->node.driver);
     gpud_print(info->card, "%s", capture->node.card);
-    info->layout = ring->placement.layout;
-    gpud_print(info->card_format, "%s", info->layout.format);
+    info->media.picture.layout = ring->placement.layout;
+    gpud_print(info->card_format, "%s", info->media.picture.layout.format);
     info->monotonic = (stamps & V4L2_BUF_FLAG_TIMESTAMP_MASK) == V4L2_BUF_FLAG_TIMESTAMP_MONOTONIC;
     info->started = (uint64_t)capture->began;
     info->stamps_start = (stamps & V4L2_BUF_FLAG_TSTAMP_SRC_MASK) == V4L2_BUF_FLAG_TSTAMP_SRC_SOE;
@@ -157,13 +159,7 @@ void gpud_capture_unpublish(struct gpud_capture *capture)
     struct gpud_capture_info *info = &capture->info;
     gpud_print(info->path, "none");
     info->fallback_reason[0] = '\0';
-    memset(&info->layout, 0, sizeof(info->layout));
-    info->fps_num = 0;
-    info->fps_den = 1;
+    info->media = (struct gpud_media){.picture.rate.den = 1};
     info->monotonic = info->stamps_start = false;
-    memset(&info->colorimetry, 0, sizeof(info->colorimetry));
-    memset(&info->hdr, 0, sizeof(info->hdr));
-    info->scan = GPUD_SCAN_ANY;
-    info->aspect_x = info->aspect_y = 0;
     gpud_lock_release(&capture->lock);
 }

@@ -104,7 +104,7 @@ enum gpud_status gpud_capture_fall_back(struct gpud_capture *capture, const stru
                ring->fallback_reason[0] ? "; " : "", ring->method->name, why->reason);
     choice.below = ring->method;
     choice.reason = reasons;
-    uint32_t fps_num = capture->info.fps_num, fps_den = capture->info.fps_den;
+    struct gpud_fraction rate = capture->info.media.picture.rate;
     bool refused;
 
     gpud_capture_unpublish(capture);
@@ -118,7 +118,7 @@ enum gpud_status gpud_capture_fall_back(struct gpud_capture *capture, const stru
     capture->numbered = capture->poll_failed = false;
     capture->discontinuity = true;
     capture->epoch++; /* other memory */
-    gpud_capture_publish(capture, &format, fps_num, fps_den);
+    gpud_capture_publish(capture, &format, rate.num, rate.den);
     return GPUD_OK;
 }
 
@@ -133,7 +133,7 @@ static enum gpud_status defer_start(struct gpud_capture *capture,
         return gpud_fail_errno(error, "%s cannot be waited for", capture->node.path);
     gpud_capture_unpublish(capture);
     gpud_lock_take(&capture->lock);
-    capture->info.layout = placement->layout;
+    capture->info.media.picture.layout = placement->layout;
     gpud_capture_note_format(capture, format, &hdr, fps_num, fps_den);
     gpud_lock_release(&capture->lock);
     capture->start_deferred = true;

@@ -172,7 +172,7 @@ enum gpud_status gpud_layout_check(const struct gpud_layout *layout, struct gpud
 bool gpud_layout_same_picture(const struct gpud_layout *a, const struct gpud_layout *b)
 {
     if (strcmp(a->format, b->format) != 0 || a->width != b->width || a->height != b->height ||
-        a->planes != b->planes)
+        a->planes != b->planes || a->modifier != b->modifier)
         return false;
     for (uint32_t i = 0; i < a->planes; i++)
         if (a->plane[i].row_bytes != b->plane[i].row_bytes || a->plane[i].rows != b->plane[i].rows)

@@ -7,6 +7,7 @@
 #include "wire/message.h"
 
 #include "base/text.h"
+#include "frame/media/media.h"
 
 #include <string.h>
 
@@ -122,19 +123,39 @@ static void ring(struct codec *codec, struct gpud_ring_description *ring)
         handle(codec, &ring->handle[i]);
 }
 
-static void layout(struct codec *codec, struct gpud_layout *layout)
+static void member(struct codec *codec, const struct gpud_media_member *member, void *at)
 {
-    text(codec, layout->format, sizeof(layout->format));
-    u32(codec, &layout->width);
-    u32(codec, &layout->height);
-    u32(codec, &layout->planes);
-    for (uint32_t i = 0; i < GPUD_PLANES_MAX; i++) {
-        u64(codec, &layout->plane[i].offset);
-        u32(codec, &layout->plane[i].stride);
-        u32(codec, &layout->plane[i].row_bytes);
-        u32(codec, &layout->plane[i].rows);
+    if (member->width == 0) {
+        text(codec, at, member->count);
+        return;
     }
-    u64(codec, &layout->size);
+    for (uint8_t i = 0; i < member->count; i++) {
+        void *one = (uint8_t *)at + (size_t)i * member->width;
+        uint64_t value = gpud_media_get_number(one, member->width);
+        number(codec, &value, member->width);
+        if (!gpud_media_allows(member, value)) {
+            codec->bad = true;
+            value = 0;
+        }
+        gpud_media_set_number(one, member->width, value);
+    }
+}
+
+static void media(struct codec *codec, struct gpud_media *media)
+{
+    uint32_t number = codec->writing ? (uint32_t)media->kind : 0;
+    if (!codec->writing)
+        memset(media, 0, sizeof(*media));
+    u32(codec, &number);
+    const struct gpud_media_kind_ops *kind = gpud_media_find_kind(number);
+    if (!kind) {
+        codec->bad = true;
+        return;
+    }
+    media->kind = (enum gpud_media_kind)number;
+    for (size_t i = 0; i < kind->member_count; i++)
+        member(codec, &kind->members[i], (uint8_t *)media + kind->members[i].offset);
+    text(codec, media->extra, sizeof(media->extra));
 }
 
 static void endpoint(struct codec *codec, struct gpud_endpoint *endpoint)
@@ -182,11 +203,9 @@ static void report(struct codec *codec, struct gpud_report *report)
     text(codec, report->device, sizeof(report->device));
     u32(codec, &report->epoch);
     if (report->epoch) {
-        layout(codec, &report->layout);
-        counted(codec, report->media, &report->media_size, GPUD_MEDIA_MAX);
+        media(codec, &report->media);
     } else if (!codec->writing) {
-        memset(&report->layout, 0, sizeof(report->layout));
-        report->media_size = 0;
+        memset(&report->media, 0, sizeof(report->media));
     }
     u8(codec, &report->ended);
     u8(codec, &report->slow_receiver);
@@ -252,8 +271,7 @@ static void body(struct codec *codec, struct gpud_message *message)
         text(codec, message->offer.route, sizeof(message->offer.route));
         text(codec, message->offer.reason, sizeof(message->offer.reason));
         u32(codec, &message->offer.signal);
-        layout(codec, &message->offer.layout);
-        counted(codec, message->offer.media, &message->offer.media_size, GPUD_MEDIA_MAX);
+        media(codec, &message->offer.media);
         handle(codec, &message->offer.page);
         ring(codec, &message->offer.ring);
         break;
@@ -279,7 +297,7 @@ static void body(struct codec *codec, struct gpud_message *message)
         break;
     case GPUD_MESSAGE_EVENT:
         u32(codec, &message->event.kind);
-        counted(codec, message->event.data, &message->event.size, GPUD_MEDIA_MAX);
+        counted(codec, message->event.data, &message->event.size, GPUD_EVENT_SIZE_MAX);
         break;
     case GPUD_MESSAGE_GROW:
         ring(codec, &message->grow);
@@ -321,8 +339,8 @@ enum gpud_status gpud_message_encode(struct gpud_message *message, uint8_t *byte
     body(&codec, message);
     if (codec.full)
         return gpud_fail(error, GPUD_INVALID,
-                         "a %s of more than %zu bytes cannot be sent: less media, or fewer "
-                         "receivers that map the ring, would fit",
+                         "a %s of more than %zu bytes cannot be sent: it would fit with fewer "
+                         "receivers that map the ring",
                          gpud_message_name(message->type), room);
     if (codec.bad)
         return gpud_fail(error, GPUD_INVALID, "a %s that no peer would understand cannot be sent",

@@ -6,7 +6,7 @@
  *     receiver                              sender
  *        HELLO ────────────────────────────────▶      who I am, what I can do
  *        ◀──────────────────────────────── HELLO      (or REFUSE, and the end)
- *        ◀──────────────────────────────── OFFER      epoch, route, layout, media
+ *        ◀──────────────────────────────── OFFER      epoch, route, media
  *                                                     [+ the sender's ring, where it is shared]
  *                                                     [+ the sender's ring page, where none is]
  *        ACCEPT ───────────────────────────────▶      the ring page
@@ -35,11 +35,11 @@
 
 #include "base/error.h"
 #include "frame/ring.h"
-#include <gpudirect/layout.h>
+#include <gpudirect/media.h>
 #include <gpudirect/sender.h>
 
 #define GPUD_MESSAGE_MAGIC UINT32_C(0x44555047) /* "GPUD" */
-#define GPUD_MESSAGE_VERSION 7
+#define GPUD_MESSAGE_VERSION 8
 #define GPUD_MESSAGE_MAX 16384
 #define GPUD_MESSAGE_HANDLES (1 + GPUD_RING_MEMORIES_MAX)
 
@@ -107,9 +107,7 @@ struct gpud_offer {
     char route[32];
     char reason[GPUD_REASON_MAX]; /* what speaks against the better routes, or "" */
     uint32_t signal; /* enum gpud_signal_place: where the devices' own words lie, if they signal */
-    struct gpud_layout layout;
-    uint32_t media_size;
-    uint8_t media[GPUD_MEDIA_MAX];
+    struct gpud_media media;
     struct gpud_handle page; /* the sender's ring page, where each side has one; else type NONE */
     struct gpud_ring_description ring; /* memories = 0 where the ring is the receiver's */
 };
@@ -139,16 +137,14 @@ struct gpud_refuse {
 
 struct gpud_user_message {
     uint32_t kind, size;
-    uint8_t data[GPUD_MEDIA_MAX];
+    uint8_t data[GPUD_EVENT_SIZE_MAX];
 };
 
 /* A sender's answer to a QUERY: its stream. */
 struct gpud_report {
     char name[64], device[32]; /* of the application; where its ring lies */
-    uint32_t epoch;            /* 0: it has no format yet, and no layout or media follow */
-    struct gpud_layout layout;
-    uint32_t media_size;
-    uint8_t media[GPUD_MEDIA_MAX];
+    uint32_t epoch;            /* 0: it has no format yet, and no media follows */
+    struct gpud_media media;
     uint8_t ended, slow_receiver;
     uint32_t slots, links; /* links: as many follow, in LINKS; at most GPUD_RECEIVERS_MAX */
     uint64_t frames, delivered, dropped, connects;

@@ -19,6 +19,7 @@
 #define GPUDIRECT_CAPTURE_H
 
 #include <gpudirect/frame.h>
+#include <gpudirect/media.h>
 
 GPUD_BEGIN_DECLS
 
@@ -53,52 +54,6 @@ struct gpud_capture_params {
     uint32_t control_count;
 };
 
-/* How samples become light: code points of ITU-T H.273 (which ISO/IEC 23091-2, AVIF, ffmpeg and
- * libplacebo use, too), and GPUD_COLOR_UNKNOWN where the driver does not say. */
-#define GPUD_COLOR_UNKNOWN 2
-#define GPUD_COLOR_OPRGB                                                    \
-    200 /* Adobe's opRGB, as primaries and as transfer: H.273 has no number \
-         */
-
-enum gpud_range {
-    GPUD_RANGE_UNKNOWN,
-    GPUD_RANGE_FULL,
-    GPUD_RANGE_LIMITED,
-};
-
-/* Where the samples of colour lie between those of luma, in formats that have fewer of them. */
-enum gpud_chroma_site {
-    GPUD_CHROMA_UNKNOWN, /* or the format has as many */
-    GPUD_CHROMA_CENTER,  /* of the pixels that share one */
-    GPUD_CHROMA_LEFT,    /* in line with every second pixel, between rows where those share, too */
-};
-
-struct gpud_colorimetry {
-    uint8_t primaries;   /* ColourPrimaries */
-    uint8_t transfer;    /* TransferCharacteristics */
-    uint8_t matrix;      /* MatrixCoefficients; 0: the samples are R, G, B */
-    uint8_t range;       /* enum gpud_range */
-    uint8_t chroma_site; /* enum gpud_chroma_site */
-};
-
-/* Static metadata of a signal with a high dynamic range, in the units of SMPTE ST 2086 and CTA-861:
- * 0.00002 of a CIE 1931 coordinate, 0.0001 cd/m² for the display, 1 cd/m² for the content. */
-struct gpud_hdr_metadata {
-    bool has_display, has_light_level;
-    uint16_t display_x[3], display_y[3]; /* red, green, blue */
-    uint16_t white_x, white_y;
-    uint32_t max_luminance, min_luminance;
-    uint16_t max_content_light, max_frame_average_light;
-};
-
-/* How the rows of a picture come. */
-enum gpud_scan {
-    GPUD_SCAN_ANY, /* asked for: as the card does it by itself; else: not known */
-    GPUD_SCAN_PROGRESSIVE,
-    GPUD_SCAN_INTERLEAVED, /* a frame has both fields, row by row in turn */
-    GPUD_SCAN_ALTERNATE,   /* a frame is one field, and has half of the rows */
-};
-
 #define GPUD_CAPTURE_RATES_MAX 32
 
 struct gpud_capture_rate {
@@ -130,8 +85,9 @@ struct gpud_capture_info {
     char path[32];
     char fallback_reason[GPUD_REASON_MAX];
     char driver[32], card[64];
-    struct gpud_layout layout;
-    uint32_t fps_num, fps_den;
+    /* What the frames are from now on, as far as the driver and the signal say it: a picture, with
+     * the order of its fields where a frame does not say it. A rate of 0/1: not known. */
+    struct gpud_media media;
     bool monotonic; /* the driver stamps with the monotonic clock, as far as its stamps are
                        possible; else frames carry no pts */
     uint64_t frames;
@@ -140,11 +96,6 @@ struct gpud_capture_info {
     uint64_t copies_cpu, copies_gpu;
     char device[32];                     /* where the frames arrive */
     char device_reason[GPUD_REASON_MAX]; /* why that one of its kind; "": it was named */
-    struct gpud_colorimetry colorimetry; /* of the frames from now on */
-    struct gpud_hdr_metadata hdr;
-    enum gpud_scan scan;
-    bool bottom_first;           /* of the two fields, where a frame does not say it */
-    uint32_t aspect_x, aspect_y; /* of a pixel */
     /* The signal at the input: whether it is there (true as well where the driver cannot tell), why
      * it is not, and what a picture of it has; 0x0: the card makes pictures of any size. */
     bool signal;

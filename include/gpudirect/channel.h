@@ -33,12 +33,10 @@ struct gpud_channel_info {
     char reason[GPUD_REASON_MAX];
     char name[64];   /* of the application */
     char device[32]; /* where its ring lies */
-    bool configured; /* it has a format: epoch, layout and media */
+    bool configured; /* it has a format: epoch and media */
     bool ended;      /* its stream is over, and it may begin another */
     uint32_t epoch;  /* changes with the format */
-    struct gpud_layout layout;
-    uint32_t media_size;
-    uint8_t media[GPUD_MEDIA_MAX]; /* as given to gpud_sender_configure() */
+    struct gpud_media media;
     uint32_t slots;
     enum gpud_slow_receiver slow_receiver;
     uint32_t links;              /* receivers; gpud_channels_list_links() knows them */

@@ -11,6 +11,7 @@
 #include <gpudirect/device.h>
 #include <gpudirect/frame.h>
 #include <gpudirect/layout.h>
+#include <gpudirect/media.h>
 #include <gpudirect/network.h>
 #include <gpudirect/receiver.h>
 #include <gpudirect/route.h>

@@ -29,6 +29,9 @@ struct gpud_layout {
     uint32_t planes; /* 1..GPUD_PLANES_MAX */
     struct gpud_plane plane[GPUD_PLANES_MAX];
     uint64_t size; /* of the frame, to the end of the last row of the last plane at least */
+    /* DRM's format modifier: how the driver of a GPU has arranged the pixels. 0: row by row. Frames
+     * with another one are moved as they are, to one with the same. */
+    uint64_t modifier;
 };
 
 /* Fills *layout for a format that the library knows; strides are rounded up to stride_align (a

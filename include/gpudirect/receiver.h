@@ -29,9 +29,9 @@ enum gpud_event {
 
 struct gpud_format_event {
     uint32_t epoch;
-    struct gpud_layout layout;
-    const void *media;
-    size_t media_size;
+    struct gpud_media media;
+    char device[32]; /* where the sender has its frames, as it calls it: "cuda:0" */
+    char pci[16]; /* that device's address on the bus of its host, "0000:63:00.0"; "": not known */
 };
 
 struct gpud_user_event {

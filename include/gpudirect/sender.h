@@ -20,6 +20,7 @@
 #define GPUDIRECT_SENDER_H
 
 #include <gpudirect/frame.h>
+#include <gpudirect/media.h>
 
 GPUD_BEGIN_DECLS
 
@@ -122,14 +123,12 @@ GPUD_API enum gpud_status gpud_sender_create(struct gpud_context *context,
  * released. */
 GPUD_API void gpud_sender_destroy(struct gpud_sender **sender);
 
-#define GPUD_MEDIA_MAX 2048
-
-/* Starts a new epoch with this layout. media: bytes of the application (caps, say) that every
- * receiver gets with the layout; at most GPUD_MEDIA_MAX. Frames of the old epoch arrive before;
- * lent frames of it can only be released. */
+/* Starts a new epoch: from now on frames are of this media, whose layout
+ * (gpud_media_get_layout()) is that of the ring. It is copied, and every receiver gets it. Frames
+ * of the old epoch arrive before; lent frames of it can only be released. */
 GPUD_API enum gpud_status gpud_sender_configure(struct gpud_sender *sender,
-                                                const struct gpud_layout *layout, const void *media,
-                                                size_t media_size, struct gpud_error *error);
+                                                const struct gpud_media *media,
+                                                struct gpud_error *error);
 
 /* Waits until `count` receivers are streaming. */
 GPUD_API enum gpud_status gpud_sender_wait(struct gpud_sender *sender, uint32_t count,
@@ -167,9 +166,10 @@ GPUD_API enum gpud_status gpud_sender_submit(struct gpud_sender *sender, struct 
                                              struct gpud_error *error);
 
 #define GPUD_EVENT_STICKY (UINT32_C(1) << 31)
+#define GPUD_EVENT_SIZE_MAX 2048
 
 /* A message of the application, in order with the frames: kind is its own; size at most
- * GPUD_MEDIA_MAX. The last one of each kind that has the bit GPUD_EVENT_STICKY is also sent to
+ * GPUD_EVENT_SIZE_MAX. The last one of each kind that has the bit GPUD_EVENT_STICKY is also sent to
  * receivers that connect later, before their first frame (at most 16 kinds, in the order in which
  * they were first sent). */
 GPUD_API enum gpud_status gpud_sender_send_event(struct gpud_sender *sender, uint32_t kind,

@@ -25,7 +25,8 @@
  *   raises N
  *     - a function is removed, or its arguments or its meaning change
  *     - a field of a struct moves, changes its type or its meaning, or gets another default
- *     - a struct that has no `size` changes at all (gpud_error, gpud_layout, gpud_plane)
+ *     - a struct that has no `size` changes at all (gpud_error, gpud_layout, gpud_plane,
+ *       gpud_media and what it is made of)
  *     - the number of a constant changes, or a GPUD_…_MAX that is the length of an array
  *
  *   does not

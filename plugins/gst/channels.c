@@ -24,8 +24,7 @@ static GstCaps *caps_of(const struct gpud_channel_info *info)
 
     if (!info->answered || !info->configured)
         return NULL;
-    GstCaps *caps =
-        media_to_caps(&info->layout, info->media, info->media_size, NULL, &video, &reason);
+    GstCaps *caps = media_to_caps(&info->media, NULL, &video, &reason);
     if (!caps)
         GST_CAT_DEBUG(gpud_gst_debug, "%s: %s", info->address, reason);
     g_free(reason);

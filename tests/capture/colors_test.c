@@ -36,21 +36,21 @@ static void test_defaults(void)
 {
     static const struct {
         uint32_t space;
-        uint8_t primaries, transfer, matrix, range;
+        uint8_t primaries, transfer, matrix, range; /* H.273's numbers */
     } spaces[] = {
         {V4L2_COLORSPACE_SMPTE170M, 6, 6, 6, GPUD_RANGE_LIMITED},
         {V4L2_COLORSPACE_REC709, 1, 1, 1, GPUD_RANGE_LIMITED},
         {V4L2_COLORSPACE_SRGB, 1, 13, 6, GPUD_RANGE_LIMITED},
-        {V4L2_COLORSPACE_OPRGB, GPUD_COLOR_OPRGB, GPUD_COLOR_OPRGB, 6, GPUD_RANGE_LIMITED},
+        {V4L2_COLORSPACE_OPRGB, GPUD_PRIMARIES_OPRGB, GPUD_TRANSFER_OPRGB, 6, GPUD_RANGE_LIMITED},
         {V4L2_COLORSPACE_BT2020, 9, 14, 9, GPUD_RANGE_LIMITED},
         {V4L2_COLORSPACE_DCI_P3, 11, 17, 1, GPUD_RANGE_LIMITED},
         {V4L2_COLORSPACE_SMPTE240M, 7, 7, 7, GPUD_RANGE_LIMITED},
         {V4L2_COLORSPACE_470_SYSTEM_M, 4, 6, 6, GPUD_RANGE_LIMITED},
         {V4L2_COLORSPACE_470_SYSTEM_BG, 5, 6, 6, GPUD_RANGE_LIMITED},
         {V4L2_COLORSPACE_JPEG, 1, 13, 6, GPUD_RANGE_FULL},
-        {V4L2_COLORSPACE_RAW, 2, 2, 2, GPUD_RANGE_UNKNOWN},
-        {V4L2_COLORSPACE_DEFAULT, 2, 2, 2, GPUD_RANGE_UNKNOWN},
-        {77, 2, 1, 6, GPUD_RANGE_LIMITED},
+        {V4L2_COLORSPACE_RAW, 0, 0, 0, GPUD_RANGE_UNKNOWN},
+        {V4L2_COLORSPACE_DEFAULT, 0, 0, 0, GPUD_RANGE_UNKNOWN},
+        {77, 0, 1, 6, GPUD_RANGE_LIMITED},
     };
     for (size_t i = 0; i < sizeof(spaces) / sizeof(spaces[0]); i++) {
         char what[32];
@@ -76,11 +76,11 @@ static void test_words(void)
                  V4L2_YCBCR_ENC_XV709, 0),
            "linear xvYCC", 1, 8, 1, GPUD_RANGE_LIMITED);
     expect(words(V4L2_PIX_FMT_UYVY, V4L2_COLORSPACE_REC709, 99, 99, 99), "words of the future", 1,
-           2, 2, GPUD_RANGE_UNKNOWN);
+           0, 0, GPUD_RANGE_UNKNOWN);
     expect(words(V4L2_PIX_FMT_BGR24, V4L2_COLORSPACE_REC709, 0, V4L2_YCBCR_ENC_709, 0), "RGB", 1, 1,
-           0, GPUD_RANGE_FULL);
+           GPUD_MATRIX_RGB, GPUD_RANGE_FULL);
     expect(words(V4L2_PIX_FMT_BGR24, V4L2_COLORSPACE_REC709, 0, 0, V4L2_QUANTIZATION_LIM_RANGE),
-           "RGB of limited range", 1, 1, 0, GPUD_RANGE_LIMITED);
+           "RGB of limited range", 1, 1, GPUD_MATRIX_RGB, GPUD_RANGE_LIMITED);
 
     CHECK_EQUAL(words(V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_REC709, 0, 0, 0).chroma_site,
                 GPUD_CHROMA_CENTER);
@@ -103,14 +103,18 @@ static void test_capture(bool multiplanar)
     WORKS(gpud_capture_configure(bench.capture, "UYVY", 320, 180, 30, 1, &e));
     struct gpud_capture_info info = GPUD_INFO_INIT(info);
     gpud_capture_get_info(bench.capture, &info);
-    expect(info.colorimetry, "the capture", 9, 16, 9, GPUD_RANGE_LIMITED);
-    CHECK(info.hdr.has_light_level && info.hdr.max_content_light == 1000 &&
-              info.hdr.max_frame_average_light == 400,
+    expect(info.media.picture.colorimetry, "the capture", 9, 16, 9, GPUD_RANGE_LIMITED);
+    CHECK(info.media.picture.hdr.has_light_level &&
+              info.media.picture.hdr.max_content_light == 1000 &&
+              info.media.picture.hdr.max_frame_average_light == 400,
           "light level");
-    CHECK(info.hdr.has_display && info.hdr.display_x[0] == 35400 && info.hdr.display_x[1] == 8500 &&
-              info.hdr.display_y[2] == 2300 && info.hdr.max_luminance == 10000000 &&
-              info.hdr.min_luminance == 50,
-          "red %u green %u", info.hdr.display_x[0], info.hdr.display_x[1]);
+    CHECK(info.media.picture.hdr.has_display && info.media.picture.hdr.display_x[0] == 35400 &&
+              info.media.picture.hdr.display_x[1] == 8500 &&
+              info.media.picture.hdr.display_y[2] == 2300 &&
+              info.media.picture.hdr.max_luminance == 10000000 &&
+              info.media.picture.hdr.min_luminance == 50,
+          "red %u green %u", info.media.picture.hdr.display_x[0],
+          info.media.picture.hdr.display_x[1]);
 
     /* Another source: nothing of the last one's stays. */
     bench.driver.has_hdr = false;
@@ -118,8 +122,9 @@ static void test_capture(bool multiplanar)
     bench.driver.colors.transfer = 0;
     WORKS(gpud_capture_configure(bench.capture, "UYVY", 320, 180, 30, 1, &e));
     gpud_capture_get_info(bench.capture, &info);
-    expect(info.colorimetry, "the capture", 1, 1, 1, GPUD_RANGE_LIMITED);
-    CHECK(!info.hdr.has_light_level && !info.hdr.has_display, "the last source's metadata");
+    expect(info.media.picture.colorimetry, "the capture", 1, 1, 1, GPUD_RANGE_LIMITED);
+    CHECK(!info.media.picture.hdr.has_light_level && !info.media.picture.hdr.has_display,
+          "the last source's metadata");
     bench_close(&bench);
 }
 

@@ -42,7 +42,7 @@ static const struct chromaticity spaces[] = {
     {9, {{0.708, 0.292}, {0.170, 0.797}, {0.131, 0.046}}, {0.3127, 0.3290}},
     {11, {{0.680, 0.320}, {0.265, 0.690}, {0.150, 0.060}}, {0.314, 0.351}},
     {12, {{0.680, 0.320}, {0.265, 0.690}, {0.150, 0.060}}, {0.3127, 0.3290}},
-    {GPUD_COLOR_OPRGB, {{0.64, 0.33}, {0.21, 0.71}, {0.15, 0.06}}, {0.3127, 0.3290}},
+    {GPUD_PRIMARIES_OPRGB, {{0.64, 0.33}, {0.21, 0.71}, {0.15, 0.06}}, {0.3127, 0.3290}},
 };
 
 static struct matrix multiply(struct matrix a, struct matrix b)
@@ -150,7 +150,7 @@ static double encode(uint8_t transfer, double l)
     }
     case 17: /* up to the largest value, not to the reference white below it */
         return pow(l, 1 / 2.6);
-    case GPUD_COLOR_OPRGB:
+    case GPUD_TRANSFER_OPRGB:
         return pow(l, 1 / 2.19921875);
     default:
         FAIL("the transfer function is %u", transfer);
@@ -172,7 +172,7 @@ static void quantize(const struct gpud_colorimetry *colors, const double rgb[3],
     CHECK(full || colors->range == GPUD_RANGE_LIMITED, "the range is %u", colors->range);
     for (int i = 0; i < 3; i++)
         codes[i] = offset + scale * rgb[i];
-    if (colors->matrix == 0)
+    if (colors->matrix == GPUD_MATRIX_RGB)
         return;
     weights_of(colors->matrix, &red, &blue);
     double luma = red * rgb[0] + (1 - red - blue) * rgb[1] + blue * rgb[2];
@@ -239,7 +239,7 @@ static void check_space(struct gpud_capture *capture, int space, int transfer, b
     WORKS(gpud_capture_configure_controls(capture, controls, 2, &e));
     WORKS(gpud_capture_configure(capture, rgb ? "BGR" : "UYVY", WIDTH, HEIGHT, 60, 1, &e));
     gpud_capture_get_info(capture, &info);
-    const struct gpud_colorimetry *colors = &info.colorimetry;
+    const struct gpud_colorimetry *colors = &info.media.picture.colorimetry;
     read_bars(capture, rgb, codes);
     double worst = worst_of(colors, codes);
     printf("colorspace %d, transfer %d, %s: %u/%u/%u range %u is within %.1f codes", space,

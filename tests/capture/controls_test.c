@@ -252,7 +252,7 @@ static bool lists(struct bench *bench, const char *format)
 
 static struct gpud_layout layout_of(struct bench *bench)
 {
-    return bench_info(bench).layout;
+    return bench_info(bench).media.picture.layout;
 }
 
 /* Pictures are opaque where the card fills alpha in, and have none where nobody does. */

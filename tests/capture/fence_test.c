@@ -59,7 +59,7 @@ static void start(struct application *app, const char *method)
     fake_gpu_give_fences(&app->bench.gpu);
     WORKS(bench_create(&app->bench, &e));
     WORKS(gpud_capture_configure(app->bench.capture, "UYVY", 320, 180, 0, 1, &e));
-    app->size = bench_info(&app->bench).layout.size;
+    app->size = bench_info(&app->bench).media.picture.layout.size;
     WORKS(gpud_memory_alloc_for(app->bench.gpu.device, app->size, GPUD_USAGE_LOCAL, &app->picture,
                                 &e));
     WORKS(gpud_queue_wrap(app->bench.gpu.device, &its_queue, &app->queue, &e));

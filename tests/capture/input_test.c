@@ -52,9 +52,10 @@ static void test_start(void)
     stream(&bench);
     info = bench_info(&bench);
     CHECK_EQUAL(bench.driver.timings.width, 640);
-    CHECK_EQUAL(info.layout.width, 640);
-    CHECK_EQUAL(info.scan, GPUD_SCAN_PROGRESSIVE);
-    CHECK(info.aspect_x == 1 && info.aspect_y == 1, "%u/%u", info.aspect_x, info.aspect_y);
+    CHECK_EQUAL(info.media.picture.layout.width, 640);
+    CHECK_EQUAL(info.media.picture.scan, GPUD_SCAN_PROGRESSIVE);
+    CHECK(info.media.picture.pixel_aspect.num == 1 && info.media.picture.pixel_aspect.den == 1,
+          "%u/%u", info.media.picture.pixel_aspect.num, info.media.picture.pixel_aspect.den);
     expect_size(&bench, 0, 640, 360, 1);
     bench_close(&bench);
 }
@@ -103,12 +104,12 @@ static void test_follow_scan(void)
     bench.driver.field = V4L2_FIELD_INTERLACED;
     fake_signal(&bench.driver, 640, 360, true, 0);
     expect_nothing(&bench, "signal");
-    CHECK_EQUAL(bench_info(&bench).scan, GPUD_SCAN_INTERLEAVED);
+    CHECK_EQUAL(bench_info(&bench).media.picture.scan, GPUD_SCAN_INTERLEAVED);
     expect_size(&bench, 1, 640, 360, 2);
     bench.driver.field = V4L2_FIELD_NONE;
     fake_signal(&bench.driver, 640, 360, false, 0);
     expect_nothing(&bench, "signal");
-    CHECK_EQUAL(bench_info(&bench).scan, GPUD_SCAN_PROGRESSIVE);
+    CHECK_EQUAL(bench_info(&bench).media.picture.scan, GPUD_SCAN_PROGRESSIVE);
     expect_size(&bench, 2, 640, 360, 3);
     bench_close(&bench);
 }
@@ -243,11 +244,13 @@ static void test_standards(void)
         CHECK_EQUAL(info.signal_height, i ? 480 : 576);
         WORKS(gpud_capture_configure(bench.capture, "UYVY", 320, 180, 0, 1, &e));
         info = bench_info(&bench);
-        CHECK_EQUAL(info.scan, GPUD_SCAN_INTERLEAVED);
-        CHECK_EQUAL(info.bottom_first, known[i].bottom_first);
+        CHECK_EQUAL(info.media.picture.scan, GPUD_SCAN_INTERLEAVED);
+        CHECK_EQUAL(info.media.picture.field_order == GPUD_FIELD_ORDER_BOTTOM_FIRST,
+                    known[i].bottom_first);
         /* The card scales 720 to 320 and 576 (480) to 180. */
         uint64_t x = 720ull * 180 * known[i].x, y = (i ? 480ull : 576ull) * 320 * known[i].y;
-        CHECK(info.aspect_x * y == info.aspect_y * x, "%u/%u", info.aspect_x, info.aspect_y);
+        CHECK(info.media.picture.pixel_aspect.num * y == info.media.picture.pixel_aspect.den * x,
+              "%u/%u", info.media.picture.pixel_aspect.num, info.media.picture.pixel_aspect.den);
         struct gpud_frame *frame = bench_pass(&bench, 0, 1);
         uint32_t order = known[i].bottom_first ? 0 : GPUD_FRAME_TOP_FIRST;
         CHECK_EQUAL(bench_info_of(frame).flags, GPUD_FRAME_INTERLACED | order);
@@ -287,9 +290,10 @@ static void test_fields(void)
     bench.driver.interval = (struct v4l2_fract){1001, 30000};
     stream(&bench);
     struct gpud_capture_info info = bench_info(&bench);
-    CHECK_EQUAL(info.scan, GPUD_SCAN_ALTERNATE);
-    CHECK_EQUAL(info.layout.height, 180);
-    CHECK(info.fps_num == 30000 && info.fps_den == 1001, "%u/%u", info.fps_num, info.fps_den);
+    CHECK_EQUAL(info.media.picture.scan, GPUD_SCAN_ALTERNATE);
+    CHECK_EQUAL(info.media.picture.layout.height, 180);
+    CHECK(info.media.picture.rate.num == 30000 && info.media.picture.rate.den == 1001, "%u/%u",
+          info.media.picture.rate.num, info.media.picture.rate.den);
     uint32_t both = GPUD_FRAME_INTERLACED | GPUD_FRAME_TOP_FIRST;
     check_field(&bench, V4L2_FIELD_TOP, 0, 1, both | GPUD_FRAME_TOP_FIELD);
     check_field(&bench, V4L2_FIELD_BOTTOM, 0, 2, both | GPUD_FRAME_BOTTOM_FIELD);
@@ -323,7 +327,7 @@ static void begin_without(struct bench *bench, int why)
     fake_signal(&bench->driver, 0, 0, false, why);
     stream(bench);
     CHECK(!bench_info(bench).signal, "there is no signal");
-    CHECK_EQUAL(bench_info(bench).layout.width, 640); /* what the card is set to */
+    CHECK_EQUAL(bench_info(bench).media.picture.layout.width, 640); /* what the card is set to */
 }
 
 /* A driver that does not start then is configured all the same, and streams the signal that comes.

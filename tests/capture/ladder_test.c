@@ -187,12 +187,12 @@ static void test_formats(void)
     /* The driver rounds, and says so. */
     WORKS(gpud_capture_configure(bench.capture, "NV12", 650, 400, 30000, 1001, &e));
     struct gpud_capture_info info = bench_info(&bench);
-    CHECK_EQUAL(info.layout.width, 640);
-    CHECK_EQUAL(info.layout.height, 360);
-    CHECK_EQUAL(info.layout.plane[0].stride, 704);
-    CHECK_EQUAL(info.layout.plane[1].offset, 704 * 360);
-    CHECK_EQUAL(info.fps_num, 30000);
-    CHECK_EQUAL(info.fps_den, 1001);
+    CHECK_EQUAL(info.media.picture.layout.width, 640);
+    CHECK_EQUAL(info.media.picture.layout.height, 360);
+    CHECK_EQUAL(info.media.picture.layout.plane[0].stride, 704);
+    CHECK_EQUAL(info.media.picture.layout.plane[1].offset, 704 * 360);
+    CHECK_EQUAL(info.media.picture.rate.num, 30000);
+    CHECK_EQUAL(info.media.picture.rate.den, 1001);
     CHECK(info.monotonic, "the driver stamps with the monotonic clock");
     struct gpud_frame *frame = bench_pass(&bench, 0, 7);
     CHECK_EQUAL(bench_info_of(frame).duration, 33366666);

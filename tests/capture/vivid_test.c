@@ -175,8 +175,8 @@ static unsigned test_formats(const char *node, const char *method)
             continue;
         WORKS(gpud_capture_configure(capture, modes[i].format, 320, 180, 60, 1, &e));
         struct gpud_capture_info info = info_of(capture);
-        CHECK_EQUAL(info.layout.width, 320);
-        CHECK_EQUAL(info.fps_num, 60);
+        CHECK_EQUAL(info.media.picture.layout.width, 320);
+        CHECK_EQUAL(info.media.picture.rate.num, 60);
         CHECK(info.monotonic, "vivid stamps with the monotonic clock");
         pass_frames(capture, 3);
         formats++;

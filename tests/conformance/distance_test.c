@@ -12,6 +12,7 @@
 #include "route/route.h"
 #include "support/check.h"
 #include "support/host.h"
+#include "support/media.h"
 #include "support/peer.h"
 
 #include <gpudirect/gpudirect.h>
@@ -81,7 +82,7 @@ static void link_two(struct gpud_context *context, const char *kind, const char 
     receives.device = to;
     WORKS(gpud_layout_init(&layout, "UYVY", 1920, 1080, 0, &e));
     WORKS(gpud_sender_create(context, &sends, &sender, &e));
-    WORKS(gpud_sender_configure(sender, &layout, NULL, 0, &e));
+    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
     WORKS(gpud_receiver_create(context, &receives, &receiver, &e));
     for (int64_t deadline = gpud_deadline(20 * GPUD_SEC); sent.receivers == 0;) {
         struct gpud_frame *frame;

@@ -8,6 +8,7 @@
 #include "hold.h"
 #include "stream/sender/state.h"
 #include "support/check.h"
+#include "support/media.h"
 #include "support/peer.h"
 
 #include <signal.h>
@@ -47,7 +48,7 @@ static _Noreturn void play_sender(const char *device, int tell)
     WORKS(gpud_context_create(NULL, &context, &e));
     WORKS(gpud_sender_create(context, &params, &sender, &e));
     WORKS(gpud_layout_init(&layout, "UYVY", 64, 32, 0, &e));
-    WORKS(gpud_sender_configure(sender, &layout, NULL, 0, &e));
+    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
     WORKS(gpud_sender_wait(sender, 1, 30 * GPUD_SEC, &e));
     submit(sender);
     conformance_hold_queue(sender->queue);

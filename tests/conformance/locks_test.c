@@ -4,6 +4,7 @@
 /* How many mutexes a frame takes, on either side, while frames flow by map: each call in this one
  * thread, so that what the others do is not counted. */
 #include "support/check.h"
+#include "support/media.h"
 #include "support/peer.h"
 
 #include <pthread.h>
@@ -46,7 +47,7 @@ int main(void)
     WORKS(gpud_context_create(NULL, &context, &e));
     WORKS(gpud_sender_create(context, &sends, &sender, &e));
     WORKS(gpud_layout_init(&layout, "UYVY", 64, 32, 0, &e));
-    WORKS(gpud_sender_configure(sender, &layout, NULL, 0, &e));
+    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
     WORKS(gpud_receiver_create(context, &receiver_params, &receiver, &e));
     connect_ends(sender, receiver);
     for (unsigned i = 0; i < FRAMES; i++) {

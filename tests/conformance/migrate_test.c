@@ -6,6 +6,7 @@
  * frames and streams must do by every route stands in route_test.c. */
 #include "migrate_layer.h"
 #include "support/check.h"
+#include "support/media.h"
 #include "support/peer.h"
 #include "support/picture.h"
 
@@ -34,7 +35,7 @@ static void rig_open(struct rig *rig)
     params.slow_receiver = GPUD_SLOW_BLOCK;
     WORKS(gpud_sender_create(rig->context, &params, &rig->sender, &e));
     WORKS(gpud_layout_init(&rig->layout, "UYVY", 640, 360, 0, &e));
-    WORKS(gpud_sender_configure(rig->sender, &rig->layout, NULL, 0, &e));
+    WORKS(gpud_sender_configure(rig->sender, PICTURE(&rig->layout), &e));
 }
 
 static void rig_close(struct rig *rig)

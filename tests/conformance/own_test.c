@@ -176,7 +176,7 @@ static void open_scene(struct scene *scene)
     params.slots = SLOTS;
     WORKS(gpud_sender_create(scene->context, &params, &scene->sender, &e));
     WORKS(gpud_layout_init(&scene->layout, "UYVY", 640, 360, 0, &e));
-    WORKS(gpud_sender_configure(scene->sender, &scene->layout, NULL, 0, &e));
+    WORKS(gpud_sender_configure(scene->sender, PICTURE(&scene->layout), &e));
 }
 
 static void open_link(struct scene *scene)
@@ -353,7 +353,7 @@ static void formats(struct scene *scene)
     send(scene, 40);
     struct gpud_frame *kept = take(scene->receiver);
     WORKS(gpud_layout_init(&scene->layout, "NV12", 1366, 766, 0, &e));
-    WORKS(gpud_sender_configure(scene->sender, &scene->layout, NULL, 0, &e));
+    WORKS(gpud_sender_configure(scene->sender, PICTURE(&scene->layout), &e));
     for (unsigned formats = scene->formats, wait = 0; scene->formats == formats; wait++) {
         struct gpud_frame *frame;
         CHECK(wait < 400, "no new format within 20 s");
@@ -383,7 +383,7 @@ static void formats(struct scene *scene)
     gpud_frame_release(&kept);
     close_link(scene);
     scene->layout = first;
-    WORKS(gpud_sender_configure(scene->sender, &scene->layout, NULL, 0, &e));
+    WORKS(gpud_sender_configure(scene->sender, PICTURE(&scene->layout), &e));
 }
 
 /* The link ends before the bytes came: where the frame was handed out by then, it says so. */

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "support/check.h"
+#include "support/media.h"
 #include "support/picture.h"
 
 /* --- links -------------------------------------------------------------------------------- */
@@ -20,7 +21,7 @@ static struct gpud_sender *open_sender(struct relay *relay, const char *address,
     params.device = device;
     params.slots = 2;
     WORKS(gpud_sender_create(relay->context, &params, &sender, &e));
-    WORKS(gpud_sender_configure(sender, &relay->layout, NULL, 0, &e));
+    WORKS(gpud_sender_configure(sender, PICTURE(&relay->layout), &e));
     return sender;
 }
 

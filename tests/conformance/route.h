@@ -3,8 +3,8 @@
 
 /* The route suite: what every way between two devices must do. route_test.c holds the ways and the
  * cases in which frames simply flow, route_change.c those in which something changes meanwhile,
- * route_refuse.c those in which nothing may flow; route_pairs.c which way is taken from where to
- * where. */
+ * route_refuse.c those in which nothing may flow; route_media.c what is no picture; route_pairs.c
+ * which way is taken from where to where. */
 #ifndef GPUD_CONFORMANCE_ROUTE_H
 #define GPUD_CONFORMANCE_ROUTE_H
 
@@ -69,5 +69,6 @@ void test_many_slots(const struct way *way);
 void test_refusals(const struct way *way);
 void test_same_process(const struct way *way);
 void test_aperture(const struct way *way);
+void test_media(const struct way *way);
 
 #endif

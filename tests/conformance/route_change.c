@@ -96,10 +96,10 @@ void test_events(const struct way *way)
     for (uint32_t i = 3; i <= 16; i++)
         send_event(&scene, STICKY(i), i);
     EXPECT(GPUD_INVALID, "16 kinds", gpud_sender_send_event(scene.sender, STICKY(17), "x", 1, &e));
-    static char large[GPUD_MEDIA_MAX + 1];
+    static char large[GPUD_EVENT_SIZE_MAX + 1];
     EXPECT(GPUD_INVALID, "at most",
            gpud_sender_send_event(scene.sender, 1, large, sizeof(large), &e));
-    WORKS(gpud_sender_send_event(scene.sender, 1, large, GPUD_MEDIA_MAX, &e));
+    WORKS(gpud_sender_send_event(scene.sender, 1, large, GPUD_EVENT_SIZE_MAX, &e));
     WORKS(gpud_sender_send_event(scene.sender, 1, NULL, 0, &e));
     scene_close(&scene);
 }

@@ -7,6 +7,7 @@
  * than epochs changed. */
 #include "stream/sender/transport.h"
 #include "support/check.h"
+#include "support/media.h"
 #include "support/peer.h"
 
 _Static_assert(GPUD_SIGNAL_LIMIT == 10, "this test needs a core whose signals are soon used up");
@@ -36,7 +37,7 @@ int main(int argc, char **argv)
     params.route = "directgma";
     WORKS(gpud_sender_create(context, &params, &sender, &e));
     WORKS(gpud_layout_init(&layout, "UYVY", 320, 181, 0, &e));
-    WORKS(gpud_sender_configure(sender, &layout, NULL, 0, &e));
+    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
     struct peer peers[2];
     struct peer_orders orders = {.address = "rearm", .device = "opencl:0", .hold = 1};
     for (int i = 0; i < 2; i++)

@@ -3,6 +3,7 @@
 
 /* Cases of route@WAY in which nothing may flow. See route.h. */
 #include "route.h"
+#include "support/media.h"
 #include "support/picture.h"
 
 /* --- what cannot be had ---------------------------------------------------------------------- */
@@ -28,7 +29,7 @@ static void try_demands(const struct way *way, const char *sender_route, bool se
     params.require_direct = sender_direct;
     WORKS(gpud_sender_create(context, &params, &sender, &e));
     WORKS(gpud_layout_init(&layout, "GRAY8", 64, 64, 0, &e));
-    WORKS(gpud_sender_configure(sender, &layout, NULL, 0, &e));
+    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
     snprintf(orders.device, sizeof(orders.device), "%s", way->to);
     snprintf(orders.route, sizeof(orders.route), "%s", receiver_route ? receiver_route : "");
     orders.require_direct = receiver_direct;

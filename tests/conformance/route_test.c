@@ -4,6 +4,7 @@
 /* route@WAY: the ways between two devices, and frames that simply flow. See route.h. */
 #include "route.h"
 #include "support/copies.h"
+#include "support/media.h"
 #include "support/picture.h"
 
 static const struct way ways[] = {
@@ -72,7 +73,7 @@ void scene_open(struct scene *scene, const struct way *way, enum gpud_slow_recei
 void scene_format(struct scene *scene, const char *format, uint32_t width, uint32_t height)
 {
     WORKS(gpud_layout_init(&scene->layout, format, width, height, 0, &e));
-    WORKS(gpud_sender_configure(scene->sender, &scene->layout, "caps", 4, &e));
+    WORKS(gpud_sender_configure(scene->sender, PICTURE_AT(&scene->layout, 25), &e));
 }
 
 void scene_close(struct scene *scene)
@@ -217,7 +218,7 @@ static void test_frames(const struct way *way)
         CHECK(board->note[i].epoch > last_epoch, "epoch %u after %u", board->note[i].epoch,
               last_epoch);
         CHECK_EQUAL(board->note[i].after, epochs * 10);
-        CHECK_EQUAL(board->note[i].value, 4); /* bytes of media */
+        CHECK_EQUAL(board->note[i].value, 25); /* pictures a second */
         last_epoch = board->note[i].epoch;
         epochs++;
     }
@@ -369,12 +370,13 @@ int main(int argc, char **argv)
         {"inside one process", test_same_process},
         {"an aperture too small for all slots", test_aperture},
         {"frames that are announced", test_announcements},
+        {"sound, ancillary and other data", test_media},
     };
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
         if (argc > 2 && atoi(argv[2]) != (int)i)
             continue;
         if (is_inside(way) && tests[i].test != test_wrong_frames &&
-            tests[i].test != test_same_process)
+            tests[i].test != test_same_process && tests[i].test != test_media)
             continue;
         SAY("%s: %s", way->name, tests[i].says);
         tests[i].test(way);

@@ -15,6 +15,7 @@
 #include "watch.h"
 #include "wire/unix/channel.h"
 #include "wire/unix/socket.h"
+#include "support/media.h"
 
 #include <poll.h>
 
@@ -79,7 +80,7 @@ static void prepare(void)
         if (gpud_ring_grow(&own_ring, NULL) != GPUD_OK)
             abort();
     }
-    gpud_sender_configure(sender, &layout[0], NULL, 0, NULL);
+    gpud_sender_configure(sender, PICTURE(&layout[0]), NULL);
 }
 
 /* As the listener's thread does: of a newcomer its first message, which makes a link of it or ends
@@ -367,7 +368,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             break;
         case 7:
             if (fuzz_number(&input, 1) % 8 == 0)
-                gpud_sender_configure(sender, &layout[turns & 1], NULL, 0, NULL);
+                gpud_sender_configure(sender, PICTURE(&layout[turns & 1]), NULL);
             else
                 gpud_sender_send_event(sender, 1, "event", 5, NULL);
             gpud_listener_turn(sender);
@@ -386,7 +387,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     /* Every slot is free again, and every descriptor that came along is closed. */
     expect_slots();
-    gpud_sender_configure(sender, &layout[0], NULL, 0, NULL);
+    gpud_sender_configure(sender, PICTURE(&layout[0]), NULL);
     fuzz_expect_fds(fds, look_after_sender);
     return 0;
 }

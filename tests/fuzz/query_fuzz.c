@@ -38,7 +38,7 @@ static void answer(int fd, struct fuzz_input *input)
         message.report.links = kind / 4 % (GPUD_RECEIVERS_MAX + 1);
         message.report.epoch = kind / 128;
         if (message.report.epoch)
-            gpud_layout_init(&message.report.layout, "NV12", 64, 32, 0, NULL);
+            gpud_layout_init(&message.report.media.picture.layout, "NV12", 64, 32, 0, NULL);
     }
     if (message.type == GPUD_MESSAGE_LINKS)
         fill_links(&message.links, input);
@@ -68,8 +68,8 @@ static void expect_sense(const struct gpud_query *query)
         return;
     if (query->link_count != query->report.links || query->link_count > GPUD_RECEIVERS_MAX)
         watch_fail("%u of %u receivers", query->link_count, query->report.links);
-    if (query->report.epoch && gpud_layout_check(&query->report.layout, NULL) != GPUD_OK)
-        watch_fail("a layout that cannot be");
+    if (query->report.epoch && gpud_media_check(&query->report.media, NULL) != GPUD_OK)
+        watch_fail("a media that cannot be");
     expect_clean(query->report.name, sizeof(query->report.name));
     for (uint32_t i = 0; i < query->link_count; i++) {
         expect_clean(query->link[i].name, sizeof(query->link[i].name));

@@ -232,7 +232,7 @@ static void say(struct player *player, struct fuzz_input *input)
         break;
     case GPUD_MESSAGE_OFFER:
         message.offer.epoch = ++player->epoch;
-        message.offer.layout = player->layout;
+        message.offer.media.picture.layout = player->layout;
         choose_route(player, &message.offer, fuzz_number(input, 1));
         break;
     case GPUD_MESSAGE_SHRINK:

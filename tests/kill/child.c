@@ -7,6 +7,7 @@
 #include "base/stop.h"
 #include "cell.h"
 #include "support/check.h"
+#include "support/media.h"
 #include "support/peer.h"
 #include "view.h"
 
@@ -68,7 +69,7 @@ static void send_between(struct gpud_sender *sender, struct gpud_layout *layout,
     case BY_EPOCHS:
     case BY_GROWTH:
         child_layout(layout, ++*epoch);
-        WORKS(gpud_sender_configure(sender, layout, NULL, 0, &e));
+        WORKS(gpud_sender_configure(sender, PICTURE(layout), &e));
         break;
     default:
         break;
@@ -84,7 +85,7 @@ static void play_sender(struct gpud_context *context)
     struct gpud_sender *sender = make_sender(context);
     WORKS(gpud_device_open(context, "host", &host, &e));
     child_layout(&layout, epoch);
-    WORKS(gpud_sender_configure(sender, &layout, NULL, 0, &e));
+    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
     while (!atomic_load(&own->leave)) {
         /* Some frames lie in memory of the application's, and are copied on every way. */
         if (++number % 3)
@@ -96,7 +97,7 @@ static void play_sender(struct gpud_context *context)
         if (own->orders.provoke == BY_LEAVING && atomic_load(&own->armed)) {
             gpud_sender_destroy(&sender);
             sender = make_sender(context);
-            WORKS(gpud_sender_configure(sender, &layout, NULL, 0, &e));
+            WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
             WORKS(gpud_sender_wait(sender, 1, 10 * GPUD_SEC, &e));
         }
         gpud_test_nap(1);

@@ -27,7 +27,7 @@ static void new_epoch(struct sending *s)
 {
     child_layout(&s->layout, ++s->epoch);
     s->epoch_frames = atomic_load(&s->children.child.board->frames);
-    WORKS(gpud_sender_configure(s->sender, &s->layout, NULL, 0, &e));
+    WORKS(gpud_sender_configure(s->sender, PICTURE(&s->layout), &e));
 }
 
 /* A sender that drops frames also changes its format faster than a receiver on a busy machine can
@@ -138,7 +138,7 @@ static void open_all(struct sending *s, enum gpud_slow_receiver policy)
     params.slow_receiver = policy;
     WORKS(gpud_sender_create(s->context, &params, &s->sender, &e));
     child_layout(&s->layout, s->epoch);
-    WORKS(gpud_sender_configure(s->sender, &s->layout, NULL, 0, &e));
+    WORKS(gpud_sender_configure(s->sender, PICTURE(&s->layout), &e));
     start_honest(s);
     children_open(&s->children, s->cell, policy);
 }

@@ -7,7 +7,6 @@
 #include "hostile.h"
 
 #include "base/fd.h"
-#include "wire/caps.h"
 #include "wire/event.h"
 #include "wire/unix/socket.h"
 
@@ -122,9 +121,9 @@ GST_END_TEST
 
 /* The bytes of an event as gpudirectsink makes them, with this field. */
 static size_t write_event(uint32_t kind, const gchar *field, guint value,
-                          uint8_t bytes[GPUD_MEDIA_MAX])
+                          uint8_t bytes[GPUD_EVENT_SIZE_MAX])
 {
-    struct pack pack = {.data = bytes, .size = GPUD_MEDIA_MAX};
+    struct pack pack = {.data = bytes, .size = GPUD_EVENT_SIZE_MAX};
     GstStructure *structure = gst_structure_new_empty(kind == EVENT_TAGS ? "taglist" : "x-cue");
     struct wire_head head = {.monotonic = TRUE};
 
@@ -144,7 +143,7 @@ static size_t write_event(uint32_t kind, const gchar *field, guint value,
 /* Sends so many, each when the receiver has room for it. FALSE: it hung up. */
 static gboolean send_events(uint32_t kind, const gchar *field, guint count)
 {
-    uint8_t bytes[GPUD_MEDIA_MAX];
+    uint8_t bytes[GPUD_EVENT_SIZE_MAX];
 
     for (guint i = 0; i < count; i++) {
         size_t size = write_event(kind, field, i, bytes);
@@ -295,7 +294,7 @@ static size_t write_head(gboolean monotonic, uint64_t base_time, struct pack *pa
 
 static void say_segment_and_gap(gboolean monotonic, uint64_t base, uint64_t time, gdouble rate)
 {
-    uint8_t bytes[GPUD_MEDIA_MAX];
+    uint8_t bytes[GPUD_EVENT_SIZE_MAX];
     struct pack segment = {.data = bytes, .size = sizeof(bytes)};
     uint64_t bits;
 
@@ -400,17 +399,12 @@ static gchar *first_gpu(void)
 static gboolean offer_from(const gchar *place)
 {
     struct gpud_message message;
-    GstCaps *caps =
-        gst_caps_from_string("video/x-raw,format=GRAY8,width=64,height=64,framerate=25/1");
 
+    g_strlcpy(hostile.server.device, place ? "cuda:0" : "", sizeof(hostile.server.device));
+    g_strlcpy(hostile.server.pci, place ? place : "", sizeof(hostile.server.pci));
     hostile_serve(&hostile, -1, RAW_SERVER_HELLO);
     raw_offer(&hostile.server, &message);
     strcpy(message.offer.route, "staged"); /* which every device takes */
-    size_t size = media_from_caps(message.offer.media, caps);
-    gst_caps_unref(caps);
-    if (place)
-        size = media_add_gpu(message.offer.media, size, place);
-    message.offer.media_size = (uint32_t)size;
     if (!hostile_say(&hostile, &message) ||
         !raw_receive(hostile.server.fd, &message, 5 * GPUD_SEC) ||
         message.type != GPUD_MESSAGE_ACCEPT)

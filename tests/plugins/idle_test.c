@@ -60,18 +60,19 @@ static struct gpud_sender *sender;
 static void open_sender(void)
 {
     struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
-    uint8_t media[GPUD_MEDIA_MAX];
-    struct gpud_layout layout;
+    struct gpud_media media;
     GstVideoInfo info;
+    guint left_out;
     GstCaps *caps = gst_caps_from_string(CAPS);
 
     params.address = ADDRESS;
-    CHECK(gst_video_info_from_caps(&info, caps) && layout_from_info(&layout, &info), "no layout");
-    size_t size = media_from_caps(media, caps);
+    CHECK(gst_video_info_from_caps(&info, caps) && media_from_caps(&media, caps, &left_out) &&
+              layout_from_info(&media.picture.layout, &info),
+          "no layout");
     gst_caps_unref(caps);
     WORKS(gpud_context_create(NULL, &context, &e));
     WORKS(gpud_sender_create(context, &params, &sender, &e));
-    WORKS(gpud_sender_configure(sender, &layout, media, size, &e));
+    WORKS(gpud_sender_configure(sender, &media, &e));
 }
 
 static void send_frames(void)

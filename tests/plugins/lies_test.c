@@ -40,7 +40,7 @@ static size_t sample(guint which, uint8_t *bytes)
 {
     struct pack pack = {.data = bytes, .size = 1024};
 
-    /* See wire_fuzz.c: a frame's metas, media bytes, or one of seven kinds of events. */
+    /* See wire_fuzz.c: a frame's metas, a media's extra fields, or one of seven kinds of events. */
     enum event_kind kind = (enum event_kind)(EVENT_SEGMENT + which / 3 % 7);
     bytes[0] = (uint8_t)(which % 3 == 2 ? 2 + 3 * (kind - EVENT_SEGMENT) : which % 3);
     pack.used = 1;
@@ -61,10 +61,9 @@ static size_t sample(guint which, uint8_t *bytes)
         gst_video_time_code_free(code);
         gst_caps_unref(caps);
     } else if (which % 3 == 1) {
-        uint8_t media[GPUD_MEDIA_MAX];
-        GstCaps *caps = gst_caps_from_string(CAPS_SMALL);
-        pack_bytes(&pack, media, media_from_caps(media, caps));
-        gst_caps_unref(caps);
+        static const char extra[] = "a=(int)-7, b=(string)\"x y\", c=(fraction)1/2, "
+                                    "d=(datetime)2026-11-22T09:00:00Z, e=(double)1.5";
+        pack_bytes(&pack, extra, sizeof(extra));
     } else {
         GstStructure *structure = gst_structure_new("taglist", GST_TAG_TITLE, G_TYPE_STRING, "x",
                                                     "when", G_TYPE_DOUBLE, 1.0, NULL);
@@ -180,41 +179,71 @@ GST_END_TEST
 /* Caps that no element of GStreamer would send. */
 GST_START_TEST(test_caps_that_cannot_be)
 {
-    static const struct {
-        const gchar *field;
-        gint numerator;
-    } fractions[] = {{"framerate", -1}, {"pixel-aspect-ratio", 0}, {"pixel-aspect-ratio", -4}};
-    struct gpud_layout layout;
+    static const gchar *const extras[] = {
+        "pixel-aspect-ratio=(fraction)0/1",
+        "pixel-aspect-ratio=(fraction)-4/1",
+        "interlace-mode=(string)alternate",
+        "=(int)1",
+        "a=(int)",
+        "a=7",
+        "a=(string)\"without an end",
+        "a=(int)1 b=(int)2",
+        "a=(int)1,",
+        "a=(int){ 1, 2 }",
+    };
+    struct gpud_media media = {.picture = {.rate = {25, 1}}};
+    gchar *reason = NULL;
     GstVideoInfo info;
-    uint8_t media[GPUD_MEDIA_MAX];
 
-    gpud_layout_init(&layout, "UYVY", 64, 16, 0, NULL);
-    for (guint i = 0; i < G_N_ELEMENTS(fractions); i++) {
-        GstCaps *caps = gst_caps_from_string(CAPS_SMALL);
-        gchar *reason = NULL;
-        gst_caps_set_simple(caps, fractions[i].field, GST_TYPE_FRACTION, fractions[i].numerator, 1,
-                            NULL);
-        size_t size = media_from_caps(media, caps);
-        fail_unless(size > 0);
-        fail_if(media_to_caps(&layout, media, size, NULL, &info, &reason), "%s = %d/1",
-                fractions[i].field, fractions[i].numerator);
+    gpud_layout_init(&media.picture.layout, "UYVY", 64, 16, 0, NULL);
+    for (guint i = 0; i < G_N_ELEMENTS(extras); i++) {
+        g_strlcpy(media.extra, extras[i], sizeof(media.extra));
+        fail_if(media_to_caps(&media, NULL, &info, &reason), "%s", extras[i]);
         fail_unless(reason != NULL);
-        g_free(reason);
-        gst_caps_unref(caps);
+        g_clear_pointer(&reason, g_free);
     }
+    media.extra[0] = '\0';
+    media.picture.rate.den = 0;
+    fail_if(media_to_caps(&media, NULL, &info, &reason));
+    g_clear_pointer(&reason, g_free);
+    media.picture.rate = (struct gpud_fraction){G_MAXUINT32, 1};
+    fail_if(media_to_caps(&media, NULL, &info, &reason));
+    g_clear_pointer(&reason, g_free);
+}
+GST_END_TEST
+
+/* Values of extra fields that are none of their type, or of a type that no caps have, are left out,
+ * and nobody complains. */
+GST_START_TEST(test_extra_values_that_cannot_be)
+{
+    struct gpud_media media = {
+        .extra = "a=(int)seven, b=(fraction)-2147483648/1, c=(fraction)1/0, d=(fraction)1, "
+                 "e=(datetime)yesterday, f=(string)\"\\033[2J\", g=(string)\"\\377\", "
+                 "h=(GstBuffer)00, i=(structure)x, j=(GstCaps)\"video/x-raw\", k=(boolean)perhaps, "
+                 "l=(string)good, l=(string)bad"};
+    gchar *reason = NULL;
+    GstVideoInfo info;
+
+    gpud_layout_init(&media.picture.layout, "UYVY", 64, 16, 0, NULL);
+    GstCaps *caps = media_to_caps(&media, NULL, &info, &reason);
+    fail_unless(caps != NULL, "%s", reason);
+    const GstStructure *structure = gst_caps_get_structure(caps, 0);
+    fail_unless_equals_int(gst_structure_n_fields(structure), 5);
+    fail_unless_equals_string(gst_structure_get_string(structure, "l"), "good");
+    gst_caps_unref(caps);
 }
 GST_END_TEST
 
 /* A format's name is a peer's text, too, and the refusal shows it. */
 GST_START_TEST(test_format_names_are_shown_clean)
 {
-    struct gpud_layout layout;
+    struct gpud_media media = {.kind = GPUD_MEDIA_PICTURE};
     GstVideoInfo info;
     gchar *reason = NULL;
 
-    gpud_layout_init(&layout, "UYVY", 64, 16, 0, NULL);
-    memcpy(layout.format, "\x1b[2J\xff\xc2\x9b", 8);
-    fail_if(media_to_caps(&layout, NULL, 0, NULL, &info, &reason));
+    gpud_layout_init(&media.picture.layout, "UYVY", 64, 16, 0, NULL);
+    memcpy(media.picture.layout.format, "\x1b[2J\xff\xc2\x9b", 8);
+    fail_if(media_to_caps(&media, NULL, &info, &reason));
     for (const gchar *c = reason; *c; c++)
         fail_unless(g_ascii_isprint(*c), "0x%02x in \"%s\"", (guchar)*c, reason);
     g_free(reason);
@@ -376,6 +405,7 @@ static Suite *lies_suite(void)
     tcase_add_test(tc, test_texts_hold_no_control_characters);
     tcase_add_test(tc, test_texts_are_written_clean);
     tcase_add_test(tc, test_caps_that_cannot_be);
+    tcase_add_test(tc, test_extra_values_that_cannot_be);
     tcase_add_test(tc, test_format_names_are_shown_clean);
     tcase_add_test(tc, test_regions_that_lie);
     tcase_add_test(tc, test_quarks_are_rationed);

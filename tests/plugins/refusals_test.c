@@ -92,16 +92,14 @@ static void offer_unknown_format(void)
 
     greet();
     raw_offer(&hostile.server, &message);
-    gpud_print(message.offer.layout.format, "PIGEON");
+    gpud_print(message.offer.media.picture.layout.format, "PIGEON");
     fail_unless(raw_send_message(hostile.server.fd, &message));
 }
 
-/* Caps as gpudirectsink describes them, by a version that does not exist. */
+/* What no caps can be. */
 static void spoil_media(struct gpud_message *message)
 {
-    message->offer.media_size = 100;
-    memset(message->offer.media, 0xa5, 100);
-    memcpy(message->offer.media, "GPDC", 4);
+    gpud_print(message->offer.media.extra, "pixel-aspect-ratio=(fraction)0/1");
 }
 
 static void offer_unreadable_media(void)

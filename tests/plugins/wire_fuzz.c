@@ -37,30 +37,19 @@ static void read_event(uint32_t kind, const uint8_t *bytes, size_t size)
     wire_event_clear(&event);
 }
 
+/* Extra fields of a picture; the rest of what a peer says of its media are checked numbers. */
 static void read_media(const uint8_t *bytes, size_t size)
 {
-    struct gpud_layout layout;
+    struct gpud_media media = {.kind = GPUD_MEDIA_PICTURE};
     GstVideoInfo info;
     gchar *reason = NULL;
 
-    gpud_layout_init(&layout, "UYVY", 64, 16, 0, NULL);
-    GstCaps *caps = media_to_caps(&layout, bytes, size, NULL, &info, &reason);
+    gpud_layout_init(&media.picture.layout, "UYVY", 64, 16, 0, NULL);
+    memcpy(media.extra, bytes, MIN(size, sizeof(media.extra) - 1));
+    GstCaps *caps = media_to_caps(&media, NULL, &info, &reason);
+    if (caps)
+        g_free(gst_caps_to_string(caps));
     g_clear_pointer(&caps, gst_caps_unref);
-    g_free(reason);
-
-    /* The layout is a peer's word, too. */
-    if (size < sizeof(layout))
-        return;
-    memcpy(&layout, bytes, sizeof(layout));
-    reason = NULL;
-    caps =
-        media_to_caps(&layout, bytes + sizeof(layout), size - sizeof(layout), NULL, &info, &reason);
-    if (caps) {
-        struct video_planes planes;
-        layout_to_planes(&layout, &info, &planes);
-        planes_are_default(&planes, &info);
-        gst_caps_unref(caps);
-    }
     g_free(reason);
 }
 

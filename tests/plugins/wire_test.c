@@ -254,7 +254,8 @@ GST_START_TEST(test_every_format_has_a_layout)
             struct video_planes planes;
             struct gpud_error error = {0};
             GstVideoInfo info, got;
-            uint8_t media[GPUD_MEDIA_MAX];
+            struct gpud_media media;
+            guint left_out;
             gchar *reason = NULL;
 
             gst_video_info_set_format(&info, formats[i], size, size + 1);
@@ -266,8 +267,9 @@ GST_START_TEST(test_every_format_has_a_layout)
             fail_unless(planes_are_default(&planes, &info));
 
             GstCaps *caps = gst_video_info_to_caps(&info);
-            size_t length = media_from_caps(media, caps);
-            GstCaps *back = media_to_caps(&layout, media, length, NULL, &got, &reason);
+            fail_unless(media_from_caps(&media, caps, &left_out) && left_out == 0);
+            media.picture.layout = layout;
+            GstCaps *back = media_to_caps(&media, NULL, &got, &reason);
             fail_unless(back != NULL, "%s: %s", layout.format, reason);
             fail_unless(gst_caps_is_equal(caps, back));
             gst_caps_unref(back);
@@ -307,45 +309,108 @@ GST_END_TEST
 
 GST_START_TEST(test_a_sender_that_is_no_element)
 {
-    struct gpud_layout layout;
+    struct gpud_media media = {.extra = "hello=(string)\"from \\303\\244\", width=(int)7"};
+    struct gpud_layout *layout = &media.picture.layout;
     GstVideoInfo info;
     gchar *reason = NULL;
 
-    gpud_layout_init(&layout, "NV12", 64, 32, 256, NULL);
-    GstCaps *caps = media_to_caps(&layout, "hello", 5, NULL, &info, &reason);
+    gpud_layout_init(layout, "NV12", 64, 32, 256, NULL);
+    GstCaps *caps = media_to_caps(&media, NULL, &info, &reason);
     fail_unless(caps != NULL, "%s", reason);
     fail_unless_equals_int(info.width, 64);
     fail_unless_equals_int(GST_VIDEO_INFO_FORMAT(&info), GST_VIDEO_FORMAT_NV12);
     struct video_planes planes;
-    layout_to_planes(&layout, &info, &planes);
+    layout_to_planes(layout, &info, &planes);
     fail_unless_equals_int(planes.stride[0], 256);
     fail_if(planes_are_default(&planes, &info));
+    fail_unless_equals_string(gst_structure_get_string(gst_caps_get_structure(caps, 0), "hello"),
+                              "from ä");
     gst_caps_unref(caps);
 
-    gpud_layout_init(&layout, "NV12", 64, 32, 0, NULL);
-    g_strlcpy(layout.format, "XY99", sizeof(layout.format));
-    fail_if(media_to_caps(&layout, NULL, 0, NULL, &info, &reason));
+    g_strlcpy(layout->format, "XY99", sizeof(layout->format));
+    fail_if(media_to_caps(&media, NULL, &info, &reason));
     fail_unless(strstr(reason, "XY99") != NULL);
     g_free(reason);
 }
 GST_END_TEST
 
-/* Caps that do not belong to the layout are a lie. */
-GST_START_TEST(test_caps_that_contradict_the_layout)
+/* A picture that has not the planes that its format asks for is a lie. */
+GST_START_TEST(test_layouts_that_contradict_the_format)
 {
-    uint8_t media[GPUD_MEDIA_MAX];
-    struct gpud_layout layout;
+    struct gpud_media media = {.kind = GPUD_MEDIA_PICTURE};
     GstVideoInfo info;
     gchar *reason = NULL;
-    GstCaps *caps =
-        gst_caps_from_string("video/x-raw,format=NV12,width=6400,height=3200,framerate=1/1");
 
-    size_t size = media_from_caps(media, caps);
-    gpud_layout_init(&layout, "NV12", 64, 32, 0, NULL);
-    fail_if(media_to_caps(&layout, media, size, NULL, &info, &reason));
+    gpud_layout_init(&media.picture.layout, "NV12", 64, 32, 0, NULL);
+    media.picture.layout.width = 6400;
+    fail_if(media_to_caps(&media, NULL, &info, &reason));
     fail_unless(reason != NULL);
     g_free(reason);
+}
+GST_END_TEST
+
+/* Every field of caps comes out as it went in, whether the core has a member for it or not. */
+GST_START_TEST(test_every_field_of_caps)
+{
+    static const gchar *const texts[] = {
+        "video/x-raw,format=UYVY,width=1920,height=1080,framerate=25/1,interlace-mode=interleaved,"
+        "field-order=top-field-first,colorimetry=bt709,chroma-site=mpeg2,pixel-aspect-ratio=1/1,"
+        "multiview-mode=mono,multiview-flags=(GstVideoMultiviewFlagsSet)0:ffffffff,views=1",
+        "video/x-raw,format=P010_10LE,width=64,height=32,framerate=0/1,max-framerate=60000/1001,"
+        "colorimetry=bt2100-pq,mastering-display-info=(string)1:2:3:4:5:6:7:8:9:10,"
+        "content-light-level=(string)1000:400",
+        "video/x-raw,format=UYVY,width=64,height=32,framerate=25/1,colorimetry=2:3:16:7,"
+        "interlace-mode=mixed,chroma-site=alt-line,multiview-mode=top-bottom,views=2,"
+        "multiview-flags=(GstVideoMultiviewFlagsSet)1:ffffffff:+right-view-first",
+        "video/x-raw,format=RGBA,width=64,height=32,framerate=25/1,colorimetry=1:1:7:1,a=(int)-1,"
+        "b=(uint)3,c=(gint64)-5,d=(guint64)5,e=(double)0.1,f=(float)0.5,g=(boolean)true,"
+        "h=(string)\"a \\\"b\\\", c = 7; \\303\\244\",i=(fraction)-25/3,j=(bitmask)0x3,"
+        "k=(string)\"\",t=(datetime)2020-01-02T03:04:05Z,colorimetries=(string)bt709",
+        "video/x-raw,format=UYVY,width=64,height=32,framerate=25/1,interlace-mode=spiral,"
+        "colorimetry=9:9:9:9,pixel-aspect-ratio=16/11",
+    };
+
+    for (guint i = 0; i < G_N_ELEMENTS(texts); i++) {
+        GstCaps *caps = gst_caps_from_string(texts[i]);
+        struct gpud_media media;
+        GstVideoInfo info;
+        gchar *reason = NULL;
+        guint left_out;
+        fail_unless(caps && media_from_caps(&media, caps, &left_out) && left_out == 0, "%u", i);
+        GstCaps *back = media_to_caps(&media, NULL, &info, &reason);
+        fail_unless(back != NULL, "%u: %s", i, reason);
+        /* "2:3:5:1" is "bt709", and so on. */
+        gchar *wanted = gst_caps_to_string(caps), *got = gst_caps_to_string(back);
+        if (!strstr(wanted, "1:1:7:1"))
+            fail_unless(gst_caps_is_equal(caps, back), "%s\nbecame\n%s", wanted, got);
+        else
+            fail_unless_equals_int(gst_structure_n_fields(gst_caps_get_structure(back, 0)),
+                                   gst_structure_n_fields(gst_caps_get_structure(caps, 0)));
+        g_free(wanted);
+        g_free(got);
+        gst_caps_unref(back);
+        gst_caps_unref(caps);
+    }
+}
+GST_END_TEST
+
+/* What does not travel: values that are not plain, and the longest fields of too many. */
+GST_START_TEST(test_fields_that_do_not_travel)
+{
+    gchar *much = g_strnfill(GPUD_MEDIA_EXTRA_MAX, 'x');
+    GstBuffer *buffer = gst_buffer_new();
+    GstCaps *caps = gst_caps_from_string("video/x-raw,format=UYVY,width=64,height=32");
+    struct gpud_media media;
+    guint left_out;
+
+    gst_caps_set_simple(caps, "data", GST_TYPE_BUFFER, buffer, "much", G_TYPE_STRING, much,
+                        "little", G_TYPE_STRING, "two\nlines", NULL);
+    fail_unless(media_from_caps(&media, caps, &left_out));
+    fail_unless_equals_int(left_out, 1);
+    fail_unless_equals_string(media.extra, "little=(string)\"two\\ lines\"");
     gst_caps_unref(caps);
+    gst_buffer_unref(buffer);
+    g_free(much);
 }
 GST_END_TEST
 
@@ -367,6 +432,7 @@ GST_START_TEST(test_layouts_are_compared)
         fail_if(layout_is_equal(&bent, &one), #field); \
     } while (0)
     DIFFERS(size);
+    DIFFERS(modifier);
     DIFFERS(width);
     DIFFERS(height);
     DIFFERS(format[3]);
@@ -402,7 +468,9 @@ static Suite *wire_suite(void)
     tcase_add_test(tc, test_every_format_has_a_layout);
     tcase_add_test(tc, test_layouts_agree_with_the_core);
     tcase_add_test(tc, test_a_sender_that_is_no_element);
-    tcase_add_test(tc, test_caps_that_contradict_the_layout);
+    tcase_add_test(tc, test_layouts_that_contradict_the_format);
+    tcase_add_test(tc, test_every_field_of_caps);
+    tcase_add_test(tc, test_fields_that_do_not_travel);
     tcase_add_test(tc, test_layouts_are_compared);
     return suite;
 }

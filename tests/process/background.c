@@ -4,13 +4,14 @@
 #include "background.h"
 
 #include "support/check.h"
+#include "support/media.h"
 
 static void *stream(void *arg)
 {
     struct background *background = arg;
     while (!atomic_load(&background->stop)) {
         if (atomic_load(&background->configure)) {
-            WORKS(gpud_sender_configure(background->sender, &background->layout, NULL, 0, &e));
+            WORKS(gpud_sender_configure(background->sender, PICTURE(&background->layout), &e));
             atomic_store(&background->configure, false);
         }
         int64_t start = gpud_test_now();
@@ -33,7 +34,7 @@ void background_start(struct background *background)
     params.address = BACKGROUND_ADDRESS;
     WORKS(gpud_sender_create(background->context, &params, &background->sender, &e));
     WORKS(gpud_layout_init(&background->layout, "NV12", 160, 91, 0, &e));
-    WORKS(gpud_sender_configure(background->sender, &background->layout, "m", 1, &e));
+    WORKS(gpud_sender_configure(background->sender, PICTURE_AT(&background->layout, 25), &e));
     struct peer_orders orders = {.address = BACKGROUND_ADDRESS};
     peer_start(&background->honest, &orders);
     WORKS(gpud_sender_wait(background->sender, 1, 10 * GPUD_SEC, &e));

@@ -102,11 +102,11 @@ static void a_stream(void)
     CHECK(strstr(asked.directory, getenv("XDG_RUNTIME_DIR")), "looked in %s", asked.directory);
     CHECK(info->pid == getpid() && strcmp(info->program, program()) == 0,
           "sent by process %lld (%s)", (long long)info->pid, info->program);
+    const struct gpud_layout *layout = &info->media.picture.layout;
     CHECK(info->configured && !info->ended && info->epoch == 1 &&
-              gpud_layout_equal(&info->layout, &background.layout),
-          "epoch %u, %s %ux%u", info->epoch, info->layout.format, info->layout.width,
-          info->layout.height);
-    CHECK(info->media_size == 1 && info->media[0] == 'm', "%u bytes of media", info->media_size);
+              gpud_layout_equal(layout, &background.layout),
+          "epoch %u, %s %ux%u", info->epoch, layout->format, layout->width, layout->height);
+    CHECK_EQUAL(info->media.picture.rate.num, 25);
     CHECK(strcmp(info->device, "host") == 0 && info->slots == 4 &&
               info->slow_receiver == GPUD_SLOW_BLOCK,
           "on %s, %u slots, policy %d", info->device, info->slots, info->slow_receiver);
@@ -388,7 +388,7 @@ static void bad_layout(int fd)
 {
     struct gpud_message message = {.type = GPUD_MESSAGE_STATUS};
     message.report.epoch = 1;
-    strcpy(message.report.layout.format, "NV12");
+    strcpy(message.report.media.picture.layout.format, "NV12");
     raw_send_message(fd, &message);
 }
 

@@ -8,6 +8,7 @@
  *
  *     process-crowd [DEVICE [PROCESSES [SECONDS]]] */
 #include "support/check.h"
+#include "support/media.h"
 #include "support/peer.h"
 #include "support/raw.h"
 #include "wire/unix/socket.h"
@@ -196,7 +197,7 @@ int main(int argc, char **argv)
     WORKS(gpud_context_create(NULL, &context, &e));
     WORKS(gpud_sender_create(context, &params, &sender, &e));
     WORKS(gpud_layout_init(&layout, "UYVY", 1920, 1080, 0, &e));
-    WORKS(gpud_sender_configure(sender, &layout, NULL, 0, &e));
+    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
     WORKS(gpud_sender_wait(sender, 1, 60 * GPUD_SEC, &e));
     CHECK(set_policy(SCHED_FIFO | SCHED_RESET_ON_FORK, PRIORITY), "no real-time priority");
     SAY("%s, 1080p at 30/s, %d processes:", device, processes);

@@ -7,6 +7,7 @@
 #include "base/fd.h"
 #include "stream/sender/state.h"
 #include "support/check.h"
+#include "support/media.h"
 #include "support/peer.h"
 #include "support/raw.h"
 
@@ -109,7 +110,7 @@ static struct gpud_sender *make_sender(struct gpud_context *context)
     params.address = "disconnect";
     WORKS(gpud_sender_create(context, &params, &sender, &e));
     WORKS(gpud_layout_init(&layout, "GRAY8", 64, 64, 0, &e));
-    WORKS(gpud_sender_configure(sender, &layout, NULL, 0, &e));
+    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
     return sender;
 }
 

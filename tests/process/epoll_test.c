@@ -6,6 +6,7 @@
  * and again where there is nothing. epoll_test [device of the sender] [device of the receiver] */
 #include "base/clock.h"
 #include "support/check.h"
+#include "support/media.h"
 #include "support/peer.h"
 #include "support/picture.h"
 
@@ -91,7 +92,7 @@ static struct gpud_sender *open_sender(struct pollfd *fd)
     params.address = ADDRESS;
     params.device = sender_device;
     WORKS(gpud_sender_create(loop.context, &params, &sender, &e));
-    WORKS(gpud_sender_configure(sender, &layout, NULL, 0, &e));
+    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
     WORKS(gpud_sender_wait(sender, 1, 10 * GPUD_SEC, &e));
     WORKS(gpud_sender_get_fd(sender, &fd->fd, &e));
     return sender;
@@ -180,7 +181,7 @@ int main(int argc, char **argv)
     expect_frames(FRAMES + 30);
 
     SAY("another format, the end of the stream, and another sender");
-    WORKS(gpud_sender_configure(sender, &layout, "new", 3, &e));
+    WORKS(gpud_sender_configure(sender, PICTURE_AT(&layout, 25), &e));
     send_frames(sender, &fd, FRAMES + 31, FRAMES + 60);
     expect_frames(FRAMES + 60);
     WORKS(gpud_sender_send_eos(sender, &e));

@@ -5,6 +5,7 @@
  * that it sent, whatever its other threads do at that moment and wherever exit() is called; a child
  * that it forked says nothing. Where a signal ends it, the other side says that. */
 #include "support/check.h"
+#include "support/media.h"
 #include "support/peer.h"
 #include "support/raw.h"
 
@@ -75,7 +76,7 @@ static void play_sender(struct gpud_context *context)
     params.slots = LAST_FRAMES + 1;
     WORKS(gpud_sender_create(context, &params, &sender, &e));
     WORKS(gpud_layout_init(&layout, "UYVY", WIDTH, HEIGHT, 0, &e));
-    WORKS(gpud_sender_configure(sender, &layout, NULL, 0, &e));
+    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
     WORKS(gpud_sender_wait(sender, 1, 20 * GPUD_SEC, &e));
     SEND_LENT(sender, &layout, ++number);
     await_go();
@@ -215,7 +216,7 @@ static void receiver_ends(enum way way)
     params.slow_receiver = GPUD_SLOW_DROP_OLDEST;
     WORKS(gpud_sender_create(context, &params, &survivor, &e));
     WORKS(gpud_layout_init(&layout, "UYVY", WIDTH, HEIGHT, 0, &e));
-    WORKS(gpud_sender_configure(survivor, &layout, NULL, 0, &e));
+    WORKS(gpud_sender_configure(survivor, PICTURE(&layout), &e));
     start(&ender, false, way);
     if (way != BY_EXIT_IN_CALLBACK) {
         WORKS(gpud_sender_wait(survivor, 1, 20 * GPUD_SEC, &e));

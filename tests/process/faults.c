@@ -4,6 +4,7 @@
 #include "faults.h"
 
 #include "support/check.h"
+#include "support/media.h"
 #include "support/peer.h"
 #include "support/picture.h"
 #include "support/spawn_again.h"
@@ -262,7 +263,7 @@ static void send_all(struct stage *stage, const char *from, struct gpud_context 
     if (status == GPUD_OK)
         status = gpud_sender_create(context, &params, &sender, &error);
     if (status == GPUD_OK)
-        status = gpud_sender_configure(sender, &layout, NULL, 0, &error);
+        status = gpud_sender_configure(sender, PICTURE(&layout), &error);
     if (status == GPUD_OK)
         status = wait_for_receiver(stage, sender, &error);
     if (status != GPUD_OK)

@@ -6,6 +6,7 @@
 #include "background.h"
 #include "base/fd.h"
 #include "support/check.h"
+#include "support/media.h"
 #include "support/raw.h"
 #include "support/spawn_again.h"
 
@@ -242,7 +243,7 @@ static void earlier_pictures(void)
     params.address = ADDRESS_SILENT;
     WORKS(gpud_sender_create(context, &params, &sender, &e));
     WORKS(gpud_layout_init(&layout, "GRAY8", 64, 64, 0, &e));
-    WORKS(gpud_sender_configure(sender, &layout, NULL, 0, &e));
+    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
     /* With somebody who takes them, so that every slot is written; then it is gone. */
     struct gpud_receiver *receiver;
     struct gpud_receiver_params wants = GPUD_PARAMS_INIT(wants);
@@ -310,7 +311,7 @@ static void refusal_is_remembered(void)
     receives.route = "directgma"; /* which the host cannot */
     WORKS(gpud_sender_create(context, &sends, &sender, &e));
     WORKS(gpud_layout_init(&layout, "UYVY", 64, 64, 1, &e));
-    WORKS(gpud_sender_configure(sender, &layout, NULL, 0, &e));
+    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
     WORKS(gpud_receiver_create(context, &receives, &receiver, &e));
     int64_t until = gpud_test_now() + 20 * GPUD_SEC;
     while ((status = gpud_receiver_acquire(receiver, 10 * GPUD_MSEC, &frame, &why)) == GPUD_TIMEOUT)

@@ -5,6 +5,7 @@
  * sender pins no more of them than its frames need. */
 #include "device/device.h"
 #include "support/check.h"
+#include "support/media.h"
 #include "support/peer.h"
 #include "support/raw.h"
 
@@ -92,7 +93,7 @@ int main(void)
     sends.device = "cuda:0";
     WORKS(gpud_sender_create(context, &sends, &sender, &e));
     WORKS(gpud_layout_init(&layout, "GRAY8", 128, 64, 0, &e)); /* SLOT bytes */
-    WORKS(gpud_sender_configure(sender, &layout, NULL, 0, &e));
+    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
 
     taken();
     refused("slots of a terabyte", 1, ENTRIES, UINT64_C(1) << 40, SEALS, "slots of");

@@ -80,7 +80,7 @@ static void bent_bytes(void)
         uint8_t by;
         const char *says;
     } bends[] = {{0, 1, "does not speak"},
-                 {4, 1, "version 8"},
+                 {4, 1, "version 9"},
                  {6, 50, "malformed"},
                  {8, 1, "announced"},
                  {16, 250, "malformed"}};
@@ -155,18 +155,18 @@ static void other_versions(void)
 /* --- offers ----------------------------------------------------------------------------------- */
 
 /* One bent field of a good offer. */
-#define BENT(says, ...)                                     \
-    do {                                                    \
-        struct gpud_message m;                              \
-        serve(RAW_SERVER_HELLO);                            \
-        raw_offer(&server, &m);                             \
-        struct gpud_layout *l = &m.offer.layout;            \
-        struct gpud_ring_description *r = &m.offer.ring;    \
-        struct gpud_handle *h = r->handle;                  \
-        (void)l, (void)r, (void)h;                          \
-        __VA_ARGS__;                                        \
-        CHECK(raw_send_message(server.fd, &m), "not sent"); \
-        REFUSED(says);                                      \
+#define BENT(says, ...)                                        \
+    do {                                                       \
+        struct gpud_message m;                                 \
+        serve(RAW_SERVER_HELLO);                               \
+        raw_offer(&server, &m);                                \
+        struct gpud_layout *l = &m.offer.media.picture.layout; \
+        struct gpud_ring_description *r = &m.offer.ring;       \
+        struct gpud_handle *h = r->handle;                     \
+        (void)l, (void)r, (void)h;                             \
+        __VA_ARGS__;                                           \
+        CHECK(raw_send_message(server.fd, &m), "not sent");    \
+        REFUSED(says);                                         \
     } while (0)
 
 static void bent_offers(void)

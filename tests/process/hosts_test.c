@@ -7,6 +7,7 @@
  * receiver's own. Each end says on which host the other is. */
 #include "support/check.h"
 #include "support/copies.h"
+#include "support/media.h"
 #include "support/peer.h"
 
 #include <errno.h>
@@ -198,7 +199,7 @@ static bool send_to(enum place place, const char *path)
     WORKS(gpud_context_create(NULL, &context, &e));
     WORKS(gpud_sender_create(context, &params, &sender, &e));
     WORKS(gpud_layout_init(&layout, "UYVY", 64, 32, 0, &e));
-    WORKS(gpud_sender_configure(sender, &layout, NULL, 0, &e));
+    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
 
     struct board *board = peer_board_make(sizeof(*board), &fd);
     board->place = place;

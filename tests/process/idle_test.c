@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "support/check.h"
 #include "support/copies.h"
+#include "support/media.h"
 #include "support/peer.h"
 
 #define ADDRESS "idle"
@@ -42,7 +43,7 @@ static void open_ends(void)
         WORKS(gpud_context_create(NULL, &contexts[i], &e));
     WORKS(gpud_sender_create(contexts[0], &sends, &sender, &e));
     WORKS(gpud_layout_init(&layout, "UYVY", 64, 32, 0, &e));
-    WORKS(gpud_sender_configure(sender, &layout, NULL, 0, &e));
+    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
     WORKS(gpud_receiver_create(contexts[1], &receives, &receiver, &e));
     PEER_UNTIL(
         "a connection", 30000,

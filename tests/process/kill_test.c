@@ -4,6 +4,7 @@
 /* kill −9 in mid-stream, over and over: the survivor streams again with the next peer within 2 s, a
  * crash is never taken for the end of the stream, and nothing leaks. */
 #include "support/check.h"
+#include "support/media.h"
 #include "support/peer.h"
 #include "support/picture.h"
 
@@ -35,7 +36,7 @@ static void kill_receivers(int rounds, enum gpud_slow_receiver policy)
     params.slow_receiver = policy;
     WORKS(gpud_sender_create(context, &params, &sender, &e));
     WORKS(gpud_layout_init(&layout, "UYVY", WIDTH, HEIGHT, 0, &e));
-    WORKS(gpud_sender_configure(sender, &layout, NULL, 0, &e));
+    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
     struct peer_orders orders = {.address = "kill", .hold = 1};
     uint64_t number = 0;
     int64_t killed = 0, worst = 0;

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "support/check.h"
 #include "support/gpu.h"
+#include "support/media.h"
 #include "support/peer.h"
 
 #define ADDRESS "posts"
@@ -98,7 +99,7 @@ int main(int argc, char **argv)
     params.device = from;
     params.slots = SLOTS;
     WORKS(gpud_sender_create(sending, &params, &sender, &e));
-    WORKS(gpud_sender_configure(sender, &layout, NULL, 0, &e));
+    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
     for (unsigned i = 0; i < ROUNDS; i++)
         round_trip(sender, receiving, to, &gpu);
     gpud_sender_destroy(&sender);

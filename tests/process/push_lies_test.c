@@ -7,6 +7,7 @@
  * mid-stream harms itself alone. */
 #include "device/device.h"
 #include "support/check.h"
+#include "support/media.h"
 #include "support/peer.h"
 #include "support/raw.h"
 
@@ -322,7 +323,7 @@ int main(int argc, char **argv)
     sends.device = "cuda:0";
     WORKS(gpud_sender_create(context, &sends, &sender, &e));
     WORKS(gpud_layout_init(&layout, "GRAY8", 128, 64, 0, &e)); /* SLOT bytes */
-    WORKS(gpud_sender_configure(sender, &layout, NULL, 0, &e));
+    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
     peer_start(&honest, &orders);
     WORKS(gpud_sender_wait(sender, 1, 20 * GPUD_SEC, &e));
     CHECK(pthread_create(&thread, NULL, stream, NULL) == 0, "no thread");

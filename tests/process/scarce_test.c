@@ -6,6 +6,7 @@
  * signal ends the process, and another receiver of the same sender loses no frame. */
 #include "background.h"
 #include "support/check.h"
+#include "support/media.h"
 
 #include <fcntl.h>
 #include <sched.h>
@@ -100,7 +101,7 @@ static int send_some(struct gpud_context *context, const char *address)
         return REFUSED;
     }
     WORKS(gpud_layout_init(&layout, "NV12", 1920, 1080, 0, &e));
-    if (!is_good("configure", gpud_sender_configure(sender, &layout, NULL, 0, &error), &error))
+    if (!is_good("configure", gpud_sender_configure(sender, PICTURE(&layout), &error), &error))
         result = REFUSED;
     for (unsigned i = 0; i < FRAMES && result == 0; i++) {
         struct gpud_frame *frame = NULL;

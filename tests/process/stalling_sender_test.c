@@ -110,13 +110,12 @@ static void test_frames_that_never_come(void)
 
 /* --- formats ---------------------------------------------------------------------------------- */
 
-static void offer(const struct gpud_layout *layout, uint8_t media)
+static void offer(const struct gpud_layout *layout, uint32_t rate)
 {
     struct gpud_message message;
     raw_offer(&server, &message);
-    message.offer.layout = *layout;
-    message.offer.media_size = 1;
-    message.offer.media[0] = media;
+    message.offer.media.picture.layout = *layout;
+    message.offer.media.picture.rate = (struct gpud_fraction){rate, 1};
     if (server.page)
         message.position = server.view.head;
     CHECK(raw_send_message(server.fd, &message), "not sent");

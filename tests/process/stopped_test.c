@@ -4,6 +4,7 @@
 /* Receivers that stand still: stopped in mid-stream, or not acquiring while the format changes. The
  * others lose nothing, the sender never waits longer than its policy and its caller say. */
 #include "support/check.h"
+#include "support/media.h"
 #include "support/peer.h"
 
 #include <pthread.h>
@@ -20,7 +21,7 @@ struct scene {
 static void format(struct scene *scene, uint32_t width)
 {
     WORKS(gpud_layout_init(&scene->layout, "UYVY", width, 181, 0, &e));
-    WORKS(gpud_sender_configure(scene->sender, &scene->layout, NULL, 0, &e));
+    WORKS(gpud_sender_configure(scene->sender, PICTURE(&scene->layout), &e));
 }
 
 static void open_scene(struct scene *scene, enum gpud_slow_receiver policy)

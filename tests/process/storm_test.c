@@ -6,6 +6,7 @@
  * who sends, read their figures and interrupt them. It ends after so many rounds with nothing left
  * open; what threads share without a lock is the thread sanitizer's to find. */
 #include "support/check.h"
+#include "support/media.h"
 #include "support/peer.h"
 #include "support/raw.h"
 
@@ -62,7 +63,7 @@ static void send_once(struct thread *thread, struct gpud_context *in, unsigned w
     WORKS(gpud_sender_create(in, &params, &sender, &e));
     for (uint32_t format = draw(thread, 3); format > 0; format--) {
         WORKS(gpud_layout_init(&layout, "GRAY8", 64 * format, 16, 0, &e));
-        WORKS(gpud_sender_configure(sender, &layout, NULL, 0, &e));
+        WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
         if (draw(thread, 2))
             gpud_sender_wait(sender, 1, 20 * GPUD_MSEC, NULL);
         for (uint32_t left = draw(thread, 12); left > 0; left--) {

@@ -5,6 +5,7 @@
  * receiver of the sender's own user loses no frame. A group is asked for when a process connects:
  * whoever leaves it goes on until the link ends, and does not come in again. */
 #include "support/check.h"
+#include "support/media.h"
 #include "support/peer.h"
 #include "support/raw.h"
 #include "wire/unix/socket.h"
@@ -86,7 +87,7 @@ static void send_all(void)
     params.access = access_rule;
     WORKS(gpud_sender_create(context, &params, &sender, &e));
     WORKS(gpud_layout_init(&layout, "GRAY8", 64, 64, 0, &e));
-    WORKS(gpud_sender_configure(sender, &layout, NULL, 0, &e));
+    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
     atomic_store(&board->sender_says, 1);
     WORKS(gpud_sender_wait(sender, 1, PATIENCE, &e));
     while (!atomic_load(&board->stop)) {

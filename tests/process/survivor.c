@@ -4,6 +4,7 @@
 #include "survivor.h"
 
 #include "support/check.h"
+#include "support/media.h"
 #include "support/peer.h"
 
 struct scene scene;
@@ -200,7 +201,7 @@ void output_open(struct output *output, struct gpud_context *context,
     params.route = scene.route;
     params.slow_receiver = policy;
     WORKS(gpud_sender_create(context, &params, &output->sender, &e));
-    WORKS(gpud_sender_configure(output->sender, &scene.layout, NULL, 0, &e));
+    WORKS(gpud_sender_configure(output->sender, PICTURE(&scene.layout), &e));
 }
 
 void output_close(struct output *output)

@@ -8,6 +8,7 @@
 #include "background.h"
 #include "stream/sender/admission.h"
 #include "support/check.h"
+#include "support/media.h"
 #include "support/raw.h"
 #include "wire/unix/socket.h"
 
@@ -148,7 +149,7 @@ static void sender_main(int control, const char *access)
     params.slow_receiver = GPUD_SLOW_DROP_OLDEST;
     WORKS(gpud_sender_create(context, &params, &sender, &e));
     WORKS(gpud_layout_init(&layout, "GRAY8", 64, 64, 0, &e));
-    WORKS(gpud_sender_configure(sender, &layout, NULL, 0, &e));
+    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
     CHECK(write(control, "r", 1) == 1, "write");
     for (;;) {
         struct pollfd wait = {.fd = control, .events = POLLIN};

@@ -5,6 +5,7 @@
 
 #include "support/check.h"
 #include "support/gpu.h"
+#include "support/media.h"
 #include "support/peer.h"
 
 #include <errno.h>
@@ -130,7 +131,7 @@ static void play_sender(struct gpud_context *context)
     struct gpud_layout layout;
     WORKS(gpud_sender_create(context, &params, &sender, &e));
     victim_layout(&layout);
-    WORKS(gpud_sender_configure(sender, &layout, NULL, 0, &e));
+    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
     struct gpud_error error = {.reason = ""};
     for (uint64_t number = 1; !atomic_load(&own->leave);) {
         struct gpud_frame *frame;

@@ -27,7 +27,7 @@ struct scene {
 static void format(struct scene *scene, uint32_t width)
 {
     WORKS(gpud_layout_init(&scene->layout, "UYVY", width, 181, 0, &e));
-    WORKS(gpud_sender_configure(scene->sender, &scene->layout, NULL, 0, &e));
+    WORKS(gpud_sender_configure(scene->sender, PICTURE(&scene->layout), &e));
 }
 
 static void open_sender(struct scene *scene, enum gpud_slow_receiver policy)

@@ -24,6 +24,7 @@
  * they are to find each other by themselves. */
 /* clang-format on */
 #include "support/check.h"
+#include "support/media.h"
 #include "support/peer.h"
 
 #include <fcntl.h>
@@ -88,7 +89,7 @@ static void play_sender(struct board *board)
     WORKS(gpud_context_create(&context_params, &context, &e));
     WORKS(gpud_sender_create(context, &params, &sender, &e));
     WORKS(gpud_layout_init(&layout, "UYVY", 64, 48, 0, &e));
-    WORKS(gpud_sender_configure(sender, &layout, "m", 1, &e));
+    WORKS(gpud_sender_configure(sender, PICTURE_AT(&layout, 25), &e));
     for (uint64_t number = 1; !atomic_load(&board->leave); number++) {
         SEND_LENT(sender, &layout, number);
         gpud_test_nap(1);

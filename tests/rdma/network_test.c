@@ -5,6 +5,7 @@
  * and an address that leaves and returns under both ends. Both wait, and say what is missing. To be
  * run by tests/vm/guest --rdma. */
 #include "support/check.h"
+#include "support/media.h"
 #include "support/peer.h"
 
 #include <fcntl.h>
@@ -62,7 +63,7 @@ static void *play_sender(void *arg)
     struct gpud_sender *sender = arg;
     struct gpud_layout layout;
     WORKS(gpud_layout_init(&layout, "UYVY", 64, 48, 0, &e));
-    WORKS(gpud_sender_configure(sender, &layout, "m", 1, &e));
+    WORKS(gpud_sender_configure(sender, PICTURE_AT(&layout, 25), &e));
     for (uint64_t number = 1; !atomic_load(&leave); number++) {
         SEND_LENT(sender, &layout, number);
         gpud_test_nap(5);

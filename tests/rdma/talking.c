@@ -52,15 +52,14 @@ static void fill(struct gpud_message *message, uint32_t number)
         break;
     case GPUD_MESSAGE_OFFER:
         message->offer.page = network_handle(number);
-        message->offer.media_size = GPUD_MEDIA_MAX;
-        memset(message->offer.media, (int)(number & 0xff), GPUD_MEDIA_MAX);
+        memset(message->offer.media.extra, 'a' + (int)(number % 26), GPUD_MEDIA_EXTRA_MAX - 1);
         break;
     case GPUD_MESSAGE_ACCEPT:
         fill_ring(&message->accept.ring, number);
         break;
     case GPUD_MESSAGE_EVENT:
         message->event.kind = number;
-        message->event.size = number % (GPUD_MEDIA_MAX + 1);
+        message->event.size = number % (GPUD_EVENT_SIZE_MAX + 1);
         memset(message->event.data, (int)(number & 0xff), message->event.size);
         break;
     default:
@@ -81,15 +80,15 @@ static void check(const struct gpud_message *message, uint32_t number)
     case GPUD_MESSAGE_OFFER:
         CHECK(message->offer.page.type == GPUD_HANDLE_NETWORK &&
                   message->offer.page.word[1] == number + 1 &&
-                  message->offer.media_size == GPUD_MEDIA_MAX &&
-                  message->offer.media[GPUD_MEDIA_MAX - 1] == (uint8_t)number,
+                  strlen(message->offer.media.extra) == GPUD_MEDIA_EXTRA_MAX - 1 &&
+                  message->offer.media.extra[0] == 'a' + (char)(number % 26),
               "another OFFER");
         break;
     case GPUD_MESSAGE_ACCEPT:
         CHECK(is_ring(&message->accept.ring, number), "another ring");
         break;
     case GPUD_MESSAGE_EVENT:
-        CHECK(message->event.size == number % (GPUD_MEDIA_MAX + 1) &&
+        CHECK(message->event.size == number % (GPUD_EVENT_SIZE_MAX + 1) &&
                   (message->event.size == 0 ||
                    message->event.data[message->event.size - 1] == (uint8_t)number),
               "another EVENT");
@@ -234,7 +233,8 @@ static void send_last_words(int other)
     struct gpud_listener *listener = listen_on(address_of(7014, ""), NULL);
     say(other, 1);
     for (int way = 0; way < WAYS; way++) {
-        struct gpud_message message = {.type = GPUD_MESSAGE_EVENT, .event.size = GPUD_MEDIA_MAX};
+        struct gpud_message message = {.type = GPUD_MESSAGE_EVENT,
+                                       .event.size = GPUD_EVENT_SIZE_MAX};
         struct gpud_channel *channel = accept_one(listener);
         await_connected(channel);
         for (int i = 0; i < 20; i++)

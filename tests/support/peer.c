@@ -133,7 +133,7 @@ static void on_event(void *user, enum gpud_event event, const void *data)
         note(event, 0, 0, 0);
     } else if (event == GPUD_EVENT_FORMAT) {
         const struct gpud_format_event *format = data;
-        note(event, 0, format->epoch, format->media_size);
+        note(event, format->media.kind, format->epoch, media_value(&format->media));
     } else {
         const struct gpud_user_event *told = data;
         memcpy(&value, told->data, told->size < sizeof(value) ? told->size : sizeof(value));
@@ -269,7 +269,7 @@ static void play_sender(struct gpud_context *context)
     struct gpud_layout layout;
     WORKS(gpud_sender_create(context, &params, &sender, &e));
     WORKS(gpud_layout_init(&layout, "UYVY", orders->width, orders->height, 0, &e));
-    WORKS(gpud_sender_configure(sender, &layout, "m", 1, &e));
+    WORKS(gpud_sender_configure(sender, PICTURE_AT(&layout, 25), &e));
     atomic_store(&own->ready, true);
     for (uint64_t number = 1; !atomic_load(&own->leave); number++) {
         SEND_LENT(sender, &layout, number);

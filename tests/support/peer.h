@@ -7,6 +7,8 @@
 #ifndef GPUD_TESTS_PEER_H
 #define GPUD_TESTS_PEER_H
 
+#include "support/media.h"
+
 #include <gpudirect/gpudirect.h>
 #include <stdatomic.h>
 #include <sys/types.h>
@@ -19,7 +21,8 @@ struct peer_note {
     enum gpud_event event; /* 0: the end of the stream */
     uint32_t kind, epoch;
     uint64_t after; /* sequence of the last frame before it */
-    uint64_t value; /* of a user event: its first eight bytes */
+    /* Of a user event: its first eight bytes; of a format: pictures a second, or bytes. */
+    uint64_t value;
 };
 
 struct peer_orders {

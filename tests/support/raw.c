@@ -238,7 +238,7 @@ void raw_offer(struct raw_server *server, struct gpud_message *message)
     struct gpud_offer *offer = &message->offer;
     offer->epoch = server->epoch;
     strcpy(offer->route, "map");
-    offer->layout = server->layout;
+    offer->media.picture.layout = server->layout;
     offer->ring.slot_size = server->slot_size;
     offer->ring.slots_per_memory = SERVER_SLOTS;
     offer->ring.memories = 1;
@@ -293,6 +293,9 @@ static bool server_step(struct raw_server *server, int step)
             return false;
         server->peer = message.hello;
         raw_hello(&message);
+        if (server->device[0])
+            strcpy(message.hello.device, server->device);
+        strcpy(message.hello.pci, server->pci);
         return raw_send_message(server->fd, &message);
     case RAW_SERVER_OFFERED:
         raw_offer(server, &message);

@@ -69,6 +69,7 @@ struct raw_server {
     struct gpud_endpoint peer;
     uint64_t sequence;
     uint32_t epoch;
+    char device[32], pci[16]; /* of its HELLO; "": the host */
 };
 
 void raw_listen(struct raw_server *server, const char *address);

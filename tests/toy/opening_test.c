@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "device/device.h"
 #include "support/check.h"
+#include "support/media.h"
 #include "support/peer.h"
 #include "toy.h"
 
@@ -64,7 +65,7 @@ static void stream(void)
     sends.address = receives.address = "opening";
     WORKS(gpud_sender_create(context, &sends, &sender, &e));
     WORKS(gpud_layout_init(&layout, "UYVY", 64, 32, 0, &e));
-    WORKS(gpud_sender_configure(sender, &layout, NULL, 0, &e));
+    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
     WORKS(gpud_receiver_create(context, &receives, &receiver, &e));
     PEER_UNTIL("the connection", 30000,
                gpud_receiver_acquire(receiver, GPUD_MSEC, &frame, NULL) == GPUD_TIMEOUT &&

@@ -4,6 +4,7 @@
 /* Several holders of a sender's lent frame, and of a frame that was received: its slot, or its
  * credit, comes back with the last of them. */
 #include "support/check.h"
+#include "support/media.h"
 #include <gpudirect/gpudirect.h>
 
 #include <pthread.h>
@@ -37,7 +38,7 @@ static void start(void)
     WORKS(gpud_sender_create(context, &to, &sender, &e));
     WORKS(gpud_receiver_create(context, &from, &receiver, &e));
     WORKS(gpud_layout_init(&layout, "GRAY8", 64, 48, 0, &e));
-    WORKS(gpud_sender_configure(sender, &layout, NULL, 0, &e));
+    WORKS(gpud_sender_configure(sender, PICTURE(&layout), &e));
     CHECK(pthread_create(&thread, NULL, connect_receiver, NULL) == 0, "no thread");
     WORKS(gpud_sender_wait(sender, 1, 10 * GPUD_SEC, &e));
     atomic_store(&connected, true);

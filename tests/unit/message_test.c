@@ -4,6 +4,7 @@
 /* Messages: each type survives the way there, fits with room to spare, and no truncation or
  * corruption gets past the decoder as something that the rest of the library could not bear. */
 #include "messages.h"
+#include "frame/media/media.h"
 #include "support/check.h"
 #include "support/encode.h"
 #include "wire/message.h"
@@ -40,6 +41,22 @@ static enum gpud_status decode(struct gpud_message *message, const struct wire *
     return gpud_message_decode(message, at, size, error);
 }
 
+/* Its numbers are such as there are; whether they go together is asked elsewhere. */
+static void check_media(const struct gpud_media *media)
+{
+    const struct gpud_media_kind_ops *kind = gpud_media_find_kind((uint32_t)media->kind);
+    CHECK(kind, "%d is no kind of media", (int)media->kind);
+    for (size_t i = 0; i < kind->member_count; i++) {
+        const struct gpud_media_member *member = &kind->members[i];
+        const char *at = (const char *)media + member->offset;
+        CHECK(member->width || memchr(at, 0, member->count), "a text without an end");
+        for (uint8_t k = 0; member->width && k < member->count; k++)
+            CHECK(gpud_media_allows(member,
+                                    gpud_media_get_number(at + k * member->width, member->width)),
+                  "member %zu is what cannot be", i);
+    }
+}
+
 /* Whatever the bytes were, what comes out can be used. */
 static void check_sane(const struct gpud_message *message)
 {
@@ -55,10 +72,9 @@ static void check_sane(const struct gpud_message *message)
     case GPUD_MESSAGE_OFFER:
         CHECK(memchr(message->offer.route, 0, 32) &&
                   memchr(message->offer.reason, 0, GPUD_REASON_MAX) &&
-                  memchr(message->offer.layout.format, 0, 16),
+                  memchr(message->offer.media.extra, 0, GPUD_MEDIA_EXTRA_MAX),
               "a text without an end");
-        CHECK(message->offer.media_size <= GPUD_MEDIA_MAX, "%u bytes of media",
-              message->offer.media_size);
+        check_media(&message->offer.media);
         ring = &message->offer.ring;
         break;
     case GPUD_MESSAGE_ACCEPT:
@@ -71,17 +87,18 @@ static void check_sane(const struct gpud_message *message)
         CHECK(memchr(message->refuse.reason, 0, GPUD_REASON_MAX), "a text without an end");
         break;
     case GPUD_MESSAGE_EVENT:
-        CHECK(message->event.size <= GPUD_MEDIA_MAX, "an event of %u bytes", message->event.size);
+        CHECK(message->event.size <= GPUD_EVENT_SIZE_MAX, "an event of %u bytes",
+              message->event.size);
         break;
     case GPUD_MESSAGE_GROW:
         ring = &message->grow;
         break;
     case GPUD_MESSAGE_STATUS:
         CHECK(memchr(message->report.name, 0, 64) && memchr(message->report.device, 0, 32) &&
-                  memchr(message->report.layout.format, 0, 16),
+                  memchr(message->report.media.extra, 0, GPUD_MEDIA_EXTRA_MAX),
               "a text without an end");
-        CHECK(message->report.media_size <= GPUD_MEDIA_MAX &&
-                  message->report.links <= GPUD_RECEIVERS_MAX &&
+        check_media(&message->report.media);
+        CHECK(message->report.links <= GPUD_RECEIVERS_MAX &&
                   message->report.slow_receiver <= GPUD_SLOW_DROP_OLDEST,
               "a report of what cannot be");
         break;
@@ -132,9 +149,7 @@ static void round_trip(enum gpud_message_type type, bool large)
     CHECK(again.size == wire.size && memcmp(again.bytes, wire.bytes, wire.size) == 0,
           "the %s that came out is not the one that went in", gpud_message_name(type));
     if (type == GPUD_MESSAGE_OFFER && large) {
-        CHECK(memcmp(&got.offer.layout, &sent.offer.layout, sizeof(sent.offer.layout)) == 0,
-              "the layout changed");
-        CHECK(memcmp(got.offer.media, sent.offer.media, GPUD_MEDIA_MAX) == 0, "the media changed");
+        CHECK(gpud_media_equal(&got.offer.media, &sent.offer.media), "the media changed");
         CHECK(memcmp(&got.offer.ring, &sent.offer.ring, sizeof(sent.offer.ring)) == 0,
               "the ring changed");
     }
@@ -234,7 +249,7 @@ static void no_room(enum gpud_message_type type, bool large)
     encode(&wire, &message);
     for (size_t room = 0; room < wire.size; room++) {
         size_t size = 4711;
-        EXPECT(GPUD_INVALID, "cannot be sent: less media",
+        EXPECT(GPUD_INVALID, "cannot be sent",
                gpud_message_encode(&message, guarded + guarded_size - room, room, &size, &e));
         CHECK_EQUAL(size, 4711);
     }
@@ -254,15 +269,33 @@ static void nonsense(void)
 {
     static struct gpud_message message;
     make(&message, GPUD_MESSAGE_OFFER, true);
-    message.offer.media_size++;
+    message.offer.ring.memories++;
     no_sense(&message);
-    CHECK(message.offer.ring.memories == GPUD_RING_MEMORIES_MAX &&
-              message.offer.media_size == GPUD_MEDIA_MAX + 1,
+    CHECK(message.offer.ring.memories == GPUD_RING_MEMORIES_MAX + 1 &&
+              gpud_media_size(&message.offer.media) == UINT64_C(0xfedcba9876543210),
           "encoding changed the message");
+    make(&message, GPUD_MESSAGE_OFFER, true);
+    message.offer.media.kind = GPUD_MEDIA_DATA + 1;
+    no_sense(&message);
+    make(&message, GPUD_MESSAGE_OFFER, true);
+    message.offer.media.picture.scan = GPUD_SCAN_FIELDS + 1;
+    no_sense(&message);
+    make(&message, GPUD_MESSAGE_OFFER, true);
+    message.offer.media.picture.colorimetry.matrix = 2;
+    no_sense(&message);
     make(&message, GPUD_MESSAGE_GROW, true);
     message.grow.memories++;
     no_sense(&message);
     CHECK_EQUAL(message.grow.memories, GPUD_RING_MEMORIES_MAX + 1);
+    make(&message, GPUD_MESSAGE_OFFER, true);
+    message.offer.media.kind = GPUD_MEDIA_DATA + 1;
+    no_sense(&message);
+    make(&message, GPUD_MESSAGE_OFFER, true);
+    message.offer.media.picture.scan = GPUD_SCAN_FIELDS + 1;
+    no_sense(&message);
+    make(&message, GPUD_MESSAGE_OFFER, true);
+    message.offer.media.picture.colorimetry.matrix = 2;
+    no_sense(&message);
     make(&message, GPUD_MESSAGE_GROW, true);
     message.grow.handle[7].type = KINDS_MAX;
     no_sense(&message);
@@ -334,10 +367,10 @@ static void headers(void)
     EXPECT(GPUD_PEER, "does not speak", decode(&got, &wire, wire.size, &e));
     wire.bytes[0]--;
     wire.bytes[4]++;
-    EXPECT(GPUD_UNSUPPORTED, "speaks version 8 of the protocol, this library 7",
+    EXPECT(GPUD_UNSUPPORTED, "speaks version 9 of the protocol, this library 8",
            decode(&got, &wire, wire.size, &e));
     wire.bytes[4] -= 2;
-    EXPECT(GPUD_UNSUPPORTED, "speaks version 6 of the protocol, this library 7",
+    EXPECT(GPUD_UNSUPPORTED, "speaks version 7 of the protocol, this library 8",
            decode(&got, &wire, wire.size, &e));
     wire.bytes[4]++;
     const uint8_t types[] = {0, GPUD_MESSAGE_SHRINK + 1, 127, 255};

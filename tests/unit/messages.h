@@ -5,18 +5,12 @@
 #ifndef GPUD_TESTS_MESSAGES_H
 #define GPUD_TESTS_MESSAGES_H
 
+#include "fill.h"
 #include "wire/message.h"
 
 #include <string.h>
 
 #define KINDS_MAX 256 /* of handles */
-
-static void fill_text(char *text, size_t size, char first)
-{
-    for (size_t i = 0; i + 1 < size; i++)
-        text[i] = (char)(first + (char)(i % 10));
-    text[size - 1] = '\0';
-}
 
 /* The kind of handles that takes the most room. */
 static const struct gpud_handle_kind *largest_kind(void)
@@ -48,26 +42,12 @@ static void fill_ring(struct gpud_ring_description *ring, uint32_t memories)
         fill_handle(&ring->handle[i], largest_kind(), i);
 }
 
-static void fill_layout(struct gpud_layout *layout)
-{
-    fill_text(layout->format, sizeof(layout->format), 'A');
-    layout->width = 1366;
-    layout->height = 767;
-    layout->planes = 4;
-    for (unsigned i = 0; i < 4; i++)
-        layout->plane[i] =
-            (struct gpud_plane){UINT64_MAX - i, UINT32_MAX - i, 0x01020304u + i, 767 + i};
-    layout->size = UINT64_C(0xfedcba9876543210);
-}
-
 static void fill_report(struct gpud_report *report)
 {
     fill_text(report->name, sizeof(report->name), 'a');
     fill_text(report->device, sizeof(report->device), 'b');
     report->epoch = UINT32_MAX;
-    fill_layout(&report->layout);
-    report->media_size = GPUD_MEDIA_MAX;
-    memset(report->media, 0x3c, GPUD_MEDIA_MAX);
+    fill_media(&report->media);
     report->ended = 1;
     report->slow_receiver = GPUD_SLOW_DROP_OLDEST;
     report->slots = GPUD_SLOTS_MAX;
@@ -143,10 +123,7 @@ static void make(struct gpud_message *message, enum gpud_message_type type, bool
         message->offer.epoch = UINT32_MAX;
         fill_text(message->offer.route, sizeof(message->offer.route), 'r');
         fill_text(message->offer.reason, sizeof(message->offer.reason), 's');
-        fill_layout(&message->offer.layout);
-        message->offer.media_size = GPUD_MEDIA_MAX;
-        memset(message->offer.media, 0, GPUD_MEDIA_MAX);
-        message->offer.media[GPUD_MEDIA_MAX - 1] = 0xff;
+        fill_media(&message->offer.media);
         fill_ring(&message->offer.ring, GPUD_RING_MEMORIES_MAX);
         break;
     case GPUD_MESSAGE_ACCEPT:
@@ -178,8 +155,8 @@ static void make(struct gpud_message *message, enum gpud_message_type type, bool
         if (!large)
             break;
         message->event.kind = UINT32_MAX;
-        message->event.size = GPUD_MEDIA_MAX;
-        memset(message->event.data, 0x77, GPUD_MEDIA_MAX);
+        message->event.size = GPUD_EVENT_SIZE_MAX;
+        memset(message->event.data, 0x77, GPUD_EVENT_SIZE_MAX);
         break;
     case GPUD_MESSAGE_SHRINK:
         message->shrink = large ? UINT32_MAX : 1;

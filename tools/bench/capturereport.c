@@ -53,9 +53,10 @@ static void print_clock(const struct bench_capture *result)
 void bench_capture_print_text(const struct bench_job *job, const struct bench_capture *result)
 {
     const struct gpud_capture_info *info = &result->info;
+    const struct gpud_picture *picture = &info->media.picture;
     printf("%s (%s, %s), %s %ux%u, %u/%u a second, to %s\n", job->address, info->card, info->driver,
-           info->layout.format, info->layout.width, info->layout.height, info->fps_num,
-           info->fps_den, info->device);
+           picture->layout.format, picture->layout.width, picture->layout.height, picture->rate.num,
+           picture->rate.den, info->device);
     printf("  %-44s %s\n", "active path", info->path);
     if (info->fallback_reason[0])
         printf("  %-44s %s\n", "not better, because", info->fallback_reason);
@@ -117,15 +118,17 @@ void bench_capture_print_json(const struct bench_job *job, const struct bench_ca
     const struct gpud_capture_info *info = &result->info;
     bool clock = !result->no_clock;
     JsonBuilder *builder = json_builder_new();
+    const struct gpud_picture *picture = &info->media.picture;
     json_builder_begin_object(builder);
     add_text(builder, "capture", job->address);
     add_text(builder, "card", info->card);
     add_text(builder, "driver", info->driver);
     add_text(builder, "device", info->device);
-    add_text(builder, "format", info->layout.format);
-    add_count(builder, "width", info->layout.width);
-    add_count(builder, "height", info->layout.height);
-    add_number(builder, "fps", info->fps_num ? (double)info->fps_num / info->fps_den : 0);
+    add_text(builder, "format", picture->layout.format);
+    add_count(builder, "width", picture->layout.width);
+    add_count(builder, "height", picture->layout.height);
+    add_number(builder, "fps",
+               picture->rate.num ? (double)picture->rate.num / picture->rate.den : 0);
     add_text(builder, "path", info->path);
     add_text(builder, "fallback_reason", info->fallback_reason);
     add_count(builder, "frames", result->frames);

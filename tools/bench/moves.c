@@ -80,7 +80,7 @@ static double run_stream(int control, const struct bench_job *job, const char *r
     struct stream stream = {.control = control, .job = job};
     struct gpud_context *context;
     struct gpud_sender *sender;
-    struct gpud_layout layout;
+    struct gpud_media media = {.kind = GPUD_MEDIA_PICTURE};
     struct gpud_error error = {.reason = ""};
     struct gpud_sender_params to = GPUD_PARAMS_INIT(to);
     struct gpud_receiver_params from = GPUD_PARAMS_INIT(from);
@@ -92,8 +92,9 @@ static double run_stream(int control, const struct bench_job *job, const char *r
     from.device = job->to;
     works(control, "the sender", gpud_sender_create(context, &to, &sender, &error), &error);
     works(control, "the format",
-          gpud_layout_init(&layout, job->format, job->width, job->height, 0, &error), &error);
-    works(control, "the format", gpud_sender_configure(sender, &layout, NULL, 0, &error), &error);
+          gpud_layout_init(&media.picture.layout, job->format, job->width, job->height, 0, &error),
+          &error);
+    works(control, "the format", gpud_sender_configure(sender, &media, &error), &error);
     works(control, "the receiver", gpud_receiver_create(context, &from, &stream.receiver, &error),
           &error);
     GThread *thread = g_thread_new("receiver", take_all, &stream);
@@ -102,7 +103,7 @@ static double run_stream(int control, const struct bench_job *job, const char *r
     for (uint32_t i = 1; i <= job->warmup + job->frames; i++) {
         if (i == job->warmup + 1)
             start = bench_now();
-        send_one(&stream, sender, layout.size, i);
+        send_one(&stream, sender, media.picture.layout.size, i);
     }
     works(control, "the end", gpud_sender_send_eos(sender, &error), &error);
     g_thread_join(thread);

@@ -197,7 +197,8 @@ static void *open_core(const struct bench_job *job, int control)
     params.psk_file = job->psk_file[0] ? job->psk_file : NULL;
     params.allow_unauthenticated = job->allow_unauthenticated;
     check(output, gpud_sender_create(output->context, &params, &output->sender, &error), &error);
-    check(output, gpud_sender_configure(output->sender, &output->layout, NULL, 0, &error), &error);
+    struct gpud_media media = {.picture = {.layout = output->layout}};
+    check(output, gpud_sender_configure(output->sender, &media, &error), &error);
     if (job->foreign)
         make_foreign(output);
     return output;

@@ -85,9 +85,10 @@ static void append_user(GString *line, int64_t user)
 
 static void describe_channel(GString *line, const struct gpud_channel_info *info)
 {
+    struct gpud_layout layout;
+    gpud_media_get_layout(&info->media, &layout);
     if (info->configured)
-        g_string_append_printf(line, "%s %ux%u", info->layout.format, info->layout.width,
-                               info->layout.height);
+        g_string_append_printf(line, "%s %ux%u", layout.format, layout.width, layout.height);
     else
         g_string_append(line, "no format yet");
     if (info->rate > 0)

@@ -48,11 +48,13 @@ static void add_format(JsonBuilder *builder, const struct gpud_channel_info *inf
         json_builder_add_null_value(builder);
         return;
     }
+    struct gpud_layout layout;
+    gpud_media_get_layout(&info->media, &layout);
     json_builder_begin_object(builder);
-    add_string(builder, "name", info->layout.format);
-    add_int(builder, "width", info->layout.width);
-    add_int(builder, "height", info->layout.height);
-    add_int(builder, "size", (gint64)info->layout.size);
+    add_string(builder, "name", layout.format);
+    add_int(builder, "width", layout.width);
+    add_int(builder, "height", layout.height);
+    add_int(builder, "size", (gint64)layout.size);
     json_builder_end_object(builder);
 }
 

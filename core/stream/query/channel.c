@@ -280,9 +280,7 @@ static void fill_report(struct gpud_channel_info *info, const struct gpud_report
     info->configured = report->epoch != 0;
     info->ended = report->ended;
     info->epoch = report->epoch;
-    info->layout = report->layout;
-    info->media_size = report->media_size;
-    memcpy(info->media, report->media, report->media_size);
+    info->media = report->media;
     info->slots = report->slots;
     info->slow_receiver = (enum gpud_slow_receiver)report->slow_receiver;
     info->links = report->links;

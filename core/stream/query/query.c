@@ -62,7 +62,7 @@ static enum gpud_status take_report(struct gpud_query *query, const struct gpud_
 {
     if (query->reported)
         return gpud_fail(error, GPUD_PEER, "broke the protocol: two answers to one question");
-    if (report->epoch && gpud_layout_check(&report->layout, error) != GPUD_OK)
+    if (report->epoch && gpud_media_check(&report->media, error) != GPUD_OK)
         return GPUD_PEER;
     query->report = *report;
     query->reported = true;

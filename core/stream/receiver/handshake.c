@@ -82,13 +82,10 @@ static enum gpud_status make_session(struct gpud_receiver *receiver, const struc
 static enum gpud_status check_epoch(const struct gpud_receiver *receiver,
                                     const struct gpud_offer *offer, struct gpud_error *error)
 {
-    const struct gpud_told *told = receiver->told;
+    const struct gpud_format_event *told = receiver->told;
     if (offer->epoch == 0)
         return gpud_fail(error, GPUD_PEER, "the sender broke the protocol: epochs count from 1");
-    if (!told || told->epoch != offer->epoch ||
-        (gpud_layout_equal(&told->layout, &offer->layout) &&
-         told->media_size == offer->media_size &&
-         memcmp(told->media, offer->media, offer->media_size) == 0))
+    if (!told || told->epoch != offer->epoch || gpud_media_equal(&told->media, &offer->media))
         return GPUD_OK;
     return gpud_fail(error, GPUD_PEER,
                      "the sender broke the protocol: another format, and the same epoch");
@@ -99,23 +96,18 @@ static enum gpud_status tell_format(struct gpud_receiver *receiver, const struct
 {
     if (!receiver->told)
         receiver->told = malloc(sizeof(*receiver->told));
-    struct gpud_told *told = receiver->told;
+    struct gpud_format_event *told = receiver->told;
     if (!told)
         return gpud_fail(error, GPUD_NO_MEMORY, "out of memory for a format");
     told->epoch = offer->epoch;
-    told->layout = offer->layout;
-    told->media_size = offer->media_size;
-    memcpy(told->media, offer->media, offer->media_size);
-    struct gpud_format_event event = {
-        .epoch = told->epoch,
-        .layout = told->layout,
-        .media = told->media,
-        .media_size = told->media_size,
-    };
+    told->media = offer->media;
+    gpud_print(told->device, "%s", receiver->sender_device);
+    gpud_print(told->pci, "%s", receiver->sender_pci);
+    const struct gpud_layout *layout = &receiver->session->layout;
     gpud_log_info(log_of(receiver), AREA, "epoch %u: %ux%u %s, %" PRIu64 " bytes a frame, by %s",
-                  told->epoch, told->layout.width, told->layout.height, told->layout.format,
-                  told->layout.size, offer->route);
-    tell(receiver, GPUD_EVENT_FORMAT, &event);
+                  told->epoch, layout->width, layout->height, layout->format, layout->size,
+                  offer->route);
+    tell(receiver, GPUD_EVENT_FORMAT, told);
     return GPUD_OK;
 }
 
@@ -262,6 +254,8 @@ static void take_hello(struct gpud_receiver *receiver, const struct gpud_endpoin
     receiver->share = hello->slots;
     gpud_print(receiver->peer.host, "%s", peer->host);
     gpud_print(receiver->peer.name, "%s", hello->name);
+    gpud_print(receiver->sender_device, "%s", hello->device);
+    gpud_print(receiver->sender_pci, "%s", hello->pci);
     receiver->peer.same_clock = gpud_endpoints_share_clock(hello, &self, gpud_peer_is_here(peer));
     if (!receiver->peer.same_clock) { /* what was counted is of another sender */
         gpud_lock_take(&receiver->lock);

@@ -43,13 +43,6 @@ enum gpud_receiver_state {
     GPUD_RECEIVER_STREAMING,
 };
 
-/* What the application was told with GPUD_EVENT_FORMAT. */
-struct gpud_told {
-    uint32_t epoch, media_size;
-    struct gpud_layout layout;
-    uint8_t media[GPUD_MEDIA_MAX];
-};
-
 /* See poll.h. All the acquiring thread's, but for what says otherwise. */
 struct gpud_receiver_poll {
     struct gpud_loop loop; /* its timer: a state's deadline, the next try to connect */
@@ -96,7 +89,8 @@ struct gpud_receiver {
     bool discontinuity; /* for the next frame */
     bool counting;      /* a frame came since the connection was made */
     uint64_t last_sequence;
-    struct gpud_told *told; /* of the format, on this connection; NULL: nothing yet */
+    char sender_device[32], sender_pci[16]; /* as in struct gpud_format_event */
+    struct gpud_format_event *told;         /* on this connection; NULL: none yet */
     struct gpud_spin spin;
     struct gpud_pace pace;
     int64_t busy_poll; /* ns awake for a frame, at most; negative: never */

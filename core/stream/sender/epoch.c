@@ -75,20 +75,15 @@ void gpud_sender_set_dmabufs(struct gpud_sender *sender, bool wanted)
     gpud_sender_unlock(sender);
 }
 
-enum gpud_status gpud_sender_configure(struct gpud_sender *sender, const struct gpud_layout *layout,
-                                       const void *media, size_t media_size,
+enum gpud_status gpud_sender_configure(struct gpud_sender *sender, const struct gpud_media *media,
                                        struct gpud_error *error)
 {
-    enum gpud_status status = gpud_layout_check(layout, error);
+    enum gpud_status status = gpud_media_check(media, error);
     if (status != GPUD_OK)
         return status;
-    if (media_size > GPUD_MEDIA_MAX)
-        return gpud_fail(error, GPUD_INVALID, "%zu bytes of media: at most %d travel", media_size,
-                         GPUD_MEDIA_MAX);
     gpud_sender_lock(sender);
-    sender->layout = *layout;
-    memcpy(sender->media, media ? media : "", media_size);
-    sender->media_size = media_size;
+    sender->media = *media;
+    gpud_media_get_layout(media, &sender->layout);
     sender->configured = true;
     sender->ended = false;
     sender->dmabufs = sender->dmabufs_wanted;

@@ -88,9 +88,7 @@ static enum gpud_status send_offer(struct gpud_link *link, struct offer *offer,
     if (link->epoch_tried != sender->epoch || link->state >= GPUD_LINK_LEAVING)
         return GPUD_CLOSED;
     message->offer.epoch = sender->epoch;
-    message->offer.layout = sender->layout;
-    message->offer.media_size = (uint32_t)sender->media_size;
-    memcpy(message->offer.media, sender->media, sender->media_size);
+    message->offer.media = sender->media;
     gpud_print(message->offer.route, "%s", offer->route->name);
     gpud_print(message->offer.reason, "%s", link->fallback_reason);
     enum gpud_status status = gpud_link_try_send(link, message, error);

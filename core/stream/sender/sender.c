@@ -210,9 +210,9 @@ static enum gpud_status keep_sticky(struct gpud_sender *sender,
 enum gpud_status gpud_sender_send_event(struct gpud_sender *sender, uint32_t kind, const void *data,
                                         size_t size, struct gpud_error *error)
 {
-    if (size > GPUD_MEDIA_MAX)
+    if (size > GPUD_EVENT_SIZE_MAX)
         return gpud_fail(error, GPUD_INVALID, "an event of %zu bytes: at most %d travel", size,
-                         GPUD_MEDIA_MAX);
+                         GPUD_EVENT_SIZE_MAX);
     struct gpud_message message = {.type = GPUD_MESSAGE_EVENT};
     message.event.kind = kind;
     message.event.size = (uint32_t)size;

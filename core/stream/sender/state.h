@@ -117,9 +117,8 @@ struct gpud_sender {
     bool configured, ended;
     uint32_t epoch;
     bool dmabufs_wanted, dmabufs; /* each lent frame has one: from the next epoch on; in this one */
-    struct gpud_layout layout;
-    uint8_t media[GPUD_MEDIA_MAX];
-    size_t media_size;
+    struct gpud_media media;
+    struct gpud_layout layout;     /* of the media */
     struct gpud_pool *device_pool; /* on the device */
     struct gpud_pool *host_pool;   /* on the host; == device_pool there */
     struct gpud_user_message *sticky[GPUD_STICKY_MAX];

@@ -96,14 +96,12 @@ size_t gpud_sender_list_links(struct gpud_sender *sender, struct gpud_link_info 
 
 static void describe(const struct gpud_sender *sender, struct gpud_report *report)
 {
-    memset(report, 0, offsetof(struct gpud_report, media));
+    memset(report, 0, sizeof(*report));
     gpud_print(report->name, "%s", sender->name);
     gpud_print(report->device, "%s", sender->device->info.name);
     if (sender->configured) {
         report->epoch = sender->epoch;
-        report->layout = sender->layout;
-        report->media_size = (uint32_t)sender->media_size;
-        memcpy(report->media, sender->media, sender->media_size);
+        report->media = sender->media;
     }
     report->ended = sender->ended;
     report->slow_receiver = (uint8_t)sender->slow_receiver;

@@ -183,20 +183,6 @@ struct gpu *gpu_get(gint number, struct gpud_error *error)
     return gpu;
 }
 
-gchar *gpu_get_pci(gint number)
-{
-    struct gpud_context *context = gpud_gst_context_get(NULL);
-    struct gpud_device *device = NULL;
-    struct gpud_device_info info = GPUD_INFO_INIT(info);
-    gchar *name = gpu_get_name(number);
-
-    if (context && gpud_device_open(context, name, &device, NULL) == GPUD_OK)
-        gpud_device_get_info(device, &info);
-    gpud_device_close(&device);
-    g_free(name);
-    return info.pci[0] ? g_strdup(info.pci) : NULL;
-}
-
 gint gpu_of_pci(const gchar *pci)
 {
     struct gpud_context *context = gpud_gst_context_get(NULL);

@@ -58,7 +58,6 @@ struct gpu *gpu_get(gint number, struct gpud_error *error);
 
 /* A GPU's PCI address, which means the same to every process, however it counts GPUs; g_free it.
  * NULL: it is not known. And the other way round: the number of the GPU there, or -1. */
-gchar *gpu_get_pci(gint number);
 gint gpu_of_pci(const gchar *pci);
 
 /* Strides and offsets that the GPU's elements can use without a copy: one aligned stride for all

@@ -157,8 +157,7 @@ guint64 shared_sender_latency(struct shared_sender *sender)
 }
 
 enum gpud_status shared_sender_configure(struct shared_sender *sender,
-                                         const struct gpud_layout *layout, gboolean dmabufs,
-                                         const void *media, size_t media_size,
+                                         const struct gpud_media *media, gboolean dmabufs,
                                          struct gpud_error *error)
 {
     /* An element upstream may be waiting for a slot of the old epoch. */
@@ -166,7 +165,7 @@ enum gpud_status shared_sender_configure(struct shared_sender *sender,
     g_rw_lock_writer_lock(&sender->lock);
     apply_interrupted(sender);
     gpud_sender_set_dmabufs(sender->core, dmabufs);
-    enum gpud_status status = gpud_sender_configure(sender->core, layout, media, media_size, error);
+    enum gpud_status status = gpud_sender_configure(sender->core, media, error);
     if (status == GPUD_OK) {
         sender->epoch++;
         g_atomic_int_set(&sender->lacks, LACK_NONE);

@@ -40,8 +40,7 @@ guint64 shared_sender_latency(struct shared_sender *sender);
 
 /* Starts a new epoch; slots of the older ones can only go back. dmabufs: slots shall have them. */
 enum gpud_status shared_sender_configure(struct shared_sender *sender,
-                                         const struct gpud_layout *layout, gboolean dmabufs,
-                                         const void *media, size_t media_size,
+                                         const struct gpud_media *media, gboolean dmabufs,
                                          struct gpud_error *error);
 
 /* Counts the epochs from 1; 0 before the first. */

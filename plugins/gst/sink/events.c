@@ -81,7 +81,7 @@ static uint32_t wire_kind(GstGpudirectSink *self, GstEvent *event, enum event_ki
 
 static void send_event(GstGpudirectSink *self, GstEvent *event)
 {
-    uint8_t bytes[GPUD_MEDIA_MAX];
+    uint8_t bytes[GPUD_EVENT_SIZE_MAX];
     struct wire_head head;
     struct gpud_error error;
     enum event_kind kind;

@@ -68,21 +68,12 @@ static const struct gpu_vendor *gpu_vendor(const GstGpudirectSink *self)
     return self->gpu ? self->gpu->vendor : NULL;
 }
 
-/* What receivers learn of the stream: its caps, and on which GPU its frames lie, if on one. */
-static gboolean configure(GstGpudirectSink *self, const struct gpud_layout *layout,
-                          const uint8_t *media, size_t size)
+static gboolean configure(GstGpudirectSink *self, const struct gpud_media *media)
 {
-    gint number = g_atomic_int_get(&self->endpoint.device.opened_on);
-    gchar *pci = number >= 0 ? gpu_get_pci(number) : NULL;
-    uint8_t told[GPUD_MEDIA_MAX];
     struct gpud_error error;
 
-    memcpy(told, media, size);
-    size_t told_size = pci ? media_add_gpu(told, size, pci) : size;
-    g_free(pci);
     self->dmabufs = gst_gpudirect_sink_wants_dmabufs(self);
-    if (shared_sender_configure(self->sender, layout, self->dmabufs, told, told_size, &error) ==
-        GPUD_OK) {
+    if (shared_sender_configure(self->sender, media, self->dmabufs, &error) == GPUD_OK) {
         gst_gpudirect_sink_tell_dmabufs(self);
         return TRUE;
     }
@@ -94,17 +85,15 @@ static gboolean sink_set_caps(GstBaseSink *base, GstCaps *caps)
 {
     GstGpudirectSink *self = GST_GPUDIRECT_SINK(base);
     const struct gpu_vendor *vendor = gpu_vendor_of_caps(caps);
-    uint8_t media[GPUD_MEDIA_MAX];
-    struct gpud_layout layout;
+    struct gpud_media media;
     GstVideoInfo info;
+    guint left_out;
 
-    if (!video_info_from_caps(&info, caps))
+    if (!video_info_from_caps(&info, caps) || !media_from_caps(&media, caps, &left_out))
         return refuse_caps(self, caps);
-    size_t media_size = media_from_caps(media, caps);
-    if (media_size == 0)
-        GST_WARNING_OBJECT(self, "too long to travel whole: %" GST_PTR_FORMAT, caps);
-    if (self->configured && vendor == gpu_vendor(self) && media_size &&
-        media_size == self->media_size && memcmp(media, self->media, media_size) == 0)
+    if (left_out > 0)
+        GST_WARNING_OBJECT(self, "too long to travel with all fields: %" GST_PTR_FORMAT, caps);
+    if (self->configured && vendor == gpu_vendor(self) && gpud_media_equal(&media, &self->media))
         return TRUE;
 
     gst_gpudirect_sink_reset_stream(self);
@@ -113,12 +102,11 @@ static gboolean sink_set_caps(GstBaseSink *base, GstCaps *caps)
         return FALSE;
     if (self->gpu)
         gpu_align_info(self->gpu, &self->slot_info);
-    if (!layout_from_info(&layout, &self->slot_info))
+    self->media = media;
+    if (!layout_from_info(&media.picture.layout, &self->slot_info))
         return refuse_caps(self, caps);
-    if (!configure(self, &layout, media, media_size))
+    if (!configure(self, &media))
         return FALSE;
-    memcpy(self->media, media, media_size);
-    self->media_size = media_size;
     if (self->moved)
         gst_gpudirect_sink_repeat_events(self);
     self->moved = FALSE;

@@ -54,8 +54,7 @@ struct _GstGpudirectSink {
     GstVideoInfo info;
     GstVideoInfo slot_info; /* the same with the slots' strides */
     struct gpu *gpu;        /* the caps are of memory of this GPU; NULL: of memory of the CPU's */
-    uint8_t media[GPUD_MEDIA_MAX];
-    size_t media_size;
+    struct gpud_media media; /* of the caps */
     gboolean configured;
     gboolean live_known;     /* upstream has answered */
     gboolean broken_off;     /* an error ended the stream: ignore the EOS that follows it */

@@ -13,7 +13,7 @@ static void note_format(GstGpudirectSrc *self, const struct gpud_format_event *s
 {
     updates_note_format(&self->updates, said);
     /* Before the sender relies on this link: a frame would be lost with it. */
-    if (gst_gpudirect_src_may_follow(self, said->media, said->media_size))
+    if (gst_gpudirect_src_may_follow(self, said))
         updates_yield(&self->updates, self->feed.input);
 }
 
@@ -72,7 +72,7 @@ gboolean gst_gpudirect_src_end_yield(GstGpudirectSrc *self)
 
 GstFlowReturn gst_gpudirect_src_take_updates(GstGpudirectSrc *self, gboolean *moved)
 {
-    struct src_format *format = g_steal_pointer(&self->updates.format);
+    struct gpud_format_event *format = g_steal_pointer(&self->updates.format);
     struct gpud_peer_info *peer = g_steal_pointer(&self->updates.peer);
     GstFlowReturn flow = GST_FLOW_OK;
 
@@ -81,7 +81,7 @@ GstFlowReturn gst_gpudirect_src_take_updates(GstGpudirectSrc *self, gboolean *mo
         flow = gst_gpudirect_src_take_format(self, format);
     if (peer && !*moved && flow == GST_FLOW_OK && !self->updates.unusable)
         take_connection(self, peer);
-    g_clear_pointer(&format, src_format_free);
+    g_free(format);
     g_free(peer);
     return flow;
 }

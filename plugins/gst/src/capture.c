@@ -201,12 +201,13 @@ static GstCaps *capture_get_current(struct input *input, struct gpud_layout *lay
 
     gpud_capture_get_info(((struct capture_input *)input)->capture, &now);
     GstCaps *caps = capture_caps_current(&now);
-    if (!video_info_from_caps(&info, caps) || !layout_fits_info(&now.layout, &info)) {
+    const struct gpud_layout *made = &now.media.picture.layout;
+    if (!caps || !video_info_from_caps(&info, caps) || !layout_fits_info(made, &info)) {
         *reason = g_strdup_printf("the card makes %ux%u %s of it, which is no raw video here",
-                                  now.layout.width, now.layout.height, now.layout.format);
+                                  made->width, made->height, made->format);
         gst_clear_caps(&caps);
     }
-    *layout = now.layout;
+    *layout = *made;
     return caps;
 }
 
@@ -247,12 +248,13 @@ static enum gpud_status capture_configure(struct input *input, GstCaps **caps,
     if (status != GPUD_OK)
         return status;
     gpud_capture_get_info(self->capture, &got);
-    if (!layout_fits_info(&got.layout, &info)) {
+    const struct gpud_layout *made = &got.media.picture.layout;
+    if (!layout_fits_info(made, &info)) {
         *error = (struct gpud_error){.status = GPUD_UNSUPPORTED};
         g_snprintf(error->reason, sizeof(error->reason),
                    "the driver made %ux%u %s of %dx%d %s: ask for that with a "
                    "capsfilter",
-                   got.layout.width, got.layout.height, got.layout.format, info.width, info.height,
+                   made->width, made->height, made->format, info.width, info.height,
                    GST_VIDEO_INFO_NAME(&info));
         return GPUD_UNSUPPORTED;
     }
@@ -262,7 +264,7 @@ static enum gpud_status capture_configure(struct input *input, GstCaps **caps,
         g_free(reason);
         return GPUD_UNSUPPORTED;
     }
-    *layout = got.layout;
+    *layout = *made;
     return GPUD_OK;
 }
 

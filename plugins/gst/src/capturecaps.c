@@ -3,8 +3,7 @@
 
 /* A capture card's modes as caps. */
 #include "src/capturecaps.h"
-#include "src/capturecolors.h"
-#include "wire/videoinfo.h"
+#include "wire/caps.h"
 
 #include <gst/video/video.h>
 
@@ -53,17 +52,15 @@ static gboolean is_of_fields(enum gpud_scan scan)
     return scan == GPUD_SCAN_INTERLEAVED || scan == GPUD_SCAN_ALTERNATE;
 }
 
-static void set_scan(GstStructure *structure, enum gpud_scan scan)
+/* No sensor's mosaic consists of fields, and its caps say nothing of them. NULL: the media is not
+ * complete. */
+static GstCaps *caps_of(const struct gpud_media *media)
 {
-    static const gchar *const names[] = {
-        [GPUD_SCAN_PROGRESSIVE] = "progressive",
-        [GPUD_SCAN_INTERLEAVED] = "interleaved",
-        [GPUD_SCAN_ALTERNATE] = "alternate",
-    };
+    struct gpud_media said = *media;
 
-    /* No sensor's mosaic consists of fields, and its caps say nothing of them. */
-    if (gst_structure_has_name(structure, VIDEO_RAW) && scan < G_N_ELEMENTS(names) && names[scan])
-        gst_structure_set(structure, "interlace-mode", G_TYPE_STRING, names[scan], NULL);
+    if (g_strcmp0(video_media_type(said.picture.layout.format), VIDEO_BAYER) == 0)
+        said.picture.scan = GPUD_SCAN_UNKNOWN;
+    return media_known_caps(&said);
 }
 
 static GstCapsFeatures *features_of(enum gpud_scan scan)
@@ -73,6 +70,27 @@ static GstCapsFeatures *features_of(enum gpud_scan scan)
                : NULL;
 }
 
+/* With any size, as a mode has many. */
+static GstStructure *format_structure(const struct gpud_capture_mode *mode)
+{
+    struct gpud_media media = {
+        .picture =
+            {
+                .layout =
+                    {.width = 1, .height = 1, .planes = 1, .plane = {{0, 1, 1, 1}}, .size = 1},
+                .pixel_aspect = {mode->aspect_x, mode->aspect_y},
+                .scan = mode->scan,
+                .colorimetry = mode->colorimetry,
+            },
+    };
+
+    g_strlcpy(media.picture.layout.format, mode->format, sizeof(media.picture.layout.format));
+    GstCaps *caps = caps_of(&media);
+    GstStructure *structure = caps ? gst_structure_copy(gst_caps_get_structure(caps, 0)) : NULL;
+    gst_clear_caps(&caps);
+    return structure;
+}
+
 static GstStructure *mode_structure(const struct gpud_capture_mode *mode)
 {
     const gchar *type = video_media_type(mode->format);
@@ -80,15 +98,12 @@ static GstStructure *mode_structure(const struct gpud_capture_mode *mode)
     if (!type || mode->width_max == 0 || mode->height_max == 0 ||
         (g_str_equal(type, VIDEO_BAYER) && is_of_fields(mode->scan)))
         return NULL;
-    GstStructure *structure = gst_structure_new(type, "format", G_TYPE_STRING, mode->format, NULL);
+    GstStructure *structure = format_structure(mode);
+    if (!structure)
+        return NULL;
     set_size(structure, "width", mode->width_min, mode->width_max, mode->width_step);
     set_size(structure, "height", mode->height_min, mode->height_max, mode->height_step);
     set_rates(structure, mode);
-    set_scan(structure, mode->scan);
-    if (mode->aspect_x && mode->aspect_y)
-        gst_structure_set(structure, "pixel-aspect-ratio", GST_TYPE_FRACTION, (gint)mode->aspect_x,
-                          (gint)mode->aspect_y, NULL);
-    capture_colors_to_structure(&mode->colorimetry, structure);
     return structure;
 }
 
@@ -101,30 +116,14 @@ static gboolean agrees(const GstStructure *wanted, const GstStructure *made, con
     return !a || !b || gst_value_compare(a, b) == GST_VALUE_EQUAL;
 }
 
-/* What is known beside format and size. */
-static void describe(const struct gpud_capture_info *info, GstStructure *structure)
-{
-    capture_colors_to_structure(&info->colorimetry, structure);
-    capture_hdr_to_structure(&info->hdr, structure);
-    set_scan(structure, info->scan);
-    if (info->scan == GPUD_SCAN_INTERLEAVED)
-        gst_structure_set(structure, "field-order", G_TYPE_STRING,
-                          info->bottom_first ? "bottom-field-first" : "top-field-first", NULL);
-    gst_structure_set(structure, "framerate", GST_TYPE_FRACTION, (gint)info->fps_num,
-                      (gint)MAX(info->fps_den, 1), NULL);
-    if (info->aspect_x && info->aspect_y)
-        gst_structure_set(structure, "pixel-aspect-ratio", GST_TYPE_FRACTION, (gint)info->aspect_x,
-                          (gint)info->aspect_y, NULL);
-}
-
 gboolean capture_caps_complete(GstCaps **caps, const struct gpud_capture_info *info, gchar **reason)
 {
     *caps = gst_caps_make_writable(*caps);
     GstStructure *structure = gst_caps_get_structure(*caps, 0);
-    GstStructure *made = gst_structure_new_empty(gst_structure_get_name(structure));
+    GstCaps *current = capture_caps_current(info);
+    const GstStructure *made = current ? gst_caps_get_structure(current, 0) : NULL;
 
-    describe(info, made);
-    for (gint i = 0; i < gst_structure_n_fields(made); i++) {
+    for (gint i = 0; made && i < gst_structure_n_fields(made); i++) {
         const gchar *name = gst_structure_nth_field_name(made, (guint)i);
         const GValue *value = gst_structure_get_value(made, name);
         if (!*reason && !agrees(structure, made, name)) {
@@ -138,22 +137,13 @@ gboolean capture_caps_complete(GstCaps **caps, const struct gpud_capture_info *i
         }
         gst_structure_set_value(structure, name, value);
     }
-    gst_structure_free(made);
+    gst_clear_caps(&current);
     return !*reason;
 }
 
 GstCaps *capture_caps_current(const struct gpud_capture_info *info)
 {
-    guint fields = info->scan == GPUD_SCAN_ALTERNATE ? 2 : 1;
-    const gchar *type = video_media_type(info->layout.format);
-    GstStructure *structure = gst_structure_new(
-        type ? type : VIDEO_RAW, "format", G_TYPE_STRING, info->layout.format, "width", G_TYPE_INT,
-        (gint)info->layout.width, "height", G_TYPE_INT, (gint)(info->layout.height * fields), NULL);
-    GstCaps *caps = gst_caps_new_empty();
-
-    describe(info, structure);
-    gst_caps_append_structure_full(caps, structure, features_of(info->scan));
-    return caps;
+    return caps_of(&info->media);
 }
 
 /* Adds a mode to one that differs in the format alone, or as one more: elements downstream compare

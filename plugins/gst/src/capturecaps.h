@@ -13,7 +13,7 @@
 GstCaps *capture_caps(struct gpud_capture *capture, const GstCaps *filter);
 GstCaps *capture_caps_of_modes(const struct gpud_capture_mode *modes, gsize count);
 
-/* Of frames as they are captured now, without what a structure made by mode has not. */
+/* Of frames as they are captured now; NULL: the card is not set up. */
 GstCaps *capture_caps_current(const struct gpud_capture_info *info);
 
 /* Adds to caps that were negotiated what the driver says of the frames it makes. FALSE: it

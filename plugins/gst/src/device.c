@@ -117,14 +117,16 @@ GstCaps *gst_gpudirect_src_agree(GstGpudirectSrc *self, GstCaps *caps, struct gp
 /* A sender that names another GPU each time is not followed for ever. */
 #define MOVES_MAX 2
 
-gboolean gst_gpudirect_src_may_follow(GstGpudirectSrc *self, const void *media, size_t size)
+/* Of which vendor's drivers we know, and which of this machine's GPUs it is. */
+static gboolean is_on_gpu(const struct gpud_format_event *format)
 {
-    if (!self->follow.enabled || self->follow.moves >= MOVES_MAX)
-        return FALSE;
-    gchar *pci = media_get_gpu(media, size, self->names);
-    gboolean may = pci || g_atomic_int_get(&self->endpoint.device.opened_on) >= 0;
-    g_free(pci);
-    return may;
+    return gpu_of_name(format->device) >= 0 && format->pci[0];
+}
+
+gboolean gst_gpudirect_src_may_follow(GstGpudirectSrc *self, const struct gpud_format_event *format)
+{
+    return self->follow.enabled && self->follow.moves < MOVES_MAX &&
+           (is_on_gpu(format) || g_atomic_int_get(&self->endpoint.device.opened_on) >= 0);
 }
 
 /* Elements that name a vendor's memory work on a GPU of it; those that take anything have none. */
@@ -148,17 +150,14 @@ static gboolean downstream_works_on(GstGpudirectSrc *self, gint number)
 }
 
 /* The GPU that the sender has its frames on, if downstream takes them there; else -1. */
-static gint find_sender_gpu(GstGpudirectSrc *self, const struct src_format *format)
+static gint find_sender_gpu(GstGpudirectSrc *self, const struct gpud_format_event *format)
 {
-    gsize size;
-    const void *media = g_bytes_get_data(format->media, &size);
-    gchar *pci = media_get_gpu(media, size, self->names), *reason = NULL;
-    gint number = pci ? gpu_of_pci(pci) : -1;
+    gchar *reason = NULL;
+    gint number = is_on_gpu(format) ? gpu_of_pci(format->pci) : -1;
     GstVideoInfo info;
 
-    g_free(pci);
     GstCaps *caps = number >= 0 && gpu_get_vendor(number)->is_available()
-                        ? media_to_caps(&format->layout, media, size, self->names, &info, &reason)
+                        ? media_to_caps(&format->media, self->names, &info, &reason)
                         : NULL;
     GstCaps *on_gpu = caps ? gpu_caps_in_memory(caps, gpu_get_vendor(number)) : NULL;
     if (!on_gpu || !downstream_takes(self, on_gpu) || !downstream_works_on(self, number))
@@ -191,7 +190,7 @@ static gboolean move(GstGpudirectSrc *self, gint number)
     return moved;
 }
 
-gboolean gst_gpudirect_src_follow(GstGpudirectSrc *self, const struct src_format *format)
+gboolean gst_gpudirect_src_follow(GstGpudirectSrc *self, const struct gpud_format_event *format)
 {
     if (!self->follow.enabled || self->follow.moves >= MOVES_MAX)
         return FALSE;

@@ -12,11 +12,12 @@ gchar *gst_gpudirect_src_advice(GstGpudirectSrc *self, const GstCaps *caps);
 /* Chooses the device that frames shall arrive on; g_free it. */
 gchar *gst_gpudirect_src_choose_device(GstGpudirectSrc *self, const struct input_ops *ops);
 
-/* Whether gst_gpudirect_src_follow() has to look at a stream with these media bytes. */
-gboolean gst_gpudirect_src_may_follow(GstGpudirectSrc *self, const void *media, size_t size);
+/* Whether gst_gpudirect_src_follow() has to look at a stream of this format. */
+gboolean gst_gpudirect_src_may_follow(GstGpudirectSrc *self,
+                                      const struct gpud_format_event *format);
 
 /* Moves the input to the device that the sender has its frames on. FALSE: it stays. */
-gboolean gst_gpudirect_src_follow(GstGpudirectSrc *self, const struct src_format *format);
+gboolean gst_gpudirect_src_follow(GstGpudirectSrc *self, const struct gpud_format_event *format);
 
 /* The sender refuses the device to which its stream was followed: back to the host. FALSE: that is
  * no way out. */

@@ -25,13 +25,12 @@ static GstFlowReturn refuse_format(GstGpudirectSrc *self, gchar *reason)
     return GST_FLOW_ERROR;
 }
 
-GstFlowReturn gst_gpudirect_src_take_format(GstGpudirectSrc *self, const struct src_format *format)
+GstFlowReturn gst_gpudirect_src_take_format(GstGpudirectSrc *self,
+                                            const struct gpud_format_event *format)
 {
-    gsize size;
-    const void *media = g_bytes_get_data(format->media, &size);
     GstVideoInfo info;
     gchar *reason = NULL;
-    GstCaps *caps = media_to_caps(&format->layout, media, size, self->names, &info, &reason);
+    GstCaps *caps = media_to_caps(&format->media, self->names, &info, &reason);
 
     if (!caps)
         return refuse_format(self, reason);
@@ -41,7 +40,8 @@ GstFlowReturn gst_gpudirect_src_take_format(GstGpudirectSrc *self, const struct 
     if (agreed)
         gst_caps_replace(&caps, agreed);
     GST_DEBUG_OBJECT(self, "the sender's format: %" GST_PTR_FORMAT, caps);
-    gboolean taken = agreed && gst_gpudirect_src_set_format(self, caps, &format->layout) &&
+    gboolean taken = agreed &&
+                     gst_gpudirect_src_set_format(self, caps, &format->media.picture.layout) &&
                      gst_base_src_set_caps(GST_BASE_SRC(self), caps) &&
                      gst_base_src_negotiate(GST_BASE_SRC(self));
     if (!taken && !feed_is_flushing(&self->feed)) {

@@ -32,16 +32,10 @@ void updates_init(struct updates *updates)
 void updates_clear(struct updates *updates)
 {
     clear_waiting(updates);
-    g_clear_pointer(&updates->format, src_format_free);
+    g_clear_pointer(&updates->format, g_free);
     g_clear_pointer(&updates->peer, g_free);
     g_clear_pointer(&updates->unusable, g_free);
     updates->flooded = updates->yielding = FALSE;
-}
-
-void src_format_free(struct src_format *format)
-{
-    g_bytes_unref(format->media);
-    g_free(format);
 }
 
 /* --- inside acquire ----------------------------------------------------------------------- */
@@ -54,12 +48,8 @@ void updates_yield(struct updates *updates, struct input *input)
 
 void updates_note_format(struct updates *updates, const struct gpud_format_event *said)
 {
-    struct src_format *format = g_new0(struct src_format, 1);
-
-    format->layout = said->layout;
-    format->media = g_bytes_new(said->media, said->media_size);
-    g_clear_pointer(&updates->format, src_format_free);
-    updates->format = format;
+    g_free(updates->format);
+    updates->format = g_memdup2(said, sizeof(*said));
 }
 
 /* Events of the sender before it wait for a frame that will not come. */

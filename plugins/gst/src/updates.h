@@ -22,13 +22,6 @@
 #include "wire/event.h"
 #include "wire/names.h"
 
-/* A format that came over the link, and is not in use yet. */
-struct src_format {
-    struct gpud_layout layout;
-    GBytes *media;
-};
-void src_format_free(struct src_format *format);
-
 /* An event that waits for a frame. */
 struct update_event {
     struct wire_event event;
@@ -38,8 +31,8 @@ void update_event_free(struct update_event *waiting);
 
 /* The streaming thread's. */
 struct updates {
-    struct src_format *format;   /* the last one; NULL: it was applied */
-    struct gpud_peer_info *peer; /* a sender that connected; NULL: that was handled */
+    struct gpud_format_event *format; /* the last one; NULL: it was applied */
+    struct gpud_peer_info *peer;      /* a sender that connected; NULL: that was handled */
     GQueue events;               /* of struct update_event */
     gsize event_bytes;           /* of them */
     gboolean flooded;            /* more events came than may wait: the link is to be cut */

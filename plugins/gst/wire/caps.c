@@ -1,8 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* GStreamer's caps and GstVideoInfo on one side, the core's layout and media bytes on the other. */
+/* GStreamer's caps and GstVideoInfo on one side, the core's layout and media on the other. */
 #include "wire/caps.h"
+#include "wire/datetime.h"
 #include "wire/pack.h"
 
 #include <string.h>
@@ -15,21 +16,11 @@ static gboolean format_is_opaque(const GstVideoInfo *info)
            GST_VIDEO_FORMAT_INFO_HAS_PALETTE(info->finfo);
 }
 
-static guint field_height(gint height)
-{
-    return ((guint)height + 1) / 2;
-}
-
-static gboolean structure_is_of_fields(const GstStructure *structure)
-{
-    const gchar *mode = gst_structure_get_string(structure, "interlace-mode");
-
-    return mode && strcmp(mode, "alternate") == 0;
-}
-
 gboolean caps_are_fields(const GstCaps *caps)
 {
-    return structure_is_of_fields(gst_caps_get_structure(caps, 0));
+    const gchar *mode = gst_structure_get_string(gst_caps_get_structure(caps, 0), "interlace-mode");
+
+    return mode && strcmp(mode, "alternate") == 0;
 }
 
 GstClockTime layout_interval(const GstVideoInfo *info)
@@ -194,7 +185,8 @@ gchar *layout_format_name(const struct gpud_layout *layout)
 gboolean layout_is_moved(const struct gpud_layout *a, const struct gpud_layout *b)
 {
     if (a->size != b->size || a->width != b->width || a->height != b->height ||
-        a->planes != b->planes || strncmp(a->format, b->format, sizeof(a->format)) != 0)
+        a->planes != b->planes || a->modifier != b->modifier ||
+        strncmp(a->format, b->format, sizeof(a->format)) != 0)
         return FALSE;
     for (guint i = 0; i < MIN(a->planes, GPUD_PLANES_MAX); i++) {
         const struct gpud_plane *p = &a->plane[i], *q = &b->plane[i];
@@ -234,137 +226,242 @@ gboolean planes_are_default(const struct video_planes *planes, const GstVideoInf
     return TRUE;
 }
 
-/* --- media bytes: "GPDC", u8 version, the caps' structure, and maybe that of a GPU --------- */
+/* --- the extra fields of a media ----------------------------------------------------------- */
 
-static const uint8_t media_magic[4] = {'G', 'P', 'D', 'C'};
-#define MEDIA_VERSION 1
-
-size_t media_from_caps(uint8_t media[GPUD_MEDIA_MAX], const GstCaps *caps)
+/* The types of plain values, by the names that GStreamer gives them in a text. Fields of others do
+ * not travel, and none is made of a peer's text. G_TYPE_INVALID: there are no more. */
+static GType plain_type(guint i, const gchar **name)
 {
-    struct pack pack = {.data = media, .size = GPUD_MEDIA_MAX};
+    const struct {
+        const gchar *name;
+        GType type;
+    } types[] = {
+        {"int", G_TYPE_INT},
+        {"uint", G_TYPE_UINT},
+        {"gint64", G_TYPE_INT64},
+        {"guint64", G_TYPE_UINT64},
+        {"double", G_TYPE_DOUBLE},
+        {"float", G_TYPE_FLOAT},
+        {"boolean", G_TYPE_BOOLEAN},
+        {"string", G_TYPE_STRING},
+        {"fraction", GST_TYPE_FRACTION},
+        {"bitmask", GST_TYPE_BITMASK},
+        {"datetime", GST_TYPE_DATE_TIME},
+    };
 
-    pack_bytes(&pack, media_magic, sizeof(media_magic));
-    pack_u8(&pack, MEDIA_VERSION);
-    pack_structure(&pack, gst_caps_get_structure(caps, 0), NULL);
-    return pack.full ? 0 : pack.used;
+    if (i >= G_N_ELEMENTS(types))
+        return G_TYPE_INVALID;
+    *name = types[i].name;
+    return types[i].type;
 }
 
-#define GPU_STRUCTURE "place"
-#define GPU_FIELD "gpu"
-
-size_t media_add_gpu(uint8_t media[GPUD_MEDIA_MAX], size_t size, const gchar *pci)
+static GType type_of_name(const gchar *wanted)
 {
-    struct pack pack = {.data = media, .size = GPUD_MEDIA_MAX, .used = size};
-    GstStructure *structure = gst_structure_new(GPU_STRUCTURE, GPU_FIELD, G_TYPE_STRING, pci, NULL);
+    const gchar *name = "";
+    GType type = G_TYPE_INVALID;
 
-    if (size > 0)
-        pack_structure(&pack, structure, NULL);
+    for (guint i = 0; (type = plain_type(i, &name)) && !g_str_equal(name, wanted); i++)
+        ;
+    return type;
+}
+
+static gboolean type_travels(GType wanted)
+{
+    const gchar *name;
+    GType type;
+
+    for (guint i = 0; (type = plain_type(i, &name)) && type != wanted; i++)
+        ;
+    return type || wanted == GST_TYPE_VIDEO_MULTIVIEW_FLAGSET; /* a picture has a member for it */
+}
+
+/* GStreamer's own readers complain of what is out of range, and a peer may not make them. */
+static gboolean read_fraction(GValue *value, const gchar *text)
+{
+    gchar *slash = strchr(text, '/');
+    gint64 numerator, denominator;
+
+    if (!slash)
+        return FALSE;
+    *slash = '\0';
+    if (!g_ascii_string_to_signed(text, 10, -G_MAXINT, G_MAXINT, &numerator, NULL) ||
+        !g_ascii_string_to_signed(slash + 1, 10, 1, G_MAXINT, &denominator, NULL))
+        return FALSE;
+    gst_value_set_fraction(value, (gint)numerator, (gint)denominator);
+    return TRUE;
+}
+
+static gboolean read_date_time(GValue *value, const gchar *text)
+{
+    GstDateTime *time = date_time_from_text(text);
+
+    if (time)
+        g_value_take_boxed(value, time);
+    return time != NULL;
+}
+
+/* Leaves *value unset where the text is none of the type. text: may be written to. */
+static void read_value(GValue *value, const gchar *type_name, gchar *text)
+{
+    GType type = type_of_name(type_name);
+
+    /* GLib's regular expressions, which read dates, must see nothing else. */
+    if (type == G_TYPE_INVALID || !g_utf8_validate(text, -1, NULL))
+        return;
+    g_value_init(value, type);
+    gboolean read = type == GST_TYPE_FRACTION    ? read_fraction(value, text)
+                    : type == GST_TYPE_DATE_TIME ? read_date_time(value, text)
+                                                 : gst_value_deserialize(value, text);
+    if (read && type == G_TYPE_STRING) {
+        gchar *clean = pack_clean_text(g_value_get_string(value));
+        read = clean != NULL;
+        g_value_take_string(value, clean);
+    }
+    if (!read)
+        g_value_unset(value);
+}
+
+/* The end of a value, which gpud_media_check() found to be one. */
+static const gchar *value_end(const gchar *at)
+{
+    gboolean quoted = *at == '"';
+
+    for (at += quoted; quoted ? *at != '"' : *at && *at != ','; at++)
+        if (*at == '\\')
+            at++;
+    return at + quoted;
+}
+
+/* A field that is there already is what the media says of itself. names: what new ones are charged
+ * to; a field beyond those is left out. */
+static void add_extra(GstStructure *structure, const gchar *extra, struct names *names)
+{
+    while (*extra) {
+        const gchar *type = strstr(extra, "=(") + 2, *begin = strchr(type, ')') + 1;
+        const gchar *end = value_end(begin);
+        gchar *name = g_strndup(extra, (gsize)(type - 2 - extra));
+        gchar *type_name = g_strndup(type, (gsize)(begin - 1 - type));
+        gchar *text = g_strndup(begin, (gsize)(end - begin));
+        GValue value = G_VALUE_INIT;
+        read_value(&value, type_name, text);
+        if (G_IS_VALUE(&value) && !gst_structure_has_field(structure, name) &&
+            names_take(names, name))
+            gst_structure_take_value(structure, name, &value);
+        else if (G_IS_VALUE(&value))
+            g_value_unset(&value);
+        g_free(name);
+        g_free(type_name);
+        g_free(text);
+        extra = end + strspn(end, ", ");
+    }
+}
+
+/* --- caps and media ------------------------------------------------------------------------ */
+
+static gboolean clean_field(GQuark field, GValue *value, gpointer ignored)
+{
+    if (!type_travels(G_VALUE_TYPE(value)))
+        return FALSE;
+    if (G_VALUE_HOLDS_STRING(value))
+        g_value_take_string(value, pack_spaced_text(g_value_get_string(value)));
+    return TRUE;
+}
+
+static const gchar *longest_field(const GstStructure *structure)
+{
+    const gchar *longest = NULL;
+    gsize most = 0;
+
+    for (gint i = 0; i < gst_structure_n_fields(structure); i++) {
+        const gchar *name = gst_structure_nth_field_name(structure, (guint)i);
+        gchar *text = gst_value_serialize(gst_structure_get_value(structure, name));
+        gsize length = strlen(name) + (text ? strlen(text) : 0);
+        if (length > most)
+            longest = name;
+        most = MAX(most, length);
+        g_free(text);
+    }
+    return longest;
+}
+
+gboolean media_from_caps(struct gpud_media *media, const GstCaps *caps, guint *left_out)
+{
+    GstStructure *structure = gst_structure_copy(gst_caps_get_structure(caps, 0));
+    struct gpud_error error;
+    gboolean made = FALSE;
+
+    *left_out = 0;
+    gst_structure_filter_and_map_in_place(structure, clean_field, NULL);
+    for (;;) {
+        gchar *text = gst_structure_to_string(structure);
+        made = gpud_media_from_string(media, text, &error) == GPUD_OK;
+        g_free(text);
+        const gchar *longest = made ? NULL : longest_field(structure);
+        if (!longest)
+            break;
+        gst_structure_remove_field(structure, longest);
+        ++*left_out;
+    }
     gst_structure_free(structure);
-    return pack.full ? size : pack.used;
-}
-
-gchar *media_get_gpu(const void *media, size_t size, struct names *names)
-{
-    struct unpack unpack = {.data = media, .left = size, .names = names};
-    const uint8_t *magic = unpack_bytes(&unpack, sizeof(media_magic));
-    gchar *pci = NULL;
-
-    if (!magic || memcmp(magic, media_magic, sizeof(media_magic)) != 0 ||
-        unpack_u8(&unpack) != MEDIA_VERSION)
-        return NULL;
-    GstStructure *caps = unpack_structure(&unpack);
-    GstStructure *structure = caps && unpack.left > 0 ? unpack_structure(&unpack) : NULL;
-    if (structure && gst_structure_has_name(structure, GPU_STRUCTURE))
-        pci = g_strdup(gst_structure_get_string(structure, GPU_FIELD));
-    g_clear_pointer(&structure, gst_structure_free);
-    g_clear_pointer(&caps, gst_structure_free);
-    return pci;
-}
-
-static GstCaps *caps_from_layout(const struct gpud_layout *layout)
-{
-    return gst_caps_new_simple(video_media_type(layout->format), "format", G_TYPE_STRING,
-                               layout->format, "width", G_TYPE_INT, (gint)layout->width, "height",
-                               G_TYPE_INT, (gint)layout->height, "framerate", GST_TYPE_FRACTION, 0,
-                               1, NULL);
-}
-
-static gboolean structure_fits_layout(const GstStructure *structure,
-                                      const struct gpud_layout *layout)
-{
-    const gchar *format = gst_structure_get_string(structure, "format");
-    gint width = 0, height = 0;
-
-    gst_structure_get_int(structure, "width", &width);
-    gst_structure_get_int(structure, "height", &height);
-    if (height > 0 && structure_is_of_fields(structure))
-        height = (gint)field_height(height);
-    return gst_structure_has_name(structure, video_media_type(layout->format)) && format &&
-           strcmp(format, layout->format) == 0 && width == (gint)layout->width &&
-           height == (gint)layout->height;
+    return made && media->kind == GPUD_MEDIA_PICTURE;
 }
 
 /* What elements calculate with, and no honest caps say. */
-static gboolean fractions_are_sane(const GstStructure *structure)
+static gboolean aspect_is_sane(const GstStructure *structure)
 {
     gint numerator, denominator;
 
-    if (gst_structure_get_fraction(structure, "framerate", &numerator, &denominator) &&
-        numerator < 0)
-        return FALSE;
     return !gst_structure_get_fraction(structure, "pixel-aspect-ratio", &numerator, &denominator) ||
            numerator > 0;
 }
 
-static GstCaps *caps_from_media(const struct gpud_layout *layout, struct unpack *unpack,
-                                gchar **reason)
+GstCaps *media_known_caps(const struct gpud_media *media)
 {
-    uint8_t version = unpack_u8(unpack);
-    if (version != MEDIA_VERSION) {
-        *reason = g_strdup_printf(
-            "the sender describes its caps by version %u, this plugin knows %d: use the same "
-            "release on both sides",
-            version, MEDIA_VERSION);
+    struct gpud_media known = *media;
+    gchar text[GPUD_MEDIA_TEXT_MAX];
+
+    known.extra[0] = '\0';
+    if (gpud_media_to_string(&known, text, sizeof(text), NULL) != GPUD_OK)
         return NULL;
-    }
-    GstStructure *structure = unpack_structure(unpack);
-    GstCaps *caps = gst_caps_new_empty();
-    if (structure)
-        gst_caps_append_structure_full(
-            caps, structure,
-            structure_is_of_fields(structure)
-                ? gst_caps_features_new(GST_CAPS_FEATURE_FORMAT_INTERLACED, NULL)
-                : NULL);
-    if (structure && structure_fits_layout(structure, layout) && fractions_are_sane(structure) &&
-        gst_caps_is_fixed(caps))
-        return caps;
-    gst_caps_unref(caps);
-    *reason = g_strdup_printf("the sender's caps do not describe its frames of %ux%u %s",
-                              layout->width, layout->height, layout->format);
-    return NULL;
+    return gst_caps_from_string(text);
 }
 
-GstCaps *media_to_caps(const struct gpud_layout *layout, const void *media, size_t size,
-                       struct names *names, GstVideoInfo *info, gchar **reason)
+static gchar *explain_unknown(const struct gpud_media *media)
 {
-    struct unpack unpack = {.data = media, .left = size, .names = names};
-    const uint8_t *magic = unpack_bytes(&unpack, sizeof(media_magic));
-    gboolean ours = magic && memcmp(magic, media_magic, sizeof(media_magic)) == 0;
+    if (media->kind != GPUD_MEDIA_PICTURE)
+        return g_strdup("the sender sends no pictures, and other media do not go through elements");
+    gchar *name = layout_format_name(&media->picture.layout);
+    gchar *reason =
+        g_strdup_printf("the sender's format \"%s\" is none that GStreamer knows", name);
+    g_free(name);
+    return reason;
+}
 
-    if (gpud_layout_check(layout, NULL) != GPUD_OK || !video_media_type(layout->format)) {
-        gchar *name = layout_format_name(layout);
-        *reason = g_strdup_printf("the sender's format \"%s\" is none that GStreamer knows", name);
-        g_free(name);
+GstCaps *media_to_caps(const struct gpud_media *media, struct names *names, GstVideoInfo *info,
+                       gchar **reason)
+{
+    const struct gpud_layout *layout = &media->picture.layout;
+    struct gpud_error error;
+
+    if (gpud_media_check(media, &error) != GPUD_OK) {
+        *reason = g_strdup_printf("the sender's format cannot be: %s", error.reason);
         return NULL;
     }
-    GstCaps *caps = ours ? caps_from_media(layout, &unpack, reason) : caps_from_layout(layout);
-    if (!caps)
+    if (media->kind != GPUD_MEDIA_PICTURE || layout->modifier ||
+        !video_media_type(layout->format)) {
+        *reason = explain_unknown(media);
         return NULL;
-    if (!video_info_from_caps(info, caps) || !layout_fits_info(layout, info)) {
+    }
+    GstCaps *caps = media_known_caps(media);
+    GstStructure *structure = gst_caps_get_structure(caps, 0);
+    add_extra(structure, media->extra, names);
+    if (!aspect_is_sane(structure) || !video_info_from_caps(info, caps))
+        *reason = g_strdup_printf("the sender's caps do not describe its frames of %ux%u %s",
+                                  layout->width, layout->height, layout->format);
+    else if (!layout_fits_info(layout, info))
         *reason = g_strdup_printf("the sender's frames have too little room for %ux%u %s",
                                   layout->width, layout->height, layout->format);
-        gst_caps_unref(caps);
-        return NULL;
-    }
+    if (*reason)
+        gst_clear_caps(&caps);
     return caps;
 }

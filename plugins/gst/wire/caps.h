@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* GStreamer's caps and GstVideoInfo on one side, the core's layout and media bytes on the other.
+/* GStreamer's caps and GstVideoInfo on one side, the core's layout and media on the other.
  *
  * Formats whose rows mean something are described plane by plane, so that strides may differ
  * between the two ends. The others (tiles, palettes) are "opaque": one plane of one row, moved as a
@@ -72,22 +72,19 @@ void layout_to_planes(const struct gpud_layout *layout, const GstVideoInfo *info
 /* Whether an element that knows only info, and reads no GstVideoMeta, finds the planes. */
 gboolean planes_are_default(const struct video_planes *planes, const GstVideoInfo *info);
 
-/* The caps as media bytes; returns how many, or 0 when they do not fit. */
-size_t media_from_caps(uint8_t media[GPUD_MEDIA_MAX], const GstCaps *caps);
+/* Everything that the caps say of a stream of pictures; the layout is to be filled in from the info
+ * (layout_from_info()). Fields that are no plain values are left out without a word, others, the
+ * longest first, until the rest has room, and *left_out of them. FALSE: the caps are of no picture.
+ */
+gboolean media_from_caps(struct gpud_media *media, const GstCaps *caps, guint *left_out);
 
-/* Adds to the media bytes on which GPU the frames lie (gpu_get_pci()). Returns how many bytes
- * there are then: as many as before, if it does not fit. */
-size_t media_add_gpu(uint8_t media[GPUD_MEDIA_MAX], size_t size, const gchar *pci);
+/* The caps, and their info, of a peer's stream. names: what new names are charged to; fields beyond
+ * that are left out. NULL: no element takes that, or what the peer said contradicts itself; *reason
+ * (which was NULL) says how (g_free it). */
+GstCaps *media_to_caps(const struct gpud_media *media, struct names *names, GstVideoInfo *info,
+                       gchar **reason);
 
-/* The PCI address from there; NULL: the sender does not say; g_free it. names: what new ones are
- * charged to. */
-gchar *media_get_gpu(const void *media, size_t size, struct names *names);
-
-/* The caps, and their info, of a stream from its layout and media bytes, both from the peer. Bytes
- * that this plugin did not write (a sender that is no GStreamer element) are ignored, and the
- * layout alone makes the caps. names: what new ones are charged to; fields beyond that are left
- * out. NULL: what the peer said contradicts itself; *reason says how (g_free it). */
-GstCaps *media_to_caps(const struct gpud_layout *layout, const void *media, size_t size,
-                       struct names *names, GstVideoInfo *info, gchar **reason);
+/* The same without the extra fields, of one's own; NULL: it fails gpud_media_check(). */
+GstCaps *media_known_caps(const struct gpud_media *media);
 
 #endif

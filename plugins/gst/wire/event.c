@@ -105,9 +105,9 @@ static gboolean write_event(struct pack *pack, GstEvent *event, const GstSegment
 }
 
 size_t event_encode(GstEvent *event, const GstSegment *segment, const struct wire_head *head,
-                    uint8_t bytes[GPUD_MEDIA_MAX], enum event_kind *kind, guint *lost)
+                    uint8_t bytes[GPUD_EVENT_SIZE_MAX], enum event_kind *kind, guint *lost)
 {
-    struct pack pack = {.data = bytes, .size = GPUD_MEDIA_MAX};
+    struct pack pack = {.data = bytes, .size = GPUD_EVENT_SIZE_MAX};
 
     wire_head_pack(&pack, head);
     if (!write_event(&pack, event, segment, kind, lost))

@@ -41,7 +41,7 @@ GstTagScope event_tag_scope(GstEvent *event);
 /* Writes those parts of an event that travel; segment is the sink's current one. Returns how many
  * bytes; 0: it does not travel. *lost counts fields that are left out. */
 size_t event_encode(GstEvent *event, const GstSegment *segment, const struct wire_head *head,
-                    uint8_t bytes[GPUD_MEDIA_MAX], enum event_kind *kind, guint *lost);
+                    uint8_t bytes[GPUD_EVENT_SIZE_MAX], enum event_kind *kind, guint *lost);
 
 /* An event as it arrived; times are the sender's running times, none of them beyond G_MAXINT64. */
 struct wire_event {

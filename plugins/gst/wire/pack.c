@@ -184,12 +184,30 @@ static char *text_without_controls(const char *text, size_t length, gboolean *cl
     return g_string_free(without, FALSE);
 }
 
-static void pack_text(struct pack *pack, const char *text)
+gchar *pack_spaced_text(const gchar *text)
 {
     gboolean clean;
-    char *shown = text && g_utf8_validate(text, -1, NULL)
-                      ? text_without_controls(text, strlen(text), &clean)
-                      : g_strdup("");
+
+    return text && g_utf8_validate(text, -1, NULL)
+               ? text_without_controls(text, strlen(text), &clean)
+               : g_strdup("");
+}
+
+gchar *pack_clean_text(const gchar *text)
+{
+    gboolean clean = FALSE;
+    gchar *spaced = text && g_utf8_validate(text, -1, NULL)
+                        ? text_without_controls(text, strlen(text), &clean)
+                        : NULL;
+
+    if (!clean)
+        g_clear_pointer(&spaced, g_free);
+    return spaced;
+}
+
+static void pack_text(struct pack *pack, const char *text)
+{
+    char *shown = pack_spaced_text(text);
     size_t length = strlen(shown);
 
     if (length > G_MAXUINT16) {

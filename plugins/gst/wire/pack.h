@@ -38,6 +38,12 @@ uint64_t unpack_u64(struct unpack *unpack);
 /* The next size bytes, in place; NULL when there are not as many. */
 const uint8_t *unpack_bytes(struct unpack *unpack, size_t size);
 
+/* Text as it is sent: a space for each control character, "" for what is not UTF-8; and as a peer's
+ * is taken: the same, or NULL if it is not UTF-8 or has a control character that is no blank.
+ * g_free them. */
+gchar *pack_spaced_text(const gchar *text);
+gchar *pack_clean_text(const gchar *text);
+
 /* A short text that is to become a quark, such as the type of a region: at most 128 bytes, written
  * and read as a structure's texts are; 0 is the empty one. A reader whose peer brought too many new
  * ones is bad. */

@@ -7,6 +7,7 @@
 #include "../watch.h"
 #include "frame/layout.h"
 #include "reader.h"
+#include "support/media.h"
 
 /* Two, so that memory goes from one side to the other by its handle, not by pointer. */
 static struct gpud_context *senders, *receivers;
@@ -48,7 +49,7 @@ void ends_open(struct ends *ends, const char *address, uint32_t slots)
     if (gpud_sender_create(senders, &params, &ends->sender, &error) != GPUD_OK)
         watch_fail("no sender: %s", error.reason);
     ends->sender_thread = ends->sender->thread;
-    if (gpud_sender_configure(ends->sender, &ends->layout[0], NULL, 0, &error) != GPUD_OK)
+    if (gpud_sender_configure(ends->sender, PICTURE(&ends->layout[0]), &error) != GPUD_OK)
         watch_fail("no format: %s", error.reason);
     ends->honest.honest = true;
     reader_start(&ends->honest, ends, receivers, address, slots, GPUD_SLOW_DEFAULT, NULL);
@@ -197,8 +198,8 @@ void ends_configure(struct ends *ends, unsigned layout)
 {
     struct gpud_error error = {.reason = ""};
     ends->layout_now = layout % ENDS_LAYOUTS;
-    if (gpud_sender_configure(ends->sender, &ends->layout[ends->layout_now], "caps", 4, &error) !=
-        GPUD_OK)
+    if (gpud_sender_configure(ends->sender, PICTURE_AT(&ends->layout[ends->layout_now], 25),
+                              &error) != GPUD_OK)
         watch_fail("no other format: %s", error.reason);
 }
 

@@ -155,7 +155,7 @@ static void mutate_offer(struct gpud_offer *offer, struct fuzz_input *input)
         break;
     case 1:
     case 2:
-        mutate_layout(&offer->layout, input);
+        mutate_layout(&offer->media.picture.layout, input);
         break;
     case 3:
         strcpy(offer->route, routes[which / 8 % 5]);
@@ -164,7 +164,7 @@ static void mutate_offer(struct gpud_offer *offer, struct fuzz_input *input)
         offer->signal = which / 8 % 5;
         break;
     case 5:
-        offer->media_size = which * 8;
+        offer->media.kind = (enum gpud_media_kind)(which / 8 % 4);
         break;
     default:
         mutate_ring(&offer->ring, input);

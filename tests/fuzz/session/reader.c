@@ -105,9 +105,9 @@ static void on_event(void *user, enum gpud_event event, const void *data)
     const struct gpud_user_event *message = data;
     switch (event) {
     case GPUD_EVENT_FORMAT:
-        reader->told = format->layout;
+        reader->told = format->media.picture.layout;
         reader->told_epoch = format->epoch;
-        touch(format->media, format->media_size);
+        touch(&format->media, sizeof(format->media));
         break;
     case GPUD_EVENT_USER:
         touch(message->data, message->size);

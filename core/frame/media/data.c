@@ -1,0 +1,66 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Ancillary data, and any other: frames of which only the type and the largest size are known. */
+#include "frame/media/media.h"
+#include "frame/media/text.h"
+
+#include <string.h>
+
+static const struct gpud_media_member members[] = {
+    GPUD_MEDIA_TEXT(data.type),
+    GPUD_MEDIA_NUMBER(data.max_size, 0),
+};
+
+static const struct gpud_media_field fields[] = {
+    {"max-size", &gpud_form_size, offsetof(struct gpud_media, data.max_size), NULL},
+};
+
+static bool is_ancillary(const char *type)
+{
+    return strcmp(type, "meta/x-st-2038") == 0 || strncmp(type, "closedcaption/", 14) == 0;
+}
+
+static bool is_any(const char *type)
+{
+    return type[0] != '\0';
+}
+
+static void complete(struct gpud_media *media, const char *type)
+{
+    gpud_print(media->data.type, "%s", type);
+}
+
+static const char *get_type(const struct gpud_media *media)
+{
+    return media->data.type;
+}
+
+static enum gpud_status check(const struct gpud_media *media, struct gpud_error *error)
+{
+    if (!gpud_text_is_name(media->data.type))
+        return gpud_fail(error, GPUD_INVALID,
+                         "data of the type \"%.64s\": a name as \"meta/x-klv\" is needed",
+                         media->data.type);
+    if (media->data.max_size < 1 || media->data.max_size > UINT32_MAX)
+        return gpud_fail(error, GPUD_INVALID,
+                         "frames of up to %llu bytes of data: 1 to %u are possible",
+                         (unsigned long long)media->data.max_size, UINT32_MAX);
+    return GPUD_OK;
+}
+
+static void get_layout(const struct gpud_media *media, struct gpud_layout *layout)
+{
+    gpud_media_fill_layout(layout, "data", media->data.max_size);
+}
+
+#define DATA(text, of_type)                                                                       \
+    {                                                                                             \
+        .name = (text), .members = members, .member_count = sizeof(members) / sizeof(members[0]), \
+        .fields = fields, .field_count = sizeof(fields) / sizeof(fields[0]),                      \
+        .has_type = (of_type), .complete = complete, .get_type = get_type, .check = check,        \
+        .get_layout = get_layout,                                                                 \
+    }
+
+const struct gpud_media_kind_ops gpud_media_ancillary = DATA("ancillary data", is_ancillary);
+const struct gpud_media_kind_ops gpud_media_data = DATA("data", is_any);

@@ -1,0 +1,143 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What every kind of media has: the tables are walked here. */
+#include "frame/media/media.h"
+
+#include "frame/media/text.h"
+
+#include <string.h>
+
+static const struct gpud_media_kind_ops *const kinds[] = {
+    [GPUD_MEDIA_PICTURE] = &gpud_media_picture,
+    [GPUD_MEDIA_AUDIO] = &gpud_media_audio,
+    [GPUD_MEDIA_ANCILLARY] = &gpud_media_ancillary,
+    [GPUD_MEDIA_DATA] = &gpud_media_data,
+};
+#define KINDS (sizeof(kinds) / sizeof(kinds[0]))
+
+const struct gpud_media_kind_ops *gpud_media_find_kind(uint32_t kind)
+{
+    return kind < KINDS ? kinds[kind] : NULL;
+}
+
+enum gpud_media_kind gpud_media_kind_of_type(const char *type)
+{
+    for (uint32_t kind = 0; kind < KINDS; kind++)
+        if (kinds[kind]->has_type(type))
+            return (enum gpud_media_kind)kind;
+    return GPUD_MEDIA_DATA;
+}
+
+/* --- members ------------------------------------------------------------------------------- */
+
+uint64_t gpud_media_get_number(const void *at, uint8_t width)
+{
+    switch (width) {
+    case 1:
+        return *(const uint8_t *)at;
+    case 2:
+        return *(const uint16_t *)at;
+    case 4:
+        return *(const uint32_t *)at;
+    default:
+        return *(const uint64_t *)at;
+    }
+}
+
+void gpud_media_set_number(void *at, uint8_t width, uint64_t value)
+{
+    switch (width) {
+    case 1:
+        *(uint8_t *)at = (uint8_t)value;
+        break;
+    case 2:
+        *(uint16_t *)at = (uint16_t)value;
+        break;
+    case 4:
+        *(uint32_t *)at = (uint32_t)value;
+        break;
+    default:
+        *(uint64_t *)at = value;
+    }
+}
+
+bool gpud_media_allows(const struct gpud_media_member *member, uint64_t value)
+{
+    bool listed = !member->codes;
+    for (uint8_t i = 0; i < member->codes_count; i++)
+        listed |= member->codes[i] == value;
+    return listed && (member->limit == 0 || value <= member->limit);
+}
+
+static bool members_are_equal(const struct gpud_media_member *member, const struct gpud_media *a,
+                              const struct gpud_media *b)
+{
+    const char *x = (const char *)a + member->offset, *y = (const char *)b + member->offset;
+    return member->width ? memcmp(x, y, (size_t)member->width * member->count) == 0
+                         : strncmp(x, y, member->count) == 0;
+}
+
+static enum gpud_status check_member(const struct gpud_media_member *member,
+                                     const struct gpud_media *media, const char *kind,
+                                     struct gpud_error *error)
+{
+    const char *at = (const char *)media + member->offset;
+    if (!member->width && !memchr(at, '\0', member->count))
+        return gpud_fail(error, GPUD_INVALID, "%s with a text that has no end", kind);
+    for (uint8_t i = 0; member->width && i < member->count; i++) {
+        uint64_t value = gpud_media_get_number(at + i * member->width, member->width);
+        if (!gpud_media_allows(member, value))
+            return gpud_fail(error, GPUD_INVALID,
+                             "%s with the number %llu where there is no such value", kind,
+                             (unsigned long long)value);
+    }
+    return GPUD_OK;
+}
+
+/* --- the public calls ---------------------------------------------------------------------- */
+
+enum gpud_status gpud_media_check(const struct gpud_media *media, struct gpud_error *error)
+{
+    const struct gpud_media_kind_ops *kind = gpud_media_find_kind(media->kind);
+    enum gpud_status status = GPUD_OK;
+    if (!kind)
+        return gpud_fail(error, GPUD_INVALID, "%u is no kind of media", (unsigned)media->kind);
+    for (size_t i = 0; i < kind->member_count && status == GPUD_OK; i++)
+        status = check_member(&kind->members[i], media, kind->name, error);
+    if (status == GPUD_OK)
+        status = kind->check(media, error);
+    return status == GPUD_OK ? gpud_media_check_extra(media->extra, error) : status;
+}
+
+void gpud_media_fill_layout(struct gpud_layout *layout, const char *format, uint64_t size)
+{
+    *layout = (struct gpud_layout){.width = 1, .height = 1, .planes = 1, .size = size};
+    gpud_print(layout->format, "%s", format);
+    layout->plane[0] = (struct gpud_plane){
+        .stride = (uint32_t)size,
+        .row_bytes = (uint32_t)size,
+        .rows = 1,
+    };
+}
+
+void gpud_media_get_layout(const struct gpud_media *media, struct gpud_layout *layout)
+{
+    gpud_media_find_kind(media->kind)->get_layout(media, layout);
+}
+
+uint64_t gpud_media_size(const struct gpud_media *media)
+{
+    struct gpud_layout layout;
+    gpud_media_get_layout(media, &layout);
+    return layout.size;
+}
+
+bool gpud_media_equal(const struct gpud_media *a, const struct gpud_media *b)
+{
+    const struct gpud_media_kind_ops *kind = gpud_media_find_kind(a->kind);
+    bool equal = kind && a->kind == b->kind && strcmp(a->extra, b->extra) == 0;
+    for (size_t i = 0; equal && i < kind->member_count; i++)
+        equal = members_are_equal(&kind->members[i], a, b);
+    return equal;
+}

@@ -1,0 +1,76 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* The cases of route.h for media that are no pictures: to a route a frame is bytes. */
+#include "route.h"
+#include "support/media.h"
+
+static const struct gpud_media sorts[] = {
+    {.kind = GPUD_MEDIA_AUDIO,
+     .audio = {.format = "S24LE", .rate = 48000, .channels = 2, .positions = 3, .block = 961}},
+    {.kind = GPUD_MEDIA_ANCILLARY, .data = {.type = "meta/x-st-2038", .max_size = 8191}},
+    {.kind = GPUD_MEDIA_DATA, .data = {.type = "application/x-lidar", .max_size = 1}},
+    {.kind = GPUD_MEDIA_DATA,
+     .data = {.type = "meta/x-klv", .max_size = 65536},
+     .extra = "parsed=(boolean)true"},
+};
+#define SORTS (sizeof(sorts) / sizeof(sorts[0]))
+#define FRAMES 5
+
+static void send_all(struct scene *scene)
+{
+    for (size_t i = 0; i < SORTS; i++) {
+        WORKS(gpud_sender_configure(scene->sender, &sorts[i], &e));
+        gpud_media_get_layout(&sorts[i], &scene->layout);
+        CHECK(scene->layout.size == gpud_media_size(&sorts[i]), "a layout of %llu bytes",
+              (unsigned long long)scene->layout.size);
+        WORKS(gpud_sender_wait(scene->sender, 1, 30 * GPUD_SEC, &e));
+        scene_send(scene, FRAMES);
+    }
+    WORKS(gpud_sender_send_eos(scene->sender, &e));
+}
+
+static void check_notes(const struct peer_board *board)
+{
+    unsigned formats = 0;
+    for (unsigned i = 0; i < board->notes; i++) {
+        const struct peer_note *note = &board->note[i];
+        if (note->event != GPUD_EVENT_FORMAT)
+            continue;
+        CHECK_EQUAL(note->kind, sorts[formats].kind);
+        CHECK_EQUAL(note->value, gpud_media_size(&sorts[formats]));
+        formats++;
+    }
+    CHECK_EQUAL(formats, SORTS);
+}
+
+/* Blocks of sound and of data, one kind after the other in one stream; every byte is checked. */
+void test_media(const struct way *way)
+{
+    struct scene scene;
+    scene_open(&scene, way, GPUD_SLOW_BLOCK);
+    if (strcmp(way->path, "migrate") == 0) { /* inside one process alone */
+        struct inside inside;
+        WORKS(gpud_sender_configure(scene.sender, &sorts[0], &e));
+        inside_start(&scene, &inside);
+        send_all(&scene);
+        inside_finish(&inside);
+        CHECK_EQUAL(inside.frames, SORTS * FRAMES);
+        CHECK_EQUAL(inside.wrong, 0);
+    } else {
+        struct peer peer;
+        struct peer_orders orders = scene_orders(&scene);
+        orders.leave_after = 1;
+        peer_start(&peer, &orders);
+        send_all(&scene);
+        PEER_UNTIL("the end of the stream", 20000, atomic_load(&peer.board->ends) == 1);
+        PEER_FINISH(&peer);
+        CHECK_EQUAL(peer.board->frames, SORTS * FRAMES);
+        CHECK_EQUAL(peer.board->gaps, 0);
+        CHECK(strcmp(peer.board->info.path, way->path) == 0, "the route is %s",
+              peer.board->info.path);
+        check_notes(peer.board);
+        peer_forget(&peer);
+    }
+    scene_close(&scene);
+}

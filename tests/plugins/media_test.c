@@ -1,0 +1,205 @@
+/* SPDX-FileCopyrightText: 2026 gpudirect authors */
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* What a stream is, between an element on one side and an application of the core on the other. */
+#include "ends.h"
+
+#include <gpudirect/gpudirect.h>
+#include <string.h>
+
+#define CAPS_1080I                                                            \
+    "video/x-raw, format=(string)UYVY, width=(int)1920, height=(int)1080, "   \
+    "framerate=(fraction)25/1, interlace-mode=(string)interleaved, "          \
+    "field-order=(string)top-field-first, pixel-aspect-ratio=(fraction)1/1, " \
+    "colorimetry=(string)bt709, studio=(string)\"Halle 7\""
+#define CAPS_HDR                                                                   \
+    "video/x-raw, format=(string)P010_10LE, width=(int)64, height=(int)32, "       \
+    "framerate=(fraction)60000/1001, interlace-mode=(string)progressive, "         \
+    "colorimetry=(string)bt2100-pq, chroma-site=(string)cosited, "                 \
+    "mastering-display-info=(string)35400:14600:8500:39850:6550:2300:15635:16450:" \
+    "10000000:50, content-light-level=(string)1000:400, pixel-aspect-ratio=(fraction)1/1"
+
+static struct gpud_context *context;
+
+#define WORKS(call)                                             \
+    do {                                                        \
+        struct gpud_error e = {.reason = ""};                   \
+        fail_unless((call) == GPUD_OK, #call ": %s", e.reason); \
+    } while (0)
+
+static struct gpud_sender *open_sender(const gchar *address)
+{
+    struct gpud_sender_params params = GPUD_PARAMS_INIT(params);
+    struct gpud_sender *sender;
+
+    params.address = address;
+    WORKS(gpud_context_create(NULL, &context, &e));
+    WORKS(gpud_sender_create(context, &params, &sender, &e));
+    return sender;
+}
+
+static void send_one(struct gpud_sender *sender)
+{
+    struct gpud_frame *frame;
+
+    WORKS(gpud_sender_wait(sender, 1, 10 * GPUD_SEC, &e));
+    WORKS(gpud_sender_acquire(sender, 10 * GPUD_SEC, &frame, &e));
+    WORKS(gpud_sender_submit(sender, &frame, false, 10 * GPUD_SEC, &e));
+}
+
+/* gpudirectsrc says of the stream exactly what the application's sender does. */
+GST_START_TEST(test_caps_from_an_application)
+{
+    static const gchar *const texts[] = {CAPS_1080I, CAPS_HDR};
+    gchar *address = ends_address();
+    struct gpud_sender *sender = open_sender(address);
+    GstHarness *src = ends_src(address, NULL);
+
+    for (guint i = 0; i < G_N_ELEMENTS(texts); i++) {
+        struct gpud_media media;
+        WORKS(gpud_media_from_string(&media, texts[i], &e));
+        WORKS(gpud_sender_configure(sender, &media, &e));
+        send_one(sender);
+        gst_buffer_unref(ends_pull(src));
+        GstCaps *got = gst_pad_get_current_caps(src->sinkpad);
+        GstCaps *wanted = gst_caps_from_string(texts[i]);
+        fail_unless(gst_caps_is_strictly_equal(got, wanted), "%" GST_PTR_FORMAT, got);
+        gst_caps_unref(wanted);
+        gst_caps_unref(got);
+    }
+    gst_harness_teardown(src);
+    gpud_sender_destroy(&sender);
+    gpud_context_destroy(&context);
+    g_free(address);
+}
+GST_END_TEST
+
+/* By the fields alone; what is not known is not said, but for the rate, which caps must have. */
+GST_START_TEST(test_caps_from_fields)
+{
+    gchar *address = ends_address();
+    struct gpud_sender *sender = open_sender(address);
+    GstHarness *src = ends_src(address, NULL);
+    struct gpud_media media = {.kind = GPUD_MEDIA_PICTURE};
+
+    WORKS(gpud_layout_init(&media.picture.layout, "NV12", 64, 32, 0, &e));
+    WORKS(gpud_sender_configure(sender, &media, &e));
+    send_one(sender);
+    gst_buffer_unref(ends_pull(src));
+    GstCaps *got = gst_pad_get_current_caps(src->sinkpad);
+    gchar *text = gst_caps_to_string(got);
+    fail_unless_equals_string(text, "video/x-raw, format=(string)NV12, width=(int)64, "
+                                    "height=(int)32, framerate=(fraction)0/1");
+    g_free(text);
+    gst_caps_unref(got);
+    gst_harness_teardown(src);
+    gpud_sender_destroy(&sender);
+    gpud_context_destroy(&context);
+    g_free(address);
+}
+GST_END_TEST
+
+static void keep_format(void *user, enum gpud_event event, const void *data)
+{
+    if (event == GPUD_EVENT_FORMAT)
+        memcpy(user, data, sizeof(struct gpud_format_event));
+}
+
+/* An application's receiver reads the fields of gpudirectsink's caps. */
+GST_START_TEST(test_an_application_reads_caps)
+{
+    gchar *address = ends_address();
+    GstHarness *sink = ends_sink(address, NULL);
+    struct gpud_receiver_params params = GPUD_PARAMS_INIT(params);
+    struct gpud_receiver *receiver;
+    struct gpud_format_event format = {0};
+    struct gpud_frame *frame;
+    gchar text[GPUD_MEDIA_TEXT_MAX];
+
+    gst_harness_set_src_caps_str(sink, CAPS_HDR ", room=(int)3");
+    params.address = address;
+    params.on_event = keep_format;
+    params.user = &format;
+    WORKS(gpud_context_create(NULL, &context, &e));
+    WORKS(gpud_receiver_create(context, &params, &receiver, &e));
+    fail_unless(gpud_receiver_acquire(receiver, GPUD_SEC, &frame, NULL) == GPUD_TIMEOUT);
+    const struct gpud_picture *picture = &format.media.picture;
+    fail_unless_equals_int(format.media.kind, GPUD_MEDIA_PICTURE);
+    fail_unless_equals_string(picture->layout.format, "P010_10LE");
+    fail_unless(picture->rate.num == 60000 && picture->rate.den == 1001);
+    fail_unless_equals_int(picture->scan, GPUD_SCAN_PROGRESSIVE);
+    fail_unless(picture->colorimetry.primaries == GPUD_PRIMARIES_BT2020 &&
+                picture->colorimetry.transfer == GPUD_TRANSFER_PQ &&
+                picture->colorimetry.matrix == GPUD_MATRIX_BT2020 &&
+                picture->colorimetry.range == GPUD_RANGE_LIMITED &&
+                picture->colorimetry.chroma_site == GPUD_CHROMA_TOP_LEFT);
+    fail_unless(picture->hdr.has_display && picture->hdr.display_x[1] == 8500 &&
+                picture->hdr.max_luminance == 10000000 && picture->hdr.max_content_light == 1000);
+    fail_unless(picture->pixel_aspect.num == 1 && picture->pixel_aspect.den == 1);
+    fail_unless_equals_string(format.media.extra, "room=(int)3");
+    fail_unless_equals_string(format.device, "host");
+    WORKS(gpud_media_to_string(&format.media, text, sizeof(text), &e));
+    GstCaps *said = gst_caps_from_string(text), *wanted = gst_caps_from_string(CAPS_HDR);
+    gst_caps_set_simple(wanted, "room", G_TYPE_INT, 3, NULL);
+    fail_unless(gst_caps_is_equal(said, wanted), "%s", text);
+    gst_caps_unref(said);
+    gst_caps_unref(wanted);
+    gpud_receiver_destroy(&receiver);
+    gpud_context_destroy(&context);
+    gst_harness_teardown(sink);
+    g_free(address);
+}
+GST_END_TEST
+
+/* Sound from an application is refused by name. */
+GST_START_TEST(test_no_pictures)
+{
+    gchar *address = ends_address();
+    struct gpud_sender *sender = open_sender(address);
+    GstHarness *src = ends_src(address, NULL);
+    GstBus *bus = ends_bus(src);
+    struct gpud_media media;
+    GError *error;
+
+    WORKS(gpud_media_from_string(&media,
+                                 "audio/x-raw, format=S16LE, rate=48000, channels=2, "
+                                 "layout=interleaved, channel-mask=0x3, samples-per-block=480",
+                                 &e));
+    WORKS(gpud_sender_configure(sender, &media, &e));
+    GstMessage *message = ends_wait_message(bus, GST_MESSAGE_ERROR | GST_MESSAGE_WARNING, 30);
+    fail_unless(message != NULL);
+    if (GST_MESSAGE_TYPE(message) == GST_MESSAGE_ERROR)
+        gst_message_parse_error(message, &error, NULL);
+    else
+        gst_message_parse_warning(message, &error, NULL);
+    fail_unless(strstr(error->message, "sends no pictures") != NULL, "%s", error->message);
+    g_error_free(error);
+    gst_message_unref(message);
+    gst_object_unref(bus);
+    gst_harness_teardown(src);
+    gpud_sender_destroy(&sender);
+    gpud_context_destroy(&context);
+    g_free(address);
+}
+GST_END_TEST
+
+static Suite *media_suite(void)
+{
+    Suite *suite = suite_create("media");
+    TCase *tc = tcase_create("media");
+
+    suite_add_tcase(suite, tc);
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, test_caps_from_an_application);
+    tcase_add_test(tc, test_caps_from_fields);
+    tcase_add_test(tc, test_an_application_reads_caps);
+    tcase_add_test(tc, test_no_pictures);
+    return suite;
+}
+
+int main(int argc, char **argv)
+{
+    ends_init_environment();
+    gst_check_init(&argc, &argv);
+    return gst_check_run_suite(media_suite(), "media", __FILE__);
+}
