@@ -4,7 +4,7 @@
 /* What every kind of media has: the tables are walked here. */
 #include "frame/media/media.h"
 
-#include "frame/media/text.h"
+#include "frame/media/syntax.h"
 
 #include <string.h>
 

@@ -8,10 +8,7 @@
 #ifndef GPUD_FRAME_MEDIA_TEXT_H
 #define GPUD_FRAME_MEDIA_TEXT_H
 
-#include "base/error.h"
-#include <gpudirect/media.h>
-
-#define GPUD_VALUE_MAX 128 /* of a field that a member stands for */
+#include "frame/media/syntax.h"
 
 /* A field of caps, and the part of a media that stands for it. */
 struct gpud_media_field {
@@ -43,12 +40,5 @@ extern const struct gpud_media_form gpud_form_rate;   /* the same; unknown is wr
  * ignored where `open`. */
 bool gpud_text_read_numbers(const char *text, int base, bool open, uint32_t *numbers,
                             unsigned count);
-
-/* Whether it may be the name of a type or a field. */
-bool gpud_text_is_name(const char *text);
-
-/* Whether it is the extra fields of a media: "name=(type)value, …" with no other blanks,
- * or "". */
-enum gpud_status gpud_media_check_extra(const char *extra, struct gpud_error *error);
 
 #endif
