@@ -7,7 +7,8 @@
 #include "src/src.h"
 
 /* Caps of what the sender said it sends. */
-GstFlowReturn gst_gpudirect_src_take_format(GstGpudirectSrc *self, const struct gpud_format_event *format);
+GstFlowReturn gst_gpudirect_src_take_format(GstGpudirectSrc *self,
+                                            const struct gpud_format_event *format);
 
 /* A card's signal became another one: frames of other caps come. FALSE: an error was posted, or
  * downstream flushes. */
