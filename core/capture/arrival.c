@@ -76,10 +76,9 @@ static uint32_t field_flags(const struct gpud_capture *capture, uint32_t field)
     case V4L2_FIELD_INTERLACED_BT:
         return GPUD_FRAME_INTERLACED;
     default:
-        return GPUD_FRAME_INTERLACED |
-               (picture->field_order == GPUD_FIELD_ORDER_BOTTOM_FIRST
-                    ? 0
-                    : (uint32_t)GPUD_FRAME_TOP_FIRST);
+        return GPUD_FRAME_INTERLACED | (picture->field_order == GPUD_FIELD_ORDER_BOTTOM_FIRST
+                                            ? 0
+                                            : (uint32_t)GPUD_FRAME_TOP_FIRST);
     }
 }
 

@@ -52,8 +52,8 @@ struct _GstGpudirectSink {
 
     /* The streaming thread's. */
     GstVideoInfo info;
-    GstVideoInfo slot_info; /* the same with the slots' strides */
-    struct gpu *gpu;        /* the caps are of memory of this GPU; NULL: of memory of the CPU's */
+    GstVideoInfo slot_info;  /* the same with the slots' strides */
+    struct gpu *gpu;         /* the caps are of memory of this GPU; NULL: of memory of the CPU's */
     struct gpud_media media; /* of the caps */
     gboolean configured;
     gboolean live_known;     /* upstream has answered */

@@ -33,11 +33,11 @@ void update_event_free(struct update_event *waiting);
 struct updates {
     struct gpud_format_event *format; /* the last one; NULL: it was applied */
     struct gpud_peer_info *peer;      /* a sender that connected; NULL: that was handled */
-    GQueue events;               /* of struct update_event */
-    gsize event_bytes;           /* of them */
-    gboolean flooded;            /* more events came than may wait: the link is to be cut */
-    gchar *unusable;             /* why the sender's format is of no use: likewise; or NULL */
-    gboolean yielding;           /* acquire was interrupted by its own callback */
+    GQueue events;                    /* of struct update_event */
+    gsize event_bytes;                /* of them */
+    gboolean flooded;                 /* more events came than may wait: the link is to be cut */
+    gchar *unusable;                  /* why the sender's format is of no use: likewise; or NULL */
+    gboolean yielding;                /* acquire was interrupted by its own callback */
 };
 
 void updates_init(struct updates *updates);

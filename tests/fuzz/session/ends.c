@@ -234,8 +234,7 @@ static void wake_sender(struct gpud_sender *sender)
 /* One that streamed may be paused in the middle of a new handshake. */
 static bool is_new(const struct gpud_link *link)
 {
-    return !link->streamed &&
-           (link->state == GPUD_LINK_OFFERED || link->state == GPUD_LINK_CANARY);
+    return !link->streamed && (link->state == GPUD_LINK_OFFERED || link->state == GPUD_LINK_CANARY);
 }
 
 static void bring_deadlines_near(struct ends *ends)
