@@ -194,7 +194,8 @@ gint gpu_of_pci(const gchar *pci)
     if (count > 0)
         count = MIN(count, gpud_device_list(context, infos, count));
     for (size_t i = 0; i < count && number < 0; i++)
-        if (infos[i].available && g_str_equal(infos[i].pci, pci))
+        if (infos[i].available &&
+            g_ascii_strcasecmp(infos[i].pci, pci) == 0) /* CUDA has capitals */
             number = gpu_of_name(infos[i].name);
     g_free(infos);
     return number;

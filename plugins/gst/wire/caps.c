@@ -344,8 +344,9 @@ static void add_extra(GstStructure *structure, const gchar *extra, struct names 
         gchar *text = g_strndup(begin, (gsize)(end - begin));
         GValue value = G_VALUE_INIT;
         read_value(&value, type_name, text);
-        if (G_IS_VALUE(&value) && !gst_structure_has_field(structure, name) &&
-            names_take(names, name))
+        /* First the name is paid for: GStreamer keeps each that it is asked about. */
+        if (G_IS_VALUE(&value) && names_take(names, name) &&
+            !gst_structure_has_field(structure, name))
             gst_structure_take_value(structure, name, &value);
         else if (G_IS_VALUE(&value))
             g_value_unset(&value);
