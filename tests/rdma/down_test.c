@@ -82,6 +82,7 @@ static void play_sender(struct board *board)
     struct gpud_layout layout;
     context_params.log = on_log;
     context_params.log_user = board;
+    context_params.log_level = GPUD_LOG_WARNING; /* whatever the environment says */
     params.address = board->address;
     params.psk_file = KEY;
     params.on_disconnect = on_disconnect;
