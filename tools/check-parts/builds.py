@@ -36,7 +36,7 @@ class Build:
         if args.changed:
             if not configure(self):
                 return [jobs.result(name, f"{self.folder} is configured", "FAIL")]
-            what = dataclasses.replace(self, suites=changed.suites(known_suites(self)))
+            what = dataclasses.replace(self, suites=changed.suites(known_suites(self)), without=["device", "vm"])
             print("check: of what changed, the suites", ", ".join(what.suites), flush=True)
         if not build(what, args):
             return [jobs.result(name, f"{self.folder} builds", "FAIL")]
