@@ -24,12 +24,12 @@ bool gpud_capture_ring_has_room(struct gpud_capture_ring *ring);
 /* Gives a dequeued buffer back unseen. */
 void gpud_capture_ring_drop(struct gpud_capture_ring *ring, uint32_t index);
 
-/* From begin, which may be called again, to end, what comes back makes wake_fd readable if somebody
- * must come for the driver to have buffers. */
+/* From begin, which may be called again, to end, a buffer that comes back makes wake_fd readable if
+ * the driver gets it only when this thread gives it on. */
 struct gpud_capture_wait {
     bool fed;  /* the driver has a buffer, so its node is worth a poll */
-    bool back; /* something had come back before, which wakes nobody */
-    bool out;  /* something can come back, so wake_fd is worth one */
+    bool back; /* a buffer had come back before: wake_fd does not tell */
+    bool out;  /* a buffer can come back, so wake_fd is worth one */
 };
 struct gpud_capture_wait gpud_capture_ring_wait_begin(struct gpud_capture_ring *ring);
 void gpud_capture_ring_wait_end(struct gpud_capture_ring *ring);

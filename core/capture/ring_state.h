@@ -63,7 +63,7 @@ struct gpud_capture_ring {
      * may map one frame while the next one is being copied. */
     struct gpud_frame *frames;
     uint32_t limit;         /* frames that may be acquired at once */
-    int wake_fd;            /* readable: something came back while somebody waited */
+    int wake_fd;            /* readable: a buffer came back while a thread waited */
     atomic_uint references; /* the capture, and each acquired frame */
 
     /* Around calls that give the driver buffers or stop it, so that none comes after the stop. */
@@ -76,10 +76,10 @@ struct gpud_capture_ring {
     uint64_t queued;         /* a bit a buffer: the driver has it */
     uint64_t to_queue;       /* a bit a buffer: ours, to be queued */
     uint64_t acquired;       /* a bit a frame: the application has it */
-    uint32_t pending;        /* buffers that nobody has, and a device still works on */
+    uint32_t pending;        /* buffers given back that a device still works on */
     bool failed;             /* a device did not do what was enqueued */
-    bool stopped;            /* for good; nobody waits for what becomes pending */
-    bool waiting, woken;     /* somebody waits for a frame; wake_fd was written */
+    bool stopped;            /* for good: what becomes pending is not waited for */
+    bool waiting, woken;     /* a thread waits for a frame; wake_fd was written */
     bool blind;              /* and not for the node, for the driver had no buffer then */
     bool returned; /* a device was done with a buffer since buffers were last queued, or the driver
                       took none and has none: an acquire shall come */

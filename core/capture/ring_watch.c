@@ -42,8 +42,8 @@ static int watch_node(struct gpud_capture_ring *ring, bool watch, uint32_t event
     return 0;
 }
 
-/* A driver without a buffer shows an error all the time, which is none. While the application holds
- * all frames another one is no news: only the errors that poll() shows unasked are. */
+/* poll() shows an error for a driver without a buffer, and nothing is wrong. While the application
+ * holds all frames only the errors that poll() shows unasked count. */
 bool gpud_capture_ring_update_watch(struct gpud_capture_ring *ring)
 {
     if (ring->watch_fd < 0)

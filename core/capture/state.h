@@ -14,7 +14,7 @@
 #include "capture/ring_state.h"
 #include <gpudirect/capture.h>
 
-/* How often a driver without an event is asked for its signal, and any while there is none. */
+/* How often a driver is asked for its signal that has no event for it, or no signal now. */
 #define GPUD_CAPTURE_LOOK (500 * GPUD_MSEC)
 
 struct gpud_capture {

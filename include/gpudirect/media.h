@@ -213,7 +213,8 @@ struct gpud_media {
 GPUD_API enum gpud_status gpud_media_check(const struct gpud_media *media,
                                            struct gpud_error *error);
 
-/* Bytes of a frame; of the largest one where they differ. */
+/* Bytes of a frame; of the largest one where they differ. This call and the next two are for media
+ * that pass gpud_media_check(). */
 GPUD_API uint64_t gpud_media_size(const struct gpud_media *media);
 
 /* How a frame lies in memory: a picture's own layout, and of everything else one row of

@@ -454,9 +454,10 @@ GstCaps *media_to_caps(const struct gpud_media *media, struct names *names, GstV
         return NULL;
     }
     GstCaps *caps = media_known_caps(media);
-    GstStructure *structure = gst_caps_get_structure(caps, 0);
-    add_extra(structure, media->extra, names);
-    if (!aspect_is_sane(structure) || !video_info_from_caps(info, caps))
+    GstStructure *structure = caps ? gst_caps_get_structure(caps, 0) : NULL;
+    if (structure)
+        add_extra(structure, media->extra, names);
+    if (!structure || !aspect_is_sane(structure) || !video_info_from_caps(info, caps))
         *reason = g_strdup_printf("the sender's caps do not describe its frames of %ux%u %s",
                                   layout->width, layout->height, layout->format);
     else if (!layout_fits_info(layout, info))
