@@ -46,6 +46,9 @@ struct gpud_channel_info {
     double rate;  /* frames in a second, over the last one or two; 0: none came, or not known yet */
     uint64_t age; /* ns since the last frame; GPUD_TIME_NONE: there was none */
     int64_t user; /* that the process runs as; -1: not known */
+    /* The process of this host that receives the channel from another one, which cannot be asked:
+     * `reason` says so. 0: the channel is sent here. */
+    int64_t receiver_pid;
 };
 
 /* Asks all channels of this user at once: those in its runtime directory, and those that listen on

@@ -61,7 +61,7 @@ GPtrArray *channels_ask(gint64 timeout, gchar **directory)
         *directory = g_strdup(gpud_channels_get_directory(channels));
     for (size_t i = 0; i < gpud_channels_count(channels); i++) {
         struct gpud_channel_info info = GPUD_INFO_INIT(info);
-        if (gpud_channels_get_info(channels, i, &info, &error) == GPUD_OK)
+        if (gpud_channels_get_info(channels, i, &info, &error) == GPUD_OK && !info.receiver_pid)
             g_ptr_array_add(list, channel_new(&info));
     }
     if (gpud_channels_get_omitted(channels) > 0)

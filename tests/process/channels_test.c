@@ -10,10 +10,13 @@
 #include "support/check.h"
 #include "support/encode.h"
 #include "support/raw.h"
+#include "wire/unix/received.h"
 #include "wire/unix/socket.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -462,6 +465,68 @@ static void those_that_lie(void)
     BASELINE_CHECK(before);
 }
 
+/* A process that receives a channel from a network, until it is killed. */
+static pid_t receive_in_child(const char *place)
+{
+    struct gpud_received received;
+    char ready;
+    int fds[2];
+    CHECK(pipe(fds) == 0, "pipe: %m");
+    pid_t child = fork();
+    CHECK(child >= 0, "fork: %m");
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        gpud_received_note(&received, place);
+        CHECK(received.lock >= 0 && write(fds[1], "r", 1) == 1, "no note");
+        for (;;)
+            pause();
+    }
+    close(fds[1]);
+    CHECK(read(fds[0], &ready, 1) == 1, "the child is lost");
+    close(fds[0]);
+    return child;
+}
+
+static void kill_child(pid_t child)
+{
+    kill(child, SIGKILL);
+    CHECK(waitpid(child, NULL, 0) == child, "the child is lost");
+}
+
+/* Its sender is on another host: what is known here is which process receives it. */
+static void a_channel_received_from_a_network(void)
+{
+    struct gpud_received own;
+    struct gpud_socket_listener local;
+    char path[200];
+    pid_t child = receive_in_child("rdma://10.0.0.1:7174/cam1");
+    gpud_received_note(&own, "rdma://[fd00::2]:7174");
+    const struct gpud_channel_info *info = expect("rdma://10.0.0.1:7174/cam1");
+    CHECK(info->receiver_pid == child && !info->answered && info->pid == 0, "pid %" PRId64,
+          info->receiver_pid);
+    CHECK(strstr(info->reason, "receives it; ask on the host"), "reason: %s", info->reason);
+    info = expect("rdma://[fd00::2]:7174");
+    CHECK_EQUAL(info->receiver_pid, getpid());
+    gpud_received_remove(&own);
+
+    /* Where it is sent here, the sender is asked. */
+    snprintf(path, sizeof(path), "%s/gpudirect/.rdma!10.0.0.1:7174!cam1",
+             getenv("XDG_RUNTIME_DIR"));
+    WORKS(gpud_socket_listen(&local, path, NULL, &e));
+    ask(NULL, 50 * GPUD_MSEC);
+    info = find("rdma://10.0.0.1:7174/cam1");
+    CHECK(info && info->receiver_pid == 0, "the channel's sender is not asked");
+    CHECK(!find("rdma://[fd00::2]:7174"), "a note that was removed is listed");
+    gpud_socket_unlisten(&local);
+
+    kill_child(child);
+    ask(NULL, PATIENCE);
+    CHECK(!find("rdma://10.0.0.1:7174/cam1"), "a process that was killed receives");
+    snprintf(path, sizeof(path), "ls -A %s/gpudirect | grep -q received",
+             getenv("XDG_RUNTIME_DIR"));
+    CHECK(system(path) != 0, "the note of a process that was killed stays");
+}
+
 int main(int argc, char **argv)
 {
     static const struct background_test tests[] = {
@@ -472,6 +537,7 @@ int main(int argc, char **argv)
         {"signs that nobody left", forged_signs},
         {"a sender that is stopped", a_stopped_one},
         {"senders that lie", those_that_lie},
+        {"a channel that is received from a network", a_channel_received_from_a_network},
     };
     int result = background_main(&background, tests, sizeof(tests) / sizeof(tests[0]), argc, argv);
     rmdir(folder);

@@ -94,6 +94,10 @@ static void add_channel(JsonBuilder *builder, const struct gpud_channels *channe
         json_builder_add_int_value(builder, info.user);
     else
         json_builder_add_null_value(builder);
+    if (info.receiver_pid) {
+        json_builder_set_member_name(builder, "receiver_pid");
+        json_builder_add_int_value(builder, info.receiver_pid);
+    }
     add_bool(builder, "answered", info.answered);
     add_known(builder, "reason", info.reason);
     if (info.answered) {

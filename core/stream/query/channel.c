@@ -305,6 +305,7 @@ enum gpud_status gpud_channels_get_info(const struct gpud_channels *channels, si
     gpud_print(full.address, "%s", query->address.text);
     full.pid = query->pid;
     full.user = query->user;
+    full.receiver_pid = query->address.receiver;
     gpud_process_name(query->pid, full.program, sizeof(full.program));
     if (query->state == GPUD_QUERY_ANSWERED)
         fill_report(&full, &query->report);
