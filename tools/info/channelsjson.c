@@ -80,11 +80,11 @@ static void add_stream(JsonBuilder *builder, const struct gpud_channel_info *inf
 }
 
 /* A sender that does not answer has no keys after the reason. */
-static void add_channel(JsonBuilder *builder, const struct gpud_channels *channels, size_t index)
+static void add_channel(JsonBuilder *builder, const struct gpud_channel_list *channels,
+                        uint32_t index)
 {
     struct gpud_channel_info info = GPUD_INFO_INIT(info);
-    size_t count;
-    gpud_channels_get_info(channels, index, &info, NULL);
+    gpud_channel_list_get_info(channels, index, &info, NULL);
     json_builder_begin_object(builder);
     add_string(builder, "address", info.address);
     add_pid(builder, info.pid);
@@ -98,13 +98,15 @@ static void add_channel(JsonBuilder *builder, const struct gpud_channels *channe
     add_known(builder, "reason", info.reason);
     if (info.answered) {
         add_stream(builder, &info);
-        struct gpud_link_info *links = info_channel_links(channels, index, &count);
+        const struct gpud_link_list *links = gpud_channel_list_get_links(channels, index);
         json_builder_set_member_name(builder, "receivers");
         json_builder_begin_array(builder);
-        for (size_t i = 0; i < count; i++)
-            add_receiver(builder, &links[i]);
+        for (uint32_t i = 0; i < gpud_link_list_count(links); i++) {
+            struct gpud_link_info link = GPUD_INFO_INIT(link);
+            gpud_link_list_get_info(links, i, &link, NULL);
+            add_receiver(builder, &link);
+        }
         json_builder_end_array(builder);
-        g_free(links);
     }
     json_builder_end_object(builder);
 }
@@ -116,9 +118,9 @@ static void add_folders(JsonBuilder *builder, const GPtrArray *lists)
     json_builder_begin_array(builder);
     for (guint i = 0; i < lists->len; i++) {
         json_builder_begin_object(builder);
-        add_string(builder, "directory", gpud_channels_get_directory(lists->pdata[i]));
-        add_int(builder, "omitted", (gint64)gpud_channels_get_omitted(lists->pdata[i]));
-        add_known(builder, "note", gpud_channels_get_note(lists->pdata[i]));
+        add_string(builder, "directory", gpud_channel_list_get_directory(lists->pdata[i]));
+        add_int(builder, "omitted", (gint64)gpud_channel_list_get_omitted(lists->pdata[i]));
+        add_known(builder, "note", gpud_channel_list_get_note(lists->pdata[i]));
         json_builder_end_object(builder);
     }
     json_builder_end_array(builder);
@@ -129,12 +131,12 @@ void info_print_channels_json(const GPtrArray *lists, bool pretty)
     JsonBuilder *builder = json_builder_new();
     json_builder_begin_object(builder);
     add_string(builder, "version", gpud_version_string());
-    add_string(builder, "directory", gpud_channels_get_directory(lists->pdata[0]));
+    add_string(builder, "directory", gpud_channel_list_get_directory(lists->pdata[0]));
     add_folders(builder, lists);
     json_builder_set_member_name(builder, "channels");
     json_builder_begin_array(builder);
     for (guint i = 0; i < lists->len; i++)
-        for (size_t j = 0; j < gpud_channels_count(lists->pdata[i]); j++)
+        for (uint32_t j = 0; j < gpud_channel_list_count(lists->pdata[i]); j++)
             add_channel(builder, lists->pdata[i], j);
     json_builder_end_array(builder);
     json_builder_end_object(builder);
