@@ -145,7 +145,7 @@ const char *hipGetErrorName(hipError_t result)
         return "hipErrorInvalidContext";
     case hipErrorNotReady:
         return "hipErrorNotReady";
-    case RAW_HIP_PEER_ALREADY_ENABLED:
+    case hipErrorPeerAccessAlreadyEnabled:
         return "hipErrorPeerAccessAlreadyEnabled";
     case hipErrorNotSupported:
         return "hipErrorNotSupported";

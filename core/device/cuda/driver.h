@@ -277,4 +277,8 @@ struct cuda_driver {
 };
 #undef CUDA_DRIVER_MEMBER
 
+/* Opens libcuda.so.1, for good, and fills in the table. NULL: all is there; "": there is no such
+ * library, and dlerror() says why; else the name of a function that it lacks. */
+const char *gpud_cuda_load(struct cuda_driver *driver);
+
 #endif
