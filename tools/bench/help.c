@@ -1,8 +1,10 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What --help says before and after the options. */
-#include "options.h"
+#include "help.h"
+
+#include <stdarg.h>
+#include <stdio.h>
 
 const char bench_help_summary[] =
     "Sends frames from one process to others and measures it: throughput, latency, the\n"
@@ -79,3 +81,21 @@ const char bench_help_description[] =
     "  gpudirect-bench --capture v4l2:///dev/video0 --to cuda:0\n"
     "  gpudirect-bench --elements --compare 'shmsink socket-path={dir}/shm shm-size={bytes} |\n"
     "    shmsrc socket-path={dir}/shm is-live=true ! {caps}'";
+
+bool bench_usage_error(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fputs("gpudirect-bench: ", stderr);
+    vfprintf(stderr, format, args);
+    fputs(" (see --help)\n", stderr);
+    va_end(args);
+    return false;
+}
+
+bool bench_usage_text(char *field, size_t size, const char *option, const char *value)
+{
+    if (g_strlcpy(field, value ? value : "", size) < size)
+        return true;
+    return bench_usage_error("%s \"%.40s…\" is too long", option, value);
+}

@@ -3,8 +3,10 @@
 
 #include "options.h"
 
-#include "ceiling.h"
+#include "ceilings/memory.h"
+#include "descriptions.h"
 #include "frames.h"
+#include "help.h"
 #include "network.h"
 #include "rows.h"
 
@@ -35,25 +37,7 @@ struct arguments {
     gboolean json, elements, remote, allow_unauthenticated, isolated, migrate, version;
 };
 
-bool bench_usage_error(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    fputs("gpudirect-bench: ", stderr);
-    vfprintf(stderr, format, args);
-    fputs(" (see --help)\n", stderr);
-    va_end(args);
-    return false;
-}
-
 /* --- one option ------------------------------------------------------------------------------- */
-
-bool bench_usage_text(char *field, size_t size, const char *option, const char *value)
-{
-    if (g_strlcpy(field, value ? value : "", size) < size)
-        return true;
-    return bench_usage_error("%s \"%.40s…\" is too long", option, value);
-}
 
 static bool parse_number(uint32_t *field, const char *option, gint value, gint min, gint max)
 {
@@ -136,7 +120,7 @@ static bool parse_picture(struct bench_job *job, const struct arguments *args)
             job->width, job->height, (double)layout.size / (UINT64_C(1) << 30));
     if (bench_uses_rows(job) && !bench_rows_fit(&layout))
         return bench_usage_error(BENCH_ROWS_UNFIT, job->width, job->height);
-    job->foreign_buffers = bench_ceiling_buffers(layout.size);
+    job->foreign_buffers = raw_memory_buffers(layout.size);
     bench_describe_caps(job);
     return true;
 }
