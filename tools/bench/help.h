@@ -11,6 +11,9 @@
 
 extern const char bench_help_summary[], bench_help_description[];
 
+/* What --route takes, by the library's own list; to be freed with g_free(). */
+gchar *bench_help_route(void);
+
 /* Prints what is wrong with the command line; false. */
 bool bench_usage_error(const char *format, ...) G_GNUC_PRINTF(1, 2);
 

@@ -388,6 +388,7 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
                              .slots = 4,
                              .runs = NOT_GIVEN,
                              .timeout = 60};
+    gchar *route_help = bench_help_route();
     const GOptionEntry entries[] = {
         {"from", 0, 0, G_OPTION_ARG_STRING, &args.from, "The sender's device (host)", "DEVICE"},
         {"to", 0, 0, G_OPTION_ARG_STRING, &args.to,
@@ -408,11 +409,7 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
          "With --to rdma://: whoever reaches the address may receive", NULL},
         {"capture", 0, 0, G_OPTION_ARG_STRING, &args.capture,
          "Instead of a link: a capture card's frames to the device of --to", "v4l2:///dev/videoN"},
-        {"route", 0, 0, G_OPTION_ARG_STRING, &args.route,
-         "map, peer, directgma, migrate, staged-push, staged, rdma-dmabuf, rdma-peermem or "
-         "rdma-host; with "
-         "--capture dmabuf, userptr or mmap (the best)",
-         "ROUTE"},
+        {"route", 0, 0, G_OPTION_ARG_STRING, &args.route, route_help, "ROUTE"},
         {"width", 0, 0, G_OPTION_ARG_INT, &args.width, "Of the picture (3840)", "PIXELS"},
         {"height", 0, 0, G_OPTION_ARG_INT, &args.height, "Of the picture (2160)", "PIXELS"},
         {"format", 0, 0, G_OPTION_ARG_STRING, &args.format, "As GStreamer names it (UYVY)",
@@ -466,6 +463,7 @@ bool bench_options_parse(int argc, char **argv, struct bench_options *options, i
     GError *error = NULL;
     bool good = g_option_context_parse(context, &argc, &argv, &error);
     g_option_context_free(context);
+    g_free(route_help);
     if (!good)
         bench_usage_error("%s", error->message);
     g_clear_error(&error);
