@@ -3,6 +3,9 @@
 
 /* The channels as text. The library has removed control characters from what senders say. */
 #include "channels.h"
+
+#include "channelsjson.h"
+#include "directories.h"
 #include "info.h"
 
 #include <inttypes.h>
@@ -15,27 +18,6 @@
 #include <unistd.h>
 
 #define PERIOD GPUD_SEC
-
-const char *info_phase_name(enum gpud_link_phase phase)
-{
-    static const char *const names[] = {
-        [GPUD_PHASE_CONNECTING] = "connecting",
-        [GPUD_PHASE_STREAMING] = "streaming",
-        [GPUD_PHASE_LEAVING] = "leaving",
-    };
-    return (size_t)phase < G_N_ELEMENTS(names) ? names[phase] : "unknown";
-}
-
-const char *info_policy_name(enum gpud_slow_receiver policy)
-{
-    static const char *const names[] = {
-        [GPUD_SLOW_DEFAULT] = "default",
-        [GPUD_SLOW_BLOCK] = "block",
-        [GPUD_SLOW_DROP_NEWEST] = "drop-newest",
-        [GPUD_SLOW_DROP_OLDEST] = "drop-oldest",
-    };
-    return (size_t)policy < G_N_ELEMENTS(names) ? names[policy] : "unknown";
-}
 
 /* --- one channel ------------------------------------------------------------------------------ */
 

@@ -3,9 +3,30 @@
 
 /* The channels as JSON. Keys are stable: new ones may be added, none is removed or changes its
  * meaning. Times are ns. */
-#include "channels.h"
-#include "info.h"
+#include "channelsjson.h"
+
 #include "json.h"
+
+const char *info_phase_name(enum gpud_link_phase phase)
+{
+    static const char *const names[] = {
+        [GPUD_PHASE_CONNECTING] = "connecting",
+        [GPUD_PHASE_STREAMING] = "streaming",
+        [GPUD_PHASE_LEAVING] = "leaving",
+    };
+    return (size_t)phase < G_N_ELEMENTS(names) ? names[phase] : "unknown";
+}
+
+const char *info_policy_name(enum gpud_slow_receiver policy)
+{
+    static const char *const names[] = {
+        [GPUD_SLOW_DEFAULT] = "default",
+        [GPUD_SLOW_BLOCK] = "block",
+        [GPUD_SLOW_DROP_NEWEST] = "drop-newest",
+        [GPUD_SLOW_DROP_OLDEST] = "drop-oldest",
+    };
+    return (size_t)policy < G_N_ELEMENTS(names) ? names[policy] : "unknown";
+}
 
 static void add_receiver(JsonBuilder *builder, const struct gpud_link_info *link)
 {

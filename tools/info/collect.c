@@ -104,16 +104,6 @@ static enum gpud_status collect_devices(struct info_report *report, struct gpud_
     return status;
 }
 
-void info_find_auto(struct gpud_context *context, const char *address, struct info_auto *found)
-{
-    struct gpud_device_info info = GPUD_INFO_INIT(info);
-    struct gpud_error error;
-    if (gpud_device_find_nearest(context, "auto", address, &info, found->reason, &error) == GPUD_OK)
-        g_strlcpy(found->device, info.name, sizeof(found->device));
-    else
-        g_strlcpy(found->reason, error.reason, sizeof(found->reason));
-}
-
 static void collect_capture(struct info_report *report, struct gpud_context *context,
                             const struct gpud_capture_card_list *cards, uint32_t index)
 {
@@ -192,15 +182,4 @@ void info_free(struct info_report *report)
     g_free(report->layer.path);
     g_free(report->layer.loaded);
     g_free(report->layer.hint);
-}
-
-const char *info_distance_name(enum gpud_distance distance)
-{
-    static const char *const names[] = {
-        [GPUD_DISTANCE_UNKNOWN] = "unknown", [GPUD_DISTANCE_SELF] = "self",
-        [GPUD_DISTANCE_PIX] = "pix",         [GPUD_DISTANCE_PXB] = "pxb",
-        [GPUD_DISTANCE_PHB] = "phb",         [GPUD_DISTANCE_NODE] = "node",
-        [GPUD_DISTANCE_SYS] = "sys",
-    };
-    return (size_t)distance < G_N_ELEMENTS(names) ? names[distance] : "unknown";
 }

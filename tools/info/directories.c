@@ -3,7 +3,7 @@
 
 /* Where channels are looked for. All folders are asked at once, so that a user whose senders hang
  * does not hold up the others. */
-#include "channels.h"
+#include "directories.h"
 
 #include <glob.h>
 #include <stdio.h>
