@@ -39,25 +39,30 @@ static struct asked asked;
 
 static void ask(const char *address, int64_t timeout)
 {
-    struct gpud_channels *channels;
+    struct gpud_channel_list *channels;
     gpud_test_nap(5); /* or a fast machine asks too often */
-    WORKS(gpud_channels_create(address, timeout, &channels, &e));
-    asked.count = gpud_channels_count(channels);
+    WORKS(gpud_channel_list_create(address, timeout, &channels, &e));
+    asked.count = gpud_channel_list_count(channels);
     CHECK(asked.count <= 8, "%zu channels", asked.count);
-    snprintf(asked.directory, sizeof(asked.directory), "%s", gpud_channels_get_directory(channels));
+    snprintf(asked.directory, sizeof(asked.directory), "%s",
+             gpud_channel_list_get_directory(channels));
     for (size_t i = 0; i < asked.count; i++) {
         memset(&asked.info[i], 0xcc, sizeof(asked.info[i]));
         asked.info[i].size = sizeof(asked.info[i]);
-        asked.link[i][0].size = sizeof(asked.link[i][0]);
-        WORKS(gpud_channels_get_info(channels, i, &asked.info[i], &e));
-        size_t links = gpud_channels_list_links(channels, i, asked.link[i], GPUD_RECEIVERS_MAX);
+        WORKS(gpud_channel_list_get_info(channels, i, &asked.info[i], &e));
+        const struct gpud_link_list *list = gpud_channel_list_get_links(channels, i);
+        size_t links = gpud_link_list_count(list);
+        for (size_t j = 0; j < links; j++) {
+            asked.link[i][j].size = sizeof(asked.link[i][j]);
+            WORKS(gpud_link_list_get_info(list, j, &asked.link[i][j], &e));
+        }
         if (asked.info[i].answered)
             CHECK_EQUAL(links, asked.info[i].links);
         else
             CHECK(links == 0 && strlen(asked.info[i].reason) > 10,
                   "no answer and no reason: \"%s\"", asked.info[i].reason);
     }
-    gpud_channels_destroy(&channels);
+    gpud_channel_list_destroy(&channels);
 }
 
 static const struct gpud_channel_info *find(const char *address)
@@ -127,30 +132,34 @@ static void a_stream(void)
                (info = expect(BACKGROUND_ADDRESS),
                 info->frames > frames && asked.link[0][0].delivered > delivered));
     /* The sender says the same of its receivers. */
-    struct gpud_link_info own[2] = {{.size = sizeof(own[0])}};
-    CHECK_EQUAL(gpud_sender_list_links(background.sender, own, 2), 1);
-    CHECK(own[0].pid == link->pid && own[0].id == link->id && own[0].delivered >= delivered,
+    struct gpud_link_info own = GPUD_INFO_INIT(own);
+    struct gpud_link_list *list;
+    WORKS(gpud_link_list_create(background.sender, &list, &e));
+    CHECK_EQUAL(gpud_link_list_count(list), 1);
+    WORKS(gpud_link_list_get_info(list, 0, &own, &e));
+    CHECK(own.pid == link->pid && own.id == link->id && own.delivered >= delivered,
           "the sender's own list");
-    CHECK_EQUAL(gpud_sender_list_links(background.sender, NULL, 0), 1);
+    CHECK_EQUAL(gpud_link_list_get_info(list, 1, &own, NULL), GPUD_INVALID);
+    gpud_link_list_destroy(&list);
 }
 
 /* A program of another release has less room. */
 static void a_smaller_info(void)
 {
-    struct gpud_channels *channels;
+    struct gpud_channel_list *channels;
     struct gpud_channel_info info;
     size_t size = offsetof(struct gpud_channel_info, program);
-    WORKS(gpud_channels_create(BACKGROUND_ADDRESS, PATIENCE, &channels, &e));
+    WORKS(gpud_channel_list_create(BACKGROUND_ADDRESS, PATIENCE, &channels, &e));
     memset(&info, 0xcc, sizeof(info));
     info.size = size;
-    WORKS(gpud_channels_get_info(channels, 0, &info, &e));
+    WORKS(gpud_channel_list_get_info(channels, 0, &info, &e));
     CHECK(info.size == size && info.pid == getpid() && (uint8_t)info.program[0] == 0xcc,
           "written beyond its size");
     info.size = 0;
-    EXPECT(GPUD_INVALID, "size is not set", gpud_channels_get_info(channels, 0, &info, &e));
-    EXPECT(GPUD_INVALID, "channel 1 of 1", gpud_channels_get_info(channels, 1, &info, &e));
-    gpud_channels_destroy(&channels);
-    EXPECT(GPUD_INVALID, "negative", gpud_channels_create(NULL, -1, &channels, &e));
+    EXPECT(GPUD_INVALID, "size is not set", gpud_channel_list_get_info(channels, 0, &info, &e));
+    EXPECT(GPUD_INVALID, "channel 1 of 1", gpud_channel_list_get_info(channels, 1, &info, &e));
+    gpud_channel_list_destroy(&channels);
+    EXPECT(GPUD_INVALID, "negative", gpud_channel_list_create(NULL, -1, &channels, &e));
 }
 
 /* More often than a process may in a second. */

@@ -136,15 +136,15 @@ static void send_names(int other)
 /* By this process. */
 static void expect_received(const char *address)
 {
-    struct gpud_channels *channels;
+    struct gpud_channel_list *channels;
     struct gpud_channel_info info = GPUD_INFO_INIT(info);
     bool found = false;
-    WORKS(gpud_channels_create(NULL, PATIENCE, &channels, &e));
-    for (size_t i = 0; i < gpud_channels_count(channels); i++) {
-        WORKS(gpud_channels_get_info(channels, i, &info, &e));
+    WORKS(gpud_channel_list_create(NULL, PATIENCE, &channels, &e));
+    for (uint32_t i = 0; i < gpud_channel_list_count(channels); i++) {
+        WORKS(gpud_channel_list_get_info(channels, i, &info, &e));
         found |= strcmp(info.address, address) == 0 && info.receiver_pid == getpid();
     }
-    gpud_channels_destroy(&channels);
+    gpud_channel_list_destroy(&channels);
     CHECK(found, "%s is not listed as received here", address);
 }
 
