@@ -102,7 +102,8 @@ GPUD_API enum gpud_status gpud_completion_queue_wait(struct gpud_completion_queu
 
 /* A descriptor for epoll, GMainLoop or io_uring: readable as long as there are completions. It is
  * the queue's: poll it, do not read or close it. */
-GPUD_API int gpud_completion_queue_get_fd(const struct gpud_completion_queue *queue);
+GPUD_API enum gpud_status gpud_completion_queue_get_fd(struct gpud_completion_queue *queue, int *fd,
+                                                       struct gpud_error *error);
 
 /* true: waiting calls return GPUD_AGAIN at once, until false is set. */
 GPUD_API void gpud_completion_queue_interrupt(struct gpud_completion_queue *queue,
@@ -144,7 +145,8 @@ GPUD_API enum gpud_status gpud_transfer_accept(struct gpud_transfer *transfer,
                                                struct gpud_error *error);
 
 /* A descriptor as above: readable while somebody waits to be accepted. */
-GPUD_API int gpud_transfer_get_fd(const struct gpud_transfer *transfer);
+GPUD_API enum gpud_status gpud_transfer_get_fd(struct gpud_transfer *transfer, int *fd,
+                                               struct gpud_error *error);
 
 /* Connects, once. GPUD_CLOSED: nobody listens there. GPUD_NO_ACCESS: keys differ, or one end has
  * none. GPUD_PEER: whoever is there transfers nothing (a sender of frames, say). GPUD_TIMEOUT,

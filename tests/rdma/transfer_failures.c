@@ -73,7 +73,8 @@ void test_connecting(void)
     wrong = with_file(side.context, NULL, "/tmp/wrong");
     expect_no_connection(wrong, address_of(7112, ""), GPUD_NO_ACCESS, "key");
     expect_no_connection(side.transfer, address_of(7112, ""), GPUD_NO_ACCESS, "key");
-    struct pollfd waits = {.fd = gpud_transfer_get_fd(transfer), .events = POLLIN};
+    struct pollfd waits = {.events = POLLIN};
+    WORKS(gpud_transfer_get_fd(transfer, &waits.fd, &e));
     CHECK(poll(&waits, 1, 0) == 0, "somebody without the key is there");
     WORKS(gpud_transfer_connect(right, address_of(7112, ""), side.queue, PATIENCE, &side.connection,
                                 &e));
@@ -452,10 +453,10 @@ static void watch_events(int other)
     size_t count;
     pthread_t thread;
     meet_as_listener(&side, other, 7117);
-    int fd = epoll_create1(EPOLL_CLOEXEC);
+    int fd = epoll_create1(EPOLL_CLOEXEC), completions;
     struct epoll_event event = {.events = EPOLLIN};
-    CHECK(epoll_ctl(fd, EPOLL_CTL_ADD, gpud_completion_queue_get_fd(side.queue), &event) == 0,
-          "epoll: %m");
+    WORKS(gpud_completion_queue_get_fd(side.queue, &completions, &e));
+    CHECK(epoll_ctl(fd, EPOLL_CTL_ADD, completions, &event) == 0, "epoll: %m");
     CHECK(epoll_wait(fd, &event, 1, 0) == 0, "readable, and nothing is there");
     for (uint32_t i = 0; i < 3; i++) {
         say(other, i);
