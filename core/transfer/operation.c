@@ -67,7 +67,7 @@ static enum gpud_status check_params(struct gpud_connection *connection,
         return status;
     bool may_be_empty =
         kind == GPUD_COMPLETION_SEND || (kind == GPUD_COMPLETION_PUT && own->notify);
-    if (own->timeout < 0)
+    if (own->timeout_ns < 0)
         return gpud_fail(error, GPUD_INVALID, "a negative timeout: every wait needs an end");
     if (own->notify && kind != GPUD_COMPLETION_PUT)
         return gpud_fail(error, GPUD_INVALID, "only a put notifies the peer");
@@ -255,7 +255,7 @@ static enum gpud_status begin(struct gpud_connection *connection, enum gpud_comp
     if (status != GPUD_OK)
         return status;
     gpud_lock_take(&connection->lock);
-    status = await_room_locked(connection, kind, own.timeout, error);
+    status = await_room_locked(connection, kind, own.timeout_ns, error);
     if (status == GPUD_OK)
         status = begin_locked(connection, kind, &own, error);
     if (status == GPUD_OK)
@@ -324,7 +324,7 @@ enum gpud_status gpud_connection_recv(struct gpud_connection *connection,
     if (status != GPUD_OK)
         return status;
     gpud_lock_take(&connection->lock);
-    status = await_room_locked(connection, GPUD_COMPLETION_RECV, own.timeout, error);
+    status = await_room_locked(connection, GPUD_COMPLETION_RECV, own.timeout_ns, error);
     if (status == GPUD_OK)
         status = receive_locked(connection, &own, error);
     gpud_lock_release(&connection->lock);

@@ -44,7 +44,7 @@ struct gpud_channel_info {
     uint64_t delivered, dropped; /* summed over receivers, those that are gone included */
     uint64_t connects;
     double rate;  /* frames in a second, over the last one or two; 0: none came, or not known yet */
-    uint64_t age; /* ns since the last frame; GPUD_TIME_NONE: there was none */
+    uint64_t age_ns; /* ns since the last frame; GPUD_TIME_NONE: there was none */
     int64_t user; /* that the process runs as; -1: not known */
 };
 

@@ -211,8 +211,8 @@ struct gpud_link_info {
     uint32_t held;                         /* frames that it has not given back */
     uint64_t delivered;                    /* frames that were handed to it */
     uint64_t dropped;                      /* frames that it lost by the policy */
-    uint64_t latency; /* ns from submit to acquire, of the last frame that it took, by its own word;
-                         0: not known, as between two clocks: gpud_receiver_set_latency() */
+    uint64_t latency_ns; /* ns from submit to acquire, of the last frame that it took, by its own
+                         word; 0: not known, as between two clocks: gpud_receiver_set_latency() */
     char host[64];    /* its address; "": it is on this host */
 };
 

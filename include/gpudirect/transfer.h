@@ -268,7 +268,7 @@ struct gpud_operation_params {
     void *native_queue;
     /* For room among GPUD_OPERATIONS_MAX, and of a send for a receive of the peer's. ns; 0: polls.
      */
-    int64_t timeout;
+    int64_t timeout_ns;
 };
 
 /* clang-format off */

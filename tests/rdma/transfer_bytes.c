@@ -98,7 +98,7 @@ static void make_puts(int other)
         put.key_offset = 4096 * i;
         put.notify = true;
         put.value = i;
-        put.timeout = PATIENCE;
+        put.timeout_ns = PATIENCE;
         WORKS(gpud_connection_put(side.connection, &put, &e));
     }
     for (uint32_t i = 0; i < 200; i++)
@@ -239,7 +239,7 @@ static void make_messages(int other)
         struct gpud_operation_params send = range_of(&source, ranges[i].from, ranges[i].length);
         fill_pattern(source.bytes + ranges[i].from, ranges[i].length, i);
         send.value = i;
-        send.timeout = PATIENCE;
+        send.timeout_ns = PATIENCE;
         WORKS(gpud_connection_send(side.connection, &send, &e));
         await_completion(&side, GPUD_COMPLETION_SEND, GPUD_OK);
     }
@@ -248,7 +248,7 @@ static void make_messages(int other)
         struct gpud_operation_params send = range_of(&source, 1024 * i, i);
         fill_pattern(source.bytes + 1024 * i, i, i);
         send.value = i;
-        send.timeout = PATIENCE; /* the last receives are told when the first have been taken */
+        send.timeout_ns = PATIENCE; /* the last receives are told when the first have been taken */
         WORKS(gpud_connection_send(side.connection, &send, &e));
     }
     for (uint32_t i = 0; i < GPUD_RECEIVES_MAX; i++)
@@ -303,7 +303,7 @@ static void send_early(int other)
     struct gpud_operation_params send = range_of(&source, 0, 100);
     fill_pattern(source.bytes, 100, 5);
     EXPECT(GPUD_TIMEOUT, "posted no receive", gpud_connection_send(side.connection, &send, &e));
-    send.timeout = 50 * GPUD_MSEC;
+    send.timeout_ns = 50 * GPUD_MSEC;
     EXPECT(GPUD_TIMEOUT, "posted no receive", gpud_connection_send(side.connection, &send, &e));
     struct gpud_operation_params put = range_of(&source, 0, 100); /* others are not held up */
     put.key = &key;
@@ -314,10 +314,10 @@ static void send_early(int other)
     send.length = 101;
     EXPECT(GPUD_INVALID, "has room for 100", gpud_connection_send(side.connection, &send, &e));
     send.length = 100;
-    send.timeout = 0;
+    send.timeout_ns = 0;
     WORKS(gpud_connection_send(side.connection, &send, &e));
     await_completion(&side, GPUD_COMPLETION_SEND, GPUD_OK);
-    send.timeout = PATIENCE;
+    send.timeout_ns = PATIENCE;
     say(other, 2);
     WORKS(gpud_connection_send(side.connection, &send, &e));
     await_completion(&side, GPUD_COMPLETION_SEND, GPUD_OK);

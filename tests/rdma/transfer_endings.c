@@ -68,7 +68,7 @@ void test_killed_peer(void)
         if (i == 40)
             CHECK(kill(child, SIGKILL) == 0, "kill: %m");
         move.user = (void *)posted;
-        move.timeout = PATIENCE;
+        move.timeout_ns = PATIENCE;
         got = i % 2 ? gpud_connection_put(side.connection, &move, &error)
                     : gpud_connection_get(side.connection, &move, &error);
         CHECK(got == GPUD_OK || (got == GPUD_PEER && i >= 40), "operation %d: %s: %s", i,
@@ -112,7 +112,7 @@ static void write_on(int other)
     uint64_t posted = 0, completed = 0;
     memset(source.bytes, 1, SIZE);
     put.key = &key;
-    put.timeout = PATIENCE;
+    put.timeout_ns = PATIENCE;
     put.notify = true;
     while ((status = gpud_connection_put(side.connection, &put, &error)) == GPUD_OK) {
         posted++;

@@ -196,9 +196,9 @@ static void use_keys(int other)
     move.region = NULL;
     EXPECT(GPUD_INVALID, "no region", PUT(&side, &move));
     move.region = local.region;
-    move.timeout = -1;
+    move.timeout_ns = -1;
     EXPECT(GPUD_INVALID, "timeout", PUT(&side, &move));
-    move.timeout = 0;
+    move.timeout_ns = 0;
     move.after_queue = true;
     EXPECT(GPUD_UNSUPPORTED, "no queue of the application", PUT(&side, &move));
     move.after_queue = false;
@@ -473,7 +473,7 @@ static void watch_events(int other)
            gpud_completion_queue_wait(side.queue, PATIENCE, got, 4, &count, &e));
     pthread_join(thread, NULL);
     struct gpud_operation_params send = range_of(&(struct buffer){0}, 0, 0);
-    send.timeout = PATIENCE;
+    send.timeout_ns = PATIENCE;
     EXPECT(GPUD_AGAIN, "interrupted", gpud_connection_send(side.connection, &send, &e));
     close(fd);
     say(other, 4);

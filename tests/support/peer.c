@@ -464,7 +464,7 @@ static void tell(struct gpud_frame *frame, uint64_t number)
     struct gpud_frame_info info = GPUD_INFO_INIT(info);
     gpud_frame_get_info(frame, &info);
     info.offset = number;
-    info.pts = number * 1000;
+    info.pts_ns = number * 1000;
     WORKS(gpud_frame_set_info(frame, &info, &e));
 }
 

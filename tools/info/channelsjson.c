@@ -37,7 +37,7 @@ static void add_receiver(JsonBuilder *builder, const struct gpud_link_info *link
     add_int(builder, "frames", (gint64)link->delivered);
     add_int(builder, "dropped", (gint64)link->dropped);
     add_int(builder, "held", link->held);
-    add_rate(builder, "latency", (double)link->latency);
+    add_rate(builder, "latency", (double)link->latency_ns);
     json_builder_end_object(builder);
 }
 
@@ -73,8 +73,8 @@ static void add_stream(JsonBuilder *builder, const struct gpud_channel_info *inf
     add_int(builder, "dropped", (gint64)info->dropped);
     add_int(builder, "connects", (gint64)info->connects);
     json_builder_set_member_name(builder, "age");
-    if (info->age != GPUD_TIME_NONE)
-        json_builder_add_int_value(builder, (gint64)info->age);
+    if (info->age_ns != GPUD_TIME_NONE)
+        json_builder_add_int_value(builder, (gint64)info->age_ns);
     else
         json_builder_add_null_value(builder);
 }

@@ -140,7 +140,7 @@ static guint64 longest_latency(struct gpud_sender *core)
     links[0].size = sizeof(*links);
     count = MIN(count, gpud_sender_list_links(core, links, count));
     for (gsize i = 0; i < count; i++)
-        longest = MAX(longest, links[i].latency);
+        longest = MAX(longest, links[i].latency_ns);
     g_free(links);
     return longest;
 }

@@ -149,9 +149,9 @@ static void describe(GstGpudirectSink *self, GstBuffer *buffer, struct gpud_fram
     struct meta_loss loss = {self->endpoint.lost_metas, GST_ELEMENT(self)};
     struct wire_head head;
 
-    info->pts = gst_gpudirect_sink_running_time(self, GST_BUFFER_PTS(buffer));
-    info->dts = gst_gpudirect_sink_running_time(self, GST_BUFFER_DTS(buffer));
-    info->duration = GST_BUFFER_DURATION(buffer);
+    info->pts_ns = gst_gpudirect_sink_running_time(self, GST_BUFFER_PTS(buffer));
+    info->dts_ns = gst_gpudirect_sink_running_time(self, GST_BUFFER_DTS(buffer));
+    info->duration_ns = GST_BUFFER_DURATION(buffer);
     info->offset = GST_BUFFER_OFFSET(buffer);
     info->flags = frame_flags_from_buffer(buffer);
     gst_gpudirect_sink_fill_head(self, &head);
