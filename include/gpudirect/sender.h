@@ -157,13 +157,17 @@ GPUD_API void gpud_sender_announce(struct gpud_sender *sender);
  * which then copies it there itself.
  *
  * Hands the frame to every receiver, and consumes it: on GPUD_OK, and on every failure but
- * GPUD_AGAIN and GPUD_TIMEOUT (a blocking receiver gave no credit), *frame is NULL. With `keep` the
- * caller keeps the frame and may submit it again or release it, but must not write to it any more:
- * it has GPUD_FRAME_READ_ONLY then; for a frame that is neither lent nor wrapped the call waits
- * until it was copied. With no receiver the frame is done. */
+ * GPUD_AGAIN and GPUD_TIMEOUT (a blocking receiver gave no credit), *frame is NULL. With no
+ * receiver the frame is done. */
 GPUD_API enum gpud_status gpud_sender_submit(struct gpud_sender *sender, struct gpud_frame **frame,
-                                             bool keep, int64_t timeout_ns,
-                                             struct gpud_error *error);
+                                             int64_t timeout_ns, struct gpud_error *error);
+
+/* The same, but the frame stays the caller's, who may submit it again or release it, but must not
+ * write to it any more: it has GPUD_FRAME_READ_ONLY then. For a frame that is neither lent nor
+ * wrapped the call waits until it was copied. */
+GPUD_API enum gpud_status gpud_sender_submit_keep(struct gpud_sender *sender,
+                                                  struct gpud_frame *frame, int64_t timeout_ns,
+                                                  struct gpud_error *error);
 
 #define GPUD_EVENT_STICKY (UINT32_C(1) << 31)
 #define GPUD_EVENT_SIZE_MAX 2048

@@ -163,7 +163,7 @@ void ends_submit(struct ends *ends)
     atomic_store(&ends->submitted, number);
     while (frame) {
         watch_begin(WATCH_SENDER, "gpud_sender_submit", TIMEOUT);
-        status = gpud_sender_submit(ends->sender, &frame, false, TIMEOUT, &error);
+        status = gpud_sender_submit(ends->sender, &frame, TIMEOUT, &error);
         watch_end(WATCH_SENDER);
         if (status == GPUD_TIMEOUT && !goes_on(ends, until, "submitting", error.reason)) {
             atomic_store(&ends->submitted, number - 1);
