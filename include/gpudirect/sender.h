@@ -68,7 +68,7 @@ struct gpud_sender_params {
     /* Where the ring lies: a device's name, "cuda:1"; NULL: "host". A kind alone, "cuda": that one
      * of them which is nearest to the network card that the address leads over. "auto": the nearest
      * GPU of any kind; "host" where the address leads over no card, as a bare name does, or there
-     * is no GPU that others write directly. See gpud_device_find_nearest(), and
+     * is no GPU that others write directly. See gpud_device_get_nearest(), and
      * gpud_sender_info.device_reason for what came of it. */
     const char *device;
     const char *name; /* shown to the peers; NULL: the process's name */

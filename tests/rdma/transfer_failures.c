@@ -162,7 +162,7 @@ static void use_keys(int other)
     move.key = &written;
     EXPECT(GPUD_NO_ACCESS, "GPUD_REGION_REMOTE_READ", GET(&side, &move));
     EXPECT(GPUD_NO_ACCESS, "GPUD_REGION_REMOTE_WRITE",
-           gpud_connection_recv(side.connection, &move, &e));
+           gpud_connection_receive(side.connection, &move, &e));
     move.key = &elsewhere;
     EXPECT(GPUD_INVALID, "not registered with this connection", PUT(&side, &move));
     memset(&none, 0x5a, sizeof(none));

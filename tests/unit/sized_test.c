@@ -171,7 +171,7 @@ static void list_routes(union grown *info)
 
 static void identify(union grown *info)
 {
-    gpud_pointer_identify(info, (void *)info);
+    gpud_pointer_get_info(info, (void *)info);
 }
 
 static void get_sender(union grown *info)

@@ -30,7 +30,7 @@ void info_collect_links(struct info_report *report, struct gpud_device *const *o
                 !info_is_on_bus(link.to))
                 continue;
             gpud_device_get_link(open[from], open[to], &link.link);
-            link.distance = gpud_device_distance(open[from], open[to]);
+            link.distance = gpud_device_get_distance(open[from], open[to]);
             g_array_append_val(report->links, link);
         }
     }
