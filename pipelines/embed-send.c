@@ -29,7 +29,7 @@ static enum gpud_status send_one(struct gpud_sender *sender, uint64_t number, st
         info.pts = number * GPUD_SEC / 25;
         info.flags = GPUD_FRAME_INTERLACED | GPUD_FRAME_TOP_FIRST;
         gpud_frame_set_info(frame, &info, NULL);
-        status = gpud_sender_submit(sender, &frame, false, GPUD_SEC, e);
+        status = gpud_sender_submit(sender, &frame, GPUD_SEC, e);
     }
     gpud_frame_release(&frame);
     return status;

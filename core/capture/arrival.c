@@ -150,15 +150,15 @@ void gpud_capture_describe(struct gpud_capture *capture, const struct gpud_v4l2_
 {
     const struct gpud_placement *placement = &capture->ring->placement;
     struct gpud_frame_info *info = &frame->info;
-    info->pts = arrival->pts;
-    info->dts = GPUD_TIME_NONE;
-    info->duration = capture->frame_duration;
+    info->pts_ns = arrival->pts;
+    info->dts_ns = GPUD_TIME_NONE;
+    info->duration_ns = capture->frame_duration;
     info->offset = capture->driver_count;
     info->flags = arrival->flags;
     info->meta_size = 0;
     info->sequence = capture->sequence;
     info->dropped = capture->info.dropped; /* written by this thread alone */
-    info->submit_time = (uint64_t)arrival->time;
+    info->submitted_ns = (uint64_t)arrival->time;
     info->epoch = capture->epoch;
     info->layout = placement->layout;
     for (uint32_t i = 0; capture->ring->in_place && i < placement->layout.planes; i++)

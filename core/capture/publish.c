@@ -139,7 +139,7 @@ void gpud_capture_publish(struct gpud_capture *capture, const struct gpud_v4l2_f
     info->media.picture.layout = ring->placement.layout;
     gpud_print(info->card_format, "%s", info->media.picture.layout.format);
     info->monotonic = (stamps & V4L2_BUF_FLAG_TIMESTAMP_MASK) == V4L2_BUF_FLAG_TIMESTAMP_MONOTONIC;
-    info->started = (uint64_t)capture->began;
+    info->started_ns = (uint64_t)capture->began;
     info->stamps_start = (stamps & V4L2_BUF_FLAG_TSTAMP_SRC_MASK) == V4L2_BUF_FLAG_TSTAMP_SRC_SOE;
     gpud_capture_note_format(capture, format, &hdr, fps_num, fps_den);
     gpud_lock_release(&capture->lock);

@@ -176,7 +176,7 @@ enum gpud_status gpud_device_open(struct gpud_context *context, const char *name
     return status;
 }
 
-void gpud_pointer_identify(const void *pointer, struct gpud_pointer_info *info)
+void gpud_pointer_get_info(const void *pointer, struct gpud_pointer_info *info)
 {
     struct gpud_pointer_info found = {.kind = GPUD_POINTER_HOST};
     gpud_print(found.device, "host");

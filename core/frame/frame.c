@@ -12,7 +12,7 @@
  * goes. */
 static void copy_settable(struct gpud_frame_info *to, const struct gpud_frame_info *from)
 {
-    size_t first = offsetof(struct gpud_frame_info, pts);
+    size_t first = offsetof(struct gpud_frame_info, pts_ns);
     size_t head = offsetof(struct gpud_frame_info, meta) - first;
     memcpy((char *)to + first, (const char *)from + first, head + from->meta_size);
 }
@@ -333,7 +333,7 @@ enum gpud_status gpud_frame_wrap(struct gpud_memory *memory, uint64_t offset,
     made->memory = gpud_memory_ref(memory);
     made->offset = offset;
     made->slot = UINT32_MAX;
-    made->info.pts = made->info.dts = made->info.duration = GPUD_TIME_NONE;
+    made->info.pts_ns = made->info.dts_ns = made->info.duration_ns = GPUD_TIME_NONE;
     made->info.offset = UINT64_MAX;
     made->info.layout = *layout;
     *frame = made;

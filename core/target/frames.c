@@ -156,8 +156,8 @@ static enum gpud_status make_visible(struct gpud_target_ring *ring, struct gpud_
 static void describe(struct gpud_target_ring *ring, struct gpud_frame *frame, uint32_t number)
 {
     struct gpud_frame_info *info = &frame->info;
-    info->dts = GPUD_TIME_NONE;
-    info->duration =
+    info->dts_ns = GPUD_TIME_NONE;
+    info->duration_ns =
         ring->fps_num ? (uint64_t)GPUD_SEC * ring->fps_den / ring->fps_num : GPUD_TIME_NONE;
     info->offset = number;
     info->flags = 0;

@@ -157,7 +157,7 @@ void gpud_target_get_info(struct gpud_target *target, struct gpud_target_info *i
         .given_back_offset = GPUD_TARGET_GIVEN_BACK,
         .next_offset = GPUD_TARGET_NEXT,
         .stopped_offset = GPUD_TARGET_STOPPED,
-        .age = GPUD_TIME_NONE,
+        .age_ns = GPUD_TIME_NONE,
     };
     gpud_print(told.path, "%s", paths[ring->kind]);
     gpud_print(told.file, "%s", target->file);
@@ -168,7 +168,7 @@ void gpud_target_get_info(struct gpud_target *target, struct gpud_target_info *i
     told.frames = target->frames;
     told.dropped = target->dropped;
     if (target->last)
-        told.age = (uint64_t)(gpud_now() - target->last);
+        told.age_ns = (uint64_t)(gpud_now() - target->last);
     gpud_print(told.reason, "%s", target->reason);
     gpud_lock_release(&target->lock);
     gpud_sized_copy(info, info->size, &told, sizeof(told));
@@ -251,7 +251,7 @@ static void hand_out(struct gpud_target *target, struct gpud_frame *frame, uint6
     if (dropped || target->discontinuity || !target->frames)
         info->flags |= GPUD_FRAME_DISCONTINUITY;
     target->discontinuity = false;
-    info->pts = info->submit_time = (uint64_t)now;
+    info->pts_ns = info->submitted_ns = (uint64_t)now;
     info->sequence = target->sequence;
     info->epoch = 1;
     gpud_lock_take(&target->lock);

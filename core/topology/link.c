@@ -70,7 +70,7 @@ void gpud_device_get_link(const struct gpud_device *from, const struct gpud_devi
                           struct gpud_device_link *link)
 {
     struct gpud_device_link found = {.rank = -1};
-    gpud_print(found.name, "%s", gpud_topology_distance_name(gpud_device_distance(from, to)));
+    gpud_print(found.name, "%s", gpud_topology_distance_name(gpud_device_get_distance(from, to)));
     if (from == to)
         found.direct = true;
     else if (strcmp(gpud_device_kind(from), gpud_device_kind(to)) == 0)

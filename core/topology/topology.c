@@ -85,7 +85,7 @@ int gpud_topology_numa_node(hwloc_obj_t object)
     return hwloc_bitmap_first(parent->nodeset);
 }
 
-int gpud_device_numa_node(const struct gpud_device *device)
+int gpud_device_get_numa_node(const struct gpud_device *device)
 {
     return gpud_topology_numa_node(find(device));
 }
@@ -149,7 +149,8 @@ static enum gpud_distance distance_from_host(hwloc_obj_t object)
     return one_node ? GPUD_DISTANCE_NODE : GPUD_DISTANCE_SYS;
 }
 
-enum gpud_distance gpud_device_distance(const struct gpud_device *a, const struct gpud_device *b)
+enum gpud_distance gpud_device_get_distance(const struct gpud_device *a,
+                                            const struct gpud_device *b)
 {
     if (a == b || (is_host(a) && is_host(b)))
         return GPUD_DISTANCE_SELF;
@@ -158,7 +159,8 @@ enum gpud_distance gpud_device_distance(const struct gpud_device *a, const struc
     return gpud_topology_distance(find(a), find(b));
 }
 
-enum gpud_distance gpud_device_distance_to_pci(const struct gpud_device *device, const char *pci)
+enum gpud_distance gpud_device_get_distance_to_pci(const struct gpud_device *device,
+                                                   const char *pci)
 {
     hwloc_obj_t object = pci ? gpud_topology_find(pci) : NULL;
     return is_host(device) ? distance_from_host(object)

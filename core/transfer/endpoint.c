@@ -199,9 +199,12 @@ enum gpud_status gpud_transfer_accept(struct gpud_transfer *transfer,
     }
 }
 
-int gpud_transfer_get_fd(const struct gpud_transfer *transfer)
+enum gpud_status gpud_transfer_get_fd(struct gpud_transfer *transfer, int *fd,
+                                      struct gpud_error *error)
 {
-    return transfer->waiting;
+    (void)error;
+    *fd = transfer->waiting;
+    return GPUD_OK;
 }
 
 /* --- connecting ---------------------------------------------------------------------------- */

@@ -67,11 +67,11 @@ static enum gpud_status check_params(struct gpud_connection *connection,
         return status;
     bool may_be_empty =
         kind == GPUD_COMPLETION_SEND || (kind == GPUD_COMPLETION_PUT && own->notify);
-    if (own->timeout < 0)
+    if (own->timeout_ns < 0)
         return gpud_fail(error, GPUD_INVALID, "a negative timeout: every wait needs an end");
     if (own->notify && kind != GPUD_COMPLETION_PUT)
         return gpud_fail(error, GPUD_INVALID, "only a put notifies the peer");
-    if (own->after_queue && kind == GPUD_COMPLETION_RECV)
+    if (own->after_queue && kind == GPUD_COMPLETION_RECEIVE)
         return gpud_fail(error, GPUD_INVALID,
                          "a receive is posted at once: wait for the GPU's queue before it");
     if (own->length == 0 && !may_be_empty)
@@ -134,13 +134,13 @@ static enum gpud_status fail_revoked(struct gpud_error *error)
 static bool *find_lack_locked(struct gpud_connection *connection, enum gpud_completion_kind kind,
                               struct gpud_error *error)
 {
-    if (kind == GPUD_COMPLETION_RECV && !connection->free_receives.first) {
+    if (kind == GPUD_COMPLETION_RECEIVE && !connection->free_receives.first) {
         gpud_fail(error, GPUD_TIMEOUT,
                   "%d receives are posted, or not taken from the completion queue",
                   GPUD_RECEIVES_MAX);
         return &connection->wants_receive;
     }
-    if (kind != GPUD_COMPLETION_RECV && !connection->free_operations.first) {
+    if (kind != GPUD_COMPLETION_RECEIVE && !connection->free_operations.first) {
         gpud_fail(error, GPUD_TIMEOUT,
                   "%d operations are under way, or not taken from the completion queue",
                   GPUD_OPERATIONS_MAX);
@@ -255,7 +255,7 @@ static enum gpud_status begin(struct gpud_connection *connection, enum gpud_comp
     if (status != GPUD_OK)
         return status;
     gpud_lock_take(&connection->lock);
-    status = await_room_locked(connection, kind, own.timeout, error);
+    status = await_room_locked(connection, kind, own.timeout_ns, error);
     if (status == GPUD_OK)
         status = begin_locked(connection, kind, &own, error);
     if (status == GPUD_OK)
@@ -297,7 +297,7 @@ static enum gpud_status receive_locked(struct gpud_connection *connection,
                          "the peer writes its messages where they are received: register the "
                          "region with GPUD_REGION_REMOTE_WRITE");
     struct operation *operation = gpud_operation_take(&connection->free_receives);
-    operation->completion = describe(connection, GPUD_COMPLETION_RECV, params);
+    operation->completion = describe(connection, GPUD_COMPLETION_RECEIVE, params);
     operation->memory = region->memory;
     params->region->uses++;
     operation->number = ++connection->receive_number;
@@ -315,16 +315,17 @@ static enum gpud_status receive_locked(struct gpud_connection *connection,
     return GPUD_OK;
 }
 
-enum gpud_status gpud_connection_recv(struct gpud_connection *connection,
-                                      const struct gpud_operation_params *params,
-                                      struct gpud_error *error)
+enum gpud_status gpud_connection_receive(struct gpud_connection *connection,
+                                         const struct gpud_operation_params *params,
+                                         struct gpud_error *error)
 {
     struct gpud_operation_params own;
-    enum gpud_status status = check_params(connection, GPUD_COMPLETION_RECV, params, &own, error);
+    enum gpud_status status =
+        check_params(connection, GPUD_COMPLETION_RECEIVE, params, &own, error);
     if (status != GPUD_OK)
         return status;
     gpud_lock_take(&connection->lock);
-    status = await_room_locked(connection, GPUD_COMPLETION_RECV, own.timeout, error);
+    status = await_room_locked(connection, GPUD_COMPLETION_RECEIVE, own.timeout_ns, error);
     if (status == GPUD_OK)
         status = receive_locked(connection, &own, error);
     gpud_lock_release(&connection->lock);

@@ -126,9 +126,12 @@ enum gpud_status gpud_completion_queue_wait(struct gpud_completion_queue *queue,
     }
 }
 
-int gpud_completion_queue_get_fd(const struct gpud_completion_queue *queue)
+enum gpud_status gpud_completion_queue_get_fd(struct gpud_completion_queue *queue, int *fd,
+                                              struct gpud_error *error)
 {
-    return queue->event;
+    (void)error;
+    *fd = queue->event;
+    return GPUD_OK;
 }
 
 void gpud_completion_queue_interrupt(struct gpud_completion_queue *queue, bool interrupted)

@@ -30,7 +30,7 @@ static enum gpud_status find_device(struct gpud_context *context,
     struct gpud_pointer_info info = GPUD_INFO_INIT(info);
     if (params->device && strcmp(params->device, "auto") != 0)
         return gpud_device_open(context, params->device, device, error);
-    gpud_pointer_identify(params->address, &info);
+    gpud_pointer_get_info(params->address, &info);
     if (info.kind == GPUD_POINTER_MANAGED)
         return gpud_fail(error, GPUD_UNSUPPORTED,
                          "the address is managed memory, which moves between %s and the host by "
@@ -94,9 +94,9 @@ static void discard(struct gpud_region *region)
     free(region);
 }
 
-enum gpud_status gpud_region_register(struct gpud_connection *connection,
-                                      const struct gpud_region_params *params,
-                                      struct gpud_region **region, struct gpud_error *error)
+enum gpud_status gpud_region_create(struct gpud_connection *connection,
+                                    const struct gpud_region_params *params,
+                                    struct gpud_region **region, struct gpud_error *error)
 {
     struct gpud_region_params own;
     enum gpud_status status =
@@ -204,8 +204,8 @@ static void revoke_locked(struct gpud_region *region, int64_t deadline)
         ;
 }
 
-enum gpud_status gpud_region_deregister(struct gpud_region **region, int64_t timeout_ns,
-                                        struct gpud_error *error)
+enum gpud_status gpud_region_destroy(struct gpud_region **region, int64_t timeout_ns,
+                                     struct gpud_error *error)
 {
     if (!region || !*region)
         return GPUD_OK;

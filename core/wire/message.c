@@ -238,7 +238,7 @@ static void link(struct codec *codec, struct gpud_link_info *link)
     u32(codec, &link->held);
     u64(codec, &link->delivered);
     u64(codec, &link->dropped);
-    u64(codec, &link->latency);
+    u64(codec, &link->latency_ns);
     text(codec, link->host, sizeof(link->host));
     at_most(codec, pid, INT32_MAX);
     at_most(codec, phase, GPUD_PHASE_LEAVING);

@@ -89,7 +89,7 @@ struct gpud_capture_info {
      * the order of its fields where a frame does not say it. A rate of 0/1: not known. */
     struct gpud_media media;
     bool monotonic; /* the driver stamps with the monotonic clock, as far as its stamps are
-                       possible; else frames carry no pts */
+                       possible; else frames carry no pts_ns */
     uint64_t frames;
     uint64_t dropped;   /* gaps in the driver's sequence */
     uint64_t corrupted; /* buffers the driver flagged as such; they are handed on with CORRUPTED */
@@ -104,8 +104,8 @@ struct gpud_capture_info {
     uint64_t signal_changes; /* how often another one came since create */
     bool unplugged;          /* the card is gone: see gpud_capture_wait() */
     uint64_t returns;        /* how often it came back since create */
-    uint64_t started;  /* monotonic, ns: when the driver was last told to stream; 0: not yet */
-    bool stamps_start; /* a frame's pts is when its exposure began, else when it had ended */
+    uint64_t started_ns; /* monotonic, ns: when the driver was last told to stream; 0: not yet */
+    bool stamps_start;   /* a frame's pts_ns is when its exposure began, else when it had ended */
     char input[32];    /* the name of the one that is selected; "": it has none */
     /* The format that the card is set to, by the name that configure takes; "": one that is not
      * captured here, as a compressed one. */
@@ -165,7 +165,7 @@ GPUD_API enum gpud_status gpud_capture_configure_controls(
     struct gpud_error *error);
 
 /* clang-format off */
-/* The next frame; pts is the driver's monotonic time. It is the driver's own buffer where that is
+/* The next frame; pts_ns is the driver's monotonic time. It is the driver's own buffer where that is
  * memory of the device that the frames shall arrive on: released, it goes back to the driver after
  * the queues that gpud_frame_post() was called for.
  *

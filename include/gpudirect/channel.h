@@ -45,7 +45,7 @@ struct gpud_channel_info {
     uint64_t delivered, dropped; /* summed over receivers, those that are gone included */
     uint64_t connects;
     double rate;  /* frames in a second, over the last one or two; 0: none came, or not known yet */
-    uint64_t age; /* ns since the last frame; GPUD_TIME_NONE: there was none */
+    uint64_t age_ns; /* ns since the last frame; GPUD_TIME_NONE: there was none */
     int64_t user; /* that the process runs as; -1: not known */
     /* The process of this host that receives the channel from another one, which cannot be asked:
      * `reason` says so. 0: the channel is sent here. */

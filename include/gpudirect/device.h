@@ -90,15 +90,15 @@ enum gpud_distance {
     GPUD_DISTANCE_NODE,    /* in one NUMA node */
     GPUD_DISTANCE_SYS,     /* across NUMA nodes */
 };
-GPUD_API enum gpud_distance gpud_device_distance(const struct gpud_device *a,
-                                                 const struct gpud_device *b);
+GPUD_API enum gpud_distance gpud_device_get_distance(const struct gpud_device *a,
+                                                     const struct gpud_device *b);
 
 /* The same, to what is at "0000:63:00.0" on the PCI bus: a network card, say. */
-GPUD_API enum gpud_distance gpud_device_distance_to_pci(const struct gpud_device *device,
-                                                        const char *pci);
+GPUD_API enum gpud_distance gpud_device_get_distance_to_pci(const struct gpud_device *device,
+                                                            const char *pci);
 
 /* The NUMA node that a device is attached to; -1: unknown, or all of them (the host). */
-GPUD_API int gpud_device_numa_node(const struct gpud_device *device);
+GPUD_API int gpud_device_get_numa_node(const struct gpud_device *device);
 
 /* The processors next to a device, of those that this process may use, as in "0-15,32-47": whoever
  * feeds it runs best there. "": unknown, or all of them (the host). */
@@ -113,11 +113,11 @@ GPUD_API void gpud_device_get_cpus(const struct gpud_device *device, char *list,
  * "auto", means as the device of a sender, receiver or capture with that address. found: as
  * gpud_device_list_get_info() has it. reason says why that one; "": there was nothing to choose.
  * GPUD_NO_DEVICE: this machine has none of that kind. */
-GPUD_API enum gpud_status gpud_device_find_nearest(struct gpud_context *context, const char *kind,
-                                                   const char *address,
-                                                   struct gpud_device_info *found,
-                                                   char reason[GPUD_REASON_MAX],
-                                                   struct gpud_error *error);
+GPUD_API enum gpud_status gpud_device_get_nearest(struct gpud_context *context, const char *kind,
+                                                  const char *address,
+                                                  struct gpud_device_info *found,
+                                                  char reason[GPUD_REASON_MAX],
+                                                  struct gpud_error *error);
 
 /* Cards on the machine's buses that are no devices of this library, and may be beside one. */
 struct gpud_card_info {
@@ -190,7 +190,7 @@ struct gpud_pointer_info {
     uint64_t length; /* of that; 0: unknown */
 };
 
-GPUD_API void gpud_pointer_identify(const void *pointer, struct gpud_pointer_info *info);
+GPUD_API void gpud_pointer_get_info(const void *pointer, struct gpud_pointer_info *info);
 
 /* The vendor's own object for a memory: a host pointer, a cl_mem, an address of the GPU. Borrowed:
  * lives as long as the memory. */

@@ -42,7 +42,7 @@ enum gpud_frame_flags {
 struct gpud_frame_info {
     size_t size;
     /* ns of the application's time line, or GPUD_TIME_NONE; travel as they are. */
-    uint64_t pts, dts, duration;
+    uint64_t pts_ns, dts_ns, duration_ns;
     uint64_t offset; /* the application's frame number, or UINT64_MAX; travels as it is */
     uint32_t flags;  /* enum gpud_frame_flags */
     uint32_t meta_size;
@@ -53,7 +53,7 @@ struct gpud_frame_info {
     uint64_t dropped;  /* frames dropped for this receiver since it connected */
     /* CLOCK_MONOTONIC ns at which it was submitted; 0: not known, as its sender has another clock
      * (gpud_peer_info.same_clock). */
-    uint64_t submit_time;
+    uint64_t submitted_ns;
     uint32_t epoch; /* changes with every (re)connect and every change of format */
     struct gpud_layout layout;
 };

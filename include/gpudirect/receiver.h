@@ -54,7 +54,7 @@ struct gpud_receiver_params {
     /* Frames that come steadily are expected: the call that waits for one is awake when it is due,
      * and looks for it so long at most (and 1/32 of the time between two), which spares the frame
      * the time that waking up takes. ns; 0: 250 µs; negative: waits always sleep. */
-    int64_t busy_poll;
+    int64_t busy_poll_ns;
     /* Called inside gpud_receiver_acquire(), in order with the frames. data lives during the call.
      * May be NULL. */
     void (*on_event)(void *user, enum gpud_event event, const void *data);
@@ -101,7 +101,7 @@ struct gpud_receiver_info {
     uint64_t kicks;        /* system calls made to wake the sender */
     /* From submit to acquire, over the last 4096 frames, ns; 0: not known, as of frames of a sender
      * that has another clock. */
-    uint64_t latency_p50, latency_p99, latency_max;
+    uint64_t latency_p50_ns, latency_p99_ns, latency_max_ns;
     uint32_t slots;  /* that may be in flight or held at once, as both sides asked; 0: not known */
     char device[32]; /* where the frames arrive */
     char device_reason[GPUD_REASON_MAX]; /* why there; "": it was named */
@@ -147,10 +147,10 @@ GPUD_API uint32_t gpud_receiver_count_frames(struct gpud_receiver *receiver);
 
 /* How long the frame that was acquired last took, ns from submit, by a clock that both ends follow
  * though they are on two hosts (PTP, say), which only the application knows. Before it is released:
- * the sender is told then (gpud_link_info.latency), and what is said of no frame is not known.
+ * the sender is told then (gpud_link_info.latency_ns), and what is said of no frame is not known.
  * Ignored where the library knows it (gpud_peer_info.same_clock), and without a connection. For the
  * thread that acquires. */
-GPUD_API void gpud_receiver_set_latency(struct gpud_receiver *receiver, uint64_t latency);
+GPUD_API void gpud_receiver_set_latency(struct gpud_receiver *receiver, uint64_t latency_ns);
 
 GPUD_API void gpud_receiver_get_info(struct gpud_receiver *receiver,
                                      struct gpud_receiver_info *info);

@@ -68,7 +68,7 @@ struct gpud_sender_params {
     /* Where the ring lies: a device's name, "cuda:1"; NULL: "host". A kind alone, "cuda": that one
      * of them which is nearest to the network card that the address leads over. "auto": the nearest
      * GPU of any kind; "host" where the address leads over no card, as a bare name does, or there
-     * is no GPU that others write directly. See gpud_device_find_nearest(), and
+     * is no GPU that others write directly. See gpud_device_get_nearest(), and
      * gpud_sender_info.device_reason for what came of it. */
     const char *device;
     const char *name; /* shown to the peers; NULL: the process's name */
@@ -157,13 +157,17 @@ GPUD_API void gpud_sender_announce(struct gpud_sender *sender);
  * which then copies it there itself.
  *
  * Hands the frame to every receiver, and consumes it: on GPUD_OK, and on every failure but
- * GPUD_AGAIN and GPUD_TIMEOUT (a blocking receiver gave no credit), *frame is NULL. With `keep` the
- * caller keeps the frame and may submit it again or release it, but must not write to it any more:
- * it has GPUD_FRAME_READ_ONLY then; for a frame that is neither lent nor wrapped the call waits
- * until it was copied. With no receiver the frame is done. */
+ * GPUD_AGAIN and GPUD_TIMEOUT (a blocking receiver gave no credit), *frame is NULL. With no
+ * receiver the frame is done. */
 GPUD_API enum gpud_status gpud_sender_submit(struct gpud_sender *sender, struct gpud_frame **frame,
-                                             bool keep, int64_t timeout_ns,
-                                             struct gpud_error *error);
+                                             int64_t timeout_ns, struct gpud_error *error);
+
+/* The same, but the frame stays the caller's, who may submit it again or release it, but must not
+ * write to it any more: it has GPUD_FRAME_READ_ONLY then. For a frame that is neither lent nor
+ * wrapped the call waits until it was copied. */
+GPUD_API enum gpud_status gpud_sender_submit_keep(struct gpud_sender *sender,
+                                                  struct gpud_frame *frame, int64_t timeout_ns,
+                                                  struct gpud_error *error);
 
 #define GPUD_EVENT_STICKY (UINT32_C(1) << 31)
 #define GPUD_EVENT_SIZE_MAX 2048
@@ -211,8 +215,8 @@ struct gpud_link_info {
     uint32_t held;                         /* frames that it has not given back */
     uint64_t delivered;                    /* frames that were handed to it */
     uint64_t dropped;                      /* frames that it lost by the policy */
-    uint64_t latency; /* ns from submit to acquire, of the last frame that it took, by its own word;
-                         0: not known, as between two clocks: gpud_receiver_set_latency() */
+    uint64_t latency_ns; /* ns from submit to acquire, of the last frame that it took, by its own
+                         word; 0: not known, as between two clocks: gpud_receiver_set_latency() */
     char host[64];    /* its address; "": it is on this host */
 };
 

@@ -135,7 +135,7 @@ struct gpud_target_info {
     uint64_t frames;
     uint64_t dropped;   /* that the writer wrote, and nobody saw */
     uint64_t corrupted; /* that were overwritten, or may have been, while they were held */
-    uint64_t age;       /* ns since the last frame was seen; GPUD_TIME_NONE: there was none */
+    uint64_t age_ns;    /* ns since the last frame was seen; GPUD_TIME_NONE: there was none */
     char reason[GPUD_REASON_MAX]; /* what ended it; or why there is no frame; "": there are */
 };
 
@@ -165,7 +165,7 @@ GPUD_API enum gpud_status gpud_target_get_slot(struct gpud_target *target, uint3
                                                struct gpud_error *error);
 
 /* clang-format off */
-/* The next frame; pts and submit_time are when its marker was seen, offset is the writer's number.
+/* The next frame; pts_ns and submitted_ns are when its marker was seen, offset is the writer's number.
  *
  *   GPUD_TIMEOUT  no frame until then, and since when; or all slots are held
  *   GPUD_AGAIN    gpud_target_interrupt() is in effect

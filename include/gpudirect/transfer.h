@@ -8,9 +8,9 @@
  *   one side                                       the other
  *   gpud_transfer_create("rdma://0.0.0.0:7200")    gpud_transfer_create
  *   gpud_transfer_accept  ◀───────────────────────  gpud_transfer_connect("rdma://host:7200")
- *   gpud_region_register                            gpud_region_register
+ *   gpud_region_create                            gpud_region_create
  *   gpud_region_export_key ────── 64 bytes ──────▶  gpud_connection_put / _get
- *   gpud_connection_recv  ◀───────────────────────  gpud_connection_send
+ *   gpud_connection_receive  ◀───────────────────────  gpud_connection_send
  *   gpud_completion_queue_wait                      gpud_completion_queue_wait
  *
  * Afterwards both sides are alike. What is moved lies in memory of whichever device, each side's
@@ -57,7 +57,7 @@ enum gpud_completion_kind {
     GPUD_COMPLETION_PUT = 1, /* the bytes are in the peer's memory; its own are free again */
     GPUD_COMPLETION_GET,     /* the bytes are here */
     GPUD_COMPLETION_SEND,    /* as PUT */
-    GPUD_COMPLETION_RECV,    /* a message is here */
+    GPUD_COMPLETION_RECEIVE, /* a message is here */
     /* The peer put something with a notification; or only notified (length 0). */
     GPUD_COMPLETION_NOTIFICATION,
     /* An operation was refused with GPUD_TIMEOUT: now there may be room. status: GPUD_OK. */
@@ -102,7 +102,8 @@ GPUD_API enum gpud_status gpud_completion_queue_wait(struct gpud_completion_queu
 
 /* A descriptor for epoll, GMainLoop or io_uring: readable as long as there are completions. It is
  * the queue's: poll it, do not read or close it. */
-GPUD_API int gpud_completion_queue_get_fd(const struct gpud_completion_queue *queue);
+GPUD_API enum gpud_status gpud_completion_queue_get_fd(struct gpud_completion_queue *queue, int *fd,
+                                                       struct gpud_error *error);
 
 /* true: waiting calls return GPUD_AGAIN at once, until false is set. */
 GPUD_API void gpud_completion_queue_interrupt(struct gpud_completion_queue *queue,
@@ -144,7 +145,8 @@ GPUD_API enum gpud_status gpud_transfer_accept(struct gpud_transfer *transfer,
                                                struct gpud_error *error);
 
 /* A descriptor as above: readable while somebody waits to be accepted. */
-GPUD_API int gpud_transfer_get_fd(const struct gpud_transfer *transfer);
+GPUD_API enum gpud_status gpud_transfer_get_fd(struct gpud_transfer *transfer, int *fd,
+                                               struct gpud_error *error);
 
 /* Connects, once. GPUD_CLOSED: nobody listens there. GPUD_NO_ACCESS: keys differ, or one end has
  * none. GPUD_PEER: whoever is there transfers nothing (a sender of frames, say). GPUD_TIMEOUT,
@@ -195,7 +197,7 @@ struct gpud_region_params {
     void *address;
     uint64_t length;
     /* Whose an address is: "host", "cuda:0", "hip:1"…; NULL, "auto": the devices' drivers are asked
-     * (gpud_pointer_identify()). Not with a memory, which knows. */
+     * (gpud_pointer_get_info()). Not with a memory, which knows. */
     const char *device;
     unsigned access; /* enum gpud_region_access; 0: LOCAL */
 };
@@ -209,10 +211,9 @@ struct gpud_region_params {
  * Once it is registered, synchronous copies to memory of cuMemAlloc() are done when they return
  * (CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, as GPUDirect RDMA's manual demands). Of memory of
  * cuMemCreate() and of pools CUDA does not promise that: wait for the stream, or put behind it. */
-GPUD_API enum gpud_status gpud_region_register(struct gpud_connection *connection,
-                                               const struct gpud_region_params *params,
-                                               struct gpud_region **region,
-                                               struct gpud_error *error);
+GPUD_API enum gpud_status gpud_region_create(struct gpud_connection *connection,
+                                             const struct gpud_region_params *params,
+                                             struct gpud_region **region, struct gpud_error *error);
 
 struct gpud_region_info {
     size_t size;
@@ -241,8 +242,8 @@ GPUD_API enum gpud_status gpud_region_export_key(const struct gpud_region *regio
  * the deadline, a second at least, to finish what it has under way; it uses the key no more after
  * that (GPUD_NO_ACCESS there). If it does not answer the memory is taken back all the same, which
  * ends the connection if the peer's card then still writes there. */
-GPUD_API enum gpud_status gpud_region_deregister(struct gpud_region **region, int64_t timeout_ns,
-                                                 struct gpud_error *error);
+GPUD_API enum gpud_status gpud_region_destroy(struct gpud_region **region, int64_t timeout_ns,
+                                              struct gpud_error *error);
 
 /* --- operations ---------------------------------------------------------------------------- */
 
@@ -266,7 +267,7 @@ struct gpud_operation_params {
     void *native_queue;
     /* For room among GPUD_OPERATIONS_MAX, and of a send for a receive of the peer's. ns; 0: polls.
      */
-    int64_t timeout;
+    int64_t timeout_ns;
 };
 
 /* clang-format off */
@@ -298,9 +299,9 @@ GPUD_API enum gpud_status gpud_connection_send(struct gpud_connection *connectio
 
 /* Into the range, the next message that no earlier receive got. The region is one with
  * GPUD_REGION_REMOTE_WRITE. */
-GPUD_API enum gpud_status gpud_connection_recv(struct gpud_connection *connection,
-                                               const struct gpud_operation_params *params,
-                                               struct gpud_error *error);
+GPUD_API enum gpud_status gpud_connection_receive(struct gpud_connection *connection,
+                                                  const struct gpud_operation_params *params,
+                                                  struct gpud_error *error);
 
 GPUD_END_DECLS
 

@@ -56,7 +56,7 @@
 #define GPUD_MSEC INT64_C(1000000)
 #define GPUD_SEC INT64_C(1000000000)
 
-/* "No time": a pts, dts or duration that is not known. */
+/* "No time": a pts_ns, dts_ns or duration_ns that is not known. */
 #define GPUD_TIME_NONE UINT64_MAX
 
 GPUD_BEGIN_DECLS

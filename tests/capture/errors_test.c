@@ -161,11 +161,11 @@ static struct gpud_frame *take(struct run *run)
         run->corrupted++;
     else
         look_at(frame, &info);
-    if (info.pts == GPUD_TIME_NONE)
+    if (info.pts_ns == GPUD_TIME_NONE)
         run->untimed++;
     else
-        CHECK(llabs(now() - (int64_t)info.pts) < 30 * GPUD_SEC, "a pts of %lld ms from now",
-              (long long)((int64_t)info.pts - now()) / GPUD_MSEC);
+        CHECK(llabs(now() - (int64_t)info.pts_ns) < 30 * GPUD_SEC, "a pts of %lld ms from now",
+              (long long)((int64_t)info.pts_ns - now()) / GPUD_MSEC);
     run->frames++;
     run->sequence = info.sequence;
     run->dropped = info.dropped;

@@ -277,7 +277,7 @@ static void check_field(struct bench *bench, uint32_t field, uint32_t number, ui
     CHECK_EQUAL(info.sequence, sequence);
     CHECK_EQUAL(info.flags, flags);
     CHECK_EQUAL(info.offset, number);
-    CHECK_EQUAL(info.duration, 16683333);
+    CHECK_EQUAL(info.duration_ns, 16683333);
     gpud_frame_release(&frame);
 }
 

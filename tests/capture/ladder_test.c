@@ -195,7 +195,7 @@ static void test_formats(void)
     CHECK_EQUAL(info.media.picture.rate.den, 1001);
     CHECK(info.monotonic, "the driver stamps with the monotonic clock");
     struct gpud_frame *frame = bench_pass(&bench, 0, 7);
-    CHECK_EQUAL(bench_info_of(frame).duration, 33366666);
+    CHECK_EQUAL(bench_info_of(frame).duration_ns, 33366666);
     gpud_frame_release(&frame);
 
     bench.driver.field = V4L2_FIELD_SEQ_TB;

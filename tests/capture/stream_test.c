@@ -13,19 +13,19 @@ static void test_what_is_said(void)
     struct bench bench = {0};
     bench_open(&bench);
     WORKS(gpud_capture_configure(bench.capture, "UYVY", 320, 180, 25, 1, &e));
-    uint64_t before = (uint64_t)gpud_now(), started = bench_info(&bench).started;
+    uint64_t before = (uint64_t)gpud_now(), started = bench_info(&bench).started_ns;
     CHECK(started && started <= before && before - started < GPUD_SEC, "started at %llu",
           (unsigned long long)started);
     struct gpud_frame *frame = bench_pass(&bench, 12, 5);
     struct gpud_frame_info info = bench_info_of(frame);
     CHECK_EQUAL(info.sequence, 1);
-    CHECK_EQUAL(info.pts, bench.driver.stamped);
-    CHECK_EQUAL(info.dts, GPUD_TIME_NONE);
-    CHECK_EQUAL(info.duration, 40000000);
+    CHECK_EQUAL(info.pts_ns, bench.driver.stamped);
+    CHECK_EQUAL(info.dts_ns, GPUD_TIME_NONE);
+    CHECK_EQUAL(info.duration_ns, 40000000);
     CHECK_EQUAL(info.offset, 12); /* the driver's number */
     CHECK_EQUAL(info.flags, 0);
     CHECK_EQUAL(info.epoch, 1);
-    CHECK(info.submit_time >= before && info.submit_time <= (uint64_t)gpud_now(),
+    CHECK(info.submitted_ns >= before && info.submitted_ns <= (uint64_t)gpud_now(),
           "the time of dequeue");
     CHECK_EQUAL(info.layout.plane[0].row_bytes, 640);
     CHECK(gpud_frame_get_slot(frame) < 6, "slot %u", gpud_frame_get_slot(frame));
@@ -34,7 +34,7 @@ static void test_what_is_said(void)
     /* A clock that is not the monotonic one gives no time. */
     bench.driver.stamp = V4L2_BUF_FLAG_TIMESTAMP_UNKNOWN;
     frame = bench_pass(&bench, 13, 6);
-    CHECK_EQUAL(bench_info_of(frame).pts, GPUD_TIME_NONE);
+    CHECK_EQUAL(bench_info_of(frame).pts_ns, GPUD_TIME_NONE);
     gpud_frame_release(&frame);
     CHECK(!bench_info(&bench).monotonic, "monotonic");
 
@@ -44,7 +44,7 @@ static void test_what_is_said(void)
     for (uint32_t i = 0; i < 4; i++) {
         bench.driver.stamp_shift = shifts[i];
         frame = bench_pass(&bench, 14 + i, 7);
-        CHECK_EQUAL(bench_info_of(frame).pts, shifts[i] ? GPUD_TIME_NONE : bench.driver.stamped);
+        CHECK_EQUAL(bench_info_of(frame).pts_ns, shifts[i] ? GPUD_TIME_NONE : bench.driver.stamped);
         gpud_frame_release(&frame);
         CHECK_EQUAL(bench_info(&bench).monotonic, !shifts[i]);
     }

@@ -90,7 +90,7 @@ void expect(struct ends *ends, uint32_t number, uint32_t flags, uint64_t dropped
     CHECK_EQUAL(info.offset, number);
     CHECK_EQUAL(info.dropped, dropped);
     CHECK_EQUAL(info.flags, flags);
-    CHECK_EQUAL(info.duration, 20 * GPUD_MSEC);
+    CHECK_EQUAL(info.duration_ns, 20 * GPUD_MSEC);
     check_picture(ends, frame, number);
     gpud_frame_release(&frame);
 }

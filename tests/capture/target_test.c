@@ -29,7 +29,7 @@ static void test_frames(void)
                             : ends.writer.on_host ? "target-host"
                                                   : "target-dmabuf") == 0,
           "path %s", info.path);
-    CHECK(info.reason[0] == '\0' && info.age < (uint64_t)LONG, "\"%s\"", info.reason);
+    CHECK(info.reason[0] == '\0' && info.age_ns < (uint64_t)LONG, "\"%s\"", info.reason);
     end(&ends);
 }
 
@@ -213,7 +213,7 @@ static void test_silence(void)
            gpud_target_acquire(ends.target, 1200 * GPUD_MSEC, &none, &e));
     CHECK(gpud_now() - before >= 1200 * GPUD_MSEC, "too early");
     CHECK(strstr(info_now(&ends).reason, "nobody has written"), "\"%s\"", info_now(&ends).reason);
-    CHECK(info_now(&ends).age == GPUD_TIME_NONE, "there was no frame");
+    CHECK(info_now(&ends).age_ns == GPUD_TIME_NONE, "there was no frame");
     writer_write(&ends.writer);
     expect(&ends, 0, GPUD_FRAME_DISCONTINUITY, 0);
     CHECK(info_now(&ends).reason[0] == '\0', "\"%s\"", info_now(&ends).reason);

@@ -118,13 +118,13 @@ static void pass_frames(struct gpud_capture *capture, unsigned count)
             first_hash = last_hash;
         CHECK(info.sequence > last_sequence, "sequence %llu after %llu",
               (unsigned long long)info.sequence, (unsigned long long)last_sequence);
-        int64_t age = now() - (int64_t)info.pts;
-        CHECK(info.pts > last_pts && info.pts != GPUD_TIME_NONE, "pts %llu after %llu",
-              (unsigned long long)info.pts, (unsigned long long)last_pts);
+        int64_t age = now() - (int64_t)info.pts_ns;
+        CHECK(info.pts_ns > last_pts && info.pts_ns != GPUD_TIME_NONE, "pts %llu after %llu",
+              (unsigned long long)info.pts_ns, (unsigned long long)last_pts);
         CHECK(age > -GPUD_SEC && age < 30 * GPUD_SEC, "a pts that is %lld ms old",
               (long long)(age / GPUD_MSEC));
         CHECK(!(info.flags & GPUD_FRAME_CORRUPTED), "corrupted");
-        last_pts = info.pts;
+        last_pts = info.pts_ns;
         last_sequence = info.sequence;
         gpud_frame_release(&frame);
     }

@@ -97,7 +97,7 @@ static void expect_picture(struct relay *relay, struct gpud_receiver *receiver,
 
 static void submit(struct gpud_sender *sender, struct gpud_frame **frame)
 {
-    WORKS(gpud_sender_submit(sender, frame, false, 20 * GPUD_SEC, &e));
+    WORKS(gpud_sender_submit(sender, frame, 20 * GPUD_SEC, &e));
 }
 
 /* Both links, and every slot of theirs, have shown pictures before `number`. */
@@ -284,7 +284,7 @@ static void held_by_two(struct relay *relay)
         if (gpud_frame_map(frame, GPUD_WRITE, LOOK, &data, NULL) == GPUD_OK) {
             picture_write(&relay->layout, data, n);
             gpud_frame_unmap(frame);
-            gpud_sender_submit(relay->first, &frame, false, LOOK, NULL);
+            gpud_sender_submit(relay->first, &frame, LOOK, NULL);
         }
         gpud_frame_release(&frame);
         while (gpud_receiver_acquire(relay->between, 0, &frame, NULL) == GPUD_OK)

@@ -55,7 +55,7 @@ int main(void)
         WORKS(gpud_sender_acquire(sender, GPUD_SEC, &frame, &e));
         acquires += locks;
         locks = 0;
-        WORKS(gpud_sender_submit(sender, &frame, false, GPUD_SEC, &e));
+        WORKS(gpud_sender_submit(sender, &frame, GPUD_SEC, &e));
         submits += locks;
         locks = 0;
         WORKS(gpud_receiver_acquire(receiver, 10 * GPUD_SEC, &frame, &e));

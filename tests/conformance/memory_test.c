@@ -312,10 +312,10 @@ static void test_wrap_address(struct side *side)
     send_pattern(side, memory, 9);
     READ_PATTERN(side, memory, 9);
     struct gpud_pointer_info info = GPUD_INFO_INIT(info);
-    gpud_pointer_identify(address + 16, &info);
+    gpud_pointer_get_info(address + 16, &info);
     CHECK(strcmp(info.device, side->device->info.name) == 0 && info.base == address,
           "the pointer is said to be of %s at %p", info.device, info.base);
-    gpud_pointer_identify(plain, &info);
+    gpud_pointer_get_info(plain, &info);
     CHECK(info.kind == GPUD_POINTER_HOST, "a plain pointer is of kind %d", info.kind);
     EXPECT(GPUD_INVALID, gpud_memory_wrap(side->device, plain, sizeof(plain), count_up, &destroyed,
                                           &refused, &e));

@@ -108,7 +108,7 @@ static void send_written(struct rig *rig)
     gpud_frame_get_info(frame, &info);
     info.offset = rig->number;
     WORKS(gpud_frame_set_info(frame, &info, &e));
-    WORKS(gpud_sender_submit(rig->sender, &frame, false, 20 * GPUD_SEC, &e));
+    WORKS(gpud_sender_submit(rig->sender, &frame, 20 * GPUD_SEC, &e));
 }
 
 static void send_lent(struct rig *rig)

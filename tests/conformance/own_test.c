@@ -213,7 +213,7 @@ static struct gpud_frame *draw(struct scene *scene, uint64_t number)
 static void send(struct scene *scene, uint64_t number)
 {
     struct gpud_frame *frame = draw(scene, number);
-    WORKS(gpud_sender_submit(scene->sender, &frame, false, LONG, &e));
+    WORKS(gpud_sender_submit(scene->sender, &frame, LONG, &e));
 }
 
 static struct gpud_frame *take(struct gpud_receiver *receiver)
@@ -259,7 +259,10 @@ static void frames(struct scene *scene)
         struct gpud_frame *sent = draw(scene, number);
         for (int again = 0; again < 2; again++) {
             void *data;
-            WORKS(gpud_sender_submit(scene->sender, &sent, again == 0, LONG, &e));
+            if (again == 0)
+                WORKS(gpud_sender_submit_keep(scene->sender, sent, LONG, &e));
+            else
+                WORKS(gpud_sender_submit(scene->sender, &sent, LONG, &e));
             struct gpud_frame *frame = take(scene->receiver);
             check_place(scene, frame);
             check_bytes(scene, frame, number);
@@ -297,7 +300,7 @@ static void late_sender(struct scene *scene)
     }
     struct gpud_frame *sent = draw(scene, 24);
     struct conformance_hold *hold = conformance_hold_queue(scene->sender->queue);
-    WORKS(gpud_sender_submit(scene->sender, &sent, false, LONG, &e));
+    WORKS(gpud_sender_submit(scene->sender, &sent, LONG, &e));
     if (hold) {
         enum gpud_status status = gpud_receiver_acquire(scene->receiver, LOOK, &frame, &error);
         CHECK(status == GPUD_OK || status == GPUD_TIMEOUT, "%s", error.reason);
@@ -332,7 +335,7 @@ static void late_copies(struct scene *scene)
         if (gpud_frame_map(more, GPUD_WRITE, LOOK, &data, NULL) == GPUD_OK) {
             picture_write(&scene->layout, data, 90 + n);
             gpud_frame_unmap(more);
-            gpud_sender_submit(scene->sender, &more, false, LOOK, NULL);
+            gpud_sender_submit(scene->sender, &more, LOOK, NULL);
         }
         gpud_frame_release(&more);
     }
@@ -399,7 +402,7 @@ static void lost(struct scene *scene)
     check_bytes(scene, kept, 49);
     struct gpud_frame *sent = draw(scene, 50);
     struct conformance_hold *hold = conformance_hold_queue(scene->sender->queue);
-    WORKS(gpud_sender_submit(scene->sender, &sent, false, LONG, &e));
+    WORKS(gpud_sender_submit(scene->sender, &sent, LONG, &e));
     if (hold && scene->receiver->session->place != GPUD_SIGNAL_NONE) {
         frame = take(scene->receiver);
         gpud_receiver_destroy(&scene->receiver);

@@ -101,7 +101,7 @@ void relay_send(struct relay *relay, uint64_t number)
     gpud_frame_get_info(frame, &info);
     info.offset = number;
     WORKS(gpud_frame_set_info(frame, &info, &e));
-    WORKS(gpud_sender_submit(relay->first, &frame, false, 20 * GPUD_SEC, &e));
+    WORKS(gpud_sender_submit(relay->first, &frame, 20 * GPUD_SEC, &e));
 }
 
 void relay_check(struct relay *relay, uint64_t number)

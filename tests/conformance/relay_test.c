@@ -29,18 +29,18 @@ static void send_on(struct relay *relay, enum how how, uint64_t number)
     CHECK_EQUAL(info.offset, number);
     switch (how) {
     case CONSUMED:
-        WORKS(gpud_sender_submit(relay->next, &frame, false, 20 * GPUD_SEC, &e));
+        WORKS(gpud_sender_submit(relay->next, &frame, 20 * GPUD_SEC, &e));
         CHECK(!frame, "a frame that was consumed is still there");
         break;
     case KEPT:
-        WORKS(gpud_sender_submit(relay->next, &frame, true, 20 * GPUD_SEC, &e));
+        WORKS(gpud_sender_submit_keep(relay->next, frame, 20 * GPUD_SEC, &e));
         gpud_frame_release(&frame);
         break;
     case SECOND:
         WORKS(gpud_frame_wrap_frame(frame, NULL, release_first, frame, &second, &e));
         info.offset = number;
         WORKS(gpud_frame_set_info(second, &info, &e));
-        WORKS(gpud_sender_submit(relay->next, &second, false, 20 * GPUD_SEC, &e));
+        WORKS(gpud_sender_submit(relay->next, &second, 20 * GPUD_SEC, &e));
         break;
     }
 }

@@ -247,7 +247,7 @@ void test_aperture(const struct way *way)
         gpud_frame_get_info(frame, &told);
         told.offset = taken + 1;
         WORKS(gpud_frame_set_info(frame, &told, &e));
-        status = gpud_sender_submit(scene.sender, &frame, false, 300 * GPUD_MSEC, NULL);
+        status = gpud_sender_submit(scene.sender, &frame, 300 * GPUD_MSEC, NULL);
         taken += status == GPUD_OK;
     }
     CHECK(status == GPUD_TIMEOUT && taken == 2, "a ring in a small aperture took %u frames (%s)",

@@ -120,7 +120,7 @@ static void submit(void)
     struct gpud_frame *frame;
     watch_begin(WATCH_SENDER, "submitting", 0);
     if (gpud_sender_acquire(sender, 0, &frame, NULL) == GPUD_OK &&
-        gpud_sender_submit(sender, &frame, false, 0, NULL) != GPUD_OK)
+        gpud_sender_submit(sender, &frame, 0, NULL) != GPUD_OK)
         gpud_frame_release(&frame);
     watch_end(WATCH_SENDER);
 }

@@ -210,8 +210,9 @@ static uintptr_t ask(struct fuzz_input *input, struct gpud_connection *connectio
     struct gpud_error error = {.reason = ""};
     enum gpud_status status = what % 4 == 0   ? gpud_connection_put(connection, &params, &error)
                               : what % 4 == 1 ? gpud_connection_get(connection, &params, &error)
-                              : what % 4 == 2 ? gpud_connection_send(connection, &params, &error)
-                                              : gpud_connection_recv(connection, &params, &error);
+                              : what % 4 == 2
+                                  ? gpud_connection_send(connection, &params, &error)
+                                  : gpud_connection_receive(connection, &params, &error);
     require(status == GPUD_OK || (error.status == status && strlen(error.reason) >= 10));
     return status == GPUD_OK;
 }
@@ -256,7 +257,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     params.address = memory;
     params.length = REGION;
     params.access = fuzz_number(&input, 1) % 4;
-    require(gpud_region_register(connection, &params, &region, NULL) == GPUD_OK);
+    require(gpud_region_create(connection, &params, &region, NULL) == GPUD_OK);
     for (int step = 0; step < STEPS && input.size > 0; step++) {
         unsigned what = fuzz_number(&input, 1);
         switch (what % 8) {
@@ -293,7 +294,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     gpud_lock_release(&connection->lock);
     told += take(queue, asked, UINT32_MAX, &has_ended);
     require(told == asked && has_ended && region->uses == 0);
-    require(gpud_region_deregister(&region, 0, NULL) == GPUD_OK);
+    require(gpud_region_destroy(&region, 0, NULL) == GPUD_OK);
     gpud_completion_queue_destroy(&queue);
     require(atomic_load(&connection->references) == 1);
     gpud_connection_unref(connection);

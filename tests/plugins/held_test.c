@@ -63,14 +63,28 @@ static gboolean gate_wait_inside(struct gate *gate)
 }
 
 enum gpud_status __real_gpud_sender_submit(struct gpud_sender *sender, struct gpud_frame **frame,
-                                           bool keep, int64_t timeout, struct gpud_error *error);
+                                           int64_t timeout, struct gpud_error *error);
 enum gpud_status __wrap_gpud_sender_submit(struct gpud_sender *sender, struct gpud_frame **frame,
-                                           bool keep, int64_t timeout, struct gpud_error *error);
+                                           int64_t timeout, struct gpud_error *error);
 enum gpud_status __wrap_gpud_sender_submit(struct gpud_sender *sender, struct gpud_frame **frame,
-                                           bool keep, int64_t timeout, struct gpud_error *error)
+                                           int64_t timeout, struct gpud_error *error)
 {
     gate_pass(&submit_gate);
-    return __real_gpud_sender_submit(sender, frame, keep, timeout, error);
+    return __real_gpud_sender_submit(sender, frame, timeout, error);
+}
+
+enum gpud_status __real_gpud_sender_submit_keep(struct gpud_sender *sender,
+                                                struct gpud_frame *frame, int64_t timeout,
+                                                struct gpud_error *error);
+enum gpud_status __wrap_gpud_sender_submit_keep(struct gpud_sender *sender,
+                                                struct gpud_frame *frame, int64_t timeout,
+                                                struct gpud_error *error);
+enum gpud_status __wrap_gpud_sender_submit_keep(struct gpud_sender *sender,
+                                                struct gpud_frame *frame, int64_t timeout,
+                                                struct gpud_error *error)
+{
+    gate_pass(&submit_gate);
+    return __real_gpud_sender_submit_keep(sender, frame, timeout, error);
 }
 
 enum gpud_status __real_gpud_frame_map(struct gpud_frame *frame, unsigned access, int64_t timeout,

@@ -81,7 +81,7 @@ static void send_frames(void)
     for (guint i = 0; i < FRAMES; i++) {
         struct gpud_frame *frame;
         WORKS(gpud_sender_acquire(sender, 30 * GPUD_SEC, &frame, &e));
-        WORKS(gpud_sender_submit(sender, &frame, false, 30 * GPUD_SEC, &e));
+        WORKS(gpud_sender_submit(sender, &frame, 30 * GPUD_SEC, &e));
     }
 }
 

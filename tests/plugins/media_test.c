@@ -44,7 +44,7 @@ static void send_one(struct gpud_sender *sender)
 
     WORKS(gpud_sender_wait(sender, 1, 10 * GPUD_SEC, &e));
     WORKS(gpud_sender_acquire(sender, 10 * GPUD_SEC, &frame, &e));
-    WORKS(gpud_sender_submit(sender, &frame, false, 10 * GPUD_SEC, &e));
+    WORKS(gpud_sender_submit(sender, &frame, 10 * GPUD_SEC, &e));
 }
 
 /* gpudirectsrc says of the stream exactly what the application's sender does. */

@@ -118,15 +118,15 @@ static void a_stream(void)
     CHECK(strcmp(info->device, "host") == 0 && info->slots == 4 &&
               info->slow_receiver == GPUD_SLOW_BLOCK,
           "on %s, %u slots, policy %d", info->device, info->slots, info->slow_receiver);
-    CHECK(info->rate < 2000 && info->age < 30 * (uint64_t)GPUD_SEC, "%g frames/s, %llu ns old",
-          info->rate, (unsigned long long)info->age);
+    CHECK(info->rate < 2000 && info->age_ns < 30 * (uint64_t)GPUD_SEC, "%g frames/s, %llu ns old",
+          info->rate, (unsigned long long)info->age_ns);
     CHECK_EQUAL(info->links, 1);
     const struct gpud_link_info *link = &asked.link[0][0];
     CHECK(link->pid == background.honest.pid && strcmp(link->path, "map") == 0 &&
               link->phase == GPUD_PHASE_STREAMING && strcmp(link->device, "host") == 0,
           "process %lld by %s, phase %d", (long long)link->pid, link->path, link->phase);
-    CHECK(link->latency > 0 && link->latency < 30 * (uint64_t)GPUD_SEC && link->dropped == 0,
-          "latency %llu", (unsigned long long)link->latency);
+    CHECK(link->latency_ns > 0 && link->latency_ns < 30 * (uint64_t)GPUD_SEC && link->dropped == 0,
+          "latency %llu", (unsigned long long)link->latency_ns);
     uint64_t frames = info->frames, delivered = link->delivered;
     PEER_UNTIL("it goes on", 10000,
                (info = expect(BACKGROUND_ADDRESS),

@@ -120,7 +120,7 @@ static void send_one(struct gpud_sender *sender, struct measure *measure)
     struct gpud_frame *frame;
     int64_t before = gpud_test_now();
     if (gpud_sender_acquire(sender, 0, &frame, NULL) == GPUD_OK)
-        WORKS(gpud_sender_submit(sender, &frame, false, 0, &e));
+        WORKS(gpud_sender_submit(sender, &frame, 0, &e));
     else
         measure->lost++;
     int64_t took = gpud_test_now() - before;

@@ -148,7 +148,7 @@ static void hung_up_by_listener(void)
     WORKS(gpud_sender_wait(sender, 1, GPUD_SEC, &e));
     atomic_store(&raw.page->receiver.returned, 1000);
     WORKS(gpud_sender_acquire(sender, GPUD_SEC, &frame, &e));
-    WORKS(gpud_sender_submit(sender, &frame, false, GPUD_SEC, &e));
+    WORKS(gpud_sender_submit(sender, &frame, GPUD_SEC, &e));
     CHECK(raw_wait_hangup(raw.fd, 10 * GPUD_SEC), "a liar is still connected");
     EXPECT(GPUD_TIMEOUT, "receivers have connected", gpud_sender_wait(sender, 1, 0, &e));
     raw_close(&raw);

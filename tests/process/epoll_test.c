@@ -126,7 +126,7 @@ static void send_frames(struct gpud_sender *sender, struct pollfd *fd, uint64_t 
         gpud_frame_get_info(frame, &info);
         info.offset = number;
         WORKS(gpud_frame_set_info(frame, &info, &e));
-        LOOPED(fd, turns, gpud_sender_submit(sender, &frame, false, 0, &e));
+        LOOPED(fd, turns, gpud_sender_submit(sender, &frame, 0, &e));
     }
     SAY("  %llu frames, the sender waited %llu times", (unsigned long long)(to - from + 1), turns);
 }

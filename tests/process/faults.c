@@ -192,7 +192,7 @@ static void send_frames(struct stage *stage, struct gpud_sender *sender, struct 
         if (status == GPUD_OK)
             status = paint(frame, layout, number, &error);
         if (status == GPUD_OK)
-            status = gpud_sender_submit(sender, &frame, false, PATIENCE, &error);
+            status = gpud_sender_submit(sender, &frame, PATIENCE, &error);
         if (status == GPUD_OK)
             stage->sent++;
         else

@@ -264,8 +264,10 @@ static void earlier_pictures(void)
         WORKS(gpud_frame_map(lent[i], GPUD_WRITE, GPUD_SEC, &data, &e));
         memset(data, 0xa5, layout.size);
         gpud_frame_unmap(lent[i]);
-        bool keep = i % 2; /* read-only from then on, until it is released */
-        WORKS(gpud_sender_submit(sender, &lent[i], keep, GPUD_SEC, &e));
+        if (i % 2) /* read-only from then on, until it is released */
+            WORKS(gpud_sender_submit_keep(sender, lent[i], GPUD_SEC, &e));
+        else
+            WORKS(gpud_sender_submit(sender, &lent[i], GPUD_SEC, &e));
         gpud_frame_release(&lent[i]);
     }
     gpud_receiver_destroy(&receiver);

@@ -64,9 +64,9 @@ static void receive_frames(struct board *board)
         if (board->place != OTHER_HOST)
             gpud_receiver_set_latency(receiver, TOLD);
         gpud_frame_release(&frame);
-        uint64_t age = (uint64_t)gpud_test_now() - info.submit_time;
-        board->timed += info.submit_time != 0;
-        if (info.submit_time && age > board->oldest)
+        uint64_t age = (uint64_t)gpud_test_now() - info.submitted_ns;
+        board->timed += info.submitted_ns != 0;
+        if (info.submitted_ns && age > board->oldest)
             board->oldest = age;
         board->info.size = sizeof(board->info);
         gpud_receiver_get_info(receiver, &board->info);
@@ -146,9 +146,9 @@ static void check_known(const struct board *board, const struct gpud_link_info *
     CHECK(board->timed == FRAMES && board->oldest < 60 * (uint64_t)GPUD_SEC,
           "%u frames have a time, the oldest is %llu ns old", board->timed,
           (unsigned long long)board->oldest);
-    CHECK(board->info.latency_p50 > 0 && board->info.latency_max > 0, "no latency");
-    CHECK(link->latency > 0 && link->latency != TOLD, "the sender knows of %llu ns",
-          (unsigned long long)link->latency);
+    CHECK(board->info.latency_p50_ns > 0 && board->info.latency_max_ns > 0, "no latency");
+    CHECK(link->latency_ns > 0 && link->latency_ns != TOLD, "the sender knows of %llu ns",
+          (unsigned long long)link->latency_ns);
     CHECK(!board->sender.host[0] && !told.host[0] && !link->host[0],
           "\"%s\" and \"%s\" for one host", board->sender.host, told.host);
 }
@@ -162,9 +162,9 @@ static void check_listed(const struct gpud_link_info *own)
     const struct gpud_link_list *links = gpud_channel_list_get_links(channels, 0);
     CHECK_EQUAL(gpud_link_list_count(links), 1);
     WORKS(gpud_link_list_get_info(links, 0, &link, &e));
-    CHECK(strcmp(link.host, own->host) == 0 && (link.latency == 0) == (own->latency == 0),
+    CHECK(strcmp(link.host, own->host) == 0 && (link.latency_ns == 0) == (own->latency_ns == 0),
           "listed as a receiver on \"%s\" with a latency of %llu ns", link.host,
-          (unsigned long long)link.latency);
+          (unsigned long long)link.latency_ns);
     gpud_channel_list_destroy(&channels);
 }
 
@@ -172,10 +172,10 @@ static void check_unknown(const struct board *board, const struct gpud_link_info
 {
     CHECK(!board->sender.same_clock && !told.same_clock, "one clock on two hosts");
     CHECK_EQUAL(board->timed, 0);
-    CHECK(board->info.latency_p50 == 0 && board->info.latency_p99 == 0 &&
-              board->info.latency_max == 0,
-          "a latency of %llu ns", (unsigned long long)board->info.latency_p50);
-    CHECK_EQUAL(link->latency, board->place == OTHER_HOST ? 0 : TOLD);
+    CHECK(board->info.latency_p50_ns == 0 && board->info.latency_p99_ns == 0 &&
+              board->info.latency_max_ns == 0,
+          "a latency of %llu ns", (unsigned long long)board->info.latency_p50_ns);
+    CHECK_EQUAL(link->latency_ns, board->place == OTHER_HOST ? 0 : TOLD);
     bool other = board->place != CONTAINER;
     CHECK(strcmp(board->sender.host, other ? SENDER_HOST : "") == 0, "a sender on \"%s\"",
           board->sender.host);

@@ -65,7 +65,7 @@ static void send_frames(void)
     for (int i = 0; i < FRAMES; i++) {
         struct gpud_frame *frame;
         WORKS(gpud_sender_acquire(sender, 30 * GPUD_SEC, &frame, &e));
-        WORKS(gpud_sender_submit(sender, &frame, false, 30 * GPUD_SEC, &e));
+        WORKS(gpud_sender_submit(sender, &frame, 30 * GPUD_SEC, &e));
         WORKS(gpud_receiver_acquire(receiver, 30 * GPUD_SEC, &frame, &e));
         gpud_frame_release(&frame);
     }

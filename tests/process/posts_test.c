@@ -34,7 +34,7 @@ static void send_one(struct gpud_sender *sender)
 {
     struct gpud_frame *frame;
     WORKS(gpud_sender_acquire(sender, 10 * GPUD_SEC, &frame, &e));
-    WORKS(gpud_sender_submit(sender, &frame, false, 10 * GPUD_SEC, &e));
+    WORKS(gpud_sender_submit(sender, &frame, 10 * GPUD_SEC, &e));
 }
 
 static void read_by_stream(struct gpud_receiver *receiver, struct gpu *gpu, unsigned place)

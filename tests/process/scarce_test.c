@@ -106,7 +106,7 @@ static int send_some(struct gpud_context *context, const char *address)
     for (unsigned i = 0; i < FRAMES && result == 0; i++) {
         struct gpud_frame *frame = NULL;
         if (!is_good("acquire", gpud_sender_acquire(sender, GPUD_SEC, &frame, &error), &error) ||
-            !is_good("submit", gpud_sender_submit(sender, &frame, false, GPUD_SEC, &error), &error))
+            !is_good("submit", gpud_sender_submit(sender, &frame, GPUD_SEC, &error), &error))
             result = REFUSED;
         if (frame)
             gpud_frame_release(&frame);

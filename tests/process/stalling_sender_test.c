@@ -176,8 +176,8 @@ static void times_from_nowhere(void)
     }
     struct gpud_receiver_info info = GPUD_INFO_INIT(info);
     gpud_receiver_get_info(acquirer.receiver, &info);
-    CHECK(info.latency_max <= UINT32_MAX, "a latency of %llu ns",
-          (unsigned long long)info.latency_max);
+    CHECK(info.latency_max_ns <= UINT32_MAX, "a latency of %llu ns",
+          (unsigned long long)info.latency_max_ns);
     ENDS("vanished", raw_hang_up(&server));
 }
 

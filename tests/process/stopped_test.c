@@ -146,7 +146,7 @@ static void blocking(void)
     for (; status == GPUD_OK; taken++) {
         WORKS(gpud_sender_acquire(scene.sender, GPUD_SEC, &frame, &e));
         start = gpud_test_now();
-        status = gpud_sender_submit(scene.sender, &frame, false, 300 * GPUD_MSEC, &error);
+        status = gpud_sender_submit(scene.sender, &frame, 300 * GPUD_MSEC, &error);
     }
     int64_t took = gpud_test_now() - start;
     CHECK(status == GPUD_TIMEOUT && frame, "a full ring gives %s", gpud_status_string(status));
@@ -158,7 +158,7 @@ static void blocking(void)
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, interrupt_soon, &scene) == 0, "no thread");
     start = gpud_test_now();
-    status = gpud_sender_submit(scene.sender, &frame, false, 10 * GPUD_SEC, &error);
+    status = gpud_sender_submit(scene.sender, &frame, 10 * GPUD_SEC, &error);
     took = gpud_test_now() - start;
     CHECK(status == GPUD_AGAIN && frame, "an interrupted submit gives %s",
           gpud_status_string(status));
@@ -168,14 +168,13 @@ static void blocking(void)
     struct gpud_frame *another = NULL;
     start = gpud_test_now();
     EXPECT(GPUD_AGAIN, "interrupted", gpud_sender_wait(scene.sender, 2, 10 * GPUD_SEC, &e));
-    EXPECT(GPUD_AGAIN, "interrupted",
-           gpud_sender_submit(scene.sender, &frame, false, 10 * GPUD_SEC, &e));
+    EXPECT(GPUD_AGAIN, "interrupted", gpud_sender_submit(scene.sender, &frame, 10 * GPUD_SEC, &e));
     CHECK(gpud_test_now() - start < 3 * GPUD_SEC, "an interrupted call waited");
     gpud_sender_interrupt(scene.sender, false);
     CHECK(!another, "nothing");
 
     kill(peer.pid, SIGCONT);
-    WORKS(gpud_sender_submit(scene.sender, &frame, false, 5 * GPUD_SEC, &e));
+    WORKS(gpud_sender_submit(scene.sender, &frame, 5 * GPUD_SEC, &e));
     PEER_UNTIL("what waited", 10000, atomic_load(&peer.board->frames) == taken + 1);
     CHECK_EQUAL(atomic_load(&peer.board->gaps), 0);
 
@@ -183,17 +182,17 @@ static void blocking(void)
     kill(peer.pid, SIGSTOP);
     for (status = GPUD_OK; status == GPUD_OK;) {
         WORKS(gpud_sender_acquire(scene.sender, GPUD_SEC, &frame, &e));
-        status = gpud_sender_submit(scene.sender, &frame, false, 0, &error);
+        status = gpud_sender_submit(scene.sender, &frame, 0, &error);
     }
     CHECK_EQUAL(status, GPUD_TIMEOUT);
     CHECK(pthread_create(&thread, NULL, drop_soon, &scene) == 0, "no thread");
-    WORKS(gpud_sender_submit(scene.sender, &frame, false, 60 * GPUD_SEC, &e));
+    WORKS(gpud_sender_submit(scene.sender, &frame, 60 * GPUD_SEC, &e));
     pthread_join(thread, NULL);
     EXPECT(GPUD_INVALID, "slow_receiver",
            gpud_sender_set_slow_receiver(scene.sender, (enum gpud_slow_receiver)9, &e));
     WORKS(gpud_sender_set_slow_receiver(scene.sender, GPUD_SLOW_DEFAULT, &e));
     WORKS(gpud_sender_acquire(scene.sender, GPUD_SEC, &frame, &e));
-    EXPECT(GPUD_TIMEOUT, "no credit", gpud_sender_submit(scene.sender, &frame, false, 0, &e));
+    EXPECT(GPUD_TIMEOUT, "no credit", gpud_sender_submit(scene.sender, &frame, 0, &e));
     gpud_frame_release(&frame);
     kill(peer.pid, SIGCONT);
 
@@ -201,12 +200,11 @@ static void blocking(void)
     kill(peer.pid, SIGSTOP);
     for (int i = 0; i < 6; i++) {
         WORKS(gpud_sender_acquire(scene.sender, GPUD_SEC, &frame, &e));
-        if (i < 5 &&
-            gpud_sender_submit(scene.sender, &frame, false, 100 * GPUD_MSEC, &error) == GPUD_OK)
+        if (i < 5 && gpud_sender_submit(scene.sender, &frame, 100 * GPUD_MSEC, &error) == GPUD_OK)
             continue;
         peer_kill(&peer);
         start = gpud_test_now();
-        WORKS(gpud_sender_submit(scene.sender, &frame, false, 5 * GPUD_SEC, &e));
+        WORKS(gpud_sender_submit(scene.sender, &frame, 5 * GPUD_SEC, &e));
         CHECK(gpud_test_now() - start < 3 * GPUD_SEC, "a dead receiver blocks");
         break;
     }

@@ -73,7 +73,7 @@ static void send_once(struct thread *thread, struct gpud_context *in, unsigned w
             expect_reason("acquire", status, &error);
             if (status != GPUD_OK)
                 continue;
-            status = gpud_sender_submit(sender, &frame, false, DEADLINE, &error);
+            status = gpud_sender_submit(sender, &frame, DEADLINE, &error);
             expect_reason("submit", status, &error);
             gpud_frame_release(&frame);
             atomic_fetch_add(&frames_sent, status == GPUD_OK);

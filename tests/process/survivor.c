@@ -229,7 +229,7 @@ bool output_send(struct output *output, int64_t timeout)
         info.offset = output->number;
         WORKS(gpud_frame_set_info(output->pending, &info, &e));
     }
-    status = gpud_sender_submit(output->sender, &output->pending, false, timeout, &error);
+    status = gpud_sender_submit(output->sender, &output->pending, timeout, &error);
     CHECK(status == GPUD_OK || status == GPUD_TIMEOUT, "frame %llu is not taken: %s",
           (unsigned long long)output->number, error.reason);
     int64_t took = gpud_test_now() - start;

@@ -154,7 +154,7 @@ static void sender_main(int control, const char *access)
     for (;;) {
         struct pollfd wait = {.fd = control, .events = POLLIN};
         WORKS(gpud_sender_acquire(sender, 10 * GPUD_SEC, &frame, &e));
-        WORKS(gpud_sender_submit(sender, &frame, false, 10 * GPUD_SEC, &e));
+        WORKS(gpud_sender_submit(sender, &frame, 10 * GPUD_SEC, &e));
         if (poll(&wait, 1, 5) != 1)
             continue;
         ssize_t got = read(control, says, sizeof(says) - 1);

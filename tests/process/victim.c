@@ -112,7 +112,7 @@ static void give(struct gpud_sender *sender, struct gpud_frame *frame, uint64_t 
     enum gpud_status status = GPUD_TIMEOUT;
     while (status == GPUD_TIMEOUT && !atomic_load(&own->leave)) {
         obey();
-        status = gpud_sender_submit(sender, &frame, false, 20 * GPUD_MSEC, &error);
+        status = gpud_sender_submit(sender, &frame, 20 * GPUD_MSEC, &error);
     }
     CHECK(status == GPUD_OK || status == GPUD_TIMEOUT, "frame %llu is not taken: %s",
           (unsigned long long)number, error.reason);

@@ -363,8 +363,7 @@ static void policies(void)
     CHECK_EQUAL(info_of(&scene).dropped, 1);
     WORKS(gpud_sender_set_slow_receiver(scene.sender, GPUD_SLOW_BLOCK, &e));
     WORKS(gpud_sender_acquire(scene.sender, GPUD_SEC, &frame, &e));
-    enum gpud_status status =
-        gpud_sender_submit(scene.sender, &frame, false, 100 * GPUD_MSEC, &error);
+    enum gpud_status status = gpud_sender_submit(scene.sender, &frame, 100 * GPUD_MSEC, &error);
     CHECK(status == GPUD_TIMEOUT && frame, "it gives %s", gpud_status_string(status));
     gpud_frame_release(&frame);
     resume_peer(&scene.peer);
@@ -397,7 +396,7 @@ static void beside_a_poll(void)
     send(&scene, SLOTS);
     WORKS(gpud_sender_acquire(scene.sender, GPUD_SEC, &frame, &e));
     for (int i = 0; i < 3; i++)
-        EXPECT(GPUD_TIMEOUT, "no credit", gpud_sender_submit(scene.sender, &frame, false, 0, &e));
+        EXPECT(GPUD_TIMEOUT, "no credit", gpud_sender_submit(scene.sender, &frame, 0, &e));
     gpud_frame_release(&frame);
     resume_peer(&blocking);
     PEER_UNTIL("all frames", 20000, atomic_load(&blocking.board->last) == SLOTS);

@@ -152,7 +152,7 @@ struct gpud_region *register_bytes(const struct end *end, void *bytes, unsigned 
     params.address = bytes;
     params.length = SIZE;
     params.access = access;
-    WORKS(gpud_region_register(end->connection, &params, &region, &e));
+    WORKS(gpud_region_create(end->connection, &params, &region, &e));
     return region;
 }
 
@@ -183,7 +183,7 @@ void drop_region(const struct ends *ends, struct gpud_region **region)
     gpud_lock_take(&gone->connection->lock);
     gone->revoked = true; /* nobody would deliver the question */
     gpud_lock_release(&gone->connection->lock);
-    WORKS(gpud_region_deregister(region, 0, &e));
+    WORKS(gpud_region_destroy(region, 0, &e));
     settle(ends);
 }
 

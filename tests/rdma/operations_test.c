@@ -74,7 +74,7 @@ static void test_order_after_queue(struct gpud_device *cuda)
 
     params.address = gpud_memory_get_native(memory); /* whose it is, the driver says */
     params.length = SIZE;
-    WORKS(gpud_region_register(ends.a.connection, &params, &source, &e));
+    WORKS(gpud_region_create(ends.a.connection, &params, &source, &e));
     gpud_region_get_info(source, &info);
     CHECK(strcmp(info.device, "cuda:0") == 0 && strcmp(info.way, "dmabuf") == 0, "%s, by %s",
           info.device, info.way);
@@ -109,7 +109,7 @@ static void test_order_after_queue(struct gpud_device *cuda)
     CHECK_EQUAL(gpud_rdma_posted(ends.a.rdma), posted);
     CHECK(there[0] == 0 && there[SIZE / 2] == 0, "it came before the queue's work");
     expect_nothing(&ends.a);
-    EXPECT(GPUD_TIMEOUT, "2 operations", gpud_region_deregister(&source, 0, &e));
+    EXPECT(GPUD_TIMEOUT, "2 operations", gpud_region_destroy(&source, 0, &e));
 
     struct pollfd told = {.fd = ends.a.connection->event, .events = POLLIN};
     uint64_t before;
@@ -170,13 +170,13 @@ static void test_into_device(struct gpud_device *cuda)
     WORKS(gpud_region_export_key(source, &key, &e));
     params.memory = memory;
     params.access = GPUD_REGION_REMOTE_WRITE;
-    WORKS(gpud_region_register(ends.a.connection, &params, &target, &e));
+    WORKS(gpud_region_create(ends.a.connection, &params, &target, &e));
     struct gpud_operation_params get = {
         .size = sizeof(get), .region = target, .length = 30001, .key = &key, .key_offset = 5};
     WORKS(gpud_connection_get(ends.a.connection, &get, &e));
     struct gpud_operation_params recv = {
         .size = sizeof(recv), .region = target, .offset = 40000, .length = 20000};
-    WORKS(gpud_connection_recv(ends.a.connection, &recv, &e));
+    WORKS(gpud_connection_receive(ends.a.connection, &recv, &e));
     settle(&ends);
     expect_completion(&ends.a, GPUD_COMPLETION_GET, GPUD_OK, NULL);
     struct gpud_operation_params send = {
@@ -184,7 +184,7 @@ static void test_into_device(struct gpud_device *cuda)
     WORKS(gpud_connection_send(ends.b.connection, &send, &e));
     settle(&ends);
     expect_completion(&ends.b, GPUD_COMPLETION_SEND, GPUD_OK, NULL);
-    expect_completion(&ends.a, GPUD_COMPLETION_RECV, GPUD_OK, NULL);
+    expect_completion(&ends.a, GPUD_COMPLETION_RECEIVE, GPUD_OK, NULL);
     WORKS(gpud_queue_map(queue, memory, 0, SIZE, GPUD_READ, gpud_deadline(30 * GPUD_SEC),
                          (void **)&mapped, &e));
     CHECK(memcmp(mapped, here + 5, 30001) == 0 && mapped[30001] == 0 && mapped[39999] == 0 &&
@@ -219,7 +219,7 @@ static void test_managed(struct gpud_device *cuda)
     params.address = (void *)(uintptr_t)address;
     params.length = SIZE;
     EXPECT(GPUD_UNSUPPORTED, "managed memory",
-           gpud_region_register(ends.a.connection, &params, &region, &e));
+           gpud_region_create(ends.a.connection, &params, &region, &e));
     close_ends(&ends);
     CHECK(give_back(address) == 0 && pop(&context) == 0, "the driver");
     dlclose(driver);

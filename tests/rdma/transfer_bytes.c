@@ -98,7 +98,7 @@ static void make_puts(int other)
         put.key_offset = 4096 * i;
         put.notify = true;
         put.value = i;
-        put.timeout = PATIENCE;
+        put.timeout_ns = PATIENCE;
         WORKS(gpud_connection_put(side.connection, &put, &e));
     }
     for (uint32_t i = 0; i < 200; i++)
@@ -191,8 +191,8 @@ static void take_messages(int other)
         memset(target.bytes, GUARD, SIZE);
         struct gpud_operation_params recv = range_of(&target, range->to, room);
         recv.user = target.bytes;
-        WORKS(gpud_connection_recv(side.connection, &recv, &e));
-        struct gpud_completion got = await_completion(&side, GPUD_COMPLETION_RECV, GPUD_OK);
+        WORKS(gpud_connection_receive(side.connection, &recv, &e));
+        struct gpud_completion got = await_completion(&side, GPUD_COMPLETION_RECEIVE, GPUD_OK);
         CHECK(got.user == target.bytes && got.region == target.region && got.value == i &&
                   got.offset == range->to && got.length == range->length,
               "message %u: %llu bytes", i, (unsigned long long)got.length);
@@ -205,10 +205,10 @@ static void take_messages(int other)
     for (uint32_t i = 0; i < GPUD_RECEIVES_MAX; i++) {
         struct gpud_operation_params recv = range_of(&target, 1024 * i, 1024);
         recv.user = (void *)(uintptr_t)i;
-        WORKS(gpud_connection_recv(side.connection, &recv, &e));
+        WORKS(gpud_connection_receive(side.connection, &recv, &e));
     }
     struct gpud_operation_params more = range_of(&target, 0, 1024);
-    EXPECT(GPUD_TIMEOUT, "64 receives", gpud_connection_recv(side.connection, &more, &e));
+    EXPECT(GPUD_TIMEOUT, "64 receives", gpud_connection_receive(side.connection, &more, &e));
     say(other, 0);
     bool has_room = false; /* for the one that was refused */
     for (uint32_t i = 0; i < GPUD_RECEIVES_MAX || !has_room;) {
@@ -218,7 +218,7 @@ static void take_messages(int other)
             has_room = true;
             continue;
         }
-        CHECK(got.kind == GPUD_COMPLETION_RECV && got.user == (void *)(uintptr_t)i &&
+        CHECK(got.kind == GPUD_COMPLETION_RECEIVE && got.user == (void *)(uintptr_t)i &&
                   got.value == i && got.length == i,
               "message %u of many", i);
         CHECK(has_pattern(target.bytes + 1024 * i, i, i), "message %u of many: its bytes", i);
@@ -239,7 +239,7 @@ static void make_messages(int other)
         struct gpud_operation_params send = range_of(&source, ranges[i].from, ranges[i].length);
         fill_pattern(source.bytes + ranges[i].from, ranges[i].length, i);
         send.value = i;
-        send.timeout = PATIENCE;
+        send.timeout_ns = PATIENCE;
         WORKS(gpud_connection_send(side.connection, &send, &e));
         await_completion(&side, GPUD_COMPLETION_SEND, GPUD_OK);
     }
@@ -248,7 +248,7 @@ static void make_messages(int other)
         struct gpud_operation_params send = range_of(&source, 1024 * i, i);
         fill_pattern(source.bytes + 1024 * i, i, i);
         send.value = i;
-        send.timeout = PATIENCE; /* the last receives are told when the first have been taken */
+        send.timeout_ns = PATIENCE; /* the last receives are told when the first have been taken */
         WORKS(gpud_connection_send(side.connection, &send, &e));
     }
     for (uint32_t i = 0; i < GPUD_RECEIVES_MAX; i++)
@@ -274,21 +274,21 @@ static void receive_late(int other)
     say_key(other, target.region);
     CHECK_EQUAL(hear(other), 1); /* it was refused */
     struct gpud_operation_params recv = range_of(&target, 16, 100);
-    WORKS(gpud_connection_recv(side.connection, &recv, &e));
-    struct gpud_completion got = await_completion(&side, GPUD_COMPLETION_RECV, GPUD_OK);
+    WORKS(gpud_connection_receive(side.connection, &recv, &e));
+    struct gpud_completion got = await_completion(&side, GPUD_COMPLETION_RECEIVE, GPUD_OK);
     CHECK(got.length == 100 && has_pattern(target.bytes + 16, 100, 5), "what came late");
     CHECK_EQUAL(hear(other), 2); /* one waits */
-    WORKS(gpud_connection_recv(side.connection, &recv, &e));
-    await_completion(&side, GPUD_COMPLETION_RECV, GPUD_OK);
+    WORKS(gpud_connection_receive(side.connection, &recv, &e));
+    await_completion(&side, GPUD_COMPLETION_RECEIVE, GPUD_OK);
 
     /* A receive that nothing comes for keeps its region, and is told of the end. */
-    WORKS(gpud_connection_recv(side.connection, &recv, &e));
-    EXPECT(GPUD_TIMEOUT, "receives wait", gpud_region_deregister(&target.region, 0, &e));
+    WORKS(gpud_connection_receive(side.connection, &recv, &e));
+    EXPECT(GPUD_TIMEOUT, "receives wait", gpud_region_destroy(&target.region, 0, &e));
     CHECK(target.region, "the region is gone");
     say(other, 3);
-    await_completion(&side, GPUD_COMPLETION_RECV, GPUD_CLOSED);
+    await_completion(&side, GPUD_COMPLETION_RECEIVE, GPUD_CLOSED);
     await_completion(&side, GPUD_COMPLETION_END, GPUD_CLOSED);
-    EXPECT(GPUD_CLOSED, "peer closed", gpud_connection_recv(side.connection, &recv, &e));
+    EXPECT(GPUD_CLOSED, "peer closed", gpud_connection_receive(side.connection, &recv, &e));
     drop_buffer(&target);
     close_side(&side);
 }
@@ -303,7 +303,7 @@ static void send_early(int other)
     struct gpud_operation_params send = range_of(&source, 0, 100);
     fill_pattern(source.bytes, 100, 5);
     EXPECT(GPUD_TIMEOUT, "posted no receive", gpud_connection_send(side.connection, &send, &e));
-    send.timeout = 50 * GPUD_MSEC;
+    send.timeout_ns = 50 * GPUD_MSEC;
     EXPECT(GPUD_TIMEOUT, "posted no receive", gpud_connection_send(side.connection, &send, &e));
     struct gpud_operation_params put = range_of(&source, 0, 100); /* others are not held up */
     put.key = &key;
@@ -314,10 +314,10 @@ static void send_early(int other)
     send.length = 101;
     EXPECT(GPUD_INVALID, "has room for 100", gpud_connection_send(side.connection, &send, &e));
     send.length = 100;
-    send.timeout = 0;
+    send.timeout_ns = 0;
     WORKS(gpud_connection_send(side.connection, &send, &e));
     await_completion(&side, GPUD_COMPLETION_SEND, GPUD_OK);
-    send.timeout = PATIENCE;
+    send.timeout_ns = PATIENCE;
     say(other, 2);
     WORKS(gpud_connection_send(side.connection, &send, &e));
     await_completion(&side, GPUD_COMPLETION_SEND, GPUD_OK);

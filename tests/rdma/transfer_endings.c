@@ -21,7 +21,7 @@ static void be_killed(int other)
     meet_as_listener(&side, other, 7118);
     make_buffer(&side, LARGE, GPUD_REGION_REMOTE_WRITE | GPUD_REGION_REMOTE_READ, &target);
     struct gpud_operation_params recv = range_of(&target, 0, 64);
-    WORKS(gpud_connection_recv(side.connection, &recv, &e));
+    WORKS(gpud_connection_receive(side.connection, &recv, &e));
     say_key(other, target.region);
     hear(other); /* nothing is said any more */
     FAIL("not killed");
@@ -58,7 +58,7 @@ void test_killed_peer(void)
     uintptr_t posted = 1, completed = 1, failed = 0;
     struct gpud_operation_params recv = range_of(&source, 0, 64);
     recv.user = (void *)posted++;
-    WORKS(gpud_connection_recv(side.connection, &recv, &e));
+    WORKS(gpud_connection_receive(side.connection, &recv, &e));
     struct gpud_completion done = {.size = sizeof(done)};
     struct gpud_error error = {.reason = ""};
     enum gpud_status got = GPUD_OK;
@@ -68,7 +68,7 @@ void test_killed_peer(void)
         if (i == 40)
             CHECK(kill(child, SIGKILL) == 0, "kill: %m");
         move.user = (void *)posted;
-        move.timeout = PATIENCE;
+        move.timeout_ns = PATIENCE;
         got = i % 2 ? gpud_connection_put(side.connection, &move, &error)
                     : gpud_connection_get(side.connection, &move, &error);
         CHECK(got == GPUD_OK || (got == GPUD_PEER && i >= 40), "operation %d: %s: %s", i,
@@ -112,7 +112,7 @@ static void write_on(int other)
     uint64_t posted = 0, completed = 0;
     memset(source.bytes, 1, SIZE);
     put.key = &key;
-    put.timeout = PATIENCE;
+    put.timeout_ns = PATIENCE;
     put.notify = true;
     while ((status = gpud_connection_put(side.connection, &put, &error)) == GPUD_OK) {
         posted++;
@@ -138,7 +138,7 @@ static void close_early(int other)
     meet_as_listener(&side, other, 7119);
     make_buffer(&side, SIZE, GPUD_REGION_REMOTE_WRITE, &target);
     struct gpud_operation_params recv = range_of(&target, 0, 64);
-    WORKS(gpud_connection_recv(side.connection, &recv, &e));
+    WORKS(gpud_connection_receive(side.connection, &recv, &e));
     say_key(other, target.region);
     await_completion(&side, GPUD_COMPLETION_NOTIFICATION, GPUD_OK);
     struct gpud_connection *gone = side.connection;
@@ -148,7 +148,7 @@ static void close_early(int other)
     struct gpud_completion done[2] = {{.size = sizeof(done[0])}};
     size_t count;
     WORKS(gpud_completion_queue_wait(side.queue, 0, done, 2, &count, &e));
-    CHECK(count == 2 && done[0].kind == GPUD_COMPLETION_RECV && done[0].status == GPUD_CLOSED &&
+    CHECK(count == 2 && done[0].kind == GPUD_COMPLETION_RECEIVE && done[0].status == GPUD_CLOSED &&
               done[1].kind == GPUD_COMPLETION_END && done[1].status == GPUD_CLOSED &&
               done[1].connection == gone,
           "what was under way, and the end");
@@ -186,23 +186,23 @@ static void register_all(int other)
     meet_as_caller(&side, other, 7120);
     WORKS(gpud_device_open(side.context, "host", &host, &e));
     WORKS(gpud_memory_alloc(host, SIZE, &memory, &e));
-    EXPECT(GPUD_INVALID, "no memory", gpud_region_register(side.connection, &params, &region, &e));
+    EXPECT(GPUD_INVALID, "no memory", gpud_region_create(side.connection, &params, &region, &e));
     params.memory = memory;
     params.access = 1u << 7;
     EXPECT(GPUD_INVALID, "no access 0x80",
-           gpud_region_register(side.connection, &params, &region, &e));
+           gpud_region_create(side.connection, &params, &region, &e));
     params.access = GPUD_REGION_REMOTE_READ;
     params.length = 5;
     EXPECT(GPUD_INVALID, "either a memory",
-           gpud_region_register(side.connection, &params, &region, &e));
+           gpud_region_create(side.connection, &params, &region, &e));
     params.length = 0;
-    WORKS(gpud_region_register(side.connection, &params, &region, &e));
+    WORKS(gpud_region_create(side.connection, &params, &region, &e));
     gpud_region_get_info(region, &info);
     CHECK(info.length == SIZE && info.access == GPUD_REGION_REMOTE_READ &&
               strcmp(info.device, "host") == 0 && strcmp(info.way, "host") == 0,
           "%s by %s", info.device, info.way);
     gpud_memory_unref(&memory); /* kept by the region */
-    WORKS(gpud_region_deregister(&region, 0, &e));
+    WORKS(gpud_region_destroy(&region, 0, &e));
     gpud_device_close(&host);
 
     /* Soft-RoCE takes no GPU's memory: each way says why not. */
@@ -211,18 +211,17 @@ static void register_all(int other)
     params = (struct gpud_region_params)GPUD_PARAMS_INIT(params);
     params.memory = memory;
     EXPECT(GPUD_UNSUPPORTED,
-           "dma-buf: ", gpud_region_register(side.connection, &params, &region, &e));
+           "dma-buf: ", gpud_region_create(side.connection, &params, &region, &e));
     params.memory = NULL;
     params.address = gpud_memory_get_native(memory);
     params.length = SIZE;
     EXPECT(GPUD_UNSUPPORTED, "peermem: ", /* detected */
-           gpud_region_register(side.connection, &params, &region, &e));
+           gpud_region_create(side.connection, &params, &region, &e));
     params.device = "cuda:0";
     EXPECT(GPUD_UNSUPPORTED, "memory of cuda:0 cannot be registered",
-           gpud_region_register(side.connection, &params, &region, &e));
+           gpud_region_create(side.connection, &params, &region, &e));
     params.device = "abacus:0";
-    EXPECT(GPUD_INVALID, "not a device",
-           gpud_region_register(side.connection, &params, &region, &e));
+    EXPECT(GPUD_INVALID, "not a device", gpud_region_create(side.connection, &params, &region, &e));
     gpud_memory_unref(&memory);
     gpud_device_close(&cuda);
     say(other, 1);

@@ -58,12 +58,12 @@ void make_buffer(const struct side *side, uint64_t size, unsigned access, struct
     params.address = pages;
     params.length = size;
     params.access = access;
-    WORKS(gpud_region_register(side->connection, &params, &buffer->region, &e));
+    WORKS(gpud_region_create(side->connection, &params, &buffer->region, &e));
 }
 
 void drop_buffer(struct buffer *buffer)
 {
-    WORKS(gpud_region_deregister(&buffer->region, PATIENCE, &e));
+    WORKS(gpud_region_destroy(&buffer->region, PATIENCE, &e));
     CHECK(!buffer->region && munmap(buffer->bytes, buffer->size) == 0, "munmap: %m");
 }
 

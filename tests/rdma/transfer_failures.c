@@ -73,7 +73,8 @@ void test_connecting(void)
     wrong = with_file(side.context, NULL, "/tmp/wrong");
     expect_no_connection(wrong, address_of(7112, ""), GPUD_NO_ACCESS, "key");
     expect_no_connection(side.transfer, address_of(7112, ""), GPUD_NO_ACCESS, "key");
-    struct pollfd waits = {.fd = gpud_transfer_get_fd(transfer), .events = POLLIN};
+    struct pollfd waits = {.events = POLLIN};
+    WORKS(gpud_transfer_get_fd(transfer, &waits.fd, &e));
     CHECK(poll(&waits, 1, 0) == 0, "somebody without the key is there");
     WORKS(gpud_transfer_connect(right, address_of(7112, ""), side.queue, PATIENCE, &side.connection,
                                 &e));
@@ -161,7 +162,7 @@ static void use_keys(int other)
     move.key = &written;
     EXPECT(GPUD_NO_ACCESS, "GPUD_REGION_REMOTE_READ", GET(&side, &move));
     EXPECT(GPUD_NO_ACCESS, "GPUD_REGION_REMOTE_WRITE",
-           gpud_connection_recv(side.connection, &move, &e));
+           gpud_connection_receive(side.connection, &move, &e));
     move.key = &elsewhere;
     EXPECT(GPUD_INVALID, "not registered with this connection", PUT(&side, &move));
     memset(&none, 0x5a, sizeof(none));
@@ -195,9 +196,9 @@ static void use_keys(int other)
     move.region = NULL;
     EXPECT(GPUD_INVALID, "no region", PUT(&side, &move));
     move.region = local.region;
-    move.timeout = -1;
+    move.timeout_ns = -1;
     EXPECT(GPUD_INVALID, "timeout", PUT(&side, &move));
-    move.timeout = 0;
+    move.timeout_ns = 0;
     move.after_queue = true;
     EXPECT(GPUD_UNSUPPORTED, "no queue of the application", PUT(&side, &move));
     move.after_queue = false;
@@ -452,10 +453,10 @@ static void watch_events(int other)
     size_t count;
     pthread_t thread;
     meet_as_listener(&side, other, 7117);
-    int fd = epoll_create1(EPOLL_CLOEXEC);
+    int fd = epoll_create1(EPOLL_CLOEXEC), completions;
     struct epoll_event event = {.events = EPOLLIN};
-    CHECK(epoll_ctl(fd, EPOLL_CTL_ADD, gpud_completion_queue_get_fd(side.queue), &event) == 0,
-          "epoll: %m");
+    WORKS(gpud_completion_queue_get_fd(side.queue, &completions, &e));
+    CHECK(epoll_ctl(fd, EPOLL_CTL_ADD, completions, &event) == 0, "epoll: %m");
     CHECK(epoll_wait(fd, &event, 1, 0) == 0, "readable, and nothing is there");
     for (uint32_t i = 0; i < 3; i++) {
         say(other, i);
@@ -472,7 +473,7 @@ static void watch_events(int other)
            gpud_completion_queue_wait(side.queue, PATIENCE, got, 4, &count, &e));
     pthread_join(thread, NULL);
     struct gpud_operation_params send = range_of(&(struct buffer){0}, 0, 0);
-    send.timeout = PATIENCE;
+    send.timeout_ns = PATIENCE;
     EXPECT(GPUD_AGAIN, "interrupted", gpud_connection_send(side.connection, &send, &e));
     close(fd);
     say(other, 4);

@@ -464,7 +464,7 @@ static void tell(struct gpud_frame *frame, uint64_t number)
     struct gpud_frame_info info = GPUD_INFO_INIT(info);
     gpud_frame_get_info(frame, &info);
     info.offset = number;
-    info.pts = number * 1000;
+    info.pts_ns = number * 1000;
     WORKS(gpud_frame_set_info(frame, &info, &e));
 }
 
@@ -491,7 +491,7 @@ void send_lent_at(const char *file, int line, struct gpud_sender *sender,
     gpud_frame_unmap(frame);
     tell(frame, number);
     peer_order();
-    if (gpud_sender_submit(sender, &frame, false, 60 * GPUD_SEC, &error) != GPUD_OK)
+    if (gpud_sender_submit(sender, &frame, 60 * GPUD_SEC, &error) != GPUD_OK)
         FAIL("(%s:%d) frame %llu is not taken: %s", file, line, (unsigned long long)number,
              error.reason);
     CHECK(!frame, "a submitted frame is still there");
@@ -514,6 +514,6 @@ void send_foreign_at(const char *file, int line, struct gpud_sender *sender,
     WORKS(gpud_frame_wrap(memory, 0, &other, &frame, &e));
     gpud_memory_unref(&memory);
     tell(frame, number);
-    if (gpud_sender_submit(sender, &frame, false, 60 * GPUD_SEC, &error) != GPUD_OK)
+    if (gpud_sender_submit(sender, &frame, 60 * GPUD_SEC, &error) != GPUD_OK)
         FAIL("(%s:%d) frame %llu: %s", file, line, (unsigned long long)number, error.reason);
 }

@@ -72,7 +72,7 @@ static void stream(void)
                    gpud_sender_wait(sender, 1, 0, NULL) == GPUD_OK);
     for (int i = 0; i < 10; i++) {
         WORKS(gpud_sender_acquire(sender, GPUD_SEC, &frame, &e));
-        WORKS(gpud_sender_submit(sender, &frame, false, GPUD_SEC, &e));
+        WORKS(gpud_sender_submit(sender, &frame, GPUD_SEC, &e));
         WORKS(gpud_receiver_acquire(receiver, 10 * GPUD_SEC, &frame, &e));
         gpud_frame_release(&frame);
     }

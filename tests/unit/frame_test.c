@@ -80,15 +80,15 @@ static void test_info(struct gpud_device *host)
     memset(&got, 0xee, sizeof(got));
     got.size = sizeof(got);
     gpud_frame_get_info(frame, &got);
-    CHECK(got.pts == GPUD_TIME_NONE && got.dts == GPUD_TIME_NONE &&
-              got.duration == GPUD_TIME_NONE && got.offset == UINT64_MAX && got.flags == 0 &&
+    CHECK(got.pts_ns == GPUD_TIME_NONE && got.dts_ns == GPUD_TIME_NONE &&
+              got.duration_ns == GPUD_TIME_NONE && got.offset == UINT64_MAX && got.flags == 0 &&
               got.meta_size == 0,
           "a new frame has times");
     CHECK(memcmp(&got.layout, &layout, sizeof(layout)) == 0, "another layout");
 
-    info.pts = 1;
-    info.dts = 2;
-    info.duration = 3;
+    info.pts_ns = 1;
+    info.dts_ns = 2;
+    info.duration_ns = 3;
     info.offset = 4;
     info.meta_size = GPUD_FRAME_META_MAX;
     memset(info.meta, 'm', sizeof(info.meta));
@@ -97,7 +97,7 @@ static void test_info(struct gpud_device *host)
     info.epoch = 99;
     WORKS(gpud_frame_set_info(frame, &info, &e));
     gpud_frame_get_info(frame, &got);
-    CHECK(got.pts == 1 && got.dts == 2 && got.duration == 3 && got.offset == 4,
+    CHECK(got.pts_ns == 1 && got.dts_ns == 2 && got.duration_ns == 3 && got.offset == 4,
           "the times changed");
     CHECK(got.meta_size == GPUD_FRAME_META_MAX &&
               memcmp(got.meta, info.meta, GPUD_FRAME_META_MAX) == 0,
@@ -137,7 +137,8 @@ static void test_second(struct gpud_device *host)
 {
     struct gpud_layout layout, smaller, larger;
     struct gpud_frame *frame, *second = NULL;
-    struct gpud_frame_info info = {.size = sizeof(info), .pts = 1, .meta_size = 3, .meta = "one"};
+    struct gpud_frame_info info = {
+        .size = sizeof(info), .pts_ns = 1, .meta_size = 3, .meta = "one"};
     uint64_t offset;
     void *data, *same;
     WORKS(gpud_layout_init(&layout, "GRAY8", 64, 48, 0, &e));
@@ -159,12 +160,12 @@ static void test_second(struct gpud_device *host)
     CHECK(gpud_memory_get_device(memory) == host, "another device");
     CHECK_EQUAL(gpud_frame_get_slot(second), UINT32_MAX);
     gpud_frame_get_info(second, &info);
-    CHECK(info.pts == 1 && info.meta_size == 3 && memcmp(info.meta, "one", 3) == 0,
+    CHECK(info.pts_ns == 1 && info.meta_size == 3 && memcmp(info.meta, "one", 3) == 0,
           "it begins with other times");
-    info.pts = 2;
+    info.pts_ns = 2;
     WORKS(gpud_frame_set_info(second, &info, &e));
     gpud_frame_get_info(frame, &info);
-    CHECK(info.pts == 1, "the first frame's time changed");
+    CHECK(info.pts_ns == 1, "the first frame's time changed");
     WORKS(gpud_frame_map(frame, GPUD_READ, 0, &data, &e));
     WORKS(gpud_frame_map(second, GPUD_READ, 0, &same, &e));
     CHECK(data == same, "other bytes");

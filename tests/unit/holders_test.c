@@ -94,7 +94,7 @@ static void test_submitted(void)
     uint32_t all = count_free();
     struct gpud_frame *frame = lend(7), *second = gpud_frame_ref(frame), *got;
     void *data;
-    WORKS(gpud_sender_submit(sender, &frame, false, GPUD_SEC, &e));
+    WORKS(gpud_sender_submit(sender, &frame, GPUD_SEC, &e));
     CHECK(!frame, "not consumed");
     WORKS(gpud_receiver_acquire(receiver, 5 * GPUD_SEC, &got, &e));
     check(got, 7);
@@ -113,15 +113,15 @@ static void test_received(void)
 {
     struct gpud_frame *frame = lend(1), *got, *second, *next;
     struct gpud_frame_info info = GPUD_INFO_INIT(info);
-    WORKS(gpud_sender_submit(sender, &frame, false, GPUD_SEC, &e));
+    WORKS(gpud_sender_submit(sender, &frame, GPUD_SEC, &e));
     WORKS(gpud_receiver_acquire(receiver, 5 * GPUD_SEC, &got, &e));
     second = gpud_frame_ref(got);
     gpud_frame_release(&got);
     frame = lend(2);
-    EXPECT(GPUD_TIMEOUT, "gave no credit back", gpud_sender_submit(sender, &frame, false, 0, &e));
+    EXPECT(GPUD_TIMEOUT, "gave no credit back", gpud_sender_submit(sender, &frame, 0, &e));
     check(second, 1);
     gpud_frame_release(&second);
-    WORKS(gpud_sender_submit(sender, &frame, false, 5 * GPUD_SEC, &e));
+    WORKS(gpud_sender_submit(sender, &frame, 5 * GPUD_SEC, &e));
     WORKS(gpud_receiver_acquire(receiver, 5 * GPUD_SEC, &next, &e));
     check(next, 2);
     gpud_frame_release(&next);

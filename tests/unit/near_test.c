@@ -54,7 +54,7 @@ static void check_nearest(struct gpud_context *context, const char *kind, const 
 {
     struct gpud_device_info info = GPUD_INFO_INIT(info);
     char reason[GPUD_REASON_MAX] = "untouched";
-    WORKS(gpud_device_find_nearest(context, kind, address, &info, reason, &e));
+    WORKS(gpud_device_get_nearest(context, kind, address, &info, reason, &e));
     CHECK(strcmp(info.name, wanted) == 0 && strstr(reason, wanted), "near %s is %s: \"%s\"",
           address, info.name, reason);
     CHECK(info.available && (info.pci[0] || strcmp(wanted, "host") == 0), "%s is at \"%s\"",
@@ -118,10 +118,10 @@ static void check_addresses(struct gpud_context *context)
     check_opened(context, NULL, "rdma://127.0.0.1", "host", "");
 #endif
     EXPECT(GPUD_NO_DEVICE, "no device \"none:0\"",
-           gpud_device_find_nearest(context, "none", "cam1", &info, reason, &e));
+           gpud_device_get_nearest(context, "none", "cam1", &info, reason, &e));
     EXPECT(GPUD_INVALID, "give a kind",
-           gpud_device_find_nearest(context, "", "cam1", &info, reason, &e));
-    EXPECT(GPUD_INVALID, "", gpud_device_find_nearest(context, "cuda", "a/b", &info, reason, &e));
+           gpud_device_get_nearest(context, "", "cam1", &info, reason, &e));
+    EXPECT(GPUD_INVALID, "", gpud_device_get_nearest(context, "cuda", "a/b", &info, reason, &e));
 }
 
 static void check_cards(const char *folder)

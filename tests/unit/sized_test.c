@@ -175,7 +175,7 @@ static void list_routes(union grown *info)
 
 static void identify(union grown *info)
 {
-    gpud_pointer_identify(info, (void *)info);
+    gpud_pointer_get_info(info, (void *)info);
 }
 
 static void get_sender(union grown *info)
@@ -258,7 +258,7 @@ static void test_infos(void)
     check_info("gpud_frame_info", get_frame, 0, sizeof(struct gpud_frame_info));
     struct gpud_frame_info info = GPUD_INFO_INIT(info);
     gpud_frame_get_info(frame, &info);
-    CHECK(info.layout.width == 64 && info.pts == GPUD_TIME_NONE, "another frame");
+    CHECK(info.layout.width == 64 && info.pts_ns == GPUD_TIME_NONE, "another frame");
     info.size = sizeof(info) - 1;
     EXPECT(GPUD_INVALID, "gpud_frame_info.size", gpud_frame_set_info(frame, &info, &e));
 

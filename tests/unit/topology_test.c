@@ -52,30 +52,30 @@ int main(int argc, char **argv)
     struct gpud_device beside = at("0000:04:00.0"), far = at("0000:82:00.0");
 
     SAY("a card knows its NUMA node");
-    CHECK_EQUAL(gpud_device_numa_node(&one), 0);
-    CHECK_EQUAL(gpud_device_numa_node(&far), 1);
-    CHECK_EQUAL(gpud_device_numa_node(&host), -1);
-    CHECK_EQUAL(gpud_device_numa_node(&nowhere), -1);
+    CHECK_EQUAL(gpud_device_get_numa_node(&one), 0);
+    CHECK_EQUAL(gpud_device_get_numa_node(&far), 1);
+    CHECK_EQUAL(gpud_device_get_numa_node(&host), -1);
+    CHECK_EQUAL(gpud_device_get_numa_node(&nowhere), -1);
 
     SAY("and how far it is to another, in the terms of nvidia-smi topo -m");
-    CHECK_EQUAL(gpud_device_distance(&host, &host), GPUD_DISTANCE_SELF);
-    CHECK_EQUAL(gpud_device_distance(&one, &one), GPUD_DISTANCE_SELF);
-    CHECK_EQUAL(gpud_device_distance(&one, &two), GPUD_DISTANCE_PIX);
-    CHECK_EQUAL(gpud_device_distance(&one, &beside), GPUD_DISTANCE_PHB);
-    CHECK_EQUAL(gpud_device_distance(&one, &far), GPUD_DISTANCE_SYS);
-    CHECK_EQUAL(gpud_device_distance(&host, &one), GPUD_DISTANCE_SYS);
-    CHECK_EQUAL(gpud_device_distance(&one, &nowhere), GPUD_DISTANCE_UNKNOWN);
+    CHECK_EQUAL(gpud_device_get_distance(&host, &host), GPUD_DISTANCE_SELF);
+    CHECK_EQUAL(gpud_device_get_distance(&one, &one), GPUD_DISTANCE_SELF);
+    CHECK_EQUAL(gpud_device_get_distance(&one, &two), GPUD_DISTANCE_PIX);
+    CHECK_EQUAL(gpud_device_get_distance(&one, &beside), GPUD_DISTANCE_PHB);
+    CHECK_EQUAL(gpud_device_get_distance(&one, &far), GPUD_DISTANCE_SYS);
+    CHECK_EQUAL(gpud_device_get_distance(&host, &one), GPUD_DISTANCE_SYS);
+    CHECK_EQUAL(gpud_device_get_distance(&one, &nowhere), GPUD_DISTANCE_UNKNOWN);
 
     SAY("and to what is no device, by its address");
-    CHECK_EQUAL(gpud_device_distance_to_pci(&one, "0000:03:00.1"), GPUD_DISTANCE_PIX);
-    CHECK_EQUAL(gpud_device_distance_to_pci(&one, "0000:02:00.0"), GPUD_DISTANCE_SELF);
-    CHECK_EQUAL(gpud_device_distance_to_pci(&beside, "0000:03:00.1"), GPUD_DISTANCE_PHB);
-    CHECK_EQUAL(gpud_device_distance_to_pci(&far, "0000:03:00.1"), GPUD_DISTANCE_SYS);
-    CHECK_EQUAL(gpud_device_distance_to_pci(&host, "0000:03:00.1"), GPUD_DISTANCE_SYS);
+    CHECK_EQUAL(gpud_device_get_distance_to_pci(&one, "0000:03:00.1"), GPUD_DISTANCE_PIX);
+    CHECK_EQUAL(gpud_device_get_distance_to_pci(&one, "0000:02:00.0"), GPUD_DISTANCE_SELF);
+    CHECK_EQUAL(gpud_device_get_distance_to_pci(&beside, "0000:03:00.1"), GPUD_DISTANCE_PHB);
+    CHECK_EQUAL(gpud_device_get_distance_to_pci(&far, "0000:03:00.1"), GPUD_DISTANCE_SYS);
+    CHECK_EQUAL(gpud_device_get_distance_to_pci(&host, "0000:03:00.1"), GPUD_DISTANCE_SYS);
     static const char *const wrong[] = {NULL, "", "eth0", "0000:05:00.0"};
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-        CHECK_EQUAL(gpud_device_distance_to_pci(&one, wrong[i]), GPUD_DISTANCE_UNKNOWN);
-        CHECK_EQUAL(gpud_device_distance_to_pci(&host, wrong[i]), GPUD_DISTANCE_UNKNOWN);
+        CHECK_EQUAL(gpud_device_get_distance_to_pci(&one, wrong[i]), GPUD_DISTANCE_UNKNOWN);
+        CHECK_EQUAL(gpud_device_get_distance_to_pci(&host, wrong[i]), GPUD_DISTANCE_UNKNOWN);
     }
 
     SAY("the processors next to it");

@@ -126,8 +126,8 @@ static enum gpud_status take(struct gpud_capture *capture, int64_t timeout, stru
     status = gpud_frame_map(frame, GPUD_READ, timeout, &data, error);
     if (status == GPUD_OK) {
         samples->shown[i] = clock_now();
-        samples->came[i] = (int64_t)info.submit_time;
-        samples->stamps[i] = info.pts == GPUD_TIME_NONE ? -1 : (int64_t)info.pts;
+        samples->came[i] = (int64_t)info.submitted_ns;
+        samples->stamps[i] = info.pts_ns == GPUD_TIME_NONE ? -1 : (int64_t)info.pts_ns;
         samples->numbers[i] = (uint32_t)info.offset;
         if (!samples->no_text &&
             !bench_clock_read(&info.layout, data, &samples->texts[i], &samples->no_text))
@@ -196,7 +196,7 @@ static void compare_pictures(const struct samples *samples, struct bench_capture
 {
     struct bench_clock clock;
     int64_t *ages = g_new0(int64_t, samples->count);
-    int64_t began = (int64_t)result->info.started, slack = INT64_MAX, step = 0;
+    int64_t began = (int64_t)result->info.started_ns, slack = INT64_MAX, step = 0;
     if (samples->no_text)
         result->no_clock = samples->no_text;
     else if (!bench_clock_learn(&clock, samples->texts, samples->numbers, samples->count))

@@ -71,7 +71,7 @@ static void send_one(const struct stream *stream, struct gpud_sender *sender, ui
     data[0] = data[size - 1] = (uint8_t)sequence;
     gpud_frame_unmap(frame);
     works(stream->control, "sending",
-          gpud_sender_submit(sender, &frame, false, BENCH_STEP_TIMEOUT, &error), &error);
+          gpud_sender_submit(sender, &frame, BENCH_STEP_TIMEOUT, &error), &error);
 }
 
 /* Frames a second by this route. */

@@ -247,8 +247,7 @@ static void send_core(void *user)
         check(output, gpud_frame_post(output->frame, output->stream, &error), &error);
     else
         gpud_frame_unmap(output->frame);
-    check(output,
-          gpud_sender_submit(output->sender, &output->frame, false, BENCH_STEP_TIMEOUT, &error),
+    check(output, gpud_sender_submit(output->sender, &output->frame, BENCH_STEP_TIMEOUT, &error),
           &error);
 }
 

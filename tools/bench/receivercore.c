@@ -66,7 +66,7 @@ static void check_on_cpu(struct receiver *self, struct gpud_frame *frame)
         bench_child_fail(self->control, status, "%s", error.reason);
     if (!self->on_host)
         now = clock_now();
-    bench_counters_check(&self->counters, data, info.layout.size, now, (int64_t)info.submit_time,
+    bench_counters_check(&self->counters, data, info.layout.size, now, (int64_t)info.submitted_ns,
                          info.dropped);
     gpud_frame_unmap(frame);
     gpud_frame_release(&frame);
@@ -123,7 +123,7 @@ static void check_on_gpu(struct receiver *self, struct gpud_frame *frame)
     struct gpud_memory *memory = gpud_frame_get_memory(frame, &offset);
     bench_mark_reader_add(self->reader, self->stream,
                           (raw_address)(uintptr_t)gpud_memory_get_native(memory) + offset,
-                          &info.layout, now, (int64_t)info.submit_time, info.dropped);
+                          &info.layout, now, (int64_t)info.submitted_ns, info.dropped);
     status = gpud_frame_post(frame, self->stream, &error);
     if (status != GPUD_OK)
         bench_child_fail(self->control, status, "%s", error.reason);

@@ -64,9 +64,9 @@ static void describe_channel(GString *line, const struct gpud_channel_info *info
         g_string_append(line, "no format yet");
     if (info->rate > 0)
         g_string_append_printf(line, ", %.4g/s", info->rate);
-    if (info->age != GPUD_TIME_NONE) {
+    if (info->age_ns != GPUD_TIME_NONE) {
         g_string_append_printf(line, ", %" PRIu64 " frames, the last one ", info->frames);
-        append_time(line, info->age);
+        append_time(line, info->age_ns);
         g_string_append(line, " ago");
     } else {
         g_string_append(line, ", no frame yet");
@@ -92,9 +92,9 @@ static void describe_link(GString *line, const struct gpud_link_info *link)
     }
     g_string_append_printf(line, ": %s to %s, %" PRIu64 " frames, %" PRIu64 " dropped, holds %u",
                            link->path, link->device, link->delivered, link->dropped, link->held);
-    if (link->latency) {
+    if (link->latency_ns) {
         g_string_append(line, ", latency ");
-        append_time(line, link->latency);
+        append_time(line, link->latency_ns);
     }
     if (link->phase == GPUD_PHASE_LEAVING)
         g_string_append(line, "; it said goodbye");

@@ -43,7 +43,7 @@ static void add_receiver(JsonBuilder *builder, const struct gpud_link_info *link
     json_put_int(builder, "frames", (gint64)link->delivered);
     json_put_int(builder, "dropped", (gint64)link->dropped);
     json_put_int(builder, "held", link->held);
-    json_put_rate(builder, "latency", (double)link->latency);
+    json_put_rate(builder, "latency", (double)link->latency_ns);
     json_builder_end_object(builder);
 }
 
@@ -77,7 +77,7 @@ static void add_stream(JsonBuilder *builder, const struct gpud_channel_info *inf
     json_put_int(builder, "delivered", (gint64)info->delivered);
     json_put_int(builder, "dropped", (gint64)info->dropped);
     json_put_int(builder, "connects", (gint64)info->connects);
-    json_put_int_if(builder, "age", info->age != GPUD_TIME_NONE, (gint64)info->age);
+    json_put_int_if(builder, "age", info->age_ns != GPUD_TIME_NONE, (gint64)info->age_ns);
 }
 
 /* A sender that does not answer has no keys after the reason. */

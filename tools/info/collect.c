@@ -35,7 +35,7 @@ static void collect_pairs(struct info_report *report, struct gpud_device **open)
             if (!open[from] || !open[to])
                 continue;
             struct info_pair pair = {.from = &report->device[from], .to = &report->device[to]};
-            pair.distance = gpud_device_distance(open[from], open[to]);
+            pair.distance = gpud_device_get_distance(open[from], open[to]);
             find_routes(open[from], open[to], false, &pair.between);
             find_routes(open[from], open[to], true, &pair.within);
             g_array_append_val(report->pairs, pair);
@@ -61,10 +61,10 @@ static void find_location(const struct gpud_device_info *info, const struct gpud
 {
     if (!device || !info_is_on_bus(info))
         return;
-    location->numa_node = gpud_device_numa_node(device);
+    location->numa_node = gpud_device_get_numa_node(device);
     gpud_device_get_cpus(device, location->cpus, sizeof(location->cpus));
     if (host)
-        location->host = gpud_device_distance(device, host);
+        location->host = gpud_device_get_distance(device, host);
     location->card[0].size = sizeof(location->card[0]);
     size_t count = gpud_device_list_cards(device, location->card, G_N_ELEMENTS(location->card));
     location->cards = MIN(count, G_N_ELEMENTS(location->card));

@@ -155,7 +155,7 @@ bool info_is_on_bus(const struct gpud_device_info *device);
 /* Copies between each two CUDA devices, for one second altogether. */
 void info_measure_links(struct info_report *report);
 
-/* address: as of gpud_device_find_nearest(). */
+/* address: as of gpud_device_get_nearest(). */
 void info_find_auto(struct gpud_context *context, const char *address, struct info_auto *found);
 
 /* The cards, how far each is from each open device, and what they could be given of its memory. */

@@ -22,7 +22,7 @@ void info_find_auto(struct gpud_context *context, const char *address, struct in
 {
     struct gpud_device_info info = GPUD_INFO_INIT(info);
     struct gpud_error error;
-    if (gpud_device_find_nearest(context, "auto", address, &info, found->reason, &error) == GPUD_OK)
+    if (gpud_device_get_nearest(context, "auto", address, &info, found->reason, &error) == GPUD_OK)
         g_strlcpy(found->device, info.name, sizeof(found->device));
     else
         g_strlcpy(found->reason, error.reason, sizeof(found->reason));
@@ -40,7 +40,7 @@ void info_collect_links(struct info_report *report, struct gpud_device *const *o
                 !info_is_on_bus(link.to))
                 continue;
             gpud_device_get_link(open[from], open[to], &link.link);
-            link.distance = gpud_device_distance(open[from], open[to]);
+            link.distance = gpud_device_get_distance(open[from], open[to]);
             g_array_append_val(report->links, link);
         }
     }

@@ -80,7 +80,8 @@ enum gpud_status info_collect_network(struct info_report *report, struct gpud_co
             info_find_auto(context, card->info.pci, &card->nearest);
         for (size_t device = 0; device < report->devices; device++)
             if (open[device])
-                card->distance[device] = gpud_device_distance_to_pci(open[device], card->info.pci);
+                card->distance[device] =
+                    gpud_device_get_distance_to_pci(open[device], card->info.pci);
     }
     gpud_network_card_list_destroy(&cards);
     for (size_t device = 0; device < report->devices; device++)

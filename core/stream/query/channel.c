@@ -297,7 +297,7 @@ static void fill_report(struct gpud_channel_info *info, const struct gpud_report
     info->dropped = report->dropped;
     info->connects = report->connects;
     info->rate = (double)report->rate / 1000;
-    info->age = report->age;
+    info->age_ns = report->age;
 }
 
 enum gpud_status gpud_channel_list_get_info(const struct gpud_channel_list *channels,

@@ -330,9 +330,9 @@ static struct gpud_rx_frame *frame_for(struct gpud_session *session, uint32_t en
 static void fill_info(struct gpud_session *session, struct gpud_frame_info *info,
                       const struct gpud_descriptor *descriptor)
 {
-    info->pts = descriptor->pts;
-    info->dts = descriptor->dts;
-    info->duration = descriptor->duration;
+    info->pts_ns = descriptor->pts;
+    info->dts_ns = descriptor->dts;
+    info->duration_ns = descriptor->duration;
     info->offset = descriptor->offset;
     info->flags = descriptor->flags & (GPUD_FRAME_TRAVELS | GPUD_FRAME_CANARY);
     if (session->ring.usage == GPUD_USAGE_SHARE && !session->uploads)
@@ -341,7 +341,7 @@ static void fill_info(struct gpud_session *session, struct gpud_frame_info *info
     memcpy(info->meta, descriptor->meta, descriptor->meta_size);
     info->sequence = descriptor->sequence;
     info->dropped = descriptor->dropped;
-    info->submit_time = descriptor->submit_time;
+    info->submitted_ns = descriptor->submit_time;
 }
 
 static int refuse(struct gpud_error *error, const char *what)

@@ -34,9 +34,9 @@ void gpud_receiver_get_info(struct gpud_receiver *receiver, struct gpud_receiver
     gpud_lock_release(&receiver->lock);
     if (count) {
         qsort(sorted, count, sizeof(*sorted), compare);
-        now.latency_p50 = sorted[count / 2];
-        now.latency_p99 = sorted[count * 99 / 100];
-        now.latency_max = sorted[count - 1];
+        now.latency_p50_ns = sorted[count / 2];
+        now.latency_p99_ns = sorted[count * 99 / 100];
+        now.latency_max_ns = sorted[count - 1];
     }
     gpud_sized_copy(info, info->size, &now, sizeof(now));
     free(sorted);

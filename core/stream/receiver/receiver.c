@@ -51,7 +51,7 @@ enum gpud_status gpud_receiver_create(struct gpud_context *context,
     made->context = context;
     gpud_receiver_poll_init(made);
     made->slots = params->slots ? params->slots : 4;
-    made->busy_poll = params->busy_poll ? params->busy_poll : BUSY_POLL;
+    made->busy_poll = params->busy_poll_ns ? params->busy_poll_ns : BUSY_POLL;
     made->slow_receiver = params->slow_receiver;
     made->discontinuity = true; /* nothing came before the first frame */
     made->require_direct = params->require_direct;
@@ -217,9 +217,9 @@ static void count_frame(struct gpud_receiver *receiver, struct gpud_frame_info *
     receiver->last_sequence = info->sequence;
     int64_t now = gpud_now();
     if (!receiver->peer.same_clock)
-        info->submit_time = 0;
+        info->submitted_ns = 0;
     /* The sender's word: it may lie in the future, or anywhere. */
-    uint64_t latency = info->submit_time ? (uint64_t)now - info->submit_time : 0;
+    uint64_t latency = info->submitted_ns ? (uint64_t)now - info->submitted_ns : 0;
     tell_latency(receiver, latency);
     gpud_pace_learn(&receiver->pace, now);
 
@@ -488,8 +488,8 @@ void gpud_receiver_interrupt(struct gpud_receiver *receiver, bool interrupted)
     gpud_lock_release(&receiver->lock);
 }
 
-void gpud_receiver_set_latency(struct gpud_receiver *receiver, uint64_t latency)
+void gpud_receiver_set_latency(struct gpud_receiver *receiver, uint64_t latency_ns)
 {
     if (receiver->state == GPUD_RECEIVER_STREAMING && !receiver->peer.same_clock)
-        tell_latency(receiver, latency);
+        tell_latency(receiver, latency_ns);
 }

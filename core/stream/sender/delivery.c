@@ -406,7 +406,7 @@ enum gpud_status gpud_deliver(struct gpud_sender *sender, const struct gpud_deli
     }
     if (is_late) {
         pending.info = delivery->frame->info;
-        pending.info.submit_time = (uint64_t)gpud_now();
+        pending.info.submitted_ns = (uint64_t)gpud_now();
     }
     if (sender->device->caps & GPUD_CAP_SYNCHRONOUS)
         return deliver_now(sender, &pending, copies, error);

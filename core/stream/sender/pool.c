@@ -372,7 +372,7 @@ struct gpud_slot *gpud_pool_take(struct gpud_pool *pool)
     gpud_pool_ref(pool);
     take_back(slot);
     struct gpud_frame_info *info = &slot->frame.info;
-    info->pts = info->dts = info->duration = GPUD_TIME_NONE;
+    info->pts_ns = info->dts_ns = info->duration_ns = GPUD_TIME_NONE;
     info->offset = UINT64_MAX;
     info->flags = info->meta_size = 0;
     return slot;

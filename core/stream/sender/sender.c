@@ -79,7 +79,8 @@ enum gpud_status gpud_sender_create(struct gpud_context *context,
         gpud_endpoint_describe(&self, made->device, params->name);
         memcpy(made->name, self.name, sizeof(made->name));
         if (self.pci[0])
-            gpud_device_numa_node(made->device); /* reads the machine: later it is under the lock */
+            gpud_device_get_numa_node(
+                made->device); /* reads the machine: later it is under the lock */
         status = gpud_device_open(context, "host", &made->host, error);
     }
     if (status == GPUD_OK)

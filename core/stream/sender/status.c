@@ -68,7 +68,7 @@ static void describe_link(const struct gpud_link *link, struct gpud_link_info *i
     if (!transport || !transport->page.page)
         return;
     info->held = gpud_page_count_out(&transport->page);
-    info->latency = gpud_page_latency(&transport->page);
+    info->latency_ns = gpud_page_latency(&transport->page);
 }
 
 /* The next links to tell of, from the table's place *at on, which moves on. */

@@ -353,23 +353,25 @@ static enum gpud_status check_frame(const struct gpud_sender *sender, struct gpu
     return GPUD_OK;
 }
 
-enum gpud_status gpud_sender_submit(struct gpud_sender *sender, struct gpud_frame **frame,
-                                    bool keep, int64_t timeout_ns, struct gpud_error *error)
+/* *delivered: the links have the frame; one that is not kept is the delivery's from then on. */
+static enum gpud_status submit_frame(struct gpud_sender *sender, struct gpud_frame *frame,
+                                     bool keep, int64_t timeout_ns, bool *delivered,
+                                     struct gpud_error *error)
 {
     if (timeout_ns < 0)
         return gpud_sender_bad_timeout(error);
     gpud_sender_lock(sender);
     if (timeout_ns == 0)
         gpud_sender_poll_disarm(sender);
-    enum gpud_status status = check_frame(sender, *frame, error);
-    bool delivered = false, rearm = false;
+    enum gpud_status status = check_frame(sender, frame, error);
+    bool rearm = false;
     struct gpud_old_pools old = {0};
     if (status == GPUD_OK) {
         uint64_t before = sender->sequence;
         int64_t now = gpud_now();
-        status = submit(sender, *frame, keep, gpud_deadline_from(now, timeout_ns), &rearm, error);
-        delivered = sender->sequence != before;
-        if (delivered)
+        status = submit(sender, frame, keep, gpud_deadline_from(now, timeout_ns), &rearm, error);
+        *delivered = sender->sequence != before;
+        if (*delivered)
             sender->submitted = now;
         if (status == GPUD_TIMEOUT && timeout_ns == 0)
             gpud_sender_poll_arm(sender);
@@ -378,11 +380,27 @@ enum gpud_status gpud_sender_submit(struct gpud_sender *sender, struct gpud_fram
         old = gpud_sender_start_epoch(sender);
     gpud_sender_unlock(sender);
     gpud_old_pools_release(&old);
-    if (delivered && keep)
-        (*frame)->info.flags |= GPUD_FRAME_READ_ONLY;
-    else if (delivered)
+    return status;
+}
+
+enum gpud_status gpud_sender_submit(struct gpud_sender *sender, struct gpud_frame **frame,
+                                    int64_t timeout_ns, struct gpud_error *error)
+{
+    bool delivered = false;
+    enum gpud_status status = submit_frame(sender, *frame, false, timeout_ns, &delivered, error);
+    if (delivered)
         *frame = NULL; /* the delivery has it */
-    else if (!keep && status != GPUD_AGAIN && status != GPUD_TIMEOUT)
+    else if (status != GPUD_AGAIN && status != GPUD_TIMEOUT)
         gpud_frame_release(frame);
+    return status;
+}
+
+enum gpud_status gpud_sender_submit_keep(struct gpud_sender *sender, struct gpud_frame *frame,
+                                         int64_t timeout_ns, struct gpud_error *error)
+{
+    bool delivered = false;
+    enum gpud_status status = submit_frame(sender, frame, true, timeout_ns, &delivered, error);
+    if (delivered)
+        frame->info.flags |= GPUD_FRAME_READ_ONLY;
     return status;
 }

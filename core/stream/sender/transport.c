@@ -343,9 +343,9 @@ void gpud_transport_describe(struct gpud_transport *transport, uint32_t entry,
     struct gpud_descriptor *descriptor = gpud_page_descriptor(&transport->page, entry);
     descriptor->sequence = sequence;
     descriptor->dropped = dropped;
-    descriptor->pts = info->pts;
-    descriptor->dts = info->dts;
-    descriptor->duration = info->duration;
+    descriptor->pts = info->pts_ns;
+    descriptor->dts = info->dts_ns;
+    descriptor->duration = info->duration_ns;
     descriptor->offset = info->offset;
     descriptor->submit_time = (uint64_t)gpud_now();
     descriptor->slot = slot && !transport->remote ? slot->frame.slot : entry;

@@ -145,7 +145,7 @@ static void write_out(struct gpud_link *link, uint32_t entry, const struct gpud_
 {
     struct gpud_transport *transport = link->transport;
     gpud_transport_describe(transport, entry, info, slot, sequence, link->dropped);
-    gpud_page_descriptor(&transport->page, entry)->submit_time = info->submit_time;
+    gpud_page_descriptor(&transport->page, entry)->submit_time = info->submitted_ns;
     if (gpud_transport_publish(transport, entry))
         atomic_fetch_add_explicit(&link->sender->kicks, 1, memory_order_relaxed);
     link->delivered++;

@@ -25,9 +25,9 @@ enum gpud_status gpud_address_open_device(struct gpud_context *context, const ch
 
 #define CAPTURE "v4l2://"
 
-enum gpud_status gpud_device_find_nearest(struct gpud_context *context, const char *kind,
-                                          const char *address, struct gpud_device_info *found,
-                                          char reason[GPUD_REASON_MAX], struct gpud_error *error)
+enum gpud_status gpud_device_get_nearest(struct gpud_context *context, const char *kind,
+                                         const char *address, struct gpud_device_info *found,
+                                         char reason[GPUD_REASON_MAX], struct gpud_error *error)
 {
     char pci[GPUD_SYSFS_PCI_MAX] = "", why[GPUD_REASON_MAX] = "";
     struct gpud_address resolved;

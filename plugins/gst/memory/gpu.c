@@ -278,8 +278,8 @@ static gint ask_core(const struct gpu_vendor *vendor, const gchar *address, gcha
           *kind = g_strndup(vendor->prefix, strcspn(vendor->prefix, ":"));
     gint number = -1;
 
-    if (context && gpud_device_find_nearest(context, kind, address ? address : "", &found, why,
-                                            NULL) == GPUD_OK)
+    if (context && gpud_device_get_nearest(context, kind, address ? address : "", &found, why,
+                                           NULL) == GPUD_OK)
         number = gpu_of_name(found.name);
     g_free(kind);
     if (number < 0)

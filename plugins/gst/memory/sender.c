@@ -141,7 +141,7 @@ static guint64 longest_latency(struct gpud_sender *core)
         return 0;
     for (uint32_t i = 0; i < gpud_link_list_count(links); i++) {
         gpud_link_list_get_info(links, i, &info, NULL);
-        longest = MAX(longest, info.latency);
+        longest = MAX(longest, info.latency_ns);
     }
     gpud_link_list_destroy(&links);
     return longest;

@@ -149,9 +149,9 @@ static void describe(GstGpudirectSink *self, GstBuffer *buffer, struct gpud_fram
     struct meta_loss loss = {self->endpoint.lost_metas, GST_ELEMENT(self)};
     struct wire_head head;
 
-    info->pts = gst_gpudirect_sink_running_time(self, GST_BUFFER_PTS(buffer));
-    info->dts = gst_gpudirect_sink_running_time(self, GST_BUFFER_DTS(buffer));
-    info->duration = GST_BUFFER_DURATION(buffer);
+    info->pts_ns = gst_gpudirect_sink_running_time(self, GST_BUFFER_PTS(buffer));
+    info->dts_ns = gst_gpudirect_sink_running_time(self, GST_BUFFER_DTS(buffer));
+    info->duration_ns = GST_BUFFER_DURATION(buffer);
     info->offset = GST_BUFFER_OFFSET(buffer);
     info->flags = frame_flags_from_buffer(buffer);
     gst_gpudirect_sink_fill_head(self, &head);
@@ -210,8 +210,8 @@ static GstFlowReturn submit_slot(GstGpudirectSink *self, struct slot_memory *slo
     if (*use != SLOT_FREE)
         return GST_FLOW_OK;
     do {
-        status = gpud_sender_submit(shared_sender_core(self->sender), &slot->frame, TRUE, SINK_WAIT,
-                                    &error);
+        status = gpud_sender_submit_keep(shared_sender_core(self->sender), slot->frame, SINK_WAIT,
+                                         &error);
         if (status != GPUD_OK)
             flow = gst_gpudirect_sink_may_retry(self, status);
     } while (status != GPUD_OK && flow == GST_FLOW_OK);
@@ -231,8 +231,7 @@ static GstFlowReturn submit_wrapped(GstGpudirectSink *self, struct gpud_frame *f
     describe(self, buffer, &info);
     gpud_frame_set_info(frame, &info, NULL);
     do {
-        status =
-            gpud_sender_submit(shared_sender_core(self->sender), &frame, FALSE, SINK_WAIT, &error);
+        status = gpud_sender_submit(shared_sender_core(self->sender), &frame, SINK_WAIT, &error);
         if (status != GPUD_OK)
             flow = gst_gpudirect_sink_may_retry(self, status);
     } while (status != GPUD_OK && flow == GST_FLOW_OK);

@@ -67,7 +67,7 @@ static void describe_linked(GstGpudirectSrc *self, const struct gpud_frame_info 
 static void describe_captured(GstGpudirectSrc *self, const struct gpud_frame_info *info,
                               GstBuffer *buffer)
 {
-    GstClockTime captured = wire_time(info->pts);
+    GstClockTime captured = wire_time(info->pts_ns);
     gint64 late;
 
     if (GST_CLOCK_TIME_IS_VALID(captured) && adds_submit_time(self))
@@ -91,7 +91,7 @@ static void set_fields(uint32_t flags, GstBuffer *buffer)
 static void describe(GstGpudirectSrc *self, const struct gpud_frame_info *info, GstBuffer *buffer)
 {
     frame_flags_to_buffer(info->flags, buffer);
-    GST_BUFFER_DURATION(buffer) = wire_time(info->duration);
+    GST_BUFFER_DURATION(buffer) = wire_time(info->duration_ns);
     GST_BUFFER_OFFSET(buffer) = info->offset;
     GST_BUFFER_OFFSET_END(buffer) = GST_BUFFER_OFFSET_NONE;
     if (self->feed.input->ops->has_signal)
@@ -228,8 +228,8 @@ static gboolean is_stale_capture(GstGpudirectSrc *self, struct gpud_frame *frame
         return FALSE;
     info.size = sizeof(info);
     gpud_frame_get_info(frame, &info);
-    if (info.pts != GPUD_TIME_NONE)
-        self->beginning.pending = info.pts < self->beginning.resumed_at;
+    if (info.pts_ns != GPUD_TIME_NONE)
+        self->beginning.pending = info.pts_ns < self->beginning.resumed_at;
     else
         self->beginning.pending = !self->times.waited && self->beginning.skipped_in_row++ <
                                                              self->endpoint.running.slots + 2;

@@ -24,7 +24,7 @@ static enum gpud_status link_open(const struct input_params *params, struct inpu
     receiver.require_direct = params->require_direct;
     receiver.access = params->access;
     receiver.psk_file = params->psk_file;
-    receiver.busy_poll = params->busy_poll ? params->busy_poll * GPUD_USEC : -1;
+    receiver.busy_poll_ns = params->busy_poll ? params->busy_poll * GPUD_USEC : -1;
     receiver.on_event = params->on_event;
     receiver.user = params->user;
 
@@ -85,9 +85,9 @@ static void link_get_info(struct input *input, struct input_info *info)
         .waits_cpu = from.waits_cpu,
         .waits_device = from.waits_device,
         .kicks = from.kicks,
-        .latency_p50 = from.latency_p50,
-        .latency_p99 = from.latency_p99,
-        .latency_max = from.latency_max,
+        .latency_p50 = from.latency_p50_ns,
+        .latency_p99 = from.latency_p99_ns,
+        .latency_max = from.latency_max_ns,
         .slots = from.slots,
     };
     g_strlcpy(info->path, from.path, sizeof(info->path));

@@ -52,7 +52,7 @@ static void count(struct target_input *self, struct input_info *info)
     if (!self->target)
         return;
     gpud_target_get_info(self->target, &from);
-    info->connected = from.age != GPUD_TIME_NONE && from.reason[0] == '\0';
+    info->connected = from.age_ns != GPUD_TIME_NONE && from.reason[0] == '\0';
     info->frames += from.frames;
     info->dropped += from.dropped;
     info->corrupted += from.corrupted;

@@ -121,7 +121,7 @@ static void stamp_by_sender(struct times *times, const struct wire_head *head, G
 static GstClockTime note_arrivals(struct times *times, struct input *input,
                                   const struct gpud_frame_info *info)
 {
-    if (info->submit_time)
+    if (info->submitted_ns)
         return times->acquired_at; /* the submit time is more precise */
     if (info->flags & GPUD_FRAME_DISCONTINUITY)
         arrivals_clear(&times->arrivals);
@@ -168,8 +168,8 @@ static struct time_frame frame_of(struct times *times, const struct gpud_frame_i
                                   GstClockTime arrived)
 {
     return (struct time_frame){
-        .running = wire_time(info->pts),
-        .submitted = info->submit_time ? wire_time(info->submit_time) : GST_CLOCK_TIME_NONE,
+        .running = wire_time(info->pts_ns),
+        .submitted = info->submitted_ns ? wire_time(info->submitted_ns) : GST_CLOCK_TIME_NONE,
         .arrived = arrived,
         .waited_for = times->waited,
     };
@@ -219,7 +219,7 @@ void times_stamp_linked(struct times *times, struct input *input,
     time_map_update(&times->map, head, frame, now);
     came->here = time_here(head, frame, now);
     if (!stamp_by_arrival(times, now, time_map_arrival(&times->map, head, frame, now), buffer))
-        stamp_by_sender(times, head, frame->running, wire_time(info->dts), came->here, buffer);
+        stamp_by_sender(times, head, frame->running, wire_time(info->dts_ns), came->here, buffer);
 }
 
 gint64 times_learn(struct times *times, struct input *input, const struct wire_head *head,
@@ -238,13 +238,13 @@ gint64 times_learn(struct times *times, struct input *input, const struct wire_h
 static void note_capture(struct times *times, const struct gpud_frame_info *info,
                          const struct time_now *now)
 {
-    GstClockTime captured = wire_time(info->pts);
+    GstClockTime captured = wire_time(info->pts_ns);
     gboolean known = GST_CLOCK_TIME_IS_VALID(captured);
 
     g_atomic_int_set(&times->relation, known ? RELATION_SAME_HOST : RELATION_UNKNOWN);
     if (known)
         latencies_note(times->latencies,
-                       (gint64)(now->system - MIN(captured, wire_time(info->submit_time))));
+                       (gint64)(now->system - MIN(captured, wire_time(info->submitted_ns))));
 }
 
 /* A card's times are of the monotonic clock, and say when the picture came: do-timestamp changes
@@ -259,7 +259,7 @@ gboolean times_stamp_captured(struct times *times, const struct gpud_frame_info 
     GST_BUFFER_PTS(buffer) = GST_BUFFER_DTS(buffer) = GST_CLOCK_TIME_NONE;
     if (!GST_CLOCK_TIME_IS_VALID(now.running))
         return FALSE;
-    gint64 captured = time_now_at(&now, wire_time(info->pts));
+    gint64 captured = time_now_at(&now, wire_time(info->pts_ns));
     struct timeline_frame placed = {
         .mapped = captured,
         .here = times->waited ? (gint64)now.running : TIMELINE_UNKNOWN,

@@ -135,7 +135,7 @@ static void write_picture(struct gpud_frame *frame, uint64_t number)
     reader_write_picture(data, info.layout.size, number);
     gpud_frame_unmap(frame);
     info.offset = number;
-    info.pts = number * 40 * GPUD_MSEC;
+    info.pts_ns = number * 40 * GPUD_MSEC;
     info.meta_size = number % 64;
     memset(info.meta, (int)number, info.meta_size);
     if (gpud_frame_set_info(frame, &info, NULL) != GPUD_OK)
@@ -163,7 +163,7 @@ void ends_submit(struct ends *ends)
     atomic_store(&ends->submitted, number);
     while (frame) {
         watch_begin(WATCH_SENDER, "gpud_sender_submit", TIMEOUT);
-        status = gpud_sender_submit(ends->sender, &frame, false, TIMEOUT, &error);
+        status = gpud_sender_submit(ends->sender, &frame, TIMEOUT, &error);
         watch_end(WATCH_SENDER);
         if (status == GPUD_TIMEOUT && !goes_on(ends, until, "submitting", error.reason)) {
             atomic_store(&ends->submitted, number - 1);
