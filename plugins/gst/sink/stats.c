@@ -26,7 +26,7 @@ void gst_gpudirect_sink_get_route(GstElement *element, struct endpoint_route *ro
     g_strlcpy(route->fallback_reason, info.fallback_reason, sizeof(route->fallback_reason));
 }
 
-/* Of the slowest receiver. Where none knows it there is no field that could be taken for one. */
+/* The latency of the slowest receiver. The field is absent if none is known. */
 static void tell_latency(GstGpudirectSink *self, GstStructure *stats)
 {
     struct shared_sender *sender = gst_gpudirect_sink_ref_sender(self);
@@ -37,7 +37,7 @@ static void tell_latency(GstGpudirectSink *self, GstStructure *stats)
     shared_sender_unref(sender);
 }
 
-/* The one in effect. */
+/* The name of the policy in effect. */
 static const gchar *policy_name(GstGpudirectSink *self)
 {
     static const gchar *const names[] = {
