@@ -27,7 +27,7 @@ void gst_gpudirect_sink_get_route(GstElement *element, struct endpoint_route *ro
 }
 
 /* The latency of the slowest receiver. The field is absent if none is known. */
-static void tell_latency(GstGpudirectSink *self, GstStructure *stats)
+static void add_latency(GstGpudirectSink *self, GstStructure *stats)
 {
     struct shared_sender *sender = gst_gpudirect_sink_ref_sender(self);
     guint64 latency = sender ? shared_sender_latency(sender) : 0;
@@ -75,7 +75,7 @@ GstStructure *gst_gpudirect_sink_make_stats(GstElement *element)
         g_atomic_int_get(&self->lends_dmabufs) == TRUE, NULL);
     gst_structure_set(stats, "device", G_TYPE_STRING, info.device[0] ? info.device : "none", NULL);
     device_choice_tell(&self->endpoint.device, stats);
-    tell_latency(self, stats);
+    add_latency(self, stats);
     lost_metas_tell(self->endpoint.lost_metas, stats);
     return stats;
 }
