@@ -50,7 +50,7 @@ gint device_choice_find_gpu(struct device_choice *choice, const struct gpu_vendo
     return number;
 }
 
-/* The core's "auto" cannot be passed on: it follows the address, and knows no caps. */
+/* The core's "auto" does not serve here: it follows the address, and ignores caps. */
 gchar *device_choice_get_named(struct device_choice *choice)
 {
     GST_OBJECT_LOCK(choice->element);

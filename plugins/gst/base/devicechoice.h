@@ -2,7 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The device that an element works on: the one that the user names or, with `auto`, the GPU whose
- * memory its neighbours prefer. Functions lock the element's object lock themselves. */
+ * memory its neighbours prefer. All functions take the element's object lock. */
 #ifndef GPUD_GST_BASE_DEVICECHOICE_H
 #define GPUD_GST_BASE_DEVICECHOICE_H
 
@@ -11,12 +11,12 @@
 
 struct device_choice {
     GstElement *element;
-    GstPad *pad;                     /* towards the neighbours that `auto` asks */
+    GstPad *pad;                     /* towards the neighbours that `auto` queries */
     const struct settings *settings; /* the properties; under the object lock */
     GstDebugCategory *category;
     gint opened_on;               /* atomic: the GPU in use, or -1 */
     struct gpu_contexts contexts; /* under the object lock */
-    gchar *reason;                /* under it: what `auto` chose, and why; or NULL */
+    gchar *reason;                /* what `auto` chose, and why, or NULL; under the object lock */
 };
 
 void device_choice_init(struct device_choice *choice, GstElement *element, GstPad *pad,
@@ -33,11 +33,11 @@ gchar *device_choice_get_named(struct device_choice *choice);
 gint device_choice_find_gpu(struct device_choice *choice, const struct gpu_vendor *vendor,
                             gchar **reason);
 
-/* Chooses a device before the stream starts; g_free it. *number: the GPU that it is, or -1.
+/* Chooses a device before the stream starts; g_free it. *number: that of its GPU, or -1.
  * *undecided (may be NULL): the device is `auto`, and the neighbours prefer no GPU's memory. */
 gchar *device_choice_choose(struct device_choice *choice, gint *number, gboolean *undecided);
 
-/* Why `auto` chose what it did. Takes the reason; NULL: the user named the device. */
+/* Sets the reason for the choice of `auto`, which it takes; NULL: the user named the device. */
 void device_choice_set_reason(struct device_choice *choice, gchar *reason);
 
 /* Adds the field "device-reason", unless the user named the device. */

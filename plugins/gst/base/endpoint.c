@@ -84,7 +84,7 @@ static void install_reports(GObjectClass *klass, const struct setting_texts *tex
     g_object_class_install_property(
         klass, ENDPOINT_FALLBACK_REASON,
         g_param_spec_string("fallback-reason", "Fallback reason",
-                            "Why the active path is no better one; empty where there is none", "",
+                            "Why the active path is no better one; empty if there is none", "",
                             report));
     g_object_class_install_property(
         klass, ENDPOINT_STATS,
@@ -105,7 +105,7 @@ static void set_context(GstElement *element, GstContext *context)
     parent_of(element)->set_context(element, context);
 }
 
-/* Applications stop listening at an error. */
+/* Posts the statistics first, because applications stop listening at an error. */
 static gboolean post_message(GstElement *element, GstMessage *message)
 {
     if (GST_MESSAGE_TYPE(message) == GST_MESSAGE_ERROR)

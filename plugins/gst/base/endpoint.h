@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* One end of a link: what gpudirectsink and gpudirectsrc have in common. Each embeds an endpoint,
- * which does their common properties, the device, the clock's name and the statistics. */
+/* One end of a link: the code that gpudirectsink and gpudirectsrc share. Each embeds an endpoint,
+ * which handles the shared properties, the device, the clock's name and the statistics. */
 #ifndef GPUD_GST_BASE_ENDPOINT_H
 #define GPUD_GST_BASE_ENDPOINT_H
 
@@ -12,8 +12,7 @@
 #include "wire/clock.h"
 #include "wire/lostmetas.h"
 
-/* The ids of the read-only properties that both have; an element's own ones of that kind lie
- * between these, from ENDPOINT_REPORT on. */
+/* The ids of the shared read-only properties; an element's own ones begin with ENDPOINT_REPORT. */
 enum {
     ENDPOINT_ACTIVE_PATH = 100,
     ENDPOINT_FALLBACK_REASON,
@@ -26,12 +25,12 @@ struct endpoint_route {
     gchar fallback_reason[GPUD_REASON_MAX];
 };
 
-/* What an element adds; every function is there. */
+/* The functions that an element adds; all of them are required. */
 struct endpoint_ops {
-    /* A read-only property of its own. Without a lock; FALSE: the id is none. */
+    /* Gets one of the element's read-only properties. Without a lock; FALSE: not its id. */
     gboolean (*get_report)(GstElement *element, guint id, GValue *value);
 
-    /* Another property of its own. Under the object lock; FALSE: the id is none. */
+    /* Gets and sets the element's other properties. Under the object lock; FALSE: not its id. */
     gboolean (*get_property)(GstElement *element, guint id, GValue *value);
     gboolean (*set_property)(GstElement *element, guint id, const GValue *value);
 
@@ -48,33 +47,34 @@ struct endpoint {
     const struct endpoint_ops *ops;
 
     struct settings settings; /* the properties; under the object lock */
-    struct settings running;  /* a copy, which does not change from start to stop */
+    struct settings running;  /* a copy that is constant from start to stop */
     gboolean started;         /* under the object lock: from the beginning of start to stop */
 
     struct device_choice device;
     gint clock_kind; /* atomic: enum clock_kind of the pipeline's clock */
-    gint stats_due;  /* atomic: something happened that the statistics at the end are to show */
+    gint stats_due;  /* atomic: the statistics have changed since they were last posted */
     struct counters *counters;
     struct lost_metas *lost_metas;
 };
 
-/* In the class's init: properties, pad template, and GstElement's methods set_clock, set_context
- * and post_message. */
+/* For class_init: installs properties, the pad template, and GstElement's methods set_clock,
+ * set_context and post_message. */
 void endpoint_class_init(GstElementClass *klass, const struct setting_texts *texts);
 
-/* In the instance's init and finalize. */
+/* For the instance's init and finalize. */
 void endpoint_init(struct endpoint *endpoint, GstElement *element, GstPad *pad,
                    GstDebugCategory *category, const struct endpoint_ops *ops);
 void endpoint_clear(struct endpoint *endpoint);
 
-/* From now on only those properties change that may do so while the element runs; and: all. */
+/* After start only properties that are mutable while the element runs can change; after stop all.
+ */
 void endpoint_start(struct endpoint *endpoint);
 void endpoint_stop(struct endpoint *endpoint);
 
 /* The name of the pipeline's clock as it is now. Takes the object lock. */
 const gchar *endpoint_name_clock(struct endpoint *endpoint, struct clock_name *name);
 
-/* The same by the settings that the element runs by; for the streaming thread. */
+/* The same from the running settings, without a lock; for the streaming thread. */
 enum clock_kind endpoint_get_clock(struct endpoint *endpoint, struct clock_name *name);
 
 /* Something happened that the statistics count. */
@@ -83,14 +83,14 @@ static inline void endpoint_note_stats(struct endpoint *endpoint)
     __atomic_store_n(&endpoint->stats_due, TRUE, __ATOMIC_RELAXED);
 }
 
-/* Posts and logs the statistics, once until the next endpoint_note_stats(). Done by itself before
- * an error is posted. From any thread. */
+/* Posts and logs the statistics, once until the next endpoint_note_stats(). Errors do so
+ * automatically before they are posted. From any thread. */
 void endpoint_post_stats(struct endpoint *endpoint);
 
-/* Also before an EOS leaves through the endpoint's pad. */
+/* From now on, posts them before an EOS passes the endpoint's pad, too. */
 void endpoint_post_stats_at_eos(struct endpoint *endpoint);
 
-/* Caps in the filter's order, or as they are without one. Takes the caps. */
+/* Intersects caps with the filter, in the filter's order; NULL: no filter. Takes the caps. */
 GstCaps *endpoint_filter_caps(GstCaps *caps, GstCaps *filter);
 
 #endif

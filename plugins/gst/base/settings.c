@@ -4,7 +4,7 @@
 /* The properties that both elements have. */
 #include "base/settings.h"
 
-/* A sink without a queue holds pictures back for 20 ms: 5 of them at 240 a second. One more is for
+/* A sink without a queue delays pictures by 20 ms: 5 of them at 240 a second. One more absorbs
  * their jitter. */
 #define SLOTS_DEFAULT 6
 #define SLOTS_MIN 2 /* one is read while the next is written */
@@ -14,7 +14,7 @@ static GType gst_gpudirect_slow_receiver_get_type(void)
 {
     static const GEnumValue values[] = {
         {GPUD_SLOW_DEFAULT,
-         "A receiver: as the sender says; the sender: drop-oldest where upstream is live, else "
+         "At a receiver: as the sender says; at the sender: drop-oldest if upstream is live, else "
          "block",
          "auto"},
         {GPUD_SLOW_BLOCK, "Wait for the receiver", "block"},
@@ -93,14 +93,14 @@ void settings_install(GObjectClass *klass, const struct setting_texts *texts)
     g_object_class_install_property(
         klass, SETTING_COMMON_CLOCK,
         g_param_spec_string("common-clock", "Common clock",
-                            "A name for this pipeline's clock: where both ends have the same, "
-                            "their clocks show the same time, also on two hosts. PTP, network and "
-                            "NTP clocks of GStreamer have names of their own",
+                            "A name for this pipeline's clock: if both ends have the same, their "
+                            "clocks show the same time, also on two hosts. PTP, network and NTP "
+                            "clocks of GStreamer have names of their own",
                             NULL, ready));
     gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_SLOW_RECEIVER, 0);
 }
 
-/* The core takes any bytes for a path; messages and structures of GStreamer take UTF-8 only. */
+/* The core accepts any bytes in a path; GStreamer's messages and structures only UTF-8. */
 static gboolean check_text(GstElement *element, const gchar *name, const gchar *text)
 {
     if (!text || g_utf8_validate(text, -1, NULL))
@@ -139,8 +139,8 @@ gboolean settings_may_set(const GParamSpec *pspec, gboolean started)
 void settings_refuse(GstElement *element, const GParamSpec *pspec)
 {
     GST_ELEMENT_WARNING(element, RESOURCE, SETTINGS,
-                        ("The property %s stays as it is: it can change in the states NULL and "
-                         "READY only.",
+                        ("The property %s was not changed: it can be set only in the states NULL "
+                         "and READY.",
                          pspec->name),
                         (NULL));
 }

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The properties that both elements have: what a user may set about a link at either end. */
+/* The properties that both elements have. */
 #ifndef GPUD_GST_BASE_SETTINGS_H
 #define GPUD_GST_BASE_SETTINGS_H
 
@@ -22,9 +22,8 @@ enum {
     SETTING_COUNT,
 };
 
-/* Each element has two: the values of its properties, under its object lock, and the copy that it
- * takes when it starts and runs by. The copy does not change between start and stop, so it is read
- * without a lock. */
+/* Each element has two: the values of its properties, under its object lock, and a copy taken at
+ * start, which is constant until stop and therefore read without a lock. */
 struct settings {
     gchar *address, *device, *access, *psk_file, *common_clock;
     guint slots;
@@ -36,7 +35,7 @@ struct settings {
 /* The properties' descriptions, which differ between the two ends. */
 struct setting_texts {
     const gchar *address, *device, *slots, *slow_receiver, *require_direct, *access, *psk_file;
-    const gchar *allow_unauthenticated; /* NULL: it has no such property */
+    const gchar *allow_unauthenticated; /* NULL: the element has no such property */
     GParamFlags slow_receiver_when;     /* GST_PARAM_MUTABLE_… */
     const gchar *active_path, *stats;   /* of the reports, see endpoint.h */
     const gchar *pad;                   /* its name and direction */
@@ -52,8 +51,8 @@ void settings_install(GObjectClass *klass, const struct setting_texts *texts);
 /* Whether an element can start with these. FALSE: an error was posted. */
 gboolean settings_check(GstElement *element, const struct settings *settings);
 
-/* Whether a property may change now; started: the element runs, or is about to. Where it may not,
- * settings_refuse() tells the application so, outside the object lock. */
+/* Whether a property may change now; started: the element runs, or is about to. If not, call
+ * settings_refuse() outside the object lock, which warns the application. */
 gboolean settings_may_set(const GParamSpec *pspec, gboolean started);
 void settings_refuse(GstElement *element, const GParamSpec *pspec);
 

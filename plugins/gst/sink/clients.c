@@ -1,14 +1,13 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Receivers that come and go. The core calls back from a thread of its own, which must not be held
- * up and must not call the core; an application's signal handler may do both. So each change goes
- * through a queue, which a thread of GStreamer's pool empties in order.
+/* Receivers that connect and disconnect. The core calls back on its own thread, where a callback
+ * must neither block nor call the core; an application's signal handler may do both. So each change
+ * goes through a queue, which a thread of GStreamer's pool empties in order.
  *
- * No change of state waits for that thread. A handler may still run when the element has left its
- * bin, whose bus would still pass a message on, so after stop() no message is posted. Stopping
- * waits for a message that is being posted, as it does in streaming threads, and never for a signal
- * handler. */
+ * State changes do not wait for that thread. A handler may still run after the element has left its
+ * bin, whose bus would still deliver messages, so none are posted after stop(). Stopping waits for
+ * a message that is being posted, as it does in streaming threads, but never for a handler. */
 #include "sink/clients.h"
 
 #include "sink/debug.h"

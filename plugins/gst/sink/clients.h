@@ -13,7 +13,7 @@ struct sink_clients {
     GstElement *element;
     gint count; /* atomic: connected receivers, as far as the core has called back */
     GMutex lock;
-    GQueue changes; /* receivers that came or went, not signalled yet */
+    GQueue changes; /* connects and disconnects that were not signalled yet */
     gboolean notifying;
     GMutex post_lock; /* held while a message is posted */
     gboolean may_post;

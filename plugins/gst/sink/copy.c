@@ -1,12 +1,11 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Buffers that are no slots cost one copy. On the host, and on a GPU whose slots are shown to the
- * CPU as pinned memory (from where they go up by one DMA), it is made in prepare(), before the sink
- * waits for the picture's time, straight into a slot; for OpenCL devices the core reads the
- * buffer's own memory when the frame is submitted. What lies in a device's memory already, in a
- * slot that gpudirectsrc received or captured, is copied by that device and never seen by the CPU.
- */
+/* Buffers that are not slots cost one copy. On the host, and on a GPU whose slots the CPU sees as
+ * pinned memory (which one DMA uploads), prepare() copies into a slot, before the sink waits for
+ * the picture's time. For OpenCL devices the core reads the buffer's own memory when the frame is
+ * submitted. A slot that gpudirectsrc received or captured into a device's memory is copied by that
+ * device, without the CPU. */
 #include "sink/copy.h"
 
 #include "base/picture.h"

@@ -6,21 +6,21 @@
 
 #include "sink/sink.h"
 
-/* FALSE: the buffer does not hold a picture of the caps. To be called once for each buffer: it is
- * counted, and with the first one the application gets a warning. */
+/* FALSE: the buffer does not hold a picture of the caps. Call it once for each buffer: bad ones are
+ * counted, and the first one posts a warning. */
 gboolean gst_gpudirect_sink_check(GstGpudirectSink *self, GstBuffer *buffer);
 
-/* A slot holding a copy of the buffer, in self->prepared. timeout: for the slot. GPUD_TIMEOUT and
- * GPUD_AGAIN post nothing, everything else did. */
+/* Copies the buffer into a slot, self->prepared. timeout: for the slot. Every status other than
+ * GPUD_OK, GPUD_TIMEOUT and GPUD_AGAIN has posted an error. */
 enum gpud_status gst_gpudirect_sink_copy(GstGpudirectSink *self, GstBuffer *buffer, gint64 timeout);
 
-/* A frame over the buffer's own memory, from which the core copies. NULL: the buffer consists of
- * several blocks, or its rows run backwards. */
+/* Wraps the buffer's own memory as a frame, from which the core copies. NULL: the buffer consists
+ * of several blocks, or its rows run backwards. */
 struct gpud_frame *gst_gpudirect_sink_wrap(GstGpudirectSink *self, GstBuffer *buffer);
 
-/* Whether the buffer is a slot of another ring in a device's memory, as gpudirectsrc hands it out,
- * so that the device itself can copy it; and a frame over the bytes of such a slot, or of one of
- * the sink's own, which holds the buffer. */
+/* may_pass: the buffer is a slot of another ring in a device's memory, as gpudirectsrc hands it
+ * out, so the device itself can copy it. pass: a frame over the bytes of such a slot, or of one of
+ * the sink's own; it holds the buffer. */
 gboolean gst_gpudirect_sink_may_pass(GstGpudirectSink *self, GstBuffer *buffer);
 struct gpud_frame *gst_gpudirect_sink_pass(GstGpudirectSink *self, GstBuffer *buffer);
 

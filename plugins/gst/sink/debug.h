@@ -6,7 +6,7 @@
 
 #include <gst/gst.h>
 
-/* What gpudirectsink logs to; made with its class. */
+/* The log category of gpudirectsink, created in its class_init. */
 GST_DEBUG_CATEGORY_EXTERN(gst_gpudirect_sink_debug);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* On which device gpudirectsink's ring lies, and what that means for caps and contexts.
+/* The device of gpudirectsink's ring, and its consequences for caps and contexts.
  *
- * A device that the user names is used. With `auto` the ring lies in host memory until upstream
- * sends a GPU's memory: then it lies on the GPU that upstream works on. What upstream will send is
- * guessed when the sink starts, by the caps that upstream prefers; where the caps that come prove
- * the guess wrong, the sender is opened again on that GPU, and receivers connect once more. */
+ * A device that the user names is used. With `auto` the ring lies in host memory, or on upstream's
+ * GPU if upstream sends GPU memory. When the sink starts it guesses this from the caps that
+ * upstream prefers; if the actual caps prove the guess wrong, the sender is reopened on that GPU,
+ * and receivers reconnect. */
 #include "sink/device.h"
 
 #include "errors.h"
@@ -20,11 +20,11 @@ static gboolean move(GstGpudirectSink *self, const gchar *device)
     gst_gpudirect_sink_close_sender(self);
     sink_clients_clear(&self->clients); /* they will connect again */
     g_object_notify(G_OBJECT(self), "num-clients");
-    self->moved = TRUE;
+    self->sender_is_new = TRUE;
     return gst_gpudirect_sink_open_sender(self, device);
 }
 
-/* The GPU that pictures in this vendor's memory are sent from. */
+/* The GPU from which pictures in this vendor's memory are sent. */
 static struct gpu *choose_gpu(GstGpudirectSink *self, const struct gpu_vendor *vendor,
                               struct gpud_error *error)
 {

@@ -8,9 +8,8 @@
 
 void gst_gpudirect_sink_class_init_device(GstBaseSinkClass *klass);
 
-/* Pictures in memory of this vendor's GPUs, or (NULL) in the CPU's, are about to come: sees to it
- * that the sender lies where they can be sent from, and sets self->gpu. FALSE: it cannot, and an
- * error was posted. */
+/* Prepares for pictures in memory of this vendor's GPUs, or (NULL) of the CPU: moves the sender to
+ * a device that can send them, and sets self->gpu. FALSE: it cannot, and an error was posted. */
 gboolean gst_gpudirect_sink_follow(GstGpudirectSink *self, const struct gpu_vendor *vendor);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A driver upstream that writes pictures into dma-bufs which it is given (v4l2src
- * io-mode=dmabuf-import) takes no other memory, and no element asks for that kind by name. So the
- * sink looks who is there. Its slots then have dma-bufs, where the kernel makes such of memory that
- * receivers map (udmabuf): the card writes straight into the ring. Where it does not, and while no
- * slot is free, other dma-bufs stand in, and the CPU copies. */
+/* Slots as dma-bufs for a driver upstream that imports them (v4l2src io-mode=dmabuf-import).
+ *
+ * Such a driver accepts no other memory, but does not say so in the query, so the sink inspects the
+ * elements upstream. If the kernel can export the ring's memory as dma-bufs (udmabuf), the card
+ * writes into the ring; if not, or while no slot is free, the CPU copies from other dma-bufs. */
 #include "sink/dmabufs.h"
 
 #include "errors.h"
@@ -14,7 +14,7 @@
 
 #define GST_CAT_DEFAULT gst_gpudirect_sink_debug
 
-/* A pipeline that goes in a circle ends here. */
+/* Bounds the search in a pipeline with a loop. */
 #define ELEMENTS_MAX 64
 
 static gboolean has_choice(GstElement *element, const gchar *property)
@@ -31,7 +31,7 @@ static gboolean has_choice(GstElement *element, const gchar *property)
 
 static gboolean imports_behind(GstPad *sink, guint depth);
 
-/* Whether the element of this pad imports, or one that it passes buffers on from. */
+/* Whether this pad's element imports dma-bufs, or one whose buffers it passes on. */
 static gboolean imports(GstPad *source, guint depth)
 {
     GstElement *element = gst_pad_get_parent_element(source);

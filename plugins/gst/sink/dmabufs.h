@@ -6,10 +6,10 @@
 
 #include "sink/sink.h"
 
-/* Whether upstream wants dma-bufs, and there are any. */
+/* Whether upstream imports dma-bufs, and this system can provide them. */
 gboolean gst_gpudirect_sink_wants_dmabufs(GstGpudirectSink *self);
 
-/* Tells the application whether pictures have to be copied from these. */
+/* Warns the application if pictures have to be copied from these. */
 void gst_gpudirect_sink_tell_dmabufs(GstGpudirectSink *self);
 
 #endif

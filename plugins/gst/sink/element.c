@@ -8,25 +8,24 @@
  * @see_also: gpudirectsrc
  *
  * gpudirectsink listens on an address; any number of gpudirectsrc elements (or applications that
- * use the gpudirect library) connect to it, in either start order, and connect again after they
- * went away. Each gets the frames by the best route that both ends can take: the property
- * #gpudirectsink:active-path names it, and #gpudirectsink:fallback-reason says why it is no better
- * one.
+ * use the gpudirect library) connect to it, in either start order, and may reconnect. Each gets the
+ * frames by the best route that both ends support: the property #gpudirectsink:active-path names
+ * it, and #gpudirectsink:fallback-reason says why it is no better one.
  *
- * What is live is never held up: where upstream says so in its answer to a LATENCY query, frames go
- * by while nobody is connected, and a receiver that does not keep up, or is stopped, loses the
- * oldest ones that it has not taken. Files and tests wait for the first receiver, and for the slow
- * one. #gpudirectsink:wait-for-connection and #gpudirectsink:slow-receiver overrule either, and
+ * A live pipeline never stalls: if upstream is live (by its answer to a LATENCY query), frames are
+ * dropped while no receiver is connected, and a receiver that is slow or stopped loses the oldest
+ * frames that it has not taken. With other upstreams the sink waits for the first receiver, and for
+ * slow ones. #gpudirectsink:wait-for-connection and #gpudirectsink:slow-receiver override this, and
  * #gpudirectsink:stats says what is in effect.
  *
- * The buffer pool that the sink proposes lends the slots of its ring: what upstream writes into
- * them is sent without a copy. A buffer from elsewhere costs one copy. The property
+ * The buffer pool that the sink proposes lends the slots of its ring: pictures that upstream writes
+ * into them are sent without a copy. Any other buffer costs one copy. The property
  * #gpudirectsink:stats counts both.
  *
- * Pictures in CUDA memory are sent from where they lie: GStreamer's CUDA elements (cudaupload,
- * nvh264dec…) write into the slots themselves, in the GPU's primary context, which the sink shares
- * with them. Elements with a context of their own, or memory of another GPU, cost one copy by the
- * GPU. With device=auto the ring follows the memory that comes.
+ * CUDA memory is sent in place: GStreamer's CUDA elements (cudaupload, nvh264dec…) write into the
+ * slots themselves, in the GPU's primary context, which the sink shares with them. Elements with
+ * their own context, or memory of another GPU, cost one copy by the GPU. With device=auto the ring
+ * follows the memory of the caps.
  *
  * ## Example launch lines
  * |[
@@ -121,14 +120,14 @@ static gboolean check_address(GstGpudirectSink *self)
 
     if (is_target)
         GST_ELEMENT_ERROR(self, RESOURCE, NOT_FOUND,
-                          ("\"%s\" is a ring that somebody outside writes: that is an address for "
+                          ("\"%s\" is a ring for a third-party writer: that is an address for "
                            "gpudirectsrc. Set this one to a name such as cam1.",
                            address),
                           (NULL));
     else if (is_card)
         GST_ELEMENT_ERROR(self, RESOURCE, NOT_FOUND,
-                          ("\"%s\" is a capture card, which frames come from: that is an address "
-                           "for gpudirectsrc. Set this one to a name such as cam1.",
+                          ("\"%s\" is a capture card, a source of frames: that is an address for "
+                           "gpudirectsrc. Set this one to a name such as cam1.",
                            address),
                           (NULL));
     else if (!good)
@@ -205,14 +204,14 @@ static gboolean sink_unlock_stop(GstBaseSink *base)
 
 static GstStateChangeReturn sink_change_state(GstElement *element, GstStateChange transition)
 {
-    /* By now every element upstream knows whether it is live. */
+    /* Every element upstream knows now whether it is live. */
     if (transition == GST_STATE_CHANGE_PAUSED_TO_PLAYING)
         gst_gpudirect_sink_query_live(GST_GPUDIRECT_SINK(element));
     return GST_ELEMENT_CLASS(gst_gpudirect_sink_parent_class)->change_state(element, transition);
 }
 
-/* An application's EOS goes to the elements that are flagged as sources, so this one is flagged,
- * too: the EOS event itself comes behind the buffer that may be waiting here. */
+/* An application's EOS is sent to elements flagged as sources. This sink has the flag to learn of
+ * it early: the EOS event itself arrives behind the buffer that may be waiting here. */
 static gboolean sink_send_event(GstElement *element, GstEvent *event)
 {
     if (GST_EVENT_TYPE(event) == GST_EVENT_EOS)
@@ -230,19 +229,19 @@ static void install_properties(GstElementClass *element_class)
         .address =
             "Where receivers connect: a name (cam1: a socket in the user's runtime directory), "
             "unix:/absolute/path, or, from other hosts, rdma://address:port",
-        .device = "Where the ring and the copies live: auto (the host, or the GPU whose CUDA "
-                  "memory comes), host, opencl:N, cuda:N or hip:N",
+        .device = "Where the ring and the copies live: auto (the host, or the GPU of the incoming "
+                  "CUDA memory), host, opencl:N, cuda:N or hip:N",
         .slots = "Frames in flight per receiver",
         .slow_receiver = "What happens to a frame for a receiver whose ring is full (auto: a live "
-                         "upstream drops the oldest, so that nothing stalls; another one blocks, "
-                         "so that nothing is lost)",
+                         "upstream drops the oldest, so that nothing stalls; others block, so "
+                         "that nothing is lost)",
         .slow_receiver_when = (GParamFlags)GST_PARAM_MUTABLE_PLAYING,
         .require_direct = "Refuse a receiver that only a copy through host memory can reach",
         .access = "Who may receive, besides root: user (this user alone), group:NAME (and those in "
                   "that group) or all; the latter two with address=unix:/path in a folder that "
                   "the others can enter",
-        .psk_file = "Between hosts: a file with the key that both ends have, which nobody else can "
-                    "read (16 to 1024 bytes)",
+        .psk_file = "Between hosts: a file with the key that both ends have, readable by its owner "
+                    "only (16 to 1024 bytes)",
         .allow_unauthenticated = "Between hosts: whoever reaches the address may receive, without "
                                  "a psk-file",
         .active_path = "The route to the receiver that connected last, or none",
@@ -312,6 +311,6 @@ static void gst_gpudirect_sink_init(GstGpudirectSink *self)
     GST_OBJECT_FLAG_SET(self, GST_ELEMENT_FLAG_SOURCE); /* see sink_send_event() */
     self->live = -1;
     self->sticky_names = g_ptr_array_new_with_free_func(g_free);
-    /* The last sample would keep a slot for good. */
+    /* The last sample would hold a slot permanently. */
     gst_base_sink_set_last_sample_enabled(GST_BASE_SINK(self), FALSE);
 }

@@ -1,10 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Events on their way through gpudirectsink: what travels, the head before it and before each
- * frame, and what of it a receiver that connects late gets. The sender keeps the last event of each
- * of its kinds for that; a sticky event of GStreamer is the last of its name, so each name gets a
- * kind. */
+/* The events that gpudirectsink sends, the head before them and before each frame, and the sticky
+ * events for receivers that connect late. The sender keeps the last event of each of its kinds;
+ * GStreamer keeps the last sticky event of each name, so each name gets a kind. */
 #include "sink/events.h"
 
 #include "sink/copy.h"
@@ -73,7 +72,7 @@ static uint32_t wire_kind(GstGpudirectSink *self, GstEvent *event, enum event_ki
     if (find_index(self, event, kind, &index))
         return event_make_kind(kind, index) | GPUD_EVENT_STICKY;
     GST_WARNING_OBJECT(self,
-                       "more than %d names of sticky events: who connects later is not told of "
+                       "more than %d names of sticky events: late receivers do not get "
                        "%" GST_PTR_FORMAT,
                        EVENT_STICKY_NAMES_MAX, event);
     return kind;
@@ -92,13 +91,12 @@ static void send_event(GstGpudirectSink *self, GstEvent *event)
     gst_gpudirect_sink_fill_head(self, &head);
     size_t size = event_encode(event, &GST_BASE_SINK(self)->segment, &head, bytes, &kind, &lost);
     if (lost)
-        GST_DEBUG_OBJECT(self, "%u parts stay behind of %" GST_PTR_FORMAT, lost, event);
+        GST_DEBUG_OBJECT(self, "%u parts are not sent of %" GST_PTR_FORMAT, lost, event);
     if (size == 0)
         return;
     if (gpud_sender_send_event(shared_sender_core(self->sender), wire_kind(self, event, kind),
                                bytes, size, &error) != GPUD_OK)
-        GST_WARNING_OBJECT(self, "%s does not travel: %s", GST_EVENT_TYPE_NAME(event),
-                           error.reason);
+        GST_WARNING_OBJECT(self, "%s cannot be sent: %s", GST_EVENT_TYPE_NAME(event), error.reason);
 }
 
 void gst_gpudirect_sink_repeat_events(GstGpudirectSink *self)
@@ -123,22 +121,22 @@ static gboolean sink_event(GstBaseSink *base, GstEvent *event)
     switch (GST_EVENT_TYPE(event)) {
     case GST_EVENT_EOS:
         endpoint_post_stats(&self->endpoint);
-        if (self->sender && !self->broken_off)
+        if (self->sender && !self->failed)
             gpud_sender_send_eos(shared_sender_core(self->sender), NULL);
         gst_gpudirect_sink_set_ending(self, FALSE);
         break;
     case GST_EVENT_STREAM_START:
         endpoint_note_stats(&self->endpoint);
-        self->broken_off = FALSE;
+        self->failed = FALSE;
         break;
     case GST_EVENT_CUSTOM_DOWNSTREAM:
         if (event_is_broken_off(event))
-            self->broken_off = TRUE;
+            self->failed = TRUE;
         else
             send_event(self, event);
         break;
     case GST_EVENT_FLUSH_STOP:
-        self->broken_off = FALSE;
+        self->failed = FALSE;
         gst_gpudirect_sink_set_ending(self, FALSE);
         gst_gpudirect_sink_drop_prepared(self);
         send_event(self, event);

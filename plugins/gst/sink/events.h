@@ -11,10 +11,10 @@ guint64 gst_gpudirect_sink_running_time(GstGpudirectSink *self, GstClockTime tim
 
 void gst_gpudirect_sink_class_init_events(GstBaseSinkClass *klass);
 
-/* The head of everything that travels. */
+/* Fills the head that precedes each frame and event. */
 void gst_gpudirect_sink_fill_head(GstGpudirectSink *self, struct wire_head *head);
 
-/* Sends a new sender the sticky events that the previous one got. */
+/* Repeats to a new sender the sticky events that the previous one got. */
 void gst_gpudirect_sink_repeat_events(GstGpudirectSink *self);
 
 #endif

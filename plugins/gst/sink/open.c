@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* gpudirectsink's sender: opened on a device, and closed. */
+/* Opens gpudirectsink's sender on a device, and closes it. */
 #include "sink/open.h"
 
 #include "context.h"
@@ -59,12 +59,12 @@ gboolean gst_gpudirect_sink_open_sender(GstGpudirectSink *self, const gchar *dev
     g_atomic_int_set(&self->endpoint.device.opened_on, gpu_of_name(device));
     self->reads_buffers = g_str_has_prefix(device, "opencl:");
     g_ptr_array_set_size(self->sticky_names, 0);
-    self->broken_off = FALSE;
+    self->failed = FALSE;
     self->refusals_seen = 0;
     GST_OBJECT_LOCK(self);
     self->sender = sender;
     GST_OBJECT_UNLOCK(self);
-    /* unlock() may have met no sender, or the one before. */
+    /* unlock() may have interrupted the previous sender, or none. */
     if (g_atomic_int_get(&self->unlocked))
         shared_sender_interrupt(sender, TRUE);
     return TRUE;

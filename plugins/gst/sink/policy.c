@@ -3,13 +3,13 @@
 
 /* What gpudirectsink may wait for.
  *
- *     upstream      nobody connected     a receiver is slow     the application asked for an end
- *     live          frames go by         it loses the oldest    as before
- *     not live      waits                waits for it           does not wait for one, and for a
- *                                                               slow one no more than SINK_WAIT
+ *     upstream      no receiver          a receiver is slow     the application asked for EOS
+ *     live          drops frames         it loses the oldest    as before
+ *     not live      waits                waits for it           waits for no connection, and for a
+ *                                                               slow receiver at most SINK_WAIT
  *
- * Whether upstream is live is known by its answer to a LATENCY query, which it may not have before
- * it has caps, or even frames. The properties overrule all but the last column. */
+ * Upstream reports whether it is live in the LATENCY query, possibly only once it has caps, or even
+ * frames. The properties override all but the last column. */
 #include "sink/policy.h"
 
 #define GST_CAT_DEFAULT gst_gpudirect_sink_debug
@@ -24,16 +24,16 @@ static void enum_from_boolean(const GValue *from, GValue *to)
 GType gst_gpudirect_wait_for_connection_get_type(void)
 {
     static const GEnumValue values[] = {
-        {WAIT_NEVER, "Frames go by while nobody is connected", "false"},
-        {WAIT_ALWAYS, "The stream stands still until somebody is connected", "true"},
-        {WAIT_AUTO, "False where upstream is live, else true", "auto"},
+        {WAIT_NEVER, "Drop frames while no receiver is connected", "false"},
+        {WAIT_ALWAYS, "Block the stream while no receiver is connected", "true"},
+        {WAIT_AUTO, "False if upstream is live, otherwise true", "auto"},
         {0, NULL, NULL},
     };
     static gsize type;
 
     if (g_once_init_enter(&type)) {
         GType made = g_enum_register_static("GstGpudirectWaitForConnection", values);
-        /* So that applications which set it as a boolean still work. */
+        /* Applications that set the property as a boolean still work. */
         g_value_register_transform_func(G_TYPE_BOOLEAN, made, enum_from_boolean);
         g_once_init_leave(&type, made);
     }

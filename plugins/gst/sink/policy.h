@@ -9,11 +9,11 @@
 #define GST_TYPE_GPUDIRECT_WAIT_FOR_CONNECTION (gst_gpudirect_wait_for_connection_get_type())
 GType gst_gpudirect_wait_for_connection_get_type(void);
 
-/* Asks upstream whether it is live, on which the meaning of `auto` depends. TRUE: it answered. From
+/* Asks upstream whether it is live, which decides the meaning of `auto`. TRUE: it answered. From
  * any thread. */
 gboolean gst_gpudirect_sink_query_live(GstGpudirectSink *self);
 
-/* What happens to a slow receiver: the property, or what `auto` stands for. */
+/* The policy for slow receivers: the property, or the meaning of `auto`. */
 enum gpud_slow_receiver gst_gpudirect_sink_policy(GstGpudirectSink *self);
 
 /* Applies a change of the property to the sender. */
@@ -22,8 +22,8 @@ void gst_gpudirect_sink_apply_policy(GstGpudirectSink *self);
 /* Whether the stream waits while no receiver is connected. */
 gboolean gst_gpudirect_sink_waits(GstGpudirectSink *self);
 
-/* The application asked for an end of the stream: from now on nothing is waited for. FALSE: the end
- * came, or was cancelled by a flush. */
+/* TRUE: the application asked for EOS, and the sink stops waiting. FALSE: the EOS arrived, or a
+ * flush cancelled it. */
 void gst_gpudirect_sink_set_ending(GstGpudirectSink *self, gboolean ending);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A buffer on its way through gpudirectsink.
+/* The path of a buffer through gpudirectsink.
  *
- * A buffer of the proposed pool is a slot already: it is submitted without a copy. The sink keeps
- * the frame, because others may still hold the buffer (tee), or push it once more (imagefreeze,
- * videorate); the frame goes back with the last reference on its memory. Receivers hold the slot
+ * A buffer of the proposed pool is already a slot, and is submitted without a copy. The sink keeps
+ * the frame, because other elements may still hold the buffer (tee), or push it again (imagefreeze,
+ * videorate); the frame is released with the last reference to its memory. Receivers hold the slot
  * independently of that. */
 #include "sink/render.h"
 
@@ -25,7 +25,7 @@
 
 #define GST_CAT_DEFAULT gst_gpudirect_sink_debug
 
-/* How often upstream is asked whether it is live, when it did not answer for so many frames. */
+/* The longest interval, in frames, between queries whether upstream is live. */
 #define FRAMES_BETWEEN_QUERIES 64
 
 void gst_gpudirect_sink_reset_stream(GstGpudirectSink *self)
@@ -107,9 +107,9 @@ static gboolean sink_set_caps(GstBaseSink *base, GstCaps *caps)
         return refuse_caps(self, caps);
     if (!configure(self, &media))
         return FALSE;
-    if (self->moved)
+    if (self->sender_is_new)
         gst_gpudirect_sink_repeat_events(self);
-    self->moved = FALSE;
+    self->sender_is_new = FALSE;
     self->live_known = gst_gpudirect_sink_query_live(self);
     GST_DEBUG_OBJECT(self, "slots of %" G_GSIZE_FORMAT " bytes on %s for %" GST_PTR_FORMAT,
                      self->slot_info.size, self->gpu ? "a GPU" : "the host", caps);
@@ -129,7 +129,7 @@ static gboolean sink_propose_allocation(GstBaseSink *base, GstQuery *query)
     if (!caps || !video_info_from_caps(&info, caps))
         return FALSE;
     if (need_pool) {
-        /* Slots exist for the current caps only; upstream may ask before it sends others. */
+        /* Slots exist for the current caps only; upstream may query with other ones first. */
         gboolean current = self->configured && gst_video_info_is_equal(&info, &self->info) &&
                            gpu_vendor_of_caps(caps) == gpu_vendor(self);
         GstBufferPool *pool = current ? new_pool(self, caps, TRUE) : NULL;
@@ -164,16 +164,15 @@ static GstFlowReturn not_submitted(GstGpudirectSink *self, const struct gpud_err
     return GST_FLOW_ERROR;
 }
 
-/* Ordering queues through a GPU's driver takes as long as waking a receiver, so both go on at once.
- * Elsewhere a receiver that wakes early, perhaps on the sender's own processor, is only in its way.
- */
+/* Ordering queues through a GPU's driver takes as long as waking a receiver, so both overlap. On
+ * the host, a receiver that wakes early would only compete for the CPU. */
 static void wake_receivers_early(GstGpudirectSink *self)
 {
     if (self->gpu)
         gpud_sender_announce(shared_sender_core(self->sender));
 }
 
-/* The slot that this buffer is, if it is one of the current epoch. */
+/* The buffer's slot, if it is one of the current epoch; else NULL. */
 static struct slot_memory *own_slot(GstGpudirectSink *self, GstBuffer *buffer)
 {
     struct slot_memory *slot = slot_memory_of_buffer(buffer);
@@ -184,7 +183,7 @@ static struct slot_memory *own_slot(GstGpudirectSink *self, GstBuffer *buffer)
     return slot;
 }
 
-/* Whether others may have the slot: branches of a tee, say. A copy is the sink's alone. */
+/* Whether other elements may hold the slot: branches of a tee, say. A copy is the sink's alone. */
 static gboolean is_shared(const struct slot_memory *slot, GstBuffer *buffer)
 {
     return gst_buffer_peek_memory(buffer, 0) == slot->memory &&
@@ -192,8 +191,8 @@ static gboolean is_shared(const struct slot_memory *slot, GstBuffer *buffer)
             GST_MINI_OBJECT_REFCOUNT_VALUE(slot->memory) > 1);
 }
 
-/* buffer: whose times and metas describe the picture in the slot. Anything but SLOT_FREE in *use:
- * nothing was sent, and it is to be copied. */
+/* buffer: its times and metas describe the picture in the slot. If *use is not SLOT_FREE, nothing
+ * was sent, and the caller must copy. */
 static GstFlowReturn submit_slot(GstGpudirectSink *self, struct slot_memory *slot,
                                  GstBuffer *buffer, enum slot_use *use)
 {
@@ -239,9 +238,9 @@ static GstFlowReturn submit_wrapped(GstGpudirectSink *self, struct gpud_frame *f
     return flow == GST_FLOW_ERROR ? not_submitted(self, &error) : flow;
 }
 
-/* The CPU copies a buffer of its own memory into the slot where the slot is host memory, and where
- * the ring's device shows it as pinned memory: pinning the buffer itself would take longer. OpenCL
- * devices read the buffer themselves. */
+/* Whether the CPU copies host buffers into slots: it does if the slot is host memory, or the device
+ * maps it as pinned memory, since pinning the buffer would take longer. OpenCL devices read the
+ * buffer themselves. */
 static gboolean copies_itself(GstGpudirectSink *self)
 {
     return !self->gpu && !self->reads_buffers;
@@ -273,7 +272,7 @@ static GstFlowReturn submit_copy(GstGpudirectSink *self, GstBuffer *buffer)
     return flow;
 }
 
-/* use: of the slot that the buffer is; SLOT_FREE: it is no slot that can be sent as it is. */
+/* use: that of the buffer's slot; SLOT_FREE: the buffer is no slot that can be sent as it is. */
 static GstFlowReturn submit_foreign(GstGpudirectSink *self, GstBuffer *buffer, enum slot_use use)
 {
     struct gpud_frame *frame = NULL;
@@ -298,14 +297,14 @@ static GstFlowReturn sink_prepare(GstBaseSink *base, GstBuffer *buffer)
         gst_gpudirect_sink_may_pass(self, buffer) || sink_clients_count(&self->clients) == 0 ||
         !layout_buffer_holds_picture(&self->info, buffer))
         return GST_FLOW_OK;
-    /* No slot at once: render() has the time to wait for one. */
+    /* If no slot is free, render() waits for one. */
     enum gpud_status status = gst_gpudirect_sink_copy(self, buffer, 0);
     return status == GPUD_OK || status == GPUD_TIMEOUT || status == GPUD_AGAIN ? GST_FLOW_OK
                                                                                : GST_FLOW_ERROR;
 }
 
-/* Upstream may not know whether it is live before its first frames, and some never say. A query
- * costs more than all else that the sink does for a frame, so it is made ever more seldom. */
+/* Upstream may learn whether it is live only with its first frames, and some elements never answer.
+ * A query costs more than everything else that the sink does for a frame, so it backs off. */
 static gboolean may_know_live(guint frames)
 {
     return frames < FRAMES_BETWEEN_QUERIES ? (frames & (frames - 1)) == 0

@@ -8,7 +8,7 @@
 
 void gst_gpudirect_sink_class_init_render(GstBaseSinkClass *klass);
 
-/* Drops what belongs to the stream: caps, slots, the prepared copy. */
+/* Drops the state of the stream: caps, slots, the prepared copy. */
 void gst_gpudirect_sink_reset_stream(GstGpudirectSink *self);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Messages to the application while frames go by: what slow receivers lost, an element upstream
- * that writes into buffers mapped for reading, and why no receiver gets a frame. */
+/* Messages to the application during streaming: frames that slow receivers lost, an element
+ * upstream that writes into buffers mapped for reading, and why receivers are refused. */
 #include "sink/report.h"
 
 #include "errors.h"
@@ -15,8 +15,8 @@
 
 #define GST_CAT_DEFAULT gst_gpudirect_sink_debug
 
-/* How often the core is asked, in frames. */
-#define FRAMES_BETWEEN_LOOKS 32
+/* The core's counters are read once in so many frames. */
+#define FRAMES_BETWEEN_CHECKS 32
 
 /* --- drops -------------------------------------------------------------------------------- */
 
@@ -39,7 +39,7 @@ static void report_drops(GstGpudirectSink *self, GstBuffer *buffer,
 
 /* --- an element upstream ------------------------------------------------------------------ */
 
-/* Elements that hand buffers on as they are: queues, tees, capsfilters. */
+/* Elements that pass buffers on unchanged: queues, tees, capsfilters. */
 static gboolean is_generic(GstElement *element)
 {
     const gchar *klass = gst_element_get_metadata(element, GST_ELEMENT_METADATA_KLASS);
@@ -75,8 +75,8 @@ static void report_misuse(GstGpudirectSink *self)
     GST_ELEMENT_WARNING(
         self, STREAM, FORMAT,
         ("An element upstream, probably \"%s\", writes into buffers that it mapped for reading. "
-         "What it writes is copied to the device all the same, so that pictures are right; that "
-         "costs a copy from the device for each. The element should map them with "
+         "Its changes are still copied to the device, so that pictures are right, at the cost of "
+         "a copy from the device for each. The element should map them with "
          "GST_MAP_WRITE.",
          name ? name : "unknown"),
         (NULL));
@@ -84,10 +84,10 @@ static void report_misuse(GstGpudirectSink *self)
     gst_clear_object(&peer);
 }
 
-/* --- no room for receivers ---------------------------------------------------------------- */
+/* --- no memory for receivers -------------------------------------------------------------- */
 
-/* The ring grows by this for each receiver. FALSE: it cannot, and *error says why. */
-static gboolean has_room(GstGpudirectSink *self, struct gpud_error *error)
+/* Whether the ring can grow by the slots of one more receiver. FALSE: *error says why not. */
+static gboolean has_address_space(GstGpudirectSink *self, struct gpud_error *error)
 {
     gsize size = self->slot_info.size * self->endpoint.running.slots;
     void *trial = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -106,9 +106,9 @@ static gboolean has_room(GstGpudirectSink *self, struct gpud_error *error)
     return FALSE;
 }
 
-/* A pool of slots finds out that there are none only when upstream uses it, and the core gives the
- * reason of a refusal to the receiver only: after a refusal the sink tries for itself. */
-static void look_for_room(GstGpudirectSink *self, struct gpud_error *error, const gchar **what)
+/* The core reports the reason of a refusal to the receiver only, and a pool notices the lack of
+ * slots only when upstream uses it. So after a refusal the sink tries to get a slot itself. */
+static void check_for_slots(GstGpudirectSink *self, struct gpud_error *error, const gchar **what)
 {
     struct gpud_frame *frame;
     enum gpud_status status =
@@ -116,7 +116,7 @@ static void look_for_room(GstGpudirectSink *self, struct gpud_error *error, cons
 
     if (status == GPUD_OK)
         gpud_frame_release(&frame);
-    if (!has_room(self, error))
+    if (!has_address_space(self, error))
         *what = "A receiver was refused";
 }
 
@@ -127,7 +127,7 @@ void gst_gpudirect_sink_report_lack(GstGpudirectSink *self, const struct gpud_se
 
     if (info && info->refused > self->refusals_seen) {
         self->refusals_seen = info->refused;
-        look_for_room(self, &error, &what);
+        check_for_slots(self, &error, &what);
     }
     if (shared_sender_take_lack(self->sender, &error))
         what = "There are no slots for frames, without which receivers are refused";
@@ -142,12 +142,12 @@ void gst_gpudirect_sink_report_lack(GstGpudirectSink *self, const struct gpud_se
 void gst_gpudirect_sink_report(GstGpudirectSink *self, GstBuffer *buffer)
 {
     struct gpud_sender_info info = GPUD_INFO_INIT(info);
-    gboolean looks = ++self->renders % FRAMES_BETWEEN_LOOKS == 0;
+    gboolean checks = ++self->renders % FRAMES_BETWEEN_CHECKS == 0;
 
     report_misuse(self);
-    if (looks) {
+    if (checks) {
         gpud_sender_get_info(shared_sender_core(self->sender), &info);
         report_drops(self, buffer, &info);
     }
-    gst_gpudirect_sink_report_lack(self, looks ? &info : NULL);
+    gst_gpudirect_sink_report_lack(self, checks ? &info : NULL);
 }

@@ -6,11 +6,11 @@
 
 #include "sink/sink.h"
 
-/* After each frame, which this buffer was. */
+/* Called after each frame, with its buffer. */
 void gst_gpudirect_sink_report(GstGpudirectSink *self, GstBuffer *buffer);
 
-/* Why receivers are refused, if there is no memory for their frames; once a format. info: as it is
- * now; NULL: the core was not asked. */
+/* Warns, once per format, if receivers are refused for lack of memory. info: the core's current
+ * counters; NULL: they were not read. */
 void gst_gpudirect_sink_report_lack(GstGpudirectSink *self, const struct gpud_sender_info *info);
 
 #endif

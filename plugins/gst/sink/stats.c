@@ -26,8 +26,8 @@ void gst_gpudirect_sink_get_route(GstElement *element, struct endpoint_route *ro
     g_strlcpy(route->fallback_reason, info.fallback_reason, sizeof(route->fallback_reason));
 }
 
-/* Of the slowest receiver. Where none knows it there is no field that could be taken for one. */
-static void tell_latency(GstGpudirectSink *self, GstStructure *stats)
+/* The latency of the slowest receiver. The field is absent if none is known. */
+static void add_latency(GstGpudirectSink *self, GstStructure *stats)
 {
     struct shared_sender *sender = gst_gpudirect_sink_ref_sender(self);
     guint64 latency = sender ? shared_sender_latency(sender) : 0;
@@ -37,7 +37,7 @@ static void tell_latency(GstGpudirectSink *self, GstStructure *stats)
     shared_sender_unref(sender);
 }
 
-/* The one in effect. */
+/* The name of the policy in effect. */
 static const gchar *policy_name(GstGpudirectSink *self)
 {
     static const gchar *const names[] = {
@@ -75,7 +75,7 @@ GstStructure *gst_gpudirect_sink_make_stats(GstElement *element)
         g_atomic_int_get(&self->lends_dmabufs) == TRUE, NULL);
     gst_structure_set(stats, "device", G_TYPE_STRING, info.device[0] ? info.device : "none", NULL);
     device_choice_tell(&self->endpoint.device, stats);
-    tell_latency(self, stats);
+    add_latency(self, stats);
     lost_metas_tell(self->endpoint.lost_metas, stats);
     return stats;
 }

@@ -6,7 +6,7 @@
 
 #include "sink/sink.h"
 
-/* The endpoint's. From any thread; also where there is no sender. */
+/* Methods of the endpoint, callable from any thread, also without a sender. */
 void gst_gpudirect_sink_get_route(GstElement *element, struct endpoint_route *route);
 GstStructure *gst_gpudirect_sink_make_stats(GstElement *element);
 

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* gpudirectsink waits for receivers: for the first one, and for slow ones. */
+/* Waits for receivers: for the first one, and for slow ones. */
 #include "sink/wait.h"
 
 #include "errors.h"
@@ -11,7 +11,7 @@
 #define GST_CAT_DEFAULT gst_gpudirect_sink_debug
 
 /* After about a second without a receiver an INFO message says so. */
-#define WAITS_UNTIL_TOLD 5
+#define WAITS_UNTIL_REPORTED 5
 
 GstFlowReturn gst_gpudirect_sink_may_retry(GstGpudirectSink *self, enum gpud_status status)
 {
@@ -20,22 +20,22 @@ GstFlowReturn gst_gpudirect_sink_may_retry(GstGpudirectSink *self, enum gpud_sta
     if (status == GPUD_AGAIN || shared_sender_is_interrupted(self->sender))
         return gst_base_sink_wait_preroll(GST_BASE_SINK(self));
     if (g_atomic_int_get(&self->ending)) {
-        GST_INFO_OBJECT(self, "the stream is to end, and a receiver does not take its frames: "
+        GST_INFO_OBJECT(self, "EOS is pending, and a receiver does not take its frames: "
                               "they are dropped");
         shared_sender_set_slow_receiver(self->sender, GPUD_SLOW_DROP_NEWEST);
     }
     return GST_FLOW_OK;
 }
 
-/* So that a user sees why a file does not play. */
-static void tell_waiting(GstGpudirectSink *self)
+/* Shows the user why a file does not play. */
+static void report_waiting(GstGpudirectSink *self)
 {
     gchar *text = g_strdup_printf("Waiting for the first receiver on \"%s\", so that it gets "
                                   "every frame: start gpudirectsrc with this address, or set "
                                   "wait-for-connection=false.",
                                   self->endpoint.running.address);
 
-    /* Twice: gst-launch-1.0 prints the second one of these only. */
+    /* The text is given twice, because gst-launch-1.0 prints only the second. */
     GST_ELEMENT_INFO_WITH_DETAILS(self, RESOURCE, OPEN_WRITE, ("%s", text), ("%s", text),
                                   ("address", G_TYPE_STRING, self->endpoint.running.address, NULL));
     g_free(text);
@@ -57,13 +57,13 @@ GstFlowReturn gst_gpudirect_sink_wait_for_client(GstGpudirectSink *self)
             struct gpud_sender_info info = GPUD_INFO_INIT(info);
             gpud_sender_get_info(shared_sender_core(self->sender), &info);
             gst_gpudirect_sink_report_lack(self, &info);
-            if (++waits == WAITS_UNTIL_TOLD)
-                tell_waiting(self);
+            if (++waits == WAITS_UNTIL_REPORTED)
+                report_waiting(self);
         }
         flow = gst_gpudirect_sink_may_retry(self, status);
         if (flow == GST_FLOW_ERROR)
             gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_WRITE, &error,
-                                "Nobody can be waited for");
+                                "Cannot wait for a receiver");
     }
     return flow;
 }

@@ -6,14 +6,14 @@
 
 #include "sink/sink.h"
 
-/* The longest that a call into the core waits before the element checks what else is to be done. */
+/* The longest wait inside the core, after which the element checks for other work. */
 #define SINK_WAIT (200 * GPUD_MSEC)
 
-/* Waits for a receiver, where one is to be waited for. */
+/* Waits for a receiver, if the policy requires one. */
 GstFlowReturn gst_gpudirect_sink_wait_for_client(GstGpudirectSink *self);
 
-/* After a call into the core that timed out, was interrupted or failed: GST_FLOW_OK means that it
- * may be made again. After an interruption this waits for PLAYING, as GstBaseSink requires. */
+/* After a call into the core that timed out, was interrupted or failed. GST_FLOW_OK: it may be
+ * repeated. After an interruption this waits for PLAYING, as GstBaseSink requires. */
 GstFlowReturn gst_gpudirect_sink_may_retry(GstGpudirectSink *self, enum gpud_status status);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What came over the link beside frames: noted inside acquire, applied after it. */
+/* Events of the link other than frames: noted inside acquire, applied after it. */
 #include "src/apply.h"
 
 #include "src/device.h"

@@ -6,13 +6,13 @@
 
 #include "src/src.h"
 
-/* The link's events, called inside acquire. user is the element. */
+/* Receives the link's events, inside acquire. user is the element. */
 void gst_gpudirect_src_on_event(void *user, enum gpud_event event, const void *data);
 
-/* After acquire. TRUE: its own callback interrupted it, and it may be called again. */
+/* After acquire. TRUE: the event callback interrupted it, and it may be called again. */
 gboolean gst_gpudirect_src_end_yield(GstGpudirectSrc *self);
 
-/* Applies what came since the last call: a format, a connection. *moved: there is another input. */
+/* Applies a format or a connection noted since the last call. *moved: the input was replaced. */
 GstFlowReturn gst_gpudirect_src_take_updates(GstGpudirectSrc *self, gboolean *moved);
 
 #endif

@@ -179,7 +179,7 @@ static GstCaps *capture_get_caps(struct input *input, const GstCaps *filter)
     return capture_caps(((struct capture_input *)input)->capture, filter);
 }
 
-/* Caps that do not say leave it to the card. */
+/* Caps without an interlace mode leave it to the card. */
 static enum gpud_scan scan_of(const GstVideoInfo *info, GstCaps *caps)
 {
     if (!gst_structure_has_field(gst_caps_get_structure(caps, 0), "interlace-mode"))
@@ -203,7 +203,7 @@ static GstCaps *capture_get_current(struct input *input, struct gpud_layout *lay
     GstCaps *caps = capture_caps_current(&now);
     const struct gpud_layout *made = &now.media.picture.layout;
     if (!caps || !video_info_from_caps(&info, caps) || !layout_fits_info(made, &info)) {
-        *reason = g_strdup_printf("the card makes %ux%u %s of it, which is no raw video here",
+        *reason = g_strdup_printf("the card makes %ux%u %s of it, which GStreamer does not know",
                                   made->width, made->height, made->format);
         gst_clear_caps(&caps);
     }

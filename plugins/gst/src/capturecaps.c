@@ -22,7 +22,7 @@ static void set_size(GstStructure *structure, const char *name, uint32_t min, ui
     gst_structure_take_value(structure, name, &range);
 }
 
-/* The rates that the driver has, and no other. */
+/* Exactly the rates that the driver lists. */
 static void set_rates(GstStructure *structure, const struct gpud_capture_mode *mode)
 {
     GValue list = G_VALUE_INIT, rate = G_VALUE_INIT;
@@ -52,8 +52,8 @@ static gboolean is_of_fields(enum gpud_scan scan)
     return scan == GPUD_SCAN_INTERLEAVED || scan == GPUD_SCAN_ALTERNATE;
 }
 
-/* No sensor's mosaic consists of fields, and its caps say nothing of them. NULL: the media is not
- * complete. */
+/* Bayer caps have no interlace mode, since sensors do not produce fields. NULL: the media is
+ * incomplete. */
 static GstCaps *caps_of(const struct gpud_media *media)
 {
     struct gpud_media said = *media;
@@ -70,7 +70,7 @@ static GstCapsFeatures *features_of(enum gpud_scan scan)
                : NULL;
 }
 
-/* With any size, as a mode has many. */
+/* A structure of the mode's format, without a size, as a mode has many. */
 static GstStructure *format_structure(const struct gpud_capture_mode *mode)
 {
     struct gpud_media media = {
@@ -107,7 +107,7 @@ static GstStructure *mode_structure(const struct gpud_capture_mode *mode)
     return structure;
 }
 
-/* What was negotiated may lack a field that is known now; none of them may be another one. */
+/* The negotiated caps may lack a field that is known now, but must not contradict one. */
 static gboolean agrees(const GstStructure *wanted, const GstStructure *made, const gchar *field)
 {
     const GValue *a = gst_structure_get_value(wanted, field);
@@ -146,8 +146,8 @@ GstCaps *capture_caps_current(const struct gpud_capture_info *info)
     return caps_of(&info->media);
 }
 
-/* Adds a mode to one that differs in the format alone, or as one more: elements downstream compare
- * each with each of theirs. gst_caps_simplify() would sort, by the name of the media type first. */
+/* Merges a mode into one that differs only in the format, or appends it: elements downstream
+ * compare every pair of structures. gst_caps_simplify() would change the order. */
 static void add_mode(GstCaps *caps, GstStructure *structure, enum gpud_scan scan)
 {
     GValue formats = G_VALUE_INIT, both = G_VALUE_INIT;
@@ -191,16 +191,16 @@ GstCaps *capture_caps_of_modes(const struct gpud_capture_mode *modes, gsize coun
 {
     GstCaps *caps = gst_caps_new_empty();
 
-    add_modes(caps, modes, count, VIDEO_RAW); /* what can be shown comes first */
+    add_modes(caps, modes, count, VIDEO_RAW); /* before Bayer, which cannot be shown as it is */
     add_modes(caps, modes, count, VIDEO_BAYER);
     return caps;
 }
 
-/* Those of one format, or all: behind the others. */
+/* Appends the modes of one format, or (NULL) all. */
 static void list_modes(struct gpud_capture *capture, const gchar *format, GArray *modes)
 {
     guint before = modes->len;
-    gsize count = format ? 64 : 512, room; /* of most cards: then it is asked once */
+    gsize count = format ? 64 : 512, room; /* enough for most cards, which are then asked once */
 
     do {
         room = count;
@@ -212,7 +212,7 @@ static void list_modes(struct gpud_capture *capture, const gchar *format, GArray
     g_array_set_size(modes, before + (guint)count);
 }
 
-/* More formats are not listed one by one: most elements that take many take all. */
+/* Beyond this, all modes are listed: most elements that accept many formats accept all. */
 #define FORMATS_FEW 8
 
 /* The formats that the filter names; NULL: any, or too many. */

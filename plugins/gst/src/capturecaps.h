@@ -8,16 +8,16 @@
 #include <gpudirect/capture.h>
 #include <gst/gst.h>
 
-/* All modes that GStreamer has a format for, at least those that filter (NULL: all) has in common
- * with them; empty caps when there are none. */
+/* All modes whose format GStreamer knows, at least those that match the filter (NULL: all); empty
+ * caps if there are none. */
 GstCaps *capture_caps(struct gpud_capture *capture, const GstCaps *filter);
 GstCaps *capture_caps_of_modes(const struct gpud_capture_mode *modes, gsize count);
 
-/* Of frames as they are captured now; NULL: the card is not set up. */
+/* The caps of frames with the card's current settings; NULL: the card is not set up. */
 GstCaps *capture_caps_current(const struct gpud_capture_info *info);
 
-/* Adds to caps that were negotiated what the driver says of the frames it makes. FALSE: it
- * contradicts them, *reason says how (g_free it). */
+/* Adds what the driver reports about its frames to negotiated caps. FALSE: it contradicts them;
+ * *reason says how (g_free it). */
 gboolean capture_caps_complete(GstCaps **caps, const struct gpud_capture_info *info,
                                gchar **reason);
 

@@ -7,7 +7,7 @@
 
 /* --- choosing ------------------------------------------------------------------------------ */
 
-/* Below 30 a moving picture stutters; 29.97 is as good. */
+/* Below 30 movement stutters; 29.97 is as good. */
 #define RATE_ENOUGH 29.9
 
 static GstStructure *fixate_mode(const GstStructure *mode, const struct capture_wish *wish)
@@ -32,7 +32,7 @@ static gdouble distance_to(const GstStructure *fixed, gint width, gint height)
     return ABS(own_width - width) + ABS(own_height - height);
 }
 
-/* 0 also where the driver does not say. */
+/* How far the rate is below RATE_ENOUGH; 0 also if the driver does not say. */
 static gdouble missing_rate(const GstStructure *fixed)
 {
     gint num, den;
@@ -44,7 +44,7 @@ static gdouble missing_rate(const GstStructure *fixed)
 
 enum { MERITS = 5 };
 
-/* What speaks against a mode, the worst first. */
+/* A mode's demerits, the most important first. */
 static void judge(const GstStructure *fixed, const struct capture_wish *wish,
                   gdouble against[MERITS])
 {
@@ -91,7 +91,7 @@ GstCaps *capture_choose(GstCaps *caps, const struct capture_wish *wish)
 
 /* --- refusing ------------------------------------------------------------------------------ */
 
-/* What a user can ask for, step by step; what is in none of them comes last. */
+/* The groups of fields that a user can ask for, in the order in which they are compared. */
 enum { STEP_FORMAT, STEP_SIZE, STEP_RATE, STEPS };
 static const gchar *const step_fields[][2] = {
     [STEP_FORMAT] = {"format"},
@@ -99,7 +99,7 @@ static const gchar *const step_fields[][2] = {
     [STEP_RATE] = {"framerate"},
 };
 
-/* The caps with the fields of these first steps alone, and one more, in any memory. */
+/* The caps reduced to the fields of the first steps, and one more, in any memory. */
 static GstCaps *keep(const GstCaps *caps, guint steps, const gchar *one_more)
 {
     GstCaps *kept = gst_caps_new_empty();
@@ -118,7 +118,7 @@ static GstCaps *keep(const GstCaps *caps, guint steps, const gchar *one_more)
     return kept;
 }
 
-/* What the card has of what is wanted in these first steps, and one more field. */
+/* What the card offers that matches the wanted caps in the first steps, and one more field. */
 static GstCaps *narrow(const GstCaps *has, const GstCaps *wanted, guint steps,
                        const gchar *one_more)
 {
@@ -133,7 +133,7 @@ static GstCaps *narrow(const GstCaps *has, const GstCaps *wanted, guint steps,
     return both;
 }
 
-/* Texts, each once, as many as a sentence takes. */
+/* Names without duplicates, as many as fit in a sentence. */
 #define NAMED_MAX 12
 struct names {
     GString *text;
@@ -154,7 +154,7 @@ static void add_name(struct names *names, gchar *name)
         g_string_append_printf(names->text, "%s%s", count ? names->between : "", name);
 }
 
-/* The values of a list, or the one that there is. */
+/* The number of values in a list, or 1. */
 static guint count_values(const GValue *value)
 {
     return !value ? 0 : GST_VALUE_HOLDS_LIST(value) ? gst_value_list_get_size(value) : 1;
@@ -256,7 +256,7 @@ static gchar *join(const GstCaps *caps, const gchar *between,
     return g_string_free(names.text, FALSE);
 }
 
-/* All of format, size and rate agree: another field does not, or the kind of memory. */
+/* Explains a mismatch in another field, or in the kind of memory: format, size and rate agree. */
 static gchar *explain_rest(const GstCaps *has, const GstCaps *wanted)
 {
     const GstStructure *first = gst_caps_get_structure(wanted, 0);
@@ -302,7 +302,7 @@ gchar *capture_explain_refusal(const GstCaps *has, const GstCaps *wanted)
         gst_caps_unref(both);
         if (agrees)
             continue;
-        /* Of another media type nothing agrees, and everything is offered. */
+        /* With another media type nothing agrees, and everything is offered. */
         GstCaps *offered = step > 0 ? narrow(has, wanted, step, NULL) : gst_caps_copy(has);
         gchar *format = join(offered, ", ", add_formats);
         gchar *list = join(offered, steps[step].between, steps[step].add);

@@ -9,16 +9,15 @@
 
 struct capture_wish {
     gint width, height; /* the signal's own size; 0: it has none */
-    gchar format[16];   /* that the card is set to; "": none that GStreamer knows */
+    gchar format[16];   /* the card's current format; "": none that GStreamer knows */
 };
 
-/* The best of these modes, fixated. Takes caps; empty ones stay empty. In this order: samples that
- * can be shown before a sensor's mosaic, the signal's own size, the format that the card is set to,
- * a rate of 30 or the nearest below, a size near 1920x1080, the card's own order. The rate is the
- * highest of the mode's. */
+/* The best of these modes, fixated. Takes caps; empty ones stay empty. The criteria, in this order:
+ * raw video before Bayer, the signal's own size, the card's current format, a rate of 30 or the
+ * nearest below, a size near 1920x1080, the card's own order. The rate is the mode's highest. */
 GstCaps *capture_choose(GstCaps *caps, const struct capture_wish *wish);
 
-/* Why no mode of the card (has) is one that downstream takes (wanted), and what there is instead:
+/* Why downstream accepts (wanted) none of the card's modes (has), and what the card offers instead:
  * one sentence without a full stop (g_free it). */
 gchar *capture_explain_refusal(const GstCaps *has, const GstCaps *wanted);
 

@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The properties input and extra-controls, also while the card captures: controls are set at once,
- * by who sets the property; another input is selected by the streaming thread, for the buffers go
- * with the old one. */
+/* The properties input and extra-controls, which may change while the card captures. Controls are
+ * set at once, by the caller's thread; the input is selected by the streaming thread, because the
+ * buffers are lost with the old one. */
 #include "src/card.h"
 
 #include "errors.h"
@@ -19,14 +19,14 @@ void card_install(GObjectClass *klass, guint input_id, guint controls_id)
     g_object_class_install_property(
         klass, input_id,
         g_param_spec_string("input", "Input",
-                            "A capture card's input, by its number or name; another one while it "
-                            "captures is another signal (unset: the one that it is set to)",
+                            "A capture card's input, by number or name; a change while it captures "
+                            "is a change of signal (unset: the current input)",
                             NULL, playing));
     g_object_class_install_property(
         klass, controls_id,
         g_param_spec_boxed("extra-controls", "Extra controls",
-                           "A capture card's controls, by their names, as v4l2src has them: "
-                           "c,brightness=10,exposure_auto=1; menus also by their entries",
+                           "A capture card's controls, by name, as in v4l2src: "
+                           "c,brightness=10,exposure_auto=1; menu items also by name",
                            GST_TYPE_STRUCTURE, playing));
 }
 
@@ -65,7 +65,7 @@ void card_apply_controls(struct card_settings *card, struct feed *feed, GstEleme
     g_mutex_unlock(&feed->lock);
     if (status != GPUD_OK)
         gpud_gst_error_warn(element, GPUD_GST_READ, &error,
-                            "The card's controls are not all as they were asked for");
+                            "Not all of the card's controls could be set");
     g_clear_pointer(&controls, gst_structure_free);
 }
 
@@ -80,7 +80,7 @@ void card_select_input(struct card_settings *card, struct feed *feed, GstElement
     gchar *input = g_strdup(card->input);
     GST_OBJECT_UNLOCK(element);
     if (feed->input->ops->set_input(feed->input, input, &error) != GPUD_OK)
-        gpud_gst_error_warn(element, GPUD_GST_READ, &error, "The card's input stays as it is");
+        gpud_gst_error_warn(element, GPUD_GST_READ, &error, "The card's input was not changed");
     g_object_notify(G_OBJECT(element), "input");
     g_free(input);
 }

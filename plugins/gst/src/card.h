@@ -1,16 +1,16 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The properties input and extra-controls: what a capture card is set to. */
+/* The properties input and extra-controls of a capture card. */
 #ifndef GPUD_GST_SRC_CARD_H
 #define GPUD_GST_SRC_CARD_H
 
 #include "src/feed.h"
 
 struct card_settings {
-    gchar *input;           /* NULL: the one that the card is set to */
+    gchar *input;           /* NULL: the card's current one */
     GstStructure *controls; /* NULL: none */
-    gint input_changed;     /* atomic: the streaming thread is to select it */
+    gint input_changed;     /* atomic: the streaming thread has not selected it yet */
 };
 
 void card_install(GObjectClass *klass, guint input_id, guint controls_id);
@@ -24,8 +24,8 @@ void card_clear(struct card_settings *card);
 /* Sets the open card's controls, or posts a warning. From any thread. */
 void card_apply_controls(struct card_settings *card, struct feed *feed, GstElement *element);
 
-/* Selects the input that was asked for since the last call, or posts a warning. For the streaming
- * thread: the buffers go with the old input. */
+/* Selects an input requested since the last call, or posts a warning. Streaming thread only,
+ * because the buffers are lost with the old input. */
 void card_select_input(struct card_settings *card, struct feed *feed, GstElement *element);
 
 #endif

@@ -15,10 +15,10 @@
 
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
 
-/* An acquire that took so long has slept: none that finds a frame takes nearly that. */
+/* An acquire that took this long has slept: one that finds a frame is much faster. */
 #define SLEPT (200 * GST_USECOND)
 
-/* --- what is known about the picture ------------------------------------------------------ */
+/* --- describing the picture --------------------------------------------------------------- */
 
 static void note_drops(GstGpudirectSrc *self, guint64 dropped, GstBuffer *buffer)
 {
@@ -50,18 +50,18 @@ static void describe_linked(GstGpudirectSrc *self, const struct gpud_frame_info 
                             GstBuffer *buffer)
 {
     struct wire_head head = {0};
-    struct times_frame came;
+    struct times_frame timing;
     struct meta_loss loss = {self->endpoint.lost_metas, GST_ELEMENT(self), self->names};
 
-    head.drops = info->meta_size == 0; /* a sender that says nothing may drop */
+    head.drops = info->meta_size == 0; /* a sender without metadata may drop */
     if (!meta_decode(info->meta, info->meta_size, &head, buffer, &loss) && info->meta_size > 0)
         lost_metas_note(self->endpoint.lost_metas, GST_ELEMENT(self), "unreadable",
-                        "the sender's bytes are of no release that is known here");
-    times_stamp_linked(&self->times, self->feed.input, info, &head, buffer, &came);
+                        "the sender's metadata is of an unknown release");
+    times_stamp_linked(&self->times, self->feed.input, info, &head, buffer, &timing);
     gst_gpudirect_src_push_events(self, TRUE);
-    if (GST_CLOCK_TIME_IS_VALID(came.frame.submitted) && adds_submit_time(self))
-        meta_add_submit_time(buffer, came.frame.submitted);
-    measure(self, times_learn(&self->times, self->feed.input, &head, &came, buffer), !head.drops);
+    if (GST_CLOCK_TIME_IS_VALID(timing.frame.submitted) && adds_submit_time(self))
+        meta_add_submit_time(buffer, timing.frame.submitted);
+    measure(self, times_learn(&self->times, self->feed.input, &head, &timing, buffer), !head.drops);
 }
 
 static void describe_captured(GstGpudirectSrc *self, const struct gpud_frame_info *info,
@@ -113,8 +113,8 @@ static void describe(GstGpudirectSrc *self, const struct gpud_frame_info *info, 
 
 /* --- a frame becomes a buffer ------------------------------------------------------------- */
 
-/* Caps and pool say how large a buffer is, so a frame of another layout must never become one,
- * whatever the sender said, or did not say, before it. */
+/* A buffer's size follows from caps and pool, so a frame of any other layout must be refused,
+ * whatever the sender announced. */
 static GstFlowReturn refuse_layout(GstGpudirectSrc *self, const struct gpud_layout *layout)
 {
     const struct gpud_layout *wanted = &self->pictures.layout;
@@ -122,7 +122,7 @@ static GstFlowReturn refuse_layout(GstGpudirectSrc *self, const struct gpud_layo
 
     GST_ELEMENT_ERROR(
         self, STREAM, FORMAT,
-        ("A frame of %ux%u %s came where %ux%u %s was announced: the sender breaks the "
+        ("A frame of %ux%u %s arrived, but %ux%u %s was announced: the sender breaks the "
          "protocol, use a gpudirectsink of the same release.",
          layout->width, layout->height, name, wanted->width, wanted->height, wanted->format),
         ("%" G_GUINT64_FORMAT " bytes in %u planes instead of %" G_GUINT64_FORMAT " in %u",
@@ -131,9 +131,9 @@ static GstFlowReturn refuse_layout(GstGpudirectSrc *self, const struct gpud_layo
     return GST_FLOW_ERROR;
 }
 
-/* A card's driver may put a picture elsewhere in its buffer than it did before (V4L2 calls it
- * data_offset), and a frame of another epoch is of another signal, or in other buffers: the core
- * may have gone on by another method. The pool, which knows each slot's memory, is made anew. */
+/* A driver may move a picture within its buffer (V4L2's data_offset), and a frame of another epoch
+ * belongs to another signal or to other buffers, because the core may have switched methods. The
+ * pool, which knows each slot's memory, is then recreated. */
 static GstFlowReturn follow_card(GstGpudirectSrc *self, const struct gpud_frame_info *info)
 {
     const struct gpud_layout *layout = &info->layout;
@@ -141,7 +141,7 @@ static GstFlowReturn follow_card(GstGpudirectSrc *self, const struct gpud_frame_
     gboolean first = ops->configure && !self->pictures.epoch;
     gboolean other = ops->configure && !first && self->pictures.epoch != info->epoch;
 
-    /* The signal may have become another one since the caps were negotiated. */
+    /* The signal may have changed since the caps were negotiated. */
     bool overtaken = first && !layout_is_equal(layout, &self->pictures.layout) &&
                      !layout_is_moved(layout, &self->pictures.layout);
     if ((other || overtaken) && ops->has_signal && !gst_gpudirect_src_follow_signal(self))
@@ -159,7 +159,7 @@ static GstFlowReturn follow_card(GstGpudirectSrc *self, const struct gpud_frame_
     }
     if (ops->configure && self->pictures.epoch != info->epoch) {
         self->pictures.epoch = info->epoch;
-        g_object_notify(G_OBJECT(self), "active-path"); /* the first frame proves it */
+        g_object_notify(G_OBJECT(self), "active-path"); /* the first frame verifies it */
         g_object_notify(G_OBJECT(self), "fallback-reason");
     }
     return GST_FLOW_OK;
@@ -173,7 +173,7 @@ static GstFlowReturn deliver(GstGpudirectSrc *self, struct gpud_frame *frame, Gs
     if (!self->pictures.pool) {
         gpud_frame_release(&frame);
         GST_ELEMENT_ERROR(self, STREAM, FORMAT,
-                          ("A frame came before its format: restart the sender."), (NULL));
+                          ("A frame arrived before its format: restart the sender."), (NULL));
         return GST_FLOW_ERROR;
     }
     gpud_frame_get_info(frame, &info);
@@ -209,8 +209,8 @@ static GstFlowReturn deliver(GstGpudirectSrc *self, struct gpud_frame *frame, Gs
 static gboolean is_no_beginning(GstGpudirectSrc *self, const struct gpud_frame_info *info,
                                 const struct wire_head *head)
 {
-    /* No more than the ring holds are skipped, so that frames of a sender that is always ahead are
-     * shown. */
+    /* At most one ring of frames is skipped, so that a sender that is always ahead is still shown.
+     */
     if ((self->feed.input->ops->count_frames(self->feed.input) > 0 ||
          times_is_arrival_unknown(&self->times, info, head)) &&
         self->beginning.skipped_in_row++ < self->endpoint.running.slots)
@@ -218,8 +218,8 @@ static gboolean is_no_beginning(GstGpudirectSrc *self, const struct gpud_frame_i
     return times_is_past(&self->times, info, head);
 }
 
-/* What was captured before PLAYING waited at the driver: the pipeline's time did not run then. A
- * driver without a clock has no more of these than it has buffers. */
+/* Whether a frame was captured before PLAYING, while the pipeline's time did not run. A driver
+ * without a clock has at most as many of these as it has buffers. */
 static gboolean is_stale_capture(GstGpudirectSrc *self, struct gpud_frame *frame)
 {
     struct gpud_frame_info info;
@@ -238,8 +238,8 @@ static gboolean is_stale_capture(GstGpudirectSrc *self, struct gpud_frame *frame
     return self->beginning.pending;
 }
 
-/* Whether a frame is to be skipped, after connecting and after a pause. Frames of a sender that
- * waits for slow receivers never are, as its receivers want every frame. */
+/* Whether to skip a frame after connecting and after a pause. Frames of a sender that waits for
+ * slow receivers are never skipped, as its receivers want every frame. */
 static gboolean is_stale(GstGpudirectSrc *self, struct gpud_frame *frame)
 {
     struct gpud_frame_info info;
@@ -293,7 +293,7 @@ static enum gpud_status take(GstGpudirectSrc *self, struct gpud_frame **frame,
         self->times.waited = ops->count_frames(self->feed.input) == 0;
     enum gpud_status status = ops->acquire(self->feed.input, max_wait, frame, error);
     GstClockTime now = monotonic_now();
-    if (!ops->count_frames) /* to ask for one first would be a call to the driver for each frame */
+    if (!ops->count_frames) /* trying without waiting first would cost a system call per frame */
         self->times.waited = now - before >= SLEPT;
     if (status == GPUD_OK)
         times_note_acquired(&self->times, now, src_options_late_max(&self->options));
@@ -332,8 +332,8 @@ static GstFlowReturn next(GstGpudirectSrc *self, GstBuffer **buffer)
     }
 }
 
-/* The base class lets an EOS follow an error, which no receiver behind a link of ours shall take
- * for the end of the stream. */
+/* The base class sends EOS after an error; receivers behind a link of ours must not take it for the
+ * end of the stream. */
 GstFlowReturn gst_gpudirect_src_create(GstPushSrc *push, GstBuffer **buffer)
 {
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(push);

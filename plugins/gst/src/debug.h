@@ -6,7 +6,7 @@
 
 #include <gst/gst.h>
 
-/* What gpudirectsrc logs to; made with its class. */
+/* The log category of gpudirectsrc, created in its class_init. */
 GST_DEBUG_CATEGORY_EXTERN(gst_gpudirect_src_debug);
 
 #endif

@@ -1,18 +1,17 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* On which device gpudirectsrc's frames shall arrive, and what that means for caps and contexts.
+/* The device on which gpudirectsrc's frames arrive, and its consequences for caps and contexts.
  *
- * A device that the user names is used. With `auto` frames arrive on the GPU that downstream works
- * on, if downstream prefers a GPU's memory to any other. If not, they arrive where the sender has
- * them: on its GPU, if that is one of this machine's, its driver is here and downstream takes such
- * memory too (a fakesink, a tee, an appsink without caps do); else in host memory. The sender says
- * where it has them while the link is being made; a receiver on another device then replaces this
- * one before the sender relies on it. Plain elements, and machines without a GPU, get what they
- * would get without all this. A card's frames, and those of a writer outside, are nowhere before:
- * for them it is the GPU that downstream prefers (of several the one that is nearest to the card),
- * or the host. Frames that arrive on a GPU are pushed as its memory if downstream takes that, else
- * as memory that maps to the CPU on demand. */
+ * A device that the user names is used. With `auto`, frames arrive on downstream's GPU if
+ * downstream prefers GPU memory. If not, they arrive on the sender's device: its GPU, if that
+ * belongs to this machine, its driver is available and downstream accepts such memory (as fakesink,
+ * tee, and appsink without caps do); otherwise in host memory. The sender names its device while
+ * the link is being made; a receiver on that device then replaces this one before the sender relies
+ * on it. Frames of a card or a third-party writer have no device yet: they arrive on the GPU that
+ * downstream prefers (of several, the one nearest to the card), or on the host. Frames on a GPU are
+ * pushed as its memory if downstream accepts it, otherwise as memory that maps to the CPU on
+ * demand. */
 #include "src/device.h"
 
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
@@ -23,7 +22,7 @@ gchar *gst_gpudirect_src_choose_device(GstGpudirectSrc *self, const struct input
     gchar *device = device_choice_choose(&self->endpoint.device, &number, &self->follow.enabled);
 
     self->follow.moves = 0;
-    if (ops->configure) /* before they come, frames of a card or of another writer are nowhere */
+    if (ops->configure) /* frames of a card or a third-party writer have no device yet */
         self->follow.enabled = FALSE;
     g_atomic_int_set(&self->endpoint.device.opened_on, number);
     return device;
@@ -43,7 +42,7 @@ GstCaps *gst_gpudirect_src_offer(GstGpudirectSrc *self, GstCaps *caps)
     return gpu_filter_caps(caps, use, number);
 }
 
-/* No GPU for GStreamer is no reason to stop: the core maps its frames for the CPU. */
+/* Without a GPU that GStreamer can use, the core still maps frames for the CPU. */
 static struct gpu *get_gpu(GstGpudirectSrc *self)
 {
     gint number = g_atomic_int_get(&self->endpoint.device.opened_on);
@@ -80,8 +79,8 @@ struct gpu *gst_gpudirect_src_gpu_of_caps(GstGpudirectSrc *self, const GstCaps *
     return gpu_vendor_of_caps(caps) ? get_gpu(self) : NULL;
 }
 
-/* Elements that pass memory through accept any, whatever is behind them; the CAPS query asks those,
- * too. */
+/* Elements that pass memory through accept any caps; the CAPS query also reaches those behind them.
+ */
 static gboolean downstream_takes(GstGpudirectSrc *self, GstCaps *caps)
 {
     GstPad *pad = GST_BASE_SRC_PAD(self);
@@ -114,10 +113,10 @@ GstCaps *gst_gpudirect_src_agree(GstGpudirectSrc *self, GstCaps *caps, struct gp
 
 /* --- the sender's device ------------------------------------------------------------------ */
 
-/* A sender that names another GPU each time is not followed for ever. */
+/* Bounds the moves for a sender that names another GPU each time. */
 #define MOVES_MAX 2
 
-/* Of which vendor's drivers we know, and which of this machine's GPUs it is. */
+/* Whether the sender's device is one of this machine's GPUs, of a vendor known here. */
 static gboolean is_on_gpu(const struct gpud_format_event *format)
 {
     return gpu_of_name(format->device) >= 0 && format->pci[0];
@@ -129,7 +128,8 @@ gboolean gst_gpudirect_src_may_follow(GstGpudirectSrc *self, const struct gpud_f
            (is_on_gpu(format) || g_atomic_int_get(&self->endpoint.device.opened_on) >= 0);
 }
 
-/* Elements that name a vendor's memory work on a GPU of it; those that take anything have none. */
+/* Whether downstream works on this GPU. Elements that name a vendor's memory do; those that accept
+ * any memory have no GPU. */
 static gboolean downstream_works_on(GstGpudirectSrc *self, gint number)
 {
     const struct gpu_vendor *vendor = gpu_get_vendor(number);

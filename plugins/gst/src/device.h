@@ -12,27 +12,27 @@ gchar *gst_gpudirect_src_advice(GstGpudirectSrc *self, const GstCaps *caps);
 /* Chooses the device that frames shall arrive on; g_free it. */
 gchar *gst_gpudirect_src_choose_device(GstGpudirectSrc *self, const struct input_ops *ops);
 
-/* Whether gst_gpudirect_src_follow() has to look at a stream of this format. */
+/* Whether gst_gpudirect_src_follow() applies to a stream of this format. */
 gboolean gst_gpudirect_src_may_follow(GstGpudirectSrc *self,
                                       const struct gpud_format_event *format);
 
 /* Moves the input to the device that the sender has its frames on. FALSE: it stays. */
 gboolean gst_gpudirect_src_follow(GstGpudirectSrc *self, const struct gpud_format_event *format);
 
-/* The sender refuses the device to which its stream was followed: back to the host. FALSE: that is
- * no way out. */
+/* Moves back to the host, after the sender has refused the device that was followed. FALSE: the
+ * refusal has another cause. */
 gboolean gst_gpudirect_src_fall_back(GstGpudirectSrc *self);
 
-/* Those of the pad's caps that the device can provide. Takes the caps. */
+/* Reduces the pad's caps to those that the device can provide. Takes the caps. */
 GstCaps *gst_gpudirect_src_offer(GstGpudirectSrc *self, GstCaps *caps);
 
-/* What a card or a writer outside can give, in memory of the GPU that frames arrive on first. Takes
- * the caps. And the GPU whose memory negotiated caps are of; NULL: the CPU's. */
+/* offer_card: the caps of a card or a third-party writer, those in memory of the GPU first. Takes
+ * the caps. gpu_of_caps: the GPU of the negotiated caps' memory; NULL: the CPU. */
 GstCaps *gst_gpudirect_src_offer_card(GstGpudirectSrc *self, GstCaps *caps);
 struct gpu *gst_gpudirect_src_gpu_of_caps(GstGpudirectSrc *self, const GstCaps *caps);
 
-/* The sender's, or the signal's, caps as downstream takes them: of a GPU's memory, in which case
- * *gpu is set, or as they are. Takes the caps. NULL: downstream does not take them. */
+/* The caps of the sender or the signal in the form that downstream accepts: with a GPU's memory
+ * (*gpu is set), or unchanged. Takes the caps. NULL: downstream accepts neither. */
 GstCaps *gst_gpudirect_src_agree(GstGpudirectSrc *self, GstCaps *caps, struct gpu **gpu);
 
 #endif

@@ -7,17 +7,17 @@
  * @short_description: Receives raw video straight in this process's, or a device's, memory
  * @see_also: gpudirectsink
  *
- * gpudirectsrc connects to the address on which a gpudirectsink sends, waits for it if it is not
- * there yet, and connects again when it went away. Buffers are the slots of the ring: nothing is
- * copied and nothing is allocated for a frame. Where both pipelines run on one clock, on one host
- * or on two, pictures keep their place in time.
+ * gpudirectsrc connects to the address on which a gpudirectsink sends. It waits for a sender, and
+ * reconnects when a sender was lost. Buffers are the slots of the ring: no frame is copied or
+ * allocated. If both pipelines follow one clock, on one host or on two, pictures keep their times.
  *
- * On a CUDA device buffers are CUDA memory, if downstream takes that, which GStreamer's CUDA
- * elements use as it lies there; the GPU waits for a picture where it must, no thread does.
+ * On a CUDA device buffers are CUDA memory, if downstream accepts it, which GStreamer's CUDA
+ * elements use in place; the GPU itself waits for the picture, without a waiting thread.
  *
  * With an address that begins with v4l2:// the frames come from a capture card instead. Players
- * take both as URIs: gpudirect://cam1?slots=8 and gpudirect+v4l2:///dev/video0. With target:cam1 a
- * ring is made for the caps downstream, which somebody outside writes by himself, an SDI card say.
+ * take both as URIs: gpudirect://cam1?slots=8 and gpudirect+v4l2:///dev/video0. With target:cam1
+ * the element makes a ring for the caps downstream, which a third-party writer fills, such as an
+ * SDI card.
  *
  * ## Example launch lines
  * |[
@@ -35,12 +35,12 @@
  * |[
  * gst-launch-1.0 gpudirectsrc address=cam1 on-disconnect=freeze on-eos=wait ! x264enc ! …
  * ]|
- * Never stops: where the sender vanishes or stands still, its last picture goes on. The property
- * `signal` and messages named gpudirect-signal tell.
+ * Never stops: if the sender vanishes or stalls, its last picture is repeated. The property
+ * `signal` and messages named gpudirect-signal report that.
  * |[
  * gst-launch-1.0 gpudirectsrc address=cam1 on-eos=wait ! videoconvert ! autovideosink
  * ]|
- * Outlives its senders: shows the next one, too.
+ * Continues with the next sender after each EOS.
  * |[
  * gst-launch-1.0 gpudirectsrc address=cam1 ! nvh264enc ! h264parse ! matroskamux ! filesink
  * location=a.mkv
@@ -72,7 +72,7 @@ enum {
 
 /* --- properties --------------------------------------------------------------------------- */
 
-/* By the card's own name of it, where there is one. */
+/* Returns the card's own name for its input, if it has one. */
 static void get_input(GstGpudirectSrc *self, GValue *value)
 {
     struct input_info info;
@@ -173,7 +173,7 @@ static gboolean src_stop(GstBaseSrc *base)
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(base);
 
     endpoint_post_stats(&self->endpoint);
-    /* Buffers that are held downstream keep the pool, and the pool their frames. */
+    /* Buffers held downstream keep the pool alive, and the pool their frames. */
     gst_gpudirect_src_stop_input(self);
     endpoint_stop(&self->endpoint);
     return TRUE;
@@ -206,13 +206,13 @@ static GstStateChangeReturn src_change_state(GstElement *element, GstStateChange
     if (transition == GST_STATE_CHANGE_READY_TO_NULL)
         gst_gpudirect_src_close(self);
 
-    /* create() may be waiting for a frame; in PAUSED a live source shall not. */
+    /* create() may be waiting for a frame, which a live source must not do in PAUSED. */
     if (transition == GST_STATE_CHANGE_PLAYING_TO_PAUSED)
         feed_interrupt(&self->feed, TRUE);
     return result;
 }
 
-/* The base class puts an end behind what create() returns next, for which that must return. */
+/* The base class sends EOS after the next return from create(), which must therefore return. */
 static gboolean src_send_event(GstElement *element, GstEvent *event)
 {
     if (GST_EVENT_TYPE(event) == GST_EVENT_EOS)
@@ -249,21 +249,21 @@ static void install_properties(GstElementClass *element_class)
         .pad = "src",
         .direction = GST_PAD_SRC,
         .address = "What to connect to: the sink's address (rdma://host:port on another host), or "
-                   "v4l2:///dev/videoN for a capture card, or target:NAME for a ring that somebody "
-                   "outside writes (an SDI card)",
+                   "v4l2:///dev/videoN for a capture card, or target:NAME for a ring that a "
+                   "third-party writer fills (an SDI card)",
         .device =
-            "Where the frames shall arrive: auto (the GPU if downstream would rather have CUDA "
-            "memory, or takes it and the sender has its frames there; else the host), host, "
-            "opencl:N, cuda:N or hip:N",
+            "Where frames arrive: auto (the GPU if downstream prefers CUDA memory, or accepts it "
+            "and the sender's frames are on that GPU; otherwise the host), host, opencl:N, cuda:N "
+            "or hip:N",
         .slots = "Frames that may be in flight or held at once",
-        .slow_receiver = "What shall happen when this element does not keep up; a wish to block is "
-                         "heard only by a sender that blocks by itself",
+        .slow_receiver = "What happens when this element does not keep up; block works only with a "
+                         "sender that blocks itself",
         .slow_receiver_when = (GParamFlags)GST_PARAM_MUTABLE_READY,
         .require_direct = "Fail rather than receive by a copy through host memory, a card's, too",
-        .access = "Whose pictures are taken, besides root's: user (of senders of this user alone), "
-                  "group:NAME (and of those in that group) or all",
-        .psk_file = "Between hosts: a file with the sender's key, which nobody else can read",
-        .active_path = "The route that frames take now, or none",
+        .access = "Senders whose pictures are accepted, besides root's: user (this user's only), "
+                  "group:NAME (and those of that group's members) or all",
+        .psk_file = "Between hosts: a file with the sender's key, readable by its owner only",
+        .active_path = "The current route, or none",
         .stats = "Frames, drops, copies, waits, the sender's clock and latency (ns)",
     };
     GObjectClass *klass = G_OBJECT_CLASS(element_class);
@@ -274,7 +274,7 @@ static void install_properties(GstElementClass *element_class)
     g_object_class_install_property(
         klass, PROP_SIGNAL,
         g_param_spec_boolean("signal", "Signal",
-                             "Whether pictures come: not before the first one, and not while the "
+                             "Whether pictures arrive: false before the first one, and while the "
                              "sender is gone or sends nothing for half a second (or three frames)",
                              FALSE, G_PARAM_READABLE | G_PARAM_STATIC_STRINGS));
 }

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The sender's events on their way downstream. */
+/* Pushes the sender's events downstream. */
 #include "src/events.h"
 
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
@@ -30,11 +30,11 @@ static void push_gap(GstGpudirectSrc *self, const struct wire_event *event, gboo
     GstEvent *segment = gst_pad_get_sticky_event(pad, GST_EVENT_SEGMENT, 0);
     struct time_now now;
 
-    if (!segment) /* before the first frame there is no gap to tell of */
+    if (!segment) /* no gap precedes the first frame */
         return;
     gst_event_unref(segment);
     times_now(&self->times, &now);
-    if (!with_frame) /* a frame says it more precisely, if there is one */
+    if (!with_frame) /* a frame's own time is more precise */
         time_map_update(&self->times.map, &event->head, NULL, &now);
     gint64 mapped = gst_base_src_get_do_timestamp(GST_BASE_SRC(self))
                         ? time_now_at(&now, GST_CLOCK_TIME_NONE)
@@ -86,8 +86,8 @@ static void push_event(GstGpudirectSrc *self, struct wire_event *event, gboolean
     }
 }
 
-/* A segment waits for its first frame, which determines where it begins here. Events that do not
- * wait with it do not need it: all times are running times. */
+/* A segment waits for its first frame, which determines its start here. Other events need not wait
+ * for it: all times are running times. */
 void gst_gpudirect_src_push_events(GstGpudirectSrc *self, gboolean with_frame)
 {
     struct update_event *waiting;

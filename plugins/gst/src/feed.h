@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The input that frames come from now: opened, replaced, counted and interrupted. */
+/* The current input: opened, replaced, counted and interrupted. */
 #ifndef GPUD_GST_SRC_FEED_H
 #define GPUD_GST_SRC_FEED_H
 
@@ -17,14 +17,14 @@ struct feed {
     /* NULL: it is closed. Replaced by the streaming thread, and between states; other threads hold
      * the lock to use it. */
     struct input *input;
-    gchar *device; /* that it was opened on; under the lock, too */
+    gchar *device; /* the device that it was opened on; under the lock */
 
     GMutex lock;
     GCond flushed;
     struct input_info past; /* under the lock: the counts of the inputs before this one */
-    gboolean interrupted;   /* under it: acquire is to return, and not to wait */
-    gint flushing;          /* atomic: create() is to return from wherever it waits */
-    guint64 skipped;        /* relaxed atomic: frames that came and are not shown */
+    gboolean interrupted;   /* under the lock: acquire must not wait */
+    gint flushing;          /* atomic: create() must return from any wait */
+    guint64 skipped;        /* relaxed atomic: acquired frames that are not shown */
     guint64 dropped_seen;   /* the streaming thread's: this input's count, up to the last frame */
 };
 
@@ -35,28 +35,27 @@ void feed_finish(struct feed *feed);
 gboolean feed_open(struct feed *feed, const gchar *device, struct gpud_error *error);
 void feed_close(struct feed *feed);
 
-/* Replaces the input by a new one; the old one's link ends, and its frames stay valid. device:
- * NULL: the same as before. FALSE: *error says why there is none, and the old one is still there.
- */
+/* Replaces the input by a new one; the old one's link ends, and its frames stay valid. device NULL:
+ * the same as before. FALSE: *error says why, and the old input remains. */
 gboolean feed_replace(struct feed *feed, const gchar *device, struct gpud_error *error);
 
-/* The input counts on, and the element from 0. */
+/* Restarts the element's counts from 0, while the input's continue. */
 void feed_count_anew(struct feed *feed);
 
 /* The counts of this input and of those before it; from any thread. */
 void feed_get_info(struct feed *feed, struct input_info *info);
 
-/* How many frames were lost since the last one, by the count that came with this one. */
+/* How many frames were lost since the last one, from this frame's count of dropped ones. */
 guint64 feed_count_lost(struct feed *feed, guint64 dropped);
 
 /* Makes acquire return at once, until FALSE is set. From any thread. */
 void feed_interrupt(struct feed *feed, gboolean interrupted);
 
-/* After the element interrupted its own acquire: allows it to wait again, unless others interrupted
- * it, too. */
+/* After the element interrupted its own acquire: lets it wait again, unless another thread has
+ * interrupted it, too. */
 void feed_resume(struct feed *feed);
 
-/* From any thread: create() is to return from wherever it waits, or may wait again. */
+/* Makes create() return from any wait, or lets it wait again. From any thread. */
 void feed_set_flushing(struct feed *feed, gboolean flushing);
 
 static inline gboolean feed_is_flushing(struct feed *feed)

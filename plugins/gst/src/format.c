@@ -11,7 +11,7 @@
 
 static GstBaseSrcClass *parent_class;
 
-/* Where the next sender is waited for, the link to this one is cut. */
+/* Cuts the link if the element is set to wait for another sender; else posts an error. */
 static GstFlowReturn refuse_format(GstGpudirectSrc *self, gchar *reason)
 {
     if (src_options_wait_for_senders(&self->options)) {
@@ -34,8 +34,7 @@ GstFlowReturn gst_gpudirect_src_take_format(GstGpudirectSrc *self,
 
     if (!caps)
         return refuse_format(self, reason);
-    /* Downstream is asked here, because a refused CAPS event would only show with the next buffer.
-     */
+    /* Queries downstream now, because a refused CAPS event would show only with the next buffer. */
     GstCaps *agreed = gst_gpudirect_src_agree(self, gst_caps_ref(caps), &self->pictures.gpu);
     if (agreed)
         gst_caps_replace(&caps, agreed);
@@ -48,7 +47,7 @@ GstFlowReturn gst_gpudirect_src_take_format(GstGpudirectSrc *self,
         gchar *advice = gst_gpudirect_src_advice(self, caps);
         GST_ELEMENT_ERROR(
             self, CORE, NEGOTIATION,
-            ("The elements downstream do not take what the sender sends: %s.", advice),
+            ("The elements downstream do not accept the sender's format: %s.", advice),
             ("%" GST_PTR_FORMAT, caps));
         g_free(advice);
     }
@@ -96,8 +95,8 @@ static GstCaps *src_get_caps(GstBaseSrc *base, GstCaps *filter)
     return endpoint_filter_caps(caps, filter);
 }
 
-/* A writer outside cannot be asked what it writes. */
-static GstCaps *fixate_told(GstGpudirectSrc *self, GstCaps *caps)
+/* A third-party writer cannot be asked for its format, so the caps must state it. */
+static GstCaps *check_stated(GstGpudirectSrc *self, GstCaps *caps)
 {
     GstStructure *structure = NULL;
 
@@ -108,7 +107,7 @@ static GstCaps *fixate_told(GstGpudirectSrc *self, GstCaps *caps)
         !gst_structure_has_field_typed(structure, "width", G_TYPE_INT) ||
         !gst_structure_has_field_typed(structure, "height", G_TYPE_INT)) {
         GST_ELEMENT_ERROR(self, STREAM, FORMAT,
-                          ("What will be written to \"%s\" is not said: put a capsfilter behind "
+                          ("The format of \"%s\" is unknown: put a capsfilter behind "
                            "this element, as in video/x-raw,format=UYVY,width=1920,height=1080,"
                            "framerate=50/1.",
                            self->endpoint.running.address),
@@ -124,8 +123,8 @@ static GstCaps *src_fixate(GstBaseSrc *base, GstCaps *caps)
 {
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(base);
 
-    if (self->feed.input && self->feed.input->ops->is_told_format)
-        return fixate_told(self, caps);
+    if (self->feed.input && self->feed.input->ops->needs_stated_format)
+        return check_stated(self, caps);
     struct capture_wish wish = {0};
     g_mutex_lock(&self->feed.lock);
     if (self->feed.input && self->feed.input->ops->get_wish)
@@ -141,14 +140,14 @@ static void refuse_caps(GstGpudirectSrc *self, const GstCaps *wanted)
 
     GST_ELEMENT_ERROR(
         self, STREAM, FORMAT,
-        ("The elements downstream take nothing that %s has: %s.", self->feed.input->ops->what,
+        ("The elements downstream accept no format of %s: %s.", self->feed.input->ops->what,
          reason),
         ("there is %" GST_PTR_FORMAT ", and wanted is %" GST_PTR_FORMAT, has, wanted));
     gst_caps_unref(has);
     g_free(reason);
 }
 
-/* What both sides can do, fixated; NULL: nothing. */
+/* The best caps that both sides support, fixated; NULL: there are none, and an error was posted. */
 static GstCaps *choose_caps(GstGpudirectSrc *self)
 {
     GstBaseSrc *base = GST_BASE_SRC(self);
@@ -161,12 +160,12 @@ static GstCaps *choose_caps(GstGpudirectSrc *self)
     else
         common = src_fixate(base, gst_caps_make_writable(common));
     gst_caps_unref(wanted);
-    if (gst_caps_is_empty(common)) /* and that was said */
+    if (gst_caps_is_empty(common)) /* an error was posted */
         gst_clear_caps(&common);
     return common;
 }
 
-/* The driver has the last word on what the negotiated caps become. */
+/* The driver may adjust the negotiated caps. */
 static gboolean set_up_card(GstGpudirectSrc *self)
 {
     struct gpud_layout layout;
@@ -177,7 +176,7 @@ static gboolean set_up_card(GstGpudirectSrc *self)
         return FALSE;
     gboolean done = FALSE;
     if (self->feed.input->ops->configure(self->feed.input, &caps, &layout, &error) != GPUD_OK) {
-        gchar *what = g_strdup_printf("Frames of %s cannot be had", self->feed.input->ops->what);
+        gchar *what = g_strdup_printf("Cannot get frames of %s", self->feed.input->ops->what);
         gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_OPEN_SOURCE, &error, what);
         g_free(what);
     } else {
@@ -198,8 +197,8 @@ static gboolean take_signal(GstGpudirectSrc *self, GstCaps *caps, const struct g
         if (!feed_is_flushing(&self->feed))
             GST_ELEMENT_ERROR(
                 self, CORE, NEGOTIATION,
-                ("The signal became another one, which the elements downstream do not take: put a "
-                 "videoscale and a videoconvert after gpudirectsrc."),
+                ("The signal changed, and the elements downstream do not accept its new format: "
+                 "put a videoscale and a videoconvert after gpudirectsrc."),
                 ("%" GST_PTR_FORMAT, caps));
         return FALSE;
     }
@@ -212,7 +211,7 @@ static gboolean take_signal(GstGpudirectSrc *self, GstCaps *caps, const struct g
     return taken;
 }
 
-/* Whether downstream knows the signal already, whatever memory its pictures are in. */
+/* Whether downstream has the signal's caps already, in any kind of memory. */
 static gboolean is_current(GstGpudirectSrc *self, const GstCaps *before, const GstCaps *now)
 {
     GstCaps *on_gpu =
@@ -230,13 +229,12 @@ gboolean gst_gpudirect_src_follow_signal(GstGpudirectSrc *self)
     GstCaps *now = self->feed.input->ops->get_current(self->feed.input, &layout, &reason);
 
     if (!now) {
-        GST_ELEMENT_ERROR(self, STREAM, FORMAT, ("The signal became another one: %s.", reason),
-                          (NULL));
+        GST_ELEMENT_ERROR(self, STREAM, FORMAT, ("The signal changed: %s.", reason), (NULL));
         g_free(reason);
         return FALSE;
     }
     GstCaps *before = gst_pad_get_current_caps(GST_BASE_SRC_PAD(self));
-    /* The same signal in other buffers: downstream need not know. */
+    /* The same signal in other buffers does not concern downstream. */
     gboolean taken = is_current(self, before, now)
                          ? gst_gpudirect_src_set_format(self, before, &layout)
                          : take_signal(self, now, &layout);
@@ -245,7 +243,7 @@ gboolean gst_gpudirect_src_follow_signal(GstGpudirectSrc *self)
     return taken;
 }
 
-/* A link's caps come in band; a card's are negotiated. */
+/* A card's caps are negotiated; a link's arrive in band. */
 static gboolean src_negotiate(GstBaseSrc *base)
 {
     GstGpudirectSrc *self = GST_GPUDIRECT_SRC(base);
@@ -260,8 +258,7 @@ static gboolean src_decide_allocation(GstBaseSrc *base, GstQuery *query)
 
     self->pictures.reads_strides =
         gst_query_find_allocation_meta(query, GST_VIDEO_META_API_TYPE, NULL);
-    /* Buffers are slots. A pool from downstream would only serve when each frame has to be copied.
-     */
+    /* Buffers are slots: a pool from downstream would serve only if each frame had to be copied. */
     if (self->pictures.gpu || self->pictures.reads_strides || self->pictures.is_default)
         while (gst_query_get_n_allocation_pools(query) > 0)
             gst_query_remove_nth_allocation_pool(query, 0);

@@ -6,15 +6,15 @@
 
 #include "src/src.h"
 
-/* Caps of what the sender said it sends. */
+/* Applies the format that the sender announced. */
 GstFlowReturn gst_gpudirect_src_take_format(GstGpudirectSrc *self,
                                             const struct gpud_format_event *format);
 
-/* A card's signal became another one: frames of other caps come. FALSE: an error was posted, or
- * downstream flushes. */
+/* Follows a change of a card's signal to other caps. FALSE: an error was posted, or downstream
+ * flushes. */
 gboolean gst_gpudirect_src_follow_signal(GstGpudirectSrc *self);
 
-/* From now on frames of this shape come. */
+/* Sets the format of the following frames. */
 gboolean gst_gpudirect_src_set_format(GstGpudirectSrc *self, GstCaps *caps,
                                       const struct gpud_layout *layout);
 

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Where gpudirectsrc's frames come from: a link to a sender (link.c), a capture card
- * (capture.c), or a writer outside (target.c). */
+/* The sources of gpudirectsrc's frames: a link to a sender (link.c), a capture card (capture.c), or
+ * a third-party writer (target.c). */
 #ifndef GPUD_GST_SRC_INPUT_H
 #define GPUD_GST_SRC_INPUT_H
 
@@ -18,7 +18,7 @@ struct input_params {
     enum gpud_slow_receiver slow_receiver;
     gboolean require_direct;
     const gchar *method;               /* a capture card's; NULL: the best that works */
-    const gchar *card_input;           /* NULL: the one that it is set to */
+    const gchar *card_input;           /* NULL: the card's current one */
     const GstStructure *card_controls; /* NULL: none */
     guint busy_poll;                   /* µs; waiting for a capture card's frames always sleeps */
     /* Events of a link, called inside acquire; a capture card has none. */
@@ -29,17 +29,16 @@ struct input_params {
 struct input_info {
     gboolean connected;
     gchar path[32];
-    gchar device[32]; /* that frames arrive on; filled by the element */
+    gchar device[32]; /* the device that frames arrive on; filled by the element */
     gchar fallback_reason[GPUD_REASON_MAX];
     guint64 frames, dropped, corrupted, connects, disconnects;
     guint64 copies_cpu, copies_gpu, waits_cpu, waits_device, kicks;
     guint64 latency_p50, latency_p99, latency_max;
     gboolean no_signal; /* at a card's input, and why */
     gchar signal_reason[160];
-    gchar card_input[32];  /* a card's, by its name; "": it has none */
-    const gchar *stamps;   /* what a card's driver says to when each frame was captured; NULL: none
-                              has a driver */
-    gboolean stamps_start; /* that is when its exposure began */
+    gchar card_input[32];  /* the name of a card's input; "": it has none */
+    const gchar *stamps;   /* the moment of a card driver's timestamps, as text; NULL: no card */
+    gboolean stamps_start; /* it is the start of exposure */
     guint slots;           /* of a link's ring; 0: not connected yet */
 };
 
@@ -60,38 +59,37 @@ struct input_ops {
     /* Reports the latency of the last acquired frame to the other side; NULL: there is none. */
     void (*set_latency)(struct input *input, guint64 latency);
     void (*interrupt)(struct input *input, gboolean interrupted); /* from any thread */
-    /* A card's, while it captures; the controls from any thread. */
+    /* For a card that captures; the controls from any thread. */
     enum gpud_status (*set_input)(struct input *input, const gchar *name, struct gpud_error *error);
     enum gpud_status (*set_controls)(struct input *input, const GstStructure *controls,
                                      struct gpud_error *error);
     void (*get_info)(struct input *input, struct input_info *info); /* from any thread */
 
-    /* The formats that it offers (filter: only what it has in common with these matters; NULL), and
-     * the choice of one, *caps, to which it adds what is known of
-     * the frames that will come, whose layout is *layout. NULL: the other side decides, and says so
-     * by GPUD_EVENT_FORMAT. */
+    /* get_caps: the formats that the input offers; filter (or NULL) says which of them matter.
+     * configure: sets one of them, adds what the driver knows to *caps, and returns the frames'
+     * *layout. NULL: the sender decides, and announces it by GPUD_EVENT_FORMAT. */
     GstCaps *(*get_caps)(struct input *input, const GstCaps *filter);
     enum gpud_status (*configure)(struct input *input, GstCaps **caps, struct gpud_layout *layout,
                                   struct gpud_error *error);
-    /* It offers nothing by itself: downstream has to say which format and size it shall be. */
-    gboolean is_told_format;
-    /* A card: the signal may be lost, or become another one, by another frame's epoch. */
+    /* The input has no format of its own: downstream has to state format and size. */
+    gboolean needs_stated_format;
+    /* A card: the signal may be lost, or change with a frame's epoch. */
     gboolean has_signal;
-    /* A card's: it is opened in READY, where its formats are known, and stops capturing there. */
+    /* Stops a card's capture in READY, where it stays open because its formats are queried. */
     void (*stop)(struct input *input);
-    /* After an acquire that gave GPUD_NO_DEVICE, until GPUD_OK: waits for the card that was
-     * unplugged. */
+    /* After an acquire has returned GPUD_NO_DEVICE, until this returns GPUD_OK: waits for the
+     * unplugged card. */
     enum gpud_status (*wait)(struct input *input, gint64 timeout, struct gpud_error *error);
-    /* The caps, and layout, of frames of the signal as it is now; NULL: *reason says why GStreamer
-     * has none (g_free it). */
+    /* The caps and layout of the current signal's frames; NULL: *reason says why GStreamer has no
+     * caps for it (g_free it). */
     GstCaps *(*get_current)(struct input *input, struct gpud_layout *layout, gchar **reason);
-    /* By what one of the formats is chosen. */
+    /* The preferences by which one of the formats is chosen. */
     void (*get_wish)(struct input *input, struct capture_wish *wish);
 };
 
 extern const struct input_ops link_input_ops, capture_input_ops, target_input_ops;
 
-/* Before the name of a ring that a writer outside fills. */
+/* The scheme of addresses of rings for third-party writers. */
 #define TARGET_SCHEME "target:"
 
 /* By the address's scheme. */

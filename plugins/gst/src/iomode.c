@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The property io-mode: how a capture card's buffers are had. */
+/* The property io-mode: how a capture card's buffers are accessed. */
 #include "src/iomode.h"
 
 GType gst_gpudirect_io_mode_get_type(void)
@@ -26,7 +26,7 @@ void io_mode_install(GObjectClass *klass, guint id)
     g_object_class_install_property(
         klass, id,
         g_param_spec_enum("io-mode", "I/O mode",
-                          "How a capture card's buffers are had; another than auto has no way back",
+                          "How a capture card's buffers are accessed; only auto has a fallback",
                           GST_TYPE_GPUDIRECT_IO_MODE, IO_MODE_AUTO,
                           G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY));
     gst_type_mark_as_plugin_api(GST_TYPE_GPUDIRECT_IO_MODE, 0);

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* A capture card is opened in READY, where its formats are asked for, and stays open until NULL: by
- * which properties it was opened, so that it is opened again where others count. */
+/* A capture card is opened in READY, where its formats are queried, and stays open until NULL. The
+ * properties that it was opened with are kept, to reopen it when they have changed. */
 #ifndef GPUD_GST_SRC_KEPT_H
 #define GPUD_GST_SRC_KEPT_H
 
@@ -20,7 +20,7 @@ gboolean kept_card_is_card(const struct settings *settings);
 void kept_card_note(struct kept_card *kept, const struct settings *settings, enum io_mode io_mode);
 void kept_card_clear(struct kept_card *kept);
 
-/* Whether the card serves these properties as it was opened. */
+/* Whether the card was opened with equivalent properties. */
 gboolean kept_card_serves(const struct kept_card *kept, const struct settings *settings,
                           enum io_mode io_mode);
 

@@ -1,9 +1,9 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* How long the last 4096 frames took that came from another host, by a clock that both ends follow,
- * or from a capture card, by its driver's stamps. Between two ends on one host the core counts
- * that. Thread-safe. */
+/* The latencies of the last 4096 frames from another host, if both ends follow one clock, or from a
+ * capture card, by its driver's timestamps. Between two ends on one host the core counts them.
+ * Thread-safe. */
 #ifndef GPUD_GST_SRC_LATENCIES_H
 #define GPUD_GST_SRC_LATENCIES_H
 

@@ -10,16 +10,16 @@
 
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
 
-/* Until lateness has been measured: a sender's sink delays each picture by 20 ms unless it is set
- * otherwise, and the picture takes a moment to arrive. */
+/* The assumed lateness before the first measurement: a sender's sink delays pictures by 20 ms by
+ * default, and they take a moment to arrive. */
 #define LATENESS_GUESS (25 * GST_MSECOND)
 
 /* The first pictures of a sender, or after a pause, are not measured: they may have waited in the
  * ring. */
 #define UNMEASURED_FRAMES 4
 
-/* What a sink adds to this element's latency by its property processing-deadline: the ring has to
- * hold pictures that long, too. */
+/* What a sink's property processing-deadline adds by default: the ring has to hold pictures that
+ * long, too. */
 #define SINK_DEADLINE (20 * GST_MSECOND)
 
 /* Bounds for what caps and applications may claim: a frame in 68 years, a deadline in 500. */
@@ -35,8 +35,8 @@ void latency_init(struct latency *latency, GstElement *element, const struct src
     latency->interval = GST_CLOCK_TIME_NONE;
 }
 
-/* Under the object lock. Jitter counts only as far as the ring holds a sink's share, too: to wait
- * for a picture that is later would lose those that are in time. */
+/* Under the object lock. Jitter is limited to what the ring can hold beside a sink's share: waiting
+ * for later pictures would lose those that are on time. */
 static void compute(const struct latency *latency, GstClockTime *min, GstClockTime *max)
 {
     const struct latency_figures *figures = &latency->figures;
@@ -126,8 +126,8 @@ void latency_note_interval(struct latency *latency, GstClockTime interval)
     replace(latency, &figures, interval);
 }
 
-/* Pictures that have the time at which their exposure began come a picture later at the earliest:
- * so the first ones are in time, too. */
+/* Pictures stamped at the start of exposure arrive at least a picture later; knowing that, the
+ * first ones are on time, too. */
 void latency_expect_exposure(struct latency *latency, gint64 late_max)
 {
     struct latency_figures figures = latency->figures;

@@ -3,15 +3,15 @@
 
 /* The latency that gpudirectsrc reports.
  *
- *     lateness   how far a picture is behind its time when it is here
- *     min        what the user says, or the lateness that pictures have, as far as the ring holds
- *                those that are earlier; and the processing deadline
- *     max        the least lateness, and how long the ring can hold pictures back
+ *     lateness   arrival of a picture minus its own time
+ *     min        the user's value, or the measured lateness, limited by what the ring can hold;
+ *                plus the processing deadline
+ *     max        the least lateness, plus the time for which the ring can hold pictures
  *
- * A picture is here when it is submitted, or when it is acquired, if it was waited for. One that
- * waits in the ring because downstream holds this thread (a sink without a queue before it, until
- * the picture before is due) is in time all the same: to reckon with the time at which it is
- * acquired would raise the latency, hence the time that downstream holds this thread, and so on. */
+ * A picture arrives when it is submitted or, if this element waited for it, when it is acquired.
+ * The time that it spends in the ring while downstream blocks this thread (a sink without a queue,
+ * until the previous picture is due) does not count: that would raise the latency, hence the time
+ * for which downstream blocks, and so on. */
 #ifndef GPUD_GST_SRC_LATENCY_H
 #define GPUD_GST_SRC_LATENCY_H
 
@@ -41,25 +41,24 @@ void latency_init(struct latency *latency, GstElement *element, const struct src
 /* For a LATENCY query. From any thread. */
 void latency_get(struct latency *latency, GstClockTime *min, GstClockTime *max);
 
-/* A picture was that late when it was here, acquired at that monotonic time. late_max: later ones
- * do not count, and G_MAXINT64 for a picture of which it is not known. */
+/* Notes a picture's lateness on arrival, and the monotonic time of its acquire. late_max: later
+ * pictures are ignored; G_MAXINT64 if that bound is unknown. */
 void latency_measure(struct latency *latency, gint64 late, gint64 late_max,
                      GstClockTime acquired_at, gboolean sender_waits);
 
-/* How many slots the ring has: both sides asked for a number, and the smaller one counts. */
+/* The number of slots of the ring: the smaller of the two sides' settings. */
 void latency_note_slots(struct latency *latency, guint slots);
 
 /* The time between pictures; GST_CLOCK_TIME_NONE: the caps do not say. */
 void latency_note_interval(struct latency *latency, GstClockTime interval);
 
-/* Pictures are stamped with the beginning of their exposure, so they come a picture later at the
- * earliest. */
+/* Pictures are stamped at the start of exposure, so they arrive at least a picture later. */
 void latency_expect_exposure(struct latency *latency, gint64 late_max);
 
-/* Other pictures follow. */
+/* The stream is interrupted: the next pictures are not measured. */
 void latency_break(struct latency *latency);
 
-/* Nothing is known any more. card: pictures come from a capture card. */
+/* Forgets everything. card: pictures come from a capture card. */
 void latency_reset(struct latency *latency, guint slots, gboolean card);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What the streaming thread remembers about the connection to a sender, or to a card. */
+/* The streaming thread's state of the connection to a sender, or to a card. */
 #ifndef GPUD_GST_SRC_LINKSTATE_H
 #define GPUD_GST_SRC_LINKSTATE_H
 
@@ -12,8 +12,8 @@ struct link_state {
     gboolean linked;        /* a sender is connected, or was and its loss was not reported */
     gboolean ended;         /* the sender ended its stream; the next stream is waited for */
     gboolean card_lost;     /* the card was unplugged, and is waited for */
-    gint64 waiting_since;   /* since when there is no sender; 0: not known yet */
-    gboolean wait_reported; /* a message said so */
+    gint64 waiting_since;   /* the start of the time without a sender; 0: not known yet */
+    gboolean wait_reported; /* a message reported that wait */
     guint refusal_cause;    /* a hash of the cause reported last; 0: none since the last link */
     gint64 refusal_at;
     gint64 held_off_until; /* the next attempt to connect; 0: at once */

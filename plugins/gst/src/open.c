@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* gpudirectsrc's input: opened by the properties, and closed. */
+/* Opens gpudirectsrc's input according to the properties, and closes it. */
 #include "src/open.h"
 
 #include "errors.h"
@@ -44,7 +44,7 @@ enum gpud_status gst_gpudirect_src_open_input(void *user, const gchar *device, s
     return status;
 }
 
-/* Drops what belongs to the stream. */
+/* Drops the state of the stream. */
 static void reset_stream(GstGpudirectSrc *self)
 {
     const gchar *address = self->endpoint.running.address;
@@ -104,7 +104,7 @@ static gboolean restart_card(GstGpudirectSrc *self)
 {
     struct gpud_error error;
 
-    /* Downstream may work on another device than it seemed to in READY. */
+    /* Downstream may have changed its device since READY. */
     gchar *device = gst_gpudirect_src_choose_device(self, self->feed.input->ops);
     gboolean same = g_strcmp0(device, self->feed.device) == 0;
     g_free(device);
@@ -117,7 +117,7 @@ static gboolean restart_card(GstGpudirectSrc *self)
     if (self->feed.input->ops->wait(self->feed.input, 0, &error) == GPUD_OK)
         return TRUE;
     gpud_gst_error_post(GST_ELEMENT(self), GPUD_GST_OPEN_SOURCE, &error,
-                        "The capture card is not there any more");
+                        "The capture card is gone");
     return FALSE;
 }
 

@@ -6,7 +6,7 @@
 
 #include "src/src.h"
 
-/* The feed's: opens an input by the properties. user: the element. */
+/* A feed_open_input: opens an input according to the properties. user: the element. */
 enum gpud_status gst_gpudirect_src_open_input(void *user, const gchar *device, struct input **input,
                                               struct gpud_error *error);
 
@@ -14,11 +14,11 @@ enum gpud_status gst_gpudirect_src_open_input(void *user, const gchar *device, s
 gboolean gst_gpudirect_src_open(GstGpudirectSrc *self);
 void gst_gpudirect_src_close(GstGpudirectSrc *self);
 
-/* A card is opened in READY, and open until NULL: where the address is a card's, opens it. FALSE:
- * an error was posted. */
+/* Opens a capture card, in READY, if the address names one; it stays open until NULL. FALSE: an
+ * error was posted. */
 gboolean gst_gpudirect_src_open_card(GstGpudirectSrc *self);
 
-/* In PAUSED: goes on with the card that is open, if the properties are still the same, or opens the
+/* In PAUSED: continues with the open card (kept: the properties are still the same), or opens the
  * input. FALSE: an error was posted. */
 gboolean gst_gpudirect_src_start_input(GstGpudirectSrc *self, gboolean kept);
 

@@ -3,8 +3,7 @@
 
 #include "src/options.h"
 
-/* Sinks reckon with 20 ms of their own; no other time is needed than a picture's on its way, and
- * that is measured. */
+/* Sinks add 20 ms of their own, and the time in transit is measured; nothing else is needed. */
 #define DEFAULT_PROCESSING_DEADLINE 0
 #define DEFAULT_BUSY_POLL 250
 #define LATENCY_AUTO (-1)
@@ -46,7 +45,7 @@ static GType gst_gpudirect_on_eos_get_type(void)
 static GType gst_gpudirect_start_get_type(void)
 {
     static const GEnumValue values[] = {
-        {START_NEWEST, "With the newest frame of a sender that drops frames for the slow",
+        {START_NEWEST, "With the newest frame of a sender that drops frames for slow receivers",
          "newest"},
         {START_OLDEST, "With the oldest frame that is still there", "oldest"},
         {0, NULL, NULL},
@@ -67,20 +66,20 @@ void src_options_install(GObjectClass *klass)
         klass, OPTION_ON_DISCONNECT,
         g_param_spec_enum("on-disconnect", "On disconnect",
                           "What to do when the sender vanishes, or the card is unplugged; freeze "
-                          "and black also where it sends nothing for half a second, or three "
+                          "and black also apply if it sends nothing for half a second, or three "
                           "frames if that is longer (freeze keeps one slot)",
                           GST_TYPE_GPUDIRECT_ON_DISCONNECT, ON_DISCONNECT_WAIT, playing));
     g_object_class_install_property(
         klass, OPTION_ON_EOS,
         g_param_spec_enum("on-eos", "On EOS",
-                          "What to do when the sender ends its stream (wait: go on with the next "
-                          "one, of this sender or of the next)",
+                          "What to do when the sender ends its stream (wait: continue with the "
+                          "next stream, of this sender or of another)",
                           GST_TYPE_GPUDIRECT_ON_EOS, ON_EOS_EOS, playing));
     g_object_class_install_property(
         klass, OPTION_START,
         g_param_spec_enum("start", "Start",
-                          "Where to begin in what waits after connecting and after a pause; what "
-                          "is older counts as dropped",
+                          "Which waiting frame is the first after connecting and after a pause; "
+                          "older ones count as dropped",
                           GST_TYPE_GPUDIRECT_START, START_NEWEST, playing));
     g_object_class_install_property(
         klass, OPTION_CONNECTION_TIMEOUT,
@@ -91,29 +90,28 @@ void src_options_install(GObjectClass *klass)
         klass, OPTION_PROCESSING_DEADLINE,
         g_param_spec_uint64(
             "processing-deadline", "Processing deadline",
-            "Time, in nanoseconds, that downstream has for a buffer beside what its "
+            "Time, in nanoseconds, that downstream needs for a buffer in addition to what its "
             "sink asks for",
             0, G_MAXUINT64, DEFAULT_PROCESSING_DEADLINE, playing));
     g_object_class_install_property(
         klass, OPTION_BUSY_POLL,
         g_param_spec_uint("busy-poll", "Busy poll",
-                          "Microseconds, at most, that a wait for a picture that is due is awake, "
-                          "so that the picture need not wake it (0 = it always sleeps)",
+                          "The longest busy wait, in microseconds, for a picture that is due, "
+                          "which saves waking the thread (0 = always sleep)",
                           0, G_USEC_PER_SEC, DEFAULT_BUSY_POLL,
                           G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY));
     g_object_class_install_property(
         klass, OPTION_ADD_REFERENCE_TIMESTAMP_META,
         g_param_spec_boolean("add-reference-timestamp-meta", "Add reference timestamp meta",
-                             "Adds to each buffer, behind the reference timestamps that it has, "
-                             "when it was submitted on this host or captured by a card, both by "
+                             "Adds to each buffer, behind its other reference timestamps, the time "
+                             "of its submission on this host or of its capture by a card, both by "
                              "CLOCK_MONOTONIC: timestamp/x-gpudirect-submit, -capture",
                              FALSE, playing));
     g_object_class_install_property(
         klass, OPTION_LATENCY,
         g_param_spec_int("latency", "Latency",
-                         "Milliseconds that pictures may be late, as in rtpjitterbuffer: what is "
-                         "reported as the latency whatever is measured (-1 = what is measured, up "
-                         "to a second and what the ring holds)",
+                         "Fixed latency to report, in milliseconds, as in rtpjitterbuffer "
+                         "(-1 = the measured latency, up to a second and to what the ring holds)",
                          LATENCY_AUTO, 3600 * 1000, LATENCY_AUTO,
                          G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_PLAYING));
     io_mode_install(klass, OPTION_IO_MODE);

@@ -1,8 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What a user sets about gpudirectsrc, beside what both elements have and what a capture card has.
- */
+/* The properties of gpudirectsrc alone, except those of capture cards. */
 #ifndef GPUD_GST_SRC_OPTIONS_H
 #define GPUD_GST_SRC_OPTIONS_H
 
@@ -33,7 +32,7 @@ enum on_disconnect {
 enum start { START_NEWEST, START_OLDEST };
 enum on_eos { ON_EOS_EOS, ON_EOS_WAIT };
 
-/* Under the object lock. Those that are read for each frame are atomic, too. */
+/* Under the object lock. Those read for each frame are also atomic. */
 struct src_options {
     enum on_disconnect on_disconnect; /* atomic */
     enum on_eos on_eos;
@@ -53,10 +52,10 @@ void src_options_init(struct src_options *options);
 gboolean src_options_get(const struct src_options *options, guint id, GValue *value);
 gboolean src_options_set(struct src_options *options, guint id, const GValue *value);
 
-/* A copy of them, as they are now. Takes the owner's object lock. */
+/* A copy of the current options. Takes the owner's object lock. */
 struct src_options src_options_read(const struct src_options *options, gpointer owner);
 
-/* Whether the next sender is waited for when one is lost. */
+/* Whether the element waits for the next sender when one is lost. */
 gboolean src_options_wait_for_senders(const struct src_options *options);
 
 static inline enum on_disconnect src_options_on_disconnect(const struct src_options *options)
@@ -64,7 +63,7 @@ static inline enum on_disconnect src_options_on_disconnect(const struct src_opti
     return (enum on_disconnect)g_atomic_int_get(&options->on_disconnect);
 }
 
-/* How late pictures may be, ns; 0: the user does not say. */
+/* The user's latency in ns; 0: it is measured. */
 static inline gint64 src_options_late_max(const struct src_options *options)
 {
     return MAX(0, g_atomic_int_get(&options->latency)) * (gint64)GST_MSECOND;

@@ -7,7 +7,7 @@
 #include "memory/gpuslot.h"
 #include "wire/caps.h"
 
-/* How long downstream has to give a slot back before it gets a copy instead. */
+/* How long downstream has to release a slot before it gets a copy instead. */
 #define HOARD_TIMEOUT (20 * G_TIME_SPAN_MILLISECOND)
 
 static void drop_pool(struct pictures *pictures)
@@ -74,8 +74,7 @@ gboolean pictures_need_copy(struct pictures *pictures, guint slots, gboolean any
 {
     gint limit = MAX(1, (gint)slots - 1);
 
-    /* Elements that asked for a GPU's memory find the strides in it; those that take anything may
-     * not. */
+    /* Elements that asked for a GPU's memory read its strides; those that accept any may not. */
     if ((!pictures->gpu || any_memory) && !pictures->is_default && !pictures->reads_strides)
         return TRUE;
     return outstanding_count(pictures->outstanding) >= limit &&

@@ -10,15 +10,15 @@
 
 #define SIGNAL_TIMEOUT (500 * GST_MSECOND)
 
-/* How often a card that gives no pictures is asked whether it has a signal. */
-#define CARD_LOOK (200 * GST_MSECOND)
+/* How often a card without pictures is asked whether it has a signal. */
+#define SIGNAL_CHECK_INTERVAL (200 * GST_MSECOND)
 
-/* Between pictures where the caps do not say, and within these bounds where they do. */
+/* The interval between pictures if the caps have none, and its bounds if they do. */
 #define INTERVAL_DEFAULT (40 * GST_MSECOND)
 #define INTERVAL_MIN (1 * GST_MSECOND)
 #define INTERVAL_MAX (10 * GST_SECOND)
 
-/* Until a card that gives no frames is reported. */
+/* How long a card may give no frames before that is reported. */
 #define SILENCE_REPORTED_AFTER (2 * GST_SECOND)
 
 #define NEVER G_MAXUINT64
@@ -42,7 +42,7 @@ static GstClockTime get_interval(const struct src_signal *signal)
                                              : INTERVAL_DEFAULT;
 }
 
-/* Whether pictures of ours stand in for the sender's. */
+/* Whether stand-ins replace the sender's pictures. */
 static gboolean stands_in(const struct src_signal *signal)
 {
     enum on_disconnect mode = src_options_on_disconnect(signal->options);
@@ -104,7 +104,7 @@ void src_signal_watch(struct src_signal *signal, const gchar *what)
 
     if (!g_atomic_int_get(&signal->present) || monotonic_now() - signal->seen < timeout)
         return;
-    gchar *reason = g_strdup_printf("no picture for %" G_GUINT64_FORMAT " ms: %s is there, and "
+    gchar *reason = g_strdup_printf("no picture for %" G_GUINT64_FORMAT " ms: %s is there, but "
                                     "sends nothing",
                                     timeout / GST_MSECOND, what);
     src_signal_gone(signal, reason);
@@ -145,7 +145,7 @@ void src_signal_end_silence(struct src_signal *signal)
     signal->silence_reported = FALSE;
 }
 
-/* --- a picture to stand in ---------------------------------------------------------------- */
+/* --- stand-ins ---------------------------------------------------------------------------- */
 
 /* A field is painted as a picture of half the height: the converter cannot handle single fields. */
 static GstVideoFrame as_picture(const GstVideoFrame *frame)
@@ -160,7 +160,7 @@ static GstVideoFrame as_picture(const GstVideoFrame *frame)
     return picture;
 }
 
-/* The library knows what is black in each format, range and colour matrix. */
+/* The converter knows black in each format, range and colour matrix. */
 static gboolean paint_black(GstVideoFrame *to)
 {
     GstVideoFrame picture = as_picture(to);
@@ -215,7 +215,7 @@ static GstBuffer *make_frozen(struct src_signal *signal)
     return copy;
 }
 
-/* A buffer of its own around the same memory: it gets times of its own. */
+/* Another buffer with the same memory, which gets its own times. */
 static GstBuffer *share(GstBuffer *stand_in)
 {
     GstBuffer *buffer = gst_buffer_new();
@@ -240,13 +240,13 @@ static gboolean make_stand_in(struct src_signal *signal)
         return TRUE;
     signal->due = NEVER;
     GST_ELEMENT_WARNING(signal->element, STREAM, FORMAT,
-                        ("No picture of this format can be made to show while there is no signal: "
-                         "the stream stands still until the sender is back."),
+                        ("No picture of this format can be made to replace a missing signal: "
+                         "the stream stops until the sender is back."),
                         (NULL));
     return FALSE;
 }
 
-/* In step with the pictures before it; by the clock again where some were left out, as in a pause.
+/* Continues the times of the previous pictures, or follows the clock after a gap such as a pause.
  */
 static GstClockTime next_pts(struct src_signal *signal, GstClockTime interval)
 {
@@ -278,7 +278,7 @@ gboolean src_signal_stand_in(struct src_signal *signal, GstBuffer **buffer)
         return FALSE;
     signal->due = MAX(signal->due + interval, now);
     struct timeline_frame placed = {.mapped = (gint64)next_pts(signal, interval),
-                                    .here = TIMELINE_UNKNOWN,
+                                    .arrived = TIMELINE_UNKNOWN,
                                     .duration = interval,
                                     .live = TRUE};
     signal->pts = timeline_stamp(&signal->times->line, &placed);
@@ -299,8 +299,8 @@ GstClockTime src_signal_next(const struct src_signal *signal, GstClockTime now, 
         due = signal->due;
     else if (g_atomic_int_get(&signal->present))
         due = signal->seen + get_timeout(signal);
-    /* It is asked whether there is a signal, until it is known why no picture comes. */
+    /* The card's signal is checked until the silence has been reported. */
     if (card && !signal->silence_reported)
-        due = MIN(due, now + CARD_LOOK);
+        due = MIN(due, now + SIGNAL_CHECK_INTERVAL);
     return due;
 }

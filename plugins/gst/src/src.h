@@ -1,28 +1,28 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The inside of gpudirectsrc. What it knows is in structs, each with the file that owns it; below
- * are the functions of the element itself. Each file stands above those that it uses:
+/* The internals of gpudirectsrc. Its state is in structs, each owned by a file. The files of the
+ * element itself, each above those that it uses:
  *   element.c   class, properties, states, queries
- *   open.c      the input: opened and closed, and a card kept open in READY
+ *   open.c      opens and closes the input, and keeps a card open in READY
  *   create.c    the loop: a frame becomes a buffer
  *   wait.c      what to do when no frame comes
- *   apply.c     what the link says beside frames is applied
+ *   apply.c     applies the link's events
  *   events.c    the sender's events go downstream
  *   format.c    caps and allocation
- *   device.c    on which device frames shall arrive, and what that means for caps
+ *   device.c    the device on which frames arrive, and its consequences for caps
  *   stats.c     the property "stats"
  * The structs:
- *   signal.h    whether pictures come, and what is shown while none do
- *   times.h     when: the times of buffers
- *   latency.h   how late they are, and what of that is reported
- *   pictures.h  their shape, and the buffers that hold them
- *   updates.h   what came over the link beside frames, and waits to be applied
- *   linkstate.h whether a sender is connected, and what was reported of that
- *   kept.h      by what a card was opened in READY
- *   card.h      what a capture card is set to: its input, its controls
+ *   signal.h    whether pictures arrive, and what is shown while none do
+ *   times.h     the times of buffers
+ *   latency.h   the lateness of pictures, and the latency reported for it
+ *   pictures.h  the format of pictures, and the buffers that hold them
+ *   updates.h   events of the link that wait to be applied
+ *   linkstate.h whether a sender is connected, and what was reported about it
+ *   kept.h      the properties with which a card was opened in READY
+ *   card.h      the input and the controls of a capture card
  *   options.h   the element's own properties
- *   feed.h      the input that is open now; input.h: its kinds, in link.c, capture.c and target.c
+ *   feed.h      the current input; input.h: its kinds, in link.c, capture.c and target.c
  */
 #ifndef GPUD_GST_SRC_SRC_H
 #define GPUD_GST_SRC_SRC_H
@@ -47,7 +47,7 @@ G_DECLARE_FINAL_TYPE(GstGpudirectSrc, gst_gpudirect_src, GST, GPUDIRECT_SRC, Gst
 
 GST_ELEMENT_REGISTER_DECLARE(gpudirectsrc)
 
-/* Frames arrive where the sender has them, if downstream can take that. */
+/* Frames arrive on the sender's device, if downstream accepts its memory. */
 struct src_follow {
     gboolean enabled;
     guint moves; /* from device to device since the last frame */
@@ -56,7 +56,7 @@ struct src_follow {
 /* Frames that are stale are skipped after connecting and after a pause. */
 struct src_beginning {
     gint resumed;            /* atomic: PLAYING again, and create() has not noticed yet */
-    GstClockTime resumed_at; /* monotonic: what was captured before is stale */
+    GstClockTime resumed_at; /* monotonic: frames captured earlier are stale */
     gboolean pending;        /* the next frame is the first one, or the first after a pause */
     guint skipped_in_row;    /* since then */
 };
@@ -69,7 +69,7 @@ struct _GstGpudirectSrc {
     struct card_settings card;  /* likewise */
     struct kept_card kept;
     struct feed feed;
-    gint ending; /* atomic: the application asked for an end of the stream */
+    gint ending; /* atomic: the application asked for EOS */
 
     /* The streaming thread's. */
     struct updates updates;
@@ -80,16 +80,16 @@ struct _GstGpudirectSrc {
     struct latency latency;
     struct src_signal signal;
     struct src_beginning beginning;
-    struct names *names;        /* of the address */
-    GPtrArray *sticky_names;    /* interned: of custom events that the pad keeps */
+    struct names *names;        /* those accepted from the address's senders */
+    GPtrArray *sticky_names;    /* interned names of custom events that the pad keeps */
     gboolean discont;           /* of the next buffer */
-    gboolean follows_signal;    /* the caps are another signal's: nothing is to be negotiated */
-    guint64 frames;             /* that were pushed */
-    guint64 dropped;            /* of all inputs, as QoS messages say */
+    gboolean follows_signal;    /* the caps follow a change of signal, and need no negotiation */
+    guint64 frames;             /* pushed buffers */
+    guint64 dropped;            /* frames dropped by all inputs, as QoS messages report */
     guint64 skipped_unreported; /* frames that are in no QoS message yet */
 };
 
-/* Whether a card is open that serves the properties as they are. Under the object lock. */
+/* Whether an open card serves the current properties. Under the object lock. */
 static inline gboolean gst_gpudirect_src_keeps_card(GstGpudirectSrc *self)
 {
     return self->feed.input &&

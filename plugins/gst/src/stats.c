@@ -13,8 +13,8 @@ void gst_gpudirect_src_get_route(GstElement *element, struct endpoint_route *rou
     g_strlcpy(route->fallback_reason, info.fallback_reason, sizeof(route->fallback_reason));
 }
 
-/* What times of the last sender's are to ours. */
-static void tell_clock(GstGpudirectSrc *self, enum clock_relation relation, GstStructure *stats)
+/* How the last sender's clock relates to ours. */
+static void add_clock(GstGpudirectSrc *self, enum clock_relation relation, GstStructure *stats)
 {
     static const gchar *const texts[] = {
         [RELATION_NONE] = "none",
@@ -36,9 +36,9 @@ static void tell_clock(GstGpudirectSrc *self, enum clock_relation relation, GstS
                       "sender-host", G_TYPE_STRING, host, NULL);
 }
 
-/* Where it is not known there are no fields that could be taken for a latency. */
-static void tell_latency(GstGpudirectSrc *self, enum clock_relation relation,
-                         const struct input_info *info, GstStructure *stats)
+/* The fields are absent if no latency is known. */
+static void add_latency(GstGpudirectSrc *self, enum clock_relation relation,
+                        const struct input_info *info, GstStructure *stats)
 {
     guint64 p50 = info->latency_p50, p99 = info->latency_p99, max = info->latency_max;
     gboolean known = relation == RELATION_SAME_HOST && max > 0;
@@ -72,8 +72,8 @@ GstStructure *gst_gpudirect_src_make_stats(GstElement *element)
         G_TYPE_UINT64, info.kicks, "stood-in", G_TYPE_UINT64,
         __atomic_load_n(&self->signal.count, __ATOMIC_RELAXED), NULL);
     device_choice_tell(&self->endpoint.device, stats);
-    tell_clock(self, relation, stats);
-    tell_latency(self, relation, &info, stats);
+    add_clock(self, relation, stats);
+    add_latency(self, relation, &info, stats);
     if (info.stamps)
         gst_structure_set(stats, "stamps", G_TYPE_STRING, info.stamps, NULL);
     lost_metas_tell(self->endpoint.lost_metas, stats);

@@ -6,7 +6,7 @@
 
 #include "src/src.h"
 
-/* The endpoint's. From any thread. */
+/* Methods of the endpoint, callable from any thread. */
 void gst_gpudirect_src_get_route(GstElement *element, struct endpoint_route *route);
 GstStructure *gst_gpudirect_src_make_stats(GstElement *element);
 

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Frames from a third-party writer, which learns from a file where its slots lie. The ring is made
- * for the negotiated caps, and made anew when the writer breaks the rules. */
+/* Frames from a third-party writer, which finds its slots' addresses in a file. The ring is made
+ * for the negotiated caps, and recreated when the writer breaks the rules. */
 #include "context.h"
 #include "src/input.h"
 #include "wire/caps.h"
@@ -13,11 +13,11 @@ struct target_input {
     struct input parent; /* first */
     gchar *device;
     guint slots;
-    GMutex lock; /* of what follows; acquire uses target without it, for no other thread ends it */
+    GMutex lock; /* of target to past; acquire reads target without it: only its thread ends it */
     struct gpud_target *target; /* NULL: no caps yet, or it could not be made */
     gchar *name;
     gboolean interrupted;
-    struct input_info past; /* the counts of targets that are gone */
+    struct input_info past; /* the counts of earlier targets */
     /* The streaming thread's. */
     struct gpud_layout layout;
     guint fps_num, fps_den;
@@ -81,7 +81,7 @@ static enum gpud_status make_target(struct target_input *self, struct gpud_error
     struct gpud_context *context = gpud_gst_context_get(error);
     struct gpud_target *made = NULL;
 
-    drop_target(self); /* first: it has the name */
+    drop_target(self); /* first, because it owns the name */
     if (!context)
         return error->status;
     params.layout = &self->layout;
@@ -124,7 +124,7 @@ static enum gpud_status target_acquire(struct input *input, gint64 timeout,
     enum gpud_status status = gpud_target_acquire(self->target, timeout, frame, error);
     if (status != GPUD_PEER && status != GPUD_CLOSED)
         return status;
-    /* This ring has ended, not the stream: the writer finds a new one. */
+    /* Only this ring has ended, not the stream: the writer will find a new one. */
     if (make_target(self, &why) != GPUD_OK) {
         self->missing = *error = why;
         return why.status;
@@ -152,7 +152,7 @@ static void target_get_info(struct input *input, struct input_info *info)
     g_mutex_unlock(&self->lock);
 }
 
-/* Whatever a ring can be made for: downstream chooses. */
+/* All caps that a ring can hold, of which downstream chooses. */
 static GstCaps *target_get_caps(struct input *input, const GstCaps *filter)
 {
     return gst_caps_from_string(SLOT_VIDEO_CAPS);
@@ -189,5 +189,5 @@ const struct input_ops target_input_ops = {
     .get_info = target_get_info,
     .get_caps = target_get_caps,
     .configure = target_configure,
-    .is_told_format = TRUE,
+    .needs_stated_format = TRUE,
 };

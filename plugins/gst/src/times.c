@@ -24,7 +24,7 @@ static gboolean ignores_sender(const struct times *times)
 
 /* --- clocks ------------------------------------------------------------------------------- */
 
-/* The pipeline's clock beside the system's, which it may be: then there is no other to be asked. */
+/* Reads the pipeline's clock and the system's, which may be the same. */
 static struct time_now read_clocks(struct times *times)
 {
     GstElement *element = times->endpoint->element;
@@ -84,16 +84,16 @@ void times_note_skipped(struct times *times)
 
 /* --- frames over a link ------------------------------------------------------------------- */
 
-/* With do-timestamp a picture's time is that of its arrival. The base class would use the time at
- * which it is taken from the ring, which is late where downstream blocks this thread, and a sink,
- * which looks at DTS first, would then delay it once more. */
+/* With do-timestamp a picture's time is that of its arrival. The base class would use the time of
+ * its acquire, which is late if downstream blocks this thread, and a sink, which reads DTS first,
+ * would then delay it once more. */
 static gboolean stamp_by_arrival(struct times *times, const struct time_now *now, gint64 arrived,
                                  GstBuffer *buffer)
 {
     if (!ignores_sender(times) || !GST_CLOCK_TIME_IS_VALID(now->running))
         return FALSE;
     struct timeline_frame placed = {
-        .mapped = arrived, .here = arrived, .duration = GST_CLOCK_TIME_NONE, .live = TRUE};
+        .mapped = arrived, .arrived = arrived, .duration = GST_CLOCK_TIME_NONE, .live = TRUE};
     GST_BUFFER_PTS(buffer) = GST_BUFFER_DTS(buffer) = timeline_stamp(&times->line, &placed);
     return TRUE;
 }
@@ -107,7 +107,7 @@ static void stamp_by_sender(struct times *times, const struct wire_head *head, G
     if (!GST_CLOCK_TIME_IS_VALID(time))
         return;
     struct timeline_frame placed = {.mapped = time_map_apply(&times->map, time),
-                                    .here = here,
+                                    .arrived = here,
                                     .duration = GST_BUFFER_DURATION(buffer),
                                     .live = head->live};
     GstClockTime stamp = timeline_stamp(&times->line, &placed);
@@ -117,7 +117,7 @@ static void stamp_by_sender(struct times *times, const struct wire_head *head, G
         GST_BUFFER_DTS(buffer) = stamp - MIN(stamp, time > dts ? time - dts : 0);
 }
 
-/* By when the frame had come; and which ones have by now. */
+/* The time by which the frame had arrived; also notes the frames that have arrived by now. */
 static GstClockTime note_arrivals(struct times *times, struct input *input,
                                   const struct gpud_frame_info *info)
 {
@@ -152,9 +152,9 @@ static void note_clocks(struct times *times, struct input *input, const struct w
     g_atomic_int_set(&times->relation, (gint)relation);
 }
 
-/* When a frame was here, in running time, where that is known for certain. */
-static gint64 time_here(const struct wire_head *head, const struct time_frame *frame,
-                        const struct time_now *now)
+/* The arrival of a frame in running time, if it is known for certain. */
+static gint64 arrival_of(const struct wire_head *head, const struct time_frame *frame,
+                         const struct time_now *now)
 {
     gint64 here = time_now_at(now, frame->arrived);
 
@@ -175,7 +175,7 @@ static struct time_frame frame_of(struct times *times, const struct gpud_frame_i
     };
 }
 
-/* Looked at without learning from it: a later frame may tell the sender's clock more exactly. */
+/* The frame is not used to learn the sender's clock: a later one may tell it more exactly. */
 gboolean times_is_past(struct times *times, const struct gpud_frame_info *info,
                        const struct wire_head *head)
 {
@@ -188,10 +188,10 @@ gboolean times_is_past(struct times *times, const struct gpud_frame_info *info,
         return FALSE;
     time_map_update(&map, head, &frame, &now);
     struct timeline_frame placed = {.mapped = time_map_apply(&map, frame.running),
-                                    .here = time_map_arrival(&map, head, &frame, &now),
+                                    .arrived = time_map_arrival(&map, head, &frame, &now),
                                     .live = head->live};
     if (ignores_sender(times))
-        placed.mapped = placed.here;
+        placed.mapped = placed.arrived;
     return timeline_is_past(&times->line, &placed);
 }
 
@@ -203,38 +203,39 @@ gboolean times_is_arrival_unknown(struct times *times, const struct gpud_frame_i
 
     times_now(times, &now);
     return head->live && time_relation(head, &now) == TIME_UNKNOWN &&
-           time_here(head, &frame, &now) == TIMELINE_UNKNOWN;
+           arrival_of(head, &frame, &now) == TIMELINE_UNKNOWN;
 }
 
 void times_stamp_linked(struct times *times, struct input *input,
                         const struct gpud_frame_info *info, const struct wire_head *head,
-                        GstBuffer *buffer, struct times_frame *came)
+                        GstBuffer *buffer, struct times_frame *timing)
 {
-    struct time_frame *frame = &came->frame;
-    struct time_now *now = &came->now;
+    struct time_frame *frame = &timing->frame;
+    struct time_now *now = &timing->now;
 
     *frame = frame_of(times, info, note_arrivals(times, input, info));
     times_now(times, now);
     times->stamped_at = now->running;
     time_map_update(&times->map, head, frame, now);
-    came->here = time_here(head, frame, now);
+    timing->arrived = arrival_of(head, frame, now);
     if (!stamp_by_arrival(times, now, time_map_arrival(&times->map, head, frame, now), buffer))
-        stamp_by_sender(times, head, frame->running, wire_time(info->dts_ns), came->here, buffer);
+        stamp_by_sender(times, head, frame->running, wire_time(info->dts_ns), timing->arrived,
+                        buffer);
 }
 
 gint64 times_learn(struct times *times, struct input *input, const struct wire_head *head,
-                   const struct times_frame *came, const GstBuffer *buffer)
+                   const struct times_frame *timing, const GstBuffer *buffer)
 {
-    note_clocks(times, input, head, &came->frame, &came->now);
-    if (came->here == TIMELINE_UNKNOWN || !GST_BUFFER_PTS_IS_VALID(buffer))
+    note_clocks(times, input, head, &timing->frame, &timing->now);
+    if (timing->arrived == TIMELINE_UNKNOWN || !GST_BUFFER_PTS_IS_VALID(buffer))
         return TIMELINE_UNKNOWN;
-    return came->here - (gint64)GST_BUFFER_PTS(buffer);
+    return timing->arrived - (gint64)GST_BUFFER_PTS(buffer);
 }
 
 /* --- frames of a capture card ------------------------------------------------------------- */
 
-/* What is known of a frame's capture: by the driver's stamp, which some compute ahead of the frame,
- * or no more than that it came. */
+/* Notes the time of capture: the driver's timestamp, which some compute ahead of the frame, or only
+ * that the frame has arrived. */
 static void note_capture(struct times *times, const struct gpud_frame_info *info,
                          const struct time_now *now)
 {
@@ -247,8 +248,7 @@ static void note_capture(struct times *times, const struct gpud_frame_info *info
                        (gint64)(now->system - MIN(captured, wire_time(info->submitted_ns))));
 }
 
-/* A card's times are of the monotonic clock, and say when the picture came: do-timestamp changes
- * nothing. */
+/* A card's timestamps are arrival times on the monotonic clock, so do-timestamp changes nothing. */
 gboolean times_stamp_captured(struct times *times, const struct gpud_frame_info *info,
                               GstBuffer *buffer, gint64 *late)
 {
@@ -262,7 +262,7 @@ gboolean times_stamp_captured(struct times *times, const struct gpud_frame_info 
     gint64 captured = time_now_at(&now, wire_time(info->pts_ns));
     struct timeline_frame placed = {
         .mapped = captured,
-        .here = times->waited ? (gint64)now.running : TIMELINE_UNKNOWN,
+        .arrived = times->waited ? (gint64)now.running : TIMELINE_UNKNOWN,
         .duration = GST_BUFFER_DURATION(buffer),
         .live = TRUE,
     };

@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* The times of gpudirectsrc's buffers, and what the sender's clock is to the pipeline's. */
+/* The times of gpudirectsrc's buffers, and how the sender's clock relates to the pipeline's. */
 #ifndef GPUD_GST_SRC_TIMES_H
 #define GPUD_GST_SRC_TIMES_H
 
@@ -12,35 +12,35 @@
 #include "wire/timeline.h"
 #include "wire/timing.h"
 
-/* What the clock of the last sender, or of the capture card, is to ours, for people. */
+/* How the clock of the last sender, or of the capture card, relates to ours; for the stats. */
 enum clock_relation { RELATION_NONE, RELATION_UNKNOWN, RELATION_SAME_HOST, RELATION_COMMON };
 
 struct times {
     struct endpoint *endpoint;
     gint relation;               /* atomic: enum clock_relation */
     struct latencies *latencies; /* of frames, where the core does not count them */
-    gchar sender_host[64];       /* under the object lock: the last sender's; "": this host */
+    gchar sender_host[64];       /* the last sender's, "": this host; under the object lock */
     /* The streaming thread's. */
     struct time_map map;
     struct timeline line;
     struct arrivals arrivals;
     gboolean same_clock;      /* the sender has this host's clock */
-    gboolean waited;          /* the last frame had to be waited for */
-    GstClockTime acquired_at; /* and was acquired then, by CLOCK_MONOTONIC */
+    gboolean waited;          /* acquiring the last frame had to wait */
+    GstClockTime acquired_at; /* when it was acquired, by CLOCK_MONOTONIC */
     GstClockTime stamped_at;  /* when it was stamped, in running time; NONE: not known */
 };
 
-/* How one frame of a link came. */
+/* The times of one frame of a link. */
 struct times_frame {
     struct time_frame frame;
     struct time_now now;
-    gint64 here; /* when it was here, in running time; or TIMELINE_UNKNOWN */
+    gint64 arrived; /* in running time; or TIMELINE_UNKNOWN */
 };
 
 void times_init(struct times *times, struct endpoint *endpoint);
 void times_finish(struct times *times);
 
-/* The pipeline's clock, now, beside that of the sender of frames and events. */
+/* The current time by the pipeline's clock and by that of frames and events. */
 void times_now(struct times *times, struct time_now *now);
 
 /* Another sender is connected. */
@@ -48,15 +48,15 @@ void times_meet_sender(struct times *times, const struct gpud_peer_info *peer);
 
 /* A frame was acquired at that monotonic time; late_max: how late live ones may be. */
 void times_note_acquired(struct times *times, GstClockTime now, gint64 late_max);
-/* It is not shown. */
+/* The frame is skipped. */
 void times_note_skipped(struct times *times);
 
 /* Whether a live frame belongs before this pipeline's start. */
 gboolean times_is_past(struct times *times, const struct gpud_frame_info *info,
                        const struct wire_head *head);
 
-/* Whether a live frame may have waited for an unknown time, where the sender's clock is known
- * by the arrival of frames only. */
+/* Whether a live frame may have waited for an unknown time, while the sender's clock is known only
+ * from the arrival of frames. */
 gboolean times_is_arrival_unknown(struct times *times, const struct gpud_frame_info *info,
                                   const struct wire_head *head);
 
@@ -65,8 +65,8 @@ void times_stamp_linked(struct times *times, struct input *input,
                         const struct gpud_frame_info *info, const struct wire_head *head,
                         GstBuffer *buffer, struct times_frame *frame);
 
-/* Called after that, and after events were pushed: learns about the clocks. Returns how late the
- * frame was; TIMELINE_UNKNOWN: that is not known. */
+/* Called after that, and after events were pushed: learns about the clocks. Returns the frame's
+ * lateness, or TIMELINE_UNKNOWN. */
 gint64 times_learn(struct times *times, struct input *input, const struct wire_head *head,
                    const struct times_frame *frame, const GstBuffer *buffer);
 
@@ -77,7 +77,7 @@ gboolean times_stamp_captured(struct times *times, const struct gpud_frame_info 
 /* Another stream follows, or the pipeline was paused. */
 void times_break(struct times *times);
 
-/* Nothing was pushed yet. */
+/* Forgets everything: no buffer was pushed yet. */
 void times_reset(struct times *times, gboolean card);
 
 #endif

@@ -7,8 +7,8 @@
 
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
 
-/* Events, and bytes of them as they travelled; decoded, a byte takes about ten. A merged list of
- * tags counts once: it has one value of each tag that GStreamer knows. */
+/* The most events that wait, and their size as serialised; a decoded byte takes about ten. A merged
+ * list of tags counts once, as it has one value for each tag that GStreamer knows. */
 #define EVENTS_MAX 512
 #define EVENT_BYTES_MAX (512 * 1024)
 
@@ -52,7 +52,7 @@ void updates_note_format(struct updates *updates, const struct gpud_format_event
     updates->format = g_memdup2(said, sizeof(*said));
 }
 
-/* Events of the sender before it wait for a frame that will not come. */
+/* Drops the previous sender's events, whose frame will not arrive. */
 void updates_note_peer(struct updates *updates, const struct gpud_peer_info *peer)
 {
     clear_waiting(updates);
@@ -128,7 +128,7 @@ gboolean updates_note_event(struct updates *updates, GstElement *element,
     waiting->size = said->size;
     if (updates->flooded || !event_decode(said->kind & ~GPUD_EVENT_STICKY, said->data, said->size,
                                           names, &waiting->event)) {
-        GST_INFO_OBJECT(element, "an event of kind %u from the sender says nothing", said->kind);
+        GST_INFO_OBJECT(element, "an event of kind %u from the sender is empty", said->kind);
         update_event_free(waiting);
         return FALSE;
     }

@@ -1,20 +1,19 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What comes over the link beside frames: noted inside acquire, applied after it.
+/* Events of the link other than frames: noted inside acquire, applied after it.
  *
- * Of formats and connections only the last one counts. Events wait until a frame gives the time,
- * and a later one replaces an earlier one:
+ * Only the last format and the last connection count. Other events wait for a frame, which gives
+ * their time, and later ones replace earlier ones:
  *
  *     segment, flush   the last one
  *     tags             one list for each scope, merged: later values win
  *     gap              none before the first frame: there is nothing to bridge
  *     custom           all of them; of sticky ones the last of each name
  *
- * So an honest sender may say what it likes before its first frame, and as often. What waits all
- * the same is bounded. Once frames flow, a burst that is larger only ends the acquire: downstream
- * gets the events, and the rest stays with the sender. Before the first frame nothing can be
- * handed on, so a sender that says more has its link cut. */
+ * The number of waiting events is bounded, at more than an honest sender needs. Once frames flow, a
+ * larger burst only ends the acquire: downstream gets the events so far, and the rest stays with
+ * the sender. Before the first frame nothing can be passed on, so the link is cut. */
 #ifndef GPUD_GST_SRC_UPDATES_H
 #define GPUD_GST_SRC_UPDATES_H
 
@@ -25,7 +24,7 @@
 /* An event that waits for a frame. */
 struct update_event {
     struct wire_event event;
-    gsize size; /* as it travelled */
+    gsize size; /* as serialised */
 };
 void update_event_free(struct update_event *waiting);
 
@@ -34,22 +33,22 @@ struct updates {
     struct gpud_format_event *format; /* the last one; NULL: it was applied */
     struct gpud_peer_info *peer;      /* a sender that connected; NULL: that was handled */
     GQueue events;                    /* of struct update_event */
-    gsize event_bytes;                /* of them */
-    gboolean flooded;                 /* more events came than may wait: the link is to be cut */
-    gchar *unusable;                  /* why the sender's format is of no use: likewise; or NULL */
+    gsize event_bytes;                /* their total size */
+    gboolean flooded;                 /* more events arrived than may wait: cut the link */
+    gchar *unusable;                  /* why the sender's format is unusable: cut the link */
     gboolean yielding;                /* acquire was interrupted by its own callback */
 };
 
 void updates_init(struct updates *updates);
 
-/* Drops what came over the link and was not applied. */
+/* Drops what was not applied. */
 void updates_clear(struct updates *updates);
 
 /* Inside acquire. */
 void updates_note_format(struct updates *updates, const struct gpud_format_event *said);
 void updates_note_peer(struct updates *updates, const struct gpud_peer_info *peer);
 
-/* begun: frames flow. TRUE: enough waits, and acquire is to return: updates_yield(). */
+/* begun: frames flow. TRUE: enough events wait, and the caller must updates_yield(). */
 gboolean updates_note_event(struct updates *updates, GstElement *element,
                             const struct gpud_user_event *said, struct names *names,
                             gboolean begun);
@@ -57,18 +56,17 @@ gboolean updates_note_event(struct updates *updates, GstElement *element,
 /* Makes acquire return, to be called again after feed_resume(). */
 void updates_yield(struct updates *updates, struct input *input);
 
-/* The first event that need not wait; NULL if there is none. All events may go with
- * a frame, and without one those that need no time; a segment begins with its frame. The caller
- * frees it. */
+/* The first event that need not wait, or NULL; the caller frees it. With a frame that is any event,
+ * and without one any that needs no time. A segment waits for its frame. */
 struct update_event *updates_take_event(struct updates *updates, gboolean with_frame);
 
-/* Whether what came over the link ends it. */
+/* Whether the link must be cut. */
 static inline gboolean updates_end_link(const struct updates *updates)
 {
     return updates->flooded || updates->unusable;
 }
 
-/* Why it does; forgets that. */
+/* Returns the reason for that, and forgets it. */
 void updates_take_reason(struct updates *updates, struct gpud_error *why);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-FileCopyrightText: 2026 gpudirect authors */
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* What gpudirectsrc does when there is no frame: it waits for the sender to come or to come back,
- * and says so; it ends; or it fails. */
+/* What gpudirectsrc does without a frame: it waits for a sender and reports that, ends the stream,
+ * or fails. */
 #include "src/wait.h"
 
 #include "channels.h"
@@ -11,18 +11,17 @@
 
 #define GST_CAT_DEFAULT gst_gpudirect_src_debug
 
-/* The longest wait where nothing is due: for properties that change meanwhile. Whatever else ends
- * one wakes it. */
+/* The longest wait, after which changed properties are noticed. Everything else wakes the wait. */
 #define MAX_WAIT (1 * GST_SECOND)
 
-/* For the answers of other channels, which are listed in the message; without an answer, too. */
+/* How long to wait for answers of other channels, which the message lists in any case. */
 #define CHANNELS_TIMEOUT (GPUD_SEC / 4)
 
-/* How long there has to be no sender until a message says so. */
+/* How long there must be no sender before a message says so. */
 #define WAIT_REPORTED_AFTER (1 * G_TIME_SPAN_SECOND)
 
-/* Between attempts to connect; the longer one where this side has cut the link, as the next link
- * most likely ends in the same way. */
+/* The time between attempts to connect; the longer one after this side has cut the link, as the
+ * next link would probably end in the same way. */
 #define HOLD_OFF (100 * G_TIME_SPAN_MILLISECOND)
 #define HOLD_OFF_CUT (500 * G_TIME_SPAN_MILLISECOND)
 
@@ -34,9 +33,9 @@ static gboolean must_leave(GstGpudirectSrc *self)
     return g_atomic_int_get(&self->ending) || GST_PAD_IS_FLUSHING(GST_BASE_SRC_PAD(self));
 }
 
-/* The pipeline goes to PAUSED, where a live source waits without a frame. Returning
- * GST_FLOW_FLUSHING, as for other reasons, would end the task, perhaps after PLAYING has started it
- * again (GStreamer 1.26 interrupts here too, 1.22 does not). */
+/* The pipeline goes to PAUSED, where a live source waits without a frame. GST_FLOW_FLUSHING, as for
+ * other reasons, would end the task, perhaps after PLAYING has restarted it (GStreamer 1.26
+ * interrupts here too, 1.22 does not). */
 static GstFlowReturn interrupted(GstGpudirectSrc *self)
 {
     feed_set_flushing(&self->feed, FALSE);
@@ -61,8 +60,8 @@ static gchar *join_channels(void)
     return g_string_free(names, FALSE);
 }
 
-/* Posted once per wait, so that a user in front of a black window sees why. */
-static void tell_waiting(GstGpudirectSrc *self, const struct gpud_error *error)
+/* Posted once per wait, to explain the black window to the user. */
+static void report_waiting(GstGpudirectSrc *self, const struct gpud_error *error)
 {
     gchar *names = join_channels();
     gchar *text =
@@ -70,7 +69,7 @@ static void tell_waiting(GstGpudirectSrc *self, const struct gpud_error *error)
                         self->endpoint.running.address, error->reason, names[0] ? names : "nobody");
 
     self->link.wait_reported = TRUE;
-    /* Twice: gst-launch-1.0 prints the second one of these only. */
+    /* The text is given twice, because gst-launch-1.0 prints only the second. */
     GST_ELEMENT_INFO_WITH_DETAILS(self, RESOURCE, OPEN_READ, ("%s", text), ("%s", text),
                                   ("address", G_TYPE_STRING, self->endpoint.running.address,
                                    "reason", G_TYPE_STRING, error->reason, "sending", G_TYPE_STRING,
@@ -79,8 +78,8 @@ static void tell_waiting(GstGpudirectSrc *self, const struct gpud_error *error)
     g_free(names);
 }
 
-/* Monotonic µs: when check_timeout() has something to say. The time without a sender begins with
- * the first wait for one. */
+/* When check_timeout() is due, in monotonic µs. The time without a sender begins with the first
+ * wait for one. */
 static gint64 sender_due(GstGpudirectSrc *self)
 {
     gint64 due = G_MAXINT64;
@@ -117,7 +116,7 @@ static GstFlowReturn check_timeout(GstGpudirectSrc *self, const struct gpud_erro
     if (!self->link.waiting_since)
         self->link.waiting_since = now;
     if (!self->link.wait_reported && now - self->link.waiting_since >= WAIT_REPORTED_AFTER)
-        tell_waiting(self, error);
+        report_waiting(self, error);
     if (timeout == 0 || now - self->link.waiting_since < (gint64)timeout * G_TIME_SPAN_SECOND)
         return GST_FLOW_OK;
     GST_ELEMENT_ERROR(
@@ -154,9 +153,9 @@ static guint cause_of(const struct gpud_error *error)
     return g_str_hash(error->reason) | 1;
 }
 
-/* Reports each cause once, and another one only after a while: a peer may give another reason at
- * each attempt. */
-static void tell_refusal(GstGpudirectSrc *self, const struct gpud_error *error)
+/* Reports each cause once, and another only after a while, as a peer may vary its reasons with each
+ * attempt. */
+static void report_refusal(GstGpudirectSrc *self, const struct gpud_error *error)
 {
     guint cause = cause_of(error);
     gint64 now = g_get_monotonic_time();
@@ -173,13 +172,13 @@ static void tell_refusal(GstGpudirectSrc *self, const struct gpud_error *error)
 /* A sender listens, but refuses the connection. */
 static GstFlowReturn not_connected(GstGpudirectSrc *self, const struct gpud_error *error)
 {
-    tell_refusal(self, error);
+    report_refusal(self, error);
     hold_off(self, HOLD_OFF);
     return check_timeout(self, error);
 }
 
 /* Reports each silence of a card once. */
-static void tell_silence(GstGpudirectSrc *self, const struct gpud_error *error)
+static void report_silence(GstGpudirectSrc *self, const struct gpud_error *error)
 {
     struct input_info info;
 
@@ -191,7 +190,7 @@ static void tell_silence(GstGpudirectSrc *self, const struct gpud_error *error)
                             "The capture card gives no frames");
 }
 
-/* The sender ended its stream, and has left, or will begin another one. */
+/* The sender ended its stream; it may start another one. */
 static GstFlowReturn stream_ended(GstGpudirectSrc *self)
 {
     src_signal_gone(&self->signal, "the sender ended its stream");
@@ -213,7 +212,7 @@ static GstFlowReturn sender_lost(GstGpudirectSrc *self, const struct gpud_error 
     link_state_renew(&self->link);
     self->link.wait_reported = FALSE;
     src_signal_gone(&self->signal, error->reason);
-    if (self->link.ended) { /* and nothing is lost with it */
+    if (self->link.ended) { /* it had ended its stream, so nothing is lost */
         g_object_notify(G_OBJECT(self), "active-path");
         return GST_FLOW_OK;
     }
@@ -236,9 +235,9 @@ static GstFlowReturn sender_lost(GstGpudirectSrc *self, const struct gpud_error 
     return GST_FLOW_OK;
 }
 
-/* Whether a sender that refuses this receiver, or cannot be used, is treated as one that is lost:
- * another one may follow it, or the same one with another format. A receiver that asks for a direct
- * route, and has never had one here, gets an error. */
+/* Whether a sender that refuses this receiver, or is unusable, is treated as lost: another one may
+ * follow, or the same one with another format. A receiver that requires a direct route, and never
+ * had one here, gets an error. */
 static gboolean may_follow_refusal(GstGpudirectSrc *self, enum gpud_status status)
 {
     if (self->feed.input->ops != &link_input_ops ||
@@ -249,7 +248,7 @@ static gboolean may_follow_refusal(GstGpudirectSrc *self, enum gpud_status statu
     return self->link.linked || src_options_wait_for_senders(&self->options);
 }
 
-static void tell_card(GstGpudirectSrc *self, const gchar *name, const gchar *reason)
+static void report_card(GstGpudirectSrc *self, const gchar *name, const gchar *reason)
 {
     GstStructure *structure = gst_structure_new(name, "reason", G_TYPE_STRING, reason, NULL);
 
@@ -272,7 +271,7 @@ static GstFlowReturn card_lost(GstGpudirectSrc *self, const struct gpud_error *e
     self->link.card_lost = TRUE;
     gpud_gst_error_warn(GST_ELEMENT(self), GPUD_GST_READ, error,
                         "The capture card is lost, waiting for it to come back");
-    tell_card(self, "gpudirect-card-lost", error->reason);
+    report_card(self, "gpudirect-card-lost", error->reason);
     return GST_FLOW_OK;
 }
 
@@ -281,7 +280,7 @@ void gst_gpudirect_src_card_back(GstGpudirectSrc *self)
     self->link.card_lost = FALSE;
     src_signal_end_silence(&self->signal);
     GST_INFO_OBJECT(self, "the capture card is back");
-    tell_card(self, "gpudirect-card-back", "");
+    report_card(self, "gpudirect-card-back", "");
 }
 
 GstFlowReturn gst_gpudirect_src_no_frame(GstGpudirectSrc *self, enum gpud_status status,
@@ -289,7 +288,7 @@ GstFlowReturn gst_gpudirect_src_no_frame(GstGpudirectSrc *self, enum gpud_status
 {
     gchar *what;
 
-    /* The end of a stream is reported only once, so it is not left out. */
+    /* The end of a stream is reported only once, so it must be handled. */
     if (status != GPUD_CLOSED && must_leave(self))
         return GST_FLOW_FLUSHING;
     if (status == GPUD_AGAIN)
@@ -302,7 +301,7 @@ GstFlowReturn gst_gpudirect_src_no_frame(GstGpudirectSrc *self, enum gpud_status
     case GPUD_TIMEOUT:
         src_signal_watch(&self->signal, self->feed.input->ops->what);
         if (self->feed.input->ops->has_signal && !self->link.card_lost)
-            tell_silence(self, error);
+            report_silence(self, error);
         return check_timeout(self, error);
     case GPUD_CLOSED:
         self->discont = TRUE;
@@ -324,7 +323,7 @@ GstFlowReturn gst_gpudirect_src_no_frame(GstGpudirectSrc *self, enum gpud_status
     }
 }
 
-/* The core cuts a link only with its receiver, so a new receiver is made. */
+/* The core has no call to cut a link, so the receiver is replaced. */
 GstFlowReturn gst_gpudirect_src_cut_link(GstGpudirectSrc *self)
 {
     struct gpud_error why, error;

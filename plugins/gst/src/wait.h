@@ -9,17 +9,17 @@
 /* How long create() may wait for a frame before something else is due, ns. now: monotonic. */
 gint64 gst_gpudirect_src_max_wait(GstGpudirectSrc *self, GstClockTime now);
 
-/* After an acquire that brought no frame: GST_FLOW_OK to call it again. */
+/* Handles an acquire without a frame. GST_FLOW_OK: call it again. */
 GstFlowReturn gst_gpudirect_src_no_frame(GstGpudirectSrc *self, enum gpud_status status,
                                          const struct gpud_error *error);
 
-/* A card that was unplugged is back. */
+/* An unplugged card is back. */
 void gst_gpudirect_src_card_back(GstGpudirectSrc *self);
 
-/* Cuts the link to a sender that sends too much; what follows is as when the sender vanishes. */
+/* Cuts the link to a sender that sends too much, and continues as if the sender had vanished. */
 GstFlowReturn gst_gpudirect_src_cut_link(GstGpudirectSrc *self);
 
-/* TRUE: it is still too early to connect again; this waited until then, or until something else is
+/* TRUE: it was too early to reconnect, and this has waited until then, or until something else is
  * due. */
 gboolean gst_gpudirect_src_is_held_off(GstGpudirectSrc *self);
 
