@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -70,4 +71,16 @@ bool gpud_process_has_ended(pid_t pid)
     if (state)
         return state == 'Z' || state == 'X' || flags & PF_EXITING;
     return kill(pid, 0) < 0 && errno == ESRCH; /* it may be there, and hidden */
+}
+
+static atomic_bool ending;
+
+bool gpud_process_is_ending(void)
+{
+    return atomic_load(&ending);
+}
+
+void gpud_process_note_ending(void)
+{
+    atomic_store(&ending, true);
 }

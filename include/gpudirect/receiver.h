@@ -123,7 +123,8 @@ GPUD_API void gpud_receiver_destroy(struct gpud_receiver **receiver);
  *
  *   GPUD_TIMEOUT      no frame, or no sender, until then: error says which
  *   GPUD_AGAIN        gpud_receiver_interrupt() is in effect
- *   GPUD_CLOSED       the sender ended the stream (EOS); the next call waits for the one after it
+ *   GPUD_CLOSED       the sender ended the stream (EOS); the next call waits for the one after it.
+ *                     Or exit() is ending this process, and error says so
  *   GPUD_PEER         the sender vanished or broke the protocol; the next call connects again
  *   GPUD_UNSUPPORTED  no route: error says why; the next call tries again
  *   GPUD_NO_ACCESS    the sender is not one that `access` lets in, or it refuses this user

@@ -88,7 +88,7 @@ int main(int argc, char **argv)
     char ready;
     void *data;
     CHECK(argc == 2, "usage: left <device>");
-    alarm(100);
+    test_alarm(100);
     runtime_make();
     CHECK(pipe(ends) == 0, "no pipe");
     pid_t child = fork(); /* before there is a driver, which does not like it */

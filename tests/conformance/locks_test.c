@@ -39,7 +39,7 @@ int main(void)
     struct gpud_layout layout;
     struct gpud_frame *frame;
     unsigned acquires = 0, submits = 0, receives = 0, releases = 0;
-    alarm(100);
+    test_alarm(100);
     runtime_make();
     struct gpud_sender_params sends = GPUD_PARAMS_INIT(sends);
     struct gpud_receiver_params receiver_params = GPUD_PARAMS_INIT(receiver_params);

@@ -310,7 +310,7 @@ int main(void)
         {"a device that fails in mid-stream", test_failure},
         {"two contexts in one process", test_other_context},
     };
-    alarm(80);
+    test_alarm(80);
     runtime_make();
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++) {
         SAY("%s", tests[i].says);

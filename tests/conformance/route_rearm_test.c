@@ -17,7 +17,7 @@ _Static_assert(GPUD_SIGNAL_LIMIT == 10, "this test needs a core whose signals ar
 int main(int argc, char **argv)
 {
     peer_main(argc, argv);
-    alarm(80);
+    test_alarm(80);
     runtime_make();
     struct gpud_context *context;
     struct gpud_sender *sender;

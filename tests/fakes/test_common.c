@@ -20,7 +20,7 @@ static void find(void *function, const char *name)
 
 void open_driver(void)
 {
-    alarm(120);
+    test_alarm(120);
     library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!library)
         FAIL("%s; LD_LIBRARY_PATH names the folder", dlerror());

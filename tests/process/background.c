@@ -100,7 +100,7 @@ int background_main(struct background *background, const struct background_test 
                     size_t count, int argc, char **argv)
 {
     peer_main(argc, argv);
-    alarm(110);
+    test_alarm(110);
     setenv("GPUDIRECT_LOG", "error", 0);
     runtime_make();
     background_start(background);

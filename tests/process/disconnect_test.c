@@ -188,7 +188,7 @@ static void impostor(void)
 
 int main(void)
 {
-    alarm(60);
+    test_alarm(60);
     setenv("GPUDIRECT_LOG", "error", 0);
     runtime_make();
     struct baseline before = baseline_take();

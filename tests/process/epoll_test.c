@@ -150,7 +150,7 @@ static void stay_idle(void)
 int main(int argc, char **argv)
 {
     struct pollfd fd = {.events = POLLIN};
-    alarm(110);
+    test_alarm(110);
     if (argc > 2) {
         sender_device = argv[1];
         receiver_device = argv[2];

@@ -149,7 +149,7 @@ static pid_t hoard(unsigned count, enum raw_step step)
     if (child == 0) {
         struct raw raw;
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        alarm(60);
+        test_alarm(60);
         for (unsigned i = 0; i < count; i++)
             raw_open(&raw, BACKGROUND_ADDRESS, step);
         if (write(ready[1], "", 1) != 1)

@@ -26,7 +26,7 @@ static void scripted_main(int argc, char **argv)
     if (argc < 4)
         return;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    alarm(60);
+    test_alarm(60);
     if (strcmp(argv[1], "--client") == 0) {
         struct raw raw;
         raw_open(&raw, argv[2], (enum raw_step)atoi(argv[3]));
@@ -329,7 +329,7 @@ int main(int argc, char **argv)
 {
     peer_main(argc, argv);
     scripted_main(argc, argv);
-    alarm(100);
+    test_alarm(100);
     setenv("GPUDIRECT_LOG", "error", 0);
     runtime_make();
     SAY("pictures of before");

@@ -86,7 +86,7 @@ int main(void)
     struct gpud_sender *sender;
     struct gpud_layout layout;
     struct gpud_sender_params sends = GPUD_PARAMS_INIT(sends);
-    alarm(100);
+    test_alarm(100);
     runtime_make();
     context = raw_context();
     sends.address = ADDRESS;

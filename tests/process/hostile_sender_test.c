@@ -458,7 +458,7 @@ static void floods(void)
 
 int main(int argc, char **argv)
 {
-    alarm(110);
+    test_alarm(110);
     setenv("GPUDIRECT_LOG", "error", 0);
     runtime_make();
     struct baseline before = baseline_take();

@@ -106,7 +106,7 @@ static void receive_in_container(struct board *board)
     int64_t before = gpud_test_now();
     pid_t child = fork();
     if (child == 0) {
-        alarm(100); /* not inherited */
+        test_alarm(100); /* not inherited */
         CHECK(gpud_test_now() - before > 3000 * GPUD_SEC, "the time is the same");
         receive_frames(board);
         _exit(0);
@@ -238,7 +238,7 @@ int main(int argc, char **argv)
     struct board *board = peer_board_open("--receiver", argc, argv, sizeof(*board));
     if (board)
         play_receiver(board);
-    alarm(110);
+    test_alarm(110);
     runtime_make();
     SAY("two processes of one host");
     send_to(HERE, "map");

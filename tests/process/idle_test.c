@@ -113,7 +113,7 @@ static void test_sleeps(void)
 
 int main(void)
 {
-    alarm(110);
+    test_alarm(110);
     runtime_make();
     copies_install();
     open_ends();

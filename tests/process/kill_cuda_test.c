@@ -260,7 +260,7 @@ int main(int argc, char **argv)
     scene.here = "cuda:0";
     scene.other = argc > 2 ? argv[2] : "cuda:0";
     scene.route = argc > 3 ? argv[3] : strcmp(scene.here, scene.other) ? "peer" : "map";
-    alarm(rounds <= 20 ? 115 : 880);
+    test_alarm(rounds <= 20 ? 115 : 880);
     setenv("GPUDIRECT_LOG", "error", 0);
     runtime_make();
     struct gpud_context *context;

@@ -170,7 +170,7 @@ int main(int argc, char **argv)
 {
     peer_main(argc, argv);
     int rounds = argc > 1 ? atoi(argv[1]) : 50;
-    alarm(rounds <= 50 ? 110 : 3000);
+    test_alarm(rounds <= 50 ? 110 : 3000);
     setenv("GPUDIRECT_LOG", "error", 0);
     runtime_make();
     SAY("receivers that are killed, the sender blocks for slow ones");

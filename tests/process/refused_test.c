@@ -130,7 +130,7 @@ int main(int argc, char **argv)
     const char *name = argc > 1 ? argv[1] : "cuda:0";
     struct gpud_context *context;
     struct gpud_queue queue;
-    alarm(100);
+    test_alarm(100);
     setenv("GPUDIRECT_LOG", "error", 0);
     WORKS(gpud_context_create(NULL, &context, &e));
     WORKS(gpud_device_open(context, name, &device, &e));

@@ -121,7 +121,7 @@ static int be_short(const char *what, uint64_t more)
     struct gpud_context_params params = GPUD_PARAMS_INIT(params);
     struct gpud_context *context;
     struct gpud_error error = {.reason = ""};
-    alarm(60);
+    test_alarm(60);
     struct baseline before = baseline_take();
     limit_address_space(more);
     params.log = on_log;

@@ -273,7 +273,7 @@ static void paused_change(enum gpud_slow_receiver policy)
 int main(int argc, char **argv)
 {
     peer_main(argc, argv);
-    alarm(110);
+    test_alarm(110);
     setenv("GPUDIRECT_LOG", "error", 0);
     runtime_make();
     SAY("one of four is stopped, the newest frames are dropped for it");

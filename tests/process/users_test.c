@@ -42,7 +42,7 @@ static struct sockaddr_un name_of(const char *address)
 static void become(uid_t user, gid_t group)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    alarm(60);
+    test_alarm(60);
     if (setgroups(group ? 1 : 0, &group) < 0 || setresgid(user, user, user) < 0 ||
         setresuid(user, user, user) < 0)
         _exit(255);
@@ -101,7 +101,7 @@ static void strangers_that_send(void)
     struct sockaddr_un name = name_of(address);
     pid_t child = fork();
     if (child == 0) {
-        alarm(60);
+        test_alarm(60);
         int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
         if (setresuid(NOBODY, NOBODY, NOBODY) < 0 ||
             bind(fd, (struct sockaddr *)&name, sizeof(name)) < 0 || listen(fd, 8) < 0 ||
@@ -432,7 +432,7 @@ static void by_another_route(void)
 static void before_threads(void)
 {
     char runtime[80];
-    alarm(110);
+    test_alarm(110);
     CHECK(mkdtemp(folder) && chmod(folder, 0777) == 0, "a folder");
     snprintf(address, sizeof(address), "unix:%s/s", folder);
     snprintf(runtime, sizeof(runtime), "%s/gpudirect", folder);

@@ -466,7 +466,7 @@ int main(int argc, char **argv)
         setenv("GPUD_TEST_COPIES", "1", 1);
     copies_install_if_asked();
     peer_main(argc, argv);
-    alarm(IN_GUEST ? 600 : 220);
+    test_alarm(IN_GUEST ? 600 : 220);
     runtime_make();
     device = argc > 1 ? argv[1] : "host";
     static const struct {

@@ -71,4 +71,12 @@
     } while (0)
 #define WORKS(call) EXPECT(GPUD_OK, "", call)
 
+/* Ends the test by SIGALRM: a hang ends here, whatever the harness does. tools/check sets
+ * GPUD_TEST_SLOWER where it prolongs Meson's limits, too: for builds whose code is slow. */
+static inline void test_alarm(unsigned seconds)
+{
+    const char *slower = getenv("GPUD_TEST_SLOWER");
+    alarm(slower ? seconds * (unsigned)atoi(slower) : seconds);
+}
+
 #endif

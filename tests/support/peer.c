@@ -347,7 +347,7 @@ void *peer_board_open(const char *word, int argc, char **argv, size_t size)
         return NULL;
     signal(SIGPIPE, SIG_DFL);
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* never longer than the test, and a hang ends here */
-    alarm(getenv("GPUD_TEST_LONG") ? 7200 : 240);
+    test_alarm(getenv("GPUD_TEST_LONG") ? 7200 : 240);
     int fd = atoi(argv[2]);
     void *board = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     CHECK(board != MAP_FAILED, "no board");

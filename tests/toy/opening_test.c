@@ -84,7 +84,7 @@ int main(void)
 {
     struct gpud_device *device[2];
     pthread_t thread[2];
-    alarm(100);
+    test_alarm(100);
     runtime_make();
     sem_init(&entered, 0, 0);
     sem_init(&go, 0, 0);

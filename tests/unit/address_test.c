@@ -279,7 +279,7 @@ static void die_slowly(const char *path, const char *lock, int ready)
             kill(getpid(), SIGKILL);
         _exit(1);
     }
-    alarm(30);
+    test_alarm(30);
     _Alignas(struct inotify_event) char event[sizeof(struct inotify_event)];
     for (int opened = 0; opened < 3; opened++) {
         if (read(watch, event, sizeof(event)) != sizeof(event))

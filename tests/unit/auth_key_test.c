@@ -181,7 +181,7 @@ static void test_kinds(void)
     CHECK(mkdir(path, 0700) == 0, "mkdir: %s", strerror(errno));
     expect_refused(GPUD_INVALID, "%s is no regular file, which a key has to be in: " MAKES);
     CHECK(rmdir(path) == 0 && mkfifo(path, 0600) == 0, "mkfifo: %s", strerror(errno));
-    alarm(60); /* for one that waits for somebody who writes */
+    test_alarm(60); /* for one that waits for somebody who writes */
     expect_refused(GPUD_INVALID, "%s is no regular file, which a key has to be in: " MAKES);
     alarm(0);
     unlink(path);

@@ -165,7 +165,7 @@ static void test_inheritance(void)
 
 int main(void)
 {
-    alarm(100);
+    test_alarm(100);
     gpud_cond_init(&condition);
     expect_abort(after_greater, "lock \"sender\" is taken after \"context\"");
     expect_abort(two_of_a_rank, "lock \"sender\" is taken after \"sender\"");

@@ -40,7 +40,7 @@ int main(void)
     struct gpud_memory *memory, *imported;
     struct gpud_handle handle;
     pthread_t thread;
-    alarm(100);
+    test_alarm(100);
     sem_init(&stopped, 0, 0);
     sem_init(&go, 0, 0);
     WORKS(gpud_context_create(NULL, &context, &e));

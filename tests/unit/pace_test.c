@@ -130,7 +130,7 @@ static void test_lag(void)
 
 int main(void)
 {
-    alarm(60);
+    test_alarm(60);
     SAY("steady events are expected, and come when they are");
     test_steady();
     SAY("what comes anyhow, too often, or is not to be waited for awake is not");

@@ -112,7 +112,7 @@ static void test_turns(void)
     memset(table, 0, sizeof(*table));
     pid_t child = fork();
     if (child == 0) {
-        alarm(60);
+        test_alarm(60);
         play(table, 1);
         _exit(0);
     }
@@ -213,7 +213,7 @@ static void test_spin(void)
 
 int main(void)
 {
-    alarm(120);
+    test_alarm(120);
     SAY("waits end");
     test_deadlines();
     SAY("a wake costs a system call only where somebody sleeps");

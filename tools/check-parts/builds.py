@@ -107,7 +107,7 @@ def run_tests(what, part, log, *arguments):
     command = ["meson", "test", "-C", what.folder, "--no-rebuild", "--print-errorlogs", "--logbase", log, *arguments]
     if what.slower > 1:
         command += ["--timeout-multiplier", str(what.slower)]
-    env = os.environ | SANITIZER_ENV | {"GPUDIRECT_LOG": "error"}
+    env = os.environ | SANITIZER_ENV | {"GPUDIRECT_LOG": "error", "GPUD_TEST_SLOWER": str(what.slower)}
     jobs.run(command, env=env, limit=12 * jobs.HOUR)
     return results(path) or [jobs.result(part, f"{log} of {what.folder}", "FAIL", "no test ran")]
 

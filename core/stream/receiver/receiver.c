@@ -2,6 +2,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* The public receiver: the loop that connects, keeps messages and frames in order, and waits. */
+#include "base/process.h"
 #include "base/sized.h"
 #include "base/stop.h"
 #include "route/route.h"
@@ -453,6 +454,9 @@ enum gpud_status gpud_receiver_acquire(struct gpud_receiver *receiver, int64_t t
         if (status == GPUD_OK && gpud_now() < deadline)
             continue; /* a message; a flood of them does not hold the caller longer */
         if (status != GPUD_OK && status != GPUD_AGAIN) {
+            if (gpud_process_is_ending())
+                return gpud_fail(error, GPUD_CLOSED,
+                                 "this process is ending, and said goodbye to the sender");
             if (streaming && status != GPUD_CLOSED)
                 gpud_receiver_disconnect(receiver, gpud_receiver_retry_in(receiver, status),
                                          why.reason);

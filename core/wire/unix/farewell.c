@@ -3,6 +3,7 @@
 
 #include "wire/unix/farewell.h"
 
+#include "base/process.h"
 #include "wire/message.h"
 
 #include <sys/mman.h>
@@ -89,6 +90,7 @@ __attribute__((destructor)) static void say_farewell(void)
     atomic_int *places = atomic_load(&table);
     uint8_t bytes[512];
     size_t size;
+    gpud_process_note_ending();
     gpud_print(message.refuse.reason, "its process ended");
     if (!places || gpud_message_encode(&message, bytes, sizeof(bytes), &size, NULL) != GPUD_OK)
         return;
